@@ -1,0 +1,22 @@
+# Compile options shared by every target: warnings are errors; Release keeps assertions of our own.
+add_library(vernier_options INTERFACE)
+target_include_directories(vernier_options INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+target_compile_options(vernier_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wold-style-cast>)
+# FMA contraction off: the evaluators and host code give the same bits on every compiler.
+target_compile_options(vernier_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
+if(VERNIER_SANITIZE)
+  target_compile_options(vernier_options INTERFACE -fsanitize=${VERNIER_SANITIZE} -fno-omit-frame-pointer -g1)
+  target_link_options(vernier_options INTERFACE -fsanitize=${VERNIER_SANITIZE})
+endif()
+
+# vernier_library(name folder...): a static library of every .cpp below the folders of src/.
+function(vernier_library target)
+  set(sources)
+  foreach(folder ${ARGN})
+    file(GLOB_RECURSE found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp)
+    list(APPEND sources ${found})
+  endforeach()
+  add_library(${target} STATIC ${sources})
+  target_link_libraries(${target} PUBLIC vernier_options)
+endfunction()

@@ -1,0 +1,26 @@
+// vernier::Error: every failure that a caller can meet. Contract: README "Exit codes".
+#pragma once
+#include <stdexcept>
+#include <string>
+
+namespace vernier {
+
+/// Why something failed; the numeric values are the exit codes of the command line.
+enum class ErrorCode {
+  kCheckFailed = 1,  ///< a verdict or check failed
+  kInput = 2,        ///< wrong usage or input: model, engine file, arrays, shapes, rules
+  kMachine = 3,      ///< disk, memory or device
+  kInternal = 4,     ///< a bug of Vernier's
+};
+
+/// message: what failed, where, what was got and expected, and what to do.
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  ErrorCode code() const { return code_; }
+
+ private:
+  ErrorCode code_;
+};
+
+}  // namespace vernier

@@ -1,0 +1,187 @@
+// The one contract between plan/, runtime/ and the devices. A backend is a list of kernels, in the
+// order they are tried, plus a Device that owns memory and streams. Sees core only.
+//
+// Life of a kernel:
+//   build    supports(problem) → numerics(problem) → pack(problem)       (planner, host)
+//   load     create(...)        once per session and step: handles, primitives
+//   shape    prepare(...)       once per step and new input shape: workspace size, shape-specific
+//   state run      launch(...)        no allocation of ours, no lock, no log
+#pragma once
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/attr_codec.h"
+#include "core/numerics.h"
+#include "core/op_kind.h"
+#include "core/tensor.h"
+
+namespace vernier {
+class ThreadPool;
+}
+
+namespace vernier::backend {
+
+inline constexpr int kMaxRank = 8;
+
+// ---- build time ------------------------------------------------------------------------------
+
+/// One operand of a problem. `present` false: an absent optional input or unwanted output.
+struct Operand {
+  bool present = false;
+  DType dtype = DType::kUndefined;
+  SymShape shape;
+  const Tensor* constant = nullptr;  ///< contents, if it is a constant
+};
+
+/// What the planner wants computed: one node of the fused graph.
+struct Problem {
+  OpKind op = OpKind::kIdentity;
+  AttrBytes attrs;
+  std::vector<Operand> inputs, outputs;
+  template <class A>
+  A attrs_as() const {
+    return decode<A>(attrs);
+  }
+};
+
+/// A constant operand rewritten for a kernel (a packed weight). Replaces input `input` in the
+/// engine.
+struct PackedConstant {
+  int input = 0;
+  std::string layout;  ///< the kernel's own description, e.g. "brgemm f32 K=768 N=3072 b64"
+  std::vector<std::byte> bytes;
+};
+
+// ---- run time --------------------------------------------------------------------------------
+
+/// A dense or strided array on the device. Strides in elements.
+struct TensorArg {
+  std::byte* data = nullptr;  ///< null: absent
+  DType dtype = DType::kUndefined;
+  int rank = 0;
+  std::array<int64_t, kMaxRank> shape{}, strides{};
+
+  int64_t elems() const {
+    int64_t n = 1;
+    for (int i = 0; i < rank; ++i) n *= shape[static_cast<size_t>(i)];
+    return n;
+  }
+  /// Size of axis `i`; negative counts from the end.
+  int64_t dim(int i) const { return shape[static_cast<size_t>(i < 0 ? rank + i : i)]; }
+  int64_t stride(int i) const { return strides[static_cast<size_t>(i < 0 ? rank + i : i)]; }
+  template <class T>
+  T* as() const {
+    return reinterpret_cast<T*>(data);
+  }
+};
+
+/// A packed or plain constant as the engine holds it (mapped; on CUDA: uploaded once per engine).
+struct ConstantArg {
+  int input = 0;
+  std::string_view layout;  ///< empty: plain
+  std::span<const std::byte> bytes;
+};
+
+/// What a kernel runs on: threads on the CPU; a stream (cudaStream_t as void*) on a GPU.
+struct Execution {
+  ThreadPool* threads = nullptr;
+  void* stream = nullptr;
+  int device_ordinal = 0;
+  void* library_handle = nullptr;  ///< the Device's own, e.g. cublasLtHandle_t
+};
+
+/// Per session and step: whatever create() made.
+class KernelState {
+ public:
+  virtual ~KernelState() = default;
+};
+/// Per step and shape: whatever prepare() made. workspace_bytes is served from the arena, 64-byte
+/// (CPU) or 256-byte (CUDA) aligned, valid for the launch only.
+class ShapeState {
+ public:
+  virtual ~ShapeState() = default;
+  size_t workspace_bytes = 0;
+};
+
+struct CreateCall {
+  AttrView attrs;
+  std::span<const ConstantArg> constants;
+  std::span<const TensorArg> constant_inputs;  ///< by input index; data null where not constant
+  const Execution& execution;
+};
+struct PrepareCall {
+  AttrView attrs;
+  KernelState* state;
+  std::span<const TensorArg> in, out;  ///< shapes and strides final, data not yet
+  const Execution& execution;
+};
+struct LaunchCall {
+  AttrView attrs;
+  KernelState* state;
+  ShapeState* shape_state;
+  std::span<const TensorArg> in, out;
+  std::byte* workspace;
+  const Execution& execution;
+};
+
+/// One row of a backend's kernels.def.
+struct KernelDef {
+  std::string_view name;  ///< <device>.<op>.<strategy>
+  OpKind op;
+  /// Can it, for every shape the symbols allow? If not, why.
+  Support (*supports)(const Problem&);
+  /// What it does to the node it covers.
+  Numerics (*numerics)(const Problem&);
+  /// Why a row's bits do not depend on its neighbours: "row" (each row alone, fixed order) or the
+  /// name of a class of kernels proven equal.
+  std::string_view bit_class;
+  /// Bit i set: input i may have any outer strides (its innermost axis stays contiguous).
+  uint32_t strided_inputs;
+  /// Rewrites constant operands for this machine; null: none.
+  std::vector<PackedConstant> (*pack)(const Problem&);
+  /// The plain array back from a packed constant (another machine, verification); null with pack.
+  Tensor (*unpack)(const Problem&, const ConstantArg&);
+  /// False if `layout` was packed for a machine or library version that this one is not.
+  bool (*layout_is_current)(std::string_view layout);
+  /// Null where there is nothing to make.
+  std::unique_ptr<KernelState> (*create)(const CreateCall&);
+  std::unique_ptr<ShapeState> (*prepare)(const PrepareCall&);
+  /// Enqueues or does the work. Throws Error(kInput) only for values it must check (ids).
+  void (*launch)(const LaunchCall&);
+};
+
+/// Memory and streams of one device. One per session.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual std::byte* allocate(size_t bytes) = 0;  ///< throws Error(kMachine) with the sizes
+  virtual void free(std::byte* data) = 0;
+  virtual void copy_to_device(std::byte* dst, const std::byte* src, size_t bytes, void* stream) = 0;
+  virtual void copy_to_host(std::byte* dst, const std::byte* src, size_t bytes, void* stream) = 0;
+  virtual void synchronise(void* stream) = 0;
+  virtual bool host_memory() const = 0;  ///< true: device pointers are host pointers
+  virtual size_t alignment() const = 0;
+  virtual Execution execution() = 0;
+};
+
+struct DeviceOptions {
+  int threads = 0;  ///< 0: all cores
+  int ordinal = 0;
+};
+
+struct Backend {
+  std::string_view name;  ///< "cpu", "cuda"
+  std::span<const KernelDef> kernels;
+  std::unique_ptr<Device> (*make_device)(const DeviceOptions&);
+  /// What packed weights depend on, e.g. "x86-64 avx512 oneDNN 2.6.3"; stored in the engine.
+  std::string (*target)();
+};
+
+/// The kernel of that name in a backend, or null.
+const KernelDef* find_kernel(const Backend& backend, std::string_view name);
+
+}  // namespace vernier::backend

@@ -1,0 +1,452 @@
+// The attribute structs of all operators that have attributes, as the IR, the FP64 evaluators and
+// the kernels see them (ONNX spellings are translated at import). Contract: attr_codec.h.
+// Axes are normalised at import or inference only where said; evaluators accept negative axes.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/attr_codec.h"
+
+namespace vernier {
+
+// ---- elementwise ---------------------------------------------------------------------------
+/// LeakyRelu, Elu, Celu, ThresholdedRelu (alpha); Selu, HardSigmoid, Swish (alpha, beta as ONNX's
+/// second parameter: Selu gamma, HardSigmoid beta).
+struct ActivationAttrs {
+  double alpha = 0, beta = 0;
+  template <class V>
+  void visit(V& v) {
+    v("alpha", alpha);
+    v("beta", beta);
+  }
+};
+enum class GeluKind : uint8_t { kErf = 0, kTanh = 1 };
+struct GeluAttrs {
+  GeluKind kind = GeluKind::kErf;
+  template <class V>
+  void visit(V& v) {
+    v("kind", kind);
+  }
+};
+struct ModAttrs {
+  bool fmod = false;
+  template <class V>
+  void visit(V& v) {
+    v("fmod", fmod);
+  }
+};
+struct BitShiftAttrs {
+  bool left = true;
+  template <class V>
+  void visit(V& v) {
+    v("left", left);
+  }
+};
+struct IsInfAttrs {
+  bool detect_negative = true, detect_positive = true;
+  template <class V>
+  void visit(V& v) {
+    v("detect_negative", detect_negative);
+    v("detect_positive", detect_positive);
+  }
+};
+struct CastAttrs {
+  DType to = DType::kF32;
+  bool saturate = true;  ///< f8 targets only
+  template <class V>
+  void visit(V& v) {
+    v("to", to);
+    v("saturate", saturate);
+  }
+};
+/// A chain of elementwise operators run as one loop. `program` is one instruction per ';':
+///   "Mul(%0,%1);Add(%2,%3)" — operand %i is input i for i < number of inputs, then the results of
+/// the instructions in order; the last result is the output. Instruction attributes follow the
+/// name in braces as the text form prints them: "Gelu{kind=1}(%0)".
+struct FusedElementwiseAttrs {
+  std::string program;
+  template <class V>
+  void visit(V& v) {
+    v("program", program);
+  }
+};
+
+// ---- one axis, several axes ----------------------------------------------------------------
+struct AxisAttrs {  ///< Softmax, LogSoftmax, Hardmax, Concat, Gather, GatherElements, Flatten, …
+  int64_t axis = 0;
+  template <class V>
+  void visit(V& v) {
+    v("axis", axis);
+  }
+};
+struct AxesAttrs {  ///< Squeeze, Unsqueeze; `given` false: Squeeze removes every size-1 axis
+  std::vector<int64_t> axes;
+  bool given = true;
+  template <class V>
+  void visit(V& v) {
+    v("axes", axes);
+    v("given", given);
+  }
+};
+/// Reduce*: `axes` used when input 1 is absent; empty axes reduce all unless
+/// `noop_with_empty_axes`.
+struct ReduceAttrs {
+  std::vector<int64_t> axes;
+  bool keepdims = true;
+  bool noop_with_empty_axes = false;
+  template <class V>
+  void visit(V& v) {
+    v("axes", axes);
+    v("keepdims", keepdims);
+    v("noop_with_empty_axes", noop_with_empty_axes);
+  }
+};
+struct ArgReduceAttrs {  ///< ArgMax, ArgMin
+  int64_t axis = 0;
+  bool keepdims = true, select_last_index = false;
+  template <class V>
+  void visit(V& v) {
+    v("axis", axis);
+    v("keepdims", keepdims);
+    v("select_last_index", select_last_index);
+  }
+};
+struct CumSumAttrs {
+  bool exclusive = false, reverse = false;
+  template <class V>
+  void visit(V& v) {
+    v("exclusive", exclusive);
+    v("reverse", reverse);
+  }
+};
+struct TopKAttrs {
+  int64_t axis = -1;
+  bool largest = true, sorted = true;
+  template <class V>
+  void visit(V& v) {
+    v("axis", axis);
+    v("largest", largest);
+    v("sorted", sorted);
+  }
+};
+struct LpNormAttrs {
+  int64_t axis = -1, p = 2;
+  template <class V>
+  void visit(V& v) {
+    v("axis", axis);
+    v("p", p);
+  }
+};
+
+// ---- shapes and data movement --------------------------------------------------------------
+struct TransposeAttrs {
+  std::vector<int64_t> perm;  ///< always given (import writes the reversed default out)
+  template <class V>
+  void visit(V& v) {
+    v("perm", perm);
+  }
+};
+/// Reshape, Expand, ConstantOfShape without a shape input: the output shape is `shape`.
+/// `has_shape` says so; with a shape input it is false. allowzero is Reshape's.
+struct ShapeAttrs {
+  SymShape shape;
+  bool has_shape = false;
+  bool allowzero = false;
+  template <class V>
+  void visit(V& v) {
+    v("shape", shape);
+    v("has_shape", has_shape);
+    v("allowzero", allowzero);
+  }
+};
+/// ConstantOfShape: the fill value and its type; shape as in ShapeAttrs.
+struct ConstantOfShapeAttrs {
+  DType dtype = DType::kF32;
+  double value = 0;
+  SymShape shape;
+  bool has_shape = false;
+  template <class V>
+  void visit(V& v) {
+    v("dtype", dtype);
+    v("value", value);
+    v("shape", shape);
+    v("has_shape", has_shape);
+  }
+};
+/// A small i64 tensor whose elements are size expressions; the host evaluates it once per shape.
+/// `scalar`: rank 0 (one value), else rank 1.
+struct ShapeValuesAttrs {
+  SymShape values;
+  DType dtype = DType::kI64;
+  bool scalar = false;
+  template <class V>
+  void visit(V& v) {
+    v("values", values);
+    v("dtype", dtype);
+    v("scalar", scalar);
+  }
+};
+struct ShapeOfAttrs {  ///< ONNX Shape: sizes of axes [start, end)
+  int64_t start = 0;
+  int64_t end = INT64_MAX;
+  template <class V>
+  void visit(V& v) {
+    v("start", start);
+    v("end", end);
+  }
+};
+struct SplitAttrs {
+  int64_t axis = 0;
+  int64_t num_outputs = 0;     ///< used when neither sizes nor input 1 are given
+  std::vector<int64_t> sizes;  ///< empty: input 1, or equal parts
+  template <class V>
+  void visit(V& v) {
+    v("axis", axis);
+    v("num_outputs", num_outputs);
+    v("sizes", sizes);
+  }
+};
+/// Slice with constant starts, axes and steps has them here (`inline_starts`), and then needs no
+/// inputs beyond data: the output shape gives the counts. Otherwise inputs 1..4 as in ONNX 10+.
+struct SliceAttrs {
+  bool inline_starts = false;
+  std::vector<int64_t> starts, axes, steps;  ///< starts non-negative when inline
+  SymShape sizes;                            ///< output sizes of `axes` when inline
+  template <class V>
+  void visit(V& v) {
+    v("inline_starts", inline_starts);
+    v("starts", starts);
+    v("axes", axes);
+    v("steps", steps);
+    v("sizes", sizes);
+  }
+};
+struct GatherNDAttrs {
+  int64_t batch_dims = 0;
+  template <class V>
+  void visit(V& v) {
+    v("batch_dims", batch_dims);
+  }
+};
+enum class ScatterReduction : uint8_t { kNone = 0, kAdd = 1, kMul = 2, kMin = 3, kMax = 4 };
+struct ScatterAttrs {  ///< ScatterElements (axis), ScatterND
+  int64_t axis = 0;
+  ScatterReduction reduction = ScatterReduction::kNone;
+  template <class V>
+  void visit(V& v) {
+    v("axis", axis);
+    v("reduction", reduction);
+  }
+};
+struct TriluAttrs {
+  bool upper = true;
+  template <class V>
+  void visit(V& v) {
+    v("upper", upper);
+  }
+};
+enum class PadMode : uint8_t { kConstant = 0, kReflect = 1, kEdge = 2, kWrap = 3 };
+struct PadAttrs {
+  PadMode mode = PadMode::kConstant;
+  template <class V>
+  void visit(V& v) {
+    v("mode", mode);
+  }
+};
+struct OneHotAttrs {
+  int64_t axis = -1;
+  template <class V>
+  void visit(V& v) {
+    v("axis", axis);
+  }
+};
+struct EyeLikeAttrs {
+  DType dtype = DType::kUndefined;  ///< undefined: that of the input
+  int64_t k = 0;
+  template <class V>
+  void visit(V& v) {
+    v("dtype", dtype);
+    v("k", k);
+  }
+};
+struct BlockSizeAttrs {  ///< DepthToSpace (crd: column-row-depth order), SpaceToDepth
+  int64_t block_size = 1;
+  bool crd = false;
+  template <class V>
+  void visit(V& v) {
+    v("block_size", block_size);
+    v("crd", crd);
+  }
+};
+
+// ---- matrix products -----------------------------------------------------------------------
+struct GemmAttrs {
+  double alpha = 1, beta = 1;
+  bool trans_a = false, trans_b = false;
+  template <class V>
+  void visit(V& v) {
+    v("alpha", alpha);
+    v("beta", beta);
+    v("trans_a", trans_a);
+    v("trans_b", trans_b);
+  }
+};
+struct EinsumAttrs {
+  std::string equation;
+  template <class V>
+  void visit(V& v) {
+    v("equation", equation);
+  }
+};
+enum class Activation : uint8_t { kNone = 0, kGeluErf = 1, kGeluTanh = 2, kRelu = 3, kTanh = 4 };
+/// Linear: y = act(x·w + bias) (+ residual after act when given).  x [..., K], w [K, N] (or [N, K]
+/// with trans_w), bias [N] optional, residual [..., N] optional.
+struct LinearAttrs {
+  Activation activation = Activation::kNone;
+  bool trans_w = false;
+  template <class V>
+  void visit(V& v) {
+    v("activation", activation);
+    v("trans_w", trans_w);
+  }
+};
+struct ConvAttrs {
+  std::vector<int64_t> kernel_shape, strides, dilations,
+      pads;  ///< empty: ones / zeros; pads begins then ends
+  int64_t group = 1;
+  int64_t auto_pad = 0;  ///< 0 NOTSET, 1 SAME_UPPER, 2 SAME_LOWER, 3 VALID
+  std::vector<int64_t> output_padding, output_shape;  ///< ConvTranspose
+  template <class V>
+  void visit(V& v) {
+    v("kernel_shape", kernel_shape);
+    v("strides", strides);
+    v("dilations", dilations);
+    v("pads", pads);
+    v("group", group);
+    v("auto_pad", auto_pad);
+    v("output_padding", output_padding);
+    v("output_shape", output_shape);
+  }
+};
+struct PoolAttrs {
+  std::vector<int64_t> kernel_shape, strides, dilations, pads;
+  int64_t auto_pad = 0;
+  bool ceil_mode = false, count_include_pad = false;
+  template <class V>
+  void visit(V& v) {
+    v("kernel_shape", kernel_shape);
+    v("strides", strides);
+    v("dilations", dilations);
+    v("pads", pads);
+    v("auto_pad", auto_pad);
+    v("ceil_mode", ceil_mode);
+    v("count_include_pad", count_include_pad);
+  }
+};
+
+// ---- normalisation, attention, embedding ---------------------------------------------------
+struct NormAttrs {  ///< LayerNorm, RMSNorm, AddLayerNorm: over axes [axis, rank)
+  int64_t axis = -1;
+  double epsilon = 1e-5;
+  template <class V>
+  void visit(V& v) {
+    v("axis", axis);
+    v("epsilon", epsilon);
+  }
+};
+struct GroupNormAttrs {  ///< GroupNormalization, InstanceNormalization (groups 0: one per channel)
+  int64_t num_groups = 0;
+  double epsilon = 1e-5;
+  template <class V>
+  void visit(V& v) {
+    v("num_groups", num_groups);
+    v("epsilon", epsilon);
+  }
+};
+struct BatchNormAttrs {
+  double epsilon = 1e-5;
+  template <class V>
+  void visit(V& v) {
+    v("epsilon", epsilon);
+  }
+};
+/// Attention: out = softmax(scale · q kᵀ + bias, masked) v, per batch and head.
+/// Inputs (absent = none):
+///   0 q [B, Sq, H, D]   1 k [B, Sk, Hk, D]   2 v [B, Sk, Hk, Dv]     (H a multiple of Hk)
+///   3 bias, additive, float, broadcastable to [B, H, Sq, Sk]
+///   4 keep, bool, broadcastable to [B, H, Sq, Sk]: scores where false become `fill`
+///   5 cu_seqlens_q i32 [n+1]   6 cu_seqlens_k i32 [n+1]: variable length; then B is 1 and rows of
+///     sequence i are [cu[i], cu[i+1])
+///   7 cos, 8 sin: rotary tables broadcastable to [B, S, 1, D]; applied to q and k before scaling
+/// Output 0: [B, Sq, H, Dv].
+struct AttentionAttrs {
+  double scale = 1;
+  bool causal = false;                  ///< key j is seen by query i iff j <= i + (Sk − Sq)
+  double fill = -__builtin_huge_val();  ///< score where keep is false or causal hides
+  bool zero_nan_rows = false;           ///< a NaN probability becomes 0 (exporters' IsNaN guard)
+  bool rotary_interleaved = false;
+  template <class V>
+  void visit(V& v) {
+    v("scale", scale);
+    v("causal", causal);
+    v("fill", fill);
+    v("zero_nan_rows", zero_nan_rows);
+    v("rotary_interleaved", rotary_interleaved);
+  }
+};
+/// EmbedNorm: y = LayerNorm(sum_t table_t[ids_t]) over the last axis. Inputs: ids_0, table_0, …,
+/// ids_{tables-1}, table_{tables-1}, scale [H], bias [H] optional. ids broadcast to one shape.
+struct EmbedNormAttrs {
+  int64_t tables = 1;
+  double epsilon = 1e-5;
+  template <class V>
+  void visit(V& v) {
+    v("tables", tables);
+    v("epsilon", epsilon);
+  }
+};
+/// MaskedMean: y[b, h] = sum_s x[b, s, h]·m[b, s] / max(sum_s m[b, s], minimum). x [B, S, H], m [B,
+/// S].
+struct MaskedMeanAttrs {
+  double minimum = 1e-9;
+  template <class V>
+  void visit(V& v) {
+    v("minimum", minimum);
+  }
+};
+enum class Interpolation : uint8_t { kNearest = 0, kLinear = 1, kCubic = 2 };
+enum class Padding : uint8_t { kZeros = 0, kBorder = 1, kReflection = 2 };
+struct GridSampleAttrs {
+  Interpolation mode = Interpolation::kLinear;
+  Padding padding = Padding::kZeros;
+  bool align_corners = false;
+  template <class V>
+  void visit(V& v) {
+    v("mode", mode);
+    v("padding", padding);
+    v("align_corners", align_corners);
+  }
+};
+/// Resize; strings as ONNX spells them. Inputs x, roi, scales, sizes.
+struct ResizeAttrs {
+  Interpolation mode = Interpolation::kNearest;
+  std::string coordinate_mode = "half_pixel", nearest_mode = "round_prefer_floor",
+              aspect_policy = "stretch";
+  double cubic_a = -0.75, extrapolation_value = 0;
+  bool exclude_outside = false, antialias = false;
+  std::vector<int64_t> axes;
+  template <class V>
+  void visit(V& v) {
+    v("mode", mode);
+    v("coordinate_mode", coordinate_mode);
+    v("nearest_mode", nearest_mode);
+    v("aspect_policy", aspect_policy);
+    v("cubic_a", cubic_a);
+    v("extrapolation_value", extrapolation_value);
+    v("exclude_outside", exclude_outside);
+    v("antialias", antialias);
+    v("axes", axes);
+  }
+};
+
+}  // namespace vernier

@@ -1,0 +1,250 @@
+// Element types: see dtype.h.
+#include "core/dtype.h"
+
+#include <array>
+#include <cmath>
+#include <cstring>
+
+namespace vernier {
+namespace {
+
+struct DTypeRow {
+  DType type;
+  std::string_view name;
+  size_t bytes;
+};
+constexpr std::array kRows{
+    DTypeRow{DType::kUndefined, "undefined", 0},
+    DTypeRow{DType::kF32, "f32", 4},
+    DTypeRow{DType::kF64, "f64", 8},
+    DTypeRow{DType::kF16, "f16", 2},
+    DTypeRow{DType::kBF16, "bf16", 2},
+    DTypeRow{DType::kF8E4M3, "f8e4m3", 1},
+    DTypeRow{DType::kF8E5M2, "f8e5m2", 1},
+    DTypeRow{DType::kTF32, "tf32", 0},
+    DTypeRow{DType::kI8, "i8", 1},
+    DTypeRow{DType::kU8, "u8", 1},
+    DTypeRow{DType::kI16, "i16", 2},
+    DTypeRow{DType::kU16, "u16", 2},
+    DTypeRow{DType::kI32, "i32", 4},
+    DTypeRow{DType::kU32, "u32", 4},
+    DTypeRow{DType::kI64, "i64", 8},
+    DTypeRow{DType::kU64, "u64", 8},
+    DTypeRow{DType::kBool, "bool", 1},
+};
+
+// A small binary float format: value = (-1)^s · 1.f · 2^(e-bias), IEEE-like subnormals.
+struct MiniFormat {
+  int mantissa_bits;
+  int min_exponent;  // exponent of the smallest normal number
+  double max_finite;
+  bool has_infinity;
+};
+constexpr MiniFormat kF16Format{10, -14, 65504.0, true};
+constexpr MiniFormat kBF16Format{7, -126, 3.3895313892515355e38, true};
+constexpr MiniFormat kE4M3Format{3, -6, 448.0, false};
+constexpr MiniFormat kE5M2Format{2, -14, 57344.0, true};
+constexpr MiniFormat kTF32Format{10, -126, 3.4011621342146535e38, true};
+
+// x to the nearest multiple of the format's spacing at |x|, ties to even.
+double round_to_format(const MiniFormat& format, double x) {
+  if (std::isnan(x) || x == 0.0) return x;
+  if (std::isinf(x)) return format.has_infinity ? x : std::nan("");
+  int exponent = std::ilogb(x);
+  if (exponent < format.min_exponent) exponent = format.min_exponent;
+  const double spacing = std::ldexp(1.0, exponent - format.mantissa_bits);
+  const double rounded = std::nearbyint(x / spacing) * spacing;
+  if (std::abs(rounded) <= format.max_finite) return rounded;
+  return format.has_infinity ? std::copysign(INFINITY, x) : std::nan("");
+}
+
+template <class T>
+T read(const void* src) {
+  T value;
+  std::memcpy(&value, src, sizeof(T));
+  return value;
+}
+template <class T>
+void write(void* dst, T value) {
+  std::memcpy(dst, &value, sizeof(T));
+}
+
+}  // namespace
+
+size_t size_bytes(DType t) { return kRows[static_cast<size_t>(t)].bytes; }
+std::string_view name(DType t) { return kRows[static_cast<size_t>(t)].name; }
+
+std::optional<DType> parse_dtype(std::string_view text) {
+  for (const DTypeRow& row : kRows) {
+    if (row.name == text && row.type != DType::kUndefined) return row.type;
+  }
+  return std::nullopt;
+}
+
+uint16_t f32_to_f16(float x) {
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  const uint16_t sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
+  if (std::isnan(x)) return static_cast<uint16_t>(sign | 0x7e00u | ((bits >> 13) & 0x3ffu));
+  const double rounded = std::abs(round_to_format(kF16Format, x));
+  if (std::isinf(rounded)) return static_cast<uint16_t>(sign | 0x7c00u);
+  if (rounded == 0.0) return sign;
+  const int exponent = std::ilogb(rounded);
+  if (exponent < -14) return static_cast<uint16_t>(sign | static_cast<uint16_t>(rounded * 0x1p24));
+  const auto mantissa = static_cast<uint16_t>((rounded * std::ldexp(1.0, -exponent) - 1.0) * 1024);
+  return static_cast<uint16_t>(sign | ((exponent + 15) << 10) | mantissa);
+}
+
+float f16_to_f32(uint16_t bits) {
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
+  const uint32_t exponent = (bits >> 10) & 0x1fu;
+  const uint32_t mantissa = bits & 0x3ffu;
+  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
+  if (exponent == 0) {
+    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
+    return sign ? -magnitude : magnitude;
+  }
+  return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+}
+
+uint16_t f32_to_bf16(float x) {
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  if (std::isnan(x)) return static_cast<uint16_t>((bits >> 16) | 0x40u);
+  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+uint8_t f32_to_f8e4m3(float x) {
+  const uint8_t sign = std::signbit(x) ? 0x80 : 0;
+  const double rounded = std::abs(round_to_format(kE4M3Format, x));
+  if (std::isnan(rounded)) return sign | 0x7f;
+  if (rounded == 0.0) return sign;
+  const int exponent = std::ilogb(rounded);
+  if (exponent < -6) return static_cast<uint8_t>(sign | static_cast<uint8_t>(rounded * 512));
+  const auto mantissa = static_cast<uint8_t>((rounded * std::ldexp(1.0, -exponent) - 1.0) * 8);
+  return static_cast<uint8_t>(sign | ((exponent + 7) << 3) | mantissa);
+}
+
+float f8e4m3_to_f32(uint8_t bits) {
+  const int exponent = (bits >> 3) & 0xf;
+  const int mantissa = bits & 7;
+  if (exponent == 15 && mantissa == 7) return std::nanf("");
+  const float magnitude = exponent == 0
+                              ? std::ldexp(static_cast<float>(mantissa), -9)
+                              : std::ldexp(1.0f + static_cast<float>(mantissa) / 8, exponent - 7);
+  return bits & 0x80 ? -magnitude : magnitude;
+}
+
+uint8_t f32_to_f8e5m2(float x) {
+  const uint16_t half = f32_to_f16(static_cast<float>(round_to_format(kE5M2Format, x)));
+  if (std::isnan(x)) return static_cast<uint8_t>((half >> 8) | 0x02);
+  return static_cast<uint8_t>(half >> 8);
+}
+
+float f8e5m2_to_f32(uint8_t bits) { return f16_to_f32(static_cast<uint16_t>(bits << 8)); }
+
+double round_to(DType t, double x) {
+  switch (t) {
+    case DType::kF32:
+      return static_cast<float>(x);
+    case DType::kF16:
+      return round_to_format(kF16Format, x);
+    case DType::kBF16:
+      return round_to_format(kBF16Format, x);
+    case DType::kF8E4M3:
+      return round_to_format(kE4M3Format, x);
+    case DType::kF8E5M2:
+      return round_to_format(kE5M2Format, x);
+    case DType::kTF32:
+      return round_to_format(kTF32Format, x);
+    default:
+      return x;
+  }
+}
+
+double load_float(DType t, const void* src) {
+  switch (t) {
+    case DType::kF32:
+      return read<float>(src);
+    case DType::kF64:
+      return read<double>(src);
+    case DType::kF16:
+      return f16_to_f32(read<uint16_t>(src));
+    case DType::kBF16:
+      return bf16_to_f32(read<uint16_t>(src));
+    case DType::kF8E4M3:
+      return f8e4m3_to_f32(read<uint8_t>(src));
+    case DType::kF8E5M2:
+      return f8e5m2_to_f32(read<uint8_t>(src));
+    default:
+      return static_cast<double>(load_integer(t, src));
+  }
+}
+
+void store_float(DType t, double value, void* dst) {
+  // The narrow types round once from double (round_to), then convert exactly.
+  switch (t) {
+    case DType::kF32:
+      return write(dst, static_cast<float>(value));
+    case DType::kF64:
+      return write(dst, value);
+    case DType::kF16:
+      return write(dst, f32_to_f16(static_cast<float>(round_to(t, value))));
+    case DType::kBF16:
+      return write(dst, f32_to_bf16(static_cast<float>(round_to(t, value))));
+    case DType::kF8E4M3:
+      return write(dst, f32_to_f8e4m3(static_cast<float>(round_to(t, value))));
+    case DType::kF8E5M2:
+      return write(dst, f32_to_f8e5m2(static_cast<float>(round_to(t, value))));
+    default:
+      return store_integer(t, static_cast<int64_t>(value), dst);
+  }
+}
+
+int64_t load_integer(DType t, const void* src) {
+  switch (t) {
+    case DType::kI8:
+      return read<int8_t>(src);
+    case DType::kU8:
+      return read<uint8_t>(src);
+    case DType::kI16:
+      return read<int16_t>(src);
+    case DType::kU16:
+      return read<uint16_t>(src);
+    case DType::kI32:
+      return read<int32_t>(src);
+    case DType::kU32:
+      return read<uint32_t>(src);
+    case DType::kBool:
+      return read<uint8_t>(src) != 0;
+    default:
+      return read<int64_t>(src);
+  }
+}
+
+void store_integer(DType t, int64_t value, void* dst) {
+  switch (t) {
+    case DType::kI8:
+      return write(dst, static_cast<int8_t>(value));
+    case DType::kU8:
+      return write(dst, static_cast<uint8_t>(value));
+    case DType::kI16:
+      return write(dst, static_cast<int16_t>(value));
+    case DType::kU16:
+      return write(dst, static_cast<uint16_t>(value));
+    case DType::kI32:
+      return write(dst, static_cast<int32_t>(value));
+    case DType::kU32:
+      return write(dst, static_cast<uint32_t>(value));
+    case DType::kBool:
+      return write(dst, static_cast<uint8_t>(value != 0));
+    default:
+      return write(dst, value);
+  }
+}
+
+int64_t wrap_integer(DType t, int64_t value) {
+  int64_t storage = 0;
+  store_integer(t, value, &storage);
+  return load_integer(t, &storage);
+}
+
+}  // namespace vernier

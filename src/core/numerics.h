@@ -1,0 +1,39 @@
+// Requests and numerics: what is asked of a node, and what a kernel says that it does. Contract:
+// design "Words" (request, rule, numerics, floor, exact).
+#pragma once
+#include <string>
+
+#include "core/dtype.h"
+#include "core/error.h"
+#include "core/rounding.h"
+
+namespace vernier {
+
+/// One wish for a type: floor (`=`: at least this) or exact (`==`). kUndefined: none.
+struct TypeRequest {
+  DType type = DType::kUndefined;
+  bool exact = false;
+};
+
+/// What is asked of a node, each with who asked: "model", "mode fp32", "rule 2", "search".
+struct Request {
+  TypeRequest compute, accumulate, store;
+  std::string by;
+};
+
+/// What a kernel does to a node it covers, one row per node.
+struct Numerics {
+  DType store = DType::kF32;                       ///< of its floating outputs
+  DType compute = DType::kF32;                     ///< operands are taken in this type
+  DType accumulate = DType::kF32;                  ///< sums are carried in this type
+  std::array<PointRounding, kMaxPoints> points{};  ///< by rounding_points(op)
+  double approximation_abs = 0;  ///< declared error of its approximations, absolute …
+  double approximation_rel = 0;  ///< … plus relative to the result
+};
+
+/// True iff every value of `b` is a value of `a` (f64 ≥ f32 ≥ tf32 ≥ {f16, bf16} ≥ their f8).
+bool represents(DType a, DType b);
+/// Yes, or which part falls short: "computes in f16, asked for at least f32 (rule 2)".
+Support satisfies(const Numerics& got, const Request& asked);
+
+}  // namespace vernier

@@ -1,0 +1,35 @@
+// OpKind: one number per row of ops/ops.def, the only list of operators. The numbers may change
+// with the list; engine files and kernels.def use the names.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace vernier {
+
+enum class OpKind : uint16_t {
+#define OP(kind, ...) k##kind,
+#include "ops/ops.def"
+#undef OP
+};
+
+enum OpFlags : uint32_t {
+  kNoFlags = 0,
+  kElementwise = 1,     ///< output element i depends on the (broadcast) input elements i only
+  kCommutative = 2,     ///< two inputs, order free
+  kView = 4,            ///< pure layout: may become an alias of its input
+  kComposite = 8,       ///< stands for several ONNX nodes
+  kDataDependent = 16,  ///< output shape depends on input values
+  kDiscrete = 32,       ///< a small input change can flip the output (comparisons, ArgMax, …)
+};
+
+/// The name in text form, plans, kernels.def and ledgers ("LayerNorm").
+std::string_view name(OpKind kind);
+std::optional<OpKind> parse_op_kind(std::string_view text);
+uint32_t flags(OpKind kind);
+size_t num_op_kinds();
+/// The operator's rounding points, e.g. {"q","k","v","scores","probs","context","out"}.
+std::span<const std::string_view> rounding_points(OpKind kind);
+
+}  // namespace vernier

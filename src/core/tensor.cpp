@@ -1,0 +1,130 @@
+// Tensor and EvalTensor: see tensor.h.
+#include "core/tensor.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+namespace vernier {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+
+// Uninitialised, 64-byte aligned, shared bytes (at least one, so that data() is never null).
+std::shared_ptr<std::byte> allocate(size_t bytes) {
+  auto* raw = static_cast<std::byte*>(::operator new(std::max<size_t>(bytes, 1), kAlignment));
+  return {raw, [](std::byte* p) { ::operator delete(p, kAlignment); }};
+}
+
+}  // namespace
+
+int64_t num_elems(std::span<const int64_t> shape) {
+  int64_t product = 1;
+  for (int64_t d : shape) {
+    if (d < 0 || __builtin_mul_overflow(product, d, &product) || product > (int64_t{1} << 62)) {
+      throw Error(ErrorCode::kInput,
+                  "shape " + str(shape) + " has a negative size or too many elements");
+    }
+  }
+  return product;
+}
+
+std::string str(std::span<const int64_t> shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+Shape row_major_strides(std::span<const int64_t> shape) {
+  Shape strides(shape.size(), 1);
+  for (size_t i = shape.size(); i > 1; --i) strides[i - 2] = strides[i - 1] * shape[i - 1];
+  return strides;
+}
+
+Tensor::Tensor(DType dtype, Shape shape, std::shared_ptr<const void> owner, const std::byte* data)
+    : dtype_(dtype),
+      shape_(std::move(shape)),
+      elems_(num_elems(shape_)),
+      owner_(std::move(owner)),
+      data_(data) {}
+
+Tensor Tensor::from_bytes(DType dtype, Shape shape, std::span<const std::byte> bytes) {
+  const auto expected = static_cast<size_t>(num_elems(shape)) * vernier::size_bytes(dtype);
+  VERNIER_ASSERT(bytes.size() == expected);
+  auto storage = allocate(expected);
+  if (!bytes.empty()) std::memcpy(storage.get(), bytes.data(), bytes.size());
+  const std::byte* data = storage.get();
+  return {dtype, std::move(shape), std::move(storage), data};
+}
+
+namespace {
+template <class T, class Store>
+Tensor convert(DType dtype, Shape shape, std::span<const T> values, Store store) {
+  VERNIER_ASSERT(static_cast<size_t>(num_elems(shape)) == values.size());
+  const size_t width = size_bytes(dtype);
+  auto storage = allocate(values.size() * width);
+  for (size_t i = 0; i < values.size(); ++i) store(values[i], storage.get() + i * width);
+  const std::byte* data = storage.get();
+  return {dtype, std::move(shape), std::move(storage), data};
+}
+}  // namespace
+
+Tensor Tensor::from(DType dtype, Shape shape, std::span<const double> values) {
+  return convert(dtype, std::move(shape), values,
+                 [dtype](double v, std::byte* dst) { store_float(dtype, v, dst); });
+}
+Tensor Tensor::from(DType dtype, Shape shape, std::span<const int64_t> values) {
+  return convert(dtype, std::move(shape), values, [dtype](int64_t v, std::byte* dst) {
+    if (is_float(dtype))
+      store_float(dtype, static_cast<double>(v), dst);
+    else
+      store_integer(dtype, v, dst);
+  });
+}
+Tensor Tensor::scalar(DType dtype, double value) { return from(dtype, {}, std::span(&value, 1)); }
+Tensor Tensor::i64(std::vector<int64_t> values) {
+  const auto count = static_cast<int64_t>(values.size());
+  return from(DType::kI64, {count}, std::span<const int64_t>(values));
+}
+
+double Tensor::float_at(int64_t i) const {
+  return load_float(dtype_, data_ + static_cast<size_t>(i) * vernier::size_bytes(dtype_));
+}
+int64_t Tensor::integer_at(int64_t i) const {
+  return load_integer(dtype_, data_ + static_cast<size_t>(i) * vernier::size_bytes(dtype_));
+}
+std::vector<int64_t> Tensor::integers() const {
+  std::vector<int64_t> values(static_cast<size_t>(elems_));
+  for (int64_t i = 0; i < elems_; ++i) values[static_cast<size_t>(i)] = integer_at(i);
+  return values;
+}
+Tensor Tensor::reshaped(Shape shape) const {
+  VERNIER_ASSERT(num_elems(shape) == elems_, str(shape) + " from " + str(shape_));
+  return {dtype_, std::move(shape), owner_, data_};
+}
+
+EvalTensor::EvalTensor(DType type, Shape sizes) : dtype(type), shape(std::move(sizes)) {
+  const auto count = static_cast<size_t>(num_elems(shape));
+  if (is_float())
+    f.assign(count, 0.0);
+  else
+    i.assign(count, 0);
+}
+
+EvalTensor EvalTensor::from(const Tensor& t) {
+  EvalTensor result(t.dtype(), t.shape());
+  for (int64_t k = 0; k < t.elems(); ++k) {
+    if (result.is_float())
+      result.f[static_cast<size_t>(k)] = t.float_at(k);
+    else
+      result.i[static_cast<size_t>(k)] = t.integer_at(k);
+  }
+  return result;
+}
+
+Tensor EvalTensor::to_tensor() const {
+  return is_float() ? Tensor::from(dtype, shape, std::span<const double>(f))
+                    : Tensor::from(dtype, shape, std::span<const int64_t>(i));
+}
+
+}  // namespace vernier

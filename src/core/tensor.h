@@ -1,0 +1,90 @@
+// Tensor: an immutable typed array that shares its bytes (constants, inputs, outputs).
+// EvalTensor: a mutable array in double or int64 (what the FP64 evaluators work on).
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/error.h"
+
+namespace vernier {
+
+using Shape = std::vector<int64_t>;
+
+/// Product of the sizes; 1 for a scalar. Throws Error(kInput) if a size is negative or the product
+/// passes 2^62.
+int64_t num_elems(std::span<const int64_t> shape);
+/// "[2, 3, 768]"
+std::string str(std::span<const int64_t> shape);
+/// Row-major strides in elements.
+Shape row_major_strides(std::span<const int64_t> shape);
+
+/// An immutable dense row-major array. Copies share the bytes; `owner` may be any owner of them
+/// (a vector, a mapped file). Bytes are 64-byte aligned when made by from_bytes() or from().
+class Tensor {
+ public:
+  Tensor() = default;
+  /// Shares `data`, which must stay valid while `owner` lives and hold size_bytes() bytes.
+  Tensor(DType dtype, Shape shape, std::shared_ptr<const void> owner, const std::byte* data);
+  /// Copies bytes.size() bytes, which must equal the size of the array.
+  static Tensor from_bytes(DType dtype, Shape shape, std::span<const std::byte> bytes);
+  /// Converts values to `dtype`, rounding to nearest or wrapping.
+  static Tensor from(DType dtype, Shape shape, std::span<const double> values);
+  static Tensor from(DType dtype, Shape shape, std::span<const int64_t> values);
+  static Tensor scalar(DType dtype, double value);
+  static Tensor i64(std::vector<int64_t> values);  ///< one dimension
+
+  bool defined() const { return data_ != nullptr || dtype_ != DType::kUndefined; }
+  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+  size_t rank() const { return shape_.size(); }
+  int64_t elems() const { return elems_; }
+  size_t bytes() const { return static_cast<size_t>(elems_) * vernier::size_bytes(dtype_); }
+  const std::byte* data() const { return data_; }
+  std::span<const std::byte> byte_span() const { return {data_, bytes()}; }
+  /// Element i of a float tensor as double, or of an integer/bool tensor as int64.
+  double float_at(int64_t i) const;
+  int64_t integer_at(int64_t i) const;
+  /// All elements of an integer or bool tensor.
+  std::vector<int64_t> integers() const;
+  /// Same bytes under another shape with the same number of elements.
+  Tensor reshaped(Shape shape) const;
+
+ private:
+  DType dtype_ = DType::kUndefined;
+  Shape shape_;
+  int64_t elems_ = 0;
+  std::shared_ptr<const void> owner_;
+  const std::byte* data_ = nullptr;
+};
+
+/// The evaluators' array: floats of any dtype as double, integers and bool as int64 (u64 keeps its
+/// bits). `dtype` remembers the logical type; exactly one of the vectors is used.
+struct EvalTensor {
+  DType dtype = DType::kUndefined;
+  Shape shape;
+  std::vector<double> f;
+  std::vector<int64_t> i;
+
+  EvalTensor() = default;
+  /// Zero-filled array of the given type and shape.
+  EvalTensor(DType dtype, Shape shape);
+  static EvalTensor from(const Tensor& t);
+  /// As a Tensor of its logical dtype (floats round once to it).
+  Tensor to_tensor() const;
+
+  bool is_float() const { return vernier::is_float(dtype); }
+  int64_t elems() const { return num_elems(shape); }
+  size_t rank() const { return shape.size(); }
+  /// Element as double whatever the type (exact for |integers| < 2^53).
+  double value(int64_t index) const {
+    const auto at = static_cast<size_t>(index);
+    return is_float() ? f[at] : static_cast<double>(i[at]);
+  }
+};
+
+}  // namespace vernier

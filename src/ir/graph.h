@@ -1,0 +1,143 @@
+// Graph: the SSA intermediate representation. Values and nodes are owned by the graph and named by
+// ids, which stay valid while the graph lives. No ONNX, no device. Text form: ir/text.h.
+#pragma once
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/attr_codec.h"
+#include "core/dim.h"
+#include "core/numerics.h"
+#include "core/op_kind.h"
+#include "core/tensor.h"
+
+namespace vernier::ir {
+
+using ValueId = int32_t;
+using NodeId = int32_t;
+inline constexpr ValueId kNoValue = -1;  ///< an absent optional input, an unwanted output
+inline constexpr NodeId kNoNode = -1;
+
+/// Where a node came from: one ONNX node. `key` is unique in the model ("/fn_call/3#17": path of
+/// function calls, then the index in file order); `part` says which part of a composite it is
+/// (a rounding point of the composite, or empty).
+struct Origin {
+  std::string key, name, op_type, part;
+};
+
+struct Value {
+  std::string name;  ///< the ONNX name where the value equals an ONNX value, else empty
+  DType dtype = DType::kUndefined;
+  SymShape shape;
+  bool has_shape = false;  ///< false until inference has run
+  Tensor constant;         ///< defined() for constants
+  /// Known contents of a small integer or bool tensor as size expressions, in row-major order.
+  std::optional<std::vector<Dim>> values;
+  NodeId producer = kNoNode;  ///< kNoNode: a graph input or a constant
+  int producer_output = 0;
+  std::vector<NodeId> users;  ///< one entry per use as a node input
+
+  bool is_constant() const { return constant.defined(); }
+};
+
+class Graph;
+
+struct Node {
+  OpKind op = OpKind::kIdentity;
+  AttrBytes attrs;
+  std::vector<ValueId> inputs, outputs;
+  std::string name;  ///< for messages; no pass reads it
+  std::vector<Origin> origins;
+  Request request;                                ///< what is asked of this node (precision/)
+  std::vector<std::shared_ptr<Graph>> subgraphs;  ///< bodies of If, Loop, Scan
+  bool removed = false;
+
+  template <class A>
+  A attrs_as() const {
+    return decode<A>(attrs);
+  }
+};
+
+/// A condition that the sizes of the inputs must meet at run time: lhs == rhs.
+struct Guard {
+  Dim lhs, rhs;
+  std::string where;  ///< the node that needs it, for the message
+};
+
+/// What became of an ONNX node that has no node of the graph any more.
+struct Retired {
+  Origin origin;
+  std::string state;  ///< folded, shape, merged, dead or removed
+  std::string why;
+};
+
+class Graph {
+ public:
+  std::string name = "main";
+  std::vector<ValueId> inputs, outputs;
+  std::vector<std::string> output_names;  ///< ONNX names, parallel to outputs
+  std::vector<Guard> guards;
+  std::map<std::string, Dim>
+      symbol_substitutions;  ///< symbols unified away, for messages and binding
+  std::vector<Retired> retired;
+
+  /// A constant; equal tensors are not merged here (see the fold pass).
+  ValueId add_constant(Tensor tensor, std::string name = "");
+  ValueId add_input(std::string name, DType dtype, SymShape shape);
+  /// Appends a node with `num_outputs` fresh values (types unknown until inferred).
+  NodeId add_node(OpKind op, std::vector<ValueId> inputs, AttrBytes attrs, int num_outputs = 1);
+
+  Value& value(ValueId id) { return values_[static_cast<size_t>(id)]; }
+  const Value& value(ValueId id) const { return values_[static_cast<size_t>(id)]; }
+  Node& node(NodeId id) { return nodes_[static_cast<size_t>(id)]; }
+  const Node& node(NodeId id) const { return nodes_[static_cast<size_t>(id)]; }
+  size_t num_values() const { return values_.size(); }
+  size_t num_nodes() const { return nodes_.size(); }  ///< including removed ones
+  /// Live nodes in topological order (stable: kept by sort()).
+  const std::vector<NodeId>& order() const { return order_; }
+
+  /// The producing node, or null for inputs and constants.
+  const Node* producer(ValueId id) const;
+  Node* producer(ValueId id);
+  bool is_output(ValueId id) const;
+  /// Exactly one use by a node and not a graph output.
+  bool single_use(ValueId id) const;
+
+  void set_input(NodeId node, size_t index, ValueId value);
+  void set_inputs(NodeId node, std::vector<ValueId> inputs);
+  /// Every use of `from` (graph outputs included) becomes a use of `to`. If `from` has an ONNX name
+  /// and `to` has none, `to` takes it.
+  void replace_uses(ValueId from, ValueId to);
+  /// `value` becomes a constant: its producer (if any) no longer defines it.
+  void make_constant(ValueId value, Tensor tensor);
+  /// Removes a node whose outputs have no uses.
+  void remove_node(NodeId id);
+  /// Records what became of origins that no live node carries.
+  void retire(const std::vector<Origin>& origins, const std::string& state, const std::string& why);
+  /// Removes nodes without used outputs; retires their origins unless a live node or an earlier
+  /// row holds them: "shape" if all outputs have known values, "folded" if constant, else "dead".
+  /// Returns how many were removed.
+  int remove_dead();
+  /// Restores topological order (stable by current position). Asserts that there is no cycle.
+  void sort();
+  /// A deep copy.
+  std::shared_ptr<Graph> clone() const { return std::make_shared<Graph>(*this); }
+
+ private:
+  std::deque<Value> values_;  // deque: references stay valid while passes add values
+  std::deque<Node> nodes_;
+  std::vector<NodeId> order_;
+};
+
+/// Appends every origin of `from` to `to` that `to` lacks (by key).
+void merge_origins(std::vector<Origin>& to, const std::vector<Origin>& from);
+
+/// Throws Error(kInternal) naming `where` and the first broken rule: ids in range, producers and
+/// users consistent, inputs defined before use, attributes decodable, types and shapes present
+/// once inferred, output names unique.
+void check(const Graph& graph, const std::string& where);
+
+}  // namespace vernier::ir

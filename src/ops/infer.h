@@ -1,0 +1,80 @@
+// InferContext: what an operator's inference function sees and sets. Contract of the infer column
+// of ops.def: read inputs, set every output's type and shape, and, for small integer tensors whose
+// contents are size expressions, the symbolic values. Throws Error(kInput) through fail().
+#pragma once
+#include <optional>
+#include <string>
+
+#include "core/attrs.h"
+#include "ir/graph.h"
+
+namespace vernier::ops {
+
+/// Longest integer tensor whose contents are tracked symbolically.
+inline constexpr int64_t kMaxSymbolicElems = 64;
+
+class InferContext {
+ public:
+  InferContext(ir::Graph& graph, ir::NodeId node) : graph_(graph), id_(node) {}
+
+  const ir::Node& node() const { return graph_.node(id_); }
+  size_t num_inputs() const { return node().inputs.size(); }
+  size_t num_outputs() const { return node().outputs.size(); }
+  bool has_input(size_t i) const { return i < num_inputs() && node().inputs[i] != ir::kNoValue; }
+  DType dtype(size_t i) const { return input(i).dtype; }
+  const SymShape& shape(size_t i) const { return input(i).shape; }
+  int64_t rank(size_t i) const { return static_cast<int64_t>(shape(i).size()); }
+  /// The input as a constant, or null.
+  const Tensor* constant(size_t i) const;
+  /// Contents of an integer or bool input: from its constant or its symbolic values; empty if
+  /// unknown.
+  std::optional<std::vector<Dim>> values(size_t i) const;
+  /// As values(), but only if every one is a number.
+  std::optional<std::vector<int64_t>> integers(size_t i) const;
+  template <class A>
+  A attrs() const {
+    return node().attrs_as<A>();
+  }
+
+  void set_output(size_t i, DType dtype, SymShape shape);
+  /// Remembers symbolic contents if the output is an integer or bool tensor of at most
+  /// kMaxSymbolicElems elements with constant shape and matching count; otherwise does nothing.
+  void set_values(size_t i, std::vector<Dim> values);
+
+  /// Both sizes must be equal: the returned Dim stands for both. A plain symbol is substituted by
+  /// the other side everywhere (Graph::symbol_substitutions), anything else becomes a guard.
+  /// Throws if the two are provably different.
+  Dim unify(const Dim& a, const Dim& b);
+  /// A fresh symbol for a size that depends on data, bounded above by `upper`.
+  Dim fresh_symbol(const std::string& hint, const Dim& upper);
+  /// axis in [-rank, rank) to [0, rank); fails otherwise.
+  size_t normalise_axis(int64_t axis, int64_t rank) const;
+  /// Throws Error(kInput): "node 'x' (Op): <what>".
+  [[noreturn]] void fail(const std::string& what) const;
+
+ private:
+  const ir::Value& input(size_t i) const;
+  ir::Graph& graph_;
+  ir::NodeId id_;
+};
+
+/// ONNX multidirectional broadcasting of input shapes, unifying symbols.
+SymShape broadcast(InferContext& context, const SymShape& a, const SymShape& b);
+
+/// Infers one node (after a pass created it) and checks arity against ops.def.
+void infer_node(ir::Graph& graph, ir::NodeId node);
+
+/// Adds a node, infers it at once, and returns its first output. `origins` come from the nodes it
+/// replaces.
+ir::ValueId emit(ir::Graph& graph, OpKind op, std::vector<ir::ValueId> inputs, AttrBytes attrs,
+                 const std::vector<ir::Origin>& origins, int num_outputs = 1);
+template <class A>
+ir::ValueId emit(ir::Graph& graph, OpKind op, std::vector<ir::ValueId> inputs, const A& attrs,
+                 const std::vector<ir::Origin>& origins, int num_outputs = 1) {
+  return emit(graph, op, std::move(inputs), encode(attrs), origins, num_outputs);
+}
+
+/// Applies Graph::symbol_substitutions to every shape, value list, attribute-held Dim and guard.
+void apply_substitutions(ir::Graph& graph);
+
+}  // namespace vernier::ops

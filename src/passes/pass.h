@@ -1,0 +1,48 @@
+// A pass: a function over the graph, and the manager that runs the one ordered list.
+// Contract: docs/adding_a_pass.md. The order stands in pipeline.cpp and nowhere else.
+#pragma once
+#include <functional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace vernier::passes {
+
+enum class Phase : uint8_t {
+  kRaise,  ///< infer, fold, canonicalise, raise: before precision is decided
+  kFuse,   ///< fuse, layout: after it; may only keep or raise precision
+};
+
+/// Options a user may set: which passes are off (`--fuse NAME=off`).
+struct PassOptions {
+  std::set<std::string> off;
+  /// Called after each pass that changed something, with the pass name (dumping, tests).
+  std::function<void(std::string_view pass, const ir::Graph&)> after;
+};
+
+struct Pass {
+  std::string_view name;
+  Phase phase;
+  bool optional;  ///< may be switched off by name
+  /// Changes the graph; returns how many places it changed.
+  int (*run)(ir::Graph& graph);
+};
+
+/// The ordered list (pipeline.cpp).
+std::span<const Pass> pipeline();
+
+struct PassReport {
+  std::string_view pass;
+  int changes = 0;
+  double ms = 0;
+};
+
+/// Runs the passes of `phase` in order. After each: dead nodes removed, order restored, inference
+/// brought up to date, ir::check. Throws Error(kInput) if an option names no optional pass.
+std::vector<PassReport> run_passes(ir::Graph& graph, Phase phase, const PassOptions& options);
+
+}  // namespace vernier::passes

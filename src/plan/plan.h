@@ -1,0 +1,107 @@
+// Plan: what an engine does, as plain data — values, steps, shape program, ledger. Made by
+// plan/planner.h, written and read by engine/, run by runtime/. Sees core only.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/attr_codec.h"
+#include "core/dim.h"
+#include "core/numerics.h"
+#include "core/op_kind.h"
+#include "core/tensor.h"
+
+namespace vernier::plan {
+
+inline constexpr int32_t kNone = -1;
+
+/// A size symbol and the range the engine was built for.
+struct Symbol {
+  std::string name;
+  int64_t min = 1, opt = 1, max = 1;
+};
+
+/// lhs == rhs must hold for the sizes of every run; `where` names the node that needs it.
+struct Guard {
+  Dim lhs, rhs;
+  std::string where;
+};
+
+struct PlanValue {
+  enum class Kind : uint8_t {
+    kInput,        ///< caller's buffer
+    kConstant,     ///< blob `constant`
+    kShapeValues,  ///< i64/i32 elements `values`, written by the host once per new shape
+    kArena,        ///< memory of the arena, live from its first to its last step
+    kAlias,        ///< a view into `alias_of`: `offset_elems`, `strides`
+  };
+  std::string name;  ///< ONNX name where it equals an ONNX value, else empty
+  DType dtype = DType::kUndefined;
+  SymShape shape;
+  Kind kind = Kind::kArena;
+  int32_t constant = kNone;                       ///< index into Plan::blobs
+  std::vector<Dim> values;                        ///< kShapeValues
+  int32_t alias_of = kNone;                       ///< never itself an alias
+  Dim offset_elems;                               ///< kAlias
+  SymShape strides;                               ///< kAlias; empty elsewhere: row-major
+  int32_t first_step = kNone, last_step = kNone;  ///< kArena: lifetime, aliases included
+};
+
+/// Bytes in the engine's weight section: a plain constant, or one packed for a kernel.
+struct Blob {
+  DType dtype = DType::kUndefined;
+  Shape shape;         ///< of the plain array
+  std::string layout;  ///< empty: plain row-major
+  Tensor bytes;        ///< u8 [size] for packed, else the array itself; mapped after load
+};
+
+struct PackedInput {
+  int32_t input = 0;  ///< which input of the step it replaces (that input is kNone in `inputs`)
+  int32_t blob = kNone;
+};
+
+struct Step {
+  std::string kernel;  ///< row of kernels.def
+  OpKind op = OpKind::kIdentity;
+  AttrBytes attrs;
+  std::vector<int32_t> inputs, outputs;  ///< value indices; kNone: absent
+  std::vector<PackedInput> packed;
+  Numerics numerics;
+  std::string bit_class;
+  std::string name;                  ///< label for messages: the ONNX node that names the composite
+  std::vector<std::string> origins;  ///< keys of the ONNX nodes it computes
+};
+
+/// A run of steps without a stop; between two segments a count reaches the host.
+struct Segment {
+  int32_t first_step = 0, end_step = 0;
+};
+
+/// What was asked of one ONNX node, what it got, and why.
+struct LedgerRow {
+  std::string key, node, op;  ///< key "path#index", ONNX name, ONNX op type
+  std::string composite;      ///< the composite or operator it became part of, else empty
+  Request asked;
+  DType got_store = DType::kUndefined, got_compute = DType::kUndefined,
+        got_accumulate = DType::kUndefined;
+  std::string state;  ///< step, composite, folded, shape, merged, dead or removed
+  int32_t step = kNone;
+  std::string kernel, why;
+};
+
+struct Plan {
+  std::string model_name, producer;  ///< of the ONNX file
+  std::string device;                ///< backend name
+  std::string target;                ///< what packed weights depend on
+  std::vector<Symbol> symbols;
+  std::vector<Guard> guards;
+  std::vector<PlanValue> values;
+  std::vector<Step> steps;
+  std::vector<Segment> segments;
+  std::vector<Blob> blobs;
+  std::vector<int32_t> inputs, outputs;  ///< value indices
+  std::vector<std::string> input_names, output_names;
+  std::vector<LedgerRow> ledger;
+  std::vector<std::string> notes;  ///< what the build wants a reader to know (defaults taken, …)
+};
+
+}  // namespace vernier::plan
