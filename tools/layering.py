@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Checks the include order between the folders of src/ and include/.
+
+Usage: layering.py ROOT      (./dev layering)
+The order is the table below and nothing else; docs/architecture.md draws it. A wrong include is
+printed as file:line, what it includes, and what its folder may include. Exit 1 if there is one.
+"""
+import pathlib
+import re
+import sys
+
+# The layers, lowest first: name -> (path prefixes, names of the layers it may include besides
+# itself). The longest prefix that fits a file decides its layer. Prefixes are relative to the
+# include root (src/ or include/), as in #include "core/dim.h".
+BASE = ["api"]
+BUILD = BASE + ["core", "ir", "ops"]
+DATA = BASE + ["core", "plan data", "engine reader"]
+LAYERS = {
+    "operator table": (["ops/ops.def"], []),  # data: anyone may include it
+    "api": (["vernier/error.h", "vernier/version.h", "vernier/tensor.h"], []),
+    "api of runtime": (["vernier/engine.h", "vernier/session.h"], BASE),
+    "api of compile": (["vernier/compile.h", "vernier/inspect.h"], BASE + ["api of runtime"]),
+    "api of verify": (["vernier/verify.h"], BASE + ["api of runtime", "api of compile"]),
+    "core": (["core/"], BASE),
+    "reference": (["reference/"], BASE + ["core"]),
+    "ir": (["ir/"], BASE + ["core"]),
+    "ops": (["ops/"], BASE + ["core", "ir", "reference"]),
+    "onnx": (["onnx/"], BUILD),
+    "passes": (["passes/"], BUILD),
+    "precision": (["precision/"], BUILD),
+    "io": (["io/"], BASE + ["core"]),
+    "kernel contract": (["backend/kernel.h", "backend/kernel.cpp"], BASE + ["core"]),
+    "cpu": (["backend/cpu/"], BASE + ["core", "kernel contract"]),
+    "cuda": (["backend/cuda/"], BASE + ["core", "kernel contract"]),
+    "plan data": (["plan/plan.h", "plan/plan.cpp"], BASE + ["core"]),
+    "engine reader": (["engine/"], BASE + ["core", "plan data"]),
+    "planner": (["plan/"], BUILD + ["passes", "precision", "kernel contract", "plan data"]),
+    "engine writer": (["engine/writer"], DATA),
+    "runtime": (["runtime/"], DATA + ["api of runtime", "kernel contract", "cpu", "cuda"]),
+    "compile": (
+        ["compile/"],
+        BUILD + DATA + ["onnx", "passes", "precision", "kernel contract", "cpu", "cuda", "planner",
+                        "engine writer", "runtime", "api of runtime", "api of compile"],
+    ),
+    "verify": (
+        ["verify/"],
+        BUILD + DATA + ["onnx", "passes", "precision", "io", "kernel contract", "planner",
+                        "runtime", "compile", "api of runtime", "api of compile", "api of verify"],
+    ),
+    "cli": (["cli/"], BASE + ["api of runtime", "api of compile", "api of verify", "verify", "io"]),
+}
+
+# Other people's headers that belong to a few layers only.
+THIRD_PARTY = {
+    "gtest/": [],
+    "gmock/": [],
+    "CLI/": ["cli"],
+    "google/protobuf/": ["onnx"],
+    "dnnl": ["cpu"],
+    "oneapi/dnnl": ["cpu"],
+    "hwy/": ["cpu"],
+    "cuda": ["cuda"],
+    "cublas": ["cuda"],
+    "zip.h": ["io"],
+}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def layer_of(path):
+    """The layer of a path relative to its include root, or None."""
+    best, length = None, -1
+    for name, (prefixes, _) in LAYERS.items():
+        for prefix in prefixes:
+            if path.startswith(prefix) and len(prefix) > length:
+                best, length = name, len(prefix)
+    return best
+
+
+def wrong_include(layer, bracket, target, known):
+    """Why this include is wrong for a file of `layer`, or None."""
+    if bracket == '"' and target in known:
+        allowed = LAYERS[layer][1]
+        other = layer_of(target)
+        if other in (layer, "operator table") or other in allowed:
+            return None
+        return f'includes "{target}" ({other}); {layer} may include: {", ".join(allowed) or "nothing"}'
+    for prefix, layers in THIRD_PARTY.items():
+        if target.startswith(prefix) and layer not in layers:
+            only = ", ".join(layers) or "tests"
+            return f"includes <{target}>; only {only} may include {prefix}*"
+    return None
+
+
+def check(root):
+    """Returns (number of files, list of complaints)."""
+    sources = {}
+    for base in ("src", "include"):
+        for path in sorted((root / base).rglob("*")):
+            if path.suffix in (".h", ".cpp", ".cu", ".cuh", ".def", ".inc"):
+                sources[path.relative_to(root / base).as_posix()] = path
+    complaints = []
+    for relative, path in sources.items():
+        shown = path.relative_to(root).as_posix()
+        layer = layer_of(relative)
+        if layer is None:
+            complaints.append(f"{shown}:1: its folder is in no layer; add it to tools/layering.py")
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            found = INCLUDE.match(line)
+            why = found and wrong_include(layer, found.group(1), found.group(2), sources)
+            if why:
+                complaints.append(f"{shown}:{number}: {why}")
+    return len(sources), complaints
+
+
+def main():
+    if len(sys.argv) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    count, complaints = check(pathlib.Path(sys.argv[1]))
+    for complaint in complaints:
+        print(complaint, file=sys.stderr)
+    if complaints:
+        return 1
+    print(f"layering: {count} files, every include is allowed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
