@@ -82,6 +82,7 @@ class Graph {
   std::vector<Guard> guards;
   std::map<std::string, Dim>
       symbol_substitutions;  ///< symbols unified away, for messages and binding
+  std::map<std::string, Dim> symbol_bounds;  ///< upper bounds of sizes that depend on data
   std::vector<Retired> retired;
 
   /// A constant; equal tensors are not merged here (see the fold pass).

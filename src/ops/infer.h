@@ -3,6 +3,7 @@
 // contents are size expressions, the symbolic values. Throws Error(kInput) through fail().
 #pragma once
 #include <optional>
+#include <span>
 #include <string>
 
 #include "core/attrs.h"
@@ -37,6 +38,8 @@ class InferContext {
   }
 
   void set_output(size_t i, DType dtype, SymShape shape);
+  /// The shape set so far; null for an unwanted output.
+  const SymShape* output_shape(size_t i) const;
   /// Remembers symbolic contents if the output is an integer or bool tensor of at most
   /// kMaxSymbolicElems elements with constant shape and matching count; otherwise does nothing.
   void set_values(size_t i, std::vector<Dim> values);
@@ -45,7 +48,10 @@ class InferContext {
   /// the other side everywhere (Graph::symbol_substitutions), anything else becomes a guard.
   /// Throws if the two are provably different.
   Dim unify(const Dim& a, const Dim& b);
-  /// A fresh symbol for a size that depends on data, bounded above by `upper`.
+  /// The run must meet lhs == rhs: a guard unless provable. Throws if provably false.
+  void require_equal(const Dim& lhs, const Dim& rhs);
+  /// The symbol for a size that depends on data, bounded above by `upper` (Graph::symbol_bounds).
+  /// The same node gets the same symbol each time.
   Dim fresh_symbol(const std::string& hint, const Dim& upper);
   /// axis in [-rank, rank) to [0, rank); fails otherwise.
   size_t normalise_axis(int64_t axis, int64_t rank) const;
@@ -61,8 +67,16 @@ class InferContext {
 /// ONNX multidirectional broadcasting of input shapes, unifying symbols.
 SymShape broadcast(InferContext& context, const SymShape& a, const SymShape& b);
 
+/// For operators that only move elements: once the output shapes are set, carries the symbolic
+/// values of `data_inputs` to the outputs by running the operator's own evaluator on positions. The
+/// other inputs must be numbers. Does nothing where something is unknown.
+void propagate_moved_values(InferContext& context, std::span<const size_t> data_inputs);
+
 /// Infers one node (after a pass created it) and checks arity against ops.def.
 void infer_node(ir::Graph& graph, ir::NodeId node);
+
+/// Infers every node in order and applies substitutions, until no symbol is unified any more.
+void infer_graph(ir::Graph& graph);
 
 /// Adds a node, infers it at once, and returns its first output. `origins` come from the nodes it
 /// replaces.

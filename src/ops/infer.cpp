@@ -1,0 +1,349 @@
+// Inference of one node and of a whole graph, symbol unification and substitution: see infer.h.
+#include "ops/infer.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/evaluator.h"
+#include "ops/ops.h"
+
+namespace vernier::ops {
+namespace {
+
+using Substitutions = std::map<std::string, Dim>;
+
+std::string display_name(const ir::Node& node, ir::NodeId id) {
+  if (!node.name.empty()) return node.name;
+  for (const ir::Origin& origin : node.origins) {
+    if (!origin.name.empty()) return origin.name;
+    if (!origin.key.empty()) return origin.key;
+  }
+  return "#" + std::to_string(id);
+}
+
+// Position of a symbol among the graph inputs' sizes: the earlier one survives unification.
+size_t input_position(const ir::Graph& graph, const std::string& symbol) {
+  size_t position = 0;
+  for (ir::ValueId input : graph.inputs) {
+    for (const Dim& d : graph.value(input).shape) {
+      if (d.as_symbol() == symbol) return position;
+      ++position;
+    }
+  }
+  return position;
+}
+
+bool mentions(const Dim& d, const std::string& symbol) {
+  const std::vector<std::string> symbols = d.symbols();
+  return std::binary_search(symbols.begin(), symbols.end(), symbol);
+}
+
+// Records symbol := other; the right-hand sides stay free of substituted symbols.
+void substitute_symbol(ir::Graph& graph, const std::string& symbol, const Dim& other) {
+  const Substitutions one{{symbol, other}};
+  for (auto& [name, replacement] : graph.symbol_substitutions)
+    replacement = replacement.substitute(one);
+  graph.symbol_substitutions[symbol] = other;
+}
+
+void add_guard(ir::Graph& graph, const Dim& lhs, const Dim& rhs, const std::string& where) {
+  const bool known = std::any_of(graph.guards.begin(), graph.guards.end(), [&](const auto& g) {
+    return (g.lhs == lhs && g.rhs == rhs) || (g.lhs == rhs && g.rhs == lhs);
+  });
+  if (!known) graph.guards.push_back({lhs, rhs, where});
+}
+
+// A visitor over attribute structs that rewrites the sizes they hold.
+struct Substitutor {
+  const Substitutions& substitutions;
+  bool changed = false;
+  template <class T>
+  void operator()(std::string_view, T&) {}
+  void operator()(std::string_view, SymShape& sizes) {
+    for (Dim& d : sizes) {
+      Dim replaced = d.substitute(substitutions);
+      changed = changed || !(replaced == d);
+      d = std::move(replaced);
+    }
+  }
+};
+template <class A>
+void substitute_in(AttrBytes& bytes, const Substitutions& substitutions) {
+  A attrs = decode<A>(bytes);
+  Substitutor substitutor{substitutions};
+  attrs.visit(substitutor);
+  if (substitutor.changed) bytes = encode(std::move(attrs));
+}
+void substitute_attrs(OpKind kind, AttrBytes& bytes, const Substitutions& substitutions) {
+  static constexpr std::array<void (*)(AttrBytes&, const Substitutions&), 256> kRows{
+#define OP(op, min_in, max_in, max_out, flags, attrs, ...) &substitute_in<attrs>,
+#include "ops/ops.def"
+#undef OP
+  };
+  kRows[static_cast<size_t>(kind)](bytes, substitutions);
+}
+
+void check_arity(const InferContext& context) {
+  const ir::Node& node = context.node();
+  const OpDef& row = def(node.op);
+  const auto in = static_cast<int>(node.inputs.size());
+  const auto out = static_cast<int>(node.outputs.size());
+  if (in < row.min_in || (row.max_in >= 0 && in > row.max_in)) {
+    context.fail("has " + std::to_string(in) + " inputs, expected " + std::to_string(row.min_in) +
+                 (row.max_in < 0 ? " or more" : " to " + std::to_string(row.max_in)));
+  }
+  if (row.max_out >= 0 && out > row.max_out) {
+    context.fail("has " + std::to_string(out) + " outputs, expected at most " +
+                 std::to_string(row.max_out));
+  }
+  for (int i = 0; i < row.min_in; ++i) {
+    if (!context.has_input(static_cast<size_t>(i)))
+      context.fail("required input " + std::to_string(i) + " is absent");
+  }
+}
+
+}  // namespace
+
+const ir::Value& InferContext::input(size_t i) const {
+  VERNIER_ASSERT(has_input(i), "input " + std::to_string(i) + " of " + display_name(node(), id_));
+  return graph_.value(node().inputs[i]);
+}
+
+const Tensor* InferContext::constant(size_t i) const {
+  if (!has_input(i)) return nullptr;
+  const ir::Value& v = input(i);
+  return v.is_constant() ? &v.constant : nullptr;
+}
+
+std::optional<std::vector<Dim>> InferContext::values(size_t i) const {
+  if (!has_input(i)) return std::nullopt;
+  const ir::Value& v = input(i);
+  if (!v.is_constant()) {
+    if (!v.values) return std::nullopt;
+    std::vector<Dim> known = *v.values;
+    for (Dim& d : known) d = d.substitute(graph_.symbol_substitutions);
+    return known;
+  }
+  if (is_float(v.dtype) || v.constant.elems() > kMaxSymbolicElems) return std::nullopt;
+  const std::vector<int64_t> numbers = v.constant.integers();
+  return std::vector<Dim>(numbers.begin(), numbers.end());
+}
+
+std::optional<std::vector<int64_t>> InferContext::integers(size_t i) const {
+  const auto known = values(i);
+  if (!known) return std::nullopt;
+  std::vector<int64_t> numbers;
+  for (const Dim& d : *known) {
+    if (!d.is_constant()) return std::nullopt;
+    numbers.push_back(d.constant());
+  }
+  return numbers;
+}
+
+void InferContext::set_output(size_t i, DType dtype, SymShape shape) {
+  if (i >= num_outputs() || node().outputs[i] == ir::kNoValue) return;
+  for (Dim& d : shape) {
+    d = d.substitute(graph_.symbol_substitutions);
+    if (const auto size = d.as_constant(); size && *size < 0)
+      fail("output " + std::to_string(i) + " would have shape " + str(shape));
+  }
+  ir::Value& v = graph_.value(node().outputs[i]);
+  v.dtype = dtype;
+  v.shape = std::move(shape);
+  v.has_shape = true;
+  v.values.reset();
+}
+
+void InferContext::set_values(size_t i, std::vector<Dim> values) {
+  if (i >= num_outputs() || node().outputs[i] == ir::kNoValue) return;
+  ir::Value& v = graph_.value(node().outputs[i]);
+  if (is_float(v.dtype) || !is_constant(v.shape)) return;
+  const int64_t count = product(v.shape).constant();
+  if (count > kMaxSymbolicElems || count != static_cast<int64_t>(values.size())) return;
+  v.values = std::move(values);
+}
+
+Dim InferContext::unify(const Dim& first, const Dim& second) {
+  const Dim a = first.substitute(graph_.symbol_substitutions);
+  const Dim b = second.substitute(graph_.symbol_substitutions);
+  if (a == b) return a;
+  if (equal(a, b) == false) fail("sizes " + a.str() + " and " + b.str() + " differ");
+  const auto sa = a.as_symbol(), sb = b.as_symbol();
+  if (sa && sb) {
+    const auto rank_a = std::pair(input_position(graph_, *sa), *sa);
+    const auto rank_b = std::pair(input_position(graph_, *sb), *sb);
+    const bool keep_a = rank_a < rank_b;
+    substitute_symbol(graph_, keep_a ? *sb : *sa, keep_a ? a : b);
+    return keep_a ? a : b;
+  }
+  if (sa && !mentions(b, *sa)) {
+    substitute_symbol(graph_, *sa, b);
+    return b;
+  }
+  if (sb && !mentions(a, *sb)) {
+    substitute_symbol(graph_, *sb, a);
+    return a;
+  }
+  add_guard(graph_, a, b, display_name(node(), id_));
+  return a.str().size() <= b.str().size() ? a : b;
+}
+
+void InferContext::require_equal(const Dim& lhs, const Dim& rhs) {
+  const Dim a = lhs.substitute(graph_.symbol_substitutions);
+  const Dim b = rhs.substitute(graph_.symbol_substitutions);
+  const auto known = equal(a, b);
+  if (known == false) fail("needs " + a.str() + " == " + b.str());
+  if (!known) add_guard(graph_, a, b, display_name(node(), id_));
+}
+
+Dim InferContext::fresh_symbol(const std::string& hint, const Dim& upper) {
+  // Named by the node, so that inferring it again gives the same symbol.
+  const std::string name = hint + "." + std::to_string(id_);
+  graph_.symbol_bounds[name] = upper;
+  return Dim::symbol(name);
+}
+
+size_t InferContext::normalise_axis(int64_t axis, int64_t rank) const {
+  if (axis < -rank || axis >= rank) {
+    fail("axis " + std::to_string(axis) + " is outside [" + std::to_string(-rank) + ", " +
+         std::to_string(rank) + ")");
+  }
+  return static_cast<size_t>(axis < 0 ? axis + rank : axis);
+}
+
+void InferContext::fail(const std::string& what) const {
+  throw Error(ErrorCode::kInput, "node '" + display_name(node(), id_) + "' (" +
+                                     std::string(name(node().op)) + "): " + what);
+}
+
+SymShape broadcast(InferContext& context, const SymShape& a, const SymShape& b) {
+  const size_t rank = std::max(a.size(), b.size());
+  SymShape result(rank, Dim(1));
+  for (size_t i = 0; i < rank; ++i) {
+    const Dim da = i < a.size() ? a[a.size() - 1 - i] : Dim(1);
+    const Dim db = i < b.size() ? b[b.size() - 1 - i] : Dim(1);
+    Dim& out = result[rank - 1 - i];
+    if (da == Dim(1))
+      out = db;
+    else if (db == Dim(1))
+      out = da;
+    else if (equal(da, db) == false)
+      context.fail("shapes " + str(a) + " and " + str(b) + " do not broadcast: sizes " + da.str() +
+                   " and " + db.str() + " differ");
+    else
+      out = context.unify(da, db);
+  }
+  return result;
+}
+
+void propagate_moved_values(InferContext& context, std::span<const size_t> data_inputs) {
+  // The evaluator moves positions in `pool` instead of numbers; position 0 stands for a zero fill.
+  std::vector<Dim> pool{Dim(0)};
+  std::vector<EvalTensor> inputs(context.num_inputs());
+  std::vector<const EvalTensor*> in(context.num_inputs(), nullptr);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!context.has_input(i)) continue;
+    const auto known = context.values(i);
+    if (!known || !is_constant(context.shape(i))) return;
+    Shape shape;
+    for (const Dim& d : context.shape(i)) shape.push_back(d.constant());
+    inputs[i] = EvalTensor(DType::kI64, std::move(shape));
+    const bool data = std::find(data_inputs.begin(), data_inputs.end(), i) != data_inputs.end();
+    for (size_t k = 0; k < known->size(); ++k) {
+      if (!data && !(*known)[k].is_constant()) return;
+      inputs[i].i[k] = data ? static_cast<int64_t>(pool.size()) : (*known)[k].constant();
+      if (data) pool.push_back((*known)[k]);
+    }
+    in[i] = &inputs[i];
+  }
+  std::vector<EvalTensor> out(context.num_outputs());
+  for (size_t i = 0; i < out.size(); ++i) {
+    const SymShape* sizes = context.output_shape(i);
+    if (sizes == nullptr) continue;
+    if (!is_constant(*sizes)) return;
+    Shape shape;
+    for (const Dim& d : *sizes) shape.push_back(d.constant());
+    if (num_elems(shape) > kMaxSymbolicElems) return;
+    out[i] = EvalTensor(DType::kI64, std::move(shape));
+  }
+  const ir::Node& node = context.node();
+  try {
+    evaluator(node.op)({node.attrs, in, out, Rounding{}});
+  } catch (const Error& error) {
+    context.fail(error.what());
+  }
+  for (size_t i = 0; i < out.size(); ++i) {
+    std::vector<Dim> moved;
+    for (int64_t position : out[i].i) moved.push_back(pool[static_cast<size_t>(position)]);
+    context.set_values(i, std::move(moved));
+  }
+}
+
+const SymShape* InferContext::output_shape(size_t i) const {
+  if (i >= num_outputs() || node().outputs[i] == ir::kNoValue) return nullptr;
+  return &graph_.value(node().outputs[i]).shape;
+}
+
+void infer_node(ir::Graph& graph, ir::NodeId node) {
+  InferContext context(graph, node);
+  check_arity(context);
+  def(graph.node(node).op).infer(context);
+}
+
+void infer_graph(ir::Graph& graph) {
+  // Each round can only shrink the set of free symbols, so this ends.
+  for (;;) {
+    const size_t before = graph.symbol_substitutions.size();
+    for (ir::NodeId node : graph.order()) infer_node(graph, node);
+    if (graph.symbol_substitutions.size() == before) break;
+    apply_substitutions(graph);
+  }
+  apply_substitutions(graph);
+}
+
+ir::ValueId emit(ir::Graph& graph, OpKind op, std::vector<ir::ValueId> inputs, AttrBytes attrs,
+                 const std::vector<ir::Origin>& origins, int num_outputs) {
+  const ir::NodeId id = graph.add_node(op, std::move(inputs), std::move(attrs), num_outputs);
+  ir::Node& node = graph.node(id);
+  node.origins = origins;
+  if (!origins.empty()) node.name = origins.front().name;
+  infer_node(graph, id);
+  return node.outputs[0];
+}
+
+void apply_substitutions(ir::Graph& graph) {
+  // Right-hand sides are free of substituted symbols (see unify); a caller's own map may not be.
+  for (auto& [name, replacement] : graph.symbol_substitutions) {
+    for (size_t round = 0; round <= graph.symbol_substitutions.size(); ++round) {
+      Dim next = replacement.substitute(graph.symbol_substitutions);
+      if (next == replacement) break;
+      replacement = std::move(next);
+    }
+  }
+  const Substitutions& map = graph.symbol_substitutions;
+  if (!map.empty()) {
+    for (size_t i = 0; i < graph.num_values(); ++i) {
+      ir::Value& v = graph.value(static_cast<ir::ValueId>(i));
+      for (Dim& d : v.shape) d = d.substitute(map);
+      if (!v.values) continue;
+      for (Dim& d : *v.values) d = d.substitute(map);
+    }
+    for (ir::NodeId id : graph.order())
+      substitute_attrs(graph.node(id).op, graph.node(id).attrs, map);
+    for (auto& [name, upper] : graph.symbol_bounds) upper = upper.substitute(map);
+  }
+  std::vector<ir::Guard> guards = std::move(graph.guards);
+  graph.guards.clear();
+  for (const ir::Guard& guard : guards) {
+    const Dim lhs = guard.lhs.substitute(map), rhs = guard.rhs.substitute(map);
+    const auto known = equal(lhs, rhs);
+    if (known == false) {
+      throw Error(ErrorCode::kInput, "node '" + guard.where + "': sizes " + guard.lhs.str() +
+                                         " and " + guard.rhs.str() + " must be equal, but are " +
+                                         lhs.str() + " and " + rhs.str());
+    }
+    if (!known) add_guard(graph, lhs, rhs, guard.where);
+  }
+}
+
+}  // namespace vernier::ops

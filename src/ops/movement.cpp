@@ -1,0 +1,320 @@
+// Inference of the operators that move elements: Concat, Split, Slice, Gather*, Scatter*, Tile,
+// Pad, OneHot, NonZero, DepthToSpace, SpaceToDepth. Contract: infer.h.
+#include <algorithm>
+#include <array>
+
+#include "ops/infer.h"
+
+namespace vernier::ops {
+namespace {
+
+constexpr std::array<size_t, 1> kFirst{0};
+
+std::vector<int64_t> constant_list(InferContext& context, size_t index, const char* what) {
+  auto list = context.integers(index);
+  if (!list) {
+    context.fail(std::string("the ") + what + " in input " + std::to_string(index) +
+                 " are not constant");
+  }
+  return std::move(*list);
+}
+
+// Ends at or beyond this mean "to the end" (exporters write 2^31−1 and 2^63−1).
+constexpr int64_t kOpenEnd = int64_t{1} << 30;
+
+// A start or end counted from the front, clamped into [low, high]; negative counts from the end.
+Dim slice_bound(InferContext& context, const Dim& bound, const Dim& size, const Dim& low,
+                const Dim& high) {
+  if (const auto at = bound.as_constant()) {
+    if (*at >= kOpenEnd) return high;
+    if (*at <= -kOpenEnd) return low;
+    return *at < 0 ? max(size + bound, low) : min(bound, high);
+  }
+  if (less_equal(bound, -1) == true) return max(size + bound, low);
+  // The sign of an expression such as total − length must be known: it may not be negative.
+  context.require_equal(min(bound, 0), 0);
+  return min(bound, high);
+}
+
+Dim slice_size(InferContext& context, const Dim& size, const Dim& start, const Dim& end,
+               int64_t step) {
+  if (step == 0) context.fail("a step is 0");
+  if (step > 0) {
+    const Dim first = slice_bound(context, start, size, 0, size);
+    const Dim last = slice_bound(context, end, size, 0, size);
+    return max(floordiv(last - first + Dim(step - 1), step), 0);
+  }
+  const Dim first = slice_bound(context, start, size, -1, size - Dim(1));
+  const Dim last = slice_bound(context, end, size, -1, size - Dim(1));
+  return max(floordiv(first - last - Dim(step + 1), -step), 0);
+}
+
+void infer_inline_slice(InferContext& context, const SliceAttrs& attrs) {
+  const size_t count = attrs.axes.size();
+  if (attrs.starts.size() != count || attrs.steps.size() != count || attrs.sizes.size() != count)
+    context.fail("starts, axes, steps and sizes differ in length");
+  SymShape out = context.shape(0);
+  for (size_t i = 0; i < count; ++i) {
+    const size_t axis = context.normalise_axis(attrs.axes[i], context.rank(0));
+    const Dim last = Dim(attrs.starts[i]) + (attrs.sizes[i] - Dim(1)) * Dim(attrs.steps[i]);
+    const bool empty = attrs.sizes[i] == Dim(0);
+    if (!empty && (attrs.starts[i] < 0 || less_equal(out[axis], Dim(attrs.starts[i])) == true ||
+                   less_equal(out[axis], last) == true || less_equal(last, -1) == true)) {
+      context.fail("slice [" + std::to_string(attrs.starts[i]) + " .. " + last.str() +
+                   "] leaves axis " + std::to_string(axis) + " of " + str(context.shape(0)));
+    }
+    out[axis] = attrs.sizes[i];
+  }
+  context.set_output(0, context.dtype(0), std::move(out));
+}
+
+// Sizes of the parts of Split, by sizes, input 1 or equal parts (the last may be smaller).
+SymShape split_sizes(InferContext& context, const SplitAttrs& attrs, const Dim& size) {
+  if (!attrs.sizes.empty()) return {attrs.sizes.begin(), attrs.sizes.end()};
+  if (context.has_input(1)) {
+    auto values = context.values(1);
+    if (!values) context.fail("the sizes of the parts in input 1 are not known");
+    return std::move(*values);
+  }
+  const auto parts =
+      attrs.num_outputs > 0 ? attrs.num_outputs : static_cast<int64_t>(context.num_outputs());
+  const Dim chunk = floordiv(size + Dim(parts - 1), parts);
+  SymShape sizes(static_cast<size_t>(parts), chunk);
+  sizes.back() = size - chunk * Dim(parts - 1);
+  return sizes;
+}
+
+}  // namespace
+
+void infer_concat(InferContext& context) {
+  const size_t axis = context.normalise_axis(context.attrs<AxisAttrs>().axis, context.rank(0));
+  SymShape out = context.shape(0);
+  std::vector<size_t> data{0};
+  for (size_t i = 1; i < context.num_inputs(); ++i) {
+    data.push_back(i);
+    const SymShape& in = context.shape(i);
+    if (in.size() != out.size() || context.dtype(i) != context.dtype(0)) {
+      context.fail("input " + std::to_string(i) + " is " + std::string(name(context.dtype(i))) +
+                   str(in) + ", input 0 is " + std::string(name(context.dtype(0))) +
+                   str(context.shape(0)));
+    }
+    for (size_t k = 0; k < out.size(); ++k)
+      out[k] = k == axis ? out[k] + in[k] : context.unify(out[k], in[k]);
+  }
+  context.set_output(0, context.dtype(0), std::move(out));
+  propagate_moved_values(context, data);
+}
+
+void infer_split(InferContext& context) {
+  const auto attrs = context.attrs<SplitAttrs>();
+  const size_t axis = context.normalise_axis(attrs.axis, context.rank(0));
+  const Dim size = context.shape(0)[axis];
+  const SymShape sizes = split_sizes(context, attrs, size);
+  if (sizes.size() != context.num_outputs()) {
+    context.fail("splits into " + std::to_string(sizes.size()) + " parts but has " +
+                 std::to_string(context.num_outputs()) + " outputs");
+  }
+  Dim sum = 0;
+  for (const Dim& d : sizes) sum = sum + d;
+  if (equal(sum, size) == false)
+    context.fail("parts " + str(sizes) + " do not add up to " + size.str());
+  context.unify(sum, size);
+  SymShape out = context.shape(0);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    out[axis] = sizes[i];
+    context.set_output(i, context.dtype(0), out);
+  }
+  propagate_moved_values(context, kFirst);
+}
+
+void infer_slice(InferContext& context) {
+  const auto attrs = context.attrs<SliceAttrs>();
+  if (attrs.inline_starts) {
+    infer_inline_slice(context, attrs);
+    propagate_moved_values(context, kFirst);
+    return;
+  }
+  if (!context.has_input(1) || !context.has_input(2)) context.fail("has no starts or no ends");
+  const auto starts = context.values(1), ends = context.values(2);
+  if (!starts || !ends) {
+    context.fail(
+        "starts or ends are not known when the engine is built: slices that depend on "
+        "data are not supported here");
+  }
+  std::vector<int64_t> axes(starts->size()), steps(starts->size(), 1);
+  for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
+  if (context.has_input(3)) axes = constant_list(context, 3, "axes");
+  if (context.has_input(4)) steps = constant_list(context, 4, "steps");
+  if (ends->size() != starts->size() || axes.size() != starts->size() ||
+      steps.size() != starts->size())
+    context.fail("starts, ends, axes and steps differ in length");
+  SymShape out = context.shape(0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const size_t axis = context.normalise_axis(axes[i], context.rank(0));
+    out[axis] = slice_size(context, context.shape(0)[axis], (*starts)[i], (*ends)[i], steps[i]);
+  }
+  context.set_output(0, context.dtype(0), std::move(out));
+  propagate_moved_values(context, kFirst);
+}
+
+void infer_gather(InferContext& context) {
+  const SymShape& data = context.shape(0);
+  const SymShape& indices = context.shape(1);
+  const auto axis = static_cast<std::ptrdiff_t>(
+      context.normalise_axis(context.attrs<AxisAttrs>().axis, context.rank(0)));
+  SymShape out(data.begin(), data.begin() + axis);
+  out.insert(out.end(), indices.begin(), indices.end());
+  out.insert(out.end(), data.begin() + axis + 1, data.end());
+  context.set_output(0, context.dtype(0), std::move(out));
+  propagate_moved_values(context, kFirst);
+}
+
+void infer_gather_elements(InferContext& context) {
+  context.normalise_axis(context.attrs<AxisAttrs>().axis, context.rank(0));
+  if (context.rank(0) != context.rank(1))
+    context.fail("data " + str(context.shape(0)) + " and indices " + str(context.shape(1)) +
+                 " differ in rank");
+  context.set_output(0, context.dtype(0), context.shape(1));
+  propagate_moved_values(context, kFirst);
+}
+
+void infer_gather_nd(InferContext& context) {
+  const int64_t batch = context.attrs<GatherNDAttrs>().batch_dims;
+  const SymShape& data = context.shape(0);
+  const SymShape& indices = context.shape(1);
+  const auto depth = indices.empty() ? std::nullopt : indices.back().as_constant();
+  if (!depth || batch < 0 || batch >= context.rank(1) || batch + *depth > context.rank(0)) {
+    context.fail("indices " + str(indices) + " do not fit data " + str(data) + " with batch_dims " +
+                 std::to_string(batch));
+  }
+  SymShape out;
+  for (size_t i = 0; i + 1 < indices.size(); ++i) {
+    out.push_back(static_cast<int64_t>(i) < batch ? context.unify(data[i], indices[i])
+                                                  : indices[i]);
+  }
+  out.insert(out.end(), data.begin() + static_cast<std::ptrdiff_t>(batch + *depth), data.end());
+  context.set_output(0, context.dtype(0), std::move(out));
+  propagate_moved_values(context, kFirst);
+}
+
+void infer_scatter_elements(InferContext& context) {
+  const auto attrs = context.attrs<ScatterAttrs>();
+  context.normalise_axis(attrs.axis, context.rank(0));
+  if (context.rank(0) != context.rank(1) || context.rank(1) != context.rank(2))
+    context.fail("data, indices and updates differ in rank");
+  for (size_t i = 0; i < context.shape(1).size(); ++i)
+    context.unify(context.shape(1)[i], context.shape(2)[i]);
+  context.set_output(0, context.dtype(0), context.shape(0));
+  if (attrs.reduction == ScatterReduction::kNone)
+    propagate_moved_values(context, std::array<size_t, 2>{0, 2});
+}
+
+void infer_scatter_nd(InferContext& context) {
+  const SymShape& data = context.shape(0);
+  const SymShape& indices = context.shape(1);
+  const auto depth = indices.empty() ? std::nullopt : indices.back().as_constant();
+  if (!depth || *depth > context.rank(0))
+    context.fail("indices " + str(indices) + " do not fit data " + str(data));
+  SymShape expected(indices.begin(), indices.end() - 1);
+  expected.insert(expected.end(), data.begin() + static_cast<std::ptrdiff_t>(*depth), data.end());
+  if (expected.size() != context.shape(2).size())
+    context.fail("updates are " + str(context.shape(2)) + ", expected " + str(expected));
+  for (size_t i = 0; i < expected.size(); ++i) context.unify(expected[i], context.shape(2)[i]);
+  context.set_output(0, context.dtype(0), context.shape(0));
+  if (context.attrs<ScatterAttrs>().reduction == ScatterReduction::kNone)
+    propagate_moved_values(context, std::array<size_t, 2>{0, 2});
+}
+
+void infer_tile(InferContext& context) {
+  const auto repeats = context.values(1);
+  if (!repeats) context.fail("the repeats in input 1 are not known when the engine is built");
+  if (repeats->size() != context.shape(0).size()) {
+    context.fail("has " + std::to_string(repeats->size()) + " repeats for input " +
+                 str(context.shape(0)));
+  }
+  SymShape out = context.shape(0);
+  for (size_t i = 0; i < out.size(); ++i) out[i] = out[i] * (*repeats)[i];
+  context.set_output(0, context.dtype(0), std::move(out));
+  if (is_constant(*context.output_shape(0))) propagate_moved_values(context, kFirst);
+}
+
+void infer_pad(InferContext& context) {
+  const auto pads = context.values(1);
+  if (!pads) context.fail("the pads in input 1 are not known when the engine is built");
+  std::vector<int64_t> axes(context.shape(0).size());
+  for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
+  if (context.has_input(3)) axes = constant_list(context, 3, "axes");
+  if (pads->size() != 2 * axes.size()) {
+    context.fail("has " + std::to_string(pads->size()) + " pads for " +
+                 std::to_string(axes.size()) + " axes, expected a begin and an end for each");
+  }
+  SymShape out = context.shape(0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    Dim& size = out[context.normalise_axis(axes[i], context.rank(0))];
+    size = size + (*pads)[i] + (*pads)[i + axes.size()];
+  }
+  context.set_output(0, context.dtype(0), std::move(out));
+  propagate_moved_values(context, std::array<size_t, 2>{0, 2});
+}
+
+void infer_one_hot(InferContext& context) {
+  Dim depth;
+  if (const Tensor* constant = context.constant(1); constant && is_float(constant->dtype())) {
+    depth = static_cast<int64_t>(constant->float_at(0));
+  } else if (const auto values = context.values(1); values && values->size() == 1) {
+    depth = values->front();
+  } else {
+    context.fail("the depth in input 1 is not known when the engine is built");
+  }
+  SymShape out = context.shape(0);
+  const size_t axis =
+      context.normalise_axis(context.attrs<OneHotAttrs>().axis, context.rank(0) + 1);
+  out.insert(out.begin() + static_cast<std::ptrdiff_t>(axis), depth);
+  context.set_output(0, context.dtype(2), std::move(out));
+}
+
+void infer_non_zero(InferContext& context) {
+  const auto rank = context.rank(0);
+  std::optional<Dim> count;
+  if (const Tensor* constant = context.constant(0)) {
+    int64_t found = 0;
+    for (int64_t i = 0; i < constant->elems(); ++i) {
+      found +=
+          is_float(constant->dtype()) ? constant->float_at(i) != 0 : constant->integer_at(i) != 0;
+    }
+    count = found;
+  }
+  const Dim size = count ? *count : context.fresh_symbol("nonzero", product(context.shape(0)));
+  context.set_output(0, DType::kI64, {rank, size});
+}
+
+void infer_depth_to_space(InferContext& context) {
+  const int64_t block = context.attrs<BlockSizeAttrs>().block_size;
+  const SymShape& in = context.shape(0);
+  if (in.size() != 4 || block < 1)
+    context.fail("input " + str(in) + " with block size " + std::to_string(block));
+  if (equal(mod(in[1], block * block), 0) == false) {
+    context.fail("channels " + in[1].str() + " are no multiple of " +
+                 std::to_string(block * block));
+  }
+  context.set_output(
+      0, context.dtype(0),
+      {in[0], floordiv(in[1], block * block), in[2] * Dim(block), in[3] * Dim(block)});
+}
+
+void infer_space_to_depth(InferContext& context) {
+  const int64_t block = context.attrs<BlockSizeAttrs>().block_size;
+  const SymShape& in = context.shape(0);
+  if (in.size() != 4 || block < 1)
+    context.fail("input " + str(in) + " with block size " + std::to_string(block));
+  for (size_t axis : {2, 3}) {
+    if (mod(in[axis], block).as_constant().value_or(0) != 0)
+      context.fail("size " + in[axis].str() + " is no multiple of " + std::to_string(block));
+    context.require_equal(mod(in[axis], block), 0);
+  }
+  context.set_output(
+      0, context.dtype(0),
+      {in[0], in[1] * Dim(block * block), floordiv(in[2], block), floordiv(in[3], block)});
+}
+
+}  // namespace vernier::ops
