@@ -1,0 +1,73 @@
+// Case tables of operators: a row runs inference and the FP64 evaluator and compares exactly or
+// within a tolerance; a shape row runs inference on symbolic sizes. A table registers its rows as
+// tests named <Table>.<row>, so case files need no GoogleTest header:
+//   const OpCases kRows("Softmax", {{.name = "last_axis", .op = OpKind::kSoftmax, .in = {...},
+//   ...}});
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/op_kind.h"
+#include "core/tensor.h"
+
+namespace vernier::test {
+
+/// One input or expected output of a row.
+struct Arg {
+  DType dtype = DType::kUndefined;  ///< kUndefined: an absent optional input
+  Shape shape = {};
+  std::vector<double> values = {};  ///< row-major; integers up to 2^53 are exact
+};
+inline Arg none() { return {}; }
+inline Arg f32(Shape shape, std::vector<double> values) {
+  return {DType::kF32, std::move(shape), std::move(values)};
+}
+inline Arg i64(Shape shape, std::vector<double> values) {
+  return {DType::kI64, std::move(shape), std::move(values)};
+}
+inline Arg i32(Shape shape, std::vector<double> values) {
+  return {DType::kI32, std::move(shape), std::move(values)};
+}
+inline Arg boolean(Shape shape, std::vector<double> values) {
+  return {DType::kBool, std::move(shape), std::move(values)};
+}
+inline Arg typed(DType dtype, Shape shape, std::vector<double> values) {
+  return {dtype, std::move(shape), std::move(values)};
+}
+/// start, start + step, … in row-major order.
+Arg ramp(DType dtype, Shape shape, double start = 0, double step = 1);
+
+/// One evaluation at concrete shapes. Every input is a constant to inference, so axes, shapes and
+/// pads are known; where inference derives integer contents they must equal the evaluator's.
+struct OpCase {
+  std::string name = {};
+  OpKind op = OpKind::kIdentity;
+  std::string attrs = {};  ///< text form, "{axis=1}"; empty: defaults
+  std::vector<Arg> in = {}, out = {};
+  double tolerance = 0;    ///< |got − expected| <= tolerance·(1 + |expected|); 0: the same value
+  std::string error = {};  ///< not empty: inference or evaluation throws a message with this in it
+};
+
+/// One inference with symbolic sizes. A value is written "f32 [batch, 8]", with known contents
+/// "i64 [2] = (batch, -1)", and "" when absent; contents of a float input make it a constant.
+struct ShapeCase {
+  std::string name = {};
+  OpKind op = OpKind::kIdentity;
+  std::string attrs = {};
+  std::vector<std::string> in = {}, out = {};
+  std::string error = {};                       ///< as in OpCase
+  std::vector<std::string> guards = {};         ///< "min(512, seq) == seq"
+  std::vector<std::string> substitutions = {};  ///< "s6 := s33"
+};
+
+/// Registers each row as a test; keep as a namespace-level constant of the case file.
+class OpCases {
+ public:
+  OpCases(const std::string& table, std::vector<OpCase> rows);
+};
+class ShapeCases {
+ public:
+  ShapeCases(const std::string& table, std::vector<ShapeCase> rows);
+};
+
+}  // namespace vernier::test
