@@ -9,6 +9,12 @@ if(VERNIER_SANITIZE)
   target_compile_options(vernier_options INTERFACE -fsanitize=${VERNIER_SANITIZE} -fno-omit-frame-pointer -g1)
   target_link_options(vernier_options INTERFACE -fsanitize=${VERNIER_SANITIZE})
 endif()
+if(VERNIER_FUZZ)
+  # clang warns about other things than gcc, whose warnings are the gated ones.
+  target_compile_options(vernier_options INTERFACE -Wno-error -fsanitize=fuzzer-no-link,address
+                         -fno-omit-frame-pointer -g1)
+  target_link_options(vernier_options INTERFACE -fsanitize=address)
+endif()
 
 # vernier_library(name folder...): a static library of every .cpp below the folders of src/.
 function(vernier_library target)
