@@ -1,0 +1,17 @@
+# The CUDA backend, only with VERNIER_CUDA. Kernels are C++17 (nvcc's front end and g++ 12's C++20
+# headers do not agree); VERNIER_CUDA_ARCH picks the machine code.
+set(VERNIER_CUDA_ARCH "90a" CACHE STRING "Compute capability of the machine code, e.g. 90a or 80")
+set(CMAKE_CUDA_ARCHITECTURES OFF)
+enable_language(CUDA)
+find_package(CUDAToolkit REQUIRED)
+
+file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cpp
+     ${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cu)
+add_library(vernier_cuda STATIC ${cuda_sources})
+set_target_properties(vernier_cuda PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON
+                                              CUDA_RUNTIME_LIBRARY Static)
+target_compile_options(vernier_cuda PRIVATE
+  $<$<COMPILE_LANGUAGE:CUDA>:-gencode=arch=compute_${VERNIER_CUDA_ARCH},code=sm_${VERNIER_CUDA_ARCH}>
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra -Werror=all-warnings>)
+target_include_directories(vernier_cuda SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
+target_link_libraries(vernier_cuda PUBLIC vernier_core CUDA::cudart_static CUDA::cublasLt)
