@@ -60,7 +60,9 @@ struct Case {
 class Runner {
  public:
   Runner(Device& device, const Case& c) : device_(device), case_(c) {
-    Problem problem{.op = c.op, .attrs = c.attrs};
+    Problem problem;
+    problem.op = c.op;
+    problem.attrs = c.attrs;
     const Dim rows = Dim::symbol("rows");
     problem.inputs.push_back({true, DType::kF32, {rows, c.x.shape()[1]}, nullptr});
     for (const Tensor& t : c.constants) {

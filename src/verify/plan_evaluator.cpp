@@ -1,0 +1,138 @@
+// F, the FP64 evaluation of a plan: see plan_evaluator.h.
+#include "verify/plan_evaluator.h"
+
+#include <algorithm>
+
+#include "core/evaluator.h"
+
+namespace vernier::verify {
+
+std::map<std::string, int64_t> bind_symbols(const plan::Plan& plan,
+                                            const std::vector<Tensor>& inputs) {
+  std::map<std::string, int64_t> symbols;
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    const SymShape& shape = plan.values[static_cast<size_t>(plan.inputs[i])].shape;
+    VERNIER_ASSERT(shape.size() == inputs[i].rank(), plan.input_names[i]);
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (const auto symbol = shape[d].as_symbol()) symbols.emplace(*symbol, inputs[i].shape()[d]);
+    }
+  }
+  return symbols;
+}
+
+PlanEvaluator::PlanEvaluator(const plan::Plan& plan, const backend::Backend& backend)
+    : plan_(plan), backend_(backend), values_(plan.values.size()), dies_after_(plan.steps.size()) {
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    const plan::PlanValue& value = plan.values[v];
+    const bool is_output = std::find(plan.outputs.begin(), plan.outputs.end(),
+                                     static_cast<int32_t>(v)) != plan.outputs.end();
+    if (value.kind == plan::PlanValue::Kind::kArena && value.last_step != plan::kNone &&
+        !is_output) {
+      dies_after_[static_cast<size_t>(value.last_step)].push_back(v);
+    }
+  }
+}
+
+Shape PlanEvaluator::shape_of(const SymShape& shape) const {
+  Shape sizes;
+  for (const Dim& d : shape) sizes.push_back(d.evaluate(symbols_));
+  return sizes;
+}
+
+void PlanEvaluator::begin(const std::vector<Tensor>& inputs) {
+  symbols_ = bind_symbols(plan_, inputs);
+  std::fill(values_.begin(), values_.end(), std::nullopt);
+  for (size_t i = 0; i < plan_.inputs.size(); ++i) {
+    values_[static_cast<size_t>(plan_.inputs[i])] = EvalTensor::from(inputs[i]);
+  }
+}
+
+EvalTensor PlanEvaluator::value(size_t index) const {
+  const plan::PlanValue& v = plan_.values[index];
+  using Kind = plan::PlanValue::Kind;
+  if (v.kind == Kind::kConstant)
+    return EvalTensor::from(plan_.blobs[static_cast<size_t>(v.constant)].bytes);
+  if (v.kind == Kind::kShapeValues) {
+    EvalTensor t(v.dtype, shape_of(v.shape));
+    for (size_t i = 0; i < t.i.size(); ++i) t.i[i] = v.values[i].evaluate(symbols_);
+    return t;
+  }
+  if (v.kind != Kind::kAlias) {
+    VERNIER_ASSERT(values_[index].has_value(),
+                   "plan value " + std::to_string(index) + " is not live");
+    return *values_[index];
+  }
+  const EvalTensor base = value(static_cast<size_t>(v.alias_of));
+  EvalTensor t(v.dtype, shape_of(v.shape));
+  const Shape strides = v.strides.empty() ? row_major_strides(t.shape) : shape_of(v.strides);
+  const int64_t offset = v.offset_elems.evaluate(symbols_);
+  std::vector<int64_t> index_of(t.rank(), 0);
+  for (int64_t flat = 0; flat < t.elems(); ++flat) {
+    int64_t at = offset;
+    for (size_t d = 0; d < index_of.size(); ++d) at += index_of[d] * strides[d];
+    if (t.is_float())
+      t.f[static_cast<size_t>(flat)] = base.f[static_cast<size_t>(at)];
+    else
+      t.i[static_cast<size_t>(flat)] = base.i[static_cast<size_t>(at)];
+    for (size_t d = index_of.size(); d-- > 0 && ++index_of[d] == t.shape[d];) index_of[d] = 0;
+  }
+  return t;
+}
+
+EvalTensor PlanEvaluator::packed_input(const plan::Step& step,
+                                       const plan::PackedInput& packed) const {
+  const plan::Blob& blob = plan_.blobs[static_cast<size_t>(packed.blob)];
+  const backend::KernelDef* kernel = backend::find_kernel(backend_, step.kernel);
+  VERNIER_ASSERT(kernel && kernel->unpack, step.kernel);
+  backend::Problem problem;
+  problem.op = step.op;
+  problem.attrs = step.attrs;
+  for (int32_t in : step.inputs) {
+    if (in == plan::kNone) {
+      problem.inputs.push_back({});
+      continue;
+    }
+    const plan::PlanValue& v = plan_.values[static_cast<size_t>(in)];
+    problem.inputs.push_back({true, v.dtype, v.shape, nullptr});
+  }
+  for (const plan::PackedInput& p : step.packed) {
+    const plan::Blob& b = plan_.blobs[static_cast<size_t>(p.blob)];
+    if (problem.inputs.size() <= static_cast<size_t>(p.input))
+      problem.inputs.resize(static_cast<size_t>(p.input) + 1);
+    problem.inputs[static_cast<size_t>(p.input)] = {
+        true, b.dtype, SymShape(b.shape.begin(), b.shape.end()), nullptr};
+  }
+  return EvalTensor::from(
+      kernel->unpack(problem, {packed.input, blob.layout, blob.bytes.byte_span()}));
+}
+
+void PlanEvaluator::evaluate_step(size_t index) {
+  const plan::Step& step = plan_.steps[index];
+  size_t count = step.inputs.size();
+  for (const plan::PackedInput& p : step.packed)
+    count = std::max(count, static_cast<size_t>(p.input) + 1);
+  std::vector<std::optional<EvalTensor>> held(count);
+  for (size_t i = 0; i < step.inputs.size(); ++i) {
+    if (step.inputs[i] != plan::kNone) held[i] = value(static_cast<size_t>(step.inputs[i]));
+  }
+  for (const plan::PackedInput& p : step.packed)
+    held[static_cast<size_t>(p.input)] = packed_input(step, p);
+  std::vector<const EvalTensor*> in;
+  for (const auto& t : held) in.push_back(t ? &*t : nullptr);
+  std::vector<EvalTensor> out;
+  for (int32_t o : step.outputs) {
+    if (o == plan::kNone) {
+      out.emplace_back();
+      continue;
+    }
+    const plan::PlanValue& v = plan_.values[static_cast<size_t>(o)];
+    out.emplace_back(v.dtype, shape_of(v.shape));
+  }
+  evaluator(step.op)({step.attrs, in, out, Rounding{}});
+  for (size_t i = 0; i < step.outputs.size(); ++i) {
+    if (step.outputs[i] != plan::kNone)
+      values_[static_cast<size_t>(step.outputs[i])] = std::move(out[i]);
+  }
+}
+
+}  // namespace vernier::verify

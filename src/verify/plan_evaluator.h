@@ -1,0 +1,56 @@
+// F: the FP64 evaluation of a plan with rounding off (design "Words"). Runs every step of an engine
+// through the naive evaluators, so that F against R tells whether the rewrite is right.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/kernel.h"
+#include "core/tensor.h"
+#include "plan/plan.h"
+
+namespace vernier::verify {
+
+/// The sizes of all symbols of `plan` for these input arrays (by Plan::inputs order). The arrays
+/// must have been accepted by a Session; a mismatch asserts.
+std::map<std::string, int64_t> bind_symbols(const plan::Plan& plan,
+                                            const std::vector<Tensor>& inputs);
+
+/// Values of one plan on one input set, in FP64.
+class PlanEvaluator {
+ public:
+  /// `backend` unpacks packed constants. `plan` and `backend` must outlive this.
+  PlanEvaluator(const plan::Plan& plan, const backend::Backend& backend);
+  /// Evaluates all steps in order; inputs by Plan::inputs order. After each step calls
+  /// observe(step index, output value index, value) for every output it defined.
+  template <class Observe>
+  void run(const std::vector<Tensor>& inputs, const Observe& observe) {
+    begin(inputs);
+    for (size_t s = 0; s < plan_.steps.size(); ++s) {
+      evaluate_step(s);
+      for (int32_t out : plan_.steps[s].outputs) {
+        if (out != plan::kNone)
+          observe(s, static_cast<size_t>(out), *values_[static_cast<size_t>(out)]);
+      }
+      for (size_t v : dies_after_[s]) values_[v].reset();
+    }
+  }
+  /// The value of a plan value that is an input, a constant, an output or still live (aliases are
+  /// materialised).
+  EvalTensor value(size_t index) const;
+
+ private:
+  void begin(const std::vector<Tensor>& inputs);
+  void evaluate_step(size_t step);
+  EvalTensor packed_input(const plan::Step& step, const plan::PackedInput& packed) const;
+  Shape shape_of(const SymShape& shape) const;
+
+  const plan::Plan& plan_;
+  const backend::Backend& backend_;
+  std::map<std::string, int64_t> symbols_;
+  std::vector<std::optional<EvalTensor>> values_;  // by value index; empty: not defined or dead
+  std::vector<std::vector<size_t>> dies_after_;    // by step
+};
+
+}  // namespace vernier::verify
