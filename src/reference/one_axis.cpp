@@ -1,0 +1,189 @@
+// FP64 evaluators of the operators along one axis: ArgMax, ArgMin, CumSum, TopK, Softmax,
+// LogSoftmax, Hardmax, LpNormalization. Contract: core/evaluator.h.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/attrs.h"
+#include "reference/layout.h"
+
+namespace vernier::reference {
+namespace {
+
+// The order of one line: NaN above every number, integers exactly.
+struct LineOrder {
+  const EvalTensor& x;
+  bool less(int64_t a, int64_t b) const {
+    const auto i = static_cast<size_t>(a), j = static_cast<size_t>(b);
+    if (!x.is_float()) {
+      if (x.dtype == DType::kU64)
+        return static_cast<uint64_t>(x.i[i]) < static_cast<uint64_t>(x.i[j]);
+      return x.i[i] < x.i[j];
+    }
+    return x.f[i] < x.f[j] || (std::isnan(x.f[j]) && !std::isnan(x.f[i]));
+  }
+  bool is_nan(int64_t a) const { return x.is_float() && std::isnan(x.f[static_cast<size_t>(a)]); }
+};
+
+// better(order, candidate, best): the candidate comes before the best so far.
+template <class Better>
+void arg_reduce(const EvalCall& call, const Better& better) {
+  const auto attrs = decode<ArgReduceAttrs>(call.attrs);
+  const EvalTensor& x = *call.in[0];
+  const AxisView view = view_axis(x.shape, normalise_axis(attrs.axis, x.rank()));
+  const LineOrder order{x};
+  for (int64_t o = 0; o < view.outer; ++o) {
+    for (int64_t i = 0; i < view.inner; ++i) {
+      int64_t best = 0;
+      for (int64_t k = 1; k < view.size; ++k) {
+        const int64_t candidate = view.at(o, k, i), current = view.at(o, best, i);
+        const bool wins = better(order, candidate, current);
+        const bool ties = !wins && !better(order, current, candidate);
+        if (wins || (ties && attrs.select_last_index)) best = k;
+      }
+      call.out[0].i[static_cast<size_t>(o * view.inner + i)] = best;
+    }
+  }
+}
+
+// line(get, put) for every line of a float tensor along `axis`; results round at "out".
+template <class Line>
+void for_each_line(const EvalCall& call, int64_t axis, const Line& line) {
+  const EvalTensor& x = *call.in[0];
+  if (!x.is_float()) {
+    throw Error(ErrorCode::kInput, "expected a floating type, got " + std::string(name(x.dtype)));
+  }
+  const size_t rank = std::max<size_t>(x.rank(), 1);
+  const AxisView view = x.rank() == 0 ? AxisView{} : view_axis(x.shape, normalise_axis(axis, rank));
+  std::vector<double> values(static_cast<size_t>(view.size));
+  for (int64_t o = 0; o < view.outer; ++o) {
+    for (int64_t i = 0; i < view.inner; ++i) {
+      for (int64_t k = 0; k < view.size; ++k)
+        values[static_cast<size_t>(k)] = x.f[static_cast<size_t>(view.at(o, k, i))];
+      line(values);
+      for (int64_t k = 0; k < view.size; ++k) {
+        call.out[0].f[static_cast<size_t>(view.at(o, k, i))] =
+            call.rounding(0, values[static_cast<size_t>(k)]);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void eval_arg_max(const EvalCall& call) {
+  arg_reduce(call, [](const LineOrder& order, int64_t a, int64_t b) { return order.less(b, a); });
+}
+void eval_arg_min(const EvalCall& call) {
+  // NaN wins here too, as in every reduction.
+  arg_reduce(call, [](const LineOrder& order, int64_t a, int64_t b) {
+    if (order.is_nan(a) || order.is_nan(b)) return order.less(b, a);
+    return order.less(a, b);
+  });
+}
+
+void eval_cum_sum(const EvalCall& call) {
+  const auto attrs = decode<CumSumAttrs>(call.attrs);
+  const EvalTensor& x = *call.in[0];
+  EvalTensor& y = call.out[0];
+  if (call.in[1]->elems() != 1 || call.in[1]->is_float())
+    throw Error(ErrorCode::kInput, "the axis must be one integer");
+  const AxisView view = view_axis(x.shape, normalise_axis(call.in[1]->i[0], x.rank()));
+  for (int64_t o = 0; o < view.outer; ++o) {
+    for (int64_t i = 0; i < view.inner; ++i) {
+      double sum = 0;
+      uint64_t integer_sum = 0;
+      for (int64_t k = 0; k < view.size; ++k) {
+        const auto at = static_cast<size_t>(view.at(o, attrs.reverse ? view.size - 1 - k : k, i));
+        const double before = sum;
+        const uint64_t integer_before = integer_sum;
+        if (x.is_float()) {
+          sum += x.f[at];
+          y.f[at] = call.rounding(0, attrs.exclusive ? before : sum);
+        } else {
+          integer_sum += static_cast<uint64_t>(x.i[at]);
+          y.i[at] = wrap_integer(
+              y.dtype, static_cast<int64_t>(attrs.exclusive ? integer_before : integer_sum));
+        }
+      }
+    }
+  }
+}
+
+void eval_top_k(const EvalCall& call) {
+  const auto attrs = decode<TopKAttrs>(call.attrs);
+  const EvalTensor& x = *call.in[0];
+  const AxisView view = view_axis(x.shape, normalise_axis(attrs.axis, x.rank()));
+  const int64_t k = call.in[1]->i.at(0);
+  if (k < 0 || k > view.size) {
+    throw Error(ErrorCode::kInput,
+                "k = " + std::to_string(k) + " is outside [0, " + std::to_string(view.size) + "]");
+  }
+  const AxisView out_view{view.outer, k, view.inner};
+  const LineOrder order{x};
+  std::vector<int64_t> ranked(static_cast<size_t>(view.size));
+  for (int64_t o = 0; o < view.outer; ++o) {
+    for (int64_t i = 0; i < view.inner; ++i) {
+      std::iota(ranked.begin(), ranked.end(), 0);
+      std::stable_sort(ranked.begin(), ranked.end(), [&](int64_t a, int64_t b) {
+        const int64_t at = view.at(o, a, i), bt = view.at(o, b, i);
+        return attrs.largest ? order.less(bt, at) : order.less(at, bt);
+      });
+      for (int64_t n = 0; n < k; ++n) {
+        const int64_t to = out_view.at(o, n, i), from = ranked[static_cast<size_t>(n)];
+        if (call.out[0].dtype != DType::kUndefined)
+          copy_element(x, view.at(o, from, i), call.out[0], to);
+        if (call.out.size() > 1 && call.out[1].dtype != DType::kUndefined)
+          call.out[1].i[static_cast<size_t>(to)] = from;
+      }
+    }
+  }
+}
+
+// y = exp(x − max) / sum exp(x − max). NaN in gives NaN out; a line that is all −inf gives NaN.
+void eval_softmax(const EvalCall& call) {
+  for_each_line(call, decode<AxisAttrs>(call.attrs).axis, [](std::vector<double>& v) {
+    if (v.empty()) return;
+    const double top = *std::max_element(v.begin(), v.end());
+    double sum = 0;
+    for (double& e : v) sum += e = std::exp(e - top);
+    for (double& e : v) e /= sum;
+  });
+}
+
+void eval_log_softmax(const EvalCall& call) {
+  for_each_line(call, decode<AxisAttrs>(call.attrs).axis, [](std::vector<double>& v) {
+    if (v.empty()) return;
+    const double top = *std::max_element(v.begin(), v.end());
+    double sum = 0;
+    for (double e : v) sum += std::exp(e - top);
+    for (double& e : v) e = (e - top) - std::log(sum);
+  });
+}
+
+// 1 at the first largest element, 0 elsewhere; a line with a NaN is NaN throughout.
+void eval_hardmax(const EvalCall& call) {
+  for_each_line(call, decode<AxisAttrs>(call.attrs).axis, [](std::vector<double>& v) {
+    if (v.empty()) return;
+    const auto nan = std::find_if(v.begin(), v.end(), [](double e) { return std::isnan(e); });
+    const auto best = std::max_element(v.begin(), v.end()) - v.begin();
+    const double fill = nan == v.end() ? 0.0 : *nan;
+    std::fill(v.begin(), v.end(), fill);
+    if (nan == v.end()) v[static_cast<size_t>(best)] = 1;
+  });
+}
+
+// y = x / (sum |x|^p)^(1/p); a line of zeros stays zero.
+void eval_lp_normalization(const EvalCall& call) {
+  const auto attrs = decode<LpNormAttrs>(call.attrs);
+  if (attrs.p != 1 && attrs.p != 2)
+    throw Error(ErrorCode::kInput, "p = " + std::to_string(attrs.p) + ", expected 1 or 2");
+  for_each_line(call, attrs.axis, [&](std::vector<double>& v) {
+    double sum = 0;
+    for (double e : v) sum += attrs.p == 1 ? std::abs(e) : e * e;
+    const double norm = attrs.p == 1 ? sum : std::sqrt(sum);
+    for (double& e : v) e = norm == 0 ? 0 : e / norm;
+  });
+}
+
+}  // namespace vernier::reference

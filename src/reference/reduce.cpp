@@ -1,0 +1,199 @@
+// FP64 evaluators of Reduce*. Each is a function of the list of reduced elements; floats in double,
+// integers in int64 (wrapped at the end). Contract: core/evaluator.h.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "core/attrs.h"
+#include "reference/layout.h"
+
+namespace vernier::reference {
+namespace {
+
+using Floats = std::span<const double>;
+using Integers = std::span<const int64_t>;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+std::vector<bool> reduced_axes(const EvalCall& call) {
+  const auto attrs = decode<ReduceAttrs>(call.attrs);
+  const bool has_input = call.in.size() > 1 && call.in[1] != nullptr;
+  const std::vector<int64_t>& axes = has_input ? call.in[1]->i : attrs.axes;
+  const size_t rank = call.in[0]->rank();
+  if (axes.empty()) return std::vector<bool>(rank, !attrs.noop_with_empty_axes);
+  std::vector<bool> reduced(rank, false);
+  for (int64_t axis : axes) reduced[normalise_axis(axis, rank)] = true;
+  return reduced;
+}
+
+// Calls write(output index, list of reduced elements of `from`) for every output element.
+template <class T, class Write>
+void for_each_group(const EvalCall& call, const std::vector<T>& from, const Write& write) {
+  const std::vector<bool> reduced = reduced_axes(call);
+  const Shape& shape = call.in[0]->shape;
+  const Shape strides = row_major_strides(shape);
+  Shape kept_sizes, kept_strides, group_sizes, group_strides;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    (reduced[i] ? group_sizes : kept_sizes).push_back(shape[i]);
+    (reduced[i] ? group_strides : kept_strides).push_back(strides[i]);
+  }
+  std::vector<T> group(static_cast<size_t>(num_elems(group_sizes)));
+  walk(kept_sizes, kept_strides, [&](int64_t out, int64_t base) {
+    walk(group_sizes, group_strides, [&](int64_t k, int64_t offset) {
+      group[static_cast<size_t>(k)] = from[static_cast<size_t>(base + offset)];
+    });
+    write(static_cast<size_t>(out), std::span<const T>(group));
+  });
+}
+
+template <class F, class G>
+void reduce(const EvalCall& call, const F& of_floats, const G& of_integers) {
+  EvalTensor& y = call.out[0];
+  if (y.is_float()) {
+    for_each_group(call, call.in[0]->f,
+                   [&](size_t at, Floats group) { y.f[at] = call.rounding(0, of_floats(group)); });
+    return;
+  }
+  for_each_group(call, call.in[0]->i, [&](size_t at, Integers group) {
+    y.i[at] = wrap_integer(y.dtype, of_integers(group));
+  });
+}
+
+// Reductions whose integer form is the double form rounded towards zero.
+template <class F>
+void reduce_as_double(const EvalCall& call, const F& f) {
+  reduce(call, f, [&](Integers group) {
+    const std::vector<double> values(group.begin(), group.end());
+    return static_cast<int64_t>(f(values));
+  });
+}
+
+double sum(Floats group) {
+  double total = 0;
+  for (double v : group) total += v;
+  return total;
+}
+int64_t sum(Integers group) {
+  uint64_t total = 0;  // wraps without undefined behaviour
+  for (int64_t v : group) total += static_cast<uint64_t>(v);
+  return static_cast<int64_t>(total);
+}
+
+// NaN wins over every number.
+template <class Better>
+double extreme(Floats group, double start, const Better& better) {
+  double best = start;
+  for (double v : group) {
+    if (std::isnan(v)) return v;
+    if (better(v, best)) best = v;
+  }
+  return best;
+}
+void require_elements(Integers group, const char* op) {
+  if (group.empty())
+    throw Error(ErrorCode::kInput, std::string(op) + " of no integers has no value");
+}
+
+}  // namespace
+
+void eval_reduce_sum(const EvalCall& call) {
+  reduce(
+      call, [](Floats g) { return sum(g); }, [](Integers g) { return sum(g); });
+}
+
+void eval_reduce_mean(const EvalCall& call) {
+  reduce(
+      call, [](Floats g) { return sum(g) / static_cast<double>(g.size()); },
+      [](Integers g) {
+        require_elements(g, "ReduceMean");
+        return sum(g) / static_cast<int64_t>(g.size());
+      });
+}
+
+void eval_reduce_max(const EvalCall& call) {
+  reduce(
+      call, [](Floats g) { return extreme(g, -kInfinity, std::greater<double>()); },
+      [](Integers g) {
+        require_elements(g, "ReduceMax");
+        return *std::max_element(g.begin(), g.end());
+      });
+}
+
+void eval_reduce_min(const EvalCall& call) {
+  reduce(
+      call, [](Floats g) { return extreme(g, kInfinity, std::less<double>()); },
+      [](Integers g) {
+        require_elements(g, "ReduceMin");
+        return *std::min_element(g.begin(), g.end());
+      });
+}
+
+void eval_reduce_prod(const EvalCall& call) {
+  reduce(
+      call,
+      [](Floats g) {
+        double product = 1;
+        for (double v : g) product *= v;
+        return product;
+      },
+      [](Integers g) {
+        uint64_t product = 1;
+        for (int64_t v : g) product *= static_cast<uint64_t>(v);
+        return static_cast<int64_t>(product);
+      });
+}
+
+void eval_reduce_l1(const EvalCall& call) {
+  reduce(
+      call,
+      [](Floats g) {
+        double total = 0;
+        for (double v : g) total += std::abs(v);
+        return total;
+      },
+      [](Integers g) {
+        uint64_t total = 0;
+        for (int64_t v : g)
+          total += v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v);
+        return static_cast<int64_t>(total);
+      });
+}
+
+void eval_reduce_sum_square(const EvalCall& call) {
+  reduce(
+      call,
+      [](Floats g) {
+        double total = 0;
+        for (double v : g) total += v * v;
+        return total;
+      },
+      [](Integers g) {
+        uint64_t total = 0;
+        for (int64_t v : g) total += static_cast<uint64_t>(v) * static_cast<uint64_t>(v);
+        return static_cast<int64_t>(total);
+      });
+}
+
+void eval_reduce_l2(const EvalCall& call) {
+  reduce_as_double(call, [](Floats g) {
+    double total = 0;
+    for (double v : g) total += v * v;
+    return std::sqrt(total);
+  });
+}
+
+void eval_reduce_log_sum(const EvalCall& call) {
+  reduce_as_double(call, [](Floats g) { return std::log(sum(g)); });
+}
+
+void eval_reduce_log_sum_exp(const EvalCall& call) {
+  reduce_as_double(call, [](Floats g) {
+    const double top = extreme(g, -kInfinity, std::greater<double>());
+    if (!std::isfinite(top)) return top;  // NaN, +inf, all −inf, or nothing
+    double total = 0;
+    for (double v : g) total += std::exp(v - top);
+    return top + std::log(total);
+  });
+}
+
+}  // namespace vernier::reference
