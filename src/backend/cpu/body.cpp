@@ -1,0 +1,81 @@
+// Helpers of the CPU kernels: see body.h.
+#include "backend/cpu/body.h"
+
+namespace vernier::backend::cpu {
+
+Numerics f32_numerics(const Problem& problem) {
+  Numerics numerics;
+  const size_t points = rounding_points(problem.op).size();
+  for (size_t i = 0; i < points; ++i) numerics.points[i].type = DType::kF32;
+  return numerics;
+}
+
+Numerics exact_numerics(const Problem& problem) {
+  Numerics numerics;
+  for (const Operand& out : problem.outputs) {
+    if (out.present && is_float(out.dtype)) numerics.store = out.dtype;
+  }
+  numerics.compute = numerics.accumulate = DType::kF64;  // no arithmetic: nothing is lost
+  const size_t points = rounding_points(problem.op).size();
+  if (points > 0) numerics.points[points - 1].type = numerics.store;
+  return numerics;
+}
+
+Support all_f32(const Problem& problem) {
+  const auto check = [](const std::vector<Operand>& operands, const char* what) {
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (!operands[i].present || !is_float(operands[i].dtype)) continue;
+      if (operands[i].dtype != DType::kF32) {
+        return no(std::string(what) + " " + std::to_string(i) + " is " +
+                  std::string(name(operands[i].dtype)) + ", this kernel takes f32");
+      }
+    }
+    return yes();
+  };
+  Support inputs = check(problem.inputs, "input");
+  return inputs ? check(problem.outputs, "output") : inputs;
+}
+
+bool is_dense(const TensorArg& t) {
+  int64_t expected = 1;
+  for (int i = t.rank - 1; i >= 0; --i) {
+    const auto k = static_cast<size_t>(i);
+    if (t.shape[k] != 1 && t.strides[k] != expected) return false;
+    expected *= t.shape[k];
+  }
+  return true;
+}
+
+int64_t elems_between(const TensorArg& t, int begin, int end) {
+  int64_t count = 1;
+  for (int i = begin; i < end; ++i) count *= t.shape[static_cast<size_t>(i)];
+  return count;
+}
+
+std::unique_ptr<ShapeState> workspace_only(size_t bytes) {
+  auto state = std::make_unique<ShapeState>();
+  state->workspace_bytes = bytes;
+  return state;
+}
+
+Rows::Rows(const TensorArg& t, int inner_axes) {
+  // Size-1 axes carry no stride; neighbouring axes that step evenly become one.
+  for (int i = 0; i < t.rank - inner_axes; ++i) {
+    const auto k = static_cast<size_t>(i);
+    count_ *= t.shape[k];
+    if (t.shape[k] == 1) continue;
+    const auto last = static_cast<size_t>(axes_ - 1);
+    if (axes_ > 0 && strides_[last] == t.strides[k] * t.shape[k]) {
+      shape_[last] *= t.shape[k];
+      strides_[last] = t.strides[k];
+      continue;
+    }
+    shape_[static_cast<size_t>(axes_)] = t.shape[k];
+    strides_[static_cast<size_t>(axes_)] = t.strides[k];
+    ++axes_;
+  }
+  uniform_ = axes_ <= 1;
+  step_ = axes_ == 1 ? strides_[0] : 0;
+}
+
+}  // namespace vernier::backend::cpu

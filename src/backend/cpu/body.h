@@ -1,0 +1,77 @@
+// What a kernel file of the CPU backend exports: one KernelBody per row of kernels.def, and the few
+// helpers all of them need. Contract of each member: KernelDef in backend/kernel.h.
+#pragma once
+#include "backend/kernel.h"
+#include "core/attrs.h"
+#include "core/threads.h"
+
+namespace vernier::backend::cpu {
+
+inline constexpr size_t kCacheLine = 64;
+inline constexpr uint32_t kAllStrided = ~0u;
+
+/// A KernelDef without name and operator; those stand in kernels.def.
+struct KernelBody {
+  Support (*supports)(const Problem&) = nullptr;
+  Numerics (*numerics)(const Problem&) = nullptr;
+  std::string_view bit_class = "row";
+  uint32_t strided_inputs = 0;
+  std::vector<PackedConstant> (*pack)(const Problem&) = nullptr;
+  Tensor (*unpack)(const Problem&, const ConstantArg&) = nullptr;
+  bool (*layout_is_current)(std::string_view layout) = nullptr;
+  std::unique_ptr<KernelState> (*create)(const CreateCall&) = nullptr;
+  std::unique_ptr<ShapeState> (*prepare)(const PrepareCall&) = nullptr;
+  void (*launch)(const LaunchCall&) = nullptr;
+};
+
+/// Numerics of a kernel that computes and stores in f32: every rounding point takes f32. Integer
+/// outputs are exact and say f32 for their (absent) floating part.
+Numerics f32_numerics(const Problem& problem);
+/// Numerics of a kernel that only moves or compares values: stored as they are.
+Numerics exact_numerics(const Problem& problem);
+
+/// Yes if every present floating operand is f32, else a reason naming the first that is not.
+Support all_f32(const Problem& problem);
+/// Yes if operand `input` is present with a known rank <= kMaxRank.
+inline size_t rank_of(const Operand& operand) { return operand.shape.size(); }
+/// `axis` counted from the front.
+inline int64_t positive_axis(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
+
+/// True if `t` is row-major without gaps (size-1 axes may have any stride).
+bool is_dense(const TensorArg& t);
+/// Bytes rounded up to whole cache lines.
+constexpr size_t round_to_line(size_t bytes) {
+  return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+}
+/// Number of elements in axes [begin, end).
+int64_t elems_between(const TensorArg& t, int begin, int end);
+
+/// A ShapeState with nothing but its workspace.
+std::unique_ptr<ShapeState> workspace_only(size_t bytes);
+
+/// Row r of an array seen as [rows, cols] whose last axis is contiguous and whose outer axes have
+/// any strides.
+class Rows {
+ public:
+  explicit Rows(const TensorArg& t, int inner_axes = 1);
+  int64_t count() const { return count_; }
+  /// Offset of row r in elements.
+  int64_t offset(int64_t r) const {
+    if (uniform_) return r * step_;
+    int64_t at = 0;
+    for (int i = axes_ - 1; i >= 0; --i) {
+      const auto k = static_cast<size_t>(i);
+      at += r % shape_[k] * strides_[k];
+      r /= shape_[k];
+    }
+    return at;
+  }
+
+ private:
+  int axes_ = 0;
+  bool uniform_ = true;
+  int64_t count_ = 1, step_ = 0;
+  std::array<int64_t, kMaxRank> shape_{}, strides_{};
+};
+
+}  // namespace vernier::backend::cpu

@@ -1,0 +1,92 @@
+// The CPU's kernel list, expanded from kernels.def: see cpu.h.
+#include "backend/cpu/cpu.h"
+
+#include <cctype>
+#include <deque>
+
+#include "backend/cpu/body.h"
+#include "backend/cpu/device.h"
+#include "backend/cpu/kernels/per_op.h"
+
+namespace vernier::backend {
+namespace cpu {
+
+#define KERNEL(op, strategy, body) extern const KernelBody body;
+#define KERNEL_ELEMENTWISE(strategy, body)
+#define KERNEL_ALL(strategy, body)
+#include "backend/cpu/kernels.def"
+#undef KERNEL
+#undef KERNEL_ELEMENTWISE
+#undef KERNEL_ALL
+
+namespace {
+
+bool is_upper(char c) { return std::isupper(static_cast<unsigned char>(c)) != 0; }
+
+// "RMSNorm" → "rms_norm", "GatherND" → "gather_nd", "IsNaN" → "is_nan", "ReduceL2" → "reduce_l2":
+// a capital starts a word after a small letter unless it ends the name, or before a small letter.
+std::string snake_case(std::string_view name) {
+  std::string text;
+  for (size_t i = 0; i < name.size(); ++i) {
+    const bool last = i + 1 == name.size();
+    if (i > 0 && is_upper(name[i])) {
+      const bool starts_word = is_upper(name[i - 1]) ? !last && !is_upper(name[i + 1]) : !last;
+      if (starts_word) text += '_';
+    }
+    text += static_cast<char>(std::tolower(static_cast<unsigned char>(name[i])));
+  }
+  return text;
+}
+
+struct Table {
+  std::deque<std::string> names;  // KernelDef::name points here
+  std::vector<KernelDef> kernels;
+
+  void add(OpKind op, std::string_view strategy, const KernelBody& body) {
+    names.push_back("cpu." + snake_case(vernier::name(op)) + "." + std::string(strategy));
+    kernels.push_back({.name = names.back(),
+                       .op = op,
+                       .supports = body.supports,
+                       .numerics = body.numerics,
+                       .bit_class = body.bit_class,
+                       .strided_inputs = body.strided_inputs,
+                       .pack = body.pack,
+                       .unpack = body.unpack,
+                       .layout_is_current = body.layout_is_current,
+                       .create = body.create,
+                       .prepare = body.prepare,
+                       .launch = body.launch});
+  }
+  void add_all(std::string_view strategy, const KernelBody& (*body)(OpKind), uint32_t with_flag) {
+    for (size_t i = 0; i < num_op_kinds(); ++i) {
+      const auto op = static_cast<OpKind>(i);
+      if (with_flag == 0 || (flags(op) & with_flag) != 0) add(op, strategy, body(op));
+    }
+  }
+};
+
+Table make_table() {
+  Table table;
+#define KERNEL(op, strategy, body) table.add(OpKind::k##op, strategy, body);
+#define KERNEL_ELEMENTWISE(strategy, body) table.add_all(strategy, &body, kElementwise);
+#define KERNEL_ALL(strategy, body) table.add_all(strategy, &body, 0);
+#include "backend/cpu/kernels.def"
+#undef KERNEL
+#undef KERNEL_ELEMENTWISE
+#undef KERNEL_ALL
+  return table;
+}
+
+}  // namespace
+}  // namespace cpu
+
+const Backend& cpu_backend() {
+  static const cpu::Table table = cpu::make_table();
+  static const Backend backend{.name = "cpu",
+                               .kernels = table.kernels,
+                               .make_device = &cpu::make_device,
+                               .target = &cpu::target};
+  return backend;
+}
+
+}  // namespace vernier::backend

@@ -1,0 +1,11 @@
+// The CPU as a Device: aligned host memory and a thread pool. Contract: backend/kernel.h.
+#pragma once
+#include "backend/kernel.h"
+
+namespace vernier::backend::cpu {
+
+std::unique_ptr<Device> make_device(const DeviceOptions& options);
+/// "x86_64 avx3 oneDNN 2.6.3": instruction set that Highway chose, and the matmul library.
+std::string target();
+
+}  // namespace vernier::backend::cpu

@@ -1,0 +1,184 @@
+// exp, log, tanh, sigmoid, erf, GELU on f32 vectors: one formula and one set of polynomials for all
+// instruction sets; NaN in gives NaN out. Bounds hold for every finite input and are checked
+// against long double in tests/backend/cpu/math_test.cpp. Included once per Highway target.
+#if defined(VERNIER_CPU_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef VERNIER_CPU_MATH_INL_H_
+#undef VERNIER_CPU_MATH_INL_H_
+#else
+#define VERNIER_CPU_MATH_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace vernier::backend::cpu {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// c0 + x·(c1 + x·(c2 + …)).
+template <class D, class V>
+HWY_INLINE V horner(D d, V /*x*/, float c) {
+  return hn::Set(d, c);
+}
+template <class D, class V, class... C>
+HWY_INLINE V horner(D d, V x, float c, C... rest) {
+  return hn::MulAdd(horner(d, x, rest...), x, hn::Set(d, c));
+}
+
+/// 2^n for integer lanes -126 <= n <= 127.
+template <class D, class VI>
+HWY_INLINE hn::Vec<D> power_of_two(D d, VI n) {
+  const hn::RebindToSigned<D> di;
+  return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
+}
+
+/// e^x. Error <= 2 ulp (subnormal results: 1 ulp of the smallest subnormal more); e^0 is exactly 1;
+/// x > 88.73 gives +inf, x < -104 gives +0, NaN gives NaN.
+/// e^x = 2^n · e^r, n = round(x / ln 2), e^r = 1 + r + r²·P(r), |r| <= ln2/2: P within 2^-28.3.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp_f32(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const V clamped = hn::Min(hn::Max(x, hn::Set(d, -105.0f)), hn::Set(d, 89.0f));
+  const V n = hn::Round(hn::Mul(clamped, hn::Set(d, 1.44269504f)));
+  // ln 2 in two parts; the first has 9 trailing zero bits, so n·part is exact.
+  V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), clamped);
+  r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
+  const V p = horner(d, r, 4.999999404e-01f, 1.666652113e-01f, 4.166838899e-02f, 8.368716575e-03f,
+                     1.381459879e-03f);
+  const V e = hn::Add(hn::MulAdd(hn::Mul(r, r), p, r), hn::Set(d, 1.0f));
+  // Two factors: a result may be subnormal or overflow although 1 <= e < 2 does not.
+  const auto exponent = hn::ConvertTo(di, n);
+  const auto half = hn::ShiftRight<1>(exponent);
+  const V y = hn::Mul(hn::Mul(e, power_of_two(d, half)), power_of_two(d, hn::Sub(exponent, half)));
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+/// ln x. Error <= 2 ulp; ln 0 = -inf, x < 0 and NaN give NaN, +inf gives +inf.
+/// x = 2^k·(1+f), sqrt(1/2) <= 1+f < sqrt 2; ln(1+f) = f - f²/2 + f³·P(f), P within 2^-30.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V log_f32(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const auto tiny = hn::Lt(x, hn::Set(d, std::numeric_limits<float>::min()));
+  const V scaled = hn::IfThenElse(tiny, hn::Mul(x, hn::Set(d, 8388608.0f)), x);  // · 2^23
+  // Bits of 1/sqrt(2) subtracted: the exponent field becomes k with 1+f in [sqrt(1/2), sqrt 2).
+  const auto bits = hn::Sub(hn::BitCast(di, scaled), hn::Set(di, 0x3f3504f3));
+  const auto k = hn::ShiftRight<23>(bits);
+  const V m =
+      hn::BitCast(d, hn::Add(hn::And(bits, hn::Set(di, 0x007fffff)), hn::Set(di, 0x3f3504f3)));
+  const V kf = hn::Sub(hn::ConvertTo(d, k), hn::IfThenElseZero(tiny, hn::Set(d, 23.0f)));
+  const V f = hn::Sub(m, hn::Set(d, 1.0f));
+  const V f2 = hn::Mul(f, f);
+  const V p = horner(d, f, 3.333331347e-01f, -2.500000894e-01f, 2.000211924e-01f, -1.666799635e-01f,
+                     1.421955228e-01f, -1.240558848e-01f, 1.188816279e-01f, -1.167565584e-01f,
+                     6.746643782e-02f);
+  V y = hn::Mul(hn::Mul(f, f2), p);
+  y = hn::MulAdd(kf, hn::Set(d, -2.12194440e-4f), y);
+  y = hn::NegMulAdd(hn::Set(d, 0.5f), f2, y);
+  y = hn::MulAdd(kf, hn::Set(d, 0.693359375f), hn::Add(f, y));
+  const V infinity = hn::Set(d, std::numeric_limits<float>::infinity());
+  y = hn::IfThenElse(hn::Eq(x, infinity), x, y);
+  y = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Neg(infinity), y);
+  const V nan = hn::Set(d, std::numeric_limits<float>::quiet_NaN());
+  return hn::IfThenElse(hn::Ge(x, hn::Zero(d)), y, nan);
+}
+
+/// 1 / (1 + e^-x). Error <= 4 ulp where the result is a normal number.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V sigmoid_f32(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  return hn::Div(one, hn::Add(one, exp_f32(d, hn::Neg(x))));
+}
+
+/// tanh x. Error <= 3 ulp. |x| < 0.625: x + x³·P(x²); else ±(1 - 2/(e^2|x| + 1)).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V tanh_f32(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  const V magnitude = hn::Abs(x);
+  const V u = hn::Mul(x, x);
+  const V p = horner(d, u, -3.333328366e-01f, 1.333149076e-01f, -5.374349654e-02f, 2.065058611e-02f,
+                     -5.717043765e-03f);
+  const V small = hn::MulAdd(hn::Mul(x, u), p, x);
+  const V e = exp_f32(d, hn::Add(magnitude, magnitude));
+  const V large = hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(e, one)));
+  return hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 0.625f)), small, hn::CopySign(large, x));
+}
+
+inline constexpr float kErfSplit = 0.921875f;  ///< below: odd polynomial, above: exp(polynomial)
+inline constexpr float kErfcZero = 4.0f;       ///< erfc(4) = 1.5e-8 < ulp(1)/2: taken as 0
+
+/// erf(t) for |t| < kErfSplit: t·P(t²) within 2^-31.
+template <class D, class V>
+HWY_INLINE V erf_small(D d, V t) {
+  return hn::Mul(t,
+                 horner(d, hn::Mul(t, t), 1.128379226e+00f, -3.761263490e-01f, 1.128370166e-01f,
+                        -2.685970254e-02f, 5.201716442e-03f, -8.149808273e-04f, 8.397804777e-05f));
+}
+/// erfc(t) for t >= kErfSplit: exp(Q(t)), relative error <= 2e-6; 0 from kErfcZero on.
+template <class D, class V>
+HWY_INLINE V erfc_large(D d, V t) {
+  const V limited = hn::Min(t, hn::Set(d, kErfcZero));
+  const V q = horner(d, limited, 2.942716237e-04f, -1.130131483e+00f, -6.319953799e-01f,
+                     -1.099251583e-01f, 2.633552812e-02f, -4.730277695e-03f, 5.907143932e-04f,
+                     -4.535448898e-05f, 1.602485440e-06f);
+  return hn::IfThenZeroElse(hn::Ge(t, hn::Set(d, kErfcZero)), exp_f32(d, q));
+}
+
+/// erf x. Error <= 2 ulp.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V erf_f32(D d, V x) {
+  const V t = hn::Abs(x);
+  const V large = hn::CopySign(hn::Sub(hn::Set(d, 1.0f), erfc_large(d, t)), x);
+  const V y = hn::IfThenElse(hn::Lt(t, hn::Set(d, kErfSplit)), erf_small(d, x), large);
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+/// x·(1 + erf(x/√2))/2. Error <= 2e-7·max(|x|, 1) absolute, and <= 4e-6 relative for x >= -5.6;
+/// below -5.66 the result is -0 (true value above -4.3e-8).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V gelu_erf_f32(D d, V x) {
+  const V t = hn::Mul(hn::Abs(x), hn::Set(d, 0.707106781f));
+  const V half = hn::Set(d, 0.5f);
+  // Φ(x) = ½ + ½ erf(x/√2); in the tails ½ erfc(t) or its complement, without cancellation.
+  const V signed_t = hn::CopySign(t, x);
+  const V middle = hn::MulAdd(half, erf_small(d, signed_t), half);
+  const V tail = hn::Mul(half, erfc_large(d, t));
+  const V outer = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(hn::Set(d, 1.0f), tail));
+  const V phi = hn::IfThenElse(hn::Lt(t, hn::Set(d, kErfSplit)), middle, outer);
+  // -inf · 0 would be NaN; the limit is 0.
+  const V lowest = hn::Set(d, std::numeric_limits<float>::lowest());
+  const V bounded = hn::IfThenElse(hn::Lt(x, lowest), lowest, x);
+  return hn::Mul(bounded, phi);
+}
+
+/// x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))/2 = x·sigmoid(2·√(2/π)·(x + 0.044715·x³)).
+/// Error <= 4e-7·max(|x|, 1) absolute.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V gelu_tanh_f32(D d, V x) {
+  // Beyond ±12 the sigmoid is 0 or 1 in f32; bounding keeps x³ finite.
+  const V limited = hn::Min(hn::Max(x, hn::Set(d, -12.0f)), hn::Set(d, 12.0f));
+  const V inner =
+      hn::MulAdd(hn::Mul(hn::Mul(limited, limited), limited), hn::Set(d, 0.044715f), limited);
+  const V phi = sigmoid_f32(d, hn::Mul(inner, hn::Set(d, 1.595769122f)));
+  const V lowest = hn::Set(d, std::numeric_limits<float>::lowest());
+  const V bounded = hn::IfThenElse(hn::Lt(x, lowest), lowest, x);
+  const V y = hn::Mul(bounded, phi);
+  // sigmoid(-12-ish) is about 1e-39, not 0: x far below would not vanish.
+  const V kept = hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -12.0f)), y);
+  return hn::IfThenElse(hn::IsNaN(x), x, kept);
+}
+
+/// max(x, 0), NaN stays.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V relu_f32(D d, V x) {
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vernier::backend::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

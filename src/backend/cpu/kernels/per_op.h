@@ -1,0 +1,11 @@
+// Kernel bodies that exist once per operator: the functions a KernelDef holds do not get the
+// operator in their calls, so each operator has its own instance. Used by cpu.cpp only.
+#pragma once
+#include "backend/cpu/body.h"
+
+namespace vernier::backend::cpu {
+
+/// Runs the operator's FP64 evaluator (core/evaluator.h): any types, any strides, slow, allocates.
+const KernelBody& evaluator_body(OpKind op);
+
+}  // namespace vernier::backend::cpu

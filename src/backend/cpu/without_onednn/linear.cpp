@@ -1,0 +1,16 @@
+// Builds without oneDNN (VERNIER_ONEDNN=OFF): the oneDNN rows of kernels.def say so.
+#include "backend/cpu/body.h"
+#include "backend/cpu/onednn/version.h"
+
+namespace vernier::backend::cpu {
+
+std::string onednn::version() { return "no oneDNN"; }
+
+extern const KernelBody linear_onednn;
+constexpr KernelBody linear_onednn{
+    .supports = [](const Problem&) { return no("built without oneDNN"); },
+    .numerics = &f32_numerics,
+    .launch = [](const LaunchCall&) { VERNIER_ASSERT(false, "a kernel that supports nothing"); },
+};
+
+}  // namespace vernier::backend::cpu
