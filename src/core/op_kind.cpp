@@ -10,11 +10,13 @@ namespace {
 
 struct Row {
   std::string_view name;
+  Arity arity;
   uint32_t flags;
   std::span<const std::string_view> points;
 };
 constexpr std::array kRows{
-#define OP(kind, min_in, max_in, max_out, flags, attrs, points, ...) Row{#kind, flags, points},
+#define OP(kind, min_in, max_in, max_out, flags, attrs, points, ...) \
+  Row{#kind, Arity{min_in, max_in, max_out}, flags, points},
 #include "ops/ops.def"
 #undef OP
 };
@@ -23,6 +25,7 @@ const Row& row(OpKind kind) { return kRows[static_cast<size_t>(kind)]; }
 }  // namespace
 
 std::string_view name(OpKind kind) { return row(kind).name; }
+Arity arity(OpKind kind) { return row(kind).arity; }
 uint32_t flags(OpKind kind) { return row(kind).flags; }
 size_t num_op_kinds() { return kRows.size(); }
 std::span<const std::string_view> rounding_points(OpKind kind) { return row(kind).points; }

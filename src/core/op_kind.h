@@ -22,6 +22,7 @@ enum OpFlags : uint32_t {
   kComposite = 8,       ///< stands for several ONNX nodes
   kDataDependent = 16,  ///< output shape depends on input values
   kDiscrete = 32,       ///< a small input change can flip the output (comparisons, ArgMax, …)
+  kBoolResult = 64,     ///< the output is bool whatever the inputs are
 };
 
 /// The name in text form, plans, kernels.def and ledgers ("LayerNorm").
@@ -29,6 +30,11 @@ std::string_view name(OpKind kind);
 std::optional<OpKind> parse_op_kind(std::string_view text);
 uint32_t flags(OpKind kind);
 size_t num_op_kinds();
+/// How many inputs and outputs an operator has; max −1: any number.
+struct Arity {
+  int min_in, max_in, max_out;
+};
+Arity arity(OpKind kind);
 /// The operator's rounding points, e.g. {"q","k","v","scores","probs","context","out"}.
 std::span<const std::string_view> rounding_points(OpKind kind);
 

@@ -1,0 +1,17 @@
+// The activation functions in double, shared by the elementwise evaluators and Linear.
+// NaN goes in, NaN comes out.
+#pragma once
+#include "core/attrs.h"
+
+namespace vernier::reference {
+
+double sigmoid(double x);
+/// max(x, 0) that keeps NaN.
+inline double relu(double x) { return x < 0 ? 0.0 : x; }
+/// x·Φ(x), with Φ through erfc so that the negative tail keeps its relative accuracy.
+double gelu_erf(double x);
+/// x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³)))
+double gelu_tanh(double x);
+double activate(Activation activation, double x);
+
+}  // namespace vernier::reference

@@ -1,0 +1,210 @@
+// FP64 evaluator of Attention: blocks of queries against all keys of their sequence.
+// Contract: AttentionAttrs in core/attrs.h, core/evaluator.h; rounding points q k v (after rotary),
+// scores (scaled, with bias, before masking), probs, context (the sum), out.
+#include <algorithm>
+#include <cmath>
+
+#include "core/attrs.h"
+#include "reference/elementwise.h"
+#include "reference/matmul.h"
+
+namespace vernier::reference {
+namespace {
+
+enum Point : size_t { kQ, kK, kV, kScores, kProbs, kContext, kOut };
+constexpr int64_t kQueryBlock = 64;  // rows of scores held at once
+
+// A tensor broadcast to [batch, heads, queries, keys], read by position.
+struct Broadcast4 {
+  const EvalTensor* tensor = nullptr;
+  Shape strides;
+  size_t at(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    return static_cast<size_t>(b * strides[0] + h * strides[1] + i * strides[2] + j * strides[3]);
+  }
+};
+
+// Consecutive rows of one batch item: queries [q_begin, q_end) see keys [k_begin, k_end).
+struct Sequence {
+  int64_t batch, q_begin, q_end, k_begin, k_end;
+};
+
+struct Problem {
+  const EvalCall& call;
+  AttentionAttrs attrs;
+  const EvalTensor &q, &k, &v;
+  int64_t heads, kv_heads, head_dim, value_dim;
+  Broadcast4 bias, keep;
+
+  const EvalTensor* optional(size_t n) const { return call.in.size() > n ? call.in[n] : nullptr; }
+};
+
+Broadcast4 broadcast4(const EvalTensor* tensor, const Shape& scores) {
+  if (!tensor) return {};
+  return {tensor, broadcast_strides(tensor->shape, scores)};
+}
+
+Problem make_problem(const EvalCall& call) {
+  const EvalTensor &q = *call.in[0], &k = *call.in[1], &v = *call.in[2];
+  require_float("Attention", q);
+  Problem p{call,       decode<AttentionAttrs>(call.attrs),
+            q,          k,
+            v,          q.shape[2],
+            k.shape[2], q.shape[3],
+            v.shape[3], {},
+            {}};
+  const Shape scores{q.shape[0], p.heads, q.shape[1], k.shape[1]};
+  p.bias = broadcast4(p.optional(3), scores);
+  p.keep = broadcast4(p.optional(4), scores);
+  return p;
+}
+
+// Checks one table of sequence starts: n+1 ascending numbers from 0 to at most `rows`.
+void check_starts(const EvalTensor& starts, int64_t rows, const char* name) {
+  const std::vector<int64_t>& s = starts.i;
+  const bool good =
+      !s.empty() && s.front() == 0 && std::is_sorted(s.begin(), s.end()) && s.back() <= rows;
+  if (good) return;
+  throw Error(ErrorCode::kInput, std::string("Attention: ") + name +
+                                     " must ascend from 0 to at most " + std::to_string(rows));
+}
+
+// One sequence per batch item, or those of cu_seqlens.
+std::vector<Sequence> sequences_of(const Problem& p) {
+  const EvalTensor *starts_q = p.optional(5), *starts_k = p.optional(6);
+  const int64_t queries = p.q.shape[1], keys = p.k.shape[1];
+  std::vector<Sequence> sequences;
+  if (!starts_q || !starts_k) {
+    for (int64_t b = 0; b < p.q.shape[0]; ++b) sequences.push_back({b, 0, queries, 0, keys});
+    return sequences;
+  }
+  check_starts(*starts_q, queries, "cu_seqlens_q");
+  check_starts(*starts_k, keys, "cu_seqlens_k");
+  if (starts_q->i.size() != starts_k->i.size()) {
+    throw Error(ErrorCode::kInput, "Attention: cu_seqlens_q and cu_seqlens_k differ in length: " +
+                                       std::to_string(starts_q->i.size()) + " and " +
+                                       std::to_string(starts_k->i.size()));
+  }
+  for (size_t n = 0; n + 1 < starts_q->i.size(); ++n) {
+    sequences.push_back(
+        {0, starts_q->i[n], starts_q->i[n + 1], starts_k->i[n], starts_k->i[n + 1]});
+  }
+  return sequences;
+}
+
+// Rotates one row of q or k in place. Pairs are (2i, 2i+1) interleaved, else (i, i + D/2); a table
+// of width D/2 serves both elements of a pair.
+//   y[lo] = x[lo]·cos[lo] − x[hi]·sin[lo]     y[hi] = x[hi]·cos[hi] + x[lo]·sin[hi]
+void rotate_row(std::span<double> x, const double* cos, const double* sin, size_t table_width,
+                bool interleaved) {
+  const size_t half = x.size() / 2;
+  const bool full = table_width == x.size();
+  for (size_t i = 0; i < half; ++i) {
+    const size_t lo = interleaved ? 2 * i : i, hi = interleaved ? 2 * i + 1 : i + half;
+    const size_t at_lo = full ? lo : i, at_hi = full ? hi : i;
+    const double a = x[lo], b = x[hi];
+    x[lo] = a * cos[at_lo] - b * sin[at_lo];
+    x[hi] = b * cos[at_hi] + a * sin[at_hi];
+  }
+}
+
+// Rows [begin, end) of one head of q, k or v as a dense matrix [rows, width], rotated if asked and
+// rounded at `point`.
+struct HeadRows {
+  int64_t batch, head, begin, end;
+  size_t point;
+};
+std::vector<double> gather_head(const Problem& p, const EvalTensor& x, const HeadRows& rows) {
+  const int64_t heads = x.shape[2], width = x.shape[3];
+  const EvalTensor *cos = p.optional(7), *sin = p.optional(8);
+  const bool rotary = cos && sin && rows.point != kV;
+  Shape strides;
+  if (rotary) {
+    const Shape positions{x.shape[0], x.shape[1], 1};
+    strides = broadcast_strides(std::span(cos->shape).first(cos->rank() - 1), positions);
+    for (int64_t& s : strides) s *= cos->shape.back();
+  }
+  std::vector<double> result(static_cast<size_t>((rows.end - rows.begin) * width));
+  for (int64_t s = rows.begin; s < rows.end; ++s) {
+    const double* src = x.f.data() + ((rows.batch * x.shape[1] + s) * heads + rows.head) * width;
+    const auto row = std::span(result).subspan(static_cast<size_t>((s - rows.begin) * width),
+                                               static_cast<size_t>(width));
+    std::copy_n(src, width, row.begin());
+    if (rotary) {
+      const int64_t at = rows.batch * strides[0] + s * strides[1];
+      rotate_row(row, cos->f.data() + at, sin->f.data() + at,
+                 static_cast<size_t>(cos->shape.back()), p.attrs.rotary_interleaved);
+    }
+    for (double& value : row) value = p.call.rounding(rows.point, value);
+  }
+  return result;
+}
+
+// Scales, biases, rounds and masks one row of raw dot products.
+void finish_scores(const Problem& p, const Sequence& s, int64_t head, int64_t query,
+                   std::span<double> row) {
+  const int64_t offset = (s.k_end - s.k_begin) - (s.q_end - s.q_begin);
+  for (int64_t j = 0; j < static_cast<int64_t>(row.size()); ++j) {
+    double& score = row[static_cast<size_t>(j)];
+    const int64_t key = s.k_begin + j;
+    score *= p.attrs.scale;
+    if (p.bias.tensor) score += p.bias.tensor->f[p.bias.at(s.batch, head, query, key)];
+    score = p.call.rounding(kScores, score);
+    const bool hidden = p.attrs.causal && j > (query - s.q_begin) + offset;
+    const bool dropped =
+        p.keep.tensor && p.keep.tensor->i[p.keep.at(s.batch, head, query, key)] == 0;
+    if (hidden || dropped) score = p.attrs.fill;
+  }
+}
+
+// row = softmax(row); a row that is all −inf gives NaN, or 0 with zero_nan_rows.
+void softmax_row(const Problem& p, std::span<double> row) {
+  double top = -HUGE_VAL, sum = 0;
+  for (double v : row) top = std::max(top, v);
+  for (double& v : row) sum += v = std::exp(v - top);
+  for (double& v : row) {
+    v /= sum;
+    if (p.attrs.zero_nan_rows && std::isnan(v)) v = 0;
+    v = p.call.rounding(kProbs, v);
+  }
+}
+
+void attend(const Problem& p, const Sequence& s, int64_t head) {
+  const int64_t kv_head = head / (p.heads / p.kv_heads);
+  const int64_t keys = s.k_end - s.k_begin;
+  const std::vector<double> k = gather_head(p, p.k, {s.batch, kv_head, s.k_begin, s.k_end, kK});
+  const std::vector<double> v = gather_head(p, p.v, {s.batch, kv_head, s.k_begin, s.k_end, kV});
+  std::vector<double> keys_by_dim(k.size());
+  transpose(keys, p.head_dim, k.data(), keys_by_dim.data());
+  for (int64_t begin = s.q_begin; begin < s.q_end; begin += kQueryBlock) {
+    const int64_t rows = std::min(kQueryBlock, s.q_end - begin);
+    const std::vector<double> q = gather_head(p, p.q, {s.batch, head, begin, begin + rows, kQ});
+    std::vector<double> scores(static_cast<size_t>(rows * keys), 0.0);
+    multiply_add({rows, keys, p.head_dim}, q.data(), keys_by_dim.data(), scores.data());
+    for (int64_t i = 0; i < rows; ++i) {
+      const auto row =
+          std::span(scores).subspan(static_cast<size_t>(i * keys), static_cast<size_t>(keys));
+      finish_scores(p, s, head, begin + i, row);
+      softmax_row(p, row);
+    }
+    std::vector<double> context(static_cast<size_t>(rows * p.value_dim), 0.0);
+    multiply_add({rows, p.value_dim, keys}, scores.data(), v.data(), context.data());
+    for (int64_t at = 0; at < rows * p.value_dim; ++at) {
+      const int64_t row = s.batch * p.q.shape[1] + begin + at / p.value_dim;
+      const double value = p.call.rounding(kContext, context[static_cast<size_t>(at)]);
+      p.call.out[0]
+          .f[static_cast<size_t>((row * p.heads + head) * p.value_dim + at % p.value_dim)] =
+          p.call.rounding(kOut, value);
+    }
+  }
+}
+
+}  // namespace
+
+void eval_attention(const EvalCall& call) {
+  const Problem p = make_problem(call);
+  for (const Sequence& s : sequences_of(p)) {
+    for (int64_t head = 0; head < p.heads; ++head) attend(p, s, head);
+  }
+}
+
+}  // namespace vernier::reference

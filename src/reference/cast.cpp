@@ -1,0 +1,63 @@
+// FP64 evaluators of Identity, Cast and Clip. Contract: core/evaluator.h.
+// Cast: float to float keeps the double (rounding point 0 may round it); float to integer truncates
+// toward zero and saturates to the target's range, NaN gives 0 (ONNX leaves both undefined); any
+// non-zero, NaN included, is true; integer to integer wraps; a saturating f8 target clips to ±max.
+#include <algorithm>
+#include <cmath>
+
+#include "core/attrs.h"
+#include "reference/elementwise.h"
+
+namespace vernier::reference {
+namespace {
+
+// The largest finite value of an 8-bit float type, else infinity.
+double saturation_limit(DType type) {
+  if (type == DType::kF8E4M3) return 448;
+  if (type == DType::kF8E5M2) return 57344;
+  return HUGE_VAL;
+}
+
+}  // namespace
+
+void eval_identity(const EvalCall& call) {
+  call.out[0].f = call.in[0]->f;
+  call.out[0].i = call.in[0]->i;
+}
+
+void eval_cast(const EvalCall& call) {
+  const EvalTensor& x = *call.in[0];
+  EvalTensor& y = call.out[0];
+  const double limit =
+      decode<CastAttrs>(call.attrs).saturate ? saturation_limit(y.dtype) : HUGE_VAL;
+  for (size_t i = 0; i < y.f.size(); ++i) {
+    const double v = x.is_float() ? x.f[i] : integer_to_double(x.dtype, x.i[i]);
+    y.f[i] = call.rounding(0, std::isnan(v) ? v : std::clamp(v, -limit, limit));
+  }
+  for (size_t i = 0; i < y.i.size(); ++i)
+    y.i[i] = x.is_float() ? double_to_integer(y.dtype, x.f[i]) : wrap_integer(y.dtype, x.i[i]);
+}
+
+// y = min(max(x, low), high) with each bound optional; NaN passes; where low > high, y is high.
+void eval_clip(const EvalCall& call) {
+  const auto bound = [&](size_t n) { return call.in.size() > n ? call.in[n] : nullptr; };
+  const EvalTensor &x = *call.in[0], *low = bound(1), *high = bound(2);
+  for (const EvalTensor* b : {low, high}) {
+    if (b && b->elems() != 1) {
+      throw Error(ErrorCode::kInput,
+                  "Clip: a bound must be one number, got shape " + str(b->shape));
+    }
+  }
+  map_number(
+      call,
+      [=](double v) {
+        if (low && v < low->f[0]) v = low->f[0];
+        return high && v > high->f[0] ? high->f[0] : v;
+      },
+      [=, type = x.dtype](int64_t v) {
+        if (low && integer_less(type, v, low->i[0])) v = low->i[0];
+        return high && integer_less(type, high->i[0], v) ? high->i[0] : v;
+      });
+}
+
+}  // namespace vernier::reference

@@ -1,0 +1,105 @@
+// FP64 evaluators of the one-input arithmetic and trigonometric operators.
+// Contract: core/evaluator.h; each function is one row of ops.def.
+#include <cmath>
+
+#include "reference/elementwise.h"
+
+namespace vernier::reference {
+
+int64_t double_to_integer(DType type, double v) {
+  if (type == DType::kBool) return v != 0;  // NaN is true
+  if (std::isnan(v)) return 0;
+  const auto bits = static_cast<int>(size_bytes(type) * 8);
+  const bool is_signed = is_signed_integer(type);
+  const double limit = std::ldexp(1.0, is_signed ? bits - 1 : bits);  // one past the largest value
+  if (v >= limit) return is_signed ? INT64_MAX >> (64 - bits) : wrap_integer(type, -1);
+  if (v < (is_signed ? -limit : 0.0)) return is_signed ? INT64_MIN >> (64 - bits) : 0;
+  if (type == DType::kU64) return static_cast<int64_t>(static_cast<uint64_t>(v));
+  return static_cast<int64_t>(v);
+}
+
+void unsupported_type(const char* op, DType got) {
+  throw Error(ErrorCode::kInput, std::string(op) + " is not defined for elements of type " +
+                                     std::string(name(got)) + "; cast the input to a float type");
+}
+
+void eval_abs(const EvalCall& call) {
+  const bool is_signed = is_signed_integer(call.in[0]->dtype);
+  map_number(
+      call, [](double x) { return std::abs(x); },
+      [=](int64_t x) { return is_signed && x < 0 ? wrapping_sub(0, x) : x; });
+}
+void eval_neg(const EvalCall& call) {
+  map_number(
+      call, [](double x) { return -x; }, [](int64_t x) { return wrapping_sub(0, x); });
+}
+// sign(NaN) is NaN; sign(±0) is 0.
+void eval_sign(const EvalCall& call) {
+  const bool is_signed = is_signed_integer(call.in[0]->dtype);
+  map_number(
+      call, [](double x) { return std::isnan(x) ? x : static_cast<double>((x > 0) - (x < 0)); },
+      [=](int64_t x) { return is_signed ? (x > 0) - (x < 0) : x != 0; });
+}
+void eval_ceil(const EvalCall& call) {
+  map_float("Ceil", call, [](double x) { return std::ceil(x); });
+}
+void eval_floor(const EvalCall& call) {
+  map_float("Floor", call, [](double x) { return std::floor(x); });
+}
+// Halves go to the even neighbour.
+void eval_round(const EvalCall& call) {
+  map_float("Round", call, [](double x) { return std::nearbyint(x); });
+}
+void eval_sqrt(const EvalCall& call) {
+  map_float("Sqrt", call, [](double x) { return std::sqrt(x); });
+}
+void eval_reciprocal(const EvalCall& call) {
+  map_float("Reciprocal", call, [](double x) { return 1.0 / x; });
+}
+void eval_exp(const EvalCall& call) {
+  map_float("Exp", call, [](double x) { return std::exp(x); });
+}
+void eval_log(const EvalCall& call) {
+  map_float("Log", call, [](double x) { return std::log(x); });
+}
+void eval_sin(const EvalCall& call) {
+  map_float("Sin", call, [](double x) { return std::sin(x); });
+}
+void eval_cos(const EvalCall& call) {
+  map_float("Cos", call, [](double x) { return std::cos(x); });
+}
+void eval_tan(const EvalCall& call) {
+  map_float("Tan", call, [](double x) { return std::tan(x); });
+}
+void eval_asin(const EvalCall& call) {
+  map_float("Asin", call, [](double x) { return std::asin(x); });
+}
+void eval_acos(const EvalCall& call) {
+  map_float("Acos", call, [](double x) { return std::acos(x); });
+}
+void eval_atan(const EvalCall& call) {
+  map_float("Atan", call, [](double x) { return std::atan(x); });
+}
+void eval_sinh(const EvalCall& call) {
+  map_float("Sinh", call, [](double x) { return std::sinh(x); });
+}
+void eval_cosh(const EvalCall& call) {
+  map_float("Cosh", call, [](double x) { return std::cosh(x); });
+}
+void eval_tanh(const EvalCall& call) {
+  map_float("Tanh", call, [](double x) { return std::tanh(x); });
+}
+void eval_asinh(const EvalCall& call) {
+  map_float("Asinh", call, [](double x) { return std::asinh(x); });
+}
+void eval_acosh(const EvalCall& call) {
+  map_float("Acosh", call, [](double x) { return std::acosh(x); });
+}
+void eval_atanh(const EvalCall& call) {
+  map_float("Atanh", call, [](double x) { return std::atanh(x); });
+}
+void eval_erf(const EvalCall& call) {
+  map_float("Erf", call, [](double x) { return std::erf(x); });
+}
+
+}  // namespace vernier::reference

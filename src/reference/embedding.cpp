@@ -1,0 +1,69 @@
+// FP64 evaluators of EmbedNorm and MaskedMean. Contract: core/evaluator.h; formulas at
+// EmbedNormAttrs and MaskedMeanAttrs in core/attrs.h.
+#include <algorithm>
+
+#include "core/attrs.h"
+#include "reference/elementwise.h"
+#include "reference/normalise_rows.h"
+
+namespace vernier::reference {
+namespace {
+
+// The row of `table` that element `at` of `ids` names; negative ids count from the end.
+size_t table_row(const EvalTensor& ids, const EvalTensor& table, size_t at, int64_t number) {
+  const int64_t rows = table.shape[0];
+  const int64_t id = ids.i[at];
+  if (id < -rows || id >= rows) {
+    throw Error(ErrorCode::kInput, "EmbedNorm: id " + std::to_string(id) + " at element " +
+                                       std::to_string(at) + " of ids " + std::to_string(number) +
+                                       " is outside its table of " + std::to_string(rows) +
+                                       " rows; allowed are " + std::to_string(-rows) + " to " +
+                                       std::to_string(rows - 1));
+  }
+  return static_cast<size_t>(id < 0 ? id + rows : id);
+}
+
+}  // namespace
+
+void eval_embed_norm(const EvalCall& call) {
+  const auto attrs = decode<EmbedNormAttrs>(call.attrs);
+  const auto scale_at = static_cast<size_t>(2 * attrs.tables);
+  EvalTensor& y = call.out[0];
+  const auto width = static_cast<size_t>(y.shape.back());
+  const Shape ids_shape(y.shape.begin(), y.shape.end() - 1);
+  for (int64_t t = 0; t < attrs.tables; ++t) {
+    const auto input = static_cast<size_t>(2 * t);
+    const EvalTensor &ids = *call.in[input], &table = *call.in[input + 1];
+    for_each_pair(ids, ids, ids_shape, [&](size_t at, size_t i, size_t) {
+      const double* row = table.f.data() + table_row(ids, table, i, t) * width;
+      for (size_t h = 0; h < width; ++h) y.f[at * width + h] += row[h];
+    });
+  }
+  for (size_t i = 0; width > 0 && i < y.f.size(); i += width)
+    normalise_row(std::span(y.f).subspan(i, width), attrs.epsilon, call.rounding, kNormIndex);
+  const EvalTensor* bias = call.in.size() > scale_at + 1 ? call.in[scale_at + 1] : nullptr;
+  scale_and_shift(y, *call.in[scale_at], bias, call.rounding, kNormIndex.out);
+}
+
+// The sum of the mask has no upper bound; below `minimum` it is replaced, NaN stays.
+void eval_masked_mean(const EvalCall& call) {
+  const double minimum = decode<MaskedMeanAttrs>(call.attrs).minimum;
+  const EvalTensor &x = *call.in[0], &mask = *call.in[1];
+  require_float("MaskedMean", x);
+  EvalTensor& y = call.out[0];
+  const int64_t batch = x.shape[0], seq = x.shape[1], width = x.shape[2];
+  for (int64_t b = 0; b < batch; ++b) {
+    double* sums = y.f.data() + b * width;
+    double total = 0;
+    for (int64_t s = 0; s < seq; ++s) {
+      const double m = mask.value(b * seq + s);
+      const double* row = x.f.data() + (b * seq + s) * width;
+      total += m;
+      for (int64_t h = 0; h < width; ++h) sums[h] += row[h] * m;
+    }
+    const double divisor = std::max(total, minimum);
+    for (int64_t h = 0; h < width; ++h) sums[h] = call.rounding(0, sums[h] / divisor);
+  }
+}
+
+}  // namespace vernier::reference

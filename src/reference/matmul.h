@@ -1,0 +1,22 @@
+// The FP64 matrix product that MatMul, Gemm, Linear, Conv and Attention evaluators share.
+#pragma once
+#include "core/evaluator.h"
+
+namespace vernier::reference {
+
+struct MatMulSizes {
+  int64_t m, n, k;
+};
+/// c[m, n] += a[m, k] · b[k, n], dense row-major doubles that do not overlap. The order of the sum
+/// over k depends on k alone, so a row of c does not depend on m or on other rows.
+void multiply_add(MatMulSizes sizes, const double* a, const double* b, double* c);
+
+/// dst[cols, rows] = transpose of src[rows, cols].
+void transpose(int64_t rows, int64_t cols, const double* src, double* dst);
+
+/// The floats of `x` as they are at rounding point `point`: x's own where nothing is rounded, else
+/// a copy in `storage`, which must outlive the result.
+std::span<const double> at_point(const EvalCall& call, size_t point, const EvalTensor& x,
+                                 std::vector<double>& storage);
+
+}  // namespace vernier::reference

@@ -1,0 +1,154 @@
+// FP64 evaluators of LayerNorm, RMSNorm, AddLayerNorm, BatchNormalization, GroupNormalization.
+// Contract: core/evaluator.h; rounding points x (sum), mean, var, normalised, out.
+#include <cmath>
+
+#include "core/attrs.h"
+#include "reference/elementwise.h"
+#include "reference/normalise_rows.h"
+
+namespace vernier::reference {
+
+RowStatistics normalise_row(std::span<double> row, double epsilon, const Rounding& rounding,
+                            const NormPoints& points) {
+  const auto count = static_cast<double>(row.size());
+  double sum = 0;
+  for (double& v : row) sum += v = rounding(points.x, v);
+  const double mean = rounding(points.mean, sum / count);
+  double squares = 0;
+  for (double v : row) squares += (v - mean) * (v - mean);
+  const double var = rounding(points.var, squares / count);
+  const double inv_std = 1.0 / std::sqrt(var + epsilon);
+  for (double& v : row) v = rounding(points.normalised, (v - mean) * inv_std);
+  return {mean, inv_std};
+}
+
+void scale_and_shift(EvalTensor& y, const EvalTensor& scale, const EvalTensor* bias,
+                     const Rounding& rounding, size_t out_point) {
+  for_each_pair(scale, bias ? *bias : scale, y.shape, [&](size_t at, size_t i, size_t j) {
+    y.f[at] = rounding(out_point, y.f[at] * scale.f[i] + (bias ? bias->f[j] : 0.0));
+  });
+}
+
+namespace {
+
+// Elements per row when rows span axes [axis, rank).
+size_t row_length(const Shape& shape, int64_t axis) {
+  const auto rank = static_cast<int64_t>(shape.size());
+  const auto first = static_cast<size_t>(axis < 0 ? axis + rank : axis);
+  return static_cast<size_t>(num_elems(std::span(shape).subspan(first)));
+}
+
+const EvalTensor* optional_input(const EvalCall& call, size_t n) {
+  return call.in.size() > n ? call.in[n] : nullptr;
+}
+// Output n if the caller wants it.
+EvalTensor* wanted_output(const EvalCall& call, size_t n) {
+  return call.out.size() > n && call.out[n].dtype != DType::kUndefined ? &call.out[n] : nullptr;
+}
+
+// Calls body(row, index) for consecutive rows of `length` elements.
+template <class Body>
+void for_each_row(std::vector<double>& values, size_t length, const Body& body) {
+  if (length == 0) return;
+  for (size_t i = 0; i < values.size() / length; ++i)
+    body(std::span(values).subspan(i * length, length), i);
+}
+
+// `scale` [channels] as [channels, 1, …] beside data [batch, channels, spatial…].
+EvalTensor per_channel(const EvalTensor& scale, size_t data_rank) {
+  EvalTensor result = scale;
+  for (size_t i = 2; i < data_rank; ++i) result.shape.push_back(1);
+  return result;
+}
+
+}  // namespace
+
+// Outputs: y, and where wanted the mean and 1/√(var + ε) per row.
+void eval_layer_norm(const EvalCall& call) {
+  const auto attrs = decode<NormAttrs>(call.attrs);
+  const EvalTensor& x = *call.in[0];
+  require_float("LayerNorm", x);
+  EvalTensor &y = call.out[0], *mean = wanted_output(call, 1), *inv_std = wanted_output(call, 2);
+  y.f = x.f;
+  for_each_row(y.f, row_length(x.shape, attrs.axis), [&](std::span<double> row, size_t i) {
+    const RowStatistics s = normalise_row(row, attrs.epsilon, call.rounding, kNormIndex);
+    if (mean) mean->f[i] = s.mean;
+    if (inv_std) inv_std->f[i] = s.inv_std;
+  });
+  scale_and_shift(y, *call.in[1], optional_input(call, 2), call.rounding, kNormIndex.out);
+}
+
+// y = x/√(mean(x²) + ε)·scale; the point "var" is the mean square, "mean" is not used.
+void eval_rms_norm(const EvalCall& call) {
+  const auto attrs = decode<NormAttrs>(call.attrs);
+  const EvalTensor& x = *call.in[0];
+  require_float("RMSNorm", x);
+  const Rounding& rounding = call.rounding;
+  EvalTensor& y = call.out[0];
+  y.f = x.f;
+  for_each_row(y.f, row_length(x.shape, attrs.axis), [&](std::span<double> row, size_t) {
+    double squares = 0;
+    for (double& v : row) {
+      v = rounding(kNormIndex.x, v);
+      squares += v * v;
+    }
+    const double mean_square = rounding(kNormIndex.var, squares / static_cast<double>(row.size()));
+    const double inv_rms = 1.0 / std::sqrt(mean_square + attrs.epsilon);
+    for (double& v : row) v = rounding(kNormIndex.normalised, v * inv_rms);
+  });
+  scale_and_shift(y, *call.in[1], nullptr, rounding, kNormIndex.out);
+}
+
+// Outputs: LayerNorm(x + residual), and where wanted the sum.
+void eval_add_layer_norm(const EvalCall& call) {
+  const auto attrs = decode<NormAttrs>(call.attrs);
+  const EvalTensor &x = *call.in[0], &residual = *call.in[1];
+  require_float("AddLayerNorm", x);
+  EvalTensor& y = call.out[0];
+  for_each_pair(x, residual, y.shape, [&](size_t at, size_t i, size_t j) {
+    const double sum = call.rounding(0, x.f[i]) + call.rounding(0, residual.f[j]);
+    y.f[at] = call.rounding(kAddNormIndex.x, sum);
+  });
+  if (EvalTensor* sum = wanted_output(call, 1)) sum->f = y.f;
+  for_each_row(y.f, row_length(y.shape, attrs.axis), [&](std::span<double> row, size_t) {
+    normalise_row(row, attrs.epsilon, call.rounding, kAddNormIndex);
+  });
+  scale_and_shift(y, *call.in[2], optional_input(call, 3), call.rounding, kAddNormIndex.out);
+}
+
+// y = (x − mean_c)/√(var_c + ε)·scale_c + bias_c with stored statistics; channels are axis 1.
+void eval_batch_normalization(const EvalCall& call) {
+  const double epsilon = decode<BatchNormAttrs>(call.attrs).epsilon;
+  const EvalTensor &x = *call.in[0], &scale = *call.in[1], &bias = *call.in[2];
+  const EvalTensor &mean = *call.in[3], &var = *call.in[4];
+  require_float("BatchNormalization", x);
+  EvalTensor& y = call.out[0];
+  const size_t channels = scale.f.size();
+  const size_t plane =
+      x.rank() < 2 ? 1 : static_cast<size_t>(num_elems(std::span(x.shape).subspan(2)));
+  for (size_t i = 0; i < y.f.size(); ++i) {
+    const size_t c = i / plane % channels;
+    const double normalised = (x.f[i] - mean.f[c]) / std::sqrt(var.f[c] + epsilon);
+    y.f[i] = call.rounding(0, normalised * scale.f[c] + bias.f[c]);
+  }
+}
+
+// Rows are the elements of one group of channels of one batch item.
+void eval_group_normalization(const EvalCall& call) {
+  const auto attrs = decode<GroupNormAttrs>(call.attrs);
+  const EvalTensor& x = *call.in[0];
+  require_float("GroupNormalization", x);
+  EvalTensor& y = call.out[0];
+  y.f = x.f;
+  const int64_t groups = attrs.num_groups == 0 ? x.shape[1] : attrs.num_groups;
+  const int64_t rows = x.shape[0] * groups;
+  if (rows == 0) return;
+  for_each_row(y.f, y.f.size() / static_cast<size_t>(rows), [&](std::span<double> row, size_t) {
+    normalise_row(row, attrs.epsilon, call.rounding, kNormIndex);
+  });
+  const EvalTensor scale = per_channel(*call.in[1], x.rank());
+  const EvalTensor bias = per_channel(*call.in[2], x.rank());
+  scale_and_shift(y, scale, &bias, call.rounding, kNormIndex.out);
+}
+
+}  // namespace vernier::reference

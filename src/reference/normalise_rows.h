@@ -1,0 +1,29 @@
+// Row normalisation in FP64, shared by LayerNorm, RMSNorm, AddLayerNorm, GroupNormalization and
+// EmbedNorm. Mean and variance are two passes in double.
+#pragma once
+#include <span>
+
+#include "core/evaluator.h"
+
+namespace vernier::reference {
+
+/// Which rounding points of the operator stand for the row's statistics and its normalised values.
+struct NormPoints {
+  size_t x, mean, var, normalised, out;
+};
+inline constexpr NormPoints kNormIndex{0, 1, 2, 3, 4};
+inline constexpr NormPoints kAddNormIndex{1, 2, 3, 4, 5};  // x is the sum
+
+struct RowStatistics {
+  double mean, inv_std;
+};
+/// row = (row − mean)/√(var + epsilon), with x, mean, var and normalised rounded at their points;
+/// var is the biased variance. An empty row has NaN statistics.
+RowStatistics normalise_row(std::span<double> row, double epsilon, const Rounding& rounding,
+                            const NormPoints& points);
+
+/// y = round(y·scale + bias) at point `out`; scale and bias broadcast to y, bias may be null.
+void scale_and_shift(EvalTensor& y, const EvalTensor& scale, const EvalTensor* bias,
+                     const Rounding& rounding, size_t out_point);
+
+}  // namespace vernier::reference
