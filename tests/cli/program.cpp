@@ -1,0 +1,70 @@
+// Child processes and temporary folders of the command-line tests: see program.h.
+#include "cli/program.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+namespace vernier::test {
+namespace {
+
+/// In the child: standard input empty, output and errors to files, then the program.
+[[noreturn]] void become(const std::vector<std::string>& arguments, const std::string& out,
+                         const std::string& err) {
+  const int in = open("/dev/null", O_RDONLY);
+  const int out_file = open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  const int err_file = open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  dup2(in, 0);
+  dup2(out_file, 1);
+  dup2(err_file, 2);
+  std::vector<char*> argv;
+  std::string program = VERNIER_PROGRAM;
+  argv.push_back(program.data());
+  for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
+  argv.push_back(nullptr);
+  execv(program.c_str(), argv.data());
+  _exit(127);
+}
+
+}  // namespace
+
+Outcome run_program(const std::vector<std::string>& arguments) {
+  const TemporaryFolder folder;
+  const std::string out = folder / "out", err = folder / "err";
+  const pid_t child = fork();
+  if (child == 0) become(arguments, out, err);
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child) throw std::runtime_error("fork failed");
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return {code, read_file(out), read_file(err)};
+}
+
+TemporaryFolder::TemporaryFolder() {
+  std::string name = (std::filesystem::temp_directory_path() / "vernier-test-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+  path_ = name;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot read " + path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write_file(const std::string& path, const std::string& bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  if (!file) throw std::runtime_error("cannot write " + path);
+}
+
+}  // namespace vernier::test
