@@ -1,0 +1,257 @@
+// Evaluation of graphs in FP64: see evaluate.h.
+#include "ops/evaluate.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/evaluator.h"
+#include "ops/infer.h"
+
+namespace vernier::ops {
+namespace {
+
+[[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::kInput, what); }
+
+template <class T>
+void check_names(const ir::Graph& graph, const std::map<std::string, T>& given) {
+  std::set<std::string> expected;
+  for (ir::ValueId id : graph.inputs) expected.insert(graph.value(id).name);
+  std::string list;
+  for (const std::string& input : expected) list += (list.empty() ? "" : ", ") + input;
+  for (const std::string& input : expected) {
+    if (!given.contains(input))
+      fail("input '" + input + "' is missing; the model's inputs are: " + list);
+  }
+  for (const auto& [input, value] : given) {
+    if (!expected.contains(input))
+      fail("the model has no input '" + input + "'; its inputs are: " + list);
+  }
+}
+
+std::string place(const std::string& input, size_t axis) {
+  return "axis " + std::to_string(axis) + " of input '" + input + "'";
+}
+
+// Binds the axes that are plain symbols.
+Binding bind_plain_symbols(const ir::Graph& graph, const std::map<std::string, Shape>& shapes) {
+  Binding binding;
+  std::map<std::string, std::string> bound_by;
+  for (ir::ValueId id : graph.inputs) {
+    const ir::Value& v = graph.value(id);
+    const Shape& shape = shapes.at(v.name);
+    if (shape.size() != v.shape.size()) {
+      fail("input '" + v.name + "' has shape " + str(shape) + ", expected " + str(v.shape));
+    }
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      const auto symbol = v.shape[axis].as_symbol();
+      if (!symbol) continue;
+      const auto [it, fresh] = binding.emplace(*symbol, shape[axis]);
+      if (fresh) bound_by[*symbol] = place(v.name, axis);
+      if (it->second == shape[axis]) continue;
+      fail("size '" + *symbol + "' is " + std::to_string(it->second) + " in " + bound_by[*symbol] +
+           " but " + std::to_string(shape[axis]) + " in " + place(v.name, axis) +
+           "; they must be equal");
+    }
+  }
+  return binding;
+}
+
+bool is_bound(const Dim& d, const Binding& binding) {
+  const std::vector<std::string> symbols = d.symbols();
+  return std::all_of(symbols.begin(), symbols.end(),
+                     [&](const std::string& s) { return binding.contains(s); });
+}
+
+Shape concrete(const SymShape& shape) {
+  Shape sizes;
+  for (const Dim& d : shape) sizes.push_back(d.as_constant().value_or(0));
+  return sizes;
+}
+
+// One run over a private copy of the graph in which every symbol has its size.
+class Evaluator {
+ public:
+  Evaluator(const ir::Graph& graph, const std::map<std::string, Tensor>& inputs,
+            const EvaluateOptions& options)
+      : graph_(graph), options_(options), uses_(graph.num_values(), 0) {
+    check_names(graph, inputs);
+    std::map<std::string, Shape> shapes;
+    for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
+    result_.symbols = bind_symbols(graph, shapes);
+    for (const auto& [symbol, size] : result_.symbols)
+      graph_.symbol_substitutions[symbol] = Dim(size);
+    apply_substitutions(graph_);
+    for (ir::ValueId id : graph_.inputs) take_input(id, inputs.at(graph_.value(id).name));
+    for (size_t i = 0; i < uses_.size(); ++i)
+      uses_[i] = static_cast<int64_t>(graph_.value(static_cast<ir::ValueId>(i)).users.size());
+    for (ir::ValueId id : graph_.outputs) ++uses_[static_cast<size_t>(id)];
+  }
+
+  Evaluation run() {
+    for (ir::NodeId id : graph_.order()) run_node(id);
+    for (size_t i = 0; i < graph_.outputs.size(); ++i)
+      result_.outputs[graph_.output_names[i]] = materialise(graph_.outputs[i]);
+    return std::move(result_);
+  }
+
+ private:
+  void take_input(ir::ValueId id, const Tensor& tensor) {
+    const ir::Value& v = graph_.value(id);
+    if (tensor.dtype() != v.dtype) {
+      fail("input '" + v.name + "' has type " + std::string(name(tensor.dtype())) + ", expected " +
+           std::string(name(v.dtype)));
+    }
+    live_[id] = EvalTensor::from(tensor);
+    remember_small(id);
+  }
+
+  // Small tensors are constants to the inference of what follows: shapes may depend on them.
+  void remember_small(ir::ValueId id) {
+    const EvalTensor& t = live_.at(id);
+    if (t.elems() <= kMaxSymbolicElems) graph_.value(id).constant = t.to_tensor();
+  }
+
+  const EvalTensor& materialise(ir::ValueId id) {
+    const auto it = live_.find(id);
+    if (it != live_.end()) return it->second;
+    const ir::Value& v = graph_.value(id);
+    VERNIER_ASSERT(v.is_constant(), "value " + std::to_string(id) + " is not computed");
+    return live_[id] = EvalTensor::from(v.constant);
+  }
+
+  void run_node(ir::NodeId id) {
+    infer_node(graph_, id);
+    const ir::Node& node = graph_.node(id);
+    std::vector<const EvalTensor*> in;
+    for (ir::ValueId value : node.inputs)
+      in.push_back(value == ir::kNoValue ? nullptr : &materialise(value));
+    std::vector<EvalTensor> out;
+    for (ir::ValueId value : node.outputs) {
+      if (value == ir::kNoValue)
+        out.emplace_back();
+      else
+        out.emplace_back(graph_.value(value).dtype, concrete(graph_.value(value).shape));
+    }
+    const Rounding exact;
+    try {
+      evaluator(node.op)({node.attrs, in, out, exact});
+    } catch (const Error& error) {
+      InferContext(graph_, id).fail(error.what());
+    }
+    for (size_t i = 0; i < out.size(); ++i) store(node.outputs[i], std::move(out[i]));
+    for (ir::ValueId value : node.inputs) {
+      if (value != ir::kNoValue) release(value, 1);
+    }
+  }
+
+  void store(ir::ValueId id, EvalTensor tensor) {
+    if (id == ir::kNoValue) return;
+    ir::Value& v = graph_.value(id);
+    v.shape.assign(tensor.shape.begin(), tensor.shape.end());  // where it depends on data
+    if (options_.keep == Keep::kNamed && !v.name.empty()) result_.values[id] = tensor;
+    live_[id] = std::move(tensor);
+    remember_small(id);
+    release(id, 0);
+  }
+
+  void release(ir::ValueId id, int64_t uses) {
+    if ((uses_[static_cast<size_t>(id)] -= uses) <= 0) live_.erase(id);
+  }
+
+  ir::Graph graph_;
+  EvaluateOptions options_;
+  std::vector<int64_t> uses_;
+  std::map<ir::ValueId, EvalTensor> live_;
+  Evaluation result_;
+};
+
+// The output as a constant if inference knows its contents as numbers.
+std::optional<Tensor> known_contents(const ir::Value& v) {
+  if (!v.values || !is_constant(v.shape)) return std::nullopt;
+  std::vector<int64_t> numbers;
+  for (const Dim& d : *v.values) {
+    if (!d.is_constant()) return std::nullopt;
+    numbers.push_back(d.constant());
+  }
+  return Tensor::from(v.dtype, concrete(v.shape), std::span<const int64_t>(numbers));
+}
+
+}  // namespace
+
+Binding bind_symbols(const ir::Graph& graph, const std::map<std::string, Shape>& shapes) {
+  check_names(graph, shapes);
+  const Binding binding = bind_plain_symbols(graph, shapes);
+  for (ir::ValueId id : graph.inputs) {
+    const ir::Value& v = graph.value(id);
+    const Shape& shape = shapes.at(v.name);
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      if (!is_bound(v.shape[axis], binding)) {
+        fail(place(v.name, axis) + " is " + v.shape[axis].str() +
+             ", which the sizes of the inputs do not determine");
+      }
+      const int64_t expected = v.shape[axis].evaluate(binding);
+      if (expected == shape[axis]) continue;
+      fail(place(v.name, axis) + " is " + std::to_string(shape[axis]) + ", expected " +
+           v.shape[axis].str() +
+           (v.shape[axis].is_constant() ? "" : " = " + std::to_string(expected)));
+    }
+  }
+  for (const ir::Guard& guard : graph.guards) {
+    if (!is_bound(guard.lhs, binding) || !is_bound(guard.rhs, binding)) continue;
+    const int64_t lhs = guard.lhs.evaluate(binding), rhs = guard.rhs.evaluate(binding);
+    if (lhs == rhs) continue;
+    fail("the sizes of the inputs do not fit together: node '" + guard.where + "' needs " +
+         guard.lhs.str() + " == " + guard.rhs.str() + ", but they are " + std::to_string(lhs) +
+         " and " + std::to_string(rhs));
+  }
+  return binding;
+}
+
+Evaluation evaluate(const ir::Graph& graph, const std::map<std::string, Tensor>& inputs,
+                    const EvaluateOptions& options) {
+  return Evaluator(graph, inputs, options).run();
+}
+
+std::optional<std::vector<Tensor>> fold_node(const ir::Graph& graph, ir::NodeId id,
+                                             int64_t max_elems) {
+  const ir::Node& node = graph.node(id);
+  std::vector<Tensor> folded(node.outputs.size());
+  bool contents_known = true;
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i] == ir::kNoValue) continue;
+    const ir::Value& v = graph.value(node.outputs[i]);
+    const auto count = v.has_shape ? product(v.shape).as_constant() : std::nullopt;
+    if (!count || !is_constant(v.shape) || *count > max_elems) return std::nullopt;
+    if (auto known = known_contents(v))
+      folded[i] = std::move(*known);
+    else
+      contents_known = false;
+  }
+  if (contents_known) return folded;
+
+  std::vector<EvalTensor> inputs(node.inputs.size());
+  std::vector<const EvalTensor*> in(node.inputs.size(), nullptr);
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] == ir::kNoValue) continue;
+    if (!graph.value(node.inputs[i]).is_constant()) return std::nullopt;
+  }
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i] == ir::kNoValue) continue;
+    inputs[i] = EvalTensor::from(graph.value(node.inputs[i]).constant);
+    in[i] = &inputs[i];
+  }
+  std::vector<EvalTensor> out(node.outputs.size());
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (node.outputs[i] == ir::kNoValue) continue;
+    const ir::Value& v = graph.value(node.outputs[i]);
+    out[i] = EvalTensor(v.dtype, concrete(v.shape));
+  }
+  const Rounding exact;
+  evaluator(node.op)({node.attrs, in, out, exact});
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (node.outputs[i] != ir::kNoValue) folded[i] = out[i].to_tensor();
+  }
+  return folded;
+}
+
+}  // namespace vernier::ops

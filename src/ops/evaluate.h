@@ -1,0 +1,48 @@
+// The FP64 meaning of a whole graph on concrete inputs (R and F of the design), and the folding of
+// one node. Every operator means what its evaluator in reference/ computes.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+#include "ir/graph.h"
+
+namespace vernier::ops {
+
+/// The size of every symbol, from the shapes of the graph's inputs.
+using Binding = std::map<std::string, int64_t>;
+
+/// Binds the graph's symbols to the sizes in `shapes` (by input name, one for every input). Throws
+/// Error(kInput) for a missing or unknown input, a wrong rank or size, a symbol that two inputs
+/// disagree on (naming both), and a violated guard.
+Binding bind_symbols(const ir::Graph& graph, const std::map<std::string, Shape>& shapes);
+
+enum class Keep : uint8_t {
+  kOutputs,  ///< graph outputs only
+  kNamed,    ///< also every computed value that equals an ONNX value (Value::name)
+};
+struct EvaluateOptions {
+  Keep keep = Keep::kOutputs;
+};
+struct Evaluation {
+  std::map<std::string, EvalTensor> outputs;  ///< by output name
+  std::map<ir::ValueId, EvalTensor> values;   ///< Keep::kNamed: by the id in the given graph
+  Binding symbols;
+};
+
+/// Evaluates the graph: floats in double without rounding between nodes, integers exactly. Shapes
+/// come from inference at the concrete sizes, where every small computed tensor is known. Values
+/// are freed after their last use. Throws Error(kInput) as bind_symbols does, for an input of the
+/// wrong type, and where an operator has no meaning for its values (naming the node).
+Evaluation evaluate(const ir::Graph& graph, const std::map<std::string, Tensor>& inputs,
+                    const EvaluateOptions& options = {});
+
+/// The outputs of a node whose inputs are all constants, or whose integer contents inference knows
+/// as numbers; each rounded once to its type. Empty if that is not so or an output has more than
+/// `max_elems` elements. The outputs must have been inferred.
+std::optional<std::vector<Tensor>> fold_node(const ir::Graph& graph, ir::NodeId node,
+                                             int64_t max_elems);
+
+}  // namespace vernier::ops
