@@ -1,0 +1,32 @@
+// Reading and writing NumPy arrays: .npz archives and single .npy files, with a header parser of
+// our own. Contract: docs/architecture.md ("Inputs and outputs").
+#pragma once
+#include <filesystem>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace vernier::io {
+
+/// Arrays by name, in the order of the archive.
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+/// Every array of an .npz archive ("x.npy" is called "x"), or the one array of an .npy file, whose
+/// name is the file's stem. Fortran-ordered arrays are transposed to row-major order.
+/// Types: f2 f4 f8, i1 i2 i4 i8, u1 u2 u4 u8, b1; little-endian.
+/// Throws Error(kInput) naming file and array: other types, Python objects, damaged files, sizes
+/// that do not fit; Error(kMachine) if the file cannot be read.
+NamedTensors read_arrays(const std::filesystem::path& path);
+
+/// As read_arrays, from memory. `name` stands for the file in messages and for an .npy's stem.
+NamedTensors read_arrays_bytes(std::span<const std::byte> bytes, const std::string& name);
+
+/// Writes an uncompressed .npz archive; the file appears under its name only when it is complete.
+/// bf16 is written as f4 (exact). Equal arrays give equal bytes. Throws Error(kInput) for f8 types
+/// and double or empty names, Error(kMachine) if the file cannot be written.
+void write_npz(const std::filesystem::path& path, const NamedTensors& arrays);
+
+}  // namespace vernier::io

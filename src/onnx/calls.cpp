@@ -1,0 +1,180 @@
+// Importer, continued: local functions are inlined where they are called, and of an If only the
+// branch that its condition takes is imported. Contract: importer.h.
+#include <algorithm>
+#include <set>
+
+#include "core/error.h"
+#include "onnx/importer.h"
+
+namespace vernier::onnx {
+namespace {
+
+[[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::kInput, what); }
+
+constexpr size_t kDeepestCall = 64;
+
+// The call's attributes, with the function's defaults where the call gives none.
+AttributeBindings bind_attributes(const proto::NodeProto& node,
+                                  const proto::FunctionProto& function,
+                                  const AttributeBindings* outer, const std::string& where) {
+  Attributes given(node, outer, where);
+  AttributeBindings bindings = given.take_all();
+  std::set<std::string> declared(function.attribute().begin(), function.attribute().end());
+  for (const auto& attribute : function.attribute_proto()) {
+    declared.insert(attribute.name());
+    bindings.emplace(attribute.name(), &attribute);
+  }
+  for (const auto& [name, attribute] : bindings) {
+    if (!declared.contains(name)) {
+      fail(where + ": function " + quote(function.name()) + " has no attribute " + quote(name));
+    }
+  }
+  return bindings;
+}
+
+}  // namespace
+
+void Importer::bind_results(const NodeSite& site, const std::vector<std::string>& results,
+                            const Scope& inner, Scope& scope) {
+  for (int i = 0; i < site.node->output_size(); ++i) {
+    const std::string& name = site.node->output(i);
+    if (name.empty()) continue;
+    const std::string& result = results[static_cast<size_t>(i)];
+    const Binding* binding = inner.find(result);
+    if (binding == nullptr) {
+      fail(describe(site.origin) + ": its body does not define output " + quote(result));
+    }
+    if (binding->kind == Binding::Kind::kValue && binding->value == ir::kNoValue) {
+      fail(describe(site.origin) + ": its output " + quote(name) +
+           " is an input that the call leaves out");
+    }
+    if (binding->kind == Binding::Kind::kValue) {
+      // A value made inside takes the name that the caller has for it.
+      std::string& known_as = graph_->value(binding->value).name;
+      if (known_as.starts_with(inner.path + "/")) {
+        known_as = scope.path.empty() ? name : scope.path + "/" + name;
+      }
+    }
+    define(scope, name, *binding, describe(site.origin));
+  }
+}
+
+void Importer::inline_call(const proto::FunctionProto& function, const NodeSite& site,
+                           Scope& scope) {
+  const proto::NodeProto& node = *site.node;
+  const std::string where = describe(site.origin);
+  if (std::count(call_stack_.begin(), call_stack_.end(), &function) > 0) {
+    fail(where + ": function " + quote(function.name()) + " calls itself");
+  }
+  if (call_stack_.size() >= kDeepestCall) {
+    fail(where + ": functions are nested more than " + std::to_string(kDeepestCall) + " deep");
+  }
+  if (site.inputs.size() > static_cast<size_t>(function.input_size()) ||
+      node.output_size() > function.output_size()) {
+    fail(where + ": function " + quote(function.name()) + " takes " +
+         std::to_string(function.input_size()) + " inputs and gives " +
+         std::to_string(function.output_size()) + " outputs; the call has " +
+         std::to_string(site.inputs.size()) + " and " + std::to_string(node.output_size()));
+  }
+  const AttributeBindings bindings = bind_attributes(node, function, site.bindings, where);
+  const Opsets opsets = read_opsets(function.opset_import(), "function " + quote(function.name()));
+  Scope inner;
+  const std::string index = site.origin.key.substr(site.origin.key.rfind('#') + 1);
+  inner.path = scope.path + "/" + function.name() + "/" + index;
+  inner.opsets = &opsets;
+  inner.bindings = &bindings;
+  for (int i = 0; i < function.input_size(); ++i) {
+    const auto at = static_cast<size_t>(i);
+    const ir::ValueId value = at < site.inputs.size() ? site.inputs[at] : ir::kNoValue;
+    define(inner, function.input(i), {.value = value}, "function " + quote(function.name()));
+  }
+  call_stack_.push_back(&function);
+  import_nodes(function.node(), inner);
+  call_stack_.pop_back();
+  graph_->retire({site.origin}, "removed", "function " + function.name() + " inlined");
+  bind_results(site, {function.output().begin(), function.output().end()}, inner, scope);
+}
+
+std::optional<bool> Importer::known_condition(ir::ValueId condition) {
+  const ir::Value& value = graph_->value(condition);
+  if (value.is_constant()) {
+    if (is_float(value.dtype) || value.constant.elems() != 1) return std::nullopt;
+    return value.constant.integer_at(0) != 0;
+  }
+  if (!value.values || value.values->size() != 1) return std::nullopt;
+  const auto number = value.values->front().as_constant();
+  return number ? std::optional<bool>(*number != 0) : std::nullopt;
+}
+
+void Importer::import_if(const NodeSite& site, Scope& scope) {
+  const proto::NodeProto& node = *site.node;
+  Attributes attrs(node, site.bindings, describe(site.origin));
+  const proto::GraphProto* then_branch = attrs.graph("then_branch");
+  const proto::GraphProto* else_branch = attrs.graph("else_branch");
+  if (then_branch == nullptr || else_branch == nullptr) {
+    fail(describe(site.origin) + ": then_branch or else_branch is missing");
+  }
+  if (const auto unread = attrs.first_unread()) {
+    fail(describe(site.origin) + ": attribute " + quote(*unread) + " is unknown");
+  }
+  if (site.inputs.size() != 1 || site.inputs[0] == ir::kNoValue) {
+    fail(describe(site.origin) + ": expected one input, the condition");
+  }
+  const auto condition = known_condition(site.inputs[0]);
+  if (!condition) {
+    unsupported_.add("", site.origin, "its condition is not known when the engine is built");
+    return define_unknown(node, scope, describe(site.origin));
+  }
+  const std::string index = site.origin.key.substr(site.origin.key.rfind('#') + 1);
+  const std::string then_path = scope.path + "/then_branch/" + index;
+  const std::string else_path = scope.path + "/else_branch/" + index;
+  graph_->retire({site.origin}, "removed",
+                 *condition ? "condition is true: then_branch taken"
+                            : "condition is false: else_branch taken");
+  take_branch(*condition ? *then_branch : *else_branch, *condition ? then_path : else_path, site,
+              scope);
+  retire_branch(*condition ? *else_branch : *then_branch, *condition ? else_path : then_path);
+}
+
+void Importer::take_branch(const proto::GraphProto& branch, const std::string& path,
+                           const NodeSite& site, Scope& scope) {
+  const proto::NodeProto& node = *site.node;
+  const std::string where = describe(site.origin);
+  if (branch.input_size() > 0) fail(where + ": a branch of If takes no inputs");
+  if (branch.output_size() < node.output_size()) {
+    fail(where + ": has " + std::to_string(node.output_size()) + " outputs, its branch " +
+         std::to_string(branch.output_size()));
+  }
+  UnsupportedNodes found;
+  find_unsupported(branch.node(), *scope.opsets, functions_, path, found);
+  if (!found.empty()) {
+    find_unsupported(branch.node(), *scope.opsets, functions_, path, unsupported_);
+    return define_unknown(node, scope, where);
+  }
+  Scope inner;
+  inner.parent = &scope;
+  inner.path = path;
+  inner.opsets = scope.opsets;
+  inner.bindings = scope.bindings;
+  proto::GraphProto weights;  // a copy: the branch may be one of a function that is called again
+  *weights.mutable_initializer() = branch.initializer();
+  add_initializers(weights, inner);
+  import_nodes(branch.node(), inner);
+  std::vector<std::string> results;
+  for (const auto& output : branch.output()) results.push_back(output.name());
+  bind_results(site, results, inner, scope);
+}
+
+void Importer::retire_branch(const proto::GraphProto& branch, const std::string& path) {
+  NodeNames names;
+  for (int i = 0; i < branch.node_size(); ++i) {
+    const proto::NodeProto& node = branch.node(i);
+    graph_->retire({names.origin(node, i, path)}, "dead", "branch not taken");
+    for (const auto& attribute : node.attribute()) {
+      if (!attribute.has_g()) continue;
+      retire_branch(attribute.g(), path + "/" + attribute.name() + "/" + std::to_string(i));
+    }
+  }
+}
+
+}  // namespace vernier::onnx

@@ -1,0 +1,66 @@
+// The table of ONNX element types: see element_types.h.
+#include "onnx/element_types.h"
+
+#include <array>
+#include <string_view>
+
+#include "core/error.h"
+
+namespace vernier::onnx {
+namespace {
+
+struct Row {
+  std::string_view name;
+  DType dtype;  // kUndefined: known but refused
+};
+// By ONNX's number (TensorProto.DataType of the IR specification).
+constexpr std::array<Row, 27> kTypes{{
+    {"UNDEFINED", DType::kUndefined},
+    {"FLOAT", DType::kF32},
+    {"UINT8", DType::kU8},
+    {"INT8", DType::kI8},
+    {"UINT16", DType::kU16},
+    {"INT16", DType::kI16},
+    {"INT32", DType::kI32},
+    {"INT64", DType::kI64},
+    {"STRING", DType::kUndefined},
+    {"BOOL", DType::kBool},
+    {"FLOAT16", DType::kF16},
+    {"DOUBLE", DType::kF64},
+    {"UINT32", DType::kU32},
+    {"UINT64", DType::kU64},
+    {"COMPLEX64", DType::kUndefined},
+    {"COMPLEX128", DType::kUndefined},
+    {"BFLOAT16", DType::kBF16},
+    {"FLOAT8E4M3FN", DType::kF8E4M3},
+    {"FLOAT8E4M3FNUZ", DType::kUndefined},
+    {"FLOAT8E5M2", DType::kF8E5M2},
+    {"FLOAT8E5M2FNUZ", DType::kUndefined},
+    {"UINT4", DType::kUndefined},
+    {"INT4", DType::kUndefined},
+    {"FLOAT4E2M1", DType::kUndefined},
+    {"FLOAT8E8M0", DType::kUndefined},
+    {"UINT2", DType::kUndefined},
+    {"INT2", DType::kUndefined},
+}};
+
+bool known(int64_t number) { return number >= 0 && static_cast<size_t>(number) < kTypes.size(); }
+
+}  // namespace
+
+std::string element_type_name(int64_t number) {
+  if (!known(number)) return "number " + std::to_string(number);
+  return std::string(kTypes[static_cast<size_t>(number)].name);
+}
+
+DType element_type(int64_t number, const std::string& where) {
+  const DType dtype = known(number) ? kTypes[static_cast<size_t>(number)].dtype : DType::kUndefined;
+  if (dtype == DType::kUndefined) {
+    throw Error(ErrorCode::kInput, where + ": element type " + element_type_name(number) +
+                                       " is not supported. Export the model with float, integer or "
+                                       "bool tensors");
+  }
+  return dtype;
+}
+
+}  // namespace vernier::onnx

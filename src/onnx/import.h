@@ -1,0 +1,48 @@
+// Reading an ONNX model into a graph. Contract: docs/architecture.md ("Import").
+// The graph is raw: the model's nodes with types and shapes inferred, local functions inlined, If
+// branches taken where the condition is known; no rewriting beyond what a translation needs.
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace vernier::onnx {
+
+/// What to do with a weight whose external file does not exist.
+enum class MissingWeights : uint8_t {
+  kError,   ///< refuse, naming tensor and file
+  kSeeded,  ///< fill float tensors with seeded, trained-like values (work on the graph alone)
+};
+
+struct ImportOptions {
+  MissingWeights missing_weights = MissingWeights::kError;
+};
+
+struct ImportReport {
+  std::string producer;
+  int64_t opset = 0;  ///< of the default domain
+  int64_t nodes = 0;  ///< ONNX nodes met, function bodies and taken branches included
+  std::vector<std::string> notes;
+};
+
+/// Reads a model file. Large weights are mapped or moved, never copied.
+/// Throws Error(kInput) for anything that is not a model Vernier can compile: damaged files, names
+/// without a definition, external data outside the model's folder, and, all in one message, the
+/// nodes it has no operator for. Throws Error(kMachine) when the file cannot be read.
+std::shared_ptr<ir::Graph> import_model(const std::filesystem::path& path,
+                                        const ImportOptions& options = {},
+                                        ImportReport* report = nullptr);
+
+/// As import_model, from memory. External data is looked up below `external_data_folder`; an empty
+/// path allows none. `bytes` may go away afterwards.
+std::shared_ptr<ir::Graph> import_model_bytes(std::span<const std::byte> bytes,
+                                              const std::filesystem::path& external_data_folder,
+                                              const ImportOptions& options = {},
+                                              ImportReport* report = nullptr);
+
+}  // namespace vernier::onnx

@@ -1,0 +1,294 @@
+// The walk over the main graph: see importer.h. Calls and branches are in calls.cpp.
+#include "onnx/importer.h"
+
+#include <set>
+
+#include "core/error.h"
+#include "onnx/element_types.h"
+#include "onnx/input_shapes.h"
+#include "onnx/translations.h"
+
+namespace vernier::onnx {
+namespace {
+
+[[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::kInput, what); }
+
+constexpr int64_t kMostNodes = 1'000'000;  // bounds what nested calls can multiply to
+
+bool ends_with(const std::string& text, const std::string& tail) { return text.ends_with(tail); }
+
+// What weights are used for, as far as normalisation operators say it (for seeded weights).
+std::map<std::string, WeightRole> weight_roles(const proto::GraphProto& graph) {
+  std::map<std::string, WeightRole> roles;
+  for (const auto& node : graph.node()) {
+    if (!ends_with(node.op_type(), "Normalization")) continue;
+    if (node.input_size() > 1) roles[node.input(1)] = WeightRole::kScale;
+    if (node.input_size() > 4) roles[node.input(4)] = WeightRole::kVariance;
+  }
+  return roles;
+}
+
+WeightRole role_of(const proto::TensorProto& tensor,
+                   const std::map<std::string, WeightRole>& roles) {
+  if (const auto found = roles.find(tensor.name()); found != roles.end()) return found->second;
+  const bool vector_weight = tensor.dims_size() == 1 && (ends_with(tensor.name(), "weight") ||
+                                                         ends_with(tensor.name(), "gamma"));
+  return vector_weight ? WeightRole::kScale : WeightRole::kPlain;
+}
+
+// Why a name is not defined where a node uses it.
+std::string missing_reason(const google::protobuf::RepeatedPtrField<proto::NodeProto>& nodes,
+                           const std::string& name) {
+  for (int i = 0; i < nodes.size(); ++i) {
+    for (const std::string& output : nodes[i].output()) {
+      if (output != name) continue;
+      return "which node #" + std::to_string(i) + " (" + nodes[i].op_type() +
+             ") defines only later: the nodes are not in topological order, or form a cycle";
+    }
+  }
+  return "which no node, input or initialiser defines";
+}
+
+}  // namespace
+
+const Binding* Scope::find(const std::string& name) const {
+  for (const Scope* scope = this; scope != nullptr; scope = scope->parent) {
+    if (const auto found = scope->names.find(name); found != scope->names.end()) {
+      return &found->second;
+    }
+  }
+  return nullptr;
+}
+
+Importer::Importer(proto::ModelProto& model, const std::filesystem::path& folder,
+                   const ImportOptions& options, ImportReport& report)
+    : model_(model),
+      options_(options),
+      report_(report),
+      tensors_(folder, options.missing_weights),
+      opsets_(read_opsets(model.opset_import(), "the model")) {}
+
+std::shared_ptr<ir::Graph> Importer::run() {
+  report_ = {};
+  report_.producer = model_.producer_name();
+  if (!model_.producer_version().empty()) report_.producer += " " + model_.producer_version();
+  const auto opset = opsets_.find("");
+  report_.opset = opset == opsets_.end() ? 0 : opset->second;
+  read_functions();
+  proto::GraphProto& graph = *model_.mutable_graph();
+  find_unsupported(graph.node(), opsets_, functions_, "", unsupported_);
+  unsupported_.throw_if_any();
+  Scope scope;
+  scope.opsets = &opsets_;
+  add_initializers(graph, scope);
+  add_inputs(scope);
+  import_nodes(graph.node(), scope);
+  unsupported_.throw_if_any();
+  add_outputs(scope);
+  ops::apply_substitutions(*graph_);
+  if (!tensors_.seeded().empty()) {
+    report_.notes.push_back(std::to_string(tensors_.seeded().size()) +
+                            " weights have no data file and were filled with seeded values");
+  }
+  if (graph.quantization_annotation_size() > 0) {
+    report_.notes.push_back("quantisation annotations are not read");
+  }
+  ir::check(*graph_, "import");
+  return graph_;
+}
+
+void Importer::read_functions() {
+  for (const auto& function : model_.functions()) {
+    const FunctionKey key{std::string(canonical_domain(function.domain())), function.name(),
+                          function.overload()};
+    if (!functions_.emplace(key, &function).second) {
+      fail("function " + quote(function.name()) + " of domain " + quote(function.domain()) +
+           " is defined twice");
+    }
+  }
+}
+
+void Importer::add_initializers(proto::GraphProto& graph, Scope& scope) {
+  std::map<std::string, WeightRole> roles;
+  if (options_.missing_weights == MissingWeights::kSeeded) roles = weight_roles(graph);
+  for (proto::TensorProto& tensor : *graph.mutable_initializer()) {
+    const std::string where = "initialiser " + quote(tensor.name());
+    if (tensor.name().empty()) fail("an initialiser has no name");
+    Tensor data = tensors_.read(tensor, where, role_of(tensor, roles));
+    const std::string inner = scope.path.empty() ? tensor.name() : scope.path + "/" + tensor.name();
+    define(scope, tensor.name(), {.value = graph_->add_constant(std::move(data), inner)}, where);
+  }
+}
+
+void Importer::add_inputs(Scope& scope) {
+  std::vector<const proto::ValueInfoProto*> inputs;
+  for (const auto& input : model_.graph().input()) {
+    if (!scope.names.contains(input.name())) {
+      inputs.push_back(&input);
+    } else if (model_.ir_version() >= 4) {
+      report_.notes.push_back("input " + quote(input.name()) +
+                              " has a default and is taken as that constant");
+    }
+  }
+  InputShapes shapes(inputs);
+  for (const auto* input : inputs) {
+    const std::string where = "graph input " + quote(input->name());
+    if (input->name().empty()) fail("a graph input has no name");
+    if (!input->type().has_tensor_type()) {
+      fail(where + " is no tensor (sequences, maps, optional and sparse values are not supported)");
+    }
+    const DType dtype = element_type(input->type().tensor_type().elem_type(), where);
+    if (scope.names.contains(input->name())) fail(where + " is declared twice");
+    const ir::ValueId id = graph_->add_input(input->name(), dtype, shapes.shape(*input));
+    define(scope, input->name(), {.value = id}, where);
+  }
+  report_.notes.insert(report_.notes.end(), shapes.notes().begin(), shapes.notes().end());
+}
+
+void Importer::note_declared_shape(const proto::ValueInfoProto& declared, ir::ValueId id) {
+  const auto& type = declared.type().tensor_type();
+  if (!declared.type().has_tensor_type() || !type.has_shape()) return;
+  const SymShape& shape = graph_->value(id).shape;
+  bool differs = static_cast<size_t>(type.shape().dim_size()) != shape.size();
+  for (size_t i = 0; !differs && i < shape.size(); ++i) {
+    const auto& dim = type.shape().dim(static_cast<int>(i));
+    const auto known = shape[i].as_constant();
+    differs = dim.has_dim_value() && dim.dim_value() >= 0 && known && *known != dim.dim_value();
+  }
+  if (!differs) return;
+  std::string text = "[";
+  for (int i = 0; i < type.shape().dim_size(); ++i) {
+    const auto& dim = type.shape().dim(i);
+    text += (i ? ", " : "");
+    text += dim.has_dim_value() ? std::to_string(dim.dim_value()) : dim.dim_param();
+  }
+  report_.notes.push_back("output " + quote(declared.name()) + " is declared as " + text +
+                          "] and computes " + str(shape));
+}
+
+void Importer::add_outputs(const Scope& scope) {
+  std::set<std::string> names;
+  for (const auto& output : model_.graph().output()) {
+    const std::string where = "graph output " + quote(output.name());
+    if (!names.insert(output.name()).second) fail(where + " is declared twice");
+    const Binding* binding = scope.find(output.name());
+    if (binding == nullptr) fail(where + " is defined by no node, input or initialiser");
+    if (binding->kind == Binding::Kind::kUnavailable) {
+      unsupported_.add("", binding->producer,
+                       "output " + quote(output.name()) + " is not computed by Vernier");
+      continue;
+    }
+    graph_->outputs.push_back(binding->value);
+    graph_->output_names.push_back(output.name());
+    note_declared_shape(output, binding->value);
+  }
+  unsupported_.throw_if_any();
+  if (graph_->outputs.empty()) fail("the graph has no outputs");
+}
+
+void Importer::define(Scope& scope, const std::string& name, Binding binding,
+                      const std::string& where) {
+  if (!scope.names.emplace(name, std::move(binding)).second) {
+    fail(where + " defines " + quote(name) +
+         ", which is defined already. Every name must be defined once (SSA)");
+  }
+}
+
+void Importer::define_unknown(const proto::NodeProto& node, Scope& scope,
+                              const std::string& where) {
+  for (const std::string& name : node.output()) {
+    if (!name.empty()) define(scope, name, {.kind = Binding::Kind::kUnknown}, where);
+  }
+}
+
+bool Importer::resolve_inputs(const proto::NodeProto& node, const Scope& scope,
+                              std::vector<ir::ValueId>& inputs) {
+  bool known = true;
+  for (int i = 0; i < node.input_size(); ++i) {
+    const std::string& name = node.input(i);
+    if (name.empty()) {
+      inputs.push_back(ir::kNoValue);
+      continue;
+    }
+    const Binding* binding = scope.find(name);
+    VERNIER_ASSERT(binding != nullptr, name);  // import_nodes has looked
+    if (binding->kind == Binding::Kind::kUnavailable) {
+      unsupported_.add("", binding->producer,
+                       "its output " + quote(name) + " is used, which Vernier does not compute");
+    }
+    known = known && binding->kind == Binding::Kind::kValue;
+    inputs.push_back(binding->value);
+  }
+  return known;
+}
+
+void Importer::import_nodes(const Nodes& nodes, Scope& scope) {
+  NodeNames names;
+  for (int i = 0; i < nodes.size(); ++i) {
+    const ir::Origin origin = names.origin(nodes[i], i, scope.path);
+    for (const std::string& name : nodes[i].input()) {
+      if (name.empty() || scope.find(name) != nullptr) continue;
+      fail(describe(origin) + " uses " + quote(name) + ", " + missing_reason(nodes, name));
+    }
+    import_node(nodes[i], origin, scope);
+  }
+}
+
+void Importer::import_node(const proto::NodeProto& node, const ir::Origin& origin, Scope& scope) {
+  if (++report_.nodes > kMostNodes) {
+    fail("the model has more than " + std::to_string(kMostNodes) +
+         " nodes once its functions are inlined");
+  }
+  NodeSite site{
+      .node = &node, .origin = origin, .opset = 0, .inputs = {}, .bindings = scope.bindings};
+  if (!resolve_inputs(node, scope, site.inputs)) {
+    return define_unknown(node, scope, describe(origin));
+  }
+  if (const auto call = functions_.find(function_key(node)); call != functions_.end()) {
+    return inline_call(*call->second, site, scope);
+  }
+  const std::string domain(canonical_domain(node.domain()));
+  const auto opset = scope.opsets->find(domain);
+  if (opset == scope.opsets->end()) {
+    fail(describe(origin) + ": no operator set is imported for domain " + quote(node.domain()));
+  }
+  site.opset = opset->second;
+  if (domain.empty() && node.op_type() == "If") return import_if(site, scope);
+  translate(node, std::move(site), scope);
+}
+
+void Importer::translate(const proto::NodeProto& node, NodeSite site, Scope& scope) {
+  const std::string domain(canonical_domain(node.domain()));
+  const ir::Origin origin = site.origin;
+  const Translation* row = find_translation(domain, node.op_type());
+  VERNIER_ASSERT(row != nullptr, node.op_type());
+  const size_t nodes_before = graph_->num_nodes();
+  NodeContext context(*graph_, tensors_, std::move(site));
+  try {
+    row->translate(context);
+    context.check_all_read();
+  } catch (const UnsupportedNode& variant) {
+    unsupported_.add(domain, origin, variant.why);
+    return define_unknown(node, scope, describe(origin));
+  }
+  if (graph_->num_nodes() == nodes_before) graph_->retire({origin}, "folded", "a constant");
+  for (int i = 0; i < node.output_size(); ++i) {
+    const std::string& name = node.output(i);
+    if (name.empty()) continue;
+    const ir::ValueId id = context.outputs()[static_cast<size_t>(i)];
+    if (id == ir::kNoValue) {
+      define(scope, name, {.kind = Binding::Kind::kUnavailable, .producer = origin},
+             describe(origin));
+      continue;
+    }
+    ir::Value& value = graph_->value(id);
+    if (value.name.empty()) value.name = scope.path.empty() ? name : scope.path + "/" + name;
+    define(scope, name, {.value = id}, describe(origin));
+  }
+  if (graph_->symbol_substitutions.size() != substitutions_) {
+    ops::apply_substitutions(*graph_);
+    substitutions_ = graph_->symbol_substitutions.size();
+  }
+}
+
+}  // namespace vernier::onnx

@@ -1,0 +1,86 @@
+// Importer: walks a model's nodes in file order and builds the graph, inferring as it goes. Local
+// functions are inlined and branches of If taken on the way. Contract: import.h.
+#pragma once
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "onnx/import.h"
+#include "onnx/node_context.h"
+#include "onnx/unsupported.h"
+
+namespace vernier::onnx {
+
+/// What a name of the model stands for.
+struct Binding {
+  enum class Kind : uint8_t {
+    kValue,        ///< a value of the graph, or kNoValue for an argument a call leaves out
+    kUnknown,      ///< depends on a node that is not supported (an error is on its way)
+    kUnavailable,  ///< an output of a supported node that Vernier does not compute
+  };
+  Kind kind = Kind::kValue;
+  ir::ValueId value = ir::kNoValue;
+  ir::Origin producer = {};  ///< kUnavailable: the node
+};
+
+/// The names visible in one body: the main graph, one call of a function, one branch.
+struct Scope {
+  const Scope* parent = nullptr;  ///< a branch sees the names around it, a function does not
+  std::string path;               ///< "" or "/fn/3": prefix of origin keys and inner names
+  const Opsets* opsets = nullptr;
+  const AttributeBindings* bindings = nullptr;
+  std::map<std::string, Binding> names;
+
+  const Binding* find(const std::string& name) const;
+};
+
+class Importer {
+ public:
+  Importer(proto::ModelProto& model, const std::filesystem::path& folder,
+           const ImportOptions& options, ImportReport& report);
+  std::shared_ptr<ir::Graph> run();
+
+ private:
+  using Nodes = google::protobuf::RepeatedPtrField<proto::NodeProto>;
+
+  void read_functions();
+  void add_initializers(proto::GraphProto& graph, Scope& scope);
+  void add_inputs(Scope& scope);
+  void add_outputs(const Scope& scope);
+  void note_declared_shape(const proto::ValueInfoProto& declared, ir::ValueId value);
+
+  void import_nodes(const Nodes& nodes, Scope& scope);
+  void import_node(const proto::NodeProto& node, const ir::Origin& origin, Scope& scope);
+  void translate(const proto::NodeProto& node, NodeSite site, Scope& scope);
+  /// Values of the node's inputs; false if one of them depends on an unsupported node.
+  bool resolve_inputs(const proto::NodeProto& node, const Scope& scope,
+                      std::vector<ir::ValueId>& inputs);
+  void define(Scope& scope, const std::string& name, Binding binding, const std::string& where);
+  void define_unknown(const proto::NodeProto& node, Scope& scope, const std::string& where);
+
+  // calls.cpp
+  void inline_call(const proto::FunctionProto& function, const NodeSite& site, Scope& scope);
+  void import_if(const NodeSite& site, Scope& scope);
+  void take_branch(const proto::GraphProto& branch, const std::string& path, const NodeSite& site,
+                   Scope& scope);
+  void retire_branch(const proto::GraphProto& branch, const std::string& path);
+  /// The node's outputs in `scope` stand for the values that `inner` calls `results`.
+  void bind_results(const NodeSite& site, const std::vector<std::string>& results,
+                    const Scope& inner, Scope& scope);
+  std::optional<bool> known_condition(ir::ValueId condition);
+
+  proto::ModelProto& model_;
+  ImportOptions options_;
+  ImportReport& report_;
+  TensorReader tensors_;
+  Opsets opsets_;
+  Functions functions_;
+  UnsupportedNodes unsupported_;
+  std::vector<const proto::FunctionProto*> call_stack_;
+  std::shared_ptr<ir::Graph> graph_ = std::make_shared<ir::Graph>();
+  size_t substitutions_ = 0;  // of the graph, applied so far
+};
+
+}  // namespace vernier::onnx

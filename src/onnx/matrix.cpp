@@ -1,0 +1,92 @@
+// Translations of matrix products and convolutions. Contract: node_context.h, translations.h.
+#include <array>
+
+#include "core/attrs.h"
+#include "onnx/translations.h"
+
+namespace vernier::onnx {
+namespace {
+
+void translate_gemm(NodeContext& node) {
+  GemmAttrs attrs;
+  attrs.alpha = node.attrs().number("alpha", 1.0F);
+  attrs.beta = node.attrs().number("beta", 1.0F);
+  attrs.trans_a = node.attrs().flag("transA", 0);
+  attrs.trans_b = node.attrs().flag("transB", 0);
+  if (node.opset() < 7)
+    node.attrs().ignore("broadcast");  // C broadcasts where its shape asks for it
+  node.set_output(0, node.emit(OpKind::kGemm, node.all_inputs(), attrs));
+}
+
+void translate_einsum(NodeContext& node) {
+  node.set_output(0, node.emit(OpKind::kEinsum, node.all_inputs(),
+                               EinsumAttrs{node.attrs().text("equation", "")}));
+}
+
+int64_t auto_pad(NodeContext& node) {
+  const std::string text = node.attrs().text("auto_pad", "NOTSET");
+  constexpr std::array kModes{"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"};
+  for (size_t i = 0; i < kModes.size(); ++i) {
+    if (text == kModes[i]) return static_cast<int64_t>(i);
+  }
+  node.fail("attribute 'auto_pad' is '" + text +
+            "'; expected NOTSET, SAME_UPPER, SAME_LOWER or VALID");
+}
+
+ConvAttrs conv_attrs(NodeContext& node) {
+  ConvAttrs attrs;
+  attrs.kernel_shape = node.attrs().integers("kernel_shape");
+  attrs.strides = node.attrs().integers("strides");
+  attrs.dilations = node.attrs().integers("dilations");
+  attrs.pads = node.attrs().integers("pads");
+  attrs.group = node.attrs().integer("group", 1);
+  attrs.auto_pad = auto_pad(node);
+  return attrs;
+}
+
+void translate_conv(NodeContext& node) {
+  node.set_output(0, node.emit(OpKind::kConv, node.all_inputs(), conv_attrs(node)));
+}
+
+void translate_conv_transpose(NodeContext& node) {
+  ConvAttrs attrs = conv_attrs(node);
+  attrs.output_padding = node.attrs().integers("output_padding");
+  attrs.output_shape = node.attrs().integers("output_shape");
+  node.set_output(0, node.emit(OpKind::kConvTranspose, node.all_inputs(), attrs));
+}
+
+template <OpKind kOp>
+void translate_pool(NodeContext& node) {
+  PoolAttrs attrs;
+  attrs.kernel_shape = node.attrs().integers("kernel_shape");
+  if (attrs.kernel_shape.empty()) node.fail("attribute 'kernel_shape' is missing");
+  attrs.strides = node.attrs().integers("strides");
+  attrs.dilations = node.attrs().integers("dilations");
+  attrs.pads = node.attrs().integers("pads");
+  attrs.auto_pad = auto_pad(node);
+  attrs.ceil_mode = node.attrs().flag("ceil_mode", 0);
+  if (kOp == OpKind::kAveragePool) {
+    attrs.count_include_pad = node.attrs().flag("count_include_pad", 0);
+  } else {
+    node.attrs().ignore("storage_order");  // of the indices, which are not provided
+  }
+  node.set_output(0, node.emit(kOp, node.all_inputs(), attrs));
+}
+
+constexpr std::array kRows{
+    Translation{"", "MatMul", 1, translate_plain<OpKind::kMatMul>},
+    Translation{"", "Gemm", 6, translate_gemm},
+    Translation{"", "Einsum", 12, translate_einsum},
+    Translation{"", "Conv", 1, translate_conv},
+    Translation{"", "ConvTranspose", 1, translate_conv_transpose},
+    Translation{"", "MaxPool", 1, translate_pool<OpKind::kMaxPool>},
+    Translation{"", "AveragePool", 1, translate_pool<OpKind::kAveragePool>},
+    Translation{"", "GlobalAveragePool", 1, translate_plain<OpKind::kGlobalAveragePool>},
+    Translation{"", "GlobalMaxPool", 1, translate_plain<OpKind::kGlobalMaxPool>},
+};
+
+}  // namespace
+
+std::span<const Translation> matrix_translations() { return kRows; }
+
+}  // namespace vernier::onnx

@@ -1,0 +1,163 @@
+// Parsing the protobuf and refusing what is unknown: see model_file.h.
+#include "onnx/model_file.h"
+
+#include <google/protobuf/io/coded_stream.h>
+
+#include <climits>
+
+#include "core/error.h"
+
+namespace vernier::onnx {
+namespace {
+
+using google::protobuf::RepeatedPtrField;
+
+[[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::kInput, what); }
+
+// The number of the first field in a message's unread bytes.
+uint32_t first_field(const std::string& unknown) {
+  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t*>(unknown.data()),
+                                                static_cast<int>(unknown.size()));
+  return stream.ReadTag() >> 3;
+}
+
+template <class Message>
+void check_known(const Message& message, const char* type, const std::string& where) {
+  if (message.unknown_fields().empty()) return;
+  fail(where + ": field " + std::to_string(first_field(message.unknown_fields())) + " of " + type +
+       " is unknown to this version of Vernier. The file is damaged or of a newer ONNX format; "
+       "export it again with an older opset");
+}
+
+void check_graph(const proto::GraphProto& graph, const std::string& where);
+
+void check_tensor(const proto::TensorProto& tensor, const std::string& where) {
+  const std::string here = where + ": tensor " + quote(tensor.name());
+  check_known(tensor, "TensorProto", here);
+  for (const auto& entry : tensor.external_data())
+    check_known(entry, "StringStringEntryProto", here);
+}
+
+void check_type(const proto::TypeProto& type, const std::string& where) {
+  check_known(type, "TypeProto", where);
+  if (!type.has_tensor_type()) return;
+  check_known(type.tensor_type(), "TypeProto.Tensor", where);
+  check_known(type.tensor_type().shape(), "TensorShapeProto", where);
+  for (const auto& dim : type.tensor_type().shape().dim()) {
+    check_known(dim, "TensorShapeProto.Dimension", where);
+  }
+}
+
+void check_attribute(const proto::AttributeProto& attribute, const std::string& where) {
+  const std::string here = where + ", attribute " + quote(attribute.name());
+  check_known(attribute, "AttributeProto", here);
+  if (attribute.has_t()) check_tensor(attribute.t(), here);
+  if (attribute.has_g()) check_graph(attribute.g(), here);
+  for (const auto& tensor : attribute.tensors()) check_tensor(tensor, here);
+  for (const auto& graph : attribute.graphs()) check_graph(graph, here);
+}
+
+void check_nodes(const RepeatedPtrField<proto::NodeProto>& nodes, const std::string& where) {
+  for (int i = 0; i < nodes.size(); ++i) {
+    const proto::NodeProto& node = nodes[i];
+    const std::string here = where + ", node #" + std::to_string(i);
+    check_known(node, "NodeProto", here);
+    for (const auto& attribute : node.attribute()) check_attribute(attribute, here);
+  }
+}
+
+void check_graph(const proto::GraphProto& graph, const std::string& where) {
+  check_known(graph, "GraphProto", where);
+  if (graph.sparse_initializer_size() > 0) {
+    fail(where + " has " + std::to_string(graph.sparse_initializer_size()) +
+         " sparse initialisers, which Vernier does not read. Store them as dense tensors");
+  }
+  for (const auto& tensor : graph.initializer()) check_tensor(tensor, where);
+  for (const auto* infos : {&graph.input(), &graph.output()}) {
+    for (const auto& info : *infos) {
+      const std::string here = where + ", value " + quote(info.name());
+      check_known(info, "ValueInfoProto", here);
+      check_type(info.type(), here);
+    }
+  }
+  check_nodes(graph.node(), where);
+}
+
+void check_opset_ids(const RepeatedPtrField<proto::OperatorSetIdProto>& ids,
+                     const std::string& where) {
+  for (const auto& id : ids) check_known(id, "OperatorSetIdProto", where);
+}
+
+void check_model(const proto::ModelProto& model) {
+  check_known(model, "ModelProto", "the model");
+  check_opset_ids(model.opset_import(), "the model");
+  check_graph(model.graph(), "the graph");
+  for (const auto& function : model.functions()) {
+    const std::string here = "function " + quote(function.name());
+    check_known(function, "FunctionProto", here);
+    check_opset_ids(function.opset_import(), here);
+    for (const auto& attribute : function.attribute_proto()) check_attribute(attribute, here);
+    check_nodes(function.node(), here);
+  }
+}
+
+}  // namespace
+
+proto::ModelProto parse_model(std::span<const std::byte> bytes) {
+  if (bytes.empty()) fail("the model file is empty");
+  if (bytes.size() > static_cast<size_t>(INT_MAX)) {
+    fail("the model file has " + std::to_string(bytes.size()) +
+         " bytes; protobuf ends at 2 GiB. Save the weights as external data");
+  }
+  proto::ModelProto model;
+  if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    fail("not an ONNX model, or damaged: its " + std::to_string(bytes.size()) +
+         " bytes do not parse as protobuf. Check that the file was copied completely");
+  }
+  if (!model.has_graph()) {
+    fail(
+        "not an ONNX model: the file holds no graph. Check that it is the .onnx file and not its "
+        "external data");
+  }
+  check_model(model);
+  return model;
+}
+
+std::string_view canonical_domain(std::string_view domain) {
+  return domain == "ai.onnx" ? std::string_view() : domain;
+}
+
+Opsets read_opsets(const RepeatedPtrField<proto::OperatorSetIdProto>& opset_imports,
+                   const std::string& where) {
+  Opsets opsets;
+  for (const auto& id : opset_imports) {
+    const std::string domain(canonical_domain(id.domain()));
+    const auto [it, added] = opsets.emplace(domain, id.version());
+    if (!added && it->second != id.version()) {
+      fail(where + " imports two versions of operator set " + quote(id.domain()) + ": " +
+           std::to_string(it->second) + " and " + std::to_string(id.version()));
+    }
+  }
+  const auto found = opsets.find("");
+  if (found == opsets.end()) return opsets;  // a function may use other domains only
+  if (found->second < kOldestOpset || found->second > kNewestOpset) {
+    fail(where + " uses ai.onnx opset " + std::to_string(found->second) +
+         "; Vernier knows opsets " + std::to_string(kOldestOpset) + " to " +
+         std::to_string(kNewestOpset) +
+         ". Export it again or run it through ONNX's version converter");
+  }
+  return opsets;
+}
+
+std::string quote(std::string_view text) {
+  constexpr size_t kLongest = 120;
+  std::string result = "'";
+  for (char c : text.substr(0, kLongest)) {
+    const auto byte = static_cast<unsigned char>(c);
+    result += byte < 0x20 || byte == 0x7f ? '?' : c;
+  }
+  if (text.size() > kLongest) result += "...";
+  return result + "'";
+}
+
+}  // namespace vernier::onnx

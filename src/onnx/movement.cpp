@@ -1,0 +1,165 @@
+// Translations of operators that move data. Contract: node_context.h, translations.h.
+#include <array>
+
+#include "core/attrs.h"
+#include "onnx/translations.h"
+
+namespace vernier::onnx {
+namespace {
+
+void translate_concat(NodeContext& node) {
+  node.set_output(0, node.emit(OpKind::kConcat, node.all_inputs(),
+                               AxisAttrs{node.attrs().required_integer("axis")}));
+}
+
+// Sizes are an attribute before opset 13, then input 1; equal parts where neither is given.
+void translate_split(NodeContext& node) {
+  SplitAttrs attrs;
+  attrs.axis = node.attrs().integer("axis", 0);
+  attrs.num_outputs = static_cast<int64_t>(node.num_outputs());
+  std::vector<ir::ValueId> inputs{node.input(0)};
+  if (node.opset() < 13) {
+    attrs.sizes = node.attrs().integers("split");
+  } else if (node.has_input(1)) {
+    const ir::ValueId sizes = node.input(1);
+    if (const auto known = node.integers(sizes)) {
+      attrs.sizes = *known;
+    } else {
+      inputs.push_back(sizes);
+    }
+  }
+  if (node.opset() >= 18) {
+    const int64_t declared = node.attrs().integer("num_outputs", attrs.num_outputs);
+    if (declared != attrs.num_outputs) {
+      node.fail("attribute 'num_outputs' is " + std::to_string(declared) + ", but the node has " +
+                std::to_string(attrs.num_outputs) + " outputs");
+    }
+  }
+  const auto outputs =
+      node.emit_all(OpKind::kSplit, std::move(inputs), encode(attrs), node.num_outputs());
+  for (size_t i = 0; i < outputs.size(); ++i) node.set_output(i, outputs[i]);
+}
+
+// starts, ends and axes are attributes before opset 10.
+void translate_slice(NodeContext& node) {
+  if (node.opset() >= 10) {
+    node.set_output(0, node.emit(OpKind::kSlice, node.all_inputs(), SliceAttrs{}));
+    return;
+  }
+  const ir::ValueId starts = node.constant_i64(node.attrs().integers("starts"));
+  const ir::ValueId ends = node.constant_i64(node.attrs().integers("ends"));
+  std::vector<ir::ValueId> inputs{node.input(0), starts, ends};
+  if (const auto axes = node.attrs().optional_integers("axes")) {
+    inputs.push_back(node.constant_i64(*axes));
+  }
+  node.set_output(0, node.emit(OpKind::kSlice, std::move(inputs), SliceAttrs{}));
+}
+
+template <OpKind kOp>
+void translate_axis(NodeContext& node) {
+  node.set_output(0, node.emit(kOp, node.all_inputs(), AxisAttrs{node.attrs().integer("axis", 0)}));
+}
+
+void translate_gather_nd(NodeContext& node) {
+  GatherNDAttrs attrs;
+  if (node.opset() >= 12) attrs.batch_dims = node.attrs().integer("batch_dims", 0);
+  node.set_output(0, node.emit(OpKind::kGatherND, node.all_inputs(), attrs));
+}
+
+ScatterReduction scatter_reduction(NodeContext& node) {
+  const std::string text = node.opset() >= 16 ? node.attrs().text("reduction", "none") : "none";
+  if (text == "none") return ScatterReduction::kNone;
+  if (text == "add") return ScatterReduction::kAdd;
+  if (text == "mul") return ScatterReduction::kMul;
+  if (text == "min" && node.opset() >= 18) return ScatterReduction::kMin;
+  if (text == "max" && node.opset() >= 18) return ScatterReduction::kMax;
+  node.fail("attribute 'reduction' is '" + text + "'; expected none, add, mul, min or max");
+}
+
+void translate_scatter_elements(NodeContext& node) {
+  ScatterAttrs attrs;
+  attrs.axis = node.attrs().integer("axis", 0);
+  attrs.reduction = scatter_reduction(node);
+  node.set_output(0, node.emit(OpKind::kScatterElements, node.all_inputs(), attrs));
+}
+
+void translate_scatter_nd(NodeContext& node) {
+  ScatterAttrs attrs;
+  attrs.reduction = scatter_reduction(node);
+  node.set_output(0, node.emit(OpKind::kScatterND, node.all_inputs(), attrs));
+}
+
+PadMode pad_mode(NodeContext& node) {
+  const std::string text = node.attrs().text("mode", "constant");
+  if (text == "constant") return PadMode::kConstant;
+  if (text == "reflect") return PadMode::kReflect;
+  if (text == "edge") return PadMode::kEdge;
+  if (text == "wrap" && node.opset() >= 19) return PadMode::kWrap;
+  node.fail("attribute 'mode' is '" + text + "'; expected constant, reflect, edge or wrap");
+}
+
+// pads and value are attributes before opset 11.
+void translate_pad(NodeContext& node) {
+  const PadAttrs attrs{pad_mode(node)};
+  if (node.opset() >= 11) {
+    node.set_output(0, node.emit(OpKind::kPad, node.all_inputs(), attrs));
+    return;
+  }
+  const ir::ValueId x = node.input(0);
+  const ir::ValueId pads = node.constant_i64(node.attrs().integers("pads"));
+  const double fill = node.attrs().number("value", 0.0F);
+  const ir::ValueId value = node.constant(Tensor::scalar(node.dtype(x), fill));
+  node.set_output(0, node.emit(OpKind::kPad, {x, pads, value}, attrs));
+}
+
+void translate_trilu(NodeContext& node) {
+  node.set_output(0, node.emit(OpKind::kTrilu, node.all_inputs(),
+                               TriluAttrs{.upper = node.attrs().flag("upper", 1)}));
+}
+
+void translate_one_hot(NodeContext& node) {
+  node.set_output(0, node.emit(OpKind::kOneHot, node.all_inputs(),
+                               OneHotAttrs{node.attrs().integer("axis", -1)}));
+}
+
+void translate_depth_to_space(NodeContext& node) {
+  BlockSizeAttrs attrs;
+  attrs.block_size = node.attrs().required_integer("blocksize");
+  const std::string mode = node.attrs().text("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") {
+    node.fail("attribute 'mode' is '" + mode + "'; expected DCR or CRD");
+  }
+  attrs.crd = mode == "CRD";
+  node.set_output(0, node.emit(OpKind::kDepthToSpace, node.all_inputs(), attrs));
+}
+
+void translate_space_to_depth(NodeContext& node) {
+  BlockSizeAttrs attrs;
+  attrs.block_size = node.attrs().required_integer("blocksize");
+  node.set_output(0, node.emit(OpKind::kSpaceToDepth, node.all_inputs(), attrs));
+}
+
+constexpr std::array kRows{
+    Translation{"", "Concat", 4, translate_concat},
+    Translation{"", "Split", 2, translate_split},
+    Translation{"", "Slice", 1, translate_slice},
+    Translation{"", "Gather", 1, translate_axis<OpKind::kGather>},
+    Translation{"", "GatherElements", 11, translate_axis<OpKind::kGatherElements>},
+    Translation{"", "GatherND", 11, translate_gather_nd},
+    Translation{"", "Scatter", 9, translate_scatter_elements},  // the name before opset 11
+    Translation{"", "ScatterElements", 11, translate_scatter_elements},
+    Translation{"", "ScatterND", 11, translate_scatter_nd},
+    Translation{"", "Tile", 6, translate_plain<OpKind::kTile>},
+    Translation{"", "Pad", 2, translate_pad},
+    Translation{"", "Trilu", 14, translate_trilu},
+    Translation{"", "OneHot", 9, translate_one_hot},
+    Translation{"", "NonZero", 9, translate_plain<OpKind::kNonZero>},
+    Translation{"", "DepthToSpace", 1, translate_depth_to_space},
+    Translation{"", "SpaceToDepth", 1, translate_space_to_depth},
+};
+
+}  // namespace
+
+std::span<const Translation> movement_translations() { return kRows; }
+
+}  // namespace vernier::onnx

@@ -1,0 +1,100 @@
+// Translations of the normalisation operators. Contract: node_context.h, translations.h.
+#include <array>
+
+#include "core/attrs.h"
+#include "onnx/translations.h"
+
+namespace vernier::onnx {
+namespace {
+
+// Statistics are asked for in f32 (1) or f64 (11): ours are never narrower than f32.
+void check_stash_type(NodeContext& node) {
+  const int64_t stash_type = node.attrs().integer("stash_type", 1);
+  if (stash_type != 1 && stash_type != 11) {
+    node.unsupported("its stash_type is " + std::to_string(stash_type) +
+                     "; only 1 (FLOAT) is known");
+  }
+}
+
+NormAttrs norm_attrs(NodeContext& node) {
+  check_stash_type(node);
+  return {.axis = node.attrs().integer("axis", -1),
+          .epsilon = node.attrs().number("epsilon", 1e-5F)};
+}
+
+void translate_layer_norm(NodeContext& node) {
+  const NormAttrs attrs = norm_attrs(node);
+  size_t count = 1;  // mean and inverse deviation only where they are named
+  for (size_t i = 1; i < 3; ++i) {
+    if (node.wants_output(i)) count = i + 1;
+  }
+  const auto outputs = node.emit_all(OpKind::kLayerNorm, node.all_inputs(), encode(attrs), count);
+  for (size_t i = 0; i < count; ++i) node.set_output(i, outputs[i]);
+}
+
+void translate_rms_norm(NodeContext& node) {
+  const NormAttrs attrs = norm_attrs(node);
+  node.set_output(0, node.emit(OpKind::kRMSNorm, node.all_inputs(), attrs));
+}
+
+void translate_batch_norm(NodeContext& node) {
+  BatchNormAttrs attrs;
+  attrs.epsilon = node.attrs().number("epsilon", 1e-5F);
+  node.attrs().ignore("momentum");
+  if (node.opset() < 7) node.attrs().ignore("is_test");
+  if (node.opset() < 9 && node.attrs().integer("spatial", 1) != 1) {
+    node.unsupported("it has spatial=0 (statistics per element)");
+  }
+  if (node.opset() >= 14 && node.attrs().flag("training_mode", 0)) {
+    node.unsupported("it is in training mode");
+  }
+  node.set_output(0, node.emit(OpKind::kBatchNormalization, node.all_inputs(), attrs));
+}
+
+void translate_instance_norm(NodeContext& node) {
+  GroupNormAttrs attrs;  // groups 0: one per channel
+  attrs.epsilon = node.attrs().number("epsilon", 1e-5F);
+  node.set_output(0, node.emit(OpKind::kGroupNormalization, node.all_inputs(), attrs));
+}
+
+// scale and bias hold one value per group before opset 21, one per channel afterwards:
+//   [groups] -> [groups, 1] -> [groups, channels / groups] -> [channels]
+ir::ValueId per_channel(NodeContext& node, ir::ValueId value, int64_t groups, const Dim& channels) {
+  const ir::ValueId column = node.reshape(value, {groups, 1});
+  const ir::ValueId wide =
+      node.emit(OpKind::kExpand, {column},
+                ShapeAttrs{.shape = {groups, floordiv(channels, Dim(groups))}, .has_shape = true});
+  return node.reshape(wide, {channels});
+}
+
+void translate_group_norm(NodeContext& node) {
+  GroupNormAttrs attrs;
+  attrs.epsilon = node.attrs().number("epsilon", 1e-5F);
+  attrs.num_groups = node.attrs().required_integer("num_groups");
+  const ir::ValueId x = node.input(0);
+  ir::ValueId scale = node.input(1), bias = node.input(2);
+  if (node.opset() >= 21) {
+    check_stash_type(node);
+  } else {
+    if (node.rank(x) < 2)
+      node.fail("input 0 has shape " + str(node.shape(x)) + "; expected [N, C, ...]");
+    if (attrs.num_groups < 1) node.fail("attribute 'num_groups' must be at least 1");
+    scale = per_channel(node, scale, attrs.num_groups, node.shape(x)[1]);
+    bias = per_channel(node, bias, attrs.num_groups, node.shape(x)[1]);
+  }
+  node.set_output(0, node.emit(OpKind::kGroupNormalization, {x, scale, bias}, attrs));
+}
+
+constexpr std::array kRows{
+    Translation{"", "LayerNormalization", 17, translate_layer_norm},
+    Translation{"", "RMSNormalization", 23, translate_rms_norm},
+    Translation{"", "BatchNormalization", 6, translate_batch_norm},
+    Translation{"", "InstanceNormalization", 6, translate_instance_norm},
+    Translation{"", "GroupNormalization", 18, translate_group_norm},
+};
+
+}  // namespace
+
+std::span<const Translation> normalisation_translations() { return kRows; }
+
+}  // namespace vernier::onnx

@@ -1,0 +1,38 @@
+// The table of ONNX operators: which function translates which operator. The rows stand in the
+// group files beside their functions; find_translation() looks through all groups.
+#pragma once
+#include <span>
+#include <string_view>
+
+#include "onnx/node_context.h"
+
+namespace vernier::onnx {
+
+struct Translation {
+  std::string_view domain;  ///< "" is ai.onnx
+  std::string_view op_type;
+  int64_t since;  ///< first opset version with this operator
+  void (*translate)(NodeContext&);
+};
+
+// One group per file.
+std::span<const Translation> elementwise_translations();
+std::span<const Translation> reduction_translations();
+std::span<const Translation> matrix_translations();
+std::span<const Translation> normalisation_translations();
+std::span<const Translation> attention_translations();
+std::span<const Translation> shape_translations();
+std::span<const Translation> movement_translations();
+std::span<const Translation> image_translations();
+
+/// The row of an operator, or null. `domain` is canonical ("" for ai.onnx).
+const Translation* find_translation(std::string_view domain, std::string_view op_type);
+
+/// For rows whose inputs, outputs and meaning are those of the graph's operator, without
+/// attributes.
+template <OpKind kOp>
+void translate_plain(NodeContext& node) {
+  node.set_output(0, node.emit(kOp, node.all_inputs()));
+}
+
+}  // namespace vernier::onnx

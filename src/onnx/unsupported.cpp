@@ -1,0 +1,104 @@
+// Finding and listing what cannot be imported: see unsupported.h.
+#include "onnx/unsupported.h"
+
+#include <set>
+
+#include "core/error.h"
+#include "onnx/translations.h"
+
+namespace vernier::onnx {
+namespace {
+
+using Nodes = google::protobuf::RepeatedPtrField<proto::NodeProto>;
+
+class Scan {
+ public:
+  Scan(const Functions& functions, UnsupportedNodes& found)
+      : functions_(functions), found_(found) {}
+
+  void nodes(const Nodes& nodes, const Opsets& opsets, const std::string& path) {
+    NodeNames names;
+    for (int i = 0; i < nodes.size(); ++i) node(nodes[i], opsets, names.origin(nodes[i], i, path));
+  }
+
+ private:
+  void node(const proto::NodeProto& node, const Opsets& opsets, const ir::Origin& origin) {
+    const std::string domain(canonical_domain(node.domain()));
+    if (const auto call = functions_.find(function_key(node)); call != functions_.end()) {
+      const proto::FunctionProto& function = *call->second;
+      if (!seen_.insert(&function).second) return;  // each body once, however often it is called
+      nodes(function.node(), read_opsets(function.opset_import(), "function " + function.name()),
+            "/" + function.name());
+      return;
+    }
+    if (domain.empty() && node.op_type() == "If") return;
+    const Translation* row = find_translation(domain, node.op_type());
+    if (row == nullptr) {
+      found_.add(domain, origin, "");
+      return;
+    }
+    const auto opset = opsets.find(domain);
+    if (opset != opsets.end() && opset->second < row->since) {
+      found_.add(domain, origin,
+                 "at opset " + std::to_string(opset->second) + " (known since opset " +
+                     std::to_string(row->since) + ")");
+    }
+  }
+
+  const Functions& functions_;
+  UnsupportedNodes& found_;
+  std::set<const proto::FunctionProto*> seen_;
+};
+
+}  // namespace
+
+FunctionKey function_key(const proto::NodeProto& node) {
+  return {std::string(canonical_domain(node.domain())), node.op_type(), node.overload()};
+}
+
+ir::Origin NodeNames::origin(const proto::NodeProto& node, int index, const std::string& path) {
+  const int k = counts_[node.op_type()]++;
+  std::string name = node.name().empty() ? node.op_type() + "_" + std::to_string(k) : node.name();
+  if (!path.empty()) name = path + "/" + name;
+  return {path + "#" + std::to_string(index), std::move(name), node.op_type(), ""};
+}
+
+void UnsupportedNodes::add(const std::string& domain, const ir::Origin& origin,
+                           const std::string& why) {
+  rows_[{domain, origin.op_type, why}].push_back(quote(origin.name) + " (" + origin.key + ")");
+}
+
+void UnsupportedNodes::throw_if_any() const {
+  if (rows_.empty()) return;
+  size_t count = 0;
+  std::string list;
+  bool foreign = false, standard = false;
+  for (const auto& [key, nodes] : rows_) {
+    const auto& [domain, op_type, why] = key;
+    (domain.empty() ? standard : foreign) = true;
+    count += nodes.size();
+    list += "\n  " + (domain.empty() ? "" : domain + ".") + op_type + " x" +
+            std::to_string(nodes.size()) + (why.empty() ? "" : ", " + why) + ": ";
+    for (size_t i = 0; i < nodes.size(); ++i) list += (i ? ", " : "") + nodes[i];
+  }
+  std::string advice;
+  if (standard) {
+    advice +=
+        "\nExport the model without these nodes, or with another opset; docs/operators.md "
+        "lists the operators that are known.";
+  }
+  if (foreign) {
+    advice +=
+        "\nOperators of other domains come from a runtime's optimiser or a custom exporter: "
+        "use the model from before that optimisation.";
+  }
+  throw Error(ErrorCode::kInput, std::to_string(count) + (count == 1 ? " node is" : " nodes are") +
+                                     " not supported:" + list + advice);
+}
+
+void find_unsupported(const Nodes& nodes, const Opsets& opsets, const Functions& functions,
+                      const std::string& path, UnsupportedNodes& found) {
+  Scan(functions, found).nodes(nodes, opsets, path);
+}
+
+}  // namespace vernier::onnx
