@@ -16,7 +16,7 @@ namespace vernier::onnx {
 /// What to do with a weight whose external file does not exist.
 enum class MissingWeights : uint8_t {
   kError,   ///< refuse, naming tensor and file
-  kSeeded,  ///< fill float tensors with seeded, trained-like values (work on the graph alone)
+  kSeeded,  ///< fill it with seeded, trained-like values (work on the graph alone)
 };
 
 struct ImportOptions {

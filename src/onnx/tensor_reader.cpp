@@ -134,6 +134,16 @@ class SplitMix {
   uint64_t state_;
 };
 
+// Integers are indices: positions count along the last axis, anything else is 0.
+Tensor seeded_indices(const std::string& name, DType dtype, Shape shape) {
+  const int64_t last = shape.empty() ? 1 : shape.back();
+  std::vector<int64_t> values(static_cast<size_t>(num_elems(shape)), 0);
+  if (name.find("position") != std::string::npos) {
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int64_t>(i) % last;
+  }
+  return Tensor::from(dtype, std::move(shape), std::span<const int64_t>(values));
+}
+
 }  // namespace
 
 Tensor seeded_weight(const std::string& name, DType dtype, Shape shape, WeightRole role) {
@@ -141,6 +151,7 @@ Tensor seeded_weight(const std::string& name, DType dtype, Shape shape, WeightRo
   if (num_elems(shape) > kMaxElems) {
     fail("tensor " + quote(name), "is too large to be filled with seeded values: " + str(shape));
   }
+  if (!is_float(dtype)) return seeded_indices(name, dtype, std::move(shape));
   SplitMix random(XXH3_64bits(name.data(), name.size()));
   const auto count = static_cast<size_t>(num_elems(shape));
   const double deviation = role == WeightRole::kPlain ? 0.02 + 0.03 * random.uniform() : 0.05;
@@ -163,7 +174,7 @@ Tensor TensorReader::read(proto::TensorProto& tensor, const std::string& where, 
     }
     if (auto external = external_.read(tensor, dtype, shape, where)) return *std::move(external);
     const std::string file = quote(external_location(tensor));
-    if (missing_ == MissingWeights::kError || !is_float(dtype)) {
+    if (missing_ == MissingWeights::kError) {
       fail(where, "its external data file " + file +
                       " does not exist. Put it beside the model (it was saved together with it)");
     }
