@@ -54,7 +54,7 @@ MatMulLayout layout_of(Shape a, Shape b) {
 void multiply_integers(const EvalCall& call, const MatMulLayout& layout) {
   const std::vector<int64_t>&a = call.in[0]->i, &b = call.in[1]->i;
   EvalTensor& y = call.out[0];
-  const auto [m, n, k] = layout.sizes;
+  const int64_t m = layout.sizes.m, n = layout.sizes.n, k = layout.sizes.k;
   for_each_broadcast(layout.batch, layout.steps, [&](int64_t batch, const auto& offsets) {
     for (int64_t at = 0; at < m * n; ++at) {
       int64_t sum = 0;
