@@ -1,0 +1,299 @@
+// .npz archives through libzip, .npy arrays with our own header parser: see npz.h.
+#include "io/npz.h"
+
+#include <unistd.h>
+#include <zip.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <set>
+
+#include "core/error.h"
+#include "io/npy_header.h"
+
+namespace vernier::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct DiscardArchive {
+  void operator()(zip_t* archive) const { zip_discard(archive); }
+};
+using Archive = std::unique_ptr<zip_t, DiscardArchive>;
+struct CloseEntry {
+  void operator()(zip_file_t* entry) const { zip_fclose(entry); }
+};
+using Entry = std::unique_ptr<zip_file_t, CloseEntry>;
+
+[[noreturn]] void fail(const std::string& where, const std::string& what) {
+  throw Error(ErrorCode::kInput, where + ": " + what);
+}
+
+// Text from a file for messages: control characters replaced.
+std::string quote(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, '?');
+  return "'" + text + "'";
+}
+
+// dst (row-major) = src (column-major), both of `shape`, elements of `width` bytes.
+void transpose_fortran(const std::byte* src, std::byte* dst, const Shape& shape, size_t width) {
+  const int64_t count = num_elems(shape);
+  Shape index(shape.size(), 0);
+  Shape strides(shape.size(), 1);  // of the column-major source
+  for (size_t d = 1; d < shape.size(); ++d) strides[d] = strides[d - 1] * shape[d - 1];
+  int64_t from = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(dst + static_cast<size_t>(i) * width, src + static_cast<size_t>(from) * width,
+                width);
+    for (size_t d = shape.size(); d-- > 0;) {
+      from += strides[d];
+      if (++index[d] < shape[d]) break;
+      from -= strides[d] * shape[d];
+      index[d] = 0;
+    }
+  }
+}
+
+Tensor make_tensor(const NpyHeader& header, std::span<const std::byte> data) {
+  if (!header.fortran_order || header.shape.size() < 2) {
+    return Tensor::from_bytes(header.dtype, header.shape, data);
+  }
+  std::vector<std::byte> ordered(data.size());
+  transpose_fortran(data.data(), ordered.data(), header.shape, size_bytes(header.dtype));
+  return Tensor::from_bytes(header.dtype, header.shape, ordered);
+}
+
+void check_size(const NpyHeader& header, uint64_t present, const std::string& where) {
+  if (present == header.header_bytes + header.data_bytes) return;
+  fail(where, "has " + std::to_string(present) + " bytes; shape " + str(header.shape) + " of " +
+                  std::string(name(header.dtype)) + " needs " +
+                  std::to_string(header.header_bytes + header.data_bytes) +
+                  " with its header. The file is truncated or damaged");
+}
+
+Tensor parse_npy(std::span<const std::byte> bytes, const std::string& where) {
+  const NpyHeader header = parse_npy_header(bytes, where);
+  check_size(header, bytes.size(), where);
+  return make_tensor(header, bytes.subspan(header.header_bytes));
+}
+
+void check_entry(const zip_stat_t& status, const std::string& where) {
+  constexpr zip_uint64_t kNeeded =
+      ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
+  if ((status.valid & kNeeded) != kNeeded) fail(where, "damaged archive entry");
+  if (status.encryption_method != ZIP_EM_NONE) fail(where, "is encrypted");
+  if (status.comp_method != ZIP_CM_STORE && status.comp_method != ZIP_CM_DEFLATE) {
+    fail(where, "is compressed with method " + std::to_string(status.comp_method) +
+                    "; NumPy stores or deflates");
+  }
+  // Deflate shrinks by 1032 at most: a larger claim is a lie, made to allocate memory.
+  constexpr uint64_t kMostPerByte = 1032, kSlack = 4096;
+  if (status.size > status.comp_size * kMostPerByte + kSlack) {
+    fail(where, "claims " + std::to_string(status.size) + " bytes in " +
+                    std::to_string(status.comp_size) + " compressed ones");
+  }
+}
+
+Tensor read_entry(zip_t* archive, zip_uint64_t index, const zip_stat_t& status,
+                  const std::string& where) {
+  check_entry(status, where);
+  const Entry entry(zip_fopen_index(archive, index, 0));
+  if (entry == nullptr) fail(where, zip_strerror(archive));
+  std::vector<std::byte> bytes(status.size);
+  size_t filled = 0;
+  while (filled < bytes.size()) {
+    const zip_int64_t got = zip_fread(entry.get(), bytes.data() + filled, bytes.size() - filled);
+    if (got <= 0) fail(where, "cannot be read: truncated or damaged archive");
+    filled += static_cast<size_t>(got);
+  }
+  std::byte beyond{};  // reading past the end makes libzip compare the checksum
+  if (zip_fread(entry.get(), &beyond, 1) != 0) fail(where, "its checksum or size is wrong");
+  return parse_npy(bytes, where);
+}
+
+NamedTensors read_archive(zip_t* archive, const std::string& file) {
+  NamedTensors arrays;
+  std::set<std::string> names;
+  const auto count =
+      static_cast<zip_uint64_t>(std::max<zip_int64_t>(0, zip_get_num_entries(archive, 0)));
+  for (zip_uint64_t i = 0; i < count; ++i) {
+    zip_stat_t status;
+    zip_stat_init(&status);
+    if (zip_stat_index(archive, i, 0, &status) != 0 || status.name == nullptr) {
+      fail(file, "entry " + std::to_string(i) + " of the archive is damaged");
+    }
+    std::string name = status.name;
+    const std::string where = file + ": array " + quote(name);
+    if (!name.ends_with(".npy"))
+      fail(where, "is no .npy entry; expected an archive of numpy.savez");
+    name.resize(name.size() - 4);
+    if (!names.insert(name).second) fail(where, "is in the archive twice");
+    arrays.emplace_back(std::move(name), read_entry(archive, i, status, where));
+  }
+  return arrays;
+}
+
+std::string open_error(int code) {
+  zip_error_t error;
+  zip_error_init_with_code(&error, code);
+  const std::string text = zip_error_strerror(&error);
+  zip_error_fini(&error);
+  return text;
+}
+
+NamedTensors read_npz_bytes(std::span<const std::byte> bytes, const std::string& file) {
+  zip_error_t error;
+  zip_error_init(&error);
+  zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
+  const Archive archive(source == nullptr ? nullptr
+                                          : zip_open_from_source(source, ZIP_RDONLY, &error));
+  if (archive == nullptr) {
+    const std::string why = zip_error_strerror(&error);
+    if (source != nullptr) zip_source_free(source);
+    zip_error_fini(&error);
+    fail(file, "cannot be opened as .npz: " + why);
+  }
+  return read_archive(archive.get(), file);
+}
+
+std::vector<std::byte> read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) throw Error(ErrorCode::kMachine, "cannot read " + quote(path.string()));
+  std::vector<std::byte> bytes(static_cast<size_t>(std::max<std::streamoff>(0, file.tellg())));
+  file.seekg(0);
+  file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  if (!file) throw Error(ErrorCode::kMachine, "cannot read " + quote(path.string()));
+  return bytes;
+}
+
+bool is_zip(std::span<const std::byte> bytes) {
+  return bytes.size() >= 2 && bytes[0] == std::byte{'P'} && bytes[1] == std::byte{'K'};
+}
+
+// ---- writing --------------------------------------------------------------------------------
+
+// Removes a half-written file unless it was put in its place.
+class PartialFile {
+ public:
+  explicit PartialFile(const fs::path& target)
+      : target_(target), path_(target.string() + ".partial-" + std::to_string(::getpid())) {}
+  ~PartialFile() {
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+  PartialFile(const PartialFile&) = delete;
+  PartialFile& operator=(const PartialFile&) = delete;
+  const fs::path& path() const { return path_; }
+  void commit() const {
+    std::error_code error;
+    fs::rename(path_, target_, error);
+    if (error) {
+      throw Error(ErrorCode::kMachine,
+                  "cannot write " + quote(target_.string()) + ": " + error.message());
+    }
+  }
+
+ private:
+  fs::path target_, path_;
+};
+
+// A tensor as NumPy can hold it.
+Tensor storable(const Tensor& tensor, const std::string& where) {
+  if (tensor.dtype() == DType::kBF16) {
+    std::vector<double> values(static_cast<size_t>(tensor.elems()));
+    for (int64_t i = 0; i < tensor.elems(); ++i)
+      values[static_cast<size_t>(i)] = tensor.float_at(i);
+    return Tensor::from(DType::kF32, tensor.shape(), std::span<const double>(values));
+  }
+  if (tensor.dtype() == DType::kF8E4M3 || tensor.dtype() == DType::kF8E5M2) {
+    fail(where, "NumPy has no type for " + std::string(name(tensor.dtype())));
+  }
+  return tensor;
+}
+
+struct Part {  // one entry; lives until the archive is closed
+  std::string header;
+  Tensor tensor;
+};
+
+void add_entry(zip_t* archive, const std::string& name, const Part& part, const fs::path& path) {
+  zip_buffer_fragment_t fragments[2];
+  fragments[0].data = reinterpret_cast<zip_uint8_t*>(const_cast<char*>(part.header.data()));
+  fragments[0].length = part.header.size();
+  fragments[1].data = reinterpret_cast<zip_uint8_t*>(const_cast<std::byte*>(part.tensor.data()));
+  fragments[1].length = part.tensor.bytes();
+  zip_source_t* source = zip_source_buffer_fragment(archive, fragments, 2, 0);
+  const zip_int64_t index =
+      source == nullptr ? -1
+                        : zip_file_add(archive, (name + ".npy").c_str(), source, ZIP_FL_ENC_UTF_8);
+  // A fixed date: equal arrays give equal bytes.
+  constexpr zip_uint16_t kDosTime = 0, kDosDate = (1 << 5) | 1;  // 1980-01-01
+  if (index < 0 ||
+      zip_set_file_compression(archive, static_cast<zip_uint64_t>(index), ZIP_CM_STORE, 0) != 0 ||
+      zip_file_set_dostime(archive, static_cast<zip_uint64_t>(index), kDosTime, kDosDate, 0) != 0) {
+    const std::string why = zip_strerror(archive);
+    if (index < 0 && source != nullptr) zip_source_free(source);
+    throw Error(ErrorCode::kMachine, "cannot write " + quote(path.string()) + ": " + why);
+  }
+}
+
+}  // namespace
+
+NamedTensors read_arrays_bytes(std::span<const std::byte> bytes, const std::string& name) {
+  const std::string file = quote(name);
+  if (bytes.empty()) fail(file, "is empty; expected an .npz or .npy file");
+  if (is_zip(bytes)) return read_npz_bytes(bytes, file);
+  return {{fs::path(name).stem().string(), parse_npy(bytes, file)}};
+}
+
+NamedTensors read_arrays(const fs::path& path) {
+  const std::string file = quote(path.string());
+  std::error_code error;
+  if (!fs::exists(path, error)) fail(file, "does not exist; expected an .npz or .npy file");
+  if (!fs::is_regular_file(path, error)) fail(file, "is not a regular file");
+  std::ifstream stream(path, std::ios::binary);
+  std::byte start[2]{};
+  stream.read(reinterpret_cast<char*>(start), 2);
+  if (!is_zip(start)) return read_arrays_bytes(read_file(path), path.string());
+  int code = 0;
+  const Archive archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
+  if (archive == nullptr) fail(file, "cannot be opened as .npz: " + open_error(code));
+  return read_archive(archive.get(), file);
+}
+
+void write_npz(const fs::path& path, const NamedTensors& arrays) {
+  const std::string file = quote(path.string());
+  const PartialFile partial(path);
+  std::vector<Part> parts;
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : arrays) {
+    const std::string where = file + ": array " + quote(name);
+    if (name.empty() || !names.insert(name).second) fail(where, "its name is empty or used twice");
+    Tensor stored = storable(tensor, where);
+    parts.push_back({make_npy_header(stored.dtype(), stored.shape()), std::move(stored)});
+  }
+  int code = 0;
+  Archive archive(zip_open(partial.path().c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code));
+  if (archive == nullptr) {
+    throw Error(ErrorCode::kMachine, "cannot write " + file + ": " + open_error(code));
+  }
+  for (size_t i = 0; i < arrays.size(); ++i)
+    add_entry(archive.get(), arrays[i].first, parts[i], path);
+  if (zip_close(archive.get()) != 0) {
+    throw Error(ErrorCode::kMachine,
+                "cannot write " + file + ": " + std::string(zip_strerror(archive.get())));
+  }
+  archive.release();  // closed
+  if (arrays.empty()) {
+    // libzip writes no file for an empty archive: this is the record of an archive's end.
+    std::ofstream empty(partial.path(), std::ios::binary);
+    empty.write("PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 22);
+    if (!empty) throw Error(ErrorCode::kMachine, "cannot write " + file);
+  }
+  partial.commit();
+}
+
+}  // namespace vernier::io

@@ -1,0 +1,251 @@
+// Reading and writing .npz and .npy: every type, order and version, and every refusal with its
+// message. Contract: src/io/npz.h.
+#include "io/npz.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "io/npy_header.h"
+
+namespace vernier::io {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class NpzTest : public ::testing::Test {
+ protected:
+  NpzTest() : folder_(fs::temp_directory_path() / ("vernier_npz_" + std::to_string(::getpid()))) {
+    fs::create_directories(folder_);
+  }
+  ~NpzTest() override { fs::remove_all(folder_); }
+  fs::path folder_;
+};
+
+std::vector<std::byte> to_bytes(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text.data(), text.size()));
+  return {bytes.begin(), bytes.end()};
+}
+
+// An .npy of version `major` with the given header text and data.
+std::vector<std::byte> npy(char major, const std::string& header, const std::string& data) {
+  std::string text("\x93NUMPY", 6);
+  text += major;
+  text += '\0';
+  text += static_cast<char>(header.size() & 0xff);
+  text += static_cast<char>(header.size() >> 8);
+  if (major > 1) text += std::string(2, '\0');
+  return to_bytes(text + header + data);
+}
+
+std::string message_of(const std::vector<std::byte>& bytes, const std::string& name = "x.npy") {
+  try {
+    read_arrays_bytes(bytes, name);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInput);
+    return error.what();
+  }
+  return "no error";
+}
+
+std::vector<std::byte> slurp(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return to_bytes(std::string(std::istreambuf_iterator<char>(file), {}));
+}
+
+TEST_F(NpzTest, EveryTypeComesBackWithItsBits) {
+  const std::vector<double> values{0, 1, 2, 3, 100, 5};
+  for (DType dtype : {DType::kF16, DType::kF32, DType::kF64, DType::kI8, DType::kI16, DType::kI32,
+                      DType::kI64, DType::kU8, DType::kU16, DType::kU32, DType::kU64}) {
+    const Tensor tensor = Tensor::from(dtype, {2, 3}, std::span<const double>(values));
+    write_npz(folder_ / "a.npz", {{"first", tensor}, {"s", Tensor::scalar(dtype, 7)}});
+    const NamedTensors back = read_arrays(folder_ / "a.npz");
+    ASSERT_EQ(back.size(), 2U);
+    EXPECT_EQ(back[0].first, "first");
+    EXPECT_EQ(back[0].second.dtype(), dtype);
+    EXPECT_EQ(back[0].second.shape(), (Shape{2, 3}));
+    EXPECT_TRUE(std::ranges::equal(back[0].second.byte_span(), tensor.byte_span())) << name(dtype);
+    EXPECT_EQ(back[1].second.rank(), 0U);
+  }
+}
+
+TEST_F(NpzTest, BoolNamesWithSlashesAndEmptyArraysComeBack) {
+  const std::vector<int64_t> bits{1, 0, 1};
+  const Tensor mask = Tensor::from(DType::kBool, {3}, std::span<const int64_t>(bits));
+  const Tensor empty = Tensor::from(DType::kF32, {0, 4}, std::span<const double>());
+  write_npz(folder_ / "a.npz", {{"in.mask", mask}, {"/enc/0/Add", empty}});
+  const NamedTensors back = read_arrays(folder_ / "a.npz");
+  EXPECT_EQ(back[0].second.integers(), bits);
+  EXPECT_EQ(back[1].first, "/enc/0/Add");
+  EXPECT_EQ(back[1].second.shape(), (Shape{0, 4}));
+}
+
+TEST_F(NpzTest, AnEmptyArchiveIsReadAsNoArrays) {
+  write_npz(folder_ / "none.npz", {});
+  EXPECT_TRUE(read_arrays(folder_ / "none.npz").empty());
+}
+
+TEST_F(NpzTest, Bf16IsWrittenAsFloat32WithoutLoss) {
+  const std::vector<double> values{1.0, -3.140625, 65280.0};
+  write_npz(folder_ / "a.npz",
+            {{"x", Tensor::from(DType::kBF16, {3}, std::span<const double>(values))}});
+  const Tensor back = read_arrays(folder_ / "a.npz")[0].second;
+  EXPECT_EQ(back.dtype(), DType::kF32);
+  for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(back.float_at(i), values[static_cast<size_t>(i)]);
+}
+
+TEST_F(NpzTest, EqualArraysGiveEqualBytesAndLeaveNoPartialFile) {
+  const NamedTensors arrays{{"x", Tensor::i64({1, 2, 3})}};
+  write_npz(folder_ / "a.npz", arrays);
+  write_npz(folder_ / "b.npz", arrays);
+  EXPECT_EQ(slurp(folder_ / "a.npz"), slurp(folder_ / "b.npz"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 2);
+}
+
+TEST_F(NpzTest, WritingRefusesWhatNumpyCannotHold) {
+  const auto refuses = [&](const NamedTensors& arrays) -> std::string {
+    try {
+      write_npz(folder_ / "a.npz", arrays);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(refuses({{"q", Tensor::scalar(DType::kF8E4M3, 1)}}),
+              HasSubstr("array 'q': NumPy has no type for f8e4m3"));
+  EXPECT_THAT(refuses({{"x", Tensor::i64({1})}, {"x", Tensor::i64({1})}}), HasSubstr("used twice"));
+  EXPECT_FALSE(fs::exists(folder_ / "a.npz"));
+  EXPECT_THROW(write_npz(folder_ / "no" / "such" / "folder.npz", {{"x", Tensor::i64({1})}}), Error);
+}
+
+TEST(Npy, VersionsOneToThreeAndFortranOrderAreRead) {
+  const std::string data("\1\2\3\4\5\6", 6);
+  for (char major : {'\1', '\2', '\3'}) {
+    const auto rows = read_arrays_bytes(
+        npy(major, "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }\n", data), "x.npy");
+    EXPECT_EQ(rows[0].first, "x");
+    EXPECT_EQ(rows[0].second.integers(), (std::vector<int64_t>{1, 2, 3, 4, 5, 6}));
+    // Column-major bytes 1..6 of [2, 3] are the rows 1 3 5 and 2 4 6.
+    const auto columns = read_arrays_bytes(
+        npy(major, "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }", data), "x.npy");
+    EXPECT_EQ(columns[0].second.integers(), (std::vector<int64_t>{1, 3, 5, 2, 4, 6}));
+  }
+}
+
+TEST(Npy, FortranOrderOfThreeAxes) {
+  std::string data;
+  for (char c = 0; c < 24; ++c) data += c;
+  const auto arrays = read_arrays_bytes(
+      npy(1, "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3, 4), }", data), "x.npy");
+  for (int64_t i = 0; i < 2; ++i) {
+    for (int64_t j = 0; j < 3; ++j) {
+      for (int64_t k = 0; k < 4; ++k) {
+        EXPECT_EQ(arrays[0].second.integer_at((i * 3 + j) * 4 + k), i + 2 * j + 6 * k);
+      }
+    }
+  }
+}
+
+TEST(Npy, HeadersOfEveryRankAreWrittenAsTheyAreRead) {
+  for (const Shape& shape : {Shape{}, Shape{5}, Shape{0}, Shape{1, 2, 3, 4, 5, 6, 7, 8}}) {
+    const std::string text = make_npy_header(DType::kF32, shape);
+    EXPECT_EQ(text.size() % 64, 0U);
+    const NpyHeader header = parse_npy_header(to_bytes(text), "t");
+    EXPECT_EQ(header.shape, shape);
+    EXPECT_EQ(header.header_bytes, text.size());
+  }
+}
+
+struct Refusal {
+  const char* descr;
+  const char* message;
+};
+TEST(Npy, TypesThatAreNotReadAreRefusedByName) {
+  for (const Refusal& refusal : {
+           Refusal{"'>f4'", "is big-endian ('>f4')"},
+           Refusal{"'|O'", "holds Python objects"},
+           Refusal{"'<U5'", "holds strings"},
+           Refusal{"'|S3'", "holds strings"},
+           Refusal{"'<V2'", "bfloat16"},
+           Refusal{"'<c8'", "type '<c8'"},
+           Refusal{"'<M8[ns]'", "has a type that is not read"},
+           Refusal{"[('a', '<f4')]", "is a structured array"},
+       }) {
+    const std::string header =
+        std::string("{'descr': ") + refusal.descr + ", 'fortran_order': False, 'shape': (1,), }";
+    EXPECT_THAT(message_of(npy(1, header, "12345678")), HasSubstr(refusal.message));
+  }
+}
+
+TEST(Npy, DamagedFilesAreRefusedWithTheReason) {
+  const std::string good = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }";
+  EXPECT_THAT(message_of({}), HasSubstr("is empty"));
+  EXPECT_THAT(message_of(to_bytes("hello there")), HasSubstr("magic bytes are missing"));
+  EXPECT_THAT(message_of(npy(4, good, "")), HasSubstr("has .npy version 4"));
+  EXPECT_THAT(message_of(npy(1, good, "1234567")), HasSubstr("needs"));
+  EXPECT_THAT(message_of(npy(1, good, "123456789")), HasSubstr("truncated or damaged"));
+  EXPECT_THAT(message_of(to_bytes(std::string("\x93NUMPY\1\0\xff\0", 10))),
+              HasSubstr("truncated in its header"));
+  const auto shape = [](const std::string& text) {
+    return npy(1, "{'descr': '<f4', 'fortran_order': False, 'shape': " + text + ", }", "");
+  };
+  EXPECT_THAT(message_of(shape("(-1,)")), HasSubstr("bad shape"));
+  EXPECT_THAT(message_of(shape("(99999999999999999999,)")), HasSubstr("bad shape"));
+  EXPECT_THAT(message_of(shape("(4611686018427387904, 4)")), HasSubstr("impossible shape"));
+  EXPECT_THAT(message_of(shape("(1 2)")), HasSubstr("expected ')'"));
+  EXPECT_THAT(message_of(npy(1, "{'descr': '<f4'}", "")), HasSubstr("lacks"));
+  EXPECT_THAT(message_of(npy(1, "{'descr': '<f4', 'evil': 1}", "")),
+              HasSubstr("unknown key 'evil'"));
+  EXPECT_THAT(message_of(npy(1, "{'descr': '<f4", "")), HasSubstr("a string has no end"));
+  EXPECT_THAT(message_of(npy(1, "{'fortran_order': Maybe}", "")), HasSubstr("neither True nor"));
+}
+
+TEST_F(NpzTest, EveryTruncationAndFlippedByteIsAnErrorOrTheSameArrays) {
+  std::vector<double> values(40);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<double>(i));
+  const Tensor tensor = Tensor::from(DType::kF32, {5, 8}, std::span<const double>(values));
+  write_npz(folder_ / "a.npz", {{"x", tensor}});
+  const std::vector<std::byte> good = slurp(folder_ / "a.npz");
+  for (size_t length = 0; length < good.size(); ++length) {
+    const std::vector<std::byte> cut(good.begin(),
+                                     good.begin() + static_cast<std::ptrdiff_t>(length));
+    EXPECT_THROW(read_arrays_bytes(cut, "cut.npz"), Error) << length;
+  }
+  int errors = 0;
+  for (size_t i = 0; i < good.size(); ++i) {
+    std::vector<std::byte> flipped = good;
+    flipped[i] ^= std::byte{0x10};
+    try {
+      const NamedTensors arrays = read_arrays_bytes(flipped, "flipped.npz");
+      // What is not covered by a checksum is names, dates and flags: the numbers must be right.
+      for (const auto& row : arrays) {
+        EXPECT_TRUE(std::ranges::equal(row.second.byte_span(), tensor.byte_span())) << i;
+      }
+    } catch (const Error&) {
+      ++errors;
+    }
+  }
+  EXPECT_GT(errors, 100);
+}
+
+TEST_F(NpzTest, MissingFilesAndForeignArchivesAreNamed) {
+  const auto message = [&](const fs::path& path) -> std::string {
+    try {
+      read_arrays(path);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(message(folder_ / "none.npz"), HasSubstr("does not exist"));
+  EXPECT_THAT(message(folder_), HasSubstr("is not a regular file"));
+  std::ofstream(folder_ / "bad.npz") << "PK and then nothing";
+  EXPECT_THAT(message(folder_ / "bad.npz"), HasSubstr("cannot be opened as .npz"));
+}
+
+}  // namespace
+}  // namespace vernier::io
