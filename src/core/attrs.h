@@ -269,7 +269,7 @@ struct EyeLikeAttrs {
     v("k", k);
   }
 };
-struct BlockSizeAttrs {  ///< DepthToSpace (crd: column-row-depth order), SpaceToDepth
+struct BlockSizeAttrs {  ///< DepthToSpace, SpaceToDepth; crd: column-row-depth order
   int64_t block_size = 1;
   bool crd = false;
   template <class V>

@@ -195,13 +195,15 @@ void eval_depth_to_space(const EvalCall& call) {
 
 void eval_space_to_depth(const EvalCall& call) {
   const EvalTensor& x = *call.in[0];
-  const int64_t b = decode<BlockSizeAttrs>(call.attrs).block_size, channels = x.shape[1];
+  const auto attrs = decode<BlockSizeAttrs>(call.attrs);
+  const int64_t b = attrs.block_size, channels = x.shape[1];
   const Shape strides = row_major_strides(x.shape);
   walk_coordinates(call.out[0].shape, [&](int64_t flat, const Shape& at) {
-    const int64_t block = at[1] / channels;
+    const int64_t block = attrs.crd ? at[1] % (b * b) : at[1] / channels;
+    const int64_t channel = attrs.crd ? at[1] / (b * b) : at[1] % channels;
     copy_element(x,
-                 at[0] * strides[0] + at[1] % channels * strides[1] +
-                     (at[2] * b + block / b) * strides[2] + (at[3] * b + block % b) * strides[3],
+                 at[0] * strides[0] + channel * strides[1] + (at[2] * b + block / b) * strides[2] +
+                     (at[3] * b + block % b) * strides[3],
                  call.out[0], flat);
   });
 }

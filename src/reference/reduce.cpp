@@ -68,6 +68,8 @@ void reduce_as_double(const EvalCall& call, const F& f) {
   });
 }
 
+enum class ReduceEnd : uint8_t { kMin, kMax };
+
 double sum(Floats group) {
   double total = 0;
   for (double v : group) total += v;
@@ -89,9 +91,21 @@ double extreme(Floats group, double start, const Better& better) {
   }
   return best;
 }
-void require_elements(Integers group, const char* op) {
-  if (group.empty())
-    throw Error(ErrorCode::kInput, std::string(op) + " of no integers has no value");
+// The largest or smallest integer of `type` in its own order; the identity of the other for none.
+int64_t integer_extreme(DType type, Integers group, ReduceEnd end) {
+  const int bits = type == DType::kBool ? 1 : static_cast<int>(8 * size_bytes(type));
+  const bool is_signed = is_signed_integer(type);
+  const auto all_ones = static_cast<int64_t>(~uint64_t{0} >> (64 - bits + (is_signed ? 1 : 0)));
+  const int64_t lowest = is_signed ? -all_ones - 1 : 0;
+  const bool largest = end == ReduceEnd::kMax;
+  const auto less = [&](int64_t a, int64_t b) {
+    return type == DType::kU64 ? static_cast<uint64_t>(a) < static_cast<uint64_t>(b) : a < b;
+  };
+  int64_t best = largest ? lowest : all_ones;
+  for (int64_t v : group) {
+    if (largest ? less(best, v) : less(v, best)) best = v;
+  }
+  return best;
 }
 
 }  // namespace
@@ -105,7 +119,7 @@ void eval_reduce_mean(const EvalCall& call) {
   reduce(
       call, [](Floats g) { return sum(g) / static_cast<double>(g.size()); },
       [](Integers g) {
-        require_elements(g, "ReduceMean");
+        if (g.empty()) throw Error(ErrorCode::kInput, "ReduceMean of no integers has no value");
         return sum(g) / static_cast<int64_t>(g.size());
       });
 }
@@ -113,19 +127,13 @@ void eval_reduce_mean(const EvalCall& call) {
 void eval_reduce_max(const EvalCall& call) {
   reduce(
       call, [](Floats g) { return extreme(g, -kInfinity, std::greater<double>()); },
-      [](Integers g) {
-        require_elements(g, "ReduceMax");
-        return *std::max_element(g.begin(), g.end());
-      });
+      [&](Integers g) { return integer_extreme(call.out[0].dtype, g, ReduceEnd::kMax); });
 }
 
 void eval_reduce_min(const EvalCall& call) {
   reduce(
       call, [](Floats g) { return extreme(g, kInfinity, std::less<double>()); },
-      [](Integers g) {
-        require_elements(g, "ReduceMin");
-        return *std::min_element(g.begin(), g.end());
-      });
+      [&](Integers g) { return integer_extreme(call.out[0].dtype, g, ReduceEnd::kMin); });
 }
 
 void eval_reduce_prod(const EvalCall& call) {

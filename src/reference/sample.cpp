@@ -37,6 +37,7 @@ double source_coordinate(const std::string& mode, const ResizeAxis& axis, int64_
   const auto x = static_cast<double>(at), in = static_cast<double>(axis.in),
              out = static_cast<double>(axis.out);
   if (mode == "asymmetric") return x / axis.scale;
+  // The resized length is the whole number of pixels (as in PyTorch), not in·scale.
   if (mode == "align_corners") return axis.out == 1 ? 0 : x * (in - 1) / (out - 1);
   if (mode == "pytorch_half_pixel" && axis.out == 1) return 0;
   const double centred = (x + 0.5) / axis.scale - 0.5;
