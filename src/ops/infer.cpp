@@ -160,6 +160,9 @@ void InferContext::set_values(size_t i, std::vector<Dim> values) {
   if (is_float(v.dtype) || !is_constant(v.shape)) return;
   const int64_t count = product(v.shape).constant();
   if (count > kMaxSymbolicElems || count != static_cast<int64_t>(values.size())) return;
+  for (Dim& d : values) {
+    if (const auto number = d.as_constant()) d = wrap_integer(v.dtype, *number);
+  }
   v.values = std::move(values);
 }
 
