@@ -1,0 +1,254 @@
+// Whole graphs in FP64 and the folding of nodes: ops/evaluate.h.
+#include "ops/evaluate.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "core/attrs.h"
+#include "ops/infer.h"
+
+namespace vernier::ops {
+namespace {
+
+const Dim kBatch = Dim::symbol("batch");
+const Dim kSeq = Dim::symbol("seq");
+
+Tensor f32(Shape shape, std::vector<double> values) {
+  return Tensor::from(DType::kF32, std::move(shape), std::span<const double>(values));
+}
+Tensor zeros(Shape shape) {
+  return f32(shape, std::vector<double>(static_cast<size_t>(num_elems(shape)), 0));
+}
+std::string message(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// y = x + bias, flattened to [batch·seq] through a shape chain.
+struct AddGraph {
+  ir::Graph graph;
+  ir::ValueId sum;
+  AddGraph() {
+    const auto x = graph.add_input("x", DType::kF32, {kBatch, kSeq});
+    const auto bias = graph.add_input("bias", DType::kF32, {Dim::symbol("length")});
+    sum = emit(graph, OpKind::kAdd, {x, bias}, NoAttrs{}, {});
+    graph.value(sum).name = "sum";
+    const auto count = emit(graph, OpKind::kSize, {sum}, NoAttrs{}, {});
+    const auto target = emit(graph, OpKind::kUnsqueeze, {count}, AxesAttrs{{0}, true}, {});
+    const auto y = emit(graph, OpKind::kReshape, {sum, target}, ShapeAttrs{}, {});
+    graph.outputs = {y};
+    graph.output_names = {"y"};
+    infer_graph(graph);
+  }
+};
+
+TEST(Evaluate, ShapeChainsResolveAtTheConcreteSizes) {
+  const AddGraph g;
+  for (const int64_t batch : {1, 3}) {
+    const Shape shape{batch, 2};
+    std::vector<double> numbers(static_cast<size_t>(2 * batch), 0.25);
+    const Evaluation e =
+        evaluate(g.graph, {{"x", f32(shape, numbers)}, {"bias", f32({2}, {1, 2})}});
+    EXPECT_EQ(str(e.outputs.at("y").shape), "[" + std::to_string(2 * batch) + "]");
+    EXPECT_EQ(e.outputs.at("y").f.front(), 1.25);
+    EXPECT_EQ(e.outputs.at("y").f.back(), 2.25);
+    EXPECT_EQ(e.symbols.at("batch"), batch);
+    EXPECT_TRUE(e.values.empty());
+  }
+}
+
+TEST(Evaluate, NamedValuesAreKeptOnRequest) {
+  const AddGraph g;
+  const Evaluation e =
+      evaluate(g.graph, {{"x", zeros({1, 2})}, {"bias", f32({2}, {1, 2})}}, {.keep = Keep::kNamed});
+  ASSERT_EQ(e.values.size(), 1u);
+  EXPECT_EQ(e.values.at(g.sum).f, (std::vector<double>{1, 2}));
+}
+
+TEST(Evaluate, NothingRoundsBetweenNodes) {
+  ir::Graph graph;
+  const auto x = graph.add_input("x", DType::kF16, {1});
+  const auto square = emit(graph, OpKind::kMul, {x, x}, NoAttrs{}, {});
+  graph.outputs = {emit(graph, OpKind::kSub, {square, x}, NoAttrs{}, {})};
+  graph.output_names = {"y"};
+  const double v = 1 + 1.0 / 1024;  // its square needs 21 bits
+  const Evaluation e =
+      evaluate(graph, {{"x", Tensor::from(DType::kF16, {1}, std::vector<double>{v})}});
+  EXPECT_EQ(e.outputs.at("y").f[0], v * v - v);
+}
+
+TEST(Evaluate, AnOutputMayBeAnInputOrAConstantOrStandTwice) {
+  ir::Graph graph;
+  const auto x = graph.add_input("x", DType::kF32, {2});
+  const auto c = graph.add_constant(f32({1}, {7}));
+  graph.outputs = {x, c, x};
+  graph.output_names = {"same", "constant", "again"};
+  const Evaluation e = evaluate(graph, {{"x", f32({2}, {1, 2})}});
+  EXPECT_EQ(e.outputs.at("same").f, (std::vector<double>{1, 2}));
+  EXPECT_EQ(e.outputs.at("again").f, (std::vector<double>{1, 2}));
+  EXPECT_EQ(e.outputs.at("constant").f, (std::vector<double>{7}));
+}
+
+TEST(Evaluate, ShapesMayDependOnData) {
+  ir::Graph graph;
+  const auto x = graph.add_input("x", DType::kF32, {kSeq});
+  const auto found = emit(graph, OpKind::kNonZero, {x}, NoAttrs{}, {});
+  const auto flat = graph.add_constant(Tensor::i64({-1}));
+  const auto rows = emit(graph, OpKind::kReshape, {found, flat}, ShapeAttrs{}, {});
+  graph.outputs = {emit(graph, OpKind::kGather, {x, rows}, AxisAttrs{0}, {})};
+  graph.output_names = {"y"};
+  std::vector<double> numbers(100, 0);  // longer than inference looks at
+  numbers[3] = 5;
+  numbers[99] = 6;
+  const Evaluation e = evaluate(graph, {{"x", f32({100}, numbers)}});
+  EXPECT_EQ(e.outputs.at("y").f, (std::vector<double>{5, 6}));
+}
+
+TEST(Evaluate, SmallComputedTensorsAreKnownToInference) {
+  // The shape comes from arithmetic on an input's numbers.
+  ir::Graph graph;
+  const auto n = graph.add_input("n", DType::kI64, {1});
+  graph.outputs = {
+      graph.node(graph.add_node(OpKind::kConstantOfShape, {n}, encode(ConstantOfShapeAttrs{})))
+          .outputs[0]};
+  graph.output_names = {"y"};
+  EXPECT_EQ(str(evaluate(graph, {{"n", Tensor::i64({3})}}).outputs.at("y").shape), "[3]");
+}
+
+TEST(Evaluate, AConflictNamesBothInputs) {
+  const AddGraph g;
+  EXPECT_EQ(message([&] {
+              evaluate(g.graph, {{"x", zeros({1, 2})}, {"bias", zeros({3})}});
+            }),
+            "size 'seq' is 2 in axis 1 of input 'x' but 3 in axis 0 of input 'bias'; they must be "
+            "equal");
+}
+
+TEST(Evaluate, WrongInputsAreNamed) {
+  const AddGraph g;
+  EXPECT_EQ(message([&] {
+              evaluate(g.graph, {{"x", zeros({1, 2})}});
+            }),
+            "input 'bias' is missing; the model's inputs are: bias, x");
+  EXPECT_EQ(message([&] {
+              evaluate(g.graph, {{"x", zeros({1, 2})}, {"bias", zeros({2})}, {"z", zeros({1})}});
+            }),
+            "the model has no input 'z'; its inputs are: bias, x");
+  EXPECT_EQ(message([&] {
+              evaluate(g.graph, {{"x", zeros({2})}, {"bias", zeros({2})}});
+            }),
+            "input 'x' has shape [2], expected [batch, seq]");
+  EXPECT_EQ(message([&] {
+              evaluate(g.graph, {{"x", zeros({1, 2})}, {"bias", Tensor::i64({1, 2})}});
+            }),
+            "input 'bias' has type i64, expected f32");
+}
+
+TEST(Evaluate, AFixedSizeIsChecked) {
+  ir::Graph graph;
+  graph.outputs = {graph.add_input("x", DType::kF32, {kBatch, 3})};
+  graph.output_names = {"y"};
+  EXPECT_EQ(message([&] {
+              evaluate(graph, {{"x", zeros({1, 2})}});
+            }),
+            "axis 1 of input 'x' is 2, expected 3");
+}
+
+TEST(Evaluate, AnExpressionOfSizesIsChecked) {
+  ir::Graph graph;
+  graph.add_input("x", DType::kF32, {kBatch});
+  graph.outputs = {graph.add_input("pairs", DType::kF32, {Dim(2) * kBatch})};
+  graph.output_names = {"y"};
+  EXPECT_EQ(message([&] {
+              evaluate(graph, {{"x", zeros({3})}, {"pairs", zeros({5})}});
+            }),
+            "axis 0 of input 'pairs' is 5, expected 2*batch = 6");
+}
+
+TEST(Evaluate, AnUndeterminedSymbolIsAnError) {
+  ir::Graph graph;
+  graph.outputs = {graph.add_input("x", DType::kF32, {Dim(2) * kBatch})};
+  graph.output_names = {"y"};
+  EXPECT_EQ(message([&] {
+              evaluate(graph, {{"x", zeros({4})}});
+            }),
+            "axis 0 of input 'x' is 2*batch, which the sizes of the inputs do not determine");
+}
+
+TEST(Evaluate, AViolatedGuardNamesTheNode) {
+  ir::Graph graph;
+  graph.outputs = {graph.add_input("x", DType::kF32, {kSeq})};
+  graph.output_names = {"y"};
+  graph.guards.push_back({min(4, kSeq), kSeq, "positions"});
+  EXPECT_EQ(message([&] {
+              evaluate(graph, {{"x", zeros({5})}});
+            }),
+            "the sizes of the inputs do not fit together: node 'positions' needs min(4, seq) == "
+            "seq, but they are 4 and 5");
+  EXPECT_EQ(str(evaluate(graph, {{"x", zeros({4})}}).outputs.at("y").shape), "[4]");
+}
+
+TEST(Evaluate, AnImpossibleValueNamesTheNode) {
+  ir::Graph graph;
+  const auto table = graph.add_constant(zeros({3, 2}));
+  const auto ids = graph.add_input("ids", DType::kI64, {kSeq});
+  graph.outputs = {
+      emit(graph, OpKind::kGather, {table, ids}, AxisAttrs{0}, {{"#0", "emb", "", ""}})};
+  graph.output_names = {"y"};
+  EXPECT_EQ(message([&] {
+              evaluate(graph, {{"ids", Tensor::i64({0, 3})}});
+            }),
+            "node 'emb' (Gather): index 3 at element 1 of the indices is outside [-3, 3)");
+}
+
+TEST(Fold, ConstantInputsGiveConstantsRoundedOnce) {
+  ir::Graph graph;
+  const auto a = graph.add_constant(f32({}, {1}));
+  const auto b = graph.add_constant(f32({}, {3}));
+  const auto y = emit(graph, OpKind::kDiv, {a, b}, NoAttrs{}, {});
+  const auto folded = fold_node(graph, graph.value(y).producer, 10);
+  ASSERT_TRUE(folded);
+  EXPECT_EQ(folded->at(0).dtype(), DType::kF32);
+  EXPECT_EQ(folded->at(0).float_at(0), static_cast<double>(1.0f / 3.0f));
+}
+
+TEST(Fold, KnownContentsFoldWithoutConstantInputs) {
+  ir::Graph graph;
+  const auto x = graph.add_input("x", DType::kF32, {kBatch, 768});
+  const auto width = emit(graph, OpKind::kShape, {x}, ShapeOfAttrs{1, 2}, {});
+  const auto folded = fold_node(graph, graph.value(width).producer, 10);
+  ASSERT_TRUE(folded);
+  EXPECT_EQ(folded->at(0).integers(), (std::vector<int64_t>{768}));
+  const auto both = emit(graph, OpKind::kShape, {x}, ShapeOfAttrs{}, {});
+  EXPECT_FALSE(fold_node(graph, graph.value(both).producer, 10)) << "batch is not a number";
+}
+
+TEST(Fold, LargeOrVariableResultsStay) {
+  ir::Graph graph;
+  const auto shape = graph.add_constant(Tensor::i64({4, 4}));
+  const auto y = graph.add_node(OpKind::kConstantOfShape, {shape}, encode(ConstantOfShapeAttrs{}));
+  infer_node(graph, y);
+  EXPECT_TRUE(fold_node(graph, y, 16));
+  EXPECT_FALSE(fold_node(graph, y, 15));
+  const auto x = graph.add_input("x", DType::kF32, {2});
+  const auto z = emit(graph, OpKind::kNeg, {x}, NoAttrs{}, {});
+  EXPECT_FALSE(fold_node(graph, graph.value(z).producer, 16));
+}
+
+TEST(Fold, DataDependentShapesFold) {
+  ir::Graph graph;
+  const auto x = graph.add_constant(f32({3}, {0, 4, 5}));
+  const auto y = emit(graph, OpKind::kNonZero, {x}, NoAttrs{}, {});
+  const auto folded = fold_node(graph, graph.value(y).producer, 16);
+  ASSERT_TRUE(folded);
+  EXPECT_EQ(str(folded->at(0).shape()), "[1, 2]");
+  EXPECT_EQ(folded->at(0).integers(), (std::vector<int64_t>{1, 2}));
+}
+
+}  // namespace
+}  // namespace vernier::ops
