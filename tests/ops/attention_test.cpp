@@ -1,0 +1,304 @@
+// Attention's evaluator against a composition of MatMul, Softmax and friends on random data, for
+// every variant of its contract (AttentionAttrs in core/attrs.h), and against itself for variable
+// lengths.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <complex>
+
+#include "core/attrs.h"
+#include "ops/eval_node.h"
+
+namespace vernier::test {
+namespace {
+
+using ::testing::HasSubstr;
+constexpr double kInf = HUGE_VAL;
+
+enum class Rotary { kNone, kHalfSplit, kInterleaved };
+
+struct Variant {
+  std::string name;
+  int64_t batch = 2, queries = 5, keys = 7, heads = 4, kv_heads = 4, head_dim = 6, value_dim = 3;
+  Shape bias = {}, keep = {};  // empty: absent
+  bool causal = false, zero_nan_rows = false, mask_a_whole_row = false;
+  double fill = -kInf;
+  Rotary rotary = Rotary::kNone;
+  int64_t table_width = 6;
+};
+void PrintTo(const Variant& v, std::ostream* out) { *out << v.name; }
+
+struct Inputs {
+  EvalTensor q, k, v, bias, keep, cos, sin;
+};
+
+Inputs make_inputs(const Variant& v) {
+  Inputs in;
+  in.q = random_tensor({v.batch, v.queries, v.heads, v.head_dim}, 1);
+  in.k = random_tensor({v.batch, v.keys, v.kv_heads, v.head_dim}, 2);
+  in.v = random_tensor({v.batch, v.keys, v.kv_heads, v.value_dim}, 3);
+  if (!v.bias.empty()) in.bias = random_tensor(v.bias, 4);
+  if (!v.keep.empty()) {
+    in.keep = EvalTensor(DType::kBool, v.keep);
+    const EvalTensor draw = random_tensor(v.keep, 5);
+    for (size_t i = 0; i < draw.f.size(); ++i) in.keep.i[i] = draw.f[i] > -0.5;
+    const auto row = static_cast<size_t>(v.keep.back());
+    if (v.mask_a_whole_row) std::fill_n(in.keep.i.begin(), row, 0);
+  }
+  if (v.rotary == Rotary::kNone) return in;
+  in.cos = EvalTensor(DType::kF64, {v.queries, 1, v.table_width});
+  in.sin = in.cos;
+  for (int64_t s = 0; s < v.queries; ++s) {
+    for (int64_t j = 0; j < v.table_width; ++j) {
+      const int64_t half = v.head_dim / 2;
+      const int64_t pair = v.table_width == half              ? j
+                           : v.rotary == Rotary::kInterleaved ? j / 2
+                                                              : j % half;
+      const double angle = static_cast<double>(s) * std::pow(10.0, -static_cast<double>(pair));
+      in.cos.f[static_cast<size_t>(s * v.table_width + j)] = std::cos(angle);
+      in.sin.f[static_cast<size_t>(s * v.table_width + j)] = std::sin(angle);
+    }
+  }
+  return in;
+}
+
+// Rotary as a product of complex numbers: (x_lo + i·x_hi)·exp(i·angle).
+EvalTensor rotated(const Variant& v, EvalTensor x) {
+  if (v.rotary == Rotary::kNone) return x;
+  const int64_t heads = x.shape[2], width = x.shape[3], half = width / 2;
+  for (int64_t row = 0; row < x.shape[0] * x.shape[1] * heads; ++row) {
+    const auto position = static_cast<double>(row / heads % x.shape[1]);
+    for (int64_t pair = 0; pair < half; ++pair) {
+      const bool interleaved = v.rotary == Rotary::kInterleaved;
+      double& lo = x.f[static_cast<size_t>(row * width + (interleaved ? 2 * pair : pair))];
+      double& hi =
+          x.f[static_cast<size_t>(row * width + (interleaved ? 2 * pair + 1 : pair + half))];
+      const double angle = position * std::pow(10.0, -static_cast<double>(pair));
+      const std::complex<double> turned = std::complex<double>(lo, hi) * std::polar(1.0, angle);
+      lo = turned.real();
+      hi = turned.imag();
+    }
+  }
+  return x;
+}
+
+// [B, S, Hk, D] to [B, H, S, D], every key head serving H / Hk query heads.
+EvalTensor by_head(const Variant& v, const EvalTensor& x) {
+  std::vector<int64_t> heads;
+  for (int64_t h = 0; h < v.heads; ++h) heads.push_back(h * x.shape[2] / v.heads);
+  const EvalTensor repeated =
+      eval_node(OpKind::kGather, "{axis=2}", {x, integers(DType::kI64, {v.heads}, heads)});
+  return eval_node(OpKind::kTranspose, "{perm=[0, 2, 1, 3]}", {repeated});
+}
+
+// out = softmax(mask(scale·q·kᵀ + bias))·v with the plain operators.
+EvalTensor compose(const Variant& v, const Inputs& in, double scale) {
+  const EvalTensor q = by_head(v, rotated(v, in.q)), k = by_head(v, rotated(v, in.k));
+  const EvalTensor k_t = eval_node(OpKind::kTranspose, "{perm=[0, 1, 3, 2]}", {k});
+  EvalTensor scores = eval_node(OpKind::kMatMul, "", {q, k_t});
+  scores = eval_node(OpKind::kMul, "", {scores, tensor({}, {scale})});
+  if (!v.bias.empty()) scores = eval_node(OpKind::kAdd, "", {scores, in.bias});
+  const EvalTensor fill = tensor({}, {v.fill});
+  if (!v.keep.empty()) scores = eval_node(OpKind::kWhere, "", {in.keep, scores, fill});
+  if (v.causal) {
+    EvalTensor seen(DType::kBool, {v.queries, v.keys});
+    for (int64_t i = 0; i < v.queries; ++i) {
+      for (int64_t j = 0; j < v.keys; ++j)
+        seen.i[static_cast<size_t>(i * v.keys + j)] = j <= i + v.keys - v.queries;
+    }
+    scores = eval_node(OpKind::kWhere, "", {seen, scores, fill});
+  }
+  EvalTensor probs = eval_node(OpKind::kSoftmax, "{axis=-1}", {scores});
+  if (v.zero_nan_rows) {
+    const EvalTensor nan = eval_node(OpKind::kIsNaN, "", {probs});
+    probs = eval_node(OpKind::kWhere, "", {nan, tensor({}, {0}), probs});
+  }
+  const EvalTensor context = eval_node(OpKind::kMatMul, "", {probs, by_head(v, in.v)});
+  return eval_node(OpKind::kTranspose, "{perm=[0, 2, 1, 3]}", {context});
+}
+
+std::string attrs_text(const Variant& v, double scale) {
+  AttentionAttrs attrs;
+  attrs.scale = scale;
+  attrs.causal = v.causal;
+  attrs.fill = v.fill;
+  attrs.zero_nan_rows = v.zero_nan_rows;
+  attrs.rotary_interleaved = v.rotary == Rotary::kInterleaved;
+  return print_attrs<AttentionAttrs>(encode(attrs));
+}
+
+// Both sides are sums of at most 7 products below 1 in double, in different orders.
+void expect_close(const EvalTensor& got, const EvalTensor& expected) {
+  ASSERT_EQ(got.shape, expected.shape);
+  for (size_t i = 0; i < got.f.size(); ++i) {
+    if (std::isnan(expected.f[i]))
+      EXPECT_TRUE(std::isnan(got.f[i])) << i;
+    else
+      EXPECT_NEAR(got.f[i], expected.f[i], 1e-14) << i;
+  }
+}
+
+class AttentionVariant : public ::testing::TestWithParam<Variant> {};
+
+TEST_P(AttentionVariant, EqualsTheComposition) {
+  const Variant& v = GetParam();
+  const Inputs in = make_inputs(v);
+  const EvalTensor got = eval_node(OpKind::kAttention, attrs_text(v, 0.4),
+                                   {in.q, in.k, in.v, in.bias, in.keep, {}, {}, in.cos, in.sin});
+  const EvalTensor expected = compose(v, in, 0.4);
+  expect_close(got, expected);
+  const bool some_nan =
+      std::any_of(got.f.begin(), got.f.end(), [](double x) { return std::isnan(x); });
+  EXPECT_EQ(some_nan, v.mask_a_whole_row && std::isinf(v.fill) && !v.zero_nan_rows);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Attention, AttentionVariant,
+    ::testing::Values(
+        Variant{.name = "plain"}, Variant{.name = "one_query", .queries = 1},
+        Variant{.name = "more_queries_than_a_block", .batch = 1, .queries = 131, .keys = 3},
+        Variant{.name = "grouped_heads", .kv_heads = 2},
+        Variant{.name = "one_key_head", .kv_heads = 1},
+        Variant{.name = "bias_of_all_scores", .bias = {2, 4, 5, 7}},
+        Variant{.name = "bias_per_head", .bias = {1, 4, 5, 7}},
+        Variant{.name = "bias_of_keys", .bias = {2, 1, 1, 7}},
+        Variant{.name = "bias_of_rank_two", .bias = {5, 7}},
+        Variant{.name = "keep_keys", .keep = {2, 1, 1, 7}},
+        Variant{.name = "keep_scores_with_finite_fill", .keep = {2, 1, 5, 7}, .fill = -1e4},
+        Variant{.name = "keep_and_bias", .bias = {1, 4, 5, 7}, .keep = {2, 1, 5, 7}},
+        Variant{.name = "whole_row_masked_is_nan", .keep = {2, 1, 5, 7}, .mask_a_whole_row = true},
+        Variant{.name = "whole_row_masked_is_zero",
+                .keep = {2, 1, 5, 7},
+                .zero_nan_rows = true,
+                .mask_a_whole_row = true},
+        Variant{.name = "whole_row_filled_is_uniform",
+                .keep = {2, 1, 5, 7},
+                .mask_a_whole_row = true,
+                .fill = -3e38},
+        Variant{.name = "causal", .queries = 7, .causal = true},
+        Variant{.name = "causal_with_past", .queries = 3, .causal = true},
+        Variant{.name = "causal_with_keep",
+                .queries = 7,
+                .keep = {2, 1, 1, 7},
+                .causal = true,
+                .fill = -1e4},
+        Variant{.name = "rotary_half_split", .queries = 7, .rotary = Rotary::kHalfSplit},
+        Variant{.name = "rotary_half_split_half_table",
+                .queries = 7,
+                .rotary = Rotary::kHalfSplit,
+                .table_width = 3},
+        Variant{.name = "rotary_interleaved", .queries = 7, .rotary = Rotary::kInterleaved},
+        Variant{.name = "rotary_interleaved_half_table_grouped",
+                .queries = 7,
+                .kv_heads = 2,
+                .rotary = Rotary::kInterleaved,
+                .table_width = 3}),
+    [](const auto& row) { return row.param.name; });
+
+EvalTensor rows_of(const EvalTensor& x, int64_t begin, int64_t end) {
+  const int64_t row = x.shape[2] * x.shape[3];
+  return tensor({1, end - begin, x.shape[2], x.shape[3]},
+                {x.f.begin() + begin * row, x.f.begin() + end * row});
+}
+
+TEST(Attention, VariableLengthEqualsEachSequenceAlone) {
+  const std::vector<int64_t> starts_q{0, 3, 3, 8}, starts_k{0, 4, 6, 11};
+  const EvalTensor q = random_tensor({1, 8, 2, 4}, 1), k = random_tensor({1, 11, 2, 4}, 2),
+                   v = random_tensor({1, 11, 2, 4}, 3);
+  const EvalTensor cu_q = integers(DType::kI32, {4}, starts_q),
+                   cu_k = integers(DType::kI32, {4}, starts_k);
+  const std::string attrs = "{scale=0.5, causal=true}";
+  const EvalTensor packed = eval_node(OpKind::kAttention, attrs, {q, k, v, {}, {}, cu_q, cu_k});
+  for (size_t n = 0; n < 3; ++n) {
+    const EvalTensor alone = eval_node(
+        OpKind::kAttention, attrs,
+        {rows_of(q, starts_q[n], starts_q[n + 1]), rows_of(k, starts_k[n], starts_k[n + 1]),
+         rows_of(v, starts_k[n], starts_k[n + 1])});
+    EXPECT_EQ(rows_of(packed, starts_q[n], starts_q[n + 1]).f, alone.f) << "sequence " << n;
+  }
+}
+
+TEST(Attention, NoKeysGiveZeros) {
+  const EvalTensor got =
+      eval_node(OpKind::kAttention, "",
+                {random_tensor({1, 2, 1, 4}, 1), EvalTensor(DType::kF64, {1, 0, 1, 4}),
+                 EvalTensor(DType::kF64, {1, 0, 1, 3})});
+  EXPECT_EQ(got.f, std::vector<double>(6, 0.0));
+}
+
+TEST(Attention, ARowKeepsItsBitsInAnyBatch) {
+  const EvalTensor q = random_tensor({2, 70, 2, 16}, 1), k = random_tensor({2, 33, 2, 16}, 2);
+  const EvalTensor both = eval_node(OpKind::kAttention, "", {q, k, k});
+  const auto second = [](const EvalTensor& x) {
+    Shape shape = x.shape;
+    shape[0] = 1;
+    return tensor(shape, {x.f.begin() + static_cast<int64_t>(x.f.size() / 2), x.f.end()});
+  };
+  const EvalTensor alone = eval_node(OpKind::kAttention, "", {second(q), second(k), second(k)});
+  EXPECT_EQ(second(both).f, alone.f);
+  const EvalTensor one_row =
+      eval_node(OpKind::kAttention, "", {rows_of(second(q), 69, 70), second(k), second(k)});
+  EXPECT_EQ(rows_of(alone, 69, 70).f, one_row.f);
+}
+
+// Each point rounds the value it names: a type coarse enough to show, and nothing else changes.
+TEST(Attention, EachRoundingPointIsApplied) {
+  const std::vector<EvalTensor> in{random_tensor({1, 3, 1, 8}, 1), random_tensor({1, 5, 1, 8}, 2),
+                                   random_tensor({1, 5, 1, 8}, 3)};
+  const EvalTensor exact = eval_node(OpKind::kAttention, "", in);
+  std::vector<std::vector<double>> seen{exact.f};
+  for (size_t point = 0; point < kAttentionPoints.size(); ++point) {
+    Rounding rounding;
+    rounding.set(point, {DType::kBF16});
+    const EvalTensor rounded = eval_node(OpKind::kAttention, "", in, rounding);
+    for (size_t i = 0; i < exact.f.size(); ++i)
+      EXPECT_NEAR(rounded.f[i], exact.f[i], 0.05) << kAttentionPoints[point];
+    // context and out round the same value here; all others differ from one another.
+    if (kAttentionPoints[point] == "out") continue;
+    for (const std::vector<double>& other : seen) EXPECT_NE(rounded.f, other);
+    seen.push_back(rounded.f);
+  }
+}
+
+struct BadCall {
+  std::string message;
+  std::vector<EvalTensor> in;
+  std::string attrs = {};
+};
+
+TEST(Attention, WrongInputsAreNamed) {
+  const EvalTensor x = random_tensor({1, 4, 2, 6}, 1);
+  const auto starts = [](std::vector<int64_t> values) {
+    const auto count = static_cast<int64_t>(values.size());
+    return integers(DType::kI32, {count}, std::move(values));
+  };
+  const std::vector<BadCall> rows{
+      {"input 0 has shape [4, 6], expected rank 4", {random_tensor({4, 6}, 1), x, x}},
+      {"4 query heads are not a multiple of 3",
+       {random_tensor({1, 4, 4, 6}, 1), random_tensor({1, 4, 3, 6}, 1),
+        random_tensor({1, 4, 3, 6}, 1)}},
+      {"sizes 6 and 5 differ", {x, random_tensor({1, 4, 2, 5}, 1), x}},
+      {"input 3 of shape [3] does not broadcast to [1, 2, 4, 4]", {x, x, x, random_tensor({3}, 1)}},
+      {"the keep mask in input 4 must be bool", {x, x, x, {}, random_tensor({4}, 1)}},
+      {"cu_seqlens_q and cu_seqlens_k must both be given", {x, x, x, {}, {}, starts({0, 4})}},
+      {"cu_seqlens_k must ascend from 0 to at most 4",
+       {x, x, x, {}, {}, starts({0, 4}), starts({0, 5})}},
+      {"cu_seqlens_q must ascend from 0 to at most 4",
+       {x, x, x, {}, {}, starts({1, 4}), starts({0, 4})}},
+      {"cos and sin must both be given", {x, x, x, {}, {}, {}, {}, random_tensor({4, 1, 6}, 1)}},
+      {"must have width 6 or half of it",
+       {x, x, x, {}, {}, {}, {}, random_tensor({4, 1, 2}, 1), random_tensor({4, 1, 2}, 1)}},
+  };
+  for (const BadCall& row : rows) {
+    try {
+      eval_node(OpKind::kAttention, row.attrs, row.in);
+      ADD_FAILURE() << "no error, expected: " << row.message;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(row.message));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace vernier::test

@@ -1,0 +1,225 @@
+// Cases of MatMul, Gemm, Linear and Einsum: numpy's semantics, transposes, epilogues, empty inner
+// sizes, NaN, errors, symbolic shapes. Expected numbers are numpy's.
+#include <cmath>
+
+#include "ops/case.h"
+
+namespace vernier::test {
+namespace {
+
+constexpr double kNaN = NAN, kInf = HUGE_VAL;
+constexpr DType kF32 = DType::kF32, kF64 = DType::kF64;
+
+OpCase product(std::string name, Arg a, Arg b, Arg y) {
+  return {std::move(name), OpKind::kMatMul, "", {std::move(a), std::move(b)}, {std::move(y)}};
+}
+
+const OpCases kMatMul(
+    "MatMul",
+    {
+        product("matrices", ramp(kF32, {2, 3}), ramp(kF32, {3, 5}, -4),
+                f32({2, 5}, {13, 16, 19, 22, 25, 22, 34, 46, 58, 70})),
+        product("batches_broadcast", ramp(kF32, {2, 1, 2, 3}, -5), ramp(kF32, {3, 3, 2}, -7),
+                f32({2, 3, 2, 2}, {64,  52,  19,  16,  -8, -20, 1,  -2, -80, -92, -17, -20,
+                                   -26, -20, -71, -56, 10, 16,  19, 34, 46,  52,  109, 124})),
+        product("vector_by_matrices", ramp(kF32, {3}), ramp(kF32, {2, 3, 2}, -3),
+                f32({2, 2}, {1, 4, 19, 22})),
+        product("matrix_by_vector", ramp(kF32, {2, 3}, -3), ramp(kF32, {3}), f32({2}, {-4, 5})),
+        product("vector_by_vector", ramp(kF32, {3}), ramp(kF32, {3}), f32({}, {5})),
+        product("empty_inner_size_gives_zeros", f32({2, 0}, {}), f32({0, 2}, {}),
+                f32({2, 2}, {0, 0, 0, 0})),
+        product("empty_rows", f32({0, 3}, {}), ramp(kF32, {3, 2}), f32({0, 2}, {})),
+        product("nan_and_inf_times_zero", f32({2, 2}, {0, 1, 1, 0}),
+                f32({2, 2}, {kInf, 1, 2, kNaN}), f32({2, 2}, {kNaN, kNaN, kInf, kNaN})),
+        product("i32_wraps", i32({1, 2}, {65536, 3}), i32({2, 1}, {65536, 5}), i32({1, 1}, {15})),
+        {"inner_sizes_differ",
+         OpKind::kMatMul,
+         "",
+         {ramp(kF32, {2, 3}), ramp(kF32, {2, 3})},
+         {},
+         0,
+         "inner sizes differ: input 0 has shape [2, 3], input 1 has shape [2, 3]"},
+        {"scalar",
+         OpKind::kMatMul,
+         "",
+         {f32({}, {1}), ramp(kF32, {2, 3})},
+         {},
+         0,
+         "inputs must have at least one axis"},
+        {"two_types",
+         OpKind::kMatMul,
+         "",
+         {ramp(kF32, {2, 2}), ramp(kF64, {2, 2})},
+         {},
+         0,
+         "input 1 has type f64, expected f32"},
+    });
+
+const OpCases kGemm("Gemm",
+                    {
+                        {"both_transposed_with_c",
+                         OpKind::kGemm,
+                         "{alpha=0.5, beta=2, trans_a=true, trans_b=true}",
+                         {ramp(kF32, {3, 2}, -2), ramp(kF32, {4, 3}, -5), ramp(kF32, {1, 4})},
+                         {f32({2, 4}, {2, 4, 6, 8, -4, 2.5, 9, 15.5})}},
+                        {"without_c",
+                         OpKind::kGemm,
+                         "",
+                         {ramp(kF32, {2, 3}), ramp(kF32, {3, 5}, -4)},
+                         {f32({2, 5}, {13, 16, 19, 22, 25, 22, 34, 46, 58, 70})}},
+                        {"c_is_one_number",
+                         OpKind::kGemm,
+                         "",
+                         {f32({1, 1}, {2}), f32({1, 2}, {3, 4}), f32({}, {1})},
+                         {f32({1, 2}, {7, 9})}},
+                        {"rank_three",
+                         OpKind::kGemm,
+                         "",
+                         {ramp(kF32, {1, 2, 3}), ramp(kF32, {3, 5})},
+                         {},
+                         0,
+                         "input 0 has shape [1, 2, 3], expected rank 2"},
+                        {"c_that_does_not_fit",
+                         OpKind::kGemm,
+                         "",
+                         {ramp(kF32, {2, 3}), ramp(kF32, {3, 5}), ramp(kF32, {3})},
+                         {},
+                         0,
+                         "input 2 of shape [3] does not broadcast to [2, 5]"},
+                        {"integers",
+                         OpKind::kGemm,
+                         "",
+                         {i32({1, 1}, {1}), i32({1, 1}, {1})},
+                         {},
+                         0,
+                         "input 0 has type i32, expected a float type"},
+                    });
+
+const OpCases kLinear(
+    "Linear", {
+                  {"relu_bias_residual",
+                   OpKind::kLinear,
+                   "{activation=3}",
+                   {ramp(kF32, {2, 2, 3}, -4), ramp(kF32, {3, 2}, -2), f32({2}, {0.5, -1}),
+                    ramp(kF32, {2, 2, 2})},
+                   {f32({2, 2, 2}, {4.5, 1, 6.5, 6, 8.5, 17, 10.5, 28})}},
+                  {"tanh_of_transposed_weights",
+                   OpKind::kLinear,
+                   "{activation=4, trans_w=true}",
+                   {typed(kF64, {2, 3}, {-0.2, -0.1, 0, 0.1, 0.2, 0.3}),
+                    typed(kF64, {2, 3}, {-0.1, 0, 0.1, 0.2, 0.3, 0.4})},
+                   {typed(kF64, {2, 2},
+                          {0.019997333759930933, -0.06988589031642901, 0.019997333759930933,
+                           0.19737532022490403})},
+                   1e-14},
+                  {"gelu_without_bias",
+                   OpKind::kLinear,
+                   "{activation=1}",
+                   {typed(kF64, {2, 3}, {-0.2, -0.1, 0, 0.1, 0.2, 0.3}), ramp(kF64, {3, 2}, -2)},
+                   {typed(kF64, {2, 2},
+                          {0.2621686966441297, 0.053982783727702904, 0.26216869664412973,
+                           0.8413447460685433})},
+                   1e-14},
+                  {"residual_without_bias",
+                   OpKind::kLinear,
+                   "",
+                   {f32({1, 2}, {1, 2}), f32({2, 1}, {3, 4}), none(), f32({1, 1}, {100})},
+                   {f32({1, 1}, {111})}},
+                  {"no_rows",
+                   OpKind::kLinear,
+                   "",
+                   {f32({0, 2}, {}), f32({2, 3}, {1, 2, 3, 4, 5, 6})},
+                   {f32({0, 3}, {})}},
+                  {"weights_of_rank_one",
+                   OpKind::kLinear,
+                   "",
+                   {f32({1, 2}, {1, 2}), f32({2}, {1, 2})},
+                   {},
+                   0,
+                   "input 1 has shape [2], expected rank 2"},
+                  {"inner_sizes_differ",
+                   OpKind::kLinear,
+                   "{trans_w=true}",
+                   {ramp(kF32, {1, 2}), ramp(kF32, {2, 3})},
+                   {},
+                   0,
+                   "inner sizes differ"},
+              });
+
+OpCase einsum(std::string name, const std::string& equation, std::vector<Arg> in, Arg y) {
+  return {std::move(name),
+          OpKind::kEinsum,
+          "{equation=\"" + equation + "\"}",
+          std::move(in),
+          {std::move(y)}};
+}
+OpCase bad_einsum(std::string name, const std::string& equation, std::vector<Arg> in,
+                  std::string error) {
+  return {std::move(name), OpKind::kEinsum, "{equation=\"" + equation + "\"}", std::move(in), {}, 0,
+          std::move(error)};
+}
+
+const OpCases kEinsum(
+    "Einsum",
+    {
+        einsum("attention_scores", "bihd,bjhd->bhij",
+               {ramp(kF32, {1, 2, 2, 3}, -3), ramp(kF32, {1, 3, 2, 3}, -8)},
+               f32({1, 2, 2, 3}, {44, 8, -28, -82, -10, 62, -10, 8, 26, -82, 44, 170})),
+        einsum("diagonal", "ii->i", {ramp(kF32, {3, 3})}, f32({3}, {0, 4, 8})),
+        einsum("trace_without_arrow", "ii", {ramp(kF32, {3, 3})}, f32({}, {12})),
+        einsum("implicit_output_is_alphabetical", "ba", {ramp(kF32, {2, 3})},
+               f32({3, 2}, {0, 3, 1, 4, 2, 5})),
+        einsum("ellipsis", "...ij, jk -> ...ik", {ramp(kF32, {2, 1, 2, 2}, -2), ramp(kF32, {2, 2})},
+               f32({2, 1, 2, 2}, {-2, -5, 2, 3, 6, 11, 10, 19})),
+        einsum("ellipsis_broadcasts", "a...,b...->ab...",
+               {ramp(kF32, {2, 1, 2}), ramp(kF32, {2, 3, 1}, -1)},
+               f32({2, 2, 3, 2},
+                   {0, -1, 0, 0, 0, 1, 0, 2, 0, 3, 0, 4, -2, -3, 0, 0, 2, 3, 4, 6, 6, 9, 8, 12})),
+        einsum("three_inputs", "ij,jk,kl->il",
+               {ramp(kF32, {2, 2}), ramp(kF32, {2, 3}, -2), ramp(kF32, {3, 1})},
+               f32({2, 1}, {8, 22})),
+        einsum("sum_of_two_axes", "ijk->j", {ramp(kF32, {2, 2, 3})}, f32({2}, {24, 42})),
+        einsum("integers", "i,i->", {i64({3}, {1, 2, 3}), i64({3}, {4, 5, 6})}, i64({}, {32})),
+        einsum("empty_sum_is_zero", "ij->i", {f32({2, 0}, {})}, f32({2}, {0, 0})),
+        bad_einsum("too_few_inputs", "ij,jk->ik", {ramp(kF32, {2, 2})},
+                   "Einsum equation 'ij,jk->ik': has 2 terms for 1 inputs"),
+        bad_einsum("wrong_rank", "ijk->i", {ramp(kF32, {2, 2})},
+                   "term 'ijk' does not fit input 0 of rank 2"),
+        bad_einsum("bad_letter", "i1->i", {ramp(kF32, {2, 2})}, "unexpected '1' in 'i1'"),
+        bad_einsum("unknown_output", "ij->k", {ramp(kF32, {2, 2})},
+                   "output label 'k' is in no input"),
+        bad_einsum("output_twice", "ij->ii", {ramp(kF32, {2, 2})}, "output label 'i' occurs twice"),
+        bad_einsum("sizes_differ", "i,i->", {ramp(kF32, {2}), ramp(kF32, {3})},
+                   "sizes 2 and 3 differ"),
+    });
+
+const ShapeCases kShapes(
+    "Matrix", {
+                  {.name = "matmul_unifies_the_inner_size",
+                   .op = OpKind::kMatMul,
+                   .in = {"f32 [batch, heads, seq, 64]", "f32 [batch, heads, d, s2]"},
+                   .out = {"f32 [batch, heads, seq, s2]"},
+                   .substitutions = {"d := 64"}},
+                  {.name = "matmul_broadcasts_the_batch",
+                   .op = OpKind::kMatMul,
+                   .in = {"f32 [1, seq, 8]", "f32 [batch, 8, 4]"},
+                   .out = {"f32 [batch, seq, 4]"}},
+                  {.name = "gemm",
+                   .op = OpKind::kGemm,
+                   .attrs = "{trans_b=true}",
+                   .in = {"f32 [batch, 8]", "f32 [4, 8]", "f32 [4]"},
+                   .out = {"f32 [batch, 4]"}},
+                  {.name = "linear",
+                   .op = OpKind::kLinear,
+                   .in = {"f32 [batch, seq, 8]", "f32 [8, 4]", "f32 [4]", "f32 [batch, s2, 4]"},
+                   .out = {"f32 [batch, seq, 4]"},
+                   .substitutions = {"s2 := seq"}},
+                  {.name = "einsum",
+                   .op = OpKind::kEinsum,
+                   .attrs = "{equation=\"...id,...jd->...ij\"}",
+                   .in = {"f32 [batch, 12, seq, 64]", "f32 [batch, 12, s2, 64]"},
+                   .out = {"f32 [batch, 12, seq, s2]"}},
+              });
+
+}  // namespace
+}  // namespace vernier::test

@@ -1,0 +1,85 @@
+// The blocked FP64 product at sizes around its blocks, row bits, and the cost functions of matrix
+// products, convolutions and attention.
+#include <gtest/gtest.h>
+
+#include "core/attrs.h"
+#include "ops/eval_node.h"
+#include "ops/ops.h"
+
+namespace vernier::test {
+namespace {
+
+TEST(MatMul, BlockedProductEqualsTheDotProduct) {
+  // 64 rows and 512 columns of b make a block: sizes beside and beyond it.
+  for (const auto& [m, n, k] : {std::array<int64_t, 3>{3, 511, 63}, {2, 513, 65}, {1, 1030, 131}}) {
+    const EvalTensor a = random_tensor({m, k}, 1), b = random_tensor({k, n}, 2);
+    const EvalTensor y = eval_node(OpKind::kMatMul, "", {a, b});
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (int64_t l = 0; l < k; ++l)
+          sum += a.f[static_cast<size_t>(i * k + l)] * b.f[static_cast<size_t>(l * n + j)];
+        // Two orders of a sum of k products below 1 differ by at most k²·2⁻⁵³.
+        ASSERT_NEAR(y.f[static_cast<size_t>(i * n + j)], sum, static_cast<double>(k * k) * 0x1p-53);
+      }
+    }
+  }
+}
+
+TEST(MatMul, ARowKeepsItsBitsForAnyNumberOfRows) {
+  const EvalTensor a = random_tensor({33, 100}, 1), b = random_tensor({100, 600}, 2);
+  const EvalTensor all = eval_node(OpKind::kMatMul, "", {a, b});
+  const EvalTensor last = tensor({1, 100}, {a.f.end() - 100, a.f.end()});
+  const EvalTensor alone = eval_node(OpKind::kMatMul, "", {last, b});
+  EXPECT_EQ(std::vector<double>(all.f.end() - 600, all.f.end()), alone.f);
+}
+
+struct CostCase {
+  OpKind op;
+  AttrBytes attrs;
+  std::vector<Shape> in, out;
+  double flops, bytes;
+};
+
+TEST(Cost, CountsMultiplyAddsTwiceAndEachTensorOnce) {
+  GemmAttrs gemm;
+  gemm.trans_a = true;
+  const std::vector<CostCase> rows{
+      {OpKind::kMatMul, {}, {{5, 2, 3}, {3, 4}}, {{5, 2, 4}}, 2 * 40 * 3, 4 * (30 + 12 + 40)},
+      {OpKind::kGemm, encode(gemm), {{3, 2}, {3, 4}}, {{2, 4}}, 2 * 8 * 3, 4 * (6 + 12 + 8)},
+      {OpKind::kLinear,
+       encode(LinearAttrs{}),
+       {{7, 3}, {3, 4}, {4}},
+       {{7, 4}},
+       2 * 28 * 3,
+       4 * (21 + 12 + 4 + 28)},
+      {OpKind::kConv,
+       encode(ConvAttrs{}),
+       {{1, 2, 9}, {6, 2, 3}},
+       {{1, 6, 7}},
+       2 * 42 * 6,
+       4 * (18 + 36 + 42)},
+      {OpKind::kConvTranspose,
+       encode(ConvAttrs{}),
+       {{1, 2, 7}, {2, 6, 3}},
+       {{1, 6, 9}},
+       2 * 14 * 18,
+       4 * (14 + 36 + 54)},
+      // Per score 2·D + 2·Dv for the products and 5 for the softmax.
+      {OpKind::kAttention,
+       encode(AttentionAttrs{}),
+       {{2, 3, 4, 8}, {2, 5, 4, 8}, {2, 5, 4, 6}},
+       {{2, 3, 4, 6}},
+       120 * (16 + 12 + 5),
+       4 * (192 + 320 + 240 + 144)},
+  };
+  for (const CostCase& row : rows) {
+    const std::vector<DType> in_types(row.in.size(), DType::kF32), out_types{DType::kF32};
+    const ops::Cost cost = ops::def(row.op).cost({row.attrs, row.in, row.out, in_types, out_types});
+    EXPECT_EQ(cost.flops, row.flops) << name(row.op);
+    EXPECT_EQ(cost.bytes, row.bytes) << name(row.op);
+  }
+}
+
+}  // namespace
+}  // namespace vernier::test
