@@ -11,7 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "backend/kernel.h"
 #include "core/tensor.h"
+#include "ir/graph.h"
+#include "plan/plan.h"
 
 namespace vernier::verify {
 
@@ -69,6 +72,11 @@ struct Request {
   Tolerance tolerance;
   int threads = 0;
 };
+
+/// Compares the three evaluations of one input set, given the engine's answers. `model` is the
+/// imported graph before any pass.
+Report compare(const ir::Graph& model, const plan::Plan& plan, const backend::Backend& backend,
+               const NamedTensors& inputs, const NamedTensors& answers, const Request& request);
 
 /// Runs the three evaluations on `request.inputs`. Throws Error(kInput) when the engine does not
 /// belong to the model (other inputs or outputs) or the inputs do not fit.
