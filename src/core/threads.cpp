@@ -25,25 +25,19 @@ ThreadPool::ThreadPool(int threads) {
 }
 
 ThreadPool::~ThreadPool() {
-  {
-    std::lock_guard lock(mutex_);
-    stop_.store(true);
-    generation_.fetch_add(1);
-  }
-  start_.notify_all();
+  stop_.store(true);
+  generation_.fetch_add(1);
+  generation_.notify_all();
   for (std::thread& t : workers_) t.join();
 }
 
 void ThreadPool::run(void (*body)(void*, int), void* context) {
   if (workers_.empty()) return body(context, 0);
-  {
-    std::lock_guard lock(mutex_);
-    body_ = body;
-    context_ = context;
-    pending_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
-    generation_.fetch_add(1, std::memory_order_release);
-  }
-  start_.notify_all();
+  body_ = body;
+  context_ = context;
+  pending_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
+  generation_.fetch_add(1, std::memory_order_release);
+  generation_.notify_all();
   body(context, 0);
   for (int spin = 0; pending_.load(std::memory_order_acquire) > 0; ++spin) {
     if (spin < kSpins)
@@ -54,14 +48,11 @@ void ThreadPool::run(void (*body)(void*, int), void* context) {
 }
 
 void ThreadPool::work(int worker) {
-  uint64_t seen = 0;
+  uint32_t seen = 0;
   for (;;) {
     for (int spin = 0; spin < kSpins && generation_.load(std::memory_order_acquire) == seen; ++spin)
       pause();
-    if (generation_.load(std::memory_order_acquire) == seen) {
-      std::unique_lock lock(mutex_);
-      start_.wait(lock, [&] { return generation_.load() != seen; });
-    }
+    generation_.wait(seen, std::memory_order_acquire);
     seen = generation_.load(std::memory_order_acquire);
     if (stop_.load()) return;
     body_(context_, worker);

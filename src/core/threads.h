@@ -3,10 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -23,7 +20,7 @@ class ThreadPool {
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
   /// Calls body(context, worker) once on each worker and returns when all are done. `body` must not
-  /// throw and must not call run again. No allocation; waits by spinning briefly, then sleeping.
+  /// throw and must not call run again. No allocation, no lock: waits by spinning, then on a futex.
   void run(void (*body)(void* context, int worker), void* context);
 
   /// body(begin, end, worker) over [0, count) cut into size() contiguous parts whose bounds are
@@ -53,9 +50,7 @@ class ThreadPool {
  private:
   void work(int worker);
   std::vector<std::thread> workers_;
-  std::mutex mutex_;
-  std::condition_variable start_;
-  std::atomic<uint64_t> generation_{0};
+  std::atomic<uint32_t> generation_{0};
   std::atomic<int> pending_{0};
   std::atomic<bool> stop_{false};
   void (*body_)(void*, int) = nullptr;

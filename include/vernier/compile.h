@@ -1,0 +1,42 @@
+// Compile: an ONNX model to an engine.
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "vernier/error.h"
+
+namespace vernier {
+
+struct CompileOptions {
+  std::string device = "cpu";
+  /// Size ranges: "ids=1..32x4..512" per input, "batch=1..32,seq=4..512" per named size,
+  /// "min..opt..max" where an optimum matters. Empty: batch-like sizes 1..64, others 1..512 or the
+  /// model's position table.
+  std::string shapes;
+  std::vector<std::string> extra_outputs;  ///< ONNX value names to give as outputs too
+  std::vector<std::string> passes_off;     ///< optional passes to leave out, by name
+  bool seed_missing_weights = false;       ///< seeded values for external data that is not there
+  /// Called with each stage of the work ("import", "raise_attention", "pack", "write").
+  std::function<void(std::string_view stage)> progress;
+};
+
+struct CompileReport {
+  std::string model;                                      ///< name in the ONNX file
+  int64_t onnx_nodes = 0, steps = 0, fallback_steps = 0;  ///< fallback: on the FP64 evaluator
+  uint64_t weight_bytes = 0;
+  std::vector<std::string> notes;  ///< defaults taken and what else a reader should know
+  double ms = 0;
+};
+
+/// Compiles `model_path` and writes `engine_path` (atomically). Throws Error.
+CompileReport compile(const std::string& model_path, const std::string& engine_path,
+                      const CompileOptions& options = {});
+/// Compiles to the bytes of an engine file.
+std::vector<std::byte> compile_to_bytes(const std::string& model_path,
+                                        const CompileOptions& options = {},
+                                        CompileReport* report = nullptr);
+
+}  // namespace vernier

@@ -1,0 +1,35 @@
+// Element types of arrays, models and engines.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace vernier {
+
+// The numbers are written into engine files: never renumber, only append.
+enum class DType : uint8_t {
+  kUndefined = 0,
+  kF32 = 1,
+  kF64 = 2,
+  kF16 = 3,
+  kBF16 = 4,
+  kF8E4M3 = 5,
+  kF8E5M2 = 6,
+  kTF32 = 7,  ///< a compute type only: it has no storage
+  kI8 = 8,
+  kU8 = 9,
+  kI16 = 10,
+  kU16 = 11,
+  kI32 = 12,
+  kU32 = 13,
+  kI64 = 14,
+  kU64 = 15,
+  kBool = 16,
+};
+
+/// Bytes of one stored element; 0 for kUndefined and kTF32.
+size_t size_bytes(DType t);
+/// "f32", "i64", "bool" … (the spelling of rules, text form and JSON).
+std::string_view name(DType t);
+
+}  // namespace vernier

@@ -1,0 +1,57 @@
+// Engine: a compiled model, opened from a `.vn` file. Immutable; share it between threads.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "vernier/dtype.h"
+#include "vernier/error.h"
+
+namespace vernier {
+
+/// One size of an input or output: a number, or an expression over named sizes ("batch", "2*seq").
+struct PortDim {
+  std::string text;
+  int64_t min = 0, max = 0;  ///< the range the engine was built for (equal: fixed)
+};
+
+struct Port {
+  std::string name;
+  DType dtype = DType::kUndefined;
+  std::vector<PortDim> dims;
+  /// "[batch=1..64, seq=1..512]"
+  std::string shape_text() const;
+};
+
+class Engine {
+ public:
+  /// Maps the file; weights are not copied. Throws Error(kInput) when it is no engine, truncated,
+  /// corrupt or of a newer format, and names what to do.
+  static std::shared_ptr<const Engine> open(const std::string& path);
+  /// As open(), from bytes in memory.
+  static std::shared_ptr<const Engine> from_bytes(std::vector<std::byte> bytes);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const std::vector<Port>& inputs() const;
+  const std::vector<Port>& outputs() const;
+  /// "cpu" or "cuda".
+  const std::string& device() const;
+  /// Hash of everything in the file but the certificate, in hex.
+  const std::string& content_hash() const;
+  /// Bytes of weights in the file.
+  uint64_t weight_bytes() const;
+  /// Reads all weights and compares their checksums. Throws Error(kInput) naming the first bad one.
+  void check_weights() const;
+
+  struct Impl;  ///< src/runtime/engine_impl.h
+  const Impl& impl() const { return *impl_; }
+
+ private:
+  explicit Engine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace vernier
