@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <numeric>
 #include <set>
 
 #include "core/error.h"
@@ -214,6 +215,26 @@ std::pair<Dim, Dim> split_by(const Dim& a, int64_t b) {
   return {DimBuilder::make(std::move(quotient)), DimBuilder::make(std::move(rest))};
 }
 
+// The greatest common divisor of all coefficients of `a` and b.
+int64_t common_factor(const Dim& a, int64_t b) {
+  for (const auto& [monomial, c] : DimBuilder::get(a).terms) b = std::gcd(b, c);
+  return b;
+}
+
+// floordiv(a, b) for a constant b > 0 that shares no factor with all of a's coefficients.
+Dim floor_by(const Dim& a, int64_t b) {
+  const auto& terms = DimBuilder::get(a).terms;
+  if (terms.size() == 1 && terms.begin()->second == 1 && terms.begin()->first.size() == 1) {
+    // floordiv(floordiv(x, c), b) = floordiv(x, b·c)   requires: constants b, c > 0
+    const Atom& atom = *terms.begin()->first[0];
+    const auto inner = atom.kind == DimOp::Kind::kFloorDiv ? atom.b.as_constant() : std::nullopt;
+    int64_t joined = 0;
+    if (inner && *inner > 0 && !__builtin_mul_overflow(*inner, b, &joined))
+      return floordiv(atom.a, Dim(joined));
+  }
+  return DimBuilder::function(DimOp::Kind::kFloorDiv, "floordiv", a, b);
+}
+
 }  // namespace
 
 Dim floordiv(const Dim& a, const Dim& b) {
@@ -225,7 +246,8 @@ Dim floordiv(const Dim& a, const Dim& b) {
   if (b.is_constant() && b.constant() > 0) {
     auto [q, rest] = split_by(a, b.constant());
     if (rest.is_constant()) return q + Dim(floordiv(rest.constant(), b.constant()));
-    return q + DimBuilder::function(DimOp::Kind::kFloorDiv, "floordiv", rest, b);
+    const int64_t common = common_factor(rest, b.constant());
+    return q + floor_by(*divide_exactly(rest, common), b.constant() / common);
   }
   return DimBuilder::function(DimOp::Kind::kFloorDiv, "floordiv", a, b);
 }
@@ -239,7 +261,9 @@ Dim mod(const Dim& a, const Dim& b) {
   if (b.is_constant() && b.constant() > 0) {
     auto [q, rest] = split_by(a, b.constant());
     if (rest.is_constant()) return floormod(rest.constant(), b.constant());
-    return DimBuilder::function(DimOp::Kind::kMod, "mod", rest, b);
+    const int64_t common = common_factor(rest, b.constant());
+    return Dim(common) * DimBuilder::function(DimOp::Kind::kMod, "mod",
+                                              *divide_exactly(rest, common), b.constant() / common);
   }
   return DimBuilder::function(DimOp::Kind::kMod, "mod", a, b);
 }

@@ -1,0 +1,189 @@
+// Element types: names, exhaustive conversions of the narrow floats, rounding, wrapping.
+#include "core/dtype.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include "core/numerics.h"
+
+namespace vernier {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+/// One narrow float format as functions on its bits.
+struct Narrow {
+  DType type;
+  uint32_t count;  ///< number of bit patterns
+  std::function<float(uint32_t)> widen;
+  std::function<uint32_t(float)> narrow;
+};
+
+std::vector<Narrow> narrow_types() {
+  const auto u16 = [](uint32_t bits) { return static_cast<uint16_t>(bits); };
+  const auto u8 = [](uint32_t bits) { return static_cast<uint8_t>(bits); };
+  return {
+      {DType::kF16, 65536, [=](uint32_t x) { return f16_to_f32(u16(x)); }, f32_to_f16},
+      {DType::kBF16, 65536, [=](uint32_t x) { return bf16_to_f32(u16(x)); }, f32_to_bf16},
+      {DType::kF8E4M3, 256, [=](uint32_t x) { return f8e4m3_to_f32(u8(x)); }, f32_to_f8e4m3},
+      {DType::kF8E5M2, 256, [=](uint32_t x) { return f8e5m2_to_f32(u8(x)); }, f32_to_f8e5m2},
+  };
+}
+
+TEST(DType, EveryPatternSurvivesARoundTrip) {
+  for (const Narrow& type : narrow_types()) {
+    SCOPED_TRACE(name(type.type));
+    for (uint32_t bits = 0; bits < type.count; ++bits) {
+      const float wide = type.widen(bits);
+      if (std::isnan(wide)) {
+        ASSERT_TRUE(std::isnan(type.widen(type.narrow(wide)))) << bits;
+        ASSERT_TRUE(std::isnan(round_to(type.type, wide))) << bits;
+        continue;
+      }
+      ASSERT_EQ(type.narrow(wide), bits);
+      ASSERT_EQ(round_to(type.type, wide), static_cast<double>(wide)) << bits;
+    }
+  }
+}
+
+// Between two neighbouring values: below the middle goes down, above goes up, the middle goes to
+// the even pattern. Positive values are increasing in their bits.
+TEST(DType, EveryMiddleRoundsToEven) {
+  for (const Narrow& type : narrow_types()) {
+    SCOPED_TRACE(name(type.type));
+    for (uint32_t bits = 0; bits + 1 < type.count / 2; ++bits) {
+      const double low = type.widen(bits), high = type.widen(bits + 1);
+      if (!std::isfinite(low) || !std::isfinite(high)) break;
+      const double middle = (low + high) / 2;
+      ASSERT_EQ(round_to(type.type, middle), bits % 2 == 0 ? low : high);
+      ASSERT_EQ(round_to(type.type, std::nextafter(middle, 0)), low);
+      ASSERT_EQ(round_to(type.type, std::nextafter(middle, kInf)), high);
+      ASSERT_EQ(round_to(type.type, -middle), bits % 2 == 0 ? -low : -high);
+      // The middle of two bf16 is an f32; so are those of all narrower types.
+      const auto exact = static_cast<float>(middle);
+      ASSERT_EQ(type.narrow(exact), bits % 2 == 0 ? bits : bits + 1);
+      ASSERT_EQ(type.narrow(std::nextafterf(exact, 0)), bits);
+      ASSERT_EQ(type.narrow(std::nextafterf(exact, INFINITY)), bits + 1);
+    }
+  }
+}
+
+TEST(DType, OverflowIsInfinityOrNaN) {
+  struct Row {
+    DType type;
+    double largest, first_overflow;
+    bool infinite;
+  };
+  // The first value to overflow is the middle between the largest and what would come next;
+  // f8e4m3's middle (464) goes to the even 448.
+  for (const Row& row :
+       {Row{DType::kF16, 65504, 65520, true}, Row{DType::kF8E5M2, 57344, 61440, true},
+        Row{DType::kBF16, 0x1.fep127, 0x1.ffp127, true},
+        Row{DType::kTF32, 0x1.ffcp127, 0x1.ffep127, true},
+        Row{DType::kF8E4M3, 448, std::nextafter(464, kInf), false}}) {
+    SCOPED_TRACE(name(row.type));
+    EXPECT_EQ(round_to(row.type, row.largest), row.largest);
+    EXPECT_EQ(round_to(row.type, std::nextafter(row.first_overflow, 0)), row.largest);
+    for (const double v : {row.first_overflow, kInf}) {
+      const double got = round_to(row.type, v);
+      EXPECT_TRUE(row.infinite ? got == kInf : std::isnan(got)) << v;
+      EXPECT_TRUE(row.infinite ? round_to(row.type, -v) == -kInf
+                               : std::isnan(round_to(row.type, -v)));
+    }
+  }
+}
+
+TEST(DType, SignedZeroAndSubnormalsRound) {
+  for (const Narrow& type : narrow_types()) {
+    EXPECT_TRUE(std::signbit(round_to(type.type, -0.0))) << name(type.type);
+    EXPECT_EQ(type.narrow(-0.0f), type.count / 2) << name(type.type);
+    const double least = type.widen(1);
+    EXPECT_EQ(round_to(type.type, least / 2), 0) << "half of the least goes to even zero";
+    EXPECT_EQ(round_to(type.type, std::nextafter(least / 2, 1)), least);
+  }
+  EXPECT_EQ(round_to(DType::kTF32, 1 + 0x1p-11), 1);
+  EXPECT_EQ(round_to(DType::kTF32, 1 + 0x1.8p-11), 1 + 0x1p-10);
+  EXPECT_EQ(round_to(DType::kF64, 0.1), 0.1);
+  EXPECT_EQ(round_to(DType::kF32, 0.1), static_cast<double>(0.1f));
+  EXPECT_EQ(round_to(DType::kUndefined, 0.1), 0.1);
+}
+
+TEST(DType, StoresRoundOnceFromDouble) {
+  // 1 + 2^-11 + 2^-40 is above the middle of two f16; via f32 it would fall on the middle.
+  const double v = 1 + 0x1p-11 + 0x1p-40;
+  uint16_t bits = 0;
+  store_float(DType::kF16, v, &bits);
+  EXPECT_EQ(load_float(DType::kF16, &bits), 1 + 0x1p-10);
+  store_float(DType::kBF16, 1 + 0x1p-8 + 0x1p-40, &bits);
+  EXPECT_EQ(load_float(DType::kBF16, &bits), 1 + 0x1p-7);
+}
+
+TEST(DType, NamesReadBack) {
+  for (int number = 1; number <= static_cast<int>(DType::kBool); ++number) {
+    const auto type = static_cast<DType>(number);
+    EXPECT_EQ(parse_dtype(name(type)), type);
+    EXPECT_EQ(is_float(type) + is_integer(type) + (type == DType::kBool), 1) << name(type);
+  }
+  EXPECT_EQ(parse_dtype("undefined"), std::nullopt);
+  EXPECT_EQ(parse_dtype("float"), std::nullopt);
+}
+
+TEST(DType, IntegersWrap) {
+  EXPECT_EQ(wrap_integer(DType::kI8, 128), -128);
+  EXPECT_EQ(wrap_integer(DType::kU8, -1), 255);
+  EXPECT_EQ(wrap_integer(DType::kI16, 0x18000), -0x8000);
+  EXPECT_EQ(wrap_integer(DType::kU16, 0x1ffff), 0xffff);
+  EXPECT_EQ(wrap_integer(DType::kI32, int64_t{1} << 31), -(int64_t{1} << 31));
+  EXPECT_EQ(wrap_integer(DType::kU32, -1), 0xffffffff);
+  EXPECT_EQ(wrap_integer(DType::kI64, INT64_MIN), INT64_MIN);
+  EXPECT_EQ(wrap_integer(DType::kU64, -1), -1) << "u64 keeps its bits";
+  EXPECT_EQ(wrap_integer(DType::kBool, -5), 1);
+  EXPECT_EQ(wrap_integer(DType::kBool, 0), 0);
+}
+
+// The lattice must agree with the values: a represents b iff rounding b's values to a is exact.
+TEST(DType, RepresentationAgreesWithTheValues) {
+  const std::vector<Narrow> types = narrow_types();
+  std::vector<DType> wide{DType::kF64, DType::kF32, DType::kTF32};
+  for (const Narrow& type : types) wide.push_back(type.type);
+  for (const Narrow& narrow : types) {
+    for (DType to : wide) {
+      bool exact = true;
+      for (uint32_t bits = 0; bits < narrow.count; ++bits) {
+        const double v = narrow.widen(bits);
+        // f8e4m3 has no infinity; that alone does not decide between the f8 types.
+        if (std::isfinite(v)) exact = exact && round_to(to, v) == v;
+      }
+      EXPECT_EQ(represents(to, narrow.type), exact) << name(to) << " of " << name(narrow.type);
+    }
+  }
+}
+
+TEST(Numerics, AFloorIsMetByEveryWiderType) {
+  Numerics got;
+  got.compute = DType::kTF32;
+  Request asked;
+  asked.compute = {DType::kF16, false};
+  EXPECT_TRUE(satisfies(got, asked));
+  asked.compute = {DType::kF32, false};
+  asked.by = "rule 2";
+  EXPECT_EQ(satisfies(got, asked).reason, "computes in tf32, asked for at least f32 (rule 2)");
+}
+
+TEST(Numerics, AnExactRequestIsMetByItsTypeOnly) {
+  Numerics got;
+  Request asked;
+  asked.store = {DType::kF16, true};
+  EXPECT_EQ(satisfies(got, asked).reason, "stores in f32, asked for exactly f16");
+  got.store = DType::kF16;
+  EXPECT_TRUE(satisfies(got, asked));
+  asked.accumulate = {DType::kF64, false};
+  EXPECT_EQ(satisfies(got, asked).reason, "accumulates in f32, asked for at least f64");
+}
+
+}  // namespace
+}  // namespace vernier
