@@ -17,7 +17,7 @@ BUILD = BASE + ["core", "ir", "ops"]
 DATA = BASE + ["core", "plan data", "engine reader"]
 LAYERS = {
     "operator table": (["ops/ops.def"], []),  # data: anyone may include it
-    "api": (["vernier/error.h", "vernier/version.h", "vernier/tensor.h"], []),
+    "api": (["vernier/dtype.h", "vernier/error.h", "vernier/version.h"], []),
     "api of runtime": (["vernier/engine.h", "vernier/session.h"], BASE),
     "api of compile": (["vernier/compile.h", "vernier/inspect.h"], BASE + ["api of runtime"]),
     "api of verify": (["vernier/verify.h"], BASE + ["api of runtime", "api of compile"]),
