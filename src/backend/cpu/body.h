@@ -54,7 +54,10 @@ std::unique_ptr<ShapeState> workspace_only(size_t bytes);
 class Rows {
  public:
   explicit Rows(const TensorArg& t, int inner_axes = 1);
+  Rows(int64_t count, int64_t step) : count_(count), step_(step) {}
   int64_t count() const { return count_; }
+  /// True if row r is at r·step for every r.
+  bool every(int64_t step) const { return count_ <= 1 || (uniform_ && step_ == step); }
   /// Offset of row r in elements.
   int64_t offset(int64_t r) const {
     if (uniform_) return r * step_;

@@ -1,0 +1,55 @@
+// Arguments of the attention tile code. Contract of the operator: AttentionAttrs in core/attrs.h;
+// of the kernel: attention.cpp.
+#pragma once
+#include <cstdint>
+
+#include "backend/cpu/body.h"
+
+namespace vernier::backend::cpu {
+
+/// Keys per step of the running softmax. A constant: it is part of a row's bits.
+inline constexpr int64_t kKeyBlock = 96;
+/// Query tiles that share one copy of a key block.
+inline constexpr int64_t kTilesPerGroup = 4;
+/// Floats between copied key and value rows beyond their size: spreads them over the cache sets.
+inline constexpr int64_t kRowSpread = 16;
+
+/// A float or bool array broadcast to [batch, heads, queries, keys]; stride 0 where it repeats.
+struct ScoreTable {
+  const std::byte* data = nullptr;
+  int64_t batch = 0, head = 0, query = 0, key = 0;  // strides in elements
+};
+
+/// Rotary tables as rows of `width` (D or D/2) values per position.
+struct RotaryTable {
+  const float *cos = nullptr, *sin = nullptr;
+  int64_t cos_batch = 0, cos_position = 0, sin_batch = 0, sin_position = 0;
+  int64_t width = 0;
+  bool interleaved = false;
+};
+
+/// Everything about one launch that does not change from tile to tile.
+struct AttentionRun {
+  TensorArg q, k, v, out;  // [batch, seq, heads, width], last axis contiguous
+  ScoreTable bias, keep;
+  float scale = 1, fill = 0;
+  bool causal = false, zero_nan_rows = false;
+  int64_t heads_per_kv = 1;
+  float* scratch = nullptr;  ///< attention_scratch_elems() per thread
+  int64_t scratch_step = 0;
+};
+
+/// A group of queries of one head against the keys of their sequence.
+struct AttentionTask {
+  int64_t batch = 0, head = 0;
+  int64_t q_begin = 0, queries = 0;  ///< rows of q; at most kTilesPerGroup tiles
+  int64_t sequence_q_begin = 0;      ///< first row of the sequence, for causal masks
+  int64_t k_begin = 0, keys = 0;
+  int64_t causal_offset = 0;  ///< keys − queries of the sequence
+};
+
+/// Queries in one tile on this machine (two vectors).
+int64_t attention_tile_queries();
+int64_t attention_scratch_elems(int64_t head_dim, int64_t value_dim);
+
+}  // namespace vernier::backend::cpu

@@ -1,0 +1,154 @@
+// Packed matrix product and the linear epilogue: see gemm.h.
+#include "backend/cpu/kernels/gemm.h"
+
+#include <algorithm>
+#include <cstring>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/kernels/gemm.cpp"
+#include <hwy/foreach_target.h>
+
+#include "backend/cpu/kernels/gemm-inl.h"
+#include "backend/cpu/kernels/math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vernier::backend::cpu {
+namespace HWY_NAMESPACE {
+
+// Rows of a copied at a time: their panel products find them in the second-level cache.
+constexpr int64_t kBlockRows = 8 * kTileRows;
+// Rows a power of two apart fall into the same few cache sets; copies are spread by one line.
+constexpr int64_t kSpread = 16;
+
+int64_t BlockRows() { return kBlockRows; }
+
+/// Reads each panel of b once per kBlockRows rows of a. a is copied to scratch (rows spread over
+/// the cache sets) so that the speed does not depend on its row step.
+void Gemm(const GemmCall& call) {
+  const F32 d;
+  const auto width = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t copy_step = call.k + kSpread;
+  for (int64_t row = 0; row < call.m; row += kBlockRows) {
+    const int64_t rows = std::min(kBlockRows, call.m - row);
+    for (int64_t r = 0; r < rows; ++r) {
+      std::memcpy(call.scratch + r * copy_step,
+                  call.a + call.rows->offset(call.first_row + row + r),
+                  static_cast<size_t>(call.k) * sizeof(float));
+    }
+    const int64_t end_col = std::min(call.n, call.end_panel * kPanelCols);
+    for (int64_t col = call.first_panel * kPanelCols; col < end_col; col += 2 * width) {
+      const int64_t cols = std::min(2 * width, end_col - col);
+      const PanelProduct product{
+          .a = call.scratch,
+          .a_row_step = copy_step,
+          .a_k_step = 1,
+          .b = call.packed + col / kPanelCols * kPanelCols * call.k + col % kPanelCols,
+          .b_step = kPanelCols,
+          .c = call.c + row * call.c_step + col,
+          .c_step = call.c_step,
+          .k = call.k};
+      if (cols > width)
+        multiply_panel<2, Start::kZero>(product, rows, cols - width);
+      else
+        multiply_panel<1, Start::kZero>(product, rows, cols);
+    }
+  }
+}
+
+template <class Act>
+void EpilogueRows(const EpilogueCall& call, const Act& act) {
+  const F32 d;
+  for (int64_t r = 0; r < call.rows; ++r) {
+    const float* src = call.src + r * call.src_step;
+    float* dst = call.dst + r * call.dst_step;
+    const float* residual =
+        call.residual == nullptr ? nullptr : call.residual + r * call.residual_step;
+    for_each_vector(d, call.cols, [&](int64_t c, int64_t lanes) {
+      VF32 v = load_lanes(d, src + c, lanes);
+      if (call.bias != nullptr) v = hn::Add(v, load_lanes(d, call.bias + c, lanes));
+      v = act(d, v);
+      if (residual != nullptr) v = hn::Add(v, load_lanes(d, residual + c, lanes));
+      store_lanes(d, v, dst + c, lanes);
+    });
+  }
+}
+
+void Epilogue(const EpilogueCall& call) {
+  switch (call.activation) {
+    case Activation::kNone:
+      return EpilogueRows(call, [](F32, VF32 v) { return v; });
+    case Activation::kGeluErf:
+      return EpilogueRows(call, [](F32 d, VF32 v) { return gelu_erf_f32(d, v); });
+    case Activation::kGeluTanh:
+      return EpilogueRows(call, [](F32 d, VF32 v) { return gelu_tanh_f32(d, v); });
+    case Activation::kRelu:
+      return EpilogueRows(call, [](F32 d, VF32 v) { return relu_f32(d, v); });
+    case Activation::kTanh:
+      return EpilogueRows(call, [](F32 d, VF32 v) { return tanh_f32(d, v); });
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vernier::backend::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vernier::backend::cpu {
+HWY_EXPORT(BlockRows);
+HWY_EXPORT(Gemm);
+HWY_EXPORT(Epilogue);
+
+void pack_panels(const MatrixView& b, float* packed, int64_t first_panel, int64_t end_panel) {
+  const int64_t panel = kPanelCols;
+  for (int64_t q = first_panel; q < end_panel; ++q) {
+    const int64_t cols = std::min(panel, b.cols - q * panel);
+    float* dst = packed + q * panel * b.rows;
+    const float* src = b.data + q * panel * b.col_step;
+    if (b.col_step == 1) {
+      for (int64_t i = 0; i < b.rows; ++i) {
+        std::memcpy(dst + i * panel, src + i * b.row_step,
+                    static_cast<size_t>(cols) * sizeof(float));
+      }
+    } else {
+      // Columns of b are rows in memory: eight at a time share the lines they write.
+      for (int64_t j0 = 0; j0 < cols; j0 += 8) {
+        const int64_t j_end = std::min(cols, j0 + 8);
+        for (int64_t i = 0; i < b.rows; ++i) {
+          for (int64_t j = j0; j < j_end; ++j)
+            dst[i * panel + j] = src[i * b.row_step + j * b.col_step];
+        }
+      }
+    }
+    for (int64_t i = 0; i < b.rows && cols < panel; ++i)
+      std::fill(dst + i * panel + cols, dst + (i + 1) * panel, 0.0f);
+  }
+}
+
+size_t gemm_scratch_elems(int64_t k) {
+  const auto rows = static_cast<size_t>(HWY_DYNAMIC_DISPATCH(BlockRows)());
+  return rows * static_cast<size_t>(k + 16);
+}
+void gemm(const GemmCall& call) { HWY_DYNAMIC_DISPATCH(Gemm)(call); }
+void linear_epilogue(const EpilogueCall& call) { HWY_DYNAMIC_DISPATCH(Epilogue)(call); }
+
+Grid choose_grid(const GridCall& call) {
+  const auto parts = [](int64_t units, int count) { return (units + count - 1) / count; };
+  Grid best;
+  double best_work = 0, best_bytes = 0;
+  for (int rows = 1; rows <= call.threads; ++rows) {
+    const int cols = call.threads / rows;
+    const auto part_rows = static_cast<double>(parts(call.row_units, rows));
+    const auto part_cols = static_cast<double>(parts(call.col_units, cols));
+    const double work = part_rows * part_cols;
+    const double bytes = part_rows * call.row_unit_bytes + part_cols * call.col_unit_bytes;
+    if (rows == 1 || work < best_work || (work == best_work && bytes < best_bytes)) {
+      best = {rows, cols};
+      best_work = work;
+      best_bytes = bytes;
+    }
+  }
+  return best;
+}
+
+}  // namespace vernier::backend::cpu
+#endif
