@@ -1,6 +1,6 @@
 # The CPU kernels. Instruction sets: AVX-512, AVX2 and a portable one; the others only cost compile
 # time. oneDNN is one folder, or the folder that says that there is none.
-pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+pkg_check_modules(HWY REQUIRED IMPORTED_TARGET GLOBAL libhwy)
 file(GLOB VERNIER_CPU_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp
      ${CMAKE_CURRENT_LIST_DIR}/kernels/*.cpp)
 if(VERNIER_ONEDNN)

@@ -137,7 +137,8 @@ HWY_INLINE V erf_f32(D d, V x) {
 }
 
 /// x·(1 + erf(x/√2))/2. Error <= 2e-7·max(|x|, 1) absolute, and <= 4e-6 relative for x >= -5.6;
-/// below -5.66 the result is -0 (true value above -4.3e-8).
+/// below -5.66 the result is -0 (true value above -4.3e-8). -inf gives NaN (-inf · 0), as the
+/// definition does.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V gelu_erf_f32(D d, V x) {
   const V t = hn::Mul(hn::Abs(x), hn::Set(d, 0.707106781f));
@@ -148,14 +149,11 @@ HWY_INLINE V gelu_erf_f32(D d, V x) {
   const V tail = hn::Mul(half, erfc_large(d, t));
   const V outer = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(hn::Set(d, 1.0f), tail));
   const V phi = hn::IfThenElse(hn::Lt(t, hn::Set(d, kErfSplit)), middle, outer);
-  // -inf · 0 would be NaN; the limit is 0.
-  const V lowest = hn::Set(d, std::numeric_limits<float>::lowest());
-  const V bounded = hn::IfThenElse(hn::Lt(x, lowest), lowest, x);
-  return hn::Mul(bounded, phi);
+  return hn::Mul(x, phi);
 }
 
 /// x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))/2 = x·sigmoid(2·√(2/π)·(x + 0.044715·x³)).
-/// Error <= 4e-7·max(|x|, 1) absolute.
+/// Error <= 4e-7·max(|x|, 1) absolute. -inf gives NaN, as the definition does.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V gelu_tanh_f32(D d, V x) {
   // Beyond ±12 the sigmoid is 0 or 1 in f32; bounding keeps x³ finite.
@@ -163,12 +161,10 @@ HWY_INLINE V gelu_tanh_f32(D d, V x) {
   const V inner =
       hn::MulAdd(hn::Mul(hn::Mul(limited, limited), limited), hn::Set(d, 0.044715f), limited);
   const V phi = sigmoid_f32(d, hn::Mul(inner, hn::Set(d, 1.595769122f)));
-  const V lowest = hn::Set(d, std::numeric_limits<float>::lowest());
-  const V bounded = hn::IfThenElse(hn::Lt(x, lowest), lowest, x);
-  const V y = hn::Mul(bounded, phi);
-  // sigmoid(-12-ish) is about 1e-39, not 0: x far below would not vanish.
-  const V kept = hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -12.0f)), y);
-  return hn::IfThenElse(hn::IsNaN(x), x, kept);
+  // The bounded argument gives about 1e-39, not 0: x far below would not vanish.
+  const V tail = hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -12.0f)), phi);
+  const V y = hn::Mul(x, tail);
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
 
 /// max(x, 0), NaN stays.

@@ -47,7 +47,8 @@ void LayerNormRow(const NormRow& row) {
   const float variance = std::fmax(squares / count - correction * correction, 0.0f) +
                          (squares - squares);  // NaN and inf stay NaN
   const float inv_std = 1.0f / std::sqrt(variance + row.epsilon);
-  if (row.mean != nullptr) *row.mean = mean + correction;
+  // A mean of +-inf has no correction (inf - inf).
+  if (row.mean != nullptr) *row.mean = std::isfinite(mean) ? mean + correction : mean;
   if (row.inv_std != nullptr) *row.inv_std = inv_std;
   const VF32 corrections = hn::Set(d, correction), inv = hn::Set(d, inv_std);
   for_each_vector(d, n, [&](int64_t c, int64_t lanes) {

@@ -19,6 +19,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 HWY_INLINE void transpose_block(const T* src, int64_t src_step, T* dst, int64_t dst_step,
                                 int64_t rows, int64_t cols) {
+  int64_t r = 0;
+#if HWY_TARGET != HWY_SCALAR
   const hn::FixedTag<T, 4> d;
   const hn::FixedTag<uint64_t, 2> d64;
   const auto pairs = [&](auto low, auto high) {
@@ -27,7 +29,6 @@ HWY_INLINE void transpose_block(const T* src, int64_t src_step, T* dst, int64_t 
   const auto upper_pairs = [&](auto low, auto high) {
     return hn::InterleaveUpper(d64, hn::BitCast(d64, low), hn::BitCast(d64, high));
   };
-  int64_t r = 0;
   for (; r + 4 <= rows; r += 4) {
     const T* s = src + r * src_step;
     T* t = dst + r;
@@ -46,6 +47,7 @@ HWY_INLINE void transpose_block(const T* src, int64_t src_step, T* dst, int64_t 
       for (int64_t i = 0; i < 4; ++i) t[c * dst_step + i] = s[i * src_step + c];
     }
   }
+#endif
   for (; r < rows; ++r) {
     for (int64_t c = 0; c < cols; ++c) dst[c * dst_step + r] = src[r * src_step + c];
   }
