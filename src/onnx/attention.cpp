@@ -52,6 +52,11 @@ void check_variant(NodeContext& node) {
   if (precision != 1 && precision != 10 && precision != 16) {  // softmax computes in f32 at least
     node.unsupported("softmax_precision " + std::to_string(precision) + " is wider than FLOAT");
   }
+  for (const char* window : {"left_window_size", "right_window_size"}) {
+    if (node.opset() >= 25 && node.attrs().integer(window, -1) >= 0) {
+      node.unsupported(std::string("it has a ") + window);
+    }
+  }
   if (node.has_input(6)) node.unsupported("it has an input nonpad_kv_seqlen");
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "onnx/importer.h"
+#include "ops/evaluate.h"
 
 namespace vernier::onnx {
 namespace {
@@ -95,7 +96,28 @@ void Importer::inline_call(const proto::FunctionProto& function, const NodeSite&
   bind_results(site, {function.output().begin(), function.output().end()}, inner, scope);
 }
 
+void Importer::fold_cone(ir::ValueId value, size_t depth, std::set<ir::NodeId>& seen) {
+  constexpr size_t kDeepest = 100;
+  constexpr int64_t kMostElems = 4096;
+  const ir::NodeId producer = graph_->value(value).producer;
+  if (producer == ir::kNoNode || depth > kDeepest || !seen.insert(producer).second) return;
+  const std::vector<ir::ValueId> inputs = graph_->node(producer).inputs;
+  for (ir::ValueId input : inputs) {
+    if (input != ir::kNoValue) fold_cone(input, depth + 1, seen);
+  }
+  const auto folded = ops::fold_node(*graph_, producer, kMostElems);
+  if (!folded) return;
+  const std::vector<ir::ValueId> outputs = graph_->node(producer).outputs;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i] != ir::kNoValue) graph_->make_constant(outputs[i], (*folded)[i]);
+  }
+  graph_->retire(graph_->node(producer).origins, "folded", "constant");
+  graph_->remove_node(producer);
+}
+
 std::optional<bool> Importer::known_condition(ir::ValueId condition) {
+  std::set<ir::NodeId> seen;
+  fold_cone(condition, 0, seen);
   const ir::Value& value = graph_->value(condition);
   if (value.is_constant()) {
     if (is_float(value.dtype) || value.constant.elems() != 1) return std::nullopt;

@@ -4,6 +4,7 @@
 #pragma once
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,6 +22,9 @@ enum class MissingWeights : uint8_t {
 
 struct ImportOptions {
   MissingWeights missing_weights = MissingWeights::kError;
+  /// Graph inputs taken as these constants, by name: shapes, axes or limits that a model computes
+  /// with and an engine needs to know.
+  std::map<std::string, Tensor> fixed_inputs = {};
 };
 
 struct ImportReport {

@@ -1,6 +1,7 @@
 // The walk over the main graph: see importer.h. Calls and branches are in calls.cpp.
 #include "onnx/importer.h"
 
+#include <algorithm>
 #include <set>
 
 #include "core/error.h"
@@ -47,6 +48,26 @@ std::string missing_reason(const google::protobuf::RepeatedPtrField<proto::NodeP
     }
   }
   return "which no node, input or initialiser defines";
+}
+
+void check_fixed_inputs(const std::vector<const proto::ValueInfoProto*>& inputs,
+                        const ImportOptions& options) {
+  for (const auto& [name, tensor] : options.fixed_inputs) {
+    const bool known = std::any_of(inputs.begin(), inputs.end(),
+                                   [&](const auto* input) { return input->name() == name; });
+    if (!known) fail("the model has no input " + quote(name) + " to fix");
+  }
+}
+
+void check_fixed(const std::string& where, const Tensor& tensor, DType dtype,
+                 const SymShape& shape) {
+  bool fits = tensor.dtype() == dtype && tensor.rank() == shape.size();
+  for (size_t i = 0; fits && i < shape.size(); ++i) {
+    fits = !shape[i].is_constant() || shape[i].constant() == tensor.shape()[i];
+  }
+  if (fits) return;
+  fail(where + " is " + std::string(name(dtype)) + str(shape) + "; it cannot be fixed to " +
+       std::string(name(tensor.dtype())) + str(tensor.shape()));
 }
 
 }  // namespace
@@ -130,6 +151,7 @@ void Importer::add_inputs(Scope& scope) {
                               " has a default and is taken as that constant");
     }
   }
+  check_fixed_inputs(inputs, options_);
   InputShapes shapes(inputs);
   for (const auto* input : inputs) {
     const std::string where = "graph input " + quote(input->name());
@@ -139,7 +161,15 @@ void Importer::add_inputs(Scope& scope) {
     }
     const DType dtype = element_type(input->type().tensor_type().elem_type(), where);
     if (scope.names.contains(input->name())) fail(where + " is declared twice");
-    const ir::ValueId id = graph_->add_input(input->name(), dtype, shapes.shape(*input));
+    ir::ValueId id = ir::kNoValue;
+    if (const auto fixed = options_.fixed_inputs.find(input->name());
+        fixed != options_.fixed_inputs.end()) {
+      check_fixed(where, fixed->second, dtype, shapes.shape(*input));
+      id = graph_->add_constant(fixed->second, input->name());
+      report_.notes.push_back("input " + quote(input->name()) + " is fixed to a constant");
+    } else {
+      id = graph_->add_input(input->name(), dtype, shapes.shape(*input));
+    }
     define(scope, input->name(), {.value = id}, where);
   }
   report_.notes.insert(report_.notes.end(), shapes.notes().begin(), shapes.notes().end());

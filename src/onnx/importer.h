@@ -1,9 +1,10 @@
 // Importer: walks a model's nodes in file order and builds the graph, inferring as it goes. Local
 // functions are inlined and branches of If taken on the way. Contract: import.h.
 #pragma once
-#include <deque>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -69,7 +70,10 @@ class Importer {
   /// The node's outputs in `scope` stand for the values that `inner` calls `results`.
   void bind_results(const NodeSite& site, const std::vector<std::string>& results,
                     const Scope& inner, Scope& scope);
+  /// The condition of an If where constants and known sizes decide it.
   std::optional<bool> known_condition(ir::ValueId condition);
+  /// Makes constants of what the value is computed from, as far as that is constant.
+  void fold_cone(ir::ValueId value, size_t depth, std::set<ir::NodeId>& seen);
 
   proto::ModelProto& model_;
   ImportOptions options_;

@@ -12,7 +12,7 @@
 namespace vernier::onnx {
 
 /// Opset versions of the default domain whose operators are known.
-inline constexpr int64_t kOldestOpset = 6, kNewestOpset = 25;
+inline constexpr int64_t kOldestOpset = 6, kNewestOpset = 28;
 
 /// Opset version by domain; the default domain is "" ("ai.onnx" is another spelling of it).
 using Opsets = std::map<std::string, int64_t>;

@@ -1,4 +1,5 @@
 // Translations of operators that move data. Contract: node_context.h, translations.h.
+#include <algorithm>
 #include <array>
 
 #include "core/attrs.h"
@@ -7,8 +8,17 @@
 namespace vernier::onnx {
 namespace {
 
+// Scalars beside vectors are no ONNX, but occur in models of 2020 (opset 10 and 11), where each
+// counted as a vector of one element.
 void translate_concat(NodeContext& node) {
-  node.set_output(0, node.emit(OpKind::kConcat, node.all_inputs(),
+  std::vector<ir::ValueId> inputs = node.all_inputs();
+  const bool vectors = std::any_of(inputs.begin(), inputs.end(),
+                                   [&](ir::ValueId id) { return id >= 0 && node.rank(id) == 1; });
+  for (ir::ValueId& input : inputs) {
+    if (node.opset() >= 13 || !vectors || input < 0 || node.rank(input) != 0) continue;
+    input = node.reshape(input, {1});
+  }
+  node.set_output(0, node.emit(OpKind::kConcat, std::move(inputs),
                                AxisAttrs{node.attrs().required_integer("axis")}));
 }
 
@@ -122,7 +132,21 @@ void translate_one_hot(NodeContext& node) {
                                OneHotAttrs{node.attrs().integer("axis", -1)}));
 }
 
-void translate_depth_to_space(NodeContext& node) {
+// The blocks behind each channel instead of the channels behind each block:
+//   [n, c, h, w] -> [n, c, h/b, b, w/b, b] -> [n, c, b, b, h/b, w/b] -> [n, c·b·b, h/b, w/b]
+void space_to_depth_crd(NodeContext& node, int64_t block) {
+  const ir::ValueId x = node.input(0);
+  const SymShape shape = node.shape(x);
+  if (shape.size() != 4 || block < 1) node.fail("expected input [N, C, H, W] and blocksize >= 1");
+  const Dim rows = floordiv(shape[2], Dim(block)), cols = floordiv(shape[3], Dim(block));
+  const ir::ValueId split = node.reshape(x, {shape[0], shape[1], rows, block, cols, block});
+  const ir::ValueId ordered = node.transpose(split, {0, 1, 3, 5, 2, 4});
+  node.set_output(0, node.reshape(ordered, {shape[0], shape[1] * Dim(block * block), rows, cols}));
+}
+
+// mode exists from opset 11 for DepthToSpace and from 28 for SpaceToDepth.
+template <OpKind kOp>
+void translate_blocks(NodeContext& node) {
   BlockSizeAttrs attrs;
   attrs.block_size = node.attrs().required_integer("blocksize");
   const std::string mode = node.attrs().text("mode", "DCR");
@@ -130,13 +154,8 @@ void translate_depth_to_space(NodeContext& node) {
     node.fail("attribute 'mode' is '" + mode + "'; expected DCR or CRD");
   }
   attrs.crd = mode == "CRD";
-  node.set_output(0, node.emit(OpKind::kDepthToSpace, node.all_inputs(), attrs));
-}
-
-void translate_space_to_depth(NodeContext& node) {
-  BlockSizeAttrs attrs;
-  attrs.block_size = node.attrs().required_integer("blocksize");
-  node.set_output(0, node.emit(OpKind::kSpaceToDepth, node.all_inputs(), attrs));
+  if (attrs.crd && kOp == OpKind::kSpaceToDepth) return space_to_depth_crd(node, attrs.block_size);
+  node.set_output(0, node.emit(kOp, node.all_inputs(), attrs));
 }
 
 constexpr std::array kRows{
@@ -154,8 +173,8 @@ constexpr std::array kRows{
     Translation{"", "Trilu", 14, translate_trilu},
     Translation{"", "OneHot", 9, translate_one_hot},
     Translation{"", "NonZero", 9, translate_plain<OpKind::kNonZero>},
-    Translation{"", "DepthToSpace", 1, translate_depth_to_space},
-    Translation{"", "SpaceToDepth", 1, translate_space_to_depth},
+    Translation{"", "DepthToSpace", 1, translate_blocks<OpKind::kDepthToSpace>},
+    Translation{"", "SpaceToDepth", 1, translate_blocks<OpKind::kSpaceToDepth>},
 };
 
 }  // namespace

@@ -116,6 +116,12 @@ void translate_constant_of_shape(NodeContext& node) {
   node.set_output(0, node.emit(OpKind::kConstantOfShape, {node.input(0)}, attrs));
 }
 
+void translate_range(NodeContext& node) {
+  // Of the steps in between, from opset 27: ours are never narrower than f32.
+  if (node.attrs().integer("stash_type", 1) != 1) node.unsupported("its stash_type is not FLOAT");
+  node.set_output(0, node.emit(OpKind::kRange, node.all_inputs()));
+}
+
 void translate_eye_like(NodeContext& node) {
   EyeLikeAttrs attrs;
   attrs.k = node.attrs().integer("k", 0);
@@ -137,7 +143,7 @@ constexpr std::array kRows{
     Translation{"", "Expand", 8, translate_expand},
     Translation{"", "Transpose", 1, translate_transpose},
     Translation{"", "ConstantOfShape", 9, translate_constant_of_shape},
-    Translation{"", "Range", 11, translate_plain<OpKind::kRange>},
+    Translation{"", "Range", 11, translate_range},
     Translation{"", "EyeLike", 9, translate_eye_like},
 };
 
