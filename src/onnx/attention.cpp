@@ -37,12 +37,24 @@ KeyValue join_past(NodeContext& node, ir::ValueId value, ir::ValueId past, int64
   return result;
 }
 
-// Causality is counted from the first query; the graph's Attention aligns the last query with the
-// last key. The two agree where as many new keys as queries come in.
-void check_causal(NodeContext& node, const SymShape& q, const SymShape& k) {
-  if (equal(q[1], k[1]).value_or(false)) return;
-  node.unsupported("is_causal with " + q[1].str() + " queries and " + k[1].str() +
-                   " new keys; their numbers must be equal");
+// [0, 1, ..., n) of axis 1 of `value`, with `first` added, as `shape`.
+ir::ValueId positions(NodeContext& node, ir::ValueId value, const Dim& first, SymShape shape) {
+  const auto scalar = [&](const Dim& size) {
+    return node.emit(OpKind::kShapeValues, {}, ShapeValuesAttrs{.values = {size}, .scalar = true});
+  };
+  const ir::ValueId range = node.emit(
+      OpKind::kRange, {scalar(first), scalar(first + node.shape(value)[1]), scalar(Dim(1))});
+  return node.reshape(range, std::move(shape));
+}
+
+// Causality is counted from the first query: query i sees key j iff j <= i + past. The graph's
+// Attention aligns the last query with the last key; the two agree where as many new keys as
+// queries come in. Elsewhere the triangle becomes a mask [queries, keys] of what is kept.
+ir::ValueId causal_keep(NodeContext& node, ir::ValueId q, ir::ValueId k, const Dim& past) {
+  const Dim queries = node.shape(q)[1], keys = node.shape(k)[1];
+  const ir::ValueId rows = positions(node, q, past, {queries, 1});
+  const ir::ValueId cols = positions(node, k, 0, {1, keys});
+  return node.emit(OpKind::kLessOrEqual, {cols, rows});
 }
 
 void check_variant(NodeContext& node) {
@@ -77,20 +89,24 @@ void translate_attention(NodeContext& node) {
   const ir::ValueId past_key = node.optional_input(4), past_value = node.optional_input(5);
   const KeyValue k = join_past(node, node.input(1), past_key, kv_heads, 1);
   const KeyValue v = join_past(node, node.input(2), past_value, kv_heads, 2);
-  if (attrs.causal) {
-    SymShape new_keys = node.shape(node.input(1));
-    if (rank == 4) new_keys = {new_keys[0], new_keys[2]};
-    check_causal(node, node.shape(q), new_keys);
-  }
   const auto head_dim = node.shape(q)[3].as_constant();
   if (!node.attrs().has("scale") && !head_dim) node.unsupported("its head size is not a number");
   attrs.scale = node.attrs().has("scale") ? node.attrs().number("scale", 0)
                                           : 1.0 / std::sqrt(static_cast<double>(*head_dim));
   std::vector<ir::ValueId> inputs{q, k.full, v.full};
-  if (const ir::ValueId mask = node.optional_input(3); mask != ir::kNoValue) {
-    if (node.dtype(mask) == DType::kBool) inputs.push_back(ir::kNoValue);  // keep, not bias
-    inputs.push_back(mask);
+  ir::ValueId bias = node.optional_input(3), keep = ir::kNoValue;
+  if (bias != ir::kNoValue) {
+    attrs.zero_nan_rows = true;  // a query whose keys are all masked gives zeros
+    if (node.dtype(bias) == DType::kBool) std::swap(bias, keep);
   }
+  const Dim past = past_key == ir::kNoValue ? Dim(0) : node.shape(past_key)[2];
+  if (attrs.causal && !equal(node.shape(q)[1] + past, node.shape(k.full)[1]).value_or(false)) {
+    const ir::ValueId triangle = causal_keep(node, q, k.full, past);
+    keep = keep == ir::kNoValue ? triangle : node.emit(OpKind::kAnd, {keep, triangle});
+    attrs.causal = false;
+  }
+  inputs.push_back(bias);
+  inputs.push_back(keep);
   const ir::ValueId context = node.emit(OpKind::kAttention, std::move(inputs), attrs);
   const SymShape shape = node.shape(context);
   node.set_output(0, rank == 4 ? node.transpose(context, {0, 2, 1, 3})

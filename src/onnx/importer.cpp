@@ -50,6 +50,20 @@ std::string missing_reason(const google::protobuf::RepeatedPtrField<proto::NodeP
   return "which no node, input or initialiser defines";
 }
 
+// Rules, ledger and reports call nodes by their names.
+void check_node_names(const google::protobuf::RepeatedPtrField<proto::NodeProto>& nodes,
+                      const std::string& path) {
+  std::map<std::string, int> seen;
+  for (int i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].name().empty()) continue;
+    const auto [first, added] = seen.emplace(nodes[i].name(), i);
+    if (added) continue;
+    fail("nodes " + path + "#" + std::to_string(first->second) + " and " + path + "#" +
+         std::to_string(i) + " are both called " + quote(nodes[i].name()) +
+         "; node names must be unique (or empty)");
+  }
+}
+
 void check_fixed_inputs(const std::vector<const proto::ValueInfoProto*>& inputs,
                         const ImportOptions& options) {
   for (const auto& [name, tensor] : options.fixed_inputs) {
@@ -253,6 +267,7 @@ bool Importer::resolve_inputs(const proto::NodeProto& node, const Scope& scope,
 }
 
 void Importer::import_nodes(const Nodes& nodes, Scope& scope) {
+  check_node_names(nodes, scope.path);
   NodeNames names;
   for (int i = 0; i < nodes.size(); ++i) {
     const ir::Origin origin = names.origin(nodes[i], i, scope.path);

@@ -91,6 +91,11 @@ void check_opset_ids(const RepeatedPtrField<proto::OperatorSetIdProto>& ids,
 void check_model(const proto::ModelProto& model) {
   check_known(model, "ModelProto", "the model");
   check_opset_ids(model.opset_import(), "the model");
+  if (model.graph().name().empty()) {
+    fail(
+        "the graph has no name, which the ONNX format requires: the file was not written by a "
+        "valid exporter. Set graph.name and save it again");
+  }
   check_graph(model.graph(), "the graph");
   for (const auto& function : model.functions()) {
     const std::string here = "function " + quote(function.name());

@@ -76,13 +76,16 @@ void eval_bitwise_or(const EvalCall& call) {
 void eval_bitwise_xor(const EvalCall& call) {
   combine_integers("BitwiseXor", call, [](int64_t a, int64_t b) { return a ^ b; });
 }
-// Logical shift of the element's bits; a shift by the width or more gives 0.
+// Right shifts of signed types fill with the sign bit. A shift by the width or more, or by a
+// negative number, leaves the fill alone.
 void eval_bit_shift(const EvalCall& call) {
   const bool left = decode<BitShiftAttrs>(call.attrs).left;
   const uint64_t width = size_bytes(call.in[0]->dtype) * 8;
+  const bool arithmetic = !left && is_signed_integer(call.in[0]->dtype);
   combine_integers("BitShift", call, [=](int64_t a, int64_t b) -> int64_t {
     const auto bits = static_cast<uint64_t>(a), shift = static_cast<uint64_t>(b);
-    if (shift >= width) return 0;
+    if (shift >= width) return arithmetic && a < 0 ? -1 : 0;
+    if (arithmetic) return a >> shift;
     return static_cast<int64_t>(left ? bits << shift : bits >> shift);
   });
 }
