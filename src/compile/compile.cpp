@@ -1,0 +1,57 @@
+// import → raise → precision → fuse → plan → engine. Contract: include/vernier/compile.h.
+#include "vernier/compile.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "compile/pipeline.h"
+#include "core/names.h"
+#include "engine/writer.h"
+
+namespace vernier {
+namespace {
+
+class Clock {
+ public:
+  double ms() const {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_)
+        .count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+CompileReport report_of(const compile::Compiled& compiled, const Clock& clock) {
+  CompileReport report;
+  report.model = compiled.plan.model_name;
+  report.onnx_nodes = compiled.onnx_nodes;
+  report.steps = static_cast<int64_t>(compiled.plan.steps.size());
+  for (const plan::Step& step : compiled.plan.steps)
+    report.fallback_steps += step.kernel.ends_with(".evaluator");
+  for (const plan::Blob& blob : compiled.plan.blobs) report.weight_bytes += blob.bytes.bytes();
+  report.notes = compiled.plan.notes;
+  report.ms = clock.ms();
+  return report;
+}
+
+}  // namespace
+
+CompileReport compile(const std::string& model_path, const std::string& engine_path,
+                      const CompileOptions& options) {
+  const Clock clock;
+  const compile::Compiled compiled = compile::run(model_path, options);
+  if (options.progress) options.progress("write");
+  engine::write_engine(engine_path, compiled.plan);
+  return report_of(compiled, clock);
+}
+
+std::vector<std::byte> compile_to_bytes(const std::string& model_path,
+                                        const CompileOptions& options, CompileReport* report) {
+  const Clock clock;
+  const compile::Compiled compiled = compile::run(model_path, options);
+  if (report) *report = report_of(compiled, clock);
+  return engine::engine_bytes(compiled.plan);
+}
+
+}  // namespace vernier

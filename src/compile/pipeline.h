@@ -1,0 +1,27 @@
+// The compiler's stages in order, for compile(), inspect and the tests.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "ir/graph.h"
+#include "passes/pass.h"
+#include "plan/plan.h"
+#include "vernier/compile.h"
+
+namespace vernier::compile {
+
+struct Compiled {
+  plan::Plan plan;
+  int64_t onnx_nodes = 0;
+};
+
+/// The model as imported, with the extra outputs added.
+std::shared_ptr<ir::Graph> import(const std::string& model_path, const CompileOptions& options,
+                                  Compiled& result);
+/// Import, then the passes up to raising.
+std::shared_ptr<ir::Graph> raise(const std::string& model_path, const CompileOptions& options,
+                                 Compiled& result);
+/// All stages. Throws Error.
+Compiled run(const std::string& model_path, const CompileOptions& options);
+
+}  // namespace vernier::compile

@@ -1,0 +1,41 @@
+// Nearest names: see names.h.
+#include "core/names.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace vernier {
+namespace {
+
+// Levenshtein distance, one row at a time.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = above;
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string nearest_names(std::string_view wanted, const std::vector<std::string>& known) {
+  constexpr size_t kShown = 3;
+  std::vector<std::pair<size_t, std::string_view>> ranked;
+  for (const std::string& name : known) ranked.emplace_back(edit_distance(wanted, name), name);
+  std::sort(ranked.begin(), ranked.end());
+  ranked.erase(std::unique(ranked.begin(), ranked.end()), ranked.end());
+  std::string text;
+  for (size_t i = 0; i < std::min(kShown, ranked.size()); ++i) {
+    text += (i ? ", '" : "; nearest: '") + std::string(ranked[i].second) + "'";
+  }
+  return text;
+}
+
+}  // namespace vernier

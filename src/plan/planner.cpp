@@ -1,0 +1,422 @@
+// From graph to plan: see planner.h. The ledger is written in ledger.cpp.
+#include "plan/planner.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/attrs.h"
+#include "plan/ledger.h"
+#include "plan/profile.h"
+#include "plan/views.h"
+
+namespace vernier::plan {
+namespace {
+
+backend::Problem problem_of(const ir::Graph& graph, const ir::Node& node) {
+  backend::Problem problem;
+  problem.op = node.op;
+  problem.attrs = node.attrs;
+  for (ir::ValueId id : node.inputs) {
+    if (id == ir::kNoValue) {
+      problem.inputs.emplace_back();
+      continue;
+    }
+    const ir::Value& v = graph.value(id);
+    problem.inputs.push_back({true, v.dtype, v.shape, v.is_constant() ? &v.constant : nullptr});
+  }
+  for (ir::ValueId id : node.outputs) {
+    if (id == ir::kNoValue) {
+      problem.outputs.emplace_back();
+      continue;
+    }
+    problem.outputs.push_back({true, graph.value(id).dtype, graph.value(id).shape, nullptr});
+  }
+  return problem;
+}
+
+std::string label_of(const ir::Node& node, ir::NodeId id) {
+  if (!node.name.empty()) return node.name;
+  if (!node.origins.empty()) return node.origins.front().name;
+  return std::string(name(node.op)) + "_" + std::to_string(id);
+}
+
+std::string request_text(const Request& r) {
+  if (r.compute.type == DType::kUndefined) return "nothing in particular";
+  return "compute " + std::string(r.compute.exact ? "== " : ">= ") +
+         std::string(name(r.compute.type)) + " (" + r.by + ")";
+}
+
+class Planner {
+ public:
+  Planner(const ir::Graph& graph, const backend::Backend& backend, const PlanOptions& options)
+      : graph_(graph), backend_(backend), options_(options) {}
+
+  Plan make() {
+    plan_.device = backend_.name;
+    plan_.target = backend_.target();
+    check_input_sizes();
+    plan_.symbols = make_profile(graph_, options_.shapes, plan_.notes);
+    for (const ir::Guard& g : graph_.guards) plan_.guards.push_back({g.lhs, g.rhs, g.where});
+    for (ir::ValueId id : graph_.inputs) {
+      plan_.inputs.push_back(new_value(id, PlanValue::Kind::kInput));
+      plan_.input_names.push_back(graph_.value(id).name);
+    }
+    for (ir::NodeId id : graph_.order()) choices_[id] = choose(id, false);
+    for (ir::NodeId id : graph_.order()) plan_node(id);
+    plan_outputs();
+    find_lifetimes();
+    plan_.segments.push_back({0, static_cast<int32_t>(plan_.steps.size())});
+    write_ledger(graph_, places_, plan_);
+    return std::move(plan_);
+  }
+
+ private:
+  struct Choice {
+    const backend::KernelDef* kernel = nullptr;
+    Numerics numerics;
+    std::string refusals;  // why the rows above it were not used
+  };
+
+  // Every symbol must be some input's whole size, or no run could find its value.
+  void check_input_sizes() const {
+    std::set<std::string> readable;
+    for (ir::ValueId id : graph_.inputs) {
+      for (const Dim& d : graph_.value(id).shape) {
+        if (const auto symbol = d.as_symbol()) readable.insert(*symbol);
+      }
+    }
+    for (ir::ValueId id : graph_.inputs) {
+      for (const Dim& d : graph_.value(id).shape) {
+        for (const std::string& symbol : d.symbols()) {
+          if (readable.contains(symbol)) continue;
+          throw Error(ErrorCode::kInput,
+                      "input '" + graph_.value(id).name + "' has size " + d.str() +
+                          ", but no input has exactly the size '" + symbol +
+                          "', so it cannot be read; export the model with a plain named size");
+        }
+      }
+    }
+  }
+
+  // The first kernel row that supports the node and satisfies what is asked of it.
+  Choice choose(ir::NodeId id, bool strided_input) const {
+    const ir::Node& node = graph_.node(id);
+    const backend::Problem problem = problem_of(graph_, node);
+    Choice choice;
+    std::string last_reason = "the backend has no kernel for this operator";
+    for (const backend::KernelDef& row : backend_.kernels) {
+      if (row.op != node.op) continue;
+      if (strided_input && !(row.strided_inputs & 1u)) continue;
+      Support support = row.supports(problem);
+      if (support) support = satisfies(row.numerics(problem), node.request);
+      if (support) {
+        choice.kernel = &row;
+        choice.numerics = row.numerics(problem);
+        return choice;
+      }
+      last_reason = std::string(row.name) + " " + support.reason;
+      choice.refusals += (choice.refusals.empty() ? "" : "; ") + last_reason;
+    }
+    throw Error(ErrorCode::kInput,
+                "node '" + label_of(node, id) + "' (" + std::string(name(node.op)) + "): no " +
+                    std::string(backend_.name) + " kernel can honour what is asked of it (" +
+                    request_text(node.request) + "); nearest: " + last_reason);
+  }
+
+  int32_t new_value(ir::ValueId id, PlanValue::Kind kind) {
+    const ir::Value& v = graph_.value(id);
+    PlanValue value;
+    value.name = v.name;
+    value.dtype = v.dtype;
+    value.shape = v.shape;
+    value.kind = kind;
+    plan_.values.push_back(std::move(value));
+    const auto index = static_cast<int32_t>(plan_.values.size() - 1);
+    index_[id] = index;
+    layouts_[id] = {id, 0, v.shape, dense_strides(v.shape)};
+    return index;
+  }
+
+  int32_t value_index(ir::ValueId id) {
+    if (id == ir::kNoValue) return kNone;
+    if (const auto it = index_.find(id); it != index_.end()) return it->second;
+    const ir::Value& v = graph_.value(id);
+    VERNIER_ASSERT(v.is_constant(), "value '" + v.name + "' is used before it is planned");
+    const int32_t index = new_value(id, PlanValue::Kind::kConstant);
+    plan_.values[static_cast<size_t>(index)].constant =
+        add_blob({v.dtype, v.constant.shape(), "", v.constant});
+    return index;
+  }
+
+  // Equal blobs are stored once.
+  int32_t add_blob(Blob blob) {
+    const std::string_view bytes(reinterpret_cast<const char*>(blob.bytes.data()),
+                                 blob.bytes.bytes());
+    const size_t key = std::hash<std::string_view>{}(bytes);
+    const auto [begin, end] = blobs_.equal_range(key);
+    for (auto it = begin; it != end; ++it) {
+      const Blob& other = plan_.blobs[static_cast<size_t>(it->second)];
+      const bool same = other.dtype == blob.dtype && other.shape == blob.shape &&
+                        other.layout == blob.layout &&
+                        std::ranges::equal(other.bytes.byte_span(), blob.bytes.byte_span());
+      if (same) return it->second;
+    }
+    plan_.blobs.push_back(std::move(blob));
+    const auto index = static_cast<int32_t>(plan_.blobs.size() - 1);
+    blobs_.emplace(key, index);
+    return index;
+  }
+
+  void plan_node(ir::NodeId id) {
+    const ir::Node& node = graph_.node(id);
+    if (options_.progress) options_.progress(label_of(node, id));
+    if (node.op == OpKind::kShapeValues) return plan_shape_values(id);
+    if (!node.inputs.empty() && node.inputs[0] != ir::kNoValue && plan_view(id)) return;
+    plan_step(id);
+  }
+
+  void plan_shape_values(ir::NodeId id) {
+    const ir::Node& node = graph_.node(id);
+    const int32_t index = new_value(node.outputs[0], PlanValue::Kind::kShapeValues);
+    plan_.values[static_cast<size_t>(index)].values = node.attrs_as<ShapeValuesAttrs>().values;
+    places_[id] = {
+        .state = "shape", .step = kNone, .why = "sizes the host computes once per shape"};
+  }
+
+  // Every output of a view node becomes an alias, or none does.
+  bool plan_view(ir::NodeId id) {
+    const ir::Node& node = graph_.node(id);
+    value_index(node.inputs[0]);
+    const Layout input = layouts_.at(node.inputs[0]);
+    std::vector<Layout> layouts;
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] == ir::kNoValue) {
+        layouts.emplace_back();
+        continue;
+      }
+      auto layout = view_layout(graph_, node, i, input);
+      if (!layout || !usable(node.outputs[i], *layout)) return false;
+      layouts.push_back(std::move(*layout));
+    }
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] != ir::kNoValue) add_alias(node.outputs[i], layouts[i]);
+    }
+    places_[id] = {.state = "merged",
+                   .step = producer_step(input.base),
+                   .why = "a view of its input: no work"};
+    return true;
+  }
+
+  // Can every reader of `id` take it as it lies?
+  bool usable(ir::ValueId id, const Layout& layout) const {
+    const bool dense = is_dense(layout);
+    const bool base_is_input =
+        plan_.values[static_cast<size_t>(index_.at(layout.base))].kind == PlanValue::Kind::kInput;
+    if (graph_.is_output(id) && (!dense || base_is_input)) return false;
+    for (ir::NodeId user : graph_.value(id).users) {
+      const ir::Node& node = graph_.node(user);
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (node.inputs[i] != id || dense) continue;
+        if (i == 0 && (flags(node.op) & kView)) continue;  // a view, or a step that takes strides
+        const bool takes_strides = i < 32 && (choices_.at(user).kernel->strided_inputs >> i & 1u);
+        if (!takes_strides || !innermost_contiguous(layout)) return false;
+      }
+    }
+    return true;
+  }
+
+  void add_alias(ir::ValueId id, const Layout& layout) {
+    const int32_t index = new_value(id, PlanValue::Kind::kAlias);
+    PlanValue& value = plan_.values[static_cast<size_t>(index)];
+    value.alias_of = index_.at(layout.base);
+    value.offset_elems = layout.offset;
+    if (!is_dense(layout)) value.strides = layout.strides;
+    layouts_[id] = layout;
+  }
+
+  int32_t producer_step(ir::ValueId base) const {
+    const auto it = made_by_.find(base);
+    return it == made_by_.end() ? kNone : it->second;
+  }
+
+  void plan_step(ir::NodeId id) {
+    const ir::Node& node = graph_.node(id);
+    Choice choice = choices_.at(id);
+    for (ir::ValueId in : node.inputs) value_index(in);
+    const bool strided = !node.inputs.empty() && node.inputs[0] != ir::kNoValue &&
+                         !is_dense(layouts_.at(node.inputs[0]));
+    if (strided && !(choice.kernel->strided_inputs & 1u)) choice = choose(id, true);
+    Step step;
+    step.kernel = choice.kernel->name;
+    step.op = node.op;
+    step.attrs = node.attrs;
+    step.numerics = choice.numerics;
+    step.bit_class = choice.kernel->bit_class;
+    step.name = label_of(node, id);
+    for (const ir::Origin& origin : node.origins) step.origins.push_back(origin.key);
+    for (ir::ValueId in : node.inputs) step.inputs.push_back(value_index(in));
+    if (choice.kernel->pack) pack(node, *choice.kernel, step);
+    const auto index = static_cast<int32_t>(plan_.steps.size());
+    for (ir::ValueId out : node.outputs) {
+      step.outputs.push_back(out == ir::kNoValue ? kNone : new_value(out, PlanValue::Kind::kArena));
+      if (out != ir::kNoValue) made_by_[out] = index;
+    }
+    plan_.steps.push_back(std::move(step));
+    const bool composite = node.origins.size() > 1;
+    places_[id] = {
+        .state = composite ? "composite" : "step", .step = index, .why = choice.refusals};
+  }
+
+  void pack(const ir::Node& node, const backend::KernelDef& kernel, Step& step) {
+    for (backend::PackedConstant& packed : kernel.pack(problem_of(graph_, node))) {
+      const Tensor& plain = graph_.value(node.inputs[static_cast<size_t>(packed.input)]).constant;
+      const auto count = static_cast<int64_t>(packed.bytes.size());
+      Blob blob{plain.dtype(), plain.shape(), packed.layout,
+                Tensor::from_bytes(DType::kU8, {count}, packed.bytes)};
+      step.packed.push_back({packed.input, add_blob(std::move(blob))});
+      step.inputs[static_cast<size_t>(packed.input)] = kNone;
+    }
+  }
+
+  // An output must be memory of its own or of another value of the engine: inputs are copied.
+  void plan_outputs() {
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+      const ir::ValueId id = graph_.outputs[i];
+      int32_t index = value_index(id);
+      if (plan_.values[static_cast<size_t>(index)].kind == PlanValue::Kind::kInput)
+        index = copy_step(id, index);
+      plan_.outputs.push_back(index);
+      plan_.output_names.push_back(graph_.output_names[i]);
+    }
+  }
+
+  int32_t copy_step(ir::ValueId id, int32_t source) {
+    backend::Problem problem;
+    problem.op = OpKind::kIdentity;
+    const ir::Value& v = graph_.value(id);
+    problem.inputs.push_back({true, v.dtype, v.shape, nullptr});
+    problem.outputs.push_back({true, v.dtype, v.shape, nullptr});
+    for (const backend::KernelDef& row : backend_.kernels) {
+      if (row.op != OpKind::kIdentity || !row.supports(problem)) continue;
+      Step step;
+      step.kernel = row.name;
+      step.op = OpKind::kIdentity;
+      step.numerics = row.numerics(problem);
+      step.bit_class = row.bit_class;
+      step.name = "copy of input '" + v.name + "'";
+      step.inputs = {source};
+      PlanValue value = plan_.values[static_cast<size_t>(source)];
+      value.kind = PlanValue::Kind::kArena;
+      plan_.values.push_back(std::move(value));
+      step.outputs = {static_cast<int32_t>(plan_.values.size() - 1)};
+      plan_.steps.push_back(std::move(step));
+      return plan_.steps.back().outputs[0];
+    }
+    throw Error(ErrorCode::kInput, "output '" + v.name +
+                                       "' is an input, and the backend cannot copy " +
+                                       std::string(name(v.dtype)));
+  }
+
+  int32_t base_of(int32_t value) const {
+    const PlanValue& v = plan_.values[static_cast<size_t>(value)];
+    return v.kind == PlanValue::Kind::kAlias ? v.alias_of : value;
+  }
+
+  // An arena value lives from the step that makes it to the last that reads it or an alias of it;
+  // outputs live to the end. Constants that only packed kernels read drop out in drop_unused().
+  void find_lifetimes() {
+    const auto last = static_cast<int32_t>(plan_.steps.size()) - 1;
+    const auto extend = [&](int32_t value, int32_t step) {
+      PlanValue& v = plan_.values[static_cast<size_t>(base_of(value))];
+      if (v.kind != PlanValue::Kind::kArena) return;
+      if (v.first_step == kNone) v.first_step = step;
+      v.last_step = std::max(v.last_step, step);
+    };
+    for (int32_t s = 0; s <= last; ++s) {
+      for (int32_t out : plan_.steps[static_cast<size_t>(s)].outputs) {
+        if (out != kNone) extend(out, s);
+      }
+      for (int32_t in : plan_.steps[static_cast<size_t>(s)].inputs) {
+        if (in != kNone) extend(in, s);
+      }
+    }
+    for (int32_t out : plan_.outputs) extend(out, last);
+    drop_unused();
+  }
+
+  // Removes values that nothing reads (packed constants' plain arrays) and blobs without a reader.
+  void drop_unused() {
+    std::vector<bool> used(plan_.values.size(), false);
+    const auto use = [&](int32_t v) {
+      if (v == kNone) return;
+      used[static_cast<size_t>(v)] = true;
+      used[static_cast<size_t>(base_of(v))] = true;
+    };
+    for (const Step& step : plan_.steps) {
+      for (int32_t v : step.inputs) use(v);
+      for (int32_t v : step.outputs) use(v);
+    }
+    for (int32_t v : plan_.inputs) use(v);
+    for (int32_t v : plan_.outputs) use(v);
+    std::vector<int32_t> moved(plan_.values.size(), kNone);
+    std::vector<PlanValue> values;
+    for (size_t v = 0; v < plan_.values.size(); ++v) {
+      if (!used[v]) continue;
+      moved[v] = static_cast<int32_t>(values.size());
+      values.push_back(std::move(plan_.values[v]));
+    }
+    const auto move = [&](int32_t& v) {
+      if (v != kNone) v = moved[static_cast<size_t>(v)];
+    };
+    for (PlanValue& v : values) move(v.alias_of);
+    for (Step& step : plan_.steps) {
+      for (int32_t& v : step.inputs) move(v);
+      for (int32_t& v : step.outputs) move(v);
+    }
+    for (int32_t& v : plan_.inputs) move(v);
+    for (int32_t& v : plan_.outputs) move(v);
+    plan_.values = std::move(values);
+    drop_unused_blobs();
+  }
+
+  void drop_unused_blobs() {
+    std::vector<int32_t> moved(plan_.blobs.size(), kNone);
+    std::vector<Blob> blobs;
+    const auto keep = [&](int32_t& blob) {
+      int32_t& to = moved[static_cast<size_t>(blob)];
+      if (to == kNone) {
+        to = static_cast<int32_t>(blobs.size());
+        blobs.push_back(std::move(plan_.blobs[static_cast<size_t>(blob)]));
+      }
+      blob = to;
+    };
+    for (PlanValue& v : plan_.values) {
+      if (v.kind == PlanValue::Kind::kConstant) keep(v.constant);
+    }
+    for (Step& step : plan_.steps) {
+      for (PackedInput& p : step.packed) keep(p.blob);
+    }
+    plan_.blobs = std::move(blobs);
+  }
+
+  const ir::Graph& graph_;
+  const backend::Backend& backend_;
+  const PlanOptions& options_;
+  Plan plan_;
+  std::map<ir::NodeId, Choice> choices_;
+  std::map<ir::NodeId, Place> places_;
+  std::map<ir::ValueId, int32_t> index_;
+  std::map<ir::ValueId, Layout> layouts_;
+  std::map<ir::ValueId, int32_t> made_by_;
+  std::multimap<size_t, int32_t> blobs_;
+};
+
+}  // namespace
+
+Plan make_plan(const ir::Graph& graph, const backend::Backend& backend,
+               const PlanOptions& options) {
+  return Planner(graph, backend, options).make();
+}
+
+}  // namespace vernier::plan

@@ -1,0 +1,25 @@
+// The planner: a fused graph to a Plan for one backend. Chooses kernels (first row that can and
+// that satisfies the requests), turns pure layout into aliases, packs constants, finds lifetimes,
+// and writes the ledger. The same graph and options give the same Plan.
+#pragma once
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "backend/kernel.h"
+#include "ir/graph.h"
+#include "plan/plan.h"
+
+namespace vernier::plan {
+
+struct PlanOptions {
+  std::string shapes;  ///< as in profile.h
+  /// Called with the name of each node as it is planned (progress).
+  std::function<void(std::string_view node)> progress;
+};
+
+/// Throws Error(kInput) naming the node, what is asked of it and the nearest kernel's reason when
+/// no kernel can honour a request, or an input size that no symbol can be read from.
+Plan make_plan(const ir::Graph& graph, const backend::Backend& backend, const PlanOptions& options);
+
+}  // namespace vernier::plan

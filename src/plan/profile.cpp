@@ -1,0 +1,191 @@
+// Size ranges: see profile.h.
+#include "plan/profile.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+namespace vernier::plan {
+namespace {
+
+struct Range {
+  int64_t min = 1, opt = 1, max = 1;
+};
+
+[[noreturn]] void bad(const std::string& part, const std::string& what) {
+  throw Error(ErrorCode::kInput, "--shapes: '" + part + "': " + what);
+}
+
+std::vector<std::string> split(const std::string& text, const std::string& separator) {
+  std::vector<std::string> parts;
+  size_t at = 0;
+  for (;;) {
+    const size_t end = text.find(separator, at);
+    parts.push_back(text.substr(at, end == std::string::npos ? end : end - at));
+    if (end == std::string::npos) return parts;
+    at = end + separator.size();
+  }
+}
+
+int64_t parse_size(const std::string& part, const std::string& text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 1) {
+    bad(part, "got '" + text + "', expected a size of at least 1, as in batch=1..32");
+  }
+  return value;
+}
+
+Range parse_range(const std::string& part, const std::string& text) {
+  const std::vector<std::string> ends = split(text, "..");
+  if (ends.size() > 3) bad(part, "expected N, MIN..MAX or MIN..OPT..MAX");
+  std::vector<int64_t> sizes;
+  for (const std::string& end : ends) sizes.push_back(parse_size(part, end));
+  const Range range{sizes.front(), sizes.size() == 3 ? sizes[1] : sizes.back(), sizes.back()};
+  if (range.min > range.opt || range.opt > range.max)
+    bad(part, "sizes must rise: MIN <= OPT <= MAX");
+  return range;
+}
+
+class ProfileMaker {
+ public:
+  explicit ProfileMaker(const ir::Graph& graph) : graph_(graph) {
+    for (ir::ValueId input : graph.inputs) {
+      const SymShape& shape = graph.value(input).shape;
+      for (size_t d = 0; d < shape.size(); ++d) {
+        for (const std::string& symbol : shape[d].symbols()) {
+          if (!is_batch_.emplace(symbol, d == 0).second) continue;
+          order_.push_back(symbol);
+        }
+      }
+    }
+  }
+
+  void read(const std::string& shapes) {
+    if (shapes.empty()) return;
+    for (const std::string& part : split(shapes, ",")) {
+      const size_t equals = part.find('=');
+      if (equals == std::string::npos)
+        bad(part, "expected NAME=RANGE, as in batch=1..32,seq=4..512");
+      read_part(part, part.substr(0, equals), part.substr(equals + 1));
+    }
+  }
+
+  std::vector<Symbol> finish(std::vector<std::string>& notes) const {
+    std::vector<Symbol> profile;
+    for (const std::string& symbol : order_) {
+      const auto given = given_.find(symbol);
+      if (given != given_.end()) {
+        profile.push_back({symbol, given->second.min, given->second.opt, given->second.max});
+        continue;
+      }
+      const bool batch = is_batch_.at(symbol);
+      const int64_t preferred = batch ? kDefaultMaxBatch : kDefaultMaxLength;
+      const int64_t max = largest_allowed(symbol, preferred);
+      profile.push_back({symbol, 1, max, max});
+      notes.push_back("size '" + symbol + "' defaults to 1.." + std::to_string(max) +
+                      (max < preferred ? " (the most that the model's own tables allow)" : "") +
+                      "; give --shapes " + symbol + "=MIN..MAX to change it");
+    }
+    return profile;
+  }
+
+ private:
+  void read_part(const std::string& part, const std::string& name, const std::string& ranges) {
+    const auto is_named = [&](ir::ValueId id) { return graph_.value(id).name == name; };
+    const auto input = std::find_if(graph_.inputs.begin(), graph_.inputs.end(), is_named);
+    if (input == graph_.inputs.end()) {
+      if (!is_batch_.contains(name) && !graph_.symbol_substitutions.contains(name)) {
+        bad(part,
+            "'" + name + "' is neither an input nor a named size; there are " + known_names());
+      }
+      set(part, name, parse_range(part, ranges));
+      return;
+    }
+    const SymShape& shape = graph_.value(*input).shape;
+    const std::vector<std::string> items = split(ranges, "x");
+    if (items.size() != shape.size()) {
+      bad(part, "got " + std::to_string(items.size()) + " sizes, but input '" + name + "' has " +
+                    std::to_string(shape.size()) + ": " + str(shape));
+    }
+    for (size_t d = 0; d < items.size(); ++d) {
+      const Range range = parse_range(part, items[d]);
+      if (const auto size = shape[d].as_constant()) {
+        if (range.min != *size || range.max != *size) {
+          bad(part, "dimension " + std::to_string(d) + " is fixed at " + std::to_string(*size) +
+                        " in the model");
+        }
+        continue;
+      }
+      if (!shape[d].as_symbol())
+        bad(part, "dimension " + std::to_string(d) + " is " + shape[d].str() +
+                      ": give the ranges of its named sizes");
+      set(part, *shape[d].as_symbol(), range);
+    }
+  }
+
+  void set(const std::string& part, std::string symbol, const Range& range) {
+    if (const auto it = graph_.symbol_substitutions.find(symbol);
+        it != graph_.symbol_substitutions.end()) {
+      const auto other = it->second.as_symbol();
+      if (!other)
+        bad(part, "size '" + symbol + "' is always " + it->second.str() + " in this model");
+      symbol = *other;
+    }
+    const auto [it, fresh] = given_.emplace(symbol, range);
+    const Range& old = it->second;
+    if (!fresh && (old.min != range.min || old.max != range.max)) {
+      bad(part, "size '" + symbol + "' was given as " + std::to_string(old.min) + ".." +
+                    std::to_string(old.max) + " before; they must agree");
+    }
+    if (const int64_t allowed = largest_allowed(symbol, range.max); allowed < range.max) {
+      bad(part, "size '" + symbol + "' can be at most " + std::to_string(allowed) +
+                    " in this model (its own tables end there)");
+    }
+  }
+
+  // The largest size <= `limit` that every guard on this symbol alone allows.
+  int64_t largest_allowed(const std::string& symbol, int64_t limit) const {
+    const auto holds = [&](int64_t size) {
+      for (const ir::Guard& guard : graph_.guards) {
+        std::vector<std::string> symbols = guard.lhs.symbols();
+        for (std::string& s : guard.rhs.symbols()) symbols.push_back(std::move(s));
+        if (std::any_of(symbols.begin(), symbols.end(),
+                        [&](const std::string& s) { return s != symbol; }))
+          continue;
+        const std::map<std::string, int64_t> binding{{symbol, size}};
+        if (guard.lhs.evaluate(binding) != guard.rhs.evaluate(binding)) return false;
+      }
+      return true;
+    };
+    for (int64_t size = limit; size > 1; --size) {
+      if (holds(size)) return size;
+    }
+    return 1;
+  }
+
+  std::string known_names() const {
+    std::string text;
+    for (ir::ValueId input : graph_.inputs) {
+      text += (text.empty() ? "inputs " : ", ") + graph_.value(input).name +
+              str(graph_.value(input).shape);
+    }
+    return text;
+  }
+
+  const ir::Graph& graph_;
+  std::map<std::string, bool> is_batch_;  // first use is a first dimension
+  std::vector<std::string> order_;
+  std::map<std::string, Range> given_;
+};
+
+}  // namespace
+
+std::vector<Symbol> make_profile(const ir::Graph& graph, const std::string& shapes,
+                                 std::vector<std::string>& notes) {
+  ProfileMaker maker(graph);
+  maker.read(shapes);
+  return maker.finish(notes);
+}
+
+}  // namespace vernier::plan

@@ -1,0 +1,23 @@
+// The range of each size symbol: from `--shapes`, or defaults. Contract: design "The command line".
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "plan/plan.h"
+
+namespace vernier::plan {
+
+inline constexpr int64_t kDefaultMaxBatch = 64;
+inline constexpr int64_t kDefaultMaxLength = 512;
+
+/// One Symbol per size symbol of the graph's inputs, in order of first use. `shapes` is a list of
+/// NAME=RANGExRANGE… (an input, one range per dimension) or NAME=RANGE (a named size); a RANGE is
+/// N, MIN..MAX or MIN..OPT..MAX. Symbols not named: 1..64 when they are a first dimension, else
+/// 1..512, each lowered to the largest size that the graph's guards allow (the position table);
+/// notes say which. Throws Error(kInput) naming the part of `shapes`, what it is, what was
+/// expected.
+std::vector<Symbol> make_profile(const ir::Graph& graph, const std::string& shapes,
+                                 std::vector<std::string>& notes);
+
+}  // namespace vernier::plan

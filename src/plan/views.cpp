@@ -1,0 +1,157 @@
+// Layouts of views: see views.h.
+#include "plan/views.h"
+
+#include "core/attrs.h"
+
+namespace vernier::plan {
+namespace {
+
+using ViewFn = std::optional<Layout> (*)(const ir::Graph&, const ir::Node&, size_t output,
+                                         const Layout& input);
+
+const SymShape& shape_of(const ir::Graph& graph, const ir::Node& node, size_t output) {
+  return graph.value(node.outputs[output]).shape;
+}
+
+// Cuts both shapes, from the right, into groups of equal product; within a group the input's axes
+// must follow each other without gaps, and the output's axes divide that run.
+std::optional<Layout> reshape(const ir::Graph& graph, const ir::Node& node, size_t output,
+                              const Layout& input) {
+  Layout result{input.base, input.offset, shape_of(graph, node, output), {}};
+  result.strides.assign(result.shape.size(), Dim(1));
+  if (is_dense(input)) {
+    result.strides = dense_strides(result.shape);
+    return result;
+  }
+  size_t from = input.shape.size(), to = result.shape.size();
+  while (from > 0 || to > 0) {
+    Dim in_product = 1, out_product = 1, stride = 1, run = 1;
+    bool started = false;
+    const size_t group_end = to;
+    do {
+      // Grow the side that is provably behind; a size of 1 is always taken along.
+      const bool take_in = from > 0 && (less_equal(in_product, out_product) == true || to == 0);
+      if (take_in) {
+        --from;
+        const Dim& size = input.shape[from];
+        if (size == Dim(1)) continue;
+        if (!started) {
+          stride = input.strides[from];
+          started = true;
+        } else if (!(input.strides[from] == stride * run)) {
+          return std::nullopt;
+        }
+        run = run * size;
+        in_product = in_product * size;
+      } else {
+        if (to == 0) return std::nullopt;
+        --to;
+        out_product = out_product * result.shape[to];
+      }
+    } while (!(in_product == out_product) || (in_product == Dim(1) && (from > 0 || to > 0)));
+    Dim step = stride;
+    for (size_t axis = group_end; axis > to; --axis) {
+      result.strides[axis - 1] = step;
+      step = step * result.shape[axis - 1];
+    }
+  }
+  return result;
+}
+
+std::optional<Layout> identity(const ir::Graph&, const ir::Node&, size_t, const Layout& input) {
+  return input;
+}
+
+std::optional<Layout> transpose(const ir::Graph& graph, const ir::Node& node, size_t output,
+                                const Layout& input) {
+  const auto perm = node.attrs_as<TransposeAttrs>().perm;
+  Layout result{input.base, input.offset, shape_of(graph, node, output), {}};
+  for (int64_t axis : perm) result.strides.push_back(input.strides[static_cast<size_t>(axis)]);
+  return result;
+}
+
+std::optional<Layout> expand(const ir::Graph& graph, const ir::Node& node, size_t output,
+                             const Layout& input) {
+  Layout result{input.base, input.offset, shape_of(graph, node, output), {}};
+  const size_t added = result.shape.size() - input.shape.size();
+  result.strides.assign(result.shape.size(), Dim(0));
+  for (size_t axis = 0; axis < input.shape.size(); ++axis) {
+    if (input.shape[axis] == result.shape[added + axis])
+      result.strides[added + axis] = input.strides[axis];
+  }
+  return result;
+}
+
+std::optional<Layout> slice(const ir::Graph& graph, const ir::Node& node, size_t output,
+                            const Layout& input) {
+  const auto attrs = node.attrs_as<SliceAttrs>();
+  if (!attrs.inline_starts) return std::nullopt;
+  Layout result{input.base, input.offset, shape_of(graph, node, output), input.strides};
+  const auto rank = static_cast<int64_t>(input.shape.size());
+  for (size_t i = 0; i < attrs.axes.size(); ++i) {
+    if (attrs.steps[i] < 1) return std::nullopt;
+    const auto axis = static_cast<size_t>(attrs.axes[i] < 0 ? attrs.axes[i] + rank : attrs.axes[i]);
+    result.offset = result.offset + Dim(attrs.starts[i]) * input.strides[axis];
+    result.strides[axis] = input.strides[axis] * Dim(attrs.steps[i]);
+  }
+  return result;
+}
+
+std::optional<Layout> split(const ir::Graph& graph, const ir::Node& node, size_t output,
+                            const Layout& input) {
+  const auto rank = static_cast<int64_t>(input.shape.size());
+  const int64_t given = node.attrs_as<SplitAttrs>().axis;
+  const auto axis = static_cast<size_t>(given < 0 ? given + rank : given);
+  Layout result{input.base, input.offset, shape_of(graph, node, output), input.strides};
+  for (size_t i = 0; i < output; ++i) {
+    if (node.outputs[i] == ir::kNoValue) return std::nullopt;  // its size is not known here
+    result.offset = result.offset + graph.value(node.outputs[i]).shape[axis] * input.strides[axis];
+  }
+  return result;
+}
+
+struct ViewRow {
+  OpKind op;
+  ViewFn layout;
+};
+// How each operator with kView lies over its input.
+constexpr ViewRow kViews[] = {
+    {OpKind::kIdentity, &identity},   {OpKind::kReshape, &reshape}, {OpKind::kSqueeze, &reshape},
+    {OpKind::kUnsqueeze, &reshape},   {OpKind::kFlatten, &reshape}, {OpKind::kExpand, &expand},
+    {OpKind::kTranspose, &transpose}, {OpKind::kSlice, &slice},     {OpKind::kSplit, &split},
+};
+
+}  // namespace
+
+SymShape dense_strides(const SymShape& shape) {
+  SymShape strides(shape.size(), Dim(1));
+  for (size_t i = shape.size(); i > 1; --i) strides[i - 2] = strides[i - 1] * shape[i - 1];
+  return strides;
+}
+
+bool is_dense(const Layout& layout) {
+  const SymShape dense = dense_strides(layout.shape);
+  for (size_t i = 0; i < dense.size(); ++i) {
+    if (!(layout.shape[i] == Dim(1)) && !(layout.strides[i] == dense[i])) return false;
+  }
+  return true;
+}
+
+bool innermost_contiguous(const Layout& layout) {
+  for (size_t i = layout.shape.size(); i > 0; --i) {
+    if (layout.shape[i - 1] == Dim(1)) continue;
+    return layout.strides[i - 1] == Dim(1);
+  }
+  return true;
+}
+
+std::optional<Layout> view_layout(const ir::Graph& graph, const ir::Node& node, size_t output,
+                                  const Layout& input) {
+  if (!(flags(node.op) & kView)) return std::nullopt;
+  for (const ViewRow& row : kViews) {
+    if (row.op == node.op) return row.layout(graph, node, output, input);
+  }
+  return std::nullopt;
+}
+
+}  // namespace vernier::plan

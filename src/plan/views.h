@@ -1,0 +1,30 @@
+// Layouts: which nodes are pure views of their input, and what strides that gives.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "core/dim.h"
+#include "ir/graph.h"
+
+namespace vernier::plan {
+
+/// How a value lies in the memory of a base value: element [i…] is at offset + Σ i·strides.
+struct Layout {
+  ir::ValueId base = ir::kNoValue;
+  Dim offset = 0;
+  SymShape shape, strides;
+};
+
+SymShape dense_strides(const SymShape& shape);
+/// Row-major without gaps (sizes of 1 do not matter).
+bool is_dense(const Layout& layout);
+/// The innermost axis longer than 1 has stride 1 (what strided_inputs promises a kernel).
+bool innermost_contiguous(const Layout& layout);
+
+/// The layout of output `output` of `node` if the node only re-reads its input 0, lying as `input`:
+/// Identity, Reshape and its kin (where the axes split or merge without gaps), Expand, Transpose,
+/// Slice with inline starts, Split. Empty for other nodes and where no strides can say it.
+std::optional<Layout> view_layout(const ir::Graph& graph, const ir::Node& node, size_t output,
+                                  const Layout& input);
+
+}  // namespace vernier::plan

@@ -1,0 +1,137 @@
+// Binding inputs: names, types, shapes and ranges, before anything runs. Part of Session::Impl.
+#include <algorithm>
+
+#include "runtime/session_impl.h"
+
+namespace vernier {
+namespace {
+
+std::string shape_text(std::span<const int64_t> shape) { return str(shape); }
+
+std::string names_of(const std::vector<Port>& ports) {
+  std::string text;
+  for (const Port& port : ports)
+    text += (text.empty() ? "" : ", ") + ("'" + port.name + "' " + port.shape_text());
+  return text;
+}
+
+}  // namespace
+
+void Session::Impl::fail(size_t input, const std::string& what) const {
+  const Port& port = parts.inputs[input];
+  throw Error(ErrorCode::kInput, "input '" + port.name + "': " + what + "; the engine takes " +
+                                     std::string(name(port.dtype)) + " " + port.shape_text());
+}
+
+void Session::Impl::make_rules() {
+  const plan::Plan& plan = parts.plan;
+  std::vector<std::pair<int32_t, int32_t>> bound_at(plan.symbols.size(), {-1, -1});
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    const auto value = static_cast<size_t>(plan.inputs[i]);
+    std::vector<SizeRule> rules;
+    for (size_t d = 0; d < plan.values[value].shape.size(); ++d) {
+      const Dim& dim = plan.values[value].shape[d];
+      SizeRule rule;
+      if (const auto number = dim.as_constant()) {
+        rule.number = *number;
+      } else if (const auto symbol = dim.as_symbol()) {
+        rule.symbol = parts.program.symbol_index(*symbol);
+        auto& first = bound_at[static_cast<size_t>(rule.symbol)];
+        rule.kind = first.first < 0 ? SizeRule::Kind::kBinds : SizeRule::Kind::kRepeats;
+        if (first.first < 0) first = {static_cast<int32_t>(i), static_cast<int32_t>(d)};
+        rule.first_input = first.first;
+        rule.first_dim = first.second;
+      } else {
+        rule.kind = SizeRule::Kind::kExpression;
+        rule.slot = parts.slots[value].shape[d];
+      }
+      rules.push_back(rule);
+    }
+    rules_.push_back(std::move(rules));
+  }
+  for (size_t s = 0; s < bound_at.size(); ++s) {
+    if (bound_at[s].first >= 0) continue;
+    throw Error(ErrorCode::kInput, "the engine's size '" + plan.symbols[s].name +
+                                       "' is not the size of any input; build the engine again");
+  }
+}
+
+void Session::Impl::bind(std::span<const Input> inputs, Data data) {
+  std::fill(bound_.begin(), bound_.end(), nullptr);
+  for (const Input& input : inputs) {
+    size_t index = 0;
+    while (index < parts.inputs.size() && parts.inputs[index].name != input.name) ++index;
+    if (index == parts.inputs.size()) {
+      throw Error(ErrorCode::kInput, "input '" + std::string(input.name) +
+                                         "' does not exist; the engine's inputs are " +
+                                         names_of(parts.inputs));
+    }
+    if (bound_[index]) fail(index, "given twice");
+    bound_[index] = &input;
+  }
+  for (size_t i = 0; i < bound_.size(); ++i) {
+    if (!bound_[i]) fail(i, "missing");
+    const Input& input = *bound_[i];
+    if (input.dtype != parts.inputs[i].dtype) fail(i, "got " + std::string(name(input.dtype)));
+    if (input.shape.size() != rules_[i].size()) {
+      fail(i, "got shape " + shape_text(input.shape) + " with " +
+                  std::to_string(input.shape.size()) + " dimensions, expected " +
+                  std::to_string(rules_[i].size()));
+    }
+    if (data == Data::kNeeded && !input.data) fail(i, "its data pointer is null");
+    for (size_t d = 0; d < rules_[i].size(); ++d) bind_size(i, d, input.shape[d]);
+  }
+  check_range();
+}
+
+void Session::Impl::bind_size(size_t input, size_t dim, int64_t size) {
+  const SizeRule& rule = rules_[input][dim];
+  const auto where = [&] {
+    return "got shape " + shape_text(bound_[input]->shape) + ": dimension " + std::to_string(dim) +
+           " is " + std::to_string(size);
+  };
+  if (rule.kind == SizeRule::Kind::kNumber && size != rule.number)
+    fail(input, where() + ", expected " + std::to_string(rule.number));
+  if (rule.kind == SizeRule::Kind::kBinds) symbols_[static_cast<size_t>(rule.symbol)] = size;
+  if (rule.kind == SizeRule::Kind::kRepeats && symbols_[static_cast<size_t>(rule.symbol)] != size) {
+    const auto first = static_cast<size_t>(rule.first_input);
+    fail(input, where() + ", but dimension " + std::to_string(rule.first_dim) + " of input '" +
+                    parts.inputs[first].name + "' is " +
+                    std::to_string(symbols_[static_cast<size_t>(rule.symbol)]) +
+                    " and both must be the size '" +
+                    parts.program.symbol(static_cast<size_t>(rule.symbol)) + "'");
+  }
+}
+
+void Session::Impl::check_range() const {
+  for (size_t i = 0; i < rules_.size(); ++i) {
+    for (size_t d = 0; d < rules_[i].size(); ++d) {
+      const SizeRule& rule = rules_[i][d];
+      if (rule.kind != SizeRule::Kind::kBinds) continue;
+      const plan::Symbol& symbol = parts.plan.symbols[static_cast<size_t>(rule.symbol)];
+      const int64_t size = symbols_[static_cast<size_t>(rule.symbol)];
+      if (size >= symbol.min && size <= symbol.max) continue;
+      fail(i, "got shape " + shape_text(bound_[i]->shape) + ": '" + symbol.name + "' (dimension " +
+                  std::to_string(d) + ") is " + std::to_string(size) + ", outside " +
+                  std::to_string(symbol.min) + ".." + std::to_string(symbol.max) +
+                  ", the range it was built for (build with --shapes " + symbol.name +
+                  "=MIN..MAX to widen it)");
+    }
+  }
+}
+
+void Session::Impl::check_expressions(const ShapeEntry& entry) const {
+  for (size_t i = 0; i < rules_.size(); ++i) {
+    for (size_t d = 0; d < rules_[i].size(); ++d) {
+      const SizeRule& rule = rules_[i][d];
+      if (rule.kind != SizeRule::Kind::kExpression) continue;
+      const int64_t expected = entry.slots[static_cast<size_t>(rule.slot)];
+      if (bound_[i]->shape[d] == expected) continue;
+      fail(i, "got shape " + shape_text(bound_[i]->shape) + ": dimension " + std::to_string(d) +
+                  " is " + std::to_string(bound_[i]->shape[d]) + ", expected " +
+                  parts.inputs[i].dims[d].text + " = " + std::to_string(expected));
+    }
+  }
+}
+
+}  // namespace vernier

@@ -1,0 +1,104 @@
+// What a Session holds, and how verify and the profiler watch a run. Internal to runtime/ and
+// verify/; an observer changes nothing: same steps, kernels, addresses and bits.
+#pragma once
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/engine_impl.h"
+#include "vernier/session.h"
+
+namespace vernier {
+
+/// Called by run_observed(): before the first step with the whole arena (to poison it), and after
+/// every step with its arguments (to copy values out or read a clock).
+class RunObserver {
+ public:
+  virtual ~RunObserver() = default;
+  virtual void before_run(std::span<std::byte> arena) { (void)arena; }
+  virtual void after_step(int32_t step, const backend::LaunchCall& call) = 0;
+};
+
+struct Session::Impl {
+  Impl(std::shared_ptr<const Engine> engine, const SessionOptions& options);
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  std::span<const Output> run(std::span<const Input> inputs, RunObserver* observer);
+  void prepare(std::span<const InputShape> shapes);
+  void copy_out(std::span<const OutputBuffer> buffers) const;
+
+  /// Where an argument's bytes are: `base` indexes the table of bases of a run (the arena, the
+  /// shape values, then the inputs); kFixed: data is already final (constants).
+  struct Source {
+    static constexpr int32_t kFixed = -1, kArena = 0, kShapeValues = 1, kFirstInput = 2;
+    int32_t base = kFixed;
+    size_t offset = 0;
+  };
+  struct StepRun {
+    std::vector<backend::TensorArg> in, out;
+    std::vector<Source> in_sources, out_sources;
+    std::unique_ptr<backend::ShapeState> shape_state;
+    size_t workspace_offset = 0;
+  };
+  /// Everything that depends on the input shapes, made when they are first seen.
+  struct ShapeEntry {
+    std::vector<int64_t> symbols, slots;
+    std::vector<StepRun> steps;
+    std::vector<std::byte> shape_values;
+    std::vector<std::vector<int64_t>> output_shapes;
+    std::vector<backend::TensorArg> outputs;
+    std::vector<Source> output_sources;
+    size_t arena_bytes = 0;
+    uint64_t last_used = 0;
+  };
+  static constexpr size_t kMaxShapes = 32;
+
+  std::shared_ptr<const Engine> engine;
+  const Engine::Impl& parts;
+  std::unique_ptr<backend::Device> device;
+  backend::Execution execution;
+  std::vector<std::unique_ptr<backend::KernelState>> states;  ///< by step
+  std::vector<std::unique_ptr<ShapeEntry>> shapes;            ///< the last kMaxShapes
+  std::byte* arena = nullptr;
+  size_t arena_capacity = 0;
+  uint64_t runs = 0;
+
+ private:
+  /// How one size of one input is checked: against a number, or a symbol it binds or repeats.
+  struct SizeRule {
+    enum class Kind : uint8_t { kNumber, kBinds, kRepeats, kExpression } kind = Kind::kNumber;
+    int64_t number = 0;                      ///< kNumber
+    int32_t symbol = -1;                     ///< kBinds, kRepeats
+    int32_t slot = -1;                       ///< kExpression
+    int32_t first_input = 0, first_dim = 0;  ///< kRepeats: where the symbol was bound
+  };
+  enum class Data : uint8_t { kNeeded, kNotNeeded };
+
+  void make_rules();
+  void bind(std::span<const Input> inputs, Data data);
+  void bind_size(size_t input, size_t dim, int64_t size);
+  void check_range() const;
+  void check_expressions(const ShapeEntry& entry) const;
+  ShapeEntry& entry_for_bound_symbols();
+  std::unique_ptr<ShapeEntry> make_entry();
+  void check_guards(const ShapeEntry& entry) const;
+  void fill_shape_values(ShapeEntry& entry, std::vector<size_t>& offsets) const;
+  backend::TensorArg argument(const ShapeEntry& entry, int32_t value) const;
+  backend::TensorArg packed_argument(const plan::PackedInput& packed) const;
+  void make_arguments(ShapeEntry& entry);
+  void make_layout(ShapeEntry& entry, const std::vector<size_t>& shape_value_offsets);
+  void create_states();
+  void resolve(ShapeEntry& entry);
+  [[noreturn]] void fail(size_t input, const std::string& what) const;
+
+  std::vector<std::vector<SizeRule>> rules_;  // by input and dimension
+  std::vector<const Input*> bound_;           // by input, during a run
+  std::vector<int64_t> symbols_;              // by symbol, during a run
+  std::vector<std::byte*> bases_;
+  std::vector<Output> outputs_;
+};
+
+}  // namespace vernier

@@ -1,0 +1,208 @@
+// The once-per-shape work: sizes, arguments, kernels' shape state, arena layout. Part of
+// Session::Impl.
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/arena.h"
+#include "runtime/session_impl.h"
+
+namespace vernier {
+namespace {
+
+using plan::PlanValue;
+
+void set_shape(backend::TensorArg& arg, std::span<const int64_t> shape) {
+  arg.rank = static_cast<int>(shape.size());
+  std::copy(shape.begin(), shape.end(), arg.shape.begin());
+  int64_t stride = 1;
+  for (size_t i = shape.size(); i > 0; --i) {
+    arg.strides[i - 1] = stride;
+    stride *= shape[i - 1];
+  }
+}
+
+}  // namespace
+
+Session::Impl::ShapeEntry& Session::Impl::entry_for_bound_symbols() {
+  ++runs;
+  for (auto& entry : shapes) {
+    if (entry->symbols != symbols_) continue;
+    entry->last_used = runs;
+    return *entry;
+  }
+  std::unique_ptr<ShapeEntry> fresh = make_entry();
+  fresh->last_used = runs;
+  if (shapes.size() == kMaxShapes) {
+    const auto oldest =
+        std::min_element(shapes.begin(), shapes.end(),
+                         [](const auto& a, const auto& b) { return a->last_used < b->last_used; });
+    shapes.erase(oldest);
+  }
+  shapes.push_back(std::move(fresh));
+  return *shapes.back();
+}
+
+std::unique_ptr<Session::Impl::ShapeEntry> Session::Impl::make_entry() {
+  auto entry = std::make_unique<ShapeEntry>();
+  entry->symbols = symbols_;
+  entry->slots.resize(parts.program.num_slots());
+  parts.program.evaluate(symbols_, entry->slots);
+  check_guards(*entry);
+  std::vector<size_t> shape_value_offsets(parts.plan.values.size(), 0);
+  fill_shape_values(*entry, shape_value_offsets);
+  make_arguments(*entry);
+  make_layout(*entry, shape_value_offsets);
+  return entry;
+}
+
+void Session::Impl::check_guards(const ShapeEntry& entry) const {
+  for (size_t g = 0; g < parts.guards.size(); ++g) {
+    const int64_t lhs = entry.slots[static_cast<size_t>(parts.guards[g].first)];
+    const int64_t rhs = entry.slots[static_cast<size_t>(parts.guards[g].second)];
+    if (lhs == rhs) continue;
+    const plan::Guard& guard = parts.plan.guards[g];
+    std::string sizes;
+    for (size_t s = 0; s < symbols_.size(); ++s) {
+      sizes += (sizes.empty() ? "" : ", ") + parts.plan.symbols[s].name + "=" +
+               std::to_string(symbols_[s]);
+    }
+    throw Error(ErrorCode::kInput, "inputs of sizes " + sizes + " do not fit the model: at node '" +
+                                       guard.where + "' " + guard.lhs.str() + " = " +
+                                       std::to_string(lhs) + " must equal " + guard.rhs.str() +
+                                       " = " + std::to_string(rhs));
+  }
+}
+
+void Session::Impl::fill_shape_values(ShapeEntry& entry, std::vector<size_t>& offsets) const {
+  constexpr size_t kAlignment = 8;
+  for (size_t v = 0; v < parts.plan.values.size(); ++v) {
+    const PlanValue& value = parts.plan.values[v];
+    if (value.kind != PlanValue::Kind::kShapeValues) continue;
+    offsets[v] = (entry.shape_values.size() + kAlignment - 1) / kAlignment * kAlignment;
+    const size_t width = size_bytes(value.dtype);
+    entry.shape_values.resize(offsets[v] + width * value.values.size());
+    for (size_t i = 0; i < value.values.size(); ++i) {
+      const int64_t number = entry.slots[static_cast<size_t>(parts.slots[v].values[i])];
+      store_integer(value.dtype, number, entry.shape_values.data() + offsets[v] + i * width);
+    }
+  }
+}
+
+// Shape, strides and type of a value; data only of constants.
+backend::TensorArg Session::Impl::argument(const ShapeEntry& entry, int32_t index) const {
+  const PlanValue& value = parts.plan.values[static_cast<size_t>(index)];
+  const Engine::Impl::ValueSlots& slots = parts.slots[static_cast<size_t>(index)];
+  backend::TensorArg arg;
+  arg.dtype = value.dtype;
+  if (value.kind == PlanValue::Kind::kConstant) {
+    const plan::Blob& blob = parts.plan.blobs[static_cast<size_t>(value.constant)];
+    set_shape(arg, blob.shape);
+    arg.data = const_cast<std::byte*>(blob.bytes.data());  // kernels never write to an input
+    return arg;
+  }
+  std::array<int64_t, backend::kMaxRank> shape{};
+  for (size_t d = 0; d < slots.shape.size(); ++d)
+    shape[d] = entry.slots[static_cast<size_t>(slots.shape[d])];
+  set_shape(arg, std::span(shape.data(), slots.shape.size()));
+  for (size_t d = 0; d < slots.strides.size(); ++d)
+    arg.strides[d] = entry.slots[static_cast<size_t>(slots.strides[d])];
+  return arg;
+}
+
+backend::TensorArg Session::Impl::packed_argument(const plan::PackedInput& packed) const {
+  const plan::Blob& blob = parts.plan.blobs[static_cast<size_t>(packed.blob)];
+  backend::TensorArg arg;
+  arg.dtype = blob.dtype;
+  set_shape(arg, blob.shape);
+  return arg;  // no data: the kernel's state has the packed bytes
+}
+
+void Session::Impl::make_arguments(ShapeEntry& entry) {
+  const plan::Plan& plan = parts.plan;
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    const plan::Step& step = plan.steps[s];
+    StepRun run;
+    for (int32_t in : step.inputs)
+      run.in.push_back(in == plan::kNone ? backend::TensorArg{} : argument(entry, in));
+    for (const plan::PackedInput& packed : step.packed)
+      run.in[static_cast<size_t>(packed.input)] = packed_argument(packed);
+    for (int32_t out : step.outputs)
+      run.out.push_back(out == plan::kNone ? backend::TensorArg{} : argument(entry, out));
+    if (parts.kernels[s]->prepare) {
+      run.shape_state =
+          parts.kernels[s]->prepare({step.attrs, states[s].get(), run.in, run.out, execution});
+    }
+    entry.steps.push_back(std::move(run));
+  }
+}
+
+void Session::Impl::make_layout(ShapeEntry& entry, const std::vector<size_t>& shape_value_offsets) {
+  const plan::Plan& plan = parts.plan;
+  std::vector<runtime::Interval> intervals;
+  std::vector<size_t> interval_of(plan.values.size(), 0);
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    const PlanValue& value = plan.values[v];
+    if (value.kind != PlanValue::Kind::kArena) continue;
+    interval_of[v] = intervals.size();
+    const auto bytes = static_cast<size_t>(argument(entry, static_cast<int32_t>(v)).elems()) *
+                       size_bytes(value.dtype);
+    intervals.push_back({bytes, value.first_step, value.last_step, 0});
+  }
+  const size_t first_workspace = intervals.size();
+  for (size_t s = 0; s < entry.steps.size(); ++s) {
+    const auto step = static_cast<int32_t>(s);
+    const auto& state = entry.steps[s].shape_state;
+    intervals.push_back({state ? state->workspace_bytes : 0, step, step, 0});
+  }
+  entry.arena_bytes = std::max<size_t>(runtime::place(intervals, device->alignment()), 1);
+
+  std::vector<int32_t> input_of(plan.values.size(), 0);
+  for (size_t i = 0; i < plan.inputs.size(); ++i)
+    input_of[static_cast<size_t>(plan.inputs[i])] = static_cast<int32_t>(i);
+  const auto base_source = [&](size_t v) -> Source {
+    switch (plan.values[v].kind) {
+      case PlanValue::Kind::kInput:
+        return {Source::kFirstInput + input_of[v], 0};
+      case PlanValue::Kind::kShapeValues:
+        return {Source::kShapeValues, shape_value_offsets[v]};
+      case PlanValue::Kind::kArena:
+        return {Source::kArena, intervals[interval_of[v]].offset};
+      default:
+        return {};
+    }
+  };
+  // The source of a value; a constant base makes the argument's address final at once.
+  const auto source_of = [&](int32_t index, backend::TensorArg& arg) -> Source {
+    if (index == plan::kNone) return {};
+    const auto v = static_cast<size_t>(index);
+    if (plan.values[v].kind != PlanValue::Kind::kAlias) return base_source(v);
+    const auto base = static_cast<size_t>(plan.values[v].alias_of);
+    const auto offset =
+        static_cast<size_t>(entry.slots[static_cast<size_t>(parts.slots[v].offset)]) *
+        size_bytes(arg.dtype);
+    Source source = base_source(base);
+    source.offset += offset;
+    if (source.base == Source::kFixed) {
+      const plan::Blob& blob = plan.blobs[static_cast<size_t>(plan.values[base].constant)];
+      arg.data = const_cast<std::byte*>(blob.bytes.data()) + offset;
+    }
+    return source;
+  };
+  for (size_t s = 0; s < entry.steps.size(); ++s) {
+    StepRun& run = entry.steps[s];
+    const plan::Step& step = plan.steps[s];
+    for (size_t i = 0; i < run.in.size(); ++i)
+      run.in_sources.push_back(source_of(step.inputs[i], run.in[i]));
+    for (size_t i = 0; i < run.out.size(); ++i)
+      run.out_sources.push_back(source_of(step.outputs[i], run.out[i]));
+    run.workspace_offset = intervals[first_workspace + s].offset;
+  }
+  for (int32_t out : plan.outputs) {
+    backend::TensorArg arg = argument(entry, out);
+    entry.output_sources.push_back(source_of(out, arg));
+    entry.output_shapes.emplace_back(arg.shape.begin(), arg.shape.begin() + arg.rank);
+    entry.outputs.push_back(arg);
+  }
+}
+
+}  // namespace vernier

@@ -1,0 +1,44 @@
+// Shape program: every size expression of a plan as flat int64 code, run by the host once per new
+// shape. Contract: design "Graph".
+#pragma once
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/dim.h"
+
+namespace vernier::runtime {
+
+class ShapeProgram {
+ public:
+  /// `symbols`: names by symbol index.
+  explicit ShapeProgram(std::vector<std::string> symbols);
+  /// The slot that will hold this expression's value; equal expressions share one. Throws
+  /// Error(kInput) for a symbol that is not in the list.
+  int32_t slot(const Dim& dim);
+  size_t num_slots() const { return slots_.size(); }
+  size_t num_symbols() const { return symbols_.size(); }
+  const std::string& symbol(size_t index) const { return symbols_[index]; }
+  int32_t symbol_index(const std::string& name) const;
+  /// Values of all slots from values of all symbols. Throws Error(kInput) on a division by zero or
+  /// a result outside int64.
+  void evaluate(std::span<const int64_t> symbols, std::span<int64_t> slots) const;
+
+ private:
+  struct Instruction {
+    DimOp::Kind kind;
+    int64_t operand;  // constant, or symbol index
+  };
+  struct Slot {
+    uint32_t begin, end;  // its instructions
+  };
+  std::vector<std::string> symbols_;
+  std::map<std::string, int32_t> symbol_index_;
+  std::map<std::string, int32_t> slot_of_;  // by canonical text
+  std::vector<Slot> slots_;
+  std::vector<Instruction> code_;
+};
+
+}  // namespace vernier::runtime
