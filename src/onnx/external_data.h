@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/tensor.h"
-#include "onnx/mapped_file.h"
+#include "core/mapped_file.h"
 #include "onnx/onnx.pb.h"
 
 namespace vernier::onnx {

@@ -3,7 +3,7 @@
 
 #include "core/error.h"
 #include "onnx/importer.h"
-#include "onnx/mapped_file.h"
+#include "core/mapped_file.h"
 
 namespace vernier::onnx {
 

@@ -1,5 +1,5 @@
 // Mapping files read-only: see mapped_file.h.
-#include "onnx/mapped_file.h"
+#include "core/mapped_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 
 #include "core/error.h"
 
-namespace vernier::onnx {
+namespace vernier {
 namespace {
 
 // Closes the descriptor at the end of its scope; a mapping outlives it.
@@ -51,4 +51,4 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
-}  // namespace vernier::onnx
+}  // namespace vernier

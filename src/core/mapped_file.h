@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-namespace vernier::onnx {
+namespace vernier {
 
 class MappedFile {
  public:
@@ -24,4 +24,4 @@ class MappedFile {
   size_t size_;
 };
 
-}  // namespace vernier::onnx
+}  // namespace vernier
