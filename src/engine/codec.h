@@ -1,0 +1,27 @@
+// The plan and ledger sections of an engine file: Plan <-> bytes. Contract: docs/engine_format.md.
+// What the bytes mean is checked by validate.h; where they lie in the file by format.h.
+#pragma once
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace vernier::engine {
+
+/// The plan section: everything in `plan` but its ledger and the bytes of its blobs, of which the
+/// sizes are written. The same plan gives the same bytes.
+std::vector<std::byte> encode_plan(const plan::Plan& plan);
+/// The ledger section: `plan.ledger`.
+std::vector<std::byte> encode_ledger(const plan::Plan& plan);
+
+struct DecodedPlan {
+  plan::Plan plan;                   ///< without ledger; Blob::bytes undefined
+  std::vector<uint64_t> blob_bytes;  ///< by blob: its size in the weight section
+};
+/// The inverses. Memory stays within a constant times section.size(), whatever the bytes are.
+/// Throw Error(kInput) "at byte N: …" on bytes that no encode_…() writes.
+DecodedPlan decode_plan(std::span<const std::byte> section);
+std::vector<plan::LedgerRow> decode_ledger(std::span<const std::byte> section);
+
+}  // namespace vernier::engine

@@ -1,0 +1,41 @@
+// Opening engine files. Contract: docs/engine_format.md. The file is mapped; opening reads and
+// hashes its header, plan, ledger and list of weight checksums, never the weights.
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace vernier::engine {
+
+/// An opened engine. Blob::bytes point into the mapping (or the bytes given), 64-byte aligned, and
+/// keep it alive.
+struct EngineFile {
+  plan::Plan plan;
+  std::string content_hash;  ///< in hex; of everything but the certificate
+  uint32_t format_version = 0;
+  uint64_t file_bytes = 0;
+  std::vector<std::byte> certificate;
+
+  // What check_weights() needs.
+  std::string name;                        ///< for messages: "engine 'path'"
+  std::span<const std::byte> weights;      ///< the whole section, in the mapping
+  uint64_t weights_offset = 0;             ///< in the file
+  std::vector<uint64_t> weight_checksums;  ///< by chunk
+};
+
+/// Throws Error(kInput) "engine 'path': …" when the file is no engine, truncated, corrupt (naming
+/// section and offset), of a newer format, or holds a plan that breaks its rules, each with what to
+/// do; "cannot read 'path': …" when there is no such file, with Error(kMachine) when it cannot be
+/// opened or mapped.
+std::shared_ptr<const EngineFile> read_engine(const std::filesystem::path& path);
+/// As read_engine(), from bytes in memory; messages say "engine in memory".
+std::shared_ptr<const EngineFile> read_engine_bytes(std::vector<std::byte> bytes);
+
+/// Reads all weights. Throws Error(kInput) naming the first bad 64 KiB by its offset in the file
+/// and the blobs in it.
+void check_weights(const EngineFile& file);
+
+}  // namespace vernier::engine

@@ -1,0 +1,343 @@
+// The rules of plan.h, one function per part of a plan: see validate.h.
+#include "engine/validate.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "core/op_attrs.h"
+
+namespace vernier::engine {
+namespace {
+
+using plan::kNone;
+using Kind = plan::PlanValue::Kind;
+
+constexpr size_t kMaxRank = 8;  // of the kernels' views (backend/kernel.h)
+
+[[noreturn]] void fail(const std::string& where, const std::string& what) {
+  throw Error(ErrorCode::kInput, where + ": " + what);
+}
+std::string range_text(size_t count) { return "expected 0.." + std::to_string(count) + " - 1"; }
+
+// max(offset, …) − min(…) of a strided view of constant sizes stays in [0, elems).
+bool stays_inside(int64_t offset, const Shape& shape, const Shape& strides, int64_t elems) {
+  int64_t low = offset, high = offset;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 0) return true;
+    int64_t span = 0;
+    if (__builtin_mul_overflow(shape[i] - 1, strides[i], &span)) return false;
+    int64_t& end = span < 0 ? low : high;
+    if (__builtin_add_overflow(end, span, &end)) return false;
+  }
+  return low >= 0 && high < elems;
+}
+
+std::optional<Shape> constants(const SymShape& dims) {
+  Shape shape;
+  for (const Dim& d : dims) {
+    const auto value = d.as_constant();
+    if (!value) return std::nullopt;
+    shape.push_back(*value);
+  }
+  return shape;
+}
+
+class Checker {
+ public:
+  explicit Checker(const plan::Plan& plan) : plan_(plan) {}
+  void check() {
+    if (plan_.device.empty()) fail("plan", "names no device");
+    check_symbols();
+    find_known_symbols();
+    check_guards();
+    for (size_t b = 0; b < plan_.blobs.size(); ++b) check_blob(b);
+    for (size_t v = 0; v < plan_.values.size(); ++v) check_value(v);
+    check_ports(plan_.inputs, plan_.input_names, "input");
+    check_ports(plan_.outputs, plan_.output_names, "output");
+    check_input_kinds();
+    for (size_t s = 0; s < plan_.steps.size(); ++s) check_step(s);
+    for (size_t i = 0; i < plan_.outputs.size(); ++i)
+      check_written(plan_.outputs[i], "output '" + plan_.output_names[i] + "'");
+    check_segments();
+    check_ledger();
+  }
+
+ private:
+  std::string value_text(size_t v) const {
+    return "value " + std::to_string(v) + " ('" + plan_.values[v].name + "')";
+  }
+  std::string step_text(size_t s) const {
+    return "step " + std::to_string(s) + " ('" + plan_.steps[s].name + "')";
+  }
+  static void check_index(int32_t index, size_t count, const std::string& where,
+                          const std::string& what) {
+    if (index >= 0 && static_cast<size_t>(index) < count) return;
+    fail(where, what + " " + std::to_string(index) + " does not exist (" + range_text(count) + ")");
+  }
+  const plan::PlanValue& base_of(int32_t v) const {
+    const plan::PlanValue& value = plan_.values[static_cast<size_t>(v)];
+    return value.kind == Kind::kAlias ? plan_.values[static_cast<size_t>(value.alias_of)] : value;
+  }
+  size_t base_index(int32_t v) const {
+    const plan::PlanValue& value = plan_.values[static_cast<size_t>(v)];
+    return static_cast<size_t>(value.kind == Kind::kAlias ? value.alias_of : v);
+  }
+
+  void check_symbols() const {
+    std::set<std::string> names;
+    for (const plan::Symbol& s : plan_.symbols) {
+      const std::string where = "size '" + s.name + "'";
+      if (s.name.empty() || !names.insert(s.name).second)
+        fail(where, "a size needs a name of its own");
+      if (s.min < 1 || s.min > s.opt || s.opt > s.max) {
+        fail(where, "range " + std::to_string(s.min) + ".." + std::to_string(s.opt) + ".." +
+                        std::to_string(s.max) + " is not 1 <= min <= opt <= max");
+      }
+    }
+  }
+  // Declared sizes, and the counts that steps find: whole sizes of what they write.
+  void find_known_symbols() {
+    for (const plan::Symbol& s : plan_.symbols) known_.insert(s.name);
+    for (const plan::Step& step : plan_.steps) {
+      for (int32_t out : step.outputs) {
+        if (out < 0 || static_cast<size_t>(out) >= plan_.values.size()) continue;
+        for (const Dim& d : plan_.values[static_cast<size_t>(out)].shape) {
+          if (const auto symbol = d.as_symbol()) known_.insert(*symbol);
+        }
+      }
+    }
+  }
+  void check_dim(const Dim& dim, const std::string& where) const {
+    for (const std::string& symbol : dim.symbols()) {
+      if (known_.contains(symbol)) continue;
+      fail(where, "size expression " + dim.str() + " uses '" + symbol +
+                      "', which no input and no step gives");
+    }
+  }
+  void check_guards() const {
+    for (const plan::Guard& guard : plan_.guards) {
+      check_dim(guard.lhs, "guard '" + guard.where + "'");
+      check_dim(guard.rhs, "guard '" + guard.where + "'");
+    }
+  }
+
+  void check_blob(size_t b) const {
+    const plan::Blob& blob = plan_.blobs[b];
+    const std::string where = "blob " + std::to_string(b);
+    if (size_bytes(blob.dtype) == 0)
+      fail(where, "elements of type " + std::string(name(blob.dtype)));
+    if (blob.shape.size() > kMaxRank) fail(where, "more than 8 dimensions");
+    num_elems(blob.shape);  // throws on negative and huge sizes
+    const bool packed = !blob.layout.empty();
+    if (!blob.bytes.defined()) fail(where, "has no bytes");
+    if (packed && blob.bytes.dtype() == DType::kU8 && blob.bytes.rank() == 1) return;
+    if (packed) fail(where, "packed as '" + blob.layout + "' but not a list of bytes");
+    if (blob.bytes.dtype() != blob.dtype || blob.bytes.shape() != blob.shape) {
+      fail(where, std::string(name(blob.bytes.dtype())) + str(blob.bytes.shape()) +
+                      " bytes for an array " + std::string(name(blob.dtype)) + str(blob.shape));
+    }
+  }
+
+  void check_value(size_t v) const {
+    const plan::PlanValue& value = plan_.values[v];
+    const std::string where = value_text(v);
+    if (size_bytes(value.dtype) == 0)
+      fail(where, "elements of type " + std::string(name(value.dtype)));
+    if (value.shape.size() > kMaxRank) fail(where, "more than 8 dimensions");
+    for (const SymShape* dims : {&value.shape, &value.strides, &value.values})
+      for (const Dim& d : *dims) check_dim(d, where);
+    check_dim(value.offset_elems, where);
+    for (const Dim& d : value.shape)
+      if (d.is_constant() && d.constant() < 0) fail(where, "negative size " + d.str());
+    if (const auto shape = constants(value.shape)) num_elems(*shape);
+    check_alias(value, where);
+    check_constant(value, where);
+    check_shape_values(value, where);
+    check_lifetime(value, where);
+  }
+  void check_alias(const plan::PlanValue& value, const std::string& where) const {
+    if (value.kind != Kind::kAlias) {
+      if (value.alias_of != kNone || !value.strides.empty() || !(value.offset_elems == Dim(0)))
+        fail(where, "is no alias but has alias_of, an offset or strides");
+      return;
+    }
+    check_index(value.alias_of, plan_.values.size(), where, "aliased value");
+    const plan::PlanValue& base = plan_.values[static_cast<size_t>(value.alias_of)];
+    if (base.kind == Kind::kAlias) fail(where, "is an alias of an alias");
+    if (size_bytes(base.dtype) != size_bytes(value.dtype))
+      fail(where, "is an alias with elements of another size");
+    if (!value.strides.empty() && value.strides.size() != value.shape.size())
+      fail(where, "has " + std::to_string(value.strides.size()) + " strides for " +
+                      std::to_string(value.shape.size()) + " dimensions");
+    const auto shape = constants(value.shape), base_shape = constants(base.shape);
+    auto strides = constants(value.strides);
+    const auto offset = value.offset_elems.as_constant();
+    if (!shape || !base_shape || !strides || !offset) return;  // the runtime checks those per shape
+    if (value.strides.empty()) strides = row_major_strides(*shape);
+    if (!stays_inside(*offset, *shape, *strides, num_elems(*base_shape)))
+      fail(where, "reaches outside the value it is an alias of");
+  }
+  void check_constant(const plan::PlanValue& value, const std::string& where) const {
+    if (value.kind != Kind::kConstant) {
+      if (value.constant != kNone) fail(where, "is no constant but has a blob");
+      return;
+    }
+    check_index(value.constant, plan_.blobs.size(), where, "blob");
+    const plan::Blob& blob = plan_.blobs[static_cast<size_t>(value.constant)];
+    if (!blob.layout.empty()) fail(where, "is a constant of packed bytes");
+    const auto shape = constants(value.shape);
+    if (blob.dtype != value.dtype || !shape || *shape != blob.shape) {
+      fail(where, "is " + std::string(name(value.dtype)) + str(value.shape) + " but its blob " +
+                      std::string(name(blob.dtype)) + str(blob.shape));
+    }
+  }
+  static void check_shape_values(const plan::PlanValue& value, const std::string& where) {
+    if (value.kind != Kind::kShapeValues) {
+      if (!value.values.empty()) fail(where, "has shape values but is none");
+      return;
+    }
+    const auto shape = constants(value.shape);
+    if (!shape || num_elems(*shape) != static_cast<int64_t>(value.values.size()))
+      fail(where, std::to_string(value.values.size()) + " elements for shape " + str(value.shape));
+    if (value.dtype != DType::kI64 && value.dtype != DType::kI32)
+      fail(where, "shape values of type " + std::string(name(value.dtype)));
+  }
+  void check_lifetime(const plan::PlanValue& value, const std::string& where) const {
+    if (value.kind != Kind::kArena) {
+      if (value.first_step != kNone || value.last_step != kNone)
+        fail(where, "has a lifetime but no memory in the arena");
+      return;
+    }
+    check_index(value.first_step, plan_.steps.size(), where, "first step");
+    check_index(value.last_step, plan_.steps.size(), where, "last step");
+    if (value.first_step > value.last_step) fail(where, "its last step comes before its first");
+  }
+
+  void check_ports(const std::vector<int32_t>& ports, const std::vector<std::string>& names,
+                   const std::string& what) const {
+    if (ports.size() != names.size()) {
+      fail("plan", std::to_string(ports.size()) + " " + what + "s but " +
+                       std::to_string(names.size()) + " names");
+    }
+    std::set<std::string> seen;
+    for (size_t i = 0; i < ports.size(); ++i) {
+      const std::string where = what + " '" + names[i] + "'";
+      check_index(ports[i], plan_.values.size(), where, "value");
+      if (names[i].empty() || !seen.insert(names[i]).second) fail(where, "needs a name of its own");
+    }
+  }
+  void check_input_kinds() {
+    written_.assign(plan_.values.size(), false);
+    for (size_t i = 0; i < plan_.inputs.size(); ++i) {
+      const auto v = static_cast<size_t>(plan_.inputs[i]);
+      const std::string where = "input '" + plan_.input_names[i] + "'";
+      if (plan_.values[v].kind != Kind::kInput) fail(where, value_text(v) + " is no input");
+      if (written_[v]) fail(where, value_text(v) + " is two inputs");
+      written_[v] = true;
+    }
+    for (size_t v = 0; v < plan_.values.size(); ++v) {
+      const Kind kind = plan_.values[v].kind;
+      if (kind == Kind::kInput && !written_[v]) fail(value_text(v), "is an input without a name");
+      if (kind == Kind::kConstant || kind == Kind::kShapeValues) written_[v] = true;
+    }
+  }
+
+  void check_step(size_t s) {
+    const plan::Step& step = plan_.steps[s];
+    const std::string where = step_text(s);
+    if (step.kernel.empty()) fail(where, "names no kernel");
+    try {
+      check_attrs(step.op, step.attrs);
+    } catch (const Error& error) {
+      fail(where, error.what());
+    }
+    check_operand_counts(step, where);
+    check_packed(step, where);
+    for (int32_t in : step.inputs) {
+      if (in == kNone) continue;
+      check_index(in, plan_.values.size(), where, "input value");
+      check_written(in, where);
+      check_alive(in, s);
+    }
+    for (int32_t out : step.outputs) {
+      if (out == kNone) continue;
+      check_index(out, plan_.values.size(), where, "output value");
+      if (base_of(out).kind != Kind::kArena)
+        fail(where,
+             "writes " + value_text(static_cast<size_t>(out)) + ", which is not in the arena");
+      check_alive(out, s);
+      written_[base_index(out)] = true;
+    }
+  }
+  static void check_operand_counts(const plan::Step& step, const std::string& where) {
+    const Arity arity = vernier::arity(step.op);
+    const auto outside = [](size_t count, int min, int max) {
+      return count < static_cast<size_t>(min) || (max >= 0 && count > static_cast<size_t>(max));
+    };
+    if (outside(step.inputs.size(), arity.min_in, arity.max_in) ||
+        outside(step.outputs.size(), 1, arity.max_out)) {
+      fail(where, std::string(name(step.op)) + " with " + std::to_string(step.inputs.size()) +
+                      " inputs and " + std::to_string(step.outputs.size()) + " outputs");
+    }
+  }
+  void check_packed(const plan::Step& step, const std::string& where) const {
+    std::set<int32_t> seen;
+    for (const plan::PackedInput& packed : step.packed) {
+      check_index(packed.input, step.inputs.size(), where, "packed input");
+      check_index(packed.blob, plan_.blobs.size(), where, "packed blob");
+      if (step.inputs[static_cast<size_t>(packed.input)] != kNone ||
+          !seen.insert(packed.input).second)
+        fail(where, "input " + std::to_string(packed.input) + " is given twice");
+    }
+    for (int i = 0; i < arity(step.op).min_in; ++i) {
+      if (step.inputs[static_cast<size_t>(i)] == kNone && !seen.contains(i))
+        fail(where, "lacks input " + std::to_string(i));
+    }
+  }
+  void check_written(int32_t v, const std::string& where) const {
+    if (!written_[base_index(v)])
+      fail(where, "reads " + value_text(static_cast<size_t>(v)) + " before a step wrote it");
+  }
+  void check_alive(int32_t v, size_t s) const {
+    const plan::PlanValue& base = base_of(v);
+    if (base.kind != Kind::kArena) return;
+    const auto step = static_cast<int32_t>(s);
+    if (base.first_step <= step && step <= base.last_step) return;
+    fail(step_text(s), "uses " + value_text(static_cast<size_t>(v)) +
+                           " outside its lifetime, steps " + std::to_string(base.first_step) +
+                           ".." + std::to_string(base.last_step));
+  }
+
+  void check_segments() const {
+    int32_t end = 0;
+    for (const plan::Segment& segment : plan_.segments) {
+      if (segment.first_step != end || segment.end_step < end)
+        fail("plan", "a segment of steps " + std::to_string(segment.first_step) + ".." +
+                         std::to_string(segment.end_step) + " follows step " + std::to_string(end));
+      end = segment.end_step;
+    }
+    if (static_cast<size_t>(end) != plan_.steps.size())
+      fail("plan", "its segments end at step " + std::to_string(end) + " of " +
+                       std::to_string(plan_.steps.size()));
+  }
+  void check_ledger() const {
+    std::set<std::string> keys;
+    for (const plan::LedgerRow& row : plan_.ledger) {
+      const std::string where = "ledger row '" + row.key + "'";
+      if (row.key.empty() || !keys.insert(row.key).second) fail(where, "needs a key of its own");
+      if (row.state.empty()) fail(where, "has no state");
+      if (row.step != kNone) check_index(row.step, plan_.steps.size(), where, "step");
+    }
+  }
+
+  const plan::Plan& plan_;
+  std::set<std::string> known_;
+  std::vector<bool> written_;  // by value: has contents when the current step runs
+};
+
+}  // namespace
+
+void check_plan(const plan::Plan& plan) { Checker(plan).check(); }
+
+}  // namespace vernier::engine
