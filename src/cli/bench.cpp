@@ -1,0 +1,94 @@
+// vernier bench: how long one run takes, on synthesised inputs. Contract: README.md "Commands".
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/arguments.h"
+#include "cli/arrays.h"
+#include "cli/common.h"
+
+namespace vernier::cli {
+namespace {
+
+constexpr int kWarmUpRuns = 3;  // the first creates what a new shape needs
+constexpr size_t kMinRuns = 10;
+constexpr int64_t kMaxSize = int64_t{1} << 24;  // of --batch and --length; catches slips only
+
+struct Options {
+  std::string engine;
+  int threads = 0;
+  double seconds = 2;
+  Sizes sizes;
+  bool json = false;
+};
+
+/// Milliseconds of each run, sorted.
+std::vector<double> time_runs(Session& session, const std::vector<Input>& inputs, double seconds) {
+  for (int i = 0; i < kWarmUpRuns; ++i) session.run(inputs);
+  std::vector<double> times;
+  const Clock total;
+  while (times.size() < kMinRuns || total.ms() < seconds * 1e3) {
+    const Clock clock;
+    session.run(inputs);
+    times.push_back(clock.ms());
+  }
+  std::sort(times.begin(), times.end());
+  return times;
+}
+
+double quantile(const std::vector<double>& sorted, double q) {
+  return sorted[static_cast<size_t>(q * static_cast<double>(sorted.size() - 1))];
+}
+
+int bench(const Options& options) {
+  const std::shared_ptr<const Engine> engine = Engine::open(options.engine);
+  const io::NamedTensors inputs = synthesised_inputs(*engine, options.sizes);
+  Session session(engine, {.threads = options.threads});
+  const std::vector<double> times = time_runs(session, as_inputs(inputs), options.seconds);
+  const double median = quantile(times, 0.5);
+  nlohmann::json shapes = nlohmann::json::object();
+  std::string text;
+  for (const auto& [name, tensor] : inputs) {
+    shapes[name] = tensor.shape();
+    text += fmt::format("  {} {} {}\n", name, vernier::name(tensor.dtype()), str(tensor.shape()));
+  }
+  if (options.json) {
+    print_json({{"engine", options.engine},
+                {"inputs", shapes},
+                {"threads", options.threads},
+                {"runs", times.size()},
+                {"median_ms", median},
+                {"p10_ms", quantile(times, 0.1)},
+                {"p90_ms", quantile(times, 0.9)}});
+    return 0;
+  }
+  print(fmt::format("{}median {:.3f} ms   p10 {:.3f}   p90 {:.3f}   {} runs", text, median,
+                    quantile(times, 0.1), quantile(times, 0.9), times.size()));
+  return 0;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Run& chosen) {
+  CLI::App* command = app.add_subcommand("bench", "Time an engine on synthesised inputs");
+  const auto options = std::make_shared<Options>();
+  command->add_option("ENGINE", options->engine, "engine file (.vn)")->required();
+  command->add_option("--batch", options->sizes.batch, "rows; default 1")
+      ->check(CLI::Range(int64_t{1}, kMaxSize));
+  command->add_option("--length", options->sizes.length, "tokens per row; default 128")
+      ->check(CLI::Range(int64_t{1}, kMaxSize));
+  add_threads(*command, options->threads);
+  command->add_option("--seconds", options->seconds, "how long to measure")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str();
+  command->add_flag("--json", options->json, "print the result as JSON");
+  command->footer(
+      "Examples:\n"
+      "  vernier bench model.vn\n"
+      "  vernier bench model.vn --batch 8 --length 128 --threads 2 --seconds 5 --json");
+  command->callback([options, &chosen] { chosen = [options] { return bench(*options); }; });
+}
+
+}  // namespace vernier::cli

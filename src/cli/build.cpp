@@ -1,0 +1,91 @@
+// vernier build: a model into an engine file. Contract: README.md "Commands".
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/arguments.h"
+#include "cli/common.h"
+#include "vernier/compile.h"
+#include "vernier/error.h"
+
+namespace vernier::cli {
+namespace {
+
+struct Options {
+  std::string model, engine, shapes, outputs, device = "cpu";
+  std::vector<std::string> fuse;
+  bool fp32 = false, seed_missing_weights = false, json = false;
+};
+
+/// "gelu=off" -> "gelu".
+std::string pass_switched_off(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == 0 || equals == std::string::npos || text.substr(equals) != "=off") {
+    throw Error(ErrorCode::kInput,
+                "--fuse '" + text + "': write PASS=off, e.g. --fuse attention=off");
+  }
+  return text.substr(0, equals);
+}
+
+int build(const Options& options) {
+  CompileOptions compile_options;
+  compile_options.device = options.device;
+  compile_options.shapes = options.shapes;
+  compile_options.seed_missing_weights = options.seed_missing_weights;
+  if (!options.outputs.empty())
+    compile_options.extra_outputs = split_list(options.outputs, "--outputs");
+  for (const std::string& text : options.fuse) {
+    compile_options.passes_off.push_back(pass_switched_off(text));
+  }
+  CompileReport report;
+  {
+    Progress progress("building " + options.engine);
+    compile_options.progress = [&](std::string_view name) { progress.stage(name); };
+    report = compile(options.model, options.engine, compile_options);
+  }
+  if (options.json) {
+    print_json({{"engine", options.engine},
+                {"weight_bytes", report.weight_bytes},
+                {"onnx_nodes", report.onnx_nodes},
+                {"steps", report.steps},
+                {"fallback_steps", report.fallback_steps},
+                {"notes", report.notes},
+                {"ms", report.ms}});
+    return 0;
+  }
+  print(fmt::format(
+      "{}: {} ONNX nodes, {} steps ({} on the FP64 evaluator), {:.1f} MB of weights, {:.2f} s",
+      options.engine, report.onnx_nodes, report.steps, report.fallback_steps,
+      static_cast<double>(report.weight_bytes) / 1e6, report.ms / 1e3));
+  for (const std::string& note : report.notes) print("note: " + note);
+  return 0;
+}
+
+}  // namespace
+
+void add_build(CLI::App& app, Run& chosen) {
+  CLI::App* command = app.add_subcommand("build", "Compile an ONNX model into an engine file");
+  const auto options = std::make_shared<Options>();
+  command->add_option("MODEL", options->model, "ONNX file")->required();
+  command->add_option("-o,--output", options->engine, "engine file to write (.vn)")->required();
+  add_device(*command, options->device);
+  command->add_flag("--fp32", options->fp32, "compute in FP32: the default, and the only mode");
+  command->add_option("--shapes", options->shapes,
+                      "range of each named size, e.g. 'batch=1..32,seq=4..512'");
+  command->add_option("--outputs", options->outputs,
+                      "also return these values of the graph, e.g. Add_12,Softmax_3");
+  command->add_option("--fuse", options->fuse, "PASS=off switches an optional pass off")
+      ->allow_extra_args(false);
+  command->add_flag("--seed-missing-weights", options->seed_missing_weights,
+                    "seeded values for weight files that are absent (speed work on a bare graph)");
+  command->add_flag("--json", options->json, "print the result as JSON");
+  command->footer(
+      "Examples:\n"
+      "  vernier build model.onnx -o model.vn\n"
+      "  vernier build model.onnx -o model.vn --shapes 'batch=1..32,seq=4..512'\n"
+      "  vernier build model.onnx -o debug.vn --outputs Add_12 --fuse linear_gelu=off");
+  command->callback([options, &chosen] { chosen = [options] { return build(*options); }; });
+}
+
+}  // namespace vernier::cli

@@ -1,0 +1,102 @@
+// Errors, progress and printing of the commands: see common.h.
+#include "cli/common.h"
+
+#include <cstdio>
+#include <new>
+#include <nlohmann/json.hpp>
+
+#include "vernier/error.h"
+
+namespace vernier::cli {
+namespace {
+
+constexpr auto kQuiet = std::chrono::seconds(1);  // work shorter than this prints no progress
+
+int report(ErrorCode code, std::string_view message) {
+  std::string line = "vernier: error: ";
+  line += message;
+  line += '\n';
+  std::fflush(stdout);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+int run_guarded(const Run& body) {
+  try {
+    const int code = body();
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      return report(ErrorCode::kMachine, "standard output could not be written; is the disk full?");
+    }
+    return code;
+  } catch (const Error& error) {
+    return report(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    return report(ErrorCode::kMachine,
+                  "out of memory; use smaller batches or lengths, or a machine with more memory");
+  } catch (const std::exception& error) {
+    return report(ErrorCode::kInternal,
+                  std::string("internal error: ") + error.what() +
+                      ". This is a bug of Vernier's; please report it with the command");
+  }
+}
+
+void print(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (text.empty() || text.back() != '\n') std::fputc('\n', stdout);
+}
+
+void print_json(const nlohmann::json& value) { print(value.dump(2)); }
+
+std::vector<std::string> split_list(const std::string& text, const std::string& option) {
+  std::vector<std::string> parts;
+  size_t begin = 0;
+  while (begin <= text.size()) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const size_t first = text.find_first_not_of(' ', begin);
+    const size_t last = text.find_last_not_of(' ', end == 0 ? 0 : end - 1);
+    if (first == std::string::npos || first >= end) {
+      throw Error(ErrorCode::kInput,
+                  option + " '" + text + "' has an empty entry; write names separated by commas");
+    }
+    parts.push_back(text.substr(first, last - first + 1));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+Progress::Progress(std::string what)
+    : what_(std::move(what)), timer_([this] {
+        std::unique_lock lock(mutex_);
+        if (finished_.wait_for(lock, kQuiet, [this] { return done_; })) return;
+        talking_ = true;
+        say();
+      }) {}
+
+Progress::~Progress() {
+  {
+    const std::lock_guard lock(mutex_);
+    done_ = true;
+  }
+  finished_.notify_all();
+  timer_.join();
+  if (talking_) {
+    const std::string line =
+        "vernier: " + what_ + ": " + std::to_string(static_cast<int64_t>(clock_.ms())) + " ms\n";
+    std::fwrite(line.data(), 1, line.size(), stderr);
+  }
+}
+
+void Progress::stage(std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  stage_ = name;
+  if (talking_) say();
+}
+
+void Progress::say() const {
+  const std::string line = "vernier: " + what_ + (stage_.empty() ? "" : ": " + stage_) + " ...\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+}  // namespace vernier::cli

@@ -1,0 +1,73 @@
+// What the commands share: registration, errors and exit codes, progress, JSON on stdout.
+// Contract: README.md "Exit codes". Results go to stdout, everything else to stderr.
+#pragma once
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace vernier::cli {
+
+/// The body of the command that was chosen; returns the exit code, throws vernier::Error.
+using Run = std::function<int()>;
+
+// One per file: adds the command and its options to `app`; parsing it sets `run`.
+void add_build(CLI::App& app, Run& run);
+void add_run(CLI::App& app, Run& run);
+void add_inspect(CLI::App& app, Run& run);
+void add_bench(CLI::App& app, Run& run);
+void add_verify(CLI::App& app, Run& run);
+void add_demo(CLI::App& app, Run& run);
+
+/// Runs `body` and turns what it throws into "vernier: error: ..." on stderr and an exit code.
+int run_guarded(const Run& body);
+
+/// Text or JSON to stdout, followed by a newline where it has none.
+void print(std::string_view text);
+void print_json(const nlohmann::json& value);
+
+/// "a, b" -> {"a", "b"}; empty parts are an Error(kInput) naming `option`.
+std::vector<std::string> split_list(const std::string& text, const std::string& option);
+
+/// Milliseconds since the construction of the clock.
+class Clock {
+ public:
+  double ms() const {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_)
+        .count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// Says on stderr what is being done, once it has taken over a second; then every new stage.
+class Progress {
+ public:
+  explicit Progress(std::string what);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  /// A new stage of the work, e.g. "raise_attention".
+  void stage(std::string_view name);
+
+ private:
+  void say() const;
+  std::string what_, stage_;
+  Clock clock_;
+  bool talking_ = false, done_ = false;
+  std::mutex mutex_;
+  std::condition_variable finished_;
+  std::thread timer_;
+};
+
+}  // namespace vernier::cli

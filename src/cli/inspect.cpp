@@ -1,0 +1,126 @@
+// vernier inspect: what is in a model or an engine. Contract: README.md "Commands"; the views
+// themselves: include/vernier/inspect.h.
+#include "vernier/inspect.h"
+
+#include <CLI/CLI.hpp>
+
+#include "cli/arguments.h"
+#include "cli/common.h"
+
+namespace vernier::cli {
+namespace {
+
+struct Options {
+  std::string file, why, shapes;
+  int threads = 0;
+  bool raised = false, ledger = false, plan = false, memory = false, timing = false,
+       dump_graph = false, check = false, seed_missing_weights = false, json = false;
+};
+
+/// One option that picks a view, for the errors about wrong pairs.
+struct Choice {
+  const char* option;
+  bool given;
+};
+
+[[noreturn]] void wrong_kind(const Options& options, const char* option, const char* is,
+                             const char* needs) {
+  throw Error(ErrorCode::kInput, std::string(option) + " shows what is in " + needs + ", but '" +
+                                     options.file + "' is " + is);
+}
+
+int inspect_model_file(const Options& options) {
+  for (const Choice& choice :
+       {Choice{"--ledger", options.ledger}, Choice{"--plan", options.plan},
+        Choice{"--memory", options.memory}, Choice{"--timing", options.timing},
+        Choice{"--why", !options.why.empty()}, Choice{"--check", options.check}}) {
+    if (choice.given) wrong_kind(options, choice.option, "a model; build it first", "an engine");
+  }
+  ModelInspection what;
+  what.seed_missing_weights = options.seed_missing_weights;
+  what.format = options.json ? InspectFormat::kJson : InspectFormat::kText;
+  if (options.raised && options.dump_graph) {
+    what.view = ModelView::kRaisedGraph;
+  } else if (options.raised) {
+    what.view = ModelView::kRaised;
+  } else if (options.dump_graph) {
+    what.view = ModelView::kGraph;
+  }
+  const Progress progress("reading " + options.file);
+  print(inspect_model(options.file, what));
+  return 0;
+}
+
+int inspect_engine_file(const Options& options) {
+  for (const Choice& choice :
+       {Choice{"--raised", options.raised}, Choice{"--dump-graph", options.dump_graph}}) {
+    if (choice.given) wrong_kind(options, choice.option, "an engine", "a model");
+  }
+  const std::shared_ptr<const Engine> engine = Engine::open(options.file);
+  if (options.check) engine->check_weights();
+  EngineInspection what{.node = options.why, .shapes = options.shapes, .threads = options.threads};
+  what.format = options.json ? InspectFormat::kJson : InspectFormat::kText;
+  if (options.ledger || !options.why.empty()) {
+    what.view = EngineView::kLedger;
+  } else if (options.plan) {
+    what.view = EngineView::kPlan;
+  } else if (options.memory) {
+    what.view = EngineView::kMemory;
+  } else if (options.timing) {
+    what.view = EngineView::kTiming;
+  }
+  print(inspect_engine(*engine, what));
+  return 0;
+}
+
+void check_one_view(const Options& options) {
+  const int views =
+      options.raised + options.ledger + options.plan + options.memory + options.timing;
+  if (views > 1) {
+    throw Error(ErrorCode::kInput,
+                "choose one view of --raised, --ledger, --plan, --memory and --timing");
+  }
+}
+
+int inspect(const Options& options) {
+  check_one_view(options);
+  return is_engine_file(options.file) ? inspect_engine_file(options) : inspect_model_file(options);
+}
+
+void add_views(CLI::App& command, Options& options) {
+  command.add_flag("--raised", options.raised,
+                   "model: composites per layer, and what stopped a pattern that did not match");
+  command.add_flag("--ledger", options.ledger,
+                   "engine: each ONNX node, what was asked, what it got, kernel, why");
+  command.add_flag("--plan", options.plan, "engine: each step, its kernel and shapes");
+  command.add_flag("--memory", options.memory, "engine: the arena, by value");
+  command.add_flag("--timing", options.timing, "engine: time of each step");
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Run& chosen) {
+  CLI::App* command = app.add_subcommand("inspect", "Show what is in a model or an engine");
+  const auto options = std::make_shared<Options>();
+  command->add_option("FILE", options->file, "model (.onnx) or engine (.vn)")->required();
+  add_views(*command, *options);
+  command->add_flag("--dump-graph", options->dump_graph,
+                    "model: the graph in text form; with --raised the raised one");
+  command->add_option("--why", options->why, "engine: the ledger's rows of one ONNX node");
+  command->add_option("--shapes", options->shapes,
+                      "sizes for --memory and --timing: batch=4,seq=128");
+  command->add_flag("--check", options->check, "engine: read all weights, compare their checksums");
+  command->add_flag("--seed-missing-weights", options->seed_missing_weights,
+                    "model: seeded values for weight files that are absent");
+  add_threads(*command, options->threads);
+  command->add_flag("--json", options->json, "print as JSON");
+  command->footer(
+      "Examples:\n"
+      "  vernier inspect model.onnx --raised\n"
+      "  vernier inspect model.vn --ledger --json\n"
+      "  vernier inspect model.vn --why /encoder/layer.0/output/LayerNorm/Pow\n"
+      "  vernier inspect model.vn --timing --shapes batch=4,seq=128");
+  command->callback([options, &chosen] { chosen = [options] { return inspect(*options); }; });
+}
+
+}  // namespace vernier::cli

@@ -1,0 +1,102 @@
+// vernier build: the engine file, the report, and every way of saying no.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/engine_fixture.h"
+#include "onnx/model_builder.h"
+
+namespace vernier::test {
+namespace {
+
+using testing::HasSubstr;
+
+class Build : public WithEngine {};
+
+/// Two nodes with operators that nobody has.
+std::string unsupported_model() {
+  onnx::ModelBuilder builder(17);
+  builder.input("x", onnx::kFloat, {int64_t{2}}).output("y");
+  builder.node("Frobnicate", {"x"}, {"a"}).set_name("first");
+  builder.node("Defenestrate", {"a"}, {"y"}).set_name("second");
+  return builder.bytes();
+}
+
+TEST_F(Build, TheReportCountsNodesAndSteps) {
+  const Outcome outcome = run_program({"build", kModel, "-o", file("again.vn"), "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const nlohmann::json report = nlohmann::json::parse(outcome.out);
+  EXPECT_GT(report.at("onnx_nodes").get<int>(), report.at("steps").get<int>());
+  EXPECT_GT(report.at("steps").get<int>(), 0);
+  EXPECT_GT(report.at("weight_bytes").get<int64_t>(), 1'000'000);
+}
+
+TEST_F(Build, TwoBuildsGiveTheSameBytes) {
+  const Outcome outcome = run_program({"build", kModel, "-o", file("again.vn"), "--fp32"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("steps"));
+  EXPECT_EQ(read_file(file("again.vn")), read_file(engine()));
+}
+
+TEST_F(Build, ExtraOutputsAreReturned) {
+  const std::string logits = "/score/classifier/out_proj/Gemm_output_0";
+  Outcome outcome = run_program({"build", kModel, "-o", file("more.vn"), "--outputs", logits});
+  if (outcome.code == 2) {  // the message names values that the model has: take the first
+    const size_t begin = outcome.err.find("nearest: '") + 10;
+    const std::string nearest = outcome.err.substr(begin, outcome.err.find('\'', begin) - begin);
+    outcome = run_program({"build", kModel, "-o", file("more.vn"), "--outputs", nearest});
+  }
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  outcome = run_program({"run", file("more.vn"), "--inputs", inputs(), "-o", file("more.npz")});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(io::read_arrays(file("more.npz")).size(), 2u);
+}
+
+TEST_F(Build, RangesBoundTheSizesOfRuns) {
+  const Outcome built = run_program({"build", kModel, "-o", file("small.vn"), "--shapes",
+                                     "input_ids=1..2x4..16,attention_mask=1..2x4..16"});
+  ASSERT_EQ(built.code, 0) << built.err;
+  const Outcome outcome =
+      run_program({"run", file("small.vn"), "--inputs", inputs(), "-o", file("o.npz")});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("input_ids"));
+  EXPECT_FALSE(std::filesystem::exists(file("o.npz")));
+}
+
+TEST_F(Build, EveryErrorIsAMessage) {
+  write_file(file("text.onnx"), "this is not a model");
+  write_file(file("odd.onnx"), unsupported_model());
+  write_file(file("half.onnx"), read_file(kModel).substr(0, 500'000));
+  struct Row {
+    std::vector<std::string> arguments;
+    int code;
+    std::vector<std::string> message;
+  };
+  const std::string out = file("e.vn");
+  const std::vector<Row> rows{
+      {{"build", file("none.onnx"), "-o", out}, 2, {"none.onnx"}},
+      {{"build", file("text.onnx"), "-o", out}, 2, {"text.onnx"}},
+      {{"build", file("half.onnx"), "-o", out}, 2, {"half.onnx"}},
+      {{"build", file("odd.onnx"), "-o", out},
+       2,
+       {"Frobnicate", "first", "Defenestrate", "second"}},
+      {{"build", kModel, "-o", out, "--outputs", "Nope"}, 2, {"no value 'Nope'"}},
+      {{"build", kModel, "-o", out, "--shapes", "batch"}, 2, {"--shapes", "batch"}},
+      {{"build", kModel, "-o", out, "--shapes", "nobody=1..4"}, 2, {"--shapes", "nobody"}},
+      {{"build", kModel, "-o", out, "--shapes", "input_ids=4..1x4"}, 2, {"4..1"}},
+      {{"build", kModel, "-o", out, "--fuse", "nothing=off"}, 2, {"nothing"}},
+      {{"build", kModel, "-o", file("no/folder/e.vn")}, 3, {"no/folder/e.vn"}},
+  };
+  for (const Row& row : rows) {
+    const Outcome outcome = run_program(row.arguments);
+    EXPECT_EQ(outcome.code, row.code) << testing::PrintToString(row.arguments) << outcome.err;
+    EXPECT_THAT(outcome.err, testing::StartsWith("vernier: error: "));
+    for (const std::string& part : row.message) EXPECT_THAT(outcome.err, HasSubstr(part));
+    EXPECT_FALSE(std::filesystem::exists(out)) << "a failed build leaves no file";
+  }
+}
+
+}  // namespace
+}  // namespace vernier::test

@@ -1,0 +1,175 @@
+// vernier verify, inspect, bench and demo: what they print and how they exit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cli/engine_fixture.h"
+
+namespace vernier::test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class Report : public WithEngine {
+ protected:
+  static Outcome refused(const std::vector<std::string>& arguments,
+                         const std::vector<std::string>& parts) {
+    Outcome outcome = run_program(arguments);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_THAT(outcome.err, testing::StartsWith("vernier: error: "));
+    for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
+    return outcome;
+  }
+};
+
+// ---- verify
+
+TEST_F(Report, VerifyPassesARightEngine) {
+  const Outcome outcome = run_program({"verify", engine(), "--model", kModel, "--inputs", inputs(),
+                                       "--expect", expected(), "--json"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err << outcome.out;
+  const json report = json::parse(outcome.out);
+  EXPECT_EQ(report.at("verdict"), "pass");
+  ASSERT_EQ(report.at("outputs").size(), 1u);
+  EXPECT_EQ(report.at("outputs")[0].at("name"), "output");
+  EXPECT_GT(report.at("outputs")[0].at("max_abs").get<double>(), 0);
+}
+
+TEST_F(Report, VerifyFailsWithExitCodeOne) {
+  // Tighter than FP32 can be: the verdict must be a failure, said in text and by the exit code.
+  const Outcome outcome = run_program(
+      {"verify", engine(), "--model", kModel, "--inputs", inputs(), "--tolerance", "worst=1e-12"});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("precision"));
+}
+
+TEST_F(Report, VerifyRefusesWhatDoesNotFit) {
+  refused({"verify", engine(), "--model", kModel, "--inputs", inputs(), "--tolerance", "rms"},
+          {"--tolerance", "got 'rms'"});
+  refused({"verify", engine(), "--model", file("none.onnx"), "--inputs", inputs()}, {"none.onnx"});
+  refused({"verify", engine(), "--model", "tests/models/vit_ts17/model.onnx", "--inputs", inputs()},
+          {"pixel_values"});
+}
+
+// ---- inspect
+
+TEST_F(Report, InspectShowsTheCompositesOfAModel) {
+  const Outcome outcome = run_program({"inspect", kModel, "--raised"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* composite : {"Attention", "LayerNorm", "Gelu", "Linear"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(composite));
+  }
+}
+
+TEST_F(Report, InspectViewsOfAModel) {
+  for (const std::vector<std::string>& views :
+       {std::vector<std::string>{}, {"--dump-graph"}, {"--raised", "--dump-graph"}}) {
+    std::vector<std::string> arguments{"inspect", kModel};
+    arguments.insert(arguments.end(), views.begin(), views.end());
+    const Outcome outcome = run_program(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("input_ids")) << testing::PrintToString(views);
+  }
+}
+
+TEST_F(Report, InspectViewsOfAnEngine) {
+  for (const char* view : {"--ledger", "--plan", "--memory", "--timing"}) {
+    const Outcome text = run_program({"inspect", engine(), view});
+    EXPECT_EQ(text.code, 0) << text.err;
+    EXPECT_GT(text.out.size(), 200u) << view;
+    const Outcome outcome = run_program({"inspect", engine(), view, "--json"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_TRUE(json::accept(outcome.out)) << view;
+  }
+  const Outcome summary = run_program({"inspect", engine(), "--check"});
+  EXPECT_EQ(summary.code, 0) << summary.err;
+  EXPECT_THAT(summary.out, HasSubstr("input_ids"));
+}
+
+TEST_F(Report, TheLedgerHasEveryNodeOnce) {
+  const json built =
+      json::parse(run_program({"build", kModel, "-o", file("again.vn"), "--json"}).out);
+  const json ledger = json::parse(run_program({"inspect", engine(), "--ledger", "--json"}).out);
+  std::set<std::string> nodes;
+  for (const json& row : ledger.at("rows")) {
+    EXPECT_TRUE(nodes.insert(row.at("node")).second) << row;
+    for (const char* key : {"op", "origin_of", "asked", "got", "step", "kernel", "why"}) {
+      EXPECT_TRUE(row.contains(key)) << key;
+    }
+  }
+  EXPECT_EQ(nodes.size(), built.at("onnx_nodes").get<size_t>());
+}
+
+TEST_F(Report, WhyShowsOneNodeAndNamesTheNearest) {
+  const json ledger = json::parse(run_program({"inspect", engine(), "--ledger", "--json"}).out);
+  const std::string node = ledger.at("rows").back().at("node");
+  const Outcome found = run_program({"inspect", engine(), "--why", node});
+  EXPECT_EQ(found.code, 0) << found.err;
+  EXPECT_THAT(found.out, HasSubstr(node));
+  refused({"inspect", engine(), "--why", node + "x"}, {node + "x", node});
+}
+
+TEST_F(Report, InspectRefusesTheWrongKindOfFile) {
+  for (const char* view : {"--ledger", "--plan", "--memory", "--timing", "--check"}) {
+    refused({"inspect", kModel, view}, {view, "is a model; build it first"});
+  }
+  refused({"inspect", kModel, "--why", "x"}, {"--why"});
+  refused({"inspect", engine(), "--raised"}, {"--raised", "is an engine"});
+  refused({"inspect", engine(), "--dump-graph"}, {"--dump-graph", "is an engine"});
+  refused({"inspect", file("none")}, {"none"});
+}
+
+TEST_F(Report, CheckFindsADamagedWeight) {
+  std::string bytes = read_file(engine());
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  write_file(file("damaged.vn"), bytes);
+  refused({"inspect", file("damaged.vn"), "--check"}, {"checksum"});
+}
+
+// ---- bench and demo
+
+TEST_F(Report, BenchTimesRuns) {
+  const Outcome outcome = run_program({"bench", engine(), "--batch", "2", "--length", "16",
+                                       "--threads", "1", "--seconds", "0", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json report = json::parse(outcome.out);
+  EXPECT_GE(report.at("runs").get<int>(), 10);
+  EXPECT_GT(report.at("median_ms").get<double>(), 0);
+  EXPECT_EQ(report.at("inputs").at("input_ids"), json({2, 16}));
+  EXPECT_THAT(run_program({"bench", engine(), "--seconds", "0"}).out, HasSubstr("median"));
+}
+
+TEST_F(Report, BenchRefusesSizesOutsideTheEngine) {
+  refused({"bench", engine(), "--batch", "100000"}, {"--batch 100000", "build it with --shapes"});
+}
+
+TEST_F(Report, DemoComparesWithTheStoredOutputs) {
+  const Outcome outcome = run_program({"demo", kModelFolder});
+  EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("the bits it has in the batch: yes"));
+  EXPECT_THAT(outcome.out, HasSubstr("kept"));
+}
+
+TEST_F(Report, DemoFailsOnWrongAnswers) {
+  std::filesystem::create_directory(file("wrong"));
+  std::filesystem::copy(kModel, file("wrong/model.onnx"));
+  io::NamedTensors arrays = io::read_arrays(kModelFolder + "case_1.npz");
+  for (auto& [name, tensor] : arrays) {
+    if (!name.starts_with("out.")) continue;
+    std::vector<double> values;
+    for (int64_t i = 0; i < tensor.elems(); ++i) values.push_back(tensor.float_at(i) + 1e-3);
+    tensor = Tensor::from(tensor.dtype(), tensor.shape(), values);
+  }
+  io::write_npz(file("wrong/case_0.npz"), arrays);
+  const Outcome outcome = run_program({"demo", file("wrong")});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("EXCEEDED"));
+  refused({"demo", file("")}, {"has no case_0.npz"});
+}
+
+}  // namespace
+}  // namespace vernier::test

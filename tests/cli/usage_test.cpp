@@ -1,0 +1,98 @@
+// Wrong usage of the program: exit code 2, nothing on stdout, and a message that says what to do.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/program.h"
+
+namespace vernier::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct WrongUsage {
+  std::string name;
+  std::vector<std::string> arguments;
+  std::vector<std::string> message;  ///< parts of stderr
+};
+
+void PrintTo(const WrongUsage& row, std::ostream* out) { *out << row.name; }
+
+class Usage : public testing::TestWithParam<WrongUsage> {};
+
+TEST_P(Usage, IsRefusedWithAMessage) {
+  const Outcome outcome = run_program(GetParam().arguments);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err, StartsWith("vernier: error: "));
+  for (const std::string& part : GetParam().message) EXPECT_THAT(outcome.err, HasSubstr(part));
+}
+
+const std::vector<WrongUsage> kRows{
+    {"no_command", {}, {"subcommand is required", "Run 'vernier --help'"}},
+    {"unknown_command", {"bild"}, {"no command or option 'bild'", "Run 'vernier --help'"}},
+    {"unknown_global_option", {"--fast"}, {"no command or option '--fast'"}},
+    {"build_without_model", {"build"}, {"vernier build: MODEL is required", "build --help"}},
+    {"build_without_output", {"build", "m.onnx"}, {"--output is required"}},
+    {"unknown_mode",
+     {"build", "m.onnx", "-o", "e.vn", "--fp16"},
+     {"'vernier build' does not take '--fp16'; its options are ", "--fp32", "build --help"}},
+    {"rules_are_not_taken",
+     {"build", "m.onnx", "-o", "e.vn", "--rule", "op:LayerNorm compute=f32"},
+     {"does not take '--rule'", "--shapes"}},
+    {"unknown_device",
+     {"build", "m.onnx", "-o", "e.vn", "--device", "cuda"},
+     {"this version runs on 'cpu', not on 'cuda'"}},
+    {"fuse_without_value",
+     {"build", "m.onnx", "-o", "e.vn", "--fuse", "attention"},
+     {"--fuse 'attention': write PASS=off"}},
+    {"fuse_on", {"build", "m.onnx", "-o", "e.vn", "--fuse", "attention=on"}, {"write PASS=off"}},
+    {"empty_output_name",
+     {"build", "m.onnx", "-o", "e.vn", "--outputs", "A,,B"},
+     {"--outputs 'A,,B' has an empty entry", "separated by commas"}},
+    {"run_without_inputs", {"run", "e.vn", "-o", "o.npz"}, {"--inputs is required"}},
+    {"run_without_outputs", {"run", "e.vn", "--inputs", "i.npz"}, {"--outputs is required"}},
+    {"negative_threads",
+     {"run", "e.vn", "--inputs", "i.npz", "-o", "o.npz", "--threads", "-1"},
+     {"--threads", "not in range"}},
+    {"threads_in_words",
+     {"run", "e.vn", "--inputs", "i.npz", "-o", "o.npz", "--threads", "two"},
+     {"--threads", "two"}},
+    {"verify_without_model", {"verify", "e.vn", "--inputs", "i.npz"}, {"--model is required"}},
+    {"bench_with_zero_rows",
+     {"bench", "e.vn", "--batch", "0"},
+     {"--batch", "Value 0 not in range 1 to"}},
+    {"bench_with_negative_seconds", {"bench", "e.vn", "--seconds", "-1"}, {"--seconds"}},
+    {"inspect_without_file", {"inspect"}, {"FILE is required"}},
+    {"two_views", {"inspect", "a.vn", "--plan", "--ledger"}, {"choose one view of --raised"}},
+    {"two_files", {"inspect", "a.onnx", "b.onnx"}, {"does not take 'b.onnx'"}},
+};
+
+INSTANTIATE_TEST_SUITE_P(Rows, Usage, testing::ValuesIn(kRows),
+                         [](const auto& row) { return row.param.name; });
+
+TEST(Help, EveryCommandHasExamples) {
+  for (const char* command : {"build", "run", "verify", "inspect", "bench", "demo"}) {
+    const Outcome outcome = run_program({command, "--help"});
+    EXPECT_EQ(outcome.code, 0) << command;
+    EXPECT_THAT(outcome.out, HasSubstr(std::string("  vernier ") + command + " ")) << command;
+    EXPECT_EQ(outcome.err, "") << command;
+  }
+}
+
+TEST(Help, TheProgramListsItsCommandsAndExitCodes) {
+  const Outcome outcome = run_program({"--help"});
+  EXPECT_EQ(outcome.code, 0);
+  for (const char* part : {"build", "run", "verify", "inspect", "bench", "Exit codes: 0 ok"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+  }
+}
+
+TEST(Help, VersionIsPrinted) {
+  const Outcome outcome = run_program({"--version"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.out, "vernier 0.1.0\n");
+}
+
+}  // namespace
+}  // namespace vernier::test
