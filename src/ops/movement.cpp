@@ -86,16 +86,21 @@ SymShape split_sizes(InferContext& context, const SplitAttrs& attrs, const Dim& 
 
 }  // namespace
 
+// ONNX wants equal ranks; models of 2020 also join scalars into a list, as ONNX Runtime allows.
 void infer_concat(InferContext& context) {
-  const size_t axis = context.normalise_axis(context.attrs<AxisAttrs>().axis, context.rank(0));
-  SymShape out = context.shape(0);
+  const auto listed = [&](size_t i) {
+    return context.shape(i).empty() ? SymShape{1} : context.shape(i);
+  };
+  SymShape out = listed(0);
+  const size_t axis =
+      context.normalise_axis(context.attrs<AxisAttrs>().axis, static_cast<int64_t>(out.size()));
   std::vector<size_t> data{0};
   for (size_t i = 1; i < context.num_inputs(); ++i) {
     data.push_back(i);
-    const SymShape& in = context.shape(i);
+    const SymShape in = listed(i);
     if (in.size() != out.size() || context.dtype(i) != context.dtype(0)) {
       context.fail("input " + std::to_string(i) + " is " + std::string(name(context.dtype(i))) +
-                   str(in) + ", input 0 is " + std::string(name(context.dtype(0))) +
+                   str(context.shape(i)) + ", input 0 is " + std::string(name(context.dtype(0))) +
                    str(context.shape(0)));
     }
     for (size_t k = 0; k < out.size(); ++k)

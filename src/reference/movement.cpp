@@ -64,7 +64,7 @@ void eval_concat(const EvalCall& call) {
   const AxisView out = view_axis(y.shape, axis);
   int64_t first = 0;
   for (const EvalTensor* x : call.in) {
-    const AxisView in = view_axis(x->shape, axis);
+    const AxisView in = x->rank() == 0 ? AxisView{} : view_axis(x->shape, axis);
     for (int64_t o = 0; o < in.outer; ++o) {
       for (int64_t k = 0; k < in.size * in.inner; ++k)
         copy_element(*x, o * in.size * in.inner + k, y, out.at(o, first, 0) + k);
