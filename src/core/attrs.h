@@ -376,7 +376,8 @@ struct BatchNormAttrs {
 ///   3 bias, additive, float, broadcastable to [B, H, Sq, Sk]
 ///   4 keep, bool, broadcastable to [B, H, Sq, Sk]: scores where false become `fill`
 ///   5 cu_seqlens_q i32 [n+1]   6 cu_seqlens_k i32 [n+1]: variable length; then B is 1 and rows of
-///     sequence i are [cu[i], cu[i+1])
+///     sequence i are [cu[i], cu[i+1]); causality counts within a sequence, bias and keep are read
+///     at the packed rows, rows of no sequence give 0
 ///   7 cos, 8 sin: rotary tables broadcastable to [B, S, 1, D]; applied to q and k before scaling
 /// Output 0: [B, Sq, H, Dv].
 struct AttentionAttrs {
