@@ -1,0 +1,256 @@
+// Local functions and If: inlining, attribute references, captured values, origins, and what is
+// refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "onnx/model_builder.h"
+#include "ops/evaluate.h"
+
+namespace vernier::onnx {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<double> run(const ir::Graph& graph, const std::vector<double>& x) {
+  const Shape shape{static_cast<int64_t>(x.size())};
+  return ops::evaluate(graph, {{"x", Tensor::from(DType::kF32, shape, std::span<const double>(x))}})
+      .outputs.at("y")
+      .f;
+}
+
+// y = leaky(leaky(x)) through two levels: outer calls inner with its own attribute's value.
+ModelBuilder nested_functions() {
+  ModelBuilder model(16);
+  model.input("x", kFloat, {2}).output("y");
+  proto::FunctionProto& inner = model.function("inner", {"a"}, {"b"});
+  inner.add_attribute("slope");
+  *inner.add_node() =
+      make_node("LeakyRelu", {"a"}, {"b"}, {attr_ref("alpha", "slope", Attribute::FLOAT)});
+  proto::FunctionProto& outer = model.function("outer", {"p"}, {"q"});
+  *outer.add_attribute_proto() = attr_float("rate", 0.5F);
+  auto* call = outer.add_node();
+  *call = make_node("inner", {"p"}, {"q"}, {attr_ref("slope", "rate", Attribute::FLOAT)});
+  call->set_domain("local");
+  return model;
+}
+
+proto::NodeProto& call(ModelBuilder& model, const std::string& name, const Names& in,
+                       const Names& out, const std::vector<Attribute>& attributes = {}) {
+  proto::NodeProto& node = model.node(name, in, out, attributes);
+  node.set_domain("local");
+  return node;
+}
+
+TEST(Functions, AttributesPassThroughNestedCallsAndDefaultsHold) {
+  ModelBuilder model = nested_functions();
+  call(model, "outer", {"x"}, {"m"});                           // default rate 0.5
+  call(model, "outer", {"m"}, {"y"}, {attr_float("rate", 2)});  // given
+  const auto graph = model.import();
+  EXPECT_EQ(run(*graph, {-4, 3}), (std::vector<double>{-4, 3}));  // -4 · 0.5 · 2
+}
+
+TEST(Functions, NodesKnowTheirPathAndCallsAreRetired) {
+  ModelBuilder model = nested_functions();
+  model.node("Identity", {"x"}, {"i"});
+  call(model, "outer", {"i"}, {"y"}).set_name("block");
+  const auto graph = model.import();
+  ASSERT_EQ(graph->order().size(), 2U);
+  const ir::Node& leaky = graph->node(graph->order()[1]);
+  ASSERT_EQ(leaky.origins.size(), 1U);
+  EXPECT_EQ(leaky.origins[0].key, "/outer/1/inner/0#0");
+  EXPECT_EQ(leaky.origins[0].name, "/outer/1/inner/0/LeakyRelu_0");
+  EXPECT_EQ(leaky.origins[0].op_type, "LeakyRelu");
+  std::vector<std::string> removed;
+  for (const auto& row : graph->retired) {
+    EXPECT_EQ(row.state, "removed");
+    removed.push_back(row.origin.key + " " + row.origin.name);
+  }
+  EXPECT_THAT(removed, ::testing::UnorderedElementsAre("#1 block", "/outer/1#0 /outer/1/inner_0"));
+  EXPECT_EQ(graph->value(graph->outputs[0]).name, "y");  // the outermost name of the value
+}
+
+TEST(Functions, AnAbsentAttributeWithoutDefaultIsAbsentInside) {
+  ModelBuilder model(16);
+  model.input("x", kFloat, {2}).output("y");
+  proto::FunctionProto& f = model.function("f", {"a"}, {"b"});
+  f.add_attribute("slope");
+  *f.add_node() =
+      make_node("LeakyRelu", {"a"}, {"b"}, {attr_ref("alpha", "slope", Attribute::FLOAT)});
+  call(model, "f", {"x"}, {"y"});
+  EXPECT_NEAR(run(*model.import(), {-100, 1})[0], -1, 1e-6);  // LeakyRelu's own default, 0.01
+}
+
+TEST(Functions, AnInputMayBeLeftOut) {
+  ModelBuilder model(13);
+  model.input("x", kFloat, {2}).output("y");
+  model.initializer(f32_tensor("limit", {}, {3}));
+  *model.function("clip", {"v", "low", "high"}, {"w"}).add_node() =
+      make_node("Clip", {"v", "low", "high"}, {"w"});
+  call(model, "clip", {"x", "", "limit"}, {"y"});
+  EXPECT_EQ(run(*model.import(), {-9, 9}), (std::vector<double>{-9, 3}));
+}
+
+TEST(Functions, MistakesAreNamed) {
+  const auto error_of = [](const std::function<void(ModelBuilder&)>& change) {
+    ModelBuilder model = nested_functions();
+    change(model);
+    return model.error();
+  };
+  EXPECT_THAT(error_of([](ModelBuilder& m) {
+                m.model().mutable_functions(0)->mutable_node(0)->set_op_type("outer");
+                m.model().mutable_functions(0)->mutable_node(0)->set_domain("local");
+                m.model().mutable_functions(0)->mutable_node(0)->clear_attribute();
+                call(m, "outer", {"x"}, {"y"});
+              }),
+              HasSubstr("function 'outer' calls itself"));
+  EXPECT_THAT(
+      error_of([](ModelBuilder& m) { call(m, "outer", {"x"}, {"y"}, {attr_int("speed", 1)}); }),
+      HasSubstr("function 'outer' has no attribute 'speed'"));
+  EXPECT_THAT(error_of([](ModelBuilder& m) {
+                call(m, "outer", {"x", "x"}, {"y"});
+              }),
+              HasSubstr("takes 1 inputs and gives 1 outputs; the call has 2 and 1"));
+  EXPECT_THAT(error_of([](ModelBuilder& m) {
+                m.model().mutable_functions(1)->set_output(0, "nothing");
+                call(m, "outer", {"x"}, {"y"});
+              }),
+              HasSubstr("does not define output 'nothing'"));
+  EXPECT_THAT(error_of([](ModelBuilder& m) {
+                *m.model().add_functions() = m.model().functions(0);
+                call(m, "outer", {"x"}, {"y"});
+              }),
+              HasSubstr("function 'inner' of domain 'local' is defined twice"));
+  EXPECT_THAT(error_of([](ModelBuilder& m) {
+                m.node("LeakyRelu", {"x"}, {"y"}, {attr_ref("alpha", "rate", Attribute::FLOAT)});
+              }),
+              HasSubstr("the node is not in a function"));
+  EXPECT_THAT(error_of([](ModelBuilder& m) {
+                m.model().mutable_functions(0)->mutable_node(0)->set_input(0, "x");
+                call(m, "outer", {"x"}, {"y"});
+              }),
+              HasSubstr("uses 'x', which no node, input or initialiser defines"));
+}
+
+TEST(Functions, DoublingCallsAreStoppedBeforeTheyFillMemory) {
+  ModelBuilder model(13);
+  model.input("x", kFloat, {1}).output("y");
+  // f0 calls f1 twice, f1 calls f2 twice, ...: 2^40 nodes.
+  for (int level = 0; level < 40; ++level) {
+    proto::FunctionProto& f = model.function("f" + std::to_string(level), {"a"}, {"c"});
+    const std::string next = "f" + std::to_string(level + 1);
+    *f.add_node() = make_node(level == 39 ? "Neg" : next, {"a"}, {"b"});
+    *f.add_node() = make_node(level == 39 ? "Neg" : next, {"b"}, {"c"});
+    if (level == 39) continue;
+    f.mutable_node(0)->set_domain("local");
+    f.mutable_node(1)->set_domain("local");
+  }
+  call(model, "f0", {"x"}, {"y"});
+  EXPECT_THAT(model.error(), HasSubstr("more than"));
+}
+
+// ---- If ---------------------------------------------------------------------------------------
+
+proto::GraphProto branch(const std::string& op, const Names& inputs, const std::string& output) {
+  proto::GraphProto graph;
+  graph.set_name("branch");
+  *graph.add_node() = make_node(op, inputs, {output});
+  graph.add_output()->set_name(output);
+  return graph;
+}
+
+// y = If(condition){Neg(x)} else {Abs(x)}
+void add_if(ModelBuilder& model, const std::string& condition) {
+  model.node("If", {condition}, {"y"},
+             {attr_graph("then_branch", branch("Neg", {"x"}, "t")),
+              attr_graph("else_branch", branch("Abs", {"x"}, "e"))});
+}
+
+proto::TensorProto bool_tensor(const std::string& name, int32_t value) {
+  proto::TensorProto tensor;
+  tensor.set_name(name);
+  tensor.set_data_type(kBool);
+  tensor.add_int32_data(value);
+  return tensor;
+}
+
+TEST(If, AConstantConditionTakesItsBranch) {
+  for (int32_t value : {0, 1}) {
+    ModelBuilder model(13);
+    model.input("x", kFloat, {2}).output("y").initializer(bool_tensor("c", value));
+    add_if(model, "c");
+    const auto graph = model.import();
+    EXPECT_EQ(run(*graph, {-1, 2}),
+              value ? (std::vector<double>{1, -2}) : (std::vector<double>{1, 2}));
+    ASSERT_EQ(graph->order().size(), 1U);
+    EXPECT_EQ(graph->node(graph->order()[0]).origins[0].key,
+              value ? "/then_branch/0#0" : "/else_branch/0#0");
+    EXPECT_EQ(graph->value(graph->outputs[0]).name, "y");
+    ASSERT_EQ(graph->retired.size(), 2U);
+    EXPECT_EQ(graph->retired[0].state, "removed");
+    EXPECT_THAT(graph->retired[0].why,
+                HasSubstr(value ? "then_branch taken" : "else_branch taken"));
+    EXPECT_EQ(graph->retired[1].state, "dead");
+  }
+}
+
+TEST(If, AConditionOverShapesIsDecidedByTheRank) {
+  // Exporters write: if len(x.shape) == 1. The size of x is free.
+  ModelBuilder model(13);
+  model.input("x", kFloat, {"n"}).output("y").initializer(i64_tensor("one", {1}, {1}));
+  model.node("Shape", {"x"}, {"s"});
+  model.node("Shape", {"s"}, {"r"});
+  model.node("Equal", {"r", "one"}, {"same"});
+  model.node("Squeeze", {"same"}, {"c"});
+  add_if(model, "c");
+  EXPECT_EQ(run(*model.import(), {-1, 2}), (std::vector<double>{1, -2}));
+}
+
+TEST(If, AConditionComputedFromConstantsIsFolded) {
+  ModelBuilder model(13);
+  model.input("x", kFloat, {2}).output("y").initializer(f32_tensor("w", {3}, {1, 2, 3}));
+  model.initializer(f32_tensor("limit", {}, {7}));
+  model.node("ReduceSum", {"w"}, {"sum"}, {attr_int("keepdims", 0)});
+  model.node("Greater", {"sum", "limit"}, {"c"});
+  add_if(model, "c");
+  const auto graph = model.import();
+  EXPECT_EQ(run(*graph, {-1, 2}), (std::vector<double>{1, 2}));
+  EXPECT_EQ(graph->order().size(), 1U);  // the condition's nodes are folded
+}
+
+TEST(If, AnOpenConditionIsListedWithTheOtherUnsupportedNodes) {
+  ModelBuilder model(13);
+  model.input("x", kFloat, {2}).input("c", kBool, {}).output("y");
+  add_if(model, "c");
+  EXPECT_THAT(model.error(),
+              HasSubstr("If x1, its condition is not known when the engine is built: "
+                        "'If_0' (#0)"));
+}
+
+TEST(If, OnlyTheTakenBranchMustBeSupported) {
+  for (int32_t value : {0, 1}) {
+    ModelBuilder model(13);
+    model.input("x", kFloat, {2}).output("y").initializer(bool_tensor("c", value));
+    model.node("If", {"c"}, {"y"},
+               {attr_graph("then_branch", branch("NonMaxSuppression", {"x"}, "t")),
+                attr_graph("else_branch", branch("Abs", {"x"}, "e"))});
+    EXPECT_THAT(model.error(), HasSubstr(value ? "NonMaxSuppression x1: '/then_branch/0/"
+                                                 "NonMaxSuppression_0' (/then_branch/0#0)"
+                                               : "no error"));
+  }
+}
+
+TEST(If, MistakesAreNamed) {
+  ModelBuilder model(13);
+  model.input("x", kFloat, {2}).output("y").initializer(bool_tensor("c", 1));
+  model.node("If", {"c"}, {"y"}, {attr_graph("then_branch", branch("Neg", {"x"}, "t"))});
+  EXPECT_THAT(model.error(), HasSubstr("then_branch or else_branch is missing"));
+  ModelBuilder outputs(13);
+  outputs.input("x", kFloat, {2}).output("y").initializer(bool_tensor("c", 1));
+  proto::GraphProto empty;
+  outputs.node("If", {"c"}, {"y"},
+               {attr_graph("then_branch", empty), attr_graph("else_branch", empty)});
+  EXPECT_THAT(outputs.error(), HasSubstr("has 1 outputs, its branch 0"));
+}
+
+}  // namespace
+}  // namespace vernier::onnx
