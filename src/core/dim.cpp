@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <numeric>
 #include <set>
 
@@ -27,6 +28,33 @@ struct MonomialLess {
     return std::lexicographical_compare(x.begin(), x.end(), y.begin(), y.end(), AtomLess{});
   }
 };
+
+}  // namespace
+
+namespace {
+
+// An expression from a file must not cost more than it says: products of sums grow exponentially.
+constexpr size_t kMaxTerms = 1024, kMaxText = 16384;
+
+[[noreturn]] void fail_overflow() {
+  throw Error(ErrorCode::kInput, "size expression leaves the range of 64-bit integers");
+}
+int64_t checked_add(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) fail_overflow();
+  return sum;
+}
+int64_t checked_multiply(int64_t a, int64_t b) {
+  int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) fail_overflow();
+  return product;
+}
+void check_terms(size_t terms) {
+  if (terms <= kMaxTerms) return;
+  throw Error(ErrorCode::kInput, "size expression has up to " + std::to_string(terms) +
+                                     " terms, at most " + std::to_string(kMaxTerms) +
+                                     " are supported");
+}
 
 }  // namespace
 
@@ -54,10 +82,15 @@ struct DimBuilder {
 };
 
 int64_t floordiv(int64_t a, int64_t b) {
+  if (b == -1) return checked_multiply(a, b);
   const int64_t q = a / b;
   return q - ((a % b != 0) && ((a < 0) != (b < 0)));
 }
-int64_t floormod(int64_t a, int64_t b) { return a - floordiv(a, b) * b; }
+int64_t floormod(int64_t a, int64_t b) {
+  if (b == -1) return 0;
+  const int64_t rest = a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
 
 Dim::Dim(int64_t value) {
   auto p = std::make_shared<Polynomial>();
@@ -121,10 +154,10 @@ std::optional<int64_t> Dim::lower_bound() const {
     if (!monomial.empty() && coefficient < 0) return std::nullopt;
     for (const AtomRef& atom : monomial) {
       const auto bound = atom_lower_bound(*atom);
-      if (!bound || *bound < 0) return std::nullopt;
-      product *= *bound;
+      if (!bound || *bound < 0 || __builtin_mul_overflow(product, *bound, &product))
+        return std::nullopt;
     }
-    sum += product;
+    if (__builtin_add_overflow(sum, product, &sum)) return std::nullopt;
   }
   return sum;
 }
@@ -148,17 +181,20 @@ std::vector<std::string> Dim::symbols() const {
 Dim operator+(const Dim& a, const Dim& b) {
   Dim::Polynomial sum = DimBuilder::get(a);
   for (const auto& [monomial, coefficient] : DimBuilder::get(b).terms)
-    sum.terms[monomial] += coefficient;
+    sum.terms[monomial] = checked_add(sum.terms[monomial], coefficient);
+  check_terms(sum.terms.size());
   return DimBuilder::make(std::move(sum));
 }
 Dim operator*(const Dim& a, const Dim& b) {
+  check_terms(DimBuilder::get(a).terms.size() * DimBuilder::get(b).terms.size());
   Dim::Polynomial product;
   for (const auto& [ma, ca] : DimBuilder::get(a).terms) {
     for (const auto& [mb, cb] : DimBuilder::get(b).terms) {
       Monomial monomial = ma;
       monomial.insert(monomial.end(), mb.begin(), mb.end());
       std::sort(monomial.begin(), monomial.end(), AtomLess{});
-      product.terms[monomial] += ca * cb;
+      int64_t& coefficient = product.terms[monomial];
+      coefficient = checked_add(coefficient, checked_multiply(ca, cb));
     }
   }
   return DimBuilder::make(std::move(product));
@@ -187,20 +223,20 @@ std::optional<Dim> divide_exactly(const Dim& a, const Dim& b) {
     const auto& dividend = DimBuilder::get(a).terms;
     if (dividend.empty()) return Dim(0);
     const int64_t lead = divisor.begin()->second;
-    if (dividend.begin()->second % lead != 0) return std::nullopt;
-    const int64_t q = dividend.begin()->second / lead;
+    if (floormod(dividend.begin()->second, lead) != 0) return std::nullopt;
+    const int64_t q = floordiv(dividend.begin()->second, lead);
     if (Dim(q) * b == a) return Dim(q);
     return std::nullopt;
   }
   const auto& [factors, coefficient] = *divisor.begin();
   Dim::Polynomial quotient;
   for (const auto& [monomial, c] : DimBuilder::get(a).terms) {
-    if (c % coefficient != 0) return std::nullopt;
+    if (floormod(c, coefficient) != 0) return std::nullopt;
     Monomial rest;
     std::set_difference(monomial.begin(), monomial.end(), factors.begin(), factors.end(),
                         std::back_inserter(rest), AtomLess{});
     if (rest.size() + factors.size() != monomial.size()) return std::nullopt;
-    quotient.terms[rest] += c / coefficient;
+    quotient.terms[rest] = checked_add(quotient.terms[rest], floordiv(c, coefficient));
   }
   return DimBuilder::make(std::move(quotient));
 }
@@ -268,17 +304,26 @@ Dim mod(const Dim& a, const Dim& b) {
   return DimBuilder::function(DimOp::Kind::kMod, "mod", a, b);
 }
 
+// The largest known lower bound of a − b; none where the difference leaves 64 bits.
+static std::optional<int64_t> difference_bound(const Dim& a, const Dim& b) {
+  try {
+    return (a - b).lower_bound();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 std::optional<bool> less_equal(const Dim& a, const Dim& b) {
-  const auto gap = (b - a).lower_bound();
+  const auto gap = difference_bound(b, a);
   if (gap && *gap >= 0) return true;
-  const auto reverse = (a - b).lower_bound();
+  const auto reverse = difference_bound(a, b);
   if (reverse && *reverse > 0) return false;
   return std::nullopt;
 }
 std::optional<bool> equal(const Dim& a, const Dim& b) {
   if (a == b) return true;
-  for (const Dim& gap : {b - a, a - b}) {
-    if (auto bound = gap.lower_bound(); bound && *bound > 0) return false;
+  for (const auto& bound : {difference_bound(b, a), difference_bound(a, b)}) {
+    if (bound && *bound > 0) return false;
   }
   return std::nullopt;
 }
@@ -383,12 +428,15 @@ std::string Dim::str() const {
     std::string product = magnitude == 1 ? "" : std::to_string(magnitude);
     for (const AtomRef& atom : monomial) product += (product.empty() ? "" : "*") + atom->text;
     text += product;
+    if (text.size() > kMaxText) {
+      throw Error(ErrorCode::kInput, "size expression is too long: " + text.substr(0, 60) + "…");
+    }
   }
   const auto it = polynomial_->terms.find({});
   const int64_t constant = it == polynomial_->terms.end() ? 0 : it->second;
   if (text.empty()) return std::to_string(constant);
   if (constant > 0) text += " + " + std::to_string(constant);
-  if (constant < 0) text += " - " + std::to_string(-constant);
+  if (constant < 0) text += " - " + std::to_string(0 - static_cast<uint64_t>(constant));
   return text;
 }
 
@@ -441,7 +489,11 @@ class Parser {
     return product;
   }
   Dim factor() {
-    if (take('-')) return Dim(-1) * factor();
+    bool negative = false;
+    while (take('-')) negative = !negative;
+    return negative ? Dim(-1) * positive_factor() : positive_factor();
+  }
+  Dim positive_factor() {
     if (take('(')) {
       Dim d = expression();
       if (!take(')')) fail("expected ')'");
@@ -468,12 +520,11 @@ class Parser {
     fail("unknown function '" + word + "'");
   }
   Dim number(const std::string& word) const {
-    if (word.size() > 18) fail("number too large");
-    if (!std::all_of(word.begin(), word.end(),
-                     [](unsigned char c) { return std::isdigit(c) != 0; })) {
-      fail("bad number '" + word + "'");
-    }
-    return std::stoll(word);
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error == std::errc::result_out_of_range) fail("number too large");
+    if (end != word.data() + word.size()) fail("bad number '" + word + "'");
+    return value;
   }
 
   std::string_view text_;
@@ -483,7 +534,13 @@ class Parser {
 
 }  // namespace
 
-Dim Dim::parse(std::string_view text) { return Parser(text).parse_all(); }
+Dim Dim::parse(std::string_view text) {
+  if (text.size() > kMaxText) {
+    throw Error(ErrorCode::kInput,
+                "size expression is too long: " + std::string(text.substr(0, 60)) + "…");
+  }
+  return Parser(text).parse_all();
+}
 
 std::string str(const SymShape& shape) {
   std::string text = "[";

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <random>
 
 #include "core/error.h"
@@ -125,6 +126,27 @@ TEST(Dim, BadTextSaysWhere) {
   EXPECT_NE(parse_error("").find("expected a number"), std::string::npos);
   EXPECT_NE(parse_error("mod(a, 0)").find("modulus by zero"), std::string::npos);
   EXPECT_NE(parse_error("floordiv(a, 0)").find("division by zero"), std::string::npos);
+}
+
+TEST(Dim, ExpressionsThatCostTooMuchAreErrors) {
+  std::string product = "(a0 + b0)";  // 2^60 terms
+  for (int i = 1; i < 60; ++i)
+    product += "*(a" + std::to_string(i) + " + b" + std::to_string(i) + ")";
+  EXPECT_NE(parse_error(product).find("at most 1024 are supported"), std::string::npos);
+  EXPECT_EQ(parse_error(std::string(20000, 'a')).substr(0, 32), "size expression is too long: aaa");
+  EXPECT_EQ(Dim::parse(std::string(10001, '-') + "a"), Dim(-1) * a);
+}
+
+TEST(Dim, ArithmeticOutside64BitsIsAnError) {
+  const char* expected = "size expression leaves the range of 64-bit integers";
+  EXPECT_EQ(parse_error("9223372036854775807 + 1"), expected);
+  EXPECT_EQ(parse_error("4611686018427387904*a*2"), expected);
+  EXPECT_EQ(parse_error("floordiv(-9223372036854775807 - 1, -1)"), expected);
+  EXPECT_EQ(Dim::parse("9223372036854775807*a").str(), "9223372036854775807*a");
+  const Dim least = std::numeric_limits<int64_t>::min();
+  EXPECT_EQ(max(least, a).str(), "max(-9223372036854775808, a)");  // unproved, no overflow
+  EXPECT_EQ(mod(least, 3), Dim(1));
+  EXPECT_EQ(mod(least, -1), Dim(0));
 }
 
 TEST(Dim, EvaluationNeedsEverySymbol) {
