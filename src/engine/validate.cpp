@@ -18,7 +18,9 @@ constexpr size_t kMaxRank = 8;  // of the kernels' views (backend/kernel.h)
 [[noreturn]] void fail(const std::string& where, const std::string& what) {
   throw Error(ErrorCode::kInput, where + ": " + what);
 }
-std::string range_text(size_t count) { return "expected 0.." + std::to_string(count) + " - 1"; }
+std::string range_text(size_t count) {
+  return count == 0 ? "there are none" : "expected 0.." + std::to_string(count - 1);
+}
 
 // max(offset, …) − min(…) of a strided view of constant sizes stays in [0, elems).
 bool stays_inside(int64_t offset, const Shape& shape, const Shape& strides, int64_t elems) {
@@ -96,10 +98,11 @@ class Checker {
       }
     }
   }
-  // Declared sizes, and the counts that steps find: whole sizes of what they write.
+  // Declared sizes, and the counts that steps find in data: whole sizes of what they write.
   void find_known_symbols() {
     for (const plan::Symbol& s : plan_.symbols) known_.insert(s.name);
     for (const plan::Step& step : plan_.steps) {
+      if (!(flags(step.op) & kDataDependent)) continue;
       for (int32_t out : step.outputs) {
         if (out < 0 || static_cast<size_t>(out) >= plan_.values.size()) continue;
         for (const Dim& d : plan_.values[static_cast<size_t>(out)].shape) {
