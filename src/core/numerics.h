@@ -33,6 +33,10 @@ struct Numerics {
 
 /// True iff every value of `b` is a value of `a` (f64 ≥ f32 ≥ tf32 ≥ {f16, bf16} ≥ their f8).
 bool represents(DType a, DType b);
+/// The request that satisfies both: part by part the type that represents the other's (an exact one
+/// wins over a floor). `by` is that of the request that prevails, `a`'s where both ask the same.
+/// Throws Error(kInput) naming both askers where no type satisfies both.
+Request strongest(const Request& a, const Request& b);
 /// Yes, or which part falls short: "computes in f16, asked for at least f32 (rule 2)".
 Support satisfies(const Numerics& got, const Request& asked);
 
