@@ -47,6 +47,46 @@ std::string number(DType dtype, double v) {
   return {buffer, end.ptr};
 }
 
+// "name=value" fields at the top level of "{…}".
+std::vector<std::string> fields_of(std::string_view attrs) {
+  std::vector<std::string> fields;
+  if (attrs.size() < 2) return fields;
+  attrs = attrs.substr(1, attrs.size() - 2);
+  int depth = 0;
+  bool inside = false;
+  size_t start = 0;
+  for (size_t i = 0; i < attrs.size(); ++i) {
+    const char c = attrs[i];
+    if (inside && c == '\\')
+      ++i;
+    else if (c == '"')
+      inside = !inside;
+    else if (!inside && (c == '[' || c == '('))
+      ++depth;
+    else if (!inside && (c == ']' || c == ')'))
+      --depth;
+    else if (!inside && c == ',' && depth == 0) {
+      fields.emplace_back(attrs.substr(start, i - start));
+      start = i + 2;
+    }
+  }
+  fields.emplace_back(attrs.substr(start));
+  return fields;
+}
+
+// The attributes that differ from the operator's defaults, as the parser reads them.
+std::string own_attrs(const Node& n) {
+  if (n.attrs == default_attrs(n.op)) return "";
+  const std::vector<std::string> own = fields_of(print_attrs(n.op, n.attrs));
+  const std::vector<std::string> defaults = fields_of(print_attrs(n.op, default_attrs(n.op)));
+  std::string text;
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (i < defaults.size() && own[i] == defaults[i]) continue;
+    text += (text.empty() ? "" : ", ") + own[i];
+  }
+  return "{" + text + "}";
+}
+
 class Printer {
  public:
   Printer(const Graph& graph, const PrintOptions& options) : graph_(graph), options_(options) {}
@@ -148,7 +188,7 @@ class Printer {
         out_ += ": " + type(v);
     }
     out_ += " = " + std::string(name(n.op)) + "(" + operands + ")";
-    const std::string attrs = n.attrs == default_attrs(n.op) ? "" : print_attrs(n.op, n.attrs);
+    const std::string attrs = own_attrs(n);
     if (!attrs.empty()) out_ += " " + attrs;
     if (options_.origins == PrintOptions::Origins::kShow) origins(n);
     out_ += "\n";

@@ -26,8 +26,8 @@ constexpr std::string_view kAll =
   %0: f32[batch, 2*seq + 1, 8] = Mul(%"a/b:0", f32{0.5}) named "mul" from "3#1|/m/Mul|Mul|scores", "4|x\\|y|Sub|"
   %w = const f32[2, 3]{1, -2.5, 0.1, inf, -inf, nan}
   %both: f32[2, 3] = Add(%w, %w)
-  %1: f32[batch, 4, 8], _, %tail: f32[batch, seq, 8] = Split(%0) {axis=1, num_outputs=3, sizes=[]}
-  %2: i64[batch, seq, 1] = Reshape(%ids) {shape=(batch, seq, 1), has_shape=true, allowzero=false}
+  %1: f32[batch, 4, 8], _, %tail: f32[batch, seq, 8] = Split(%0) {axis=1, num_outputs=3}
+  %2: i64[batch, seq, 1] = Reshape(%ids) {shape=(batch, seq, 1), has_shape=true}
   %3: f32[batch, 4, 8] = Clip(%1, _, f32{6})
   guard batch == floordiv(s6, 2) "node 'add'"
   symbol s6 = 2*batch
