@@ -1,0 +1,27 @@
+// The local rewrites of canonicalise, by file; each file states formulas and conditions. A rule
+// looks at one node and returns true if it changed the graph. Contract: rewrite.h.
+#pragma once
+#include <span>
+
+#include "passes/rewrite.h"
+
+namespace vernier::passes {
+
+std::span<const Rule> shape_rules();       ///< canonicalise_shapes.cpp: shape inputs to attributes
+std::span<const Rule> view_rules();        ///< canonicalise_views.cpp: reshape, transpose, slice
+std::span<const Rule> expand_rules();      ///< canonicalise_expand.cpp: broadcasts go down and away
+std::span<const Rule> arithmetic_rules();  ///< canonicalise_arithmetic.cpp: neutral elements, …
+std::span<const Rule> mask_rules();        ///< canonicalise_masks.cpp: spellings of masks
+std::span<const Rule> index_rules();       ///< canonicalise_index.cpp: gathers by position
+
+/// How a reshape maps axes: input axes [in_begin, in_end) hold the same elements in the same order
+/// as output axes [out_begin, out_end).
+struct AxisGroup {
+  size_t in_begin, in_end, out_begin, out_end;
+};
+/// The finest such groups, in order; empty if the sizes are not comparable.
+std::vector<AxisGroup> reshape_groups(const SymShape& in, const SymShape& out);
+/// True if the shapes differ in axes of size 1 only.
+bool differ_by_unit_axes(const SymShape& a, const SymShape& b);
+
+}  // namespace vernier::passes

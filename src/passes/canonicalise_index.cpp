@@ -1,0 +1,141 @@
+// Gathers whose indices are positions. Exporters index a mask [B, S] by (batch, key) ranges; proven
+// by the affine forms of index.h.
+//   Gather(Reshape(x), i) ⇒ Reshape(x)          requires: axis 0; i counts 0, 1, 2, … over all of x
+//   GatherND(x, i) ⇒ Expand(Reshape(x))         requires: component k of i is the position along
+//   one
+//     output axis, in rising order, over all of axis k of x
+//   GatherElements(x, i) ⇒ x                    requires: i is the position along the axis; same
+//   shape
+// Two symbols that these identities make equal are unified (an exporter's two names of one size).
+#include <algorithm>
+
+#include "passes/canonicalise.h"
+#include "passes/index.h"
+
+namespace vernier::passes {
+namespace {
+
+// Equal, or two plain symbols that may be unified at this node.
+bool unifiable(const Dim& a, const Dim& b) { return a == b || (a.as_symbol() && b.as_symbol()); }
+
+SymShape without_units(const SymShape& shape) {
+  SymShape kept;
+  for (const Dim& d : shape) {
+    if (!(d == Dim(1))) kept.push_back(d);
+  }
+  return kept;
+}
+
+// The sizes of x, up to axes of 1, are those of the index: then counting over one counts the other.
+bool unify_sizes(Graph& graph, NodeId id, const SymShape& a, const SymShape& b) {
+  const SymShape x = without_units(a), y = without_units(b);
+  if (x.size() != y.size()) return false;
+  if (!std::equal(x.begin(), x.end(), y.begin(), &unifiable)) return false;
+  ops::InferContext context(graph, id);
+  for (size_t i = 0; i < x.size(); ++i) context.unify(x[i], y[i]);
+  return true;
+}
+
+bool gather_all(Graph& graph, NodeId id) {
+  const Node& n = graph.node(id);
+  if (n.op != OpKind::kGather || n.attrs_as<AxisAttrs>().axis != 0) return false;
+  const auto form = affine(graph, n.inputs[1]);
+  if (!form) return false;
+  // [N, 1, …] made from x: look at x's own sizes, where the exporter's names are.
+  const SymShape& data = shape_of(graph, n.inputs[0]);
+  const bool one_column =
+      std::all_of(data.begin() + 1, data.end(), [](const Dim& d) { return d == Dim(1); });
+  const Node* view = producer_of(graph, n.inputs[0], OpKind::kReshape);
+  const ValueId source = view && one_column ? view->inputs[0] : n.inputs[0];
+  SymShape counted = shape_of(graph, source);
+  if (source == n.inputs[0]) counted = {data[0]};
+  // Strides are written with the data's sizes; the index's own sizes may carry other names.
+  SymShape index = shape_of(graph, n.inputs[1]);
+  const SymShape names = without_units(counted), own = without_units(index);
+  if (names.size() != own.size() || !std::equal(names.begin(), names.end(), own.begin(), unifiable))
+    return false;
+  size_t next = 0;
+  for (Dim& d : index) {
+    if (!(d == Dim(1))) d = names[next++];
+  }
+  if (!is_row_major_index(*form, index)) return false;
+  const ValueId data_value = n.inputs[0];
+  if (!unify_sizes(graph, id, counted, shape_of(graph, n.inputs[1]))) return false;
+  const SymShape out = shape_of(graph, n.outputs[0]);
+  mutate(graph, id, OpKind::kReshape, {data_value}, shape_attrs(out));
+  return true;
+}
+
+// The output axis that component `form` of an index counts along, if it counts all of `size`.
+std::optional<size_t> counted_axis(const Affine& form, const SymShape& shape, const Dim& size) {
+  std::optional<size_t> found;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    if (form.coefficients[axis] == Dim(0)) continue;
+    if (found || !(form.coefficients[axis] == Dim(1)) || !unifiable(shape[axis], size))
+      return std::nullopt;
+    found = axis;
+  }
+  if (!(form.offset == Dim(0))) return std::nullopt;
+  return found;
+}
+
+// The parts of Concat along the last axis, each of size 1.
+std::optional<std::vector<ValueId>> index_components(const Graph& graph, ValueId indices) {
+  const Node* concat = producer_of(graph, indices, OpKind::kConcat);
+  if (!concat) return std::nullopt;
+  const int64_t rank = rank_of(graph, indices), axis = concat->attrs_as<AxisAttrs>().axis;
+  if ((axis + rank) % rank != rank - 1) return std::nullopt;
+  for (ValueId part : concat->inputs) {
+    if (!(shape_of(graph, part).back() == Dim(1))) return std::nullopt;
+  }
+  return concat->inputs;
+}
+
+bool gather_nd_by_position(Graph& graph, NodeId id) {
+  const Node& n = graph.node(id);
+  if (n.op != OpKind::kGatherND || n.attrs_as<GatherNDAttrs>().batch_dims != 0) return false;
+  const ValueId data = n.inputs[0];
+  const SymShape sizes = shape_of(graph, data), out = shape_of(graph, n.outputs[0]);
+  const auto parts = index_components(graph, n.inputs[1]);
+  if (!parts || parts->size() != sizes.size()) return false;
+  std::vector<size_t> axes;
+  for (size_t k = 0; k < parts->size(); ++k) {
+    auto form = affine(graph, (*parts)[k]);
+    if (!form) return false;
+    form->coefficients.pop_back();  // the component axis
+    const auto axis = counted_axis(*form, out, sizes[k]);
+    if (!axis || (!axes.empty() && *axis <= axes.back())) return false;
+    axes.push_back(*axis);
+  }
+  ops::InferContext context(graph, id);
+  SymShape shape(out.size(), Dim(1));
+  for (size_t k = 0; k < axes.size(); ++k) shape[axes[k]] = context.unify(sizes[k], out[axes[k]]);
+  ops::apply_substitutions(graph);
+  const SymShape wanted = shape_of(graph, graph.node(id).outputs[0]);
+  const ValueId small = emit_reshape(graph, data, std::move(shape), graph.node(id).origins);
+  mutate(graph, id, OpKind::kExpand, {small}, shape_attrs(wanted));
+  return true;
+}
+
+bool gather_elements_by_position(Graph& graph, NodeId id) {
+  const Node& n = graph.node(id);
+  if (n.op != OpKind::kGatherElements) return false;
+  const SymShape &data = shape_of(graph, n.inputs[0]), &index = shape_of(graph, n.inputs[1]);
+  const auto form = affine(graph, n.inputs[1]);
+  if (!form || !same_shape(data, index)) return false;
+  const int64_t rank = rank_of(graph, n.inputs[0]);
+  const auto axis = static_cast<size_t>((n.attrs_as<AxisAttrs>().axis + rank) % rank);
+  const auto counted = counted_axis(*form, index, data[axis]);
+  if (!counted || *counted != axis) return false;
+  return replace_by(graph, id, n.inputs[0], "indices are positions");
+}
+
+}  // namespace
+
+std::span<const Rule> index_rules() {
+  static constexpr Rule kRules[] = {&gather_all, &gather_nd_by_position,
+                                    &gather_elements_by_position};
+  return kRules;
+}
+
+}  // namespace vernier::passes

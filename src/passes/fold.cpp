@@ -1,0 +1,113 @@
+// f(c1, …, cn) ⇒ its value, by the FP64 evaluator.
+//   requires: every input constant; the result is not much larger than its inputs, so that an
+//   Expand or a Tile does not become weights, and a constant with other uses is not duplicated by a
+//   transpose.
+// A value whose symbolic contents are all numbers ⇒ the constant.
+// Equal constants become one.
+#include <cstring>
+#include <map>
+
+#include "ops/evaluate.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace vernier::passes {
+namespace {
+
+constexpr int64_t kMaxElems = int64_t{1} << 28;
+constexpr int64_t kSmallElems = 1024;     // always folded
+constexpr int64_t kLargeElems = 1 << 16;  // a layout change of more than this is not duplicated
+
+std::optional<int64_t> elems_of(const Graph& graph, ValueId value) {
+  return product(shape_of(graph, value)).as_constant();
+}
+
+// Would the result be out of proportion to the constants it replaces?
+bool too_large(const Graph& graph, const Node& node, int64_t result_elems) {
+  if (result_elems <= kSmallElems) return false;
+  int64_t input_elems = 0;
+  bool shared = false;
+  for (ValueId in : node.inputs) {
+    if (in == kNoValue) continue;
+    if (!graph.value(in).is_constant()) return true;
+    input_elems += graph.value(in).constant.elems();
+    shared = shared || graph.value(in).users.size() > 1;
+  }
+  if (result_elems > 2 * input_elems) return true;
+  return shared && node.op == OpKind::kTranspose && result_elems > kLargeElems;
+}
+
+bool is_expensive(const Graph& graph, const Node& node) {
+  // The evaluators of contractions are slow; weights are not multiplied at build time beyond this.
+  const bool contraction = node.op == OpKind::kMatMul || node.op == OpKind::kGemm ||
+                           node.op == OpKind::kLinear || node.op == OpKind::kConv ||
+                           node.op == OpKind::kEinsum || node.op == OpKind::kAttention;
+  if (!contraction) return false;
+  for (ValueId in : node.inputs) {
+    if (in != kNoValue && graph.value(in).is_constant() &&
+        graph.value(in).constant.elems() > kLargeElems)
+      return true;
+  }
+  return false;
+}
+
+// The sampled bytes of a constant: equal constants have equal samples.
+std::string sample(const Tensor& t) {
+  constexpr size_t kStep = 64;
+  const std::string_view bytes(reinterpret_cast<const char*>(t.data()), t.bytes());
+  if (bytes.size() <= 3 * kStep) return std::string(bytes);
+  return std::string(bytes.substr(0, kStep)) + std::string(bytes.substr(bytes.size() / 2, kStep)) +
+         std::string(bytes.substr(bytes.size() - kStep));
+}
+
+int merge_equal_constants(Graph& graph) {
+  std::multimap<std::tuple<DType, Shape, std::string>, ValueId> seen;
+  int merged = 0;
+  for (size_t i = 0; i < graph.num_values(); ++i) {
+    const auto id = static_cast<ValueId>(i);
+    const ir::Value& v = graph.value(id);
+    if (!v.is_constant() || v.users.empty() || graph.is_output(id)) continue;
+    const auto key = std::tuple(v.dtype, v.constant.shape(), sample(v.constant));
+    ValueId twin = kNoValue;
+    for (auto [it, end] = seen.equal_range(key); it != end && twin == kNoValue; ++it) {
+      const Tensor& other = graph.value(it->second).constant;
+      if (std::memcmp(other.data(), v.constant.data(), other.bytes()) == 0) twin = it->second;
+    }
+    if (twin == kNoValue) {
+      seen.emplace(key, id);
+    } else {
+      graph.replace_uses(id, twin);
+      ++merged;
+    }
+  }
+  return merged;
+}
+
+}  // namespace
+
+bool fold_constant(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  if ((flags(node.op) & kDataDependent) != 0 || is_expensive(graph, node)) return false;
+  for (ValueId out : node.outputs) {
+    if (out == kNoValue) continue;
+    const auto elems = elems_of(graph, out);
+    if (!elems || too_large(graph, node, *elems)) return false;
+  }
+  // Sizes that the host evaluates per shape are not constants.
+  if (node.op == OpKind::kShapeValues && !integers_of(graph, node.outputs[0])) return false;
+  const auto results = ops::fold_node(graph, id, kMaxElems);
+  if (!results) return false;
+  const std::vector<ValueId> ids = node.outputs;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] != kNoValue) graph.make_constant(ids[i], (*results)[i]);
+  }
+  return true;
+}
+
+int fold(Graph& graph) {
+  int changes = 0;
+  for (NodeId id : std::vector<NodeId>(graph.order())) changes += fold_constant(graph, id);
+  return changes + merge_equal_constants(graph);
+}
+
+}  // namespace vernier::passes

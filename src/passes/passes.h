@@ -1,0 +1,29 @@
+// Every pass function, one per file of this folder. Each changes the graph and returns how many
+// places it changed; formula and conditions stand at the top of its file. Order: pipeline.cpp.
+#pragma once
+#include "ir/graph.h"
+
+namespace vernier::passes {
+
+// ---- before raising
+int infer(ir::Graph& graph);
+int fold(ir::Graph& graph);
+int canonicalise(ir::Graph& graph);
+
+// ---- raise: one mathematical concept each
+int raise_layer_norm(ir::Graph& graph);
+int raise_rms_norm(ir::Graph& graph);
+int raise_gelu(ir::Graph& graph);
+int raise_linear(ir::Graph& graph);
+int raise_attention(ir::Graph& graph);
+int raise_masked_mean(ir::Graph& graph);
+
+// ---- fuse: after precision is decided
+int fuse_embed_norm(ir::Graph& graph);
+int fuse_add_layer_norm(ir::Graph& graph);
+int fuse_qkv(ir::Graph& graph);
+int fuse_linear_activation(ir::Graph& graph);
+int fuse_linear_residual(ir::Graph& graph);
+int fuse_elementwise(ir::Graph& graph);
+
+}  // namespace vernier::passes

@@ -1,0 +1,33 @@
+// The ordered list of passes, the only one. Contract: pass.h.
+#include <array>
+
+#include "passes/pass.h"
+#include "passes/passes.h"
+
+namespace vernier::passes {
+
+std::span<const Pass> pipeline() {
+  static constexpr std::array kPasses{
+      // name, phase, optional, function
+      Pass{"infer", Phase::kRaise, false, &infer},
+      Pass{"fold", Phase::kRaise, false, &fold},
+      Pass{"canonicalise", Phase::kRaise, false, &canonicalise},
+      Pass{"layer_norm", Phase::kRaise, false, &raise_layer_norm},
+      Pass{"rms_norm", Phase::kRaise, false, &raise_rms_norm},
+      Pass{"gelu", Phase::kRaise, false, &raise_gelu},
+      Pass{"linear", Phase::kRaise, false, &raise_linear},
+      Pass{"attention", Phase::kRaise, false, &raise_attention},
+      Pass{"masked_mean", Phase::kRaise, false, &raise_masked_mean},
+      // Raising leaves transposes and reshapes beside each other.
+      Pass{"canonicalise_raised", Phase::kRaise, false, &canonicalise},
+      Pass{"embed_norm", Phase::kFuse, true, &fuse_embed_norm},
+      Pass{"add_layer_norm", Phase::kFuse, true, &fuse_add_layer_norm},
+      Pass{"qkv_merge", Phase::kFuse, true, &fuse_qkv},
+      Pass{"linear_activation", Phase::kFuse, true, &fuse_linear_activation},
+      Pass{"linear_residual", Phase::kFuse, true, &fuse_linear_residual},
+      Pass{"elementwise_chain", Phase::kFuse, true, &fuse_elementwise},
+  };
+  return kPasses;
+}
+
+}  // namespace vernier::passes

@@ -1,0 +1,217 @@
+// Facts about values and ways to replace nodes: see rewrite.h.
+#include "passes/rewrite.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace vernier::passes {
+namespace {
+constexpr int64_t kMaxUniformElems = 1 << 16;
+constexpr int kMaxRounds = 100;
+}  // namespace
+
+const Node* producer_of(const Graph& graph, ValueId value, OpKind op) {
+  const Node* node = value == kNoValue ? nullptr : graph.producer(value);
+  return node && node->op == op ? node : nullptr;
+}
+const SymShape& shape_of(const Graph& graph, ValueId value) { return graph.value(value).shape; }
+DType dtype_of(const Graph& graph, ValueId value) { return graph.value(value).dtype; }
+int64_t rank_of(const Graph& graph, ValueId value) {
+  return static_cast<int64_t>(graph.value(value).shape.size());
+}
+const Tensor* constant_of(const Graph& graph, ValueId value) {
+  if (value == kNoValue || !graph.value(value).is_constant()) return nullptr;
+  return &graph.value(value).constant;
+}
+
+std::optional<double> uniform(const Graph& graph, ValueId value) {
+  while (const Node* expand = producer_of(graph, value, OpKind::kExpand)) value = expand->inputs[0];
+  const Tensor* t = constant_of(graph, value);
+  if (!t || t->elems() < 1 || t->elems() > kMaxUniformElems) return std::nullopt;
+  const auto at = [t](int64_t i) {
+    return is_float(t->dtype()) ? t->float_at(i) : static_cast<double>(t->integer_at(i));
+  };
+  const double first = at(0);
+  for (int64_t i = 1; i < t->elems(); ++i) {
+    if (!(at(i) == first)) return std::nullopt;
+  }
+  return first;
+}
+
+std::optional<std::vector<int64_t>> integers_of(const Graph& graph, ValueId value) {
+  if (value == kNoValue || is_float(dtype_of(graph, value))) return std::nullopt;
+  if (const Tensor* t = constant_of(graph, value)) {
+    if (t->elems() > ops::kMaxSymbolicElems) return std::nullopt;
+    return t->integers();
+  }
+  const auto& values = graph.value(value).values;
+  if (!values) return std::nullopt;
+  std::vector<int64_t> numbers;
+  for (const Dim& d : *values) {
+    if (!d.is_constant()) return std::nullopt;
+    numbers.push_back(d.constant());
+  }
+  return numbers;
+}
+
+bool is_live(const Graph& graph, NodeId node) {
+  const Node& n = graph.node(node);
+  if (n.removed) return false;
+  return std::any_of(n.outputs.begin(), n.outputs.end(), [&](ValueId out) {
+    return out != kNoValue && (!graph.value(out).users.empty() || graph.is_output(out));
+  });
+}
+
+NodeId sole_user(const Graph& graph, ValueId value) {
+  return graph.single_use(value) ? graph.value(value).users.front() : ir::kNoNode;
+}
+
+std::optional<SymShape> broadcast_shape(std::span<const SymShape> shapes) {
+  size_t rank = 0;
+  for (const SymShape& s : shapes) rank = std::max(rank, s.size());
+  SymShape result(rank, Dim(1));
+  for (const SymShape& s : shapes) {
+    for (size_t i = 0; i < s.size(); ++i) {
+      Dim& out = result[rank - s.size() + i];
+      if (s[i] == Dim(1) || out == s[i]) continue;
+      if (!(out == Dim(1))) return std::nullopt;
+      out = s[i];
+    }
+  }
+  return result;
+}
+
+bool same_shape(const SymShape& a, const SymShape& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+
+bool nearly(double value, double wanted, DType dtype) {
+  // Three roundings of the storage type: exporters compute such numbers in it.
+  const double unit = dtype == DType::kF16 ? 0x1p-11 : dtype == DType::kBF16 ? 0x1p-8 : 0x1p-20;
+  return std::abs(value - wanted) <= 3 * unit * std::abs(wanted);
+}
+
+ValueId add_scalar(Graph& graph, DType dtype, double value) {
+  if (is_float(dtype)) return graph.add_constant(Tensor::scalar(dtype, value));
+  const std::vector<int64_t> one{static_cast<int64_t>(value)};
+  return graph.add_constant(Tensor::from(dtype, {}, std::span<const int64_t>(one)));
+}
+
+void mutate(Graph& graph, NodeId id, OpKind op, std::vector<ValueId> inputs, AttrBytes attrs) {
+  VERNIER_ASSERT(graph.node(id).outputs.size() == 1);
+  graph.set_inputs(id, std::move(inputs));
+  graph.node(id).op = op;
+  graph.node(id).attrs = std::move(attrs);
+  ops::infer_node(graph, id);
+}
+
+bool replace_by(Graph& graph, NodeId node, ValueId value, const char* why) {
+  const ValueId out = graph.node(node).outputs[0];
+  const bool from_outside = graph.producer(value) == nullptr;
+  if (graph.is_output(out) && from_outside) return false;
+  graph.retire(graph.node(node).origins, "removed", why);
+  graph.replace_uses(out, value);
+  return true;
+}
+
+bool become(Graph& graph, NodeId node, ValueId value, const char* why) {
+  const ValueId out = graph.node(node).outputs[0];
+  const SymShape shape = shape_of(graph, out);
+  if (same_shape(shape_of(graph, value), shape)) return replace_by(graph, node, value, why);
+  mutate(graph, node, OpKind::kExpand, {value}, shape_attrs(shape));
+  return true;
+}
+
+void become_uniform(Graph& graph, NodeId node, double c) {
+  const ValueId out = graph.node(node).outputs[0];
+  const SymShape shape = shape_of(graph, out);
+  const ValueId scalar = add_scalar(graph, dtype_of(graph, out), c);
+  mutate(graph, node, OpKind::kExpand, {scalar}, shape_attrs(shape));
+}
+
+ShapeAttrs shape_attrs(SymShape shape) {
+  ShapeAttrs attrs;
+  // Sizes are what they say: a 0 is an empty axis, not "copy from the input".
+  attrs.allowzero = std::find(shape.begin(), shape.end(), Dim(0)) != shape.end();
+  attrs.shape = std::move(shape);
+  attrs.has_shape = true;
+  return attrs;
+}
+
+ValueId emit_reshape(Graph& graph, ValueId value, SymShape shape,
+                     const std::vector<Origin>& origins) {
+  if (same_shape(shape_of(graph, value), shape)) return value;
+  return ops::emit(graph, OpKind::kReshape, {value}, shape_attrs(std::move(shape)), origins);
+}
+ValueId emit_transpose(Graph& graph, ValueId value, std::vector<int64_t> perm,
+                       const std::vector<Origin>& origins) {
+  return ops::emit(graph, OpKind::kTranspose, {value}, TransposeAttrs{std::move(perm)}, origins);
+}
+ValueId emit_expand(Graph& graph, ValueId value, SymShape shape,
+                    const std::vector<Origin>& origins) {
+  if (same_shape(shape_of(graph, value), shape)) return value;
+  return ops::emit(graph, OpKind::kExpand, {value}, shape_attrs(std::move(shape)), origins);
+}
+
+int apply_rules(Graph& graph, std::span<const Rule> rules) {
+  int changes = 0;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    int found = merge_duplicates(graph);
+    const std::vector<NodeId> order = graph.order();
+    for (NodeId id : order) {
+      if (!is_live(graph, id)) continue;
+      const bool changed =
+          std::any_of(rules.begin(), rules.end(), [&](Rule rule) { return rule(graph, id); });
+      found += changed;
+    }
+    graph.remove_dead();
+    graph.sort();
+    ops::apply_substitutions(graph);
+    changes += found;
+    if (found == 0) break;
+  }
+  return changes;
+}
+
+int merge_duplicates(Graph& graph) {
+  using Key = std::tuple<OpKind, std::vector<ValueId>, size_t, AttrBytes>;
+  std::map<Key, NodeId> seen;
+  int merged = 0;
+  for (NodeId id : graph.order()) {
+    const Node& n = graph.node(id);
+    if ((flags(n.op) & kDataDependent) != 0 || !n.subgraphs.empty() || !is_live(graph, id))
+      continue;
+    const auto [it, fresh] = seen.try_emplace(Key{n.op, n.inputs, n.outputs.size(), n.attrs}, id);
+    if (fresh) continue;
+    const Node& kept = graph.node(it->second);
+    bool same_outputs = true;
+    for (size_t i = 0; i < n.outputs.size(); ++i)
+      same_outputs = same_outputs && (kept.outputs[i] != kNoValue || n.outputs[i] == kNoValue);
+    if (!same_outputs) continue;
+    for (size_t i = 0; i < n.outputs.size(); ++i) {
+      if (n.outputs[i] != kNoValue) graph.replace_uses(n.outputs[i], kept.outputs[i]);
+    }
+    graph.retire(n.origins, "merged", "computes the same as another node");
+    ++merged;
+  }
+  return merged;
+}
+
+void OriginSet::add(const Graph&, const Node* node, std::string_view part) {
+  if (node) add_list(node->origins, part);
+}
+
+void OriginSet::add_list(std::vector<Origin> origins, std::string_view part) {
+  for (Origin& o : origins) {
+    if (o.part.empty()) o.part = part;
+  }
+  ir::merge_origins(origins_, origins);
+}
+
+void merge_requests(Graph& graph, ValueId into, std::initializer_list<NodeId> from) {
+  Request& request = graph.producer(into)->request;
+  for (NodeId id : from) request = strongest(request, graph.node(id).request);
+}
+
+}  // namespace vernier::passes
