@@ -1,0 +1,29 @@
+// The matcher of scaled dot product attention, shared by its pass and the raise report. Formula and
+// conditions: attention.cpp.
+#pragma once
+#include "passes/match.h"
+
+namespace vernier::passes {
+
+/// One term between the scaled products and the softmax, from the inside out.
+struct ScoreTerm {
+  enum class Kind : uint8_t { kBias, kKeep } kind = Kind::kBias;
+  ValueId value = kNoValue;  ///< what is added, or the condition
+  double factor = 1;         ///< bias: the factor that follows it
+  bool negated = false;      ///< keep: the condition is true where scores are hidden
+  double fill = 0;           ///< keep: the score where it is hidden
+};
+
+struct AttentionMatch {
+  ValueId q = kNoValue, k_transposed = kNoValue, v = kNoValue;  ///< operands of the two products
+  double scale = 1;
+  std::vector<ScoreTerm> terms;
+  bool zero_nan_rows = false;
+  ValueId scores = kNoValue, probs = kNoValue, out = kNoValue;  ///< products and softmax, by value
+};
+
+/// Anchored at the Softmax.
+std::optional<AttentionMatch> match_attention(const Graph& graph, NodeId softmax,
+                                              Trace* trace = nullptr);
+
+}  // namespace vernier::passes

@@ -1,0 +1,299 @@
+// Masks, head layout and rotary tables of attention: see attention_parts.h.
+#include "passes/attention_parts.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "passes/canonicalise.h"
+#include "passes/index.h"
+
+namespace vernier::passes {
+namespace {
+
+using enum OpKind;
+
+constexpr double kAbsorbs = -1e30;      // scores + this equals this
+constexpr double kHidesForSure = -1e8;  // exp(this + score − max) is 0 if the maximum is a score
+
+// ---- masks
+
+// Conditions joined by And (or, under a negation, by Or), each with its own negation.
+struct Condition {
+  ValueId value;
+  bool negated;
+};
+void flatten_condition(const Graph& graph, Condition c, std::vector<Condition>& out,
+                       OriginSet& origins) {
+  const Node* n = graph.producer(c.value);
+  if (n && n->op == kNot) {
+    origins.add(graph, n);
+    return flatten_condition(graph, {n->inputs[0], !c.negated}, out, origins);
+  }
+  if (n && n->op == (c.negated ? kOr : kAnd)) {
+    origins.add(graph, n);
+    for (ValueId in : n->inputs) flatten_condition(graph, {in, c.negated}, out, origins);
+    return;
+  }
+  out.push_back(c);
+}
+
+class Combiner {
+ public:
+  Combiner(Graph& graph, Trace* trace) : graph_(graph), trace_(trace) {}
+
+  std::optional<CombinedMasks> run(const AttentionMatch& match) {
+    std::vector<ScoreTerm> terms = match.terms;
+    for (ScoreTerm& term : terms) {
+      // Only the outermost mask may absorb the scores: what is added later would be lost.
+      if (&term == &terms.back()) read_additive_mask(term);
+    }
+    if (terms.size() == 1) read_causal_triangle(terms[0]);
+    for (const ScoreTerm& term : terms) {
+      const bool ok = term.kind == ScoreTerm::Kind::kBias ? add_bias(term) : add_keep(term);
+      if (!ok) return std::nullopt;
+    }
+    join_keeps();
+    result_.bias = bias_;
+    result_.origins = origins_.list();
+    return result_;
+  }
+
+ private:
+  bool miss(ValueId at, const char* expected) {
+    if (trace_) trace_->miss(10, at, expected);
+    return false;
+  }
+
+  // + Where(c, 0, F) or + Where(c, F, 0) with F so low that it absorbs every score.
+  void read_additive_mask(ScoreTerm& term) {
+    if (term.kind != ScoreTerm::Kind::kBias) return;
+    const Node* n = producer_of(graph_, under_casts(graph_, term.value), kWhere);
+    if (!n) return;
+    for (size_t i : {size_t{1}, size_t{2}}) {
+      const auto fill = uniform(graph_, n->inputs[i]);
+      if (!fill || !is_uniform(graph_, n->inputs[3 - i], 0) || *fill * term.factor > kAbsorbs)
+        continue;
+      origins_.add(graph_, n);
+      term.kind = ScoreTerm::Kind::kKeep;
+      term.negated = i == 1;
+      term.fill = *fill * term.factor;
+      term.value = n->inputs[0];
+      return;
+    }
+  }
+
+  // The added triangle of one very low constant.
+  void read_causal_triangle(ScoreTerm& term) {
+    if (term.kind != ScoreTerm::Kind::kBias) return;
+    const auto c = triangle_value(term.value);
+    if (!c || *c * term.factor > kHidesForSure) return;
+    if (causal_kind(graph_, term.value) != CausalKind::kHidden) return;
+    term.kind = ScoreTerm::Kind::kKeep;
+    term.negated = true;
+    term.fill = *c * term.factor;
+  }
+  // The value of the triangle's nonzero elements, if they are equal.
+  std::optional<double> triangle_value(ValueId value) const {
+    const Node* n = graph_.producer(value);
+    if (n && n->op == kTrilu) return uniform(graph_, n->inputs[0]);
+    if (n && (n->op == kReshape || n->op == kSlice)) return triangle_value(n->inputs[0]);
+    if (n && n->op == kWhere) return std::nullopt;  // read_additive_mask's case
+    const Tensor* t = constant_of(graph_, value);
+    if (!t || !is_float(t->dtype())) return std::nullopt;
+    double found = 0;
+    for (int64_t i = 0; i < t->elems(); ++i) {
+      const double v = t->float_at(i);
+      if (v == 0) continue;
+      if (found != 0 && v != found) return std::nullopt;
+      found = v;
+    }
+    return found == 0 ? std::nullopt : std::optional(found);
+  }
+
+  bool add_bias(const ScoreTerm& term) {
+    if (has_keep_ && result_.fill != -INFINITY)
+      return miss(term.value, "no bias added after a mask with a finite fill");
+    ValueId value = term.value;
+    if (term.factor != 1) {
+      const ValueId c = add_scalar(graph_, dtype_of(graph_, value), term.factor);
+      value = ops::emit(graph_, kMul, {value, c}, NoAttrs{}, {});
+    }
+    bias_ = bias_ == kNoValue ? value : ops::emit(graph_, kAdd, {bias_, value}, NoAttrs{}, {});
+    return true;
+  }
+
+  bool add_keep(const ScoreTerm& term) {
+    if (has_keep_ && term.fill != result_.fill)
+      return miss(term.value, "masks with one fill value");
+    has_keep_ = true;
+    result_.fill = term.fill;
+    std::vector<Condition> parts;
+    flatten_condition(graph_, {term.value, term.negated}, parts, origins_);
+    for (const Condition& part : parts) {
+      const CausalKind wanted = part.negated ? CausalKind::kHidden : CausalKind::kSeen;
+      if (causal_kind(graph_, part.value) == wanted) {
+        result_.causal = true;
+        origins_.add_value(graph_, part.value);
+      } else {
+        keeps_.push_back(part);
+      }
+    }
+    return true;
+  }
+
+  void join_keeps() {
+    for (const Condition& c : keeps_) {
+      ValueId value = c.value;
+      if (dtype_of(graph_, value) != DType::kBool) continue;
+      if (c.negated) value = ops::emit(graph_, kNot, {value}, NoAttrs{}, origins_.list());
+      result_.keep = result_.keep == kNoValue ? value
+                                              : ops::emit(graph_, kAnd, {result_.keep, value},
+                                                          NoAttrs{}, origins_.list());
+    }
+  }
+
+  Graph& graph_;
+  Trace* trace_;
+  CombinedMasks result_;
+  ValueId bias_ = kNoValue;
+  bool has_keep_ = false;
+  std::vector<Condition> keeps_;
+  OriginSet origins_;
+};
+
+}  // namespace
+
+std::optional<CombinedMasks> combine_terms(Graph& graph, const AttentionMatch& match,
+                                           Trace* trace) {
+  return Combiner(graph, trace).run(match);
+}
+
+HeadSplit head_split(const Graph& graph, const AttentionMatch& match) {
+  const SymShape& scores = shape_of(graph, match.scores);
+  if (scores.size() == 4) return {scores[0], scores[1]};
+  const HeadSplit one{scores[0], 1};
+  // q [N, S, D] = Transpose(Reshape(x [S, B, E] → [S, N, D]), [1, 0, 2])
+  const Node* transpose = producer_of(graph, match.q, kTranspose);
+  if (!transpose || transpose->attrs_as<TransposeAttrs>().perm != std::vector<int64_t>{1, 0, 2})
+    return one;
+  const Node* view = producer_of(graph, transpose->inputs[0], kReshape);
+  if (!view || rank_of(graph, view->inputs[0]) != 3) return one;
+  const SymShape &x = shape_of(graph, view->inputs[0]), &y = shape_of(graph, transpose->inputs[0]);
+  if (!(x[0] == y[0]) || !(mod(x[2], y[2]) == Dim(0))) return one;
+  const Dim heads = floordiv(x[2], y[2]);
+  if (!(x[1] * heads == scores[0])) return one;
+  return {x[1], heads};
+}
+
+namespace {
+
+struct Rotated {
+  ValueId x = kNoValue, cos = kNoValue, sin = kNoValue;
+};
+
+// x's last axis from `start`, half of it long?
+bool is_half(const Graph& graph, ValueId value, ValueId x, bool upper) {
+  const Node* slice = producer_of(graph, value, kSlice);
+  const SymShape& shape = shape_of(graph, x);
+  const auto width = shape.back().as_constant();
+  if (!slice || slice->inputs[0] != x || !width || *width % 2 != 0) return false;
+  const auto attrs = slice->attrs_as<SliceAttrs>();
+  const auto last = static_cast<int64_t>(shape.size()) - 1;
+  return attrs.inline_starts && attrs.axes == std::vector<int64_t>{last} && attrs.steps[0] == 1 &&
+         attrs.starts[0] == (upper ? *width / 2 : 0) && attrs.sizes[0] == Dim(*width / 2);
+}
+
+// Also as the outputs of Split in two.
+bool is_split_half(const Graph& graph, ValueId value, ValueId x, bool upper) {
+  const Node* split = producer_of(graph, value, kSplit);
+  if (!split || split->inputs[0] != x || split->outputs.size() != 2) return false;
+  const auto attrs = split->attrs_as<SplitAttrs>();
+  return attrs.axis == rank_of(graph, x) - 1 && attrs.sizes.size() == 2 &&
+         attrs.sizes[0] == attrs.sizes[1] && split->outputs[upper ? 1 : 0] == value;
+}
+
+// Concat(−x[D/2:], x[:D/2])
+bool is_rotated_half(const Graph& graph, ValueId value, ValueId x) {
+  const Node* concat = producer_of(graph, value, kConcat);
+  if (!concat || concat->inputs.size() != 2) return false;
+  const int64_t rank = rank_of(graph, value);
+  if ((concat->attrs_as<AxisAttrs>().axis + rank) % rank != rank - 1) return false;
+  const Node* negated = producer_of(graph, concat->inputs[0], kNeg);
+  if (!negated) return false;
+  const ValueId high = negated->inputs[0], low = concat->inputs[1];
+  return (is_half(graph, high, x, true) && is_half(graph, low, x, false)) ||
+         (is_split_half(graph, high, x, true) && is_split_half(graph, low, x, false));
+}
+
+std::optional<Rotated> match_rotated(const Graph& graph, ValueId value) {
+  const Node* add = producer_of(graph, value, kAdd);
+  if (!add) return std::nullopt;
+  for (size_t i : {size_t{0}, size_t{1}}) {
+    const Node* plain = producer_of(graph, add->inputs[i], kMul);
+    const Node* turned = producer_of(graph, add->inputs[1 - i], kMul);
+    if (!plain || !turned) continue;
+    for (size_t a : {size_t{0}, size_t{1}}) {
+      for (size_t b : {size_t{0}, size_t{1}}) {
+        if (is_rotated_half(graph, turned->inputs[b], plain->inputs[a]))
+          return Rotated{plain->inputs[a], plain->inputs[1 - a], turned->inputs[1 - b]};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// [.., 1, S, D]: one table for all heads.
+bool is_table(const Graph& graph, ValueId table, const SymShape& x) {
+  const SymShape& s = shape_of(graph, table);
+  const size_t rank = s.size();
+  if (rank < 2 || rank > 4 || !(s.back() == x.back()) || !(s[rank - 2] == x[2])) return false;
+  return rank < 3 || s[rank - 3] == Dim(1);
+}
+
+}  // namespace
+
+std::optional<RotaryMatch> match_rotary(const Graph& graph, ValueId q, ValueId k) {
+  // k arrives as Transpose(kᵀ), and kᵀ is the exporter's transpose of the rotated k.
+  const Node* outer = producer_of(graph, k, kTranspose);
+  const Node* inner = outer ? producer_of(graph, outer->inputs[0], kTranspose) : nullptr;
+  const bool cancels = inner && inner->attrs == outer->attrs;
+  const ValueId bare_k = cancels ? inner->inputs[0] : k;
+  if (rank_of(graph, q) != 4 || rank_of(graph, bare_k) != 4) return std::nullopt;
+  const auto a = match_rotated(graph, q), b = match_rotated(graph, bare_k);
+  if (!a || !b || a->cos != b->cos || a->sin != b->sin) return std::nullopt;
+  if (!is_table(graph, a->cos, shape_of(graph, a->x)) ||
+      !is_table(graph, a->sin, shape_of(graph, a->x)))
+    return std::nullopt;
+  RotaryMatch m{a->x, b->x, a->cos, a->sin, false, {}};
+  OriginSet origins;
+  const ValueId stop[] = {a->x, b->x, a->cos, a->sin};
+  collect_origins(graph, q, stop, origins);
+  collect_origins(graph, bare_k, stop, origins);
+  m.origins = origins.list();
+  return m;
+}
+
+ValueId rotary_table(Graph& graph, ValueId table, const std::vector<Origin>& origins) {
+  SymShape shape = shape_of(graph, table);
+  if (shape.size() == 2) shape.insert(shape.begin(), Dim(1));
+  std::swap(shape[shape.size() - 3], shape[shape.size() - 2]);
+  return emit_reshape(graph, table, std::move(shape), origins);
+}
+
+ValueId ungrouped(Graph& graph, ValueId value) {
+  const Node* view = producer_of(graph, value, kReshape);
+  const Node* expand = view ? producer_of(graph, view->inputs[0], kExpand) : nullptr;
+  if (!expand || rank_of(graph, value) != 4) return value;
+  // [B, Hk, 1, S, D] → [B, Hk, G, S, D] → [B, Hk·G, S, D]
+  const SymShape &narrow = shape_of(graph, expand->inputs[0]),
+                 &wide = shape_of(graph, view->inputs[0]), &out = shape_of(graph, value);
+  if (narrow.size() != 5 || wide.size() != 5 || !(narrow[2] == Dim(1))) return value;
+  const bool repeats = wide[0] == out[0] && wide[1] * wide[2] == out[1] && wide[3] == out[2] &&
+                       wide[4] == out[3] && narrow[0] == wide[0] && narrow[1] == wide[1] &&
+                       narrow[3] == wide[3] && narrow[4] == wide[4] && wide[1].is_constant();
+  if (!repeats) return value;
+  return emit_reshape(graph, expand->inputs[0], {narrow[0], narrow[1], narrow[3], narrow[4]},
+                      view->origins);
+}
+
+}  // namespace vernier::passes

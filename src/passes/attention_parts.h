@@ -1,0 +1,39 @@
+// Parts of an attention that stand beside its two products: masks, head layout, rotary tables.
+// Formulas and conditions: attention.cpp.
+#pragma once
+#include "passes/attention.h"
+
+namespace vernier::passes {
+
+struct CombinedMasks {
+  ValueId bias = kNoValue, keep = kNoValue;
+  bool causal = false;
+  double fill = -__builtin_huge_val();
+  std::vector<Origin> origins;  ///< of mask nodes that the composite replaces
+};
+/// The terms as one bias, one keep mask and a causal flag; emits the nodes that join them. Empty if
+/// their order or fills do not allow it (the miss is traced).
+std::optional<CombinedMasks> combine_terms(Graph& graph, const AttentionMatch& match,
+                                           Trace* trace = nullptr);
+
+/// Batch and heads of scores [B, H, Sq, Sk], or of [B·H, Sq, Sk]: found where q was split from
+/// [S, B, H·D]; else one head.
+struct HeadSplit {
+  Dim batch, heads;
+};
+HeadSplit head_split(const Graph& graph, const AttentionMatch& match);
+
+struct RotaryMatch {
+  ValueId q = kNoValue, k = kNoValue, cos = kNoValue, sin = kNoValue;
+  bool interleaved = false;
+  std::vector<Origin> origins;
+};
+/// q and k [B, H, S, D], both rotated with the same tables: x·cos + rotate_half(x)·sin.
+std::optional<RotaryMatch> match_rotary(const Graph& graph, ValueId q, ValueId k);
+/// A table [.., 1, S, D] as Attention takes it, [.., S, 1, D].
+ValueId rotary_table(Graph& graph, ValueId table, const std::vector<Origin>& origins);
+
+/// k or v [B, Hk·G, S, D] repeated from [B, Hk, S, D] by Expand: the value before; else itself.
+ValueId ungrouped(Graph& graph, ValueId value);
+
+}  // namespace vernier::passes

@@ -1,0 +1,35 @@
+// Helpers of patterns: see match.h.
+#include "passes/match.h"
+
+#include <algorithm>
+#include <set>
+
+namespace vernier::passes {
+
+std::optional<int64_t> reduces_last_axes(const Graph& graph, const Node& node) {
+  const auto attrs = node.attrs_as<ReduceAttrs>();
+  const int64_t rank = rank_of(graph, node.inputs[0]);
+  if (!attrs.keepdims || attrs.axes.empty() || node.inputs.size() != 1) return std::nullopt;
+  int64_t expected = rank - static_cast<int64_t>(attrs.axes.size());
+  for (int64_t axis : attrs.axes) {
+    if ((axis + rank) % rank != expected++) return std::nullopt;
+  }
+  return rank - static_cast<int64_t>(attrs.axes.size());
+}
+
+void collect_origins(const Graph& graph, ValueId root, std::span<const ValueId> stop,
+                     OriginSet& origins, int limit) {
+  std::vector<ValueId> stack{root};
+  std::set<ValueId> seen(stop.begin(), stop.end());
+  std::set<NodeId> nodes;
+  while (!stack.empty() && static_cast<int>(nodes.size()) < limit) {
+    const ValueId v = stack.back();
+    stack.pop_back();
+    if (v == kNoValue || !seen.insert(v).second || !graph.producer(v)) continue;
+    nodes.insert(graph.value(v).producer);
+    for (ValueId in : graph.producer(v)->inputs) stack.push_back(in);
+  }
+  for (NodeId id : nodes) origins.add(graph, &graph.node(id));
+}
+
+}  // namespace vernier::passes

@@ -1,0 +1,170 @@
+// Matching decomposed normalisations: see norms.h.
+#include "passes/norms.h"
+
+namespace vernier::passes {
+namespace {
+
+using enum OpKind;
+
+// `centred` · 1/sqrt(mean(centred²) + epsilon) in every spelling, with `centred` given.
+bool divides_by_deviation(const Patterns& p, const Node& anchor, const ValueId& centred,
+                          ValueId& mean_square, double& epsilon) {
+  // mean(d²) with d·d, Pow(d, 2) or ReduceSumSquare's relatives spelled out.
+  const auto square = p.either(p.op<kMul>(p.same(centred), p.same(centred)),
+                               p.op<kPow>(p.same(centred), p.scalar(2)));
+  const auto variance = p.as(mean_square, p.op<kReduceMean>(square));
+  const auto stabilised = p.op<kAdd>(variance, p.constant(epsilon));
+  const auto deviation = p.either(p.op<kSqrt>(stabilised), p.op<kPow>(stabilised, p.scalar(0.5)));
+  const auto inverse =
+      p.either(p.either(p.op<kReciprocal>(deviation), p.op<kDiv>(p.scalar(1), deviation)),
+               p.op<kPow>(stabilised, p.scalar(-0.5)));
+  if (anchor.op == kDiv) return deviation(anchor.inputs[1]);
+  return inverse(anchor.inputs[0]) || inverse(anchor.inputs[1]);
+}
+
+// The operand of the anchor that is normalised: for Mul, the one that is not the inverse deviation.
+ValueId normalised_operand(const Graph& graph, const Node& anchor) {
+  if (anchor.op == kDiv) return anchor.inputs[0];
+  for (size_t i : {size_t{0}, size_t{1}}) {
+    const Node* n = graph.producer(under_casts(graph, anchor.inputs[1 - i]));
+    const bool inverse = n && (n->op == kReciprocal || n->op == kDiv || n->op == kPow);
+    if (inverse && rank_of(graph, anchor.inputs[i]) > 0) return anchor.inputs[i];
+  }
+  return kNoValue;
+}
+
+// A scale or bias: its shape is that of the normalised axes, leading ones aside.
+bool fits_axes(const Graph& graph, ValueId value, const SymShape& x, int64_t axis) {
+  const SymShape& shape = shape_of(graph, value);
+  const auto wanted = static_cast<std::ptrdiff_t>(x.size()) - axis;
+  const auto rank = static_cast<std::ptrdiff_t>(shape.size());
+  if (rank < wanted || rank > static_cast<std::ptrdiff_t>(x.size())) return false;
+  for (std::ptrdiff_t i = 0; i < rank - wanted; ++i) {
+    if (!(shape[static_cast<size_t>(i)] == Dim(1))) return false;
+  }
+  return std::equal(shape.end() - wanted, shape.end(), x.begin() + axis);
+}
+
+// The other operand of the sole user of `out`, if that is an `op` whose other operand fits.
+ValueId next_operand(const Graph& graph, OpKind op, const NormMatch& m, ValueId& result) {
+  ValueId at = m.out;
+  NodeId user = sole_user(graph, at);
+  while (user != ir::kNoNode && graph.node(user).op == kCast &&
+         is_float(graph.node(user).attrs_as<CastAttrs>().to)) {
+    at = graph.node(user).outputs[0];
+    user = sole_user(graph, at);
+  }
+  if (user == ir::kNoNode || graph.node(user).op != op) return kNoValue;
+  const Node& n = graph.node(user);
+  const ValueId other = n.inputs[0] == at ? n.inputs[1] : n.inputs[0];
+  if (other == at || !fits_axes(graph, other, shape_of(graph, m.x), m.axis)) return kNoValue;
+  result = n.outputs[0];
+  return other;
+}
+
+void take_scale_and_bias(const Graph& graph, NormMatch& m, bool with_bias) {
+  ValueId result = kNoValue;
+  if (const ValueId scale = next_operand(graph, kMul, m, result); scale != kNoValue) {
+    m.scale = scale;
+    m.out = result;
+  }
+  if (!with_bias) return;
+  if (const ValueId bias = next_operand(graph, kAdd, m, result); bias != kNoValue) {
+    m.bias = bias;
+    m.out = result;
+  }
+}
+
+bool is_anchor(const Node& n) { return n.op == kDiv || n.op == kMul; }
+
+}  // namespace
+
+std::optional<NormMatch> match_layer_norm(const Graph& graph, NodeId anchor, Trace* trace) {
+  const Node& n = graph.node(anchor);
+  if (!is_anchor(n)) return std::nullopt;
+  const Patterns p(graph, trace);
+  const ValueId centred = normalised_operand(graph, n);
+  if (centred == kNoValue) return std::nullopt;
+  NormMatch m;
+  ValueId mean = kNoValue, mean_square = kNoValue;
+  const auto subtract = p.op<kSub>(p.any(m.x), p.as(mean, p.op<kReduceMean>(p.same(m.x))));
+  if (!subtract(centred)) return std::nullopt;
+  if (!divides_by_deviation(p, n, centred, mean_square, m.epsilon)) return std::nullopt;
+  const auto axis = reduces_last_axes(graph, *graph.producer(under_casts(graph, mean)));
+  const auto axis2 = reduces_last_axes(graph, *graph.producer(under_casts(graph, mean_square)));
+  if (!axis || axis != axis2) {
+    if (trace) trace->miss(100, mean, "a mean over the last axes, kept as size 1");
+    return std::nullopt;
+  }
+  m.axis = *axis;
+  m.out = n.outputs[0];
+  take_scale_and_bias(graph, m, true);
+  return m;
+}
+
+std::optional<NormMatch> match_rms_norm(const Graph& graph, NodeId anchor, Trace* trace) {
+  const Node& n = graph.node(anchor);
+  if (!is_anchor(n)) return std::nullopt;
+  const Patterns p(graph, trace);
+  NormMatch m;
+  m.x = normalised_operand(graph, n);
+  if (m.x == kNoValue) return std::nullopt;
+  ValueId mean_square = kNoValue;
+  if (!divides_by_deviation(p, n, m.x, mean_square, m.epsilon)) return std::nullopt;
+  const auto axis = reduces_last_axes(graph, *graph.producer(under_casts(graph, mean_square)));
+  if (!axis) {
+    if (trace) trace->miss(100, mean_square, "a mean over the last axes, kept as size 1");
+    return std::nullopt;
+  }
+  m.axis = *axis;
+  m.out = n.outputs[0];
+  take_scale_and_bias(graph, m, false);
+  return m;
+}
+
+namespace {
+
+ValueId as_type(Graph& graph, ValueId value, DType dtype, const std::vector<Origin>& origins) {
+  if (dtype_of(graph, value) == dtype) return value;
+  CastAttrs attrs;
+  attrs.to = dtype;
+  return ops::emit(graph, kCast, {value}, attrs, origins);
+}
+
+// The operand in the type and shape that the composite wants: [axes …].
+ValueId parameter(Graph& graph, ValueId value, const NormMatch& m,
+                  const std::vector<Origin>& origins) {
+  const SymShape& x = shape_of(graph, m.x);
+  const SymShape axes(x.begin() + m.axis, x.end());
+  const ValueId shaped = emit_reshape(graph, value, axes, origins);
+  return as_type(graph, shaped, dtype_of(graph, m.x), origins);
+}
+
+ValueId ones(Graph& graph, const NormMatch& m, const std::vector<Origin>& origins) {
+  const SymShape& x = shape_of(graph, m.x);
+  const ValueId one = add_scalar(graph, dtype_of(graph, m.x), 1);
+  return emit_expand(graph, one, SymShape(x.begin() + m.axis, x.end()), origins);
+}
+
+}  // namespace
+
+void replace_norm(Graph& graph, OpKind op, const NormMatch& m) {
+  OriginSet set;
+  const ValueId stop[] = {m.x, m.scale, m.bias};
+  collect_origins(graph, m.out, stop, set);
+  const std::vector<Origin>& origins = set.list();
+  const DType wide = dtype_of(graph, m.out);
+  std::vector<ValueId> inputs{
+      m.x, m.scale == kNoValue ? ones(graph, m, origins) : parameter(graph, m.scale, m, origins)};
+  if (m.bias != kNoValue) inputs.push_back(parameter(graph, m.bias, m, origins));
+  NormAttrs attrs;
+  attrs.axis = m.axis - rank_of(graph, m.x);
+  attrs.epsilon = m.epsilon;
+  const ValueId result = ops::emit(graph, op, std::move(inputs), attrs, origins);
+  // Exporters compute the statistics of 16-bit tensors in f32: that is the model's own request.
+  if (wide != dtype_of(graph, m.x))
+    graph.producer(result)->request = {{wide, false}, {}, {}, "model"};
+  graph.replace_uses(m.out, as_type(graph, result, wide, origins));
+}
+
+}  // namespace vernier::passes
