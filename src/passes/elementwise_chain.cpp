@@ -1,0 +1,137 @@
+// g(f(a, b), c) ⇒ FusedElementwise{"f(%0,%1);g(%3,%2)"}(a, b, c)
+//   requires: every operator elementwise with one output; every inner result used inside the chain
+//   only, and of the chain's own shape (a smaller one would be computed again for every row).
+//   Maximal: chains grow upwards from their last node; nodes are visited from the end.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/op_attrs.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace vernier::passes {
+namespace {
+
+// What one loop can hold: operand pointers, and results on its stack.
+constexpr size_t kMaxInputs = 12;
+constexpr size_t kMaxInstructions = 32;
+
+bool fusable(const Graph& graph, const Node& n) {
+  if ((flags(n.op) & kElementwise) == 0 || n.op == OpKind::kFusedElementwise) return false;
+  if (n.op == OpKind::kIdentity || n.outputs.size() != 1 || n.outputs[0] == kNoValue) return false;
+  if (graph.value(n.outputs[0]).values) return false;  // sizes: the host's business
+  return std::none_of(n.inputs.begin(), n.inputs.end(), [](ValueId v) { return v == kNoValue; });
+}
+
+class Chain {
+ public:
+  Chain(const Graph& graph, NodeId root) : graph_(graph), root_(root) {
+    members_.insert(root);
+    while (members_.size() < kMaxInstructions && grow()) {
+    }
+    order_.assign(members_.begin(), members_.end());
+    std::map<NodeId, size_t> position;
+    for (size_t i = 0; i < graph.order().size(); ++i) position[graph.order()[i]] = i;
+    std::sort(order_.begin(), order_.end(),
+              [&](NodeId a, NodeId b) { return position[a] < position[b]; });
+  }
+
+  size_t size() const { return members_.size(); }
+  const std::vector<NodeId>& order() const { return order_; }
+
+  std::vector<ValueId> inputs() const {
+    std::vector<ValueId> list;
+    for (NodeId id : order_) {
+      for (ValueId v : graph_.node(id).inputs) {
+        if (inside(v) || std::find(list.begin(), list.end(), v) != list.end()) continue;
+        list.push_back(v);
+      }
+    }
+    return list;
+  }
+
+  std::string program(const std::vector<ValueId>& inputs) const {
+    std::map<ValueId, size_t> number;
+    for (ValueId v : inputs) number.emplace(v, number.size());
+    std::string text;
+    for (NodeId id : order_) {
+      const Node& n = graph_.node(id);
+      if (!text.empty()) text += ';';
+      text += std::string(name(n.op)) + print_attrs(n.op, n.attrs) + '(';
+      for (size_t i = 0; i < n.inputs.size(); ++i)
+        text += (i ? ",%" : "%") + std::to_string(number.at(n.inputs[i]));
+      text += ')';
+      number.emplace(n.outputs[0], number.size());
+    }
+    return text;
+  }
+
+ private:
+  bool inside(ValueId v) const {
+    const ir::NodeId producer = graph_.value(v).producer;
+    return producer != ir::kNoNode && members_.contains(producer);
+  }
+
+  // Adds one producer whose every use lies inside; false if there is none.
+  bool grow() {
+    const SymShape& shape = shape_of(graph_, graph_.node(root_).outputs[0]);
+    for (NodeId id : members_) {
+      for (ValueId v : graph_.node(id).inputs) {
+        const Node* n = graph_.producer(v);
+        if (!n || inside(v) || !fusable(graph_, *n) || graph_.is_output(v)) continue;
+        const auto& users = graph_.value(v).users;
+        const bool only_here = std::all_of(users.begin(), users.end(),
+                                           [&](NodeId user) { return members_.contains(user); });
+        if (!only_here || !same_shape(shape_of(graph_, v), shape)) continue;
+        const NodeId candidate = graph_.value(v).producer;
+        members_.insert(candidate);
+        if (inputs_with_members() <= kMaxInputs) return true;
+        members_.erase(candidate);
+      }
+    }
+    return false;
+  }
+  size_t inputs_with_members() const {
+    std::set<ValueId> list;
+    for (NodeId id : members_) {
+      for (ValueId v : graph_.node(id).inputs) {
+        if (!inside(v)) list.insert(v);
+      }
+    }
+    return list.size();
+  }
+
+  const Graph& graph_;
+  NodeId root_;
+  std::set<NodeId> members_;
+  std::vector<NodeId> order_;
+};
+
+}  // namespace
+
+int fuse_elementwise(Graph& graph) {
+  int found = 0;
+  const std::vector<NodeId> order = graph.order();
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    if (!is_live(graph, *it) || !fusable(graph, graph.node(*it))) continue;
+    const Chain chain(graph, *it);
+    if (chain.size() < 2) continue;
+    const std::vector<ValueId> inputs = chain.inputs();
+    OriginSet origins;
+    Request request;
+    for (NodeId id : chain.order()) {
+      origins.add(graph, &graph.node(id));
+      request = strongest(request, graph.node(id).request);
+    }
+    const FusedElementwiseAttrs attrs{chain.program(inputs)};
+    mutate(graph, *it, OpKind::kFusedElementwise, inputs, attrs);
+    graph.node(*it).origins = origins.list();
+    graph.node(*it).request = request;
+    graph.remove_dead();
+    ++found;
+  }
+  return found;
+}
+
+}  // namespace vernier::passes

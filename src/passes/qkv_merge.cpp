@@ -1,0 +1,117 @@
+// Linear(x, w1, b1), Linear(x, w2, b2), … ⇒ Split(Linear(x, [w1 w2 …], [b1 b2 …]))
+//   requires: weights and biases constant, of one type and orientation, no activation or residual;
+//   each result reaches an Attention through layout changes only (there a strided view costs
+//   nothing). A missing bias is zeros if another has one.
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace vernier::passes {
+namespace {
+
+using enum OpKind;
+
+bool reaches_attention(const Graph& graph, ValueId value, int depth = 0) {
+  const auto& users = graph.value(value).users;
+  if (users.empty() || depth > 4 || graph.is_output(value)) return false;
+  return std::all_of(users.begin(), users.end(), [&](NodeId user) {
+    const Node& n = graph.node(user);
+    if (n.op == kAttention) return true;
+    return (n.op == kReshape || n.op == kTranspose) &&
+           reaches_attention(graph, n.outputs[0], depth + 1);
+  });
+}
+
+bool mergeable(const Graph& graph, const Node& n) {
+  if (n.op != kLinear || n.inputs.size() > 3) return false;
+  if (n.attrs_as<LinearAttrs>().activation != Activation::kNone) return false;
+  for (size_t i = 1; i < n.inputs.size(); ++i) {
+    if (n.inputs[i] != kNoValue && !constant_of(graph, n.inputs[i])) return false;
+  }
+  return reaches_attention(graph, n.outputs[0]);
+}
+
+// Matrices side by side: rows [K, N1 + N2 + …], or below each other when transposed.
+Tensor join(const std::vector<Tensor>& parts, bool rows_below) {
+  const int64_t rank = static_cast<int64_t>(parts[0].rank());
+  const int64_t lines = rank == 1 || rows_below ? 1 : parts[0].shape()[0];
+  int64_t joined = 0;
+  size_t bytes = 0;
+  for (const Tensor& t : parts) {
+    joined += rank == 1 || rows_below ? t.shape()[0] : t.shape()[1];
+    bytes += t.bytes();
+  }
+  std::vector<std::byte> data;
+  data.reserve(bytes);
+  for (int64_t line = 0; line < lines; ++line) {
+    for (const Tensor& t : parts) {
+      const auto length = static_cast<std::ptrdiff_t>(t.bytes() / static_cast<size_t>(lines));
+      const std::byte* from = t.data() + line * length;
+      data.insert(data.end(), from, from + length);
+    }
+  }
+  Shape shape = parts[0].shape();
+  shape[rank == 2 && !rows_below ? 1 : 0] = joined;
+  return Tensor::from_bytes(parts[0].dtype(), std::move(shape), data);
+}
+
+void merge(Graph& graph, const std::vector<NodeId>& group) {
+  const Node& first = graph.node(group[0]);
+  const auto attrs = first.attrs_as<LinearAttrs>();
+  const ValueId x = first.inputs[0];
+  std::vector<Tensor> weights, biases;
+  OriginSet origins;
+  SplitAttrs split;
+  split.axis = rank_of(graph, first.outputs[0]) - 1;
+  bool any_bias = false;
+  Request request = first.request;
+  for (NodeId id : group) {
+    const Node& n = graph.node(id);
+    weights.push_back(*constant_of(graph, n.inputs[1]));
+    split.sizes.push_back(weights.back().shape()[attrs.trans_w ? 0 : 1]);
+    const Tensor* bias = n.inputs.size() > 2 ? constant_of(graph, n.inputs[2]) : nullptr;
+    any_bias = any_bias || bias;
+    const std::vector<double> zeros(bias ? 0 : static_cast<size_t>(split.sizes.back()));
+    biases.push_back(bias ? *bias
+                          : Tensor::from(weights.back().dtype(), {split.sizes.back()},
+                                         std::span<const double>(zeros)));
+    origins.add(graph, &n);
+    request = strongest(request, n.request);
+  }
+  std::vector<ValueId> inputs{x, graph.add_constant(join(weights, attrs.trans_w))};
+  if (any_bias) inputs.push_back(graph.add_constant(join(biases, false)));
+  const ValueId all = ops::emit(graph, kLinear, std::move(inputs), attrs, origins.list());
+  graph.producer(all)->request = request;
+  const ValueId parts = ops::emit(graph, kSplit, {all}, split, {}, static_cast<int>(group.size()));
+  const std::vector<ValueId> outputs = graph.producer(parts)->outputs;
+  for (size_t i = 0; i < group.size(); ++i)
+    graph.replace_uses(graph.node(group[i]).outputs[0], outputs[i]);
+}
+
+}  // namespace
+
+int fuse_qkv(Graph& graph) {
+  // By input, orientation and types; in graph order, so that the result does not depend on ids.
+  std::map<std::tuple<ValueId, bool, DType>, std::vector<NodeId>> groups;
+  std::vector<std::vector<NodeId>*> in_order;
+  for (NodeId id : graph.order()) {
+    const Node& n = graph.node(id);
+    if (!mergeable(graph, n)) continue;
+    auto& group =
+        groups[{n.inputs[0], n.attrs_as<LinearAttrs>().trans_w, dtype_of(graph, n.inputs[1])}];
+    if (group.empty()) in_order.push_back(&group);
+    group.push_back(id);
+  }
+  int found = 0;
+  for (const auto* group : in_order) {
+    if (group->size() < 2) continue;
+    merge(graph, *group);
+    ++found;
+  }
+  return found;
+}
+
+}  // namespace vernier::passes
