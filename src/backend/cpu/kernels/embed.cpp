@@ -1,0 +1,139 @@
+// cpu.embed_norm.rows: y = LayerNorm(sum of table rows named by ids); cpu.masked_mean.columns:
+// y[b, h] = Σ_s x[b, s, h]·m[b, s] / max(Σ_s m[b, s], minimum). Contract: EmbedNormAttrs,
+// MaskedMeanAttrs in core/attrs.h. f32; ids i32 or i64, an id outside its table is Error(kInput).
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/body.h"
+#include "backend/cpu/kernels/index.h"
+#include "backend/cpu/kernels/norm.h"
+
+namespace vernier::backend::cpu {
+namespace {
+
+constexpr int64_t kMaxTables = 8;
+
+Support supports_embed(const Problem& problem) {
+  Support floats = all_f32(problem);
+  if (!floats) return floats;
+  if (problem.attrs_as<EmbedNormAttrs>().tables > kMaxTables) return no("more than 8 tables");
+  return yes();
+}
+
+// Where ids of one table stand for output row r: strides along the axes of the rows.
+struct Ids {
+  const TensorArg* ids;
+  const float* table;
+  int64_t rows;  // of the table
+  std::array<int64_t, kMaxRank> strides{};
+
+  Ids(const TensorArg& ids_arg, const TensorArg& table_arg, const TensorArg& out)
+      : ids(&ids_arg), table(table_arg.as<const float>()), rows(table_arg.dim(0)) {
+    const int axes = out.rank - 1;
+    for (int i = 0; i < axes; ++i) {
+      const int own = i - (axes - ids_arg.rank);
+      strides[static_cast<size_t>(i)] = own < 0 || ids_arg.dim(own) == 1 ? 0 : ids_arg.stride(own);
+    }
+  }
+  const float* row(int64_t r, const TensorArg& out, int64_t width) const {
+    int64_t at = 0;
+    for (int i = out.rank - 2; i >= 0; --i) {
+      at += r % out.dim(i) * strides[static_cast<size_t>(i)];
+      r /= out.dim(i);
+    }
+    return table + positive_axis(read_index(*ids, at), rows) * width;
+  }
+};
+
+void launch_embed_norm(const LaunchCall& call) {
+  const auto attrs = decode<EmbedNormAttrs>(call.attrs);
+  const TensorArg& out = call.out[0];
+  const int64_t width = out.dim(-1), rows = elems_between(out, 0, out.rank - 1);
+  if (rows == 0 || width == 0) return;
+  const auto parameters = static_cast<size_t>(2 * attrs.tables);
+  for (size_t t = 0; t < parameters; t += 2)
+    check_indices(call.in[t], call.in[t + 1].dim(0), "embedding table " + std::to_string(t / 2));
+  const bool has_bias = call.in.size() > parameters + 1 && call.in[parameters + 1].data != nullptr;
+  const int64_t grain = std::max<int64_t>(1, 2048 / width);
+  call.execution.threads->parallel_for(rows, grain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      float* y = out.as<float>() + r * width;
+      for (size_t t = 0; t < parameters; t += 2) {
+        const float* row = Ids(call.in[t], call.in[t + 1], out).row(r, out, width);
+        if (t == 0) {
+          std::memcpy(y, row, static_cast<size_t>(width) * sizeof(float));
+        } else {
+          for (int64_t c = 0; c < width; ++c) y[c] += row[c];
+        }
+      }
+      layer_norm_row({.x = y,
+                      .scale = call.in[parameters].as<const float>(),
+                      .bias = has_bias ? call.in[parameters + 1].as<const float>() : nullptr,
+                      .y = y,
+                      .cols = width,
+                      .epsilon = static_cast<float>(attrs.epsilon)});
+    }
+  });
+}
+
+Support supports_masked_mean(const Problem& problem) {
+  Support floats = all_f32(problem);
+  if (!floats) return floats;
+  const DType mask = problem.inputs[1].dtype;
+  if (mask != DType::kF32 && mask != DType::kI64 && mask != DType::kI32 && mask != DType::kBool)
+    return no("a mask of " + std::string(name(mask)));
+  return yes();
+}
+
+float mask_at(const TensorArg& mask, int64_t at) {
+  if (mask.dtype == DType::kF32) return mask.as<const float>()[at];
+  return static_cast<float>(read_index(mask, at));
+}
+
+constexpr int64_t kColumns = 64;  // one thread's columns at a time: 4 lines of each row
+
+// Rows one after the other, so masked rows at the end change no bits.
+void mean_columns(const LaunchCall& call, int64_t b, int64_t first, int64_t columns) {
+  const TensorArg &x = call.in[0], &mask = call.in[1];
+  const int64_t seq = x.dim(1), width = x.dim(2);
+  std::array<float, kColumns> sums{};
+  float total = 0;
+  for (int64_t s = 0; s < seq; ++s) {
+    const float m = mask_at(mask, b * seq + s);
+    const float* row = x.as<const float>() + b * x.stride(0) + s * x.stride(1) + first;
+    total += m;
+    for (int64_t c = 0; c < columns; ++c) sums[static_cast<size_t>(c)] += row[c] * m;
+  }
+  const float divisor =
+      std::max(total, static_cast<float>(decode<MaskedMeanAttrs>(call.attrs).minimum));
+  float* y = call.out[0].as<float>() + b * width + first;
+  for (int64_t c = 0; c < columns; ++c) y[c] = sums[static_cast<size_t>(c)] / divisor;
+}
+
+void launch_masked_mean(const LaunchCall& call) {
+  const int64_t batch = call.in[0].dim(0), width = call.in[0].dim(2);
+  const int64_t blocks = (width + kColumns - 1) / kColumns;
+  call.execution.threads->parallel_for(batch * blocks, 2, [&](int64_t begin, int64_t end, int) {
+    for (int64_t k = begin; k < end; ++k) {
+      const int64_t first = k % blocks * kColumns;
+      mean_columns(call, k / blocks, first, std::min(kColumns, width - first));
+    }
+  });
+}
+
+}  // namespace
+
+extern const KernelBody embed_norm_rows, masked_mean_columns;
+constexpr KernelBody embed_norm_rows{
+    .supports = &supports_embed,
+    .numerics = &f32_numerics,
+    .launch = &launch_embed_norm,
+};
+constexpr KernelBody masked_mean_columns{
+    .supports = &supports_masked_mean,
+    .numerics = &f32_numerics,
+    .strided_inputs = 1,
+    .launch = &launch_masked_mean,
+};
+
+}  // namespace vernier::backend::cpu

@@ -1,0 +1,16 @@
+// Reading and checking index operands. Contract here.
+#pragma once
+#include <string_view>
+
+#include "backend/cpu/body.h"
+
+namespace vernier::backend::cpu {
+
+/// Element `at` of a dense integer array.
+int64_t read_index(const TensorArg& indices, int64_t at);
+
+/// Throws Error(kInput) naming `what`, the index, its position and the range [-size, size) if an
+/// element is outside it. Call before starting threads.
+void check_indices(const TensorArg& indices, int64_t size, std::string_view what);
+
+}  // namespace vernier::backend::cpu
