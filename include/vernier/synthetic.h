@@ -1,0 +1,27 @@
+// Synthetic inputs: arrays that an engine accepts, for timing when the user has none at hand.
+#pragma once
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "vernier/engine.h"
+#include "vernier/session.h"
+
+namespace vernier {
+
+/// An array that owns its bytes.
+struct InputArray {
+  std::string name;
+  DType dtype = DType::kUndefined;
+  std::vector<int64_t> shape;
+  std::vector<std::byte> bytes;
+  Input ref() const { return {name, dtype, shape, bytes.data()}; }
+};
+
+/// One array per input of the engine. `sizes` fixes named sizes ("batch=4,seq=128"); the others
+/// take the profile's optimum. Floats are seeded normal values; integers are 1 (an id that every
+/// table has, a mask that keeps everything); bools are true. Throws Error(kInput) when `sizes`
+/// names no size of the engine or leaves its range.
+std::vector<InputArray> synthetic_inputs(const Engine& engine, const std::string& sizes);
+
+}  // namespace vernier

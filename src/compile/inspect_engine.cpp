@@ -1,0 +1,338 @@
+// What is in an engine, for people and programs. Contract: include/vernier/inspect.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "runtime/session_impl.h"
+#include "vernier/inspect.h"
+#include "vernier/synthetic.h"
+
+namespace vernier {
+namespace {
+
+using nlohmann::json;
+
+std::string type_name(DType t) { return t == DType::kUndefined ? "" : std::string(name(t)); }
+std::string request_name(const TypeRequest& r) {
+  return r.type == DType::kUndefined ? "" : (r.exact ? "==" : "") + type_name(r.type);
+}
+
+std::string value_text(const plan::Plan& plan, int32_t index) {
+  if (index == plan::kNone) return "-";
+  const plan::PlanValue& v = plan.values[static_cast<size_t>(index)];
+  return type_name(v.dtype) + str(v.shape);
+}
+
+// ---- summary -----------------------------------------------------------------------------------
+
+json summary_json(const Engine& engine) {
+  const plan::Plan& plan = engine.impl().plan;
+  const auto ports = [](const std::vector<Port>& list) {
+    json result = json::array();
+    for (const Port& p : list)
+      result.push_back({{"name", p.name}, {"type", name(p.dtype)}, {"shape", p.shape_text()}});
+    return result;
+  };
+  size_t fallback = 0;
+  for (const plan::Step& step : plan.steps) fallback += step.kernel.ends_with(".evaluator");
+  return {{"model", plan.model_name},
+          {"producer", plan.producer},
+          {"device", plan.device},
+          {"target", plan.target},
+          {"content_hash", engine.content_hash()},
+          {"inputs", ports(engine.inputs())},
+          {"outputs", ports(engine.outputs())},
+          {"steps", plan.steps.size()},
+          {"fallback_steps", fallback},
+          {"weight_bytes", engine.weight_bytes()},
+          {"onnx_nodes", plan.ledger.size()},
+          {"notes", plan.notes}};
+}
+
+std::string summary_text(const Engine& engine) {
+  const json s = summary_json(engine);
+  std::string text =
+      fmt::format("model       {}\nproducer    {}\ndevice      {} ({})\nhash        {}\n",
+                  engine.impl().plan.model_name, engine.impl().plan.producer,
+                  engine.impl().plan.device, engine.impl().plan.target, engine.content_hash());
+  for (const Port& p : engine.inputs())
+    text += fmt::format("input       {}: {} {}\n", p.name, name(p.dtype), p.shape_text());
+  for (const Port& p : engine.outputs())
+    text += fmt::format("output      {}: {} {}\n", p.name, name(p.dtype), p.shape_text());
+  text += fmt::format(
+      "steps       {} for {} ONNX nodes, {} on the FP64 evaluator\nweights     {:.1f} MB\n",
+      engine.impl().plan.steps.size(), engine.impl().plan.ledger.size(),
+      s["fallback_steps"].get<size_t>(), static_cast<double>(engine.weight_bytes()) / 1e6);
+  for (const std::string& note : engine.impl().plan.notes) text += "note        " + note + "\n";
+  return text;
+}
+
+// ---- plan --------------------------------------------------------------------------------------
+
+json plan_json(const plan::Plan& plan) {
+  json steps = json::array();
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    const plan::Step& step = plan.steps[s];
+    json in = json::array(), out = json::array();
+    for (int32_t v : step.inputs) in.push_back(value_text(plan, v));
+    for (int32_t v : step.outputs) out.push_back(value_text(plan, v));
+    steps.push_back({{"step", s},
+                     {"op", name(step.op)},
+                     {"kernel", step.kernel},
+                     {"name", step.name},
+                     {"bit_class", step.bit_class},
+                     {"inputs", in},
+                     {"outputs", out},
+                     {"origins", step.origins}});
+  }
+  json symbols = json::array();
+  for (const plan::Symbol& symbol : plan.symbols) {
+    symbols.push_back(
+        {{"name", symbol.name}, {"min", symbol.min}, {"opt", symbol.opt}, {"max", symbol.max}});
+  }
+  json guards = json::array();
+  for (const plan::Guard& guard : plan.guards)
+    guards.push_back({{"lhs", guard.lhs.str()}, {"rhs", guard.rhs.str()}, {"node", guard.where}});
+  return {{"steps", steps}, {"sizes", symbols}, {"guards", guards}};
+}
+
+std::string plan_text(const plan::Plan& plan) {
+  std::string text =
+      fmt::format("{:>4}  {:<18} {:<36} {:<32} {}\n", "step", "op", "kernel", "output", "node");
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    const plan::Step& step = plan.steps[s];
+    text += fmt::format("{:>4}  {:<18} {:<36} {:<32} {}\n", s, name(step.op), step.kernel,
+                        value_text(plan, step.outputs[0]), step.name);
+  }
+  for (const plan::Guard& guard : plan.guards) {
+    text +=
+        fmt::format("guard {} == {} (node '{}')\n", guard.lhs.str(), guard.rhs.str(), guard.where);
+  }
+  return text;
+}
+
+// ---- ledger ------------------------------------------------------------------------------------
+
+json ledger_json(const plan::Plan& plan, const std::string& node) {
+  json rows = json::array();
+  for (const plan::LedgerRow& row : plan.ledger) {
+    if (!node.empty() && row.node != node && row.key != node) continue;
+    json got{{"compute", type_name(row.got_compute)},
+             {"accumulate", type_name(row.got_accumulate)},
+             {"store", type_name(row.got_store)}};
+    json asked{{"compute", request_name(row.asked.compute)},
+               {"accumulate", request_name(row.asked.accumulate)},
+               {"store", request_name(row.asked.store)},
+               {"by", row.asked.by}};
+    rows.push_back({{"node", row.node},
+                    {"key", row.key},
+                    {"op", row.op},
+                    {"origin_of", row.composite},
+                    {"state", row.state},
+                    {"asked", asked},
+                    {"got", got},
+                    {"step", row.step == plan::kNone ? json(nullptr) : json(row.step)},
+                    {"kernel", row.kernel},
+                    {"why", row.why}});
+  }
+  return {{"rows", rows}};
+}
+
+std::string ledger_text(const plan::Plan& plan, const std::string& node) {
+  std::string text = fmt::format("{:<44} {:<22} {:<24} {:<18} {:<42} {}\n", "node", "op", "asked",
+                                 "got (s/c/a)", "step", "why");
+  for (const plan::LedgerRow& row : plan.ledger) {
+    if (!node.empty() && row.node != node && row.key != node) continue;
+    const std::string op = row.composite.empty() || row.composite == row.op
+                               ? row.op
+                               : row.op + " (of " + row.composite + ")";
+    const std::string asked =
+        row.asked.by.empty() ? ""
+                             : "compute " + request_name(row.asked.compute) + ", " + row.asked.by;
+    const std::string got = row.got_compute == DType::kUndefined
+                                ? ""
+                                : type_name(row.got_store) + " / " + type_name(row.got_compute) +
+                                      " / " + type_name(row.got_accumulate);
+    const std::string step =
+        row.step == plan::kNone
+            ? row.state
+            : fmt::format("{} {}", row.step, row.state == "merged" ? "merged" : row.kernel);
+    text += fmt::format("{:<44} {:<22} {:<24} {:<18} {:<42} {}\n",
+                        row.node.empty() ? row.key : row.node, op, asked, got, step, row.why);
+  }
+  return text;
+}
+
+void require_node(const plan::Plan& plan, const std::string& node) {
+  const bool known = node.empty() || std::any_of(plan.ledger.begin(), plan.ledger.end(),
+                                                 [&](const plan::LedgerRow& row) {
+                                                   return row.node == node || row.key == node;
+                                                 });
+  if (!known)
+    throw Error(ErrorCode::kInput,
+                "--why: the model has no node '" + node + "'; --ledger lists them");
+}
+
+// ---- memory and timing -------------------------------------------------------------------------
+
+// Adds up the time of each step over the runs it watches.
+class StepClock final : public RunObserver {
+ public:
+  explicit StepClock(size_t steps) : ms_(steps) {}
+  void before_run(std::span<std::byte>) override { last_ = Now::now(); }
+  void after_step(int32_t step, const backend::LaunchCall&) override {
+    const Now::time_point now = Now::now();
+    ms_[static_cast<size_t>(step)].push_back(
+        std::chrono::duration<double, std::milli>(now - last_).count());
+    last_ = now;
+  }
+  double median(size_t step) const {
+    std::vector<double> sorted = ms_[step];
+    std::nth_element(sorted.begin(),
+                     sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2), sorted.end());
+    return sorted[sorted.size() / 2];
+  }
+
+ private:
+  using Now = std::chrono::steady_clock;
+  Now::time_point last_;
+  std::vector<std::vector<double>> ms_;
+};
+
+struct PreparedRun {
+  std::vector<InputArray> arrays;
+  std::vector<Input> inputs;
+  std::string sizes;  // "input_ids [4, 128], …"
+};
+PreparedRun prepare_run(const Engine& engine, const std::string& shapes) {
+  PreparedRun run{synthetic_inputs(engine, shapes), {}, ""};
+  for (const InputArray& array : run.arrays) {
+    run.inputs.push_back(array.ref());
+    run.sizes += (run.sizes.empty() ? "" : ", ") + array.name + " " + str(array.shape);
+  }
+  return run;
+}
+
+// The engine stays alive elsewhere: a session wants shared ownership.
+std::shared_ptr<const Engine> borrowed(const Engine& engine) {
+  return {std::shared_ptr<void>(), &engine};
+}
+
+json timing_json(const Engine& engine, const EngineInspection& what) {
+  constexpr int kWarmUps = 2, kRuns = 15;
+  const PreparedRun run = prepare_run(engine, what.shapes);
+  Session session(borrowed(engine), {.threads = what.threads});
+  for (int i = 0; i < kWarmUps; ++i) session.run(run.inputs);
+  const plan::Plan& plan = engine.impl().plan;
+  StepClock clock(plan.steps.size());
+  for (int i = 0; i < kRuns; ++i) session.impl().run(run.inputs, &clock);
+  double total = 0;
+  for (size_t s = 0; s < plan.steps.size(); ++s) total += clock.median(s);
+  json steps = json::array();
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    const double ms = clock.median(s);
+    steps.push_back({{"step", s},
+                     {"op", name(plan.steps[s].op)},
+                     {"kernel", plan.steps[s].kernel},
+                     {"name", plan.steps[s].name},
+                     {"ms", ms},
+                     {"share", total > 0 ? ms / total : 0}});
+  }
+  return {{"inputs", run.sizes}, {"runs", kRuns}, {"total_ms", total}, {"steps", steps}};
+}
+
+std::string timing_text(const json& timing) {
+  std::string text = fmt::format("{} runs with {}; medians\n{:>4} {:>10} {:>6}  {:<18} {:<36} {}\n",
+                                 timing["runs"].get<int>(), timing["inputs"].get<std::string>(),
+                                 "step", "ms", "share", "op", "kernel", "node");
+  for (const json& s : timing["steps"]) {
+    text += fmt::format("{:>4} {:>10.4f} {:>5.1f}%  {:<18} {:<36} {}\n", s["step"].get<int>(),
+                        s["ms"].get<double>(), 100 * s["share"].get<double>(),
+                        s["op"].get<std::string>(), s["kernel"].get<std::string>(),
+                        s["name"].get<std::string>());
+  }
+  return text + fmt::format("     {:>10.4f}  total\n", timing["total_ms"].get<double>());
+}
+
+json memory_json(const Engine& engine, const EngineInspection& what) {
+  const PreparedRun run = prepare_run(engine, what.shapes);
+  Session session(borrowed(engine), {.threads = what.threads});
+  session.run(run.inputs);
+  const plan::Plan& plan = engine.impl().plan;
+  const Session::Impl::ShapeEntry& entry = *session.impl().shapes.back();
+  json values = json::array();
+  for (size_t s = 0; s < entry.steps.size(); ++s) {
+    const auto& step = entry.steps[s];
+    for (size_t i = 0; i < step.out.size(); ++i) {
+      if (plan.steps[s].outputs[i] == plan::kNone) continue;
+      const plan::PlanValue& v = plan.values[static_cast<size_t>(plan.steps[s].outputs[i])];
+      values.push_back({{"value", v.name},
+                        {"step", s},
+                        {"last_step", v.last_step},
+                        {"offset", step.out_sources[i].offset},
+                        {"bytes", static_cast<size_t>(step.out[i].elems()) * size_bytes(v.dtype)}});
+    }
+    if (step.shape_state && step.shape_state->workspace_bytes > 0) {
+      values.push_back({{"value", "workspace of " + plan.steps[s].kernel},
+                        {"step", s},
+                        {"last_step", s},
+                        {"offset", step.workspace_offset},
+                        {"bytes", step.shape_state->workspace_bytes}});
+    }
+  }
+  return {{"inputs", run.sizes},
+          {"weight_bytes", engine.weight_bytes()},
+          {"arena_bytes", entry.arena_bytes},
+          {"values", values}};
+}
+
+std::string memory_text(const json& memory) {
+  std::string text =
+      fmt::format("with {}: weights {} bytes (mapped), arena {} bytes\n{:>12} {:>12} {:>11}  {}\n",
+                  memory["inputs"].get<std::string>(), memory["weight_bytes"].get<uint64_t>(),
+                  memory["arena_bytes"].get<uint64_t>(), "offset", "bytes", "steps", "value");
+  for (const json& v : memory["values"]) {
+    text += fmt::format("{:>12} {:>12} {:>5}-{:<5}  {}\n", v["offset"].get<uint64_t>(),
+                        v["bytes"].get<uint64_t>(), v["step"].get<int>(), v["last_step"].get<int>(),
+                        v["value"].get<std::string>());
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string inspect_engine(const Engine& engine, const EngineInspection& what) {
+  const plan::Plan& plan = engine.impl().plan;
+  const bool as_json = what.format == InspectFormat::kJson;
+  const auto dump = [](const json& j) { return j.dump(2) + "\n"; };
+  switch (what.view) {
+    case EngineView::kPlan:
+      return as_json ? dump(plan_json(plan)) : plan_text(plan);
+    case EngineView::kLedger:
+      require_node(plan, what.node);
+      return as_json ? dump(ledger_json(plan, what.node)) : ledger_text(plan, what.node);
+    case EngineView::kTiming: {
+      const json timing = timing_json(engine, what);
+      return as_json ? dump(timing) : timing_text(timing);
+    }
+    case EngineView::kMemory: {
+      const json memory = memory_json(engine, what);
+      return as_json ? dump(memory) : memory_text(memory);
+    }
+    default:
+      return as_json ? dump(summary_json(engine)) : summary_text(engine);
+  }
+}
+
+bool is_engine_file(const std::string& path) {
+  constexpr std::string_view kMagic("VERNIER\0", 8);
+  std::ifstream file(path, std::ios::binary);
+  std::string head(kMagic.size(), '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  return file && head == kMagic;
+}
+
+}  // namespace vernier

@@ -1,0 +1,73 @@
+// Synthetic inputs: see include/vernier/synthetic.h.
+#include "vernier/synthetic.h"
+
+#include <charconv>
+#include <map>
+#include <random>
+
+#include "core/dtype.h"
+#include "runtime/engine_impl.h"
+
+namespace vernier {
+namespace {
+
+constexpr uint64_t kSeed = 1;
+
+std::map<std::string, int64_t> parse_sizes(const plan::Plan& plan, const std::string& sizes) {
+  std::map<std::string, int64_t> result;
+  std::string known;
+  for (const plan::Symbol& symbol : plan.symbols) {
+    result[symbol.name] = symbol.opt;
+    known += (known.empty() ? "" : ", ") + symbol.name + "=" + std::to_string(symbol.min) + ".." +
+             std::to_string(symbol.max);
+  }
+  for (size_t at = 0; at < sizes.size();) {
+    const size_t end = std::min(sizes.find(',', at), sizes.size());
+    const std::string part = sizes.substr(at, end - at);
+    at = end + 1;
+    const size_t equals = std::min(part.find('='), part.size());
+    const std::string name = part.substr(0, equals);
+    const std::string number = equals < part.size() ? part.substr(equals + 1) : "";
+    int64_t value = 0;
+    const auto [last, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+    const bool is_number =
+        error == std::errc{} && last == number.data() + number.size() && !number.empty();
+    const plan::Symbol* symbol = nullptr;
+    for (const plan::Symbol& s : plan.symbols) {
+      if (s.name == name) symbol = &s;
+    }
+    if (!symbol || !is_number || value < symbol->min || value > symbol->max) {
+      throw Error(ErrorCode::kInput, "sizes: got '" + part + "'; the engine has " +
+                                         (known.empty() ? "no variable sizes" : known));
+    }
+    result[name] = value;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<InputArray> synthetic_inputs(const Engine& engine, const std::string& sizes) {
+  const plan::Plan& plan = engine.impl().plan;
+  const std::map<std::string, int64_t> symbols = parse_sizes(plan, sizes);
+  std::mt19937_64 random(kSeed);
+  std::normal_distribution<double> normal;
+  std::vector<InputArray> arrays;
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    const plan::PlanValue& value = plan.values[static_cast<size_t>(plan.inputs[i])];
+    InputArray array{plan.input_names[i], value.dtype, {}, {}};
+    for (const Dim& d : value.shape) array.shape.push_back(d.evaluate(symbols));
+    const size_t width = size_bytes(value.dtype);
+    array.bytes.resize(static_cast<size_t>(num_elems(array.shape)) * width);
+    for (size_t at = 0; at < array.bytes.size(); at += width) {
+      if (is_float(value.dtype))
+        store_float(value.dtype, normal(random), array.bytes.data() + at);
+      else
+        store_integer(value.dtype, 1, array.bytes.data() + at);
+    }
+    arrays.push_back(std::move(array));
+  }
+  return arrays;
+}
+
+}  // namespace vernier
