@@ -13,12 +13,13 @@
 
 #include "backend/kernel.h"
 #include "core/tensor.h"
+#include "io/npz.h"
 #include "ir/graph.h"
 #include "plan/plan.h"
 
 namespace vernier::verify {
 
-using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+using NamedTensors = io::NamedTensors;
 
 /// Limits of E against R. A missing limit is not checked, except that the worst element always is.
 struct Tolerance {

@@ -1,0 +1,43 @@
+// The example models and their stored cases, for tests that compile and run them.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+#include "io/npz.h"
+#include "vernier/session.h"
+
+namespace vernier::test {
+
+using NamedTensors = io::NamedTensors;
+
+/// One stored input set with its FP64 outputs (f64 arrays).
+struct ModelCase {
+  std::string file;
+  NamedTensors inputs, outputs;
+};
+
+struct ExampleModel {
+  std::string name;
+  std::filesystem::path path;
+  double onnxruntime_max_abs_error = 0;  ///< as manifest.jsonl says
+  std::vector<ModelCase> cases() const;
+};
+
+/// The models below tests/models, by name. Never empty.
+std::vector<ExampleModel> example_models();
+ExampleModel example_model(const std::string& name);
+
+/// Views of tensors as session inputs.
+std::vector<Input> refs(const NamedTensors& tensors);
+/// A copy of an output.
+Tensor copy(const Output& output);
+/// Row `row` of every tensor, as arrays with one row.
+NamedTensors row_of(const NamedTensors& tensors, int64_t row);
+/// Rows 0, 1, … of every tensor, cycling until there are `rows`.
+NamedTensors cycle_rows(const NamedTensors& tensors, int64_t rows);
+/// Part `index` of `tensor` along `axis`, dense.
+Tensor part_of(const Tensor& tensor, size_t axis, int64_t index);
+
+}  // namespace vernier::test
