@@ -22,7 +22,7 @@ class Clock {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-CompileReport report_of(const compile::Compiled& compiled, const Clock& clock) {
+CompileReport report_of(const compiler::Compiled& compiled, const Clock& clock) {
   CompileReport report;
   report.model = compiled.plan.model_name;
   report.onnx_nodes = compiled.onnx_nodes;
@@ -40,7 +40,7 @@ CompileReport report_of(const compile::Compiled& compiled, const Clock& clock) {
 CompileReport compile(const std::string& model_path, const std::string& engine_path,
                       const CompileOptions& options) {
   const Clock clock;
-  const compile::Compiled compiled = compile::run(model_path, options);
+  const compiler::Compiled compiled = compiler::run(model_path, options);
   if (options.progress) options.progress("write");
   engine::write_engine(engine_path, compiled.plan);
   return report_of(compiled, clock);
@@ -49,7 +49,7 @@ CompileReport compile(const std::string& model_path, const std::string& engine_p
 std::vector<std::byte> compile_to_bytes(const std::string& model_path,
                                         const CompileOptions& options, CompileReport* report) {
   const Clock clock;
-  const compile::Compiled compiled = compile::run(model_path, options);
+  const compiler::Compiled compiled = compiler::run(model_path, options);
   if (report) *report = report_of(compiled, clock);
   return engine::engine_bytes(compiled.plan);
 }

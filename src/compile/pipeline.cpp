@@ -7,7 +7,7 @@
 #include "plan/planner.h"
 #include "precision/requests.h"
 
-namespace vernier::compile {
+namespace vernier::compiler {
 namespace {
 
 const backend::Backend& backend_named(const std::string& device) {
@@ -87,4 +87,4 @@ Compiled run(const std::string& model_path, const CompileOptions& options) {
   return result;
 }
 
-}  // namespace vernier::compile
+}  // namespace vernier::compiler

@@ -8,7 +8,7 @@
 #include "plan/plan.h"
 #include "vernier/compile.h"
 
-namespace vernier::compile {
+namespace vernier::compiler {
 
 struct Compiled {
   plan::Plan plan;
@@ -24,4 +24,4 @@ std::shared_ptr<ir::Graph> raise(const std::string& model_path, const CompileOpt
 /// All stages. Throws Error.
 Compiled run(const std::string& model_path, const CompileOptions& options);
 
-}  // namespace vernier::compile
+}  // namespace vernier::compiler

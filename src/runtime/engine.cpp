@@ -84,11 +84,12 @@ std::vector<backend::PackedConstant> repack(const plan::Plan& plan, const plan::
 
 std::string Port::shape_text() const {
   std::string text = "[";
-  for (size_t i = 0; i < dims.size(); ++i) {
-    text += i ? ", " : "";
-    text += dims[i].text;
-    if (dims[i].min != dims[i].max)
-      text += "=" + std::to_string(dims[i].min) + ".." + std::to_string(dims[i].max);
+  for (const PortDim& dim : dims) {
+    if (text.size() > 1) text += ", ";
+    text += dim.text;
+    if (dim.min == dim.max) continue;
+    text.append("=").append(std::to_string(dim.min));
+    text.append("..").append(std::to_string(dim.max));
   }
   return text + "]";
 }
