@@ -80,7 +80,9 @@ Tensor parse_npy(std::span<const std::byte> bytes, const std::string& where) {
   return make_tensor(header, bytes.subspan(header.header_bytes));
 }
 
-void check_entry(const zip_stat_t& status, const std::string& where) {
+// `unclaimed` counts the archive's bytes that no earlier entry has claimed as its own: entries that
+// overlap or lie about their compressed size run out of it.
+void check_entry(const zip_stat_t& status, uint64_t& unclaimed, const std::string& where) {
   constexpr zip_uint64_t kNeeded =
       ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
   if ((status.valid & kNeeded) != kNeeded) fail(where, "damaged archive entry");
@@ -89,6 +91,8 @@ void check_entry(const zip_stat_t& status, const std::string& where) {
     fail(where, "is compressed with method " + std::to_string(status.comp_method) +
                     "; NumPy stores or deflates");
   }
+  if (status.comp_size > unclaimed) fail(where, "claims more bytes than the archive has");
+  unclaimed -= status.comp_size;
   // Deflate shrinks by 1032 at most: a larger claim is a lie, made to allocate memory.
   constexpr uint64_t kMostPerByte = 1032, kSlack = 4096;
   if (status.size > status.comp_size * kMostPerByte + kSlack) {
@@ -99,7 +103,6 @@ void check_entry(const zip_stat_t& status, const std::string& where) {
 
 Tensor read_entry(zip_t* archive, zip_uint64_t index, const zip_stat_t& status,
                   const std::string& where) {
-  check_entry(status, where);
   const Entry entry(zip_fopen_index(archive, index, 0));
   if (entry == nullptr) fail(where, zip_strerror(archive));
   std::vector<std::byte> bytes(status.size);
@@ -114,8 +117,9 @@ Tensor read_entry(zip_t* archive, zip_uint64_t index, const zip_stat_t& status,
   return parse_npy(bytes, where);
 }
 
-NamedTensors read_archive(zip_t* archive, const std::string& file) {
+NamedTensors read_archive(zip_t* archive, uint64_t archive_bytes, const std::string& file) {
   NamedTensors arrays;
+  uint64_t unclaimed = archive_bytes;
   std::set<std::string> names;
   const auto count =
       static_cast<zip_uint64_t>(std::max<zip_int64_t>(0, zip_get_num_entries(archive, 0)));
@@ -131,6 +135,7 @@ NamedTensors read_archive(zip_t* archive, const std::string& file) {
       fail(where, "is no .npy entry; expected an archive of numpy.savez");
     name.resize(name.size() - 4);
     if (!names.insert(name).second) fail(where, "is in the archive twice");
+    check_entry(status, unclaimed, where);
     arrays.emplace_back(std::move(name), read_entry(archive, i, status, where));
   }
   return arrays;
@@ -156,7 +161,7 @@ NamedTensors read_npz_bytes(std::span<const std::byte> bytes, const std::string&
     zip_error_fini(&error);
     fail(file, "cannot be opened as .npz: " + why);
   }
-  return read_archive(archive.get(), file);
+  return read_archive(archive.get(), bytes.size(), file);
 }
 
 std::vector<std::byte> read_file(const fs::path& path) {
@@ -261,7 +266,7 @@ NamedTensors read_arrays(const fs::path& path) {
   int code = 0;
   const Archive archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
   if (archive == nullptr) fail(file, "cannot be opened as .npz: " + open_error(code));
-  return read_archive(archive.get(), file);
+  return read_archive(archive.get(), fs::file_size(path), file);
 }
 
 void write_npz(const fs::path& path, const NamedTensors& arrays) {

@@ -67,8 +67,9 @@ void check_node_names(const google::protobuf::RepeatedPtrField<proto::NodeProto>
 void check_fixed_inputs(const std::vector<const proto::ValueInfoProto*>& inputs,
                         const ImportOptions& options) {
   for (const auto& [name, tensor] : options.fixed_inputs) {
-    const bool known = std::any_of(inputs.begin(), inputs.end(),
-                                   [&](const auto* input) { return input->name() == name; });
+    const bool known =
+        std::any_of(inputs.begin(), inputs.end(),
+                    [&wanted = name](const auto* input) { return input->name() == wanted; });
     if (!known) fail("the model has no input " + quote(name) + " to fix");
   }
 }

@@ -1,5 +1,4 @@
 // Translations of operators that move data. Contract: node_context.h, translations.h.
-#include <algorithm>
 #include <array>
 
 #include "core/attrs.h"
@@ -8,17 +7,8 @@
 namespace vernier::onnx {
 namespace {
 
-// Scalars beside vectors are no ONNX, but occur in models of 2020 (opset 10 and 11), where each
-// counted as a vector of one element.
 void translate_concat(NodeContext& node) {
-  std::vector<ir::ValueId> inputs = node.all_inputs();
-  const bool vectors = std::any_of(inputs.begin(), inputs.end(),
-                                   [&](ir::ValueId id) { return id >= 0 && node.rank(id) == 1; });
-  for (ir::ValueId& input : inputs) {
-    if (node.opset() >= 13 || !vectors || input < 0 || node.rank(input) != 0) continue;
-    input = node.reshape(input, {1});
-  }
-  node.set_output(0, node.emit(OpKind::kConcat, std::move(inputs),
+  node.set_output(0, node.emit(OpKind::kConcat, node.all_inputs(),
                                AxisAttrs{node.attrs().required_integer("axis")}));
 }
 

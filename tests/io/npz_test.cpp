@@ -232,6 +232,27 @@ TEST_F(NpzTest, EveryTruncationAndFlippedByteIsAnErrorOrTheSameArrays) {
   EXPECT_GT(errors, 100);
 }
 
+// Overwrites 4 bytes of the first record of the archive's directory.
+std::vector<std::byte> with_directory_field(std::vector<std::byte> bytes, size_t offset,
+                                            uint32_t value) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const size_t record = text.find("PK\x01\x02");
+  for (size_t i = 0; i < 4; ++i) {
+    bytes[record + offset + i] = static_cast<std::byte>((value >> (8 * i)) & 0xff);
+  }
+  return bytes;
+}
+
+TEST_F(NpzTest, ArchivesThatClaimMoreThanTheyHoldAreRefusedBeforeAllocating) {
+  write_npz(folder_ / "a.npz", {{"x", Tensor::i64({1, 2, 3})}});
+  const std::vector<std::byte> good = slurp(folder_ / "a.npz");
+  constexpr size_t kCompressed = 20, kSize = 24;  // fields of a directory record
+  EXPECT_THAT(message_of(with_directory_field(good, kSize, 0xf0000000U), "a.npz"),
+              HasSubstr("claims 4026531840 bytes in"));
+  EXPECT_THAT(message_of(with_directory_field(good, kCompressed, 0xf0000000U), "a.npz"),
+              HasSubstr("claims more bytes than the archive has"));
+}
+
 TEST_F(NpzTest, MissingFilesAndForeignArchivesAreNamed) {
   const auto message = [&](const fs::path& path) -> std::string {
     try {
