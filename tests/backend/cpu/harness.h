@@ -78,6 +78,8 @@ std::string compare_bits(const Tensor& a, const Tensor& b);
 /// Slice [index, index+1) of axis.
 Tensor slice(const Tensor& t, int axis, int64_t index);
 
+/// The name of the best instruction set of this machine.
+std::string best_target();
 /// Calls body once per instruction set that this build and machine have, the best one last.
 void for_each_target(const std::function<void(const std::string& target)>& body);
 

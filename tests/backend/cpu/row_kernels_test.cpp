@@ -1,4 +1,5 @@
 // Norms, softmax and attention on every CPU kernel row. What is checked: harness.h.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -150,6 +151,92 @@ TEST_F(CpuRowKernels, AttentionMatchesTheEvaluator) {
                make, square,
                {.name = "rotary", .attrs = {.rotary_interleaved = interleaved}, .rotary = true})));
   }
+}
+
+// Three sequences of 5, 0 and 40 tokens packed into one row of 48.
+OpCase packed_case(Maker& make, std::vector<int64_t> starts) {
+  OpCase c = attention_case(make, {1, 48, 48, 2, 1, 16, 16}, {.name = "packed", .attrs = {}});
+  const auto count = static_cast<int64_t>(starts.size());
+  const Tensor table = Tensor::from(DType::kI32, {count}, std::span<const int64_t>(starts));
+  c.inputs.resize(5);
+  c.inputs.push_back({.value = table});
+  c.inputs.push_back({.value = table});
+  for (Arg& arg : c.inputs) arg.batch_axis = -1;
+  c.outputs[0].batch_axis = -1;
+  return c;
+}
+
+TEST_F(CpuRowKernels, PackedSequencesAttendToTheirOwnTokensOnly) {
+  Maker make(4);
+  const OpCase c = packed_case(make, {0, 5, 5, 45});
+  EXPECT_EQ(check_case(c), 1);
+  // The bits of a sequence are those it has alone.
+  const KernelDef* kernel = find_kernel(cpu_backend(), "cpu.attention.blocked");
+  const Tensor together = run_kernel(*kernel, c, {})[0];
+  OpCase alone = c;
+  alone.inputs.resize(3);
+  const auto tokens = [](const Tensor& t, int64_t begin, int64_t end) {
+    const int64_t token = t.elems() / t.shape()[1] * 4;
+    Shape shape = t.shape();
+    shape[1] = end - begin;
+    return Tensor::from_bytes(t.dtype(), shape,
+                              t.byte_span().subspan(static_cast<size_t>(begin * token),
+                                                    static_cast<size_t>((end - begin) * token)));
+  };
+  for (Arg& arg : alone.inputs) arg.value = tokens(arg.value, 5, 45);
+  alone.outputs[0].shape[1] = 40;
+  EXPECT_EQ(compare_bits(run_kernel(*kernel, alone, {})[0], tokens(together, 5, 45)), "");
+}
+
+TEST_F(CpuRowKernels, BadSequenceTablesAreErrors) {
+  Maker make(5);
+  for (const std::vector<int64_t>& starts :
+       std::vector<std::vector<int64_t>>{{1, 5}, {0, 5, 3}, {0, 49}}) {
+    const OpCase c = packed_case(make, starts);
+    try {
+      run_kernel(*find_kernel(cpu_backend(), "cpu.attention.blocked"), c, {});
+      FAIL() << "no error";
+    } catch (const Error& e) {
+      EXPECT_THAT(e.what(), ::testing::HasSubstr("cu_seqlens_q must ascend from 0 to at most 48"));
+    }
+  }
+}
+
+TEST_F(CpuRowKernels, MaskedKeysAtTheEndChangeNoBits) {
+  Maker make(6);
+  // 37 real keys, padded to 200 with a mask of -inf, against 37 keys alone.
+  const AttentionShape padded{1, 37, 200, 2, 2, 16, 16};
+  OpCase c = attention_case(make, padded,
+                            {.name = "padded", .attrs = {}, .bias = AttentionVariant::kKeyRow});
+  std::vector<double> mask(200, 0.0);
+  std::fill(mask.begin() + 37, mask.end(), -INFINITY);
+  c.inputs[3].value = Tensor::from(DType::kF32, {1, 1, 1, 200}, std::span<const double>(mask));
+  OpCase alone = c;
+  alone.inputs.resize(3);
+  for (size_t i : {1u, 2u}) {
+    alone.inputs[i].value = Tensor::from_bytes(
+        DType::kF32, {1, 37, 2, 16}, c.inputs[i].value.byte_span().first(size_t{37} * 2 * 16 * 4));
+  }
+  const KernelDef* kernel = find_kernel(cpu_backend(), "cpu.attention.blocked");
+  for_each_target([&](const std::string& target) {
+    EXPECT_EQ(compare_bits(run_kernel(*kernel, c, {})[0], run_kernel(*kernel, alone, {})[0]), "")
+        << target;
+  });
+}
+
+TEST_F(CpuRowKernels, AttentionOf8192TokensNeedsLittleWorkspace) {
+  Maker make(7);
+  const KernelDef* kernel = find_kernel(cpu_backend(), "cpu.attention.blocked");
+  const auto device = cpu_backend().make_device({.threads = 2, .ordinal = 0});
+  const Execution execution = device->execution();
+  TensorArg x{.dtype = DType::kF32,
+              .rank = 4,
+              .shape = {1, 8192, 12, 64},
+              .strides = {8192 * 768, 768, 64, 1}};
+  const std::vector<TensorArg> in{x, x, x}, out{x};
+  const AttrBytes attrs = encode(AttentionAttrs{});
+  const auto shape = kernel->prepare({attrs, nullptr, in, out, execution});
+  EXPECT_LT(shape->workspace_bytes, size_t{2} << 20);
 }
 
 }  // namespace

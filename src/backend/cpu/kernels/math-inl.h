@@ -127,7 +127,7 @@ HWY_INLINE V erfc_large(D d, V t) {
   return hn::IfThenZeroElse(hn::Ge(t, hn::Set(d, kErfcZero)), exp_f32(d, q));
 }
 
-/// erf x. Error <= 2 ulp.
+/// erf x. Error <= 3 ulp.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V erf_f32(D d, V x) {
   const V t = hn::Abs(x);

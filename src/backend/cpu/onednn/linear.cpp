@@ -3,9 +3,10 @@
 //
 // A row's bits must depend on neither M nor the threads. In oneDNN that holds for `matmul` with a
 // fixed M whose implementation is "brg:…", so rows are cut into chunks of 256, 128, 64, 32 or 16
-// (the last one padded) and columns into tiles of at most 512; each (chunk, tile) size is one
-// primitive, run by one of our threads on its own static part of the grid. K is never split.
-// Where this machine has no such primitive the step runs on our own kernel, same packed weight.
+// and at the end one of 16, 8, 4, 2 or 1 (padded) and columns into tiles of at most 512; each
+// (chunk, tile) size is one primitive, run by one of our threads on its own static part of the
+// grid. K is never split. Where this machine has no such primitive the step runs on our own kernel,
+// same packed weight.
 #include "backend/cpu/kernels/linear.h"
 
 #include <omp.h>
@@ -18,8 +19,8 @@
 namespace vernier::backend::cpu {
 namespace {
 
-constexpr std::array<int64_t, 5> kLadder{256, 128, 64, 32, 16};
-constexpr int64_t kRowUnit = 16;
+constexpr std::array<int64_t, 9> kLadder{256, 128, 64, 32, 16, 8, 4, 2, 1};
+constexpr int64_t kRowUnit = 16;  // threads get multiples of this; only the last rows are fewer
 // A chunk of 256 × 512 results (512 KiB) is in the second-level cache when the epilogue reads it.
 constexpr int64_t kTileCols = 512;
 
@@ -56,6 +57,16 @@ dnnl::matmul::primitive_desc describe(int64_t m, int64_t k, int64_t cols) {
 
 bool is_brg(const dnnl::matmul::primitive_desc& description) {
   return std::string_view(description.impl_info_str()).substr(0, 4) == "brg:";
+}
+
+// The next chunk when `left` rows remain: the largest that fits, at the end the smallest that
+// covers.
+int64_t chunk_of(int64_t left) {
+  for (size_t i = 0; i + 1 < kLadder.size(); ++i) {
+    if (kLadder[i] <= left && left >= kRowUnit) return kLadder[i];
+    if (left < kRowUnit && kLadder[i] >= left && kLadder[i + 1] < left) return kLadder[i];
+  }
+  return kLadder.back();
 }
 
 // The widths of the tiles that columns [64·begin, 64·end) are cut into.
@@ -200,8 +211,7 @@ class BrgLinear final : public LinearState {
   void add_jobs(std::vector<Job>& jobs, Span rows, Span cols, int64_t k, int workers) {
     for (int64_t row = rows.begin; row < rows.end;) {
       const int64_t left = rows.end - row;
-      const auto fits = [left](int64_t chunk) { return chunk <= left || chunk == kLadder.back(); };
-      const int64_t chunk = *std::find_if(kLadder.begin(), kLadder.end(), fits);
+      const int64_t chunk = chunk_of(left);
       for (int64_t col = cols.begin; col < cols.end; col += kTileCols) {
         const int64_t width = tile_width(col, cols.end);
         jobs.push_back({.primitive = &primitive(chunk, k, width, workers),

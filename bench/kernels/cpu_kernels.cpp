@@ -1,0 +1,182 @@
+// Times single CPU kernels by row of kernels.def: bench_kernels [--benchmark_filter=attention].
+// Prints GFLOP/s for products and attention, GB/s for the rest; arguments are in the names. One
+// thread unless the name says t2, so that a share of the machine's peak can be read off.
+#include <benchmark/benchmark.h>
+
+#include <cmath>
+#include <random>
+
+#include "backend/cpu/cpu.h"
+#include "core/attrs.h"
+
+namespace vernier::backend {
+namespace {
+
+struct Array {
+  std::vector<int64_t> shape;
+  DType dtype = DType::kF32;
+  bool constant = false;
+};
+
+struct BenchCase {
+  std::string name = {}, kernel = {};
+  AttrBytes attrs = {};
+  std::vector<Array> inputs = {}, outputs = {};
+  double flops = 0;
+  int threads = 1;
+};
+
+Tensor random_tensor(const Array& array) {
+  std::mt19937 random(7);
+  std::normal_distribution<double> normal;
+  std::vector<double> values(static_cast<size_t>(num_elems(array.shape)));
+  for (double& v : values)
+    v = is_float(array.dtype) ? normal(random) : static_cast<double>(random() % 100);
+  return Tensor::from(array.dtype, array.shape, std::span<const double>(values));
+}
+
+TensorArg dense(const Array& array, const std::byte* data) {
+  TensorArg arg{.data = const_cast<std::byte*>(data),
+                .dtype = array.dtype,
+                .rank = static_cast<int>(array.shape.size())};
+  const Shape strides = row_major_strides(array.shape);
+  std::copy(array.shape.begin(), array.shape.end(), arg.shape.begin());
+  std::copy(strides.begin(), strides.end(), arg.strides.begin());
+  return arg;
+}
+
+void run(benchmark::State& state, const BenchCase& c) {
+  const KernelDef* kernel = find_kernel(cpu_backend(), c.kernel);
+  if (kernel == nullptr) return state.SkipWithError("no such kernel");
+  Problem problem{.op = kernel->op, .attrs = c.attrs, .inputs = {}, .outputs = {}};
+  std::vector<Tensor> tensors;
+  double bytes = 0;
+  for (const Array& array : c.inputs) tensors.push_back(random_tensor(array));
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    const Array& array = c.inputs[i];
+    problem.inputs.push_back({true, array.dtype, SymShape(array.shape.begin(), array.shape.end()),
+                              array.constant ? &tensors[i] : nullptr});
+  }
+  for (const Array& array : c.outputs) {
+    problem.outputs.push_back(
+        {true, array.dtype, SymShape(array.shape.begin(), array.shape.end()), nullptr});
+  }
+  if (Support support = kernel->supports(problem); !support)
+    return state.SkipWithError(support.reason.c_str());
+  const auto device = cpu_backend().make_device({.threads = c.threads, .ordinal = 0});
+  const Execution execution = device->execution();
+  std::vector<PackedConstant> packed;
+  if (kernel->pack != nullptr) packed = kernel->pack(problem);
+  std::vector<ConstantArg> constants;
+  for (const PackedConstant& p : packed) constants.push_back({p.input, p.layout, p.bytes});
+  std::vector<TensorArg> in, out;
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    in.push_back(dense(c.inputs[i], tensors[i].data()));
+    bytes += static_cast<double>(tensors[i].bytes());
+  }
+  for (const PackedConstant& p : packed) in[static_cast<size_t>(p.input)] = {};
+  for (const Array& array : c.outputs) {
+    tensors.push_back(random_tensor(array));
+    out.push_back(dense(array, tensors.back().data()));
+    bytes += static_cast<double>(tensors.back().bytes());
+  }
+  std::unique_ptr<KernelState> kernel_state;
+  if (kernel->create != nullptr)
+    kernel_state =
+        kernel->create({c.attrs, constants, std::vector<TensorArg>(in.size()), execution});
+  std::unique_ptr<ShapeState> shape;
+  if (kernel->prepare != nullptr)
+    shape = kernel->prepare({c.attrs, kernel_state.get(), in, out, execution});
+  std::byte* workspace = device->allocate(shape == nullptr ? 0 : shape->workspace_bytes);
+  for (auto _ : state) {
+    kernel->launch({c.attrs, kernel_state.get(), shape.get(), in, out, workspace, execution});
+    benchmark::ClobberMemory();
+  }
+  device->free(workspace);
+  using benchmark::Counter;
+  const auto rate = Counter::kIsIterationInvariantRate;
+  if (c.flops > 0) state.counters["FLOP"] = Counter(c.flops, rate);
+  if (c.flops == 0) state.counters["B"] = Counter(bytes, rate);
+}
+
+BenchCase linear(const std::string& kernel, int64_t m, int64_t k, int64_t n, int threads = 1) {
+  BenchCase c{.name = "", .kernel = kernel, .attrs = encode(LinearAttrs{}), .threads = threads};
+  c.name = kernel + "/" + std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n) +
+           (threads > 1 ? "/t" + std::to_string(threads) : "");
+  c.inputs = {{{m, k}}, {{k, n}, DType::kF32, true}, {{n}}};
+  c.outputs = {{{m, n}}};
+  c.flops = 2.0 * static_cast<double>(m * k * n);
+  return c;
+}
+
+BenchCase attention(int64_t batch, int64_t seq, int64_t heads, int64_t dim, bool causal = false) {
+  BenchCase c{.name = "", .kernel = "cpu.attention.blocked"};
+  c.attrs =
+      encode(AttentionAttrs{.scale = 1 / std::sqrt(static_cast<double>(dim)), .causal = causal});
+  c.name = c.kernel + "/B" + std::to_string(batch) + "_S" + std::to_string(seq) + "_H" +
+           std::to_string(heads) + "_D" + std::to_string(dim) + (causal ? "_causal" : "");
+  c.inputs = std::vector<Array>(3, Array{{batch, seq, heads, dim}});
+  c.outputs = {{{batch, seq, heads, dim}}};
+  // Half of the scores of a causal layer are hidden.
+  c.flops = 4.0 * static_cast<double>(batch * heads * seq * seq * dim) * (causal ? 0.5 : 1);
+  return c;
+}
+
+BenchCase rows(const std::string& kernel, AttrBytes attrs, std::vector<Array> inputs,
+               std::vector<Array> outputs) {
+  return {.name = kernel + "/" + str(inputs[0].shape),
+          .kernel = kernel,
+          .attrs = std::move(attrs),
+          .inputs = std::move(inputs),
+          .outputs = std::move(outputs)};
+}
+
+std::vector<BenchCase> cases() {
+  std::vector<BenchCase> list;
+  for (const char* kernel : {"cpu.linear.onednn_brg", "cpu.linear.highway"}) {
+    for (int64_t m : {1, 16, 128, 512}) {
+      list.push_back(linear(kernel, m, 768, 768));
+      list.push_back(linear(kernel, m, 768, 3072));
+      list.push_back(linear(kernel, m, 3072, 768));
+    }
+    list.push_back(linear(kernel, 512, 768, 3072, 2));
+  }
+  for (int64_t seq : {16, 128, 512, 2048}) list.push_back(attention(1, seq, 12, 64));
+  list.push_back(attention(4, 128, 4, 64));
+  list.push_back(attention(1, 512, 12, 32));
+  list.push_back(attention(1, 512, 12, 80));
+  list.push_back(attention(1, 512, 12, 128));
+  list.push_back(attention(1, 512, 12, 64, true));
+  const AttrBytes norm = encode(NormAttrs{});
+  list.push_back(
+      rows("cpu.layer_norm.rows", norm, {{{512, 768}}, {{768}}, {{768}}}, {{{512, 768}}}));
+  list.push_back(rows("cpu.add_layer_norm.rows", norm,
+                      {{{512, 768}}, {{512, 768}}, {{768}}, {{768}}},
+                      {{{512, 768}}, {{512, 768}}}));
+  list.push_back(
+      rows("cpu.softmax.rows", encode(AxisAttrs{.axis = -1}), {{{512, 512}}}, {{{512, 512}}}));
+  list.push_back(rows("cpu.gelu.loop", encode(GeluAttrs{}), {{{512, 3072}}}, {{{512, 3072}}}));
+  list.push_back(rows("cpu.add.loop", {}, {{{512, 768}}, {{768}}}, {{{512, 768}}}));
+  list.push_back(rows("cpu.transpose.copy", encode(TransposeAttrs{.perm = {0, 2, 1, 3}}),
+                      {{{4, 128, 12, 64}}}, {{{4, 12, 128, 64}}}));
+  list.push_back(rows("cpu.transpose.copy", encode(TransposeAttrs{.perm = {1, 0}}), {{{768, 768}}},
+                      {{{768, 768}}}));
+  return list;
+}
+
+}  // namespace
+}  // namespace vernier::backend
+
+int main(int argc, char** argv) {
+  const auto list = vernier::backend::cases();
+  for (const auto& c : list) {
+    auto* bench = benchmark::RegisterBenchmark(
+        c.name.c_str(), [&c](benchmark::State& state) { vernier::backend::run(state, c); });
+    bench->Unit(benchmark::kMicrosecond);
+    // One thread: its own processor time, which other programs disturb less.
+    if (c.threads > 1) bench->UseRealTime();
+  }
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
