@@ -18,7 +18,7 @@ DATA = BASE + ["core", "plan data", "engine reader"]
 LAYERS = {
     "operator table": (["ops/ops.def"], []),  # data: anyone may include it
     "api": (["vernier/dtype.h", "vernier/error.h", "vernier/version.h"], []),
-    "api of runtime": (["vernier/engine.h", "vernier/session.h"], BASE),
+    "api of runtime": (["vernier/engine.h", "vernier/session.h", "vernier/synthetic.h"], BASE),
     "api of compile": (["vernier/compile.h", "vernier/inspect.h"], BASE + ["api of runtime"]),
     "api of verify": (["vernier/verify.h"], BASE + ["api of runtime", "api of compile"]),
     "core": (["core/"], BASE),
@@ -84,7 +84,8 @@ def wrong_include(layer, bracket, target, known):
         other = layer_of(target)
         if other in (layer, "operator table") or other in allowed:
             return None
-        return f'includes "{target}" ({other}); {layer} may include: {", ".join(allowed) or "nothing"}'
+        names = ", ".join(dict.fromkeys(allowed)) or "nothing"
+        return f'includes "{target}" ({other}); {layer} may include: {names}'
     for prefix, layers in THIRD_PARTY.items():
         if target.startswith(prefix) and layer not in layers:
             only = ", ".join(layers) or "tests"

@@ -1,13 +1,16 @@
 // vernier bench: how long one run takes, on synthesised inputs. Contract: README.md "Commands".
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cli/arguments.h"
-#include "cli/arrays.h"
 #include "cli/common.h"
+#include "vernier/error.h"
+#include "vernier/synthetic.h"
 
 namespace vernier::cli {
 namespace {
@@ -16,13 +19,44 @@ constexpr int kWarmUpRuns = 3;  // the first creates what a new shape needs
 constexpr size_t kMinRuns = 10;
 constexpr int64_t kMaxSize = int64_t{1} << 24;  // of --batch and --length; catches slips only
 
+constexpr int64_t kDefaultLength = 128;
+
 struct Options {
   std::string engine;
   int threads = 0;
   double seconds = 2;
-  Sizes sizes;
+  int64_t batch = 0, length = 0;  ///< 0: not given
   bool json = false;
 };
+
+/// What was asked for, checked against the engine's range, or a default within it.
+int64_t size_of(const PortDim& dim, int64_t asked, int64_t fallback, const char* option) {
+  if (asked == 0) return std::clamp(fallback, dim.min, dim.max);
+  if (asked < dim.min || asked > dim.max) {
+    throw Error(ErrorCode::kInput,
+                fmt::format("{} {}: the engine was built for {} = {}..{}; build it with --shapes "
+                            "for other sizes",
+                            option, asked, dim.text, dim.min, dim.max));
+  }
+  return asked;
+}
+
+/// "batch=4,seq=128": a named size on axis 0 is the batch, every other one the length.
+std::string named_sizes(const Engine& engine, const Options& options) {
+  std::map<std::string, int64_t> sizes;
+  for (const Port& port : engine.inputs()) {
+    for (size_t axis = 0; axis < port.dims.size(); ++axis) {
+      const PortDim& dim = port.dims[axis];
+      if (dim.min == dim.max || dim.text.find_first_of(" +-*(") != std::string::npos) continue;
+      sizes.emplace(dim.text, axis == 0 ? size_of(dim, options.batch, 1, "--batch")
+                                        : size_of(dim, options.length, kDefaultLength, "--length"));
+    }
+  }
+  std::string text;
+  for (const auto& [name, size] : sizes)
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", name, size);
+  return text;
+}
 
 /// Milliseconds of each run, sorted.
 std::vector<double> time_runs(Session& session, const std::vector<Input>& inputs, double seconds) {
@@ -44,15 +78,17 @@ double quantile(const std::vector<double>& sorted, double q) {
 
 int bench(const Options& options) {
   const std::shared_ptr<const Engine> engine = Engine::open(options.engine);
-  const io::NamedTensors inputs = synthesised_inputs(*engine, options.sizes);
+  const std::vector<InputArray> arrays = synthetic_inputs(*engine, named_sizes(*engine, options));
+  std::vector<Input> inputs;
+  for (const InputArray& array : arrays) inputs.push_back(array.ref());
   Session session(engine, {.threads = options.threads});
-  const std::vector<double> times = time_runs(session, as_inputs(inputs), options.seconds);
+  const std::vector<double> times = time_runs(session, inputs, options.seconds);
   const double median = quantile(times, 0.5);
   nlohmann::json shapes = nlohmann::json::object();
   std::string text;
-  for (const auto& [name, tensor] : inputs) {
-    shapes[name] = tensor.shape();
-    text += fmt::format("  {} {} {}\n", name, vernier::name(tensor.dtype()), str(tensor.shape()));
+  for (const InputArray& array : arrays) {
+    shapes[array.name] = array.shape;
+    text += fmt::format("{} [{}]  ", array.name, fmt::join(array.shape, ", "));
   }
   if (options.json) {
     print_json({{"engine", options.engine},
@@ -75,9 +111,9 @@ void add_bench(CLI::App& app, Run& chosen) {
   CLI::App* command = app.add_subcommand("bench", "Time an engine on synthesised inputs");
   const auto options = std::make_shared<Options>();
   command->add_option("ENGINE", options->engine, "engine file (.vn)")->required();
-  command->add_option("--batch", options->sizes.batch, "rows; default 1")
+  command->add_option("--batch", options->batch, "rows; default 1")
       ->check(CLI::Range(int64_t{1}, kMaxSize));
-  command->add_option("--length", options->sizes.length, "tokens per row; default 128")
+  command->add_option("--length", options->length, "tokens per row; default 128")
       ->check(CLI::Range(int64_t{1}, kMaxSize));
   add_threads(*command, options->threads);
   command->add_option("--seconds", options->seconds, "how long to measure")
