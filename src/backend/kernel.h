@@ -139,7 +139,8 @@ struct KernelDef {
   /// Why a row's bits do not depend on its neighbours: "row" (each row alone, fixed order) or the
   /// name of a class of kernels proven equal.
   std::string_view bit_class;
-  /// Bit i set: input i may have any outer strides (its innermost axis stays contiguous).
+  /// Bit i set: input i may have any outer strides (its innermost axis stays contiguous). Rows of
+  /// view operators (kView) with bit 0 take any strides.
   uint32_t strided_inputs;
   /// Rewrites constant operands for this machine; null: none.
   std::vector<PackedConstant> (*pack)(const Problem&);

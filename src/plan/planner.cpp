@@ -62,7 +62,12 @@ class Planner {
       plan_.inputs.push_back(new_value(id, PlanValue::Kind::kInput));
       plan_.input_names.push_back(graph_.value(id).name);
     }
-    for (ir::NodeId id : graph_.order()) choices_[id] = choose(id, false);
+    check_ranks();
+    for (ir::NodeId id : graph_.order()) {
+      // Views and sizes need a kernel only where a view cannot stay one.
+      const OpKind op = graph_.node(id).op;
+      if (op != OpKind::kShapeValues && !(flags(op) & kView)) choices_[id] = choose(id, Read::kAny);
+    }
     for (ir::NodeId id : graph_.order()) plan_node(id);
     plan_outputs();
     find_lifetimes();
@@ -72,6 +77,8 @@ class Planner {
   }
 
  private:
+  /// Must the kernel take input 0 with gaps?
+  enum class Read : uint8_t { kAny, kStrided };
   struct Choice {
     const backend::KernelDef* kernel = nullptr;
     Numerics numerics;
@@ -99,20 +106,40 @@ class Planner {
     }
   }
 
+  void check_ranks() const {
+    for (ir::NodeId id : graph_.order()) {
+      const ir::Node& node = graph_.node(id);
+      for (const auto* list : {&node.inputs, &node.outputs}) {
+        for (ir::ValueId v : *list) {
+          if (v == ir::kNoValue || graph_.value(v).shape.size() <= backend::kMaxRank) continue;
+          throw Error(ErrorCode::kInput,
+                      "node '" + label_of(node, id) + "' (" + std::string(name(node.op)) +
+                          "): a value of shape " + str(graph_.value(v).shape) + " has " +
+                          std::to_string(graph_.value(v).shape.size()) + " dimensions; at most " +
+                          std::to_string(backend::kMaxRank) +
+                          " are supported, reshape it in the model");
+        }
+      }
+    }
+  }
+
   // The first kernel row that supports the node and satisfies what is asked of it.
-  Choice choose(ir::NodeId id, bool strided_input) const {
+  Choice choose(ir::NodeId id, Read read) const {
     const ir::Node& node = graph_.node(id);
     const backend::Problem problem = problem_of(graph_, node);
     Choice choice;
     std::string last_reason = "the backend has no kernel for this operator";
     for (const backend::KernelDef& row : backend_.kernels) {
       if (row.op != node.op) continue;
-      if (strided_input && !(row.strided_inputs & 1u)) continue;
       Support support = row.supports(problem);
-      if (support) support = satisfies(row.numerics(problem), node.request);
+      if (support && read == Read::kStrided && !(row.strided_inputs & 1u))
+        support = no("takes no array with gaps");
+      if (support) {
+        choice.numerics = row.numerics(problem);
+        support = satisfies(choice.numerics, node.request);
+      }
       if (support) {
         choice.kernel = &row;
-        choice.numerics = row.numerics(problem);
         return choice;
       }
       last_reason = std::string(row.name) + " " + support.reason;
@@ -219,7 +246,9 @@ class Planner {
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         if (node.inputs[i] != id || dense) continue;
         if (i == 0 && (flags(node.op) & kView)) continue;  // a view, or a step that takes strides
-        const bool takes_strides = i < 32 && (choices_.at(user).kernel->strided_inputs >> i & 1u);
+        const auto choice = choices_.find(user);
+        const bool takes_strides =
+            choice != choices_.end() && i < 32 && (choice->second.kernel->strided_inputs >> i & 1u);
         if (!takes_strides || !innermost_contiguous(layout)) return false;
       }
     }
@@ -242,11 +271,9 @@ class Planner {
 
   void plan_step(ir::NodeId id) {
     const ir::Node& node = graph_.node(id);
-    Choice choice = choices_.at(id);
     for (ir::ValueId in : node.inputs) value_index(in);
-    const bool strided = !node.inputs.empty() && node.inputs[0] != ir::kNoValue &&
-                         !is_dense(layouts_.at(node.inputs[0]));
-    if (strided && !(choice.kernel->strided_inputs & 1u)) choice = choose(id, true);
+    const auto chosen = choices_.find(id);
+    const Choice choice = chosen != choices_.end() ? chosen->second : choose_copy(id);
     Step step;
     step.kernel = choice.kernel->name;
     step.op = node.op;
@@ -266,6 +293,14 @@ class Planner {
     const bool composite = node.origins.size() > 1;
     places_[id] = {
         .state = composite ? "composite" : "step", .step = index, .why = choice.refusals};
+  }
+
+  // The kernel of a view that has to move elements, from wherever they lie.
+  Choice choose_copy(ir::NodeId id) const {
+    const ir::Node& node = graph_.node(id);
+    const bool gaps = !node.inputs.empty() && node.inputs[0] != ir::kNoValue &&
+                      !is_dense(layouts_.at(node.inputs[0]));
+    return choose(id, gaps ? Read::kStrided : Read::kAny);
   }
 
   void pack(const ir::Node& node, const backend::KernelDef& kernel, Step& step) {

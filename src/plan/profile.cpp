@@ -82,7 +82,8 @@ class ProfileMaker {
       const bool batch = is_batch_.at(symbol);
       const int64_t preferred = batch ? kDefaultMaxBatch : kDefaultMaxLength;
       const int64_t max = largest_allowed(symbol, preferred);
-      profile.push_back({symbol, 1, max, max});
+      profile.push_back(
+          {symbol, 1, std::min(max, batch ? kDefaultOptBatch : kDefaultOptLength), max});
       notes.push_back("size '" + symbol + "' defaults to 1.." + std::to_string(max) +
                       (max < preferred ? " (the most that the model's own tables allow)" : "") +
                       "; give --shapes " + symbol + "=MIN..MAX to change it");
@@ -92,6 +93,8 @@ class ProfileMaker {
 
  private:
   void read_part(const std::string& part, const std::string& name, const std::string& ranges) {
+    if (const size_t colon = name.rfind(':'); colon != std::string::npos)
+      return read_dimension(part, name.substr(0, colon), name.substr(colon + 1), ranges);
     const auto is_named = [&](ir::ValueId id) { return graph_.value(id).name == name; };
     const auto input = std::find_if(graph_.inputs.begin(), graph_.inputs.end(), is_named);
     if (input == graph_.inputs.end()) {
@@ -108,20 +111,35 @@ class ProfileMaker {
       bad(part, "got " + std::to_string(items.size()) + " sizes, but input '" + name + "' has " +
                     std::to_string(shape.size()) + ": " + str(shape));
     }
-    for (size_t d = 0; d < items.size(); ++d) {
-      const Range range = parse_range(part, items[d]);
-      if (const auto size = shape[d].as_constant()) {
-        if (range.min != *size || range.max != *size) {
-          bad(part, "dimension " + std::to_string(d) + " is fixed at " + std::to_string(*size) +
-                        " in the model");
-        }
-        continue;
+    for (size_t d = 0; d < items.size(); ++d)
+      set_dimension(part, shape[d], d, parse_range(part, items[d]));
+  }
+
+  // INPUT:DIMENSION=RANGE
+  void read_dimension(const std::string& part, const std::string& name, const std::string& number,
+                      const std::string& range) {
+    for (ir::ValueId id : graph_.inputs) {
+      const SymShape& shape = graph_.value(id).shape;
+      if (graph_.value(id).name != name) continue;
+      for (size_t d = 0; d < shape.size(); ++d) {
+        if (std::to_string(d) == number)
+          return set_dimension(part, shape[d], d, parse_range(part, range));
       }
-      if (!shape[d].as_symbol())
-        bad(part, "dimension " + std::to_string(d) + " is " + shape[d].str() +
-                      ": give the ranges of its named sizes");
-      set(part, *shape[d].as_symbol(), range);
+      bad(part, "input '" + name + "' has dimensions 0.." + std::to_string(shape.size() - 1) +
+                    ": " + str(shape) + ", got ':" + number + "'");
     }
+    bad(part, "'" + name + "' is no input; there are " + known_names());
+  }
+
+  void set_dimension(const std::string& part, const Dim& dim, size_t number, const Range& range) {
+    const std::string where = "dimension " + std::to_string(number) + " is ";
+    if (const auto size = dim.as_constant()) {
+      if (range.min == *size && range.max == *size) return;
+      bad(part, where + "fixed at " + std::to_string(*size) + " in the model");
+    }
+    const auto symbol = dim.as_symbol();
+    if (!symbol) bad(part, where + dim.str() + ": give the ranges of its named sizes");
+    set(part, *symbol, range);
   }
 
   void set(const std::string& part, std::string symbol, const Range& range) {

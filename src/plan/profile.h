@@ -10,13 +10,15 @@ namespace vernier::plan {
 
 inline constexpr int64_t kDefaultMaxBatch = 64;
 inline constexpr int64_t kDefaultMaxLength = 512;
+inline constexpr int64_t kDefaultOptBatch = 1;
+inline constexpr int64_t kDefaultOptLength = 128;
 
 /// One Symbol per size symbol of the graph's inputs, in order of first use. `shapes` is a list of
-/// NAME=RANGExRANGE… (an input, one range per dimension) or NAME=RANGE (a named size); a RANGE is
-/// N, MIN..MAX or MIN..OPT..MAX. Symbols not named: 1..64 when they are a first dimension, else
-/// 1..512, each lowered to the largest size that the graph's guards allow (the position table);
-/// notes say which. Throws Error(kInput) naming the part of `shapes`, what it is, what was
-/// expected.
+/// NAME=RANGExRANGE… (an input, one range per dimension), INPUT:DIMENSION=RANGE or NAME=RANGE (a
+/// named size); a RANGE is N, MIN..MAX (OPT is MAX) or MIN..OPT..MAX. Symbols not named: 1..1..64
+/// when they are a first dimension, else 1..128..512, each lowered to the largest size that the
+/// graph's guards allow (the position table); notes say which. Throws Error(kInput) naming the part
+/// of `shapes`, what it is, what was expected.
 std::vector<Symbol> make_profile(const ir::Graph& graph, const std::string& shapes,
                                  std::vector<std::string>& notes);
 
