@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Golden, ::testing::ValuesIn([] {
                              names.push_back(model.name);
                            return names;
                          }()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& one) { return one.param; });
 
 TEST(Fallback, BertGpt2AndVitRunWithoutTheEvaluator) {
   for (const ExampleModel& model : example_models()) {
@@ -140,7 +140,9 @@ TEST(Fallback, BertGpt2AndVitRunWithoutTheEvaluator) {
       if (step.kernel.ends_with(".evaluator"))
         fallback += " " + step.kernel + " (" + step.name + ")";
     }
-    if (covered) EXPECT_EQ(fallback, "") << model.name;
+    if (covered) {
+      EXPECT_EQ(fallback, "") << model.name;
+    }
     std::printf("%-30s on the evaluator:%s\n", model.name.c_str(),
                 fallback.empty() ? " nothing" : fallback.c_str());
   }
