@@ -20,7 +20,8 @@ struct Input {
   const void* data = nullptr;
 };
 
-/// An output array in the session's memory: dense, row-major, valid until the next run().
+/// An output array in the session's memory: dense, row-major, valid until the next run() or
+/// prepare().
 struct Output {
   std::string_view name;
   DType dtype = DType::kUndefined;

@@ -2,6 +2,8 @@
 // See include/vernier/engine.h.
 #include "vernier/engine.h"
 
+#include <algorithm>
+
 #include "backend/cpu/cpu.h"
 #include "core/log.h"
 #include "runtime/engine_impl.h"
@@ -59,25 +61,56 @@ backend::Problem problem_of(const plan::Plan& plan, const plan::Step& step) {
   return problem;
 }
 
-std::vector<backend::PackedConstant> repack(const plan::Plan& plan, const plan::Step& step,
-                                            const backend::KernelDef& kernel) {
-  backend::Problem problem = problem_of(plan, step);
+// The plain arrays of a step's packed inputs.
+std::vector<Tensor> unpack(const plan::Plan& plan, const plan::Step& step,
+                           const backend::KernelDef& kernel, const backend::Problem& problem) {
   std::vector<Tensor> plain;
-  plain.reserve(step.packed.size());
   for (const plan::PackedInput& packed : step.packed) {
     const plan::Blob& blob = plan.blobs[static_cast<size_t>(packed.blob)];
-    plain.push_back(kernel.unpack(problem, {packed.input, blob.layout, blob.bytes.byte_span()}));
+    try {
+      VERNIER_ASSERT(kernel.unpack, "a kernel that packs must unpack");
+      plain.push_back(kernel.unpack(problem, {packed.input, blob.layout, blob.bytes.byte_span()}));
+    } catch (const Error&) {
+      throw Error(ErrorCode::kInput, "the engine's step '" + step.name +
+                                         "' holds a weight packed as '" + blob.layout +
+                                         "', which kernel " + step.kernel +
+                                         " does not know here; build the engine again");
+    }
   }
+  return plain;
+}
+
+// The step's own kernel if it runs here, else the first that does and is as precise.
+const backend::KernelDef& kernel_here(const backend::Backend& backend, const plan::Plan& plan,
+                                      const plan::Step& step, const backend::Problem& problem) {
+  const auto at_least = [](DType t) { return TypeRequest{t, false}; };
+  const Numerics& was = step.numerics;
+  const Request asked{at_least(was.compute), at_least(was.accumulate), at_least(was.store),
+                      "build"};
+  const backend::KernelDef* own = backend::find_kernel(backend, step.kernel);
+  Support reason = own->supports(problem);
+  if (reason) return *own;
+  for (const backend::KernelDef& row : backend.kernels) {
+    if (row.op == step.op && row.supports(problem) && satisfies(row.numerics(problem), asked))
+      return row;
+  }
+  throw Error(ErrorCode::kInput, "the engine was built for another machine (" + plan.target +
+                                     ") and step '" + step.name +
+                                     "' cannot run here: " + step.kernel + " " + reason.reason +
+                                     "; build it again on this machine");
+}
+
+Engine::Impl::Repacked repack(const backend::KernelDef& kernel, const plan::Step& step,
+                              const backend::Problem& problem, const std::vector<Tensor>& plain) {
+  Engine::Impl::Repacked result;
+  if (kernel.pack) result.packed = kernel.pack(problem);
   for (size_t i = 0; i < step.packed.size(); ++i) {
-    problem.inputs[static_cast<size_t>(step.packed[i].input)].constant = &plain[i];
+    const int32_t input = step.packed[i].input;
+    const bool is_packed = std::any_of(result.packed.begin(), result.packed.end(),
+                                       [&](const auto& p) { return p.input == input; });
+    if (!is_packed) result.plain.emplace_back(input, plain[i]);
   }
-  if (const Support support = kernel.supports(problem); !support) {
-    throw Error(ErrorCode::kInput, "the engine was built for another machine (" + plan.target +
-                                       ") and kernel " + std::string(kernel.name) +
-                                       " cannot run here: " + support.reason +
-                                       "; build it again on this machine");
-  }
-  return kernel.pack(problem);
+  return result;
 }
 
 }  // namespace
@@ -98,7 +131,6 @@ Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file)
     : file(std::move(engine_file)),
       plan(file->plan),
       backend(&backend_named(plan.device)),
-      repacked(plan.steps.size()),
       program(symbol_names(plan)) {
   bool moved = false;
   for (size_t s = 0; s < plan.steps.size(); ++s) {
@@ -113,7 +145,12 @@ Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file)
     for (const plan::PackedInput& packed : step.packed) {
       const std::string& layout = plan.blobs[static_cast<size_t>(packed.blob)].layout;
       if (kernel->layout_is_current && kernel->layout_is_current(layout)) continue;
-      repacked[s] = repack(plan, step, *kernel);
+      backend::Problem problem = problem_of(plan, step);
+      const std::vector<Tensor> plain = unpack(plan, step, *kernel, problem);
+      for (size_t i = 0; i < step.packed.size(); ++i)
+        problem.inputs[static_cast<size_t>(step.packed[i].input)].constant = &plain[i];
+      kernels.back() = &kernel_here(*backend, plan, step, problem);
+      repacked[static_cast<int32_t>(s)] = repack(*kernels.back(), step, problem, plain);
       moved = true;
       break;
     }

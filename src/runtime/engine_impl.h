@@ -1,6 +1,7 @@
 // What an Engine holds: the file, its kernels by step, its shape program. Internal to runtime/ and
 // verify/.
 #pragma once
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -19,9 +20,13 @@ struct Engine::Impl {
   const plan::Plan& plan;
   const backend::Backend* backend = nullptr;
   std::vector<const backend::KernelDef*> kernels;  ///< by step
-  /// Packed constants of this machine, by step and packed input; layouts repacked where the file's
-  /// were made for another machine.
-  std::vector<std::vector<backend::PackedConstant>> repacked;  ///< by step; empty: as in the file
+  /// A step whose weights the file holds in the layout of another machine: packed again for this
+  /// one, or plain where the kernel of this machine packs nothing.
+  struct Repacked {
+    std::vector<backend::PackedConstant> packed;
+    std::vector<std::pair<int32_t, Tensor>> plain;  ///< by input
+  };
+  std::map<int32_t, Repacked> repacked;  ///< by step; absent: as in the file
   std::vector<Port> inputs, outputs;
 
   runtime::ShapeProgram program;

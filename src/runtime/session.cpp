@@ -37,13 +37,15 @@ void Session::Impl::create_states() {
     states.emplace_back();
     if (!parts.kernels[s]->create) continue;
     std::vector<backend::ConstantArg> constants;
-    for (size_t i = 0; i < step.packed.size(); ++i) {
-      if (const auto& again = parts.repacked[s]; !again.empty()) {
-        constants.push_back({again[i].input, again[i].layout, again[i].bytes});
-        continue;
+    const auto again = parts.repacked.find(static_cast<int32_t>(s));
+    if (again != parts.repacked.end()) {
+      for (const backend::PackedConstant& packed : again->second.packed)
+        constants.push_back({packed.input, packed.layout, packed.bytes});
+    } else {
+      for (const plan::PackedInput& packed : step.packed) {
+        const plan::Blob& blob = plan.blobs[static_cast<size_t>(packed.blob)];
+        constants.push_back({packed.input, blob.layout, blob.bytes.byte_span()});
       }
-      const plan::Blob& blob = plan.blobs[static_cast<size_t>(step.packed[i].blob)];
-      constants.push_back({step.packed[i].input, blob.layout, blob.bytes.byte_span()});
     }
     std::vector<backend::TensorArg> constant_inputs(step.inputs.size());
     const ShapeEntry no_sizes;
@@ -54,7 +56,7 @@ void Session::Impl::create_states() {
         constant_inputs[i] = argument(no_sizes, step.inputs[i]);
     }
     for (const plan::PackedInput& packed : step.packed) {
-      constant_inputs[static_cast<size_t>(packed.input)] = packed_argument(packed);
+      constant_inputs[static_cast<size_t>(packed.input)] = packed_argument(s, packed);
     }
     states.back() = parts.kernels[s]->create({step.attrs, constants, constant_inputs, execution});
   }
@@ -83,12 +85,7 @@ std::span<const Output> Session::Impl::run(std::span<const Input> inputs, RunObs
   bind(inputs, Data::kNeeded);
   ShapeEntry& entry = entry_for_bound_symbols();
   check_expressions(entry);
-  if (entry.arena_bytes > arena_capacity) {
-    if (arena) device->free(std::exchange(arena, nullptr));
-    arena_capacity = 0;
-    arena = device->allocate(entry.arena_bytes);
-    arena_capacity = entry.arena_bytes;
-  }
+  grow_arena(entry.arena_bytes);
   resolve(entry);
   if (observer) observer->before_run({arena, arena_capacity});
   for (size_t s = 0; s < entry.steps.size(); ++s) {
@@ -107,6 +104,14 @@ std::span<const Output> Session::Impl::run(std::span<const Input> inputs, RunObs
     outputs_[i].bytes = static_cast<size_t>(arg.elems()) * size_bytes(arg.dtype);
   }
   return outputs_;
+}
+
+void Session::Impl::grow_arena(size_t bytes) {
+  if (bytes <= arena_capacity) return;
+  if (arena) device->free(std::exchange(arena, nullptr));
+  arena_capacity = 0;
+  arena = device->allocate(bytes);
+  arena_capacity = bytes;
 }
 
 void Session::Impl::copy_out(std::span<const OutputBuffer> buffers) const {
@@ -138,7 +143,9 @@ void Session::Impl::prepare(std::span<const InputShape> input_shapes) {
         {shape.name, it == ports.end() ? DType::kUndefined : it->dtype, shape.shape, nullptr});
   }
   bind(inputs, Data::kNotNeeded);
-  check_expressions(entry_for_bound_symbols());
+  const ShapeEntry& entry = entry_for_bound_symbols();
+  check_expressions(entry);
+  grow_arena(entry.arena_bytes);
 }
 
 Session::Session(std::shared_ptr<const Engine> engine, const SessionOptions& options)

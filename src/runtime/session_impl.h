@@ -87,10 +87,12 @@ struct Session::Impl {
   void check_guards(const ShapeEntry& entry) const;
   void fill_shape_values(ShapeEntry& entry, std::vector<size_t>& offsets) const;
   backend::TensorArg argument(const ShapeEntry& entry, int32_t value) const;
-  backend::TensorArg packed_argument(const plan::PackedInput& packed) const;
+  backend::TensorArg packed_argument(size_t step, const plan::PackedInput& packed) const;
+  void check_alias(const ShapeEntry& entry, int32_t value) const;
   void make_arguments(ShapeEntry& entry);
   void make_layout(ShapeEntry& entry, const std::vector<size_t>& shape_value_offsets);
   void create_states();
+  void grow_arena(size_t bytes);
   void resolve(ShapeEntry& entry);
   [[noreturn]] void fail(size_t input, const std::string& what) const;
 

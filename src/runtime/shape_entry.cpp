@@ -48,6 +48,8 @@ std::unique_ptr<Session::Impl::ShapeEntry> Session::Impl::make_entry() {
   entry->slots.resize(parts.program.num_slots());
   parts.program.evaluate(symbols_, entry->slots);
   check_guards(*entry);
+  for (size_t v = 0; v < parts.plan.values.size(); ++v)
+    check_alias(*entry, static_cast<int32_t>(v));
   std::vector<size_t> shape_value_offsets(parts.plan.values.size(), 0);
   fill_shape_values(*entry, shape_value_offsets);
   make_arguments(*entry);
@@ -88,7 +90,28 @@ void Session::Impl::fill_shape_values(ShapeEntry& entry, std::vector<size_t>& of
   }
 }
 
-// Shape, strides and type of a value; data only of constants.
+// Does an alias stay inside what it is a view of? The planner's do; a file may say anything.
+void Session::Impl::check_alias(const ShapeEntry& entry, int32_t index) const {
+  const PlanValue& value = parts.plan.values[static_cast<size_t>(index)];
+  if (value.kind != PlanValue::Kind::kAlias) return;
+  const backend::TensorArg view = argument(entry, index), base = argument(entry, value.alias_of);
+  int64_t first = entry.slots[static_cast<size_t>(parts.slots[static_cast<size_t>(index)].offset)];
+  int64_t last = first;
+  bool inside = true;
+  for (int d = 0; d < view.rank; ++d) {
+    int64_t reach = 0;
+    int64_t& end = view.stride(d) < 0 ? first : last;
+    inside = inside && !__builtin_mul_overflow(view.dim(d) - 1, view.stride(d), &reach) &&
+             !__builtin_add_overflow(end, reach, &end);
+  }
+  if (view.elems() == 0 || (inside && first >= 0 && last < base.elems())) return;
+  throw Error(ErrorCode::kInput, "the engine's value " + std::to_string(index) + " '" + value.name +
+                                     "' reaches outside the value that it is a view of; build the "
+                                     "engine again");
+}
+
+// Shape, strides and type of a value; data only of constants. Sizes are checked: no negative ones,
+// no product beyond 2^62.
 backend::TensorArg Session::Impl::argument(const ShapeEntry& entry, int32_t index) const {
   const PlanValue& value = parts.plan.values[static_cast<size_t>(index)];
   const Engine::Impl::ValueSlots& slots = parts.slots[static_cast<size_t>(index)];
@@ -103,18 +126,26 @@ backend::TensorArg Session::Impl::argument(const ShapeEntry& entry, int32_t inde
   std::array<int64_t, backend::kMaxRank> shape{};
   for (size_t d = 0; d < slots.shape.size(); ++d)
     shape[d] = entry.slots[static_cast<size_t>(slots.shape[d])];
+  num_elems(std::span(shape.data(), slots.shape.size()));
   set_shape(arg, std::span(shape.data(), slots.shape.size()));
   for (size_t d = 0; d < slots.strides.size(); ++d)
     arg.strides[d] = entry.slots[static_cast<size_t>(slots.strides[d])];
   return arg;
 }
 
-backend::TensorArg Session::Impl::packed_argument(const plan::PackedInput& packed) const {
+backend::TensorArg Session::Impl::packed_argument(size_t step,
+                                                  const plan::PackedInput& packed) const {
   const plan::Blob& blob = parts.plan.blobs[static_cast<size_t>(packed.blob)];
   backend::TensorArg arg;
   arg.dtype = blob.dtype;
   set_shape(arg, blob.shape);
-  return arg;  // no data: the kernel's state has the packed bytes
+  // Without data where the kernel's state has the packed bytes.
+  const auto again = parts.repacked.find(static_cast<int32_t>(step));
+  if (again == parts.repacked.end()) return arg;
+  for (const auto& [input, plain] : again->second.plain) {
+    if (input == packed.input) arg.data = const_cast<std::byte*>(plain.data());
+  }
+  return arg;
 }
 
 void Session::Impl::make_arguments(ShapeEntry& entry) {
@@ -125,7 +156,7 @@ void Session::Impl::make_arguments(ShapeEntry& entry) {
     for (int32_t in : step.inputs)
       run.in.push_back(in == plan::kNone ? backend::TensorArg{} : argument(entry, in));
     for (const plan::PackedInput& packed : step.packed)
-      run.in[static_cast<size_t>(packed.input)] = packed_argument(packed);
+      run.in[static_cast<size_t>(packed.input)] = packed_argument(s, packed);
     for (int32_t out : step.outputs)
       run.out.push_back(out == plan::kNone ? backend::TensorArg{} : argument(entry, out));
     if (parts.kernels[s]->prepare) {
