@@ -1,0 +1,90 @@
+// One row per ONNX node, whatever became of it. Contract: plan/ledger.h.
+#include "plan/ledger.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "plan/graphs.h"
+#include "precision/requests.h"
+
+namespace vernier::test {
+namespace {
+
+const plan::LedgerRow& row_of(const plan::Plan& plan, const std::string& key) {
+  const auto it = std::ranges::find(plan.ledger, key, &plan::LedgerRow::key);
+  if (it == plan.ledger.end()) throw std::runtime_error("no row " + key);
+  return *it;
+}
+
+TEST(Ledger, ANodeOfItsOwnIsAStep) {
+  const plan::Plan plan =
+      toy_plan("graph g(%x: f32[b]) { %y = Abs(%x) from \"#4|/enc/Abs|Abs|\" return %y as \"y\" }");
+  const plan::LedgerRow& row = row_of(plan, "#4");
+  EXPECT_EQ(row.node, "/enc/Abs");
+  EXPECT_EQ(row.op, "Abs");
+  EXPECT_EQ(row.composite, "");
+  EXPECT_EQ(row.state, "step");
+  EXPECT_EQ(row.step, 0);
+  EXPECT_EQ(row.kernel, "toy.abs.dense");
+  EXPECT_EQ(row.asked.by, "mode fp32");
+  EXPECT_EQ(row.asked.compute.type, DType::kF32);
+  EXPECT_EQ(row.got_compute, DType::kF32);
+  EXPECT_EQ(row.why, "satisfies");
+}
+
+TEST(Ledger, EveryNodeOfACompositeSaysWhichItIsPartOf) {
+  const plan::Plan plan = toy_plan(
+      "graph g(%x: f32[b, 16]) { %y = Linear(%x, f32[16, 2] fill(1)) from \"#1|mm|MatMul|\", "
+      "\"#2|bias|Add|\" return %y as \"y\" }");
+  for (const char* key : {"#1", "#2"}) {
+    EXPECT_EQ(row_of(plan, key).composite, "Linear") << key;
+    EXPECT_EQ(row_of(plan, key).state, "composite") << key;
+    EXPECT_EQ(row_of(plan, key).step, 0) << key;
+  }
+}
+
+TEST(Ledger, AViewIsMergedIntoTheStepThatMadeItsElements) {
+  const plan::Plan plan = toy_plan(
+      "graph g(%x: f32[b, 4]) { %a = Abs(%x) from \"#0|a|Abs|\" %r = Reshape(%a) {shape=(4*b), "
+      "has_shape=true} from \"#1|r|Reshape|\" %y = Neg(%r) from \"#2|n|Neg|\" return %y as \"y\" "
+      "}");
+  EXPECT_EQ(row_of(plan, "#1").state, "merged");
+  EXPECT_EQ(row_of(plan, "#1").step, 0);
+  EXPECT_EQ(row_of(plan, "#1").why, "a view of its input: no work");
+  EXPECT_EQ(row_of(plan, "#1").got_compute, DType::kUndefined) << "a view computes nothing";
+}
+
+TEST(Ledger, RetiredNodesKeepTheirRowsInFileOrder) {
+  auto graph = graph_of(
+      "graph g(%x: f32[b]) { %y = Abs(%x) from \"/f/2#10|y|Abs|\" %z = Neg(%y) from "
+      "\"#9|z|Neg|\" return %z as \"z\" }");
+  graph->retire({{.key = "#2", .name = "c", .op_type = "Shape", .part = ""}}, "folded", "constant");
+  graph->retire({{.key = "/f/2#9", .name = "d", .op_type = "Mul", .part = ""}}, "dead", "unused");
+  precision::assign_requests(*graph, precision::Mode::kFp32);
+  const plan::Plan plan = plan::make_plan(*graph, toy_backend(), {});
+  std::vector<std::string> keys;
+  for (const plan::LedgerRow& row : plan.ledger) keys.push_back(row.key);
+  EXPECT_EQ(keys, (std::vector<std::string>{"#2", "#9", "/f/2#9", "/f/2#10"}));
+  EXPECT_EQ(row_of(plan, "#2").state, "folded");
+  EXPECT_EQ(row_of(plan, "#2").why, "constant");
+  EXPECT_EQ(row_of(plan, "/f/2#9").state, "dead");
+}
+
+TEST(Ledger, ANodeWhoseWorkWasSplitHasOneRow) {
+  const plan::Plan plan = toy_plan(
+      "graph g(%x: f32[b]) { %p = Abs(%x) from \"#0|a|Celu|\" %q = Neg(%p) from \"#0|a|Celu|\" "
+      "return %q as \"q\" }");
+  EXPECT_EQ(plan.ledger.size(), 1u);
+  EXPECT_EQ(plan.ledger[0].composite, "Abs");
+}
+
+TEST(Ledger, IntegersAreAskedForNothing) {
+  const plan::Plan plan =
+      toy_plan("graph g(%x: i64[b]) { %y = Abs(%x) from \"#0|a|Abs|\" return %y as \"y\" }");
+  EXPECT_EQ(plan.ledger[0].asked.compute.type, DType::kUndefined);
+  EXPECT_EQ(plan.ledger[0].asked.by, "");
+}
+
+}  // namespace
+}  // namespace vernier::test
