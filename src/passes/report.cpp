@@ -1,0 +1,277 @@
+// Counting composites and explaining what was not raised: see report.h.
+#include "passes/report.h"
+
+#include <algorithm>
+#include <set>
+
+#include "passes/attention_parts.h"
+#include "passes/gelu.h"
+#include "passes/norms.h"
+
+namespace vernier::passes {
+namespace {
+
+using enum OpKind;
+
+bool is_norm(OpKind op) { return op == kLayerNorm || op == kRMSNorm || op == kEmbedNorm; }
+bool is_activation(OpKind op) {
+  return op == kGelu || op == kRelu || op == kSwish || op == kHardSwish || op == kMish;
+}
+bool is_layout(OpKind op) {
+  return op == kReshape || op == kTranspose || op == kSplit || op == kSlice || op == kExpand;
+}
+
+// ---- layers
+
+class Layers {
+ public:
+  explicit Layers(const Graph& graph) : graph_(graph), block_(graph.num_nodes(), -1) {
+    for (NodeId id : graph.order()) {
+      if (graph.node(id).op == kAttention) attentions_.push_back(id);
+    }
+  }
+
+  std::vector<LayerParts> run(LayerParts& outside) {
+    std::vector<LayerParts> blocks(attentions_.size());
+    for (size_t i = 0; i < attentions_.size(); ++i) {
+      blocks[i].attention = 1;
+      mark_feeders(attentions_[i], static_cast<int>(i));
+    }
+    for (NodeId id : graph_.order()) count(id, blocks, outside);
+    std::vector<LayerParts> layers = joined(blocks);
+    take_heads(layers, outside);
+    return layers;
+  }
+
+ private:
+  // Norms and linear layers whose every result ends in this attention belong to it.
+  void mark_feeders(NodeId attention, int block) {
+    fed_.insert(attention);
+    std::vector<NodeId> stack{attention};
+    while (!stack.empty()) {
+      const Node& n = graph_.node(stack.back());
+      stack.pop_back();
+      for (ValueId in : n.inputs) {
+        const NodeId producer = in == kNoValue ? ir::kNoNode : graph_.value(in).producer;
+        if (producer == ir::kNoNode || fed_.contains(producer)) continue;
+        const Node& p = graph_.node(producer);
+        if (!is_layout(p.op) && p.op != kLinear && !is_norm(p.op)) continue;
+        if (!all_users_fed(p)) continue;
+        fed_.insert(producer);
+        block_[static_cast<size_t>(producer)] = block;
+        stack.push_back(producer);
+      }
+    }
+  }
+  bool all_users_fed(const Node& n) const {
+    for (ValueId out : n.outputs) {
+      if (out == kNoValue) continue;
+      if (graph_.is_output(out)) return false;
+      const auto& users = graph_.value(out).users;
+      if (!std::all_of(users.begin(), users.end(),
+                       [&](NodeId user) { return fed_.contains(user); }))
+        return false;
+    }
+    return true;
+  }
+
+  void count(NodeId id, std::vector<LayerParts>& blocks, LayerParts& outside) {
+    const Node& n = graph_.node(id);
+    int& block = block_[static_cast<size_t>(id)];
+    const bool feeds = block >= 0;
+    for (ValueId in : n.inputs) {
+      const NodeId producer = in == kNoValue ? ir::kNoNode : graph_.value(in).producer;
+      if (!feeds && producer != ir::kNoNode) block = std::max(block, after_[producer]);
+    }
+    const auto found = std::find(attentions_.begin(), attentions_.end(), id);
+    if (found != attentions_.end()) block = static_cast<int>(found - attentions_.begin());
+    // What an attention's feeders lead to is the attention, not the block before.
+    after_[id] = feeds && found == attentions_.end() ? -1 : block;
+    LayerParts& parts = block < 0 ? outside : blocks[static_cast<size_t>(block)];
+    parts.norm += is_norm(n.op);
+    parts.linear += n.op == kLinear;
+    parts.activation += is_activation(n.op);
+  }
+
+  // Self and cross attention of one decoder layer share its one feed-forward part.
+  static std::vector<LayerParts> joined(const std::vector<LayerParts>& blocks) {
+    const bool any_activation = std::any_of(blocks.begin(), blocks.end(),
+                                            [](const LayerParts& b) { return b.activation > 0; });
+    std::vector<LayerParts> layers;
+    LayerParts open;
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      open.attention += blocks[i].attention;
+      open.norm += blocks[i].norm;
+      open.linear += blocks[i].linear;
+      open.activation += blocks[i].activation;
+      if (open.activation == 0 && any_activation && i + 1 < blocks.size()) continue;
+      layers.push_back(open);
+      open = {};
+    }
+    return layers;
+  }
+
+  // What the last of several equal layers has more than the others is the head behind it.
+  static void take_heads(std::vector<LayerParts>& layers, LayerParts& outside) {
+    for (size_t i = 1; i < layers.size(); ++i) {
+      const bool last = i + 1 == layers.size() || layers[i + 1].attention != layers[i].attention;
+      LayerParts& layer = layers[i];
+      const LayerParts& before = layers[i - 1];
+      if (!last || layer.attention != before.attention || layer.norm < before.norm ||
+          layer.linear < before.linear || layer.activation < before.activation)
+        continue;
+      outside.norm += layer.norm - before.norm;
+      outside.linear += layer.linear - before.linear;
+      outside.activation += layer.activation - before.activation;
+      layer = before;
+    }
+  }
+
+  const Graph& graph_;
+  std::vector<NodeId> attentions_;
+  std::vector<int> block_;
+  std::map<NodeId, int> after_;
+  std::set<NodeId> fed_;
+};
+
+// ---- leftovers
+
+std::string describe(const Graph& graph, ValueId value) {
+  const Node* n = value == kNoValue ? nullptr : graph.producer(value);
+  if (n && !n->origins.empty()) {
+    return std::string(name(n->op)) + " '" + n->origins.front().name + "' (" +
+           n->origins.front().key + ")";
+  }
+  if (n) return std::string(name(n->op)) + " made by a rewrite";
+  if (value == kNoValue) return "an absent operand";
+  return (graph.value(value).is_constant() ? "the constant '" : "the input '") +
+         graph.value(value).name + "'";
+}
+
+Leftover leftover(const Graph& graph, const Node& n, const char* pattern, const Trace& trace) {
+  Leftover row;
+  row.node =
+      n.origins.empty() ? n.name : n.origins.front().name + " (" + n.origins.front().key + ")";
+  row.op = std::string(name(n.op));
+  row.pattern = pattern;
+  row.stopped = trace.depth < 0 ? "nothing around it looks like one"
+                                : describe(graph, trace.value) + ", expected " + trace.expected;
+  return row;
+}
+
+// Div and Mul nodes at most `steps` users below `value`.
+void anchors_below(const Graph& graph, ValueId value, int steps, std::set<NodeId>& anchors) {
+  if (steps == 0) return;
+  for (NodeId user : graph.value(value).users) {
+    const Node& n = graph.node(user);
+    if (n.op == kMul || n.op == kDiv) anchors.insert(user);
+    if ((flags(n.op) & kElementwise) != 0 && !n.outputs.empty() && n.outputs[0] != kNoValue)
+      anchors_below(graph, n.outputs[0], steps - 1, anchors);
+  }
+}
+
+bool comes_from_mean(const Graph& graph, ValueId value, int steps = 4) {
+  const Node* n = graph.producer(value);
+  if (!n || steps == 0) return false;
+  if (n->op == kReduceMean) return true;
+  if ((flags(n->op) & kElementwise) == 0) return false;
+  return std::any_of(n->inputs.begin(), n->inputs.end(), [&](ValueId in) {
+    return in != kNoValue && comes_from_mean(graph, in, steps - 1);
+  });
+}
+
+void explain_softmax(const Graph& graph, NodeId id, RaiseReport& report) {
+  Trace trace;
+  const auto match = match_attention(graph, id, &trace);
+  if (match) {
+    const auto copy = graph.clone();  // joining masks emits nodes
+    combine_terms(*copy, *match, &trace);
+  }
+  report.leftovers.push_back(leftover(graph, graph.node(id), "Attention", trace));
+}
+
+void explain_norm(const Graph& graph, NodeId id, RaiseReport& report) {
+  const Node& n = graph.node(id);
+  if (!comes_from_mean(graph, n.outputs[0])) return;
+  std::set<NodeId> anchors;
+  anchors_below(graph, n.outputs[0], 3, anchors);
+  Trace trace;
+  for (NodeId anchor : anchors) {
+    match_layer_norm(graph, anchor, &trace);
+    match_rms_norm(graph, anchor, &trace);
+  }
+  report.leftovers.push_back(leftover(graph, n, "LayerNorm or RMSNorm", trace));
+}
+
+void explain_gelu(const Graph& graph, NodeId id, RaiseReport& report) {
+  const Node& n = graph.node(id);
+  if (n.op == kTanh) {
+    // A Tanh that is not 1 + tanh(…) is an activation of its own.
+    const NodeId user = sole_user(graph, n.outputs[0]);
+    if (user == ir::kNoNode || graph.node(user).op != kAdd) return;
+    const auto& operands = graph.node(user).inputs;
+    if (!is_uniform(graph, operands[0], 1) && !is_uniform(graph, operands[1], 1)) return;
+  }
+  std::set<NodeId> anchors;
+  anchors_below(graph, n.outputs[0], 4, anchors);
+  Trace trace;
+  for (NodeId anchor : anchors) match_gelu(graph, anchor, &trace);
+  report.leftovers.push_back(leftover(graph, n, "Gelu", trace));
+}
+
+}  // namespace
+
+RaiseReport raise_report(const Graph& graph) {
+  RaiseReport report;
+  for (NodeId id : graph.order()) {
+    const Node& n = graph.node(id);
+    if ((flags(n.op) & kComposite) != 0) ++report.composites[std::string(name(n.op))];
+    if (n.op == kSoftmax) explain_softmax(graph, id, report);
+    if (n.op == kSqrt || n.op == kPow) explain_norm(graph, id, report);
+    if (n.op == kErf || n.op == kTanh) explain_gelu(graph, id, report);
+    const bool sizes = !n.outputs.empty() && n.outputs[0] != kNoValue &&
+                       graph.value(n.outputs[0]).values && n.op != kShapeValues;
+    report.shape_nodes += sizes || n.op == kShape || n.op == kSize;
+  }
+  report.layers = Layers(graph).run(report.outside);
+  return report;
+}
+
+namespace {
+
+std::string counted(int count, const char* what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+std::string describe(const LayerParts& layer) {
+  return counted(layer.attention, "attention") + ", " + counted(layer.norm, "norm") + ", " +
+         counted(layer.linear, "linear") + ", " + counted(layer.activation, "activation");
+}
+
+}  // namespace
+
+std::string to_text(const RaiseReport& report) {
+  std::string text = "composites:";
+  for (const auto& [op, count] : report.composites) text += " " + op + " " + std::to_string(count);
+  text += "\n";
+  for (size_t i = 0; i < report.layers.size();) {
+    size_t end = i;
+    while (end < report.layers.size() && report.layers[end] == report.layers[i]) ++end;
+    const std::string which =
+        end - i == 1 ? "layer " + std::to_string(i)
+                     : "layers " + std::to_string(i) + ".." + std::to_string(end - 1) + ", each";
+    text += which + ": " + describe(report.layers[i]) + "\n";
+    i = end;
+  }
+  if (!(report.outside == LayerParts{}))
+    text += "outside the layers: " + describe(report.outside) + "\n";
+  if (report.shape_nodes > 0)
+    text += counted(report.shape_nodes, "node") + " that only compute sizes\n";
+  for (const Leftover& row : report.leftovers) {
+    text += row.op + " '" + row.node + "' is not part of " + row.pattern + ": stopped at " +
+            row.stopped + "\n";
+  }
+  return text;
+}
+
+}  // namespace vernier::passes
