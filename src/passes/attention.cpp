@@ -86,9 +86,7 @@ bool replace_attention(Graph& graph, const AttentionMatch& m) {
   }
   const ValueId keep = split_mask(graph, masks->keep, rank, heads, origins);
 
-  std::vector<int64_t> swap_last{0, 2, 1};
-  if (rank == 4) swap_last = {0, 1, 3, 2};
-  ValueId q = m.q, k = transposed(graph, m.k_transposed, swap_last, origins);
+  ValueId q = m.q, k = untransposed_key(graph, m.k_transposed, origins.list());
   const auto rotary = match_rotary(graph, q, k);
   std::vector<ValueId> inputs{kNoValue, kNoValue, kNoValue, bias, keep};
   AttentionAttrs attrs;
@@ -105,12 +103,12 @@ bool replace_attention(Graph& graph, const AttentionMatch& m) {
     inputs.insert(inputs.end(), {kNoValue, kNoValue, cos, sin});
     origins.add_list(rotary->origins, "q");
   }
-  const auto to_bshd = [&](ValueId v) {
-    return transposed(graph, split_heads(graph, v, heads, origins), {0, 2, 1, 3}, origins);
+  const auto to_bshd = [&](ValueId operand) {
+    return transposed(graph, split_heads(graph, operand, heads, origins), {0, 2, 1, 3}, origins);
   };
   inputs[0] = to_bshd(q);
-  inputs[1] = to_bshd(ungrouped(graph, k));
-  inputs[2] = to_bshd(ungrouped(graph, m.v));
+  inputs[1] = to_bshd(k);
+  inputs[2] = to_bshd(m.v);
   while (inputs.back() == kNoValue) inputs.pop_back();
   const ValueId out = ops::emit(graph, kAttention, std::move(inputs), attrs, origins.list());
   const SymShape shape = shape_of(graph, m.out);

@@ -252,14 +252,17 @@ bool is_table(const Graph& graph, ValueId table, const SymShape& x) {
 
 }  // namespace
 
+ValueId untransposed_key(Graph& graph, ValueId k_transposed, const std::vector<Origin>& origins) {
+  std::vector<int64_t> swap{0, 2, 1};
+  if (rank_of(graph, k_transposed) == 4) swap = {0, 1, 3, 2};
+  const Node* transpose = producer_of(graph, k_transposed, kTranspose);
+  if (transpose && transpose->attrs_as<TransposeAttrs>().perm == swap) return transpose->inputs[0];
+  return emit_transpose(graph, k_transposed, std::move(swap), origins);
+}
+
 std::optional<RotaryMatch> match_rotary(const Graph& graph, ValueId q, ValueId k) {
-  // k arrives as Transpose(kᵀ), and kᵀ is the exporter's transpose of the rotated k.
-  const Node* outer = producer_of(graph, k, kTranspose);
-  const Node* inner = outer ? producer_of(graph, outer->inputs[0], kTranspose) : nullptr;
-  const bool cancels = inner && inner->attrs == outer->attrs;
-  const ValueId bare_k = cancels ? inner->inputs[0] : k;
-  if (rank_of(graph, q) != 4 || rank_of(graph, bare_k) != 4) return std::nullopt;
-  const auto a = match_rotated(graph, q), b = match_rotated(graph, bare_k);
+  if (rank_of(graph, q) != 4 || rank_of(graph, k) != 4) return std::nullopt;
+  const auto a = match_rotated(graph, q), b = match_rotated(graph, k);
   if (!a || !b || a->cos != b->cos || a->sin != b->sin) return std::nullopt;
   if (!is_table(graph, a->cos, shape_of(graph, a->x)) ||
       !is_table(graph, a->sin, shape_of(graph, a->x)))
@@ -268,7 +271,7 @@ std::optional<RotaryMatch> match_rotary(const Graph& graph, ValueId q, ValueId k
   OriginSet origins;
   const ValueId stop[] = {a->x, b->x, a->cos, a->sin};
   collect_origins(graph, q, stop, origins);
-  collect_origins(graph, bare_k, stop, origins);
+  collect_origins(graph, k, stop, origins);
   m.origins = origins.list();
   return m;
 }
@@ -278,22 +281,6 @@ ValueId rotary_table(Graph& graph, ValueId table, const std::vector<Origin>& ori
   if (shape.size() == 2) shape.insert(shape.begin(), Dim(1));
   std::swap(shape[shape.size() - 3], shape[shape.size() - 2]);
   return emit_reshape(graph, table, std::move(shape), origins);
-}
-
-ValueId ungrouped(Graph& graph, ValueId value) {
-  const Node* view = producer_of(graph, value, kReshape);
-  const Node* expand = view ? producer_of(graph, view->inputs[0], kExpand) : nullptr;
-  if (!expand || rank_of(graph, value) != 4) return value;
-  // [B, Hk, 1, S, D] → [B, Hk, G, S, D] → [B, Hk·G, S, D]
-  const SymShape &narrow = shape_of(graph, expand->inputs[0]),
-                 &wide = shape_of(graph, view->inputs[0]), &out = shape_of(graph, value);
-  if (narrow.size() != 5 || wide.size() != 5 || !(narrow[2] == Dim(1))) return value;
-  const bool repeats = wide[0] == out[0] && wide[1] * wide[2] == out[1] && wide[3] == out[2] &&
-                       wide[4] == out[3] && narrow[0] == wide[0] && narrow[1] == wide[1] &&
-                       narrow[3] == wide[3] && narrow[4] == wide[4] && wide[1].is_constant();
-  if (!repeats) return value;
-  return emit_reshape(graph, expand->inputs[0], {narrow[0], narrow[1], narrow[3], narrow[4]},
-                      view->origins);
 }
 
 }  // namespace vernier::passes

@@ -33,7 +33,7 @@ std::optional<RotaryMatch> match_rotary(const Graph& graph, ValueId q, ValueId k
 /// A table [.., 1, S, D] as Attention takes it, [.., S, 1, D].
 ValueId rotary_table(Graph& graph, ValueId table, const std::vector<Origin>& origins);
 
-/// k or v [B, Hk·G, S, D] repeated from [B, Hk, S, D] by Expand: the value before; else itself.
-ValueId ungrouped(Graph& graph, ValueId value);
+/// k from kᵀ: the value that the exporter transposed, or a new Transpose.
+ValueId untransposed_key(Graph& graph, ValueId k_transposed, const std::vector<Origin>& origins);
 
 }  // namespace vernier::passes

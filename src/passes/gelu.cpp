@@ -127,7 +127,7 @@ std::optional<GeluMatch> match_gelu(const Graph& graph, NodeId anchor, Trace* tr
   flatten(graph, out, product);
   if (product.factors.size() != 2) return std::nullopt;
   const auto miss = [&](ValueId at, const char* what) {
-    if (trace) trace->miss(1, at, what);
+    if (trace) trace->miss(at == out ? 1 : 2, at, what);
     return std::nullopt;
   };
   for (size_t i : {size_t{0}, size_t{1}}) {

@@ -40,6 +40,14 @@ inline ValueId under_casts(const Graph& graph, ValueId value) {
   }
 }
 
+/// The same value, or computed by an equal node from the same values.
+inline bool same_value(const Graph& graph, ValueId a, ValueId b) {
+  if (a == b) return true;
+  const Node *x = graph.producer(a), *y = graph.producer(b);
+  return x && y && x->op == y->op && x->inputs == y->inputs && x->attrs == y->attrs &&
+         x->outputs.size() == 1 && y->outputs.size() == 1;
+}
+
 class Patterns {
  public:
   explicit Patterns(const Graph& graph, Trace* trace = nullptr) : graph_(graph), trace_(trace) {}
@@ -53,7 +61,7 @@ class Patterns {
   /// The value captured before (in an operand to the left, or higher up), casts aside.
   auto same(const ValueId& wanted) const {
     return [this, &wanted](ValueId v) {
-      const bool is_same = under_casts(graph_, v) == under_casts(graph_, wanted);
+      const bool is_same = same_value(graph_, under_casts(graph_, v), under_casts(graph_, wanted));
       if (!is_same) miss(v, "the same value as another operand");
       return is_same;
     };

@@ -16,6 +16,7 @@ int raise_rms_norm(ir::Graph& graph);
 int raise_gelu(ir::Graph& graph);
 int raise_linear(ir::Graph& graph);
 int raise_attention(ir::Graph& graph);
+int raise_grouped_heads(ir::Graph& graph);
 int raise_masked_mean(ir::Graph& graph);
 
 // ---- fuse: after precision is decided

@@ -20,6 +20,7 @@ std::span<const Pass> pipeline() {
       Pass{"masked_mean", Phase::kRaise, false, &raise_masked_mean},
       // Raising leaves transposes and reshapes beside each other.
       Pass{"canonicalise_raised", Phase::kRaise, false, &canonicalise},
+      Pass{"grouped_heads", Phase::kRaise, false, &raise_grouped_heads},
       Pass{"embed_norm", Phase::kFuse, true, &fuse_embed_norm},
       Pass{"add_layer_norm", Phase::kFuse, true, &fuse_add_layer_norm},
       Pass{"qkv_merge", Phase::kFuse, true, &fuse_qkv},
