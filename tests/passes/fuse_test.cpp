@@ -1,0 +1,156 @@
+// Fusions, what they keep for other users, and what they leave alone.
+#include <gtest/gtest.h>
+
+#include "passes/pass_testing.h"
+#include "passes/passes.h"
+
+namespace vernier::passes::testing {
+namespace {
+
+constexpr const char* kNorm =
+    "%x: f32[b, s, 4], %r: f32[b, s, 4], %g: f32[4], %h: f32[4], %row: f32[4]";
+
+TEST(AddLayerNorm, TakesTheSum) {
+  expect_rewrite({&fuse_add_layer_norm,
+                  graph_text(kNorm, "%t = Add(%x, %r) %y = LayerNorm(%t, %g, %h) {epsilon=0.5}"),
+                  graph_text(kNorm, "%y = AddLayerNorm(%x, %r, %g, %h) {epsilon=0.5}")});
+}
+
+TEST(AddLayerNorm, KeepsASumThatIsUsedElsewhere) {
+  expect_rewrite({&fuse_add_layer_norm,
+                  graph_text(kNorm, "%t = Add(%x, %r) %n = LayerNorm(%t, %g, %h) %y = Mul(%n, %t)"),
+                  graph_text(kNorm, "%n, %t = AddLayerNorm(%x, %r, %g, %h) %y = Mul(%n, %t)")});
+}
+
+TEST(AddLayerNorm, LeavesBroadcastSums) {
+  expect_no(&fuse_add_layer_norm, "AddLayerNorm",
+            graph_text(kNorm, "%t = Add(%x, %row) %y = LayerNorm(%t, %g, %h)"));
+}
+
+constexpr const char* kLinear = "%x: f32[b, s, 4], %w: f32[4, 4], %c: f32[4], %r: f32[b, s, 4]";
+
+TEST(LinearActivation, TakesGeluReluAndTanh) {
+  for (const auto& [op, number] : {std::pair{"Gelu(%p)", "1"}, std::pair{"Gelu(%p) {kind=1}", "2"},
+                                   std::pair{"Relu(%p)", "3"}, std::pair{"Tanh(%p)", "4"}}) {
+    expect_rewrite(
+        {&fuse_linear_activation,
+         graph_text(kLinear, "%p = Linear(%x, %w, %c) %y = " + std::string(op)),
+         graph_text(kLinear, "%y = Linear(%x, %w, %c) {activation=" + std::string(number) + "}")});
+  }
+}
+
+TEST(LinearActivation, LeavesASharedProduct) {
+  const auto text = graph_text(kLinear, "%p = Linear(%x, %w, %c) %a = Relu(%p) %y = Add(%a, %p)");
+  expect_rewrite({&fuse_linear_activation, text, text});
+}
+
+TEST(LinearResidual, TakesTheSum) {
+  expect_rewrite({&fuse_linear_residual,
+                  graph_text(kLinear, "%p = Linear(%x, %w) {activation=3} %y = Add(%r, %p)"),
+                  graph_text(kLinear, "%y = Linear(%x, %w, _, %r) {activation=3}")});
+}
+
+TEST(LinearResidual, LeavesABroadcast) {
+  const auto text = graph_text("%x: f32[b, s, 4], %w: f32[4, 4], %r: f32[1, s, 4]",
+                               "%p = Linear(%x, %w) %y = Add(%p, %r)");
+  expect_rewrite({&fuse_linear_residual, text, text});
+}
+
+TEST(QkvMerge, JoinsWeightsThatFeedAnAttention) {
+  const char* inputs = "%x: f32[b, s, 2]";
+  const char* heads =
+      "%q4 = Reshape(%q) {shape=(b, s, 1, 2), has_shape=true} "
+      "%k4 = Reshape(%k) {shape=(b, s, 1, 2), has_shape=true} "
+      "%v4 = Reshape(%v) {shape=(b, s, 1, 3), has_shape=true} %y = Attention(%q4, %k4, %v4)";
+  expect_rewrite(
+      {&fuse_qkv,
+       graph_text(inputs,
+                  "%q = Linear(%x, f32[2, 2]{1, 2, 3, 4}, f32[2]{5, 6}) "
+                  "%k = Linear(%x, f32[2, 2]{7, 8, 9, 10}) "
+                  "%v = Linear(%x, f32[2, 3]{11, 12, 13, 14, 15, 16}, f32[3]{17, 18, 19}) " +
+                      std::string(heads)),
+       graph_text(inputs,
+                  "%w = const f32[2, 7]{1, 2, 7, 8, 11, 12, 13, 3, 4, 9, 10, 14, 15, 16} "
+                  "%c = const f32[7]{5, 6, 0, 0, 17, 18, 19} %a = Linear(%x, %w, %c) "
+                  "%q, %k, %v = Split(%a) {axis=2, sizes=[2, 2, 3]} " +
+                      std::string(heads))});
+}
+
+TEST(QkvMerge, TransposedWeightsStackUp) {
+  const char* inputs = "%x: f32[b, s, 2]";
+  const char* heads =
+      "%q4 = Reshape(%q) {shape=(b, s, 1, 1), has_shape=true} "
+      "%k4 = Reshape(%k) {shape=(b, s, 1, 1), has_shape=true} %y = Attention(%q4, %k4, %k4)";
+  expect_rewrite({&fuse_qkv,
+                  graph_text(inputs,
+                             "%q = Linear(%x, f32[1, 2]{1, 2}) {trans_w=true} "
+                             "%k = Linear(%x, f32[1, 2]{3, 4}) {trans_w=true} " +
+                                 std::string(heads)),
+                  graph_text(inputs,
+                             "%a = Linear(%x, f32[2, 2]{1, 2, 3, 4}) {trans_w=true} "
+                             "%q, %k = Split(%a) {axis=2, sizes=[1, 1]} " +
+                                 std::string(heads))});
+}
+
+TEST(QkvMerge, LeavesOtherLinearLayers) {
+  const auto text = graph_text("%x: f32[b, s, 2]",
+                               "%p = Linear(%x, f32[2, 2]{1, 2, 3, 4}) "
+                               "%q = Linear(%x, f32[2, 2]{5, 6, 7, 8}) %y = Mul(%p, %q)");
+  expect_rewrite({&fuse_qkv, text, text});
+}
+
+constexpr const char* kIds = "%ids: i64[b, s], %pos: i64[1, s], %g: f32[2], %h: f32[2]";
+constexpr const char* kTables =
+    "%t1 = const f32[3, 2]{1, 2, 3, 4, 5, 7} %t2 = const f32[3, 2]{6, 5, 4, 3, 2, 0} ";
+
+TEST(EmbedNorm, TakesLookupsAndConstantRows) {
+  expect_rewrite(
+      {&fuse_embed_norm,
+       graph_text(kIds,
+                  kTables + std::string("%a = Gather(%t1, %ids) %c = Add(%a, f32[1, 1, 2]{9, 8}) "
+                                        "%b = Gather(%t2, %pos) %t = Add(%c, %b) "
+                                        "%y = LayerNorm(%t, %g, %h) {epsilon=0.5}")),
+       graph_text(kIds, kTables + std::string("%y = EmbedNorm(%ids, %t1, %pos, %t2, "
+                                              "i64[1, 1]{0}, f32[1, 2]{9, 8}, %g, %h) "
+                                              "{tables=3, epsilon=0.5}"))});
+}
+
+TEST(EmbedNorm, LeavesASumThatIsUsedElsewhere) {
+  const auto text = graph_text(
+      kIds, kTables + std::string("%a = Gather(%t1, %ids) %b = Gather(%t2, %pos) %t = Add(%a, %b) "
+                                  "%n = LayerNorm(%t, %g, %h) %y = Mul(%n, %t)"));
+  expect_rewrite({&fuse_embed_norm, text, text});
+}
+
+constexpr const char* kChain = "%a: f32[b, s], %c: f32[1, s], %m: bool[b, s]";
+
+TEST(ElementwiseChain, RunsAsOneLoop) {
+  expect_rewrite({&fuse_elementwise,
+                  graph_text(kChain,
+                             "%1 = Mul(%a, %c) %2 = Where(%m, %1, f32{-5}) %3 = Gelu(%2) {kind=1} "
+                             "%4 = Greater(%a, %c) %5 = Cast(%4) %y = Add(%3, %5)"),
+                  graph_text(kChain,
+                             "%y = FusedElementwise(%a, %c, %m, f32{-5}) {program=\"Mul(%0,%1);"
+                             "Where(%2,%4,%3);Gelu{kind=1}(%5);Greater(%0,%1);"
+                             "Cast{to=f32, saturate=true}(%7);Add(%6,%8)\"}")});
+}
+
+TEST(ElementwiseChain, KeepsValuesThatAreUsedTwice) {
+  // %1 leaves the chain through the sum: it is computed once, by itself.
+  expect_rewrite({&fuse_elementwise,
+                  graph_text(kChain,
+                             "%1 = Mul(%a, %c) %2 = ReduceSum(%1) {axes=[1]} %3 = Exp(%1) "
+                             "%4 = Sqrt(%3) %y = Mul(%4, %2)"),
+                  graph_text(kChain,
+                             "%1 = Mul(%a, %c) %2 = ReduceSum(%1) {axes=[1]} "
+                             "%y = FusedElementwise(%1, %2) "
+                             "{program=\"Exp(%0);Sqrt(%2);Mul(%3,%1)\"}")});
+}
+
+TEST(ElementwiseChain, DoesNotRepeatSmallerWork) {
+  const auto text = graph_text(kChain, "%1 = Exp(%c) %y = Mul(%a, %1)");
+  expect_rewrite({&fuse_elementwise, text, text});
+}
+
+}  // namespace
+}  // namespace vernier::passes::testing
