@@ -110,6 +110,55 @@ TEST(CpuProducts, ConvolutionsMatchTheEvaluator) {
   }
 }
 
+TEST(CpuChannels, NormalisationsAndPoolsMatchTheEvaluator) {
+  Maker make(47);
+  const Arg x{.value = make.normal({3, 6, 5, 7}, 2), .batch_axis = 0};
+  const Arg scale{.value = make.normal({6})}, bias{.value = make.normal({6})};
+  for (int64_t groups : {0, 1, 2, 3}) {
+    OpCase c{.op = OpKind::kGroupNormalization,
+             .attrs = encode(GroupNormAttrs{.num_groups = groups})};
+    c.name = "groups " + std::to_string(groups);
+    c.inputs = {x, scale, bias};
+    c.outputs = {{.shape = {3, 6, 5, 7}}};
+    EXPECT_EQ(check_case(c), 1) << c.name;
+  }
+  OpCase batch{.op = OpKind::kBatchNormalization, .attrs = encode(BatchNormAttrs{})};
+  batch.name = "batch normalization";
+  // A variance of 0 or below has no meaning, so specials stay out of it.
+  batch.inputs = {x,
+                  scale,
+                  bias,
+                  {.value = make.normal({6})},
+                  {.value = Tensor::from(DType::kF32, {6},
+                                         std::span<const double>(std::vector<double>(6, 0.7))),
+                   .special = false}};
+  batch.outputs = {{.shape = {3, 6, 5, 7}}};
+  EXPECT_EQ(check_case(batch), 1);
+  struct PoolCase {
+    PoolAttrs attrs;
+    Shape y;
+  };
+  for (OpKind op : {OpKind::kMaxPool, OpKind::kAveragePool}) {
+    for (const PoolCase& pool : std::vector<PoolCase>{
+             {{.kernel_shape = {2, 3}}, {3, 6, 4, 5}},
+             {{.kernel_shape = {3, 3}, .strides = {2, 2}, .pads = {1, 1, 1, 1}}, {3, 6, 3, 4}},
+             {{.kernel_shape = {3, 3},
+             .strides = {2, 2},
+             .pads = {1, 1, 1, 1},
+             .count_include_pad = true},
+              {3, 6, 3, 4}},
+             {{.kernel_shape = {2, 2}, .strides = {2, 2}, .ceil_mode = true}, {3, 6, 3, 4}},
+             {{.kernel_shape = {2, 2}, .dilations = {2, 3}}, {3, 6, 3, 4}}}) {
+      OpCase c{.op = op, .attrs = encode(pool.attrs)};
+      c.name = std::string(name(op));
+      c.name += str(pool.y);
+      c.inputs = {x};
+      c.outputs = {{.shape = pool.y}};
+      EXPECT_EQ(check_case(c), 1) << c.name;
+    }
+  }
+}
+
 TEST(CpuReductions, MatchTheEvaluatorOverAnyAxes) {
   Maker make(44);
   struct Axes {

@@ -53,7 +53,8 @@ void LayerNormRow(const NormRow& row) {
   const VF32 corrections = hn::Set(d, correction), inv = hn::Set(d, inv_std);
   for_each_vector(d, n, [&](int64_t c, int64_t lanes) {
     VF32 v = hn::Sub(hn::Sub(load_lanes(d, x + c, lanes), means), corrections);
-    v = hn::Mul(hn::Mul(v, inv), load_lanes(d, row.scale + c, lanes));
+    v = hn::Mul(v, inv);
+    if (row.scale != nullptr) v = hn::Mul(v, load_lanes(d, row.scale + c, lanes));
     if (row.bias != nullptr) v = hn::Add(v, load_lanes(d, row.bias + c, lanes));
     store_lanes(d, v, row.y + c, lanes);
   });
