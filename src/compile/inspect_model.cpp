@@ -1,0 +1,131 @@
+// What is in a model, as imported and as raised. Contract: include/vernier/inspect.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "compile/pipeline.h"
+#include "ir/text.h"
+#include "passes/report.h"
+#include "vernier/inspect.h"
+
+namespace vernier {
+namespace {
+
+using nlohmann::json;
+
+// Constants longer than this print as {...}.
+constexpr int64_t kShownElems = 8;
+
+std::string graph_text(const ir::Graph& graph) {
+  return ir::print(graph, {.max_constant_elems = kShownElems});
+}
+
+std::string type_and_shape(const ir::Value& v) { return std::string(name(v.dtype)) + str(v.shape); }
+
+json summary_json(const ir::Graph& graph, const compiler::Compiled& compiled) {
+  std::map<std::string, int> operators;
+  for (ir::NodeId id : graph.order()) {
+    const ir::Node& node = graph.node(id);
+    ++operators[node.origins.empty() ? std::string(name(node.op)) : node.origins.front().op_type];
+  }
+  json inputs = json::array(), outputs = json::array();
+  for (ir::ValueId id : graph.inputs)
+    inputs.push_back({{"name", graph.value(id).name}, {"type", type_and_shape(graph.value(id))}});
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    outputs.push_back(
+        {{"name", graph.output_names[i]}, {"type", type_and_shape(graph.value(graph.outputs[i]))}});
+  }
+  return {{"model", compiled.plan.model_name},
+          {"producer", compiled.plan.producer},
+          {"nodes", compiled.onnx_nodes},
+          {"inputs", inputs},
+          {"outputs", outputs},
+          {"operators", operators},
+          {"notes", compiled.plan.notes}};
+}
+
+std::string summary_text(const json& s) {
+  std::string text =
+      fmt::format("model     {}\nproducer  {}\nnodes     {}\n", s["model"].get<std::string>(),
+                  s["producer"].get<std::string>(), s["nodes"].get<int64_t>());
+  for (const json& port : s["inputs"])
+    text += fmt::format("input     {}: {}\n", port["name"].get<std::string>(),
+                        port["type"].get<std::string>());
+  for (const json& port : s["outputs"])
+    text += fmt::format("output    {}: {}\n", port["name"].get<std::string>(),
+                        port["type"].get<std::string>());
+  for (const json& note : s["notes"]) text += "note      " + note.get<std::string>() + "\n";
+  text += "operators\n";
+  std::vector<std::pair<int, std::string>> counts;
+  for (const auto& [op, count] : s["operators"].items()) counts.emplace_back(count.get<int>(), op);
+  std::sort(counts.begin(), counts.end(), std::greater<>());
+  for (const auto& [count, op] : counts) text += fmt::format("{:>6}  {}\n", count, op);
+  return text;
+}
+
+json parts_json(const passes::LayerParts& parts) {
+  return {{"attention", parts.attention},
+          {"norm", parts.norm},
+          {"linear", parts.linear},
+          {"activation", parts.activation}};
+}
+
+json raised_json(const passes::RaiseReport& report) {
+  json layers = json::array(), leftovers = json::array();
+  for (const passes::LayerParts& layer : report.layers) layers.push_back(parts_json(layer));
+  for (const passes::Leftover& left : report.leftovers) {
+    leftovers.push_back({{"node", left.node},
+                         {"op", left.op},
+                         {"pattern", left.pattern},
+                         {"stopped", left.stopped}});
+  }
+  return {{"composites", report.composites},
+          {"layers", layers},
+          {"outside", parts_json(report.outside)},
+          {"shape_nodes", report.shape_nodes},
+          {"leftovers", leftovers}};
+}
+
+// One line per node of the raised graph that does work: operator, result, where it came from.
+std::string outline(const ir::Graph& graph) {
+  std::string text =
+      fmt::format("{:<18} {:<30} {:>6}  {}\n", "operator", "result", "nodes", "from");
+  for (ir::NodeId id : graph.order()) {
+    const ir::Node& node = graph.node(id);
+    if (flags(node.op) & kView || node.op == OpKind::kShapeValues) continue;
+    const std::string from = node.origins.empty() ? "" : node.origins.front().name;
+    text += fmt::format("{:<18} {:<30} {:>6}  {}\n", name(node.op),
+                        type_and_shape(graph.value(node.outputs[0])), node.origins.size(), from);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string inspect_model(const std::string& path, const ModelInspection& what) {
+  CompileOptions options;
+  options.seed_missing_weights = what.seed_missing_weights;
+  compiler::Compiled compiled;
+  const bool as_json = what.format == InspectFormat::kJson;
+  const bool raised = what.view == ModelView::kRaised || what.view == ModelView::kRaisedGraph;
+  const auto graph =
+      raised ? compiler::raise(path, options, compiled) : compiler::import(path, options, compiled);
+  const auto dump = [](const json& j) { return j.dump(2) + "\n"; };
+  switch (what.view) {
+    case ModelView::kGraph:
+    case ModelView::kRaisedGraph:
+      return as_json ? dump({{"graph", graph_text(*graph)}}) : graph_text(*graph);
+    case ModelView::kRaised: {
+      const passes::RaiseReport report = passes::raise_report(*graph);
+      return as_json ? dump(raised_json(report)) : outline(*graph) + "\n" + passes::to_text(report);
+    }
+    default: {
+      const json summary = summary_json(*graph, compiled);
+      return as_json ? dump(summary) : summary_text(summary);
+    }
+  }
+}
+
+}  // namespace vernier
