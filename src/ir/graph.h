@@ -81,7 +81,7 @@ class Graph {
   std::vector<std::string> output_names;  ///< ONNX names, parallel to outputs
   std::vector<Guard> guards;
   std::map<std::string, Dim>
-      symbol_substitutions;  ///< symbols unified away, for messages and binding
+      symbol_substitutions;                  ///< symbols unified away, for messages and binding
   std::map<std::string, Dim> symbol_bounds;  ///< upper bounds of sizes that depend on data
   std::vector<Retired> retired;
 

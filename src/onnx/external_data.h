@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "core/tensor.h"
 #include "core/mapped_file.h"
+#include "core/tensor.h"
 #include "onnx/onnx.pb.h"
 
 namespace vernier::onnx {

@@ -2,8 +2,8 @@
 #include "onnx/import.h"
 
 #include "core/error.h"
-#include "onnx/importer.h"
 #include "core/mapped_file.h"
+#include "onnx/importer.h"
 
 namespace vernier::onnx {
 

@@ -1,5 +1,6 @@
 // cpu.linear.onednn_brg: the product of a linear layer through oneDNN 2.x `matmul`, the only file
-// that knows its API. Contract: kernels/linear.h; reasons: docs/decisions/0008-linear-on-onednn-brgemm.md.
+// that knows its API. Contract: kernels/linear.h; reasons:
+// docs/decisions/0008-linear-on-onednn-brgemm.md.
 //
 // A row's bits must depend on neither M nor the threads. In oneDNN that holds for `matmul` with a
 // fixed M whose implementation is "brg:…", so rows are cut into chunks of 256, 128, 64, 32 or 16
