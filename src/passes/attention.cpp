@@ -11,7 +11,7 @@
 //   rotary: q and k both as x·cos + rotate_half(x)·sin with the same tables.
 //   zero_nan_rows: Where(IsNaN(p), 0, p).
 //   requires: softmax over the last axis; probabilities and scores used nowhere else; no bias added
-//     after a mask unless its fill is −inf.
+//     after a mask unless its fill is −inf, or <= −1e30: then the mask becomes a bias as well.
 #include "passes/attention.h"
 
 #include <algorithm>

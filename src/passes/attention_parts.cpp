@@ -43,6 +43,7 @@ class Combiner {
 
   std::optional<CombinedMasks> run(const AttentionMatch& match) {
     std::vector<ScoreTerm> terms = match.terms;
+    dtype_ = dtype_of(graph_, match.q);
     for (ScoreTerm& term : terms) {
       // Only the outermost mask may absorb the scores: what is added later would be lost.
       if (&term == &terms.back()) read_additive_mask(term);
@@ -111,21 +112,45 @@ class Combiner {
   }
 
   bool add_bias(const ScoreTerm& term) {
-    if (has_keep_ && result_.fill != -INFINITY)
-      return miss(term.value, "no bias added after a mask with a finite fill");
+    if (has_keep_ && result_.fill != -INFINITY) {
+      if (result_.fill > kAbsorbs)
+        return miss(term.value, "no bias added after a mask with a small fill");
+      masks_to_bias();
+    }
     ValueId value = term.value;
     if (term.factor != 1) {
       const ValueId c = add_scalar(graph_, dtype_of(graph_, value), term.factor);
       value = ops::emit(graph_, kMul, {value, c}, NoAttrs{}, {});
     }
-    bias_ = bias_ == kNoValue ? value : ops::emit(graph_, kAdd, {bias_, value}, NoAttrs{}, {});
+    join_bias(value);
     return true;
+  }
+  void join_bias(ValueId value) {
+    bias_ = bias_ == kNoValue ? value : ops::emit(graph_, kAdd, {bias_, value}, NoAttrs{}, {});
+  }
+
+  // What follows is added to hidden scores too: fill + bias. As a bias of its own, the mask means
+  // the same, for scores + fill equals fill.
+  void masks_to_bias() {
+    for (const ScoreTerm& mask : masks_) {
+      const ValueId zero = add_scalar(graph_, dtype_, 0);
+      const ValueId fill = add_scalar(graph_, dtype_, mask.fill);
+      std::vector<ValueId> choice{mask.value, zero, fill};
+      if (mask.negated) std::swap(choice[1], choice[2]);
+      join_bias(ops::emit(graph_, kWhere, std::move(choice), NoAttrs{}, origins_.list()));
+    }
+    masks_.clear();
+    keeps_.clear();
+    has_keep_ = false;
+    result_.causal = false;
+    result_.fill = -INFINITY;
   }
 
   bool add_keep(const ScoreTerm& term) {
     if (has_keep_ && term.fill != result_.fill)
       return miss(term.value, "masks with one fill value");
     has_keep_ = true;
+    masks_.push_back(term);
     result_.fill = term.fill;
     std::vector<Condition> parts;
     flatten_condition(graph_, {term.value, term.negated}, parts, origins_);
@@ -157,7 +182,9 @@ class Combiner {
   CombinedMasks result_;
   ValueId bias_ = kNoValue;
   bool has_keep_ = false;
+  std::vector<ScoreTerm> masks_;
   std::vector<Condition> keeps_;
+  DType dtype_ = DType::kF32;
   OriginSet origins_;
 };
 

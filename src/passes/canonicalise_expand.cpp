@@ -6,6 +6,7 @@
 //   Reshape(Expand(a)) ⇒ Expand(Reshape(a))      requires: the reshape moves only axes of size 1
 //   Transpose(Expand(a)) ⇒ Expand(Transpose(a))
 //   Reduce(Expand(a)) ⇒ Expand(Reduce(a))        requires: reduced axes were not expanded
+//   Attention(…, Expand(bias), Expand(keep)) ⇒ Attention(…, bias, keep)
 //   Gather(x, Expand(i)) ⇒ Expand(Gather(x, i))  requires: axis 0
 //   a layout change or gather of a uniform tensor ⇒ Expand of its scalar
 #include <algorithm>
@@ -132,6 +133,21 @@ bool sink_through_gather(Graph& graph, NodeId id) {
   return true;
 }
 
+bool attention_broadcasts(Graph& graph, NodeId id) {
+  const Node& n = graph.node(id);
+  if (n.op != OpKind::kAttention) return false;
+  std::vector<ValueId> inputs = n.inputs;
+  bool any = false;
+  for (size_t i = 3; i <= 4 && i < inputs.size(); ++i) {  // bias and keep
+    const Node* expand = inputs[i] == kNoValue ? nullptr : expand_of(graph, inputs[i]);
+    if (!expand) continue;
+    inputs[i] = expand->inputs[0];
+    any = true;
+  }
+  if (any) mutate(graph, id, OpKind::kAttention, std::move(inputs), n.attrs);
+  return any;
+}
+
 bool takes_elements_of_input(OpKind op) {
   for (OpKind kind : {OpKind::kReshape, OpKind::kTranspose, OpKind::kSlice, OpKind::kGather,
                       OpKind::kGatherElements, OpKind::kGatherND, OpKind::kTile}) {
@@ -155,7 +171,7 @@ std::span<const Rule> expand_rules() {
   static constexpr Rule kRules[] = {&spread_uniform,           &merge_expands,
                                     &sink_through_elementwise, &sink_through_reshape,
                                     &sink_through_transpose,   &sink_through_reduce,
-                                    &sink_through_gather};
+                                    &sink_through_gather,      &attention_broadcasts};
   return kRules;
 }
 

@@ -3,7 +3,7 @@
 //   Gather(Reshape(x), i) ⇒ Reshape(x)          requires: axis 0; i counts 0, 1, 2, … over all of x
 //   GatherND(x, i) ⇒ Expand(Reshape(x))         requires: component k of i is the position along
 //   one
-//     output axis, in rising order, over all of axis k of x
+//     output axis, in rising order, over all of axis k of x (or 0, where that axis has size 1)
 //   GatherElements(x, i) ⇒ x                    requires: i is the position along the axis; same
 //   shape
 // Two symbols that these identities make equal are unified (an exporter's two names of one size).
@@ -79,16 +79,40 @@ std::optional<size_t> counted_axis(const Affine& form, const SymShape& shape, co
   return found;
 }
 
-// The parts of Concat along the last axis, each of size 1.
-std::optional<std::vector<ValueId>> index_components(const Graph& graph, ValueId indices) {
+bool is_zero(const Affine& form) {
+  return form.offset == Dim(0) && std::all_of(form.coefficients.begin(), form.coefficients.end(),
+                                              [](const Dim& c) { return c == Dim(0); });
+}
+
+// The affine forms of the components of indices [.., n]: parts of a Concat along the last axis, or
+// columns of a constant.
+std::optional<std::vector<Affine>> component_forms(const Graph& graph, ValueId indices) {
+  std::vector<Affine> forms;
+  if (const Tensor* t = constant_of(graph, indices)) {
+    const int64_t n = t->shape().back();
+    const std::vector<int64_t> all = t->integers();
+    for (int64_t k = 0; k < n; ++k) {
+      std::vector<int64_t> column;
+      for (size_t i = static_cast<size_t>(k); i < all.size(); i += static_cast<size_t>(n))
+        column.push_back(all[i]);
+      const Shape shape(t->shape().begin(), t->shape().end() - 1);
+      auto form = affine(Tensor::from(DType::kI64, shape, std::span<const int64_t>(column)));
+      if (!form) return std::nullopt;
+      forms.push_back(std::move(*form));
+    }
+    return forms;
+  }
   const Node* concat = producer_of(graph, indices, OpKind::kConcat);
   if (!concat) return std::nullopt;
   const int64_t rank = rank_of(graph, indices), axis = concat->attrs_as<AxisAttrs>().axis;
   if ((axis + rank) % rank != rank - 1) return std::nullopt;
   for (ValueId part : concat->inputs) {
-    if (!(shape_of(graph, part).back() == Dim(1))) return std::nullopt;
+    auto form = affine(graph, part);
+    if (!form || !(shape_of(graph, part).back() == Dim(1))) return std::nullopt;
+    form->coefficients.pop_back();
+    forms.push_back(std::move(*form));
   }
-  return concat->inputs;
+  return forms;
 }
 
 bool gather_nd_by_position(Graph& graph, NodeId id) {
@@ -96,20 +120,25 @@ bool gather_nd_by_position(Graph& graph, NodeId id) {
   if (n.op != OpKind::kGatherND || n.attrs_as<GatherNDAttrs>().batch_dims != 0) return false;
   const ValueId data = n.inputs[0];
   const SymShape sizes = shape_of(graph, data), out = shape_of(graph, n.outputs[0]);
-  const auto parts = index_components(graph, n.inputs[1]);
-  if (!parts || parts->size() != sizes.size()) return false;
-  std::vector<size_t> axes;
-  for (size_t k = 0; k < parts->size(); ++k) {
-    auto form = affine(graph, (*parts)[k]);
-    if (!form) return false;
-    form->coefficients.pop_back();  // the component axis
-    const auto axis = counted_axis(*form, out, sizes[k]);
+  const auto forms = component_forms(graph, n.inputs[1]);
+  if (!forms || forms->size() != sizes.size()) return false;
+  std::vector<size_t> axes, units;
+  for (size_t k = 0; k < forms->size(); ++k) {
+    if (sizes[k] == Dim(1) && is_zero((*forms)[k])) {
+      units.push_back(k);
+      continue;
+    }
+    const auto axis = counted_axis((*forms)[k], out, sizes[k]);
     if (!axis || (!axes.empty() && *axis <= axes.back())) return false;
     axes.push_back(*axis);
   }
   ops::InferContext context(graph, id);
   SymShape shape(out.size(), Dim(1));
-  for (size_t k = 0; k < axes.size(); ++k) shape[axes[k]] = context.unify(sizes[k], out[axes[k]]);
+  for (size_t k = 0, next = 0; k < sizes.size(); ++k) {
+    if (std::find(units.begin(), units.end(), k) != units.end()) continue;
+    const size_t axis = axes[next++];
+    shape[axis] = context.unify(sizes[k], out[axis]);
+  }
   ops::apply_substitutions(graph);
   const SymShape wanted = shape_of(graph, graph.node(id).outputs[0]);
   const ValueId small = emit_reshape(graph, data, std::move(shape), graph.node(id).origins);

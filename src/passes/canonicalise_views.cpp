@@ -407,7 +407,7 @@ bool split_batch_before_product(Graph& graph, NodeId id) {
   const Node* product = producer_of(graph, n.inputs[0], OpKind::kMatMul);
   const SymShape out = shape_of(graph, n.outputs[0]);
   const SymShape from = shape_of(graph, n.inputs[0]);
-  if (!product || !graph.single_use(n.inputs[0]) || out.size() <= from.size() ||
+  if (!product || !graph.single_use(n.inputs[0]) || from.size() != 3 || out.size() != 4 ||
       !keeps_last_axes(from, out, 2))
     return false;
   std::vector<ValueId> operands = product->inputs;
@@ -431,7 +431,7 @@ bool merge_batch_after_product(Graph& graph, NodeId id) {
   const Node* view = own_reshape(graph, n.inputs[0]);
   if (!view) return false;
   const SymShape from = shape_of(graph, view->inputs[0]), to = shape_of(graph, n.inputs[0]);
-  if (from.size() <= to.size() || !keeps_last_axes(from, to, 2) ||
+  if (from.size() != 4 || to.size() != 3 || !keeps_last_axes(from, to, 2) ||
       !same_batch(shape_of(graph, n.inputs[1]), to))
     return false;
   const SymShape out = shape_of(graph, n.outputs[0]);

@@ -318,6 +318,8 @@ std::optional<Affine> affine(const Graph& graph, ValueId value) {
   return affine_at(graph, value, 0);
 }
 
+std::optional<Affine> affine(const Tensor& constant) { return of_constant(constant); }
+
 Bounds bounds(const Graph& graph, ValueId value) { return bounds_at(graph, value, 0); }
 
 bool is_row_major_index(const Affine& form, const SymShape& shape) {
@@ -343,6 +345,9 @@ CausalKind causal_kind(const Graph& graph, ValueId value) {
       return opposite(causal_kind(graph, n->inputs[0]));
     case OpKind::kCast:
       return causal_kind(graph, n->inputs[0]);
+    case OpKind::kEqual:  // == 0, as exporters negate numbers
+      return is_uniform(graph, n->inputs[1], 0) ? opposite(causal_kind(graph, n->inputs[0]))
+                                                : CausalKind::kNotCausal;
     case OpKind::kReshape:
       return is_matrix(shape_of(graph, n->inputs[0])) && is_matrix(shape_of(graph, value))
                  ? causal_kind(graph, n->inputs[0])

@@ -19,6 +19,9 @@ struct Affine {
 /// broadcasts; empty if it is not provably one.
 std::optional<Affine> affine(const Graph& graph, ValueId value);
 
+/// As above, for a constant.
+std::optional<Affine> affine(const Tensor& constant);
+
 /// Proven bounds of the elements, each empty if unknown.
 struct Bounds {
   std::optional<Dim> low, high;
