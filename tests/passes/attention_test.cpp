@@ -87,6 +87,15 @@ INSTANTIATE_TEST_SUITE_P(
                  "%m = MatMul(%qh, %kt) %n = Add(%m, %bias) "
                  "%a = Where(%mask, f32{0}, f32{-inf}) %s = Add(%n, %a)",
                  "%y = Attention(%q, %k, %v, %bias, %mask)"},
+        Spelling{"bias_after_a_mask_of_the_lowest_float",
+                 "%m = MatMul(%qh, %kt) %n = Where(%mask, %m, f32{-3.4028235e+38}) "
+                 "%s = Add(%n, %bias)",
+                 "%1 = Where(%mask, f32{0}, f32{-3.4028235e+38}) %2 = Add(%1, %bias) "
+                 "%y = Attention(%q, %k, %v, %2)"},
+        Spelling{"expanded_mask",
+                 "%e = Expand(%mask) {shape=(b, 2, sq, sk), has_shape=true} "
+                 "%m = MatMul(%qh, %kt) %s = Where(%e, %m, f32{-inf})",
+                 "%y = Attention(%q, %k, %v, _, %mask)"},
         Spelling{"mask_as_numbers",
                  "%i = Cast(%mask) {to=i64} %f = Cast(%i) {to=f32} %o = Sub(f32{1}, %f) "
                  "%h = Cast(%o) {to=bool} %a = Where(%h, f32{-3.4028235e+38}, %o) "
@@ -140,6 +149,11 @@ INSTANTIATE_TEST_SUITE_P(
         Spelling{"triangle_of_trues",
                  "%z = Concat(%len, %len) %f = ConstantOfShape(%z) {dtype=bool, value=1} "
                  "%a = Trilu(%f) {upper=false} %s = Where(%a, %m, f32{-inf})",
+                 "%y = Attention(%q, %k, %v) {causal=true}"},
+        Spelling{"triangle_compared_with_zero",
+                 "%z = Concat(%len, %len) %f = Expand(f32{1}, %z) "
+                 "%t = Trilu(%f) {upper=false} %e = Equal(%t, f32{0}) "
+                 "%a = Where(%e, f32{-inf}, f32{0}) %s = Add(%m, %a)",
                  "%y = Attention(%q, %k, %v) {causal=true}"},
         Spelling{"table_cut_to_length",
                  "%t = const f32[1, 1, 8, 8]{1,0,0,0,0,0,0,0, 1,1,0,0,0,0,0,0, 1,1,1,0,0,0,0,0, "
