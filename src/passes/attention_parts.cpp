@@ -42,12 +42,10 @@ class Combiner {
   Combiner(Graph& graph, Trace* trace) : graph_(graph), trace_(trace) {}
 
   std::optional<CombinedMasks> run(const AttentionMatch& match) {
-    std::vector<ScoreTerm> terms = match.terms;
     dtype_ = dtype_of(graph_, match.q);
-    for (ScoreTerm& term : terms) {
-      // Only the outermost mask may absorb the scores: what is added later would be lost.
-      if (&term == &terms.back()) read_additive_mask(term);
-    }
+    std::vector<ScoreTerm> terms;
+    for (const ScoreTerm& term : match.terms) split_sum(term, terms);
+    read_additive_masks(terms);
     if (terms.size() == 1) read_causal_triangle(terms[0]);
     for (const ScoreTerm& term : terms) {
       const bool ok = term.kind == ScoreTerm::Kind::kBias ? add_bias(term) : add_keep(term);
@@ -65,22 +63,67 @@ class Combiner {
     return false;
   }
 
-  // + Where(c, 0, F) or + Where(c, F, 0) with F so low that it absorbs every score.
-  void read_additive_mask(ScoreTerm& term) {
-    if (term.kind != ScoreTerm::Kind::kBias) return;
-    const Node* n = producer_of(graph_, under_casts(graph_, term.value), kWhere);
-    if (!n) return;
-    for (size_t i : {size_t{1}, size_t{2}}) {
-      const auto fill = uniform(graph_, n->inputs[i]);
-      if (!fill || !is_uniform(graph_, n->inputs[3 - i], 0) || *fill * term.factor > kAbsorbs)
-        continue;
-      origins_.add(graph_, n);
-      term.kind = ScoreTerm::Kind::kKeep;
-      term.negated = i == 1;
-      term.fill = *fill * term.factor;
-      term.value = n->inputs[0];
+  // A sum of biases one by one: a padding mask and a position bias stay as small as they are.
+  void split_sum(const ScoreTerm& term, std::vector<ScoreTerm>& terms) {
+    const Node* n = term.kind == ScoreTerm::Kind::kBias
+                        ? producer_of(graph_, under_casts(graph_, term.value), kAdd)
+                        : nullptr;
+    const bool has_mask = n && (additive_mask(n->inputs[0]) || additive_mask(n->inputs[1]));
+    if (!has_mask) {
+      terms.push_back(term);
       return;
     }
+    origins_.add(graph_, n);
+    for (ValueId part : n->inputs) {
+      ScoreTerm piece = term;
+      piece.value = part;
+      split_sum(piece, terms);
+    }
+  }
+
+  // Where(c, 0, F) or Where(c, F, 0) with F so low that it absorbs every score.
+  std::optional<ScoreTerm> additive_mask(ValueId value) const {
+    const Node* n = producer_of(graph_, under_casts(graph_, value), kWhere);
+    if (!n) return std::nullopt;
+    for (size_t i : {size_t{1}, size_t{2}}) {
+      const auto fill = uniform(graph_, n->inputs[i]);
+      if (!fill || !is_uniform(graph_, n->inputs[3 - i], 0) || *fill > kAbsorbs) continue;
+      ScoreTerm term;
+      term.kind = ScoreTerm::Kind::kKeep;
+      term.negated = i == 1;
+      term.fill = *fill;
+      term.value = n->inputs[0];
+      return term;
+    }
+    return std::nullopt;
+  }
+
+  // Additive masks as keep masks: all of them if every fill is −inf, which nothing changes; one
+  // with a finite fill, outermost, if it is the only mask (two of them would add up).
+  void read_additive_masks(std::vector<ScoreTerm>& terms) {
+    size_t masks = 0, finite = 0;
+    for (const ScoreTerm& term : terms) {
+      const bool keep = term.kind == ScoreTerm::Kind::kKeep;
+      const auto mask = keep ? std::optional(term) : additive_mask(term.value);
+      if (!mask || term.factor <= 0) continue;
+      ++masks;
+      finite += mask->fill != -INFINITY;
+    }
+    if (finite > 0 && masks > 1) return;
+    std::vector<ScoreTerm> others, masked;
+    for (const ScoreTerm& term : terms) {
+      const bool keep = term.kind == ScoreTerm::Kind::kKeep;
+      auto mask = keep || term.factor <= 0 ? std::nullopt : additive_mask(term.value);
+      if (!mask || mask->fill * term.factor > kAbsorbs) {
+        others.push_back(term);
+        continue;
+      }
+      origins_.add_value(graph_, under_casts(graph_, term.value));
+      mask->fill *= term.factor;
+      masked.push_back(*mask);
+    }
+    terms = std::move(others);
+    terms.insert(terms.end(), masked.begin(), masked.end());
   }
 
   // The added triangle of one very low constant.
@@ -169,7 +212,7 @@ class Combiner {
   void join_keeps() {
     for (const Condition& c : keeps_) {
       ValueId value = c.value;
-      if (dtype_of(graph_, value) != DType::kBool) continue;
+      VERNIER_ASSERT(dtype_of(graph_, value) == DType::kBool);
       if (c.negated) value = ops::emit(graph_, kNot, {value}, NoAttrs{}, origins_.list());
       result_.keep = result_.keep == kNoValue ? value
                                               : ops::emit(graph_, kAnd, {result_.keep, value},

@@ -13,7 +13,11 @@ bool divides_by_deviation(const Patterns& p, const Node& anchor, const ValueId& 
   const auto square = p.either(p.op<kMul>(p.same(centred), p.same(centred)),
                                p.op<kPow>(p.same(centred), p.scalar(2)));
   const auto variance = p.as(mean_square, p.op<kReduceMean>(square));
-  const auto stabilised = p.op<kAdd>(variance, p.constant(epsilon));
+  const auto stabilised = [&](ValueId v) {
+    if (p.op<kAdd>(variance, p.constant(epsilon))(v)) return true;
+    epsilon = 0;
+    return variance(v);
+  };
   const auto deviation = p.either(p.op<kSqrt>(stabilised), p.op<kPow>(stabilised, p.scalar(0.5)));
   const auto inverse =
       p.either(p.either(p.op<kReciprocal>(deviation), p.op<kDiv>(p.scalar(1), deviation)),
@@ -77,10 +81,62 @@ void take_scale_and_bias(const Graph& graph, NormMatch& m, bool with_bias) {
 
 bool is_anchor(const Node& n) { return n.op == kDiv || n.op == kMul; }
 
+// `inverse` is scale / sqrt(mean((x − mean)²) + ε), in either order; sets scale and ε.
+bool match_inverse(const Patterns& p, NormMatch& m, ValueId mean, ValueId inverse) {
+  const Graph& graph = p.graph();
+  const Node* product = producer_of(graph, inverse, kMul);
+  if (!product || !fits_axes(graph, m.bias, shape_of(graph, m.x), m.axis)) return false;
+  for (size_t i : {size_t{0}, size_t{1}}) {
+    m.scale = product->inputs[i];
+    if (!fits_axes(graph, m.scale, shape_of(graph, m.x), m.axis)) continue;
+    ValueId d = kNoValue, mean_square = kNoValue;
+    const auto centred =
+        p.either(p.op<kSub>(p.same(m.x), p.same(mean)), p.op<kSub>(p.same(mean), p.same(m.x)));
+    const auto square =
+        p.either(p.op<kMul>(p.as(d, centred), p.same(d)), p.op<kPow>(centred, p.scalar(2)));
+    const auto variance = p.as(mean_square, p.op<kReduceMean>(square));
+    const auto deviation = p.op<kSqrt>(p.op<kAdd>(variance, p.constant(m.epsilon)));
+    const auto inverted =
+        p.either(p.op<kReciprocal>(deviation), p.op<kDiv>(p.scalar(1), deviation));
+    if (!inverted(product->inputs[1 - i])) continue;
+    if (reduces_last_axes(graph, *graph.producer(mean_square)) == m.axis) return true;
+  }
+  return false;
+}
+
+// TensorFlow's batch norm form:  x·i + (bias − mean·i)  with  i = scale / sqrt(var + ε).
+std::optional<NormMatch> match_batch_form(const Graph& graph, const Node& add, Trace* trace) {
+  const Patterns p(graph, trace);
+  for (size_t order : {size_t{0}, size_t{1}}) {
+    const Node* shift = producer_of(graph, add.inputs[1 - order], kSub);
+    const Node* scaled = producer_of(graph, add.inputs[order], kMul);
+    const Node* moved = shift ? producer_of(graph, shift->inputs[1], kMul) : nullptr;
+    if (!scaled || !moved) continue;
+    for (size_t a : {size_t{0}, size_t{1}}) {
+      for (size_t b : {size_t{0}, size_t{1}}) {
+        if (scaled->inputs[1 - a] != moved->inputs[1 - b]) continue;
+        NormMatch m;
+        m.x = scaled->inputs[a];
+        const ValueId mean = moved->inputs[b], inverse = moved->inputs[1 - b];
+        const Node* reduce = producer_of(graph, mean, kReduceMean);
+        const auto axis =
+            reduce && reduce->inputs[0] == m.x ? reduces_last_axes(graph, *reduce) : std::nullopt;
+        if (!axis) continue;
+        m.axis = *axis;
+        m.bias = shift->inputs[0];
+        m.out = add.outputs[0];
+        if (match_inverse(p, m, mean, inverse)) return m;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<NormMatch> match_layer_norm(const Graph& graph, NodeId anchor, Trace* trace) {
   const Node& n = graph.node(anchor);
+  if (n.op == kAdd) return match_batch_form(graph, n, trace);
   if (!is_anchor(n)) return std::nullopt;
   const Patterns p(graph, trace);
   const ValueId centred = normalised_operand(graph, n);
