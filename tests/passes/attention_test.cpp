@@ -92,6 +92,16 @@ INSTANTIATE_TEST_SUITE_P(
                  "%s = Add(%n, %bias)",
                  "%1 = Where(%mask, f32{0}, f32{-3.4028235e+38}) %2 = Add(%1, %bias) "
                  "%y = Attention(%q, %k, %v, %2)"},
+        Spelling{"summed_masks_of_minus_infinity",
+                 "%a = Where(%mask, f32{0}, f32{-inf}) %g = Greater(%bias, f32{1}) "
+                 "%h = Where(%g, f32{-inf}, f32{0}) %t = Add(%h, %a) %m = MatMul(%qh, %kt) "
+                 "%s = Add(%m, %t)",
+                 "%g = Greater(%bias, f32{1}) %n = Not(%g) %k2 = And(%n, %mask) "
+                 "%y = Attention(%q, %k, %v, _, %k2)"},
+        Spelling{"summed_mask_and_position_bias",
+                 "%a = Where(%mask, f32{0}, f32{-3.4028235e+38}) %t = Add(%a, %bias) "
+                 "%m = MatMul(%qh, %kt) %s = Add(%m, %t)",
+                 "%y = Attention(%q, %k, %v, %bias, %mask) {fill=-3.4028234663852886e+38}"},
         Spelling{"expanded_mask",
                  "%e = Expand(%mask) {shape=(b, 2, sq, sk), has_shape=true} "
                  "%m = MatMul(%qh, %kt) %s = Where(%e, %m, f32{-inf})",

@@ -56,6 +56,15 @@ INSTANTIATE_TEST_SUITE_P(
                  "%s = Mul(%d, %d) %v = ReduceMean(%s) {axes=[2]} %e = Add(%v, f32{0.0001}) "
                  "%r = Pow(%e, f32{0.5}) %n = Div(%d, %r) %g = Mul(%n, %w) %y = Add(%g, %b)",
                  kFull},
+        Spelling{"tensorflow",
+                 "%s = Mul(%d, %d) %v = ReduceMean(%s) {axes=[2]} %e = Add(%v, f32{0.0001}) "
+                 "%r = Sqrt(%e) %i = Reciprocal(%r) %g = Mul(%i, %w) %h = Mul(%x, %g) "
+                 "%k = Mul(%m, %g) %t = Sub(%b, %k) %y = Add(%h, %t)",
+                 kFull},
+        Spelling{"without_epsilon",
+                 "%s = Mul(%d, %d) %v = ReduceMean(%s) {axes=[2]} %r = Sqrt(%v) "
+                 "%n = Div(%d, %r) %g = Mul(%n, %w) %y = Add(%g, %b)",
+                 "%y = LayerNorm(%x, %w, %b) {epsilon=0}"},
         Spelling{"without_bias",
                  "%s = Mul(%d, %d) %v = ReduceMean(%s) {axes=[2]} %e = Add(%v, f32{0.0001}) "
                  "%r = Sqrt(%e) %n = Div(%d, %r) %y = Mul(%n, %w)",
@@ -119,6 +128,12 @@ INSTANTIATE_TEST_SUITE_P(
                  "%o = Add(%x, f32{1}) %m = ReduceMean(%o) {axes=[2]} %d = Sub(%x, %m) "
                  "%s = Mul(%d, %d) %v = ReduceMean(%s) {axes=[2]} %e = Add(%v, f32{0.5}) "
                  "%r = Sqrt(%e) %y = Div(%d, %r)"},
+        NearMiss{"tensorflow_with_another_mean",
+                 "%m = ReduceMean(%x) {axes=[2]} %d = Sub(%x, %m) %s = Mul(%d, %d) "
+                 "%v = ReduceMean(%s) {axes=[2]} %e = Add(%v, f32{0.5}) %r = Sqrt(%e) "
+                 "%i = Reciprocal(%r) %g = Mul(%i, %w) %h = Mul(%x, %g) "
+                 "%o = ReduceMax(%x) {axes=[2]} %k = Mul(%o, %g) %t = Sub(%b, %k) "
+                 "%y = Add(%h, %t)"},
         NearMiss{"sum_of_squares",
                  "%m = ReduceMean(%x) {axes=[2]} %d = Sub(%x, %m) %s = Mul(%d, %d) "
                  "%v = ReduceSum(%s) {axes=[2]} %e = Add(%v, f32{0.5}) %r = Sqrt(%e) "
