@@ -179,6 +179,16 @@ double load_float(DType t, const void* src) {
   }
 }
 
+namespace {
+// The conversion without undefined cases: NaN is 0, values beyond the type are its limits.
+int64_t saturated_int64(double value) {
+  constexpr double kLimit = 9223372036854775808.0;  // 2^63
+  if (std::isnan(value)) return 0;
+  if (value >= kLimit) return INT64_MAX;
+  return value <= -kLimit ? INT64_MIN : static_cast<int64_t>(value);
+}
+}  // namespace
+
 void store_float(DType t, double value, void* dst) {
   // The narrow types round once from double (round_to), then convert exactly.
   switch (t) {
@@ -195,7 +205,7 @@ void store_float(DType t, double value, void* dst) {
     case DType::kF8E5M2:
       return write(dst, f32_to_f8e5m2(static_cast<float>(round_to(t, value))));
     default:
-      return store_integer(t, static_cast<int64_t>(value), dst);
+      return store_integer(t, saturated_int64(value), dst);
   }
 }
 

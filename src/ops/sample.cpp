@@ -13,8 +13,14 @@ namespace {
 // floor(size·scale) for a size that is only known as an expression: exact for scales p/q with a
 // small q, as exporters write them.
 Dim scaled_size(InferContext& context, const Dim& size, float scale) {
-  if (const auto known = size.as_constant())
-    return static_cast<int64_t>(std::floor(static_cast<float>(*known) * scale));
+  constexpr float kLargest = 0x1p40F;
+  if (!(scale > 0 && scale < kLargest))
+    context.fail("scale " + std::to_string(scale) + " is no scale");
+  if (const auto known = size.as_constant()) {
+    const float scaled = std::floor(static_cast<float>(*known) * scale);
+    if (!(scaled < kLargest)) context.fail("a scale of " + std::to_string(scale) + " is too large");
+    return static_cast<int64_t>(scaled);
+  }
   for (int64_t q = 1; q <= 64; ++q) {
     const double p = static_cast<double>(scale) * static_cast<double>(q);
     const double nearest = std::round(p);
