@@ -159,6 +159,24 @@ TEST(CpuChannels, NormalisationsAndPoolsMatchTheEvaluator) {
   }
 }
 
+TEST(CpuChannels, GridSamplesMatchTheEvaluator) {
+  Maker make(48);
+  for (Interpolation mode : {Interpolation::kLinear, Interpolation::kNearest}) {
+    for (Padding padding : {Padding::kZeros, Padding::kBorder, Padding::kReflection}) {
+      for (bool corners : {false, true}) {
+        OpCase c{.op = OpKind::kGridSample,
+                 .attrs = encode(GridSampleAttrs{mode, padding, corners})};
+        c.name = "grid sample " + std::to_string(static_cast<int>(padding));
+        // Coordinates inside [-1, 1], outside, and by the special values NaN and infinite.
+        c.inputs = {{.value = make.normal({2, 3, 5, 7}), .batch_axis = 0},
+                    {.value = make.normal({2, 3, 17, 2}), .batch_axis = 0}};
+        c.outputs = {{.shape = {2, 3, 3, 17}}};
+        EXPECT_EQ(check_case(c), 1) << c.name;
+      }
+    }
+  }
+}
+
 TEST(CpuReductions, MatchTheEvaluatorOverAnyAxes) {
   Maker make(44);
   struct Axes {
