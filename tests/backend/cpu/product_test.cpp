@@ -134,6 +134,13 @@ TEST(CpuChannels, NormalisationsAndPoolsMatchTheEvaluator) {
                    .special = false}};
   batch.outputs = {{.shape = {3, 6, 5, 7}}};
   EXPECT_EQ(check_case(batch), 1);
+  for (OpKind op : {OpKind::kGlobalAveragePool, OpKind::kGlobalMaxPool}) {
+    OpCase c{.op = op};
+    c.name = std::string(name(op));
+    c.inputs = {x};
+    c.outputs = {{.shape = {3, 6, 1, 1}}};
+    EXPECT_EQ(check_case(c), 1) << c.name;
+  }
   struct PoolCase {
     PoolAttrs attrs;
     Shape y;

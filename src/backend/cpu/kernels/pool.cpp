@@ -1,4 +1,4 @@
-// cpu.max_pool.windows, cpu.average_pool.windows: windows over one or two
+// cpu.max_pool.windows, cpu.average_pool.windows, cpu.global_*_pool.planes: windows over one or two
 // spatial axes. Contract: PoolAttrs in core/attrs.h. f32, sums in window order; NaN wins in Max.
 #include <algorithm>
 #include <limits>
@@ -101,6 +101,33 @@ void launch_average_pool(const LaunchCall& call) {
   });
 }
 
+// Global pools: one window, the whole plane of each channel.
+template <class Plane>
+void for_each_plane(const LaunchCall& call, const Plane& plane) {
+  const TensorArg& x = call.in[0];
+  const int64_t elems = elems_between(x, 2, x.rank);
+  const int64_t grain = std::max<int64_t>(1, 4096 / std::max<int64_t>(elems, 1));
+  call.execution.threads->parallel_for(
+      x.dim(0) * x.dim(1), grain, [&](int64_t begin, int64_t end, int) {
+        for (int64_t p = begin; p < end; ++p)
+          call.out[0].as<float>()[p] = plane(x.as<const float>() + p * elems, elems);
+      });
+}
+void launch_global_average(const LaunchCall& call) {
+  for_each_plane(call, [](const float* x, int64_t n) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]);
+    return static_cast<float>(sum / static_cast<double>(n));
+  });
+}
+void launch_global_max(const LaunchCall& call) {
+  for_each_plane(call, [](const float* x, int64_t n) {
+    float best = -std::numeric_limits<float>::infinity();
+    for (int64_t i = 0; i < n; ++i) best = x[i] > best || x[i] != x[i] ? x[i] : best;
+    return best;
+  });
+}
+
 Support supports_windows(const Problem& problem) {
   const size_t rank = rank_of(problem.inputs[0]);
   if (rank != 3 && rank != 4) return no("only one or two spatial axes");
@@ -110,7 +137,18 @@ Support supports_windows(const Problem& problem) {
 
 }  // namespace
 
-extern const KernelBody max_pool_windows, average_pool_windows;
+extern const KernelBody max_pool_windows, average_pool_windows, global_average_planes,
+    global_max_planes;
+constexpr KernelBody global_average_planes{
+    .supports = &all_f32,
+    .numerics = &f32_numerics,
+    .launch = &launch_global_average,
+};
+constexpr KernelBody global_max_planes{
+    .supports = &all_f32,
+    .numerics = &f32_numerics,
+    .launch = &launch_global_max,
+};
 constexpr KernelBody max_pool_windows{
     .supports = &supports_windows,
     .numerics = &f32_numerics,
