@@ -3,6 +3,7 @@
 
 #include <google/protobuf/io/coded_stream.h>
 
+#include <algorithm>
 #include <climits>
 
 #include "core/error.h"
@@ -21,6 +22,34 @@ uint32_t first_field(const std::string& unknown) {
   return stream.ReadTag() >> 3;
 }
 
+// Whether the bytes are UTF-8, as the format asks of every name: names go into reports and JSON.
+bool is_utf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const size_t length = lead < 0x80             ? 1
+                          : (lead & 0xe0) == 0xc0 ? 2
+                          : (lead & 0xf0) == 0xe0 ? 3
+                          : (lead & 0xf8) == 0xf0 ? 4
+                                                  : 0;
+    if (length == 0 || i + length > text.size()) return false;
+    uint32_t code = length == 1 ? lead : lead & (0x7fU >> length);
+    for (size_t k = 1; k < length; ++k) {
+      const auto next = static_cast<unsigned char>(text[i + k]);
+      if ((next & 0xc0) != 0x80) return false;
+      code = code << 6 | (next & 0x3fU);
+    }
+    constexpr uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
+    const bool surrogate = code >= 0xd800 && code < 0xe000;
+    if (code < kSmallest[length] || code > 0x10ffff || surrogate) return false;
+    i += length;
+  }
+  return true;
+}
+
+void check_name(std::string_view name, const std::string& where) {
+  if (!is_utf8(name)) fail(where + " has a name that is not UTF-8; the file is damaged");
+}
+
 template <class Message>
 void check_known(const Message& message, const char* type, const std::string& where) {
   if (message.unknown_fields().empty()) return;
@@ -32,6 +61,7 @@ void check_known(const Message& message, const char* type, const std::string& wh
 void check_graph(const proto::GraphProto& graph, const std::string& where);
 
 void check_tensor(const proto::TensorProto& tensor, const std::string& where) {
+  check_name(tensor.name(), where + ": a tensor");
   const std::string here = where + ": tensor " + quote(tensor.name());
   check_known(tensor, "TensorProto", here);
   for (const auto& entry : tensor.external_data())
@@ -44,11 +74,13 @@ void check_type(const proto::TypeProto& type, const std::string& where) {
   check_known(type.tensor_type(), "TypeProto.Tensor", where);
   check_known(type.tensor_type().shape(), "TensorShapeProto", where);
   for (const auto& dim : type.tensor_type().shape().dim()) {
+    check_name(dim.dim_param(), where + ": a size");
     check_known(dim, "TensorShapeProto.Dimension", where);
   }
 }
 
 void check_attribute(const proto::AttributeProto& attribute, const std::string& where) {
+  check_name(attribute.name(), where + ": an attribute");
   const std::string here = where + ", attribute " + quote(attribute.name());
   check_known(attribute, "AttributeProto", here);
   if (attribute.has_t()) check_tensor(attribute.t(), here);
@@ -61,6 +93,12 @@ void check_nodes(const RepeatedPtrField<proto::NodeProto>& nodes, const std::str
   for (int i = 0; i < nodes.size(); ++i) {
     const proto::NodeProto& node = nodes[i];
     const std::string here = where + ", node #" + std::to_string(i);
+    for (const std::string* name : {&node.name(), &node.op_type(), &node.domain()}) {
+      check_name(*name, here);
+    }
+    for (const auto* names : {&node.input(), &node.output()}) {
+      for (const std::string& name : *names) check_name(name, here);
+    }
     check_known(node, "NodeProto", here);
     for (const auto& attribute : node.attribute()) check_attribute(attribute, here);
   }
@@ -75,6 +113,7 @@ void check_graph(const proto::GraphProto& graph, const std::string& where) {
   for (const auto& tensor : graph.initializer()) check_tensor(tensor, where);
   for (const auto* infos : {&graph.input(), &graph.output()}) {
     for (const auto& info : *infos) {
+      check_name(info.name(), where + ": a value");
       const std::string here = where + ", value " + quote(info.name());
       check_known(info, "ValueInfoProto", here);
       check_type(info.type(), here);
@@ -98,6 +137,7 @@ void check_model(const proto::ModelProto& model) {
   }
   check_graph(model.graph(), "the graph");
   for (const auto& function : model.functions()) {
+    check_name(function.name(), "a function");
     const std::string here = "function " + quote(function.name());
     check_known(function, "FunctionProto", here);
     check_opset_ids(function.opset_import(), here);
@@ -156,12 +196,17 @@ Opsets read_opsets(const RepeatedPtrField<proto::OperatorSetIdProto>& opset_impo
 
 std::string quote(std::string_view text) {
   constexpr size_t kLongest = 120;
+  size_t length = std::min(text.size(), kLongest);
+  const auto inside_character = [&] {
+    return length < text.size() && (static_cast<unsigned char>(text[length]) & 0xc0) == 0x80;
+  };
+  while (length > 0 && inside_character()) --length;
   std::string result = "'";
-  for (char c : text.substr(0, kLongest)) {
+  for (char c : text.substr(0, length)) {
     const auto byte = static_cast<unsigned char>(c);
     result += byte < 0x20 || byte == 0x7f ? '?' : c;
   }
-  if (text.size() > kLongest) result += "...";
+  if (length < text.size()) result += "...";
   return result + "'";
 }
 

@@ -186,6 +186,19 @@ TEST_F(ExternalDataTest, MissingWeightsCanBeSeeded) {
   EXPECT_THROW(weight({{"location", "../gone.bin"}}, {4}, seeded), Error);
 }
 
+TEST_F(ExternalDataTest, WeightsBeyondTwoGibibytesAreMappedNotRead) {
+  constexpr int64_t kElems = int64_t{3} << 28;  // 3 GiB of a sparse file
+  write(folder_ / "huge.bin", {1.5F});
+  fs::resize_file(folder_ / "huge.bin", kElems * 4 + 4);
+  const Tensor w = weight({{"location", "huge.bin"}, {"offset", "4"}}, {kElems});
+  EXPECT_EQ(w.bytes(), static_cast<size_t>(kElems) * 4);
+  EXPECT_EQ(w.float_at(kElems - 1), 0);
+  std::ifstream statm("/proc/self/statm");
+  int64_t total_pages = 0, resident_pages = 0;
+  statm >> total_pages >> resident_pages;
+  EXPECT_LT(resident_pages * ::sysconf(_SC_PAGESIZE), int64_t{1} << 30);
+}
+
 TEST_F(ExternalDataTest, MissingModelIsNamed) {
   try {
     import_model(folder_ / "none.onnx");

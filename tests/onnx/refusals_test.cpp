@@ -149,6 +149,17 @@ TEST(Names, ControlCharactersAndLongNamesDoNotReachTheTerminal) {
   EXPECT_LT(error.size(), 400U);
 }
 
+TEST(Names, ThatAreNotUtf8AreRefused) {
+  for (const char* bad :
+       {"\xff", "a\xc0\x80", "\xe2\x82", "\xed\xa0\x80", "\xf8\x88\x80\x80\x80"}) {
+    EXPECT_THAT(error_of([&](ModelBuilder& m) { m.node("Neg", {"x"}, {bad}); }),
+                HasSubstr("node #1 has a name that is not UTF-8"));
+  }
+  for (const char* good : {"caf\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80"}) {
+    EXPECT_EQ(error_of([&](ModelBuilder& m) { m.node("Neg", {"x"}, {good}); }), "no error");
+  }
+}
+
 // ---- inputs -----------------------------------------------------------------------------------
 
 TEST(Inputs, OnlyTensorsOfKnownRankAndTypeAreTaken) {
