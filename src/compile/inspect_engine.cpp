@@ -153,7 +153,7 @@ std::string ledger_text(const plan::Plan& plan, const std::string& node) {
         row.asked.by.empty() ? ""
                              : "compute " + request_name(row.asked.compute) + ", " + row.asked.by;
     const std::string got = row.got_compute == DType::kUndefined
-                                ? ""
+                                ? type_name(row.got_store)
                                 : type_name(row.got_store) + " / " + type_name(row.got_compute) +
                                       " / " + type_name(row.got_accumulate);
     const std::string step =
