@@ -71,15 +71,29 @@ std::shared_ptr<ir::Graph> raise(const std::string& model_path, const CompileOpt
   return graph;
 }
 
-Compiled run(const std::string& model_path, const CompileOptions& options) {
+namespace {
+
+// From the raised graph to the plan.
+plan::Plan lower(ir::Graph& graph, const CompileOptions& options) {
   const backend::Backend& backend = backend_named(options.device);
+  precision::assign_requests(graph, precision::Mode::kFp32);
+  passes::run_passes(graph, passes::Phase::kFuse, pass_options(options));
+  if (options.progress) options.progress("plan");
+  return plan::make_plan(graph, backend, {.shapes = options.shapes, .progress = nullptr});
+}
+
+}  // namespace
+
+plan::Plan plan_of(ir::Graph& imported, const CompileOptions& options) {
+  passes::run_passes(imported, passes::Phase::kRaise, pass_options(options));
+  return lower(imported, options);
+}
+
+Compiled run(const std::string& model_path, const CompileOptions& options) {
+  backend_named(options.device);  // refuse a wrong device before the work
   Compiled result;
   const std::shared_ptr<ir::Graph> graph = raise(model_path, options, result);
-  precision::assign_requests(*graph, precision::Mode::kFp32);
-  passes::run_passes(*graph, passes::Phase::kFuse, pass_options(options));
-  if (options.progress) options.progress("plan");
-  plan::Plan plan =
-      plan::make_plan(*graph, backend, {.shapes = options.shapes, .progress = nullptr});
+  plan::Plan plan = lower(*graph, options);
   plan.model_name = result.plan.model_name;
   plan.producer = result.plan.producer;
   plan.notes.insert(plan.notes.begin(), result.plan.notes.begin(), result.plan.notes.end());

@@ -21,6 +21,8 @@ std::shared_ptr<ir::Graph> import(const std::string& model_path, const CompileOp
 /// Import, then the passes up to raising.
 std::shared_ptr<ir::Graph> raise(const std::string& model_path, const CompileOptions& options,
                                  Compiled& result);
+/// The plan of an imported graph, which is rewritten on the way (raised, fused).
+plan::Plan plan_of(ir::Graph& imported, const CompileOptions& options);
 /// All stages. Throws Error.
 Compiled run(const std::string& model_path, const CompileOptions& options);
 

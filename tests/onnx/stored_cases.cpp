@@ -67,20 +67,20 @@ std::map<std::string, Tensor> stored_inputs(const fs::path& model, const fs::pat
   return inputs;
 }
 
-std::string compare(const ir::Graph& graph, const ops::Evaluation& evaluation,
-                    const fs::path& data_set) {
-  for (size_t i = 0; i < graph.output_names.size(); ++i) {
+std::string compare(const std::vector<std::string>& output_names,
+                    const std::map<std::string, EvalTensor>& outputs, const fs::path& data_set) {
+  for (size_t i = 0; i < output_names.size(); ++i) {
     const fs::path path = numbered(data_set, "output_", i);
     if (!fs::exists(path)) return "no stored output " + std::to_string(i);
-    const std::string what =
-        difference(evaluation.outputs.at(graph.output_names[i]), read_stored_tensor(path));
-    if (!what.empty()) return "output " + graph.output_names[i] + ": " + what;
+    const std::string what = difference(outputs.at(output_names[i]), read_stored_tensor(path));
+    if (!what.empty()) return "output " + output_names[i] + ": " + what;
   }
   return "";
 }
 
 // What is wrong, or "". Throws what import and evaluation throw.
-std::string run_once(const fs::path& model, const fs::path& data_set, bool fix_small_inputs) {
+std::string run_once(const fs::path& model, const fs::path& data_set, Answer answer,
+                     bool fix_small_inputs) {
   std::map<std::string, Tensor> inputs;
   ImportOptions options;
   if (fix_small_inputs) {
@@ -93,10 +93,16 @@ std::string run_once(const fs::path& model, const fs::path& data_set, bool fix_s
   const auto graph = import_model(model, options);
   inputs = stored_inputs(model, data_set);
   std::erase_if(inputs, [&](const auto& row) { return options.fixed_inputs.contains(row.first); });
-  return compare(*graph, ops::evaluate(*graph, inputs), data_set);
+  const std::vector<std::string> output_names = graph->output_names;
+  return compare(output_names, answer(*graph, inputs), data_set);
 }
 
 }  // namespace
+
+std::map<std::string, EvalTensor> answer_in_fp64(ir::Graph& graph,
+                                                 const std::map<std::string, Tensor>& inputs) {
+  return ops::evaluate(graph, inputs).outputs;
+}
 
 Tensor read_stored_tensor(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -107,17 +113,17 @@ Tensor read_stored_tensor(const fs::path& path) {
   return TensorReader("", MissingWeights::kError).read(tensor, path.string());
 }
 
-CaseResult run_case(const fs::path& model, const fs::path& data_set) {
+CaseResult run_case(const fs::path& model, const fs::path& data_set, Answer answer) {
   CaseResult result{.name = model.parent_path().filename().string() + "/" + model.stem().string(),
                     .outcome = Outcome::kRefused,
                     .why = ""};
   try {
     std::string what;
     try {
-      what = run_once(model, data_set, false);
+      what = run_once(model, data_set, answer, false);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kInput) throw;
-      what = run_once(model, data_set, true);
+      what = run_once(model, data_set, answer, true);
     }
     result.outcome = what.empty() ? Outcome::kPassed : Outcome::kWrong;
     result.why = what;
@@ -128,7 +134,7 @@ CaseResult run_case(const fs::path& model, const fs::path& data_set) {
   return result;
 }
 
-std::vector<CaseResult> run_cases(const fs::path& root) {
+std::vector<CaseResult> run_cases(const fs::path& root, Answer answer) {
   std::vector<fs::path> models;
   for (const auto& entry : fs::recursive_directory_iterator(root)) {
     if (entry.path().extension() == ".onnx") models.push_back(entry.path());
@@ -139,7 +145,7 @@ std::vector<CaseResult> run_cases(const fs::path& root) {
     for (int set = 0;; ++set) {
       const fs::path data = model.parent_path() / ("test_data_set_" + std::to_string(set));
       if (!fs::exists(data)) break;
-      results.push_back(run_case(model, data));
+      results.push_back(run_case(model, data, answer));
     }
   }
   return results;
