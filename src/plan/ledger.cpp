@@ -28,16 +28,6 @@ LedgerRow row_of(const ir::Origin& origin) {
   return row;
 }
 
-const PlanValue& value_of(const Plan& plan, int32_t index) {
-  return plan.values[static_cast<size_t>(index)];
-}
-
-bool touches_floats(const Plan& plan, const Step& step) {
-  const auto floats = [&](int32_t v) { return v != kNone && is_float(value_of(plan, v).dtype); };
-  return std::any_of(step.inputs.begin(), step.inputs.end(), floats) ||
-         std::any_of(step.outputs.begin(), step.outputs.end(), floats);
-}
-
 void fill_from_step(const Plan& plan, const Place& place, const ir::Node& node, LedgerRow& row) {
   row.state = place.state;
   row.step = place.step;
@@ -48,10 +38,9 @@ void fill_from_step(const Plan& plan, const Place& place, const ir::Node& node, 
   row.kernel = step.kernel;
   if (place.state == "merged") return;
   if (node.origins.size() > 1 || name(node.op) != row.op) row.composite = name(node.op);
-  row.got_store = step.numerics.store;
-  if (!touches_floats(plan, step)) {  // integers are exact: they have a type but no precision
-    row.got_store = value_of(plan, step.outputs[0]).dtype;
-  } else {
+  // Kernels of integers say f32 for the floats they do not have.
+  if (node.request.compute.type != DType::kUndefined) {
+    row.got_store = step.numerics.store;
     row.got_compute = step.numerics.compute;
     row.got_accumulate = step.numerics.accumulate;
   }

@@ -63,6 +63,7 @@ class Planner {
       plan_.input_names.push_back(graph_.value(id).name);
     }
     check_ranks();
+    check_requests();
     for (ir::NodeId id : graph_.order()) {
       // Views and sizes need a kernel only where a view cannot stay one.
       const OpKind op = graph_.node(id).op;
@@ -120,6 +121,22 @@ class Planner {
                           " are supported, reshape it in the model");
         }
       }
+    }
+  }
+
+  // A pass that makes a node must hand on what was asked of the nodes it replaces: a node without
+  // a request would take any precision. Views compute nothing.
+  void check_requests() const {
+    const auto is_asked = [this](ir::NodeId id) { return !graph_.node(id).request.by.empty(); };
+    if (std::ranges::none_of(graph_.order(), is_asked)) return;
+    const auto is_float_value = [this](ir::ValueId v) {
+      return v != ir::kNoValue && is_float(graph_.value(v).dtype);
+    };
+    for (ir::NodeId id : graph_.order()) {
+      const ir::Node& node = graph_.node(id);
+      if ((flags(node.op) & kView) || std::ranges::none_of(node.outputs, is_float_value)) continue;
+      VERNIER_ASSERT(is_asked(id), "node '" + label_of(node, id) + "' (" +
+                                       std::string(name(node.op)) + ") lost its request");
     }
   }
 

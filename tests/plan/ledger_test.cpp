@@ -84,6 +84,7 @@ TEST(Ledger, IntegersAreAskedForNothing) {
       toy_plan("graph g(%x: i64[b]) { %y = Abs(%x) from \"#0|a|Abs|\" return %y as \"y\" }");
   EXPECT_EQ(plan.ledger[0].asked.compute.type, DType::kUndefined);
   EXPECT_EQ(plan.ledger[0].asked.by, "");
+  EXPECT_EQ(plan.ledger[0].got_compute, DType::kUndefined);
 }
 
 }  // namespace

@@ -66,6 +66,16 @@ TEST(Kernels, SizesNeedNoKernel) {
   EXPECT_EQ(sizes.values[0].str(), (Dim::symbol("b") * Dim::symbol("s")).str());
 }
 
+TEST(Kernels, ANodeThatLostItsRequestIsABugOfOurs) {
+  const auto graph = graph_of(
+      "graph g(%x: f32[b]) { %p = Abs(%x) %q = Exp(%p) named \"forgotten\" return %q as \"q\" }");
+  precision::assign_requests(*graph, precision::Mode::kFp32);
+  graph->producer(graph->outputs[0])->request = {};
+  const std::string error =
+      error_of([&] { plan::make_plan(*graph, toy_backend(), {}); }, ErrorCode::kInternal);
+  EXPECT_THAT(error, HasSubstr("'forgotten' (Exp) lost its request"));
+}
+
 // ---- constants ---------------------------------------------------------------------------------
 
 TEST(Constants, APackedWeightReplacesThePlainOne) {

@@ -41,8 +41,12 @@ struct Loops {
       VERNIER_ASSERT(count < kMaxCopyAxes);
       axes[static_cast<size_t>(count++)] = axis;
     }
-    std::stable_sort(axes.begin(), axes.begin() + count,
-                     [](const CopyAxis& a, const CopyAxis& b) { return a.dst > b.dst; });
+    // By insertion: std::stable_sort would allocate in every launch.
+    for (int i = 1; i < count; ++i) {
+      for (int j = i;
+           j > 0 && axes[static_cast<size_t>(j)].dst > axes[static_cast<size_t>(j - 1)].dst; --j)
+        std::swap(axes[static_cast<size_t>(j)], axes[static_cast<size_t>(j - 1)]);
+    }
     int merged = 0;
     for (int i = 0; i < count; ++i) {
       const CopyAxis& axis = axes[static_cast<size_t>(i)];
