@@ -46,6 +46,22 @@ constexpr size_t round_to_line(size_t bytes) {
 /// Number of elements in axes [begin, end).
 int64_t elems_between(const TensorArg& t, int begin, int end);
 
+/// A step's attributes, decoded when the session is made: lists in them would cost an allocation in
+/// every launch. For `create`; launch and prepare read them with attrs_of<A>(call.state).
+template <class A>
+struct AttrState final : KernelState {
+  explicit AttrState(AttrView bytes) : attrs(decode<A>(bytes)) {}
+  A attrs;
+};
+template <class A>
+std::unique_ptr<KernelState> decode_once(const CreateCall& call) {
+  return std::make_unique<AttrState<A>>(call.attrs);
+}
+template <class A>
+const A& attrs_of(const KernelState* state) {
+  return static_cast<const AttrState<A>*>(state)->attrs;
+}
+
 /// A ShapeState with nothing but its workspace.
 std::unique_ptr<ShapeState> workspace_only(size_t bytes);
 

@@ -22,8 +22,7 @@ int64_t at_or(const std::vector<int64_t>& values, size_t i, int64_t fallback) {
   return i < values.size() ? values[i] : fallback;
 }
 
-Geometry geometry(AttrView bytes, std::span<const TensorArg> in, const TensorArg& out) {
-  const auto attrs = decode<ConvAttrs>(bytes);
+Geometry geometry(const ConvAttrs& attrs, std::span<const TensorArg> in, const TensorArg& out) {
   const TensorArg &x = in[0], &w = in[1];
   Geometry g{.batch = x.dim(0),
              .groups = attrs.group,
@@ -86,14 +85,15 @@ size_t thread_bytes(const Geometry& g) {
 }
 
 std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
-  return workspace_only(thread_bytes(geometry(call.attrs, call.in, call.out[0])) *
-                        static_cast<size_t>(call.execution.threads->size()));
+  return workspace_only(
+      thread_bytes(geometry(attrs_of<ConvAttrs>(call.state), call.in, call.out[0])) *
+      static_cast<size_t>(call.execution.threads->size()));
 }
 
 void launch(const LaunchCall& call) {
   const TensorArg &x = call.in[0], &w = call.in[1], &y = call.out[0];
   if (y.elems() == 0) return;
-  const Geometry g = geometry(call.attrs, call.in, y);
+  const Geometry g = geometry(attrs_of<ConvAttrs>(call.state), call.in, y);
   const float* bias = call.in.size() > 2 ? call.in[2].as<const float>() : nullptr;
   const int64_t positions = g.positions(), panels = num_panels(positions), k = g.k();
   const Rows weight_rows(g.group_out, k);
@@ -141,6 +141,7 @@ extern const KernelBody conv_im2col;
 constexpr KernelBody conv_im2col{
     .supports = &supports,
     .numerics = &f32_numerics,
+    .create = &decode_once<ConvAttrs>,
     .prepare = &prepare,
     .launch = &launch,
 };

@@ -12,6 +12,10 @@ namespace vernier::backend::cpu {
 namespace {
 
 constexpr int64_t kMaxTables = 8;
+// For messages, without text made in every launch.
+constexpr std::array<std::string_view, kMaxTables> kTableNames{
+    "embedding table 0", "embedding table 1", "embedding table 2", "embedding table 3",
+    "embedding table 4", "embedding table 5", "embedding table 6", "embedding table 7"};
 
 Support supports_embed(const Problem& problem) {
   Support floats = all_f32(problem);
@@ -52,7 +56,7 @@ void launch_embed_norm(const LaunchCall& call) {
   if (rows == 0 || width == 0) return;
   const auto parameters = static_cast<size_t>(2 * attrs.tables);
   for (size_t t = 0; t < parameters; t += 2)
-    check_indices(call.in[t], call.in[t + 1].dim(0), "embedding table " + std::to_string(t / 2));
+    check_indices(call.in[t], call.in[t + 1].dim(0), kTableNames[t / 2]);
   const bool has_bias = call.in.size() > parameters + 1 && call.in[parameters + 1].data != nullptr;
   const int64_t grain = std::max<int64_t>(1, 2048 / width);
   call.execution.threads->parallel_for(rows, grain, [&](int64_t begin, int64_t end, int) {

@@ -215,7 +215,7 @@ void launch_range(const LaunchCall& call) {
 void launch_constant_of_shape(const LaunchCall& call) {
   const TensorArg& y = call.out[0];
   std::array<std::byte, 8> element{};
-  store_float(y.dtype, decode<ConstantOfShapeAttrs>(call.attrs).value, element.data());
+  store_float(y.dtype, attrs_of<ConstantOfShapeAttrs>(call.state).value, element.data());
   fill_elements(y.data, y.elems(), element.data(), size_bytes(y.dtype));
 }
 
@@ -298,7 +298,12 @@ constexpr KernelBody scatter_elements_direct = body(&launch_scatter_elements, &s
 constexpr KernelBody scatter_nd_direct = body(&launch_scatter_nd, &supports_scatter);
 constexpr KernelBody one_hot_direct = body(&launch_one_hot, &supports_one_hot);
 constexpr KernelBody range_direct = body(&launch_range);
-constexpr KernelBody constant_of_shape_direct = body(&launch_constant_of_shape);
+constexpr KernelBody constant_of_shape_direct{
+    .supports = &supports_any,
+    .numerics = &exact_numerics,
+    .create = &decode_once<ConstantOfShapeAttrs>,
+    .launch = &launch_constant_of_shape,
+};
 constexpr KernelBody eye_like_direct = body(&launch_eye_like);
 constexpr KernelBody trilu_rows = body(&launch_trilu);
 constexpr KernelBody cum_sum_columns{

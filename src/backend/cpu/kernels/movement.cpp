@@ -37,7 +37,7 @@ void copy(const LaunchCall& call, const CopyEnds& ends, const AxisList& axes) {
 
 void launch_transpose(const LaunchCall& call) {
   const TensorArg &x = call.in[0], &y = call.out[0];
-  const auto perm = decode<TransposeAttrs>(call.attrs).perm;
+  const auto& perm = attrs_of<TransposeAttrs>(call.state).perm;
   AxisList axes;
   for (int i = 0; i < y.rank; ++i) {
     const auto from = static_cast<int>(positive_axis(perm[static_cast<size_t>(i)], x.rank));
@@ -105,7 +105,7 @@ SliceAxis slice_axis(const LaunchCall& call, const SliceAttrs& attrs, int64_t i)
 
 void launch_slice(const LaunchCall& call) {
   const TensorArg &x = call.in[0], &y = call.out[0];
-  const auto attrs = decode<SliceAttrs>(call.attrs);
+  const auto& attrs = attrs_of<SliceAttrs>(call.state);
   std::array<int64_t, kMaxRank> steps;
   steps.fill(1);
   int64_t first = 0;
@@ -131,7 +131,7 @@ int64_t part_size(const LaunchCall& call, const SplitAttrs& attrs, size_t part, 
 
 void launch_split(const LaunchCall& call) {
   const TensorArg& x = call.in[0];
-  const auto attrs = decode<SplitAttrs>(call.attrs);
+  const auto& attrs = attrs_of<SplitAttrs>(call.state);
   const auto axis = static_cast<int>(positive_axis(attrs.axis, x.rank));
   const auto width = static_cast<int64_t>(size_bytes(x.dtype));
   int64_t first = 0;
@@ -235,10 +235,12 @@ void launch_space_to_depth(const LaunchCall& call) {
   copy(call, {x.data, y.data}, axes);
 }
 
-constexpr KernelBody body(void (*launch)(const LaunchCall&), uint32_t strided_inputs) {
+constexpr KernelBody body(void (*launch)(const LaunchCall&), uint32_t strided_inputs,
+                          decltype(KernelBody::create) create = nullptr) {
   return {.supports = &supports_any,
           .numerics = &exact_numerics,
           .strided_inputs = strided_inputs,
+          .create = create,
           .launch = launch};
 }
 
@@ -246,11 +248,11 @@ constexpr KernelBody body(void (*launch)(const LaunchCall&), uint32_t strided_in
 
 extern const KernelBody transpose_copy, expand_copy, reshape_copy, slice_copy, split_copy,
     concat_copy, tile_copy, pad_copy, depth_to_space_copy, space_to_depth_copy;
-constexpr KernelBody transpose_copy = body(&launch_transpose, 1);
+constexpr KernelBody transpose_copy = body(&launch_transpose, 1, &decode_once<TransposeAttrs>);
 constexpr KernelBody expand_copy = body(&launch_expand, 1);
 constexpr KernelBody reshape_copy = body(&launch_reshape, 1);
-constexpr KernelBody slice_copy = body(&launch_slice, 1);
-constexpr KernelBody split_copy = body(&launch_split, 1);
+constexpr KernelBody slice_copy = body(&launch_slice, 1, &decode_once<SliceAttrs>);
+constexpr KernelBody split_copy = body(&launch_split, 1, &decode_once<SplitAttrs>);
 constexpr KernelBody concat_copy = body(&launch_concat, kAllStrided);
 constexpr KernelBody tile_copy = body(&launch_tile, 1);
 constexpr KernelBody depth_to_space_copy = body(&launch_depth_to_space, 1);

@@ -81,7 +81,7 @@ void for_each_tap(const PoolAxes& p, const float* src, const Taps& h, const Taps
 }
 
 void launch_max_pool(const LaunchCall& call) {
-  const PoolAxes p = pool_axes(decode<PoolAttrs>(call.attrs), call.in[0], call.out[0]);
+  const PoolAxes p = pool_axes(attrs_of<PoolAttrs>(call.state), call.in[0], call.out[0]);
   for_each_window(call, p, [&](const float* src, const Taps& h, const Taps& w) {
     float best = -std::numeric_limits<float>::infinity();
     for_each_tap(p, src, h, w, [&](float x) { best = x > best || x != x ? x : best; });
@@ -90,7 +90,7 @@ void launch_max_pool(const LaunchCall& call) {
 }
 
 void launch_average_pool(const LaunchCall& call) {
-  const auto attrs = decode<PoolAttrs>(call.attrs);
+  const auto& attrs = attrs_of<PoolAttrs>(call.state);
   const PoolAxes p = pool_axes(attrs, call.in[0], call.out[0]);
   for_each_window(call, p, [&](const float* src, const Taps& h, const Taps& w) {
     double sum = 0;
@@ -152,11 +152,13 @@ constexpr KernelBody global_max_planes{
 constexpr KernelBody max_pool_windows{
     .supports = &supports_windows,
     .numerics = &f32_numerics,
+    .create = &decode_once<PoolAttrs>,
     .launch = &launch_max_pool,
 };
 constexpr KernelBody average_pool_windows{
     .supports = &supports_windows,
     .numerics = &f32_numerics,
+    .create = &decode_once<PoolAttrs>,
     .launch = &launch_average_pool,
 };
 

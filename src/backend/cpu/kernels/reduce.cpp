@@ -162,7 +162,7 @@ struct Groups {
 
 Groups split_axes(const LaunchCall& call) {
   const TensorArg& x = call.in[0];
-  const auto attrs = decode<ReduceAttrs>(call.attrs);
+  const auto& attrs = attrs_of<ReduceAttrs>(call.state);
   const bool has_input = call.in.size() > 1 && call.in[1].dtype != DType::kUndefined;
   const int64_t named = has_input ? call.in[1].elems() : static_cast<int64_t>(attrs.axes.size());
   std::array<bool, kMaxRank> is_reduced{};
@@ -316,6 +316,7 @@ constexpr KernelBody body(void (*launch)(const LaunchCall&)) {
   return {.supports = &supports_reduce,
           .numerics = &numerics_reduce,
           .strided_inputs = 1,
+          .create = &decode_once<ReduceAttrs>,
           .launch = launch};
 }
 
