@@ -4,7 +4,9 @@ pkg_check_modules(HWY REQUIRED IMPORTED_TARGET GLOBAL libhwy)
 file(GLOB VERNIER_CPU_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp
      ${CMAKE_CURRENT_LIST_DIR}/kernels/*.cpp)
 if(VERNIER_ONEDNN)
-  find_package(dnnl REQUIRED)
+  # Found by hand: the package's own CMake file asks for OpenCL headers, which no kernel here needs.
+  find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp REQUIRED)
+  find_library(DNNL_LIBRARY dnnl REQUIRED)
   find_package(OpenMP REQUIRED COMPONENTS CXX)
   file(GLOB VERNIER_CPU_MATMUL CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/onednn/*.cpp)
 else()
@@ -17,5 +19,6 @@ target_compile_definitions(vernier_cpu
 # Kernels divide by constants and compare with NaN on purpose; sums keep their written order.
 target_compile_options(vernier_cpu PRIVATE -fno-math-errno)
 if(VERNIER_ONEDNN)
-  target_link_libraries(vernier_cpu PRIVATE DNNL::dnnl OpenMP::OpenMP_CXX)
+  target_include_directories(vernier_cpu SYSTEM PRIVATE ${DNNL_INCLUDE_DIR})
+  target_link_libraries(vernier_cpu PRIVATE ${DNNL_LIBRARY} OpenMP::OpenMP_CXX)
 endif()
