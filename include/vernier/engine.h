@@ -10,6 +10,10 @@
 
 namespace vernier {
 
+namespace backend {
+struct Backend;
+}
+
 /// One size of an input or output: a number, or an expression over named sizes ("batch", "2*seq").
 struct PortDim {
   std::string text;
@@ -29,6 +33,10 @@ class Engine {
   /// Maps the file; weights are not copied. Throws Error(kInput) when it is no engine, truncated,
   /// corrupt or of a newer format, and names what to do.
   static std::shared_ptr<const Engine> open(const std::string& path);
+  /// As open(), with the kernels of `backend` in place of the device's own: they are looked up
+  /// there by name. `backend` must outlive the engine.
+  static std::shared_ptr<const Engine> open(const std::string& path,
+                                            const backend::Backend& backend);
   /// As open(), from bytes in memory.
   static std::shared_ptr<const Engine> from_bytes(std::vector<std::byte> bytes);
   ~Engine();

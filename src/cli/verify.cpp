@@ -3,6 +3,7 @@
 #include "verify/verify.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 
 #include "cli/arguments.h"
 #include "cli/common.h"
@@ -13,22 +14,53 @@ namespace vernier::cli {
 namespace {
 
 struct Options {
-  std::string engine, model, inputs, expect, tolerance;
+  std::string engine, model, expect, tolerance, batches, lengths, batch_axis;
+  std::vector<std::string> inputs;
+  uint64_t seed = 1;
   int threads = 0;
-  bool json = false;
+  bool thorough = false, json = false;
 };
 
+std::vector<int64_t> parse_sizes(const std::string& text, const std::string& option) {
+  std::vector<int64_t> sizes;
+  if (text.empty()) return sizes;
+  for (const std::string& part : split_list(text, option)) {
+    int64_t size = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), size);
+    if (error != std::errc{} || end != part.data() + part.size() || size < 1) {
+      throw Error(ErrorCode::kInput,
+                  option + ": got '" + part + "', expected sizes such as 1,2,4,8");
+    }
+    sizes.push_back(size);
+  }
+  return sizes;
+}
+
 int verify_engine(const Options& options) {
-  verify::Request request{.model = options.model,
-                          .engine = options.engine,
-                          .inputs = io::read_arrays(options.inputs),
-                          .expect = {},
-                          .tolerance = verify::parse_tolerance(options.tolerance),
-                          .threads = options.threads};
-  if (!options.expect.empty()) request.expect = io::read_arrays(options.expect);
+  verify::Request request;
+  request.model = options.model;
+  request.engine = options.engine;
+  request.tolerance = verify::parse_tolerance(options.tolerance);
+  request.batches = parse_sizes(options.batches, "--batches");
+  request.lengths = parse_sizes(options.lengths, "--lengths");
+  request.depth = options.thorough ? verify::Depth::kThorough : verify::Depth::kDefault;
+  request.batch_axis = options.batch_axis;
+  request.seed = options.seed;
+  request.threads = options.threads;
+  for (const std::string& file : options.inputs)
+    request.inputs.push_back({file, io::read_arrays(file)});
+  if (!options.expect.empty()) {
+    if (request.inputs.empty()) {
+      throw Error(
+          ErrorCode::kInput,
+          "--expect holds the outputs of --inputs, which is not given; add --inputs IN.npz");
+    }
+    request.expect = io::read_arrays(options.expect);
+  }
   verify::Report report;
   {
-    const Progress progress("verifying " + options.engine);
+    Progress progress("verifying " + options.engine);
+    request.progress = [&](const std::string& stage) { progress.stage(stage); };
     report = verify::verify(request);
   }
   print(options.json ? verify::to_json(report) : verify::to_text(report));
@@ -43,18 +75,28 @@ void add_verify(CLI::App& app, Run& chosen) {
   const auto options = std::make_shared<Options>();
   command->add_option("ENGINE", options->engine, "engine file (.vn)")->required();
   command->add_option("--model", options->model, "the ONNX file it was built from")->required();
-  command->add_option("--inputs", options->inputs, "arrays named as the model's inputs (.npz)")
-      ->required();
+  command->add_option("--inputs", options->inputs,
+                      "arrays named as the model's inputs (.npz), one or many; without it, seeded "
+                      "inputs that fit the model are made");
   command->add_option(
       "--expect", options->expect,
       "arrays named as the model's outputs: holds the FP64 evaluation against them");
-  command->add_option("--tolerance", options->tolerance,
-                      "limits instead of the usual ones, e.g. rms=1e-3,max=1e-2,cos=0.9999");
+  command->add_option("--batches", options->batches, "batch sizes of the sweep [1,2,4,8]");
+  command->add_option("--lengths", options->lengths, "lengths of the sweep [4,16,48]");
+  command->add_flag("--thorough", options->thorough,
+                    "sweep batches 1,2,3,4,5,8,16,32 and lengths 4,7,16,48,128");
+  command->add_option("--batch-axis", options->batch_axis,
+                      "the named size that counts rows [found on the model]");
+  command->add_option("--seed", options->seed, "seed of the made inputs [1]");
+  command->add_option(
+      "--tolerance", options->tolerance,
+      "limits instead of the usual ones, e.g. rms=1e-3,max=1e-2,cos=0.9999,flips=0");
   add_threads(*command, options->threads);
   command->add_flag("--json", options->json, "print the report as JSON");
   command->footer(
       "Examples:\n"
-      "  vernier verify model.vn --model model.onnx --inputs in.npz\n"
+      "  vernier verify model.vn --model model.onnx\n"
+      "  vernier verify model.vn --model model.onnx --batches 1,4,32 --lengths 16,128\n"
       "  vernier verify model.vn --model model.onnx --inputs in.npz --expect out.npz --json\n"
       "Exit code 1 when the verdict is not 'pass'");
   command->callback([options, &chosen] { chosen = [options] { return verify_engine(*options); }; });

@@ -6,6 +6,7 @@
 #include "core/op_kind.h"
 #include "ir/graph.h"
 #include "ops/infer.h"
+#include "ops/views.h"
 
 namespace vernier::ops {
 
@@ -28,6 +29,7 @@ struct OpDef {
   uint32_t flags;
   void (*infer)(InferContext&);
   Cost (*cost)(const CostCall&);
+  LayoutFn layout;  ///< views only, else null
 };
 
 const OpDef& def(OpKind kind);

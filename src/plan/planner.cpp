@@ -6,12 +6,14 @@
 #include <set>
 
 #include "core/attrs.h"
+#include "ops/views.h"
 #include "plan/ledger.h"
 #include "plan/profile.h"
-#include "plan/views.h"
 
 namespace vernier::plan {
 namespace {
+
+using ops::Layout;
 
 backend::Problem problem_of(const ir::Graph& graph, const ir::Node& node) {
   backend::Problem problem;
@@ -178,7 +180,7 @@ class Planner {
     plan_.values.push_back(std::move(value));
     const auto index = static_cast<int32_t>(plan_.values.size() - 1);
     index_[id] = index;
-    layouts_[id] = {id, 0, v.shape, dense_strides(v.shape)};
+    layouts_[id] = {id, 0, v.shape, ops::dense_strides(v.shape)};
     return index;
   }
 
@@ -239,7 +241,7 @@ class Planner {
         layouts.emplace_back();
         continue;
       }
-      auto layout = view_layout(graph_, node, i, input);
+      auto layout = ops::view_layout(graph_, node, i, input);
       if (!layout || !usable(node.outputs[i], *layout)) return false;
       layouts.push_back(std::move(*layout));
     }
@@ -254,7 +256,7 @@ class Planner {
 
   // Can every reader of `id` take it as it lies?
   bool usable(ir::ValueId id, const Layout& layout) const {
-    const bool dense = is_dense(layout);
+    const bool dense = ops::is_dense(layout);
     const bool base_is_input =
         plan_.values[static_cast<size_t>(index_.at(layout.base))].kind == PlanValue::Kind::kInput;
     if (graph_.is_output(id) && (!dense || base_is_input)) return false;
@@ -266,7 +268,7 @@ class Planner {
         const auto choice = choices_.find(user);
         const bool takes_strides =
             choice != choices_.end() && i < 32 && (choice->second.kernel->strided_inputs >> i & 1u);
-        if (!takes_strides || !innermost_contiguous(layout)) return false;
+        if (!takes_strides || !ops::innermost_contiguous(layout)) return false;
       }
     }
     return true;
@@ -277,7 +279,7 @@ class Planner {
     PlanValue& value = plan_.values[static_cast<size_t>(index)];
     value.alias_of = index_.at(layout.base);
     value.offset_elems = layout.offset;
-    if (!is_dense(layout)) value.strides = layout.strides;
+    if (!ops::is_dense(layout)) value.strides = layout.strides;
     layouts_[id] = layout;
   }
 
@@ -316,7 +318,7 @@ class Planner {
   Choice choose_copy(ir::NodeId id) const {
     const ir::Node& node = graph_.node(id);
     const bool gaps = !node.inputs.empty() && node.inputs[0] != ir::kNoValue &&
-                      !is_dense(layouts_.at(node.inputs[0]));
+                      !ops::is_dense(layouts_.at(node.inputs[0]));
     return choose(id, gaps ? Read::kStrided : Read::kAny);
   }
 

@@ -127,10 +127,11 @@ std::string Port::shape_text() const {
   return text + "]";
 }
 
-Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file)
+Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file,
+                   const backend::Backend* own_backend)
     : file(std::move(engine_file)),
       plan(file->plan),
-      backend(&backend_named(plan.device)),
+      backend(own_backend ? own_backend : &backend_named(plan.device)),
       program(symbol_names(plan)) {
   bool moved = false;
   for (size_t s = 0; s < plan.steps.size(); ++s) {
@@ -182,6 +183,11 @@ Engine::~Engine() = default;
 std::shared_ptr<const Engine> Engine::open(const std::string& path) {
   return std::shared_ptr<const Engine>(
       new Engine(std::make_unique<Impl>(engine::read_engine(path))));
+}
+std::shared_ptr<const Engine> Engine::open(const std::string& path,
+                                           const backend::Backend& backend) {
+  return std::shared_ptr<const Engine>(
+      new Engine(std::make_unique<Impl>(engine::read_engine(path), &backend)));
 }
 std::shared_ptr<const Engine> Engine::from_bytes(std::vector<std::byte> bytes) {
   return std::shared_ptr<const Engine>(

@@ -14,7 +14,9 @@
 namespace vernier {
 
 struct Engine::Impl {
-  explicit Impl(std::shared_ptr<const engine::EngineFile> engine_file);
+  /// `own_backend`: null: the device's own.
+  explicit Impl(std::shared_ptr<const engine::EngineFile> engine_file,
+                const backend::Backend* own_backend = nullptr);
 
   std::shared_ptr<const engine::EngineFile> file;
   const plan::Plan& plan;

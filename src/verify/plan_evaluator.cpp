@@ -2,8 +2,11 @@
 #include "verify/plan_evaluator.h"
 
 #include <algorithm>
+#include <cmath>
+#include <random>
 
 #include "core/evaluator.h"
+#include "ops/ops.h"
 
 namespace vernier::verify {
 
@@ -20,8 +23,77 @@ std::map<std::string, int64_t> bind_symbols(const plan::Plan& plan,
   return symbols;
 }
 
-PlanEvaluator::PlanEvaluator(const plan::Plan& plan, const backend::Backend& backend)
-    : plan_(plan), backend_(backend), values_(plan.values.size()), dies_after_(plan.steps.size()) {
+EvalTensor unpacked(const plan::Plan& plan, const backend::Backend& backend, const plan::Step& step,
+                    const plan::PackedInput& packed) {
+  const plan::Blob& blob = plan.blobs[static_cast<size_t>(packed.blob)];
+  const backend::KernelDef* kernel = backend::find_kernel(backend, step.kernel);
+  VERNIER_ASSERT(kernel && kernel->unpack, step.kernel);
+  backend::Problem problem;
+  problem.op = step.op;
+  problem.attrs = step.attrs;
+  for (int32_t in : step.inputs) {
+    if (in == plan::kNone) {
+      problem.inputs.push_back({});
+      continue;
+    }
+    const plan::PlanValue& v = plan.values[static_cast<size_t>(in)];
+    problem.inputs.push_back({true, v.dtype, v.shape, nullptr});
+  }
+  for (const plan::PackedInput& p : step.packed) {
+    const plan::Blob& b = plan.blobs[static_cast<size_t>(p.blob)];
+    if (problem.inputs.size() <= static_cast<size_t>(p.input))
+      problem.inputs.resize(static_cast<size_t>(p.input) + 1);
+    problem.inputs[static_cast<size_t>(p.input)] = {
+        true, b.dtype, SymShape(b.shape.begin(), b.shape.end()), nullptr};
+  }
+  return EvalTensor::from(
+      kernel->unpack(problem, {packed.input, blob.layout, blob.bytes.byte_span()}));
+}
+
+EvalTensor perturbed(const EvalTensor& t, double size, uint64_t seed) {
+  EvalTensor noisy = t;
+  std::mt19937_64 random(seed);
+  uint64_t bits = 0;
+  for (size_t i = 0; i < noisy.f.size(); ++i) {
+    if (i % 64 == 0) bits = random();
+    noisy.f[i] *= 1 + ((bits >> (i % 64)) & 1 ? size : -size);
+  }
+  return noisy;
+}
+
+double sum_length(const plan::Step& step, std::span<const Shape> in, std::span<const Shape> out,
+                  std::span<const DType> in_types, std::span<const DType> out_types) {
+  const ops::Cost cost = ops::def(step.op).cost({step.attrs, in, out, in_types, out_types});
+  int64_t elems = 0;
+  for (const Shape& shape : out) elems += num_elems(shape);
+  return elems > 0 ? std::max(1.0, cost.flops / 2 / static_cast<double>(elems)) : 1.0;
+}
+
+void PlanEvaluator::add_noise(size_t index, std::vector<std::optional<EvalTensor>>& inputs,
+                              const std::vector<EvalTensor>& outputs) const {
+  std::vector<Shape> in, out;
+  std::vector<DType> in_types, out_types;
+  for (const auto& t : inputs) {
+    in.push_back(t ? t->shape : Shape{});
+    in_types.push_back(t ? t->dtype : DType::kUndefined);
+  }
+  for (const EvalTensor& t : outputs) {
+    out.push_back(t.shape);
+    out_types.push_back(t.dtype);
+  }
+  const double length = sum_length(plan_.steps[index], in, out, in_types, out_types);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i] && inputs[i]->is_float())
+      inputs[i] = perturbed(*inputs[i], kSingleUnit * std::sqrt(length), index * 64 + i);
+  }
+}
+
+PlanEvaluator::PlanEvaluator(const plan::Plan& plan, const backend::Backend& backend, Noise noise)
+    : plan_(plan),
+      backend_(backend),
+      noise_(noise),
+      values_(plan.values.size()),
+      dies_after_(plan.steps.size()) {
   for (size_t v = 0; v < plan.values.size(); ++v) {
     const plan::PlanValue& value = plan.values[v];
     const bool is_output = std::find(plan.outputs.begin(), plan.outputs.end(),
@@ -79,33 +151,6 @@ EvalTensor PlanEvaluator::value(size_t index) const {
   return t;
 }
 
-EvalTensor PlanEvaluator::packed_input(const plan::Step& step,
-                                       const plan::PackedInput& packed) const {
-  const plan::Blob& blob = plan_.blobs[static_cast<size_t>(packed.blob)];
-  const backend::KernelDef* kernel = backend::find_kernel(backend_, step.kernel);
-  VERNIER_ASSERT(kernel && kernel->unpack, step.kernel);
-  backend::Problem problem;
-  problem.op = step.op;
-  problem.attrs = step.attrs;
-  for (int32_t in : step.inputs) {
-    if (in == plan::kNone) {
-      problem.inputs.push_back({});
-      continue;
-    }
-    const plan::PlanValue& v = plan_.values[static_cast<size_t>(in)];
-    problem.inputs.push_back({true, v.dtype, v.shape, nullptr});
-  }
-  for (const plan::PackedInput& p : step.packed) {
-    const plan::Blob& b = plan_.blobs[static_cast<size_t>(p.blob)];
-    if (problem.inputs.size() <= static_cast<size_t>(p.input))
-      problem.inputs.resize(static_cast<size_t>(p.input) + 1);
-    problem.inputs[static_cast<size_t>(p.input)] = {
-        true, b.dtype, SymShape(b.shape.begin(), b.shape.end()), nullptr};
-  }
-  return EvalTensor::from(
-      kernel->unpack(problem, {packed.input, blob.layout, blob.bytes.byte_span()}));
-}
-
 void PlanEvaluator::evaluate_step(size_t index) {
   const plan::Step& step = plan_.steps[index];
   size_t count = step.inputs.size();
@@ -116,9 +161,7 @@ void PlanEvaluator::evaluate_step(size_t index) {
     if (step.inputs[i] != plan::kNone) held[i] = value(static_cast<size_t>(step.inputs[i]));
   }
   for (const plan::PackedInput& p : step.packed)
-    held[static_cast<size_t>(p.input)] = packed_input(step, p);
-  std::vector<const EvalTensor*> in;
-  for (const auto& t : held) in.push_back(t ? &*t : nullptr);
+    held[static_cast<size_t>(p.input)] = unpacked(plan_, backend_, step, p);
   std::vector<EvalTensor> out;
   for (int32_t o : step.outputs) {
     if (o == plan::kNone) {
@@ -128,6 +171,9 @@ void PlanEvaluator::evaluate_step(size_t index) {
     const plan::PlanValue& v = plan_.values[static_cast<size_t>(o)];
     out.emplace_back(v.dtype, shape_of(v.shape));
   }
+  if (noise_ == Noise::kSingle) add_noise(index, held, out);
+  std::vector<const EvalTensor*> in;
+  for (const auto& t : held) in.push_back(t ? &*t : nullptr);
   evaluator(step.op)({step.attrs, in, out, Rounding{}});
   for (size_t i = 0; i < step.outputs.size(); ++i) {
     if (step.outputs[i] != plan::kNone)

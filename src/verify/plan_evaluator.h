@@ -3,6 +3,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,11 +18,31 @@ namespace vernier::verify {
 std::map<std::string, int64_t> bind_symbols(const plan::Plan& plan,
                                             const std::vector<Tensor>& inputs);
 
+/// Half a unit in the last place of 1 in f32.
+inline constexpr double kSingleUnit = 0x1p-24;
+
+/// The plain values of a packed constant of a step.
+EvalTensor unpacked(const plan::Plan& plan, const backend::Backend& backend, const plan::Step& step,
+                    const plan::PackedInput& packed);
+
+/// Noise of relative size `size` on a float array: each element times 1 ± size, by `seed`.
+EvalTensor perturbed(const EvalTensor& t, double size, uint64_t seed);
+
+/// What the rounding of plain f32 accumulation is worth at a step: products summed per output.
+/// 1 where there are none. `in` and `out` are the step's concrete shapes.
+double sum_length(const plan::Step& step, std::span<const Shape> in, std::span<const Shape> out,
+                  std::span<const DType> in_types, std::span<const DType> out_types);
+
+/// Whether the inputs of every step carry the noise of an f32 engine (I of design "Settled
+/// questions": a statistical term stands for plain f32 accumulation).
+enum class Noise : uint8_t { kNone, kSingle };
+
 /// Values of one plan on one input set, in FP64.
 class PlanEvaluator {
  public:
   /// `backend` unpacks packed constants. `plan` and `backend` must outlive this.
-  PlanEvaluator(const plan::Plan& plan, const backend::Backend& backend);
+  PlanEvaluator(const plan::Plan& plan, const backend::Backend& backend,
+                Noise noise = Noise::kNone);
   /// Evaluates all steps in order; inputs by Plan::inputs order. After each step calls
   /// observe(step index, output value index, value) for every output it defined.
   template <class Observe>
@@ -43,11 +64,13 @@ class PlanEvaluator {
  private:
   void begin(const std::vector<Tensor>& inputs);
   void evaluate_step(size_t step);
-  EvalTensor packed_input(const plan::Step& step, const plan::PackedInput& packed) const;
+  void add_noise(size_t step, std::vector<std::optional<EvalTensor>>& inputs,
+                 const std::vector<EvalTensor>& outputs) const;
   Shape shape_of(const SymShape& shape) const;
 
   const plan::Plan& plan_;
   const backend::Backend& backend_;
+  Noise noise_;
   std::map<std::string, int64_t> symbols_;
   std::vector<std::optional<EvalTensor>> values_;  // by value index; empty: not defined or dead
   std::vector<std::vector<size_t>> dies_after_;    // by step

@@ -1,74 +1,175 @@
 // Reports of verify as text and JSON: see verify.h.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "verify/verify.h"
 
 namespace vernier::verify {
 namespace {
 
-nlohmann::json to_json(const OutputResult& o) {
-  return {{"name", o.name},
-          {"verdict", o.passed ? "pass" : "fail"},
-          {"why", o.passed ? "" : o.verdict},
-          {"max_abs", o.distance.max_abs},
-          {"rms", o.distance.rms},
-          {"rms_reference", o.distance.rms_reference},
-          {"worst", o.distance.worst},
-          {"worst_row", o.distance.worst_row},
-          {"cosine", o.distance.cosine}};
+using nlohmann::json;
+
+json to_json(const Distance& d) {
+  return {{"max_abs", d.max_abs},
+          {"mean_abs", d.mean_abs},
+          {"p99_abs", d.p99_abs},
+          {"max_rel", d.max_rel},
+          {"rms", d.rms},
+          {"rms_reference", d.rms_reference},
+          {"max_ulp", d.max_ulp},
+          {"cosine", d.cosine},
+          {"snr_db", d.snr_db},
+          {"worst", d.worst},
+          {"worst_row", d.worst_row},
+          {"wrong_non_finite", d.wrong_non_finite},
+          {"different_integers", d.different_integers}};
+}
+
+json to_json(const OutputResult& o) {
+  json result = to_json(o.worst);
+  result.update({{"name", o.name},
+                 {"verdict", o.verdict},
+                 {"why", o.why},
+                 {"worst_cell", o.worst_cell},
+                 {"noise_rms", o.noise_rms},
+                 {"mixed_by_model", o.mixed_by_model},
+                 {"rankings", o.rankings},
+                 {"top1_changes", o.top1_changes},
+                 {"top5_changes", o.top5_changes},
+                 {"least_rank_correlation", o.least_correlation},
+                 {"rows", json::array()}});
+  for (const RowMetrics& row : o.rows) {
+    json one = to_json(row.distance);
+    one.update({{"row", row.row},
+                {"top1_changes", row.top1_changes},
+                {"top5_changes", row.top5_changes},
+                {"least_rank_correlation", row.least_correlation}});
+    result["rows"].push_back(std::move(one));
+  }
+  return result;
+}
+
+// A ratio of an infinite error has no number in JSON.
+json number(double value) { return std::isfinite(value) ? json(value) : json("inf"); }
+
+json to_json(const StepResult& s) {
+  return {{"step", s.step},
+          {"kernel", s.kernel},
+          {"node", s.name},
+          {"passed", s.passed},
+          {"error", number(s.error)},
+          {"limit", s.limit},
+          {"share_of_limit", number(s.ratio)},
+          {"why", s.why}};
+}
+
+json to_json(const CellResult& c) {
+  return {{"label", c.label},     {"batch", c.batch}, {"length", c.length},
+          {"verdict", c.verdict}, {"worst", c.worst}, {"why", c.why}};
+}
+
+// Batches down, lengths across: the worst error of a cell, or its verdict.
+std::string table(const Report& report) {
+  std::set<int64_t> batches, lengths;
+  for (const CellResult& c : report.cells) {
+    batches.insert(c.batch);
+    lengths.insert(c.length);
+  }
+  constexpr int kWidth = 13;
+  std::string text = fmt::format("{:>{}}", "batch", kWidth);
+  for (int64_t length : lengths)
+    text += length > 0 ? fmt::format("{:>{}}", fmt::format("length {}", length), kWidth)
+                       : fmt::format("{:>{}}", "", kWidth);
+  text += "\n";
+  for (int64_t batch : batches) {
+    text += fmt::format("{:>{}}", batch, kWidth);
+    for (int64_t length : lengths) {
+      std::string shown = "-";
+      for (const CellResult& c : report.cells) {
+        if (c.batch != batch || c.length != length) continue;
+        const bool wrong = c.verdict != "pass";
+        if (wrong || shown == "-" || shown.starts_with("ok"))
+          shown =
+              wrong ? c.verdict.substr(0, c.verdict.find(' ')) : fmt::format("ok {:.1e}", c.worst);
+      }
+      text += fmt::format("{:>{}}", shown, kWidth);
+    }
+    text += "\n";
+  }
+  return text;
 }
 
 std::string line(const OutputResult& o) {
-  return fmt::format("  {:<24} max {:.2e}  rms {:.2e}  worst {:.2e} in row {}  {}\n", o.name,
-                     o.distance.max_abs, o.distance.rms, o.distance.worst, o.distance.worst_row,
-                     o.verdict);
+  std::string text = fmt::format(
+      "  {:<22} max {:.1e}  rms {:.1e} (noise {:.1e})  worst {:.1e} in row {} of {}  {}\n", o.name,
+      o.worst.max_abs, o.worst.rms, o.noise_rms, o.worst.worst, o.worst.worst_row, o.worst_cell,
+      o.verdict == "pass" ? "pass" : o.verdict + ": " + o.why);
+  if (o.rankings > 0 && o.top1_changes + o.top5_changes > 0) {
+    text += fmt::format(
+        "  {:<22} first place changes in {} of {} rankings, {} changes in the first five\n", "",
+        o.top1_changes, o.rankings, o.top5_changes);
+  }
+  return text;
+}
+
+std::string line(const Check& c) {
+  const std::string count = c.done == 0     ? "does not apply"
+                            : c.failed == 0 ? fmt::format("{} pass", c.done)
+                                            : fmt::format("{} of {} FAIL", c.failed, c.done);
+  return fmt::format("  {:<34} {:<16} {}\n", c.name, count, c.note);
 }
 
 }  // namespace
 
 std::string to_json(const Report& report) {
-  nlohmann::json json{
-      {"verdict", report.verdict},
-      {"explanation", report.explanation},
-      {"outputs", nlohmann::json::array()},
-      {"expected", nlohmann::json::array()},
-      {"rewrite", {{"compared", report.compared_values}, {"differing", nlohmann::json::array()}}}};
-  for (const OutputResult& o : report.outputs) json["outputs"].push_back(to_json(o));
-  for (const OutputResult& o : report.expected) json["expected"].push_back(to_json(o));
-  for (const ValueResult& v : report.values) {
-    if (v.passed) continue;
-    json["rewrite"]["differing"].push_back({{"value", v.name},
-                                            {"step", v.step},
-                                            {"kernel", v.kernel},
-                                            {"node", v.step_name},
-                                            {"rms", v.distance.rms},
-                                            {"rms_reference", v.distance.rms_reference}});
+  json result{{"verdict", report.verdict},
+              {"explanation", report.explanation},
+              {"engine", report.engine_hash},
+              {"data", report.data_hash},
+              {"tolerance", to_text(report.tolerance)},
+              {"ms", report.ms},
+              {"notes", report.notes},
+              {"outputs", json::array()},
+              {"cells", json::array()},
+              {"checks", json::array()},
+              {"rewrite", {{"compared", report.compared_values}, {"differing", json::array()}}},
+              {"steps", json::array()}};
+  for (const OutputResult& o : report.outputs) result["outputs"].push_back(to_json(o));
+  for (const CellResult& c : report.cells) result["cells"].push_back(to_json(c));
+  for (const Check& c : report.checks)
+    result["checks"].push_back(
+        {{"name", c.name}, {"done", c.done}, {"failed", c.failed}, {"note", c.note}});
+  for (const ValueResult& v : report.rewrites) {
+    result["rewrite"]["differing"].push_back({{"value", v.name},
+                                              {"step", v.step},
+                                              {"kernel", v.kernel},
+                                              {"node", v.step_name},
+                                              {"rms", v.distance.rms},
+                                              {"rms_reference", v.distance.rms_reference}});
   }
-  return json.dump(2) + "\n";
+  for (const StepResult& s : report.steps) result["steps"].push_back(to_json(s));
+  return result.dump(2) + "\n";
 }
 
 std::string to_text(const Report& report) {
-  std::string text = "engine against FP64 of the model (E against R):\n";
+  std::string text = "inputs\n";
+  for (const std::string& note : report.notes) text += "  " + note + "\n";
+  text += "cells (largest error of an element, as a part of 1+|reference|)\n" + table(report);
+  text += "outputs (engine against FP64 of the model, at their worst cell)\n";
   for (const OutputResult& o : report.outputs) text += line(o);
-  if (!report.expected.empty()) {
-    text += "expected arrays against FP64 of the model:\n";
-    for (const OutputResult& o : report.expected) text += line(o);
+  text += "checks\n";
+  for (const Check& c : report.checks) text += line(c);
+  const auto closest = std::ranges::max_element(report.steps, {}, &StepResult::ratio);
+  if (closest != report.steps.end()) {
+    text += fmt::format("  the step nearest its limit is {} ({}, '{}'): {:.2g} of it\n",
+                        closest->step, closest->kernel, closest->name, closest->ratio);
   }
-  size_t differing = 0;
-  for (const ValueResult& v : report.values) differing += !v.passed;
-  text += fmt::format(
-      "plan in FP64 against FP64 of the model (F against R): {} values compared, {} differ\n",
-      report.compared_values, differing);
-  constexpr int kShown = 5;
-  int shown = 0;
-  for (const ValueResult& v : report.values) {
-    if (v.passed || ++shown > kShown) continue;
-    text += fmt::format("  step {:>3} {:<32} {}: rms {:.2e} of {:.2e}\n", v.step, v.kernel, v.name,
-                        v.distance.rms, v.distance.rms_reference);
-  }
-  return text + fmt::format("verdict: {} — {}\n", report.verdict, report.explanation);
+  return text + fmt::format("verdict: {} ({:.1f} s)\n  {}\n", report.verdict, report.ms / 1000,
+                            report.explanation);
 }
 
 }  // namespace vernier::verify

@@ -1,52 +1,77 @@
-// Verify, first form: one input set, three evaluations (design "Verify").
+// Verify: the saved engine against the FP64 evaluation of its model (design "Verify"). Contract:
+// docs/verification.md.
 //   R  FP64 evaluation of the original ONNX graph      F  FP64 evaluation of the engine's plan
-//   E  the engine's own answer
-// F against R tells whether the rewrite is right, E against R whether the engine is. No hole: NaN
-// or Inf that R lacks, a missing or extra output, another type or shape: a failure, never a
-// warning.
+//   E  the engine's own answer                         I_s  one step in FP64 on E's own inputs
+// Four questions, none skipped: is the rewrite right (F against R), is every kernel right (E_s
+// against I_s), is the answer right (E against R), are rows independent (bits). No hole: NaN or
+// Inf that R lacks, a missing or extra output, another type or shape is a failure.
 #pragma once
 #include <filesystem>
-#include <optional>
+#include <functional>
+#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "backend/kernel.h"
-#include "core/tensor.h"
-#include "io/npz.h"
 #include "ir/graph.h"
-#include "plan/plan.h"
+#include "verify/domain.h"
+#include "verify/metrics.h"
+#include "verify/replay.h"
+#include "verify/rows.h"
+#include "verify/tolerance.h"
+#include "vernier/engine.h"
 
 namespace vernier::verify {
 
-using NamedTensors = io::NamedTensors;
+enum class Depth : uint8_t { kDefault, kThorough };
 
-/// Limits of E against R. A missing limit is not checked, except that the worst element always is.
-struct Tolerance {
-  double worst = 1e-5;        ///< limit of |E − R| / (1 + |R|), every element
-  std::optional<double> max;  ///< limit of |E − R|
-  std::optional<double> rms;  ///< limit of rms(E − R) / rms(R)
-  std::optional<double> cos;  ///< least cosine similarity
+/// Arrays of the user's, and where they come from.
+struct UserInputs {
+  std::string label;
+  NamedTensors arrays;
 };
-/// "rms=1e-3,max=1e-2,cos=0.9999" (worst= too). Throws Error(kInput) on anything else.
-Tolerance parse_tolerance(const std::string& text);
 
-/// How far `got` is from `want` (both float: got in its own type, want in FP64).
-struct Distance {
-  double max_abs = 0, rms = 0, rms_reference = 0, cosine = 1, worst = 0;
-  int64_t worst_index = 0, worst_row = 0;   ///< of the largest |got − want| / (1 + |want|)
-  int64_t elems = 0, wrong_non_finite = 0;  ///< NaN or Inf on one side only, or of another sign
-  int64_t different_integers = 0;           ///< integer and bool arrays
+struct Request {
+  std::filesystem::path model, engine;
+  std::vector<UserInputs> inputs;  ///< empty: a sweep of seeded inputs inside their domains
+  NamedTensors expect;             ///< outputs of the first of `inputs`; empty: none
+  Tolerance tolerance;
+  std::vector<int64_t> batches, lengths;  ///< of the sweep; empty: those of `depth`
+  Depth depth = Depth::kDefault;
+  std::string batch_axis;  ///< the size that counts rows; empty: found on R
+  uint64_t seed = 1;
+  int threads = 0;
+  std::function<void(const std::string& stage)> progress;
 };
-Distance distance(const EvalTensor& got, const EvalTensor& want);
 
+/// One kind of check over all cells.
+struct Check {
+  std::string name;
+  int64_t done = 0, failed = 0;
+  std::string note;  ///< the first failure, or why there was nothing to do
+};
+
+/// One batch of inputs.
+struct CellResult {
+  std::string label;  ///< "batch 4, length 16", or the user's file
+  int64_t batch = 0, length = 0;
+  std::string verdict = "pass";  ///< of this cell alone
+  std::string why;
+  double worst = 0;  ///< largest |E − R| / (1 + |R|)
+};
+
+/// One output over all cells.
 struct OutputResult {
-  std::string name, verdict;  ///< "pass" or the reason in words
-  Distance distance;
-  bool passed = false;
+  std::string name, verdict = "pass", why;
+  Distance worst;          ///< of the cell with the largest |E − R| / (1 + |R|)
+  std::string worst_cell;  ///< its label
+  double noise_rms = 0;    ///< rms(I − R): what plain f32 rounding is expected to do here
+  bool mixed_by_model = false;
+  std::vector<RowMetrics> rows;  ///< of the worst cell
+  int64_t rankings = 0, top1_changes = 0, top5_changes = 0;
+  double least_correlation = 1;
 };
 
-/// One value that exists in both the original graph and the plan.
+/// F against R at one value that exists in both the original graph and the plan.
 struct ValueResult {
   std::string name;   ///< ONNX value name
   int32_t step = -1;  ///< the step that made it
@@ -56,32 +81,29 @@ struct ValueResult {
 };
 
 struct Report {
-  std::string
-      verdict;  ///< "pass", "bug (rewrite)", "precision", "nan", "overflow" or "expectation"
-  std::string explanation;            ///< one or two sentences: what, where, which step, what to do
-  std::vector<OutputResult> outputs;  ///< E against R
-  std::vector<ValueResult> values;    ///< F against R, in step order
-  std::vector<OutputResult> expected;  ///< R against the user's --expect arrays
+  /// "pass", "bug (rewrite)", "bug (uninitialised read)", "bug (race)", "bug", "overflow", "nan",
+  /// "neighbours", "precision" or "reference".
+  std::string verdict = "pass";
+  std::string explanation;         ///< what, where, which step, what to do
+  std::vector<std::string> notes;  ///< domains and what else the reader should know
+  std::vector<CellResult> cells;
+  std::vector<OutputResult> outputs;
+  std::vector<Check> checks;
+  std::vector<ValueResult> rewrites;  ///< F against R: values that differ
+  std::vector<StepResult> steps;      ///< replay: the worst of every step
   int64_t compared_values = 0;
+  std::string engine_hash, data_hash;  ///< what was verified, on which arrays
+  Tolerance tolerance;
+  double ms = 0;
   bool passed() const { return verdict == "pass"; }
 };
 
-struct Request {
-  std::filesystem::path model, engine;
-  NamedTensors inputs;
-  NamedTensors expect;  ///< empty: none
-  Tolerance tolerance;
-  int threads = 0;
-};
-
-/// Compares the three evaluations of one input set, given the engine's answers. `model` is the
-/// imported graph before any pass.
-Report compare(const ir::Graph& model, const plan::Plan& plan, const backend::Backend& backend,
-               const NamedTensors& inputs, const NamedTensors& answers, const Request& request);
-
-/// Runs the three evaluations on `request.inputs`. Throws Error(kInput) when the engine does not
-/// belong to the model (other inputs or outputs) or the inputs do not fit.
+/// Verifies the files of `request`. Throws Error(kInput) when the engine does not belong to the
+/// model (other inputs or outputs), the inputs do not fit or no cell is left in the engine's range.
 Report verify(const Request& request);
+/// As above for an engine and its imported model at hand.
+Report verify_engine(const std::shared_ptr<const Engine>& engine, const ir::Graph& model,
+                     const Request& request);
 
 /// The report as a reader wants it on a terminal, and as JSON (design "The command line").
 std::string to_text(const Report& report);

@@ -1,5 +1,5 @@
-// Pure layout: what becomes a view and where a copy is needed instead. Contract: plan/views.h.
-#include "plan/views.h"
+// Pure layout: what becomes a view and where a copy is needed instead. Contract: ops/views.h.
+#include "ops/views.h"
 
 #include <gtest/gtest.h>
 

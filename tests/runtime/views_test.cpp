@@ -1,5 +1,5 @@
 // Random chains of views, run through an engine: the same elements as the FP64 evaluation of the
-// graph, whatever became a view and whatever a copy. Contract: plan/views.h.
+// graph, whatever became a view and whatever a copy. Contract: ops/views.h.
 #include <gtest/gtest.h>
 
 #include <random>

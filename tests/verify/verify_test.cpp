@@ -1,17 +1,18 @@
-// Verify in its first form: a right engine passes on every example model; a wrong rewrite, a wrong
-// kernel answer, NaN, a missing output and a foreign engine do not, and the report says why.
+// Verify: a right engine passes on every example model; a wrong rewrite, a foreign engine, wrong
+// expectations and impossible sweeps do not, and the report says why. Wrong kernels are planted in
+// tests/plants.
 #include "verify/verify.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "compile/pipeline.h"
 #include "core/attrs.h"
 #include "engine/writer.h"
 #include "onnx/import.h"
-#include "runtime/engine_impl.h"
 #include "runtime/models.h"
 
 namespace vernier::verify {
@@ -19,34 +20,52 @@ namespace {
 
 using test::ExampleModel;
 
-// The pieces of one comparison, to be spoilt by a test before it looks.
+// An engine at hand, to be spoilt by a test before it is verified.
 struct Pieces {
   std::shared_ptr<ir::Graph> model;
   plan::Plan plan;
-  std::shared_ptr<const Engine> engine;
-  NamedTensors inputs, answers;
+  Request request;
 
-  explicit Pieces(const std::string& name, size_t case_index = 0) {
+  explicit Pieces(const std::string& name) {
     const ExampleModel example = test::example_model(name);
     model = onnx::import_model(example.path);
     plan = compiler::run(example.path.string(), {}).plan;
-    engine = Engine::from_bytes(engine::engine_bytes(plan));
-    inputs = example.cases().at(case_index).inputs;
-    Session session(engine, {.threads = 2});
-    for (const Output& output : session.run(test::refs(inputs)))
-      answers.emplace_back(output.name, test::copy(output));
+    request.threads = 2;
   }
-  Report report(const Request& request = {}) const {
-    return compare(*model, plan, *engine->impl().backend, inputs, answers, request);
+  Report report() const {
+    return verify_engine(Engine::from_bytes(engine::engine_bytes(plan)), *model, request);
+  }
+  std::string error() const {
+    try {
+      report();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
   }
 };
 
+const Check& check_named(const Report& report, const std::string& part) {
+  for (const Check& check : report.checks) {
+    if (check.name.find(part) != std::string::npos) return check;
+  }
+  throw std::runtime_error("no check named " + part);
+}
+
 class RightEngine : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(RightEngine, PassesWithManyValuesComparedInFp64) {
-  const Report report = Pieces(GetParam()).report();
+TEST_P(RightEngine, PassesItsSweep) {
+  Pieces pieces(GetParam());
+  const Report report = pieces.report();
   EXPECT_EQ(report.verdict, "pass") << to_text(report);
   EXPECT_GE(report.compared_values, 5) << to_text(report);
+  for (const char* name : {"rewrite", "kernels", "answers", "memory", "threads", "alone",
+                           "duplicated", "permuted", "poison"})
+    EXPECT_GT(check_named(report, name).done, 0) << name << "\n" << to_text(report);
+  for (const OutputResult& output : report.outputs) {
+    EXPECT_GT(output.noise_rms, 0) << output.name;
+    EXPECT_FALSE(output.mixed_by_model) << output.name;
+  }
 }
 INSTANTIATE_TEST_SUITE_P(Models, RightEngine, ::testing::ValuesIn([] {
                            std::vector<std::string> names;
@@ -56,103 +75,136 @@ INSTANTIATE_TEST_SUITE_P(Models, RightEngine, ::testing::ValuesIn([] {
                          }()),
                          [](const auto& one) { return one.param; });
 
+TEST(Sweep, CellsAreBatchesTimesLengths) {
+  Pieces pieces("bge_reranker_ts17");
+  pieces.request.batches = {1, 3};
+  pieces.request.lengths = {5, 7};
+  const Report report = pieces.report();
+  ASSERT_EQ(report.cells.size(), 4U);
+  EXPECT_EQ(report.cells[3].batch, 3);
+  EXPECT_EQ(report.cells[3].length, 7);
+  const auto json = nlohmann::json::parse(to_json(report));
+  EXPECT_EQ(json["verdict"], "pass");
+  EXPECT_EQ(json["cells"].size(), 4U);
+  EXPECT_EQ(json["outputs"][0]["name"], "output");
+  for (const char* key : {"verdict", "max_abs", "rms", "noise_rms", "worst_row"})
+    EXPECT_TRUE(json["outputs"][0].contains(key)) << key;
+}
+
+TEST(Sweep, IsTheSameForTheSameSeed) {
+  Pieces pieces("tracker_filter_predictor_ts17");
+  pieces.request.batches = {2};
+  const Report a = pieces.report(), b = pieces.report();
+  EXPECT_EQ(a.data_hash, b.data_hash);
+  EXPECT_EQ(a.outputs[0].worst.max_abs, b.outputs[0].worst.max_abs);
+  pieces.request.seed = 2;
+  EXPECT_NE(pieces.report().data_hash, a.data_hash);
+}
+
+TEST(Sweep, SizesOutsideTheEngineAreRefusedWithItsRange) {
+  Pieces pieces("bge_reranker_ts17");
+  pieces.request.batches = {1, 1000};
+  EXPECT_NE(pieces.error().find("--batches: 1000 is outside the engine's range of 'batch', 1..64"),
+            std::string::npos)
+      << pieces.error();
+  pieces.request.batches = {1};
+  pieces.request.lengths = {4000};
+  EXPECT_NE(pieces.error().find("--lengths: 4000 is outside"), std::string::npos) << pieces.error();
+  pieces.request.lengths = {4};
+  pieces.request.batch_axis = "rows";
+  EXPECT_NE(pieces.error().find("--batch-axis: the engine has no size 'rows'"), std::string::npos)
+      << pieces.error();
+}
+
+TEST(UserInputs, AreOneCellEachAndTheirRowsAreCheckedToo) {
+  Pieces pieces("bge_reranker_ts17");
+  const auto cases = test::example_model("bge_reranker_ts17").cases();
+  for (const test::ModelCase& one : cases) pieces.request.inputs.push_back({one.file, one.inputs});
+  const Report report = pieces.report();
+  EXPECT_EQ(report.verdict, "pass") << to_text(report);
+  EXPECT_EQ(report.cells.size(), cases.size());
+  EXPECT_GT(check_named(report, "alone").done, 0);
+}
+
+TEST(UserInputs, ThatDoNotFitAreRefused) {
+  Pieces pieces("bge_reranker_ts17");
+  NamedTensors inputs = test::example_model("bge_reranker_ts17").cases()[0].inputs;
+  inputs.pop_back();
+  pieces.request.inputs = {{"mine.npz", inputs}};
+  EXPECT_NE(pieces.error().find("'attention_mask': missing"), std::string::npos) << pieces.error();
+}
+
 TEST(WrongRewrite, AChangedEpsilonIsABugThatNamesTheStep) {
-  Pieces setup("bge_reranker_ts17");
-  size_t spoilt = setup.plan.steps.size();
-  for (size_t s = 0; s < setup.plan.steps.size(); ++s) {
-    if (setup.plan.steps[s].op != OpKind::kAddLayerNorm) continue;
-    auto attrs = decode<NormAttrs>(setup.plan.steps[s].attrs);
+  Pieces pieces("bge_reranker_ts17");
+  size_t spoilt = pieces.plan.steps.size();
+  for (size_t s = 0; s < pieces.plan.steps.size(); ++s) {
+    if (pieces.plan.steps[s].op != OpKind::kAddLayerNorm) continue;
+    auto attrs = decode<NormAttrs>(pieces.plan.steps[s].attrs);
     attrs.epsilon = 0.01;
-    setup.plan.steps[s].attrs = encode(attrs);
+    pieces.plan.steps[s].attrs = encode(attrs);
     spoilt = s;
     break;
   }
-  ASSERT_LT(spoilt, setup.plan.steps.size());
-  const Report report = setup.report();
+  ASSERT_LT(spoilt, pieces.plan.steps.size());
+  const Report report = pieces.report();
   EXPECT_EQ(report.verdict, "bug (rewrite)") << to_text(report);
-  EXPECT_FALSE(report.passed());
   EXPECT_NE(report.explanation.find("step " + std::to_string(spoilt) + " "), std::string::npos)
       << report.explanation;
 }
 
-// An f32 copy of `tensor` with element `index` replaced.
-Tensor with_element(const Tensor& tensor, int64_t index, double value) {
-  EvalTensor copy = EvalTensor::from(tensor);
-  copy.f[static_cast<size_t>(index)] = value;
-  return copy.to_tensor();
-}
-
-TEST(WrongAnswer, OneElementOffByALittleIsFoundWithItsRow) {
-  Pieces setup("bge_reranker_ts17", 2);
-  Tensor& output = setup.answers[0].second;
-  const int64_t last = output.elems() - 1;
-  output = with_element(output, last, output.float_at(last) + 1e-4);
-  const Report report = setup.report();
-  EXPECT_EQ(report.verdict, "precision") << to_text(report);
-  EXPECT_EQ(report.outputs[0].distance.worst_row, output.shape()[0] - 1);
-}
-
-TEST(WrongAnswer, NanInfinityAMissingOutputAndAnotherTypeNeverPass) {
-  const Pieces good("bge_reranker_ts17");
-  for (double value : {std::nan(""), std::numeric_limits<double>::infinity()}) {
-    Pieces setup = good;
-    setup.answers[0].second = with_element(setup.answers[0].second, 0, value);
-    EXPECT_EQ(setup.report().verdict, "nan");
-  }
-  Pieces missing = good;
-  missing.answers.clear();
-  EXPECT_FALSE(missing.report().passed());
-  EXPECT_NE(missing.report().explanation.find("missing"), std::string::npos)
-      << missing.report().explanation;
-  Pieces other_type = good;
-  const EvalTensor values = EvalTensor::from(good.answers[0].second);
-  other_type.answers[0].second =
-      Tensor::from(DType::kF64, values.shape, std::span<const double>(values.f));
-  EXPECT_NE(other_type.report().explanation.find("type f64, expected f32"), std::string::npos);
-  Pieces extra = good;
-  extra.answers.emplace_back("nonsense", good.answers[0].second);
-  EXPECT_NE(extra.report().explanation.find("not a value of the model"), std::string::npos);
+TEST(ForeignEngine, IsRefusedWithBothSetsOfNames) {
+  Pieces pieces("bge_reranker_ts17");
+  pieces.plan = compiler::run(test::example_model("vit_ts17").path.string(), {}).plan;
+  EXPECT_NE(pieces.error().find("was not built from model"), std::string::npos) << pieces.error();
+  EXPECT_NE(pieces.error().find("pixel_values"), std::string::npos) << pieces.error();
 }
 
 TEST(Expectation, StoredOutputsAgreeAndChangedOnesDoNot) {
-  const Pieces setup("bge_reranker_ts17");
-  Request request;
-  request.expect = test::example_model("bge_reranker_ts17").cases()[0].outputs;
-  EXPECT_TRUE(setup.report(request).passed()) << to_text(setup.report(request));
-  request.expect[0].second = with_element(request.expect[0].second, 0, 7);
-  EXPECT_EQ(setup.report(request).verdict, "expectation");
+  Pieces pieces("bge_reranker_ts17");
+  const test::ModelCase one = test::example_model("bge_reranker_ts17").cases()[0];
+  pieces.request.inputs = {{one.file, one.inputs}};
+  pieces.request.expect = one.outputs;
+  EXPECT_EQ(pieces.report().verdict, "pass");
+  EvalTensor changed = EvalTensor::from(one.outputs[0].second);
+  changed.f[0] = 7;
+  pieces.request.expect[0].second = changed.to_tensor();
+  const Report report = pieces.report();
+  EXPECT_EQ(report.verdict, "reference") << to_text(report);
+  EXPECT_NE(report.explanation.find("is not what was expected"), std::string::npos);
+  pieces.request.expect[0].first = "logits";
+  EXPECT_NE(pieces.error().find("array 'logits' is no output of the model; its outputs are output"),
+            std::string::npos)
+      << pieces.error();
 }
 
 TEST(ToleranceText, IsReadAndRefusedWithTheReason) {
-  const Tolerance t = parse_tolerance("rms=1e-3,max=0.5,cos=0.999");
+  const Tolerance t = parse_tolerance("rms=1e-3,max=0.5,cos=0.999,flips=0");
   EXPECT_EQ(t.rms, 1e-3);
   EXPECT_EQ(t.max, 0.5);
   EXPECT_EQ(t.cos, 0.999);
+  EXPECT_EQ(t.flips, 0);
+  EXPECT_TRUE(std::isinf(t.worst)) << "what is not named is not checked";
+  EXPECT_EQ(parse_tolerance("").worst, 1e-5);
+  EXPECT_EQ(to_text(t), "rms=0.001,max=0.5,cos=0.999,flips=0");
   for (const char* bad : {"rms", "rms=", "rms=-1", "flops=1", "rms=1e-3,,max=1", "rms=nan"}) {
     try {
       parse_tolerance(bad);
       FAIL() << bad;
     } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("expected worst=, max=, rms= or cos="),
+      EXPECT_NE(std::string(error.what()).find("expected worst=, max=, rms=, cos= or flips="),
                 std::string::npos)
           << error.what();
     }
   }
 }
 
-TEST(DistanceOf, CountsWhatAMeanWouldHide) {
-  EvalTensor want(DType::kF32, {2, 2}), got(DType::kF32, {2, 2});
-  want.f = {1, 2, 3, 4};
-  got.f = {1, 2, 3.5, 4};
-  const Distance d = distance(got, want);
-  EXPECT_EQ(d.max_abs, 0.5);
-  EXPECT_EQ(d.worst, 0.125);
-  EXPECT_EQ(d.worst_row, 1);
-  EXPECT_EQ(d.rms, 0.25);
-  got.f[0] = std::nan("");
-  EXPECT_EQ(distance(got, want).wrong_non_finite, 1);
-  want.f[0] = std::nan("");
-  EXPECT_EQ(distance(got, want).wrong_non_finite, 0);
+TEST(Precision, ATolerancePastWhatF32CanDoFails) {
+  Pieces pieces("bge_reranker_ts17");
+  pieces.request.batches = {2};
+  pieces.request.tolerance = parse_tolerance("max=1e-12");
+  const Report report = pieces.report();
+  EXPECT_EQ(report.verdict, "precision") << to_text(report);
+  EXPECT_NE(report.explanation.find("limit 1e-12"), std::string::npos) << report.explanation;
 }
 
 }  // namespace

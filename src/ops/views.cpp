@@ -1,22 +1,22 @@
 // Layouts of views: see views.h.
-#include "plan/views.h"
+#include "ops/views.h"
 
 #include "core/attrs.h"
+#include "ops/ops.h"
 
-namespace vernier::plan {
+namespace vernier::ops {
 namespace {
-
-using ViewFn = std::optional<Layout> (*)(const ir::Graph&, const ir::Node&, size_t output,
-                                         const Layout& input);
 
 const SymShape& shape_of(const ir::Graph& graph, const ir::Node& node, size_t output) {
   return graph.value(node.outputs[output]).shape;
 }
 
+}  // namespace
+
 // Cuts both shapes, from the right, into groups of equal product; within a group the input's axes
 // must follow each other without gaps, and the output's axes divide that run.
-std::optional<Layout> reshape(const ir::Graph& graph, const ir::Node& node, size_t output,
-                              const Layout& input) {
+std::optional<Layout> layout_reshape(const ir::Graph& graph, const ir::Node& node, size_t output,
+                                     const Layout& input) {
   Layout result{input.base, input.offset, shape_of(graph, node, output), {}};
   result.strides.assign(result.shape.size(), Dim(1));
   if (is_dense(input)) {
@@ -58,20 +58,21 @@ std::optional<Layout> reshape(const ir::Graph& graph, const ir::Node& node, size
   return result;
 }
 
-std::optional<Layout> identity(const ir::Graph&, const ir::Node&, size_t, const Layout& input) {
+std::optional<Layout> layout_identity(const ir::Graph&, const ir::Node&, size_t,
+                                      const Layout& input) {
   return input;
 }
 
-std::optional<Layout> transpose(const ir::Graph& graph, const ir::Node& node, size_t output,
-                                const Layout& input) {
+std::optional<Layout> layout_transpose(const ir::Graph& graph, const ir::Node& node, size_t output,
+                                       const Layout& input) {
   const auto perm = node.attrs_as<TransposeAttrs>().perm;
   Layout result{input.base, input.offset, shape_of(graph, node, output), {}};
   for (int64_t axis : perm) result.strides.push_back(input.strides[static_cast<size_t>(axis)]);
   return result;
 }
 
-std::optional<Layout> expand(const ir::Graph& graph, const ir::Node& node, size_t output,
-                             const Layout& input) {
+std::optional<Layout> layout_expand(const ir::Graph& graph, const ir::Node& node, size_t output,
+                                    const Layout& input) {
   Layout result{input.base, input.offset, shape_of(graph, node, output), {}};
   const size_t added = result.shape.size() - input.shape.size();
   result.strides.assign(result.shape.size(), Dim(0));
@@ -82,8 +83,8 @@ std::optional<Layout> expand(const ir::Graph& graph, const ir::Node& node, size_
   return result;
 }
 
-std::optional<Layout> slice(const ir::Graph& graph, const ir::Node& node, size_t output,
-                            const Layout& input) {
+std::optional<Layout> layout_slice(const ir::Graph& graph, const ir::Node& node, size_t output,
+                                   const Layout& input) {
   const auto attrs = node.attrs_as<SliceAttrs>();
   if (!attrs.inline_starts) return std::nullopt;
   Layout result{input.base, input.offset, shape_of(graph, node, output), input.strides};
@@ -97,8 +98,8 @@ std::optional<Layout> slice(const ir::Graph& graph, const ir::Node& node, size_t
   return result;
 }
 
-std::optional<Layout> split(const ir::Graph& graph, const ir::Node& node, size_t output,
-                            const Layout& input) {
+std::optional<Layout> layout_split(const ir::Graph& graph, const ir::Node& node, size_t output,
+                                   const Layout& input) {
   const auto rank = static_cast<int64_t>(input.shape.size());
   const int64_t given = node.attrs_as<SplitAttrs>().axis;
   const auto axis = static_cast<size_t>(given < 0 ? given + rank : given);
@@ -109,19 +110,6 @@ std::optional<Layout> split(const ir::Graph& graph, const ir::Node& node, size_t
   }
   return result;
 }
-
-struct ViewRow {
-  OpKind op;
-  ViewFn layout;
-};
-// How each operator with kView lies over its input.
-constexpr ViewRow kViews[] = {
-    {OpKind::kIdentity, &identity},   {OpKind::kReshape, &reshape}, {OpKind::kSqueeze, &reshape},
-    {OpKind::kUnsqueeze, &reshape},   {OpKind::kFlatten, &reshape}, {OpKind::kExpand, &expand},
-    {OpKind::kTranspose, &transpose}, {OpKind::kSlice, &slice},     {OpKind::kSplit, &split},
-};
-
-}  // namespace
 
 SymShape dense_strides(const SymShape& shape) {
   SymShape strides(shape.size(), Dim(1));
@@ -147,11 +135,8 @@ bool innermost_contiguous(const Layout& layout) {
 
 std::optional<Layout> view_layout(const ir::Graph& graph, const ir::Node& node, size_t output,
                                   const Layout& input) {
-  if (!(flags(node.op) & kView)) return std::nullopt;
-  for (const ViewRow& row : kViews) {
-    if (row.op == node.op) return row.layout(graph, node, output, input);
-  }
-  return std::nullopt;
+  const OpDef& op = def(node.op);
+  return op.layout ? op.layout(graph, node, output, input) : std::nullopt;
 }
 
-}  // namespace vernier::plan
+}  // namespace vernier::ops

@@ -6,7 +6,7 @@
 #include "core/dim.h"
 #include "ir/graph.h"
 
-namespace vernier::plan {
+namespace vernier::ops {
 
 /// How a value lies in the memory of a base value: element [i…] is at offset + Σ i·strides.
 struct Layout {
@@ -21,10 +21,14 @@ bool is_dense(const Layout& layout);
 /// The innermost axis longer than 1 has stride 1 (what strided_inputs promises a kernel).
 bool innermost_contiguous(const Layout& layout);
 
+/// How an operator with kView lies over its input 0: a row's `layout` in ops.def.
+using LayoutFn = std::optional<Layout> (*)(const ir::Graph& graph, const ir::Node& node,
+                                           size_t output, const Layout& input);
+
 /// The layout of output `output` of `node` if the node only re-reads its input 0, lying as `input`:
 /// Identity, Reshape and its kin (where the axes split or merge without gaps), Expand, Transpose,
 /// Slice with inline starts, Split. Empty for other nodes and where no strides can say it.
 std::optional<Layout> view_layout(const ir::Graph& graph, const ir::Node& node, size_t output,
                                   const Layout& input);
 
-}  // namespace vernier::plan
+}  // namespace vernier::ops

@@ -1,0 +1,218 @@
+// Replay of single steps: see replay.h.
+#include "verify/replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "core/evaluator.h"
+#include "verify/metrics.h"
+#include "verify/plan_evaluator.h"
+
+namespace vernier::verify {
+namespace {
+
+// The constant c of the limit  1 ulp + declared error + c·√K·(S + u·|I|); K sums per element, u the
+// unit of f32, S what inputs that are off by u change in this element (rms over its row where that
+// is larger). Fitted: docs/verification.md "Replay".
+constexpr double kNoiseFactor = 8;
+constexpr int64_t kSmall = 4096;  // arrays below this get more trials, for a steadier S
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+std::vector<double> zeros(const EvalTensor& t) { return std::vector<double>(t.f.size(), 0.0); }
+
+// One step's evaluation in FP64 and its sensitivity to noise on its inputs.
+struct Ideal {
+  std::vector<EvalTensor> out;
+  std::vector<std::vector<double>> sensitivity;  // by output and element, floats only
+  std::vector<std::vector<bool>> undecided;      // integers that the noise changes
+  double sum_length = 1;
+};
+
+using Inputs = std::vector<std::optional<EvalTensor>>;
+
+Inputs inputs_of(const plan::Plan& plan, const backend::Backend& backend, const plan::Step& step,
+                 const backend::LaunchCall& call) {
+  Inputs inputs(call.in.size());
+  for (size_t i = 0; i < call.in.size(); ++i) {
+    if (call.in[i].data) inputs[i] = EvalTensor::from(copy_of(call.in[i]));
+  }
+  for (const plan::PackedInput& packed : step.packed) {
+    const auto at = static_cast<size_t>(packed.input);
+    if (inputs.size() <= at) inputs.resize(at + 1);
+    inputs[at] = unpacked(plan, backend, step, packed);
+  }
+  return inputs;
+}
+
+std::vector<EvalTensor> evaluate(const plan::Step& step, const backend::LaunchCall& call,
+                                 const Inputs& inputs) {
+  std::vector<const EvalTensor*> in;
+  for (const auto& t : inputs) in.push_back(t ? &*t : nullptr);
+  std::vector<EvalTensor> out;
+  for (const backend::TensorArg& arg : call.out) {
+    if (!arg.data)
+      out.emplace_back();
+    else
+      out.emplace_back(arg.dtype, Shape(arg.shape.begin(), arg.shape.begin() + arg.rank));
+  }
+  evaluator(step.op)({step.attrs, in, out, Rounding{}});
+  return out;
+}
+
+// Elements of a row are alike: a lucky small sensitivity counts as its row's rms.
+void raise_to_row_rms(std::vector<double>& s, const Shape& shape) {
+  const auto cols = static_cast<size_t>(shape.empty() ? 1 : std::max<int64_t>(shape.back(), 1));
+  for (size_t begin = 0; begin + cols <= s.size(); begin += cols) {
+    double squares = 0;
+    for (size_t i = begin; i < begin + cols; ++i) squares += s[i] * s[i];
+    const double rms = std::sqrt(squares / static_cast<double>(cols));
+    for (size_t i = begin; i < begin + cols; ++i) s[i] = std::max(s[i], rms);
+  }
+}
+
+void add_trial(Ideal& ideal, const std::vector<EvalTensor>& noisy) {
+  for (size_t o = 0; o < noisy.size(); ++o) {
+    const EvalTensor& exact = ideal.out[o];
+    for (size_t i = 0; i < exact.f.size(); ++i) {
+      const double change = std::abs(noisy[o].f[i] - exact.f[i]);
+      // NaN: infinities that meet; such an element is judged by being finite or not.
+      if (change > ideal.sensitivity[o][i]) ideal.sensitivity[o][i] = change;
+    }
+    for (size_t i = 0; i < exact.i.size(); ++i) {
+      if (noisy[o].i[i] != exact.i[i]) ideal.undecided[o][i] = true;
+    }
+  }
+}
+
+Ideal ideal_of(const plan::Plan& plan, const backend::Backend& backend, const plan::Step& step,
+               const backend::LaunchCall& call) {
+  const Inputs inputs = inputs_of(plan, backend, step, call);
+  Ideal ideal;
+  ideal.out = evaluate(step, call, inputs);
+  std::vector<Shape> in, out;
+  std::vector<DType> in_types, out_types;
+  int64_t elems = 0;
+  for (const auto& t : inputs) {
+    in.push_back(t ? t->shape : Shape{});
+    in_types.push_back(t ? t->dtype : DType::kUndefined);
+  }
+  for (const EvalTensor& t : ideal.out) {
+    out.push_back(t.shape);
+    out_types.push_back(t.dtype);
+    elems += t.elems();
+    ideal.sensitivity.push_back(zeros(t));
+    ideal.undecided.emplace_back(t.i.size(), false);
+  }
+  ideal.sum_length = sum_length(step, in, out, in_types, out_types);
+  const int trials = elems < kSmall ? 4 : 1;
+  for (int trial = 0; trial < trials; ++trial) {
+    Inputs noisy = inputs;
+    for (size_t i = 0; i < noisy.size(); ++i) {
+      if (noisy[i] && noisy[i]->is_float())
+        noisy[i] = perturbed(*noisy[i], kSingleUnit, static_cast<uint64_t>(trial) * 64 + i + 1);
+    }
+    add_trial(ideal, evaluate(step, call, noisy));
+  }
+  for (size_t o = 0; o < ideal.out.size(); ++o)
+    raise_to_row_rms(ideal.sensitivity[o], ideal.out[o].shape);
+  return ideal;
+}
+
+}  // namespace
+
+Tensor copy_of(const backend::TensorArg& arg) {
+  const Shape shape(arg.shape.begin(), arg.shape.begin() + arg.rank);
+  const size_t width = size_bytes(arg.dtype);
+  std::vector<std::byte> bytes(static_cast<size_t>(arg.elems()) * width);
+  std::vector<int64_t> index(shape.size(), 0);
+  for (size_t at = 0; at < bytes.size(); at += width) {
+    int64_t from = 0;
+    for (size_t d = 0; d < index.size(); ++d) from += index[d] * arg.strides[d];
+    std::memcpy(bytes.data() + at, arg.data + from * static_cast<int64_t>(width), width);
+    for (size_t d = index.size(); d-- > 0 && ++index[d] == shape[d];) index[d] = 0;
+  }
+  return Tensor::from_bytes(arg.dtype, shape, bytes);
+}
+
+Replay::Replay(const plan::Plan& plan, const backend::Backend& backend, uint32_t poison)
+    : plan_(plan), backend_(backend), poison_(poison) {}
+
+void Replay::before_run(std::span<std::byte> arena) {
+  Poison(poison_).before_run(arena);
+  results_.clear();
+}
+
+void Replay::after_step(int32_t step, const backend::LaunchCall& call) {
+  results_.push_back(judge(plan_.steps[static_cast<size_t>(step)], call));
+  results_.back().step = step;
+}
+
+StepResult Replay::judge(const plan::Step& step, const backend::LaunchCall& call) const {
+  StepResult result;
+  result.kernel = step.kernel;
+  result.name = step.name;
+  const Ideal ideal = ideal_of(plan_, backend_, step, call);
+  const double noise = kNoiseFactor * std::sqrt(ideal.sum_length);
+  const auto worse = [&](double error, double limit, double ratio) {
+    if (ratio <= result.ratio) return false;
+    result.error = error;
+    result.limit = limit;
+    result.ratio = ratio;
+    return true;
+  };
+  for (size_t o = 0; o < ideal.out.size(); ++o) {
+    if (!call.out[o].data) continue;
+    const EvalTensor got = EvalTensor::from(copy_of(call.out[o]));
+    const EvalTensor& want = ideal.out[o];
+    result.elems += want.elems();
+    for (size_t i = 0; i < want.i.size(); ++i) {
+      if (got.i[i] == want.i[i] || ideal.undecided[o][i]) continue;
+      if (worse(std::abs(static_cast<double>(got.i[i]) - static_cast<double>(want.i[i])), 0,
+                kInfinity))
+        result.why =
+            fmt::format("element {} of output {} is {}, expected {}", i, o, got.i[i], want.i[i]);
+    }
+    for (size_t i = 0; i < want.f.size(); ++i) {
+      const double g = got.f[i], w = want.f[i], stored = round_to(want.dtype, w);
+      if (!std::isfinite(g) || !std::isfinite(stored)) {
+        if (same_non_finite(g, stored)) continue;
+        result.non_finite = result.non_finite || std::isfinite(stored);
+        if (worse(kInfinity, 0, kInfinity))
+          result.why = fmt::format("element {} of output {} is {}, expected {:.6g}", i, o, g, w);
+        continue;
+      }
+      const double error = std::abs(g - w);
+      const double limit = ulp(want.dtype, w) + step.numerics.approximation_abs +
+                           step.numerics.approximation_rel * std::abs(w) +
+                           noise * (ideal.sensitivity[o][i] + kSingleUnit * std::abs(w));
+      if (worse(error, limit, error / limit) && error > limit) {
+        result.why = fmt::format("element {} of output {} is {:.8g}, expected {:.8g} ± {:.1e}", i,
+                                 o, g, w, limit);
+      }
+    }
+  }
+  result.passed = result.why.empty();
+  return result;
+}
+
+void Poison::before_run(std::span<std::byte> arena) {
+  for (size_t at = 0; at + sizeof(word_) <= arena.size(); at += sizeof(word_))
+    std::memcpy(arena.data() + at, &word_, sizeof(word_));
+}
+
+void Recorder::before_run(std::span<std::byte> arena) {
+  Poison(poison_).before_run(arena);
+  steps_.clear();
+}
+
+void Recorder::after_step(int32_t step, const backend::LaunchCall& call) {
+  for (const backend::TensorArg& arg : call.out)
+    steps_[step].push_back(arg.data ? copy_of(arg) : Tensor());
+}
+
+}  // namespace vernier::verify

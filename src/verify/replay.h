@@ -1,0 +1,73 @@
+// Replay: every step of a run on the engine's own inputs, against its FP64 evaluation (design
+// "Verify": is the kernel right?). Contract and limits: docs/verification.md "Replay".
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+#include "runtime/session_impl.h"
+
+namespace vernier::verify {
+
+/// What one step did, judged by its worst element.
+struct StepResult {
+  int32_t step = -1;
+  std::string kernel, name;  ///< name: the ONNX node that names the composite
+  bool passed = true;
+  std::string why;   ///< empty, or what is wrong with the worst element
+  double error = 0;  ///< |E_s − I_s| of the element that comes closest to its limit
+  double limit = 0;  ///< of that element
+  double ratio = 0;  ///< error / limit; infinite for a wrong NaN or integer
+  int64_t elems = 0;
+  bool non_finite = false;  ///< NaN or infinite where FP64 is finite
+};
+
+/// Watches one run: fills the arena with `poison` first, and judges each step right after it, from
+/// copies; the run itself is not changed.
+class Replay final : public RunObserver {
+ public:
+  Replay(const plan::Plan& plan, const backend::Backend& backend, uint32_t poison);
+  void before_run(std::span<std::byte> arena) override;
+  void after_step(int32_t step, const backend::LaunchCall& call) override;
+  const std::vector<StepResult>& steps() const { return results_; }
+
+ private:
+  StepResult judge(const plan::Step& step, const backend::LaunchCall& call) const;
+  const plan::Plan& plan_;
+  const backend::Backend& backend_;
+  uint32_t poison_;
+  std::vector<StepResult> results_;
+};
+
+/// Fills the arena, watches nothing.
+class Poison final : public RunObserver {
+ public:
+  explicit Poison(uint32_t word) : word_(word) {}
+  void before_run(std::span<std::byte> arena) override;
+  void after_step(int32_t, const backend::LaunchCall&) override {}
+
+ private:
+  uint32_t word_;
+};
+/// Two fillings that no right answer depends on: a signalling NaN, and a large odd number.
+inline constexpr uint32_t kSignallingNan = 0x7fa0'0bad, kLargeNumber = 0x7e57'ab1d;
+
+/// Fills the arena and keeps the outputs of every step.
+class Recorder final : public RunObserver {
+ public:
+  explicit Recorder(uint32_t poison = kSignallingNan) : poison_(poison) {}
+  void before_run(std::span<std::byte> arena) override;
+  void after_step(int32_t step, const backend::LaunchCall& call) override;
+  /// Output arrays by step.
+  const std::map<int32_t, std::vector<Tensor>>& steps() const { return steps_; }
+
+ private:
+  uint32_t poison_;
+  std::map<int32_t, std::vector<Tensor>> steps_;
+};
+
+/// A dense copy of an argument, and its values in FP64.
+Tensor copy_of(const backend::TensorArg& arg);
+
+}  // namespace vernier::verify

@@ -1,0 +1,28 @@
+// Samples: seeded rows of input inside their domains, and what may stand beside a row. Contract:
+// docs/verification.md "Inputs".
+#pragma once
+#include <map>
+#include <string>
+
+#include "verify/domain.h"
+#include "verify/rows.h"
+
+namespace vernier::verify {
+
+/// Which row of a sweep: its values depend on these numbers only, not on the batch it is put in.
+struct RowId {
+  uint64_t seed = 1;
+  int64_t index = 0;
+};
+
+/// One row (batch size 1) for these sizes of all symbols. Row 0 is full, row 1 has one valid
+/// position, row 2 half of them, row 5 a hole in its mask; the others end where their seed says.
+/// Arrays without a batch axis are equal in all rows of a seed.
+NamedTensors sample_row(const Domains& domains, const BatchAxes& axes,
+                        const std::map<std::string, int64_t>& sizes, const RowId& id);
+
+/// Neighbours that must not matter: `row` with its floats replaced by NaN, infinities and the
+/// largest finite values in turn, its ids by other ids of the domain, its masks by ones.
+NamedTensors poisoned_row(const NamedTensors& row, const Domains& domains, const BatchAxes& axes);
+
+}  // namespace vernier::verify

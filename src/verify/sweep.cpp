@@ -1,0 +1,359 @@
+// The checks of verify, cell by cell: see sweep.h.
+#include "verify/sweep.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "ops/evaluate.h"
+#include "runtime/engine_impl.h"
+#include "verify/plan_evaluator.h"
+#include "verify/samples.h"
+
+namespace vernier::verify {
+namespace {
+
+using namespace check_names;
+
+// The finding that explains the others comes first.
+constexpr const char* kOrder[] = {"bug (rewrite)", "bug (uninitialised read)",
+                                  "bug (race)",    "bug",
+                                  "overflow",      "nan",
+                                  "neighbours",    "precision",
+                                  "reference"};
+size_t rank(const std::string& verdict) {
+  return static_cast<size_t>(std::find(std::begin(kOrder), std::end(kOrder), verdict) -
+                             std::begin(kOrder));
+}
+
+const std::string& first_of(const std::vector<std::string>& names) { return names.front(); }
+
+}  // namespace
+
+std::vector<int64_t> first_rows(int64_t count) {
+  std::vector<int64_t> rows(static_cast<size_t>(count));
+  std::iota(rows.begin(), rows.end(), int64_t{0});
+  return rows;
+}
+
+Sweep::Sweep(std::shared_ptr<const Engine> engine, const ir::Graph& model, const Request& request)
+    : engine_(std::move(engine)),
+      plan_(engine_->impl().plan),
+      model_(model),
+      request_(request),
+      runner_(engine_, request.threads),
+      single_(engine_, 1) {}
+
+Check& Sweep::check(const std::string& name) {
+  for (Check& c : report_.checks) {
+    if (c.name == name) return c;
+  }
+  return report_.checks.emplace_back(Check{.name = name, .done = 0, .failed = 0, .note = ""});
+}
+
+OutputResult& Sweep::output(const std::string& name) {
+  for (OutputResult& o : report_.outputs) {
+    if (o.name == name) return o;
+  }
+  report_.outputs.emplace_back().name = name;
+  return report_.outputs.back();
+}
+
+void Sweep::failed(const std::string& name, const std::string& verdict, const std::string& why,
+                   CellResult* cell) {
+  Check& c = check(name);
+  ++c.done;
+  if (c.failed++ == 0) c.note = (cell ? cell->label + ": " : "") + why;
+  if (cell && rank(verdict) < rank(cell->verdict)) {
+    cell->verdict = verdict;
+    cell->why = why;
+  }
+  if (rank(verdict) >= rank(report_.verdict)) return;
+  report_.verdict = verdict;
+  report_.explanation = (cell ? cell->label + ": " : "") + why;
+}
+
+void Sweep::stage(const std::string& text) const {
+  if (request_.progress) request_.progress(text);
+}
+
+NamedTensors Sweep::batch_of(const Group& group, const std::vector<int64_t>& rows) const {
+  std::vector<NamedTensors> parts;
+  for (int64_t row : rows) parts.push_back(group.rows[static_cast<size_t>(row)]);
+  return axes_.known() ? join_rows(parts, axes_) : parts[0];
+}
+
+// The same bits whatever the memory held before, on one thread and on several, and again.
+void Sweep::same_in_every_run(const NamedTensors& inputs, const NamedTensors& answers,
+                              CellResult& cell) {
+  Poison other(kLargeNumber);
+  const auto with_other = different_outputs(answers, runner_.run(inputs, other));
+  const auto again = different_outputs(answers, runner_.run(inputs));
+  const auto on_one = different_outputs(answers, single_.run(inputs));
+  Recorder first, second;
+  if (!again.empty() || !on_one.empty()) {
+    const bool repeats = again.empty();
+    (repeats ? single_ : runner_).run(inputs, first);
+    runner_.run(inputs, second);
+    const std::string where = first_difference(plan_, first, second);
+    failed(kThreads, "bug (race)",
+           fmt::format("output '{}' has other bits {}; {}", first_of(repeats ? on_one : again),
+                       repeats ? "on one thread" : "when the same run is repeated",
+                       where.empty() ? "the step did not show itself in one more run"
+                                     : "the first step that differs is " + where),
+           &cell);
+    return;
+  }
+  passed(kThreads);
+  if (with_other.empty()) return passed(kMemory);
+  Recorder with_nan(kSignallingNan), with_number(kLargeNumber);
+  runner_.run(inputs, with_nan);
+  runner_.run(inputs, with_number);
+  failed(kMemory, "bug (uninitialised read)",
+         fmt::format("output '{}' depends on what the memory held before the run; the first step "
+                     "that does is {}",
+                     first_of(with_other), first_difference(plan_, with_nan, with_number)),
+         &cell);
+}
+
+// Where an integer output of E is not R's, R's own decision may be a tie: noise of f32's size on
+// the inputs of every step changes it too.
+void Sweep::forgive_ties(const std::string& name, const EvalTensor& want, EvalTensor& got,
+                         const NamedTensors& inputs) {
+  constexpr int kTrials = 3;
+  std::vector<Tensor> ordered;
+  for (const std::string& input : plan_.input_names) ordered.push_back(*find(inputs, input));
+  size_t index = 0;
+  while (index < plan_.outputs.size() && plan_.output_names[index] != name) ++index;
+  if (index == plan_.outputs.size()) return;
+  PlanEvaluator noisy(plan_, *engine_->impl().backend, Noise::kSingle);
+  for (int trial = 0; trial < kTrials; ++trial) {
+    noisy.run(ordered, [](size_t, size_t, const EvalTensor&) {});
+    const EvalTensor other = noisy.value(static_cast<size_t>(plan_.outputs[index]));
+    for (size_t i = 0; i < want.i.size(); ++i) {
+      if (got.i[i] != want.i[i] && other.i[i] != want.i[i]) got.i[i] = want.i[i];
+    }
+  }
+}
+
+double Sweep::noise_limit(const std::string& name) const {
+  constexpr double kDeviations = 6;  // the largest of 10^6 normal values is below 5
+  const auto it = pools_.find(name);
+  if (it == pools_.end() || it->second.noise_elems == 0) return 0;
+  return kDeviations * std::sqrt(it->second.noise / static_cast<double>(it->second.noise_elems));
+}
+
+void Sweep::judge_output(const std::string& name, const EvalTensor& want, const Tensor* got,
+                         const NamedTensors& inputs, CellResult& cell) {
+  OutputResult& result = output(name);
+  const auto fail = [&](const std::string& verdict, const std::string& why) {
+    if (result.verdict == "pass") {
+      result.verdict = verdict;
+      result.why = cell.label + ": " + why;
+    }
+    failed(kAnswers, verdict, "output '" + name + "': " + why, &cell);
+  };
+  if (!got) return fail("bug", "missing in the engine's answers");
+  if (got->dtype() != want.dtype) {
+    return fail("bug", fmt::format("type {}, expected {}", vernier::name(got->dtype()),
+                                   vernier::name(want.dtype)));
+  }
+  if (got->shape() != want.shape)
+    return fail("bug", "shape " + str(got->shape()) + ", expected " + str(want.shape));
+  EvalTensor answer = EvalTensor::from(*got);
+  const int axis = axes_.of(name);
+  Distance d = distance(answer, want, axis);
+  if (d.different_integers > 0) {
+    forgive_ties(name, want, answer, inputs);
+    d = distance(answer, want, axis);
+  }
+  Pool& pool = pools_[name];
+  const auto finite = static_cast<double>(d.elems - d.wrong_non_finite);
+  pool.error += d.rms * d.rms * finite;
+  pool.reference += d.rms_reference * d.rms_reference * finite;
+  pool.elems += d.elems;
+  for (const RowMetrics& row : row_metrics(answer, want, axis)) {
+    result.rankings += row.rankings;
+    result.top1_changes += row.top1_changes;
+    result.top5_changes += row.top5_changes;
+    result.least_correlation = std::min(result.least_correlation, row.least_correlation);
+  }
+  cell.worst = std::max(cell.worst, d.worst);
+  const bool first = result.worst_cell.empty();
+  const bool worse = d.wrong_non_finite > result.worst.wrong_non_finite ||
+                     d.different_integers > result.worst.different_integers ||
+                     d.worst > result.worst.worst;
+  if (first || worse) {
+    result.worst = d;
+    result.worst_cell = cell.label;
+    result.rows = row_metrics(answer, want, axis);
+  }
+  const std::string why = complaint(d, request_.tolerance, noise_limit(name));
+  if (why.empty()) return passed(kAnswers);
+  fail(d.wrong_non_finite > 0 ? "nan" : "precision", why);
+}
+
+void Sweep::compare_with_reference(Group& group, const std::vector<int64_t>& rows,
+                                   const NamedTensors& inputs, const NamedTensors& answers,
+                                   CellResult& cell) {
+  const bool mixed = !axes_.known() || axes_.fixed_rows > 1 ||
+                     std::ranges::any_of(report_.outputs, &OutputResult::mixed_by_model);
+  NamedValues reference;
+  if (mixed) {
+    reference = reference_of(inputs);
+  } else {
+    while (group.reference.size() < rows.size())  // rows are 0, 1, …
+      group.reference.push_back(reference_of(group.rows[group.reference.size()]));
+    std::vector<const NamedValues*> parts;
+    for (int64_t row : rows) parts.push_back(&group.reference[static_cast<size_t>(row)]);
+    reference = join_rows(parts, axes_);
+  }
+  for (const auto& [name, want] : reference)
+    judge_output(name, want, find(answers, name), inputs, cell);
+  for (const auto& [name, tensor] : answers) {
+    if (reference.contains(name)) continue;
+    bool known = false;  // an output that the build added: a value of the model
+    for (size_t v = 0; v < model_.num_values(); ++v)
+      known = known || model_.value(static_cast<ir::ValueId>(v)).name == name;
+    if (!known) failed(kAnswers, "bug", "output '" + name + "' is not a value of the model", &cell);
+  }
+}
+
+void Sweep::replay(const NamedTensors& inputs, CellResult& cell) {
+  Replay watch(plan_, *engine_->impl().backend, kSignallingNan);
+  runner_.run(inputs, watch);
+  bool told = false;
+  if (report_.steps.empty()) report_.steps = watch.steps();
+  for (size_t s = 0; s < watch.steps().size(); ++s) {
+    const StepResult& step = watch.steps()[s];
+    if (step.ratio > report_.steps[s].ratio) report_.steps[s] = step;
+    if (step.passed) {
+      passed(kKernels);
+      continue;
+    }
+    // Later steps are judged on their own inputs; the first wrong one is the culprit.
+    if (told) continue;
+    told = true;
+    failed(kKernels, step.non_finite ? "overflow" : "bug",
+           step_text(plan_, step.step) + " is wrong on its own inputs: " + step.why, &cell);
+  }
+}
+
+void Sweep::run_cell(Group& group, int64_t batch) {
+  CellResult cell;
+  cell.batch = batch;
+  cell.length = group.length;
+  cell.label = fmt::format("batch {}{}{}", batch, group.label.empty() ? "" : ", ", group.label);
+  stage(cell.label);
+  const std::vector<int64_t> rows = first_rows(axes_.known() ? batch : 1);
+  const NamedTensors inputs = batch_of(group, rows);
+  const NamedTensors answers = runner_.run(inputs);
+  same_in_every_run(inputs, answers, cell);
+  compare_with_reference(group, rows, inputs, answers, cell);
+  const RowRun run{.inputs = inputs, .answers = answers, .rows = batch};
+  rows_alone(group, run, cell);
+  const bool last = static_cast<size_t>(batch) == group.rows.size() || !axes_.known();
+  if (last) row_placements(group, run, cell);
+  if (last || cell.verdict != "pass") {
+    stage(cell.label + ": replaying every step in FP64");
+    replay(inputs, cell);
+  }
+  report_.cells.push_back(std::move(cell));
+}
+
+void Sweep::compare_expected(Group& group) {
+  if (request_.expect.empty()) return;
+  Tolerance limit;  // R against what another tool stored in f32
+  limit.worst = limit.rms = 1e-4;
+  const NamedValues reference =
+      reference_of(batch_of(group, first_rows(static_cast<int64_t>(group.rows.size()))));
+  for (const auto& [name, tensor] : request_.expect) {
+    const auto it = reference.find(name);
+    if (it == reference.end()) {
+      std::string names;
+      for (const auto& [output_name, value] : reference)
+        names += (names.empty() ? "" : ", ") + output_name;
+      throw Error(ErrorCode::kInput, "--expect: array '" + name +
+                                         "' is no output of the model; its outputs are " + names);
+    }
+    const EvalTensor want = EvalTensor::from(tensor);
+    std::string why;
+    if (want.shape != it->second.shape)
+      why = "shape " + str(it->second.shape) + ", expected " + str(want.shape);
+    else if (want.is_float() != it->second.is_float())
+      why = fmt::format("type {}, expected {}", vernier::name(it->second.dtype),
+                        vernier::name(want.dtype));
+    else
+      why = complaint(distance(it->second, want), limit);
+    if (why.empty()) {
+      passed(kExpected);
+      continue;
+    }
+    failed(kExpected, "reference",
+           "the model's own FP64 value of '" + name + "' is not what was expected: " + why,
+           nullptr);
+  }
+}
+
+// What is judged over all cells, and the words that go with a pass.
+void Sweep::finish() {
+  for (auto& [name, pool] : pools_) {
+    OutputResult& o = output(name);
+    if (pool.noise_elems > 0)
+      o.noise_rms = std::sqrt(pool.noise / static_cast<double>(pool.noise_elems));
+    if (pool.elems == 0 || pool.reference <= 0) continue;
+    constexpr double kNoises = 3;  // design "Verify": limit 3·rms(I0 − R)
+    const double error = std::sqrt(pool.error / static_cast<double>(pool.elems));
+    const double scale = std::sqrt(pool.reference / static_cast<double>(pool.elems));
+    const double limit = std::max(request_.tolerance.rms * scale, kNoises * o.noise_rms);
+    std::string why;
+    if (error > limit)
+      why = fmt::format("rms error {:.3g} over all cells, limit {:.3g}", error, limit);
+    const double share =
+        o.rankings > 0 ? static_cast<double>(o.top1_changes) / static_cast<double>(o.rankings) : 0;
+    if (request_.tolerance.flips && share > *request_.tolerance.flips)
+      why = fmt::format("{} of {} rankings change their first place, limit {:g}", o.top1_changes,
+                        o.rankings, *request_.tolerance.flips);
+    if (why.empty()) continue;
+    if (o.verdict == "pass") {
+      o.verdict = "precision";
+      o.why = why;
+    }
+    failed(kAnswers, "precision", "output '" + name + "': " + why, nullptr);
+  }
+  if (report_.passed())
+    report_.explanation = "the engine agrees with the FP64 evaluation of the original model";
+}
+
+Report Sweep::run() {
+  report_.tolerance = request_.tolerance;
+  report_.engine_hash = engine_->content_hash();
+  check_same_model();
+  for (const char* name : {kRewrite, kKernels, kAnswers, kMemory, kThreads, kAlone, kDuplicated,
+                           kPermuted, kPoisoned, kOwnLength})
+    check(name);
+  if (!request_.expect.empty()) check(kExpected);
+  stage("reading input domains");
+  read_domains();
+  choose_axes();
+  make_groups();
+  for (Group& group : groups_) {
+    stage(group.label + ": plan and model in FP64");
+    rewrite(group);
+    if (&group == &groups_.front()) compare_expected(group);
+    const std::vector<int64_t> batches =
+        group.seeded ? batches_in_range()
+                     : std::vector<int64_t>{static_cast<int64_t>(group.rows.size())};
+    for (int64_t batch : batches) run_cell(group, batch);
+    for (int64_t row = 1; row < std::min<int64_t>(4, static_cast<int64_t>(group.rows.size()));
+         ++row)
+      own_length(group, row);
+  }
+  finish();
+  return std::move(report_);
+}
+
+}  // namespace vernier::verify

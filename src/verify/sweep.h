@@ -1,0 +1,126 @@
+// Sweep: the checks of verify over batches, lengths and the user's arrays, one finding at a time
+// into a Report. Contract: docs/verification.md. Internal to verify/.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "verify/runner.h"
+#include "verify/verify.h"
+
+namespace vernier::verify {
+
+/// Names of the checks, in the order of the report.
+namespace check_names {
+inline constexpr const char* kRewrite = "rewrite (F against R)";
+inline constexpr const char* kKernels = "kernels (each step replayed)";
+inline constexpr const char* kAnswers = "answers (E against R)";
+inline constexpr const char* kMemory = "memory filled with other poison";
+inline constexpr const char* kThreads = "threads and repetition";
+inline constexpr const char* kAlone = "rows alone";
+inline constexpr const char* kDuplicated = "rows duplicated";
+inline constexpr const char* kPermuted = "rows permuted";
+inline constexpr const char* kPoisoned = "rows beside poison";
+inline constexpr const char* kOwnLength = "rows at their own length";
+inline constexpr const char* kExpected = "R against --expect";
+}  // namespace check_names
+
+/// 0, 1, … count − 1.
+std::vector<int64_t> first_rows(int64_t count);
+
+class Sweep {
+ public:
+  Sweep(std::shared_ptr<const Engine> engine, const ir::Graph& model, const Request& request);
+  Report run();
+
+ private:
+  /// Rows that go together: the same sizes but for the batch, and the arrays without a batch axis.
+  struct Group {
+    std::string label;  ///< "length 16", or the user's file
+    int64_t length = 0;
+    std::map<std::string, int64_t> sizes;  ///< of all symbols but the batch's
+    bool seeded = false;
+    std::vector<NamedTensors> rows;      ///< batch size 1 each
+    std::vector<NamedValues> reference;  ///< R of each row alone, as far as computed
+    std::vector<NamedTensors> alone;     ///< E of each row alone, as far as computed
+  };
+
+  // setting up (sweep_setup.cpp)
+  void read_domains();
+  void choose_axes();
+  void make_groups();
+  void add_seeded_group(int64_t length, int64_t rows);
+  void add_user_group(const UserInputs& inputs);
+  std::vector<int64_t> lengths_in_range();
+  std::vector<int64_t> batches_in_range() const;
+  std::map<std::string, int64_t> sizes_for(int64_t length) const;
+  bool mixes_rows(const BatchAxes& axes, NamedValues* whole, NamedValues* parts);
+  NamedValues reference_of(const NamedTensors& inputs) const;
+  void check_same_model() const;
+
+  // checks (sweep.cpp)
+  NamedTensors batch_of(const Group& group, const std::vector<int64_t>& rows) const;
+  void run_cell(Group& group, int64_t batch);
+  void same_in_every_run(const NamedTensors& inputs, const NamedTensors& answers, CellResult& cell);
+  void compare_with_reference(Group& group, const std::vector<int64_t>& rows,
+                              const NamedTensors& inputs, const NamedTensors& answers,
+                              CellResult& cell);
+  void judge_output(const std::string& name, const EvalTensor& want, const Tensor* got,
+                    const NamedTensors& inputs, CellResult& cell);
+  void forgive_ties(const std::string& name, const EvalTensor& want, EvalTensor& got,
+                    const NamedTensors& inputs);
+  void replay(const NamedTensors& inputs, CellResult& cell);
+  // the rewrite (sweep_rewrite.cpp)
+  void rewrite(Group& group);
+  void compare_value(int32_t step, size_t index, const EvalTensor& got,
+                     const std::map<std::string, const EvalTensor*>& reference);
+  void estimate_noise(const std::vector<Tensor>& inputs, const NamedValues& reference);
+
+  void compare_expected(Group& group);
+  void finish();
+  double noise_limit(const std::string& name) const;
+
+  // rows (sweep_rows.cpp)
+  struct RowRun {
+    NamedTensors inputs, answers;
+    int64_t rows = 1;
+  };
+  struct RowMove {
+    int64_t from = 0, to = 0;
+  };
+  bool rows_agree(const char* check_name, const RowRun& base, const RowRun& other,
+                  const std::vector<RowMove>& moves, CellResult& cell);
+  void rows_alone(Group& group, const RowRun& batch, CellResult& cell);
+  void mark_mixed_by_order(const RowRun& base, const RowRun& reversed);
+  void row_placements(Group& group, const RowRun& base, CellResult& cell);
+  const InputDomain* padding_input() const;
+  void own_length(Group& group, int64_t row);
+
+  // books
+  Check& check(const std::string& name);
+  void passed(const std::string& name) { ++check(name).done; }
+  void failed(const std::string& name, const std::string& verdict, const std::string& why,
+              CellResult* cell);
+  void stage(const std::string& text) const;
+  OutputResult& output(const std::string& name);
+
+  struct Pool {  // squares over all cells
+    double error = 0, reference = 0, noise = 0;
+    int64_t elems = 0, noise_elems = 0;
+  };
+
+  std::shared_ptr<const Engine> engine_;
+  const plan::Plan& plan_;
+  const ir::Graph& model_;
+  const Request& request_;
+  Runner runner_, single_;
+  Domains domains_;
+  BatchAxes axes_;
+  std::string length_symbol_;
+  std::vector<Group> groups_;
+  std::map<std::string, Pool> pools_;
+  Report report_;
+};
+
+}  // namespace vernier::verify

@@ -1,0 +1,99 @@
+// Is the rewrite right? F against R at every value that is still visible, and what f32 rounding is
+// expected to do to the outputs. See sweep.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ops/evaluate.h"
+#include "runtime/engine_impl.h"
+#include "verify/plan_evaluator.h"
+#include "verify/sweep.h"
+
+namespace vernier::verify {
+namespace {
+
+// Limit of rms(F − R) / rms(R): both are FP64, so a right rewrite differs by reordering only.
+constexpr double kRewriteLimit = 1e-6;
+
+using References = std::map<std::string, const EvalTensor*>;
+
+bool agrees(const EvalTensor& got, const EvalTensor& want, Distance& d) {
+  if (got.shape != want.shape || got.is_float() != want.is_float()) return false;
+  d = distance(got, want);
+  return d.different_integers == 0 && d.wrong_non_finite == 0 &&
+         d.rms <= kRewriteLimit * d.rms_reference;
+}
+
+// The named views of each value of the plan.
+std::map<size_t, std::vector<size_t>> named_aliases(const plan::Plan& plan) {
+  std::map<size_t, std::vector<size_t>> aliases;
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    const plan::PlanValue& value = plan.values[v];
+    if (value.kind == plan::PlanValue::Kind::kAlias && !value.name.empty())
+      aliases[static_cast<size_t>(value.alias_of)].push_back(v);
+  }
+  return aliases;
+}
+
+}  // namespace
+
+void Sweep::compare_value(int32_t step, size_t index, const EvalTensor& got,
+                          const References& reference) {
+  const std::string& name = plan_.values[index].name;
+  const auto it = reference.find(name);
+  if (name.empty() || it == reference.end()) return;
+  ValueResult row;
+  row.name = name;
+  row.step = step;
+  row.kernel = plan_.steps[static_cast<size_t>(step)].kernel;
+  row.step_name = plan_.steps[static_cast<size_t>(step)].name;
+  row.passed = agrees(got, *it->second, row.distance);
+  ++report_.compared_values;
+  if (row.passed) return passed(check_names::kRewrite);
+  failed(check_names::kRewrite, "bug (rewrite)",
+         fmt::format("in FP64, value '{}' of the engine's plan differs from the model's by rms "
+                     "{:.3g} of {:.3g}; it is made by {}. A pass rewrote the graph wrongly: "
+                     "please report it with the model",
+                     name, row.distance.rms, row.distance.rms_reference, step_text(plan_, step)),
+         nullptr);
+  report_.rewrites.push_back(std::move(row));
+}
+
+void Sweep::rewrite(Group& group) {
+  const auto available = static_cast<int64_t>(group.rows.size());
+  int64_t count = axes_.known() ? std::min<int64_t>(2, available) : 1;
+  if (axes_.fixed_rows > 1) count = axes_.fixed_rows;
+  const NamedTensors inputs = batch_of(group, first_rows(count));
+  const ops::Evaluation r =
+      ops::evaluate(model_, {inputs.begin(), inputs.end()}, {.keep = ops::Keep::kNamed});
+  References reference;
+  for (const auto& [id, value] : r.values) reference[model_.value(id).name] = &value;
+  for (const auto& [name, value] : r.outputs) reference[name] = &value;
+  std::vector<Tensor> ordered;
+  for (const std::string& name : plan_.input_names) ordered.push_back(*find(inputs, name));
+  auto aliases = named_aliases(plan_);
+  PlanEvaluator f(plan_, *engine_->impl().backend);
+  f.run(ordered, [&](size_t step, size_t index, const EvalTensor& got) {
+    compare_value(static_cast<int32_t>(step), index, got, reference);
+    for (size_t alias : aliases[index])
+      compare_value(static_cast<int32_t>(step), alias, f.value(alias), reference);
+  });
+  estimate_noise(ordered, r.outputs);
+}
+
+void Sweep::estimate_noise(const std::vector<Tensor>& inputs, const NamedValues& reference) {
+  PlanEvaluator noisy(plan_, *engine_->impl().backend, Noise::kSingle);
+  noisy.run(inputs, [](size_t, size_t, const EvalTensor&) {});
+  for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+    const auto it = reference.find(plan_.output_names[i]);
+    if (it == reference.end() || !it->second.is_float()) continue;
+    const EvalTensor value = noisy.value(static_cast<size_t>(plan_.outputs[i]));
+    if (value.shape != it->second.shape) continue;
+    const Distance d = distance(value, it->second);
+    Pool& pool = pools_[it->first];
+    pool.noise += d.rms * d.rms * static_cast<double>(d.elems);
+    pool.noise_elems += d.elems;
+  }
+}
+
+}  // namespace vernier::verify

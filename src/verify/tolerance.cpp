@@ -1,0 +1,82 @@
+// Tolerances: see tolerance.h.
+#include "verify/tolerance.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+
+namespace vernier::verify {
+namespace {
+
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+Tolerance parse_tolerance(const std::string& text) {
+  Tolerance tolerance;
+  if (!text.empty()) tolerance.worst = tolerance.rms = kNoLimit;
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    const std::string part = text.substr(at, comma - at);
+    at = comma + 1;
+    const size_t equals = part.find('=');
+    const std::string key = part.substr(0, std::min(equals, part.size()));
+    const std::string number = equals == std::string::npos ? "" : part.substr(equals + 1);
+    double value = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+    const bool known =
+        key == "worst" || key == "max" || key == "rms" || key == "cos" || key == "flips";
+    const bool good = !number.empty() && error == std::errc{} &&
+                      end == number.data() + number.size() && std::isfinite(value) && value >= 0;
+    if (!good || !known) {
+      throw Error(ErrorCode::kInput,
+                  "--tolerance: got '" + part +
+                      "', expected worst=, max=, rms=, cos= or flips= with a number >= 0, "
+                      "for example rms=1e-3,max=1e-2");
+    }
+    if (key == "worst") tolerance.worst = value;
+    if (key == "max") tolerance.max = value;
+    if (key == "rms") tolerance.rms = value;
+    if (key == "cos") tolerance.cos = value;
+    if (key == "flips") tolerance.flips = value;
+  }
+  return tolerance;
+}
+
+std::string to_text(const Tolerance& t) {
+  std::string text;
+  const auto add = [&](const char* key, double value) {
+    if (std::isfinite(value)) text += fmt::format("{}{}={:g}", text.empty() ? "" : ",", key, value);
+  };
+  add("worst", t.worst);
+  add("rms", t.rms);
+  if (t.max) add("max", *t.max);
+  if (t.cos) add("cos", *t.cos);
+  if (t.flips) add("flips", *t.flips);
+  return text;
+}
+
+std::string complaint(const Distance& d, const Tolerance& limit, double noise) {
+  if (d.different_integers > 0)
+    return fmt::format("{} of {} integers differ", d.different_integers, d.elems);
+  if (d.wrong_non_finite > 0) {
+    return fmt::format("{} of {} elements are NaN or infinite on one side only", d.wrong_non_finite,
+                       d.elems);
+  }
+  if (d.worst > limit.worst && d.max_abs > noise) {
+    return fmt::format("worst element is off by {:.3g}·(1+|ref|), limit {:.3g} (row {})", d.worst,
+                       limit.worst, d.worst_row);
+  }
+  if (limit.max && d.max_abs > *limit.max)
+    return fmt::format("largest error {:.3g}, limit {:.3g}", d.max_abs, *limit.max);
+  if (limit.cos && d.cosine < *limit.cos)
+    return fmt::format("cosine {:.9g}, limit {:.9g}", d.cosine, *limit.cos);
+  return "";
+}
+
+}  // namespace vernier::verify
