@@ -1,8 +1,10 @@
 // Fuzz target: engine files. Wrong bytes are an Error(kInput); what opens can be written again and
 // is the same. Contract: docs/engine_format.md.
 // Input: an engine file; or, so that checksums do not stop the fuzzer before the decoder, u32 plan
-// bytes, u32 weight bytes, the plan section, the ledger section.
+// bytes, u32 ledger bytes, u32 weight bytes, the plan section, the ledger section, the certificate
+// section (whose engine hash is put right).
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 
@@ -29,30 +31,60 @@ std::shared_ptr<const vernier::engine::EngineFile> open(Bytes bytes) {
   }
 }
 
+// Reads all weights; false if they are not what their checksums say.
+bool weights_are_whole(const vernier::engine::EngineFile& file) {
+  try {
+    check_weights(file);
+    return true;
+  } catch (const vernier::Error& error) {
+    require(error.code() == vernier::ErrorCode::kInput);
+    return false;
+  }
+}
+
 void check_file(const Bytes& bytes) {
   const auto file = open(bytes);
-  if (file) open(vernier::engine::engine_bytes(file->plan));
+  if (!file || !weights_are_whole(*file)) return;
+  require(vernier::engine::engine_bytes(file->plan, file->certificate) == bytes);
+}
+
+// The certificate section with the engine's own hash in it, if it is one.
+Bytes made_to_fit(const Bytes& section, const std::string& content_hash) {
+  try {
+    vernier::Certificate certificate = vernier::engine::decode_certificate(section);
+    certificate.engine_hash = content_hash;
+    return vernier::engine::encode_certificate(certificate);
+  } catch (const vernier::Error& error) {
+    require(error.code() == vernier::ErrorCode::kInput);
+    return section;
+  }
 }
 
 void check_sections(std::span<const std::byte> input) {
-  uint32_t plan_bytes = 0, weight_bytes = 0;
-  if (input.size() < 8) return;
-  std::memcpy(&plan_bytes, input.data(), 4);
-  std::memcpy(&weight_bytes, input.data() + 4, 4);
-  input = input.subspan(8);
-  const auto plan = input.first(std::min<size_t>(plan_bytes, input.size()));
-  const auto ledger = input.subspan(plan.size());
-  const Sections sections{Bytes(plan.begin(), plan.end()),
-                          Bytes(ledger.begin(), ledger.end()),
-                          Bytes(std::min<size_t>(weight_bytes, 1 << 16)),
-                          {}};
+  std::array<uint32_t, 3> sizes{};
+  if (input.size() < sizeof sizes) return;
+  std::memcpy(sizes.data(), input.data(), sizeof sizes);
+  input = input.subspan(sizeof sizes);
+  const auto take = [&input](size_t size) {
+    const auto part = input.first(std::min(size, input.size()));
+    input = input.subspan(part.size());
+    return Bytes(part.begin(), part.end());
+  };
+  Sections sections;
+  sections.plan = take(sizes[0]);
+  sections.ledger = take(sizes[1]);
+  sections.weights.resize(std::min<size_t>(sizes[2], 1 << 16));
+  const auto plain = open(assemble(sections));
+  if (!plain) return;
+  require(weights_are_whole(*plain));
+  require(vernier::engine::encode_plan(plain->plan) == sections.plan);
+  require(vernier::engine::encode_ledger(plain->plan) == sections.ledger);
+  sections.certificate = made_to_fit(take(input.size()), plain->content_hash);
   const Bytes bytes = assemble(sections);
   const auto file = open(bytes);
   if (!file) return;
-  check_weights(*file);
-  require(vernier::engine::encode_plan(file->plan) == sections.plan);
-  require(vernier::engine::encode_ledger(file->plan) == sections.ledger);
-  require(vernier::engine::engine_bytes(file->plan) == bytes);
+  require(file->content_hash == plain->content_hash);
+  require(vernier::engine::engine_bytes(file->plan, file->certificate) == bytes);
 }
 
 }  // namespace

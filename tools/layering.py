@@ -17,7 +17,8 @@ BUILD = BASE + ["core", "ir", "ops"]
 DATA = BASE + ["core", "plan data", "engine reader"]
 LAYERS = {
     "operator table": (["ops/ops.def"], []),  # data: anyone may include it
-    "api": (["vernier/dtype.h", "vernier/error.h", "vernier/version.h"], []),
+    "api": (["vernier/certificate.h", "vernier/dtype.h", "vernier/error.h", "vernier/version.h"],
+            []),
     "api of runtime": (["vernier/engine.h", "vernier/session.h", "vernier/synthetic.h"], BASE),
     "api of compile": (["vernier/compile.h", "vernier/inspect.h"], BASE + ["api of runtime"]),
     "api of verify": (["vernier/verify.h"], BASE + ["api of runtime", "api of compile"]),
@@ -45,7 +46,8 @@ LAYERS = {
     "verify": (
         ["verify/"],
         BUILD + DATA + ["onnx", "passes", "precision", "io", "kernel contract", "planner",
-                        "runtime", "compile", "api of runtime", "api of compile", "api of verify"],
+                        "engine writer", "runtime", "compile", "api of runtime", "api of compile",
+                        "api of verify"],
     ),
     "cli": (["cli/"], BASE + ["api of runtime", "api of compile", "api of verify", "verify", "io"]),
 }

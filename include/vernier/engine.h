@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "vernier/certificate.h"
 #include "vernier/dtype.h"
 #include "vernier/error.h"
 
@@ -31,7 +32,7 @@ struct Port {
 class Engine {
  public:
   /// Maps the file; weights are not copied. Throws Error(kInput) when it is no engine, truncated,
-  /// corrupt or of a newer format, and names what to do.
+  /// corrupt or of another format, and names what to do.
   static std::shared_ptr<const Engine> open(const std::string& path);
   /// As open(), with the kernels of `backend` in place of the device's own: they are looked up
   /// there by name. `backend` must outlive the engine.
@@ -49,6 +50,9 @@ class Engine {
   const std::string& device() const;
   /// Hash of everything in the file but the certificate, in hex.
   const std::string& content_hash() const;
+  /// What the engine was verified with; null when it carries no certificate. Always of this
+  /// content, but of the weights only once check_weights() has read them.
+  const Certificate* certificate() const;
   /// Bytes of weights in the file.
   uint64_t weight_bytes() const;
   /// Reads all weights and compares their checksums. Throws Error(kInput) naming the first bad one.

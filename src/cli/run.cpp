@@ -11,11 +11,27 @@ namespace {
 struct Options {
   std::string engine, inputs, outputs, device = "cpu";
   int threads = 0;
+  bool check = false, require_certificate = false;
 };
+
+/// Refuses an engine that nobody has verified, or that failed: a check that failed, exit code 1.
+void require_certificate(const Engine& engine, const std::string& file) {
+  const Certificate* certificate = engine.certificate();
+  if (certificate != nullptr && certificate->passed()) return;
+  const std::string what = certificate == nullptr
+                               ? "has no certificate"
+                               : "has the verdict '" + certificate->verdict + "', not 'pass'";
+  throw Error(ErrorCode::kCheckFailed, "--require-certificate: engine '" + file + "' " + what +
+                                           "; 'vernier verify " + file +
+                                           " --model MODEL.onnx --stamp' makes one");
+}
 
 int run(const Options& options) {
   const Progress progress("running " + options.engine);
-  Session session(Engine::open(options.engine), {.threads = options.threads});
+  const std::shared_ptr<const Engine> engine = Engine::open(options.engine);
+  if (options.require_certificate) require_certificate(*engine, options.engine);
+  if (options.check || options.require_certificate) engine->check_weights();
+  Session session(engine, {.threads = options.threads});
   io::write_npz(options.outputs, run_session(session, io::read_arrays(options.inputs)));
   return 0;
 }
@@ -31,6 +47,9 @@ void add_run(CLI::App& app, Run& chosen) {
   command->add_option("-o,--outputs", options->outputs, "where the outputs go (.npz)")->required();
   add_device(*command, options->device);
   add_threads(*command, options->threads);
+  command->add_flag("--check", options->check, "read all weights first, compare their checksums");
+  command->add_flag("--require-certificate", options->require_certificate,
+                    "refuse an engine that was not verified with verdict 'pass'; implies --check");
   command->footer(
       "Examples:\n"
       "  vernier run model.vn --inputs in.npz --outputs out.npz\n"

@@ -28,6 +28,19 @@ std::string value_text(const plan::Plan& plan, int32_t index) {
 
 // ---- summary -----------------------------------------------------------------------------------
 
+json certificate_json(const Certificate* certificate) {
+  if (certificate == nullptr) return nullptr;
+  json tolerances = json::object(), versions = json::object();
+  for (const Certificate::Limit& limit : certificate->tolerances)
+    tolerances[limit.name] = limit.value;
+  for (const Certificate::Version& version : certificate->versions)
+    versions[version.of] = version.number;
+  return {{"verdict", certificate->verdict},       {"engine_hash", certificate->engine_hash},
+          {"model_hash", certificate->model_hash}, {"data_hash", certificate->data_hash},
+          {"batches", certificate->batches},       {"lengths", certificate->lengths},
+          {"tolerances", std::move(tolerances)},   {"versions", std::move(versions)}};
+}
+
 json summary_json(const Engine& engine) {
   const plan::Plan& plan = engine.impl().plan;
   const auto ports = [](const std::vector<Port>& list) {
@@ -49,7 +62,23 @@ json summary_json(const Engine& engine) {
           {"fallback_steps", fallback},
           {"weight_bytes", engine.weight_bytes()},
           {"onnx_nodes", plan.ledger.size()},
+          {"certificate", certificate_json(engine.certificate())},
           {"notes", plan.notes}};
+}
+
+std::string certificate_text(const Certificate* certificate) {
+  if (certificate == nullptr) return "certificate none: not verified\n";
+  std::string limits, versions;
+  for (const Certificate::Limit& limit : certificate->tolerances)
+    limits += fmt::format("{}{} {:g}", limits.empty() ? "" : ", ", limit.name, limit.value);
+  for (const Certificate::Version& version : certificate->versions)
+    versions += fmt::format("{}{} {}", versions.empty() ? "" : ", ", version.of, version.number);
+  return fmt::format(
+      "certificate {}\n  model     {}\n  data      {}\n  batches   {}\n  lengths   {}\n"
+      "  limits    {}\n  versions  {}\n",
+      certificate->verdict, certificate->model_hash, certificate->data_hash,
+      fmt::join(certificate->batches, ", "), fmt::join(certificate->lengths, ", "), limits,
+      versions);
 }
 
 std::string summary_text(const Engine& engine) {
@@ -66,6 +95,7 @@ std::string summary_text(const Engine& engine) {
       "steps       {} for {} ONNX nodes, {} on the FP64 evaluator\nweights     {:.1f} MB\n",
       engine.impl().plan.steps.size(), engine.impl().plan.ledger.size(),
       s["fallback_steps"].get<size_t>(), static_cast<double>(engine.weight_bytes()) / 1e6);
+  text += certificate_text(engine.certificate());
   for (const std::string& note : engine.impl().plan.notes) text += "note        " + note + "\n";
   return text;
 }
@@ -307,7 +337,10 @@ std::string memory_text(const json& memory) {
 std::string inspect_engine(const Engine& engine, const EngineInspection& what) {
   const plan::Plan& plan = engine.impl().plan;
   const bool as_json = what.format == InspectFormat::kJson;
-  const auto dump = [](const json& j) { return j.dump(2) + "\n"; };
+  // Names come from a file: whatever is no text in them is replaced.
+  const auto dump = [](const json& j) {
+    return j.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  };
   switch (what.view) {
     case EngineView::kPlan:
       return as_json ? dump(plan_json(plan)) : plan_text(plan);

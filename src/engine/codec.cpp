@@ -1,4 +1,5 @@
-// Plan <-> bytes: see codec.h. Every struct lists its fields once, in fields(), for both ways.
+// Plans and certificates to bytes and back: see codec.h. Every struct lists its fields once, in
+// fields(), for both ways.
 #include "engine/codec.h"
 
 #include <array>
@@ -67,6 +68,19 @@ template <class V>
 void fields(V& v, Fields<V, plan::Plan> x) {  // the ledger is a section of its own
   v(x.model_name, x.producer, x.device, x.target, x.symbols, x.guards, x.values, x.steps,
     x.segments, x.blobs, x.inputs, x.outputs, x.input_names, x.output_names, x.notes);
+}
+template <class V>
+void fields(V& v, Fields<V, Certificate::Limit> x) {
+  v(x.name, x.value);
+}
+template <class V>
+void fields(V& v, Fields<V, Certificate::Version> x) {
+  v(x.of, x.number);
+}
+template <class V>
+void fields(V& v, Fields<V, Certificate> x) {
+  v(x.verdict, x.engine_hash, x.model_hash, x.data_hash, x.batches, x.lengths, x.tolerances,
+    x.versions);
 }
 
 // The largest number of each enumeration that is stored as one.
@@ -251,6 +265,11 @@ std::vector<std::byte> encode_ledger(const plan::Plan& plan) {
   writer(plan.ledger);
   return std::move(writer.bytes);
 }
+std::vector<std::byte> encode_certificate(const Certificate& certificate) {
+  Writer writer;
+  writer(certificate);
+  return std::move(writer.bytes);
+}
 
 DecodedPlan decode_plan(std::span<const std::byte> section) {
   DecodedPlan decoded;
@@ -266,6 +285,14 @@ std::vector<plan::LedgerRow> decode_ledger(std::span<const std::byte> section) {
   reader(ledger);
   reader.check_at_end();
   return ledger;
+}
+
+Certificate decode_certificate(std::span<const std::byte> section) {
+  Certificate certificate;
+  Reader reader(section);
+  reader(certificate);
+  reader.check_at_end();
+  return certificate;
 }
 
 }  // namespace vernier::engine

@@ -1,11 +1,13 @@
-// The plan and ledger sections of an engine file: Plan <-> bytes. Contract: docs/engine_format.md.
-// What the bytes mean is checked by validate.h; where they lie in the file by format.h.
+// The plan, ledger and certificate sections of an engine file, to bytes and back. Contract:
+// docs/engine_format.md. What the bytes mean is checked by validate.h; where they lie in the file
+// by format.h.
 #pragma once
 #include <cstddef>
 #include <span>
 #include <vector>
 
 #include "plan/plan.h"
+#include "vernier/certificate.h"
 
 namespace vernier::engine {
 
@@ -14,6 +16,8 @@ namespace vernier::engine {
 std::vector<std::byte> encode_plan(const plan::Plan& plan);
 /// The ledger section: `plan.ledger`.
 std::vector<std::byte> encode_ledger(const plan::Plan& plan);
+/// The certificate section.
+std::vector<std::byte> encode_certificate(const Certificate& certificate);
 
 struct DecodedPlan {
   plan::Plan plan;                   ///< without ledger; Blob::bytes undefined
@@ -23,5 +27,6 @@ struct DecodedPlan {
 /// Throw Error(kInput) "at byte N: …" on bytes that no encode_…() writes.
 DecodedPlan decode_plan(std::span<const std::byte> section);
 std::vector<plan::LedgerRow> decode_ledger(std::span<const std::byte> section);
+Certificate decode_certificate(std::span<const std::byte> section);
 
 }  // namespace vernier::engine

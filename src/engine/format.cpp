@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/hash.h"
 
 namespace vernier::engine {
 namespace {
@@ -75,10 +76,14 @@ void check_magic_and_version(std::span<const std::byte> bytes) {
   if (bytes.size() < kVersionAt + 4) fail_truncated(bytes.size(), kHeaderBytes);
   const auto version = get<uint32_t>(bytes, kVersionAt);
   if (version > kFormatVersion) {
-    fail("it has format version " + std::to_string(version) + ", this program reads up to " +
+    fail("it has format version " + std::to_string(version) + ", this program reads " +
          std::to_string(kFormatVersion) + "; update Vernier or rebuild the engine with this one");
   }
   if (version == 0) fail_header("format version 0");
+  if (version < kFormatVersion) {
+    fail("it has format version " + std::to_string(version) + ", this program reads " +
+         std::to_string(kFormatVersion) + "; build it again from its model");
+  }
   if (bytes.size() < kHeaderBytes) fail_truncated(bytes.size(), kHeaderBytes);
 }
 
@@ -133,16 +138,6 @@ uint64_t num_chunks(uint64_t weight_bytes) {
   return (weight_bytes + kChunkBytes - 1) / kChunkBytes;
 }
 
-std::string hex(std::span<const std::byte> bytes) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string text;
-  for (std::byte b : bytes) {
-    text += kDigits[std::to_integer<size_t>(b >> 4)];
-    text += kDigits[std::to_integer<size_t>(b & std::byte{15})];
-  }
-  return text;
-}
-
 std::array<std::byte, 16> content_hash(const Contents& contents) {
   const std::vector<std::byte> checksums = checksum_bytes(contents.weight_checksums);
   std::vector<std::byte> sizes(4 * 8);
@@ -150,18 +145,12 @@ std::array<std::byte, 16> content_hash(const Contents& contents) {
   put(sizes, 8, contents.ledger.size());
   put(sizes, 16, checksums.size());
   put(sizes, 24, contents.weight_bytes);
-  XXH3_state_t* state = XXH3_createState();
-  XXH3_128bits_reset(state);
+  Hash128 hash;
   for (std::span<const std::byte> part : {std::span<const std::byte>(sizes), contents.plan,
                                           contents.ledger, std::span<const std::byte>(checksums)}) {
-    XXH3_128bits_update(state, part.data(), part.size());
+    hash.add(part);
   }
-  XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
-  XXH3_freeState(state);
-  std::array<std::byte, 16> hash{};
-  std::memcpy(hash.data(), canonical.digest, hash.size());
-  return hash;
+  return hash.digest();
 }
 
 std::vector<std::byte> file_head(const Contents& contents) {

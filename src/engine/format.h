@@ -13,7 +13,7 @@ struct XXH3_state_s;  // of xxhash.h
 namespace vernier::engine {
 
 inline constexpr std::array<char, 8> kMagic{'V', 'E', 'R', 'N', 'I', 'E', 'R', '\0'};
-inline constexpr uint32_t kFormatVersion = 1;
+inline constexpr uint32_t kFormatVersion = 2;
 /// A blob begins at a multiple of this, in the file and so in the mapping: one cache line, the
 /// widest vector.
 inline constexpr uint64_t kBlobAlignment = 64;
@@ -58,7 +58,7 @@ struct Contents {
 /// weight_bytes of weights and the certificate.
 std::vector<std::byte> file_head(const Contents& contents);
 /// The inverse for the header. `bytes` is the whole file, of which the header and the padding are
-/// read. Throws Error(kInput): no engine, truncated, of a newer format, or corrupt at which offset.
+/// read. Throws Error(kInput): no engine, truncated, of another format, or corrupt at which offset.
 Header read_header(std::span<const std::byte> bytes);
 
 /// XXH3-64.
@@ -66,7 +66,6 @@ uint64_t checksum(std::span<const std::byte> bytes);
 /// XXH3-128 of the plan, ledger and weight checksum sections and the size of the weights: of all
 /// of the file but the certificate, since the checksums stand for the weights.
 std::array<std::byte, 16> content_hash(const Contents& contents);
-std::string hex(std::span<const std::byte> bytes);
 
 constexpr uint64_t align_up(uint64_t bytes, uint64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "core/hash.h"
 #include "core/mapped_file.h"
 #include "engine/codec.h"
 #include "engine/format.h"
@@ -99,7 +100,6 @@ std::shared_ptr<EngineFile> read(const SharedBytes& shared) {
   file->format_version = kFormatVersion;
   file->file_bytes = header.file_bytes;
   file->content_hash = hex(header.content_hash);
-  file->certificate.assign(certificate.begin(), certificate.end());
   file->weights = section_bytes(bytes, header, SectionKind::kWeights);
   file->weights_offset = header.at(SectionKind::kWeights).offset;
   file->weight_checksums = words(checksums);
@@ -115,6 +115,12 @@ std::shared_ptr<EngineFile> read(const SharedBytes& shared) {
   file->plan.ledger =
       decoded(SectionKind::kLedger, header, [&] { return decode_ledger(ledger_section); });
   decoded(SectionKind::kPlan, header, [&] { check_plan(file->plan); });
+  if (!certificate.empty()) {
+    decoded(SectionKind::kCertificate, header, [&] {
+      file->certificate = decode_certificate(certificate);
+      check_certificate(*file->certificate, file->content_hash);
+    });
+  }
   return file;
 }
 

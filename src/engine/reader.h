@@ -3,10 +3,12 @@
 #pragma once
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "plan/plan.h"
+#include "vernier/certificate.h"
 
 namespace vernier::engine {
 
@@ -17,7 +19,7 @@ struct EngineFile {
   std::string content_hash;  ///< in hex; of everything but the certificate
   uint32_t format_version = 0;
   uint64_t file_bytes = 0;
-  std::vector<std::byte> certificate;
+  std::optional<Certificate> certificate;  ///< of this engine; absent: not verified
 
   // What check_weights() needs.
   std::string name;                        ///< for messages: "engine 'path'"
@@ -27,9 +29,9 @@ struct EngineFile {
 };
 
 /// Throws Error(kInput) "engine 'path': …" when the file is no engine, truncated, corrupt (naming
-/// section and offset), of a newer format, or holds a plan that breaks its rules, each with what to
-/// do; "cannot read 'path': …" when there is no such file, with Error(kMachine) when it cannot be
-/// opened or mapped.
+/// section and offset), of another format, holds a plan that breaks its rules, or a certificate of
+/// another engine, each with what to do; "cannot read 'path': …" when there is no such file, with
+/// Error(kMachine) when it cannot be opened or mapped.
 std::shared_ptr<const EngineFile> read_engine(const std::filesystem::path& path);
 /// As read_engine(), from bytes in memory; messages say "engine in memory".
 std::shared_ptr<const EngineFile> read_engine_bytes(std::vector<std::byte> bytes);

@@ -1,7 +1,8 @@
-// The rules of plan.h, one function per part of a plan: see validate.h.
+// The rules of plan.h, one function per part of a plan, and of certificates: see validate.h.
 #include "engine/validate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 
@@ -339,8 +340,49 @@ class Checker {
   std::vector<bool> written_;  // by value: has contents when the current step runs
 };
 
+[[noreturn]] void fail_certificate(const std::string& what) {
+  throw Error(ErrorCode::kInput, "the certificate " + what);
+}
+// Text that reports print: there, and without control characters.
+bool printable(const std::string& text) {
+  return !text.empty() && std::ranges::none_of(text, [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+  });
+}
+void check_hash(const std::string& of, const std::string& hash) {
+  const bool digits = std::ranges::all_of(
+      hash, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+  if (hash.size() != 32 || !digits)
+    fail_certificate("has " + of + " hash '" + hash + "', expected 32 hex digits");
+}
+
 }  // namespace
 
 void check_plan(const plan::Plan& plan) { Checker(plan).check(); }
+
+void check_certificate(const Certificate& certificate, const std::string& content_hash) {
+  if (!printable(certificate.verdict)) fail_certificate("has no verdict in plain text");
+  check_hash("engine", certificate.engine_hash);
+  check_hash("model", certificate.model_hash);
+  check_hash("data", certificate.data_hash);
+  for (const std::vector<int64_t>* sizes : {&certificate.batches, &certificate.lengths}) {
+    for (const int64_t size : *sizes)
+      if (size < 1) fail_certificate("has swept size " + std::to_string(size));
+  }
+  for (const Certificate::Limit& limit : certificate.tolerances) {
+    if (!printable(limit.name)) fail_certificate("has a limit without a name in plain text");
+    if (!std::isfinite(limit.value))
+      fail_certificate("has limit " + limit.name + " = " + std::to_string(limit.value));
+  }
+  for (const Certificate::Version& version : certificate.versions) {
+    if (!printable(version.of) || !printable(version.number))
+      fail_certificate("has a version without a name or number in plain text");
+  }
+  if (certificate.engine_hash != content_hash) {
+    fail_certificate("is of another engine: verified was the content with hash " +
+                     certificate.engine_hash + ", here is " + content_hash +
+                     "; verify the engine again");
+  }
+}
 
 }  // namespace vernier::engine

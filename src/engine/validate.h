@@ -1,6 +1,8 @@
-// Is a decoded plan one that a session can run? Contract: plan/plan.h, docs/engine_format.md.
+// Is a decoded plan one that a session can run, a decoded certificate one that says something?
+// Contract: plan/plan.h, vernier/certificate.h, docs/engine_format.md.
 #pragma once
 #include "plan/plan.h"
+#include "vernier/certificate.h"
 
 namespace vernier::engine {
 
@@ -10,5 +12,10 @@ namespace vernier::engine {
 /// cover the steps, size symbols that are known, blobs of the right size, unique input and output
 /// names. Whether the kernels exist is for the runtime to say.
 void check_plan(const plan::Plan& plan);
+
+/// Throws Error(kInput) unless the certificate has a verdict, hashes of 32 hex digits, sizes above
+/// 0, finite limits, names in plain text (no control characters), and is of the engine with this
+/// content hash.
+void check_certificate(const Certificate& certificate, const std::string& content_hash);
 
 }  // namespace vernier::engine

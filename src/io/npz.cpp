@@ -1,7 +1,6 @@
 // .npz archives through libzip, .npy arrays with our own header parser: see npz.h.
 #include "io/npz.h"
 
-#include <unistd.h>
 #include <zip.h>
 
 #include <algorithm>
@@ -11,6 +10,8 @@
 #include <set>
 
 #include "core/error.h"
+#include "core/hash.h"
+#include "core/whole_file.h"
 #include "io/npy_header.h"
 
 namespace vernier::io {
@@ -180,31 +181,6 @@ bool is_zip(std::span<const std::byte> bytes) {
 
 // ---- writing --------------------------------------------------------------------------------
 
-// Removes a half-written file unless it was put in its place.
-class PartialFile {
- public:
-  explicit PartialFile(const fs::path& target)
-      : target_(target), path_(target.string() + ".partial-" + std::to_string(::getpid())) {}
-  ~PartialFile() {
-    std::error_code ignored;
-    fs::remove(path_, ignored);
-  }
-  PartialFile(const PartialFile&) = delete;
-  PartialFile& operator=(const PartialFile&) = delete;
-  const fs::path& path() const { return path_; }
-  void commit() const {
-    std::error_code error;
-    fs::rename(path_, target_, error);
-    if (error) {
-      throw Error(ErrorCode::kMachine,
-                  "cannot write " + quote(target_.string()) + ": " + error.message());
-    }
-  }
-
- private:
-  fs::path target_, path_;
-};
-
 // A tensor as NumPy can hold it.
 Tensor storable(const Tensor& tensor, const std::string& where) {
   if (tensor.dtype() == DType::kBF16) {
@@ -224,7 +200,7 @@ struct Part {  // one entry; lives until the archive is closed
   Tensor tensor;
 };
 
-void add_entry(zip_t* archive, const std::string& name, const Part& part, const fs::path& path) {
+void add_entry(zip_t* archive, const std::string& name, const Part& part, const WholeFile& file) {
   zip_buffer_fragment_t fragments[2];
   fragments[0].data = reinterpret_cast<zip_uint8_t*>(const_cast<char*>(part.header.data()));
   fragments[0].length = part.header.size();
@@ -241,9 +217,24 @@ void add_entry(zip_t* archive, const std::string& name, const Part& part, const 
       zip_file_set_dostime(archive, static_cast<zip_uint64_t>(index), kDosTime, kDosDate, 0) != 0) {
     const std::string why = zip_strerror(archive);
     if (index < 0 && source != nullptr) zip_source_free(source);
-    throw Error(ErrorCode::kMachine, "cannot write " + quote(path.string()) + ": " + why);
+    file.fail(why);
   }
 }
+
+// The archive's bytes into the temporary file of `file`.
+void write_archive(const WholeFile& file, const NamedTensors& arrays,
+                   const std::vector<Part>& parts) {
+  int code = 0;
+  Archive archive(zip_open(file.temporary().c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code));
+  if (archive == nullptr) file.fail(open_error(code));
+  for (size_t i = 0; i < arrays.size(); ++i)
+    add_entry(archive.get(), arrays[i].first, parts[i], file);
+  if (zip_close(archive.get()) != 0) file.fail(zip_strerror(archive.get()));
+  archive.release();  // closed
+}
+
+// libzip writes no file for an empty archive: this is the record of an archive's end.
+constexpr std::string_view kEmptyArchive("PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 22);
 
 }  // namespace
 
@@ -270,35 +261,39 @@ NamedTensors read_arrays(const fs::path& path) {
 }
 
 void write_npz(const fs::path& path, const NamedTensors& arrays) {
-  const std::string file = quote(path.string());
-  const PartialFile partial(path);
   std::vector<Part> parts;
   std::set<std::string> names;
+  uint64_t bytes = kEmptyArchive.size();
   for (const auto& [name, tensor] : arrays) {
-    const std::string where = file + ": array " + quote(name);
+    const std::string where = quote(path.string()) + ": array " + quote(name);
     if (name.empty() || !names.insert(name).second) fail(where, "its name is empty or used twice");
     Tensor stored = storable(tensor, where);
     parts.push_back({make_npy_header(stored.dtype(), stored.shape()), std::move(stored)});
+    bytes += parts.back().header.size() + parts.back().tensor.bytes();
   }
-  int code = 0;
-  Archive archive(zip_open(partial.path().c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code));
-  if (archive == nullptr) {
-    throw Error(ErrorCode::kMachine, "cannot write " + file + ": " + open_error(code));
-  }
-  for (size_t i = 0; i < arrays.size(); ++i)
-    add_entry(archive.get(), arrays[i].first, parts[i], path);
-  if (zip_close(archive.get()) != 0) {
-    throw Error(ErrorCode::kMachine,
-                "cannot write " + file + ": " + std::string(zip_strerror(archive.get())));
-  }
-  archive.release();  // closed
+  WholeFile file({path, "arrays", bytes});
   if (arrays.empty()) {
-    // libzip writes no file for an empty archive: this is the record of an archive's end.
-    std::ofstream empty(partial.path(), std::ios::binary);
-    empty.write("PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 22);
-    if (!empty) throw Error(ErrorCode::kMachine, "cannot write " + file);
+    file.write(std::as_bytes(std::span(kEmptyArchive)));
+  } else {
+    write_archive(file, arrays, parts);
   }
-  partial.commit();
+  file.commit();
+}
+
+std::string data_hash(const NamedTensors& arrays) {
+  NamedTensors sorted = arrays;
+  std::ranges::sort(sorted, {},
+                    [](const auto& array) -> const std::string& { return array.first; });
+  Hash128 hash;
+  const auto add = [&hash](const std::string& text) {
+    hash.add(std::as_bytes(std::span(text.c_str(), text.size() + 1)));  // its zero ends it
+  };
+  for (const auto& [name, tensor] : sorted) {
+    add(name);
+    add(std::string(vernier::name(tensor.dtype())) + str(tensor.shape()));
+    hash.add(tensor.byte_span());
+  }
+  return hex(hash.digest());
 }
 
 }  // namespace vernier::io

@@ -24,9 +24,12 @@ NamedTensors read_arrays(const std::filesystem::path& path);
 /// As read_arrays, from memory. `name` stands for the file in messages and for an .npy's stem.
 NamedTensors read_arrays_bytes(std::span<const std::byte> bytes, const std::string& name);
 
-/// Writes an uncompressed .npz archive; the file appears under its name only when it is complete.
-/// bf16 is written as f4 (exact). Equal arrays give equal bytes. Throws Error(kInput) for f8 types
-/// and double or empty names, Error(kMachine) if the file cannot be written.
+/// Writes an uncompressed .npz archive, whole or not at all (core/whole_file.h). bf16 is written as
+/// f4 (exact). Equal arrays give equal bytes. Throws Error(kInput) for f8 types, double or empty
+/// names and a path that is no regular file, Error(kMachine) if the file cannot be written.
 void write_npz(const std::filesystem::path& path, const NamedTensors& arrays);
+
+/// Hex hash of names, types, shapes and elements; the order of the arrays does not matter.
+std::string data_hash(const NamedTensors& arrays);
 
 }  // namespace vernier::io

@@ -197,6 +197,10 @@ const std::vector<Port>& Engine::inputs() const { return impl_->inputs; }
 const std::vector<Port>& Engine::outputs() const { return impl_->outputs; }
 const std::string& Engine::device() const { return impl_->plan.device; }
 const std::string& Engine::content_hash() const { return impl_->file->content_hash; }
+const Certificate* Engine::certificate() const {
+  const std::optional<Certificate>& certificate = impl_->file->certificate;
+  return certificate ? &*certificate : nullptr;
+}
 uint64_t Engine::weight_bytes() const {
   uint64_t total = 0;
   for (const plan::Blob& blob : impl_->plan.blobs) total += blob.bytes.bytes();

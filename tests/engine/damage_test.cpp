@@ -138,13 +138,21 @@ TEST(Damage, ANewerFormatSaysWhatToDo) {
   Bytes bytes = sample_bytes();
   poke(bytes, 8, kFormatVersion + 1);
   const std::string expected =
-      "it has format version 2, this program reads up to 1; update "
+      "it has format version 3, this program reads 2; update "
       "Vernier or rebuild the engine with this one";
   EXPECT_THAT(message_of(resealed(bytes)), HasSubstr(expected));
   bytes.resize(12);  // whatever else a newer format has
   EXPECT_THAT(message_of(bytes), HasSubstr(expected));
   poke(bytes, 8, uint32_t{0});
   EXPECT_THAT(message_of(bytes), HasSubstr("its header is corrupt (format version 0)"));
+}
+
+TEST(Damage, AnOlderFormatSaysWhatToDo) {
+  Bytes bytes = sample_bytes();
+  poke(bytes, 8, kFormatVersion - 1);
+  EXPECT_THAT(message_of(resealed(bytes)),
+              HasSubstr("it has format version 1, this program reads 2; build it again from its "
+                        "model"));
 }
 
 TEST(Damage, AHeaderThatMakesNoSenseIsCorrupt) {

@@ -261,6 +261,17 @@ plan::Plan weighty_plan(int64_t weight_elems) {
   return p;
 }
 
+Certificate sample_certificate(const std::string& content_hash) {
+  return {.verdict = "pass",
+          .engine_hash = content_hash,
+          .model_hash = "00112233445566778899aabbccddeeff",
+          .data_hash = "ffeeddccbbaa99887766554433221100",
+          .batches = {1, 2, 4, 8},
+          .lengths = {4, 16, 48},
+          .tolerances = {{"rms", 1e-3}, {"max", 0x1p-7}},
+          .versions = {{"vernier", "0.1.0"}, {"target", "avx512_core_bf16 onednn 2.6.3"}}};
+}
+
 bool same(const plan::Plan& a, const plan::Plan& b) { return equal(a, b); }
 
 }  // namespace vernier::engine

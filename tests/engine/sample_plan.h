@@ -1,6 +1,7 @@
 // A small plan by hand in which every field of plan.h says something, and comparison of plans.
 #pragma once
 #include "plan/plan.h"
+#include "vernier/certificate.h"
 
 namespace vernier::engine {
 
@@ -9,6 +10,9 @@ plan::Plan sample_plan();
 
 /// One input, one output, one Add; a constant of `weight_elems` f32 counting 0, 1, 2 …
 plan::Plan weighty_plan(int64_t weight_elems);
+
+/// A certificate in which every field says something, of the engine with this content hash.
+Certificate sample_certificate(const std::string& content_hash);
 
 /// Every field of every struct is equal; weights are compared by their bytes.
 bool same(const plan::Plan& a, const plan::Plan& b);

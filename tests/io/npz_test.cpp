@@ -122,6 +122,47 @@ TEST_F(NpzTest, WritingRefusesWhatNumpyCannotHold) {
   EXPECT_THROW(write_npz(folder_ / "no" / "such" / "folder.npz", {{"x", Tensor::i64({1})}}), Error);
 }
 
+TEST_F(NpzTest, OnlyFilesAreReplacedAndLinksStay) {
+  const NamedTensors arrays{{"x", Tensor::i64({1})}};
+  const auto refusal = [&](const fs::path& path) -> std::string {
+    try {
+      write_npz(path, arrays);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInput);
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(refusal(folder_), HasSubstr("it is a folder; give the name of a file"));
+  EXPECT_THAT(refusal("/dev/null"), HasSubstr("'/dev/null': it is no regular file"));
+  write_npz(folder_ / "a.npz", {});
+  fs::create_symlink("a.npz", folder_ / "link.npz");
+  write_npz(folder_ / "link.npz", arrays);
+  EXPECT_TRUE(fs::is_symlink(folder_ / "link.npz"));
+  EXPECT_EQ(read_arrays(folder_ / "a.npz").size(), 1U);
+}
+
+TEST(DataHash, IsOfNamesTypesShapesAndElementsInAnyOrder) {
+  const Tensor ids = Tensor::i64({1, 2}), mask = Tensor::i64({1, 1});
+  const std::string hash = data_hash({{"ids", ids}, {"mask", mask}});
+  // Pinned: certificates in use name their data by it.
+  EXPECT_EQ(hash, "cf5597176921382572c445a51f3e3ab0");
+  EXPECT_EQ(data_hash({{"mask", mask}, {"ids", ids}}), hash);
+  const Tensor row = Tensor::from(DType::kI64, {1, 2}, std::vector<int64_t>{1, 2});
+  const Tensor unsigned_ids = Tensor::from(DType::kU64, {2}, std::vector<int64_t>{1, 2});
+  for (const NamedTensors& other : std::vector<NamedTensors>{
+           {},
+           {{"ids", ids}},
+           {{"ids", ids}, {"masks", mask}},
+           {{"ids", mask}, {"mask", ids}},
+           {{"ids", row}, {"mask", mask}},
+           {{"ids", unsigned_ids}, {"mask", mask}},
+           {{"ids", Tensor::i64({1, 3})}, {"mask", mask}},
+       }) {
+    EXPECT_NE(data_hash(other), hash);
+  }
+}
+
 TEST(Npy, VersionsOneToThreeAndFortranOrderAreRead) {
   const std::string data("\1\2\3\4\5\6", 6);
   for (char major : {'\1', '\2', '\3'}) {

@@ -235,6 +235,20 @@ TEST(OtherMachine, AnUnknownDeviceIsAnErrorThatSaysWhatToDo) {
               HasSubstr("device 'abacus', which this program does not have"));
 }
 
+TEST(Files, AnEngineKnowsItsCertificate) {
+  const plan::Plan plan = plan_of_small();
+  const auto plain = Engine::from_bytes(engine::engine_bytes(plan));
+  EXPECT_EQ(plain->certificate(), nullptr);
+  const Certificate certificate{.verdict = "pass",
+                                .engine_hash = plain->content_hash(),
+                                .model_hash = std::string(32, '1'),
+                                .data_hash = std::string(32, '2')};
+  const auto stamped = Engine::from_bytes(engine::engine_bytes(plan, certificate));
+  ASSERT_NE(stamped->certificate(), nullptr);
+  EXPECT_EQ(*stamped->certificate(), certificate);
+  EXPECT_EQ(stamped->content_hash(), plain->content_hash());
+}
+
 TEST(Files, AViewThatLeavesItsBaseIsRefusedWhenTheShapeIsKnown) {
   plan::Plan plan = cpu_plan(*graph_of(
       "graph g(%x: f32[n, 4]) { %r = Reshape(%x) {shape=(4*n), has_shape=true} %y = Abs(%r) return "

@@ -1,0 +1,47 @@
+// WholeFile: a file that is under its name whole or not at all, whatever happens to disk, process
+// or machine meanwhile.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+namespace vernier {
+
+/// Written as NAME.<pid>_<n>.tmp beside its place, then synced and renamed over it. Whoever opens
+/// the name sees the old file or the new one. A link is followed; an old file's permissions stay.
+class WholeFile {
+ public:
+  struct Target {
+    std::filesystem::path path;
+    std::string what;         ///< for messages: "engine", "arrays"
+    uint64_t bytes_expected;  ///< likewise
+  };
+  /// Throws Error(kInput) when the target is there and no regular file, Error(kMachine) "cannot
+  /// write <what> 'PATH': …" when the temporary file cannot be made.
+  explicit WholeFile(Target target);
+  /// Removes the temporary file unless commit() succeeded.
+  ~WholeFile();
+  WholeFile(const WholeFile&) = delete;
+  WholeFile& operator=(const WholeFile&) = delete;
+
+  /// Appends. Throws Error(kMachine).
+  void write(std::span<const std::byte> bytes);
+  /// The temporary file, for a library that writes by name instead.
+  const std::filesystem::path& temporary() const { return temporary_; }
+  /// Puts the file in its place, also if the machine loses power afterwards. Throws
+  /// Error(kMachine).
+  void commit();
+  /// Throws the Error(kMachine) of a write that failed for `reason`.
+  [[noreturn]] void fail(const std::string& reason) const;
+
+ private:
+  Target target_;     // the path with links resolved
+  std::string name_;  // the path as given, for messages
+  std::filesystem::path temporary_;
+  int descriptor_ = -1;
+  bool done_ = false;
+};
+
+}  // namespace vernier
