@@ -278,6 +278,14 @@ struct BlockSizeAttrs {  ///< DepthToSpace, SpaceToDepth; crd: column-row-depth 
     v("crd", crd);
   }
 };
+struct ReverseSequenceAttrs {  ///< 0 and 1 in either order
+  int64_t batch_axis = 1, time_axis = 0;
+  template <class V>
+  void visit(V& v) {
+    v("batch_axis", batch_axis);
+    v("time_axis", time_axis);
+  }
+};
 
 // ---- matrix products -----------------------------------------------------------------------
 struct GemmAttrs {

@@ -148,6 +148,13 @@ void translate_blocks(NodeContext& node) {
   node.set_output(0, node.emit(kOp, node.all_inputs(), attrs));
 }
 
+void translate_reverse_sequence(NodeContext& node) {
+  ReverseSequenceAttrs attrs;
+  attrs.batch_axis = node.attrs().integer("batch_axis", 1);
+  attrs.time_axis = node.attrs().integer("time_axis", 0);
+  node.set_output(0, node.emit(OpKind::kReverseSequence, node.all_inputs(), attrs));
+}
+
 constexpr std::array kRows{
     Translation{"", "Concat", 4, translate_concat},
     Translation{"", "Split", 2, translate_split},
@@ -165,6 +172,7 @@ constexpr std::array kRows{
     Translation{"", "NonZero", 9, translate_plain<OpKind::kNonZero>},
     Translation{"", "DepthToSpace", 1, translate_blocks<OpKind::kDepthToSpace>},
     Translation{"", "SpaceToDepth", 1, translate_blocks<OpKind::kSpaceToDepth>},
+    Translation{"", "ReverseSequence", 10, translate_reverse_sequence},
 };
 
 }  // namespace

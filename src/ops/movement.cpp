@@ -1,5 +1,5 @@
 // Inference of the operators that move elements: Concat, Split, Slice, Gather*, Scatter*, Tile,
-// Pad, OneHot, NonZero, DepthToSpace, SpaceToDepth. Contract: infer.h.
+// Pad, OneHot, NonZero, DepthToSpace, SpaceToDepth, ReverseSequence. Contract: infer.h.
 #include <algorithm>
 #include <array>
 
@@ -320,6 +320,25 @@ void infer_space_to_depth(InferContext& context) {
   context.set_output(
       0, context.dtype(0),
       {in[0], in[1] * Dim(block * block), floordiv(in[2], block), floordiv(in[3], block)});
+}
+
+void infer_reverse_sequence(InferContext& context) {
+  const auto attrs = context.attrs<ReverseSequenceAttrs>();
+  const bool batch_first = attrs.batch_axis == 0 && attrs.time_axis == 1;
+  const bool time_first = attrs.batch_axis == 1 && attrs.time_axis == 0;
+  if (!batch_first && !time_first) {
+    context.fail("batch_axis is " + std::to_string(attrs.batch_axis) + " and time_axis " +
+                 std::to_string(attrs.time_axis) + ", expected 0 and 1 in either order");
+  }
+  const SymShape& in = context.shape(0);
+  if (in.size() < 2) context.fail("input is " + str(in) + ", expected at least a matrix");
+  if (context.dtype(1) != DType::kI64 || context.rank(1) != 1) {
+    context.fail("sequence_lens is " + std::string(name(context.dtype(1))) + str(context.shape(1)) +
+                 ", expected a list of i64");
+  }
+  context.unify(in[static_cast<size_t>(attrs.batch_axis)], context.shape(1)[0]);
+  context.set_output(0, context.dtype(0), in);
+  propagate_moved_values(context, kFirst);
 }
 
 }  // namespace vernier::ops

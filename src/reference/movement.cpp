@@ -1,5 +1,5 @@
 // FP64 evaluators that move elements: Concat, Split, Slice, Tile, Pad, Trilu, NonZero,
-// DepthToSpace, SpaceToDepth. Contract: core/evaluator.h.
+// DepthToSpace, SpaceToDepth, ReverseSequence. Contract: core/evaluator.h.
 #include <algorithm>
 
 #include "core/attrs.h"
@@ -205,6 +205,27 @@ void eval_space_to_depth(const EvalCall& call) {
                  at[0] * strides[0] + channel * strides[1] + (at[2] * b + block / b) * strides[2] +
                      (at[3] * b + block % b) * strides[3],
                  call.out[0], flat);
+  });
+}
+
+// y[t, b] = x[sequence_lens[b] − 1 − t, b] for t < sequence_lens[b], x[t, b] from there on.
+void eval_reverse_sequence(const EvalCall& call) {
+  const EvalTensor& x = *call.in[0];
+  const std::vector<int64_t>& lengths = call.in[1]->i;
+  const auto attrs = decode<ReverseSequenceAttrs>(call.attrs);
+  const auto batch = static_cast<size_t>(attrs.batch_axis);
+  const auto time = static_cast<size_t>(attrs.time_axis);
+  for (size_t b = 0; b < lengths.size(); ++b) {
+    if (lengths[b] >= 0 && lengths[b] <= x.shape[time]) continue;
+    throw Error(ErrorCode::kInput, "sequence_lens is " + std::to_string(lengths[b]) +
+                                       " at element " + std::to_string(b) + ", outside [0, " +
+                                       std::to_string(x.shape[time]) + "]");
+  }
+  const int64_t stride = row_major_strides(x.shape)[time];
+  walk_coordinates(x.shape, [&](int64_t flat, const Shape& at) {
+    const int64_t length = lengths[static_cast<size_t>(at[batch])];
+    const int64_t from = at[time] < length ? length - 1 - at[time] : at[time];
+    copy_element(x, flat + (from - at[time]) * stride, call.out[0], flat);
   });
 }
 
