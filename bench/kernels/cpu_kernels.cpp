@@ -14,8 +14,9 @@ namespace {
 
 struct Array {
   std::vector<int64_t> shape;
-  DType dtype = DType::kF32;
+  DType dtype = DType::kF32;  ///< kUndefined: an absent optional input
   bool constant = false;
+  std::vector<double> values = {};  ///< empty: random
 };
 
 struct BenchCase {
@@ -26,7 +27,10 @@ struct BenchCase {
   int threads = 1;
 };
 
-Tensor random_tensor(const Array& array) {
+Tensor make_tensor(const Array& array) {
+  if (array.dtype == DType::kUndefined) return {};
+  if (!array.values.empty())
+    return Tensor::from(array.dtype, array.shape, std::span<const double>(array.values));
   std::mt19937 random(7);
   std::normal_distribution<double> normal;
   std::vector<double> values(static_cast<size_t>(num_elems(array.shape)));
@@ -51,10 +55,11 @@ void run(benchmark::State& state, const BenchCase& c) {
   Problem problem{.op = kernel->op, .attrs = c.attrs, .inputs = {}, .outputs = {}};
   std::vector<Tensor> tensors;
   double bytes = 0;
-  for (const Array& array : c.inputs) tensors.push_back(random_tensor(array));
+  for (const Array& array : c.inputs) tensors.push_back(make_tensor(array));
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     const Array& array = c.inputs[i];
-    problem.inputs.push_back({true, array.dtype, SymShape(array.shape.begin(), array.shape.end()),
+    problem.inputs.push_back({tensors[i].defined(), array.dtype,
+                              SymShape(array.shape.begin(), array.shape.end()),
                               array.constant ? &tensors[i] : nullptr});
   }
   for (const Array& array : c.outputs) {
@@ -69,21 +74,23 @@ void run(benchmark::State& state, const BenchCase& c) {
   if (kernel->pack != nullptr) packed = kernel->pack(problem);
   std::vector<ConstantArg> constants;
   for (const PackedConstant& p : packed) constants.push_back({p.input, p.layout, p.bytes});
-  std::vector<TensorArg> in, out;
+  std::vector<TensorArg> in, out, constant_inputs;
   for (size_t i = 0; i < c.inputs.size(); ++i) {
-    in.push_back(dense(c.inputs[i], tensors[i].data()));
-    bytes += static_cast<double>(tensors[i].bytes());
+    const bool present = tensors[i].defined();
+    in.push_back(present ? dense(c.inputs[i], tensors[i].data()) : TensorArg{});
+    if (present) bytes += static_cast<double>(tensors[i].bytes());
   }
   for (const PackedConstant& p : packed) in[static_cast<size_t>(p.input)] = {};
+  for (size_t i = 0; i < in.size(); ++i)
+    constant_inputs.push_back(c.inputs[i].constant ? in[i] : TensorArg{});
   for (const Array& array : c.outputs) {
-    tensors.push_back(random_tensor(array));
+    tensors.push_back(make_tensor(array));
     out.push_back(dense(array, tensors.back().data()));
     bytes += static_cast<double>(tensors.back().bytes());
   }
   std::unique_ptr<KernelState> kernel_state;
   if (kernel->create != nullptr)
-    kernel_state =
-        kernel->create({c.attrs, constants, std::vector<TensorArg>(in.size()), execution});
+    kernel_state = kernel->create({c.attrs, constants, constant_inputs, execution});
   std::unique_ptr<ShapeState> shape;
   if (kernel->prepare != nullptr)
     shape = kernel->prepare({c.attrs, kernel_state.get(), in, out, execution});
@@ -155,6 +162,11 @@ std::vector<BenchCase> cases() {
                       {{{512, 768}}, {{512, 768}}}));
   list.push_back(
       rows("cpu.softmax.rows", encode(AxisAttrs{.axis = -1}), {{{512, 512}}}, {{{512, 512}}}));
+  for (const char* kernel : {"cpu.top_k.heap", "cpu.top_k.evaluator"}) {
+    list.push_back(rows(kernel, encode(TopKAttrs{}),
+                        {{{1, 50257}}, {{1}, DType::kI64, false, {50}}},
+                        {{{1, 50}}, {{1, 50}, DType::kI64}}));
+  }
   list.push_back(rows("cpu.gelu.loop", encode(GeluAttrs{}), {{{512, 3072}}}, {{{512, 3072}}}));
   list.push_back(rows("cpu.add.loop", {}, {{{512, 768}}, {{768}}}, {{{512, 768}}}));
   list.push_back(rows("cpu.transpose.copy", encode(TransposeAttrs{.perm = {0, 2, 1, 3}}),

@@ -23,14 +23,16 @@ namespace {
 
 bool is_upper(char c) { return std::isupper(static_cast<unsigned char>(c)) != 0; }
 
-// "RMSNorm" → "rms_norm", "GatherND" → "gather_nd", "IsNaN" → "is_nan", "ReduceL2" → "reduce_l2":
-// a capital starts a word after a small letter unless it ends the name, or before a small letter.
+// "RMSNorm" → "rms_norm", "GatherND" → "gather_nd", "TopK" → "top_k", "ReduceL2" → "reduce_l2": a
+// capital starts a word after a small letter, or before one. The last of "IsNaN" → "is_nan" is
+// none.
 std::string snake_case(std::string_view name) {
   std::string text;
   for (size_t i = 0; i < name.size(); ++i) {
     const bool last = i + 1 == name.size();
     if (i > 0 && is_upper(name[i])) {
-      const bool starts_word = is_upper(name[i - 1]) ? !last && !is_upper(name[i + 1]) : !last;
+      const bool starts_word =
+          is_upper(name[i - 1]) ? !last && !is_upper(name[i + 1]) : !last || !name.ends_with("NaN");
       if (starts_word) text += '_';
     }
     text += static_cast<char>(std::tolower(static_cast<unsigned char>(name[i])));
