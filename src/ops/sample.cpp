@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "ops/infer.h"
+#include "ops/checks.h"
 
 namespace vernier::ops {
 namespace {
@@ -103,6 +103,8 @@ void infer_resize(InferContext& context) {
 }
 
 void infer_grid_sample(InferContext& context) {
+  require_float(context, 0);
+  require_float(context, 1);
   const SymShape& x = context.shape(0);
   const SymShape& grid = context.shape(1);
   if (x.size() < 3 || x.size() > 5 || grid.size() != x.size())

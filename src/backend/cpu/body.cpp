@@ -22,18 +22,20 @@ Numerics exact_numerics(const Problem& problem) {
 }
 
 Support all_f32(const Problem& problem) {
-  const auto check = [](const std::vector<Operand>& operands, const char* what) {
-    for (size_t i = 0; i < operands.size(); ++i) {
-      if (!operands[i].present || !is_float(operands[i].dtype)) continue;
-      if (operands[i].dtype != DType::kF32) {
-        return no(std::string(what) + " " + std::to_string(i) + " is " +
-                  std::string(name(operands[i].dtype)) + ", this kernel takes f32");
-      }
-    }
-    return yes();
+  const auto refuse = [](const char* what, size_t i, DType type, const char* does) {
+    return no(std::string(what) + " " + std::to_string(i) + " is " + std::string(name(type)) +
+              ", this kernel " + does + " f32");
   };
-  Support inputs = check(problem.inputs, "input");
-  return inputs ? check(problem.outputs, "output") : inputs;
+  for (size_t i = 0; i < problem.inputs.size(); ++i) {
+    const Operand& in = problem.inputs[i];
+    if (in.present && is_float(in.dtype) && in.dtype != DType::kF32)
+      return refuse("input", i, in.dtype, "takes");
+  }
+  for (size_t i = 0; i < problem.outputs.size(); ++i) {
+    const Operand& out = problem.outputs[i];
+    if (out.present && out.dtype != DType::kF32) return refuse("output", i, out.dtype, "gives");
+  }
+  return yes();
 }
 
 bool is_dense(const TensorArg& t) {

@@ -30,7 +30,8 @@ Numerics f32_numerics(const Problem& problem);
 /// Numerics of a kernel that only moves or compares values: stored as they are.
 Numerics exact_numerics(const Problem& problem);
 
-/// Yes if every present floating operand is f32, else a reason naming the first that is not.
+/// Yes if every output and every floating input that is present is f32, else a reason naming the
+/// first that is not. Integer inputs pass: ids and masks.
 Support all_f32(const Problem& problem);
 /// Yes if operand `input` is present with a known rank <= kMaxRank.
 inline size_t rank_of(const Operand& operand) { return operand.shape.size(); }

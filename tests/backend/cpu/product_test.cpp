@@ -61,6 +61,23 @@ TEST(CpuProducts, GemmsAndLinearsWithComputedWeightsMatchTheEvaluator) {
   }
 }
 
+TEST(CpuProducts, LoopsForFloatsRefuseIntegers) {
+  Maker make(50);
+  const auto refused = [&](OpKind op, const AttrBytes& attrs, std::vector<Shape> in, Shape y) {
+    OpCase c{.op = op, .attrs = attrs};
+    for (Shape& shape : in) c.inputs.push_back({.value = make.integers(DType::kI64, shape, 0, 9)});
+    c.outputs = {{.dtype = DType::kI64, .shape = std::move(y)}};
+    EXPECT_TRUE(rows_of(c).empty()) << name(op);
+    for (const KernelDef& kernel : cpu_backend().kernels) {
+      if (kernel.op != op || kernel.name.ends_with(".evaluator")) continue;
+      EXPECT_EQ(kernel.supports(make_problem(c)).reason, "output 0 is i64, this kernel gives f32");
+    }
+  };
+  refused(OpKind::kMatMul, {}, {{3, 4}, {4, 5}}, {3, 5});
+  refused(OpKind::kMaxPool, encode(PoolAttrs{.kernel_shape = {2}}), {{1, 2, 4}}, {1, 2, 3});
+  refused(OpKind::kSoftmax, encode(AxisAttrs{.axis = 0}), {{3, 4}}, {3, 4});
+}
+
 TEST(CpuProducts, ConvolutionsMatchTheEvaluator) {
   Maker make(43);
   struct ConvCase {
