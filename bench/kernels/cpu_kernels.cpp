@@ -167,6 +167,18 @@ std::vector<BenchCase> cases() {
                         {{{1, 50257}}, {{1}, DType::kI64, false, {50}}},
                         {{{1, 50}}, {{1, 50}, DType::kI64}}));
   }
+  for (const char* kernel : {"cpu.resize.nearest", "cpu.resize.linear"}) {
+    const bool nearest = std::string_view(kernel).ends_with("nearest");
+    const Interpolation mode = nearest ? Interpolation::kNearest : Interpolation::kLinear;
+    list.push_back(
+        rows(kernel, encode(ResizeAttrs{.mode = mode, .axes = {}}),
+             {{{1, 64, 64, 64}}, {{}, DType::kUndefined}, {{4}, DType::kF32, true, {1, 1, 2, 2}}},
+             {{{1, 64, 128, 128}}}));
+  }
+  list.push_back(rows("cpu.reduce_log_sum_exp.groups", encode(ReduceAttrs{.axes = {1}}),
+                      {{{512, 768}}}, {{{512, 1}}}));
+  list.push_back(
+      rows("cpu.hardmax.lines", encode(AxisAttrs{.axis = -1}), {{{512, 768}}}, {{{512, 768}}}));
   list.push_back(rows("cpu.gelu.loop", encode(GeluAttrs{}), {{{512, 3072}}}, {{{512, 3072}}}));
   list.push_back(rows("cpu.add.loop", {}, {{{512, 768}}, {{768}}}, {{{512, 768}}}));
   list.push_back(rows("cpu.transpose.copy", encode(TransposeAttrs{.perm = {0, 2, 1, 3}}),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "core/attrs.h"
 #include "reference/layout.h"
@@ -190,6 +191,9 @@ void eval_resize(const EvalCall& call) {
   if (x.elems() == 0) throw Error(ErrorCode::kInput, "cannot resize the empty " + str(x.shape));
   std::vector<double> values = x.f;
   if (!x.is_float()) values.assign(x.i.begin(), x.i.end());
+  // Integers are picked exactly: instead of them, their positions go through double.
+  const bool picks_integers = !x.is_float() && attrs.mode == Interpolation::kNearest;
+  if (picks_integers) std::iota(values.begin(), values.end(), 0.0);
   const std::vector<ResizeAxis> axes = resize_axes(call, attrs);
   Shape shape = x.shape;
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -200,16 +204,16 @@ void eval_resize(const EvalCall& call) {
     shape[i] = axes[i].out;
   }
   for (size_t k = 0; k < y.f.size(); ++k) y.f[k] = call.rounding(0, values[k]);
-  for (size_t k = 0; k < y.i.size(); ++k)
-    y.i[k] = wrap_integer(y.dtype, static_cast<int64_t>(values[k]));
+  for (size_t k = 0; k < y.i.size(); ++k) {
+    y.i[k] = picks_integers ? x.i[static_cast<size_t>(values[k])]
+                            : wrap_integer(y.dtype, static_cast<int64_t>(values[k]));
+  }
 }
 
 void eval_grid_sample(const EvalCall& call) {
   const auto attrs = decode<GridSampleAttrs>(call.attrs);
   const EvalTensor &x = *call.in[0], &grid = *call.in[1];
   EvalTensor& y = call.out[0];
-  if (!x.is_float() || !grid.is_float())
-    throw Error(ErrorCode::kInput, "GridSample needs floating inputs");
   const size_t spatial = x.rank() - 2;
   const Shape sizes(x.shape.begin() + 2, x.shape.end());
   const Shape strides = row_major_strides(sizes);

@@ -80,4 +80,14 @@ Rows::Rows(const TensorArg& t, int inner_axes) {
   step_ = axes_ == 1 ? strides_[0] : 0;
 }
 
+Rows lines_along(const TensorArg& t, int axis) {
+  TensorArg others = t;
+  for (auto i = static_cast<size_t>(axis); i + 1 < static_cast<size_t>(t.rank); ++i) {
+    others.shape[i] = t.shape[i + 1];
+    others.strides[i] = t.strides[i + 1];
+  }
+  --others.rank;
+  return Rows(others, 0);
+}
+
 }  // namespace vernier::backend::cpu

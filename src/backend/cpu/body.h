@@ -94,4 +94,8 @@ class Rows {
   std::array<int64_t, kMaxRank> shape_{}, strides_{};
 };
 
+/// The lines of an array along `axis` as rows: one per place in the other axes, in row-major order,
+/// any strides. Elements of a line are t.stride(axis) apart.
+Rows lines_along(const TensorArg& t, int axis);
+
 }  // namespace vernier::backend::cpu

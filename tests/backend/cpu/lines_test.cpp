@@ -110,5 +110,41 @@ TEST(CpuLines, TopKRefusesTypesWithoutAnOrderOfTheirOwn) {
   EXPECT_EQ(support.reason, "no loop for bool");
 }
 
+TEST(CpuLines, HardmaxMatchesTheEvaluatorOnEveryAxis) {
+  Maker make(56);
+  for (int64_t axis : {-1, 0, 1}) {
+    // Few different values: most lines have several largest elements.
+    for (const Tensor& x : {make.normal({3, 17, 5}), make.integers(DType::kF32, {3, 17, 5}, -1, 1),
+                            make.normal({3, 0, 5}), make.normal({3, 1, 1})}) {
+      OpCase c{.op = OpKind::kHardmax, .attrs = encode(AxisAttrs{.axis = axis})};
+      c.name = "hardmax " + str(x.shape()) + " axis " + std::to_string(axis);
+      const int batch = axis == 0 ? -1 : 0;
+      c.inputs = {{.value = x, .batch_axis = batch}};
+      c.outputs = {{.shape = x.shape(), .batch_axis = batch}};
+      c.exact = true;
+      EXPECT_EQ(check_case(c), 1);
+    }
+  }
+  OpCase lowest{.op = OpKind::kHardmax, .attrs = encode(AxisAttrs{.axis = 0})};
+  lowest.inputs = {
+      {.value = Tensor::from(DType::kF32, {3},
+                             std::span<const double>(std::vector<double>(3, -INFINITY)))}};
+  lowest.outputs = {{.shape = {3}, .batch_axis = -1}};
+  lowest.exact = true;
+  EXPECT_EQ(check_case(lowest), 1);
+}
+
+TEST(CpuLines, HardmaxRefusesOtherTypesAndScalars) {
+  Maker make(57);
+  OpCase c{.op = OpKind::kHardmax, .attrs = encode(AxisAttrs{.axis = 0})};
+  c.inputs = {{.value = Tensor::from(DType::kF64, {2},
+                                     std::span<const double>(std::vector<double>(2, 1.0)))}};
+  c.outputs = {{.dtype = DType::kF64, .shape = {2}}};
+  const KernelDef& kernel = *find_kernel(cpu_backend(), "cpu.hardmax.lines");
+  EXPECT_EQ(kernel.supports(make_problem(c)).reason, "input 0 is f64, this kernel takes f32");
+  c.inputs = {{.value = make.normal({})}};
+  EXPECT_EQ(kernel.supports(make_problem(c)).reason, "input is a scalar");
+}
+
 }  // namespace
 }  // namespace vernier::backend::test

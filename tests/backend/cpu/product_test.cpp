@@ -210,7 +210,7 @@ TEST(CpuReductions, MatchTheEvaluatorOverAnyAxes) {
   int rows = 0;
   for (OpKind op : {OpKind::kReduceSum, OpKind::kReduceMean, OpKind::kReduceMax, OpKind::kReduceMin,
                     OpKind::kReduceProd, OpKind::kReduceL1, OpKind::kReduceL2,
-                    OpKind::kReduceLogSum, OpKind::kReduceSumSquare}) {
+                    OpKind::kReduceLogSum, OpKind::kReduceSumSquare, OpKind::kReduceLogSumExp}) {
     for (DType type : {DType::kF32, DType::kI64}) {
       for (const Axes& a : std::vector<Axes>{{{-1}, {3, 5, 1}},
                                              {{1}, {3, 1, 67}},
@@ -233,7 +233,7 @@ TEST(CpuReductions, MatchTheEvaluatorOverAnyAxes) {
       }
     }
   }
-  EXPECT_EQ(rows, 6 * (9 + 6));
+  EXPECT_EQ(rows, 6 * (10 + 6));
   for (OpKind op : {OpKind::kArgMax, OpKind::kArgMin}) {
     for (int64_t axis : {0, 1, -1}) {
       for (bool last : {false, true}) {
@@ -249,6 +249,31 @@ TEST(CpuReductions, MatchTheEvaluatorOverAnyAxes) {
       }
     }
   }
+}
+
+TEST(CpuReductions, LogSumExpMatchesTheEvaluatorInLongGroupsAndAtTheEnds) {
+  Maker make(49);
+  const auto check = [](Tensor x, std::vector<int64_t> axes, Shape y) {
+    OpCase c{.op = OpKind::kReduceLogSumExp, .attrs = encode(ReduceAttrs{.axes = std::move(axes)})};
+    c.name = "log sum exp " + str(x.shape());
+    c.inputs = {{.value = std::move(x)}};
+    c.outputs = {{.shape = std::move(y), .batch_axis = -1}};
+    c.ulps = 32;
+    EXPECT_EQ(check_case(c), 1);
+  };
+  const auto same = [](Shape shape, double value) {
+    const std::vector<double> values(static_cast<size_t>(num_elems(shape)), value);
+    return Tensor::from(DType::kF32, std::move(shape), std::span<const double>(values));
+  };
+  // Several chunks with a tail, contiguous and not; values beyond the range of exp.
+  check(make.normal({3, 2500}, 0, 3), {1}, {3, 1});
+  check(make.normal({2500, 3}, 1000, 30), {0}, {1, 3});
+  check(make.normal({37, 3, 41}, -500, 9), {0, 2}, {1, 3, 1});
+  check(same({2, 5}, -INFINITY), {1}, {2, 1});
+  check(same({2, 5}, INFINITY), {1}, {2, 1});
+  check(same({2, 0}, 0), {1}, {2, 1});
+  check(same({0, 2}, 0), {1}, {0, 1});
+  check(make.normal({}), {}, {});
 }
 
 TEST(CpuEmbeddings, MatchTheEvaluator) {

@@ -3,14 +3,34 @@
 // interleaved partial sums along a contiguous group, one after the other otherwise), so an output's
 // bits depend on its own elements only; integers are carried in int64 and wrap. NaN wins in Max and
 // Min.
+#include "backend/cpu/kernels/reduce.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "backend/cpu/body.h"
 #include "backend/cpu/kernels/index.h"
 
 namespace vernier::backend::cpu {
+
+Groups split_axes(const LaunchCall& call) {
+  const TensorArg& x = call.in[0];
+  const auto& attrs = attrs_of<ReduceAttrs>(call.state);
+  const bool has_input = call.in.size() > 1 && call.in[1].dtype != DType::kUndefined;
+  const int64_t named = has_input ? call.in[1].elems() : static_cast<int64_t>(attrs.axes.size());
+  std::array<bool, kMaxRank> is_reduced{};
+  if (named == 0) is_reduced.fill(!attrs.noop_with_empty_axes);
+  for (int64_t i = 0; i < named; ++i) {
+    const int64_t axis = has_input ? read_index(call.in[1], i) : attrs.axes[static_cast<size_t>(i)];
+    is_reduced[static_cast<size_t>(positive_axis(axis, x.rank))] = true;
+  }
+  Groups groups;
+  for (int i = 0; i < x.rank; ++i)
+    (is_reduced[static_cast<size_t>(i)] ? groups.reduced : groups.kept)
+        .add({x.dim(i), x.stride(i)});
+  return groups;
+}
+
 namespace {
 
 // ---- what is computed: start, one step, the combination of partial results, the end
@@ -120,64 +140,6 @@ struct ExtremeOp {
   }
 };
 
-// ---- which elements: axes split into kept and reduced ones
-
-struct Axis {
-  int64_t size, stride;
-};
-struct Axes {
-  std::array<Axis, kMaxRank> list;
-  int count = 0;
-  // Merges with the axis before where both step evenly.
-  void add(Axis axis) {
-    if (axis.size == 1) return;
-    if (count > 0) {
-      Axis& last = list[static_cast<size_t>(count - 1)];
-      if (last.stride == axis.stride * axis.size) {
-        last = {last.size * axis.size, axis.stride};
-        return;
-      }
-    }
-    list[static_cast<size_t>(count++)] = axis;
-  }
-  int64_t elems() const {
-    int64_t n = 1;
-    for (int i = 0; i < count; ++i) n *= list[static_cast<size_t>(i)].size;
-    return n;
-  }
-  int64_t offset(int64_t index) const {
-    int64_t at = 0;
-    for (int i = count - 1; i >= 0; --i) {
-      const Axis& axis = list[static_cast<size_t>(i)];
-      at += index % axis.size * axis.stride;
-      index /= axis.size;
-    }
-    return at;
-  }
-};
-
-struct Groups {
-  Axes kept, reduced;
-};
-
-Groups split_axes(const LaunchCall& call) {
-  const TensorArg& x = call.in[0];
-  const auto& attrs = attrs_of<ReduceAttrs>(call.state);
-  const bool has_input = call.in.size() > 1 && call.in[1].dtype != DType::kUndefined;
-  const int64_t named = has_input ? call.in[1].elems() : static_cast<int64_t>(attrs.axes.size());
-  std::array<bool, kMaxRank> is_reduced{};
-  if (named == 0) is_reduced.fill(!attrs.noop_with_empty_axes);
-  for (int64_t i = 0; i < named; ++i) {
-    const int64_t axis = has_input ? read_index(call.in[1], i) : attrs.axes[static_cast<size_t>(i)];
-    is_reduced[static_cast<size_t>(positive_axis(axis, x.rank))] = true;
-  }
-  Groups groups;
-  for (int i = 0; i < x.rank; ++i)
-    (is_reduced[static_cast<size_t>(i)] ? groups.reduced : groups.kept)
-        .add({x.dim(i), x.stride(i)});
-  return groups;
-}
-
 // ---- loops
 
 constexpr int64_t kLanes = 16;
@@ -223,7 +185,7 @@ void reduce_typed(const LaunchCall& call) {
   const Axes& reduced = groups.reduced;
   const bool rows = reduced.count == 1 && reduced.list[0].stride == 1;
   const Axes& kept = groups.kept;
-  const Axis last = kept.count > 0 ? kept.list[static_cast<size_t>(kept.count - 1)] : Axis{1, 1};
+  const Axis last = kept.last();
   // Neighbouring outputs share rows of the source where the last kept axis is contiguous.
   constexpr int64_t kColumns = 64;
   const int64_t block = rows || last.stride != 1 ? 1 : std::min(kColumns, last.size);

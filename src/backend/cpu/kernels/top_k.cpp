@@ -122,17 +122,6 @@ const TensorArg& any_output(std::span<const TensorArg> out) {
   return wanted(out[0]) ? out[0] : out[1];
 }
 
-/// The lines of an array: every axis but `axis`, in row-major order.
-Rows lines_of(const TensorArg& t, int axis) {
-  TensorArg lines = t;
-  for (auto i = static_cast<size_t>(axis); i + 1 < static_cast<size_t>(t.rank); ++i) {
-    lines.shape[i] = t.shape[i + 1];
-    lines.strides[i] = t.strides[i + 1];
-  }
-  --lines.rank;
-  return Rows(lines, 0);
-}
-
 size_t kept_bytes(int64_t k) { return round_to_line(static_cast<size_t>(k) * sizeof(Candidate)); }
 
 std::unique_ptr<ShapeState> prepare_top_k(const PrepareCall& call) {
@@ -167,7 +156,7 @@ void launch_top_k(const LaunchCall& call) {
   if (out.elems() == 0) return;
   const Select select = attrs.largest ? select_for<true>(x.dtype) : select_for<false>(x.dtype);
   const auto width = static_cast<int64_t>(size_bytes(x.dtype));
-  const Rows x_lines = lines_of(x, axis), out_lines = lines_of(out, axis);
+  const Rows x_lines = lines_along(x, axis), out_lines = lines_along(out, axis);
   const int64_t x_step = x.stride(axis), out_step = out.stride(axis);
   const int64_t grain = std::max<int64_t>(1, 4096 / size);
   call.execution.threads->parallel_for(

@@ -1,0 +1,54 @@
+// Which elements a reduction takes together: axes split into kept and reduced ones. Contract:
+// ReduceAttrs in core/attrs.h.
+#pragma once
+#include "backend/cpu/body.h"
+
+namespace vernier::backend::cpu {
+
+struct Axis {
+  int64_t size, stride;
+};
+
+/// A list of axes, outermost first; neighbours that step evenly are one, axes of size 1 none.
+struct Axes {
+  std::array<Axis, kMaxRank> list;
+  int count = 0;
+  void add(Axis axis) {
+    if (axis.size == 1) return;
+    if (count > 0) {
+      Axis& last = list[static_cast<size_t>(count - 1)];
+      if (last.stride == axis.stride * axis.size) {
+        last = {last.size * axis.size, axis.stride};
+        return;
+      }
+    }
+    list[static_cast<size_t>(count++)] = axis;
+  }
+  int64_t elems() const {
+    int64_t n = 1;
+    for (int i = 0; i < count; ++i) n *= list[static_cast<size_t>(i)].size;
+    return n;
+  }
+  /// Where element `index` (row-major) is.
+  int64_t offset(int64_t index) const {
+    int64_t at = 0;
+    for (int i = count - 1; i >= 0; --i) {
+      const Axis& axis = list[static_cast<size_t>(i)];
+      at += index % axis.size * axis.stride;
+      index /= axis.size;
+    }
+    return at;
+  }
+  /// The innermost axis; one element if there is none.
+  Axis last() const { return count > 0 ? list[static_cast<size_t>(count - 1)] : Axis{1, 1}; }
+};
+
+/// Output i is made of the elements at kept.offset(i) + reduced.offset(k).
+struct Groups {
+  Axes kept, reduced;
+};
+
+/// The groups of a Reduce* launch; its state is AttrState<ReduceAttrs>.
+Groups split_axes(const LaunchCall& call);
+
+}  // namespace vernier::backend::cpu
