@@ -3,9 +3,11 @@
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/arguments.h"
 #include "cli/common.h"
+#include "verify/verify.h"
 #include "vernier/compile.h"
 #include "vernier/error.h"
 
@@ -13,9 +15,9 @@ namespace vernier::cli {
 namespace {
 
 struct Options {
-  std::string model, engine, shapes, outputs, device = "cpu";
+  std::string model, engine, shapes, outputs, tolerance, device = "cpu";
   std::vector<std::string> fuse;
-  bool fp32 = false, seed_missing_weights = false, json = false;
+  bool fp32 = false, seed_missing_weights = false, verify = false, json = false;
 };
 
 /// "gelu=off" -> "gelu".
@@ -28,7 +30,23 @@ std::string pass_switched_off(const std::string& text) {
   return text.substr(0, equals);
 }
 
+/// Verifies the engine just built and stamps it; the report goes where the build's does.
+verify::Report verify_built(const Options& options) {
+  verify::Request request;
+  request.model = options.model;
+  request.engine = options.engine;
+  request.tolerance = verify::parse_tolerance(options.tolerance);
+  Progress progress("verifying " + options.engine);
+  request.progress = [&](const std::string& stage) { progress.stage(stage); };
+  return verify::verify_and_stamp(request);
+}
+
 int build(const Options& options) {
+  if (!options.tolerance.empty() && !options.verify) {
+    throw Error(ErrorCode::kInput,
+                "--tolerance limits what --verify accepts; add --verify to the build");
+  }
+  verify::parse_tolerance(options.tolerance);  // refused before the work
   CompileOptions compile_options;
   compile_options.device = options.device;
   compile_options.shapes = options.shapes;
@@ -44,22 +62,28 @@ int build(const Options& options) {
     compile_options.progress = [&](std::string_view name) { progress.stage(name); };
     report = compile(options.model, options.engine, compile_options);
   }
+  std::optional<verify::Report> verdict;
+  if (options.verify) verdict = verify_built(options);
+  const int code = !verdict || verdict->passed() ? 0 : static_cast<int>(ErrorCode::kCheckFailed);
   if (options.json) {
-    print_json({{"engine", options.engine},
-                {"weight_bytes", report.weight_bytes},
-                {"onnx_nodes", report.onnx_nodes},
-                {"steps", report.steps},
-                {"fallback_steps", report.fallback_steps},
-                {"notes", report.notes},
-                {"ms", report.ms}});
-    return 0;
+    nlohmann::json json{{"engine", options.engine},
+                        {"weight_bytes", report.weight_bytes},
+                        {"onnx_nodes", report.onnx_nodes},
+                        {"steps", report.steps},
+                        {"fallback_steps", report.fallback_steps},
+                        {"notes", report.notes},
+                        {"ms", report.ms}};
+    if (verdict) json["verification"] = nlohmann::json::parse(verify::to_json(*verdict));
+    print_json(json);
+    return code;
   }
   print(fmt::format(
       "{}: {} ONNX nodes, {} steps ({} on the FP64 evaluator), {:.1f} MB of weights, {:.2f} s",
       options.engine, report.onnx_nodes, report.steps, report.fallback_steps,
       static_cast<double>(report.weight_bytes) / 1e6, report.ms / 1e3));
   for (const std::string& note : report.notes) print("note: " + note);
-  return 0;
+  if (verdict) print(verify::to_text(*verdict));
+  return code;
 }
 
 }  // namespace
@@ -79,12 +103,18 @@ void add_build(CLI::App& app, Run& chosen) {
       ->allow_extra_args(false);
   command->add_flag("--seed-missing-weights", options->seed_missing_weights,
                     "seeded values for weight files that are absent (speed work on a bare graph)");
+  command->add_flag("--verify", options->verify,
+                    "verify the engine over the default sweep and write the verdict into it; exit "
+                    "code 1 when it is not 'pass'");
+  command->add_option("--tolerance", options->tolerance,
+                      "limits of --verify instead of the usual ones, e.g. rms=1e-3,max=1e-2");
   command->add_flag("--json", options->json, "print the result as JSON");
   command->footer(
       "Examples:\n"
       "  vernier build model.onnx -o model.vn\n"
       "  vernier build model.onnx -o model.vn --shapes 'batch=1..32,seq=4..512'\n"
-      "  vernier build model.onnx -o debug.vn --outputs Add_12 --fuse linear_gelu=off");
+      "  vernier build model.onnx -o model.vn --verify\n"
+      "  vernier build model.onnx -o debug.vn --outputs Add_12 --fuse linear_activation=off");
   command->callback([options, &chosen] { chosen = [options] { return build(*options); }; });
 }
 

@@ -14,11 +14,11 @@ namespace vernier::cli {
 namespace {
 
 struct Options {
-  std::string engine, model, expect, tolerance, batches, lengths, batch_axis;
+  std::string engine, model, expect, tolerance, batches, lengths, batch_axis, from, to;
   std::vector<std::string> inputs;
   uint64_t seed = 1;
   int threads = 0;
-  bool thorough = false, json = false;
+  bool thorough = false, stamp = false, json = false;
 };
 
 std::vector<int64_t> parse_sizes(const std::string& text, const std::string& option) {
@@ -45,6 +45,8 @@ int verify_engine(const Options& options) {
   request.lengths = parse_sizes(options.lengths, "--lengths");
   request.depth = options.thorough ? verify::Depth::kThorough : verify::Depth::kDefault;
   request.batch_axis = options.batch_axis;
+  if (!options.from.empty()) request.from = split_list(options.from, "--from");
+  if (!options.to.empty()) request.to = split_list(options.to, "--to");
   request.seed = options.seed;
   request.threads = options.threads;
   for (const std::string& file : options.inputs)
@@ -61,7 +63,7 @@ int verify_engine(const Options& options) {
   {
     Progress progress("verifying " + options.engine);
     request.progress = [&](const std::string& stage) { progress.stage(stage); };
-    report = verify::verify(request);
+    report = options.stamp ? verify::verify_and_stamp(request) : verify::verify(request);
   }
   print(options.json ? verify::to_json(report) : verify::to_text(report));
   return report.passed() ? 0 : static_cast<int>(ErrorCode::kCheckFailed);
@@ -85,6 +87,11 @@ void add_verify(CLI::App& app, Run& chosen) {
   command->add_option("--lengths", options->lengths, "lengths of the sweep [4,16,48]");
   command->add_flag("--thorough", options->thorough,
                     "sweep batches 1,2,3,4,5,8,16,32 and lengths 4,7,16,48,128");
+  command->add_option("--from", options->from,
+                      "verify only the part from these named values of the model, on the engine's "
+                      "own numbers there");
+  command->add_option("--to", options->to, "... up to these values [the outputs]");
+  command->add_flag("--stamp", options->stamp, "write the verdict into the engine file");
   command->add_option("--batch-axis", options->batch_axis,
                       "the named size that counts rows [found on the model]");
   command->add_option("--seed", options->seed, "seed of the made inputs [1]");
@@ -97,6 +104,8 @@ void add_verify(CLI::App& app, Run& chosen) {
       "Examples:\n"
       "  vernier verify model.vn --model model.onnx\n"
       "  vernier verify model.vn --model model.onnx --batches 1,4,32 --lengths 16,128\n"
+      "  vernier verify model.vn --model model.onnx --stamp\n"
+      "  vernier verify model.vn --model model.onnx --from /enc/0/Add --to /enc/1/Add\n"
       "  vernier verify model.vn --model model.onnx --inputs in.npz --expect out.npz --json\n"
       "Exit code 1 when the verdict is not 'pass'");
   command->callback([options, &chosen] { chosen = [options] { return verify_engine(*options); }; });

@@ -85,11 +85,17 @@ class Evaluator {
     for (size_t i = 0; i < uses_.size(); ++i)
       uses_[i] = static_cast<int64_t>(graph_.value(static_cast<ir::ValueId>(i)).users.size());
     for (ir::ValueId id : graph_.outputs) ++uses_[static_cast<size_t>(id)];
+    for (ir::ValueId id : options_.wanted) ++uses_[static_cast<size_t>(id)];
+    for (const auto& [id, value] : options_.given) give(id, value);
   }
 
   Evaluation run() {
-    for (ir::NodeId id : graph_.order()) run_node(id);
-    for (size_t i = 0; i < graph_.outputs.size(); ++i)
+    const std::set<ir::NodeId> needed = needed_nodes();
+    for (ir::NodeId id : graph_.order()) {
+      if (needed.contains(id)) run_node(id);
+    }
+    for (ir::ValueId id : options_.wanted) result_.values[id] = materialise(id);
+    for (size_t i = 0; options_.wanted.empty() && i < graph_.outputs.size(); ++i)
       result_.outputs[graph_.output_names[i]] = materialise(graph_.outputs[i]);
     return std::move(result_);
   }
@@ -103,6 +109,38 @@ class Evaluator {
     }
     live_[id] = EvalTensor::from(tensor);
     remember_small(id);
+  }
+
+  void give(ir::ValueId id, const EvalTensor& value) {
+    ir::Value& v = graph_.value(id);
+    if (v.dtype != DType::kUndefined && value.dtype != v.dtype) {
+      fail("value '" + v.name + "' is given as " + std::string(name(value.dtype)) + ", expected " +
+           std::string(name(v.dtype)));
+    }
+    v.dtype = value.dtype;
+    v.shape.assign(value.shape.begin(), value.shape.end());
+    v.has_shape = true;
+    live_[id] = value;
+    remember_small(id);
+    ++uses_[static_cast<size_t>(id)];  // stays
+  }
+
+  // Nodes on the way from inputs, constants and given values to what is asked for.
+  std::set<ir::NodeId> needed_nodes() const {
+    std::set<ir::NodeId> needed;
+    std::vector<ir::ValueId> open = options_.wanted.empty() ? graph_.outputs : options_.wanted;
+    if (options_.wanted.empty() && options_.given.empty())
+      return {graph_.order().begin(), graph_.order().end()};
+    while (!open.empty()) {
+      const ir::ValueId id = open.back();
+      open.pop_back();
+      if (id == ir::kNoValue || options_.given.contains(id)) continue;
+      const ir::NodeId producer = graph_.value(id).producer;
+      if (producer == ir::kNoNode || !needed.insert(producer).second) continue;
+      const ir::Node& node = graph_.node(producer);
+      open.insert(open.end(), node.inputs.begin(), node.inputs.end());
+    }
+    return needed;
   }
 
   // Small tensors are constants to the inference of what follows: shapes may depend on them.

@@ -25,6 +25,12 @@ enum class Keep : uint8_t {
 };
 struct EvaluateOptions {
   Keep keep = Keep::kOutputs;
+  /// Values taken as these arrays instead of computed (a part of the graph: what only they need is
+  /// not evaluated). Types and shapes must be the values'.
+  std::map<ir::ValueId, EvalTensor> given;
+  /// Instead of the graph's outputs: these values, by the id in the given graph, in
+  /// Evaluation::values.
+  std::vector<ir::ValueId> wanted;
 };
 struct Evaluation {
   std::map<std::string, EvalTensor> outputs;  ///< by output name

@@ -119,6 +119,29 @@ void PlanEvaluator::begin(const std::vector<Tensor>& inputs) {
   }
 }
 
+EvalTensor view_of(const plan::PlanValue& v, const EvalTensor& base,
+                   const std::map<std::string, int64_t>& symbols) {
+  const auto sizes = [&](const SymShape& shape) {
+    Shape result;
+    for (const Dim& d : shape) result.push_back(d.evaluate(symbols));
+    return result;
+  };
+  EvalTensor t(v.dtype, sizes(v.shape));
+  const Shape strides = v.strides.empty() ? row_major_strides(t.shape) : sizes(v.strides);
+  const int64_t offset = v.offset_elems.evaluate(symbols);
+  std::vector<int64_t> index_of(t.rank(), 0);
+  for (int64_t flat = 0; flat < t.elems(); ++flat) {
+    int64_t at = offset;
+    for (size_t d = 0; d < index_of.size(); ++d) at += index_of[d] * strides[d];
+    if (t.is_float())
+      t.f[static_cast<size_t>(flat)] = base.f[static_cast<size_t>(at)];
+    else
+      t.i[static_cast<size_t>(flat)] = base.i[static_cast<size_t>(at)];
+    for (size_t d = index_of.size(); d-- > 0 && ++index_of[d] == t.shape[d];) index_of[d] = 0;
+  }
+  return t;
+}
+
 EvalTensor PlanEvaluator::value(size_t index) const {
   const plan::PlanValue& v = plan_.values[index];
   using Kind = plan::PlanValue::Kind;
@@ -134,21 +157,7 @@ EvalTensor PlanEvaluator::value(size_t index) const {
                    "plan value " + std::to_string(index) + " is not live");
     return *values_[index];
   }
-  const EvalTensor base = value(static_cast<size_t>(v.alias_of));
-  EvalTensor t(v.dtype, shape_of(v.shape));
-  const Shape strides = v.strides.empty() ? row_major_strides(t.shape) : shape_of(v.strides);
-  const int64_t offset = v.offset_elems.evaluate(symbols_);
-  std::vector<int64_t> index_of(t.rank(), 0);
-  for (int64_t flat = 0; flat < t.elems(); ++flat) {
-    int64_t at = offset;
-    for (size_t d = 0; d < index_of.size(); ++d) at += index_of[d] * strides[d];
-    if (t.is_float())
-      t.f[static_cast<size_t>(flat)] = base.f[static_cast<size_t>(at)];
-    else
-      t.i[static_cast<size_t>(flat)] = base.i[static_cast<size_t>(at)];
-    for (size_t d = index_of.size(); d-- > 0 && ++index_of[d] == t.shape[d];) index_of[d] = 0;
-  }
-  return t;
+  return view_of(v, value(static_cast<size_t>(v.alias_of)), symbols_);
 }
 
 void PlanEvaluator::evaluate_step(size_t index) {

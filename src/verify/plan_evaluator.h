@@ -18,6 +18,10 @@ namespace vernier::verify {
 std::map<std::string, int64_t> bind_symbols(const plan::Plan& plan,
                                             const std::vector<Tensor>& inputs);
 
+/// The elements of a view (a value of kind kAlias) of `base`, for these sizes.
+EvalTensor view_of(const plan::PlanValue& view, const EvalTensor& base,
+                   const std::map<std::string, int64_t>& symbols);
+
 /// Half a unit in the last place of 1 in f32.
 inline constexpr double kSingleUnit = 0x1p-24;
 

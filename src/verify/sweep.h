@@ -33,6 +33,8 @@ class Sweep {
  public:
   Sweep(std::shared_ptr<const Engine> engine, const ir::Graph& model, const Request& request);
   Report run();
+  /// The part between request.from and request.to.
+  Report run_part();
 
  private:
   /// Rows that go together: the same sizes but for the batch, and the arrays without a batch axis.
@@ -96,6 +98,10 @@ class Sweep {
   void row_placements(Group& group, const RowRun& base, CellResult& cell);
   const InputDomain* padding_input() const;
   void own_length(Group& group, int64_t row);
+
+  // a part (sweep_part.cpp)
+  void check_part_names() const;
+  void run_part_cell(Group& group, int64_t batch);
 
   // books
   Check& check(const std::string& name);

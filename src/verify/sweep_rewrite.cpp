@@ -64,8 +64,9 @@ void Sweep::rewrite(Group& group) {
   int64_t count = axes_.known() ? std::min<int64_t>(2, available) : 1;
   if (axes_.fixed_rows > 1) count = axes_.fixed_rows;
   const NamedTensors inputs = batch_of(group, first_rows(count));
-  const ops::Evaluation r =
-      ops::evaluate(model_, {inputs.begin(), inputs.end()}, {.keep = ops::Keep::kNamed});
+  ops::EvaluateOptions named;
+  named.keep = ops::Keep::kNamed;
+  const ops::Evaluation r = ops::evaluate(model_, {inputs.begin(), inputs.end()}, named);
   References reference;
   for (const auto& [id, value] : r.values) reference[model_.value(id).name] = &value;
   for (const auto& [name, value] : r.outputs) reference[name] = &value;

@@ -2,38 +2,39 @@
 #include "verify/verify.h"
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include <chrono>
+#include <cmath>
+#include <set>
 
+#include "core/hash.h"
+#include "engine/writer.h"
 #include "onnx/import.h"
 #include "verify/sweep.h"
+#include "vernier/version.h"
 
 namespace vernier::verify {
 namespace {
 
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
 // The hash of the user's arrays, or of what makes the seeded ones.
 std::string data_hash(const Request& request, const Report& report) {
-  XXH3_state_t* state = XXH3_createState();
-  XXH3_128bits_reset(state);
-  const auto add = [&](const void* data, size_t bytes) {
-    if (bytes > 0) XXH3_128bits_update(state, data, bytes);
-  };
+  Hash128 hash;
   for (const UserInputs& inputs : request.inputs) {
     for (const auto& [name, tensor] : inputs.arrays) {
-      const std::string head = name + str(tensor.shape());
-      add(head.data(), head.size());
-      add(tensor.data(), tensor.bytes());
+      hash.add(bytes_of(name + str(tensor.shape())));
+      hash.add(tensor.byte_span());
     }
   }
   std::string seeded = fmt::format("seed {}", request.seed);
   for (const CellResult& cell : report.cells)
     seeded += fmt::format(";{}x{}", cell.batch, cell.length);
   for (const std::string& note : report.notes) seeded += ";" + note;
-  add(seeded.data(), seeded.size());
-  const XXH128_hash_t hash = XXH3_128bits_digest(state);
-  XXH3_freeState(state);
-  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+  hash.add(bytes_of(seeded));
+  return hex(hash.digest());
 }
 
 }  // namespace
@@ -41,7 +42,9 @@ std::string data_hash(const Request& request, const Report& report) {
 Report verify_engine(const std::shared_ptr<const Engine>& engine, const ir::Graph& model,
                      const Request& request) {
   const auto start = std::chrono::steady_clock::now();
-  Report report = Sweep(engine, model, request).run();
+  Sweep sweep(engine, model, request);
+  const bool part = !request.from.empty() || !request.to.empty();
+  Report report = part ? sweep.run_part() : sweep.run();
   report.data_hash = data_hash(request, report);
   report.ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -53,6 +56,44 @@ Report verify(const Request& request) {
   if (request.progress) request.progress("checking weights");
   engine->check_weights();
   return verify_engine(engine, *onnx::import_model(request.model), request);
+}
+
+Certificate certificate_of(const Report& report, const std::string& model_hash) {
+  Certificate certificate;
+  certificate.verdict = report.verdict;
+  certificate.engine_hash = report.engine_hash;
+  certificate.model_hash = model_hash;
+  certificate.data_hash = report.data_hash;
+  std::set<int64_t> batches, lengths;
+  for (const CellResult& cell : report.cells) {
+    batches.insert(cell.batch);
+    if (cell.length > 0) lengths.insert(cell.length);
+  }
+  certificate.batches.assign(batches.begin(), batches.end());
+  certificate.lengths.assign(lengths.begin(), lengths.end());
+  const auto add = [&](const char* name, double value) {
+    if (std::isfinite(value)) certificate.tolerances.push_back({name, value});
+  };
+  const Tolerance& t = report.tolerance;
+  add("worst", t.worst);
+  add("rms", t.rms);
+  if (t.max) add("max", *t.max);
+  if (t.cos) add("cos", *t.cos);
+  if (t.flips) add("flips", *t.flips);
+  certificate.versions.push_back({"vernier", kVersion});
+  return certificate;
+}
+
+Report verify_and_stamp(const Request& request) {
+  if (!request.from.empty() || !request.to.empty()) {
+    throw Error(
+        ErrorCode::kInput,
+        "--stamp: a part of the model (--from, --to) is no verdict on the engine; leave them "
+        "out to stamp it");
+  }
+  Report report = verify(request);
+  engine::stamp_certificate(request.engine, certificate_of(report, file_hash(request.model)));
+  return report;
 }
 
 }  // namespace vernier::verify

@@ -37,6 +37,9 @@ struct Request {
   Tolerance tolerance;
   std::vector<int64_t> batches, lengths;  ///< of the sweep; empty: those of `depth`
   Depth depth = Depth::kDefault;
+  /// Only the part between these named values of the model, on the engine's own values at `from`
+  /// (empty: the inputs); `to` empty: the outputs. Both empty: everything.
+  std::vector<std::string> from, to;
   std::string batch_axis;  ///< the size that counts rows; empty: found on R
   uint64_t seed = 1;
   int threads = 0;
@@ -104,6 +107,11 @@ Report verify(const Request& request);
 /// As above for an engine and its imported model at hand.
 Report verify_engine(const std::shared_ptr<const Engine>& engine, const ir::Graph& model,
                      const Request& request);
+
+/// What the report says, for the engine file. `model_hash`: of the model's file.
+Certificate certificate_of(const Report& report, const std::string& model_hash);
+/// Verifies and writes the certificate, whatever its verdict, into the engine file.
+Report verify_and_stamp(const Request& request);
 
 /// The report as a reader wants it on a terminal, and as JSON (design "The command line").
 std::string to_text(const Report& report);

@@ -70,6 +70,27 @@ TEST(Evaluate, NamedValuesAreKeptOnRequest) {
   EXPECT_EQ(e.values.at(g.sum).f, (std::vector<double>{1, 2}));
 }
 
+TEST(Evaluate, APartTakesGivenValuesAndLeavesOutWhatOnlyTheyNeed) {
+  ir::Graph graph;
+  const auto x = graph.add_input("x", DType::kF32, {2});
+  const auto square = emit(graph, OpKind::kMul, {x, x}, NoAttrs{}, {});
+  const auto root = emit(graph, OpKind::kSqrt, {square}, NoAttrs{}, {});
+  const auto sum = emit(graph, OpKind::kAdd, {root, x}, NoAttrs{}, {});
+  graph.outputs = {emit(graph, OpKind::kNeg, {sum}, NoAttrs{}, {})};
+  graph.output_names = {"y"};
+  EvaluateOptions part;
+  part.given[root] = EvalTensor::from(f32({2}, {10, 20}));
+  part.wanted = {sum};
+  const Evaluation e = evaluate(graph, {{"x", f32({2}, {1, 2})}}, part);
+  EXPECT_EQ(e.values.at(sum).f, (std::vector<double>{11, 22}));
+  EXPECT_TRUE(e.outputs.empty());
+  part.wanted = {};
+  EXPECT_EQ(evaluate(graph, {{"x", f32({2}, {1, 2})}}, part).outputs.at("y").f,
+            (std::vector<double>{-11, -22}));
+  part.given[root] = EvalTensor(DType::kI64, {2});
+  EXPECT_THROW(evaluate(graph, {{"x", f32({2}, {1, 2})}}, part), Error);
+}
+
 TEST(Evaluate, NothingRoundsBetweenNodes) {
   ir::Graph graph;
   const auto x = graph.add_input("x", DType::kF16, {1});

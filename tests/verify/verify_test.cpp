@@ -4,8 +4,11 @@
 #include "verify/verify.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -14,6 +17,7 @@
 #include "engine/writer.h"
 #include "onnx/import.h"
 #include "runtime/models.h"
+#include "vernier/compile.h"
 
 namespace vernier::verify {
 namespace {
@@ -196,6 +200,72 @@ TEST(ToleranceText, IsReadAndRefusedWithTheReason) {
           << error.what();
     }
   }
+}
+
+// The tracker's whole and its parts: box encoder, attention and the decoder's end.
+TEST(Part, WholeAndPartsOfTheTrackerPass) {
+  Pieces pieces("tracker_filter_predictor_ts17");
+  pieces.request.batches = {1, 4};
+  EXPECT_EQ(pieces.report().verdict, "pass");
+  std::vector<std::string> cuts;  // visible values of the model, in the plan's order
+  for (const plan::PlanValue& value : pieces.plan.values) {
+    if (value.kind == plan::PlanValue::Kind::kArena && !value.name.empty())
+      cuts.push_back(value.name);
+  }
+  ASSERT_GE(cuts.size(), 8U);
+  for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+    pieces.request.from = {cuts[i]};
+    pieces.request.to = {cuts[i + 1]};
+    const Report report = pieces.report();
+    EXPECT_EQ(report.verdict, "pass") << cuts[i] << " to " << cuts[i + 1] << "\n"
+                                      << to_text(report);
+    ASSERT_EQ(report.outputs.size(), 1U);
+    EXPECT_EQ(report.outputs[0].name, cuts[i + 1]);
+  }
+}
+
+TEST(Part, NamesThatDoNotExistOrAreFusedAreRefusedWithTheNearest) {
+  Pieces pieces("bge_reranker_ts17");
+  pieces.request.from = {"inputids"};
+  EXPECT_NE(pieces.error().find("--from: the model has no value 'inputids'"), std::string::npos)
+      << pieces.error();
+  EXPECT_NE(pieces.error().find("input_ids"), std::string::npos) << pieces.error();
+  std::string fused;  // a value of the model that no step shows
+  for (size_t v = 0; v < pieces.model->num_values(); ++v) {
+    const std::string& name = pieces.model->value(static_cast<ir::ValueId>(v)).name;
+    const bool shown = std::ranges::any_of(
+        pieces.plan.values, [&](const plan::PlanValue& value) { return value.name == name; });
+    if (name.find("Softmax") != std::string::npos && !shown) fused = name;
+  }
+  ASSERT_FALSE(fused.empty());
+  pieces.request.from = {};
+  pieces.request.to = {fused};
+  EXPECT_NE(pieces.error().find("is inside a fused step of this engine"), std::string::npos)
+      << pieces.error();
+}
+
+TEST(Stamp, TheVerdictIsReadBackFromTheFile) {
+  const ExampleModel example = test::example_model("vit_ts17");
+  const std::filesystem::path file = std::filesystem::temp_directory_path() /
+                                     ("vernier_stamp_" + std::to_string(getpid()) + ".vn");
+  compile(example.path.string(), file.string());
+  Request request;
+  request.model = example.path;
+  request.engine = file;
+  request.batches = {1, 2};
+  const Report report = verify_and_stamp(request);
+  const auto stamped = Engine::open(file.string());
+  ASSERT_NE(stamped->certificate(), nullptr);
+  EXPECT_EQ(stamped->certificate()->verdict, "pass");
+  EXPECT_EQ(stamped->certificate()->engine_hash, stamped->content_hash());
+  EXPECT_EQ(stamped->certificate()->data_hash, report.data_hash);
+  EXPECT_EQ(stamped->certificate()->batches, (std::vector<int64_t>{1, 2}));
+  request.tolerance = parse_tolerance("max=1e-30");
+  verify_and_stamp(request);
+  EXPECT_EQ(Engine::open(file.string())->certificate()->verdict, "precision");
+  request.from = {"pixel_values"};
+  EXPECT_THROW(verify_and_stamp(request), Error);
+  std::filesystem::remove(file);
 }
 
 TEST(Precision, ATolerancePastWhatF32CanDoFails) {
