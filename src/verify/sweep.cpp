@@ -308,7 +308,8 @@ void Sweep::finish() {
     constexpr double kNoises = 3;  // design "Verify": limit 3·rms(I0 − R)
     const double error = std::sqrt(pool.error / static_cast<double>(pool.elems));
     const double scale = std::sqrt(pool.reference / static_cast<double>(pool.elems));
-    const double limit = std::max(request_.tolerance.rms * scale, kNoises * o.noise_rms);
+    const double noise = request_.tolerance.above_noise ? kNoises * o.noise_rms : 0;
+    const double limit = std::max(request_.tolerance.rms * scale, noise);
     std::string why;
     if (error > limit)
       why = fmt::format("rms error {:.3g} over all cells, limit {:.3g}", error, limit);

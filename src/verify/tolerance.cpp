@@ -18,7 +18,10 @@ constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 Tolerance parse_tolerance(const std::string& text) {
   Tolerance tolerance;
-  if (!text.empty()) tolerance.worst = tolerance.rms = kNoLimit;
+  if (!text.empty()) {
+    tolerance.worst = tolerance.rms = kNoLimit;
+    tolerance.above_noise = false;
+  }
   size_t at = 0;
   while (at < text.size()) {
     const size_t comma = std::min(text.find(',', at), text.size());
@@ -68,7 +71,7 @@ std::string complaint(const Distance& d, const Tolerance& limit, double noise) {
     return fmt::format("{} of {} elements are NaN or infinite on one side only", d.wrong_non_finite,
                        d.elems);
   }
-  if (d.worst > limit.worst && d.max_abs > noise) {
+  if (d.worst > limit.worst && !(limit.above_noise && d.max_abs <= noise)) {
     return fmt::format("worst element is off by {:.3g}·(1+|ref|), limit {:.3g} (row {})", d.worst,
                        limit.worst, d.worst_row);
   }

@@ -11,12 +11,13 @@ namespace vernier::verify {
 struct Tolerance {
   double worst = 1e-5;          ///< of |E − R| / (1 + |R|), every element
   double rms = 1e-5;            ///< of rms(E − R) / rms(R), over all cells; never below the noise
+  bool above_noise = true;      ///< worst and rms do not ask for less than f32 can do here
   std::optional<double> max;    ///< of |E − R|, every element
   std::optional<double> cos;    ///< least cosine similarity of a cell
   std::optional<double> flips;  ///< largest share of rankings whose first place changes
 };
-/// "rms=1e-3,max=1e-2,cos=0.9999,flips=0" (worst= too): these limits and no others; empty: the
-/// usual ones. Throws Error(kInput) on anything else.
+/// "rms=1e-3,max=1e-2,cos=0.9999,flips=0" (worst= too): exactly these limits; empty: the usual
+/// ones. Throws Error(kInput) on anything else.
 Tolerance parse_tolerance(const std::string& text);
 /// "worst=1e-05,rms=1e-05": what parse_tolerance reads back.
 std::string to_text(const Tolerance& tolerance);

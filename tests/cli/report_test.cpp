@@ -47,6 +47,48 @@ TEST_F(Report, VerifyFailsWithExitCodeOne) {
   EXPECT_THAT(outcome.out, HasSubstr("precision"));
 }
 
+TEST_F(Report, VerifySweepsWithoutInputsAndStampsTheEngine) {
+  const std::string stamped = file("stamped.vn");
+  std::filesystem::copy_file(engine(), stamped);
+  const Outcome before = run_program({"run", stamped, "--inputs", inputs(), "--outputs",
+                                      file("out.npz"), "--require-certificate"});
+  EXPECT_EQ(before.code, 1);
+  EXPECT_THAT(before.err, HasSubstr("verify"));
+  const Outcome outcome = run_program(
+      {"verify", stamped, "--model", kModel, "--batches", "1,3", "--lengths", "4,9", "--stamp"});
+  ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+  for (const char* part : {"length 4", "length 9", "rows beside poison", "verdict: pass",
+                           "ids in [0, 999], padding id 1"})
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+  const Outcome after = run_program({"run", stamped, "--inputs", inputs(), "--outputs",
+                                     file("out.npz"), "--require-certificate"});
+  EXPECT_EQ(after.code, 0) << after.err;
+}
+
+TEST_F(Report, BuildVerifiesOnRequestAndKeepsTheVerdict) {
+  const std::string built = file("built.vn");
+  const Outcome outcome =
+      run_program({"build", "tests/models/vit_ts17/model.onnx", "-o", built, "--verify", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json report = json::parse(outcome.out);
+  EXPECT_EQ(report["verification"]["verdict"], "pass");
+  const Outcome too_strict = run_program({"build", "tests/models/vit_ts17/model.onnx", "-o", built,
+                                          "--verify", "--tolerance", "max=1e-30"});
+  EXPECT_EQ(too_strict.code, 1);
+  EXPECT_THAT(too_strict.out, HasSubstr("verdict: precision"));
+  refused({"build", kModel, "-o", built, "--tolerance", "max=1"}, {"add --verify"});
+}
+
+TEST_F(Report, VerifyOfAPartNamesIt) {
+  const Outcome outcome = run_program({"verify", engine(), "--model", kModel, "--from", "input_ids",
+                                       "--to", "output", "--batches", "2", "--lengths", "5"});
+  EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("only the part from 'input_ids' to 'output'"));
+  refused({"verify", engine(), "--model", kModel, "--batches", "two"}, {"--batches", "got 'two'"});
+  refused({"verify", engine(), "--model", kModel, "--from", "nowhere"}, {"--from", "nowhere"});
+  refused({"verify", engine(), "--model", kModel, "--expect", inputs()}, {"--inputs"});
+}
+
 TEST_F(Report, VerifyRefusesWhatDoesNotFit) {
   refused({"verify", engine(), "--model", kModel, "--inputs", inputs(), "--tolerance", "rms"},
           {"--tolerance", "got 'rms'"});

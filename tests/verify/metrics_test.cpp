@@ -73,6 +73,8 @@ TEST(Complaint, ForgivesNoMoreThanTheNoise) {
   EXPECT_FALSE(complaint(distance(got, want), {}).empty());
   EXPECT_TRUE(complaint(distance(got, want), {}, 4e-5).empty());
   EXPECT_FALSE(complaint(distance(got, want), {}, 2e-5).empty());
+  EXPECT_FALSE(complaint(distance(got, want), parse_tolerance("worst=1e-6"), 4e-5).empty())
+      << "a limit that was asked for is kept";
 }
 
 TEST(Ulp, IsTheDistanceToTheNextNumber) {
