@@ -175,6 +175,15 @@ void Sweep::judge_output(const std::string& name, const EvalTensor& want, const 
   pool.error += d.rms * d.rms * finite;
   pool.reference += d.rms_reference * d.rms_reference * finite;
   pool.elems += d.elems;
+  const auto count = [&](const Ranking& one) {
+    ++result.rankings;
+    result.top1_changes += one.top1_changed;
+    result.top5_changes += one.top5_changed;
+    result.least_correlation = std::min(result.least_correlation, one.correlation);
+  };
+  // One value per row: the rows are candidates, ranked against each other.
+  if (axis != kNoAxis && d.elems == cell.batch && cell.batch > 1 && want.is_float())
+    count(ranking(answer.f, want.f));
   for (const RowMetrics& row : row_metrics(answer, want, axis)) {
     result.rankings += row.rankings;
     result.top1_changes += row.top1_changes;

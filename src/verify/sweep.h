@@ -93,6 +93,7 @@ class Sweep {
   };
   bool rows_agree(const char* check_name, const RowRun& base, const RowRun& other,
                   const std::vector<RowMove>& moves, CellResult& cell);
+  bool runs_alone() const;
   void rows_alone(Group& group, const RowRun& batch, CellResult& cell);
   void mark_mixed_by_order(const RowRun& base, const RowRun& reversed);
   void row_placements(Group& group, const RowRun& base, CellResult& cell);

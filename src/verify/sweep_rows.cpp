@@ -49,8 +49,14 @@ bool Sweep::rows_agree(const char* check_name, const RowRun& base, const RowRun&
   return true;
 }
 
+// Does the engine's range let one row run alone?
+bool Sweep::runs_alone() const {
+  const auto symbol = std::ranges::find(plan_.symbols, axes_.symbol, &plan::Symbol::name);
+  return symbol != plan_.symbols.end() && symbol->min <= 1;
+}
+
 void Sweep::rows_alone(Group& group, const RowRun& batch, CellResult& cell) {
-  if (axes_.symbol.empty() || batch.rows < 2) return;
+  if (!runs_alone() || batch.rows < 2) return;
   while (static_cast<int64_t>(group.alone.size()) < batch.rows)
     group.alone.push_back(runner_.run(group.rows[group.alone.size()]));
   for (int64_t row = 0; row < batch.rows; ++row) {
@@ -146,7 +152,7 @@ Tensor cut_last_axis(const Tensor& t, int64_t length) {
 void Sweep::own_length(Group& group, int64_t row) {
   const auto symbol = std::ranges::find(plan_.symbols, length_symbol_, &plan::Symbol::name);
   const InputDomain* padding = padding_input();
-  if (!group.seeded || !padding || symbol == plan_.symbols.end() ||
+  if (!group.seeded || !padding || !runs_alone() || symbol == plan_.symbols.end() ||
       domains_.padding != PaddingSide::kRight)
     return;
   const NamedTensors& whole = group.rows[static_cast<size_t>(row)];

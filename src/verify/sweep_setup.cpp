@@ -170,7 +170,10 @@ void Sweep::choose_axes() {
                               "' mixes rows by the model itself: R of a batch " +
                               "is not R of its rows");
     }
-    report_.notes.push_back("rows are counted by '" + candidate + "'");
+    report_.notes.push_back("rows are counted by '" + candidate + "'" +
+                            (runs_alone() ? ""
+                                          : ", which this engine cannot run at 1: rows are "
+                                            "compared within batches only"));
     return;
   }
   axes_ = fixed_axes(plan_);

@@ -202,28 +202,6 @@ TEST(ToleranceText, IsReadAndRefusedWithTheReason) {
   }
 }
 
-// The tracker's whole and its parts: box encoder, attention and the decoder's end.
-TEST(Part, WholeAndPartsOfTheTrackerPass) {
-  Pieces pieces("tracker_filter_predictor_ts17");
-  pieces.request.batches = {1, 4};
-  EXPECT_EQ(pieces.report().verdict, "pass");
-  std::vector<std::string> cuts;  // visible values of the model, in the plan's order
-  for (const plan::PlanValue& value : pieces.plan.values) {
-    if (value.kind == plan::PlanValue::Kind::kArena && !value.name.empty())
-      cuts.push_back(value.name);
-  }
-  ASSERT_GE(cuts.size(), 8U);
-  for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-    pieces.request.from = {cuts[i]};
-    pieces.request.to = {cuts[i + 1]};
-    const Report report = pieces.report();
-    EXPECT_EQ(report.verdict, "pass") << cuts[i] << " to " << cuts[i + 1] << "\n"
-                                      << to_text(report);
-    ASSERT_EQ(report.outputs.size(), 1U);
-    EXPECT_EQ(report.outputs[0].name, cuts[i + 1]);
-  }
-}
-
 TEST(Part, NamesThatDoNotExistOrAreFusedAreRefusedWithTheNearest) {
   Pieces pieces("bge_reranker_ts17");
   pieces.request.from = {"inputids"};

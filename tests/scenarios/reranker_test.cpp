@@ -1,0 +1,94 @@
+// Field case 1: the reranker that is wrong at batch 4. FP32: every batch and length, rows alone,
+// in other company and at a static shape, on three exports of one model; and the planted defect.
+// Contract: docs/verification.md "Field cases".
+#include <gtest/gtest.h>
+
+#include "compile/pipeline.h"
+#include "engine/writer.h"
+#include "onnx/import.h"
+#include "plants/plants.h"
+#include "runtime/models.h"
+#include "verify/verify.h"
+#include "vernier/compile.h"
+
+namespace vernier::verify {
+namespace {
+
+class Reranker : public ::testing::TestWithParam<const char*> {};
+
+Report verify_model(const std::string& name, const CompileOptions& options,
+                    const Request& request) {
+  const auto path = test::example_model(name).path;
+  const plan::Plan plan = compiler::run(path.string(), options).plan;
+  return verify_engine(Engine::from_bytes(engine::engine_bytes(plan)), *onnx::import_model(path),
+                       request);
+}
+
+TEST_P(Reranker, EveryBatchAndLengthGivesEachRowItsOwnBits) {
+  Request request;
+  request.depth = Depth::kThorough;
+  request.threads = 2;
+  const Report report = verify_model(GetParam(), {}, request);
+  EXPECT_EQ(report.verdict, "pass") << to_text(report);
+  EXPECT_EQ(report.cells.size(), 8U * 5U);
+  for (const CellResult& cell : report.cells) EXPECT_EQ(cell.verdict, "pass") << cell.label;
+  for (const Check& check : report.checks) EXPECT_GT(check.done, 0) << check.name;
+  const OutputResult& logits = report.outputs.at(0);
+  EXPECT_GT(logits.rankings, 0) << "the rows of a batch are ranked";
+  EXPECT_EQ(logits.top1_changes, 0);
+  EXPECT_EQ(logits.top5_changes, 0);
+  EXPECT_EQ(logits.least_correlation, 1);
+}
+
+TEST_P(Reranker, TheStaticShapePassesToo) {
+  const auto path = test::example_model(GetParam()).path;
+  const plan::Plan dynamic = compiler::run(path.string(), {}).plan;
+  CompileOptions options;
+  for (const plan::Symbol& symbol : dynamic.symbols)
+    options.shapes += (options.shapes.empty() ? "" : ",") + symbol.name + "=4";
+  Request request;
+  request.threads = 2;
+  const Report report = verify_model(GetParam(), options, request);
+  EXPECT_EQ(report.verdict, "pass") << to_text(report);
+  ASSERT_EQ(report.cells.size(), 1U);
+  EXPECT_EQ(report.cells[0].batch, 4);
+  EXPECT_EQ(report.cells[0].length, 4);
+  for (const Check& check : report.checks) {
+    const bool placed = check.name.starts_with("rows") && !check.name.ends_with("alone") &&
+                        !check.name.ends_with("length");
+    if (placed) {
+      EXPECT_GT(check.done, 0) << check.name;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Exports, Reranker,
+                         ::testing::Values("bge_reranker_ts14", "bge_reranker_ts17",
+                                           "bge_reranker_dynamo"),
+                         [](const auto& one) { return std::string(one.param); });
+
+TEST(RerankerPlanted, AKernelThatReadsPastItsRowIsFoundAndNamed) {
+  const auto path = test::example_model("bge_reranker_ts17").path;
+  const std::string file = testing::TempDir() + "reads_past_row.vn";
+  compile(path.string(), file);
+  const test::Plant* plant = nullptr;
+  for (const test::Plant& one : test::plants()) {
+    if (one.name == "reads-past-row") plant = &one;
+  }
+  ASSERT_NE(plant, nullptr);
+  Request request;
+  request.lengths = {16};
+  const Report report = verify_engine(Engine::open(file, test::planted_backend(plant)),
+                                      *onnx::import_model(path), request);
+  EXPECT_FALSE(report.passed());
+  EXPECT_NE(report.explanation.find(plant->kernel), std::string::npos) << report.explanation;
+  for (const CellResult& cell : report.cells) {
+    if (cell.batch > 1) {
+      EXPECT_NE(cell.verdict, "pass") << cell.label;
+    }
+  }
+  std::remove(file.c_str());
+}
+
+}  // namespace
+}  // namespace vernier::verify
