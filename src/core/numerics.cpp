@@ -33,39 +33,59 @@ std::string shortfall(const char* what, DType got, const TypeRequest& asked,
 }  // namespace
 
 namespace {
-// The stronger of two wishes for one part; `second_wins` says that it came from b.
-TypeRequest stronger(const char* what, const TypeRequest& a, const TypeRequest& b,
-                     const Request& first, const Request& second, bool& second_wins) {
-  second_wins = false;
-  if (b.type == DType::kUndefined) return a;
-  if (a.type == DType::kUndefined) {
-    second_wins = true;
-    return b;
-  }
+
+struct Choice {
+  TypeRequest type;
+  bool is_second = false;  ///< b's wish, not a's
+};
+
+// The stronger of two wishes for one part; empty if no type satisfies both.
+std::optional<Choice> stronger(const TypeRequest& a, const TypeRequest& b) {
+  if (b.type == DType::kUndefined) return Choice{a};
+  if (a.type == DType::kUndefined) return Choice{b, true};
   const auto fits = [](const TypeRequest& chosen, const TypeRequest& other) {
     return other.exact ? chosen.type == other.type : represents(chosen.type, other.type);
   };
   // An exact wish cannot be raised; a floor can.
-  if (fits(a, b) && (a.exact || !b.exact)) return a;
-  if (fits(b, a) && (b.exact || !a.exact)) {
-    second_wins = true;
-    return b;
-  }
-  if (!a.exact && !b.exact) return {DType::kF32, false};  // f16 and bf16: only f32 holds both
-  throw Error(ErrorCode::kInput, std::string(what) + " type " + std::string(name(a.type)) + " (" +
-                                     first.by + ") and " + std::string(name(b.type)) + " (" +
-                                     second.by + ") are asked of parts of one fused node");
+  if (fits(a, b) && (a.exact || !b.exact)) return Choice{a};
+  if (fits(b, a) && (b.exact || !a.exact)) return Choice{b, true};
+  if (a.exact || b.exact) return std::nullopt;
+  return Choice{{DType::kF32, false}};  // f16 and bf16: only f32 holds both
 }
+
+struct Part {
+  const char* name;
+  TypeRequest Request::*wish;
+};
+constexpr Part kParts[] = {{"compute", &Request::compute},
+                           {"accumulate", &Request::accumulate},
+                           {"store", &Request::store}};
+
 }  // namespace
 
-Request strongest(const Request& a, const Request& b) {
-  bool compute = false, accumulate = false, store = false;
+std::optional<Request> common_request(const Request& a, const Request& b) {
   Request result;
-  result.compute = stronger("compute", a.compute, b.compute, a, b, compute);
-  result.accumulate = stronger("accumulate", a.accumulate, b.accumulate, a, b, accumulate);
-  result.store = stronger("store", a.store, b.store, a, b, store);
-  result.by = compute || accumulate || store ? b.by : a.by;
+  result.by = a.by;
+  for (const Part& part : kParts) {
+    const auto choice = stronger(a.*part.wish, b.*part.wish);
+    if (!choice) return std::nullopt;
+    result.*part.wish = choice->type;
+    if (choice->is_second) result.by = b.by;
+  }
   return result;
+}
+
+Request strongest(const Request& a, const Request& b) {
+  if (auto request = common_request(a, b)) return *std::move(request);
+  for (const Part& part : kParts) {
+    const TypeRequest &first = a.*part.wish, &second = b.*part.wish;
+    if (stronger(first, second)) continue;
+    throw Error(ErrorCode::kInput, std::string(part.name) + " type " +
+                                       std::string(name(first.type)) + " (" + a.by + ") and " +
+                                       std::string(name(second.type)) + " (" + b.by +
+                                       ") are asked of parts of one fused node");
+  }
+  VERNIER_ASSERT(false, "requests have nothing in common and no part differs");
 }
 
 Support satisfies(const Numerics& got, const Request& asked) {

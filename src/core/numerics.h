@@ -1,6 +1,7 @@
 // Requests and numerics: what is asked of a node, and what a kernel says that it does. Contract:
 // design "Words" (request, rule, numerics, floor, exact).
 #pragma once
+#include <optional>
 #include <string>
 
 #include "core/dtype.h"
@@ -37,6 +38,8 @@ bool represents(DType a, DType b);
 /// wins over a floor). `by` is that of the request that prevails, `a`'s where both ask the same.
 /// Throws Error(kInput) naming both askers where no type satisfies both.
 Request strongest(const Request& a, const Request& b);
+/// As strongest(), but empty where no type satisfies both: what a fusion asks before it is made.
+std::optional<Request> common_request(const Request& a, const Request& b);
 /// Yes, or which part falls short: "computes in f16, asked for at least f32 (rule 2)".
 Support satisfies(const Numerics& got, const Request& asked);
 

@@ -1,5 +1,6 @@
 // LayerNorm(x + r, scale, bias) ⇒ AddLayerNorm(x, r, scale, bias), and its second output is x + r
-//   where the sum has other uses.   requires: x and r of the sum's shape and type.
+//   where the sum has other uses.   requires: x and r of the sum's shape and type; one request that
+//   serves both.
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -25,14 +26,15 @@ bool fuse(Graph& graph, NodeId id) {
     if (n.inputs[i] != kNoValue && shape_of(graph, n.inputs[i]).size() != axes) return false;
     inputs.push_back(n.inputs[i]);
   }
+  const auto request = common_request(n.request, add->request);
+  if (!request) return false;
   OriginSet origins;
   origins.add(graph, add, "sum");
   origins.add(graph, &n);
   const bool keeps_sum = !graph.single_use(sum);
-  const NodeId add_id = graph.value(sum).producer;
   const ValueId out = ops::emit(graph, OpKind::kAddLayerNorm, std::move(inputs), attrs,
                                 origins.list(), keeps_sum ? 2 : 1);
-  merge_requests(graph, out, {id, add_id});
+  graph.producer(out)->request = *request;
   graph.replace_uses(graph.node(id).outputs[0], out);
   if (keeps_sum) {
     graph.set_inputs(id, {});  // the norm is gone; its use of the sum must not be replaced

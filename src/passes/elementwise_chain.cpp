@@ -1,6 +1,7 @@
 // g(f(a, b), c) ⇒ FusedElementwise{"f(%0,%1);g(%3,%2)"}(a, b, c)
 //   requires: every operator elementwise with one output; every inner result used inside the chain
-//   only, and of the chain's own shape (a smaller one would be computed again for every row).
+//   only, and of the chain's own shape (a smaller one would be computed again for every row); one
+//   request that serves all.
 //   Maximal: chains grow upwards from their last node; nodes are visited from the end.
 #include <algorithm>
 #include <map>
@@ -26,7 +27,8 @@ bool fusable(const Graph& graph, const Node& n) {
 
 class Chain {
  public:
-  Chain(const Graph& graph, NodeId root) : graph_(graph), root_(root) {
+  Chain(const Graph& graph, NodeId root)
+      : graph_(graph), root_(root), request_(graph.node(root).request) {
     members_.insert(root);
     while (members_.size() < kMaxInstructions && grow()) {
     }
@@ -39,6 +41,7 @@ class Chain {
 
   size_t size() const { return members_.size(); }
   const std::vector<NodeId>& order() const { return order_; }
+  const Request& request() const { return request_; }
 
   std::vector<ValueId> inputs() const {
     std::vector<ValueId> list;
@@ -84,9 +87,14 @@ class Chain {
         const bool only_here = std::all_of(users.begin(), users.end(),
                                            [&](NodeId user) { return members_.contains(user); });
         if (!only_here || !same_shape(shape_of(graph_, v), shape)) continue;
+        const auto request = common_request(request_, n->request);
+        if (!request) continue;
         const NodeId candidate = graph_.value(v).producer;
         members_.insert(candidate);
-        if (inputs_with_members() <= kMaxInputs) return true;
+        if (inputs_with_members() <= kMaxInputs) {
+          request_ = *request;
+          return true;
+        }
         members_.erase(candidate);
       }
     }
@@ -104,6 +112,7 @@ class Chain {
 
   const Graph& graph_;
   NodeId root_;
+  Request request_;  // of all members
   std::set<NodeId> members_;
   std::vector<NodeId> order_;
 };
@@ -119,15 +128,11 @@ int fuse_elementwise(Graph& graph) {
     if (chain.size() < 2) continue;
     const std::vector<ValueId> inputs = chain.inputs();
     OriginSet origins;
-    Request request;
-    for (NodeId id : chain.order()) {
-      origins.add(graph, &graph.node(id));
-      request = strongest(request, graph.node(id).request);
-    }
+    for (NodeId id : chain.order()) origins.add(graph, &graph.node(id));
     const FusedElementwiseAttrs attrs{chain.program(inputs)};
     mutate(graph, *it, OpKind::kFusedElementwise, inputs, attrs);
     graph.node(*it).origins = origins.list();
-    graph.node(*it).request = request;
+    graph.node(*it).request = chain.request();
     graph.remove_dead();
     ++found;
   }

@@ -1,6 +1,7 @@
 // LayerNorm(Gather(t1, i1) + Gather(t2, i2) + … + c) ⇒ EmbedNorm(i1, t1, i2, t2, …, scale, bias)
 //   requires: the sum used once, over the last axis; tables constant matrices of one type, gathered
-//   along axis 0; a constant addend c [.., H] counts as a table of its own rows.
+//   along axis 0; one request that serves all. A constant addend c [.., H] counts as a table of its
+//   own rows.
 #include <numeric>
 
 #include "passes/match.h"
@@ -34,6 +35,7 @@ struct Sum {
   std::vector<ValueId> lookups;    // Gather results
   std::vector<ValueId> constants;  // rank 1 or more, last axis H
   OriginSet origins;
+  Request request;  // of all nodes
 };
 
 bool collect(const Graph& graph, ValueId value, const Dim& width, Sum& sum) {
@@ -44,6 +46,9 @@ bool collect(const Graph& graph, ValueId value, const Dim& width, Sum& sum) {
     return true;
   }
   if (!n || !graph.single_use(value)) return false;
+  const auto request = common_request(sum.request, n->request);
+  if (!request) return false;
+  sum.request = *request;
   sum.origins.add(graph, n);
   if (n->op == kAdd)
     return collect(graph, n->inputs[0], width, sum) && collect(graph, n->inputs[1], width, sum);
@@ -60,16 +65,15 @@ bool fuse(Graph& graph, NodeId id) {
   const int64_t rank = rank_of(graph, x);
   if ((norm.axis + rank) % rank != rank - 1) return false;
   Sum sum;
+  sum.request = n.request;
   sum.origins.add(graph, &n);
   if (!collect(graph, x, shape_of(graph, x).back(), sum) || sum.lookups.empty()) return false;
   const DType dtype = dtype_of(graph, x);
   std::vector<ValueId> inputs;
-  Request request = n.request;
   for (ValueId value : sum.lookups) {
     const Node& gather = *graph.producer(value);
     if (dtype_of(graph, gather.inputs[0]) != dtype) return false;
     inputs.insert(inputs.end(), {gather.inputs[1], gather.inputs[0]});
-    request = strongest(request, gather.request);
   }
   for (ValueId value : sum.constants) {
     const Lookup lookup = as_table(graph, *constant_of(graph, value));
@@ -81,7 +85,7 @@ bool fuse(Graph& graph, NodeId id) {
   inputs.insert(inputs.end(), n.inputs.begin() + 1, n.inputs.end());
   const SymShape shape = shape_of(graph, n.outputs[0]);
   const ValueId out = ops::emit(graph, kEmbedNorm, std::move(inputs), attrs, sum.origins.list());
-  graph.producer(out)->request = request;
+  graph.producer(out)->request = sum.request;
   graph.replace_uses(graph.node(id).outputs[0], emit_reshape(graph, out, shape, {}));
   return true;
 }

@@ -1,5 +1,5 @@
 // f(Linear(x, w, b)) ⇒ Linear{activation = f}(x, w, b)   f: Gelu (erf, tanh), Relu, Tanh
-//   requires: the product used once; no activation or residual yet.
+//   requires: the product used once; no activation or residual yet; one request that serves both.
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -28,15 +28,16 @@ bool fuse(Graph& graph, NodeId id) {
   if (!linear || linear->inputs.size() > 3 || !graph.single_use(n.inputs[0])) return false;
   auto attrs = linear->attrs_as<LinearAttrs>();
   if (attrs.activation != Activation::kNone) return false;
+  const auto request = common_request(n.request, linear->request);
+  if (!request) return false;
   attrs.activation = *activation;
   const std::vector<ValueId> inputs = linear->inputs;
   OriginSet origins;
   origins.add(graph, linear);
   origins.add(graph, &n);
-  const Request request = strongest(n.request, linear->request);
   mutate(graph, id, OpKind::kLinear, inputs, attrs);
   graph.node(id).origins = origins.list();
-  graph.node(id).request = request;
+  graph.node(id).request = *request;
   return true;
 }
 

@@ -1,6 +1,6 @@
 // Linear(x, w, b) + r ⇒ Linear(x, w, b, r)
-//   requires: the product used once, no residual yet; r of its shape and type. Sums that feed a
-//   LayerNorm belong to AddLayerNorm, which runs before.
+//   requires: the product used once, no residual yet; r of its shape and type; one request that
+//   serves both. Sums that feed a LayerNorm belong to AddLayerNorm, which runs before.
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -17,16 +17,17 @@ bool fuse(Graph& graph, NodeId id) {
     if (!same_shape(shape_of(graph, residual), shape_of(graph, product)) ||
         dtype_of(graph, residual) != dtype_of(graph, product))
       continue;
+    const auto request = common_request(n.request, linear->request);
+    if (!request) continue;
     std::vector<ValueId> inputs = linear->inputs;
     inputs.resize(3, kNoValue);
     inputs.push_back(residual);
     OriginSet origins;
     origins.add(graph, linear);
     origins.add(graph, &n);
-    const Request request = strongest(n.request, linear->request);
     mutate(graph, id, OpKind::kLinear, std::move(inputs), linear->attrs);
     graph.node(id).origins = origins.list();
-    graph.node(id).request = request;
+    graph.node(id).request = *request;
     return true;
   }
   return false;

@@ -1,7 +1,7 @@
 // Linear(x, w1, b1), Linear(x, w2, b2), … ⇒ Split(Linear(x, [w1 w2 …], [b1 b2 …]))
 //   requires: weights and biases constant, of one type and orientation, no activation or residual;
 //   each result reaches an Attention through layout changes only (there a strided view costs
-//   nothing). A missing bias is zeros if another has one.
+//   nothing); one request that serves all. A missing bias is zeros if another has one.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -58,7 +58,7 @@ Tensor join(const std::vector<Tensor>& parts, bool rows_below) {
   return Tensor::from_bytes(parts[0].dtype(), std::move(shape), data);
 }
 
-void merge(Graph& graph, const std::vector<NodeId>& group) {
+bool merge(Graph& graph, const std::vector<NodeId>& group) {
   const Node& first = graph.node(group[0]);
   const auto attrs = first.attrs_as<LinearAttrs>();
   const ValueId x = first.inputs[0];
@@ -67,9 +67,11 @@ void merge(Graph& graph, const std::vector<NodeId>& group) {
   SplitAttrs split;
   split.axis = rank_of(graph, first.outputs[0]) - 1;
   bool any_bias = false;
-  Request request = first.request;
+  std::optional<Request> request = first.request;
   for (NodeId id : group) {
     const Node& n = graph.node(id);
+    request = common_request(*request, n.request);
+    if (!request) return false;
     weights.push_back(*constant_of(graph, n.inputs[1]));
     split.sizes.push_back(weights.back().shape()[attrs.trans_w ? 0 : 1]);
     const Tensor* bias = n.inputs.size() > 2 ? constant_of(graph, n.inputs[2]) : nullptr;
@@ -79,16 +81,16 @@ void merge(Graph& graph, const std::vector<NodeId>& group) {
                           : Tensor::from(weights.back().dtype(), {split.sizes.back()},
                                          std::span<const double>(zeros)));
     origins.add(graph, &n);
-    request = strongest(request, n.request);
   }
   std::vector<ValueId> inputs{x, graph.add_constant(join(weights, attrs.trans_w))};
   if (any_bias) inputs.push_back(graph.add_constant(join(biases, false)));
   const ValueId all = ops::emit(graph, kLinear, std::move(inputs), attrs, origins.list());
-  graph.producer(all)->request = request;
+  graph.producer(all)->request = *request;
   const ValueId parts = ops::emit(graph, kSplit, {all}, split, {}, static_cast<int>(group.size()));
   const std::vector<ValueId> outputs = graph.producer(parts)->outputs;
   for (size_t i = 0; i < group.size(); ++i)
     graph.replace_uses(graph.node(group[i]).outputs[0], outputs[i]);
+  return true;
 }
 
 }  // namespace
@@ -108,8 +110,7 @@ int fuse_qkv(Graph& graph) {
   int found = 0;
   for (const auto* group : in_order) {
     if (group->size() < 2) continue;
-    merge(graph, *group);
-    ++found;
+    found += merge(graph, *group);
   }
   return found;
 }

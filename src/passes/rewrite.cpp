@@ -209,9 +209,4 @@ void OriginSet::add_list(std::vector<Origin> origins, std::string_view part) {
   ir::merge_origins(origins_, origins);
 }
 
-void merge_requests(Graph& graph, ValueId into, std::initializer_list<NodeId> from) {
-  Request& request = graph.producer(into)->request;
-  for (NodeId id : from) request = strongest(request, graph.node(id).request);
-}
-
 }  // namespace vernier::passes

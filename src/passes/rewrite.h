@@ -94,7 +94,4 @@ class OriginSet {
   std::vector<Origin> origins_;
 };
 
-/// Copies the requests of absorbed nodes to the node that replaces them: the strongest wins.
-void merge_requests(Graph& graph, ValueId into, std::initializer_list<NodeId> from);
-
 }  // namespace vernier::passes

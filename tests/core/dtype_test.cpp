@@ -185,5 +185,55 @@ TEST(Numerics, AnExactRequestIsMetByItsTypeOnly) {
   EXPECT_EQ(satisfies(got, asked).reason, "accumulates in f32, asked for at least f64");
 }
 
+Request asks(DType compute, bool exact, const char* by) {
+  return {.compute = {compute, exact}, .accumulate = {}, .store = {}, .by = by};
+}
+
+TEST(Numerics, TheStrongerOfTwoRequestsIsAskedOfBoth) {
+  struct Row {
+    Request a, b;
+    TypeRequest both;
+    std::string by;
+  };
+  const std::vector<Row> rows{
+      {asks(DType::kF16, false, "a"), asks(DType::kF32, false, "b"), {DType::kF32, false}, "b"},
+      {asks(DType::kF32, false, "a"), asks(DType::kF32, false, "b"), {DType::kF32, false}, "a"},
+      {asks(DType::kF16, false, "a"), asks(DType::kF32, true, "b"), {DType::kF32, true}, "b"},
+      {asks(DType::kF32, false, "a"), asks(DType::kF32, true, "b"), {DType::kF32, true}, "b"},
+      {asks(DType::kUndefined, false, "a"),
+       asks(DType::kBF16, true, "b"),
+       {DType::kBF16, true},
+       "b"},
+      // Only f32 holds every value of both.
+      {asks(DType::kF16, false, "a"), asks(DType::kBF16, false, "b"), {DType::kF32, false}, "a"},
+  };
+  for (const Row& row : rows) {
+    const auto both = common_request(row.a, row.b);
+    ASSERT_TRUE(both) << name(row.a.compute.type) << " " << name(row.b.compute.type);
+    EXPECT_EQ(both->compute.type, row.both.type);
+    EXPECT_EQ(both->compute.exact, row.both.exact);
+    EXPECT_EQ(both->by, row.by);
+    EXPECT_EQ(strongest(row.a, row.b).compute.type, row.both.type);
+  }
+}
+
+TEST(Numerics, RequestsThatNoTypeSatisfiesHaveNothingInCommon) {
+  const Request exact = asks(DType::kBF16, true, "rule 1");
+  for (const Request& other :
+       {asks(DType::kF32, false, "mode fp32"), asks(DType::kF16, true, "mode fp32")}) {
+    EXPECT_FALSE(common_request(exact, other));
+    EXPECT_FALSE(common_request(other, exact));
+    try {
+      strongest(exact, other);
+      FAIL() << "merged what cannot be";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInput);
+      EXPECT_EQ(std::string(error.what()), "compute type bf16 (rule 1) and " +
+                                               std::string(name(other.compute.type)) +
+                                               " (mode fp32) are asked of parts of one fused node");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace vernier

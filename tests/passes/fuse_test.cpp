@@ -152,5 +152,64 @@ TEST(ElementwiseChain, DoesNotRepeatSmallerWork) {
   expect_rewrite({&fuse_elementwise, text, text});
 }
 
+// ---- requests: a fusion that no type can serve is not made, and one that is made asks for all
+
+struct Requests {
+  const char* name;
+  PassFn pass;
+  std::string text;
+};
+void PrintTo(const Requests& row, std::ostream* out) { *out << row.name; }
+
+class FusedRequests : public ::testing::TestWithParam<Requests> {};
+
+// The graph of the row, its nodes asked for f32 and its first for `first`, after the pass.
+std::shared_ptr<ir::Graph> after_pass(const Requests& row, const TypeRequest& first) {
+  const auto graph = graph_of(row.text);
+  for (ir::NodeId id : graph->order()) {
+    const bool is_first = id == graph->order().front();
+    graph->node(id).request.compute = is_first ? first : TypeRequest{DType::kF32, false};
+    graph->node(id).request.by = is_first ? "rule 1" : "mode fp32";
+  }
+  row.pass(*graph);
+  graph->remove_dead();
+  return graph;
+}
+
+TEST_P(FusedRequests, ThatNoTypeServesAreLeftApart) {
+  const auto graph = after_pass(GetParam(), {DType::kBF16, true});
+  EXPECT_EQ(structure(*graph), structure(*graph_of(GetParam().text)));
+}
+
+TEST_P(FusedRequests, AreMergedToTheStrongest) {
+  const auto graph = after_pass(GetParam(), {DType::kF64, false});
+  EXPECT_NE(structure(*graph), structure(*graph_of(GetParam().text)));
+  int asked = 0;
+  for (ir::NodeId id : graph->order()) asked += graph->node(id).request.compute.type == DType::kF64;
+  EXPECT_EQ(asked, 1) << structure(*graph);
+}
+
+const Requests kRequests[] = {
+    {"linear_activation", &fuse_linear_activation,
+     graph_text(kLinear, "%p = Linear(%x, %w, %c) %y = Relu(%p)")},
+    {"linear_residual", &fuse_linear_residual,
+     graph_text(kLinear, "%p = Linear(%x, %w) %y = Add(%r, %p)")},
+    {"add_layer_norm", &fuse_add_layer_norm,
+     graph_text(kNorm, "%t = Add(%x, %r) %y = LayerNorm(%t, %g, %h)")},
+    {"embed_norm", &fuse_embed_norm,
+     graph_text(kIds, kTables + std::string("%a = Gather(%t1, %ids) %b = Gather(%t2, %pos) "
+                                            "%t = Add(%a, %b) %y = LayerNorm(%t, %g, %h)"))},
+    {"qkv_merge", &fuse_qkv,
+     graph_text("%x: f32[b, s, 2]",
+                "%q = Linear(%x, f32[2, 2]{1, 2, 3, 4}) %k = Linear(%x, f32[2, 2]{5, 6, 7, 8}) "
+                "%q4 = Reshape(%q) {shape=(b, s, 1, 2), has_shape=true} "
+                "%k4 = Reshape(%k) {shape=(b, s, 1, 2), has_shape=true} "
+                "%y = Attention(%q4, %k4, %k4)")},
+    {"elementwise_chain", &fuse_elementwise, graph_text(kChain, "%1 = Mul(%a, %c) %y = Exp(%1)")},
+};
+
+INSTANTIATE_TEST_SUITE_P(Rows, FusedRequests, ::testing::ValuesIn(kRequests),
+                         [](const auto& row) { return row.param.name; });
+
 }  // namespace
 }  // namespace vernier::passes::testing
