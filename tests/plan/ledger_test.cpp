@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "backend/cpu/cpu.h"
+#include "passes/pass.h"
 #include "plan/graphs.h"
 #include "precision/requests.h"
 
@@ -41,6 +43,31 @@ TEST(Ledger, EveryNodeOfACompositeSaysWhichItIsPartOf) {
     EXPECT_EQ(row_of(plan, key).composite, "Linear") << key;
     EXPECT_EQ(row_of(plan, key).state, "composite") << key;
     EXPECT_EQ(row_of(plan, key).step, 0) << key;
+  }
+}
+
+// A fusion that computes new weights: both nodes are told by the one convolution.
+TEST(Ledger, ANormFoldedIntoAConvolutionHasItsRow) {
+  const auto graph = graph_of(
+      "graph g(%x: f32[b, 1, 8]) { %c = Conv(%x, f32[2, 1, 3] fill(0.5)) from \"#0|/conv|Conv|\" "
+      "%y = BatchNormalization(%c, f32[2]{1, 2}, f32[2]{0, 1}, f32[2]{0, 0}, f32[2]{1, 4}) from "
+      "\"#1|/norm|BatchNormalization|\" return %y as \"y\" }");
+  for (const bool fused : {true, false}) {
+    passes::PassOptions options;
+    if (!fused) options.off = {"conv_batch_norm"};
+    const auto typed = graph->clone();
+    precision::assign_requests(*typed, precision::Mode::kFp32);
+    passes::run_passes(*typed, passes::Phase::kFuse, options);
+    const plan::Plan plan = plan::make_plan(*typed, backend::cpu_backend(), {});
+    ASSERT_EQ(plan.ledger.size(), 2u);
+    for (const plan::LedgerRow& row : plan.ledger) {
+      EXPECT_EQ(row.state, fused ? "composite" : "step") << row.node;
+      EXPECT_EQ(row.composite, fused ? "Conv" : "") << row.node;
+      EXPECT_EQ(row.step, fused || row.op == "Conv" ? 0 : 1) << row.node;
+      EXPECT_EQ(row.asked.by, "mode fp32") << row.node;
+      EXPECT_EQ(row.got_compute, DType::kF32) << row.node;
+      EXPECT_EQ(row.why, "satisfies") << row.node;
+    }
   }
 }
 

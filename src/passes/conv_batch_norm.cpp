@@ -1,0 +1,102 @@
+// BatchNormalization(Conv(x, w, b), scale, bias, mean, var) ⇒ Conv(x, w·a, (b − mean)·a + bias)
+//   with a = scale / √(var + ε) per output channel
+//   requires: w, b and the four vectors constant f32; the convolution used once; one request that
+//   f32 weights satisfy; new weights finite, and each channel's shift at most kMaxCancellation of
+//   what it leaves. They are computed in double and rounded once.
+#include <cmath>
+
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace vernier::passes {
+namespace {
+
+// Rounding weights and bias to f32 changes each by some 2.4e-8 of itself (rms), which counts
+// against what is left where they cancel: with terms 16 times as large as |scale| + |bias| by up to
+// 8e-7, and a rewrite may change 1e-6 (verify: F against R).
+constexpr double kMaxCancellation = 16;
+
+struct Weights {
+  Tensor w, bias;
+};
+
+bool all_constant_f32(const Graph& graph, const std::vector<ValueId>& values, size_t first) {
+  for (size_t i = first; i < values.size(); ++i) {
+    const Tensor* t = constant_of(graph, values[i]);
+    if (values[i] != kNoValue && (!t || t->dtype() != DType::kF32)) return false;
+  }
+  return true;
+}
+
+bool all_finite(const Tensor& t) {
+  for (int64_t i = 0; i < t.elems(); ++i) {
+    if (!std::isfinite(t.float_at(i))) return false;
+  }
+  return true;
+}
+
+// The weights of the one convolution, or nothing where they would lose too much.
+std::optional<Weights> fold_weights(const Graph& graph, const Node& conv, const Node& norm) {
+  const Tensor& w = *constant_of(graph, conv.inputs[1]);
+  const Tensor* b = conv.inputs.size() > 2 ? constant_of(graph, conv.inputs[2]) : nullptr;
+  const auto stored = [&](size_t i, int64_t c) {
+    return constant_of(graph, norm.inputs[i])->float_at(c);
+  };
+  const double epsilon = norm.attrs_as<BatchNormAttrs>().epsilon;
+  const int64_t channels = w.shape()[0];
+  std::vector<double> weights, biases;
+  weights.reserve(static_cast<size_t>(w.elems()));
+  for (int64_t c = 0; c < channels; ++c) {
+    const double scale = stored(1, c), bias = stored(2, c);
+    const double a = scale / std::sqrt(stored(4, c) + epsilon);
+    const double shift = ((b ? b->float_at(c) : 0.0) - stored(3, c)) * a;
+    // A channel of such a convolution has the deviation |scale| around the mean `bias`.
+    if (std::abs(shift) > kMaxCancellation * (std::abs(scale) + std::abs(bias))) return {};
+    biases.push_back(shift + bias);
+    const int64_t per_channel = w.elems() / channels;
+    for (int64_t i = 0; i < per_channel; ++i)
+      weights.push_back(w.float_at(c * per_channel + i) * a);
+  }
+  Weights folded{Tensor::from(DType::kF32, w.shape(), std::span<const double>(weights)),
+                 Tensor::from(DType::kF32, {channels}, std::span<const double>(biases))};
+  if (!all_finite(folded.w) || !all_finite(folded.bias)) return {};
+  return folded;
+}
+
+// Is an f32 constant as good as what is asked?
+bool allows_f32(const Request& request) {
+  return request.compute.type == DType::kUndefined || represents(DType::kF32, request.compute.type);
+}
+
+bool fuse(Graph& graph, NodeId id) {
+  const Node& norm = graph.node(id);
+  if (norm.op != OpKind::kBatchNormalization) return false;
+  const Node* conv = producer_of(graph, norm.inputs[0], OpKind::kConv);
+  if (!conv || !graph.single_use(norm.inputs[0])) return false;
+  if (!all_constant_f32(graph, conv->inputs, 1) || !all_constant_f32(graph, norm.inputs, 1))
+    return false;
+  const auto request = common_request(conv->request, norm.request);
+  if (!request || !allows_f32(*request)) return false;
+  const auto folded = fold_weights(graph, *conv, norm);
+  if (!folded) return false;
+  OriginSet origins;
+  origins.add(graph, conv);
+  origins.add(graph, &norm);
+  const ValueId w = graph.add_constant(folded->w), bias = graph.add_constant(folded->bias);
+  mutate(graph, id, OpKind::kConv, {conv->inputs[0], w, bias}, conv->attrs);
+  graph.node(id).origins = origins.list();
+  graph.node(id).request = *request;
+  return true;
+}
+
+}  // namespace
+
+int fuse_conv_batch_norm(Graph& graph) {
+  int found = 0;
+  for (NodeId id : std::vector<NodeId>(graph.order())) {
+    if (is_live(graph, id)) found += fuse(graph, id);
+  }
+  return found;
+}
+
+}  // namespace vernier::passes
