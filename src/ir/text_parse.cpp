@@ -1,11 +1,12 @@
 // Parsing the text form of a graph: see text.h.
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
-#include <cmath>
 #include <map>
 
 #include "core/op_attrs.h"
+#include "core/random.h"
 #include "ir/text.h"
 
 namespace vernier::ir {
@@ -16,27 +17,6 @@ constexpr size_t kMaxOutputs = 1024;
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; }
-
-// Deterministic normal values: splitmix64 and Box-Muller, the same on every machine up to libm.
-class NormalSource {
- public:
-  explicit NormalSource(uint64_t seed) : state_(seed) {}
-  double next() {
-    const double u = (static_cast<double>(bits() >> 11) + 1) * 0x1p-53;
-    const double v = static_cast<double>(bits() >> 11) * 0x1p-53;
-    return std::sqrt(-2 * std::log(u)) * std::cos(2 * M_PI * v);
-  }
-
- private:
-  uint64_t bits() {
-    state_ += 0x9E3779B97F4A7C15u;
-    uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-  }
-  uint64_t state_;
-};
 
 std::string in_quotes(std::string_view text) {
   std::string quoted(1, '\'');
@@ -308,9 +288,9 @@ class Parser {
       *slot = number();
     }
     if (!(seed >= 0 && seed < 1e15)) fail("a seed lies in [0, 1e15)");
-    NormalSource source(static_cast<uint64_t>(seed));
+    SplitMix source(static_cast<uint64_t>(seed));
     std::vector<double> values(static_cast<size_t>(count));
-    for (double& v : values) v = mean + std * source.next();
+    for (double& v : values) v = mean + std * source.normal();
     return Tensor::from(dtype, std::move(shape), std::span<const double>(values));
   }
 

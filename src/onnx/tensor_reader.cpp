@@ -5,9 +5,9 @@
 
 #include <bit>
 #include <cmath>
-#include <numbers>
 
 #include "core/error.h"
+#include "core/random.h"
 #include "onnx/element_types.h"
 #include "onnx/model_file.h"
 
@@ -113,26 +113,6 @@ bool has_typed_data(const proto::TensorProto& tensor) {
              tensor.double_data_size() + tensor.uint64_data_size() + tensor.string_data_size() >
          0;
 }
-
-// SplitMix64: a small generator whose sequence is fixed by its definition.
-class SplitMix {
- public:
-  explicit SplitMix(uint64_t seed) : state_(seed) {}
-  uint64_t next() {
-    uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-  double uniform() { return (static_cast<double>(next() >> 11) + 0.5) * 0x1p-53; }  // (0, 1)
-  double normal() {                                                                 // Box-Muller
-    const double radius = std::sqrt(-2.0 * std::log(uniform()));
-    return radius * std::cos(2.0 * std::numbers::pi * uniform());
-  }
-
- private:
-  uint64_t state_;
-};
 
 // Integers are indices: positions count along the last axis, anything else is 0.
 Tensor seeded_indices(const std::string& name, DType dtype, Shape shape) {
