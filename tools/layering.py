@@ -27,6 +27,7 @@ LAYERS = {
     "ir": (["ir/"], BASE + ["core"]),
     "ops": (["ops/"], BASE + ["core", "ir", "reference"]),
     "onnx": (["onnx/"], BUILD),
+    "model writer": (["onnx/model_writer"], BASE + ["core", "onnx"]),
     "passes": (["passes/"], BUILD),
     "precision": (["precision/"], BUILD),
     "io": (["io/"], BASE + ["core"]),
@@ -49,7 +50,11 @@ LAYERS = {
                         "engine writer", "runtime", "compile", "api of runtime", "api of compile",
                         "api of verify"],
     ),
-    "cli": (["cli/"], BASE + ["api of runtime", "api of compile", "api of verify", "verify", "io"]),
+    "cli": (
+        ["cli/"],
+        BASE + ["api of runtime", "api of compile", "api of verify", "verify", "io",
+                "model writer"],
+    ),
 }
 
 # Other people's headers that belong to a few layers only.
@@ -57,7 +62,7 @@ THIRD_PARTY = {
     "gtest/": [],
     "gmock/": [],
     "CLI/": ["cli"],
-    "google/protobuf/": ["onnx"],
+    "google/protobuf/": ["onnx", "model writer"],
     "dnnl": ["cpu"],
     "oneapi/dnnl": ["cpu"],
     "hwy/": ["cpu"],

@@ -27,6 +27,7 @@ void add_inspect(CLI::App& app, Run& run);
 void add_bench(CLI::App& app, Run& run);
 void add_verify(CLI::App& app, Run& run);
 void add_demo(CLI::App& app, Run& run);
+void add_make_model(CLI::App& app, Run& run);
 
 /// Runs `body` and turns what it throws into "vernier: error: ..." on stderr and an exit code.
 int run_guarded(const Run& body);

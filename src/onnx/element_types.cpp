@@ -1,6 +1,7 @@
 // The table of ONNX element types: see element_types.h.
 #include "onnx/element_types.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -61,6 +62,13 @@ DType element_type(int64_t number, const std::string& where) {
                                        "bool tensors");
   }
   return dtype;
+}
+
+int64_t element_type_number(DType dtype) {
+  const auto row = std::find_if(kTypes.begin() + 1, kTypes.end(),
+                                [&](const Row& r) { return r.dtype == dtype; });
+  VERNIER_ASSERT(dtype != DType::kUndefined && row != kTypes.end(), std::string(name(dtype)));
+  return row - kTypes.begin();
 }
 
 }  // namespace vernier::onnx

@@ -10,6 +10,8 @@ namespace vernier::onnx {
 /// The element type of ONNX's number. Throws Error(kInput) "<where>: element type INT4 ..." for the
 /// types that have no counterpart here and for unknown numbers.
 DType element_type(int64_t number, const std::string& where);
+/// ONNX's number of a type that can be stored.
+int64_t element_type_number(DType dtype);
 /// "FLOAT16", or "number 99" when unknown.
 std::string element_type_name(int64_t number);
 

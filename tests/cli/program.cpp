@@ -14,8 +14,8 @@ namespace vernier::test {
 namespace {
 
 /// In the child: standard input empty, output and errors to files, then the program.
-[[noreturn]] void become(const std::vector<std::string>& arguments, const std::string& out,
-                         const std::string& err) {
+[[noreturn]] void become(std::string program, const std::vector<std::string>& arguments,
+                         const std::string& out, const std::string& err) {
   const int in = open("/dev/null", O_RDONLY);
   const int out_file = open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   const int err_file = open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -23,7 +23,6 @@ namespace {
   dup2(out_file, 1);
   dup2(err_file, 2);
   std::vector<char*> argv;
-  std::string program = VERNIER_PROGRAM;
   argv.push_back(program.data());
   for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
   argv.push_back(nullptr);
@@ -34,10 +33,14 @@ namespace {
 }  // namespace
 
 Outcome run_program(const std::vector<std::string>& arguments) {
+  return run_command(VERNIER_PROGRAM, arguments);
+}
+
+Outcome run_command(const std::string& program, const std::vector<std::string>& arguments) {
   const TemporaryFolder folder;
   const std::string out = folder / "out", err = folder / "err";
   const pid_t child = fork();
-  if (child == 0) become(arguments, out, err);
+  if (child == 0) become(program, arguments, out, err);
   int status = 0;
   if (child < 0 || waitpid(child, &status, 0) != child) throw std::runtime_error("fork failed");
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

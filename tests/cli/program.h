@@ -11,7 +11,9 @@ struct Outcome {
   std::string out, err;  ///< stdout and stderr
 };
 
-/// Runs VERNIER_PROGRAM with these arguments, no standard input.
+/// Runs a program (a path) with these arguments, no standard input.
+Outcome run_command(const std::string& program, const std::vector<std::string>& arguments);
+/// As run_command() for VERNIER_PROGRAM.
 Outcome run_program(const std::vector<std::string>& arguments);
 
 /// A folder that lives as long as this object.

@@ -66,13 +66,14 @@ const std::vector<WrongUsage> kRows{
     {"inspect_without_file", {"inspect"}, {"FILE is required"}},
     {"two_views", {"inspect", "a.vn", "--plan", "--ledger"}, {"choose one view of --raised"}},
     {"two_files", {"inspect", "a.onnx", "b.onnx"}, {"does not take 'b.onnx'"}},
+    {"make_model_without_output", {"make-model", "bert"}, {"--output is required"}},
 };
 
 INSTANTIATE_TEST_SUITE_P(Rows, Usage, testing::ValuesIn(kRows),
                          [](const auto& row) { return row.param.name; });
 
 TEST(Help, EveryCommandHasExamples) {
-  for (const char* command : {"build", "run", "verify", "inspect", "bench", "demo"}) {
+  for (const char* command : {"build", "run", "verify", "inspect", "bench", "demo", "make-model"}) {
     const Outcome outcome = run_program({command, "--help"});
     EXPECT_EQ(outcome.code, 0) << command;
     EXPECT_THAT(outcome.out, HasSubstr(std::string("  vernier ") + command + " ")) << command;
