@@ -1,4 +1,5 @@
-// vernier bench: how long one run takes, on synthesised inputs. Contract: README.md "Commands".
+// vernier bench: how long one run takes, on synthesised inputs or given ones. Contract: README.md
+// "Commands".
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/arguments.h"
+#include "cli/arrays.h"
 #include "cli/common.h"
 #include "vernier/error.h"
 #include "vernier/synthetic.h"
@@ -15,16 +17,16 @@
 namespace vernier::cli {
 namespace {
 
-constexpr int kWarmUpRuns = 3;  // the first creates what a new shape needs
-constexpr size_t kMinRuns = 10;
+constexpr int kWarmUpRuns = 3;                  // the first creates what a new shape needs
 constexpr int64_t kMaxSize = int64_t{1} << 24;  // of --batch and --length; catches slips only
 
 constexpr int64_t kDefaultLength = 128;
 
 struct Options {
-  std::string engine;
+  std::string engine, inputs;
   int threads = 0;
   double seconds = 2;
+  size_t runs = 10;
   int64_t batch = 0, length = 0;  ///< 0: not given
   bool json = false;
 };
@@ -58,17 +60,17 @@ std::string named_sizes(const Engine& engine, const Options& options) {
   return text;
 }
 
-/// Milliseconds of each run, sorted.
-std::vector<double> time_runs(Session& session, const std::vector<Input>& inputs, double seconds) {
+/// Milliseconds of each run, in order.
+std::vector<double> time_runs(Session& session, const std::vector<Input>& inputs,
+                              const Options& options) {
   for (int i = 0; i < kWarmUpRuns; ++i) session.run(inputs);
   std::vector<double> times;
   const Clock total;
-  while (times.size() < kMinRuns || total.ms() < seconds * 1e3) {
+  while (times.size() < options.runs || total.ms() < options.seconds * 1e3) {
     const Clock clock;
     session.run(inputs);
     times.push_back(clock.ms());
   }
-  std::sort(times.begin(), times.end());
   return times;
 }
 
@@ -76,19 +78,28 @@ double quantile(const std::vector<double>& sorted, double q) {
   return sorted[static_cast<size_t>(q * static_cast<double>(sorted.size() - 1))];
 }
 
+/// The arrays to run on: the user's, or synthesised ones of the sizes asked for.
+io::NamedTensors inputs_of(const Engine& engine, const Options& options) {
+  if (!options.inputs.empty()) return io::read_arrays(options.inputs);
+  io::NamedTensors arrays;
+  for (const InputArray& array : synthetic_inputs(engine, named_sizes(engine, options)))
+    arrays.emplace_back(array.name, Tensor::from_bytes(array.dtype, array.shape, array.bytes));
+  return arrays;
+}
+
 int bench(const Options& options) {
   const std::shared_ptr<const Engine> engine = Engine::open(options.engine);
-  const std::vector<InputArray> arrays = synthetic_inputs(*engine, named_sizes(*engine, options));
-  std::vector<Input> inputs;
-  for (const InputArray& array : arrays) inputs.push_back(array.ref());
+  const io::NamedTensors arrays = inputs_of(*engine, options);
   Session session(engine, {.threads = options.threads});
-  const std::vector<double> times = time_runs(session, inputs, options.seconds);
-  const double median = quantile(times, 0.5);
+  const std::vector<double> times = time_runs(session, as_inputs(arrays), options);
+  std::vector<double> sorted = times;
+  std::sort(sorted.begin(), sorted.end());
+  const double median = quantile(sorted, 0.5);
   nlohmann::json shapes = nlohmann::json::object();
   std::string text;
-  for (const InputArray& array : arrays) {
-    shapes[array.name] = array.shape;
-    text += fmt::format("{} [{}]  ", array.name, fmt::join(array.shape, ", "));
+  for (const auto& [name, array] : arrays) {
+    shapes[name] = array.shape();
+    text += fmt::format("{} [{}]  ", name, fmt::join(array.shape(), ", "));
   }
   if (options.json) {
     print_json({{"engine", options.engine},
@@ -96,30 +107,39 @@ int bench(const Options& options) {
                 {"threads", options.threads},
                 {"runs", times.size()},
                 {"median_ms", median},
-                {"p10_ms", quantile(times, 0.1)},
-                {"p90_ms", quantile(times, 0.9)}});
+                {"p10_ms", quantile(sorted, 0.1)},
+                {"p90_ms", quantile(sorted, 0.9)},
+                {"times_ms", times}});
     return 0;
   }
   print(fmt::format("{}median {:.3f} ms   p10 {:.3f}   p90 {:.3f}   {} runs", text, median,
-                    quantile(times, 0.1), quantile(times, 0.9), times.size()));
+                    quantile(sorted, 0.1), quantile(sorted, 0.9), times.size()));
   return 0;
 }
 
 }  // namespace
 
 void add_bench(CLI::App& app, Run& chosen) {
-  CLI::App* command = app.add_subcommand("bench", "Time an engine on synthesised inputs");
+  CLI::App* command = app.add_subcommand("bench", "Time an engine on synthesised or given inputs");
   const auto options = std::make_shared<Options>();
   command->add_option("ENGINE", options->engine, "engine file (.vn)")->required();
+  CLI::Option* inputs =
+      command->add_option("--inputs", options->inputs, "arrays to run on (.npz), not made-up ones");
   command->add_option("--batch", options->batch, "rows; default 1")
-      ->check(CLI::Range(int64_t{1}, kMaxSize));
+      ->check(CLI::Range(int64_t{1}, kMaxSize))
+      ->excludes(inputs);
   command->add_option("--length", options->length, "tokens per row; default 128")
-      ->check(CLI::Range(int64_t{1}, kMaxSize));
+      ->check(CLI::Range(int64_t{1}, kMaxSize))
+      ->excludes(inputs);
   add_threads(*command, options->threads);
   command->add_option("--seconds", options->seconds, "how long to measure")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
-  command->add_flag("--json", options->json, "print the result as JSON");
+  command->add_option("--runs", options->runs, "least number of runs")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  command->add_flag("--json", options->json,
+                    "print the result as JSON, with the time of every run");
   command->footer(
       "Examples:\n"
       "  vernier bench model.vn\n"

@@ -147,6 +147,11 @@ int make_model(const Options& options) {
   if (options.json) {
     print_json({{"model", options.output},
                 {"description", text},
+                {"layers", g.layers},
+                {"hidden", g.hidden},
+                {"heads", g.heads},
+                {"ffn", g.ffn},
+                {"vocab", g.vocabulary},
                 {"nodes", writer.num_nodes()},
                 {"weight_bytes", writer.weight_bytes()},
                 {"model_bytes", saved.model_bytes},

@@ -147,6 +147,8 @@ TEST(MakeModelOutput, SaysWhatWasWritten) {
   EXPECT_EQ(report.at("model_bytes"), read_file(path).size());
   EXPECT_EQ(report.at("data_file"), "");
   EXPECT_GT(report.at("nodes"), 100);
+  EXPECT_EQ(report.at("layers"), 3);
+  EXPECT_EQ(report.at("ffn"), 40);
   // Words, positions and types, then the layers: close to what the sizes say.
   EXPECT_GT(report.at("weight_bytes"),
             4 * (50 + 16 + 2) * 24 + 3 * 4 * (4 * 24 * 24 + 2 * 24 * 40));

@@ -183,7 +183,19 @@ TEST_F(Report, BenchTimesRuns) {
   EXPECT_GE(report.at("runs").get<int>(), 10);
   EXPECT_GT(report.at("median_ms").get<double>(), 0);
   EXPECT_EQ(report.at("inputs").at("input_ids"), json({2, 16}));
+  EXPECT_EQ(report.at("times_ms").size(), report.at("runs").get<size_t>());
   EXPECT_THAT(run_program({"bench", engine(), "--seconds", "0"}).out, HasSubstr("median"));
+}
+
+TEST_F(Report, BenchTakesTheUsersArrays) {
+  const Outcome outcome = run_program(
+      {"bench", engine(), "--inputs", inputs(), "--runs", "3", "--seconds", "0", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json report = json::parse(outcome.out);
+  EXPECT_EQ(report.at("runs"), 3);
+  EXPECT_EQ(report.at("inputs").at("input_ids"), json({4, 48}));
+  refused({"bench", engine(), "--inputs", inputs(), "--batch", "2"}, {"--inputs excludes --batch"});
+  refused({"bench", engine(), "--inputs", file("none.npz")}, {"none.npz"});
 }
 
 TEST_F(Report, BenchRefusesSizesOutsideTheEngine) {
