@@ -20,12 +20,12 @@ struct Options {
   bool fp32 = false, seed_missing_weights = false, verify = false, json = false;
 };
 
-/// "gelu=off" -> "gelu".
+/// "qkv_merge=off" -> "qkv_merge".
 std::string pass_switched_off(const std::string& text) {
   const size_t equals = text.find('=');
   if (equals == 0 || equals == std::string::npos || text.substr(equals) != "=off") {
     throw Error(ErrorCode::kInput,
-                "--fuse '" + text + "': write PASS=off, e.g. --fuse attention=off");
+                "--fuse '" + text + "': write PASS=off, e.g. --fuse linear_activation=off");
   }
   return text.substr(0, equals);
 }

@@ -81,6 +81,19 @@ TEST(Help, EveryCommandHasExamples) {
   }
 }
 
+TEST(Help, ExamplesNamePassesThatExist) {
+  const std::string model = "tests/models/bge_reranker_ts17/model.onnx";
+  const Outcome wrong = run_program({"build", model, "-o", "none.vn", "--fuse", "no=off"});
+  const std::string help = run_program({"build", "--help"}).out;
+  const std::string refusal =
+      run_program({"build", model, "-o", "none.vn", "--fuse", "qkv_merge"}).err;
+  for (const std::string& text : {help, refusal}) {
+    const size_t begin = text.rfind("--fuse ") + 7, end = text.find("=off", begin);
+    ASSERT_NE(end, std::string::npos) << text;
+    EXPECT_THAT(wrong.err, HasSubstr(", " + text.substr(begin, end - begin)));
+  }
+}
+
 TEST(Help, TheProgramListsItsCommandsAndExitCodes) {
   const Outcome outcome = run_program({"--help"});
   EXPECT_EQ(outcome.code, 0);
