@@ -128,6 +128,13 @@ struct LaunchCall {
   const Execution& execution;
 };
 
+/// An input whose elements index axis `axis` (negative: from the end) of input `table`: each is in
+/// [-size, size) of it.
+struct IndexInput {
+  int indices = 0, table = 0;
+  int64_t axis = 0;
+};
+
 /// One row of a backend's kernels.def.
 struct KernelDef {
   std::string_view name;  ///< <device>.<op>.<strategy>
@@ -142,6 +149,9 @@ struct KernelDef {
   /// Bit i set: input i may have any outer strides (its innermost axis stays contiguous). Rows of
   /// view operators (kView) with bit 0 take any strides.
   uint32_t strided_inputs;
+  /// Inputs that index others, so that the runtime can check those that are the engine's own before
+  /// anything runs; null: none.
+  std::vector<IndexInput> (*index_inputs)(AttrView attrs) = nullptr;
   /// Rewrites constant operands for this machine; null: none.
   std::vector<PackedConstant> (*pack)(const Problem&);
   /// The plain array back from a packed constant (another machine, verification); null with pack.

@@ -35,6 +35,15 @@ std::string str(std::span<const int64_t> shape) {
   return text + "]";
 }
 
+std::string position_text(int64_t flat, std::span<const int64_t> shape) {
+  Shape position(shape.size());
+  for (size_t d = shape.size(); d > 0; --d) {
+    position[d - 1] = flat % shape[d - 1];
+    flat /= shape[d - 1];
+  }
+  return str(position);
+}
+
 Shape row_major_strides(std::span<const int64_t> shape) {
   Shape strides(shape.size(), 1);
   for (size_t i = shape.size(); i > 1; --i) strides[i - 2] = strides[i - 1] * shape[i - 1];

@@ -20,6 +20,8 @@ using Shape = std::vector<int64_t>;
 int64_t num_elems(std::span<const int64_t> shape);
 /// "[2, 3, 768]"
 std::string str(std::span<const int64_t> shape);
+/// "[0, 7]": where element `flat` of a row-major array of this shape is.
+std::string position_text(int64_t flat, std::span<const int64_t> shape);
 /// Row-major strides in elements.
 Shape row_major_strides(std::span<const int64_t> shape);
 

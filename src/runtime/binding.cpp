@@ -15,6 +15,23 @@ std::string names_of(const std::vector<Port>& ports) {
   return text;
 }
 
+// Calls visit(offset in elements) for each element of a view.
+template <class Visit>
+void for_each_element(const backend::TensorArg& view, const Visit& visit) {
+  std::array<int64_t, backend::kMaxRank> position{};
+  int64_t at = 0;
+  for (int64_t left = view.elems(); left > 0; --left) {
+    visit(at);
+    for (int d = view.rank - 1; d >= 0; --d) {
+      const auto axis = static_cast<size_t>(d);
+      at += view.strides[axis];
+      if (++position[axis] < view.shape[axis]) break;
+      at -= view.strides[axis] * view.shape[axis];
+      position[axis] = 0;
+    }
+  }
+}
+
 }  // namespace
 
 void Session::Impl::fail(size_t input, const std::string& what) const {
@@ -131,6 +148,27 @@ void Session::Impl::check_expressions(const ShapeEntry& entry) const {
                   " is " + std::to_string(bound_[i]->shape[d]) + ", expected " +
                   parts.inputs[i].dims[d].text + " = " + std::to_string(expected));
     }
+  }
+}
+
+// Ids outside their table, before anything runs. Kernels check the ids that a model computes.
+void Session::Impl::check_ids(const ShapeEntry& entry) const {
+  for (const runtime::IdRule& rule : parts.id_rules) {
+    const backend::TensorArg& ids = entry.steps[rule.step].in[rule.operand];
+    const int64_t entries = argument(entry, rule.table).dim(static_cast<int>(rule.axis));
+    const auto width = static_cast<int64_t>(size_bytes(ids.dtype));
+    for_each_element(ids, [&](int64_t offset) {
+      const std::byte* element = ids.data + offset * width;
+      const int64_t id = load_integer(ids.dtype, element);
+      if (id >= -entries && id < entries) return;
+      const Input& input = *bound_[rule.input];
+      const int64_t at = (element - static_cast<const std::byte*>(input.data)) / width;
+      fail(rule.input, "element " + position_text(at, input.shape) + " is " + std::to_string(id) +
+                           ", outside the table of " + std::to_string(entries) +
+                           " entries that step '" + parts.plan.steps[rule.reader].name +
+                           "' reads (0.." + std::to_string(entries - 1) + ", or -" +
+                           std::to_string(entries) + "..-1 from its end)");
+    });
   }
 }
 

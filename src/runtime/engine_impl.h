@@ -8,6 +8,8 @@
 #include "backend/kernel.h"
 #include "engine/reader.h"
 #include "plan/plan.h"
+#include "runtime/id_rules.h"
+#include "runtime/repack.h"
 #include "runtime/shape_program.h"
 #include "vernier/engine.h"
 
@@ -22,13 +24,8 @@ struct Engine::Impl {
   const plan::Plan& plan;
   const backend::Backend* backend = nullptr;
   std::vector<const backend::KernelDef*> kernels;  ///< by step
-  /// A step whose weights the file holds in the layout of another machine: packed again for this
-  /// one, or plain where the kernel of this machine packs nothing.
-  struct Repacked {
-    std::vector<backend::PackedConstant> packed;
-    std::vector<std::pair<int32_t, Tensor>> plain;  ///< by input
-  };
-  std::map<int32_t, Repacked> repacked;  ///< by step; absent: as in the file
+  std::map<int32_t, runtime::Repacked> repacked;   ///< by step; absent: as in the file
+  std::vector<runtime::IdRule> id_rules;
   std::vector<Port> inputs, outputs;
 
   runtime::ShapeProgram program;

@@ -87,6 +87,7 @@ std::span<const Output> Session::Impl::run(std::span<const Input> inputs, RunObs
   check_expressions(entry);
   grow_arena(entry.arena_bytes);
   resolve(entry);
+  check_ids(entry);
   if (observer) observer->before_run({arena, arena_capacity});
   for (size_t s = 0; s < entry.steps.size(); ++s) {
     StepRun& step = entry.steps[s];

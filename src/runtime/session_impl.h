@@ -82,6 +82,7 @@ struct Session::Impl {
   void bind_size(size_t input, size_t dim, int64_t size);
   void check_range() const;
   void check_expressions(const ShapeEntry& entry) const;
+  void check_ids(const ShapeEntry& entry) const;
   ShapeEntry& entry_for_bound_symbols();
   std::unique_ptr<ShapeEntry> make_entry();
   void check_guards(const ShapeEntry& entry) const;

@@ -135,5 +135,12 @@ TEST(Threads, WakesAfterSleeping) {
   }
 }
 
+TEST(Position, IsOfARowMajorArray) {
+  EXPECT_EQ(position_text(0, Shape{2, 3}), "[0, 0]");
+  EXPECT_EQ(position_text(5, Shape{2, 3}), "[1, 2]");
+  EXPECT_EQ(position_text(23, Shape{2, 3, 4}), "[1, 2, 3]");
+  EXPECT_EQ(position_text(0, Shape{}), "[]");
+}
+
 }  // namespace
 }  // namespace vernier

@@ -5,6 +5,8 @@
 
 #include "plan/graphs.h"
 #include "runtime/engines.h"
+#include "runtime/models.h"
+#include "vernier/compile.h"
 
 namespace vernier::test {
 namespace {
@@ -70,6 +72,8 @@ std::vector<WrongCase> cases() {
   };
 }
 
+void PrintTo(const WrongCase& one, std::ostream* out) { *out << one.name; }
+
 class WrongInputs : public ::testing::TestWithParam<WrongCase> {};
 
 TEST_P(WrongInputs, AreRefusedWithNamesAndNumbers) {
@@ -116,6 +120,110 @@ TEST(WrongInput, OfPrepareIsRefusedToo) {
               }),
               HasSubstr("input 'idx' does not exist"));
 }
+
+// ---- ids
+
+struct WrongId {
+  const char* name;
+  const char* graph;
+  Arrays inputs;
+  std::vector<std::string> says;
+};
+
+std::vector<WrongId> wrong_ids() {
+  return {
+      {"BehindTheEnd",
+       "graph g(%ids: i64[b, s]) { %y = Gather(f32[4, 2]{0, 1, 2, 3, 4, 5, 6, 7}, %ids) {axis=0} "
+       "return %y as \"y\" }",
+       {{"ids", i64({2, 3}, {0, 1, 2, 3, 4, 9})}},
+       {"input 'ids': element [1, 1] is 4, outside the table of 4 entries that step 'Gather_",
+        "reads (0..3, or -4..-1 from its end)", "the engine takes i64 [b=1..64, s=1..512]"}},
+      {"BeforeTheFront",
+       "graph g(%ids: i32[n]) { %y = Gather(f32[2, 4]{0, 1, 2, 3, 4, 5, 6, 7}, %ids) {axis=-1} "
+       "return %y as \"y\" }",
+       {{"ids", Tensor::from(DType::kI32, {3}, std::vector<int64_t>{-4, 3, -5})}},
+       {"input 'ids': element [2] is -5, outside the table of 4 entries"}},
+      {"Cast",
+       "graph g(%ids: i32[n]) { %c = Cast(%ids) {to=i64} %y = Gather(f32[4, 2]{0, 1, 2, 3, 4, 5, "
+       "6, 7}, %c) {axis=0} return %y as \"y\" }",
+       {{"ids", Tensor::from(DType::kI32, {2}, std::vector<int64_t>{0, 7})}},
+       {"input 'ids': element [1] is 7, outside the table of 4 entries"}},
+      {"SeenThroughAView",
+       "graph g(%ids: i32[b, 6]) { %s = Slice(%ids) {inline_starts=true, starts=[2], axes=[1], "
+       "sizes=(3), steps=[1]} %c = Cast(%s) {to=i64} %y = Gather(f32[4, 2]{0, 1, 2, 3, 4, 5, 6, "
+       "7}, %c) {axis=0} return %y as \"y\" }",
+       {{"ids", Tensor::from(DType::kI32, {2, 6},
+                             std::vector<int64_t>{99, 99, 0, 1, 2, 99, 99, 99, 3, 44, 0, 99})}},
+       {"input 'ids': element [1, 3] is 44"}},
+      {"OfATableThatGrows",
+       "graph g(%x: f32[b, s], %at: i64[b, 1]) { %a = Abs(%x) %y = GatherElements(%a, %at) "
+       "{axis=1} return %y as \"y\" }",
+       {{"x", random_f32({2, 5}, 1)}, {"at", i64({2, 1}, {4, 5})}},
+       {"input 'at': element [1, 0] is 5, outside the table of 5 entries"}},
+  };
+}
+
+void PrintTo(const WrongId& one, std::ostream* out) { *out << one.name; }
+
+class WrongIds : public ::testing::TestWithParam<WrongId> {};
+
+TEST_P(WrongIds, AreRefusedBeforeAnythingRuns) {
+  // Counts the steps that ran.
+  struct Steps final : RunObserver {
+    void after_step(int32_t, const backend::LaunchCall&) override { ++ran; }
+    int ran = 0;
+  } steps;
+  Session session(engine_of(GetParam().graph), {.threads = 1});
+  const std::string error = error_of([&] { run(session, GetParam().inputs, &steps); });
+  for (const std::string& part : GetParam().says) EXPECT_THAT(error, HasSubstr(part));
+  EXPECT_EQ(steps.ran, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, WrongIds, ::testing::ValuesIn(wrong_ids()),
+                         [](const auto& one) { return std::string(one.param.name); });
+
+TEST(Ids, CountFromBothEndsAndOnlyWhereTheyAreRead) {
+  Session session(
+      engine_of("graph g(%ids: i64[4]) { %s = Slice(%ids) {inline_starts=true, starts=[1], "
+                "axes=[0], sizes=(2), "
+                "steps=[1]} %y = Gather(f32[4]{10, 11, 12, 13}, %s) {axis=0} return %y as \"y\" }"),
+      {.threads = 1});
+  const Arrays outputs = run(session, {{"ids", i64({4}, {-99, -4, 3, 99})}});
+  EXPECT_EQ(outputs.at("y").float_at(0), 10);
+  EXPECT_EQ(outputs.at("y").float_at(1), 13);
+}
+
+TEST(Ids, OfEveryExampleModelAreChecked) {
+  int checked = 0;
+  for (const ExampleModel& model : example_models()) {
+    NamedTensors inputs = model.cases()[0].inputs;
+    const auto ids = std::ranges::find(inputs, "input_ids", &NamedTensors::value_type::first);
+    if (ids == inputs.end()) continue;
+    std::vector<int64_t> values = ids->second.integers();
+    values.back() = 1 << 30;
+    ids->second = Tensor::from(DType::kI64, ids->second.shape(), values);
+    Session session(Engine::from_bytes(compile_to_bytes(model.path.string())), {.threads = 1});
+    EXPECT_THAT(error_of([&] { session.run(refs(inputs)); }),
+                HasSubstr("input 'input_ids': element " +
+                          position_text(ids->second.elems() - 1, ids->second.shape()) +
+                          " is 1073741824, outside the table of "))
+        << model.name;
+    ++checked;
+  }
+  EXPECT_GE(checked, 5);
+}
+
+TEST(Ids, ThatTheModelComputesAreTheKernelsToCheck) {
+  Session session(engine_of("graph g(%ids: i64[n]) { %two = Add(%ids, i64[1]{2}) %y = "
+                            "Gather(f32[4]{0, 1, 2, 3}, %two) {axis=0} return %y as \"y\" }"),
+                  {.threads = 1});
+  EXPECT_THAT(error_of([&] {
+                run(session, {{"ids", i64({3}, {0, 1, 2})}});
+              }),
+              HasSubstr("index 4 at position 2 is outside its table of 4 entries"));
+}
+
+// ---- buffers
 
 TEST(WrongBuffer, IsNamed) {
   Session session(engine_of(kTwo), {.threads = 1});

@@ -16,6 +16,7 @@ struct KernelBody {
   Numerics (*numerics)(const Problem&) = nullptr;
   std::string_view bit_class = "row";
   uint32_t strided_inputs = 0;
+  std::vector<IndexInput> (*index_inputs)(AttrView attrs) = nullptr;
   std::vector<PackedConstant> (*pack)(const Problem&) = nullptr;
   Tensor (*unpack)(const Problem&, const ConstantArg&) = nullptr;
   bool (*layout_is_current)(std::string_view layout) = nullptr;

@@ -52,6 +52,7 @@ struct Table {
                        .numerics = body.numerics,
                        .bit_class = body.bit_class,
                        .strided_inputs = body.strided_inputs,
+                       .index_inputs = body.index_inputs,
                        .pack = body.pack,
                        .unpack = body.unpack,
                        .layout_is_current = body.layout_is_current,

@@ -281,6 +281,12 @@ Support supports_cum_sum(const Problem& problem) {
   return no("running sums of " + std::string(name(type)));
 }
 
+// Of Gather, GatherElements and ScatterElements.
+template <class Attrs>
+std::vector<IndexInput> second_indexes_first(AttrView attrs) {
+  return {{.indices = 1, .table = 0, .axis = decode<Attrs>(attrs).axis}};
+}
+
 constexpr KernelBody body(void (*launch)(const LaunchCall&),
                           Support (*supports)(const Problem&) = &supports_any) {
   return {.supports = supports, .numerics = &exact_numerics, .launch = launch};
@@ -291,10 +297,25 @@ constexpr KernelBody body(void (*launch)(const LaunchCall&),
 extern const KernelBody gather_rows, gather_elements_direct, gather_nd_direct,
     scatter_elements_direct, scatter_nd_direct, one_hot_direct, range_direct,
     constant_of_shape_direct, eye_like_direct, trilu_rows, cum_sum_columns;
-constexpr KernelBody gather_rows = body(&launch_gather);
-constexpr KernelBody gather_elements_direct = body(&launch_gather_elements);
+constexpr KernelBody gather_rows{
+    .supports = &supports_any,
+    .numerics = &exact_numerics,
+    .index_inputs = &second_indexes_first<AxisAttrs>,
+    .launch = &launch_gather,
+};
+constexpr KernelBody gather_elements_direct{
+    .supports = &supports_any,
+    .numerics = &exact_numerics,
+    .index_inputs = &second_indexes_first<AxisAttrs>,
+    .launch = &launch_gather_elements,
+};
 constexpr KernelBody gather_nd_direct = body(&launch_gather_nd);
-constexpr KernelBody scatter_elements_direct = body(&launch_scatter_elements, &supports_scatter);
+constexpr KernelBody scatter_elements_direct{
+    .supports = &supports_scatter,
+    .numerics = &exact_numerics,
+    .index_inputs = &second_indexes_first<ScatterAttrs>,
+    .launch = &launch_scatter_elements,
+};
 constexpr KernelBody scatter_nd_direct = body(&launch_scatter_nd, &supports_scatter);
 constexpr KernelBody one_hot_direct = body(&launch_one_hot, &supports_one_hot);
 constexpr KernelBody range_direct = body(&launch_range);
