@@ -2,6 +2,7 @@
 #include "compile/pipeline.h"
 
 #include "backend/cpu/cpu.h"
+#include "compile/weights.h"
 #include "core/names.h"
 #include "onnx/import.h"
 #include "plan/planner.h"
@@ -60,6 +61,8 @@ std::shared_ptr<ir::Graph> import(const std::string& model_path, const CompileOp
   result.plan.model_name = graph->name;
   result.plan.producer = report.producer;
   result.plan.notes = report.notes;
+  for (const std::string& line : non_finite_weights(*graph))
+    result.plan.notes.push_back("warning: " + line);
   add_outputs(*graph, options.extra_outputs);
   return graph;
 }
