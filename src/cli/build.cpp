@@ -42,6 +42,7 @@ verify::Report verify_built(const Options& options) {
 }
 
 int build(const Options& options) {
+  check_keeps_inputs(options.engine, {options.model});
   if (!options.tolerance.empty() && !options.verify) {
     throw Error(ErrorCode::kInput,
                 "--tolerance limits what --verify accepts; add --verify to the build");

@@ -2,6 +2,7 @@
 #include "cli/common.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <new>
 #include <nlohmann/json.hpp>
 
@@ -64,6 +65,15 @@ std::vector<std::string> split_list(const std::string& text, const std::string& 
     begin = end + 1;
   }
   return parts;
+}
+
+void check_keeps_inputs(const std::string& output, const std::vector<std::string>& inputs) {
+  for (const std::string& input : inputs) {
+    std::error_code error;  // two files that are not there are not the same
+    if (!std::filesystem::equivalent(output, input, error)) continue;
+    throw Error(ErrorCode::kInput, "writing '" + output + "' would destroy '" + input +
+                                       "', which the command reads; give another name");
+  }
 }
 
 Progress::Progress(std::string what)

@@ -39,6 +39,9 @@ void print_json(const nlohmann::json& value);
 /// "a, b" -> {"a", "b"}; empty parts are an Error(kInput) naming `option`.
 std::vector<std::string> split_list(const std::string& text, const std::string& option);
 
+/// Throws Error(kInput) when `output` is a file that the command reads: writing would destroy it.
+void check_keeps_inputs(const std::string& output, const std::vector<std::string>& inputs);
+
 /// Milliseconds since the construction of the clock.
 class Clock {
  public:

@@ -1,5 +1,6 @@
 // The program `vernier`: one command per file of this folder. Contract: README.md "Commands".
 #include <CLI/CLI.hpp>
+#include <csignal>
 
 #include "cli/common.h"
 #include "vernier/error.h"
@@ -71,5 +72,6 @@ int parse_and_run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is a failed write, with a message
   return vernier::cli::run_guarded([&] { return parse_and_run(argc, argv); });
 }

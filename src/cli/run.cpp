@@ -28,6 +28,7 @@ void require_certificate(const Engine& engine, const std::string& file) {
 
 int run(const Options& options) {
   const Progress progress("running " + options.engine);
+  check_keeps_inputs(options.outputs, {options.engine, options.inputs});
   const std::shared_ptr<const Engine> engine = Engine::open(options.engine);
   if (options.require_certificate) require_certificate(*engine, options.engine);
   if (options.check || options.require_certificate) engine->check_weights();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -361,6 +362,8 @@ std::string inspect_engine(const Engine& engine, const EngineInspection& what) {
 }
 
 bool is_engine_file(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;  // a pipe would wait
   constexpr std::string_view kMagic("VERNIER\0", 8);
   std::ifstream file(path, std::ios::binary);
   std::string head(kMagic.size(), '\0');

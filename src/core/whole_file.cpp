@@ -36,7 +36,7 @@ std::optional<mode_t> permissions_of(const fs::path& path, const WholeFile::Targ
 }
 
 // False with errno set where the bytes may not have reached the disk.
-bool sync(const fs::path& path, int flags) {
+bool sync_path(const fs::path& path, int flags) {
   const int descriptor = ::open(path.c_str(), flags | O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return false;
   const bool synced = ::fsync(descriptor) == 0;
@@ -49,6 +49,8 @@ bool sync(const fs::path& path, int flags) {
 }  // namespace
 
 WholeFile::WholeFile(Target target) : target_(std::move(target)), name_(target_.path.string()) {
+  if (name_.empty())
+    throw Error(ErrorCode::kInput, "cannot write " + target_.what + ": its name is empty");
   const fs::path place = behind_links(target_.path);
   const std::optional<mode_t> permissions = permissions_of(place, target_);
   target_.path = place;
@@ -76,13 +78,17 @@ void WholeFile::write(std::span<const std::byte> bytes) {
   }
 }
 
-void WholeFile::commit() {
+void WholeFile::sync() {
   // By name: a library may have put another file there.
-  if (!sync(temporary_, 0)) fail(std::strerror(errno));
+  if (!sync_path(temporary_, 0)) fail(std::strerror(errno));
+  synced_ = true;
+}
+
+void WholeFile::commit() {
   if (::rename(temporary_.c_str(), target_.path.c_str()) != 0) fail(std::strerror(errno));
   done_ = true;
   // The file is whole by now; a file system that cannot sync folders is no reason to fail.
-  sync(fs::absolute(target_.path).parent_path(), O_DIRECTORY);
+  if (synced_) sync_path(fs::absolute(target_.path).parent_path(), O_DIRECTORY);
 }
 
 void WholeFile::fail(const std::string& reason) const {

@@ -1,5 +1,5 @@
-// WholeFile: a file that is under its name whole or not at all, whatever happens to disk, process
-// or machine meanwhile.
+// WholeFile: a file that is under its name whole or not at all, whatever happens to the process or
+// the disk meanwhile.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace vernier {
 
-/// Written as NAME.<pid>_<n>.tmp beside its place, then synced and renamed over it. Whoever opens
-/// the name sees the old file or the new one. A link is followed; an old file's permissions stay.
+/// Written as NAME.<pid>_<n>.tmp beside its place, then renamed over it. Whoever opens the name
+/// sees the old file or the new one. A link is followed; an old file's permissions stay.
 class WholeFile {
  public:
   struct Target {
@@ -18,8 +18,8 @@ class WholeFile {
     std::string what;         ///< for messages: "engine", "arrays"
     uint64_t bytes_expected;  ///< likewise
   };
-  /// Throws Error(kInput) when the target is there and no regular file, Error(kMachine) "cannot
-  /// write <what> 'PATH': …" when the temporary file cannot be made.
+  /// Throws Error(kInput) when the target is there and no regular file or has no name,
+  /// Error(kMachine) "cannot write <what> 'PATH': …" when the temporary file cannot be made.
   explicit WholeFile(Target target);
   /// Removes the temporary file unless commit() succeeded.
   ~WholeFile();
@@ -30,8 +30,10 @@ class WholeFile {
   void write(std::span<const std::byte> bytes);
   /// The temporary file, for a library that writes by name instead.
   const std::filesystem::path& temporary() const { return temporary_; }
-  /// Puts the file in its place, also if the machine loses power afterwards. Throws
-  /// Error(kMachine).
+  /// Waits until what was written is on the disk, so that the file is whole also after a power
+  /// loss. Throws Error(kMachine).
+  void sync();
+  /// Puts the file in its place. Throws Error(kMachine).
   void commit();
   /// Throws the Error(kMachine) of a write that failed for `reason`.
   [[noreturn]] void fail(const std::string& reason) const;
@@ -41,7 +43,7 @@ class WholeFile {
   std::string name_;  // the path as given, for messages
   std::filesystem::path temporary_;
   int descriptor_ = -1;
-  bool done_ = false;
+  bool synced_ = false, done_ = false;
 };
 
 }  // namespace vernier

@@ -79,6 +79,7 @@ void for_each_piece(const plan::Plan& plan, const Frame& frame, Write write) {
 void write_file(const fs::path& path, const plan::Plan& plan, const Frame& frame) {
   WholeFile file({path, "engine", frame.bytes()});
   for_each_piece(plan, frame, [&](std::span<const std::byte> piece) { file.write(piece); });
+  file.sync();
   file.commit();
 }
 

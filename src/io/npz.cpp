@@ -4,6 +4,7 @@
 #include <zip.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -165,13 +166,18 @@ NamedTensors read_npz_bytes(std::span<const std::byte> bytes, const std::string&
   return read_archive(archive.get(), bytes.size(), file);
 }
 
+[[noreturn]] void fail_to_read(const fs::path& path) {
+  const std::string why = errno == 0 ? "" : std::string(": ") + std::strerror(errno);
+  throw Error(ErrorCode::kMachine, "cannot read " + quote(path.string()) + why);
+}
+
 std::vector<std::byte> read_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) throw Error(ErrorCode::kMachine, "cannot read " + quote(path.string()));
+  if (!file) fail_to_read(path);
   std::vector<std::byte> bytes(static_cast<size_t>(std::max<std::streamoff>(0, file.tellg())));
   file.seekg(0);
   file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  if (!file) throw Error(ErrorCode::kMachine, "cannot read " + quote(path.string()));
+  if (!file) fail_to_read(path);
   return bytes;
 }
 

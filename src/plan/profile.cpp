@@ -30,8 +30,9 @@ std::vector<std::string> split(const std::string& text, const std::string& separ
 int64_t parse_size(const std::string& part, const std::string& text) {
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < 1) {
-    bad(part, "got '" + text + "', expected a size of at least 1, as in batch=1..32");
+  if (error != std::errc{} || end != text.data() + text.size() || value < 1 || value > kMaxSize) {
+    bad(part, "got '" + text + "', expected sizes from 1 to " + std::to_string(kMaxSize) +
+                  ", as in batch=1..32");
   }
   return value;
 }

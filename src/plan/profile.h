@@ -8,6 +8,8 @@
 
 namespace vernier::plan {
 
+/// Largest size that --shapes takes: the product of two still fits in int64.
+inline constexpr int64_t kMaxSize = INT32_MAX;
 inline constexpr int64_t kDefaultMaxBatch = 64;
 inline constexpr int64_t kDefaultMaxLength = 512;
 inline constexpr int64_t kDefaultOptBatch = 1;

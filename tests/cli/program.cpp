@@ -2,9 +2,11 @@
 #include "cli/program.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -13,11 +15,21 @@
 namespace vernier::test {
 namespace {
 
+constexpr int kCannotBecome = 127;
+
+void limit(__rlimit_resource resource, uint64_t bytes) {
+  const rlimit both{bytes, bytes};
+  if (bytes > 0 && setrlimit(resource, &both) != 0) _exit(kCannotBecome);
+}
+
 /// In the child: standard input empty, output and errors to files, then the program.
 [[noreturn]] void become(std::string program, const std::vector<std::string>& arguments,
-                         const std::string& out, const std::string& err) {
+                         const std::string& out, const std::string& err,
+                         const Conditions& conditions) {
   const int in = open("/dev/null", O_RDONLY);
-  const int out_file = open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  const std::string& out_path =
+      conditions.standard_output.empty() ? out : conditions.standard_output;
+  const int out_file = open(out_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   const int err_file = open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   dup2(in, 0);
   dup2(out_file, 1);
@@ -26,25 +38,39 @@ namespace {
   argv.push_back(program.data());
   for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
   argv.push_back(nullptr);
+  limit(RLIMIT_FSIZE, conditions.largest_file_bytes);
+  limit(RLIMIT_AS, conditions.memory_bytes);
+  if (conditions.user == Conditions::User::kNobody && geteuid() == 0) {
+    constexpr uid_t kNobody = 65534;
+    if (setgid(kNobody) != 0 || setuid(kNobody) != 0) _exit(kCannotBecome);
+  }
   execv(program.c_str(), argv.data());
-  _exit(127);
+  _exit(kCannotBecome);
 }
 
 }  // namespace
 
-Outcome run_program(const std::vector<std::string>& arguments) {
-  return run_command(VERNIER_PROGRAM, arguments);
+Outcome run_program(const std::vector<std::string>& arguments, const Conditions& conditions) {
+  return run_command(VERNIER_PROGRAM, arguments, conditions);
 }
 
-Outcome run_command(const std::string& program, const std::vector<std::string>& arguments) {
+Outcome run_command(const std::string& program, const std::vector<std::string>& arguments,
+                    const Conditions& conditions) {
   const TemporaryFolder folder;
   const std::string out = folder / "out", err = folder / "err";
   const pid_t child = fork();
-  if (child == 0) become(program, arguments, out, err);
+  if (child == 0) become(program, arguments, out, err, conditions);
   int status = 0;
   if (child < 0 || waitpid(child, &status, 0) != child) throw std::runtime_error("fork failed");
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return {code, read_file(out), read_file(err)};
+  return {code, conditions.standard_output.empty() ? read_file(out) : "", read_file(err)};
+}
+
+bool can_run_without_root() {
+  const Outcome outcome = run_program({"--version"}, {.user = Conditions::User::kNobody});
+  if (outcome.code == 0) return true;
+  std::printf("SKIP: this is root, and the user nobody cannot run %s\n", VERNIER_PROGRAM);
+  return false;
 }
 
 TemporaryFolder::TemporaryFolder() {

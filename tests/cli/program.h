@@ -1,5 +1,6 @@
 // Runs the program `vernier` as a user does: arguments in, exit code and both streams out.
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -11,10 +12,23 @@ struct Outcome {
   std::string out, err;  ///< stdout and stderr
 };
 
+/// What the program meets besides its arguments.
+struct Conditions {
+  uint64_t largest_file_bytes = 0;  ///< as on a full disk; 0: no limit
+  uint64_t memory_bytes = 0;        ///< of address space; 0: no limit
+  std::string standard_output;      ///< a file to write to; empty: Outcome::out gets it
+  enum class User : uint8_t { kSame, kNobody } user = User::kSame;
+};
+
 /// Runs a program (a path) with these arguments, no standard input.
-Outcome run_command(const std::string& program, const std::vector<std::string>& arguments);
+Outcome run_command(const std::string& program, const std::vector<std::string>& arguments,
+                    const Conditions& conditions = {});
 /// As run_command() for VERNIER_PROGRAM.
-Outcome run_program(const std::vector<std::string>& arguments);
+Outcome run_program(const std::vector<std::string>& arguments, const Conditions& conditions = {});
+
+/// Root can write everywhere: then a test of permissions runs the program as nobody. False where
+/// that is not possible, with the reason printed as a SKIP line.
+bool can_run_without_root();
 
 /// A folder that lives as long as this object.
 class TemporaryFolder {

@@ -86,12 +86,14 @@ TEST_F(RunEngine, WrongInputsAreNamed) {
           arrays[0].second = Tensor::from(DType::kI64, {2, 96}, arrays[0].second.integers());
         }),
         {"attention_mask"});
-  check(changed_inputs([](io::NamedTensors& arrays) {
-          std::vector<int64_t> ids = arrays[0].second.integers();
-          ids[7] = 1'000'000;
-          arrays[0].second = Tensor::from(DType::kI64, arrays[0].second.shape(), ids);
-        }),
-        {"1000000"});
+  check(
+      changed_inputs([](io::NamedTensors& arrays) {
+        std::vector<int64_t> ids = arrays[0].second.integers();
+        ids[7] = 1'000'000;
+        arrays[0].second = Tensor::from(DType::kI64, arrays[0].second.shape(), ids);
+      }),
+      {"input 'input_ids': element [0, 7] is 1000000, outside the table of 1000 entries that step",
+       "reads (0..999, or -1000..-1 from its end); the engine takes i64 [batch=1..64, seq="});
 }
 
 TEST_F(RunEngine, AnOutputThatCannotBeWrittenIsTheMachines) {

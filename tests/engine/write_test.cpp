@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -82,6 +83,13 @@ class NotRoot {
   NotRoot() {
     if (::geteuid() == 0) changed_ = ::seteuid(65534) == 0;
   }
+  // Prints why not.
+  static bool possible() {
+    const NotRoot nobody;
+    if (::geteuid() != 0) return true;
+    std::printf("SKIP: this is root, which may not become nobody here\n");
+    return false;
+  }
   ~NotRoot() {
     if (changed_ && ::seteuid(0) != 0) std::abort();
   }
@@ -149,7 +157,49 @@ TEST_F(Write, AFullDiskLeavesTheOldFileAndNothingElse) {
   }
 }
 
+// A child that is killed (SIGKILL: nothing of ours runs any more) when its file would grow past
+// `bytes`; what it was to write is at `path` only if it ended by itself, which is returned.
+bool survives_writing(const fs::path& path, const plan::Plan& plan, rlim_t bytes) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, [](int) { ::kill(::getpid(), SIGKILL); });
+    const rlimit limit{bytes, bytes};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    write_engine(path, plan);
+    ::_exit(0);
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) || WTERMSIG(status) == SIGKILL) << status;
+  return WIFEXITED(status);
+}
+
+TEST_F(Write, AWriterThatIsKilledLeavesTheOldFile) {
+  write_engine(path_, sample_plan());
+  const Bytes before = slurp(path_);
+  const plan::Plan big = weighty_plan(100000);
+  const Bytes whole = engine_bytes(big);
+  const std::vector<rlim_t> limits{0, 100, 4096, 65536, 400000, whole.size() - 1};
+  for (const rlim_t limit : limits) {
+    EXPECT_FALSE(survives_writing(path_, big, limit)) << limit;
+    EXPECT_EQ(slurp(path_), before) << limit;
+  }
+  EXPECT_EQ(names().size(), 1 + limits.size()) << "what was written lies beside it";
+  EXPECT_TRUE(survives_writing(path_, big, whole.size()));
+  EXPECT_EQ(slurp(path_), whole);
+}
+
+TEST_F(Write, LeftoversOfTheDeadAreInNobodysWay) {
+  // The name that this process would take first.
+  const fs::path leftover = path_.string() + "." + std::to_string(::getpid()) + "_0.tmp";
+  std::ofstream(leftover) << "half an engine";
+  write_engine(path_, sample_plan());
+  EXPECT_TRUE(same(read_engine(path_)->plan, sample_plan()));
+  EXPECT_EQ(fs::file_size(leftover), 14u) << "it may be another writer's";
+}
+
 TEST_F(Write, AFolderThatCannotBeWrittenIsNamed) {
+  if (!NotRoot::possible()) GTEST_SKIP();
   write_engine(path_, sample_plan());
   const Bytes before = slurp(path_);
   fs::permissions(folder_, fs::perms(0555));
@@ -165,6 +215,7 @@ TEST_F(Write, AFolderThatCannotBeWrittenIsNamed) {
 }
 
 TEST_F(Write, AFileThatCannotBeReadIsNamed) {
+  if (!NotRoot::possible()) GTEST_SKIP();
   write_engine(path_, sample_plan());
   fs::permissions(path_, fs::perms(0));
   const NotRoot nobody;
@@ -189,6 +240,8 @@ TEST_F(Write, OnlyFilesAreReplaced) {
   const Error error = error_of("/dev/null", sample_plan());
   EXPECT_EQ(error.code(), ErrorCode::kInput);
   EXPECT_THAT(error.what(), HasSubstr("'/dev/null': it is no regular file"));
+  EXPECT_THAT(error_of("", sample_plan()).what(),
+              HasSubstr("cannot write engine: its name is empty"));
 }
 
 TEST_F(Write, APlanThatBreaksTheRulesTouchesNothing) {

@@ -4,9 +4,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmath>
+#include <csignal>
 #include <fstream>
 
 #include "io/npy_header.h"
@@ -140,6 +142,32 @@ TEST_F(NpzTest, OnlyFilesAreReplacedAndLinksStay) {
   write_npz(folder_ / "link.npz", arrays);
   EXPECT_TRUE(fs::is_symlink(folder_ / "link.npz"));
   EXPECT_EQ(read_arrays(folder_ / "a.npz").size(), 1U);
+}
+
+TEST_F(NpzTest, AFullDiskLeavesTheOldFileAndNothingElse) {
+  write_npz(folder_ / "a.npz", {{"x", Tensor::i64({1})}});
+  const std::vector<std::byte> before = slurp(folder_ / "a.npz");
+  const NamedTensors big{{"x", Tensor::i64(std::vector<int64_t>(100000))}};
+  rlimit old{};
+  ::getrlimit(RLIMIT_FSIZE, &old);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  for (const rlim_t limit : {0u, 100u, 65536u, 800000u}) {  // header, numbers, directory
+    std::string message = "no error";
+    const rlimit full{limit, old.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &full);
+    try {
+      write_npz(folder_ / "a.npz", big);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kMachine);
+      message = error.what();
+    }
+    ::setrlimit(RLIMIT_FSIZE, &old);
+    EXPECT_THAT(message, HasSubstr("cannot write arrays '" + (folder_ / "a.npz").string() + "': "));
+    EXPECT_THAT(message, HasSubstr("File too large; it needs 800150 bytes")) << limit;
+    EXPECT_EQ(slurp(folder_ / "a.npz"), before);
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1) << limit;
+  }
+  std::signal(SIGXFSZ, handler);
 }
 
 TEST(DataHash, IsOfNamesTypesShapesAndElementsInAnyOrder) {
@@ -292,6 +320,16 @@ TEST_F(NpzTest, ArchivesThatClaimMoreThanTheyHoldAreRefusedBeforeAllocating) {
               HasSubstr("claims 4026531840 bytes in"));
   EXPECT_THAT(message_of(with_directory_field(good, kCompressed, 0xf0000000U), "a.npz"),
               HasSubstr("claims more bytes than the archive has"));
+}
+
+TEST_F(NpzTest, ANameThatIsThereTwiceIsRefused) {
+  write_npz(folder_ / "a.npz", {{"x", Tensor::i64({1})}, {"y", Tensor::i64({2})}});
+  std::vector<std::byte> bytes = slurp(folder_ / "a.npz");
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  for (size_t at = text.find("y.npy"); at != std::string::npos; at = text.find("y.npy", at + 1))
+    bytes[at] = std::byte{'x'};
+  EXPECT_THAT(message_of(bytes, "a.npz"),
+              HasSubstr("'a.npz': array 'x.npy': is in the archive twice"));
 }
 
 TEST_F(NpzTest, MissingFilesAndForeignArchivesAreNamed) {
