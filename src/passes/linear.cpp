@@ -1,4 +1,4 @@
-// MatMul(x, w)                  ⇒ Linear(x, w)        requires: w a matrix, x at least one axis
+// MatMul(x, w)                  ⇒ Linear(x, w)        requires: floats, w and x at least matrices
 // MatMul(x, Transpose(w))       ⇒ Linear{trans_w}(x, w)
 // Gemm(a, b, c), α and β        ⇒ Linear(a, b, c), with Mul by α or β where they are not 1
 //   requires: a not transposed
@@ -19,7 +19,8 @@ bool from_matmul(Graph& graph, NodeId id) {
   if (n.op != kMatMul) return false;
   const ValueId x = n.inputs[0];
   ValueId w = n.inputs[1];
-  if (rank_of(graph, w) != 2 || rank_of(graph, x) < 2) return false;
+  if (rank_of(graph, w) != 2 || rank_of(graph, x) < 2 || !is_float(dtype_of(graph, x)))
+    return false;
   LinearAttrs attrs;
   const Node* transpose = producer_of(graph, w, kTranspose);
   if (transpose && constant_of(graph, transpose->inputs[0])) {

@@ -63,11 +63,13 @@ TEST(Linear, TransposedConstantStaysOneCopy) {
 class LinearNearMisses : public ::testing::TestWithParam<Spelling> {};
 TEST_P(LinearNearMisses, Stay) {
   expect_no(&raise_linear, "Linear",
-            graph_text("%x: f32[b, s, 4], %k: f32[b, 4, s], %m: f32[4, n], %w: f32[4, 3]",
+            graph_text("%x: f32[b, s, 4], %k: f32[b, 4, s], %m: f32[4, n], %w: f32[4, 3], "
+                       "%i: i32[b, 4], %j: i32[4, 3]",
                        GetParam().before));
 }
 INSTANTIATE_TEST_SUITE_P(All, LinearNearMisses,
                          ::testing::Values(Spelling{"batched_product", "%y = MatMul(%x, %k)", ""},
+                                           Spelling{"integers", "%y = MatMul(%i, %j)", ""},
                                            Spelling{"transposed_input",
                                                     "%y = Gemm(%m, %w) {trans_a=true}", ""}),
                          [](const auto& test) { return std::string(test.param.name); });
