@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "onnx/element_types.h"
 #include "onnx/input_shapes.h"
+#include "onnx/node_order.h"
 #include "onnx/translations.h"
 
 namespace vernier::onnx {
@@ -44,7 +45,7 @@ std::string missing_reason(const google::protobuf::RepeatedPtrField<proto::NodeP
     for (const std::string& output : nodes[i].output()) {
       if (output != name) continue;
       return "which node #" + std::to_string(i) + " (" + nodes[i].op_type() +
-             ") defines only later: the nodes are not in topological order, or form a cycle";
+             ") defines only with its help: the nodes form a cycle";
     }
   }
   return "which no node, input or initialiser defines";
@@ -270,8 +271,16 @@ bool Importer::resolve_inputs(const proto::NodeProto& node, const Scope& scope,
 void Importer::import_nodes(const Nodes& nodes, Scope& scope) {
   check_node_names(nodes, scope.path);
   NodeNames names;
-  for (int i = 0; i < nodes.size(); ++i) {
-    const ir::Origin origin = names.origin(nodes[i], i, scope.path);
+  std::vector<ir::Origin> origins;  // named in file order
+  for (int i = 0; i < nodes.size(); ++i) origins.push_back(names.origin(nodes[i], i, scope.path));
+  const std::vector<int> order = node_order(nodes);
+  if (!std::is_sorted(order.begin(), order.end())) {
+    report_.notes.push_back((scope.path.empty() ? "the graph" : scope.path) +
+                            " has nodes before those whose outputs they use, which ONNX does not "
+                            "allow; they were sorted");
+  }
+  for (const int i : order) {
+    const ir::Origin& origin = origins[static_cast<size_t>(i)];
     for (const std::string& name : nodes[i].input()) {
       if (name.empty() || scope.find(name) != nullptr) continue;
       fail(describe(origin) + " uses " + quote(name) + ", " + missing_reason(nodes, name));

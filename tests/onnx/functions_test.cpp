@@ -217,6 +217,32 @@ TEST(If, AConditionComputedFromConstantsIsFolded) {
   EXPECT_EQ(graph->order().size(), 1U);  // the condition's nodes are folded
 }
 
+TEST(Order, NodesAreSortedBehindWhatTheyAndTheirBranchesUse) {
+  ModelBuilder model(13);
+  model.input("x", kFloat, {2}).output("y").initializer(bool_tensor("c", 1));
+  model.node("Neg", {"b"}, {"y"});
+  model.node("If", {"c"}, {"b"},
+             {attr_graph("then_branch", branch("Neg", {"a"}, "t")),
+              attr_graph("else_branch", branch("Abs", {"a"}, "e"))});
+  model.node("Abs", {"x"}, {"a"});
+  ImportReport report;
+  const auto graph = model.import(&report);
+  EXPECT_EQ(run(*graph, {-1, 2}), (std::vector<double>{1, 2}));
+  EXPECT_EQ(graph->node(graph->order()[0]).origins[0].key, "#2");  // named as in the file
+  EXPECT_EQ(graph->node(graph->order()[2]).origins[0].name, "Neg_0");
+  EXPECT_THAT(report.notes, ::testing::ElementsAre(HasSubstr("they were sorted")));
+}
+
+TEST(Order, ALongChainInReverseNeedsNoDeepStack) {
+  constexpr int kNodes = 100'000;
+  ModelBuilder model(13);
+  model.input("x", kFloat, {1}).output("y");
+  for (int i = kNodes; i > 0; --i)
+    model.node("Neg", {i == 1 ? "x" : std::to_string(i - 1)},
+               {i == kNodes ? "y" : std::to_string(i)});
+  EXPECT_EQ(model.import()->order().size(), static_cast<size_t>(kNodes));
+}
+
 TEST(If, AnOpenConditionIsListedWithTheOtherUnsupportedNodes) {
   ModelBuilder model(13);
   model.input("x", kFloat, {2}).input("c", kBool, {}).output("y");

@@ -115,8 +115,10 @@ TEST(Names, EveryViolationNamesNodeAndValue) {
                 m.node("Neg", {"late"}, {"early"});
                 m.node("Neg", {"early"}, {"late"});
               }),
-              HasSubstr("node #2 (Neg) defines only later: the nodes are not in topological order, "
-                        "or form a cycle"));
+              HasSubstr("uses 'early', which node #1 (Neg) defines only with its help: the nodes "
+                        "form a cycle"));
+  EXPECT_THAT(error_of([](ModelBuilder& m) { m.node("Neg", {"own"}, {"own"}); }),
+              HasSubstr("uses 'own', which node #1 (Neg) defines only with its help"));
   EXPECT_THAT(error_of([](ModelBuilder& m) { m.input("x", kFloat, {2}); }),
               HasSubstr("graph input 'x' is declared twice"));
   EXPECT_THAT(error_of([](ModelBuilder& m) { m.output("y"); }),
