@@ -93,16 +93,15 @@ void infer_einsum(InferContext& context) {
   const EinsumEquation equation = with_node(context, [&] { return parse_einsum(text, ranks); });
   std::map<int, Dim> sizes;
   for (size_t i = 0; i < context.num_inputs(); ++i) {
+    std::map<int, Dim> own;  // a label twice in one term walks a diagonal
     for (size_t axis = 0; axis < ranks[i]; ++axis) {
-      const int label = equation.inputs[i][axis];
       const Dim& size = context.shape(i)[axis];
+      const auto [it, fresh] = own.emplace(equation.inputs[i][axis], size);
+      if (!fresh) it->second = context.unify(it->second, size);
+    }
+    for (const auto& [label, size] : own) {
       const auto [it, fresh] = sizes.emplace(label, size);
-      if (fresh) continue;
-      const bool broadcasts = label < 0;  // an axis of the ellipsis
-      if (broadcasts)
-        it->second = broadcast(context, {it->second}, {size})[0];
-      else
-        it->second = context.unify(it->second, size);
+      if (!fresh) it->second = broadcast(context, {it->second}, {size})[0];
     }
   }
   SymShape out;

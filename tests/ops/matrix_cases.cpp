@@ -189,8 +189,12 @@ const OpCases kEinsum(
         bad_einsum("unknown_output", "ij->k", {ramp(kF32, {2, 2})},
                    "output label 'k' is in no input"),
         bad_einsum("output_twice", "ij->ii", {ramp(kF32, {2, 2})}, "output label 'i' occurs twice"),
+        einsum("a_size_of_one_broadcasts", "ij,jk->ik", {ramp(kF32, {2, 1}), ramp(kF32, {3, 2})},
+               f32({2, 2}, {0, 0, 6, 9})),
         bad_einsum("sizes_differ", "i,i->", {ramp(kF32, {2}), ramp(kF32, {3})},
                    "sizes 2 and 3 differ"),
+        bad_einsum("a_diagonal_does_not_broadcast", "ii->i", {ramp(kF32, {1, 3})},
+                   "sizes 1 and 3 differ"),
     });
 
 const ShapeCases kShapes(
