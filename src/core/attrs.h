@@ -287,6 +287,35 @@ struct ReverseSequenceAttrs {  ///< 0 and 1 in either order
   }
 };
 
+// ---- quantisation and loss -----------------------------------------------------------------
+/// QuantizeLinear (x, scale, zero_point) and DequantizeLinear (x, scale, zero_point). The scale is
+/// one number, a list along `axis`, or of x's rank with one number per `block_size` elements along
+/// `axis`.
+struct QuantizeAttrs {
+  int64_t axis = 1, block_size = 0;
+  DType dtype = DType::kUndefined;  ///< of the output; undefined: u8, or the scale's type
+  bool saturate = true;             ///< f8 targets only
+  template <class V>
+  void visit(V& v) {
+    v("axis", axis);
+    v("block_size", block_size);
+    v("dtype", dtype);
+    v("saturate", saturate);
+  }
+};
+enum class LossReduction : uint8_t { kNone = 0, kSum = 1, kMean = 2 };
+struct LossAttrs {  ///< NegativeLogLikelihoodLoss
+  LossReduction reduction = LossReduction::kMean;
+  bool ignores = false;  ///< targets equal to ignore_index count nothing
+  int64_t ignore_index = 0;
+  template <class V>
+  void visit(V& v) {
+    v("reduction", reduction);
+    v("ignores", ignores);
+    v("ignore_index", ignore_index);
+  }
+};
+
 // ---- matrix products -----------------------------------------------------------------------
 struct GemmAttrs {
   double alpha = 1, beta = 1;

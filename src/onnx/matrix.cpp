@@ -1,7 +1,7 @@
 // Translations of matrix products and convolutions. Contract: node_context.h, translations.h.
 #include <array>
 
-#include "core/attrs.h"
+#include "onnx/convolution.h"
 #include "onnx/translations.h"
 
 namespace vernier::onnx {
@@ -21,27 +21,6 @@ void translate_gemm(NodeContext& node) {
 void translate_einsum(NodeContext& node) {
   node.set_output(0, node.emit(OpKind::kEinsum, node.all_inputs(),
                                EinsumAttrs{node.attrs().text("equation", "")}));
-}
-
-int64_t auto_pad(NodeContext& node) {
-  const std::string text = node.attrs().text("auto_pad", "NOTSET");
-  constexpr std::array kModes{"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"};
-  for (size_t i = 0; i < kModes.size(); ++i) {
-    if (text == kModes[i]) return static_cast<int64_t>(i);
-  }
-  node.fail("attribute 'auto_pad' is '" + text +
-            "'; expected NOTSET, SAME_UPPER, SAME_LOWER or VALID");
-}
-
-ConvAttrs conv_attrs(NodeContext& node) {
-  ConvAttrs attrs;
-  attrs.kernel_shape = node.attrs().integers("kernel_shape");
-  attrs.strides = node.attrs().integers("strides");
-  attrs.dilations = node.attrs().integers("dilations");
-  attrs.pads = node.attrs().integers("pads");
-  attrs.group = node.attrs().integer("group", 1);
-  attrs.auto_pad = auto_pad(node);
-  return attrs;
 }
 
 void translate_conv(NodeContext& node) {
@@ -86,6 +65,27 @@ constexpr std::array kRows{
 };
 
 }  // namespace
+
+int64_t auto_pad(NodeContext& node) {
+  const std::string text = node.attrs().text("auto_pad", "NOTSET");
+  constexpr std::array kModes{"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"};
+  for (size_t i = 0; i < kModes.size(); ++i) {
+    if (text == kModes[i]) return static_cast<int64_t>(i);
+  }
+  node.fail("attribute 'auto_pad' is '" + text +
+            "'; expected NOTSET, SAME_UPPER, SAME_LOWER or VALID");
+}
+
+ConvAttrs conv_attrs(NodeContext& node) {
+  ConvAttrs attrs;
+  attrs.kernel_shape = node.attrs().integers("kernel_shape");
+  attrs.strides = node.attrs().integers("strides");
+  attrs.dilations = node.attrs().integers("dilations");
+  attrs.pads = node.attrs().integers("pads");
+  attrs.group = node.attrs().integer("group", 1);
+  attrs.auto_pad = auto_pad(node);
+  return attrs;
+}
 
 std::span<const Translation> matrix_translations() { return kRows; }
 

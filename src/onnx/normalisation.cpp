@@ -85,12 +85,28 @@ void translate_group_norm(NodeContext& node) {
   node.set_output(0, node.emit(OpKind::kGroupNormalization, {x, scale, bias}, attrs));
 }
 
+// (x − mean) / (√(mean of squared deviations) + 1e-9)
+void translate_mean_variance(NodeContext& node) {
+  const ir::ValueId x = node.input(0);
+  ReduceAttrs over;
+  over.axes = node.attrs().optional_integers("axes").value_or(std::vector<int64_t>{0, 2, 3});
+  const ir::ValueId mean = node.emit(OpKind::kReduceMean, {x}, over);
+  const ir::ValueId centred = node.emit(OpKind::kSub, {x, mean});
+  const ir::ValueId squares = node.emit(OpKind::kMul, {centred, centred});
+  const ir::ValueId variance = node.emit(OpKind::kReduceMean, {squares}, over);
+  const ir::ValueId deviation = node.emit(OpKind::kSqrt, {variance});
+  const ir::ValueId epsilon = node.constant(Tensor::scalar(node.dtype(x), 1e-9));
+  node.set_output(
+      0, node.emit(OpKind::kDiv, {centred, node.emit(OpKind::kAdd, {deviation, epsilon})}));
+}
+
 constexpr std::array kRows{
     Translation{"", "LayerNormalization", 17, translate_layer_norm},
     Translation{"", "RMSNormalization", 23, translate_rms_norm},
     Translation{"", "BatchNormalization", 6, translate_batch_norm},
     Translation{"", "InstanceNormalization", 6, translate_instance_norm},
     Translation{"", "GroupNormalization", 18, translate_group_norm},
+    Translation{"", "MeanVarianceNormalization", 9, translate_mean_variance},
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Translations of reductions and operators along one axis. Contract: node_context.h,
+// Translations of reductions, operators along one axis and losses. Contract: node_context.h,
 // translations.h.
+#include <algorithm>
 #include <array>
 
 #include "core/attrs.h"
@@ -84,6 +85,34 @@ void translate_lp_normalization(NodeContext& node) {
   node.set_output(0, node.emit(OpKind::kLpNormalization, node.all_inputs(), attrs));
 }
 
+LossAttrs loss_attrs(NodeContext& node) {
+  constexpr std::array kReductions{"none", "sum", "mean"};
+  LossAttrs attrs;
+  const std::string text = node.attrs().text("reduction", "mean");
+  const auto found = std::find(kReductions.begin(), kReductions.end(), text);
+  if (found == kReductions.end())
+    node.fail("attribute 'reduction' is '" + text + "'; expected none, sum or mean");
+  attrs.reduction = static_cast<LossReduction>(found - kReductions.begin());
+  attrs.ignores = node.attrs().has("ignore_index");
+  attrs.ignore_index = node.attrs().integer("ignore_index", 0);
+  return attrs;
+}
+
+void translate_negative_log_likelihood(NodeContext& node) {
+  node.set_output(
+      0, node.emit(OpKind::kNegativeLogLikelihoodLoss, node.all_inputs(), loss_attrs(node)));
+}
+
+// The loss of log(softmax(scores)) over the classes, which is output 1.
+void translate_softmax_cross_entropy(NodeContext& node) {
+  std::vector<ir::ValueId> inputs = node.all_inputs();
+  inputs[0] = node.emit(OpKind::kLogSoftmax, {node.input(0)}, AxisAttrs{1});
+  const ir::ValueId log_probs = inputs[0];
+  node.set_output(
+      0, node.emit(OpKind::kNegativeLogLikelihoodLoss, std::move(inputs), loss_attrs(node)));
+  if (node.wants_output(1)) node.set_output(1, log_probs);
+}
+
 constexpr std::array kRows{
     Translation{"", "ReduceSum", 1, translate_reduce<OpKind::kReduceSum, 13>},
     Translation{"", "ReduceMean", 1, translate_reduce<OpKind::kReduceMean, 18>},
@@ -103,6 +132,8 @@ constexpr std::array kRows{
     Translation{"", "LogSoftmax", 1, translate_softmax<OpKind::kLogSoftmax>},
     Translation{"", "Hardmax", 1, translate_softmax<OpKind::kHardmax>},
     Translation{"", "LpNormalization", 1, translate_lp_normalization},
+    Translation{"", "NegativeLogLikelihoodLoss", 12, translate_negative_log_likelihood},
+    Translation{"", "SoftmaxCrossEntropyLoss", 12, translate_softmax_cross_entropy},
 };
 
 }  // namespace

@@ -1,0 +1,113 @@
+// FP64 evaluators of QuantizeLinear, DequantizeLinear and NegativeLogLikelihoodLoss. Contract:
+// core/evaluator.h; layouts at QuantizeAttrs and LossAttrs in core/attrs.h.
+#include <algorithm>
+#include <cmath>
+
+#include "core/attrs.h"
+#include "reference/elementwise.h"
+#include "reference/layout.h"
+
+namespace vernier::reference {
+namespace {
+
+// Which element of scale and zero point belongs to element `flat` of x.
+class ScaleIndex {
+ public:
+  ScaleIndex(const QuantizeAttrs& attrs, const Shape& x, const EvalTensor& scale)
+      : one_number_(scale.elems() == 1 && attrs.block_size == 0), block_(attrs.block_size) {
+    if (one_number_) return;
+    const size_t axis = normalise_axis(attrs.axis, x.size());
+    view_ = view_axis(x, axis);
+    if (block_ > 0) blocks_ = scale.shape[axis];
+  }
+  size_t operator()(int64_t flat) const {
+    if (one_number_) return 0;
+    const int64_t along = flat / view_.inner % view_.size;
+    if (block_ == 0) return static_cast<size_t>(along);
+    const int64_t outer = flat / view_.inner / view_.size, inner = flat % view_.inner;
+    return static_cast<size_t>((outer * blocks_ + along / block_) * view_.inner + inner);
+  }
+
+ private:
+  bool one_number_;
+  int64_t block_, blocks_ = 0;
+  AxisView view_;
+};
+
+// The zero point of elements with scale number `s`; none is 0.
+double zero_point(const EvalCall& call, size_t s) {
+  const EvalTensor* zero = call.in.size() > 2 ? call.in[2] : nullptr;
+  if (zero == nullptr) return 0;
+  return zero->value(zero->elems() == 1 ? 0 : static_cast<int64_t>(s));
+}
+
+double finite_limit(DType f8) { return f8 == DType::kF8E4M3 ? 448 : 57344; }
+
+}  // namespace
+
+// y = saturate(round(x / scale) + zero), halves to even; NaN gives the zero point. To f8 the
+// quotient goes as it is, clipped to the largest finite value where it saturates.
+void eval_quantize_linear(const EvalCall& call) {
+  const auto attrs = decode<QuantizeAttrs>(call.attrs);
+  const EvalTensor &x = *call.in[0], &scale = *call.in[1];
+  EvalTensor& y = call.out[0];
+  const ScaleIndex index(attrs, x.shape, scale);
+  for (int64_t i = 0; i < x.elems(); ++i) {
+    const size_t s = index(i), at = static_cast<size_t>(i);
+    const double quotient = x.value(i) / scale.f[s], zero = zero_point(call, s);
+    if (y.is_float()) {
+      const double limit = attrs.saturate ? finite_limit(y.dtype) : HUGE_VAL;
+      const double v = quotient + zero;
+      y.f[at] = call.rounding(0, std::isnan(v) ? v : std::clamp(v, -limit, limit));
+    } else {
+      const double rounded = std::isnan(quotient) ? 0.0 : std::nearbyint(quotient);
+      y.i[at] = double_to_integer(y.dtype, rounded + zero);
+    }
+  }
+}
+
+// y = (x − zero)·scale
+void eval_dequantize_linear(const EvalCall& call) {
+  const EvalTensor &x = *call.in[0], &scale = *call.in[1];
+  EvalTensor& y = call.out[0];
+  const ScaleIndex index(decode<QuantizeAttrs>(call.attrs), x.shape, scale);
+  for (int64_t i = 0; i < x.elems(); ++i) {
+    const size_t s = index(i);
+    y.f[static_cast<size_t>(i)] = call.rounding(0, (x.value(i) - zero_point(call, s)) * scale.f[s]);
+  }
+}
+
+// loss[n, d] = −w[t]·x[n, t, d] with t = targets[n, d], 0 where t is ignored; as it is, summed, or
+// divided by the sum of the weights that counted.
+void eval_negative_log_likelihood(const EvalCall& call) {
+  const auto attrs = decode<LossAttrs>(call.attrs);
+  const EvalTensor &x = *call.in[0], &targets = *call.in[1];
+  const EvalTensor* weights = call.in.size() > 2 ? call.in[2] : nullptr;
+  const AxisView view = view_axis(x.shape, 1);
+  std::vector<double> losses(static_cast<size_t>(targets.elems()), 0.0);
+  double counted = 0;
+  for (int64_t i = 0; i < targets.elems(); ++i) {
+    const int64_t target = targets.i[static_cast<size_t>(i)];
+    if (attrs.ignores && target == attrs.ignore_index) continue;
+    if (target < 0 || target >= view.size) {
+      throw Error(ErrorCode::kInput, "target " + std::to_string(target) + " at element " +
+                                         std::to_string(i) + " is outside [0, " +
+                                         std::to_string(view.size) + ")");
+    }
+    const double weight = weights ? weights->f[static_cast<size_t>(target)] : 1.0;
+    const int64_t at = view.at(i / view.inner, target, i % view.inner);
+    losses[static_cast<size_t>(i)] = -weight * x.f[static_cast<size_t>(at)];
+    counted += weight;
+  }
+  EvalTensor& y = call.out[0];
+  if (attrs.reduction == LossReduction::kNone) {
+    for (size_t i = 0; i < losses.size(); ++i) y.f[i] = call.rounding(0, losses[i]);
+    return;
+  }
+  double sum = 0;
+  for (double loss : losses) sum += loss;
+  if (attrs.reduction == LossReduction::kMean) sum /= counted;
+  y.f[0] = call.rounding(0, sum);
+}
+
+}  // namespace vernier::reference
