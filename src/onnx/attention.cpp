@@ -1,5 +1,7 @@
-// Translation of ONNX Attention (opset 23) into the graph's Attention. Contract: node_context.h,
+// Translation of ONNX Attention and RotaryEmbedding (opset 23). Contract: node_context.h,
 // translations.h; the meaning of the target stands at AttentionAttrs.
+#include "onnx/attention.h"
+
 #include <array>
 #include <cmath>
 
@@ -16,45 +18,6 @@ ir::ValueId split_heads(NodeContext& node, ir::ValueId value, int64_t heads) {
   if (shape.size() == 4) return node.transpose(value, {0, 2, 1, 3});
   if (heads < 1) node.fail("q_num_heads and kv_num_heads are needed for inputs of rank 3");
   return node.reshape(value, {shape[0], shape[1], heads, floordiv(shape[2], Dim(heads))});
-}
-
-struct KeyValue {
-  ir::ValueId full;     // [batch, past + seq, heads, head_dim]
-  ir::ValueId present;  // [batch, heads, past + seq, head_dim], or kNoValue where not wanted
-};
-
-// The keys (or values) behind those of earlier calls, which come as [batch, heads, past, head_dim].
-KeyValue join_past(NodeContext& node, ir::ValueId value, ir::ValueId past, int64_t heads,
-                   size_t present_index) {
-  KeyValue result{split_heads(node, value, heads), ir::kNoValue};
-  if (past != ir::kNoValue) {
-    const ir::ValueId earlier = node.transpose(past, {0, 2, 1, 3});
-    result.full = node.emit(OpKind::kConcat, {earlier, result.full}, AxisAttrs{1});
-  }
-  if (node.wants_output(present_index)) {
-    result.present = node.transpose(result.full, {0, 2, 1, 3});
-  }
-  return result;
-}
-
-// [0, 1, ..., n) of axis 1 of `value`, with `first` added, as `shape`.
-ir::ValueId positions(NodeContext& node, ir::ValueId value, const Dim& first, SymShape shape) {
-  const auto scalar = [&](const Dim& size) {
-    return node.emit(OpKind::kShapeValues, {}, ShapeValuesAttrs{.values = {size}, .scalar = true});
-  };
-  const ir::ValueId range = node.emit(
-      OpKind::kRange, {scalar(first), scalar(first + node.shape(value)[1]), scalar(Dim(1))});
-  return node.reshape(range, std::move(shape));
-}
-
-// Causality is counted from the first query: query i sees key j iff j <= i + past. The graph's
-// Attention aligns the last query with the last key; the two agree where as many new keys as
-// queries come in. Elsewhere the triangle becomes a mask [queries, keys] of what is kept.
-ir::ValueId causal_keep(NodeContext& node, ir::ValueId q, ir::ValueId k, const Dim& past) {
-  const Dim queries = node.shape(q)[1], keys = node.shape(k)[1];
-  const ir::ValueId rows = positions(node, q, past, {queries, 1});
-  const ir::ValueId cols = positions(node, k, 0, {1, keys});
-  return node.emit(OpKind::kLessOrEqual, {cols, rows});
 }
 
 void check_variant(NodeContext& node) {
@@ -87,12 +50,12 @@ void translate_attention(NodeContext& node) {
   attrs.causal = node.attrs().flag("is_causal", 0);
   const ir::ValueId q = split_heads(node, q_input, q_heads);
   const ir::ValueId past_key = node.optional_input(4), past_value = node.optional_input(5);
-  const KeyValue k = join_past(node, node.input(1), past_key, kv_heads, 1);
-  const KeyValue v = join_past(node, node.input(2), past_value, kv_heads, 2);
-  const auto head_dim = node.shape(q)[3].as_constant();
-  if (!node.attrs().has("scale") && !head_dim) node.unsupported("its head size is not a number");
-  attrs.scale = node.attrs().has("scale") ? node.attrs().number("scale", 0)
-                                          : 1.0 / std::sqrt(static_cast<double>(*head_dim));
+  const KeyValue k =
+      join_past(node, split_heads(node, node.input(1), kv_heads), past_key, node.wants_output(1));
+  const KeyValue v =
+      join_past(node, split_heads(node, node.input(2), kv_heads), past_value, node.wants_output(2));
+  attrs.scale =
+      node.attrs().has("scale") ? node.attrs().number("scale", 0) : default_scale(node, q);
   std::vector<ir::ValueId> inputs{q, k.full, v.full};
   ir::ValueId bias = node.optional_input(3), keep = ir::kNoValue;
   if (bias != ir::kNoValue) {
@@ -100,11 +63,7 @@ void translate_attention(NodeContext& node) {
     if (node.dtype(bias) == DType::kBool) std::swap(bias, keep);
   }
   const Dim past = past_key == ir::kNoValue ? Dim(0) : node.shape(past_key)[2];
-  if (attrs.causal && !equal(node.shape(q)[1] + past, node.shape(k.full)[1]).value_or(false)) {
-    const ir::ValueId triangle = causal_keep(node, q, k.full, past);
-    keep = keep == ir::kNoValue ? triangle : node.emit(OpKind::kAnd, {keep, triangle});
-    attrs.causal = false;
-  }
+  align_causal(node, q, k.full, past, attrs, keep);
   inputs.push_back(bias);
   inputs.push_back(keep);
   const ir::ValueId context = node.emit(OpKind::kAttention, std::move(inputs), attrs);
@@ -115,11 +74,61 @@ void translate_attention(NodeContext& node) {
   node.set_output(2, v.present);
 }
 
+// The tables hold one row per position, or one per entry of batch and sequence without positions.
+void translate_rotary(NodeContext& node) {
+  RotaryInputs rotary{.x = node.input(0), .cos = node.input(1), .sin = node.input(2)};
+  rotary.heads = node.attrs().integer("num_heads", 0);
+  rotary.rotary_dim = node.attrs().integer("rotary_embedding_dim", 0);
+  rotary.interleaved = node.attrs().flag("interleaved", 0);
+  if (const ir::ValueId positions = node.optional_input(3); positions != ir::kNoValue) {
+    for (ir::ValueId* table : {&rotary.cos, &rotary.sin})
+      *table = node.emit(OpKind::kGather, {*table, positions}, AxisAttrs{0});
+  }
+  node.set_output(0, rotate(node, rotary));
+}
+
 constexpr std::array kRows{
     Translation{"", "Attention", 23, translate_attention},
+    Translation{"", "RotaryEmbedding", 23, translate_rotary},
 };
 
 }  // namespace
+
+KeyValue join_past(NodeContext& node, ir::ValueId value, ir::ValueId past, bool wants_present) {
+  KeyValue result{value, ir::kNoValue};
+  if (past != ir::kNoValue) {
+    const ir::ValueId earlier = node.transpose(past, {0, 2, 1, 3});
+    result.full = node.emit(OpKind::kConcat, {earlier, result.full}, AxisAttrs{1});
+  }
+  if (wants_present) result.present = node.transpose(result.full, {0, 2, 1, 3});
+  return result;
+}
+
+ir::ValueId positions(NodeContext& node, const Dim& first, const Dim& size, SymShape shape) {
+  const auto scalar = [&](const Dim& value) {
+    return node.emit(OpKind::kShapeValues, {}, ShapeValuesAttrs{.values = {value}, .scalar = true});
+  };
+  const ir::ValueId range =
+      node.emit(OpKind::kRange, {scalar(first), scalar(first + size), scalar(Dim(1))});
+  return node.reshape(range, std::move(shape));
+}
+
+void align_causal(NodeContext& node, ir::ValueId q, ir::ValueId k, const Dim& past,
+                  AttentionAttrs& attrs, ir::ValueId& keep) {
+  const Dim queries = node.shape(q)[1], keys = node.shape(k)[1];
+  if (!attrs.causal || equal(queries + past, keys).value_or(false)) return;
+  const ir::ValueId rows = positions(node, past, queries, {queries, 1});
+  const ir::ValueId cols = positions(node, 0, keys, {1, keys});
+  const ir::ValueId triangle = node.emit(OpKind::kLessOrEqual, {cols, rows});
+  keep = keep == ir::kNoValue ? triangle : node.emit(OpKind::kAnd, {keep, triangle});
+  attrs.causal = false;
+}
+
+double default_scale(NodeContext& node, ir::ValueId q) {
+  const auto head_dim = node.shape(q)[3].as_constant();
+  if (!head_dim) node.unsupported("its head size is not a number");
+  return 1.0 / std::sqrt(static_cast<double>(*head_dim));
+}
 
 std::span<const Translation> attention_translations() { return kRows; }
 

@@ -101,8 +101,11 @@ void translate_mean_variance(NodeContext& node) {
 }
 
 constexpr std::array kRows{
-    Translation{"", "LayerNormalization", 17, translate_layer_norm},
+    // Since opset 17; ONNX Runtime's optimiser writes it into models of any opset.
+    Translation{"", "LayerNormalization", 1, translate_layer_norm},
     Translation{"", "RMSNormalization", 23, translate_rms_norm},
+    // ONNX Runtime's name for it, likewise.
+    Translation{"", "SimplifiedLayerNormalization", 1, translate_rms_norm},
     Translation{"", "BatchNormalization", 6, translate_batch_norm},
     Translation{"", "InstanceNormalization", 6, translate_instance_norm},
     Translation{"", "GroupNormalization", 18, translate_group_norm},

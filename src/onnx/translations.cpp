@@ -15,7 +15,8 @@ std::map<Key, const Translation*> make_index() {
   for (const auto group :
        {elementwise_translations(), reduction_translations(), matrix_translations(),
         normalisation_translations(), attention_translations(), shape_translations(),
-        movement_translations(), image_translations(), quantisation_translations()}) {
+        movement_translations(), image_translations(), quantisation_translations(),
+        microsoft_translations(), microsoft_attention_translations()}) {
     for (const Translation& row : group) {
       const bool added = index.emplace(Key{row.domain, row.op_type}, &row).second;
       VERNIER_ASSERT(added, "two rows translate " + std::string(row.op_type));

@@ -312,7 +312,7 @@ TEST(Unsupported, AllNodesStandInOneErrorWithDomainNameAndCount) {
   model.node("NonMaxSuppression", {"x"}, {"a"}).set_name("nms_1");
   model.node("Relu", {"x"}, {"r"});
   model.node("NonMaxSuppression", {"x"}, {"b"});
-  auto& attention = model.node("Attention", {"x"}, {"c"});
+  auto& attention = model.node("PackedAttention", {"x"}, {"c"});
   attention.set_domain("com.microsoft");
   attention.set_name("attn");
   model.node("Gelu", {"x"}, {"d"});
@@ -323,7 +323,7 @@ TEST(Unsupported, AllNodesStandInOneErrorWithDomainNameAndCount) {
       model.error(),
       AllOf(HasSubstr("6 nodes are not supported:"),
             HasSubstr("\n  NonMaxSuppression x2: 'nms_1' (#0), 'NonMaxSuppression_1' (#2)"),
-            HasSubstr("\n  com.microsoft.Attention x1: 'attn' (#3)"),
+            HasSubstr("\n  com.microsoft.PackedAttention x1: 'attn' (#3)"),
             HasSubstr("\n  Gelu x1, at opset 13 (known since opset 20): 'Gelu_0' (#4)"),
             HasSubstr("\n  Loop x1: 'Loop_0' (#5)"), HasSubstr("\n  Det x1: '/f/Det_0' (/f#0)"),
             HasSubstr("docs/operators.md"), HasSubstr("from before that optimisation")));
