@@ -422,6 +422,10 @@ struct AttentionAttrs {
   bool causal = false;                  ///< key j is seen by query i iff j <= i + (Sk − Sq)
   double fill = -__builtin_huge_val();  ///< score where keep is false or causal hides
   bool zero_nan_rows = false;           ///< a NaN probability becomes 0 (exporters' IsNaN guard)
+  /// As ONNX Attention defines its masks: keep and causal add −inf to a score instead of writing
+  /// fill, so that NaN stays; a query to whose scores bias, keep and causal together add nothing
+  /// but −inf has probability 0 for every key.
+  bool masks_add = false;
   bool rotary_interleaved = false;
   template <class V>
   void visit(V& v) {
@@ -429,6 +433,7 @@ struct AttentionAttrs {
     v("causal", causal);
     v("fill", fill);
     v("zero_nan_rows", zero_nan_rows);
+    v("masks_add", masks_add);
     v("rotary_interleaved", rotary_interleaved);
   }
 };

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "core/attrs.h"
 #include "onnx/translations.h"
@@ -18,6 +19,23 @@ ir::ValueId split_heads(NodeContext& node, ir::ValueId value, int64_t heads) {
   if (shape.size() == 4) return node.transpose(value, {0, 2, 1, 3});
   if (heads < 1) node.fail("q_num_heads and kv_num_heads are needed for inputs of rank 3");
   return node.reshape(value, {shape[0], shape[1], heads, floordiv(shape[2], Dim(heads))});
+}
+
+// The mask for all keys. From opset 24 on one for fewer keys hides the rest; before, one for a
+// single key is for all. Sizes that are not known to differ are taken to be equal.
+ir::ValueId padded_mask(NodeContext& node, ir::ValueId mask, const Dim& keys) {
+  const SymShape shape = node.shape(mask);
+  if (node.opset() < 24 || shape.empty()) return mask;
+  const bool is_shorter = shape.back() == Dim(1) || (equal(shape.back(), keys) == false &&
+                                                     less_equal(shape.back(), keys) == true);
+  if (!is_shorter || shape.back() == keys) return mask;
+  const Dim missing = keys - shape.back();
+  const ir::ValueId pads =
+      node.emit(OpKind::kShapeValues, {}, ShapeValuesAttrs{.values = {0, missing}});
+  const bool is_bool = node.dtype(mask) == DType::kBool;
+  const ir::ValueId hidden = node.constant(
+      Tensor::scalar(node.dtype(mask), is_bool ? 0 : -std::numeric_limits<double>::infinity()));
+  return node.emit(OpKind::kPad, {mask, pads, hidden, node.constant_i64({-1})}, PadAttrs{});
 }
 
 void check_variant(NodeContext& node) {
@@ -58,8 +76,9 @@ void translate_attention(NodeContext& node) {
       node.attrs().has("scale") ? node.attrs().number("scale", 0) : default_scale(node, q);
   std::vector<ir::ValueId> inputs{q, k.full, v.full};
   ir::ValueId bias = node.optional_input(3), keep = ir::kNoValue;
+  attrs.masks_add = attrs.causal || bias != ir::kNoValue;
   if (bias != ir::kNoValue) {
-    attrs.zero_nan_rows = true;  // a query whose keys are all masked gives zeros
+    bias = padded_mask(node, bias, node.shape(k.full)[1]);
     if (node.dtype(bias) == DType::kBool) std::swap(bias, keep);
   }
   const Dim past = past_key == ir::kNoValue ? Dim(0) : node.shape(past_key)[2];

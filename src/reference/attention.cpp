@@ -139,21 +139,29 @@ std::vector<double> gather_head(const Problem& p, const EvalTensor& x, const Hea
   return result;
 }
 
-// Scales, biases, rounds and masks one row of raw dot products.
-void finish_scores(const Problem& p, const Sequence& s, int64_t head, int64_t query,
+// Scales, biases, rounds and masks one row of raw dot products. True if what the bias and the masks
+// add is −inf for every key.
+bool finish_scores(const Problem& p, const Sequence& s, int64_t head, int64_t query,
                    std::span<double> row) {
   const int64_t offset = (s.k_end - s.k_begin) - (s.q_end - s.q_begin);
+  bool all_hidden = true;
   for (int64_t j = 0; j < static_cast<int64_t>(row.size()); ++j) {
     double& score = row[static_cast<size_t>(j)];
     const int64_t key = s.k_begin + j;
+    double added = p.bias.tensor ? p.bias.tensor->f[p.bias.at(s.batch, head, query, key)] : 0;
     score *= p.attrs.scale;
-    if (p.bias.tensor) score += p.bias.tensor->f[p.bias.at(s.batch, head, query, key)];
+    if (p.bias.tensor) score += added;
     score = p.call.rounding(kScores, score);
-    const bool hidden = p.attrs.causal && j > (query - s.q_begin) + offset;
+    const bool ahead = p.attrs.causal && j > (query - s.q_begin) + offset;
     const bool dropped =
         p.keep.tensor && p.keep.tensor->i[p.keep.at(s.batch, head, query, key)] == 0;
-    if (hidden || dropped) score = p.attrs.fill;
+    if (ahead || dropped) {
+      added -= HUGE_VAL;
+      score = p.attrs.masks_add ? score - HUGE_VAL : p.attrs.fill;
+    }
+    all_hidden = all_hidden && added == -HUGE_VAL;
   }
+  return all_hidden;
 }
 
 // row = softmax(row); a row that is all −inf gives NaN, or 0 with zero_nan_rows.
@@ -183,8 +191,9 @@ void attend(const Problem& p, const Sequence& s, int64_t head) {
     for (int64_t i = 0; i < rows; ++i) {
       const auto row =
           std::span(scores).subspan(static_cast<size_t>(i * keys), static_cast<size_t>(keys));
-      finish_scores(p, s, head, begin + i, row);
+      const bool all_hidden = finish_scores(p, s, head, begin + i, row);
       softmax_row(p, row);
+      if (p.attrs.masks_add && all_hidden) std::fill(row.begin(), row.end(), 0.0);
     }
     std::vector<double> context(static_cast<size_t>(rows * p.value_dim), 0.0);
     multiply_add({rows, p.value_dim, keys}, scores.data(), v.data(), context.data());

@@ -64,6 +64,117 @@ INSTANTIATE_TEST_SUITE_P(
         AttentionCase{"causal_and_bool", causal_one_head(), {"q", "k", "v", "mask"}, {0, 0}}),
     [](const auto& row) { return row.param.name; });
 
+struct NanCase {
+  std::string name;
+  std::string mask;  // "bool", "float" or none; query 0 sees keys 1 and 2, query 1 sees none
+  std::vector<double> q{0, 0}, k{0, 0, 0}, v{1, 2, 4};
+  std::vector<double> expected;
+  int64_t causal = 0;
+};
+void PrintTo(const NanCase& row, std::ostream* out) { *out << row.name; }
+class AttentionNan : public ::testing::TestWithParam<NanCase> {};
+
+// Expected: the operator's function body, and its reference in the onnx package, which agree here.
+TEST_P(AttentionNan, ComesOutUnlessEveryKeyIsMasked) {
+  const NanCase& row = GetParam();
+  ModelBuilder model(23);
+  Names names{"q", "k", "v"};
+  model.input("q", kFloat, {1, 1, 2, 1})
+      .input("k", kFloat, {1, 1, 3, 1})
+      .input("v", kFloat, {1, 1, 3, 1});
+  if (!row.mask.empty()) names.push_back("mask");
+  std::map<std::string, Tensor> inputs;
+  if (row.mask == "bool") {
+    model.input("mask", kBool, {2, 3});
+    inputs["mask"] = Tensor::from(DType::kBool, {2, 3},
+                                  std::span<const double>(std::vector<double>{0, 1, 1, 0, 0, 0}));
+  } else if (row.mask == "float") {
+    model.input("mask", kFloat, {2, 3});
+    inputs["mask"] = Tensor::from(DType::kF32, {2, 3},
+                                  std::span<const double>(std::vector<double>{
+                                      -INFINITY, 0, 0, -INFINITY, -INFINITY, -INFINITY}));
+  }
+  for (const auto& [name, values] : {std::pair{"q", &row.q}, {"k", &row.k}, {"v", &row.v}}) {
+    const auto count = static_cast<int64_t>(values->size());
+    inputs[name] = Tensor::from(DType::kF32, {1, 1, count, 1}, std::span<const double>(*values));
+  }
+  model.output("y").node("Attention", names, {"y"}, {attr_int("is_causal", row.causal)});
+  const std::vector<double> y = ops::evaluate(*model.import(), inputs).outputs.at("y").f;
+  ASSERT_EQ(y.size(), row.expected.size());
+  for (size_t i = 0; i < y.size(); ++i) {
+    if (std::isnan(row.expected[i]))
+      EXPECT_TRUE(std::isnan(y[i])) << "query " << i << " gives " << y[i];
+    else
+      EXPECT_NEAR(y[i], row.expected[i], 1e-12) << "query " << i;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(
+    Masks, AttentionNan,
+    ::testing::Values(
+        NanCase{.name = "query", .mask = "bool", .q = {NAN, 0}, .expected = {NAN, 0}},
+        NanCase{.name = "query_without_keys", .mask = "bool", .q = {0, NAN}, .expected = {3, 0}},
+        NanCase{.name = "seen_key", .mask = "bool", .k = {0, NAN, 0}, .expected = {NAN, 0}},
+        // The mask adds −inf to its score, and NaN − inf is NaN.
+        NanCase{.name = "masked_key", .mask = "bool", .k = {NAN, 0, 0}, .expected = {NAN, 0}},
+        NanCase{.name = "infinite_masked_key",
+                .mask = "bool",
+                .q = {1, 1},
+                .k = {INFINITY, 0, 0},
+                .expected = {NAN, 0}},
+        // 0 · NaN is NaN.
+        NanCase{.name = "masked_value", .mask = "bool", .v = {NAN, 2, 4}, .expected = {NAN, NAN}},
+        NanCase{.name = "float_mask", .mask = "float", .expected = {3, 0}},
+        NanCase{.name = "float_mask_query_without_keys",
+                .mask = "float",
+                .q = {0, NAN},
+                .expected = {3, 0}},
+        NanCase{
+            .name = "float_masked_key", .mask = "float", .k = {NAN, 0, 0}, .expected = {NAN, 0}},
+        NanCase{.name = "later_key", .k = {0, 0, NAN}, .expected = {NAN, NAN}, .causal = 1},
+        NanCase{.name = "later_value", .v = {1, 2, NAN}, .expected = {NAN, NAN}, .causal = 1},
+        NanCase{.name = "later_key_and_no_keys",
+                .mask = "bool",
+                .k = {0, 0, NAN},
+                .expected = {0, 0},
+                .causal = 1}),
+    [](const auto& row) { return row.param.name; });
+
+// From opset 24 on a mask for fewer keys hides the rest; a mask for one key was for all before.
+TEST(AttentionMask, OfFewerKeysHidesTheRestFromOpset24On) {
+  struct Row {
+    int64_t opset, keys;
+    std::vector<double> keep, expected;
+  };
+  for (const Row& row : std::vector<Row>{{24, 2, {0, 1, 1, 1}, {2, 1.5}},
+                                         {24, 1, {1, 0}, {1, 0}},
+                                         {23, 1, {1, 0}, {7.0 / 3, 0}}}) {
+    for (DType type : {DType::kBool, DType::kF32}) {
+      ModelBuilder model(row.opset);
+      const bool is_bool = type == DType::kBool;
+      model.input("q", kFloat, {1, 1, 2, 1})
+          .input("k", kFloat, {1, 1, 3, 1})
+          .input("v", kFloat, {1, 1, 3, 1})
+          .input("mask", is_bool ? kBool : kFloat, {2, row.keys});
+      model.output("y").node("Attention", {"q", "k", "v", "mask"}, {"y"});
+      std::vector<double> mask = row.keep;
+      for (double& value : mask) value = is_bool ? value : value != 0 ? 0 : -INFINITY;
+      const std::vector<double> zeros(3, 0.0), values{1, 2, 4};
+      const auto floats = [](Shape shape, const std::vector<double>& numbers) {
+        const auto count = static_cast<size_t>(num_elems(shape));
+        return Tensor::from(DType::kF32, std::move(shape), std::span(numbers).first(count));
+      };
+      const auto result = ops::evaluate(
+          *model.import(),
+          {{"q", floats({1, 1, 2, 1}, zeros)},
+           {"k", floats({1, 1, 3, 1}, zeros)},
+           {"v", floats({1, 1, 3, 1}, values)},
+           {"mask", Tensor::from(type, {2, row.keys}, std::span<const double>(mask))}});
+      for (size_t i = 0; i < 2; ++i)
+        EXPECT_NEAR(result.outputs.at("y").f[i], row.expected[i], 1e-12) << row.opset;
+    }
+  }
+}
+
 TEST(AttentionPresent, JoinsThePastAndGivesItBack) {
   ModelBuilder model(23);
   for (const char* name : {"q", "k", "v", "past_k", "past_v"}) {

@@ -22,7 +22,9 @@ struct Variant {
   std::string name;
   int64_t batch = 2, queries = 5, keys = 7, heads = 4, kv_heads = 4, head_dim = 6, value_dim = 3;
   Shape bias = {}, keep = {};  // empty: absent
-  bool causal = false, zero_nan_rows = false, mask_a_whole_row = false;
+  bool causal = false, zero_nan_rows = false, masks_add = false, mask_a_whole_row = false;
+  // The first element of these inputs, and the last key, are NaN.
+  bool nan_in_q = false, nan_in_k = false, nan_in_v = false;
   double fill = -kInf;
   Rotary rotary = Rotary::kNone;
   int64_t table_width = 6;
@@ -46,6 +48,11 @@ Inputs make_inputs(const Variant& v) {
     const auto row = static_cast<size_t>(v.keep.back());
     if (v.mask_a_whole_row) std::fill_n(in.keep.i.begin(), row, 0);
   }
+  if (v.mask_a_whole_row && v.keep.empty())
+    std::fill_n(in.bias.f.begin(), static_cast<size_t>(v.bias.back()), -kInf);
+  if (v.nan_in_q) in.q.f.front() = NAN;
+  if (v.nan_in_k) in.k.f.front() = in.k.f.back() = NAN;
+  if (v.nan_in_v) in.v.f.front() = NAN;
   if (v.rotary == Rotary::kNone) return in;
   in.cos = EvalTensor(DType::kF64, {v.queries, 1, v.table_width});
   in.sin = in.cos;
@@ -92,24 +99,47 @@ EvalTensor by_head(const Variant& v, const EvalTensor& x) {
   return eval_node(OpKind::kTranspose, "{perm=[0, 2, 1, 3]}", {repeated});
 }
 
+EvalTensor causal_mask(const Variant& v) {
+  EvalTensor seen(DType::kBool, {v.queries, v.keys});
+  for (int64_t i = 0; i < v.queries; ++i) {
+    for (int64_t j = 0; j < v.keys; ++j)
+      seen.i[static_cast<size_t>(i * v.keys + j)] = j <= i + v.keys - v.queries;
+  }
+  return seen;
+}
+
+// Probabilities with masks as ONNX Attention has them: everything is added to the scores, and a row
+// to which nothing but −inf is added has no probability.
+EvalTensor probs_of_added_masks(const Variant& v, const Inputs& in, const EvalTensor& scores) {
+  const EvalTensor zero = tensor({}, {0}), lowest = tensor({}, {-kInf});
+  EvalTensor added(DType::kF64, {v.queries, v.keys});
+  const auto add = [&](const EvalTensor& x) { added = eval_node(OpKind::kAdd, "", {added, x}); };
+  if (!v.bias.empty()) add(in.bias);
+  if (!v.keep.empty()) add(eval_node(OpKind::kWhere, "", {in.keep, zero, lowest}));
+  if (v.causal) add(eval_node(OpKind::kWhere, "", {causal_mask(v), zero, lowest}));
+  const EvalTensor most = eval_node(OpKind::kReduceMax, "{axes=[-1]}", {added});
+  const EvalTensor hidden = eval_node(OpKind::kEqual, "", {most, lowest});
+  const EvalTensor probs =
+      eval_node(OpKind::kSoftmax, "{axis=-1}", {eval_node(OpKind::kAdd, "", {scores, added})});
+  return eval_node(OpKind::kWhere, "", {hidden, zero, probs});
+}
+
+EvalTensor probs_of_filled_masks(const Variant& v, const Inputs& in, EvalTensor scores) {
+  if (!v.bias.empty()) scores = eval_node(OpKind::kAdd, "", {scores, in.bias});
+  const EvalTensor fill = tensor({}, {v.fill});
+  if (!v.keep.empty()) scores = eval_node(OpKind::kWhere, "", {in.keep, scores, fill});
+  if (v.causal) scores = eval_node(OpKind::kWhere, "", {causal_mask(v), scores, fill});
+  return eval_node(OpKind::kSoftmax, "{axis=-1}", {scores});
+}
+
 // out = softmax(mask(scale·q·kᵀ + bias))·v with the plain operators.
 EvalTensor compose(const Variant& v, const Inputs& in, double scale) {
   const EvalTensor q = by_head(v, rotated(v, in.q)), k = by_head(v, rotated(v, in.k));
   const EvalTensor k_t = eval_node(OpKind::kTranspose, "{perm=[0, 1, 3, 2]}", {k});
   EvalTensor scores = eval_node(OpKind::kMatMul, "", {q, k_t});
   scores = eval_node(OpKind::kMul, "", {scores, tensor({}, {scale})});
-  if (!v.bias.empty()) scores = eval_node(OpKind::kAdd, "", {scores, in.bias});
-  const EvalTensor fill = tensor({}, {v.fill});
-  if (!v.keep.empty()) scores = eval_node(OpKind::kWhere, "", {in.keep, scores, fill});
-  if (v.causal) {
-    EvalTensor seen(DType::kBool, {v.queries, v.keys});
-    for (int64_t i = 0; i < v.queries; ++i) {
-      for (int64_t j = 0; j < v.keys; ++j)
-        seen.i[static_cast<size_t>(i * v.keys + j)] = j <= i + v.keys - v.queries;
-    }
-    scores = eval_node(OpKind::kWhere, "", {seen, scores, fill});
-  }
-  EvalTensor probs = eval_node(OpKind::kSoftmax, "{axis=-1}", {scores});
+  EvalTensor probs =
+      v.masks_add ? probs_of_added_masks(v, in, scores) : probs_of_filled_masks(v, in, scores);
   if (v.zero_nan_rows) {
     const EvalTensor nan = eval_node(OpKind::kIsNaN, "", {probs});
     probs = eval_node(OpKind::kWhere, "", {nan, tensor({}, {0}), probs});
@@ -124,6 +154,7 @@ std::string attrs_text(const Variant& v, double scale) {
   attrs.causal = v.causal;
   attrs.fill = v.fill;
   attrs.zero_nan_rows = v.zero_nan_rows;
+  attrs.masks_add = v.masks_add;
   attrs.rotary_interleaved = v.rotary == Rotary::kInterleaved;
   return print_attrs<AttentionAttrs>(encode(attrs));
 }
@@ -150,7 +181,13 @@ TEST_P(AttentionVariant, EqualsTheComposition) {
   expect_close(got, expected);
   const bool some_nan =
       std::any_of(got.f.begin(), got.f.end(), [](double x) { return std::isnan(x); });
-  EXPECT_EQ(some_nan, v.mask_a_whole_row && std::isinf(v.fill) && !v.zero_nan_rows);
+  const bool masked_row_is_nan =
+      v.mask_a_whole_row && std::isinf(v.fill) && !v.zero_nan_rows && !v.masks_add;
+  const bool scores_have_nan = (v.nan_in_q || v.nan_in_k) && !v.zero_nan_rows;
+  EXPECT_EQ(some_nan, masked_row_is_nan || scores_have_nan || v.nan_in_v);
+  const bool all_nan =
+      std::all_of(got.f.begin(), got.f.end(), [](double x) { return std::isnan(x); });
+  EXPECT_FALSE(all_nan);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -176,6 +213,46 @@ INSTANTIATE_TEST_SUITE_P(
                 .keep = {2, 1, 5, 7},
                 .mask_a_whole_row = true,
                 .fill = -3e38},
+        Variant{.name = "whole_row_guarded_with_nan_is_zero",
+                .keep = {2, 1, 5, 7},
+                .zero_nan_rows = true,
+                .mask_a_whole_row = true,
+                .nan_in_q = true,
+                .nan_in_k = true},
+        Variant{.name = "added_keep_of_a_whole_row",
+                .keep = {2, 1, 5, 7},
+                .masks_add = true,
+                .mask_a_whole_row = true},
+        Variant{.name = "added_keep_of_a_whole_row_with_nan_query",
+                .keep = {2, 1, 5, 7},
+                .masks_add = true,
+                .mask_a_whole_row = true,
+                .nan_in_q = true,
+                .nan_in_k = true},
+        Variant{.name = "added_bias_of_a_whole_row_with_nan",
+                .bias = {2, 4, 5, 7},
+                .masks_add = true,
+                .mask_a_whole_row = true,
+                .nan_in_q = true,
+                .nan_in_k = true},
+        Variant{.name = "added_keep_and_bias_with_nan",
+                .bias = {1, 4, 5, 7},
+                .keep = {2, 1, 5, 7},
+                .masks_add = true,
+                .mask_a_whole_row = true,
+                .nan_in_k = true,
+                .nan_in_v = true},
+        Variant{.name = "added_causal_with_nan",
+                .queries = 7,
+                .causal = true,
+                .masks_add = true,
+                .nan_in_k = true},
+        Variant{.name = "added_causal_and_keep_without_a_first_key",
+                .queries = 7,
+                .keep = {2, 1, 7, 7},
+                .causal = true,
+                .masks_add = true,
+                .mask_a_whole_row = true},
         Variant{.name = "causal", .queries = 7, .causal = true},
         Variant{.name = "causal_with_past", .queries = 3, .causal = true},
         Variant{.name = "causal_with_keep",

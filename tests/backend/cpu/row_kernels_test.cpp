@@ -84,15 +84,9 @@ OpCase attention_case(Maker& make, const AttentionShape& s, const AttentionVaria
   AttentionAttrs attrs = variant.attrs;
   attrs.scale = 1.0 / std::sqrt(static_cast<double>(s.dim));
   c.attrs = encode(attrs);
-  // Causal masking with -inf does not read hidden keys, so NaN there does not spread.
-  const bool skips = attrs.causal && std::isinf(attrs.fill);
   c.inputs = {{.value = make.normal({s.batch, s.queries, s.heads, s.dim}), .batch_axis = 0},
-              {.value = make.normal({s.batch, s.keys, s.kv_heads, s.dim}),
-               .batch_axis = 0,
-               .special = !skips},
-              {.value = make.normal({s.batch, s.keys, s.kv_heads, s.value_dim}),
-               .batch_axis = 0,
-               .special = !skips}};
+              {.value = make.normal({s.batch, s.keys, s.kv_heads, s.dim}), .batch_axis = 0},
+              {.value = make.normal({s.batch, s.keys, s.kv_heads, s.value_dim}), .batch_axis = 0}};
   const auto table = [&](AttentionVariant::Table kind, bool keep) -> Arg {
     if (kind == AttentionVariant::kNone) return {};
     const Shape shape = kind == AttentionVariant::kKeyRow
@@ -140,16 +134,89 @@ TEST_F(CpuRowKernels, AttentionMatchesTheEvaluator) {
            .attrs = {.zero_nan_rows = true},
            .bias = Table::kQueryRow,
            .keep = Table::kKeyRow},
+           {.name = "added key bias", .attrs = {.masks_add = true}, .bias = Table::kKeyRow},
+           {.name = "added key mask", .attrs = {.masks_add = true}, .keep = Table::kKeyRow},
+           {.name = "added full mask",
+           .attrs = {.masks_add = true},
+           .bias = Table::kQueryRow,
+           .keep = Table::kQueryRow},
+           {.name = "added causal", .attrs = {.causal = true, .masks_add = true}},
+           {.name = "added causal and mask",
+           .attrs = {.causal = true, .masks_add = true},
+           .keep = Table::kQueryRow},
            {.name = "causal", .attrs = {.causal = true}},
            {.name = "causal finite", .attrs = {.causal = true, .fill = -10000}}}) {
     EXPECT_EQ(1, check_case(attention_case(make, s, variant)));
     EXPECT_EQ(1, check_case(attention_case(make, square, variant)));
+    // Long enough that blocks of hidden keys are left out, if they are finite.
+    const AttentionShape hidden_blocks{2, 210, 210, 1, 1, 8, 8};
+    if (!variant.attrs.causal) continue;
+    EXPECT_EQ(1, check_case(attention_case(make, hidden_blocks, variant)));
   }
   for (bool interleaved : {false, true}) {
     EXPECT_EQ(
         1, check_case(attention_case(
                make, square,
                {.name = "rotary", .attrs = {.rotary_interleaved = interleaved}, .rotary = true})));
+  }
+}
+
+// Rows 0 and 3 of the queries see no key: by keep, or by a bias of -inf.
+OpCase case_with_hidden_rows(Maker& make, const AttentionVariant& variant) {
+  OpCase c = attention_case(make, {2, 33, 101, 2, 2, 16, 16}, variant);
+  for (size_t i : {3u, 4u}) {
+    if (c.inputs.size() <= i || !c.inputs[i].value.defined()) continue;
+    const Tensor& table = c.inputs[i].value;
+    std::vector<double> values;
+    for (int64_t at = 0; at < table.elems(); ++at) {
+      const int64_t query = at / 101 % 33;
+      const double own = i == 3 ? table.float_at(at) : static_cast<double>(table.integer_at(at));
+      values.push_back(query != 0 && query != 3 ? own : i == 3 ? -INFINITY : 0.0);
+    }
+    c.inputs[i].value = Tensor::from(table.dtype(), table.shape(), std::span<const double>(values));
+  }
+  return c;
+}
+
+TEST_F(CpuRowKernels, QueriesWithoutAVisibleKeyMatchTheEvaluator) {
+  Maker make(8);
+  using Table = AttentionVariant::Table;
+  for (const AttentionAttrs& attrs :
+       std::vector<AttentionAttrs>{{}, {.zero_nan_rows = true}, {.masks_add = true}}) {
+    for (const AttentionVariant& variant : std::vector<AttentionVariant>{
+             {.name = "hidden by keep", .attrs = attrs, .keep = Table::kQueryRow},
+             {.name = "hidden by bias", .attrs = attrs, .bias = Table::kQueryRow},
+             {.name = "hidden by both",
+             .attrs = attrs,
+             .bias = Table::kQueryRow,
+             .keep = Table::kQueryRow}}) {
+      const OpCase c = case_with_hidden_rows(make, variant);
+      EXPECT_EQ(check_case(c), 1);
+      // NaN in the query of a hidden row (element 0 is in row 0), and that row's answer.
+      const Tensor y = run_kernel(*rows_of(c)[0], c, {})[0];
+      EXPECT_EQ(std::isnan(y.float_at(0)), !attrs.zero_nan_rows && !attrs.masks_add);
+      if (attrs.masks_add) {
+        EXPECT_EQ(y.float_at(0), 0);
+      }
+      EXPECT_FALSE(std::isnan(y.float_at(2 * 16)));
+    }
+  }
+}
+
+TEST_F(CpuRowKernels, AHiddenKeyWhoseScoreOverflowsStaysHidden) {
+  Maker make(9);
+  for (bool masks_add : {false, true}) {
+    OpCase c = attention_case(
+        make, {1, 17, 40, 1, 1, 16, 16},
+        {.name = "overflow", .attrs = {.masks_add = masks_add}, .keep = AttentionVariant::kKeyRow});
+    std::vector<double> k, keep(40, 1.0);
+    for (int64_t i = 0; i < c.inputs[1].value.elems(); ++i)
+      k.push_back(i / 16 == 7 ? 3e38 : c.inputs[1].value.float_at(i));
+    keep[7] = 0;
+    c.inputs[1] = {.value = Tensor::from(DType::kF32, {1, 40, 1, 16}, std::span<const double>(k)),
+                   .special = false};
+    c.inputs[4].value = Tensor::from(DType::kBool, {1, 1, 1, 40}, std::span<const double>(keep));
+    EXPECT_EQ(check_case(c), 1);
   }
 }
 

@@ -79,6 +79,20 @@ HWY_INLINE HeadView copy_rows(const HeadView& view, int64_t rows, int64_t width,
   return {dst, step};
 }
 
+/// True if no element of rows [begin, end) of one head of `t` is NaN or infinite.
+bool RowsAreFinite(const TensorArg& t, int64_t batch, int64_t head, int64_t begin, int64_t end) {
+  const F32 d;
+  VF32 differences = hn::Zero(d);  // x - x is 0 or NaN
+  const HeadView rows = head_view(t, batch, begin, head);
+  for (int64_t i = 0; i < end - begin; ++i) {
+    for_each_vector(d, t.dim(3), [&](int64_t c, int64_t lanes) {
+      const VF32 x = load_lanes(d, rows.data + i * rows.step + c, lanes);
+      differences = hn::Or(differences, hn::Sub(x, x));
+    });
+  }
+  return hn::AllTrue(d, hn::Eq(differences, hn::Zero(d)));
+}
+
 /// packed[d][lane] = scale · q[lane][d]; lanes past `queries` are 0.
 HWY_INLINE void pack_queries(const HeadView& q, int64_t queries, int64_t head_dim, float scale,
                              float* packed) {
@@ -144,9 +158,22 @@ HWY_INLINE void add_bias(const ScoreTable& bias, const TilePlace& place, int64_t
   }
 }
 
-/// scores[key][lane] = fill where keep is false.
-HWY_INLINE void apply_keep(const ScoreTable& keep, const TilePlace& place, int64_t keys, float fill,
-                           float* scores) {
+/// What becomes of the scores of hidden keys.
+struct Hiding {
+  float fill;
+  /// By key of the block, null: none. True: the score gets -inf added, which keeps NaN. Only for
+  /// keys that are not finite: in f32 the score of any other may overflow, where the exact one
+  /// vanishes beside -inf.
+  const bool* adds;
+  void operator()(float* scores, int64_t count, int64_t key) const {
+    if (adds == nullptr || !adds[key]) return std::fill(scores, scores + count, fill);
+    for (int64_t i = 0; i < count; ++i) scores[i] -= std::numeric_limits<float>::infinity();
+  }
+};
+
+/// Hides scores[key][lane] where keep is false.
+HWY_INLINE void apply_keep(const ScoreTable& keep, const TilePlace& place, int64_t keys,
+                           const Hiding& hide, float* scores) {
   const int64_t tile = tile_queries();
   const auto* data = reinterpret_cast<const uint8_t*>(keep.data);
   for (int64_t j = 0; j < keys; ++j) {
@@ -154,21 +181,21 @@ HWY_INLINE void apply_keep(const ScoreTable& keep, const TilePlace& place, int64
     if (keep.query == 0) {
       const int64_t at =
           place.batch * keep.batch + place.head * keep.head + (place.key + j) * keep.key;
-      if (data[at] == 0) std::fill(row, row + tile, fill);
+      if (data[at] == 0) hide(row, tile, j);
       continue;
     }
     gather_lanes(keep, place, j, [&](int64_t l, int64_t at) {
-      if (data[at] == 0) row[l] = fill;
+      if (data[at] == 0) hide(row + l, 1, j);
     });
   }
 }
 
-/// scores[key][lane] = fill where key > visible + lane.
-HWY_INLINE void apply_causal(int64_t visible, int64_t keys, float fill, float* scores) {
+/// Hides scores[key][lane] where key > visible + lane.
+HWY_INLINE void apply_causal(int64_t visible, int64_t keys, const Hiding& hide, float* scores) {
   const int64_t tile = tile_queries();
   for (int64_t j = std::max<int64_t>(visible + 1, 0); j < keys; ++j) {
     const int64_t hidden_lanes = std::min(tile, j - visible);  // lanes l < j − visible
-    std::fill(scores + j * tile, scores + j * tile + hidden_lanes, fill);
+    hide(scores + j * tile, hidden_lanes, j);
   }
 }
 
@@ -222,8 +249,8 @@ HWY_INLINE void softmax_step(float* scores, int64_t keys, const TileScratch& s, 
 /// One key block on one tile: scores, masks, softmax step, context.
 template <int kVectors>
 HWY_INLINE void attend_block(const AttentionRun& run, const TilePlace& place, const HeadView& k,
-                             const HeadView& v, int64_t keys, const TileScratch& s,
-                             int64_t tile_index, bool first) {
+                             const HeadView& v, int64_t keys, const Hiding& hide,
+                             const TileScratch& s, int64_t tile_index, bool first) {
   const int64_t tile = tile_queries(), width = lanes_of_f32();
   const int64_t head_dim = run.q.dim(3), value_dim = run.v.dim(3);
   multiply_panel<kVectors, Start::kZero>({.a = k.data,
@@ -236,8 +263,8 @@ HWY_INLINE void attend_block(const AttentionRun& run, const TilePlace& place, co
                                           .k = head_dim},
                                          keys, width);
   if (run.bias.data != nullptr) add_bias(run.bias, place, keys, s.scores);
-  if (run.keep.data != nullptr) apply_keep(run.keep, place, keys, run.fill, s.scores);
-  if (run.causal) apply_causal(place.visible, keys, run.fill, s.scores);
+  if (run.keep.data != nullptr) apply_keep(run.keep, place, keys, hide, s.scores);
+  if (run.causal) apply_causal(place.visible, keys, hide, s.scores);
   softmax_step<kVectors>(s.scores, keys, s, tile_index, value_dim, first);
   const PanelProduct product{.a = v.data,
                              .a_row_step = 1,
@@ -253,14 +280,32 @@ HWY_INLINE void attend_block(const AttentionRun& run, const TilePlace& place, co
     multiply_panel<kVectors, Start::kAdd>(product, value_dim, width);
 }
 
-/// A row without any probability under zero_nan_rows: every probability is 0, and 0 · v is 0
-/// unless some v is NaN or infinite.
-HWY_INLINE void zero_row(const AttentionRun& run, const AttentionTask& task, int64_t query,
-                         float* row) {
+/// True if bias, keep and causal together add nothing but -inf to the scores of `query`.
+HWY_INLINE bool all_hidden(const AttentionRun& run, const AttentionTask& task, int64_t query) {
+  const auto at = [&](const ScoreTable& table, int64_t key) {
+    return task.batch * table.batch + task.head * table.head + query * table.query +
+           key * table.key;
+  };
+  const int64_t visible = query - task.sequence_q_begin + task.causal_offset;
+  for (int64_t j = 0; j < task.keys; ++j) {
+    const int64_t key = task.k_begin + j;
+    bool hidden = run.causal && j > visible;
+    if (run.keep.data != nullptr)
+      hidden = hidden || run.keep.data[at(run.keep, key)] == std::byte{0};
+    float added = hidden ? -std::numeric_limits<float>::infinity() : 0.0f;
+    if (run.bias.data != nullptr)
+      added += reinterpret_cast<const float*>(run.bias.data)[at(run.bias, key)];
+    if (added != -std::numeric_limits<float>::infinity()) return false;
+  }
+  return true;
+}
+
+/// A row without any probability: every probability is 0, and 0 · v is 0 unless some v is NaN or
+/// infinite.
+HWY_INLINE void zero_row(const AttentionRun& run, const AttentionTask& task, float* row) {
   const int64_t value_dim = run.v.dim(3);
   std::fill(row, row + value_dim, 0.0f);
   const HeadView v = head_view(run.v, task.batch, task.k_begin, task.head / run.heads_per_kv);
-  static_cast<void>(query);
   for (int64_t j = 0; j < task.keys; ++j) {
     for (int64_t c = 0; c < value_dim; ++c) row[c] += 0.0f * v.data[j * v.step + c];
   }
@@ -282,11 +327,21 @@ HWY_INLINE void store_tile(const AttentionRun& run, const AttentionTask& task, i
   const HeadView out = head_view(run.out, task.batch, first_query, task.head);
   float* dst = const_cast<float*>(out.data);
   transpose_block(context, tile, dst, out.step, value_dim, queries);
-  if (!run.zero_nan_rows) return;
   for (int64_t l = 0; l < queries; ++l) {
-    // NaN sums, and rows of nothing but -inf.
-    if (!(sums[l] > 0)) zero_row(run, task, first_query + l, dst + l * out.step);
+    if (sums[l] > 0) continue;  // else NaN, or a row of nothing but -inf
+    if (run.zero_nan_rows || (run.masks_add && all_hidden(run, task, first_query + l)))
+      zero_row(run, task, dst + l * out.step);
   }
+}
+
+/// adds[key] = the key is not finite, for a block of keys that starts at row `begin` of k.
+/// False if all of them are finite.
+HWY_INLINE bool find_not_finite(const AttentionRun& run, int64_t batch, int64_t kv_head,
+                                int64_t begin, int64_t keys, bool* adds) {
+  if (run.finite.covers(batch, kv_head, begin, begin + keys, FiniteRows::kKeys)) return false;
+  for (int64_t j = 0; j < keys; ++j)
+    adds[j] = !RowsAreFinite(run.k, batch, kv_head, begin + j, begin + j + 1);
+  return true;
 }
 
 /// All keys for the tiles of one task.
@@ -300,17 +355,28 @@ void AttendTask(const AttentionRun& run, const AttentionTask& task, int worker) 
                  std::min(tile, task.queries - t * tile), head_dim, run.scale,
                  s.queries + t * s.query_step);
   }
-  // Keys hidden from every query of the task have probability 0; with a finite fill they may not.
+  // Keys hidden from every query of the task have probability 0, and add 0 · v: nothing, if they
+  // are finite. With a finite fill their probability may not be 0.
   const bool skip_hidden = run.causal && run.fill == -std::numeric_limits<float>::infinity();
+  const uint8_t must_be_finite =
+      FiniteRows::kValues | (run.masks_add ? FiniteRows::kKeys : uint8_t{0});
+  const bool may_add = run.masks_add && (run.causal || run.keep.data != nullptr);
+  bool adds[kKeyBlock];
   const int64_t kv_head = task.head / run.heads_per_kv;
   const int64_t first_visible = task.q_begin - task.sequence_q_begin + task.causal_offset;
   for (int64_t key = 0; key < task.keys; key += kKeyBlock) {
-    if (skip_hidden && key > 0 && key > first_visible + task.queries - 1) break;
+    if (skip_hidden && key > 0 && key > first_visible + task.queries - 1 &&
+        run.finite.covers(task.batch, kv_head, task.k_begin + key, task.k_begin + task.keys,
+                          must_be_finite))
+      break;
     const int64_t keys = std::min(kKeyBlock, task.keys - key);
     HeadView k = head_view(run.k, task.batch, task.k_begin + key, kv_head);
     HeadView v = head_view(run.v, task.batch, task.k_begin + key, kv_head);
     if (needs_copy(k)) k = copy_rows(k, keys, head_dim, s.keys);
     if (needs_copy(v)) v = copy_rows(v, keys, value_dim, s.values);
+    const bool any_adds =
+        may_add && find_not_finite(run, task.batch, kv_head, task.k_begin + key, keys, adds);
+    const Hiding hide{run.fill, any_adds ? adds : nullptr};
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t first_query = t * tile, queries = std::min(tile, task.queries - first_query);
       const TilePlace place{.batch = task.batch,
@@ -320,9 +386,9 @@ void AttendTask(const AttentionRun& run, const AttentionTask& task, int worker) 
                             .key = task.k_begin + key,
                             .visible = first_visible + first_query - key};
       if (queries > width)
-        attend_block<2>(run, place, k, v, keys, s, t, key == 0);
+        attend_block<2>(run, place, k, v, keys, hide, s, t, key == 0);
       else
-        attend_block<1>(run, place, k, v, keys, s, t, key == 0);
+        attend_block<1>(run, place, k, v, keys, hide, s, t, key == 0);
     }
   }
   for (int64_t t = 0; t < tiles; ++t) {

@@ -4,10 +4,12 @@
 // q, k, v   [B, S, H, D] f32, any strides but a contiguous last axis; k and v may have fewer heads.
 // Computes and accumulates in f32; a running softmax over key blocks of 96 from key 0 on, so keys
 // that are masked with -inf after the last real one change no bits. Rows that are all -inf give NaN
-// (0 with zero_nan_rows), as the definition does; NaN in a query, key, value or bias reaches every
-// row that sees it. With causal and fill = -inf, keys after the last visible one are not read.
+// (0 with zero_nan_rows, and with masks_add where the masks make them so), as the definition does.
+// NaN in a query, key, value or bias reaches every row that it reaches by definition: with causal
+// and fill = -inf, keys after the last visible one are left out only if they are finite.
 // Error     <= (D + Sk)·2^-24-ish relative to Σ p|v|; exp within 2 ulp.
-// Workspace about 250 KiB per thread at D = 64, plus rotated copies of q and k with rotary tables.
+// Workspace about 250 KiB per thread at D = 64, plus rotated copies of q and k with rotary tables,
+//           plus a byte per 96 keys of a head with causal, or keep and masks_add.
 // Source    online normaliser, Milakov & Gimelshein, arXiv:1805.02867.
 #include "backend/cpu/kernels/attention.h"
 
@@ -39,6 +41,7 @@ namespace vernier::backend::cpu {
 HWY_EXPORT(TileQueries);
 HWY_EXPORT(ScratchElems);
 HWY_EXPORT(AttendTask);
+HWY_EXPORT(RowsAreFinite);
 
 int64_t attention_tile_queries() { return HWY_DYNAMIC_DISPATCH(TileQueries)(); }
 int64_t attention_scratch_elems(int64_t head_dim, int64_t value_dim) {
@@ -200,11 +203,46 @@ size_t thread_bytes(int64_t head_dim, int64_t value_dim) {
   return round_to_line(elems * sizeof(float));
 }
 
+// Does a mask of this call depend on keys or values being finite?
+bool needs_finite(const AttentionAttrs& attrs, std::span<const TensorArg> in) {
+  return attrs.causal || (attrs.masks_add && given(input(in, kKeep)));
+}
+
+FiniteRows finite_rows(const TensorArg& k, std::byte* flags) {
+  return {.flags = reinterpret_cast<uint8_t*>(flags),
+          .heads = k.dim(2),
+          .chunks = (k.dim(1) + kKeyBlock - 1) / kKeyBlock};
+}
+size_t finite_bytes(const TensorArg& k) {
+  return round_to_line(static_cast<size_t>(k.dim(0) * k.dim(2) * finite_rows(k, nullptr).chunks));
+}
+
 std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
   size_t bytes = thread_bytes(call.in[kQ].dim(3), call.in[kV].dim(3)) *
                  static_cast<size_t>(call.execution.threads->size());
   if (given(input(call.in, kCos))) bytes += rotated_bytes(call.in[kQ]) + rotated_bytes(call.in[kK]);
+  if (needs_finite(decode<AttentionAttrs>(call.attrs), call.in)) bytes += finite_bytes(call.in[kK]);
   return workspace_only(bytes);
+}
+
+// Looks through v, and k if its scores may be added to, once and with all threads.
+void find_finite_rows(const AttentionRun& run, ThreadPool& threads) {
+  const FiniteRows& finite = run.finite;
+  const auto rows_are_finite = HWY_DYNAMIC_DISPATCH(RowsAreFinite);
+  threads.parallel_for(
+      run.k.dim(0) * finite.heads * finite.chunks, 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t chunk = i % finite.chunks, head = i / finite.chunks % finite.heads,
+                        batch = i / finite.chunks / finite.heads;
+          const int64_t first = chunk * kKeyBlock, last = std::min(run.k.dim(1), first + kKeyBlock);
+          uint8_t known = 0;
+          if (run.masks_add && rows_are_finite(run.k, batch, head, first, last))
+            known |= FiniteRows::kKeys;
+          if (run.causal && rows_are_finite(run.v, batch, head, first, last))
+            known |= FiniteRows::kValues;
+          finite.at(batch, head, chunk) = known;
+        }
+      });
 }
 
 AttentionRun make_run(const LaunchCall& call) {
@@ -219,6 +257,7 @@ AttentionRun make_run(const LaunchCall& call) {
                    .fill = static_cast<float>(attrs.fill),
                    .causal = attrs.causal,
                    .zero_nan_rows = attrs.zero_nan_rows,
+                   .masks_add = attrs.masks_add,
                    .heads_per_kv = call.in[kQ].dim(2) / call.in[kK].dim(2)};
   std::byte* workspace = call.workspace;
   if (given(input(call.in, kCos))) {
@@ -226,6 +265,11 @@ AttentionRun make_run(const LaunchCall& call) {
     workspace += rotated_bytes(call.in[kQ]);
     run.k = rotate(call, call.in[kK], reinterpret_cast<float*>(workspace));
     workspace += rotated_bytes(call.in[kK]);
+  }
+  if (needs_finite(attrs, call.in)) {
+    run.finite = finite_rows(run.k, workspace);
+    workspace += finite_bytes(run.k);
+    find_finite_rows(run, *call.execution.threads);
   }
   run.scratch = reinterpret_cast<float*>(workspace);
   run.scratch_step = static_cast<int64_t>(thread_bytes(run.q.dim(3), run.v.dim(3)) / sizeof(float));

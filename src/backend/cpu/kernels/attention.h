@@ -28,13 +28,33 @@ struct RotaryTable {
   bool interleaved = false;
 };
 
+/// Which chunks of kKeyBlock rows of k and v are known to hold finite numbers only.
+struct FiniteRows {
+  static constexpr uint8_t kKeys = 1, kValues = 2;
+  uint8_t* flags = nullptr;  ///< by [batch, key head, chunk]; null: not known
+  int64_t heads = 0, chunks = 0;
+  uint8_t& at(int64_t batch, int64_t head, int64_t chunk) const {
+    return flags[(batch * heads + head) * chunks + chunk];
+  }
+  /// True if all of `what` is finite in rows [begin, end) of a head; chunks at the ends count
+  /// whole.
+  bool covers(int64_t batch, int64_t head, int64_t begin, int64_t end, uint8_t what) const {
+    if (flags == nullptr) return false;
+    for (int64_t chunk = begin / kKeyBlock; chunk * kKeyBlock < end; ++chunk) {
+      if ((at(batch, head, chunk) & what) != what) return false;
+    }
+    return true;
+  }
+};
+
 /// Everything about one launch that does not change from tile to tile.
 struct AttentionRun {
   TensorArg q, k, v, out;  // [batch, seq, heads, width], last axis contiguous
   ScoreTable bias, keep;
   float scale = 1, fill = 0;
-  bool causal = false, zero_nan_rows = false;
+  bool causal = false, zero_nan_rows = false, masks_add = false;
   int64_t heads_per_kv = 1;
+  FiniteRows finite = {};  ///< known if a mask depends on it: causal with fill = -inf, or masks_add
   float* scratch = nullptr;  ///< attention_scratch_elems() per thread
   int64_t scratch_step = 0;
 };
