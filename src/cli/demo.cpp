@@ -1,5 +1,6 @@
-// vernier demo: compiles an example model, runs its stored cases and holds the answers against
-// their FP64 outputs, and each row alone against the row in its batch. Contract: README.md.
+// vernier demo: compiles an example model, runs its stored cases against their FP64 outputs, each
+// row alone against the row in its batch, verifies the engine, and ranks the model's evaluation set
+// if it has one. Contract: README.md.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +10,8 @@
 
 #include "cli/arrays.h"
 #include "cli/common.h"
+#include "cli/demo_ranking.h"
+#include "verify/verify.h"
 #include "vernier/compile.h"
 #include "vernier/error.h"
 
@@ -19,6 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr double kLimit = 1e-5;  // of |E - R| / (1 + |R|), every element of an FP32 engine
 constexpr int kTimedRuns = 20;
+constexpr int64_t kShownScores = 4;
 
 struct Result {
   double largest_error = 0;  ///< |E - R|
@@ -76,15 +80,15 @@ bool rows_alone_equal(Session& session, const io::NamedTensors& inputs,
   return true;
 }
 
-/// "-0.1234 0.5678 ..." : the first value of each row.
+/// "-0.1234 0.5678 ..." : the first value of each of the first rows.
 std::string scores(const io::NamedTensors& outputs) {
   const Tensor& first = outputs.front().second;
   const int64_t rows = first.shape().front();
   std::string text;
-  for (int64_t row = 0; row < rows; ++row) {
+  for (int64_t row = 0; row < std::min(rows, kShownScores); ++row) {
     text += fmt::format("{:9.5f}", first.float_at(row * (first.elems() / rows)));
   }
-  return text;
+  return text + (rows > kShownScores ? " ..." : "");
 }
 
 double median_ms(Session& session, const io::NamedTensors& inputs) {
@@ -108,7 +112,7 @@ Result run_case(Session& session, const fs::path& file) {
   for (const auto& [name, want] : expected) compare(find(outputs, name), want, name, result);
   result.same_bits = rows_alone_equal(session, inputs, outputs);
   const Shape& shape = inputs.front().second.shape();
-  print(fmt::format("{}  {:>5}  {:>6}  {:<37} {:>9.1e}  {:<4}  {:>8.3f} ms", file.stem().string(),
+  print(fmt::format("{}  {:>5}  {:>6}  {:<40} {:>9.1e}  {:<4}  {:>8.3f} ms", file.stem().string(),
                     shape[0], shape.size() > 1 ? shape[1] : 1, scores(outputs),
                     result.largest_error, result.same_bits ? "yes" : "NO",
                     median_ms(session, inputs)));
@@ -123,9 +127,21 @@ std::vector<fs::path> stored_cases(const fs::path& folder) {
   if (files.empty()) {
     throw Error(ErrorCode::kInput, "'" + folder.string() +
                                        "' has no case_0.npz; give a folder of " +
-                                       "tests/models, e.g. tests/models/bge_reranker_ts17");
+                                       "tests/models, e.g. tests/models/demo_reranker");
   }
   return files;
+}
+
+/// The default sweep of `vernier verify`.
+verify::Report verify_engine(const fs::path& folder, const fs::path& engine) {
+  verify::Request request;
+  request.model = folder / "model.onnx";
+  request.engine = engine;
+  Progress progress("verifying");
+  request.progress = [&](const std::string& stage) { progress.stage(stage); };
+  const verify::Report report = verify::verify(request);
+  print("\n" + verify::to_text(report));
+  return report;
 }
 
 int demo(const fs::path& folder) {
@@ -139,9 +155,10 @@ int demo(const fs::path& folder) {
                     (folder / "model.onnx").string(), clock.ms() / 1e3, report.onnx_nodes,
                     report.steps));
   print(
-      "        batch  length  scores                                    error  same  time of a "
+      "        batch  length  scores                                       error  same  time of a "
       "run");
-  Session session(Engine::open(engine.path.string()));
+  const auto opened = Engine::open(engine.path.string());
+  Session session(opened);
   Result all;
   for (const fs::path& file : files) {
     const Result result = run_case(session, file);
@@ -153,17 +170,27 @@ int demo(const fs::path& folder) {
                     all.largest_error, kLimit, all.worst <= kLimit ? "kept" : "EXCEEDED"));
   print(fmt::format("each row alone has the bits it has in the batch: {}",
                     all.same_bits ? "yes" : "NO"));
-  return all.worst <= kLimit && all.same_bits ? 0 : 1;
+  bool good = all.worst <= kLimit && all.same_bits;
+  const verify::Report verdict = verify_engine(folder, engine.path);
+  good = verdict.passed() && good;
+  if (has_evaluation_set(folder)) {
+    std::vector<std::string> inputs;
+    for (const Port& port : opened->inputs()) inputs.push_back(port.name);
+    constexpr double kDeviations = 6;  // as verify's own limit
+    const double noise = kDeviations * verdict.outputs.front().noise_rms;
+    good = rank_evaluation_set(session, folder, inputs, noise) && good;
+  }
+  return good ? 0 : static_cast<int>(ErrorCode::kCheckFailed);
 }
 
 }  // namespace
 
 void add_demo(CLI::App& app, Run& chosen) {
   CLI::App* command = app.add_subcommand(
-      "demo", "Compile an example model, run its stored cases, compare with their FP64 outputs");
+      "demo", "Compile an example model, run its stored cases, verify it, rank its evaluation set");
   const auto folder = std::make_shared<std::string>();
   command->add_option("FOLDER", *folder, "folder with model.onnx and case_<i>.npz")->required();
-  command->footer("Example:\n  vernier demo tests/models/bge_reranker_ts17");
+  command->footer("Example:\n  vernier demo tests/models/demo_reranker");
   command->callback([folder, &chosen] { chosen = [folder] { return demo(*folder); }; });
 }
 

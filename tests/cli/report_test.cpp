@@ -209,6 +209,14 @@ TEST_F(Report, DemoComparesWithTheStoredOutputs) {
   EXPECT_THAT(outcome.out, HasSubstr("kept"));
 }
 
+TEST_F(Report, DemoRanksTheEvaluationSetBetterThanBm25) {
+  const Outcome outcome = run_program({"demo", "tests/models/demo_reranker"});
+  EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+  for (const char* part : {"verdict: pass", "\"Return the object as a ustar header block\"",
+                           "300 queries with 12 passages each", "orders that are not FP64's: 0"})
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+}
+
 TEST_F(Report, DemoFailsOnWrongAnswers) {
   std::filesystem::create_directory(file("wrong"));
   std::filesystem::copy(kModel, file("wrong/model.onnx"));
