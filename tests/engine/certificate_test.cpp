@@ -2,10 +2,12 @@
 // are damaged, senseless or of another engine. Contract: vernier/certificate.h, engine/writer.h.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmath>
+#include <csignal>
 #include <fstream>
 
 #include "assemble.h"
@@ -124,6 +126,26 @@ TEST_F(Stamp, CorruptWeightsAreNotCertified) {
   std::ofstream(path_, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()), static_cast<long>(bytes.size()));
   EXPECT_THAT(refusal(certificate_), HasSubstr("its weights are corrupt between offsets"));
+}
+
+TEST_F(Stamp, AFullDiskLeavesTheEngineAsItWas) {
+  const Bytes before = slurp(path_);
+  rlimit old{};
+  ::getrlimit(RLIMIT_FSIZE, &old);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit full{before.size(), old.rlim_max};  // room for the engine, not for its certificate
+  ::setrlimit(RLIMIT_FSIZE, &full);
+  try {
+    stamp_certificate(path_, certificate_);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kMachine);
+    EXPECT_THAT(error.what(), HasSubstr("cannot write engine '" + path_.string() + "': File too "));
+  }
+  ::setrlimit(RLIMIT_FSIZE, &old);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(slurp(path_), before);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
 }
 
 TEST_F(Stamp, OnlyEnginesAreStamped) {
