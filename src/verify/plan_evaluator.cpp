@@ -50,13 +50,17 @@ EvalTensor unpacked(const plan::Plan& plan, const backend::Backend& backend, con
       kernel->unpack(problem, {packed.input, blob.layout, blob.bytes.byte_span()}));
 }
 
+// Uniform noise, not ±size: two operands that share a large element would cancel half of the time.
 EvalTensor perturbed(const EvalTensor& t, double size, uint64_t seed) {
+  constexpr double kRoot3 = 1.7320508075688772;  // a uniform value in ±√3 has deviation 1
+  constexpr size_t kDraws = 4, kBits = 16;       // of one random word
   EvalTensor noisy = t;
   std::mt19937_64 random(seed);
-  uint64_t bits = 0;
+  uint64_t word = 0;
   for (size_t i = 0; i < noisy.f.size(); ++i) {
-    if (i % 64 == 0) bits = random();
-    noisy.f[i] *= 1 + ((bits >> (i % 64)) & 1 ? size : -size);
+    word = i % kDraws == 0 ? random() : word >> kBits;
+    const double uniform = (static_cast<double>(word & 0xffff) - 32767.5) / 32767.5;
+    noisy.f[i] *= 1 + size * kRoot3 * uniform;
   }
   return noisy;
 }

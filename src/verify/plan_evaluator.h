@@ -29,7 +29,7 @@ inline constexpr double kSingleUnit = 0x1p-24;
 EvalTensor unpacked(const plan::Plan& plan, const backend::Backend& backend, const plan::Step& step,
                     const plan::PackedInput& packed);
 
-/// Noise of relative size `size` on a float array: each element times 1 ± size, by `seed`.
+/// Noise on a float array, by `seed`: each element off by a relative amount of deviation `size`.
 EvalTensor perturbed(const EvalTensor& t, double size, uint64_t seed);
 
 /// What the rounding of plain f32 accumulation is worth at a step: products summed per output.
