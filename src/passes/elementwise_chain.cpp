@@ -87,7 +87,9 @@ class Chain {
         const bool only_here = std::all_of(users.begin(), users.end(),
                                            [&](NodeId user) { return members_.contains(user); });
         if (!only_here || !same_shape(shape_of(graph_, v), shape)) continue;
-        const auto request = common_request(request_, n->request);
+        Request asked = n->request;
+        asked.store = {};  // it stays in a register: only the last result is stored
+        const auto request = common_request(request_, asked);
         if (!request) continue;
         const NodeId candidate = graph_.value(v).producer;
         members_.insert(candidate);

@@ -135,6 +135,22 @@ TEST(ElementwiseChain, RunsAsOneLoop) {
                              "Cast{to=f32, saturate=true}(%7);Add(%6,%8)\"}")});
 }
 
+TEST(ElementwiseChain, IsAskedToStoreItsLastResultOnly) {
+  const auto graph =
+      graph_of(graph_text("%x: f32[b, 4]", "%m = Mul(%x, %x) %y = Cast(%m) {to=f16}"));
+  for (const ir::NodeId id : graph->order()) {
+    ir::Node& node = graph->node(id);
+    node.request = {.compute = {DType::kF32, false},
+                    .accumulate = {},
+                    .store = {graph->value(node.outputs[0]).dtype, false},
+                    .by = "test"};
+  }
+  ASSERT_EQ(fuse_elementwise(*graph), 1);
+  const Request request = graph->node(graph->order()[0]).request;
+  EXPECT_EQ(request.store.type, DType::kF16);
+  EXPECT_EQ(request.compute.type, DType::kF32);
+}
+
 TEST(ElementwiseChain, KeepsValuesThatAreUsedTwice) {
   // %1 leaves the chain through the sum: it is computed once, by itself.
   expect_rewrite({&fuse_elementwise,
