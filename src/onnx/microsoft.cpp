@@ -85,8 +85,8 @@ void translate_embed_layer_norm(NodeContext& node) {
   node.attrs().ignore("mask_index_type");  // of output 1, for inference of its shape
   const ir::ValueId mask = node.optional_input(7);
   if (node.wants_output(1)) {
-    ConstantOfShapeAttrs zeros{.dtype = DType::kI32, .shape = {node.shape(ids)[0]}};
-    zeros.has_shape = true;
+    const ConstantOfShapeAttrs zeros{
+        .dtype = DType::kI32, .shape = {node.shape(ids)[0]}, .has_shape = true};
     node.set_output(1, mask != ir::kNoValue ? count_tokens(node, mask)
                                             : node.emit(OpKind::kConstantOfShape, {}, zeros));
   }

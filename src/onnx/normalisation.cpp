@@ -7,10 +7,11 @@
 namespace vernier::onnx {
 namespace {
 
-// Statistics are asked for in f32 (1) or f64 (11): ours are never narrower than f32.
+// Statistics are asked for in f32 (1), f64 (11) or nothing in particular (0): ours are never
+// narrower than f32.
 void check_stash_type(NodeContext& node) {
   const int64_t stash_type = node.attrs().integer("stash_type", 1);
-  if (stash_type != 1 && stash_type != 11) {
+  if (stash_type != 0 && stash_type != 1 && stash_type != 11) {
     node.unsupported("its stash_type is " + std::to_string(stash_type) +
                      "; only 1 (FLOAT) is known");
   }
