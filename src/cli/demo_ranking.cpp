@@ -7,16 +7,17 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "cli/arrays.h"
 #include "cli/common.h"
+#include "verify/metrics.h"
 #include "vernier/error.h"
 
 namespace vernier::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using verify::best_first;
 
 constexpr double kLimit = 1e-5;  // of |E - R| / (1 + |R|), every score; never below the noise
 constexpr int kReadable = 3;     // queries that are shown in words
@@ -89,13 +90,6 @@ double rank_of(const std::vector<double>& scores, int64_t right) {
     if (scores[i] == scores[static_cast<size_t>(right)]) rank += 0.5;
   }
   return rank;
-}
-
-std::vector<size_t> best_first(const std::vector<double>& scores) {
-  std::vector<size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return scores[a] > scores[b]; });
-  return order;
 }
 
 std::vector<double> scores_of(const Tensor& all, int64_t query, int64_t candidates) {

@@ -36,14 +36,6 @@ double percentile(std::vector<double> values, double part) {
   return values[at];
 }
 
-std::vector<size_t> best_first(const std::vector<double>& scores) {
-  std::vector<size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return scores[a] > scores[b]; });
-  return order;
-}
-
 // Pearson's correlation of the ranks (no ties in practice; equal scores keep their order).
 double rank_correlation(const std::vector<size_t>& a, const std::vector<size_t>& b) {
   const auto n = static_cast<double>(a.size());
@@ -59,6 +51,14 @@ double rank_correlation(const std::vector<size_t>& a, const std::vector<size_t>&
 }
 
 }  // namespace
+
+std::vector<size_t> best_first(const std::vector<double>& scores) {
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+  return order;
+}
 
 bool same_non_finite(double a, double b) {
   return (std::isnan(a) && std::isnan(b)) || (std::isinf(a) && a == b);

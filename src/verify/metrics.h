@@ -24,6 +24,9 @@ struct Distance {
 /// `row_axis`: the axis that counts rows, or -1 (worst_row stays 0). Shapes must be equal.
 Distance distance(const EvalTensor& got, const EvalTensor& want, int row_axis = 0);
 
+/// Indices of scores from the highest to the lowest; equal scores keep their order.
+std::vector<size_t> best_first(const std::vector<double>& scores);
+
 /// What a ranking makes of one row: its values are the scores of classes or candidates.
 struct Ranking {
   bool top1_changed = false;
