@@ -79,6 +79,23 @@ INSTANTIATE_TEST_SUITE_P(Models, RightEngine, ::testing::ValuesIn([] {
                          }()),
                          [](const auto& one) { return one.param; });
 
+TEST(TrainedModels, PassTheirSweep) {
+  const auto folder = std::filesystem::path(VERNIER_SHARED_MODELS) / "trained";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "SKIP: " << folder << " is not here";
+  int models = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.path().extension() != ".onnx") continue;
+    Request request;
+    request.batches = {1, 4};
+    request.threads = 2;
+    const auto engine = Engine::from_bytes(compile_to_bytes(entry.path().string()));
+    const Report report = verify_engine(engine, *onnx::import_model(entry.path()), request);
+    EXPECT_EQ(report.verdict, "pass") << entry.path() << "\n" << to_text(report);
+    ++models;
+  }
+  EXPECT_GT(models, 0);
+}
+
 TEST(Sweep, CellsAreBatchesTimesLengths) {
   Pieces pieces("bge_reranker_ts17");
   pieces.request.batches = {1, 3};
