@@ -90,7 +90,7 @@ void run(benchmark::State& state, const BenchCase& c) {
   }
   std::unique_ptr<KernelState> kernel_state;
   if (kernel->create != nullptr)
-    kernel_state = kernel->create({c.attrs, constants, constant_inputs, execution});
+    kernel_state = kernel->create({c.attrs, nullptr, constants, constant_inputs, execution});
   std::unique_ptr<ShapeState> shape;
   if (kernel->prepare != nullptr)
     shape = kernel->prepare({c.attrs, kernel_state.get(), in, out, execution});

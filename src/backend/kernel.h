@@ -30,6 +30,8 @@ inline constexpr int kMaxRank = 8;
 // ---- build time ------------------------------------------------------------------------------
 
 /// One operand of a problem. `present` false: an absent optional input or unwanted output.
+/// `dtype` is the type it is stored in. A constant's contents may be wider (what the model holds):
+/// pack() rounds them to `dtype` first.
 struct Operand {
   bool present = false;
   DType dtype = DType::kUndefined;
@@ -42,6 +44,8 @@ struct Problem {
   OpKind op = OpKind::kIdentity;
   AttrBytes attrs;
   std::vector<Operand> inputs, outputs;
+  /// What is asked of the node: a kernel that can do several (the evaluator) declares what suits.
+  Request asked;
   template <class A>
   A attrs_as() const {
     return decode<A>(attrs);
@@ -109,6 +113,7 @@ class ShapeState {
 
 struct CreateCall {
   AttrView attrs;
+  const Numerics* numerics;  ///< what numerics(problem) declared for this step
   std::span<const ConstantArg> constants;
   std::span<const TensorArg> constant_inputs;  ///< by input index; data null where not constant
   const Execution& execution;

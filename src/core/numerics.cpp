@@ -59,7 +59,8 @@ struct Part {
 };
 constexpr Part kParts[] = {{"compute", &Request::compute},
                            {"accumulate", &Request::accumulate},
-                           {"store", &Request::store}};
+                           {"store", &Request::store},
+                           {"inner", &Request::inner}};
 
 }  // namespace
 
@@ -73,6 +74,22 @@ std::optional<Request> common_request(const Request& a, const Request& b) {
     if (choice->is_second) result.by = b.by;
   }
   return result;
+}
+
+std::optional<Request> fused_request(const Request& producer, Part producer_part,
+                                     const Request& consumer, Part consumer_part) {
+  // The value between them stays in an f32 register: no floor is broken, an exact type may be.
+  if (producer.store.exact && producer.store.type != DType::kF32) return std::nullopt;
+  const auto as_inner = [](Request r) {
+    r.inner = r.compute;
+    r.compute = {};
+    return r;
+  };
+  const bool any_product = producer_part == Part::kProduct || consumer_part == Part::kProduct;
+  Request a = any_product && producer_part == Part::kOther ? as_inner(producer) : producer;
+  const Request b = any_product && consumer_part == Part::kOther ? as_inner(consumer) : consumer;
+  a.store = {};
+  return common_request(a, b);
 }
 
 Request strongest(const Request& a, const Request& b) {
@@ -92,6 +109,8 @@ Support satisfies(const Numerics& got, const Request& asked) {
   std::string reason = shortfall("computes", got.compute, asked.compute, asked.by);
   if (reason.empty()) reason = shortfall("accumulates", got.accumulate, asked.accumulate, asked.by);
   if (reason.empty()) reason = shortfall("stores", got.store, asked.store, asked.by);
+  if (reason.empty())
+    reason = shortfall("computes besides its products", got.inner, asked.inner, asked.by);
   return reason.empty() ? yes() : no(reason);
 }
 

@@ -16,10 +16,16 @@ struct TypeRequest {
   bool exact = false;
 };
 
-/// What is asked of a node, each with who asked: "model", "mode fp32", "rule 2", "search".
+/// What is asked of a node, and who asked: "model", "mode fp32", "rule 2", "search".
+/// compute     the type operands are taken in; of a product (kProduct: Linear, MatMul, Conv,
+///             Attention …) the operands of the products only
+/// inner       of a product: the type everything else in it computes in (softmax, activation, bias,
+///             residual). Elsewhere kUndefined: compute says it all
+/// accumulate  the type sums are carried in          store  the type its results are held in
 struct Request {
   TypeRequest compute, accumulate, store;
   std::string by;
+  TypeRequest inner;
 };
 
 /// What a kernel does to a node it covers, one row per node.
@@ -27,6 +33,7 @@ struct Numerics {
   DType store = DType::kF32;                       ///< of its floating outputs
   DType compute = DType::kF32;                     ///< operands are taken in this type
   DType accumulate = DType::kF32;                  ///< sums are carried in this type
+  DType inner = DType::kF32;                       ///< of a product: the rest of it, as in Request
   std::array<PointRounding, kMaxPoints> points{};  ///< by rounding_points(op)
   double approximation_abs = 0;  ///< declared error of its approximations, absolute …
   double approximation_rel = 0;  ///< … plus relative to the result
@@ -38,8 +45,14 @@ bool represents(DType a, DType b);
 /// wins over a floor). `by` is that of the request that prevails, `a`'s where both ask the same.
 /// Throws Error(kInput) naming both askers where no type satisfies both.
 Request strongest(const Request& a, const Request& b);
-/// As strongest(), but empty where no type satisfies both: what a fusion asks before it is made.
+/// As strongest(), but empty where no type satisfies both.
 std::optional<Request> common_request(const Request& a, const Request& b);
+/// The request of a step that computes `producer` and hands its result to `consumer` in f32
+/// registers; empty where that breaks either. What each fusion asks before it is made. A part that
+/// is no product (`Part::kOther`) computes in the `inner` type of one that is.
+enum class Part : uint8_t { kProduct, kOther };
+std::optional<Request> fused_request(const Request& producer, Part producer_part,
+                                     const Request& consumer, Part consumer_part);
 /// Yes, or which part falls short: "computes in f16, asked for at least f32 (rule 2)".
 Support satisfies(const Numerics& got, const Request& asked);
 

@@ -23,6 +23,7 @@ enum OpFlags : uint32_t {
   kDataDependent = 16,  ///< output shape depends on input values
   kDiscrete = 32,       ///< a small input change can flip the output (comparisons, ArgMax, …)
   kBoolResult = 64,     ///< the output is bool whatever the inputs are
+  kProduct = 128,       ///< sums of products over long axes: 16-bit modes lower its operands
 };
 
 /// The name in text form, plans, kernels.def and ledgers ("LayerNorm").

@@ -2,6 +2,7 @@
 // A kernel fills one PointRounding per point of the node it covers; the evaluators apply them.
 #pragma once
 #include <array>
+#include <limits>
 #include <string_view>
 
 #include "core/dtype.h"
@@ -25,8 +26,12 @@ struct PointRounding {
   enum class Mode : uint8_t { kNearest = 0, kTruncate = 1 };
   DType type = DType::kUndefined;
   Mode mode = Mode::kNearest;
-  int64_t block = 0;  ///< accumulators promoted every `block` products; 0: never
+  int64_t block = 0;  ///< accumulators promoted to f32 every `block` products; 0: never
 };
+
+/// The largest |value| seen at each point, before it was rounded (range audit). NaN counts as
+/// infinite.
+using PointPeaks = std::array<double, kMaxPoints>;
 
 /// The roundings of one node, by point index. Default: none — the FP64 meaning of the operator.
 class Rounding {
@@ -34,14 +39,27 @@ class Rounding {
   Rounding() = default;
   void set(size_t point, PointRounding r) { points_[point] = r; }
   const PointRounding& at(size_t point) const { return points_[point]; }
+  /// Type (and block) that sums of products are carried in; kUndefined: double.
+  void set_accumulator(PointRounding r) { accumulator_ = r; }
+  const PointRounding& accumulator() const { return accumulator_; }
+  /// Peaks are added to `peaks`, which must outlive this; null: none.
+  void record(PointPeaks* peaks) { peaks_ = peaks; }
   /// The value as it is at `point`.
   double operator()(size_t point, double value) const {
     const PointRounding& r = points_[point];
+    if (peaks_ != nullptr) note(point, value);
     return r.type == DType::kUndefined ? value : round_to(r.type, value);
   }
 
  private:
+  void note(size_t point, double value) const {
+    const double size = value < 0 ? -value : value;
+    double& peak = (*peaks_)[point];
+    if (!(size <= peak)) peak = size == size ? size : std::numeric_limits<double>::infinity();
+  }
   std::array<PointRounding, kMaxPoints> points_{};
+  PointRounding accumulator_{};
+  PointPeaks* peaks_ = nullptr;
 };
 
 }  // namespace vernier

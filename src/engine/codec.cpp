@@ -40,7 +40,7 @@ void fields(V& v, Fields<V, PointRounding> x) {
 }
 template <class V>
 void fields(V& v, Fields<V, Numerics> x) {
-  v(x.store, x.compute, x.accumulate, x.points, x.approximation_abs, x.approximation_rel);
+  v(x.store, x.compute, x.accumulate, x.inner, x.points, x.approximation_abs, x.approximation_rel);
 }
 template <class V>
 void fields(V& v, Fields<V, plan::Step> x) {

@@ -23,9 +23,11 @@ inline constexpr NodeId kNoNode = -1;
 
 /// Where a node came from: one ONNX node. `key` is unique in the model ("/fn_call/3#17": path of
 /// function calls, then the index in file order); `part` says which part of a composite it is
-/// (a rounding point of the composite, or empty).
+/// (a rounding point of the composite, or empty). `asked` is what precision/ asks of this one ONNX
+/// node; the request of a live node is what serves all of its origins.
 struct Origin {
   std::string key, name, op_type, part;
+  Request asked;
 };
 
 struct Value {
@@ -54,6 +56,7 @@ struct Node {
   Request request;                                ///< what is asked of this node (precision/)
   std::vector<std::shared_ptr<Graph>> subgraphs;  ///< bodies of If, Loop, Scan
   bool removed = false;
+  bool apart = false;  ///< no pass may make it part of a composite: it is asked for something else
 
   template <class A>
   A attrs_as() const {
@@ -82,6 +85,9 @@ class Graph {
   std::vector<Guard> guards;
   std::map<std::string, Dim>
       symbol_substitutions;                  ///< symbols unified away, for messages and binding
+  /// Precision is decided: results are stored as their node's request says, operands of one node
+  /// may have different float types.
+  bool typed = false;
   std::map<std::string, Dim> symbol_bounds;  ///< upper bounds of sizes that depend on data
   std::vector<Retired> retired;
 

@@ -140,6 +140,23 @@ std::optional<std::vector<int64_t>> InferContext::integers(size_t i) const {
   return numbers;
 }
 
+DType InferContext::dtype(size_t i) const {
+  const DType stored = input(i).dtype;
+  const bool converts = graph_.typed && is_float(stored) && stored != DType::kF64;
+  return converts ? DType::kF32 : stored;
+}
+
+// In a typed graph results are stored as the request says; a node without one only moves values.
+DType InferContext::stored_type(DType inferred) const {
+  if (!graph_.typed || !is_float(inferred)) return inferred;
+  if (node().request.store.type != DType::kUndefined) return node().request.store.type;
+  if (node().op == OpKind::kCast) return inferred;
+  for (size_t i = 0; i < num_inputs(); ++i) {
+    if (has_input(i) && is_float(input(i).dtype)) return input(i).dtype;
+  }
+  return inferred;
+}
+
 void InferContext::set_output(size_t i, DType dtype, SymShape shape) {
   if (i >= num_outputs() || node().outputs[i] == ir::kNoValue) return;
   for (Dim& d : shape) {
@@ -148,7 +165,7 @@ void InferContext::set_output(size_t i, DType dtype, SymShape shape) {
       fail("output " + std::to_string(i) + " would have shape " + str(shape));
   }
   ir::Value& v = graph_.value(node().outputs[i]);
-  v.dtype = dtype;
+  v.dtype = stored_type(dtype);
   v.shape = std::move(shape);
   v.has_shape = true;
   v.values.reset();

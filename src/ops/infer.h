@@ -22,7 +22,8 @@ class InferContext {
   size_t num_inputs() const { return node().inputs.size(); }
   size_t num_outputs() const { return node().outputs.size(); }
   bool has_input(size_t i) const { return i < num_inputs() && node().inputs[i] != ir::kNoValue; }
-  DType dtype(size_t i) const { return input(i).dtype; }
+  /// In a typed graph every float input up to f32 counts as f32: a node converts as it reads.
+  DType dtype(size_t i) const;
   const SymShape& shape(size_t i) const { return input(i).shape; }
   int64_t rank(size_t i) const { return static_cast<int64_t>(shape(i).size()); }
   /// The input as a constant, or null.
@@ -60,6 +61,7 @@ class InferContext {
 
  private:
   const ir::Value& input(size_t i) const;
+  DType stored_type(DType inferred) const;
   ir::Graph& graph_;
   ir::NodeId id_;
 };

@@ -26,12 +26,14 @@ bool fuse(Graph& graph, NodeId id) {
     if (n.inputs[i] != kNoValue && shape_of(graph, n.inputs[i]).size() != axes) return false;
     inputs.push_back(n.inputs[i]);
   }
-  const auto request = common_request(n.request, add->request);
+  const bool keeps_sum = !graph.single_use(sum);
+  // A sum that is kept is stored as the result is.
+  const auto request =
+      keeps_sum ? common_request(n.request, add->request) : fused_request(*add, n);
   if (!request) return false;
   OriginSet origins;
   origins.add(graph, add, "sum");
   origins.add(graph, &n);
-  const bool keeps_sum = !graph.single_use(sum);
   const ValueId out = ops::emit(graph, OpKind::kAddLayerNorm, std::move(inputs), attrs,
                                 origins.list(), keeps_sum ? 2 : 1);
   graph.producer(out)->request = *request;

@@ -75,7 +75,7 @@ bool fuse(Graph& graph, NodeId id) {
   if (!conv || !graph.single_use(norm.inputs[0])) return false;
   if (!all_constant_f32(graph, conv->inputs, 1) || !all_constant_f32(graph, norm.inputs, 1))
     return false;
-  const auto request = common_request(conv->request, norm.request);
+  const auto request = fused_request(*conv, norm);
   if (!request || !allows_f32(*request)) return false;
   const auto folded = fold_weights(graph, *conv, norm);
   if (!folded) return false;

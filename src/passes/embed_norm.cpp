@@ -46,7 +46,9 @@ bool collect(const Graph& graph, ValueId value, const Dim& width, Sum& sum) {
     return true;
   }
   if (!n || !graph.single_use(value)) return false;
-  const auto request = common_request(sum.request, n->request);
+  Request asked = n->request;
+  asked.store = {};  // it stays in a register
+  const auto request = common_request(sum.request, asked);
   if (!request) return false;
   sum.request = *request;
   sum.origins.add(graph, n);

@@ -28,7 +28,7 @@ bool fuse(Graph& graph, NodeId id) {
   if (!linear || linear->inputs.size() > 3 || !graph.single_use(n.inputs[0])) return false;
   auto attrs = linear->attrs_as<LinearAttrs>();
   if (attrs.activation != Activation::kNone) return false;
-  const auto request = common_request(n.request, linear->request);
+  const auto request = fused_request(*linear, n);
   if (!request) return false;
   attrs.activation = *activation;
   const std::vector<ValueId> inputs = linear->inputs;

@@ -17,7 +17,7 @@ bool fuse(Graph& graph, NodeId id) {
     if (!same_shape(shape_of(graph, residual), shape_of(graph, product)) ||
         dtype_of(graph, residual) != dtype_of(graph, product))
       continue;
-    const auto request = common_request(n.request, linear->request);
+    const auto request = fused_request(*linear, n);
     if (!request) continue;
     std::vector<ValueId> inputs = linear->inputs;
     inputs.resize(3, kNoValue);

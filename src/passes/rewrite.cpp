@@ -13,7 +13,14 @@ constexpr int kMaxRounds = 100;
 
 const Node* producer_of(const Graph& graph, ValueId value, OpKind op) {
   const Node* node = value == kNoValue ? nullptr : graph.producer(value);
-  return node && node->op == op ? node : nullptr;
+  return node && node->op == op && !node->apart ? node : nullptr;
+}
+std::optional<Request> fused_request(const Node& producer, const Node& consumer) {
+  const auto part = [](const Node& n) {
+    return (flags(n.op) & kProduct) != 0 ? Part::kProduct : Part::kOther;
+  };
+  return vernier::fused_request(producer.request, part(producer), consumer.request,
+                                part(consumer));
 }
 const SymShape& shape_of(const Graph& graph, ValueId value) { return graph.value(value).shape; }
 DType dtype_of(const Graph& graph, ValueId value) { return graph.value(value).dtype; }

@@ -44,6 +44,10 @@ bool same_shape(const SymShape& a, const SymShape& b);
 /// Is a relative difference of `value` to `wanted` what storing it in `dtype` explains?
 bool nearly(double value, double wanted, DType dtype = DType::kF32);
 
+/// The request of a node that computes `producer` and `consumer` in one step, the value between
+/// them in a register; empty where that breaks what is asked of either.
+std::optional<Request> fused_request(const Node& producer, const Node& consumer);
+
 // ---- changes
 /// A rank-0 constant.
 ValueId add_scalar(Graph& graph, DType dtype, double value);

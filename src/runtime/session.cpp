@@ -58,7 +58,7 @@ void Session::Impl::create_states() {
     for (const plan::PackedInput& packed : step.packed) {
       constant_inputs[static_cast<size_t>(packed.input)] = packed_argument(s, packed);
     }
-    states.back() = parts.kernels[s]->create({step.attrs, constants, constant_inputs, execution});
+    states.back() = parts.kernels[s]->create({step.attrs, &step.numerics, constants, constant_inputs, execution});
   }
 }
 

@@ -149,8 +149,9 @@ Results run_kernel(const KernelDef& kernel, const OpCase& c, const RunOptions& o
   }
 
   std::unique_ptr<KernelState> state;
+  const Numerics numerics = kernel.numerics(problem);
   if (kernel.create != nullptr)
-    state = kernel.create({c.attrs, constants, constant_inputs, execution});
+    state = kernel.create({c.attrs, &numerics, constants, constant_inputs, execution});
   std::unique_ptr<ShapeState> shape;
   if (kernel.prepare != nullptr) shape = kernel.prepare({c.attrs, state.get(), in, out, execution});
   Guarded workspace(shape == nullptr ? 0 : shape->workspace_bytes);

@@ -80,7 +80,7 @@ class Runner {
       constant_args_.push_back(arg_of(t.shape(), uploads_.back()->data()));
     }
     if (kernel_ && kernel_->create) {
-      state_ = kernel_->create({c.attrs, {}, constant_args_, execution_});
+      state_ = kernel_->create({c.attrs, nullptr, {}, constant_args_, execution_});
     }
   }
   bool found() const { return kernel_ != nullptr; }
