@@ -53,11 +53,11 @@ std::optional<Choice> stronger(const TypeRequest& a, const TypeRequest& b) {
   return Choice{{DType::kF32, false}};  // f16 and bf16: only f32 holds both
 }
 
-struct Part {
+struct Field {
   const char* name;
   TypeRequest Request::*wish;
 };
-constexpr Part kParts[] = {{"compute", &Request::compute},
+constexpr Field kFields[] = {{"compute", &Request::compute},
                            {"accumulate", &Request::accumulate},
                            {"store", &Request::store},
                            {"inner", &Request::inner}};
@@ -67,7 +67,7 @@ constexpr Part kParts[] = {{"compute", &Request::compute},
 std::optional<Request> common_request(const Request& a, const Request& b) {
   Request result;
   result.by = a.by;
-  for (const Part& part : kParts) {
+  for (const Field& part : kFields) {
     const auto choice = stronger(a.*part.wish, b.*part.wish);
     if (!choice) return std::nullopt;
     result.*part.wish = choice->type;
@@ -94,7 +94,7 @@ std::optional<Request> fused_request(const Request& producer, Part producer_part
 
 Request strongest(const Request& a, const Request& b) {
   if (auto request = common_request(a, b)) return *std::move(request);
-  for (const Part& part : kParts) {
+  for (const Field& part : kFields) {
     const TypeRequest &first = a.*part.wish, &second = b.*part.wish;
     if (stronger(first, second)) continue;
     throw Error(ErrorCode::kInput, std::string(part.name) + " type " +
