@@ -89,8 +89,9 @@ void run(benchmark::State& state, const BenchCase& c) {
     bytes += static_cast<double>(tensors.back().bytes());
   }
   std::unique_ptr<KernelState> kernel_state;
+  const Numerics numerics = kernel->numerics(problem);
   if (kernel->create != nullptr)
-    kernel_state = kernel->create({c.attrs, nullptr, constants, constant_inputs, execution});
+    kernel_state = kernel->create({c.attrs, &numerics, constants, constant_inputs, execution});
   std::unique_ptr<ShapeState> shape;
   if (kernel->prepare != nullptr)
     shape = kernel->prepare({c.attrs, kernel_state.get(), in, out, execution});

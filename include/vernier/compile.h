@@ -18,6 +18,10 @@ struct CompileOptions {
   std::string shapes;
   std::vector<std::string> extra_outputs;  ///< ONNX value names to give as outputs too
   std::vector<std::string> passes_off;     ///< optional passes to leave out, by name
+  /// model (its own float types), fp32, tf32, fp16 or bf16: what is asked of every node …
+  std::string mode = "model";
+  /// … and rules that change it, later wins: "op:LayerNorm compute=f32" (docs/precision.md).
+  std::vector<std::string> rules;
   bool seed_missing_weights = false;       ///< seeded values for external data that is not there
   /// Called with each stage of the work ("import", "raise_attention", "pack", "write").
   std::function<void(std::string_view stage)> progress;

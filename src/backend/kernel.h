@@ -45,7 +45,7 @@ struct Problem {
   AttrBytes attrs;
   std::vector<Operand> inputs, outputs;
   /// What is asked of the node: a kernel that can do several (the evaluator) declares what suits.
-  Request asked;
+  Request asked = {};
   template <class A>
   A attrs_as() const {
     return decode<A>(attrs);

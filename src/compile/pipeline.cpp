@@ -1,12 +1,16 @@
 // The compiler's stages: see pipeline.h.
 #include "compile/pipeline.h"
 
+#include <algorithm>
+
 #include "backend/cpu/cpu.h"
 #include "compile/weights.h"
 #include "core/names.h"
 #include "onnx/import.h"
 #include "plan/planner.h"
+#include "precision/policy.h"
 #include "precision/requests.h"
+#include "precision/typing.h"
 
 namespace vernier::compiler {
 namespace {
@@ -48,6 +52,17 @@ passes::PassOptions pass_options(const CompileOptions& options) {
   return result;
 }
 
+precision::Policy policy_of(const CompileOptions& options) {
+  const auto mode = precision::parse_mode(options.mode);
+  if (!mode) {
+    throw Error(ErrorCode::kInput, "mode: got '" + options.mode +
+                                       "', expected model, fp32, tf32, fp16 or bf16");
+  }
+  precision::Policy policy{.mode = *mode, .rules = {}};
+  for (const std::string& text : options.rules) policy.rules.push_back(precision::parse_rule(text));
+  return policy;
+}
+
 }  // namespace
 
 std::shared_ptr<ir::Graph> import(const std::string& model_path, const CompileOptions& options,
@@ -76,27 +91,71 @@ std::shared_ptr<ir::Graph> raise(const std::string& model_path, const CompileOpt
 
 namespace {
 
-// From the raised graph to the plan.
-plan::Plan lower(ir::Graph& graph, const CompileOptions& options) {
-  const backend::Backend& backend = backend_named(options.device);
-  precision::assign_requests(graph, precision::Mode::kFp32);
-  passes::run_passes(graph, passes::Phase::kFuse, pass_options(options));
-  if (options.progress) options.progress("plan");
-  return plan::make_plan(graph, backend, {.shapes = options.shapes, .progress = nullptr});
+struct Asked {
+  std::shared_ptr<ir::Graph> raised;
+  std::vector<std::string> notes;
+};
+
+void keep_apart(ir::Graph& imported, const std::set<std::string>& apart) {
+  for (ir::NodeId id : imported.order()) {
+    ir::Node& node = imported.node(id);
+    node.apart = std::ranges::any_of(
+        node.origins, [&](const ir::Origin& origin) { return apart.contains(origin.key); });
+  }
+}
+
+// The raised graph with a request at every node. A node whose request no composite around it can
+// honour is kept out of composites, and raising is done again.
+Asked ask(const ir::Graph& imported, const CompileOptions& options) {
+  const precision::Policy policy = policy_of(options);
+  std::set<std::string> apart;
+  while (true) {
+    Asked result;
+    result.raised = imported.clone();
+    keep_apart(*result.raised, apart);
+    passes::run_passes(*result.raised, passes::Phase::kRaise, pass_options(options));
+    precision::ask_mode(*result.raised, policy.mode);
+    result.notes = precision::apply_rules(*result.raised, policy.rules);
+    const size_t before = apart.size();
+    apart.merge(precision::join_requests(*result.raised));
+    if (apart.size() > before) continue;
+    for (const std::string& key : apart)
+      result.notes.push_back("ONNX node " + key + " stands alone: what is asked of it is not what "
+                             "the composite around it does");
+    return result;
+  }
+}
+
+plan::BuildOptions record_of(const CompileOptions& options) {
+  return {.policy = precision::save_policy(policy_of(options)),
+          .shapes = options.shapes,
+          .passes_off = options.passes_off,
+          .outputs = options.extra_outputs};
 }
 
 }  // namespace
 
-plan::Plan plan_of(ir::Graph& imported, const CompileOptions& options) {
-  passes::run_passes(imported, passes::Phase::kRaise, pass_options(options));
-  return lower(imported, options);
+plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
+                   plan::PlanOptions::Constants constants) {
+  const backend::Backend& backend = backend_named(options.device);
+  Asked asked = ask(imported, options);
+  ir::Graph& graph = *asked.raised;
+  precision::type_graph(graph);
+  passes::run_passes(graph, passes::Phase::kFuse, pass_options(options));
+  if (options.progress) options.progress("plan");
+  plan::Plan plan = plan::make_plan(
+      graph, backend, {.shapes = options.shapes, .constants = constants, .progress = nullptr});
+  plan.notes.insert(plan.notes.begin(), asked.notes.begin(), asked.notes.end());
+  plan.build = record_of(options);
+  return plan;
 }
 
 Compiled run(const std::string& model_path, const CompileOptions& options) {
   backend_named(options.device);  // refuse a wrong device before the work
+  policy_of(options);             // and a wrong rule
   Compiled result;
-  const std::shared_ptr<ir::Graph> graph = raise(model_path, options, result);
-  plan::Plan plan = lower(*graph, options);
+  const std::shared_ptr<ir::Graph> imported = import(model_path, options, result);
+  plan::Plan plan = plan_of(*imported, options);
   plan.model_name = result.plan.model_name;
   plan.producer = result.plan.producer;
   plan.notes.insert(plan.notes.begin(), result.plan.notes.begin(), result.plan.notes.end());

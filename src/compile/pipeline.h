@@ -5,7 +5,7 @@
 
 #include "ir/graph.h"
 #include "passes/pass.h"
-#include "plan/plan.h"
+#include "plan/planner.h"
 #include "vernier/compile.h"
 
 namespace vernier::compiler {
@@ -21,8 +21,9 @@ std::shared_ptr<ir::Graph> import(const std::string& model_path, const CompileOp
 /// Import, then the passes up to raising.
 std::shared_ptr<ir::Graph> raise(const std::string& model_path, const CompileOptions& options,
                                  Compiled& result);
-/// The plan of an imported graph, which is rewritten on the way (raised, fused).
-plan::Plan plan_of(ir::Graph& imported, const CompileOptions& options);
+/// The plan of an imported graph: raised, asked for precision, typed, fused, planned.
+plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
+                   plan::PlanOptions::Constants constants = plan::PlanOptions::Constants::kStored);
 /// All stages. Throws Error.
 Compiled run(const std::string& model_path, const CompileOptions& options);
 

@@ -21,6 +21,14 @@ bool represents(DType a, DType b) {
   }
 }
 
+Rounding rounding_of(const Numerics& numerics) {
+  Rounding rounding;
+  for (size_t i = 0; i < numerics.points.size(); ++i) rounding.set(i, numerics.points[i]);
+  if (!represents(numerics.accumulate, DType::kF32))
+    rounding.set_accumulator({.type = numerics.accumulate});
+  return rounding;
+}
+
 namespace {
 std::string shortfall(const char* what, DType got, const TypeRequest& asked,
                       const std::string& by) {

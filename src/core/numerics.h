@@ -25,7 +25,7 @@ struct TypeRequest {
 struct Request {
   TypeRequest compute, accumulate, store;
   std::string by;
-  TypeRequest inner;
+  TypeRequest inner = {};
 };
 
 /// What a kernel does to a node it covers, one row per node.
@@ -39,6 +39,9 @@ struct Numerics {
   double approximation_rel = 0;  ///< … plus relative to the result
 };
 
+/// The roundings that evaluate what a kernel with these numerics does: its points, and its
+/// accumulator where that is narrower than f32.
+Rounding rounding_of(const Numerics& numerics);
 /// True iff every value of `b` is a value of `a` (f64 ≥ f32 ≥ tf32 ≥ {f16, bf16} ≥ their f8).
 bool represents(DType a, DType b);
 /// The request that satisfies both: part by part the type that represents the other's (an exact one

@@ -57,16 +57,20 @@ void fields(V& v, Fields<V, TypeRequest> x) {
 }
 template <class V>
 void fields(V& v, Fields<V, Request> x) {
-  v(x.compute, x.accumulate, x.store, x.by);
+  v(x.compute, x.accumulate, x.store, x.by, x.inner);
 }
 template <class V>
 void fields(V& v, Fields<V, plan::LedgerRow> x) {
   v(x.key, x.node, x.op, x.composite, x.asked, x.got_store, x.got_compute, x.got_accumulate,
-    x.state, x.step, x.kernel, x.why);
+    x.in_register, x.state, x.step, x.kernel, x.why);
+}
+template <class V>
+void fields(V& v, Fields<V, plan::BuildOptions> x) {
+  v(x.policy, x.shapes, x.passes_off, x.outputs);
 }
 template <class V>
 void fields(V& v, Fields<V, plan::Plan> x) {  // the ledger is a section of its own
-  v(x.model_name, x.producer, x.device, x.target, x.symbols, x.guards, x.values, x.steps,
+  v(x.model_name, x.producer, x.build, x.device, x.target, x.symbols, x.guards, x.values, x.steps,
     x.segments, x.blobs, x.inputs, x.outputs, x.input_names, x.output_names, x.notes);
 }
 template <class V>

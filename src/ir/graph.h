@@ -27,7 +27,7 @@ inline constexpr NodeId kNoNode = -1;
 /// node; the request of a live node is what serves all of its origins.
 struct Origin {
   std::string key, name, op_type, part;
-  Request asked;
+  Request asked = {};
 };
 
 struct Value {

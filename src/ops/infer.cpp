@@ -18,7 +18,7 @@ std::string display_name(const ir::Node& node, ir::NodeId id) {
     if (!origin.name.empty()) return origin.name;
     if (!origin.key.empty()) return origin.key;
   }
-  return "#" + std::to_string(id);
+  return std::string("#") + std::to_string(id);
 }
 
 // Position of a symbol among the graph inputs' sizes: the earlier one survives unification.

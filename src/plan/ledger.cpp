@@ -2,22 +2,16 @@
 #include "plan/ledger.h"
 
 #include <algorithm>
-#include <charconv>
 #include <set>
+
+#include "precision/requests.h"
 
 namespace vernier::plan {
 namespace {
 
-// "/fn_call/3#17" sorts by path, then by number.
 bool before(const LedgerRow& a, const LedgerRow& b) {
-  const auto split = [](const std::string& key) {
-    const size_t hash = key.rfind('#');
-    int64_t number = 0;
-    if (hash != std::string::npos)
-      std::from_chars(key.data() + hash + 1, key.data() + key.size(), number);
-    return std::pair(key.substr(0, hash), number);
-  };
-  return split(a.key) < split(b.key);
+  return precision::later_in_file({.key = b.key, .name = "", .op_type = "", .part = "", .asked = {}},
+                                  {.key = a.key, .name = "", .op_type = "", .part = "", .asked = {}});
 }
 
 LedgerRow row_of(const ir::Origin& origin) {
@@ -25,13 +19,27 @@ LedgerRow row_of(const ir::Origin& origin) {
   row.key = origin.key;
   row.node = origin.name;
   row.op = origin.op_type;
+  row.asked = origin.asked;
   return row;
+}
+
+// What the step does to this one ONNX node of it.
+void fill_types(const Numerics& numerics, const ir::Node& node, LedgerRow& row) {
+  const bool in_product = (flags(node.op) & kProduct) != 0;
+  const bool besides = in_product && node.origins.size() > 1 && !precision::is_product(row.op);
+  row.got_compute = besides ? numerics.inner : numerics.compute;
+  row.got_accumulate = numerics.accumulate;
+  const auto last = std::ranges::max_element(node.origins, [](const auto& a, const auto& b) {
+    return precision::later_in_file(b, a);
+  });
+  row.in_register = node.origins.size() > 1 && last->key != row.key;
+  row.got_store = row.in_register ? row.got_compute : numerics.store;
+  if (row.asked.store.type == DType::kUndefined) row.got_store = DType::kUndefined;
 }
 
 void fill_from_step(const Plan& plan, const Place& place, const ir::Node& node, LedgerRow& row) {
   row.state = place.state;
   row.step = place.step;
-  row.asked = node.request;
   row.why = place.why;
   if (place.step == kNone) return;
   const Step& step = plan.steps[static_cast<size_t>(place.step)];
@@ -39,11 +47,7 @@ void fill_from_step(const Plan& plan, const Place& place, const ir::Node& node, 
   if (place.state == "merged") return;
   if (node.origins.size() > 1 || name(node.op) != row.op) row.composite = name(node.op);
   // Kernels of integers say f32 for the floats they do not have.
-  if (node.request.compute.type != DType::kUndefined) {
-    row.got_store = step.numerics.store;
-    row.got_compute = step.numerics.compute;
-    row.got_accumulate = step.numerics.accumulate;
-  }
+  if (!row.asked.by.empty()) fill_types(step.numerics, node, row);
   row.why = "satisfies" + (place.why.empty() ? "" : "; not used: " + place.why);
 }
 
@@ -51,16 +55,19 @@ void fill_from_step(const Plan& plan, const Place& place, const ir::Node& node, 
 
 void write_ledger(const ir::Graph& graph, const std::map<ir::NodeId, Place>& places, Plan& plan) {
   std::set<std::string> seen;
-  for (ir::NodeId id : graph.order()) {
-    const ir::Node& node = graph.node(id);
-    const auto place = places.find(id);
-    VERNIER_ASSERT(place != places.end(), node.name);
-    for (const ir::Origin& origin : node.origins) {
-      // A node split over several (QKV merged, then cut) is told by the first.
-      if (!seen.insert(origin.key).second) continue;
-      LedgerRow row = row_of(origin);
-      fill_from_step(plan, place->second, node, row);
-      plan.ledger.push_back(std::move(row));
+  // A node split over several (QKV merged, then cut) is told by the first that computes.
+  for (const bool views : {false, true}) {
+    for (ir::NodeId id : graph.order()) {
+      const ir::Node& node = graph.node(id);
+      if (((flags(node.op) & kView) != 0) != views) continue;
+      const auto place = places.find(id);
+      VERNIER_ASSERT(place != places.end(), node.name);
+      for (const ir::Origin& origin : node.origins) {
+        if (!seen.insert(origin.key).second) continue;
+        LedgerRow row = row_of(origin);
+        fill_from_step(plan, place->second, node, row);
+        plan.ledger.push_back(std::move(row));
+      }
     }
   }
   for (const ir::Retired& retired : graph.retired) {

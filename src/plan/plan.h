@@ -83,13 +83,23 @@ struct LedgerRow {
   Request asked;
   DType got_store = DType::kUndefined, got_compute = DType::kUndefined,
         got_accumulate = DType::kUndefined;
+  bool in_register = false;  ///< its result is never stored: got_store is the register's type
   std::string state;  ///< step, composite, folded, shape, merged, dead or removed
   int32_t step = kNone;
   std::string kernel, why;
 };
 
+/// What was asked of the build: the same options make the same plan of the same model.
+struct BuildOptions {
+  std::string policy;                    ///< JSON, as --save-policy writes it
+  std::string shapes;                    ///< as --shapes
+  std::vector<std::string> passes_off;   ///< --fuse NAME=off
+  std::vector<std::string> outputs;      ///< --outputs
+};
+
 struct Plan {
   std::string model_name, producer;  ///< of the ONNX file
+  BuildOptions build;                ///< what this plan was asked for
   std::string device;                ///< backend name
   std::string target;                ///< what packed weights depend on
   std::vector<Symbol> symbols;

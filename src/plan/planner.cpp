@@ -9,6 +9,7 @@
 #include "ops/views.h"
 #include "plan/ledger.h"
 #include "plan/profile.h"
+#include "precision/typing.h"
 
 namespace vernier::plan {
 namespace {
@@ -25,7 +26,9 @@ backend::Problem problem_of(const ir::Graph& graph, const ir::Node& node) {
       continue;
     }
     const ir::Value& v = graph.value(id);
-    problem.inputs.push_back({true, v.dtype, v.shape, v.is_constant() ? &v.constant : nullptr});
+    const size_t i = problem.inputs.size();
+    problem.inputs.push_back({true, precision::stored_type(graph, node, i), v.shape,
+                              v.is_constant() ? &v.constant : nullptr});
   }
   for (ir::ValueId id : node.outputs) {
     if (id == ir::kNoValue) {
@@ -34,6 +37,7 @@ backend::Problem problem_of(const ir::Graph& graph, const ir::Node& node) {
     }
     problem.outputs.push_back({true, graph.value(id).dtype, graph.value(id).shape, nullptr});
   }
+  problem.asked = node.request;
   return problem;
 }
 
@@ -44,9 +48,17 @@ std::string label_of(const ir::Node& node, ir::NodeId id) {
 }
 
 std::string request_text(const Request& r) {
-  if (r.compute.type == DType::kUndefined) return "nothing in particular";
-  return "compute " + std::string(r.compute.exact ? "== " : ">= ") +
-         std::string(name(r.compute.type)) + " (" + r.by + ")";
+  std::string text;
+  const auto add = [&](const char* part, const TypeRequest& type) {
+    if (type.type == DType::kUndefined) return;
+    text += (text.empty() ? "" : ", ") + std::string(part) + (type.exact ? " == " : " >= ") +
+            std::string(name(type.type));
+  };
+  add("compute", r.compute);
+  add("inner", r.inner);
+  add("accumulate", r.accumulate);
+  add("store", r.store);
+  return text.empty() ? "nothing in particular" : text + " (" + r.by + ")";
 }
 
 class Planner {
@@ -179,7 +191,7 @@ class Planner {
     value.kind = kind;
     plan_.values.push_back(std::move(value));
     const auto index = static_cast<int32_t>(plan_.values.size() - 1);
-    index_[id] = index;
+    if (kind != PlanValue::Kind::kConstant) index_[id] = index;
     layouts_[id] = {id, 0, v.shape, ops::dense_strides(v.shape)};
     return index;
   }
@@ -189,10 +201,34 @@ class Planner {
     if (const auto it = index_.find(id); it != index_.end()) return it->second;
     const ir::Value& v = graph_.value(id);
     VERNIER_ASSERT(v.is_constant(), "value '" + v.name + "' is used before it is planned");
+    return index_[id] = new_constant(id, v.dtype);
+  }
+
+  // The plan value of input i of a node; a constant may be stored in several types.
+  int32_t input_index(const ir::Node& node, size_t i) {
+    const ir::ValueId id = node.inputs[i];
+    if (id == ir::kNoValue) return kNone;
+    const DType stored = precision::stored_type(graph_, node, i);
+    if (stored == graph_.value(id).dtype) return value_index(id);
+    const auto [it, fresh] = narrowed_.try_emplace({id, stored}, kNone);
+    if (fresh) it->second = new_constant(id, stored);
+    return it->second;
+  }
+
+  int32_t new_constant(ir::ValueId id, DType stored) {
+    const Tensor& contents = graph_.value(id).constant;
+    const bool exact = options_.constants == PlanOptions::Constants::kExact;
+    const Tensor bytes =
+        exact || stored == contents.dtype() ? contents : rounded(contents, stored);
     const int32_t index = new_value(id, PlanValue::Kind::kConstant);
+    plan_.values[static_cast<size_t>(index)].dtype = exact ? contents.dtype() : stored;
     plan_.values[static_cast<size_t>(index)].constant =
-        add_blob({v.dtype, v.constant.shape(), "", v.constant});
+        add_blob({bytes.dtype(), bytes.shape(), "", bytes});
     return index;
+  }
+
+  static Tensor rounded(const Tensor& t, DType type) {
+    return Tensor::from(type, t.shape(), std::span<const double>(EvalTensor::from(t).f));
   }
 
   // Equal blobs are stored once.
@@ -290,7 +326,7 @@ class Planner {
 
   void plan_step(ir::NodeId id) {
     const ir::Node& node = graph_.node(id);
-    for (ir::ValueId in : node.inputs) value_index(in);
+    for (size_t i = 0; i < node.inputs.size(); ++i) input_index(node, i);
     const auto chosen = choices_.find(id);
     const Choice choice = chosen != choices_.end() ? chosen->second : choose_copy(id);
     Step step;
@@ -301,8 +337,9 @@ class Planner {
     step.bit_class = choice.kernel->bit_class;
     step.name = label_of(node, id);
     for (const ir::Origin& origin : node.origins) step.origins.push_back(origin.key);
-    for (ir::ValueId in : node.inputs) step.inputs.push_back(value_index(in));
-    if (choice.kernel->pack) pack(node, *choice.kernel, step);
+    for (size_t i = 0; i < node.inputs.size(); ++i) step.inputs.push_back(input_index(node, i));
+    if (choice.kernel->pack && options_.constants == PlanOptions::Constants::kStored)
+      pack(node, *choice.kernel, step);
     const auto index = static_cast<int32_t>(plan_.steps.size());
     for (ir::ValueId out : node.outputs) {
       step.outputs.push_back(out == ir::kNoValue ? kNone : new_value(out, PlanValue::Kind::kArena));
@@ -326,7 +363,9 @@ class Planner {
     for (backend::PackedConstant& packed : kernel.pack(problem_of(graph_, node))) {
       const Tensor& plain = graph_.value(node.inputs[static_cast<size_t>(packed.input)]).constant;
       const auto count = static_cast<int64_t>(packed.bytes.size());
-      Blob blob{plain.dtype(), plain.shape(), packed.layout,
+      const DType stored =
+          precision::stored_type(graph_, node, static_cast<size_t>(packed.input));
+      Blob blob{stored, plain.shape(), packed.layout,
                 Tensor::from_bytes(DType::kU8, {count}, packed.bytes)};
       step.packed.push_back({packed.input, add_blob(std::move(blob))});
       step.inputs[static_cast<size_t>(packed.input)] = kNone;
@@ -461,6 +500,7 @@ class Planner {
   std::map<ir::NodeId, Choice> choices_;
   std::map<ir::NodeId, Place> places_;
   std::map<ir::ValueId, int32_t> index_;
+  std::map<std::pair<ir::ValueId, DType>, int32_t> narrowed_;  // constants by stored type
   std::map<ir::ValueId, Layout> layouts_;
   std::map<ir::ValueId, int32_t> made_by_;
   std::multimap<size_t, int32_t> blobs_;

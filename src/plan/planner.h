@@ -14,6 +14,10 @@ namespace vernier::plan {
 
 struct PlanOptions {
   std::string shapes;  ///< as in profile.h
+  /// Rounded: constants are stored in the types that are asked of them, packed for their kernels.
+  /// As the model has them: unrounded and plain, for the FP64 evaluation of the plan (F); such a
+  /// plan is never run.
+  enum class Constants : uint8_t { kStored, kExact } constants = Constants::kStored;
   /// Called with the name of each node as it is planned (progress).
   std::function<void(std::string_view node)> progress;
 };

@@ -1,8 +1,27 @@
-// Requests by mode: see requests.h.
+// Requests by mode, and what they come to for a composite: see requests.h.
 #include "precision/requests.h"
+
+#include <algorithm>
+#include <charconv>
 
 namespace vernier::precision {
 namespace {
+
+struct ModeRow {
+  Mode mode;
+  std::string_view name;
+  DType operand, store;  // of products; of results
+};
+constexpr ModeRow kModes[] = {{Mode::kModel, "model", DType::kF32, DType::kF32},
+                              {Mode::kFp32, "fp32", DType::kF32, DType::kF32},
+                              {Mode::kTf32, "tf32", DType::kTF32, DType::kF32},
+                              {Mode::kFp16, "fp16", DType::kF16, DType::kF16},
+                              {Mode::kBf16, "bf16", DType::kBF16, DType::kBF16}};
+
+const ModeRow& row_of(Mode mode) {
+  return *std::find_if(std::begin(kModes), std::end(kModes),
+                       [mode](const ModeRow& row) { return row.mode == mode; });
+}
 
 // The widest float type among values; kUndefined if none is a float.
 DType widest_float(const ir::Graph& graph, const std::vector<ir::ValueId>& values) {
@@ -16,19 +35,193 @@ DType widest_float(const ir::Graph& graph, const std::vector<ir::ValueId>& value
   return widest;
 }
 
+bool has(const ir::Node& node, uint32_t flag) { return (flags(node.op) & flag) != 0; }
+
+// Attention's fourth and fifth inputs: an added bias, and which keys to keep.
+constexpr size_t kFirstMask = 3, kLastMask = 4;
+
+// Values that only masks, decisions and integers come from: 16 bits would save nothing there, and
+// -3.4e38 would become an infinity.
+class ExactZone {
+ public:
+  explicit ExactZone(const ir::Graph& graph) : graph_(graph) {
+    const auto& order = graph.order();
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+      const ir::Node& node = graph.node(*it);
+      const auto inside = [this](ir::ValueId v) { return v == ir::kNoValue || read_exactly(v); };
+      if (std::ranges::all_of(node.outputs, inside)) nodes_.insert(*it);
+    }
+  }
+  bool contains(ir::NodeId id) const { return nodes_.contains(id); }
+
+ private:
+  bool read_exactly(ir::ValueId v) const {
+    if (graph_.is_output(v)) return ends_here(v);
+    const auto& users = graph_.value(v).users;
+    return !users.empty() && std::ranges::all_of(users, [&](ir::NodeId user) {
+      const ir::Node& node = graph_.node(user);
+      const bool spreads = has(node, kElementwise) || has(node, kView);
+      if (spreads && nodes_.contains(user)) return true;
+      if (has(node, kDiscrete) || has(node, kBoolResult)) return true;
+      if (std::ranges::none_of(node.outputs, [&](ir::ValueId out) {
+            return out != ir::kNoValue && is_float(graph_.value(out).dtype);
+          }))
+        return true;
+      return node.op == OpKind::kAttention && is_mask_of(node, v);
+    });
+  }
+  // An output that nothing else reads is stored as the model declares it.
+  bool ends_here(ir::ValueId v) const { return graph_.value(v).users.empty(); }
+  static bool is_mask_of(const ir::Node& attention, ir::ValueId v) {
+    for (size_t i = 0; i < attention.inputs.size(); ++i) {
+      if (attention.inputs[i] == v && (i < kFirstMask || i > kLastMask)) return false;
+    }
+    return true;
+  }
+
+  const ir::Graph& graph_;
+  std::set<ir::NodeId> nodes_;
+};
+
+// What the mode asks of one ONNX node that is (part of) `node`.
+Request default_request(Mode mode, DType declared, bool product, bool exact_zone) {
+  const ModeRow& row = row_of(mode);
+  const DType wide = declared == DType::kF64 ? DType::kF64 : DType::kF32;
+  DType operand = row.operand, store = row.store;
+  if (mode == Mode::kModel) operand = store = declared;
+  if (declared == DType::kF64 || exact_zone) store = wide;
+  if (operand == DType::kF64) operand = DType::kF32;
+  return {.compute = {product ? operand : DType::kF32, false},
+          .accumulate = {DType::kF32, false},
+          .store = {store, false},
+          .by = mode == Mode::kModel ? "model" : "mode " + std::string(row.name),
+          .inner = {}};
+}
+
+TypeRequest join(const TypeRequest& a, const TypeRequest& b, bool& possible) {
+  Request left, right;
+  left.compute = a;
+  right.compute = b;
+  const auto both = common_request(left, right);
+  possible = possible && both.has_value();
+  return both ? both->compute : a;
+}
+
+// Where two wishes cannot both be met, whoever insists on a type has to stand alone.
+void keep_exact_apart(const std::vector<ir::Origin>& origins, std::set<std::string>& apart) {
+  for (const ir::Origin& origin : origins) {
+    const Request& asked = origin.asked;
+    const bool insists =
+        asked.compute.exact || asked.accumulate.exact ||
+        (asked.store.exact && asked.store.type != DType::kF32);
+    if (insists) apart.insert(origin.key);
+  }
+}
+
+class Join {
+ public:
+  explicit Join(const ir::Node& node) : node_(node), composite_product_(has(node, kProduct)) {
+    const auto last = std::ranges::max_element(
+        node.origins, [](const auto& a, const auto& b) { return later_in_file(b, a); });
+    for (const ir::Origin& origin : node.origins) add(origin, origin.key == last->key);
+  }
+  const Request& request() const { return request_; }
+  bool possible() const { return possible_; }
+
+ private:
+  void add(const ir::Origin& origin, bool is_last) {
+    const Request& asked = origin.asked;
+    if (asked.by.empty()) return;
+    const bool stronger = asked.by.starts_with("rule");
+    if (request_.by.empty() || stronger) request_.by = asked.by;
+    const bool to_product =
+        composite_product_ && (is_product(origin.op_type) || node_.origins.size() == 1);
+    TypeRequest& compute =
+        composite_product_ && !to_product ? request_.inner : request_.compute;
+    compute = join(compute, asked.compute, possible_);
+    request_.accumulate = join(request_.accumulate, asked.accumulate, possible_);
+    // Results between the parts stay in f32 registers.
+    if (is_last)
+      request_.store = asked.store;
+    else if (asked.store.exact && asked.store.type != DType::kF32)
+      possible_ = false;
+  }
+
+  const ir::Node& node_;
+  bool composite_product_, possible_ = true;
+  Request request_;
+};
+
 }  // namespace
 
-void assign_requests(ir::Graph& graph, Mode mode) {
-  VERNIER_ASSERT(mode == Mode::kFp32);
-  for (ir::NodeId id : graph.order()) {
-    ir::Node& node = graph.node(id);
-    const DType out = widest_float(graph, node.outputs);
-    if (out == DType::kUndefined && widest_float(graph, node.inputs) == DType::kUndefined) continue;
-    node.request = {.compute = {DType::kF32, false},
-                    .accumulate = {DType::kF32, false},
-                    .store = {out, false},
-                    .by = "mode fp32"};
+std::string_view name(Mode mode) { return row_of(mode).name; }
+
+std::optional<Mode> parse_mode(std::string_view text) {
+  for (const ModeRow& row : kModes) {
+    if (row.name == text) return row.mode;
   }
+  return std::nullopt;
+}
+
+bool is_product(std::string_view onnx_op) {
+  // Operators of ONNX Runtime's domain that have no OpKind of their own.
+  static constexpr std::string_view kOthers[] = {"MultiHeadAttention", "FusedMatMul", "FusedGemm",
+                                                 "FusedConv", "QAttention"};
+  if (std::ranges::find(kOthers, onnx_op) != std::end(kOthers)) return true;
+  const auto kind = parse_op_kind(onnx_op);
+  return kind && (flags(*kind) & kProduct) != 0;
+}
+
+bool later_in_file(const ir::Origin& a, const ir::Origin& b) {
+  const auto split = [](const std::string& key) {
+    const size_t hash = key.rfind('#');
+    int64_t number = 0;
+    if (hash != std::string::npos)
+      std::from_chars(key.data() + hash + 1, key.data() + key.size(), number);
+    return std::pair(key.substr(0, hash), number);
+  };
+  return split(b.key) < split(a.key);
+}
+
+void ask_mode(ir::Graph& raised, Mode mode) {
+  const ExactZone exact(raised);
+  for (ir::NodeId id : raised.order()) {
+    ir::Node& node = raised.node(id);
+    const DType out = widest_float(raised, node.outputs);
+    const DType in = widest_float(raised, node.inputs);
+    if (out == DType::kUndefined && in == DType::kUndefined) continue;
+    const DType declared = out == DType::kUndefined ? in : out;
+    for (ir::Origin& origin : node.origins) {
+      const bool product = has(node, kProduct) &&
+                           (is_product(origin.op_type) || node.origins.size() == 1);
+      origin.asked = default_request(mode, declared, product, exact.contains(id));
+      if (out == DType::kUndefined) origin.asked.store = {};
+    }
+    // A node of the compiler's own (a transpose beside an attention) has no ONNX node.
+    if (node.origins.empty() && !has(node, kView)) {
+      node.request = default_request(mode, declared, has(node, kProduct), exact.contains(id));
+      if (out == DType::kUndefined) node.request.store = {};
+    }
+  }
+}
+
+std::set<std::string> join_requests(ir::Graph& raised) {
+  std::set<std::string> apart;
+  for (ir::NodeId id : raised.order()) {
+    ir::Node& node = raised.node(id);
+    if (node.origins.empty() || has(node, kView)) continue;
+    const Join join(node);
+    if (join.request().by.empty()) continue;
+    node.request = join.request();
+    if (has(node, kProduct) && node.request.inner.type == DType::kUndefined &&
+        node.request.compute.type != DType::kUndefined && !node.request.compute.exact)
+      node.request.inner = {DType::kF32, false};
+    if (join.possible()) continue;
+    const size_t before = apart.size();
+    if (node.origins.size() > 1) keep_exact_apart(node.origins, apart);
+    VERNIER_ASSERT(apart.size() > before, "requests of one node contradict each other");
+  }
+  return apart;
 }
 
 }  // namespace vernier::precision

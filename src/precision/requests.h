@@ -1,16 +1,42 @@
-// Which types are asked of each node (design "Words": request). Modes in rising order of strength:
-// what the model itself says, then the mode. Today one mode: fp32.
+// Which types are asked of each ONNX node (design "Words": request). In rising order: what the
+// model itself says, the mode, the user's rules (policy.h). Contract: docs/precision.md.
 #pragma once
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
 #include "ir/graph.h"
 
 namespace vernier::precision {
 
 enum class Mode : uint8_t {
-  kFp32,  ///< every float operation at least in f32, never TF32
+  kModel,  ///< the model's own float types: f32, or the 16-bit types it was exported with
+  kFp32,   ///< every float operation in at least f32, never TF32
+  kTf32,   ///< products take tf32 operands, everything else f32
+  kFp16,   ///< products take f16 operands, values are stored in f16; everything else computes in f32
+  kBf16,   ///< as fp16, in bf16
 };
 
-/// Sets Node::request on every live node that touches floats: computed and accumulated in at least
-/// f32, stored in at least the type that the model declares.
-void assign_requests(ir::Graph& graph, Mode mode);
+std::string_view name(Mode mode);
+std::optional<Mode> parse_mode(std::string_view text);
+
+/// Sets Origin::asked of every ONNX node of a raised graph that computes floats: the default of
+/// `mode`. Products (kProduct) take the mode's operand type and accumulate in f32; the rest
+/// computes in f32; results are stored in the mode's type. Values that only masks, comparisons or
+/// conversions to integers read, and the model's outputs, are stored as the model has them.
+void ask_mode(ir::Graph& raised, Mode mode);
+
+/// Sets Node::request of every live node from what is asked of its ONNX nodes. Returns the keys of
+/// ONNX nodes that ask for something the composite around them cannot do together with the rest:
+/// import again with those kept apart (Node::apart).
+std::set<std::string> join_requests(ir::Graph& raised);
+
+/// Is this ONNX operator one whose operands the 16-bit modes lower ("MatMul", "Conv",
+/// "Attention")?
+bool is_product(std::string_view onnx_op);
+
+/// Does `a` come after `b` in the file? Keys are "path#index".
+bool later_in_file(const ir::Origin& a, const ir::Origin& b);
 
 }  // namespace vernier::precision

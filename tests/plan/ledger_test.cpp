@@ -56,7 +56,8 @@ TEST(Ledger, ANormFoldedIntoAConvolutionHasItsRow) {
     passes::PassOptions options;
     if (!fused) options.off = {"conv_batch_norm"};
     const auto typed = graph->clone();
-    precision::assign_requests(*typed, precision::Mode::kFp32);
+    precision::ask_mode(*typed, precision::Mode::kFp32);
+    precision::join_requests(*typed);
     passes::run_passes(*typed, passes::Phase::kFuse, options);
     const plan::Plan plan = plan::make_plan(*typed, backend::cpu_backend(), {});
     ASSERT_EQ(plan.ledger.size(), 2u);
@@ -88,7 +89,8 @@ TEST(Ledger, RetiredNodesKeepTheirRowsInFileOrder) {
       "\"#9|z|Neg|\" return %z as \"z\" }");
   graph->retire({{.key = "#2", .name = "c", .op_type = "Shape", .part = ""}}, "folded", "constant");
   graph->retire({{.key = "/f/2#9", .name = "d", .op_type = "Mul", .part = ""}}, "dead", "unused");
-  precision::assign_requests(*graph, precision::Mode::kFp32);
+  precision::ask_mode(*graph, precision::Mode::kFp32);
+    precision::join_requests(*graph);
   const plan::Plan plan = plan::make_plan(*graph, toy_backend(), {});
   std::vector<std::string> keys;
   for (const plan::LedgerRow& row : plan.ledger) keys.push_back(row.key);

@@ -69,7 +69,8 @@ TEST(Kernels, SizesNeedNoKernel) {
 TEST(Kernels, ANodeThatLostItsRequestIsABugOfOurs) {
   const auto graph = graph_of(
       "graph g(%x: f32[b]) { %p = Abs(%x) %q = Exp(%p) named \"forgotten\" return %q as \"q\" }");
-  precision::assign_requests(*graph, precision::Mode::kFp32);
+  precision::ask_mode(*graph, precision::Mode::kFp32);
+    precision::join_requests(*graph);
   graph->producer(graph->outputs[0])->request = {};
   const std::string error =
       error_of([&] { plan::make_plan(*graph, toy_backend(), {}); }, ErrorCode::kInternal);

@@ -12,7 +12,7 @@ namespace {
 // The request of the node that makes the output.
 Request request_of(const std::string& text) {
   const auto graph = ir::parse(text, &ops::infer_node);
-  assign_requests(*graph, Mode::kFp32);
+  ask_mode(*graph, Mode::kFp32);
   return graph->producer(graph->outputs[0])->request;
 }
 

@@ -1,5 +1,7 @@
 // The last row of every operator: its naive FP64 evaluator as a kernel. Contract: per_op.h,
 // core/evaluator.h. Converts operands to double or int64, evaluates, and rounds the results once.
+// Asked for exactly a narrow type (compute==f16), it rounds at every rounding point as a device that
+// computes in that type would: slow, for trying a precision, never a default.
 #include "core/evaluator.h"
 
 #include "backend/cpu/kernels/per_op.h"
@@ -54,6 +56,11 @@ void store(const EvalTensor& result, const TensorArg& t) {
 
 bool present(const TensorArg& t) { return t.dtype != DType::kUndefined; }
 
+struct EvaluatorState final : KernelState {
+  explicit EvaluatorState(const Numerics& numerics) : rounding(rounding_of(numerics)) {}
+  Rounding rounding;
+};
+
 void run_evaluator(OpKind op, const LaunchCall& call) {
   std::vector<EvalTensor> inputs(call.in.size());
   std::vector<const EvalTensor*> in(call.in.size(), nullptr);
@@ -66,8 +73,8 @@ void run_evaluator(OpKind op, const LaunchCall& call) {
   for (size_t i = 0; i < call.out.size(); ++i) {
     if (present(call.out[i])) out[i] = shaped_like(call.out[i]);
   }
-  const Rounding none;
-  evaluator(op)({.attrs = call.attrs, .in = in, .out = out, .rounding = none});
+  const Rounding& rounding = static_cast<const EvaluatorState*>(call.state)->rounding;
+  evaluator(op)({.attrs = call.attrs, .in = in, .out = out, .rounding = rounding});
   for (size_t i = 0; i < call.out.size(); ++i) {
     if (present(call.out[i]) && call.out[i].data != nullptr) store(out[i], call.out[i]);
   }
@@ -80,9 +87,27 @@ Support supports(const Problem& problem) {
   return yes();
 }
 
+bool is_operand(std::string_view point) {
+  return point == "a" || point == "b" || point == "q" || point == "k" || point == "v";
+}
+
+// f64 throughout, except for what is asked exactly.
 Numerics numerics(const Problem& problem) {
   Numerics result = exact_numerics(problem);
-  result.compute = result.accumulate = DType::kF64;
+  result.compute = result.accumulate = result.inner = DType::kF64;
+  const Request& asked = problem.asked;
+  const bool product = (flags(problem.op) & kProduct) != 0;
+  const TypeRequest& besides = product ? asked.inner : asked.compute;
+  if (asked.compute.exact) result.compute = asked.compute.type;
+  if (asked.accumulate.exact) result.accumulate = asked.accumulate.type;
+  if (asked.inner.exact) result.inner = asked.inner.type;
+  const auto points = rounding_points(problem.op);
+  for (size_t i = 0; i + 1 < points.size(); ++i) {
+    const TypeRequest& type = product && is_operand(points[i]) ? asked.compute : besides;
+    if (type.exact) result.points[i].type = type.type;
+  }
+  if (!points.empty() && besides.exact && !represents(besides.type, result.store))
+    result.points[points.size() - 1].type = besides.type;
   return result;
 }
 
@@ -91,6 +116,9 @@ constexpr KernelBody kBody{
     .supports = &supports,
     .numerics = &numerics,
     .strided_inputs = kAllStrided,
+    .create = [](const CreateCall& call) -> std::unique_ptr<KernelState> {
+      return std::make_unique<EvaluatorState>(*call.numerics);
+    },
     .launch = [](const LaunchCall& call) { run_evaluator(kOp, call); },
 };
 

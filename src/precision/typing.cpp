@@ -1,0 +1,149 @@
+// The typed graph: see typing.h.
+#include "precision/typing.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/attrs.h"
+#include "ops/infer.h"
+
+namespace vernier::precision {
+namespace {
+
+bool has(const ir::Node& node, uint32_t flag) { return (flags(node.op) & flag) != 0; }
+
+// How many of its first inputs a product multiplies.
+size_t product_operands(OpKind op) { return op == OpKind::kAttention ? 3 : 2; }
+
+bool is_narrow(DType type) { return is_float(type) && size_bytes(type) < size_bytes(DType::kF32); }
+
+// Moves values without computing: no rounding point, floats in and out.
+bool only_moves(const ir::Node& node) {
+  return !has(node, kBoolResult) && rounding_points(node.op).empty();
+}
+
+// Is input i of a lookup the table that it reads rows of?
+bool is_table(const ir::Node& node, size_t i) {
+  if (node.op == OpKind::kGather) return i == 0;
+  if (node.op != OpKind::kEmbedNorm) return false;
+  return i % 2 == 1 && i < 2 * static_cast<size_t>(node.attrs_as<EmbedNormAttrs>().tables);
+}
+
+class Typing {
+ public:
+  explicit Typing(ir::Graph& graph) : graph_(graph) {
+    for (ir::ValueId id : graph.outputs) declared_.push_back(graph.value(id).dtype);
+  }
+
+  void run() {
+    graph_.typed = true;
+    for (ir::NodeId id : std::vector<ir::NodeId>(graph_.order())) type_node(id);
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) type_output(i);
+    graph_.sort();
+    ops::infer_graph(graph_);
+  }
+
+ private:
+  const ir::Value& value(ir::ValueId id) const { return graph_.value(id); }
+
+  void type_node(ir::NodeId id) {
+    ir::Node& node = graph_.node(id);
+    if (node.op == OpKind::kCast && is_float_cast(node)) drop_cast(node);
+    if (only_moves(node) && !has(node, kView)) keep_moved_type(node);
+    check_stored(node);
+    if (has(node, kProduct)) cast_operands(id);
+    for (ir::ValueId out : graph_.node(id).outputs) {
+      if (out == ir::kNoValue || !is_float(value(out).dtype)) continue;
+      ops::infer_node(graph_, id);
+      return;
+    }
+  }
+
+  bool is_float_cast(const ir::Node& node) const {
+    return is_float(value(node.inputs[0]).dtype) && is_float(value(node.outputs[0]).dtype) &&
+           value(node.inputs[0]).dtype != DType::kF64 && value(node.outputs[0]).dtype != DType::kF64;
+  }
+
+  static void drop_cast(ir::Node& node) {
+    node.op = OpKind::kIdentity;
+    node.attrs = encode(NoAttrs{});
+    node.request = {};
+  }
+
+  // The result of a move is stored as the widest of what it moves, unless more is asked.
+  void keep_moved_type(ir::Node& node) const {
+    if (node.request.by.empty() || node.request.store.exact) return;
+    DType widest = DType::kUndefined;
+    for (ir::ValueId in : node.inputs) {
+      if (in == ir::kNoValue || value(in).is_constant() || !is_float(value(in).dtype)) continue;
+      const DType type = value(in).dtype;
+      if (widest == DType::kUndefined || represents(type, widest))
+        widest = type;
+      else if (!represents(widest, type))
+        widest = DType::kF32;  // f16 beside bf16
+    }
+    DType& store = node.request.store.type;
+    if (widest == DType::kUndefined || store == DType::kUndefined) return;
+    store = node.request.by.starts_with("rule") && represents(store, widest) ? store : widest;
+  }
+
+  void check_stored(const ir::Node& node) const {
+    if (node.request.store.type != DType::kTF32) return;
+    throw Error(ErrorCode::kInput, "node '" + node.name + "' is asked to store tf32 (" +
+                                       node.request.by +
+                                       "), which is a compute type only; store f32");
+  }
+
+  void cast_operands(ir::NodeId id) {
+    const DType type = graph_.node(id).request.compute.type;
+    if (!is_narrow(type)) return;
+    const size_t count = std::min(product_operands(graph_.node(id).op), graph_.node(id).inputs.size());
+    for (size_t i = 0; i < count; ++i) {
+      const ir::ValueId in = graph_.node(id).inputs[i];
+      if (in == ir::kNoValue || value(in).is_constant() || !is_float(value(in).dtype)) continue;
+      if (value(in).dtype == type || represents(type, value(in).dtype)) continue;
+      graph_.set_input(id, i, cast(in, type));
+    }
+  }
+
+  ir::ValueId cast(ir::ValueId from, DType to) {
+    const auto [it, fresh] = casts_.try_emplace({from, to}, ir::kNoValue);
+    if (!fresh) return it->second;
+    const ir::NodeId id = graph_.add_node(OpKind::kCast, {from}, encode(CastAttrs{.to = to}));
+    graph_.node(id).request = {.compute = {},
+                               .accumulate = {},
+                               .store = {to, false},
+                               .by = "operand type",
+                               .inner = {}};
+    ops::infer_node(graph_, id);
+    return it->second = graph_.node(id).outputs[0];
+  }
+
+  void type_output(size_t i) {
+    const ir::ValueId id = graph_.outputs[i];
+    const DType stored = value(id).dtype;
+    if (!is_float(stored) || stored == declared_[i]) return;
+    graph_.outputs[i] = cast(id, declared_[i]);
+  }
+
+  ir::Graph& graph_;
+  std::vector<DType> declared_;
+  std::map<std::pair<ir::ValueId, DType>, ir::ValueId> casts_;
+};
+
+}  // namespace
+
+void type_graph(ir::Graph& graph) { Typing(graph).run(); }
+
+DType stored_type(const ir::Graph& graph, const ir::Node& node, size_t i) {
+  const ir::Value& v = graph.value(node.inputs[i]);
+  if (!graph.typed || !v.is_constant() || v.dtype != DType::kF32) return v.dtype;
+  if (has(node, kProduct) && i < product_operands(node.op)) {
+    const DType type = node.request.compute.type;
+    return is_narrow(type) ? type : v.dtype;
+  }
+  const DType store = node.request.store.type;
+  return is_table(node, i) && is_narrow(store) ? store : v.dtype;
+}
+
+}  // namespace vernier::precision
