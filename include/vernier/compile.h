@@ -18,10 +18,16 @@ struct CompileOptions {
   std::string shapes;
   std::vector<std::string> extra_outputs;  ///< ONNX value names to give as outputs too
   std::vector<std::string> passes_off;     ///< optional passes to leave out, by name
-  /// model (its own float types), fp32, tf32, fp16 or bf16: what is asked of every node …
-  std::string mode = "model";
-  /// … and rules that change it, later wins: "op:LayerNorm compute=f32" (docs/precision.md).
+  /// What is asked of every node: model (its own float types), fp32, tf32, fp16 or bf16; empty: the
+  /// policy's mode, or model.
+  std::string mode;
+  /// Rules that change it, later ones win: "op:LayerNorm compute=f32" (docs/precision.md).
   std::vector<std::string> rules;
+  /// The same in trtexec's spelling: "LayerNormalization_*:fp32,Softmax_12:fp32"; before `rules`.
+  std::string layer_precisions, layer_output_types;
+  std::string precision_constraints;  ///< trtexec's; "obey" is what always holds here
+  /// A policy file's JSON, to which the above add, and its name for messages.
+  std::string policy, policy_file;
   bool seed_missing_weights = false;       ///< seeded values for external data that is not there
   /// Called with each stage of the work ("import", "raise_attention", "pack", "write").
   std::function<void(std::string_view stage)> progress;
@@ -32,6 +38,7 @@ struct CompileReport {
   int64_t onnx_nodes = 0, steps = 0, fallback_steps = 0;  ///< fallback: on the FP64 evaluator
   uint64_t weight_bytes = 0;
   std::vector<std::string> notes;  ///< defaults taken and what else a reader should know
+  std::string policy;              ///< mode and rules as JSON, as --policy reads it
   double ms = 0;
 };
 

@@ -17,7 +17,10 @@ namespace {
 struct Options {
   std::string model, engine, shapes, outputs, tolerance, device = "cpu";
   std::vector<std::string> fuse;
-  bool fp32 = false, seed_missing_weights = false, verify = false, json = false;
+  std::vector<std::string> rules;
+  std::string policy, save_policy, layer_precisions, layer_output_types, constraints;
+  bool fp32 = false, tf32 = false, fp16 = false, bf16 = false;
+  bool seed_missing_weights = false, verify = false, json = false;
 };
 
 /// "qkv_merge=off" -> "qkv_merge".
@@ -41,6 +44,32 @@ verify::Report verify_built(const Options& options) {
   return verify::verify_and_stamp(request);
 }
 
+std::string mode_of(const Options& options) {
+  std::string mode;
+  for (const auto& [given, name] : {std::pair{options.fp32, "fp32"}, std::pair{options.tf32, "tf32"},
+                                    std::pair{options.fp16, "fp16"}, std::pair{options.bf16, "bf16"}}) {
+    if (!given) continue;
+    if (!mode.empty()) {
+      throw Error(ErrorCode::kInput, "--" + mode + " and --" + name +
+                                         " exclude each other: a build has one mode; change single "
+                                         "nodes with --rule");
+    }
+    mode = name;
+  }
+  return mode;
+}
+
+void take_precision(const Options& options, CompileOptions& compile_options) {
+  compile_options.mode = mode_of(options);
+  compile_options.rules = options.rules;
+  compile_options.layer_precisions = options.layer_precisions;
+  compile_options.layer_output_types = options.layer_output_types;
+  compile_options.precision_constraints = options.constraints;
+  if (options.policy.empty()) return;
+  compile_options.policy = read_text_file(options.policy);
+  compile_options.policy_file = options.policy;
+}
+
 int build(const Options& options) {
   check_keeps_inputs(options.engine, {options.model});
   if (!options.tolerance.empty() && !options.verify) {
@@ -57,12 +86,14 @@ int build(const Options& options) {
   for (const std::string& text : options.fuse) {
     compile_options.passes_off.push_back(pass_switched_off(text));
   }
+  take_precision(options, compile_options);
   CompileReport report;
   {
     Progress progress("building " + options.engine);
     compile_options.progress = [&](std::string_view name) { progress.stage(name); };
     report = compile(options.model, options.engine, compile_options);
   }
+  if (!options.save_policy.empty()) write_text_file(options.save_policy, "policy", report.policy);
   std::optional<verify::Report> verdict;
   if (options.verify) verdict = verify_built(options);
   const int code = !verdict || verdict->passed() ? 0 : static_cast<int>(ErrorCode::kCheckFailed);
@@ -95,7 +126,27 @@ void add_build(CLI::App& app, Run& chosen) {
   command->add_option("MODEL", options->model, "ONNX file")->required();
   command->add_option("-o,--output", options->engine, "engine file to write (.vn)")->required();
   add_device(*command, options->device);
-  command->add_flag("--fp32", options->fp32, "compute in FP32: the default, and the only mode");
+  command->add_flag("--fp32", options->fp32,
+                    "compute and store in FP32, whatever types the model was exported with");
+  command->add_flag("--tf32", options->tf32, "products may take TF32 operands");
+  command->add_flag("--fp16", options->fp16,
+                    "products take FP16 operands, values are stored in FP16; the rest computes in "
+                    "FP32");
+  command->add_flag("--bf16", options->bf16, "as --fp16, in BF16");
+  command
+      ->add_option("--rule", options->rules,
+                   "change what is asked of nodes, e.g. 'op:LayerNorm compute=f32'; later rules "
+                   "win")
+      ->allow_extra_args(false);
+  command->add_option("--policy", options->policy, "read mode and rules from this JSON file");
+  command->add_option("--save-policy", options->save_policy,
+                      "write mode and rules to this JSON file");
+  command->add_option("--layerPrecisions", options->layer_precisions,
+                      "trtexec's spelling of compute rules, e.g. 'LayerNormalization_*:fp32'");
+  command->add_option("--layerOutputTypes", options->layer_output_types,
+                      "trtexec's spelling of store rules");
+  command->add_option("--precisionConstraints", options->constraints,
+                      "trtexec's; 'obey' is what Vernier always does");
   command->add_option("--shapes", options->shapes,
                       "range of each named size, e.g. 'batch=1..32,seq=4..512'");
   command->add_option("--outputs", options->outputs,
@@ -115,6 +166,9 @@ void add_build(CLI::App& app, Run& chosen) {
       "  vernier build model.onnx -o model.vn\n"
       "  vernier build model.onnx -o model.vn --shapes 'batch=1..32,seq=4..512'\n"
       "  vernier build model.onnx -o model.vn --verify\n"
+      "  vernier build model.onnx -o model.vn --bf16 --rule 'role:head compute=f32' --verify\n"
+      "  vernier build model.onnx -o model.vn --fp16 "
+      "--layerPrecisions='LayerNormalization_*:fp32'\n"
       "  vernier build model.onnx -o debug.vn --outputs Add_12 --fuse linear_activation=off");
   command->callback([options, &chosen] { chosen = [options] { return build(*options); }; });
 }

@@ -3,8 +3,12 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <span>
+
+#include "core/whole_file.h"
 
 #include "vernier/error.h"
 
@@ -65,6 +69,27 @@ std::vector<std::string> split_list(const std::string& text, const std::string& 
     begin = end + 1;
   }
   return parts;
+}
+
+std::string read_text_file(const std::string& path) {
+  constexpr std::streamoff kLargest = std::streamoff{16} << 20;
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file || !std::filesystem::is_regular_file(path))
+    throw Error(ErrorCode::kInput, "cannot read '" + path + "': there is no such file");
+  const std::streamoff size = file.tellg();
+  if (size > kLargest)
+    throw Error(ErrorCode::kInput, "'" + path + "' is larger than 16 MiB, which no policy is");
+  std::string text(static_cast<size_t>(size), '\0');
+  file.seekg(0);
+  file.read(text.data(), size);
+  if (!file) throw Error(ErrorCode::kMachine, "cannot read '" + path + "' to its end");
+  return text;
+}
+
+void write_text_file(const std::string& path, const std::string& what, std::string_view text) {
+  WholeFile file({.path = path, .what = what, .bytes_expected = text.size()});
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
 }
 
 void check_keeps_inputs(const std::string& output, const std::vector<std::string>& inputs) {

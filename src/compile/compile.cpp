@@ -31,6 +31,7 @@ CompileReport report_of(const compiler::Compiled& compiled, const Clock& clock) 
     report.fallback_steps += step.kernel.ends_with(".evaluator");
   for (const plan::Blob& blob : compiled.plan.blobs) report.weight_bytes += blob.bytes.bytes();
   report.notes = compiled.plan.notes;
+  report.policy = compiled.plan.build.policy;
   report.ms = clock.ms();
   return report;
 }

@@ -4,11 +4,12 @@
 #include <algorithm>
 
 #include "backend/cpu/cpu.h"
+#include "compile/side_outputs.h"
 #include "compile/weights.h"
 #include "core/names.h"
 #include "onnx/import.h"
 #include "plan/planner.h"
-#include "precision/policy.h"
+#include "precision/policy_file.h"
 #include "precision/requests.h"
 #include "precision/typing.h"
 
@@ -21,24 +22,30 @@ const backend::Backend& backend_named(const std::string& device) {
               "--device: got '" + device + "', expected cpu (the only device of this version)");
 }
 
-void add_outputs(ir::Graph& graph, const std::vector<std::string>& names) {
+ir::ValueId find_value(const ir::Graph& graph, const std::string& name) {
+  for (size_t v = 0; v < graph.num_values(); ++v) {
+    if (graph.value(static_cast<ir::ValueId>(v)).name == name) return static_cast<ir::ValueId>(v);
+  }
+  return ir::kNoValue;
+}
+
+void check_outputs(const ir::Graph& graph, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
-    ir::ValueId found = ir::kNoValue;
+    if (!name.empty() && find_value(graph, name) != ir::kNoValue) continue;
     std::vector<std::string> known;
     for (size_t v = 0; v < graph.num_values(); ++v) {
-      const auto id = static_cast<ir::ValueId>(v);
-      if (graph.value(id).name.empty()) continue;
-      known.push_back(graph.value(id).name);
-      if (known.back() == name) found = id;
+      const std::string& other = graph.value(static_cast<ir::ValueId>(v)).name;
+      if (!other.empty()) known.push_back(other);
     }
-    if (found == ir::kNoValue) {
-      throw Error(ErrorCode::kInput,
-                  "--outputs: the model has no value '" + name + "'" + nearest_names(name, known));
-    }
-    if (std::find(graph.output_names.begin(), graph.output_names.end(), name) !=
-        graph.output_names.end())
-      continue;
-    graph.outputs.push_back(found);
+    throw Error(ErrorCode::kInput,
+                "--outputs: the model has no value '" + name + "'" + nearest_names(name, known));
+  }
+}
+
+void add_outputs(ir::Graph& graph, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (std::ranges::find(graph.output_names, name) != graph.output_names.end()) continue;
+    graph.outputs.push_back(find_value(graph, name));
     graph.output_names.push_back(name);
   }
 }
@@ -53,13 +60,24 @@ passes::PassOptions pass_options(const CompileOptions& options) {
 }
 
 precision::Policy policy_of(const CompileOptions& options) {
-  const auto mode = precision::parse_mode(options.mode);
-  if (!mode) {
-    throw Error(ErrorCode::kInput, "mode: got '" + options.mode +
-                                       "', expected model, fp32, tf32, fp16 or bf16");
+  precision::Policy policy{.mode = precision::Mode::kModel, .rules = {}};
+  if (!options.policy.empty())
+    policy = precision::load_policy(options.policy, options.policy_file);
+  if (!options.mode.empty()) {
+    const auto mode = precision::parse_mode(options.mode);
+    if (!mode) {
+      throw Error(ErrorCode::kInput, "mode: got '" + options.mode +
+                                         "', expected model, fp32, tf32, fp16 or bf16");
+    }
+    policy.mode = *mode;
   }
-  precision::Policy policy{.mode = *mode, .rules = {}};
+  for (auto& rule : precision::parse_layer_precisions(options.layer_precisions))
+    policy.rules.push_back(std::move(rule));
+  for (auto& rule : precision::parse_layer_output_types(options.layer_output_types))
+    policy.rules.push_back(std::move(rule));
   for (const std::string& text : options.rules) policy.rules.push_back(precision::parse_rule(text));
+  if (!options.precision_constraints.empty())
+    precision::check_precision_constraints(options.precision_constraints, policy.rules.size());
   return policy;
 }
 
@@ -78,7 +96,7 @@ std::shared_ptr<ir::Graph> import(const std::string& model_path, const CompileOp
   result.plan.notes = report.notes;
   for (const std::string& line : non_finite_weights(*graph))
     result.plan.notes.push_back("warning: " + line);
-  add_outputs(*graph, options.extra_outputs);
+  check_outputs(*graph, options.extra_outputs);
   return graph;
 }
 
@@ -142,6 +160,12 @@ plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
   ir::Graph& graph = *asked.raised;
   precision::type_graph(graph);
   passes::run_passes(graph, passes::Phase::kFuse, pass_options(options));
+  if (!options.extra_outputs.empty()) {
+    const std::shared_ptr<ir::Graph> marked = imported.clone();
+    add_outputs(*marked, options.extra_outputs);
+    passes::run_passes(*marked, passes::Phase::kRaise, pass_options(options));
+    add_side_outputs(graph, *marked, options.extra_outputs);
+  }
   if (options.progress) options.progress("plan");
   plan::Plan plan = plan::make_plan(
       graph, backend, {.shapes = options.shapes, .constants = constants, .progress = nullptr});
