@@ -1,0 +1,164 @@
+// What rules ask of a raised graph: see policy.h.
+#include "precision/policy.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "core/error.h"
+
+namespace vernier::precision {
+namespace {
+
+std::string described(const Rule& rule, size_t number) {
+  const char* option = rule.spelling == Spelling::kRule              ? ""
+                       : rule.spelling == Spelling::kLayerPrecisions ? "--layerPrecisions "
+                                                                     : "--layerOutputTypes ";
+  return "rule " + std::to_string(number) + " (" + option + "'" + rule.text + "')";
+}
+
+// Who asks for each part of one ONNX node's request: 0 for what stood there before the rules.
+struct Askers {
+  std::array<size_t, 4> part{};  // compute, inner, accumulate, store
+  std::set<size_t> replaced;     // numbers of rules; 0: the model
+};
+
+class Application {
+ public:
+  explicit Application(ir::Graph& graph) : graph_(graph), selection_(graph) {}
+
+  void apply(const Rule& rule, size_t number) {
+    const std::string who = described(rule, number);
+    size_t live = 0;
+    std::map<std::string, size_t> elsewhere;  // state -> how many
+    for (size_t i : selection_.matches(rule.selector, who, notes)) {
+      const OnnxNode& node = selection_.nodes()[i];
+      const bool works = touches_floats(node);
+      if (node.is_live() && !works) {
+        ++elsewhere["without floating-point values"];
+        continue;
+      }
+      live += works;
+      if (!works) ++elsewhere[graph_.retired[node.retired.front()].state];
+      ask(node, rule, number);
+    }
+    if (live > 0) return;
+    std::string counts;
+    for (const auto& [state, count] : elsewhere)
+      counts += (counts.empty() ? "" : ", ") + std::to_string(count) + " " + state;
+    notes.push_back(who + " changes nothing: it matches only nodes that compute no floating-point "
+                          "values at run time (" + counts + ")");
+  }
+
+  std::vector<std::string> notes;
+
+ private:
+  bool makes_floats(const ir::Node& n) const {
+    return std::any_of(n.outputs.begin(), n.outputs.end(), [&](ir::ValueId v) {
+      return v != ir::kNoValue && is_float(graph_.value(v).dtype);
+    });
+  }
+  bool touches_floats(const OnnxNode& node) const {
+    return std::any_of(node.places.begin(), node.places.end(), [&](const OnnxNode::Place& place) {
+      const ir::Node& n = graph_.node(place.node);
+      return makes_floats(n) || std::any_of(n.inputs.begin(), n.inputs.end(), [&](ir::ValueId v) {
+               return v != ir::kNoValue && is_float(graph_.value(v).dtype);
+             });
+    });
+  }
+  bool makes_floats(const OnnxNode& node) const {
+    return std::any_of(node.places.begin(), node.places.end(), [&](const OnnxNode::Place& place) {
+      return makes_floats(graph_.node(place.node));
+    });
+  }
+
+  /// The copy of the origin that says what is asked so far.
+  const Request& asked_of(const OnnxNode& node) const {
+    if (!node.is_live()) return graph_.retired[node.retired.front()].origin.asked;
+    const OnnxNode::Place& place = node.places.front();
+    return graph_.node(place.node).origins[place.origin].asked;
+  }
+
+  void ask(const OnnxNode& node, const Rule& rule, size_t number) {
+    const Request before = asked_of(node);
+    Request asked = before;
+    Askers& askers = askers_[node.key];
+    const auto set = [&](size_t part, TypeRequest& into, const TypeRequest& wish) {
+      if (wish.type == DType::kUndefined) return;
+      const bool by_rule = askers.part[part] > 0;
+      if (by_rule ? askers.part[part] != number : into.type != DType::kUndefined)
+        askers.replaced.insert(askers.part[part]);
+      into = wish;
+      askers.part[part] = number;
+    };
+    const Aim aim = aim_of(node, rule);
+    if (aim.operands) set(0, asked.compute, rule.compute);
+    if (aim.inner(before.inner, rule.compute)) set(1, asked.inner, rule.compute);
+    set(2, asked.accumulate, rule.accumulate);
+    if (aim.result && (makes_floats(node) || !node.is_live())) set(3, asked.store, rule.store);
+    if (!prior_.contains(node.key)) prior_[node.key] = before.by;
+    asked.by = asker_text(askers, prior_[node.key]);
+    for (const OnnxNode::Place& place : node.places)
+      graph_.node(place.node).origins[place.origin].asked = asked;
+    for (size_t i : node.retired) graph_.retired[i].origin.asked = asked;
+  }
+
+  /// Which values of an ONNX node a rule means. Where one ONNX node is a whole Attention, a role
+  /// means a part of it: its softmax is what Request::inner speaks of, and only `context` makes
+  /// the result.
+  struct Aim {
+    bool operands = true, softmax = false, result = true;
+    /// The rest of a product follows a floor that is above it; the softmax, whatever is asked.
+    bool inner(const TypeRequest& now, const TypeRequest& wish) const {
+      if (softmax) return true;
+      return operands && !wish.exact && now.type != DType::kUndefined && now.type != wish.type &&
+             represents(wish.type, now.type);
+    }
+  };
+  Aim aim_of(const OnnxNode& node, const Rule& rule) const {
+    Aim aim;
+    if (!selection_.is_whole_attention(node)) return aim;
+    for (const Term& term : rule.selector.terms) {
+      if (term.kind != Term::Kind::kRole) continue;
+      aim.softmax = term.role == Role::kAttentionSoftmax;
+      aim.operands = !aim.softmax;
+      aim.result = !aim.softmax && term.role != Role::kAttentionScores;
+    }
+    return aim;
+  }
+
+  /// "rule 1, rule 3 (over rule 2)"; modes are always replaced and not worth a word.
+  static std::string asker_text(const Askers& askers, const std::string& prior) {
+    const std::set<size_t> in_force(askers.part.begin(), askers.part.end());
+    const auto list = [&](const std::set<size_t>& numbers, const std::string& first) {
+      std::string text = first;
+      for (size_t number : numbers) {
+        if (number > 0) text += (text.empty() ? "rule " : ", rule ") + std::to_string(number);
+      }
+      return text;
+    };
+    const bool over_prior = askers.replaced.contains(0) && !prior.empty() &&
+                            !prior.starts_with("mode ");
+    const std::string rules = list(in_force, "");
+    const std::string over = list(askers.replaced, over_prior ? prior : "");
+    if (rules.empty()) return prior;
+    return over.empty() ? rules : rules + " (over " + over + ")";
+  }
+
+  ir::Graph& graph_;
+  Selection selection_;
+  std::map<std::string, Askers> askers_;      // by Origin::key
+  std::map<std::string, std::string> prior_;  // asked.by before the rules, by Origin::key
+};
+
+}  // namespace
+
+std::vector<std::string> apply_rules(ir::Graph& raised, const std::vector<Rule>& rules) {
+  if (rules.empty()) return {};
+  Application application(raised);
+  for (size_t i = 0; i < rules.size(); ++i) application.apply(rules[i], i + 1);
+  return std::move(application.notes);
+}
+
+}  // namespace vernier::precision

@@ -1,0 +1,56 @@
+// Where each node of a raised graph stands: its roles and its block. Table: docs/precision.md.
+// Roles are structure, never names: positions relative to raised composites and residual sums.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace vernier::precision {
+
+enum class Role : uint8_t {
+  kAttention,         ///< any part of a raised Attention
+  kAttentionScores,   ///< its product of q and k, scale, masks and bias
+  kAttentionSoftmax,  ///< its softmax
+  kAttentionContext,  ///< its product of probabilities and v
+  kFfnUp,             ///< Linear layers that open a feed-forward branch, the gate's too
+  kFfnDown,           ///< the Linear layer that ends it
+  kResidual,          ///< Add of a branch to the value that the branch was computed from
+  kEmbedding,         ///< what makes the first block's input: lookups, patches, positions, sums
+  kNorm,              ///< LayerNorm, RMSNorm, GroupNormalization
+  kHead,              ///< what follows the last block, norms excepted
+};
+
+/// "attention.softmax" …, the spelling of `role:`.
+std::string_view name(Role role);
+/// Inverse of name(); empty when unknown.
+std::optional<Role> parse_role(std::string_view text);
+/// Every role.
+std::span<const Role> all_roles();
+
+/// A set of roles, one bit each.
+using Roles = uint32_t;
+constexpr Roles bit(Role role) { return Roles{1} << static_cast<unsigned>(role); }
+
+/// Roles and blocks by NodeId (removed nodes: none).
+struct Structure {
+  static constexpr int kNoBlock = -1;
+  std::vector<Roles> roles;  ///< of the node as a whole; an Attention's parts: roles_of()
+  /// An attention with the norm and projections that feed only it, and what follows it up to the
+  /// next one. Self and cross attention without a feed-forward branch between share a block.
+  std::vector<int> block;
+  int num_blocks = 0;
+};
+/// Reads the structure of a raised graph. Linear in its size times its attentions.
+Structure structure_of(const ir::Graph& raised);
+
+/// Roles of one origin on one node: those of the node or, on an Attention, of the origin's part.
+Roles roles_of(const Structure& structure, const ir::Graph& graph, ir::NodeId node,
+               const ir::Origin& origin);
+/// A node whose origins are no parts: one ONNX node that is a whole composite.
+bool is_whole(const ir::Node& node);
+
+}  // namespace vernier::precision
