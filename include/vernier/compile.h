@@ -10,6 +10,14 @@
 
 namespace vernier {
 
+/// ONNX nodes (by ledger key) that compute, or store their results, in f32 whatever the mode asks:
+/// the range audit found that a smaller type cannot hold them.
+struct Promotion {
+  std::vector<std::string> nodes;
+  bool compute = false, store = false;
+  bool operator==(const Promotion&) const = default;
+};
+
 struct CompileOptions {
   std::string device = "cpu";
   /// Size ranges: "ids=1..32x4..512" per input, "batch=1..32,seq=4..512" per named size,
@@ -25,6 +33,7 @@ struct CompileOptions {
   std::vector<std::string> rules;
   /// The same in trtexec's spelling: "LayerNormalization_*:fp32,Softmax_12:fp32"; before `rules`.
   std::string layer_precisions, layer_output_types;
+  std::vector<Promotion> promotions;
   std::string precision_constraints;  ///< trtexec's; "obey" is what always holds here
   /// A policy file's JSON, to which the above add, and its name for messages.
   std::string policy, policy_file;

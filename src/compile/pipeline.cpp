@@ -71,10 +71,13 @@ precision::Policy policy_of(const CompileOptions& options) {
     }
     policy.mode = *mode;
   }
-  for (auto& rule : precision::parse_layer_precisions(options.layer_precisions))
-    policy.rules.push_back(std::move(rule));
-  for (auto& rule : precision::parse_layer_output_types(options.layer_output_types))
-    policy.rules.push_back(std::move(rule));
+  const auto add = [&](std::vector<precision::Rule> rules) {
+    for (precision::Rule& rule : rules) policy.rules.push_back(std::move(rule));
+  };
+  if (!options.layer_precisions.empty())
+    add(precision::parse_layer_precisions(options.layer_precisions));
+  if (!options.layer_output_types.empty())
+    add(precision::parse_layer_output_types(options.layer_output_types));
   for (const std::string& text : options.rules) policy.rules.push_back(precision::parse_rule(text));
   if (!options.precision_constraints.empty())
     precision::check_precision_constraints(options.precision_constraints, policy.rules.size());
@@ -122,6 +125,25 @@ void keep_apart(ir::Graph& imported, const std::set<std::string>& apart) {
   }
 }
 
+// What the range audit found out binds like a rule, except where a rule of the user's insists.
+void promote(ir::Graph& raised, const std::vector<Promotion>& promotions) {
+  const auto raise_to_f32 = [](TypeRequest& wish, Request& asked) {
+    if (wish.exact || represents(wish.type, DType::kF32)) return;
+    wish.type = DType::kF32;
+    asked.by = "range audit (over " + asked.by + ")";
+  };
+  for (ir::NodeId id : raised.order()) {
+    for (ir::Origin& origin : raised.node(id).origins) {
+      for (const Promotion& promotion : promotions) {
+        if (std::ranges::find(promotion.nodes, origin.key) == promotion.nodes.end()) continue;
+        if (promotion.compute) raise_to_f32(origin.asked.compute, origin.asked);
+        if (promotion.store && origin.asked.store.type != DType::kUndefined)
+          raise_to_f32(origin.asked.store, origin.asked);
+      }
+    }
+  }
+}
+
 // The raised graph with a request at every node. A node whose request no composite around it can
 // honour is kept out of composites, and raising is done again.
 Asked ask(const ir::Graph& imported, const CompileOptions& options) {
@@ -134,6 +156,7 @@ Asked ask(const ir::Graph& imported, const CompileOptions& options) {
     passes::run_passes(*result.raised, passes::Phase::kRaise, pass_options(options));
     precision::ask_mode(*result.raised, policy.mode);
     result.notes = precision::apply_rules(*result.raised, policy.rules);
+    promote(*result.raised, options.promotions);
     const size_t before = apart.size();
     apart.merge(precision::join_requests(*result.raised));
     if (apart.size() > before) continue;
@@ -146,6 +169,7 @@ Asked ask(const ir::Graph& imported, const CompileOptions& options) {
 
 plan::BuildOptions record_of(const CompileOptions& options) {
   return {.policy = precision::save_policy(policy_of(options)),
+          .promotions = options.promotions,
           .shapes = options.shapes,
           .passes_off = options.passes_off,
           .outputs = options.extra_outputs};

@@ -65,8 +65,12 @@ void fields(V& v, Fields<V, plan::LedgerRow> x) {
     x.in_register, x.state, x.step, x.kernel, x.why);
 }
 template <class V>
+void fields(V& v, Fields<V, Promotion> x) {
+  v(x.nodes, x.compute, x.store);
+}
+template <class V>
 void fields(V& v, Fields<V, plan::BuildOptions> x) {
-  v(x.policy, x.shapes, x.passes_off, x.outputs);
+  v(x.policy, x.promotions, x.shapes, x.passes_off, x.outputs);
 }
 template <class V>
 void fields(V& v, Fields<V, plan::Plan> x) {  // the ledger is a section of its own

@@ -3,6 +3,8 @@
 //   requires: w, b and the four vectors constant f32; the convolution used once; one request that
 //   f32 weights satisfy; new weights finite, and each channel's shift at most kMaxCancellation of
 //   what it leaves. They are computed in double and rounded once.
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "passes/passes.h"
@@ -65,7 +67,10 @@ std::optional<Weights> fold_weights(const Graph& graph, const Node& conv, const 
 
 // Is an f32 constant as good as what is asked?
 bool allows_f32(const Request& request) {
-  return request.compute.type == DType::kUndefined || represents(DType::kF32, request.compute.type);
+  return std::ranges::all_of(std::array{request.compute, request.inner}, [](TypeRequest r) {
+    return r.exact ? r.type == DType::kF32
+                   : r.type == DType::kUndefined || represents(DType::kF32, r.type);
+  });
 }
 
 bool fuse(Graph& graph, NodeId id) {

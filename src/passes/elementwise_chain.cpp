@@ -87,9 +87,8 @@ class Chain {
         const bool only_here = std::all_of(users.begin(), users.end(),
                                            [&](NodeId user) { return members_.contains(user); });
         if (!only_here || !same_shape(shape_of(graph_, v), shape)) continue;
-        Request asked = n->request;
-        asked.store = {};  // it stays in a register: only the last result is stored
-        const auto request = common_request(request_, asked);
+        const auto request =
+            vernier::fused_request(n->request, Part::kOther, request_, Part::kOther);
         if (!request) continue;
         const NodeId candidate = graph_.value(v).producer;
         members_.insert(candidate);

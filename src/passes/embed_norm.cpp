@@ -46,9 +46,8 @@ bool collect(const Graph& graph, ValueId value, const Dim& width, Sum& sum) {
     return true;
   }
   if (!n || !graph.single_use(value)) return false;
-  Request asked = n->request;
-  asked.store = {};  // it stays in a register
-  const auto request = common_request(sum.request, asked);
+  const auto request =
+      vernier::fused_request(n->request, Part::kOther, sum.request, Part::kOther);
   if (!request) return false;
   sum.request = *request;
   sum.origins.add(graph, n);
@@ -74,7 +73,7 @@ bool fuse(Graph& graph, NodeId id) {
   std::vector<ValueId> inputs;
   for (ValueId value : sum.lookups) {
     const Node& gather = *graph.producer(value);
-    if (dtype_of(graph, gather.inputs[0]) != dtype) return false;
+    if (!graph.typed && dtype_of(graph, gather.inputs[0]) != dtype) return false;
     inputs.insert(inputs.end(), {gather.inputs[1], gather.inputs[0]});
   }
   for (ValueId value : sum.constants) {

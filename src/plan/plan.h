@@ -9,6 +9,7 @@
 #include "core/numerics.h"
 #include "core/op_kind.h"
 #include "core/tensor.h"
+#include "vernier/compile.h"
 
 namespace vernier::plan {
 
@@ -92,6 +93,7 @@ struct LedgerRow {
 /// What was asked of the build: the same options make the same plan of the same model.
 struct BuildOptions {
   std::string policy;                    ///< JSON, as --save-policy writes it
+  std::vector<Promotion> promotions;     ///< of the range audit
   std::string shapes;                    ///< as --shapes
   std::vector<std::string> passes_off;   ///< --fuse NAME=off
   std::vector<std::string> outputs;      ///< --outputs

@@ -154,7 +154,8 @@ TEST(ConvBatchNorm, CarriesTheStrongerRequestAndBothOrigins) {
   ASSERT_EQ(graph->order().size(), 1u);
   const ir::Node& conv = graph->node(graph->order()[0]);
   EXPECT_EQ(conv.op, OpKind::kConv);
-  EXPECT_EQ(conv.request.compute.type, DType::kF32);
+  EXPECT_EQ(conv.request.compute.type, DType::kF16);  // of the product
+  EXPECT_EQ(conv.request.inner.type, DType::kF32);    // of what was the norm
   EXPECT_EQ(conv.request.store.type, DType::kF32);
   EXPECT_EQ(conv.request.by, "rule 2");
   ASSERT_EQ(conv.origins.size(), 2u);

@@ -180,12 +180,14 @@ void PrintTo(const Requests& row, std::ostream* out) { *out << row.name; }
 class FusedRequests : public ::testing::TestWithParam<Requests> {};
 
 // The graph of the row, its nodes asked for f32 and its first for `first`, after the pass.
-std::shared_ptr<ir::Graph> after_pass(const Requests& row, const TypeRequest& first) {
+std::shared_ptr<ir::Graph> after_pass(const Requests& row, const Request& first) {
   const auto graph = graph_of(row.text);
   for (ir::NodeId id : graph->order()) {
     const bool is_first = id == graph->order().front();
-    graph->node(id).request.compute = is_first ? first : TypeRequest{DType::kF32, false};
-    graph->node(id).request.by = is_first ? "rule 1" : "mode fp32";
+    Request& request = graph->node(id).request;
+    request.compute = request.store = {DType::kF32, false};
+    request.by = "mode fp32";
+    if (is_first) request = first;
   }
   row.pass(*graph);
   graph->remove_dead();
@@ -193,12 +195,19 @@ std::shared_ptr<ir::Graph> after_pass(const Requests& row, const TypeRequest& fi
 }
 
 TEST_P(FusedRequests, ThatNoTypeServesAreLeftApart) {
-  const auto graph = after_pass(GetParam(), {DType::kBF16, true});
+  // Held in exactly bf16, it cannot stay in a register of f32.
+  const auto graph = after_pass(GetParam(), {.compute = {DType::kF32, false},
+                                             .accumulate = {},
+                                             .store = {DType::kBF16, true},
+                                             .by = "rule 1"});
   EXPECT_EQ(structure(*graph), structure(*graph_of(GetParam().text)));
 }
 
 TEST_P(FusedRequests, AreMergedToTheStrongest) {
-  const auto graph = after_pass(GetParam(), {DType::kF64, false});
+  const auto graph = after_pass(GetParam(), {.compute = {DType::kF64, false},
+                                             .accumulate = {},
+                                             .store = {DType::kF32, false},
+                                             .by = "rule 1"});
   EXPECT_NE(structure(*graph), structure(*graph_of(GetParam().text)));
   int asked = 0;
   for (ir::NodeId id : graph->order()) asked += graph->node(id).request.compute.type == DType::kF64;

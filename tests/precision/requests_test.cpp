@@ -10,10 +10,10 @@ namespace vernier::precision {
 namespace {
 
 // The request of the node that makes the output.
-Request request_of(const std::string& text) {
+Request request_of(const std::string& text, Mode mode = Mode::kFp32) {
   const auto graph = ir::parse(text, &ops::infer_node);
-  ask_mode(*graph, Mode::kFp32);
-  return graph->producer(graph->outputs[0])->request;
+  ask_mode(*graph, mode);
+  return graph->producer(graph->outputs.back())->request;
 }
 
 TEST(Fp32, FloatsAreComputedAndAccumulatedInAtLeastF32) {
@@ -31,8 +31,10 @@ TEST(Fp32, IsNeverSatisfiedByTf32) {
   EXPECT_TRUE(satisfies({.compute = DType::kF64}, r));
 }
 
-TEST(Fp32, SmallFloatsAreStoredAsTheModelSaysAndComputedInF32) {
-  const Request r = request_of("graph g(%x: f16[n]) { %y = Exp(%x) return %y as \"y\" }");
+TEST(Model, SmallFloatsAreStoredAsTheModelSaysAndComputedInF32) {
+  const Request r =
+      request_of("graph g(%x: f16[n]) { %y = Exp(%x) %z = Abs(%y) return %z as \"z\", %y as \"y\" }",
+                 Mode::kModel);
   EXPECT_EQ(r.store.type, DType::kF16);
   EXPECT_EQ(r.compute.type, DType::kF32);
 }

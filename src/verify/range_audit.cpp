@@ -1,0 +1,214 @@
+// The range audit: see range_audit.h.
+#include "verify/range_audit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cpu/cpu.h"
+#include "compile/pipeline.h"
+#include "passes/pass.h"
+#include "verify/domain.h"
+#include "verify/plan_evaluator.h"
+#include "verify/samples.h"
+
+namespace vernier::verify {
+namespace {
+
+constexpr int64_t kAuditRows = 2, kAuditLengths[] = {4, 48};
+constexpr int kMaxRounds = 8;
+
+bool is_narrow(DType type) {
+  return is_float(type) && type != DType::kTF32 && size_bytes(type) < size_bytes(DType::kF32);
+}
+
+double largest(DType type) {
+  switch (type) {
+    case DType::kF16:
+      return 65504;
+    case DType::kBF16:
+      return 0x1.fep127;
+    case DType::kF8E4M3:
+      return 448;
+    case DType::kF8E5M2:
+      return 57344;
+    default:
+      return HUGE_VAL;
+  }
+}
+
+// Values of a mask: -inf, -3.4e38, -1e30 … saturate or are infinite in a smaller type as well.
+constexpr double kMaskLike = 1e30;
+
+class Audit {
+ public:
+  Audit(const plan::Plan& plan, const ir::Graph& model) : plan_(plan), model_(model) {}
+
+  std::vector<RangeRow> run(uint64_t seed) {
+    add_constants();
+    const std::shared_ptr<ir::Graph> raised = model_.clone();
+    passes::run_passes(*raised, passes::Phase::kRaise, {});
+    Domains domains = infer_domains(*raised);
+    order_domains(domains);
+    for (int64_t length : kAuditLengths) evaluate(domains, length, seed);
+    return rows();
+  }
+
+ private:
+  void order_domains(Domains& domains) const {
+    std::vector<InputDomain> ordered;
+    for (size_t i = 0; i < plan_.inputs.size(); ++i) {
+      ordered.push_back(*std::ranges::find(domains.inputs, plan_.input_names[i], &InputDomain::name));
+      ordered.back().shape = plan_.values[static_cast<size_t>(plan_.inputs[i])].shape;
+    }
+    domains.inputs = std::move(ordered);
+  }
+
+  void evaluate(const Domains& domains, int64_t length, uint64_t seed) {
+    const std::vector<std::string> candidates = batch_candidates(plan_);
+    const std::string batch = candidates.empty() ? "" : candidates.front();
+    const BatchAxes axes = batch.empty() ? fixed_axes(plan_) : axes_of_symbol(plan_, batch);
+    std::map<std::string, int64_t> sizes;
+    for (const plan::Symbol& symbol : plan_.symbols)
+      sizes[symbol.name] = std::clamp(symbol.name == batch ? 1 : length, symbol.min, symbol.max);
+    std::vector<NamedTensors> rows;
+    for (int64_t r = 0; r < (batch.empty() ? 1 : kAuditRows); ++r)
+      rows.push_back(sample_row(domains, axes, sizes, {seed, r}));
+    const NamedTensors inputs = batch.empty() ? rows[0] : join_rows(rows, axes);
+    std::vector<Tensor> ordered;
+    for (const std::string& name : plan_.input_names) ordered.push_back(*find(inputs, name));
+    PlanEvaluator f(plan_, backend::cpu_backend(),
+                    {.evaluation = Evaluation::kExact,
+                     .seed = seed,
+                     .peaks = [this](size_t step, const PointPeaks& peaks) { note(step, peaks); }});
+    f.run(ordered, [](size_t, size_t, const EvalTensor&) {});
+  }
+
+  void note(size_t step, const PointPeaks& peaks) {
+    PointPeaks& known = peaks_[step];
+    for (size_t i = 0; i < peaks.size(); ++i) {
+      if (peaks[i] < kMaskLike || std::isnan(peaks[i])) known[i] = std::max(known[i], peaks[i]);
+    }
+  }
+
+  RangeRow row_of(size_t index, std::string point, double peak, DType type) const {
+    const plan::Step& step = plan_.steps[index];
+    return {.step = static_cast<int32_t>(index),
+            .name = step.name,
+            .op = std::string(vernier::name(step.op)),
+            .point = std::move(point),
+            .peak = peak,
+            .type = type,
+            .limit = largest(type)};
+  }
+
+  void add_constants() {
+    for (size_t s = 0; s < plan_.steps.size(); ++s) {
+      const plan::Step& step = plan_.steps[s];
+      if ((flags(step.op) & kProduct) == 0 || !is_narrow(step.numerics.compute)) continue;
+      for (int32_t in : step.inputs) {
+        if (in == plan::kNone) continue;
+        const plan::PlanValue& v = plan_.values[static_cast<size_t>(in)];
+        if (v.kind != plan::PlanValue::Kind::kConstant || !is_float(v.dtype)) continue;
+        const Tensor& t = plan_.blobs[static_cast<size_t>(v.constant)].bytes;
+        double peak = 0;
+        for (int64_t i = 0; i < t.elems(); ++i) peak = std::max(peak, std::abs(t.float_at(i)));
+        constants_.push_back(row_of(s, "weight", peak, step.numerics.compute));
+      }
+    }
+  }
+
+  std::vector<RangeRow> rows() const {
+    std::vector<RangeRow> result = constants_;
+    for (const auto& [s, peaks] : peaks_) {
+      const plan::Step& step = plan_.steps[s];
+      const auto points = rounding_points(step.op);
+      for (size_t i = 0; i < points.size(); ++i) {
+        DType type = step.numerics.points[i].type;
+        if (i + 1 == points.size() && is_narrow(step.numerics.store)) type = step.numerics.store;
+        if (is_narrow(type)) result.push_back(row_of(s, std::string(points[i]), peaks[i], type));
+      }
+    }
+    std::ranges::stable_sort(result, {}, &RangeRow::step);
+    return result;
+  }
+
+  const plan::Plan& plan_;
+  const ir::Graph& model_;
+  std::map<size_t, PointPeaks> peaks_;
+  std::vector<RangeRow> constants_;
+};
+
+bool may_be_narrow(const CompileOptions& options) {
+  const bool plain_mode = options.mode == "fp32" || options.mode == "tf32";
+  return !plain_mode || !options.rules.empty() || !options.layer_precisions.empty() ||
+         !options.layer_output_types.empty() || !options.policy.empty();
+}
+
+// The result must be stored, or the product computed, in f32.
+Promotion promotion_for(const plan::Plan& plan, const RangeRow& row) {
+  const plan::Step& step = plan.steps[static_cast<size_t>(row.step)];
+  const bool operand = row.point != "out" || step.op == OpKind::kCast;
+  const plan::Step* target = &step;
+  // A Cast stands before the product whose operand it makes: that product computes in f32 then.
+  if (step.op == OpKind::kCast && step.origins.empty()) {
+    for (const plan::Step& user : plan.steps) {
+      if (std::ranges::find(user.inputs, step.outputs[0]) != user.inputs.end()) target = &user;
+    }
+  }
+  return {.nodes = target->origins, .compute = operand, .store = !operand};
+}
+
+}  // namespace
+
+bool RangeRow::overflows() const { return !(peak * kRangeMargin <= limit); }
+
+std::vector<RangeRow> audit_ranges(const plan::Plan& plan, const ir::Graph& model, uint64_t seed) {
+  return Audit(plan, model).run(seed);
+}
+
+AuditedOptions audit(const std::string& model_path, const CompileOptions& options) {
+  AuditedOptions result{.options = options, .found = {}};
+  if (!may_be_narrow(options)) return result;
+  compiler::Compiled imported;
+  if (options.progress) options.progress("range audit");
+  const std::shared_ptr<ir::Graph> model = compiler::import(model_path, options, imported);
+  for (int round = 0; round < kMaxRounds; ++round) {
+    const plan::Plan plan =
+        compiler::plan_of(*model, result.options, plan::PlanOptions::Constants::kExact);
+    const bool narrow = std::ranges::any_of(plan.steps, [](const plan::Step& step) {
+      return is_narrow(step.numerics.store) || is_narrow(step.numerics.compute);
+    });
+    if (!narrow) return result;
+    const size_t before = result.options.promotions.size();
+    for (const RangeRow& row : audit_ranges(plan, *model, 1)) {
+      if (!row.overflows()) continue;
+      Promotion promotion = promotion_for(plan, row);
+      if (promotion.nodes.empty() || std::ranges::find(result.options.promotions, promotion) !=
+                                         result.options.promotions.end())
+        continue;
+      result.options.promotions.push_back(std::move(promotion));
+      result.found.push_back(row);
+    }
+    if (result.options.promotions.size() == before) return result;
+  }
+  return result;
+}
+
+CompileReport compile_audited(const std::string& model_path, const std::string& engine_path,
+                              const CompileOptions& options) {
+  const AuditedOptions audited = audit(model_path, options);
+  CompileReport report = compile(model_path, engine_path, audited.options);
+  for (const RangeRow& row : audited.found) {
+    report.notes.push_back(fmt::format(
+        "range audit: '{}' of node '{}' ({}) reaches {:.4g}, {} holds at most {:.6g}: {} in f32, "
+        "as --rule 'name:{} {}=f32' would",
+        row.point, row.name, row.op, row.peak, vernier::name(row.type), row.limit,
+        row.point == "out" ? "stored" : "computed", row.name,
+        row.point == "out" ? "store" : "compute"));
+  }
+  return report;
+}
+
+}  // namespace vernier::verify
