@@ -108,11 +108,11 @@ class Application {
   /// means a part of it: its softmax is what Request::inner speaks of, and only `context` makes
   /// the result.
   struct Aim {
-    bool operands = true, softmax = false, result = true;
+    bool operands = true, softmax = false, rest = true, result = true;
     /// The rest of a product follows a floor that is above it; the softmax, whatever is asked.
     bool inner(const TypeRequest& now, const TypeRequest& wish) const {
       if (softmax) return true;
-      return operands && !wish.exact && now.type != DType::kUndefined && now.type != wish.type &&
+      return rest && !wish.exact && now.type != DType::kUndefined && now.type != wish.type &&
              represents(wish.type, now.type);
     }
   };
@@ -120,10 +120,11 @@ class Application {
     Aim aim;
     if (!selection_.is_whole_attention(node)) return aim;
     for (const Term& term : rule.selector.terms) {
+      const bool softmax = term.role == Role::kAttentionSoftmax;
+      const bool context = term.role == Role::kAttentionContext;
+      if (!softmax && !context && term.role != Role::kAttentionScores) continue;
       if (term.kind != Term::Kind::kRole) continue;
-      aim.softmax = term.role == Role::kAttentionSoftmax;
-      aim.operands = !aim.softmax;
-      aim.result = !aim.softmax && term.role != Role::kAttentionScores;
+      aim = {.operands = !softmax, .softmax = softmax, .rest = false, .result = context};
     }
     return aim;
   }
