@@ -8,6 +8,7 @@
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/gemm.cpp"
 #include <hwy/foreach_target.h>
 
+#include "backend/cpu/kernels/convert-inl.h"
 #include "backend/cpu/kernels/gemm-inl.h"
 #include "backend/cpu/kernels/math-inl.h"
 
@@ -22,31 +23,86 @@ constexpr int64_t kSpread = 16;
 
 int64_t BlockRows() { return kBlockRows; }
 
+void WidenRow(FloatsIn src, int64_t elems, float* dst) {
+  if (src.dtype == DType::kF32) {
+    std::memcpy(dst, src.data, static_cast<size_t>(elems) * sizeof(float));
+    return;
+  }
+  const F32 d;
+  for_each_vector(d, elems, [&](int64_t i, int64_t lanes) {
+    store_lanes(d, load_floats(d, src.dtype, src.data, i, lanes), dst + i, lanes);
+  });
+}
+
+// A lane of the packed panel holds two rows of one column: the even one in its lower half.
+void WidenPanel(FloatsIn src, int64_t k, float* dst) {
+  if (src.dtype != DType::kBF16) return WidenRow(src, k * kPanelCols, dst);
+  const F32 d;
+  const U32 du;
+  const auto width = static_cast<int64_t>(hn::Lanes(d));
+  const auto* pairs = reinterpret_cast<const uint32_t*>(src.data);
+  for (int64_t i = 0; i < k; i += 2, pairs += kPanelCols) {
+    float* even = dst + i * kPanelCols;
+    for (int64_t c = 0; c < kPanelCols; c += width) {
+      const VU32 pair = hn::LoadU(du, pairs + c);
+      hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(pair)), d, even + c);
+      hn::StoreU(hn::BitCast(d, hn::And(pair, hn::Set(du, 0xffff0000u))), d, even + kPanelCols + c);
+    }
+  }
+}
+
+void NarrowPanel(const float* src, int64_t k, FloatsOut dst) {
+  const F32 d;
+  const U32 du;
+  const auto width = static_cast<int64_t>(hn::Lanes(d));
+  if (dst.dtype != DType::kBF16) {
+    for (int64_t i = 0; i < k * kPanelCols; i += width)
+      store_floats(d, dst.dtype, hn::LoadU(d, src + i), dst.data, i, width);
+    return;
+  }
+  auto* pairs = reinterpret_cast<uint32_t*>(dst.data);
+  for (int64_t i = 0; i < panel_rows(dst.dtype, k); i += 2, pairs += kPanelCols) {
+    for (int64_t c = 0; c < kPanelCols; c += width) {
+      const auto row = [&](int64_t r) {
+        return r < k ? round_to_bf16(hn::LoadU(d, src + r * kPanelCols + c)) : hn::Zero(du);
+      };
+      hn::StoreU(hn::Or(hn::ShiftRight<16>(row(i)), row(i + 1)), du, pairs + c);
+    }
+  }
+}
+
 /// Reads each panel of b once per kBlockRows rows of a. a is copied to scratch (rows spread over
-/// the cache sets) so that the speed does not depend on its row step.
+/// the cache sets) so that the speed does not depend on its row step; 16-bit panels are widened
+/// behind it, 1 of kBlockRows parts of the work.
 void Gemm(const GemmCall& call) {
   const F32 d;
   const auto width = static_cast<int64_t>(hn::Lanes(d));
   const int64_t copy_step = call.k + kSpread;
+  float* widened = call.scratch + kBlockRows * copy_step;
   for (int64_t row = 0; row < call.m; row += kBlockRows) {
     const int64_t rows = std::min(kBlockRows, call.m - row);
     for (int64_t r = 0; r < rows; ++r) {
-      std::memcpy(call.scratch + r * copy_step,
-                  call.a + call.rows->offset(call.first_row + row + r),
-                  static_cast<size_t>(call.k) * sizeof(float));
+      WidenRow(call.a.at(call.rows->offset(call.first_row + row + r)), call.k,
+               call.scratch + r * copy_step);
     }
     const int64_t end_col = std::min(call.n, call.end_panel * kPanelCols);
     for (int64_t col = call.first_panel * kPanelCols; col < end_col; col += 2 * width) {
       const int64_t cols = std::min(2 * width, end_col - col);
-      const PanelProduct product{
-          .a = call.scratch,
-          .a_row_step = copy_step,
-          .a_k_step = 1,
-          .b = call.packed + col / kPanelCols * kPanelCols * call.k + col % kPanelCols,
-          .b_step = kPanelCols,
-          .c = call.c + row * call.c_step + col,
-          .c_step = call.c_step,
-          .k = call.k};
+      const FloatsIn packed =
+          call.packed.at(col / kPanelCols * panel_elems(call.packed.dtype, call.k));
+      const auto* panel = reinterpret_cast<const float*>(packed.data);
+      if (packed.dtype != DType::kF32) {
+        if (col % kPanelCols == 0) WidenPanel(packed, call.k, widened);
+        panel = widened;
+      }
+      const PanelProduct product{.a = call.scratch,
+                                 .a_row_step = copy_step,
+                                 .a_k_step = 1,
+                                 .b = panel + col % kPanelCols,
+                                 .b_step = kPanelCols,
+                                 .c = call.c + row * call.c_step + col,
+                                 .c_step = call.c_step,
+                                 .k = call.k};
       if (cols > width)
         multiply_panel<2, Start::kZero>(product, rows, cols - width);
       else
@@ -60,15 +116,15 @@ void EpilogueRows(const EpilogueCall& call, const Act& act) {
   const F32 d;
   for (int64_t r = 0; r < call.rows; ++r) {
     const float* src = call.src + r * call.src_step;
-    float* dst = call.dst + r * call.dst_step;
-    const float* residual =
-        call.residual == nullptr ? nullptr : call.residual + r * call.residual_step;
+    const FloatsOut dst = call.dst.at(r * call.dst_step);
+    const FloatsIn bias = call.bias, residual = call.residual.at(r * call.residual_step);
     for_each_vector(d, call.cols, [&](int64_t c, int64_t lanes) {
       VF32 v = load_lanes(d, src + c, lanes);
-      if (call.bias != nullptr) v = hn::Add(v, load_lanes(d, call.bias + c, lanes));
+      if (bias.present()) v = hn::Add(v, load_floats(d, bias.dtype, bias.data, c, lanes));
       v = act(d, v);
-      if (residual != nullptr) v = hn::Add(v, load_lanes(d, residual + c, lanes));
-      store_lanes(d, v, dst + c, lanes);
+      if (residual.present())
+        v = hn::Add(v, load_floats(d, residual.dtype, residual.data, c, lanes));
+      store_floats(d, dst.dtype, v, dst.data, c, lanes);
     });
   }
 }
@@ -97,6 +153,8 @@ namespace vernier::backend::cpu {
 HWY_EXPORT(BlockRows);
 HWY_EXPORT(Gemm);
 HWY_EXPORT(Epilogue);
+HWY_EXPORT(NarrowPanel);
+HWY_EXPORT(WidenPanel);
 
 void pack_panels(const MatrixView& b, float* packed, int64_t first_panel, int64_t end_panel) {
   const int64_t panel = kPanelCols;
@@ -124,9 +182,17 @@ void pack_panels(const MatrixView& b, float* packed, int64_t first_panel, int64_
   }
 }
 
-size_t gemm_scratch_elems(int64_t k) {
+void narrow_panel(const float* src, int64_t k, FloatsOut dst) {
+  HWY_DYNAMIC_DISPATCH(NarrowPanel)(src, k, dst);
+}
+void widen_panel(FloatsIn src, int64_t k, float* dst) {
+  HWY_DYNAMIC_DISPATCH(WidenPanel)(src, k, dst);
+}
+
+size_t gemm_scratch_elems(int64_t k, DType packed) {
   const auto rows = static_cast<size_t>(HWY_DYNAMIC_DISPATCH(BlockRows)());
-  return rows * static_cast<size_t>(k + 16);
+  const size_t panel = packed == DType::kF32 ? 0 : static_cast<size_t>((k + 1) * kPanelCols);
+  return rows * static_cast<size_t>(k + 16) + panel;
 }
 void gemm(const GemmCall& call) { HWY_DYNAMIC_DISPATCH(Gemm)(call); }
 void linear_epilogue(const EpilogueCall& call) { HWY_DYNAMIC_DISPATCH(Epilogue)(call); }

@@ -3,15 +3,46 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "backend/cpu/body.h"
 
 namespace vernier::backend::cpu {
 
-/// A packed [k, n] matrix is panels of 64 columns, each row-major [k][64], columns past n zero: the
-/// same on every machine, and where k is a multiple of 16 it is what oneDNN calls BA16a64b.
+/// Where a run of floats begins and the type they are stored in: f32, bf16 or f16. Null: absent.
+template <class Byte>
+struct Floats {
+  using F32 = std::conditional_t<std::is_const_v<Byte>, const float, float>;
+  Byte* data = nullptr;
+  DType dtype = DType::kF32;
+
+  Floats() = default;
+  Floats(Byte* first, DType type) : data(first), dtype(type) {}
+  /// f32 needs no word: most rows are.
+  Floats(F32* first) : data(reinterpret_cast<Byte*>(first)) {}  // NOLINT(google-explicit-constructor)
+  explicit Floats(const TensorArg& t) : data(t.data), dtype(t.dtype) {}
+
+  bool present() const { return data != nullptr; }
+  size_t elem_bytes() const { return dtype == DType::kF32 ? 4 : 2; }
+  /// `elems` elements further; an absent one stays so.
+  Floats at(int64_t elems) const {
+    if (data == nullptr) return *this;
+    return {data + elems * static_cast<int64_t>(elem_bytes()), dtype};
+  }
+};
+using FloatsIn = Floats<const std::byte>;
+using FloatsOut = Floats<std::byte>;
+
+/// A packed [k, n] matrix is panels of 64 columns, columns past n zero: the same on every machine.
+///   f32, f16   [n/64][k][64]; f32 with k a multiple of 16 is what oneDNN calls BA16a64b
+///   bf16       [n/64][k/2][64][2], k padded with zeros to a multiple of 32: oneDNN's BA16a64b2a
 inline constexpr int64_t kPanelCols = 64;
 constexpr int64_t num_panels(int64_t n) { return (n + kPanelCols - 1) / kPanelCols; }
+/// Rows of a packed panel: k, and the padding of bf16.
+constexpr int64_t panel_rows(DType type, int64_t k) {
+  return type == DType::kBF16 ? (k + 31) / 32 * 32 : k;
+}
+constexpr int64_t panel_elems(DType type, int64_t k) { return panel_rows(type, k) * kPanelCols; }
 constexpr size_t packed_elems(int64_t k, int64_t n) {
   return static_cast<size_t>(num_panels(n) * kPanelCols * k);
 }
@@ -25,29 +56,36 @@ struct MatrixView {
 /// Packs panels [first_panel, end_panel) of `b` to their place in `packed`.
 void pack_panels(const MatrixView& b, float* packed, int64_t first_panel, int64_t end_panel);
 
+/// One f32 panel [k][64] rounded to a bf16 or f16 one, and back.
+void narrow_panel(const float* src, int64_t k, FloatsOut dst);
+/// dst has room for k rounded up to even rows.
+void widen_panel(FloatsIn src, int64_t k, float* dst);
+
 /// c[m, n] = a[m, k] · b[k, n] for column panels [first_panel, end_panel) of b; c is all n columns.
+/// 16-bit operands are widened exactly: the bits are those of the same product in f32.
 struct GemmCall {
-  const float* a = nullptr;  ///< row r at a + rows->offset(first_row + r), columns contiguous
+  FloatsIn a;  ///< row r at element rows->offset(first_row + r), columns contiguous
   const Rows* rows = nullptr;
   int64_t first_row = 0;
-  const float* packed = nullptr;
+  FloatsIn packed;
   float* c = nullptr;
   int64_t c_step = 0;
   int64_t m = 0, n = 0, k = 0;
   int64_t first_panel = 0, end_panel = 0;
-  float* scratch = nullptr;  ///< gemm_scratch_elems(k) floats, this thread's own
+  float* scratch = nullptr;  ///< gemm_scratch_elems(k, packed type) floats, this thread's own
 };
-size_t gemm_scratch_elems(int64_t k);
+size_t gemm_scratch_elems(int64_t k, DType packed = DType::kF32);
 void gemm(const GemmCall& call);
 
-/// dst = act(src + bias) + residual over a [rows, cols] block; dst may be src.
+/// dst = act(src + bias) + residual over a [rows, cols] block, in f32, rounded once to dst's type.
+/// dst may be src where both are f32, and may be residual.
 struct EpilogueCall {
   const float* src = nullptr;
   int64_t src_step = 0;
-  float* dst = nullptr;
+  FloatsOut dst;
   int64_t dst_step = 0;
-  const float* bias = nullptr;      ///< [cols] or null
-  const float* residual = nullptr;  ///< rows residual_step apart, or null
+  FloatsIn bias;      ///< [cols], or absent
+  FloatsIn residual;  ///< rows residual_step apart, or absent
   int64_t residual_step = 0;
   int64_t rows = 0, cols = 0;
   Activation activation = Activation::kNone;

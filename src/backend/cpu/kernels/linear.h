@@ -6,7 +6,10 @@
 
 namespace vernier::backend::cpu {
 
-/// Constant f32 weight of rank 2 (or a reason why not): what every packed linear kernel needs.
+/// Yes if the weight is a constant matrix and the residual is not broadcast: what every packed
+/// linear kernel needs.
+Support supports_packed_weight(const Problem& problem);
+/// As supports_packed_weight, and everything is f32.
 Support supports_packed_linear(const Problem& problem);
 /// Weight sizes of a supported problem.
 struct WeightShape {
@@ -14,26 +17,37 @@ struct WeightShape {
 };
 WeightShape weight_shape(const Problem& problem);
 
-/// Layout "panels64 f32 K=.. N=..": gemm.h's panels. The same for every kernel and machine.
+/// gemm.h's panels in the weight's type: "panels64 f32 K=.. N=..", "panels64 f16 K=.. N=.." or
+/// "panels64x2 bf16 K=.. N=..". The same for every kernel and machine.
 std::vector<PackedConstant> pack_linear(const Problem& problem);
+/// In the type that the layout names.
 Tensor unpack_linear(const Problem& problem, const ConstantArg& packed);
-bool linear_layout_is_current(std::string_view layout);
+/// True for the layout of weights in `kType`.
+bool is_linear_layout(DType type, std::string_view layout);
+template <DType kType>
+bool linear_layout_is_current(std::string_view layout) {
+  return is_linear_layout(kType, layout);
+}
 
-/// The packed weight of a step; throws Error(kInput) if the engine holds something else.
-const float* packed_weight(const CreateCall& call);
+/// The packed weight of a step.
+struct PackedWeight {
+  FloatsIn panels;
+  WeightShape shape;
+};
+/// Throws Error(kInput) if the engine holds something else than a weight packed in `type`.
+PackedWeight packed_weight(const CreateCall& call, DType type);
 
 /// One run seen as a matrix product followed by the epilogue.
 struct LinearRun {
   explicit LinearRun(const LaunchCall& call);
   int64_t m, k, n;
   Rows rows;
-  const float* x;
-  float* out;
-  const float* bias;
-  const float* residual;
+  FloatsIn x;
+  FloatsOut out;
+  FloatsIn bias, residual;
   Activation activation;
   bool has_epilogue() const {
-    return bias != nullptr || residual != nullptr || activation != Activation::kNone;
+    return bias.present() || residual.present() || activation != Activation::kNone;
   }
   /// Epilogue of a block whose product stands at src: rows from row0, columns from col0.
   EpilogueCall epilogue(int64_t row0, int64_t col0) const;
@@ -46,7 +60,13 @@ class LinearState : public KernelState {
   virtual void launch(const LaunchCall& call) const = 0;
 };
 /// The own kernel on a packed weight.
-std::unique_ptr<LinearState> make_highway_linear(const float* packed);
+std::unique_ptr<LinearState> make_highway_linear(const PackedWeight& weight);
+/// oneDNN on a packed f32 or bf16 weight, inputs in the weight's type; null where this build or
+/// machine has no product of that type whose row bits hold. Stands in onednn/ and without_onednn/.
+std::unique_ptr<LinearState> make_onednn_linear(const PackedWeight& weight, int workers);
+
+/// oneDNN if it can, else the own kernel.
+std::unique_ptr<LinearState> make_linear(const PackedWeight& weight, int workers);
 
 std::unique_ptr<ShapeState> prepare_linear(const PrepareCall& call);
 void launch_linear(const LaunchCall& call);

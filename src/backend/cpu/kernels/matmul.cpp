@@ -282,8 +282,9 @@ void launch_linear_at_run(const LaunchCall& call) {
                                        [&](int64_t begin, int64_t end, int) {
                                          EpilogueCall part = whole;
                                          part.rows = end - begin;
-                                         part.src = part.dst = p.c + begin * p.n;
-                                         if (part.residual != nullptr) part.residual += begin * p.n;
+                                         part.src = p.c + begin * p.n;
+                                         part.dst = p.c + begin * p.n;
+                                         part.residual = whole.residual.at(begin * p.n);
                                          linear_epilogue(part);
                                        });
 }

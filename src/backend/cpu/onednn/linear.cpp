@@ -1,13 +1,14 @@
-// cpu.linear.onednn_brg: the product of a linear layer through oneDNN 2.x `matmul`, the only file
-// that knows its API. Contract: kernels/linear.h; reasons:
-// docs/decisions/0008-linear-on-onednn-brgemm.md.
+// cpu.linear.onednn_brg, and what cpu.linear.onednn_bf16 runs on: the product of a linear layer
+// through oneDNN 2.x `matmul`, the only file that knows its API. Contract: kernels/linear.h;
+// reasons: docs/decisions/0008-linear-on-onednn-brgemm.md.
 //
 // A row's bits must depend on neither M nor the threads. In oneDNN that holds for `matmul` with a
 // fixed M whose implementation is "brg:…", so rows are cut into chunks of 256, 128, 64, 32 or 16
 // and at the end one of 16, 8, 4, 2 or 1 (padded) and columns into tiles of at most 512; each
 // (chunk, tile) size is one primitive, run by one of our threads on its own static part of the
 // grid. K is never split. Where this machine has no such primitive the step runs on our own kernel,
-// same packed weight.
+// same packed weight. bf16 products are exact and summed in f32; subnormal operands count as zero
+// (the instruction's rule).
 #include "backend/cpu/kernels/linear.h"
 
 #include <omp.h>
@@ -42,22 +43,35 @@ const dnnl::engine& engine() {
   return cpu;
 }
 
-dnnl::memory::desc row_major(int64_t rows, int64_t cols) {
-  return {{rows, cols}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::ab};
+// One product: x [m, k] and w [k, cols] of `type` to f32 [m, cols].
+struct Sizes {
+  DType type;
+  int64_t m, k, cols;
+};
+
+dnnl::memory::data_type data_type(DType type) {
+  return type == DType::kBF16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 }
 
 // Throws dnnl::error where this machine has no implementation at all.
-dnnl::matmul::primitive_desc describe(int64_t m, int64_t k, int64_t cols) {
-  // Our panels, [cols / 64][k][64]; k % 16 == 0 (supports), so the tag has no padding along k.
-  const dnnl::memory::desc weight({k, cols}, dnnl::memory::data_type::f32,
-                                  dnnl::memory::format_tag::BA16a64b);
+dnnl::matmul::primitive_desc describe(const Sizes& s) {
+  using dnnl::memory;
+  // gemm.h's panels; k is a multiple of 16 (f32) or 32 (bf16), so the tags have no padding along k.
+  const auto tag = s.type == DType::kBF16 ? memory::format_tag::BA16a64b2a
+                                          : memory::format_tag::BA16a64b;
+  const memory::desc x({s.m, s.k}, data_type(s.type), memory::format_tag::ab);
+  const memory::desc weight({s.k, s.cols}, data_type(s.type), tag);
+  const memory::desc y({s.m, s.cols}, memory::data_type::f32, memory::format_tag::ab);
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return {dnnl::matmul::desc(row_major(m, k), weight, row_major(m, cols)), attr, engine()};
+  return {dnnl::matmul::desc(x, weight, y), attr, engine()};
 }
 
-bool is_brg(const dnnl::matmul::primitive_desc& description) {
-  return std::string_view(description.impl_info_str()).substr(0, 4) == "brg:";
+// brg, and for bf16 on an instruction set that has it: others would widen in another order.
+bool is_brg(const dnnl::matmul::primitive_desc& description, DType type) {
+  const std::string_view name = description.impl_info_str();
+  if (!name.starts_with("brg:")) return false;
+  return type == DType::kF32 || name.find("bf16") != std::string_view::npos;
 }
 
 // The next chunk when `left` rows remain: the largest that fits, at the end the smallest that
@@ -73,16 +87,14 @@ int64_t chunk_of(int64_t left) {
 // The widths of the tiles that columns [64·begin, 64·end) are cut into.
 int64_t tile_width(int64_t col, int64_t end_col) { return std::min(kTileCols, end_col - col); }
 
-Support machine_supports(int64_t k, int64_t n) {
-  if (k % 16 != 0) return no("K is not a multiple of 16");
-  if (n < kPanelCols) return no("N is below 64");
+Support machine_supports(DType type, int64_t k) {
   const SingleThreaded single;
   try {
     for (int64_t m : kLadder) {
       // Every width a thread may get is a multiple of 64 up to 512; brg takes all or none of them.
       for (int64_t cols : {kPanelCols, kTileCols}) {
-        const auto description = describe(m, k, cols);
-        if (!is_brg(description)) {
+        const auto description = describe({type, m, k, cols});
+        if (!is_brg(description, type)) {
           return no("oneDNN would run it as " + std::string(description.impl_info_str()) +
                     ", whose row bits depend on the batch");
         }
@@ -92,6 +104,12 @@ Support machine_supports(int64_t k, int64_t n) {
     return no(std::string("oneDNN: ") + e.what());
   }
   return yes();
+}
+// f32 panels have no padded rows, and a product padded from few columns to 64 costs more than ours.
+Support f32_supports(const WeightShape& w) {
+  if (w.k % 16 != 0) return no("K is not a multiple of 16");
+  if (w.n < kPanelCols) return no("N is below 64");
+  return machine_supports(DType::kF32, w.k);
 }
 
 // A primitive and, per thread, the memory objects that its calls set pointers in.
@@ -103,9 +121,9 @@ struct Primitive {
   size_t scratch_bytes = 0;
   std::vector<Arguments> per_worker;
 
-  Primitive(int64_t m, int64_t k, int64_t cols, int workers) {
-    const auto description = describe(m, k, cols);
-    VERNIER_ASSERT(is_brg(description), description.impl_info_str());
+  Primitive(const Sizes& sizes, int workers) {
+    const auto description = describe(sizes);
+    VERNIER_ASSERT(is_brg(description, sizes.type), description.impl_info_str());
     run = dnnl::matmul(description);
     scratch_bytes = description.scratchpad_desc().get_size();
     for (int i = 0; i < workers; ++i) {
@@ -119,8 +137,8 @@ struct Primitive {
 };
 
 struct PointerSet {
-  const float* src;
-  const float* weight;
+  const std::byte* src;
+  const std::byte* weight;
   float* dst;
   std::byte* scratch;
 };
@@ -129,8 +147,8 @@ void execute(const Primitive& primitive, int worker, const dnnl::stream& stream,
              const PointerSet& pointers) {
   const auto& args = primitive.per_worker[static_cast<size_t>(worker)];
   // oneDNN takes inputs as void*; it does not write to src or weight.
-  dnnl_memory_set_data_handle(args.src.get(), const_cast<float*>(pointers.src));
-  dnnl_memory_set_data_handle(args.weight.get(), const_cast<float*>(pointers.weight));
+  dnnl_memory_set_data_handle(args.src.get(), const_cast<std::byte*>(pointers.src));
+  dnnl_memory_set_data_handle(args.weight.get(), const_cast<std::byte*>(pointers.weight));
   dnnl_memory_set_data_handle(args.dst.get(), pointers.dst);
   dnnl_memory_set_data_handle(args.scratch.get(), pointers.scratch);
   const std::array<dnnl_exec_arg_t, 4> list{{{DNNL_ARG_SRC, args.src.get()},
@@ -157,21 +175,23 @@ struct BrgShape final : ShapeState {
 
 class BrgLinear final : public LinearState {
  public:
-  BrgLinear(const float* packed, int workers) : packed_(packed) {
+  BrgLinear(const PackedWeight& weight, int workers)
+      : weight_(weight.panels), k_(panel_rows(weight.panels.dtype, weight.shape.k)) {
     for (int i = 0; i < workers; ++i) streams_.emplace_back(engine());
   }
 
   std::unique_ptr<ShapeState> prepare(const PrepareCall& call) override {
     const SingleThreaded single;
     const int64_t m = elems_between(call.in[0], 0, call.in[0].rank - 1);
-    const int64_t k = call.in[0].dim(-1), panels = num_panels(call.out[0].dim(-1));
+    const int64_t panels = num_panels(call.out[0].dim(-1));
     const int64_t units = (m + kRowUnit - 1) / kRowUnit;
     const int threads = call.execution.threads->size();
+    const double k_bytes = static_cast<double>(k_) * static_cast<double>(weight_.elem_bytes());
     const Grid grid = choose_grid({.threads = threads,
                                    .row_units = units,
                                    .col_units = panels,
-                                   .row_unit_bytes = 4.0 * static_cast<double>(k * kRowUnit),
-                                   .col_unit_bytes = 4.0 * static_cast<double>(k * kPanelCols)});
+                                   .row_unit_bytes = k_bytes * kRowUnit,
+                                   .col_unit_bytes = k_bytes * kPanelCols});
     auto shape = std::make_unique<BrgShape>();
     shape->per_worker.resize(static_cast<size_t>(threads));
     size_t scratch = 0;
@@ -180,15 +200,15 @@ class BrgLinear final : public LinearState {
       const Span cols = share(panels, part % grid.cols, grid.cols);
       auto& jobs = shape->per_worker[static_cast<size_t>(part)];
       add_jobs(jobs, {rows.begin * kRowUnit, std::min(m, rows.end * kRowUnit)},
-               {cols.begin * kPanelCols, cols.end * kPanelCols}, k, threads);
+               {cols.begin * kPanelCols, cols.end * kPanelCols}, threads);
       for (const Job& job : jobs) scratch = std::max(scratch, job.primitive->scratch_bytes);
     }
-    const auto floats = [](int64_t count) {
-      return round_to_line(static_cast<size_t>(count) * sizeof(float));
+    const auto array = [](int64_t count, size_t width) {
+      return round_to_line(static_cast<size_t>(count) * width);
     };
     const int64_t chunk = std::min(kLadder[0], std::max<int64_t>(units, 1) * kRowUnit);
-    shape->tile_offset = floats(chunk * k);
-    shape->scratch_offset = shape->tile_offset + floats(chunk * kTileCols);
+    shape->tile_offset = array(chunk * k_, weight_.elem_bytes());
+    shape->scratch_offset = shape->tile_offset + array(chunk * kTileCols, sizeof(float));
     shape->worker_bytes = shape->scratch_offset + round_to_line(scratch);
     shape->workspace_bytes = shape->worker_bytes * static_cast<size_t>(threads);
     return shape;
@@ -209,13 +229,13 @@ class BrgLinear final : public LinearState {
   }
 
  private:
-  void add_jobs(std::vector<Job>& jobs, Span rows, Span cols, int64_t k, int workers) {
+  void add_jobs(std::vector<Job>& jobs, Span rows, Span cols, int workers) {
     for (int64_t row = rows.begin; row < rows.end;) {
       const int64_t left = rows.end - row;
       const int64_t chunk = chunk_of(left);
       for (int64_t col = cols.begin; col < cols.end; col += kTileCols) {
         const int64_t width = tile_width(col, cols.end);
-        jobs.push_back({.primitive = &primitive(chunk, k, width, workers),
+        jobs.push_back({.primitive = &primitive(chunk, width, workers),
                         .row = row,
                         .rows = std::min(chunk, left),
                         .chunk = chunk,
@@ -226,26 +246,33 @@ class BrgLinear final : public LinearState {
     }
   }
 
-  const Primitive& primitive(int64_t m, int64_t k, int64_t cols, int workers) {
-    return primitives_.try_emplace({m, cols}, m, k, cols, workers).first->second;
+  const Primitive& primitive(int64_t m, int64_t cols, int workers) {
+    const Sizes sizes{weight_.dtype, m, k_, cols};
+    return primitives_.try_emplace({m, cols}, sizes, workers).first->second;
+  }
+
+  // The chunk's rows side by side and k_ long, rows and columns that are not there zero. Only tails,
+  // strided inputs and a K that the panels pad come here, once per tile.
+  const std::byte* copy_chunk(const LinearRun& run, const Job& job, std::byte* copy) const {
+    const auto width = static_cast<int64_t>(run.x.elem_bytes());
+    for (int64_t r = 0; r < job.rows; ++r) {
+      std::byte* row = copy + r * k_ * width;
+      std::memcpy(row, run.x.at(run.rows.offset(job.row + r)).data,
+                  static_cast<size_t>(run.k * width));
+      std::fill(row + run.k * width, row + k_ * width, std::byte{0});
+    }
+    std::fill(copy + job.rows * k_ * width, copy + job.chunk * k_ * width, std::byte{0});
+    return copy;
   }
 
   void run_job(const LinearRun& run, const Job& job, const BrgShape& shape, std::byte* workspace,
                int worker) const {
     auto* tile = reinterpret_cast<float*>(workspace + shape.tile_offset);
-    const float* src = run.x + run.rows.offset(job.row);
-    if (!run.rows.every(run.k) || job.rows < job.chunk) {
-      // Each row chunk is copied once per tile; only tails and strided inputs come here.
-      auto* copy = reinterpret_cast<float*>(workspace);
-      const auto row_bytes = static_cast<size_t>(run.k) * sizeof(float);
-      for (int64_t r = 0; r < job.rows; ++r)
-        std::memcpy(copy + r * run.k, run.x + run.rows.offset(job.row + r), row_bytes);
-      std::fill(copy + job.rows * run.k, copy + job.chunk * run.k, 0.0f);
-      src = copy;
-    }
+    const bool in_place = run.rows.every(k_) && run.k == k_ && job.rows == job.chunk;
     execute(*job.primitive, worker, streams_[static_cast<size_t>(worker)],
-            {.src = src,
-             .weight = packed_ + job.col * run.k,
+            {.src = in_place ? run.x.at(run.rows.offset(job.row)).data
+                             : copy_chunk(run, job, workspace),
+             .weight = weight_.at(job.col * k_).data,
              .dst = tile,
              .scratch = workspace + shape.scratch_offset});
     EpilogueCall epilogue = run.epilogue(job.row, job.col);
@@ -256,40 +283,27 @@ class BrgLinear final : public LinearState {
     linear_epilogue(epilogue);
   }
 
-  const float* packed_;
+  FloatsIn weight_;
+  int64_t k_;  // of the panels, padding included
   std::vector<dnnl::stream> streams_;
   std::map<std::pair<int64_t, int64_t>, Primitive> primitives_;  // by rows and columns; stable
 };
 
-// K and N from the layout text, "panels64 f32 K=768 N=3072".
-std::pair<int64_t, int64_t> layout_sizes(std::string_view layout) {
-  const auto number = [layout](std::string_view key) {
-    const size_t at = layout.find(key);
-    VERNIER_ASSERT(at != std::string_view::npos, std::string(layout));
-    return std::stoll(std::string(layout.substr(at + key.size())));
-  };
-  return {number("K="), number("N=")};
-}
-
-std::unique_ptr<KernelState> create(const CreateCall& call) {
-  const float* packed = packed_weight(call);
-  for (const ConstantArg& constant : call.constants) {
-    if (constant.input != 1) continue;
-    const auto [k, n] = layout_sizes(constant.layout);
-    if (machine_supports(k, n))
-      return std::make_unique<BrgLinear>(packed, call.execution.threads->size());
-  }
-  return make_highway_linear(packed);
-}
-
 Support supports(const Problem& problem) {
   Support packed = supports_packed_linear(problem);
-  if (!packed) return packed;
-  const WeightShape w = weight_shape(problem);
-  return machine_supports(w.k, w.n);
+  return packed ? f32_supports(weight_shape(problem)) : packed;
 }
 
 }  // namespace
+
+std::unique_ptr<LinearState> make_onednn_linear(const PackedWeight& weight, int workers) {
+  const DType type = weight.panels.dtype;
+  const Support support = type == DType::kF32
+                              ? f32_supports(weight.shape)
+                              : machine_supports(type, panel_rows(type, weight.shape.k));
+  if (!support) return nullptr;
+  return std::make_unique<BrgLinear>(weight, workers);
+}
 
 extern const KernelBody linear_onednn;
 constexpr KernelBody linear_onednn{
@@ -298,8 +312,10 @@ constexpr KernelBody linear_onednn{
     .strided_inputs = 1,
     .pack = &pack_linear,
     .unpack = &unpack_linear,
-    .layout_is_current = &linear_layout_is_current,
-    .create = &create,
+    .layout_is_current = &linear_layout_is_current<DType::kF32>,
+    .create = [](const CreateCall& call) -> std::unique_ptr<KernelState> {
+      return make_linear(packed_weight(call, DType::kF32), call.execution.threads->size());
+    },
     .prepare = &prepare_linear,
     .launch = &launch_linear,
 };

@@ -1,10 +1,12 @@
 // Builds without oneDNN (VERNIER_ONEDNN=OFF): the oneDNN rows of kernels.def say so.
-#include "backend/cpu/body.h"
+#include "backend/cpu/kernels/linear.h"
 #include "backend/cpu/onednn/version.h"
 
 namespace vernier::backend::cpu {
 
 std::string onednn::version() { return "no oneDNN"; }
+
+std::unique_ptr<LinearState> make_onednn_linear(const PackedWeight&, int) { return nullptr; }
 
 extern const KernelBody linear_onednn;
 constexpr KernelBody linear_onednn{
