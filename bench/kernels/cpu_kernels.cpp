@@ -52,7 +52,7 @@ TensorArg dense(const Array& array, const std::byte* data) {
 void run(benchmark::State& state, const BenchCase& c) {
   const KernelDef* kernel = find_kernel(cpu_backend(), c.kernel);
   if (kernel == nullptr) return state.SkipWithError("no such kernel");
-  Problem problem{.op = kernel->op, .attrs = c.attrs, .inputs = {}, .outputs = {}};
+  Problem problem{.op = kernel->op, .attrs = c.attrs, .inputs = {}, .outputs = {}, .asked = {}};
   std::vector<Tensor> tensors;
   double bytes = 0;
   for (const Array& array : c.inputs) tensors.push_back(make_tensor(array));
@@ -107,13 +107,23 @@ void run(benchmark::State& state, const BenchCase& c) {
   if (c.flops == 0) state.counters["B"] = Counter(bytes, rate);
 }
 
-BenchCase linear(const std::string& kernel, int64_t m, int64_t k, int64_t n, int threads = 1) {
-  BenchCase c{.name = "", .kernel = kernel, .attrs = encode(LinearAttrs{}), .threads = threads};
-  c.name = kernel + "/" + std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n) +
+struct Product {
+  int64_t m, k, n;
+};
+
+// x, weight and y in `type`, the bias f32.
+BenchCase linear(const std::string& kernel, const Product& p, int threads = 1,
+                 DType type = DType::kF32, Activation activation = Activation::kNone) {
+  BenchCase c{.name = "",
+              .kernel = kernel,
+              .attrs = encode(LinearAttrs{.activation = activation}),
+              .threads = threads};
+  c.name = kernel + "/" + std::to_string(p.m) + "x" + std::to_string(p.k) + "x" +
+           std::to_string(p.n) + (activation == Activation::kNone ? "" : "/gelu") +
            (threads > 1 ? "/t" + std::to_string(threads) : "");
-  c.inputs = {{{m, k}}, {{k, n}, DType::kF32, true}, {{n}}};
-  c.outputs = {{{m, n}}};
-  c.flops = 2.0 * static_cast<double>(m * k * n);
+  c.inputs = {{{p.m, p.k}, type}, {{p.k, p.n}, type, true}, {{p.n}}};
+  c.outputs = {{{p.m, p.n}, type}};
+  c.flops = 2.0 * static_cast<double>(p.m * p.k * p.n);
   return c;
 }
 
@@ -141,13 +151,19 @@ BenchCase rows(const std::string& kernel, AttrBytes attrs, std::vector<Array> in
 
 std::vector<BenchCase> cases() {
   std::vector<BenchCase> list;
-  for (const char* kernel : {"cpu.linear.onednn_brg", "cpu.linear.highway"}) {
-    for (int64_t m : {1, 16, 128, 512}) {
-      list.push_back(linear(kernel, m, 768, 768));
-      list.push_back(linear(kernel, m, 768, 3072));
-      list.push_back(linear(kernel, m, 3072, 768));
+  const std::vector<std::pair<const char*, DType>> linears{
+      {"cpu.linear.onednn_brg", DType::kF32},
+      {"cpu.linear.highway", DType::kF32},
+      {"cpu.linear.onednn_bf16", DType::kBF16},
+      {"cpu.linear.f16", DType::kF16}};
+  for (const auto& [kernel, type] : linears) {
+    for (int64_t m : {1, 16, 128, 512, 1024}) {
+      list.push_back(linear(kernel, {m, 768, 768}, 1, type));
+      list.push_back(linear(kernel, {m, 768, 2304}, 1, type));
+      list.push_back(linear(kernel, {m, 768, 3072}, 1, type, Activation::kGeluErf));
+      list.push_back(linear(kernel, {m, 3072, 768}, 1, type));
     }
-    list.push_back(linear(kernel, 512, 768, 3072, 2));
+    list.push_back(linear(kernel, {512, 768, 3072}, 2, type));
   }
   for (int64_t seq : {16, 128, 512, 2048}) list.push_back(attention(1, seq, 12, 64));
   list.push_back(attention(4, 128, 4, 64));
