@@ -7,6 +7,12 @@ Numerics f32_numerics(const Problem& problem) {
   Numerics numerics;
   const size_t points = rounding_points(problem.op).size();
   for (size_t i = 0; i < points; ++i) numerics.points[i].type = DType::kF32;
+  for (const Operand& out : problem.outputs) {
+    if (!out.present || !is_float(out.dtype)) continue;
+    numerics.store = out.dtype;
+    if (points > 0) numerics.points[points - 1].type = out.dtype;
+    break;
+  }
   return numerics;
 }
 
@@ -21,19 +27,48 @@ Numerics exact_numerics(const Problem& problem) {
   return numerics;
 }
 
-Support all_f32(const Problem& problem) {
-  const auto refuse = [](const char* what, size_t i, DType type, const char* does) {
+namespace {
+
+// Yes if every output and every floating input that is present passes `takes`.
+Support all_floats(const Problem& problem, bool (*takes)(DType), const char* types) {
+  const auto refuse = [types](const char* what, size_t i, DType type, const char* does) {
     return no(std::string(what) + " " + std::to_string(i) + " is " + std::string(name(type)) +
-              ", this kernel " + does + " f32");
+              ", this kernel " + does + " " + types);
   };
   for (size_t i = 0; i < problem.inputs.size(); ++i) {
     const Operand& in = problem.inputs[i];
-    if (in.present && is_float(in.dtype) && in.dtype != DType::kF32)
+    if (in.present && is_float(in.dtype) && !takes(in.dtype))
       return refuse("input", i, in.dtype, "takes");
   }
   for (size_t i = 0; i < problem.outputs.size(); ++i) {
     const Operand& out = problem.outputs[i];
-    if (out.present && out.dtype != DType::kF32) return refuse("output", i, out.dtype, "gives");
+    if (out.present && !takes(out.dtype)) return refuse("output", i, out.dtype, "gives");
+  }
+  return yes();
+}
+
+}  // namespace
+
+Support all_f32(const Problem& problem) {
+  return all_floats(
+      problem, [](DType t) { return t == DType::kF32; }, "f32");
+}
+
+Support all_up_to_f32(const Problem& problem) {
+  return all_floats(
+      problem, [](DType t) { return t == DType::kF32 || is_16_bit_float(t); }, "f32, f16 or bf16");
+}
+
+Support one_float_type(const Problem& problem) {
+  DType first = DType::kUndefined;
+  for (const auto* operands : {&problem.inputs, &problem.outputs}) {
+    for (const Operand& operand : *operands) {
+      if (!operand.present || !is_float(operand.dtype)) continue;
+      if (first == DType::kUndefined) first = operand.dtype;
+      if (operand.dtype == first) continue;
+      return no("it moves elements and cannot turn " + std::string(name(first)) + " into " +
+                std::string(name(operand.dtype)));
+    }
   }
   return yes();
 }

@@ -25,8 +25,12 @@ struct KernelBody {
   void (*launch)(const LaunchCall&) = nullptr;
 };
 
-/// Numerics of a kernel that computes and stores in f32: every rounding point takes f32. Integer
-/// outputs are exact and say f32 for their (absent) floating part.
+/// True for f16 and bf16.
+constexpr bool is_16_bit_float(DType t) { return t == DType::kF16 || t == DType::kBF16; }
+
+/// Numerics of a kernel that computes in f32 and rounds its results to their stored type (that of
+/// the first floating output): every rounding point takes f32, the last one the stored type.
+/// Integer outputs are exact and say f32 for their (absent) floating part.
 Numerics f32_numerics(const Problem& problem);
 /// Numerics of a kernel that only moves or compares values: stored as they are.
 Numerics exact_numerics(const Problem& problem);
@@ -34,6 +38,10 @@ Numerics exact_numerics(const Problem& problem);
 /// Yes if every output and every floating input that is present is f32, else a reason naming the
 /// first that is not. Integer inputs pass: ids and masks.
 Support all_f32(const Problem& problem);
+/// The same with f32, f16 and bf16 in any mix: for kernels that widen and narrow (convert.h).
+Support all_up_to_f32(const Problem& problem);
+/// Yes if all floating operands that are present have one type: for kernels that move elements.
+Support one_float_type(const Problem& problem);
 /// Yes if operand `input` is present with a known rank <= kMaxRank.
 inline size_t rank_of(const Operand& operand) { return operand.shape.size(); }
 /// `axis` counted from the front.

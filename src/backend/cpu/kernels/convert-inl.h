@@ -106,6 +106,51 @@ HWY_INLINE void store_floats(F32 d, DType type, VF32 v, std::byte* row, int64_t 
   store_halves(narrow, reinterpret_cast<uint16_t*>(row) + at, lanes);
 }
 
+// The two 16-bit types as template arguments.
+struct F16 {
+  static HWY_INLINE VF32 widen(F32 d, VU16 bits) { return widen_f16(d, bits); }
+  static HWY_INLINE VU16 narrow(F32 /*d*/, VF32 v) { return narrow_f16(v); }
+};
+struct BF16 {
+  static HWY_INLINE VF32 widen(F32 d, VU16 bits) { return widen_bf16(d, bits); }
+  static HWY_INLINE VU16 narrow(F32 /*d*/, VF32 v) { return narrow_bf16(v); }
+};
+
+template <class Format>
+HWY_INLINE void widen_run(const uint16_t* src, float* dst, int64_t n) {
+  const F32 d;
+  for_each_vector(d, n, [&](int64_t i, int64_t lanes) {
+    store_lanes(d, Format::widen(d, load_halves(src + i, lanes)), dst + i, lanes);
+  });
+}
+template <class Format>
+HWY_INLINE void narrow_run(const float* src, uint16_t* dst, int64_t n) {
+  const F32 d;
+  for_each_vector(d, n, [&](int64_t i, int64_t lanes) {
+    store_halves(Format::narrow(d, load_lanes(d, src + i, lanes)), dst + i, lanes);
+  });
+}
+
+/// dst[i] = src[i] for n elements that are stored as `type`: f32, f16 or bf16.
+HWY_INLINE void widen_elems(DType type, const std::byte* src, float* dst, int64_t n) {
+  if (type == DType::kF32) {
+    std::memcpy(dst, src, static_cast<size_t>(n) * sizeof(float));
+  } else if (type == DType::kF16) {
+    widen_run<F16>(reinterpret_cast<const uint16_t*>(src), dst, n);
+  } else {
+    widen_run<BF16>(reinterpret_cast<const uint16_t*>(src), dst, n);
+  }
+}
+/// The way back: each element is rounded once, to nearest even.
+HWY_INLINE void narrow_elems(DType type, const float* src, std::byte* dst, int64_t n) {
+  if (type == DType::kF32) {
+    std::memcpy(dst, src, static_cast<size_t>(n) * sizeof(float));
+  } else if (type == DType::kF16) {
+    narrow_run<F16>(src, reinterpret_cast<uint16_t*>(dst), n);
+  } else {
+    narrow_run<BF16>(src, reinterpret_cast<uint16_t*>(dst), n);
+  }
+}
 }  // namespace HWY_NAMESPACE
 }  // namespace vernier::backend::cpu
 HWY_AFTER_NAMESPACE();
