@@ -36,6 +36,7 @@ std::string fast_kernels(OpKind op) {
   std::string names;
   for (const vernier::backend::KernelDef& kernel : vernier::backend::cpu_backend().kernels) {
     if (kernel.op != op || kernel.name.ends_with(".evaluator")) continue;
+    if (kernel.name.ends_with("_widened")) continue;  // every row is repeated for 16 bits
     names += (names.empty() ? "`" : ", `") + std::string(kernel.name) + "`";
   }
   return names.empty() ? "–" : names;

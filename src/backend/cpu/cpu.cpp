@@ -7,6 +7,7 @@
 #include "backend/cpu/body.h"
 #include "backend/cpu/device.h"
 #include "backend/cpu/kernels/per_op.h"
+#include "backend/cpu/kernels/widened.h"
 
 namespace vernier::backend {
 namespace cpu {
@@ -68,10 +69,18 @@ struct Table {
   }
 };
 
+// First the rows as they stand, then each of them again for 16-bit operands, then the evaluator.
 Table make_table() {
   Table table;
 #define KERNEL(op, strategy, body) table.add(OpKind::k##op, strategy, body);
 #define KERNEL_ELEMENTWISE(strategy, body) table.add_all(strategy, &body, kElementwise);
+#define KERNEL_ALL(strategy, body)
+#include "backend/cpu/kernels.def"
+#undef KERNEL
+#undef KERNEL_ELEMENTWISE
+#undef KERNEL_ALL
+#define KERNEL(op, strategy, body) table.add(OpKind::k##op, strategy "_widened", widened<body>());
+#define KERNEL_ELEMENTWISE(strategy, body)
 #define KERNEL_ALL(strategy, body) table.add_all(strategy, &body, 0);
 #include "backend/cpu/kernels.def"
 #undef KERNEL

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/elementwise_program.h"
 #include "core/evaluator.h"
 #include "core/threads.h"
 
@@ -82,8 +83,17 @@ SymShape symbolic(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
 Tensor with_element(const Tensor& t, int64_t index, float value) {
   std::vector<std::byte> bytes(t.data(), t.data() + t.bytes());
-  std::memcpy(bytes.data() + static_cast<size_t>(index) * sizeof(float), &value, sizeof(float));
+  store_float(t.dtype(), value, bytes.data() + static_cast<size_t>(index) * size_bytes(t.dtype()));
   return Tensor::from_bytes(t.dtype(), t.shape(), bytes);
+}
+
+bool is_16_bits(DType t) { return t == DType::kF16 || t == DType::kBF16; }
+
+// Is `got` a rounding of something within `limit` of `want`? Rounding is monotonic.
+bool matches(double got, double want, DType type, double limit) {
+  if (std::isnan(want)) return std::isnan(got);
+  if (std::isinf(want)) return got == want;
+  return round_to(type, want - limit) <= got && got <= round_to(type, want + limit);
 }
 
 }  // namespace
@@ -220,12 +230,9 @@ std::string compare(const OpCase& c, const Results& got, const std::vector<EvalT
         continue;
       }
       const double a = got[o].float_at(i);
-      const double b = round_to(got[o].dtype(), want[o].f[static_cast<size_t>(i)]);
+      const double b = want[o].f[static_cast<size_t>(i)];
       const double limit = c.exact ? 0 : c.ulps * 0x1p-24 * std::max(largest, 1e-30);
-      const bool same = std::isnan(b)   ? std::isnan(a)
-                        : std::isinf(b) ? a == b
-                                        : std::abs(a - b) <= limit;
-      if (!same) {
+      if (!matches(a, b, got[o].dtype(), limit)) {
         return where(i) + ": " + std::to_string(a) + ", expected " + std::to_string(b) +
                ", difference " + std::to_string(std::abs(a - b) / (0x1p-24 * largest)) +
                " ulp of the largest";
@@ -320,13 +327,17 @@ void check_rows_alone(const KernelDef& kernel, const OpCase& c, const Results& t
   }
 }
 
-// `values`: what stands at the first, middle and last element of each float input in turn.
+// `values`: what stands at the first, middle and last element of each float input in turn. In 16
+// bits, where the same code computes, the first of them only, and all in the middle.
 void check_special_values(const KernelDef& kernel, const OpCase& c, std::span<const float> values) {
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     const Tensor& original = c.inputs[i].value;
-    if (!c.inputs[i].special || original.dtype() != DType::kF32 || original.elems() == 0) continue;
-    for (int64_t at : {int64_t{0}, original.elems() / 2, original.elems() - 1}) {
-      for (float value : values) {
+    const bool half = is_16_bits(original.dtype());
+    if (!c.inputs[i].special || original.elems() == 0) continue;
+    if (original.dtype() != DType::kF32 && !half) continue;
+    const int64_t middle = original.elems() / 2;
+    for (int64_t at : {int64_t{0}, middle, original.elems() - 1}) {
+      for (float value : half&& at != middle ? values.first(1) : values) {
         OpCase poisoned = c;
         poisoned.inputs[i].value = with_element(original, at, value);
         const std::string difference =
@@ -338,7 +349,85 @@ void check_special_values(const KernelDef& kernel, const OpCase& c, std::span<co
   }
 }
 
+bool has_f32(const OpCase& c) {
+  return std::ranges::any_of(c.inputs,
+                             [](const Arg& a) { return a.value.dtype() == DType::kF32; }) ||
+         std::ranges::any_of(c.outputs, [](const Out& o) { return o.dtype == DType::kF32; });
+}
+
+void check_stored(const OpCase& c, bool mixed) {
+  const std::string best = best_target();
+  const std::vector<const KernelDef*> rows = rows_of(c);
+  EXPECT_FALSE(rows.empty()) << c.name << " has no row";
+  const std::vector<EvalTensor> want = run_reference(c);
+  for (const KernelDef* kernel : rows) {
+    const DType store = kernel->numerics(make_problem(c)).store;
+    if (is_float(c.outputs[0].dtype)) {
+      EXPECT_EQ(store, c.outputs[0].dtype) << kernel->name << " " << c.name;
+    }
+    for_each_target([&](const std::string& target) {
+      SCOPED_TRACE(std::string(kernel->name) + " " + c.name + " on " + target);
+      const Results one = run_kernel(*kernel, c, {.threads = 1});
+      EXPECT_EQ(compare(c, one, want), "");
+      if (target != best || mixed) return;
+      const Results two = run_kernel(*kernel, c, {.threads = 2});
+      const Results strided = run_kernel(*kernel, c, {.threads = 1, .strided = true});
+      for (size_t o = 0; o < one.size(); ++o) {
+        if (!one[o].defined()) continue;
+        EXPECT_EQ(compare_bits(one[o], two[o]), "") << "1 and 2 threads differ, output " << o;
+        EXPECT_EQ(compare_bits(one[o], strided[o]), "") << "strided inputs differ, output " << o;
+      }
+      check_rows_alone(*kernel, c, one);
+      // The largest number of f16; f32 holds sums of its squares, not of bf16's largest.
+      constexpr std::array<float, 5> kSpecial{NAN, INFINITY, -INFINITY, 65504, -65504};
+      check_special_values(*kernel, c, kSpecial);
+    });
+  }
+}
+
+// The same case in 16 bits. A Cast says itself what it gives.
+void check_16_bits(const OpCase& c) {
+  if (!has_f32(c) || c.op == OpKind::kCast) return;
+  constexpr DType kMixed[]{DType::kF16, DType::kBF16, DType::kF32};
+  check_stored(stored_as(c, std::array{DType::kF16}), false);
+  check_stored(stored_as(c, std::array{DType::kBF16}), false);
+  check_stored(stored_as(c, kMixed), true);
+}
+
+// The type that a chain gives on the case's inputs.
+DType chain_type(const OpCase& c) {
+  std::vector<DType> types;
+  for (const Arg& arg : c.inputs) types.push_back(arg.value.dtype());
+  const std::string text = decode<FusedElementwiseAttrs>(c.attrs).program;
+  for (const Instruction& instruction : parse_elementwise_program(text, types.size())) {
+    std::vector<DType> operands;
+    for (int v : instruction.operands) operands.push_back(types[static_cast<size_t>(v)]);
+    types.push_back(result_type(instruction, operands));
+  }
+  return types.back();
+}
+
 }  // namespace
+
+OpCase stored_as(const OpCase& c, std::span<const DType> types) {
+  OpCase stored = c;
+  size_t next = 0;
+  for (Arg& arg : stored.inputs) {
+    if (arg.value.dtype() != DType::kF32 || arg.stays_f32) continue;
+    std::vector<double> values;
+    for (int64_t i = 0; i < arg.value.elems(); ++i) values.push_back(arg.value.float_at(i));
+    arg.value = Tensor::from(types[next++ % types.size()], arg.value.shape(),
+                             std::span<const double>(values));
+    stored.name += " " + std::string(name(arg.value.dtype()));
+  }
+  for (Out& out : stored.outputs) {
+    if (out.dtype != DType::kF32) continue;
+    out.dtype = types[next++ % types.size()];
+    if (c.op == OpKind::kFusedElementwise) out.dtype = chain_type(stored);
+    stored.name += " to " + std::string(name(out.dtype));
+  }
+  return stored;
+}
 
 int check_case(const OpCase& c) {
   const std::string best = best_target();
@@ -362,6 +451,7 @@ int check_case(const OpCase& c) {
       check_special_values(*kernel, c, std::span(kSpecial).first(target == best ? 3 : 1));
     });
   }
+  if (!rows.empty()) check_16_bits(c);
   return static_cast<int>(rows.size());
 }
 

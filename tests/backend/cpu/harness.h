@@ -4,7 +4,7 @@
 //   values against the FP64 evaluator, guard bytes, no read of unwritten memory (outputs and
 //   workspace start as signalling NaN), 1 and 2 threads and each instruction set, NaN and Inf at
 //   the first, middle and last element of each float input, a row alone against the row in its
-//   batch.
+//   batch. All of it again with the f32 operands stored as f16, as bf16, and (values only) mixed.
 #pragma once
 #include <functional>
 #include <random>
@@ -20,9 +20,10 @@ namespace vernier::backend::test {
 /// One operand of a case. An absent optional operand has dtype kUndefined.
 struct Arg {
   Tensor value = {};
-  bool constant = false;  ///< known when the plan is made (packed weights)
-  int batch_axis = -1;    ///< the axis that goes over rows; -1: shared by all rows
-  bool special = true;    ///< takes part in the NaN and Inf checks
+  bool constant = false;   ///< known when the plan is made (packed weights)
+  int batch_axis = -1;     ///< the axis that goes over rows; -1: shared by all rows
+  bool special = true;     ///< takes part in the NaN and Inf checks
+  bool stays_f32 = false;  ///< not stored in 16 bits: scales that decide sizes
 };
 struct Out {
   DType dtype = DType::kF32;
@@ -36,7 +37,7 @@ struct OpCase {
   AttrBytes attrs = {};
   std::vector<Arg> inputs = {};
   std::vector<Out> outputs = {};
-  /// |got - want| <= ulps · 2^-24 · max(|want|, max|want| of the output)
+  /// got is what some value within ulps · 2^-24 · max|want of the output| of want rounds to
   double ulps = 16;
   bool exact = false;  ///< integers and moved values: equal
 };
@@ -69,8 +70,12 @@ Problem make_problem(const OpCase& c);
 /// there is none and `required`.
 std::vector<const KernelDef*> rows_of(const OpCase& c);
 
-/// Everything named at the top of this file, on every row. Returns how many rows ran.
+/// Everything named at the top of this file, on every row. Returns how many rows ran on the case as
+/// it is written; fails where its 16-bit variants have none.
 int check_case(const OpCase& c);
+/// The case with its f32 operands stored as `types`, in turn (inputs, then outputs; a chain's
+/// output as its program gives it). Values are rounded.
+OpCase stored_as(const OpCase& c, std::span<const DType> types);
 
 /// Empty, or the first difference with its position.
 std::string compare(const OpCase& c, const Results& got, const std::vector<EvalTensor>& want);

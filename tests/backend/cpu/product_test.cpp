@@ -70,7 +70,8 @@ TEST(CpuProducts, LoopsForFloatsRefuseIntegers) {
     EXPECT_TRUE(rows_of(c).empty()) << name(op);
     for (const KernelDef& kernel : cpu_backend().kernels) {
       if (kernel.op != op || kernel.name.ends_with(".evaluator")) continue;
-      EXPECT_EQ(kernel.supports(make_problem(c)).reason, "output 0 is i64, this kernel gives f32");
+      EXPECT_THAT(kernel.supports(make_problem(c)).reason,
+                  ::testing::StartsWith("output 0 is i64, this kernel gives f32"));
     }
   };
   refused(OpKind::kMatMul, {}, {{3, 4}, {4, 5}}, {3, 5});

@@ -47,7 +47,8 @@ OpCase resize_case(Maker& make, const Resampling& r, DType type = DType::kF32) {
     c.inputs.push_back({.value = Tensor::from(DType::kF32, {static_cast<int64_t>(r.scales.size())},
                                               std::span<const double>(r.scales)),
                         .constant = true,
-                        .special = false});
+                        .special = false,
+                        .stays_f32 = true});
   }
   c.outputs = {{.dtype = type, .shape = r.y, .batch_axis = c.inputs[0].batch_axis}};
   c.exact = r.attrs.mode == Interpolation::kNearest;

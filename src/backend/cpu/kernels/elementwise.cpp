@@ -1,7 +1,9 @@
 // cpu.<op>.loop for every elementwise operator, cpu.fused_elementwise.loop for chains: one loop
 // over tiles of the output, each instruction a vector loop over the tile. Contract: elementwise.h.
 //
-// Inputs may have any strides and broadcast; the output is dense. f32, i32, i64, i8, u8, bool.
+// Inputs may have any strides and broadcast; the output is dense. f32, i32, i64, i8, u8, bool; f16
+// and bf16 in any mix with f32: tiles of them are widened, the whole program runs in f32, and its
+// result is rounded once to the type of the output. A Cast between floats inside rounds nothing.
 // An element's bits depend on its own operands only. Work is cut into whole tiles.
 // Cost: reads each input once, writes once; intermediate results stay in the first-level cache.
 #include "backend/cpu/kernels/elementwise.h"
@@ -9,6 +11,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cpu/kernels/convert.h"
 #include "backend/cpu/kernels/per_op.h"
 #include "core/elementwise_program.h"
 #include "core/error.h"
@@ -57,6 +60,9 @@ struct TypedInstruction {
   double alpha, beta;
 };
 
+// The type a value has inside a program.
+DType computed_type(DType stored) { return is_16_bit_float(stored) ? DType::kF32 : stored; }
+
 // Instructions with their tile functions, or the reason why one of them has none.
 struct TypedProgram {
   std::vector<TypedInstruction> instructions;
@@ -65,14 +71,15 @@ struct TypedProgram {
 };
 
 TypedProgram type_program(OpKind op, AttrView attrs, std::span<const DType> inputs) {
-  TypedProgram typed{.instructions = {}, .types = {inputs.begin(), inputs.end()}, .reason = ""};
+  TypedProgram typed;
+  for (DType input : inputs) typed.types.push_back(computed_type(input));
   for (const Instruction& instruction : program_of(op, attrs, inputs)) {
     std::vector<DType> operand_types;
     for (int v : instruction.operands) {
       operand_types.push_back(v == kNoOperand ? DType::kUndefined
                                               : typed.types[static_cast<size_t>(v)]);
     }
-    const DType result = result_type(instruction, operand_types);
+    const DType result = computed_type(result_type(instruction, operand_types));
     const DType operand = instruction.op == OpKind::kWhere ? operand_types[1] : operand_types[0];
     const Numbers numbers = numbers_of(instruction);
     const bool mixed = std::any_of(operand_types.begin(), operand_types.end(), [&](DType t) {
@@ -96,7 +103,11 @@ Support supports(const Problem& problem) {
   std::vector<DType> types;
   for (const Operand& in : problem.inputs)
     types.push_back(in.present ? in.dtype : DType::kUndefined);
-  return {type_program(problem.op, problem.attrs, types).reason};
+  const TypedProgram typed = type_program(problem.op, problem.attrs, types);
+  if (!typed.reason.empty()) return no(typed.reason);
+  const DType result = typed.types.back(), out = problem.outputs[0].dtype;
+  if (result == computed_type(out)) return yes();
+  return no("gives " + std::string(name(result)) + ", not " + std::string(name(out)));
 }
 
 // ---- shape: how inputs lie against the output
@@ -104,8 +115,8 @@ Support supports(const Problem& problem) {
 // How one input is read, tile by tile.
 struct InputPlan {
   enum class Kind { kAbsent, kDense, kScalar, kStrided } kind = Kind::kAbsent;
-  size_t width = 0;  // bytes per element
-  int slot = -1;     // kScalar, kStrided: its tile buffer
+  DType dtype = DType::kUndefined;
+  int slot = -1;  // its tile buffer; -1: read where it lies (kDense, unless 16-bit floats)
   std::vector<int64_t> strides;
 };
 
@@ -115,6 +126,7 @@ struct LoopState final : ShapeState {
   TypedProgram program;
   std::vector<int> slots;  // tile buffer of each instruction's result; -1: the output
   int num_slots = 0;
+  DType out_dtype = DType::kUndefined;
   int64_t count = 0;
   size_t thread_bytes = 0;
   OpKind op{};
@@ -162,10 +174,12 @@ void classify(LoopState& state, InputPlan& input) {
   input.kind = dense && !state.shape.empty() ? InputPlan::Kind::kDense
                : scalar                      ? InputPlan::Kind::kScalar
                                              : InputPlan::Kind::kStrided;
-  if (input.kind != InputPlan::Kind::kDense) input.slot = state.num_slots++;
+  if (input.kind != InputPlan::Kind::kDense || is_16_bit_float(input.dtype))
+    input.slot = state.num_slots++;
 }
 
-// Results get buffers that no later instruction still reads; the last one is the output.
+// Results get buffers that no later instruction still reads; the last one is the output, or a
+// buffer of its own if it still has to be rounded.
 void assign_slots(LoopState& state) {
   const auto& instructions = state.program.instructions;
   const size_t inputs = state.inputs.size();
@@ -177,11 +191,13 @@ void assign_slots(LoopState& state) {
   }
   std::vector<int> free;
   for (size_t k = 0; k < instructions.size(); ++k) {
-    int slot = -1;
+    int slot = is_16_bit_float(state.out_dtype) ? state.num_slots : -1;
     if (k + 1 < instructions.size()) {
       if (free.empty()) free.push_back(state.num_slots++);
       slot = free.back();
       free.pop_back();
+    } else if (slot >= 0) {
+      ++state.num_slots;
     }
     state.slots.push_back(slot);
     // After taking its own buffer: no instruction writes over its operands.
@@ -198,7 +214,7 @@ std::unique_ptr<ShapeState> prepare(OpKind op, const PrepareCall& call) {
     types.push_back(in.dtype);
     state->inputs.push_back(
         {.kind = in.dtype == DType::kUndefined ? InputPlan::Kind::kAbsent : InputPlan::Kind::kDense,
-         .width = size_bytes(in.dtype),
+         .dtype = in.dtype,
          .slot = -1,
          .strides = {}});
   }
@@ -206,6 +222,7 @@ std::unique_ptr<ShapeState> prepare(OpKind op, const PrepareCall& call) {
   state->program = type_program(op, call.attrs, types);
   VERNIER_ASSERT(state->program.reason.empty(), state->program.reason);
   state->count = call.out[0].elems();
+  state->out_dtype = call.out[0].dtype;
   merge_axes(call, *state);
   for (InputPlan& input : state->inputs) {
     if (input.kind != InputPlan::Kind::kAbsent) classify(*state, input);
@@ -258,9 +275,26 @@ void load_tile(const LoopState& state, const InputPlan& input, const std::byte* 
     load_strided(state, input, reinterpret_cast<const T*>(src), begin, n,
                  reinterpret_cast<T*>(dst));
   };
-  if (input.width == 1) return load(uint8_t{});
-  if (input.width == 4) return load(uint32_t{});
-  load(uint64_t{});
+  switch (size_bytes(input.dtype)) {
+    case 1:
+      return load(uint8_t{});
+    case 2:
+      return load(uint16_t{});
+    case 4:
+      return load(uint32_t{});
+    default:
+      return load(uint64_t{});
+  }
+}
+
+// The same into a tile buffer as f32.
+void load_widened_tile(const LoopState& state, const InputPlan& input, const std::byte* src,
+                       int64_t begin, int64_t n, std::byte* slot) {
+  auto* tile = reinterpret_cast<float*>(slot);
+  if (input.kind == InputPlan::Kind::kDense) return widen(input.dtype, src + begin * 2, tile, n);
+  std::byte* bits = slot + kTileBytes / 2;  // behind the f32 tile
+  load_tile(state, input, src, begin, n, bits);
+  widen(input.dtype, bits, tile, n);
 }
 
 constexpr size_t kMaxOperands = 64;
@@ -271,15 +305,12 @@ class TileLoop {
       : call_(call),
         state_(static_cast<const LoopState&>(*call.shape_state)),
         scratch_(scratch),
-        error_(error),
-        out_width_(static_cast<int64_t>(size_bytes(call.out[0].dtype))) {}
+        error_(error) {}
 
   void run(int64_t begin, int64_t end) {
     for (size_t i = 0; i < state_.inputs.size(); ++i) {
-      const InputPlan& input = state_.inputs[i];
-      if (input.kind == InputPlan::Kind::kScalar)
-        load_tile(state_, input, call_.in[i].data, begin, std::min(kTileElems, end - begin),
-                  slot(input.slot));
+      if (state_.inputs[i].kind == InputPlan::Kind::kScalar)
+        load(i, begin, std::min(kTileElems, end - begin));
     }
     for (; begin < end; begin += kTileElems) run_tile(begin, std::min(kTileElems, end - begin));
   }
@@ -287,23 +318,26 @@ class TileLoop {
  private:
   std::byte* slot(int index) const { return scratch_ + static_cast<size_t>(index) * kTileBytes; }
 
+  void load(size_t i, int64_t begin, int64_t n) const {
+    const InputPlan& input = state_.inputs[i];
+    const auto read = is_16_bit_float(input.dtype) ? &load_widened_tile : &load_tile;
+    read(state_, input, call_.in[i].data, begin, n, slot(input.slot));
+  }
+
   const void* operand(int value, int64_t begin) const {
     if (value == kNoOperand) return nullptr;
     const auto v = static_cast<size_t>(value);
     if (v >= state_.inputs.size()) return slot(state_.slots[v - state_.inputs.size()]);
     const InputPlan& input = state_.inputs[v];
-    if (input.kind == InputPlan::Kind::kDense)
-      return call_.in[v].data + begin * static_cast<int64_t>(input.width);
-    return slot(input.slot);
+    return input.slot < 0 ? element(call_.in[v], begin) : slot(input.slot);
   }
 
   void run_tile(int64_t begin, int64_t n) const {
     for (size_t i = 0; i < state_.inputs.size(); ++i) {
       const InputPlan& input = state_.inputs[i];
-      if (input.kind == InputPlan::Kind::kStrided)
-        load_tile(state_, input, call_.in[i].data, begin, n, slot(input.slot));
+      if (input.kind != InputPlan::Kind::kScalar && input.slot >= 0) load(i, begin, n);
     }
-    std::byte* result = call_.out[0].data + begin * out_width_;
+    std::byte* result = element(call_.out[0], begin);
     for (size_t k = 0; k < state_.program.instructions.size(); ++k) {
       const TypedInstruction& instruction = state_.program.instructions[k];
       std::array<const void*, kMaxOperands> operands;
@@ -317,13 +351,14 @@ class TileLoop {
                             .beta = instruction.beta,
                             .error = &error_});
     }
+    const int last = state_.slots.back();
+    if (last >= 0) narrow(state_.out_dtype, reinterpret_cast<const float*>(slot(last)), result, n);
   }
 
   const LaunchCall& call_;
   const LoopState& state_;
   std::byte* scratch_;
   std::atomic<int>& error_;
-  int64_t out_width_;
 };
 
 void launch(const LaunchCall& call) {
@@ -350,7 +385,7 @@ Support supports_operands(const Problem& problem) {
   return supports(problem);
 }
 
-// Error of an f32 chain: each instruction within a few ulp (math-inl.h); moves are exact.
+// Error of a chain: each instruction within a few ulp (math-inl.h); moves are exact.
 Numerics numerics(const Problem& problem) {
   return rounding_points(problem.op).empty() ? exact_numerics(problem) : f32_numerics(problem);
 }

@@ -34,7 +34,6 @@ void check_indices(const TensorArg& indices, int64_t size, std::string_view what
 
 namespace {
 
-Support supports_any(const Problem&) { return yes(); }
 bool given(std::span<const TensorArg> in, size_t i) {
   return i < in.size() && in[i].dtype != DType::kUndefined;
 }
@@ -109,7 +108,7 @@ void copy_all(const LaunchCall& call) {
 Support supports_scatter(const Problem& problem) {
   if (problem.attrs_as<ScatterAttrs>().reduction != ScatterReduction::kNone)
     return no("scatter with a reduction");
-  return yes();
+  return one_float_type(problem);
 }
 
 void launch_scatter_elements(const LaunchCall& call) {
@@ -194,7 +193,7 @@ void launch_one_hot(const LaunchCall& call) {
 }
 Support supports_one_hot(const Problem& problem) {
   if (!is_integer(problem.inputs[0].dtype)) return no("indices are not integers");
-  return yes();
+  return one_float_type(problem);
 }
 
 void launch_range(const LaunchCall& call) {
@@ -277,7 +276,8 @@ void launch_cum_sum(const LaunchCall& call) {
 }
 Support supports_cum_sum(const Problem& problem) {
   const DType type = problem.inputs[0].dtype;
-  if (type == DType::kF32 || type == DType::kI32 || type == DType::kI64) return yes();
+  if (type == DType::kF32 || type == DType::kI32 || type == DType::kI64)
+    return one_float_type(problem);
   return no("running sums of " + std::string(name(type)));
 }
 
@@ -288,7 +288,7 @@ std::vector<IndexInput> second_indexes_first(AttrView attrs) {
 }
 
 constexpr KernelBody body(void (*launch)(const LaunchCall&),
-                          Support (*supports)(const Problem&) = &supports_any) {
+                          Support (*supports)(const Problem&) = &one_float_type) {
   return {.supports = supports, .numerics = &exact_numerics, .launch = launch};
 }
 
@@ -298,13 +298,13 @@ extern const KernelBody gather_rows, gather_elements_direct, gather_nd_direct,
     scatter_elements_direct, scatter_nd_direct, one_hot_direct, range_direct,
     constant_of_shape_direct, eye_like_direct, trilu_rows, cum_sum_columns;
 constexpr KernelBody gather_rows{
-    .supports = &supports_any,
+    .supports = &one_float_type,
     .numerics = &exact_numerics,
     .index_inputs = &second_indexes_first<AxisAttrs>,
     .launch = &launch_gather,
 };
 constexpr KernelBody gather_elements_direct{
-    .supports = &supports_any,
+    .supports = &one_float_type,
     .numerics = &exact_numerics,
     .index_inputs = &second_indexes_first<AxisAttrs>,
     .launch = &launch_gather_elements,
@@ -320,7 +320,7 @@ constexpr KernelBody scatter_nd_direct = body(&launch_scatter_nd, &supports_scat
 constexpr KernelBody one_hot_direct = body(&launch_one_hot, &supports_one_hot);
 constexpr KernelBody range_direct = body(&launch_range);
 constexpr KernelBody constant_of_shape_direct{
-    .supports = &supports_any,
+    .supports = &one_float_type,
     .numerics = &exact_numerics,
     .create = &decode_once<ConstantOfShapeAttrs>,
     .launch = &launch_constant_of_shape,

@@ -9,8 +9,6 @@
 namespace vernier::backend::cpu {
 namespace {
 
-Support supports_any(const Problem&) { return yes(); }
-
 // Axes of `out` in order with its dense strides; source strides are the caller's.
 class AxisList {
  public:
@@ -201,7 +199,7 @@ void launch_pad(const LaunchCall& call) {
 }
 Support supports_pad(const Problem& problem) {
   if (problem.attrs_as<PadAttrs>().mode != PadMode::kConstant) return no("only constant padding");
-  return yes();
+  return one_float_type(problem);
 }
 
 // [N, C·b·b, H, W] → [N, C, H·b, W·b]; the channel axis is (b, b, C), or (C, b, b) with crd.
@@ -237,7 +235,7 @@ void launch_space_to_depth(const LaunchCall& call) {
 
 constexpr KernelBody body(void (*launch)(const LaunchCall&), uint32_t strided_inputs,
                           decltype(KernelBody::create) create = nullptr) {
-  return {.supports = &supports_any,
+  return {.supports = &one_float_type,
           .numerics = &exact_numerics,
           .strided_inputs = strided_inputs,
           .create = create,

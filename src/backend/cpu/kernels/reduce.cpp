@@ -220,7 +220,7 @@ void reduce(const LaunchCall& call) {
 
 Support supports_reduce(const Problem& problem) {
   const DType type = problem.inputs[0].dtype;
-  if (type == DType::kF32) return yes();
+  if (type == DType::kF32) return all_f32(problem);
   const bool floats_only = problem.op == OpKind::kReduceMean || problem.op == OpKind::kReduceL2 ||
                            problem.op == OpKind::kReduceLogSum;
   const bool extreme = problem.op == OpKind::kReduceMax || problem.op == OpKind::kReduceMin;

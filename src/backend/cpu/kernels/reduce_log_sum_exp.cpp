@@ -53,7 +53,7 @@ namespace {
 
 Support supports_log_sum_exp(const Problem& problem) {
   const DType type = problem.inputs[0].dtype;
-  return type == DType::kF32 ? yes() : no("no loop for " + std::string(name(type)));
+  return type == DType::kF32 ? all_f32(problem) : no("no loop for " + std::string(name(type)));
 }
 
 /// Elements taken at once. A constant: it is part of an output's bits.

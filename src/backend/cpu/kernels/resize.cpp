@@ -136,6 +136,9 @@ Support supports_any(const Problem& problem, const ResizeAttrs& attrs) {
   if (sizes && attrs.aspect_policy != "stretch") return no("keeps the aspect ratio of its input");
   if (!sizes && (!present(problem, kScales) || problem.inputs[kScales].constant == nullptr))
     return no("its scales are not constant");
+  const DType from = problem.inputs[kX].dtype, to = problem.outputs[0].dtype;
+  if (from != to)
+    return no("cannot turn " + std::string(name(from)) + " into " + std::string(name(to)));
   return yes();
 }
 

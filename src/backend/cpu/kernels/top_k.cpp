@@ -112,7 +112,7 @@ Select select_for(DType type) {
 Support supports_top_k(const Problem& problem) {
   const DType type = problem.inputs[0].dtype;
   if (select_for<true>(type) == nullptr) return no("no loop for " + std::string(name(type)));
-  return yes();
+  return one_float_type(problem);
 }
 
 bool wanted(const TensorArg& out) { return out.dtype != DType::kUndefined; }
