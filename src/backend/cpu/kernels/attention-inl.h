@@ -18,6 +18,7 @@
 #include <limits>
 
 #include "backend/cpu/kernels/attention.h"
+#include "backend/cpu/kernels/convert-inl.h"
 #include "backend/cpu/kernels/gemm-inl.h"
 #include "backend/cpu/kernels/math-inl.h"
 #include "backend/cpu/kernels/transpose-inl.h"
@@ -57,36 +58,49 @@ struct TileScratch {
   float* end;
 };
 
-/// Rows of q, k or v of one head: row i at data + i·step.
+/// Rows of q, k, v or out of one head as they are stored: row i at data + i·step elements.
+struct StoredRows {
+  std::byte* data;
+  int64_t step;
+  DType dtype;
+  std::byte* row(int64_t i) const {
+    return data + i * step * static_cast<int64_t>(size_bytes(dtype));
+  }
+};
+HWY_INLINE StoredRows head_rows(const TensorArg& t, int64_t batch, int64_t row, int64_t head) {
+  const int64_t at = batch * t.strides[0] + row * t.strides[1] + head * t.strides[2];
+  return {t.data + at * static_cast<int64_t>(size_bytes(t.dtype)), t.strides[1], t.dtype};
+}
+
+/// The same in f32: row i at data + i·step.
 struct HeadView {
   const float* data;
   int64_t step;
 };
-HWY_INLINE HeadView head_view(const TensorArg& t, int64_t batch, int64_t row, int64_t head) {
-  return {t.as<const float>() + batch * t.strides[0] + row * t.strides[1] + head * t.strides[2],
-          t.strides[1]};
+HWY_INLINE HeadView view_in_place(const StoredRows& stored) {
+  return {reinterpret_cast<const float*>(stored.data), stored.step};
 }
-
-/// Rows whose step is a multiple of 1 KiB share a few sets of the first-level cache.
-HWY_INLINE bool needs_copy(const HeadView& view) { return view.step % 256 == 0; }
-
-HWY_INLINE HeadView copy_rows(const HeadView& view, int64_t rows, int64_t width, float* dst) {
+HWY_INLINE HeadView copy_rows(const StoredRows& stored, int64_t rows, int64_t width, float* dst) {
   const int64_t step = width + kRowSpread;
-  for (int64_t i = 0; i < rows; ++i) {
-    std::memcpy(dst + i * step, view.data + i * view.step,
-                static_cast<size_t>(width) * sizeof(float));
-  }
+  for (int64_t i = 0; i < rows; ++i)
+    widen_elems(stored.dtype, stored.row(i), dst + i * step, width);
   return {dst, step};
+}
+/// Where the rows lie, or a copy in `dst`. Rows whose step is a multiple of 1 KiB are copied too:
+/// they share a few sets of the first-level cache.
+HWY_INLINE HeadView block_view(const StoredRows& stored, int64_t rows, int64_t width, float* dst) {
+  const bool in_place = stored.dtype == DType::kF32 && stored.step % 256 != 0;
+  return in_place ? view_in_place(stored) : copy_rows(stored, rows, width, dst);
 }
 
 /// True if no element of rows [begin, end) of one head of `t` is NaN or infinite.
 bool RowsAreFinite(const TensorArg& t, int64_t batch, int64_t head, int64_t begin, int64_t end) {
   const F32 d;
   VF32 differences = hn::Zero(d);  // x - x is 0 or NaN
-  const HeadView rows = head_view(t, batch, begin, head);
+  const StoredRows rows = head_rows(t, batch, begin, head);
   for (int64_t i = 0; i < end - begin; ++i) {
     for_each_vector(d, t.dim(3), [&](int64_t c, int64_t lanes) {
-      const VF32 x = load_lanes(d, rows.data + i * rows.step + c, lanes);
+      const VF32 x = load_stored(d, rows.dtype, rows.row(i), c, lanes);
       differences = hn::Or(differences, hn::Sub(x, x));
     });
   }
@@ -120,16 +134,45 @@ HWY_INLINE void gather_lanes(const ScoreTable& table, const TilePlace& place, in
   for (int64_t l = 0; l < place.queries; ++l) lane(l, at + l * table.query);
 }
 
+/// Element `at` of a bias.
+HWY_INLINE float bias_at(const ScoreTable& bias, int64_t at) {
+  if (bias.dtype == DType::kF32) return reinterpret_cast<const float*>(bias.data)[at];
+  const uint16_t bits = reinterpret_cast<const uint16_t*>(bias.data)[at];
+  return bias.dtype == DType::kF16 ? f16_to_f32(bits) : bf16_to_f32(bits);
+}
+
+/// part[key][lane] = bias of `count` keys (at most kBiasKeys) from element `at` of lane 0 on.
+constexpr int64_t kBiasKeys = 16;
+HWY_INLINE void transpose_bias(const ScoreTable& bias, int64_t at, int64_t queries, int64_t count,
+                               float* part) {
+  const int64_t tile = tile_queries();
+  if (bias.key == 1 && bias.dtype == DType::kF32) {
+    return transpose_block(reinterpret_cast<const float*>(bias.data) + at, bias.query, part, tile,
+                           queries, count);
+  }
+  if (bias.key == 1) {
+    HWY_ALIGN float rows[32 * kBiasKeys];
+    for (int64_t l = 0; l < queries; ++l) {
+      const int64_t offset = (at + l * bias.query) * static_cast<int64_t>(size_bytes(bias.dtype));
+      widen_elems(bias.dtype, bias.data + offset, rows + l * kBiasKeys, count);
+    }
+    return transpose_block(rows, kBiasKeys, part, tile, queries, count);
+  }
+  for (int64_t j = 0; j < count; ++j) {
+    for (int64_t l = 0; l < queries; ++l)
+      part[j * tile + l] = bias_at(bias, at + j * bias.key + l * bias.query);
+  }
+}
+
 /// scores[key][lane] += bias.
 HWY_INLINE void add_bias(const ScoreTable& bias, const TilePlace& place, int64_t keys,
                          float* scores) {
   const F32 d;
   const int64_t tile = tile_queries(), width = lanes_of_f32();
-  const auto* data = reinterpret_cast<const float*>(bias.data);
   const int64_t base = place.batch * bias.batch + place.head * bias.head + place.query * bias.query;
   if (bias.query == 0) {
     for (int64_t j = 0; j < keys; ++j) {
-      const VF32 b = hn::Set(d, data[base + (place.key + j) * bias.key]);
+      const VF32 b = hn::Set(d, bias_at(bias, base + (place.key + j) * bias.key));
       for (int64_t l = 0; l < tile; l += width) {
         float* s = scores + j * tile + l;
         hn::StoreU(hn::Add(hn::LoadU(d, s), b), d, s);
@@ -137,20 +180,11 @@ HWY_INLINE void add_bias(const ScoreTable& bias, const TilePlace& place, int64_t
     }
     return;
   }
-  // [query][key] in memory: transposed 16 keys at a time.
-  constexpr int64_t kKeys = 16;
-  HWY_ALIGN float part[kKeys * 32] = {};
-  for (int64_t j0 = 0; j0 < keys; j0 += kKeys) {
-    const int64_t count = std::min(kKeys, keys - j0);
-    const float* src = data + base + (place.key + j0) * bias.key;
-    if (bias.key == 1) {
-      transpose_block(src, bias.query, part, tile, place.queries, count);
-    } else {
-      for (int64_t j = 0; j < count; ++j) {
-        for (int64_t l = 0; l < place.queries; ++l)
-          part[j * tile + l] = src[j * bias.key + l * bias.query];
-      }
-    }
+  // [query][key] in memory: transposed a few keys at a time.
+  HWY_ALIGN float part[kBiasKeys * 32] = {};
+  for (int64_t j0 = 0; j0 < keys; j0 += kBiasKeys) {
+    const int64_t count = std::min(kBiasKeys, keys - j0);
+    transpose_bias(bias, base + (place.key + j0) * bias.key, place.queries, count, part);
     for (int64_t i = 0; i < count * tile; i += width) {
       float* s = scores + j0 * tile + i;
       hn::StoreU(hn::Add(hn::LoadU(d, s), hn::LoadU(d, part + i)), d, s);
@@ -293,8 +327,7 @@ HWY_INLINE bool all_hidden(const AttentionRun& run, const AttentionTask& task, i
     if (run.keep.data != nullptr)
       hidden = hidden || run.keep.data[at(run.keep, key)] == std::byte{0};
     float added = hidden ? -std::numeric_limits<float>::infinity() : 0.0f;
-    if (run.bias.data != nullptr)
-      added += reinterpret_cast<const float*>(run.bias.data)[at(run.bias, key)];
+    if (run.bias.data != nullptr) added += bias_at(run.bias, at(run.bias, key));
     if (added != -std::numeric_limits<float>::infinity()) return false;
   }
   return true;
@@ -305,9 +338,13 @@ HWY_INLINE bool all_hidden(const AttentionRun& run, const AttentionTask& task, i
 HWY_INLINE void zero_row(const AttentionRun& run, const AttentionTask& task, float* row) {
   const int64_t value_dim = run.v.dim(3);
   std::fill(row, row + value_dim, 0.0f);
-  const HeadView v = head_view(run.v, task.batch, task.k_begin, task.head / run.heads_per_kv);
+  const F32 d;
+  const StoredRows v = head_rows(run.v, task.batch, task.k_begin, task.head / run.heads_per_kv);
   for (int64_t j = 0; j < task.keys; ++j) {
-    for (int64_t c = 0; c < value_dim; ++c) row[c] += 0.0f * v.data[j * v.step + c];
+    for_each_vector(d, value_dim, [&](int64_t c, int64_t lanes) {
+      const VF32 product = hn::Mul(hn::Zero(d), load_stored(d, v.dtype, v.row(j), c, lanes));
+      store_lanes(d, hn::Add(load_lanes(d, row + c, lanes), product), row + c, lanes);
+    });
   }
 }
 
@@ -324,13 +361,20 @@ HWY_INLINE void store_tile(const AttentionRun& run, const AttentionTask& task, i
       hn::Store(hn::Div(hn::Load(d, at), hn::Load(d, sums + l)), d, at);
     }
   }
-  const HeadView out = head_view(run.out, task.batch, first_query, task.head);
-  float* dst = const_cast<float*>(out.data);
-  transpose_block(context, tile, dst, out.step, value_dim, queries);
+  // Rows of 16 bits are made where the copies of the values were: 96 rows have room for a tile.
+  const StoredRows out = head_rows(run.out, task.batch, first_query, task.head);
+  const bool in_place = out.dtype == DType::kF32;
+  float* dst = in_place ? reinterpret_cast<float*>(out.data) : s.values;
+  const int64_t step = in_place ? out.step : value_dim;
+  transpose_block(context, tile, dst, step, value_dim, queries);
   for (int64_t l = 0; l < queries; ++l) {
-    if (sums[l] > 0) continue;  // else NaN, or a row of nothing but -inf
-    if (run.zero_nan_rows || (run.masks_add && all_hidden(run, task, first_query + l)))
-      zero_row(run, task, dst + l * out.step);
+    float* row = dst + l * step;
+    // A sum that is not positive: NaN, or a row of nothing but -inf.
+    const bool hidden =
+        !(sums[l] > 0) &&
+        (run.zero_nan_rows || (run.masks_add && all_hidden(run, task, first_query + l)));
+    if (hidden) zero_row(run, task, row);
+    if (!in_place) narrow_elems(out.dtype, row, out.row(l), value_dim);
   }
 }
 
@@ -351,9 +395,11 @@ void AttendTask(const AttentionRun& run, const AttentionTask& task, int worker) 
   const TileScratch s(run.scratch + worker * run.scratch_step, head_dim, value_dim);
   const int64_t tiles = (task.queries + tile - 1) / tile;
   for (int64_t t = 0; t < tiles; ++t) {
-    pack_queries(head_view(run.q, task.batch, task.q_begin + t * tile, task.head),
-                 std::min(tile, task.queries - t * tile), head_dim, run.scale,
-                 s.queries + t * s.query_step);
+    const int64_t queries = std::min(tile, task.queries - t * tile);
+    const StoredRows q = head_rows(run.q, task.batch, task.q_begin + t * tile, task.head);
+    const bool in_place = q.dtype == DType::kF32;
+    pack_queries(in_place ? view_in_place(q) : copy_rows(q, queries, head_dim, s.keys), queries,
+                 head_dim, run.scale, s.queries + t * s.query_step);
   }
   // Keys hidden from every query of the task have probability 0, and add 0 · v: nothing, if they
   // are finite. With a finite fill their probability may not be 0.
@@ -370,10 +416,10 @@ void AttendTask(const AttentionRun& run, const AttentionTask& task, int worker) 
                           must_be_finite))
       break;
     const int64_t keys = std::min(kKeyBlock, task.keys - key);
-    HeadView k = head_view(run.k, task.batch, task.k_begin + key, kv_head);
-    HeadView v = head_view(run.v, task.batch, task.k_begin + key, kv_head);
-    if (needs_copy(k)) k = copy_rows(k, keys, head_dim, s.keys);
-    if (needs_copy(v)) v = copy_rows(v, keys, value_dim, s.values);
+    const HeadView k = block_view(head_rows(run.k, task.batch, task.k_begin + key, kv_head), keys,
+                                  head_dim, s.keys);
+    const HeadView v = block_view(head_rows(run.v, task.batch, task.k_begin + key, kv_head), keys,
+                                  value_dim, s.values);
     const bool any_adds =
         may_add && find_not_finite(run, task.batch, kv_head, task.k_begin + key, keys, adds);
     const Hiding hide{run.fill, any_adds ? adds : nullptr};

@@ -1,21 +1,25 @@
 // cpu.attention.blocked: out = softmax(scale · q kᵀ + bias, masked) v without an [S, S] array.
 // Contract: AttentionAttrs in core/attrs.h. Tile code for every Highway target: attention-inl.h.
 //
-// q, k, v   [B, S, H, D] f32, any strides but a contiguous last axis; k and v may have fewer heads.
-// Computes and accumulates in f32; a running softmax over key blocks of 96 from key 0 on, so keys
-// that are masked with -inf after the last real one change no bits. Rows that are all -inf give NaN
-// (0 with zero_nan_rows, and with masks_add where the masks make them so), as the definition does.
-// NaN in a query, key, value or bias reaches every row that it reaches by definition: with causal
-// and fill = -inf, keys after the last visible one are left out only if they are finite.
-// Error     <= (D + Sk)·2^-24-ish relative to Σ p|v|; exp within 2 ulp.
-// Workspace about 250 KiB per thread at D = 64, plus rotated copies of q and k with rotary tables,
-//           plus a byte per 96 keys of a head with causal, or keep and masks_add.
+// q, k, v   [B, S, H, D], any strides but a contiguous last axis; k and v may have fewer heads.
+// These, bias, rotary tables and out: f32, f16 or bf16 in any mix; 16 bits are widened where a tile
+// or a key block is copied to scratch, and results rounded once. Computes and accumulates in f32; a
+// running softmax over key blocks of 96 from key 0 on, so keys that are masked with -inf after the
+// last real one change no bits. Rows that are all -inf give NaN (0 with zero_nan_rows, and with
+// masks_add where the masks make them so), as the definition does. NaN in a query, key, value or
+// bias reaches every row that it reaches by definition: with causal and fill = -inf, keys after the
+// last visible one are left out only if they are finite. Error     <= (D + Sk)·2^-24-ish relative
+// to Σ p|v|; exp within 2 ulp. Workspace about 250 KiB per thread at D = 64, plus rotated copies of
+// q and k with rotary tables,
+//           (and those tables as f32), plus a byte per 96 keys of a head with causal, or keep and
+//           masks_add.
 // Source    online normaliser, Milakov & Gimelshein, arXiv:1805.02867.
 #include "backend/cpu/kernels/attention.h"
 
 #include <algorithm>
 #include <limits>
 
+#include "backend/cpu/kernels/convert.h"
 #include "core/error.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -53,7 +57,7 @@ namespace {
 enum Input : size_t { kQ, kK, kV, kBias, kKeep, kStartsQ, kStartsK, kCos, kSin };
 
 Support supports(const Problem& problem) {
-  Support floats = all_f32(problem);
+  Support floats = all_up_to_f32(problem);
   if (!floats) return floats;
   for (size_t i = kQ; i <= kV; ++i) {
     if (rank_of(problem.inputs[i]) != 4) return no("q, k and v must have four axes");
@@ -84,13 +88,17 @@ int64_t broadcast_stride(const TensorArg& t, int axis) {
 }
 ScoreTable score_table(const TensorArg& t) {
   if (!given(t)) return {};
-  return {t.data, broadcast_stride(t, 0), broadcast_stride(t, 1), broadcast_stride(t, 2),
-          broadcast_stride(t, 3)};
+  return {.data = t.data,
+          .batch = broadcast_stride(t, 0),
+          .head = broadcast_stride(t, 1),
+          .query = broadcast_stride(t, 2),
+          .key = broadcast_stride(t, 3),
+          .dtype = t.dtype};
 }
 
 // ---- rotary: q and k are rotated once into the workspace
 
-// y[lo] = x[lo]·cos[lo] − x[hi]·sin[lo],  y[hi] = x[hi]·cos[hi] + x[lo]·sin[hi]
+// y[lo] = x[lo]·cos[lo] − x[hi]·sin[lo],  y[hi] = x[hi]·cos[hi] + x[lo]·sin[hi]; y may be x
 void rotate_row(const float* x, float* y, int64_t width, const float* cos, const float* sin,
                 const RotaryTable& table) {
   const int64_t half = width / 2;
@@ -105,8 +113,7 @@ void rotate_row(const float* x, float* y, int64_t width, const float* cos, const
   if (width % 2 == 1) y[width - 1] = x[width - 1];
 }
 
-RotaryTable rotary_table(const LaunchCall& call) {
-  const TensorArg cos = input(call.in, kCos), sin = input(call.in, kSin);
+RotaryTable rotary_table(const LaunchCall& call, const TensorArg& cos, const TensorArg& sin) {
   return {.cos = cos.as<const float>(),
           .sin = sin.as<const float>(),
           .cos_batch = broadcast_stride(cos, 0),
@@ -118,15 +125,8 @@ RotaryTable rotary_table(const LaunchCall& call) {
 }
 
 // Rotates x [B, S, H, D] into dense `dst` and returns it as an operand.
-TensorArg rotate(const LaunchCall& call, const TensorArg& x, float* dst) {
-  const RotaryTable table = rotary_table(call);
-  TensorArg y = x;
-  y.data = reinterpret_cast<std::byte*>(dst);
-  int64_t step = 1;
-  for (size_t axis = 4; axis-- > 0;) {
-    y.strides[axis] = step;
-    step *= y.shape[axis];
-  }
+TensorArg rotate(const LaunchCall& call, const RotaryTable& table, const TensorArg& x, float* dst) {
+  const TensorArg y = dense_f32(x, dst);
   const int64_t rows = x.dim(0) * x.dim(1);
   call.execution.threads->parallel_for(rows, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
@@ -136,7 +136,7 @@ TensorArg rotate(const LaunchCall& call, const TensorArg& x, float* dst) {
       for (int64_t h = 0; h < x.dim(2); ++h) {
         const int64_t from = b * x.stride(0) + s * x.stride(1) + h * x.stride(2);
         const int64_t to = b * y.stride(0) + s * y.stride(1) + h * y.stride(2);
-        rotate_row(x.as<const float>() + from, dst + to, x.dim(3), cos, sin, table);
+        rotate_row(read_f32(x, from, x.dim(3), dst + to), dst + to, x.dim(3), cos, sin, table);
       }
     }
   });
@@ -195,7 +195,7 @@ class Sequences {
 
 // ---- run
 
-size_t rotated_bytes(const TensorArg& x) {
+size_t f32_bytes(const TensorArg& x) {
   return round_to_line(static_cast<size_t>(x.elems()) * sizeof(float));
 }
 size_t thread_bytes(int64_t head_dim, int64_t value_dim) {
@@ -220,7 +220,12 @@ size_t finite_bytes(const TensorArg& k) {
 std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
   size_t bytes = thread_bytes(call.in[kQ].dim(3), call.in[kV].dim(3)) *
                  static_cast<size_t>(call.execution.threads->size());
-  if (given(input(call.in, kCos))) bytes += rotated_bytes(call.in[kQ]) + rotated_bytes(call.in[kK]);
+  if (given(input(call.in, kCos))) {
+    bytes += f32_bytes(call.in[kQ]) + f32_bytes(call.in[kK]);
+    for (size_t i : {kCos, kSin}) {
+      if (is_16_bit_float(call.in[i].dtype)) bytes += f32_bytes(call.in[i]);
+    }
+  }
   if (needs_finite(decode<AttentionAttrs>(call.attrs), call.in)) bytes += finite_bytes(call.in[kK]);
   return workspace_only(bytes);
 }
@@ -260,11 +265,22 @@ AttentionRun make_run(const LaunchCall& call) {
                    .masks_add = attrs.masks_add,
                    .heads_per_kv = call.in[kQ].dim(2) / call.in[kK].dim(2)};
   std::byte* workspace = call.workspace;
+  const auto take = [&workspace](const TensorArg& t) {
+    auto* at = reinterpret_cast<float*>(workspace);
+    workspace += f32_bytes(t);
+    return at;
+  };
+  const auto table = [&](size_t i) {
+    if (call.in[i].dtype == DType::kF32) return call.in[i];
+    const TensorArg wide = dense_f32(call.in[i], take(call.in[i]));
+    widen_array(call.in[i], wide.as<float>(), *call.execution.threads);
+    return wide;
+  };
   if (given(input(call.in, kCos))) {
-    run.q = rotate(call, call.in[kQ], reinterpret_cast<float*>(workspace));
-    workspace += rotated_bytes(call.in[kQ]);
-    run.k = rotate(call, call.in[kK], reinterpret_cast<float*>(workspace));
-    workspace += rotated_bytes(call.in[kK]);
+    const TensorArg cos = table(kCos), sin = table(kSin);
+    const RotaryTable rotary = rotary_table(call, cos, sin);
+    run.q = rotate(call, rotary, call.in[kQ], take(call.in[kQ]));
+    run.k = rotate(call, rotary, call.in[kK], take(call.in[kK]));
   }
   if (needs_finite(attrs, call.in)) {
     run.finite = finite_rows(run.k, workspace);
@@ -278,8 +294,9 @@ AttentionRun make_run(const LaunchCall& call) {
 
 void zero_rows(const TensorArg& out, int64_t batch, int64_t begin, int64_t end) {
   for (int64_t s = begin; s < end; ++s) {
-    float* row = out.as<float>() + batch * out.stride(0) + s * out.stride(1);
-    std::fill(row, row + out.dim(2) * out.dim(3), 0.0f);
+    std::byte* row = element(out, batch * out.stride(0) + s * out.stride(1));
+    const auto bytes = static_cast<size_t>(out.dim(2) * out.dim(3)) * size_bytes(out.dtype);
+    std::fill(row, row + bytes, std::byte{0});
   }
 }
 

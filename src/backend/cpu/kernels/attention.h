@@ -18,6 +18,7 @@ inline constexpr int64_t kRowSpread = 16;
 struct ScoreTable {
   const std::byte* data = nullptr;
   int64_t batch = 0, head = 0, query = 0, key = 0;  // strides in elements
+  DType dtype = DType::kF32;                        // of a bias: f32, f16 or bf16
 };
 
 /// Rotary tables as rows of `width` (D or D/2) values per position.
@@ -49,7 +50,7 @@ struct FiniteRows {
 
 /// Everything about one launch that does not change from tile to tile.
 struct AttentionRun {
-  TensorArg q, k, v, out;  // [batch, seq, heads, width], last axis contiguous
+  TensorArg q, k, v, out;  // [batch, seq, heads, width], last axis contiguous; f32, f16 or bf16
   ScoreTable bias, keep;
   float scale = 1, fill = 0;
   bool causal = false, zero_nan_rows = false, masks_add = false;

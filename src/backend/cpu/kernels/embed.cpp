@@ -1,10 +1,11 @@
 // cpu.embed_norm.rows: y = LayerNorm(sum of table rows named by ids); cpu.masked_mean.columns:
 // y[b, h] = Σ_s x[b, s, h]·m[b, s] / max(Σ_s m[b, s], minimum). Contract: EmbedNormAttrs,
-// MaskedMeanAttrs in core/attrs.h. f32; ids i32 or i64, an id outside its table is Error(kInput).
+// MaskedMeanAttrs in core/attrs.h. ids i32 or i64, an id outside its table is Error(kInput).
+// EmbedNorm takes tables, scale and bias of f32, f16 and bf16 in any mix, sums and normalises in
+// f32 and rounds once (convert.h); MaskedMean is f32.
 #include <algorithm>
-#include <cstring>
 
-#include "backend/cpu/body.h"
+#include "backend/cpu/kernels/convert.h"
 #include "backend/cpu/kernels/index.h"
 #include "backend/cpu/kernels/norm.h"
 
@@ -18,7 +19,7 @@ constexpr std::array<std::string_view, kMaxTables> kTableNames{
     "embedding table 4", "embedding table 5", "embedding table 6", "embedding table 7"};
 
 Support supports_embed(const Problem& problem) {
-  Support floats = all_f32(problem);
+  Support floats = all_up_to_f32(problem);
   if (!floats) return floats;
   if (problem.attrs_as<EmbedNormAttrs>().tables > kMaxTables) return no("more than 8 tables");
   return yes();
@@ -27,55 +28,83 @@ Support supports_embed(const Problem& problem) {
 // Where ids of one table stand for output row r: strides along the axes of the rows.
 struct Ids {
   const TensorArg* ids;
-  const float* table;
   int64_t rows;  // of the table
   std::array<int64_t, kMaxRank> strides{};
 
   Ids(const TensorArg& ids_arg, const TensorArg& table_arg, const TensorArg& out)
-      : ids(&ids_arg), table(table_arg.as<const float>()), rows(table_arg.dim(0)) {
+      : ids(&ids_arg), rows(table_arg.dim(0)) {
     const int axes = out.rank - 1;
     for (int i = 0; i < axes; ++i) {
       const int own = i - (axes - ids_arg.rank);
       strides[static_cast<size_t>(i)] = own < 0 || ids_arg.dim(own) == 1 ? 0 : ids_arg.stride(own);
     }
   }
-  const float* row(int64_t r, const TensorArg& out, int64_t width) const {
+  /// The table's row for output row r.
+  int64_t row(int64_t r, const TensorArg& out) const {
     int64_t at = 0;
     for (int i = out.rank - 2; i >= 0; --i) {
       at += r % out.dim(i) * strides[static_cast<size_t>(i)];
       r /= out.dim(i);
     }
-    return table + positive_axis(read_index(*ids, at), rows) * width;
+    return positive_axis(read_index(*ids, at), rows);
   }
 };
+
+// Workspace in rows of `width` floats: scale and bias, then a row of the table and the result of
+// each thread. Used where those are stored in 16 bits.
+float* embed_buffer(const LaunchCall& call, size_t index) {
+  const auto width = static_cast<size_t>(call.out[0].dim(-1));
+  return reinterpret_cast<float*>(call.workspace + index * round_to_line(width * sizeof(float)));
+}
+std::unique_ptr<ShapeState> prepare_embed_norm(const PrepareCall& call) {
+  const auto is_wide = [](const TensorArg& t) { return !is_16_bit_float(t.dtype); };
+  if (std::ranges::all_of(call.in, is_wide) && is_wide(call.out[0])) return workspace_only(0);
+  const auto width = static_cast<size_t>(call.out[0].dim(-1));
+  const auto threads = static_cast<size_t>(call.execution.threads->size());
+  return workspace_only((2 + 2 * threads) * round_to_line(width * sizeof(float)));
+}
+
+// y = sum of the table rows of output row r.
+void add_rows(const LaunchCall& call, size_t tables, int64_t r, float* buffer, float* y) {
+  const TensorArg& out = call.out[0];
+  const int64_t width = out.dim(-1);
+  for (size_t t = 0; t < 2 * tables; t += 2) {
+    const TensorArg& table = call.in[t + 1];
+    const int64_t at = Ids(call.in[t], table, out).row(r, out) * width;
+    if (t == 0) {
+      widen(table.dtype, element(table, at), y, width);
+      continue;
+    }
+    const float* row = read_f32(table, at, width, buffer);
+    for (int64_t c = 0; c < width; ++c) y[c] += row[c];
+  }
+}
 
 void launch_embed_norm(const LaunchCall& call) {
   const auto attrs = decode<EmbedNormAttrs>(call.attrs);
   const TensorArg& out = call.out[0];
   const int64_t width = out.dim(-1), rows = elems_between(out, 0, out.rank - 1);
   if (rows == 0 || width == 0) return;
-  const auto parameters = static_cast<size_t>(2 * attrs.tables);
+  const auto tables = static_cast<size_t>(attrs.tables), parameters = 2 * tables;
   for (size_t t = 0; t < parameters; t += 2)
     check_indices(call.in[t], call.in[t + 1].dim(0), kTableNames[t / 2]);
   const bool has_bias = call.in.size() > parameters + 1 && call.in[parameters + 1].data != nullptr;
+  const float* scale = read_f32(call.in[parameters], 0, width, embed_buffer(call, 0));
+  const float* bias =
+      has_bias ? read_f32(call.in[parameters + 1], 0, width, embed_buffer(call, 1)) : nullptr;
   const int64_t grain = std::max<int64_t>(1, 2048 / width);
-  call.execution.threads->parallel_for(rows, grain, [&](int64_t begin, int64_t end, int) {
+  call.execution.threads->parallel_for(rows, grain, [&](int64_t begin, int64_t end, int worker) {
+    const size_t own = 2 + 2 * static_cast<size_t>(worker);
     for (int64_t r = begin; r < end; ++r) {
-      float* y = out.as<float>() + r * width;
-      for (size_t t = 0; t < parameters; t += 2) {
-        const float* row = Ids(call.in[t], call.in[t + 1], out).row(r, out, width);
-        if (t == 0) {
-          std::memcpy(y, row, static_cast<size_t>(width) * sizeof(float));
-        } else {
-          for (int64_t c = 0; c < width; ++c) y[c] += row[c];
-        }
-      }
+      float* y = place_f32(out, r * width, embed_buffer(call, own + 1));
+      add_rows(call, tables, r, embed_buffer(call, own), y);
       layer_norm_row({.x = y,
-                      .scale = call.in[parameters].as<const float>(),
-                      .bias = has_bias ? call.in[parameters + 1].as<const float>() : nullptr,
+                      .scale = scale,
+                      .bias = bias,
                       .y = y,
                       .cols = width,
                       .epsilon = static_cast<float>(attrs.epsilon)});
+      write_f32(out, r * width, width, y);
     }
   });
 }
@@ -140,6 +169,7 @@ constexpr KernelBody embed_norm_rows{
     .supports = &supports_embed,
     .numerics = &f32_numerics,
     .index_inputs = &embed_norm_ids,
+    .prepare = &prepare_embed_norm,
     .launch = &launch_embed_norm,
 };
 constexpr KernelBody masked_mean_columns{

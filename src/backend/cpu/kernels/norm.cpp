@@ -1,10 +1,13 @@
 // cpu.layer_norm.rows, cpu.rms_norm.rows, cpu.add_layer_norm.rows: one row at a time, two passes
 // over a row that stays in cache. Contract: NormAttrs in core/attrs.h; Highway, all targets.
+// f32, f16 and bf16 in any mix: a row of 16 bits is widened into a buffer of its thread, scale and
+// bias once per launch; the arithmetic is that of f32, results are rounded once (convert.h).
 #include "backend/cpu/kernels/norm.h"
 
+#include <algorithm>
 #include <cmath>
 
-#include "backend/cpu/body.h"
+#include "backend/cpu/kernels/convert.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/norm.cpp"
@@ -99,7 +102,7 @@ bool constant_size_equal(const Operand& operand, const SymShape& shape, size_t f
 
 /// `first_parameter`: input index of scale; bias follows it.
 Support supports_norm(const Problem& problem, size_t first_parameter) {
-  Support floats = all_f32(problem);
+  Support floats = all_up_to_f32(problem);
   if (!floats) return floats;
   const SymShape& shape = problem.inputs[0].shape;
   if (shape.empty()) return no("input is a scalar");
@@ -115,91 +118,126 @@ Support supports_norm(const Problem& problem, size_t first_parameter) {
   return yes();
 }
 
-const float* input(const LaunchCall& call, size_t i) {
-  return i < call.in.size() ? call.in[i].as<const float>() : nullptr;
-}
-float* output(const LaunchCall& call, size_t i) {
-  return i < call.out.size() ? call.out[i].as<float>() : nullptr;
+bool has_16_bits(std::span<const TensorArg> args) {
+  return std::ranges::any_of(args, [](const TensorArg& t) { return is_16_bit_float(t.dtype); });
 }
 
-template <class RowFunction>
-void for_rows(const LaunchCall& call, RowFunction run_row) {
-  const auto attrs = decode<NormAttrs>(call.attrs);
+int normalised_axis(AttrView attrs, const TensorArg& x) {
+  return static_cast<int>(positive_axis(decode<NormAttrs>(attrs).axis, x.rank));
+}
+
+// Workspace where anything is stored in 16 bits, in rows of `cols` floats: scale and bias, then
+// these of each thread.
+constexpr size_t kParameterRows = 2;
+enum Buffer : size_t { kX, kAddend, kSum, kY, kBuffers };
+
+size_t row_bytes(int64_t cols) { return round_to_line(static_cast<size_t>(cols) * sizeof(float)); }
+
+std::unique_ptr<ShapeState> prepare_norm(const PrepareCall& call) {
+  if (!has_16_bits(call.in) && !has_16_bits(call.out)) return workspace_only(0);
   const TensorArg& x = call.in[0];
-  const auto axis = static_cast<int>(positive_axis(attrs.axis, x.rank));
-  const int64_t cols = elems_between(x, axis, x.rank);
-  const Rows rows(x, x.rank - axis);
-  if (cols == 0) return;
-  call.execution.threads->parallel_for(
-      rows.count(), grain_rows(cols), [&](int64_t begin, int64_t end, int) {
-        for (int64_t r = begin; r < end; ++r) {
-          NormRow row{.x = x.as<const float>() + rows.offset(r),
-                      .y = call.out[0].as<float>() + r * cols,
-                      .cols = cols,
-                      .epsilon = static_cast<float>(attrs.epsilon)};
-          run_row(row, r);
-        }
-      });
+  const auto threads = static_cast<size_t>(call.execution.threads->size());
+  return workspace_only((kParameterRows + threads * kBuffers) *
+                        row_bytes(elems_between(x, normalised_axis(call.attrs, x), x.rank)));
 }
 
-void launch_layer_norm(const LaunchCall& call) {
-  const auto run = HWY_DYNAMIC_DISPATCH(LayerNormRow);
-  float* mean = output(call, 1);
-  float* inv_std = output(call, 2);
-  for_rows(call, [&](NormRow& row, int64_t r) {
-    row.scale = input(call, 1);
-    row.bias = input(call, 2);
-    row.mean = mean == nullptr ? nullptr : mean + r;
-    row.inv_std = inv_std == nullptr ? nullptr : inv_std + r;
-    run(row);
-  });
-}
+using RowFunction = void (*)(const NormRow&);
 
-void launch_rms_norm(const LaunchCall& call) {
-  const auto run = HWY_DYNAMIC_DISPATCH(RmsNormRow);
-  for_rows(call, [&](NormRow& row, int64_t) {
-    row.scale = input(call, 1);
-    run(row);
-  });
-}
+// One launch; `first_parameter` as above: 2 where input 1 is added before the normalisation.
+class NormLaunch {
+ public:
+  NormLaunch(const LaunchCall& call, size_t first_parameter)
+      : call_(call),
+        adds_(first_parameter == 2),
+        axis_(normalised_axis(call.attrs, call.in[0])),
+        cols_(elems_between(call.in[0], axis_, call.in[0].rank)),
+        epsilon_(static_cast<float>(decode<NormAttrs>(call.attrs).epsilon)),
+        x_rows_(call.in[0], call.in[0].rank - axis_),
+        addend_rows_(call.in[adds_ ? 1 : 0], call.in[adds_ ? 1 : 0].rank - axis_),
+        scale_(parameter(first_parameter, 0)),
+        bias_(parameter(first_parameter + 1, 1)) {}
 
-void launch_add_layer_norm(const LaunchCall& call) {
-  const auto run = HWY_DYNAMIC_DISPATCH(LayerNormRow);
-  const auto axis =
-      static_cast<int>(positive_axis(decode<NormAttrs>(call.attrs).axis, call.in[0].rank));
-  const Rows addend_rows(call.in[1], call.in[1].rank - axis);
-  float* sum = output(call, 1);
-  for_rows(call, [&](NormRow& row, int64_t r) {
-    row.addend = input(call, 1) + addend_rows.offset(r);
-    row.scale = input(call, 2);
-    row.bias = input(call, 3);
-    row.sum = sum == nullptr ? row.y : sum + r * row.cols;
-    run(row);
-  });
-}
+  void run(RowFunction run_row) const {
+    if (cols_ == 0) return;
+    call_.execution.threads->parallel_for(x_rows_.count(), grain_rows(cols_),
+                                          [&](int64_t begin, int64_t end, int worker) {
+                                            for (int64_t r = begin; r < end; ++r)
+                                              normalise(r, worker, run_row);
+                                          });
+  }
 
-Numerics norm_numerics(const Problem& problem) { return f32_numerics(problem); }
+ private:
+  float* workspace_row(size_t index) const {
+    return reinterpret_cast<float*>(call_.workspace + index * row_bytes(cols_));
+  }
+  float* buffer(int worker, Buffer which) const {
+    return workspace_row(kParameterRows + static_cast<size_t>(worker) * kBuffers + which);
+  }
+  const float* parameter(size_t i, size_t row) const {
+    if (i >= call_.in.size() || call_.in[i].data == nullptr) return nullptr;
+    return read_f32(call_.in[i], 0, cols_, workspace_row(row));
+  }
+  bool wants(size_t i) const { return i < call_.out.size() && call_.out[i].data != nullptr; }
+
+  void normalise(int64_t r, int worker, RowFunction run_row) const {
+    float mean = 0, inv_std = 0;
+    NormRow row{.x = read_f32(call_.in[0], x_rows_.offset(r), cols_, buffer(worker, kX)),
+                .scale = scale_,
+                .bias = bias_,
+                .y = place_f32(call_.out[0], r * cols_, buffer(worker, kY)),
+                .mean = &mean,
+                .inv_std = &inv_std,
+                .cols = cols_,
+                .epsilon = epsilon_};
+    if (adds_) {
+      row.addend = read_f32(call_.in[1], addend_rows_.offset(r), cols_, buffer(worker, kAddend));
+      row.sum = wants(1) ? place_f32(call_.out[1], r * cols_, buffer(worker, kSum)) : row.y;
+    }
+    run_row(row);
+    write_f32(call_.out[0], r * cols_, cols_, row.y);
+    if (adds_) {
+      if (wants(1)) write_f32(call_.out[1], r * cols_, cols_, row.sum);
+      return;
+    }
+    if (wants(1)) store_float(call_.out[1].dtype, mean, element(call_.out[1], r));
+    if (wants(2)) store_float(call_.out[2].dtype, inv_std, element(call_.out[2], r));
+  }
+
+  const LaunchCall& call_;
+  bool adds_;
+  int axis_;
+  int64_t cols_;
+  float epsilon_;
+  Rows x_rows_, addend_rows_;
+  const float *scale_, *bias_;
+};
 
 }  // namespace
 
 extern const KernelBody layer_norm_rows, rms_norm_rows, add_layer_norm_rows;
 constexpr KernelBody layer_norm_rows{
     .supports = [](const Problem& problem) { return supports_norm(problem, 1); },
-    .numerics = &norm_numerics,
+    .numerics = &f32_numerics,
     .strided_inputs = 1,
-    .launch = &launch_layer_norm,
+    .prepare = &prepare_norm,
+    .launch =
+        [](const LaunchCall& call) { NormLaunch(call, 1).run(HWY_DYNAMIC_DISPATCH(LayerNormRow)); },
 };
 constexpr KernelBody rms_norm_rows{
     .supports = [](const Problem& problem) { return supports_norm(problem, 1); },
-    .numerics = &norm_numerics,
+    .numerics = &f32_numerics,
     .strided_inputs = 1,
-    .launch = &launch_rms_norm,
+    .prepare = &prepare_norm,
+    .launch =
+        [](const LaunchCall& call) { NormLaunch(call, 1).run(HWY_DYNAMIC_DISPATCH(RmsNormRow)); },
 };
 constexpr KernelBody add_layer_norm_rows{
     .supports = [](const Problem& problem) { return supports_norm(problem, 2); },
-    .numerics = &norm_numerics,
+    .numerics = &f32_numerics,
     .strided_inputs = 3,
-    .launch = &launch_add_layer_norm,
+    .prepare = &prepare_norm,
+    .launch =
+        [](const LaunchCall& call) { NormLaunch(call, 2).run(HWY_DYNAMIC_DISPATCH(LayerNormRow)); },
 };
 
 }  // namespace vernier::backend::cpu

@@ -1,9 +1,11 @@
 // cpu.softmax.rows: softmax along the last axis. Contract: AxisAttrs in core/attrs.h; Highway, all
 // targets. Columns along another axis are copied to the workspace and run through the same code.
+// f32, f16 and bf16 along the last axis (a row is widened where its result is made, or into a
+// buffer of its thread); f32 along others.
 #include <cmath>
 #include <limits>
 
-#include "backend/cpu/body.h"
+#include "backend/cpu/kernels/convert.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/softmax.cpp"
@@ -71,10 +73,10 @@ namespace {
 using RowFunction = void (*)(const float* x, float* y, int64_t n);
 
 Support supports_softmax(const Problem& problem) {
-  Support floats = all_f32(problem);
-  if (!floats) return floats;
-  if (problem.inputs[0].shape.empty()) return no("input is a scalar");
-  return yes();
+  const auto rank = static_cast<int64_t>(rank_of(problem.inputs[0]));
+  if (rank == 0) return no("input is a scalar");
+  const bool last = positive_axis(problem.attrs_as<AxisAttrs>().axis, rank) == rank - 1;
+  return last ? all_up_to_f32(problem) : all_f32(problem);
 }
 
 bool is_last(const LaunchCall& call) {
@@ -82,16 +84,25 @@ bool is_last(const LaunchCall& call) {
   return positive_axis(axis, call.in[0].rank) == call.in[0].rank - 1;
 }
 
+// One thread's row in the workspace.
+float* row_buffer(const LaunchCall& call, int worker, int64_t n) {
+  const size_t bytes = round_to_line(static_cast<size_t>(n) * sizeof(float));
+  return reinterpret_cast<float*>(call.workspace + static_cast<size_t>(worker) * bytes);
+}
+
 void run_last_axis(const LaunchCall& call, RowFunction run) {
-  const TensorArg& x = call.in[0];
+  const TensorArg &x = call.in[0], &out = call.out[0];
   const int64_t cols = x.dim(-1);
   const Rows rows(x);
   const int64_t grain = std::max<int64_t>(1, 1024 / std::max<int64_t>(cols, 1));
-  call.execution.threads->parallel_for(rows.count(), grain, [&](int64_t begin, int64_t end, int) {
-    for (int64_t r = begin; r < end; ++r) {
-      run(x.as<const float>() + rows.offset(r), call.out[0].as<float>() + r * cols, cols);
-    }
-  });
+  call.execution.threads->parallel_for(
+      rows.count(), grain, [&](int64_t begin, int64_t end, int worker) {
+        for (int64_t r = begin; r < end; ++r) {
+          float* y = place_f32(out, r * cols, row_buffer(call, worker, cols));
+          run(read_f32(x, rows.offset(r), cols, y), y, cols);
+          write_f32(out, r * cols, cols, y);
+        }
+      });
 }
 
 // Columns of a dense [outer, n, inner] array, each copied to this thread's part of the workspace.
@@ -100,9 +111,8 @@ void run_other_axis(const LaunchCall& call, RowFunction run) {
   const auto axis = static_cast<int>(positive_axis(decode<AxisAttrs>(call.attrs).axis, x.rank));
   const int64_t n = x.dim(axis), inner = elems_between(x, axis + 1, x.rank);
   const int64_t columns = elems_between(x, 0, axis) * inner;
-  const size_t stride = round_to_line(static_cast<size_t>(n) * sizeof(float)) / sizeof(float);
   call.execution.threads->parallel_for(columns, 1, [&](int64_t begin, int64_t end, int worker) {
-    float* column = reinterpret_cast<float*>(call.workspace) + static_cast<size_t>(worker) * stride;
+    float* column = row_buffer(call, worker, n);
     for (int64_t k = begin; k < end; ++k) {
       const int64_t first = k / inner * n * inner + k % inner;
       for (int64_t i = 0; i < n; ++i) column[i] = x.as<const float>()[first + i * inner];
@@ -114,7 +124,8 @@ void run_other_axis(const LaunchCall& call, RowFunction run) {
 
 std::unique_ptr<ShapeState> prepare_softmax(const PrepareCall& call) {
   const auto axis = positive_axis(decode<AxisAttrs>(call.attrs).axis, call.in[0].rank);
-  if (axis == call.in[0].rank - 1) return workspace_only(0);
+  const bool in_place = call.out[0].dtype == DType::kF32;
+  if (axis == call.in[0].rank - 1 && in_place) return workspace_only(0);
   const auto n = static_cast<size_t>(call.in[0].dim(static_cast<int>(axis)));
   return workspace_only(round_to_line(n * sizeof(float)) *
                         static_cast<size_t>(call.execution.threads->size()));
