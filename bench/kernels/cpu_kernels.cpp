@@ -127,14 +127,20 @@ BenchCase linear(const std::string& kernel, const Product& p, int threads = 1,
   return c;
 }
 
-BenchCase attention(int64_t batch, int64_t seq, int64_t heads, int64_t dim, bool causal = false) {
+std::string type_suffix(DType type) {
+  return type == DType::kF32 ? "" : "/" + std::string(name(type));
+}
+
+BenchCase attention(int64_t batch, int64_t seq, int64_t heads, int64_t dim, bool causal = false,
+                    DType type = DType::kF32) {
   BenchCase c{.name = "", .kernel = "cpu.attention.blocked"};
   c.attrs =
       encode(AttentionAttrs{.scale = 1 / std::sqrt(static_cast<double>(dim)), .causal = causal});
   c.name = c.kernel + "/B" + std::to_string(batch) + "_S" + std::to_string(seq) + "_H" +
-           std::to_string(heads) + "_D" + std::to_string(dim) + (causal ? "_causal" : "");
-  c.inputs = std::vector<Array>(3, Array{{batch, seq, heads, dim}});
-  c.outputs = {{{batch, seq, heads, dim}}};
+           std::to_string(heads) + "_D" + std::to_string(dim) + (causal ? "_causal" : "") +
+           type_suffix(type);
+  c.inputs = std::vector<Array>(3, Array{{batch, seq, heads, dim}, type});
+  c.outputs = {{{batch, seq, heads, dim}, type}};
   // Half of the scores of a causal layer are hidden.
   c.flops = 4.0 * static_cast<double>(batch * heads * seq * seq * dim) * (causal ? 0.5 : 1);
   return c;
@@ -142,7 +148,7 @@ BenchCase attention(int64_t batch, int64_t seq, int64_t heads, int64_t dim, bool
 
 BenchCase rows(const std::string& kernel, AttrBytes attrs, std::vector<Array> inputs,
                std::vector<Array> outputs) {
-  return {.name = kernel + "/" + str(inputs[0].shape),
+  return {.name = kernel + "/" + str(inputs[0].shape) + type_suffix(inputs[0].dtype),
           .kernel = kernel,
           .attrs = std::move(attrs),
           .inputs = std::move(inputs),
@@ -174,11 +180,15 @@ std::vector<BenchCase> cases() {
   const AttrBytes norm = encode(NormAttrs{});
   list.push_back(
       rows("cpu.layer_norm.rows", norm, {{{512, 768}}, {{768}}, {{768}}}, {{{512, 768}}}));
-  list.push_back(rows("cpu.add_layer_norm.rows", norm,
-                      {{{512, 768}}, {{512, 768}}, {{768}}, {{768}}},
-                      {{{512, 768}}, {{512, 768}}}));
-  list.push_back(
-      rows("cpu.softmax.rows", encode(AxisAttrs{.axis = -1}), {{{512, 512}}}, {{{512, 512}}}));
+  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    const Array row{{768}, type}, x{{512, 768}, type}, scores{{512, 512}, type};
+    list.push_back(rows("cpu.add_layer_norm.rows", norm, {x, x, row, row}, {x, x}));
+    list.push_back(rows("cpu.softmax.rows", encode(AxisAttrs{.axis = -1}), {scores}, {scores}));
+    list.push_back(rows("cpu.fused_elementwise.loop",
+                        encode(FusedElementwiseAttrs{.program = "Mul(%0,%1);Add(%3,%2);Tanh(%4)"}),
+                        {x, row, x}, {x}));
+    if (type != DType::kF32) list.push_back(attention(1, 512, 12, 64, false, type));
+  }
   for (const char* kernel : {"cpu.top_k.heap", "cpu.top_k.evaluator"}) {
     list.push_back(rows(kernel, encode(TopKAttrs{}),
                         {{{1, 50257}}, {{1}, DType::kI64, false, {50}}},
