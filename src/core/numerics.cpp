@@ -61,24 +61,18 @@ std::optional<Choice> stronger(const TypeRequest& a, const TypeRequest& b) {
   return Choice{{DType::kF32, false}};  // f16 and bf16: only f32 holds both
 }
 
-struct Field {
-  const char* name;
-  TypeRequest Request::*wish;
-};
-constexpr Field kFields[] = {{"compute", &Request::compute},
-                           {"accumulate", &Request::accumulate},
-                           {"store", &Request::store},
-                           {"inner", &Request::inner}};
+constexpr TypeRequest Request::*kWishes[] = {&Request::compute, &Request::accumulate,
+                                             &Request::store, &Request::inner};
 
 }  // namespace
 
 std::optional<Request> common_request(const Request& a, const Request& b) {
   Request result;
   result.by = a.by;
-  for (const Field& part : kFields) {
-    const auto choice = stronger(a.*part.wish, b.*part.wish);
+  for (TypeRequest Request::*wish : kWishes) {
+    const auto choice = stronger(a.*wish, b.*wish);
     if (!choice) return std::nullopt;
-    result.*part.wish = choice->type;
+    result.*wish = choice->type;
     if (choice->is_second) result.by = b.by;
   }
   return result;
@@ -98,19 +92,6 @@ std::optional<Request> fused_request(const Request& producer, Part producer_part
   const Request b = any_product && consumer_part == Part::kOther ? as_inner(consumer) : consumer;
   a.store = {};
   return common_request(a, b);
-}
-
-Request strongest(const Request& a, const Request& b) {
-  if (auto request = common_request(a, b)) return *std::move(request);
-  for (const Field& part : kFields) {
-    const TypeRequest &first = a.*part.wish, &second = b.*part.wish;
-    if (stronger(first, second)) continue;
-    throw Error(ErrorCode::kInput, std::string(part.name) + " type " +
-                                       std::string(name(first.type)) + " (" + a.by + ") and " +
-                                       std::string(name(second.type)) + " (" + b.by +
-                                       ") are asked of parts of one fused node");
-  }
-  VERNIER_ASSERT(false, "requests have nothing in common and no part differs");
 }
 
 Support satisfies(const Numerics& got, const Request& asked) {

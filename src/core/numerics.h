@@ -46,9 +46,7 @@ Rounding rounding_of(const Numerics& numerics);
 bool represents(DType a, DType b);
 /// The request that satisfies both: part by part the type that represents the other's (an exact one
 /// wins over a floor). `by` is that of the request that prevails, `a`'s where both ask the same.
-/// Throws Error(kInput) naming both askers where no type satisfies both.
-Request strongest(const Request& a, const Request& b);
-/// As strongest(), but empty where no type satisfies both.
+/// Empty where no type satisfies both.
 std::optional<Request> common_request(const Request& a, const Request& b);
 /// The request of a step that computes `producer` and hands its result to `consumer` in f32
 /// registers; empty where that breaks either. What each fusion asks before it is made. A part that
