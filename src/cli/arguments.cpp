@@ -2,6 +2,10 @@
 #include "cli/arguments.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+
+#include "cli/common.h"
+#include "vernier/error.h"
 
 namespace vernier::cli {
 namespace {
@@ -22,6 +26,21 @@ void add_device(CLI::App& command, std::string& device) {
         return name == "cpu" ? std::string() : "this version runs on 'cpu', not on '" + name + "'";
       })
       ->capture_default_str();
+}
+
+std::vector<int64_t> parse_sizes(const std::string& text, const std::string& option) {
+  std::vector<int64_t> sizes;
+  if (text.empty()) return sizes;
+  for (const std::string& part : split_list(text, option)) {
+    int64_t size = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), size);
+    if (error != std::errc{} || end != part.data() + part.size() || size < 1) {
+      throw Error(ErrorCode::kInput,
+                  option + ": got '" + part + "', expected sizes such as 1,2,4,8");
+    }
+    sizes.push_back(size);
+  }
+  return sizes;
 }
 
 }  // namespace vernier::cli

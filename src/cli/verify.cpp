@@ -3,7 +3,6 @@
 #include "verify/verify.h"
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 
 #include "cli/arguments.h"
 #include "cli/common.h"
@@ -14,26 +13,24 @@ namespace vernier::cli {
 namespace {
 
 struct Options {
-  std::string engine, model, expect, tolerance, batches, lengths, batch_axis, from, to;
+  std::string engine, model, expect, tolerance, batches, lengths, batch_axis, from, to, report;
   std::vector<std::string> inputs;
   uint64_t seed = 1;
   int threads = 0;
-  bool thorough = false, stamp = false, json = false;
+  bool thorough = false, stamp = false, json = false, timing = false;
 };
 
-std::vector<int64_t> parse_sizes(const std::string& text, const std::string& option) {
-  std::vector<int64_t> sizes;
-  if (text.empty()) return sizes;
-  for (const std::string& part : split_list(text, option)) {
-    int64_t size = 0;
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), size);
-    if (error != std::errc{} || end != part.data() + part.size() || size < 1) {
-      throw Error(ErrorCode::kInput,
-                  option + ": got '" + part + "', expected sizes such as 1,2,4,8");
-    }
-    sizes.push_back(size);
-  }
-  return sizes;
+void add_report(const Options& options, verify::Request& request) {
+  if (options.timing && options.report.empty())
+    throw Error(ErrorCode::kInput, "--timing goes into the report; add --report FILE.html");
+  if (options.report.empty()) return;
+  std::vector<std::string> read = options.inputs;
+  read.insert(read.end(), {options.engine, options.model});
+  if (!options.expect.empty()) read.push_back(options.expect);
+  check_keeps_inputs(options.report, read);
+  request.html = options.report;
+  request.localise = true;
+  request.time = options.timing;
 }
 
 int verify_engine(const Options& options) {
@@ -49,6 +46,7 @@ int verify_engine(const Options& options) {
   if (!options.to.empty()) request.to = split_list(options.to, "--to");
   request.seed = options.seed;
   request.threads = options.threads;
+  add_report(options, request);
   for (const std::string& file : options.inputs)
     request.inputs.push_back({file, io::read_arrays(file)});
   if (!options.expect.empty()) {
@@ -91,6 +89,9 @@ void add_verify(CLI::App& app, Run& chosen) {
                       "verify only the part from these named values of the model, on the engine's "
                       "own numbers there");
   command->add_option("--to", options->to, "... up to these values [the outputs]");
+  command->add_option("--report", options->report,
+                      "write the report as one HTML file, whatever the verdict");
+  command->add_flag("--timing", options->timing, "put the time of every step into the report");
   command->add_flag("--stamp", options->stamp, "write the verdict into the engine file");
   command->add_option("--batch-axis", options->batch_axis,
                       "the named size that counts rows [found on the model]");
@@ -105,6 +106,7 @@ void add_verify(CLI::App& app, Run& chosen) {
       "  vernier verify model.vn --model model.onnx\n"
       "  vernier verify model.vn --model model.onnx --batches 1,4,32 --lengths 16,128\n"
       "  vernier verify model.vn --model model.onnx --stamp\n"
+      "  vernier verify model.vn --model model.onnx --report report.html\n"
       "  vernier verify model.vn --model model.onnx --from /enc/0/Add --to /enc/1/Add\n"
       "  vernier verify model.vn --model model.onnx --inputs in.npz --expect out.npz --json\n"
       "Exit code 1 when the verdict is not 'pass'");

@@ -92,10 +92,11 @@ void WholeFile::commit() {
 }
 
 void WholeFile::fail(const std::string& reason) const {
+  const std::string bytes =
+      target_.bytes_expected > 0 ? std::to_string(target_.bytes_expected) + " bytes in " : "";
   throw Error(ErrorCode::kMachine,
               "cannot write " + target_.what + " '" + name_ + "': " + reason + "; it needs " +
-                  std::to_string(target_.bytes_expected) +
-                  " bytes in a folder that can be written: free space or choose another folder");
+                  bytes + "a folder that can be written: free space or choose another folder");
 }
 
 }  // namespace vernier

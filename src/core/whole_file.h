@@ -16,7 +16,7 @@ class WholeFile {
   struct Target {
     std::filesystem::path path;
     std::string what;         ///< for messages: "engine", "arrays"
-    uint64_t bytes_expected;  ///< likewise
+    uint64_t bytes_expected;  ///< likewise; 0: not known yet
   };
   /// Throws Error(kInput) when the target is there and no regular file or has no name,
   /// Error(kMachine) "cannot write <what> 'PATH': …" when the temporary file cannot be made.

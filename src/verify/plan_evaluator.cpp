@@ -164,7 +164,7 @@ EvalTensor PlanEvaluator::value(size_t index) const {
   return view_of(v, value(static_cast<size_t>(v.alias_of)), symbols_);
 }
 
-void PlanEvaluator::evaluate_step(size_t index) {
+std::vector<std::optional<EvalTensor>> PlanEvaluator::inputs_of(size_t index) const {
   const plan::Step& step = plan_.steps[index];
   size_t count = step.inputs.size();
   for (const plan::PackedInput& p : step.packed)
@@ -175,6 +175,16 @@ void PlanEvaluator::evaluate_step(size_t index) {
   }
   for (const plan::PackedInput& p : step.packed)
     held[static_cast<size_t>(p.input)] = unpacked(plan_, backend_, step, p);
+  return held;
+}
+
+void PlanEvaluator::release_after(size_t step) {
+  for (size_t v : dies_after_[step]) values_[v].reset();
+}
+
+void PlanEvaluator::evaluate_step(size_t index, PointPeaks* peaks) {
+  const plan::Step& step = plan_.steps[index];
+  std::vector<std::optional<EvalTensor>> held = inputs_of(index);
   std::vector<EvalTensor> out;
   for (int32_t o : step.outputs) {
     if (o == plan::kNone) {
@@ -187,7 +197,9 @@ void PlanEvaluator::evaluate_step(size_t index) {
   if (noise_ == Noise::kSingle) add_noise(index, held, out);
   std::vector<const EvalTensor*> in;
   for (const auto& t : held) in.push_back(t ? &*t : nullptr);
-  evaluator(step.op)({step.attrs, in, out, Rounding{}});
+  Rounding none;
+  none.record(peaks);
+  evaluator(step.op)({step.attrs, in, out, none});
   for (size_t i = 0; i < step.outputs.size(); ++i) {
     if (step.outputs[i] != plan::kNone)
       values_[static_cast<size_t>(step.outputs[i])] = std::move(out[i]);

@@ -58,16 +58,22 @@ class PlanEvaluator {
         if (out != plan::kNone)
           observe(s, static_cast<size_t>(out), *values_[static_cast<size_t>(out)]);
       }
-      for (size_t v : dies_after_[s]) values_[v].reset();
+      release_after(s);
     }
   }
+  /// run() in pieces, for a caller that follows an engine step by step: begin, then for every step
+  /// in order evaluate_step and release_after. `peaks`, where given, gets the largest absolute
+  /// value at each rounding point of the step.
+  void begin(const std::vector<Tensor>& inputs);
+  void evaluate_step(size_t step, PointPeaks* peaks = nullptr);
+  void release_after(size_t step);
+  /// What the step reads, by input index; empty: absent. Until release_after(step).
+  std::vector<std::optional<EvalTensor>> inputs_of(size_t step) const;
   /// The value of a plan value that is an input, a constant, an output or still live (aliases are
   /// materialised).
   EvalTensor value(size_t index) const;
 
  private:
-  void begin(const std::vector<Tensor>& inputs);
-  void evaluate_step(size_t step);
   void add_noise(size_t step, std::vector<std::optional<EvalTensor>>& inputs,
                  const std::vector<EvalTensor>& outputs) const;
   Shape shape_of(const SymShape& shape) const;

@@ -69,7 +69,8 @@ json to_json(const StepResult& s) {
 
 json to_json(const CellResult& c) {
   return {{"label", c.label},     {"batch", c.batch}, {"length", c.length},
-          {"verdict", c.verdict}, {"worst", c.worst}, {"why", c.why}};
+          {"verdict", c.verdict}, {"worst", c.worst}, {"share_of_limit", number(c.share_of_limit)},
+          {"why", c.why}};
 }
 
 // Batches down, lengths across: the worst error of a cell, or its verdict.

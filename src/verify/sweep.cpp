@@ -191,6 +191,8 @@ void Sweep::judge_output(const std::string& name, const EvalTensor& want, const 
     result.least_correlation = std::min(result.least_correlation, row.least_correlation);
   }
   cell.worst = std::max(cell.worst, d.worst);
+  cell.share_of_limit =
+      std::max(cell.share_of_limit, share_of_limit(d, request_.tolerance, noise_limit(name)));
   const bool first = result.worst_cell.empty();
   const bool worse = d.wrong_non_finite > result.worst.wrong_non_finite ||
                      d.different_integers > result.worst.different_integers ||
@@ -354,15 +356,13 @@ Report Sweep::run() {
     stage(group.label + ": plan and model in FP64");
     rewrite(group);
     if (&group == &groups_.front()) compare_expected(group);
-    const std::vector<int64_t> batches =
-        group.seeded ? batches_in_range()
-                     : std::vector<int64_t>{static_cast<int64_t>(group.rows.size())};
-    for (int64_t batch : batches) run_cell(group, batch);
+    for (int64_t batch : batches_of(group)) run_cell(group, batch);
     for (int64_t row = 1; row < std::min<int64_t>(4, static_cast<int64_t>(group.rows.size()));
          ++row)
       own_length(group, row);
   }
   finish();
+  if (request_.localise) localise_worst();
   return std::move(report_);
 }
 

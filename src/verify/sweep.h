@@ -35,6 +35,8 @@ class Sweep {
   Report run();
   /// The part between request.from and request.to.
   Report run_part();
+  /// One run on the user's first arrays, or on seeded ones of the largest batch and length.
+  Localisation run_localise();
 
  private:
   /// Rows that go together: the same sizes but for the batch, and the arrays without a batch axis.
@@ -56,6 +58,7 @@ class Sweep {
   void add_user_group(const UserInputs& inputs);
   std::vector<int64_t> lengths_in_range();
   std::vector<int64_t> batches_in_range() const;
+  std::vector<int64_t> batches_of(const Group& group) const;
   std::map<std::string, int64_t> sizes_for(int64_t length) const;
   bool mixes_rows(const BatchAxes& axes, NamedValues* whole, NamedValues* parts);
   NamedValues reference_of(const NamedTensors& inputs) const;
@@ -103,6 +106,10 @@ class Sweep {
   // a part (sweep_part.cpp)
   void check_part_names() const;
   void run_part_cell(Group& group, int64_t batch);
+
+  // where the error comes from (sweep_localise.cpp)
+  Localisation localise_group(const Group& group, int64_t batch);
+  void localise_worst();
 
   // books
   Check& check(const std::string& name);

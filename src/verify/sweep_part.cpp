@@ -149,10 +149,7 @@ Report Sweep::run_part() {
                           ", on the engine's own values; rows and kernels are checked without "
                           "--from and --to");
   for (Group& group : groups_) {
-    const std::vector<int64_t> batches =
-        group.seeded ? batches_in_range()
-                     : std::vector<int64_t>{static_cast<int64_t>(group.rows.size())};
-    for (int64_t batch : batches) run_part_cell(group, batch);
+    for (int64_t batch : batches_of(group)) run_part_cell(group, batch);
   }
   finish();
   return std::move(report_);

@@ -220,6 +220,11 @@ std::vector<int64_t> Sweep::batches_in_range() const {
                                             : in_range(kBatches, *symbol);
 }
 
+std::vector<int64_t> Sweep::batches_of(const Group& group) const {
+  if (group.seeded) return batches_in_range();
+  return {static_cast<int64_t>(group.rows.size())};
+}
+
 void Sweep::add_seeded_group(int64_t length, int64_t rows) {
   Group group{.label = length > 0 ? fmt::format("length {}", length) : "",
               .length = length,

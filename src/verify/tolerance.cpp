@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -80,6 +81,20 @@ std::string complaint(const Distance& d, const Tolerance& limit, double noise) {
   if (limit.cos && d.cosine < *limit.cos)
     return fmt::format("cosine {:.9g}, limit {:.9g}", d.cosine, *limit.cos);
   return "";
+}
+
+double share_of_limit(const Distance& d, const Tolerance& limit, double noise) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (d.different_integers > 0 || d.wrong_non_finite > 0) return kInfinity;
+  const auto part = [&](double error, double most) {
+    return error <= 0 ? 0.0 : most > 0 ? error / most : kInfinity;
+  };
+  double share = part(d.worst, limit.worst);
+  if (limit.above_noise && noise > 0) share = std::min(share, part(d.max_abs, noise));
+  if (limit.max) share = std::max(share, part(d.max_abs, *limit.max));
+  if (limit.cos) share = std::max(share, part(1 - d.cosine, 1 - *limit.cos));
+  const bool by_element = std::isfinite(limit.worst) || limit.max || limit.cos;
+  return by_element ? share : part(d.rms, limit.rms * d.rms_reference);
 }
 
 }  // namespace vernier::verify

@@ -25,5 +25,8 @@ std::string to_text(const Tolerance& tolerance);
 /// Why an array at `distance` fails, or empty (all but rms and flips, which are pooled). `noise`:
 /// an error that f32 itself is expected to make here; `worst` does not ask for less.
 std::string complaint(const Distance& distance, const Tolerance& limit, double noise = 0);
+/// How much of its limits an array at `distance` takes up: above 1 where complaint() complains, the
+/// larger the worse; infinite for a wrong NaN or integer. Of rms where no element has a limit.
+double share_of_limit(const Distance& distance, const Tolerance& limit, double noise = 0);
 
 }  // namespace vernier::verify

@@ -5,12 +5,16 @@
 
 #include <chrono>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "core/hash.h"
 #include "engine/writer.h"
 #include "onnx/import.h"
+#include "runtime/engine_impl.h"
+#include "verify/html_report.h"
 #include "verify/sweep.h"
+#include "vernier/inspect.h"
 #include "vernier/version.h"
 
 namespace vernier::verify {
@@ -37,6 +41,17 @@ std::string data_hash(const Request& request, const Report& report) {
   return hex(hash.digest());
 }
 
+StepTimes step_times(const Engine& engine, int threads) {
+  EngineInspection what;
+  what.view = EngineView::kTiming;
+  what.format = InspectFormat::kJson;
+  what.threads = threads;
+  const auto timing = nlohmann::json::parse(inspect_engine(engine, what));
+  StepTimes times{timing.at("inputs"), {}};
+  for (const auto& step : timing.at("steps")) times.ms.push_back(step.at("ms"));
+  return times;
+}
+
 }  // namespace
 
 Report verify_engine(const std::shared_ptr<const Engine>& engine, const ir::Graph& model,
@@ -46,16 +61,32 @@ Report verify_engine(const std::shared_ptr<const Engine>& engine, const ir::Grap
   const bool part = !request.from.empty() || !request.to.empty();
   Report report = part ? sweep.run_part() : sweep.run();
   report.data_hash = data_hash(request, report);
+  if (request.time) report.times = step_times(*engine, request.threads);
   report.ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return report;
 }
 
 Report verify(const Request& request) {
+  if (!request.html.empty()) check_can_write(request.html, "report");
   const std::shared_ptr<const Engine> engine = Engine::open(request.engine.string());
   if (request.progress) request.progress("checking weights");
   engine->check_weights();
-  return verify_engine(engine, *onnx::import_model(request.model), request);
+  Report report = verify_engine(engine, *onnx::import_model(request.model), request);
+  if (!request.html.empty()) {
+    write_text_file(request.html, "report",
+                    to_html({.report = report,
+                             .plan = engine->impl().plan,
+                             .engine_file = request.engine.filename().string(),
+                             .model_file = request.model.filename().string(),
+                             .model_hash = file_hash(request.model)}));
+  }
+  return report;
+}
+
+Localisation localise_files(const Request& request) {
+  const std::shared_ptr<const Engine> engine = Engine::open(request.engine.string());
+  return localise_model(engine, *onnx::import_model(request.model), request);
 }
 
 Certificate certificate_of(const Report& report, const std::string& model_hash) {

@@ -9,11 +9,13 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ir/graph.h"
 #include "verify/domain.h"
+#include "verify/localise.h"
 #include "verify/metrics.h"
 #include "verify/replay.h"
 #include "verify/rows.h"
@@ -43,6 +45,9 @@ struct Request {
   std::string batch_axis;  ///< the size that counts rows; empty: found on R
   uint64_t seed = 1;
   int threads = 0;
+  bool localise = false;  ///< fill Report::localisation: some more FP64 evaluations of one cell
+  bool time = false;      ///< fill Report::times
+  std::filesystem::path html;  ///< where verify() writes its page (html_report.h); empty: nowhere
   std::function<void(const std::string& stage)> progress;
 };
 
@@ -59,7 +64,8 @@ struct CellResult {
   int64_t batch = 0, length = 0;
   std::string verdict = "pass";  ///< of this cell alone
   std::string why;
-  double worst = 0;  ///< largest |E − R| / (1 + |R|)
+  double worst = 0;           ///< largest |E − R| / (1 + |R|)
+  double share_of_limit = 0;  ///< of the output that comes closest to its limit (tolerance.h)
 };
 
 /// One output over all cells.
@@ -83,6 +89,12 @@ struct ValueResult {
   bool passed = false;
 };
 
+/// The median time of every step at the profile's optimum. No two runs give the same.
+struct StepTimes {
+  std::string inputs;  ///< "input_ids [4, 128], …"
+  std::vector<double> ms;
+};
+
 struct Report {
   /// "pass", "bug (rewrite)", "bug (uninitialised read)", "bug (race)", "bug", "overflow", "nan",
   /// "neighbours", "precision" or "reference".
@@ -95,18 +107,29 @@ struct Report {
   std::vector<ValueResult> rewrites;  ///< F against R: values that differ
   std::vector<StepResult> steps;      ///< replay: the worst of every step
   int64_t compared_values = 0;
-  std::string engine_hash, data_hash;  ///< what was verified, on which arrays
+  std::optional<Localisation> localisation;  ///< of the worst cell, where it was asked for
+  std::optional<StepTimes> times;            ///< where they were asked for
+  std::string engine_hash, data_hash;        ///< what was verified, on which arrays
   Tolerance tolerance;
   double ms = 0;
   bool passed() const { return verdict == "pass"; }
 };
 
-/// Verifies the files of `request`. Throws Error(kInput) when the engine does not belong to the
-/// model (other inputs or outputs), the inputs do not fit or no cell is left in the engine's range.
+/// Verifies the files of `request` and writes its HTML page, whatever the verdict. Throws
+/// Error(kInput) when the engine does not belong to the model (other inputs or outputs), the inputs
+/// do not fit or no cell is left in the engine's range.
 Report verify(const Request& request);
 /// As above for an engine and its imported model at hand.
 Report verify_engine(const std::shared_ptr<const Engine>& engine, const ir::Graph& model,
                      const Request& request);
+
+/// Where the error of one run comes from: of request.inputs' first arrays, or of seeded ones with
+/// the largest batch and length of the request. Throws as verify().
+Localisation localise_model(const std::shared_ptr<const Engine>& engine, const ir::Graph& model,
+                            const Request& request);
+
+/// As above for the files of `request`.
+Localisation localise_files(const Request& request);
 
 /// What the report says, for the engine file. `model_hash`: of the model's file.
 Certificate certificate_of(const Report& report, const std::string& model_hash);

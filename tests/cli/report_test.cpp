@@ -97,6 +97,65 @@ TEST_F(Report, VerifyRefusesWhatDoesNotFit) {
           {"pixel_values"});
 }
 
+TEST_F(Report, VerifyWritesAnHtmlReportWhateverTheVerdict) {
+  const std::vector<std::string> verify{"verify",    engine(), "--model",   kModel,
+                                        "--batches", "1,2",    "--lengths", "5"};
+  const auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = verify;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_program(arguments);
+  };
+  EXPECT_EQ(with({"--report", file("a.html")}).code, 0);
+  const std::string page = read_file(file("a.html"));
+  for (const char* part : {"✓ pass", "id=\"growth-chart\"", "batch 2, length 5", "data-filter",
+                           "Not measured: verify --report FILE --timing"})
+    EXPECT_THAT(page, HasSubstr(part));
+  EXPECT_EQ(with({"--report", file("b.html"), "--threads", "1"}).code, 0);
+  EXPECT_TRUE(read_file(file("b.html")) == page) << "the same engine, another report";
+  EXPECT_EQ(with({"--report", file("c.html"), "--tolerance", "worst=1e-12", "--timing"}).code, 1);
+  const std::string failed = read_file(file("c.html"));
+  for (const char* part : {"✗ precision", "What to do", "Failed cells", " ms in all"})
+    EXPECT_THAT(failed, HasSubstr(part));
+}
+
+TEST_F(Report, AReportThatCannotBeWrittenIsRefusedBeforeTheWork) {
+  // The model is not there either: the report's place is looked at first.
+  const Outcome nowhere = run_program({"verify", engine(), "--model", file("none.onnx"), "--report",
+                                       file("no/such/folder/r.html")});
+  EXPECT_EQ(nowhere.code, 3);
+  EXPECT_THAT(nowhere.err, HasSubstr("cannot write report"));
+  EXPECT_THAT(nowhere.err, HasSubstr("no/such/folder/r.html"));
+  refused({"verify", engine(), "--model", kModel, "--report", file("")},
+          {"cannot write report", "a folder"});
+  refused({"verify", engine(), "--model", kModel, "--report", engine()}, {"would destroy"});
+}
+
+// ---- localise
+
+TEST_F(Report, LocaliseNamesWhatContributesMost) {
+  const Outcome text = run_program(
+      {"localise", engine(), "--model", kModel, "--inputs", inputs(), "-o", file("errors.json")});
+  ASSERT_EQ(text.code, 0) << text.err;
+  for (const char* part : {"local", "total", "share", "what adds most to the error"})
+    EXPECT_THAT(text.out, HasSubstr(part));
+  const json errors = json::parse(read_file(file("errors.json")));
+  EXPECT_GT(errors.at("steps").size(), 5u);
+  EXPECT_FALSE(errors.at("by_share").empty());
+  const Outcome seeded = run_program(
+      {"localise", engine(), "--model", kModel, "--batch", "2", "--length", "7", "--json"});
+  ASSERT_EQ(seeded.code, 0) << seeded.err;
+  EXPECT_EQ(json::parse(seeded.out).at("inputs"), "batch 2, length 7");
+}
+
+TEST_F(Report, LocaliseRefusesWhatDoesNotFit) {
+  refused({"localise", engine(), "--model", "tests/models/vit_ts17/model.onnx"}, {"pixel_values"});
+  refused({"localise", engine(), "--model", kModel, "-o", engine()}, {"would destroy"});
+  const Outcome nowhere =
+      run_program({"localise", engine(), "--model", kModel, "-o", file("no/such/folder/e.json")});
+  EXPECT_EQ(nowhere.code, 3);
+  EXPECT_THAT(nowhere.err, HasSubstr("cannot write localisation"));
+}
+
 // ---- inspect
 
 TEST_F(Report, InspectShowsTheCompositesOfAModel) {

@@ -68,6 +68,16 @@ const std::vector<WrongUsage> kRows{
      {"run", "e.vn", "--inputs", "i.npz", "-o", "o.npz", "--threads", "two"},
      {"--threads", "two"}},
     {"verify_without_model", {"verify", "e.vn", "--inputs", "i.npz"}, {"--model is required"}},
+    {"timing_without_report",
+     {"verify", "e.vn", "--model", "m.onnx", "--timing"},
+     {"--timing goes into the report", "--report FILE.html"}},
+    {"localise_without_model", {"localise", "e.vn"}, {"--model is required"}},
+    {"localise_two_batches",
+     {"localise", "e.vn", "--model", "m.onnx", "--batch", "1,2"},
+     {"--batch and --length take one size"}},
+    {"localise_inputs_with_sizes",
+     {"localise", "e.vn", "--model", "m.onnx", "--inputs", "i.npz", "--batch", "2"},
+     {"--inputs excludes --batch and --length"}},
     {"bench_with_zero_rows",
      {"bench", "e.vn", "--batch", "0"},
      {"--batch", "Value 0 not in range 1 to"}},
@@ -82,7 +92,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, Usage, testing::ValuesIn(kRows),
                          [](const auto& row) { return row.param.name; });
 
 TEST(Help, EveryCommandHasExamples) {
-  for (const char* command : {"build", "run", "verify", "inspect", "bench", "demo", "make-model"}) {
+  for (const char* command :
+       {"build", "run", "verify", "localise", "inspect", "bench", "demo", "make-model"}) {
     const Outcome outcome = run_program({command, "--help"});
     EXPECT_EQ(outcome.code, 0) << command;
     EXPECT_THAT(outcome.out, HasSubstr(std::string("  vernier ") + command + " ")) << command;

@@ -1,0 +1,167 @@
+// Parts of an HTML page: see html_writer.h.
+#include "verify/html_writer.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace vernier::verify {
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+
+// Bytes of the UTF-8 character at the start of `text`; 0 where there is none (RFC 3629, table 3-7
+// of Unicode: no overlong forms, no surrogates, nothing above U+10FFFF).
+size_t utf8_length(std::string_view text) {
+  const auto byte = [&](size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
+  const auto follows = [&](size_t i, unsigned low, unsigned high) {
+    return byte(i) >= low && byte(i) <= high;
+  };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first <= 0xDF) return follows(1, 0x80, 0xBF) ? 2 : 0;
+  if (first >= 0xE0 && first <= 0xEF) {
+    const unsigned low = first == 0xE0 ? 0xA0 : 0x80, high = first == 0xED ? 0x9F : 0xBF;
+    return follows(1, low, high) && follows(2, 0x80, 0xBF) ? 3 : 0;
+  }
+  if (first < 0xF0 || first > 0xF4) return 0;
+  const unsigned low = first == 0xF0 ? 0x90 : 0x80, high = first == 0xF4 ? 0x8F : 0xBF;
+  return follows(1, low, high) && follows(2, 0x80, 0xBF) && follows(3, 0x80, 0xBF) ? 4 : 0;
+}
+
+std::string_view escape_of(char c) {
+  switch (c) {
+    case '&':
+      return "&amp;";
+    case '<':
+      return "&lt;";
+    case '>':
+      return "&gt;";
+    case '"':
+      return "&quot;";
+    case '\'':
+      return "&#39;";
+    default:
+      return {};
+  }
+}
+
+std::string attribute(std::string_view name, std::string_view value) {
+  return value.empty() ? "" : fmt::format(" {}=\"{}\"", name, value);
+}
+
+}  // namespace
+
+std::string escaped(std::string_view text) {
+  std::string html;
+  html.reserve(text.size());
+  while (!text.empty()) {
+    const size_t length = utf8_length(text);
+    const auto first = static_cast<unsigned char>(text[0]);
+    const bool control = (first < 0x20 && first != '\n' && first != '\t') || first == 0x7F;
+    if (length == 0 || control) {
+      html += kReplacement;
+    } else if (const std::string_view reference = escape_of(text[0]); !reference.empty()) {
+      html += reference;
+    } else {
+      html += text.substr(0, length);
+    }
+    text.remove_prefix(length == 0 ? 1 : length);
+  }
+  return html;
+}
+
+std::string number_text(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "infinite" : "−infinite";
+  return value == 0 ? "0" : fmt::format("{:.2e}", value);
+}
+
+std::string percent_text(double share) {
+  if (std::isnan(share)) return "NaN";
+  if (share > 10) return "over 1000 %";
+  if (share > 0 && share < 1e-4) return "under 0.01 %";
+  return fmt::format("{:.{}f} %", 100 * share,
+                     share >= 0.1 || share == 0 ? 0
+                     : share < 0.01             ? 2
+                                                : 1);
+}
+
+std::string type_text(DType type) {
+  return type == DType::kUndefined ? "" : std::string(name(type));
+}
+
+std::string type_class(DType type) {
+  if (type == DType::kUndefined) return "";
+  if (!is_float(type)) return "type-integer";
+  const std::string text = type_text(type);
+  return text.starts_with("f8") ? "type-f8" : "type-" + text;
+}
+
+Cell text_cell(std::string_view text, std::string_view css) {
+  return {escaped(text), std::string(css)};
+}
+Cell name_cell(std::string_view name) {
+  return {name.empty() ? "" : "<code>" + escaped(name) + "</code>", "name"};
+}
+Cell number_cell(double value) { return {number_text(value), "number"}; }
+Cell count_cell(int64_t value) { return {std::to_string(value), "number"}; }
+
+Cell bar_cell(double part) {
+  const double shown = std::isfinite(part) ? std::min(std::max(part, 0.0), 1.0) : 1.0;
+  return {fmt::format("<span class=\"bar\" style=\"--part:{:.3f}\"></span>{}", shown,
+                      percent_text(part)),
+          "number"};
+}
+
+Cell type_cell(DType type) { return {type_text(type), type_class(type)}; }
+
+Cell verdict_cell(std::string_view verdict) {
+  const bool pass = verdict == "pass";
+  return {fmt::format("<span class=\"mark-{}\">{} {}</span>", pass ? "pass" : "fail",
+                      pass ? "✓" : "✗", escaped(verdict)),
+          ""};
+}
+
+Table::Table(std::string label, const std::vector<std::string>& headings)
+    : label_(std::move(label)) {
+  for (const std::string& heading : headings) {
+    const bool number = heading.starts_with('#');
+    head_ += fmt::format("<th scope=\"col\"{}>{}</th>", number ? " class=\"number\"" : "",
+                         escaped(number ? heading.substr(1) : heading));
+  }
+}
+
+void Table::row(const std::vector<Cell>& cells, std::string_view attributes) {
+  body_ += fmt::format("<tr{}{}>", attributes.empty() ? "" : " ", attributes);
+  for (const Cell& cell : cells)
+    body_ += fmt::format("<td{}>{}</td>", attribute("class", cell.css), cell.html);
+  body_ += "</tr>\n";
+  ++rows_;
+}
+
+std::string Table::html() const {
+  return fmt::format(
+      "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>\n"
+      "<thead><tr>{}</tr></thead>\n<tbody>\n{}</tbody>\n</table></div>\n",
+      escaped(label_), head_, body_);
+}
+
+std::string section(std::string_view id, std::string_view title, std::string_view body) {
+  return fmt::format(
+      "<section id=\"{0}\" aria-labelledby=\"{0}-title\">\n<h2 "
+      "id=\"{0}-title\">{1}</h2>\n{2}</section>\n",
+      id, escaped(title), body);
+}
+
+std::string empty_section(std::string_view id, std::string_view title, std::string_view why) {
+  return section(id, title, fmt::format("<p class=\"empty\">{}</p>\n", escaped(why)));
+}
+
+std::string hint(std::string_view text) {
+  return fmt::format("<p class=\"hint\">{}</p>\n", escaped(text));
+}
+
+}  // namespace vernier::verify

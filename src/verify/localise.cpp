@@ -1,0 +1,279 @@
+// Localise: see localise.h. E and F go through the plan side by side: the engine runs, and after
+// each of its steps F takes the same one, so that only live values are held.
+#include "verify/localise.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <optional>
+
+#include "core/evaluator.h"
+#include "runtime/engine_impl.h"
+#include "verify/metrics.h"
+#include "verify/plan_evaluator.h"
+
+namespace vernier::verify {
+namespace {
+
+using Inputs = std::vector<std::optional<EvalTensor>>;
+
+// A sum of squares and how many terms it has.
+struct Power {
+  double squares = 0;
+  int64_t elems = 0;
+  void add(const Power& other) {
+    squares += other.squares;
+    elems += other.elems;
+  }
+  double rms() const { return elems > 0 ? std::sqrt(squares / static_cast<double>(elems)) : 0; }
+};
+
+Power power_of(const EvalTensor& t) {
+  Power power;
+  for (int64_t i = 0; i < t.elems(); ++i) {
+    const double v = t.value(i);
+    if (!std::isfinite(v)) continue;
+    power.squares += v * v;
+    ++power.elems;
+  }
+  return power;
+}
+
+Power difference(const EvalTensor& a, const EvalTensor& b) {
+  Power power;
+  for (int64_t i = 0; i < a.elems(); ++i) {
+    const double d = a.value(i) - b.value(i);
+    if (!std::isfinite(d)) continue;
+    power.squares += d * d;
+    ++power.elems;
+  }
+  return power;
+}
+
+int64_t wrong_non_finite(const EvalTensor& got, const EvalTensor& want) {
+  int64_t count = 0;
+  for (size_t i = 0; i < got.f.size(); ++i) {
+    const bool finite = std::isfinite(got.f[i]) && std::isfinite(want.f[i]);
+    count += !finite && !same_non_finite(got.f[i], want.f[i]);
+  }
+  return count;
+}
+
+// What one output of a step owes to the step and to each of its inputs, in error power.
+struct Debt {
+  int32_t value = plan::kNone;
+  double own = 0;
+  std::map<size_t, double> from;  // by plan value
+};
+
+class Follower final : public RunObserver {
+ public:
+  Follower(const plan::Plan& plan, const backend::Backend& backend,
+           const std::vector<Tensor>& inputs)
+      : plan_(plan), f_(plan, backend) {
+    f_.begin(inputs);
+  }
+  void after_step(int32_t step, const backend::LaunchCall& call) override;
+  Localisation finish();
+
+ private:
+  // A value that the engine computed, so that it may differ from F's.
+  struct Changed {
+    std::vector<size_t> slots;  // the inputs of the step that read it
+    std::vector<EvalTensor> values;
+    Power error, reference;
+  };
+  using Changes = std::map<size_t, Changed>;  // by the plan value that holds the memory
+  Changes changed_inputs(const plan::Step& step, const backend::LaunchCall& call,
+                         const Inputs& f_inputs) const;
+  std::vector<EvalTensor> evaluate(const plan::Step& step, const backend::LaunchCall& call,
+                                   const Inputs& inputs,
+                                   const std::vector<const Changed*>& changes) const;
+  void judge_outputs(StepError& row, const backend::LaunchCall& call, const Inputs& f_inputs,
+                     const Changes& changed);
+  void note_ranges(const StepError& row, const PointPeaks& peaks);
+
+  const plan::Plan& plan_;
+  PlanEvaluator f_;
+  Localisation found_;
+  std::vector<std::vector<Debt>> debts_;  // by step
+};
+
+// Arrays that no step made (inputs, constants, sizes) are the same in E and F.
+Follower::Changes Follower::changed_inputs(const plan::Step& step, const backend::LaunchCall& call,
+                                           const Inputs& f_inputs) const {
+  using Kind = plan::PlanValue::Kind;
+  Changes changed;
+  for (size_t slot = 0; slot < step.inputs.size(); ++slot) {
+    if (step.inputs[slot] == plan::kNone || !call.in[slot].data) continue;
+    auto base = static_cast<size_t>(step.inputs[slot]);
+    if (plan_.values[base].kind == Kind::kAlias)
+      base = static_cast<size_t>(plan_.values[base].alias_of);
+    if (plan_.values[base].kind != Kind::kArena) continue;
+    EvalTensor value = EvalTensor::from(copy_of(call.in[slot]));
+    if (value.f == f_inputs[slot]->f && value.i == f_inputs[slot]->i) continue;
+    Changed& one = changed[base];
+    one.error.add(difference(value, *f_inputs[slot]));
+    one.reference.add(power_of(*f_inputs[slot]));
+    one.slots.push_back(slot);
+    one.values.push_back(std::move(value));
+  }
+  return changed;
+}
+
+// The step in FP64 on F's inputs with some of them replaced by E's.
+std::vector<EvalTensor> Follower::evaluate(const plan::Step& step, const backend::LaunchCall& call,
+                                           const Inputs& inputs,
+                                           const std::vector<const Changed*>& changes) const {
+  std::vector<const EvalTensor*> in;
+  for (const auto& t : inputs) in.push_back(t ? &*t : nullptr);
+  for (const Changed* change : changes) {
+    for (size_t i = 0; i < change->slots.size(); ++i) in[change->slots[i]] = &change->values[i];
+  }
+  std::vector<EvalTensor> out;
+  for (const backend::TensorArg& arg : call.out) {
+    if (!arg.data)
+      out.emplace_back();
+    else
+      out.emplace_back(arg.dtype, Shape(arg.shape.begin(), arg.shape.begin() + arg.rank));
+  }
+  evaluator(step.op)({step.attrs, in, out, Rounding{}});
+  return out;
+}
+
+void Follower::note_ranges(const StepError& row, const PointPeaks& peaks) {
+  const plan::Step& step = plan_.steps[static_cast<size_t>(row.step)];
+  const auto points = rounding_points(step.op);
+  for (size_t p = 0; p < points.size(); ++p) {
+    if (peaks[p] == 0) continue;
+    const DType rounded = step.numerics.points[p].type;
+    RangeRow range{row.step, row.name, std::string(points[p]), peaks[p], rounded, 0};
+    if (p + 1 == points.size()) range.type = row.store;
+    if (range.type == DType::kUndefined) range.type = step.numerics.accumulate;
+    if (!is_float(range.type)) continue;
+    range.limit = largest_finite(range.type);
+    found_.ranges.push_back(std::move(range));
+  }
+}
+
+// One output at a time: what the step does to it, and what its inputs bring in, all together and
+// each alone.
+void Follower::judge_outputs(StepError& row, const backend::LaunchCall& call,
+                             const Inputs& f_inputs, const Changes& changed) {
+  const plan::Step& step = plan_.steps[static_cast<size_t>(row.step)];
+  std::vector<const Changed*> all;
+  for (const auto& [base, one] : changed) all.push_back(&one);
+  const std::vector<EvalTensor> on_own = evaluate(step, call, f_inputs, all);
+  std::map<size_t, std::vector<EvalTensor>> alone;
+  for (const auto& [base, one] : changed)
+    if (changed.size() > 1) alone[base] = evaluate(step, call, f_inputs, {&one});
+  Power reference, total, local, carried;
+  for (size_t o = 0; o < call.out.size(); ++o) {
+    if (!call.out[o].data || step.outputs[o] == plan::kNone) continue;
+    const EvalTensor e = EvalTensor::from(copy_of(call.out[o]));
+    const EvalTensor f = f_.value(static_cast<size_t>(step.outputs[o]));
+    if (!is_float(row.store)) row.store = e.dtype;
+    const Power own = difference(e, on_own[o]), brought = difference(on_own[o], f);
+    reference.add(power_of(f));
+    total.add(difference(e, f));
+    local.add(own);
+    carried.add(brought);
+    row.non_finite += wrong_non_finite(e, f);
+    row.own_non_finite += wrong_non_finite(e, on_own[o]);
+    Debt debt{.value = step.outputs[o], .own = own.squares, .from = {}};
+    for (const auto& [base, one] : changed)
+      debt.from[base] = (all.size() > 1 ? difference(alone.at(base)[o], f) : brought).squares;
+    debts_.back().push_back(std::move(debt));
+  }
+  row.reference_rms = reference.rms();
+  row.total_rms = total.rms();
+  row.local_rms = local.rms();
+  row.carried_rms = carried.rms();
+}
+
+void Follower::after_step(int32_t index, const backend::LaunchCall& call) {
+  const plan::Step& step = plan_.steps[static_cast<size_t>(index)];
+  PointPeaks peaks{};
+  f_.evaluate_step(static_cast<size_t>(index), &peaks);
+  const Inputs f_inputs = f_.inputs_of(static_cast<size_t>(index));
+  const Changes changed = changed_inputs(step, call, f_inputs);
+  StepError row;
+  row.step = index;
+  row.name = step.name;
+  row.kernel = step.kernel;
+  debts_.emplace_back();
+  judge_outputs(row, call, f_inputs, changed);
+  double input_error = 0;  // relative, of the worst input
+  for (const auto& [base, one] : changed) {
+    if (one.reference.squares > 0)
+      input_error = std::max(input_error, one.error.rms() / one.reference.rms());
+  }
+  if (input_error > 0 && row.reference_rms > 0)
+    row.amplification = row.carried_rms / row.reference_rms / input_error;
+  if (row.own_non_finite > 0 && found_.first_non_finite < 0) found_.first_non_finite = index;
+  note_ranges(row, peaks);
+  found_.steps.push_back(std::move(row));
+  f_.release_after(static_cast<size_t>(index));
+}
+
+// From the outputs back: each value's error power is divided among the step that made it and that
+// step's inputs, in proportion to what each brings in alone.
+Localisation Follower::finish() {
+  std::vector<double> weight(plan_.values.size(), 0.0);
+  for (int32_t output : plan_.outputs) {
+    auto value = static_cast<size_t>(output);
+    if (plan_.values[value].kind == plan::PlanValue::Kind::kAlias)
+      value = static_cast<size_t>(plan_.values[value].alias_of);
+    weight[value] += 1;
+  }
+  double sum = 0;
+  for (size_t s = debts_.size(); s-- > 0;) {
+    for (const Debt& debt : debts_[s]) {
+      double owed = debt.own;
+      for (const auto& [base, part] : debt.from) owed += part;
+      const double passed_on = weight[static_cast<size_t>(debt.value)];
+      if (!(owed > 0) || passed_on == 0) continue;
+      found_.steps[s].share += passed_on * (debt.own / owed);
+      for (const auto& [base, part] : debt.from) weight[base] += passed_on * (part / owed);
+    }
+    sum += found_.steps[s].share;
+  }
+  for (StepError& step : found_.steps) step.share = sum > 0 ? step.share / sum : 0;
+  return std::move(found_);
+}
+
+}  // namespace
+
+double largest_finite(DType type) {
+  // Positive doubles are in the order of their bits.
+  uint64_t low = std::bit_cast<uint64_t>(1.0),
+           high = std::bit_cast<uint64_t>(std::numeric_limits<double>::infinity());
+  while (high - low > 1) {
+    const uint64_t middle = low + (high - low) / 2;
+    (std::isfinite(round_to(type, std::bit_cast<double>(middle))) ? low : high) = middle;
+  }
+  return round_to(type, std::bit_cast<double>(low));
+}
+
+std::vector<size_t> Localisation::by_share(double least) const {
+  std::vector<size_t> order(steps.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater{}, [&](size_t s) { return steps[s].share; });
+  std::erase_if(order, [&](size_t s) { return !(steps[s].share >= least); });
+  return order;
+}
+
+Localisation localise(const Engine& engine, Runner& runner, const NamedTensors& inputs) {
+  const plan::Plan& plan = engine.impl().plan;
+  runner.run(inputs);  // refuses what does not fit, naming input and range
+  std::vector<Tensor> ordered;
+  for (const std::string& name : plan.input_names) ordered.push_back(*find(inputs, name));
+  Follower follower(plan, *engine.impl().backend, ordered);
+  runner.run(inputs, follower);
+  return follower.finish();
+}
+
+}  // namespace vernier::verify

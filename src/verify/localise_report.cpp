@@ -1,0 +1,89 @@
+// What localise found, as text and JSON: see localise.h.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "verify/localise.h"
+
+namespace vernier::verify {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kWorthNaming = 0.05;  // share of the outputs' error
+constexpr size_t kMostNamed = 5;
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+std::string row_text(const StepError& s) {
+  return fmt::format("{:>4}  {:<44} {:<34} {:<5} {:>9.2e} {:>9.2e} {:>9.2e} {:>8.2g} {:>8}{}\n",
+                     s.step, s.name, s.kernel, name(s.store), s.reference_rms, s.local_rms,
+                     s.total_rms, s.amplification, percent(s.share),
+                     s.non_finite > 0 ? fmt::format("  {} NaN or infinite", s.non_finite) : "");
+}
+
+std::string step_name(const StepError& s) {
+  return fmt::format("step {} ({}, '{}')", s.step, s.kernel, s.name);
+}
+
+json to_json(const StepError& s) {
+  return {{"step", s.step},
+          {"node", s.name},
+          {"kernel", s.kernel},
+          {"store", name(s.store)},
+          {"reference_rms", s.reference_rms},
+          {"local_rms", s.local_rms},
+          {"total_rms", s.total_rms},
+          {"carried_rms", s.carried_rms},
+          {"amplification", s.amplification},
+          {"share", s.share},
+          {"non_finite", s.non_finite},
+          {"own_non_finite", s.own_non_finite}};
+}
+
+json to_json(const RangeRow& r) {
+  return {{"step", r.step},
+          {"node", r.name},
+          {"point", r.point},
+          // A peak that is infinite has no number in JSON.
+          {"absmax", r.absmax <= largest_finite(DType::kF64) ? json(r.absmax) : json("inf")},
+          {"type", name(r.type)},
+          {"limit", r.limit}};
+}
+
+}  // namespace
+
+std::string to_text(const Localisation& found) {
+  std::string text = fmt::format(
+      "inputs: {}\n{:>4}  {:<44} {:<34} {:<5} {:>9} {:>9} {:>9} {:>8} {:>8}\n", found.inputs,
+      "step", "node", "kernel", "store", "rms", "local", "total", "carries", "share");
+  for (const StepError& s : found.steps) text += row_text(s);
+  const std::vector<size_t> order = found.by_share(kWorthNaming);
+  text += order.empty() ? "no step adds more than 5 % of the error at the outputs\n"
+                        : "what adds most to the error at the outputs\n";
+  for (size_t i = 0; i < std::min(order.size(), kMostNamed); ++i) {
+    const StepError& s = found.steps[order[i]];
+    text += fmt::format("  {:>7}  {}\n", percent(s.share), step_name(s));
+  }
+  if (found.first_non_finite >= 0) {
+    const StepError& s = found.steps[static_cast<size_t>(found.first_non_finite)];
+    text += fmt::format("NaN or infinity begins in {}: {} elements that are finite in FP64\n",
+                        step_name(s), s.own_non_finite);
+  }
+  return text;
+}
+
+std::string to_json(const Localisation& found) {
+  json result{{"inputs", found.inputs},
+              {"steps", json::array()},
+              {"ranges", json::array()},
+              {"by_share", json::array()},
+              {"first_non_finite", nullptr}};
+  for (const StepError& s : found.steps) result["steps"].push_back(to_json(s));
+  for (const RangeRow& r : found.ranges) result["ranges"].push_back(to_json(r));
+  for (size_t s : found.by_share(kWorthNaming)) result["by_share"].push_back(found.steps[s].step);
+  if (found.first_non_finite >= 0) result["first_non_finite"] = found.first_non_finite;
+  return result.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace vernier::verify

@@ -1,0 +1,155 @@
+// The HTML report: names that look like HTML stay text, a section without data says what would fill
+// it, and every verdict shows. What a browser makes of it: tests/dev/report_browser_test.py.
+#include "verify/html_report.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <limits>
+
+#include "verify/html_writer.h"
+
+namespace vernier::verify {
+namespace {
+
+const std::string kNasty = "</script><img src=x onerror=\"a\"> & 'b'\nnext\x01\xff";
+const std::string kNastyHtml =
+    "&lt;/script&gt;&lt;img src=x onerror=&quot;a&quot;&gt; &amp; &#39;b&#39;\nnext\xEF\xBF\xBD"
+    "\xEF\xBF\xBD";
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+struct Sample {
+  Report report;
+  plan::Plan plan;
+
+  // One step, with everything that has a name called kNasty.
+  Sample() {
+    plan::Step step;
+    step.kernel = step.name = kNasty;
+    plan.steps = {step};
+    plan.model_name = plan.producer = plan.target = kNasty;
+    plan.notes = {kNasty};
+    plan::LedgerRow row;
+    row.node = row.op = row.composite = row.kernel = row.why = row.state = row.asked.by = kNasty;
+    row.asked.compute.type = DType::kF32;
+    row.step = 0;
+    plan.ledger = {row};
+    report.verdict = report.explanation = kNasty;
+    report.notes = {kNasty};
+    CellResult cell;
+    cell.label = cell.verdict = cell.why = kNasty;
+    cell.batch = 4;
+    report.cells = {cell};
+    OutputResult output;
+    output.name = output.verdict = output.why = output.worst_cell = kNasty;
+    report.outputs = {output};
+    report.checks = {{.name = kNasty, .done = 2, .failed = 1, .note = kNasty}};
+    StepResult replayed;
+    replayed.kernel = replayed.name = replayed.why = kNasty;
+    replayed.passed = false;
+    replayed.ratio = std::numeric_limits<double>::infinity();
+    report.steps = {replayed};
+    Localisation found;
+    found.inputs = kNasty;
+    StepError error;
+    error.step = 0;
+    error.name = error.kernel = kNasty;
+    error.reference_rms = 1;
+    error.total_rms = error.local_rms = 1e-7;
+    error.share = 1;
+    error.own_non_finite = error.non_finite = 3;
+    found.steps = {error};
+    found.first_non_finite = 0;
+    found.ranges = {{0, kNasty, kNasty, 7e4, DType::kF16, 65504}};
+    report.localisation = found;
+    report.times = StepTimes{kNasty, {1.5}};
+  }
+  std::string html() const {
+    return to_html({.report = report,
+                    .plan = plan,
+                    .engine_file = kNasty,
+                    .model_file = kNasty,
+                    .model_hash = kNasty});
+  }
+};
+
+TEST(Escaped, LeavesTextAndNothingElse) {
+  EXPECT_EQ(escaped(kNasty), kNastyHtml);
+  EXPECT_EQ(escaped("µ → 日本 🙂\ttab"), "µ → 日本 🙂\ttab");
+  const std::string bad = "\xEF\xBF\xBD";
+  EXPECT_EQ(escaped(std::string_view("\0", 1)), bad);
+  EXPECT_EQ(escaped("\xC0\xAF"), bad + bad);            // overlong '/'
+  EXPECT_EQ(escaped("\xED\xA0\x80"), bad + bad + bad);  // a surrogate
+  EXPECT_EQ(escaped("\xE2\x82"), bad + bad);            // cut off
+  EXPECT_EQ(escaped(""), "");
+}
+
+TEST(HtmlReport, NamesStayText) {
+  const std::string html = Sample().html();
+  EXPECT_EQ(html.find(kNasty.substr(0, 20)), std::string::npos);
+  EXPECT_EQ(count(html, "<img"), 0U);
+  EXPECT_EQ(count(html, "<script>"), 1U);
+  EXPECT_EQ(count(html, "</script>"), 1U);
+  // Every place that has a name shows it.
+  EXPECT_GE(count(html, kNastyHtml), 35U);
+}
+
+TEST(HtmlReport, AsksForNothingFromOutside) {
+  const std::string html = Sample().html();
+  EXPECT_NE(html.find("default-src 'none'"), std::string::npos);
+  for (const char* part : {"http:", "https:", "@import", "url(", " src=\"", "<link"})
+    EXPECT_EQ(html.find(part), std::string::npos) << part;
+}
+
+TEST(HtmlReport, ShowsWhatWasFound) {
+  Sample sample;
+  sample.report.verdict = "neighbours";
+  const std::string html = sample.html();
+  for (const char* part :
+       {"✗ neighbours", "a row&#39;s bits depend", "step-0", "over 1000 %", "1.5000 ms",
+        "NaN or infinity begins in step 0", "data-compute=", "class=\"failed\"", "7.00e+04"})
+    EXPECT_NE(html.find(part), std::string::npos) << part;
+  sample.report.verdict = "pass";
+  EXPECT_NE(sample.html().find("✓ pass"), std::string::npos);
+  EXPECT_EQ(sample.html(), sample.html());
+}
+
+TEST(HtmlReport, SaysWhatWouldFillASectionWithoutData) {
+  const Report report;
+  const plan::Plan plan;
+  const std::string html = to_html({.report = report,
+                                    .plan = plan,
+                                    .engine_file = "e.vn",
+                                    .model_file = "m.onnx",
+                                    .model_hash = ""});
+  for (const char* part : {"No cell was run", "No output was compared", "No check was made",
+                           "verify --report fills it", "--timing", "carries no ledger",
+                           "No step was replayed", "Nothing to note", "has no steps"})
+    EXPECT_NE(html.find(part), std::string::npos) << part;
+}
+
+TEST(HtmlReport, AFileIsAskedForBeforeTheWork) {
+  const auto folder = std::filesystem::temp_directory_path() / "vernier_html_report_test";
+  std::filesystem::remove_all(folder);
+  const auto message = [&] {
+    try {
+      check_can_write(folder / "r.html", "report");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_NE(message().find("cannot write report"), std::string::npos) << message();
+  std::filesystem::create_directory(folder);
+  EXPECT_EQ(message(), "no error");
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace vernier::verify
