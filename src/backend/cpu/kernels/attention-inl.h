@@ -100,7 +100,7 @@ bool RowsAreFinite(const TensorArg& t, int64_t batch, int64_t head, int64_t begi
   const StoredRows rows = head_rows(t, batch, begin, head);
   for (int64_t i = 0; i < end - begin; ++i) {
     for_each_vector(d, t.dim(3), [&](int64_t c, int64_t lanes) {
-      const VF32 x = load_stored(d, rows.dtype, rows.row(i), c, lanes);
+      const VF32 x = load_floats(d, rows.dtype, rows.row(i), c, lanes);
       differences = hn::Or(differences, hn::Sub(x, x));
     });
   }
@@ -342,7 +342,7 @@ HWY_INLINE void zero_row(const AttentionRun& run, const AttentionTask& task, flo
   const StoredRows v = head_rows(run.v, task.batch, task.k_begin, task.head / run.heads_per_kv);
   for (int64_t j = 0; j < task.keys; ++j) {
     for_each_vector(d, value_dim, [&](int64_t c, int64_t lanes) {
-      const VF32 product = hn::Mul(hn::Zero(d), load_stored(d, v.dtype, v.row(j), c, lanes));
+      const VF32 product = hn::Mul(hn::Zero(d), load_floats(d, v.dtype, v.row(j), c, lanes));
       store_lanes(d, hn::Add(load_lanes(d, row + c, lanes), product), row + c, lanes);
     });
   }
