@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace vernier {
 namespace {
@@ -33,31 +34,6 @@ constexpr std::array kRows{
     DTypeRow{DType::kBool, "bool", 1},
 };
 
-// A small binary float format: value = (-1)^s · 1.f · 2^(e-bias), IEEE-like subnormals.
-struct MiniFormat {
-  int mantissa_bits;
-  int min_exponent;  // exponent of the smallest normal number
-  double max_finite;
-  bool has_infinity;
-};
-constexpr MiniFormat kF16Format{10, -14, 65504.0, true};
-constexpr MiniFormat kBF16Format{7, -126, 3.3895313892515355e38, true};
-constexpr MiniFormat kE4M3Format{3, -6, 448.0, false};
-constexpr MiniFormat kE5M2Format{2, -14, 57344.0, true};
-constexpr MiniFormat kTF32Format{10, -126, 3.4011621342146535e38, true};
-
-// x to the nearest multiple of the format's spacing at |x|, ties to even.
-double round_to_format(const MiniFormat& format, double x) {
-  if (std::isnan(x) || x == 0.0) return x;
-  if (std::isinf(x)) return format.has_infinity ? x : std::nan("");
-  int exponent = std::ilogb(x);
-  if (exponent < format.min_exponent) exponent = format.min_exponent;
-  const double spacing = std::ldexp(1.0, exponent - format.mantissa_bits);
-  const double rounded = std::nearbyint(x / spacing) * spacing;
-  if (std::abs(rounded) <= format.max_finite) return rounded;
-  return format.has_infinity ? std::copysign(INFINITY, x) : std::nan("");
-}
-
 template <class T>
 T read(const void* src) {
   T value;
@@ -85,7 +61,7 @@ uint16_t f32_to_f16(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   const uint16_t sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
   if (std::isnan(x)) return static_cast<uint16_t>(sign | 0x7e00u | ((bits >> 13) & 0x3ffu));
-  const double rounded = std::abs(round_to_format(kF16Format, x));
+  const double rounded = std::abs(round_to(DType::kF16, x));
   if (std::isinf(rounded)) return static_cast<uint16_t>(sign | 0x7c00u);
   if (rounded == 0.0) return sign;
   const int exponent = std::ilogb(rounded);
@@ -114,7 +90,7 @@ uint16_t f32_to_bf16(float x) {
 
 uint8_t f32_to_f8e4m3(float x) {
   const uint8_t sign = std::signbit(x) ? 0x80 : 0;
-  const double rounded = std::abs(round_to_format(kE4M3Format, x));
+  const double rounded = std::abs(round_to(DType::kF8E4M3, x));
   if (std::isnan(rounded)) return sign | 0x7f;
   if (rounded == 0.0) return sign;
   const int exponent = std::ilogb(rounded);
@@ -134,31 +110,53 @@ float f8e4m3_to_f32(uint8_t bits) {
 }
 
 uint8_t f32_to_f8e5m2(float x) {
-  const uint16_t half = f32_to_f16(static_cast<float>(round_to_format(kE5M2Format, x)));
+  const uint16_t half = f32_to_f16(static_cast<float>(round_to(DType::kF8E5M2, x)));
   if (std::isnan(x)) return static_cast<uint8_t>((half >> 8) | 0x02);
   return static_cast<uint8_t>(half >> 8);
 }
 
 float f8e5m2_to_f32(uint8_t bits) { return f16_to_f32(static_cast<uint16_t>(bits << 8)); }
 
-double round_to(DType t, double x) {
+namespace {
+
+struct FloatFormat {
+  double min_normal;         // the smallest normal number
+  double spacing;            // of the numbers in [1, 2)
+  double max_finite;         // the largest number
+  double beyond = HUGE_VAL;  // what overflow gives
+};
+constexpr FloatFormat format_of(DType t) {
   switch (t) {
     case DType::kF32:
-      return static_cast<float>(x);
-    case DType::kF16:
-      return round_to_format(kF16Format, x);
-    case DType::kBF16:
-      return round_to_format(kBF16Format, x);
-    case DType::kF8E4M3:
-      return round_to_format(kE4M3Format, x);
-    case DType::kF8E5M2:
-      return round_to_format(kE5M2Format, x);
+      return {0x1p-126, 0x1p-23, 0x1.fffffep127};
     case DType::kTF32:
-      return round_to_format(kTF32Format, x);
+      return {0x1p-126, 0x1p-10, 0x1.ffcp127};
+    case DType::kF16:
+      return {0x1p-14, 0x1p-10, 65504};
+    case DType::kBF16:
+      return {0x1p-126, 0x1p-7, 0x1.fep127};
+    case DType::kF8E4M3:
+      return {0x1p-6, 0x1p-3, 448, std::numeric_limits<double>::quiet_NaN()};
+    case DType::kF8E5M2:
+      return {0x1p-14, 0x1p-2, 57344};
     default:
-      return x;
+      return {0, 0, HUGE_VAL};
   }
 }
+
+}  // namespace
+
+FloatRounder::FloatRounder(DType t) {
+  const FloatFormat format = format_of(t);
+  min_normal_ = format.min_normal;
+  spacing_ = format.spacing;
+  shift_ = 0x1.8p52 * format.spacing;
+  max_finite_ = format.max_finite;
+  overflow_ = format.beyond;
+}
+
+double round_to(DType t, double x) { return FloatRounder(t).nearest(x); }
+double truncate_to(DType t, double x) { return FloatRounder(t).truncated(x); }
 
 double load_float(DType t, const void* src) {
   switch (t) {

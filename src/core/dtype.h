@@ -1,7 +1,9 @@
 // Element types: names, sizes and conversions. Contract: design "Words" (storage / compute type).
 // tf32 exists only as a compute type; it has no storage size.
 #pragma once
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -35,8 +37,47 @@ float f8e4m3_to_f32(uint8_t bits);
 uint8_t f32_to_f8e5m2(float x);
 float f8e5m2_to_f32(uint8_t bits);
 
+/// Rounds doubles to the values of one float type; inline, for loops. Identity for every type that
+/// is no float narrower than f64. NaN stays NaN; infinity stays infinity, in f8e4m3 it is NaN.
+class FloatRounder {
+ public:
+  explicit FloatRounder(DType t);
+  /// To the nearest value, halves to even; overflow as at the conversions above.
+  double nearest(double x) const {
+    const double rounded = on_grid(x);
+    return std::abs(rounded) <= max_finite_ ? rounded : overflowed(x);
+  }
+  /// Towards zero: a finite number never overflows.
+  double truncated(double x) const {
+    double rounded = on_grid(x);
+    if (std::abs(rounded) > std::abs(x)) rounded -= std::copysign(binade(x) * spacing_, x);
+    if (std::abs(rounded) <= max_finite_) return rounded;
+    return std::isfinite(x) ? std::copysign(max_finite_, x) : overflowed(x);
+  }
+
+ private:
+  // 2^exponent of x, at least that of the smallest normal number.
+  double binade(double x) const {
+    constexpr uint64_t kExponent = 0x7ff0000000000000u;
+    return std::max(std::bit_cast<double>(std::bit_cast<uint64_t>(x) & kExponent), min_normal_);
+  }
+  // Adding and taking away 1.5·2^52 spacings leaves x at the nearest multiple of its spacing.
+  double on_grid(double x) const {
+    const double shift = binade(x) * shift_;
+    return std::copysign((x + shift) - shift, x);
+  }
+  double overflowed(double x) const { return x != x ? x : std::copysign(overflow_, x); }
+
+  double min_normal_ = 0;  // a shift of 0 is the identity
+  double spacing_ = 0;     // of the numbers in [1, 2)
+  double shift_ = 0;       // 1.5·2^52·spacing
+  double max_finite_ = HUGE_VAL, overflow_ = HUGE_VAL;
+};
+
 /// x rounded once to the nearest value of `t`, returned as double. Identity for kUndefined and f64.
 double round_to(DType t, double x);
+/// As round_to, towards zero.
+double truncate_to(DType t, double x);
 
 /// One element at `src` of type `t` as double (floats) — and back, rounding to nearest.
 double load_float(DType t, const void* src);

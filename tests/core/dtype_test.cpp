@@ -72,6 +72,60 @@ TEST(DType, EveryMiddleRoundsToEven) {
   }
 }
 
+// Towards zero: everything from a value up to just below the next becomes the value.
+TEST(DType, TruncationGoesTowardsZero) {
+  for (const Narrow& type : narrow_types()) {
+    SCOPED_TRACE(name(type.type));
+    for (uint32_t bits = 0; bits + 1 < type.count / 2; ++bits) {
+      const double low = type.widen(bits), high = type.widen(bits + 1);
+      if (!std::isfinite(low) || !std::isfinite(high)) break;
+      ASSERT_EQ(truncate_to(type.type, low), low);
+      ASSERT_EQ(truncate_to(type.type, (low + high) / 2), low);
+      ASSERT_EQ(truncate_to(type.type, std::nextafter(high, 0)), low);
+      ASSERT_EQ(truncate_to(type.type, -std::nextafter(high, 0)), -low);
+    }
+  }
+  EXPECT_EQ(truncate_to(DType::kTF32, 1 + 0x1.ffp-11), 1);
+  EXPECT_EQ(truncate_to(DType::kF32, 1 + 0x1.ffp-24), 1);
+  EXPECT_EQ(truncate_to(DType::kF64, 0.1), 0.1);
+  EXPECT_EQ(truncate_to(DType::kF16, 1e30), 65504) << "a finite number never overflows";
+  EXPECT_EQ(truncate_to(DType::kF8E4M3, -1e300), -448);
+  EXPECT_EQ(truncate_to(DType::kF16, kInf), kInf);
+  EXPECT_TRUE(std::isnan(truncate_to(DType::kF8E4M3, kInf)));
+  EXPECT_TRUE(std::isnan(truncate_to(DType::kBF16, NAN)));
+  EXPECT_TRUE(std::signbit(truncate_to(DType::kF16, -1e-30)));
+}
+
+// round_to against the machine's own conversion, which is IEEE's: f32 over all exponents.
+TEST(DType, F32RoundsAsTheMachineDoes) {
+  for (int exponent = -1074; exponent < 1024; ++exponent) {
+    for (const double mantissa :
+         {1.0, 1 + 0x1p-24, 1 + 0x1.000001p-24, 1 + 0x1.8p-23, 1.7320508075688772, 0x1.ffffffp0}) {
+      for (const double v : {std::ldexp(mantissa, exponent), -std::ldexp(mantissa, exponent)}) {
+        ASSERT_EQ(round_to(DType::kF32, v), static_cast<double>(static_cast<float>(v))) << v;
+      }
+    }
+  }
+  EXPECT_TRUE(std::isnan(round_to(DType::kF32, NAN)));
+  EXPECT_EQ(round_to(DType::kF32, -kInf), -kInf);
+}
+
+TEST(DType, ExtremeDoublesRound) {
+  for (const Narrow& type : narrow_types()) {
+    SCOPED_TRACE(name(type.type));
+    const bool infinite = type.type != DType::kF8E4M3;
+    for (const double v : {1e300, std::numeric_limits<double>::max()}) {
+      EXPECT_TRUE(infinite ? round_to(type.type, v) == kInf : std::isnan(round_to(type.type, v)));
+    }
+    const double tiny = std::numeric_limits<double>::denorm_min();
+    EXPECT_EQ(round_to(type.type, tiny), 0);
+    EXPECT_TRUE(std::signbit(round_to(type.type, -tiny)));
+    EXPECT_EQ(truncate_to(type.type, tiny), 0);
+  }
+  EXPECT_EQ(round_to(DType::kF64, 1e300), 1e300);
+  EXPECT_EQ(round_to(DType::kF64, -kInf), -kInf);
+}
+
 TEST(DType, OverflowIsInfinityOrNaN) {
   struct Row {
     DType type;
@@ -161,6 +215,42 @@ TEST(DType, RepresentationAgreesWithTheValues) {
       EXPECT_EQ(represents(to, narrow.type), exact) << name(to) << " of " << name(narrow.type);
     }
   }
+}
+
+TEST(Numerics, WhatIsPlainlyF32IsNotSimulated) {
+  using Mode = PointRounding::Mode;
+  for (const PointRounding& plain :
+       {PointRounding{}, PointRounding{DType::kF32}, PointRounding{DType::kF64},
+        PointRounding{DType::kF64, Mode::kTruncate, 128}}) {
+    EXPECT_FALSE(is_simulated(plain)) << name(plain.type);
+  }
+  for (const PointRounding& narrow :
+       {PointRounding{DType::kF16}, PointRounding{DType::kTF32}, PointRounding{DType::kF8E4M3},
+        PointRounding{DType::kF32, Mode::kTruncate},
+        PointRounding{DType::kF32, Mode::kNearest, 64}}) {
+    EXPECT_TRUE(is_simulated(narrow)) << name(narrow.type);
+  }
+}
+
+TEST(Numerics, TheIdealRoundsWhatIsDeclared) {
+  Numerics n;
+  n.compute = DType::kBF16;
+  n.points[0] = {DType::kBF16};
+  n.points[2] = {DType::kF32};
+  n.accumulate = DType::kF16;
+  n.accumulate_mode = PointRounding::Mode::kTruncate;
+  n.accumulate_block = 128;
+  const Rounding product = ideal_rounding(OpKind::kLinear, n);
+  EXPECT_EQ(product.at(0).type, DType::kBF16);
+  EXPECT_EQ(product.at(1).type, DType::kUndefined);
+  EXPECT_EQ(product.at(2).type, DType::kUndefined) << "f32 is statistical";
+  EXPECT_EQ(product.accumulator().type, DType::kF16);
+  EXPECT_EQ(product.accumulator().mode, PointRounding::Mode::kTruncate);
+  EXPECT_EQ(product.accumulator().block, 128);
+  EXPECT_EQ(product.inner().type, DType::kUndefined) << "a product's inner type is its own";
+  n.inner = DType::kF16;
+  EXPECT_EQ(ideal_rounding(OpKind::kLinear, n).inner().type, DType::kF16);
+  EXPECT_EQ(ideal_rounding(OpKind::kLayerNorm, n).inner().type, DType::kBF16);
 }
 
 TEST(Numerics, AFloorIsMetByEveryWiderType) {
