@@ -21,12 +21,33 @@ bool represents(DType a, DType b) {
   }
 }
 
-Rounding rounding_of(const Numerics& numerics) {
+bool is_simulated(const PointRounding& rounding) {
+  if (rounding.type == DType::kUndefined || rounding.type == DType::kF64) return false;
+  return rounding.type != DType::kF32 || rounding.block > 0 ||
+         rounding.mode == PointRounding::Mode::kTruncate;
+}
+
+namespace {
+// What is declared, as far as `keeps` says.
+Rounding declared(OpKind op, const Numerics& numerics, bool (*keeps)(const PointRounding&)) {
   Rounding rounding;
-  for (size_t i = 0; i < numerics.points.size(); ++i) rounding.set(i, numerics.points[i]);
-  if (!represents(numerics.accumulate, DType::kF32))
-    rounding.set_accumulator({.type = numerics.accumulate});
+  for (size_t i = 0; i < rounding_points(op).size(); ++i) {
+    if (keeps(numerics.points[i])) rounding.set(i, numerics.points[i]);
+  }
+  const PointRounding sums{numerics.accumulate, numerics.accumulate_mode,
+                           numerics.accumulate_block};
+  if (keeps(sums)) rounding.set_accumulator(sums);
+  const PointRounding inner{(flags(op) & kProduct) != 0 ? numerics.inner : numerics.compute};
+  if (keeps(inner)) rounding.set_inner(inner);
   return rounding;
+}
+}  // namespace
+
+Rounding rounding_of(OpKind op, const Numerics& numerics) {
+  return declared(op, numerics, [](const PointRounding&) { return true; });
+}
+Rounding ideal_rounding(OpKind op, const Numerics& numerics) {
+  return declared(op, numerics, is_simulated);
 }
 
 namespace {

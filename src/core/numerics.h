@@ -6,6 +6,7 @@
 
 #include "core/dtype.h"
 #include "core/error.h"
+#include "core/op_kind.h"
 #include "core/rounding.h"
 
 namespace vernier {
@@ -37,11 +38,19 @@ struct Numerics {
   std::array<PointRounding, kMaxPoints> points{};  ///< by rounding_points(op)
   double approximation_abs = 0;  ///< declared error of its approximations, absolute …
   double approximation_rel = 0;  ///< … plus relative to the result
+  /// How sums are carried in `accumulate`: PointRounding::mode and block.
+  PointRounding::Mode accumulate_mode = PointRounding::Mode::kNearest;
+  int64_t accumulate_block = 0;
 };
 
-/// The roundings that evaluate what a kernel with these numerics does: its points, and its
-/// accumulator where that is narrower than f32.
-Rounding rounding_of(const Numerics& numerics);
+/// The roundings that evaluate what a kernel with these numerics does to a node of kind `op`.
+Rounding rounding_of(OpKind op, const Numerics& numerics);
+/// True if I simulates `rounding` element by element: a type narrower than f32, a promoted
+/// accumulator, or truncation. What is plainly f32 or f64 is a statistical term (docs/numerics.md).
+bool is_simulated(const PointRounding& rounding);
+/// The part of rounding_of() that I simulates.
+Rounding ideal_rounding(OpKind op, const Numerics& numerics);
+
 /// True iff every value of `b` is a value of `a` (f64 ≥ f32 ≥ tf32 ≥ {f16, bf16} ≥ their f8).
 bool represents(DType a, DType b);
 /// The request that satisfies both: part by part the type that represents the other's (an exact one

@@ -24,31 +24,102 @@ inline constexpr size_t kMaxPoints = 8;
 /// What happens to a value at one point. kUndefined: nothing (full precision).
 struct PointRounding {
   enum class Mode : uint8_t { kNearest = 0, kTruncate = 1 };
+  /// What the probabilities of Attention are when they take their type (point "probs" only).
+  enum class Scale : uint8_t {
+    kNormalised = 0,             ///< exp(s − max) / sum
+    kUnnormalised = 1,           ///< exp(s − max), as flash attention has them; the sum of the
+                                 ///< unrounded ones divides the context
+    kUnnormalisedRoundedSum = 2  ///< the same, divided by the sum of the rounded ones
+  };
   DType type = DType::kUndefined;
   Mode mode = Mode::kNearest;
   int64_t block = 0;  ///< accumulators promoted to f32 every `block` products; 0: never
+  Scale scale = Scale::kNormalised;
 };
+
+/// `value` as it is after `rounding` (its type and mode).
+inline double rounded(const PointRounding& rounding, double value) {
+  if (rounding.type == DType::kUndefined) return value;
+  return rounding.mode == PointRounding::Mode::kNearest ? round_to(rounding.type, value)
+                                                        : truncate_to(rounding.type, value);
+}
+
+/// One sum, carried as `accumulator` says: terms are added in double, after each addition the
+/// partial sum takes the accumulator's type. With a block it is added to a sum in f32 and starts
+/// again at 0 every `block` terms, and at the end. kUndefined and f64: carried in double.
+class Sum {
+ public:
+  explicit Sum(const PointRounding& accumulator)
+      : exact_(is_exact(accumulator)),
+        rounder_(accumulator.type),
+        mode_(accumulator.mode),
+        block_(exact_ ? 0 : accumulator.block) {}
+  /// True if sums are carried in double.
+  static bool is_exact(const PointRounding& accumulator) {
+    return accumulator.type == DType::kUndefined || accumulator.type == DType::kF64;
+  }
+  void add(double term) {
+    partial_ += term;
+    if (exact_) return;
+    partial_ = mode_ == PointRounding::Mode::kNearest ? rounder_.nearest(partial_)
+                                                      : rounder_.truncated(partial_);
+    if (block_ > 0 && ++terms_ == block_) promote();
+  }
+  double value() const { return block_ > 0 ? promoted() : partial_; }
+
+ private:
+  double promoted() const { return round_to(DType::kF32, total_ + partial_); }
+  void promote() {
+    total_ = promoted();
+    partial_ = 0;
+    terms_ = 0;
+  }
+  bool exact_;
+  FloatRounder rounder_;
+  PointRounding::Mode mode_;
+  int64_t block_, terms_ = 0;
+  double partial_ = 0, total_ = 0;
+};
+
+/// Σ term(v) over `values`, carried as `accumulator` says.
+template <class Values, class Term>
+double carried_sum(const PointRounding& accumulator, const Values& values, const Term& term) {
+  Sum sum(accumulator);
+  for (double v : values) sum.add(term(v));
+  return sum.value();
+}
 
 /// The largest |value| seen at each point, before it was rounded (range audit). NaN counts as
 /// infinite.
 using PointPeaks = std::array<double, kMaxPoints>;
 
 /// The roundings of one node, by point index. Default: none — the FP64 meaning of the operator.
+/// What each evaluator does with them: docs/numerics.md.
 class Rounding {
  public:
   Rounding() = default;
   void set(size_t point, PointRounding r) { points_[point] = r; }
   const PointRounding& at(size_t point) const { return points_[point]; }
-  /// Type (and block) that sums of products are carried in; kUndefined: double.
+  /// Type (and mode and block) that sums of products and other sums are carried in; kUndefined:
+  /// double.
   void set_accumulator(PointRounding r) { accumulator_ = r; }
   const PointRounding& accumulator() const { return accumulator_; }
+  /// What happens to results inside the operator that have no point of their own: the instructions
+  /// of FusedElementwise, the exponentials of a softmax, bias and activation of a product.
+  void set_inner(PointRounding r) { inner_ = r; }
+  const PointRounding& inner() const { return inner_; }
+  /// Such a result.
+  double inner(double value) const { return rounded(inner_, value); }
   /// Peaks are added to `peaks`, which must outlive this; null: none.
   void record(PointPeaks* peaks) { peaks_ = peaks; }
+  /// False if nothing happens at `point`: its values need not be shown to this.
+  bool acts_at(size_t point) const {
+    return peaks_ != nullptr || points_[point].type != DType::kUndefined;
+  }
   /// The value as it is at `point`.
   double operator()(size_t point, double value) const {
-    const PointRounding& r = points_[point];
     if (peaks_ != nullptr) note(point, value);
-    return r.type == DType::kUndefined ? value : round_to(r.type, value);
+    return rounded(points_[point], value);
   }
 
  private:
@@ -58,7 +129,7 @@ class Rounding {
     if (!(size <= peak)) peak = size == size ? size : std::numeric_limits<double>::infinity();
   }
   std::array<PointRounding, kMaxPoints> points_{};
-  PointRounding accumulator_{};
+  PointRounding accumulator_{}, inner_{};
   PointPeaks* peaks_ = nullptr;
 };
 

@@ -36,11 +36,12 @@ void fields(V& v, Fields<V, plan::PackedInput> x) {
 }
 template <class V>
 void fields(V& v, Fields<V, PointRounding> x) {
-  v(x.type, x.mode, x.block);
+  v(x.type, x.mode, x.block, x.scale);
 }
 template <class V>
 void fields(V& v, Fields<V, Numerics> x) {
-  v(x.store, x.compute, x.accumulate, x.inner, x.points, x.approximation_abs, x.approximation_rel);
+  v(x.store, x.compute, x.accumulate, x.inner, x.points, x.approximation_abs, x.approximation_rel,
+    x.accumulate_mode, x.accumulate_block);
 }
 template <class V>
 void fields(V& v, Fields<V, plan::Step> x) {
@@ -98,6 +99,9 @@ constexpr plan::PlanValue::Kind last_of(plan::PlanValue::Kind) {
 }
 constexpr PointRounding::Mode last_of(PointRounding::Mode) {
   return PointRounding::Mode::kTruncate;
+}
+constexpr PointRounding::Scale last_of(PointRounding::Scale) {
+  return PointRounding::Scale::kUnnormalisedRoundedSum;
 }
 template <class E>
 concept StoredEnum = std::is_enum_v<E> && requires(E e) {

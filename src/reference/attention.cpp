@@ -1,6 +1,8 @@
 // FP64 evaluator of Attention: blocks of queries against all keys of their sequence.
 // Contract: AttentionAttrs in core/attrs.h, core/evaluator.h; rounding points q k v (after rotary),
-// scores (scaled, with bias, before masking), probs, context (the sum), out.
+// scores (scaled, with bias, before masking), probs (PointRounding::scale says of what), context
+// (the weighted mean of v), out. Both products are carried as the accumulator says; scaling, bias,
+// exponentials and their sum are inner results.
 #include <algorithm>
 #include <cmath>
 
@@ -149,8 +151,8 @@ bool finish_scores(const Problem& p, const Sequence& s, int64_t head, int64_t qu
     double& score = row[static_cast<size_t>(j)];
     const int64_t key = s.k_begin + j;
     double added = p.bias.tensor ? p.bias.tensor->f[p.bias.at(s.batch, head, query, key)] : 0;
-    score *= p.attrs.scale;
-    if (p.bias.tensor) score += added;
+    score = p.call.rounding.inner(score * p.attrs.scale);
+    if (p.bias.tensor) score = p.call.rounding.inner(score + added);
     score = p.call.rounding(kScores, score);
     const bool ahead = p.attrs.causal && j > (query - s.q_begin) + offset;
     const bool dropped =
@@ -164,16 +166,30 @@ bool finish_scores(const Problem& p, const Sequence& s, int64_t head, int64_t qu
   return all_hidden;
 }
 
-// row = softmax(row); a row that is all −inf gives NaN, or 0 with zero_nan_rows.
-void softmax_row(const Problem& p, std::span<double> row) {
-  double top = -HUGE_VAL, sum = 0;
+// row = softmax(row), and the result 1; or, where the point "probs" takes them unnormalised, row =
+// exp(row − max), and the result is the sum that P·V must be divided by. A row that is all −inf
+// gives NaN, or 0 with zero_nan_rows.
+double softmax_row(const Problem& p, std::span<double> row) {
+  using Scale = PointRounding::Scale;
+  const Rounding& rounding = p.call.rounding;
+  const Scale scale = rounding.at(kProbs).scale;
+  double top = -HUGE_VAL;
   for (double v : row) top = std::max(top, v);
-  for (double& v : row) sum += v = std::exp(v - top);
+  Sum sum(rounding.inner());
   for (double& v : row) {
-    v /= sum;
-    if (p.attrs.zero_nan_rows && std::isnan(v)) v = 0;
-    v = p.call.rounding(kProbs, v);
+    v = rounding.inner(std::exp(rounding.inner(v - top)));
+    if (scale != Scale::kUnnormalisedRoundedSum) sum.add(v);
+    if (scale != Scale::kNormalised) v = rounding(kProbs, v);
+    if (scale == Scale::kUnnormalisedRoundedSum) sum.add(v);
   }
+  const double total = sum.value();
+  if (p.attrs.zero_nan_rows && std::isnan(total)) {
+    std::fill(row.begin(), row.end(), 0.0);
+    return 1;
+  }
+  if (scale != Scale::kNormalised) return total;
+  for (double& v : row) v = rounding(kProbs, v / total);
+  return 1;
 }
 
 void attend(const Problem& p, const Sequence& s, int64_t head) {
@@ -187,19 +203,25 @@ void attend(const Problem& p, const Sequence& s, int64_t head) {
     const int64_t rows = std::min(kQueryBlock, s.q_end - begin);
     const std::vector<double> q = gather_head(p, p.q, {s.batch, head, begin, begin + rows, kQ});
     std::vector<double> scores(static_cast<size_t>(rows * keys), 0.0);
-    multiply_add({rows, keys, p.head_dim}, q.data(), keys_by_dim.data(), scores.data());
+    multiply_add({rows, keys, p.head_dim}, q.data(), keys_by_dim.data(), scores.data(),
+                 p.call.rounding.accumulator());
+    std::vector<double> divisors(static_cast<size_t>(rows));
     for (int64_t i = 0; i < rows; ++i) {
       const auto row =
           std::span(scores).subspan(static_cast<size_t>(i * keys), static_cast<size_t>(keys));
       const bool all_hidden = finish_scores(p, s, head, begin + i, row);
-      softmax_row(p, row);
-      if (p.attrs.masks_add && all_hidden) std::fill(row.begin(), row.end(), 0.0);
+      double& divisor = divisors[static_cast<size_t>(i)] = softmax_row(p, row);
+      if (!p.attrs.masks_add || !all_hidden) continue;
+      std::fill(row.begin(), row.end(), 0.0);
+      divisor = 1;
     }
     std::vector<double> context(static_cast<size_t>(rows * p.value_dim), 0.0);
-    multiply_add({rows, p.value_dim, keys}, scores.data(), v.data(), context.data());
+    multiply_add({rows, p.value_dim, keys}, scores.data(), v.data(), context.data(),
+                 p.call.rounding.accumulator());
     for (int64_t at = 0; at < rows * p.value_dim; ++at) {
       const int64_t row = s.batch * p.q.shape[1] + begin + at / p.value_dim;
-      const double value = p.call.rounding(kContext, context[static_cast<size_t>(at)]);
+      const double divisor = divisors[static_cast<size_t>(at / p.value_dim)];
+      const double value = p.call.rounding(kContext, context[static_cast<size_t>(at)] / divisor);
       p.call.out[0]
           .f[static_cast<size_t>((row * p.heads + head) * p.value_dim + at % p.value_dim)] =
           p.call.rounding(kOut, value);

@@ -40,7 +40,7 @@ std::vector<int64_t> gather_table(const Window& window) {
 
 // out [out_channels, out_plane] += w [out_channels, in_channels·taps] · columns of x.
 void convolve_plane(const ConvSizes& s, const std::vector<int64_t>& table, const double* x,
-                    const double* w, double* out) {
+                    const double* w, const PointRounding& accumulator, double* out) {
   const int64_t depth = s.in_channels * s.taps;
   for (int64_t begin = 0; begin < s.out_plane; begin += kChunk) {
     const int64_t count = std::min(kChunk, s.out_plane - begin);
@@ -53,7 +53,7 @@ void convolve_plane(const ConvSizes& s, const std::vector<int64_t>& table, const
       }
     }
     std::vector<double> result(static_cast<size_t>(s.out_channels * count), 0.0);
-    multiply_add({s.out_channels, count, depth}, w, columns.data(), result.data());
+    multiply_add({s.out_channels, count, depth}, w, columns.data(), result.data(), accumulator);
     for (int64_t m = 0; m < s.out_channels; ++m)
       std::copy_n(result.data() + m * count, count, out + m * s.out_plane + begin);
   }
@@ -65,17 +65,18 @@ void add_bias_and_round(const EvalCall& call, int64_t plane) {
   const int64_t channels = y.shape[1];
   for (size_t i = 0; i < y.f.size(); ++i) {
     const int64_t channel = static_cast<int64_t>(i) / plane % channels;
-    y.f[i] = call.rounding(2, y.f[i] + (bias ? bias->f[static_cast<size_t>(channel)] : 0.0));
+    const double sum = y.f[i] + (bias ? bias->f[static_cast<size_t>(channel)] : 0.0);
+    y.f[i] = call.rounding(2, call.rounding.inner(sum));
   }
 }
 
 // out plane += x plane spread by w: each input position adds to the positions its taps reach.
 void spread_plane(const std::vector<int64_t>& table, int64_t in_plane, const double* x,
-                  const double* w, double* out) {
+                  const double* w, std::vector<Sum>& out) {
   for (size_t i = 0; i < table.size(); ++i) {
     if (table[i] < 0) continue;
     const auto at = static_cast<int64_t>(i);
-    out[table[i]] += x[at % in_plane] * w[at / in_plane];
+    out[static_cast<size_t>(table[i])].add(x[at % in_plane] * w[at / in_plane]);
   }
 }
 
@@ -115,7 +116,7 @@ void eval_conv(const EvalCall& call) {
   for (int64_t n = 0; n < s.batch * s.groups; ++n) {
     convolve_plane(s, table, data + n * s.in_channels * s.in_plane,
                    weights + n % s.groups * s.out_channels * s.in_channels * s.taps,
-                   y.f.data() + n * s.out_channels * s.out_plane);
+                   call.rounding.accumulator(), y.f.data() + n * s.out_channels * s.out_plane);
   }
   add_bias_and_round(call, s.out_plane);
 }
@@ -143,13 +144,16 @@ void eval_conv_transpose(const EvalCall& call) {
   std::vector<double> storage_x, storage_w;
   const double* data = at_point(call, 0, x, storage_x).data();
   const double* weights = at_point(call, 1, w, storage_w).data();
-  for (int64_t n = 0; n < s.batch * s.groups * s.in_channels; ++n) {
-    const int64_t channel = n % (s.groups * s.in_channels);
-    double* out = y.f.data() + n / s.in_channels * s.out_channels * s.out_plane;
-    for (int64_t m = 0; m < s.out_channels; ++m) {
-      spread_plane(table, s.in_plane, data + n * s.in_plane,
-                   weights + (channel * s.out_channels + m) * s.taps, out + m * s.out_plane);
+  for (int64_t out = 0; out < s.batch * s.groups * s.out_channels; ++out) {
+    const int64_t item = out / s.out_channels, m = out % s.out_channels;  // item: batch and group
+    std::vector<Sum> sums(static_cast<size_t>(s.out_plane), Sum(call.rounding.accumulator()));
+    for (int64_t c = 0; c < s.in_channels; ++c) {
+      const int64_t channel = item % s.groups * s.in_channels + c;
+      spread_plane(table, s.in_plane, data + (item * s.in_channels + c) * s.in_plane,
+                   weights + (channel * s.out_channels + m) * s.taps, sums);
     }
+    for (size_t i = 0; i < sums.size(); ++i)
+      y.f[static_cast<size_t>(out * s.out_plane) + i] = sums[i].value();
   }
   add_bias_and_round(call, s.out_plane);
 }

@@ -15,6 +15,9 @@ struct EinsumLoop {
   Shape sizes;                 // output labels, then summed labels
   size_t num_output = 0;       // how many of them are output labels
   std::vector<Shape> strides;  // per input: one per label
+
+  // Products per output element.
+  int64_t terms() const { return num_elems(std::span(sizes).subspan(num_output)); }
 };
 
 std::map<int, int64_t> label_sizes(const EvalCall& call, const EinsumEquation& equation) {
@@ -52,20 +55,18 @@ EinsumLoop plan_loop(const EvalCall& call, const EinsumEquation& equation) {
   return loop;
 }
 
-// out[...] += product of the inputs over every index of the loop.
-template <class T, class Multiply, class Add>
-void accumulate(const EinsumLoop& loop, const std::vector<const T*>& in, std::vector<T>& out,
-                const Multiply& multiply, const Add& add) {
-  const int64_t count = num_elems(loop.sizes);
-  const Shape summed(loop.sizes.begin() + static_cast<int64_t>(loop.num_output), loop.sizes.end());
-  const int64_t sums = num_elems(summed);
+// visit(index of the output element, product of the inputs) for every index of the loop; those of
+// one output element come one after the other.
+template <class T, class Multiply, class Visit>
+void for_each_product(const EinsumLoop& loop, const std::vector<const T*>& in,
+                      const Multiply& multiply, const Visit& visit) {
+  const int64_t count = num_elems(loop.sizes), sums = loop.terms();
   Shape position(loop.sizes.size(), 0);
   std::vector<const T*> at = in;
   for (int64_t i = 0; i < count; ++i) {
     T product = *at[0];
     for (size_t n = 1; n < at.size(); ++n) product = multiply(product, *at[n]);
-    T& sum = out[static_cast<size_t>(i / sums)];
-    sum = add(sum, product);
+    visit(static_cast<size_t>(i / sums), product);
     for (size_t axis = loop.sizes.size(); axis-- > 0;) {
       for (size_t n = 0; n < at.size(); ++n) at[n] += loop.strides[n][axis];
       if (++position[axis] < loop.sizes[axis]) break;
@@ -86,13 +87,22 @@ void eval_einsum(const EvalCall& call) {
   if (y.is_float()) {
     std::vector<const double*> in;
     for (const EvalTensor* x : call.in) in.push_back(x->f.data());
-    accumulate(loop, in, y.f, std::multiplies<>{}, std::plus<>{});
+    const Sum nothing(call.rounding.accumulator());
+    Sum sum = nothing;
+    size_t current = 0;
+    for_each_product(loop, in, std::multiplies<>{}, [&](size_t at, double product) {
+      if (at != current) sum = nothing;
+      current = at;
+      sum.add(product);
+      y.f[at] = sum.value();
+    });
     for (double& v : y.f) v = call.rounding(0, v);
     return;
   }
   std::vector<const int64_t*> in;
   for (const EvalTensor* x : call.in) in.push_back(x->i.data());
-  accumulate(loop, in, y.i, wrapping_mul, wrapping_add);
+  for_each_product(loop, in, wrapping_mul,
+                   [&](size_t at, int64_t product) { y.i[at] = wrapping_add(y.i[at], product); });
   for (int64_t& v : y.i) v = wrap_integer(y.dtype, v);
 }
 

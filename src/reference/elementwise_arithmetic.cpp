@@ -37,7 +37,8 @@ int64_t integer_pow(int64_t base, uint64_t exponent) {
   return result;
 }
 
-// Combines all inputs pairwise, left to right: out = (in0 ∘ in1) ∘ in2 …, before any rounding.
+// Combines all inputs pairwise, left to right: out = (in0 ∘ in1) ∘ in2 …, before the point "out".
+// Results between them are inner ones.
 template <class F, class G>
 void accumulate(const EvalCall& call, const F& f, const G& g) {
   EvalTensor& y = call.out[0];
@@ -52,7 +53,7 @@ void accumulate(const EvalCall& call, const F& f, const G& g) {
     const EvalTensor& x = *call.in[n];
     for_each_pair(x, x, y.shape, [&](size_t at, size_t i, size_t) {
       if (y.is_float())
-        y.f[at] = f(y.f[at], x.f[i]);
+        y.f[at] = call.rounding.inner(f(y.f[at], x.f[i]));
       else
         y.i[at] = wrap_integer(y.dtype, g(y.i[at], x.i[i]));
     });

@@ -36,7 +36,10 @@ void eval_embed_norm(const EvalCall& call) {
     const EvalTensor &ids = *call.in[input], &table = *call.in[input + 1];
     for_each_pair(ids, ids, ids_shape, [&](size_t at, size_t i, size_t) {
       const double* row = table.f.data() + table_row(ids, table, i, t) * width;
-      for (size_t h = 0; h < width; ++h) y.f[at * width + h] += row[h];
+      for (size_t h = 0; h < width; ++h) {
+        double& sum = y.f[at * width + h];
+        sum = call.rounding.inner(sum + row[h]);
+      }
     });
   }
   for (size_t i = 0; width > 0 && i < y.f.size(); i += width)
@@ -52,17 +55,19 @@ void eval_masked_mean(const EvalCall& call) {
   require_float("MaskedMean", x);
   EvalTensor& y = call.out[0];
   const int64_t batch = x.shape[0], seq = x.shape[1], width = x.shape[2];
+  const Sum nothing(call.rounding.accumulator());
   for (int64_t b = 0; b < batch; ++b) {
-    double* sums = y.f.data() + b * width;
-    double total = 0;
+    std::vector<Sum> sums(static_cast<size_t>(width), nothing);
+    Sum total = nothing;
     for (int64_t s = 0; s < seq; ++s) {
       const double m = mask.value(b * seq + s);
       const double* row = x.f.data() + (b * seq + s) * width;
-      total += m;
-      for (int64_t h = 0; h < width; ++h) sums[h] += row[h] * m;
+      total.add(m);
+      for (size_t h = 0; h < sums.size(); ++h) sums[h].add(row[h] * m);
     }
-    const double divisor = std::max(total, minimum);
-    for (int64_t h = 0; h < width; ++h) sums[h] = call.rounding(0, sums[h] / divisor);
+    const double divisor = std::max(total.value(), minimum);
+    for (size_t h = 0; h < sums.size(); ++h)
+      y.f[static_cast<size_t>(b * width) + h] = call.rounding(0, sums[h].value() / divisor);
   }
 }
 

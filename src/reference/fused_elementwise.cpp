@@ -1,4 +1,5 @@
-// FP64 evaluator of FusedElementwise: the program's instructions, one whole tensor at a time.
+// FP64 evaluator of FusedElementwise: the program's instructions, one whole tensor at a time. Each
+// one's result is an inner result (Rounding::inner); the last one also passes the point "out".
 // Contract: FusedElementwiseAttrs in core/attrs.h, core/elementwise_program.h.
 #include <algorithm>
 
@@ -10,7 +11,7 @@ namespace vernier::reference {
 namespace {
 
 EvalTensor run_instruction(const Instruction& instruction,
-                           std::span<const EvalTensor* const> values) {
+                           std::span<const EvalTensor* const> values, const Rounding& rounding) {
   std::vector<const EvalTensor*> operands;
   std::vector<DType> types;
   Shape shape;
@@ -21,6 +22,7 @@ EvalTensor run_instruction(const Instruction& instruction,
   }
   EvalTensor result(result_type(instruction, types), shape);
   evaluator(instruction.op)({instruction.attrs, operands, std::span(&result, 1), Rounding{}});
+  for (double& v : result.f) v = rounding.inner(v);
   return result;
 }
 
@@ -33,7 +35,7 @@ void eval_fused_elementwise(const EvalCall& call) {
   std::vector<EvalTensor> results;
   results.reserve(program.size());  // `values` points into it
   for (const Instruction& instruction : program) {
-    results.push_back(run_instruction(instruction, values));
+    results.push_back(run_instruction(instruction, values, call.rounding));
     values.push_back(&results.back());
   }
   EvalTensor& y = call.out[0];

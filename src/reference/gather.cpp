@@ -47,6 +47,7 @@ void scatter(const EvalCall& call, ScatterReduction reduction, int64_t from, int
 void copy_data(const EvalCall& call) {
   call.out[0].f = call.in[0]->f;
   call.out[0].i = call.in[0]->i;
+  for (double& v : call.out[0].f) v = call.rounding(0, v);
 }
 
 // The element offset that the index tuple of `depth` numbers at `tuple` selects in shape[first..].

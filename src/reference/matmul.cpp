@@ -30,6 +30,33 @@ void add_rows(int64_t depth, int64_t cols, const double* a, const double* b, int
   }
 }
 
+// c[0, n) += Σ_k a[k]·b[k][0, n), each sum carried as `accumulator` says; the same as one Sum per
+// column. `partial` is scratch of n elements.
+template <PointRounding::Mode mode>
+void carry_row(MatMulSizes sizes, const double* a, const double* b, double* c, double* partial,
+               const PointRounding& accumulator) {
+  const FloatRounder rounder(accumulator.type), single(DType::kF32);
+  const bool promotes = accumulator.block > 0;
+  std::fill_n(partial, sizes.n, 0.0);
+  const auto promote = [&] {
+    for (int64_t j = 0; j < sizes.n; ++j) {
+      const double sum = c[j] + partial[j];
+      c[j] = promotes ? single.nearest(sum) : sum;
+      partial[j] = 0;
+    }
+  };
+  for (int64_t k = 0; k < sizes.k; ++k) {
+    const double* row = b + k * sizes.n;
+    for (int64_t j = 0; j < sizes.n; ++j) {
+      const double sum = partial[j] + a[k] * row[j];
+      partial[j] =
+          mode == PointRounding::Mode::kNearest ? rounder.nearest(sum) : rounder.truncated(sum);
+    }
+    if (promotes && (k + 1) % accumulator.block == 0) promote();
+  }
+  promote();
+}
+
 // A batch of matrices: element offset of matrix (batch index) in each operand.
 struct MatMulLayout {
   MatMulSizes sizes;
@@ -96,6 +123,21 @@ void multiply_add(MatMulSizes sizes, const double* a, const double* b, double* c
   }
 }
 
+void multiply_add(MatMulSizes sizes, const double* a, const double* b, double* c,
+                  const PointRounding& accumulator) {
+  if (Sum::is_exact(accumulator)) return multiply_add(sizes, a, b, c);
+  using Mode = PointRounding::Mode;
+  std::vector<double> partial(static_cast<size_t>(sizes.n));
+  for (int64_t i = 0; i < sizes.m; ++i) {
+    const double* row = a + i * sizes.k;
+    double* sums = c + i * sizes.n;
+    if (accumulator.mode == Mode::kNearest)
+      carry_row<Mode::kNearest>(sizes, row, b, sums, partial.data(), accumulator);
+    else
+      carry_row<Mode::kTruncate>(sizes, row, b, sums, partial.data(), accumulator);
+  }
+}
+
 void transpose(int64_t rows, int64_t cols, const double* src, double* dst) {
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < cols; ++j) dst[j * rows + i] = src[i * cols + j];
@@ -104,7 +146,7 @@ void transpose(int64_t rows, int64_t cols, const double* src, double* dst) {
 
 std::span<const double> at_point(const EvalCall& call, size_t point, const EvalTensor& x,
                                  std::vector<double>& storage) {
-  if (call.rounding.at(point).type == DType::kUndefined) return x.f;
+  if (!call.rounding.acts_at(point)) return x.f;
   storage.resize(x.f.size());
   for (size_t i = 0; i < storage.size(); ++i) storage[i] = call.rounding(point, x.f[i]);
   return storage;
@@ -119,7 +161,7 @@ void eval_matmul(const EvalCall& call) {
   const int64_t matrix = layout.sizes.m * layout.sizes.n;
   for_each_broadcast(layout.batch, layout.steps, [&](int64_t batch, const auto& offsets) {
     multiply_add(layout.sizes, a.data() + offsets[0], b.data() + offsets[1],
-                 call.out[0].f.data() + batch * matrix);
+                 call.out[0].f.data() + batch * matrix, call.rounding.accumulator());
   });
   round_output(call);
 }
@@ -135,12 +177,14 @@ void eval_gemm(const EvalCall& call) {
       maybe_transposed(at_point(call, 0, a, storage_a), a.shape, attrs.trans_a, storage_a);
   const double* right =
       maybe_transposed(at_point(call, 1, b, storage_b), b.shape, attrs.trans_b, storage_b);
-  multiply_add({y.shape[0], y.shape[1], a.shape[attrs.trans_a ? 0 : 1]}, left, right, y.f.data());
-  for (double& v : y.f) v *= attrs.alpha;
+  multiply_add({y.shape[0], y.shape[1], a.shape[attrs.trans_a ? 0 : 1]}, left, right, y.f.data(),
+               call.rounding.accumulator());
+  for (double& v : y.f) v = call.rounding.inner(v * attrs.alpha);
   if (call.in.size() > 2 && call.in[2]) {
     const EvalTensor& c = *call.in[2];
-    for_each_pair(c, c, y.shape,
-                  [&](size_t at, size_t i, size_t) { y.f[at] += attrs.beta * c.f[i]; });
+    for_each_pair(c, c, y.shape, [&](size_t at, size_t i, size_t) {
+      y.f[at] = call.rounding.inner(y.f[at] + attrs.beta * c.f[i]);
+    });
   }
   round_output(call);
 }
@@ -159,10 +203,13 @@ void eval_linear(const EvalCall& call) {
   const std::span<const double> left = at_point(call, 0, x, storage_x);
   const double* right =
       maybe_transposed(at_point(call, 1, w, storage_w), w.shape, attrs.trans_w, storage_w);
-  multiply_add({static_cast<int64_t>(y.f.size()) / n, n, k}, left.data(), right, y.f.data());
+  const Rounding& rounding = call.rounding;
+  multiply_add({static_cast<int64_t>(y.f.size()) / n, n, k}, left.data(), right, y.f.data(),
+               rounding.accumulator());
   for (size_t i = 0; i < y.f.size(); ++i) {
-    const double sum = y.f[i] + (bias ? bias->f[i % static_cast<size_t>(n)] : 0.0);
-    y.f[i] = activate(attrs.activation, sum) + (residual ? residual->f[i] : 0.0);
+    const double sum = rounding.inner(y.f[i] + (bias ? bias->f[i % static_cast<size_t>(n)] : 0.0));
+    const double active = rounding.inner(activate(attrs.activation, sum));
+    y.f[i] = rounding.inner(active + (residual ? residual->f[i] : 0.0));
   }
   round_output(call);
 }

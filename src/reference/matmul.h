@@ -11,6 +11,10 @@ struct MatMulSizes {
 /// over k depends on k alone, so a row of c does not depend on m or on other rows.
 void multiply_add(MatMulSizes sizes, const double* a, const double* b, double* c);
 
+/// The same with sums carried as `accumulator` says (Sum in core/rounding.h), in order of k.
+void multiply_add(MatMulSizes sizes, const double* a, const double* b, double* c,
+                  const PointRounding& accumulator);
+
 /// dst[cols, rows] = transpose of src[rows, cols].
 void transpose(int64_t rows, int64_t cols, const double* src, double* dst);
 

@@ -1,5 +1,6 @@
 // FP64 evaluators of LayerNorm, RMSNorm, AddLayerNorm, BatchNormalization, GroupNormalization.
-// Contract: core/evaluator.h; rounding points x (sum), mean, var, normalised, out.
+// Contract: core/evaluator.h; rounding points x (sum), mean, var, normalised, out. Sums over a row
+// are carried as the accumulator says; differences, squares and products are inner results.
 #include <cmath>
 
 #include "core/attrs.h"
@@ -11,21 +12,24 @@ namespace vernier::reference {
 RowStatistics normalise_row(std::span<double> row, double epsilon, const Rounding& rounding,
                             const NormPoints& points) {
   const auto count = static_cast<double>(row.size());
-  double sum = 0;
-  for (double& v : row) sum += v = rounding(points.x, v);
+  const PointRounding& accumulator = rounding.accumulator();
+  for (double& v : row) v = rounding(points.x, v);
+  const double sum = carried_sum(accumulator, row, [](double v) { return v; });
   const double mean = rounding(points.mean, sum / count);
-  double squares = 0;
-  for (double v : row) squares += (v - mean) * (v - mean);
+  for (double& v : row) v = rounding.inner(v - mean);
+  const double squares =
+      carried_sum(accumulator, row, [&](double v) { return rounding.inner(v * v); });
   const double var = rounding(points.var, squares / count);
-  const double inv_std = 1.0 / std::sqrt(var + epsilon);
-  for (double& v : row) v = rounding(points.normalised, (v - mean) * inv_std);
+  const double inv_std = rounding.inner(1.0 / std::sqrt(rounding.inner(var + epsilon)));
+  for (double& v : row) v = rounding(points.normalised, rounding.inner(v * inv_std));
   return {mean, inv_std};
 }
 
 void scale_and_shift(EvalTensor& y, const EvalTensor& scale, const EvalTensor* bias,
                      const Rounding& rounding, size_t out_point) {
   for_each_pair(scale, bias ? *bias : scale, y.shape, [&](size_t at, size_t i, size_t j) {
-    y.f[at] = rounding(out_point, y.f[at] * scale.f[i] + (bias ? bias->f[j] : 0.0));
+    const double scaled = rounding.inner(y.f[at] * scale.f[i]);
+    y.f[at] = rounding(out_point, scaled + (bias ? bias->f[j] : 0.0));
   });
 }
 
@@ -87,14 +91,13 @@ void eval_rms_norm(const EvalCall& call) {
   EvalTensor& y = call.out[0];
   y.f = x.f;
   for_each_row(y.f, row_length(x.shape, attrs.axis), [&](std::span<double> row, size_t) {
-    double squares = 0;
-    for (double& v : row) {
-      v = rounding(kNormIndex.x, v);
-      squares += v * v;
-    }
+    for (double& v : row) v = rounding(kNormIndex.x, v);
+    const double squares =
+        carried_sum(rounding.accumulator(), row, [&](double v) { return rounding.inner(v * v); });
     const double mean_square = rounding(kNormIndex.var, squares / static_cast<double>(row.size()));
-    const double inv_rms = 1.0 / std::sqrt(mean_square + attrs.epsilon);
-    for (double& v : row) v = rounding(kNormIndex.normalised, v * inv_rms);
+    const double inv_rms =
+        rounding.inner(1.0 / std::sqrt(rounding.inner(mean_square + attrs.epsilon)));
+    for (double& v : row) v = rounding(kNormIndex.normalised, rounding.inner(v * inv_rms));
   });
   scale_and_shift(y, *call.in[1], nullptr, rounding, kNormIndex.out);
 }
@@ -128,8 +131,9 @@ void eval_batch_normalization(const EvalCall& call) {
       x.rank() < 2 ? 1 : static_cast<size_t>(num_elems(std::span(x.shape).subspan(2)));
   for (size_t i = 0; i < y.f.size(); ++i) {
     const size_t c = i / plane % channels;
-    const double normalised = (x.f[i] - mean.f[c]) / std::sqrt(var.f[c] + epsilon);
-    y.f[i] = call.rounding(0, normalised * scale.f[c] + bias.f[c]);
+    const Rounding& rounding = call.rounding;
+    const double normalised = rounding.inner((x.f[i] - mean.f[c]) / std::sqrt(var.f[c] + epsilon));
+    y.f[i] = rounding(0, rounding.inner(normalised * scale.f[c]) + bias.f[c]);
   }
 }
 

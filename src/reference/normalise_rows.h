@@ -17,8 +17,9 @@ inline constexpr NormPoints kAddNormIndex{1, 2, 3, 4, 5};  // x is the sum
 struct RowStatistics {
   double mean, inv_std;
 };
-/// row = (row − mean)/√(var + epsilon), with x, mean, var and normalised rounded at their points;
-/// var is the biased variance. An empty row has NaN statistics.
+/// row = (row − mean)/√(var + epsilon), with x, mean, var and normalised rounded at their points,
+/// sums carried as the accumulator says, and everything between them an inner result; var is the
+/// biased variance. An empty row has NaN statistics.
 RowStatistics normalise_row(std::span<double> row, double epsilon, const Rounding& rounding,
                             const NormPoints& points);
 

@@ -91,15 +91,15 @@ void eval_cum_sum(const EvalCall& call) {
   const AxisView view = view_axis(x.shape, normalise_axis(call.in[1]->i[0], x.rank()));
   for (int64_t o = 0; o < view.outer; ++o) {
     for (int64_t i = 0; i < view.inner; ++i) {
-      double sum = 0;
+      Sum sum(call.rounding.accumulator());
       uint64_t integer_sum = 0;
       for (int64_t k = 0; k < view.size; ++k) {
         const auto at = static_cast<size_t>(view.at(o, attrs.reverse ? view.size - 1 - k : k, i));
-        const double before = sum;
+        const double before = sum.value();
         const uint64_t integer_before = integer_sum;
         if (x.is_float()) {
-          sum += x.f[at];
-          y.f[at] = call.rounding(0, attrs.exclusive ? before : sum);
+          sum.add(x.f[at]);
+          y.f[at] = call.rounding(0, attrs.exclusive ? before : sum.value());
         } else {
           integer_sum += static_cast<uint64_t>(x.i[at]);
           y.i[at] = wrap_integer(
@@ -142,22 +142,26 @@ void eval_top_k(const EvalCall& call) {
 
 // y = exp(x − max) / sum exp(x − max). NaN in gives NaN out; a line that is all −inf gives NaN.
 void eval_softmax(const EvalCall& call) {
-  for_each_line(call, decode<AxisAttrs>(call.attrs).axis, [](std::vector<double>& v) {
+  const Rounding& rounding = call.rounding;
+  for_each_line(call, decode<AxisAttrs>(call.attrs).axis, [&](std::vector<double>& v) {
     if (v.empty()) return;
     const double top = *std::max_element(v.begin(), v.end());
-    double sum = 0;
-    for (double& e : v) sum += e = std::exp(e - top);
+    for (double& e : v) e = rounding.inner(std::exp(rounding.inner(e - top)));
+    const double sum = carried_sum(rounding.accumulator(), v, [](double e) { return e; });
     for (double& e : v) e /= sum;
   });
 }
 
 void eval_log_softmax(const EvalCall& call) {
-  for_each_line(call, decode<AxisAttrs>(call.attrs).axis, [](std::vector<double>& v) {
+  const Rounding& rounding = call.rounding;
+  for_each_line(call, decode<AxisAttrs>(call.attrs).axis, [&](std::vector<double>& v) {
     if (v.empty()) return;
     const double top = *std::max_element(v.begin(), v.end());
-    double sum = 0;
-    for (double e : v) sum += std::exp(e - top);
-    for (double& e : v) e = (e - top) - std::log(sum);
+    for (double& e : v) e = rounding.inner(e - top);
+    const double sum = carried_sum(rounding.accumulator(), v,
+                                   [&](double e) { return rounding.inner(std::exp(e)); });
+    const double log_sum = rounding.inner(std::log(sum));
+    for (double& e : v) e -= log_sum;
   });
 }
 
@@ -179,9 +183,11 @@ void eval_lp_normalization(const EvalCall& call) {
   if (attrs.p != 1 && attrs.p != 2)
     throw Error(ErrorCode::kInput, "p = " + std::to_string(attrs.p) + ", expected 1 or 2");
   for_each_line(call, attrs.axis, [&](std::vector<double>& v) {
-    double sum = 0;
-    for (double e : v) sum += attrs.p == 1 ? std::abs(e) : e * e;
-    const double norm = attrs.p == 1 ? sum : std::sqrt(sum);
+    const Rounding& rounding = call.rounding;
+    const double sum = carried_sum(rounding.accumulator(), v, [&](double e) {
+      return rounding.inner(attrs.p == 1 ? std::abs(e) : e * e);
+    });
+    const double norm = rounding.inner(attrs.p == 1 ? sum : std::sqrt(sum));
     for (double& e : v) e = norm == 0 ? 0 : e / norm;
   });
 }

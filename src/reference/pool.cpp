@@ -101,19 +101,18 @@ void eval_average_pool(const EvalCall& call) {
   for_each_window(
       call, window,
       [&](size_t out, int64_t begin, const Shape& at, const std::vector<int64_t>& taken) {
-        double sum = 0;
-        for (int64_t i : taken) sum += x.f[static_cast<size_t>(begin + i)];
+        Sum sum(call.rounding.accumulator());
+        for (int64_t i : taken) sum.add(x.f[static_cast<size_t>(begin + i)]);
         const int64_t count = attrs.count_include_pad ? taps_in_padded(window, at)
                                                       : static_cast<int64_t>(taken.size());
-        call.out[0].f[out] = call.rounding(0, sum / static_cast<double>(count));
+        call.out[0].f[out] = call.rounding(0, sum.value() / static_cast<double>(count));
       });
 }
 
 void eval_global_average_pool(const EvalCall& call) {
   require_float("GlobalAveragePool", *call.in[0]);
   reduce_planes(call, [&](std::span<const double> plane) {
-    double sum = 0;
-    for (double v : plane) sum += v;
+    const double sum = carried_sum(call.rounding.accumulator(), plane, [](double v) { return v; });
     return call.rounding(0, sum / static_cast<double>(plane.size()));
   });
 }

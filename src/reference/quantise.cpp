@@ -104,8 +104,7 @@ void eval_negative_log_likelihood(const EvalCall& call) {
     for (size_t i = 0; i < losses.size(); ++i) y.f[i] = call.rounding(0, losses[i]);
     return;
   }
-  double sum = 0;
-  for (double loss : losses) sum += loss;
+  double sum = carried_sum(call.rounding.accumulator(), losses, [](double v) { return v; });
   if (attrs.reduction == LossReduction::kMean) sum /= counted;
   y.f[0] = call.rounding(0, sum);
 }

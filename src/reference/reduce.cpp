@@ -1,5 +1,6 @@
-// FP64 evaluators of Reduce*. Each is a function of the list of reduced elements; floats in double,
-// integers in int64 (wrapped at the end). Contract: core/evaluator.h.
+// FP64 evaluators of Reduce*. Each is a function of the list of reduced elements; floats in double
+// (sums carried as the accumulator says), integers in int64 (wrapped at the end). Contract:
+// core/evaluator.h.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -70,11 +71,14 @@ void reduce_as_double(const EvalCall& call, const F& f) {
 
 enum class ReduceEnd : uint8_t { kMin, kMax };
 
-double sum(Floats group) {
-  double total = 0;
-  for (double v : group) total += v;
-  return total;
+// Σ term(v) of a group, carried as the call says; terms are inner results.
+template <class Term>
+double sum(const EvalCall& call, Floats group, const Term& term) {
+  return carried_sum(call.rounding.accumulator(), group,
+                     [&](double v) { return call.rounding.inner(term(v)); });
 }
+double itself(double v) { return v; }
+double square(double v) { return v * v; }
 int64_t sum(Integers group) {
   uint64_t total = 0;  // wraps without undefined behaviour
   for (int64_t v : group) total += static_cast<uint64_t>(v);
@@ -112,12 +116,12 @@ int64_t integer_extreme(DType type, Integers group, ReduceEnd end) {
 
 void eval_reduce_sum(const EvalCall& call) {
   reduce(
-      call, [](Floats g) { return sum(g); }, [](Integers g) { return sum(g); });
+      call, [&](Floats g) { return sum(call, g, itself); }, [](Integers g) { return sum(g); });
 }
 
 void eval_reduce_mean(const EvalCall& call) {
   reduce(
-      call, [](Floats g) { return sum(g) / static_cast<double>(g.size()); },
+      call, [&](Floats g) { return sum(call, g, itself) / static_cast<double>(g.size()); },
       [](Integers g) {
         if (g.empty()) throw Error(ErrorCode::kInput, "ReduceMean of no integers has no value");
         return sum(g) / static_cast<int64_t>(g.size());
@@ -139,9 +143,9 @@ void eval_reduce_min(const EvalCall& call) {
 void eval_reduce_prod(const EvalCall& call) {
   reduce(
       call,
-      [](Floats g) {
+      [&](Floats g) {
         double product = 1;
-        for (double v : g) product *= v;
+        for (double v : g) product = rounded(call.rounding.accumulator(), product * v);
         return product;
       },
       [](Integers g) {
@@ -153,12 +157,7 @@ void eval_reduce_prod(const EvalCall& call) {
 
 void eval_reduce_l1(const EvalCall& call) {
   reduce(
-      call,
-      [](Floats g) {
-        double total = 0;
-        for (double v : g) total += std::abs(v);
-        return total;
-      },
+      call, [&](Floats g) { return sum(call, g, [](double v) { return std::abs(v); }); },
       [](Integers g) {
         uint64_t total = 0;
         for (int64_t v : g)
@@ -169,12 +168,7 @@ void eval_reduce_l1(const EvalCall& call) {
 
 void eval_reduce_sum_square(const EvalCall& call) {
   reduce(
-      call,
-      [](Floats g) {
-        double total = 0;
-        for (double v : g) total += v * v;
-        return total;
-      },
+      call, [&](Floats g) { return sum(call, g, square); },
       [](Integers g) {
         uint64_t total = 0;
         for (int64_t v : g) total += static_cast<uint64_t>(v) * static_cast<uint64_t>(v);
@@ -183,24 +177,19 @@ void eval_reduce_sum_square(const EvalCall& call) {
 }
 
 void eval_reduce_l2(const EvalCall& call) {
-  reduce_as_double(call, [](Floats g) {
-    double total = 0;
-    for (double v : g) total += v * v;
-    return std::sqrt(total);
-  });
+  reduce_as_double(call, [&](Floats g) { return std::sqrt(sum(call, g, square)); });
 }
 
 void eval_reduce_log_sum(const EvalCall& call) {
-  reduce_as_double(call, [](Floats g) { return std::log(sum(g)); });
+  reduce_as_double(call, [&](Floats g) { return std::log(sum(call, g, itself)); });
 }
 
 void eval_reduce_log_sum_exp(const EvalCall& call) {
-  reduce_as_double(call, [](Floats g) {
+  reduce_as_double(call, [&](Floats g) {
     const double top = extreme(g, -kInfinity, std::greater<double>());
     if (!std::isfinite(top)) return top;  // NaN, +inf, all −inf, or nothing
-    double total = 0;
-    for (double v : g) total += std::exp(v - top);
-    return top + std::log(total);
+    const double total = sum(call, g, [&](double v) { return std::exp(v - top); });
+    return top + call.rounding.inner(std::log(total));
   });
 }
 

@@ -47,9 +47,13 @@ Numerics linear_numerics() {
   Numerics n;
   n.store = DType::kF16;
   n.compute = DType::kBF16;
-  n.accumulate = DType::kF32;
+  n.accumulate = DType::kF16;
+  n.accumulate_mode = PointRounding::Mode::kTruncate;
+  n.accumulate_block = 128;
+  n.inner = DType::kF64;
   n.points[0] = {DType::kBF16, PointRounding::Mode::kNearest, 0};
-  n.points[2] = {DType::kF16, PointRounding::Mode::kTruncate, 128};
+  n.points[2] = {DType::kF16, PointRounding::Mode::kTruncate, 128,
+                 PointRounding::Scale::kUnnormalisedRoundedSum};
   n.approximation_abs = 3.8e-7;
   n.approximation_rel = 0x1p-24;
   return n;
@@ -112,6 +116,7 @@ plan::LedgerRow ledger_row() {
   row.asked.accumulate = {DType::kF64, false};
   row.asked.store = {DType::kF16, true};
   row.asked.by = "rule 2";
+  row.asked.inner = {DType::kF32, false};
   row.got_store = DType::kF16;
   row.got_compute = DType::kBF16;
   row.got_accumulate = DType::kF32;
@@ -144,12 +149,12 @@ auto members(const plan::PackedInput& x) {
   return std::tie(a, b);
 }
 auto members(const PointRounding& x) {
-  const auto& [a, b, c] = x;
-  return std::tie(a, b, c);
+  const auto& [a, b, c, d] = x;
+  return std::tie(a, b, c, d);
 }
 auto members(const Numerics& x) {
-  const auto& [a, b, c, d, e, f] = x;
-  return std::tie(a, b, c, d, e, f);
+  const auto& [a, b, c, d, e, f, g, h, i] = x;
+  return std::tie(a, b, c, d, e, f, g, h, i);
 }
 auto members(const plan::Step& x) {
   const auto& [a, b, c, d, e, f, g, h, i, j] = x;
@@ -164,8 +169,8 @@ auto members(const TypeRequest& x) {
   return std::tie(a, b);
 }
 auto members(const Request& x) {
-  const auto& [a, b, c, d] = x;
-  return std::tie(a, b, c, d);
+  const auto& [a, b, c, d, e] = x;
+  return std::tie(a, b, c, d, e);
 }
 auto members(const plan::LedgerRow& x) {
   const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = x;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/evaluator.h"
@@ -53,6 +54,31 @@ void expect_values_agree(const ir::Value& inferred, const EvalTensor& computed) 
     EXPECT_EQ((*inferred.values)[i].str(), std::to_string(computed.i[i])) << "inferred value " << i;
 }
 
+// Every rounding point of an operator is shown a value, and what passed the last one has its type.
+void expect_points_act(OpKind op, AttrView attrs, std::span<const EvalTensor* const> in,
+                       std::vector<EvalTensor> out) {
+  const auto points = rounding_points(op);
+  const auto is_empty = [](const EvalTensor* t) { return t != nullptr && t->elems() == 0; };
+  if (points.empty() || !out[0].is_float() || is_empty(&out[0]) ||
+      std::ranges::any_of(in, is_empty))
+    return;
+  PointPeaks peaks;
+  peaks.fill(-1);
+  Rounding rounding;
+  rounding.record(&peaks);
+  rounding.set(points.size() - 1, {DType::kF8E5M2});
+  for (EvalTensor& t : out) {
+    if (t.dtype != DType::kUndefined) t = EvalTensor(t.dtype, t.shape);
+  }
+  evaluator(op)({attrs, in, out, rounding});
+  for (size_t point = 0; point < points.size(); ++point) {
+    const bool unused = op == OpKind::kRMSNorm && points[point] == "mean";  // it has no mean
+    EXPECT_TRUE(unused || peaks[point] >= 0) << "no value at point '" << points[point] << "'";
+  }
+  for (double v : out[0].f)
+    EXPECT_TRUE(std::isnan(v) || round_to(DType::kF8E5M2, v) == v) << v << " left unrounded";
+}
+
 void evaluate(const OpCase& row) {
   ir::Graph graph;
   std::vector<EvalTensor> inputs;
@@ -80,6 +106,7 @@ void evaluate(const OpCase& row) {
   }
   const Rounding exact;
   evaluator(row.op)({graph.node(id).attrs, in, out, exact});
+  expect_points_act(row.op, graph.node(id).attrs, in, out);
   for (size_t i = 0; i < row.out.size(); ++i) {
     SCOPED_TRACE("output " + std::to_string(i));
     if (row.out[i].dtype == DType::kUndefined) continue;

@@ -1,7 +1,7 @@
 // The last row of every operator: its naive FP64 evaluator as a kernel. Contract: per_op.h,
 // core/evaluator.h. Converts operands to double or int64, evaluates, and rounds the results once.
-// Asked for exactly a narrow type (compute==f16), it rounds at every rounding point as a device that
-// computes in that type would: slow, for trying a precision, never a default.
+// Asked for exactly a narrow type (compute==f16), it rounds at every rounding point as a device
+// that computes in that type would: slow, for trying a precision, never a default.
 #include "core/evaluator.h"
 
 #include "backend/cpu/kernels/per_op.h"
@@ -57,7 +57,7 @@ void store(const EvalTensor& result, const TensorArg& t) {
 bool present(const TensorArg& t) { return t.dtype != DType::kUndefined; }
 
 struct EvaluatorState final : KernelState {
-  explicit EvaluatorState(const Numerics& numerics) : rounding(rounding_of(numerics)) {}
+  EvaluatorState(OpKind op, const Numerics& numerics) : rounding(rounding_of(op, numerics)) {}
   Rounding rounding;
 };
 
@@ -117,7 +117,7 @@ constexpr KernelBody kBody{
     .numerics = &numerics,
     .strided_inputs = kAllStrided,
     .create = [](const CreateCall& call) -> std::unique_ptr<KernelState> {
-      return std::make_unique<EvaluatorState>(*call.numerics);
+      return std::make_unique<EvaluatorState>(kOp, *call.numerics);
     },
     .launch = [](const LaunchCall& call) { run_evaluator(kOp, call); },
 };
