@@ -1,4 +1,4 @@
-// F, the FP64 evaluation of a plan: see plan_evaluator.h.
+// F and I, the FP64 evaluations of a plan: see plan_evaluator.h.
 #include "verify/plan_evaluator.h"
 
 #include <algorithm>
@@ -73,8 +73,8 @@ double sum_length(const plan::Step& step, std::span<const Shape> in, std::span<c
   return elems > 0 ? std::max(1.0, cost.flops / 2 / static_cast<double>(elems)) : 1.0;
 }
 
-void PlanEvaluator::add_noise(size_t index, std::vector<std::optional<EvalTensor>>& inputs,
-                              const std::vector<EvalTensor>& outputs) const {
+void PlanEvaluator::add_noise(size_t index, const std::vector<EvalTensor>& outputs,
+                              Inputs& inputs) const {
   std::vector<Shape> in, out;
   std::vector<DType> in_types, out_types;
   for (const auto& t : inputs) {
@@ -86,16 +86,44 @@ void PlanEvaluator::add_noise(size_t index, std::vector<std::optional<EvalTensor
     out_types.push_back(t.dtype);
   }
   const double length = sum_length(plan_.steps[index], in, out, in_types, out_types);
+  const uint64_t draw =
+      options_.seed * 0x9e3779b97f4a7c15u;  // seeds far apart: 2^64 / golden ratio
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i] && inputs[i]->is_float())
-      inputs[i] = perturbed(*inputs[i], kSingleUnit * std::sqrt(length), index * 64 + i);
+      inputs[i] = perturbed(*inputs[i], kSingleUnit * std::sqrt(length), draw + index * 64 + i);
   }
 }
 
-PlanEvaluator::PlanEvaluator(const plan::Plan& plan, const backend::Backend& backend, Noise noise)
+namespace {
+
+// How many inputs of a product are just its operands: input i is what point i rounds. Not those of
+// an Attention that rotates q and k first.
+size_t num_operands(const plan::Step& step, const std::vector<std::optional<EvalTensor>>& inputs) {
+  constexpr size_t kCosine = 7;  // input of Attention
+  if ((flags(step.op) & kProduct) == 0) return 0;
+  const auto points = rounding_points(step.op);
+  if (points.size() == kMatMulPoints.size()) return 2;
+  const bool rotates = inputs.size() > kCosine && inputs[kCosine];
+  return points.size() == kAttentionPoints.size() && !rotates ? 3 : 0;
+}
+
+// Takes the operands at their points now, so that the noise of what follows is not rounded away.
+void round_operands(const plan::Step& step, std::vector<std::optional<EvalTensor>>& inputs,
+                    Rounding& rounding) {
+  for (size_t i = 0; i < num_operands(step, inputs); ++i) {
+    if (!inputs[i] || !inputs[i]->is_float()) continue;
+    for (double& v : inputs[i]->f) v = rounding(i, v);
+    rounding.set(i, {});
+  }
+}
+
+}  // namespace
+
+PlanEvaluator::PlanEvaluator(const plan::Plan& plan, const backend::Backend& backend,
+                             EvaluatorOptions options)
     : plan_(plan),
       backend_(backend),
-      noise_(noise),
+      options_(std::move(options)),
       values_(plan.values.size()),
       dies_after_(plan.steps.size()) {
   for (size_t v = 0; v < plan.values.size(); ++v) {
@@ -164,17 +192,33 @@ EvalTensor PlanEvaluator::value(size_t index) const {
   return view_of(v, value(static_cast<size_t>(v.alias_of)), symbols_);
 }
 
+void PlanEvaluator::set_exact_constant(size_t step, size_t input, const Tensor& contents) {
+  const plan::Step& s = plan_.steps[step];
+  Shape held = contents.shape();
+  for (const plan::PackedInput& p : s.packed) {
+    if (static_cast<size_t>(p.input) == input)
+      held = plan_.blobs[static_cast<size_t>(p.blob)].shape;
+  }
+  VERNIER_ASSERT(held == contents.shape(), s.name);
+  exact_constants_[{step, input}] = EvalTensor::from(contents);
+}
+
 std::vector<std::optional<EvalTensor>> PlanEvaluator::inputs_of(size_t index) const {
   const plan::Step& step = plan_.steps[index];
   size_t count = step.inputs.size();
   for (const plan::PackedInput& p : step.packed)
     count = std::max(count, static_cast<size_t>(p.input) + 1);
-  std::vector<std::optional<EvalTensor>> held(count);
+  Inputs held(count);
   for (size_t i = 0; i < step.inputs.size(); ++i) {
     if (step.inputs[i] != plan::kNone) held[i] = value(static_cast<size_t>(step.inputs[i]));
   }
   for (const plan::PackedInput& p : step.packed)
     held[static_cast<size_t>(p.input)] = unpacked(plan_, backend_, step, p);
+  if (options_.evaluation != Evaluation::kExact) return held;
+  for (size_t i = 0; i < count; ++i) {
+    const auto exact = exact_constants_.find({index, i});
+    if (exact != exact_constants_.end()) held[i] = exact->second;
+  }
   return held;
 }
 
@@ -182,11 +226,9 @@ void PlanEvaluator::release_after(size_t step) {
   for (size_t v : dies_after_[step]) values_[v].reset();
 }
 
-void PlanEvaluator::evaluate_step(size_t index, PointPeaks* peaks) {
-  const plan::Step& step = plan_.steps[index];
-  std::vector<std::optional<EvalTensor>> held = inputs_of(index);
+std::vector<EvalTensor> PlanEvaluator::outputs_of(size_t index) const {
   std::vector<EvalTensor> out;
-  for (int32_t o : step.outputs) {
+  for (int32_t o : plan_.steps[index].outputs) {
     if (o == plan::kNone) {
       out.emplace_back();
       continue;
@@ -194,16 +236,34 @@ void PlanEvaluator::evaluate_step(size_t index, PointPeaks* peaks) {
     const plan::PlanValue& v = plan_.values[static_cast<size_t>(o)];
     out.emplace_back(v.dtype, shape_of(v.shape));
   }
-  if (noise_ == Noise::kSingle) add_noise(index, held, out);
+  return out;
+}
+
+void PlanEvaluator::evaluate_step(size_t index, PointPeaks* peaks) {
+  const plan::Step& step = plan_.steps[index];
+  const bool ideal = options_.evaluation == Evaluation::kIdeal;
+  Inputs held = inputs_of(index);
+  std::vector<EvalTensor> out = outputs_of(index);
+  Rounding rounding = ideal ? ideal_rounding(step.op, step.numerics) : Rounding{};
+  PointPeaks own_peaks{};
+  if (options_.peaks && peaks == nullptr) peaks = &own_peaks;
+  rounding.record(peaks);
+  if (ideal) {
+    round_operands(step, held, rounding);
+    if (!is_simulated(rounding.accumulator())) add_noise(index, out, held);
+  }
   std::vector<const EvalTensor*> in;
   for (const auto& t : held) in.push_back(t ? &*t : nullptr);
-  Rounding none;
-  none.record(peaks);
-  evaluator(step.op)({step.attrs, in, out, none});
+  evaluator(step.op)({step.attrs, in, out, rounding});
   for (size_t i = 0; i < step.outputs.size(); ++i) {
-    if (step.outputs[i] != plan::kNone)
-      values_[static_cast<size_t>(step.outputs[i])] = std::move(out[i]);
+    if (step.outputs[i] == plan::kNone) continue;
+    const PointRounding stored{out[i].dtype};
+    if (ideal && is_simulated(stored)) {
+      for (double& v : out[i].f) v = rounded(stored, v);
+    }
+    values_[static_cast<size_t>(step.outputs[i])] = std::move(out[i]);
   }
+  if (options_.peaks) options_.peaks(index, *peaks);
 }
 
 }  // namespace vernier::verify

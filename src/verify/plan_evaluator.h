@@ -1,10 +1,13 @@
-// F: the FP64 evaluation of a plan with rounding off (design "Words"). Runs every step of an engine
-// through the naive evaluators, so that F against R tells whether the rewrite is right.
+// F and I: the evaluation of a plan in FP64 with rounding off, or with the roundings its kernels
+// declare (design "Words"). Runs every step of an engine through the naive evaluators; what I
+// simulates and what it takes as noise: docs/numerics.md.
 #pragma once
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/kernel.h"
@@ -37,16 +40,29 @@ EvalTensor perturbed(const EvalTensor& t, double size, uint64_t seed);
 double sum_length(const plan::Step& step, std::span<const Shape> in, std::span<const Shape> out,
                   std::span<const DType> in_types, std::span<const DType> out_types);
 
-/// Whether the inputs of every step carry the noise of an f32 engine (I of design "Settled
-/// questions": a statistical term stands for plain f32 accumulation).
-enum class Noise : uint8_t { kNone, kSingle };
+enum class Evaluation : uint8_t {
+  kExact,  ///< F: nothing is rounded
+  kIdeal,  ///< I: each step's numerics
+};
+
+/// How a plan is evaluated.
+/// seed   kIdeal: of the noise that stands for f32 arithmetic; the same seed gives the same I
+/// peaks  called after each step with the largest |value| at each of its rounding points
+struct EvaluatorOptions {
+  Evaluation evaluation = Evaluation::kExact;
+  uint64_t seed = 0;
+  std::function<void(size_t step, const PointPeaks&)> peaks = {};
+};
 
 /// Values of one plan on one input set, in FP64.
 class PlanEvaluator {
  public:
   /// `backend` unpacks packed constants. `plan` and `backend` must outlive this.
   PlanEvaluator(const plan::Plan& plan, const backend::Backend& backend,
-                Noise noise = Noise::kNone);
+                EvaluatorOptions options = {});
+  /// Input `input` of step `step` as the model holds it: kExact takes it instead of the engine's
+  /// constant, which may be rounded; kIdeal does not. Asserts that the shapes agree.
+  void set_exact_constant(size_t step, size_t input, const Tensor& contents);
   /// Evaluates all steps in order; inputs by Plan::inputs order. After each step calls
   /// observe(step index, output value index, value) for every output it defined.
   template <class Observe>
@@ -74,13 +90,15 @@ class PlanEvaluator {
   EvalTensor value(size_t index) const;
 
  private:
-  void add_noise(size_t step, std::vector<std::optional<EvalTensor>>& inputs,
-                 const std::vector<EvalTensor>& outputs) const;
+  using Inputs = std::vector<std::optional<EvalTensor>>;
+  std::vector<EvalTensor> outputs_of(size_t step) const;
+  void add_noise(size_t step, const std::vector<EvalTensor>& outputs, Inputs& inputs) const;
   Shape shape_of(const SymShape& shape) const;
 
   const plan::Plan& plan_;
   const backend::Backend& backend_;
-  Noise noise_;
+  EvaluatorOptions options_;
+  std::map<std::pair<size_t, size_t>, EvalTensor> exact_constants_;  // by step and input
   std::map<std::string, int64_t> symbols_;
   std::vector<std::optional<EvalTensor>> values_;  // by value index; empty: not defined or dead
   std::vector<std::vector<size_t>> dies_after_;    // by step

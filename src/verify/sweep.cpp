@@ -129,8 +129,9 @@ void Sweep::forgive_ties(const std::string& name, const EvalTensor& want, EvalTe
   size_t index = 0;
   while (index < plan_.outputs.size() && plan_.output_names[index] != name) ++index;
   if (index == plan_.outputs.size()) return;
-  PlanEvaluator noisy(plan_, *engine_->impl().backend, Noise::kSingle);
   for (int trial = 0; trial < kTrials; ++trial) {
+    PlanEvaluator noisy(plan_, *engine_->impl().backend,
+                        {.evaluation = Evaluation::kIdeal, .seed = static_cast<uint64_t>(trial)});
     noisy.run(ordered, [](size_t, size_t, const EvalTensor&) {});
     const EvalTensor other = noisy.value(static_cast<size_t>(plan_.outputs[index]));
     for (size_t i = 0; i < want.i.size(); ++i) {

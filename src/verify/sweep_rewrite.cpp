@@ -83,7 +83,7 @@ void Sweep::rewrite(Group& group) {
 }
 
 void Sweep::estimate_noise(const std::vector<Tensor>& inputs, const NamedValues& reference) {
-  PlanEvaluator noisy(plan_, *engine_->impl().backend, Noise::kSingle);
+  PlanEvaluator noisy(plan_, *engine_->impl().backend, {.evaluation = Evaluation::kIdeal});
   noisy.run(inputs, [](size_t, size_t, const EvalTensor&) {});
   for (size_t i = 0; i < plan_.outputs.size(); ++i) {
     const auto it = reference.find(plan_.output_names[i]);
