@@ -7,6 +7,7 @@
 
 #include "cli/arguments.h"
 #include "cli/common.h"
+#include "verify/range_audit.h"
 #include "verify/verify.h"
 #include "vernier/compile.h"
 #include "vernier/error.h"
@@ -91,7 +92,7 @@ int build(const Options& options) {
   {
     Progress progress("building " + options.engine);
     compile_options.progress = [&](std::string_view name) { progress.stage(name); };
-    report = compile(options.model, options.engine, compile_options);
+    report = verify::compile_audited(options.model, options.engine, compile_options);
   }
   if (!options.save_policy.empty()) write_text_file(options.save_policy, "policy", report.policy);
   std::optional<verify::Report> verdict;

@@ -10,6 +10,7 @@
 #include "compile/pipeline.h"
 #include "passes/pass.h"
 #include "verify/domain.h"
+#include "verify/localise.h"
 #include "verify/plan_evaluator.h"
 #include "verify/samples.h"
 
@@ -23,21 +24,6 @@ bool is_narrow(DType type) {
   return is_float(type) && type != DType::kTF32 && size_bytes(type) < size_bytes(DType::kF32);
 }
 
-double largest(DType type) {
-  switch (type) {
-    case DType::kF16:
-      return 65504;
-    case DType::kBF16:
-      return 0x1.fep127;
-    case DType::kF8E4M3:
-      return 448;
-    case DType::kF8E5M2:
-      return 57344;
-    default:
-      return HUGE_VAL;
-  }
-}
-
 // Values of a mask: -inf, -3.4e38, -1e30 … saturate or are infinite in a smaller type as well.
 constexpr double kMaskLike = 1e30;
 
@@ -45,7 +31,7 @@ class Audit {
  public:
   Audit(const plan::Plan& plan, const ir::Graph& model) : plan_(plan), model_(model) {}
 
-  std::vector<RangeRow> run(uint64_t seed) {
+  std::vector<AuditRow> run(uint64_t seed) {
     add_constants();
     const std::shared_ptr<ir::Graph> raised = model_.clone();
     passes::run_passes(*raised, passes::Phase::kRaise, {});
@@ -92,7 +78,7 @@ class Audit {
     }
   }
 
-  RangeRow row_of(size_t index, std::string point, double peak, DType type) const {
+  AuditRow row_of(size_t index, std::string point, double peak, DType type) const {
     const plan::Step& step = plan_.steps[index];
     return {.step = static_cast<int32_t>(index),
             .name = step.name,
@@ -100,7 +86,7 @@ class Audit {
             .point = std::move(point),
             .peak = peak,
             .type = type,
-            .limit = largest(type)};
+            .limit = largest_finite(type)};
   }
 
   void add_constants() {
@@ -119,8 +105,8 @@ class Audit {
     }
   }
 
-  std::vector<RangeRow> rows() const {
-    std::vector<RangeRow> result = constants_;
+  std::vector<AuditRow> rows() const {
+    std::vector<AuditRow> result = constants_;
     for (const auto& [s, peaks] : peaks_) {
       const plan::Step& step = plan_.steps[s];
       const auto points = rounding_points(step.op);
@@ -130,14 +116,14 @@ class Audit {
         if (is_narrow(type)) result.push_back(row_of(s, std::string(points[i]), peaks[i], type));
       }
     }
-    std::ranges::stable_sort(result, {}, &RangeRow::step);
+    std::ranges::stable_sort(result, {}, &AuditRow::step);
     return result;
   }
 
   const plan::Plan& plan_;
   const ir::Graph& model_;
   std::map<size_t, PointPeaks> peaks_;
-  std::vector<RangeRow> constants_;
+  std::vector<AuditRow> constants_;
 };
 
 bool may_be_narrow(const CompileOptions& options) {
@@ -147,7 +133,7 @@ bool may_be_narrow(const CompileOptions& options) {
 }
 
 // The result must be stored, or the product computed, in f32.
-Promotion promotion_for(const plan::Plan& plan, const RangeRow& row) {
+Promotion promotion_for(const plan::Plan& plan, const AuditRow& row) {
   const plan::Step& step = plan.steps[static_cast<size_t>(row.step)];
   const bool operand = row.point != "out" || step.op == OpKind::kCast;
   const plan::Step* target = &step;
@@ -162,9 +148,9 @@ Promotion promotion_for(const plan::Plan& plan, const RangeRow& row) {
 
 }  // namespace
 
-bool RangeRow::overflows() const { return !(peak * kRangeMargin <= limit); }
+bool AuditRow::overflows() const { return !(peak * kRangeMargin <= limit); }
 
-std::vector<RangeRow> audit_ranges(const plan::Plan& plan, const ir::Graph& model, uint64_t seed) {
+std::vector<AuditRow> audit_ranges(const plan::Plan& plan, const ir::Graph& model, uint64_t seed) {
   return Audit(plan, model).run(seed);
 }
 
@@ -182,7 +168,7 @@ AuditedOptions audit(const std::string& model_path, const CompileOptions& option
     });
     if (!narrow) return result;
     const size_t before = result.options.promotions.size();
-    for (const RangeRow& row : audit_ranges(plan, *model, 1)) {
+    for (const AuditRow& row : audit_ranges(plan, *model, 1)) {
       if (!row.overflows()) continue;
       Promotion promotion = promotion_for(plan, row);
       if (promotion.nodes.empty() || std::ranges::find(result.options.promotions, promotion) !=
@@ -200,7 +186,7 @@ CompileReport compile_audited(const std::string& model_path, const std::string& 
                               const CompileOptions& options) {
   const AuditedOptions audited = audit(model_path, options);
   CompileReport report = compile(model_path, engine_path, audited.options);
-  for (const RangeRow& row : audited.found) {
+  for (const AuditRow& row : audited.found) {
     report.notes.push_back(fmt::format(
         "range audit: '{}' of node '{}' ({}) reaches {:.4g}, {} holds at most {:.6g}: {} in f32, "
         "as --rule 'name:{} {}=f32' would",

@@ -13,7 +13,7 @@
 namespace vernier::verify {
 
 /// One rounding point of one step (or one constant that it multiplies).
-struct RangeRow {
+struct AuditRow {
   int32_t step = -1;
   std::string name, op;  ///< the ONNX node that names the step, and the operator
   std::string point;     ///< "out", "q", "scores" …; "weight" for a constant operand
@@ -30,11 +30,11 @@ inline constexpr double kRangeMargin = 2;
 /// What is held in less than f32, on seeded inputs inside the model's input domains: two rows at
 /// lengths 4 and 48. Masks' constants do not count. `plan` must be of exact constants
 /// (PlanOptions::Constants::kExact) and of `model`.
-std::vector<RangeRow> audit_ranges(const plan::Plan& plan, const ir::Graph& model, uint64_t seed);
+std::vector<AuditRow> audit_ranges(const plan::Plan& plan, const ir::Graph& model, uint64_t seed);
 
 struct AuditedOptions {
   CompileOptions options;       ///< with the promotions that keep every value in range
-  std::vector<RangeRow> found;  ///< what would overflow without them
+  std::vector<AuditRow> found;  ///< what would overflow without them
 };
 /// Audits what `options` would build; values that would not fit are promoted: stored, or for
 /// operands of a product computed, in f32. Only 16-bit modes have anything to audit; a rule of the

@@ -20,6 +20,10 @@ struct StepResult {
   double limit = 0;  ///< of that element
   double ratio = 0;  ///< error / limit; infinite for a wrong NaN or integer
   int64_t elems = 0;
+  /// A result that its type cannot hold: FP64 has a finite one. What the element was, and the type.
+  bool overflowed = false;
+  double overflow_value = 0;
+  DType overflow_type = DType::kUndefined;
   bool non_finite = false;  ///< NaN or infinite where FP64 is finite
 };
 

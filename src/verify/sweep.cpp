@@ -140,13 +140,6 @@ void Sweep::forgive_ties(const std::string& name, const EvalTensor& want, EvalTe
   }
 }
 
-double Sweep::noise_limit(const std::string& name) const {
-  constexpr double kDeviations = 6;  // the largest of 10^6 normal values is below 5
-  const auto it = pools_.find(name);
-  if (it == pools_.end() || it->second.noise_elems == 0) return 0;
-  return kDeviations * std::sqrt(it->second.noise / static_cast<double>(it->second.noise_elems));
-}
-
 void Sweep::judge_output(const std::string& name, const EvalTensor& want, const Tensor* got,
                          const NamedTensors& inputs, CellResult& cell) {
   OutputResult& result = output(name);
@@ -242,6 +235,17 @@ void Sweep::replay(const NamedTensors& inputs, CellResult& cell) {
   for (size_t s = 0; s < watch.steps().size(); ++s) {
     const StepResult& step = watch.steps()[s];
     if (step.ratio > report_.steps[s].ratio) report_.steps[s] = step;
+    // Infinities are a finding where they reach the answers; those of masks do not.
+    if (step.overflowed && !told && cell.verdict == "nan") {
+      told = true;
+      failed(kKernels, "overflow",
+             fmt::format("{} makes {:.6g}, but {} holds at most {:.6g}: the first value that does "
+                         "not fit. Store it in f32: --rule 'name:{} store=f32'",
+                         step_text(plan_, step.step), step.overflow_value,
+                         vernier::name(step.overflow_type), largest_finite(step.overflow_type),
+                         step.name),
+             &cell);
+    }
     if (step.passed) {
       passed(kKernels);
       continue;
@@ -317,14 +321,7 @@ void Sweep::finish() {
     if (pool.noise_elems > 0)
       o.noise_rms = std::sqrt(pool.noise / static_cast<double>(pool.noise_elems));
     if (pool.elems == 0 || pool.reference <= 0) continue;
-    constexpr double kNoises = 3;  // design "Verify": limit 3·rms(I0 − R)
-    const double error = std::sqrt(pool.error / static_cast<double>(pool.elems));
-    const double scale = std::sqrt(pool.reference / static_cast<double>(pool.elems));
-    const double noise = request_.tolerance.above_noise ? kNoises * o.noise_rms : 0;
-    const double limit = std::max(request_.tolerance.rms * scale, noise);
-    std::string why;
-    if (error > limit)
-      why = fmt::format("rms error {:.3g} over all cells, limit {:.3g}", error, limit);
+    std::string why = pooled_complaint(pool, o.noise_rms);
     const double share =
         o.rankings > 0 ? static_cast<double>(o.top1_changes) / static_cast<double>(o.rankings) : 0;
     if (request_.tolerance.flips && share > *request_.tolerance.flips)
@@ -352,6 +349,7 @@ Report Sweep::run() {
   stage("reading input domains");
   read_domains();
   choose_axes();
+  read_precision();
   make_groups();
   for (Group& group : groups_) {
     stage(group.label + ": plan and model in FP64");

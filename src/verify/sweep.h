@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "verify/plan_evaluator.h"
 #include "verify/runner.h"
 #include "verify/verify.h"
 
@@ -50,6 +51,16 @@ class Sweep {
     std::vector<NamedTensors> alone;     ///< E of each row alone, as far as computed
   };
 
+  struct Pool {  // squares over all cells
+    double error = 0, reference = 0, noise = 0;
+    double noise_max = 0;  ///< largest |I0 − R|
+    int64_t elems = 0, noise_elems = 0;
+  };
+  struct ExactConstant {
+    size_t step = 0, input = 0;
+    Tensor contents;
+  };
+
   // setting up (sweep_setup.cpp)
   void read_domains();
   void choose_axes();
@@ -80,11 +91,18 @@ class Sweep {
   void rewrite(Group& group);
   void compare_value(int32_t step, size_t index, const EvalTensor& got,
                      const std::map<std::string, const EvalTensor*>& reference);
-  void estimate_noise(const std::vector<Tensor>& inputs, const NamedValues& reference);
 
   void compare_expected(Group& group);
   void finish();
+
+  // what its types allow (sweep_precision.cpp)
+  void read_precision();
+  void exact_constants(const plan::Plan& twin);
+  void set_exact_constants(PlanEvaluator& f) const;
+  void add_noise(const std::vector<Tensor>& inputs, const NamedValues& reference, uint64_t seed);
+  void add_noise_rows(const Group& group);
   double noise_limit(const std::string& name) const;
+  std::string pooled_complaint(const Pool& pool, double noise_rms) const;
 
   // rows (sweep_rows.cpp)
   struct RowRun {
@@ -119,10 +137,6 @@ class Sweep {
   void stage(const std::string& text) const;
   OutputResult& output(const std::string& name);
 
-  struct Pool {  // squares over all cells
-    double error = 0, reference = 0, noise = 0;
-    int64_t elems = 0, noise_elems = 0;
-  };
 
   std::shared_ptr<const Engine> engine_;
   const plan::Plan& plan_;
@@ -135,6 +149,9 @@ class Sweep {
   std::vector<Group> groups_;
   std::map<std::string, Pool> pools_;
   Report report_;
+  DType narrowest_ = DType::kF32;           ///< type of fewest bits that a step rounds to
+  std::optional<plan::Plan> usual_plan_;    ///< of the mode without the user's rules
+  std::vector<ExactConstant> exact_;        ///< constants as the model has them
 };
 
 }  // namespace vernier::verify

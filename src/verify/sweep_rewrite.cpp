@@ -74,27 +74,14 @@ void Sweep::rewrite(Group& group) {
   for (const std::string& name : plan_.input_names) ordered.push_back(*find(inputs, name));
   auto aliases = named_aliases(plan_);
   PlanEvaluator f(plan_, *engine_->impl().backend);
+  set_exact_constants(f);
   f.run(ordered, [&](size_t step, size_t index, const EvalTensor& got) {
     compare_value(static_cast<int32_t>(step), index, got, reference);
     for (size_t alias : aliases[index])
       compare_value(static_cast<int32_t>(step), alias, f.value(alias), reference);
   });
-  estimate_noise(ordered, r.outputs);
-}
-
-void Sweep::estimate_noise(const std::vector<Tensor>& inputs, const NamedValues& reference) {
-  PlanEvaluator noisy(plan_, *engine_->impl().backend, {.evaluation = Evaluation::kIdeal});
-  noisy.run(inputs, [](size_t, size_t, const EvalTensor&) {});
-  for (size_t i = 0; i < plan_.outputs.size(); ++i) {
-    const auto it = reference.find(plan_.output_names[i]);
-    if (it == reference.end() || !it->second.is_float()) continue;
-    const EvalTensor value = noisy.value(static_cast<size_t>(plan_.outputs[i]));
-    if (value.shape != it->second.shape) continue;
-    const Distance d = distance(value, it->second);
-    Pool& pool = pools_[it->first];
-    pool.noise += d.rms * d.rms * static_cast<double>(d.elems);
-    pool.noise_elems += d.elems;
-  }
+  add_noise(ordered, r.outputs, 0);
+  add_noise_rows(group);
 }
 
 }  // namespace vernier::verify

@@ -1,0 +1,205 @@
+// Is the precision good enough? What the engine's types are expected to do to the answers, and the
+// limits that follow. Contract: docs/verification.md "Limits". See sweep.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "compile/pipeline.h"
+#include "precision/policy_file.h"
+#include "runtime/engine_impl.h"
+#include "verify/plan_evaluator.h"
+#include "verify/samples.h"
+#include "verify/sweep.h"
+
+namespace vernier::verify {
+namespace {
+
+bool is_narrow(DType type) {
+  return is_float(type) && type != DType::kTF32 && size_bytes(type) < size_bytes(DType::kF32);
+}
+
+// The type of fewest significant bits that a step holds results or operands in.
+DType narrowest_of(const plan::Plan& plan) {
+  DType narrowest = DType::kF32;
+  const auto take = [&](DType type) {
+    if (is_narrow(type) && ulp(type, 1) > ulp(narrowest, 1)) narrowest = type;
+  };
+  for (const plan::Step& step : plan.steps) {
+    take(step.numerics.store);
+    take(step.numerics.compute);
+    take(step.numerics.inner);
+    take(step.numerics.accumulate);
+    for (const PointRounding& point : step.numerics.points) take(point.type);
+  }
+  return narrowest;
+}
+
+CompileOptions options_of(const plan::Plan& plan) {
+  CompileOptions options;
+  options.device = plan.device;
+  options.policy = plan.build.policy;
+  options.policy_file = "the engine's policy";
+  options.promotions = plan.build.promotions;
+  options.shapes = plan.build.shapes;
+  options.passes_off = plan.build.passes_off;
+  options.extra_outputs = plan.build.outputs;
+  return options;
+}
+
+// What a constant input of a step holds, in the engine.
+std::optional<EvalTensor> constant_input(const plan::Plan& plan, const backend::Backend& backend,
+                                         const plan::Step& step, size_t input) {
+  for (const plan::PackedInput& packed : step.packed) {
+    if (static_cast<size_t>(packed.input) == input) return unpacked(plan, backend, step, packed);
+  }
+  if (input >= step.inputs.size() || step.inputs[input] == plan::kNone) return std::nullopt;
+  const plan::PlanValue& v = plan.values[static_cast<size_t>(step.inputs[input])];
+  if (v.kind != plan::PlanValue::Kind::kConstant) return std::nullopt;
+  return EvalTensor::from(plan.blobs[static_cast<size_t>(v.constant)].bytes);
+}
+
+// Is `stored` what `exact` becomes when it is rounded to the type it is stored in?
+bool is_rounding_of(const EvalTensor& stored, const Tensor& exact) {
+  if (!stored.is_float() || !is_float(exact.dtype()) || stored.shape != exact.shape()) return false;
+  for (size_t i = 0; i < stored.f.size(); ++i) {
+    const double value = round_to(stored.dtype, exact.float_at(static_cast<int64_t>(i)));
+    if (value != stored.f[i] && !same_non_finite(value, stored.f[i])) return false;
+  }
+  return true;
+}
+
+// rms(E − R) / rms(R) that is never accepted, however noisy the type is.
+double cap_of(DType type) {
+  constexpr double kF16Cap = 1e-2, kBf16Cap = 5e-2;
+  if (type == DType::kF32) return std::numeric_limits<double>::infinity();  // tolerance.rms holds
+  return type == DType::kF16 ? kF16Cap : kBf16Cap;
+}
+
+}  // namespace
+
+// Weights are stored rounded; F is the plan on the model's own. An engine constant is replaced only
+// where it is exactly the rounding of what the compiler makes of the model: a wrong one stays, and
+// shows.
+void Sweep::read_precision() {
+  narrowest_ = narrowest_of(plan_);
+  const bool stores_narrow = std::ranges::any_of(
+      plan_.blobs, [](const plan::Blob& blob) { return is_narrow(blob.dtype); });
+  if (plan_.build.policy.empty() || (narrowest_ == DType::kF32 && !stores_narrow)) return;
+  const CompileOptions options = options_of(plan_);
+  if (stores_narrow) {
+    stage("the weights as the model has them");
+    exact_constants(compiler::plan_of(model_, options, plan::PlanOptions::Constants::kExact));
+  }
+  precision::Policy policy = precision::load_policy(options.policy, options.policy_file);
+  if (policy.rules.empty()) return;
+  policy.rules.clear();
+  CompileOptions usual = options;
+  usual.policy = precision::save_policy(policy);
+  usual_plan_ = compiler::plan_of(model_, usual);
+}
+
+void Sweep::exact_constants(const plan::Plan& twin) {
+  const backend::Backend& backend = *engine_->impl().backend;
+  if (twin.steps.size() != plan_.steps.size()) return;
+  for (size_t s = 0; s < plan_.steps.size(); ++s) {
+    const plan::Step &step = plan_.steps[s], &other = twin.steps[s];
+    if (step.op != other.op || step.origins != other.origins) continue;
+    for (size_t i = 0; i < other.inputs.size(); ++i) {
+      if (other.inputs[i] == plan::kNone) continue;
+      const plan::PlanValue& v = twin.values[static_cast<size_t>(other.inputs[i])];
+      if (v.kind != plan::PlanValue::Kind::kConstant) continue;
+      const Tensor& exact = twin.blobs[static_cast<size_t>(v.constant)].bytes;
+      const auto stored = constant_input(plan_, backend, step, i);
+      if (!stored || !is_narrow(stored->dtype) || !is_rounding_of(*stored, exact)) continue;
+      exact_.push_back({s, i, exact});
+    }
+  }
+}
+
+void Sweep::set_exact_constants(PlanEvaluator& f) const {
+  for (const ExactConstant& constant : exact_)
+    f.set_exact_constant(constant.step, constant.input, constant.contents);
+}
+
+// I0 − R on one set of inputs: I0 is the ideal evaluation of the mode's usual policy, so that a
+// policy of the user's is not measured by itself.
+void Sweep::add_noise(const std::vector<Tensor>& inputs, const NamedValues& reference,
+                      uint64_t seed) {
+  const plan::Plan& plan = usual_plan_ ? *usual_plan_ : plan_;
+  PlanEvaluator ideal(plan, *engine_->impl().backend,
+                      {.evaluation = Evaluation::kIdeal, .seed = seed});
+  ideal.run(inputs, [](size_t, size_t, const EvalTensor&) {});
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const auto it = reference.find(plan.output_names[i]);
+    if (it == reference.end() || !it->second.is_float()) continue;
+    const EvalTensor value = ideal.value(static_cast<size_t>(plan.outputs[i]));
+    if (value.shape != it->second.shape) continue;
+    const Distance d = distance(value, it->second);
+    const auto finite = static_cast<double>(d.elems - d.wrong_non_finite);
+    Pool& pool = pools_[it->first];
+    pool.noise += d.rms * d.rms * finite;
+    pool.noise_elems += d.elems - d.wrong_non_finite;
+    pool.noise_max = std::max(pool.noise_max, d.max_abs);
+  }
+}
+
+// A scale from a handful of values would be luck: rows are added until there are enough.
+void Sweep::add_noise_rows(const Group& group) {
+  constexpr int64_t kEnoughValues = 256, kMostRows = 24, kMostTokens = 768;
+  if (narrowest_ == DType::kF32 || !group.seeded || !axes_.known() || axes_.symbol.empty()) return;
+  const auto few = [this](const OutputResult& o) {
+    return pools_[o.name].noise_elems * static_cast<int64_t>(groups_.size()) < kEnoughValues;
+  };
+  if (std::ranges::none_of(report_.outputs, few)) return;
+  std::map<std::string, int64_t> sizes = group.sizes;
+  sizes[axes_.symbol] = 1;
+  const int64_t count =
+      std::clamp<int64_t>(kMostTokens / std::max<int64_t>(1, group.length), 2, kMostRows);
+  constexpr int64_t kFirstRow = 1000;  // not among those of the cells
+  for (int64_t r = 0; r < count; ++r) {
+    const NamedTensors row =
+        sample_row(domains_, axes_, sizes, {request_.seed, kFirstRow + r});
+    std::vector<Tensor> ordered;
+    for (const std::string& name : plan_.input_names) ordered.push_back(*find(row, name));
+    add_noise(ordered, reference_of(row), static_cast<uint64_t>(r) + 1);
+  }
+}
+
+// The largest error of one element that the engine's types explain.
+double Sweep::noise_limit(const std::string& name) const {
+  constexpr double kDeviations = 6;  // the largest of 10^6 normal values is below 5
+  constexpr double kLargest = 3;     // rows and channels differ in scale: of the largest one seen
+  const auto it = pools_.find(name);
+  if (it == pools_.end() || it->second.noise_elems == 0) return 0;
+  const Pool& pool = it->second;
+  const double rms = std::sqrt(pool.noise / static_cast<double>(pool.noise_elems));
+  if (narrowest_ == DType::kF32) return kDeviations * rms;
+  return std::max(kDeviations * rms, kLargest * pool.noise_max);
+}
+
+// Is the error over all cells too large? Empty if not.
+std::string Sweep::pooled_complaint(const Pool& pool, double noise_rms) const {
+  constexpr double kNoises = 3;  // design "Verify": limit 3·rms(I0 − R)
+  const double error = std::sqrt(pool.error / static_cast<double>(pool.elems));
+  const double scale = std::sqrt(pool.reference / static_cast<double>(pool.elems));
+  const Tolerance& tolerance = request_.tolerance;
+  double limit = tolerance.rms * scale;
+  // The rms of few values strays farther from its expectation than that of many.
+  if (tolerance.above_noise)
+    limit = std::max(limit, kNoises * noise_rms *
+                                (1 + 1 / std::sqrt(static_cast<double>(pool.elems))));
+  if (tolerance.above_noise && error > cap_of(narrowest_) * scale) {
+    return fmt::format("rms error {:.3g} is {:.2g} of the answer's rms, more than {} may ever be "
+                       "off: {:g}",
+                       error, error / scale, vernier::name(narrowest_), cap_of(narrowest_));
+  }
+  if (error <= limit) return "";
+  return fmt::format("rms error {:.3g} over all cells, limit {:.3g}{}", error, limit,
+                     tolerance.above_noise && narrowest_ != DType::kF32
+                         ? fmt::format(" (three times what {} is expected to do here)",
+                                       vernier::name(narrowest_))
+                         : "");
+}
+
+}  // namespace vernier::verify
