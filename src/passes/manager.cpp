@@ -56,10 +56,13 @@ std::vector<PassReport> run_passes(ir::Graph& graph, Phase phase, const PassOpti
   check_options(options);
   std::vector<PassReport> reports;
   for (const Pass& pass : pipeline()) {
-    if (pass.phase != phase || options.off.contains(std::string(pass.name))) continue;
+    if (pass.phase != phase) continue;
+    const bool off = pass.optional && options.off.contains(std::string(pass.name));
+    const auto run = off ? pass.when_off : pass.run;
+    if (run == nullptr) continue;
     const auto start = std::chrono::steady_clock::now();
     const std::map<std::string, ir::Origin> origins = origins_of(graph);
-    const int changes = pass.run(graph);
+    const int changes = run(graph);
     restore_invariants(graph, pass.name, origins);
     const std::chrono::duration<double, std::milli> spent =
         std::chrono::steady_clock::now() - start;

@@ -30,6 +30,8 @@ struct Pass {
   bool optional;  ///< may be switched off by name
   /// Changes the graph; returns how many places it changed.
   int (*run)(ir::Graph& graph);
+  /// Runs instead when the pass is switched off; null: nothing does.
+  int (*when_off)(ir::Graph& graph) = nullptr;
 };
 
 /// The ordered list (pipeline.cpp).

@@ -20,6 +20,7 @@ int raise_grouped_heads(ir::Graph& graph);
 int raise_masked_mean(ir::Graph& graph);
 
 // ---- fuse: after precision is decided
+int split_attention(ir::Graph& graph);  ///< only with attention=off
 int fuse_conv_batch_norm(ir::Graph& graph);
 int fuse_embed_norm(ir::Graph& graph);
 int fuse_add_layer_norm(ir::Graph& graph);

@@ -21,6 +21,8 @@ std::span<const Pass> pipeline() {
       // Raising leaves transposes and reshapes beside each other.
       Pass{"canonicalise_raised", Phase::kRaise, false, &canonicalise},
       Pass{"grouped_heads", Phase::kRaise, false, &raise_grouped_heads},
+      // Raising always runs: roles keep their meaning. Off, the composite comes apart again.
+      Pass{"attention", Phase::kFuse, true, nullptr, &split_attention},
       Pass{"conv_batch_norm", Phase::kFuse, true, &fuse_conv_batch_norm},
       Pass{"embed_norm", Phase::kFuse, true, &fuse_embed_norm},
       Pass{"add_layer_norm", Phase::kFuse, true, &fuse_add_layer_norm},

@@ -54,13 +54,10 @@ Inputs inputs_of(const plan::Plan& plan, const backend::Backend& backend, const 
 // The roundings inside the step that f32's noise does not cover. Its results are judged unrounded.
 Rounding narrow_rounding(const plan::Step& step) {
   Numerics numerics = step.numerics;
-  for (PointRounding& point : numerics.points) {
-    if (represents(point.type, DType::kF32)) point = {};
-  }
   const size_t points = rounding_points(step.op).size();
   if (points > 0 && numerics.points[points - 1].type == numerics.store)
     numerics.points[points - 1] = {};
-  return rounding_of(step.op, numerics);
+  return ideal_rounding(step.op, numerics);
 }
 
 std::vector<EvalTensor> evaluate(const plan::Step& step, const backend::LaunchCall& call,
