@@ -149,13 +149,20 @@ void promote(ir::Graph& raised, const std::vector<Promotion>& promotions) {
 Asked ask(const ir::Graph& imported, const CompileOptions& options) {
   const precision::Policy policy = policy_of(options);
   std::set<std::string> apart;
+  std::shared_ptr<ir::Graph> all_raised;  // what rules speak of: no node apart yet
+  std::vector<std::string> notes;
   while (true) {
     Asked result;
     result.raised = imported.clone();
     keep_apart(*result.raised, apart);
     passes::run_passes(*result.raised, passes::Phase::kRaise, pass_options(options));
     precision::ask_mode(*result.raised, policy.mode);
-    result.notes = precision::apply_rules(*result.raised, policy.rules);
+    if (!all_raised) {
+      all_raised = result.raised->clone();
+      notes = precision::apply_rules(*all_raised, policy.rules);
+    }
+    precision::keep_rules(*all_raised, *result.raised);
+    result.notes = notes;
     promote(*result.raised, options.promotions);
     const size_t before = apart.size();
     apart.merge(precision::join_requests(*result.raised));

@@ -28,7 +28,14 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 std::string nearest_names(std::string_view wanted, const std::vector<std::string>& known) {
   constexpr size_t kShown = 3;
   std::vector<std::pair<size_t, std::string_view>> ranked;
-  for (const std::string& name : known) ranked.emplace_back(edit_distance(wanted, name), name);
+  // Of a pattern, what stands before its first star says what was meant.
+  const size_t star = wanted.find('*');
+  const bool pattern = star != wanted.npos && star > 0;
+  const std::string_view meant = pattern ? wanted.substr(0, star) : wanted;
+  for (const std::string& name : known) {
+    const std::string_view part = pattern ? std::string_view(name).substr(0, star) : name;
+    ranked.emplace_back(edit_distance(meant, part), name);
+  }
   std::sort(ranked.begin(), ranked.end());
   ranked.erase(std::unique(ranked.begin(), ranked.end()), ranked.end());
   std::string text;

@@ -4,14 +4,14 @@
 #include <algorithm>
 #include <set>
 
+#include "precision/onnx_nodes.h"
 #include "precision/requests.h"
 
 namespace vernier::plan {
 namespace {
 
 bool before(const LedgerRow& a, const LedgerRow& b) {
-  return precision::later_in_file({.key = b.key, .name = "", .op_type = "", .part = "", .asked = {}},
-                                  {.key = a.key, .name = "", .op_type = "", .part = "", .asked = {}});
+  return precision::compare_keys(a.key, b.key) < 0;
 }
 
 LedgerRow row_of(const ir::Origin& origin) {

@@ -85,8 +85,7 @@ std::map<std::string, SyntheticNames> synthetic_names(const ir::Graph& raised) {
     const ir::Node& node = raised.node(id);
     const std::string kind(onnx_name(node.op));
     const std::string numbered = kind + "_" + std::to_string(counts[kind]++);
-    for (const ir::Origin& origin : node.origins)
-      names[origin.key].composites.push_back(numbered);
+    for (const ir::Origin& origin : node.origins) names[origin.key].composites.push_back(numbered);
   }
   return names;
 }

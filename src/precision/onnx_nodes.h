@@ -19,8 +19,8 @@ struct OnnxNode {
     size_t origin = 0;  ///< index among the node's origins
   };
   std::string key, name, op_type;
-  std::vector<Place> places;     ///< on live nodes, in graph order
-  std::vector<size_t> retired;   ///< indices into Graph::retired
+  std::vector<Place> places;    ///< on live nodes, in graph order
+  std::vector<size_t> retired;  ///< indices into Graph::retired
   bool is_live() const { return !places.empty(); }
 };
 

@@ -47,8 +47,10 @@ class Application {
     std::string counts;
     for (const auto& [state, count] : elsewhere)
       counts += (counts.empty() ? "" : ", ") + std::to_string(count) + " " + state;
-    notes.push_back(who + " changes nothing: it matches only nodes that compute no floating-point "
-                          "values at run time (" + counts + ")");
+    notes.push_back(who +
+                    " changes nothing: it matches only nodes that compute no floating-point "
+                    "values at run time (" +
+                    counts + ")");
   }
 
   std::vector<std::string> notes;
@@ -87,14 +89,15 @@ class Application {
     const auto set = [&](size_t part, TypeRequest& into, const TypeRequest& wish) {
       if (wish.type == DType::kUndefined) return;
       const bool by_rule = askers.part[part] > 0;
-      if (by_rule ? askers.part[part] != number : into.type != DType::kUndefined)
+      const bool changes =
+          into.type != DType::kUndefined && (into.type != wish.type || into.exact != wish.exact);
+      if (by_rule ? askers.part[part] != number : changes)
         askers.replaced.insert(askers.part[part]);
       into = wish;
       askers.part[part] = number;
     };
     const Aim aim = aim_of(node, rule);
-    if (aim.operands) set(0, asked.compute, rule.compute);
-    if (aim.inner(before.inner, rule.compute)) set(1, asked.inner, rule.compute);
+    set(aim.softmax ? 1 : 0, aim.softmax ? asked.inner : asked.compute, rule.compute);
     set(2, asked.accumulate, rule.accumulate);
     if (aim.result && (makes_floats(node) || !node.is_live())) set(3, asked.store, rule.store);
     if (!prior_.contains(node.key)) prior_[node.key] = before.by;
@@ -108,13 +111,7 @@ class Application {
   /// means a part of it: its softmax is what Request::inner speaks of, and only `context` makes
   /// the result.
   struct Aim {
-    bool operands = true, softmax = false, rest = true, result = true;
-    /// The rest of a product follows a floor that is above it; the softmax, whatever is asked.
-    bool inner(const TypeRequest& now, const TypeRequest& wish) const {
-      if (softmax) return true;
-      return rest && !wish.exact && now.type != DType::kUndefined && now.type != wish.type &&
-             represents(wish.type, now.type);
-    }
+    bool softmax = false, result = true;
   };
   Aim aim_of(const OnnxNode& node, const Rule& rule) const {
     Aim aim;
@@ -124,12 +121,12 @@ class Application {
       const bool context = term.role == Role::kAttentionContext;
       if (!softmax && !context && term.role != Role::kAttentionScores) continue;
       if (term.kind != Term::Kind::kRole) continue;
-      aim = {.operands = !softmax, .softmax = softmax, .rest = false, .result = context};
+      aim = {.softmax = softmax, .result = context};
     }
     return aim;
   }
 
-  /// "rule 1, rule 3 (over rule 2)"; modes are always replaced and not worth a word.
+  /// "rule 1, rule 3 (over rule 2)"; that a mode is replaced goes without saying.
   static std::string asker_text(const Askers& askers, const std::string& prior) {
     const std::set<size_t> in_force(askers.part.begin(), askers.part.end());
     const auto list = [&](const std::set<size_t>& numbers, const std::string& first) {
@@ -139,8 +136,8 @@ class Application {
       }
       return text;
     };
-    const bool over_prior = askers.replaced.contains(0) && !prior.empty() &&
-                            !prior.starts_with("mode ");
+    const bool over_prior =
+        askers.replaced.contains(0) && !prior.empty() && !prior.starts_with("mode ");
     const std::string rules = list(in_force, "");
     const std::string over = list(askers.replaced, over_prior ? prior : "");
     if (rules.empty()) return prior;
@@ -160,6 +157,21 @@ std::vector<std::string> apply_rules(ir::Graph& raised, const std::vector<Rule>&
   Application application(raised);
   for (size_t i = 0; i < rules.size(); ++i) application.apply(rules[i], i + 1);
   return std::move(application.notes);
+}
+
+void keep_rules(const ir::Graph& asked, ir::Graph& raised) {
+  std::map<std::string, const Request*> by_key;
+  const auto read = [&](const ir::Origin& origin) {
+    if (origin.asked.by.starts_with("rule ")) by_key[origin.key] = &origin.asked;
+  };
+  const auto write = [&](ir::Origin& origin) {
+    const auto found = by_key.find(origin.key);
+    if (found != by_key.end()) origin.asked = *found->second;
+  };
+  for (ir::NodeId id : asked.order()) std::ranges::for_each(asked.node(id).origins, read);
+  for (const ir::Retired& row : asked.retired) read(row.origin);
+  for (ir::NodeId id : raised.order()) std::ranges::for_each(raised.node(id).origins, write);
+  for (ir::Retired& row : raised.retired) write(row.origin);
 }
 
 }  // namespace vernier::precision

@@ -27,7 +27,7 @@ struct Rule {
 };
 
 struct Policy {
-  Mode mode = Mode::kFp32;
+  Mode mode = Mode::kModel;
   std::vector<Rule> rules;  ///< in order: later ones win
 };
 
@@ -35,7 +35,8 @@ struct Policy {
 /// settings. Throws Error(kInput) with the rule, the column and what was expected.
 Rule parse_rule(std::string_view text);
 /// trtexec's "LayerNormalization_*:fp32,Softmax_12:fp32", one rule per entry: at least that compute
-/// type, and for fp32 sums in at least f32 too. Throws Error(kInput) as parse_rule does.
+/// type, and for fp32 sums in at least f32 too. Empty text: no rules. Throws Error(kInput) as
+/// parse_rule does.
 std::vector<Rule> parse_layer_precisions(std::string_view text);
 /// The same grammar; "fp32+fp32" for several outputs, which must agree: at least that storage type.
 std::vector<Rule> parse_layer_output_types(std::string_view text);
@@ -49,5 +50,8 @@ void check_precision_constraints(std::string_view text, size_t num_rules);
 /// Throws Error(kInput) for a rule that matches no ONNX node. Returns notes, one for each rule that
 /// reaches no floating-point work (folded, shape, integer nodes only).
 std::vector<std::string> apply_rules(ir::Graph& raised, const std::vector<Rule>& rules);
+/// Asks of `raised` what rules asked of the ONNX nodes of `asked`: the same model, raised with no
+/// node apart. Roles and blocks are positions in the graph where every composite was found.
+void keep_rules(const ir::Graph& asked, ir::Graph& raised);
 
 }  // namespace vernier::precision

@@ -15,6 +15,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
 constexpr const char* kVersionKey = "vernier_policy";
+constexpr const char* kExpectedMode =
+    "expected \"model\", \"fp32\", \"tf32\", \"fp16\" or \"bf16\"";
 constexpr int kMaxDepth = 3;  // object, array of rules, one rule
 
 constexpr std::array kRuleKeys{std::pair{"rule", Spelling::kRule},
@@ -34,16 +36,15 @@ std::string plain(const std::string& what) {
 Json parsed(std::string_view text, const std::string& file) {
   std::set<std::pair<int, std::string>> keys;
   const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
-    const bool opens = event == Json::parse_event_t::object_start ||
-                       event == Json::parse_event_t::array_start;
+    const bool opens =
+        event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
     if (opens && depth >= kMaxDepth)
       fail(file, "nested too deep; expected rules as {\"rule\": \"SELECTOR SETTING\"}");
     if (event == Json::parse_event_t::object_start) {
       // Keys of this object come at depth + 1.
       std::erase_if(keys, [&](const auto& key) { return key.first > depth; });
     }
-    if (event == Json::parse_event_t::key &&
-        !keys.emplace(depth, value.get<std::string>()).second)
+    if (event == Json::parse_event_t::key && !keys.emplace(depth, value.get<std::string>()).second)
       fail(file, "the key \"" + value.get<std::string>() + "\" stands twice in one object");
     return true;
   };
@@ -56,8 +57,9 @@ Json parsed(std::string_view text, const std::string& file) {
 
 std::vector<Rule> read_rule(const Json& json, size_t index, const std::string& file) {
   const std::string where = "rules[" + std::to_string(index) + "]";
-  const char* expected = ": expected an object with one of \"rule\", \"layerPrecisions\" or "
-                         "\"layerOutputTypes\" and a text";
+  const char* expected =
+      ": expected an object with one of \"rule\", \"layerPrecisions\" or "
+      "\"layerOutputTypes\" and a text";
   if (!json.is_object() || json.size() != 1 || !json.begin().value().is_string())
     fail(file, where + expected);
   const auto text = json.begin().value().get<std::string>();
@@ -110,7 +112,7 @@ Policy load_policy(std::string_view text, const std::string& file) {
     if (key == kVersionKey) continue;
     if (key == "mode") {
       const auto mode = value.is_string() ? parse_mode(value.get<std::string>()) : std::nullopt;
-      if (!mode) fail(file, "\"mode\": expected \"fp32\", \"tf32\", \"fp16\" or \"bf16\"");
+      if (!mode) fail(file, "\"mode\": " + std::string(kExpectedMode));
       policy.mode = *mode;
       has_mode = true;
     } else if (key == "rules") {
@@ -123,7 +125,7 @@ Policy load_policy(std::string_view text, const std::string& file) {
       fail(file, "unknown key \"" + key + "\"; expected \"mode\" and \"rules\"");
     }
   }
-  if (!has_mode) fail(file, "no \"mode\"; expected \"fp32\", \"tf32\", \"fp16\" or \"bf16\"");
+  if (!has_mode) fail(file, "no \"mode\"; " + std::string(kExpectedMode));
   return policy;
 }
 

@@ -2,7 +2,8 @@
 #include "precision/requests.h"
 
 #include <algorithm>
-#include <charconv>
+
+#include "precision/onnx_nodes.h"
 
 namespace vernier::precision {
 namespace {
@@ -139,6 +140,7 @@ class Join {
     TypeRequest& compute =
         composite_product_ && !to_product ? request_.inner : request_.compute;
     compute = join(compute, asked.compute, possible_);
+    request_.inner = join(request_.inner, asked.inner, possible_);
     request_.accumulate = join(request_.accumulate, asked.accumulate, possible_);
     // Results between the parts stay in f32 registers.
     if (is_last)
@@ -173,14 +175,7 @@ bool is_product(std::string_view onnx_op) {
 }
 
 bool later_in_file(const ir::Origin& a, const ir::Origin& b) {
-  const auto split = [](const std::string& key) {
-    const size_t hash = key.rfind('#');
-    int64_t number = 0;
-    if (hash != std::string::npos)
-      std::from_chars(key.data() + hash + 1, key.data() + key.size(), number);
-    return std::pair(key.substr(0, hash), number);
-  };
-  return split(b.key) < split(a.key);
+  return compare_keys(a.key, b.key) > 0;
 }
 
 void ask_mode(ir::Graph& raised, Mode mode) {

@@ -2,7 +2,6 @@
 #include "precision/roles.h"
 
 #include <algorithm>
-#include <array>
 
 namespace vernier::precision {
 namespace {
@@ -14,14 +13,6 @@ using ir::Node;
 using ir::NodeId;
 using ir::ValueId;
 
-constexpr std::array kRoles{Role::kAttention,        Role::kAttentionScores,
-                            Role::kAttentionSoftmax, Role::kAttentionContext,
-                            Role::kFfnUp,            Role::kFfnDown,
-                            Role::kResidual,         Role::kEmbedding,
-                            Role::kNorm,             Role::kHead};
-constexpr std::array<std::string_view, kRoles.size()> kRoleNames{
-    "attention", "attention.scores", "attention.softmax", "attention.context", "ffn.up",
-    "ffn.down",  "residual",         "embedding",         "norm",              "head"};
 constexpr size_t kOperands = 3;  // q, k and v come first among an Attention's inputs
 
 bool is_norm(OpKind op) {
@@ -213,9 +204,9 @@ class Reader {
       group[i] = groups;
       for (size_t j = i; j-- > 0;) {
         if (!query[at(attentions_[j])]) continue;
-        const bool apart = downs_.empty() || std::any_of(downs_.begin(), downs_.end(), [&](NodeId d) {
-                             return query[at(d)] && !above[j][at(d)];
-                           });
+        const bool apart = downs_.empty() ||
+                           std::any_of(downs_.begin(), downs_.end(),
+                                       [&](NodeId d) { return query[at(d)] && !above[j][at(d)]; });
         if (!apart) group[i] = group[j];
         break;
       }
@@ -282,8 +273,8 @@ class Reader {
   NodeSet stream() const {
     NodeSet found(graph_.num_nodes());
     for (auto id = graph_.order().rbegin(); id != graph_.order().rend(); ++id) {
-      found[at(*id)] = found[at(*id)] || node(*id).op == OpKind::kAttention ||
-                       has(*id, Role::kResidual);
+      found[at(*id)] =
+          found[at(*id)] || node(*id).op == OpKind::kAttention || has(*id, Role::kResidual);
       if (!found[at(*id)]) continue;
       for (ValueId in : node(*id).inputs) {
         if (maker(in) != kNoNode) found[at(maker(in))] = true;
@@ -319,19 +310,10 @@ class Reader {
       if (after == Structure::kNoBlock || feeder_[at(id)] || !touches_floats(n)) continue;
       if (in_stream[at(id)] || ends_block(n)) {
         result_.block[at(id)] = after;
-      } else if (!leads_to_block_end(n) && !is_norm(n.op)) {
+      } else if (!is_norm(n.op)) {
         add_role(id, Role::kHead);
       }
     }
-  }
-  /// A view between an attention and its output projection, where no residual sum follows.
-  bool leads_to_block_end(const Node& n) const {
-    if (!is_view(n.op) || n.outputs.size() != 1) return false;
-    const NodeId before = maker_under_views(n.outputs[0]);
-    const auto& users = graph_.value(n.outputs[0]).users;
-    return before != kNoNode && node(before).op == OpKind::kAttention && !users.empty() &&
-           std::all_of(users.begin(), users.end(),
-                       [&](NodeId user) { return ends_block(node(user)); });
   }
 
   // ---- embedding
@@ -358,8 +340,8 @@ class Reader {
   }
 
   const Graph& graph_;
-  std::vector<int> position_;   // in topological order
-  std::vector<ValueId> skip_;   // of a residual sum: the operand that is no branch
+  std::vector<int> position_;  // in topological order
+  std::vector<ValueId> skip_;  // of a residual sum: the operand that is no branch
   std::vector<NodeId> attentions_, downs_;
   NodeSet feeder_;
   std::vector<int> after_;  // the last block that a node descends from
@@ -374,17 +356,6 @@ Roles roles_of_part(std::string_view part) {
 }
 
 }  // namespace
-
-std::string_view name(Role role) { return kRoleNames[static_cast<size_t>(role)]; }
-
-std::optional<Role> parse_role(std::string_view text) {
-  for (Role role : kRoles) {
-    if (name(role) == text) return role;
-  }
-  return std::nullopt;
-}
-
-std::span<const Role> all_roles() { return kRoles; }
 
 Structure structure_of(const ir::Graph& raised) { return Reader(raised).run(); }
 

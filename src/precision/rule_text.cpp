@@ -83,8 +83,8 @@ class Reader {
                    " are not asked for by rules in this version; " + kExpectedType);
     }
     if (is_one_of(word, {"int32", "i32", "int64", "i64", "bool"})) {
-      fail(at, quoted(word) + ": integers keep the model's type and take no rule; " +
-                   kExpectedType);
+      fail(at,
+           quoted(word) + ": integers keep the model's type and take no rule; " + kExpectedType);
     }
     fail(at, quoted(word) + " is no type a rule can ask for; " + kExpectedType);
   }
@@ -190,8 +190,7 @@ class RuleReader : Reader {
     term.pattern.clear();
     const size_t dots = text.find("..");
     const auto number = [&](std::string_view digits, int& into) {
-      const auto [end, error] =
-          std::from_chars(digits.data(), digits.data() + digits.size(), into);
+      const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), into);
       const bool whole = error == std::errc() && end == digits.data() + digits.size();
       if (!whole || into < 0) {
         fail(at, quoted(text) + " is no range of blocks; expected layer:3 or layer:0..3");
@@ -204,15 +203,14 @@ class RuleReader : Reader {
   }
 
   void setting(size_t start, std::string_view key) {
-    const std::array settings{std::pair{"compute", &rule_.compute},
-                              std::pair{"accumulate", &rule_.accumulate},
-                              std::pair{"acc", &rule_.accumulate},
-                              std::pair{"store", &rule_.store}};
-    const auto found =
-        std::find_if(settings.begin(), settings.end(), [&](const auto& s) { return key == s.first; });
+    const std::array settings{
+        std::pair{"compute", &rule_.compute}, std::pair{"accumulate", &rule_.accumulate},
+        std::pair{"acc", &rule_.accumulate}, std::pair{"store", &rule_.store}};
+    const auto found = std::find_if(settings.begin(), settings.end(),
+                                    [&](const auto& s) { return key == s.first; });
     if (found == settings.end()) {
-      fail(start, "unknown setting " + quoted(key) +
-                      "; expected compute, accumulate (acc) or store");
+      fail(start,
+           "unknown setting " + quoted(key) + "; expected compute, accumulate (acc) or store");
     }
     TypeRequest& asked = *found->second;
     if (asked.type != DType::kUndefined) fail(start, quoted(key) + " is set twice");
@@ -271,9 +269,10 @@ std::vector<std::string_view> split_entries(std::string_view text) {
 }
 
 std::vector<Rule> read_entries(std::string_view text, Spelling spelling) {
-  const char* option = spelling == Spelling::kLayerPrecisions ? "--layerPrecisions"
-                                                              : "--layerOutputTypes";
+  const char* option =
+      spelling == Spelling::kLayerPrecisions ? "--layerPrecisions" : "--layerOutputTypes";
   std::vector<Rule> rules;
+  if (trimmed(text).empty()) return rules;
   for (std::string_view one : split_entries(text)) {
     const Reader reader(option, one);
     const Entry entry = read_entry(reader);
@@ -322,8 +321,9 @@ void check_precision_constraints(std::string_view text, size_t num_rules) {
   }
   if (text == "prefer") {
     throw Error(ErrorCode::kInput,
-                who + ": a rule that cannot be met is an error here, never dropped; write obey, "
-                      "and take out the rules that you can do without");
+                who +
+                    ": a rule that cannot be met is an error here, never dropped; write obey, "
+                    "and take out the rules that you can do without");
   }
   throw Error(ErrorCode::kInput,
               "--precisionConstraints=" + quoted(text) + ": expected obey, prefer or none");

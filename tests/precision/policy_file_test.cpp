@@ -68,7 +68,7 @@ TEST(PolicyFile, LooksLikeThis) {
 }
 
 TEST(PolicyFile, KnowsEveryModeAndNeedsNoRules) {
-  for (Mode mode : {Mode::kFp32, Mode::kTf32, Mode::kFp16, Mode::kBf16}) {
+  for (Mode mode : {Mode::kModel, Mode::kFp32, Mode::kTf32, Mode::kFp16, Mode::kBf16}) {
     EXPECT_EQ(load_policy(save_policy({.mode = mode, .rules = {}}), "p").mode, mode);
   }
   EXPECT_TRUE(load_policy(R"({"vernier_policy": 1, "mode": "bf16"})", "p").rules.empty());
@@ -84,9 +84,9 @@ TEST(PolicyFile, SaysWhatIsWrongAndWhere) {
            {R"({"vernier_policy": 2, "mode": "fp16"})",
             "\"vernier_policy\" is 2, this version reads 1"},
            {R"({"vernier_policy": "1", "mode": "fp16"})", "\"vernier_policy\" is \"1\""},
-           {R"({"vernier_policy": 1})", "no \"mode\"; expected \"fp32\""},
-           {R"({"vernier_policy": 1, "mode": "fp8"})", "\"mode\": expected \"fp32\""},
-           {R"({"vernier_policy": 1, "mode": 16})", "\"mode\": expected \"fp32\""},
+           {R"({"vernier_policy": 1})", "no \"mode\"; expected \"model\""},
+           {R"({"vernier_policy": 1, "mode": "fp8"})", "\"mode\": expected \"model\", \"fp32\""},
+           {R"({"vernier_policy": 1, "mode": 16})", "\"mode\": expected \"model\", \"fp32\""},
            {R"({"vernier_policy": 1, "mode": "fp16", "rule": []})", "unknown key \"rule\""},
            {R"({"vernier_policy": 1, "mode": "fp16", "mode": "bf16"})",
             "the key \"mode\" stands twice"},
@@ -112,7 +112,9 @@ TEST(PolicyFile, DamagedInAnyWayIsAPolicyOrAnError) {
   const std::string whole = save_policy(example());
   for (size_t i = 0; i < whole.size(); ++i) {
     message_of(whole.substr(0, i));
-    for (char c : std::string("\0\"{[,:\xff" "9", 8)) {
+    for (char c : std::string("\0\"{[,:\xff"
+                              "9",
+                              8)) {
       std::string damaged = whole;
       damaged[i] = c;
       message_of(damaged);

@@ -8,11 +8,11 @@
 namespace vernier::precision {
 namespace {
 
-using testing::message_of;
-using testing::small_graph;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::message_of;
+using testing::small_graph;
 
 std::vector<Rule> rules_of(const std::vector<std::string>& texts) {
   std::vector<Rule> rules;
@@ -41,8 +41,7 @@ Request asked_of(const ir::Graph& graph, const std::string& key) {
 }
 
 // The mode's default on every origin, as it stands there when rules are applied.
-std::shared_ptr<ir::Graph> with_default(const std::string& by = "mode fp16",
-                                        DType inner = DType::kUndefined) {
+std::shared_ptr<ir::Graph> with_default(const std::string& by = "mode fp16") {
   auto graph = small_graph();
   for (ir::NodeId id : graph->order()) {
     for (ir::Origin& origin : graph->node(id).origins) {
@@ -50,7 +49,7 @@ std::shared_ptr<ir::Graph> with_default(const std::string& by = "mode fp16",
                       .accumulate = {DType::kF32, false},
                       .store = {DType::kF16, false},
                       .by = by,
-                      .inner = {inner, false}};
+                      .inner = {}};
     }
   }
   return graph;
@@ -71,9 +70,8 @@ TEST(ApplyRules, SetsTheGivenPartsOfTheMatchedNodesOnly) {
 
 TEST(ApplyRules, LaterRulesWinAndNameWhatTheyReplace) {
   const auto graph = with_default();
-  apply_rules(*graph, rules_of({"name:/ln/* compute=f32", "op:Pow compute==f16",
-                                "op:Sub store=f32", "op:Div compute=f32 store=f32",
-                                "name:/ln/Div store=f16"}));
+  apply_rules(*graph, rules_of({"name:/ln/* compute=f32", "op:Pow compute==f16", "op:Sub store=f32",
+                                "op:Div compute=f32 store=f32", "name:/ln/Div store=f16"}));
   EXPECT_EQ(asked_of(*graph, "#3").by, "rule 1");
   EXPECT_EQ(asked_of(*graph, "#4").by, "rule 1, rule 3");
   EXPECT_EQ(asked_of(*graph, "#4").compute.type, DType::kF32);
@@ -87,8 +85,9 @@ TEST(ApplyRules, LaterRulesWinAndNameWhatTheyReplace) {
 
 TEST(ApplyRules, SayThatTheyReplaceWhatTheModelAsks) {
   const auto graph = with_default("model");
-  apply_rules(*graph, rules_of({"op:Pow compute=f32", "op:Pow compute=bf16"}));
+  apply_rules(*graph, rules_of({"op:Pow compute=f32", "op:Pow compute=bf16", "op:Sub store=f16"}));
   EXPECT_EQ(asked_of(*graph, "#5").by, "rule 2 (over model, rule 1)");
+  EXPECT_EQ(asked_of(*graph, "#4").by, "rule 3");  // the model asked for f16 too
 }
 
 TEST(ApplyRules, ReachEveryCopyOfAnOrigin) {
@@ -153,22 +152,12 @@ TEST(ApplyRules, IntegerNodesAreLeftAlone) {
   EXPECT_EQ(asked_of(*graph, "#2").by, "rule 1");
 }
 
-TEST(ApplyRules, FloorsOfProductsLiftTheRestOfThemToo) {
-  const auto graph = with_default("mode fp16", DType::kF16);
-  apply_rules(*graph, rules_of({"name:/up/* compute=f32", "name:/down/* compute==f32",
-                                "name:/head/* compute=bf16"}));
-  EXPECT_EQ(asked_of(*graph, "#22").inner.type, DType::kF32);
-  EXPECT_EQ(asked_of(*graph, "#25").inner.type, DType::kF16);  // exact: operands only
-  EXPECT_EQ(asked_of(*graph, "#28").inner.type, DType::kF16);  // bf16 is not above f16
-}
-
 // One ONNX node that is a whole Attention: roles mean parts of it.
 TEST(ApplyRules, RolesBindPartsOfAWholeAttention) {
   std::string text = testing::kBlock;
   const size_t start = text.find("\"#13|");
   const std::string last = "\"#16|/att/MatMul_1|MatMul|context\"";
-  text.replace(start, text.find(last) + last.size() - start,
-               "\"#13|/att/MHA|MultiHeadAttention\"");
+  text.replace(start, text.find(last) + last.size() - start, "\"#13|/att/MHA|MultiHeadAttention\"");
   const auto graph = small_graph(text);
   apply_rules(*graph, rules_of({"role:attention.softmax compute==f16 store=f16"}));
   Request asked = asked_of(*graph, "#13");
@@ -181,6 +170,26 @@ TEST(ApplyRules, RolesBindPartsOfAWholeAttention) {
   EXPECT_EQ(asked.compute.type, DType::kF32);
   EXPECT_EQ(asked.store.type, DType::kF32);
   EXPECT_EQ(asked.inner.type, DType::kF16);
+}
+
+// A softmax that insists on its own type cannot be part of the Attention: the graph is raised again
+// without it, and its role must not be lost.
+TEST(ApplyRules, AreKeptWhenTheGraphIsRaisedWithoutAComposite) {
+  const auto whole = with_default();
+  apply_rules(*whole, rules_of({"role:attention.softmax compute==f16", "op:Shape compute=f32"}));
+  std::string text = testing::kBlock;
+  const std::string part = "\"#15|/att/Softmax|Softmax|probs\", ";
+  text.replace(text.find(part), part.size(), "");
+  const auto apart = small_graph(text);
+  const ir::ValueId out = apart->outputs[0];
+  apart->producer(out)->origins.push_back(
+      {.key = "#15", .name = "/att/Softmax", .op_type = "Softmax", .part = ""});
+  keep_rules(*whole, *apart);
+  EXPECT_EQ(asked_of(*apart, "#15").compute.type, DType::kF16);
+  EXPECT_TRUE(asked_of(*apart, "#15").compute.exact);
+  EXPECT_EQ(asked_of(*apart, "#15").by, "rule 1");
+  EXPECT_EQ(asked_of(*apart, "#13").by, "");  // no rule spoke of it
+  EXPECT_EQ(asked_of(*apart, "#0").by, "rule 2");
 }
 
 TEST(ApplyRules, NoRulesChangeNothing) {

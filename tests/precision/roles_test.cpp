@@ -270,7 +270,8 @@ TEST(Roles, ParallelBranchesAreOneBlockEach) {
   %Xa3 = Reshape(%Xa4) {shape=(b, s, 4), has_shape=true} %Xa = Linear(%Xa3, W)
   %Xu = Linear(%Xn, W) %Xg = Gelu(%Xu) %Xf = Linear(%Xg, W)
 )" + sums;
-    for (const auto& [from, to] : {std::pair<std::string, std::string>{"W", square}, {"Y", y}, {"X", x}}) {
+    for (const auto& [from, to] :
+         {std::pair<std::string, std::string>{"W", square}, {"Y", y}, {"X", x}}) {
       for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
         text.replace(at, from.size(), to);
     }

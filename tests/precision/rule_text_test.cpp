@@ -114,8 +114,9 @@ TEST(ParseRule, SaysWhatIsWrongWhereAndWhatWasExpected) {
            {"op:Add compute=f23", "column 16: 'f23' is no type a rule can ask for; expected f32"},
            {"op:Add compute=F32", "column 16: 'F32' is no type"},
            {"op:Add compute=f64", "column 16: 'f64' is no type"},
-           {"op:Add compute=int8", "quantised types such as 'int8' are not asked for by rules in "
-                                   "this version"},
+           {"op:Add compute=int8",
+            "quantised types such as 'int8' are not asked for by rules in "
+            "this version"},
            {"op:Add store=i64", "'i64': integers keep the model's type"},
            {"op:Add store=tf32", "column 14: tf32 is a compute type"},
            {"op:Add acc=f32 accumulate=f16", "column 16: 'accumulate' is set twice"},
@@ -147,7 +148,8 @@ TEST(ParseRule, BoundsWhatItReads) {
 
 // Every prefix of a rule, and it with each byte replaced: a rule or an Error, never anything else.
 TEST(ParseRule, TakesAnyBytes) {
-  const std::string text = R"(name:"a b" op:Add role:head layer:0..3 compute==f32 acc=f16 store=f16)";
+  const std::string text =
+      R"(name:"a b" op:Add role:head layer:0..3 compute==f32 acc=f16 store=f16)";
   const auto try_all = [](const std::string& damaged) {
     for (auto* parse : {&parse_layer_precisions, &parse_layer_output_types}) {
       try {
@@ -197,9 +199,13 @@ TEST(LayerPrecisions, TakeColonsAndCommasInNames) {
   EXPECT_EQ(rules[2].selector.terms[0].pattern, "*");
 }
 
+TEST(LayerPrecisions, AreNoRulesWhereNothingIsGiven) {
+  EXPECT_TRUE(parse_layer_precisions("").empty());
+  EXPECT_TRUE(parse_layer_output_types(" ").empty());
+}
+
 TEST(LayerPrecisions, SayWhatIsWrong) {
   for (const Wrong& wrong : std::initializer_list<Wrong>{
-           {"", "--layerPrecisions '', column 1: expected LAYER:TYPE"},
            {"a:fp32,", "--layerPrecisions '', column 1: expected LAYER:TYPE"},
            {"Softmax_1", "--layerPrecisions 'Softmax_1', column 1: expected LAYER:TYPE"},
            {"a:fp32,:fp32", "--layerPrecisions ':fp32', column 1: expected LAYER:TYPE"},
@@ -225,13 +231,13 @@ TEST(LayerOutputTypes, AreFloorsOfStorage) {
 
 TEST(LayerOutputTypes, SayWhatIsWrong) {
   for (const Wrong& wrong : std::initializer_list<Wrong>{
-           {"Split_0:fp16+fp32", "--layerOutputTypes 'Split_0:fp16+fp32', column 14: outputs of "
-                                 "one node are held in one type"},
+           {"Split_0:fp16+fp32",
+            "--layerOutputTypes 'Split_0:fp16+fp32', column 14: outputs of "
+            "one node are held in one type"},
            {"Split_0:fp16+", "column 14: '' is no type"},
            {"Split_0:tf32", "tf32 is a compute type"},
        }) {
-    EXPECT_THAT(message_of([&] { parse_layer_output_types(wrong.text); }),
-                HasSubstr(wrong.message))
+    EXPECT_THAT(message_of([&] { parse_layer_output_types(wrong.text); }), HasSubstr(wrong.message))
         << wrong.text;
   }
 }

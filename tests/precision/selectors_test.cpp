@@ -9,11 +9,11 @@
 namespace vernier::precision {
 namespace {
 
-using testing::message_of;
-using testing::small_graph;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::message_of;
+using testing::small_graph;
 using Keys = std::vector<std::string>;
 
 Keys keys_of(const ir::Graph& graph, const Rule& rule, std::vector<std::string>* notes = nullptr) {
@@ -32,15 +32,32 @@ Keys matched_by_trtexec(const std::string& layer, std::vector<std::string>* note
 }
 
 TEST(Glob, IsAnchoredAndTakesStarsAnywhere) {
-  for (const auto& [pattern, text] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"", ""},         {"*", ""},        {"*", "abc"},       {"a*c", "abc"},
-           {"a*c", "ac"},    {"*b*", "abc"},   {"a?c", "abc"},     {"**a**", "a"},
-           {"a*b*c", "aXbXbYc"}, {"*ab", "aab"}, {"?", "*"},       {"/l.0/*", "/l.0/x/y"}}) {
+  for (const auto& [pattern, text] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"", ""},
+                                                                  {"*", ""},
+                                                                  {"*", "abc"},
+                                                                  {"a*c", "abc"},
+                                                                  {"a*c", "ac"},
+                                                                  {"*b*", "abc"},
+                                                                  {"a?c", "abc"},
+                                                                  {"**a**", "a"},
+                                                                  {"a*b*c", "aXbXbYc"},
+                                                                  {"*ab", "aab"},
+                                                                  {"?", "*"},
+                                                                  {"/l.0/*", "/l.0/x/y"}}) {
     EXPECT_TRUE(matches_glob(pattern, text)) << pattern << " " << text;
   }
-  for (const auto& [pattern, text] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"", "a"}, {"a", ""}, {"a", "ab"}, {"b", "ab"}, {"a*c", "abcd"}, {"?", ""}, {"?", "ab"},
-           {"*b", "abc"}, {"a.c", "abc"}, {"A", "a"}}) {
+  for (const auto& [pattern, text] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"", "a"},
+                                                                  {"a", ""},
+                                                                  {"a", "ab"},
+                                                                  {"b", "ab"},
+                                                                  {"a*c", "abcd"},
+                                                                  {"?", ""},
+                                                                  {"?", "ab"},
+                                                                  {"*b", "abc"},
+                                                                  {"a.c", "abc"},
+                                                                  {"A", "a"}}) {
     EXPECT_FALSE(matches_glob(pattern, text)) << pattern << " " << text;
   }
   EXPECT_FALSE(matches_glob(std::string(500, '*') + "b", std::string(10000, 'a')));
@@ -111,11 +128,13 @@ TEST(Select, TrtexecPatternsMeanAllThatFit) {
 
 TEST(Select, NothingIsAnErrorWithTheNearestNames) {
   for (const auto& [selector, message] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"name:/ln/Pov", "matches nothing: the model has no node 'name:/ln/Pov'; nearest: "
-                            "'/ln/Pow'"},
+           {"name:/ln/Pov",
+            "matches nothing: the model has no node 'name:/ln/Pov'; nearest: "
+            "'/ln/Pow'"},
            {"op:LayerNrm", "no node 'op:LayerNrm'; nearest: 'LayerNorm'"},
-           {"op:LayerNorm role:attention", "no node fits all of 'op:LayerNorm' (6), "
-                                           "'role:attention' (4) at once"},
+           {"op:LayerNorm role:attention",
+            "no node fits all of 'op:LayerNorm' (6), "
+            "'role:attention' (4) at once"},
            {"layer:1", "'layer:1' asks for block 1, but this model has blocks 0..0"},
            {"layer:0..2 op:Gelu", "'layer:0..2' asks for block 2"},
        }) {
