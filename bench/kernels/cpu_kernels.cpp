@@ -128,7 +128,9 @@ BenchCase linear(const std::string& kernel, const Product& p, int threads = 1,
 }
 
 std::string type_suffix(DType type) {
-  return type == DType::kF32 ? "" : "/" + std::string(name(type));
+  std::string text;
+  if (type != DType::kF32) text.append("/").append(name(type));
+  return text;
 }
 
 BenchCase attention(int64_t batch, int64_t seq, int64_t heads, int64_t dim, bool causal = false,
