@@ -3,7 +3,8 @@
 // products as batched GEMMs, without softmax, norms, residuals or embeddings.
 //   bench_floor --layers 6 --hidden 384 --heads 12 --ffn 1536 --batch 1 --length 128 [--threads 2]
 //               [--type bf16]
-// --type bf16: operands and results in bf16, sums in f32, biases f32. Prints JSON: the milliseconds of every pass, and oneDNN's version. Used by bench/peers/cpu.py.
+// --type bf16: operands and results in bf16, sums in f32, biases f32. Prints JSON: the milliseconds
+// of every pass, and oneDNN's version. Used by bench/peers/cpu.py.
 #include <omp.h>
 
 #include <CLI/CLI.hpp>
@@ -84,8 +85,7 @@ Step linear(const memory& x, const memory& y, bool gelu, uint64_t seed) {
   const memory bias = filled(plain({1, n}, Type::f32), 0.05, seed + 1);
   const dnnl::matmul::primitive_desc description(
       dnnl::matmul::desc(x.get_desc(), any, bias.get_desc(), y.get_desc()), attr, engine());
-  const memory weight =
-      filled(plain({k, n}, type), 1 / std::sqrt(static_cast<double>(k)), seed);
+  const memory weight = filled(plain({k, n}, type), 1 / std::sqrt(static_cast<double>(k)), seed);
   return {dnnl::matmul(description),
           {{DNNL_ARG_SRC, x},
            {DNNL_ARG_WEIGHTS, reordered(weight, description.weights_desc())},

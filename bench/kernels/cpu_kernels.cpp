@@ -159,11 +159,10 @@ BenchCase rows(const std::string& kernel, AttrBytes attrs, std::vector<Array> in
 
 std::vector<BenchCase> cases() {
   std::vector<BenchCase> list;
-  const std::vector<std::pair<const char*, DType>> linears{
-      {"cpu.linear.onednn_brg", DType::kF32},
-      {"cpu.linear.highway", DType::kF32},
-      {"cpu.linear.onednn_bf16", DType::kBF16},
-      {"cpu.linear.f16", DType::kF16}};
+  const std::vector<std::pair<const char*, DType>> linears{{"cpu.linear.onednn_brg", DType::kF32},
+                                                           {"cpu.linear.highway", DType::kF32},
+                                                           {"cpu.linear.onednn_bf16", DType::kBF16},
+                                                           {"cpu.linear.f16", DType::kF16}};
   for (const auto& [kernel, type] : linears) {
     for (int64_t m : {1, 16, 128, 512, 1024}) {
       list.push_back(linear(kernel, {m, 768, 768}, 1, type));

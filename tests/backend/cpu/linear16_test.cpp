@@ -107,12 +107,11 @@ std::string compare16(const OpCase& c, const Tensor& got) {
 
 const std::vector<Types>& type_table(std::string_view row) {
   constexpr DType b = DType::kBF16, h = DType::kF16, f = DType::kF32, none = DType::kUndefined;
-  static const std::vector<Types> bf16{
-      {b, b, none, none, b}, {b, b, f, none, b}, {b, b, b, b, b}, {b, b, f, f, b}, {b, b, b, f, f},
-      {b, b, f, b, f}};
-  static const std::vector<Types> f16{
-      {h, h, none, none, h}, {h, h, f, none, h}, {h, h, h, h, h}, {f, h, f, f, f}, {h, h, f, f, h},
-      {f, h, none, h, h}};
+  static const std::vector<Types> bf16{{b, b, none, none, b}, {b, b, f, none, b}, {b, b, b, b, b},
+                                       {b, b, f, f, b},       {b, b, b, f, f},    {b, b, f, b, f}};
+  static const std::vector<Types> f16{{h, h, none, none, h}, {h, h, f, none, h},
+                                      {h, h, h, h, h},       {f, h, f, f, f},
+                                      {h, h, f, f, h},       {f, h, none, h, h}};
   return row == kBf16Row ? bf16 : f16;
 }
 
@@ -126,8 +125,12 @@ TEST(CpuLinear16, MatchesTheProductOfTheRoundedOperands) {
   size_t turn = 0;
   for (std::string_view row : {kBf16Row, kF16Row}) {
     for (const Types& types : type_table(row)) {
-      for (const LinearShape& s : std::vector<LinearShape>{
-               {1, 1, 1}, {3, 17, 33}, {5, 33, 127}, {17, 64, 64}, {35, 48, 130}, {131, 96, 1090}}) {
+      for (const LinearShape& s : std::vector<LinearShape>{{1, 1, 1},
+                                                           {3, 17, 33},
+                                                           {5, 33, 127},
+                                                           {17, 64, 64},
+                                                           {35, 48, 130},
+                                                           {131, 96, 1090}}) {
         const OpCase c = linear_case(make, s, types, attrs[turn++ % attrs.size()]);
         for (const KernelDef& kernel : variants(row)) {
           ASSERT_EQ(kernel.supports(make_problem(c)).reason, "") << c.name;
@@ -192,9 +195,9 @@ TEST(CpuLinear16, RowBitsDependOnNeitherRowsNorThreads) {
                                                          {512, 1024, 1024},
                                                          {512, 80, 96},
                                                          {512, 127, 100}}) {
-      const OpCase full = linear_case(
-          make, s, {type, type, DType::kF32, DType::kUndefined, DType::kF32},
-          {.activation = Activation::kGeluErf});
+      const OpCase full =
+          linear_case(make, s, {type, type, DType::kF32, DType::kUndefined, DType::kF32},
+                      {.activation = Activation::kGeluErf});
       for (const KernelDef& kernel : variants(row)) {
         const Tensor all = run_kernel(kernel, first_rows(full, 512), {})[0];
         for (int64_t m : {1, 2, 3, 4, 5, 8, 16, 31, 32, 64, 100, 128, 300, 512}) {
@@ -216,8 +219,8 @@ TEST(CpuLinear16, PackedWeightsAreTheRoundedOnes) {
     const KernelDef& kernel = *find_kernel(cpu_backend(), row);
     const DType type = row == kBf16Row ? DType::kBF16 : DType::kF16;
     for (bool trans : {false, true}) {
-      OpCase c = linear_case(make, {2, 33, 130}, {type, type, type, type, type},
-                             {.trans_w = trans});
+      OpCase c =
+          linear_case(make, {2, 33, 130}, {type, type, type, type, type}, {.trans_w = trans});
       // Half a step of f16 and of bf16 at 1, and a little more: rounding twice would lose it.
       Tensor wide = with_element(make.normal(trans ? Shape{130, 33} : Shape{33, 130}), 5, NAN);
       wide = with_element(as_type(DType::kF64, wide), 7, 1 + 0x1p-8 + 0x1p-40);

@@ -19,7 +19,8 @@ struct Floats {
   Floats() = default;
   Floats(Byte* first, DType type) : data(first), dtype(type) {}
   /// f32 needs no word: most rows are.
-  Floats(F32* first) : data(reinterpret_cast<Byte*>(first)) {}  // NOLINT(google-explicit-constructor)
+  Floats(F32* first)
+      : data(reinterpret_cast<Byte*>(first)) {}  // NOLINT(google-explicit-constructor)
   explicit Floats(const TensorArg& t) : data(t.data), dtype(t.dtype) {}
 
   bool present() const { return data != nullptr; }

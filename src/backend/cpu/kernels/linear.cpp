@@ -130,7 +130,8 @@ class HighwayLinear final : public LinearState {
     const int64_t col0 = panels.begin * kPanelCols;
     EpilogueCall epilogue = run.epilogue(rows.begin, col0);
     const bool direct = run.out.dtype == DType::kF32;
-    auto* product = reinterpret_cast<float*>(direct ? epilogue.dst.data : workspace + scratch_bytes());
+    auto* product =
+        reinterpret_cast<float*>(direct ? epilogue.dst.data : workspace + scratch_bytes());
     epilogue.src = product;
     epilogue.src_step = direct ? run.n : kTilePanels * kPanelCols;
     epilogue.rows = rows.end - rows.begin;
@@ -216,13 +217,13 @@ Tensor unpack_linear(const Problem& problem, const ConstantArg& packed) {
   for (int64_t i = 0; i < k; ++i) {
     for (int64_t j = 0; j < n; ++j) {
       const int64_t panel = j / kPanelCols, col = j % kPanelCols;
-      const int64_t in_panel = from.type == DType::kBF16 ? (i / 2 * kPanelCols + col) * 2 + i % 2
-                                                         : i * kPanelCols + col;
+      const int64_t in_panel =
+          from.type == DType::kBF16 ? (i / 2 * kPanelCols + col) * 2 + i % 2 : i * kPanelCols + col;
       const int64_t to = trans ? j * k + i : i * n + j;
-      std::memcpy(plain.data() + static_cast<size_t>(to) * width,
-                  packed.bytes.data() + panel * from.panel_bytes() +
-                      static_cast<size_t>(in_panel) * width,
-                  width);
+      std::memcpy(
+          plain.data() + static_cast<size_t>(to) * width,
+          packed.bytes.data() + panel * from.panel_bytes() + static_cast<size_t>(in_panel) * width,
+          width);
     }
   }
   return Tensor::from_bytes(from.type, {rows, cols}, plain);
@@ -236,7 +237,8 @@ PackedWeight packed_weight(const CreateCall& call, DType type) {
   for (const ConstantArg& constant : call.constants) {
     if (constant.input != 1 || !is_linear_layout(type, constant.layout)) continue;
     const Layout layout = parse_layout(constant.layout);
-    if (constant.bytes.size() == layout.bytes()) return {{constant.bytes.data(), type}, layout.shape};
+    if (constant.bytes.size() == layout.bytes())
+      return {{constant.bytes.data(), type}, layout.shape};
   }
   throw Error(ErrorCode::kInput,
               "the engine holds no packed weight for a linear step; expected layout \"" +

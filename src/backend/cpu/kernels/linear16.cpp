@@ -5,11 +5,12 @@
 //     operands are exact; sums, bias, activation and residual are f32; y is rounded once. On
 //     instruction sets with bf16 products through oneDNN, where subnormal operands count as zero;
 //     elsewhere (and in builds without oneDNN) on our own f32 product, operands widened.
-// cpu.linear.f16   w f16; x, bias, residual and y each f16 or f32. Weights take half of the memory and
+// cpu.linear.f16   w f16; x, bias, residual and y each f16 or f32. Weights take half of the memory
+// and
 //     are widened panel by panel: everything is computed in f32, at its speed.
 //
-// K is never split and its order fixed: row bits as in linear.cpp. Error of a sum: <= K·2^-24·Σ|x||w|
-// (in practice √K), plus the activation's (math-inl.h), plus half an ulp of y.
+// K is never split and its order fixed: row bits as in linear.cpp. Error of a sum: <=
+// K·2^-24·Σ|x||w| (in practice √K), plus the activation's (math-inl.h), plus half an ulp of y.
 #include "backend/cpu/kernels/linear.h"
 
 namespace vernier::backend::cpu {
@@ -41,7 +42,8 @@ Support supports_bf16(const Problem& problem) {
   Support support = supports_packed_weight(problem);
   if (support) support = weight_is(problem, DType::kBF16);
   if (support && problem.inputs[0].dtype != DType::kBF16)
-    return no("input 0 is " + std::string(name(problem.inputs[0].dtype)) + ", this kernel takes bf16");
+    return no("input 0 is " + std::string(name(problem.inputs[0].dtype)) +
+              ", this kernel takes bf16");
   return support ? type_or_f32(problem, DType::kBF16) : support;
 }
 Support supports_f16(const Problem& problem) {

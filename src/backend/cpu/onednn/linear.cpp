@@ -57,8 +57,8 @@ dnnl::memory::data_type data_type(DType type) {
 dnnl::matmul::primitive_desc describe(const Sizes& s) {
   using dnnl::memory;
   // gemm.h's panels; k is a multiple of 16 (f32) or 32 (bf16), so the tags have no padding along k.
-  const auto tag = s.type == DType::kBF16 ? memory::format_tag::BA16a64b2a
-                                          : memory::format_tag::BA16a64b;
+  const auto tag =
+      s.type == DType::kBF16 ? memory::format_tag::BA16a64b2a : memory::format_tag::BA16a64b;
   const memory::desc x({s.m, s.k}, data_type(s.type), memory::format_tag::ab);
   const memory::desc weight({s.k, s.cols}, data_type(s.type), tag);
   const memory::desc y({s.m, s.cols}, memory::data_type::f32, memory::format_tag::ab);
@@ -251,8 +251,8 @@ class BrgLinear final : public LinearState {
     return primitives_.try_emplace({m, cols}, sizes, workers).first->second;
   }
 
-  // The chunk's rows side by side and k_ long, rows and columns that are not there zero. Only tails,
-  // strided inputs and a K that the panels pad come here, once per tile.
+  // The chunk's rows side by side and k_ long, rows and columns that are not there zero. Only
+  // tails, strided inputs and a K that the panels pad come here, once per tile.
   const std::byte* copy_chunk(const LinearRun& run, const Job& job, std::byte* copy) const {
     const auto width = static_cast<int64_t>(run.x.elem_bytes());
     for (int64_t r = 0; r < job.rows; ++r) {

@@ -1,5 +1,6 @@
 // Builds without oneDNN (VERNIER_ONEDNN=OFF): the oneDNN rows of kernels.def say so.
 #include "backend/cpu/kernels/linear.h"
+
 #include "backend/cpu/onednn/version.h"
 
 namespace vernier::backend::cpu {
