@@ -189,6 +189,7 @@ plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
   const backend::Backend& backend = backend_named(options.device);
   Asked asked = ask(imported, options);
   ir::Graph& graph = *asked.raised;
+  std::vector<plan::TableBound> table_bounds = plan::table_bounds(graph);
   precision::type_graph(graph);
   passes::run_passes(graph, passes::Phase::kFuse, pass_options(options));
   if (!options.extra_outputs.empty()) {
@@ -198,8 +199,11 @@ plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
     add_side_outputs(graph, *marked, options.extra_outputs);
   }
   if (options.progress) options.progress("plan");
-  plan::Plan plan = plan::make_plan(
-      graph, backend, {.shapes = options.shapes, .constants = constants, .progress = nullptr});
+  plan::Plan plan = plan::make_plan(graph, backend,
+                                    {.shapes = options.shapes,
+                                     .table_bounds = std::move(table_bounds),
+                                     .constants = constants,
+                                     .progress = nullptr});
   plan.notes.insert(plan.notes.begin(), asked.notes.begin(), asked.notes.end());
   plan.build = record_of(options);
   return plan;

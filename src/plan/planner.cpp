@@ -70,7 +70,7 @@ class Planner {
     plan_.device = backend_.name;
     plan_.target = backend_.target();
     check_input_sizes();
-    plan_.symbols = make_profile(graph_, options_.shapes, plan_.notes);
+    plan_.symbols = make_profile(graph_, options_.shapes, plan_.notes, options_.table_bounds);
     for (const ir::Guard& g : graph_.guards) plan_.guards.push_back({g.lhs, g.rhs, g.where});
     for (ir::ValueId id : graph_.inputs) {
       plan_.inputs.push_back(new_value(id, PlanValue::Kind::kInput));

@@ -5,15 +5,18 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "backend/kernel.h"
 #include "ir/graph.h"
 #include "plan/plan.h"
+#include "plan/table_bounds.h"
 
 namespace vernier::plan {
 
 struct PlanOptions {
-  std::string shapes;  ///< as in profile.h
+  std::string shapes;                      ///< as in profile.h
+  std::vector<TableBound> table_bounds{};  ///< of the raised graph, for the default sizes
   /// Rounded: constants are stored in the types that are asked of them, packed for their kernels.
   /// As the model has them: unrounded and plain, for the FP64 evaluation of the plan (F); such a
   /// plan is never run.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <map>
 
 namespace vernier::plan {
@@ -50,7 +51,7 @@ Range parse_range(const std::string& part, const std::string& text) {
 
 class ProfileMaker {
  public:
-  explicit ProfileMaker(const ir::Graph& graph) : graph_(graph) {
+  ProfileMaker(const ir::Graph& graph, std::span<const TableBound> bounds) : graph_(graph) {
     for (ir::ValueId input : graph.inputs) {
       const SymShape& shape = graph.value(input).shape;
       for (size_t d = 0; d < shape.size(); ++d) {
@@ -60,6 +61,11 @@ class ProfileMaker {
         }
       }
     }
+    // Not those of sizes that depend on data.
+    std::ranges::copy_if(bounds, std::back_inserter(bounds_), [&](const TableBound& bound) {
+      return std::ranges::all_of(bound.last.symbols(),
+                                 [&](const std::string& s) { return is_batch_.contains(s); });
+    });
   }
 
   void read(const std::string& shapes) {
@@ -82,17 +88,22 @@ class ProfileMaker {
       }
       const bool batch = is_batch_.at(symbol);
       const int64_t preferred = batch ? kDefaultMaxBatch : kDefaultMaxLength;
-      const int64_t max = largest_allowed(symbol, preferred);
+      const int64_t max = largest_allowed(symbol, preferred, Sharing::kEqual);
       profile.push_back(
           {symbol, 1, std::min(max, batch ? kDefaultOptBatch : kDefaultOptLength), max});
       notes.push_back("size '" + symbol + "' defaults to 1.." + std::to_string(max) +
                       (max < preferred ? " (the most that the model's own tables allow)" : "") +
                       "; give --shapes " + symbol + "=MIN..MAX to change it");
     }
+    check_together(profile, notes);
     return profile;
   }
 
  private:
+  /// What sizes that nobody gave are taken to be where a bound depends on several: as large as the
+  /// one in question, or 1.
+  enum class Sharing : uint8_t { kEqual, kLeast };
+
   void read_part(const std::string& part, const std::string& name, const std::string& ranges) {
     if (const size_t colon = name.rfind(':'); colon != std::string::npos)
       return read_dimension(part, name.substr(0, colon), name.substr(colon + 1), ranges);
@@ -157,30 +168,75 @@ class ProfileMaker {
       bad(part, "size '" + symbol + "' was given as " + std::to_string(old.min) + ".." +
                     std::to_string(old.max) + " before; they must agree");
     }
-    if (const int64_t allowed = largest_allowed(symbol, range.max); allowed < range.max) {
+    if (const int64_t allowed = largest_allowed(symbol, range.max, Sharing::kLeast);
+        allowed < range.max) {
       bad(part, "size '" + symbol + "' can be at most " + std::to_string(allowed) +
                     " in this model (its own tables end there)");
     }
   }
 
-  // The largest size <= `limit` that every guard on this symbol alone allows.
-  int64_t largest_allowed(const std::string& symbol, int64_t limit) const {
-    const auto holds = [&](int64_t size) {
-      for (const ir::Guard& guard : graph_.guards) {
-        std::vector<std::string> symbols = guard.lhs.symbols();
-        for (std::string& s : guard.rhs.symbols()) symbols.push_back(std::move(s));
-        if (std::any_of(symbols.begin(), symbols.end(),
-                        [&](const std::string& s) { return s != symbol; }))
-          continue;
-        const std::map<std::string, int64_t> binding{{symbol, size}};
-        if (guard.lhs.evaluate(binding) != guard.rhs.evaluate(binding)) return false;
+  // Every guard on this symbol alone.
+  bool guards_hold(const std::string& symbol, int64_t size) const {
+    const std::map<std::string, int64_t> binding{{symbol, size}};
+    return std::ranges::all_of(graph_.guards, [&](const ir::Guard& guard) {
+      std::vector<std::string> symbols = guard.lhs.symbols();
+      for (std::string& s : guard.rhs.symbols()) symbols.push_back(std::move(s));
+      const bool alone = std::ranges::all_of(symbols, [&](const auto& s) { return s == symbol; });
+      return !alone || guard.lhs.evaluate(binding) == guard.rhs.evaluate(binding);
+    });
+  }
+
+  // Every table that this symbol reads into. Padding may keep a size that was asked for inside it.
+  bool tables_reach(const std::string& symbol, int64_t size, Sharing sharing) const {
+    return std::ranges::all_of(bounds_, [&](const TableBound& bound) {
+      if (sharing == Sharing::kLeast && !bound.always) return true;
+      std::map<std::string, int64_t> binding;
+      for (const std::string& other : bound.last.symbols()) {
+        const auto given = given_.find(other);
+        const bool decided = other != symbol && given != given_.end();
+        const bool least = other != symbol && sharing == Sharing::kLeast;
+        binding[other] = decided ? given->second.max : least ? 1 : size;
       }
-      return true;
+      return !binding.contains(symbol) || bound.last.evaluate(binding) < bound.rows;
+    });
+  }
+
+  // The largest size <= `limit` that the model's guards and tables allow.
+  int64_t largest_allowed(const std::string& symbol, int64_t limit, Sharing sharing) const {
+    constexpr int64_t kTries = 1024;  // past them a bound is taken to hold below, to fail above
+    const auto holds = [&](int64_t size) {
+      return guards_hold(symbol, size) && tables_reach(symbol, size, sharing);
     };
-    for (int64_t size = limit; size > 1; --size) {
-      if (holds(size)) return size;
+    int64_t above = limit;
+    for (; above > std::max<int64_t>(1, limit - kTries); --above) {
+      if (holds(above)) return above;
     }
-    return 1;
+    int64_t below = 1;
+    while (below + 1 < above) {
+      const int64_t middle = below + (above - below) / 2;
+      (holds(middle) ? below : above) = middle;
+    }
+    return below;
+  }
+
+  // The largest sizes together: those that were given may read past a table only if padding is
+  // not counted.
+  void check_together(const std::vector<Symbol>& profile, std::vector<std::string>& notes) const {
+    std::map<std::string, int64_t> largest;
+    for (const Symbol& symbol : profile) largest[symbol.name] = symbol.max;
+    for (const TableBound& bound : bounds_) {
+      const int64_t last = bound.last.evaluate(largest);
+      if (last < bound.rows) continue;
+      std::string sizes;
+      for (const std::string& symbol : bound.last.symbols())
+        sizes += (sizes.empty() ? "" : ", ") + symbol + " " + std::to_string(largest[symbol]);
+      const std::string what = "at " + sizes + " node '" + bound.where + "' reads row " +
+                               std::to_string(last) + " of a table of " +
+                               std::to_string(bound.rows) + " rows (0.." +
+                               std::to_string(bound.rows - 1) + ")";
+      if (bound.always) throw Error(ErrorCode::kInput, "--shapes: " + what);
+      notes.push_back("warning: " + what + " unless enough of it is padding; such a run is refused");
+    }
   }
 
   std::string known_names() const {
@@ -193,6 +249,7 @@ class ProfileMaker {
   }
 
   const ir::Graph& graph_;
+  std::vector<TableBound> bounds_;
   std::map<std::string, bool> is_batch_;  // first use is a first dimension
   std::vector<std::string> order_;
   std::map<std::string, Range> given_;
@@ -201,8 +258,9 @@ class ProfileMaker {
 }  // namespace
 
 std::vector<Symbol> make_profile(const ir::Graph& graph, const std::string& shapes,
-                                 std::vector<std::string>& notes) {
-  ProfileMaker maker(graph);
+                                 std::vector<std::string>& notes,
+                                 std::span<const TableBound> bounds) {
+  ProfileMaker maker(graph, bounds);
   maker.read(shapes);
   return maker.finish(notes);
 }

@@ -1,10 +1,12 @@
 // The range of each size symbol: from `--shapes`, or defaults. Contract: design "The command line".
 #pragma once
+#include <span>
 #include <string>
 #include <vector>
 
 #include "ir/graph.h"
 #include "plan/plan.h"
+#include "plan/table_bounds.h"
 
 namespace vernier::plan {
 
@@ -18,10 +20,12 @@ inline constexpr int64_t kDefaultOptLength = 128;
 /// One Symbol per size symbol of the graph's inputs, in order of first use. `shapes` is a list of
 /// NAME=RANGExRANGE… (an input, one range per dimension), INPUT:DIMENSION=RANGE or NAME=RANGE (a
 /// named size); a RANGE is N, MIN..MAX (OPT is MAX) or MIN..OPT..MAX. Symbols not named: 1..1..64
-/// when they are a first dimension, else 1..128..512, each lowered to the largest size that the
-/// graph's guards allow (the position table); notes say which. Throws Error(kInput) naming the part
-/// of `shapes`, what it is, what was expected.
+/// when they are a first dimension, else 1..128..512, each lowered to the largest size at which the
+/// graph's guards hold and no index passes its table (the position table); notes say which. Throws
+/// Error(kInput) naming the part of `shapes`, what it is, what was expected. A size that was given
+/// may pass a table whose positions skip padding: a note says so.
 std::vector<Symbol> make_profile(const ir::Graph& graph, const std::string& shapes,
-                                 std::vector<std::string>& notes);
+                                 std::vector<std::string>& notes,
+                                 std::span<const TableBound> bounds = {});
 
 }  // namespace vernier::plan
