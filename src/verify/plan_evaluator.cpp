@@ -126,14 +126,16 @@ PlanEvaluator::PlanEvaluator(const plan::Plan& plan, const backend::Backend& bac
       options_(std::move(options)),
       values_(plan.values.size()),
       dies_after_(plan.steps.size()) {
+  // An output stays, and so does what an output is a view of.
+  std::vector<bool> stays(plan.values.size(), false);
+  for (int32_t output : plan.outputs) {
+    const int32_t base = plan.values[static_cast<size_t>(output)].alias_of;
+    stays[static_cast<size_t>(base == plan::kNone ? output : base)] = true;
+  }
   for (size_t v = 0; v < plan.values.size(); ++v) {
     const plan::PlanValue& value = plan.values[v];
-    const bool is_output = std::find(plan.outputs.begin(), plan.outputs.end(),
-                                     static_cast<int32_t>(v)) != plan.outputs.end();
-    if (value.kind == plan::PlanValue::Kind::kArena && value.last_step != plan::kNone &&
-        !is_output) {
+    if (value.kind == plan::PlanValue::Kind::kArena && value.last_step != plan::kNone && !stays[v])
       dies_after_[static_cast<size_t>(value.last_step)].push_back(v);
-    }
   }
 }
 
