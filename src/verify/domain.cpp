@@ -29,7 +29,7 @@ struct Evidence {
   std::optional<int64_t> table;  // rows of the smallest table it indexes
   std::optional<int64_t> compared_with;
   std::string table_why, compared_why, mask_why, mean_why, range_why;
-  bool positive = false, pixels = false, grid = false, scaled_grid = false;
+  bool divides = false, positive = false, pixels = false, grid = false, scaled_grid = false;
 };
 
 const std::set<OpKind>& carriers() {
@@ -151,6 +151,10 @@ class Walk {
         evidence_.range_why = label(node);
       }
     }
+    if (node.op == OpKind::kDiv && at == 1 && link == Link::kSame) {
+      evidence_.divides = true;
+      evidence_.range_why = label(node);
+    }
     if (constant) return visit_outputs(node, link == Link::kSame ? Link::kAffine : link);
     // An integer that scales activations is a mask; a float that does is a feature.
     const bool was_integer =
@@ -206,9 +210,10 @@ InputDomain integer_domain(InputDomain domain, const Evidence& evidence) {
     return domain;
   }
   domain.kind = Kind::kIntegers;
-  domain.low = 0;
-  domain.high = 1;
-  domain.why = "nothing in the graph says what it holds";
+  domain.low = evidence.divides ? 1 : 0;
+  domain.high = evidence.divides ? 2 : 1;
+  domain.why = evidence.divides ? "it divides in " + evidence.range_why
+                                : "nothing in the graph says what it holds";
   return domain;
 }
 

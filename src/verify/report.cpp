@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -68,27 +69,27 @@ json to_json(const StepResult& s) {
 }
 
 json to_json(const CellResult& c) {
-  return {{"label", c.label},     {"batch", c.batch}, {"length", c.length},
+  return {{"label", c.label},     {"batch", c.batch}, {"length", c.length}, {"sizes", c.sizes},
           {"verdict", c.verdict}, {"worst", c.worst}, {"share_of_limit", number(c.share_of_limit)},
           {"why", c.why}};
 }
 
 // Batches down, lengths across: the worst error of a cell, or its verdict.
 std::string table(const Report& report) {
-  std::set<int64_t> batches, lengths;
+  constexpr size_t kWidth = 13, kGap = 2;
+  std::set<int64_t> batches;
+  std::map<int64_t, std::string> heads;  // by length
   for (const CellResult& c : report.cells) {
     batches.insert(c.batch);
-    lengths.insert(c.length);
+    heads[c.length] = c.sizes;
   }
-  constexpr int kWidth = 13;
+  const auto width = [](const std::string& head) { return std::max(kWidth, head.size() + kGap); };
   std::string text = fmt::format("{:>{}}", "batch", kWidth);
-  for (int64_t length : lengths)
-    text += length > 0 ? fmt::format("{:>{}}", fmt::format("length {}", length), kWidth)
-                       : fmt::format("{:>{}}", "", kWidth);
+  for (const auto& [length, head] : heads) text += fmt::format("{:>{}}", head, width(head));
   text += "\n";
   for (int64_t batch : batches) {
     text += fmt::format("{:>{}}", batch, kWidth);
-    for (int64_t length : lengths) {
+    for (const auto& [length, head] : heads) {
       std::string shown = "-";
       for (const CellResult& c : report.cells) {
         if (c.batch != batch || c.length != length) continue;
@@ -97,7 +98,7 @@ std::string table(const Report& report) {
           shown =
               wrong ? c.verdict.substr(0, c.verdict.find(' ')) : fmt::format("ok {:.1e}", c.worst);
       }
-      text += fmt::format("{:>{}}", shown, kWidth);
+      text += fmt::format("{:>{}}", shown, width(head));
     }
     text += "\n";
   }

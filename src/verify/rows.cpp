@@ -74,6 +74,12 @@ int axis_of(const SymShape& shape, const std::string& symbol) {
   return kNoAxis;
 }
 
+// A symbol that sizes two axes, or a part of one, counts something else than rows.
+bool counts_one_axis(const SymShape& shape, const std::string& symbol) {
+  const auto names = [&](const Dim& d) { return std::ranges::count(d.symbols(), symbol) > 0; };
+  return std::ranges::count_if(shape, names) == 1 && axis_of(shape, symbol) != kNoAxis;
+}
+
 const SymShape& shape_of(const plan::Plan& plan, int32_t value) {
   return plan.values[static_cast<size_t>(value)].shape;
 }
@@ -118,7 +124,7 @@ std::vector<std::string> batch_candidates(const plan::Plan& plan) {
     if (!symbol) continue;
     const bool everywhere = std::ranges::all_of(plan.inputs, [&](int32_t input) {
       const SymShape& shape = shape_of(plan, input);
-      return is_constant(shape) || axis_of(shape, *symbol) != kNoAxis;
+      return is_constant(shape) || counts_one_axis(shape, *symbol);
     });
     if (everywhere) candidates.push_back(*symbol);
   }

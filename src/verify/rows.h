@@ -35,7 +35,7 @@ BatchAxes axes_of_symbol(const plan::Plan& plan, const std::string& symbol);
 /// every input and output shares.
 BatchAxes fixed_axes(const plan::Plan& plan);
 /// Sizes that could count rows, best first: the first input's variable axes that every variable
-/// input has too.
+/// input has exactly once.
 std::vector<std::string> batch_candidates(const plan::Plan& plan);
 
 /// Row `row` along `axis`, which stays with size 1. kNoAxis: the array itself.

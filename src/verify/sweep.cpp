@@ -262,6 +262,7 @@ void Sweep::run_cell(Group& group, int64_t batch) {
   CellResult cell;
   cell.batch = batch;
   cell.length = group.length;
+  cell.sizes = group.sizes_text;
   cell.label = fmt::format("batch {}{}{}", batch, group.label.empty() ? "" : ", ", group.label);
   stage(cell.label);
   const std::vector<int64_t> rows = first_rows(axes_.known() ? batch : 1);

@@ -42,8 +42,9 @@ class Sweep {
  private:
   /// Rows that go together: the same sizes but for the batch, and the arrays without a batch axis.
   struct Group {
-    std::string label;  ///< "length 16", or the user's file
-    int64_t length = 0;
+    std::string label;       ///< "length 16", "src 4, tgt 16", or the user's file
+    std::string sizes_text;  ///< the label without a file
+    int64_t length = 0;      ///< of the first size that is no batch
     std::map<std::string, int64_t> sizes;  ///< of all symbols but the batch's
     bool seeded = false;
     std::vector<NamedTensors> rows;      ///< batch size 1 each
@@ -65,12 +66,16 @@ class Sweep {
   void read_domains();
   void choose_axes();
   void make_groups();
-  void add_seeded_group(int64_t length, int64_t rows);
+  void add_seeded_group(size_t index, const std::vector<int64_t>& lengths, int64_t rows);
   void add_user_group(const UserInputs& inputs);
   std::vector<int64_t> lengths_in_range();
   std::vector<int64_t> batches_in_range() const;
   std::vector<int64_t> batches_of(const Group& group) const;
   std::map<std::string, int64_t> sizes_for(int64_t length) const;
+  std::map<std::string, int64_t> different_sizes(size_t index,
+                                                 const std::vector<int64_t>& lengths) const;
+  bool runs_at(std::map<std::string, int64_t> sizes);
+  std::string text_of(const std::map<std::string, int64_t>& sizes) const;
   bool mixes_rows(const BatchAxes& axes, NamedValues* whole, NamedValues* parts);
   NamedValues reference_of(const NamedTensors& inputs) const;
   void check_same_model() const;

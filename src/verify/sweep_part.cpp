@@ -96,6 +96,7 @@ void Sweep::run_part_cell(Group& group, int64_t batch) {
   CellResult cell;
   cell.batch = batch;
   cell.length = group.length;
+  cell.sizes = group.sizes_text;
   cell.label = fmt::format("batch {}{}{}", batch, group.label.empty() ? "" : ", ", group.label);
   stage(cell.label);
   const NamedTensors inputs = batch_of(group, first_rows(axes_.known() ? batch : 1));

@@ -161,7 +161,15 @@ void Sweep::choose_axes() {
       if (symbol.name != candidate && length_symbol_.empty()) length_symbol_ = symbol.name;
     }
     NamedValues whole, parts;
-    const bool all_mixed = mixes_rows(axes_, &whole, &parts);
+    bool all_mixed = true;
+    try {
+      all_mixed = mixes_rows(axes_, &whole, &parts);
+    } catch (const Error& error) {
+      if (!request_.batch_axis.empty()) throw;
+      report_.notes.push_back("'" + candidate + "' does not count rows: the model has no value at " +
+                              candidate + " 1 or 2 (" + error.what() + ")");
+      continue;
+    }
     if (all_mixed && candidate != candidates.back()) continue;
     for (const auto& [name, value] : whole) {
       if (axes_.of(name) != kNoAxis && close(value, parts.at(name))) continue;
@@ -225,15 +233,56 @@ std::vector<int64_t> Sweep::batches_of(const Group& group) const {
   return {static_cast<int64_t>(group.rows.size())};
 }
 
-void Sweep::add_seeded_group(int64_t length, int64_t rows) {
-  Group group{.label = length > 0 ? fmt::format("length {}", length) : "",
-              .length = length,
-              .sizes = sizes_for(length),
+// The first length takes lengths[index], every other one the next of the sweep in turn.
+std::map<std::string, int64_t> Sweep::different_sizes(size_t index,
+                                                      const std::vector<int64_t>& lengths) const {
+  std::map<std::string, int64_t> sizes = sizes_for(lengths[index]);
+  for (const plan::Symbol& symbol : plan_.symbols) {
+    if (symbol.name == axes_.symbol || symbol.name == length_symbol_) continue;
+    sizes[symbol.name] = std::clamp(lengths[++index % lengths.size()], symbol.min, symbol.max);
+  }
+  return sizes;
+}
+
+// Does the engine take these sizes? Its guards may ask for equal ones.
+bool Sweep::runs_at(std::map<std::string, int64_t> sizes) {
+  if (!axes_.symbol.empty()) sizes[axes_.symbol] = 1;
+  const auto count = static_cast<size_t>(batches_in_range().front());
+  const std::vector<NamedTensors> rows(count,
+                                       sample_row(domains_, axes_, sizes, {request_.seed, 0}));
+  try {
+    runner_.run(axes_.known() ? join_rows(rows, axes_) : rows[0]);
+    return true;
+  } catch (const Error& error) {
+    report_.notes.push_back(text_of(sizes) + " is not run: " + error.what());
+    return false;
+  }
+}
+
+std::string Sweep::text_of(const std::map<std::string, int64_t>& sizes) const {
+  std::string text;
+  std::set<int64_t> different;
+  for (const plan::Symbol& symbol : plan_.symbols) {
+    if (symbol.name == axes_.symbol) continue;
+    different.insert(sizes.at(symbol.name));
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", symbol.name, sizes.at(symbol.name));
+  }
+  return different.size() == 1 ? fmt::format("length {}", *different.begin()) : text;
+}
+
+void Sweep::add_seeded_group(size_t index, const std::vector<int64_t>& lengths, int64_t rows) {
+  std::map<std::string, int64_t> sizes = different_sizes(index, lengths);
+  const std::map<std::string, int64_t> equal = sizes_for(lengths[index]);
+  if (sizes != equal && !runs_at(sizes)) sizes = equal;
+  const std::string text = text_of(sizes);
+  Group group{.label = text,
+              .sizes_text = text,
+              .length = lengths[index],
+              .sizes = sizes,
               .seeded = true,
               .rows = {},
               .reference = {},
               .alone = {}};
-  std::map<std::string, int64_t> sizes = group.sizes;
   if (!axes_.symbol.empty()) sizes[axes_.symbol] = 1;
   for (int64_t r = 0; r < rows; ++r)
     group.rows.push_back(sample_row(domains_, axes_, sizes, {request_.seed, r}));
@@ -242,6 +291,7 @@ void Sweep::add_seeded_group(int64_t length, int64_t rows) {
 
 void Sweep::add_user_group(const UserInputs& inputs) {
   Group group{.label = inputs.label,
+              .sizes_text = "",
               .length = 0,
               .sizes = {},
               .seeded = false,
@@ -259,6 +309,7 @@ void Sweep::add_user_group(const UserInputs& inputs) {
       if (symbol && *symbol == length_symbol_) group.length = tensor->shape()[d];
     }
   }
+  if (group.length > 0) group.sizes_text = fmt::format("length {}", group.length);
   if (axes_.fixed_rows > 1) rows = axes_.fixed_rows;
   runner_.run(inputs.arrays);  // refuses what does not fit, naming input and range
   if (rows < 1) {
@@ -275,7 +326,8 @@ void Sweep::make_groups() {
   if (!request_.inputs.empty() && !asked) return;
   const std::vector<int64_t> batches = batches_in_range();
   const int64_t most = *std::max_element(batches.begin(), batches.end());
-  for (int64_t length : lengths_in_range()) add_seeded_group(length, most);
+  const std::vector<int64_t> lengths = lengths_in_range();
+  for (size_t i = 0; i < lengths.size(); ++i) add_seeded_group(i, lengths, most);
 }
 
 }  // namespace vernier::verify

@@ -35,7 +35,7 @@ std::string data_hash(const Request& request, const Report& report) {
   }
   std::string seeded = fmt::format("seed {}", request.seed);
   for (const CellResult& cell : report.cells)
-    seeded += fmt::format(";{}x{}", cell.batch, cell.length);
+    seeded += fmt::format(";{}x{} {}", cell.batch, cell.length, cell.sizes);
   for (const std::string& note : report.notes) seeded += ";" + note;
   hash.add(bytes_of(seeded));
   return hex(hash.digest());

@@ -62,6 +62,7 @@ struct Check {
 struct CellResult {
   std::string label;  ///< "batch 4, length 16", or the user's file
   int64_t batch = 0, length = 0;
+  std::string sizes;             ///< "length 16"; "src 4, tgt 16" where they differ
   std::string verdict = "pass";  ///< of this cell alone
   std::string why;
   double worst = 0;           ///< largest |E − R| / (1 + |R|)
