@@ -24,4 +24,7 @@ struct InputArray {
 /// names no size of the engine or leaves its range.
 std::vector<InputArray> synthetic_inputs(const Engine& engine, const std::string& sizes);
 
+/// The shape of every input at these sizes; throws as synthetic_inputs() does.
+std::vector<InputShape> synthetic_shapes(const Engine& engine, const std::string& sizes);
+
 }  // namespace vernier

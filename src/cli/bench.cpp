@@ -2,6 +2,7 @@
 // "Commands".
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -78,6 +79,35 @@ double quantile(const std::vector<double>& sorted, double q) {
   return sorted[static_cast<size_t>(q * static_cast<double>(sorted.size() - 1))];
 }
 
+constexpr double kGigabyte = 1e9;
+
+double machine_bytes() {
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<double>(sysconf(_SC_PAGE_SIZE));
+}
+
+[[noreturn]] void too_large(const std::string& sizes, const std::string& what, double bytes) {
+  throw Error(ErrorCode::kMachine,
+              fmt::format("{}: {} take {:.1f} GB, but this machine has {:.1f} GB; give a smaller "
+                          "--batch or --length",
+                          sizes, what, bytes / kGigabyte, machine_bytes() / kGigabyte));
+}
+
+/// Do the inputs and the activations of these sizes fit this machine? Before any array is made.
+void check_memory(const Engine& engine, Session& session, const std::string& sizes) {
+  const std::vector<InputShape> shapes = synthetic_shapes(engine, sizes);
+  double input_bytes = 0;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    double bytes = static_cast<double>(size_bytes(engine.inputs()[i].dtype));
+    for (int64_t size : shapes[i].shape) bytes *= static_cast<double>(size);
+    input_bytes += bytes;
+  }
+  if (input_bytes > machine_bytes()) too_large(sizes, "the inputs", input_bytes);
+  session.prepare(shapes);
+  const double all = input_bytes + static_cast<double>(session.arena_bytes());
+  if (all > machine_bytes()) too_large(sizes, "the inputs and activations", all);
+}
+
 /// The arrays to run on: the user's, or synthesised ones of the sizes asked for.
 io::NamedTensors inputs_of(const Engine& engine, const Options& options) {
   if (!options.inputs.empty()) return io::read_arrays(options.inputs);
@@ -89,8 +119,9 @@ io::NamedTensors inputs_of(const Engine& engine, const Options& options) {
 
 int bench(const Options& options) {
   const std::shared_ptr<const Engine> engine = Engine::open(options.engine);
-  const io::NamedTensors arrays = inputs_of(*engine, options);
   Session session(engine, {.threads = options.threads});
+  if (options.inputs.empty()) check_memory(*engine, session, named_sizes(*engine, options));
+  const io::NamedTensors arrays = inputs_of(*engine, options);
   const std::vector<double> times = time_runs(session, as_inputs(arrays), options);
   std::vector<double> sorted = times;
   std::sort(sorted.begin(), sorted.end());

@@ -47,16 +47,27 @@ std::map<std::string, int64_t> parse_sizes(const plan::Plan& plan, const std::st
 
 }  // namespace
 
-std::vector<InputArray> synthetic_inputs(const Engine& engine, const std::string& sizes) {
+std::vector<InputShape> synthetic_shapes(const Engine& engine, const std::string& sizes) {
   const plan::Plan& plan = engine.impl().plan;
   const std::map<std::string, int64_t> symbols = parse_sizes(plan, sizes);
+  std::vector<InputShape> shapes;
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    InputShape& shape = shapes.emplace_back(InputShape{plan.input_names[i], {}});
+    for (const Dim& d : plan.values[static_cast<size_t>(plan.inputs[i])].shape)
+      shape.shape.push_back(d.evaluate(symbols));
+  }
+  return shapes;
+}
+
+std::vector<InputArray> synthetic_inputs(const Engine& engine, const std::string& sizes) {
+  const plan::Plan& plan = engine.impl().plan;
+  const std::vector<InputShape> shapes = synthetic_shapes(engine, sizes);
   std::mt19937_64 random(kSeed);
   std::normal_distribution<double> normal;
   std::vector<InputArray> arrays;
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
     const plan::PlanValue& value = plan.values[static_cast<size_t>(plan.inputs[i])];
-    InputArray array{plan.input_names[i], value.dtype, {}, {}};
-    for (const Dim& d : value.shape) array.shape.push_back(d.evaluate(symbols));
+    InputArray array{plan.input_names[i], value.dtype, shapes[i].shape, {}};
     const size_t width = size_bytes(value.dtype);
     array.bytes.resize(static_cast<size_t>(num_elems(array.shape)) * width);
     for (size_t at = 0; at < array.bytes.size(); at += width) {

@@ -261,6 +261,16 @@ TEST_F(Report, BenchRefusesSizesOutsideTheEngine) {
   refused({"bench", engine(), "--batch", "100000"}, {"--batch 100000", "build it with --shapes"});
 }
 
+// The engine's range allows it, the machine does not: said before any array is made.
+TEST_F(Report, BenchRefusesWhatNoMemoryHolds) {
+  const std::string wide = file("wide.vn");
+  ASSERT_EQ(run_program({"build", kModel, "-o", wide, "--shapes", "batch=1..16000000"}).code, 0);
+  const Outcome outcome = run_program({"bench", wide, "--batch", "16000000", "--length", "128"});
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  EXPECT_THAT(outcome.err, testing::AnyOf(HasSubstr("batch=16000000,seq=128: the inputs"),
+                                          HasSubstr("bytes of host memory could not be allocated")));
+}
+
 TEST_F(Report, DemoComparesWithTheStoredOutputs) {
   const Outcome outcome = run_program({"demo", kModelFolder});
   EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
