@@ -89,13 +89,20 @@ std::span<const Output> Session::Impl::run(std::span<const Input> inputs, RunObs
   resolve(entry);
   check_ids(entry);
   if (observer) observer->before_run({arena, arena_capacity});
-  for (size_t s = 0; s < entry.steps.size(); ++s) {
-    StepRun& step = entry.steps[s];
-    const backend::LaunchCall call{
-        parts.plan.steps[s].attrs,     states[s].get(), step.shape_state.get(), step.in, step.out,
-        arena + step.workspace_offset, execution};
-    parts.kernels[s]->launch(call);
-    if (observer) observer->after_step(static_cast<int32_t>(s), call);
+  size_t s = 0;
+  try {
+    for (; s < entry.steps.size(); ++s) {
+      StepRun& step = entry.steps[s];
+      const backend::LaunchCall call{
+          parts.plan.steps[s].attrs,     states[s].get(), step.shape_state.get(), step.in, step.out,
+          arena + step.workspace_offset, execution};
+      parts.kernels[s]->launch(call);
+      if (observer) observer->after_step(static_cast<int32_t>(s), call);
+    }
+  } catch (const Error& error) {  // a kernel does not know which node it works for
+    throw Error(error.code(), "node '" + parts.plan.steps[s].name + "' (step " +
+                                  std::to_string(s) + ", " + parts.plan.steps[s].kernel +
+                                  "): " + error.what());
   }
   device->synchronise(execution.stream);
   for (size_t i = 0; i < outputs_.size(); ++i) {
