@@ -155,14 +155,16 @@ void translate_is_inf(NodeContext& node) {
   node.set_output(0, node.emit(OpKind::kIsInf, node.all_inputs(), attrs));
 }
 
-// Inference only: y is x and every element of the mask is true.
+// Inference, or training that drops nothing: y is x and every element of the mask is true.
 void translate_dropout(NodeContext& node) {
   node.attrs().ignore("seed");
   node.attrs().ignore("ratio");
   node.attrs().ignore("is_test");
   const ir::ValueId x = node.input(0);
-  node.optional_input(1);  // ratio: without meaning for inference
-  if (node.has_input(2)) {
+  const ir::ValueId ratio = node.optional_input(1);  // without meaning for inference
+  const bool drops_nothing = ratio != ir::kNoValue && node.value(ratio).is_constant() &&
+                             EvalTensor::from(node.value(ratio).constant).value(0) == 0;
+  if (node.has_input(2) && !drops_nothing) {
     const auto training = node.integers(node.input(2));
     if (!training) node.unsupported("its training_mode is not a constant");
     if (training->size() != 1 || (*training)[0] != 0) node.unsupported("it is in training mode");

@@ -294,6 +294,14 @@ TEST(Attributes, SpellingsOutsideAnOperatorsListAreRefused) {
   }
 }
 
+TEST(Dropout, ThatDropsIsRefused) {
+  ModelBuilder model(13);
+  model.input("x", kFloat, {2}).output("y");
+  model.initializer(scalar("ratio", 0.5F)).initializer(i64("training", {1}));
+  model.node("Dropout", {"x", "ratio", "training"}, {"y"});
+  EXPECT_THAT(model.error(), HasSubstr("it is in training mode"));
+}
+
 TEST(Inputs, TooManyAndMissingOnesOfANodeAreRefused) {
   ModelBuilder extra(13);
   extra.input("x", kFloat, {2}).output("y").node("Expand", {"x", "x", "x"}, {"y"});

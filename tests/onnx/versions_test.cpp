@@ -322,6 +322,17 @@ std::vector<VersionCase> elementwise_cases() {
        one("Dropout", {attr_int("seed", 3)}, {scalar("ratio", 0.9F)}),
        {1, 2},
        {2}},
+      {"Dropout_13_trains_without_dropping",
+       13,
+       {2},
+       [](ModelBuilder& m) {
+         m.initializer(scalar("ratio", 0.0F));
+         m.initializer(i64("one", {1}));
+         m.node("Cast", {"one"}, {"training"}, {attr_int("to", kBool)});
+         m.node("Dropout", {"x", "ratio", "training"}, {"y"});
+       },
+       {1, 2},
+       {2}},
       {"Dropout_13_mask_is_true",
        13,
        {2},
