@@ -1,12 +1,20 @@
 // Classes of models: see model_classes.h.
 #include "verify/model_classes.h"
 
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
 
 #include "onnx/import.h"
+#include "onnx/model_file.h"
 #include "verify/verify.h"
 #include "vernier/compile.h"
 
@@ -16,8 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kHeader =
-    "# Other projects' models (not in this repository): which build, and why the others are "
-    "refused.\n# Made by tools/classify_models.cpp; checked by tests/verify/peers_test.cpp.\n";
+    "# Other projects' models (not in this repository): which build and verify, and why the others "
+    "are refused.\n# Made by tools/classify_models.cpp; checked by tests/verify/peers_test.cpp.\n";
 
 // The first line of a message; where it announces a list, with the list's first entry. The file
 // that it speaks of is left out.
@@ -45,42 +53,171 @@ std::string verdict_of(std::vector<std::byte> bytes, const fs::path& file) {
   return verify::verify_engine(engine, *onnx::import_model(file), request).verdict;
 }
 
-ModelClass classify(const fs::path& folder, const fs::path& file, Verdicts verdicts) {
-  const std::string path = fs::relative(file, folder).generic_string();
+// Operators of ONNX itself on tensors of numbers?
+bool is_numeric(const onnx::proto::ModelProto& model) {
+  const auto plain = [](const auto& nodes) {
+    return std::ranges::all_of(nodes, [](const onnx::proto::NodeProto& node) {
+      return onnx::canonical_domain(node.domain()).empty() &&
+             node.op_type().find("Sequence") == std::string::npos;
+    });
+  };
+  const auto numbers = [](const auto& values) {
+    return std::ranges::all_of(values, [](const onnx::proto::ValueInfoProto& value) {
+      constexpr int32_t kString = 8;
+      return value.type().has_tensor_type() && value.type().tensor_type().elem_type() != kString;
+    });
+  };
+  return model.functions().empty() && plain(model.graph().node()) &&
+         numbers(model.graph().input()) && numbers(model.graph().output());
+}
+
+std::string kind_of(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(stream), {});
+  onnx::proto::ModelProto model;
+  return model.ParseFromString(bytes) && is_numeric(model) ? "ai.onnx" : "other";
+}
+
+// What a process of its own has to say of one file: lines "outcome<TAB>why", the last one counts.
+void classify(const fs::path& file, Verdicts verdicts, const std::function<void(std::string)>& say) {
   std::vector<std::byte> engine;
   try {
     engine = compile_to_bytes(file.string());
   } catch (const Error& error) {
     const bool refused = error.code() == ErrorCode::kInput;
-    return {path, refused ? "refused" : "failed", first_line(error.what(), file)};
+    return say((refused ? "refused\t" : "failed\t") + first_line(error.what(), file));
   } catch (const std::exception& error) {
-    return {path, "failed", first_line(error.what(), file)};
+    return say("failed\t" + first_line(error.what(), file));
   }
-  if (verdicts == Verdicts::kNo) return {path, "builds", ""};
+  if (verdicts == Verdicts::kNo) return say("builds\t");
+  say("builds\tnot verified: it did not end in time");
   try {
-    return {path, "builds", verdict_of(std::move(engine), file)};
+    say("builds\t" + verdict_of(std::move(engine), file));
   } catch (const std::exception& error) {
-    return {path, "builds", "not verified: " + first_line(error.what(), file)};
+    say("builds\tnot verified: " + first_line(error.what(), file));
   }
+}
+
+using Clock = std::chrono::steady_clock;
+
+// A file being classified by a child process, which writes into a pipe.
+struct Job {
+  size_t index = 0;
+  pid_t process = 0;
+  int pipe = -1;
+  Clock::time_point begin;
+  std::string said;
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+};
+
+Job start(size_t index, const fs::path& file, Verdicts verdicts) {
+  int ends[2];
+  if (pipe(ends) != 0) throw std::runtime_error("cannot make a pipe");
+  Job job{.index = index, .process = fork(), .pipe = ends[0], .begin = Clock::now(), .said = ""};
+  if (job.process < 0) throw std::runtime_error("cannot start a process");
+  if (job.process == 0) {
+    close(ends[0]);
+    classify(file, verdicts, [&](const std::string& line) {
+      const std::string text = line + "\n";
+      if (write(ends[1], text.data(), text.size()) < 0) _exit(1);
+    });
+    _exit(0);
+  }
+  close(ends[1]);
+  return job;
+}
+
+// Reads what is there; true when the process is done, or is ended because its time is up.
+bool poll_job(Job& job, double limit_seconds) {
+  pollfd ready{.fd = job.pipe, .events = POLLIN, .revents = 0};
+  constexpr int kWaitMs = 5;
+  char buffer[4096];
+  while (poll(&ready, 1, kWaitMs) > 0) {
+    const ssize_t count = read(job.pipe, buffer, sizeof(buffer));
+    if (count <= 0) return true;
+    job.said.append(buffer, static_cast<size_t>(count));
+  }
+  if (job.seconds() < limit_seconds) return false;
+  kill(job.process, SIGKILL);
+  return true;
+}
+
+void finish(Job& job, ModelClass& model) {
+  int status = 0;
+  waitpid(job.process, &status, 0);
+  close(job.pipe);
+  model.outcome = "failed";
+  model.why = "it did not end in time";
+  const bool ended = WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL;
+  std::istringstream lines(job.said);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t tab = line.find('\t');
+    model.outcome = line.substr(0, tab);
+    model.why = line.substr(tab + 1);
+  }
+  if (!ended) return;
+  model.outcome = "failed";
+  model.why = "signal " + std::to_string(WTERMSIG(status));
 }
 
 }  // namespace
 
-std::vector<ModelClass> classify_models(const fs::path& folder, Verdicts verdicts) {
-  std::vector<fs::path> files;
+std::vector<std::string> models_below(const fs::path& folder) {
+  std::vector<std::string> paths;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.path().extension() == ".onnx") files.push_back(entry.path());
+    if (entry.path().extension() == ".onnx")
+      paths.push_back(fs::relative(entry.path(), folder).generic_string());
   }
-  std::sort(files.begin(), files.end());
-  std::vector<ModelClass> models;
-  for (const fs::path& file : files) models.push_back(classify(folder, file, verdicts));
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+std::vector<ModelClass> classify_models(const fs::path& folder,
+                                        const std::vector<std::string>& paths,
+                                        const ClassifyOptions& options) {
+  std::vector<ModelClass> models(paths.size());
+  std::vector<Job> running;
+  size_t next = 0;
+  while (next < paths.size() || !running.empty()) {
+    while (next < paths.size() && static_cast<int>(running.size()) < options.jobs) {
+      models[next].path = paths[next];
+      models[next].kind = kind_of(folder / paths[next]);
+      if (models[next].kind == "ai.onnx" && options.invalid.contains(paths[next]))
+        models[next].kind = "invalid";
+      running.push_back(start(next, folder / paths[next], options.verdicts));
+      ++next;
+    }
+    std::erase_if(running, [&](Job& job) {
+      if (!poll_job(job, options.limit_seconds)) return false;
+      finish(job, models[job.index]);
+      if (options.done) options.done(models[job.index], job.seconds());
+      return true;
+    });
+  }
   return models;
+}
+
+std::string summary(const std::vector<ModelClass>& models) {
+  size_t numeric = 0, build = 0, pass = 0;
+  for (const ModelClass& model : models) {
+    if (model.kind != "ai.onnx") continue;
+    ++numeric;
+    build += model.outcome == "builds";
+    pass += model.outcome == "builds" && model.why == "pass";
+  }
+  const auto share = [&](size_t part) {
+    return fmt::format("{} ({:.1f} %)", part,
+                       numeric ? 100.0 * static_cast<double>(part) / static_cast<double>(numeric)
+                               : 0.0);
+  };
+  return fmt::format("numeric ai.onnx files: {}; build: {}; build and verify: {}", numeric,
+                     share(build), share(pass));
 }
 
 std::string to_tsv(const std::vector<ModelClass>& models) {
   std::string text(kHeader);
   for (const ModelClass& model : models)
-    text += model.path + "\t" + model.outcome + (model.why.empty() ? "" : "\t" + model.why) + "\n";
+    text += model.path + "\t" + model.kind + "\t" + model.outcome + (model.why.empty() ? "" : "\t" + model.why) + "\n";
   return text;
 }
 
@@ -93,6 +230,7 @@ std::vector<ModelClass> read_tsv(const fs::path& file) {
     std::istringstream columns(line);
     ModelClass model;
     std::getline(columns, model.path, '\t');
+    std::getline(columns, model.kind, '\t');
     std::getline(columns, model.outcome, '\t');
     std::getline(columns, model.why);
     if (model.outcome != "builds" && model.outcome != "refused")
