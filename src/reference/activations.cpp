@@ -18,7 +18,7 @@ double sigmoid(double x) {
 double gelu_erf(double x) { return 0.5 * x * std::erfc(-x / std::numbers::sqrt2); }
 double gelu_tanh(double x) {
   const double inner = std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x);
-  return 0.5 * x * (1.0 + std::tanh(inner));
+  return x / (1.0 + std::exp(-2.0 * inner));  // (1 + tanh)/2 without its cancellation
 }
 double activate(Activation activation, double x) {
   switch (activation) {

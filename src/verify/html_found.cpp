@@ -100,19 +100,19 @@ std::string heat_cell(std::vector<const CellResult*> here) {
 
 std::string heat_table(const Report& report) {
   std::map<std::pair<int64_t, int64_t>, std::vector<const CellResult*>> at;
-  std::set<int64_t> batches, lengths;
+  std::set<int64_t> batches;
+  std::map<int64_t, std::string> heads;  // by length
   for (const CellResult& cell : report.cells) {
     at[{cell.batch, cell.length}].push_back(&cell);
     batches.insert(cell.batch);
-    lengths.insert(cell.length);
+    heads[cell.length] = cell.sizes;
   }
   std::string head = "<th scope=\"col\">batch</th>", body;
-  for (int64_t length : lengths)
-    head += length > 0 ? fmt::format("<th scope=\"col\">length {}</th>", length)
-                       : "<th scope=\"col\">fixed length</th>";
+  for (const auto& [length, sizes] : heads)
+    head += fmt::format("<th scope=\"col\">{}</th>", sizes.empty() ? "fixed length" : escaped(sizes));
   for (int64_t batch : batches) {
     body += fmt::format("<tr><th scope=\"row\">{}</th>", batch);
-    for (int64_t length : lengths) body += heat_cell(at[{batch, length}]);
+    for (const auto& [length, sizes] : heads) body += heat_cell(at[{batch, length}]);
     body += "</tr>\n";
   }
   return fmt::format(

@@ -121,7 +121,7 @@ class Sweep {
                   const std::vector<RowMove>& moves, CellResult& cell);
   bool runs_alone() const;
   void rows_alone(Group& group, const RowRun& batch, CellResult& cell);
-  void mark_mixed_by_order(const RowRun& base, const RowRun& reversed);
+  void mark_mixed(const RowRun& base, const RowRun& other, const std::vector<RowMove>& moves);
   void row_placements(Group& group, const RowRun& base, CellResult& cell);
   const InputDomain* padding_input() const;
   void own_length(Group& group, int64_t row);

@@ -66,20 +66,19 @@ void Sweep::rows_alone(Group& group, const RowRun& batch, CellResult& cell) {
   }
 }
 
-// Does the model treat the rows of a fixed batch alike? R of the batch in another order.
-void Sweep::mark_mixed_by_order(const RowRun& base, const RowRun& reversed) {
-  const NamedValues straight = reference_of(base.inputs), turned = reference_of(reversed.inputs);
-  for (const auto& [name, value] : straight) {
+// Does the model itself mix the rows of a fixed batch? R of them placed otherwise.
+void Sweep::mark_mixed(const RowRun& base, const RowRun& other, const std::vector<RowMove>& moves) {
+  const NamedValues before = reference_of(base.inputs), after = reference_of(other.inputs);
+  for (const auto& [name, value] : before) {
     const int axis = axes_.of(name);
-    bool same = axis != kNoAxis;
-    for (int64_t r = 0; same && r < base.rows; ++r) {
-      same = same_in_fp64(take_row(turned.at(name), axis, base.rows - 1 - r),
-                          take_row(value, axis, r));
-    }
+    const bool same = axis != kNoAxis && std::ranges::all_of(moves, [&](const RowMove& move) {
+      return same_in_fp64(take_row(after.at(name), axis, move.to),
+                          take_row(value, axis, move.from));
+    });
     if (same || output(name).mixed_by_model) continue;
     output(name).mixed_by_model = true;
-    report_.notes.push_back("output '" + name + "' mixes rows by the model itself: R of its rows " +
-                            "in another order differs");
+    report_.notes.push_back("output '" + name + "' mixes rows by the model itself: R of a row " +
+                            "differs in another order or beside other rows");
   }
 }
 
@@ -101,10 +100,13 @@ void Sweep::row_placements(Group& group, const RowRun& base, CellResult& cell) {
     NamedTensors answers = runner_.run(inputs);
     return RowRun{.inputs = std::move(inputs), .answers = std::move(answers), .rows = batch};
   };
-  const RowRun turned = run(batch_of(group, reversed));
-  if (axes_.fixed_rows > 1) mark_mixed_by_order(base, turned);
+  const RowRun turned = run(batch_of(group, reversed)), copied = run(batch_of(group, copies));
+  if (axes_.fixed_rows > 1) {
+    mark_mixed(base, turned, to_reversed);
+    mark_mixed(base, copied, to_copies);
+  }
   rows_agree(check_names::kPermuted, base, turned, to_reversed, cell);
-  rows_agree(check_names::kDuplicated, base, run(batch_of(group, copies)), to_copies, cell);
+  rows_agree(check_names::kDuplicated, base, copied, to_copies, cell);
   rows_agree(check_names::kPoisoned, base, run(join_rows(poisoned, axes_)), {{0, 0}}, cell);
 }
 
