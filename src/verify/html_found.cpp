@@ -206,8 +206,8 @@ std::string outputs(const ReportPage& page) {
          number_cell(d.max_ulp),
          number_cell(1 - d.cosine),
          {fmt::format("{:.1f}", d.snr_db), "number"},
-         text_cell(fmt::format("{}, row {}", o.worst_cell, d.worst_row)),
-         text_cell(ranking_text(o)),
+         text_cell(fmt::format("{}, row {}", o.worst_cell, d.worst_row), "short"),
+         text_cell(ranking_text(o), "short"),
          text_cell(o.why.empty() && o.mixed_by_model ? "mixes rows by the model" : o.why, "why")},
         o.verdict == "pass" ? "" : "class=\"failed\"");
   }

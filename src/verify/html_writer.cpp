@@ -103,8 +103,14 @@ std::string type_class(DType type) {
 Cell text_cell(std::string_view text, std::string_view css) {
   return {escaped(text), std::string(css)};
 }
+// Long names break at their slashes first.
 Cell name_cell(std::string_view name) {
-  return {name.empty() ? "" : "<code>" + escaped(name) + "</code>", "name"};
+  std::string html;
+  for (char c : escaped(name)) {
+    html += c;
+    if (c == '/') html += "<wbr>";
+  }
+  return {name.empty() ? "" : "<code>" + html + "</code>", "name"};
 }
 Cell number_cell(double value) { return {number_text(value), "number"}; }
 Cell count_cell(int64_t value) { return {std::to_string(value), "number"}; }
@@ -113,7 +119,7 @@ Cell bar_cell(double part) {
   const double shown = std::isfinite(part) ? std::min(std::max(part, 0.0), 1.0) : 1.0;
   return {fmt::format("<span class=\"bar\" style=\"--part:{:.3f}\"></span>{}", shown,
                       percent_text(part)),
-          "number"};
+          "number part"};
 }
 
 Cell type_cell(DType type) { return {type_text(type), type_class(type)}; }

@@ -23,6 +23,12 @@ size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
+std::string without(std::string text, const std::string& part) {
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at))
+    text.erase(at, part.size());
+  return text;
+}
+
 struct Sample {
   Report report;
   plan::Plan plan;
@@ -96,7 +102,7 @@ TEST(HtmlReport, NamesStayText) {
   EXPECT_EQ(count(html, "<script>"), 1U);
   EXPECT_EQ(count(html, "</script>"), 1U);
   // Every place that has a name shows it.
-  EXPECT_GE(count(html, kNastyHtml), 35U);
+  EXPECT_GE(count(without(html, "<wbr>"), kNastyHtml), 35U);
 }
 
 TEST(HtmlReport, AsksForNothingFromOutside) {
