@@ -17,7 +17,8 @@ BUILD = BASE + ["core", "ir", "ops"]
 DATA = BASE + ["core", "plan data", "engine reader"]
 LAYERS = {
     "operator table": (["ops/ops.def"], []),  # data: anyone may include it
-    "api": (["vernier/certificate.h", "vernier/dtype.h", "vernier/error.h", "vernier/version.h"],
+    "api": (["vernier/certificate.h", "vernier/dtype.h", "vernier/error.h", "vernier/promotion.h",
+            "vernier/version.h"],
             []),
     "api of runtime": (["vernier/engine.h", "vernier/session.h", "vernier/synthetic.h"], BASE),
     "api of compile": (["vernier/compile.h", "vernier/inspect.h"], BASE + ["api of runtime"]),

@@ -7,16 +7,9 @@
 #include <vector>
 
 #include "vernier/error.h"
+#include "vernier/promotion.h"
 
 namespace vernier {
-
-/// ONNX nodes (by ledger key) that compute, or store their results, in f32 whatever the mode asks:
-/// the range audit found that a smaller type cannot hold them.
-struct Promotion {
-  std::vector<std::string> nodes;
-  bool compute = false, store = false;
-  bool operator==(const Promotion&) const = default;
-};
 
 struct CompileOptions {
   std::string device = "cpu";

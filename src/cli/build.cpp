@@ -7,6 +7,7 @@
 
 #include "cli/arguments.h"
 #include "cli/common.h"
+#include "verify/html_report.h"
 #include "verify/range_audit.h"
 #include "verify/verify.h"
 #include "vernier/compile.h"
@@ -94,7 +95,7 @@ int build(const Options& options) {
     compile_options.progress = [&](std::string_view name) { progress.stage(name); };
     report = verify::compile_audited(options.model, options.engine, compile_options);
   }
-  if (!options.save_policy.empty()) write_text_file(options.save_policy, "policy", report.policy);
+  if (!options.save_policy.empty()) verify::write_text_file(options.save_policy, "policy", report.policy);
   std::optional<verify::Report> verdict;
   if (options.verify) verdict = verify_built(options);
   const int code = !verdict || verdict->passed() ? 0 : static_cast<int>(ErrorCode::kCheckFailed);

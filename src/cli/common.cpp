@@ -6,9 +6,6 @@
 #include <fstream>
 #include <new>
 #include <nlohmann/json.hpp>
-#include <span>
-
-#include "core/whole_file.h"
 
 #include "vernier/error.h"
 
@@ -84,12 +81,6 @@ std::string read_text_file(const std::string& path) {
   file.read(text.data(), size);
   if (!file) throw Error(ErrorCode::kMachine, "cannot read '" + path + "' to its end");
   return text;
-}
-
-void write_text_file(const std::string& path, const std::string& what, std::string_view text) {
-  WholeFile file({.path = path, .what = what, .bytes_expected = text.size()});
-  file.write(std::as_bytes(std::span(text)));
-  file.commit();
 }
 
 void check_keeps_inputs(const std::string& output, const std::vector<std::string>& inputs) {

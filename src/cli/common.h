@@ -42,8 +42,6 @@ std::vector<std::string> split_list(const std::string& text, const std::string& 
 
 /// All of a small file (a policy). Throws Error(kInput) where it cannot be read.
 std::string read_text_file(const std::string& path);
-/// Writes it whole or not at all; `what` names it in messages. Throws Error.
-void write_text_file(const std::string& path, const std::string& what, std::string_view text);
 /// Throws Error(kInput) when `output` is a file that the command reads: writing would destroy it.
 void check_keeps_inputs(const std::string& output, const std::vector<std::string>& inputs);
 

@@ -14,13 +14,14 @@
 #include "precision/typing.h"
 
 namespace vernier::compiler {
-namespace {
 
 const backend::Backend& backend_named(const std::string& device) {
   if (device == backend::cpu_backend().name) return backend::cpu_backend();
   throw Error(ErrorCode::kInput,
               "--device: got '" + device + "', expected cpu (the only device of this version)");
 }
+
+namespace {
 
 ir::ValueId find_value(const ir::Graph& graph, const std::string& name) {
   for (size_t v = 0; v < graph.num_values(); ++v) {
@@ -165,8 +166,16 @@ Asked ask(const ir::Graph& imported, const CompileOptions& options) {
     result.notes = notes;
     promote(*result.raised, options.promotions);
     const size_t before = apart.size();
-    apart.merge(precision::join_requests(*result.raised));
+    std::set<std::string> wanted = precision::join_requests(*result.raised);
+    const std::string first = wanted.empty() ? "" : *wanted.begin();
+    apart.merge(wanted);
     if (apart.size() > before) continue;
+    if (!first.empty()) {
+      throw Error(ErrorCode::kInput,
+                  "ONNX node " + first + " is asked for a type that the nodes around it in one " +
+                      "composite are not, and it cannot be taken out of it; ask the same of the " +
+                      "whole composite (op: instead of name:), or a floor (= instead of ==)");
+    }
     for (const std::string& key : apart)
       result.notes.push_back("ONNX node " + key + " stands alone: what is asked of it is not what "
                              "the composite around it does");

@@ -15,6 +15,8 @@ struct Compiled {
   int64_t onnx_nodes = 0;
 };
 
+/// The backend of `--device`. Throws Error(kInput) for one that this build does not have.
+const backend::Backend& backend_named(const std::string& device);
 /// The model as imported, with the extra outputs added.
 std::shared_ptr<ir::Graph> import(const std::string& model_path, const CompileOptions& options,
                                   Compiled& result);

@@ -124,7 +124,7 @@ bool replace_attention(Graph& graph, const AttentionMatch& m) {
 int raise_attention(Graph& graph) {
   int found = 0;
   for (NodeId id : std::vector<NodeId>(graph.order())) {
-    if (!is_live(graph, id)) continue;
+    if (!is_live(graph, id) || graph.node(id).apart) continue;
     const auto match = match_attention(graph, id);
     if (match && replace_attention(graph, *match)) ++found;
   }

@@ -157,7 +157,7 @@ int raise_gelu(Graph& graph) {
   int found = 0;
   const std::vector<NodeId> order = graph.order();
   for (auto it = order.rbegin(); it != order.rend(); ++it) {  // the last multiplication first
-    if (!is_live(graph, *it)) continue;
+    if (!is_live(graph, *it) || graph.node(*it).apart) continue;
     const auto match = match_gelu(graph, *it);
     if (!match) continue;
     const ValueId out = graph.node(*it).outputs[0];

@@ -11,7 +11,7 @@ namespace vernier::passes {
 int raise_layer_norm(Graph& graph) {
   int found = 0;
   for (NodeId id : std::vector<NodeId>(graph.order())) {
-    if (!is_live(graph, id)) continue;
+    if (!is_live(graph, id) || graph.node(id).apart) continue;
     const auto match = match_layer_norm(graph, id);
     if (!match) continue;
     replace_norm(graph, OpKind::kLayerNorm, *match);

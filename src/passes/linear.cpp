@@ -74,7 +74,7 @@ bool from_gemm(Graph& graph, NodeId id) {
 
 bool add_bias(Graph& graph, NodeId id) {
   const Node& n = graph.node(id);
-  if (n.op != kAdd) return false;
+  if (n.op != kAdd || n.apart) return false;
   for (size_t i : {size_t{0}, size_t{1}}) {
     const Node* linear = producer_of(graph, n.inputs[i], kLinear);
     const ValueId bias = n.inputs[1 - i];

@@ -56,7 +56,7 @@ std::optional<MeanMatch> match(const Graph& graph, const Node& n) {
 int raise_masked_mean(Graph& graph) {
   int found = 0;
   for (NodeId id : std::vector<NodeId>(graph.order())) {
-    if (!is_live(graph, id)) continue;
+    if (!is_live(graph, id) || graph.node(id).apart) continue;
     const auto m = match(graph, graph.node(id));
     if (!m) continue;
     const ValueId out = graph.node(id).outputs[0];

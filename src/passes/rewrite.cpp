@@ -71,7 +71,9 @@ bool is_live(const Graph& graph, NodeId node) {
 }
 
 NodeId sole_user(const Graph& graph, ValueId value) {
-  return graph.single_use(value) ? graph.value(value).users.front() : ir::kNoNode;
+  if (!graph.single_use(value)) return ir::kNoNode;
+  const NodeId user = graph.value(value).users.front();
+  return graph.node(user).apart ? ir::kNoNode : user;
 }
 
 std::optional<SymShape> broadcast_shape(std::span<const SymShape> shapes) {

@@ -18,7 +18,8 @@ using ir::Origin;
 using ir::ValueId;
 
 // ---- facts
-/// The producer of `value` if it is an `op`, else null. kNoValue is allowed.
+/// The producer of `value` if it is an `op` that may become part of a composite, else null.
+/// kNoValue is allowed.
 const Node* producer_of(const Graph& graph, ValueId value, OpKind op);
 const SymShape& shape_of(const Graph& graph, ValueId value);
 DType dtype_of(const Graph& graph, ValueId value);
@@ -35,7 +36,8 @@ inline bool is_uniform(const Graph& graph, ValueId value, double c) {
 std::optional<std::vector<int64_t>> integers_of(const Graph& graph, ValueId value);
 /// Some output of the node has a user or is a graph output.
 bool is_live(const Graph& graph, NodeId node);
-/// The only user of `value`, if it has exactly one use and is not a graph output; else kNoNode.
+/// The only user of `value`, if it has exactly one use, is not a graph output and the user may
+/// become part of a composite; else kNoNode.
 NodeId sole_user(const Graph& graph, ValueId value);
 /// The shape that the shapes broadcast to, with sizes compared symbolically; empty if unproven.
 std::optional<SymShape> broadcast_shape(std::span<const SymShape> shapes);

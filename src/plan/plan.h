@@ -9,7 +9,7 @@
 #include "core/numerics.h"
 #include "core/op_kind.h"
 #include "core/tensor.h"
-#include "vernier/compile.h"
+#include "vernier/promotion.h"
 
 namespace vernier::plan {
 

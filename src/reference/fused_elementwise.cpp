@@ -17,7 +17,9 @@ EvalTensor run_instruction(const Instruction& instruction,
   Shape shape;
   for (int index : instruction.operands) {
     operands.push_back(values[static_cast<size_t>(index)]);
-    types.push_back(operands.back()->dtype);
+    // Floats of several stored types meet in registers of one.
+    const DType type = operands.back()->dtype;
+    types.push_back(is_float(type) && type != DType::kF64 ? DType::kF32 : type);
     shape = broadcast_shape(shape, operands.back()->shape);
   }
   EvalTensor result(result_type(instruction, types), shape);
@@ -39,7 +41,9 @@ void eval_fused_elementwise(const EvalCall& call) {
     values.push_back(&results.back());
   }
   EvalTensor& y = call.out[0];
-  VERNIER_ASSERT(y.dtype == results.back().dtype && y.shape == results.back().shape, text);
+  const DType made = results.back().dtype;
+  VERNIER_ASSERT(y.dtype == made || (is_float(y.dtype) && is_float(made)), text);
+  VERNIER_ASSERT(y.shape == results.back().shape, text);
   y.f = std::move(results.back().f);
   y.i = std::move(results.back().i);
   for (double& v : y.f) v = call.rounding(0, v);

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backend/cpu/cpu.h"
 #include "compile/pipeline.h"
 #include "passes/pass.h"
 #include "verify/domain.h"
@@ -64,7 +63,7 @@ class Audit {
     const NamedTensors inputs = batch.empty() ? rows[0] : join_rows(rows, axes);
     std::vector<Tensor> ordered;
     for (const std::string& name : plan_.input_names) ordered.push_back(*find(inputs, name));
-    PlanEvaluator f(plan_, backend::cpu_backend(),
+    PlanEvaluator f(plan_, compiler::backend_named(plan_.device),
                     {.evaluation = Evaluation::kExact,
                      .seed = seed,
                      .peaks = [this](size_t step, const PointPeaks& peaks) { note(step, peaks); }});

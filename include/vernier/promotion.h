@@ -1,0 +1,16 @@
+// Promotion: what the range audit asks of single nodes beside mode and rules.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace vernier {
+
+/// ONNX nodes (by ledger key) that compute, or store their results, in f32 whatever the mode asks:
+/// the range audit found that a smaller type cannot hold them.
+struct Promotion {
+  std::vector<std::string> nodes;
+  bool compute = false, store = false;
+  bool operator==(const Promotion&) const = default;
+};
+
+}  // namespace vernier
