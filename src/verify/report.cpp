@@ -83,7 +83,7 @@ std::string table(const Report& report) {
     batches.insert(c.batch);
     heads[c.length] = c.sizes;
   }
-  const auto width = [](const std::string& head) { return std::max(kWidth, head.size() + kGap); };
+  const auto width = [=](const std::string& head) { return std::max(kWidth, head.size() + kGap); };
   std::string text = fmt::format("{:>{}}", "batch", kWidth);
   for (const auto& [length, head] : heads) text += fmt::format("{:>{}}", head, width(head));
   text += "\n";
