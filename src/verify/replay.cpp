@@ -61,7 +61,7 @@ Rounding narrow_rounding(const plan::Step& step) {
 }
 
 std::vector<EvalTensor> evaluate(const plan::Step& step, const backend::LaunchCall& call,
-                                 const Inputs& inputs) {
+                                 const Inputs& inputs, const Rounding& rounding) {
   std::vector<const EvalTensor*> in;
   for (const auto& t : inputs) in.push_back(t ? &*t : nullptr);
   std::vector<EvalTensor> out;
@@ -71,7 +71,7 @@ std::vector<EvalTensor> evaluate(const plan::Step& step, const backend::LaunchCa
     else
       out.emplace_back(arg.dtype, Shape(arg.shape.begin(), arg.shape.begin() + arg.rank));
   }
-  evaluator(step.op)({step.attrs, in, out, narrow_rounding(step)});
+  evaluator(step.op)({step.attrs, in, out, rounding});
   return out;
 }
 
@@ -86,9 +86,10 @@ void raise_to_row_rms(std::vector<double>& s, const Shape& shape) {
   }
 }
 
-void add_trial(Ideal& ideal, const std::vector<EvalTensor>& noisy) {
+void add_trial(Ideal& ideal, const std::vector<EvalTensor>& unchanged,
+               const std::vector<EvalTensor>& noisy) {
   for (size_t o = 0; o < noisy.size(); ++o) {
-    const EvalTensor& exact = ideal.out[o];
+    const EvalTensor& exact = unchanged[o];
     for (size_t i = 0; i < exact.f.size(); ++i) {
       const double change = std::abs(noisy[o].f[i] - exact.f[i]);
       // NaN: infinities that meet; such an element is judged by being finite or not.
@@ -104,7 +105,7 @@ Ideal ideal_of(const plan::Plan& plan, const backend::Backend& backend, const pl
                const backend::LaunchCall& call) {
   const Inputs inputs = inputs_of(plan, backend, step, call);
   Ideal ideal;
-  ideal.out = evaluate(step, call, inputs);
+  ideal.out = evaluate(step, call, inputs, narrow_rounding(step));
   std::vector<Shape> in, out;
   std::vector<DType> in_types, out_types;
   for (const auto& t : inputs) {
@@ -117,6 +118,8 @@ Ideal ideal_of(const plan::Plan& plan, const backend::Backend& backend, const pl
     ideal.sensitivity.push_back(zeros(t));
     ideal.undecided.emplace_back(t.i.size(), false);
   }
+  // Rounding an operand would swallow the noise on it: sensitivity is that of the exact step.
+  const std::vector<EvalTensor> exact = evaluate(step, call, inputs, Rounding{});
   ideal.sum_length = sum_length(step, in, out, in_types, out_types);
   for (int trial = 0; trial < kTrials; ++trial) {
     Inputs noisy = inputs;
@@ -124,7 +127,7 @@ Ideal ideal_of(const plan::Plan& plan, const backend::Backend& backend, const pl
       if (noisy[i] && noisy[i]->is_float())
         noisy[i] = perturbed(*noisy[i], kSingleUnit, static_cast<uint64_t>(trial) * 64 + i + 1);
     }
-    add_trial(ideal, evaluate(step, call, noisy));
+    add_trial(ideal, exact, evaluate(step, call, noisy, Rounding{}));
   }
   for (size_t o = 0; o < ideal.out.size(); ++o)
     raise_to_row_rms(ideal.sensitivity[o], ideal.out[o].shape);
