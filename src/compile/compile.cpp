@@ -22,7 +22,9 @@ class Clock {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-CompileReport report_of(const compiler::Compiled& compiled, const Clock& clock) {
+}  // namespace
+
+CompileReport compiler::report_of(const Compiled& compiled, double ms) {
   CompileReport report;
   report.model = compiled.plan.model_name;
   report.onnx_nodes = compiled.onnx_nodes;
@@ -32,11 +34,9 @@ CompileReport report_of(const compiler::Compiled& compiled, const Clock& clock) 
   for (const plan::Blob& blob : compiled.plan.blobs) report.weight_bytes += blob.bytes.bytes();
   report.notes = compiled.plan.notes;
   report.policy = compiled.plan.build.policy;
-  report.ms = clock.ms();
+  report.ms = ms;
   return report;
 }
-
-}  // namespace
 
 CompileReport compile(const std::string& model_path, const std::string& engine_path,
                       const CompileOptions& options) {
@@ -44,14 +44,14 @@ CompileReport compile(const std::string& model_path, const std::string& engine_p
   const compiler::Compiled compiled = compiler::run(model_path, options);
   if (options.progress) options.progress("write");
   engine::write_engine(engine_path, compiled.plan);
-  return report_of(compiled, clock);
+  return compiler::report_of(compiled, clock.ms());
 }
 
 std::vector<std::byte> compile_to_bytes(const std::string& model_path,
                                         const CompileOptions& options, CompileReport* report) {
   const Clock clock;
   const compiler::Compiled compiled = compiler::run(model_path, options);
-  if (report) *report = report_of(compiled, clock);
+  if (report) *report = compiler::report_of(compiled, clock.ms());
   return engine::engine_bytes(compiled.plan);
 }
 

@@ -16,6 +16,12 @@ namespace {
 
 using nlohmann::json;
 
+// A value between two parts of one step is never stored.
+std::string store_name(const plan::LedgerRow& row) {
+  return row.in_register && row.got_store != DType::kUndefined ? "register"
+                                                               : type_name(row.got_store);
+}
+
 std::string type_name(DType t) { return t == DType::kUndefined ? "" : std::string(name(t)); }
 std::string request_name(const TypeRequest& r) {
   return r.type == DType::kUndefined ? "" : (r.exact ? "==" : "") + type_name(r.type);
@@ -153,7 +159,7 @@ json ledger_json(const plan::Plan& plan, const std::string& node) {
     if (!node.empty() && row.node != node && row.key != node) continue;
     json got{{"compute", type_name(row.got_compute)},
              {"accumulate", type_name(row.got_accumulate)},
-             {"store", type_name(row.got_store)}};
+             {"store", store_name(row)}};
     json asked{{"compute", request_name(row.asked.compute)},
                {"accumulate", request_name(row.asked.accumulate)},
                {"store", request_name(row.asked.store)},
@@ -173,7 +179,7 @@ json ledger_json(const plan::Plan& plan, const std::string& node) {
 }
 
 std::string ledger_text(const plan::Plan& plan, const std::string& node) {
-  std::string text = fmt::format("{:<44} {:<22} {:<24} {:<18} {:<42} {}\n", "node", "op", "asked",
+  std::string text = fmt::format("{:<44} {:<22} {:<24} {:<18} {:<42} {}\n", "node", "op", "asked (s/c/a), by",
                                  "got (s/c/a)", "step", "why");
   for (const plan::LedgerRow& row : plan.ledger) {
     if (!node.empty() && row.node != node && row.key != node) continue;
@@ -182,10 +188,12 @@ std::string ledger_text(const plan::Plan& plan, const std::string& node) {
                                : row.op + " (of " + row.composite + ")";
     const std::string asked =
         row.asked.by.empty() ? ""
-                             : "compute " + request_name(row.asked.compute) + ", " + row.asked.by;
+                             : fmt::format("{} / {} / {} {}", request_name(row.asked.store),
+                                           request_name(row.asked.compute),
+                                           request_name(row.asked.accumulate), row.asked.by);
     const std::string got = row.got_compute == DType::kUndefined
-                                ? type_name(row.got_store)
-                                : type_name(row.got_store) + " / " + type_name(row.got_compute) +
+                                ? store_name(row)
+                                : store_name(row) + " / " + type_name(row.got_compute) +
                                       " / " + type_name(row.got_accumulate);
     const std::string step =
         row.step == plan::kNone

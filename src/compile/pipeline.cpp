@@ -218,17 +218,21 @@ plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
   return plan;
 }
 
-Compiled run(const std::string& model_path, const CompileOptions& options) {
-  backend_named(options.device);  // refuse a wrong device before the work
-  policy_of(options);             // and a wrong rule
-  Compiled result;
-  const std::shared_ptr<ir::Graph> imported = import(model_path, options, result);
-  plan::Plan plan = plan_of(*imported, options);
+Compiled run(const ir::Graph& imported, Compiled result, const CompileOptions& options) {
+  plan::Plan plan = plan_of(imported, options);
   plan.model_name = result.plan.model_name;
   plan.producer = result.plan.producer;
   plan.notes.insert(plan.notes.begin(), result.plan.notes.begin(), result.plan.notes.end());
   result.plan = std::move(plan);
   return result;
+}
+
+Compiled run(const std::string& model_path, const CompileOptions& options) {
+  backend_named(options.device);  // refuse a wrong device before the work
+  policy_of(options);             // and a wrong rule
+  Compiled result;
+  const std::shared_ptr<ir::Graph> imported = import(model_path, options, result);
+  return run(*imported, std::move(result), options);
 }
 
 }  // namespace vernier::compiler

@@ -28,5 +28,9 @@ plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
                    plan::PlanOptions::Constants constants = plan::PlanOptions::Constants::kStored);
 /// All stages. Throws Error.
 Compiled run(const std::string& model_path, const CompileOptions& options);
+/// The stages after import(), which filled `result`.
+Compiled run(const ir::Graph& imported, Compiled result, const CompileOptions& options);
+/// What compile() returns. `ms`: since its beginning.
+CompileReport report_of(const Compiled& compiled, double ms);
 
 }  // namespace vernier::compiler

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "compile/pipeline.h"
+#include "engine/writer.h"
 #include "passes/pass.h"
 #include "verify/domain.h"
 #include "verify/localise.h"
@@ -125,11 +127,8 @@ class Audit {
   std::vector<AuditRow> constants_;
 };
 
-bool may_be_narrow(const CompileOptions& options) {
-  const bool plain_mode = options.mode == "fp32" || options.mode == "tf32";
-  return !plain_mode || !options.rules.empty() || !options.layer_precisions.empty() ||
-         !options.layer_output_types.empty() || !options.policy.empty();
-}
+// bf16 and tf32 reach as far as f32 does.
+bool has_short_range(DType type) { return is_narrow(type) && type != DType::kBF16; }
 
 // The result must be stored, or the product computed, in f32.
 Promotion promotion_for(const plan::Plan& plan, const AuditRow& row) {
@@ -153,45 +152,51 @@ std::vector<AuditRow> audit_ranges(const plan::Plan& plan, const ir::Graph& mode
   return Audit(plan, model).run(seed);
 }
 
-AuditedOptions audit(const std::string& model_path, const CompileOptions& options) {
-  AuditedOptions result{.options = options, .found = {}};
-  if (!may_be_narrow(options)) return result;
-  compiler::Compiled imported;
-  if (options.progress) options.progress("range audit");
-  const std::shared_ptr<ir::Graph> model = compiler::import(model_path, options, imported);
+std::vector<AuditRow> promote_out_of_range(const ir::Graph& model, CompileOptions& options) {
+  std::vector<AuditRow> found;
   for (int round = 0; round < kMaxRounds; ++round) {
     const plan::Plan plan =
-        compiler::plan_of(*model, result.options, plan::PlanOptions::Constants::kExact);
-    const bool narrow = std::ranges::any_of(plan.steps, [](const plan::Step& step) {
-      return is_narrow(step.numerics.store) || is_narrow(step.numerics.compute);
+        compiler::plan_of(model, options, plan::PlanOptions::Constants::kExact);
+    const bool short_range = std::ranges::any_of(plan.steps, [](const plan::Step& step) {
+      return has_short_range(step.numerics.store) || has_short_range(step.numerics.compute);
     });
-    if (!narrow) return result;
-    const size_t before = result.options.promotions.size();
-    for (const AuditRow& row : audit_ranges(plan, *model, 1)) {
+    if (!short_range) return found;
+    if (options.progress) options.progress("range audit");
+    const size_t before = options.promotions.size();
+    for (const AuditRow& row : audit_ranges(plan, model, 1)) {
       if (!row.overflows()) continue;
       Promotion promotion = promotion_for(plan, row);
-      if (promotion.nodes.empty() || std::ranges::find(result.options.promotions, promotion) !=
-                                         result.options.promotions.end())
+      if (promotion.nodes.empty() ||
+          std::ranges::find(options.promotions, promotion) != options.promotions.end())
         continue;
-      result.options.promotions.push_back(std::move(promotion));
-      result.found.push_back(row);
+      options.promotions.push_back(std::move(promotion));
+      found.push_back(row);
     }
-    if (result.options.promotions.size() == before) return result;
+    if (options.promotions.size() == before) return found;
   }
-  return result;
+  return found;
 }
 
 CompileReport compile_audited(const std::string& model_path, const std::string& engine_path,
                               const CompileOptions& options) {
-  const AuditedOptions audited = audit(model_path, options);
-  CompileReport report = compile(model_path, engine_path, audited.options);
-  for (const AuditRow& row : audited.found) {
+  const auto start = std::chrono::steady_clock::now();
+  CompileOptions audited = options;
+  compiler::Compiled imported;
+  const std::shared_ptr<ir::Graph> model = compiler::import(model_path, options, imported);
+  const std::vector<AuditRow> found = promote_out_of_range(*model, audited);
+  const compiler::Compiled compiled = compiler::run(*model, std::move(imported), audited);
+  if (options.progress) options.progress("write");
+  engine::write_engine(engine_path, compiled.plan);
+  CompileReport report = compiler::report_of(
+      compiled,
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+  for (const AuditRow& row : found) {
+    const bool stored = row.point == "out";
     report.notes.push_back(fmt::format(
         "range audit: '{}' of node '{}' ({}) reaches {:.4g}, {} holds at most {:.6g}: {} in f32, "
         "as --rule 'name:{} {}=f32' would",
         row.point, row.name, row.op, row.peak, vernier::name(row.type), row.limit,
-        row.point == "out" ? "stored" : "computed", row.name,
-        row.point == "out" ? "store" : "compute"));
+        stored ? "stored" : "computed", row.name, stored ? "store" : "compute"));
   }
   return report;
 }

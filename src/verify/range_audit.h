@@ -32,16 +32,13 @@ inline constexpr double kRangeMargin = 2;
 /// (PlanOptions::Constants::kExact) and of `model`.
 std::vector<AuditRow> audit_ranges(const plan::Plan& plan, const ir::Graph& model, uint64_t seed);
 
-struct AuditedOptions {
-  CompileOptions options;       ///< with the promotions that keep every value in range
-  std::vector<AuditRow> found;  ///< what would overflow without them
-};
-/// Audits what `options` would build; values that would not fit are promoted: stored, or for
-/// operands of a product computed, in f32. Only 16-bit modes have anything to audit; a rule of the
-/// user's that insists (==) is left as it is.
-AuditedOptions audit(const std::string& model_path, const CompileOptions& options);
+/// Audits what `options` would build of `model` and adds the promotions that keep every value in
+/// range: stored, or for operands of a product computed, in f32. Returns what would have overflown.
+/// A rule of the user's that insists (==) is left as it is.
+std::vector<AuditRow> promote_out_of_range(const ir::Graph& model, CompileOptions& options);
 
-/// audit(), then compile(): what `vernier build` does.
+/// Import, promote_out_of_range(), compile(): what `vernier build` does. The report's notes name
+/// every promotion and the rule that would have asked for it.
 CompileReport compile_audited(const std::string& model_path, const std::string& engine_path,
                               const CompileOptions& options);
 
