@@ -120,6 +120,7 @@ plan::LedgerRow ledger_row() {
   row.got_store = DType::kF16;
   row.got_compute = DType::kBF16;
   row.got_accumulate = DType::kF32;
+  row.in_register = true;
   row.state = "composite";
   row.step = 1;
   row.kernel = "cpu.linear.onednn";
@@ -173,12 +174,20 @@ auto members(const Request& x) {
   return std::tie(a, b, c, d, e);
 }
 auto members(const plan::LedgerRow& x) {
-  const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = x;
-  return std::tie(a, b, c, d, e, f, g, h, i, j, k, l);
+  const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m] = x;
+  return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m);
+}
+auto members(const Promotion& x) {
+  const auto& [a, b, c] = x;
+  return std::tie(a, b, c);
+}
+auto members(const plan::BuildOptions& x) {
+  const auto& [a, b, c, d, e] = x;
+  return std::tie(a, b, c, d, e);
 }
 auto members(const plan::Plan& x) {
-  const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = x;
-  return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
+  const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] = x;
+  return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q);
 }
 
 template <class T>
@@ -217,6 +226,11 @@ plan::Plan sample_plan() {
   plan::Plan p;
   p.model_name = "sample";
   p.producer = "pytorch 2.9";
+  p.build = {.policy = "{\"mode\":\"fp16\"}",
+             .promotions = {{.nodes = {"/0", "fn/3#17"}, .compute = true, .store = false}},
+             .shapes = "batch=1..32",
+             .passes_off = {"gelu"},
+             .outputs = {"logits", "found"}};
   p.device = "cpu";
   p.target = "avx512_core_bf16 onednn 2.6.3";
   p.symbols = {{"batch", 1, 4, 32}, {"seq", 4, 16, 512}};
