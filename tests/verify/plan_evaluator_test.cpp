@@ -56,7 +56,7 @@ plan::Plan product(const Numerics& numerics, DType stored) {
 Tensor input() { return random_array({kRows, kDepth}, 1, DType::kBF16); }
 
 EvalTensor evaluate(const plan::Plan& plan, const EvaluatorOptions& options) {
-  PlanEvaluator evaluator(plan, backend::cpu::cpu_backend(), options);
+  PlanEvaluator evaluator(plan, backend::cpu_backend(), options);
   evaluator.run({input()}, [](size_t, size_t, const EvalTensor&) {});
   return evaluator.value(2);
 }
@@ -138,7 +138,7 @@ TEST(Exact, TakesTheModelsOwnConstants) {
   const Tensor ones = Tensor::from(DType::kF32, {kDepth, kCols},
                                    std::span<const double>(std::vector<double>(kDepth * kCols, 1)));
   const auto first = [&](Evaluation evaluation) {
-    PlanEvaluator evaluator(plan, backend::cpu::cpu_backend(), {.evaluation = evaluation});
+    PlanEvaluator evaluator(plan, backend::cpu_backend(), {.evaluation = evaluation});
     evaluator.set_exact_constant(0, 1, ones);
     evaluator.run({input()}, [](size_t, size_t, const EvalTensor&) {});
     return evaluator.value(2).f[0];
