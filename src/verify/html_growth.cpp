@@ -174,8 +174,8 @@ constexpr const char* kKey =
 
 std::string table(const std::vector<StepError>& steps) {
   Table rows("Errors of the steps",
-             {"#step", "node", "kernel", "store", "#rms in FP64", "#local rms", "#total rms",
-              "#carries on", "share of the outputs' error", "#NaN or infinite"});
+             {"#step", "node", "kernel", "store", "#rms in FP64", "#local rms", "#weights rms",
+              "#total rms", "#carries on", "share of the outputs' error", "#NaN or infinite"});
   for (const StepError& s : steps) {
     rows.row({count_cell(s.step),
               name_cell(s.name),
@@ -183,6 +183,7 @@ std::string table(const std::vector<StepError>& steps) {
               type_cell(s.store),
               number_cell(s.reference_rms),
               number_cell(s.local_rms),
+              number_cell(s.weights_rms),
               number_cell(s.total_rms),
               {fmt::format("{:.2g}", s.amplification), "number"},
               bar_cell(s.share),

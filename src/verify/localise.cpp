@@ -71,11 +71,8 @@ struct Debt {
 
 class Follower final : public RunObserver {
  public:
-  Follower(const plan::Plan& plan, const backend::Backend& backend,
-           const std::vector<Tensor>& inputs)
-      : plan_(plan), f_(plan, backend) {
-    f_.begin(inputs);
-  }
+  Follower(const plan::Plan& plan, const backend::Backend& backend, PlanEvaluator& f)
+      : plan_(plan), backend_(backend), f_(f) {}
   void after_step(int32_t step, const backend::LaunchCall& call) override;
   Localisation finish();
 
@@ -89,15 +86,25 @@ class Follower final : public RunObserver {
   using Changes = std::map<size_t, Changed>;  // by the plan value that holds the memory
   Changes changed_inputs(const plan::Step& step, const backend::LaunchCall& call,
                          const Inputs& f_inputs) const;
+  Changed rounded_weights(int32_t step, const backend::LaunchCall& call) const;
   std::vector<EvalTensor> evaluate(const plan::Step& step, const backend::LaunchCall& call,
                                    const Inputs& inputs,
                                    const std::vector<const Changed*>& changes) const;
-  void judge_outputs(StepError& row, const backend::LaunchCall& call, const Inputs& f_inputs,
-                     const Changes& changed);
+  // One step in FP64 on F's inputs, some of them replaced by E's.
+  struct Evaluations {
+    std::vector<EvalTensor> on_inputs, on_own;
+    std::vector<EvalTensor> on_weights;  // empty where E's are F's
+    std::map<size_t, std::vector<EvalTensor>> alone;
+  };
+  Evaluations evaluations(const plan::Step& step, const backend::LaunchCall& call,
+                          const Inputs& f_inputs, const Changes& changed,
+                          const Changed& weights) const;
+  void judge_outputs(StepError& row, const backend::LaunchCall& call, const Evaluations& made);
   void note_ranges(const StepError& row, const PointPeaks& peaks);
 
   const plan::Plan& plan_;
-  PlanEvaluator f_;
+  const backend::Backend& backend_;
+  PlanEvaluator& f_;
   Localisation found_;
   std::vector<std::vector<Debt>> debts_;  // by step
 };
@@ -122,6 +129,21 @@ Follower::Changes Follower::changed_inputs(const plan::Step& step, const backend
     one.values.push_back(std::move(value));
   }
   return changed;
+}
+
+// The constants that F has as the model holds them, as the engine holds them.
+Follower::Changed Follower::rounded_weights(int32_t index, const backend::LaunchCall& call) const {
+  const plan::Step& step = plan_.steps[static_cast<size_t>(index)];
+  Changed weights;
+  weights.slots = f_.exact_inputs(static_cast<size_t>(index));
+  for (size_t slot : weights.slots) {
+    const auto packed =
+        std::ranges::find(step.packed, static_cast<int32_t>(slot), &plan::PackedInput::input);
+    weights.values.push_back(packed != step.packed.end()
+                                 ? unpacked(plan_, backend_, step, *packed)
+                                 : EvalTensor::from(copy_of(call.in[slot])));
+  }
+  return weights;
 }
 
 // The step in FP64 on F's inputs with some of them replaced by E's.
@@ -159,38 +181,54 @@ void Follower::note_ranges(const StepError& row, const PointPeaks& peaks) {
   }
 }
 
-// One output at a time: what the step does to it, and what its inputs bring in, all together and
-// each alone.
-void Follower::judge_outputs(StepError& row, const backend::LaunchCall& call,
-                             const Inputs& f_inputs, const Changes& changed) {
-  const plan::Step& step = plan_.steps[static_cast<size_t>(row.step)];
+// What the step makes of E's inputs, of each of them alone, of E's weights, and of all that.
+Follower::Evaluations Follower::evaluations(const plan::Step& step, const backend::LaunchCall& call,
+                                            const Inputs& f_inputs, const Changes& changed,
+                                            const Changed& weights) const {
   std::vector<const Changed*> all;
   for (const auto& [base, one] : changed) all.push_back(&one);
-  const std::vector<EvalTensor> on_own = evaluate(step, call, f_inputs, all);
-  std::map<size_t, std::vector<EvalTensor>> alone;
+  Evaluations made;
+  made.on_inputs = evaluate(step, call, f_inputs, all);
   for (const auto& [base, one] : changed)
-    if (changed.size() > 1) alone[base] = evaluate(step, call, f_inputs, {&one});
-  Power reference, total, local, carried;
+    made.alone[base] = changed.size() > 1 ? evaluate(step, call, f_inputs, {&one}) : made.on_inputs;
+  if (weights.slots.empty()) {
+    made.on_own = made.on_inputs;
+    return made;
+  }
+  made.on_weights = evaluate(step, call, f_inputs, {&weights});
+  all.push_back(&weights);
+  made.on_own = evaluate(step, call, f_inputs, all);
+  return made;
+}
+
+// One output at a time: what the step does to it, what its weights do, and what its inputs bring
+// in.
+void Follower::judge_outputs(StepError& row, const backend::LaunchCall& call,
+                             const Evaluations& made) {
+  const plan::Step& step = plan_.steps[static_cast<size_t>(row.step)];
+  Power reference, total, local, weights, carried;
   for (size_t o = 0; o < call.out.size(); ++o) {
     if (!call.out[o].data || step.outputs[o] == plan::kNone) continue;
     const EvalTensor e = EvalTensor::from(copy_of(call.out[o]));
     const EvalTensor f = f_.value(static_cast<size_t>(step.outputs[o]));
     if (!is_float(row.store)) row.store = e.dtype;
-    const Power own = difference(e, on_own[o]), brought = difference(on_own[o], f);
+    const Power added = difference(e, made.on_own[o]),
+                rounded = made.on_weights.empty() ? Power{} : difference(made.on_weights[o], f);
     reference.add(power_of(f));
     total.add(difference(e, f));
-    local.add(own);
-    carried.add(brought);
+    local.add(added);
+    weights.add(rounded);
+    carried.add(difference(made.on_inputs[o], f));
     row.non_finite += wrong_non_finite(e, f);
-    row.own_non_finite += wrong_non_finite(e, on_own[o]);
-    Debt debt{.value = step.outputs[o], .own = own.squares, .from = {}};
-    for (const auto& [base, one] : changed)
-      debt.from[base] = (all.size() > 1 ? difference(alone.at(base)[o], f) : brought).squares;
+    row.own_non_finite += wrong_non_finite(e, made.on_own[o]);
+    Debt debt{.value = step.outputs[o], .own = added.squares + rounded.squares, .from = {}};
+    for (const auto& [base, alone] : made.alone) debt.from[base] = difference(alone[o], f).squares;
     debts_.back().push_back(std::move(debt));
   }
   row.reference_rms = reference.rms();
   row.total_rms = total.rms();
   row.local_rms = local.rms();
+  row.weights_rms = weights.rms();
   row.carried_rms = carried.rms();
 }
 
@@ -205,7 +243,8 @@ void Follower::after_step(int32_t index, const backend::LaunchCall& call) {
   row.name = step.name;
   row.kernel = step.kernel;
   debts_.emplace_back();
-  judge_outputs(row, call, f_inputs, changed);
+  judge_outputs(row, call,
+                evaluations(step, call, f_inputs, changed, rounded_weights(index, call)));
   double input_error = 0;  // relative, of the worst input
   for (const auto& [base, one] : changed) {
     if (one.reference.squares > 0)
@@ -266,12 +305,14 @@ std::vector<size_t> Localisation::by_share(double least) const {
   return order;
 }
 
-Localisation localise(const Engine& engine, Runner& runner, const NamedTensors& inputs) {
+Localisation localise(const Engine& engine, PlanEvaluator& f, Runner& runner,
+                      const NamedTensors& inputs) {
   const plan::Plan& plan = engine.impl().plan;
   runner.run(inputs);  // refuses what does not fit, naming input and range
   std::vector<Tensor> ordered;
   for (const std::string& name : plan.input_names) ordered.push_back(*find(inputs, name));
-  Follower follower(plan, *engine.impl().backend, ordered);
+  f.begin(ordered);
+  Follower follower(plan, *engine.impl().backend, f);
   runner.run(inputs, follower);
   return follower.finish();
 }

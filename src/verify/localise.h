@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plan/plan.h"
+#include "verify/plan_evaluator.h"
 #include "verify/rows.h"
 #include "verify/runner.h"
 
@@ -19,7 +20,8 @@ struct StepError {
   DType store = DType::kUndefined;
   double reference_rms = 0;  ///< of F itself
   double total_rms = 0;      ///< E − F
-  double local_rms = 0;      ///< E − the step in FP64 on E's own inputs
+  double local_rms = 0;      ///< E − the step in FP64 on E's own inputs and weights
+  double weights_rms = 0;  ///< the step in FP64 with E's weights − with the model's: their rounding
   double carried_rms = 0;  ///< the step in FP64 on E's inputs − on F's: what its inputs bring in
   /// (carried / reference) over the largest relative error of an input; 0: its inputs have none.
   double amplification = 0;
@@ -49,9 +51,10 @@ struct Localisation {
   std::vector<size_t> by_share(double least) const;
 };
 
-/// Follows one run of `runner`'s engine. Memory: the engine's own, F's live values, and one step's
-/// arrays in FP64.
-Localisation localise(const Engine& engine, Runner& runner, const NamedTensors& inputs);
+/// Follows one run of `runner`'s engine beside `f`, which evaluates its plan without rounding.
+/// Memory: the engine's own, F's live values, and one step's arrays in FP64.
+Localisation localise(const Engine& engine, PlanEvaluator& f, Runner& runner,
+                      const NamedTensors& inputs);
 
 /// The largest finite number of a float type.
 double largest_finite(DType type);

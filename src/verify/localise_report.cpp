@@ -16,10 +16,11 @@ constexpr size_t kMostNamed = 5;
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 std::string row_text(const StepError& s) {
-  return fmt::format("{:>4}  {:<34} {:<5} {:>9.2e} {:>9.2e} {:>9.2e} {:>8.2g} {:>8}  {}{}\n", s.step,
-                     s.kernel, name(s.store), s.reference_rms, s.local_rms, s.total_rms,
-                     s.amplification, percent(s.share), s.name,
-                     s.non_finite > 0 ? fmt::format("  {} NaN or infinite", s.non_finite) : "");
+  return fmt::format(
+      "{:>4}  {:<34} {:<5} {:>9.2e} {:>9.2e} {:>9.2e} {:>9.2e} {:>8.2g} {:>8}  {}{}\n", s.step,
+      s.kernel, name(s.store), s.reference_rms, s.local_rms, s.weights_rms, s.total_rms,
+      s.amplification, percent(s.share), s.name,
+      s.non_finite > 0 ? fmt::format("  {} NaN or infinite", s.non_finite) : "");
 }
 
 std::string step_name(const StepError& s) {
@@ -33,6 +34,7 @@ json to_json(const StepError& s) {
           {"store", name(s.store)},
           {"reference_rms", s.reference_rms},
           {"local_rms", s.local_rms},
+          {"weights_rms", s.weights_rms},
           {"total_rms", s.total_rms},
           {"carried_rms", s.carried_rms},
           {"amplification", s.amplification},
@@ -55,8 +57,8 @@ json to_json(const RangeRow& r) {
 
 std::string to_text(const Localisation& found) {
   std::string text = fmt::format(
-      "inputs: {}\n{:>4}  {:<34} {:<5} {:>9} {:>9} {:>9} {:>8} {:>8}  {}\n", found.inputs, "step",
-      "kernel", "store", "rms", "local", "total", "carries", "share", "node");
+      "inputs: {}\n{:>4}  {:<34} {:<5} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8}  {}\n", found.inputs,
+      "step", "kernel", "store", "rms", "local", "weights", "total", "carries", "share", "node");
   for (const StepError& s : found.steps) text += row_text(s);
   const std::vector<size_t> order = found.by_share(kWorthNaming);
   text += order.empty() ? "no step adds more than 5 % of the error at the outputs\n"

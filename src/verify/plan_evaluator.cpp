@@ -224,6 +224,13 @@ std::vector<std::optional<EvalTensor>> PlanEvaluator::inputs_of(size_t index) co
   return held;
 }
 
+std::vector<size_t> PlanEvaluator::exact_inputs(size_t step) const {
+  std::vector<size_t> inputs;
+  for (const auto& [at, contents] : exact_constants_)
+    if (at.first == step) inputs.push_back(at.second);
+  return inputs;
+}
+
 void PlanEvaluator::release_after(size_t step) {
   for (size_t v : dies_after_[step]) values_[v].reset();
 }

@@ -83,6 +83,8 @@ class PlanEvaluator {
   void begin(const std::vector<Tensor>& inputs);
   void evaluate_step(size_t step, PointPeaks* peaks = nullptr);
   void release_after(size_t step);
+  /// The inputs of a step that set_exact_constant() replaced.
+  std::vector<size_t> exact_inputs(size_t step) const;
   /// What the step reads, by input index; empty: absent. Until release_after(step).
   std::vector<std::optional<EvalTensor>> inputs_of(size_t step) const;
   /// The value of a plan value that is an input, a constant, an output or still live (aliases are

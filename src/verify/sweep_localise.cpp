@@ -13,8 +13,10 @@ Localisation Sweep::localise_group(const Group& group, int64_t batch) {
   const std::string label =
       fmt::format("batch {}{}{}", batch, group.label.empty() ? "" : ", ", group.label);
   stage(label + ": where the error comes from, in FP64");
+  PlanEvaluator f(plan_, *engine_->impl().backend);
+  set_exact_constants(f);
   Localisation found =
-      localise(*engine_, runner_, batch_of(group, first_rows(axes_.known() ? batch : 1)));
+      localise(*engine_, f, runner_, batch_of(group, first_rows(axes_.known() ? batch : 1)));
   found.inputs = label;
   return found;
 }
@@ -40,6 +42,7 @@ void Sweep::localise_worst() {
 
 Localisation Sweep::run_localise() {
   check_same_model();
+  read_precision();
   read_domains();
   choose_axes();
   make_groups();

@@ -42,7 +42,7 @@ struct Sample {
     plan.notes = {kNasty};
     plan::LedgerRow row;
     row.node = row.op = row.composite = row.kernel = row.why = row.state = row.asked.by = kNasty;
-    row.asked.compute.type = DType::kF32;
+    row.asked.compute.type = row.got_compute = DType::kF32;
     row.step = 0;
     plan.ledger = {row};
     report.verdict = report.explanation = kNasty;
@@ -117,7 +117,7 @@ TEST(HtmlReport, ShowsWhatWasFound) {
   sample.report.verdict = "neighbours";
   const std::string html = sample.html();
   for (const char* part :
-       {"✗ neighbours", "a row&#39;s bits depend", "step-0", "over 1000 %", "1.5000 ms",
+       {"✗ neighbours", "a row&#39;s bits depend", "step-0", "over 1000 %", "1.500 ms in all",
         "NaN or infinity begins in step 0", "data-compute=", "class=\"failed\"", "7.00e+04"})
     EXPECT_NE(html.find(part), std::string::npos) << part;
   sample.report.verdict = "pass";

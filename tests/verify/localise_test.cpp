@@ -32,7 +32,8 @@ struct Localised {
     engine = Engine::open(file.string(), test::planted_backend(plant));
     std::filesystem::remove(file);
     Runner runner(engine, 2);
-    found = localise(*engine, runner, model.cases().at(1).inputs);
+    PlanEvaluator f(engine->impl().plan, *engine->impl().backend);
+    found = localise(*engine, f, runner, model.cases().at(1).inputs);
   }
 };
 
@@ -52,6 +53,7 @@ TEST(Localise, FollowsEveryStepOfARightEngine) {
   for (const StepError& step : found.steps) {
     EXPECT_EQ(step.non_finite, 0) << step.name;
     EXPECT_LE(step.local_rms, 1e-5 * step.reference_rms) << step.name;
+    EXPECT_EQ(step.weights_rms, 0) << step.name;
     // The parts of an error are its whole, up to the triangle inequality.
     EXPECT_LE(step.total_rms, (step.local_rms + step.carried_rms) * (1 + 1e-9)) << step.name;
     EXPECT_GE(step.total_rms, std::abs(step.local_rms - step.carried_rms) * (1 - 1e-9));
@@ -66,9 +68,11 @@ TEST(Localise, NamesThePlantedStep) {
   for (const test::Plant& plant : test::plants()) {
     if (plant.model != kModel || !plant.names_step || plant.verdict != "bug") continue;
     const Localised planted(&plant);
-    const std::vector<size_t> order = planted.found.by_share(0.5);
-    ASSERT_FALSE(order.empty()) << plant.name << "\n" << to_text(planted.found);
-    EXPECT_EQ(planted.found.steps[order[0]].kernel, plant.kernel) << plant.name;
+    // Its kernel may stand in several steps: together they make most of the error.
+    double share = 0;
+    for (const StepError& step : planted.found.steps)
+      share += step.kernel == plant.kernel ? step.share : 0;
+    EXPECT_GT(share, 0.5) << plant.name << "\n" << to_text(planted.found);
     EXPECT_NE(to_text(planted.found).find("what adds most"), std::string::npos);
     EXPECT_NEAR(sum_of_shares(planted.found), 1, 1e-9);
   }
