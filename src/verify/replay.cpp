@@ -23,6 +23,8 @@ constexpr double kNoiseFactor = 8;
 // One trial may be unlucky for a whole row: where its elements share what is in doubt (the scores
 // of a query), the row's rms cannot make up for it.
 constexpr int kTrials = 4;
+// A kernel may flush what is smaller than any normal number.
+constexpr double kSubnormal = std::numeric_limits<float>::min();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::vector<double> zeros(const EvalTensor& t) { return std::vector<double>(t.f.size(), 0.0); }
@@ -203,7 +205,7 @@ StepResult Replay::judge(const plan::Step& step, const backend::LaunchCall& call
         continue;
       }
       const double error = std::abs(g - w);
-      const double limit = ulp(want.dtype, w) + step.numerics.approximation_abs +
+      const double limit = ulp(want.dtype, w) + kSubnormal + step.numerics.approximation_abs +
                            step.numerics.approximation_rel * std::abs(w) +
                            noise * (ideal.sensitivity[o][i] + kSingleUnit * std::abs(w));
       if (worse(error, limit, error / limit) && error > limit) {

@@ -138,9 +138,16 @@ int64_t valid_length(const InputDomain& padding, const Tensor& marks) {
   return length;
 }
 
-// The first `length` elements along the last axis.
-Tensor cut_last_axis(const Tensor& t, int64_t length) {
-  const int axis = static_cast<int>(t.rank()) - 1;
+// The axis that is as long as the rows are, or kNoAxis.
+int axis_along(const SymShape& shape, const std::string& symbol) {
+  const auto found =
+      std::ranges::find_if(shape, [&](const Dim& d) { return d.as_symbol() == symbol; });
+  return found == shape.end() ? kNoAxis : static_cast<int>(found - shape.begin());
+}
+
+// The first `length` elements along `axis`.
+Tensor cut(const Tensor& t, int axis, int64_t length) {
+  if (axis == kNoAxis) return t;
   BatchAxes along;
   along.axis["x"] = axis;
   std::vector<NamedTensors> positions;
@@ -160,14 +167,13 @@ void Sweep::own_length(Group& group, int64_t row) {
   const NamedTensors& whole = group.rows[static_cast<size_t>(row)];
   const int64_t length = valid_length(*padding, *find(whole, padding->name));
   if (length == group.length || length < std::max<int64_t>(symbol->min, 1)) return;
-  NamedTensors cut;
+  NamedTensors shorter;
   for (const InputDomain& domain : domains_.inputs) {
-    const Tensor& t = *find(whole, domain.name);
-    const bool along = !domain.shape.empty() && domain.shape.back().as_symbol() == length_symbol_;
-    cut.emplace_back(domain.name, along ? cut_last_axis(t, length) : t);
+    const int axis = axis_along(domain.shape, length_symbol_);
+    shorter.emplace_back(domain.name, cut(*find(whole, domain.name), axis, length));
   }
-  const NamedValues reference = reference_of(cut);
-  const NamedTensors answers = runner_.run(cut), padded = runner_.run(whole);
+  const NamedValues reference = reference_of(shorter);
+  const NamedTensors answers = runner_.run(shorter), padded = runner_.run(whole);
   while (static_cast<int64_t>(group.reference.size()) <= row)
     group.reference.push_back(reference_of(group.rows[group.reference.size()]));
   for (const auto& [name, want] : reference) {

@@ -73,14 +73,14 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(TableBounds, TwoFreeSizesShareATable) {
   const auto graph = graph_of(
-      R"(graph g(%past: f32[1, past], %x: f32[1, seq]) {
+      R"(graph g(%cache: f32[1, past], %x: f32[1, seq]) {
   %n = ShapeValues() {values=(seq), scalar=true}
   %from = ShapeValues() {values=(past), scalar=true}
   %r = Range(i64{0}, %n, i64{1})
   %positions = Add(%r, %from)
   %table = const f32[66, 4] normal(seed=1, mean=0, std=1)
   %rows = Gather(%table, %positions)
-  %a = Abs(%past)
+  %a = Abs(%cache)
   %b = Abs(%x)
   return %rows as "rows", %a as "a", %b as "b"
 })");
