@@ -297,7 +297,8 @@ TEST(Attributes, SpellingsOutsideAnOperatorsListAreRefused) {
 TEST(Dropout, ThatDropsIsRefused) {
   ModelBuilder model(13);
   model.input("x", kFloat, {2}).output("y");
-  model.initializer(scalar("ratio", 0.5F)).initializer(i64("training", {1}));
+  model.initializer(f32_tensor("ratio", {}, {0.5F}));
+  model.initializer(i64_tensor("training", {}, {1}));
   model.node("Dropout", {"x", "ratio", "training"}, {"y"});
   EXPECT_THAT(model.error(), HasSubstr("it is in training mode"));
 }
