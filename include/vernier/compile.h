@@ -30,7 +30,7 @@ struct CompileOptions {
   std::string precision_constraints;  ///< trtexec's; "obey" is what always holds here
   /// A policy file's JSON, to which the above add, and its name for messages.
   std::string policy, policy_file;
-  bool seed_missing_weights = false;       ///< seeded values for external data that is not there
+  bool seed_missing_weights = false;  ///< seeded values for external data that is not there
   /// Called with each stage of the work ("import", "raise_attention", "pack", "write").
   std::function<void(std::string_view stage)> progress;
 };

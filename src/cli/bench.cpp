@@ -82,8 +82,7 @@ double quantile(const std::vector<double>& sorted, double q) {
 constexpr double kGigabyte = 1e9;
 
 double machine_bytes() {
-  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
-         static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
 }
 
 [[noreturn]] void too_large(const std::string& sizes, const std::string& what, double bytes) {

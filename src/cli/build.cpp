@@ -48,8 +48,9 @@ verify::Report verify_built(const Options& options) {
 
 std::string mode_of(const Options& options) {
   std::string mode;
-  for (const auto& [given, name] : {std::pair{options.fp32, "fp32"}, std::pair{options.tf32, "tf32"},
-                                    std::pair{options.fp16, "fp16"}, std::pair{options.bf16, "bf16"}}) {
+  for (const auto& [given, name] :
+       {std::pair{options.fp32, "fp32"}, std::pair{options.tf32, "tf32"},
+        std::pair{options.fp16, "fp16"}, std::pair{options.bf16, "bf16"}}) {
     if (!given) continue;
     if (!mode.empty()) {
       throw Error(ErrorCode::kInput, "--" + mode + " and --" + name +
@@ -95,7 +96,8 @@ int build(const Options& options) {
     compile_options.progress = [&](std::string_view name) { progress.stage(name); };
     report = verify::compile_audited(options.model, options.engine, compile_options);
   }
-  if (!options.save_policy.empty()) verify::write_text_file(options.save_policy, "policy", report.policy);
+  if (!options.save_policy.empty())
+    verify::write_text_file(options.save_policy, "policy", report.policy);
   std::optional<verify::Report> verdict;
   if (options.verify) verdict = verify_built(options);
   const int code = !verdict || verdict->passed() ? 0 : static_cast<int>(ErrorCode::kCheckFailed);

@@ -16,15 +16,15 @@ namespace {
 
 using nlohmann::json;
 
+std::string type_name(DType t) { return t == DType::kUndefined ? "" : std::string(name(t)); }
+std::string request_name(const TypeRequest& r) {
+  return r.type == DType::kUndefined ? "" : (r.exact ? "==" : "") + type_name(r.type);
+}
+
 // A value between two parts of one step is never stored.
 std::string store_name(const plan::LedgerRow& row) {
   return row.in_register && row.got_store != DType::kUndefined ? "register"
                                                                : type_name(row.got_store);
-}
-
-std::string type_name(DType t) { return t == DType::kUndefined ? "" : std::string(name(t)); }
-std::string request_name(const TypeRequest& r) {
-  return r.type == DType::kUndefined ? "" : (r.exact ? "==" : "") + type_name(r.type);
 }
 
 std::string value_text(const plan::Plan& plan, int32_t index) {
@@ -179,22 +179,22 @@ json ledger_json(const plan::Plan& plan, const std::string& node) {
 }
 
 std::string ledger_text(const plan::Plan& plan, const std::string& node) {
-  std::string text = fmt::format("{:<44} {:<22} {:<24} {:<18} {:<42} {}\n", "node", "op", "asked (s/c/a), by",
-                                 "got (s/c/a)", "step", "why");
+  std::string text = fmt::format("{:<44} {:<22} {:<24} {:<18} {:<42} {}\n", "node", "op",
+                                 "asked (s/c/a), by", "got (s/c/a)", "step", "why");
   for (const plan::LedgerRow& row : plan.ledger) {
     if (!node.empty() && row.node != node && row.key != node) continue;
     const std::string op = row.composite.empty() || row.composite == row.op
                                ? row.op
                                : row.op + " (of " + row.composite + ")";
-    const std::string asked =
-        row.asked.by.empty() ? ""
-                             : fmt::format("{} / {} / {} {}", request_name(row.asked.store),
-                                           request_name(row.asked.compute),
-                                           request_name(row.asked.accumulate), row.asked.by);
+    const std::string asked = row.asked.by.empty()
+                                  ? ""
+                                  : fmt::format("{} / {} / {} {}", request_name(row.asked.store),
+                                                request_name(row.asked.compute),
+                                                request_name(row.asked.accumulate), row.asked.by);
     const std::string got = row.got_compute == DType::kUndefined
                                 ? store_name(row)
-                                : store_name(row) + " / " + type_name(row.got_compute) +
-                                      " / " + type_name(row.got_accumulate);
+                                : store_name(row) + " / " + type_name(row.got_compute) + " / " +
+                                      type_name(row.got_accumulate);
     const std::string step =
         row.step == plan::kNone
             ? row.state

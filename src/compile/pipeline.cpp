@@ -62,13 +62,12 @@ passes::PassOptions pass_options(const CompileOptions& options) {
 
 precision::Policy policy_of(const CompileOptions& options) {
   precision::Policy policy{.mode = precision::Mode::kModel, .rules = {}};
-  if (!options.policy.empty())
-    policy = precision::load_policy(options.policy, options.policy_file);
+  if (!options.policy.empty()) policy = precision::load_policy(options.policy, options.policy_file);
   if (!options.mode.empty()) {
     const auto mode = precision::parse_mode(options.mode);
     if (!mode) {
-      throw Error(ErrorCode::kInput, "mode: got '" + options.mode +
-                                         "', expected model, fp32, tf32, fp16 or bf16");
+      throw Error(ErrorCode::kInput,
+                  "mode: got '" + options.mode + "', expected model, fp32, tf32, fp16 or bf16");
     }
     policy.mode = *mode;
   }
@@ -177,7 +176,8 @@ Asked ask(const ir::Graph& imported, const CompileOptions& options) {
                       "whole composite (op: instead of name:), or a floor (= instead of ==)");
     }
     for (const std::string& key : apart)
-      result.notes.push_back("ONNX node " + key + " stands alone: what is asked of it is not what "
+      result.notes.push_back("ONNX node " + key +
+                             " stands alone: what is asked of it is not what "
                              "the composite around it does");
     return result;
   }

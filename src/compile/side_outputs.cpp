@@ -58,8 +58,8 @@ class SideOutputs {
     std::vector<ir::ValueId> inputs;
     for (ir::ValueId in : node.inputs)
       inputs.push_back(in == ir::kNoValue ? ir::kNoValue : value_of(in));
-    const ir::NodeId copy =
-        fused_.add_node(node.op, std::move(inputs), node.attrs, static_cast<int>(node.outputs.size()));
+    const ir::NodeId copy = fused_.add_node(node.op, std::move(inputs), node.attrs,
+                                            static_cast<int>(node.outputs.size()));
     ir::Node& made = fused_.node(copy);
     made.name = node.name;
     made.subgraphs = node.subgraphs;

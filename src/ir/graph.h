@@ -84,7 +84,7 @@ class Graph {
   std::vector<std::string> output_names;  ///< ONNX names, parallel to outputs
   std::vector<Guard> guards;
   std::map<std::string, Dim>
-      symbol_substitutions;                  ///< symbols unified away, for messages and binding
+      symbol_substitutions;  ///< symbols unified away, for messages and binding
   /// Precision is decided: results are stored as their node's request says, operands of one node
   /// may have different float types.
   bool typed = false;

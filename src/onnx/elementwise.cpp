@@ -164,8 +164,9 @@ void translate_dropout(NodeContext& node) {
   const ir::ValueId ratio = node.optional_input(1);  // without meaning for inference
   const bool drops_nothing = ratio != ir::kNoValue && node.value(ratio).is_constant() &&
                              EvalTensor::from(node.value(ratio).constant).value(0) == 0;
-  if (node.has_input(2) && !drops_nothing) {
-    const auto training = node.integers(node.input(2));
+  const ir::ValueId mode = node.optional_input(2);
+  if (mode != ir::kNoValue && !drops_nothing) {
+    const auto training = node.integers(mode);
     if (!training) node.unsupported("its training_mode is not a constant");
     if (training->size() != 1 || (*training)[0] != 0) node.unsupported("it is in training mode");
   }

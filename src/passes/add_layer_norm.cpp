@@ -28,8 +28,7 @@ bool fuse(Graph& graph, NodeId id) {
   }
   const bool keeps_sum = !graph.single_use(sum);
   // A sum that is kept is stored as the result is.
-  const auto request =
-      keeps_sum ? common_request(n.request, add->request) : fused_request(*add, n);
+  const auto request = keeps_sum ? common_request(n.request, add->request) : fused_request(*add, n);
   if (!request) return false;
   OriginSet origins;
   origins.add(graph, add, "sum");

@@ -46,8 +46,7 @@ bool collect(const Graph& graph, ValueId value, const Dim& width, Sum& sum) {
     return true;
   }
   if (!n || !graph.single_use(value)) return false;
-  const auto request =
-      vernier::fused_request(n->request, Part::kOther, sum.request, Part::kOther);
+  const auto request = vernier::fused_request(n->request, Part::kOther, sum.request, Part::kOther);
   if (!request) return false;
   sum.request = *request;
   sum.origins.add(graph, n);

@@ -16,7 +16,7 @@ std::span<const Pass> pipeline() {
       Pass{"rms_norm", Phase::kRaise, false, &raise_rms_norm},
       Pass{"gelu", Phase::kRaise, false, &raise_gelu},
       Pass{"linear", Phase::kRaise, false, &raise_linear},
-      Pass{"attention", Phase::kRaise, false, &raise_attention},
+      Pass{"raise_attention", Phase::kRaise, false, &raise_attention},
       Pass{"masked_mean", Phase::kRaise, false, &raise_masked_mean},
       // Raising leaves transposes and reshapes beside each other.
       Pass{"canonicalise_raised", Phase::kRaise, false, &canonicalise},

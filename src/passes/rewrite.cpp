@@ -19,8 +19,7 @@ std::optional<Request> fused_request(const Node& producer, const Node& consumer)
   const auto part = [](const Node& n) {
     return (flags(n.op) & kProduct) != 0 ? Part::kProduct : Part::kOther;
   };
-  return vernier::fused_request(producer.request, part(producer), consumer.request,
-                                part(consumer));
+  return vernier::fused_request(producer.request, part(producer), consumer.request, part(consumer));
 }
 const SymShape& shape_of(const Graph& graph, ValueId value) { return graph.value(value).shape; }
 DType dtype_of(const Graph& graph, ValueId value) { return graph.value(value).dtype; }

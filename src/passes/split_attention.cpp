@@ -90,8 +90,7 @@ class Split {
   template <class A = NoAttrs>
   ValueId inner(OpKind op, std::vector<ValueId> inputs, std::string_view part,
                 const A& attrs = A{}) {
-    const ValueId out =
-        ops::emit(graph_, op, std::move(inputs), attrs, origins(part, false));
+    const ValueId out = ops::emit(graph_, op, std::move(inputs), attrs, origins(part, false));
     Request& request = graph_.producer(out)->request;
     request = node_.request;
     request.compute = node_.request.inner;
@@ -107,8 +106,8 @@ class Split {
   ValueId lower_triangle(ValueId scores) {
     const SymShape s = shape_of(graph_, scores);
     const std::vector<int64_t> one{1};
-    const ValueId yes = graph_.add_constant(
-        Tensor::from(DType::kBool, {1, 1}, std::span<const int64_t>(one)));
+    const ValueId yes =
+        graph_.add_constant(Tensor::from(DType::kBool, {1, 1}, std::span<const int64_t>(one)));
     const ValueId all = emit_expand(graph_, yes, {s[2], s[3]}, {});
     TriluAttrs lower;
     lower.upper = false;

@@ -29,9 +29,8 @@ void fill_types(const Numerics& numerics, const ir::Node& node, LedgerRow& row) 
   const bool besides = in_product && node.origins.size() > 1 && !precision::is_product(row.op);
   row.got_compute = besides ? numerics.inner : numerics.compute;
   row.got_accumulate = numerics.accumulate;
-  const auto last = std::ranges::max_element(node.origins, [](const auto& a, const auto& b) {
-    return precision::later_in_file(b, a);
-  });
+  const auto last = std::ranges::max_element(
+      node.origins, [](const auto& a, const auto& b) { return precision::later_in_file(b, a); });
   row.in_register = node.origins.size() > 1 && last->key != row.key;
   row.got_store = row.in_register ? row.got_compute : numerics.store;
   if (row.asked.store.type == DType::kUndefined) row.got_store = DType::kUndefined;

@@ -85,18 +85,18 @@ struct LedgerRow {
   DType got_store = DType::kUndefined, got_compute = DType::kUndefined,
         got_accumulate = DType::kUndefined;
   bool in_register = false;  ///< its result is never stored: got_store is the register's type
-  std::string state;  ///< step, composite, folded, shape, merged, dead or removed
+  std::string state;         ///< step, composite, folded, shape, merged, dead or removed
   int32_t step = kNone;
   std::string kernel, why;
 };
 
 /// What was asked of the build: the same options make the same plan of the same model.
 struct BuildOptions {
-  std::string policy;                    ///< JSON, as --save-policy writes it
-  std::vector<Promotion> promotions;     ///< of the range audit
-  std::string shapes;                    ///< as --shapes
-  std::vector<std::string> passes_off;   ///< --fuse NAME=off
-  std::vector<std::string> outputs;      ///< --outputs
+  std::string policy;                   ///< JSON, as --save-policy writes it
+  std::vector<Promotion> promotions;    ///< of the range audit
+  std::string shapes;                   ///< as --shapes
+  std::vector<std::string> passes_off;  ///< --fuse NAME=off
+  std::vector<std::string> outputs;     ///< --outputs
 };
 
 struct Plan {

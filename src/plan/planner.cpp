@@ -218,8 +218,7 @@ class Planner {
   int32_t new_constant(ir::ValueId id, DType stored) {
     const Tensor& contents = graph_.value(id).constant;
     const bool exact = options_.constants == PlanOptions::Constants::kExact;
-    const Tensor bytes =
-        exact || stored == contents.dtype() ? contents : rounded(contents, stored);
+    const Tensor bytes = exact || stored == contents.dtype() ? contents : rounded(contents, stored);
     const int32_t index = new_value(id, PlanValue::Kind::kConstant);
     plan_.values[static_cast<size_t>(index)].dtype = exact ? contents.dtype() : stored;
     plan_.values[static_cast<size_t>(index)].constant =
@@ -363,8 +362,7 @@ class Planner {
     for (backend::PackedConstant& packed : kernel.pack(problem_of(graph_, node))) {
       const Tensor& plain = graph_.value(node.inputs[static_cast<size_t>(packed.input)]).constant;
       const auto count = static_cast<int64_t>(packed.bytes.size());
-      const DType stored =
-          precision::stored_type(graph_, node, static_cast<size_t>(packed.input));
+      const DType stored = precision::stored_type(graph_, node, static_cast<size_t>(packed.input));
       Blob blob{stored, plain.shape(), packed.layout,
                 Tensor::from_bytes(DType::kU8, {count}, packed.bytes)};
       step.packed.push_back({packed.input, add_blob(std::move(blob))});

@@ -235,7 +235,8 @@ class ProfileMaker {
                                std::to_string(bound.rows) + " rows (0.." +
                                std::to_string(bound.rows - 1) + ")";
       if (bound.always) throw Error(ErrorCode::kInput, "--shapes: " + what);
-      notes.push_back("warning: " + what + " unless enough of it is padding; such a run is refused");
+      notes.push_back("warning: " + what +
+                      " unless enough of it is padding; such a run is refused");
     }
   }
 

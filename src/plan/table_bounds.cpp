@@ -46,8 +46,7 @@ MaybeReach of_cum_sum(const Graph& graph, const Node& n) {
   if (!axis || axis->size() != 1) return std::nullopt;
   const auto rank = static_cast<int64_t>(shape.size());
   const auto at = static_cast<size_t>(((*axis)[0] + rank) % rank);
-  const Dim count =
-      shape[at] - Dim(n.attrs_as<CumSumAttrs>().exclusive ? 1 : 0);
+  const Dim count = shape[at] - Dim(n.attrs_as<CumSumAttrs>().exclusive ? 1 : 0);
   if (const auto each = passes::uniform(graph, n.inputs[0]); each && *each >= 0)
     return Reach{count * Dim(static_cast<int64_t>(*each))};
   if (!is_mask(graph, n.inputs[0], true)) return std::nullopt;

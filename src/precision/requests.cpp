@@ -112,9 +112,8 @@ TypeRequest join(const TypeRequest& a, const TypeRequest& b, bool& possible) {
 void keep_exact_apart(const std::vector<ir::Origin>& origins, std::set<std::string>& apart) {
   for (const ir::Origin& origin : origins) {
     const Request& asked = origin.asked;
-    const bool insists =
-        asked.compute.exact || asked.accumulate.exact ||
-        (asked.store.exact && asked.store.type != DType::kF32);
+    const bool insists = asked.compute.exact || asked.accumulate.exact ||
+                         (asked.store.exact && asked.store.type != DType::kF32);
     if (insists) apart.insert(origin.key);
   }
 }
@@ -137,8 +136,7 @@ class Join {
     if (request_.by.empty() || stronger) request_.by = asked.by;
     const bool to_product =
         composite_product_ && (is_product(origin.op_type) || node_.origins.size() == 1);
-    TypeRequest& compute =
-        composite_product_ && !to_product ? request_.inner : request_.compute;
+    TypeRequest& compute = composite_product_ && !to_product ? request_.inner : request_.compute;
     compute = join(compute, asked.compute, possible_);
     request_.inner = join(request_.inner, asked.inner, possible_);
     request_.accumulate = join(request_.accumulate, asked.accumulate, possible_);
@@ -187,8 +185,8 @@ void ask_mode(ir::Graph& raised, Mode mode) {
     if (out == DType::kUndefined && in == DType::kUndefined) continue;
     const DType declared = out == DType::kUndefined ? in : out;
     for (ir::Origin& origin : node.origins) {
-      const bool product = has(node, kProduct) &&
-                           (is_product(origin.op_type) || node.origins.size() == 1);
+      const bool product =
+          has(node, kProduct) && (is_product(origin.op_type) || node.origins.size() == 1);
       origin.asked = default_request(mode, declared, product, exact.contains(id));
       if (out == DType::kUndefined) origin.asked.store = {};
     }

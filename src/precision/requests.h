@@ -14,8 +14,8 @@ enum class Mode : uint8_t {
   kModel,  ///< the model's own float types: f32, or the 16-bit types it was exported with
   kFp32,   ///< every float operation in at least f32, never TF32
   kTf32,   ///< products take tf32 operands, everything else f32
-  kFp16,   ///< products take f16 operands, values are stored in f16; everything else computes in f32
-  kBf16,   ///< as fp16, in bf16
+  kFp16,  ///< products take f16 operands, values are stored in f16; everything else computes in f32
+  kBf16,  ///< as fp16, in bf16
 };
 
 std::string_view name(Mode mode);

@@ -61,7 +61,8 @@ class Typing {
 
   bool is_float_cast(const ir::Node& node) const {
     return is_float(value(node.inputs[0]).dtype) && is_float(value(node.outputs[0]).dtype) &&
-           value(node.inputs[0]).dtype != DType::kF64 && value(node.outputs[0]).dtype != DType::kF64;
+           value(node.inputs[0]).dtype != DType::kF64 &&
+           value(node.outputs[0]).dtype != DType::kF64;
   }
 
   static void drop_cast(ir::Node& node) {
@@ -97,7 +98,8 @@ class Typing {
   void cast_operands(ir::NodeId id) {
     const DType type = graph_.node(id).request.compute.type;
     if (!is_narrow(type)) return;
-    const size_t count = std::min(product_operands(graph_.node(id).op), graph_.node(id).inputs.size());
+    const size_t count =
+        std::min(product_operands(graph_.node(id).op), graph_.node(id).inputs.size());
     for (size_t i = 0; i < count; ++i) {
       const ir::ValueId in = graph_.node(id).inputs[i];
       if (in == ir::kNoValue || value(in).is_constant() || !is_float(value(in).dtype)) continue;
@@ -110,11 +112,8 @@ class Typing {
     const auto [it, fresh] = casts_.try_emplace({from, to}, ir::kNoValue);
     if (!fresh) return it->second;
     const ir::NodeId id = graph_.add_node(OpKind::kCast, {from}, encode(CastAttrs{.to = to}));
-    graph_.node(id).request = {.compute = {},
-                               .accumulate = {},
-                               .store = {to, false},
-                               .by = "operand type",
-                               .inner = {}};
+    graph_.node(id).request = {
+        .compute = {}, .accumulate = {}, .store = {to, false}, .by = "operand type", .inner = {}};
     ops::infer_node(graph_, id);
     return it->second = graph_.node(id).outputs[0];
   }

@@ -58,7 +58,8 @@ void Session::Impl::create_states() {
     for (const plan::PackedInput& packed : step.packed) {
       constant_inputs[static_cast<size_t>(packed.input)] = packed_argument(s, packed);
     }
-    states.back() = parts.kernels[s]->create({step.attrs, &step.numerics, constants, constant_inputs, execution});
+    states.back() = parts.kernels[s]->create(
+        {step.attrs, &step.numerics, constants, constant_inputs, execution});
   }
 }
 
@@ -100,9 +101,8 @@ std::span<const Output> Session::Impl::run(std::span<const Input> inputs, RunObs
       if (observer) observer->after_step(static_cast<int32_t>(s), call);
     }
   } catch (const Error& error) {  // a kernel does not know which node it works for
-    throw Error(error.code(), "node '" + parts.plan.steps[s].name + "' (step " +
-                                  std::to_string(s) + ", " + parts.plan.steps[s].kernel +
-                                  "): " + error.what());
+    throw Error(error.code(), "node '" + parts.plan.steps[s].name + "' (step " + std::to_string(s) +
+                                  ", " + parts.plan.steps[s].kernel + "): " + error.what());
   }
   device->synchronise(execution.stream);
   for (size_t i = 0; i < outputs_.size(); ++i) {

@@ -109,7 +109,8 @@ std::string heat_table(const Report& report) {
   }
   std::string head = "<th scope=\"col\">batch</th>", body;
   for (const auto& [length, sizes] : heads)
-    head += fmt::format("<th scope=\"col\">{}</th>", sizes.empty() ? "fixed length" : escaped(sizes));
+    head +=
+        fmt::format("<th scope=\"col\">{}</th>", sizes.empty() ? "fixed length" : escaped(sizes));
   for (int64_t batch : batches) {
     body += fmt::format("<tr><th scope=\"row\">{}</th>", batch);
     for (const auto& [length, sizes] : heads) body += heat_cell(at[{batch, length}]);

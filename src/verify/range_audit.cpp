@@ -46,7 +46,8 @@ class Audit {
   void order_domains(Domains& domains) const {
     std::vector<InputDomain> ordered;
     for (size_t i = 0; i < plan_.inputs.size(); ++i) {
-      ordered.push_back(*std::ranges::find(domains.inputs, plan_.input_names[i], &InputDomain::name));
+      ordered.push_back(
+          *std::ranges::find(domains.inputs, plan_.input_names[i], &InputDomain::name));
       ordered.back().shape = plan_.values[static_cast<size_t>(plan_.inputs[i])].shape;
     }
     domains.inputs = std::move(ordered);
@@ -155,8 +156,7 @@ std::vector<AuditRow> audit_ranges(const plan::Plan& plan, const ir::Graph& mode
 std::vector<AuditRow> promote_out_of_range(const ir::Graph& model, CompileOptions& options) {
   std::vector<AuditRow> found;
   for (int round = 0; round < kMaxRounds; ++round) {
-    const plan::Plan plan =
-        compiler::plan_of(model, options, plan::PlanOptions::Constants::kExact);
+    const plan::Plan plan = compiler::plan_of(model, options, plan::PlanOptions::Constants::kExact);
     const bool short_range = std::ranges::any_of(plan.steps, [](const plan::Step& step) {
       return has_short_range(step.numerics.store) || has_short_range(step.numerics.compute);
     });

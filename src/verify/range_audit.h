@@ -15,9 +15,9 @@ namespace vernier::verify {
 /// One rounding point of one step (or one constant that it multiplies).
 struct AuditRow {
   int32_t step = -1;
-  std::string name, op;  ///< the ONNX node that names the step, and the operator
-  std::string point;     ///< "out", "q", "scores" …; "weight" for a constant operand
-  double peak = 0;       ///< largest |value| before it is rounded there, FP64
+  std::string name, op;            ///< the ONNX node that names the step, and the operator
+  std::string point;               ///< "out", "q", "scores" …; "weight" for a constant operand
+  double peak = 0;                 ///< largest |value| before it is rounded there, FP64
   DType type = DType::kUndefined;  ///< that it takes there
   double limit = 0;                ///< the largest finite number of `type`
   /// The value, or twice it (other inputs may be larger), does not fit.

@@ -69,8 +69,13 @@ json to_json(const StepResult& s) {
 }
 
 json to_json(const CellResult& c) {
-  return {{"label", c.label},     {"batch", c.batch}, {"length", c.length}, {"sizes", c.sizes},
-          {"verdict", c.verdict}, {"worst", c.worst}, {"share_of_limit", number(c.share_of_limit)},
+  return {{"label", c.label},
+          {"batch", c.batch},
+          {"length", c.length},
+          {"sizes", c.sizes},
+          {"verdict", c.verdict},
+          {"worst", c.worst},
+          {"share_of_limit", number(c.share_of_limit)},
           {"why", c.why}};
 }
 

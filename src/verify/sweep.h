@@ -42,9 +42,9 @@ class Sweep {
  private:
   /// Rows that go together: the same sizes but for the batch, and the arrays without a batch axis.
   struct Group {
-    std::string label;       ///< "length 16", "src 4, tgt 16", or the user's file
-    std::string sizes_text;  ///< the label without a file
-    int64_t length = 0;      ///< of the first size that is no batch
+    std::string label;                     ///< "length 16", "src 4, tgt 16", or the user's file
+    std::string sizes_text;                ///< the label without a file
+    int64_t length = 0;                    ///< of the first size that is no batch
     std::map<std::string, int64_t> sizes;  ///< of all symbols but the batch's
     bool seeded = false;
     std::vector<NamedTensors> rows;      ///< batch size 1 each
@@ -142,7 +142,6 @@ class Sweep {
   void stage(const std::string& text) const;
   OutputResult& output(const std::string& name);
 
-
   std::shared_ptr<const Engine> engine_;
   const plan::Plan& plan_;
   const ir::Graph& model_;
@@ -154,9 +153,9 @@ class Sweep {
   std::vector<Group> groups_;
   std::map<std::string, Pool> pools_;
   Report report_;
-  DType narrowest_ = DType::kF32;           ///< type of fewest bits that a step rounds to
-  std::optional<plan::Plan> usual_plan_;    ///< of the mode without the user's rules
-  std::vector<ExactConstant> exact_;        ///< constants as the model has them
+  DType narrowest_ = DType::kF32;         ///< type of fewest bits that a step rounds to
+  std::optional<plan::Plan> usual_plan_;  ///< of the mode without the user's rules
+  std::vector<ExactConstant> exact_;      ///< constants as the model has them
 };
 
 }  // namespace vernier::verify

@@ -158,8 +158,7 @@ void Sweep::add_noise_rows(const Group& group) {
       std::clamp<int64_t>(kMostTokens / std::max<int64_t>(1, group.length), 2, kMostRows);
   constexpr int64_t kFirstRow = 1000;  // not among those of the cells
   for (int64_t r = 0; r < count; ++r) {
-    const NamedTensors row =
-        sample_row(domains_, axes_, sizes, {request_.seed, kFirstRow + r});
+    const NamedTensors row = sample_row(domains_, axes_, sizes, {request_.seed, kFirstRow + r});
     std::vector<Tensor> ordered;
     for (const std::string& name : plan_.input_names) ordered.push_back(*find(row, name));
     add_noise(ordered, reference_of(row), static_cast<uint64_t>(r) + 1);
@@ -187,19 +186,20 @@ std::string Sweep::pooled_complaint(const Pool& pool, double noise_rms) const {
   double limit = tolerance.rms * scale;
   // The rms of few values strays farther from its expectation than that of many.
   if (tolerance.above_noise)
-    limit = std::max(limit, kNoises * noise_rms *
-                                (1 + 1 / std::sqrt(static_cast<double>(pool.elems))));
+    limit =
+        std::max(limit, kNoises * noise_rms * (1 + 1 / std::sqrt(static_cast<double>(pool.elems))));
   if (tolerance.above_noise && error > cap_of(narrowest_) * scale) {
-    return fmt::format("rms error {:.3g} is {:.2g} of the answer's rms, more than {} may ever be "
-                       "off: {:g}",
-                       error, error / scale, vernier::name(narrowest_), cap_of(narrowest_));
+    return fmt::format(
+        "rms error {:.3g} is {:.2g} of the answer's rms, more than {} may ever be "
+        "off: {:g}",
+        error, error / scale, vernier::name(narrowest_), cap_of(narrowest_));
   }
   if (error <= limit) return "";
-  return fmt::format("rms error {:.3g} over all cells, limit {:.3g}{}", error, limit,
-                     tolerance.above_noise && narrowest_ != DType::kF32
-                         ? fmt::format(" (three times what {} is expected to do here)",
-                                       vernier::name(narrowest_))
-                         : "");
+  return fmt::format(
+      "rms error {:.3g} over all cells, limit {:.3g}{}", error, limit,
+      tolerance.above_noise && narrowest_ != DType::kF32
+          ? fmt::format(" (three times what {} is expected to do here)", vernier::name(narrowest_))
+          : "");
 }
 
 }  // namespace vernier::verify

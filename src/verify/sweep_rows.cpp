@@ -72,9 +72,9 @@ void Sweep::mark_mixed(const RowRun& base, const RowRun& other, const std::vecto
   for (const auto& [name, value] : before) {
     const int axis = axes_.of(name);
     const bool same = axis != kNoAxis && std::ranges::all_of(moves, [&](const RowMove& move) {
-      return same_in_fp64(take_row(after.at(name), axis, move.to),
-                          take_row(value, axis, move.from));
-    });
+                        return same_in_fp64(take_row(after.at(name), axis, move.to),
+                                            take_row(value, axis, move.from));
+                      });
     if (same || output(name).mixed_by_model) continue;
     output(name).mixed_by_model = true;
     report_.notes.push_back("output '" + name + "' mixes rows by the model itself: R of a row " +

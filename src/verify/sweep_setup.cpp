@@ -166,8 +166,9 @@ void Sweep::choose_axes() {
       all_mixed = mixes_rows(axes_, &whole, &parts);
     } catch (const Error& error) {
       if (!request_.batch_axis.empty()) throw;
-      report_.notes.push_back("'" + candidate + "' does not count rows: the model has no value at " +
-                              candidate + " 1 or 2 (" + error.what() + ")");
+      report_.notes.push_back("'" + candidate +
+                              "' does not count rows: the model has no value at " + candidate +
+                              " 1 or 2 (" + error.what() + ")");
       continue;
     }
     if (all_mixed && candidate != candidates.back()) continue;

@@ -39,10 +39,10 @@ TEST_F(Build, TheReportCountsNodesAndSteps) {
 }
 
 TEST_F(Build, TwoBuildsGiveTheSameBytes) {
-  const Outcome outcome = run_program({"build", kModel, "-o", file("again.vn"), "--fp32"});
+  const Outcome outcome = run_program({"build", kModel, "-o", file("again.vn")});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("steps"));
-  EXPECT_EQ(read_file(file("again.vn")), read_file(engine()));
+  EXPECT_TRUE(read_file(file("again.vn")) == read_file(engine())) << "the bytes differ";
 }
 
 TEST_F(Build, ExtraOutputsAreReturnedAndChangeNothing) {

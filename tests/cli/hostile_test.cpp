@@ -176,7 +176,7 @@ TEST_F(Hostile, TooLittleMemoryIsTheMachines) {
   ASSERT_EQ(
       run_program({"build", kModel, "-o", file("large.vn"), "--shapes", "batch=1..4000000"}).code,
       0);
-  expect_refused({"inspect", file("large.vn"), "--memory", "--shapes", "batch=4000000,seq=512"}, 3,
+  expect_refused({"inspect", file("large.vn"), "--memory", "--shapes", "batch=4000000,seq=128"}, 3,
                  {"out of memory; use smaller batches or lengths"},
                  {.memory_bytes = uint64_t{4} << 30});
 }

@@ -267,8 +267,9 @@ TEST_F(Report, BenchRefusesWhatNoMemoryHolds) {
   ASSERT_EQ(run_program({"build", kModel, "-o", wide, "--shapes", "batch=1..16000000"}).code, 0);
   const Outcome outcome = run_program({"bench", wide, "--batch", "16000000", "--length", "128"});
   EXPECT_EQ(outcome.code, 3) << outcome.err;
-  EXPECT_THAT(outcome.err, testing::AnyOf(HasSubstr("batch=16000000,seq=128: the inputs"),
-                                          HasSubstr("bytes of host memory could not be allocated")));
+  EXPECT_THAT(outcome.err,
+              testing::AnyOf(HasSubstr("batch=16000000,seq=128: the inputs"),
+                             HasSubstr("bytes of host memory could not be allocated")));
 }
 
 TEST_F(Report, DemoComparesWithTheStoredOutputs) {

@@ -38,7 +38,7 @@ TEST(Pipeline, UnknownPassNamesTheOptionalOnes) {
 TEST(Pipeline, RaisingCannotBeSwitchedOff) {
   const auto graph = graph_of("graph g(%x: f32[n]) { %y = Abs(%x) return %y as \"y\" }");
   PassOptions options;
-  options.off = {"attention"};
+  options.off = {"raise_attention"};
   EXPECT_THROW(run_passes(*graph, Phase::kRaise, options), Error);
 }
 

@@ -105,14 +105,14 @@ const backend::Backend& toy_backend() {
 plan::Plan toy_plan(std::string_view text, const std::string& shapes) {
   const auto graph = graph_of(text);
   precision::ask_mode(*graph, precision::Mode::kFp32);
-    precision::join_requests(*graph);
+  precision::join_requests(*graph);
   return plan::make_plan(*graph, toy_backend(), {.shapes = shapes, .progress = nullptr});
 }
 
 plan::Plan cpu_plan(const ir::Graph& graph, const std::string& shapes) {
   const auto typed = graph.clone();
   precision::ask_mode(*typed, precision::Mode::kFp32);
-    precision::join_requests(*typed);
+  precision::join_requests(*typed);
   return plan::make_plan(*typed, backend::cpu_backend(), {.shapes = shapes, .progress = nullptr});
 }
 

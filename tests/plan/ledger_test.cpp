@@ -90,7 +90,7 @@ TEST(Ledger, RetiredNodesKeepTheirRowsInFileOrder) {
   graph->retire({{.key = "#2", .name = "c", .op_type = "Shape", .part = ""}}, "folded", "constant");
   graph->retire({{.key = "/f/2#9", .name = "d", .op_type = "Mul", .part = ""}}, "dead", "unused");
   precision::ask_mode(*graph, precision::Mode::kFp32);
-    precision::join_requests(*graph);
+  precision::join_requests(*graph);
   const plan::Plan plan = plan::make_plan(*graph, toy_backend(), {});
   std::vector<std::string> keys;
   for (const plan::LedgerRow& row : plan.ledger) keys.push_back(row.key);

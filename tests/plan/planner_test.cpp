@@ -70,7 +70,7 @@ TEST(Kernels, ANodeThatLostItsRequestIsABugOfOurs) {
   const auto graph = graph_of(
       "graph g(%x: f32[b]) { %p = Abs(%x) %q = Exp(%p) named \"forgotten\" return %q as \"q\" }");
   precision::ask_mode(*graph, precision::Mode::kFp32);
-    precision::join_requests(*graph);
+  precision::join_requests(*graph);
   graph->producer(graph->outputs[0])->request = {};
   const std::string error =
       error_of([&] { plan::make_plan(*graph, toy_backend(), {}); }, ErrorCode::kInternal);

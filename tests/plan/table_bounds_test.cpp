@@ -37,8 +37,8 @@ TEST_P(Positions, BoundTheLength) {
   const std::vector<plan::TableBound> bounds = plan::table_bounds(*graph);
   std::string text;
   for (const plan::TableBound& b : bounds) {
-    text += (text.empty() ? "" : " ") + b.last.str() + (b.always ? "<" : "?<") +
-            std::to_string(b.rows);
+    text +=
+        (text.empty() ? "" : " ") + b.last.str() + (b.always ? "<" : "?<") + std::to_string(b.rows);
   }
   EXPECT_EQ(text, GetParam().bounds);
   std::vector<std::string> notes;
@@ -108,9 +108,9 @@ TEST(TableBounds, AGivenLengthPastTheTableIsRefusedUnlessPaddingMayShortenIt) {
                           "padding"),
             std::string::npos)
       << notes[0];
-  const auto ranged = graph_of(positions_text(
-      "  %n = ShapeValues() {values=(seq), scalar=true}\n"
-      "  %positions = Range(i64{0}, %n, i64{1})"));
+  const auto ranged =
+      graph_of(positions_text("  %n = ShapeValues() {values=(seq), scalar=true}\n"
+                              "  %positions = Range(i64{0}, %n, i64{1})"));
   const std::string error = error_of(
       [&] { plan::make_profile(*ranged, "seq=1..100", notes, plan::table_bounds(*ranged)); });
   EXPECT_NE(error.find("'seq' can be at most 66"), std::string::npos) << error;

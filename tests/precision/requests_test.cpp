@@ -32,9 +32,9 @@ TEST(Fp32, IsNeverSatisfiedByTf32) {
 }
 
 TEST(Model, SmallFloatsAreStoredAsTheModelSaysAndComputedInF32) {
-  const Request r =
-      request_of("graph g(%x: f16[n]) { %y = Exp(%x) %z = Abs(%y) return %z as \"z\", %y as \"y\" }",
-                 Mode::kModel);
+  const Request r = request_of(
+      "graph g(%x: f16[n]) { %y = Exp(%x) %z = Abs(%y) return %z as \"z\", %y as \"y\" }",
+      Mode::kModel);
   EXPECT_EQ(r.store.type, DType::kF16);
   EXPECT_EQ(r.compute.type, DType::kF32);
 }

@@ -217,9 +217,7 @@ TEST(Ids, ThatTheModelComputesAreTheKernelsToCheck) {
   Session session(engine_of("graph g(%ids: i64[n]) { %two = Add(%ids, i64[1]{2}) %y = "
                             "Gather(f32[4]{0, 1, 2, 3}, %two) {axis=0} return %y as \"y\" }"),
                   {.threads = 1});
-  const std::string error = error_of([&] {
-    run(session, {{"ids", i64({3}, {0, 1, 2})}});
-  });
+  const std::string error = error_of([&] { run(session, {{"ids", i64({3}, {0, 1, 2})}}); });
   EXPECT_THAT(error, HasSubstr("node 'Gather_"));
   EXPECT_THAT(error, HasSubstr("index 4 at position 2 is outside its table of 4 entries"));
   EXPECT_THAT(error, HasSubstr("allowed are -4 to 3"));

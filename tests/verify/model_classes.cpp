@@ -93,7 +93,8 @@ std::string kind_of(const fs::path& file) {
 }
 
 // What a process of its own has to say of one file: lines "outcome<TAB>why", the last one counts.
-void classify(const fs::path& file, Verdicts verdicts, const std::function<void(std::string)>& say) {
+void classify(const fs::path& file, Verdicts verdicts,
+              const std::function<void(std::string)>& say) {
   std::vector<std::byte> engine;
   try {
     engine = compile_to_bytes(file.string());
@@ -220,9 +221,9 @@ std::string summary(const std::vector<ModelClass>& models) {
     pass += model.outcome == "builds" && model.why == "pass";
   }
   const auto share = [&](size_t part) {
-    return fmt::format("{} ({:.1f} %)", part,
-                       numeric ? 100.0 * static_cast<double>(part) / static_cast<double>(numeric)
-                               : 0.0);
+    return fmt::format(
+        "{} ({:.1f} %)", part,
+        numeric ? 100.0 * static_cast<double>(part) / static_cast<double>(numeric) : 0.0);
   };
   return fmt::format("numeric ai.onnx files: {}; build: {}; build and verify: {}", numeric,
                      share(build), share(pass));
@@ -231,7 +232,8 @@ std::string summary(const std::vector<ModelClass>& models) {
 std::string to_tsv(const std::vector<ModelClass>& models) {
   std::string text(kHeader);
   for (const ModelClass& model : models)
-    text += model.path + "\t" + model.kind + "\t" + model.outcome + (model.why.empty() ? "" : "\t" + model.why) + "\n";
+    text += model.path + "\t" + model.kind + "\t" + model.outcome +
+            (model.why.empty() ? "" : "\t" + model.why) + "\n";
   return text;
 }
 
