@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kLeft = 64, kRight = 16, kTop = 16, kBottom = 36, kHeight = 340;
 constexpr double kLeastWidth = 960, kStepWidth = 5;  // wider models scroll
+constexpr double kNarrowest = 860;  // pixels: below this its text is too small to read
 
 // Relative to what the step computes; nothing where there is nothing to show on a logarithmic
 // scale.
@@ -156,7 +157,7 @@ std::string chart(const std::vector<StepError>& steps) {
              "class=\"chart\""
              " style=\"min-width:{0:.0f}px\"><svg viewBox=\"0 0 {1:.0f} {2:.0f}\" role=\"img\" "
              "aria-label=\"Relative error of every step, logarithmic\">\n",
-             scale.width() > kLeastWidth ? scale.width() : 640, scale.width(), kHeight) +
+             scale.width() > kLeastWidth ? scale.width() : kNarrowest, scale.width(), kHeight) +
          axes(scale) + series(scale, steps, "local", &StepError::local_rms) +
          series(scale, steps, "total", &StepError::total_rms) +
          line("cursor", 0, kTop, 0, kHeight - kBottom) + columns(scale, steps) +

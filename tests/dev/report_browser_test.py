@@ -146,19 +146,24 @@ class Browser(unittest.TestCase):
         self.assertEqual(page.texts["ledger-count"], f"{len(shown)} of {len(rows)} nodes")
 
     def test_filters_and_words_narrow_the_ledger(self):
-        script = """
-            const search = document.getElementById("ledger-search");
-            search.value = "matmul attention";
-            search.dispatchEvent(new Event("input"));
-            const state = document.querySelector("select[data-filter=state]");
-            state.value = "step";
-            state.dispatchEvent(new Event("change"));"""
-        page = self.dump(self.changed("filters.html", script))
-        shown = [(attributes, text.lower()) for attributes, text in page.body_rows("ledger")
-                 if "hidden" not in attributes]
-        for attributes, text in shown:
-            self.assertEqual(attributes["data-state"], "step")
-            self.assertTrue("matmul" in text and "attention" in text, text)
+        rows = Page(self.text).body_rows("ledger")
+        states = sorted({attributes["data-state"] for attributes, _ in rows})
+        self.assertGreater(len(states), 1)
+        for state in states:
+            script = f"""
+                const search = document.getElementById("ledger-search");
+                search.value = "roberta ENCODER";
+                search.dispatchEvent(new Event("input"));
+                const state = document.querySelector("select[data-filter=state]");
+                state.value = "{state}";
+                state.dispatchEvent(new Event("change"));"""
+            page = self.dump(self.changed("filters.html", script))
+            shown = [text for attributes, text in page.body_rows("ledger")
+                     if "hidden" not in attributes]
+            self.assertEqual(shown, [text for attributes, text in rows
+                                     if attributes["data-state"] == state and
+                                     "roberta" in text.lower() and "encoder" in text.lower()])
+            self.assertLess(len(shown), len(rows))
 
     def test_the_arrow_keys_walk_along_the_chart(self):
         script = """
