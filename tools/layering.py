@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the include order between the folders of src/ and include/.
+"""Checks the include order between the folders of src/, include/ and python/.
 
 Usage: layering.py ROOT      (./dev layering)
 The order is the table below and nothing else; docs/architecture.md draws it. A wrong include is
@@ -11,7 +11,7 @@ import sys
 
 # The layers, lowest first: name -> (path prefixes, names of the layers it may include besides
 # itself). The longest prefix that fits a file decides its layer. Prefixes are relative to the
-# include root (src/ or include/), as in #include "core/dim.h".
+# include root (src/, include/ or python/), as in #include "core/dim.h".
 BASE = ["api"]
 BUILD = BASE + ["core", "ir", "ops"]
 DATA = BASE + ["core", "plan data", "engine reader"]
@@ -56,6 +56,10 @@ LAYERS = {
         BASE + ["api of runtime", "api of compile", "api of verify", "verify", "io",
                 "model writer"],
     ),
+    "python": (
+        ["bindings/"],
+        BASE + ["core", "api of runtime", "api of compile", "api of verify", "verify"],
+    ),
 }
 
 # Other people's headers that belong to a few layers only.
@@ -63,6 +67,7 @@ THIRD_PARTY = {
     "gtest/": [],
     "gmock/": [],
     "CLI/": ["cli"],
+    "nanobind/": ["python"],
     "google/protobuf/": ["onnx", "model writer"],
     "dnnl": ["cpu"],
     "oneapi/dnnl": ["cpu"],
@@ -104,7 +109,7 @@ def wrong_include(layer, bracket, target, known):
 def check(root):
     """Returns (number of files, list of complaints)."""
     sources = {}
-    for base in ("src", "include"):
+    for base in ("src", "include", "python"):
         for path in sorted((root / base).rglob("*")):
             if path.suffix in (".h", ".cpp", ".cu", ".cuh", ".def", ".inc"):
                 sources[path.relative_to(root / base).as_posix()] = path

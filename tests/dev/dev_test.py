@@ -27,7 +27,7 @@ class DevTest(unittest.TestCase):
     def test_help_lists_commands_and_examples(self):
         code, out, _ = run(["--help"])
         self.assertEqual(code, 0)
-        for word in ("demo", "test", "build", "bench", "format", "lint", "layering", "gpu",
+        for word in ("demo", "test", "build", "wheel", "bench", "format", "lint", "layering", "gpu",
                      "Examples:"):
             self.assertIn(word, out)
 

@@ -1,0 +1,298 @@
+// vernier._native: what the Python package needs of the library, function by function. No logic:
+// arrays are given names and types by python/vernier/, answers go back as JSON or plain arrays.
+// Every call that reads a file or works for long runs without the interpreter's lock.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <mutex>
+
+#include "core/dtype.h"
+#include "verify/range_audit.h"
+#include "verify/verify.h"
+#include "vernier/compile.h"
+#include "vernier/inspect.h"
+#include "vernier/session.h"
+#include "vernier/version.h"
+
+namespace nb = nanobind;
+
+namespace vernier::python {
+namespace {
+
+// ---- arrays
+
+/// An array as the package passes it: name, Vernier's name of its type, and the elements as
+/// unsigned integers of their size, since NumPy shares neither bfloat16 nor float8.
+using Elements = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+using NamedElements = std::tuple<std::string, std::string, Elements>;
+
+/// An array of its own memory, made without the interpreter's lock.
+struct Result {
+  std::string name;
+  DType dtype;
+  std::vector<size_t> shape;
+  std::unique_ptr<std::byte[]> bytes;
+};
+
+std::vector<int64_t> shape_of(const Elements& array) {
+  return {array.shape_ptr(), array.shape_ptr() + array.ndim()};
+}
+
+DType dtype_of(const std::string& text) { return parse_dtype(text).value_or(DType::kUndefined); }
+
+Result copy_of(const Output& output) {
+  Result result{std::string(output.name),
+                output.dtype,
+                {output.shape.begin(), output.shape.end()},
+                std::make_unique_for_overwrite<std::byte[]>(output.bytes)};
+  if (output.bytes) std::memcpy(result.bytes.get(), output.data, output.bytes);
+  return result;
+}
+
+/// (name, type, elements) of an array, whose memory goes to Python.
+nb::tuple to_python(Result result) {
+  std::byte* data = result.bytes.release();
+  const nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<std::byte*>(p); });
+  const nb::dlpack::dtype bits{static_cast<uint8_t>(nb::dlpack::dtype_code::UInt),
+                               static_cast<uint8_t>(8 * size_bytes(result.dtype)), 1};
+  nb::ndarray<nb::numpy> elements(data, result.shape.size(), result.shape.data(), owner, nullptr,
+                                  bits);
+  return nb::make_tuple(result.name, std::string(name(result.dtype)), elements);
+}
+
+verify::NamedTensors tensors_of(const std::vector<NamedElements>& arrays) {
+  verify::NamedTensors tensors;
+  for (const auto& [name, dtype, elements] : arrays) {
+    tensors.emplace_back(name, Tensor::from_bytes(dtype_of(dtype), shape_of(elements),
+                                                  {static_cast<const std::byte*>(elements.data()),
+                                                   elements.nbytes()}));
+  }
+  return tensors;
+}
+
+// ---- engines and sessions
+
+/// (name, type, [(text, least, most) of each size])
+using PortRow =
+    std::tuple<std::string, std::string, std::vector<std::tuple<std::string, int64_t, int64_t>>>;
+
+std::vector<PortRow> rows_of(const std::vector<Port>& ports) {
+  std::vector<PortRow> rows;
+  for (const Port& port : ports) {
+    auto& [name, dtype, dims] =
+        rows.emplace_back(port.name, std::string(vernier::name(port.dtype)),
+                          std::vector<std::tuple<std::string, int64_t, int64_t>>{});
+    for (const PortDim& dim : port.dims) dims.emplace_back(dim.text, dim.min, dim.max);
+  }
+  return rows;
+}
+
+struct PythonEngine {
+  explicit PythonEngine(const std::string& path) {
+    const nb::gil_scoped_release unlocked;
+    engine = Engine::open(path);
+  }
+  std::shared_ptr<const Engine> engine;
+};
+
+/// A session that Python threads may share: their runs wait for one another.
+class PythonSession {
+ public:
+  PythonSession(const PythonEngine& engine, int threads)
+      : session_(engine.engine, {.threads = threads}) {}
+
+  std::vector<nb::tuple> run(const std::vector<NamedElements>& arrays) {
+    std::vector<Result> results;
+    {
+      const nb::gil_scoped_release unlocked;
+      const std::lock_guard lock(mutex_);
+      std::vector<std::vector<int64_t>> shapes;
+      for (const auto& [name, dtype, elements] : arrays) shapes.push_back(shape_of(elements));
+      std::vector<Input> inputs;
+      for (size_t i = 0; i < arrays.size(); ++i) {
+        const auto& [name, dtype, elements] = arrays[i];
+        inputs.push_back({name, dtype_of(dtype), shapes[i], elements.data()});
+      }
+      for (const Output& output : session_.run(inputs)) results.push_back(copy_of(output));
+    }
+    std::vector<nb::tuple> rows;
+    for (Result& result : results) rows.push_back(to_python(std::move(result)));
+    return rows;
+  }
+
+ private:
+  Session session_;
+  std::mutex mutex_;
+};
+
+// ---- functions
+
+nb::dict build(const std::string& model, const std::string& engine, const CompileOptions& options) {
+  CompileReport report;
+  {
+    const nb::gil_scoped_release unlocked;
+    report = verify::compile_audited(model, engine, options);
+  }
+  nb::dict result;
+  result["engine"] = engine;
+  result["model"] = report.model;
+  result["onnx_nodes"] = report.onnx_nodes;
+  result["steps"] = report.steps;
+  result["fallback_steps"] = report.fallback_steps;
+  result["weight_bytes"] = report.weight_bytes;
+  result["notes"] = report.notes;
+  result["policy"] = report.policy;
+  result["ms"] = report.ms;
+  return result;
+}
+
+/// What VerifyRequest's plain fields do not hold is set here. The result is JSON.
+std::string verify_files(verify::Request& request, const std::string& tolerance, bool stamp) {
+  const nb::gil_scoped_release unlocked;
+  request.tolerance = verify::parse_tolerance(tolerance);
+  return verify::to_json(stamp ? verify::verify_and_stamp(request) : verify::verify(request));
+}
+
+template <class View>
+View view_named(const std::string& name, const std::string& path,
+                std::initializer_list<std::pair<const char*, View>> views) {
+  std::string known;
+  for (const auto& [text, view] : views) {
+    if (name == text) return view;
+    known += (known.empty() ? "" : ", ") + std::string(text);
+  }
+  throw Error(ErrorCode::kInput, "'" + path + "' has no view '" + name + "'; it has " + known);
+}
+
+std::string inspect(const std::string& path, const std::string& view, const std::string& node,
+                    const std::string& shapes, int threads) {
+  const nb::gil_scoped_release unlocked;
+  if (!is_engine_file(path)) {
+    using enum ModelView;
+    const auto chosen = view_named<ModelView>(view, path,
+                                              {{"summary", kSummary},
+                                               {"graph", kGraph},
+                                               {"raised", kRaised},
+                                               {"raised-graph", kRaisedGraph}});
+    return inspect_model(path, {.view = chosen, .format = InspectFormat::kJson});
+  }
+  using enum EngineView;
+  const auto chosen = view_named<EngineView>(view, path,
+                                             {{"summary", kSummary},
+                                              {"plan", kPlan},
+                                              {"memory", kMemory},
+                                              {"timing", kTiming},
+                                              {"ledger", kLedger}});
+  return inspect_engine(*Engine::open(path), {.view = chosen,
+                                              .format = InspectFormat::kJson,
+                                              .node = node,
+                                              .shapes = shapes,
+                                              .threads = threads});
+}
+
+// ---- errors
+
+const char* code_text(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kCheckFailed:
+      return "check_failed";
+    case ErrorCode::kInput:
+      return "input";
+    case ErrorCode::kMachine:
+      return "machine";
+    case ErrorCode::kInternal:
+      break;
+  }
+  return "internal";
+}
+
+/// vernier::Error becomes vernier.Error (python/vernier/_error.py), which `type` is.
+void translate(const std::exception_ptr& thrown, void* type) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    const nb::handle python_error(static_cast<PyObject*>(type));
+    PyErr_SetObject(python_error.ptr(), python_error(error.what(), code_text(error.code())).ptr());
+  }
+}
+
+}  // namespace
+
+NB_MODULE(_native, m) {
+  m.attr("version") = kVersion;
+  // Kept for the life of the process, as the module is.
+  nb::object error = nb::module_::import_("vernier._error").attr("Error");
+  nb::register_exception_translator(&translate, error.release().ptr());
+
+  nb::class_<PythonEngine>(m, "Engine")
+      .def(nb::init<const std::string&>())
+      .def("inputs", [](const PythonEngine& e) { return rows_of(e.engine->inputs()); })
+      .def("outputs", [](const PythonEngine& e) { return rows_of(e.engine->outputs()); })
+      .def("device", [](const PythonEngine& e) { return e.engine->device(); })
+      .def("content_hash", [](const PythonEngine& e) { return e.engine->content_hash(); })
+      .def("weight_bytes", [](const PythonEngine& e) { return e.engine->weight_bytes(); })
+      .def("verdict",
+           [](const PythonEngine& e) -> std::optional<std::string> {
+             if (!e.engine->certificate()) return std::nullopt;
+             return e.engine->certificate()->verdict;
+           })
+      .def(
+          "check_weights", [](const PythonEngine& e) { e.engine->check_weights(); },
+          nb::call_guard<nb::gil_scoped_release>());
+  nb::class_<PythonSession>(m, "Session")
+      .def(nb::init<const PythonEngine&, int>(), nb::call_guard<nb::gil_scoped_release>())
+      .def("run", &PythonSession::run);
+
+  nb::class_<CompileOptions>(m, "CompileOptions")
+      .def(nb::init<>())
+      .def_rw("device", &CompileOptions::device)
+      .def_rw("shapes", &CompileOptions::shapes)
+      .def_rw("outputs", &CompileOptions::extra_outputs)
+      .def_rw("fuse_off", &CompileOptions::passes_off)
+      .def_rw("mode", &CompileOptions::mode)
+      .def_rw("rules", &CompileOptions::rules)
+      .def_rw("layer_precisions", &CompileOptions::layer_precisions)
+      .def_rw("layer_output_types", &CompileOptions::layer_output_types)
+      .def_rw("policy", &CompileOptions::policy)
+      .def_rw("policy_file", &CompileOptions::policy_file);
+  m.def("build", &build);
+
+  using verify::Request;
+  nb::class_<Request>(m, "VerifyRequest")
+      .def("__init__",
+           [](Request* self, const std::string& engine, const std::string& model) {
+             new (self) Request;
+             self->engine = engine;
+             self->model = model;
+           })
+      .def("add_inputs",
+           [](Request& r, const std::string& label, const std::vector<NamedElements>& arrays) {
+             r.inputs.push_back({label, tensors_of(arrays)});
+           })
+      .def("expect",
+           [](Request& r, const std::vector<NamedElements>& a) { r.expect = tensors_of(a); })
+      .def("thorough", [](Request& r) { r.depth = verify::Depth::kThorough; })
+      .def("html",
+           [](Request& r, const std::string& path) {
+             r.html = path;
+             r.localise = true;
+           })
+      .def_rw("batches", &Request::batches)
+      .def_rw("lengths", &Request::lengths)
+      .def_rw("begin", &Request::from)
+      .def_rw("end", &Request::to)
+      .def_rw("batch_axis", &Request::batch_axis)
+      .def_rw("seed", &Request::seed)
+      .def_rw("threads", &Request::threads);
+  m.def("verify", &verify_files);
+  m.def("inspect", &inspect);
+}
+
+}  // namespace vernier::python

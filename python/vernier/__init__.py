@@ -1,0 +1,217 @@
+"""Vernier: compiles Transformer models from ONNX into engines and proves their precision.
+
+    report = vernier.build("model.onnx", "model.vn", mode="bf16", shapes="batch=1..8,seq=4..128")
+    session = vernier.Session(vernier.Engine("model.vn"))
+    outputs = session.run({"input_ids": ids, "attention_mask": mask})
+    verdict = vernier.verify("model.vn", "model.onnx")["verdict"]
+
+The words, rules and limits are those of the command line (README.md, docs/precision.md,
+docs/verification.md). Every failure is a vernier.Error with a `code`. build, run and verify release
+the interpreter's lock.
+"""
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+
+import numpy as np
+
+from vernier import _native
+from vernier._arrays import from_native, numpy_name, to_native
+from vernier._error import Error
+
+__all__ = ["Engine", "Error", "Port", "Session", "build", "inspect", "verify"]
+__version__ = _native.version
+Error.__module__ = "vernier"
+
+Path = str | os.PathLike[str]
+Arrays = Mapping[str, Any]
+
+
+class Port(NamedTuple):
+    """One input or output of an engine."""
+
+    name: str
+    dtype: str  #: NumPy's name, "float32"; "bfloat16" and "float8_…" are ml_dtypes'
+    shape: tuple[int | str, ...]  #: a number, or an expression over named sizes: "batch"
+    ranges: tuple[tuple[int, int], ...]  #: the least and the most of each size
+
+
+class Engine:
+    """A compiled model, opened from a `.vn` file. Immutable: share it between threads."""
+
+    def __init__(self, path: Path) -> None:
+        self._native = _native.Engine(os.fspath(path))
+        self._types = {name: dtype for name, dtype, _ in self._native.inputs()}
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        return tuple(_port(*row) for row in self._native.inputs())
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        return tuple(_port(*row) for row in self._native.outputs())
+
+    @property
+    def device(self) -> str:
+        return self._native.device()
+
+    @property
+    def content_hash(self) -> str:
+        """Hash of everything in the file but its certificate, in hex."""
+        return self._native.content_hash()
+
+    @property
+    def weight_bytes(self) -> int:
+        return self._native.weight_bytes()
+
+    @property
+    def verdict(self) -> str | None:
+        """What the engine's certificate says ("pass", "precision", …); None: it has none."""
+        return self._native.verdict()
+
+    def check_weights(self) -> None:
+        """Reads all weights and compares their checksums; raises Error where one is wrong."""
+        self._native.check_weights()
+
+    def __repr__(self) -> str:
+        ports = [", ".join(f"{p.name}: {p.dtype}[{', '.join(map(str, p.shape))}]" for p in ports)
+                 for ports in (self.inputs, self.outputs)]
+        return f"<vernier.Engine ({ports[0]}) -> ({ports[1]})>"
+
+
+class Session:
+    """One execution context of an engine. Take one per thread; runs of one session wait in turn.
+
+    `threads`: 0 is one per core. Results do not depend on it.
+    """
+
+    def __init__(self, engine: Engine, threads: int = 0) -> None:
+        self.engine = engine
+        self._native = _native.Session(engine._native, threads)
+
+    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+        """Runs the engine on arrays named as its inputs; returns new arrays by output name.
+
+        Arrays that are not dense, or of the other byte order, are copied first. Types are not
+        converted: a float64 array for a float32 input is an Error, as are wrong names and shapes.
+        bfloat16 arrays are ml_dtypes'; a uint16 array is taken as the bits of one, and where
+        ml_dtypes is not installed, outputs are such bits too.
+        """
+        return from_native(self._native.run(to_native(inputs, self.engine._types)))
+
+
+def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable[str] = (),
+          shapes: str | None = None, layer_precisions: str | None = None,
+          layer_output_types: str | None = None, policy: Path | Mapping[str, Any] | None = None,
+          outputs: Iterable[str] = (), fuse_off: Iterable[str] = (),
+          device: str = "cpu") -> dict[str, Any]:
+    """Compiles an ONNX model into an engine file, as `vernier build` does, range audit included.
+
+    mode      "model" (its own float types), "fp32", "tf32", "fp16" or "bf16"; None: the policy's,
+              or the model's.
+    rules     "SELECTOR SETTING", later ones win: "op:LayerNorm compute=f32".
+    shapes    "batch=1..32,seq=4..512" or "ids=1..32x4..512"; None: 1..64 and 1..512.
+    layer_precisions, layer_output_types
+              trtexec's spelling of rules: "LayerNormalization_*:fp32".
+    policy    a policy file, or what it holds; the above add to it.
+    outputs   values of the graph that the engine also returns.
+    fuse_off  optional passes to leave out, by name.
+
+    Returns engine, model, onnx_nodes, steps, fallback_steps, weight_bytes, notes, policy (which
+    `policy` takes back) and ms. Raises Error: a rule that matches nothing, a request that no kernel
+    can honour, an operator that is not supported.
+    """
+    options = _native.CompileOptions()
+    options.device = device
+    options.mode = mode or ""
+    options.rules = _texts(rules)
+    options.shapes = shapes or ""
+    options.layer_precisions = layer_precisions or ""
+    options.layer_output_types = layer_output_types or ""
+    options.outputs = _texts(outputs)
+    options.fuse_off = _texts(fuse_off)
+    if isinstance(policy, Mapping):
+        options.policy, options.policy_file = json.dumps(policy), "policy"
+    elif policy is not None:
+        options.policy, options.policy_file = _text_of(policy), os.fspath(policy)
+    _check_keeps(engine, model)
+    report = _native.build(os.fspath(model), os.fspath(engine), options)
+    return report | {"policy": json.loads(report["policy"])}
+
+
+def verify(engine: Path, model: Path, inputs: Arrays | Sequence[Arrays] | None = None, *,
+           expect: Arrays | None = None, batches: Iterable[int] = (), lengths: Iterable[int] = (),
+           tolerance: str | None = None, thorough: bool = False, begin: Iterable[str] = (),
+           end: Iterable[str] = (), batch_axis: str | None = None, seed: int = 1, threads: int = 0,
+           report: Path | None = None, stamp: bool = False) -> dict[str, Any]:
+    """Holds a saved engine against the FP64 evaluation of its model, as `vernier verify` does.
+
+    inputs    arrays named as the model's inputs, or several such; None: a sweep of seeded inputs
+              that fit the model, over `batches` [1, 2, 4, 8] and `lengths` [4, 16, 48].
+    expect    outputs of the first `inputs`: holds the FP64 evaluation against them.
+    tolerance limits instead of the usual ones: "rms=1e-3,max=1e-2,cos=0.9999,flips=0".
+    thorough  a larger sweep. begin, end: only the part between these values of the model.
+    report    also write the report to this HTML file.
+    stamp     write the verdict into the engine file, whatever it is.
+
+    Returns the report: "verdict" ("pass", or what was found), "explanation", "outputs", "cells", ….
+    A verdict that is not "pass" is a result, not an Error.
+    """
+    request = _native.VerifyRequest(os.fspath(engine), os.fspath(model))
+    given = [inputs] if isinstance(inputs, Mapping) else list(inputs or ())
+    types = Engine(engine)._types if given else {}
+    for number, arrays in enumerate(given):
+        request.add_inputs(f"inputs {number}", to_native(arrays, types))
+    if expect is not None and not given:
+        raise Error("expect holds the outputs of inputs, which is not given; add inputs", "input")
+    if expect is not None:
+        request.expect(to_native(expect, {}))
+    request.batches, request.lengths = list(batches), list(lengths)
+    request.begin, request.end = _texts(begin), _texts(end)
+    request.batch_axis, request.seed, request.threads = batch_axis or "", seed, threads
+    if thorough:
+        request.thorough()
+    if report is not None:
+        _check_keeps(report, engine, model)
+        request.html(os.fspath(report))
+    return json.loads(_native.verify(request, tolerance or "", stamp))
+
+
+def inspect(path: Path, view: str = "summary", *, node: str = "", shapes: str = "",
+            threads: int = 0) -> dict[str, Any]:
+    """What is in a model or an engine, as `vernier inspect --json` prints it.
+
+    view      of a model: "summary", "graph", "raised" or "raised-graph"; of an engine: "summary",
+              "plan", "memory", "timing" or "ledger".
+    node      "ledger": only the rows of this ONNX node.
+    shapes    "memory", "timing": sizes, "batch=4,seq=128". threads: "timing".
+    """
+    return json.loads(_native.inspect(os.fspath(path), view, node, shapes, threads))
+
+
+def _port(name: str, dtype: str, dims: list[tuple[str, int, int]]) -> Port:
+    shape = tuple(least if least == most else text for text, least, most in dims)
+    return Port(name, numpy_name(dtype), shape, tuple((least, most) for _, least, most in dims))
+
+
+def _texts(texts: Iterable[str]) -> list[str]:
+    """A list of texts; one text alone is a list of one, not of its letters."""
+    return [texts] if isinstance(texts, str) else list(texts)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Error(f"cannot read '{os.fspath(path)}': {error}", "input") from error
+
+
+def _check_keeps(output: Path, *inputs: Path) -> None:
+    """Raises Error where writing `output` would destroy one of the files that are read."""
+    for path in inputs:
+        if os.path.exists(output) and os.path.exists(path) and os.path.samefile(output, path):
+            raise Error(f"writing '{os.fspath(output)}' would destroy '{os.fspath(path)}', which "
+                        "is read; give another name", "input")

@@ -1,0 +1,131 @@
+"""Engine and Session: ports, arrays of every kind, errors, threads."""
+import copy
+import pickle
+import threading
+
+import numpy as np
+import pytest
+import vernier
+from conftest import MODEL, stored_case
+from onnx import TensorProto
+from vernier import _arrays
+
+
+def refused(session, inputs):
+    """The message of the vernier.Error that these inputs must give, whose code is "input"."""
+    with pytest.raises(vernier.Error) as error:
+        session.run(inputs)
+    assert error.value.code == "input"
+    return str(error.value)
+
+
+def test_ports_have_names_types_shapes_and_ranges(session):
+    ids, mask = session.engine.inputs
+    assert (ids.name, ids.dtype, mask.name) == ("input_ids", "int64", "attention_mask")
+    assert len(ids.shape) == 2 and all(isinstance(size, str) for size in ids.shape)
+    assert ids.ranges[0] == (1, 64)
+    (output,) = session.engine.outputs
+    assert (output.name, output.dtype, output.shape[1]) == ("output", "float32", 1)
+    assert session.engine.device == "cpu" and session.engine.weight_bytes > 0
+    assert len(session.engine.content_hash) == 32
+    assert repr(session.engine).startswith("<vernier.Engine (input_ids: int64[")
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_outputs_are_those_stored_with_the_model(session, number):
+    inputs, expected = stored_case(number)
+    outputs = session.run(inputs)
+    assert outputs.keys() == expected.keys()
+    for name, array in outputs.items():
+        assert array.dtype == np.float32 and array.flags.writeable
+        assert np.all(np.abs(array - expected[name]) <= 1e-5 * (1 + np.abs(expected[name])))
+
+
+def test_outputs_stay_after_the_next_run(session):
+    first = session.run(stored_case(0)[0])["output"]
+    kept = first.copy()
+    session.run(stored_case(1)[0])
+    assert np.array_equal(first, kept)
+
+
+def test_arrays_that_are_not_dense_are_copied(session):
+    inputs = stored_case(1)[0]
+    expected = session.run(inputs)["output"]
+    strided = {name: np.repeat(array, 2, axis=1)[:, ::2] for name, array in inputs.items()}
+    transposed = {name: np.asfortranarray(array) for name, array in inputs.items()}
+    swapped = {name: array.astype(">i8") for name, array in inputs.items()}
+    for variant in (strided, transposed, swapped):
+        assert np.array_equal(session.run(variant)["output"], expected)
+    read_only = copy.deepcopy(inputs)
+    for array in read_only.values():
+        array.flags.writeable = False
+    assert np.array_equal(session.run(read_only)["output"], expected)
+
+
+def test_wrong_inputs_are_errors_that_name_them(session):
+    inputs = stored_case(0)[0]
+    ids = inputs["input_ids"]
+    assert "'ids' does not exist" in refused(session, inputs | {"ids": ids})
+    assert "missing" in refused(session, {"input_ids": ids})
+    message = refused(session, inputs | {"input_ids": ids.astype(np.float64)})
+    assert "input_ids" in message and "got f64" in message
+    assert "got shape [16]" in refused(session, inputs | {"input_ids": ids[0]})
+    assert "complex64" in refused(session, inputs | {"input_ids": ids.astype(np.complex64)})
+    assert "expected int64" in refused(session, inputs | {"input_ids": np.array([["a"]])})
+    assert "input_ids" in refused(session, inputs | {"input_ids": ids[:0]})
+    assert "input_ids" in refused(session, inputs | {"input_ids": ids + 10**9})
+
+
+def test_an_error_can_be_sent_to_another_process(session):
+    with pytest.raises(vernier.Error) as error:
+        session.run({})
+    sent = pickle.loads(pickle.dumps(error.value))
+    assert (type(sent), sent.code, str(sent)) == (vernier.Error, "input", str(error.value))
+
+
+@pytest.mark.parametrize("path", [MODEL, "there/is/none.vn"])
+def test_what_is_no_engine_is_an_error(path):
+    with pytest.raises(vernier.Error) as error:
+        vernier.Engine(path)
+    assert error.value.code == "input" and str(path) in str(error.value)
+
+
+def test_threads_that_share_a_session_wait_for_one_another(session):
+    cases = [stored_case(number)[0] for number in range(2)]
+    alone = [session.run(case)["output"] for case in cases]
+    same = []
+
+    def work(number):
+        for _ in range(20):
+            same.append(np.array_equal(session.run(cases[number])["output"], alone[number]))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(same) == 40 and all(same)
+
+
+def test_float16_goes_in_and_out(doubling_model, tmp_path):
+    vernier.build(doubling_model(TensorProto.FLOAT16), tmp_path / "half.vn")
+    engine = vernier.Engine(tmp_path / "half.vn")
+    assert engine.inputs[0].dtype == "float16"
+    x = np.arange(12, dtype=np.float16).reshape(3, 4) / 3
+    y = vernier.Session(engine).run({"x": x})["y"]
+    assert y.dtype == np.float16 and np.array_equal(y, x + x)
+    with pytest.raises(vernier.Error, match="got u16"):
+        vernier.Session(engine).run({"x": x.view(np.uint16)})
+
+
+def test_bfloat16_goes_in_and_out(doubling_model, tmp_path, monkeypatch):
+    vernier.build(doubling_model(TensorProto.BFLOAT16), tmp_path / "brain.vn")
+    session = vernier.Session(vernier.Engine(tmp_path / "brain.vn"))
+    assert session.engine.inputs[0].dtype == "bfloat16"
+    ones, twos = (np.full((2, 4), bits, np.uint16) for bits in (0x3F80, 0x4000))
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    y = session.run({"x": ones.view(ml_dtypes.bfloat16)})["y"]
+    assert y.dtype == ml_dtypes.bfloat16 and np.array_equal(y.view(np.uint16), twos)
+    monkeypatch.setattr(_arrays, "ml_dtypes", None)  # as where it is not installed
+    y = session.run({"x": ones})["y"]
+    assert y.dtype == np.uint16 and np.array_equal(y, twos)

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Packs python/vernier and its extension module into a wheel: a zip with three text files.
+
+Usage: make_wheel.py VERSION MODULE.so FOLDER    (cmake target `wheel`, ./dev wheel)
+Run by the Python that the module was built for. Older wheels in FOLDER are removed. Equal files
+give equal bytes. Format: https://packaging.python.org/specifications/binary-distribution-format
+"""
+import base64
+import hashlib
+import pathlib
+import sys
+import sysconfig
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+METADATA = """Metadata-Version: 2.1
+Name: vernier
+Version: {version}
+Summary: Compiles Transformer models from ONNX into engines and proves their precision
+License: Apache-2.0
+Requires-Python: >=3.10
+Requires-Dist: numpy
+"""
+WHEEL = """Wheel-Version: 1.0
+Generator: make_wheel.py
+Root-Is-Purelib: false
+Tag: {tag}
+"""
+
+
+def tag():
+    """"cp311-cp311-linux_x86_64": this interpreter, on this machine's distribution."""
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    abi = python + getattr(sys, "abiflags", "")
+    return f"{python}-{abi}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+
+
+def contents(version, module):
+    """The wheel's files as (name, bytes), all but RECORD."""
+    package = ROOT / "python" / "vernier"
+    files = [(f"vernier/{path.name}", path.read_bytes())
+             for path in sorted(package.iterdir()) if path.suffix in (".py", ".pyi", ".typed")]
+    files.append((f"vernier/{module.name}", module.read_bytes()))
+    info = f"vernier-{version}.dist-info"
+    files.append((f"{info}/LICENSE", (ROOT / "LICENSE").read_bytes()))
+    files.append((f"{info}/METADATA", METADATA.format(version=version).encode()))
+    files.append((f"{info}/WHEEL", WHEEL.format(tag=tag()).encode()))
+    return files
+
+
+def record(files, name):
+    """Name, checksum and size of every file; of RECORD itself only the name."""
+    lines = []
+    for path, data in files:
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        lines.append(f"{path},sha256={digest},{len(data)}\n")
+    return "".join(lines + [f"{name},,\n"]).encode()
+
+
+def main():
+    if len(sys.argv) != 4:
+        print(__doc__, file=sys.stderr)
+        return 2
+    version, module, folder = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+    files = contents(version, module)
+    name = f"vernier-{version}.dist-info/RECORD"
+    files.append((name, record(files, name)))
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("vernier-*.whl"):
+        old.unlink()
+    wheel = folder / f"vernier-{version}-{tag()}.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, data in files:
+            entry = zipfile.ZipInfo(path, date_time=(1980, 1, 1, 0, 0, 0))
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, data)
+    print(wheel)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
