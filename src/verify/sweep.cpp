@@ -201,21 +201,22 @@ void Sweep::judge_output(const std::string& name, const EvalTensor& want, const 
   fail(d.wrong_non_finite > 0 ? "nan" : "precision", why);
 }
 
+NamedValues Sweep::reference_for(Group& group, const std::vector<int64_t>& rows,
+                                 const NamedTensors& inputs) {
+  const bool mixed = !axes_.known() || axes_.fixed_rows > 1 ||
+                     std::ranges::any_of(report_.outputs, &OutputResult::mixed_by_model);
+  if (mixed) return reference_of(inputs);
+  while (group.reference.size() < rows.size())  // rows are 0, 1, …
+    group.reference.push_back(reference_of(group.rows[group.reference.size()]));
+  std::vector<const NamedValues*> parts;
+  for (int64_t row : rows) parts.push_back(&group.reference[static_cast<size_t>(row)]);
+  return join_rows(parts, axes_);
+}
+
 void Sweep::compare_with_reference(Group& group, const std::vector<int64_t>& rows,
                                    const NamedTensors& inputs, const NamedTensors& answers,
                                    CellResult& cell) {
-  const bool mixed = !axes_.known() || axes_.fixed_rows > 1 ||
-                     std::ranges::any_of(report_.outputs, &OutputResult::mixed_by_model);
-  NamedValues reference;
-  if (mixed) {
-    reference = reference_of(inputs);
-  } else {
-    while (group.reference.size() < rows.size())  // rows are 0, 1, …
-      group.reference.push_back(reference_of(group.rows[group.reference.size()]));
-    std::vector<const NamedValues*> parts;
-    for (int64_t row : rows) parts.push_back(&group.reference[static_cast<size_t>(row)]);
-    reference = join_rows(parts, axes_);
-  }
+  const NamedValues reference = reference_for(group, rows, inputs);
   for (const auto& [name, want] : reference)
     judge_output(name, want, find(answers, name), inputs, cell);
   for (const auto& [name, tensor] : answers) {

@@ -78,6 +78,9 @@ class Sweep {
   std::string text_of(const std::map<std::string, int64_t>& sizes) const;
   bool mixes_rows(const BatchAxes& axes, NamedValues* whole, NamedValues* parts);
   NamedValues reference_of(const NamedTensors& inputs) const;
+  /// R of these rows of a group, whose batch is `inputs`: of each row once, unless the model mixes.
+  NamedValues reference_for(Group& group, const std::vector<int64_t>& rows,
+                            const NamedTensors& inputs);
   void check_same_model() const;
 
   // checks (sweep.cpp)
@@ -105,7 +108,7 @@ class Sweep {
   void exact_constants(const plan::Plan& twin);
   void set_exact_constants(PlanEvaluator& f) const;
   void add_noise(const std::vector<Tensor>& inputs, const NamedValues& reference, uint64_t seed);
-  void add_noise_rows(const Group& group);
+  void add_noise_rows(Group& group);
   double noise_limit(const std::string& name) const;
   std::string pooled_complaint(const Pool& pool, double noise_rms) const;
 

@@ -73,8 +73,13 @@ std::string complaint(const Distance& d, const Tolerance& limit, double noise) {
                        d.elems);
   }
   if (d.worst > limit.worst && !(limit.above_noise && d.max_abs <= noise)) {
-    return fmt::format("worst element is off by {:.3g}·(1+|ref|), limit {:.3g} (row {})", d.worst,
-                       limit.worst, d.worst_row);
+    const std::string noisy =
+        limit.above_noise && noise > 0
+            ? fmt::format(" or {:.3g}, what the types explain; the largest error is {:.3g}", noise,
+                          d.max_abs)
+            : "";
+    return fmt::format("worst element is off by {:.3g}·(1+|ref|), limit {:.3g}{} (row {})", d.worst,
+                       limit.worst, noisy, d.worst_row);
   }
   if (limit.max && d.max_abs > *limit.max)
     return fmt::format("largest error {:.3g}, limit {:.3g}", d.max_abs, *limit.max);
