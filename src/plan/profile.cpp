@@ -95,7 +95,7 @@ class ProfileMaker {
                       (max < preferred ? " (the most that the model's own tables allow)" : "") +
                       "; give --shapes " + symbol + "=MIN..MAX to change it");
     }
-    check_together(profile, notes);
+    warn_of_tables(profile, notes);
     return profile;
   }
 
@@ -219,9 +219,9 @@ class ProfileMaker {
     return below;
   }
 
-  // The largest sizes together: those that were given may read past a table only if padding is
-  // not counted.
-  void check_together(const std::vector<Symbol>& profile, std::vector<std::string>& notes) const {
+  // A size that was given may pass a table whose positions are counted over a mask: padding may
+  // keep its runs inside.
+  void warn_of_tables(const std::vector<Symbol>& profile, std::vector<std::string>& notes) const {
     std::map<std::string, int64_t> largest;
     for (const Symbol& symbol : profile) largest[symbol.name] = symbol.max;
     for (const TableBound& bound : bounds_) {
@@ -230,13 +230,10 @@ class ProfileMaker {
       std::string sizes;
       for (const std::string& symbol : bound.last.symbols())
         sizes += (sizes.empty() ? "" : ", ") + symbol + " " + std::to_string(largest[symbol]);
-      const std::string what = "at " + sizes + " node '" + bound.where + "' reads row " +
-                               std::to_string(last) + " of a table of " +
-                               std::to_string(bound.rows) + " rows (0.." +
-                               std::to_string(bound.rows - 1) + ")";
-      if (bound.always) throw Error(ErrorCode::kInput, "--shapes: " + what);
-      notes.push_back("warning: " + what +
-                      " unless enough of it is padding; such a run is refused");
+      notes.push_back("warning: at " + sizes + " node '" + bound.where + "' reads row " +
+                      std::to_string(last) + " of a table of " + std::to_string(bound.rows) +
+                      " rows (0.." + std::to_string(bound.rows - 1) +
+                      ") unless enough of it is padding; such a run is refused");
     }
   }
 

@@ -93,8 +93,7 @@ TEST(TableBounds, TwoFreeSizesShareATable) {
     EXPECT_EQ(s.max, s.name == "past" ? 60 : 6) << s.name;
   const std::string error =
       error_of([&] { plan::make_profile(*graph, "past=1..60,seq=1..20", notes, bounds); });
-  EXPECT_NE(error.find("at past 60, seq 20 node"), std::string::npos) << error;
-  EXPECT_NE(error.find("reads row 79 of a table of 66 rows (0..65)"), std::string::npos) << error;
+  EXPECT_NE(error.find("'seq' can be at most 6"), std::string::npos) << error;
 }
 
 TEST(TableBounds, AGivenLengthPastTheTableIsRefusedUnlessPaddingMayShortenIt) {
