@@ -17,10 +17,12 @@ BUILD = BASE + ["core", "ir", "ops"]
 DATA = BASE + ["core", "plan data", "engine reader"]
 LAYERS = {
     "operator table": (["ops/ops.def"], []),  # data: anyone may include it
-    "api": (["vernier/certificate.h", "vernier/dtype.h", "vernier/error.h", "vernier/promotion.h",
+    "api": (["vernier/certificate.h", "vernier/custom_op.h", "vernier/dtype.h", "vernier/error.h", "vernier/promotion.h",
             "vernier/version.h"],
             []),
-    "api of runtime": (["vernier/engine.h", "vernier/session.h", "vernier/synthetic.h"], BASE),
+    "api of runtime": (["vernier/engine.h", "vernier/plugins.h", "vernier/session.h",
+                        "vernier/synthetic.h"],
+                       BASE),
     "api of compile": (["vernier/compile.h", "vernier/inspect.h"], BASE + ["api of runtime"]),
     "api of verify": (["vernier/verify.h"], BASE + ["api of runtime", "api of compile"]),
     "core": (["core/"], BASE),

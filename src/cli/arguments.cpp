@@ -6,6 +6,7 @@
 
 #include "cli/common.h"
 #include "vernier/error.h"
+#include "vernier/plugins.h"
 
 namespace vernier::cli {
 namespace {
@@ -26,6 +27,24 @@ void add_device(CLI::App& command, std::string& device) {
         return name == "cpu" ? std::string() : "this version runs on 'cpu', not on '" + name + "'";
       })
       ->capture_default_str();
+}
+
+void add_plugins(CLI::App& command, std::vector<std::string>& plugins) {
+  command
+      .add_option(
+          "--plugin", plugins,
+          "shared library with kernels of your own, tried before Vernier's; may be repeated")
+      ->allow_extra_args(false);
+}
+
+const backend::Backend* plugin_kernels(const std::vector<std::string>& plugins) {
+  return plugins.empty() ? nullptr : &load_plugins(plugins);
+}
+
+std::shared_ptr<const Engine> open_engine(const std::string& path,
+                                          const std::vector<std::string>& plugins) {
+  const backend::Backend* kernels = plugin_kernels(plugins);
+  return kernels ? Engine::open(path, *kernels) : Engine::open(path);
 }
 
 std::vector<int64_t> parse_sizes(const std::string& text, const std::string& option) {

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "vernier/engine.h"
+
 namespace CLI {
 class App;
 }
@@ -14,6 +16,14 @@ namespace vernier::cli {
 void add_threads(CLI::App& command, int& threads);
 /// --device NAME: only "cpu" here; anything else is wrong usage and says so.
 void add_device(CLI::App& command, std::string& device);
+
+/// --plugin LIB.so, once or often.
+void add_plugins(CLI::App& command, std::vector<std::string>& plugins);
+/// The kernels of these libraries before the CPU's own; null where there are none.
+const backend::Backend* plugin_kernels(const std::vector<std::string>& plugins);
+/// The engine at `path`, with these libraries' kernels.
+std::shared_ptr<const Engine> open_engine(const std::string& path,
+                                          const std::vector<std::string>& plugins);
 
 /// "1,2,4" -> {1, 2, 4}; anything else is an Error(kInput) naming `option`. Empty text: none.
 std::vector<int64_t> parse_sizes(const std::string& text, const std::string& option);

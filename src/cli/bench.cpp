@@ -25,6 +25,7 @@ constexpr int64_t kDefaultLength = 128;
 
 struct Options {
   std::string engine, inputs;
+  std::vector<std::string> plugins;
   int threads = 0;
   double seconds = 2;
   size_t runs = 10;
@@ -117,7 +118,7 @@ io::NamedTensors inputs_of(const Engine& engine, const Options& options) {
 }
 
 int bench(const Options& options) {
-  const std::shared_ptr<const Engine> engine = Engine::open(options.engine);
+  const std::shared_ptr<const Engine> engine = open_engine(options.engine, options.plugins);
   Session session(engine, {.threads = options.threads});
   if (options.inputs.empty()) check_memory(*engine, session, named_sizes(*engine, options));
   const io::NamedTensors arrays = inputs_of(*engine, options);
@@ -162,6 +163,7 @@ void add_bench(CLI::App& app, Run& chosen) {
       ->check(CLI::Range(int64_t{1}, kMaxSize))
       ->excludes(inputs);
   add_threads(*command, options->threads);
+  add_plugins(*command, options->plugins);
   command->add_option("--seconds", options->seconds, "how long to measure")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();

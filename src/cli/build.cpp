@@ -18,7 +18,7 @@ namespace {
 
 struct Options {
   std::string model, engine, shapes, outputs, tolerance, device = "cpu";
-  std::vector<std::string> fuse;
+  std::vector<std::string> fuse, plugins;
   std::vector<std::string> rules;
   std::string policy, save_policy, layer_precisions, layer_output_types, constraints;
   bool fp32 = false, tf32 = false, fp16 = false, bf16 = false;
@@ -40,6 +40,7 @@ verify::Report verify_built(const Options& options) {
   verify::Request request;
   request.model = options.model;
   request.engine = options.engine;
+  request.backend = plugin_kernels(options.plugins);
   request.tolerance = verify::parse_tolerance(options.tolerance);
   Progress progress("verifying " + options.engine);
   request.progress = [&](const std::string& stage) { progress.stage(stage); };
@@ -82,6 +83,7 @@ int build(const Options& options) {
   verify::parse_tolerance(options.tolerance);  // refused before the work
   CompileOptions compile_options;
   compile_options.device = options.device;
+  compile_options.backend = plugin_kernels(options.plugins);
   compile_options.shapes = options.shapes;
   compile_options.seed_missing_weights = options.seed_missing_weights;
   if (!options.outputs.empty())
@@ -130,6 +132,7 @@ void add_build(CLI::App& app, Run& chosen) {
   command->add_option("MODEL", options->model, "ONNX file")->required();
   command->add_option("-o,--output", options->engine, "engine file to write (.vn)")->required();
   add_device(*command, options->device);
+  add_plugins(*command, options->plugins);
   command->add_flag("--fp32", options->fp32,
                     "compute and store in FP32, whatever types the model was exported with");
   command->add_flag("--tf32", options->tf32, "products may take TF32 operands");

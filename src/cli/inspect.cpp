@@ -12,6 +12,7 @@ namespace {
 
 struct Options {
   std::string file, why, shapes;
+  std::vector<std::string> plugins;
   int threads = 0;
   bool raised = false, ledger = false, plan = false, memory = false, timing = false,
        dump_graph = false, check = false, seed_missing_weights = false, json = false;
@@ -56,7 +57,7 @@ int inspect_engine_file(const Options& options) {
        {Choice{"--raised", options.raised}, Choice{"--dump-graph", options.dump_graph}}) {
     if (choice.given) wrong_kind(options, choice.option, "an engine", "a model");
   }
-  const std::shared_ptr<const Engine> engine = Engine::open(options.file);
+  const std::shared_ptr<const Engine> engine = open_engine(options.file, options.plugins);
   if (options.check) engine->check_weights();
   EngineInspection what{.node = options.why, .shapes = options.shapes, .threads = options.threads};
   what.format = options.json ? InspectFormat::kJson : InspectFormat::kText;
@@ -113,6 +114,7 @@ void add_inspect(CLI::App& app, Run& chosen) {
   command->add_flag("--seed-missing-weights", options->seed_missing_weights,
                     "model: seeded values for weight files that are absent");
   add_threads(*command, options->threads);
+  add_plugins(*command, options->plugins);
   command->add_flag("--json", options->json, "print as JSON");
   command->footer(
       "Examples:\n"

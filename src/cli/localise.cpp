@@ -16,6 +16,7 @@ namespace {
 
 struct Options {
   std::string engine, model, inputs, output, batch, length;
+  std::vector<std::string> plugins;
   uint64_t seed = 1;
   int threads = 0;
   bool json = false;
@@ -24,6 +25,7 @@ struct Options {
 verify::Request request_of(const Options& options) {
   verify::Request request;
   request.engine = options.engine;
+  request.backend = plugin_kernels(options.plugins);
   request.model = options.model;
   request.seed = options.seed;
   request.threads = options.threads;
@@ -75,6 +77,7 @@ void add_localise(CLI::App& app, Run& chosen) {
   command->add_option("--seed", options->seed, "seed of the made inputs [1]");
   command->add_option("-o,--output", options->output, "where the numbers go as JSON");
   add_threads(*command, options->threads);
+  add_plugins(*command, options->plugins);
   command->add_flag("--json", options->json, "print JSON");
   command->footer(
       "Examples:\n"

@@ -10,6 +10,7 @@ namespace {
 
 struct Options {
   std::string engine, inputs, outputs, device = "cpu";
+  std::vector<std::string> plugins;
   int threads = 0;
   bool check = false, require_certificate = false;
 };
@@ -29,7 +30,7 @@ void require_certificate(const Engine& engine, const std::string& file) {
 int run(const Options& options) {
   const Progress progress("running " + options.engine);
   check_keeps_inputs(options.outputs, {options.engine, options.inputs});
-  const std::shared_ptr<const Engine> engine = Engine::open(options.engine);
+  const std::shared_ptr<const Engine> engine = open_engine(options.engine, options.plugins);
   if (options.require_certificate) require_certificate(*engine, options.engine);
   if (options.check || options.require_certificate) engine->check_weights();
   Session session(engine, {.threads = options.threads});
@@ -48,6 +49,7 @@ void add_run(CLI::App& app, Run& chosen) {
   command->add_option("-o,--outputs", options->outputs, "where the outputs go (.npz)")->required();
   add_device(*command, options->device);
   add_threads(*command, options->threads);
+  add_plugins(*command, options->plugins);
   command->add_flag("--check", options->check, "read all weights first, compare their checksums");
   command->add_flag("--require-certificate", options->require_certificate,
                     "refuse an engine that was not verified with verdict 'pass'; implies --check");

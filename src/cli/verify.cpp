@@ -14,7 +14,7 @@ namespace {
 
 struct Options {
   std::string engine, model, expect, tolerance, batches, lengths, batch_axis, from, to, report;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs, plugins;
   uint64_t seed = 1;
   int threads = 0;
   bool thorough = false, stamp = false, json = false, timing = false;
@@ -37,6 +37,7 @@ int verify_engine(const Options& options) {
   verify::Request request;
   request.model = options.model;
   request.engine = options.engine;
+  request.backend = plugin_kernels(options.plugins);
   request.tolerance = verify::parse_tolerance(options.tolerance);
   request.batches = parse_sizes(options.batches, "--batches");
   request.lengths = parse_sizes(options.lengths, "--lengths");
@@ -100,6 +101,7 @@ void add_verify(CLI::App& app, Run& chosen) {
       "--tolerance", options->tolerance,
       "limits instead of the usual ones, e.g. rms=1e-3,max=1e-2,cos=0.9999,flips=0");
   add_threads(*command, options->threads);
+  add_plugins(*command, options->plugins);
   command->add_flag("--json", options->json, "print the report as JSON");
   command->footer(
       "Examples:\n"

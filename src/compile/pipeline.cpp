@@ -195,7 +195,8 @@ plan::BuildOptions record_of(const CompileOptions& options) {
 
 plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
                    plan::PlanOptions::Constants constants) {
-  const backend::Backend& backend = backend_named(options.device);
+  const backend::Backend& backend =
+      options.backend ? *options.backend : backend_named(options.device);
   Asked asked = ask(imported, options);
   ir::Graph& graph = *asked.raised;
   std::vector<plan::TableBound> table_bounds = plan::table_bounds(graph);

@@ -2,6 +2,7 @@
 #include "core/names.h"
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
 
 namespace vernier {
@@ -23,6 +24,8 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+bool is_upper(char c) { return std::isupper(static_cast<unsigned char>(c)) != 0; }
+
 }  // namespace
 
 std::string nearest_names(std::string_view wanted, const std::vector<std::string>& known) {
@@ -41,6 +44,20 @@ std::string nearest_names(std::string_view wanted, const std::vector<std::string
   std::string text;
   for (size_t i = 0; i < std::min(kShown, ranked.size()); ++i) {
     text += (i ? ", '" : "; nearest: '") + std::string(ranked[i].second) + "'";
+  }
+  return text;
+}
+
+std::string snake_case(std::string_view name) {
+  std::string text;
+  for (size_t i = 0; i < name.size(); ++i) {
+    const bool last = i + 1 == name.size();
+    if (i > 0 && is_upper(name[i])) {
+      const bool starts_word =
+          is_upper(name[i - 1]) ? !last && !is_upper(name[i + 1]) : !last || !name.ends_with("NaN");
+      if (starts_word) text += '_';
+    }
+    text += static_cast<char>(std::tolower(static_cast<unsigned char>(name[i])));
   }
   return text;
 }

@@ -41,6 +41,11 @@ std::string data_hash(const Request& request, const Report& report) {
   return hex(hash.digest());
 }
 
+std::shared_ptr<const Engine> open_engine(const Request& request) {
+  const std::string path = request.engine.string();
+  return request.backend ? Engine::open(path, *request.backend) : Engine::open(path);
+}
+
 StepTimes step_times(const Engine& engine, int threads) {
   EngineInspection what;
   what.view = EngineView::kTiming;
@@ -69,7 +74,7 @@ Report verify_engine(const std::shared_ptr<const Engine>& engine, const ir::Grap
 
 Report verify(const Request& request) {
   if (!request.html.empty()) check_can_write(request.html, "report");
-  const std::shared_ptr<const Engine> engine = Engine::open(request.engine.string());
+  const std::shared_ptr<const Engine> engine = open_engine(request);
   if (request.progress) request.progress("checking weights");
   engine->check_weights();
   Report report = verify_engine(engine, *onnx::import_model(request.model), request);
@@ -85,7 +90,7 @@ Report verify(const Request& request) {
 }
 
 Localisation localise_files(const Request& request) {
-  const std::shared_ptr<const Engine> engine = Engine::open(request.engine.string());
+  const std::shared_ptr<const Engine> engine = open_engine(request);
   return localise_model(engine, *onnx::import_model(request.model), request);
 }
 

@@ -34,6 +34,8 @@ struct UserInputs {
 
 struct Request {
   std::filesystem::path model, engine;
+  /// Kernels in place of the device's own (load_plugins()), for `engine`; null: its own.
+  const backend::Backend* backend = nullptr;
   std::vector<UserInputs> inputs;  ///< empty: a sweep of seeded inputs inside their domains
   NamedTensors expect;             ///< outputs of the first of `inputs`; empty: none
   Tolerance tolerance;

@@ -1,13 +1,13 @@
 // The CPU's kernel list, expanded from kernels.def: see cpu.h.
 #include "backend/cpu/cpu.h"
 
-#include <cctype>
 #include <deque>
 
 #include "backend/cpu/body.h"
 #include "backend/cpu/device.h"
 #include "backend/cpu/kernels/per_op.h"
 #include "backend/cpu/kernels/widened.h"
+#include "core/names.h"
 
 namespace vernier::backend {
 namespace cpu {
@@ -21,25 +21,6 @@ namespace cpu {
 #undef KERNEL_ALL
 
 namespace {
-
-bool is_upper(char c) { return std::isupper(static_cast<unsigned char>(c)) != 0; }
-
-// "RMSNorm" → "rms_norm", "GatherND" → "gather_nd", "TopK" → "top_k", "ReduceL2" → "reduce_l2": a
-// capital starts a word after a small letter, or before one. The last of "IsNaN" → "is_nan" is
-// none.
-std::string snake_case(std::string_view name) {
-  std::string text;
-  for (size_t i = 0; i < name.size(); ++i) {
-    const bool last = i + 1 == name.size();
-    if (i > 0 && is_upper(name[i])) {
-      const bool starts_word =
-          is_upper(name[i - 1]) ? !last && !is_upper(name[i + 1]) : !last || !name.ends_with("NaN");
-      if (starts_word) text += '_';
-    }
-    text += static_cast<char>(std::tolower(static_cast<unsigned char>(name[i])));
-  }
-  return text;
-}
 
 struct Table {
   std::deque<std::string> names;  // KernelDef::name points here

@@ -1,0 +1,234 @@
+// Kernels of the user's from a plugin: examples/custom_layer_norm takes the place of Vernier's and
+// passes verify, its half-precision twin is found out, and every wrong library is refused in words.
+// Contract: docs/custom_kernels.md.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "runtime/engine_impl.h"
+#include "runtime/models.h"
+#include "verify/range_audit.h"
+#include "verify/verify.h"
+#include "vernier/plugins.h"
+#include "vernier/session.h"
+#include "vernier/synthetic.h"
+
+namespace vernier::verify {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+constexpr const char* kModel = "gpt2_ts17";  // one LayerNorm, then AddLayerNorms
+
+std::string plugin(const std::string& name) {
+  return std::string(VERNIER_TEST_PLUGINS) + "/" + name + ".so";
+}
+std::string example(const std::string& name) {
+  return std::string(VERNIER_EXAMPLE_PLUGINS) + "/" + name + ".so";
+}
+
+std::string message_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInput) << error.what();
+    return error.what();
+  }
+  return "no error";
+}
+
+class CustomKernel : public ::testing::Test {
+ protected:
+  // Each test is a process of its own (ctest), so the process's id is in the name.
+  void SetUp() override {
+    folder_ = fs::path(::testing::TempDir()) / ("custom_kernel_" + std::to_string(getpid()));
+    fs::create_directories(folder_);
+    engine_ = (folder_ / "model.vn").string();
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  CompileReport build(const backend::Backend& backend, CompileOptions options = {}) {
+    options.backend = &backend;
+    return compile_audited(model_, engine_, options);
+  }
+  Report verified(const backend::Backend& backend) {
+    Request request;
+    request.model = model_;
+    request.engine = engine_;
+    request.backend = &backend;
+    request.batches = {1, 4};
+    request.lengths = {4, 16};
+    request.threads = 2;
+    return verify(request);
+  }
+  int steps_of(const backend::Backend& backend, const std::string& kernel) const {
+    int count = 0;
+    const auto engine = Engine::open(engine_, backend);
+    for (const plan::Step& step : engine->impl().plan.steps) count += step.kernel == kernel;
+    return count;
+  }
+
+  std::string model_ = test::example_model(kModel).path.string(), engine_;
+  fs::path folder_;
+};
+
+TEST_F(CustomKernel, TakesThePlaceOfVerniersAndPassesVerify) {
+  const backend::Backend& backend = load_plugins({example("custom_layer_norm")});
+  build(backend);
+  EXPECT_EQ(steps_of(backend, "plugin.custom_layer_norm.layer_norm.two_pass"), 1);
+  EXPECT_GT(steps_of(backend, "plugin.custom_layer_norm.add_layer_norm.two_pass"), 1);
+  EXPECT_EQ(steps_of(backend, "cpu.layer_norm.rows"), 0);
+  EXPECT_EQ(steps_of(backend, "cpu.add_layer_norm.rows"), 0);
+  const Report report = verified(backend);
+  EXPECT_EQ(report.verdict, "pass") << to_text(report);
+}
+
+TEST_F(CustomKernel, StatisticsInHalfPrecisionAreFoundAndTheStepIsNamed) {
+  const backend::Backend& backend = load_plugins({example("half_layer_norm")});
+  build(backend);
+  EXPECT_EQ(steps_of(backend, "plugin.half_layer_norm.layer_norm.one_pass"), 1);
+  const Report report = verified(backend);
+  EXPECT_EQ(report.verdict, "bug") << to_text(report);
+  EXPECT_THAT(report.explanation, HasSubstr("plugin.half_layer_norm.layer_norm.one_pass"));
+  EXPECT_THAT(report.explanation, HasSubstr("ln_1/LayerNormalization"));
+}
+
+TEST_F(CustomKernel, AnEngineWithoutItsPluginIsAnErrorThatNamesIt) {
+  build(load_plugins({example("custom_layer_norm")}));
+  const std::string message = message_of([&] { Engine::open(engine_); });
+  EXPECT_THAT(message, HasSubstr("of the plugin 'custom_layer_norm', which is not loaded; add "
+                                 "--plugin with its library"));
+  EXPECT_THAT(message, HasSubstr("ln_1/LayerNormalization"));
+}
+
+TEST_F(CustomKernel, TheFirstPluginIsTriedFirstAndALibraryIsLoadedOnce) {
+  const std::string half = example("half_layer_norm"), full = example("custom_layer_norm");
+  const backend::Backend& both = load_plugins({half, full});
+  build(both);
+  EXPECT_EQ(steps_of(both, "plugin.half_layer_norm.layer_norm.one_pass"), 1);
+  EXPECT_EQ(steps_of(both, "plugin.custom_layer_norm.layer_norm.two_pass"), 0);
+  EXPECT_GT(steps_of(both, "plugin.custom_layer_norm.add_layer_norm.two_pass"), 1);
+  const backend::Backend& again = load_plugins({full, half});
+  build(again);
+  EXPECT_EQ(steps_of(again, "plugin.custom_layer_norm.layer_norm.two_pass"), 1);
+}
+
+TEST_F(CustomKernel, WhatItDoesNotSupportIsVerniersAndTheLedgerSaysWhy) {
+  const backend::Backend& backend = load_plugins({example("custom_layer_norm")});
+  build(backend, {.mode = "bf16"});
+  EXPECT_EQ(steps_of(backend, "plugin.custom_layer_norm.add_layer_norm.two_pass"), 0);
+  bool said = false;
+  const auto engine = Engine::open(engine_, backend);
+  for (const plan::LedgerRow& row : engine->impl().plan.ledger) {
+    said |= row.why.find("plugin.custom_layer_norm.add_layer_norm.two_pass takes f32 only") !=
+            std::string::npos;
+  }
+  EXPECT_TRUE(said);
+}
+
+TEST_F(CustomKernel, TheSameEngineGivesTheSameBitsOnAnyNumberOfThreads) {
+  const backend::Backend& backend = load_plugins({example("custom_layer_norm")});
+  build(backend);
+  const auto engine = Engine::open(engine_, backend);
+  const std::vector<InputArray> arrays = synthetic_inputs(*engine, "batch=3,seq=17");
+  std::vector<Input> inputs;
+  for (const InputArray& array : arrays) inputs.push_back(array.ref());
+  std::vector<std::vector<std::byte>> results;
+  for (int threads : {1, 2}) {
+    Session session(engine, {.threads = threads});
+    const Output& output = session.run(inputs)[0];
+    const auto* data = static_cast<const std::byte*>(output.data);
+    results.emplace_back(data, data + output.bytes);
+  }
+  EXPECT_FALSE(results[0].empty());
+  EXPECT_EQ(results[0], results[1]);
+}
+
+struct Wrong {
+  const char *library, *words;
+};
+class WrongPlugin : public ::testing::TestWithParam<Wrong> {};
+
+TEST_P(WrongPlugin, IsRefusedInWords) {
+  const std::string path = plugin(GetParam().library);
+  const std::string message = message_of([&] { load_plugins({path}); });
+  EXPECT_THAT(message, HasSubstr("plugin '" + path + "': "));
+  EXPECT_THAT(message, HasSubstr(GetParam().words));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Load, WrongPlugin,
+    ::testing::Values(
+        Wrong{"none", "there is no such file"}, Wrong{"no_library", "cannot be loaded: "},
+        Wrong{"no_function", "has no function 'vernier_plugin'"},
+        Wrong{"version", "was built for version 7 of the interface, this Vernier has version 0"},
+        Wrong{"unknown_operator", "which Vernier does not have; nearest: 'LayerNorm'"},
+        Wrong{"no_launch", "kernel 'loop' lacks one of supports, numerics and launch"},
+        Wrong{"bad_name", "the name of a kernel is 'Has Spaces', expected [a-z0-9_]+"},
+        Wrong{"no_bit_class", "kernel 'loop' states no bit class"},
+        Wrong{"own_reference", "leave output_shapes and reference NULL"},
+        Wrong{"no_kernels", "has no kernels"}),
+    [](const auto& test) { return std::string(test.param.library); });
+
+TEST_F(CustomKernel, ATypeThatIsNoneIsRefusedWhenTheNodeIsPlanned) {
+  model_ = test::example_model("deformable_attention_ts17").path.string();  // has a Softmax
+  const backend::Backend& backend = load_plugins({plugin("bad_type")});
+  EXPECT_THAT(message_of([&] { build(backend); }),
+              HasSubstr("kernel plugin.bad_type.softmax.loop declares 12 as its compute type"));
+}
+
+TEST_F(CustomKernel, WhatAKernelSaysInARunIsAnErrorWithTheNode) {
+  model_ = test::example_model("deformable_attention_ts17").path.string();
+  const backend::Backend& backend = load_plugins({plugin("run_fails")});
+  build(backend);
+  const auto engine = Engine::open(engine_, backend);
+  const std::vector<InputArray> arrays = synthetic_inputs(*engine, "");
+  std::vector<Input> inputs;
+  for (const InputArray& array : arrays) inputs.push_back(array.ref());
+  Session session(engine, {.threads = 1});
+  const std::string message = message_of([&] { session.run(inputs); });
+  EXPECT_THAT(message, HasSubstr("plugin.run_fails.softmax.loop"));
+  EXPECT_THAT(message, HasSubstr("plugin 'run_fails' says: the moon is not full"));
+}
+
+// The program: the exit code, and what it printed.
+std::pair<int, std::string> vernier(const fs::path& folder, const std::string& arguments) {
+  const std::string out = (folder / "printed").string();
+  const std::string command = std::string(VERNIER_PROGRAM) + " " + arguments + " >" + out + " 2>&1";
+  const int status = std::system(command.c_str());
+  std::ifstream file(out);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+          {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}};
+}
+
+TEST_F(CustomKernel, EveryCommandTakesPlugins) {
+  const std::string with = " --plugin " + example("custom_layer_norm");
+  const std::string sizes = " --batches 1,4 --lengths 4";
+  const std::string inputs = (fs::path(VERNIER_TEST_MODELS) / kModel / "case_0.npz").string();
+  const std::vector<std::string> commands{
+      "inspect " + engine_ + " --plan", "verify " + engine_ + " --model " + model_ + sizes,
+      "bench " + engine_ + " --batch 1 --length 4 --seconds 0.01",
+      "localise " + engine_ + " --model " + model_ + " --batch 1 --length 4"};
+  const auto built = vernier(folder_, "build " + model_ + " -o " + engine_ + with);
+  ASSERT_EQ(built.first, 0) << built.second;
+  for (const std::string& command : commands) {
+    const auto [code, printed] = vernier(folder_, command + with);
+    EXPECT_EQ(code, 0) << command << "\n" << printed;
+    const auto [refused, message] = vernier(folder_, command);
+    EXPECT_EQ(refused, 2) << command;
+    EXPECT_THAT(message, HasSubstr("the plugin 'custom_layer_norm', which is not loaded"));
+  }
+  const auto none = vernier(folder_, "run " + engine_ + " --inputs " + inputs + " -o " +
+                                         (folder_ / "out.npz").string() + " --plugin none.so");
+  EXPECT_EQ(none.first, 2);
+  EXPECT_THAT(none.second, HasSubstr("plugin 'none.so': there is no such file"));
+}
+
+}  // namespace
+}  // namespace vernier::verify
