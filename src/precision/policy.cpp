@@ -39,7 +39,7 @@ class Application {
         ++elsewhere["without floating-point values"];
         continue;
       }
-      live += works;
+      live += works && (rule.store.type != DType::kUndefined || computes(node));
       if (!works) ++elsewhere[graph_.retired[node.retired.front()].state];
       ask(node, rule, number);
     }
@@ -69,6 +69,13 @@ class Application {
              });
     });
   }
+  // Views, lookups and selections only move values: there is nothing to compute or to sum.
+  bool computes(const OnnxNode& node) const {
+    return !node.is_live() ||
+           std::any_of(node.places.begin(), node.places.end(), [&](const OnnxNode::Place& place) {
+             return !rounding_points(graph_.node(place.node).op).empty();
+           });
+  }
   bool makes_floats(const OnnxNode& node) const {
     return std::any_of(node.places.begin(), node.places.end(), [&](const OnnxNode::Place& place) {
       return makes_floats(graph_.node(place.node));
@@ -97,8 +104,10 @@ class Application {
       askers.part[part] = number;
     };
     const Aim aim = aim_of(node, rule);
-    set(aim.softmax ? 1 : 0, aim.softmax ? asked.inner : asked.compute, rule.compute);
-    set(2, asked.accumulate, rule.accumulate);
+    if (computes(node)) {
+      set(aim.softmax ? 1 : 0, aim.softmax ? asked.inner : asked.compute, rule.compute);
+      set(2, asked.accumulate, rule.accumulate);
+    }
     if (aim.result && (makes_floats(node) || !node.is_live())) set(3, asked.store, rule.store);
     if (!prior_.contains(node.key)) prior_[node.key] = before.by;
     asked.by = asker_text(askers, prior_[node.key]);

@@ -15,7 +15,10 @@ bool has(const ir::Node& node, uint32_t flag) { return (flags(node.op) & flag) !
 // How many of its first inputs a product multiplies.
 size_t product_operands(OpKind op) { return op == OpKind::kAttention ? 3 : 2; }
 
-bool is_narrow(DType type) { return is_float(type) && size_bytes(type) < size_bytes(DType::kF32); }
+// Stored in fewer bytes than f32; tf32 is a compute type and never stored.
+bool is_narrow(DType type) {
+  return is_float(type) && type != DType::kTF32 && size_bytes(type) < size_bytes(DType::kF32);
+}
 
 // Moves values without computing: no rounding point, floats in and out.
 bool only_moves(const ir::Node& node) {
@@ -55,8 +58,9 @@ class Typing {
     for (ir::ValueId out : graph_.node(id).outputs) {
       if (out == ir::kNoValue || !is_float(value(out).dtype)) continue;
       ops::infer_node(graph_, id);
-      return;
+      break;
     }
+    if (has(graph_.node(id), kView)) cast_view(id);
   }
 
   bool is_float_cast(const ir::Node& node) const {
@@ -106,6 +110,41 @@ class Typing {
       if (value(in).dtype == type || represents(type, value(in).dtype)) continue;
       graph_.set_input(id, i, cast(in, type));
     }
+  }
+
+  // A view is its input's bytes: where a rule wants its result in another type, a Cast follows.
+  void cast_view(ir::NodeId id) {
+    for (const ir::Origin& origin : std::vector<ir::Origin>(graph_.node(id).origins)) {
+      const TypeRequest wish = origin.asked.store;
+      const auto kind = parse_op_kind(origin.op_type);
+      const bool moves = kind && ((flags(*kind) & kView) != 0 || *kind == OpKind::kCast);
+      if (!moves || !origin.asked.by.starts_with("rule") || wish.type == DType::kUndefined)
+        continue;
+      for (ir::ValueId out : std::vector<ir::ValueId>(graph_.node(id).outputs)) {
+        if (out == ir::kNoValue || !is_float(value(out).dtype)) continue;
+        const DType type = value(out).dtype;
+        if (wish.exact ? type == wish.type : represents(type, wish.type)) continue;
+        convert_uses(out, origin);
+      }
+    }
+  }
+
+  void convert_uses(ir::ValueId from, const ir::Origin& origin) {
+    const TypeRequest wish = origin.asked.store;
+    // A floor must not cost what the value has: f16 that is asked for bf16 becomes f32.
+    const bool fits = wish.exact || represents(wish.type, value(from).dtype);
+    const DType to = fits ? wish.type : DType::kF32;
+    const ir::NodeId id = graph_.add_node(OpKind::kCast, {}, encode(CastAttrs{.to = to}));
+    graph_.replace_uses(from, graph_.node(id).outputs[0]);
+    graph_.set_inputs(id, {from});
+    graph_.value(from).name.clear();  // the ONNX value is the converted one
+    graph_.node(id).origins = {origin};
+    graph_.node(id).request = {.compute = {},
+                               .accumulate = {},
+                               .store = {to, wish.exact},
+                               .by = origin.asked.by,
+                               .inner = {}};
+    ops::infer_node(graph_, id);
   }
 
   ir::ValueId cast(ir::ValueId from, DType to) {
