@@ -31,8 +31,12 @@ void fill_types(const Numerics& numerics, const ir::Node& node, LedgerRow& row) 
   row.got_accumulate = numerics.accumulate;
   const auto last = std::ranges::max_element(
       node.origins, [](const auto& a, const auto& b) { return precision::later_in_file(b, a); });
-  row.in_register = node.origins.size() > 1 && last->key != row.key;
-  row.got_store = row.in_register ? row.got_compute : numerics.store;
+  // A Cast for an operand at the end of a chain: what is stored is no longer this node's result.
+  const bool converted =
+      node.op == OpKind::kFusedElementwise && node.request.store.type != last->asked.store.type;
+  row.in_register = converted || (node.origins.size() > 1 && last->key != row.key);
+  const DType in_register = in_product ? numerics.inner : numerics.compute;
+  row.got_store = row.in_register ? in_register : numerics.store;
   if (row.asked.store.type == DType::kUndefined) row.got_store = DType::kUndefined;
 }
 
