@@ -144,6 +144,17 @@ void promote(ir::Graph& raised, const std::vector<Promotion>& promotions) {
   }
 }
 
+// "'/enc/Pow_3', asked for compute == f16, accumulate >= f32 (rule 2)".
+std::string asked_text(const ir::Graph& graph, const std::string& key) {
+  for (ir::NodeId id : graph.order()) {
+    for (const ir::Origin& origin : graph.node(id).origins) {
+      if (origin.key == key)
+        return "'" + origin.name + "', asked for " + precision::request_text(origin.asked);
+    }
+  }
+  return key;
+}
+
 // The raised graph with a request at every node. A node whose request no composite around it can
 // honour is kept out of composites, and raising is done again.
 Asked ask(const ir::Graph& imported, const CompileOptions& options) {
@@ -171,14 +182,14 @@ Asked ask(const ir::Graph& imported, const CompileOptions& options) {
     if (apart.size() > before) continue;
     if (!first.empty()) {
       throw Error(ErrorCode::kInput,
-                  "ONNX node " + first + " is asked for a type that the nodes around it in one " +
-                      "composite are not, and it cannot be taken out of it; ask the same of the " +
-                      "whole composite (op: instead of name:), or a floor (= instead of ==)");
+                  "node " + asked_text(*result.raised, first) + ": the nodes around it in one " +
+                      "composite are asked for other types, and it cannot be taken out of it; ask "
+                      "the same of the whole composite (op: instead of name:), or a floor (= "
+                      "instead of ==)");
     }
     for (const std::string& key : apart)
-      result.notes.push_back("ONNX node " + key +
-                             " stands alone: what is asked of it is not what "
-                             "the composite around it does");
+      result.notes.push_back("node " + asked_text(*result.raised, key) +
+                             ", stands alone: the composite around it does something else");
     return result;
   }
 }

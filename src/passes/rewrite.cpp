@@ -168,7 +168,7 @@ int apply_rules(Graph& graph, std::span<const Rule> rules) {
     int found = merge_duplicates(graph);
     const std::vector<NodeId> order = graph.order();
     for (NodeId id : order) {
-      if (!is_live(graph, id)) continue;
+      if (!is_live(graph, id) || graph.node(id).apart) continue;
       const bool changed =
           std::any_of(rules.begin(), rules.end(), [&](Rule rule) { return rule(graph, id); });
       found += changed;

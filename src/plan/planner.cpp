@@ -9,6 +9,7 @@
 #include "ops/views.h"
 #include "plan/ledger.h"
 #include "plan/profile.h"
+#include "precision/requests.h"
 #include "precision/typing.h"
 
 namespace vernier::plan {
@@ -45,20 +46,6 @@ std::string label_of(const ir::Node& node, ir::NodeId id) {
   if (!node.name.empty()) return node.name;
   if (!node.origins.empty()) return node.origins.front().name;
   return std::string(name(node.op)) + "_" + std::to_string(id);
-}
-
-std::string request_text(const Request& r) {
-  std::string text;
-  const auto add = [&](const char* part, const TypeRequest& type) {
-    if (type.type == DType::kUndefined) return;
-    text += (text.empty() ? "" : ", ") + std::string(part) + (type.exact ? " == " : " >= ") +
-            std::string(name(type.type));
-  };
-  add("compute", r.compute);
-  add("inner", r.inner);
-  add("accumulate", r.accumulate);
-  add("store", r.store);
-  return text.empty() ? "nothing in particular" : text + " (" + r.by + ")";
 }
 
 class Planner {
@@ -179,7 +166,7 @@ class Planner {
     throw Error(ErrorCode::kInput,
                 "node '" + label_of(node, id) + "' (" + std::string(name(node.op)) + "): no " +
                     std::string(backend_.name) + " kernel can honour what is asked of it (" +
-                    request_text(node.request) + "); nearest: " + last_reason);
+                    precision::request_text(node.request) + "); nearest: " + last_reason);
   }
 
   int32_t new_value(ir::ValueId id, PlanValue::Kind kind) {

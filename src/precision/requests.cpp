@@ -112,8 +112,7 @@ TypeRequest join(const TypeRequest& a, const TypeRequest& b, bool& possible) {
 void keep_exact_apart(const std::vector<ir::Origin>& origins, std::set<std::string>& apart) {
   for (const ir::Origin& origin : origins) {
     const Request& asked = origin.asked;
-    const bool insists = asked.compute.exact || asked.accumulate.exact ||
-                         (asked.store.exact && asked.store.type != DType::kF32);
+    const bool insists = asked.compute.exact || asked.accumulate.exact || asked.store.exact;
     if (insists) apart.insert(origin.key);
   }
 }
@@ -143,8 +142,14 @@ class Join {
     // Results between the parts stay in f32 registers.
     if (is_last)
       request_.store = asked.store;
-    else if (asked.store.exact && asked.store.type != DType::kF32)
-      possible_ = false;
+    else if (asked.store.exact)
+      hold_exactly(asked.store.type, composite_product_ ? request_.inner : request_.compute);
+  }
+
+  // Who insists on f32 for a result inside gets a register of f32, for another type none.
+  void hold_exactly(DType type, TypeRequest& registers) {
+    registers = join(registers, {DType::kF32, false}, possible_);
+    possible_ = possible_ && type == DType::kF32;
   }
 
   const ir::Node& node_;
@@ -161,6 +166,20 @@ std::optional<Mode> parse_mode(std::string_view text) {
     if (row.name == text) return row.mode;
   }
   return std::nullopt;
+}
+
+std::string request_text(const Request& r) {
+  std::string text;
+  const auto add = [&](const char* part, const TypeRequest& type) {
+    if (type.type == DType::kUndefined) return;
+    text += (text.empty() ? "" : ", ") + std::string(part) + (type.exact ? " == " : " >= ") +
+            std::string(name(type.type));
+  };
+  add("compute", r.compute);
+  add("inner", r.inner);
+  add("accumulate", r.accumulate);
+  add("store", r.store);
+  return text.empty() ? "nothing in particular" : text + " (" + r.by + ")";
 }
 
 bool is_product(std::string_view onnx_op) {
