@@ -37,6 +37,7 @@ json to_json(const OutputResult& o) {
                  {"why", o.why},
                  {"worst_cell", o.worst_cell},
                  {"noise_rms", o.noise_rms},
+                 {"all_cells", {{"rms", o.all_rms}, {"rms_reference", o.all_rms_reference}}},
                  {"mixed_by_model", o.mixed_by_model},
                  {"rankings", o.rankings},
                  {"top1_changes", o.top1_changes},

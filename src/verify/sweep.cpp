@@ -323,6 +323,8 @@ void Sweep::finish() {
     if (pool.noise_elems > 0)
       o.noise_rms = std::sqrt(pool.noise / static_cast<double>(pool.noise_elems));
     if (pool.elems == 0 || pool.reference <= 0) continue;
+    o.all_rms = std::sqrt(pool.error / static_cast<double>(pool.elems));
+    o.all_rms_reference = std::sqrt(pool.reference / static_cast<double>(pool.elems));
     std::string why = pooled_complaint(pool, o.noise_rms);
     const double share =
         o.rankings > 0 ? static_cast<double>(o.top1_changes) / static_cast<double>(o.rankings) : 0;
@@ -353,10 +355,12 @@ Report Sweep::run() {
   choose_axes();
   read_precision();
   make_groups();
-  for (Group& group : groups_) {
+  for (Group& group : groups_) {  // all of them first: their noise is every cell's limit
     stage(group.label + ": plan and model in FP64");
     rewrite(group);
     if (&group == &groups_.front()) compare_expected(group);
+  }
+  for (Group& group : groups_) {
     for (int64_t batch : batches_of(group)) run_cell(group, batch);
     for (int64_t row = 1; row < std::min<int64_t>(4, static_cast<int64_t>(group.rows.size()));
          ++row)

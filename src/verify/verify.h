@@ -76,7 +76,9 @@ struct OutputResult {
   std::string name, verdict = "pass", why;
   Distance worst;          ///< of the cell with the largest |E − R| / (1 + |R|)
   std::string worst_cell;  ///< its label
-  double noise_rms = 0;    ///< rms(I − R): what plain f32 rounding is expected to do here
+  double noise_rms = 0;    ///< rms(I − R): what rounding is expected to do here, over all cells
+  double all_rms = 0;      ///< rms(E − R) over all cells: what is held against the noise
+  double all_rms_reference = 0;  ///< rms(R) over all cells
   bool mixed_by_model = false;
   std::vector<RowMetrics> rows;  ///< of the worst cell
   int64_t rankings = 0, top1_changes = 0, top5_changes = 0;
