@@ -214,7 +214,7 @@ std::string outputs(const ReportPage& page) {
   }
   return section("outputs", "Outputs",
                  hint("The engine against FP64 of the model, each output at its worst cell. Noise: "
-                      "what rounding to f32 is expected to do here.") +
+                      "what rounding in the engine's types is expected to do here.") +
                      table.html());
 }
 
