@@ -180,7 +180,7 @@ TEST_F(CustomKernel, ATypeThatIsNoneIsRefusedWhenTheNodeIsPlanned) {
   model_ = test::example_model("deformable_attention_ts17").path.string();  // has a Softmax
   const backend::Backend& backend = load_plugins({plugin("bad_type")});
   EXPECT_THAT(message_of([&] { build(backend); }),
-              HasSubstr("kernel plugin.bad_type.softmax.loop declares 12 as its compute type"));
+              HasSubstr("kernel plugin.bad_type.softmax.loop declares 14 as its compute type"));
 }
 
 TEST_F(CustomKernel, WhatAKernelSaysInARunIsAnErrorWithTheNode) {
