@@ -1,6 +1,7 @@
 // Inspect: what is in a model and in an engine, as text for a person or JSON for a program.
 #pragma once
 #include <string>
+#include <vector>
 
 #include "vernier/engine.h"
 
@@ -13,11 +14,14 @@ enum class ModelView : uint8_t {
   kGraph,        ///< the graph as imported, in text form
   kRaised,       ///< composites per layer, and which node stopped a pattern that did not match
   kRaisedGraph,  ///< the raised graph in text form
+  kTypedGraph,   ///< the raised graph with the types and requests of a policy
 };
 struct ModelInspection {
   ModelView view = ModelView::kSummary;
   InspectFormat format = InspectFormat::kText;
   bool seed_missing_weights = false;
+  std::string mode;                ///< kTypedGraph: as CompileOptions has them
+  std::vector<std::string> rules;  ///< likewise
 };
 /// Reads the model at `path`. Throws Error as compile() does.
 std::string inspect_model(const std::string& path, const ModelInspection& what);

@@ -11,7 +11,8 @@ namespace vernier::cli {
 namespace {
 
 struct Options {
-  std::string file, why, shapes;
+  std::string file, why, shapes, typed;
+  std::vector<std::string> rules;
   std::vector<std::string> plugins;
   int threads = 0;
   bool raised = false, ledger = false, plan = false, memory = false, timing = false,
@@ -40,7 +41,11 @@ int inspect_model_file(const Options& options) {
   ModelInspection what;
   what.seed_missing_weights = options.seed_missing_weights;
   what.format = options.json ? InspectFormat::kJson : InspectFormat::kText;
-  if (options.raised && options.dump_graph) {
+  what.mode = options.typed;
+  what.rules = options.rules;
+  if (!options.typed.empty()) {
+    what.view = ModelView::kTypedGraph;
+  } else if (options.raised && options.dump_graph) {
     what.view = ModelView::kRaisedGraph;
   } else if (options.raised) {
     what.view = ModelView::kRaised;
@@ -54,7 +59,8 @@ int inspect_model_file(const Options& options) {
 
 int inspect_engine_file(const Options& options) {
   for (const Choice& choice :
-       {Choice{"--raised", options.raised}, Choice{"--dump-graph", options.dump_graph}}) {
+       {Choice{"--raised", options.raised}, Choice{"--dump-graph", options.dump_graph},
+        Choice{"--typed", !options.typed.empty()}, Choice{"--rule", !options.rules.empty()}}) {
     if (choice.given) wrong_kind(options, choice.option, "an engine", "a model");
   }
   const std::shared_ptr<const Engine> engine = open_engine(options.file, options.plugins);
@@ -107,6 +113,11 @@ void add_inspect(CLI::App& app, Run& chosen) {
   add_views(*command, *options);
   command->add_flag("--dump-graph", options->dump_graph,
                     "model: the graph in text form; with --raised the raised one");
+  command->add_option("--typed", options->typed,
+                      "model: the raised graph in text form with the types and requests of this "
+                      "mode: model, fp32, tf32, fp16 or bf16");
+  command->add_option("--rule", options->rules, "with --typed: rules, as build takes them")
+      ->allow_extra_args(false);
   command->add_option("--why", options->why, "engine: the ledger's rows of one ONNX node");
   command->add_option("--shapes", options->shapes,
                       "sizes for --memory and --timing: batch=4,seq=128");
@@ -119,6 +130,7 @@ void add_inspect(CLI::App& app, Run& chosen) {
   command->footer(
       "Examples:\n"
       "  vernier inspect model.onnx --raised\n"
+      "  vernier inspect model.onnx --typed fp16 --rule 'op:LayerNorm store=f32'\n"
       "  vernier inspect model.vn --ledger --json\n"
       "  vernier inspect model.vn --why /encoder/layer.0/output/LayerNorm/Pow\n"
       "  vernier inspect model.vn --timing --shapes batch=4,seq=128");

@@ -107,6 +107,8 @@ std::string outline(const ir::Graph& graph) {
 std::string inspect_model(const std::string& path, const ModelInspection& what) {
   CompileOptions options;
   options.seed_missing_weights = what.seed_missing_weights;
+  options.mode = what.mode;
+  options.rules = what.rules;
   compiler::Compiled compiled;
   const bool as_json = what.format == InspectFormat::kJson;
   const bool raised = what.view == ModelView::kRaised || what.view == ModelView::kRaisedGraph;
@@ -114,6 +116,13 @@ std::string inspect_model(const std::string& path, const ModelInspection& what) 
       raised ? compiler::raise(path, options, compiled) : compiler::import(path, options, compiled);
   const auto dump = [](const json& j) { return j.dump(2) + "\n"; };
   switch (what.view) {
+    case ModelView::kTypedGraph: {
+      const std::string text =
+          ir::print(*compiler::typed(*graph, options),
+                    {.max_constant_elems = kShownElems,
+                     .requests = ir::PrintOptions::Requests::kShow});
+      return as_json ? dump({{"graph", text}}) : text;
+    }
     case ModelView::kGraph:
     case ModelView::kRaisedGraph:
       return as_json ? dump({{"graph", graph_text(*graph)}}) : graph_text(*graph);

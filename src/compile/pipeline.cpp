@@ -149,7 +149,7 @@ std::string asked_text(const ir::Graph& graph, const std::string& key) {
   for (ir::NodeId id : graph.order()) {
     for (const ir::Origin& origin : graph.node(id).origins) {
       if (origin.key == key)
-        return "'" + origin.name + "', asked for " + precision::request_text(origin.asked);
+        return "'" + origin.name + "', asked for " + request_text(origin.asked);
     }
   }
   return key;
@@ -203,6 +203,12 @@ plan::BuildOptions record_of(const CompileOptions& options) {
 }
 
 }  // namespace
+
+std::shared_ptr<ir::Graph> typed(const ir::Graph& imported, const CompileOptions& options) {
+  const Asked asked = ask(imported, options);
+  precision::type_graph(*asked.raised);
+  return asked.raised;
+}
 
 plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
                    plan::PlanOptions::Constants constants) {

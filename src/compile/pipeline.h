@@ -23,6 +23,8 @@ std::shared_ptr<ir::Graph> import(const std::string& model_path, const CompileOp
 /// Import, then the passes up to raising.
 std::shared_ptr<ir::Graph> raise(const std::string& model_path, const CompileOptions& options,
                                  Compiled& result);
+/// An imported graph raised, asked for precision and typed, before anything is fused.
+std::shared_ptr<ir::Graph> typed(const ir::Graph& imported, const CompileOptions& options);
 /// The plan of an imported graph: raised, asked for precision, typed, fused, planned.
 plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
                    plan::PlanOptions::Constants constants = plan::PlanOptions::Constants::kStored);

@@ -115,6 +115,20 @@ std::optional<Request> fused_request(const Request& producer, Part producer_part
   return common_request(a, b);
 }
 
+std::string request_text(const Request& r) {
+  std::string text;
+  const auto add = [&](const char* part, const TypeRequest& type) {
+    if (type.type == DType::kUndefined) return;
+    text += (text.empty() ? "" : ", ") + std::string(part) + (type.exact ? " == " : " >= ") +
+            std::string(name(type.type));
+  };
+  add("compute", r.compute);
+  add("inner", r.inner);
+  add("accumulate", r.accumulate);
+  add("store", r.store);
+  return text.empty() ? "nothing in particular" : text + " (" + r.by + ")";
+}
+
 Support satisfies(const Numerics& got, const Request& asked) {
   std::string reason = shortfall("computes", got.compute, asked.compute, asked.by);
   if (reason.empty()) reason = shortfall("accumulates", got.accumulate, asked.accumulate, asked.by);

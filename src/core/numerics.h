@@ -63,6 +63,8 @@ std::optional<Request> common_request(const Request& a, const Request& b);
 enum class Part : uint8_t { kProduct, kOther };
 std::optional<Request> fused_request(const Request& producer, Part producer_part,
                                      const Request& consumer, Part consumer_part);
+/// "compute >= f16, store == f32 (rule 2)", for messages.
+std::string request_text(const Request& request);
 /// Yes, or which part falls short: "computes in f16, asked for at least f32 (rule 2)".
 Support satisfies(const Numerics& got, const Request& asked);
 

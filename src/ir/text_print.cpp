@@ -191,6 +191,8 @@ class Printer {
     const std::string attrs = own_attrs(n);
     if (!attrs.empty()) out_ += " " + attrs;
     if (options_.origins == PrintOptions::Origins::kShow) origins(n);
+    if (options_.requests == PrintOptions::Requests::kShow && !n.request.by.empty())
+      out_ += "  # " + request_text(n.request);
     out_ += "\n";
   }
 

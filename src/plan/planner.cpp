@@ -166,7 +166,7 @@ class Planner {
     throw Error(ErrorCode::kInput,
                 "node '" + label_of(node, id) + "' (" + std::string(name(node.op)) + "): no " +
                     std::string(backend_.name) + " kernel can honour what is asked of it (" +
-                    precision::request_text(node.request) + "); nearest: " + last_reason);
+                    request_text(node.request) + "); nearest: " + last_reason);
   }
 
   int32_t new_value(ir::ValueId id, PlanValue::Kind kind) {

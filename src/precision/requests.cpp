@@ -168,20 +168,6 @@ std::optional<Mode> parse_mode(std::string_view text) {
   return std::nullopt;
 }
 
-std::string request_text(const Request& r) {
-  std::string text;
-  const auto add = [&](const char* part, const TypeRequest& type) {
-    if (type.type == DType::kUndefined) return;
-    text += (text.empty() ? "" : ", ") + std::string(part) + (type.exact ? " == " : " >= ") +
-            std::string(name(type.type));
-  };
-  add("compute", r.compute);
-  add("inner", r.inner);
-  add("accumulate", r.accumulate);
-  add("store", r.store);
-  return text.empty() ? "nothing in particular" : text + " (" + r.by + ")";
-}
-
 bool is_product(std::string_view onnx_op) {
   // Operators of ONNX Runtime's domain that have no OpKind of their own.
   static constexpr std::string_view kOthers[] = {"MultiHeadAttention", "FusedMatMul", "FusedGemm",

@@ -32,9 +32,6 @@ void ask_mode(ir::Graph& raised, Mode mode);
 /// import again with those kept apart (Node::apart).
 std::set<std::string> join_requests(ir::Graph& raised);
 
-/// "compute >= f16, store == f32 (rule 2)", for messages.
-std::string request_text(const Request& request);
-
 /// Is this ONNX operator one whose operands the 16-bit modes lower ("MatMul", "Conv",
 /// "Attention")?
 bool is_product(std::string_view onnx_op);

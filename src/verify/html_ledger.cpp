@@ -68,7 +68,7 @@ std::string ledger(const ReportPage& page) {
         {name_cell(row.node.empty() ? row.key : row.node),
          text_cell(row.op),
          text_cell(part ? row.composite : ""),
-         text_cell(request_text(row.asked), "why"),
+         text_cell(asked_text(row.asked), "why"),
          type_cell(row.got_compute),
          type_cell(row.got_accumulate),
          type_cell(row.got_store),

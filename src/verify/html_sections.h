@@ -22,7 +22,7 @@ std::string times(const ReportPage& page);
 std::string replay(const ReportPage& page);
 
 /// "compute f32, store f16 (rule 2)": what was asked of a node; empty: nothing.
-std::string request_text(const ::vernier::Request& asked);
+std::string asked_text(const ::vernier::Request& asked);
 
 std::string growth(const ReportPage& page);  ///< html_growth.cpp
 std::string ledger(const ReportPage& page);  ///< html_ledger.cpp

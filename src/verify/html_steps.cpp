@@ -31,7 +31,7 @@ DType stored_type(const plan::Plan& plan, const plan::Step& step) {
 std::map<int32_t, std::string> wishes_by_step(const plan::Plan& plan) {
   std::map<int32_t, std::set<std::string>> wishes;
   for (const plan::LedgerRow& row : plan.ledger) {
-    const std::string text = request_text(row.asked);
+    const std::string text = asked_text(row.asked);
     if (row.step != plan::kNone && !text.empty()) wishes[row.step].insert(text);
   }
   std::map<int32_t, std::string> joined;
@@ -72,7 +72,7 @@ std::string strip_key(const plan::Plan& plan) {
 
 }  // namespace
 
-std::string request_text(const ::vernier::Request& asked) {
+std::string asked_text(const ::vernier::Request& asked) {
   std::string text;
   for (const std::string& part :
        {type_request("compute", asked.compute), type_request("inner", asked.inner),
