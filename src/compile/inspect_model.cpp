@@ -117,10 +117,9 @@ std::string inspect_model(const std::string& path, const ModelInspection& what) 
   const auto dump = [](const json& j) { return j.dump(2) + "\n"; };
   switch (what.view) {
     case ModelView::kTypedGraph: {
-      const std::string text =
-          ir::print(*compiler::typed(*graph, options),
-                    {.max_constant_elems = kShownElems,
-                     .requests = ir::PrintOptions::Requests::kShow});
+      const std::string text = ir::print(
+          *compiler::typed(*graph, options),
+          {.max_constant_elems = kShownElems, .requests = ir::PrintOptions::Requests::kShow});
       return as_json ? dump({{"graph", text}}) : text;
     }
     case ModelView::kGraph:

@@ -31,7 +31,8 @@ struct PrintOptions {
   enum class Names : uint8_t { kOnnx, kNumbers } names = Names::kOnnx;
   enum class Origins : uint8_t { kHide, kShow } origins = Origins::kHide;
   enum class Types : uint8_t { kShow, kHide } types = Types::kShow;
-  /// What is asked of each node, as a comment behind it: "# compute >= f16, store >= f16 (mode fp16)".
+  /// What is asked of each node, as a comment behind it: "# compute >= f16, store >= f16 (mode
+  /// fp16)".
   enum class Requests : uint8_t { kHide, kShow } requests = Requests::kHide;
 };
 

@@ -157,11 +157,10 @@ void Sweep::add_noise_rows(Group& group) {
     if (value.is_float()) fewest = std::min(fewest, std::max<int64_t>(1, value.elems()));
   }
   const auto groups = static_cast<int64_t>(groups_.size());
-  const int64_t tokens =
-      static_cast<int64_t>(rows.size()) * std::max<int64_t>(1, group.length);
+  const int64_t tokens = static_cast<int64_t>(rows.size()) * std::max<int64_t>(1, group.length);
   const int64_t affordable = std::max(kLeastDraws, kMostTokens / std::max<int64_t>(1, tokens));
-  const int64_t draws = std::clamp(kEnoughValues / (fewest * groups), kLeastDraws,
-                                   std::min(kMostDraws, affordable));
+  const int64_t draws =
+      std::clamp(kEnoughValues / (fewest * groups), kLeastDraws, std::min(kMostDraws, affordable));
   std::vector<Tensor> ordered;
   for (const std::string& name : plan_.input_names) ordered.push_back(*find(inputs, name));
   for (int64_t draw = 1; draw <= draws; ++draw)
