@@ -27,6 +27,8 @@ void add_inspect(CLI::App& app, Run& run);
 void add_bench(CLI::App& app, Run& run);
 void add_verify(CLI::App& app, Run& run);
 void add_localise(CLI::App& app, Run& run);
+void add_bisect(CLI::App& app, Run& run);
+void add_reduce(CLI::App& app, Run& run);
 void add_demo(CLI::App& app, Run& run);
 void add_make_model(CLI::App& app, Run& run);
 

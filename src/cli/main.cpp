@@ -57,6 +57,8 @@ int parse_and_run(int argc, char** argv) {
   vernier::cli::add_run(app, run);
   vernier::cli::add_verify(app, run);
   vernier::cli::add_localise(app, run);
+  vernier::cli::add_bisect(app, run);
+  vernier::cli::add_reduce(app, run);
   vernier::cli::add_inspect(app, run);
   vernier::cli::add_bench(app, run);
   vernier::cli::add_demo(app, run);

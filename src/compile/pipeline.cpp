@@ -155,9 +155,27 @@ std::string asked_text(const ir::Graph& graph, const std::string& key) {
   return key;
 }
 
+// Over the mode and every rule.
+void raise_nodes(ir::Graph& raised, const std::set<std::string>& keys) {
+  const auto to_f32 = [](TypeRequest& wish) {
+    if (wish.type == DType::kUndefined || represents(wish.type, DType::kF32)) return;
+    wish = {DType::kF32, false};
+  };
+  for (ir::NodeId id : raised.order()) {
+    for (ir::Origin& origin : raised.node(id).origins) {
+      if (!keys.contains(origin.key)) continue;
+      Request& asked = origin.asked;
+      for (TypeRequest* wish : {&asked.compute, &asked.inner, &asked.accumulate, &asked.store})
+        to_f32(*wish);
+      asked.by = "raised (over " + asked.by + ")";
+    }
+  }
+}
+
 // The raised graph with a request at every node. A node whose request no composite around it can
 // honour is kept out of composites, and raising is done again.
-Asked ask(const ir::Graph& imported, const CompileOptions& options) {
+Asked ask(const ir::Graph& imported, const CompileOptions& options,
+          const std::set<std::string>& raised) {
   const precision::Policy policy = policy_of(options);
   std::set<std::string> apart;
   std::shared_ptr<ir::Graph> all_raised;  // what rules speak of: no node apart yet
@@ -175,6 +193,7 @@ Asked ask(const ir::Graph& imported, const CompileOptions& options) {
     precision::keep_rules(*all_raised, *result.raised);
     result.notes = notes;
     promote(*result.raised, options.promotions);
+    raise_nodes(*result.raised, raised);
     const size_t before = apart.size();
     std::set<std::string> wanted = precision::join_requests(*result.raised);
     const std::string first = wanted.empty() ? "" : *wanted.begin();
@@ -211,10 +230,10 @@ std::shared_ptr<ir::Graph> typed(const ir::Graph& imported, const CompileOptions
 }
 
 plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
-                   plan::PlanOptions::Constants constants) {
+                   plan::PlanOptions::Constants constants, const std::set<std::string>& raised) {
   const backend::Backend& backend =
       options.backend ? *options.backend : backend_named(options.device);
-  Asked asked = ask(imported, options);
+  Asked asked = ask(imported, options, raised);
   ir::Graph& graph = *asked.raised;
   std::vector<plan::TableBound> table_bounds = plan::table_bounds(graph);
   precision::type_graph(graph);
@@ -234,6 +253,18 @@ plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
   plan.notes.insert(plan.notes.begin(), asked.notes.begin(), asked.notes.end());
   plan.build = record_of(options);
   return plan;
+}
+
+CompileOptions options_of(const plan::Plan& plan) {
+  CompileOptions options;
+  options.device = plan.device;
+  options.policy = plan.build.policy;
+  options.policy_file = "the engine's policy";
+  options.promotions = plan.build.promotions;
+  options.shapes = plan.build.shapes;
+  options.passes_off = plan.build.passes_off;
+  options.extra_outputs = plan.build.outputs;
+  return options;
 }
 
 Compiled run(const ir::Graph& imported, Compiled result, const CompileOptions& options) {

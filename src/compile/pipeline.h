@@ -1,6 +1,7 @@
 // The compiler's stages in order, for compile(), inspect and the tests.
 #pragma once
 #include <memory>
+#include <set>
 #include <string>
 
 #include "ir/graph.h"
@@ -25,9 +26,14 @@ std::shared_ptr<ir::Graph> raise(const std::string& model_path, const CompileOpt
                                  Compiled& result);
 /// An imported graph raised, asked for precision and typed, before anything is fused.
 std::shared_ptr<ir::Graph> typed(const ir::Graph& imported, const CompileOptions& options);
-/// The plan of an imported graph: raised, asked for precision, typed, fused, planned.
+/// The plan of an imported graph: raised, asked for precision, typed, fused, planned. `raised`:
+/// keys of ONNX nodes that take and store at least f32 whatever the mode and the rules ask, exact
+/// ones too; the plan does not record them (probes of bisect, which are never saved).
 plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
-                   plan::PlanOptions::Constants constants = plan::PlanOptions::Constants::kStored);
+                   plan::PlanOptions::Constants constants = plan::PlanOptions::Constants::kStored,
+                   const std::set<std::string>& raised = {});
+/// The options that an engine was built with, as it records them.
+CompileOptions options_of(const plan::Plan& plan);
 /// All stages. Throws Error.
 Compiled run(const std::string& model_path, const CompileOptions& options);
 /// The stages after import(), which filled `result`.

@@ -39,6 +39,25 @@ std::vector<int64_t> first_rows(int64_t count) {
   return rows;
 }
 
+void count_rankings(OutputResult& result, const RankedOutput& output) {
+  const EvalTensor& want = output.want;
+  // One value per row: the rows are candidates, ranked against each other.
+  if (output.axis != kNoAxis && want.elems() == output.batch && output.batch > 1 &&
+      want.is_float()) {
+    const Ranking one = ranking(output.answer.f, want.f);
+    ++result.rankings;
+    result.top1_changes += one.top1_changed;
+    result.top5_changes += one.top5_changed;
+    result.least_correlation = std::min(result.least_correlation, one.correlation);
+  }
+  for (const RowMetrics& row : row_metrics(output.answer, want, output.axis)) {
+    result.rankings += row.rankings;
+    result.top1_changes += row.top1_changes;
+    result.top5_changes += row.top5_changes;
+    result.least_correlation = std::min(result.least_correlation, row.least_correlation);
+  }
+}
+
 Sweep::Sweep(std::shared_ptr<const Engine> engine, const ir::Graph& model, const Request& request)
     : engine_(std::move(engine)),
       plan_(engine_->impl().plan),
@@ -169,21 +188,7 @@ void Sweep::judge_output(const std::string& name, const EvalTensor& want, const 
   pool.error += d.rms * d.rms * finite;
   pool.reference += d.rms_reference * d.rms_reference * finite;
   pool.elems += d.elems;
-  const auto count = [&](const Ranking& one) {
-    ++result.rankings;
-    result.top1_changes += one.top1_changed;
-    result.top5_changes += one.top5_changed;
-    result.least_correlation = std::min(result.least_correlation, one.correlation);
-  };
-  // One value per row: the rows are candidates, ranked against each other.
-  if (axis != kNoAxis && d.elems == cell.batch && cell.batch > 1 && want.is_float())
-    count(ranking(answer.f, want.f));
-  for (const RowMetrics& row : row_metrics(answer, want, axis)) {
-    result.rankings += row.rankings;
-    result.top1_changes += row.top1_changes;
-    result.top5_changes += row.top5_changes;
-    result.least_correlation = std::min(result.least_correlation, row.least_correlation);
-  }
+  count_rankings(result, {.answer = answer, .want = want, .axis = axis, .batch = cell.batch});
   cell.worst = std::max(cell.worst, d.worst);
   cell.share_of_limit =
       std::max(cell.share_of_limit, share_of_limit(d, request_.tolerance, noise_limit(name)));
@@ -316,6 +321,14 @@ void Sweep::compare_expected(Group& group) {
   }
 }
 
+std::string Sweep::flips_complaint(const OutputResult& o) const {
+  const double share =
+      o.rankings > 0 ? static_cast<double>(o.top1_changes) / static_cast<double>(o.rankings) : 0;
+  if (!request_.tolerance.flips || share <= *request_.tolerance.flips) return "";
+  return fmt::format("{} of {} rankings change their first place, limit {:g}", o.top1_changes,
+                     o.rankings, *request_.tolerance.flips);
+}
+
 // What is judged over all cells, and the words that go with a pass.
 void Sweep::finish() {
   for (auto& [name, pool] : pools_) {
@@ -326,11 +339,7 @@ void Sweep::finish() {
     o.all_rms = std::sqrt(pool.error / static_cast<double>(pool.elems));
     o.all_rms_reference = std::sqrt(pool.reference / static_cast<double>(pool.elems));
     std::string why = pooled_complaint(pool, o.noise_rms);
-    const double share =
-        o.rankings > 0 ? static_cast<double>(o.top1_changes) / static_cast<double>(o.rankings) : 0;
-    if (request_.tolerance.flips && share > *request_.tolerance.flips)
-      why = fmt::format("{} of {} rankings change their first place, limit {:g}", o.top1_changes,
-                        o.rankings, *request_.tolerance.flips);
+    if (const std::string flips = flips_complaint(o); !flips.empty()) why = flips;
     if (why.empty()) continue;
     if (o.verdict == "pass") {
       o.verdict = "precision";
@@ -368,7 +377,7 @@ Report Sweep::run() {
   }
   finish();
   if (request_.localise) localise_worst();
-  return std::move(report_);
+  return report_;
 }
 
 }  // namespace vernier::verify

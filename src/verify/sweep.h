@@ -27,6 +27,23 @@ inline constexpr const char* kOwnLength = "rows at their own length";
 inline constexpr const char* kExpected = "R against --expect";
 }  // namespace check_names
 
+/// Inputs of one cell with R on them: what a probe is judged on (sweep_trials.cpp).
+struct Trial {
+  std::string label;
+  int64_t batch = 0;
+  NamedTensors inputs;
+  NamedValues reference;
+};
+
+/// One output of one batch, to be ranked: `axis` counts its rows.
+struct RankedOutput {
+  const EvalTensor &answer, &want;
+  int axis = kNoAxis;
+  int64_t batch = 0;
+};
+/// Adds what changes in its rankings to `result`.
+void count_rankings(OutputResult& result, const RankedOutput& output);
+
 /// 0, 1, … count − 1.
 std::vector<int64_t> first_rows(int64_t count);
 
@@ -38,6 +55,14 @@ class Sweep {
   Report run_part();
   /// One run on the user's first arrays, or on seeded ones of the largest batch and length.
   Localisation run_localise();
+  /// After run() that did not pass: the worst cell where it fails by itself, else every cell.
+  std::vector<Trial> failing_trials();
+  /// The failing cell of the fewest elements; the worst one where only all together fail.
+  Trial smallest_failing_trial();
+  /// Why `answers` (one set for each of `trials`) of an engine of the same model are outside the
+  /// limits of this sweep; empty: they are not. After run(), which measured the noise.
+  std::string complaint_about(const std::vector<Trial>& trials,
+                              const std::vector<NamedTensors>& answers);
 
  private:
   /// Rows that go together: the same sizes but for the batch, and the arrays without a batch axis.
@@ -111,6 +136,7 @@ class Sweep {
   void add_noise_rows(Group& group);
   double noise_limit(const std::string& name) const;
   std::string pooled_complaint(const Pool& pool, double noise_rms) const;
+  std::string flips_complaint(const OutputResult& o) const;
 
   // rows (sweep_rows.cpp)
   struct RowRun {
@@ -134,8 +160,19 @@ class Sweep {
   void run_part_cell(Group& group, int64_t batch);
 
   // where the error comes from (sweep_localise.cpp)
+  struct CellOf {
+    Group* group = nullptr;
+    int64_t batch = 0;
+  };
   Localisation localise_group(const Group& group, int64_t batch);
+  CellOf worst_cell();
   void localise_worst();
+
+  // judging other engines (sweep_trials.cpp)
+  Trial trial_of(const CellOf& cell);
+  std::string complaint_about_output(const std::string& name, const EvalTensor& want,
+                                     const Tensor* got, const Trial& trial, OutputResult& rankings,
+                                     Pool& pool);
 
   // books
   Check& check(const std::string& name);

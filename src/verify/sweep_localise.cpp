@@ -22,22 +22,27 @@ Localisation Sweep::localise_group(const Group& group, int64_t batch) {
 }
 
 // The cell with the largest error among those with the gravest verdict.
-void Sweep::localise_worst() {
-  const Group* worst_group = nullptr;
+Sweep::CellOf Sweep::worst_cell() {
+  CellOf found;
   const CellResult* worst = nullptr;
   const auto graver = [](const CellResult& a, const CellResult& b) {
     const bool a_failed = a.verdict != "pass", b_failed = b.verdict != "pass";
     return a_failed != b_failed ? a_failed : a.worst > b.worst;
   };
   size_t at = 0;
-  for (const Group& group : groups_) {
+  for (Group& group : groups_) {
     for (size_t i = 0; i < batches_of(group).size(); ++i, ++at) {
       if (worst && !graver(report_.cells[at], *worst)) continue;
       worst = &report_.cells[at];
-      worst_group = &group;
+      found = {.group = &group, .batch = worst->batch};
     }
   }
-  if (worst) report_.localisation = localise_group(*worst_group, worst->batch);
+  return found;
+}
+
+void Sweep::localise_worst() {
+  const CellOf worst = worst_cell();
+  if (worst.group) report_.localisation = localise_group(*worst.group, worst.batch);
 }
 
 Localisation Sweep::run_localise() {

@@ -34,18 +34,6 @@ DType narrowest_of(const plan::Plan& plan) {
   return narrowest;
 }
 
-CompileOptions options_of(const plan::Plan& plan) {
-  CompileOptions options;
-  options.device = plan.device;
-  options.policy = plan.build.policy;
-  options.policy_file = "the engine's policy";
-  options.promotions = plan.build.promotions;
-  options.shapes = plan.build.shapes;
-  options.passes_off = plan.build.passes_off;
-  options.extra_outputs = plan.build.outputs;
-  return options;
-}
-
 // What a constant input of a step holds, in the engine.
 std::optional<EvalTensor> constant_input(const plan::Plan& plan, const backend::Backend& backend,
                                          const plan::Step& step, size_t input) {
@@ -85,7 +73,7 @@ void Sweep::read_precision() {
   const bool stores_narrow = std::ranges::any_of(
       plan_.blobs, [](const plan::Blob& blob) { return is_narrow(blob.dtype); });
   if (plan_.build.policy.empty() || (narrowest_ == DType::kF32 && !stores_narrow)) return;
-  const CompileOptions options = options_of(plan_);
+  const CompileOptions options = compiler::options_of(plan_);
   if (stores_narrow) {
     stage("the weights as the model has them");
     exact_constants(compiler::plan_of(model_, options, plan::PlanOptions::Constants::kExact));

@@ -72,6 +72,8 @@ const std::vector<WrongUsage> kRows{
      {"verify", "e.vn", "--model", "m.onnx", "--timing"},
      {"--timing goes into the report", "--report FILE.html"}},
     {"localise_without_model", {"localise", "e.vn"}, {"--model is required"}},
+    {"bisect_without_model", {"bisect", "e.vn"}, {"--model is required"}},
+    {"reduce_without_folder", {"reduce", "e.vn", "--model", "m.onnx"}, {"--output is required"}},
     {"localise_two_batches",
      {"localise", "e.vn", "--model", "m.onnx", "--batch", "1,2"},
      {"--batch and --length take one size"}},
@@ -93,7 +95,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, Usage, testing::ValuesIn(kRows),
 
 TEST(Help, EveryCommandHasExamples) {
   for (const char* command :
-       {"build", "run", "verify", "localise", "inspect", "bench", "demo", "make-model"}) {
+       {"build", "run", "verify", "localise", "bisect", "reduce", "inspect", "bench", "demo",
+        "make-model"}) {
     const Outcome outcome = run_program({command, "--help"});
     EXPECT_EQ(outcome.code, 0) << command;
     EXPECT_THAT(outcome.out, HasSubstr(std::string("  vernier ") + command + " ")) << command;

@@ -1,0 +1,111 @@
+// What bisect found, as text and JSON: see bisect.h.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "verify/bisect.h"
+#include "verify/build_options.h"
+
+namespace vernier::verify {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kOutcomes[] = {"pass", "found", "not precision"};
+
+std::string type_name(DType type) {
+  return type == DType::kUndefined ? "-" : std::string(name(type));
+}
+
+std::string option_of(const std::string& rule) { return "--rule " + shell_word(rule); }
+
+std::string row_text(const BisectedNode& node) {
+  const plan::LedgerRow& row = node.row;
+  return fmt::format("  {:<48} {:<22} {:<22} step {} ({}), {}{}\n", row.node,
+                     row.op + (row.composite.empty() ? "" : " (of " + row.composite + ")"),
+                     fmt::format("{} / {} / {}", type_name(row.got_store),
+                                 type_name(row.got_compute), type_name(row.got_accumulate)),
+                     row.step, row.kernel, row.asked.by,
+                     node.rule.empty() ? "" : ": '" + node.rule + "'");
+}
+
+std::string found_text(const Bisection& found) {
+  std::string text = fmt::format(
+      "{} of the {} nodes that have less than f32 ({} steps) must be raised for it to pass; none "
+      "of them can be left out\n  {:<48} {:<22} {:<22} {}\n",
+      found.nodes.size(), found.candidates, found.candidate_steps, "node", "op",
+      "has (store/compute/acc)", "where, asked by");
+  for (const BisectedNode& node : found.nodes) text += row_text(node);
+  text += "add to the build\n";
+  for (const BisectedNode& node : found.nodes) {
+    for (const std::string& rule : node.raising) text += "  " + option_of(rule) + "\n";
+  }
+  text += found.rules_pass ? "tried: built with these, the engine passes on these inputs\n"
+                           : "tried: built with these, the engine still fails: their names do not "
+                             "say what the set says; please report it with the model\n";
+  return text;
+}
+
+std::string not_precision_text(const Bisection& found) {
+  if (found.builds == 0 && found.candidates > 0)
+    return "this is no matter of precision: nothing was built\n";
+  if (found.candidates == 0)
+    return "this is no matter of precision: every node has at least f32\n";
+  return fmt::format(
+      "this is no matter of precision: raising all {} nodes that have less than f32 does not "
+      "mend it; look for a bug, or for limits that f32 cannot meet\n",
+      found.candidates);
+}
+
+json to_json(const BisectedNode& node) {
+  const plan::LedgerRow& row = node.row;
+  return {{"node", row.node},
+          {"key", row.key},
+          {"op", row.op},
+          {"origin_of", row.composite},
+          {"got",
+           {{"compute", type_name(row.got_compute)},
+            {"accumulate", type_name(row.got_accumulate)},
+            {"store", type_name(row.got_store)}}},
+          {"by", row.asked.by},
+          {"rule", node.rule},
+          {"step", row.step},
+          {"kernel", row.kernel},
+          {"raising", node.raising}};
+}
+
+}  // namespace
+
+std::string to_text(const Bisection& found) {
+  std::string text = "verdict: " + found.verdict + "\n  " + found.explanation + "\n";
+  if (!found.inputs.empty()) text += "tried on " + found.inputs + "\n";
+  if (found.outcome == BisectOutcome::kPasses) text += "there is nothing to find\n";
+  if (found.outcome == BisectOutcome::kFound) text += found_text(found);
+  if (found.outcome == BisectOutcome::kNotPrecision) text += not_precision_text(found);
+  for (const std::string& note : found.notes) text += "note: " + note + "\n";
+  return text + fmt::format("{} builds, {:.1f} s, of which verify {:.1f} s\n", found.builds,
+                            found.ms / 1000, found.verify_ms / 1000);
+}
+
+std::string to_json(const Bisection& found) {
+  json result{{"outcome", kOutcomes[static_cast<size_t>(found.outcome)]},
+              {"verdict", found.verdict},
+              {"explanation", found.explanation},
+              {"inputs", found.inputs},
+              {"candidates", found.candidates},
+              {"candidate_steps", found.candidate_steps},
+              {"nodes", json::array()},
+              {"options", json::array()},
+              {"rules_pass", found.rules_pass},
+              {"notes", found.notes},
+              {"builds", found.builds},
+              {"seconds", found.ms / 1000},
+              {"verify_seconds", found.verify_ms / 1000}};
+  for (const BisectedNode& node : found.nodes) {
+    result["nodes"].push_back(to_json(node));
+    for (const std::string& rule : node.raising) result["options"].push_back(option_of(rule));
+  }
+  return result.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace vernier::verify

@@ -1,0 +1,65 @@
+// Options of a build in words: see build_options.h.
+#include "verify/build_options.h"
+
+#include "core/numerics.h"
+
+namespace vernier::verify {
+namespace {
+
+// A name in a rule: in quotes where it has spaces.
+std::string rule_word(std::string_view text) {
+  if (!text.empty() && text.find_first_of(" \t\r\n\"\\") == text.npos) return std::string(text);
+  std::string word = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') word += '\\';
+    word += c;
+  }
+  return word + "\"";
+}
+
+std::string setting(const char* key, const TypeRequest& wish) {
+  if (wish.type == DType::kUndefined) return "";
+  return std::string(" ") + key + (wish.exact ? "==" : "=") + std::string(name(wish.type));
+}
+
+}  // namespace
+
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == text.npos) return std::string(text);
+  std::string word = "'";
+  for (char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
+bool below_f32(DType type) { return is_float(type) && !represents(type, DType::kF32); }
+
+std::vector<std::string> raising_rules(const plan::LedgerRow& row) {
+  const auto raised = [](const TypeRequest& wish) {
+    return below_f32(wish.type) ? TypeRequest{DType::kF32, false} : TypeRequest{};
+  };
+  plan::LedgerRow wanted = row;
+  wanted.asked = {.compute = raised(row.asked.compute),
+                  .accumulate = raised(row.asked.accumulate),
+                  .store = raised(row.asked.store),
+                  .by = {},
+                  .inner = raised(row.asked.inner)};
+  return asking_rules(wanted, row.node);
+}
+
+std::vector<std::string> asking_rules(const plan::LedgerRow& row, const std::string& name) {
+  const Request& asked = row.asked;
+  const std::string selector = "name:" + rule_word(name);
+  const std::string settings = setting("compute", asked.compute) +
+                               setting("accumulate", asked.accumulate) +
+                               setting("store", asked.store);
+  std::vector<std::string> rules;
+  if (!settings.empty()) rules.push_back(selector + settings);
+  // What is inside a whole Attention has no name of its own.
+  if (asked.inner.type != DType::kUndefined)
+    rules.push_back(selector + " role:attention.softmax" + setting("compute", asked.inner));
+  return rules;
+}
+
+}  // namespace vernier::verify

@@ -1,0 +1,272 @@
+// Reduce: see reduce.h. Steps near the one that is to blame are tried first, then the single nodes
+// of those that are needed.
+#include "verify/reduce.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <numeric>
+
+#include "compile/pipeline.h"
+#include "engine/writer.h"
+#include "io/npz.h"
+#include "onnx/import.h"
+#include "precision/policy_file.h"
+#include "runtime/engine_impl.h"
+#include "verify/build_options.h"
+#include "verify/cutter.h"
+#include "verify/html_report.h"
+#include "verify/minimise.h"
+#include "verify/range_audit.h"
+#include "verify/sweep.h"
+
+namespace vernier::verify {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using MainNodes = std::set<size_t>;
+
+constexpr const char* kModelFile = "model.onnx";
+constexpr const char* kEngineFile = "model.vn";
+constexpr const char* kInputsFile = "inputs.npz";
+constexpr const char* kCommandFile = "command.txt";
+
+// Findings that stand for each other: an infinity is what a large error becomes.
+std::string family(const std::string& verdict) {
+  return verdict == "nan" || verdict == "overflow" ? "precision" : verdict;
+}
+
+// Was this asked by somebody, not by the mode?
+bool asked_for(const plan::LedgerRow& row) {
+  return row.asked.by.starts_with("rule") || row.asked.by.starts_with("range audit");
+}
+
+// Parts of one model, built as its engine was and verified on what goes into them.
+class Parts {
+ public:
+  Parts(const plan::Plan& plan, const onnx::ModelSlicer& slicer, const ir::Graph& model,
+        const Request& request, Trial trial, const std::string& verdict)
+      : plan_(plan),
+        slicer_(slicer),
+        request_(request),
+        family_(family(verdict)),
+        cutter_(slicer, model, plan, std::move(trial.inputs)) {
+    precision::Policy policy;
+    if (!plan.build.policy.empty())
+      policy = precision::load_policy(plan.build.policy, "the engine's policy");
+    mode_ = std::string(precision::name(policy.mode));
+  }
+  const Cutter& cutter() const { return cutter_; }
+  int builds() const { return builds_; }
+  const std::string& mode() const { return mode_; }
+
+  CompileOptions options_for(const Cut& cut) const;
+  Request request_for(NamedTensors inputs) const {
+    Request request;
+    request.inputs.push_back({kInputsFile, std::move(inputs)});
+    request.tolerance = request_.tolerance;
+    request.threads = request_.threads;
+    return request;
+  }
+  bool same_failure(const Report& report) const { return family(report.verdict) == family_; }
+  /// Does the part around these nodes fail as the whole does? Parts are built once.
+  bool fails(const MainNodes& chosen);
+
+ private:
+  bool fails(const Cut& cut) const;
+
+  const plan::Plan& plan_;
+  const onnx::ModelSlicer& slicer_;
+  const Request& request_;
+  std::string family_, mode_;
+  Cutter cutter_;
+  std::map<MainNodes, bool> tried_;  // by nodes of the cut
+  int builds_ = 0;
+};
+
+// The engine's options, with one rule for every node that was asked for something: selectors of the
+// whole model mean other nodes in a part.
+CompileOptions Parts::options_for(const Cut& cut) const {
+  CompileOptions options;
+  options.device = plan_.device;
+  options.mode = mode_;
+  options.passes_off = plan_.build.passes_off;
+  const std::vector<size_t> order(cut.nodes.begin(), cut.nodes.end());
+  for (const plan::LedgerRow& row : plan_.ledger) {
+    const size_t main = onnx::main_node_of(row.key);
+    if (!asked_for(row) || !cut.nodes.contains(main)) continue;
+    std::string name = row.node;
+    if (row.key.starts_with('/')) {  // "/function/3/MatMul_0": calls are numbered anew
+      const size_t at = name.find('/', 1) + 1, end = name.find('/', at);
+      const auto number = std::ranges::lower_bound(order, main) - order.begin();
+      name = name.substr(0, at) + std::to_string(number) + name.substr(end);
+    }
+    for (std::string& rule : asking_rules(row, name)) options.rules.push_back(std::move(rule));
+  }
+  return options;
+}
+
+bool Parts::fails(const Cut& cut) const {
+  try {
+    const std::shared_ptr<ir::Graph> model = onnx::import_model_bytes(cut.model, {});
+    const plan::Plan plan = compiler::plan_of(*model, options_for(cut));
+    const Request request = request_for(cut.inputs);
+    Sweep sweep(Engine::from_bytes(engine::engine_bytes(plan)), *model, request);
+    return same_failure(sweep.run());
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInput) throw;
+    return false;  // such a part cannot be built with these rules or run alone
+  }
+}
+
+bool Parts::fails(const MainNodes& chosen) {
+  const std::optional<Cut> cut = cutter_.cut(chosen);
+  if (!cut) return false;
+  const auto known = tried_.find(cut->nodes);
+  if (known != tried_.end()) return known->second;
+  ++builds_;
+  const bool failed = fails(*cut);
+  if (request_.progress) {
+    request_.progress(fmt::format("build {}, {} of {} nodes: {}", builds_, cut->nodes.size(),
+                                  slicer_.nodes().size(), failed ? "fails" : "does not"));
+  }
+  return tried_[cut->nodes] = failed;
+}
+
+// The step that a report blames.
+int32_t blamed_step(const Report& report) {
+  if (!report.rewrites.empty()) return report.rewrites.front().step;
+  for (const StepResult& step : report.steps) {
+    if (!step.passed) return step.step;
+  }
+  if (!report.localisation) return 0;
+  if (report.localisation->first_non_finite >= 0) return report.localisation->first_non_finite;
+  const std::vector<size_t> order = report.localisation->by_share(0);
+  return order.empty() ? 0 : report.localisation->steps[order[0]].step;
+}
+
+// The nodes of every step, those nearest to `blamed` first.
+std::vector<MainNodes> nodes_by_step(const plan::Plan& plan, int32_t blamed) {
+  std::map<int32_t, MainNodes> by_step;
+  for (const plan::LedgerRow& row : plan.ledger) {
+    if (row.step != plan::kNone) by_step[row.step].insert(onnx::main_node_of(row.key));
+  }
+  std::vector<int32_t> order;
+  for (const auto& [step, nodes] : by_step) order.push_back(step);
+  std::ranges::stable_sort(order, {}, [&](int32_t step) { return std::abs(step - blamed); });
+  std::vector<MainNodes> groups;
+  for (int32_t step : order) groups.push_back(by_step[step]);
+  return groups;
+}
+
+MainNodes joined(const std::vector<MainNodes>& groups, const Chosen& chosen) {
+  MainNodes all;
+  for (size_t i : chosen) all.insert(groups[i].begin(), groups[i].end());
+  return all;
+}
+
+MainNodes smallest_part(const std::vector<MainNodes>& groups, Parts& parts) {
+  const Chosen chosen = minimise(groups.size(), [&](const Chosen& some) {
+    return parts.fails(joined(groups, some));
+  });
+  return joined(groups, chosen);
+}
+
+std::string command_of(const CompileOptions& options, const Tolerance& tolerance) {
+  std::string build = fmt::format("vernier build {} -o {}", kModelFile, kEngineFile);
+  if (options.mode != precision::name(precision::Mode::kModel)) build += " --" + options.mode;
+  for (const std::string& pass : options.passes_off)
+    build += " --fuse " + shell_word(pass + "=off");
+  for (const std::string& rule : options.rules) build += " --rule " + shell_word(rule);
+  std::string verify =
+      fmt::format("vernier verify {} --model {} --inputs {}", kEngineFile, kModelFile, kInputsFile);
+  if (!tolerance.above_noise) verify += " --tolerance " + to_text(tolerance);
+  return build + " && " + verify;
+}
+
+// Writes the files, then does from them what the command does.
+void write_and_repeat(const Cut& cut, const Parts& parts, const fs::path& folder,
+                      Reduction& found) {
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (failed) {
+    throw Error(ErrorCode::kMachine, "cannot make folder '" + folder.string() + "' for the part: " +
+                                         failed.message());
+  }
+  const CompileOptions options = parts.options_for(cut);
+  Request request = parts.request_for({});
+  request.model = folder / kModelFile;
+  request.engine = folder / kEngineFile;
+  const auto* text = reinterpret_cast<const char*>(cut.model.data());
+  write_text_file(request.model, "model", {text, cut.model.size()});
+  io::write_npz(folder / kInputsFile, cut.inputs);
+  found.command = command_of(options, request.tolerance);
+  write_text_file(folder / kCommandFile, "command", found.command + "\n");
+  request.inputs[0].arrays = io::read_arrays(folder / kInputsFile);
+  compile_audited(request.model.string(), request.engine.string(), options);
+  const Report report = verify(request);
+  fs::remove(request.engine, failed);
+  found.part_verdict = report.verdict;
+  found.part_explanation = report.explanation;
+  found.outcome =
+      parts.same_failure(report) ? ReduceOutcome::kReduced : ReduceOutcome::kNotReproduced;
+}
+
+void reduce_failure(Sweep& sweep, const Report& report, const plan::Plan& plan,
+                    const ir::Graph& model, const onnx::ModelSlicer& slicer,
+                    const Request& request, Reduction& found) {
+  Trial trial = sweep.smallest_failing_trial();
+  found.inputs = trial.label;
+  Parts parts(plan, slicer, model, request, std::move(trial), report.verdict);
+  const std::vector<MainNodes> steps = nodes_by_step(plan, blamed_step(report));
+  Chosen everything(steps.size());
+  std::iota(everything.begin(), everything.end(), size_t{0});
+  found.outcome = ReduceOutcome::kNotReproduced;
+  if (!steps.empty() && parts.fails(joined(steps, everything))) {
+    std::vector<MainNodes> single;
+    for (size_t node : smallest_part(steps, parts)) single.push_back({node});
+    const MainNodes chosen = smallest_part(single, parts);
+    const std::optional<Cut> cut = parts.cutter().cut(chosen);
+    VERNIER_ASSERT(cut.has_value(), "a part that failed");
+    for (size_t node : cut->nodes) found.nodes.push_back(slicer.nodes()[node].name);
+    write_and_repeat(*cut, parts, found.folder, found);
+  }
+  found.builds = parts.builds();
+}
+
+}  // namespace
+
+Reduction reduce_engine(const std::shared_ptr<const Engine>& engine, const ir::Graph& model,
+                        const onnx::ModelSlicer& slicer, const Request& request,
+                        const fs::path& folder) {
+  const auto start = Clock::now();
+  Request whole = request;
+  whole.localise = true;
+  whole.from.clear();
+  whole.to.clear();
+  Sweep sweep(engine, model, whole);
+  const Report report = sweep.run();
+  Reduction found;
+  found.verdict = report.verdict;
+  found.explanation = report.explanation;
+  found.model_nodes = slicer.nodes().size();
+  found.folder = folder;
+  if (!report.passed())
+    reduce_failure(sweep, report, engine->impl().plan, model, slicer, whole, found);
+  found.ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  return found;
+}
+
+Reduction reduce(const Request& request, const fs::path& folder) {
+  const std::shared_ptr<const Engine> engine = Engine::open(request.engine.string());
+  if (request.progress) request.progress("checking weights");
+  engine->check_weights();
+  return reduce_engine(engine, *onnx::import_model(request.model),
+                       onnx::ModelSlicer(request.model), request, folder);
+}
+
+}  // namespace vernier::verify

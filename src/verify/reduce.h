@@ -1,0 +1,47 @@
+// Reduce: the smallest part of a model that still fails, as a model with inputs and one command.
+// Contract: docs/verification.md "Reduce".
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "onnx/slice.h"
+#include "verify/verify.h"
+
+namespace vernier::verify {
+
+enum class ReduceOutcome : uint8_t {
+  kPasses,         ///< the engine passes: there is nothing to reduce
+  kReduced,        ///< the files are written, and read again they fail
+  kNotReproduced,  ///< not even the whole model fails when it is built with fixed sizes
+};
+
+struct Reduction {
+  ReduceOutcome outcome = ReduceOutcome::kPasses;
+  std::string verdict, explanation;            ///< of the engine, as verify gives them
+  std::string inputs;                          ///< what it was reduced on: "batch 1, length 4"
+  std::vector<std::string> nodes;              ///< of the part, in file order
+  size_t model_nodes = 0;                      ///< of the whole main graph
+  std::string part_verdict, part_explanation;  ///< of the written files
+  std::string command;                         ///< what command.txt holds
+  std::filesystem::path folder;
+  int builds = 0;
+  double ms = 0;
+};
+
+/// Verifies the engine of `request`, and where it fails writes model.onnx, inputs.npz and
+/// command.txt into `folder` (made if it is not there). The part is built for the sizes of the
+/// smallest failing cell, with what was asked of its nodes. Throws as verify(), and Error(kMachine)
+/// where the files cannot be written.
+Reduction reduce(const Request& request, const std::filesystem::path& folder);
+/// As above for an engine and its imported model at hand, and the nodes of the model's file.
+Reduction reduce_engine(const std::shared_ptr<const Engine>& engine, const ir::Graph& model,
+                        const onnx::ModelSlicer& slicer, const Request& request,
+                        const std::filesystem::path& folder);
+
+/// The result for a terminal, and as JSON.
+std::string to_text(const Reduction& found);
+std::string to_json(const Reduction& found);
+
+}  // namespace vernier::verify

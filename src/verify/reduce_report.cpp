@@ -1,0 +1,62 @@
+// What reduce found, as text and JSON: see reduce.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "verify/reduce.h"
+
+namespace vernier::verify {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kOutcomes[] = {"pass", "reduced", "not reproduced"};
+constexpr size_t kMostListed = 12;
+
+std::string part_text(const Reduction& found) {
+  std::string text = fmt::format("{} of the model's {} nodes are left\n", found.nodes.size(),
+                                 found.model_nodes);
+  for (size_t i = 0; i < std::min(found.nodes.size(), kMostListed); ++i)
+    text += "  " + found.nodes[i] + "\n";
+  if (found.nodes.size() > kMostListed)
+    text += fmt::format("  and {} more\n", found.nodes.size() - kMostListed);
+  text += fmt::format("in {}: model.onnx, inputs.npz, command.txt\n  {}\n", found.folder.string(),
+                      found.command);
+  return text + fmt::format("tried from these files: {}, {}\n", found.part_verdict,
+                            found.part_explanation);
+}
+
+}  // namespace
+
+std::string to_text(const Reduction& found) {
+  std::string text = "verdict: " + found.verdict + "\n  " + found.explanation + "\n";
+  if (!found.inputs.empty()) text += "reduced on " + found.inputs + "\n";
+  if (found.outcome == ReduceOutcome::kPasses) text += "there is nothing to reduce\n";
+  if (!found.nodes.empty()) text += part_text(found);
+  if (found.outcome == ReduceOutcome::kNotReproduced) {
+    text += found.nodes.empty()
+                ? "not reproduced: built again with the sizes of these inputs, the whole model does "
+                  "not fail in this way; nothing was written\n"
+                : "not reproduced: the part fails when it is cut, but not from these files\n";
+  }
+  return text + fmt::format("{} builds, {:.1f} s\n", found.builds, found.ms / 1000);
+}
+
+std::string to_json(const Reduction& found) {
+  const json result{{"outcome", kOutcomes[static_cast<size_t>(found.outcome)]},
+                    {"verdict", found.verdict},
+                    {"explanation", found.explanation},
+                    {"inputs", found.inputs},
+                    {"nodes", found.nodes},
+                    {"model_nodes", found.model_nodes},
+                    {"part_verdict", found.part_verdict},
+                    {"part_explanation", found.part_explanation},
+                    {"command", found.command},
+                    {"folder", found.folder.string()},
+                    {"builds", found.builds},
+                    {"seconds", found.ms / 1000}};
+  return result.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace vernier::verify

@@ -1,0 +1,93 @@
+// Reduce: a planted rule leaves a few nodes, which fail again from the files; an engine that passes
+// leaves nothing.
+#include "verify/reduce.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "onnx/import.h"
+#include "runtime/models.h"
+#include "vernier/compile.h"
+
+namespace vernier::verify {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+class Reduced : public testing::Test {
+ protected:
+  Reduced() : folder_(testing::TempDir() + "vernier_reduce_" + std::to_string(getpid())) {}
+  ~Reduced() override { std::filesystem::remove_all(folder_); }
+  Reduction reduced(const std::string& name, const std::vector<std::string>& rules) const {
+    const test::ExampleModel model = test::example_model(name);
+    CompileOptions options;
+    options.mode = "fp16";
+    options.rules = rules;
+    const auto engine = Engine::from_bytes(compile_to_bytes(model.path.string(), options));
+    Request request;
+    request.batches = {1, 4};
+    request.lengths = {16};
+    request.threads = 2;
+    return reduce_engine(engine, *onnx::import_model(model.path), onnx::ModelSlicer(model.path),
+                         request, folder_);
+  }
+  std::string text_of(const std::string& name) const {
+    std::ostringstream text;
+    text << std::ifstream(folder_ / name).rdbuf();
+    return text.str();
+  }
+  std::filesystem::path folder_;
+};
+
+TEST_F(Reduced, APlantedNodeIsLeftWithLittleAroundIt) {
+  const std::string softmax = "/m/encoder/layer.1/attention/self/Softmax";
+  const Reduction found = reduced("bert_embedder_ts17", {"name:" + softmax + " compute==f8e4m3"});
+  ASSERT_EQ(found.outcome, ReduceOutcome::kReduced) << to_text(found);
+  EXPECT_THAT(found.nodes, Contains(softmax));
+  EXPECT_LE(found.nodes.size(), 4U) << to_text(found);
+  EXPECT_GT(found.model_nodes, 200U);
+  EXPECT_NE(found.part_verdict, "pass");
+  EXPECT_EQ(text_of("command.txt"), found.command + "\n");
+  EXPECT_THAT(found.command, HasSubstr("vernier build model.onnx -o model.vn --fp16 --rule 'name:" +
+                                       softmax + " compute==f8e4m3"));
+  EXPECT_THAT(found.command,
+              HasSubstr("&& vernier verify model.vn --model model.onnx --inputs inputs.npz"));
+  const auto part = onnx::import_model(folder_ / "model.onnx");
+  for (ir::ValueId input : part->inputs) {
+    for (const Dim& dim : part->value(input).shape) EXPECT_TRUE(dim.is_constant());
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "model.vn"));
+}
+
+// The composite is one step of nine nodes.
+TEST_F(Reduced, ACompositeIsLeftWhereTheWholeOfItFails) {
+  const Reduction found = reduced("bert_embedder_ts17", {"op:LayerNorm layer:0 compute==bf16"});
+  ASSERT_EQ(found.outcome, ReduceOutcome::kReduced) << to_text(found);
+  EXPECT_LE(found.nodes.size(), 12U) << to_text(found);
+}
+
+TEST_F(Reduced, AnEngineThatPassesLeavesNothing) {
+  const Reduction found = reduced("bert_embedder_ts17", {});
+  EXPECT_EQ(found.outcome, ReduceOutcome::kPasses) << to_text(found);
+  EXPECT_THAT(to_text(found), HasSubstr("there is nothing to reduce"));
+  EXPECT_EQ(found.builds, 0);
+  EXPECT_FALSE(std::filesystem::exists(folder_));
+}
+
+TEST_F(Reduced, JsonHasWhatTheTextShows) {
+  const Reduction found = reduced("bert_embedder_ts17",
+                                  {"op:Softmax compute==f8e4m3"});
+  const auto json = nlohmann::json::parse(to_json(found));
+  EXPECT_EQ(json["outcome"], "reduced") << to_text(found);
+  EXPECT_EQ(json["nodes"].size(), found.nodes.size());
+  EXPECT_EQ(json["command"], found.command);
+}
+
+}  // namespace
+}  // namespace vernier::verify
