@@ -224,7 +224,7 @@ plan::BuildOptions record_of(const CompileOptions& options) {
 }  // namespace
 
 std::shared_ptr<ir::Graph> typed(const ir::Graph& imported, const CompileOptions& options) {
-  const Asked asked = ask(imported, options);
+  const Asked asked = ask(imported, options, {});
   precision::type_graph(*asked.raised);
   return asked.raised;
 }
