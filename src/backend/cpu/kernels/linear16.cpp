@@ -64,6 +64,7 @@ Numerics bf16_numerics(const Problem& problem) {
 Numerics f16_numerics(const Problem& problem) {
   Numerics numerics = f32_numerics(problem);
   numerics.store = problem.outputs[0].dtype;
+  numerics.compute = DType::kF16;  // weights are rounded to it
   numerics.points[1].type = DType::kF16;
   numerics.points[2].type = numerics.store;
   return numerics;

@@ -69,6 +69,13 @@ Numerics widened_numerics(const KernelBody& inner, const Problem& problem) {
   numerics.store = stored->dtype;
   const size_t points = rounding_points(problem.op).size();
   if (points > 0) numerics.points[points - 1].type = stored->dtype;
+  // A weight was rounded to what it is stored in: the product's operands are taken in that.
+  const bool product = (flags(problem.op) & kProduct) != 0;
+  for (size_t i = 0; product && i < std::min<size_t>(2, problem.inputs.size()); ++i) {
+    const Operand& operand = problem.inputs[i];
+    if (operand.constant && is_float(operand.dtype) && operand.dtype != DType::kF32)
+      numerics.compute = operand.dtype;
+  }
   return numerics;
 }
 
