@@ -67,6 +67,55 @@ INSTANTIATE_TEST_SUITE_P(Exports, Reranker,
                                            "bge_reranker_dynamo"),
                          [](const auto& one) { return std::string(one.param); });
 
+// Every cell on one export, the usual ones on the others.
+using Export = std::tuple<const char*, const char*>;
+class RerankerInSixteenBits : public ::testing::TestWithParam<Export> {};
+
+TEST_P(RerankerInSixteenBits, GivesEachRowItsOwnBitsWithinTwiceTheNoise) {
+  const auto [name, mode] = GetParam();
+  CompileOptions options;
+  options.mode = mode;
+  Request request;
+  request.threads = 2;
+  if (std::string_view(name) == "bge_reranker_ts17") request.depth = Depth::kThorough;
+  const Report report = verify_model(name, options, request);
+  EXPECT_EQ(report.verdict, "pass") << to_text(report);
+  for (const CellResult& cell : report.cells) EXPECT_EQ(cell.verdict, "pass") << cell.label;
+  for (const Check& check : report.checks) EXPECT_GT(check.done, 0) << check.name;
+  const OutputResult& logits = report.outputs.at(0);
+  EXPECT_LE(logits.error_rms, 2 * logits.noise_rms);
+  EXPECT_GT(logits.rankings, 0);
+  EXPECT_EQ(logits.top1_changes, 0);
+  std::printf(
+      "%s %s: rms error %.3g, noise %.3g, %lld cells, %lld rankings, least correlation %g\n", name,
+      mode, logits.error_rms, logits.noise_rms, static_cast<long long>(report.cells.size()),
+      static_cast<long long>(logits.rankings), logits.least_correlation);
+}
+
+TEST_P(RerankerInSixteenBits, TheStaticShapePassesToo) {
+  const auto [name, mode] = GetParam();
+  CompileOptions options;
+  options.mode = mode;
+  const auto path = test::example_model(name).path;
+  for (const plan::Symbol& symbol : compiler::run(path.string(), options).plan.symbols)
+    options.shapes += (options.shapes.empty() ? "" : ",") + symbol.name + "=4";
+  Request request;
+  request.threads = 2;
+  const Report report = verify_model(name, options, request);
+  EXPECT_EQ(report.verdict, "pass") << to_text(report);
+  EXPECT_EQ(report.cells.size(), 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Exports, RerankerInSixteenBits,
+                         ::testing::Combine(::testing::Values("bge_reranker_ts14",
+                                                              "bge_reranker_ts17",
+                                                              "bge_reranker_dynamo"),
+                                            ::testing::Values("fp16", "bf16")),
+                         [](const auto& one) {
+                           return std::string(std::get<0>(one.param)) + "_" +
+                                  std::get<1>(one.param);
+                         });
+
 TEST(RerankerPlanted, AKernelThatReadsPastItsRowIsFoundAndNamed) {
   const auto path = test::example_model("bge_reranker_ts17").path;
   const std::string file = testing::TempDir() + "reads_past_row.vn";
