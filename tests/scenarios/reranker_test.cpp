@@ -83,12 +83,12 @@ TEST_P(RerankerInSixteenBits, GivesEachRowItsOwnBitsWithinTwiceTheNoise) {
   for (const CellResult& cell : report.cells) EXPECT_EQ(cell.verdict, "pass") << cell.label;
   for (const Check& check : report.checks) EXPECT_GT(check.done, 0) << check.name;
   const OutputResult& logits = report.outputs.at(0);
-  EXPECT_LE(logits.error_rms, 2 * logits.noise_rms);
+  EXPECT_LE(logits.all_rms, 2 * logits.noise_rms);
   EXPECT_GT(logits.rankings, 0);
   EXPECT_EQ(logits.top1_changes, 0);
   std::printf(
       "%s %s: rms error %.3g, noise %.3g, %lld cells, %lld rankings, least correlation %g\n", name,
-      mode, logits.error_rms, logits.noise_rms, static_cast<long long>(report.cells.size()),
+      mode, logits.all_rms, logits.noise_rms, static_cast<long long>(report.cells.size()),
       static_cast<long long>(logits.rankings), logits.least_correlation);
 }
 
