@@ -64,8 +64,7 @@ size_t main_node_of(const std::string& key) {
   size_t at = key.starts_with('/') ? key.find('/', 1) : key.find('#');
   VERNIER_ASSERT(at != std::string::npos, key);
   size_t number = 0;
-  const auto [end, error] =
-      std::from_chars(key.data() + at + 1, key.data() + key.size(), number);
+  const auto [end, error] = std::from_chars(key.data() + at + 1, key.data() + key.size(), number);
   VERNIER_ASSERT(error == std::errc(), key);
   return number;
 }
@@ -141,10 +140,10 @@ std::vector<std::byte> ModelSlicer::model_of(const Slice& slice) const {
     }
     weight_bytes += tensor.bytes();
     if (weight_bytes > kMostWeightBytes) {
-      throw Error(ErrorCode::kInput,
-                  "the part of the model has more than " + std::to_string(kMostWeightBytes >> 20) +
-                      " MiB of weights, with " + quote(name) +
-                      "; a model that holds its weights may not be larger");
+      throw Error(ErrorCode::kInput, "the part of the model has more than " +
+                                         std::to_string(kMostWeightBytes >> 20) +
+                                         " MiB of weights, with " + quote(name) +
+                                         "; a model that holds its weights may not be larger");
     }
     set_tensor(*graph.add_initializer(), name, tensor);
   }

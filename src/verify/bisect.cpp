@@ -57,8 +57,7 @@ class Probes {
   bool passes_with(const std::set<std::string>& raised) {
     const auto known = tried_.find(raised);
     if (known != tried_.end()) return known->second;
-    return tried_[raised] =
-               passes(options_, raised, fmt::format("{} nodes raised", raised.size()));
+    return tried_[raised] = passes(options_, raised, fmt::format("{} nodes raised", raised.size()));
   }
   /// … with these rules behind the engine's own?
   bool passes_with_rules(const std::vector<std::string>& rules) {
@@ -111,8 +110,7 @@ std::vector<Rows> candidate_steps(const plan::Plan& plan,
   const auto weight = [&](int32_t step) {
     if (!where || static_cast<size_t>(step) >= where->steps.size()) return 0.0;
     constexpr double kFirst = 2;  // above every share
-    return step == where->first_non_finite ? kFirst
-                                           : where->steps[static_cast<size_t>(step)].share;
+    return step == where->first_non_finite ? kFirst : where->steps[static_cast<size_t>(step)].share;
   };
   std::ranges::stable_sort(order, std::ranges::greater{}, weight);
   std::vector<Rows> steps;
@@ -129,9 +127,8 @@ std::set<std::string> keys_of(const std::vector<Rows>& groups, const Chosen& cho
 }
 
 std::vector<Rows> minimal_groups(const std::vector<Rows>& groups, Probes& probes) {
-  const Chosen chosen = minimise(groups.size(), [&](const Chosen& some) {
-    return probes.passes_with(keys_of(groups, some));
-  });
+  const Chosen chosen = minimise(
+      groups.size(), [&](const Chosen& some) { return probes.passes_with(keys_of(groups, some)); });
   std::vector<Rows> kept;
   for (size_t i : chosen) kept.push_back(groups[i]);
   return kept;
@@ -198,8 +195,9 @@ Bisection bisect_engine(const std::shared_ptr<const Engine>& engine, const ir::G
   Chosen everything(steps.size());
   std::iota(everything.begin(), everything.end(), size_t{0});
   if (probes.passes_with(std::set<std::string>{})) {
-    found.notes.push_back("the engine built again with the options it records passes: it was "
-                          "built by another version or from another model");
+    found.notes.push_back(
+        "the engine built again with the options it records passes: it was "
+        "built by another version or from another model");
   } else if (!probes.passes_with(keys_of(steps, everything))) {
     found.notes.push_back("with all of them raised: " + probes.complaint());
   } else {

@@ -49,8 +49,7 @@ std::string found_text(const Bisection& found) {
 std::string not_precision_text(const Bisection& found) {
   if (found.builds == 0 && found.candidates > 0)
     return "this is no matter of precision: nothing was built\n";
-  if (found.candidates == 0)
-    return "this is no matter of precision: every node has at least f32\n";
+  if (found.candidates == 0) return "this is no matter of precision: every node has at least f32\n";
   return fmt::format(
       "this is no matter of precision: raising all {} nodes that have less than f32 does not "
       "mend it; look for a bug, or for limits that f32 cannot meet\n",

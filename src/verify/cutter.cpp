@@ -99,8 +99,8 @@ bool Cutter::settle_inputs(std::set<size_t>& nodes, onnx::Slice& slice) const {
         slice.constants[name] = v.constant;
         continue;
       }
-      const bool size_like = !is_float(v.dtype) && made_by != producer_.end() &&
-                             !computing_.contains(made_by->second);
+      const bool size_like =
+          !is_float(v.dtype) && made_by != producer_.end() && !computing_.contains(made_by->second);
       as_constant[name] = size_like;
       options.wanted.push_back(value->second);
     }
@@ -109,8 +109,7 @@ bool Cutter::settle_inputs(std::set<size_t>& nodes, onnx::Slice& slice) const {
   if (options.wanted.empty()) return false;
   const ops::Evaluation r = ops::evaluate(model_, {inputs_.begin(), inputs_.end()}, options);
   for (const auto& [name, constant] : as_constant) {
-    (constant ? slice.constants : slice.inputs)[name] =
-        r.values.at(values_.at(name)).to_tensor();
+    (constant ? slice.constants : slice.inputs)[name] = r.values.at(values_.at(name)).to_tensor();
   }
   return false;
 }

@@ -170,9 +170,8 @@ MainNodes joined(const std::vector<MainNodes>& groups, const Chosen& chosen) {
 }
 
 MainNodes smallest_part(const std::vector<MainNodes>& groups, Parts& parts) {
-  const Chosen chosen = minimise(groups.size(), [&](const Chosen& some) {
-    return parts.fails(joined(groups, some));
-  });
+  const Chosen chosen = minimise(
+      groups.size(), [&](const Chosen& some) { return parts.fails(joined(groups, some)); });
   return joined(groups, chosen);
 }
 
@@ -194,8 +193,8 @@ void write_and_repeat(const Cut& cut, const Parts& parts, const fs::path& folder
   std::error_code failed;
   fs::create_directories(folder, failed);
   if (failed) {
-    throw Error(ErrorCode::kMachine, "cannot make folder '" + folder.string() + "' for the part: " +
-                                         failed.message());
+    throw Error(ErrorCode::kMachine,
+                "cannot make folder '" + folder.string() + "' for the part: " + failed.message());
   }
   const CompileOptions options = parts.options_for(cut);
   Request request = parts.request_for({});
@@ -217,8 +216,8 @@ void write_and_repeat(const Cut& cut, const Parts& parts, const fs::path& folder
 }
 
 void reduce_failure(Sweep& sweep, const Report& report, const plan::Plan& plan,
-                    const ir::Graph& model, const onnx::ModelSlicer& slicer,
-                    const Request& request, Reduction& found) {
+                    const ir::Graph& model, const onnx::ModelSlicer& slicer, const Request& request,
+                    Reduction& found) {
   Trial trial = sweep.smallest_failing_trial();
   found.inputs = trial.label;
   Parts parts(plan, slicer, model, request, std::move(trial), report.verdict);
@@ -265,8 +264,8 @@ Reduction reduce(const Request& request, const fs::path& folder) {
   const std::shared_ptr<const Engine> engine = Engine::open(request.engine.string());
   if (request.progress) request.progress("checking weights");
   engine->check_weights();
-  return reduce_engine(engine, *onnx::import_model(request.model),
-                       onnx::ModelSlicer(request.model), request, folder);
+  return reduce_engine(engine, *onnx::import_model(request.model), onnx::ModelSlicer(request.model),
+                       request, folder);
 }
 
 }  // namespace vernier::verify

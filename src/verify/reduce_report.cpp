@@ -15,8 +15,8 @@ constexpr const char* kOutcomes[] = {"pass", "reduced", "not reproduced"};
 constexpr size_t kMostListed = 12;
 
 std::string part_text(const Reduction& found) {
-  std::string text = fmt::format("{} of the model's {} nodes are left\n", found.nodes.size(),
-                                 found.model_nodes);
+  std::string text =
+      fmt::format("{} of the model's {} nodes are left\n", found.nodes.size(), found.model_nodes);
   for (size_t i = 0; i < std::min(found.nodes.size(), kMostListed); ++i)
     text += "  " + found.nodes[i] + "\n";
   if (found.nodes.size() > kMostListed)
@@ -35,10 +35,11 @@ std::string to_text(const Reduction& found) {
   if (found.outcome == ReduceOutcome::kPasses) text += "there is nothing to reduce\n";
   if (!found.nodes.empty()) text += part_text(found);
   if (found.outcome == ReduceOutcome::kNotReproduced) {
-    text += found.nodes.empty()
-                ? "not reproduced: built again with the sizes of these inputs, the whole model does "
-                  "not fail in this way; nothing was written\n"
-                : "not reproduced: the part fails when it is cut, but not from these files\n";
+    text +=
+        found.nodes.empty()
+            ? "not reproduced: built again with the sizes of these inputs, the whole model does "
+              "not fail in this way; nothing was written\n"
+            : "not reproduced: the part fails when it is cut, but not from these files\n";
   }
   return text + fmt::format("{} builds, {:.1f} s\n", found.builds, found.ms / 1000);
 }

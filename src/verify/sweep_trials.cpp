@@ -77,17 +77,15 @@ std::string Sweep::complaint_about(const std::vector<Trial>& trials,
     for (const auto& [name, want] : trials[t].reference) {
       const std::string why = complaint_about_output(name, want, find(answers[t], name), trials[t],
                                                      rankings[name], pools[name]);
-      if (!why.empty())
-        return fmt::format("{}: output '{}': {}", trials[t].label, name, why);
+      if (!why.empty()) return fmt::format("{}: output '{}': {}", trials[t].label, name, why);
     }
   }
   for (const auto& [name, pool] : pools) {
     if (pool.elems == 0 || pool.reference <= 0) continue;
     const Pool& measured = pools_[name];
-    const double noise =
-        measured.noise_elems > 0
-            ? std::sqrt(measured.noise / static_cast<double>(measured.noise_elems))
-            : 0;
+    const double noise = measured.noise_elems > 0
+                             ? std::sqrt(measured.noise / static_cast<double>(measured.noise_elems))
+                             : 0;
     std::string why = pooled_complaint(pool, noise);
     if (why.empty()) why = flips_complaint(rankings[name]);
     if (!why.empty()) return fmt::format("output '{}': {}", name, why);

@@ -27,7 +27,7 @@ class Failing : public WithEngine {
   }
   static Outcome run_on(const std::string& command, const std::string& engine,
                         std::vector<std::string> more = {}) {
-    std::vector<std::string> arguments{command,    engine,     "--model", kModel,
+    std::vector<std::string> arguments{command,    engine,   "--model",   kModel,
                                        "--inputs", inputs(), "--threads", "2"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run_program(arguments);

@@ -94,9 +94,8 @@ INSTANTIATE_TEST_SUITE_P(Rows, Usage, testing::ValuesIn(kRows),
                          [](const auto& row) { return row.param.name; });
 
 TEST(Help, EveryCommandHasExamples) {
-  for (const char* command :
-       {"build", "run", "verify", "localise", "bisect", "reduce", "inspect", "bench", "demo",
-        "make-model"}) {
+  for (const char* command : {"build", "run", "verify", "localise", "bisect", "reduce", "inspect",
+                              "bench", "demo", "make-model"}) {
     const Outcome outcome = run_program({command, "--help"});
     EXPECT_EQ(outcome.code, 0) << command;
     EXPECT_THAT(outcome.out, HasSubstr(std::string("  vernier ") + command + " ")) << command;

@@ -123,20 +123,16 @@ TEST_F(Sliced, FunctionsAreKept) {
   model.output("y");
   const ModelSlicer slicer(save(model));
   const Tensor h = Tensor::from(DType::kF32, {2}, std::vector<double>{3, 4});
-  const auto bytes = slicer.model_of({.nodes = {1},
-                                      .inputs = {{"h", h}},
-                                      .constants = {},
-                                      .outputs = {{"y", DType::kF32, {2}}}});
+  const auto bytes = slicer.model_of(
+      {.nodes = {1}, .inputs = {{"h", h}}, .constants = {}, .outputs = {{"y", DType::kF32, {2}}}});
   EXPECT_THAT(answer(bytes, "h", h, "y"), ElementsAre(6, 8));
 }
 
 TEST_F(Sliced, AMissingValueIsNamed) {
   const ModelSlicer slicer(save(three_nodes()));
   try {
-    slicer.model_of({.nodes = {2},
-                     .inputs = {},
-                     .constants = {},
-                     .outputs = {{"y", DType::kF32, {1, 2}}}});
+    slicer.model_of(
+        {.nodes = {2}, .inputs = {}, .constants = {}, .outputs = {{"y", DType::kF32, {1, 2}}}});
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInput);

@@ -132,7 +132,8 @@ TEST(Bisect, JsonHasWhatTheTextShows) {
   ASSERT_EQ(json["nodes"].size(), 1U);
   EXPECT_EQ(json["nodes"][0]["node"], softmax);
   EXPECT_EQ(json["nodes"][0]["got"]["compute"], "f8e4m3");
-  EXPECT_EQ(json["options"][0], "--rule '" + json["nodes"][0]["raising"][0].get<std::string>() + "'");
+  EXPECT_EQ(json["options"][0],
+            "--rule '" + json["nodes"][0]["raising"][0].get<std::string>() + "'");
   EXPECT_EQ(json["rules_pass"], true);
 }
 

@@ -81,8 +81,7 @@ TEST_F(Reduced, AnEngineThatPassesLeavesNothing) {
 }
 
 TEST_F(Reduced, JsonHasWhatTheTextShows) {
-  const Reduction found = reduced("bert_embedder_ts17",
-                                  {"op:Softmax compute==f8e4m3"});
+  const Reduction found = reduced("bert_embedder_ts17", {"op:Softmax compute==f8e4m3"});
   const auto json = nlohmann::json::parse(to_json(found));
   EXPECT_EQ(json["outcome"], "reduced") << to_text(found);
   EXPECT_EQ(json["nodes"].size(), found.nodes.size());
