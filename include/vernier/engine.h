@@ -40,6 +40,8 @@ class Engine {
                                             const backend::Backend& backend);
   /// As open(), from bytes in memory.
   static std::shared_ptr<const Engine> from_bytes(std::vector<std::byte> bytes);
+  static std::shared_ptr<const Engine> from_bytes(std::vector<std::byte> bytes,
+                                                  const backend::Backend& backend);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

@@ -15,7 +15,7 @@ namespace {
 
 struct Options {
   std::string engine, model, output, tolerance, batches, lengths, batch_axis;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs, plugins;
   uint64_t seed = 1;
   int threads = 0;
   bool json = false;
@@ -24,6 +24,7 @@ struct Options {
 verify::Request request_of(const Options& options) {
   verify::Request request;
   request.engine = options.engine;
+  request.backend = plugin_kernels(options.plugins);
   request.model = options.model;
   request.tolerance = verify::parse_tolerance(options.tolerance);
   request.batches = parse_sizes(options.batches, "--batches");
@@ -77,6 +78,7 @@ void add_bisect(CLI::App& app, Run& chosen) {
   command->add_option("--tolerance", options->tolerance,
                       "limits instead of the usual ones, as in verify");
   command->add_option("-o,--output", options->output, "where the result goes as JSON");
+  add_plugins(*command, options->plugins);
   add_threads(*command, options->threads);
   command->add_flag("--json", options->json, "print JSON");
   command->footer(

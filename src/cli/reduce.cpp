@@ -14,7 +14,7 @@ namespace {
 
 struct Options {
   std::string engine, model, folder, tolerance, batches, lengths, batch_axis;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs, plugins;
   uint64_t seed = 1;
   int threads = 0;
   bool json = false;
@@ -23,6 +23,7 @@ struct Options {
 verify::Request request_of(const Options& options) {
   verify::Request request;
   request.engine = options.engine;
+  request.backend = plugin_kernels(options.plugins);
   request.model = options.model;
   request.tolerance = verify::parse_tolerance(options.tolerance);
   request.batches = parse_sizes(options.batches, "--batches");
@@ -46,7 +47,7 @@ int reduce(const Options& options) {
   {
     Progress progress("reducing " + options.engine);
     request.progress = [&](const std::string& stage) { progress.stage(stage); };
-    found = verify::reduce(request, folder);
+    found = verify::reduce(request, {.folder = folder, .plugins = options.plugins});
   }
   print(options.json ? verify::to_json(found) : verify::to_text(found));
   return found.outcome == verify::ReduceOutcome::kNotReproduced
@@ -76,6 +77,7 @@ void add_reduce(CLI::App& app, Run& chosen) {
   command->add_option("--seed", options->seed, "seed of the made inputs [1]");
   command->add_option("--tolerance", options->tolerance,
                       "limits instead of the usual ones, as in verify");
+  add_plugins(*command, options->plugins);
   add_threads(*command, options->threads);
   command->add_flag("--json", options->json, "print JSON");
   command->footer(

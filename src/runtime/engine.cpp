@@ -106,6 +106,11 @@ std::shared_ptr<const Engine> Engine::from_bytes(std::vector<std::byte> bytes) {
   return std::shared_ptr<const Engine>(
       new Engine(std::make_unique<Impl>(engine::read_engine_bytes(std::move(bytes)))));
 }
+std::shared_ptr<const Engine> Engine::from_bytes(std::vector<std::byte> bytes,
+                                                 const backend::Backend& backend) {
+  return std::shared_ptr<const Engine>(
+      new Engine(std::make_unique<Impl>(engine::read_engine_bytes(std::move(bytes)), &backend)));
+}
 const std::vector<Port>& Engine::inputs() const { return impl_->inputs; }
 const std::vector<Port>& Engine::outputs() const { return impl_->outputs; }
 const std::string& Engine::device() const { return impl_->plan.device; }

@@ -39,12 +39,15 @@ bool is_candidate(const plan::LedgerRow& row) {
 // Builds of one model with some of its nodes raised, run on the cells that fail.
 class Probes {
  public:
-  Probes(Sweep& sweep, const plan::Plan& plan, const ir::Graph& model, const Request& request)
+  Probes(Sweep& sweep, const Engine& engine, const ir::Graph& model, const Request& request)
       : sweep_(sweep),
-        options_(compiler::options_of(plan)),
+        backend_(*engine.impl().backend),
+        options_(compiler::options_of(engine.impl().plan)),
         model_(model),
         request_(request),
-        trials_(sweep.failing_trials()) {}
+        trials_(sweep.failing_trials()) {
+    options_.backend = &backend_;
+  }
 
   std::string inputs() const {
     return trials_.size() == 1 ? trials_[0].label : fmt::format("all {} cells", trials_.size());
@@ -73,7 +76,7 @@ class Probes {
     try {
       const plan::Plan plan =
           compiler::plan_of(model_, options, plan::PlanOptions::Constants::kStored, raised);
-      Runner runner(Engine::from_bytes(engine::engine_bytes(plan)), request_.threads);
+      Runner runner(Engine::from_bytes(engine::engine_bytes(plan), backend_), request_.threads);
       std::vector<NamedTensors> answers;
       for (const Trial& trial : trials_) answers.push_back(runner.run(trial.inputs));
       complaint_ = sweep_.complaint_about(trials_, answers);
@@ -89,6 +92,7 @@ class Probes {
   }
 
   Sweep& sweep_;
+  const backend::Backend& backend_;
   CompileOptions options_;
   const ir::Graph& model_;
   const Request& request_;
@@ -190,7 +194,7 @@ Bisection bisect_engine(const std::shared_ptr<const Engine>& engine, const ir::G
     found.ms = ms_since(start);
     return found;
   }
-  Probes probes(sweep, plan, model, whole);
+  Probes probes(sweep, *engine, model, whole);
   found.inputs = probes.inputs();
   Chosen everything(steps.size());
   std::iota(everything.begin(), everything.end(), size_t{0});
@@ -214,10 +218,7 @@ Bisection bisect_engine(const std::shared_ptr<const Engine>& engine, const ir::G
 }
 
 Bisection bisect(const Request& request) {
-  const std::shared_ptr<const Engine> engine = Engine::open(request.engine.string());
-  if (request.progress) request.progress("checking weights");
-  engine->check_weights();
-  return bisect_engine(engine, *onnx::import_model(request.model), request);
+  return bisect_engine(open_checked(request), *onnx::import_model(request.model), request);
 }
 
 }  // namespace vernier::verify

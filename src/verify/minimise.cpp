@@ -1,4 +1,4 @@
-// Delta debugging: see minimise.h.
+// Growing, then taking away: see minimise.h.
 #include "verify/minimise.h"
 
 #include <algorithm>
@@ -7,18 +7,27 @@
 namespace vernier::verify {
 namespace {
 
-// Part `index` of `parts` nearly equal ones of `set`.
-Chosen part_of(const Chosen& set, size_t index, size_t parts) {
-  const auto at = [&](size_t i) {
-    return set.begin() + static_cast<std::ptrdiff_t>(set.size() * i / parts);
-  };
-  return {at(index), at(index + 1)};
-}
-
-Chosen without(const Chosen& set, const Chosen& part) {
-  Chosen rest;
-  std::ranges::set_difference(set, part, std::back_inserter(rest));
-  return rest;
+// Takes away what can be spared, from the last member to the first: more at once while that goes
+// well, then halves of what was too much. True if something was taken.
+bool thin_out(Chosen& set, const std::function<bool(const Chosen&)>& works) {
+  const size_t before = set.size();
+  size_t end = set.size(), many = 1;
+  while (end > 0) {
+    many = std::min(many, end);
+    const auto last = set.begin() + static_cast<std::ptrdiff_t>(end);
+    Chosen rest(set.begin(), last - static_cast<std::ptrdiff_t>(many));
+    rest.insert(rest.end(), last, set.end());
+    if (!rest.empty() && works(rest)) {
+      set = std::move(rest);
+      end -= many;
+      many *= 2;
+    } else if (many > 1) {
+      many /= 2;
+    } else {
+      --end;  // needed
+    }
+  }
+  return set.size() < before;
 }
 
 }  // namespace
@@ -30,27 +39,8 @@ Chosen minimise(size_t count, const std::function<bool(const Chosen&)>& works) {
     std::iota(set.begin(), set.end(), size_t{0});
     if (set.size() == count || works(set)) break;
   }
-  size_t parts = 2;
-  while (set.size() > 1) {
-    parts = std::min(parts, set.size());
-    bool smaller = false;
-    for (size_t i = 0; i < parts && !smaller; ++i) {
-      const Chosen part = part_of(set, i, parts);
-      if (!works(part)) continue;
-      set = part;
-      parts = 2;
-      smaller = true;
-    }
-    for (size_t i = 0; parts > 2 && i < parts && !smaller; ++i) {
-      const Chosen rest = without(set, part_of(set, i, parts));
-      if (!works(rest)) continue;
-      set = rest;
-      --parts;
-      smaller = true;
-    }
-    if (smaller) continue;
-    if (parts == set.size()) break;
-    parts *= 2;
+  // A member that was needed beside others may not be needed without them.
+  while (thin_out(set, works)) {
   }
   return set;
 }

@@ -48,16 +48,17 @@ bool asked_for(const plan::LedgerRow& row) {
 // Parts of one model, built as its engine was and verified on what goes into them.
 class Parts {
  public:
-  Parts(const plan::Plan& plan, const onnx::ModelSlicer& slicer, const ir::Graph& model,
+  Parts(const Engine& engine, const onnx::ModelSlicer& slicer, const ir::Graph& model,
         const Request& request, Trial trial, const std::string& verdict)
-      : plan_(plan),
+      : plan_(engine.impl().plan),
+        backend_(*engine.impl().backend),
         slicer_(slicer),
         request_(request),
         family_(family(verdict)),
-        cutter_(slicer, model, plan, std::move(trial.inputs)) {
+        cutter_(slicer, model, plan_, std::move(trial.inputs)) {
     precision::Policy policy;
-    if (!plan.build.policy.empty())
-      policy = precision::load_policy(plan.build.policy, "the engine's policy");
+    if (!plan_.build.policy.empty())
+      policy = precision::load_policy(plan_.build.policy, "the engine's policy");
     mode_ = std::string(precision::name(policy.mode));
   }
   const Cutter& cutter() const { return cutter_; }
@@ -67,6 +68,7 @@ class Parts {
   CompileOptions options_for(const Cut& cut) const;
   Request request_for(NamedTensors inputs) const {
     Request request;
+    request.backend = &backend_;
     request.inputs.push_back({kInputsFile, std::move(inputs)});
     request.tolerance = request_.tolerance;
     request.threads = request_.threads;
@@ -80,6 +82,7 @@ class Parts {
   bool fails(const Cut& cut) const;
 
   const plan::Plan& plan_;
+  const backend::Backend& backend_;
   const onnx::ModelSlicer& slicer_;
   const Request& request_;
   std::string family_, mode_;
@@ -93,6 +96,7 @@ class Parts {
 CompileOptions Parts::options_for(const Cut& cut) const {
   CompileOptions options;
   options.device = plan_.device;
+  options.backend = &backend_;
   options.mode = mode_;
   options.passes_off = plan_.build.passes_off;
   const std::vector<size_t> order(cut.nodes.begin(), cut.nodes.end());
@@ -115,7 +119,7 @@ bool Parts::fails(const Cut& cut) const {
     const std::shared_ptr<ir::Graph> model = onnx::import_model_bytes(cut.model, {});
     const plan::Plan plan = compiler::plan_of(*model, options_for(cut));
     const Request request = request_for(cut.inputs);
-    Sweep sweep(Engine::from_bytes(engine::engine_bytes(plan)), *model, request);
+    Sweep sweep(Engine::from_bytes(engine::engine_bytes(plan), backend_), *model, request);
     return same_failure(sweep.run());
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInput) throw;
@@ -175,7 +179,11 @@ MainNodes smallest_part(const std::vector<MainNodes>& groups, Parts& parts) {
   return joined(groups, chosen);
 }
 
-std::string command_of(const CompileOptions& options, const Tolerance& tolerance) {
+std::string command_of(const CompileOptions& options, const Tolerance& tolerance,
+                       const std::vector<std::string>& plugins) {
+  std::string plugin_options;
+  for (const std::string& file : plugins)
+    plugin_options += " --plugin " + shell_word(fs::absolute(file).string());
   std::string build = fmt::format("vernier build {} -o {}", kModelFile, kEngineFile);
   if (options.mode != precision::name(precision::Mode::kModel)) build += " --" + options.mode;
   for (const std::string& pass : options.passes_off)
@@ -183,13 +191,16 @@ std::string command_of(const CompileOptions& options, const Tolerance& tolerance
   for (const std::string& rule : options.rules) build += " --rule " + shell_word(rule);
   std::string verify =
       fmt::format("vernier verify {} --model {} --inputs {}", kEngineFile, kModelFile, kInputsFile);
+  build += plugin_options;
+  verify += plugin_options;
   if (!tolerance.above_noise) verify += " --tolerance " + to_text(tolerance);
   return build + " && " + verify;
 }
 
 // Writes the files, then does from them what the command does.
-void write_and_repeat(const Cut& cut, const Parts& parts, const fs::path& folder,
+void write_and_repeat(const Cut& cut, const Parts& parts, const ReduceTarget& target,
                       Reduction& found) {
+  const fs::path& folder = target.folder;
   std::error_code failed;
   fs::create_directories(folder, failed);
   if (failed) {
@@ -203,7 +214,7 @@ void write_and_repeat(const Cut& cut, const Parts& parts, const fs::path& folder
   const auto* text = reinterpret_cast<const char*>(cut.model.data());
   write_text_file(request.model, "model", {text, cut.model.size()});
   io::write_npz(folder / kInputsFile, cut.inputs);
-  found.command = command_of(options, request.tolerance);
+  found.command = command_of(options, request.tolerance, target.plugins);
   write_text_file(folder / kCommandFile, "command", found.command + "\n");
   request.inputs[0].arrays = io::read_arrays(folder / kInputsFile);
   compile_audited(request.model.string(), request.engine.string(), options);
@@ -215,13 +226,22 @@ void write_and_repeat(const Cut& cut, const Parts& parts, const fs::path& folder
       parts.same_failure(report) ? ReduceOutcome::kReduced : ReduceOutcome::kNotReproduced;
 }
 
-void reduce_failure(Sweep& sweep, const Report& report, const plan::Plan& plan,
-                    const ir::Graph& model, const onnx::ModelSlicer& slicer, const Request& request,
-                    Reduction& found) {
+// What a sweep that failed is reduced with.
+struct Failure {
+  Sweep& sweep;
+  const Report& report;
+  const Engine& engine;
+  const ir::Graph& model;
+  const onnx::ModelSlicer& slicer;
+  const Request& request;
+};
+
+void reduce_failure(const Failure& failure, const ReduceTarget& target, Reduction& found) {
+  const auto& [sweep, report, engine, model, slicer, request] = failure;
   Trial trial = sweep.smallest_failing_trial();
   found.inputs = trial.label;
-  Parts parts(plan, slicer, model, request, std::move(trial), report.verdict);
-  const std::vector<MainNodes> steps = nodes_by_step(plan, blamed_step(report));
+  Parts parts(engine, slicer, model, request, std::move(trial), report.verdict);
+  const std::vector<MainNodes> steps = nodes_by_step(engine.impl().plan, blamed_step(report));
   Chosen everything(steps.size());
   std::iota(everything.begin(), everything.end(), size_t{0});
   found.outcome = ReduceOutcome::kNotReproduced;
@@ -232,7 +252,7 @@ void reduce_failure(Sweep& sweep, const Report& report, const plan::Plan& plan,
     const std::optional<Cut> cut = parts.cutter().cut(chosen);
     VERNIER_ASSERT(cut.has_value(), "a part that failed");
     for (size_t node : cut->nodes) found.nodes.push_back(slicer.nodes()[node].name);
-    write_and_repeat(*cut, parts, found.folder, found);
+    write_and_repeat(*cut, parts, target, found);
   }
   found.builds = parts.builds();
 }
@@ -241,7 +261,7 @@ void reduce_failure(Sweep& sweep, const Report& report, const plan::Plan& plan,
 
 Reduction reduce_engine(const std::shared_ptr<const Engine>& engine, const ir::Graph& model,
                         const onnx::ModelSlicer& slicer, const Request& request,
-                        const fs::path& folder) {
+                        const ReduceTarget& target) {
   const auto start = Clock::now();
   Request whole = request;
   whole.localise = true;
@@ -253,19 +273,16 @@ Reduction reduce_engine(const std::shared_ptr<const Engine>& engine, const ir::G
   found.verdict = report.verdict;
   found.explanation = report.explanation;
   found.model_nodes = slicer.nodes().size();
-  found.folder = folder;
+  found.folder = target.folder;
   if (!report.passed())
-    reduce_failure(sweep, report, engine->impl().plan, model, slicer, whole, found);
+    reduce_failure({sweep, report, *engine, model, slicer, whole}, target, found);
   found.ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   return found;
 }
 
-Reduction reduce(const Request& request, const fs::path& folder) {
-  const std::shared_ptr<const Engine> engine = Engine::open(request.engine.string());
-  if (request.progress) request.progress("checking weights");
-  engine->check_weights();
-  return reduce_engine(engine, *onnx::import_model(request.model), onnx::ModelSlicer(request.model),
-                       request, folder);
+Reduction reduce(const Request& request, const ReduceTarget& target) {
+  return reduce_engine(open_checked(request), *onnx::import_model(request.model),
+                       onnx::ModelSlicer(request.model), request, target);
 }
 
 }  // namespace vernier::verify

@@ -25,20 +25,26 @@ struct Reduction {
   size_t model_nodes = 0;                      ///< of the whole main graph
   std::string part_verdict, part_explanation;  ///< of the written files
   std::string command;                         ///< what command.txt holds
-  std::filesystem::path folder;
+  std::filesystem::path folder;                ///< of the files
   int builds = 0;
   double ms = 0;
 };
 
+/// Where the part goes.
+struct ReduceTarget {
+  std::filesystem::path folder;      ///< made if it is not there
+  std::vector<std::string> plugins;  ///< libraries of the request's backend, for the command
+};
+
 /// Verifies the engine of `request`, and where it fails writes model.onnx, inputs.npz and
-/// command.txt into `folder` (made if it is not there). The part is built for the sizes of the
+/// command.txt into the target's folder. The part is built for the sizes of the
 /// smallest failing cell, with what was asked of its nodes. Throws as verify(), and Error(kMachine)
 /// where the files cannot be written.
-Reduction reduce(const Request& request, const std::filesystem::path& folder);
+Reduction reduce(const Request& request, const ReduceTarget& target);
 /// As above for an engine and its imported model at hand, and the nodes of the model's file.
 Reduction reduce_engine(const std::shared_ptr<const Engine>& engine, const ir::Graph& model,
                         const onnx::ModelSlicer& slicer, const Request& request,
-                        const std::filesystem::path& folder);
+                        const ReduceTarget& target);
 
 /// The result for a terminal, and as JSON.
 std::string to_text(const Reduction& found);

@@ -72,11 +72,16 @@ Report verify_engine(const std::shared_ptr<const Engine>& engine, const ir::Grap
   return report;
 }
 
-Report verify(const Request& request) {
-  if (!request.html.empty()) check_can_write(request.html, "report");
-  const std::shared_ptr<const Engine> engine = open_engine(request);
+std::shared_ptr<const Engine> open_checked(const Request& request) {
+  std::shared_ptr<const Engine> engine = open_engine(request);
   if (request.progress) request.progress("checking weights");
   engine->check_weights();
+  return engine;
+}
+
+Report verify(const Request& request) {
+  if (!request.html.empty()) check_can_write(request.html, "report");
+  const std::shared_ptr<const Engine> engine = open_checked(request);
   Report report = verify_engine(engine, *onnx::import_model(request.model), request);
   if (!request.html.empty()) {
     write_text_file(request.html, "report",

@@ -128,6 +128,10 @@ Report verify(const Request& request);
 Report verify_engine(const std::shared_ptr<const Engine>& engine, const ir::Graph& model,
                      const Request& request);
 
+/// The engine of `request`, with its backend, and its weights checked. Throws Error as
+/// Engine::open.
+std::shared_ptr<const Engine> open_checked(const Request& request);
+
 /// Where the error of one run comes from: of request.inputs' first arrays, or of seeded ones with
 /// the largest batch and length of the request. Throws as verify().
 Localisation localise_model(const std::shared_ptr<const Engine>& engine, const ir::Graph& model,

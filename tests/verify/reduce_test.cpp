@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "onnx/import.h"
+#include "plants/plants.h"
 #include "runtime/models.h"
 #include "vernier/compile.h"
 
@@ -35,7 +36,7 @@ class Reduced : public testing::Test {
     request.lengths = {16};
     request.threads = 2;
     return reduce_engine(engine, *onnx::import_model(model.path), onnx::ModelSlicer(model.path),
-                         request, folder_);
+                         request, {.folder = folder_, .plugins = {}});
   }
   std::string text_of(const std::string& name) const {
     std::ostringstream text;
@@ -70,6 +71,28 @@ TEST_F(Reduced, ACompositeIsLeftWhereTheWholeOfItFails) {
   const Reduction found = reduced("bert_embedder_ts17", {"op:LayerNorm layer:0 compute==bf16"});
   ASSERT_EQ(found.outcome, ReduceOutcome::kReduced) << to_text(found);
   EXPECT_LE(found.nodes.size(), 12U) << to_text(found);
+}
+
+// The kernels that the engine was opened with are those of the parts.
+TEST_F(Reduced, AWrongKernelIsLeftAlone) {
+  for (const test::Plant& plant : test::plants()) {
+    if (plant.model != std::string("bge_reranker_ts17") || plant.verdict != "bug") continue;
+    const test::ExampleModel model = test::example_model(std::string(plant.model));
+    const auto engine =
+        Engine::from_bytes(compile_to_bytes(model.path.string()), test::planted_backend(&plant));
+    Request request;
+    request.batches = {4};
+    request.lengths = {16};
+    request.threads = 2;
+    const Reduction found =
+        reduce_engine(engine, *onnx::import_model(model.path), onnx::ModelSlicer(model.path),
+                      request, {.folder = folder_, .plugins = {}});
+    ASSERT_EQ(found.outcome, ReduceOutcome::kReduced) << plant.name << "\n" << to_text(found);
+    EXPECT_EQ(found.part_verdict, "bug") << to_text(found);
+    EXPECT_LE(found.nodes.size(), 12U) << to_text(found);
+    return;
+  }
+  FAIL() << "no plant to try";
 }
 
 TEST_F(Reduced, AnEngineThatPassesLeavesNothing) {
