@@ -20,8 +20,8 @@ struct ModelInspection {
   ModelView view = ModelView::kSummary;
   InspectFormat format = InspectFormat::kText;
   bool seed_missing_weights = false;
-  std::string mode;                ///< kTypedGraph: as CompileOptions has them
-  std::vector<std::string> rules;  ///< likewise
+  std::string mode = {};                ///< kTypedGraph: as CompileOptions has them
+  std::vector<std::string> rules = {};  ///< likewise
 };
 /// Reads the model at `path`. Throws Error as compile() does.
 std::string inspect_model(const std::string& path, const ModelInspection& what);
