@@ -265,7 +265,7 @@ TEST(CpuLinear16, SaysWhyItDoesNotFitAndWhatItRounds) {
   EXPECT_EQ(numerics.store, f);
   EXPECT_TRUE(satisfies(numerics, {.compute = {b}, .accumulate = {f}, .store = {f}, .inner = {f}}));
   EXPECT_FALSE(satisfies(numerics, {.compute = {f}}));
-  EXPECT_EQ(f16.numerics(make_problem(linear_case(make, {2, 3, 4}, {h, h, f, f, h}))).compute, f);
+  EXPECT_EQ(f16.numerics(make_problem(linear_case(make, {2, 3, 4}, {h, h, f, f, h}))).compute, h);
 }
 
 TEST(CpuLinear16, TheEpilogueConvertsAsCoreDoes) {
