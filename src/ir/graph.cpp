@@ -96,7 +96,9 @@ void Graph::make_constant(ValueId id, Tensor tensor) {
     node(v.producer).outputs[static_cast<size_t>(v.producer_output)] = kNoValue;
     v.producer = kNoNode;
   }
-  v.dtype = tensor.dtype();
+  const bool wider = !typed && tensor.dtype() == DType::kF32 &&
+                     (v.dtype == DType::kF16 || v.dtype == DType::kBF16);
+  if (!wider) v.dtype = tensor.dtype();  // else: held in f32 until types are decided
   v.shape.assign(tensor.shape().begin(), tensor.shape().end());
   v.has_shape = true;
   v.constant = std::move(tensor);

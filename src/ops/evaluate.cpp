@@ -214,6 +214,16 @@ std::optional<Tensor> known_contents(const ir::Value& v) {
   return Tensor::from(v.dtype, concrete(v.shape), std::span<const int64_t>(numbers));
 }
 
+// What a folded node leaves behind. R does not round between nodes, so what 16 bits would change is
+// held in f32 until types are decided; it is rounded where it is stored.
+Tensor held(EvalTensor result, const ir::Graph& graph) {
+  const DType type = result.dtype;
+  const bool narrow = !graph.typed && (type == DType::kF16 || type == DType::kBF16);
+  const auto stays = [type](double v) { return std::isnan(v) || round_to(type, v) == v; };
+  if (narrow && !std::ranges::all_of(result.f, stays)) result.dtype = DType::kF32;
+  return result.to_tensor();
+}
+
 }  // namespace
 
 Binding bind_symbols(const ir::Graph& graph, const std::map<std::string, Shape>& shapes) {
@@ -287,7 +297,7 @@ std::optional<std::vector<Tensor>> fold_node(const ir::Graph& graph, ir::NodeId 
   const Rounding exact;
   evaluator(node.op)({node.attrs, in, out, exact});
   for (size_t i = 0; i < out.size(); ++i) {
-    if (node.outputs[i] != ir::kNoValue) folded[i] = out[i].to_tensor();
+    if (node.outputs[i] != ir::kNoValue) folded[i] = held(std::move(out[i]), graph);
   }
   return folded;
 }

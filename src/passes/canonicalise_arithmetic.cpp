@@ -105,8 +105,8 @@ bool simplify_div(Graph& graph, NodeId id) {
   int exponent = 0;
   if (std::abs(std::frexp(*c, &exponent)) != 0.5 || std::abs(exponent) > 12) return false;
   const std::vector<double> inverse(static_cast<size_t>(t->elems()), 1 / *c);
-  const ValueId factor =
-      graph.add_constant(Tensor::from(t->dtype(), t->shape(), std::span<const double>(inverse)));
+  const ValueId factor = add_constant_like(
+      graph, n.inputs[1], Tensor::from(t->dtype(), t->shape(), std::span<const double>(inverse)));
   mutate(graph, id, OpKind::kMul, {n.inputs[0], factor}, NoAttrs{});
   return true;
 }
@@ -127,7 +127,8 @@ bool merge_scalars(Graph& graph, NodeId id) {
   const ValueId source = inner->inputs[0];
   ir::merge_origins(graph.node(id).origins, inner->origins);
   const Tensor& wider = a->rank() >= b->rank() ? *a : *b;
-  const ValueId c = graph.add_constant(Tensor::scalar(a->dtype(), merged).reshaped(wider.shape()));
+  const ValueId c = add_constant_like(graph, n.inputs[1],
+                                      Tensor::scalar(a->dtype(), merged).reshaped(wider.shape()));
   mutate(graph, id, n.op, {source, c}, NoAttrs{});
   return true;
 }

@@ -61,13 +61,14 @@ std::string sample(const Tensor& t) {
 }
 
 int merge_equal_constants(Graph& graph) {
-  std::multimap<std::tuple<DType, Shape, std::string>, ValueId> seen;
+  std::multimap<std::tuple<DType, DType, Shape, std::string>, ValueId> seen;
   int merged = 0;
   for (size_t i = 0; i < graph.num_values(); ++i) {
     const auto id = static_cast<ValueId>(i);
     const ir::Value& v = graph.value(id);
     if (!v.is_constant() || v.users.empty() || graph.is_output(id)) continue;
-    const auto key = std::tuple(v.dtype, v.constant.shape(), sample(v.constant));
+    const auto key =
+        std::tuple(v.dtype, v.constant.dtype(), v.constant.shape(), sample(v.constant));
     ValueId twin = kNoValue;
     for (auto [it, end] = seen.equal_range(key); it != end && twin == kNoValue; ++it) {
       const Tensor& other = graph.value(it->second).constant;

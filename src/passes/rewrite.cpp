@@ -100,6 +100,13 @@ bool nearly(double value, double wanted, DType dtype) {
   return std::abs(value - wanted) <= 3 * unit * std::abs(wanted);
 }
 
+ValueId add_constant_like(Graph& graph, ValueId like, Tensor tensor) {
+  const DType type = dtype_of(graph, like);
+  const ValueId id = graph.add_constant(std::move(tensor));
+  graph.value(id).dtype = type;
+  return id;
+}
+
 ValueId add_scalar(Graph& graph, DType dtype, double value) {
   if (is_float(dtype)) return graph.add_constant(Tensor::scalar(dtype, value));
   const std::vector<int64_t> one{static_cast<int64_t>(value)};

@@ -51,6 +51,8 @@ bool nearly(double value, double wanted, DType dtype = DType::kF32);
 std::optional<Request> fused_request(const Node& producer, const Node& consumer);
 
 // ---- changes
+/// A constant of the type of `like`, whose contents may be held wider (ir::Value::constant).
+ValueId add_constant_like(Graph& graph, ValueId like, Tensor tensor);
 /// A rank-0 constant.
 ValueId add_scalar(Graph& graph, DType dtype, double value);
 /// Turns a one-output node into another operator in place; its output value and origins stay.

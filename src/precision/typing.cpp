@@ -40,6 +40,7 @@ class Typing {
 
   void run() {
     graph_.typed = true;
+    hold_as_they_are();
     for (ir::NodeId id : std::vector<ir::NodeId>(graph_.order())) type_node(id);
     for (size_t i = 0; i < graph_.outputs.size(); ++i) type_output(i);
     graph_.sort();
@@ -48,6 +49,14 @@ class Typing {
 
  private:
   const ir::Value& value(ir::ValueId id) const { return graph_.value(id); }
+
+  // A constant that was held wider than its value is a value of that type from here on.
+  void hold_as_they_are() {
+    for (size_t i = 0; i < graph_.num_values(); ++i) {
+      ir::Value& v = graph_.value(static_cast<ir::ValueId>(i));
+      if (v.is_constant()) v.dtype = v.constant.dtype();
+    }
+  }
 
   void type_node(ir::NodeId id) {
     ir::Node& node = graph_.node(id);
@@ -175,13 +184,15 @@ void type_graph(ir::Graph& graph) { Typing(graph).run(); }
 
 DType stored_type(const ir::Graph& graph, const ir::Node& node, size_t i) {
   const ir::Value& v = graph.value(node.inputs[i]);
-  if (!graph.typed || !v.is_constant() || v.dtype != DType::kF32) return v.dtype;
-  if (has(node, kProduct) && i < product_operands(node.op)) {
-    const DType type = node.request.compute.type;
-    return is_narrow(type) ? type : v.dtype;
-  }
-  const DType store = node.request.store.type;
-  return is_table(node, i) && is_narrow(store) ? store : v.dtype;
+  if (!graph.typed || !v.is_constant() || !is_float(v.dtype) || v.dtype == DType::kF64)
+    return v.dtype;
+  // Also f16 where bf16 is asked; never wider: a model's f16 weights are the same numbers in f32.
+  const auto narrowed = [&](DType type) {
+    return is_narrow(type) && !represents(type, v.dtype) ? type : v.dtype;
+  };
+  if (has(node, kProduct) && i < product_operands(node.op))
+    return narrowed(node.request.compute.type);
+  return is_table(node, i) ? narrowed(node.request.store.type) : v.dtype;
 }
 
 }  // namespace vernier::precision

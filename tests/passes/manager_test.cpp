@@ -58,6 +58,44 @@ TEST(Pipeline, SwitchedOffPassesDoNotRun) {
   EXPECT_EQ(count(*graph, "Relu"), 1);
 }
 
+// R does not round between nodes: a weight that is cast to f16 keeps its numbers until it is stored.
+TEST(Fold, AConstantThatF16CannotHoldKeepsItsValue) {
+  const char* text =
+      "graph g(%x: f16[batch, 2]) { %h = Cast(f32[2]{0.1, 1000.3}) {to=f16} "
+      "%y = Add(%x, %h) return %y as \"y\" }";
+  const auto graph = graph_of(text);
+  EXPECT_GT(fold(*graph), 0);
+  graph->remove_dead();
+  EXPECT_EQ(count(*graph, "Cast"), 0) << structure(*graph);
+  const ir::Value& held = graph->value(graph->node(graph->order()[0]).inputs[1]);
+  EXPECT_EQ(held.dtype, DType::kF16);
+  EXPECT_EQ(held.constant.dtype(), DType::kF32);
+  EXPECT_EQ(held.constant.float_at(0), double{0.1F});
+  expect_same_results(*graph_of(text), *graph, 1e-12);
+}
+
+TEST(Fold, AConstantThatF16HoldsIsStoredInIt) {
+  const auto graph = graph_of(
+      "graph g(%x: f16[batch, 2]) { %h = Cast(f32[2]{0.5, 1000}) {to=f16} "
+      "%y = Add(%x, %h) return %y as \"y\" }");
+  EXPECT_GT(fold(*graph), 0);
+  const ir::Value& held = graph->value(graph->node(graph->order().back()).inputs[1]);
+  EXPECT_EQ(held.dtype, DType::kF16);
+  EXPECT_EQ(held.constant.dtype(), DType::kF16);
+}
+
+// Once types are decided a value is what its type holds.
+TEST(Fold, ATypedGraphRounds) {
+  const auto graph = graph_of(
+      "graph g(%x: f16[batch, 2]) { %h = Cast(f32[2]{0.1, 1000.3}) {to=f16} "
+      "%y = Add(%x, %h) return %y as \"y\" }");
+  graph->typed = true;
+  EXPECT_GT(fold(*graph), 0);
+  const ir::Value& held = graph->value(graph->node(graph->order().back()).inputs[1]);
+  EXPECT_EQ(held.dtype, DType::kF16);
+  EXPECT_EQ(held.constant.dtype(), DType::kF16);
+}
+
 TEST(Fold, ConstantsAreEvaluatedAndMerged) {
   expect_rewrite({&fold,
                   "graph g(%x: f32[2]) { %a = Mul(f32[2]{1, 2}, f32{3}) %b = Add(f32[2]{0, 3}, "
