@@ -193,6 +193,7 @@ class Sweep {
   std::vector<Group> groups_;
   std::map<std::string, Pool> pools_;
   Report report_;
+  double rewrite_limit_ = 0;              ///< of rms(F − R) / rms(R)
   DType narrowest_ = DType::kF32;         ///< type of fewest bits that a step rounds to
   std::optional<plan::Plan> usual_plan_;  ///< of the mode without the user's rules
   std::vector<ExactConstant> exact_;      ///< constants as the model has them
