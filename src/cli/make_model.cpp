@@ -40,12 +40,13 @@ constexpr int64_t kLeastVocabulary = 4;  // padding and the special tokens
 
 // The outlier channels lie at these shares of the hidden size.
 constexpr std::array kOutlierShares{0.125, 0.375, 0.75};
-constexpr double kOutlierFactor = 8;
+constexpr double kMostOutliers = 1e6;
 
 struct Options {
   std::string architecture, output;
   std::optional<int64_t> layers, hidden, heads, ffn, vocabulary, positions;
   uint64_t seed = 1;
+  double outliers = 8;
   bool external = false, json = false;
 };
 
@@ -117,7 +118,7 @@ std::string description(const Options& options, const Geometry& g) {
       fmt::join(outlier_channels(g.hidden), ", "),
       post_norm ? "the gains of their LayerNorms"
                 : "the columns of the weights that write them into the residual stream",
-      kOutlierFactor);
+      options.outliers);
 }
 
 void make_graph(TorchGraph& graph, const Geometry& g) {
@@ -130,7 +131,7 @@ int make_model(const Options& options) {
   const Geometry g = geometry_of(options);
   const std::string text = description(options, g);
   onnx::ModelWriter writer(text, kOpset, options.seed);
-  TorchGraph graph(writer, outlier_channels(g.hidden), kOutlierFactor);
+  TorchGraph graph(writer, outlier_channels(g.hidden), options.outliers);
   make_graph(graph, g);
   const Clock clock;
   onnx::SavedModel saved;
@@ -187,6 +188,11 @@ void add_make_model(CLI::App& app, Run& chosen) {
                       "width inside a layer; 4 x --hidden where only that is given");
   command->add_option("--vocab", options->vocabulary, "rows of the word table; of vit: classes");
   command->add_option("--positions", options->positions, "longest sequence");
+  command
+      ->add_option("--outliers", options->outliers,
+                   "how many times as large the outlier channels are")
+      ->check(CLI::Range(1.0, kMostOutliers))
+      ->capture_default_str();
   command->add_option("--seed", options->seed, "of the weights")->capture_default_str();
   command->add_flag("--external", options->external,
                     "weights in a file beside the model, as from 1 GiB on");
@@ -199,7 +205,8 @@ void add_make_model(CLI::App& app, Run& chosen) {
       "  vernier make-model bert-mini -o mini.onnx\n"
       "  vernier make-model bge-reranker-large -o reranker.onnx\n"
       "  vernier make-model gpt2 -o tiny.onnx --layers 2 --hidden 128 --heads 4 --vocab 1000 "
-      "--seed 7");
+      "--seed 7\n"
+      "  vernier make-model xlmr -o deep.onnx --layers 24 --hidden 128 --heads 4 --outliers 32");
   command->callback([options, &chosen] { chosen = [options] { return make_model(*options); }; });
 }
 
