@@ -186,13 +186,17 @@ DType stored_type(const ir::Graph& graph, const ir::Node& node, size_t i) {
   const ir::Value& v = graph.value(node.inputs[i]);
   if (!graph.typed || !v.is_constant() || !is_float(v.dtype) || v.dtype == DType::kF64)
     return v.dtype;
-  // Also f16 where bf16 is asked; never wider: a model's f16 weights are the same numbers in f32.
   const auto narrowed = [&](DType type) {
     return is_narrow(type) && !represents(type, v.dtype) ? type : v.dtype;
   };
-  if (has(node, kProduct) && i < product_operands(node.op))
-    return narrowed(node.request.compute.type);
-  return is_table(node, i) ? narrowed(node.request.store.type) : v.dtype;
+  if (has(node, kProduct) && i < product_operands(node.op)) {
+    const DType type = node.request.compute.type;
+    const bool wide = type == DType::kF32 || type == DType::kTF32;
+    return wide ? DType::kF32 : narrowed(type);
+  }
+  if (is_table(node, i)) return narrowed(node.request.store.type);
+  // A model's 16-bit bias is the same numbers in f32, which is what kernels take beside operands.
+  return is_narrow(v.dtype) && !only_moves(node) ? DType::kF32 : v.dtype;
 }
 
 }  // namespace vernier::precision

@@ -16,8 +16,8 @@ namespace vernier::precision {
 void type_graph(ir::Graph& graph);
 
 /// The type that input `i` of `node` is stored in: its value's, or for constant operands of a
-/// product and constant tables the type that is asked of them (weights are rounded when the plan
-/// is written, not before).
+/// product and constant tables the type that is asked of them, and f32 for other constants in 16
+/// bits (weights are converted when the plan is written, not before).
 DType stored_type(const ir::Graph& graph, const ir::Node& node, size_t i);
 
 }  // namespace vernier::precision
