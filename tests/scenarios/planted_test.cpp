@@ -11,6 +11,7 @@
 #include "core/random.h"
 #include "plants/plants.h"
 #include "scenarios/build.h"
+#include "verify/metrics.h"
 #include "verify/range_audit.h"
 #include "verify/replay.h"
 

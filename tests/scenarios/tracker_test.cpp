@@ -12,9 +12,15 @@
 namespace vernier::verify {
 namespace {
 
-TEST(Tracker, WholeAndPartsPass) {
+class Tracker : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Modes, Tracker, ::testing::Values("fp32", "fp16", "bf16"),
+                         [](const auto& one) { return std::string(one.param); });
+
+TEST_P(Tracker, WholeAndPartsPass) {
   const auto path = test::example_model("tracker_filter_predictor_ts17").path;
-  const plan::Plan plan = compiler::run(path.string(), {}).plan;
+  CompileOptions options;
+  options.mode = GetParam();
+  const plan::Plan plan = compiler::run(path.string(), options).plan;
   const auto engine = Engine::from_bytes(engine::engine_bytes(plan));
   const auto model = onnx::import_model(path);
   Request request;
@@ -36,6 +42,51 @@ TEST(Tracker, WholeAndPartsPass) {
     ASSERT_EQ(report.outputs.size(), 1U);
     EXPECT_EQ(report.outputs[0].name, cuts[i + 1]);
   }
+}
+
+// The model with queries `factor` times as large: logits of hundreds.
+std::shared_ptr<ir::Graph> with_large_queries(double factor) {
+  auto model = onnx::import_model(test::example_model("tracker_filter_predictor_ts17").path);
+  int scaled = 0;
+  for (ir::NodeId id : model->order()) {
+    const ir::Node& node = model->node(id);
+    if (node.op != OpKind::kMatMul || !model->value(node.inputs[1]).is_constant()) continue;
+    Tensor& weight = model->value(node.inputs[1]).constant;
+    if (weight.shape().size() != 2 || weight.shape()[1] != 3 * weight.shape()[0])
+      continue;  // q, k, v
+    EvalTensor values = EvalTensor::from(weight);
+    const auto columns = static_cast<size_t>(weight.shape()[1]);
+    for (size_t i = 0; i < values.f.size(); ++i) {
+      if (i % columns < columns / 3) values.f[i] *= factor;
+    }
+    weight = values.to_tensor();
+    ++scaled;
+  }
+  EXPECT_GT(scaled, 0);
+  return model;
+}
+
+// The culprit is found and named, and taking the rule away restores the verdict.
+TEST(TrackerPlanted, ASoftmaxInSixteenBitsIsNamed) {
+  const auto model = with_large_queries(40);
+  Request request;
+  request.batches = {1, 4};
+  request.threads = 2;
+  CompileOptions options;
+  options.mode = "fp16";
+  const auto usual = Engine::from_bytes(engine::engine_bytes(compiler::plan_of(*model, options)));
+  const Report right = verify_engine(usual, *model, request);
+  EXPECT_EQ(right.verdict, "pass") << to_text(right);
+  options.rules = {"op:Softmax compute==f16", "role:attention.scores compute==f16 acc==f16"};
+  const auto engine = Engine::from_bytes(engine::engine_bytes(compiler::plan_of(*model, options)));
+  const Report report = verify_engine(engine, *model, request);
+  EXPECT_EQ(report.verdict, "precision") << to_text(report);
+  const Localisation found = localise_model(engine, *model, request);
+  ASSERT_FALSE(found.by_share(0.05).empty());
+  const StepError& first = found.steps[found.by_share(0.05)[0]];
+  EXPECT_TRUE(first.kernel.find("attention") != std::string::npos ||
+              first.kernel.find("softmax") != std::string::npos)
+      << to_text(found);
 }
 
 }  // namespace
