@@ -83,6 +83,8 @@ class PlanEvaluator {
   void begin(const std::vector<Tensor>& inputs);
   void evaluate_step(size_t step, PointPeaks* peaks = nullptr);
   void release_after(size_t step);
+  /// What a step just made becomes `value` instead (another run's, to follow it from there).
+  void set_value(size_t index, EvalTensor value) { values_[index] = std::move(value); }
   /// The inputs of a step that set_exact_constant() replaced.
   std::vector<size_t> exact_inputs(size_t step) const;
   /// What the step reads, by input index; empty: absent. Until release_after(step).

@@ -134,6 +134,7 @@ class Sweep {
   void set_exact_constants(PlanEvaluator& f) const;
   void add_noise(const std::vector<Tensor>& inputs, const NamedValues& reference, uint64_t seed);
   void add_noise_rows(Group& group);
+  void add_to_noise(const std::string& name, const Distance& d);
   double noise_limit(const std::string& name) const;
   std::string pooled_complaint(const Pool& pool, double noise_rms) const;
   std::string flips_complaint(const OutputResult& o) const;
@@ -158,6 +159,8 @@ class Sweep {
   // a part (sweep_part.cpp)
   void check_part_names() const;
   void run_part_cell(Group& group, int64_t batch);
+  void add_part_noise(const NamedTensors& inputs, const Recorder& run,
+                      const NamedValues& reference);
 
   // where the error comes from (sweep_localise.cpp)
   struct CellOf {

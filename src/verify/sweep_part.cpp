@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "core/names.h"
 #include "ops/evaluate.h"
@@ -42,6 +43,12 @@ ir::ValueId model_value(const ir::Graph& model, const std::string& name) {
     if (model.value(static_cast<ir::ValueId>(v)).name == name) return static_cast<ir::ValueId>(v);
   }
   return ir::kNoValue;
+}
+
+// A value between steps may be stored in another float type than the model's.
+EvalTensor in_type(EvalTensor value, DType type) {
+  if (value.is_float() && is_float(type)) value.dtype = type;
+  return value;
 }
 
 // The array that a run had at a plan value; empty where no step of the run made it.
@@ -92,6 +99,40 @@ void Sweep::check_part_names() const {
   check("--to", request_.to);
 }
 
+// I of the part: from the engine's own values at `from`, which are put in the place of I's. It is
+// the engine's plan that is followed: the usual policy's need not have these values.
+void Sweep::add_part_noise(const NamedTensors& inputs, const Recorder& run,
+                           const NamedValues& reference) {
+  const auto base_of = [this](size_t index) {
+    const plan::PlanValue& v = plan_.values[index];
+    return v.kind == plan::PlanValue::Kind::kAlias ? static_cast<size_t>(v.alias_of) : index;
+  };
+  std::set<size_t> given;
+  for (const std::string& name : request_.from) given.insert(base_of(index_of(plan_, name)));
+  std::vector<Tensor> ordered;
+  for (const std::string& name : plan_.input_names) ordered.push_back(*find(inputs, name));
+  PlanEvaluator ideal(plan_, *engine_->impl().backend,
+                      {.evaluation = Evaluation::kIdeal, .seed = 0, .peaks = {}});
+  ideal.begin(ordered);
+  for (size_t s = 0; s < plan_.steps.size(); ++s) {
+    ideal.evaluate_step(s);
+    const std::vector<int32_t>& outputs = plan_.steps[s].outputs;
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      if (outputs[o] == plan::kNone) continue;
+      const auto index = static_cast<size_t>(outputs[o]);
+      for (const auto& [name, want] : reference) {
+        const size_t at = index_of(plan_, name);
+        if (base_of(at) != index || !want.is_float() || given.contains(index)) continue;
+        const EvalTensor value = ideal.value(at);
+        if (value.shape == want.shape) add_to_noise(name, distance(value, want));
+      }
+      if (given.contains(index))
+        ideal.set_value(index, EvalTensor::from(run.steps().at(static_cast<int32_t>(s))[o]));
+    }
+    ideal.release_after(s);
+  }
+}
+
 void Sweep::run_part_cell(Group& group, int64_t batch) {
   CellResult cell;
   cell.batch = batch;
@@ -106,7 +147,8 @@ void Sweep::run_part_cell(Group& group, int64_t batch) {
   for (const std::string& name : request_.from) {
     const auto value = value_of_run(plan_, run, inputs, index_of(plan_, name));
     VERNIER_ASSERT(value.has_value(), name);
-    options.given[model_value(model_, name)] = *value;
+    const ir::ValueId id = model_value(model_, name);
+    options.given[id] = in_type(*value, model_.value(id).dtype);
   }
   std::vector<std::string> wanted = request_.to;
   if (wanted.empty()) wanted = model_.output_names;
@@ -118,15 +160,19 @@ void Sweep::run_part_cell(Group& group, int64_t batch) {
     options.wanted.push_back(id);
   }
   const ops::Evaluation r = ops::evaluate(model_, {inputs.begin(), inputs.end()}, options);
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const Tensor* answer = find(answers, wanted[i]);
+  NamedValues reference;
+  for (size_t i = 0; i < wanted.size(); ++i) reference[wanted[i]] = r.values.at(options.wanted[i]);
+  add_part_noise(inputs, run, reference);
+  for (const std::string& name : wanted) {
+    const EvalTensor& want = reference.at(name);
+    const Tensor* answer = find(answers, name);
     std::optional<Tensor> got;
     if (answer) {
       got = *answer;
-    } else if (const auto value = value_of_run(plan_, run, inputs, index_of(plan_, wanted[i]))) {
-      got = value->to_tensor();
+    } else if (const auto value = value_of_run(plan_, run, inputs, index_of(plan_, name))) {
+      got = in_type(*value, want.dtype).to_tensor();
     }
-    judge_output(wanted[i], r.values.at(options.wanted[i]), got ? &*got : nullptr, inputs, cell);
+    judge_output(name, want, got ? &*got : nullptr, inputs, cell);
   }
   report_.cells.push_back(std::move(cell));
 }
@@ -137,6 +183,7 @@ Report Sweep::run_part() {
   check_same_model();
   check_part_names();
   check(check_names::kAnswers);
+  read_precision();
   read_domains();
   choose_axes();
   make_groups();

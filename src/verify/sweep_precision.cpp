@@ -122,13 +122,16 @@ void Sweep::add_noise(const std::vector<Tensor>& inputs, const NamedValues& refe
     if (it == reference.end() || !it->second.is_float()) continue;
     const EvalTensor value = ideal.value(static_cast<size_t>(plan.outputs[i]));
     if (value.shape != it->second.shape) continue;
-    const Distance d = distance(value, it->second);
-    const auto finite = static_cast<double>(d.elems - d.wrong_non_finite);
-    Pool& pool = pools_[it->first];
-    pool.noise += d.rms * d.rms * finite;
-    pool.noise_elems += d.elems - d.wrong_non_finite;
-    pool.noise_max = std::max(pool.noise_max, d.max_abs);
+    add_to_noise(it->first, distance(value, it->second));
   }
+}
+
+void Sweep::add_to_noise(const std::string& name, const Distance& d) {
+  const auto finite = static_cast<double>(d.elems - d.wrong_non_finite);
+  Pool& pool = pools_[name];
+  pool.noise += d.rms * d.rms * finite;
+  pool.noise_elems += d.elems - d.wrong_non_finite;
+  pool.noise_max = std::max(pool.noise_max, d.max_abs);
 }
 
 // The noise of the very rows that are judged, drawn several times: rows differ in scale by orders
