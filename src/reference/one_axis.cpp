@@ -140,11 +140,13 @@ void eval_top_k(const EvalCall& call) {
   }
 }
 
-// y = exp(x − max) / sum exp(x − max). NaN in gives NaN out; a line that is all −inf gives NaN.
+// y = exp(x − max) / sum exp(x − max). What it computes in is what its operands are taken in: x is
+// an inner value. NaN in gives NaN out; a line that is all −inf gives NaN.
 void eval_softmax(const EvalCall& call) {
   const Rounding& rounding = call.rounding;
   for_each_line(call, decode<AxisAttrs>(call.attrs).axis, [&](std::vector<double>& v) {
     if (v.empty()) return;
+    for (double& e : v) e = rounding.inner(e);
     const double top = *std::max_element(v.begin(), v.end());
     for (double& e : v) e = rounding.inner(std::exp(rounding.inner(e - top)));
     const double sum = carried_sum(rounding.accumulator(), v, [](double e) { return e; });
@@ -156,6 +158,7 @@ void eval_log_softmax(const EvalCall& call) {
   const Rounding& rounding = call.rounding;
   for_each_line(call, decode<AxisAttrs>(call.attrs).axis, [&](std::vector<double>& v) {
     if (v.empty()) return;
+    for (double& e : v) e = rounding.inner(e);
     const double top = *std::max_element(v.begin(), v.end());
     for (double& e : v) e = rounding.inner(e - top);
     const double sum = carried_sum(rounding.accumulator(), v,

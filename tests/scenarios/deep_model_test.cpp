@@ -1,6 +1,6 @@
-// Field case 2: the deep model whose residual stream has outlier channels. XLM-R-large's 24 layers at
-// a width that FP64 can follow: with everything in FP16 the sums of squares of the norms do not fit
-// and the answers are noise; the default policies of fp16 and bf16 keep them in f32 and pass.
+// Field case 2: the deep model whose residual stream has outlier channels. XLM-R-large's 24 layers
+// at a width that FP64 can follow: with everything in FP16 the sums of squares of the norms do not
+// fit and the answers are noise; the default policies of fp16 and bf16 keep them in f32 and pass.
 // Contract: docs/verification.md "Field cases".
 #include <gtest/gtest.h>
 
@@ -71,8 +71,7 @@ TEST_F(DeepModel, TheDefaultOfBf16PassesAndItsErrorGrowsWithDepth) {
 }
 
 TEST_F(DeepModel, EverythingInFp16IsNoise) {
-  const Report report =
-      verify_build({"--fp16", "--rule", "name:* compute==f16 accumulate==f16"});
+  const Report report = verify_build({"--fp16", "--rule", "name:* compute==f16 accumulate==f16"});
   EXPECT_TRUE(report.verdict == "precision" || report.verdict == "overflow" ||
               report.verdict == "nan")
       << to_text(report);
