@@ -12,15 +12,20 @@
 
 namespace vernier {
 
-/// An input array in the caller's host memory: dense, row-major, alive during run().
+/// Where a caller's array is: memory of the host, or of the engine's device ("cpu": the same).
+enum class Memory : uint8_t { kHost, kDevice };
+
+/// An input array: dense, row-major, alive during run(). Ids in device memory are not checked
+/// before the run: one outside its table reads the nearest entry.
 struct Input {
   std::string_view name;
   DType dtype = DType::kUndefined;
   std::span<const int64_t> shape;
   const void* data = nullptr;
+  Memory memory = Memory::kHost;
 };
 
-/// An output array in the session's memory: dense, row-major, valid until the next run() or
+/// An output array in the session's host memory: dense, row-major, valid until the next run() or
 /// prepare().
 struct Output {
   std::string_view name;
@@ -35,6 +40,7 @@ struct OutputBuffer {
   std::string_view name;
   void* data = nullptr;
   size_t bytes = 0;
+  Memory memory = Memory::kHost;
 };
 
 /// The shape of one input, for prepare().
@@ -45,6 +51,8 @@ struct InputShape {
 
 struct SessionOptions {
   int threads = 0;  ///< 0: one per core. Results do not depend on it.
+  /// A GPU's: the cudaStream_t that everything is ordered on; null: the session makes its own.
+  void* stream = nullptr;
 };
 
 class Session {
@@ -59,8 +67,13 @@ class Session {
   /// expected. After a shape has been seen once: no allocation, no lock, no log of ours. The last
   /// 32 shapes are remembered.
   std::span<const Output> run(std::span<const Input> inputs);
-  /// As above, and copies the named outputs into the caller's buffers.
-  std::span<const Output> run(std::span<const Input> inputs, std::span<const OutputBuffer> buffers);
+  /// As above, with the named outputs in the caller's buffers.
+  void run(std::span<const Input> inputs, std::span<const OutputBuffer> buffers);
+  /// As run(), but returns at once where the device works on its own: the buffers are complete when
+  /// the session's stream is (or after wait()), and the inputs must stay as they are until then.
+  void enqueue(std::span<const Input> inputs, std::span<const OutputBuffer> buffers);
+  /// Waits for what was enqueued.
+  void wait();
   /// Does the once-per-shape work of run() for these input shapes.
   void prepare(std::span<const InputShape> shapes);
   /// Bytes of activation memory now held.

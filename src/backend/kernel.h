@@ -8,6 +8,7 @@
 //   state run      launch(...)        no allocation of ours, no lock, no log
 #pragma once
 #include <array>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -170,6 +171,18 @@ struct KernelDef {
   void (*launch)(const LaunchCall&);
 };
 
+/// What was enqueued while it was recorded, replayed as one launch (a CUDA graph).
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  virtual void replay(void* stream) = 0;
+};
+/// A moment on a stream.
+class Mark {
+ public:
+  virtual ~Mark() = default;
+};
+
 /// Memory and streams of one device. One per session.
 class Device {
  public:
@@ -182,19 +195,34 @@ class Device {
   virtual bool host_memory() const = 0;  ///< true: device pointers are host pointers
   virtual size_t alignment() const = 0;
   virtual Execution execution() = 0;
+  /// From anywhere to anywhere on the device, on the stream.
+  virtual void copy_on_device(std::byte* dst, const std::byte* src, size_t bytes, void* stream) = 0;
+  /// Host memory that copies to and from the device run fast on.
+  virtual std::byte* allocate_staging(size_t bytes) = 0;
+  virtual void free_staging(std::byte* data) = 0;
+  /// Records what `work` enqueues on the stream of the execution it is given, without running it.
+  /// Null: this device records nothing.
+  virtual std::unique_ptr<Recording> record(const std::function<void(const Execution&)>& work) = 0;
+  /// A mark behind everything enqueued so far, and the time between two that the device has passed.
+  virtual std::unique_ptr<Mark> mark(void* stream) = 0;
+  virtual double milliseconds_between(const Mark& first, const Mark& second) = 0;
 };
 
 struct DeviceOptions {
   int threads = 0;  ///< 0: all cores
   int ordinal = 0;
+  void* stream = nullptr;  ///< a GPU's: the caller's cudaStream_t, or null: the device makes one
 };
 
 struct Backend {
   std::string_view name;  ///< "cpu", "cuda"
   std::span<const KernelDef> kernels;
   std::unique_ptr<Device> (*make_device)(const DeviceOptions&);
-  /// What packed weights depend on, e.g. "x86-64 avx512 oneDNN 2.6.3"; stored in the engine.
+  /// What packed weights depend on, e.g. "x86-64 avx512 oneDNN 2.6.3"; stored in the engine. Plans
+  /// are made on machines without the device too: then what the kernels were compiled for.
   std::string (*target)();
+  /// Yes, or why nothing can run here ("no CUDA device: …").
+  Support (*available)() = nullptr;
 };
 
 /// The kernel of that name in a backend, or null.

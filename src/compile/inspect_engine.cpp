@@ -217,29 +217,11 @@ void require_node(const plan::Plan& plan, const std::string& node) {
 
 // ---- memory and timing -------------------------------------------------------------------------
 
-// Adds up the time of each step over the runs it watches.
-class StepClock final : public RunObserver {
- public:
-  explicit StepClock(size_t steps) : ms_(steps) {}
-  void before_run(std::span<std::byte>) override { last_ = Now::now(); }
-  void after_step(int32_t step, const backend::LaunchCall&) override {
-    const Now::time_point now = Now::now();
-    ms_[static_cast<size_t>(step)].push_back(
-        std::chrono::duration<double, std::milli>(now - last_).count());
-    last_ = now;
-  }
-  double median(size_t step) const {
-    std::vector<double> sorted = ms_[step];
-    std::nth_element(sorted.begin(),
-                     sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2), sorted.end());
-    return sorted[sorted.size() / 2];
-  }
-
- private:
-  using Now = std::chrono::steady_clock;
-  Now::time_point last_;
-  std::vector<std::vector<double>> ms_;
-};
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
 
 struct PreparedRun {
   std::vector<InputArray> arrays;
@@ -266,13 +248,16 @@ json timing_json(const Engine& engine, const EngineInspection& what) {
   Session session(borrowed(engine), {.threads = what.threads});
   for (int i = 0; i < kWarmUps; ++i) session.run(run.inputs);
   const plan::Plan& plan = engine.impl().plan;
-  StepClock clock(plan.steps.size());
-  for (int i = 0; i < kRuns; ++i) session.impl().run(run.inputs, &clock);
+  std::vector<std::vector<double>> by_step(plan.steps.size());
+  for (int i = 0; i < kRuns; ++i) {
+    const std::vector<double> ms = session.impl().time_steps(run.inputs);
+    for (size_t s = 0; s < ms.size(); ++s) by_step[s].push_back(ms[s]);
+  }
   double total = 0;
-  for (size_t s = 0; s < plan.steps.size(); ++s) total += clock.median(s);
+  for (const std::vector<double>& ms : by_step) total += median(ms);
   json steps = json::array();
   for (size_t s = 0; s < plan.steps.size(); ++s) {
-    const double ms = clock.median(s);
+    const double ms = median(by_step[s]);
     steps.push_back({{"step", s},
                      {"op", name(plan.steps[s].op)},
                      {"kernel", plan.steps[s].kernel},

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "backend/cpu/cpu.h"
 #include "compile/side_outputs.h"
 #include "compile/weights.h"
 #include "core/names.h"
@@ -12,13 +11,12 @@
 #include "precision/policy_file.h"
 #include "precision/requests.h"
 #include "precision/typing.h"
+#include "runtime/backends.h"
 
 namespace vernier::compiler {
 
 const backend::Backend& backend_named(const std::string& device) {
-  if (device == backend::cpu_backend().name) return backend::cpu_backend();
-  throw Error(ErrorCode::kInput,
-              "--device: got '" + device + "', expected cpu (the only device of this version)");
+  return runtime::backend_named(device, "--device");
 }
 
 namespace {

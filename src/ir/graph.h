@@ -35,7 +35,8 @@ struct Value {
   DType dtype = DType::kUndefined;
   SymShape shape;
   bool has_shape = false;  ///< false until inference has run
-  Tensor constant;         ///< defined() for constants; until types are decided, f16 and bf16 may be held in f32
+  Tensor constant;  ///< defined() for constants; until types are decided, f16 and bf16 may be held
+                    ///< in f32
   /// Known contents of a small integer or bool tensor as size expressions, in row-major order.
   std::optional<std::vector<Dim>> values;
   NodeId producer = kNoNode;  ///< kNoNode: a graph input or a constant

@@ -46,8 +46,9 @@ Evaluation evaluate(const ir::Graph& graph, const std::map<std::string, Tensor>&
                     const EvaluateOptions& options = {});
 
 /// The outputs of a node whose inputs are all constants, or whose integer contents inference knows
-/// as numbers; each rounded once to its type, f16 and bf16 to f32 where they cannot hold it. Empty if that is not so or an output has more than
-/// `max_elems` elements. The outputs must have been inferred.
+/// as numbers; each rounded once to its type, f16 and bf16 to f32 where they cannot hold it. Empty
+/// if that is not so or an output has more than `max_elems` elements. The outputs must have been
+/// inferred.
 std::optional<std::vector<Tensor>> fold_node(const ir::Graph& graph, ir::NodeId node,
                                              int64_t max_elems);
 

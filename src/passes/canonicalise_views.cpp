@@ -274,8 +274,7 @@ bool math_after_view(Graph& graph, NodeId id) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (i == *varying || inputs[i] == kNoValue || rank_of(graph, inputs[i]) == 0) continue;
     // Rank 0, so that the result keeps the view's shape whatever its rank.
-    inputs[i] =
-        add_constant_like(graph, inputs[i], constant_of(graph, inputs[i])->reshaped({}));
+    inputs[i] = add_constant_like(graph, inputs[i], constant_of(graph, inputs[i])->reshaped({}));
   }
   const OpKind op = math->op;
   const AttrBytes attrs = math->attrs;

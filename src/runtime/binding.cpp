@@ -154,14 +154,20 @@ void Session::Impl::check_expressions(const ShapeEntry& entry) const {
 // Ids outside their table, before anything runs. Kernels check the ids that a model computes.
 void Session::Impl::check_ids(const ShapeEntry& entry) const {
   for (const runtime::IdRule& rule : parts.id_rules) {
-    const backend::TensorArg& ids = entry.steps[rule.step].in[rule.operand];
+    const Input& input = *bound_[rule.input];
+    if (input.memory == Memory::kDevice && !on_host()) continue;
+    const StepRun& step = entry.steps[rule.step];
+    const backend::TensorArg& ids = step.in[rule.operand];
+    // What the kernel reads, where the caller has it.
+    const size_t start = on_host() ? 0 : entry.staged_offset + entry.input_offsets[rule.input];
+    const std::byte* data =
+        static_cast<const std::byte*>(input.data) + (step.in_sources[rule.operand].offset - start);
     const int64_t entries = argument(entry, rule.table).dim(static_cast<int>(rule.axis));
     const auto width = static_cast<int64_t>(size_bytes(ids.dtype));
     for_each_element(ids, [&](int64_t offset) {
-      const std::byte* element = ids.data + offset * width;
+      const std::byte* element = data + offset * width;
       const int64_t id = load_integer(ids.dtype, element);
       if (id >= -entries && id < entries) return;
-      const Input& input = *bound_[rule.input];
       const int64_t at = (element - static_cast<const std::byte*>(input.data)) / width;
       fail(rule.input, "element " + position_text(at, input.shape) + " is " + std::to_string(id) +
                            ", outside the table of " + std::to_string(entries) +

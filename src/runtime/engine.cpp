@@ -4,19 +4,12 @@
 
 #include <algorithm>
 
-#include "backend/cpu/cpu.h"
 #include "core/log.h"
+#include "runtime/backends.h"
 #include "runtime/engine_impl.h"
 
 namespace vernier {
 namespace {
-
-const backend::Backend& backend_named(const std::string& device) {
-  if (device == backend::cpu_backend().name) return backend::cpu_backend();
-  throw Error(ErrorCode::kInput,
-              "the engine was built for device '" + device +
-                  "', which this program does not have; build it with --device cpu");
-}
 
 std::vector<std::string> symbol_names(const plan::Plan& plan) {
   std::vector<std::string> names;
@@ -59,7 +52,8 @@ Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file,
                    const backend::Backend* own_backend)
     : file(std::move(engine_file)),
       plan(file->plan),
-      backend(own_backend ? own_backend : &backend_named(plan.device)),
+      backend(own_backend ? own_backend
+                          : &runtime::backend_named(plan.device, "the engine's device")),
       program(symbol_names(plan)) {
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     runtime::Placed placed = runtime::place_step(*backend, plan, plan.steps[s]);
@@ -88,6 +82,12 @@ Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file,
   for (const plan::Guard& guard : plan.guards)
     guards.emplace_back(program.slot(guard.lhs), program.slot(guard.rhs));
   id_rules = runtime::find_id_rules(plan, kernels);
+}
+
+const runtime::DeviceWeights& Engine::Impl::device_weights() const {
+  const std::lock_guard lock(uploading_);
+  if (!uploaded_) uploaded_ = std::make_unique<runtime::DeviceWeights>(*backend, plan);
+  return *uploaded_;
 }
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

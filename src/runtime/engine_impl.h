@@ -3,11 +3,13 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "backend/kernel.h"
 #include "engine/reader.h"
 #include "plan/plan.h"
+#include "runtime/device_weights.h"
 #include "runtime/id_rules.h"
 #include "runtime/repack.h"
 #include "runtime/shape_program.h"
@@ -36,6 +38,14 @@ struct Engine::Impl {
   };
   std::vector<ValueSlots> slots;
   std::vector<std::pair<int32_t, int32_t>> guards;  ///< slots of lhs and rhs
+
+  /// The weights in the device's memory, uploaded by the first session that asks. Only for devices
+  /// whose memory is not the host's.
+  const runtime::DeviceWeights& device_weights() const;
+
+ private:
+  mutable std::mutex uploading_;
+  mutable std::unique_ptr<runtime::DeviceWeights> uploaded_;
 };
 
 }  // namespace vernier

@@ -11,14 +11,23 @@ namespace vernier {
 
 Session::Impl::Impl(std::shared_ptr<const Engine> shared_engine, const SessionOptions& options)
     : engine(std::move(shared_engine)), parts(engine->impl()) {
-  device = parts.backend->make_device({.threads = options.threads});
-  VERNIER_ASSERT(device->host_memory(), "inputs are read where the caller has them");
+  if (parts.backend->available) {
+    if (const Support available = parts.backend->available(); !available) {
+      throw Error(ErrorCode::kMachine, "the engine runs on device '" + parts.plan.device +
+                                           "', which is not here: " + available.reason +
+                                           "; build it with --device cpu, or run it where one is");
+    }
+  }
+  device = parts.backend->make_device(
+      {.threads = options.threads, .ordinal = 0, .stream = options.stream});
   execution = device->execution();
+  if (!device->host_memory()) weights_ = &parts.device_weights();
   make_rules();
   bound_.resize(parts.plan.inputs.size());
   symbols_.resize(parts.plan.symbols.size());
   bases_.resize(Source::kFirstInput + parts.plan.inputs.size());
   outputs_.resize(parts.plan.outputs.size());
+  output_offsets_.resize(outputs_.size());
   for (size_t i = 0; i < outputs_.size(); ++i) {
     outputs_[i].name = parts.plan.output_names[i];
     outputs_[i].dtype = parts.plan.values[static_cast<size_t>(parts.plan.outputs[i])].dtype;
@@ -27,7 +36,19 @@ Session::Impl::Impl(std::shared_ptr<const Engine> shared_engine, const SessionOp
 }
 
 Session::Impl::~Impl() {
+  if (staging_in_use_) try {
+      device->synchronise(execution.stream);
+    } catch (const Error&) {  // a broken device cannot be waited for
+    }
+  shapes.clear();
   if (arena) device->free(arena);
+  if (staging) device->free_staging(staging);
+  if (fetched_) device->free_staging(fetched_);
+}
+
+const std::byte* Session::Impl::constant_data(int32_t blob) const {
+  const auto index = static_cast<size_t>(blob);
+  return weights_ ? weights_->blob(index) : parts.plan.blobs[index].bytes.data();
 }
 
 void Session::Impl::create_states() {
@@ -44,7 +65,8 @@ void Session::Impl::create_states() {
     } else {
       for (const plan::PackedInput& packed : step.packed) {
         const plan::Blob& blob = plan.blobs[static_cast<size_t>(packed.blob)];
-        constants.push_back({packed.input, blob.layout, blob.bytes.byte_span()});
+        constants.push_back(
+            {packed.input, blob.layout, {constant_data(packed.blob), blob.bytes.bytes()}});
       }
     }
     std::vector<backend::TensorArg> constant_inputs(step.inputs.size());
@@ -82,63 +104,100 @@ void Session::Impl::resolve(ShapeEntry& entry) {
   for (size_t i = 0; i < entry.outputs.size(); ++i) set(entry.outputs[i], entry.output_sources[i]);
 }
 
-std::span<const Output> Session::Impl::run(std::span<const Input> inputs, RunObserver* observer) {
+Session::Impl::ShapeEntry& Session::Impl::bind_and_place(std::span<const Input> inputs) {
   bind(inputs, Data::kNeeded);
   ShapeEntry& entry = entry_for_bound_symbols();
   check_expressions(entry);
   grow_arena(entry.arena_bytes);
-  resolve(entry);
   check_ids(entry);
-  if (observer) observer->before_run({arena, arena_capacity});
-  size_t s = 0;
+  resolve(entry);
+  return entry;
+}
+
+std::span<const Output> Session::Impl::run(std::span<const Input> inputs, RunObserver* observer) {
+  ShapeEntry& entry = bind_and_place(inputs);
+  if (observer) {
+    run_observed(entry, *observer);
+  } else {
+    stage_inputs(entry);
+    start(entry);
+  }
+  fetch_outputs(entry);
+  return outputs_;
+}
+
+void Session::Impl::run(std::span<const Input> inputs, std::span<const OutputBuffer> buffers) {
+  enqueue(inputs, buffers);
+  wait();
+}
+
+void Session::Impl::enqueue(std::span<const Input> inputs, std::span<const OutputBuffer> buffers) {
+  ShapeEntry& entry = bind_and_place(inputs);
+  for (const OutputBuffer& buffer : buffers) output_named(entry, buffer);
+  stage_inputs(entry);
+  start(entry);
+  copy_to(entry, buffers);
+}
+
+void Session::Impl::wait() {
+  device->synchronise(execution.stream);
+  staging_in_use_ = false;
+}
+
+backend::LaunchCall Session::Impl::call_of(ShapeEntry& entry, size_t s,
+                                           const backend::Execution& on) const {
+  StepRun& step = entry.steps[s];
+  return {parts.plan.steps[s].attrs,
+          states[s].get(),
+          step.shape_state.get(),
+          step.in,
+          step.out,
+          arena + step.workspace_offset,
+          on};
+}
+
+// A kernel does not know which node it works for: errors are told here.
+void Session::Impl::launch_step(ShapeEntry& entry, size_t s, const backend::Execution& on) {
   try {
-    for (; s < entry.steps.size(); ++s) {
-      StepRun& step = entry.steps[s];
-      const backend::LaunchCall call{
-          parts.plan.steps[s].attrs,     states[s].get(), step.shape_state.get(), step.in, step.out,
-          arena + step.workspace_offset, execution};
-      parts.kernels[s]->launch(call);
-      if (observer) observer->after_step(static_cast<int32_t>(s), call);
-    }
-  } catch (const Error& error) {  // a kernel does not know which node it works for
+    parts.kernels[s]->launch(call_of(entry, s, on));
+  } catch (const Error& error) {
     throw Error(error.code(), "node '" + parts.plan.steps[s].name + "' (step " + std::to_string(s) +
                                   ", " + parts.plan.steps[s].kernel + "): " + error.what());
   }
-  device->synchronise(execution.stream);
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    const backend::TensorArg& arg = entry.outputs[i];
-    outputs_[i].shape = entry.output_shapes[i];
-    outputs_[i].data = arg.data;
-    outputs_[i].bytes = static_cast<size_t>(arg.elems()) * size_bytes(arg.dtype);
+}
+
+void Session::Impl::launch_all(ShapeEntry& entry, const backend::Execution& on) {
+  for (size_t s = 0; s < entry.steps.size(); ++s) launch_step(entry, s, on);
+}
+
+// The second run of a shape is recorded, if the device records; later ones replay it.
+void Session::Impl::start(ShapeEntry& entry) {
+  if (entry.launched && !entry.recording && !on_host()) {
+    entry.recording = device->record([&](const backend::Execution& on) { launch_all(entry, on); });
   }
-  return outputs_;
+  if (entry.recording) {
+    entry.recording->replay(execution.stream);
+  } else {
+    launch_all(entry, execution);
+  }
+  entry.launched = true;
 }
 
 void Session::Impl::grow_arena(size_t bytes) {
   if (bytes <= arena_capacity) return;
   if (arena) device->free(std::exchange(arena, nullptr));
   arena_capacity = 0;
+  for (auto& entry : shapes) entry->recording.reset();  // they hold addresses in it
   arena = device->allocate(bytes);
   arena_capacity = bytes;
 }
 
-void Session::Impl::copy_out(std::span<const OutputBuffer> buffers) const {
-  for (const OutputBuffer& buffer : buffers) {
-    const auto it = std::find_if(outputs_.begin(), outputs_.end(),
-                                 [&](const Output& o) { return o.name == buffer.name; });
-    if (it == outputs_.end()) {
-      std::string names;
-      for (const Output& o : outputs_) names += (names.empty() ? "" : ", ") + std::string(o.name);
-      throw Error(ErrorCode::kInput, "output '" + std::string(buffer.name) +
-                                         "' does not exist; the engine's outputs are " + names);
-    }
-    if (buffer.bytes < it->bytes || !buffer.data) {
-      throw Error(ErrorCode::kInput, "output '" + std::string(buffer.name) + "': the buffer has " +
-                                         std::to_string(buffer.bytes) + " bytes, the output " +
-                                         std::to_string(it->bytes));
-    }
-    std::memcpy(buffer.data, it->data, it->bytes);
-  }
+void Session::Impl::grow_staging(size_t bytes) {
+  if (bytes <= staging_capacity) return;
+  if (staging) device->free_staging(std::exchange(staging, nullptr));
+  staging_capacity = 0;
+  staging = device->allocate_staging(bytes);
+  staging_capacity = bytes;
 }
 
 void Session::Impl::prepare(std::span<const InputShape> input_shapes) {
@@ -165,12 +224,13 @@ Session& Session::operator=(Session&&) noexcept = default;
 std::span<const Output> Session::run(std::span<const Input> inputs) {
   return impl_->run(inputs, nullptr);
 }
-std::span<const Output> Session::run(std::span<const Input> inputs,
-                                     std::span<const OutputBuffer> buffers) {
-  const std::span<const Output> outputs = impl_->run(inputs, nullptr);
-  impl_->copy_out(buffers);
-  return outputs;
+void Session::run(std::span<const Input> inputs, std::span<const OutputBuffer> buffers) {
+  impl_->run(inputs, buffers);
 }
+void Session::enqueue(std::span<const Input> inputs, std::span<const OutputBuffer> buffers) {
+  impl_->enqueue(inputs, buffers);
+}
+void Session::wait() { impl_->wait(); }
 void Session::prepare(std::span<const InputShape> shapes) { impl_->prepare(shapes); }
 size_t Session::arena_bytes() const { return impl_->arena_capacity; }
 

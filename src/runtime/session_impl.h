@@ -11,8 +11,8 @@
 
 namespace vernier {
 
-/// Called by run_observed(): before the first step with the whole arena (to poison it), and after
-/// every step with its arguments (to copy values out or read a clock).
+/// Called before the first step with the whole arena (to poison it), and after every step with its
+/// arguments (to copy values out). On a GPU both see a copy in host memory.
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
@@ -27,8 +27,15 @@ struct Session::Impl {
   Impl& operator=(const Impl&) = delete;
 
   std::span<const Output> run(std::span<const Input> inputs, RunObserver* observer);
+  void run(std::span<const Input> inputs, std::span<const OutputBuffer> buffers);
+  void enqueue(std::span<const Input> inputs, std::span<const OutputBuffer> buffers);
+  void wait();
   void prepare(std::span<const InputShape> shapes);
-  void copy_out(std::span<const OutputBuffer> buffers) const;
+  /// Milliseconds of each step, from one run.
+  std::vector<double> time_steps(std::span<const Input> inputs);
+  /// Milliseconds on the device of `runs` runs one after the other, without copies from and to the
+  /// host.
+  double time_runs(std::span<const Input> inputs, int runs);
 
   /// Where an argument's bytes are: `base` indexes the table of bases of a run (the arena, the
   /// shape values, then the inputs); kFixed: data is already final (constants).
@@ -53,6 +60,13 @@ struct Session::Impl {
     std::vector<Source> output_sources;
     size_t arena_bytes = 0;
     uint64_t last_used = 0;
+    // Only where device memory is not the host's: inputs and shape values lie together in the
+    // arena, as they do in the staging memory that they are copied from.
+    size_t staged_offset = 0, staged_bytes = 0;
+    std::vector<size_t> input_offsets;  ///< from staged_offset
+    size_t shape_values_offset = 0;     ///< from staged_offset
+    bool launched = false;
+    std::unique_ptr<backend::Recording> recording;  ///< of the steps, made at the second run
   };
   static constexpr size_t kMaxShapes = 32;
 
@@ -64,6 +78,8 @@ struct Session::Impl {
   std::vector<std::unique_ptr<ShapeEntry>> shapes;            ///< the last kMaxShapes
   std::byte* arena = nullptr;
   size_t arena_capacity = 0;
+  std::byte* staging = nullptr;  ///< host memory that copies to and from the device run fast on
+  size_t staging_capacity = 0;
   uint64_t runs = 0;
 
  private:
@@ -86,6 +102,7 @@ struct Session::Impl {
   ShapeEntry& entry_for_bound_symbols();
   std::unique_ptr<ShapeEntry> make_entry();
   void check_guards(const ShapeEntry& entry) const;
+  void place_staged(ShapeEntry& entry) const;
   void fill_shape_values(ShapeEntry& entry, std::vector<size_t>& offsets) const;
   backend::TensorArg argument(const ShapeEntry& entry, int32_t value) const;
   backend::TensorArg packed_argument(size_t step, const plan::PackedInput& packed) const;
@@ -93,8 +110,22 @@ struct Session::Impl {
   void make_arguments(ShapeEntry& entry);
   void make_layout(ShapeEntry& entry, const std::vector<size_t>& shape_value_offsets);
   void create_states();
+  const std::byte* constant_data(int32_t blob) const;
   void grow_arena(size_t bytes);
+  void grow_staging(size_t bytes);
+  ShapeEntry& bind_and_place(std::span<const Input> inputs);
   void resolve(ShapeEntry& entry);
+  bool on_host() const { return weights_ == nullptr; }
+  void stage_inputs(const ShapeEntry& entry);
+  void launch_step(ShapeEntry& entry, size_t step, const backend::Execution& on);
+  void launch_all(ShapeEntry& entry, const backend::Execution& on);
+  void start(ShapeEntry& entry);
+  void run_observed(ShapeEntry& entry, RunObserver& observer);
+  void run_mirrored(ShapeEntry& entry, RunObserver& observer);
+  backend::LaunchCall call_of(ShapeEntry& entry, size_t step, const backend::Execution& on) const;
+  void fetch_outputs(const ShapeEntry& entry);
+  const backend::TensorArg& output_named(const ShapeEntry& entry, const OutputBuffer& buffer) const;
+  void copy_to(const ShapeEntry& entry, std::span<const OutputBuffer> buffers);
   [[noreturn]] void fail(size_t input, const std::string& what) const;
 
   std::vector<std::vector<SizeRule>> rules_;  // by input and dimension
@@ -102,6 +133,12 @@ struct Session::Impl {
   std::vector<int64_t> symbols_;              // by symbol, during a run
   std::vector<std::byte*> bases_;
   std::vector<Output> outputs_;
+  const runtime::DeviceWeights* weights_ = nullptr;  // null: device memory is the host's
+  bool staging_in_use_ = false;                      // until the next wait()
+  std::byte* fetched_ = nullptr;                     // host memory of outputs_
+  size_t fetched_capacity_ = 0;
+  std::vector<size_t> output_offsets_;
+  std::vector<std::byte> mirror_;  // of the arena, for observers
 };
 
 }  // namespace vernier

@@ -90,6 +90,21 @@ void Session::Impl::fill_shape_values(ShapeEntry& entry, std::vector<size_t>& of
   }
 }
 
+// Where the inputs and the shape values lie in the memory that they are copied to the device from.
+void Session::Impl::place_staged(ShapeEntry& entry) const {
+  const size_t alignment = device->alignment();
+  const auto take = [&](size_t bytes) {
+    const size_t offset = entry.staged_bytes;
+    entry.staged_bytes += (bytes + alignment - 1) / alignment * alignment;
+    return offset;
+  };
+  for (int32_t input : parts.plan.inputs) {
+    const backend::TensorArg arg = argument(entry, input);
+    entry.input_offsets.push_back(take(static_cast<size_t>(arg.elems()) * size_bytes(arg.dtype)));
+  }
+  entry.shape_values_offset = take(entry.shape_values.size());
+}
+
 // Does an alias stay inside what it is a view of? The planner's do; a file may say anything.
 void Session::Impl::check_alias(const ShapeEntry& entry, int32_t index) const {
   const PlanValue& value = parts.plan.values[static_cast<size_t>(index)];
@@ -118,9 +133,9 @@ backend::TensorArg Session::Impl::argument(const ShapeEntry& entry, int32_t inde
   backend::TensorArg arg;
   arg.dtype = value.dtype;
   if (value.kind == PlanValue::Kind::kConstant) {
-    const plan::Blob& blob = parts.plan.blobs[static_cast<size_t>(value.constant)];
-    set_shape(arg, blob.shape);
-    arg.data = const_cast<std::byte*>(blob.bytes.data());  // kernels never write to an input
+    set_shape(arg, parts.plan.blobs[static_cast<size_t>(value.constant)].shape);
+    // Kernels never write to an input.
+    arg.data = const_cast<std::byte*>(constant_data(value.constant));
     return arg;
   }
   std::array<int64_t, backend::kMaxRank> shape{};
@@ -185,7 +200,12 @@ void Session::Impl::make_layout(ShapeEntry& entry, const std::vector<size_t>& sh
     const auto& state = entry.steps[s].shape_state;
     intervals.push_back({state ? state->workspace_bytes : 0, step, step, 0});
   }
+  if (!on_host()) {
+    place_staged(entry);
+    intervals.push_back({entry.staged_bytes, 0, static_cast<int32_t>(entry.steps.size()), 0});
+  }
   entry.arena_bytes = std::max<size_t>(runtime::place(intervals, device->alignment()), 1);
+  if (!on_host()) entry.staged_offset = intervals.back().offset;
 
   std::vector<int32_t> input_of(plan.values.size(), 0);
   for (size_t i = 0; i < plan.inputs.size(); ++i)
@@ -193,8 +213,14 @@ void Session::Impl::make_layout(ShapeEntry& entry, const std::vector<size_t>& sh
   const auto base_source = [&](size_t v) -> Source {
     switch (plan.values[v].kind) {
       case PlanValue::Kind::kInput:
+        if (!on_host())
+          return {Source::kArena,
+                  entry.staged_offset + entry.input_offsets[static_cast<size_t>(input_of[v])]};
         return {Source::kFirstInput + input_of[v], 0};
       case PlanValue::Kind::kShapeValues:
+        if (!on_host())
+          return {Source::kArena,
+                  entry.staged_offset + entry.shape_values_offset + shape_value_offsets[v]};
         return {Source::kShapeValues, shape_value_offsets[v]};
       case PlanValue::Kind::kArena:
         return {Source::kArena, intervals[interval_of[v]].offset};
@@ -214,8 +240,7 @@ void Session::Impl::make_layout(ShapeEntry& entry, const std::vector<size_t>& sh
     Source source = base_source(base);
     source.offset += offset;
     if (source.base == Source::kFixed) {
-      const plan::Blob& blob = plan.blobs[static_cast<size_t>(plan.values[base].constant)];
-      arg.data = const_cast<std::byte*>(blob.bytes.data()) + offset;
+      arg.data = const_cast<std::byte*>(constant_data(plan.values[base].constant)) + offset;
     }
     return source;
   };

@@ -58,7 +58,8 @@ TEST(Pipeline, SwitchedOffPassesDoNotRun) {
   EXPECT_EQ(count(*graph, "Relu"), 1);
 }
 
-// R does not round between nodes: a weight that is cast to f16 keeps its numbers until it is stored.
+// R does not round between nodes: a weight that is cast to f16 keeps its numbers until it is
+// stored.
 TEST(Fold, AConstantThatF16CannotHoldKeepsItsValue) {
   const char* text =
       "graph g(%x: f16[batch, 2]) { %h = Cast(f32[2]{0.1, 1000.3}) {to=f16} "

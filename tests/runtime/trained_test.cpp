@@ -129,8 +129,7 @@ class Beauty {
     for (size_t first = 0; first < users(); first += kBatch) {
       const size_t rows = std::min(kBatch, users() - first);
       const auto begin = ids_.begin() + static_cast<std::ptrdiff_t>(first * kLength);
-      const std::vector<int64_t> batch(begin,
-                                       begin + static_cast<std::ptrdiff_t>(rows * kLength));
+      const std::vector<int64_t> batch(begin, begin + static_cast<std::ptrdiff_t>(rows * kLength));
       const std::vector<int64_t> shape{static_cast<int64_t>(rows), kLength};
       const Input input = i64_input("input_ids", shape, batch);
       const Output scores = session.run({&input, 1})[0];
@@ -187,7 +186,8 @@ TEST(IclrecBeauty, KeepsThePublishedHitRatesAndNdcgInEveryMode) {
     const Changes changed = changes(found.lists, in_f32);
     const Metrics& m = found.metrics;
     std::printf(
-        "| iclrec_beauty | %s | HIT@5 %.4f, NDCG@5 %.4f, HIT@10 %.4f, NDCG@10 %.4f | %.1f %% of %zu "
+        "| iclrec_beauty | %s | HIT@5 %.4f, NDCG@5 %.4f, HIT@10 %.4f, NDCG@10 %.4f | %.1f %% of "
+        "%zu "
         "users, %.1f %% in other items |\n",
         mode, m.hit5, m.ndcg5, m.hit10, m.ndcg10, 100 * changed.order, beauty.users(),
         100 * changed.items);

@@ -3,6 +3,7 @@
 
 #include <hwy/targets.h>
 
+#include <chrono>
 #include <cstring>
 #include <new>
 
@@ -40,8 +41,24 @@ class CpuDevice final : public Device {
   bool host_memory() const override { return true; }
   size_t alignment() const override { return kAlignment; }
   Execution execution() override { return {.threads = &threads_}; }
+  void copy_on_device(std::byte* dst, const std::byte* src, size_t bytes, void*) override {
+    if (bytes > 0) std::memcpy(dst, src, bytes);
+  }
+  std::byte* allocate_staging(size_t bytes) override { return allocate(bytes); }
+  void free_staging(std::byte* data) override { free(data); }
+  std::unique_ptr<Recording> record(const std::function<void(const Execution&)>&) override {
+    return nullptr;
+  }
+  std::unique_ptr<Mark> mark(void*) override { return std::make_unique<Moment>(); }
+  double milliseconds_between(const Mark& first, const Mark& second) override {
+    const auto at = [](const Mark& mark) { return static_cast<const Moment&>(mark).at; };
+    return std::chrono::duration<double, std::milli>(at(second) - at(first)).count();
+  }
 
  private:
+  struct Moment final : Mark {
+    std::chrono::steady_clock::time_point at = std::chrono::steady_clock::now();
+  };
   ThreadPool threads_;
 };
 

@@ -13,16 +13,54 @@ namespace vernier::backend {
 
 namespace {
 
+// A CUDA graph, ready to be launched.
+class GraphRecording final : public Recording {
+ public:
+  explicit GraphRecording(cudaGraph_t graph) {
+    const cudaError_t status = cudaGraphInstantiate(&graph_, graph, 0);
+    cudaGraphDestroy(graph);
+    check_cuda(status, "making a graph of the steps");
+  }
+  ~GraphRecording() override { cudaGraphExecDestroy(graph_); }
+  GraphRecording(const GraphRecording&) = delete;
+  GraphRecording& operator=(const GraphRecording&) = delete;
+  void replay(void* stream) override {
+    check_cuda(cudaGraphLaunch(graph_, static_cast<cudaStream_t>(stream)), "launching the graph");
+  }
+
+ private:
+  cudaGraphExec_t graph_ = nullptr;
+};
+
+class EventMark final : public Mark {
+ public:
+  explicit EventMark(cudaStream_t stream) {
+    check_cuda(cudaEventCreate(&event_), "creating an event");
+    check_cuda(cudaEventRecord(event_, stream), "recording an event");
+  }
+  ~EventMark() override { cudaEventDestroy(event_); }
+  EventMark(const EventMark&) = delete;
+  EventMark& operator=(const EventMark&) = delete;
+  cudaEvent_t event() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(const DeviceOptions& options) : ordinal_(options.ordinal) {
+  explicit CudaDevice(const DeviceOptions& options)
+      : ordinal_(options.ordinal), own_stream_(options.stream == nullptr) {
     check_cuda(cudaSetDevice(ordinal_), "selecting GPU " + std::to_string(ordinal_));
-    check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
+    stream_ = as_stream(options.stream);
+    if (own_stream_)
+      check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
     check_cublas(cublasLtCreate(&handle_), "creating a handle");
   }
   ~CudaDevice() override {
     cublasLtDestroy(handle_);
-    cudaStreamDestroy(stream_);
+    if (own_stream_) cudaStreamDestroy(stream_);
+    if (recorded_) cudaStreamDestroy(recorded_);
   }
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
@@ -58,19 +96,64 @@ class CudaDevice final : public Device {
             .device_ordinal = ordinal_,
             .library_handle = handle_};
   }
+  void copy_on_device(std::byte* dst, const std::byte* src, size_t bytes, void* stream) override {
+    check_cuda(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, as_stream(stream)),
+               "copying on the GPU");
+  }
+  std::byte* allocate_staging(size_t bytes) override {
+    void* data = nullptr;
+    check_cuda(cudaMallocHost(&data, bytes == 0 ? 1 : bytes),
+               "allocating " + std::to_string(bytes) + " bytes of page-locked host memory");
+    return static_cast<std::byte*>(data);
+  }
+  void free_staging(std::byte* data) override { cudaFreeHost(data); }
+  // On a stream of its own: the caller's may be one that cannot be recorded.
+  std::unique_ptr<Recording> record(const std::function<void(const Execution&)>& work) override {
+    if (!recorded_)
+      check_cuda(cudaStreamCreateWithFlags(&recorded_, cudaStreamNonBlocking), "creating a stream");
+    Execution recording = execution();
+    recording.stream = recorded_;
+    check_cuda(cudaStreamBeginCapture(recorded_, cudaStreamCaptureModeThreadLocal),
+               "recording the steps");
+    cudaGraph_t graph = nullptr;
+    try {
+      work(recording);
+    } catch (...) {
+      cudaStreamEndCapture(recorded_, &graph);
+      if (graph) cudaGraphDestroy(graph);
+      cudaGetLastError();
+      throw;
+    }
+    check_cuda(cudaStreamEndCapture(recorded_, &graph), "recording the steps");
+    return std::make_unique<GraphRecording>(graph);
+  }
+  std::unique_ptr<Mark> mark(void* stream) override {
+    return std::make_unique<EventMark>(as_stream(stream));
+  }
+  double milliseconds_between(const Mark& first, const Mark& second) override {
+    float ms = 0;
+    check_cuda(cudaEventElapsedTime(&ms, static_cast<const EventMark&>(first).event(),
+                                    static_cast<const EventMark&>(second).event()),
+               "reading a time");
+    return ms;
+  }
 
  private:
   static cudaStream_t as_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
   int ordinal_;
-  cudaStream_t stream_ = nullptr;
+  bool own_stream_;
+  cudaStream_t stream_ = nullptr, recorded_ = nullptr;
   cublasLtHandle_t handle_ = nullptr;
 };
 
+// Without a device: what the kernels were compiled for.
 std::string target() {
   cudaDeviceProp properties{};
-  check_cuda(cudaGetDeviceProperties(&properties, 0), "reading the GPU's properties");
-  return "cuda sm_" + std::to_string(properties.major) + std::to_string(properties.minor) +
-         " cuBLASLt " + std::to_string(cublasLtGetVersion());
+  std::string chip = VERNIER_CUDA_ARCH;
+  if (cuda_available() && cudaGetDeviceProperties(&properties, 0) == cudaSuccess)
+    chip = std::to_string(properties.major) + std::to_string(properties.minor);
+  while (!chip.empty() && (chip.back() < '0' || chip.back() > '9')) chip.pop_back();
+  return "cuda sm_" + chip + " cuBLASLt " + std::to_string(cublasLtGetVersion());
 }
 
 }  // namespace
@@ -96,6 +179,7 @@ const Backend& cuda_backend() {
         return std::make_unique<CudaDevice>(options);
       },
       .target = &target,
+      .available = &cuda_available,
   };
   return kBackend;
 }

@@ -1,0 +1,31 @@
+// An engine's weights in a device's own memory: uploaded once, shared by the engine's sessions.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "backend/kernel.h"
+#include "plan/plan.h"
+
+namespace vernier::runtime {
+
+class DeviceWeights {
+ public:
+  /// Uploads every blob of the plan. Throws Error(kMachine) with the sizes when memory is short.
+  DeviceWeights(const backend::Backend& backend, const plan::Plan& plan);
+  ~DeviceWeights();
+  DeviceWeights(const DeviceWeights&) = delete;
+  DeviceWeights& operator=(const DeviceWeights&) = delete;
+
+  std::byte* blob(size_t index) const { return data_ + offsets_[index]; }
+  /// The same bytes in host memory; null: `address` is not in a blob.
+  const std::byte* on_host(const std::byte* address) const;
+
+ private:
+  const plan::Plan& plan_;
+  std::unique_ptr<backend::Device> device_;
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+  std::vector<size_t> offsets_;  // by blob, ascending
+};
+
+}  // namespace vernier::runtime
