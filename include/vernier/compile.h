@@ -36,6 +36,9 @@ struct CompileOptions {
   std::string precision_constraints;  ///< trtexec's; "obey" is what always holds here
   /// A policy file's JSON, to which the above add, and its name for messages.
   std::string policy, policy_file;
+  /// JSON file with what was found fastest on a device: read where it exists, and written with what
+  /// had to be timed. The same file gives the same engine. Empty: what must be is timed anew.
+  std::string tuning_file;
   bool seed_missing_weights = false;  ///< seeded values for external data that is not there
   /// Called with each stage of the work ("import", "raise_attention", "pack", "write").
   std::function<void(std::string_view stage)> progress;

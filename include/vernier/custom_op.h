@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 #define VERNIER_CUSTOM_OP_VERSION 0
-enum { VERNIER_MAX_RANK = 8, VERNIER_MAX_OPERANDS = 16, VERNIER_MAX_POINTS = 8 };
+enum { VERNIER_MAX_RANK = 10, VERNIER_MAX_OPERANDS = 16, VERNIER_MAX_POINTS = 8 };
 
 /* Element types, numbered as in vernier/dtype.h. TF32 is a compute type only. */
 enum {

@@ -76,6 +76,9 @@ class Session {
   void wait();
   /// Does the once-per-shape work of run() for these input shapes.
   void prepare(std::span<const InputShape> shapes);
+  /// Milliseconds on the device of `runs` runs one after the other, without the copies from and to
+  /// the host.
+  double device_milliseconds(std::span<const Input> inputs, int runs);
   /// Bytes of activation memory now held.
   size_t arena_bytes() const;
 

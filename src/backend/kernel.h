@@ -26,7 +26,7 @@ class ThreadPool;
 
 namespace vernier::backend {
 
-inline constexpr int kMaxRank = 8;
+inline constexpr int kMaxRank = 10;
 
 // ---- build time ------------------------------------------------------------------------------
 
@@ -118,6 +118,15 @@ struct CreateCall {
   std::span<const ConstantArg> constants;
   std::span<const TensorArg> constant_inputs;  ///< by input index; data null where not constant
   const Execution& execution;
+  std::string_view tuning = {};  ///< what tune() said of this step; empty: nothing
+};
+class Device;
+/// A step to be timed on the device. `in` and `out` have the sizes of the largest shape the engine
+/// is built for, without data.
+struct TuneCall {
+  CreateCall create;
+  std::span<const TensorArg> in, out;
+  Device& device;
 };
 struct PrepareCall {
   AttrView attrs;
@@ -169,6 +178,9 @@ struct KernelDef {
   std::unique_ptr<ShapeState> (*prepare)(const PrepareCall&);
   /// Enqueues or does the work. Throws Error(kInput) only for values it must check (ids).
   void (*launch)(const LaunchCall&);
+  /// Times the ways it has to do a step and says which to take, as text for CreateCall::tuning. All
+  /// of them give the same bits. Null: there is one way.
+  std::string (*tune)(const TuneCall&) = nullptr;
 };
 
 /// What was enqueued while it was recorded, replayed as one launch (a CUDA graph).

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -63,16 +64,11 @@ std::string named_sizes(const Engine& engine, const Options& options) {
 }
 
 /// Milliseconds of each run, in order.
-std::vector<double> time_runs(Session& session, const std::vector<Input>& inputs,
-                              const Options& options) {
-  for (int i = 0; i < kWarmUpRuns; ++i) session.run(inputs);
+std::vector<double> time_runs(const Options& options, const std::function<double()>& timed_run) {
   std::vector<double> times;
   const Clock total;
-  while (times.size() < options.runs || total.ms() < options.seconds * 1e3) {
-    const Clock clock;
-    session.run(inputs);
-    times.push_back(clock.ms());
-  }
+  while (times.size() < options.runs || total.ms() < options.seconds * 1e3)
+    times.push_back(timed_run());
   return times;
 }
 
@@ -122,7 +118,18 @@ int bench(const Options& options) {
   Session session(engine, {.threads = options.threads});
   if (options.inputs.empty()) check_memory(*engine, session, named_sizes(*engine, options));
   const io::NamedTensors arrays = inputs_of(*engine, options);
-  const std::vector<double> times = time_runs(session, as_inputs(arrays), options);
+  const std::vector<Input> inputs = as_inputs(arrays);
+  for (int i = 0; i < kWarmUpRuns; ++i) session.run(inputs);
+  const std::vector<double> times = time_runs(options, [&] {
+    const Clock clock;
+    session.run(inputs);
+    return clock.ms();
+  });
+  std::vector<double> on_device;  // without the copies from and to the host
+  if (engine->device() != "cpu") {
+    on_device = time_runs(options, [&] { return session.device_milliseconds(inputs, 1); });
+    std::sort(on_device.begin(), on_device.end());
+  }
   std::vector<double> sorted = times;
   std::sort(sorted.begin(), sorted.end());
   const double median = quantile(sorted, 0.5);
@@ -133,18 +140,25 @@ int bench(const Options& options) {
     text += fmt::format("{} [{}]  ", name, fmt::join(array.shape(), ", "));
   }
   if (options.json) {
-    print_json({{"engine", options.engine},
-                {"inputs", shapes},
-                {"threads", options.threads},
-                {"runs", times.size()},
-                {"median_ms", median},
-                {"p10_ms", quantile(sorted, 0.1)},
-                {"p90_ms", quantile(sorted, 0.9)},
-                {"times_ms", times}});
+    nlohmann::json json{{"engine", options.engine},
+                        {"inputs", shapes},
+                        {"threads", options.threads},
+                        {"runs", times.size()},
+                        {"median_ms", median},
+                        {"p10_ms", quantile(sorted, 0.1)},
+                        {"p90_ms", quantile(sorted, 0.9)},
+                        {"times_ms", times}};
+    if (!on_device.empty()) json["device_median_ms"] = quantile(on_device, 0.5);
+    print_json(json);
     return 0;
   }
   print(fmt::format("{}median {:.3f} ms   p10 {:.3f}   p90 {:.3f}   {} runs", text, median,
                     quantile(sorted, 0.1), quantile(sorted, 0.9), times.size()));
+  if (!on_device.empty()) {
+    print(fmt::format("on the device alone: median {:.4f} ms   p10 {:.4f}   p90 {:.4f}",
+                      quantile(on_device, 0.5), quantile(on_device, 0.1),
+                      quantile(on_device, 0.9)));
+  }
   return 0;
 }
 

@@ -17,7 +17,7 @@ namespace vernier::cli {
 namespace {
 
 struct Options {
-  std::string model, engine, shapes, outputs, tolerance, device = "cpu";
+  std::string model, engine, shapes, outputs, tolerance, tuning, device = "cpu";
   std::vector<std::string> fuse, plugins;
   std::vector<std::string> rules;
   std::string policy, save_policy, layer_precisions, layer_output_types, constraints;
@@ -85,6 +85,7 @@ int build(const Options& options) {
   compile_options.device = options.device;
   compile_options.backend = plugin_kernels(options.plugins);
   compile_options.shapes = options.shapes;
+  compile_options.tuning_file = options.tuning;
   compile_options.seed_missing_weights = options.seed_missing_weights;
   if (!options.outputs.empty())
     compile_options.extra_outputs = split_list(options.outputs, "--outputs");
@@ -156,6 +157,9 @@ void add_build(CLI::App& app, Run& chosen) {
                       "trtexec's; 'obey' is what Vernier always does");
   command->add_option("--shapes", options->shapes,
                       "range of each named size, e.g. 'batch=1..32,seq=4..512'");
+  command->add_option("--tuning", options->tuning,
+                      "JSON file of what was found fastest on the device: read where it exists, "
+                      "completed and written; the same file gives the same engine");
   command->add_option("--outputs", options->outputs,
                       "also return these values of the graph, e.g. Add_12,Softmax_3");
   command->add_option("--fuse", options->fuse, "PASS=off switches an optional pass off")

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compile/side_outputs.h"
+#include "compile/tune.h"
 #include "compile/weights.h"
 #include "core/names.h"
 #include "onnx/import.h"
@@ -271,6 +272,7 @@ Compiled run(const ir::Graph& imported, Compiled result, const CompileOptions& o
   plan.producer = result.plan.producer;
   plan.notes.insert(plan.notes.begin(), result.plan.notes.begin(), result.plan.notes.end());
   result.plan = std::move(plan);
+  tune(result.plan, options);
   return result;
 }
 

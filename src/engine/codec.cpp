@@ -46,7 +46,7 @@ void fields(V& v, Fields<V, Numerics> x) {
 template <class V>
 void fields(V& v, Fields<V, plan::Step> x) {
   v(x.kernel, x.op, x.attrs, x.inputs, x.outputs, x.packed, x.numerics, x.bit_class, x.name,
-    x.origins);
+    x.origins, x.tuning);
 }
 template <class V>
 void fields(V& v, Fields<V, plan::Segment> x) {

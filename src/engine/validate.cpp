@@ -14,7 +14,7 @@ namespace {
 using plan::kNone;
 using Kind = plan::PlanValue::Kind;
 
-constexpr size_t kMaxRank = 8;  // of the kernels' views (backend/kernel.h)
+constexpr size_t kMaxRank = 10;  // of the kernels' views (backend/kernel.h)
 
 [[noreturn]] void fail(const std::string& where, const std::string& what) {
   throw Error(ErrorCode::kInput, where + ": " + what);
@@ -131,7 +131,7 @@ class Checker {
     const std::string where = "blob " + std::to_string(b);
     if (size_bytes(blob.dtype) == 0)
       fail(where, "elements of type " + std::string(name(blob.dtype)));
-    if (blob.shape.size() > kMaxRank) fail(where, "more than 8 dimensions");
+    if (blob.shape.size() > kMaxRank) fail(where, "more than 10 dimensions");
     num_elems(blob.shape);  // throws on negative and huge sizes
     const bool packed = !blob.layout.empty();
     if (!blob.bytes.defined()) fail(where, "has no bytes");
@@ -148,7 +148,7 @@ class Checker {
     const std::string where = value_text(v);
     if (size_bytes(value.dtype) == 0)
       fail(where, "elements of type " + std::string(name(value.dtype)));
-    if (value.shape.size() > kMaxRank) fail(where, "more than 8 dimensions");
+    if (value.shape.size() > kMaxRank) fail(where, "more than 10 dimensions");
     for (const SymShape* dims : {&value.shape, &value.strides, &value.values})
       for (const Dim& d : *dims) check_dim(d, where);
     check_dim(value.offset_elems, where);

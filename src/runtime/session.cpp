@@ -81,7 +81,7 @@ void Session::Impl::create_states() {
       constant_inputs[static_cast<size_t>(packed.input)] = packed_argument(s, packed);
     }
     states.back() = parts.kernels[s]->create(
-        {step.attrs, &step.numerics, constants, constant_inputs, execution});
+        {step.attrs, &step.numerics, constants, constant_inputs, execution, step.tuning});
   }
 }
 
@@ -231,6 +231,9 @@ void Session::enqueue(std::span<const Input> inputs, std::span<const OutputBuffe
   impl_->enqueue(inputs, buffers);
 }
 void Session::wait() { impl_->wait(); }
+double Session::device_milliseconds(std::span<const Input> inputs, int runs) {
+  return impl_->time_runs(inputs, runs);
+}
 void Session::prepare(std::span<const InputShape> shapes) { impl_->prepare(shapes); }
 size_t Session::arena_bytes() const { return impl_->arena_capacity; }
 

@@ -98,7 +98,7 @@ const std::vector<Rule> kPlanRules{
 const std::vector<Rule> kValueRules{
     {"Type", BREAK(p.values[2].dtype = DType::kUndefined), "value 2 (''): elements of type"},
     {"TypeWithoutStorage", BREAK(p.values[3].dtype = DType::kTF32), "elements of type tf32"},
-    {"Rank", BREAK(p.values[3].shape.assign(9, 1)), "value 3 ('hidden'): more than 8 dimensions"},
+    {"Rank", BREAK(p.values[3].shape.assign(11, 1)), "value 3 ('hidden'): more than 10 dimensions"},
     {"NegativeSize", BREAK(p.values[3].shape[2] = -4), "negative size -4"},
     {"HugeSize", BREAK(p.values[5].shape.assign(8, 1 << 20)), "too many elements"},
     {"Symbol", BREAK(p.values[0].shape[0] = Dim::symbol("x")), "uses 'x', which no input"},
@@ -184,7 +184,7 @@ const std::vector<Rule> kStepRules{
 
 const std::vector<Rule> kBlobRules{
     {"Type", BREAK(p.blobs[1].dtype = DType::kTF32), "blob 1: elements of type tf32"},
-    {"Rank", BREAK(p.blobs[1].shape.assign(9, 1)), "blob 1: more than 8 dimensions"},
+    {"Rank", BREAK(p.blobs[1].shape.assign(11, 1)), "blob 1: more than 10 dimensions"},
     {"NegativeSize", BREAK(p.blobs[1].shape[0] = -1), "negative size"},
     {"PlainSize", BREAK(p.blobs[0].shape[0] = 6), "blob 0: 80 bytes for an array f32[6, 4]"},
     {"PlainType", BREAK(p.blobs[0].dtype = DType::kF64), "blob 0: 80 bytes for an array f64[5, 4]"},

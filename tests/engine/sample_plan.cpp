@@ -96,6 +96,7 @@ void add_steps(plan::Plan& p) {
   linear.bit_class = "brg-k4";
   linear.name = "/head";
   linear.origins = {"/1", "/2", "fn/3#17"};
+  linear.tuning = "rows 16: 3";
   plan::Step non_zero;
   non_zero.kernel = "cpu.non_zero.reference";
   non_zero.op = OpKind::kNonZero;
@@ -158,8 +159,8 @@ auto members(const Numerics& x) {
   return std::tie(a, b, c, d, e, f, g, h, i);
 }
 auto members(const plan::Step& x) {
-  const auto& [a, b, c, d, e, f, g, h, i, j] = x;
-  return std::tie(a, b, c, d, e, f, g, h, i, j);
+  const auto& [a, b, c, d, e, f, g, h, i, j, k] = x;
+  return std::tie(a, b, c, d, e, f, g, h, i, j, k);
 }
 auto members(const plan::Segment& x) {
   const auto& [a, b] = x;

@@ -206,11 +206,12 @@ TEST(Errors, ASizeThatNoInputGivesPlainlyIsNamed) {
 TEST(Errors, TooManyDimensionsNameTheNode) {
   const std::string error = error_of([] {
     toy_plan(
-        "graph g(%x: f32[b, 1, 1, 1, 1, 1, 1, 1, 2]) { %y = Abs(%x) named \"deep\" return %y as "
+        "graph g(%x: f32[b, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2]) { %y = Abs(%x) named \"deep\" return %y "
+        "as "
         "\"y\" }");
   });
   EXPECT_THAT(error, HasSubstr("node 'deep' (Abs)"));
-  EXPECT_THAT(error, HasSubstr("has 9 dimensions; at most 8"));
+  EXPECT_THAT(error, HasSubstr("has 11 dimensions; at most 10"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "runtime/models.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -62,6 +63,17 @@ std::vector<ModelCase> ExampleModel::cases() const {
   }
   if (result.empty()) throw std::runtime_error("no cases beside " + path.string());
   return result;
+}
+
+std::string device_under_test() {
+  const char* device = std::getenv("VERNIER_TEST_DEVICE");
+  return device ? device : "cpu";
+}
+
+CompileOptions options_here() {
+  CompileOptions options;
+  options.device = device_under_test();
+  return options;
 }
 
 std::vector<Input> refs(const NamedTensors& tensors) {

@@ -6,6 +6,7 @@
 
 #include "core/tensor.h"
 #include "io/npz.h"
+#include "vernier/compile.h"
 #include "vernier/session.h"
 
 namespace vernier::test {
@@ -28,6 +29,12 @@ struct ExampleModel {
 /// The models below tests/models, by name. Never empty.
 std::vector<ExampleModel> example_models();
 ExampleModel example_model(const std::string& name);
+
+/// The device that models are built for: what the environment variable VERNIER_TEST_DEVICE says, or
+/// cpu. The scenarios and the golden outputs are the same on every device.
+std::string device_under_test();
+/// CompileOptions for it.
+CompileOptions options_here();
 
 /// Views of tensors as session inputs.
 std::vector<Input> refs(const NamedTensors& tensors);

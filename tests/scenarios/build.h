@@ -22,7 +22,7 @@ struct Policy {
 };
 
 inline CompileOptions options_of(const Policy& policy) {
-  CompileOptions options;
+  CompileOptions options = test::options_here();
   options.mode = policy.mode;
   options.rules = policy.rules;
   options.passes_off = policy.passes_off;

@@ -28,7 +28,7 @@ TEST_P(Reranker, EveryBatchAndLengthGivesEachRowItsOwnBits) {
   Request request;
   request.depth = Depth::kThorough;
   request.threads = 2;
-  const Report report = verify_model(GetParam(), {}, request);
+  const Report report = verify_model(GetParam(), test::options_here(), request);
   EXPECT_EQ(report.verdict, "pass") << to_text(report);
   EXPECT_EQ(report.cells.size(), 8U * 5U);
   for (const CellResult& cell : report.cells) EXPECT_EQ(cell.verdict, "pass") << cell.label;
@@ -42,8 +42,8 @@ TEST_P(Reranker, EveryBatchAndLengthGivesEachRowItsOwnBits) {
 
 TEST_P(Reranker, TheStaticShapePassesToo) {
   const auto path = test::example_model(GetParam()).path;
-  const plan::Plan dynamic = compiler::run(path.string(), {}).plan;
-  CompileOptions options;
+  const plan::Plan dynamic = compiler::run(path.string(), test::options_here()).plan;
+  CompileOptions options = test::options_here();
   for (const plan::Symbol& symbol : dynamic.symbols)
     options.shapes += (options.shapes.empty() ? "" : ",") + symbol.name + "=4";
   Request request;
@@ -73,7 +73,7 @@ class RerankerInSixteenBits : public ::testing::TestWithParam<Export> {};
 
 TEST_P(RerankerInSixteenBits, GivesEachRowItsOwnBitsWithinTwiceTheNoise) {
   const auto [name, mode] = GetParam();
-  CompileOptions options;
+  CompileOptions options = test::options_here();
   options.mode = mode;
   Request request;
   request.threads = 2;
@@ -94,7 +94,7 @@ TEST_P(RerankerInSixteenBits, GivesEachRowItsOwnBitsWithinTwiceTheNoise) {
 
 TEST_P(RerankerInSixteenBits, TheStaticShapePassesToo) {
   const auto [name, mode] = GetParam();
-  CompileOptions options;
+  CompileOptions options = test::options_here();
   options.mode = mode;
   const auto path = test::example_model(name).path;
   for (const plan::Symbol& symbol : compiler::run(path.string(), options).plan.symbols)

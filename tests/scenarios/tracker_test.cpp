@@ -20,7 +20,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, Tracker, ::testing::Values("fp32", "fp16", "bf16
 
 TEST_P(Tracker, WholeAndPartsPass) {
   const auto path = test::example_model("tracker_filter_predictor_ts17").path;
-  CompileOptions options;
+  CompileOptions options = test::options_here();
   options.mode = GetParam();
   const plan::Plan plan = compiler::run(path.string(), options).plan;
   const auto engine = Engine::from_bytes(engine::engine_bytes(plan));
@@ -78,7 +78,7 @@ TEST(TrackerPlanted, ASoftmaxInSixteenBitsIsNamed) {
   Request request;
   request.batches = {1, 4};
   request.threads = 2;
-  CompileOptions options;
+  CompileOptions options = test::options_here();
   options.mode = "fp16";
   const auto usual = Engine::from_bytes(engine::engine_bytes(compiler::plan_of(*model, options)));
   const Report right = verify_engine(usual, *model, request);

@@ -85,11 +85,22 @@ bool is_numeric(const onnx::proto::ModelProto& model) {
          numbers(model.graph().input()) && numbers(model.graph().output());
 }
 
+// Does it draw random numbers, so that no answer can be held against it?
+bool is_random(const onnx::proto::ModelProto& model) {
+  constexpr int kTrainingModeInput = 2;
+  return std::ranges::any_of(model.graph().node(), [](const onnx::proto::NodeProto& node) {
+    return node.op_type().starts_with("Random") || node.op_type() == "Multinomial" ||
+           node.op_type() == "Bernoulli" ||
+           (node.op_type() == "Dropout" && node.input_size() > kTrainingModeInput);
+  });
+}
+
 std::string kind_of(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   const std::string bytes(std::istreambuf_iterator<char>(stream), {});
   onnx::proto::ModelProto model;
-  return model.ParseFromString(bytes) && is_numeric(model) ? "ai.onnx" : "other";
+  if (!model.ParseFromString(bytes) || !is_numeric(model)) return "other";
+  return is_random(model) ? "random" : "ai.onnx";
 }
 
 // What a process of its own has to say of one file: lines "outcome<TAB>why", the last one counts.

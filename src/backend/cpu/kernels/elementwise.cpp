@@ -381,7 +381,7 @@ void launch(const LaunchCall& call) {
 
 Support supports_operands(const Problem& problem) {
   if (problem.inputs.size() > kMaxOperands) return no("more than 64 inputs");
-  if (problem.outputs[0].shape.size() > kMaxRank) return no("more than 8 axes");
+  if (problem.outputs[0].shape.size() > kMaxRank) return no("more than 10 axes");
   return supports(problem);
 }
 

@@ -1,0 +1,76 @@
+// Tuning records as JSON: {"target": "cuda sm_90 …", "choices": {problem: choice}}. See tune.h.
+#include "compile/tune.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "compile/pipeline.h"
+#include "runtime/tuning.h"
+
+namespace vernier::compiler {
+namespace {
+
+using nlohmann::json;
+
+[[noreturn]] void fail(const std::string& file, const std::string& what) {
+  throw Error(ErrorCode::kInput, "--tuning: '" + file + "' " + what +
+                                     "; delete it, or give another file, to have it made anew");
+}
+
+runtime::TuningRecord read(const std::string& file, const std::string& target) {
+  runtime::TuningRecord record;
+  if (file.empty() || !std::filesystem::exists(file)) return record;
+  std::ifstream stream(file, std::ios::binary);
+  const json parsed = json::parse(stream, nullptr, false);
+  if (!parsed.is_object() || !parsed.contains("target") || !parsed["target"].is_string() ||
+      !parsed.contains("choices") || !parsed["choices"].is_object())
+    fail(file, "is no tuning record");
+  if (parsed["target"] != target)
+    fail(file, "was made for '" + parsed["target"].get<std::string>() + "', and this is '" +
+                   target + "'");
+  for (const auto& [problem, choice] : parsed["choices"].items()) {
+    if (!choice.is_string()) fail(file, "holds no text for '" + problem + "'");
+    record[problem] = choice.get<std::string>();
+  }
+  return record;
+}
+
+void write(const std::string& file, const std::string& target,
+           const runtime::TuningRecord& record) {
+  std::ofstream stream(file, std::ios::binary);
+  stream << json{{"target", target}, {"choices", record}}.dump(1) << "\n";
+  stream.close();
+  if (!stream)
+    throw Error(ErrorCode::kMachine, "--tuning: '" + file +
+                                         "' could not be written; check that its "
+                                         "folder exists and has room");
+}
+
+}  // namespace
+
+void tune(plan::Plan& plan, const CompileOptions& options) {
+  const backend::Backend& backend =
+      options.backend ? *options.backend : backend_named(options.device);
+  if (std::ranges::none_of(backend.kernels, [](const auto& row) { return row.tune != nullptr; }))
+    return;
+  runtime::TuningRecord record = read(options.tuning_file, plan.target);
+  const int timed =
+      runtime::tune_plan(plan, backend, record, [&options](const std::string& problem) {
+        if (options.progress) options.progress("tuning " + problem);
+      });
+  const auto untuned = std::ranges::count_if(plan.steps, [&](const plan::Step& step) {
+    const backend::KernelDef* kernel = backend::find_kernel(backend, step.kernel);
+    return kernel && kernel->tune && step.tuning.empty();
+  });
+  if (untuned > 0) {
+    plan.notes.push_back(
+        std::to_string(untuned) +
+        " steps are not tuned: there is no such device here; build on one, or give "
+        "--tuning a file made there");
+  }
+  if (timed > 0 && !options.tuning_file.empty()) write(options.tuning_file, plan.target, record);
+}
+
+}  // namespace vernier::compiler
