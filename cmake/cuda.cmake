@@ -14,5 +14,5 @@ target_compile_options(vernier_cuda PRIVATE
   $<$<COMPILE_LANGUAGE:CUDA>:-gencode=arch=compute_${VERNIER_CUDA_ARCH},code=sm_${VERNIER_CUDA_ARCH}>
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra -Werror=all-warnings>)
 target_include_directories(vernier_cuda SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
-target_link_libraries(vernier_cuda PUBLIC vernier_core CUDA::cudart_static CUDA::cublasLt)
+target_link_libraries(vernier_cuda PUBLIC vernier_backend CUDA::cudart_static CUDA::cublasLt)
 target_compile_definitions(vernier_cuda PRIVATE VERNIER_CUDA_ARCH="${VERNIER_CUDA_ARCH}")

@@ -1,17 +1,29 @@
 // Device memory, stream and library handle of one GPU; the kernel list. See cuda.h.
 #include "backend/cuda/cuda.h"
 
-#include <array>
-
+#include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
 
 namespace vernier::backend {
+namespace cuda {
 
-#define KERNEL(function) KernelDef function();
+#define KERNEL(op, strategy, body) extern const KernelBody body;
+#define KERNEL_ELEMENTWISE(strategy, body) const KernelBody& body(OpKind op);
 #include "backend/cuda/kernels.def"
 #undef KERNEL
+#undef KERNEL_ELEMENTWISE
 
 namespace {
+
+KernelTable make_table() {
+  KernelTable table("cuda");
+#define KERNEL(op, strategy, body) table.add(OpKind::k##op, strategy, body);
+#define KERNEL_ELEMENTWISE(strategy, body) table.add_all(strategy, &body, kElementwise);
+#include "backend/cuda/kernels.def"
+#undef KERNEL
+#undef KERNEL_ELEMENTWISE
+  return table;
+}
 
 // A CUDA graph, ready to be launched.
 class GraphRecording final : public Recording {
@@ -157,6 +169,7 @@ std::string target() {
 }
 
 }  // namespace
+}  // namespace cuda
 
 Support cuda_available() {
   int count = 0;
@@ -167,18 +180,14 @@ Support cuda_available() {
 }
 
 const Backend& cuda_backend() {
-  static const std::array kKernels{
-#define KERNEL(function) function(),
-#include "backend/cuda/kernels.def"
-#undef KERNEL
-  };
+  static const KernelTable table = cuda::make_table();
   static const Backend kBackend{
       .name = "cuda",
-      .kernels = kKernels,
+      .kernels = table.kernels(),
       .make_device = [](const DeviceOptions& options) -> std::unique_ptr<Device> {
-        return std::make_unique<CudaDevice>(options);
+        return std::make_unique<cuda::CudaDevice>(options);
       },
-      .target = &target,
+      .target = &cuda::target,
       .available = &cuda_available,
   };
   return kBackend;

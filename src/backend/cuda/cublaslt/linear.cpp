@@ -3,11 +3,10 @@
 // Row-major arrays are handed over as their column-major transposes: yᵀ = wᵀ·xᵀ.
 #include <cublasLt.h>
 
+#include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
-#include "backend/kernel.h"
-#include "core/attrs.h"
 
-namespace vernier::backend {
+namespace vernier::backend::cuda {
 namespace {
 
 constexpr size_t kMaxWorkspaceBytes = size_t{4} << 20;
@@ -148,19 +147,14 @@ Support supports(const Problem& problem) {
 
 }  // namespace
 
-KernelDef linear_cublaslt() {
-  return {.name = "cuda.linear.cublaslt",
-          .op = OpKind::kLinear,
-          .supports = &supports,
-          .numerics = [](const Problem&) { return Numerics{}; },
-          .bit_class = "cublaslt f32, one algorithm per (K, N), no split-K",
-          .strided_inputs = 0,
-          .pack = nullptr,
-          .unpack = nullptr,
-          .layout_is_current = nullptr,
-          .create = &create,
-          .prepare = &prepare,
-          .launch = &launch};
-}
+extern const KernelBody linear_cublaslt;
+constexpr KernelBody linear_cublaslt{
+    .supports = &supports,
+    .numerics = [](const Problem&) { return Numerics{}; },
+    .bit_class = "cublaslt f32, one algorithm per (K, N), no split-K",
+    .create = &create,
+    .prepare = &prepare,
+    .launch = &launch,
+};
 
-}  // namespace vernier::backend
+}  // namespace vernier::backend::cuda

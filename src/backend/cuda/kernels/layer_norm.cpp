@@ -1,11 +1,10 @@
 // The LayerNorm row of kernels.def; the kernel is layer_norm.cu.
 #include "backend/cuda/kernels/layer_norm.h"
 
+#include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
-#include "backend/kernel.h"
-#include "core/attrs.h"
 
-namespace vernier::backend {
+namespace vernier::backend::cuda {
 namespace {
 
 // gridDim.x carries the rows.
@@ -44,19 +43,11 @@ void launch(const LaunchCall& call) {
 
 }  // namespace
 
-KernelDef layer_norm_block() {
-  return {.name = "cuda.layer_norm.block",
-          .op = OpKind::kLayerNorm,
-          .supports = &supports,
-          .numerics = [](const Problem&) { return Numerics{}; },
-          .bit_class = "row",
-          .strided_inputs = 0,
-          .pack = nullptr,
-          .unpack = nullptr,
-          .layout_is_current = nullptr,
-          .create = nullptr,
-          .prepare = nullptr,
-          .launch = &launch};
-}
+extern const KernelBody layer_norm_block;
+constexpr KernelBody layer_norm_block{
+    .supports = &supports,
+    .numerics = &f32_numerics,
+    .launch = &launch,
+};
 
-}  // namespace vernier::backend
+}  // namespace vernier::backend::cuda

@@ -1,7 +1,7 @@
 // LayerNorm, one block of 256 threads per row; contract in layer_norm.h. C++17.
 #include "backend/cuda/kernels/layer_norm.h"
 
-namespace vernier::backend {
+namespace vernier::backend::cuda {
 namespace {
 
 constexpr int kThreads = 256;
@@ -81,4 +81,4 @@ cudaError_t launch_layer_norm(const LayerNormLaunch& args, cudaStream_t stream) 
   return cudaGetLastError();
 }
 
-}  // namespace vernier::backend
+}  // namespace vernier::backend::cuda

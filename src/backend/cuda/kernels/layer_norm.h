@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace vernier::backend {
+namespace vernier::backend::cuda {
 
 struct LayerNormLaunch {
   const float* x;      // [rows, cols] row-major
@@ -21,4 +21,4 @@ struct LayerNormLaunch {
 /// Cost: reads x once from memory when cols <= 8192 (held in registers), else three times.
 cudaError_t launch_layer_norm(const LayerNormLaunch& args, cudaStream_t stream);
 
-}  // namespace vernier::backend
+}  // namespace vernier::backend::cuda

@@ -1,7 +1,34 @@
-// Helpers of the CPU kernels: see body.h.
-#include "backend/cpu/body.h"
+// Helpers of the kernels of every backend: see body.h.
+#include "backend/body.h"
 
-namespace vernier::backend::cpu {
+#include "core/names.h"
+
+namespace vernier::backend {
+
+void KernelTable::add(OpKind op, std::string_view strategy, const KernelBody& body) {
+  names_.push_back(device_ + "." + snake_case(vernier::name(op)) + "." + std::string(strategy));
+  kernels_.push_back({.name = names_.back(),
+                      .op = op,
+                      .supports = body.supports,
+                      .numerics = body.numerics,
+                      .bit_class = body.bit_class,
+                      .strided_inputs = body.strided_inputs,
+                      .index_inputs = body.index_inputs,
+                      .pack = body.pack,
+                      .unpack = body.unpack,
+                      .layout_is_current = body.layout_is_current,
+                      .create = body.create,
+                      .prepare = body.prepare,
+                      .launch = body.launch});
+}
+
+void KernelTable::add_all(std::string_view strategy, const KernelBody& (*body)(OpKind),
+                          uint32_t with_flags) {
+  for (size_t i = 0; i < num_op_kinds(); ++i) {
+    const auto op = static_cast<OpKind>(i);
+    if (with_flags == 0 || (flags(op) & with_flags) != 0) add(op, strategy, body(op));
+  }
+}
 
 namespace {
 
@@ -142,4 +169,4 @@ Rows lines_along(const TensorArg& t, int axis) {
   return Rows(others, 0);
 }
 
-}  // namespace vernier::backend::cpu
+}  // namespace vernier::backend
