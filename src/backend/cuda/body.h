@@ -1,10 +1,12 @@
-// What the kernels of the CUDA backend need besides backend/body.h: the stream of a launch.
+// What the kernels of the CUDA backend need besides backend/body.h: the stream of a launch, and
+// operands as the plain structs that device code takes (arrays.h).
 // X.cu holds device code and a launcher in plain types (X.h, C++17), X.cpp supports, numerics and
 // the KernelBody.
 #pragma once
 #include <cuda_runtime_api.h>
 
 #include "backend/body.h"
+#include "backend/cuda/arrays.h"
 
 namespace vernier::backend::cuda {
 
@@ -12,9 +14,33 @@ namespace vernier::backend::cuda {
 inline cudaStream_t stream_of(const Execution& execution) {
   return static_cast<cudaStream_t>(execution.stream);
 }
-/// The device array of operand `i`, or null where it is absent.
-inline std::byte* data_or_null(std::span<const TensorArg> operands, size_t i) {
-  return i < operands.size() ? operands[i].data : nullptr;
+
+/// True if operand `i` is there.
+inline bool has(std::span<const TensorArg> operands, size_t i) {
+  return i < operands.size() && operands[i].dtype != DType::kUndefined;
 }
+/// Operand `i`; absent where it is.
+inline FloatArray float_array(std::span<const TensorArg> operands, size_t i) {
+  return has(operands, i) ? FloatArray{operands[i].data, operands[i].dtype} : FloatArray{};
+}
+inline AnyArray any_array(std::span<const TensorArg> operands, size_t i) {
+  return has(operands, i) ? AnyArray{operands[i].data, operands[i].dtype} : AnyArray{};
+}
+
+/// For sizes in [1, 2^31].
+Divisor divisor_of(int64_t size);
+/// Axes with these sizes and strides in elements, outermost first.
+StridedIndex strided_index(std::span<const int64_t> sizes, std::span<const int64_t> strides);
+/// Axes [begin, end) of `t`.
+StridedIndex strided_index(const TensorArg& t, int begin, int end);
+/// True if vectors of `lanes` elements that start at multiples of `lanes` in the last axis lie at
+/// aligned addresses in every row of `rows`.
+bool is_aligned(const FloatArray& array, const StridedIndex& rows, int64_t lanes);
+/// The same for a dense array whose rows are a multiple of `lanes`.
+bool is_aligned(const FloatArray& array, int64_t lanes);
+/// Elements of one 16-byte access where all of `arrays` that are there have one type, else 4.
+int64_t common_lanes(std::span<const FloatArray> arrays);
+/// The one type of those of `arrays` that are there; kUndefined where they differ.
+DType common_type(std::span<const FloatArray> arrays);
 
 }  // namespace vernier::backend::cuda

@@ -13,55 +13,17 @@
 
 #include "backend/cpu/kernels/convert.h"
 #include "backend/cpu/kernels/per_op.h"
-#include "core/elementwise_program.h"
+#include "backend/elementwise.h"
 #include "core/error.h"
 
 namespace vernier::backend::cpu {
 namespace {
-
-// The numbers and variants of attributes that instructions take, by operator.
-struct Numbers {
-  double alpha = 0, beta = 0;
-  int64_t variant = 0;
-};
-Numbers numbers_of(const Instruction& instruction) {
-  if (instruction.op == OpKind::kGelu)
-    return {.variant = static_cast<int64_t>(decode<GeluAttrs>(instruction.attrs).kind)};
-  if (instruction.op == OpKind::kMod)
-    return {.variant = decode<ModAttrs>(instruction.attrs).fmod ? 1 : 0};
-  if (instruction.op == OpKind::kIsInf) {
-    const auto attrs = decode<IsInfAttrs>(instruction.attrs);
-    return {.alpha = attrs.detect_negative ? 1.0 : 0.0, .beta = attrs.detect_positive ? 1.0 : 0.0};
-  }
-  // The others have an ActivationAttrs (two numbers), a CastAttrs or nothing.
-  constexpr size_t kActivationBytes = 16;
-  if (instruction.attrs.size() != kActivationBytes || instruction.op == OpKind::kCast) return {};
-  const auto attrs = decode<ActivationAttrs>(instruction.attrs);
-  return {attrs.alpha, attrs.beta, 0};
-}
-
-constexpr int kNoOperand = -1;
-
-// The chain of one node: its program, or itself as the only instruction.
-std::vector<Instruction> program_of(OpKind op, AttrView attrs, std::span<const DType> inputs) {
-  if (op == OpKind::kFusedElementwise) {
-    return parse_elementwise_program(decode<FusedElementwiseAttrs>(attrs).program, inputs.size());
-  }
-  Instruction only{.op = op, .attrs = AttrBytes(attrs.begin(), attrs.end()), .operands = {}};
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    only.operands.push_back(inputs[i] == DType::kUndefined ? kNoOperand : static_cast<int>(i));
-  }
-  return {std::move(only)};
-}
 
 struct TypedInstruction {
   TileFunction function;
   std::vector<int> operands;  // value numbers: inputs, then results; kNoOperand
   double alpha, beta;
 };
-
-// The type a value has inside a program.
-DType computed_type(DType stored) { return is_16_bit_float(stored) ? DType::kF32 : stored; }
 
 // Instructions with their tile functions, or the reason why one of them has none.
 struct TypedProgram {
@@ -81,7 +43,7 @@ TypedProgram type_program(OpKind op, AttrView attrs, std::span<const DType> inpu
     }
     const DType result = computed_type(result_type(instruction, operand_types));
     const DType operand = instruction.op == OpKind::kWhere ? operand_types[1] : operand_types[0];
-    const Numbers numbers = numbers_of(instruction);
+    const InstructionNumbers numbers = numbers_of(instruction);
     const bool mixed = std::any_of(operand_types.begin(), operand_types.end(), [&](DType t) {
       return t != operand && t != DType::kUndefined &&
              !(instruction.op == OpKind::kWhere && t == DType::kBool);

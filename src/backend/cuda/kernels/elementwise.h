@@ -1,0 +1,71 @@
+// Elementwise programs as device code runs them, and the host-side entries of elementwise_f32.cu
+// and elementwise_wide.cu: plain types, so that nvcc sees no C++20 header.
+//
+// A machine with one accumulator: kLoad fills it, kSave keeps it for later, every operator is
+// accumulator = op(accumulator, b, c). Operands come from an input's memory, from what was saved,
+// or are a number. Each thread runs the program on 8 elements (4 of the wide machine) at once.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include "backend/cuda/arrays.h"
+
+namespace vernier::backend::cuda {
+
+/// The numbers of OpKind, for device code.
+enum class ElementwiseOp : uint16_t {
+#define OP(kind, ...) k##kind,
+#include "ops/ops.def"
+#undef OP
+  kLoad,  ///< accumulator = b
+  kSave,  ///< saved[b_index] = accumulator
+};
+
+enum class OperandFrom : uint8_t { kNowhere, kInput, kSaved, kBeta };
+
+struct ElementwiseStep {
+  ElementwiseOp op = ElementwiseOp::kLoad;
+  OperandFrom b = OperandFrom::kNowhere, c = OperandFrom::kNowhere;
+  uint8_t b_index = 0, c_index = 0;
+  uint8_t variant = 0;         ///< as InstructionNumbers::variant
+  DType type{}, b_type{}, result{};  ///< of accumulator, b and result: computed types
+  double alpha = 0, beta = 0;  ///< attributes; beta is also the operand kBeta
+};
+
+/// How an input lies under vectors of the output.
+enum class Access : uint8_t {
+  kScalar,    ///< one element for all
+  kVector,    ///< a vector of the output is one of the input, aligned
+  kSplat,     ///< a vector of the output is one element
+  kElements,  ///< each element on its own
+};
+
+struct ElementwiseInput {
+  AnyArray array;
+  Access access = Access::kElements;
+  int64_t strides[kMaxAxes] = {};
+};
+
+inline constexpr int kMaxElementwiseInputs = 16, kMaxElementwiseSteps = 64, kMaxSaved = 8;
+
+struct ElementwiseLaunch {
+  ElementwiseStep steps[kMaxElementwiseSteps];
+  ElementwiseInput inputs[kMaxElementwiseInputs];
+  StridedIndex shape;  ///< of the output, axes merged where all inputs allow; its strides are unused
+  AnyArray out;        ///< dense
+  int64_t count = 0;
+  int step_count = 0, input_count = 0;
+  bool out_is_aligned = false;  ///< to vectors
+};
+
+/// Programs whose values are all f32 or bool: inputs and output f32, f16, bf16 or bool in any mix,
+/// arithmetic in f32, the result rounded once to the output's type. Vectors of `lanes` elements:
+/// 8 where every array has at most 2 bytes per element, else 4.
+/// An element's bits depend on its own operands only. Reads each input once where it is used once.
+cudaError_t launch_elementwise_f32(const ElementwiseLaunch& launch, int lanes, cudaStream_t stream);
+
+/// Any types but f8: integers exactly in 64 bits, wrapped to their type after each operator; floats
+/// in f64, rounded to f32 after each operator on f32. `lanes` is 1. Integer division by zero gives
+/// 0.
+cudaError_t launch_elementwise_wide(const ElementwiseLaunch& launch, cudaStream_t stream);
+
+}  // namespace vernier::backend::cuda
