@@ -1,0 +1,363 @@
+// cuda.<op>.loop for every elementwise operator, cuda.fused_elementwise.loop for chains. A node is
+// translated to the steps of elementwise.h for its types; the f32 machine runs it where all its
+// values are f32, f16, bf16 or bool, the wide one otherwise. Contract: FusedElementwiseAttrs in
+// core/attrs.h.
+//
+// Inputs may have any strides and broadcast; the output is dense. f32, f16 and bf16 in any mix are
+// computed in f32 and rounded once, to the type of the output. A Cast between floats inside a chain
+// rounds nothing. Integer division by zero gives 0 (a device cannot throw).
+// Cost: reads each input once per use in the chain, writes once.
+#include "backend/cuda/kernels/elementwise.h"
+
+#include <algorithm>
+
+#include "backend/cuda/body.h"
+#include "backend/cuda/check.h"
+#include "backend/elementwise.h"
+
+namespace vernier::backend::cuda {
+namespace {
+
+constexpr size_t kOps = static_cast<size_t>(ElementwiseOp::kLoad);
+
+// The operators of elementwise_ops.def, by number.
+constexpr std::array<bool, kOps> kOnFloats = [] {
+  std::array<bool, kOps> on{};
+#define COMMON_FLOAT(kind, expression) on[static_cast<size_t>(OpKind::k##kind)] = true;
+#define RARE_FLOAT(kind, expression) COMMON_FLOAT(kind, expression)
+#define INTEGER(kind, expression)
+#include "backend/cuda/kernels/elementwise_ops.def"
+  return on;
+}();
+constexpr std::array<bool, kOps> kOnIntegers = [] {
+  std::array<bool, kOps> on{};
+#define COMMON_FLOAT(kind, expression)
+#define RARE_FLOAT(kind, expression)
+#define INTEGER(kind, expression) on[static_cast<size_t>(OpKind::k##kind)] = true;
+#include "backend/cuda/kernels/elementwise_ops.def"
+  return on;
+}();
+
+bool is_f8(DType t) { return t == DType::kF8E4M3 || t == DType::kF8E5M2; }
+bool is_f32_or_bool(DType t) { return t == DType::kF32 || t == DType::kBool; }
+
+// ---- instructions → steps
+
+struct Steps {
+  std::vector<ElementwiseStep> list;
+  std::vector<DType> types;  // computed types of values: inputs, then results
+  bool is_wide = false;
+  std::string reason;  // why there are none
+};
+
+// Why `op` has no step on operands of these types; "" where it has.
+std::string refusal(const Instruction& instruction, std::span<const DType> types) {
+  const auto op = static_cast<size_t>(instruction.op);
+  const std::string who(name(instruction.op));
+  if (instruction.op == OpKind::kCast || instruction.op == OpKind::kWhere) return "";
+  const DType first = types[0];
+  if (!(is_float(first) ? kOnFloats : kOnIntegers)[op])
+    return "no loop for " + who + " on " + std::string(name(first));
+  for (size_t i = 1; i < types.size(); ++i) {
+    const bool exponent = instruction.op == OpKind::kPow && is_float(first);
+    if (types[i] == first || types[i] == DType::kUndefined || exponent) continue;
+    if (instruction.op == OpKind::kPow && is_integer(types[i])) continue;
+    return "no loop for " + who + " on " + std::string(name(first)) + " and " +
+           std::string(name(types[i]));
+  }
+  return "";
+}
+
+// Translates one program. Values are numbered as the instructions number them.
+class Translator {
+ public:
+  Translator(std::vector<Instruction> program, std::span<const DType> inputs)
+      : program_(std::move(program)), inputs_(inputs.size()) {
+    for (DType input : inputs) {
+      if (is_f8(input)) steps_.reason = "an input of type " + std::string(name(input));
+      steps_.types.push_back(computed_type(input));
+    }
+    if (inputs.size() > kMaxElementwiseInputs) steps_.reason = "more than 16 inputs";
+    for (size_t k = 0; k < program_.size(); ++k) {
+      for (int v : program_[k].operands) {
+        if (v != kNoOperand && static_cast<size_t>(v) >= inputs_) last_use(v) = k;
+      }
+    }
+  }
+
+  Steps translate() {
+    for (size_t k = 0; k < program_.size() && steps_.reason.empty(); ++k) translate(k);
+    if (steps_.list.size() > kMaxElementwiseSteps) steps_.reason = "more than 64 steps";
+    for (DType t : steps_.types)
+      steps_.is_wide = steps_.is_wide || (t != DType::kUndefined && !is_f32_or_bool(t));
+    return std::move(steps_);
+  }
+
+ private:
+  size_t& last_use(int value) {
+    const size_t index = static_cast<size_t>(value) - inputs_;
+    if (last_use_.size() <= index) last_use_.resize(index + 1, 0);
+    return last_use_[index];
+  }
+  DType type_of(int value) const {
+    return value == kNoOperand ? DType::kUndefined : steps_.types[static_cast<size_t>(value)];
+  }
+
+  struct From {
+    OperandFrom from;
+    uint8_t index;
+  };
+  From from(int value) {
+    if (value == kNoOperand) return {OperandFrom::kNowhere, 0};
+    if (static_cast<size_t>(value) < inputs_)
+      return {OperandFrom::kInput, static_cast<uint8_t>(value)};
+    const auto slot = std::ranges::find(saved_, value) - saved_.begin();
+    VERNIER_ASSERT(static_cast<size_t>(slot) < saved_.size(), "a value was not saved");
+    return {OperandFrom::kSaved, static_cast<uint8_t>(slot)};
+  }
+
+  void translate(size_t k) {
+    Instruction& instruction = program_[k];
+    std::vector<int>& operands = instruction.operands;
+    if ((flags(instruction.op) & kCommutative) && operands[1] == accumulator_)
+      std::swap(operands[0], operands[1]);
+    std::vector<DType> types;
+    for (int v : operands) types.push_back(type_of(v));
+    steps_.reason = refusal(instruction, types);
+    if (!steps_.reason.empty()) return;
+    const DType result = computed_type(result_type(instruction, types));
+    if (is_f8(result)) {
+      steps_.reason = "a result of type " + std::string(name(result));
+      return;
+    }
+    if (accumulator_ != operands[0]) {
+      ElementwiseStep load{.op = ElementwiseOp::kLoad};
+      std::tie(load.b, load.b_index) = pair(from(operands[0]));
+      steps_.list.push_back(load);
+    }
+    append(instruction, types, result);
+    const int value = static_cast<int>(inputs_ + k);
+    steps_.types.push_back(result);
+    accumulator_ = value;
+    for (int& slot : saved_) {
+      if (slot != kNoOperand && last_use(slot) <= k) slot = kNoOperand;
+    }
+    if (is_needed_later(k, value)) save(value);
+  }
+  static std::pair<OperandFrom, uint8_t> pair(From f) { return {f.from, f.index}; }
+
+  // The step of an instruction whose first operand is in the accumulator; several for a fold.
+  void append(const Instruction& instruction, std::span<const DType> types, DType result) {
+    const InstructionNumbers numbers = numbers_of(instruction);
+    const std::vector<int>& operands = instruction.operands;
+    ElementwiseStep step{.op = static_cast<ElementwiseOp>(instruction.op),
+                         .variant = static_cast<uint8_t>(numbers.variant),
+                         .type = types[0],
+                         .b_type = types.size() > 1 ? types[1] : types[0],
+                         .result = result,
+                         .alpha = numbers.alpha,
+                         .beta = numbers.beta};
+    const bool folds = arity(instruction.op).max_in < 0;
+    if (folds) {
+      for (size_t i = 1; i < operands.size(); ++i) {
+        std::tie(step.b, step.b_index) = pair(from(operands[i]));
+        steps_.list.push_back(step);
+      }
+      if (instruction.op != OpKind::kMean || operands.size() < 2) return;
+      step.op = ElementwiseOp::kDiv;
+      step.b = OperandFrom::kBeta;
+      step.beta = static_cast<double>(operands.size());
+    } else {
+      if (operands.size() > 1) std::tie(step.b, step.b_index) = pair(from(operands[1]));
+      if (operands.size() > 2) std::tie(step.c, step.c_index) = pair(from(operands[2]));
+    }
+    steps_.list.push_back(step);
+  }
+
+  // Any use but as the first operand of the next instruction, where it is in the accumulator.
+  bool is_needed_later(size_t k, int value) {
+    if (k + 1 == program_.size() || last_use(value) <= k) return false;
+    if (last_use(value) > k + 1) return true;
+    Instruction& next = program_[k + 1];
+    const auto uses = std::ranges::count(next.operands, value);
+    if (uses > 1) return true;
+    return next.operands[0] != value &&
+           !((flags(next.op) & kCommutative) && next.operands[1] == value);
+  }
+  void save(int value) {
+    const auto slot = std::ranges::find(saved_, kNoOperand) - saved_.begin();
+    if (static_cast<size_t>(slot) == saved_.size()) {
+      steps_.reason = "more than 8 values of the chain wait for their use";
+      return;
+    }
+    saved_[static_cast<size_t>(slot)] = value;
+    steps_.list.push_back(
+        {.op = ElementwiseOp::kSave, .b_index = static_cast<uint8_t>(slot)});
+  }
+
+  std::vector<Instruction> program_;
+  size_t inputs_;
+  Steps steps_;
+  std::vector<size_t> last_use_;
+  int accumulator_ = kNoOperand;
+  std::array<int, kMaxSaved> saved_ = [] {
+    std::array<int, kMaxSaved> slots{};
+    slots.fill(kNoOperand);
+    return slots;
+  }();
+};
+
+Steps steps_of(OpKind op, AttrView attrs, std::span<const DType> inputs) {
+  return Translator(program_of(op, attrs, inputs), inputs).translate();
+}
+
+// ---- build time
+
+std::vector<DType> types_of(std::span<const Operand> operands) {
+  std::vector<DType> types;
+  for (const Operand& o : operands) types.push_back(o.present ? o.dtype : DType::kUndefined);
+  return types;
+}
+
+Support supports(const Problem& problem) {
+  if (problem.outputs[0].shape.size() > kMaxRank) return no("more than 8 axes");
+  const Steps steps = steps_of(problem.op, problem.attrs, types_of(problem.inputs));
+  if (!steps.reason.empty()) return no(steps.reason);
+  const DType result = steps.types.back(), out = problem.outputs[0].dtype;
+  if (result == computed_type(out)) return yes();
+  return no("gives " + std::string(name(result)) + ", not " + std::string(name(out)));
+}
+
+Numerics numerics(const Problem& problem) {
+  if (rounding_points(problem.op).empty()) return exact_numerics(problem);
+  Numerics result = f32_numerics(problem);
+  // Only the wide machine has f64, and computes in it.
+  for (const auto* operands : {&problem.inputs, &problem.outputs}) {
+    for (const Operand& o : *operands) {
+      if (o.present && o.dtype == DType::kF64)
+        result.compute = result.accumulate = result.inner = DType::kF64;
+    }
+  }
+  return result;
+}
+
+// ---- shape: how inputs lie under the output
+
+struct LoopState final : ShapeState {
+  ElementwiseLaunch launch;
+  bool is_wide = false;
+  int lanes = 1;
+};
+
+// The stride of `t` along output axis `axis` (right-aligned), 0 where it repeats.
+int64_t stride_along(const TensorArg& t, int axis, int out_rank) {
+  const int own = axis - (out_rank - t.rank);
+  return own < 0 || t.dim(own) == 1 ? 0 : t.stride(own);
+}
+
+// Axes of the output outermost first; those along which every input steps evenly are one.
+void merge_axes(const PrepareCall& call, ElementwiseLaunch& launch) {
+  const TensorArg& out = call.out[0];
+  StridedIndex& shape = launch.shape;
+  for (int axis = 0; axis < out.rank; ++axis) {
+    const int64_t size = out.dim(axis);
+    if (size == 1) continue;
+    const int last = shape.axes - 1;
+    bool merge = last >= 0;
+    for (size_t i = 0; i < call.in.size() && merge; ++i) {
+      if (!has(call.in, i)) continue;
+      merge = launch.inputs[i].strides[last] == stride_along(call.in[i], axis, out.rank) * size;
+    }
+    const int target = merge ? last : shape.axes++;
+    shape.sizes[target] = merge ? shape.sizes[target] * size : size;
+    for (size_t i = 0; i < call.in.size(); ++i) {
+      if (has(call.in, i))
+        launch.inputs[i].strides[target] = stride_along(call.in[i], axis, out.rank);
+    }
+  }
+  shape.is_small = launch.count < int64_t{1} << 31;
+  for (int i = 0; i < shape.axes && shape.is_small && launch.count > 0; ++i)
+    shape.divisors[i] = divisor_of(shape.sizes[i]);
+}
+
+// How vectors of `lanes` read an input, but for the alignment of its address.
+Access access_of(const ElementwiseInput& input, const StridedIndex& shape, int lanes) {
+  const std::span strides(input.strides, static_cast<size_t>(shape.axes));
+  if (std::ranges::all_of(strides, [](int64_t s) { return s == 0; })) return Access::kScalar;
+  // The tail of a single axis is read element by element.
+  const bool whole = shape.axes == 1 || shape.sizes[shape.axes - 1] % lanes == 0;
+  if (!whole) return Access::kElements;
+  if (strides.back() == 0) return Access::kSplat;
+  const bool aligned = std::ranges::all_of(strides.first(strides.size() - 1),
+                                           [&](int64_t s) { return s % lanes == 0; });
+  return strides.back() == 1 && aligned ? Access::kVector : Access::kElements;
+}
+
+std::unique_ptr<ShapeState> prepare(OpKind op, const PrepareCall& call) {
+  auto state = std::make_unique<LoopState>();
+  ElementwiseLaunch& launch = state->launch;
+  std::vector<DType> types;
+  size_t widest = size_bytes(call.out[0].dtype);
+  for (const TensorArg& in : call.in) {
+    types.push_back(in.dtype);
+    if (in.elems() > 1) widest = std::max(widest, size_bytes(in.dtype));
+  }
+  const Steps steps = steps_of(op, call.attrs, types);
+  VERNIER_ASSERT(steps.reason.empty(), steps.reason);
+  std::ranges::copy(steps.list, launch.steps);
+  launch.step_count = static_cast<int>(steps.list.size());
+  launch.input_count = static_cast<int>(call.in.size());
+  launch.count = call.out[0].elems();
+  state->is_wide = steps.is_wide;
+  state->lanes = steps.is_wide ? 1 : widest <= 2 ? 8 : 4;
+  merge_axes(call, launch);
+  for (size_t i = 0; i < call.in.size(); ++i) {
+    if (has(call.in, i))
+      launch.inputs[i].access = access_of(launch.inputs[i], launch.shape, state->lanes);
+  }
+  return state;
+}
+
+// ---- run
+
+void launch_loop(const LaunchCall& call) {
+  const auto& state = static_cast<const LoopState&>(*call.shape_state);
+  if (state.launch.count == 0) return;
+  ElementwiseLaunch launch = state.launch;
+  const auto aligned = [&](const AnyArray& array) {
+    const size_t bytes = static_cast<size_t>(state.lanes) * size_bytes(array.type);
+    return reinterpret_cast<uintptr_t>(array.data) % std::min<size_t>(bytes, 16) == 0;
+  };
+  for (size_t i = 0; i < call.in.size(); ++i) {
+    ElementwiseInput& input = launch.inputs[i];
+    input.array = any_array(call.in, i);
+    if (input.access == Access::kVector && !aligned(input.array)) input.access = Access::kElements;
+  }
+  launch.out = any_array(call.out, 0);
+  launch.out_is_aligned = aligned(launch.out);
+  const cudaStream_t stream = stream_of(call.execution);
+  check_cuda(state.is_wide ? launch_elementwise_wide(launch, stream)
+                           : launch_elementwise_f32(launch, state.lanes, stream),
+             "an elementwise loop");
+}
+
+template <OpKind kOp>
+constexpr KernelBody kBody{
+    .supports = &supports,
+    .numerics = &numerics,
+    .strided_inputs = kAllStrided,
+    .prepare = [](const PrepareCall& call) { return prepare(kOp, call); },
+    .launch = &launch_loop,
+};
+constexpr std::array<const KernelBody*, 256> kBodies{
+#define OP(kind, ...) &kBody<OpKind::k##kind>,
+#include "ops/ops.def"
+#undef OP
+};
+
+}  // namespace
+
+const KernelBody& elementwise_body(OpKind op);
+const KernelBody& elementwise_body(OpKind op) { return *kBodies[static_cast<size_t>(op)]; }
+
+}  // namespace vernier::backend::cuda
