@@ -7,11 +7,12 @@
 
 #include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
+#include "backend/cuda/lines.h"
 
 namespace vernier::backend::cuda {
 namespace {
 
-constexpr int64_t kMaxRows = (int64_t{1} << 31) - 1;  // gridDim.x carries the rows
+constexpr int64_t kMaxGroup = (int64_t{1} << 31) - 1;  // elements: channels by 32-bit division
 
 // What prepare() finds out: the launch but for its pointers.
 struct NormState final : ShapeState {
@@ -67,12 +68,6 @@ StridedIndex row_index(const TensorArg& input, const TensorArg& out, int axis) {
   return strided_index(std::span(sizes).first(count), std::span(strides).first(count));
 }
 
-void check_rows(int64_t rows) {
-  if (rows <= kMaxRows) return;
-  throw Error(ErrorCode::kInput, std::to_string(rows) + " rows to normalise, at most " +
-                                     std::to_string(kMaxRows) + " fit one launch");
-}
-
 std::unique_ptr<ShapeState> prepare_norm(const PrepareCall& call, size_t first_parameter,
                                          bool is_rms) {
   const auto attrs = decode<NormAttrs>(call.attrs);
@@ -88,7 +83,7 @@ std::unique_ptr<ShapeState> prepare_norm(const PrepareCall& call, size_t first_p
   launch.source_count = static_cast<int>(first_parameter);
   for (size_t i = 0; i < first_parameter; ++i)
     launch.sources[i].index = row_index(call.in[i], out, axis);
-  check_rows(launch.rows);
+  check_lines(launch.rows, "an array to normalise");
   return state;
 }
 
@@ -165,7 +160,7 @@ std::unique_ptr<ShapeState> prepare_embed(const PrepareCall& call) {
     launch.sources[t].index = row_index(ids, out, out.rank - 1);
     launch.sources[t].table_rows = call.in[input + 1].dim(0);
   }
-  check_rows(launch.rows);
+  check_lines(launch.rows, "an array to normalise");
   return state;
 }
 
@@ -213,11 +208,11 @@ std::unique_ptr<ShapeState> prepare_groups(const PrepareCall& call) {
   launch.cols = launch.row_channels * plane;
   launch.channels = channels;
   launch.epsilon = static_cast<float>(attrs.epsilon);
-  check_rows(launch.rows);
-  if (launch.cols > kMaxRows) {
+  check_lines(launch.rows, "an array to normalise");
+  if (launch.cols > kMaxGroup) {
     throw Error(ErrorCode::kInput, "GroupNormalization: a group has " +
                                        std::to_string(launch.cols) + " elements, at most " +
-                                       std::to_string(kMaxRows) + " are possible");
+                                       std::to_string(kMaxGroup) + " are possible");
   }
   if (plane > 0) launch.channel = divisor_of(plane);
   const std::array<int64_t, 1> sizes{launch.rows}, strides{launch.cols};

@@ -1,0 +1,33 @@
+// The lines of an array along one axis: see lines.h.
+#include "backend/cuda/lines.h"
+
+namespace vernier::backend::cuda {
+
+AxisLines lines_of(const TensorArg& t, int64_t axis) {
+  AxisLines lines;
+  if (t.rank == 0) return lines;
+  const auto along = static_cast<int>(positive_axis(axis, t.rank));
+  std::array<int64_t, kMaxRank> sizes{}, strides{};
+  size_t others = 0;
+  for (int i = 0; i < t.rank; ++i) {
+    if (i == along) continue;
+    sizes[others] = t.dim(i);
+    strides[others++] = t.stride(i);
+    lines.count *= t.dim(i);
+  }
+  lines.index = strided_index(std::span(sizes).first(others), std::span(strides).first(others));
+  lines.size = t.dim(along);
+  lines.step = lines.size == 1 ? 1 : t.stride(along);
+  check_lines(lines.count, "an array");
+  return lines;
+}
+
+void check_lines(int64_t lines, std::string_view what) {
+  constexpr int64_t kMaxLines = (int64_t{1} << 31) - 1;  // gridDim.x carries them
+  if (lines <= kMaxLines) return;
+  throw Error(ErrorCode::kInput, std::string(what) + " has " + std::to_string(lines) +
+                                     " lines, at most " + std::to_string(kMaxLines) +
+                                     " fit one launch");
+}
+
+}  // namespace vernier::backend::cuda

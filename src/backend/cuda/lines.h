@@ -1,0 +1,18 @@
+// The lines of an array along one axis, for the kernels that work along it.
+#pragma once
+#include "backend/cuda/body.h"
+
+namespace vernier::backend::cuda {
+
+/// `count` lines of `size` elements `step` apart; line i begins at `index` of i: one per place in
+/// the other axes, in row-major order. A scalar is one line of one element.
+struct AxisLines {
+  StridedIndex index;
+  int64_t count = 1, size = 1, step = 1;
+};
+AxisLines lines_of(const TensorArg& t, int64_t axis);
+
+/// Throws Error(kInput) where a launch cannot have so many lines, naming `what` has them.
+void check_lines(int64_t lines, std::string_view what);
+
+}  // namespace vernier::backend::cuda
