@@ -1,0 +1,84 @@
+// Host-side entries of the attention kernels: plain types, so that nvcc sees no C++20 header.
+// What is computed: AttentionAttrs in core/attrs.h. The rows: attention.cpp.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace vernier::backend::cuda {
+
+/// Types that the kernels read and write.
+enum class AttentionType : int { kF32, kF16, kBF16 };
+
+/// q, k, v or out [batch, seq, heads, width]: strides in elements, the last axis contiguous.
+struct AttentionRows {
+  void* data;
+  int64_t batch, row, head;
+  AttentionType type;
+};
+
+/// A bias or keep array broadcast to [batch, heads, queries, keys]: strides in elements, 0 where it
+/// repeats. data null: absent. keep holds bytes, its type is not read.
+struct AttentionTable {
+  const void* data;
+  int64_t batch, head, query, key;
+  AttentionType type;
+};
+
+/// Rotary tables broadcast to [batch, seq, width], width = D or D/2. cos null: absent.
+struct AttentionRotary {
+  const void *cos, *sin;
+  int64_t cos_batch, cos_row, sin_batch, sin_row;
+  AttentionType cos_type, sin_type;
+  int cos_width, sin_width;
+  bool interleaved;
+};
+
+/// One launch. Row [batch, query, head] of out from the keys of its batch item or, with starts_q
+/// and starts_k (i32 or i64, [sequences + 1], on the device), of its sequence.
+struct AttentionLaunch {
+  AttentionRows q, k, v, out;
+  int64_t batch, queries, keys;
+  int heads, kv_heads, head_dim, value_dim;
+  AttentionTable bias, keep;
+  const void *starts_q, *starts_k;
+  int sequences;
+  bool starts_are_i64;
+  AttentionRotary rotary;
+  float scale, fill;
+  bool causal, zero_nan_rows, masks_add;
+  /// With causal: one byte per [batch, kv_heads, chunk of kFiniteChunk keys], 1 where they may be
+  /// left out if hidden (finite_rows below). Null: nothing is left out.
+  uint8_t* finite;
+};
+
+constexpr int kFiniteChunk = 64;
+
+/// Query tiles of `tile` rows per batch item and head that a grid must hold; with sequences an
+/// upper bound, the lengths being on the device.
+inline int64_t attention_tiles(const AttentionLaunch& args, int tile) {
+  const int64_t full = (args.queries + tile - 1) / tile;
+  return args.starts_q == nullptr ? full : full + args.sequences + 1;
+}
+
+/// Fills args.finite: 1 where every value (and, with masks_add, every key) of a chunk is finite.
+/// Reads v (and k) once.
+cudaError_t launch_attention_finite(const AttentionLaunch& args, cudaStream_t stream);
+
+/// attention_plain.cu: f32 products on the CUDA cores, any types, head and value sizes.
+cudaError_t launch_attention_plain(const AttentionLaunch& args, cudaStream_t stream);
+
+/// attention_flash.cu: mma.sync; q, k, v and out of one 16-bit type, head_dim = value_dim a
+/// multiple of 8 up to kFlashMaxDim.
+constexpr int kFlashMaxDim = 128;
+cudaError_t launch_attention_flash(const AttentionLaunch& args, cudaStream_t stream);
+
+/// attention_sm90.cu: wgmma and the tensor copy engine; the types of flash, head_dim = value_dim 64
+/// or 128, no rotary tables, scale in [2^-20, 2^20]; not masks_add.
+cudaError_t launch_attention_sm90(const AttentionLaunch& args, cudaStream_t stream);
+/// True if the copy engine can read q, k and v: addresses and strides are multiples of 16 bytes.
+bool attention_sm90_takes(const AttentionLaunch& args);
+/// True if the current device is an sm_90 one and the kernels were compiled for it.
+bool attention_sm90_usable();
+
+}  // namespace vernier::backend::cuda

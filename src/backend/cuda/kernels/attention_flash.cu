@@ -1,0 +1,270 @@
+// Attention in 16 bit on mma.sync (sm_80 and later): one block of 4 warps per 64 queries of a head,
+// blocks of 64 keys from key 0 on, running softmax in registers. Contract: attention.h. C++17.
+// Source: Dao, FlashAttention-2, arXiv:2307.08691; online normaliser, arXiv:1805.02867.
+#include "backend/cuda/kernels/attention_device.cuh"
+#include "backend/cuda/kernels/mma.cuh"
+
+namespace vernier::backend::cuda {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kQueries = 64;  // of a block, 16 per warp
+constexpr int kKeys = 64;     // of a step: part of a row's bits
+constexpr float kLog2E = 1.4426950408889634f;
+
+// A (64, kDim) tile in shared memory as 16-byte chunks, so permuted that 8 rows of one chunk column
+// lie in 8 different banks.
+template <int kDim>
+struct SharedTile {
+  static constexpr int kChunks = kDim / 8;
+  uint32_t base;
+  __device__ uint32_t at(int row, int chunk) const {
+    const int shift = kDim % 64 == 0 ? row & 7 : (row >> 1) & 3;
+    return base + static_cast<uint32_t>((row * kChunks + (chunk ^ shift)) * 16);
+  }
+};
+
+// Rows of q, k or v of one head to load: row r at data[at + r·step], `rows` of them exist.
+struct Source {
+  const AttentionRows* array;
+  int64_t batch, row, head;
+  int64_t rows;
+  bool rotate;
+};
+
+// 8 elements one by one: where 16-byte loads are not aligned, and under rotary tables.
+template <class T>
+__device__ uint4 load_chunk(const AttentionLaunch& args, const Source& src, int64_t at, int64_t row,
+                            int d) {
+  float x[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    x[i] = src.rotate ? load_rotated(args, *src.array, at, src.batch, src.row + row, d + i)
+                      : load_float(src.array->data, at + d + i, src.array->type);
+  }
+  return {pack<T>(x[0], x[1]), pack<T>(x[2], x[3]), pack<T>(x[4], x[5]), pack<T>(x[6], x[7])};
+}
+
+// Rows [first, first + 64) to shared memory; rows and columns that do not exist become 0. The
+// caller commits and waits.
+template <class T, int kDim>
+__device__ void load_tile(const AttentionLaunch& args, const Source& src, int64_t first,
+                          const SharedTile<kDim>& dst) {
+  constexpr int kChunks = kDim / 8;
+  const AttentionRows& array = *src.array;
+  const auto* data = static_cast<const T*>(array.data);
+  const int64_t base = src.batch * array.batch + src.row * array.row + src.head * array.head;
+  const bool aligned = reinterpret_cast<uintptr_t>(data + base) % 16 == 0 && array.row % 8 == 0;
+  const bool by_element = src.rotate || !aligned;
+  for (int i = static_cast<int>(threadIdx.x); i < kQueries * kChunks; i += kThreads) {
+    const int row = i / kChunks, chunk = i % kChunks;
+    const bool exists = first + row < src.rows && chunk * 8 < args.head_dim;
+    const int64_t at = exists ? base + (first + row) * array.row : 0;
+    const uint32_t to = dst.at(row, chunk);
+    if (!by_element) {
+      copy_16_async(to, exists ? data + at + chunk * 8 : data, exists ? 16 : 0);
+      continue;
+    }
+    const uint4 x =
+        exists ? load_chunk<T>(args, src, at, first + row, chunk * 8) : uint4{0, 0, 0, 0};
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x.x), "r"(x.y),
+                 "r"(x.z), "r"(x.w)
+                 : "memory");
+  }
+}
+
+// Raw dot products of the warp's 16 queries with 64 keys: scores[n] has keys 8n + 2t, + 1 of rows g
+// and g + 8 (lane = 4g + t).
+template <class T, int kDim>
+__device__ void multiply_keys(float (&scores)[kKeys / 8][4], const uint32_t (&q)[kDim / 16][4],
+                              const SharedTile<kDim>& k, int lane) {
+  const int row = lane % 8 + lane / 16 * 8, half = lane / 8 % 2;
+#pragma unroll
+  for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+    for (float& score : scores[n]) score = 0;
+  }
+#pragma unroll
+  for (int step = 0; step < kDim / 16; ++step) {
+#pragma unroll
+    for (int n = 0; n < kKeys / 16; ++n) {
+      uint32_t b[4];
+      load_matrices(b, k.at(n * 16 + row, step * 2 + half));
+      multiply_add<T>(scores[2 * n], q[step], b[0], b[1]);
+      multiply_add<T>(scores[2 * n + 1], q[step], b[2], b[3]);
+    }
+  }
+}
+
+// context += probabilities, rounded to T, times 64 rows of v.
+template <class T, int kDim>
+__device__ void multiply_values(float (&context)[kDim / 8][4], const float (&p)[kKeys / 8][4],
+                                const SharedTile<kDim>& v, int lane) {
+#pragma unroll
+  for (int step = 0; step < kKeys / 16; ++step) {
+    const uint32_t a[4] = {pack<T>(p[2 * step][0], p[2 * step][1]),
+                           pack<T>(p[2 * step][2], p[2 * step][3]),
+                           pack<T>(p[2 * step + 1][0], p[2 * step + 1][1]),
+                           pack<T>(p[2 * step + 1][2], p[2 * step + 1][3])};
+#pragma unroll
+    for (int n = 0; n < kDim / 16; ++n) {
+      uint32_t b[4];
+      load_matrices_transposed(b, v.at(step * 16 + lane % 16, n * 2 + lane / 16));
+      multiply_add<T>(context[2 * n], a, b[0], b[1]);
+      multiply_add<T>(context[2 * n + 1], a, b[2], b[3]);
+    }
+  }
+}
+
+// What a lane carries of its two query rows.
+struct RowState {
+  QueryMasks masks;
+  float max = -kInfinity, sum = 0;  // the sum is this lane's part
+  bool seen = false;
+};
+
+// Scores become exp(score − max) relative to the new maxima; sums and context are rescaled.
+template <int kContext>
+__device__ void softmax_step(float (&scores)[kKeys / 8][4], float (&context)[kContext][4],
+                             RowState (&rows)[2]) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    float top = rows[r].max;
+#pragma unroll
+    for (int n = 0; n < kKeys / 8; ++n)
+      top = fmaxf(top, fmaxf(scores[n][2 * r], scores[n][2 * r + 1]));
+    top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
+    top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
+    // While every key so far is hidden with −inf, exp(−inf − 0) = 0 keeps the sum at 0.
+    const float base = top == -kInfinity ? 0.0f : top;
+    const float factor = exp2_fast((rows[r].max - base) * kLog2E);
+    float sum = 0;
+#pragma unroll
+    for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+      for (int e = 2 * r; e < 2 * r + 2; ++e) {
+        scores[n][e] = exp2_fast((scores[n][e] - base) * kLog2E);
+        sum += scores[n][e];
+      }
+    }
+    rows[r].sum = rows[r].sum * factor + sum;
+    rows[r].max = top;
+#pragma unroll
+    for (int n = 0; n < kContext; ++n) {
+      context[n][2 * r] *= factor;
+      context[n][2 * r + 1] *= factor;
+    }
+  }
+}
+
+template <class T, int kDim>
+__device__ void store_context(const AttentionLaunch& args, const Tile& tile,
+                              const float (&context)[kDim / 8][4], RowState (&rows)[2], int row,
+                              int lane) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    float sum = rows[r].sum;
+    sum += __shfl_xor_sync(~0u, sum, 1);
+    sum += __shfl_xor_sync(~0u, sum, 2);
+    const unsigned seen = __ballot_sync(~0u, rows[r].seen) >> (lane & ~3) & 0xf;
+    if (row + 8 * r >= tile.queries) continue;
+    const bool empty = tile.keys == 0 || is_empty_row(args, sum, seen != 0);
+    auto* out = static_cast<T*>(args.out.data) + tile.batch * args.out.batch +
+                (tile.query + row + 8 * r) * args.out.row + tile.head * args.out.head;
+#pragma unroll
+    for (int n = 0; n < kDim / 8; ++n) {
+      const int col = n * 8 + lane % 4 * 2;
+      if (n * 8 >= args.head_dim) break;
+      float x = context[n][2 * r] / sum, y = context[n][2 * r + 1] / sum;
+      if (empty) {
+        x = empty_context(args, tile, col);
+        y = empty_context(args, tile, col + 1);
+      }
+      *reinterpret_cast<uint32_t*>(out + col) = pack<T>(x, y);
+    }
+  }
+}
+
+template <class T, int kDim>
+__global__ void __launch_bounds__(kThreads) flash_kernel(AttentionLaunch args, int64_t tiles) {
+  extern __shared__ __align__(128) unsigned char shared[];
+  constexpr int kTileBytes = kQueries * kDim * 2;
+  const Tile tile = find_tile<kQueries>(args, tiles, blockIdx.x);
+  if (tile.queries == 0) return;
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const SharedTile<kDim> q_tile{shared_address(shared)}, k_tile{q_tile.base + kTileBytes},
+      v_tile{q_tile.base + 2 * kTileBytes};
+  const bool rotary = args.rotary.cos != nullptr;
+  const Source q{&args.q, tile.batch, tile.query, tile.head, tile.queries, rotary};
+  const Source k{&args.k, tile.batch, tile.key, tile.kv_head, tile.keys, rotary};
+  const Source v{&args.v, tile.batch, tile.key, tile.kv_head, tile.keys, false};
+  const int64_t visit = keys_to_visit(args, tile, kThreads);
+  load_tile<T>(args, q, 0, q_tile);
+  if (visit > 0) load_tile<T>(args, k, 0, k_tile);
+  commit_copies();
+  wait_for_copies();
+  __syncthreads();
+
+  uint32_t q_part[kDim / 16][4];
+#pragma unroll
+  for (int step = 0; step < kDim / 16; ++step)
+    load_matrices(q_part[step], q_tile.at(warp * 16 + lane % 16, step * 2 + lane / 16));
+  float context[kDim / 8][4] = {};
+  const int row = warp * 16 + lane / 4;
+  RowState rows[2];
+  rows[0].masks = query_masks(args, tile, row);
+  rows[1].masks = query_masks(args, tile, row + 8);
+
+  for (int64_t key = 0; key < visit; key += kKeys) {
+    load_tile<T>(args, v, key, v_tile);
+    commit_copies();
+    float scores[kKeys / 8][4];
+    multiply_keys<T>(scores, q_part, k_tile, lane);
+#pragma unroll
+    for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int64_t j = key + n * 8 + lane % 4 * 2 + e % 2;
+        RowState& r = rows[e / 2];
+        scores[n][e] =
+            j < tile.keys ? finish_score(args, r.masks, j, scores[n][e], r.seen) : -kInfinity;
+      }
+    }
+    softmax_step(scores, context, rows);
+    wait_for_copies();
+    __syncthreads();  // v is there, and every warp has read k
+    if (key + kKeys < visit) load_tile<T>(args, k, key + kKeys, k_tile);
+    commit_copies();
+    multiply_values<T>(context, scores, v_tile, lane);
+    wait_for_copies();
+    __syncthreads();
+  }
+  store_context<T, kDim>(args, tile, context, rows, row, lane);
+}
+
+template <class T, int kDim>
+cudaError_t launch_dim(const AttentionLaunch& args, cudaStream_t stream) {
+  const int64_t tiles = attention_tiles(args, kQueries);
+  const int64_t blocks = tiles * args.heads * args.batch;
+  constexpr size_t kSharedBytes = size_t{3} * kQueries * kDim * 2;
+  flash_kernel<T, kDim>
+      <<<static_cast<unsigned>(blocks), kThreads, kSharedBytes, stream>>>(args, tiles);
+  return cudaGetLastError();
+}
+
+template <class T>
+cudaError_t launch_type(const AttentionLaunch& args, cudaStream_t stream) {
+  if (args.head_dim <= 32) return launch_dim<T, 32>(args, stream);
+  if (args.head_dim <= 64) return launch_dim<T, 64>(args, stream);
+  if (args.head_dim <= 96) return launch_dim<T, 96>(args, stream);
+  return launch_dim<T, 128>(args, stream);
+}
+
+}  // namespace
+
+cudaError_t launch_attention_flash(const AttentionLaunch& args, cudaStream_t stream) {
+  if (args.q.type == AttentionType::kF16) return launch_type<__half>(args, stream);
+  return launch_type<__nv_bfloat16>(args, stream);
+}
+
+}  // namespace vernier::backend::cuda
