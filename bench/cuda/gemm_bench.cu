@@ -1,0 +1,496 @@
+// Checks and times the sm_90a matrix product (src/backend/cuda/kernels/gemm_sm90.h) against FP64 on
+// the host and against cuBLASLt in the same run.
+//   bench_gemm [check|time|all] [out.json]
+// Check: sampled elements against FP64, every tile shape, ragged sizes, poisoned outputs, guard
+// bytes, NaN and ±max, and that a row has the same bits in every tile shape at every M.
+// Time: medians of graphs of launches, ours and the best of cuBLASLt's candidates in turns; weights
+// rotate through more than the second-level cache where M <= 128. C++17.
+#include <cublasLt.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/kernels/gemm_sm90.h"
+
+namespace {
+using namespace vernier::backend::cuda;
+
+void require(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  std::printf("FAILED: %s: %s\n", what, cudaGetErrorString(status));
+  std::exit(3);
+}
+void require(cublasStatus_t status, const char* what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  std::printf("FAILED: %s: cuBLASLt %d\n", what, static_cast<int>(status));
+  std::exit(3);
+}
+uint64_t seed() {
+  static const uint64_t kSeed = std::random_device{}();
+  return kSeed;
+}
+int processors() {
+  int count = 0;
+  require(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0), "device");
+  return count;
+}
+
+size_t bytes_of(GemmType t) { return t == GemmType::kF32 ? 4 : 2; }
+const char* name_of(GemmType t) {
+  return t == GemmType::kF32 ? "f32" : t == GemmType::kF16 ? "f16" : "bf16";
+}
+
+constexpr size_t kGuard = 256;
+struct Buffer {
+  char* all = nullptr;
+  size_t bytes;
+  explicit Buffer(size_t n) : bytes(n) {
+    require(cudaMalloc(&all, n + 2 * kGuard), "cudaMalloc");
+    poison();
+  }
+  ~Buffer() { cudaFree(all); }
+  Buffer(const Buffer&) = delete;
+  void* data() const { return all + kGuard; }
+  // All bits set: NaN in every type.
+  void poison() { require(cudaMemset(all, 0xFF, bytes + 2 * kGuard), "poison"); }
+  bool guards_whole() const {
+    std::vector<unsigned char> guard(2 * kGuard);
+    cudaMemcpy(guard.data(), all, kGuard, cudaMemcpyDeviceToHost);
+    cudaMemcpy(guard.data() + kGuard, all + kGuard + bytes, kGuard, cudaMemcpyDeviceToHost);
+    return std::all_of(guard.begin(), guard.end(), [](unsigned char c) { return c == 0xFF; });
+  }
+};
+
+__device__ uint64_t mixed(uint64_t x) {
+  x += 0x9E3779B97F4A7C15ull;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
+  return x ^ (x >> 31);
+}
+// Normal numbers of this deviation.
+__global__ void fill_kernel(void* data, int64_t count, GemmType type, float deviation,
+                            uint64_t seed) {
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < count;
+       i += int64_t{gridDim.x} * blockDim.x) {
+    const uint64_t h = mixed(seed ^ mixed(i));
+    const float u = ((h >> 40) + 1) * 0x1p-24f, v = (h & 0xFFFFFF) * 0x1p-24f;
+    const float value = deviation * sqrtf(-2 * logf(u)) * cosf(6.2831853f * v);
+    if (type == GemmType::kF32) static_cast<float*>(data)[i] = value;
+    if (type == GemmType::kF16) static_cast<__half*>(data)[i] = __float2half(value);
+    if (type == GemmType::kBF16) static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16(value);
+  }
+}
+void fill(const Buffer& buffer, int64_t count, GemmType type, float deviation, uint64_t salt) {
+  fill_kernel<<<1024, 256>>>(buffer.data(), count, type, deviation, seed() + salt * 7919);
+  require(cudaGetLastError(), "fill");
+}
+__global__ void compare_kernel(const uint32_t* a, const uint32_t* b, int64_t words,
+                               unsigned long long* different) {
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < words;
+       i += int64_t{gridDim.x} * blockDim.x)
+    if (a[i] != b[i]) atomicAdd(different, 1ull);
+}
+unsigned long long different_words(const void* a, const void* b, size_t bytes) {
+  static unsigned long long* count = nullptr;
+  if (!count) require(cudaMalloc(&count, 8), "count");
+  require(cudaMemset(count, 0, 8), "count");
+  compare_kernel<<<1024, 256>>>(static_cast<const uint32_t*>(a), static_cast<const uint32_t*>(b),
+                                static_cast<int64_t>(bytes / 4), count);
+  unsigned long long different = 0;
+  require(cudaMemcpy(&different, count, 8, cudaMemcpyDeviceToHost), "compare");
+  return different;
+}
+double widen(const std::vector<char>& host, GemmType type, int64_t i) {
+  if (type == GemmType::kF32) return reinterpret_cast<const float*>(host.data())[i];
+  if (type == GemmType::kF16)
+    return __half2float(reinterpret_cast<const __half*>(host.data())[i]);
+  return __bfloat162float(reinterpret_cast<const __nv_bfloat16*>(host.data())[i]);
+}
+std::vector<char> fetch(const void* data, size_t bytes) {
+  std::vector<char> host(bytes);
+  require(cudaMemcpy(host.data(), data, bytes, cudaMemcpyDeviceToHost), "fetch");
+  return host;
+}
+double activation_of(int kind, double x) {
+  if (kind == 1) return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+  if (kind == 2)
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  if (kind == 3) return x < 0 ? 0 : x;
+  return kind == 4 ? std::tanh(x) : x;
+}
+
+struct Case {
+  int64_t m;
+  int n, k;
+  GemmType type = GemmType::kF16, y_type = GemmType::kF16, bias_type = GemmType::kF32,
+           residual_type = GemmType::kF16;
+  bool bias = false, residual = false;
+  int activation = 0;
+};
+
+struct Problem {
+  Case c;
+  Buffer x, w, bias, residual, y;
+  explicit Problem(const Case& c)
+      : c(c),
+        x(static_cast<size_t>(c.m * c.k) * 2),
+        w(static_cast<size_t>(c.n) * c.k * 2),
+        bias(static_cast<size_t>(c.n) * bytes_of(c.bias_type)),
+        residual(c.residual ? static_cast<size_t>(c.m * c.n) * bytes_of(c.residual_type) : 16),
+        y(static_cast<size_t>(c.m * c.n) * bytes_of(c.y_type)) {
+    fill(x, c.m * c.k, c.type, 1, 1);
+    fill(w, int64_t{c.n} * c.k, c.type, 1 / std::sqrt(static_cast<float>(c.k)), 2);
+    fill(bias, c.n, c.bias_type, 1, 3);
+    if (c.residual) fill(residual, c.m * c.n, c.residual_type, 1, 4);
+  }
+  GemmSm90 call() const {
+    return {x.data(), w.data(), c.bias ? bias.data() : nullptr,
+            c.residual ? residual.data() : nullptr, y.data(), c.m, c.n, c.k, c.type, c.bias_type,
+            c.residual_type, c.y_type, c.activation, processors()};
+  }
+  void run(int variant) {
+    y.poison();
+    require(launch_gemm_sm90(call(), variant, nullptr), "launch");
+    require(cudaDeviceSynchronize(), gemm_sm90_name(variant));
+  }
+};
+
+int failures = 0;
+void report(bool ok, const std::string& what) {
+  if (ok) return;
+  ++failures;
+  std::printf("WRONG: %s\n", what.c_str());
+}
+std::string text(const Case& c, int variant) {
+  return std::string(gemm_sm90_name(variant)) + " M=" + std::to_string(c.m) +
+         " N=" + std::to_string(c.n) + " K=" + std::to_string(c.k) + " " + name_of(c.type) + "->" +
+         name_of(c.y_type) + (c.bias ? " bias" : "") + (c.residual ? " residual" : "") + " act " +
+         std::to_string(c.activation);
+}
+
+// `samples` elements (all where there are fewer) against FP64; the limit is K^½·2^-24·Σ|x||w|·8 plus
+// half an ulp of y and 4e-7 of the activation.
+void check_values(const Case& c, int samples) {
+  Problem p(c);
+  const auto x = fetch(p.x.data(), p.x.bytes), w = fetch(p.w.data(), p.w.bytes);
+  const auto bias = fetch(p.bias.data(), p.bias.bytes),
+             residual = fetch(p.residual.data(), p.residual.bytes);
+  std::mt19937_64 random(seed());
+  const int64_t count = c.m * c.n;
+  std::vector<int64_t> at;
+  for (int64_t i = 0; i < std::min<int64_t>(samples, count); ++i)
+    at.push_back(count <= samples ? i : static_cast<int64_t>(random() % count));
+  std::vector<double> expected, limit;
+  for (int64_t i : at) {
+    double sum = 0, magnitude = 0;
+    for (int k = 0; k < c.k; ++k) {
+      const double product =
+          widen(x, c.type, i / c.n * c.k + k) * widen(w, c.type, i % c.n * c.k + k);
+      sum += product, magnitude += std::abs(product);
+    }
+    if (c.bias) sum += widen(bias, c.bias_type, i % c.n);
+    double y = activation_of(c.activation, sum);
+    if (c.residual) y += widen(residual, c.residual_type, i);
+    const double half_ulp = c.y_type == GemmType::kF32   ? 0x1p-24
+                            : c.y_type == GemmType::kF16 ? 0x1p-11
+                                                         : 0x1p-8;
+    expected.push_back(y);
+    limit.push_back(8 * std::sqrt(static_cast<double>(c.k)) * 0x1p-24 * magnitude +
+                    half_ulp * std::abs(y) * 1.01 + 4e-7 * (1 + std::abs(y)));
+  }
+  for (int v = 0; v < gemm_sm90_variants(); ++v) {
+    p.run(v);
+    const auto y = fetch(p.y.data(), p.y.bytes);
+    double worst = 0;
+    for (size_t s = 0; s < at.size(); ++s) {
+      const double error = std::abs(widen(y, c.y_type, at[s]) - expected[s]) / limit[s];
+      worst = std::isnan(error) ? 1e9 : std::max(worst, error);
+    }
+    report(worst <= 1, text(c, v) + ": " + std::to_string(worst) + " times the limit");
+    bool written = true;
+    for (int64_t i = 0; i < count; ++i) written = written && !std::isnan(widen(y, c.y_type, i));
+    report(written, text(c, v) + ": an element is NaN or was not written");
+    report(p.y.guards_whole(), text(c, v) + ": wrote outside y");
+  }
+}
+
+void check_bits(int n, int k, GemmType type) {
+  Case c{16384, n, k, type, GemmType::kF32};
+  Problem all(c);
+  all.run(5);
+  const Buffer reference(all.y.bytes);
+  require(cudaMemcpy(reference.data(), all.y.data(), all.y.bytes, cudaMemcpyDeviceToDevice), "copy");
+  for (int64_t m : {1, 16, 128, 512, 4096, 16384}) {
+    for (int v = 0; v < gemm_sm90_variants(); ++v) {
+      for (int64_t first : {int64_t{0}, 16384 - m}) {
+        GemmSm90 call = all.call();
+        call.m = m;
+        call.x = static_cast<const char*>(all.x.data()) + first * k * 2;
+        all.y.poison();
+        require(launch_gemm_sm90(call, v, nullptr), "launch");
+        const auto differ =
+            different_words(all.y.data(), static_cast<const char*>(reference.data()) + first * n * 4,
+                            static_cast<size_t>(m * n) * 4);
+        report(differ == 0, std::string("bits of ") + gemm_sm90_name(v) + " M=" +
+                                std::to_string(m) + " N=" + std::to_string(n) + " K=" +
+                                std::to_string(k) + ": " + std::to_string(differ) + " differ");
+      }
+    }
+  }
+}
+
+// One x is NaN, another the largest number: their rows, and no other, are NaN or not finite.
+void check_special() {
+  for (GemmType type : {GemmType::kF16, GemmType::kBF16}) {
+    for (int activation : {0, 1, 2, 3, 4}) {
+      Case c{130, 256, 200, type, type};
+      c.activation = activation, c.bias = true;
+      Problem p(c);
+      const uint16_t nan = 0x7FFF, most = type == GemmType::kF16 ? 0x7BFF : 0x7F7F;
+      for (int column : {0, 199}) {
+        cudaMemcpy(static_cast<uint16_t*>(p.x.data()) + (column ? 129 : 3) * 200 + column, &nan, 2,
+                   cudaMemcpyHostToDevice);
+      }
+      cudaMemcpy(static_cast<uint16_t*>(p.x.data()) + 64 * 200 + 7, &most, 2,
+                 cudaMemcpyHostToDevice);
+      for (int v = 0; v < gemm_sm90_variants(); ++v) {
+        p.run(v);
+        const auto y = fetch(p.y.data(), p.y.bytes);
+        bool right = true;
+        for (int64_t i = 0; i < c.m * c.n; ++i) {
+          const int64_t row = i / c.n;
+          const double value = widen(y, type, i);
+          right = right && std::isnan(value) == (row == 3 || row == 129);
+        }
+        report(right, text(c, v) + ": NaN went astray or was lost");
+      }
+    }
+  }
+}
+
+int check() {
+  std::printf("seed %llu\n", static_cast<unsigned long long>(seed()));
+  for (GemmType type : {GemmType::kF16, GemmType::kBF16}) {
+    for (int64_t m : {1, 7, 63, 129, 1000}) {
+      check_values({m, 200, 136, type, type}, 1 << 20);
+      check_values({m, 1024, 768, type, type, type, type, true, true, 1}, 4000);
+    }
+    check_values({300, 8, 8, type, type}, 1 << 20);
+    check_values({300, 392, 1032, type, GemmType::kF32, type, GemmType::kF32, true, true, 2}, 4000);
+    check_values({300, 392, 64, type, type, GemmType::kF32, type, true, true, 3}, 4000);
+    check_values({300, 392, 64, type, type, GemmType::kF32, type, true, false, 4}, 4000);
+    check_values({4096, 4096, 1024, type, type, GemmType::kF32, type, true, false, 1}, 4000);
+    check_values({5000, 1024, 4096, type, type, type, type, true, true, 0}, 2000);
+    check_bits(1024, 4096, type);
+    check_bits(768, 3072, type);
+    check_bits(4096, 1000, type);
+  }
+  check_special();
+  std::printf("check: %d wrong\n", failures);
+  return failures;
+}
+
+// ---- timing ------------------------------------------------------------------------------------
+
+// Median microseconds of one launch, out of graphs of `count` launches.
+template <class Launch>
+double time_us(const Launch& launch, int count, int rounds) {
+  cudaStream_t stream;
+  require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  require(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
+  for (int i = 0; i < count; ++i) launch(stream, i);
+  require(cudaStreamEndCapture(stream, &graph), "end of capture");
+  require(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
+  cudaEvent_t begin, end;
+  cudaEventCreate(&begin), cudaEventCreate(&end);
+  std::vector<double> times;
+  for (int r = -1; r < rounds; ++r) {
+    cudaEventRecord(begin, stream);
+    require(cudaGraphLaunch(exec, stream), "graph");
+    cudaEventRecord(end, stream);
+    require(cudaEventSynchronize(end), "graph run");
+    float ms = 0;
+    cudaEventElapsedTime(&ms, begin, end);
+    if (r >= 0) times.push_back(ms * 1000.0 / count);
+  }
+  std::sort(times.begin(), times.end());
+  cudaEventDestroy(begin), cudaEventDestroy(end);
+  cudaGraphExecDestroy(exec), cudaGraphDestroy(graph), cudaStreamDestroy(stream);
+  return times[times.size() / 2];
+}
+
+// cuBLASLt on the same arrays: yᵀ = w·xᵀ (+ bias), w as [N, K] or as [K, N].
+struct Library {
+  cublasLtHandle_t handle;
+  void* workspace;
+  static constexpr size_t kWorkspace = 32 << 20;
+  Library() {
+    require(cublasLtCreate(&handle), "handle");
+    require(cudaMalloc(&workspace, kWorkspace), "workspace");
+  }
+  struct Plan {
+    cublasLtMatmulDesc_t operation;
+    cublasLtMatrixLayout_t w, x, y;
+    std::vector<cublasLtMatmulHeuristicResult_t> found;
+  };
+  Plan plan(const Case& c, const void* bias, bool trans_w) const {
+    Plan plan;
+    const cudaDataType_t type = c.type == GemmType::kF16 ? CUDA_R_16F : CUDA_R_16BF;
+    require(cublasLtMatmulDescCreate(&plan.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "desc");
+    const cublasOperation_t t = CUBLAS_OP_T;
+    if (trans_w)
+      cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_TRANSA, &t, sizeof(t));
+    const auto epilogue = CUBLASLT_EPILOGUE_BIAS;
+    cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                   sizeof(epilogue));
+    cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                   sizeof(bias));
+    const uint64_t wr = trans_w ? c.k : c.n, wc = trans_w ? c.n : c.k;
+    cublasLtMatrixLayoutCreate(&plan.w, type, wr, wc, static_cast<int64_t>(wr));
+    cublasLtMatrixLayoutCreate(&plan.x, type, c.k, c.m, c.k);
+    cublasLtMatrixLayoutCreate(&plan.y, type, c.n, c.m, c.n);
+    cublasLtMatmulPreference_t preference;
+    cublasLtMatmulPreferenceCreate(&preference);
+    const size_t limit = kWorkspace;
+    cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                         &limit, sizeof(limit));
+    plan.found.resize(16);
+    int count = 0;
+    require(cublasLtMatmulAlgoGetHeuristic(handle, plan.operation, plan.w, plan.x, plan.y, plan.y,
+                                           preference, 16, plan.found.data(), &count),
+            "heuristic");
+    plan.found.resize(count);
+    cublasLtMatmulPreferenceDestroy(preference);
+    return plan;
+  }
+  void run(const Plan& plan, size_t algorithm, const void* w, const void* x, void* y,
+           cudaStream_t stream) const {
+    const float one = 1, zero = 0;
+    require(cublasLtMatmul(handle, plan.operation, &one, w, plan.w, x, plan.x, &zero, y, plan.y, y,
+                           plan.y, &plan.found[algorithm].algo, workspace, kWorkspace, stream),
+            "cublasLtMatmul");
+  }
+};
+
+struct Row {
+  int k, n;
+  int64_t m;
+  std::string variant;
+  double library, ours, ours_gelu;
+  bool split;
+};
+
+Row time_one(const Library& library, int64_t m, int k, int n, GemmType type, bool table) {
+  Case c{m, n, k, type, type, type};
+  c.bias = true;
+  Problem p(c);
+  const int copies = m <= 128 ? std::max<int>(2, (160 << 20) / (n * k * 2)) : 1;
+  std::vector<Buffer*> ws;
+  for (int i = 0; i < copies; ++i) {
+    ws.push_back(new Buffer(p.w.bytes));
+    fill(*ws.back(), int64_t{n} * k, type, 1 / std::sqrt(static_cast<float>(k)), 10 + i);
+  }
+  const double flops = 2.0 * m * n * k;
+  const int count = std::clamp(static_cast<int>(2000 / (3 + flops / 7e8)), 10, 200);
+  const auto ours = [&](int variant, int activation) {
+    return [&, variant, activation](cudaStream_t stream, int i) {
+      GemmSm90 call = p.call();
+      call.w = ws[i % copies]->data();
+      call.activation = activation;
+      require(launch_gemm_sm90(call, variant, stream), "launch");
+    };
+  };
+  const auto theirs = [&](const Library::Plan& plan, size_t algorithm) {
+    return [&, algorithm](cudaStream_t stream, int i) {
+      library.run(plan, algorithm, ws[i % copies]->data(), p.x.data(), p.y.data(), stream);
+    };
+  };
+  double best = 1e30;
+  Library::Plan best_plan{};
+  size_t best_algorithm = 0;
+  for (bool trans : {true, false}) {
+    const Library::Plan plan = library.plan(c, p.bias.data(), trans);
+    for (size_t a = 0; a < plan.found.size(); ++a) {
+      const double us = time_us(theirs(plan, a), count, 2);
+      if (us < best) best = us, best_plan = plan, best_algorithm = a;
+    }
+  }
+  int variant = gemm_sm90_choice(m, n, k, processors());
+  if (table) {
+    double best_ours = 1e30;
+    std::string line;
+    for (int v = 0; v < gemm_sm90_variants(); ++v) {
+      const double us = time_us(ours(v, 1), count, 2);
+      char cell[64];
+      std::snprintf(cell, sizeof cell, " %s:%.1f", gemm_sm90_name(v), us);
+      if (us < best_ours * 1.6) line += cell;
+      if (us < best_ours) best_ours = us, variant = v;
+    }
+    std::printf("   M=%lld K=%d N=%d choice %s |%s\n", static_cast<long long>(m), k, n,
+                gemm_sm90_name(gemm_sm90_choice(m, n, k, processors())), line.c_str());
+  }
+  std::vector<double> a, b, g;
+  for (int round = 0; round < 5; ++round) {
+    a.push_back(time_us(theirs(best_plan, best_algorithm), count, 5));
+    b.push_back(time_us(ours(variant, 0), count, 5));
+    g.push_back(time_us(ours(variant, 1), count, 5));
+  }
+  for (auto* v : {&a, &b, &g}) std::sort(v->begin(), v->end());
+  int32_t split = 1;
+  size_t written = 0;
+  cublasLtMatmulAlgoConfigGetAttribute(&best_plan.found[best_algorithm].algo,
+                                       CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &split, sizeof(split),
+                                       &written);
+  for (Buffer* w : ws) delete w;
+  return {k, n, m, gemm_sm90_name(variant), a[2], b[2], g[2], split > 1};
+}
+
+void time_all(const char* json, bool table) {
+  const Library library;
+  const int shapes[7][2] = {{1024, 3072}, {1024, 1024}, {1024, 4096}, {4096, 1024},
+                            {768, 768},   {768, 3072},  {3072, 768}};
+  std::vector<Row> rows;
+  for (int64_t m : {1, 32, 128, 512, 4096, 16384})
+    for (const auto& s : shapes)
+      rows.push_back(time_one(library, m, s[0], s[1], GemmType::kF16, table));
+  FILE* out = json ? std::fopen(json, "w") : nullptr;
+  if (out) std::fprintf(out, "[\n");
+  std::printf("f16, us: cuBLASLt best of 32 | ours | ours with erf GELU | cuBLASLt/ours, /GELU\n");
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Row& r = rows[i];
+    std::printf("%6lld %4d->%4d %8.2f%s %8.2f %8.2f  %.3f %.3f  %4.0f TF  %s\n",
+                static_cast<long long>(r.m), r.k, r.n, r.library, r.split ? "s" : " ", r.ours,
+                r.ours_gelu, r.library / r.ours, r.library / r.ours_gelu,
+                2e-6 * r.m * r.k * r.n / r.ours_gelu, r.variant.c_str());
+    if (out)
+      std::fprintf(out,
+                   "{\"m\":%lld,\"k\":%d,\"n\":%d,\"cublaslt_us\":%.3f,\"cublaslt_split_k\":%s,"
+                   "\"ours_us\":%.3f,\"ours_gelu_us\":%.3f,\"tile\":\"%s\"}%s\n",
+                   static_cast<long long>(r.m), r.k, r.n, r.library, r.split ? "true" : "false",
+                   r.ours, r.ours_gelu, r.variant.c_str(), i + 1 < rows.size() ? "," : "");
+  }
+  if (out) std::fprintf(out, "]\n"), std::fclose(out);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "all";
+  require(prepare_gemm_sm90(), "preparing the kernels");
+  int wrong = 0;
+  if (what == "check" || what == "all") wrong = check();
+  if (what != "check") time_all(argc > 2 ? argv[2] : nullptr, what == "table" || what == "all");
+  return wrong ? 1 : 0;
+}

@@ -1,0 +1,166 @@
+// The tile shapes of the sm_90a matrix product and their launch; contract in gemm_sm90.h, device
+// code in gemm_sm90.cuh. C++17.
+#include "backend/cuda/kernels/gemm_sm90.cuh"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+namespace vernier::backend::cuda {
+namespace {
+
+// What the host needs of one instantiation.
+struct Variant {
+  const char* name;
+  int rows, group_rows, cols, sub, cluster, panels;
+  uint32_t shared_bytes;
+  const void* kernels[2];  // f16, bf16
+};
+
+template <int kRowBlocks, int kCols, int kSub, int kStages, int kCluster, bool kTogether,
+          int kPanels>
+Variant variant(const char* name) {
+  using F16 =
+      GemmShape<__half, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether, kPanels>;
+#ifdef GEMM_ONLY_F16
+  using BF16 = F16;
+#else
+  using BF16 =
+      GemmShape<__nv_bfloat16, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether, kPanels>;
+#endif
+  return {name,
+          F16::kRows,
+          F16::kGroupRows,
+          kCols,
+          kSub,
+          kCluster,
+          kPanels,
+          F16::kSharedBytes,
+          {reinterpret_cast<const void*>(&gemm_kernel<F16>),
+           reinterpret_cast<const void*>(&gemm_kernel<BF16>)}};
+}
+
+const Variant kVariants[] = {
+    variant<1, 8, 4, 6, 1, false, 0>("64x8"),
+    variant<1, 16, 4, 5, 1, false, 0>("64x16"),
+    variant<1, 32, 2, 9, 1, false, 0>("64x32"),
+    variant<1, 64, 1, 12, 1, false, 1>("64x64"),
+    variant<2, 96, 1, 7, 1, false, 0>("128x96"),
+    variant<2, 128, 1, 5, 1, false, 2>("128x128"),
+    variant<2, 128, 1, 5, 2, false, 2>("128x128 c2"),
+    variant<2, 192, 1, 4, 2, false, 1>("128x192 c2"),
+    variant<1, 256, 1, 4, 2, false, 4>("64x256 c2"),
+    variant<1, 256, 1, 4, 2, true, 1>("128x256 together c2"),
+    variant<2, 128, 1, 4, 2, true, 1>("256x128 together c2"),
+    variant<3, 128, 1, 4, 1, false, 1>("192x128"),
+};
+constexpr int kVariantCount = sizeof(kVariants) / sizeof(kVariants[0]);
+
+using EncodeTiled = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
+                                 const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,
+                                 const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
+                                 CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+
+// The driver's function, found once; null where the driver has none.
+EncodeTiled encode_tiled() {
+  static const EncodeTiled kFunction = [] {
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    const cudaError_t status = cudaGetDriverEntryPointByVersion(
+        "cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found);
+    const bool ok = status == cudaSuccess && found == cudaDriverEntryPointSuccess;
+    return reinterpret_cast<EncodeTiled>(ok ? function : nullptr);
+  }();
+  return kFunction;
+}
+
+// A row-major [rows, cols] matrix of 16-bit elements, copied in boxes of box_rows x 64, swizzled.
+struct MatrixMap {
+  const void* data;
+  int64_t rows, cols;
+  int box_rows;
+  bool bf16;
+};
+bool encode(CUtensorMap* map, const MatrixMap& matrix) {
+  const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(matrix.cols),
+                               static_cast<cuuint64_t>(matrix.rows)};
+  const cuuint64_t strides[1] = {static_cast<cuuint64_t>(matrix.cols) * 2};
+  const cuuint32_t box[2] = {kBlockK, static_cast<cuuint32_t>(matrix.box_rows)};
+  const cuuint32_t steps[2] = {1, 1};
+  return encode_tiled()(
+             map,
+             matrix.bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2,
+             const_cast<void*>(matrix.data), sizes, strides, box, steps,
+             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+int gemm_sm90_variants() { return kVariantCount; }
+const char* gemm_sm90_name(int variant) { return kVariants[variant].name; }
+
+cudaError_t prepare_gemm_sm90() {
+  if (encode_tiled() == nullptr) return cudaErrorNotSupported;
+  for (const Variant& v : kVariants) {
+    for (const void* kernel : v.kernels) {
+      const cudaError_t status = cudaFuncSetAttribute(
+          kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(v.shared_bytes));
+      if (status != cudaSuccess) return status;
+    }
+  }
+  return cudaSuccess;
+}
+
+cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t stream) {
+  if (call.m == 0 || call.n == 0) return cudaSuccess;
+  const Variant& v = kVariants[index];
+  const bool bf16 = call.operands == GemmType::kBF16;
+  // A box of no more rows than there are: the rest of the tile of x may hold anything, it only
+  // reaches rows that are not stored.
+  const int x_rows = static_cast<int>(std::min<int64_t>(v.rows, ceil_div(call.m, 8) * 8));
+  CUtensorMap maps[3];
+  bool ok = encode(&maps[0], {call.x, call.m, call.k, x_rows, bf16}) &&
+            encode(&maps[1], {call.w, call.n, call.k, v.cols / v.cluster, bf16});
+  ok = ok && encode(&maps[2], {call.y, call.m, call.n, 16, bf16});
+  if (!ok) return cudaErrorInvalidValue;
+
+  GemmArguments args{};
+  args.bias = call.bias, args.residual = call.residual, args.y = call.y;
+  args.m = static_cast<int>(call.m), args.n = call.n;
+  args.k_blocks = static_cast<int>(ceil_div(call.k, kBlockK * v.sub));
+  args.row_tiles = static_cast<int>(ceil_div(call.m, v.rows * v.cluster));
+  args.col_tiles = static_cast<int>(ceil_div(call.n, v.cols));
+  // 16 MiB of w stay in the second-level cache beside what streams through it.
+  const int64_t held = (int64_t{16} << 20) / (int64_t{2} * call.k * v.cols);
+  args.group_cols = static_cast<int>(std::clamp<int64_t>(held, 1, args.col_tiles));
+  args.stage_bytes = static_cast<uint32_t>(v.sub * (x_rows + v.cols) * 128);
+  args.bias_type = call.bias_type, args.residual_type = call.residual_type;
+  args.y_type = call.y_type, args.activation = call.activation;
+
+  const int64_t tiles = int64_t{args.row_tiles} * args.col_tiles;
+  const int64_t clusters = std::min<int64_t>(tiles, call.processors / v.cluster);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = static_cast<unsigned>(v.cluster);
+  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(clusters * v.cluster));
+  config.blockDim = dim3(kGemmThreads);
+  config.dynamicSmemBytes = v.shared_bytes;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  void* arguments[] = {&maps[0], &maps[1], &maps[2], &args};
+  return cudaLaunchKernelExC(&config, v.kernels[bf16 ? 1 : 0], arguments);
+}
+
+int gemm_sm90_choice(int64_t m, int n, int k, int processors) {
+  (void)n, (void)k, (void)processors;
+  return m > 64 ? 5 : 3;
+}
+
+}  // namespace vernier::backend::cuda

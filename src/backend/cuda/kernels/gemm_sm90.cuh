@@ -1,0 +1,404 @@
+// The sm_90a matrix product: device code of gemm_sm90.cu, contract in gemm_sm90.h. C++17.
+//
+// One block per multiprocessor stays and takes tile after tile. A producer thread fills a ring of
+// stages through the copy engine; two warpgroups multiply out of it with wgmma, sums in registers.
+// In turns (kTogether false) each warpgroup has a tile of its own: while one runs its epilogue the
+// other multiplies, so bias, GELU and stores cost nothing while K is long enough. Together, both
+// work on one tile of twice the rows. A cluster of two blocks, one below the other, shares the tile
+// of w: each loads half of it into both.
+#pragma once
+#include "backend/cuda/device/activation.cuh"
+#include "backend/cuda/device/hopper.cuh"
+#include "backend/cuda/device/wgmma.cuh"
+#include "backend/cuda/kernels/gemm_sm90.h"
+
+namespace vernier::backend::cuda {
+
+struct GemmArguments {
+  const void *bias, *residual;
+  void* y;
+  int m, n;
+  int k_blocks;                 // steps of the ring per tile
+  int row_tiles, col_tiles;     // row_tiles counts clusters
+  int group_cols;               // column tiles walked before the next rows, so that w stays in L2
+  uint32_t stage_bytes;         // what one stage receives
+  GemmType bias_type, residual_type, y_type;
+  int activation;
+};
+
+constexpr int kGemmThreads = 384;  // two consumer warpgroups, one producer
+constexpr int kBlockK = 64;        // elements of K in one 128-byte row of a tile
+
+/// T operand type; kRowBlocks·64 rows and kCols columns per warpgroup; kSub·64 elements of K per
+/// stage; kPanels 64-column buffers per warpgroup for results on their way out (0: straight from
+/// registers).
+template <class T_, int kRowBlocks_, int kCols_, int kSub_, int kStages_, int kCluster_,
+          bool kTogether_, int kPanels_>
+struct GemmShape {
+  using T = T_;
+  static constexpr int kRowBlocks = kRowBlocks_, kCols = kCols_, kSub = kSub_, kStages = kStages_,
+                       kCluster = kCluster_, kPanels = kPanels_;
+  static constexpr bool kTogether = kTogether_;
+  static constexpr int kGroupRows = 64 * kRowBlocks;
+  static constexpr int kRows = kGroupRows * (kTogether ? 2 : 1);
+  static constexpr uint32_t kXBytes = kRows * 128, kWBytes = kCols * 128;  // of one 64 of K
+  static constexpr uint32_t kStageBytes = kSub * (kXBytes + kWBytes);
+  static constexpr uint32_t kPanelBytes = kGroupRows * 128;
+  static constexpr uint32_t kSharedBytes =
+      kStages * (kStageBytes + 16) + 2 * kPanels * kPanelBytes + 1024;
+  static_assert(kSharedBytes <= 232448, "more than a block can have");
+};
+
+// A place in the ring; `parity` is that of the current round.
+template <int kStages>
+struct RingPlace {
+  int stage = 0;
+  uint32_t parity = 0;
+  __device__ __forceinline__ void advance() {
+    if (++stage == kStages) stage = 0, parity ^= 1;
+  }
+  __device__ __forceinline__ void skip(int steps) {
+    const int to = stage + steps;
+    parity ^= (to / kStages) & 1;
+    stage = to % kStages;
+  }
+};
+
+struct GemmTile {
+  int row, col;  // element at which it begins
+};
+template <class S>
+__device__ __forceinline__ GemmTile tile_at(const GemmArguments& args, int index, int rank) {
+  const int per_group = args.row_tiles * args.group_cols;
+  const int first = index / per_group * args.group_cols;
+  const int width = min(args.group_cols, args.col_tiles - first);
+  const int within = index % per_group;
+  return {(within / width * S::kCluster + rank) * S::kRows, (first + within % width) * S::kCols};
+}
+
+// Addresses in shared memory: stages, panels, then the barriers.
+template <class S>
+struct GemmShared {
+  uint32_t base;
+  __device__ uint32_t x(int stage) const { return base + stage * S::kStageBytes; }
+  __device__ uint32_t w(int stage) const { return x(stage) + S::kSub * S::kXBytes; }
+  __device__ uint32_t panels(int group) const {
+    return base + S::kStages * S::kStageBytes + group * (S::kPanels * S::kPanelBytes);
+  }
+  __device__ uint32_t full(int stage) const { return panels(2) + stage * 8; }
+  __device__ uint32_t empty(int stage) const { return full(S::kStages) + stage * 8; }
+};
+
+template <class S>
+__device__ void produce(const GemmShared<S>& shared, const CUtensorMap* x_map,
+                        const CUtensorMap* w_map, const GemmArguments& args, int rank) {
+  constexpr int kShare = S::kCols / S::kCluster;  // rows of w that this block loads
+  RingPlace<S::kStages> place;
+  const int clusters = gridDim.x / S::kCluster;
+  for (int t = blockIdx.x / S::kCluster; t < args.row_tiles * args.col_tiles; t += clusters) {
+    const GemmTile tile = tile_at<S>(args, t, rank);
+    for (int block = 0; block < args.k_blocks; ++block) {
+      const uint32_t full = shared.full(place.stage);
+      if constexpr (S::kCluster > 1) {
+        barrier_wait_cluster(shared.empty(place.stage), place.parity ^ 1);
+      } else {
+        barrier_wait(shared.empty(place.stage), place.parity ^ 1);
+      }
+      barrier_expect(full, args.stage_bytes);
+#pragma unroll
+      for (int sub = 0; sub < S::kSub; ++sub) {
+        const int k = (block * S::kSub + sub) * kBlockK;
+        const uint32_t w = shared.w(place.stage) + sub * S::kWBytes;
+        copy_box(shared.x(place.stage) + sub * S::kXBytes, x_map, k, tile.row, full);
+        if constexpr (S::kCluster > 1) {
+          copy_box_to(w + rank * kShare * 128, w_map, k, tile.col + rank * kShare, full,
+                      (1 << S::kCluster) - 1);
+        } else {
+          copy_box(w, w_map, k, tile.col, full);
+        }
+      }
+      place.advance();
+    }
+  }
+}
+
+// ---- epilogue ----------------------------------------------------------------------------------
+// Thread `lane` of warp `warp` holds, per 64 rows and per 8 columns, the elements of rows
+// 16·warp + lane/4 (+ 8) and columns 2·(lane % 4) (+ 1): d[4j], d[4j+1] and d[4j+2], d[4j+3].
+
+template <class T>
+__device__ __forceinline__ float2 read_pair(const void* data, int64_t index) {
+  if constexpr (sizeof(T) == 4) {
+    return *reinterpret_cast<const float2*>(static_cast<const float*>(data) + index);
+  } else if constexpr (__is_same(T, __half)) {
+    return __half22float2(
+        *reinterpret_cast<const __half2*>(static_cast<const __half*>(data) + index));
+  } else {
+    return __bfloat1622float2(
+        *reinterpret_cast<const __nv_bfloat162*>(static_cast<const __nv_bfloat16*>(data) + index));
+  }
+}
+template <class T>
+__device__ __forceinline__ uint32_t narrow_pair(float a, float b) {
+  if constexpr (__is_same(T, __half)) {
+    const __half2 pair = __floats2half2_rn(a, b);
+    return *reinterpret_cast<const uint32_t*>(&pair);
+  } else {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(a, b);
+    return *reinterpret_cast<const uint32_t*>(&pair);
+  }
+}
+
+template <class S>
+using GemmSums = float[S::kRowBlocks][S::kCols / 2];
+
+template <class S, class Bias>
+__device__ __forceinline__ void add_bias(GemmSums<S>& sums, const GemmArguments& args, int col) {
+#pragma unroll
+  for (int j = 0; j < S::kCols / 8; ++j) {
+    const int c = col + 8 * j;  // n is a multiple of 8: all of the eight columns exist, or none
+    const float2 bias = c < args.n ? read_pair<Bias>(args.bias, c) : float2{0, 0};
+#pragma unroll
+    for (int b = 0; b < S::kRowBlocks; ++b) {
+      sums[b][4 * j] += bias.x + 0.0f, sums[b][4 * j + 1] += bias.y + 0.0f;
+      sums[b][4 * j + 2] += bias.x + 0.0f, sums[b][4 * j + 3] += bias.y + 0.0f;
+    }
+  }
+}
+template <class S, class Function>
+__device__ __forceinline__ void for_each(GemmSums<S>& sums, const Function& function) {
+#pragma unroll
+  for (int b = 0; b < S::kRowBlocks; ++b) {
+#pragma unroll
+    for (int i = 0; i < S::kCols / 2; ++i) sums[b][i] = function(sums[b][i]);
+  }
+}
+template <class S>
+__device__ __forceinline__ void activate(GemmSums<S>& sums, int activation) {
+  switch (activation) {
+    case 1:
+      for_each<S>(sums, [](float x) { return gelu_erf(x); });
+      break;
+    case 2:
+      for_each<S>(sums, [](float x) { return gelu_tanh(x); });
+      break;
+    case 3:
+      for_each<S>(sums, [](float x) { return relu(x); });
+      break;
+    case 4:
+      for_each<S>(sums, [](float x) { return tanhf(x); });
+      break;
+    default:
+      break;
+  }
+}
+template <class S, class Residual>
+__device__ __forceinline__ void add_residual(GemmSums<S>& sums, const GemmArguments& args, int row,
+                                             int col) {
+#pragma unroll
+  for (int b = 0; b < S::kRowBlocks; ++b) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int r = row + 64 * b + 8 * half;
+      if (r >= args.m) continue;
+      const int64_t at = static_cast<int64_t>(r) * args.n + col;
+#pragma unroll
+      for (int j = 0; j < S::kCols / 8; ++j) {
+        if (col + 8 * j >= args.n) continue;
+        const float2 add = read_pair<Residual>(args.residual, at + 8 * j);
+        sums[b][4 * j + 2 * half] += add.x, sums[b][4 * j + 2 * half + 1] += add.y;
+      }
+    }
+  }
+}
+// Straight from registers: 8 bytes (f32) or 4 (16 bits) per thread, four threads side by side.
+template <class S, class Out>
+__device__ __forceinline__ void store_direct(const GemmSums<S>& sums, const GemmArguments& args,
+                                             int row, int col) {
+#pragma unroll
+  for (int b = 0; b < S::kRowBlocks; ++b) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int r = row + 64 * b + 8 * half;
+      if (r >= args.m) continue;
+      Out* y = static_cast<Out*>(args.y) + static_cast<int64_t>(r) * args.n + col;
+#pragma unroll
+      for (int j = 0; j < S::kCols / 8; ++j) {
+        if (col + 8 * j >= args.n) continue;
+        const float a = sums[b][4 * j + 2 * half], c = sums[b][4 * j + 2 * half + 1];
+        if constexpr (sizeof(Out) == 4) {
+          *reinterpret_cast<float2*>(y + 8 * j) = float2{a, c};
+        } else {
+          *reinterpret_cast<uint32_t*>(y + 8 * j) = narrow_pair<Out>(a, c);
+        }
+      }
+    }
+  }
+}
+// Each warp puts its 16 rows of a 64-column panel into shared memory, swizzled as the copy engine
+// wants them, and hands them over; rows and columns outside y are left out by it.
+template <class S>
+__device__ __forceinline__ void store_panels(const GemmSums<S>& sums, const CUtensorMap* y_map,
+                                             uint32_t panels, int tile_row, int tile_col) {
+  const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+  const uint32_t lane_row = lane % 16, lane_col = lane / 16;  // stmatrix: address of this lane
+#pragma unroll
+  for (int p = 0; p < S::kCols / 64; ++p) {
+    const uint32_t panel = panels + p % S::kPanels * S::kPanelBytes + warp * 16 * 128;
+    if (lane == 0) store_wait_read<S::kPanels - 1>();
+    __syncwarp();
+#pragma unroll
+    for (int b = 0; b < S::kRowBlocks; ++b) {
+      const float* d = sums[b] + 32 * p;
+#pragma unroll
+      for (int j = 0; j < 8; j += 2) {
+        const uint32_t slot = (j + lane_col) ^ (lane_row % 8);
+        store_matrices(panel + b * 64 * 128 + lane_row * 128 + slot * 16,
+                       narrow_pair<typename S::T>(d[4 * j], d[4 * j + 1]),
+                       narrow_pair<typename S::T>(d[4 * j + 2], d[4 * j + 3]),
+                       narrow_pair<typename S::T>(d[4 * j + 4], d[4 * j + 5]),
+                       narrow_pair<typename S::T>(d[4 * j + 6], d[4 * j + 7]));
+      }
+    }
+    fence_shared_to_async();
+    __syncwarp();
+    if (lane == 0) {
+#pragma unroll
+      for (int b = 0; b < S::kRowBlocks; ++b)
+        store_box(y_map, panel + b * 64 * 128, tile_col + 64 * p, tile_row + 64 * b + 16 * warp);
+      store_commit();
+    }
+  }
+}
+template <class S>
+__device__ __forceinline__ void finish(GemmSums<S>& sums, const GemmArguments& args,
+                                       const CUtensorMap* y_map, uint32_t panels, GemmTile tile) {
+  using T = typename S::T;
+  const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+  const int row = tile.row + 16 * warp + lane / 4, col = tile.col + 2 * (lane % 4);
+  if (args.bias == nullptr) {
+    for_each<S>(sums, [](float x) { return x + 0.0f; });  // −0 becomes +0, as bias +0 does it
+  } else if (args.bias_type == GemmType::kF32) {
+    add_bias<S, float>(sums, args, col);
+  } else {
+    add_bias<S, T>(sums, args, col);
+  }
+  activate<S>(sums, args.activation);
+  if (args.residual != nullptr) {
+    if (args.residual_type == GemmType::kF32) {
+      add_residual<S, float>(sums, args, row, col);
+    } else {
+      add_residual<S, T>(sums, args, row, col);
+    }
+  }
+  if (args.y_type == GemmType::kF32) return store_direct<S, float>(sums, args, row, col);
+  if constexpr (S::kPanels > 0) {
+    store_panels<S>(sums, y_map, panels, tile.row, tile.col);
+  } else {
+    store_direct<S, T>(sums, args, row, col);
+  }
+}
+
+// ---- main loop ---------------------------------------------------------------------------------
+// This warp has read a stage: tells the producers of all blocks that write into it.
+template <class S>
+__device__ __forceinline__ void release(uint32_t empty) {
+  const int lane = threadIdx.x % 32;
+  if constexpr (S::kCluster > 1) {
+    if (lane < S::kCluster) barrier_arrive_at(empty, lane);
+  } else {
+    if (lane == 0) barrier_arrive(empty);
+  }
+}
+
+template <class S>
+__device__ __forceinline__ void multiply(GemmSums<S>& sums, const GemmShared<S>& shared,
+                                         RingPlace<S::kStages>& place, int k_blocks, int group) {
+  constexpr int kSteps = kBlockK / 16;
+  uint32_t previous = 0;
+  for (int block = 0; block < k_blocks; ++block) {
+    barrier_wait(shared.full(place.stage), place.parity);
+    const uint64_t x = tile_descriptor(shared.x(place.stage) +
+                                       (S::kTogether ? group * S::kGroupRows * 128 : 0));
+    const uint64_t w = tile_descriptor(shared.w(place.stage));
+    wgmma_fence();
+#pragma unroll
+    for (int sub = 0; sub < S::kSub; ++sub) {
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+        for (int b = 0; b < S::kRowBlocks; ++b) {
+          Wgmma<S::kCols, typename S::T>::run(
+              sums[b], x + (sub * S::kXBytes + b * 64 * 128) / 16 + 2 * step,
+              w + sub * S::kWBytes / 16 + 2 * step, block | sub | step);
+        }
+      }
+    }
+    wgmma_commit();
+    if (block > 0) {
+      wgmma_wait<1>();
+      release<S>(previous);
+    }
+    previous = shared.empty(place.stage);
+    place.advance();
+  }
+  wgmma_wait<0>();
+  release<S>(previous);
+}
+
+template <class S>
+__device__ __forceinline__ void consume(const GemmShared<S>& shared, const CUtensorMap* y_map,
+                                        const GemmArguments& args, int rank, int group) {
+  RingPlace<S::kStages> place;
+  if (!S::kTogether && group == 1) place.skip(args.k_blocks);
+  const int clusters = gridDim.x / S::kCluster, turns = S::kTogether ? 1 : 2;
+  const int first = blockIdx.x / S::kCluster + (S::kTogether ? 0 : group * clusters);
+  for (int t = first; t < args.row_tiles * args.col_tiles; t += turns * clusters) {
+    GemmSums<S> sums;
+    multiply<S>(sums, shared, place, args.k_blocks, group);
+    if constexpr (!S::kTogether) place.skip(args.k_blocks);
+    GemmTile tile = tile_at<S>(args, t, rank);
+    if constexpr (S::kTogether) tile.row += group * S::kGroupRows;
+    finish<S>(sums, args, y_map, shared.panels(group), tile);
+  }
+  store_wait_read<0>();  // shared memory must outlive the copies out of it
+}
+
+template <class S>
+__global__ void __launch_bounds__(kGemmThreads, 1)
+    gemm_kernel(const __grid_constant__ CUtensorMap x_map,
+                const __grid_constant__ CUtensorMap w_map,
+                const __grid_constant__ CUtensorMap y_map,
+                const __grid_constant__ GemmArguments args) {
+  extern __shared__ uint8_t dynamic[];
+  const GemmShared<S> shared{(shared_address(dynamic) + 1023) & ~1023u};
+  const int group = threadIdx.x / 128;
+  const int rank = S::kCluster > 1 ? static_cast<int>(cluster_rank()) : 0;
+  if (threadIdx.x == 0) {
+    for (int stage = 0; stage < S::kStages; ++stage) {
+      barrier_init(shared.full(stage), 1);
+      barrier_init(shared.empty(stage), S::kCluster * 4 * (S::kTogether ? 2 : 1));  // per warp
+    }
+    fence_barrier_init();
+  }
+  if constexpr (S::kCluster > 1) {
+    cluster_sync();
+  } else {
+    __syncthreads();
+  }
+  if (group == 2) {
+    give_registers<24>();
+    if (threadIdx.x == 256) {
+      prefetch_map(&x_map);
+      prefetch_map(&w_map);
+      produce<S>(shared, &x_map, &w_map, args, rank);
+    }
+    __syncwarp();
+  } else {
+    take_registers<240>();
+    consume<S>(shared, &y_map, args, rank, group);
+  }
+  if constexpr (S::kCluster > 1) cluster_sync();  // the other block may still arrive and write here
+}
+
+}  // namespace vernier::backend::cuda

@@ -1,0 +1,45 @@
+// Host-side entry of gemm_sm90.cu: plain types, so that nvcc sees no C++20 header.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace vernier::backend::cuda {
+
+/// Types of Linear's operands as the kernel sees them.
+enum class GemmType : uint8_t { kF16, kBF16, kF32 };
+
+/// y = act(x·wᵀ + bias) + residual. `operands` is the type of x and w; bias, residual and y each
+/// have that type or f32.
+struct GemmSm90 {
+  const void* x;         // [m, k] row-major, 16-byte aligned
+  const void* w;         // [n, k] row-major, 16-byte aligned
+  const void* bias;      // [n] or null
+  const void* residual;  // [m, n] or null; may alias y
+  void* y;               // [m, n], 16-byte aligned
+  int64_t m;             // 0 < m < 2^31
+  int n, k;              // multiples of 8
+  GemmType operands, bias_type, residual_type, y_type;
+  int activation;  // Activation of core/attrs.h
+  int processors;  // of the device
+};
+
+/// Number of tile shapes, their names ("128x128 c2"), and the one that a problem of these sizes runs
+/// on. All of them give a row the same bits.
+int gemm_sm90_variants();
+const char* gemm_sm90_name(int variant);
+int gemm_sm90_choice(int64_t m, int n, int k, int processors);
+
+/// Once per device before the first launch: raises the kernels' shared-memory limits.
+cudaError_t prepare_gemm_sm90();
+
+/// Products of 16-bit operands are exact and summed in f32 by wgmma, 16 elements of K at a time in
+/// ascending order, K never split: a row's bits depend on k, the types and the row alone. K that is
+/// no multiple of a tile's is filled up with zeros; a sum of −0 becomes +0, so that the filling does
+/// not show. Bias, activation and residual are f32; y is rounded once.
+/// Cost: 2·m·n·k operations on the tensor cores; at small m the k·n·2 bytes of w. Never splitting K
+/// costs most at k = 4096, m <= 128, where one block walks all of K: measured in bench/cuda.
+/// No workspace. Encodes tensor maps on the host (about 0.3 us), so it can be captured in a graph.
+cudaError_t launch_gemm_sm90(const GemmSm90& call, int variant, cudaStream_t stream);
+
+}  // namespace vernier::backend::cuda
