@@ -70,8 +70,12 @@ VERNIER_WGMMA_STRUCT(8, 4, "%0, %1, %2, %3", 4, 5, 6,
                      "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]))
 VERNIER_WGMMA_STRUCT(16, 8, VERNIER_P0, 8, 9, 10,
                      VERNIER_D0)
+VERNIER_WGMMA_STRUCT(24, 12, "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11", 12, 13, 14,
+                     "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]))
 VERNIER_WGMMA_STRUCT(32, 16, VERNIER_P0 ", " VERNIER_P1, 16, 17, 18,
                      VERNIER_D0, VERNIER_D1)
+VERNIER_WGMMA_STRUCT(48, 24, VERNIER_P0 ", " VERNIER_P1 ", " VERNIER_P2, 24, 25, 26,
+                     VERNIER_D0, VERNIER_D1, VERNIER_D2)
 VERNIER_WGMMA_STRUCT(64, 32, VERNIER_P0 ", " VERNIER_P1 ", " VERNIER_P2 ", " VERNIER_P3, 32, 33, 34,
                      VERNIER_D0, VERNIER_D1, VERNIER_D2, VERNIER_D3)
 VERNIER_WGMMA_STRUCT(96, 48, VERNIER_P0 ", " VERNIER_P1 ", " VERNIER_P2 ", " VERNIER_P3 ", " VERNIER_P4 ", " VERNIER_P5, 48, 49, 50,

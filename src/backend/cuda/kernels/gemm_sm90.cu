@@ -43,16 +43,25 @@ Variant variant(const char* name) {
 const Variant kVariants[] = {
     variant<1, 8, 4, 6, 1, false, 0>("64x8"),
     variant<1, 16, 4, 5, 1, false, 0>("64x16"),
+    variant<1, 24, 2, 10, 1, false, 0>("64x24"),
     variant<1, 32, 2, 9, 1, false, 0>("64x32"),
+    variant<1, 48, 2, 7, 1, false, 0>("64x48"),
     variant<1, 64, 1, 12, 1, false, 1>("64x64"),
-    variant<2, 96, 1, 7, 1, false, 0>("128x96"),
-    variant<2, 128, 1, 5, 1, false, 2>("128x128"),
-    variant<2, 128, 1, 5, 2, false, 2>("128x128 c2"),
+    variant<1, 64, 1, 12, 2, false, 1>("64x64 c2"),
+    variant<1, 128, 1, 8, 1, false, 1>("64x128"),
+    variant<1, 128, 1, 8, 2, false, 1>("64x128 c2"),
+    variant<2, 128, 1, 6, 1, false, 1>("128x128"),
+    variant<2, 128, 1, 6, 2, false, 1>("128x128 c2"),
     variant<2, 192, 1, 4, 2, false, 1>("128x192 c2"),
-    variant<1, 256, 1, 4, 2, false, 4>("64x256 c2"),
+    variant<1, 192, 1, 6, 1, false, 1>("64x192"),
+    variant<1, 192, 1, 6, 2, false, 1>("64x192 c2"),
+    variant<1, 256, 1, 5, 1, false, 1>("64x256"),
+    variant<1, 256, 1, 5, 2, false, 1>("64x256 c2"),
+    variant<1, 256, 1, 4, 1, true, 1>("128x256 together"),
     variant<1, 256, 1, 4, 2, true, 1>("128x256 together c2"),
     variant<2, 128, 1, 4, 2, true, 1>("256x128 together c2"),
     variant<3, 128, 1, 4, 1, false, 1>("192x128"),
+    variant<3, 128, 1, 4, 2, false, 1>("192x128 c2"),
 };
 constexpr int kVariantCount = sizeof(kVariants) / sizeof(kVariants[0]);
 
@@ -143,24 +152,26 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
 
   const int64_t tiles = int64_t{args.row_tiles} * args.col_tiles;
   const int64_t clusters = std::min<int64_t>(tiles, call.processors / v.cluster);
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim.x = static_cast<unsigned>(v.cluster);
-  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim.x = static_cast<unsigned>(v.cluster);
+  attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(clusters * v.cluster));
   config.blockDim = dim3(kGemmThreads);
   config.dynamicSmemBytes = v.shared_bytes;
   config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
+  config.attrs = attributes;
+  config.numAttrs = call.overlap ? 2 : 1;
   void* arguments[] = {&maps[0], &maps[1], &maps[2], &args};
   return cudaLaunchKernelExC(&config, v.kernels[bf16 ? 1 : 0], arguments);
 }
 
 int gemm_sm90_choice(int64_t m, int n, int k, int processors) {
   (void)n, (void)k, (void)processors;
-  return m > 64 ? 5 : 3;
+  return m > 64 ? 8 : 3;
 }
 
 }  // namespace vernier::backend::cuda

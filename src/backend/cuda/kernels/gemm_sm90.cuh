@@ -45,7 +45,7 @@ struct GemmShape {
   static constexpr uint32_t kStageBytes = kSub * (kXBytes + kWBytes);
   static constexpr uint32_t kPanelBytes = kGroupRows * 128;
   static constexpr uint32_t kSharedBytes =
-      kStages * (kStageBytes + 16) + 2 * kPanels * kPanelBytes + 1024;
+      kStages * (kStageBytes + 16) + 16 + 2 * kPanels * kPanelBytes + 1024;
   static_assert(kSharedBytes <= 232448, "more than a block can have");
 };
 
@@ -87,36 +87,62 @@ struct GemmShared {
   }
   __device__ uint32_t full(int stage) const { return panels(2) + stage * 8; }
   __device__ uint32_t empty(int stage) const { return full(S::kStages) + stage * 8; }
+  __device__ uint32_t turn(int group) const { return empty(S::kStages) + group * 8; }
+};
+
+// What the producer thread does for one step of the ring.
+template <class S>
+struct GemmLoads {
+  const GemmShared<S>& shared;
+  const CUtensorMap *x_map, *w_map;
+  int rank;
+
+  __device__ __forceinline__ void x(int stage, int block, const GemmTile& tile) const {
+#pragma unroll
+    for (int sub = 0; sub < S::kSub; ++sub)
+      copy_box(shared.x(stage) + sub * S::kXBytes, x_map, (block * S::kSub + sub) * kBlockK,
+               tile.row, shared.full(stage));
+  }
+  __device__ __forceinline__ void w(int stage, int block, const GemmTile& tile) const {
+    constexpr int kShare = S::kCols / S::kCluster;  // rows of w that this block loads
+#pragma unroll
+    for (int sub = 0; sub < S::kSub; ++sub) {
+      const int k = (block * S::kSub + sub) * kBlockK;
+      const uint32_t to = shared.w(stage) + sub * S::kWBytes;
+      if constexpr (S::kCluster > 1) {
+        copy_box_to(to + rank * kShare * 128, w_map, k, tile.col + rank * kShare,
+                    shared.full(stage), (1 << S::kCluster) - 1);
+      } else {
+        copy_box(to, w_map, k, tile.col, shared.full(stage));
+      }
+    }
+  }
 };
 
 template <class S>
-__device__ void produce(const GemmShared<S>& shared, const CUtensorMap* x_map,
-                        const CUtensorMap* w_map, const GemmArguments& args, int rank) {
-  constexpr int kShare = S::kCols / S::kCluster;  // rows of w that this block loads
+__device__ void produce(const GemmLoads<S>& load, const GemmArguments& args) {
+  const GemmShared<S>& shared = load.shared;
+  const int clusters = gridDim.x / S::kCluster, tiles = args.row_tiles * args.col_tiles;
+  const int begin = blockIdx.x / S::kCluster;
+  // The first round: w does not wait for the kernel before.
+  const int ahead = min(args.k_blocks, S::kStages);
+  const GemmTile first = tile_at<S>(args, begin, load.rank);
+  for (int block = 0; block < ahead; ++block) {
+    barrier_expect(shared.full(block), args.stage_bytes);
+    load.w(block, block, first);
+  }
+  wait_for_previous_kernel();
+  for (int block = 0; block < ahead; ++block) load.x(block, block, first);
+
   RingPlace<S::kStages> place;
-  const int clusters = gridDim.x / S::kCluster;
-  for (int t = blockIdx.x / S::kCluster; t < args.row_tiles * args.col_tiles; t += clusters) {
-    const GemmTile tile = tile_at<S>(args, t, rank);
-    for (int block = 0; block < args.k_blocks; ++block) {
-      const uint32_t full = shared.full(place.stage);
-      if constexpr (S::kCluster > 1) {
-        barrier_wait_cluster(shared.empty(place.stage), place.parity ^ 1);
-      } else {
-        barrier_wait(shared.empty(place.stage), place.parity ^ 1);
-      }
-      barrier_expect(full, args.stage_bytes);
-#pragma unroll
-      for (int sub = 0; sub < S::kSub; ++sub) {
-        const int k = (block * S::kSub + sub) * kBlockK;
-        const uint32_t w = shared.w(place.stage) + sub * S::kWBytes;
-        copy_box(shared.x(place.stage) + sub * S::kXBytes, x_map, k, tile.row, full);
-        if constexpr (S::kCluster > 1) {
-          copy_box_to(w + rank * kShare * 128, w_map, k, tile.col + rank * kShare, full,
-                      (1 << S::kCluster) - 1);
-        } else {
-          copy_box(w, w_map, k, tile.col, full);
-        }
-      }
+  place.skip(ahead);
+  for (int t = begin; t < tiles; t += clusters) {
+    const GemmTile tile = tile_at<S>(args, t, load.rank);
+    for (int block = t == begin ? ahead : 0; block < args.k_blocks; ++block) {
+      barrier_wait(shared.empty(place.stage), place.parity ^ 1);
+      barrier_expect(shared.full(place.stage), args.stage_bytes);
+      load.x(place.stage, block, tile);
+      load.w(place.stage, block, tile);
       place.advance();
     }
   }
@@ -178,6 +204,9 @@ __device__ __forceinline__ void activate(GemmSums<S>& sums, int activation) {
   switch (activation) {
     case 1:
       for_each<S>(sums, [](float x) { return gelu_erf(x); });
+      break;
+    case 6:
+      for_each<S>(sums, [](float x) { return gelu_erf5(x); });
       break;
     case 2:
       for_each<S>(sums, [](float x) { return gelu_tanh(x); });
@@ -311,6 +340,8 @@ __device__ __forceinline__ void release(uint32_t empty) {
   }
 }
 
+// In turns, the groups enter one after the other. A wait by parity sees one round back at most, so a
+// group may wait for its stages only when the other has seen all of its own.
 template <class S>
 __device__ __forceinline__ void multiply(GemmSums<S>& sums, const GemmShared<S>& shared,
                                          RingPlace<S::kStages>& place, int k_blocks, int group) {
@@ -342,6 +373,7 @@ __device__ __forceinline__ void multiply(GemmSums<S>& sums, const GemmShared<S>&
     previous = shared.empty(place.stage);
     place.advance();
   }
+  if (!S::kTogether && threadIdx.x % 128 == 0) barrier_arrive(shared.turn(1 - group));
   wgmma_wait<0>();
   release<S>(previous);
 }
@@ -349,12 +381,16 @@ __device__ __forceinline__ void multiply(GemmSums<S>& sums, const GemmShared<S>&
 template <class S>
 __device__ __forceinline__ void consume(const GemmShared<S>& shared, const CUtensorMap* y_map,
                                         const GemmArguments& args, int rank, int group) {
+  wait_for_previous_kernel();  // it may still read y, or write the residual
   RingPlace<S::kStages> place;
   if (!S::kTogether && group == 1) place.skip(args.k_blocks);
   const int clusters = gridDim.x / S::kCluster, turns = S::kTogether ? 1 : 2;
+  uint32_t turn_parity = group == 0;  // group 0 begins: a fresh barrier passes for parity 1
   const int first = blockIdx.x / S::kCluster + (S::kTogether ? 0 : group * clusters);
   for (int t = first; t < args.row_tiles * args.col_tiles; t += turns * clusters) {
     GemmSums<S> sums;
+    if constexpr (!S::kTogether) barrier_wait(shared.turn(group), turn_parity);
+    turn_parity ^= 1;
     multiply<S>(sums, shared, place, args.k_blocks, group);
     if constexpr (!S::kTogether) place.skip(args.k_blocks);
     GemmTile tile = tile_at<S>(args, t, rank);
@@ -379,6 +415,7 @@ __global__ void __launch_bounds__(kGemmThreads, 1)
       barrier_init(shared.full(stage), 1);
       barrier_init(shared.empty(stage), S::kCluster * 4 * (S::kTogether ? 2 : 1));  // per warp
     }
+    for (int g = 0; g < 2; ++g) barrier_init(shared.turn(g), 1);
     fence_barrier_init();
   }
   if constexpr (S::kCluster > 1) {
@@ -386,12 +423,13 @@ __global__ void __launch_bounds__(kGemmThreads, 1)
   } else {
     __syncthreads();
   }
+  allow_next_kernel();
   if (group == 2) {
     give_registers<24>();
     if (threadIdx.x == 256) {
       prefetch_map(&x_map);
       prefetch_map(&w_map);
-      produce<S>(shared, &x_map, &w_map, args, rank);
+      produce<S>({shared, &x_map, &w_map, rank}, args);
     }
     __syncwarp();
   } else {

@@ -22,6 +22,9 @@ struct GemmSm90 {
   GemmType operands, bias_type, residual_type, y_type;
   int activation;  // Activation of core/attrs.h
   int processors;  // of the device
+  /// The launch may begin while the kernel before it in the stream ends: w is fetched meanwhile, x,
+  /// the residual and y are not touched before that kernel's end. Always correct; off for timing.
+  bool overlap;
 };
 
 /// Number of tile shapes, their names ("128x128 c2"), and the one that a problem of these sizes runs
