@@ -19,7 +19,8 @@ void KernelTable::add(OpKind op, std::string_view strategy, const KernelBody& bo
                       .layout_is_current = body.layout_is_current,
                       .create = body.create,
                       .prepare = body.prepare,
-                      .launch = body.launch});
+                      .launch = body.launch,
+                      .tune = body.tune});
 }
 
 void KernelTable::add_all(std::string_view strategy, const KernelBody& (*body)(OpKind),

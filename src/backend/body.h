@@ -23,6 +23,7 @@ struct KernelBody {
   std::unique_ptr<KernelState> (*create)(const CreateCall&) = nullptr;
   std::unique_ptr<ShapeState> (*prepare)(const PrepareCall&) = nullptr;
   void (*launch)(const LaunchCall&) = nullptr;
+  std::string (*tune)(const TuneCall&) = nullptr;
 };
 
 /// A backend's kernel list while it is made: names each row <device>.<op>.<strategy>. Keeps the
