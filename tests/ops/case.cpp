@@ -226,13 +226,6 @@ void register_rows(const std::string& table, std::vector<Row> rows) {
 
 }  // namespace
 
-Arg ramp(DType dtype, Shape shape, double start, double step) {
-  Arg arg{dtype, std::move(shape), {}};
-  const int64_t count = num_elems(arg.shape);
-  for (int64_t i = 0; i < count; ++i) arg.values.push_back(start + step * static_cast<double>(i));
-  return arg;
-}
-
 OpCases::OpCases(const std::string& table, std::vector<OpCase> rows) {
   register_rows(table, std::move(rows));
 }

@@ -1,6 +1,7 @@
 // Case tables of operators: a row runs inference and the FP64 evaluator and compares exactly or
 // within a tolerance; a shape row runs inference on symbolic sizes. A table registers its rows as
-// tests named <Table>.<row>, so case files need no GoogleTest header:
+// tests named <Table>.<row>, so case files need no GoogleTest header; the same files run on the
+// kernel rows of each backend (tests/backend/op_tables.cpp):
 //   const OpCases kRows("Softmax", {{.name = "last_axis", .op = OpKind::kSoftmax, .in = {...},
 //   ...}});
 #pragma once
@@ -35,7 +36,12 @@ inline Arg typed(DType dtype, Shape shape, std::vector<double> values) {
   return {dtype, std::move(shape), std::move(values)};
 }
 /// start, start + step, … in row-major order.
-Arg ramp(DType dtype, Shape shape, double start = 0, double step = 1);
+inline Arg ramp(DType dtype, Shape shape, double start = 0, double step = 1) {
+  Arg arg{dtype, std::move(shape), {}};
+  const int64_t count = num_elems(arg.shape);
+  for (int64_t i = 0; i < count; ++i) arg.values.push_back(start + step * static_cast<double>(i));
+  return arg;
+}
 
 /// One evaluation at concrete shapes. Every input is a constant to inference, so axes, shapes and
 /// pads are known; where inference derives integer contents they must equal the evaluator's.

@@ -7,7 +7,9 @@
 #include <bit>
 #include <cmath>
 
-#include "backend/cpu/harness.h"
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/targets.h"
+#include "backend/harness.h"
 
 namespace vernier::backend::test {
 namespace {

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "backend/cpu/harness.h"
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/targets.h"
+#include "backend/harness.h"
 #include "backend/cpu/kernels/linear.h"
 
 namespace vernier::backend::test {

@@ -5,7 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "backend/cpu/harness.h"
+#include "backend/cpu/targets.h"
+#include "backend/harness.h"
 
 namespace vernier::backend::test {
 namespace {

@@ -1,9 +1,10 @@
-// 16-bit storage: what the rows say about themselves, and the adapter's constants. That values are
-// right, every other file of this folder checks on each of its cases (harness.h).
+// 16-bit storage: what the rows say about themselves. That values are right, the tables of
+// tests/backend/cases check on each of their cases (harness.h).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backend/cpu/harness.h"
+#include "backend/cpu/cpu.h"
+#include "backend/harness.h"
 
 namespace vernier::backend::test {
 namespace {
@@ -112,17 +113,6 @@ TEST(CpuStorage, PackedWeightsAreRoundedToTheirStoredTypeAndUnpackToIt) {
       EXPECT_EQ(kernel.pack(problem)[0].bytes, packed[0].bytes);
     }
   }
-}
-
-TEST(CpuStorage, ConstantsAreWidenedOnceAndNeedNoWorkspace) {
-  Maker make(84);
-  OpCase c{.op = OpKind::kConv, .attrs = encode(ConvAttrs{.kernel_shape = {3}})};
-  c.name = "conv with constant weights";
-  c.inputs = {{.value = make.normal({2, 3, 17}), .batch_axis = 0},
-              {.value = make.normal({4, 3, 3}), .constant = true},
-              {.value = make.normal({4}), .constant = true}};
-  c.outputs = {{.shape = {2, 4, 15}}};
-  EXPECT_EQ(check_case(c), 1);
 }
 
 }  // namespace

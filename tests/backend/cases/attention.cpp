@@ -1,0 +1,245 @@
+// Cases of Attention: every kind of mask and bias, hidden rows and keys, packed sequences; head
+// sizes of models and lengths around the tiles of a GPU's kernels.
+#include "backend/cases/attention.h"
+
+#include <cmath>
+
+namespace vernier::backend::test {
+namespace {
+using Table = AttentionVariant::Table;
+
+std::string sizes(const AttentionShape& s) {
+  std::string text;
+  for (int64_t v : {s.batch, s.queries, s.keys, s.heads, s.kv_heads, s.dim, s.value_dim})
+    text += (text.empty() ? "" : "x") + std::to_string(v);
+  return text;
+}
+
+Tensor from(DType type, const Shape& shape, const std::vector<double>& values) {
+  return Tensor::from(type, shape, std::span<const double>(values));
+}
+}  // namespace
+
+const std::vector<AttentionVariant>& attention_variants() {
+  const double lowest = -3.4e38;
+  static const std::vector<AttentionVariant> all{
+      {.name = "key bias", .bias = Table::kKeyRow},
+      {.name = "full bias", .bias = Table::kQueryRow},
+      {.name = "key mask", .keep = Table::kKeyRow},
+      {.name = "full mask", .attrs = {.fill = lowest}, .keep = Table::kQueryRow},
+      {.name = "both",
+       .attrs = {.zero_nan_rows = true},
+       .bias = Table::kQueryRow,
+       .keep = Table::kKeyRow},
+      {.name = "added key bias", .attrs = {.masks_add = true}, .bias = Table::kKeyRow},
+      {.name = "added key mask", .attrs = {.masks_add = true}, .keep = Table::kKeyRow},
+      {.name = "added full mask",
+       .attrs = {.masks_add = true},
+       .bias = Table::kQueryRow,
+       .keep = Table::kQueryRow},
+      {.name = "added causal", .attrs = {.causal = true, .masks_add = true}},
+      {.name = "added causal and mask",
+       .attrs = {.causal = true, .masks_add = true},
+       .keep = Table::kQueryRow},
+      {.name = "causal", .attrs = {.causal = true}},
+      {.name = "causal finite", .attrs = {.causal = true, .fill = -10000}}};
+  return all;
+}
+
+OpCase attention_case(Maker& make, const AttentionShape& s, const AttentionVariant& variant) {
+  OpCase c{.op = OpKind::kAttention};
+  c.name = variant.name;
+  c.name += " " + sizes(s);
+  AttentionAttrs attrs = variant.attrs;
+  attrs.scale = 1.0 / std::sqrt(static_cast<double>(s.dim));
+  c.attrs = encode(attrs);
+  c.inputs = {{.value = make.normal({s.batch, s.queries, s.heads, s.dim}), .batch_axis = 0},
+              {.value = make.normal({s.batch, s.keys, s.kv_heads, s.dim}), .batch_axis = 0},
+              {.value = make.normal({s.batch, s.keys, s.kv_heads, s.value_dim}), .batch_axis = 0}};
+  const auto table = [&](Table kind, bool keep) -> Arg {
+    if (kind == Table::kNone) return {};
+    const Shape shape = kind == Table::kKeyRow ? Shape{s.batch, 1, 1, s.keys}
+                                               : Shape{s.batch, s.heads, s.queries, s.keys};
+    return {.value = keep ? make.integers(DType::kBool, shape, 0, 1) : make.normal(shape),
+            .batch_axis = 0,
+            .special = false};
+  };
+  c.inputs.push_back(table(variant.bias, false));
+  c.inputs.push_back(table(variant.keep, true));
+  if (variant.rotary) {
+    c.inputs.resize(7);
+    const int64_t rows = std::max(s.queries, s.keys);
+    c.inputs.push_back({.value = make.normal({1, rows, 1, s.dim}), .special = false});
+    c.inputs.push_back({.value = make.normal({1, rows, 1, s.dim}), .special = false});
+  }
+  c.outputs = {{.shape = {s.batch, s.queries, s.heads, s.value_dim}}};
+  // A score is a sum of D products; its rounding error, about sqrt(D)·eps·|q||k|·scale, is a
+  // relative error of the probability, and the context is smaller than the values it averages.
+  c.ulps = 64;
+  return c;
+}
+
+OpCase attention_case_with_hidden_rows(Maker& make, const AttentionVariant& variant) {
+  OpCase c = attention_case(make, {2, 33, 101, 2, 2, 16, 16}, variant);
+  for (size_t i : {3u, 4u}) {
+    if (c.inputs.size() <= i || !c.inputs[i].value.defined()) continue;
+    const Tensor& table = c.inputs[i].value;
+    std::vector<double> values;
+    for (int64_t at = 0; at < table.elems(); ++at) {
+      const int64_t query = at / 101 % 33;
+      const double own = i == 3 ? table.float_at(at) : static_cast<double>(table.integer_at(at));
+      values.push_back(query != 0 && query != 3 ? own : i == 3 ? -HUGE_VAL : 0.0);
+    }
+    c.inputs[i].value = from(table.dtype(), table.shape(), values);
+  }
+  return c;
+}
+
+OpCase packed_attention_case(Maker& make, std::vector<int64_t> starts) {
+  OpCase c = attention_case(make, {1, 48, 48, 2, 1, 16, 16}, {.name = "packed"});
+  const auto count = static_cast<int64_t>(starts.size());
+  const Tensor table = Tensor::from(DType::kI32, {count}, std::span<const int64_t>(starts));
+  c.inputs.resize(5);
+  c.inputs.push_back({.value = table});
+  c.inputs.push_back({.value = table});
+  for (Arg& arg : c.inputs) arg.batch_axis = -1;
+  c.outputs[0].batch_axis = -1;
+  return c;
+}
+
+namespace {
+
+const Cases kAttention("Attention", [] {
+  Maker make(3);
+  std::vector<OpCase> cases;
+  for (const AttentionShape& s : std::vector<AttentionShape>{{2, 1, 1, 1, 1, 1, 1},
+                                                             {2, 3, 5, 2, 1, 17, 3},
+                                                             {3, 33, 33, 2, 2, 32, 32},
+                                                             {2, 17, 127, 4, 2, 33, 65},
+                                                             {1, 100, 200, 3, 1, 64, 64},
+                                                             {2, 40, 97, 1, 1, 80, 128}})
+    cases.push_back(attention_case(make, s, {}));
+  for (bool interleaved : {false, true})
+    cases.push_back(attention_case(
+        make, {2, 70, 70, 2, 2, 16, 16},
+        {.name = "rotary", .attrs = {.rotary_interleaved = interleaved}, .rotary = true}));
+  return cases;
+});
+
+const Cases kMasks("AttentionMasks", [] {
+  Maker make(103);
+  std::vector<OpCase> cases;
+  for (const AttentionVariant& variant : attention_variants()) {
+    cases.push_back(attention_case(make, {2, 37, 101, 4, 2, 24, 20}, variant));
+    cases.push_back(attention_case(make, {2, 70, 70, 2, 2, 16, 16}, variant));
+    // Long enough that blocks of hidden keys are left out, if they are finite.
+    if (variant.attrs.causal)
+      cases.push_back(attention_case(make, {2, 210, 210, 1, 1, 8, 8}, variant));
+  }
+  return cases;
+});
+
+const Cases kHiddenRows("AttentionHiddenRows", [] {
+  Maker make(8);
+  std::vector<OpCase> cases;
+  for (const AttentionAttrs& attrs :
+       std::vector<AttentionAttrs>{{}, {.zero_nan_rows = true}, {.masks_add = true}}) {
+    for (const AttentionVariant& variant : std::vector<AttentionVariant>{
+             {.name = "hidden by keep", .attrs = attrs, .keep = Table::kQueryRow},
+             {.name = "hidden by bias", .attrs = attrs, .bias = Table::kQueryRow},
+             {.name = "hidden by both",
+              .attrs = attrs,
+              .bias = Table::kQueryRow,
+              .keep = Table::kQueryRow}})
+      cases.push_back(attention_case_with_hidden_rows(make, variant));
+  }
+  return cases;
+});
+
+// A hidden key whose score overflows stays hidden.
+const Cases kOverflow("AttentionOverflowingKey", [] {
+  Maker make(9);
+  std::vector<OpCase> cases;
+  for (bool masks_add : {false, true}) {
+    OpCase c = attention_case(
+        make, {1, 17, 40, 1, 1, 16, 16},
+        {.name = "overflow", .attrs = {.masks_add = masks_add}, .keep = Table::kKeyRow});
+    std::vector<double> k, keep(40, 1.0);
+    for (int64_t i = 0; i < c.inputs[1].value.elems(); ++i)
+      k.push_back(i / 16 == 7 ? 3e38 : c.inputs[1].value.float_at(i));
+    keep[7] = 0;
+    c.inputs[1] = {.value = from(DType::kF32, {1, 40, 1, 16}, k), .special = false};
+    c.inputs[4].value = from(DType::kBool, {1, 1, 1, 40}, keep);
+    cases.push_back(c);
+  }
+  return cases;
+});
+
+const Cases kPacked("AttentionPacked", [] {
+  Maker make(4);
+  return std::vector<OpCase>{packed_attention_case(make, {0, 5, 5, 45})};
+});
+
+const std::vector<int64_t> kHeadSizes{32, 40, 64, 80, 96, 128};
+
+const Cases kHeadsAndMasks("AttentionHeadSizes", [] {
+  Maker make(110);
+  std::vector<OpCase> cases;
+  for (int64_t dim : kHeadSizes) {
+    for (const AttentionVariant& variant : attention_variants()) {
+      cases.push_back(attention_case(make, {2, 67, 131, 2, 1, dim, dim}, variant));
+      cases.back().device_only = true;
+      cases.back().checks = Checks::kValues;
+    }
+    cases.push_back(attention_case(make, {2, 65, 65, 3, 3, dim, dim}, {}));
+    cases.back().device_only = true;
+  }
+  return cases;
+});
+
+// A table of this and that mask at each length.
+std::vector<OpCase> length_cases(std::vector<AttentionShape> shapes, uint64_t seed) {
+  Maker make(seed);
+  std::vector<OpCase> cases;
+  size_t turn = 0;
+  for (const AttentionShape& s : shapes) {
+    const size_t dims = kHeadSizes.size();
+    AttentionShape sized = s;
+    sized.dim = sized.value_dim = kHeadSizes[turn % dims];
+    const auto& variants = attention_variants();
+    cases.push_back(attention_case(make, sized, {}));
+    cases.push_back(attention_case(make, sized, variants[turn % variants.size()]));
+    for (size_t i : {cases.size() - 2, cases.size() - 1}) {
+      cases[i].device_only = true;
+      cases[i].checks = Checks::kValues;
+    }
+    ++turn;
+  }
+  return cases;
+}
+
+const Cases kLengths("AttentionLengths", [] {
+  std::vector<AttentionShape> shapes;
+  for (int64_t length : {1,  2,  7,  8,  9,   15,  16,  17,  31,  32,  33,
+                         63, 64, 65, 96, 127, 128, 129, 191, 192, 193, 255}) {
+    shapes.push_back({2, length, length, 2, 2, 0, 0});
+    shapes.push_back({1, 3, length, 2, 1, 0, 0});
+  }
+  return length_cases(std::move(shapes), 111);
+});
+const Cases kLongKeys("AttentionLongKeys", [] {
+  std::vector<AttentionShape> shapes;
+  for (int64_t length : {256, 257, 384, 511, 512, 1000, 1023, 1024, 1025, 2047, 2048})
+    shapes.push_back({1, 33, length, 2, 1, 0, 0});
+  return length_cases(std::move(shapes), 112);
+});
+const Cases kLong("AttentionLong", [] {
+  return length_cases({{1, 384, 384, 2, 2, 0, 0},
+                       {1, 512, 512, 1, 1, 0, 0},
+                       {1, 1025, 513, 1, 1, 0, 0},
+                       {1, 2048, 2048, 1, 1, 0, 0}},
+                      113);
+});
+
+}  // namespace
+}  // namespace vernier::backend::test

@@ -1,0 +1,26 @@
+// Makers of Attention cases, for tables and for tests that look at more than values.
+#pragma once
+#include "backend/harness.h"
+
+namespace vernier::backend::test {
+
+struct AttentionShape {
+  int64_t batch, queries, keys, heads, kv_heads, dim, value_dim;
+};
+
+struct AttentionVariant {
+  const char* name = "plain";
+  AttentionAttrs attrs = {};
+  enum Table { kNone, kKeyRow, kQueryRow } bias = kNone, keep = kNone;
+  bool rotary = false;
+};
+
+/// All kinds of masks and biases.
+const std::vector<AttentionVariant>& attention_variants();
+OpCase attention_case(Maker& make, const AttentionShape& s, const AttentionVariant& variant);
+/// Rows 0 and 3 of the queries see no key: by keep, or by a bias of -inf.
+OpCase attention_case_with_hidden_rows(Maker& make, const AttentionVariant& variant);
+/// Sequences that begin at `starts`, packed into one row of 48 tokens.
+OpCase packed_attention_case(Maker& make, std::vector<int64_t> starts);
+
+}  // namespace vernier::backend::test

@@ -1,0 +1,167 @@
+// Cases of the norms over rows, softmax, EmbedNorm and MaskedMean.
+#include <cmath>
+
+#include "backend/harness.h"
+
+namespace vernier::backend::test {
+namespace {
+
+// x - mean is exact to 2^-24·|mean|, which is a share |mean|/σ of the result. A mean near 0, about
+// σ/√cols, is as far off as the sum it comes from.
+double norm_ulps(int64_t cols, double mean) {
+  return 16 + 2 * std::sqrt(static_cast<double>(cols)) + 4 * mean;
+}
+
+struct NormSizes {
+  int64_t rows, cols;
+  double mean = 0;
+};
+
+// LayerNorm with all outputs and with one, RMSNorm, AddLayerNorm with both outputs and with one.
+void add_norms(std::vector<OpCase>& cases, Maker& make, const NormSizes& s) {
+  const int64_t rows = s.rows, cols = s.cols;
+  const Arg x{.value = make.normal({rows, cols}, s.mean), .batch_axis = 0};
+  const Arg y{.value = make.normal({rows, cols}), .batch_axis = 0};
+  const Arg scale{.value = make.normal({cols}, 1, 0.1)}, bias{.value = make.normal({cols})};
+  OpCase c{.op = OpKind::kLayerNorm, .attrs = encode(NormAttrs{.axis = -1, .epsilon = 1e-5})};
+  const std::string name =
+      str(x.value.shape()) + " mean " + std::to_string(static_cast<int>(s.mean));
+  c.ulps = norm_ulps(cols, s.mean);
+  c.name = "layer norm with statistics " + name;
+  c.inputs = {x, scale, bias};
+  c.outputs = {{.shape = {rows, cols}}, {.shape = {rows, 1}}, {.shape = {rows, 1}}};
+  cases.push_back(c);
+  c.name = "layer norm " + name;
+  c.outputs.resize(1);
+  cases.push_back(c);
+  c.name = "add norm " + name;
+  c.op = OpKind::kAddLayerNorm;
+  c.inputs = {x, y, scale, bias};
+  cases.push_back(c);
+  c.name = "add norm with sum " + name;
+  c.outputs = {{.shape = {rows, cols}}, {.shape = {rows, cols}}};
+  cases.push_back(c);
+  c.name = "rms norm " + name;
+  c.op = OpKind::kRMSNorm;
+  c.inputs = {x, scale};
+  c.outputs.resize(1);
+  c.ulps = 16;
+  cases.push_back(c);
+}
+
+const Cases kNorms("Norms", [] {
+  Maker make(1);
+  std::vector<OpCase> cases;
+  for (int64_t cols : {1, 3, 17, 33, 64, 127, 256, 768}) {
+    for (double mean : {0.0, 1000.0}) add_norms(cases, make, {5, cols, mean});
+  }
+  return cases;
+});
+
+const Cases kLongNorms("NormsLongRows", [] {
+  Maker make(101);
+  std::vector<OpCase> cases;
+  for (int64_t cols : {31, 384, 1024, 4096, 8193, 20000}) {
+    for (double mean : {0.0, 300.0}) add_norms(cases, make, {3, cols, mean});
+  }
+  for (OpCase& c : cases) c.device_only = true;
+  return cases;
+});
+
+const Cases kManyNorms("NormsManyRows", [] {
+  Maker make(102);
+  std::vector<OpCase> cases;
+  for (const auto& [rows, cols] :
+       std::vector<std::pair<int64_t, int64_t>>{{1000, 1}, {1000, 3}, {4097, 384}, {513, 768}})
+    add_norms(cases, make, {rows, cols});
+  for (OpCase& c : cases) {
+    c.device_only = true;
+    c.checks = Checks::kSampled;
+  }
+  return cases;
+});
+
+OpCase softmax_case(OpKind op, int64_t axis, Tensor x) {
+  OpCase c{.op = op, .attrs = encode(AxisAttrs{.axis = axis})};
+  c.name = str(x.shape()) + " axis " + std::to_string(axis);
+  const int batch = axis == 0 ? -1 : 0;
+  c.outputs = {{.shape = x.shape(), .batch_axis = batch}};
+  c.inputs = {{.value = std::move(x), .batch_axis = batch}};
+  return c;
+}
+
+const Cases kSoftmax("Softmax", [] {
+  Maker make(2);
+  std::vector<OpCase> cases;
+  for (int64_t cols : {1, 3, 17, 33, 127, 512}) {
+    for (OpKind op : {OpKind::kSoftmax, OpKind::kLogSoftmax}) {
+      for (int64_t axis : {-1, 1})
+        cases.push_back(softmax_case(op, axis, make.normal({4, 3, cols}, 0, 5)));
+    }
+  }
+  return cases;
+});
+
+const Cases kLongSoftmax("SoftmaxLongRows", [] {
+  Maker make(104);
+  std::vector<OpCase> cases;
+  for (OpKind op : {OpKind::kSoftmax, OpKind::kLogSoftmax}) {
+    for (int64_t cols : {31, 384, 768, 1024, 4096, 8193, 20000}) {
+      cases.push_back(softmax_case(op, -1, make.normal({3, cols}, 0, 5)));
+      // Sums of some thousand terms.
+      if (cols > 4096) cases.back().ulps = 64;
+    }
+    cases.push_back(softmax_case(op, 0, make.normal({1025, 7}, 0, 5)));
+    cases.push_back(softmax_case(op, 1, make.normal({2, 300, 33}, 100, 5)));
+  }
+  for (OpCase& c : cases) c.device_only = true;
+  return cases;
+});
+
+const Cases kEmbeddings("EmbedNorm", [] {
+  Maker make(45);
+  std::vector<OpCase> cases;
+  for (int64_t width : {1, 17, 64, 127, 256, 768, 1024}) {
+    OpCase c{.op = OpKind::kEmbedNorm,
+             .attrs = encode(EmbedNormAttrs{.tables = 3, .epsilon = 1e-5})};
+    c.name = "embed " + std::to_string(width);
+    c.inputs = {{.value = make.integers(DType::kI64, {3, 9}, -50, 49), .batch_axis = 0},
+                {.value = make.normal({50, width})},
+                {.value = make.integers(DType::kI64, {1, 9}, 0, 19)},
+                {.value = make.normal({20, width})},
+                {.value = make.integers(DType::kI32, {3, 9}, 0, 1), .batch_axis = 0},
+                {.value = make.normal({2, width})},
+                {.value = make.normal({width})},
+                {.value = make.normal({width})}};
+    c.outputs = {{.shape = {3, 9, width}}};
+    // Sums of three numbers whose deviation may be small beside them.
+    c.ulps = 64;
+    c.device_only = width > 256;
+    cases.push_back(c);
+  }
+  return cases;
+});
+
+const Cases kMaskedMeans("MaskedMean", [] {
+  Maker make(105);
+  std::vector<OpCase> cases;
+  for (int64_t width : {1, 17, 64, 127, 256, 1024}) {
+    for (int64_t seq : {9, 300}) {
+      for (DType type : {DType::kF32, DType::kI64, DType::kBool}) {
+        OpCase c{.op = OpKind::kMaskedMean, .attrs = encode(MaskedMeanAttrs{.minimum = 1e-9})};
+        c.name = "masked mean " + std::to_string(seq) + " of " + std::to_string(width);
+        c.inputs = {{.value = make.normal({3, seq, width}), .batch_axis = 0},
+                    {.value = make.integers(type, {3, seq}, 0, 1), .batch_axis = 0}};
+        c.outputs = {{.shape = {3, width}}};
+        // A sum that cancels: its error is that of its terms.
+        if (seq > 9) c.ulps = 128;
+        c.device_only = seq > 9 || width > 256;
+        cases.push_back(c);
+      }
+    }
+  }
+  return cases;
+});
+
+}  // namespace
+}  // namespace vernier::backend::test

@@ -1,0 +1,354 @@
+// Runs a kernel row on one case: memory with guards on the device, the life of a kernel from pack
+// to launch, the FP64 reference. What is checked of the results: check.cpp. Contract: harness.h.
+#include "backend/harness.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "backend/device_under_test.h"
+#include "core/evaluator.h"
+
+namespace vernier::backend::test {
+namespace {
+
+constexpr std::byte kGuardByte{0xa5};
+constexpr uint32_t kSignallingNaN = 0x7fa00001u;
+
+// Device memory for all arrays of a run, kept and reused: allocations cost more than the runs.
+std::byte* kept_allocation(Device& device, size_t slot, size_t bytes) {
+  struct Kept {
+    std::byte* data = nullptr;
+    size_t bytes = 0;
+  };
+  static std::array<Kept, 2> all;
+  Kept& kept = all[slot];
+  if (kept.bytes < bytes) {
+    if (kept.data != nullptr) device.free(kept.data);
+    kept = {nullptr, 0};
+    kept = {device.allocate(2 * bytes), 2 * bytes};
+  }
+  return kept.data;
+}
+
+enum class Kind : uint8_t { kInput, kOutput, kWorkspace };
+
+// Arrays on the device, each between two guards, with their contents before and after on the host.
+// Life: add() and fill host(), place(), the run, download().
+class Arrays {
+ public:
+  Arrays(DeviceUnderTest& tested, Device& device, size_t slot)
+      : tested_(tested),
+        device_(device),
+        slot_(slot),
+        stream_(device.execution().stream),
+        guard_(tested.bare() ? 0 : device.alignment()) {}
+  ~Arrays() {
+    if (tested_.one_allocation()) return;
+    for (const Array& array : arrays_) {
+      if (array.device != nullptr) device_.free(array.device);
+    }
+  }
+  Arrays(const Arrays&) = delete;
+  Arrays& operator=(const Arrays&) = delete;
+
+  /// Its contents are signalling NaN. It starts `late` bytes after an aligned address.
+  size_t add(Kind kind, size_t bytes, size_t late = 0) {
+    const size_t begin = image_.size(), data = begin + guard_ + late;
+    const size_t unit = device_.alignment();
+    const size_t end = (data + bytes + guard_ + unit) / unit * unit;
+    image_.resize(end, kGuardByte);
+    for (size_t i = 0; i < bytes; ++i)
+      image_[data + i] = reinterpret_cast<const std::byte*>(&kSignallingNaN)[i % 4];
+    arrays_.push_back({kind, begin, data, bytes, tested_.bare() ? data + bytes : end, nullptr});
+    return arrays_.size() - 1;
+  }
+  /// Valid until the next add().
+  std::byte* host(size_t i) { return image_.data() + arrays_[i].data; }
+  std::byte* on_device(size_t i) const {
+    return arrays_[i].device + (arrays_[i].data - arrays_[i].begin);
+  }
+
+  void place() {
+    if (image_.empty()) return;
+    std::byte* all =
+        tested_.one_allocation() ? kept_allocation(device_, slot_, image_.size()) : nullptr;
+    for (Array& array : arrays_)
+      array.device = all != nullptr ? all + array.begin
+                                    : device_.allocate(std::max<size_t>(array.end - array.begin, 1));
+    seen_.resize(image_.size());
+    upload();
+  }
+  void upload() {
+    each_part([this](const Array& part) {
+      if (tested_.bare() && part.kind != Kind::kInput) return;
+      device_.copy_to_device(part.device, image_.data() + part.begin, part.end - part.begin,
+                             stream_);
+    });
+  }
+  void download() {
+    each_part([this](const Array& part) {
+      if (tested_.bare() && part.kind == Kind::kWorkspace) return;
+      device_.copy_to_host(seen_.data() + part.begin, part.device, part.end - part.begin, stream_);
+    });
+    device_.synchronise(stream_);
+  }
+
+  const std::byte* seen(size_t i) const { return seen_.data() + arrays_[i].data; }
+  /// Nothing around it changed; of an input nothing at all.
+  bool intact(size_t i) const {
+    const Array& array = arrays_[i];
+    if (tested_.bare()) return true;
+    if (array.kind == Kind::kInput) return same(array.begin, array.end);
+    return same(array.begin, array.data) && same(array.data + array.bytes, array.end);
+  }
+
+ private:
+  struct Array {
+    Kind kind;
+    size_t begin, data, bytes, end;  // in the image
+    std::byte* device;               // of begin
+  };
+  template <class Body>
+  void each_part(const Body& body) {
+    if (arrays_.empty()) return;
+    if (tested_.one_allocation()) {
+      body(Array{Kind::kInput, 0, 0, 0, image_.size(), arrays_[0].device});
+      return;
+    }
+    for (const Array& array : arrays_) body(array);
+  }
+  bool same(size_t begin, size_t end) const {
+    return begin == end ||
+           std::memcmp(image_.data() + begin, seen_.data() + begin, end - begin) == 0;
+  }
+
+  DeviceUnderTest& tested_;
+  Device& device_;
+  size_t slot_;
+  void* stream_;
+  size_t guard_;
+  std::vector<std::byte> image_, seen_;
+  std::vector<Array> arrays_;
+};
+
+TensorArg dense_arg(DType dtype, const Shape& shape) {
+  TensorArg arg{.data = nullptr, .dtype = dtype, .rank = static_cast<int>(shape.size())};
+  const Shape strides = row_major_strides(shape);
+  std::copy(shape.begin(), shape.end(), arg.shape.begin());
+  std::copy(strides.begin(), strides.end(), arg.strides.begin());
+  return arg;
+}
+
+// An array that has no address yet.
+struct Placed {
+  TensorArg arg = {};
+  size_t array = 0;
+  bool present = false;
+};
+
+// The array with gaps after each row.
+Placed add_strided(Arrays& arrays, const Tensor& t) {
+  const size_t width = size_bytes(t.dtype());
+  const int64_t cols = t.shape().back(), rows = cols == 0 ? 0 : t.elems() / cols;
+  const int64_t step = cols + 3;
+  Placed placed{dense_arg(t.dtype(), t.shape()),
+                arrays.add(Kind::kInput, static_cast<size_t>(rows * step) * width, width), true};
+  for (int64_t r = 0; r < rows; ++r) {
+    std::memcpy(arrays.host(placed.array) + static_cast<size_t>(r * step) * width,
+                t.data() + static_cast<size_t>(r * cols) * width,
+                static_cast<size_t>(cols) * width);
+  }
+  int64_t stride = step;
+  for (int i = placed.arg.rank - 2; i >= 0; --i) {
+    placed.arg.strides[static_cast<size_t>(i)] = stride;
+    stride *= placed.arg.shape[static_cast<size_t>(i)];
+  }
+  return placed;
+}
+
+Placed add_input(Arrays& arrays, const Tensor& t, bool gaps, bool late) {
+  if (!t.defined()) return {};
+  if (gaps && t.rank() >= 2) return add_strided(arrays, t);
+  Placed placed{dense_arg(t.dtype(), t.shape()),
+                arrays.add(Kind::kInput, t.bytes(), late ? size_bytes(t.dtype()) : 0), true};
+  if (t.bytes() > 0) std::memcpy(arrays.host(placed.array), t.data(), t.bytes());
+  return placed;
+}
+
+// Everything a launch is given.
+struct Operands {
+  std::vector<Placed> in, out;
+  std::vector<size_t> packed;  // arrays of the packed constants
+  std::vector<TensorArg> args(const Arrays& arrays, const std::vector<Placed>& from) const {
+    std::vector<TensorArg> list;
+    for (const Placed& placed : from) {
+      list.push_back(placed.arg);
+      if (placed.present) list.back().data = arrays.on_device(placed.array);
+    }
+    return list;
+  }
+};
+
+Operands add_operands(Arrays& arrays, const KernelDef& kernel, const OpCase& c,
+                      std::span<const PackedConstant> packed, bool strided) {
+  Operands operands;
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    const Tensor& value = c.inputs[i].value;
+    const bool replaced = std::ranges::any_of(
+        packed, [i](const PackedConstant& p) { return p.input == static_cast<int>(i); });
+    const bool gaps = strided && (kernel.strided_inputs >> i & 1u) != 0;
+    // A packed input has its type and shape, but its bytes are the state's.
+    operands.in.push_back(replaced ? Placed{.arg = dense_arg(value.dtype(), value.shape())}
+                                   : add_input(arrays, value, gaps, strided));
+  }
+  for (const PackedConstant& p : packed) {
+    operands.packed.push_back(arrays.add(Kind::kInput, p.bytes.size()));
+    if (!p.bytes.empty())
+      std::memcpy(arrays.host(operands.packed.back()), p.bytes.data(), p.bytes.size());
+  }
+  for (const Out& out : c.outputs) {
+    if (out.dtype == DType::kUndefined) {
+      operands.out.push_back({});
+      continue;
+    }
+    const size_t bytes = static_cast<size_t>(num_elems(out.shape)) * size_bytes(out.dtype);
+    operands.out.push_back(
+        {dense_arg(out.dtype, out.shape), arrays.add(Kind::kOutput, bytes), true});
+  }
+  return operands;
+}
+
+Results results_of(const KernelDef& kernel, const OpCase& c, const Arrays& arrays,
+                   const Operands& operands) {
+  for (size_t i = 0; i < operands.in.size(); ++i) {
+    EXPECT_TRUE(!operands.in[i].present || arrays.intact(operands.in[i].array))
+        << kernel.name << " wrote to input " << i << " or beside it: " << c.name;
+  }
+  Results results;
+  for (size_t i = 0; i < operands.out.size(); ++i) {
+    const Placed& out = operands.out[i];
+    if (!out.present) {
+      results.push_back({});
+      continue;
+    }
+    EXPECT_TRUE(arrays.intact(out.array))
+        << kernel.name << " wrote outside output " << i << ": " << c.name;
+    const Shape& shape = c.outputs[i].shape;
+    const size_t bytes = static_cast<size_t>(num_elems(shape)) * size_bytes(out.arg.dtype);
+    results.push_back(Tensor::from_bytes(out.arg.dtype, shape, {arrays.seen(out.array), bytes}));
+  }
+  return results;
+}
+
+SymShape symbolic(const Shape& shape) { return {shape.begin(), shape.end()}; }
+
+}  // namespace
+
+Tensor Maker::normal(Shape shape, double mean, double sigma) {
+  std::normal_distribution<double> distribution(mean, sigma);
+  std::vector<double> values(static_cast<size_t>(num_elems(shape)));
+  for (double& v : values) v = distribution(random_);
+  return Tensor::from(DType::kF32, std::move(shape), std::span<const double>(values));
+}
+Tensor Maker::integers(DType dtype, Shape shape, int64_t low, int64_t high) {
+  std::uniform_int_distribution<int64_t> distribution(low, high);
+  std::vector<int64_t> values(static_cast<size_t>(num_elems(shape)));
+  for (int64_t& v : values) v = distribution(random_);
+  return Tensor::from(dtype, std::move(shape), std::span<const int64_t>(values));
+}
+
+Problem make_problem(const OpCase& c) {
+  Problem problem{.op = c.op, .attrs = c.attrs, .inputs = {}, .outputs = {}, .asked = c.asked};
+  for (const Arg& arg : c.inputs) {
+    problem.inputs.push_back({.present = arg.value.defined(),
+                              .dtype = arg.value.dtype(),
+                              .shape = symbolic(arg.value.shape()),
+                              .constant = arg.constant ? &arg.value : nullptr});
+  }
+  for (const Out& out : c.outputs) {
+    problem.outputs.push_back({.present = out.dtype != DType::kUndefined,
+                               .dtype = out.dtype,
+                               .shape = symbolic(out.shape),
+                               .constant = nullptr});
+  }
+  return problem;
+}
+
+Results run_kernel(const KernelDef& kernel, const OpCase& c, const RunOptions& options) {
+  DeviceUnderTest& tested = device_under_test();
+  Device& device = tested.device(options.threads);
+  const Execution execution = device.execution();
+  const Problem problem = make_problem(c);
+  std::vector<PackedConstant> packed;
+  if (kernel.pack != nullptr) packed = kernel.pack(problem);
+
+  Arrays arrays(tested, device, 0), scratch(tested, device, 1);
+  const Operands operands = add_operands(arrays, kernel, c, packed, options.strided);
+  arrays.place();
+  const std::vector<TensorArg> in = operands.args(arrays, operands.in);
+  const std::vector<TensorArg> out = operands.args(arrays, operands.out);
+  std::vector<TensorArg> constant_inputs = in;
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (!c.inputs[i].constant) constant_inputs[i] = {};
+  }
+  std::vector<ConstantArg> constants;
+  for (size_t i = 0; i < packed.size(); ++i)
+    constants.push_back({packed[i].input,
+                         packed[i].layout,
+                         {arrays.on_device(operands.packed[i]), packed[i].bytes.size()}});
+
+  std::unique_ptr<KernelState> state;
+  const Numerics numerics = kernel.numerics(problem);
+  if (kernel.create != nullptr)
+    state = kernel.create({c.attrs, &numerics, constants, constant_inputs, execution});
+  std::unique_ptr<ShapeState> shape;
+  if (kernel.prepare != nullptr) shape = kernel.prepare({c.attrs, state.get(), in, out, execution});
+  const size_t workspace =
+      scratch.add(Kind::kWorkspace, shape == nullptr ? 0 : shape->workspace_bytes);
+  scratch.place();
+  const LaunchCall call{c.attrs, state.get(),  shape.get(), in,
+                        out,     scratch.on_device(workspace), execution};
+  tested.launch(
+      options.way, execution, [&] { kernel.launch(call); },
+      [&] {
+        arrays.upload();
+        scratch.upload();
+      });
+  arrays.download();
+  scratch.download();
+  EXPECT_TRUE(scratch.intact(workspace))
+      << kernel.name << " wrote outside its workspace: " << c.name;
+  return results_of(kernel, c, arrays, operands);
+}
+
+std::vector<EvalTensor> run_reference(const OpCase& c, const Rounding& rounding) {
+  std::vector<EvalTensor> inputs(c.inputs.size()), out;
+  std::vector<const EvalTensor*> in(c.inputs.size(), nullptr);
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    if (!c.inputs[i].value.defined()) continue;
+    inputs[i] = EvalTensor::from(c.inputs[i].value);
+    in[i] = &inputs[i];
+  }
+  for (const Out& spec : c.outputs) {
+    if (spec.dtype == DType::kUndefined)
+      out.push_back({});
+    else
+      out.push_back({spec.dtype, spec.shape});
+  }
+  evaluator(c.op)({.attrs = c.attrs, .in = in, .out = out, .rounding = rounding});
+  return out;
+}
+
+std::vector<const KernelDef*> rows_of(const OpCase& c) {
+  std::vector<const KernelDef*> rows;
+  const Problem problem = make_problem(c);
+  for (const KernelDef& kernel : device_under_test().backend().kernels) {
+    if (kernel.op != c.op || kernel.name.ends_with(".evaluator")) continue;
+    if (kernel.supports(problem) && satisfies(kernel.numerics(problem), c.asked))
+      rows.push_back(&kernel);
+  }
+  return rows;
+}
+
+}  // namespace vernier::backend::test
