@@ -1,7 +1,7 @@
 // Case tables of operators: a row runs inference and the FP64 evaluator and compares exactly or
 // within a tolerance; a shape row runs inference on symbolic sizes. A table registers its rows as
 // tests named <Table>.<row>, so case files need no GoogleTest header; the same files run on the
-// kernel rows of each backend (tests/backend/op_tables.cpp):
+// kernel rows of each backend (tests/backend/cuda/op_tables.cpp):
 //   const OpCases kRows("Softmax", {{.name = "last_axis", .op = OpKind::kSoftmax, .in = {...},
 //   ...}});
 #pragma once

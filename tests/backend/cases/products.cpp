@@ -65,11 +65,12 @@ const Cases kGemm("Gemm", [] {
         OpCase c{.op = OpKind::kGemm,
                  .attrs = encode(GemmAttrs{
                      .alpha = 0.5, .beta = 2, .trans_a = trans_a, .trans_b = trans_b})};
-        c.name = "gemm";
+        c.name = "gemm " + print_attrs<GemmAttrs>(c.attrs);
         c.inputs = {{.value = make.normal(trans_a ? Shape{17, 5} : Shape{5, 17})},
                     {.value = make.normal(trans_b ? Shape{33, 17} : Shape{17, 33})},
                     {.value = make.normal(c_shape)}};
         c.outputs = {{.shape = {5, 33}, .batch_axis = -1}};
+        c.optional = trans_a;
         cases.push_back(c);
       }
     }
