@@ -74,8 +74,9 @@ class Arrays {
     std::byte* all =
         tested_.one_allocation() ? kept_allocation(device_, slot_, image_.size()) : nullptr;
     for (Array& array : arrays_)
-      array.device = all != nullptr ? all + array.begin
-                                    : device_.allocate(std::max<size_t>(array.end - array.begin, 1));
+      array.device = all != nullptr
+                         ? all + array.begin
+                         : device_.allocate(std::max<size_t>(array.end - array.begin, 1));
     seen_.resize(image_.size());
     upload();
   }
@@ -307,8 +308,8 @@ Results run_kernel(const KernelDef& kernel, const OpCase& c, const RunOptions& o
   const size_t workspace =
       scratch.add(Kind::kWorkspace, shape == nullptr ? 0 : shape->workspace_bytes);
   scratch.place();
-  const LaunchCall call{c.attrs, state.get(),  shape.get(), in,
-                        out,     scratch.on_device(workspace), execution};
+  const LaunchCall call{c.attrs,  state.get(), shape.get(), in, out, scratch.on_device(workspace),
+                        execution};
   tested.launch(
       options.way, execution, [&] { kernel.launch(call); },
       [&] {

@@ -116,8 +116,8 @@ int64_t batch_of(const OpCase& c);
 /// What a row may answer.
 struct Expected {
   std::vector<EvalTensor> values;
-  double ulps_factor = 1;             ///< of the case's ulps
-  double absolute = 0, relative = 0;  ///< declared approximations
+  double ulps_factor = 1;              ///< of the case's ulps
+  double absolute = 0, relative = 0;   ///< declared approximations
   std::vector<double> roundings = {};  ///< per output: what roundings inside the row may move
 };
 /// The evaluator's answer with the row's own roundings inside the operator (16-bit operands, tf32,
@@ -131,6 +131,8 @@ inline std::string compare(const OpCase& c, const Results& got, std::vector<Eval
   return compare(c, got, Expected{.values = std::move(want)});
 }
 std::string compare_bits(const Tensor& a, const Tensor& b);
+/// The elements at places `rows` of an axis, in this order.
+Tensor pick(const Tensor& t, int axis, std::span<const int64_t> rows);
 /// Slice [index, index+1) of axis.
 Tensor slice(const Tensor& t, int axis, int64_t index);
 

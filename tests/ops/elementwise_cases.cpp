@@ -203,20 +203,20 @@ const OpCases kCast("Cast",
                     });
 
 // Casts between floats keep the double: only the storage of a tensor rounds.
-const OpCases kCastKeeps("Cast", {
-                                     {.name = "float_to_float_is_the_identity",
-                                      .op = OpKind::kCast,
-                                      .attrs = "{to=f16}",
-                                      .in = {typed(kF64, {2}, {0.1, 1e-30})},
-                                      .out = {typed(DType::kF16, {2}, {0.1, 1e-30})},
-                                      .tolerance = 1e-17},
-                                     {.name = "f8_without_saturation_keeps_the_double",
-                                      .op = OpKind::kCast,
-                                      .attrs = "{to=f8e4m3, saturate=false}",
-                                      .in = {typed(kF64, {1}, {1000})},
-                                      .out = {typed(DType::kF8E4M3, {1}, {1000})},
-                                      .tolerance = 1e-17},
-                                 });
+const OpCases kCastKeeps("CastKeeps", {
+                                          {.name = "float_to_float_is_the_identity",
+                                           .op = OpKind::kCast,
+                                           .attrs = "{to=f16}",
+                                           .in = {typed(kF64, {2}, {0.1, 1e-30})},
+                                           .out = {typed(DType::kF16, {2}, {0.1, 1e-30})},
+                                           .tolerance = 1e-17},
+                                          {.name = "f8_without_saturation_keeps_the_double",
+                                           .op = OpKind::kCast,
+                                           .attrs = "{to=f8e4m3, saturate=false}",
+                                           .in = {typed(kF64, {1}, {1000})},
+                                           .out = {typed(DType::kF8E4M3, {1}, {1000})},
+                                           .tolerance = 1e-17},
+                                      });
 
 const OpCases kClip("Clip",
                     {

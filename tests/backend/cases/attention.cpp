@@ -148,9 +148,9 @@ const Cases kHiddenRows("AttentionHiddenRows", [] {
              {.name = "hidden by keep", .attrs = attrs, .keep = Table::kQueryRow},
              {.name = "hidden by bias", .attrs = attrs, .bias = Table::kQueryRow},
              {.name = "hidden by both",
-              .attrs = attrs,
-              .bias = Table::kQueryRow,
-              .keep = Table::kQueryRow}})
+             .attrs = attrs,
+             .bias = Table::kQueryRow,
+             .keep = Table::kQueryRow}})
       cases.push_back(attention_case_with_hidden_rows(make, variant));
   }
   return cases;
@@ -220,8 +220,8 @@ std::vector<OpCase> length_cases(std::vector<AttentionShape> shapes, uint64_t se
 
 const Cases kLengths("AttentionLengths", [] {
   std::vector<AttentionShape> shapes;
-  for (int64_t length : {1,  2,  7,  8,  9,   15,  16,  17,  31,  32,  33,
-                         63, 64, 65, 96, 127, 128, 129, 191, 192, 193, 255}) {
+  for (int64_t length :
+       {1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 96, 127, 128, 129, 191, 192, 193, 255}) {
     shapes.push_back({2, length, length, 2, 2, 0, 0});
     shapes.push_back({1, 3, length, 2, 1, 0, 0});
   }

@@ -1,4 +1,5 @@
-// Cases of operators over [batch, channels, space…]: norms per channel and group, pools, GridSample.
+// Cases of operators over [batch, channels, space…]: norms per channel and group, pools,
+// GridSample.
 #include "backend/harness.h"
 
 namespace vernier::backend::test {

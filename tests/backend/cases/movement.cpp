@@ -100,80 +100,49 @@ const Cases kTranspose("Transpose", [] {
 
 std::vector<OpCase> copies() {
   Table t(32);
-  t.add("expand",
-         OpKind::kExpand,
-         encode(ShapeAttrs{.shape = {4, 3, 5, 17}, .has_shape = true}),
-         {t.input({3, 1, 17})},
-         {Table::out({4, 3, 5, 17})});
-  t.add("reshape",
-         OpKind::kReshape,
-         encode(ShapeAttrs{.shape = {3, 34}, .has_shape = true}),
-         {t.input({2, 3, 17})},
-         {Table::out({3, 34})});
-  t.add("unsqueeze",
-         OpKind::kUnsqueeze,
-         encode(AxesAttrs{.axes = {0}}),
-         {t.input({3, 5})},
-         {Table::out({1, 3, 5})});
+  t.add("expand", OpKind::kExpand, encode(ShapeAttrs{.shape = {4, 3, 5, 17}, .has_shape = true}),
+        {t.input({3, 1, 17})}, {Table::out({4, 3, 5, 17})});
+  t.add("reshape", OpKind::kReshape, encode(ShapeAttrs{.shape = {3, 34}, .has_shape = true}),
+        {t.input({2, 3, 17})}, {Table::out({3, 34})});
+  t.add("unsqueeze", OpKind::kUnsqueeze, encode(AxesAttrs{.axes = {0}}), {t.input({3, 5})},
+        {Table::out({1, 3, 5})});
   t.add("flatten", OpKind::kFlatten, axis(2), {t.input({2, 3, 5})}, {Table::out({6, 5})});
-  t.add("slice inline",
-         OpKind::kSlice,
-         encode(SliceAttrs{.inline_starts = true,
-                           .starts = {1, 3},
-                           .axes = {0, 2},
-                           .steps = {1, 2},
-                           .sizes = {2, 4}}),
-         {t.input({4, 3, 11})},
-         {Table::out({2, 3, 4})});
-  t.add("slice inputs",
-         OpKind::kSlice,
-         encode(SliceAttrs{}),
-         {t.input({4, 9}),
-          {.value = i64({1}, {-1})},
-          {.value = i64({1}, {-100})},
-          {.value = i64({1}, {1})},
-          {.value = i64({1}, {-2})}},
-         {Table::out({4, 5})});
-  t.add("split",
-         OpKind::kSplit,
-         encode(SplitAttrs{.axis = -1, .sizes = {3, 0, 5}}),
-         {t.input({4, 8})},
-         {Table::out({4, 3}), Table::out({4, 0}), Table::out({4, 5})});
-  t.add("split equal",
-         OpKind::kSplit,
-         encode(SplitAttrs{.axis = 0, .num_outputs = 3}),
-         {t.input({8, 3})},
-         {Table::out({3, 3}), {.dtype = DType::kUndefined}, Table::out({2, 3})});
-  t.add("concat",
-         OpKind::kConcat,
-         axis(1),
-         {t.input({2, 3, 5}), t.input({2, 0, 5}), t.input({2, 1, 5})},
-         {Table::out({2, 4, 5})});
-  t.add("tile", OpKind::kTile, {}, {t.input({2, 3}), {.value = i64({2}, {3, 2})}}, {Table::out({6, 6})});
-  t.add("pad",
-         OpKind::kPad,
-         encode(PadAttrs{}),
-         {t.input({3, 5}),
-          {.value = i64({4}, {1, -1, 0, 2})},
-          {.value = Tensor::scalar(DType::kF32, 7), .special = false}},
-         {Table::out({4, 6})});
-  t.add("pad axes",
-         OpKind::kPad,
-         encode(PadAttrs{}),
-         {t.input({3, 5}), {.value = i64({2}, {2, 1})}, {}, {.value = i64({1}, {-1})}},
-         {Table::out({3, 8})});
+  t.add("slice inline", OpKind::kSlice,
+        encode(SliceAttrs{.inline_starts = true,
+                          .starts = {1, 3},
+                          .axes = {0, 2},
+                          .steps = {1, 2},
+                          .sizes = {2, 4}}),
+        {t.input({4, 3, 11})}, {Table::out({2, 3, 4})});
+  t.add("slice inputs", OpKind::kSlice, encode(SliceAttrs{}),
+        {t.input({4, 9}),
+         {.value = i64({1}, {-1})},
+         {.value = i64({1}, {-100})},
+         {.value = i64({1}, {1})},
+         {.value = i64({1}, {-2})}},
+        {Table::out({4, 5})});
+  t.add("split", OpKind::kSplit, encode(SplitAttrs{.axis = -1, .sizes = {3, 0, 5}}),
+        {t.input({4, 8})}, {Table::out({4, 3}), Table::out({4, 0}), Table::out({4, 5})});
+  t.add("split equal", OpKind::kSplit, encode(SplitAttrs{.axis = 0, .num_outputs = 3}),
+        {t.input({8, 3})}, {Table::out({3, 3}), {.dtype = DType::kUndefined}, Table::out({2, 3})});
+  t.add("concat", OpKind::kConcat, axis(1),
+        {t.input({2, 3, 5}), t.input({2, 0, 5}), t.input({2, 1, 5})}, {Table::out({2, 4, 5})});
+  t.add("tile", OpKind::kTile, {}, {t.input({2, 3}), {.value = i64({2}, {3, 2})}},
+        {Table::out({6, 6})});
+  t.add("pad", OpKind::kPad, encode(PadAttrs{}),
+        {t.input({3, 5}),
+         {.value = i64({4}, {1, -1, 0, 2})},
+         {.value = Tensor::scalar(DType::kF32, 7), .special = false}},
+        {Table::out({4, 6})});
+  t.add("pad axes", OpKind::kPad, encode(PadAttrs{}),
+        {t.input({3, 5}), {.value = i64({2}, {2, 1})}, {}, {.value = i64({1}, {-1})}},
+        {Table::out({3, 8})});
   for (bool crd : {false, true}) {
     const AttrBytes attrs = encode(BlockSizeAttrs{.block_size = 2, .crd = crd});
-    t.add("depth to space",
-           OpKind::kDepthToSpace,
-           attrs,
-           {t.input({2, 12, 3, 5})},
-           {Table::out({2, 3, 6, 10})});
-    t.add("space to depth",
-           OpKind::kSpaceToDepth,
-           attrs,
-           {t.input({2, 3, 6, 10})},
-           {Table::out({2, 12, 3, 5})});
+    t.add("depth to space", OpKind::kDepthToSpace, attrs, {t.input({2, 12, 3, 5})},
+          {Table::out({2, 3, 6, 10})});
+    t.add("space to depth", OpKind::kSpaceToDepth, attrs, {t.input({2, 3, 6, 10})},
+          {Table::out({2, 12, 3, 5})});
   }
   return also_constant(t.cases);
 }
@@ -194,19 +163,14 @@ const Cases kLargeCopies("LargeCopies", [] {
   t.add("split of qkv", OpKind::kSplit, encode(SplitAttrs{.axis = -1, .sizes = {768, 768, 768}}),
         {t.input({33, 2304})},
         {Table::out({33, 768}), Table::out({33, 768}), Table::out({33, 768})});
-  t.add("expand", OpKind::kExpand,
-        encode(ShapeAttrs{.shape = {4, 12, 65, 127}, .has_shape = true}), {t.input({4, 1, 1, 127})},
-        {Table::out({4, 12, 65, 127})});
+  t.add("expand", OpKind::kExpand, encode(ShapeAttrs{.shape = {4, 12, 65, 127}, .has_shape = true}),
+        {t.input({4, 1, 1, 127})}, {Table::out({4, 12, 65, 127})});
   t.add("slice of a sequence", OpKind::kSlice,
-        encode(SliceAttrs{.inline_starts = true,
-                          .starts = {0},
-                          .axes = {1},
-                          .steps = {1},
-                          .sizes = {1}}),
+        encode(SliceAttrs{
+            .inline_starts = true, .starts = {0}, .axes = {1}, .steps = {1}, .sizes = {1}}),
         {t.input({65, 33, 96})}, {Table::out({65, 1, 96})});
   t.add("gather of a vocabulary", OpKind::kGather, axis(0),
-        {t.input({1000, 384}), t.index(DType::kI64, {9, 129}, 1000)},
-        {Table::out({9, 129, 384})});
+        {t.input({1000, 384}), t.index(DType::kI64, {9, 129}, 1000)}, {Table::out({9, 129, 384})});
   t.add("gather of one position", OpKind::kGather, axis(1),
         {t.input({129, 9, 768}), {.value = i64({}, {-1})}}, {Table::out({129, 768})});
   for (OpCase& c : t.cases) {
@@ -216,82 +180,52 @@ const Cases kLargeCopies("LargeCopies", [] {
   return also_constant(t.cases);
 });
 
-
 const Cases kIndexing("Indexing", [] {
   Table t(33);
   for (DType type : {DType::kI64, DType::kI32}) {
-    t.add("gather rows",
-           OpKind::kGather,
-           axis(0),
-           {t.input({50, 33}), t.index(type, {3, 17}, 50)},
-           {Table::out({3, 17, 33})});
-    t.add("gather middle",
-           OpKind::kGather,
-           axis(-2),
-           {t.input({3, 7, 5}), t.index(type, {}, 7)},
-           {Table::out({3, 5})});
+    t.add("gather rows", OpKind::kGather, axis(0), {t.input({50, 33}), t.index(type, {3, 17}, 50)},
+          {Table::out({3, 17, 33})});
+    t.add("gather middle", OpKind::kGather, axis(-2), {t.input({3, 7, 5}), t.index(type, {}, 7)},
+          {Table::out({3, 5})});
   }
-  t.add("gather elements",
-         OpKind::kGatherElements,
-         axis(1),
-         {t.input({4, 9, 3}), t.index(DType::kI64, {4, 5, 2}, 9)},
-         {Table::out({4, 5, 2})});
-  t.add("gather nd",
-         OpKind::kGatherND,
-         encode(GatherNDAttrs{}),
-         {t.input({4, 5, 6}), t.index(DType::kI64, {3, 7, 2}, 4)},
-         {Table::out({3, 7, 6})});
-  t.add("gather nd batch",
-         OpKind::kGatherND,
-         encode(GatherNDAttrs{.batch_dims = 1}),
-         {t.input({3, 5, 6}), t.index(DType::kI64, {3, 7, 1}, 5)},
-         {Table::out({3, 7, 6})});
-  t.add("scatter elements",
-         OpKind::kScatterElements,
-         encode(ScatterAttrs{.axis = 1}),
-         {t.input({2, 5}), {.value = i64({2, 3}, {0, -1, 2, 4, 1, 0})}, t.input({2, 3})},
-         {Table::out({2, 5})});
-  t.add("scatter nd",
-         OpKind::kScatterND,
-         encode(ScatterAttrs{}),
-         {t.input({4, 5}), {.value = i64({2, 1}, {3, 0})}, t.input({2, 5})},
-         {Table::out({4, 5})});
-  t.add("one hot",
-         OpKind::kOneHot,
-         encode(OneHotAttrs{.axis = 1}),
-         {{.value = i64({2, 3}, {0, 4, -1, 9, 2, 2})},
-          {.value = i64({}, {5})},
-          {.value = Tensor::from(DType::kF32, {2}, std::span<const double>(std::vector{0.5, 2.0})),
-           .special = false}},
-         {Table::out({2, 5, 3})});
-  t.add("range",
-         OpKind::kRange,
-         {},
-         {{.value = i64({}, {3})}, {.value = i64({}, {20})}, {.value = i64({}, {4})}},
-         {{.dtype = DType::kI64, .shape = {5}, .batch_axis = -1}});
-  t.add("constant of shape",
-         OpKind::kConstantOfShape,
-         encode(ConstantOfShapeAttrs{.dtype = DType::kI64, .value = -3}),
-         {{.value = i64({2}, {3, 17})}},
-         {{.dtype = DType::kI64, .shape = {3, 17}, .batch_axis = -1}});
+  t.add("gather elements", OpKind::kGatherElements, axis(1),
+        {t.input({4, 9, 3}), t.index(DType::kI64, {4, 5, 2}, 9)}, {Table::out({4, 5, 2})});
+  t.add("gather nd", OpKind::kGatherND, encode(GatherNDAttrs{}),
+        {t.input({4, 5, 6}), t.index(DType::kI64, {3, 7, 2}, 4)}, {Table::out({3, 7, 6})});
+  t.add("gather nd batch", OpKind::kGatherND, encode(GatherNDAttrs{.batch_dims = 1}),
+        {t.input({3, 5, 6}), t.index(DType::kI64, {3, 7, 1}, 5)}, {Table::out({3, 7, 6})});
+  t.add("scatter elements", OpKind::kScatterElements, encode(ScatterAttrs{.axis = 1}),
+        {t.input({2, 5}), {.value = i64({2, 3}, {0, -1, 2, 4, 1, 0})}, t.input({2, 3})},
+        {Table::out({2, 5})});
+  t.add("scatter nd", OpKind::kScatterND, encode(ScatterAttrs{}),
+        {t.input({4, 5}), {.value = i64({2, 1}, {3, 0})}, t.input({2, 5})}, {Table::out({4, 5})});
+  t.add("one hot", OpKind::kOneHot, encode(OneHotAttrs{.axis = 1}),
+        {{.value = i64({2, 3}, {0, 4, -1, 9, 2, 2})},
+         {.value = i64({}, {5})},
+         {.value = Tensor::from(DType::kF32, {2}, std::span<const double>(std::vector{0.5, 2.0})),
+          .special = false}},
+        {Table::out({2, 5, 3})});
+  t.add("range", OpKind::kRange, {},
+        {{.value = i64({}, {3})}, {.value = i64({}, {20})}, {.value = i64({}, {4})}},
+        {{.dtype = DType::kI64, .shape = {5}, .batch_axis = -1}});
+  t.add("constant of shape", OpKind::kConstantOfShape,
+        encode(ConstantOfShapeAttrs{.dtype = DType::kI64, .value = -3}),
+        {{.value = i64({2}, {3, 17})}},
+        {{.dtype = DType::kI64, .shape = {3, 17}, .batch_axis = -1}});
   for (int64_t k : {-3, -1, 0, 2, 9}) {
     for (bool upper : {false, true}) {
-      t.add("trilu",
-             OpKind::kTrilu,
-             encode(TriluAttrs{.upper = upper}),
-             {t.input({2, 5, 7}), {.value = i64({}, {k})}},
-             {Table::out({2, 5, 7})});
+      t.add("trilu", OpKind::kTrilu, encode(TriluAttrs{.upper = upper}),
+            {t.input({2, 5, 7}), {.value = i64({}, {k})}}, {Table::out({2, 5, 7})});
     }
-    t.add("eye", OpKind::kEyeLike, encode(EyeLikeAttrs{.k = k}), {t.input({4, 6})}, {Table::out({4, 6})});
+    t.add("eye", OpKind::kEyeLike, encode(EyeLikeAttrs{.k = k}), {t.input({4, 6})},
+          {Table::out({4, 6})});
   }
   for (bool exclusive : {false, true}) {
     for (bool reverse : {false, true}) {
       const AttrBytes attrs = encode(CumSumAttrs{.exclusive = exclusive, .reverse = reverse});
-      t.add("cum sum",
-             OpKind::kCumSum,
-             attrs,
-             {{.value = t.make.integers(DType::kI64, {3, 17, 2}, -9, 9)}, {.value = i64({}, {1})}},
-             {{.dtype = DType::kI64, .shape = {3, 17, 2}, .batch_axis = -1}});
+      t.add("cum sum", OpKind::kCumSum, attrs,
+            {{.value = t.make.integers(DType::kI64, {3, 17, 2}, -9, 9)}, {.value = i64({}, {1})}},
+            {{.dtype = DType::kI64, .shape = {3, 17, 2}, .batch_axis = -1}});
     }
   }
   return also_constant(t.cases);
@@ -312,7 +246,8 @@ const Cases kIndexedSums("IndexedSums", [] {
                                      ScatterReduction::kMin, ScatterReduction::kMax}) {
     const AttrBytes attrs = encode(ScatterAttrs{.axis = 1, .reduction = reduction});
     t.add("scatter elements onto the same", OpKind::kScatterElements, attrs,
-          {t.input({2, 5}), {.value = i64({2, 6}, {0, -1, 2, 4, 1, 0, 3, 3, 3, -2, 0, 3})},
+          {t.input({2, 5}),
+           {.value = i64({2, 6}, {0, -1, 2, 4, 1, 0, 3, 3, 3, -2, 0, 3})},
            t.input({2, 6})},
           {Table::out({2, 5})});
     t.add("scatter nd onto the same", OpKind::kScatterND, attrs,

@@ -16,7 +16,8 @@ OpCase matmul_case(Maker& make, const Shapes& s) {
   c.name += str(s.b);
   // Rows of the first operand are independent where it alone has the batch axis.
   const bool rows = s.a.size() >= 2 && s.b.size() <= 2 && s.y.size() == s.a.size();
-  c.inputs = {{.value = make.normal(s.a), .batch_axis = rows ? 0 : -1}, {.value = make.normal(s.b)}};
+  c.inputs = {{.value = make.normal(s.a), .batch_axis = rows ? 0 : -1},
+              {.value = make.normal(s.b)}};
   c.outputs = {{.shape = s.y, .batch_axis = rows ? 0 : -1}};
   return c;
 }
@@ -63,8 +64,8 @@ const Cases kGemm("Gemm", [] {
     for (bool trans_b : {false, true}) {
       for (const Shape& c_shape : std::vector<Shape>{{}, {33}, {5, 1}, {5, 33}}) {
         OpCase c{.op = OpKind::kGemm,
-                 .attrs = encode(GemmAttrs{
-                     .alpha = 0.5, .beta = 2, .trans_a = trans_a, .trans_b = trans_b})};
+                 .attrs = encode(
+                     GemmAttrs{.alpha = 0.5, .beta = 2, .trans_a = trans_a, .trans_b = trans_b})};
         c.name = "gemm " + print_attrs<GemmAttrs>(c.attrs);
         c.inputs = {{.value = make.normal(trans_a ? Shape{17, 5} : Shape{5, 17})},
                     {.value = make.normal(trans_b ? Shape{33, 17} : Shape{17, 33})},
@@ -100,10 +101,10 @@ const Cases kConv("Conv", [] {
                               {3, 5, 9, 11}},
                              {"dilated groups",
                               {.kernel_shape = {3, 2},
-                               .strides = {2, 1},
-                               .dilations = {2, 3},
-                               .pads = {2, 0, 1, 2},
-                               .group = 2},
+                              .strides = {2, 1},
+                              .dilations = {2, 3},
+                              .pads = {2, 0, 1, 2},
+                              .group = 2},
                               {2, 4, 10, 9},
                               {6, 2, 3, 2},
                               {2, 6, 5, 8}},

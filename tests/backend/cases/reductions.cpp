@@ -8,8 +8,8 @@ namespace vernier::backend::test {
 namespace {
 
 const std::vector<OpKind> kReduces{
-    OpKind::kReduceSum,    OpKind::kReduceMean,      OpKind::kReduceMax, OpKind::kReduceMin,
-    OpKind::kReduceProd,   OpKind::kReduceL1,        OpKind::kReduceL2,  OpKind::kReduceLogSum,
+    OpKind::kReduceSum,       OpKind::kReduceMean,     OpKind::kReduceMax, OpKind::kReduceMin,
+    OpKind::kReduceProd,      OpKind::kReduceL1,       OpKind::kReduceL2,  OpKind::kReduceLogSum,
     OpKind::kReduceSumSquare, OpKind::kReduceLogSumExp};
 
 struct Reduction {
@@ -37,13 +37,13 @@ const Cases kReduce("Reduce", [] {
   std::vector<OpCase> cases;
   for (OpKind op : kReduces) {
     for (DType type : {DType::kF32, DType::kI64}) {
-      for (const auto& [axes, y] : std::vector<std::pair<std::vector<int64_t>, Shape>>{
-               {{-1}, {3, 5, 1}},
-               {{1}, {3, 1, 67}},
-               {{0}, {1, 5, 67}},
-               {{1, 2}, {3, 1, 1}},
-               {{0, 2}, {1, 5, 1}},
-               {{}, {1, 1, 1}}}) {
+      for (const auto& [axes, y] :
+           std::vector<std::pair<std::vector<int64_t>, Shape>>{{{-1}, {3, 5, 1}},
+                                                               {{1}, {3, 1, 67}},
+                                                               {{0}, {1, 5, 67}},
+                                                               {{1, 2}, {3, 1, 1}},
+                                                               {{0, 2}, {1, 5, 1}},
+                                                               {{}, {1, 1, 1}}}) {
         cases.push_back(reduce_case({op, axes, y}, type == DType::kF32
                                                        ? make.normal({3, 5, 67}, 0.5, 0.7)
                                                        : make.integers(type, {3, 5, 67}, -3, 3)));

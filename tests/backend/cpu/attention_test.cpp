@@ -1,9 +1,10 @@
 // What the CPU's attention refuses and how little memory it needs. Its cases:
 // tests/backend/cases/attention.cpp.
+#include "backend/cases/attention.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backend/cases/attention.h"
 #include "backend/cpu/cpu.h"
 
 namespace vernier::backend::test {

@@ -7,9 +7,9 @@
 #include <cstring>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels/linear.h"
 #include "backend/cpu/targets.h"
 #include "backend/harness.h"
-#include "backend/cpu/kernels/linear.h"
 
 namespace vernier::backend::test {
 namespace {

@@ -1,8 +1,9 @@
-// Packing of the CPU's Linear rows, and what they refuse. Their cases: tests/backend/cases/linear.cpp;
-// the bits of their rows: cases/row_bits_test.cpp.
+// Packing of the CPU's Linear rows, and what they refuse. Their cases:
+// tests/backend/cases/linear.cpp; the bits of their rows: cases/row_bits_test.cpp.
+#include "backend/cases/linear.h"
+
 #include <gtest/gtest.h>
 
-#include "backend/cases/linear.h"
 #include "backend/cpu/cpu.h"
 
 namespace vernier::backend::test {

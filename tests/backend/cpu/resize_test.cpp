@@ -1,8 +1,9 @@
 // What the Resize rows of the CPU refuse. Their cases: tests/backend/cases/resize.cpp.
+#include "backend/cases/resize.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backend/cases/resize.h"
 #include "backend/cpu/cpu.h"
 
 namespace vernier::backend::test {
