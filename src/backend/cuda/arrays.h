@@ -7,7 +7,7 @@
 
 namespace vernier::backend::cuda {
 
-inline constexpr int kMaxAxes = 8;
+inline constexpr int kMaxAxes = 10;  // kMaxRank of backend/kernel.h
 
 /// An array of f32, f16 or bf16 on the device; data null: absent.
 struct FloatArray {

@@ -4,11 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/cuda/arrays.h"
 #include "vernier/dtype.h"
 
 namespace vernier::backend::cuda {
-
-inline constexpr int kMaxAxes = 8;  // kMaxRank of backend/kernel.h
 
 /// Sizes and strides in elements. `data` null: absent.
 struct Array {

@@ -31,7 +31,7 @@ Support supports_norm(const Problem& problem, size_t first_parameter) {
   const SymShape& shape = problem.outputs[0].shape;
   const auto rank = static_cast<int64_t>(shape.size());
   if (rank == 0) return no("input is a scalar");
-  if (rank > kMaxAxes) return no("more than 8 axes");
+  if (rank > kMaxAxes) return no("more than 10 axes");
   const auto axis = static_cast<size_t>(positive_axis(problem.attrs_as<NormAttrs>().axis, rank));
   const Dim cols = elems_from(shape, axis);
   for (size_t i = 0; i < problem.inputs.size(); ++i) {
@@ -138,7 +138,7 @@ Support supports_embed(const Problem& problem) {
     if (type != DType::kI32 && type != DType::kI64)
       return no("ids of " + std::string(name(type)));
   }
-  if (problem.outputs[0].shape.size() > kMaxAxes) return no("more than 8 axes");
+  if (problem.outputs[0].shape.size() > kMaxAxes) return no("more than 10 axes");
   return yes();
 }
 
