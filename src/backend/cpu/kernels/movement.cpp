@@ -152,9 +152,9 @@ void launch_concat(const LaunchCall& call) {
   int64_t first = 0;
   for (const TensorArg& x : call.in) {
     AxisList axes;
-    for (int i = 0; i < y.rank; ++i) axes.add({x.dim(i), x.stride(i), y.stride(i)});
+    for (int i = 0; i < x.rank; ++i) axes.add({x.dim(i), x.stride(i), y.stride(i)});
     copy(call, {x.data, y.data + first * y.stride(axis) * width}, axes);
-    first += x.dim(axis);
+    first += x.rank == 0 ? 1 : x.dim(axis);  // scalars join a list
   }
 }
 

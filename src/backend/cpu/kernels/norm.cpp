@@ -118,6 +118,14 @@ Support supports_norm(const Problem& problem, size_t first_parameter) {
   return yes();
 }
 
+// Rows may lie apart only where a row is the last axis: several axes are read as one.
+Support supports_rows(const Problem& problem, size_t first_parameter) {
+  const auto rank = static_cast<int64_t>(problem.inputs[0].shape.size());
+  const int64_t axis = problem.attrs_as<NormAttrs>().axis;
+  if (axis != -1 && axis != rank - 1) return no("normalises over more than the last axis");
+  return supports_norm(problem, first_parameter);
+}
+
 bool has_16_bits(std::span<const TensorArg> args) {
   return std::ranges::any_of(args, [](const TensorArg& t) { return is_16_bit_float(t.dtype); });
 }
@@ -216,7 +224,7 @@ class NormLaunch {
 
 extern const KernelBody layer_norm_rows, rms_norm_rows, add_layer_norm_rows;
 constexpr KernelBody layer_norm_rows{
-    .supports = [](const Problem& problem) { return supports_norm(problem, 1); },
+    .supports = [](const Problem& problem) { return supports_rows(problem, 1); },
     .numerics = &f32_numerics,
     .strided_inputs = 1,
     .prepare = &prepare_norm,
@@ -224,7 +232,7 @@ constexpr KernelBody layer_norm_rows{
         [](const LaunchCall& call) { NormLaunch(call, 1).run(HWY_DYNAMIC_DISPATCH(LayerNormRow)); },
 };
 constexpr KernelBody rms_norm_rows{
-    .supports = [](const Problem& problem) { return supports_norm(problem, 1); },
+    .supports = [](const Problem& problem) { return supports_rows(problem, 1); },
     .numerics = &f32_numerics,
     .strided_inputs = 1,
     .prepare = &prepare_norm,
@@ -232,13 +240,27 @@ constexpr KernelBody rms_norm_rows{
         [](const LaunchCall& call) { NormLaunch(call, 1).run(HWY_DYNAMIC_DISPATCH(RmsNormRow)); },
 };
 constexpr KernelBody add_layer_norm_rows{
-    .supports = [](const Problem& problem) { return supports_norm(problem, 2); },
+    .supports = [](const Problem& problem) { return supports_rows(problem, 2); },
     .numerics = &f32_numerics,
     .strided_inputs = 3,
     .prepare = &prepare_norm,
     .launch =
         [](const LaunchCall& call) { NormLaunch(call, 2).run(HWY_DYNAMIC_DISPATCH(LayerNormRow)); },
 };
+
+// The same over several axes.
+constexpr KernelBody slabs_of(KernelBody rows, Support (*supports)(const Problem&)) {
+  rows.supports = supports;
+  rows.strided_inputs = 0;
+  return rows;
+}
+extern const KernelBody layer_norm_slabs, rms_norm_slabs, add_layer_norm_slabs;
+constexpr KernelBody layer_norm_slabs =
+    slabs_of(layer_norm_rows, [](const Problem& problem) { return supports_norm(problem, 1); });
+constexpr KernelBody rms_norm_slabs =
+    slabs_of(rms_norm_rows, [](const Problem& problem) { return supports_norm(problem, 1); });
+constexpr KernelBody add_layer_norm_slabs =
+    slabs_of(add_layer_norm_rows, [](const Problem& problem) { return supports_norm(problem, 2); });
 
 }  // namespace vernier::backend::cpu
 #endif
