@@ -16,35 +16,33 @@ __device__ __forceinline__ float reciprocal_approximate(float x) {
   return y;
 }
 
-/// x·Φ(x), Φ the normal distribution: Φ(−a) = 2^Q(a) for a >= 0. Q is the polynomial of degree 8 for
+/// x·Φ(x), Φ the normal distribution: Φ(−a) = 2^Q(a) for a >= 0. Q is the polynomial for
 /// log2(erfc(a/√2)/2) that is minimax in a·Φ(−a) on [0, 6] (Lawson's iteration); beyond 6 it falls
-/// ever faster, to −∞, so there is nothing to clamp. Absolute error <= 3.2e-8 from Q and its
-/// evaluation, 2^-22 relative from ex2.approx: within 2e-7·max(|x|, 1).
+/// ever faster, to −∞, so there is nothing to clamp. Absolute error of Q and its evaluation: degree
+/// 8 <= 3.2e-8, degree 5 <= 4.7e-7 (for results of 16 bits); ex2.approx adds 2^-22 relative.
+/// Within 2e-7 or 7e-7 times max(|x|, 1).
+template <int kDegree>
 __device__ __forceinline__ float gelu_erf(float x) {
   const float a = fabsf(x);
-  float q = -1.6904027384231456e-06f;
-  q = fmaf(q, a, 2.5083323635044508e-05f);
-  q = fmaf(q, a, -1.1446278222138062e-04f);
-  q = fmaf(q, a, -3.2334181014448404e-04f);
-  q = fmaf(q, a, 7.3333834297955036e-03f);
-  q = fmaf(q, a, -5.2714198827743530e-02f);
-  q = fmaf(q, a, -4.5911544561386108e-01f);
-  q = fmaf(q, a, -1.1511232852935791f);
-  q = fmaf(q, a, -9.9999886751174927e-01f);
-  const float tail = exp2_approximate(q);      // Φ(−|x|)
+  float q;
+  if constexpr (kDegree == 5) {
+    q = fmaf(-4.7329466789960861e-04f, a, 7.0844660513103008e-03f);
+    q = fmaf(q, a, -5.1827181130647659e-02f);
+    q = fmaf(q, a, -4.5999264717102051e-01f);
+    q = fmaf(q, a, -1.1507878303527832f);
+    q = fmaf(q, a, -1.0000376701354980f);
+  } else {
+    q = fmaf(-1.6904027384231456e-06f, a, 2.5083323635044508e-05f);
+    q = fmaf(q, a, -1.1446278222138062e-04f);
+    q = fmaf(q, a, -3.2334181014448404e-04f);
+    q = fmaf(q, a, 7.3333834297955036e-03f);
+    q = fmaf(q, a, -5.2714198827743530e-02f);
+    q = fmaf(q, a, -4.5911544561386108e-01f);
+    q = fmaf(q, a, -1.1511232852935791f);
+    q = fmaf(q, a, -9.9999886751174927e-01f);
+  }
+  const float tail = exp2_approximate(q);        // Φ(−|x|)
   const float complement = x < 0 ? 0.0f : 1.0f;  // one instruction (FSET)
-  return x * fabsf(complement - tail);
-}
-__device__ __forceinline__ float gelu_erf5(float x) {
-  const float a = fabsf(x);
-  float q = -4.7329466789960861e-04f;
-  q = fmaf(q, a, 7.0844660513103008e-03f);
-  q = fmaf(q, a, -5.1827181130647659e-02f);
-  q = fmaf(q, a, -4.5999264717102051e-01f);
-  q = fmaf(q, a, -1.1507878303527832f);
-  q = fmaf(q, a, -1.0000376701354980f);
-  const float tail = exp2_approximate(q);
-  const float complement = x < 0 ? 0.0f : 1.0f;
   return x * fabsf(complement - tail);
 }
 

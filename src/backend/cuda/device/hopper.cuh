@@ -98,26 +98,24 @@ __device__ __forceinline__ void copy_box_to(uint32_t dst, const CUtensorMap* map
       "l"(map), "r"(barrier), "r"(c0), "r"(c1), "h"(blocks)
       : "memory");
 }
-/// Box in shared memory to (c0, c1) of a matrix; what is out of range is left out.
-__device__ __forceinline__ void store_box(const CUtensorMap* map, uint32_t src, int c0, int c1) {
-  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" ::"l"(
-                   map),
-               "r"(src), "r"(c0), "r"(c1)
-               : "memory");
-}
-__device__ __forceinline__ void store_commit() {
-  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-/// Waits until all but the last kLeft committed groups of this thread have read their source.
-template <int kLeft>
-__device__ __forceinline__ void store_wait_read() {
-  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kLeft) : "memory");
-}
-/// Ordinary stores to shared memory become visible to the copy engine and the tensor cores.
-__device__ __forceinline__ void fence_shared_to_async() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
 
+// ---- shared memory by address ------------------------------------------------------------------
+__device__ __forceinline__ void store_shared(uint32_t address, float value) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
+}
+__device__ __forceinline__ float2 load_shared_pair(uint32_t address) {
+  float2 v;
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(address) : "memory");
+  return v;
+}
+__device__ __forceinline__ uint4 load_shared_16_bytes(uint32_t address) {
+  uint4 v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(address)
+               : "memory");
+  return v;
+}
 /// Four 8x8 matrices of 16-bit elements from registers to shared memory; lane l gives the address of
 /// row l % 8 of matrix l / 8.
 __device__ __forceinline__ void store_matrices(uint32_t address, uint32_t a, uint32_t b, uint32_t c,
@@ -127,6 +125,9 @@ __device__ __forceinline__ void store_matrices(uint32_t address, uint32_t a, uin
                : "memory");
 }
 
+/// `value` of lane 0, so that the compiler knows it to be the same in all lanes of the warp.
+__device__ __forceinline__ int uniform(int value) { return __shfl_sync(~0u, value, 0); }
+
 // ---- warpgroups --------------------------------------------------------------------------------
 template <int kRegisters>
 __device__ __forceinline__ void give_registers() {
@@ -135,6 +136,10 @@ __device__ __forceinline__ void give_registers() {
 template <int kRegisters>
 __device__ __forceinline__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+/// Barrier `id` (1…15) among the 128 threads of a warpgroup.
+__device__ __forceinline__ void warpgroup_sync(int id) {
+  asm volatile("bar.sync %0, 128;" ::"r"(id) : "memory");
 }
 __device__ __forceinline__ void wgmma_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");

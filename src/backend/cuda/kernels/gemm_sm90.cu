@@ -12,56 +12,53 @@ namespace {
 // What the host needs of one instantiation.
 struct Variant {
   const char* name;
-  int rows, group_rows, cols, sub, cluster, panels;
+  int rows, cols, sub, cluster;
   uint32_t shared_bytes;
   const void* kernels[2];  // f16, bf16
 };
 
-template <int kRowBlocks, int kCols, int kSub, int kStages, int kCluster, bool kTogether,
-          int kPanels>
+template <int kRowBlocks, int kCols, int kSub, int kStages, int kCluster, bool kTogether>
 Variant variant(const char* name) {
   using F16 =
-      GemmShape<__half, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether, kPanels>;
+      GemmShape<__half, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>;
 #ifdef GEMM_ONLY_F16
   using BF16 = F16;
 #else
   using BF16 =
-      GemmShape<__nv_bfloat16, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether, kPanels>;
+      GemmShape<__nv_bfloat16, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>;
 #endif
   return {name,
           F16::kRows,
-          F16::kGroupRows,
           kCols,
           kSub,
           kCluster,
-          kPanels,
           F16::kSharedBytes,
           {reinterpret_cast<const void*>(&gemm_kernel<F16>),
            reinterpret_cast<const void*>(&gemm_kernel<BF16>)}};
 }
 
 const Variant kVariants[] = {
-    variant<1, 8, 4, 6, 1, false, 0>("64x8"),
-    variant<1, 16, 4, 5, 1, false, 0>("64x16"),
-    variant<1, 24, 2, 10, 1, false, 0>("64x24"),
-    variant<1, 32, 2, 9, 1, false, 0>("64x32"),
-    variant<1, 48, 2, 7, 1, false, 0>("64x48"),
-    variant<1, 64, 1, 12, 1, false, 1>("64x64"),
-    variant<1, 64, 1, 12, 2, false, 1>("64x64 c2"),
-    variant<1, 128, 1, 8, 1, false, 1>("64x128"),
-    variant<1, 128, 1, 8, 2, false, 1>("64x128 c2"),
-    variant<2, 128, 1, 6, 1, false, 1>("128x128"),
-    variant<2, 128, 1, 6, 2, false, 1>("128x128 c2"),
-    variant<2, 192, 1, 4, 2, false, 1>("128x192 c2"),
-    variant<1, 192, 1, 6, 1, false, 1>("64x192"),
-    variant<1, 192, 1, 6, 2, false, 1>("64x192 c2"),
-    variant<1, 256, 1, 5, 1, false, 1>("64x256"),
-    variant<1, 256, 1, 5, 2, false, 1>("64x256 c2"),
-    variant<1, 256, 1, 4, 1, true, 1>("128x256 together"),
-    variant<1, 256, 1, 4, 2, true, 1>("128x256 together c2"),
-    variant<2, 128, 1, 4, 2, true, 1>("256x128 together c2"),
-    variant<3, 128, 1, 4, 1, false, 1>("192x128"),
-    variant<3, 128, 1, 4, 2, false, 1>("192x128 c2"),
+    variant<1, 8, 4, 6, 1, false>("64x8"),
+    variant<1, 16, 4, 5, 1, false>("64x16"),
+    variant<1, 24, 2, 9, 1, false>("64x24"),
+    variant<1, 32, 2, 9, 1, false>("64x32"),
+    variant<1, 48, 2, 7, 1, false>("64x48"),
+    variant<1, 64, 1, 12, 1, false>("64x64"),
+    variant<1, 64, 1, 12, 2, false>("64x64 c2"),
+    variant<1, 128, 1, 8, 1, false>("64x128"),
+    variant<1, 128, 1, 8, 2, false>("64x128 c2"),
+    variant<2, 128, 1, 6, 1, false>("128x128"),
+    variant<2, 128, 1, 6, 2, false>("128x128 c2"),
+    variant<2, 192, 1, 5, 2, false>("128x192 c2"),
+    variant<1, 192, 1, 6, 1, false>("64x192"),
+    variant<1, 192, 1, 6, 2, false>("64x192 c2"),
+    variant<1, 256, 1, 5, 1, false>("64x256"),
+    variant<1, 256, 1, 5, 2, false>("64x256 c2"),
+    variant<1, 256, 1, 4, 1, true>("128x256 together"),
+    variant<1, 256, 1, 4, 2, true>("128x256 together c2"),
+    variant<2, 128, 1, 4, 2, true>("256x128 together c2"),
+    variant<3, 128, 1, 5, 1, false>("192x128"),
+    variant<3, 128, 1, 5, 2, false>("192x128 c2"),
 };
 constexpr int kVariantCount = sizeof(kVariants) / sizeof(kVariants[0]);
 
@@ -131,10 +128,9 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   // A box of no more rows than there are: the rest of the tile of x may hold anything, it only
   // reaches rows that are not stored.
   const int x_rows = static_cast<int>(std::min<int64_t>(v.rows, ceil_div(call.m, 8) * 8));
-  CUtensorMap maps[3];
-  bool ok = encode(&maps[0], {call.x, call.m, call.k, x_rows, bf16}) &&
-            encode(&maps[1], {call.w, call.n, call.k, v.cols / v.cluster, bf16});
-  ok = ok && encode(&maps[2], {call.y, call.m, call.n, 16, bf16});
+  CUtensorMap maps[2];
+  const bool ok = encode(&maps[0], {call.x, call.m, call.k, x_rows, bf16}) &&
+                  encode(&maps[1], {call.w, call.n, call.k, v.cols / v.cluster, bf16});
   if (!ok) return cudaErrorInvalidValue;
 
   GemmArguments args{};
@@ -165,7 +161,7 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   config.stream = stream;
   config.attrs = attributes;
   config.numAttrs = call.overlap ? 2 : 1;
-  void* arguments[] = {&maps[0], &maps[1], &maps[2], &args};
+  void* arguments[] = {&maps[0], &maps[1], &args};
   return cudaLaunchKernelExC(&config, v.kernels[bf16 ? 1 : 0], arguments);
 }
 
