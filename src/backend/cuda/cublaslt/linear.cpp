@@ -1,17 +1,31 @@
-// Linear through cuBLASLt: y[M,N] = x[M,K]·w[K,N] + bias[N], f32 operands and accumulation (never
-// TF32). One algorithm per (K, N), without split-K, for every M: a row's bits do not depend on M.
+// cuda.linear.cublaslt: Linear through cuBLASLt, y = act(x·w + bias) + residual, with what its
+// epilogue can do: bias, ReLU or tanh GELU, or (without activation) the residual as C with beta 1.
 // Row-major arrays are handed over as their column-major transposes: yᵀ = wᵀ·xᵀ.
+//
+// Types: f16, bf16 (exact products, f32 sums), f32 (never TF32), or f32 with TF32 operands where the
+// request allows tf32.
+// Bits of a row: no algorithm that splits K or reduces between blocks is taken. For 16-bit operands
+// all the others were found to give the same bits (46–48 algorithms per size, M from 1 to 16384), so
+// each bucket of rows has its own; for f32 and TF32, where nothing of the kind was shown, one
+// algorithm per (K, N) serves every M. tune() keeps to algorithms whose bits it has compared.
 #include <cublasLt.h>
 
-#include "backend/cuda/body.h"
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <random>
+
 #include "backend/cuda/check.h"
+#include "backend/cuda/kernels/linear.h"
+#include "backend/cuda/kernels/product_numerics.h"
+#include "backend/cuda/kernels/row_buckets.h"
 
 namespace vernier::backend::cuda {
 namespace {
 
 constexpr size_t kMaxWorkspaceBytes = size_t{4} << 20;
 constexpr int kCandidates = 16;
-constexpr int64_t kTunedRows = 4096;  // heuristics are asked for this M; the choice serves all
+constexpr size_t kOneForAll = 7;  // the bucket (4096 rows) whose algorithm serves f32 at every M
 
 template <class T, cublasStatus_t (*Destroy)(T)>
 struct Handle {
@@ -27,30 +41,63 @@ using Layout = Handle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 using Operation = Handle<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
 using Preference = Handle<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
 
-// Column-major [rows, cols] with leading dimension rows.
-void make_layout(Layout& layout, int64_t rows, int64_t cols) {
-  check_cublas(cublasLtMatrixLayoutCreate(&layout.value, CUDA_R_32F, static_cast<uint64_t>(rows),
-                                          static_cast<uint64_t>(cols), rows),
-               "describing a matrix");
+cublasLtHandle_t handle_of(const Execution& execution) {
+  return static_cast<cublasLtHandle_t>(execution.library_handle);
+}
+cudaDataType_t data_type(DType type) {
+  if (type == DType::kF32) return CUDA_R_32F;
+  return type == DType::kF16 ? CUDA_R_16F : CUDA_R_16BF;
 }
 
-struct LinearState final : KernelState {
+// Column-major [rows, cols] with leading dimension rows.
+void make_layout(Layout& layout, DType type, int64_t rows, int64_t cols) {
+  check_cublas(cublasLtMatrixLayoutCreate(&layout.value, data_type(type),
+                                          static_cast<uint64_t>(rows), static_cast<uint64_t>(cols),
+                                          rows),
+               "describing a matrix");
+}
+template <class T>
+void set(const Operation& operation, cublasLtMatmulDescAttributes_t attribute, const T& value) {
+  check_cublas(
+      cublasLtMatmulDescSetAttribute(operation.value, attribute, &value, sizeof(value)),
+      "describing a product");
+}
+
+struct State final : KernelState {
   Operation operation;
-  Layout weights;  // (N, K)
+  Layout weights;
+  DType x_type{}, y_type{};
   int64_t n = 0, k = 0;
-  const float* w = nullptr;
+  bool has_residual = false;
+  std::array<std::optional<cublasLtMatmulAlgo_t>, kRowBuckets.size()> algorithms;
+};
+
+struct Sizes final : ShapeState {
+  Layout x, y;  // (K, M), (N, M)
   cublasLtMatmulAlgo_t algorithm{};
 };
 
-struct LinearShape final : ShapeState {
-  Layout x, y;  // (K, M), (N, M)
-};
+// ---- algorithms
 
-// The first candidate that does not split K.
-void choose_algorithm(LinearState& state, cublasLtHandle_t handle) {
+template <class T>
+T config(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute) {
+  T value{};
+  size_t written = 0;
+  cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof(value), &written);
+  return value;
+}
+bool splits_k(const cublasLtMatmulAlgo_t& algorithm) {
+  return config<int32_t>(algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM) > 1 ||
+         config<uint32_t>(algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME) !=
+             CUBLASLT_REDUCTION_SCHEME_NONE;
+}
+
+// What the library proposes for `rows` rows, best first, without those that split K.
+std::vector<cublasLtMatmulAlgo_t> candidates(const State& state, cublasLtHandle_t handle,
+                                             int64_t rows) {
   Layout x, y;
-  make_layout(x, state.k, kTunedRows);
-  make_layout(y, state.n, kTunedRows);
+  make_layout(x, state.x_type, state.k, rows);
+  make_layout(y, state.y_type, state.n, rows);
   Preference preference;
   check_cublas(cublasLtMatmulPreferenceCreate(&preference.value), "creating a preference");
   const size_t limit = kMaxWorkspaceBytes;
@@ -60,89 +107,293 @@ void choose_algorithm(LinearState& state, cublasLtHandle_t handle) {
       "setting a preference");
   std::array<cublasLtMatmulHeuristicResult_t, kCandidates> found{};
   int count = 0;
-  check_cublas(cublasLtMatmulAlgoGetHeuristic(handle, state.operation.value, state.weights.value,
-                                              x.value, y.value, y.value, preference.value,
-                                              kCandidates, found.data(), &count),
-               "looking for an algorithm");
+  cublasLtMatmulAlgoGetHeuristic(handle, state.operation.value, state.weights.value, x.value,
+                                 y.value, y.value, preference.value, kCandidates, found.data(),
+                                 &count);
+  std::vector<cublasLtMatmulAlgo_t> algorithms;
   for (int i = 0; i < count; ++i) {
-    const cublasLtMatmulAlgo_t& algorithm = found[static_cast<size_t>(i)].algo;
-    int32_t split_k = 1;
-    size_t written = 0;
-    cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &split_k,
-                                         sizeof(split_k), &written);
-    if (split_k > 1) continue;
-    state.algorithm = algorithm;
-    return;
+    const auto& algorithm = found[static_cast<size_t>(i)].algo;
+    if (!splits_k(algorithm)) algorithms.push_back(algorithm);
+  }
+  return algorithms;
+}
+
+// An algorithm as text and back: 16 hexadecimal digits per word. Good for one library version.
+std::string algorithm_text(const cublasLtMatmulAlgo_t& algorithm) {
+  std::string text;
+  for (const uint64_t word : algorithm.data) {
+    for (int shift = 60; shift >= 0; shift -= 4) text += "0123456789abcdef"[word >> shift & 15];
+  }
+  return text;
+}
+std::optional<cublasLtMatmulAlgo_t> algorithm_of(std::string_view text) {
+  cublasLtMatmulAlgo_t algorithm{};
+  if (text.size() != std::size(algorithm.data) * 16) return std::nullopt;
+  for (uint64_t& word : algorithm.data) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + 16, word, 16);
+    if (error != std::errc{} || end != text.data() + 16) return std::nullopt;
+    text.remove_prefix(16);
+  }
+  return algorithm;
+}
+
+bool one_algorithm(DType operands) { return operands == DType::kF32; }
+
+// The heuristic's choice for each bucket (or one for all), where no record says otherwise.
+void choose_algorithms(State& state, cublasLtHandle_t handle, std::string_view tuning) {
+  const auto choices = record_of(tuning);
+  const bool one = one_algorithm(state.x_type);
+  for (size_t i = 0; i < kRowBuckets.size(); ++i) {
+    const size_t bucket = one ? kOneForAll : i;
+    state.algorithms[i] = algorithm_of(choices[bucket]);
+    if (one && i > 0) state.algorithms[i] = state.algorithms[0];
+    if (state.algorithms[i]) continue;
+    const auto found = candidates(state, handle, kRowBuckets[bucket]);
+    if (!found.empty()) state.algorithms[i] = found.front();
+  }
+  for (const auto& algorithm : state.algorithms) {
+    if (algorithm) return;
   }
   throw Error(ErrorCode::kMachine, "cuBLASLt offers no algorithm without split-K for K=" +
                                        std::to_string(state.k) + " N=" + std::to_string(state.n));
 }
 
-std::unique_ptr<KernelState> create(const CreateCall& call) {
-  auto state = std::make_unique<LinearState>();
+// ---- the life of a step
+
+cublasLtEpilogue_t epilogue(Activation activation, bool bias) {
+  if (activation == Activation::kRelu)
+    return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+  if (activation == Activation::kGeluTanh)
+    return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+  return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+std::unique_ptr<State> describe(const CreateCall& call) {
+  auto state = std::make_unique<State>();
+  const auto attrs = decode<LinearAttrs>(call.attrs);
   const TensorArg& w = call.constant_inputs[1];
-  state->k = w.shape[0];
-  state->n = w.shape[1];
-  state->w = w.as<const float>();
-  check_cublas(cublasLtMatmulDescCreate(&state->operation.value, CUBLAS_COMPUTE_32F, CUDA_R_32F),
-               "describing a product");
-  if (call.constant_inputs.size() > 2 && call.constant_inputs[2].data) {
-    const auto epilogue = CUBLASLT_EPILOGUE_BIAS;
-    const void* bias = call.constant_inputs[2].data;
-    check_cublas(
-        cublasLtMatmulDescSetAttribute(state->operation.value, CUBLASLT_MATMUL_DESC_EPILOGUE,
-                                       &epilogue, sizeof(epilogue)),
-        "setting the bias epilogue");
-    check_cublas(
-        cublasLtMatmulDescSetAttribute(state->operation.value, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                       &bias, sizeof(bias)),
-        "setting the bias");
+  state->k = w.shape[attrs.trans_w ? 1 : 0];
+  state->n = w.shape[attrs.trans_w ? 0 : 1];
+  state->x_type = w.dtype;
+  state->y_type = call.numerics->store;
+  const bool tf32 = call.numerics->compute == DType::kTF32;
+  check_cublas(
+      cublasLtMatmulDescCreate(&state->operation.value,
+                               tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                               CUDA_R_32F),
+      "describing a product");
+  if (attrs.trans_w) set(state->operation, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
+  const bool bias = has(call.constant_inputs, 2);
+  set(state->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(attrs.activation, bias));
+  if (bias) {
+    const void* data = call.constant_inputs[2].data;
+    set(state->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, data);
+    set(state->operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+        data_type(call.constant_inputs[2].dtype));
   }
-  make_layout(state->weights, state->n, state->k);
-  choose_algorithm(*state, static_cast<cublasLtHandle_t>(call.execution.library_handle));
+  if (attrs.trans_w)
+    make_layout(state->weights, w.dtype, state->k, state->n);
+  else
+    make_layout(state->weights, w.dtype, state->n, state->k);
   return state;
 }
 
-std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
-  const auto& state = static_cast<const LinearState&>(*call.state);
-  auto shape = std::make_unique<LinearShape>();
-  const int64_t m = call.in[0].elems() / state.k;
-  make_layout(shape->x, state.k, m);
-  make_layout(shape->y, state.n, m);
+std::unique_ptr<KernelState> create(const CreateCall& call) {
+  auto state = describe(call);
+  choose_algorithms(*state, handle_of(call.execution), call.tuning);
+  return state;
+}
+
+// Workspace the algorithm needs for these sizes; empty if it cannot do them.
+std::optional<size_t> workspace_of(const State& state, const Sizes& sizes, cublasLtHandle_t handle,
+                                   const cublasLtMatmulAlgo_t& algorithm) {
   cublasLtMatmulHeuristicResult_t result{};
-  check_cublas(cublasLtMatmulAlgoCheck(static_cast<cublasLtHandle_t>(call.execution.library_handle),
-                                       state.operation.value, state.weights.value, shape->x.value,
-                                       shape->y.value, shape->y.value, &state.algorithm, &result),
-               "checking the algorithm for M=" + std::to_string(m));
-  shape->workspace_bytes = result.workspaceSize;
-  return shape;
+  const cublasStatus_t status = cublasLtMatmulAlgoCheck(
+      handle, state.operation.value, state.weights.value, sizes.x.value, sizes.y.value,
+      sizes.y.value, &algorithm, &result);
+  if (status != CUBLAS_STATUS_SUCCESS || result.workspaceSize > kMaxWorkspaceBytes)
+    return std::nullopt;
+  return result.workspaceSize;
+}
+
+void make_layouts(const State& state, Sizes& sizes, int64_t rows) {
+  make_layout(sizes.x, state.x_type, state.k, rows);
+  make_layout(sizes.y, state.y_type, state.n, rows);
+}
+
+// The bucket's algorithm, or the nearest larger, then smaller bucket's that can do these rows.
+std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
+  const auto& state = static_cast<const State&>(*call.state);
+  auto sizes = std::make_unique<Sizes>();
+  const int64_t rows = rows_of(call.in[0]);
+  if (rows == 0) return sizes;
+  make_layouts(state, *sizes, rows);
+  const size_t first = bucket_of(rows), count = kRowBuckets.size();
+  for (size_t i = 0; i < count; ++i) {
+    const size_t bucket = first + i < count ? first + i : count - 1 - i;
+    const auto& algorithm = state.algorithms[bucket];
+    if (!algorithm) continue;
+    const auto bytes = workspace_of(state, *sizes, handle_of(call.execution), *algorithm);
+    if (!bytes) continue;
+    sizes->algorithm = *algorithm;
+    sizes->workspace_bytes = *bytes;
+    return sizes;
+  }
+  throw Error(ErrorCode::kMachine, "cuBLASLt has no algorithm for Linear with M=" +
+                                       std::to_string(rows) + " K=" + std::to_string(state.k) +
+                                       " N=" + std::to_string(state.n));
+}
+
+struct Arrays {
+  const std::byte *x, *w, *residual;
+  std::byte *y, *workspace;
+};
+cublasStatus_t multiply(const State& state, const Sizes& sizes, const Arrays& arrays,
+                        const Execution& execution) {
+  const float one = 1, beta = arrays.residual ? 1.0f : 0.0f;
+  const void* c = arrays.residual ? arrays.residual : arrays.y;
+  return cublasLtMatmul(handle_of(execution), state.operation.value, &one, arrays.w,
+                        state.weights.value, arrays.x, sizes.x.value, &beta, c, sizes.y.value,
+                        arrays.y, sizes.y.value, &sizes.algorithm, arrays.workspace,
+                        sizes.workspace_bytes, stream_of(execution));
 }
 
 void launch(const LaunchCall& call) {
-  const auto& state = static_cast<const LinearState&>(*call.state);
-  const auto& shape = static_cast<const LinearShape&>(*call.shape_state);
-  const float one = 1, zero = 0;
-  check_cublas(
-      cublasLtMatmul(static_cast<cublasLtHandle_t>(call.execution.library_handle),
-                     state.operation.value, &one, state.w, state.weights.value, call.in[0].data,
-                     shape.x.value, &zero, call.out[0].data, shape.y.value, call.out[0].data,
-                     shape.y.value, &state.algorithm, call.workspace, shape.workspace_bytes,
-                     static_cast<cudaStream_t>(call.execution.stream)),
-      "Linear");
+  const auto& sizes = static_cast<const Sizes&>(*call.shape_state);
+  if (sizes.x.value == nullptr) return;  // no rows
+  check_cublas(multiply(static_cast<const State&>(*call.state), sizes,
+                        {.x = call.in[0].data,
+                         .w = call.in[1].data,
+                         .residual = has(call.in, 3) ? call.in[3].data : nullptr,
+                         .y = call.out[0].data,
+                         .workspace = call.workspace},
+                        call.execution),
+               "Linear");
+}
+
+// ---- tuning
+
+// Arrays for the largest number of rows, x random.
+struct TuneArrays {
+  TuneArrays(const TuneCall& call, const State& state, int64_t rows)
+      : device(call.device),
+        elem_bytes(size_bytes(state.y_type)),
+        x_bytes(static_cast<size_t>(rows * state.k) * size_bytes(state.x_type)),
+        y_bytes(static_cast<size_t>(rows * state.n) * elem_bytes),
+        x(device, x_bytes),
+        y(device, y_bytes),
+        residual(device, y_bytes),
+        workspace(device, kMaxWorkspaceBytes) {
+    const std::vector<std::byte> host = random_bytes(state.x_type, rows * state.k);
+    void* stream = device.execution().stream;
+    device.copy_to_device(x.data(), host.data(), host.size(), stream);
+    const std::vector<std::byte> zeros(y_bytes);
+    device.copy_to_device(residual.data(), zeros.data(), y_bytes, stream);
+    device.synchronise(stream);
+  }
+  static std::vector<std::byte> random_bytes(DType type, int64_t count) {
+    std::mt19937 random(1);  // a fixed seed: builds are deterministic but for the times
+    std::uniform_real_distribution<float> uniform(-1, 1);
+    std::vector<double> values(static_cast<size_t>(count));
+    for (double& v : values) v = uniform(random);
+    const Tensor t = Tensor::from(type, {count}, std::span<const double>(values));
+    return {t.data(), t.data() + t.bytes()};
+  }
+  // The first row of y as it is now.
+  std::vector<std::byte> first_row(int64_t n) {
+    std::vector<std::byte> row(static_cast<size_t>(n) * elem_bytes);
+    device.copy_to_host(row.data(), y.data(), row.size(), device.execution().stream);
+    device.synchronise(device.execution().stream);
+    return row;
+  }
+  Device& device;
+  size_t elem_bytes, x_bytes, y_bytes;
+  DeviceMemory x, y, residual, workspace;
+};
+
+// The fastest algorithm for each bucket among those that give the first row of x the bits that the
+// reference gives it: the heuristic's first choice for one row (f32: for 4096).
+std::string tune(const TuneCall& call) {
+  const auto state = describe(call.create);
+  const cublasLtHandle_t handle = handle_of(call.device.execution());
+  const bool one = one_algorithm(state->x_type);
+  const size_t last = one ? kOneForAll : bucket_of(rows_of(call.in[0]));
+  TuneArrays arrays(call, *state, kRowBuckets[last]);
+  const Arrays data{.x = arrays.x.data(),
+                    .w = call.create.constant_inputs[1].data,
+                    .residual = has(call.in, 3) ? arrays.residual.data() : nullptr,
+                    .y = arrays.y.data(),
+                    .workspace = arrays.workspace.data()};
+  std::vector<std::byte> reference;
+  std::array<std::string, kRowBuckets.size()> choices;
+  for (size_t bucket = one ? kOneForAll : 0; bucket <= last; ++bucket) {
+    Sizes sizes;
+    make_layouts(*state, sizes, kRowBuckets[bucket]);
+    std::vector<cublasLtMatmulAlgo_t> same;
+    for (const auto& algorithm : candidates(*state, handle, kRowBuckets[bucket])) {
+      const auto bytes = workspace_of(*state, sizes, handle, algorithm);
+      if (!bytes) continue;
+      sizes.algorithm = algorithm;
+      sizes.workspace_bytes = *bytes;
+      if (multiply(*state, sizes, data, call.device.execution()) != CUBLAS_STATUS_SUCCESS) continue;
+      const auto row = arrays.first_row(state->n);
+      if (reference.empty()) reference = row;
+      if (row == reference) same.push_back(algorithm);
+    }
+    const size_t way = fastest_way(
+        call.device, same.size(), [&](size_t i, const Execution& execution) {
+          sizes.algorithm = same[i];
+          sizes.workspace_bytes = workspace_of(*state, sizes, handle, same[i]).value_or(0);
+          check_cublas(multiply(*state, sizes, data, execution), "timing Linear");
+        });
+    if (way < same.size()) choices[bucket] = algorithm_text(same[way]);
+  }
+  return record_text(choices);
+}
+
+// ---- what it can do
+
+bool takes_tf32(const Problem& problem) {
+  const TypeRequest& compute = problem.asked.compute;
+  return problem.inputs[0].dtype == DType::kF32 && compute.type != DType::kUndefined &&
+         (compute.exact ? compute.type == DType::kTF32
+                        : compute.type != DType::kF64 && represents(DType::kTF32, compute.type));
 }
 
 Support supports(const Problem& problem) {
   const auto attrs = problem.attrs_as<LinearAttrs>();
-  const auto is_f32 = [](const Operand& o) { return !o.present || o.dtype == DType::kF32; };
-  if (!is_f32(problem.inputs[0]) || !is_f32(problem.inputs[1])) return no("operands are not f32");
-  if (!problem.inputs[1].constant) return no("the weight is not a constant");
-  if (attrs.trans_w) return no("the weight is [N, K]");
-  if (attrs.activation != Activation::kNone) return no("no activation in its epilogue");
-  if (problem.inputs.size() > 2 && problem.inputs[2].present && !problem.inputs[2].constant)
-    return no("the bias is not a constant");
-  if (problem.inputs.size() > 3 && problem.inputs[3].present)
-    return no("no residual in its epilogue");
+  const DType type = problem.inputs[0].dtype, out = problem.outputs[0].dtype;
+  if (type != DType::kF32 && !is_16_bit_float(type)) return no("its operands are no floats it takes");
+  if (problem.inputs[1].dtype != type) return no("x and the weight have two types");
+  Support support = supports_constant_weight(problem);
+  if (!support) return support;
+  if (out != type && out != DType::kF32) return no("the output's type is not x's or f32");
+  if (has(problem, 2) && !problem.inputs[2].constant) return no("the bias is not a constant");
+  if (has(problem, 2) && problem.inputs[2].dtype != out)
+    return no("the bias has another type than the output");
+  const bool residual = has(problem, 3);
+  if (residual && problem.inputs[3].dtype != out)
+    return no("the residual has another type than the output");
+  if (residual && attrs.activation != Activation::kNone)
+    return no("no residual after an activation in its epilogue");
+  if (attrs.activation == Activation::kGeluErf || attrs.activation == Activation::kTanh)
+    return no("its epilogue has neither GELU with erf nor tanh");
+  const WeightShape w = weight_shape(problem);
+  const int64_t multiple = type == DType::kF32 && !takes_tf32(problem) ? 1 : 8;
+  if (w.k % multiple != 0 || w.n % multiple != 0)
+    return no("K = " + std::to_string(w.k) + " or N = " + std::to_string(w.n) +
+              " is no multiple of 8");
   return yes();
+}
+
+Numerics numerics(const Problem& problem) {
+  Numerics numerics = f32_numerics(problem);
+  const DType type = problem.inputs[0].dtype;
+  if (is_16_bit_float(type) || takes_tf32(problem)) {
+    numerics.compute = is_16_bit_float(type) ? type : DType::kTF32;
+    numerics.points[0].type = numerics.points[1].type = numerics.compute;
+  }
+  return numerics;
 }
 
 }  // namespace
@@ -150,11 +401,12 @@ Support supports(const Problem& problem) {
 extern const KernelBody linear_cublaslt;
 constexpr KernelBody linear_cublaslt{
     .supports = &supports,
-    .numerics = [](const Problem&) { return Numerics{}; },
-    .bit_class = "cublaslt f32, one algorithm per (K, N), no split-K",
+    .numerics = &numerics,
+    .bit_class = "cublaslt, K not split",
     .create = &create,
     .prepare = &prepare,
     .launch = &launch,
+    .tune = &tune,
 };
 
 }  // namespace vernier::backend::cuda

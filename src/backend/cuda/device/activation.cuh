@@ -3,7 +3,7 @@
 #pragma once
 #include <cuda_runtime.h>
 
-namespace vernier::backend::cuda {
+namespace vernier::backend::cuda::epilogue {
 
 __device__ __forceinline__ float exp2_approximate(float x) {
   float y;
@@ -57,4 +57,4 @@ __device__ __forceinline__ float gelu_tanh(float x) {
 /// max(x, 0), NaN for NaN.
 __device__ __forceinline__ float relu(float x) { return x < 0 ? 0.0f : x; }
 
-}  // namespace vernier::backend::cuda
+}  // namespace vernier::backend::cuda::epilogue

@@ -3,8 +3,6 @@
 #include "backend/cuda/kernels/gemm_sm90.cuh"
 
 #include <algorithm>
-#include <cstdio>
-#include <utility>
 
 namespace vernier::backend::cuda {
 namespace {
@@ -21,12 +19,7 @@ template <int kRowBlocks, int kCols, int kSub, int kStages, int kCluster, bool k
 Variant variant(const char* name) {
   using F16 =
       GemmShape<__half, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>;
-#ifdef GEMM_ONLY_F16
-  using BF16 = F16;
-#else
-  using BF16 =
-      GemmShape<__nv_bfloat16, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>;
-#endif
+  using BF16 = GemmShape<__nv_bfloat16, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>;
   return {name,
           F16::kRows,
           kCols,
@@ -108,6 +101,15 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int gemm_sm90_variants() { return kVariantCount; }
 const char* gemm_sm90_name(int variant) { return kVariants[variant].name; }
+
+bool gemm_sm90_usable() {
+  int device = 0, major = 0;
+  cudaFuncAttributes attributes{};
+  return cudaGetDevice(&device) == cudaSuccess &&
+         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+         major == 9 && cudaFuncGetAttributes(&attributes, kVariants[0].kernels[0]) == cudaSuccess &&
+         attributes.binaryVersion == 90 && encode_tiled() != nullptr;
+}
 
 cudaError_t prepare_gemm_sm90() {
   if (encode_tiled() == nullptr) return cudaErrorNotSupported;

@@ -226,16 +226,16 @@ __device__ __forceinline__ void activate(float (&v)[kCount], const GemmArguments
   switch (args.activation) {  // Activation of core/attrs.h
     case 1:
       if (args.y_type == GemmType::kF32) {
-        for_each(v, [](float x) { return gelu_erf<8>(x); });
+        for_each(v, [](float x) { return epilogue::gelu_erf<8>(x); });
       } else {
-        for_each(v, [](float x) { return gelu_erf<5>(x); });
+        for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
       }
       break;
     case 2:
-      for_each(v, [](float x) { return gelu_tanh(x); });
+      for_each(v, [](float x) { return epilogue::gelu_tanh(x); });
       break;
     case 3:
-      for_each(v, [](float x) { return relu(x); });
+      for_each(v, [](float x) { return epilogue::relu(x); });
       break;
     case 4:
       for_each(v, [](float x) { return tanhf(x); });
@@ -436,6 +436,7 @@ __global__ void __launch_bounds__(kGemmThreads, 1)
     gemm_kernel(const __grid_constant__ CUtensorMap x_map,
                 const __grid_constant__ CUtensorMap w_map,
                 const __grid_constant__ GemmArguments args) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ uint8_t dynamic[];
   const GemmShared<S> shared{(shared_address(dynamic) + 1023) & ~1023u};
   const int group = uniform(threadIdx.x / 128);
@@ -467,6 +468,9 @@ __global__ void __launch_bounds__(kGemmThreads, 1)
     consume<S>(shared, args, rank, group);
   }
   if constexpr (S::kCluster > 1) cluster_sync();  // the other block may still arrive and write here
+#else
+  __trap();  // gemm_sm90_usable() is false for such code
+#endif
 }
 
 }  // namespace vernier::backend::cuda

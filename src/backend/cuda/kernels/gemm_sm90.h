@@ -27,12 +27,14 @@ struct GemmSm90 {
   bool overlap;
 };
 
-/// Number of tile shapes, their names ("128x128 c2"), and the one that a problem of these sizes runs
-/// on. All of them give a row the same bits.
+/// Number of tile shapes, their names ("128x128 c2"), and the one that a problem of these sizes is
+/// likely to run fastest on. All of them give a row the same bits.
 int gemm_sm90_variants();
 const char* gemm_sm90_name(int variant);
 int gemm_sm90_choice(int64_t m, int n, int k, int processors);
 
+/// True if there is an sm_90 GPU and this was compiled for sm_90a.
+bool gemm_sm90_usable();
 /// Once per device before the first launch: raises the kernels' shared-memory limits.
 cudaError_t prepare_gemm_sm90();
 

@@ -1,0 +1,25 @@
+// What the rows of Linear on CUDA share. Contract of the operator: LinearAttrs in core/attrs.h.
+#pragma once
+#include "backend/cuda/body.h"
+
+namespace vernier::backend::cuda {
+
+/// True if input `i` of the problem is there.
+inline bool has(const Problem& problem, size_t i) {
+  return i < problem.inputs.size() && problem.inputs[i].present;
+}
+
+/// Sizes of a weight.
+struct WeightShape {
+  int64_t k = 0, n = 0;
+};
+/// Of a problem whose weight is a matrix of constant sizes.
+WeightShape weight_shape(const Problem& problem);
+/// Yes if the weight is a constant matrix that is not empty and the residual is not broadcast.
+Support supports_constant_weight(const Problem& problem);
+/// Yes if operand `input`, where present, is `type` or f32.
+Support is_type_or_f32(const Problem& problem, size_t input, DType type);
+/// Rows of x: the product of all but its last size.
+int64_t rows_of(const TensorArg& x);
+
+}  // namespace vernier::backend::cuda

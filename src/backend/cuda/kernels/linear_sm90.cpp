@@ -1,0 +1,248 @@
+// cuda.linear.sm90: Linear with 16-bit operands on our own matrix product (gemm_sm90.h), everything
+// in its epilogue. The weight is packed as [N, K] in its stored type.
+#include <charconv>
+#include <cstring>
+
+#include "backend/cuda/check.h"
+#include "backend/cuda/kernels/gemm_sm90.h"
+#include "backend/cuda/kernels/linear.h"
+#include "backend/cuda/kernels/product_numerics.h"
+#include "backend/cuda/kernels/row_buckets.h"
+
+namespace vernier::backend::cuda {
+namespace {
+
+// ---- the packed weight: "k-major f16 K=768 N=3072", rows of K
+
+constexpr std::string_view kLayout = "k-major ";
+
+std::string layout(DType type, const WeightShape& w) {
+  return std::string(kLayout) + std::string(name(type)) + " K=" + std::to_string(w.k) +
+         " N=" + std::to_string(w.n);
+}
+WeightShape parse_layout(std::string_view text) {
+  const auto number = [text](std::string_view key) {
+    int64_t value = 0;
+    const size_t at = text.find(key);
+    if (at != std::string_view::npos)
+      std::from_chars(text.data() + at + key.size(), text.data() + text.size(), value);
+    return value;
+  };
+  const WeightShape shape{number("K="), number("N=")};
+  for (DType type : {DType::kF16, DType::kBF16}) {
+    if (text == layout(type, shape)) return shape;
+  }
+  throw Error(ErrorCode::kInput, "a linear step's weight has layout \"" + std::string(text) +
+                                     "\"; expected \"k-major f16 K=.. N=..\" or \"k-major bf16 "
+                                     "..\"; rebuild the engine");
+}
+
+// dst [cols, rows] = src [rows, cols]ᵀ, in blocks that stay in the cache.
+void transpose(const uint16_t* src, uint16_t* dst, int64_t rows, int64_t cols) {
+  constexpr int64_t kBlock = 64;
+  for (int64_t r0 = 0; r0 < rows; r0 += kBlock) {
+    for (int64_t c0 = 0; c0 < cols; c0 += kBlock) {
+      for (int64_t c = c0; c < std::min(cols, c0 + kBlock); ++c) {
+        for (int64_t r = r0; r < std::min(rows, r0 + kBlock); ++r)
+          dst[c * rows + r] = src[r * cols + c];
+      }
+    }
+  }
+}
+
+std::vector<PackedConstant> pack(const Problem& problem) {
+  const Operand& weight = problem.inputs[1];
+  const WeightShape w = weight_shape(problem);
+  Tensor plain = *weight.constant;
+  if (plain.dtype() != weight.dtype)
+    plain = Tensor::from(weight.dtype, plain.shape(),
+                         std::span<const double>(EvalTensor::from(plain).f));
+  PackedConstant packed{.input = 1, .layout = layout(weight.dtype, w), .bytes = {}};
+  packed.bytes.resize(plain.bytes());
+  if (problem.attrs_as<LinearAttrs>().trans_w) {
+    std::memcpy(packed.bytes.data(), plain.data(), plain.bytes());
+  } else {
+    transpose(reinterpret_cast<const uint16_t*>(plain.data()),
+              reinterpret_cast<uint16_t*>(packed.bytes.data()), w.k, w.n);
+  }
+  return {std::move(packed)};
+}
+
+Tensor unpack(const Problem& problem, const ConstantArg& packed) {
+  const WeightShape w = weight_shape(problem), stored = parse_layout(packed.layout);
+  const DType type = problem.inputs[1].dtype;
+  VERNIER_ASSERT(stored.k == w.k && stored.n == w.n &&
+                     packed.bytes.size() == static_cast<size_t>(w.k * w.n) * size_bytes(type),
+                 std::string(packed.layout));
+  if (problem.attrs_as<LinearAttrs>().trans_w)
+    return Tensor::from_bytes(type, {w.n, w.k}, packed.bytes);
+  std::vector<std::byte> plain(packed.bytes.size());
+  transpose(reinterpret_cast<const uint16_t*>(packed.bytes.data()),
+            reinterpret_cast<uint16_t*>(plain.data()), w.n, w.k);
+  return Tensor::from_bytes(type, {w.k, w.n}, plain);
+}
+
+// ---- what it can do
+
+Support supports(const Problem& problem) {
+  const DType type = problem.inputs[0].dtype;
+  Support support = supports_tensor_cores(problem);
+  if (support) support = supports_constant_weight(problem);
+  for (size_t i = 2; support && i < 4; ++i) support = is_type_or_f32(problem, i, type);
+  if (!support) return support;
+  const DType out = problem.outputs[0].dtype;
+  if (out != type && out != DType::kF32)
+    return no("the output is " + std::string(name(out)) + ", this kernel gives " +
+              std::string(name(type)) + " or f32");
+  const WeightShape w = weight_shape(problem);
+  if (w.k % 8 != 0 || w.n % 8 != 0)
+    return no("K = " + std::to_string(w.k) + " or N = " + std::to_string(w.n) +
+              " is no multiple of 8");
+  constexpr int64_t kMax = int64_t{1} << 30;
+  if (w.k > kMax || w.n > kMax) return no("the weight is too large");
+  if (!gemm_sm90_usable()) return no("no sm_90 GPU, or not compiled for sm_90a");
+  return yes();
+}
+
+Numerics numerics(const Problem& problem) {
+  Numerics numerics = tensor_core_numerics(problem);
+  // device/activation.cuh: GELU of a 16-bit result is within 7e-7 times max(|x|, 1).
+  if (numerics.approximation_abs > 0 && problem.outputs[0].dtype != DType::kF32)
+    numerics.approximation_abs = numerics.approximation_rel = 8e-7;
+  return numerics;
+}
+
+// ---- running
+
+struct State final : KernelState {
+  LinearAttrs attrs;
+  WeightShape shape;
+  const std::byte* w = nullptr;
+  int processors = 0;
+  std::array<int, kRowBuckets.size()> variants{};  // tile shape by rows; -1: not tuned
+};
+
+int variant_named(std::string_view name) {
+  for (int v = 0; v < gemm_sm90_variants(); ++v) {
+    if (gemm_sm90_name(v) == name) return v;
+  }
+  return -1;
+}
+
+std::unique_ptr<KernelState> create(const CreateCall& call) {
+  auto state = std::make_unique<State>();
+  state->attrs = decode<LinearAttrs>(call.attrs);
+  for (const ConstantArg& constant : call.constants) {
+    if (constant.input != 1) continue;
+    state->shape = parse_layout(constant.layout);
+    state->w = constant.bytes.data();
+  }
+  if (state->w == nullptr)
+    throw Error(ErrorCode::kInput,
+                "the engine holds no packed weight for a linear step; rebuild the engine");
+  check_cuda(cudaDeviceGetAttribute(&state->processors, cudaDevAttrMultiProcessorCount,
+                                    call.execution.device_ordinal),
+             "counting multiprocessors");
+  check_cuda(prepare_gemm_sm90(), "preparing Linear");
+  const auto choices = record_of(call.tuning);
+  for (size_t i = 0; i < choices.size(); ++i) state->variants[i] = variant_named(choices[i]);
+  return state;
+}
+
+GemmType gemm_type(DType type) {
+  if (type == DType::kF32) return GemmType::kF32;
+  return type == DType::kF16 ? GemmType::kF16 : GemmType::kBF16;
+}
+GemmType gemm_type(std::span<const TensorArg> operands, size_t i) {
+  return has(operands, i) ? gemm_type(operands[i].dtype) : GemmType::kF32;
+}
+
+GemmSm90 product_of(const State& state, std::span<const TensorArg> in,
+                    std::span<const TensorArg> out) {
+  const auto data = [in](size_t i) { return has(in, i) ? in[i].data : nullptr; };
+  return {.x = in[0].data,
+          .w = state.w,
+          .bias = data(2),
+          .residual = data(3),
+          .y = out[0].data,
+          .m = rows_of(in[0]),
+          .n = static_cast<int>(state.shape.n),
+          .k = static_cast<int>(state.shape.k),
+          .operands = gemm_type(in[0].dtype),
+          .bias_type = gemm_type(in, 2),
+          .residual_type = gemm_type(in, 3),
+          .y_type = gemm_type(out[0].dtype),
+          .activation = static_cast<int>(state.attrs.activation),
+          .processors = state.processors,
+          .overlap = true};
+}
+
+std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
+  constexpr int64_t kMaxRows = (int64_t{1} << 31) - 512;
+  const int64_t rows = rows_of(call.in[0]);
+  if (rows > kMaxRows)
+    throw Error(ErrorCode::kInput, "Linear has " + std::to_string(rows) +
+                                       " rows; the CUDA kernel takes up to " +
+                                       std::to_string(kMaxRows));
+  return workspace_only(0);
+}
+
+void launch(const LaunchCall& call) {
+  const auto& state = static_cast<const State&>(*call.state);
+  const GemmSm90 product = product_of(state, call.in, call.out);
+  const int tuned = state.variants[bucket_of(product.m)];
+  const int variant = tuned >= 0 ? tuned
+                                 : gemm_sm90_choice(product.m, product.n, product.k,
+                                                    product.processors);
+  check_cuda(launch_gemm_sm90(product, variant, stream_of(call.execution)), "Linear");
+}
+
+// The fastest tile shape for each bucket up to the largest number of rows.
+std::string tune(const TuneCall& call) {
+  const auto made = create(call.create);
+  const auto& state = static_cast<const State&>(*made);
+  std::vector<TensorArg> in(call.in.begin(), call.in.end()),
+      out(call.out.begin(), call.out.end());
+  const size_t last = bucket_of(rows_of(in[0]));
+  const auto rows = static_cast<size_t>(kRowBuckets[last]);
+  const auto width = [](const TensorArg& t) { return size_bytes(t.dtype); };
+  const size_t y_bytes = rows * static_cast<size_t>(state.shape.n) * width(out[0]);
+  const DeviceMemory x(call.device, rows * static_cast<size_t>(state.shape.k) * width(in[0])),
+      y(call.device, y_bytes),
+      residual(call.device, has(in, 3) ? y_bytes / width(out[0]) * width(in[3]) : 0);
+  in[0].data = x.data();
+  out[0].data = y.data();
+  if (has(in, 3)) in[3].data = residual.data();
+  GemmSm90 product = product_of(state, in, out);
+  std::array<std::string, kRowBuckets.size()> choices;
+  for (size_t bucket = 0; bucket <= last; ++bucket) {
+    product.m = kRowBuckets[bucket];
+    const size_t way = fastest_way(
+        call.device, static_cast<size_t>(gemm_sm90_variants()),
+        [&](size_t variant, const Execution& execution) {
+          check_cuda(launch_gemm_sm90(product, static_cast<int>(variant), stream_of(execution)),
+                     "timing Linear");
+        });
+    if (way < static_cast<size_t>(gemm_sm90_variants()))
+      choices[bucket] = gemm_sm90_name(static_cast<int>(way));
+  }
+  return record_text(choices);
+}
+
+}  // namespace
+
+extern const KernelBody linear_sm90;
+constexpr KernelBody linear_sm90{
+    .supports = &supports,
+    .numerics = &numerics,
+    .bit_class = "wgmma, 16 of K at a time, K not split",
+    .pack = &pack,
+    .unpack = &unpack,
+    .layout_is_current = [](std::string_view text) { return text.starts_with(kLayout); },
+    .create = &create,
+    .prepare = &prepare,
+    .launch = &launch,
+    .tune = &tune,
+};
+
+}  // namespace vernier::backend::cuda

@@ -1,0 +1,42 @@
+// Numbers of rows that products are tuned for, and the timing of the ways to do one. A step is tuned
+// for each bucket and runs as the smallest one that holds its rows. Every way gives the same bits.
+#pragma once
+#include <array>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "backend/kernel.h"
+
+namespace vernier::backend::cuda {
+
+inline constexpr std::array<int64_t, 9> kRowBuckets{1, 16, 64, 128, 256, 512, 1024, 4096, 16384};
+
+/// The index of the smallest bucket with at least `rows` rows, the last one beyond.
+size_t bucket_of(int64_t rows);
+
+/// The way in [0, ways) whose run takes the shortest: the least of a few times of a recording of
+/// several runs. A way whose run throws is left out; `ways` where all do.
+size_t fastest_way(Device& device, size_t ways,
+                   const std::function<void(size_t way, const Execution& execution)>& run);
+
+/// One choice per bucket as text, and back: "a;b;c". Choices contain no ';'.
+std::string record_text(const std::array<std::string, kRowBuckets.size()>& choices);
+std::array<std::string, kRowBuckets.size()> record_of(std::string_view text);
+
+/// Device memory that frees itself.
+class DeviceMemory {
+ public:
+  DeviceMemory(Device& device, size_t bytes)
+      : device_(device), data_(device.allocate(bytes > 0 ? bytes : 1)) {}
+  ~DeviceMemory() { device_.free(data_); }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  std::byte* data() const { return data_; }
+
+ private:
+  Device& device_;
+  std::byte* data_;
+};
+
+}  // namespace vernier::backend::cuda
