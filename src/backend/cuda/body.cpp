@@ -5,6 +5,8 @@
 
 namespace vernier::backend::cuda {
 
+static_assert(kMaxAxes >= kMaxRank);
+
 Divisor divisor_of(int64_t size) {
   VERNIER_ASSERT(size >= 1 && size <= int64_t{1} << 31);
   const auto d = static_cast<uint64_t>(size);

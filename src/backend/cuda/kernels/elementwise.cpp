@@ -220,7 +220,7 @@ std::vector<DType> types_of(std::span<const Operand> operands) {
 }
 
 Support supports(const Problem& problem) {
-  if (problem.outputs[0].shape.size() > kMaxRank) return no("more than 8 axes");
+  if (problem.outputs[0].shape.size() > kMaxRank) return no("more than 10 axes");
   const Steps steps = steps_of(problem.op, problem.attrs, types_of(problem.inputs));
   if (!steps.reason.empty()) return no(steps.reason);
   const DType result = steps.types.back(), out = problem.outputs[0].dtype;

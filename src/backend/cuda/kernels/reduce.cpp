@@ -15,7 +15,7 @@ Support not_f8(const Problem& problem) {
       if (!o.present) continue;
       if (o.dtype == DType::kF8E4M3 || o.dtype == DType::kF8E5M2)
         return no("no loop for " + std::string(name(o.dtype)));
-      if (o.shape.size() > kMaxRank) return no("more than 8 axes");
+      if (o.shape.size() > kMaxRank) return no("more than 10 axes");
     }
   }
   return yes();

@@ -113,7 +113,8 @@ __device__ void store_value(const AnyArray& y, int64_t at, A value) {
   }
 }
 
-// T: element type of a row that is read in vectors; void: any type, element by element.
+// T: element type of x, so that neighbours are read in vectors, whose elements a thread takes in any
+// case; void: any type, element by element.
 template <class T, class A, int kWarps>
 __global__ void __launch_bounds__(kWarps == 1 ? kWarpsPerBlock * kWarpThreads
                                               : kWarps * kWarpThreads)
@@ -137,10 +138,13 @@ __global__ void __launch_bounds__(kWarps == 1 ? kWarpsPerBlock * kWarpThreads
 #pragma unroll 4
       for (int64_t k = static_cast<int64_t>(thread) * kN; k < args.count; k += kThreads * kN) {
         float v[kN];
-        if (args.is_aligned && k + kN <= args.count)
+        if (args.is_one_row && args.is_aligned && k + kN <= args.count) {
           load_vector<T>(x, from + k, v);
-        else
-          load_part<T>(x, from + k, args.count - k, v);
+        } else {
+#pragma unroll
+          for (int i = 0; i < kN; ++i)
+            v[i] = k + i < args.count ? load_one<T>(x, from + offset_of(args.reduced, k + i)) : 0;
+        }
 #pragma unroll
         for (int i = 0; i < kN; ++i) {
           if (k + i < args.count) a = op.step(a, static_cast<A>(v[i]));
@@ -207,11 +211,11 @@ cudaError_t launch_reduce(const ReduceLaunch& args, cudaStream_t stream) {
   const bool is_integer = type >= DType::kI8;
   if (is_integer && !args.as_double) {
     launch_any<int64_t>(args, stream);
-  } else if (args.is_one_row && type == DType::kF32) {
+  } else if (args.in_rows && type == DType::kF32) {
     launch_rows<float, double>(args, stream);
-  } else if (args.is_one_row && type == DType::kF16) {
+  } else if (args.in_rows && type == DType::kF16) {
     launch_rows<__half, double>(args, stream);
-  } else if (args.is_one_row && type == DType::kBF16) {
+  } else if (args.in_rows && type == DType::kBF16) {
     launch_rows<__nv_bfloat16, double>(args, stream);
   } else {
     launch_any<double>(args, stream);

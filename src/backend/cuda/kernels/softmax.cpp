@@ -14,7 +14,7 @@ struct LineState final : ShapeState {
 };
 
 Support supports(const Problem& problem) {
-  if (problem.inputs[0].shape.size() > kMaxRank) return no("more than 8 axes");
+  if (problem.inputs[0].shape.size() > kMaxRank) return no("more than 10 axes");
   return all_up_to_f32(problem);
 }
 Support supports_lp(const Problem& problem) {
