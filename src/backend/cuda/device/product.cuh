@@ -159,11 +159,17 @@ __global__ void __launch_bounds__(kThreads16) product_16(const __grid_constant__
   __shared__ __align__(32) T a_tile[kTile * kAStep];     // (kTile, kDepth16)
   __shared__ __align__(32) T b_tile[kDepth16 * kBStep];  // (kDepth16, kTile)
   __shared__ __align__(32) float sum_tile[kTile * kSumStep];
+  __shared__ typename Problem::Row rows[kTile];
+  __shared__ typename Problem::Col cols[kTile];
   const int warp = threadIdx.x / 32, warp_row = warp / 2 * 32, warp_col = warp % 2 * 32;
   for_each_tile(p, [&](const typename Problem::Batch& batch, int64_t row0, int64_t col0) {
     wmma::fragment<wmma::accumulator, 16, 16, 16, float> sums[2][2];
     for (auto& row : sums)
       for (auto& sum : row) wmma::fill_fragment(sum, 0.0f);
+    if (threadIdx.x < kTile) {
+      if (row0 + threadIdx.x < p.rows) rows[threadIdx.x] = p.row(batch, row0 + threadIdx.x);
+      if (col0 + threadIdx.x < p.cols) cols[threadIdx.x] = p.col(batch, col0 + threadIdx.x);
+    }
     for (int k0 = 0; k0 < p.k; k0 += kDepth16) {
       __syncthreads();  // the previous step has been read
       load_step16(
@@ -171,14 +177,14 @@ __global__ void __launch_bounds__(kThreads16) product_16(const __grid_constant__
           [&](int r, int k) { return p.template a_run<T>(batch, row0 + r, k0 + k); },
           [&](int r, int k) {
             const bool inside = row0 + r < p.rows && k0 + k < p.k;
-            return inside ? p.template a16<T>(p.row(batch, row0 + r), k0 + k) : T(0.0f);
+            return inside ? p.template a16<T>(rows[r], k0 + k) : T(0.0f);
           });
       load_step16(
           b_tile, 1, kBStep, p.b_along_k(),
           [&](int c, int k) { return p.template b_run<T>(batch, col0 + c, k0 + k); },
           [&](int c, int k) {
             const bool inside = col0 + c < p.cols && k0 + k < p.k;
-            return inside ? p.template b16<T>(p.col(batch, col0 + c), k0 + k) : T(0.0f);
+            return inside ? p.template b16<T>(cols[c], k0 + k) : T(0.0f);
           });
       __syncthreads();
 #pragma unroll
