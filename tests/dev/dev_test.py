@@ -41,6 +41,14 @@ class DevTest(unittest.TestCase):
         self.assertEqual(code, 2)
         self.assertIn("./dev COMMAND", errors)
 
+    def test_a_bench_on_a_device_that_is_not_there_is_skipped(self):
+        with tempfile.TemporaryDirectory() as folder:
+            fake_program(folder, "nvidia-smi", "exit 9")
+            fake_program(folder, "dpkg-query", "echo install ok installed")
+            code, out, _ = run(["bench", "--device", "cuda"], path=f"{folder}:{os.environ['PATH']}")
+        self.assertEqual(code, 0)
+        self.assertIn("SKIP bench --device cuda: there is no NVIDIA device", out)
+
     def test_without_root_prints_the_missing_packages(self):
         with tempfile.TemporaryDirectory() as folder:
             fake_program(folder, "dpkg-query", "exit 1")
