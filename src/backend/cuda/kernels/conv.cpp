@@ -25,7 +25,7 @@ ConvLaunch operands_of(const LaunchCall& call) {
   ConvLaunch conv{};
   conv.x = call.in[0].data;
   conv.w = call.in[1].data;
-  conv.bias = data_or_null(call.in, 2);
+  conv.bias = given(call.in, 2) ? call.in[2].data : nullptr;
   conv.y = call.out[0].data;
   conv.x_type = call.in[0].dtype;
   conv.w_type = call.in[1].dtype;

@@ -7,7 +7,7 @@
 
 namespace vernier::backend::cuda {
 
-inline constexpr int kMaxCopyAxes = 16;
+inline constexpr int kMaxCopyAxes = 20;  // two per axis of a Tile
 
 /// One loop of a copy: `size` steps of `src` and `dst` elements. Strides may be 0 (the source
 /// repeats) or negative on the source's side.

@@ -1,8 +1,8 @@
 // Kernels that only move elements, all of them strided copies (copy.h): Identity, Reshape and its
 // kin, Transpose, Expand, Slice, Split, Concat, Tile, DepthToSpace, SpaceToDepth. Contract of each:
 // its attributes in core/attrs.h. Any type, input 0 with any strides (Concat: all inputs); outputs
-// are dense. Bits are moved unchanged; inputs of Concat that are held in another float type than
-// its output are rounded to it once.
+// are dense. Bits are moved unchanged; an input that is held in another float type than its output is
+// rounded to it once.
 #include <algorithm>
 
 #include "backend/cuda/check.h"
@@ -100,7 +100,7 @@ Support supports_split(const Problem& problem) {
       std::ranges::any_of(problem.outputs, [](const Operand& o) { return !o.present; });
   if (unwanted && attrs.sizes.empty() && given(problem, 1))
     return no("the size of an unwanted part is known on the device only");
-  return one_float_type(problem);
+  return movable(problem);
 }
 
 int64_t part_size(const LaunchCall& call, const SplitAttrs& attrs, size_t part, int64_t left) {
@@ -136,9 +136,10 @@ void launch_concat(const LaunchCall& call) {
   int64_t first = 0;
   for (const TensorArg& x : call.in) {
     StridedCopy copy = copy_between(x, 0, y, first * y.stride(axis));
-    for (int i = 0; i < y.rank; ++i) copy.add({x.dim(i), x.stride(i), y.stride(i)});
+    // A scalar is a list of one.
+    for (int i = 0; i < x.rank; ++i) copy.add({x.dim(i), x.stride(i), y.stride(i)});
     run(call, copy, "Concat");
-    first += x.dim(axis);
+    first += x.rank == 0 ? 1 : x.dim(axis);
   }
 }
 
@@ -216,8 +217,8 @@ static_assert(static_cast<int>(PadMode::kConstant) == static_cast<int>(PadCopy::
 
 constexpr KernelBody body(void (*launch)(const LaunchCall&),
                           decltype(KernelBody::create) create = nullptr) {
-  return {.supports = &one_float_type,
-          .numerics = &exact_numerics,
+  return {.supports = &movable,
+          .numerics = &moving_numerics,
           .strided_inputs = 1,
           .create = create,
           .launch = launch};
@@ -236,7 +237,7 @@ constexpr KernelBody depth_to_space_copy = body(&launch_depth_to_space);
 constexpr KernelBody space_to_depth_copy = body(&launch_space_to_depth);
 constexpr KernelBody split_copy{
     .supports = &supports_split,
-    .numerics = &exact_numerics,
+    .numerics = &moving_numerics,
     .strided_inputs = 1,
     .create = &decode_once<SplitAttrs>,
     .launch = &launch_split,
