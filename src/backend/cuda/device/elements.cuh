@@ -62,12 +62,6 @@ __device__ inline void store_f32(DType type, void* data, int64_t i, float value)
   else
     static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16_rn(value);
 }
-/// `value` as an element of the type holds it.
-__device__ inline float rounded_f32(DType type, float value) {
-  if (type == DType::kF16) return __half2float(__float2half_rn(value));
-  if (type == DType::kBF16) return __bfloat162float(__float2bfloat16_rn(value));
-  return value;
-}
 /// From double, rounded once.
 __device__ inline void store_f64(DType type, void* data, int64_t i, double value) {
   if (type == DType::kF64)

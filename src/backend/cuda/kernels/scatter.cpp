@@ -24,7 +24,6 @@ Support supports_scatter(const Problem& problem) {
   return all_up_to_f32(problem);
 }
 
-// The operator's one point is where results take their type, after each update.
 Numerics scatter_numerics(const Problem& problem) {
   return replaces(problem) ? moving_numerics(problem) : f32_numerics(problem);
 }

@@ -114,10 +114,10 @@ __global__ void __launch_bounds__(kBlock)
       });
       store_integer(y.dtype, y.data, i, value);
     } else {
-      float value = rounded_f32(y.dtype, load_f32(data.dtype, data.data, i));
+      float value = load_f32(data.dtype, data.data, i);
       for_each_update(args, l, place, [&](int64_t t) {
         const float update = load_f32(updates.dtype, updates.data, t * l.slice + within);
-        value = rounded_f32(y.dtype, combined(args.combine, value, update));
+        value = combined(args.combine, value, update);
       });
       store_f32(y.dtype, y.data, i, value);
     }

@@ -22,7 +22,7 @@ int64_t scatter_mark_count(const Array& data, const Array& indices, bool tuples)
 
 /// y = data, then y[place(t)] = combine(y[place(t)], updates[t]) for t in row-major order; updates
 /// whose index is outside are left out. Types: any one type, or f32, f16 and bf16 in any mix; sums
-/// and products of floats in f32, rounded to y's type after each update; integers wrap. A NaN on
+/// and products of floats in f32, rounded once to y's type; integers wrap. A NaN on
 /// either side of minimum and maximum stays NaN.
 /// Deterministic: integer minima and maxima find the first and the last update of each place, then
 /// one thread per element of y applies what lies between, in order.
