@@ -1,8 +1,8 @@
 // Rows of kernels.def that make patterns or keep parts: OneHot, Range, ConstantOfShape, EyeLike,
-// Trilu, ReverseSequence. Kernels in patterns.cu and copy.cu.
+// Shape, Size, Trilu, ReverseSequence. Kernels in patterns.cu and copy.cu.
 #include "backend/cuda/kernels/patterns.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels/copy.h"
@@ -73,6 +73,22 @@ void launch_eye_like(const LaunchCall& call) {
              "EyeLike");
 }
 
+// Sizes are known on the host: they go to the device in the launch.
+void launch_shape(const LaunchCall& call) {
+  const TensorArg &x = call.in[0], &y = call.out[0];
+  const auto attrs = decode<ShapeOfAttrs>(call.attrs);
+  const int64_t first = attrs.start < 0 ? attrs.start + x.rank : attrs.start;
+  SizesLaunch sizes{.count = static_cast<int>(y.elems()), .sizes = {}};
+  for (int i = 0; i < sizes.count; ++i)
+    sizes.sizes[i] = x.dim(static_cast<int>(std::clamp<int64_t>(first, 0, x.rank)) + i);
+  check_cuda(store_sizes(sizes, array_of(y), stream_of(call.execution)), "Shape");
+}
+void launch_size(const LaunchCall& call) {
+  check_cuda(store_sizes({.count = 1, .sizes = {call.in[0].elems()}}, array_of(call.out[0]),
+                         stream_of(call.execution)),
+             "Size");
+}
+
 void launch_trilu(const LaunchCall& call) {
   check_cuda(keep_triangle({.x = array_of(call.in[0]),
                             .k = optional_array(call.in, 1),
@@ -107,7 +123,7 @@ constexpr KernelBody body(void (*launch)(const LaunchCall&),
 }  // namespace
 
 extern const KernelBody one_hot_direct, range_direct, constant_of_shape_fill, eye_like_direct,
-    trilu_direct, reverse_sequence_direct;
+    trilu_direct, reverse_sequence_direct, shape_direct, size_direct;
 constexpr KernelBody one_hot_direct{
     .supports = &supports_one_hot,
     .numerics = &one_hot_numerics,
@@ -122,6 +138,8 @@ constexpr KernelBody constant_of_shape_fill{
 constexpr KernelBody range_direct = body(&launch_range, &supports_range);
 constexpr KernelBody eye_like_direct = body(&launch_eye_like, &supports_any_type);
 constexpr KernelBody trilu_direct = body(&launch_trilu, &supports_trilu);
+constexpr KernelBody shape_direct = body(&launch_shape, &supports_any_type);
+constexpr KernelBody size_direct = body(&launch_size, &supports_any_type);
 constexpr KernelBody reverse_sequence_direct = body(&launch_reverse_sequence);
 
 }  // namespace vernier::backend::cuda

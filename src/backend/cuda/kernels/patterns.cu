@@ -1,4 +1,4 @@
-// OneHot, Range, EyeLike, Trilu, ReverseSequence; contract in patterns.h. C++17.
+// OneHot, Range, EyeLike, Shape, Size, Trilu, ReverseSequence; contract in patterns.h. C++17.
 #include "backend/cuda/device/elements.cuh"
 #include "backend/cuda/kernels/patterns.h"
 
@@ -55,6 +55,10 @@ __global__ void __launch_bounds__(kBlock)
     const int64_t col = take_axis(row, cols);
     y[i] = col == row + k ? one : T{0};
   }
+}
+
+__global__ void sizes_kernel(const __grid_constant__ SizesLaunch args, int64_t* y) {
+  if (threadIdx.x < args.count) y[threadIdx.x] = args.sizes[threadIdx.x];
 }
 
 template <class T>
@@ -117,6 +121,12 @@ cudaError_t eye_like(const Array& y, int64_t k, uint64_t one, cudaStream_t strea
     eye_kernel<T><<<blocks_for(total), kBlock, 0, stream>>>(reinterpret_cast<T*>(y.data), total,
                                                             y.size[1], k, static_cast<T>(one));
   });
+  return cudaGetLastError();
+}
+
+cudaError_t store_sizes(const SizesLaunch& args, const Array& y, cudaStream_t stream) {
+  if (args.count == 0) return cudaSuccess;
+  sizes_kernel<<<1, 32, 0, stream>>>(args, reinterpret_cast<int64_t*>(y.data));
   return cudaGetLastError();
 }
 

@@ -1,5 +1,5 @@
-// Arrays that follow from a few numbers (OneHot, Range, EyeLike), triangles and reversed sequences.
-// Host-side entry of patterns.cu in plain types. All arrays dense.
+// Arrays that follow from a few numbers (OneHot, Range, EyeLike, Shape, Size), triangles and
+// reversed sequences. Host-side entry of patterns.cu in plain types. All arrays dense.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -21,6 +21,13 @@ cudaError_t range(const Array& start, const Array& delta, const Array& y, cudaSt
 
 /// y[r, c] = `one` (its low bytes) where c = r + k, else 0.
 cudaError_t eye_like(const Array& y, int64_t k, uint64_t one, cudaStream_t stream);
+
+/// y[i] = sizes[i] for the elements of y (i64).
+struct SizesLaunch {
+  int count;
+  int64_t sizes[kMaxAxes];
+};
+cudaError_t store_sizes(const SizesLaunch& args, const Array& y, cudaStream_t stream);
 
 struct TriangleLaunch {
   Array x, k, y;  // k: one integer, or absent: 0
