@@ -1,6 +1,6 @@
 // Checks and times the sm_90a matrix product (src/backend/cuda/kernels/gemm_sm90.h) against FP64 on
 // the host and against cuBLASLt in the same run.
-//   bench_gemm [check|time|all] [out.json]
+//   bench_gemm [check|time|table|all] [out.json] [f16|bf16]      table: every tile shape too
 // Check: sampled elements against FP64, every tile shape, ragged sizes, poisoned outputs, guard
 // bytes, NaN and ±max, and that a row has the same bits in every tile shape at every M.
 // Time: medians of graphs of launches, ours and the best of cuBLASLt's candidates in turns; weights
@@ -112,8 +112,7 @@ unsigned long long different_words(const void* a, const void* b, size_t bytes) {
 }
 double widen(const std::vector<char>& host, GemmType type, int64_t i) {
   if (type == GemmType::kF32) return reinterpret_cast<const float*>(host.data())[i];
-  if (type == GemmType::kF16)
-    return __half2float(reinterpret_cast<const __half*>(host.data())[i]);
+  if (type == GemmType::kF16) return __half2float(reinterpret_cast<const __half*>(host.data())[i]);
   return __bfloat162float(reinterpret_cast<const __nv_bfloat16*>(host.data())[i]);
 }
 std::vector<char> fetch(const void* data, size_t bytes) {
@@ -123,8 +122,7 @@ std::vector<char> fetch(const void* data, size_t bytes) {
 }
 double activation_of(int kind, double x) {
   if (kind == 1) return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
-  if (kind == 2)
-    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  if (kind == 2) return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
   if (kind == 3) return x < 0 ? 0 : x;
   return kind == 4 ? std::tanh(x) : x;
 }
@@ -154,9 +152,21 @@ struct Problem {
     if (c.residual) fill(residual, c.m * c.n, c.residual_type, 1, 4);
   }
   GemmSm90 call() const {
-    return {x.data(), w.data(), c.bias ? bias.data() : nullptr,
-            c.residual ? residual.data() : nullptr, y.data(), c.m, c.n, c.k, c.type, c.bias_type,
-            c.residual_type, c.y_type, c.activation, processors(), true};
+    return {x.data(),
+            w.data(),
+            c.bias ? bias.data() : nullptr,
+            c.residual ? residual.data() : nullptr,
+            y.data(),
+            c.m,
+            c.n,
+            c.k,
+            c.type,
+            c.bias_type,
+            c.residual_type,
+            c.y_type,
+            c.activation,
+            processors(),
+            true};
   }
   void run(int variant) {
     y.poison();
@@ -178,8 +188,8 @@ std::string text(const Case& c, int variant) {
          std::to_string(c.activation);
 }
 
-// `samples` elements (all where there are fewer) against FP64; the limit is K^½·2^-24·Σ|x||w|·8 plus
-// half an ulp of y and 4e-7 of the activation.
+// `samples` elements (all where there are fewer) against FP64; the limit is K^½·2^-24·Σ|x||w|·8
+// plus half an ulp of y and 4e-7 of the activation.
 void check_values(const Case& c, int samples) {
   Problem p(c);
   const auto x = fetch(p.x.data(), p.x.bytes), w = fetch(p.w.data(), p.w.bytes);
@@ -227,9 +237,10 @@ void check_values(const Case& c, int samples) {
 void check_bits(int n, int k, GemmType type) {
   Case c{16384, n, k, type, GemmType::kF32};
   Problem all(c);
-  all.run(9);
+  all.run(0);
   const Buffer reference(all.y.bytes);
-  require(cudaMemcpy(reference.data(), all.y.data(), all.y.bytes, cudaMemcpyDeviceToDevice), "copy");
+  require(cudaMemcpy(reference.data(), all.y.data(), all.y.bytes, cudaMemcpyDeviceToDevice),
+          "copy");
   for (int64_t m : {1, 16, 128, 512, 4096, 16384}) {
     for (int v = 0; v < gemm_sm90_variants(); ++v) {
       for (int64_t first : {int64_t{0}, 16384 - m}) {
@@ -238,11 +249,11 @@ void check_bits(int n, int k, GemmType type) {
         call.x = static_cast<const char*>(all.x.data()) + first * k * 2;
         all.y.poison();
         require(launch_gemm_sm90(call, v, nullptr), "launch");
-        const auto differ =
-            different_words(all.y.data(), static_cast<const char*>(reference.data()) + first * n * 4,
-                            static_cast<size_t>(m * n) * 4);
-        report(differ == 0, std::string("bits of ") + gemm_sm90_name(v) + " M=" +
-                                std::to_string(m) + " N=" + std::to_string(n) + " K=" +
+        const auto differ = different_words(
+            all.y.data(), static_cast<const char*>(reference.data()) + first * n * 4,
+            static_cast<size_t>(m * n) * 4);
+        report(differ == 0, std::string("bits of ") + gemm_sm90_name(v) +
+                                " M=" + std::to_string(m) + " N=" + std::to_string(n) + " K=" +
                                 std::to_string(k) + ": " + std::to_string(differ) + " differ");
       }
     }
@@ -278,6 +289,31 @@ void check_special() {
   }
 }
 
+// In a graph behind a copy of x, with the launch allowed to begin early.
+void check_graph() {
+  Case c{64, 256, 128};
+  Problem p(c);
+  p.run(3);
+  const auto expected = fetch(p.y.data(), p.y.bytes);
+  const Buffer source(p.x.bytes);
+  require(cudaMemcpy(source.data(), p.x.data(), p.x.bytes, cudaMemcpyDeviceToDevice), "copy");
+  p.x.poison(), p.y.poison();
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
+  require(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
+  require(cudaMemcpyAsync(p.x.data(), source.data(), p.x.bytes, cudaMemcpyDeviceToDevice, stream),
+          "captured copy");
+  for (int variant : {3, 0, 3}) require(launch_gemm_sm90(p.call(), variant, stream), "launch");
+  require(cudaStreamEndCapture(stream, &graph), "end of capture");
+  require(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
+  require(cudaGraphLaunch(exec, stream), "graph");
+  require(cudaStreamSynchronize(stream), "graph run");
+  report(fetch(p.y.data(), p.y.bytes) == expected, "a graph with a copy gives other bits");
+  cudaGraphExecDestroy(exec), cudaGraphDestroy(graph), cudaStreamDestroy(stream);
+}
+
 int check() {
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed()));
   for (GemmType type : {GemmType::kF16, GemmType::kBF16}) {
@@ -296,6 +332,7 @@ int check() {
     check_bits(4096, 1000, type);
   }
   check_special();
+  check_graph();
   std::printf("check: %d wrong\n", failures);
   return failures;
 }
@@ -438,7 +475,7 @@ Row time_one(const Library& library, int64_t m, int k, int n, GemmType type, boo
       if (us < best_ours * 1.6) line += cell;
       if (us < best_ours) best_ours = us, variant = v;
     }
-    std::printf("   %.1fs M=%lld K=%d N=%d choice %s |%s\n", clock() * 1.0 / CLOCKS_PER_SEC, static_cast<long long>(m), k, n,
+    std::printf("   M=%lld K=%d N=%d choice %s |%s\n", static_cast<long long>(m), k, n,
                 gemm_sm90_name(gemm_sm90_choice(m, n, k, processors())), line.c_str());
   }
   std::vector<double> a, b, g, o;
@@ -446,7 +483,7 @@ Row time_one(const Library& library, int64_t m, int k, int n, GemmType type, boo
     a.push_back(time_us(theirs(best_plan, best_algorithm), count, 3));
     b.push_back(time_us(ours(variant, 0, false), count, 3));
     g.push_back(time_us(ours(variant, 1, false), count, 3));
-    o.push_back(time_us(ours(variant, m > 512 ? 6 : 1, m <= 512), count, 3));
+    o.push_back(time_us(ours(variant, 1, true), count, 3));
   }
   for (auto* v : {&a, &b, &g, &o}) std::sort(v->begin(), v->end());
   int32_t split = 1;
@@ -458,30 +495,34 @@ Row time_one(const Library& library, int64_t m, int k, int n, GemmType type, boo
   return {k, n, m, gemm_sm90_name(variant), a[2], b[2], g[2], o[2], split > 1};
 }
 
-void time_all(const char* json, bool table) {
+void time_all(GemmType type, const char* json, bool table) {
   const Library library;
   const int shapes[7][2] = {{1024, 3072}, {1024, 1024}, {1024, 4096}, {4096, 1024},
                             {768, 768},   {768, 3072},  {3072, 768}};
   FILE* out = json ? std::fopen(json, "w") : nullptr;
   if (out) std::fprintf(out, "[\n");
-  std::printf("f16, us: cuBLASLt, best of 16 | ours | ours with erf GELU | that, launches overlapped | "
-              "cuBLASLt/ours, /GELU\n");
+  std::printf(
+      "%s, us: cuBLASLt, best of 16 | ours | ours with erf GELU | that, launches overlapped | "
+      "cuBLASLt/ours, /GELU\n",
+      name_of(type));
   const char* comma = "";
-  for (int64_t m : {16384, 4096, 512, 128, 32})
-  for (const auto& s : shapes) {
-    const Row r = time_one(library, m, s[0], s[1], GemmType::kF16, table);
-    std::printf("%6lld %4d->%4d %8.2f%s %8.2f %8.2f %8.2f  %.3f %.3f  %4.0f TF  %s\n",
-                static_cast<long long>(r.m), r.k, r.n, r.library, r.split ? "s" : " ", r.ours,
-                r.ours_gelu, r.overlapped, r.library / r.ours, r.library / r.ours_gelu,
-                2e-6 * r.m * r.k * r.n / r.ours_gelu, r.variant.c_str());
-    if (out)
-      std::fprintf(out,
-                   "%s{\"m\":%lld,\"k\":%d,\"n\":%d,\"cublaslt_us\":%.3f,\"cublaslt_split_k\":%s,"
-                   "\"ours_us\":%.3f,\"ours_gelu_us\":%.3f,\"ours_gelu_overlapped_us\":%.3f,\"tile\":\"%s\"}",
-                   comma, static_cast<long long>(r.m), r.k, r.n, r.library, r.split ? "true" : "false",
-                   r.ours, r.ours_gelu, r.overlapped, r.variant.c_str());
-    comma = ",\n";
-  }
+  for (int64_t m : {16384, 4096, 512, 128, 32, 1})
+    for (const auto& s : shapes) {
+      const Row r = time_one(library, m, s[0], s[1], type, table);
+      std::printf("%6lld %4d->%4d %8.2f%s %8.2f %8.2f %8.2f  %.3f %.3f  %4.0f TF  %s\n",
+                  static_cast<long long>(r.m), r.k, r.n, r.library, r.split ? "s" : " ", r.ours,
+                  r.ours_gelu, r.overlapped, r.library / r.ours, r.library / r.ours_gelu,
+                  2e-6 * r.m * r.k * r.n / r.ours_gelu, r.variant.c_str());
+      if (out)
+        std::fprintf(out,
+                     "%s{\"m\":%lld,\"k\":%d,\"n\":%d,\"cublaslt_us\":%.3f,\"cublaslt_split_k\":%s,"
+                     "\"ours_us\":%.3f,\"ours_gelu_us\":%.3f,\"ours_gelu_overlapped_us\":%.3f,"
+                     "\"tile\":\"%s\"}",
+                     comma, static_cast<long long>(r.m), r.k, r.n, r.library,
+                     r.split ? "true" : "false", r.ours, r.ours_gelu, r.overlapped,
+                     r.variant.c_str());
+      comma = ",\n";
+    }
   if (out) std::fprintf(out, "\n]\n"), std::fclose(out);
 }
 
@@ -493,6 +534,9 @@ int main(int argc, char** argv) {
   require(prepare_gemm_sm90(), "preparing the kernels");
   int wrong = 0;
   if (what == "check" || what == "all") wrong = check();
-  if (what != "check") time_all(argc > 2 ? argv[2] : nullptr, what == "table" || what == "all");
+  const bool bf16 = argc > 3 && std::string(argv[3]) == "bf16";
+  if (what != "check")
+    time_all(bf16 ? GemmType::kBF16 : GemmType::kF16, argc > 2 ? argv[2] : nullptr,
+             what == "table" || what == "all");
   return wrong ? 1 : 0;
 }

@@ -2,12 +2,14 @@
 // epilogue can do: bias, ReLU or tanh GELU, or (without activation) the residual as C with beta 1.
 // Row-major arrays are handed over as their column-major transposes: yᵀ = wᵀ·xᵀ.
 //
-// Types: f16, bf16 (exact products, f32 sums), f32 (never TF32), or f32 with TF32 operands where the
-// request allows tf32.
-// Bits of a row: no algorithm that splits K or reduces between blocks is taken. For 16-bit operands
-// all the others were found to give the same bits (46–48 algorithms per size, M from 1 to 16384), so
-// each bucket of rows has its own; for f32 and TF32, where nothing of the kind was shown, one
-// algorithm per (K, N) serves every M. tune() keeps to algorithms whose bits it has compared.
+// Types: f16, bf16 (exact products, f32 sums), f32 (never TF32), or f32 with TF32 operands where
+// the request allows tf32. Bits of a row: no algorithm that splits K or reduces between blocks is
+// taken. For 16-bit operands all the others were found to give the same bits (46–48 algorithms per
+// size, M from 1 to 16384), so each bucket of rows has its own; for f32 and TF32, where nothing of
+// the kind was shown, one algorithm per (K, N) serves every M. tune() keeps to algorithms whose
+// bits it has compared.
+#include "backend/cuda/kernels/linear.h"
+
 #include <cublasLt.h>
 
 #include <charconv>
@@ -16,7 +18,6 @@
 #include <random>
 
 #include "backend/cuda/check.h"
-#include "backend/cuda/kernels/linear.h"
 #include "backend/cuda/kernels/product_numerics.h"
 #include "backend/cuda/kernels/row_buckets.h"
 
@@ -51,16 +52,15 @@ cudaDataType_t data_type(DType type) {
 
 // Column-major [rows, cols] with leading dimension rows.
 void make_layout(Layout& layout, DType type, int64_t rows, int64_t cols) {
-  check_cublas(cublasLtMatrixLayoutCreate(&layout.value, data_type(type),
-                                          static_cast<uint64_t>(rows), static_cast<uint64_t>(cols),
-                                          rows),
-               "describing a matrix");
+  check_cublas(
+      cublasLtMatrixLayoutCreate(&layout.value, data_type(type), static_cast<uint64_t>(rows),
+                                 static_cast<uint64_t>(cols), rows),
+      "describing a matrix");
 }
 template <class T>
 void set(const Operation& operation, cublasLtMatmulDescAttributes_t attribute, const T& value) {
-  check_cublas(
-      cublasLtMatmulDescSetAttribute(operation.value, attribute, &value, sizeof(value)),
-      "describing a product");
+  check_cublas(cublasLtMatmulDescSetAttribute(operation.value, attribute, &value, sizeof(value)),
+               "describing a product");
 }
 
 struct State final : KernelState {
@@ -177,11 +177,10 @@ std::unique_ptr<State> describe(const CreateCall& call) {
   state->x_type = w.dtype;
   state->y_type = call.numerics->store;
   const bool tf32 = call.numerics->compute == DType::kTF32;
-  check_cublas(
-      cublasLtMatmulDescCreate(&state->operation.value,
-                               tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
-                               CUDA_R_32F),
-      "describing a product");
+  check_cublas(cublasLtMatmulDescCreate(&state->operation.value,
+                                        tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                                        CUDA_R_32F),
+               "describing a product");
   if (attrs.trans_w) set(state->operation, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
   const bool bias = has(call.constant_inputs, 2);
   set(state->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(attrs.activation, bias));
@@ -208,9 +207,9 @@ std::unique_ptr<KernelState> create(const CreateCall& call) {
 std::optional<size_t> workspace_of(const State& state, const Sizes& sizes, cublasLtHandle_t handle,
                                    const cublasLtMatmulAlgo_t& algorithm) {
   cublasLtMatmulHeuristicResult_t result{};
-  const cublasStatus_t status = cublasLtMatmulAlgoCheck(
-      handle, state.operation.value, state.weights.value, sizes.x.value, sizes.y.value,
-      sizes.y.value, &algorithm, &result);
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoCheck(handle, state.operation.value, state.weights.value, sizes.x.value,
+                              sizes.y.value, sizes.y.value, &algorithm, &result);
   if (status != CUBLAS_STATUS_SUCCESS || result.workspaceSize > kMaxWorkspaceBytes)
     return std::nullopt;
   return result.workspaceSize;
@@ -239,9 +238,9 @@ std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
     sizes->workspace_bytes = *bytes;
     return sizes;
   }
-  throw Error(ErrorCode::kMachine, "cuBLASLt has no algorithm for Linear with M=" +
-                                       std::to_string(rows) + " K=" + std::to_string(state.k) +
-                                       " N=" + std::to_string(state.n));
+  throw Error(ErrorCode::kMachine,
+              "cuBLASLt has no algorithm for Linear with M=" + std::to_string(rows) +
+                  " K=" + std::to_string(state.k) + " N=" + std::to_string(state.n));
 }
 
 struct Arrays {
@@ -340,8 +339,8 @@ std::string tune(const TuneCall& call) {
       if (reference.empty()) reference = row;
       if (row == reference) same.push_back(algorithm);
     }
-    const size_t way = fastest_way(
-        call.device, same.size(), [&](size_t i, const Execution& execution) {
+    const size_t way =
+        fastest_way(call.device, same.size(), [&](size_t i, const Execution& execution) {
           sizes.algorithm = same[i];
           sizes.workspace_bytes = workspace_of(*state, sizes, handle, same[i]).value_or(0);
           check_cublas(multiply(*state, sizes, data, execution), "timing Linear");
@@ -363,7 +362,8 @@ bool takes_tf32(const Problem& problem) {
 Support supports(const Problem& problem) {
   const auto attrs = problem.attrs_as<LinearAttrs>();
   const DType type = problem.inputs[0].dtype, out = problem.outputs[0].dtype;
-  if (type != DType::kF32 && !is_16_bit_float(type)) return no("its operands are no floats it takes");
+  if (type != DType::kF32 && !is_16_bit_float(type))
+    return no("its operands are no floats it takes");
   if (problem.inputs[1].dtype != type) return no("x and the weight have two types");
   Support support = supports_constant_weight(problem);
   if (!support) return support;

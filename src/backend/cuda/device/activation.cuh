@@ -48,8 +48,8 @@ __device__ __forceinline__ float gelu_erf(float x) {
 
 /// x·(1 + tanh u)/2 = x / (1 + exp(−2u)), u = √(2/π)·(x + 0.044715·x³). Within 2e-7·max(|x|, 1).
 __device__ __forceinline__ float gelu_tanh(float x) {
-  constexpr float kLinear = -2.3022082f;   // −2·√(2/π)·log2 e
-  constexpr float kCubic = -0.10294324f;   // the same times 0.044715
+  constexpr float kLinear = -2.3022082f;  // −2·√(2/π)·log2 e
+  constexpr float kCubic = -0.10294324f;  // the same times 0.044715
   const float exponent = x * fmaf(kCubic, x * x, kLinear);
   return x * reciprocal_approximate(1.0f + exp2_approximate(exponent));
 }

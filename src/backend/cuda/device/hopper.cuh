@@ -28,8 +28,8 @@ __device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 /// Arrives at the same barrier of block `rank` of the cluster. Orders nothing but what the arriving
-/// thread has waited for (reads of tensor cores): release at cluster scope would cost a fence of the
-/// whole device per stage (measured: 1.5 times the time of a product).
+/// thread has waited for (reads of tensor cores): release at cluster scope would cost a fence of
+/// the whole device per stage (measured: 1.5 times the time of a product).
 __device__ __forceinline__ void barrier_arrive_at(uint32_t barrier, uint32_t rank) {
   asm volatile(
       "{\n"
@@ -116,8 +116,8 @@ __device__ __forceinline__ uint4 load_shared_16_bytes(uint32_t address) {
                : "memory");
   return v;
 }
-/// Four 8x8 matrices of 16-bit elements from registers to shared memory; lane l gives the address of
-/// row l % 8 of matrix l / 8.
+/// Four 8x8 matrices of 16-bit elements from registers to shared memory; lane l gives the address
+/// of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void store_matrices(uint32_t address, uint32_t a, uint32_t b, uint32_t c,
                                                uint32_t d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
@@ -152,8 +152,8 @@ __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
 }
 
-/// Descriptor of a K-major tile: rows of 128 bytes (64 elements of 16 bits), 128-byte swizzle, groups
-/// of 8 rows 1024 bytes apart, 1024-byte aligned. Advancing K by 16 elements adds 2.
+/// Descriptor of a K-major tile: rows of 128 bytes (64 elements of 16 bits), 128-byte swizzle,
+/// groups of 8 rows 1024 bytes apart, 1024-byte aligned. Advancing K by 16 elements adds 2.
 __device__ __forceinline__ uint64_t tile_descriptor(uint32_t address) {
   constexpr uint64_t kGroupStride = uint64_t{1024 >> 4} << 32, kLeading = uint64_t{1} << 16,
                      kSwizzle128 = uint64_t{1} << 62;

@@ -1,8 +1,8 @@
 // The tile shapes of the sm_90a matrix product and their launch; contract in gemm_sm90.h, device
 // code in gemm_sm90.cuh. C++17.
-#include "backend/cuda/kernels/gemm_sm90.cuh"
-
 #include <algorithm>
+
+#include "backend/cuda/kernels/gemm_sm90.cuh"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -17,8 +17,7 @@ struct Variant {
 
 template <int kRowBlocks, int kCols, int kSub, int kStages, int kCluster, bool kTogether>
 Variant variant(const char* name) {
-  using F16 =
-      GemmShape<__half, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>;
+  using F16 = GemmShape<__half, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>;
   using BF16 = GemmShape<__nv_bfloat16, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>;
   return {name,
           F16::kRows,
@@ -65,8 +64,8 @@ EncodeTiled encode_tiled() {
   static const EncodeTiled kFunction = [] {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found{};
-    const cudaError_t status = cudaGetDriverEntryPointByVersion(
-        "cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found);
+    const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function,
+                                                                12000, cudaEnableDefault, &found);
     const bool ok = status == cudaSuccess && found == cudaDriverEntryPointSuccess;
     return reinterpret_cast<EncodeTiled>(ok ? function : nullptr);
   }();
@@ -87,12 +86,10 @@ bool encode(CUtensorMap* map, const MatrixMap& matrix) {
   const cuuint32_t box[2] = {kBlockK, static_cast<cuuint32_t>(matrix.box_rows)};
   const cuuint32_t steps[2] = {1, 1};
   return encode_tiled()(
-             map,
-             matrix.bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2,
-             const_cast<void*>(matrix.data), sizes, strides, box, steps,
+             map, matrix.bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+             2, const_cast<void*>(matrix.data), sizes, strides, box, steps,
              CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -167,9 +164,28 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   return cudaLaunchKernelExC(&config, v.kernels[bf16 ? 1 : 0], arguments);
 }
 
+// The least estimated cycles: per 64 of K the longer of the products (2048 a cycle) and of what
+// must come in (about 45 bytes a cycle and multiprocessor), in rounds of one tile per
+// multiprocessor; then an epilogue that nothing hides. Clusters are left to tuning.
 int gemm_sm90_choice(int64_t m, int n, int k, int processors) {
-  (void)n, (void)k, (void)processors;
-  return m > 64 ? 8 : 3;
+  constexpr double kProductsPerCycle = 2048, kBytesPerCycle = 45, kLeastCycles = 170;
+  constexpr double kEpilogueCycles = 0.125;  // per element of the tile
+  int best = 0;
+  double least = 0;
+  for (int i = 0; i < kVariantCount; ++i) {
+    const Variant& v = kVariants[i];
+    if (v.cluster > 1) continue;
+    const int64_t tiles = ceil_div(m, v.rows) * ceil_div(n, v.cols);
+    const double area = static_cast<double>(v.rows) * v.cols;
+    const double incoming = 128.0 * static_cast<double>(std::min<int64_t>(v.rows, m) + v.cols);
+    const double step =
+        std::max({area * kBlockK / kProductsPerCycle, incoming / kBytesPerCycle, kLeastCycles});
+    const double cycles = static_cast<double>(ceil_div(tiles, processors)) *
+                              static_cast<double>(ceil_div(k, kBlockK)) * step +
+                          area * kEpilogueCycles;
+    if (i == 0 || cycles < least) least = cycles, best = i;
+  }
+  return best;
 }
 
 }  // namespace vernier::backend::cuda

@@ -18,10 +18,10 @@ struct GemmArguments {
   const void *bias, *residual;
   void* y;
   int m, n;
-  int k_blocks;                 // steps of the ring per tile
-  int row_tiles, col_tiles;     // row_tiles counts clusters
-  int group_cols;               // column tiles walked before the next rows, so that w stays in L2
-  uint32_t stage_bytes;         // what one stage receives
+  int k_blocks;              // steps of the ring per tile
+  int row_tiles, col_tiles;  // row_tiles counts clusters
+  int group_cols;            // column tiles walked before the next rows, so that w stays in L2
+  uint32_t stage_bytes;      // what one stage receives
   GemmType bias_type, residual_type, y_type;
   int activation;
 };
@@ -363,8 +363,8 @@ __device__ __forceinline__ void release(uint32_t empty) {
   }
 }
 
-// In turns, the groups enter one after the other. A wait by parity sees one round back at most, so a
-// group may wait for its stages only when the other has seen all of its own.
+// In turns, the groups enter one after the other. A wait by parity sees one round back at most, so
+// a group may wait for its stages only when the other has seen all of its own.
 template <class S>
 __device__ __forceinline__ void multiply(GemmSums<S>& sums, const GemmShared<S>& shared,
                                          RingPlace<S::kStages>& place, int k_blocks, int group) {
@@ -372,8 +372,8 @@ __device__ __forceinline__ void multiply(GemmSums<S>& sums, const GemmShared<S>&
 #pragma unroll 1
   for (int block = 0; block < k_blocks; ++block) {
     barrier_wait(shared.full(place.stage), place.parity);
-    const uint64_t x = tile_descriptor(shared.x(place.stage) +
-                                       (S::kTogether ? group * S::kGroupRows * 128 : 0));
+    const uint64_t x =
+        tile_descriptor(shared.x(place.stage) + (S::kTogether ? group * S::kGroupRows * 128 : 0));
     const uint64_t w = tile_descriptor(shared.w(place.stage));
     wgmma_fence();
 #pragma unroll

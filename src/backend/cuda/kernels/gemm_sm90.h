@@ -40,11 +40,11 @@ cudaError_t prepare_gemm_sm90();
 
 /// Products of 16-bit operands are exact and summed in f32 by wgmma, 16 elements of K at a time in
 /// ascending order, K never split: a row's bits depend on k, the types and the row alone. K that is
-/// no multiple of a tile's is filled up with zeros; a sum of −0 becomes +0, so that the filling does
-/// not show. Bias, activation and residual are f32; y is rounded once.
-/// Cost: 2·m·n·k operations on the tensor cores; at small m the k·n·2 bytes of w. Never splitting K
-/// costs most at k = 4096, m <= 128, where one block walks all of K: measured in bench/cuda.
-/// No workspace. Encodes tensor maps on the host (about 0.3 us), so it can be captured in a graph.
+/// no multiple of a tile's is filled up with zeros; a sum of −0 becomes +0, so that the filling
+/// does not show. Bias, activation and residual are f32; y is rounded once. Cost: 2·m·n·k
+/// operations on the tensor cores; at small m the k·n·2 bytes of w. Never splitting K costs most at
+/// k = 4096, m <= 128, where one block walks all of K: measured in bench/cuda. No workspace.
+/// Encodes tensor maps on the host (about 0.3 us), so it can be captured in a graph.
 cudaError_t launch_gemm_sm90(const GemmSm90& call, int variant, cudaStream_t stream);
 
 }  // namespace vernier::backend::cuda

@@ -191,9 +191,8 @@ void launch(const LaunchCall& call) {
   const auto& state = static_cast<const State&>(*call.state);
   const GemmSm90 product = product_of(state, call.in, call.out);
   const int tuned = state.variants[bucket_of(product.m)];
-  const int variant = tuned >= 0 ? tuned
-                                 : gemm_sm90_choice(product.m, product.n, product.k,
-                                                    product.processors);
+  const int variant =
+      tuned >= 0 ? tuned : gemm_sm90_choice(product.m, product.n, product.k, product.processors);
   check_cuda(launch_gemm_sm90(product, variant, stream_of(call.execution)), "Linear");
 }
 
@@ -201,8 +200,7 @@ void launch(const LaunchCall& call) {
 std::string tune(const TuneCall& call) {
   const auto made = create(call.create);
   const auto& state = static_cast<const State&>(*made);
-  std::vector<TensorArg> in(call.in.begin(), call.in.end()),
-      out(call.out.begin(), call.out.end());
+  std::vector<TensorArg> in(call.in.begin(), call.in.end()), out(call.out.begin(), call.out.end());
   const size_t last = bucket_of(rows_of(in[0]));
   const auto rows = static_cast<size_t>(kRowBuckets[last]);
   const auto width = [](const TensorArg& t) { return size_bytes(t.dtype); };

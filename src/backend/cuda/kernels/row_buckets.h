@@ -1,5 +1,6 @@
-// Numbers of rows that products are tuned for, and the timing of the ways to do one. A step is tuned
-// for each bucket and runs as the smallest one that holds its rows. Every way gives the same bits.
+// Numbers of rows that products are tuned for, and the timing of the ways to do one. A step is
+// tuned for each bucket and runs as the smallest one that holds its rows. Every way gives the same
+// bits.
 #pragma once
 #include <array>
 #include <functional>
