@@ -61,13 +61,16 @@ uint16_t f32_to_f16(float x) {
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   const uint16_t sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
   if (std::isnan(x)) return static_cast<uint16_t>(sign | 0x7e00u | ((bits >> 13) & 0x3ffu));
-  const double rounded = std::abs(round_to(DType::kF16, x));
-  if (std::isinf(rounded)) return static_cast<uint16_t>(sign | 0x7c00u);
-  if (rounded == 0.0) return sign;
-  const int exponent = std::ilogb(rounded);
-  if (exponent < -14) return static_cast<uint16_t>(sign | static_cast<uint16_t>(rounded * 0x1p24));
-  const auto mantissa = static_cast<uint16_t>((rounded * std::ldexp(1.0, -exponent) - 1.0) * 1024);
-  return static_cast<uint16_t>(sign | ((exponent + 15) << 10) | mantissa);
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  constexpr uint32_t kOverflow = 0x477ff000u;  // 65520: half way to what f16 does not have
+  constexpr uint32_t kLeastNormal = 0x38800000u, kRebias = 112u << 23;
+  if (magnitude >= kOverflow) return static_cast<uint16_t>(sign | 0x7c00u);
+  if (magnitude >= kLeastNormal) {
+    const uint32_t moved = magnitude - kRebias;
+    return static_cast<uint16_t>(sign | ((moved + 0xfffu + ((moved >> 13) & 1u)) >> 13));
+  }
+  const float steps = std::bit_cast<float>(magnitude) * 0x1p24f;  // exact
+  return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(steps)));
 }
 
 float f16_to_f32(uint16_t bits) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/attrs.h"
+#include "core/convert.h"
 #include "ops/views.h"
 #include "plan/ledger.h"
 #include "plan/profile.h"
@@ -205,16 +206,12 @@ class Planner {
   int32_t new_constant(ir::ValueId id, DType stored) {
     const Tensor& contents = graph_.value(id).constant;
     const bool exact = options_.constants == PlanOptions::Constants::kExact;
-    const Tensor bytes = exact || stored == contents.dtype() ? contents : rounded(contents, stored);
+    const Tensor bytes = exact || !is_float(stored) ? contents : converted(contents, stored);
     const int32_t index = new_value(id, PlanValue::Kind::kConstant);
     plan_.values[static_cast<size_t>(index)].dtype = exact ? contents.dtype() : stored;
     plan_.values[static_cast<size_t>(index)].constant =
         add_blob({bytes.dtype(), bytes.shape(), "", bytes});
     return index;
-  }
-
-  static Tensor rounded(const Tensor& t, DType type) {
-    return Tensor::from(type, t.shape(), std::span<const double>(EvalTensor::from(t).f));
   }
 
   // Equal blobs are stored once.

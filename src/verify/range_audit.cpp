@@ -25,6 +25,19 @@ bool is_narrow(DType type) {
   return is_float(type) && type != DType::kTF32 && size_bytes(type) < size_bytes(DType::kF32);
 }
 
+double peak_of(const Tensor& t) {
+  if (t.dtype() == DType::kF32) {  // what most weights are: hundreds of millions of numbers
+    float largest = 0;
+    for (float v : std::span(reinterpret_cast<const float*>(t.data()),
+                             static_cast<size_t>(t.elems())))
+      largest = std::max(largest, std::abs(v));
+    return largest;
+  }
+  double peak = 0;
+  for (int64_t i = 0; i < t.elems(); ++i) peak = std::max(peak, std::abs(t.float_at(i)));
+  return peak;
+}
+
 // Values of a mask: -inf, -3.4e38, -1e30 … saturate or are infinite in a smaller type as well.
 constexpr double kMaskLike = 1e30;
 
@@ -100,9 +113,7 @@ class Audit {
         const plan::PlanValue& v = plan_.values[static_cast<size_t>(in)];
         if (v.kind != plan::PlanValue::Kind::kConstant || !is_float(v.dtype)) continue;
         const Tensor& t = plan_.blobs[static_cast<size_t>(v.constant)].bytes;
-        double peak = 0;
-        for (int64_t i = 0; i < t.elems(); ++i) peak = std::max(peak, std::abs(t.float_at(i)));
-        constants_.push_back(row_of(s, "weight", peak, step.numerics.compute));
+        constants_.push_back(row_of(s, "weight", peak_of(t), step.numerics.compute));
       }
     }
   }

@@ -20,6 +20,10 @@ namespace {
 // unit of f32, S what inputs that are off by u change in this element (rms over its row where that
 // is larger). Fitted: docs/verification.md "Replay".
 constexpr double kNoiseFactor = 8;
+// What is rounded inside a step (the probabilities of an attention in 16 bits) may go the other way
+// where E's value and FP64's lie on two sides of a tie: up to this part of all that these roundings do
+// to the row.
+constexpr double kInsideFactor = 2;
 // One trial may be unlucky for a whole row: where its elements share what is in doubt (the scores
 // of a query), the row's rms cannot make up for it.
 constexpr int kTrials = 4;
@@ -33,6 +37,7 @@ std::vector<double> zeros(const EvalTensor& t) { return std::vector<double>(t.f.
 struct Ideal {
   std::vector<EvalTensor> out;
   std::vector<std::vector<double>> sensitivity;  // by output and element, floats only
+  std::vector<std::vector<double>> inside;       // the same: what roundings inside the step do
   std::vector<std::vector<bool>> undecided;      // integers that the noise changes
   double sum_length = 1;
 };
@@ -75,6 +80,24 @@ std::vector<EvalTensor> evaluate(const plan::Step& step, const backend::LaunchCa
   }
   evaluator(step.op)({step.attrs, in, out, rounding});
   return out;
+}
+
+// What is left of `rounding` on the operands of a step: they are the same bits in E.
+Rounding of_operands(OpKind op, const Rounding& rounding) {
+  const auto points = rounding_points(op);
+  Rounding operands;
+  for (size_t i = 0; i + 1 < points.size(); ++i) {
+    if (points[i].size() == 1) operands.set(i, rounding.at(i));  // a b, q k v, x
+  }
+  return operands;
+}
+
+bool rounds_inside(OpKind op, const Rounding& rounding) {
+  const auto points = rounding_points(op);
+  for (size_t i = 0; i + 1 < points.size(); ++i) {
+    if (points[i].size() > 1 && rounding.at(i).type != DType::kUndefined) return true;
+  }
+  return false;
 }
 
 // Elements of a row are alike: a lucky small sensitivity counts as its row's rms.
@@ -122,6 +145,18 @@ Ideal ideal_of(const plan::Plan& plan, const backend::Backend& backend, const pl
   }
   // Rounding an operand would swallow the noise on it: sensitivity is that of the exact step.
   const std::vector<EvalTensor> exact = evaluate(step, call, inputs, Rounding{});
+  for (const EvalTensor& t : ideal.out) ideal.inside.push_back(zeros(t));
+  if (const Rounding rounding = narrow_rounding(step); rounds_inside(step.op, rounding)) {
+    const std::vector<EvalTensor> without =
+        evaluate(step, call, inputs, of_operands(step.op, rounding));
+    for (size_t o = 0; o < without.size(); ++o) {
+      for (size_t i = 0; i < without[o].f.size(); ++i) {
+        const double change = std::abs(ideal.out[o].f[i] - without[o].f[i]);
+        if (std::isfinite(change)) ideal.inside[o][i] = change;
+      }
+      raise_to_row_rms(ideal.inside[o], ideal.out[o].shape);
+    }
+  }
   ideal.sum_length = sum_length(step, in, out, in_types, out_types);
   for (int trial = 0; trial < kTrials; ++trial) {
     Inputs noisy = inputs;
@@ -207,7 +242,8 @@ StepResult Replay::judge(const plan::Step& step, const backend::LaunchCall& call
       const double error = std::abs(g - w);
       const double limit = ulp(want.dtype, w) + kSubnormal + step.numerics.approximation_abs +
                            step.numerics.approximation_rel * std::abs(w) +
-                           noise * (ideal.sensitivity[o][i] + kSingleUnit * std::abs(w));
+                           noise * (ideal.sensitivity[o][i] + kSingleUnit * std::abs(w)) +
+                           kInsideFactor * ideal.inside[o][i];
       if (worse(error, limit, error / limit) && error > limit) {
         result.why = fmt::format("element {} of output {} is {:.8g}, expected {:.8g} ± {:.1e}", i,
                                  o, g, w, limit);

@@ -14,8 +14,9 @@
 namespace vernier::verify {
 namespace {
 
+// Narrower than f32 as a compute type: tf32 too, whose values take as many bytes.
 bool is_narrow(DType type) {
-  return is_float(type) && type != DType::kTF32 && size_bytes(type) < size_bytes(DType::kF32);
+  return type == DType::kTF32 || (is_float(type) && size_bytes(type) < size_bytes(DType::kF32));
 }
 
 // The type of fewest significant bits that a step holds results or operands in.
@@ -60,7 +61,7 @@ bool is_rounding_of(const EvalTensor& stored, const Tensor& exact) {
 double cap_of(DType type) {
   constexpr double kF16Cap = 1e-2, kBf16Cap = 5e-2;
   if (type == DType::kF32) return std::numeric_limits<double>::infinity();  // tolerance.rms holds
-  return type == DType::kF16 ? kF16Cap : kBf16Cap;
+  return type == DType::kF16 || type == DType::kTF32 ? kF16Cap : kBf16Cap;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "backend/cuda/kernels/norm.h"
 
 #include "backend/cuda/device/rows.cuh"
+#include "backend/cuda/kernels/norm_dense.h"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -78,16 +79,16 @@ struct NormRow : RowThreads<T, kWarps> {
     if (args.sum.data != nullptr) write_row(args.sum, c, x);
     float p[kN];
 #pragma unroll
-    for (int i = 0; i < kN; ++i) x[i] = (x[i] - mean - correction) * inverse;
+    for (int i = 0; i < kN; ++i) x[i] = __fmul_rn(x[i] - mean - correction, inverse);
     if (args.scale.data != nullptr) {
       read_parameter(args.scale, c, p);
 #pragma unroll
-      for (int i = 0; i < kN; ++i) x[i] *= p[i];
+      for (int i = 0; i < kN; ++i) x[i] = __fmul_rn(x[i], p[i]);
     }
     if (args.bias.data != nullptr) {
       read_parameter(args.bias, c, p);
 #pragma unroll
-      for (int i = 0; i < kN; ++i) x[i] += p[i];
+      for (int i = 0; i < kN; ++i) x[i] = __fadd_rn(x[i], p[i]);
     }
     write_row(args.y, c, x);
   }
@@ -123,7 +124,7 @@ __global__ void __launch_bounds__(RowThreads<T, kWarps>::kBlockThreads)
     for (int i = 0; i < kN; ++i) {
       const float d = c + i < args.cols ? v[i] - mean : 0.0f;
       total += d;
-      squares += d * d;
+      squares = __fmaf_rn(d, d, squares);
     }
   });
   if (!args.is_rms) correction = sum_row<kWarps>(total, shared) / cols;
@@ -131,7 +132,7 @@ __global__ void __launch_bounds__(RowThreads<T, kWarps>::kBlockThreads)
   // NaN and infinity make the row NaN; the correction may leave a variance just below 0.
   const float variance =
       args.is_rms ? squares / cols
-                  : fmaxf(squares / cols - correction * correction, 0.0f) + (squares - squares);
+                  : fmaxf(__fmaf_rn(-correction, correction, squares / cols), 0.0f) + (squares - squares);
   const float inverse = 1.0f / sqrtf(variance + args.epsilon);
   each([&](float(&v)[kN], int64_t c) { row.finish(c, v, mean, correction, inverse); });
   if (R::column(0) != 0) return;
@@ -144,6 +145,7 @@ __global__ void __launch_bounds__(RowThreads<T, kWarps>::kBlockThreads)
 
 cudaError_t launch_norm(const NormLaunch& args, cudaStream_t stream) {
   if (args.rows == 0 || args.cols == 0) return cudaSuccess;
+  if (is_dense_norm(args)) return launch_norm_dense(args, stream);
   with_float_type(args.type, [&](auto element) {
     with_row_size(args.cols, [&](auto warps, auto in_registers) {
       using R = RowThreads<decltype(element), warps.value>;

@@ -1,0 +1,35 @@
+// What most weights of an engine in 16 bits go through, without a double in between: see convert.h.
+#include "core/convert.h"
+
+#include <cstring>
+
+#include "core/error.h"
+
+namespace vernier {
+namespace {
+
+template <uint16_t (*Round)(float)>
+Tensor narrowed(const Tensor& t, DType type) {
+  std::vector<std::byte> bytes(static_cast<size_t>(t.elems()) * sizeof(uint16_t));
+  for (size_t i = 0; i < static_cast<size_t>(t.elems()); ++i) {
+    float value = 0;
+    std::memcpy(&value, t.data() + i * sizeof value, sizeof value);
+    const uint16_t bits = Round(value);
+    std::memcpy(bytes.data() + i * sizeof bits, &bits, sizeof bits);
+  }
+  return Tensor::from_bytes(type, t.shape(), bytes);
+}
+
+}  // namespace
+
+Tensor converted(const Tensor& t, DType type) {
+  VERNIER_ASSERT(is_float(t.dtype()) && is_float(type));
+  if (type == t.dtype()) return t;
+  if (t.dtype() == DType::kF32 && type == DType::kF16) return narrowed<&f32_to_f16>(t, type);
+  if (t.dtype() == DType::kF32 && type == DType::kBF16) return narrowed<&f32_to_bf16>(t, type);
+  std::vector<double> values(static_cast<size_t>(t.elems()));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = t.float_at(static_cast<int64_t>(i));
+  return Tensor::from(type, t.shape(), std::span<const double>(values));
+}
+
+}  // namespace vernier
