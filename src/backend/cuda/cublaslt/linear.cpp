@@ -1,5 +1,6 @@
 // cuda.linear.cublaslt: Linear through cuBLASLt, y = act(x·w + bias) + residual, with what its
-// epilogue can do: bias, ReLU or tanh GELU, or (without activation) the residual as C with beta 1.
+// epilogue can do: bias, tanh GELU, or (without activation) the residual as C with beta 1. Not its
+// ReLU, which turns NaN into 0.
 // Row-major arrays are handed over as their column-major transposes: yᵀ = wᵀ·xᵀ.
 //
 // Types: f16, bf16 (exact products, f32 sums), f32 (never TF32), or f32 with TF32 operands where
@@ -26,6 +27,8 @@ namespace {
 
 constexpr size_t kMaxWorkspaceBytes = size_t{4} << 20;
 constexpr int kCandidates = 16;
+// What algorithms on tensor cores are asked to make do with. Arrays at other addresses are copied.
+constexpr uint32_t kAlignment = 16;
 constexpr size_t kOneForAll = 7;  // the bucket (4096 rows) whose algorithm serves f32 at every M
 
 template <class T, cublasStatus_t (*Destroy)(T)>
@@ -63,18 +66,47 @@ void set(const Operation& operation, cublasLtMatmulDescAttributes_t attribute, c
                "describing a product");
 }
 
+// A constant at an address that algorithms can take: where it is, or a copy.
+class AlignedConstant {
+ public:
+  AlignedConstant() = default;
+  ~AlignedConstant() { cudaFree(copy_); }
+  AlignedConstant(const AlignedConstant&) = delete;
+  AlignedConstant& operator=(const AlignedConstant&) = delete;
+  void set(const TensorArg& t, const Execution& execution) {
+    data_ = t.data;
+    if (reinterpret_cast<uintptr_t>(data_) % kAlignment == 0) return;
+    const size_t bytes = static_cast<size_t>(t.elems()) * size_bytes(t.dtype);
+    check_cuda(cudaMalloc(&copy_, bytes),
+               "allocating a weight of " + std::to_string(bytes) + " bytes");
+    check_cuda(cudaMemcpyAsync(copy_, data_, bytes, cudaMemcpyDeviceToDevice, stream_of(execution)),
+               "copying a weight");
+    check_cuda(cudaStreamSynchronize(stream_of(execution)), "copying a weight");
+    data_ = static_cast<const std::byte*>(copy_);
+  }
+  const std::byte* data() const { return data_; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  void* copy_ = nullptr;
+};
+
 struct State final : KernelState {
+  AlignedConstant w, bias;
   Operation operation;
   Layout weights;
   DType x_type{}, y_type{};
   int64_t n = 0, k = 0;
-  bool has_residual = false;
+  bool on_tensor_cores = false;
   std::array<std::optional<cublasLtMatmulAlgo_t>, kRowBuckets.size()> algorithms;
 };
 
 struct Sizes final : ShapeState {
   Layout x, y;  // (K, M), (N, M)
   cublasLtMatmulAlgo_t algorithm{};
+  // Of workspace_bytes: the algorithm's own, then room for x and the residual, should they lie at
+  // addresses that it cannot take.
+  size_t algorithm_bytes = 0, x_bytes = 0, residual_bytes = 0;
 };
 
 // ---- algorithms
@@ -105,6 +137,14 @@ std::vector<cublasLtMatmulAlgo_t> candidates(const State& state, cublasLtHandle_
       cublasLtMatmulPreferenceSetAttribute(
           preference.value, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &limit, sizeof(limit)),
       "setting a preference");
+  if (state.on_tensor_cores) {
+    for (const auto attribute :
+         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+      check_cublas(cublasLtMatmulPreferenceSetAttribute(preference.value, attribute, &kAlignment,
+                                                        sizeof(kAlignment)),
+                   "setting a preference");
+  }
   std::array<cublasLtMatmulHeuristicResult_t, kCandidates> found{};
   int count = 0;
   cublasLtMatmulAlgoGetHeuristic(handle, state.operation.value, state.weights.value, x.value,
@@ -161,8 +201,6 @@ void choose_algorithms(State& state, cublasLtHandle_t handle, std::string_view t
 // ---- the life of a step
 
 cublasLtEpilogue_t epilogue(Activation activation, bool bias) {
-  if (activation == Activation::kRelu)
-    return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
   if (activation == Activation::kGeluTanh)
     return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
   return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
@@ -174,9 +212,11 @@ std::unique_ptr<State> describe(const CreateCall& call) {
   const TensorArg& w = call.constant_inputs[1];
   state->k = w.shape[attrs.trans_w ? 1 : 0];
   state->n = w.shape[attrs.trans_w ? 0 : 1];
+  state->w.set(w, call.execution);
   state->x_type = w.dtype;
   state->y_type = call.numerics->store;
   const bool tf32 = call.numerics->compute == DType::kTF32;
+  state->on_tensor_cores = tf32 || is_16_bit_float(w.dtype);
   check_cublas(cublasLtMatmulDescCreate(&state->operation.value,
                                         tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
                                         CUDA_R_32F),
@@ -185,7 +225,8 @@ std::unique_ptr<State> describe(const CreateCall& call) {
   const bool bias = has(call.constant_inputs, 2);
   set(state->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(attrs.activation, bias));
   if (bias) {
-    const void* data = call.constant_inputs[2].data;
+    state->bias.set(call.constant_inputs[2], call.execution);
+    const void* data = state->bias.data();
     set(state->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, data);
     set(state->operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
         data_type(call.constant_inputs[2].dtype));
@@ -220,6 +261,9 @@ void make_layouts(const State& state, Sizes& sizes, int64_t rows) {
   make_layout(sizes.y, state.y_type, state.n, rows);
 }
 
+size_t bytes_of(const TensorArg& t) { return static_cast<size_t>(t.elems()) * size_bytes(t.dtype); }
+constexpr size_t padded(size_t bytes) { return (bytes + 255) / 256 * 256; }
+
 // The bucket's algorithm, or the nearest larger, then smaller bucket's that can do these rows.
 std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
   const auto& state = static_cast<const State&>(*call.state);
@@ -235,7 +279,13 @@ std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
     const auto bytes = workspace_of(state, *sizes, handle_of(call.execution), *algorithm);
     if (!bytes) continue;
     sizes->algorithm = *algorithm;
-    sizes->workspace_bytes = *bytes;
+    sizes->algorithm_bytes = *bytes;
+    if (state.on_tensor_cores) {
+      sizes->x_bytes = bytes_of(call.in[0]);
+      if (has(call.in, 3)) sizes->residual_bytes = bytes_of(call.in[3]);
+    }
+    sizes->workspace_bytes =
+        padded(*bytes) + padded(sizes->x_bytes) + padded(sizes->residual_bytes);
     return sizes;
   }
   throw Error(ErrorCode::kMachine,
@@ -244,30 +294,42 @@ std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
 }
 
 struct Arrays {
-  const std::byte *x, *w, *residual;
+  const std::byte *x, *residual;
   std::byte *y, *workspace;
 };
 cublasStatus_t multiply(const State& state, const Sizes& sizes, const Arrays& arrays,
                         const Execution& execution) {
   const float one = 1, beta = arrays.residual ? 1.0f : 0.0f;
   const void* c = arrays.residual ? arrays.residual : arrays.y;
-  return cublasLtMatmul(handle_of(execution), state.operation.value, &one, arrays.w,
+  return cublasLtMatmul(handle_of(execution), state.operation.value, &one, state.w.data(),
                         state.weights.value, arrays.x, sizes.x.value, &beta, c, sizes.y.value,
                         arrays.y, sizes.y.value, &sizes.algorithm, arrays.workspace,
-                        sizes.workspace_bytes, stream_of(execution));
+                        sizes.algorithm_bytes, stream_of(execution));
+}
+
+// `data`, or a copy of it at `room` where it lies at an address that algorithms cannot take.
+const std::byte* aligned(const std::byte* data, size_t bytes, std::byte* room,
+                         const Execution& execution) {
+  if (bytes == 0 || reinterpret_cast<uintptr_t>(data) % kAlignment == 0) return data;
+  check_cuda(cudaMemcpyAsync(room, data, bytes, cudaMemcpyDeviceToDevice, stream_of(execution)),
+             "copying an operand of Linear");
+  return room;
 }
 
 void launch(const LaunchCall& call) {
   const auto& sizes = static_cast<const Sizes&>(*call.shape_state);
   if (sizes.x.value == nullptr) return;  // no rows
-  check_cublas(multiply(static_cast<const State&>(*call.state), sizes,
-                        {.x = call.in[0].data,
-                         .w = call.in[1].data,
-                         .residual = has(call.in, 3) ? call.in[3].data : nullptr,
-                         .y = call.out[0].data,
-                         .workspace = call.workspace},
-                        call.execution),
-               "Linear");
+  std::byte* x_room = call.workspace + padded(sizes.algorithm_bytes);
+  std::byte* residual_room = x_room + padded(sizes.x_bytes);
+  const std::byte* residual = has(call.in, 3) ? call.in[3].data : nullptr;
+  check_cublas(
+      multiply(static_cast<const State&>(*call.state), sizes,
+               {.x = aligned(call.in[0].data, sizes.x_bytes, x_room, call.execution),
+                .residual = aligned(residual, sizes.residual_bytes, residual_room, call.execution),
+                .y = call.out[0].data,
+                .workspace = call.workspace},
+               call.execution),
+      "Linear");
 }
 
 // ---- tuning
@@ -319,7 +381,6 @@ std::string tune(const TuneCall& call) {
   const size_t last = one ? kOneForAll : bucket_of(rows_of(call.in[0]));
   TuneArrays arrays(call, *state, kRowBuckets[last]);
   const Arrays data{.x = arrays.x.data(),
-                    .w = call.create.constant_inputs[1].data,
                     .residual = has(call.in, 3) ? arrays.residual.data() : nullptr,
                     .y = arrays.y.data(),
                     .workspace = arrays.workspace.data()};
@@ -333,7 +394,7 @@ std::string tune(const TuneCall& call) {
       const auto bytes = workspace_of(*state, sizes, handle, algorithm);
       if (!bytes) continue;
       sizes.algorithm = algorithm;
-      sizes.workspace_bytes = *bytes;
+      sizes.algorithm_bytes = *bytes;
       if (multiply(*state, sizes, data, call.device.execution()) != CUBLAS_STATUS_SUCCESS) continue;
       const auto row = arrays.first_row(state->n);
       if (reference.empty()) reference = row;
@@ -342,7 +403,7 @@ std::string tune(const TuneCall& call) {
     const size_t way =
         fastest_way(call.device, same.size(), [&](size_t i, const Execution& execution) {
           sizes.algorithm = same[i];
-          sizes.workspace_bytes = workspace_of(*state, sizes, handle, same[i]).value_or(0);
+          sizes.algorithm_bytes = workspace_of(*state, sizes, handle, same[i]).value_or(0);
           check_cublas(multiply(*state, sizes, data, execution), "timing Linear");
         });
     if (way < same.size()) choices[bucket] = algorithm_text(same[way]);
@@ -376,8 +437,8 @@ Support supports(const Problem& problem) {
     return no("the residual has another type than the output");
   if (residual && attrs.activation != Activation::kNone)
     return no("no residual after an activation in its epilogue");
-  if (attrs.activation == Activation::kGeluErf || attrs.activation == Activation::kTanh)
-    return no("its epilogue has neither GELU with erf nor tanh");
+  if (attrs.activation != Activation::kNone && attrs.activation != Activation::kGeluTanh)
+    return no("of activations its epilogue has GELU with tanh only");
   const WeightShape w = weight_shape(problem);
   const int64_t multiple = type == DType::kF32 && !takes_tf32(problem) ? 1 : 8;
   if (w.k % multiple != 0 || w.n % multiple != 0)

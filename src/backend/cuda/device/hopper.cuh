@@ -99,9 +99,17 @@ __device__ __forceinline__ void copy_box_to(uint32_t dst, const CUtensorMap* map
       : "memory");
 }
 
+/// Ordinary stores to shared memory become visible to the copy engine and the tensor cores.
+__device__ __forceinline__ void fence_shared_to_async() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 // ---- shared memory by address ------------------------------------------------------------------
 __device__ __forceinline__ void store_shared(uint32_t address, float value) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
+}
+__device__ __forceinline__ void store_shared_16_bits(uint32_t address, uint16_t value) {
+  asm volatile("st.shared.u16 [%0], %1;" ::"r"(address), "h"(value) : "memory");
 }
 __device__ __forceinline__ float2 load_shared_pair(uint32_t address) {
   float2 v;

@@ -127,9 +127,13 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   // A box of no more rows than there are: the rest of the tile of x may hold anything, it only
   // reaches rows that are not stored.
   const int x_rows = static_cast<int>(std::min<int64_t>(v.rows, ceil_div(call.m, 8) * 8));
-  CUtensorMap maps[2];
-  const bool ok = encode(&maps[0], {call.x, call.m, call.k, x_rows, bf16}) &&
-                  encode(&maps[1], {call.w, call.n, call.k, v.cols / v.cluster, bf16});
+  const auto aligned = [](const void* data, size_t bytes) {
+    return reinterpret_cast<uintptr_t>(data) % bytes == 0;
+  };
+  const bool x_aligned = aligned(call.x, 16);
+  CUtensorMap maps[2] = {};
+  const bool ok = encode(&maps[1], {call.w, call.n, call.k, v.cols / v.cluster, bf16}) &&
+                  (!x_aligned || encode(&maps[0], {call.x, call.m, call.k, x_rows, bf16}));
   if (!ok) return cudaErrorInvalidValue;
 
   GemmArguments args{};
@@ -141,7 +145,11 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   // 16 MiB of w stay in the second-level cache beside what streams through it.
   const int64_t held = (int64_t{16} << 20) / (int64_t{2} * call.k * v.cols);
   args.group_cols = static_cast<int>(std::clamp<int64_t>(held, 1, args.col_tiles));
-  args.stage_bytes = static_cast<uint32_t>(v.sub * (x_rows + v.cols) * 128);
+  args.x = call.x, args.k = call.k;
+  args.x_aligned = x_aligned, args.y_aligned = aligned(call.y, 16);
+  args.residual_aligned = aligned(call.residual, call.residual_type == GemmType::kF32 ? 8 : 4);
+  args.x_bytes = static_cast<uint32_t>(v.sub * x_rows * 128);
+  args.w_bytes = static_cast<uint32_t>(v.sub * v.cols * 128);
   args.bias_type = call.bias_type, args.residual_type = call.residual_type;
   args.y_type = call.y_type, args.activation = call.activation;
 

@@ -12,11 +12,11 @@ enum class GemmType : uint8_t { kF16, kBF16, kF32 };
 /// y = act(x·wᵀ + bias) + residual. `operands` is the type of x and w; bias, residual and y each
 /// have that type or f32.
 struct GemmSm90 {
-  const void* x;         // [m, k] row-major, 16-byte aligned
+  const void* x;         // [m, k] row-major
   const void* w;         // [n, k] row-major, 16-byte aligned
   const void* bias;      // [n] or null
   const void* residual;  // [m, n] or null; may alias y
-  void* y;               // [m, n], 16-byte aligned
+  void* y;               // [m, n]
   int64_t m;             // 0 < m < 2^31
   int n, k;              // multiples of 8
   GemmType operands, bias_type, residual_type, y_type;

@@ -1,0 +1,61 @@
+// The sm_90a matrix product: a kernel's argument, what a tile shape fixes at compile time, and
+// which tile comes when. See gemm_sm90.cuh. C++17.
+#pragma once
+#include <cstdint>
+
+#include "backend/cuda/kernels/gemm_sm90.h"
+
+namespace vernier::backend::cuda {
+
+struct GemmArguments {
+  const void *x, *bias, *residual;
+  void* y;
+  int m, n, k;
+  // Addresses fit 16-byte accesses (x, y) and pairs of elements (residual).
+  bool x_aligned, y_aligned, residual_aligned;
+  int k_blocks;               // steps of the ring per tile
+  int row_tiles, col_tiles;   // row_tiles counts clusters
+  int group_cols;             // column tiles walked before the next rows, so that w stays in L2
+  uint32_t x_bytes, w_bytes;  // what one stage receives of each
+  GemmType bias_type, residual_type, y_type;
+  int activation;
+};
+
+constexpr int kGemmThreads = 384;  // two consumer warpgroups, one producer
+constexpr int kBlockK = 64;        // elements of K in one 128-byte row of a tile
+
+/// T operand type; kRowBlocks·64 rows and kCols columns per warpgroup; kSub·64 elements of K per
+/// stage of the ring.
+template <class T_, int kRowBlocks_, int kCols_, int kSub_, int kStages_, int kCluster_,
+          bool kTogether_>
+struct GemmShape {
+  using T = T_;
+  static constexpr int kRowBlocks = kRowBlocks_, kCols = kCols_, kSub = kSub_, kStages = kStages_,
+                       kCluster = kCluster_;
+  static constexpr bool kTogether = kTogether_;
+  static constexpr int kGroupRows = 64 * kRowBlocks;
+  static constexpr int kRows = kGroupRows * (kTogether ? 2 : 1);
+  static constexpr uint32_t kXBytes = kRows * 128, kWBytes = kCols * 128;  // of one 64 of K
+  static constexpr uint32_t kStageBytes = kSub * (kXBytes + kWBytes);
+  // The epilogue takes 64 rows and kSliceCols columns at a time.
+  static constexpr int kSliceCols = kCols % 32 == 0 ? 32 : kCols % 16 == 0 ? 16 : kCols;
+  static constexpr int kColSlices = kCols / kSliceCols, kSlices = kRowBlocks * kColSlices;
+  static constexpr uint32_t kStripBytes = 16 * kSliceCols * 2;  // of one warp
+  static constexpr uint32_t kSharedBytes =
+      kStages * (kStageBytes + 16) + 16 + 4 * kCols * 4 + 8 * kStripBytes + 1024;
+  static_assert(kSharedBytes <= 232448, "more than a block can have");
+};
+
+struct GemmTile {
+  int row, col;  // element at which it begins
+};
+template <class S>
+__device__ __forceinline__ GemmTile tile_at(const GemmArguments& args, int index, int rank) {
+  const int per_group = args.row_tiles * args.group_cols;
+  const int first = index / per_group * args.group_cols;
+  const int width = min(args.group_cols, args.col_tiles - first);
+  const int within = index % per_group;
+  return {(within / width * S::kCluster + rank) * S::kRows, (first + within % width) * S::kCols};
+}
+
+}  // namespace vernier::backend::cuda
