@@ -100,6 +100,16 @@ bool rounds_inside(OpKind op, const Rounding& rounding) {
   return false;
 }
 
+// The largest of a row, for all of it.
+void raise_to_row_largest(std::vector<double>& s, const Shape& shape) {
+  const auto cols = static_cast<size_t>(shape.empty() ? 1 : std::max<int64_t>(shape.back(), 1));
+  for (size_t begin = 0; begin + cols <= s.size(); begin += cols) {
+    const auto row = s.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto end = row + static_cast<std::ptrdiff_t>(cols);
+    std::fill(row, end, *std::max_element(row, end));
+  }
+}
+
 // Elements of a row are alike: a lucky small sensitivity counts as its row's rms.
 void raise_to_row_rms(std::vector<double>& s, const Shape& shape) {
   const auto cols = static_cast<size_t>(shape.empty() ? 1 : std::max<int64_t>(shape.back(), 1));
@@ -154,7 +164,7 @@ Ideal ideal_of(const plan::Plan& plan, const backend::Backend& backend, const pl
         const double change = std::abs(ideal.out[o].f[i] - without[o].f[i]);
         if (std::isfinite(change)) ideal.inside[o][i] = change;
       }
-      raise_to_row_rms(ideal.inside[o], ideal.out[o].shape);
+      raise_to_row_largest(ideal.inside[o], ideal.out[o].shape);
     }
   }
   ideal.sum_length = sum_length(step, in, out, in_types, out_types);

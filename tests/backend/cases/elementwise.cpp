@@ -64,6 +64,18 @@ OpCase op_case(Maker& make, OpKind op, DType type, const std::vector<Shape>& sha
   return c;
 }
 
+// Has the operator a meaning for that type? Inference sees to it before any kernel is asked.
+bool has_meaning(OpKind op, DType type) {
+  const std::string_view of = name(op);
+  const bool logical = op == OpKind::kNot || op == OpKind::kAnd || op == OpKind::kOr ||
+                       op == OpKind::kXor;
+  const bool bits = of.starts_with("Bit");
+  if (type == DType::kF32) return !logical && !bits;
+  if (type != DType::kBool) return true;
+  return logical || op == OpKind::kEqual || op == OpKind::kWhere || op == OpKind::kIdentity ||
+         op == OpKind::kCast;
+}
+
 enum class Operands : uint8_t { kOne, kSeveral };
 std::vector<OpCase> cases_of(Operands operands, uint64_t seed) {
   Maker make(seed);
@@ -75,6 +87,7 @@ std::vector<OpCase> cases_of(Operands operands, uint64_t seed) {
     if ((flags(op) & kElementwise) == 0 || op == OpKind::kFusedElementwise) continue;
     if ((inputs_of(op) == 1) != (operands == Operands::kOne)) continue;
     for (DType type : {DType::kF32, DType::kI32, DType::kI64, DType::kBool}) {
+      if (!has_meaning(op, type)) continue;
       for (const std::vector<Shape>& s : shapes) cases.push_back(op_case(make, op, type, s));
     }
   }
