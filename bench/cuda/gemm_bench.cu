@@ -1,6 +1,7 @@
 // Checks and times the sm_90a matrix product (src/backend/cuda/kernels/gemm_sm90.h) against FP64 on
 // the host and against cuBLASLt in the same run.
-//   bench_gemm [check|time|table|all] [out.json] [f16|bf16]      table: every tile shape too
+//   build/cuda/bench/bench_gemm [check|time|table|all] [out.json] [f16|bf16]      table: every tile
+//   shape too
 // Check: sampled elements against FP64, every tile shape, ragged sizes, poisoned outputs, guard
 // bytes, NaN and ±max, and that a row has the same bits in every tile shape at every M.
 // Time: medians of graphs of launches, ours and the best of cuBLASLt's candidates in turns; weights

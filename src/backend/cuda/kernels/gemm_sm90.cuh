@@ -2,10 +2,8 @@
 //
 // One block per multiprocessor stays and takes tile after tile. A producer thread fills a ring of
 // stages through the copy engine; two warpgroups multiply out of it with wgmma, sums in registers.
-// In turns (kTogether false) each warpgroup has a tile of its own: while one runs its epilogue the
-// other multiplies, so bias, GELU and stores cost nothing while K is long enough. Together, both
-// work on one tile of twice the rows. A cluster of two blocks, one below the other, shares the tile
-// of w: each loads half of it into both.
+// Each has a tile of its own, in turns: while one runs its epilogue the other multiplies. A cluster
+// of two blocks, one below the other, shares the tile of w: each loads half of it into both.
 #pragma once
 #include "backend/cuda/device/wgmma.cuh"
 #include "backend/cuda/kernels/gemm_sm90_epilogue.cuh"
@@ -157,8 +155,7 @@ __device__ __forceinline__ void multiply(GemmSums<S>& sums, const GemmShared<S>&
 #pragma unroll 1
   for (int block = 0; block < k_blocks; ++block) {
     barrier_wait(shared.full(place.stage), place.parity);
-    const uint64_t x =
-        tile_descriptor(shared.x(place.stage) + (S::kTogether ? group * S::kGroupRows * 128 : 0));
+    const uint64_t x = tile_descriptor(shared.x(place.stage));
     const uint64_t w = tile_descriptor(shared.w(place.stage));
     wgmma_fence();
 #pragma unroll
@@ -179,7 +176,7 @@ __device__ __forceinline__ void multiply(GemmSums<S>& sums, const GemmShared<S>&
     previous = shared.empty(place.stage);
     place.advance();
   }
-  if (!S::kTogether && threadIdx.x % 128 == 0) barrier_arrive(shared.turn(1 - group));
+  if (threadIdx.x % 128 == 0) barrier_arrive(shared.turn(1 - group));
   wgmma_wait<0>();
   release<S>(previous);
 }
@@ -190,15 +187,14 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
   wait_for_previous_kernel();  // it may still read y, or write the residual
   const uint32_t strip = shared.strip(uniform(threadIdx.x / 32));
   RingPlace<S::kStages> place;
-  if (!S::kTogether && group == 1) place.skip(args.k_blocks);
-  const int clusters = gridDim.x / S::kCluster, turns = S::kTogether ? 1 : 2;
+  if (group == 1) place.skip(args.k_blocks);
+  const int clusters = gridDim.x / S::kCluster;
   uint32_t turn_parity = group == 0;  // group 0 begins: a fresh barrier passes for parity 1
   int odd = 0;
-  const int first = blockIdx.x / S::kCluster + (S::kTogether ? 0 : group * clusters);
+  const int first = blockIdx.x / S::kCluster + group * clusters;
 #pragma unroll 1
-  for (int t = first; t < args.row_tiles * args.col_tiles; t += turns * clusters) {
-    GemmTile tile = tile_at<S>(args, t, rank);
-    if constexpr (S::kTogether) tile.row += group * S::kGroupRows;
+  for (int t = first; t < args.row_tiles * args.col_tiles; t += 2 * clusters) {
+    const GemmTile tile = tile_at<S>(args, t, rank);
     stage_bias<S>(args, tile.col, shared.bias(group, odd));
     GemmSums<S> sums;
 #pragma unroll
@@ -206,10 +202,10 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
 #pragma unroll
       for (int i = 0; i < S::kCols / 2; ++i) sums[b][i] = 0;
     }
-    if constexpr (!S::kTogether) barrier_wait(shared.turn(group), turn_parity);
+    barrier_wait(shared.turn(group), turn_parity);
     turn_parity ^= 1;
     multiply<S>(sums, shared, place, args.k_blocks, group);
-    if constexpr (!S::kTogether) place.skip(args.k_blocks);
+    place.skip(args.k_blocks);
     warpgroup_sync(1 + group);  // all of the bias is there
     finish<S>(sums, args, strip, shared.bias(group, odd), tile);
     odd ^= 1;  // a warp that is ahead writes the other one
@@ -229,7 +225,7 @@ __global__ void __launch_bounds__(kGemmThreads, 1)
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < S::kStages; ++stage) {
       barrier_init(shared.full(stage), 1);
-      barrier_init(shared.empty(stage), S::kCluster * 4 * (S::kTogether ? 2 : 1));  // per warp
+      barrier_init(shared.empty(stage), S::kCluster * 4);  // per warp
     }
     for (int g = 0; g < 2; ++g) barrier_init(shared.turn(g), 1);
     fence_barrier_init();

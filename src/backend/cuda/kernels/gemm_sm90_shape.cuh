@@ -24,17 +24,14 @@ struct GemmArguments {
 constexpr int kGemmThreads = 384;  // two consumer warpgroups, one producer
 constexpr int kBlockK = 64;        // elements of K in one 128-byte row of a tile
 
-/// T operand type; kRowBlocks·64 rows and kCols columns per warpgroup; kSub·64 elements of K per
+/// T operand type; kRowBlocks·64 rows and kCols columns; kSub·64 elements of K per
 /// stage of the ring.
-template <class T_, int kRowBlocks_, int kCols_, int kSub_, int kStages_, int kCluster_,
-          bool kTogether_>
+template <class T_, int kRowBlocks_, int kCols_, int kSub_, int kStages_, int kCluster_>
 struct GemmShape {
   using T = T_;
   static constexpr int kRowBlocks = kRowBlocks_, kCols = kCols_, kSub = kSub_, kStages = kStages_,
                        kCluster = kCluster_;
-  static constexpr bool kTogether = kTogether_;
-  static constexpr int kGroupRows = 64 * kRowBlocks;
-  static constexpr int kRows = kGroupRows * (kTogether ? 2 : 1);
+  static constexpr int kRows = 64 * kRowBlocks;
   static constexpr uint32_t kXBytes = kRows * 128, kWBytes = kCols * 128;  // of one 64 of K
   static constexpr uint32_t kStageBytes = kSub * (kXBytes + kWBytes);
   // The epilogue takes 64 rows and kSliceCols columns at a time.
