@@ -118,11 +118,18 @@ Support supports_norm(const Problem& problem, size_t first_parameter) {
   return yes();
 }
 
+bool takes_last_axis(const Problem& problem) {
+  const auto rank = static_cast<int64_t>(problem.inputs[0].shape.size());
+  return positive_axis(problem.attrs_as<NormAttrs>().axis, rank) == rank - 1;
+}
+
 // Rows may lie apart only where a row is the last axis: several axes are read as one.
 Support supports_rows(const Problem& problem, size_t first_parameter) {
-  const auto rank = static_cast<int64_t>(problem.inputs[0].shape.size());
-  const int64_t axis = problem.attrs_as<NormAttrs>().axis;
-  if (axis != -1 && axis != rank - 1) return no("normalises over more than the last axis");
+  if (!takes_last_axis(problem)) return no("normalises over more than the last axis");
+  return supports_norm(problem, first_parameter);
+}
+Support supports_slabs(const Problem& problem, size_t first_parameter) {
+  if (takes_last_axis(problem)) return no("normalises over the last axis only");
   return supports_norm(problem, first_parameter);
 }
 
@@ -256,11 +263,11 @@ constexpr KernelBody slabs_of(KernelBody rows, Support (*supports)(const Problem
 }
 extern const KernelBody layer_norm_slabs, rms_norm_slabs, add_layer_norm_slabs;
 constexpr KernelBody layer_norm_slabs =
-    slabs_of(layer_norm_rows, [](const Problem& problem) { return supports_norm(problem, 1); });
+    slabs_of(layer_norm_rows, [](const Problem& problem) { return supports_slabs(problem, 1); });
 constexpr KernelBody rms_norm_slabs =
-    slabs_of(rms_norm_rows, [](const Problem& problem) { return supports_norm(problem, 1); });
+    slabs_of(rms_norm_rows, [](const Problem& problem) { return supports_slabs(problem, 1); });
 constexpr KernelBody add_layer_norm_slabs =
-    slabs_of(add_layer_norm_rows, [](const Problem& problem) { return supports_norm(problem, 2); });
+    slabs_of(add_layer_norm_rows, [](const Problem& problem) { return supports_slabs(problem, 2); });
 
 }  // namespace vernier::backend::cpu
 #endif
