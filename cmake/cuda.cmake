@@ -1,10 +1,5 @@
 # The CUDA backend, only with VERNIER_CUDA. Kernels are C++17 (nvcc's front end and g++ 12's C++20
 # headers do not agree); VERNIER_CUDA_ARCH picks the machine code.
-set(VERNIER_CUDA_ARCH "90a" CACHE STRING "Compute capability of the machine code, e.g. 90a or 80")
-set(CMAKE_CUDA_ARCHITECTURES OFF)
-enable_language(CUDA)
-find_package(CUDAToolkit REQUIRED)
-
 file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cpp
      ${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cu)
 add_library(vernier_cuda STATIC ${cuda_sources})

@@ -18,16 +18,18 @@ AxisLines lines_of(const TensorArg& t, int64_t axis) {
   lines.index = strided_index(std::span(sizes).first(others), std::span(strides).first(others));
   lines.size = t.dim(along);
   lines.step = lines.size == 1 ? 1 : t.stride(along);
-  check_lines(lines.count, "an array");
+  check_lines(lines.count, lines.size, "an array");
   return lines;
 }
 
-void check_lines(int64_t lines, std::string_view what) {
+void check_lines(int64_t lines, int64_t size, std::string_view what) {
   constexpr int64_t kMaxLines = (int64_t{1} << 31) - 1;  // gridDim.x carries them
-  if (lines <= kMaxLines) return;
+  constexpr int64_t kMaxSize = int64_t{1} << 30;         // kMaxColumns of device/rows.cuh
+  if (lines <= kMaxLines && size <= kMaxSize) return;
   throw Error(ErrorCode::kInput, std::string(what) + " has " + std::to_string(lines) +
-                                     " lines, at most " + std::to_string(kMaxLines) +
-                                     " fit one launch");
+                                     " lines of " + std::to_string(size) + " elements, at most " +
+                                     std::to_string(kMaxLines) + " of " +
+                                     std::to_string(kMaxSize) + " fit one launch");
 }
 
 }  // namespace vernier::backend::cuda

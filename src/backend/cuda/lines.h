@@ -12,7 +12,7 @@ struct AxisLines {
 };
 AxisLines lines_of(const TensorArg& t, int64_t axis);
 
-/// Throws Error(kInput) where a launch cannot have so many lines, naming `what` has them.
-void check_lines(int64_t lines, std::string_view what);
+/// Throws Error(kInput) where a launch cannot have so many lines, or so long ones; `what` has them.
+void check_lines(int64_t lines, int64_t size, std::string_view what);
 
 }  // namespace vernier::backend::cuda

@@ -2,10 +2,12 @@
 // Machine is a struct with
 //   Value                           what registers hold
 //   load(array, at)                 one element
-//   load_vector<kN>(array, at, v)   kN aligned elements (only where kN > 1)
+//   load_vectors(array, at, v)      v[k] = kN aligned elements at at[k]
+//   load_splats(array, at, v)       v[k] = the element at at[k], kN times
 //   number(x)                       a number of a step
 //   apply(step, a, b, c)            a = op(a, b, c) for all elements of a thread
-//   store(array, at, count, v), store_vector(array, at, v)
+//   store(array, at, count, v)      up to kN elements
+//   store_vectors(array, at, step, v)   v[k] at the aligned at + k·step
 // C++17.
 #pragma once
 #include "backend/cuda/device/vectors.cuh"
@@ -14,21 +16,26 @@
 namespace vernier::backend::cuda {
 
 inline constexpr int kElementwiseThreads = 256;
-inline constexpr int kElementwiseBlocks = 4;  // per multiprocessor at least: 64 registers
+inline constexpr int kElementwiseBlocks = 3;  // per multiprocessor at least: 80 registers
 
-/// kVectors vectors of kN neighbouring elements per thread.
+/// kVectors vectors of kN neighbouring elements per thread; neighbouring threads have neighbouring
+/// vectors.
 template <class Machine, int kN, int kVectors>
 struct ElementwiseThread {
   using Value = typename Machine::Value;
   using Values = Value[kVectors][kN];
+  static constexpr int64_t kStep = int64_t{kElementwiseThreads} * kN;
+  static constexpr int64_t kPerBlock = kStep * kVectors;
   const ElementwiseLaunch& args;
+  int64_t base;  // the first output element of vector 0
+  bool is_whole;  // the whole block is inside the output
 
-  /// The first output element of vector v.
-  __device__ int64_t first(int v) const {
-    const int64_t vector =
-        (static_cast<int64_t>(blockIdx.x) * kVectors + v) * kElementwiseThreads + threadIdx.x;
-    return vector * kN;
+  __device__ explicit ElementwiseThread(const ElementwiseLaunch& launch) : args(launch) {
+    const int64_t block = static_cast<int64_t>(blockIdx.x) * kPerBlock;
+    base = block + static_cast<int64_t>(threadIdx.x) * kN;
+    is_whole = block + kPerBlock <= launch.count;
   }
+  __device__ int64_t first(int v) const { return base + v * kStep; }
   // Where output element `at` is read in an input.
   __device__ int64_t offset(const ElementwiseInput& input, int64_t at) const {
     const StridedIndex& shape = args.shape;
@@ -58,24 +65,27 @@ struct ElementwiseThread {
       for (int k = 0; k < kVectors * kN; ++k) value[k / kN][k % kN] = one;
       return;
     }
+    if (!is_whole || input.access == Access::kElements) return read_elements(input, value);
+    int64_t at[kVectors];
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) at[v] = first(v);
+    if (input.access != Access::kDense) {
+#pragma unroll
+      for (int v = 0; v < kVectors; ++v) at[v] = offset(input, at[v]);
+    }
+    if (input.access == Access::kSplat)
+      Machine::load_splats(input.array, at, value);
+    else
+      Machine::load_vectors(input.array, at, value);
+  }
+  __device__ void read_elements(const ElementwiseInput& input, Values& value) const {
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      const int64_t at = first(v);
-      if (input.access != Access::kElements && at + kN <= args.count) {
-        const int64_t from = offset(input, at);
-        if (input.access == Access::kVector) {
-          Machine::load_vector(input.array, from, value[v]);
-          continue;
-        }
-        const Value one = Machine::load(input.array, from);
-#pragma unroll
-        for (int i = 0; i < kN; ++i) value[v][i] = one;
-        continue;
-      }
 #pragma unroll
       for (int i = 0; i < kN; ++i) {
-        value[v][i] = at + i < args.count ? Machine::load(input.array, offset(input, at + i))
-                                          : Machine::number(0);
+        const int64_t at = first(v) + i;
+        value[v][i] = at < args.count ? Machine::load(input.array, offset(input, at))
+                                      : Machine::number(0);
       }
     }
   }
@@ -112,27 +122,26 @@ struct ElementwiseThread {
       if (step.c != OperandFrom::kNowhere) read(step.c, step.c_index, step.beta, saved, c);
       Machine::apply(step, a, b, c);
     }
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      const int64_t at = first(v);
-      if (args.out_is_aligned && at + kN <= args.count)
-        Machine::store_vector(args.out, at, a[v]);
-      else
-        Machine::store(args.out, at, args.count - at, a[v]);
+    if (is_whole && args.out_is_aligned) {
+      Machine::store_vectors(args.out, base, kStep, a);
+      return;
     }
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v)
+      Machine::store(args.out, first(v), args.count - first(v), a[v]);
   }
 };
 
 template <class Machine, int kN, int kVectors>
 __global__ void __launch_bounds__(kElementwiseThreads, kElementwiseBlocks)
     elementwise_kernel(const __grid_constant__ ElementwiseLaunch args) {
-  ElementwiseThread<Machine, kN, kVectors>{args}.run();
+  ElementwiseThread<Machine, kN, kVectors>(args).run();
 }
 
 template <class Machine, int kN, int kVectors>
 cudaError_t run_elementwise(const ElementwiseLaunch& args, cudaStream_t stream) {
   if (args.count == 0) return cudaSuccess;
-  constexpr int64_t kPerBlock = int64_t{kElementwiseThreads} * kVectors * kN;
+  constexpr int64_t kPerBlock = ElementwiseThread<Machine, kN, kVectors>::kPerBlock;
   const auto blocks = static_cast<unsigned>((args.count + kPerBlock - 1) / kPerBlock);
   elementwise_kernel<Machine, kN, kVectors><<<blocks, kElementwiseThreads, 0, stream>>>(args);
   return cudaGetLastError();

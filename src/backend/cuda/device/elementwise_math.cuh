@@ -16,7 +16,19 @@ __device__ T clip(T x, T low, T high, bool has_low, bool has_high) {
   if (has_low && x < low) x = low;
   return has_high && x > high ? high : x;
 }
-__device__ inline float sigmoid(float x) { return __fdividef(1.0f, 1.0f + expf(-x)); }
+/// 1/x and 2^x within 2 ulp; results below 2^-126 are 0.
+__device__ inline float fast_reciprocal(float x) {
+  float r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+__device__ inline float fast_exp2(float x) {
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+
+__device__ inline float sigmoid(float x) { return fast_reciprocal(1.0f + expf(-x)); }
 __device__ inline double sigmoid(double x) {
   if (x >= 0) return 1.0 / (1.0 + exp(-x));
   const double e = exp(x);
@@ -26,20 +38,22 @@ __device__ inline double sigmoid(double x) {
 /// x·Φ(x). f32: Φ(−|x|) = t·p(t)·exp(−x²/2)/2 with t = 1/(1 + 0.3275911·|x|/√2).
 /// Error <= 4e-7·max(|x·Φ(x)|, 1). Source: Abramowitz and Stegun 7.1.26 (|ε| <= 1.5e-7).
 __device__ inline float gelu_erf(float x) {
-  const float t = __fdividef(1.0f, fmaf(0.3275911f * 0.70710678f, fabsf(x), 1.0f));
+  constexpr float kMinusHalfLog2E = -0.72134752f;
+  const float t = fast_reciprocal(fmaf(0.3275911f * 0.70710678f, fabsf(x), 1.0f));
   float p = fmaf(t, 1.061405429f, -1.453152027f);
   p = fmaf(t, p, 1.421413741f);
   p = fmaf(t, p, -0.284496736f);
   p = fmaf(t, p, 0.254829592f);
-  const float tail = 0.5f * t * p * __expf(-0.5f * x * x);
+  const float tail = 0.5f * t * p * fast_exp2(kMinusHalfLog2E * x * x);
   return x * (x < 0 ? tail : 1.0f - tail);
 }
 __device__ inline double gelu_erf(double x) { return 0.5 * x * erfc(-x * 0.70710678118654752440); }
 
 /// x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³))) = x / (1 + exp(−2·√(2/π)·(…))). Error as above.
 __device__ inline float gelu_tanh(float x) {
-  const float u = -1.5957691216f * (x + 0.044715f * x * x * x);
-  return __fdividef(x, 1.0f + __expf(u));
+  constexpr float kScale = -1.5957691216f * 1.4426950409f;  // −2·√(2/π), in powers of 2
+  const float u = kScale * (x + 0.044715f * x * x * x);
+  return x * fast_reciprocal(1.0f + fast_exp2(u));
 }
 __device__ inline double gelu_tanh(double x) {
   return x / (1.0 + exp(-1.59576912160573071176 * (x + 0.044715 * x * x * x)));

@@ -9,33 +9,34 @@ namespace vernier::backend::cuda {
 
 constexpr int kWarpThreads = 32;
 
-/// `value` combined over the kWarps warps of a row; every thread gets the result. A butterfly in
-/// each warp, then the warps in order. One warp: no barrier. Else the block is the row's, and
-/// `shared` holds kWarps values.
-template <int kWarps, class V, class Combine>
+/// `value` combined over the kThreads threads of a row; every thread gets the result. A butterfly
+/// in each warp, then the warps in order. Up to a warp (of which the row has an aligned part): no
+/// barrier. Else the block is the row's, and `shared` holds a value per warp.
+template <int kThreads, class V, class Combine>
 __device__ V combine_row(V value, V* shared, const Combine& combine) {
+  constexpr int kPart = kThreads < kWarpThreads ? kThreads : kWarpThreads;
 #pragma unroll
-  for (int offset = kWarpThreads / 2; offset > 0; offset >>= 1)
+  for (int offset = kPart / 2; offset > 0; offset >>= 1)
     value = combine(value, __shfl_xor_sync(~0u, value, offset));
-  if constexpr (kWarps > 1) {
+  if constexpr (kThreads > kWarpThreads) {
     __syncthreads();  // the previous result has been read
     if (threadIdx.x % kWarpThreads == 0) shared[threadIdx.x / kWarpThreads] = value;
     __syncthreads();
     value = shared[0];
 #pragma unroll 8
-    for (int warp = 1; warp < kWarps; ++warp) value = combine(value, shared[warp]);
+    for (int warp = 1; warp < kThreads / kWarpThreads; ++warp) value = combine(value, shared[warp]);
   }
   return value;
 }
 
-template <int kWarps>
+template <int kThreads>
 __device__ float sum_row(float value, float* shared) {
-  return combine_row<kWarps>(value, shared, [](float a, float b) { return a + b; });
+  return combine_row<kThreads>(value, shared, [](float a, float b) { return a + b; });
 }
-/// NaN wins.
-template <int kWarps>
+/// NaN may get lost.
+template <int kThreads>
 __device__ float max_row(float value, float* shared) {
-  return combine_row<kWarps>(value, shared, [](float a, float b) { return a > b || a != a ? a : b; });
+  return combine_row<kThreads>(value, shared, [](float a, float b) { return fmaxf(a, b); });
 }
 
 }  // namespace vernier::backend::cuda

@@ -65,14 +65,20 @@ __device__ void load_vector(const FloatArray& array, int64_t at, float (&v)[N]) 
     for (int i = 0; i < N; ++i) v[i] = to_f32(pack.element[i]);
   });
 }
-/// Elements [at, at + count), any alignment; the rest of v is 0.
+template <int N>
+__device__ void fill_vector(float value, float (&v)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) v[i] = value;
+}
+/// Elements [at, at + count), any alignment; the rest of v is `fill`.
 template <class T, int N>
-__device__ void load_part(const FloatArray& array, int64_t at, int64_t count, float (&v)[N]) {
+__device__ void load_part(const FloatArray& array, int64_t at, int64_t count, float (&v)[N],
+                          float fill = 0) {
   with_type<T>(array, [&](auto element) {
     using E = decltype(element);
     const E* src = static_cast<const E*>(array.data) + at;
 #pragma unroll
-    for (int i = 0; i < N; ++i) v[i] = i < count ? to_f32(src[i]) : 0.0f;
+    for (int i = 0; i < N; ++i) v[i] = i < count ? to_f32(src[i]) : fill;
   });
 }
 template <class T>

@@ -95,7 +95,19 @@ __global__ void __launch_bounds__(kThreads)
 
 // ---- MaskedMean: a block is 32·kN columns of one sequence × kSlices parts of it
 
-template <int kN>
+__device__ float load_mask(const AnyArray& mask, int64_t at) {
+  switch (mask.type) {
+    case DType::kF32:
+      return static_cast<const float*>(mask.data)[at];
+    case DType::kI64:
+      return static_cast<float>(static_cast<const int64_t*>(mask.data)[at]);
+    default:
+      return is_float_type(mask.type) ? static_cast<float>(load_double(mask, at))
+                                      : static_cast<float>(load_int64(mask, at));
+  }
+}
+
+template <class T, int kN>
 __global__ void __launch_bounds__(kWarpThreads* kSlices)
     masked_mean_kernel(const __grid_constant__ MaskedMeanLaunch args) {
   __shared__ float parts[kSlices][kWarpThreads][kN + 1];  // sums, and that of the mask
@@ -108,11 +120,9 @@ __global__ void __launch_bounds__(kWarpThreads* kSlices)
 #pragma unroll 4
     for (int64_t s = slice; s < args.seq; s += kSlices) {
       const int64_t at = b * args.mask_strides[0] + s * args.mask_strides[1];
-      const float m = is_float_type(args.mask.type)
-                          ? static_cast<float>(load_double(args.mask, at))
-                          : static_cast<float>(load_int64(args.mask, at));
+      const float m = load_mask(args.mask, at);
       float x[kN];
-      load_vector<AnyFloat>(args.x, from + s * args.x_strides[1], x);
+      load_vector<T>(args.x, from + s * args.x_strides[1], x);
       total += m;
 #pragma unroll
       for (int i = 0; i < kN; ++i) sums[i] = fmaf(x[i], m, sums[i]);
@@ -189,10 +199,13 @@ cudaError_t launch_masked_mean(const MaskedMeanLaunch& args, cudaStream_t stream
   const int lanes = args.is_aligned ? 4 : 1;
   const dim3 blocks(static_cast<unsigned>(args.batch),
                     blocks_for(args.width, kWarpThreads * lanes));
-  if (args.is_aligned)
-    masked_mean_kernel<4><<<blocks, kWarpThreads * kSlices, 0, stream>>>(args);
-  else
-    masked_mean_kernel<1><<<blocks, kWarpThreads * kSlices, 0, stream>>>(args);
+  with_float_type(args.x.type, [&](auto element) {
+    using T = decltype(element);
+    if (args.is_aligned)
+      masked_mean_kernel<T, 4><<<blocks, kWarpThreads * kSlices, 0, stream>>>(args);
+    else
+      masked_mean_kernel<T, 1><<<blocks, kWarpThreads * kSlices, 0, stream>>>(args);
+  });
   return cudaGetLastError();
 }
 

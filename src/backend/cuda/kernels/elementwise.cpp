@@ -20,23 +20,23 @@ namespace {
 
 constexpr size_t kOps = static_cast<size_t>(ElementwiseOp::kLoad);
 
-// The operators of elementwise_ops.def, by number.
-constexpr std::array<bool, kOps> kOnFloats = [] {
-  std::array<bool, kOps> on{};
-#define COMMON_FLOAT(kind, expression) on[static_cast<size_t>(OpKind::k##kind)] = true;
+// What the operators of elementwise_ops.def take, by number.
+struct Takes {
+  bool floats = false, integers = false, bools_as_floats = false;
+};
+constexpr std::array<Takes, kOps> kTakes = [] {
+  std::array<Takes, kOps> takes{};
+#define COMMON_FLOAT(kind, expression) takes[static_cast<size_t>(OpKind::k##kind)].floats = true;
 #define RARE_FLOAT(kind, expression) COMMON_FLOAT(kind, expression)
-#define INTEGER(kind, expression)
+#define LOGIC_FLOAT(kind, expression) \
+  takes[static_cast<size_t>(OpKind::k##kind)].bools_as_floats = true;
+#define INTEGER(kind, expression) takes[static_cast<size_t>(OpKind::k##kind)].integers = true;
 #include "backend/cuda/kernels/elementwise_ops.def"
-  return on;
+  for (OpKind moves : {OpKind::kIdentity, OpKind::kCast, OpKind::kWhere})
+    takes[static_cast<size_t>(moves)].bools_as_floats = true;
+  return takes;
 }();
-constexpr std::array<bool, kOps> kOnIntegers = [] {
-  std::array<bool, kOps> on{};
-#define COMMON_FLOAT(kind, expression)
-#define RARE_FLOAT(kind, expression)
-#define INTEGER(kind, expression) on[static_cast<size_t>(OpKind::k##kind)] = true;
-#include "backend/cuda/kernels/elementwise_ops.def"
-  return on;
-}();
+const Takes& takes_of(OpKind op) { return kTakes[static_cast<size_t>(op)]; }
 
 bool is_f8(DType t) { return t == DType::kF8E4M3 || t == DType::kF8E5M2; }
 bool is_f32_or_bool(DType t) { return t == DType::kF32 || t == DType::kBool; }
@@ -52,11 +52,11 @@ struct Steps {
 
 // Why `op` has no step on operands of these types; "" where it has.
 std::string refusal(const Instruction& instruction, std::span<const DType> types) {
-  const auto op = static_cast<size_t>(instruction.op);
   const std::string who(name(instruction.op));
   if (instruction.op == OpKind::kCast || instruction.op == OpKind::kWhere) return "";
   const DType first = types[0];
-  if (!(is_float(first) ? kOnFloats : kOnIntegers)[op])
+  const Takes& takes = takes_of(instruction.op);
+  if (!(is_float(first) ? takes.floats : takes.integers))
     return "no loop for " + who + " on " + std::string(name(first));
   for (size_t i = 1; i < types.size(); ++i) {
     const bool exponent = instruction.op == OpKind::kPow && is_float(first);
@@ -130,6 +130,9 @@ class Translator {
       steps_.reason = "a result of type " + std::string(name(result));
       return;
     }
+    // The f32 machine holds bools as 0 and 1, which is enough for some operators.
+    if (types[0] == DType::kBool && !takes_of(instruction.op).bools_as_floats)
+      steps_.is_wide = true;
     if (accumulator_ != operands[0]) {
       ElementwiseStep load{.op = ElementwiseOp::kLoad};
       std::tie(load.b, load.b_index) = pair(from(operands[0]));
@@ -290,7 +293,8 @@ Access access_of(const ElementwiseInput& input, const StridedIndex& shape, int l
   if (strides.back() == 0) return Access::kSplat;
   const bool aligned = std::ranges::all_of(strides.first(strides.size() - 1),
                                            [&](int64_t s) { return s % lanes == 0; });
-  return strides.back() == 1 && aligned ? Access::kVector : Access::kElements;
+  if (strides.back() != 1 || !aligned) return Access::kElements;
+  return shape.axes == 1 ? Access::kDense : Access::kVector;
 }
 
 std::unique_ptr<ShapeState> prepare(OpKind op, const PrepareCall& call) {
@@ -331,7 +335,8 @@ void launch_loop(const LaunchCall& call) {
   for (size_t i = 0; i < call.in.size(); ++i) {
     ElementwiseInput& input = launch.inputs[i];
     input.array = any_array(call.in, i);
-    if (input.access == Access::kVector && !aligned(input.array)) input.access = Access::kElements;
+    const bool in_vectors = input.access == Access::kVector || input.access == Access::kDense;
+    if (in_vectors && !aligned(input.array)) input.access = Access::kElements;
   }
   launch.out = any_array(call.out, 0);
   launch.out_is_aligned = aligned(launch.out);

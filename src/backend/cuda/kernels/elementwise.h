@@ -3,7 +3,7 @@
 //
 // A machine with one accumulator: kLoad fills it, kSave keeps it for later, every operator is
 // accumulator = op(accumulator, b, c). Operands come from an input's memory, from what was saved,
-// or are a number. Each thread runs the program on 8 elements (4 of the wide machine) at once.
+// or are a number. Each thread runs the program on 16 elements (4 of the wide machine) at once.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -34,6 +34,7 @@ struct ElementwiseStep {
 /// How an input lies under vectors of the output.
 enum class Access : uint8_t {
   kScalar,    ///< one element for all
+  kDense,     ///< all elements lie as those of the output do, aligned
   kVector,    ///< a vector of the output is one of the input, aligned
   kSplat,     ///< a vector of the output is one element
   kElements,  ///< each element on its own

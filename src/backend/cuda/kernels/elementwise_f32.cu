@@ -11,6 +11,7 @@ __device__ __noinline__ float rare_op(ElementwiseOp op, float a, float b, float 
   using T = float;
   switch (op) {
 #define COMMON_FLOAT(kind, expression)
+#define LOGIC_FLOAT(kind, expression)
 #define RARE_FLOAT(kind, expression) \
   case ElementwiseOp::k##kind:       \
     return expression;
@@ -33,21 +34,65 @@ struct FloatMachine {
     if (is_bool(array)) return static_cast<const uint8_t*>(array.data)[at] != 0 ? 1.0f : 0.0f;
     return load_one<AnyFloat>(floats(array), at);
   }
-  template <int kN>
-  static __device__ void load_vector(const AnyArray& array, int64_t at, float (&v)[kN]) {
-    if (!is_bool(array)) return cuda::load_vector<AnyFloat>(floats(array), at, v);
-    const auto pack = *reinterpret_cast<const Pack<uint8_t, kN>*>(
-        static_cast<const uint8_t*>(array.data) + at);
-#pragma unroll
-    for (int i = 0; i < kN; ++i) v[i] = pack.element[i] != 0 ? 1.0f : 0.0f;
+  // body(E{}) for the array's element type; uint8_t: bool.
+  template <class Body>
+  static __device__ void with_stored(const AnyArray& array, const Body& body) {
+    if (is_bool(array)) return body(uint8_t{});
+    with_type<AnyFloat>(floats(array), body);
   }
-  template <int kN>
-  static __device__ void store_vector(const AnyArray& array, int64_t at, const float (&v)[kN]) {
-    if (!is_bool(array)) return cuda::store_vector<AnyFloat>(floats(array), at, v);
-    Pack<uint8_t, kN> pack;
+  static __device__ float value(uint8_t x) { return x != 0 ? 1.0f : 0.0f; }
+  template <class E>
+  static __device__ float value(E x) {
+    return to_f32(x);
+  }
+  template <class E>
+  static __device__ E stored(float x) {
+    if constexpr (std::is_same_v<E, uint8_t>) {
+      return x != 0 ? 1 : 0;
+    } else {
+      return from_f32<E>(x);
+    }
+  }
+
+  template <int kVectors, int kN>
+  static __device__ void load_vectors(const AnyArray& array, const int64_t (&at)[kVectors],
+                                      float (&v)[kVectors][kN]) {
+    with_stored(array, [&](auto element) {
+      using E = decltype(element);
+      Pack<E, kN> packs[kVectors];
 #pragma unroll
-    for (int i = 0; i < kN; ++i) pack.element[i] = v[i] != 0 ? 1 : 0;
-    *reinterpret_cast<Pack<uint8_t, kN>*>(static_cast<uint8_t*>(array.data) + at) = pack;
+      for (int k = 0; k < kVectors; ++k)
+        packs[k] = *reinterpret_cast<const Pack<E, kN>*>(static_cast<const E*>(array.data) + at[k]);
+#pragma unroll
+      for (int k = 0; k < kVectors * kN; ++k)
+        v[k / kN][k % kN] = value(packs[k / kN].element[k % kN]);
+    });
+  }
+  template <int kVectors, int kN>
+  static __device__ void load_splats(const AnyArray& array, const int64_t (&at)[kVectors],
+                                     float (&v)[kVectors][kN]) {
+    with_stored(array, [&](auto element) {
+      using E = decltype(element);
+      float ones[kVectors];
+#pragma unroll
+      for (int k = 0; k < kVectors; ++k) ones[k] = value(static_cast<const E*>(array.data)[at[k]]);
+#pragma unroll
+      for (int k = 0; k < kVectors * kN; ++k) v[k / kN][k % kN] = ones[k / kN];
+    });
+  }
+  template <int kVectors, int kN>
+  static __device__ void store_vectors(const AnyArray& array, int64_t at, int64_t step,
+                                       const float (&v)[kVectors][kN]) {
+    with_stored(array, [&](auto element) {
+      using E = decltype(element);
+#pragma unroll
+      for (int k = 0; k < kVectors; ++k) {
+        Pack<E, kN> pack;
+#pragma unroll
+        for (int i = 0; i < kN; ++i) pack.element[i] = stored<E>(v[k][i]);
+        *reinterpret_cast<Pack<E, kN>*>(static_cast<E*>(array.data) + at + k * step) = pack;
+      }
+    });
   }
   template <int kN>
   static __device__ void store(const AnyArray& array, int64_t at, int64_t count,
@@ -79,6 +124,7 @@ struct FloatMachine {
       return expression;                                             \
     });                                                              \
     break;
+#define LOGIC_FLOAT(kind, expression) COMMON_FLOAT(kind, expression)
 #define RARE_FLOAT(kind, expression)
 #define INTEGER(kind, expression)
 #include "backend/cuda/kernels/elementwise_ops.def"
@@ -92,8 +138,8 @@ struct FloatMachine {
 }  // namespace
 
 cudaError_t launch_elementwise_f32(const ElementwiseLaunch& args, int lanes, cudaStream_t stream) {
-  return lanes == 8 ? run_elementwise<FloatMachine, 8, 1>(args, stream)
-                    : run_elementwise<FloatMachine, 4, 2>(args, stream);
+  return lanes == 8 ? run_elementwise<FloatMachine, 8, 2>(args, stream)
+                    : run_elementwise<FloatMachine, 4, 4>(args, stream);
 }
 
 }  // namespace vernier::backend::cuda

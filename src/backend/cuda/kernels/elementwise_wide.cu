@@ -26,6 +26,7 @@ __device__ __noinline__ double float_op(const StepNumbers& step, double a, doubl
   case ElementwiseOp::k##kind:         \
     return expression;
 #define RARE_FLOAT(kind, expression) COMMON_FLOAT(kind, expression)
+#define LOGIC_FLOAT(kind, expression)
 #define INTEGER(kind, expression)
 #include "backend/cuda/kernels/elementwise_ops.def"
     default:
@@ -41,6 +42,7 @@ __device__ __noinline__ int64_t integer_op(const StepNumbers& step, int64_t a, i
   switch (step.op) {
 #define COMMON_FLOAT(kind, expression)
 #define RARE_FLOAT(kind, expression)
+#define LOGIC_FLOAT(kind, expression)
 #define INTEGER(kind, expression) \
   case ElementwiseOp::k##kind:    \
     return expression;
@@ -58,13 +60,22 @@ struct WideMachine {
     return is_float_type(array.type) ? __double_as_longlong(load_double(array, at))
                                      : load_int64(array, at);
   }
-  template <int kN>
-  static __device__ void load_vector(const AnyArray& array, int64_t at, int64_t (&v)[kN]) {
-    v[0] = load(array, at);
+  template <int kVectors, int kN>
+  static __device__ void load_vectors(const AnyArray& array, const int64_t (&at)[kVectors],
+                                      int64_t (&v)[kVectors][kN]) {
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) v[k][0] = load(array, at[k]);
   }
-  template <int kN>
-  static __device__ void store_vector(const AnyArray& array, int64_t at, const int64_t (&v)[kN]) {
-    store(array, at, 1, v);
+  template <int kVectors, int kN>
+  static __device__ void load_splats(const AnyArray& array, const int64_t (&at)[kVectors],
+                                     int64_t (&v)[kVectors][kN]) {
+    load_vectors(array, at, v);
+  }
+  template <int kVectors, int kN>
+  static __device__ void store_vectors(const AnyArray& array, int64_t at, int64_t step,
+                                       const int64_t (&v)[kVectors][kN]) {
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) store(array, at + k * step, 1, v[k]);
   }
   template <int kN>
   static __device__ void store(const AnyArray& array, int64_t at, int64_t count,

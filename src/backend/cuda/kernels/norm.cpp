@@ -12,8 +12,6 @@
 namespace vernier::backend::cuda {
 namespace {
 
-constexpr int64_t kMaxGroup = (int64_t{1} << 31) - 1;  // elements: channels by 32-bit division
-
 // What prepare() finds out: the launch but for its pointers.
 struct NormState final : ShapeState {
   NormLaunch launch;
@@ -83,7 +81,7 @@ std::unique_ptr<ShapeState> prepare_norm(const PrepareCall& call, size_t first_p
   launch.source_count = static_cast<int>(first_parameter);
   for (size_t i = 0; i < first_parameter; ++i)
     launch.sources[i].index = row_index(call.in[i], out, axis);
-  check_lines(launch.rows, "an array to normalise");
+  check_lines(launch.rows, launch.cols, "an array to normalise");
   return state;
 }
 
@@ -160,7 +158,7 @@ std::unique_ptr<ShapeState> prepare_embed(const PrepareCall& call) {
     launch.sources[t].index = row_index(ids, out, out.rank - 1);
     launch.sources[t].table_rows = call.in[input + 1].dim(0);
   }
-  check_lines(launch.rows, "an array to normalise");
+  check_lines(launch.rows, launch.cols, "an array to normalise");
   return state;
 }
 
@@ -208,12 +206,7 @@ std::unique_ptr<ShapeState> prepare_groups(const PrepareCall& call) {
   launch.cols = launch.row_channels * plane;
   launch.channels = channels;
   launch.epsilon = static_cast<float>(attrs.epsilon);
-  check_lines(launch.rows, "an array to normalise");
-  if (launch.cols > kMaxGroup) {
-    throw Error(ErrorCode::kInput, "GroupNormalization: a group has " +
-                                       std::to_string(launch.cols) + " elements, at most " +
-                                       std::to_string(kMaxGroup) + " are possible");
-  }
+  check_lines(launch.rows, launch.cols, "an array to normalise");
   if (plane > 0) launch.channel = divisor_of(plane);
   const std::array<int64_t, 1> sizes{launch.rows}, strides{launch.cols};
   launch.sources[0].index = strided_index(sizes, strides);

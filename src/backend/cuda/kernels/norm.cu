@@ -1,9 +1,8 @@
-// LayerNorm, RMSNorm, AddLayerNorm, EmbedNorm and GroupNormalization: one warp per row of up to
-// 1024 columns, one block per longer row. Contract in norm.h. C++17.
+// LayerNorm, RMSNorm, AddLayerNorm, EmbedNorm and GroupNormalization: 8 threads per row of up to 256
+// columns, a warp up to 1024, a block per longer row. Contract in norm.h. C++17.
 #include "backend/cuda/kernels/norm.h"
 
 #include "backend/cuda/device/rows.cuh"
-#include "backend/cuda/kernels/norm_dense.h"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -18,123 +17,159 @@ __device__ int64_t source_offset(const NormSource& source, int64_t row, int64_t 
   return id * cols;
 }
 
-template <class T, int kWarps>
-struct NormRow : RowThreads<T, kWarps> {
-  using R = RowThreads<T, kWarps>;
+// One row. x is what its thread holds of it: kCount vectors, or one.
+template <class T, int kThreads>
+struct NormRow : RowThreads<T, kThreads> {
+  using R = RowThreads<T, kThreads>;
   static constexpr int kN = R::kN;
   const NormLaunch& args;
   int64_t row;
+  int cols;
 
-  __device__ explicit NormRow(const NormLaunch& launch) : args(launch), row(R::row()) {}
+  __device__ explicit NormRow(const NormLaunch& launch)
+      : args(launch), row(R::row(launch.rows)), cols(static_cast<int>(launch.cols)) {}
 
   // x = the sources at columns [c, c + kN).
-  __device__ void read_sources(int64_t c, float (&x)[kN]) const {
+  __device__ void read_sources(int c, float (&x)[kN]) const {
     for (int s = 0; s < args.source_count; ++s) {
       const NormSource& source = args.sources[s];
       float v[kN];
-      R::read(source.array, source_offset(source, row, args.cols), c, args.cols, args.is_aligned,
-              v);
+      R::read(source.array, source_offset(source, row, args.cols), c, cols, args.is_aligned, 0, v);
 #pragma unroll
       for (int i = 0; i < kN; ++i) x[i] = s == 0 ? v[i] : x[i] + v[i];
     }
   }
   // The same for all columns of this thread.
   __device__ void read_all_sources(float (&x)[R::kVectors][kN]) const {
-    for (int s = 0; s < args.source_count; ++s) {
+    const auto read = [&](int s, float(&v)[R::kVectors][kN]) {
       const NormSource& source = args.sources[s];
+      R::read_all(source.array, source_offset(source, row, args.cols), cols, args.is_aligned, 0, v);
+    };
+    read(0, x);
+    for (int s = 1; s < args.source_count; ++s) {
       float v[R::kVectors][kN];
-      R::read_all(source.array, source_offset(source, row, args.cols), args.cols, args.is_aligned,
-                  v);
+      read(s, v);
 #pragma unroll
-      for (int k = 0; k < R::kVectors; ++k) {
+      for (int k = 0; k < R::kVectors * kN; ++k) x[k / kN][k % kN] += v[k / kN][k % kN];
+    }
+  }
+
+  // body(vector of x, its first column): of held vectors all that are in the row; else x is at c.
+  template <int kCount, class Body>
+  __device__ void each(float (&x)[kCount][kN], int c, const Body& body) const {
+    if constexpr (kCount == 1) {
+      body(x[0], c);
+    } else {
 #pragma unroll
-        for (int i = 0; i < kN; ++i) x[k][i] = s == 0 ? v[k][i] : x[k][i] + v[k][i];
+      for (int k = 0; k < kCount; ++k) {
+        if (R::column(k) < cols) body(x[k], R::column(k));
       }
     }
   }
-
-  // Scale or bias of columns [c, c + kN): one per column, or per channel of a group.
-  __device__ void read_parameter(const FloatArray& array, int64_t c, float (&v)[kN]) const {
-    if (args.channels == 0) {
-      if (args.is_aligned)
-        load_vector<AnyFloat>(array, c, v);
-      else
-        load_part<AnyFloat>(array, c, args.cols - c, v);
-      return;
-    }
-    const int64_t first = row * args.row_channels % args.channels;
-    const auto channel = [&](int64_t at) {
-      return first + (at < args.cols ? divide(static_cast<uint32_t>(at), args.channel) : 0);
+  // combine(element of x, its scale or bias): one per column, or per channel of a group.
+  template <int kCount, class Combine>
+  __device__ void with_parameter(const FloatArray& array, float (&x)[kCount][kN], int c,
+                                 const Combine& combine) const {
+    if (array.data == nullptr) return;
+    const int64_t first = args.channels == 0 ? 0 : row * args.row_channels % args.channels;
+    with_type<AnyFloat>(array, [&](auto element) {
+      using E = decltype(element);
+      each(x, c, [&](float(&v)[kN], int at) {
+        float p[kN];
+        if (args.channels != 0) {
+          read_channels<E>(array, first, at, p);
+        } else if (args.is_aligned) {
+          load_vector<E>(array, at, p);
+        } else {
+          load_part<E>(array, at, cols - at, p);
+        }
+#pragma unroll
+        for (int i = 0; i < kN; ++i) v[i] = combine(v[i], p[i]);
+      });
+    });
+  }
+  template <class E>
+  __device__ void read_channels(const FloatArray& array, int64_t first, int c,
+                                float (&v)[kN]) const {
+    const auto channel = [&](int at) {
+      return first + (at < cols ? divide(static_cast<uint32_t>(at), args.channel) : 0);
     };
-    v[0] = load_one<AnyFloat>(array, channel(c));
+    v[0] = load_one<E>(array, channel(c));
     const bool one_channel = args.channel.size % kN == 0;
 #pragma unroll
-    for (int i = 1; i < kN; ++i) v[i] = one_channel ? v[0] : load_one<AnyFloat>(array, channel(c + i));
+    for (int i = 1; i < kN; ++i) v[i] = one_channel ? v[0] : load_one<E>(array, channel(c + i));
   }
-  __device__ void write_row(const FloatArray& array, int64_t c, const float (&v)[kN]) const {
-    R::write(array, row * args.cols, c, args.cols, args.is_aligned, v);
+  template <int kCount>
+  __device__ void write_row(const FloatArray& array, float (&x)[kCount][kN], int c) const {
+    each(x, c, [&](const float(&v)[kN], int at) {
+      R::write(array, row * args.cols, at, cols, args.is_aligned, v);
+    });
   }
-  __device__ void finish(int64_t c, float (&x)[kN], float mean, float correction,
+  template <int kCount>
+  __device__ void finish(float (&x)[kCount][kN], int c, float mean, float correction,
                          float inverse) const {
-    if (args.sum.data != nullptr) write_row(args.sum, c, x);
-    float p[kN];
+    if (args.sum.data != nullptr) write_row(args.sum, x, c);
 #pragma unroll
-    for (int i = 0; i < kN; ++i) x[i] = __fmul_rn(x[i] - mean - correction, inverse);
-    if (args.scale.data != nullptr) {
-      read_parameter(args.scale, c, p);
-#pragma unroll
-      for (int i = 0; i < kN; ++i) x[i] = __fmul_rn(x[i], p[i]);
-    }
-    if (args.bias.data != nullptr) {
-      read_parameter(args.bias, c, p);
-#pragma unroll
-      for (int i = 0; i < kN; ++i) x[i] = __fadd_rn(x[i], p[i]);
-    }
-    write_row(args.y, c, x);
+    for (int k = 0; k < kCount * kN; ++k)
+      x[k / kN][k % kN] = (x[k / kN][k % kN] - mean - correction) * inverse;
+    with_parameter(args.scale, x, c, [](float v, float p) { return v * p; });
+    with_parameter(args.bias, x, c, [](float v, float p) { return v + p; });
+    write_row(args.y, x, c);
   }
 };
 
-template <class T, int kWarps, bool kInRegisters>
-__global__ void __launch_bounds__(RowThreads<T, kWarps>::kBlockThreads)
+template <class T, int kThreads, bool kInRegisters>
+__global__ void __launch_bounds__(RowThreads<T, kThreads>::kBlock,
+                                  RowThreads<T, kThreads>::kMinBlocks)
     norm_kernel(const __grid_constant__ NormLaunch args) {
-  using R = RowThreads<T, kWarps>;
+  using R = RowThreads<T, kThreads>;
   constexpr int kN = R::kN;
-  __shared__ float shared[kWarps];
-  const NormRow<T, kWarps> row(args);
-  if (row.row >= args.rows) return;  // a whole warp, or never
-  const auto cols = static_cast<float>(args.cols);
+  __shared__ float shared[R::kBlock / kWarpThreads];
+  const NormRow<T, kThreads> row(args);
+  const auto count = static_cast<float>(args.cols);
   float x[kInRegisters ? R::kVectors : 1][kN];
   if constexpr (kInRegisters) row.read_all_sources(x);
   const auto each = [&](const auto& body) {
-    const auto read = [&](int64_t c, float(&v)[kN]) { row.read_sources(c, v); };
-    for_each_vector<kInRegisters, R>(args.cols, x, read, body);
+    const auto read = [&](int c, float(&v)[kN]) { row.read_sources(c, v); };
+    for_each_vector<kInRegisters, R>(row.cols, x, read, body);
   };
 
   float mean = 0, correction = 0, total = 0, squares = 0;
   if (!args.is_rms) {
-    each([&](const float(&v)[kN], int64_t) {
+    each([&](const float(&v)[kN], int) {
 #pragma unroll
       for (int i = 0; i < kN; ++i) total += v[i];  // past the end: 0
     });
-    mean = sum_row<kWarps>(total, shared) / cols;
+    mean = sum_row<kThreads>(total, shared) / count;
     total = 0;
   }
-  each([&](const float(&v)[kN], int64_t c) {
+  each([&](float(&v)[kN], int c) {
+    if (!args.is_aligned) {
+#pragma unroll
+      for (int i = 0; i < kN; ++i) v[i] = c + i < row.cols ? v[i] : mean;
+    }
 #pragma unroll
     for (int i = 0; i < kN; ++i) {
-      const float d = c + i < args.cols ? v[i] - mean : 0.0f;
+      const float d = v[i] - mean;
       total += d;
-      squares = __fmaf_rn(d, d, squares);
+      squares += d * d;
     }
   });
-  if (!args.is_rms) correction = sum_row<kWarps>(total, shared) / cols;
-  squares = sum_row<kWarps>(squares, shared);
+  if (!args.is_rms) correction = sum_row<kThreads>(total, shared) / count;
+  squares = sum_row<kThreads>(squares, shared);
   // NaN and infinity make the row NaN; the correction may leave a variance just below 0.
   const float variance =
-      args.is_rms ? squares / cols
-                  : fmaxf(__fmaf_rn(-correction, correction, squares / cols), 0.0f) + (squares - squares);
+      args.is_rms ? squares / count
+                  : fmaxf(squares / count - correction * correction, 0.0f) + (squares - squares);
   const float inverse = 1.0f / sqrtf(variance + args.epsilon);
-  each([&](float(&v)[kN], int64_t c) { row.finish(c, v, mean, correction, inverse); });
+  if constexpr (kInRegisters) {
+    row.finish(x, 0, mean, correction, inverse);
+  } else {
+    for (int c = R::column(0); c < row.cols; c += kThreads * kN) {
+      row.read_sources(c, x[0]);
+      row.finish(x, c, mean, correction, inverse);
+    }
+  }
   if (R::column(0) != 0) return;
   if (args.mean.data != nullptr)
     store_one<AnyFloat>(args.mean, row.row, isfinite(mean) ? mean + correction : mean);
@@ -145,15 +180,11 @@ __global__ void __launch_bounds__(RowThreads<T, kWarps>::kBlockThreads)
 
 cudaError_t launch_norm(const NormLaunch& args, cudaStream_t stream) {
   if (args.rows == 0 || args.cols == 0) return cudaSuccess;
-  if (is_dense_norm(args)) return launch_norm_dense(args, stream);
   with_float_type(args.type, [&](auto element) {
-    with_row_size(args.cols, [&](auto warps, auto in_registers) {
-      using R = RowThreads<decltype(element), warps.value>;
-      const auto rows = static_cast<unsigned>(args.rows);
-      const unsigned blocks =
-          warps.value == 1 ? (rows + kWarpsPerBlock - 1) / kWarpsPerBlock : rows;
-      norm_kernel<decltype(element), warps.value, in_registers.value>
-          <<<blocks, R::kBlockThreads, 0, stream>>>(args);
+    with_row_size(args.cols, [&](auto threads, auto in_registers) {
+      using R = RowThreads<decltype(element), threads.value>;
+      norm_kernel<decltype(element), threads.value, in_registers.value>
+          <<<R::blocks(args.rows), R::kBlock, 0, stream>>>(args);
     });
   });
   return cudaGetLastError();

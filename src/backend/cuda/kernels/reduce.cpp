@@ -3,6 +3,8 @@
 // ArgReduceAttrs, CumSumAttrs, MaskedMeanAttrs, BatchNormAttrs in core/attrs.h.
 #include "backend/cuda/kernels/reduce.h"
 
+#include <algorithm>
+
 #include "backend/cuda/check.h"
 #include "backend/cuda/lines.h"
 
@@ -76,7 +78,7 @@ std::unique_ptr<ShapeState> prepare_reduce(const PrepareCall& call) {
   launch.is_one_row = launch.in_rows && axes <= 1;
   launch.as_double = kKind == ReduceKind::kL2 || kKind == ReduceKind::kLogSum ||
                      kKind == ReduceKind::kLogSumExp;
-  check_lines(launch.outputs, "a reduction");
+  check_lines(launch.outputs, 1, "a reduction");
   return state;
 }
 
@@ -86,6 +88,17 @@ void launch_reduction(const LaunchCall& call) {
   launch.y = any_array(call.out, 0);
   const FloatArray x{launch.x.data, launch.x.type};
   launch.is_aligned = is_aligned(x, launch.kept, is_16_bit_float(x.type) ? 8 : 4);
+  constexpr int64_t kNeighbours = 4;
+  const auto steps_in_vectors = [](const StridedIndex& index, int axes) {
+    return std::ranges::all_of(std::span(index.strides, static_cast<size_t>(axes)),
+                               [](int64_t stride) { return stride % kNeighbours == 0; });
+  };
+  const int last = launch.kept.axes - 1;
+  launch.in_vectors = last >= 0 && launch.kept.strides[last] == 1 &&
+                      launch.kept.sizes[last] % kNeighbours == 0 &&
+                      steps_in_vectors(launch.kept, last) &&
+                      steps_in_vectors(launch.reduced, launch.reduced.axes) &&
+                      is_aligned(x, kNeighbours);
   check_cuda(launch_reduce(launch, stream_of(call.execution)), "a reduction");
 }
 
@@ -189,7 +202,7 @@ void launch_mean(const LaunchCall& call) {
   constexpr int64_t kLanes = 4;
   launch.is_aligned = launch.width % kLanes == 0 && is_aligned(launch.x, kLanes) &&
                       x.stride(0) % kLanes == 0 && x.stride(1) % kLanes == 0;
-  check_lines(launch.batch, "MaskedMean");
+  check_lines(launch.batch, launch.seq, "MaskedMean");
   check_cuda(launch_masked_mean(launch, stream_of(call.execution)), "MaskedMean");
 }
 
@@ -211,7 +224,7 @@ void launch_batch_norm(const LaunchCall& call) {
   constexpr int64_t kLanes = 4;
   launch.is_aligned = launch.elems % kLanes == 0 && is_aligned(launch.x, kLanes) &&
                       is_aligned(launch.y, kLanes);
-  check_lines(launch.planes, "BatchNormalization");
+  check_lines(launch.planes, 1, "BatchNormalization");
   check_cuda(launch_channel_norm(launch, stream_of(call.execution)), "BatchNormalization");
 }
 

@@ -1,5 +1,6 @@
-// Softmax, LogSoftmax, Hardmax and LpNormalization: one warp per row of up to 1024 columns, one
-// block per longer row, one thread per line along another axis. Contract in softmax.h. C++17.
+// Softmax, LogSoftmax, Hardmax and LpNormalization: 8 threads per row of up to 256 columns, a warp up
+// to 1024, a block per longer row; 8 threads per line along another axis. Contract in softmax.h.
+// C++17.
 #include "backend/cuda/kernels/softmax.h"
 
 #include "backend/cuda/device/rows.cuh"
@@ -7,149 +8,206 @@
 namespace vernier::backend::cuda {
 namespace {
 
-constexpr int kColumnThreads = 128;
-constexpr int64_t kNone = INT64_MAX;
+constexpr int kColumns = 32, kSlices = 8;  // lines of a block, threads per line
+constexpr int kNone = INT32_MAX;
 
-// What has been found out about a line, and its results from that.
-struct Line {
-  LineKind kind;
-  float max = 0;       // softmax, hardmax; NaN if there is one
-  float scale = 0;     // softmax: 1 / sum; LogSoftmax: ln sum
-  double norm = 0;     // kL1, kL2
-  int64_t first = kNone;  // hardmax: of the largest
-
-  __device__ bool has_max() const { return kind <= LineKind::kHardmax; }
-  __device__ bool has_sum() const { return kind <= LineKind::kLogSoftmax; }
-  __device__ double norm_term(float x) const {
-    return kind == LineKind::kL1 ? fabs(static_cast<double>(x))
-                                 : static_cast<double>(x) * static_cast<double>(x);
+/// One thread's part of a line, and the threads that share it:
+///   each(body)     body(element by reference, its place) for this thread's elements
+///   sum, max, min_place, sum_of_doubles   over all threads of the line
+///   rewrite(f)     element = f(element as it was or as each() left it, its place), stored
+/// `keeps`: what each() writes to an element stays until rewrite.
+template <class Part>
+__device__ void normalise(Part& part, LineKind kind) {
+  if (kind == LineKind::kL1 || kind == LineKind::kL2) {
+    double sum = 0;
+    part.each([&](float& v, int) {
+      const auto x = static_cast<double>(v);
+      sum += kind == LineKind::kL1 ? fabs(x) : x * x;
+    });
+    sum = part.sum_of_doubles(sum);
+    const double norm = kind == LineKind::kL1 ? sum : sqrt(sum);
+    part.rewrite([&](float v, int) {
+      return norm == 0 ? 0.0f : static_cast<float>(static_cast<double>(v) / norm);
+    });
+    return;
   }
-  __device__ void take_sum(float sum) { scale = kind == LineKind::kSoftmax ? 1.0f / sum : logf(sum); }
-  __device__ void take_norm(double sum) { norm = kind == LineKind::kL1 ? sum : sqrt(sum); }
-  /// The result for element `at` of the line; x: the element, of a softmax held in registers its
-  /// exponential.
-  __device__ float finish(float x, int64_t at, bool is_exponential) const {
-    switch (kind) {
-      case LineKind::kSoftmax:
-        return (is_exponential ? x : expf(x - max)) * scale;
-      case LineKind::kLogSoftmax:
-        return x - max - scale;
-      case LineKind::kHardmax:
-        return max != max ? max : (at == first ? 1.0f : 0.0f);
-      default:
-        return norm == 0 ? 0.0f : static_cast<float>(static_cast<double>(x) / norm);
-    }
+  float max = -INFINITY, nan = 0;  // nan: 0, or NaN if there is one
+  part.each([&](float& v, int) { max = fmaxf(max, v); });
+  max = part.max(max);
+  if (kind == LineKind::kHardmax) {
+    int first = kNone;
+    part.each([&](float& v, int at) {
+      first = v == max && at < first ? at : first;
+      nan = v != v ? v : nan;
+    });
+    first = part.min_place(first);
+    nan = part.sum(nan);
+    part.rewrite([&](float, int at) { return nan != nan ? nan : (at == first ? 1.0f : 0.0f); });
+    return;
+  }
+  float sum = 0;
+  if (kind == LineKind::kSoftmax) {
+    part.each([&](float& v, int) {
+      const float e = expf(v - max);
+      sum += e;
+      if (Part::kKeeps) v = e;
+    });
+    const float scale = 1.0f / part.sum(sum);
+    part.rewrite([&](float v, int) { return (Part::kKeeps ? v : expf(v - max)) * scale; });
+    return;
+  }
+  part.each([&](float& v, int) { sum += expf(v - max); });
+  const float log_sum = logf(part.sum(sum));
+  part.rewrite([&](float v, int) { return v - max - log_sum; });
+}
+
+// A row of neighbours, in vectors.
+template <class T, int kThreads, bool kInRegisters>
+struct RowPart {
+  using R = RowThreads<T, kThreads>;
+  static constexpr int kN = R::kN;
+  static constexpr bool kKeeps = kInRegisters;
+  const LineLaunch& args;
+  double* shared;
+  int64_t from, to;
+  int cols;
+  float fill;  // past the end: changes neither sums nor the maximum
+  float x[kInRegisters ? R::kVectors : 1][kN];
+
+  __device__ RowPart(const LineLaunch& launch, double* memory) : args(launch), shared(memory) {
+    const int64_t row = R::row(args.lines);
+    from = offset_of(args.x_lines, row);
+    to = offset_of(args.y_lines, row);
+    cols = static_cast<int>(args.size);
+    fill = args.kind <= LineKind::kHardmax ? -INFINITY : 0.0f;
+    if constexpr (kInRegisters) R::read_all(args.x, from, cols, args.is_aligned, fill, x);
+  }
+  template <class Body>
+  __device__ void vectors(const Body& body) {
+    for_each_vector<kInRegisters, R>(
+        cols, x,
+        [&](int c, float(&v)[kN]) { R::read(args.x, from, c, cols, args.is_aligned, fill, v); },
+        body);
+  }
+  template <class Body>
+  __device__ void each(const Body& body) {
+    vectors([&](float(&v)[kN], int c) {
+#pragma unroll
+      for (int i = 0; i < kN; ++i) body(v[i], c + i);
+    });
+  }
+  template <class F>
+  __device__ void rewrite(const F& f) {
+    vectors([&](float(&v)[kN], int c) {
+#pragma unroll
+      for (int i = 0; i < kN; ++i) v[i] = f(v[i], c + i);
+      R::write(args.y, to, c, cols, args.is_aligned, v);
+    });
+  }
+  __device__ float sum(float v) { return sum_row<kThreads>(v, as<float>()); }
+  __device__ float max(float v) { return max_row<kThreads>(v, as<float>()); }
+  __device__ double sum_of_doubles(double v) {
+    return combine_row<kThreads>(v, shared, [](double a, double b) { return a + b; });
+  }
+  __device__ int min_place(int v) {
+    return combine_row<kThreads>(v, as<int>(), [](int a, int b) { return a < b ? a : b; });
+  }
+  template <class V>
+  __device__ V* as() {
+    return reinterpret_cast<V*>(shared);
   }
 };
 
-template <class T, int kWarps, bool kInRegisters>
-__global__ void __launch_bounds__(RowThreads<T, kWarps>::kBlockThreads)
+template <class T, int kThreads, bool kInRegisters>
+__global__ void __launch_bounds__(RowThreads<T, kThreads>::kBlock,
+                                  RowThreads<T, kThreads>::kMinBlocks)
     row_kernel(const __grid_constant__ LineLaunch args) {
-  using R = RowThreads<T, kWarps>;
-  constexpr int kN = R::kN;
-  __shared__ double shared[kWarps];  // of floats, doubles and indices in turn
-  auto* floats = reinterpret_cast<float*>(shared);
-  const int64_t row = R::row(), cols = args.size;
-  if (row >= args.lines) return;  // a whole warp, or never
-  const int64_t from = offset_of(args.x_lines, row), to = offset_of(args.y_lines, row);
-  float x[kInRegisters ? R::kVectors : 1][kN];
-  if constexpr (kInRegisters) R::read_all(args.x, from, cols, args.is_aligned, x);
-  const auto each = [&](const auto& body) {
-    const auto read = [&](int64_t c, float(&v)[kN]) {
-      R::read(args.x, from, c, cols, args.is_aligned, v);
-    };
-    for_each_vector<kInRegisters, R>(cols, x, read, [&](float(&v)[kN], int64_t c) {
-#pragma unroll
-      for (int i = 0; i < kN; ++i) {
-        if (c + i < cols) body(v[i], c + i);
-      }
-    });
-  };
-
-  Line line{args.kind};
-  if (line.has_max()) {
-    float max = -INFINITY;
-    each([&](float v, int64_t) { max = v > max || v != v ? v : max; });
-    line.max = max_row<kWarps>(max, floats);
-  }
-  if (line.has_sum()) {
-    float sum = 0;
-    const bool keep = kInRegisters && line.kind == LineKind::kSoftmax;
-    each([&](float& v, int64_t) {
-      const float e = expf(v - line.max);
-      sum += e;
-      if (keep) v = e;
-    });
-    line.take_sum(sum_row<kWarps>(sum, floats));
-  } else if (line.kind == LineKind::kHardmax) {
-    int64_t first = kNone;
-    each([&](float v, int64_t c) { first = v == line.max && c < first ? c : first; });
-    line.first = combine_row<kWarps>(first, reinterpret_cast<int64_t*>(shared),
-                                     [](int64_t a, int64_t b) { return a < b ? a : b; });
-  } else {
-    double sum = 0;
-    each([&](float v, int64_t) { sum += line.norm_term(v); });
-    line.take_norm(combine_row<kWarps>(sum, shared, [](double a, double b) { return a + b; }));
-  }
-  const auto read = [&](int64_t c, float(&v)[kN]) {
-    R::read(args.x, from, c, cols, args.is_aligned, v);
-  };
-  for_each_vector<kInRegisters, R>(cols, x, read, [&](float(&v)[kN], int64_t c) {
-#pragma unroll
-    for (int i = 0; i < kN; ++i) v[i] = line.finish(v[i], c + i, kInRegisters);
-    R::write(args.y, to, c, cols, args.is_aligned, v);
-  });
+  __shared__ double shared[RowThreads<T, kThreads>::kBlock / kWarpThreads];
+  RowPart<T, kThreads, kInRegisters> part(args, shared);
+  normalise(part, args.kind);
 }
 
-// Any steps; neighbouring threads have neighbouring lines.
-__global__ void __launch_bounds__(kColumnThreads)
+// A line along another axis: every kSlices-th element of it; neighbouring threads of a warp have
+// neighbouring lines.
+template <class T>
+struct ColumnPart {
+  static constexpr bool kKeeps = false;
+  const LineLaunch& args;
+  double (*shared)[kColumns];
+  int column, slice;
+  bool is_line;
+  int64_t from, to;
+
+  __device__ ColumnPart(const LineLaunch& launch, double (*memory)[kColumns])
+      : args(launch), shared(memory) {
+    column = threadIdx.x % kColumns;
+    slice = threadIdx.x / kColumns;
+    const int64_t line = static_cast<int64_t>(blockIdx.x) * kColumns + column;
+    is_line = line < args.lines;
+    from = is_line ? offset_of(args.x_lines, line) : 0;
+    to = is_line ? offset_of(args.y_lines, line) : 0;
+  }
+  template <class Body>
+  __device__ void each(const Body& body) {
+    if (!is_line) return;
+#pragma unroll 4
+    for (int i = slice; i < args.size; i += kSlices) {
+      float v = load_one<T>(args.x, from + i * args.x_step);
+      body(v, i);
+    }
+  }
+  template <class F>
+  __device__ void rewrite(const F& f) {
+    each([&](float v, int i) { store_one<T>(args.y, to + i * args.y_step, f(v, i)); });
+  }
+  template <class V, class Combine>
+  __device__ V combine(V value, const Combine& f) {
+    __syncthreads();  // the previous result has been read
+    auto* mine = reinterpret_cast<V*>(&shared[slice][column]);
+    *mine = value;
+    __syncthreads();
+    value = *reinterpret_cast<V*>(&shared[0][column]);
+#pragma unroll
+    for (int s = 1; s < kSlices; ++s) value = f(value, *reinterpret_cast<V*>(&shared[s][column]));
+    return value;
+  }
+  __device__ float sum(float v) {
+    return combine(v, [](float a, float b) { return a + b; });
+  }
+  __device__ float max(float v) {
+    return combine(v, [](float a, float b) { return fmaxf(a, b); });
+  }
+  __device__ double sum_of_doubles(double v) {
+    return combine(v, [](double a, double b) { return a + b; });
+  }
+  __device__ int min_place(int v) {
+    return combine(v, [](int a, int b) { return a < b ? a : b; });
+  }
+};
+
+template <class T>
+__global__ void __launch_bounds__(kColumns* kSlices)
     column_kernel(const __grid_constant__ LineLaunch args) {
-  const int64_t index = static_cast<int64_t>(blockIdx.x) * kColumnThreads + threadIdx.x;
-  if (index >= args.lines) return;
-  const int64_t from = offset_of(args.x_lines, index), to = offset_of(args.y_lines, index);
-  const auto at = [&](int64_t i) { return load_one<AnyFloat>(args.x, from + i * args.x_step); };
-  Line line{args.kind};
-  if (line.has_max()) {
-    line.max = -INFINITY;
-    for (int64_t i = 0; i < args.size; ++i) {
-      const float v = at(i);
-      if (line.max == line.max && (v > line.max || v != v)) line.max = v;
-    }
-  }
-  if (line.has_sum()) {
-    float sum = 0;
-    for (int64_t i = 0; i < args.size; ++i) sum += expf(at(i) - line.max);
-    line.take_sum(sum);
-  } else if (line.kind == LineKind::kHardmax) {
-    for (int64_t i = args.size - 1; i >= 0; --i) {
-      if (at(i) == line.max) line.first = i;
-    }
-  } else {
-    double sum = 0;
-    for (int64_t i = 0; i < args.size; ++i) sum += line.norm_term(at(i));
-    line.take_norm(sum);
-  }
-  for (int64_t i = 0; i < args.size; ++i)
-    store_one<AnyFloat>(args.y, to + i * args.y_step, line.finish(at(i), i, false));
+  __shared__ double shared[kSlices][kColumns];
+  ColumnPart<T> part(args, shared);
+  normalise(part, args.kind);
 }
 
 }  // namespace
 
 cudaError_t launch_lines(const LineLaunch& args, cudaStream_t stream) {
   if (args.lines == 0 || args.size == 0) return cudaSuccess;
-  const auto lines = static_cast<unsigned>(args.lines);
-  if (args.x_step != 1 || args.y_step != 1) {
-    const unsigned blocks = (lines + kColumnThreads - 1) / kColumnThreads;
-    column_kernel<<<blocks, kColumnThreads, 0, stream>>>(args);
-    return cudaGetLastError();
-  }
   with_float_type(args.type, [&](auto element) {
-    with_row_size(args.size, [&](auto warps, auto in_registers) {
-      using R = RowThreads<decltype(element), warps.value>;
-      const unsigned blocks =
-          warps.value == 1 ? (lines + kWarpsPerBlock - 1) / kWarpsPerBlock : lines;
-      row_kernel<decltype(element), warps.value, in_registers.value>
-          <<<blocks, R::kBlockThreads, 0, stream>>>(args);
+    using T = decltype(element);
+    if (args.x_step != 1 || args.y_step != 1) {
+      const auto blocks = static_cast<unsigned>((args.lines + kColumns - 1) / kColumns);
+      column_kernel<T><<<blocks, kColumns * kSlices, 0, stream>>>(args);
+      return;
+    }
+    with_row_size(args.size, [&](auto threads, auto in_registers) {
+      using R = RowThreads<T, threads.value>;
+      row_kernel<T, threads.value, in_registers.value>
+          <<<R::blocks(args.lines), R::kBlock, 0, stream>>>(args);
     });
   });
   return cudaGetLastError();
