@@ -89,7 +89,17 @@ __device__ __forceinline__ void copy_box(uint32_t dst, const CUtensorMap* map, i
       "l"(map), "r"(barrier), "r"(c0), "r"(c1)
       : "memory");
 }
-/// The same into every block of the cluster named by a bit of `blocks`, at the same address there.
+/// Box at (c0, c1, c2, c3) of an array with four axes.
+__device__ __forceinline__ void copy_box(uint32_t dst, const CUtensorMap* map, int c0, int c1,
+                                         int c2, int c3, uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, "
+      "%4, %5, %6}], [%2];" ::"r"(dst),
+      "l"(map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+      : "memory");
+}
+/// The two-dimensional box into every block of the cluster named by a bit of `blocks`, at the same
+/// address there.
 __device__ __forceinline__ void copy_box_to(uint32_t dst, const CUtensorMap* map, int c0, int c1,
                                             uint32_t barrier, uint16_t blocks) {
   asm volatile(
@@ -148,6 +158,13 @@ __device__ __forceinline__ void take_registers() {
 /// Barrier `id` (1…15) among the 128 threads of a warpgroup.
 __device__ __forceinline__ void warpgroup_sync(int id) {
   asm volatile("bar.sync %0, 128;" ::"r"(id) : "memory");
+}
+/// Barrier `id` of 256 threads in two halves: those that wait return when the others have arrived.
+__device__ __forceinline__ void turn_wait(int id) {
+  asm volatile("bar.sync %0, 256;" ::"r"(id) : "memory");
+}
+__device__ __forceinline__ void turn_give(int id) {
+  asm volatile("bar.arrive %0, 256;" ::"r"(id) : "memory");
 }
 __device__ __forceinline__ void wgmma_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");

@@ -1,15 +1,16 @@
 // The Attention rows of kernels.def: out = softmax(scale · q kᵀ + bias, masked) v without an [S, S]
 // array. Contract: AttentionAttrs in core/attrs.h; kernels: attention.h.
 //
-// q, k, v   [B, S, H, D], any outer strides; k and v may have fewer heads. Bias, rotary tables: f32,
+// q, k, v   [B, S, H, D], any outer strides; k and v may have fewer heads. Bias, rotary tables:
+// f32,
 //           f16 or bf16 in any mix.
 // sm90      q, k, v and out of one 16-bit type, D = Dv = 64 or 128; wgmma, steps of 128 keys
 // flash     the same with any D = Dv that is a multiple of 8 up to 128; mma.sync, steps of 64 keys
 // plain     everything else in f32, f16 or bf16: f32 products, steps of 64 keys
 // All carry a running softmax over steps of keys from key 0 on, so keys that are masked with -inf
 // after the last real one change no bits, and a row's bits depend on its query, its keys and their
-// masks only. Sums are f32. The 16-bit rows round exp(score − running maximum) to the operands' type
-// and divide by the sum of the unrounded ones. Rows that are all -inf give NaN (0 with
+// masks only. Sums are f32. The 16-bit rows round exp(score − running maximum) to the operands'
+// type and divide by the sum of the unrounded ones. Rows that are all -inf give NaN (0 with
 // zero_nan_rows, and with masks_add where the masks make them so); NaN in a query, key, value or
 // bias reaches every row that it reaches by definition: with causal and -inf, keys after the last
 // visible one are left out only where they are finite, which a scan of v finds out first.

@@ -72,8 +72,8 @@ __device__ inline void place_in_sequences(const AttentionLaunch& args, int64_t t
       continue;
     }
     const int owner = __ffs(static_cast<int>(found)) - 1;
-    const int64_t first = (tile - before - (__shfl_sync(~0u, through, owner) -
-                                            __shfl_sync(~0u, own, owner))) * kRows;
+    const int64_t first =
+        (tile - before - (__shfl_sync(~0u, through, owner) - __shfl_sync(~0u, own, owner))) * kRows;
     const int64_t rows = __shfl_sync(~0u, length, owner);
     result.query = __shfl_sync(~0u, begin, owner) + first;
     result.queries = static_cast<int>(rows - first < kRows ? rows - first : kRows);
@@ -91,17 +91,21 @@ __device__ inline void place_in_sequences(const AttentionLaunch& args, int64_t t
 // The tile of kRows queries of block `block`: tiles of a head lie together, so that its keys stay
 // in the L2 cache.
 template <int kRows>
-__device__ inline Tile find_tile(const AttentionLaunch& args, int64_t tiles, int64_t block) {
+__device__ inline Tile find_tile(const AttentionLaunch& args, int64_t tiles, unsigned block) {
+  // A grid has less than 2^31 blocks, so 32 bits do; divisions of 64 are long.
+  const auto tiles_of_head = static_cast<unsigned>(tiles),
+             heads = static_cast<unsigned>(args.heads);
+  const unsigned head_and_batch = block / tiles_of_head, head = head_and_batch % heads;
+  const unsigned tile = block - head_and_batch * tiles_of_head;
   Tile result;
-  const int64_t tile = block % tiles;
-  result.head = block / tiles % args.heads;
-  result.kv_head = result.head / (args.heads / args.kv_heads);
-  result.batch = block / tiles / args.heads;
+  result.head = head;
+  result.kv_head = head / (heads / static_cast<unsigned>(args.kv_heads));
+  result.batch = head_and_batch / heads;
   if (args.starts_q != nullptr) {
     place_in_sequences<kRows>(args, tile, result);
     return result;
   }
-  result.query = tile * kRows;
+  result.query = static_cast<int64_t>(tile) * kRows;
   const int64_t left = args.queries - result.query;
   result.queries = static_cast<int>(left < kRows ? left : kRows);
   result.key = 0;
@@ -138,11 +142,10 @@ __device__ inline QueryMasks query_masks(const AttentionLaunch& args, const Tile
   // Rows past the last query read what the last one reads; nobody uses their results.
   const int64_t query = tile.query + (row < tile.queries ? row : tile.queries - 1);
   const AttentionTable &bias = args.bias, &keep = args.keep;
-  return {tile.batch * bias.batch + tile.head * bias.head + query * bias.query +
-              tile.key * bias.key,
-          tile.batch * keep.batch + tile.head * keep.head + query * keep.query +
-              tile.key * keep.key,
-          args.causal ? tile.visible + row : tile.keys};
+  return {
+      tile.batch * bias.batch + tile.head * bias.head + query * bias.query + tile.key * bias.key,
+      tile.batch * keep.batch + tile.head * keep.head + query * keep.query + tile.key * keep.key,
+      args.causal ? tile.visible + row : tile.keys};
 }
 
 // The score of key j (of the sequence) from the dot product; `seen` becomes true unless bias and
@@ -156,8 +159,8 @@ __device__ inline float finish_score(const AttentionLaunch& args, const QueryMas
   }
   bool hidden = j > masks.visible;
   if (args.keep.data != nullptr)
-    hidden = hidden ||
-             static_cast<const uint8_t*>(args.keep.data)[masks.keep + j * args.keep.key] == 0;
+    hidden =
+        hidden || static_cast<const uint8_t*>(args.keep.data)[masks.keep + j * args.keep.key] == 0;
   if (hidden) {
     added -= kInfinity;
     score = args.masks_add ? score - kInfinity : args.fill;
@@ -170,8 +173,8 @@ __device__ inline float finish_score(const AttentionLaunch& args, const QueryMas
 __device__ inline float empty_context(const AttentionLaunch& args, const Tile& tile, int col) {
   float sum = 0;
   for (int64_t j = 0; j < tile.keys; ++j) {
-    const int64_t at = tile.batch * args.v.batch + (tile.key + j) * args.v.row +
-                       tile.kv_head * args.v.head + col;
+    const int64_t at =
+        tile.batch * args.v.batch + (tile.key + j) * args.v.row + tile.kv_head * args.v.head + col;
     sum += 0.0f * load_float(args.v.data, at, args.v.type);
   }
   return sum;

@@ -1,8 +1,8 @@
 // Attention in 16 bit on mma.sync (sm_80 and later): one block of 4 warps per 64 queries of a head,
 // blocks of 64 keys from key 0 on, running softmax in registers. Contract: attention.h. C++17.
 // Source: Dao, FlashAttention-2, arXiv:2307.08691; online normaliser, arXiv:1805.02867.
+#include "backend/cuda/device/mma.cuh"
 #include "backend/cuda/kernels/attention_device.cuh"
-#include "backend/cuda/kernels/mma.cuh"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -67,8 +67,8 @@ __device__ void load_tile(const AttentionLaunch& args, const Source& src, int64_
     }
     const uint4 x =
         exists ? load_chunk<T>(args, src, at, first + row, chunk * 8) : uint4{0, 0, 0, 0};
-    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x.x), "r"(x.y),
-                 "r"(x.z), "r"(x.w)
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x.x), "r"(x.y), "r"(x.z),
+                 "r"(x.w)
                  : "memory");
   }
 }
@@ -185,6 +185,35 @@ __device__ void store_context(const AttentionLaunch& args, const Tile& tile,
   }
 }
 
+// Bias and masks of the 64 keys from `key` on; those past the last one are hidden.
+__device__ inline void finish_scores(const AttentionLaunch& args, const Tile& tile, int64_t key,
+                                     int lane, float (&scores)[kKeys / 8][4], RowState (&rows)[2]) {
+#pragma unroll
+  for (int n = 0; n < kKeys / 8; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int64_t j = key + n * 8 + lane % 4 * 2 + e % 2;
+      RowState& r = rows[e / 2];
+      scores[n][e] =
+          j < tile.keys ? finish_score(args, r.masks, j, scores[n][e], r.seen) : -kInfinity;
+    }
+  }
+}
+
+// Does every query of the tile see the 64 keys from `key` on, with no bias? Then their scores are
+// only scaled. All lanes of a warp call it.
+__device__ inline bool is_open_step(const AttentionLaunch& args, const Tile& tile, int64_t key) {
+  if (args.bias.data != nullptr || key + kKeys > tile.keys) return false;
+  if (args.causal && tile.visible < key + kKeys - 1) return false;
+  const AttentionTable& keep = args.keep;
+  if (keep.data == nullptr) return true;
+  if (keep.query != 0) return false;
+  const int64_t first = key + threadIdx.x % 32;
+  const auto* data = static_cast<const uint8_t*>(keep.data) + tile.batch * keep.batch +
+                     tile.head * keep.head + (tile.key + first) * keep.key;
+  return __all_sync(~0u, data[0] != 0 && data[32 * keep.key] != 0);
+}
+
 template <class T, int kDim>
 __global__ void __launch_bounds__(kThreads) flash_kernel(AttentionLaunch args, int64_t tiles) {
   extern __shared__ __align__(128) unsigned char shared[];
@@ -219,16 +248,14 @@ __global__ void __launch_bounds__(kThreads) flash_kernel(AttentionLaunch args, i
     load_tile<T>(args, v, key, v_tile);
     commit_copies();
     float scores[kKeys / 8][4];
+    const bool open = is_open_step(args, tile, key);
     multiply_keys<T>(scores, q_part, k_tile, lane);
+    if (open) {
+      rows[0].seen = rows[1].seen = true;
 #pragma unroll
-    for (int n = 0; n < kKeys / 8; ++n) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int64_t j = key + n * 8 + lane % 4 * 2 + e % 2;
-        RowState& r = rows[e / 2];
-        scores[n][e] =
-            j < tile.keys ? finish_score(args, r.masks, j, scores[n][e], r.seen) : -kInfinity;
-      }
+      for (int i = 0; i < kKeys / 2; ++i) scores[i / 4][i % 4] *= args.scale;
+    } else {
+      finish_scores(args, tile, key, lane, scores, rows);
     }
     softmax_step(scores, context, rows);
     wait_for_copies();

@@ -9,8 +9,8 @@ namespace {
 
 constexpr int kThreads = 256;  // 16 x 16: thread (y, x) has queries 4y … 4y + 3
 constexpr int kQueries = 64, kKeys = 64;
-constexpr int kDepth = 32;             // of the head size, and of the keys of P·V, at a time
-constexpr int kPitch = kQueries + 4;   // floats between rows of a transposed tile
+constexpr int kDepth = 32;            // of the head size, and of the keys of P·V, at a time
+constexpr int kPitch = kQueries + 4;  // floats between rows of a transposed tile
 constexpr int kTileFloats = kDepth * kPitch;
 
 struct Where {
@@ -139,8 +139,8 @@ __device__ void store_context(const AttentionLaunch& args, const Tile& tile, int
     const int row = 4 * y + i;
     if (row >= tile.queries) continue;
     const bool empty = tile.keys == 0 || is_empty_row(args, rows[i].sum, half != 0);
-    const int64_t at = tile.batch * args.out.batch + (tile.query + row) * args.out.row +
-                       tile.head * args.out.head;
+    const int64_t at =
+        tile.batch * args.out.batch + (tile.query + row) * args.out.row + tile.head * args.out.head;
 #pragma unroll
     for (int c = 0; c < kCols / 16; ++c) {
       const int col = first_col + 64 * (c / 4) + 4 * x + c % 4;
@@ -182,9 +182,9 @@ __global__ void __launch_bounds__(kThreads) plain_kernel(AttentionLaunch args, i
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int64_t at = key + 4 * x + j;
-        scores[i][j] = at < tile.keys ? finish_score(args, rows[i].masks, at, scores[i][j],
-                                                     rows[i].seen)
-                                      : -kInfinity;
+        scores[i][j] = at < tile.keys
+                           ? finish_score(args, rows[i].masks, at, scores[i][j], rows[i].seen)
+                           : -kInfinity;
       }
       softmax_row(scores[i], context[i], rows[i]);
     }
@@ -214,20 +214,38 @@ cudaError_t launch_cols(const AttentionLaunch& args, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-// One block per (chunk, kv head, batch item): NaN and infinities have x − x ≠ 0.
+// True if no element of `rows` rows from `at` on is NaN or infinite: those have x − x ≠ 0, and in
+// 16 bit all exponent bits set.
+__device__ bool is_finite_part(const AttentionRows& x, int64_t at, int rows, int width) {
+  bool all = true;
+  if (x.type == AttentionType::kF32 || width % 8 != 0 || x.row % 8 != 0 || at % 8 != 0 ||
+      reinterpret_cast<uintptr_t>(x.data) % 16 != 0) {
+    for (int i = static_cast<int>(threadIdx.x); i < rows * width; i += 128) {
+      const float value = load_float(x.data, at + i / width * x.row + i % width, x.type);
+      all = all && value - value == 0;
+    }
+    return all;
+  }
+  const uint32_t exponent = x.type == AttentionType::kF16 ? 0x7c00 : 0x7f80;
+  const auto* data = static_cast<const uint16_t*>(x.data) + at;
+  const int chunks = width / 8;
+  for (int i = static_cast<int>(threadIdx.x); i < rows * chunks; i += 128) {
+    const uint4 v = *reinterpret_cast<const uint4*>(data + i / chunks * x.row + i % chunks * 8);
+    for (uint32_t pair : {v.x, v.y, v.z, v.w})
+      all = all && (pair & exponent) != exponent && (pair >> 16 & exponent) != exponent;
+  }
+  return all;
+}
+
+// One block per (chunk, kv head, batch item).
 __global__ void __launch_bounds__(128) finite_kernel(AttentionLaunch args, int64_t chunks) {
   const int64_t chunk = blockIdx.x % chunks, head = blockIdx.x / chunks % args.kv_heads,
                 batch = blockIdx.x / chunks / args.kv_heads;
   const int64_t first = chunk * kFiniteChunk;
-  const int64_t rows = args.keys - first < kFiniteChunk ? args.keys - first : kFiniteChunk;
+  const int rows =
+      static_cast<int>(args.keys - first < kFiniteChunk ? args.keys - first : kFiniteChunk);
   const auto finite = [&](const AttentionRows& x, int width) {
-    const int64_t base = batch * x.batch + first * x.row + head * x.head;
-    bool all = true;
-    for (int64_t i = threadIdx.x; i < rows * width; i += blockDim.x) {
-      const float value = load_float(x.data, base + i / width * x.row + i % width, x.type);
-      all = all && value - value == 0;
-    }
-    return all;
+    return is_finite_part(x, batch * x.batch + first * x.row + head * x.head, rows, width);
   };
   bool all = finite(args.v, args.value_dim);
   if (args.masks_add) all = all && finite(args.k, args.head_dim);

@@ -4,13 +4,9 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include <cstdint>
+#include "backend/cuda/device/hopper.cuh"
 
 namespace vernier::backend::cuda {
-
-__device__ inline uint32_t shared_address(const void* p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
 
 // 16 bytes from global to shared memory; `bytes` 0 writes zeros instead.
 __device__ inline void copy_16_async(uint32_t dst, const void* src, int bytes) {

@@ -1,0 +1,787 @@
+// Checks the CUDA attention kernels against FP64 loops on the host, and times them. C++17; links
+// the kernels' objects only:
+//   nvcc -std=c++17 -O3 -I src -gencode=arch=compute_90a,code=sm_90a -cudart static
+//        bench/cuda/attention_bench.cu src/backend/cuda/kernels/attention_*.cu -o attention_bench
+//   attention_bench check flash|sm90|plain [0|1]      attention_bench time [OUT.json]
+// The peers (PyTorch's cuDNN and flash attention) are timed by attention_peers.py beside it.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/kernels/attention.h"
+
+namespace cuda = vernier::backend::cuda;
+using cuda::AttentionLaunch;
+using cuda::AttentionType;
+
+namespace {
+
+constexpr float kInfinity = __builtin_huge_valf();
+
+void check(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  std::printf("FAILED %s: %s\n", what, cudaGetErrorString(status));
+  std::exit(3);
+}
+
+// ---- random numbers
+
+__host__ __device__ uint32_t mix(uint64_t x) {
+  x ^= x >> 33;
+  x *= 0xff51afd7ed558ccdULL;
+  x ^= x >> 33;
+  x *= 0xc4ceb9fe1a85ec53ULL;
+  x ^= x >> 33;
+  return static_cast<uint32_t>(x);
+}
+// About normal: four uniform numbers.
+__host__ __device__ float normal(uint64_t seed, int64_t i) {
+  float sum = 0;
+  for (int n = 0; n < 4; ++n)
+    sum += static_cast<float>(
+               mix(seed * 0x9e3779b97f4a7c15ULL + static_cast<uint64_t>(4 * i + n)) >> 8) *
+               0x1p-24f -
+           0.5f;
+  return sum * 1.7320508f;
+}
+size_t bytes_of(AttentionType type) { return type == AttentionType::kF32 ? 4 : 2; }
+
+__global__ void fill_kernel(void* data, int64_t n, AttentionType type, uint64_t seed, float scale) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += step) {
+    const float x = normal(seed, i) * scale;
+    if (type == AttentionType::kF32) static_cast<float*>(data)[i] = x;
+    if (type == AttentionType::kF16) static_cast<__half*>(data)[i] = __float2half_rn(x);
+    if (type == AttentionType::kBF16) static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16_rn(x);
+  }
+}
+
+// A device array with a copy on the host.
+struct Array {
+  AttentionType type = AttentionType::kF32;
+  int64_t elems = 0;
+  void* data = nullptr;
+  std::vector<unsigned char> host;
+
+  Array() = default;
+  Array(AttentionType t, int64_t n) : type(t), elems(n) {
+    check(cudaMalloc(&data, static_cast<size_t>(std::max<int64_t>(n, 1)) * bytes_of(t)), "memory");
+  }
+  ~Array() { cudaFree(data); }
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+  Array& operator=(Array&& other) noexcept {
+    std::swap(type, other.type);
+    std::swap(elems, other.elems);
+    std::swap(data, other.data);
+    std::swap(host, other.host);
+    return *this;
+  }
+  size_t bytes() const { return static_cast<size_t>(elems) * bytes_of(type); }
+  void randomise(uint64_t seed, float scale) {
+    fill_kernel<<<512, 256>>>(data, elems, type, seed, scale);
+    check(cudaGetLastError(), "fill");
+  }
+  void fetch() {
+    host.resize(bytes());
+    check(cudaMemcpy(host.data(), data, bytes(), cudaMemcpyDeviceToHost), "fetch");
+  }
+  void send() { check(cudaMemcpy(data, host.data(), bytes(), cudaMemcpyHostToDevice), "send"); }
+  void poison() { check(cudaMemset(data, 0xff, bytes()), "poison"); }
+  double at(int64_t i) const {
+    const auto k = static_cast<size_t>(i);
+    if (type == AttentionType::kF32) return reinterpret_cast<const float*>(host.data())[k];
+    if (type == AttentionType::kF16)
+      return __half2float(reinterpret_cast<const __half*>(host.data())[k]);
+    return __bfloat162float(reinterpret_cast<const __nv_bfloat16*>(host.data())[k]);
+  }
+  void set(int64_t i, float x) {
+    const auto k = static_cast<size_t>(i);
+    if (type == AttentionType::kF32) reinterpret_cast<float*>(host.data())[k] = x;
+    if (type == AttentionType::kF16) reinterpret_cast<__half*>(host.data())[k] = __float2half_rn(x);
+    if (type == AttentionType::kBF16)
+      reinterpret_cast<__nv_bfloat16*>(host.data())[k] = __float2bfloat16_rn(x);
+  }
+};
+
+// ---- cases
+
+enum class Mask {
+  kNone,
+  kKeep,
+  kPadding,
+  kKeepFinite,
+  kKeepEmpty,
+  kKeepEmptyZero,
+  kKeepByQuery,
+  kBiasByKey,
+  kBiasRelative,
+  kBiasEmpty,
+  kBiasAndKeep,
+  kCausal,
+  kCausalFinite,
+  kCausalNaN,
+  kMasksAdd,
+  kSequences,
+  kRotary,
+  kRotaryPairs,
+  kLargeLogits,
+  kNaN,
+  kUnaligned,
+  kCount
+};
+const char* const kMaskNames[] = {"none",
+                                  "keep",
+                                  "padding",
+                                  "keep finite fill",
+                                  "keep empty rows",
+                                  "keep empty, zeroed",
+                                  "keep [q,k]",
+                                  "bias by key",
+                                  "bias relative",
+                                  "bias empty rows",
+                                  "bias and keep",
+                                  "causal",
+                                  "causal finite",
+                                  "causal NaN value",
+                                  "masks add",
+                                  "sequences",
+                                  "rotary",
+                                  "rotary pairs",
+                                  "logits 1e4",
+                                  "NaN in k",
+                                  "unaligned"};
+
+struct Shape {
+  int64_t batch, queries, keys;
+  int heads, kv_heads, dim, value_dim;
+};
+
+using Kernel = cudaError_t (*)(const AttentionLaunch&, cudaStream_t);
+
+struct Case {
+  Shape s;
+  AttentionType type;
+  Mask mask;
+  Array q, k, v, out, bias, cos, sin;
+  std::vector<uint8_t> keep;
+  std::vector<int32_t> starts_q, starts_k;
+  void *keep_data = nullptr, *starts_data = nullptr;
+  uint8_t* finite = nullptr;
+  AttentionLaunch args{};
+  int64_t q_row = 0;  // elements between rows of q (and k, v where they are one array)
+
+  ~Case() {
+    cudaFree(keep_data);
+    cudaFree(starts_data);
+    cudaFree(finite);
+  }
+  Case(const Shape& shape, AttentionType t, Mask m, uint64_t seed) : s(shape), type(t), mask(m) {
+    make_operands(seed);
+    make_masks(seed);
+  }
+  Case(const Case&) = delete;
+  Case& operator=(const Case&) = delete;
+
+  void make_operands(uint64_t seed) {
+    // Rows have a gap behind them, as views of a merged q, k, v have; unaligned: an odd one.
+    const int64_t gap = mask == Mask::kUnaligned ? 3 : 2 * s.heads * s.dim;
+    const auto make = [&](Array& x, int64_t rows, int heads, int width, uint64_t n, float scale) {
+      const int64_t row = heads * width + gap;
+      x = Array(type, s.batch * rows * row);
+      x.randomise(seed * 8 + n, scale);
+      return cuda::AttentionRows{x.data, rows * row, row, width, type};
+    };
+    const float size = mask == Mask::kLargeLogits ? 1e4f / std::sqrt(static_cast<float>(s.dim)) : 1;
+    args.q = make(q, s.queries, s.heads, s.dim, 0, 2.0f * std::sqrt(size));
+    args.k = make(k, s.keys, s.kv_heads, s.dim, 1, std::sqrt(size));
+    args.v = make(v, s.keys, s.kv_heads, s.value_dim, 2, 1);
+    out = Array(type, s.batch * s.queries * s.heads * s.value_dim);
+    const int64_t row = s.heads * s.value_dim;
+    args.out = {out.data, s.queries * row, row, s.value_dim, type};
+    args.batch = s.batch;
+    args.queries = s.queries;
+    args.keys = s.keys;
+    args.heads = s.heads;
+    args.kv_heads = s.kv_heads;
+    args.head_dim = s.dim;
+    args.value_dim = s.value_dim;
+    args.scale = 1 / std::sqrt(static_cast<float>(s.dim));
+    args.fill = -kInfinity;
+    const int64_t chunks = (s.keys + cuda::kFiniteChunk - 1) / cuda::kFiniteChunk;
+    check(cudaMalloc(reinterpret_cast<void**>(&finite),
+                     static_cast<size_t>(s.batch * s.kv_heads * chunks + 1)),
+          "memory");
+  }
+  void set_keep(std::vector<uint8_t> bytes, int64_t batch, int64_t head, int64_t query,
+                int64_t key) {
+    keep = std::move(bytes);
+    check(cudaMalloc(&keep_data, keep.size()), "memory");
+    check(cudaMemcpy(keep_data, keep.data(), keep.size(), cudaMemcpyHostToDevice), "send");
+    args.keep = {keep_data, batch, head, query, key, AttentionType::kF32};
+  }
+  // [batch, keys]: item b keeps its first keys − (b % 3)·keys/3 keys; holes: not every
+  // seventh of them.
+  void keep_by_key(bool empty_last, bool holes = true) {
+    std::vector<uint8_t> bytes(static_cast<size_t>(s.batch * s.keys));
+    for (int64_t b = 0; b < s.batch; ++b) {
+      for (int64_t j = 0; j < s.keys; ++j) {
+        const bool in = j < s.keys - b % 3 * s.keys / 3 && (b == 0 || !holes || j % 7 != 3);
+        bytes[static_cast<size_t>(b * s.keys + j)] = in && !(empty_last && b == s.batch - 1);
+      }
+    }
+    set_keep(std::move(bytes), s.keys, 0, 0, 1);
+  }
+  void bias_table(int64_t elems, const std::function<float(int64_t)>& value, AttentionType t) {
+    bias = Array(t, elems);
+    bias.fetch();
+    for (int64_t i = 0; i < elems; ++i) bias.set(i, value(i));
+    bias.send();
+  }
+  void make_masks(uint64_t seed) {
+    const AttentionType f32 = AttentionType::kF32;
+    switch (mask) {
+      case Mask::kKeep:
+        keep_by_key(false);
+        break;
+      case Mask::kPadding:
+        keep_by_key(false, false);
+        break;
+      case Mask::kKeepFinite:
+        keep_by_key(true);
+        args.fill = -3.4028235e38f;
+        break;
+      case Mask::kKeepEmpty:
+        keep_by_key(true);
+        break;
+      case Mask::kKeepEmptyZero:
+        keep_by_key(true);
+        args.zero_nan_rows = true;
+        break;
+      case Mask::kMasksAdd:
+        keep_by_key(true);
+        args.masks_add = args.causal = true;
+        break;
+      case Mask::kKeepByQuery: {
+        std::vector<uint8_t> bytes(static_cast<size_t>(s.heads * s.queries * s.keys));
+        for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = mix(seed + i) % 3 != 0;
+        for (int64_t h = 0; h < s.heads; ++h)
+          bytes[static_cast<size_t>(h * s.queries * s.keys)] = 1;
+        set_keep(std::move(bytes), 0, s.queries * s.keys, s.keys, 1);
+        args.fill = -1e4f;
+        break;
+      }
+      case Mask::kBiasAndKeep:
+        keep_by_key(false);
+        args.fill = -3.4028235e38f;
+        [[fallthrough]];
+      case Mask::kBiasByKey:
+        bias_table(
+            s.batch * s.keys,
+            [&](int64_t i) {
+              return i % s.keys >= s.keys - i / s.keys % 3 * s.keys / 3 ? -10000.0f
+                                                                        : normal(seed + 9, i);
+            },
+            type);
+        args.bias = {bias.data, s.keys, 0, 0, 1, type};
+        break;
+      case Mask::kBiasEmpty:  // the last item has nothing but the lowest number
+        bias_table(
+            s.batch * s.keys,
+            [&](int64_t i) {
+              return i / s.keys == s.batch - 1 || i % s.keys % 5 == 4 ? -3.4028235e38f : 0.0f;
+            },
+            f32);
+        args.bias = {bias.data, s.keys, 0, 0, 1, f32};
+        break;
+      case Mask::kBiasRelative:
+        bias_table(
+            s.heads * s.queries * s.keys, [&](int64_t i) { return 2 * normal(seed + 9, i); }, f32);
+        args.bias = {bias.data, 0, s.queries * s.keys, s.keys, 1, f32};
+        break;
+      case Mask::kCausal:
+        args.causal = true;
+        break;
+      case Mask::kCausalFinite:
+        args.causal = true;
+        args.fill = -3.4028235e38f;
+        break;
+      case Mask::kCausalNaN:
+        args.causal = true;
+        poison_row(v, args.v, 0, s.keys - 1, 0);
+        break;
+      case Mask::kNaN:
+        poison_row(k, args.k, s.batch - 1, s.keys / 2, s.kv_heads - 1);
+        break;
+      case Mask::kSequences:
+        make_sequences();
+        break;
+      case Mask::kRotary:
+        make_rotary(s.dim, false);
+        break;
+      case Mask::kRotaryPairs:
+        make_rotary(s.dim / 2, true);
+        break;
+      default:
+        break;
+    }
+  }
+  void poison_row(Array& x, const cuda::AttentionRows& rows, int64_t b, int64_t row, int64_t head) {
+    x.fetch();
+    x.set(b * rows.batch + row * rows.row + head * rows.head + 1, std::nanf(""));
+    x.send();
+  }
+  // Packed: lengths that differ between q and k, one empty, rows of none at the end; the rows
+  // between sequences of k hold NaN values.
+  void make_sequences() {
+    starts_q = {0};
+    starts_k = {0};
+    const int64_t parts[] = {3, 0, 2, 4, 1};
+    for (int64_t part : parts) {
+      starts_q.push_back(starts_q.back() + static_cast<int32_t>(s.queries * part / 11));
+      starts_k.push_back(starts_k.back() + static_cast<int32_t>(s.keys * part / 12));
+    }
+    const size_t bytes = starts_q.size() * 4;
+    check(cudaMalloc(&starts_data, 2 * bytes), "memory");
+    auto* second = static_cast<char*>(starts_data) + bytes;
+    check(cudaMemcpy(starts_data, starts_q.data(), bytes, cudaMemcpyHostToDevice), "send");
+    check(cudaMemcpy(second, starts_k.data(), bytes, cudaMemcpyHostToDevice), "send");
+    args.starts_q = starts_data;
+    args.starts_k = second;
+    args.sequences = static_cast<int>(starts_q.size()) - 1;
+    for (int64_t j = starts_k.back(); j < s.keys; ++j) {
+      poison_row(v, args.v, 0, j, 0);
+      poison_row(k, args.k, 0, j, 0);
+    }
+  }
+  void make_rotary(int width, bool pairs) {
+    const int64_t rows = std::max(s.queries, s.keys);
+    cos = Array(AttentionType::kF32, rows * width);
+    sin = Array(type, rows * width);
+    cos.randomise(77, 1);
+    sin.randomise(78, 1);
+    args.rotary = {cos.data, sin.data, 0,     width, 0, width, AttentionType::kF32,
+                   type,     width,    width, pairs};
+  }
+
+  void run(Kernel kernel) {
+    out.poison();
+    args.finite = args.causal ? finite : nullptr;
+    if (args.causal) check(cuda::launch_attention_finite(args, nullptr), "finite");
+    check(kernel(args, nullptr), "launch");
+    check(cudaDeviceSynchronize(), "run");
+    out.fetch();
+  }
+};
+
+// ---- the meaning, in FP64
+
+double round_to_type(AttentionType type, double x) {
+  if (type == AttentionType::kF16) return __half2float(__float2half_rn(static_cast<float>(x)));
+  if (type == AttentionType::kBF16)
+    return __bfloat162float(__float2bfloat16_rn(static_cast<float>(x)));
+  return x;
+}
+
+// One row of q or k, rotated; rounded again where the kernel's products take 16 bits.
+std::vector<double> row_of(const Case& c, const Array& x, const cuda::AttentionRows& rows,
+                           int64_t b, int64_t row, int64_t head, bool rounds) {
+  std::vector<double> r(static_cast<size_t>(c.s.dim));
+  for (int d = 0; d < c.s.dim; ++d)
+    r[static_cast<size_t>(d)] = x.at(b * rows.batch + row * rows.row + head * rows.head + d);
+  if (c.args.rotary.cos == nullptr) return r;
+  const std::vector<double> old = r;
+  const int half = c.s.dim / 2, width = c.args.rotary.cos_width;
+  for (int i = 0; i < half; ++i) {
+    const int lo = c.args.rotary.interleaved ? 2 * i : i;
+    const int hi = c.args.rotary.interleaved ? 2 * i + 1 : i + half;
+    const int64_t at_lo = row * width + (width == c.s.dim ? lo : i);
+    const int64_t at_hi = row * width + (width == c.s.dim ? hi : i);
+    const auto l = static_cast<size_t>(lo), h = static_cast<size_t>(hi);
+    r[l] = old[l] * c.cos.at(at_lo) - old[h] * c.sin.at(at_lo);
+    r[h] = old[h] * c.cos.at(at_hi) + old[l] * c.sin.at(at_hi);
+  }
+  if (rounds) {
+    for (double& v : r) v = round_to_type(c.type, v);
+  }
+  return r;
+}
+
+struct Expected {
+  std::vector<double> value, bound;  // by column
+};
+
+Expected expect_row(const Case& c, int64_t b, int64_t h, int64_t i, bool rounds) {
+  const AttentionLaunch& a = c.args;
+  int64_t q_begin = 0, q_end = c.s.queries, k_begin = 0, k_end = c.s.keys;
+  if (!c.starts_q.empty()) {
+    size_t n = 0;
+    while (n + 1 < c.starts_q.size() && i >= c.starts_q[n + 1]) ++n;
+    const bool in = n + 1 < c.starts_q.size();
+    q_begin = c.starts_q[n];
+    q_end = in ? c.starts_q[n + 1] : c.s.queries;
+    k_begin = in ? c.starts_k[n] : 0;
+    k_end = in ? c.starts_k[n + 1] : 0;
+  }
+  const int64_t keys = k_end - k_begin, offset = keys - (q_end - q_begin);
+  const int64_t kv = h / (c.s.heads / c.s.kv_heads);
+  const auto width = static_cast<size_t>(c.s.value_dim);
+  Expected e{std::vector<double>(width, 0), std::vector<double>(width, 0)};
+  if (keys == 0) return e;
+  const std::vector<double> q = row_of(c, c.q, a.q, b, i, h, rounds);
+  std::vector<double> scores(static_cast<size_t>(keys));
+  bool all_hidden = true;
+  double top = -HUGE_VAL, largest = 0;
+  for (int64_t j = 0; j < keys; ++j) {
+    const int64_t key = k_begin + j;
+    const std::vector<double> k = row_of(c, c.k, a.k, b, key, kv, rounds);
+    double dot = 0, size = 0, added = 0;  // size: of what rounding can change
+    for (size_t d = 0; d < q.size(); ++d) dot += q[d] * k[d], size += std::fabs(q[d] * k[d]);
+    double score = dot * a.scale;
+    if (a.bias.data != nullptr)
+      added = c.bias.at(b * a.bias.batch + h * a.bias.head + i * a.bias.query + key * a.bias.key);
+    score += added;
+    const bool ahead = a.causal && j > i - q_begin + offset;
+    const bool dropped = a.keep.data != nullptr &&
+                         c.keep[static_cast<size_t>(b * a.keep.batch + h * a.keep.head +
+                                                    i * a.keep.query + key * a.keep.key)] == 0;
+    if (ahead || dropped) {
+      added -= HUGE_VAL;
+      score = a.masks_add ? score - HUGE_VAL : a.fill;
+    } else if (std::fabs(score) < 1e30) {
+      largest = std::max({largest, size * a.scale, std::fabs(score)});
+    }
+    all_hidden = all_hidden && added == -HUGE_VAL;
+    scores[static_cast<size_t>(j)] = score;
+    if (score > top) top = score;
+  }
+  double sum = 0;
+  for (double& p : scores) sum += p = std::exp(p - top);
+  const bool empty = (a.zero_nan_rows && std::isnan(sum)) || (a.masks_add && all_hidden);
+  const double u = c.type == AttentionType::kF16    ? 0x1p-11
+                   : c.type == AttentionType::kBF16 ? 0x1p-8
+                                                    : 0x1p-24;
+  for (size_t col = 0; col < width; ++col) {
+    double value = 0, size = 0, peak = 0;
+    for (int64_t j = 0; j < keys; ++j) {
+      const double v = c.v.at(b * a.v.batch + (k_begin + j) * a.v.row + kv * a.v.head +
+                              static_cast<int64_t>(col));
+      const double p = empty ? 0 : scores[static_cast<size_t>(j)];
+      value += p * v;
+      size += p * std::fabs(v);
+      peak = std::max(peak, std::fabs(v));
+    }
+    e.value[col] = empty ? value : value / sum;
+    // Rounded probabilities and result; f32 sums and scores; probabilities below f16's normals.
+    e.bound[col] =
+        1.01 * u * std::fabs(e.value[col]) +
+        (u + (rounds && a.rotary.cos != nullptr ? 0.3 * u * largest : 0) +
+         0x1p-24 * (8 + 6 * largest + std::sqrt(static_cast<double>(keys)) * 2)) *
+            size / sum +
+        (c.type == AttentionType::kF16 ? static_cast<double>(keys) * 0x1p-25 * peak / sum : 0) +
+        (c.type == AttentionType::kF16 ? 0x1p-25 : 0x1p-126);
+  }
+  return e;
+}
+
+struct Score {
+  int cases = 0, failures = 0;
+  double worst = 0;  // error over bound
+};
+
+// Sampled rows of all kinds against FP64; every element must have been written.
+void check_case(Case& c, Kernel kernel, const std::string& name, bool rounds, Score& score) {
+  c.q.fetch();
+  c.k.fetch();
+  c.v.fetch();
+  if (c.cos.elems > 0) c.cos.fetch(), c.sin.fetch();
+  c.run(kernel);
+  ++score.cases;
+  double worst = 0, errors = 0, squares = 0;
+  std::string wrong;
+  const int64_t samples[] = {0, c.s.queries - 1, c.s.queries / 2, c.s.queries / 3, c.s.queries / 7};
+  const int rows = c.s.keys > 4096 ? 3 : 10;
+  for (int n = 0; n < rows; ++n) {
+    const int64_t i = samples[n % 5], b = n % 2 == 0 ? c.s.batch - 1 : n / 2 % c.s.batch;
+    const int64_t h = n % c.s.heads;
+    const Expected e = expect_row(c, b, h, i, rounds);
+    for (size_t col = 0; col < e.value.size(); ++col) {
+      const int64_t at = b * c.args.out.batch + i * c.args.out.row + h * c.args.out.head;
+      const double got = c.out.at(at + static_cast<int64_t>(col)), want = e.value[col];
+      double ratio = std::fabs(got - want) / e.bound[col];
+      if (std::isnan(got) != std::isnan(want)) ratio = 1e9;
+      if (std::isnan(want)) ratio = std::isnan(got) ? 0 : 1e9;
+      if (ratio > worst) {
+        worst = ratio;
+        char text[160];
+        std::snprintf(text, sizeof(text), "b%lld h%lld q%lld c%zu got %g want %g bound %g",
+                      static_cast<long long>(b), static_cast<long long>(h),
+                      static_cast<long long>(i), col, got, want, e.bound[col]);
+        wrong = text;
+      }
+      if (!std::isnan(want)) errors += (got - want) * (got - want), squares += want * want;
+    }
+  }
+  // The poison is NaN: an element that nobody wrote shows where no NaN is expected.
+  const bool nan_expected = c.mask == Mask::kKeepEmpty || c.mask == Mask::kCausalNaN ||
+                            c.mask == Mask::kNaN ||
+                            (c.mask == Mask::kCausal && c.s.queries > c.s.keys);
+  if (!nan_expected) {
+    for (int64_t i = 0; i < c.out.elems; ++i) {
+      if (!std::isnan(c.out.at(i))) continue;
+      worst = 1e9;
+      wrong = "NaN or unwritten at " + std::to_string(i);
+      break;
+    }
+  }
+  score.worst = std::max(score.worst, worst);
+  if (worst <= 1) return;
+  ++score.failures;
+  if (score.failures > 25) return;
+  std::printf("WRONG %s: B%lld Sq%lld Sk%lld H%d/%d D%d/%d %s: %.3g of the bound, rms %.2g: %s\n",
+              name.c_str(), static_cast<long long>(c.s.batch), static_cast<long long>(c.s.queries),
+              static_cast<long long>(c.s.keys), c.s.heads, c.s.kv_heads, c.s.dim, c.s.value_dim,
+              kMaskNames[static_cast<int>(c.mask)], worst, std::sqrt(errors / (squares + 1e-300)),
+              wrong.c_str());
+}
+
+// ---- bits of a row
+
+bool same_bits(const Case& a, int64_t from_a, const std::vector<unsigned char>& b, int64_t from_b,
+               int64_t elems) {
+  const size_t size = bytes_of(a.type);
+  return std::memcmp(a.out.host.data() + static_cast<size_t>(from_a) * size,
+                     b.data() + static_cast<size_t>(from_b) * size,
+                     static_cast<size_t>(elems) * size) == 0;
+}
+
+// Item b of a batch of 8 alone; without the padding that its mask hides; a query alone; with other
+// items full of NaN.
+void check_bits(Kernel kernel, AttentionType type, int dim, int64_t length, Mask mask,
+                const std::string& name, Score& score) {
+  constexpr int kHeads = 8;  // so that a batch of 8 and an item alone take different tiles
+  Case c({8, length, length, kHeads, kHeads, dim, dim}, type, mask, 5);
+  c.run(kernel);
+  const std::vector<unsigned char> all = c.out.host;
+  const AttentionLaunch full = c.args;
+  const int64_t row = kHeads * dim, item = length * row;
+  std::string wrong;
+  const auto at = [&](const cuda::AttentionRows& x, int64_t elems) {
+    return static_cast<char*>(x.data) + elems * static_cast<int64_t>(bytes_of(type));
+  };
+  for (int64_t b : {0, 1, 5}) {
+    AttentionLaunch& a = c.args;
+    a = full;
+    a.batch = 1;
+    a.q.data = at(full.q, b * full.q.batch);
+    a.k.data = at(full.k, b * full.k.batch);
+    a.v.data = at(full.v, b * full.v.batch);
+    if (a.keep.data != nullptr)
+      a.keep.data = static_cast<const uint8_t*>(full.keep.data) + b * full.keep.batch;
+    if (a.bias.data != nullptr)
+      a.bias.data = static_cast<const char*>(full.bias.data) +
+                    b * full.bias.batch * static_cast<int64_t>(bytes_of(full.bias.type));
+    c.run(kernel);
+    if (!same_bits(c, 0, all, b * item, item)) wrong += " alone:" + std::to_string(b);
+    if (mask == Mask::kKeep) {
+      a.keys = length - b % 3 * length / 3;
+      c.run(kernel);
+      if (!same_bits(c, 0, all, b * item, item)) wrong += " own length:" + std::to_string(b);
+      a.keys = length;
+    }
+    if (mask != Mask::kCausal && mask != Mask::kBiasRelative) {
+      a.queries = 1;
+      a.q.data = at(full.q, b * full.q.batch + (length - 1) * full.q.row);
+      c.run(kernel);
+      if (!same_bits(c, 0, all, b * item + (length - 1) * row, row))
+        wrong += " query alone:" + std::to_string(b);
+    }
+  }
+  c.args = full;
+  for (Array* x : {&c.q, &c.k, &c.v}) {
+    x->fetch();
+    for (int64_t i = 0; i < x->elems / 8; ++i) x->set(2 * (x->elems / 8) + i, std::nanf(""));
+    x->send();
+  }
+  c.run(kernel);
+  if (!same_bits(c, 3 * item, all, 3 * item, 5 * item) || !same_bits(c, 0, all, 0, 2 * item))
+    wrong += " neighbours";
+  ++score.cases;
+  if (wrong.empty()) return;
+  ++score.failures;
+  std::printf("BITS %s D%d length %lld %s:%s\n", name.c_str(), dim, static_cast<long long>(length),
+              kMaskNames[static_cast<int>(mask)], wrong.c_str());
+}
+
+cudaError_t run_sm90(const AttentionLaunch& args, cudaStream_t stream) {
+  return cuda::attention_sm90_takes(args) ? cuda::launch_attention_sm90(args, stream)
+                                          : cuda::launch_attention_flash(args, stream);
+}
+
+// only: 0 or 1 picks one of the kernel's two types, -1 both.
+int check_kernel(const std::string& which, int only) {
+  const Kernel kernel = which == "flash"  ? &cuda::launch_attention_flash
+                        : which == "sm90" ? &run_sm90
+                                          : &cuda::launch_attention_plain;
+  const bool plain = which == "plain", sm90 = which == "sm90";
+  const std::vector<AttentionType> types =
+      plain ? std::vector<AttentionType>{AttentionType::kF32, AttentionType::kF16}
+            : std::vector<AttentionType>{AttentionType::kF16, AttentionType::kBF16};
+  const std::vector<std::pair<int, int>> dims =
+      sm90    ? std::vector<std::pair<int, int>>{{64, 64}, {128, 128}}
+      : plain ? std::vector<std::pair<int, int>>{{64, 64}, {6, 5}, {40, 72}, {128, 128}, {80, 200}}
+              : std::vector<std::pair<int, int>>{{64, 64}, {32, 32},   {40, 40}, {80, 80},
+                                                 {96, 96}, {128, 128}, {8, 8}};
+  int failures = 0;
+  for (AttentionType type : types) {
+    if (only >= 0 && type != types[static_cast<size_t>(only)]) continue;
+    const std::string name = which + (type == AttentionType::kF32   ? " f32"
+                                      : type == AttentionType::kF16 ? " f16"
+                                                                    : " bf16");
+    for (const auto& [dim, value_dim] : dims) {
+      Score score;
+      for (int m = 0; m < static_cast<int>(Mask::kCount); ++m) {
+        const Mask mask = static_cast<Mask>(m);
+        if (sm90 &&
+            (mask == Mask::kMasksAdd || mask == Mask::kRotary || mask == Mask::kRotaryPairs))
+          continue;
+        const bool long_too = mask == Mask::kNone || mask == Mask::kKeep;
+        for (int64_t length : {1, 3, 17, 64, 127, 128, 300, 512, 2048}) {
+          if (length == 2048 && !long_too) continue;
+          const int64_t batch = mask == Mask::kSequences ? 1 : 3;
+          Case c({batch, length, length, 4, m % 2 == 0 ? 2 : 4, dim, value_dim}, type, mask,
+                 static_cast<uint64_t>(m + length));
+          check_case(c, kernel, name, !plain, score);
+        }
+        // Fewer queries than keys, and more.
+        Case fewer({2, 5, 333, 2, 1, dim, value_dim}, type, mask, 3);
+        if (mask != Mask::kSequences) check_case(fewer, kernel, name, !plain, score);
+        Case more({2, 270, 140, 2, 2, dim, value_dim}, type, mask, 4);
+        if (mask != Mask::kSequences) check_case(more, kernel, name, !plain, score);
+      }
+      Case wide({1, 3, 65536, 2, 2, dim, value_dim}, type, Mask::kNone, 6);
+      check_case(wide, kernel, name, !plain, score);
+      // Enough blocks for the larger tiles.
+      Case many({12, 300, 200, 8, 8, dim, value_dim}, type, Mask::kKeep, 7);
+      check_case(many, kernel, name, !plain, score);
+      if (dim == value_dim) {
+        for (int64_t length : {1, 17, 128, 300, 640}) {
+          for (Mask mask : {Mask::kNone, Mask::kKeep, Mask::kCausal, Mask::kBiasByKey})
+            check_bits(kernel, type, dim, length, mask, name, score);
+        }
+      }
+      std::printf("%-12s D %3d Dv %3d: %d cases, %d wrong, worst error %.3f of its bound\n",
+                  name.c_str(), dim, value_dim, score.cases, score.failures, score.worst);
+      failures += score.failures;
+    }
+  }
+  return failures == 0 ? 0 : 1;
+}
+
+// ---- time
+
+double median_us(const std::function<void(cudaStream_t)>& work) {
+  constexpr int kInGraph = 20, kRepeats = 25;
+  cudaStream_t stream;
+  check(cudaStreamCreate(&stream), "stream");
+  work(stream);
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
+  for (int i = 0; i < kInGraph; ++i) work(stream);
+  check(cudaStreamEndCapture(stream, &graph), "capture");
+  check(cudaGraphInstantiate(&exec, graph, 0), "graph");
+  cudaEvent_t begin, end;
+  check(cudaEventCreate(&begin), "event");
+  check(cudaEventCreate(&end), "event");
+  std::vector<double> times;
+  for (int i = 0; i < kRepeats + 3; ++i) {
+    check(cudaEventRecord(begin, stream), "event");
+    check(cudaGraphLaunch(exec, stream), "graph");
+    check(cudaEventRecord(end, stream), "event");
+    check(cudaEventSynchronize(end), "event");
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, begin, end), "event");
+    if (i >= 3) times.push_back(ms * 1e3 / kInGraph);
+  }
+  std::sort(times.begin(), times.end());
+  cudaGraphExecDestroy(exec);
+  cudaGraphDestroy(graph);
+  cudaStreamDestroy(stream);
+  return times[times.size() / 2];
+}
+
+int time_kernels(const char* path) {
+  const Shape shapes[] = {{32, 512, 512, 16, 16, 64, 64},   {128, 512, 512, 16, 16, 64, 64},
+                          {16, 2048, 2048, 16, 16, 64, 64}, {32, 128, 128, 16, 16, 64, 64},
+                          {1, 128, 128, 16, 16, 64, 64},    {1, 128, 128, 12, 12, 64, 64},
+                          {16, 512, 512, 16, 16, 128, 128}, {8, 2048, 2048, 16, 16, 128, 128},
+                          {32, 512, 512, 16, 16, 32, 32}};
+  struct Row {
+    const char* name;
+    Kernel kernel;
+    AttentionType type;
+  };
+  const Row rows[] = {{"flash f16", &cuda::launch_attention_flash, AttentionType::kF16},
+                      {"sm90 f16", &cuda::launch_attention_sm90, AttentionType::kF16},
+                      {"sm90 bf16", &cuda::launch_attention_sm90, AttentionType::kBF16},
+                      {"plain f32", &cuda::launch_attention_plain, AttentionType::kF32}};
+  std::FILE* json = path != nullptr ? std::fopen(path, "w") : nullptr;
+  if (json != nullptr) std::fprintf(json, "[");
+  bool first = true;
+  for (const Shape& s : shapes) {
+    for (const Row& row : rows) {
+      const bool sm90 = row.kernel == &cuda::launch_attention_sm90;
+      if (sm90 && s.dim != 64 && s.dim != 128) continue;
+      for (Mask mask :
+           {Mask::kNone, Mask::kPadding, Mask::kKeep, Mask::kBiasByKey, Mask::kCausal}) {
+        const bool flash = row.kernel == &cuda::launch_attention_flash;
+        const bool all = sm90 && row.type == AttentionType::kF16;
+        if (mask != Mask::kNone && !all && !(flash && mask == Mask::kPadding)) continue;
+        if (row.type == AttentionType::kF32 && s.batch * s.queries > 20000) continue;
+        Case c(s, row.type, mask, 1);
+        c.args.finite = c.args.causal ? c.finite : nullptr;
+        const double us = median_us([&](cudaStream_t stream) {
+          if (c.args.causal) check(cuda::launch_attention_finite(c.args, stream), "finite");
+          check(row.kernel(c.args, stream), row.name);
+        });
+        const double flops =
+            4.0 * static_cast<double>(s.batch * s.queries * s.keys) * s.heads * s.dim;
+        char shape[64];
+        std::snprintf(shape, sizeof(shape), "%lldx%dx%lldx%d", static_cast<long long>(s.batch),
+                      s.heads, static_cast<long long>(s.keys), s.dim);
+        std::printf("%-16s %-10s %-12s %9.2f us %7.1f TFLOP/s\n", shape, row.name,
+                    kMaskNames[static_cast<int>(mask)], us, flops / us * 1e-6);
+        if (json != nullptr) {
+          std::fprintf(
+              json, "%s\n{\"shape\": \"%s\", \"kernel\": \"%s\", \"mask\": \"%s\", \"us\": %.3f}",
+              first ? "" : ",", shape, row.name, kMaskNames[static_cast<int>(mask)], us);
+        }
+        first = false;
+      }
+    }
+  }
+  if (json != nullptr) {
+    std::fprintf(json, "\n]\n");
+    std::fclose(json);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  if (what == "check" && argc > 2) return check_kernel(argv[2], argc > 3 ? std::atoi(argv[3]) : -1);
+  if (what == "time") return time_kernels(argc > 2 ? argv[2] : nullptr);
+  std::printf("attention_bench check flash|sm90|plain [0|1], attention_bench time [OUT.json]\n");
+  return 2;
+}
