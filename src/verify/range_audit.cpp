@@ -28,8 +28,8 @@ bool is_narrow(DType type) {
 double peak_of(const Tensor& t) {
   if (t.dtype() == DType::kF32) {  // what most weights are: hundreds of millions of numbers
     float largest = 0;
-    for (float v : std::span(reinterpret_cast<const float*>(t.data()),
-                             static_cast<size_t>(t.elems())))
+    for (float v :
+         std::span(reinterpret_cast<const float*>(t.data()), static_cast<size_t>(t.elems())))
       largest = std::max(largest, std::abs(v));
     return largest;
   }
@@ -191,6 +191,7 @@ std::vector<AuditRow> promote_out_of_range(const ir::Graph& model, CompileOption
 CompileReport compile_audited(const std::string& model_path, const std::string& engine_path,
                               const CompileOptions& options) {
   const auto start = std::chrono::steady_clock::now();
+  if (!options.backend) compiler::backend_named(options.device);  // refused before the work
   CompileOptions audited = options;
   compiler::Compiled imported;
   const std::shared_ptr<ir::Graph> model = compiler::import(model_path, options, imported);

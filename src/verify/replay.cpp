@@ -21,9 +21,9 @@ namespace {
 // is larger). Fitted: docs/verification.md "Replay".
 constexpr double kNoiseFactor = 8;
 // What is rounded inside a step (the probabilities of an attention in 16 bits) may go the other way
-// where E's value and FP64's lie on two sides of a tie: up to this part of all that these roundings do
-// to the row.
-constexpr double kInsideFactor = 2;
+// where E's value and FP64's lie on two sides of a tie: up to this part of all that these roundings
+// do to the row.
+constexpr double kInsideFactor = 4;
 // One trial may be unlucky for a whole row: where its elements share what is in doubt (the scores
 // of a query), the row's rms cannot make up for it.
 constexpr int kTrials = 4;

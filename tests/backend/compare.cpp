@@ -113,7 +113,7 @@ Expected expected_of(const KernelDef& kernel, const OpCase& c) {
   const std::vector<EvalTensor> operands =
       run_reference(c, inner_roundings(c.op, numerics, Inside::kOperands));
   for (size_t o = 0; o < operands.size(); ++o)
-    want.roundings.push_back(2 * largest_difference(want.values[o], operands[o]));
+    want.roundings.push_back(4 * largest_difference(want.values[o], operands[o]));
   return want;
 }
 

@@ -18,6 +18,8 @@ class DeviceUnderTest {
   /// Kept for the whole program; the CPU has one per number of threads.
   virtual Device& device(int threads) = 0;
   /// How else a launch may be done with equal bits, beyond RunOptions{}.
+  /// Rows have one set of bits for all addresses and strides that are multiples of so many bytes.
+  virtual size_t address_unit() const { return 1; }
   virtual std::span<const RunOptions> other_ways() const = 0;
   /// Does `launch` as `way` says, on the stream of `execution`. `restore` poisons outputs and
   /// workspace again.

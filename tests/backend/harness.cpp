@@ -152,9 +152,12 @@ struct Placed {
 Placed add_strided(Arrays& arrays, const Tensor& t) {
   const size_t width = size_bytes(t.dtype());
   const int64_t cols = t.shape().back(), rows = cols == 0 ? 0 : t.elems() / cols;
-  const int64_t step = cols + 3;
+  const auto unit = static_cast<int64_t>(device_under_test().address_unit());
+  const int64_t step = unit == 1 ? cols + 3 : (cols / unit + 2) * unit;
   Placed placed{dense_arg(t.dtype(), t.shape()),
-                arrays.add(Kind::kInput, static_cast<size_t>(rows * step) * width, width), true};
+                arrays.add(Kind::kInput, static_cast<size_t>(rows * step) * width,
+                           std::max(width, device_under_test().address_unit())),
+                true};
   for (int64_t r = 0; r < rows; ++r) {
     std::memcpy(arrays.host(placed.array) + static_cast<size_t>(r * step) * width,
                 t.data() + static_cast<size_t>(r * cols) * width,
@@ -171,8 +174,11 @@ Placed add_strided(Arrays& arrays, const Tensor& t) {
 Placed add_input(Arrays& arrays, const Tensor& t, bool gaps, bool late) {
   if (!t.defined()) return {};
   if (gaps && t.rank() >= 2) return add_strided(arrays, t);
-  Placed placed{dense_arg(t.dtype(), t.shape()),
-                arrays.add(Kind::kInput, t.bytes(), late ? size_bytes(t.dtype()) : 0), true};
+  Placed placed{
+      dense_arg(t.dtype(), t.shape()),
+      arrays.add(Kind::kInput, t.bytes(),
+                 late ? std::max(size_bytes(t.dtype()), device_under_test().address_unit()) : 0),
+      true};
   if (t.bytes() > 0) std::memcpy(arrays.host(placed.array), t.data(), t.bytes());
   return placed;
 }

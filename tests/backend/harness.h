@@ -50,6 +50,7 @@ struct OpCase {
   bool exact = false;        ///< integers and moved values: equal
   bool optional = false;     ///< a type or form that a device need not have a row for
   bool device_only = false;  ///< takes too long on the CPU
+  bool cpu_only = false;     ///< what the CPU does beyond its definition in f32
   Checks checks = Checks::kAll;
   Request asked = {};  ///< as in Problem
 };

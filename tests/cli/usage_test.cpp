@@ -42,7 +42,7 @@ const std::vector<WrongUsage> kRows{
      {"--fp16 and --bf16 exclude each other", "--rule"}},
     {"unknown_device",
      {"build", "m.onnx", "-o", "e.vn", "--device", "cuda"},
-     {"this version runs on 'cpu', not on 'cuda'"}},
+     {"--device: got 'abacus', but this program has only cpu"}},
     {"fuse_without_value",
      {"build", "m.onnx", "-o", "e.vn", "--fuse", "attention"},
      {"--fuse 'attention': write PASS=off"}},

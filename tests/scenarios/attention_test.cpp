@@ -140,7 +140,7 @@ void check(const std::string& mode, const Size& size, Mask mask, double largest_
     Policy policy{.mode = mode};
     if (!fused) policy.passes_off = {"attention"};
     const plan::Plan plan = plan_of(*model, policy);
-    EXPECT_EQ(has_kernel(plan, "cpu.attention."), fused);
+    EXPECT_EQ(has_kernel(plan, test::device_under_test() + ".attention."), fused);
     const Errors errors = errors_of(*model, plan, inputs);
     EXPECT_TRUE(errors.finite_where_r_is);
     EXPECT_TRUE(errors.nan_where_r_is);

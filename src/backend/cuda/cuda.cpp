@@ -81,6 +81,7 @@ class CudaDevice final : public Device {
     void* data = nullptr;
     const cudaError_t status = cudaMalloc(&data, bytes);
     if (status == cudaSuccess) return static_cast<std::byte*>(data);
+    cudaGetLastError();  // told here, not at the next launch
     size_t free_bytes = 0, total_bytes = 0;
     cudaMemGetInfo(&free_bytes, &total_bytes);
     throw Error(ErrorCode::kMachine, "GPU memory: needed " + std::to_string(bytes) + " bytes, " +

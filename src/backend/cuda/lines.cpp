@@ -28,8 +28,8 @@ void check_lines(int64_t lines, int64_t size, std::string_view what) {
   if (lines <= kMaxLines && size <= kMaxSize) return;
   throw Error(ErrorCode::kInput, std::string(what) + " has " + std::to_string(lines) +
                                      " lines of " + std::to_string(size) + " elements, at most " +
-                                     std::to_string(kMaxLines) + " of " +
-                                     std::to_string(kMaxSize) + " fit one launch");
+                                     std::to_string(kMaxLines) + " of " + std::to_string(kMaxSize) +
+                                     " fit one launch");
 }
 
 }  // namespace vernier::backend::cuda

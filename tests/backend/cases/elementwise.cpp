@@ -67,8 +67,8 @@ OpCase op_case(Maker& make, OpKind op, DType type, const std::vector<Shape>& sha
 // Has the operator a meaning for that type? Inference sees to it before any kernel is asked.
 bool has_meaning(OpKind op, DType type) {
   const std::string_view of = name(op);
-  const bool logical = op == OpKind::kNot || op == OpKind::kAnd || op == OpKind::kOr ||
-                       op == OpKind::kXor;
+  const bool logical =
+      op == OpKind::kNot || op == OpKind::kAnd || op == OpKind::kOr || op == OpKind::kXor;
   const bool bits = of.starts_with("Bit");
   if (type == DType::kF32) return !logical && !bits;
   if (type != DType::kBool) return true;

@@ -266,8 +266,8 @@ constexpr KernelBody layer_norm_slabs =
     slabs_of(layer_norm_rows, [](const Problem& problem) { return supports_slabs(problem, 1); });
 constexpr KernelBody rms_norm_slabs =
     slabs_of(rms_norm_rows, [](const Problem& problem) { return supports_slabs(problem, 1); });
-constexpr KernelBody add_layer_norm_slabs =
-    slabs_of(add_layer_norm_rows, [](const Problem& problem) { return supports_slabs(problem, 2); });
+constexpr KernelBody add_layer_norm_slabs = slabs_of(
+    add_layer_norm_rows, [](const Problem& problem) { return supports_slabs(problem, 2); });
 
 }  // namespace vernier::backend::cpu
 #endif

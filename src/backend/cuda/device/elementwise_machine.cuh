@@ -27,7 +27,7 @@ struct ElementwiseThread {
   static constexpr int64_t kStep = int64_t{kElementwiseThreads} * kN;
   static constexpr int64_t kPerBlock = kStep * kVectors;
   const ElementwiseLaunch& args;
-  int64_t base;  // the first output element of vector 0
+  int64_t base;   // the first output element of vector 0
   bool is_whole;  // the whole block is inside the output
 
   __device__ explicit ElementwiseThread(const ElementwiseLaunch& launch) : args(launch) {
@@ -45,8 +45,8 @@ struct ElementwiseThread {
       auto rest = static_cast<uint32_t>(at);
       for (int axis = shape.axes - 1; axis > 0; --axis) {
         const uint32_t next = divide(rest, shape.divisors[axis]);
-        offset += static_cast<int64_t>(rest - next * shape.divisors[axis].size) *
-                  input.strides[axis];
+        offset +=
+            static_cast<int64_t>(rest - next * shape.divisors[axis].size) * input.strides[axis];
         rest = next;
       }
       return offset + static_cast<int64_t>(rest) * input.strides[0];
@@ -84,8 +84,8 @@ struct ElementwiseThread {
 #pragma unroll
       for (int i = 0; i < kN; ++i) {
         const int64_t at = first(v) + i;
-        value[v][i] = at < args.count ? Machine::load(input.array, offset(input, at))
-                                      : Machine::number(0);
+        value[v][i] =
+            at < args.count ? Machine::load(input.array, offset(input, at)) : Machine::number(0);
       }
     }
   }

@@ -8,7 +8,7 @@
 
 namespace vernier::backend::cuda {
 
-inline constexpr int kHeld = 32;  // elements of a row that a thread keeps in registers
+inline constexpr int kHeld = 32;             // elements of a row that a thread keeps in registers
 inline constexpr int kSmallBlock = 128;      // threads of a block that has several rows
 inline constexpr int kShortRow = 8;          // threads of a row of up to 8·32 = 256 columns
 inline constexpr int kRowThreads = 256;      // of a row of up to 8192; a warp takes 1024

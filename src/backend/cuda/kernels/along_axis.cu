@@ -151,14 +151,13 @@ __global__ void __launch_bounds__(kThreads)
     channel_norm_kernel(const __grid_constant__ ChannelNormLaunch args) {
   const int64_t plane = blockIdx.x, channel = plane % args.channels;
   const float mean = load_one<AnyFloat>(args.mean, channel);
-  const float inverse =
-      1.0f / sqrtf(load_one<AnyFloat>(args.variance, channel) + args.epsilon);
+  const float inverse = 1.0f / sqrtf(load_one<AnyFloat>(args.variance, channel) + args.epsilon);
   const float scale = load_one<AnyFloat>(args.scale, channel);
   const float bias = load_one<AnyFloat>(args.bias, channel);
   const int64_t from = plane * args.elems;
   const int64_t step = static_cast<int64_t>(gridDim.y) * kThreads * kN;
-  for (int64_t i = (static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x) * kN;
-       i < args.elems; i += step) {
+  for (int64_t i = (static_cast<int64_t>(blockIdx.y) * kThreads + threadIdx.x) * kN; i < args.elems;
+       i += step) {
     float x[kN];
     load_vector<AnyFloat>(args.x, from + i, x);
 #pragma unroll

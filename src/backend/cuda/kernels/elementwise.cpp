@@ -194,8 +194,7 @@ class Translator {
       return;
     }
     saved_[static_cast<size_t>(slot)] = value;
-    steps_.list.push_back(
-        {.op = ElementwiseOp::kSave, .b_index = static_cast<uint8_t>(slot)});
+    steps_.list.push_back({.op = ElementwiseOp::kSave, .b_index = static_cast<uint8_t>(slot)});
   }
 
   std::vector<Instruction> program_;

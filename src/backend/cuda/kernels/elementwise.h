@@ -26,9 +26,9 @@ struct ElementwiseStep {
   ElementwiseOp op = ElementwiseOp::kLoad;
   OperandFrom b = OperandFrom::kNowhere, c = OperandFrom::kNowhere;
   uint8_t b_index = 0, c_index = 0;
-  uint8_t variant = 0;         ///< as InstructionNumbers::variant
+  uint8_t variant = 0;               ///< as InstructionNumbers::variant
   DType type{}, b_type{}, result{};  ///< of accumulator, b and result: computed types
-  double alpha = 0, beta = 0;  ///< attributes; beta is also the operand kBeta
+  double alpha = 0, beta = 0;        ///< attributes; beta is also the operand kBeta
 };
 
 /// How an input lies under vectors of the output.
@@ -51,8 +51,9 @@ inline constexpr int kMaxElementwiseInputs = 16, kMaxElementwiseSteps = 64, kMax
 struct ElementwiseLaunch {
   ElementwiseStep steps[kMaxElementwiseSteps];
   ElementwiseInput inputs[kMaxElementwiseInputs];
-  StridedIndex shape;  ///< of the output, axes merged where all inputs allow; its strides are unused
-  AnyArray out;        ///< dense
+  StridedIndex
+      shape;     ///< of the output, axes merged where all inputs allow; its strides are unused
+  AnyArray out;  ///< dense
   int64_t count = 0;
   int step_count = 0, input_count = 0;
   bool out_is_aligned = false;  ///< to vectors

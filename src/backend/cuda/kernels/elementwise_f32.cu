@@ -117,12 +117,12 @@ struct FloatMachine {
         va[k / kN][k % kN] = f(va[k / kN][k % kN], vb[k / kN][k % kN], vc[k / kN][k % kN]);
     };
     switch (step.op) {
-#define COMMON_FLOAT(kind, expression)                               \
-  case ElementwiseOp::k##kind:                                       \
-    each([=](T a, T b, T c) -> T {                                   \
-      static_cast<void>(b), static_cast<void>(c);                    \
-      return expression;                                             \
-    });                                                              \
+#define COMMON_FLOAT(kind, expression)            \
+  case ElementwiseOp::k##kind:                    \
+    each([=](T a, T b, T c) -> T {                \
+      static_cast<void>(b), static_cast<void>(c); \
+      return expression;                          \
+    });                                           \
     break;
 #define LOGIC_FLOAT(kind, expression) COMMON_FLOAT(kind, expression)
 #define RARE_FLOAT(kind, expression)

@@ -97,19 +97,17 @@ struct WideMachine {
   }
   static __device__ int64_t compute(const ElementwiseStep& step, const StepNumbers& numbers,
                                     int64_t a, int64_t b, int64_t c) {
-    if (!is_float_type(step.type))
-      return wrap(step.result, integer_op(numbers, a, b, c));
-    const double second = is_float_type(step.b_type) ? __longlong_as_double(b)
-                                                     : integer_to_double(step.b_type, b);
+    if (!is_float_type(step.type)) return wrap(step.result, integer_op(numbers, a, b, c));
+    const double second =
+        is_float_type(step.b_type) ? __longlong_as_double(b) : integer_to_double(step.b_type, b);
     const double r = float_op(numbers, __longlong_as_double(a), second, __longlong_as_double(c));
     if (step.result == DType::kBool) return r != 0;
-    return __double_as_longlong(step.result == DType::kF32 ? static_cast<double>(static_cast<float>(r))
-                                                           : r);
+    return __double_as_longlong(
+        step.result == DType::kF32 ? static_cast<double>(static_cast<float>(r)) : r);
   }
   template <int kVectors, int kN>
   static __device__ void apply(const ElementwiseStep& step, int64_t (&a)[kVectors][kN],
-                               const int64_t (&b)[kVectors][kN],
-                               const int64_t (&c)[kVectors][kN]) {
+                               const int64_t (&b)[kVectors][kN], const int64_t (&c)[kVectors][kN]) {
     const StepNumbers numbers{step.op,
                               step.type,
                               step.b != OperandFrom::kNowhere,

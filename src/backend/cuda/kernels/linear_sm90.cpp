@@ -8,6 +8,7 @@
 #include "backend/cuda/kernels/linear.h"
 #include "backend/cuda/kernels/product_numerics.h"
 #include "backend/cuda/kernels/row_buckets.h"
+#include "core/convert.h"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -53,10 +54,7 @@ void transpose(const uint16_t* src, uint16_t* dst, int64_t rows, int64_t cols) {
 std::vector<PackedConstant> pack(const Problem& problem) {
   const Operand& weight = problem.inputs[1];
   const WeightShape w = weight_shape(problem);
-  Tensor plain = *weight.constant;
-  if (plain.dtype() != weight.dtype)
-    plain = Tensor::from(weight.dtype, plain.shape(),
-                         std::span<const double>(EvalTensor::from(plain).f));
+  const Tensor plain = converted(*weight.constant, weight.dtype);
   PackedConstant packed{.input = 1, .layout = layout(weight.dtype, w), .bytes = {}};
   packed.bytes.resize(plain.bytes());
   if (problem.attrs_as<LinearAttrs>().trans_w) {

@@ -1,8 +1,8 @@
 // Kernels that only move elements, all of them strided copies (copy.h): Identity, Reshape and its
 // kin, Transpose, Expand, Slice, Split, Concat, Tile, DepthToSpace, SpaceToDepth. Contract of each:
 // its attributes in core/attrs.h. Any type, input 0 with any strides (Concat: all inputs); outputs
-// are dense. Bits are moved unchanged; an input that is held in another float type than its output is
-// rounded to it once.
+// are dense. Bits are moved unchanged; an input that is held in another float type than its output
+// is rounded to it once.
 #include <algorithm>
 
 #include "backend/cuda/check.h"

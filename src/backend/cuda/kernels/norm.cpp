@@ -133,8 +133,7 @@ Support supports_embed(const Problem& problem) {
   if (tables > kMaxNormSources) return no("more than 8 tables");
   for (size_t i = 0; i < static_cast<size_t>(2 * tables); i += 2) {
     const DType type = problem.inputs[i].dtype;
-    if (type != DType::kI32 && type != DType::kI64)
-      return no("ids of " + std::string(name(type)));
+    if (type != DType::kI32 && type != DType::kI64) return no("ids of " + std::string(name(type)));
   }
   if (problem.outputs[0].shape.size() > kMaxAxes) return no("more than 10 axes");
   return yes();

@@ -1,8 +1,7 @@
-// LayerNorm, RMSNorm, AddLayerNorm, EmbedNorm and GroupNormalization: 8 threads per row of up to 256
-// columns, a warp up to 1024, a block per longer row. Contract in norm.h. C++17.
-#include "backend/cuda/kernels/norm.h"
-
+// LayerNorm, RMSNorm, AddLayerNorm, EmbedNorm and GroupNormalization: 8 threads per row of up to
+// 256 columns, a warp up to 1024, a block per longer row. Contract in norm.h. C++17.
 #include "backend/cuda/device/rows.cuh"
+#include "backend/cuda/kernels/norm.h"
 
 namespace vernier::backend::cuda {
 namespace {

@@ -26,7 +26,7 @@ struct NormLaunch {
   int64_t rows = 0, cols = 0;
   float epsilon = 0;
   bool is_rms = false;
-  bool is_aligned = false;      ///< vectors of `lanes` are aligned in every array with rows
+  bool is_aligned = false;         ///< vectors of `lanes` are aligned in every array with rows
   DType type = DType::kUndefined;  ///< of sources, y and sum; kUndefined: they differ
   /// Group normalisation: scale and bias are [channels], a row is `row_channels` channels of
   /// `channel.size` elements, cols < 2^31. 0 channels: scale and bias are [cols].

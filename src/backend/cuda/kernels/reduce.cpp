@@ -76,8 +76,8 @@ std::unique_ptr<ShapeState> prepare_reduce(const PrepareCall& call) {
   const int axes = launch.reduced.axes;
   launch.in_rows = axes == 0 || launch.reduced.strides[axes - 1] == 1;
   launch.is_one_row = launch.in_rows && axes <= 1;
-  launch.as_double = kKind == ReduceKind::kL2 || kKind == ReduceKind::kLogSum ||
-                     kKind == ReduceKind::kLogSumExp;
+  launch.as_double =
+      kKind == ReduceKind::kL2 || kKind == ReduceKind::kLogSum || kKind == ReduceKind::kLogSumExp;
   check_lines(launch.outputs, 1, "a reduction");
   return state;
 }
@@ -94,11 +94,10 @@ void launch_reduction(const LaunchCall& call) {
                                [](int64_t stride) { return stride % kNeighbours == 0; });
   };
   const int last = launch.kept.axes - 1;
-  launch.in_vectors = last >= 0 && launch.kept.strides[last] == 1 &&
-                      launch.kept.sizes[last] % kNeighbours == 0 &&
-                      steps_in_vectors(launch.kept, last) &&
-                      steps_in_vectors(launch.reduced, launch.reduced.axes) &&
-                      is_aligned(x, kNeighbours);
+  launch.in_vectors =
+      last >= 0 && launch.kept.strides[last] == 1 && launch.kept.sizes[last] % kNeighbours == 0 &&
+      steps_in_vectors(launch.kept, last) &&
+      steps_in_vectors(launch.reduced, launch.reduced.axes) && is_aligned(x, kNeighbours);
   check_cuda(launch_reduce(launch, stream_of(call.execution)), "a reduction");
 }
 
@@ -158,7 +157,8 @@ constexpr KernelBody arg_body() {
 Support supports_cum_sum(const Problem& problem) {
   const DType axis = problem.inputs[1].dtype;
   if (problem.inputs[0].shape.empty()) return no("input is a scalar");
-  if (axis != DType::kI32 && axis != DType::kI64) return no("an axis of " + std::string(name(axis)));
+  if (axis != DType::kI32 && axis != DType::kI64)
+    return no("an axis of " + std::string(name(axis)));
   if (problem.inputs[0].dtype != problem.outputs[0].dtype) return no("the output has another type");
   return not_f8(problem);
 }
@@ -222,8 +222,8 @@ void launch_batch_norm(const LaunchCall& call) {
   launch.elems = x.rank < 2 ? 1 : elems_between(x, 2, x.rank);
   launch.planes = launch.elems == 0 ? 0 : x.elems() / launch.elems;
   constexpr int64_t kLanes = 4;
-  launch.is_aligned = launch.elems % kLanes == 0 && is_aligned(launch.x, kLanes) &&
-                      is_aligned(launch.y, kLanes);
+  launch.is_aligned =
+      launch.elems % kLanes == 0 && is_aligned(launch.x, kLanes) && is_aligned(launch.y, kLanes);
   check_lines(launch.planes, 1, "BatchNormalization");
   check_cuda(launch_channel_norm(launch, stream_of(call.execution)), "BatchNormalization");
 }

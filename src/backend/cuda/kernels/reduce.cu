@@ -1,9 +1,8 @@
 // Reduce*: one warp or block per output where its elements are neighbours, else 32 neighbouring
 // outputs per block. Contract in reduce.h. C++17.
-#include "backend/cuda/kernels/reduce.h"
-
 #include "backend/cuda/device/rows.cuh"
 #include "backend/cuda/device/scalars.cuh"
+#include "backend/cuda/kernels/reduce.h"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -153,8 +152,8 @@ __device__ void store_value(const AnyArray& y, int64_t at, A value) {
   }
 }
 
-// T: element type of x, so that neighbours are read in vectors, whose elements a thread takes in any
-// case; void: any type, element by element.
+// T: element type of x, so that neighbours are read in vectors, whose elements a thread takes in
+// any case; void: any type, element by element.
 template <class T, class A>
 using ExtremeValue = std::conditional_t<std::is_void_v<T>, A, float>;
 
@@ -163,8 +162,8 @@ __global__ void __launch_bounds__(kThreads > kWarpThreads ? kThreads : kSmallBlo
     row_kernel(const __grid_constant__ ReduceLaunch args) {
   constexpr int kBlock = kThreads > kWarpThreads ? kThreads : kSmallBlock;
   __shared__ double shared[kBlock / kWarpThreads];
-  const int64_t row =
-      static_cast<int64_t>(blockIdx.x) * (kBlock / kThreads) + static_cast<int>(threadIdx.x) / kThreads;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * (kBlock / kThreads) +
+                      static_cast<int>(threadIdx.x) / kThreads;
   if (row >= args.outputs) return;  // a whole warp, or never
   const int64_t from = offset_of(args.kept, row);
   const int thread = static_cast<int>(threadIdx.x) % kThreads;

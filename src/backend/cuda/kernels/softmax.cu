@@ -1,9 +1,8 @@
-// Softmax, LogSoftmax, Hardmax and LpNormalization: 8 threads per row of up to 256 columns, a warp up
-// to 1024, a block per longer row; 8 threads per line along another axis. Contract in softmax.h.
+// Softmax, LogSoftmax, Hardmax and LpNormalization: 8 threads per row of up to 256 columns, a warp
+// up to 1024, a block per longer row; 8 threads per line along another axis. Contract in softmax.h.
 // C++17.
-#include "backend/cuda/kernels/softmax.h"
-
 #include "backend/cuda/device/rows.cuh"
+#include "backend/cuda/kernels/softmax.h"
 
 namespace vernier::backend::cuda {
 namespace {

@@ -8,7 +8,8 @@ namespace vernier::backend::cuda {
 
 enum class LineKind : uint8_t { kSoftmax, kLogSoftmax, kHardmax, kL1, kL2 };
 
-/// Lines of `size` elements, `x_step` and `y_step` apart; line i begins at x_lines and y_lines of i.
+/// Lines of `size` elements, `x_step` and `y_step` apart; line i begins at x_lines and y_lines of
+/// i.
 struct LineLaunch {
   FloatArray x, y;
   StridedIndex x_lines, y_lines;
@@ -23,10 +24,9 @@ struct LineLaunch {
 ///   kLogSoftmax  x − max − ln Σ exp(x − max)
 ///   kHardmax     1 at the first largest element, 0 elsewhere; NaN throughout where there is a NaN
 ///   kL1, kL2     x / Σ|x|, x / √Σx²; a line of zeros stays zero (sums in f64: no overflow)
-/// f32, f16, bf16 in any mix, arithmetic in f32, rounded once. A softmax of a line that holds NaN or
-/// +inf, or is all −inf, is NaN. Order of sums: by size, type and steps only.
-/// Cost: where steps are 1 and size <= 8192 each element is read once and written once; else x is
-/// read three times.
+/// f32, f16, bf16 in any mix, arithmetic in f32, rounded once. A softmax of a line that holds NaN
+/// or +inf, or is all −inf, is NaN. Order of sums: by size, type and steps only. Cost: where steps
+/// are 1 and size <= 8192 each element is read once and written once; else x is read three times.
 cudaError_t launch_lines(const LineLaunch& launch, cudaStream_t stream);
 
 }  // namespace vernier::backend::cuda
