@@ -16,7 +16,7 @@
 namespace vernier::backend::cuda {
 
 inline constexpr int kElementwiseThreads = 256;
-inline constexpr int kElementwiseBlocks = 3;  // per multiprocessor at least: 80 registers
+inline constexpr int kElementwiseBlocks = 4;  // per multiprocessor at least: 64 registers
 
 /// kVectors vectors of kN neighbouring elements per thread; neighbouring threads have neighbouring
 /// vectors.

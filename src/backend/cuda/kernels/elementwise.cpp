@@ -10,6 +10,7 @@
 #include "backend/cuda/kernels/elementwise.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
@@ -58,6 +59,8 @@ std::string refusal(const Instruction& instruction, std::span<const DType> types
   const Takes& takes = takes_of(instruction.op);
   if (!(is_float(first) ? takes.floats : takes.integers))
     return "no loop for " + who + " on " + std::string(name(first));
+  if (first == DType::kBool && (instruction.op == OpKind::kDiv || instruction.op == OpKind::kMod))
+    return "no loop for " + who + " on bool";
   for (size_t i = 1; i < types.size(); ++i) {
     const bool exponent = instruction.op == OpKind::kPow && is_float(first);
     if (types[i] == first || types[i] == DType::kUndefined || exponent) continue;
@@ -323,6 +326,49 @@ std::unique_ptr<ShapeState> prepare(OpKind op, const PrepareCall& call) {
 
 // ---- run
 
+// The launch by a kernel of the operator's own, where the program is one step that has it and its
+// operands lie as that wants.
+std::optional<CommonElementwiseLaunch> common_launch(const ElementwiseLaunch& launch) {
+  const ElementwiseStep &load = launch.steps[0], &step = launch.steps[1];
+  const bool is_unary = step.b == OperandFrom::kNowhere;
+  const bool is_one_step = launch.step_count == 2 && load.b == OperandFrom::kInput &&
+                           (is_unary || step.b == OperandFrom::kInput) &&
+                           step.c == OperandFrom::kNowhere;
+  if (!is_one_step || !launch.out_is_aligned) return std::nullopt;
+  const ElementwiseInput* a = &launch.inputs[load.b_index];
+  const ElementwiseInput* b = is_unary ? nullptr : &launch.inputs[step.b_index];
+  const bool commutes = (flags(static_cast<OpKind>(step.op)) & kCommutative) != 0;
+  if (commutes && a->access != Access::kDense) std::swap(a, b);
+  if (a->access != Access::kDense ||
+      !is_common_elementwise(step.op, a->array.type, launch.out.type))
+    return std::nullopt;
+  CommonElementwiseLaunch common{.op = step.op,
+                                 .a_type = a->array.type,
+                                 .y_type = launch.out.type,
+                                 .variant = step.variant,
+                                 .alpha = static_cast<float>(step.alpha),
+                                 .a = a->array.data,
+                                 .y = launch.out.data,
+                                 .count = launch.count,
+                                 .cols = {}};
+  if (b == nullptr) return common;
+  const StridedIndex& shape = launch.shape;
+  const bool is_row =
+      b->access == Access::kVector && shape.axes == 2 && b->strides[0] == 0 && shape.is_small;
+  if (b->array.type != common.a_type) return std::nullopt;
+  if (b->access == Access::kDense)
+    common.second = SecondOperand::kDense;
+  else if (b->access == Access::kScalar)
+    common.second = SecondOperand::kNumber;
+  else if (is_row)
+    common.second = SecondOperand::kRow;
+  else
+    return std::nullopt;
+  if (is_row) common.cols = shape.divisors[1];
+  common.b = b->array.data;
+  return common;
+}
+
 void launch_loop(const LaunchCall& call) {
   const auto& state = static_cast<const LoopState&>(*call.shape_state);
   if (state.launch.count == 0) return;
@@ -340,6 +386,9 @@ void launch_loop(const LaunchCall& call) {
   launch.out = any_array(call.out, 0);
   launch.out_is_aligned = aligned(launch.out);
   const cudaStream_t stream = stream_of(call.execution);
+  const auto common = state.is_wide ? std::nullopt : common_launch(launch);
+  if (common.has_value())
+    return check_cuda(launch_elementwise_common(*common, stream), "an elementwise operator");
   check_cuda(state.is_wide ? launch_elementwise_wide(launch, stream)
                            : launch_elementwise_f32(launch, state.lanes, stream),
              "an elementwise loop");

@@ -138,8 +138,8 @@ struct FloatMachine {
 }  // namespace
 
 cudaError_t launch_elementwise_f32(const ElementwiseLaunch& args, int lanes, cudaStream_t stream) {
-  return lanes == 8 ? run_elementwise<FloatMachine, 8, 2>(args, stream)
-                    : run_elementwise<FloatMachine, 4, 4>(args, stream);
+  return lanes == 8 ? run_elementwise<FloatMachine, 8, 1>(args, stream)
+                    : run_elementwise<FloatMachine, 4, 2>(args, stream);
 }
 
 }  // namespace vernier::backend::cuda

@@ -65,25 +65,46 @@ struct NormRow : RowThreads<T, kThreads> {
       }
     }
   }
-  // combine(element of x, its scale or bias): one per column, or per channel of a group.
+  // Scales or biases of columns [c, c + kN): one per column, or per channel of a group.
+  template <class E>
+  __device__ void read_parameter(const FloatArray& array, int c, float (&v)[kN]) const {
+    if (args.channels != 0)
+      read_channels<E>(array, row * args.row_channels % args.channels, c, v);
+    else if (args.is_aligned)
+      load_vector<E>(array, c, v);
+    else
+      load_part<E>(array, c, cols - c, v);
+  }
+  // combine(element of x, its scale or bias).
   template <int kCount, class Combine>
   __device__ void with_parameter(const FloatArray& array, float (&x)[kCount][kN], int c,
                                  const Combine& combine) const {
     if (array.data == nullptr) return;
-    const int64_t first = args.channels == 0 ? 0 : row * args.row_channels % args.channels;
     with_type<AnyFloat>(array, [&](auto element) {
-      using E = decltype(element);
       each(x, c, [&](float(&v)[kN], int at) {
         float p[kN];
-        if (args.channels != 0) {
-          read_channels<E>(array, first, at, p);
-        } else if (args.is_aligned) {
-          load_vector<E>(array, at, p);
-        } else {
-          load_part<E>(array, at, cols - at, p);
-        }
+        read_parameter<decltype(element)>(array, at, p);
 #pragma unroll
         for (int i = 0; i < kN; ++i) v[i] = combine(v[i], p[i]);
+      });
+    });
+  }
+  // x·scale + bias, both under way together where they have one type.
+  template <int kCount>
+  __device__ void scale_and_shift(float (&x)[kCount][kN], int c) const {
+    if (args.bias.data == nullptr || args.scale.type != args.bias.type) {
+      with_parameter(args.scale, x, c, [](float v, float p) { return v * p; });
+      with_parameter(args.bias, x, c, [](float v, float p) { return v + p; });
+      return;
+    }
+    with_type<AnyFloat>(args.scale, [&](auto element) {
+      using E = decltype(element);
+      each(x, c, [&](float(&v)[kN], int at) {
+        float scale[kN], bias[kN];
+        read_parameter<E>(args.scale, at, scale);
+        read_parameter<E>(args.bias, at, bias);
+#pragma unroll
+        for (int i = 0; i < kN; ++i) v[i] = v[i] * scale[i] + bias[i];
       });
     });
   }
@@ -111,15 +132,13 @@ struct NormRow : RowThreads<T, kThreads> {
 #pragma unroll
     for (int k = 0; k < kCount * kN; ++k)
       x[k / kN][k % kN] = (x[k / kN][k % kN] - mean - correction) * inverse;
-    with_parameter(args.scale, x, c, [](float v, float p) { return v * p; });
-    with_parameter(args.bias, x, c, [](float v, float p) { return v + p; });
+    scale_and_shift(x, c);
     write_row(args.y, x, c);
   }
 };
 
 template <class T, int kThreads, bool kInRegisters>
-__global__ void __launch_bounds__(RowThreads<T, kThreads>::kBlock,
-                                  RowThreads<T, kThreads>::kMinBlocks)
+__global__ void __launch_bounds__(RowThreads<T, kThreads>::kBlock)
     norm_kernel(const __grid_constant__ NormLaunch args) {
   using R = RowThreads<T, kThreads>;
   constexpr int kN = R::kN;
