@@ -41,7 +41,7 @@ const std::vector<WrongUsage> kRows{
      {"build", "m.onnx", "-o", "e.vn", "--fp16", "--bf16"},
      {"--fp16 and --bf16 exclude each other", "--rule"}},
     {"unknown_device",
-     {"build", "m.onnx", "-o", "e.vn", "--device", "cuda"},
+     {"build", "m.onnx", "-o", "e.vn", "--device", "abacus"},
      {"--device: got 'abacus', but this program has only cpu"}},
     {"fuse_without_value",
      {"build", "m.onnx", "-o", "e.vn", "--fuse", "attention"},
