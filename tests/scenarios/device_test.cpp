@@ -3,6 +3,8 @@
 // device's error within a factor of two both ways. On the CPU other tests show this: skipped.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "scenarios/build.h"
 
 namespace vernier::verify::field {
@@ -33,6 +35,35 @@ TEST_P(OnDevice, Passes) {
     EXPECT_LE(output.all_rms, 2 * output.noise_rms) << output.name;
     EXPECT_GE(output.all_rms, output.noise_rms / 2) << output.name;
   }
+}
+
+// On every device, the CPU too: 100 runs, and two sessions side by side on one engine.
+TEST(Sessions, GiveTheSameBitsInAHundredRunsAndSideBySide) {
+  const test::ExampleModel example = test::example_model("bert_ts11");
+  const auto engine = engine_of(plan_of(*model_named(example.name), {.mode = "fp16"}));
+  const test::NamedTensors inputs = example.cases().at(0).inputs;
+  const std::vector<Input> refs = test::refs(inputs);
+  const auto bytes_of = [](std::span<const Output> outputs) {
+    std::vector<std::byte> all;
+    for (const Output& output : outputs) {
+      const auto* data = static_cast<const std::byte*>(output.data);
+      all.insert(all.end(), data, data + output.bytes);
+    }
+    return all;
+  };
+  Session first(engine, {.threads = 1});
+  const std::vector<std::byte> want = bytes_of(first.run(refs));
+  const auto differing = [&](Session& session) {
+    int count = 0;
+    for (int i = 0; i < 100; ++i) count += bytes_of(session.run(refs)) != want;
+    return count;
+  };
+  Session second(engine, {.threads = 1});
+  int beside = -1;
+  std::thread other([&] { beside = differing(second); });
+  EXPECT_EQ(differing(first), 0);
+  other.join();
+  EXPECT_EQ(beside, 0);
 }
 
 std::vector<std::string> names() {
