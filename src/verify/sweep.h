@@ -47,6 +47,13 @@ void count_rankings(OutputResult& result, const RankedOutput& output);
 /// 0, 1, … count − 1.
 std::vector<int64_t> first_rows(int64_t count);
 
+/// Does a step decide by floats (ArgMax, a comparison, a Cast to integers)?
+bool decides(const plan::Plan& plan);
+/// What step `step` decided in `leader` becomes what it decided in `follower`: two evaluations of
+/// one plan, which both just evaluated it.
+void follow_decisions(const plan::Plan& plan, size_t step, const PlanEvaluator& leader,
+                      PlanEvaluator& follower);
+
 class Sweep {
  public:
   Sweep(std::shared_ptr<const Engine> engine, const ir::Graph& model, const Request& request);
@@ -120,6 +127,9 @@ class Sweep {
   void forgive_ties(const std::string& name, const EvalTensor& want, EvalTensor& got,
                     const NamedTensors& inputs);
   void replay(const NamedTensors& inputs, CellResult& cell);
+  // decisions (sweep_decisions.cpp)
+  bool answers_agree(const NamedValues& reference, const NamedTensors& answers) const;
+  NamedValues reference_on_ties(const NamedTensors& inputs, const NamedValues& reference);
   // the rewrite (sweep_rewrite.cpp)
   void rewrite(Group& group);
   void compare_value(int32_t step, size_t index, const EvalTensor& got,
@@ -132,6 +142,8 @@ class Sweep {
   void read_precision();
   void exact_constants(const plan::Plan& twin);
   void set_exact_constants(PlanEvaluator& f) const;
+  void run_on_decisions_of_f(const plan::Plan& plan, const std::vector<Tensor>& inputs,
+                             PlanEvaluator& ideal) const;
   void add_noise(const std::vector<Tensor>& inputs, const NamedValues& reference, uint64_t seed);
   void add_noise_rows(Group& group);
   void add_to_noise(const std::string& name, const Distance& d);
@@ -195,6 +207,7 @@ class Sweep {
   std::string length_symbol_;
   std::vector<Group> groups_;
   std::map<std::string, Pool> pools_;
+  int64_t ties_ = 0;  // decisions of the engine that were taken for R's
   Report report_;
   double rewrite_limit_ = 0;              ///< of rms(F − R) / rms(R)
   DType narrowest_ = DType::kF32;         ///< type of fewest bits that a step rounds to

@@ -110,6 +110,23 @@ void Sweep::set_exact_constants(PlanEvaluator& f) const {
     f.set_exact_constant(constant.step, constant.input, constant.contents);
 }
 
+// I0 on the path of F's decisions: noise is what roundings do, not what another path would.
+void Sweep::run_on_decisions_of_f(const plan::Plan& plan, const std::vector<Tensor>& inputs,
+                                  PlanEvaluator& ideal) const {
+  if (!decides(plan)) return ideal.run(inputs, [](size_t, size_t, const EvalTensor&) {});
+  PlanEvaluator exact(plan, *engine_->impl().backend);
+  if (&plan == &plan_) set_exact_constants(exact);
+  exact.begin(inputs);
+  ideal.begin(inputs);
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    exact.evaluate_step(s);
+    ideal.evaluate_step(s);
+    follow_decisions(plan, s, exact, ideal);
+    exact.release_after(s);
+    ideal.release_after(s);
+  }
+}
+
 // I0 − R on one set of inputs: I0 is the ideal evaluation of the mode's usual policy, so that a
 // policy of the user's is not measured by itself.
 void Sweep::add_noise(const std::vector<Tensor>& inputs, const NamedValues& reference,
@@ -117,7 +134,7 @@ void Sweep::add_noise(const std::vector<Tensor>& inputs, const NamedValues& refe
   const plan::Plan& plan = usual_plan_ ? *usual_plan_ : plan_;
   PlanEvaluator ideal(plan, *engine_->impl().backend,
                       {.evaluation = Evaluation::kIdeal, .seed = seed});
-  ideal.run(inputs, [](size_t, size_t, const EvalTensor&) {});
+  run_on_decisions_of_f(plan, inputs, ideal);
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     const auto it = reference.find(plan.output_names[i]);
     if (it == reference.end() || !it->second.is_float()) continue;

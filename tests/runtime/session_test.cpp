@@ -65,8 +65,7 @@ TEST(Session, EnqueuesIntoBuffersAndComplainsBeforeItRuns) {
   std::vector<Input> refs = inputs_of(inputs);
   for (Input& input : refs) input.memory = Memory::kDevice;
   std::vector<float> y(3 * 64);
-  const OutputBuffer device[] = {
-      {"y", y.data(), y.size() * sizeof(float), Memory::kDevice}};
+  const OutputBuffer device[] = {{"y", y.data(), y.size() * sizeof(float), Memory::kDevice}};
   session.enqueue(refs, device);
   session.wait();
   const auto outputs = session.run(inputs_of(inputs));

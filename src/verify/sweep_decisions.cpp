@@ -1,0 +1,131 @@
+// Steps that decide (ArgMax, a comparison, a Cast to integers): where FP64's own decision is a tie
+// within what the engine's types explain, the engine's is taken, so that what follows is judged on
+// the same path. Contract: docs/verification.md "Decisions". See sweep.h.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/attrs.h"
+#include "runtime/engine_impl.h"
+#include "verify/plan_evaluator.h"
+#include "verify/replay.h"
+#include "verify/sweep.h"
+
+namespace vernier::verify {
+namespace {
+
+constexpr uint64_t kTrials = 4;
+
+bool is_float_value(const plan::Plan& plan, int32_t index) {
+  return index != plan::kNone && is_float(plan.values[static_cast<size_t>(index)].dtype);
+}
+
+// The outputs of a step that are decisions about floats: integers and what is rounded to some.
+std::vector<size_t> decisions_of(const plan::Plan& plan, const plan::Step& step) {
+  std::vector<size_t> outputs;
+  const auto is_float_input = [&](int32_t in) { return is_float_value(plan, in); };
+  if (std::ranges::none_of(step.inputs, is_float_input)) return outputs;
+  const bool sorts = step.op == OpKind::kTopK;  // its values are no decisions, their places are
+  for (size_t o = 0; o < step.outputs.size(); ++o) {
+    if (step.outputs[o] == plan::kNone) continue;
+    const bool integers = !is_float_value(plan, step.outputs[o]);
+    const bool discrete = (flags(step.op) & kDiscrete) != 0;
+    if (integers ? discrete || step.op == OpKind::kCast : discrete && !sorts) outputs.push_back(o);
+  }
+  return outputs;
+}
+
+// Takes `engine`'s decisions where one of `noisy` decides otherwise than `exact`, too. Returns how
+// many.
+int64_t take_ties(EvalTensor& exact, const EvalTensor& engine,
+                  const std::vector<EvalTensor>& noisy) {
+  int64_t ties = 0;
+  const auto is_tie = [&](const auto& values, size_t i) {
+    return std::ranges::any_of(
+        noisy, [&](const EvalTensor& other) { return values(other)[i] != values(exact)[i]; });
+  };
+  const auto merge = [&](const auto& values) {
+    for (size_t i = 0; i < values(exact).size(); ++i) {
+      if (values(engine)[i] == values(exact)[i] || !is_tie(values, i)) continue;
+      values(exact)[i] = values(engine)[i];
+      ++ties;
+    }
+  };
+  if (exact.is_float())
+    merge([](auto& t) -> auto& { return t.f; });
+  else
+    merge([](auto& t) -> auto& { return t.i; });
+  return ties;
+}
+
+}  // namespace
+
+bool decides(const plan::Plan& plan) {
+  return std::ranges::any_of(
+      plan.steps, [&](const plan::Step& step) { return !decisions_of(plan, step).empty(); });
+}
+
+void follow_decisions(const plan::Plan& plan, size_t step, const PlanEvaluator& leader,
+                      PlanEvaluator& follower) {
+  for (size_t o : decisions_of(plan, plan.steps[step])) {
+    const auto index = static_cast<size_t>(plan.steps[step].outputs[o]);
+    follower.set_value(index, leader.value(index));
+  }
+}
+
+// F on the path of the engine's decisions, as far as they are ties: R's values for it.
+NamedValues Sweep::reference_on_ties(const NamedTensors& inputs, const NamedValues& reference) {
+  const backend::Backend& backend = *engine_->impl().backend;
+  Recorder run;
+  runner_.run(inputs, run);
+  std::vector<Tensor> ordered;
+  for (const std::string& name : plan_.input_names) ordered.push_back(*find(inputs, name));
+  PlanEvaluator exact(plan_, backend);
+  set_exact_constants(exact);
+  exact.begin(ordered);
+  std::vector<PlanEvaluator> noisy;
+  for (uint64_t seed = 1; seed <= kTrials; ++seed) {
+    noisy.emplace_back(plan_, backend,
+                       EvaluatorOptions{.evaluation = Evaluation::kIdeal, .seed = seed});
+    noisy.back().begin(ordered);
+  }
+  int64_t ties = 0;
+  for (size_t s = 0; s < plan_.steps.size(); ++s) {
+    exact.evaluate_step(s);
+    for (PlanEvaluator& one : noisy) one.evaluate_step(s);
+    for (size_t o : decisions_of(plan_, plan_.steps[s])) {
+      const auto index = static_cast<size_t>(plan_.steps[s].outputs[o]);
+      std::vector<EvalTensor> others;
+      for (const PlanEvaluator& one : noisy) others.push_back(one.value(index));
+      EvalTensor decided = exact.value(index);
+      ties +=
+          take_ties(decided, EvalTensor::from(run.steps().at(static_cast<int32_t>(s))[o]), others);
+      for (PlanEvaluator& one : noisy) one.set_value(index, decided);
+      exact.set_value(index, std::move(decided));
+    }
+    exact.release_after(s);
+    for (PlanEvaluator& one : noisy) one.release_after(s);
+  }
+  ties_ += ties;
+  NamedValues values = reference;
+  if (ties == 0) return values;
+  for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+    const auto it = values.find(plan_.output_names[i]);
+    EvalTensor value = exact.value(static_cast<size_t>(plan_.outputs[i]));
+    if (it != values.end() && it->second.shape == value.shape && it->second.dtype == value.dtype)
+      it->second = std::move(value);
+  }
+  return values;
+}
+
+bool Sweep::answers_agree(const NamedValues& reference, const NamedTensors& answers) const {
+  return std::ranges::all_of(reference, [&](const auto& pair) {
+    const auto& [name, want] = pair;
+    const Tensor* got = find(answers, name);
+    if (!got || got->dtype() != want.dtype || got->shape() != want.shape) return true;
+    const Distance d = distance(EvalTensor::from(*got), want, axes_.of(name));
+    return complaint(d, request_.tolerance, noise_limit(name)).empty();
+  });
+}
+
+}  // namespace vernier::verify
