@@ -1,8 +1,6 @@
-// Checks the CUDA attention kernels against FP64 loops on the host, and times them. C++17; links
-// the kernels' objects only:
-//   nvcc -std=c++17 -O3 -I src -gencode=arch=compute_90a,code=sm_90a -cudart static
-//        bench/cuda/attention_bench.cu src/backend/cuda/kernels/attention_*.cu -o attention_bench
-//   attention_bench check flash|sm90|plain [0|1]      attention_bench time [OUT.json]
+// Checks the CUDA attention kernels against FP64 loops on the host, and times them. C++17. Target
+// bench_attention of the preset cuda:
+//   bench_attention check flash|sm90|plain [0|1]      bench_attention time [OUT.json]
 // The peers (PyTorch's cuDNN and flash attention) are timed by attention_peers.py beside it.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
