@@ -14,7 +14,7 @@ namespace vernier::cli {
 
 /// --threads N: 0 (all cores) to 1024.
 void add_threads(CLI::App& command, int& threads);
-/// --device NAME: only "cpu" here; anything else is wrong usage and says so.
+/// --device NAME. One that this program does not have is refused by what builds for it.
 void add_device(CLI::App& command, std::string& device);
 
 /// --plugin LIB.so, once or often.

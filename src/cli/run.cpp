@@ -9,7 +9,7 @@ namespace vernier::cli {
 namespace {
 
 struct Options {
-  std::string engine, inputs, outputs, device = "cpu";
+  std::string engine, inputs, outputs, device;
   std::vector<std::string> plugins;
   int threads = 0;
   bool check = false, require_certificate = false;
@@ -31,6 +31,11 @@ int run(const Options& options) {
   const Progress progress("running " + options.engine);
   check_keeps_inputs(options.outputs, {options.engine, options.inputs});
   const std::shared_ptr<const Engine> engine = open_engine(options.engine, options.plugins);
+  if (!options.device.empty() && options.device != engine->device()) {
+    throw Error(ErrorCode::kInput, "--device " + options.device + ": '" + options.engine +
+                                       "' was built for " + engine->device() +
+                                       "; leave --device out, or build the model for the other");
+  }
   if (options.require_certificate) require_certificate(*engine, options.engine);
   if (options.check || options.require_certificate) engine->check_weights();
   Session session(engine, {.threads = options.threads});
@@ -47,7 +52,8 @@ void add_run(CLI::App& app, Run& chosen) {
   command->add_option("--inputs", options->inputs, "arrays named as the model's inputs (.npz)")
       ->required();
   command->add_option("-o,--outputs", options->outputs, "where the outputs go (.npz)")->required();
-  add_device(*command, options->device);
+  command->add_option("--device", options->device,
+                      "what the engine must have been built for: cpu or cuda [its own]");
   add_threads(*command, options->threads);
   add_plugins(*command, options->plugins);
   command->add_flag("--check", options->check, "read all weights first, compare their checksums");

@@ -36,6 +36,22 @@ TEST_F(RunEngine, AnswersAreThoseOfTheModelInFp64) {
   }
 }
 
+TEST_F(RunEngine, ADeviceThatTheEngineWasNotBuiltForIsRefused) {
+  const std::vector<std::string> command{"run", engine(),           "--inputs", inputs(),
+                                         "-o",  file("device.npz"), "--device"};
+  for (const char* device : {"cuda", "abacus"}) {
+    std::vector<std::string> arguments = command;
+    arguments.emplace_back(device);
+    const Outcome outcome = run_program(arguments);
+    EXPECT_EQ(outcome.code, 2) << device;
+    EXPECT_THAT(outcome.err, HasSubstr("was built for cpu"));
+    EXPECT_FALSE(std::filesystem::exists(file("device.npz")));
+  }
+  std::vector<std::string> arguments = command;
+  arguments.emplace_back("cpu");
+  EXPECT_EQ(run_program(arguments).code, 0);
+}
+
 TEST_F(RunEngine, ThreadsDoNotChangeBits) {
   ASSERT_EQ(run(engine(), inputs(), file("all.npz")).code, 0);
   for (const char* threads : {"1", "2", "3"}) {
