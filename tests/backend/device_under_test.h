@@ -17,9 +17,11 @@ class DeviceUnderTest {
   virtual Support available() const = 0;
   /// Kept for the whole program; the CPU has one per number of threads.
   virtual Device& device(int threads) = 0;
-  /// How else a launch may be done with equal bits, beyond RunOptions{}.
   /// Rows have one set of bits for all addresses and strides that are multiples of so many bytes.
   virtual size_t address_unit() const { return 1; }
+  /// The largest finite number that attention is given: whose scores the device can tell apart.
+  virtual float largest_in_attention() const { return 65504; }
+  /// How else a launch may be done with equal bits, beyond RunOptions{}.
   virtual std::span<const RunOptions> other_ways() const = 0;
   /// Does `launch` as `way` says, on the stream of `execution`. `restore` poisons outputs and
   /// workspace again.
