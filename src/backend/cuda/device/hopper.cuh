@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "backend/cuda/device/overlap.cuh"
+
 namespace vernier::backend::cuda {
 
 __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
@@ -64,16 +66,6 @@ __device__ __forceinline__ uint32_t cluster_rank() {
 __device__ __forceinline__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
                    : "memory");
-}
-
-// ---- the kernel before and the kernel after in the stream (programmatic dependent launch) ------
-/// The next kernel may be scheduled as blocks of this one end.
-__device__ __forceinline__ void allow_next_kernel() {
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
-/// Waits until the kernel before has ended and all that it wrote can be seen.
-__device__ __forceinline__ void wait_for_previous_kernel() {
-  asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
 // ---- the bulk tensor copy engine ---------------------------------------------------------------
