@@ -101,6 +101,23 @@ __device__ __forceinline__ void copy_box_to(uint32_t dst, const CUtensorMap* map
       : "memory");
 }
 
+/// Shared memory to the box at (c0, c1) of a matrix, by one thread; outside of it nothing is
+/// written.
+__device__ __forceinline__ void store_box(const CUtensorMap* map, uint32_t src, int c0, int c1) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];\n"
+      "cp.async.bulk.commit_group;" ::"l"(map),
+      "r"(src), "r"(c0), "r"(c1)
+      : "memory");
+}
+/// The boxes that this thread has sent off have been read from shared memory, or have arrived.
+__device__ __forceinline__ void wait_for_reads_of_boxes() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+__device__ __forceinline__ void wait_for_boxes() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
 /// Ordinary stores to shared memory become visible to the copy engine and the tensor cores.
 __device__ __forceinline__ void fence_shared_to_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

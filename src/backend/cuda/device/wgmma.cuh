@@ -42,47 +42,47 @@ namespace vernier::backend::cuda {
 #define VERNIER_D14 "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119])
 #define VERNIER_D15 "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
 
-#define VERNIER_WGMMA(N, TYPE, P, A, B, ...)                                                 \
+#define VERNIER_WGMMA(N, TYPE, P, A, B, ADD, ...)                                                 \
   asm volatile(                                                                              \
-      "{\n.reg .pred add;\nsetp.ne.b32 add, 1, 0;\n"                                         \
+      "{\n.reg .pred add;\nsetp.ne.b32 add, %" #ADD ", 0;\n"                                 \
       "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" P "}, %" #A ", %" #B \
       ", add, 1, 1, 0, 0;\n}\n"                                                              \
       : __VA_ARGS__                                                                          \
-      : "l"(a), "l"(b))
+      : "l"(a), "l"(b), "r"(add))
 
-/// The instruction for N columns, d += a·b; `T` is __half or __nv_bfloat16.
+/// The instruction for N columns, d = a·b + (add ? d : 0); `T` is __half or __nv_bfloat16.
 template <int N, class T>
 struct Wgmma;
-#define VERNIER_WGMMA_STRUCT(N, REGISTERS, P, A, B, ...)                                  \
+#define VERNIER_WGMMA_STRUCT(N, REGISTERS, P, A, B, ADD, ...)                                  \
   template <>                                                                                \
   struct Wgmma<N, __half> {                                                                  \
-    static __device__ __forceinline__ void run(float (&d)[REGISTERS], uint64_t a, uint64_t b) { \
-      VERNIER_WGMMA(N, "f16", P, A, B, __VA_ARGS__);                                      \
+    static __device__ __forceinline__ void run(float (&d)[REGISTERS], uint64_t a, uint64_t b, int add) { \
+      VERNIER_WGMMA(N, "f16", P, A, B, ADD, __VA_ARGS__);                                      \
     }                                                                                        \
   };                                                                                         \
   template <>                                                                                \
   struct Wgmma<N, __nv_bfloat16> {                                                           \
-    static __device__ __forceinline__ void run(float (&d)[REGISTERS], uint64_t a, uint64_t b) { \
-      VERNIER_WGMMA(N, "bf16", P, A, B, __VA_ARGS__);                                     \
+    static __device__ __forceinline__ void run(float (&d)[REGISTERS], uint64_t a, uint64_t b, int add) { \
+      VERNIER_WGMMA(N, "bf16", P, A, B, ADD, __VA_ARGS__);                                     \
     }                                                                                        \
   };
-VERNIER_WGMMA_STRUCT(8, 4, "%0, %1, %2, %3", 4, 5,
+VERNIER_WGMMA_STRUCT(8, 4, "%0, %1, %2, %3", 4, 5, 6,
                      "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]))
-VERNIER_WGMMA_STRUCT(16, 8, VERNIER_P0, 8, 9,
+VERNIER_WGMMA_STRUCT(16, 8, VERNIER_P0, 8, 9, 10,
                      VERNIER_D0)
-VERNIER_WGMMA_STRUCT(24, 12, "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11", 12, 13,
+VERNIER_WGMMA_STRUCT(24, 12, "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11", 12, 13, 14,
                      "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]))
-VERNIER_WGMMA_STRUCT(32, 16, VERNIER_P0 ", " VERNIER_P1, 16, 17,
+VERNIER_WGMMA_STRUCT(32, 16, VERNIER_P0 ", " VERNIER_P1, 16, 17, 18,
                      VERNIER_D0, VERNIER_D1)
-VERNIER_WGMMA_STRUCT(48, 24, VERNIER_P0 ", " VERNIER_P1 ", " VERNIER_P2, 24, 25,
+VERNIER_WGMMA_STRUCT(48, 24, VERNIER_P0 ", " VERNIER_P1 ", " VERNIER_P2, 24, 25, 26,
                      VERNIER_D0, VERNIER_D1, VERNIER_D2)
-VERNIER_WGMMA_STRUCT(64, 32, VERNIER_P0 ", " VERNIER_P1 ", " VERNIER_P2 ", " VERNIER_P3, 32, 33,
+VERNIER_WGMMA_STRUCT(64, 32, VERNIER_P0 ", " VERNIER_P1 ", " VERNIER_P2 ", " VERNIER_P3, 32, 33, 34,
                      VERNIER_D0, VERNIER_D1, VERNIER_D2, VERNIER_D3)
-VERNIER_WGMMA_STRUCT(128, 64, VERNIER_P0 ", " VERNIER_P1 ", " VERNIER_P2 ", " VERNIER_P3 ", " VERNIER_P4 ", " VERNIER_P5 ", " VERNIER_P6 ", " VERNIER_P7, 64, 65,
+VERNIER_WGMMA_STRUCT(128, 64, VERNIER_P0 ", " VERNIER_P1 ", " VERNIER_P2 ", " VERNIER_P3 ", " VERNIER_P4 ", " VERNIER_P5 ", " VERNIER_P6 ", " VERNIER_P7, 64, 65, 66,
                      VERNIER_D0, VERNIER_D1, VERNIER_D2, VERNIER_D3, VERNIER_D4, VERNIER_D5, VERNIER_D6, VERNIER_D7)
-VERNIER_WGMMA_STRUCT(192, 96, VERNIER_P0 ", " VERNIER_P1 ", " VERNIER_P2 ", " VERNIER_P3 ", " VERNIER_P4 ", " VERNIER_P5 ", " VERNIER_P6 ", " VERNIER_P7 ", " VERNIER_P8 ", " VERNIER_P9 ", " VERNIER_P10 ", " VERNIER_P11, 96, 97,
+VERNIER_WGMMA_STRUCT(192, 96, VERNIER_P0 ", " VERNIER_P1 ", " VERNIER_P2 ", " VERNIER_P3 ", " VERNIER_P4 ", " VERNIER_P5 ", " VERNIER_P6 ", " VERNIER_P7 ", " VERNIER_P8 ", " VERNIER_P9 ", " VERNIER_P10 ", " VERNIER_P11, 96, 97, 98,
                      VERNIER_D0, VERNIER_D1, VERNIER_D2, VERNIER_D3, VERNIER_D4, VERNIER_D5, VERNIER_D6, VERNIER_D7, VERNIER_D8, VERNIER_D9, VERNIER_D10, VERNIER_D11)
-VERNIER_WGMMA_STRUCT(256, 128, VERNIER_P0 ", " VERNIER_P1 ", " VERNIER_P2 ", " VERNIER_P3 ", " VERNIER_P4 ", " VERNIER_P5 ", " VERNIER_P6 ", " VERNIER_P7 ", " VERNIER_P8 ", " VERNIER_P9 ", " VERNIER_P10 ", " VERNIER_P11 ", " VERNIER_P12 ", " VERNIER_P13 ", " VERNIER_P14 ", " VERNIER_P15, 128, 129,
+VERNIER_WGMMA_STRUCT(256, 128, VERNIER_P0 ", " VERNIER_P1 ", " VERNIER_P2 ", " VERNIER_P3 ", " VERNIER_P4 ", " VERNIER_P5 ", " VERNIER_P6 ", " VERNIER_P7 ", " VERNIER_P8 ", " VERNIER_P9 ", " VERNIER_P10 ", " VERNIER_P11 ", " VERNIER_P12 ", " VERNIER_P13 ", " VERNIER_P14 ", " VERNIER_P15, 128, 129, 130,
                      VERNIER_D0, VERNIER_D1, VERNIER_D2, VERNIER_D3, VERNIER_D4, VERNIER_D5, VERNIER_D6, VERNIER_D7, VERNIER_D8, VERNIER_D9, VERNIER_D10, VERNIER_D11, VERNIER_D12, VERNIER_D13, VERNIER_D14, VERNIER_D15)
 #undef VERNIER_WGMMA_STRUCT
 #undef VERNIER_WGMMA

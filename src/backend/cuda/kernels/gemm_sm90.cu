@@ -11,6 +11,7 @@ namespace {
 struct Variant {
   const char* name;
   int rows, cols, sub, cluster;
+  bool boxes;
   uint32_t shared_bytes;
   const void* kernels[2];  // f16, bf16
 };
@@ -24,6 +25,7 @@ Variant variant(const char* name) {
           kCols,
           kSub,
           kCluster,
+          F16::kBoxes,
           F16::kSharedBytes,
           {reinterpret_cast<const void*>(&gemm_kernel<F16>),
            reinterpret_cast<const void*>(&gemm_kernel<BF16>)}};
@@ -35,8 +37,7 @@ const Variant kVariants[] = {
     variant<1, 48, 2, 7, 1>("64x48"),       variant<1, 64, 1, 12, 1>("64x64"),
     variant<1, 64, 1, 12, 2>("64x64 c2"),   variant<1, 128, 1, 8, 1>("64x128"),
     variant<1, 128, 1, 8, 2>("64x128 c2"),  variant<1, 192, 1, 6, 1>("64x192"),
-    variant<1, 256, 1, 5, 1>("64x256"),     variant<2, 128, 1, 6, 1>("128x128"),
-    variant<2, 128, 1, 6, 2>("128x128 c2"),
+    variant<2, 128, 1, 6, 1>("128x128"),    variant<2, 128, 1, 6, 2>("128x128 c2"),
 };
 constexpr int kVariantCount = sizeof(kVariants) / sizeof(kVariants[0]);
 
@@ -117,9 +118,13 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
     return reinterpret_cast<uintptr_t>(data) % bytes == 0;
   };
   const bool x_aligned = aligned(call.x, 16);
-  CUtensorMap maps[2] = {};
+  const bool y_aligned = aligned(call.y, 16);
+  const bool boxes = v.boxes && y_aligned && call.y_type == call.operands &&
+                     call.residual == nullptr && call.activation <= 1;
+  CUtensorMap maps[3] = {};
   const bool ok = encode(&maps[1], {call.w, call.n, call.k, v.cols / v.cluster, bf16}) &&
-                  (!x_aligned || encode(&maps[0], {call.x, call.m, call.k, x_rows, bf16}));
+                  (!x_aligned || encode(&maps[0], {call.x, call.m, call.k, x_rows, bf16})) &&
+                  (!boxes || encode(&maps[2], {call.y, call.m, call.n, 16, bf16}));
   if (!ok) return cudaErrorInvalidValue;
 
   GemmArguments args{};
@@ -132,7 +137,10 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   const int64_t held = (int64_t{16} << 20) / (int64_t{2} * call.k * v.cols);
   args.group_cols = static_cast<int>(std::clamp<int64_t>(held, 1, args.col_tiles));
   args.x = call.x, args.k = call.k;
-  args.x_aligned = x_aligned, args.y_aligned = aligned(call.y, 16);
+  args.x_aligned = x_aligned, args.y_aligned = y_aligned;
+  args.finish = !boxes                 ? GemmFinish::kAny
+                : call.activation == 1 ? GemmFinish::kBoxesGelu
+                                       : GemmFinish::kBoxes;
   args.residual_aligned = aligned(call.residual, call.residual_type == GemmType::kF32 ? 8 : 4);
   args.x_bytes = static_cast<uint32_t>(v.sub * x_rows * 128);
   args.w_bytes = static_cast<uint32_t>(v.sub * v.cols * 128);
@@ -154,7 +162,7 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   config.stream = stream;
   config.attrs = attributes;
   config.numAttrs = call.overlap ? 2 : 1;
-  void* arguments[] = {&maps[0], &maps[1], &args};
+  void* arguments[] = {&maps[0], &maps[1], &maps[2], &args};
   return cudaLaunchKernelExC(&config, v.kernels[bf16 ? 1 : 0], arguments);
 }
 

@@ -4,6 +4,9 @@
 // stages through the copy engine; two warpgroups multiply out of it with wgmma, sums in registers.
 // Each has a tile of its own, in turns: while one runs its epilogue the other multiplies. A cluster
 // of two blocks, one below the other, shares the tile of w: each loads half of it into both.
+// (Measured and left out: both warpgroups on one tile of 128x256, whose epilogue then shows; blocks
+// beside each other that share x, which gains nothing: what limits few rows is what one
+// multiprocessor takes in.)
 #pragma once
 #include "backend/cuda/device/wgmma.cuh"
 #include "backend/cuda/kernels/gemm_sm90_epilogue.cuh"
@@ -165,7 +168,8 @@ __device__ __forceinline__ void multiply(GemmSums<S>& sums, const GemmShared<S>&
       for (int b = 0; b < S::kRowBlocks; ++b) {
         Wgmma<S::kCols, typename S::T>::run(sums[b],
                                             x + (sub * S::kXBytes + b * 64 * 128) / 16 + within,
-                                            w + sub * S::kWBytes / 16 + within);
+                                            w + sub * S::kWBytes / 16 + within,
+                                            step > 0 || block > 0);
       }
     }
     wgmma_commit();
@@ -182,40 +186,54 @@ __device__ __forceinline__ void multiply(GemmSums<S>& sums, const GemmShared<S>&
 }
 
 template <class S>
+__device__ __forceinline__ void finish_tile(const GemmSums<S>& sums, const GemmArguments& args,
+                                            const CUtensorMap* y_map, uint32_t strip,
+                                            uint32_t bias, GemmTile tile) {
+  if constexpr (S::kBoxes) {
+    if (args.finish == GemmFinish::kBoxesGelu)
+      return finish_boxes<S, true>(sums, y_map, strip, bias, tile);
+    if (args.finish == GemmFinish::kBoxes)
+      return finish_boxes<S, false>(sums, y_map, strip, bias, tile);
+  }
+  finish<S>(sums, args, strip, bias, tile);
+}
+
+template <class S>
 __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmArguments& args,
-                                        int rank, int group) {
+                                        const CUtensorMap* y_map, int rank, int group) {
   wait_for_previous_kernel();  // it may still read y, or write the residual
   const uint32_t strip = shared.strip(uniform(threadIdx.x / 32));
   RingPlace<S::kStages> place;
-  if (group == 1) place.skip(args.k_blocks);
   const int clusters = gridDim.x / S::kCluster;
   uint32_t turn_parity = group == 0;  // group 0 begins: a fresh barrier passes for parity 1
-  int odd = 0;
-  const int first = blockIdx.x / S::kCluster + group * clusters;
+  int odd = 0, first = blockIdx.x / S::kCluster;
+  if (group == 1) {
+    place.skip(args.k_blocks);
+    first += clusters;
+  }
 #pragma unroll 1
   for (int t = first; t < args.row_tiles * args.col_tiles; t += 2 * clusters) {
     const GemmTile tile = tile_at<S>(args, t, rank);
-    stage_bias<S>(args, tile.col, shared.bias(group, odd));
+    float bias[S::kBiasHeld];
+    read_bias<S>(args, tile.col, bias);
     GemmSums<S> sums;
-#pragma unroll
-    for (int b = 0; b < S::kRowBlocks; ++b) {
-#pragma unroll
-      for (int i = 0; i < S::kCols / 2; ++i) sums[b][i] = 0;
-    }
     barrier_wait(shared.turn(group), turn_parity);
     turn_parity ^= 1;
     multiply<S>(sums, shared, place, args.k_blocks, group);
     place.skip(args.k_blocks);
+    stage_bias<S>(bias, shared.bias(group, odd));
     warpgroup_sync(1 + group);  // all of the bias is there
-    finish<S>(sums, args, strip, shared.bias(group, odd), tile);
+    finish_tile<S>(sums, args, y_map, strip, shared.bias(group, odd), tile);
     odd ^= 1;  // a warp that is ahead writes the other one
   }
+  wait_for_boxes();
 }
 
 template <class S>
 __global__ void __launch_bounds__(kGemmThreads, 1)
     gemm_kernel(const __grid_constant__ CUtensorMap x_map,
                 const __grid_constant__ CUtensorMap w_map,
+                const __grid_constant__ CUtensorMap y_map,
                 const __grid_constant__ GemmArguments args) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ uint8_t dynamic[];
@@ -233,6 +251,7 @@ __global__ void __launch_bounds__(kGemmThreads, 1)
   if (threadIdx.x == 256) {
     prefetch_map(&x_map);
     prefetch_map(&w_map);
+    prefetch_map(&y_map);
   }
   if constexpr (S::kCluster > 1) {
     cluster_sync();
@@ -251,7 +270,7 @@ __global__ void __launch_bounds__(kGemmThreads, 1)
     __syncwarp();
   } else {
     take_registers<232>();
-    consume<S>(shared, args, rank, group);
+    consume<S>(shared, args, &y_map, rank, group);
   }
   if constexpr (S::kCluster > 1) cluster_sync();  // the other block may still arrive and write here
 #else

@@ -65,18 +65,28 @@ __device__ __forceinline__ void pick_slice(const GemmSums<S>& sums, int index, G
   }
 }
 
-// The bias of a tile as f32, 0 where there is none: an added +0 also turns sums of −0 into +0.
+// This thread's elements of a tile's bias as f32, 0 where there is none: an added +0 also turns sums
+// of −0 into +0. Read before the products, so that nobody waits for it after them.
 template <class S>
-__device__ __forceinline__ void stage_bias(const GemmArguments& args, int tile_col, uint32_t to) {
-  for (int i = threadIdx.x % 128; i < S::kCols; i += 128) {
-    const int col = tile_col + i;
-    float bias = 0;
-    if (args.bias != nullptr && col < args.n) {
-      bias = args.bias_type == GemmType::kF32
-                 ? static_cast<const float*>(args.bias)[col]
-                 : static_cast<float>(static_cast<const typename S::T*>(args.bias)[col]);
+__device__ __forceinline__ void read_bias(const GemmArguments& args, int tile_col,
+                                          float (&held)[S::kBiasHeld]) {
+#pragma unroll
+  for (int i = 0; i < S::kBiasHeld; ++i) {
+    const int at = i * 128 + threadIdx.x % 128, col = tile_col + at;
+    held[i] = 0;
+    if (args.bias != nullptr && at < S::kCols && col < args.n) {
+      held[i] = args.bias_type == GemmType::kF32
+                    ? static_cast<const float*>(args.bias)[col]
+                    : static_cast<float>(static_cast<const typename S::T*>(args.bias)[col]);
     }
-    store_shared(to + i * 4, bias + 0.0f);
+  }
+}
+template <class S>
+__device__ __forceinline__ void stage_bias(const float (&held)[S::kBiasHeld], uint32_t to) {
+#pragma unroll
+  for (int i = 0; i < S::kBiasHeld; ++i) {
+    const int at = i * 128 + threadIdx.x % 128;
+    if (at < S::kCols) store_shared(to + at * 4, held[i] + 0.0f);
   }
 }
 
@@ -176,6 +186,45 @@ __device__ __forceinline__ void store_strip(const GemmSlice<S>& v, const GemmArg
     if (row + r < args.m && col + 8 * c < args.n) {
       const int64_t at = static_cast<int64_t>(row + r) * args.n + col + 8 * c;
       *reinterpret_cast<uint4*>(static_cast<T*>(args.y) + at) = chunk;
+    }
+  }
+}
+
+/// y = act(sums + bias) in 16 bits: 16 rows and 64 columns of a warp at a time through its strip,
+/// which the copy engine takes from there (and leaves out what is beyond y).
+template <class S, bool kGelu>
+__device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const CUtensorMap* y_map,
+                                             uint32_t strip, uint32_t bias, GemmTile tile) {
+  using T = typename S::T;
+  const int warp = uniform(threadIdx.x / 32 % 4), lane = threadIdx.x % 32;
+  const uint32_t row_at = strip + lane % 16 * 128;
+#pragma unroll
+  for (int b = 0; b < S::kRowBlocks; ++b) {
+#pragma unroll
+    for (int begin = 0; begin < S::kCols; begin += 64) {
+      float v[32];
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        const float2 add = load_shared_pair(bias + (begin + 8 * j + 2 * (lane % 4)) * 4);
+        const float* d = sums[b] + begin / 2 + 4 * j;
+        v[4 * j] = d[0] + add.x, v[4 * j + 1] = d[1] + add.y;
+        v[4 * j + 2] = d[2] + add.x, v[4 * j + 3] = d[3] + add.y;
+      }
+      if constexpr (kGelu) for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
+      if (lane == 0) wait_for_reads_of_boxes();
+      __syncwarp();  // the strip's last contents have been taken
+#pragma unroll
+      for (int j = 0; j < 8; j += 2) {
+        store_matrices(row_at + (((j + lane / 16) ^ (lane % 8)) << 4),
+                       narrow_pair<T>(v[4 * j], v[4 * j + 1]),
+                       narrow_pair<T>(v[4 * j + 2], v[4 * j + 3]),
+                       narrow_pair<T>(v[4 * j + 4], v[4 * j + 5]),
+                       narrow_pair<T>(v[4 * j + 6], v[4 * j + 7]));
+      }
+      fence_shared_to_async();
+      __syncwarp();
+      if (lane == 0)
+        store_box(y_map, strip, tile.col + begin, tile.row + b * 64 + 16 * warp);
     }
   }
 }

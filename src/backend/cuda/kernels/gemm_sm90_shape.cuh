@@ -7,6 +7,10 @@
 
 namespace vernier::backend::cuda {
 
+/// How results leave: any types and operands in one small loop, or, of 16 bits without a residual, in
+/// code that is unrolled over the sums, through the copy engine.
+enum class GemmFinish : uint8_t { kAny, kBoxes, kBoxesGelu };
+
 struct GemmArguments {
   const void *x, *bias, *residual;
   void* y;
@@ -17,6 +21,7 @@ struct GemmArguments {
   int row_tiles, col_tiles;   // row_tiles counts clusters
   int group_cols;             // column tiles walked before the next rows, so that w stays in L2
   uint32_t x_bytes, w_bytes;  // what one stage receives of each
+  GemmFinish finish;
   GemmType bias_type, residual_type, y_type;
   int activation;
 };
@@ -24,7 +29,7 @@ struct GemmArguments {
 constexpr int kGemmThreads = 384;  // two consumer warpgroups, one producer
 constexpr int kBlockK = 64;        // elements of K in one 128-byte row of a tile
 
-/// T operand type; kRowBlocks·64 rows and kCols columns; kSub·64 elements of K per
+/// T operand type; kRowBlocks·64 rows per warpgroup and kCols columns; kSub·64 elements of K per
 /// stage of the ring.
 template <class T_, int kRowBlocks_, int kCols_, int kSub_, int kStages_, int kCluster_>
 struct GemmShape {
@@ -37,7 +42,9 @@ struct GemmShape {
   // The epilogue takes 64 rows and kSliceCols columns at a time.
   static constexpr int kSliceCols = kCols % 32 == 0 ? 32 : kCols % 16 == 0 ? 16 : kCols;
   static constexpr int kColSlices = kCols / kSliceCols, kSlices = kRowBlocks * kColSlices;
-  static constexpr uint32_t kStripBytes = 16 * kSliceCols * 2;  // of one warp
+  static constexpr bool kBoxes = kCols % 64 == 0;  // 64 columns at a time through the copy engine
+  static constexpr uint32_t kStripBytes = 16 * (kBoxes ? 64 : kSliceCols) * 2;  // of one warp
+  static constexpr int kBiasHeld = (kCols + 127) / 128;  // elements of the bias per thread
   static constexpr uint32_t kSharedBytes =
       kStages * (kStageBytes + 16) + 16 + 4 * kCols * 4 + 8 * kStripBytes + 1024;
   static_assert(kSharedBytes <= 232448, "more than a block can have");
