@@ -28,20 +28,24 @@ struct RingPlace {
   }
 };
 
-// Addresses in shared memory: stages, strips of results (one per consumer warp), the bias of a tile
-// (two per group, in turns), barriers.
+// Addresses in shared memory: stages, results on their way out, the bias, barriers. The boxes of results are
+// shared by the two groups in turns; a strip belongs to one warp of the eight.
 template <class S>
 struct GemmShared {
   uint32_t base;
   __device__ uint32_t x(int stage) const { return base + stage * S::kStageBytes; }
   __device__ uint32_t w(int stage) const { return x(stage) + S::kSub * S::kXBytes; }
-  __device__ uint32_t strip(int warp) const { return x(S::kStages) + warp * S::kStripBytes; }
-  __device__ uint32_t bias(int group, int odd) const {
-    return strip(8) + (2 * group + odd) * S::kCols * 4;
+  __device__ uint32_t boxes(int warp) const {
+    return x(S::kStages) + warp * S::kBoxesOfWarp * S::kBoxBytes;
   }
-  __device__ uint32_t full(int stage) const { return bias(2, 0) + stage * 8; }
+  __device__ uint32_t strip(int warp) const { return x(S::kStages) + warp * S::kStripBytes; }
+  __device__ uint32_t bias(int group) const {
+    return x(S::kStages) + S::kResultBytes + group * S::kCols * 4;
+  }
+  __device__ uint32_t full(int stage) const { return bias(2) + stage * 8; }
   __device__ uint32_t empty(int stage) const { return full(S::kStages) + stage * 8; }
   __device__ uint32_t turn(int group) const { return empty(S::kStages) + group * 8; }
+  __device__ uint32_t boxes_turn(int group) const { return turn(2) + group * 8; }
 };
 
 // What the producer thread does for one step of the ring.
@@ -186,27 +190,14 @@ __device__ __forceinline__ void multiply(GemmSums<S>& sums, const GemmShared<S>&
 }
 
 template <class S>
-__device__ __forceinline__ void finish_tile(const GemmSums<S>& sums, const GemmArguments& args,
-                                            const CUtensorMap* y_map, uint32_t strip,
-                                            uint32_t bias, GemmTile tile) {
-  if constexpr (S::kBoxes) {
-    if (args.finish == GemmFinish::kBoxesGelu)
-      return finish_boxes<S, true>(sums, y_map, strip, bias, tile);
-    if (args.finish == GemmFinish::kBoxes)
-      return finish_boxes<S, false>(sums, y_map, strip, bias, tile);
-  }
-  finish<S>(sums, args, strip, bias, tile);
-}
-
-template <class S>
 __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmArguments& args,
                                         const CUtensorMap* y_map, int rank, int group) {
   wait_for_previous_kernel();  // it may still read y, or write the residual
-  const uint32_t strip = shared.strip(uniform(threadIdx.x / 32));
+  const int warp = uniform(threadIdx.x / 32 % 4);
   RingPlace<S::kStages> place;
   const int clusters = gridDim.x / S::kCluster;
   uint32_t turn_parity = group == 0;  // group 0 begins: a fresh barrier passes for parity 1
-  int odd = 0, first = blockIdx.x / S::kCluster;
+  int first = blockIdx.x / S::kCluster;
   if (group == 1) {
     place.skip(args.k_blocks);
     first += clusters;
@@ -214,17 +205,26 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
 #pragma unroll 1
   for (int t = first; t < args.row_tiles * args.col_tiles; t += 2 * clusters) {
     const GemmTile tile = tile_at<S>(args, t, rank);
-    float bias[S::kBiasHeld];
-    read_bias<S>(args, tile.col, bias);
+    GemmBias<S> bias;
+    read_bias<S>(args, tile.col, shared.bias(group), group, bias);
     GemmSums<S> sums;
     barrier_wait(shared.turn(group), turn_parity);
-    turn_parity ^= 1;
     multiply<S>(sums, shared, place, args.k_blocks, group);
     place.skip(args.k_blocks);
-    stage_bias<S>(bias, shared.bias(group, odd));
-    warpgroup_sync(1 + group);  // all of the bias is there
-    finish_tile<S>(sums, args, y_map, strip, shared.bias(group, odd), tile);
-    odd ^= 1;  // a warp that is ahead writes the other one
+    add_bias<S>(sums, bias);
+    if (S::kBoxes && args.finish != GemmFinish::kAny) {
+      if (args.finish == GemmFinish::kBoxesGelu) activate_gelu<S>(sums);
+      barrier_wait(shared.boxes_turn(group), turn_parity);
+      finish_boxes<S>(sums, y_map, shared.boxes(warp), tile);
+      if (threadIdx.x % 32 == 0) {
+        wait_for_reads_of_boxes();
+        barrier_arrive(shared.boxes_turn(1 - group));
+      }
+      __syncwarp();
+    } else {
+      finish<S>(sums, args, shared.strip(4 * group + warp), tile);
+    }
+    turn_parity ^= 1;
   }
   wait_for_boxes();
 }
@@ -245,7 +245,10 @@ __global__ void __launch_bounds__(kGemmThreads, 1)
       barrier_init(shared.full(stage), 1);
       barrier_init(shared.empty(stage), S::kCluster * 4);  // per warp
     }
-    for (int g = 0; g < 2; ++g) barrier_init(shared.turn(g), 1);
+    for (int g = 0; g < 2; ++g) {
+      barrier_init(shared.turn(g), 1);
+      barrier_init(shared.boxes_turn(g), 4);  // per warp
+    }
     fence_barrier_init();
   }
   if (threadIdx.x == 256) {

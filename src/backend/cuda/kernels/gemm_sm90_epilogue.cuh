@@ -65,13 +65,17 @@ __device__ __forceinline__ void pick_slice(const GemmSums<S>& sums, int index, G
   }
 }
 
-// This thread's elements of a tile's bias as f32, 0 where there is none: an added +0 also turns sums
-// of −0 into +0. Read before the products, so that nobody waits for it after them.
+// The bias of this thread's columns as f32, 0 where there is none: an added +0 also turns sums of −0
+// into +0. A group reads it together, through shared memory, before the products: nobody waits for
+// it after them.
 template <class S>
-__device__ __forceinline__ void read_bias(const GemmArguments& args, int tile_col,
-                                          float (&held)[S::kBiasHeld]) {
+using GemmBias = float2[S::kCols / 8];
+template <class S>
+__device__ __forceinline__ void read_bias(const GemmArguments& args, int tile_col, uint32_t through,
+                                          int group, GemmBias<S>& bias) {
+  float held[(S::kCols + 127) / 128];
 #pragma unroll
-  for (int i = 0; i < S::kBiasHeld; ++i) {
+  for (int i = 0; i < (S::kCols + 127) / 128; ++i) {
     const int at = i * 128 + threadIdx.x % 128, col = tile_col + at;
     held[i] = 0;
     if (args.bias != nullptr && at < S::kCols && col < args.n) {
@@ -80,13 +84,26 @@ __device__ __forceinline__ void read_bias(const GemmArguments& args, int tile_co
                     : static_cast<float>(static_cast<const typename S::T*>(args.bias)[col]);
     }
   }
+  warpgroup_sync(1 + group);  // the last tile's has been read
+#pragma unroll
+  for (int i = 0; i < (S::kCols + 127) / 128; ++i) {
+    const int at = i * 128 + threadIdx.x % 128;
+    if (at < S::kCols) store_shared(through + at * 4, held[i] + 0.0f);
+  }
+  warpgroup_sync(1 + group);
+#pragma unroll
+  for (int j = 0; j < S::kCols / 8; ++j)
+    bias[j] = load_shared_pair(through + (8 * j + 2 * (threadIdx.x % 4)) * 4);
 }
 template <class S>
-__device__ __forceinline__ void stage_bias(const float (&held)[S::kBiasHeld], uint32_t to) {
+__device__ __forceinline__ void add_bias(GemmSums<S>& sums, const GemmBias<S>& bias) {
 #pragma unroll
-  for (int i = 0; i < S::kBiasHeld; ++i) {
-    const int at = i * 128 + threadIdx.x % 128;
-    if (at < S::kCols) store_shared(to + at * 4, held[i] + 0.0f);
+  for (int b = 0; b < S::kRowBlocks; ++b) {
+#pragma unroll
+    for (int j = 0; j < S::kCols / 8; ++j) {
+      float* d = sums[b] + 4 * j;
+      d[0] += bias[j].x, d[1] += bias[j].y, d[2] += bias[j].x, d[3] += bias[j].y;
+    }
   }
 }
 
@@ -190,49 +207,50 @@ __device__ __forceinline__ void store_strip(const GemmSlice<S>& v, const GemmArg
   }
 }
 
-/// y = act(sums + bias) in 16 bits: 16 rows and 64 columns of a warp at a time through its strip,
-/// which the copy engine takes from there (and leaves out what is beyond y).
-template <class S, bool kGelu>
+template <class S>
+__device__ __forceinline__ void activate_gelu(GemmSums<S>& sums) {
+#pragma unroll
+  for (int b = 0; b < S::kRowBlocks; ++b)
+    for_each(sums[b], [](float x) { return epilogue::gelu_erf<5>(x); });
+}
+
+/// y = sums in 16 bits: each 16 rows and 64 columns of a warp into a box of shared memory, all of
+/// them to y through the copy engine (which leaves out what is beyond y). One wait for shared
+/// memory: while the other group multiplies, its latency is hundreds of cycles.
+template <class S>
 __device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const CUtensorMap* y_map,
-                                             uint32_t strip, uint32_t bias, GemmTile tile) {
+                                             uint32_t boxes, GemmTile tile) {
   using T = typename S::T;
   const int warp = uniform(threadIdx.x / 32 % 4), lane = threadIdx.x % 32;
-  const uint32_t row_at = strip + lane % 16 * 128;
+  const uint32_t row_at = boxes + lane % 16 * 128;
 #pragma unroll
   for (int b = 0; b < S::kRowBlocks; ++b) {
 #pragma unroll
-    for (int begin = 0; begin < S::kCols; begin += 64) {
-      float v[32];
+    for (int j = 0; j < S::kCols / 8; j += 2) {
+      const float* v = sums[b] + 4 * j;
+      const uint32_t box = row_at + (b * (S::kCols / 64) + j / 8) * S::kBoxBytes;
+      store_matrices(box + (((j % 8 + lane / 16) ^ (lane % 8)) << 4), narrow_pair<T>(v[0], v[1]),
+                     narrow_pair<T>(v[2], v[3]), narrow_pair<T>(v[4], v[5]),
+                     narrow_pair<T>(v[6], v[7]));
+    }
+  }
+  fence_shared_to_async();
+  __syncwarp();
+  if (lane != 0) return;
 #pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        const float2 add = load_shared_pair(bias + (begin + 8 * j + 2 * (lane % 4)) * 4);
-        const float* d = sums[b] + begin / 2 + 4 * j;
-        v[4 * j] = d[0] + add.x, v[4 * j + 1] = d[1] + add.y;
-        v[4 * j + 2] = d[2] + add.x, v[4 * j + 3] = d[3] + add.y;
-      }
-      if constexpr (kGelu) for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
-      if (lane == 0) wait_for_reads_of_boxes();
-      __syncwarp();  // the strip's last contents have been taken
+  for (int b = 0; b < S::kRowBlocks; ++b) {
 #pragma unroll
-      for (int j = 0; j < 8; j += 2) {
-        store_matrices(row_at + (((j + lane / 16) ^ (lane % 8)) << 4),
-                       narrow_pair<T>(v[4 * j], v[4 * j + 1]),
-                       narrow_pair<T>(v[4 * j + 2], v[4 * j + 3]),
-                       narrow_pair<T>(v[4 * j + 4], v[4 * j + 5]),
-                       narrow_pair<T>(v[4 * j + 6], v[4 * j + 7]));
-      }
-      fence_shared_to_async();
-      __syncwarp();
-      if (lane == 0)
-        store_box(y_map, strip, tile.col + begin, tile.row + b * 64 + 16 * warp);
+    for (int c = 0; c < S::kCols / 64; ++c) {
+      store_box(y_map, boxes + (b * (S::kCols / 64) + c) * S::kBoxBytes, tile.col + 64 * c,
+                tile.row + 64 * b + 16 * warp);
     }
   }
 }
 
-/// y = act(sums + bias) + residual for one tile of a group; `bias` in shared memory.
+/// y = act(sums) + residual for one tile of a group, any types.
 template <class S>
 __device__ __forceinline__ void finish(const GemmSums<S>& sums, const GemmArguments& args,
-                                       uint32_t strip, uint32_t bias, GemmTile tile) {
+                                       uint32_t strip, GemmTile tile) {
   using T = typename S::T;
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
 #pragma unroll 1
@@ -242,12 +260,6 @@ __device__ __forceinline__ void finish(const GemmSums<S>& sums, const GemmArgume
     const GemmSpot spot{row + lane / 4, tile.col + begin + 2 * (lane % 4)};
     GemmSlice<S> v;
     pick_slice<S, 0, S::kSlices>(sums, slice, v);
-#pragma unroll
-    for (int j = 0; j < S::kSliceCols / 8; ++j) {
-      const float2 add = load_shared_pair(bias + (begin + 8 * j + 2 * (lane % 4)) * 4);
-      v[4 * j] += add.x, v[4 * j + 1] += add.y;
-      v[4 * j + 2] += add.x, v[4 * j + 3] += add.y;
-    }
     activate(v, args);
     if (args.residual != nullptr) {
       if (args.residual_type == GemmType::kF32) {

@@ -43,10 +43,11 @@ struct GemmShape {
   static constexpr int kSliceCols = kCols % 32 == 0 ? 32 : kCols % 16 == 0 ? 16 : kCols;
   static constexpr int kColSlices = kCols / kSliceCols, kSlices = kRowBlocks * kColSlices;
   static constexpr bool kBoxes = kCols % 64 == 0;  // 64 columns at a time through the copy engine
-  static constexpr uint32_t kStripBytes = 16 * (kBoxes ? 64 : kSliceCols) * 2;  // of one warp
-  static constexpr int kBiasHeld = (kCols + 127) / 128;  // elements of the bias per thread
+  static constexpr uint32_t kBoxBytes = 16 * 64 * 2, kBoxesOfWarp = kRowBlocks * (kCols / 64);
+  static constexpr uint32_t kStripBytes = 16 * kSliceCols * 2;  // of one warp
+  static constexpr uint32_t kResultBytes = kBoxes ? 4 * kBoxesOfWarp * kBoxBytes : 8 * kStripBytes;
   static constexpr uint32_t kSharedBytes =
-      kStages * (kStageBytes + 16) + 16 + 4 * kCols * 4 + 8 * kStripBytes + 1024;
+      kStages * (kStageBytes + 16) + 32 + kResultBytes + 2 * kCols * 4 + 1024;
   static_assert(kSharedBytes <= 232448, "more than a block can have");
 };
 
