@@ -32,12 +32,12 @@ Variant variant(const char* name) {
 }
 
 const Variant kVariants[] = {
-    variant<1, 8, 4, 6, 1>("64x8"),         variant<1, 16, 4, 5, 1>("64x16"),
-    variant<1, 24, 2, 9, 1>("64x24"),       variant<1, 32, 2, 9, 1>("64x32"),
-    variant<1, 48, 2, 7, 1>("64x48"),       variant<1, 64, 1, 12, 1>("64x64"),
-    variant<1, 64, 1, 12, 2>("64x64 c2"),   variant<1, 128, 1, 8, 1>("64x128"),
-    variant<1, 128, 1, 8, 2>("64x128 c2"),  variant<1, 192, 1, 6, 1>("64x192"),
-    variant<2, 128, 1, 6, 1>("128x128"),    variant<2, 128, 1, 6, 2>("128x128 c2"),
+    variant<1, 8, 4, 6, 1>("64x8"),        variant<1, 16, 4, 5, 1>("64x16"),
+    variant<1, 24, 2, 9, 1>("64x24"),      variant<1, 32, 2, 9, 1>("64x32"),
+    variant<1, 48, 2, 7, 1>("64x48"),      variant<1, 64, 1, 12, 1>("64x64"),
+    variant<1, 64, 1, 12, 2>("64x64 c2"),  variant<1, 128, 1, 8, 1>("64x128"),
+    variant<1, 128, 1, 8, 2>("64x128 c2"), variant<1, 192, 1, 6, 1>("64x192"),
+    variant<2, 128, 1, 6, 1>("128x128"),   variant<2, 128, 1, 6, 2>("128x128 c2"),
 };
 constexpr int kVariantCount = sizeof(kVariants) / sizeof(kVariants[0]);
 

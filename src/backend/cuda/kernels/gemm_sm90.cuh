@@ -28,8 +28,8 @@ struct RingPlace {
   }
 };
 
-// Addresses in shared memory: stages, results on their way out, the bias, barriers. The boxes of results are
-// shared by the two groups in turns; a strip belongs to one warp of the eight.
+// Addresses in shared memory: stages, results on their way out, the bias, barriers. The boxes of
+// results are shared by the two groups in turns; a strip belongs to one warp of the eight.
 template <class S>
 struct GemmShared {
   uint32_t base;
@@ -170,10 +170,9 @@ __device__ __forceinline__ void multiply(GemmSums<S>& sums, const GemmShared<S>&
       const int sub = step / 4, within = 2 * (step % 4);  // 16 elements: 2 units of a descriptor
 #pragma unroll
       for (int b = 0; b < S::kRowBlocks; ++b) {
-        Wgmma<S::kCols, typename S::T>::run(sums[b],
-                                            x + (sub * S::kXBytes + b * 64 * 128) / 16 + within,
-                                            w + sub * S::kWBytes / 16 + within,
-                                            step > 0 || block > 0);
+        Wgmma<S::kCols, typename S::T>::run(
+            sums[b], x + (sub * S::kXBytes + b * 64 * 128) / 16 + within,
+            w + sub * S::kWBytes / 16 + within, step > 0 || block > 0);
       }
     }
     wgmma_commit();
@@ -211,17 +210,20 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
     barrier_wait(shared.turn(group), turn_parity);
     multiply<S>(sums, shared, place, args.k_blocks, group);
     place.skip(args.k_blocks);
-    add_bias<S>(sums, bias);
     if (S::kBoxes && args.finish != GemmFinish::kAny) {
-      if (args.finish == GemmFinish::kBoxesGelu) activate_gelu<S>(sums);
       barrier_wait(shared.boxes_turn(group), turn_parity);
-      finish_boxes<S>(sums, y_map, shared.boxes(warp), tile);
+      if (args.finish == GemmFinish::kBoxesGelu) {
+        finish_boxes<S, true>(sums, bias, y_map, shared.boxes(warp), tile);
+      } else {
+        finish_boxes<S, false>(sums, bias, y_map, shared.boxes(warp), tile);
+      }
       if (threadIdx.x % 32 == 0) {
         wait_for_reads_of_boxes();
         barrier_arrive(shared.boxes_turn(1 - group));
       }
       __syncwarp();
     } else {
+      add_bias<S>(sums, bias);
       finish<S>(sums, args, shared.strip(4 * group + warp), tile);
     }
     turn_parity ^= 1;

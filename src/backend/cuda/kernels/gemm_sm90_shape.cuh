@@ -7,8 +7,8 @@
 
 namespace vernier::backend::cuda {
 
-/// How results leave: any types and operands in one small loop, or, of 16 bits without a residual, in
-/// code that is unrolled over the sums, through the copy engine.
+/// How results leave: any types and operands in one small loop, or, of 16 bits without a residual,
+/// in code that is unrolled over the sums, through the copy engine.
 enum class GemmFinish : uint8_t { kAny, kBoxes, kBoxesGelu };
 
 struct GemmArguments {
