@@ -23,21 +23,31 @@ constexpr float kLargestRaw = 0x1p100f;
 // are hidden in all of them.
 enum class Masks { kNone, kByKey, kAny };  // kByKey: causal, and tables the same for all queries
 
+// Columns of a box: a row of shared memory is one swizzle wide.
+template <int kDim>
+constexpr int kBoxCols = kDim < 64 ? kDim : 64;
+
 struct Maps {
-  CUtensorMap q, k, v;  // boxes of (64 queries | 128 keys) x 64 columns
+  CUtensorMap q, k, v;  // boxes of (64 queries | 128 keys) x kBoxCols columns
+};
+struct Sm90Launch {
+  Maps maps;
+  AttentionLaunch args;
+  int64_t tiles;
 };
 
-// Where things lie in shared memory, from a 1024-byte aligned address on.
+// Where things lie in shared memory, from a 1024-byte aligned address on. The ring comes last, so
+// that a launch of few keys takes only as many slots as it fills.
 template <int kDim, int kGroups>
 struct Room {
   static constexpr int kTileBytes = kKeys * kDim * 2;  // of k or v: columns 0 … 63, then 64 … 127
   static constexpr int kGroupBytes = kGroupQueries * kDim * 2;
-  static constexpr int kRing = 0;
-  static constexpr int kQuery = kRing + kSlots * kTileBytes;
+  static constexpr int kQuery = 0;
   static constexpr int kBias = kQuery + kGroups * kGroupBytes;  // [group][parity][key]
   static constexpr int kBarriers = kBias + kGroups * 2 * kKeys * 4;
   static constexpr int kTile = kBarriers + (2 * kSlots + 1) * 8;  // a Tile
-  static constexpr int kBytes = kTile + static_cast<int>(sizeof(Tile)) + 1024;
+  static constexpr int kRing = (kTile + static_cast<int>(sizeof(Tile)) + 1023) / 1024 * 1024;
+  static constexpr int bytes(int slots) { return kRing + slots * kTileBytes + 1024; }
 };
 
 // A score, bias or fill as it is before scaling. Finite stays finite.
@@ -73,7 +83,7 @@ struct Ring {
     const uint32_t barrier = full + static_cast<uint32_t>(slot * 8);
     const uint32_t dst = base + static_cast<uint32_t>(slot * kKeys * kDim * 2);
     barrier_expect(barrier, kKeys * kDim * 2);
-    for (int col = 0; col < kDim; col += 64) {
+    for (int col = 0; col < kDim; col += kBoxCols<kDim>) {
       copy_box(dst + static_cast<uint32_t>(col * kKeys * 2), is_keys ? &maps.k : &maps.v, col,
                static_cast<int>(tile->key) + step * kKeys, static_cast<int>(tile->kv_head),
                static_cast<int>(tile->batch), barrier);
@@ -251,7 +261,8 @@ __device__ inline void pack_part(const float (&p)[64], int step, uint32_t (&a)[4
 template <class T, int kDim, int kParts>
 __device__ inline void attend_values(float (&scores)[64], float slope, const float (&shift)[2],
                                      uint32_t v, Rows& rows, float (&context)[kDim / 2]) {
-  const TileDescriptor values(v, kKeys * 128);
+  constexpr int kRowBytes = 2 * kBoxCols<kDim>;
+  const TileDescriptor<kRowBytes> values(v, kKeys * kRowBytes);
   uint32_t p[8][4];
   float sums[2][2] = {};
 #pragma unroll
@@ -265,7 +276,8 @@ __device__ inline void attend_values(float (&scores)[64], float slope, const flo
     wgmma_fence();
 #pragma unroll
     for (int step = 8 / kParts * part; step < 8 / kParts * (part + 1); ++step) {
-      multiply_registers<T>(context, p[step], values.after(static_cast<uint32_t>(step * 2048)));
+      multiply_registers<T>(context, p[step],
+                            values.after(static_cast<uint32_t>(step * 16 * kRowBytes)));
     }
     wgmma_commit();
   }
@@ -277,11 +289,13 @@ __device__ inline void attend_values(float (&scores)[64], float slope, const flo
 template <class T, int kDim>
 __device__ inline void multiply_values(const uint32_t (&p)[8][4], uint32_t v,
                                        float (&context)[kDim / 2]) {
-  const TileDescriptor values(v, kKeys * 128);
+  constexpr int kRowBytes = 2 * kBoxCols<kDim>;
+  const TileDescriptor<kRowBytes> values(v, kKeys * kRowBytes);
   wgmma_fence();
 #pragma unroll
   for (int step = 0; step < 8; ++step) {
-    multiply_registers<T>(context, p[step], values.after(static_cast<uint32_t>(step * 2048)));
+    multiply_registers<T>(context, p[step],
+                          values.after(static_cast<uint32_t>(step * 16 * kRowBytes)));
   }
   wgmma_commit();
 }
@@ -290,9 +304,10 @@ __device__ inline void multiply_values(const uint32_t (&p)[8][4], uint32_t v,
 template <int kDim>
 __device__ inline void clear_rows(uint32_t tile, int keys, int group) {
   const int thread = static_cast<int>(threadIdx.x) % 128;
-  for (int i = keys * 8 + thread; i < kKeys * 8; i += 128) {
+  constexpr int kChunks = kBoxCols<kDim> / 8;
+  for (int i = keys * kChunks + thread; i < kKeys * kChunks; i += 128) {
 #pragma unroll
-    for (int col = 0; col < kDim; col += 64) {
+    for (int col = 0; col < kDim; col += kBoxCols<kDim>) {
       const uint32_t at = tile + static_cast<uint32_t>(col * kKeys * 2 + i * 16);
       asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(at), "r"(0) : "memory");
     }
@@ -311,6 +326,10 @@ __device__ inline void store_rows(const AttentionLaunch& args, const Tile& tile,
             warp = static_cast<int>(threadIdx.x) / 32 % 4;
   warpgroup_sync(group + 1);  // every warp's products have read the queries
   unsigned char* own = room + warp * 16 * kDim * 2;
+  // 16-byte chunks are so permuted that 8 rows of one column lie in different banks.
+  const auto place = [](int row, int chunk) {
+    return row * kDim * 2 + (chunk ^ (kDim < 64 ? row / 2 & 3 : row & 7)) * 16;
+  };
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     float sum = rows.sum[r];
@@ -327,9 +346,7 @@ __device__ inline void store_rows(const AttentionLaunch& args, const Tile& tile,
         x = empty_context(args, tile, col);
         y = empty_context(args, tile, col + 1);
       }
-      const int chunk = n ^ (row & 7);
-      *reinterpret_cast<uint32_t*>(own + row * kDim * 2 + chunk * 16 + lane % 4 * 4) =
-          pack<T>(x, y);
+      *reinterpret_cast<uint32_t*>(own + place(row, n) + lane % 4 * 4) = pack<T>(x, y);
     }
   }
   __syncwarp();
@@ -341,7 +358,7 @@ __device__ inline void store_rows(const AttentionLaunch& args, const Tile& tile,
     auto* out = static_cast<T*>(args.out.data) + tile.batch * args.out.batch +
                 (tile.query + at) * args.out.row + tile.head * args.out.head;
     *reinterpret_cast<uint4*>(out + chunk * 8) =
-        *reinterpret_cast<const uint4*>(own + row * kDim * 2 + (chunk ^ (row & 7)) * 16);
+        *reinterpret_cast<const uint4*>(own + place(row, chunk));
   }
 }
 
