@@ -44,14 +44,16 @@ __device__ inline void start_barriers(const Maps& maps, uint32_t barriers) {
   barrier_init(barriers + 2 * kSlots * 8, 1);
   fence_shared_to_async();
 }
-// And after it: queries and the first tiles of the ring.
+// And after it: queries and the first tiles of the ring. `tile` is in registers.
 template <int kDim, int kGroups, class TileRing>
 __device__ inline void start_loads(const Maps& maps, const Tile& tile, const TileRing& ring,
                                    uint32_t base) {
   using Places = Room<kDim, kGroups>;
   const uint32_t query_barrier = base + Places::kBarriers + 2 * kSlots * 8;
   barrier_expect(query_barrier, kGroups * Places::kGroupBytes);
+#pragma unroll
   for (int g = 0; g < kGroups; ++g) {
+#pragma unroll
     for (int col = 0; col < kDim; col += kBoxCols<kDim>) {
       copy_box(base + Places::kQuery +
                    static_cast<uint32_t>(g * Places::kGroupBytes + col * kGroupQueries * 2),
@@ -59,7 +61,13 @@ __device__ inline void start_loads(const Maps& maps, const Tile& tile, const Til
                static_cast<int>(tile.head), static_cast<int>(tile.batch), query_barrier);
     }
   }
-  for (int i = 0; i < kSlots && i < ring.count; ++i) ring.load(i, i);
+  if (ring.count == 0) return;
+  ring.load_rows(tile, true, 0, 0);
+  if (ring.count == 2) {
+    ring.load_rows(tile, false, 0, 1);
+    return;
+  }
+  for (int i = 1; i < kSlots && i < ring.count; ++i) ring.load(i, i);
 }
 
 template <class T, int kDim, int kGroups, Masks kMasks, int kParts>
@@ -73,22 +81,24 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
   unsigned char* shared = dynamic + (1024 - shared_address(dynamic) % 1024) % 1024;
   const uint32_t base = shared_address(shared), barriers = base + Places::kBarriers;
   Tile& tile = *reinterpret_cast<Tile*>(shared + Places::kTile);
+  Ring<kDim, kOverlap> ring{
+      base + Places::kRing, barriers, barriers + kSlots * 8, maps, &tile, 0, {}, {}, {}};
   int steps;
   allow_next_kernel();
   {
     if (threadIdx.x == 0) start_barriers<kGroups>(maps, barriers);
     if (args.starts_q != nullptr) wait_for_previous_kernel();
     const Tile found = find_tile<kGroups * kGroupQueries>(args, launch.tiles, blockIdx.x);
+    steps = static_cast<int>((found.keys + kKeys - 1) / kKeys);
     if (threadIdx.x == 0) tile = found;
     __syncthreads();
     wait_for_previous_kernel();
     if (found.queries == 0) return;
-    const int64_t visit = kMasked ? keys_to_visit(args, found, kGroups * 128) : found.keys;
-    steps = static_cast<int>((visit + kKeys - 1) / kKeys);
+    if (kMasked && args.causal)
+      steps = static_cast<int>((keys_to_visit(args, found, kGroups * 128) + kKeys - 1) / kKeys);
+    ring.count = 2 * steps;
+    if (threadIdx.x == 0) start_loads<kDim, kGroups>(maps, found, ring, base);
   }
-  Ring<kDim, kOverlap> ring{
-      base + Places::kRing, barriers, barriers + kSlots * 8, maps, &tile, 2 * steps, {}, {}, {}};
-  if (threadIdx.x == 0) start_loads<kDim, kGroups>(maps, tile, ring, base);
 
   const int group = static_cast<int>(threadIdx.x) / 128,
             thread = static_cast<int>(threadIdx.x) % 128;
@@ -222,7 +232,7 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
 }
 
 template <class T, int kDim, int kGroups, Masks kMasks, int kParts>
-__global__ void __launch_bounds__(kGroups * 128, kDim <= 64 ? 4 / kGroups : 1)
+__global__ void __launch_bounds__(kGroups * 128, kDim <= 64 ? 2 : 1)
     sm90_kernel(const __grid_constant__ Sm90Launch launch) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   attend_tile<T, kDim, kGroups, kMasks, kParts>(launch);

@@ -80,13 +80,17 @@ struct Ring {
   __device__ void load(int i, int slot) const {
     const bool is_keys = kKeysAhead ? i == 0 || (i % 2 == 1 && i != count - 1) : i % 2 == 0;
     const int step = !kKeysAhead || i == count - 1 ? i / 2 : is_keys ? (i + 1) / 2 : i / 2 - 1;
+    load_rows(*tile, is_keys, step, slot);
+  }
+  __device__ void load_rows(const Tile& from, bool is_keys, int step, int slot) const {
     const uint32_t barrier = full + static_cast<uint32_t>(slot * 8);
     const uint32_t dst = base + static_cast<uint32_t>(slot * kKeys * kDim * 2);
     barrier_expect(barrier, kKeys * kDim * 2);
+#pragma unroll
     for (int col = 0; col < kDim; col += kBoxCols<kDim>) {
       copy_box(dst + static_cast<uint32_t>(col * kKeys * 2), is_keys ? &maps.k : &maps.v, col,
-               static_cast<int>(tile->key) + step * kKeys, static_cast<int>(tile->kv_head),
-               static_cast<int>(tile->batch), barrier);
+               static_cast<int>(from.key) + step * kKeys, static_cast<int>(from.kv_head),
+               static_cast<int>(from.batch), barrier);
     }
   }
   // The address of the next tile, once it is there.
@@ -192,7 +196,7 @@ template <Masks kMasks>
 __device__ inline void mask_scores(const AttentionLaunch& args, const Tile& tile, int row, int key,
                                    const KeptKeys& kept, const float* bias_by_key,
                                    float inverse_scale, float (&scores)[64]) {
-  if (bias_by_key != nullptr) {
+  if (__builtin_expect(bias_by_key != nullptr, 0)) {
     for_each_score(scores, [&](float& score, int n, int within, int) {
       score += bias_by_key[8 * n + within];
     });
@@ -201,13 +205,13 @@ __device__ inline void mask_scores(const AttentionLaunch& args, const Tile& tile
     mask_by_query(args, tile, row, key, inverse_scale, scores);
   }
   const float fill = raw_score(args.fill, inverse_scale);
-  if (!kept.all) {
+  if (__builtin_expect(!kept.all, 0)) {
 #pragma unroll
     for (int i = 0; i < 64; ++i) {
       if ((kept.words[i % 2] >> (i / 4 * 2) & 1) == 0) scores[i] = fill;
     }
   }
-  if (!args.causal) return;
+  if (__builtin_expect(!args.causal, 1)) return;
   const int64_t left = tile.visible + row - key;  // the lane's first row sees keys up to it
   if (__all_sync(~0u, left >= kKeys - 1)) return;
   const int visible = left > kKeys ? kKeys : left < -16 ? -16 : static_cast<int>(left);
@@ -316,6 +320,22 @@ __device__ inline void clear_rows(uint32_t tile, int keys, int group) {
   warpgroup_sync(group + 1);
 }
 
+// Rows of the warp whose probabilities are all 0, which are rare: a loop, so that what is always run
+// stays short. `which` has bit r where the lane's row g + 8r is such a row; all lanes call it.
+template <class T, int kDim>
+__device__ inline void store_empty_rows(const AttentionLaunch& args, const Tile& tile, int row,
+                                        unsigned which, T* out) {
+  __syncwarp();  // other lanes have stored into these rows
+#pragma unroll 1
+  for (int i = 0; i < 2 * kDim / 8; ++i) {
+    const int r = i % 2, col = i / 2 * 8 + static_cast<int>(threadIdx.x) % 4 * 2;
+    if ((which >> r & 1) == 0 || row + 8 * r >= tile.queries) continue;
+    const uint32_t pair =
+        pack<T>(empty_context(args, tile, col), empty_context(args, tile, col + 1));
+    *reinterpret_cast<uint32_t*>(out + (row + 8 * r) * args.out.row + col) = pair;
+  }
+}
+
 // context / sum in type T, through the group's room for its queries so that memory is written in
 // whole rows.
 template <class T, int kDim>
@@ -330,36 +350,34 @@ __device__ inline void store_rows(const AttentionLaunch& args, const Tile& tile,
   const auto place = [](int row, int chunk) {
     return row * kDim * 2 + (chunk ^ (kDim < 64 ? row / 2 & 3 : row & 7)) * 16;
   };
+  unsigned empty = 0;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     float sum = rows.sum[r];
     sum += __shfl_xor_sync(~0u, sum, 1);
     sum += __shfl_xor_sync(~0u, sum, 2);
-    const bool empty = tile.keys == 0 || is_empty_row(args, sum, true);
+    if (tile.keys == 0 || is_empty_row(args, sum, true)) empty |= 1u << r;
     const float inverse = 1.0f / sum;
-    const int row = lane / 4 + 8 * r;
 #pragma unroll
     for (int n = 0; n < kDim / 8; ++n) {
-      float x = context[4 * n + 2 * r] * inverse, y = context[4 * n + 2 * r + 1] * inverse;
-      if (empty) {
-        const int col = 8 * n + lane % 4 * 2;
-        x = empty_context(args, tile, col);
-        y = empty_context(args, tile, col + 1);
-      }
-      *reinterpret_cast<uint32_t*>(own + place(row, n) + lane % 4 * 4) = pack<T>(x, y);
+      *reinterpret_cast<uint32_t*>(own + place(lane / 4 + 8 * r, n) + lane % 4 * 4) =
+          pack<T>(context[4 * n + 2 * r] * inverse, context[4 * n + 2 * r + 1] * inverse);
     }
   }
   __syncwarp();
+  auto* out = static_cast<T*>(args.out.data) + tile.batch * args.out.batch +
+              tile.query * args.out.row + tile.head * args.out.head;
   constexpr int kChunks = kDim / 8;
+  first_row += warp * 16;
 #pragma unroll
-  for (int i = lane; i < 16 * kChunks; i += 32) {
-    const int row = i / kChunks, chunk = i % kChunks, at = first_row + warp * 16 + row;
-    if (at >= tile.queries) continue;
-    auto* out = static_cast<T*>(args.out.data) + tile.batch * args.out.batch +
-                (tile.query + at) * args.out.row + tile.head * args.out.head;
-    *reinterpret_cast<uint4*>(out + chunk * 8) =
+  for (int i = 0; i < kChunks / 2; ++i) {
+    const int row = (i * 32 + lane) / kChunks, chunk = lane % kChunks;
+    if (first_row + row >= tile.queries) break;
+    *reinterpret_cast<uint4*>(out + (first_row + row) * args.out.row + chunk * 8) =
         *reinterpret_cast<const uint4*>(own + place(row, chunk));
   }
+  if (__any_sync(~0u, empty != 0))
+    store_empty_rows<T, kDim>(args, tile, first_row + lane / 4, empty, out);
 }
 
 }  // namespace vernier::backend::cuda
