@@ -1,6 +1,6 @@
 // Checks the CUDA attention kernels against FP64 loops on the host, and times them. C++17. Target
 // bench_attention of the preset cuda:
-//   bench_attention check flash|sm90|plain [0|1]      bench_attention time [OUT.json]
+//   bench_attention check flash|sm90|plain [0|1]      bench_attention time [OUT.json [sm90]]
 // The peers (PyTorch's cuDNN and flash attention) are timed by attention_peers.py beside it.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -634,7 +634,7 @@ int check_kernel(const std::string& which, int only) {
       plain ? std::vector<AttentionType>{AttentionType::kF32, AttentionType::kF16}
             : std::vector<AttentionType>{AttentionType::kF16, AttentionType::kBF16};
   const std::vector<std::pair<int, int>> dims =
-      sm90    ? std::vector<std::pair<int, int>>{{64, 64}, {128, 128}}
+      sm90    ? std::vector<std::pair<int, int>>{{32, 32}, {64, 64}, {128, 128}}
       : plain ? std::vector<std::pair<int, int>>{{64, 64}, {6, 5}, {40, 72}, {128, 128}, {80, 200}}
               : std::vector<std::pair<int, int>>{{64, 64}, {32, 32},   {40, 40}, {80, 80},
                                                  {96, 96}, {128, 128}, {8, 8}};
@@ -717,12 +717,15 @@ double median_us(const std::function<void(cudaStream_t)>& work) {
   return times[times.size() / 2];
 }
 
-int time_kernels(const char* path) {
+// only: part of a kernel's name that restricts the run.
+int time_kernels(const char* path, const char* only) {
   const Shape shapes[] = {{32, 512, 512, 16, 16, 64, 64},   {128, 512, 512, 16, 16, 64, 64},
                           {16, 2048, 2048, 16, 16, 64, 64}, {32, 128, 128, 16, 16, 64, 64},
                           {1, 128, 128, 16, 16, 64, 64},    {1, 128, 128, 12, 12, 64, 64},
                           {16, 512, 512, 16, 16, 128, 128}, {8, 2048, 2048, 16, 16, 128, 128},
-                          {32, 512, 512, 16, 16, 32, 32}};
+                          {32, 512, 512, 16, 16, 32, 32},
+                          {128, 128, 128, 12, 12, 64, 64},  {128, 128, 128, 12, 12, 32, 32},
+                          {1, 128, 128, 12, 12, 32, 32}};
   struct Row {
     const char* name;
     Kernel kernel;
@@ -732,13 +735,13 @@ int time_kernels(const char* path) {
                       {"sm90 f16", &cuda::launch_attention_sm90, AttentionType::kF16},
                       {"sm90 bf16", &cuda::launch_attention_sm90, AttentionType::kBF16},
                       {"plain f32", &cuda::launch_attention_plain, AttentionType::kF32}};
-  std::FILE* json = path != nullptr ? std::fopen(path, "w") : nullptr;
+  std::FILE* json = std::strlen(path) > 0 ? std::fopen(path, "w") : nullptr;
   if (json != nullptr) std::fprintf(json, "[");
   bool first = true;
   for (const Shape& s : shapes) {
     for (const Row& row : rows) {
       const bool sm90 = row.kernel == &cuda::launch_attention_sm90;
-      if (sm90 && s.dim != 64 && s.dim != 128) continue;
+      if (std::strstr(row.name, only) == nullptr) continue;
       for (Mask mask :
            {Mask::kNone, Mask::kPadding, Mask::kKeep, Mask::kBiasByKey, Mask::kCausal}) {
         const bool flash = row.kernel == &cuda::launch_attention_flash;
@@ -779,7 +782,7 @@ int time_kernels(const char* path) {
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "check" && argc > 2) return check_kernel(argv[2], argc > 3 ? std::atoi(argv[3]) : -1);
-  if (what == "time") return time_kernels(argc > 2 ? argv[2] : nullptr);
-  std::printf("attention_bench check flash|sm90|plain [0|1], attention_bench time [OUT.json]\n");
+  if (what == "time") return time_kernels(argc > 2 ? argv[2] : "", argc > 3 ? argv[3] : "");
+  std::printf("attention_bench check flash|sm90|plain [0|1], attention_bench time [OUT.json [sm90]]\n");
   return 2;
 }

@@ -7,7 +7,8 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 SHAPES = [(32, 16, 512, 64), (128, 16, 512, 64), (16, 16, 2048, 64), (32, 16, 128, 64),
-          (1, 16, 128, 64), (1, 12, 128, 64), (16, 16, 512, 128), (8, 16, 2048, 128)]
+          (1, 16, 128, 64), (1, 12, 128, 64), (16, 16, 512, 128), (8, 16, 2048, 128),
+          (32, 16, 512, 32), (128, 12, 128, 64), (128, 12, 128, 32), (1, 12, 128, 32)]
 BACKENDS = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}
 
 

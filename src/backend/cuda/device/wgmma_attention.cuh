@@ -6,19 +6,24 @@
 
 namespace vernier::backend::cuda {
 
-// A tile under the 128-byte swizzle: 8 rows of 128 bytes are 1024 bytes. `leading` is the distance
-// of the next 64 columns of a transposed tile.
+// A tile of rows of 64 or 128 bytes under the swizzle of that width: 8 rows are 512 or 1024 bytes.
+// `leading` is the distance of the next columns of a transposed tile of more than one row's.
+template <int kRowBytes>
 struct TileDescriptor {
+  static_assert(kRowBytes == 64 || kRowBytes == 128, "a swizzle of 64 or 128 bytes");
   uint32_t low;
   __device__ TileDescriptor(uint32_t address, uint32_t leading_bytes)
       : low(address >> 4 | (leading_bytes >> 4) << 16) {}
   // The tile that begins `bytes` later.
   __device__ uint64_t after(uint32_t bytes) const {
-    return uint64_t{0x40000000 | 1024 >> 4} << 32 | (low + (bytes >> 4));
+    constexpr uint32_t kSwizzle = kRowBytes == 128 ? 1u << 30 : 2u << 30;
+    return uint64_t{kSwizzle | 8 * kRowBytes >> 4} << 32 | (low + (bytes >> 4));
   }
 };
 // Register lists of the accumulators.
 // clang-format off
+#define VERNIER_LIST_16 \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define VERNIER_LIST_32 \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
@@ -27,6 +32,10 @@ struct TileDescriptor {
   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
   "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
   "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define VERNIER_FLOATS_16(io, d) \
+  io(d[0]), io(d[1]), io(d[2]), io(d[3]), io(d[4]), io(d[5]), \
+  io(d[6]), io(d[7]), io(d[8]), io(d[9]), io(d[10]), io(d[11]), \
+  io(d[12]), io(d[13]), io(d[14]), io(d[15])
 #define VERNIER_FLOATS_32(io, d) \
   io(d[0]), io(d[1]), io(d[2]), io(d[3]), io(d[4]), io(d[5]), \
   io(d[6]), io(d[7]), io(d[8]), io(d[9]), io(d[10]), io(d[11]), \
@@ -56,7 +65,9 @@ __device__ inline void multiply_shared(float (&d)[64], uint64_t a, uint64_t b);
 // d[64, 128] += a[64, 16] · b[128, 16]ᵀ
 template <class T>
 __device__ inline void multiply_add_shared(float (&d)[64], uint64_t a, uint64_t b);
-// d[64, n] += a[64, 16] · b[16, n], n = 64 or 128; a in registers, b in shared memory as 16 rows.
+// d[64, n] += a[64, 16] · b[16, n], n = 32, 64 or 128; a in registers, b in shared memory, 16 rows.
+template <class T>
+__device__ inline void multiply_registers(float (&d)[16], const uint32_t (&a)[4], uint64_t b);
 template <class T>
 __device__ inline void multiply_registers(float (&d)[32], const uint32_t (&a)[4], uint64_t b);
 template <class T>
@@ -80,6 +91,15 @@ __device__ inline void multiply_registers(float (&d)[64], const uint32_t (&a)[4]
         "}, %64, %65, p, 1, 1, 0, 0;\n}"                                                           \
         : VERNIER_FLOATS_64(VERNIER_IN_OUT, d)                                                     \
         : "l"(a), "l"(b));                                                                         \
+  }                                                                                                \
+  template <>                                                                                      \
+  __device__ inline void multiply_registers<T>(float(&d)[16], const uint32_t(&a)[4], uint64_t b) { \
+    asm volatile(                                                                                  \
+        "{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"                                                 \
+        "wgmma.mma_async.sync.aligned.m64n32k16.f32." type "." type " {" VERNIER_LIST_16           \
+        "}, {%16, %17, %18, %19}, %20, p, 1, 1, 1;\n}"                                             \
+        : VERNIER_FLOATS_16(VERNIER_IN_OUT, d)                                                     \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                     \
   }                                                                                                \
   template <>                                                                                      \
   __device__ inline void multiply_registers<T>(float(&d)[32], const uint32_t(&a)[4], uint64_t b) { \
@@ -106,7 +126,9 @@ VERNIER_ATTENTION_PRODUCTS(__nv_bfloat16, "bf16")
 #undef VERNIER_IN_OUT
 #undef VERNIER_FLOATS_64
 #undef VERNIER_FLOATS_32
+#undef VERNIER_FLOATS_16
 #undef VERNIER_LIST_64
 #undef VERNIER_LIST_32
+#undef VERNIER_LIST_16
 
 }  // namespace vernier::backend::cuda

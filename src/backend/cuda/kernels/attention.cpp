@@ -4,7 +4,7 @@
 // q, k, v   [B, S, H, D], any outer strides; k and v may have fewer heads. Bias, rotary tables:
 // f32,
 //           f16 or bf16 in any mix.
-// sm90      q, k, v and out of one 16-bit type, D = Dv = 64 or 128; wgmma, steps of 128 keys
+// sm90      q, k, v and out of one 16-bit type, D = Dv = 32, 64 or 128; wgmma, steps of 128 keys
 // flash     the same with any D = Dv that is a multiple of 8 up to 128; mma.sync, steps of 64 keys
 // plain     everything else in f32, f16 or bf16: f32 products, steps of 64 keys
 // All carry a running softmax over steps of keys from key 0 on, so keys that are masked with -inf
@@ -82,8 +82,8 @@ Support supports_sm90(const Problem& problem) {
   Support flash = supports_flash(problem);
   if (!flash) return flash;
   const int64_t head_dim = *problem.inputs[kQ].shape[3].as_constant();
-  if (head_dim != 64 && head_dim != 128)
-    return no("head size " + std::to_string(head_dim) + " is not 64 or 128");
+  if (head_dim != 32 && head_dim != 64 && head_dim != 128)
+    return no("head size " + std::to_string(head_dim) + " is not 32, 64 or 128");
   if (present(problem, kCos)) return no("no rotary tables");
   const auto attrs = problem.attrs_as<AttentionAttrs>();
   if (attrs.masks_add) return no("no masks that add");

@@ -73,8 +73,8 @@ cudaError_t launch_attention_plain(const AttentionLaunch& args, cudaStream_t str
 constexpr int kFlashMaxDim = 128;
 cudaError_t launch_attention_flash(const AttentionLaunch& args, cudaStream_t stream);
 
-/// attention_sm90.cu: wgmma and the tensor copy engine; the types of flash, head_dim = value_dim 64
-/// or 128, no rotary tables, scale in [2^-20, 2^20]; not masks_add.
+/// attention_sm90.cu: wgmma and the tensor copy engine; the types of flash, head_dim = value_dim
+/// 32, 64 or 128, no rotary tables, scale in [2^-20, 2^20]; not masks_add.
 cudaError_t launch_attention_sm90(const AttentionLaunch& args, cudaStream_t stream);
 /// True if the copy engine can read q, k and v: addresses and strides are multiples of 16 bytes.
 bool attention_sm90_takes(const AttentionLaunch& args);

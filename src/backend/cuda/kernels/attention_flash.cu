@@ -214,11 +214,20 @@ __device__ inline bool is_open_step(const AttentionLaunch& args, const Tile& til
   return __all_sync(~0u, data[0] != 0 && data[32 * keep.key] != 0);
 }
 
+struct FlashLaunch {
+  AttentionLaunch args;
+  int64_t tiles;
+};
+
 template <class T, int kDim>
-__global__ void __launch_bounds__(kThreads) flash_kernel(AttentionLaunch args, int64_t tiles) {
+__global__ void __launch_bounds__(kThreads)
+    flash_kernel(const __grid_constant__ FlashLaunch launch) {
+  const AttentionLaunch& args = launch.args;
   extern __shared__ __align__(128) unsigned char shared[];
   constexpr int kTileBytes = kQueries * kDim * 2;
-  const Tile tile = find_tile<kQueries>(args, tiles, blockIdx.x);
+  allow_next_kernel();
+  wait_for_previous_kernel();
+  const Tile tile = find_tile<kQueries>(args, launch.tiles, blockIdx.x);
   if (tile.queries == 0) return;
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const SharedTile<kDim> q_tile{shared_address(shared)}, k_tile{q_tile.base + kTileBytes},
@@ -274,9 +283,8 @@ cudaError_t launch_dim(const AttentionLaunch& args, cudaStream_t stream) {
   const int64_t tiles = attention_tiles(args, kQueries);
   const int64_t blocks = tiles * args.heads * args.batch;
   constexpr size_t kSharedBytes = size_t{3} * kQueries * kDim * 2;
-  flash_kernel<T, kDim>
-      <<<static_cast<unsigned>(blocks), kThreads, kSharedBytes, stream>>>(args, tiles);
-  return cudaGetLastError();
+  return launch_overlapped(&flash_kernel<T, kDim>, static_cast<unsigned>(blocks), kThreads,
+                           kSharedBytes, stream, FlashLaunch{args, tiles});
 }
 
 template <class T>

@@ -2,6 +2,7 @@
 // 64 queries of a head and up to 128 columns of the values, blocks of 64 keys from key 0 on,
 // running softmax in registers. Also the scan for finite keys and values. Contract: attention.h.
 // Every sum runs in one order: over the head size upwards, over keys upwards. C++17.
+#include "backend/cuda/device/overlap.cuh"
 #include "backend/cuda/kernels/attention_device.cuh"
 
 namespace vernier::backend::cuda {
@@ -151,12 +152,21 @@ __device__ void store_context(const AttentionLaunch& args, const Tile& tile, int
   }
 }
 
+struct PlainLaunch {
+  AttentionLaunch args;
+  int64_t tiles;  // or chunks of the scan below
+};
+
 template <bool kSimple, int kCols>
-__global__ void __launch_bounds__(kThreads) plain_kernel(AttentionLaunch args, int64_t tiles) {
+__global__ void __launch_bounds__(kThreads)
+    plain_kernel(const __grid_constant__ PlainLaunch launch) {
+  const AttentionLaunch& args = launch.args;
   __shared__ __align__(16) float tiles_shared[2 * kTileFloats];  // q and k, then v
   __shared__ __align__(16) float p_shared[kKeys * kPitch];       // [key][query]
   static_assert(kDepth * kCols <= 2 * kTileFloats, "v shares the room of q and k");
-  const Tile tile = find_tile<kQueries>(args, tiles, blockIdx.x);
+  allow_next_kernel();
+  wait_for_previous_kernel();
+  const Tile tile = find_tile<kQueries>(args, launch.tiles, blockIdx.x);
   if (tile.queries == 0) return;
   const int x = static_cast<int>(threadIdx.x) % 16, y = static_cast<int>(threadIdx.x) / 16;
   const int first_col = static_cast<int>(blockIdx.y) * kCols;
@@ -210,8 +220,8 @@ cudaError_t launch_cols(const AttentionLaunch& args, cudaStream_t stream) {
   const int64_t tiles = attention_tiles(args, kQueries);
   const dim3 grid(static_cast<unsigned>(tiles * args.heads * args.batch),
                   static_cast<unsigned>((args.value_dim + kCols - 1) / kCols));
-  plain_kernel<kSimple, kCols><<<grid, kThreads, 0, stream>>>(args, tiles);
-  return cudaGetLastError();
+  return launch_overlapped(&plain_kernel<kSimple, kCols>, grid, kThreads, 0, stream,
+                           PlainLaunch{args, tiles});
 }
 
 // True if no element of `rows` rows from `at` on is NaN or infinite: those have x − x ≠ 0, and in
@@ -238,7 +248,11 @@ __device__ bool is_finite_part(const AttentionRows& x, int64_t at, int rows, int
 }
 
 // One block per (chunk, kv head, batch item).
-__global__ void __launch_bounds__(128) finite_kernel(AttentionLaunch args, int64_t chunks) {
+__global__ void __launch_bounds__(128) finite_kernel(const __grid_constant__ PlainLaunch launch) {
+  const AttentionLaunch& args = launch.args;
+  const int64_t chunks = launch.tiles;
+  allow_next_kernel();
+  wait_for_previous_kernel();
   const int64_t chunk = blockIdx.x % chunks, head = blockIdx.x / chunks % args.kv_heads,
                 batch = blockIdx.x / chunks / args.kv_heads;
   const int64_t first = chunk * kFiniteChunk;
@@ -259,8 +273,8 @@ cudaError_t launch_attention_finite(const AttentionLaunch& args, cudaStream_t st
   const int64_t chunks = (args.keys + kFiniteChunk - 1) / kFiniteChunk;
   const int64_t blocks = chunks * args.kv_heads * args.batch;
   if (blocks == 0) return cudaSuccess;
-  finite_kernel<<<static_cast<unsigned>(blocks), 128, 0, stream>>>(args, chunks);
-  return cudaGetLastError();
+  return launch_overlapped(&finite_kernel, static_cast<unsigned>(blocks), 128, 0, stream,
+                           PlainLaunch{args, chunks});
 }
 
 cudaError_t launch_attention_plain(const AttentionLaunch& args, cudaStream_t stream) {

@@ -13,14 +13,15 @@ namespace {
 // Raw scores of 64 queries with 128 keys, issued and committed.
 template <class T, int kDim>
 __device__ inline void multiply_keys(uint32_t query, uint32_t keys, float (&scores)[64]) {
-  const TileDescriptor a(query, 16), b(keys, 16);
+  constexpr int kRowBytes = 2 * kBoxCols<kDim>;
+  const TileDescriptor<kRowBytes> a(query, 16), b(keys, 16);
   wgmma_fence();
 #pragma unroll
   for (int d = 0; d < kDim; d += 16) {
     const uint32_t within = static_cast<uint32_t>(d % 64 * 2);
     const uint32_t part = static_cast<uint32_t>(d / 64);
-    const uint64_t queries = a.after(part * kGroupQueries * 128 + within);
-    const uint64_t rows = b.after(part * kKeys * 128 + within);
+    const uint64_t queries = a.after(part * kGroupQueries * kRowBytes + within);
+    const uint64_t rows = b.after(part * kKeys * kRowBytes + within);
     if (d == 0) {
       multiply_shared<T>(scores, queries, rows);
     } else {
@@ -30,32 +31,49 @@ __device__ inline void multiply_keys(uint32_t query, uint32_t keys, float (&scor
   wgmma_commit();
 }
 
-// One thread's work before the loop: barriers, queries, and the first tiles of the ring.
+// One thread's work before the kernel ahead has ended.
+template <int kGroups>
+__device__ inline void start_barriers(const Maps& maps, uint32_t barriers) {
+  prefetch_map(&maps.q);
+  prefetch_map(&maps.k);
+  prefetch_map(&maps.v);
+  for (int i = 0; i < kSlots; ++i) {
+    barrier_init(barriers + static_cast<uint32_t>(i * 8), 1);
+    barrier_init(barriers + static_cast<uint32_t>((kSlots + i) * 8), kGroups * 4);
+  }
+  barrier_init(barriers + 2 * kSlots * 8, 1);
+  fence_shared_to_async();
+}
+// And after it: queries and the first tiles of the ring. `tile` is in registers.
 template <int kDim, int kGroups, class TileRing>
 __device__ inline void start_loads(const Maps& maps, const Tile& tile, const TileRing& ring,
                                    uint32_t base) {
   using Places = Room<kDim, kGroups>;
   const uint32_t query_barrier = base + Places::kBarriers + 2 * kSlots * 8;
-  for (int i = 0; i < kSlots; ++i) {
-    barrier_init(ring.full + static_cast<uint32_t>(i * 8), 1);
-    barrier_init(ring.empty + static_cast<uint32_t>(i * 8), kGroups * 4);
-  }
-  barrier_init(query_barrier, 1);
-  fence_shared_to_async();
   barrier_expect(query_barrier, kGroups * Places::kGroupBytes);
+#pragma unroll
   for (int g = 0; g < kGroups; ++g) {
-    for (int col = 0; col < kDim; col += 64) {
+#pragma unroll
+    for (int col = 0; col < kDim; col += kBoxCols<kDim>) {
       copy_box(base + Places::kQuery +
                    static_cast<uint32_t>(g * Places::kGroupBytes + col * kGroupQueries * 2),
                &maps.q, col, static_cast<int>(tile.query) + g * kGroupQueries,
                static_cast<int>(tile.head), static_cast<int>(tile.batch), query_barrier);
     }
   }
-  for (int i = 0; i < kSlots && i < ring.count; ++i) ring.load(i, i);
+  if (ring.count == 0) return;
+  ring.load_rows(tile, true, 0, 0);
+  if (ring.count == 2) {
+    ring.load_rows(tile, false, 0, 1);
+    return;
+  }
+  for (int i = 1; i < kSlots && i < ring.count; ++i) ring.load(i, i);
 }
 
 template <class T, int kDim, int kGroups, Masks kMasks, int kParts>
-__device__ inline void attend_tile(const Maps& maps, const AttentionLaunch& args, int64_t tiles) {
+__device__ inline void attend_tile(const Sm90Launch& launch) {
+  const Maps& maps = launch.maps;
+  const AttentionLaunch& args = launch.args;
   using Places = Room<kDim, kGroups>;
   constexpr bool kMasked = kMasks != Masks::kNone;
   constexpr bool kOverlap = kDim == 128;  // where a block has a multiprocessor's registers
@@ -63,18 +81,24 @@ __device__ inline void attend_tile(const Maps& maps, const AttentionLaunch& args
   unsigned char* shared = dynamic + (1024 - shared_address(dynamic) % 1024) % 1024;
   const uint32_t base = shared_address(shared), barriers = base + Places::kBarriers;
   Tile& tile = *reinterpret_cast<Tile*>(shared + Places::kTile);
-  int steps;
-  {
-    const Tile found = find_tile<kGroups * kGroupQueries>(args, tiles, blockIdx.x);
-    if (found.queries == 0) return;
-    const int64_t visit = kMasked ? keys_to_visit(args, found, kGroups * 128) : found.keys;
-    steps = static_cast<int>((visit + kKeys - 1) / kKeys);
-    if (threadIdx.x == 0) tile = found;
-  }
   Ring<kDim, kOverlap> ring{
-      base + Places::kRing, barriers, barriers + kSlots * 8, maps, &tile, 2 * steps, {}, {}, {}};
-  if (threadIdx.x == 0) start_loads<kDim, kGroups>(maps, tile, ring, base);
-  __syncthreads();
+      base + Places::kRing, barriers, barriers + kSlots * 8, maps, &tile, 0, {}, {}, {}};
+  int steps;
+  allow_next_kernel();
+  {
+    if (threadIdx.x == 0) start_barriers<kGroups>(maps, barriers);
+    if (args.starts_q != nullptr) wait_for_previous_kernel();
+    const Tile found = find_tile<kGroups * kGroupQueries>(args, launch.tiles, blockIdx.x);
+    steps = static_cast<int>((found.keys + kKeys - 1) / kKeys);
+    if (threadIdx.x == 0) tile = found;
+    __syncthreads();
+    wait_for_previous_kernel();
+    if (found.queries == 0) return;
+    if (kMasked && args.causal)
+      steps = static_cast<int>((keys_to_visit(args, found, kGroups * 128) + kKeys - 1) / kKeys);
+    ring.count = 2 * steps;
+    if (threadIdx.x == 0) start_loads<kDim, kGroups>(maps, found, ring, base);
+  }
 
   const int group = static_cast<int>(threadIdx.x) / 128,
             thread = static_cast<int>(threadIdx.x) % 128;
@@ -208,11 +232,10 @@ __device__ inline void attend_tile(const Maps& maps, const AttentionLaunch& args
 }
 
 template <class T, int kDim, int kGroups, Masks kMasks, int kParts>
-__global__ void __launch_bounds__(kGroups * 128, kDim == 64 ? 4 / kGroups : 1)
-    sm90_kernel(const __grid_constant__ Maps maps, const __grid_constant__ AttentionLaunch args,
-                int64_t tiles) {
+__global__ void __launch_bounds__(kGroups * 128, kDim <= 64 ? 2 : 1)
+    sm90_kernel(const __grid_constant__ Sm90Launch launch) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  attend_tile<T, kDim, kGroups, kMasks, kParts>(maps, args, tiles);
+  attend_tile<T, kDim, kGroups, kMasks, kParts>(launch);
 #else
   __trap();  // attention_sm90_usable() is false for such code
 #endif
@@ -232,7 +255,7 @@ EncodeTiled encode_tiled() {
   return found;
 }
 
-// x as [batch, heads, rows, width] in boxes of box_rows x 64 columns; what lies outside reads as 0.
+// x as [batch, heads, rows, width] in boxes of box_rows x 64 columns or all; what lies outside reads as 0.
 struct MapShape {
   int64_t batch, heads, rows, width;
   uint32_t box_rows;
@@ -246,7 +269,9 @@ cudaError_t make_map(const AttentionRows& x, const MapShape& shape, CUtensorMap&
       static_cast<cuuint64_t>(shape.heads), static_cast<cuuint64_t>(shape.batch)};
   const cuuint64_t strides[3] = {bytes(x.row, shape.rows), bytes(x.head, shape.heads),
                                  bytes(x.batch, shape.batch)};
-  const cuuint32_t box[4] = {64, shape.box_rows, 1, 1}, steps[4] = {1, 1, 1, 1};
+  const int64_t cols = shape.width < 64 ? shape.width : 64;
+  const cuuint32_t box[4] = {static_cast<cuuint32_t>(cols), shape.box_rows, 1, 1},
+                   steps[4] = {1, 1, 1, 1};
   const EncodeTiled encode = encode_tiled();
   if (encode == nullptr) return cudaErrorNotSupported;
   const CUresult result =
@@ -254,7 +279,8 @@ cudaError_t make_map(const AttentionRows& x, const MapShape& shape, CUtensorMap&
              x.type == AttentionType::kF16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                            : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
              4, x.data, sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+             cols < 64 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
              CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
@@ -270,17 +296,19 @@ cudaError_t make_maps(const AttentionLaunch& args, Maps& maps) {
 
 template <class T, int kDim, int kGroups, Masks kMasks, int kParts>
 cudaError_t launch_kernel(const AttentionLaunch& args, cudaStream_t stream) {
-  Maps maps;
-  cudaError_t status = make_maps(args, maps);
+  Sm90Launch launch{{}, args, attention_tiles(args, kGroups * kGroupQueries)};
+  cudaError_t status = make_maps(args, launch.maps);
   if (status != cudaSuccess) return status;
-  constexpr int kBytes = Room<kDim, kGroups>::kBytes;
+  using Places = Room<kDim, kGroups>;
   const auto kernel = &sm90_kernel<T, kDim, kGroups, kMasks, kParts>;
-  status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+  status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                Places::bytes(kSlots));
   if (status != cudaSuccess) return status;
-  const int64_t tiles = attention_tiles(args, kGroups * kGroupQueries);
-  kernel<<<static_cast<unsigned>(tiles * args.heads * args.batch), kGroups * 128, kBytes, stream>>>(
-      maps, args, tiles);
-  return cudaGetLastError();
+  const int64_t tiles = 2 * ((args.keys + kKeys - 1) / kKeys);
+  const int slots = tiles < kSlots ? static_cast<int>(tiles) : kSlots;
+  return launch_overlapped(kernel,
+                           static_cast<unsigned>(launch.tiles * args.heads * args.batch),
+                           kGroups * 128, static_cast<size_t>(Places::bytes(slots)), stream, launch);
 }
 
 // Two parts are the best of 1, 2 and 4 with masks and where there is one step (13.2 against 14.1 µs
@@ -293,9 +321,9 @@ cudaError_t launch_groups(const AttentionLaunch& args, cudaStream_t stream) {
     return launch_kernel<T, kDim, kGroups, Masks::kAny, 2>(args, stream);
   if (args.bias.data != nullptr || args.keep.data != nullptr || args.causal)
     return launch_kernel<T, kDim, kGroups, Masks::kByKey, 2>(args, stream);
-  if (kDim == 64 && kGroups == 2 && args.keys > kKeys)
-    return launch_kernel < T, kDim, kGroups, Masks::kNone,
-           kDim == 64 && kGroups == 2 ? 1 : 2 > (args, stream);
+  constexpr int kLongParts = kDim <= 64 && kGroups == 2 ? 1 : 2;
+  if (args.keys > kKeys)
+    return launch_kernel<T, kDim, kGroups, Masks::kNone, kLongParts>(args, stream);
   return launch_kernel<T, kDim, kGroups, Masks::kNone, 2>(args, stream);
 }
 
@@ -340,6 +368,9 @@ bool attention_sm90_usable() {
 
 cudaError_t launch_attention_sm90(const AttentionLaunch& args, cudaStream_t stream) {
   const bool half = args.q.type == AttentionType::kF16;
+  if (args.head_dim == 32)
+    return half ? launch_dim<__half, 32>(args, stream)
+                : launch_dim<__nv_bfloat16, 32>(args, stream);
   if (args.head_dim == 64)
     return half ? launch_dim<__half, 64>(args, stream)
                 : launch_dim<__nv_bfloat16, 64>(args, stream);

@@ -23,21 +23,31 @@ constexpr float kLargestRaw = 0x1p100f;
 // are hidden in all of them.
 enum class Masks { kNone, kByKey, kAny };  // kByKey: causal, and tables the same for all queries
 
+// Columns of a box: a row of shared memory is one swizzle wide.
+template <int kDim>
+constexpr int kBoxCols = kDim < 64 ? kDim : 64;
+
 struct Maps {
-  CUtensorMap q, k, v;  // boxes of (64 queries | 128 keys) x 64 columns
+  CUtensorMap q, k, v;  // boxes of (64 queries | 128 keys) x kBoxCols columns
+};
+struct Sm90Launch {
+  Maps maps;
+  AttentionLaunch args;
+  int64_t tiles;
 };
 
-// Where things lie in shared memory, from a 1024-byte aligned address on.
+// Where things lie in shared memory, from a 1024-byte aligned address on. The ring comes last, so
+// that a launch of few keys takes only as many slots as it fills.
 template <int kDim, int kGroups>
 struct Room {
   static constexpr int kTileBytes = kKeys * kDim * 2;  // of k or v: columns 0 … 63, then 64 … 127
   static constexpr int kGroupBytes = kGroupQueries * kDim * 2;
-  static constexpr int kRing = 0;
-  static constexpr int kQuery = kRing + kSlots * kTileBytes;
+  static constexpr int kQuery = 0;
   static constexpr int kBias = kQuery + kGroups * kGroupBytes;  // [group][parity][key]
   static constexpr int kBarriers = kBias + kGroups * 2 * kKeys * 4;
   static constexpr int kTile = kBarriers + (2 * kSlots + 1) * 8;  // a Tile
-  static constexpr int kBytes = kTile + static_cast<int>(sizeof(Tile)) + 1024;
+  static constexpr int kRing = (kTile + static_cast<int>(sizeof(Tile)) + 1023) / 1024 * 1024;
+  static constexpr int bytes(int slots) { return kRing + slots * kTileBytes + 1024; }
 };
 
 // A score, bias or fill as it is before scaling. Finite stays finite.
@@ -70,13 +80,17 @@ struct Ring {
   __device__ void load(int i, int slot) const {
     const bool is_keys = kKeysAhead ? i == 0 || (i % 2 == 1 && i != count - 1) : i % 2 == 0;
     const int step = !kKeysAhead || i == count - 1 ? i / 2 : is_keys ? (i + 1) / 2 : i / 2 - 1;
+    load_rows(*tile, is_keys, step, slot);
+  }
+  __device__ void load_rows(const Tile& from, bool is_keys, int step, int slot) const {
     const uint32_t barrier = full + static_cast<uint32_t>(slot * 8);
     const uint32_t dst = base + static_cast<uint32_t>(slot * kKeys * kDim * 2);
     barrier_expect(barrier, kKeys * kDim * 2);
-    for (int col = 0; col < kDim; col += 64) {
+#pragma unroll
+    for (int col = 0; col < kDim; col += kBoxCols<kDim>) {
       copy_box(dst + static_cast<uint32_t>(col * kKeys * 2), is_keys ? &maps.k : &maps.v, col,
-               static_cast<int>(tile->key) + step * kKeys, static_cast<int>(tile->kv_head),
-               static_cast<int>(tile->batch), barrier);
+               static_cast<int>(from.key) + step * kKeys, static_cast<int>(from.kv_head),
+               static_cast<int>(from.batch), barrier);
     }
   }
   // The address of the next tile, once it is there.
@@ -182,7 +196,7 @@ template <Masks kMasks>
 __device__ inline void mask_scores(const AttentionLaunch& args, const Tile& tile, int row, int key,
                                    const KeptKeys& kept, const float* bias_by_key,
                                    float inverse_scale, float (&scores)[64]) {
-  if (bias_by_key != nullptr) {
+  if (__builtin_expect(bias_by_key != nullptr, 0)) {
     for_each_score(scores, [&](float& score, int n, int within, int) {
       score += bias_by_key[8 * n + within];
     });
@@ -191,13 +205,13 @@ __device__ inline void mask_scores(const AttentionLaunch& args, const Tile& tile
     mask_by_query(args, tile, row, key, inverse_scale, scores);
   }
   const float fill = raw_score(args.fill, inverse_scale);
-  if (!kept.all) {
+  if (__builtin_expect(!kept.all, 0)) {
 #pragma unroll
     for (int i = 0; i < 64; ++i) {
       if ((kept.words[i % 2] >> (i / 4 * 2) & 1) == 0) scores[i] = fill;
     }
   }
-  if (!args.causal) return;
+  if (__builtin_expect(!args.causal, 1)) return;
   const int64_t left = tile.visible + row - key;  // the lane's first row sees keys up to it
   if (__all_sync(~0u, left >= kKeys - 1)) return;
   const int visible = left > kKeys ? kKeys : left < -16 ? -16 : static_cast<int>(left);
@@ -251,7 +265,8 @@ __device__ inline void pack_part(const float (&p)[64], int step, uint32_t (&a)[4
 template <class T, int kDim, int kParts>
 __device__ inline void attend_values(float (&scores)[64], float slope, const float (&shift)[2],
                                      uint32_t v, Rows& rows, float (&context)[kDim / 2]) {
-  const TileDescriptor values(v, kKeys * 128);
+  constexpr int kRowBytes = 2 * kBoxCols<kDim>;
+  const TileDescriptor<kRowBytes> values(v, kKeys * kRowBytes);
   uint32_t p[8][4];
   float sums[2][2] = {};
 #pragma unroll
@@ -265,7 +280,8 @@ __device__ inline void attend_values(float (&scores)[64], float slope, const flo
     wgmma_fence();
 #pragma unroll
     for (int step = 8 / kParts * part; step < 8 / kParts * (part + 1); ++step) {
-      multiply_registers<T>(context, p[step], values.after(static_cast<uint32_t>(step * 2048)));
+      multiply_registers<T>(context, p[step],
+                            values.after(static_cast<uint32_t>(step * 16 * kRowBytes)));
     }
     wgmma_commit();
   }
@@ -277,11 +293,13 @@ __device__ inline void attend_values(float (&scores)[64], float slope, const flo
 template <class T, int kDim>
 __device__ inline void multiply_values(const uint32_t (&p)[8][4], uint32_t v,
                                        float (&context)[kDim / 2]) {
-  const TileDescriptor values(v, kKeys * 128);
+  constexpr int kRowBytes = 2 * kBoxCols<kDim>;
+  const TileDescriptor<kRowBytes> values(v, kKeys * kRowBytes);
   wgmma_fence();
 #pragma unroll
   for (int step = 0; step < 8; ++step) {
-    multiply_registers<T>(context, p[step], values.after(static_cast<uint32_t>(step * 2048)));
+    multiply_registers<T>(context, p[step],
+                          values.after(static_cast<uint32_t>(step * 16 * kRowBytes)));
   }
   wgmma_commit();
 }
@@ -290,15 +308,32 @@ __device__ inline void multiply_values(const uint32_t (&p)[8][4], uint32_t v,
 template <int kDim>
 __device__ inline void clear_rows(uint32_t tile, int keys, int group) {
   const int thread = static_cast<int>(threadIdx.x) % 128;
-  for (int i = keys * 8 + thread; i < kKeys * 8; i += 128) {
+  constexpr int kChunks = kBoxCols<kDim> / 8;
+  for (int i = keys * kChunks + thread; i < kKeys * kChunks; i += 128) {
 #pragma unroll
-    for (int col = 0; col < kDim; col += 64) {
+    for (int col = 0; col < kDim; col += kBoxCols<kDim>) {
       const uint32_t at = tile + static_cast<uint32_t>(col * kKeys * 2 + i * 16);
       asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(at), "r"(0) : "memory");
     }
   }
   fence_shared_to_async();
   warpgroup_sync(group + 1);
+}
+
+// Rows of the warp whose probabilities are all 0, which are rare: a loop, so that what is always run
+// stays short. `which` has bit r where the lane's row g + 8r is such a row; all lanes call it.
+template <class T, int kDim>
+__device__ inline void store_empty_rows(const AttentionLaunch& args, const Tile& tile, int row,
+                                        unsigned which, T* out) {
+  __syncwarp();  // other lanes have stored into these rows
+#pragma unroll 1
+  for (int i = 0; i < 2 * kDim / 8; ++i) {
+    const int r = i % 2, col = i / 2 * 8 + static_cast<int>(threadIdx.x) % 4 * 2;
+    if ((which >> r & 1) == 0 || row + 8 * r >= tile.queries) continue;
+    const uint32_t pair =
+        pack<T>(empty_context(args, tile, col), empty_context(args, tile, col + 1));
+    *reinterpret_cast<uint32_t*>(out + (row + 8 * r) * args.out.row + col) = pair;
+  }
 }
 
 // context / sum in type T, through the group's room for its queries so that memory is written in
@@ -311,38 +346,38 @@ __device__ inline void store_rows(const AttentionLaunch& args, const Tile& tile,
             warp = static_cast<int>(threadIdx.x) / 32 % 4;
   warpgroup_sync(group + 1);  // every warp's products have read the queries
   unsigned char* own = room + warp * 16 * kDim * 2;
+  // 16-byte chunks are so permuted that 8 rows of one column lie in different banks.
+  const auto place = [](int row, int chunk) {
+    return row * kDim * 2 + (chunk ^ (kDim < 64 ? row / 2 & 3 : row & 7)) * 16;
+  };
+  unsigned empty = 0;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     float sum = rows.sum[r];
     sum += __shfl_xor_sync(~0u, sum, 1);
     sum += __shfl_xor_sync(~0u, sum, 2);
-    const bool empty = tile.keys == 0 || is_empty_row(args, sum, true);
+    if (tile.keys == 0 || is_empty_row(args, sum, true)) empty |= 1u << r;
     const float inverse = 1.0f / sum;
-    const int row = lane / 4 + 8 * r;
 #pragma unroll
     for (int n = 0; n < kDim / 8; ++n) {
-      float x = context[4 * n + 2 * r] * inverse, y = context[4 * n + 2 * r + 1] * inverse;
-      if (empty) {
-        const int col = 8 * n + lane % 4 * 2;
-        x = empty_context(args, tile, col);
-        y = empty_context(args, tile, col + 1);
-      }
-      const int chunk = n ^ (row & 7);
-      *reinterpret_cast<uint32_t*>(own + row * kDim * 2 + chunk * 16 + lane % 4 * 4) =
-          pack<T>(x, y);
+      *reinterpret_cast<uint32_t*>(own + place(lane / 4 + 8 * r, n) + lane % 4 * 4) =
+          pack<T>(context[4 * n + 2 * r] * inverse, context[4 * n + 2 * r + 1] * inverse);
     }
   }
   __syncwarp();
+  auto* out = static_cast<T*>(args.out.data) + tile.batch * args.out.batch +
+              tile.query * args.out.row + tile.head * args.out.head;
   constexpr int kChunks = kDim / 8;
+  first_row += warp * 16;
 #pragma unroll
-  for (int i = lane; i < 16 * kChunks; i += 32) {
-    const int row = i / kChunks, chunk = i % kChunks, at = first_row + warp * 16 + row;
-    if (at >= tile.queries) continue;
-    auto* out = static_cast<T*>(args.out.data) + tile.batch * args.out.batch +
-                (tile.query + at) * args.out.row + tile.head * args.out.head;
-    *reinterpret_cast<uint4*>(out + chunk * 8) =
-        *reinterpret_cast<const uint4*>(own + row * kDim * 2 + (chunk ^ (row & 7)) * 16);
+  for (int i = 0; i < kChunks / 2; ++i) {
+    const int row = (i * 32 + lane) / kChunks, chunk = lane % kChunks;
+    if (first_row + row >= tile.queries) break;
+    *reinterpret_cast<uint4*>(out + (first_row + row) * args.out.row + chunk * 8) =
+        *reinterpret_cast<const uint4*>(own + place(row, chunk));
   }
+  if (__any_sync(~0u, empty != 0))
+    store_empty_rows<T, kDim>(args, tile, first_row + lane / 4, empty, out);
 }
 
 }  // namespace vernier::backend::cuda
