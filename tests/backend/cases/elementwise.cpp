@@ -135,6 +135,14 @@ const Cases kLarge("ElementwiseLarge", [] {
       op_case(make, OpKind::kGelu, DType::kF32, {{129, 3071}}),
       op_case(make, OpKind::kTanh, DType::kF32, {{1 << 19}}),
       op_case(make, OpKind::kWhere, DType::kF32, {{4, 1, 1, 257}, {4, 3, 65, 257}, {}}),
+      op_case(make, OpKind::kWhere, DType::kF32, {{4, 1, 1, 256}, {4, 3, 65, 256}, {}}),
+      op_case(make, OpKind::kErf, DType::kF32, {{3, 4099}}),
+      op_case(make, OpKind::kSub, DType::kF32, {{17, 1023}, {1023}}),
+      op_case(make, OpKind::kSub, DType::kF32, {{1023}, {17, 1023}}),
+      op_case(make, OpKind::kDiv, DType::kF32, {{19, 1024}, {19, 1}}),
+      op_case(make, OpKind::kMul, DType::kF32, {{3, 1, 24, 64}, {3, 5, 24, 64}}),
+      op_case(make, OpKind::kAdd, DType::kF32, {{5, 1000, 9}, {5, 1, 9}}),
+      op_case(make, OpKind::kAdd, DType::kF32, {{5000, 3}, {3}}),
       op_case(make, OpKind::kEqual, DType::kI64, {{300'001}, {1}})};
   for (OpCase& c : cases) {
     c.device_only = true;
@@ -200,7 +208,16 @@ const Cases kChains("ElementwiseChains", [] {
     DType out = DType::kF32;
   };
   std::vector<OpCase> cases;
+  const char* const three = "Mul(%0,%1);Add(%3,%2);Relu(%4)";
   for (const Chain& chain : std::vector<Chain>{
+           {three, {{9, 2048}, {9, 2048}, {}}},
+           {three, {{9, 2048}, {2048}, {9, 1}}},
+           {three, {{9, 2047}, {2047}, {9, 1}}},
+           {three, {{5, 3, 1024}, {5, 1, 1024}, {3, 1}}},
+           {"Add(%0,%1);Add(%12,%2);Add(%13,%3);Add(%14,%4);Add(%15,%5);Add(%16,%6);Add(%17,%7);"
+            "Add(%18,%8);Add(%19,%9);Add(%20,%10);Add(%21,%11);Exp(%0);Mul(%22,%23);Sub(%24,%12)",
+            std::vector<Shape>(12, Shape{7, 1500})},
+           {"Less(%0,%1);Where(%2,%0,%1);Erf(%3);Where(%2,%4,%0);Sub(%5,%3)", {{5, 1700}, {1700}}},
            {"Mul(%0,%1);Add(%3,%2);Tanh(%4)", {{5, 700}, {700}, {}}},
            {"Sub(%0,%1);Mul(%2,%2);Gelu{kind=1}(%3);Add(%3,%4)", {{3, 4, 33}, {4, 1}}},
            {"Greater(%0,%1);Cast{to=f32}(%2);Mul(%3,%0)", {{2, 1500}, {1500}}},

@@ -91,6 +91,10 @@ const Cases kTranspose("Transpose", [] {
     add("six axes", {5, 0, 4, 1, 3, 2}, {2, 3, 1, 4, 2, 5});
     add("empty", {1, 0}, {0, 7});
     add("heads of 64", {0, 2, 1, 3}, {2, 33, 4, 64});
+    add("even keys", {0, 2, 3, 1}, {2, 70, 6, 34});
+    add("an even matrix", {1, 0}, {514, 258});
+    t.cases.back().device_only = true;
+    t.cases.back().checks = Checks::kValues;
     add("a large matrix", {1, 0}, {1025, 517});
     t.cases.back().device_only = true;
     t.cases.back().checks = Checks::kValues;

@@ -123,6 +123,23 @@ const Cases kLongSoftmax("SoftmaxLongRows", [] {
   return cases;
 });
 
+// Sizes on both sides of those at which a device shares rows out another way.
+const Cases kSoftmaxRows("SoftmaxRowSizes", [] {
+  Maker make(105);
+  std::vector<OpCase> cases;
+  for (int64_t cols : {8,    16,   24,   32,   60,   64,    96,    100,   128,   200,   256,  390,
+                       512,  520,  768,  1000, 1023, 1500,  1536,  2000,  2048,  3072,  4095, 4096,
+                       6000, 8191, 8192, 9000, 9001, 12288, 16384, 16385, 30522, 32768, 32769}) {
+    cases.push_back(softmax_case(OpKind::kSoftmax, -1, make.normal({7, cols}, 0, 5)));
+    if (cols > 1024) cases.back().ulps = 16 + std::sqrt(static_cast<double>(cols));
+    if (cols > 4096) cases.back().checks = Checks::kValues;
+  }
+  cases.push_back(softmax_case(OpKind::kSoftmax, -1, make.normal({1001, 64}, 0, 5)));
+  cases.back().checks = Checks::kValues;
+  for (OpCase& c : cases) c.device_only = true;
+  return cases;
+});
+
 const Cases kEmbeddings("EmbedNorm", [] {
   Maker make(45);
   std::vector<OpCase> cases;

@@ -285,29 +285,32 @@ void merge_axes(const PrepareCall& call, ElementwiseLaunch& launch) {
     shape.divisors[i] = divisor_of(shape.sizes[i]);
 }
 
-// How vectors of `lanes` read an input, but for the alignment of its address.
+bool is_dense(std::span<const int64_t> strides, const StridedIndex& shape) {
+  int64_t step = 1;
+  for (size_t axis = strides.size(); axis-- > 0; step *= shape.sizes[axis]) {
+    if (strides[axis] != step) return false;
+  }
+  return true;
+}
+
+// How vectors of `lanes` read an input, but for the alignment of its address. The tail of a dense
+// one is read element by element.
 Access access_of(const ElementwiseInput& input, const StridedIndex& shape, int lanes) {
   const std::span strides(input.strides, static_cast<size_t>(shape.axes));
   if (std::ranges::all_of(strides, [](int64_t s) { return s == 0; })) return Access::kScalar;
-  // The tail of a single axis is read element by element.
-  const bool whole = shape.axes == 1 || shape.sizes[shape.axes - 1] % lanes == 0;
-  if (!whole) return Access::kElements;
+  if (is_dense(strides, shape)) return Access::kDense;
+  if (shape.sizes[shape.axes - 1] % lanes != 0) return Access::kElements;
   if (strides.back() == 0) return Access::kSplat;
   const bool aligned = std::ranges::all_of(strides.first(strides.size() - 1),
                                            [&](int64_t s) { return s % lanes == 0; });
-  if (strides.back() != 1 || !aligned) return Access::kElements;
-  return shape.axes == 1 ? Access::kDense : Access::kVector;
+  return strides.back() == 1 && aligned ? Access::kVector : Access::kElements;
 }
 
 std::unique_ptr<ShapeState> prepare(OpKind op, const PrepareCall& call) {
   auto state = std::make_unique<LoopState>();
   ElementwiseLaunch& launch = state->launch;
   std::vector<DType> types;
-  size_t widest = size_bytes(call.out[0].dtype);
-  for (const TensorArg& in : call.in) {
-    types.push_back(in.dtype);
-    if (in.elems() > 1) widest = std::max(widest, size_bytes(in.dtype));
-  }
+  for (const TensorArg& in : call.in) types.push_back(in.dtype);
   const Steps steps = steps_of(op, call.attrs, types);
   VERNIER_ASSERT(steps.reason.empty(), steps.reason);
   std::ranges::copy(steps.list, launch.steps);
@@ -315,7 +318,7 @@ std::unique_ptr<ShapeState> prepare(OpKind op, const PrepareCall& call) {
   launch.input_count = static_cast<int>(call.in.size());
   launch.count = call.out[0].elems();
   state->is_wide = steps.is_wide;
-  state->lanes = steps.is_wide ? 1 : widest <= 2 ? 8 : 4;
+  state->lanes = steps.is_wide ? 1 : kElementwiseLanes;
   merge_axes(call, launch);
   for (size_t i = 0; i < call.in.size(); ++i) {
     if (has(call.in, i))
@@ -326,6 +329,21 @@ std::unique_ptr<ShapeState> prepare(OpKind op, const PrepareCall& call) {
 
 // ---- run
 
+bool is_aligned(const AnyArray& array, size_t bytes) {
+  return reinterpret_cast<uintptr_t>(array.data) % bytes == 0;
+}
+
+// How vectors of 16 bytes read `b`; nothing where the common kernels cannot.
+std::optional<Access> second_access(const ElementwiseInput& b, const StridedIndex& shape) {
+  const auto lanes = static_cast<int>(16 / size_bytes(b.array.type));
+  Access access = access_of(b, shape, lanes);
+  const bool in_vectors = access == Access::kVector || access == Access::kDense;
+  if (in_vectors && !is_aligned(b.array, 16)) access = Access::kElements;
+  if (access == Access::kScalar || access == Access::kDense) return access;
+  const bool fits = access != Access::kElements || shape.sizes[shape.axes - 1] >= lanes;
+  return shape.is_small && fits ? std::optional(access) : std::nullopt;
+}
+
 // The launch by a kernel of the operator's own, where the program is one step that has it and its
 // operands lie as that wants.
 std::optional<CommonElementwiseLaunch> common_launch(const ElementwiseLaunch& launch) {
@@ -334,12 +352,12 @@ std::optional<CommonElementwiseLaunch> common_launch(const ElementwiseLaunch& la
   const bool is_one_step = launch.step_count == 2 && load.b == OperandFrom::kInput &&
                            (is_unary || step.b == OperandFrom::kInput) &&
                            step.c == OperandFrom::kNowhere;
-  if (!is_one_step || !launch.out_is_aligned) return std::nullopt;
+  if (!is_one_step || !is_aligned(launch.out, 16)) return std::nullopt;
   const ElementwiseInput* a = &launch.inputs[load.b_index];
   const ElementwiseInput* b = is_unary ? nullptr : &launch.inputs[step.b_index];
   const bool commutes = (flags(static_cast<OpKind>(step.op)) & kCommutative) != 0;
   if (commutes && a->access != Access::kDense) std::swap(a, b);
-  if (a->access != Access::kDense ||
+  if (a->access != Access::kDense || !is_aligned(a->array, 16) ||
       !is_common_elementwise(step.op, a->array.type, launch.out.type))
     return std::nullopt;
   CommonElementwiseLaunch common{.op = step.op,
@@ -350,22 +368,16 @@ std::optional<CommonElementwiseLaunch> common_launch(const ElementwiseLaunch& la
                                  .a = a->array.data,
                                  .y = launch.out.data,
                                  .count = launch.count,
-                                 .cols = {}};
+                                 .b_index = {}};
   if (b == nullptr) return common;
-  const StridedIndex& shape = launch.shape;
-  const bool is_row =
-      b->access == Access::kVector && shape.axes == 2 && b->strides[0] == 0 && shape.is_small;
   if (b->array.type != common.a_type) return std::nullopt;
-  if (b->access == Access::kDense)
-    common.second = SecondOperand::kDense;
-  else if (b->access == Access::kScalar)
-    common.second = SecondOperand::kNumber;
-  else if (is_row)
-    common.second = SecondOperand::kRow;
-  else
-    return std::nullopt;
-  if (is_row) common.cols = shape.divisors[1];
+  const auto second = second_access(*b, launch.shape);
+  if (!second.has_value()) return std::nullopt;
+  common.second = *second;
   common.b = b->array.data;
+  if (*second == Access::kScalar) return common;
+  common.b_index = launch.shape;
+  std::ranges::copy(b->strides, common.b_index.strides);
   return common;
 }
 
@@ -374,8 +386,7 @@ void launch_loop(const LaunchCall& call) {
   if (state.launch.count == 0) return;
   ElementwiseLaunch launch = state.launch;
   const auto aligned = [&](const AnyArray& array) {
-    const size_t bytes = static_cast<size_t>(state.lanes) * size_bytes(array.type);
-    return reinterpret_cast<uintptr_t>(array.data) % std::min<size_t>(bytes, 16) == 0;
+    return is_aligned(array, static_cast<size_t>(state.lanes) * size_bytes(array.type));
   };
   for (size_t i = 0; i < call.in.size(); ++i) {
     ElementwiseInput& input = launch.inputs[i];
@@ -390,7 +401,7 @@ void launch_loop(const LaunchCall& call) {
   if (common.has_value())
     return check_cuda(launch_elementwise_common(*common, stream), "an elementwise operator");
   check_cuda(state.is_wide ? launch_elementwise_wide(launch, stream)
-                           : launch_elementwise_f32(launch, state.lanes, stream),
+                           : launch_elementwise_f32(launch, stream),
              "an elementwise loop");
 }
 

@@ -3,7 +3,7 @@
 //
 // A machine with one accumulator: kLoad fills it, kSave keeps it for later, every operator is
 // accumulator = op(accumulator, b, c). Operands come from an input's memory, from what was saved,
-// or are a number. Each thread runs the program on 8 elements (4 of the wide machine) at once.
+// or are a number. Each thread runs the program on 16 elements (4 of the wide machine) at once.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -60,33 +60,34 @@ struct ElementwiseLaunch {
 };
 
 /// Programs whose values are all f32 or bool: inputs and output f32, f16, bf16 or bool in any mix,
-/// arithmetic in f32, the result rounded once to the output's type. Vectors of `lanes` elements:
-/// 8 where every array has at most 2 bytes per element, else 4.
-/// An element's bits depend on its own operands only. Reads each input once where it is used once.
-cudaError_t launch_elementwise_f32(const ElementwiseLaunch& launch, int lanes, cudaStream_t stream);
+/// arithmetic in f32, the result rounded once to the output's type. Vectors of 4 elements. An
+/// element's bits depend on its own operands only. Reads each input once.
+inline constexpr int kElementwiseLanes = 4;
+cudaError_t launch_elementwise_f32(const ElementwiseLaunch& launch, cudaStream_t stream);
 
-/// One operator on dense arrays of one float type (Cast: of two), by a kernel of its own, with the
-/// same bits as the program of that one step. The second operand is dense, too, or a row of `cols`
-/// elements (then count < 2^31), or a number; all of them are aligned to 16 bytes.
-enum class SecondOperand : uint8_t { kNone, kDense, kRow, kNumber };
+/// One operator on arrays of one float type (Cast: of two), by a kernel of its own, with the same
+/// bits as the program of that one step. `a` and `y` are dense and aligned to 16 bytes. The second
+/// operand lies at `b_index` of the output's elements, fewer than 2^31 then, or is dense or a
+/// number; its vectors are of 16 bytes where `second` says that it has such, and the last axis has
+/// at least as many elements where it has not.
 struct CommonElementwiseLaunch {
   ElementwiseOp op = ElementwiseOp::kCast;
   DType a_type{}, y_type{};
-  SecondOperand second = SecondOperand::kNone;
+  Access second = Access::kScalar;
   uint8_t variant = 0;
   float alpha = 0;
   const void *a = nullptr, *b = nullptr;
   void* y = nullptr;
   int64_t count = 0;
-  Divisor cols;
+  StridedIndex b_index;  ///< no axes: a number
 };
 /// True if there is such a kernel for `op` on operands of type `a` giving `y`.
 bool is_common_elementwise(ElementwiseOp op, DType a, DType y);
 cudaError_t launch_elementwise_common(const CommonElementwiseLaunch& launch, cudaStream_t stream);
 
 /// Any types but f8: integers exactly in 64 bits, wrapped to their type after each operator; floats
-/// in f64, rounded to f32 after each operator on f32. `lanes` is 1. Integer division by zero gives
-/// 0.
+/// in f64, rounded to f32 after each operator on f32. Vectors are of one element. Integer division
+/// by zero gives 0.
 cudaError_t launch_elementwise_wide(const ElementwiseLaunch& launch, cudaStream_t stream);
 
 }  // namespace vernier::backend::cuda

@@ -1,9 +1,9 @@
-// The operators that models spend time in, each as a kernel of its own: dense operands of one float
-// type, the second one also a row along the last axis or a number; casts between float types.
-// Contract in elementwise.h. C++17.
+// The operators that models spend time in, each as a kernel of its own: operands of one float type,
+// the second one dense, a number or broadcast in any way; casts between float types. Contract in
+// elementwise.h. C++17.
 #include "backend/cuda/device/elementwise_math.cuh"
-#include "backend/cuda/device/vectors.cuh"
-#include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/device/elementwise_staging.cuh"
+#include "backend/cuda/device/overlap.cuh"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -24,7 +24,7 @@ __device__ float compute(float a, float b, float alpha) {
 #define COMMON_FLOAT(kind, expression) \
   case ElementwiseOp::k##kind:         \
     return expression;
-#define RARE_FLOAT(kind, expression)
+#define RARE_FLOAT(kind, expression) COMMON_FLOAT(kind, expression)
 #define LOGIC_FLOAT(kind, expression)
 #define INTEGER(kind, expression)
 #include "backend/cuda/kernels/elementwise_ops.def"
@@ -34,9 +34,37 @@ __device__ float compute(float a, float b, float alpha) {
   }
 }
 
+// The elements of the second operand for kN neighbours of the output from `at` on.
+template <class A, int kN>
+__device__ Pack<A, kN> second_operand(const CommonElementwiseLaunch& args, int64_t at) {
+  const auto* b = static_cast<const A*>(args.b);
+  const StridedIndex& index = args.b_index;
+  if (args.second == Access::kDense) return *reinterpret_cast<const Pack<A, kN>*>(b + at);
+  const ElementPlace place = small_place_of(index, index.strides, at);
+  Pack<A, kN> z;
+  if (args.second == Access::kVector) {
+    z = *reinterpret_cast<const Pack<A, kN>*>(b + place.offset);
+  } else if (args.second == Access::kElements) {
+    // The last axis has at least kN elements, so these lie in two of its rows at most.
+    const int64_t step = index.strides[index.axes - 1];
+    int64_t next = 0;
+    if (place.left < kN)
+      next = small_place_of(index, index.strides, at + place.left).offset - place.left * step;
+#pragma unroll
+    for (int i = 0; i < kN; ++i)
+      z.element[i] = b[(i < place.left ? place.offset : next) + i * step];
+  } else {
+    const A one = b[place.offset];
+#pragma unroll
+    for (int i = 0; i < kN; ++i) z.element[i] = one;
+  }
+  return z;
+}
+
 // A: type of the operands, Y: of the result.
 template <ElementwiseOp kOp, int kVariant, class A, class Y>
-__global__ void __launch_bounds__(kThreads) common_kernel(CommonElementwiseLaunch args) {
+__global__ void __launch_bounds__(kThreads)
+    common_kernel(const __grid_constant__ CommonElementwiseLaunch args) {
   constexpr int kN = 16 / (sizeof(A) > sizeof(Y) ? sizeof(A) : sizeof(Y));
   constexpr int64_t kStep = int64_t{kThreads} * kN, kPerBlock = kStep * kVectors;
   using In = Pack<A, kN>;
@@ -45,16 +73,17 @@ __global__ void __launch_bounds__(kThreads) common_kernel(CommonElementwiseLaunc
   auto* y = static_cast<Y*>(args.y);
   const int64_t block = static_cast<int64_t>(blockIdx.x) * kPerBlock;
   const int64_t base = block + static_cast<int64_t>(threadIdx.x) * kN;
-  const auto in_b = [&](int64_t at) -> int64_t {
-    if (args.second == SecondOperand::kDense) return at;
-    if (args.second == SecondOperand::kNumber) return 0;
-    const auto i = static_cast<uint32_t>(at);
-    return i - divide(i, args.cols) * args.cols.size;
-  };
   const auto result = [&](A x, A z) {
     return from_f32<Y>(compute<kOp, kVariant>(to_f32(x), to_f32(z), args.alpha));
   };
+  allow_next_kernel();
+  wait_for_previous_kernel();
   if (block + kPerBlock > args.count) {
+    const auto in_b = [&](int64_t at) {
+      return args.second == Access::kDense
+                 ? at
+                 : small_place_of(args.b_index, args.b_index.strides, at).offset;
+    };
     for (int v = 0; v < kVectors; ++v) {
       for (int64_t at = base + v * kStep; at < base + v * kStep + kN && at < args.count; ++at)
         y[at] = result(a[at], kIsBinary<kOp> ? b[in_b(at)] : a[at]);
@@ -64,14 +93,9 @@ __global__ void __launch_bounds__(kThreads) common_kernel(CommonElementwiseLaunc
   In x[kVectors], z[kVectors];
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) x[v] = *reinterpret_cast<const In*>(a + base + v * kStep);
-  if (kIsBinary<kOp> && args.second != SecondOperand::kNumber) {
+  if constexpr (kIsBinary<kOp>) {
 #pragma unroll
-    for (int v = 0; v < kVectors; ++v)
-      z[v] = *reinterpret_cast<const In*>(b + in_b(base + v * kStep));
-  } else if (kIsBinary<kOp>) {
-    const A number = b[0];
-#pragma unroll
-    for (int k = 0; k < kVectors * kN; ++k) z[k / kN].element[k % kN] = number;
+    for (int v = 0; v < kVectors; ++v) z[v] = second_operand<A, kN>(args, base + v * kStep);
   }
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
@@ -88,8 +112,8 @@ cudaError_t run(const CommonElementwiseLaunch& args, cudaStream_t stream) {
   constexpr int64_t kPerBlock =
       int64_t{kThreads} * kVectors * (16 / (sizeof(A) > sizeof(Y) ? sizeof(A) : sizeof(Y)));
   const auto blocks = static_cast<unsigned>((args.count + kPerBlock - 1) / kPerBlock);
-  common_kernel<kOp, kVariant, A, Y><<<blocks, kThreads, 0, stream>>>(args);
-  return cudaGetLastError();
+  return launch_overlapped(common_kernel<kOp, kVariant, A, Y>, dim3(blocks), dim3(kThreads), 0,
+                           stream, args);
 }
 
 // body(A{}) for the float type of the operands.
@@ -134,6 +158,7 @@ bool is_common_elementwise(ElementwiseOp op, DType a, DType y) {
     case ElementwiseOp::kTanh:
     case ElementwiseOp::kExp:
     case ElementwiseOp::kSqrt:
+    case ElementwiseOp::kErf:
       return a == y;
     default:
       return false;
@@ -165,6 +190,8 @@ cudaError_t launch_elementwise_common(const CommonElementwiseLaunch& args, cudaS
       return run_op<ElementwiseOp::kExp>(args, stream);
     case ElementwiseOp::kSqrt:
       return run_op<ElementwiseOp::kSqrt>(args, stream);
+    case ElementwiseOp::kErf:
+      return run_op<ElementwiseOp::kErf>(args, stream);
     default:
       return run_cast(args, stream);
   }

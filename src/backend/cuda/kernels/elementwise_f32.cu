@@ -1,145 +1,379 @@
-// Elementwise programs in f32 registers. Contract in elementwise.h. C++17.
-#include "backend/cuda/device/elementwise_machine.cuh"
+// Elementwise programs in f32 registers: inputs are staged in shared memory as they are stored,
+// then each thread runs the steps on 16 elements. Contract in elementwise.h. C++17.
+#include <algorithm>
+#include <array>
+
+#include "backend/cuda/device/array.h"
 #include "backend/cuda/device/elementwise_math.cuh"
+#include "backend/cuda/device/elementwise_staging.cuh"
+#include "backend/cuda/device/overlap.cuh"
 
 namespace vernier::backend::cuda {
 namespace {
 
-// Operators with long code; not inlined, so that the loop over steps stays small.
-__device__ __noinline__ float rare_op(ElementwiseOp op, float a, float b, float alpha, float beta,
-                                      int variant) {
+constexpr int kThreads = 256;
+constexpr int kMinBlocks = 4;  // per multiprocessor: 64 registers
+
+/// The operators without gaps, so that a step is one jump.
+enum class Code : uint8_t {
+  kLoad,
+  kSave,
+  kRare,
+#define COMMON_FLOAT(kind, expression) k##kind,
+#define LOGIC_FLOAT(kind, expression) k##kind,
+#define RARE_FLOAT(kind, expression)
+#define INTEGER(kind, expression)
+#include "backend/cuda/kernels/elementwise_ops.def"
+};
+constexpr auto kCodes = [] {
+  std::array<Code, static_cast<size_t>(ElementwiseOp::kSave) + 1> codes{};
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = Code::kRare;
+#define COMMON_FLOAT(kind, expression) \
+  codes[static_cast<size_t>(ElementwiseOp::k##kind)] = Code::k##kind;
+#define LOGIC_FLOAT(kind, expression) COMMON_FLOAT(kind, expression)
+#define RARE_FLOAT(kind, expression)
+#define INTEGER(kind, expression)
+#include "backend/cuda/kernels/elementwise_ops.def"
+  codes[static_cast<size_t>(ElementwiseOp::kLoad)] = Code::kLoad;
+  codes[static_cast<size_t>(ElementwiseOp::kSave)] = Code::kSave;
+  return codes;
+}();
+
+/// Where an operand is: in a slot of the warp's memory as this type; one element of an input, as
+/// f32 in the warp's memory; a number of the step.
+enum class Source : uint8_t { kNone, kF32, kF16, kBF16, kBool, kScalar, kBeta };
+
+struct Operand {
+  Source source = Source::kNone;
+  uint16_t at = 0;  ///< bytes into the warp's memory
+};
+struct Step {
+  Code code = Code::kLoad;
+  uint8_t variant = 0;
+  uint16_t slot = 0;  // of kSave
+  ElementwiseOp op{};
+  Operand b, c;
+  float alpha = 0, beta = 0;
+};
+struct Program {
+  Step steps[kMaxElementwiseSteps];
+  StagedInput inputs[kMaxElementwiseInputs];
+  AnyArray scalars[kMaxElementwiseInputs];
+  StridedIndex shape;
+  AnyArray out;
+  int64_t count = 0;
+  int step_count = 0, input_count = 0;
+  int warp_bytes = 0;        // shared memory of a warp; it begins with the scalars
+  uint16_t scratch[2] = {};  // slots that kRare uses
+  bool out_is_aligned = false, has_scalars = false;
+};
+
+__device__ float to_value(float x) { return x; }
+__device__ float to_value(__half x) { return to_f32(x); }
+__device__ float to_value(__nv_bfloat16 x) { return to_f32(x); }
+__device__ float to_value(uint8_t x) { return x != 0 ? 1.0f : 0.0f; }
+template <class E>
+__device__ E to_stored(float x) {
+  if constexpr (std::is_same_v<E, uint8_t>) {
+    return x != 0 ? 1 : 0;
+  } else {
+    return from_f32<E>(x);
+  }
+}
+// body(E{}) for the element type of an array; uint8_t: bool.
+template <class Body>
+__device__ void with_stored(DType type, const Body& body) {
+  if (type == DType::kF32) return body(float{});
+  if (type == DType::kF16) return body(__half{});
+  if (type == DType::kBF16) return body(__nv_bfloat16{});
+  body(uint8_t{});
+}
+
+using Values = float[kThreadElements];
+constexpr int kScalarBytes = kMaxElementwiseInputs * sizeof(float);
+
+// A thread's part of the slot at `slot` of its warp's memory.
+template <class E>
+__device__ Pack<E, kUnit>* units_of(std::byte* memory, int slot) {
+  return reinterpret_cast<Pack<E, kUnit>*>(memory + slot) + threadIdx.x % 32;
+}
+template <class E>
+__device__ void read_units(std::byte* memory, int slot, int first, int count, float* values) {
+#pragma unroll
+  for (int u = 0; u < count; ++u) {
+    const Pack<E, kUnit> unit = units_of<E>(memory, slot)[(first + u) * 32];
+#pragma unroll
+    for (int i = 0; i < kUnit; ++i) values[u * kUnit + i] = to_value(unit.element[i]);
+  }
+}
+// Units [first, first + kCount) of an operand.
+template <int kCount>
+__device__ __forceinline__ void read(const Operand& from, float beta, std::byte* memory, int first,
+                                     float (&values)[kCount * kUnit]) {
+  switch (from.source) {
+    case Source::kF32:
+      return read_units<float>(memory, from.at, first, kCount, values);
+    case Source::kF16:
+      return read_units<__half>(memory, from.at, first, kCount, values);
+    case Source::kBF16:
+      return read_units<__nv_bfloat16>(memory, from.at, first, kCount, values);
+    case Source::kBool:
+      return read_units<uint8_t>(memory, from.at, first, kCount, values);
+    case Source::kScalar:
+      return fill_vector(*reinterpret_cast<const float*>(memory + from.at), values);
+    default:
+      fill_vector(beta, values);
+  }
+}
+__device__ __forceinline__ void save(std::byte* memory, int slot, const Values& values) {
+#pragma unroll
+  for (int u = 0; u < kUnits; ++u) {
+    const float* v = values + u * kUnit;
+    units_of<float>(memory, slot)[u * 32] = {{v[0], v[1], v[2], v[3]}};
+  }
+}
+
+// Operators with long code, element by element through memory: little is held in registers there.
+__device__ __forceinline__ void apply_rare(const Step& step, std::byte* memory,
+                                           const uint16_t (&scratch)[2]) {
   using T = float;
-  switch (op) {
+  const T alpha = step.alpha, beta = step.beta;
+  const int variant = step.variant;
+#pragma unroll 1
+  for (int i = 0; i < kThreadElements; ++i) {
+    T& a = units_of<float>(memory, scratch[0])[i / kUnit * 32].element[i % kUnit];
+    const T b = units_of<float>(memory, scratch[1])[i / kUnit * 32].element[i % kUnit];
+    switch (step.op) {
 #define COMMON_FLOAT(kind, expression)
 #define LOGIC_FLOAT(kind, expression)
 #define RARE_FLOAT(kind, expression) \
   case ElementwiseOp::k##kind:       \
-    return expression;
+    a = expression;                  \
+    break;
 #define INTEGER(kind, expression)
 #include "backend/cuda/kernels/elementwise_ops.def"
-    default:
-      return a + b + alpha + beta + static_cast<T>(variant);
+      default:
+        a += b + alpha + beta + static_cast<T>(variant);
+    }
   }
 }
 
-// Values are f32; bool is 0 or 1.
-struct FloatMachine {
-  using Value = float;
-
-  static __device__ float number(double x) { return static_cast<float>(x); }
-  static __device__ bool is_bool(const AnyArray& array) { return array.type == DType::kBool; }
-  static __device__ FloatArray floats(const AnyArray& array) { return {array.data, array.type}; }
-
-  static __device__ float load(const AnyArray& array, int64_t at) {
-    if (is_bool(array)) return static_cast<const uint8_t*>(array.data)[at] != 0 ? 1.0f : 0.0f;
-    return load_one<AnyFloat>(floats(array), at);
-  }
-  // body(E{}) for the array's element type; uint8_t: bool.
-  template <class Body>
-  static __device__ void with_stored(const AnyArray& array, const Body& body) {
-    if (is_bool(array)) return body(uint8_t{});
-    with_type<AnyFloat>(floats(array), body);
-  }
-  static __device__ float value(uint8_t x) { return x != 0 ? 1.0f : 0.0f; }
-  template <class E>
-  static __device__ float value(E x) {
-    return to_f32(x);
-  }
-  template <class E>
-  static __device__ E stored(float x) {
-    if constexpr (std::is_same_v<E, uint8_t>) {
-      return x != 0 ? 1 : 0;
-    } else {
-      return from_f32<E>(x);
-    }
-  }
-
-  template <int kVectors, int kN>
-  static __device__ void load_vectors(const AnyArray& array, const int64_t (&at)[kVectors],
-                                      float (&v)[kVectors][kN]) {
-    with_stored(array, [&](auto element) {
-      using E = decltype(element);
-      Pack<E, kN> packs[kVectors];
+// a = op(a, b) for all elements of a thread.
+__device__ __forceinline__ void apply(const Step& step, Values& va, const Values& vb) {
+  using T = float;
+  const T alpha = step.alpha, beta = step.beta, c = 0;
+  constexpr bool has_b = false, has_c = false;  // asked by Clip only, which is elsewhere
+  const int variant = step.variant;
+  const auto each = [&](const auto& f) {
 #pragma unroll
-      for (int k = 0; k < kVectors; ++k)
-        packs[k] = *reinterpret_cast<const Pack<E, kN>*>(static_cast<const E*>(array.data) + at[k]);
-#pragma unroll
-      for (int k = 0; k < kVectors * kN; ++k)
-        v[k / kN][k % kN] = value(packs[k / kN].element[k % kN]);
-    });
-  }
-  template <int kVectors, int kN>
-  static __device__ void load_splats(const AnyArray& array, const int64_t (&at)[kVectors],
-                                     float (&v)[kVectors][kN]) {
-    with_stored(array, [&](auto element) {
-      using E = decltype(element);
-      float ones[kVectors];
-#pragma unroll
-      for (int k = 0; k < kVectors; ++k) ones[k] = value(static_cast<const E*>(array.data)[at[k]]);
-#pragma unroll
-      for (int k = 0; k < kVectors * kN; ++k) v[k / kN][k % kN] = ones[k / kN];
-    });
-  }
-  template <int kVectors, int kN>
-  static __device__ void store_vectors(const AnyArray& array, int64_t at, int64_t step,
-                                       const float (&v)[kVectors][kN]) {
-    with_stored(array, [&](auto element) {
-      using E = decltype(element);
-#pragma unroll
-      for (int k = 0; k < kVectors; ++k) {
-        Pack<E, kN> pack;
-#pragma unroll
-        for (int i = 0; i < kN; ++i) pack.element[i] = stored<E>(v[k][i]);
-        *reinterpret_cast<Pack<E, kN>*>(static_cast<E*>(array.data) + at + k * step) = pack;
-      }
-    });
-  }
-  template <int kN>
-  static __device__ void store(const AnyArray& array, int64_t at, int64_t count,
-                               const float (&v)[kN]) {
-    if (!is_bool(array)) return store_part<AnyFloat>(floats(array), at, count, v);
-#pragma unroll
-    for (int i = 0; i < kN; ++i) {
-      if (i < count) static_cast<uint8_t*>(array.data)[at + i] = v[i] != 0 ? 1 : 0;
-    }
-  }
-
-  template <int kVectors, int kN>
-  static __device__ void apply(const ElementwiseStep& step, float (&va)[kVectors][kN],
-                               const float (&vb)[kVectors][kN], const float (&vc)[kVectors][kN]) {
-    using T = float;
-    const T alpha = static_cast<T>(step.alpha), beta = static_cast<T>(step.beta);
-    const int variant = step.variant;
-    const bool has_b = step.b != OperandFrom::kNowhere, has_c = step.c != OperandFrom::kNowhere;
-    const auto each = [&](const auto& f) {
-#pragma unroll
-      for (int k = 0; k < kVectors * kN; ++k)
-        va[k / kN][k % kN] = f(va[k / kN][k % kN], vb[k / kN][k % kN], vc[k / kN][k % kN]);
-    };
-    switch (step.op) {
-#define COMMON_FLOAT(kind, expression)            \
-  case ElementwiseOp::k##kind:                    \
-    each([=](T a, T b, T c) -> T {                \
-      static_cast<void>(b), static_cast<void>(c); \
-      return expression;                          \
-    });                                           \
+    for (int i = 0; i < kThreadElements; ++i) va[i] = f(va[i], vb[i]);
+  };
+  switch (step.code) {
+#define COMMON_FLOAT(kind, expression) \
+  case Code::k##kind:                  \
+    each([=](T a, T b) -> T {          \
+      static_cast<void>(b);            \
+      return expression;               \
+    });                                \
     break;
 #define LOGIC_FLOAT(kind, expression) COMMON_FLOAT(kind, expression)
 #define RARE_FLOAT(kind, expression)
 #define INTEGER(kind, expression)
 #include "backend/cuda/kernels/elementwise_ops.def"
-      default:
-        each([&](T a, T b, T) -> T { return rare_op(step.op, a, b, alpha, beta, variant); });
-    }
-    static_cast<void>(has_b), static_cast<void>(has_c);
+    case Code::kLoad:
+      each([](T, T b) -> T { return b; });
+      break;
+    default:
+      break;
   }
+  static_cast<void>(has_b), static_cast<void>(has_c), static_cast<void>(c);
+}
+
+// Where and Clip: operands b and c unit by unit.
+__device__ __forceinline__ void apply_three(const Step& step, std::byte* memory, Values& a) {
+  const bool has_b = step.b.source != Source::kNone, has_c = step.c.source != Source::kNone;
+  const bool is_where = step.code == Code::kWhere;
+#pragma unroll
+  for (int u = 0; u < kUnits; ++u) {
+    float b[kUnit], c[kUnit];
+    read<1>(step.b, 0, memory, u, b);
+    read<1>(step.c, 0, memory, u, c);
+#pragma unroll
+    for (int i = 0; i < kUnit; ++i) {
+      float& x = a[u * kUnit + i];
+      x = is_where ? (x != 0 ? b[i] : c[i]) : clip(x, b[i], c[i], has_b, has_c);
+    }
+  }
+}
+
+// The scalars, converted, at the beginning of the warp's memory.
+__device__ void stage_scalars(const Program& args, std::byte* memory) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  if (lane >= kMaxElementwiseInputs || args.scalars[lane].data == nullptr) return;
+  with_stored(args.scalars[lane].type, [&](auto element) {
+    const auto* from = static_cast<const decltype(element)*>(args.scalars[lane].data);
+    reinterpret_cast<float*>(memory)[lane] = to_value(*from);
+  });
+}
+
+__device__ void store(const Program& args, int64_t first, bool is_whole, const Values& values) {
+  with_stored(args.out.type, [&](auto element) {
+    using E = decltype(element);
+    E* const dst = static_cast<E*>(args.out.data) + first;
+#pragma unroll
+    for (int u = 0; u < kUnits; ++u) {
+      Pack<E, kUnit> unit;
+#pragma unroll
+      for (int i = 0; i < kUnit; ++i) unit.element[i] = to_stored<E>(values[u * kUnit + i]);
+      if (is_whole) {
+        *reinterpret_cast<Pack<E, kUnit>*>(dst + u * kUnitStep) = unit;
+        continue;
+      }
+#pragma unroll
+      for (int i = 0; i < kUnit; ++i) {
+        if (first + u * kUnitStep + i < args.count) dst[u * kUnitStep + i] = unit.element[i];
+      }
+    }
+  });
+}
+
+__global__ void __launch_bounds__(kThreads, kMinBlocks)
+    program_kernel(const __grid_constant__ Program args) {
+  extern __shared__ __align__(16) std::byte shared[];
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  std::byte* const memory = shared + warp * args.warp_bytes;
+  const int64_t block = static_cast<int64_t>(blockIdx.x) * blockDim.x * kThreadElements;
+  const int64_t first = block + warp * kWarpElements + lane * kUnit;
+  const bool is_whole = block + blockDim.x * kThreadElements <= args.count;
+  allow_next_kernel();
+  wait_for_previous_kernel();
+  for (int i = 0; i < args.input_count; ++i)
+    stage_input(args.inputs[i], args.shape, memory, first, args.count, is_whole);
+  if (args.has_scalars) stage_scalars(args, memory);
+  wait_for_staging();
+  __syncwarp();
+  Values a, b;
+  fill_vector(0.0f, a);
+  for (int s = 0; s < args.step_count; ++s) {
+    const Step& step = args.steps[s];
+    if (step.code == Code::kWhere || step.code == Code::kClip) {
+      apply_three(step, memory, a);
+      continue;
+    }
+    if (step.b.source != Source::kNone) read<kUnits>(step.b, step.beta, memory, 0, b);
+    if (step.code == Code::kSave) {
+      save(memory, step.slot, a);
+    } else if (step.code == Code::kRare) {
+      save(memory, args.scratch[0], a);
+      save(memory, args.scratch[1], b);
+      apply_rare(step, memory, args.scratch);
+      read_units<float>(memory, args.scratch[0], 0, kUnits, a);
+    } else {
+      apply(step, a, b);
+    }
+  }
+  store(args, first, is_whole && args.out_is_aligned, a);
+}
+
+// ---- host side: ElementwiseLaunch → Program
+
+Source source_of(DType type) {
+  if (type == DType::kF32) return Source::kF32;
+  if (type == DType::kF16) return Source::kF16;
+  return type == DType::kBF16 ? Source::kBF16 : Source::kBool;
+}
+
+class Layout {
+ public:
+  explicit Layout(const ElementwiseLaunch& launch) : launch_(launch) {
+    program_.shape = launch.shape;
+    program_.out = launch.out;
+    program_.count = launch.count;
+    program_.out_is_aligned = launch.out_is_aligned;
+    program_.warp_bytes = kScalarBytes;
+    for (int i = 0; i < launch.input_count; ++i) place_input(i);
+    saved_.fill(-1);
+    const auto is_rare = [](const ElementwiseStep& step) {
+      return kCodes[static_cast<size_t>(step.op)] == Code::kRare;
+    };
+    if (std::any_of(launch.steps, launch.steps + launch.step_count, is_rare)) {
+      for (uint16_t& slot : program_.scratch) slot = take_slot(sizeof(float));
+    }
+    for (int s = 0; s < launch.step_count; ++s) program_.steps[s] = step_of(launch.steps[s]);
+    program_.step_count = launch.step_count;
+  }
+  const Program& program() const { return program_; }
+
+ private:
+  uint16_t take_slot(int width) {
+    const int slot = program_.warp_bytes;
+    program_.warp_bytes += kWarpElements * width;
+    return static_cast<uint16_t>(slot);
+  }
+  void place_input(int i) {
+    const ElementwiseInput& input = launch_.inputs[i];
+    if (input.array.data == nullptr) return;
+    if (input.access == Access::kScalar) {
+      program_.scalars[i] = input.array;
+      program_.has_scalars = true;
+      operands_[i] = {Source::kScalar, static_cast<uint16_t>(i * sizeof(float))};
+      return;
+    }
+    StagedInput& staged = program_.inputs[program_.input_count++];
+    staged.data = input.array.data;
+    staged.access = input.access;
+    staged.width = static_cast<uint8_t>(width_of(input.array.type));
+    staged.slot = take_slot(staged.width);
+    std::copy(input.strides, input.strides + kMaxAxes, staged.strides);
+    operands_[i] = {source_of(input.array.type), staged.slot};
+  }
+  Operand operand(OperandFrom from, uint8_t index) {
+    if (from == OperandFrom::kNowhere) return {};
+    if (from == OperandFrom::kInput) return operands_[index];
+    if (from == OperandFrom::kBeta) return {Source::kBeta, 0};
+    if (saved_[index] < 0) saved_[index] = take_slot(sizeof(float));
+    return {Source::kF32, static_cast<uint16_t>(saved_[index])};
+  }
+  Step step_of(const ElementwiseStep& from) {
+    Step step;
+    step.op = from.op;
+    step.code = kCodes[static_cast<size_t>(from.op)];
+    step.variant = from.variant;
+    if (step.code == Code::kSave) step.slot = operand(OperandFrom::kSaved, from.b_index).at;
+    step.b = operand(from.b, from.b_index);
+    step.c = operand(from.c, from.c_index);
+    step.alpha = static_cast<float>(from.alpha);
+    step.beta = static_cast<float>(from.beta);
+    return step;
+  }
+
+  const ElementwiseLaunch& launch_;
+  Program program_;
+  std::array<Operand, kMaxElementwiseInputs> operands_{};
+  std::array<int, kMaxSaved> saved_{};
 };
 
 }  // namespace
 
-cudaError_t launch_elementwise_f32(const ElementwiseLaunch& args, int lanes, cudaStream_t stream) {
-  return lanes == 8 ? run_elementwise<FloatMachine, 8, 1>(args, stream)
-                    : run_elementwise<FloatMachine, 4, 2>(args, stream);
+cudaError_t launch_elementwise_f32(const ElementwiseLaunch& args, cudaStream_t stream) {
+  if (args.count == 0) return cudaSuccess;
+  // The most that every device from sm_80 on gives a block; 26 slots of
+  // a warp are within it.
+  constexpr int kMaxShared = 96 * 1024, kWithoutAsking = 48 * 1024;
+  const Layout layout(args);
+  const Program& program = layout.program();
+  int threads = kThreads;
+  while (threads > 32 && threads / 32 * program.warp_bytes > kMaxShared) threads /= 2;
+  const int shared_bytes = threads / 32 * program.warp_bytes;
+  if (shared_bytes > kWithoutAsking) {
+    const cudaError_t status = cudaFuncSetAttribute(
+        program_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+    if (status != cudaSuccess) return status;
+  }
+  const int64_t per_block = int64_t{threads} * kThreadElements;
+  const auto blocks = static_cast<unsigned>((args.count + per_block - 1) / per_block);
+  return launch_overlapped(program_kernel, dim3(blocks), dim3(static_cast<unsigned>(threads)),
+                           static_cast<size_t>(shared_bytes), stream, program);
 }
 
 }  // namespace vernier::backend::cuda

@@ -1,8 +1,8 @@
-// Softmax, LogSoftmax, Hardmax and LpNormalization: 8 threads per row of up to 256 columns, a warp
-// up to 1024, a block per longer row; 8 threads per line along another axis. Contract in softmax.h.
-// C++17.
+// LogSoftmax, Hardmax, LpNormalization, and softmax where softmax_packed.cu has none: 8 threads per
+// row of up to 256 columns, a warp up to 1024, a block per longer row; 8 threads per line along
+// another axis. Contract in softmax.h. C++17.
 #include "backend/cuda/device/rows.cuh"
-#include "backend/cuda/kernels/softmax.h"
+#include "backend/cuda/kernels/softmax_packed.h"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -196,6 +196,7 @@ __global__ void __launch_bounds__(kColumns* kSlices)
 
 cudaError_t launch_lines(const LineLaunch& args, cudaStream_t stream) {
   if (args.lines == 0 || args.size == 0) return cudaSuccess;
+  if (is_packed_softmax(args)) return launch_softmax_packed(args, stream);
   with_float_type(args.type, [&](auto element) {
     using T = decltype(element);
     if (args.x_step != 1 || args.y_step != 1) {
