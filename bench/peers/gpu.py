@@ -3,18 +3,20 @@
 
     ./dev bench --device cuda                       large, base and minilm in fp16
     ./dev bench --device cuda --models base --types fp16,fp32 --cells b1s128,mixed
-    ./dev bench --device cuda --models base --compile b1s128      also torch.compile, slow to compile
+    ./dev bench --device cuda --models large --types fp16,bf16,tf32,fp32 --compile b1s128
     python3 bench/peers/gpu.py --check --vernier build/release/vernier     tiny models on the CPU
 
 Needs torch, onnx and numpy in this interpreter. The table comes last; how to read it, and what is
-measured how: docs/performance.md "GPU". Exit 1 if something failed, answers are wrong, a row's bits
-depend on its batch, or a second build gives other bytes.
+measured how: docs/performance.md "GPU". The JSON is written after every cell, so that a run that is
+ended early keeps what it has. Exit 1 if something failed, answers are wrong, a row's bits depend on
+its batch, or a second build gives other bytes.
 """
 import argparse
 import concurrent.futures
 import contextlib
 import datetime
 import filecmp
+import importlib
 import json
 import os
 import pathlib
@@ -29,8 +31,9 @@ import numpy
 
 import report
 import report_gpu
-import torch_peer
 from engines import BUILT_FOR, MODELS, Program, make_inputs, working_folder
+
+torch_peer = None  # imported by main(): it takes seconds, and models are written meanwhile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TYPES = ["fp16", "bf16", "tf32", "fp32"]
@@ -58,6 +61,11 @@ def rows_equal(answers):
     return all(array.tobytes() == largest[:rows].tobytes() for rows, array in answers.items())
 
 
+def first_equal(answers):
+    """Has the first row the same bits alone as among four?"""
+    return answers[1][0].tobytes() == answers[4][0].tobytes()
+
+
 def vernier_summary(windows):
     """As report.summary(), of windows of which the medians are known."""
     medians = [window["median_ms"] for window in windows]
@@ -83,7 +91,8 @@ class Comparison:
     def __init__(self, peer, name, kind, bench):
         self.peer, self.name, self.kind, self.bench = peer, name, kind, bench
         self.program, self.options, self.result = bench.program, bench.options, bench.result
-        self.cells = self.options.cells or MODELS[name].cells
+        usual = MODELS[name].cells if kind == "fp16" else MODELS[name].others
+        self.cells = self.options.cells or usual
         self.sizes = self.result["models"][name]
         self.entry = {"model": name, "type": kind}
         self.result["engines"].append(self.entry)
@@ -115,7 +124,7 @@ class Comparison:
         answers = {rows: answer(first_rows(inputs, rows)) for rows in BATCHES}
         found = report_gpu.errors(answers[COMPARED["rows"]].ravel().tolist(),
                                   truth.ravel().tolist())
-        return {**found, "rows_equal": rows_equal(answers)}
+        return {**found, "rows_equal": rows_equal(answers), "first_equal": first_equal(answers)}
 
     def compare(self, truth):
         engine = self.program.engine(self.name, self.kind)
@@ -152,10 +161,21 @@ class Comparison:
         with self.watched(f"{cell} floor"):
             products = torch_peer.Products(self.sizes, self.kind, lengths, self.options.device)
             entry["floor_ms"] = products.floor_ms(self.options.seconds)
-        if cell in self.options.compile:
-            with self.watched(f"{cell} torch.compile"):
-                entry["compiled"] = self.peer.compiled(self.kind, inputs, self.options.seconds)
         torch_peer.release(self.options.device)
+
+    def measure_compiled(self, entry):
+        """torch.compile in a cell that was measured. It takes long, and so comes last."""
+        cell = entry["cell"]
+        inputs = make_inputs(self.name, self.sizes["vocab"], report_gpu.cell_lengths(cell))
+        with self.watched(f"{cell} torch.compile"):
+            entry["compiled"] = self.peer.compiled(self.kind, inputs, self.options.seconds)
+        torch_peer.release(self.options.device)
+
+    def is_late(self, what):
+        if time.monotonic() <= self.options.stop_at:
+            return False
+        self.result["failures"].append(f"{self.name} {self.kind} {what}: no time was left")
+        return True
 
     def run(self, truth, background):
         """All there is to tell. The second build runs beside the larger cells."""
@@ -165,26 +185,32 @@ class Comparison:
             if not self.options.build_once:
                 again = background.submit(self.build_again)
             self.compare(truth)
+        self.bench.write()
         for cell in self.cells:
             tokens = sum(report_gpu.cell_lengths(cell))
             if again and tokens < HOST_BOUND_TOKENS:
                 again.result()
-            if time.monotonic() > self.options.stop_at:
-                self.result["failures"].append(f"{self.name} {self.kind} {cell}: no time was left")
-                continue
-            self.measure(cell)
-            self.bench.write()
+            if not self.is_late(cell):
+                self.measure(cell)
+                self.bench.write()
         if again:
             again.result()
+        for entry in self.bench.cells_of(self.name, self.kind):
+            if entry["cell"] in self.options.compile and not self.is_late("torch.compile"):
+                self.measure_compiled(entry)
+                self.bench.write()
 
 
 class Bench:
     """The whole run."""
 
-    def __init__(self, options, folder):
-        self.options = options
-        self.program = Program(options.vernier, folder, options.device)
+    def __init__(self, options, program):
+        self.options, self.program = options, program
         self.result = surroundings(options)
+
+    def cells_of(self, name, kind):
+        return [cell for cell in self.result["cells"]
+                if (cell["model"], cell["type"]) == (name, kind)]
 
     def compare_model(self, name, background):
         sizes = self.result["models"][name]
@@ -194,18 +220,15 @@ class Bench:
             Comparison(peer, name, kind, self).run(truth, background)
             self.program.engine(name, kind).unlink(missing_ok=True)
 
-    def run(self):
-        sizes = CHECK_SIZES if self.options.check else {}
-        with concurrent.futures.ThreadPoolExecutor() as background:
-            made = {name: background.submit(self.program.make, name, sizes)
-                    for name in self.options.models}
-            self.result["ceilings"] = torch_peer.ceilings(
-                self.options.types, self.options.seconds, self.options.device)
-            for name, model in made.items():
-                with watched(self.result, name):
-                    self.result["models"][name] = model.result()
-                    self.compare_model(name, background)
-            self.write()
+    def run(self, made, background):
+        """`made`: by name, the models that are being written."""
+        self.result["ceilings"] = torch_peer.ceilings(
+            self.options.types, self.options.seconds, self.options.device)
+        for name, model in made.items():
+            with watched(self.result, name):
+                self.result["models"][name] = model.result()
+                self.compare_model(name, background)
+        self.write()
 
     def write(self):
         self.options.output.parent.mkdir(parents=True, exist_ok=True)
@@ -311,10 +334,18 @@ def parse():
 
 
 def main():
+    global torch_peer
     options = parse()
-    with working_folder() as folder:
-        bench = Bench(options, folder)
-        bench.run()
+    sizes = CHECK_SIZES if options.check else {}
+    with working_folder() as folder, concurrent.futures.ThreadPoolExecutor() as background:
+        program = Program(options.vernier, folder, options.device)
+        made = {name: background.submit(program.make, name, sizes) for name in options.models}
+        torch_peer = importlib.import_module("torch_peer")
+        bench = Bench(options, program)
+        try:
+            bench.run(made, background)
+        except KeyboardInterrupt:
+            bench.result["failures"].append("ended early")
     print_result(bench.result)
     code = report_gpu.verdict(bench.result)
     print("outputs agree" if code == 0 else "FAILED, see above")

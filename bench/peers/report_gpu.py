@@ -127,7 +127,9 @@ def engine_lines(engine):
                      f"{peer['max_abs']:.1e}; Vernier by rms {ours['rms']:.1e}, max "
                      f"{ours['max_abs']:.1e}{'' if accurate(accuracy) else '  WRONG'}; rows "
                      f"bitwise equal in batches of 1, 4 and {accuracy['rows']}: PyTorch "
-                     f"{yes(peer['rows_equal'])}, Vernier {yes(ours['rows_equal'])}")
+                     f"{yes(peer['rows_equal'])}, Vernier {yes(ours['rows_equal'])}; the first row "
+                     f"alone and among 4: PyTorch {yes(peer['first_equal'])}, Vernier "
+                     f"{yes(ours['first_equal'])}")
     return lines
 
 

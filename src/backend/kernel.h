@@ -188,6 +188,7 @@ class Recording {
  public:
   virtual ~Recording() = default;
   virtual void replay(void* stream) = 0;
+  virtual int64_t num_kernels() const = 0;
 };
 /// A moment on a stream.
 class Mark {

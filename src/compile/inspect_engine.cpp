@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "compile/roofline.h"
 #include "runtime/session_impl.h"
 #include "vernier/inspect.h"
 #include "vernier/synthetic.h"
@@ -242,6 +243,32 @@ std::shared_ptr<const Engine> borrowed(const Engine& engine) {
   return {std::shared_ptr<void>(), &engine};
 }
 
+json rates_json(const compiler::DeviceRates& rates) {
+  json products = json::object();
+  for (const auto& [type, rate] : rates.flops_per_ms) products[type_name(type)] = rate / 1e6;
+  return {{"copy_gb_per_s", rates.copy_bytes_per_ms / 1e6}, {"product_gflop_per_s", products}};
+}
+
+// How many kernels a run launches, and of a model with attention how many from one attention to the
+// next: a layer's.
+json kernels_json(const plan::Plan& plan, const std::vector<int64_t>& kernels) {
+  int64_t all = 0, since_attention = 0;
+  std::vector<double> layers;
+  bool seen = false;
+  for (size_t s = 0; s < kernels.size(); ++s) {
+    if (plan.steps[s].op == OpKind::kAttention) {
+      if (seen) layers.push_back(static_cast<double>(since_attention));
+      seen = true;
+      since_attention = 0;
+    }
+    all += kernels[s];
+    since_attention += kernels[s];
+  }
+  json result{{"run", all}};
+  if (!layers.empty()) result["layer"] = median(layers);
+  return result;
+}
+
 json timing_json(const Engine& engine, const EngineInspection& what) {
   constexpr int kWarmUps = 2, kRuns = 15;
   const PreparedRun run = prepare_run(engine, what.shapes);
@@ -253,32 +280,61 @@ json timing_json(const Engine& engine, const EngineInspection& what) {
     const std::vector<double> ms = session.impl().time_steps(run.inputs);
     for (size_t s = 0; s < ms.size(); ++s) by_step[s].push_back(ms[s]);
   }
-  double total = 0;
+  const compiler::DeviceRates rates = compiler::measure_rates(session.impl());
+  const std::vector<int64_t> kernels = session.impl().count_kernels(run.inputs);
+  double total = 0, total_floor = 0;
   for (const std::vector<double>& ms : by_step) total += median(ms);
   json steps = json::array();
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     const double ms = median(by_step[s]);
+    const double floor = compiler::floor_ms(session.impl(), s, rates);
+    total_floor += floor;
     steps.push_back({{"step", s},
                      {"op", name(plan.steps[s].op)},
                      {"kernel", plan.steps[s].kernel},
                      {"name", plan.steps[s].name},
                      {"ms", ms},
-                     {"share", total > 0 ? ms / total : 0}});
+                     {"share", total > 0 ? ms / total : 0},
+                     {"floor_ms", floor},
+                     {"of_floor", ms > 0 ? floor / ms : 0}});
+    if (!kernels.empty()) steps.back()["kernels"] = kernels[s];
   }
-  return {{"inputs", run.sizes}, {"runs", kRuns}, {"total_ms", total}, {"steps", steps}};
+  json result{{"inputs", run.sizes},        {"runs", kRuns},
+              {"total_ms", total},          {"total_floor_ms", total_floor},
+              {"rates", rates_json(rates)}, {"steps", steps}};
+  if (!kernels.empty()) result["kernels"] = kernels_json(plan, kernels);
+  return result;
 }
 
 std::string timing_text(const json& timing) {
-  std::string text = fmt::format("{} runs with {}; medians\n{:>4} {:>10} {:>6}  {:<18} {:<36} {}\n",
-                                 timing["runs"].get<int>(), timing["inputs"].get<std::string>(),
-                                 "step", "ms", "share", "op", "kernel", "node");
+  const json& rates = timing["rates"];
+  std::string text =
+      fmt::format("measured here: copy {:.1f} GB/s", rates["copy_gb_per_s"].get<double>());
+  for (const auto& [type, rate] : rates["product_gflop_per_s"].items())
+    text += fmt::format(", {} product {:.0f} GFLOP/s", type, rate.get<double>());
+  text += fmt::format(
+      "\n{} runs with {}; medians\n{:>4} {:>10} {:>6} {:>10} {:>6} {:>3}  {:<18} "
+      "{:<36} {}\n",
+      timing["runs"].get<int>(), timing["inputs"].get<std::string>(), "step", "ms", "share",
+      "floor", "of it", "", "op", "kernel", "node");
   for (const json& s : timing["steps"]) {
-    text += fmt::format("{:>4} {:>10.4f} {:>5.1f}%  {:<18} {:<36} {}\n", s["step"].get<int>(),
-                        s["ms"].get<double>(), 100 * s["share"].get<double>(),
+    const std::string kernels = s.contains("kernels") ? s["kernels"].dump() : "";
+    text += fmt::format("{:>4} {:>10.4f} {:>5.1f}% {:>10.4f} {:>5.0f}% {:>3}  {:<18} {:<36} {}\n",
+                        s["step"].get<int>(), s["ms"].get<double>(), 100 * s["share"].get<double>(),
+                        s["floor_ms"].get<double>(), 100 * s["of_floor"].get<double>(), kernels,
                         s["op"].get<std::string>(), s["kernel"].get<std::string>(),
                         s["name"].get<std::string>());
   }
-  return text + fmt::format("     {:>10.4f}  total\n", timing["total_ms"].get<double>());
+  const double total = timing["total_ms"].get<double>();
+  const double floor = timing["total_floor_ms"].get<double>();
+  text += fmt::format("     {:>10.4f}        {:>10.4f} {:>5.0f}%  total\n", total, floor,
+                      total > 0 ? 100 * floor / total : 0);
+  if (!timing.contains("kernels")) return text;
+  const json& kernels = timing["kernels"];
+  text += fmt::format("kernels: {} in a run", kernels["run"].get<int64_t>());
+  if (kernels.contains("layer"))
+    text += fmt::format(", {:.0f} from one Attention to the next", kernels["layer"].get<double>());
+  return text + "\n";
 }
 
 json memory_json(const Engine& engine, const EngineInspection& what) {

@@ -1,7 +1,10 @@
 // Weights that hold NaN or infinities: see weights.h.
 #include "compile/weights.h"
 
+#include <atomic>
 #include <cmath>
+
+#include "core/threads.h"
 
 namespace vernier::compiler {
 namespace {
@@ -15,9 +18,14 @@ struct Census {
 // Is there a NaN or an infinity: bits with an exponent of all ones? One quick pass.
 template <class Bits>
 bool any_with_exponent(const Tensor& tensor, Bits exponent) {
+  constexpr int64_t kLeastElems = int64_t{1} << 20;  // of a thread
   const auto* bits = reinterpret_cast<const Bits*>(tensor.data());
-  int64_t found = 0;
-  for (int64_t i = 0; i < tensor.elems(); ++i) found += (bits[i] & exponent) == exponent;
+  std::atomic<int64_t> found = 0;
+  in_parallel(tensor.elems(), kLeastElems, [&](int64_t begin, int64_t end) {
+    int64_t here = 0;
+    for (int64_t i = begin; i < end; ++i) here += (bits[i] & exponent) == exponent;
+    found += here;
+  });
   return found > 0;
 }
 bool any_non_finite(const Tensor& tensor) {

@@ -4,20 +4,25 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/threads.h"
 
 namespace vernier {
 namespace {
 
+constexpr int64_t kLeastElems = int64_t{1} << 18;  // of a thread
+
 template <uint16_t (*Round)(float)>
 Tensor narrowed(const Tensor& t, DType type) {
-  std::vector<std::byte> bytes(static_cast<size_t>(t.elems()) * sizeof(uint16_t));
-  for (size_t i = 0; i < static_cast<size_t>(t.elems()); ++i) {
-    float value = 0;
-    std::memcpy(&value, t.data() + i * sizeof value, sizeof value);
-    const uint16_t bits = Round(value);
-    std::memcpy(bytes.data() + i * sizeof bits, &bits, sizeof bits);
-  }
-  return Tensor::from_bytes(type, t.shape(), bytes);
+  return Tensor::filled(type, t.shape(), [&t](std::byte* bytes) {
+    in_parallel(t.elems(), kLeastElems, [&](int64_t begin, int64_t end) {
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+        float value = 0;
+        std::memcpy(&value, t.data() + i * sizeof value, sizeof value);
+        const uint16_t bits = Round(value);
+        std::memcpy(bytes + i * sizeof bits, &bits, sizeof bits);
+      }
+    });
+  });
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 // Rounding points: the named places inside an operator where a value takes a type (design "Words").
 // A kernel fills one PointRounding per point of the node it covers; the evaluators apply them.
 #pragma once
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
+#include <span>
 #include <string_view>
 
 #include "core/dtype.h"
@@ -112,9 +115,16 @@ class Rounding {
   double inner(double value) const { return rounded(inner_, value); }
   /// Peaks are added to `peaks`, which must outlive this; null: none.
   void record(PointPeaks* peaks) { peaks_ = peaks; }
-  /// False if nothing happens at `point`: its values need not be shown to this.
-  bool acts_at(size_t point) const {
-    return peaks_ != nullptr || points_[point].type != DType::kUndefined;
+  /// False if values stay as they are at `point`, though it may be recorded how large they are.
+  bool changes(size_t point) const { return points_[point].type != DType::kUndefined; }
+  /// Shows all values to a point that changes none.
+  void see(size_t point, std::span<const double> values) const {
+    if (peaks_ == nullptr) return;
+    // Without their sign the bits of doubles are in the order of their sizes, NaN last.
+    constexpr uint64_t kSize = ~(uint64_t{1} << 63);
+    uint64_t most = 0;
+    for (double value : values) most = std::max(most, std::bit_cast<uint64_t>(value) & kSize);
+    note(point, std::bit_cast<double>(most));
   }
   /// The value as it is at `point`.
   double operator()(size_t point, double value) const {

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <new>
 
+#include "core/threads.h"
+
 namespace vernier {
 namespace {
 
@@ -57,13 +59,19 @@ Tensor::Tensor(DType dtype, Shape shape, std::shared_ptr<const void> owner, cons
       owner_(std::move(owner)),
       data_(data) {}
 
-Tensor Tensor::from_bytes(DType dtype, Shape shape, std::span<const std::byte> bytes) {
-  const auto expected = static_cast<size_t>(num_elems(shape)) * vernier::size_bytes(dtype);
-  VERNIER_ASSERT(bytes.size() == expected);
-  auto storage = allocate(expected);
-  if (!bytes.empty()) std::memcpy(storage.get(), bytes.data(), bytes.size());
+Tensor Tensor::filled(DType dtype, Shape shape, const std::function<void(std::byte*)>& fill) {
+  auto storage = allocate(static_cast<size_t>(num_elems(shape)) * vernier::size_bytes(dtype));
+  fill(storage.get());
   const std::byte* data = storage.get();
   return {dtype, std::move(shape), std::move(storage), data};
+}
+
+Tensor Tensor::from_bytes(DType dtype, Shape shape, std::span<const std::byte> bytes) {
+  VERNIER_ASSERT(bytes.size() ==
+                 static_cast<size_t>(num_elems(shape)) * vernier::size_bytes(dtype));
+  return filled(dtype, std::move(shape), [bytes](std::byte* dst) {
+    if (!bytes.empty()) std::memcpy(dst, bytes.data(), bytes.size());
+  });
 }
 
 namespace {
@@ -71,10 +79,9 @@ template <class T, class Store>
 Tensor convert(DType dtype, Shape shape, std::span<const T> values, Store store) {
   VERNIER_ASSERT(static_cast<size_t>(num_elems(shape)) == values.size());
   const size_t width = size_bytes(dtype);
-  auto storage = allocate(values.size() * width);
-  for (size_t i = 0; i < values.size(); ++i) store(values[i], storage.get() + i * width);
-  const std::byte* data = storage.get();
-  return {dtype, std::move(shape), std::move(storage), data};
+  return Tensor::filled(dtype, std::move(shape), [&](std::byte* dst) {
+    for (size_t i = 0; i < values.size(); ++i) store(values[i], dst + i * width);
+  });
 }
 }  // namespace
 
@@ -120,14 +127,25 @@ EvalTensor::EvalTensor(DType type, Shape sizes) : dtype(type), shape(std::move(s
     i.assign(count, 0);
 }
 
-EvalTensor EvalTensor::from(const Tensor& t) {
-  EvalTensor result(t.dtype(), t.shape());
-  for (int64_t k = 0; k < t.elems(); ++k) {
-    if (result.is_float())
-      result.f[static_cast<size_t>(k)] = t.float_at(k);
-    else
-      result.i[static_cast<size_t>(k)] = t.integer_at(k);
+EvalTensor EvalTensor::from(const Tensor& t, std::vector<double> memory) {
+  EvalTensor result;
+  result.dtype = t.dtype();
+  result.shape = t.shape();
+  if (!result.is_float()) {
+    result.i = t.integers();
+    return result;
   }
+  constexpr int64_t kLeastElems = int64_t{1} << 18;  // of a thread
+  result.f = std::move(memory);
+  result.f.resize(static_cast<size_t>(t.elems()));
+  in_parallel(t.elems(), kLeastElems, [&](int64_t begin, int64_t end) {
+    if (t.dtype() == DType::kF32) {
+      const auto* src = reinterpret_cast<const float*>(t.data());
+      std::copy(src + begin, src + end, result.f.begin() + begin);
+    } else {
+      for (int64_t k = begin; k < end; ++k) result.f[static_cast<size_t>(k)] = t.float_at(k);
+    }
+  });
   return result;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,12 +27,15 @@ std::string position_text(int64_t flat, std::span<const int64_t> shape);
 Shape row_major_strides(std::span<const int64_t> shape);
 
 /// An immutable dense row-major array. Copies share the bytes; `owner` may be any owner of them
-/// (a vector, a mapped file). Bytes are 64-byte aligned when made by from_bytes() or from().
+/// (a vector, a mapped file). Bytes are 64-byte aligned when made by filled(), from_bytes() or
+/// from().
 class Tensor {
  public:
   Tensor() = default;
   /// Shares `data`, which must stay valid while `owner` lives and hold size_bytes() bytes.
   Tensor(DType dtype, Shape shape, std::shared_ptr<const void> owner, const std::byte* data);
+  /// fill(bytes) writes the array's bytes, all of them.
+  static Tensor filled(DType dtype, Shape shape, const std::function<void(std::byte*)>& fill);
   /// Copies bytes.size() bytes, which must equal the size of the array.
   static Tensor from_bytes(DType dtype, Shape shape, std::span<const std::byte> bytes);
   /// Converts values to `dtype`, rounding to nearest or wrapping.
@@ -75,7 +79,8 @@ struct EvalTensor {
   EvalTensor() = default;
   /// Zero-filled array of the given type and shape.
   EvalTensor(DType dtype, Shape shape);
-  static EvalTensor from(const Tensor& t);
+  /// `memory` becomes that of the floats: where it is large enough, no other is taken.
+  static EvalTensor from(const Tensor& t, std::vector<double> memory = {});
   /// As a Tensor of its logical dtype (floats round once to it).
   Tensor to_tensor() const;
 

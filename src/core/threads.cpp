@@ -60,4 +60,17 @@ void ThreadPool::work(int worker) {
   }
 }
 
+void in_parallel(int64_t count, int64_t least,
+                 const std::function<void(int64_t begin, int64_t end)>& body) {
+  if (count < 2 * least) return body(0, count);
+  const auto cores = static_cast<int64_t>(std::max(1u, std::thread::hardware_concurrency()));
+  const int64_t parts = std::min(count / least, cores);
+  std::vector<std::jthread> others;  // joined at the end
+  for (int64_t part = 1; part < parts; ++part) {
+    others.emplace_back(
+        [&body, count, part, parts] { body(count * part / parts, count * (part + 1) / parts); });
+  }
+  body(0, count / parts);
+}
+
 }  // namespace vernier

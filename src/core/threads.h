@@ -1,9 +1,11 @@
 // ThreadPool: fixed workers with static work division, one per session. The calling thread is
 // worker 0. Same division for same inputs, so results never depend on timing.
+// in_parallel: for work outside sessions, such as a build's.
 #pragma once
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -56,5 +58,11 @@ class ThreadPool {
   void (*body_)(void*, int) = nullptr;
   void* context_ = nullptr;
 };
+
+/// body(begin, end) over [0, count) cut into contiguous parts of at least `least` (> 0), on threads
+/// made for the call, at most one per core. How it is cut depends on the machine: a body must give
+/// the same results however it is. It must not throw.
+void in_parallel(int64_t count, int64_t least,
+                 const std::function<void(int64_t begin, int64_t end)>& body);
 
 }  // namespace vernier

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "core/tensor.h"
+#include "core/threads.h"
 #include "core/whole_file.h"
 #include "onnx/element_types.h"
 #include "onnx/onnx.pb.h"
@@ -23,9 +24,10 @@ namespace {
 namespace fs = std::filesystem;
 using google::protobuf::io::CodedOutputStream;
 
-constexpr int64_t kIrVersion = 8;                // of opset 17 (ONNX 1.12)
-constexpr size_t kPieceElems = size_t{1} << 18;  // 1 MiB of f32 at a time
-constexpr uint64_t kDataAlignment = 64;          // of weights in the data file: a cache line
+constexpr int64_t kIrVersion = 8;                  // of opset 17 (ONNX 1.12)
+constexpr size_t kPieceElems = size_t{1} << 22;    // 16 MiB of f32 at a time
+constexpr int64_t kLeastElems = int64_t{1} << 15;  // of a thread that makes values: some 1 ms
+constexpr uint64_t kDataAlignment = 64;            // of weights in the data file: a cache line
 
 // Field numbers of the messages that are streamed by hand (onnx.proto).
 constexpr uint32_t kModelGraph = 7, kGraphInitializer = 5, kTensorRawData = 9;
@@ -47,6 +49,14 @@ class WeightValues {
   }
 
   void fill(uint64_t begin, std::span<float> out) const {
+    in_parallel(static_cast<int64_t>(out.size()), kLeastElems, [&](int64_t from, int64_t to) {
+      const auto first = static_cast<size_t>(from);
+      fill_part(begin + first, out.subspan(first, static_cast<size_t>(to) - first));
+    });
+  }
+
+ private:
+  void fill_part(uint64_t begin, std::span<float> out) const {
     const uint64_t cols = factors_.size();
     const bool transposed = !weight_.transpose_of.empty();
     const uint64_t rows = transposed ? static_cast<uint64_t>(weight_.dims[0]) : 0;
@@ -61,7 +71,6 @@ class WeightValues {
     }
   }
 
- private:
   const SeededWeight& weight_;
   uint64_t key_;
   std::vector<double> factors_;  // of the last axis

@@ -2,6 +2,7 @@
 #include "plan/planner.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -47,6 +48,10 @@ std::string label_of(const ir::Node& node, ir::NodeId id) {
   if (!node.name.empty()) return node.name;
   if (!node.origins.empty()) return node.origins.front().name;
   return std::string(name(node.op)) + "_" + std::to_string(id);
+}
+
+bool equal_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
 class Planner {
@@ -216,15 +221,16 @@ class Planner {
 
   // Equal blobs are stored once.
   int32_t add_blob(Blob blob) {
-    const std::string_view bytes(reinterpret_cast<const char*>(blob.bytes.data()),
-                                 blob.bytes.bytes());
-    const size_t key = std::hash<std::string_view>{}(bytes);
+    constexpr size_t kKeyBytes = 4096;  // of a weight: enough to tell most of them apart
+    const std::string_view head(reinterpret_cast<const char*>(blob.bytes.data()),
+                                std::min(blob.bytes.bytes(), kKeyBytes));
+    const size_t key = std::hash<std::string_view>{}(head) ^ blob.bytes.bytes();
     const auto [begin, end] = blobs_.equal_range(key);
     for (auto it = begin; it != end; ++it) {
       const Blob& other = plan_.blobs[static_cast<size_t>(it->second)];
       const bool same = other.dtype == blob.dtype && other.shape == blob.shape &&
                         other.layout == blob.layout &&
-                        std::ranges::equal(other.bytes.byte_span(), blob.bytes.byte_span());
+                        equal_bytes(other.bytes.byte_span(), blob.bytes.byte_span());
       if (same) return it->second;
     }
     plan_.blobs.push_back(std::move(blob));
@@ -309,7 +315,6 @@ class Planner {
 
   void plan_step(ir::NodeId id) {
     const ir::Node& node = graph_.node(id);
-    for (size_t i = 0; i < node.inputs.size(); ++i) input_index(node, i);
     const auto chosen = choices_.find(id);
     const Choice choice = chosen != choices_.end() ? chosen->second : choose_copy(id);
     Step step;
@@ -320,9 +325,13 @@ class Planner {
     step.bit_class = choice.kernel->bit_class;
     step.name = label_of(node, id);
     for (const ir::Origin& origin : node.origins) step.origins.push_back(origin.key);
-    for (size_t i = 0; i < node.inputs.size(); ++i) step.inputs.push_back(input_index(node, i));
     if (choice.kernel->pack && options_.constants == PlanOptions::Constants::kStored)
       pack(node, *choice.kernel, step);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const auto is_packed = [i](const PackedInput& p) { return p.input == static_cast<int>(i); };
+      step.inputs.push_back(std::ranges::any_of(step.packed, is_packed) ? kNone
+                                                                        : input_index(node, i));
+    }
     const auto index = static_cast<int32_t>(plan_.steps.size());
     for (ir::ValueId out : node.outputs) {
       step.outputs.push_back(out == ir::kNoValue ? kNone : new_value(out, PlanValue::Kind::kArena));
@@ -345,12 +354,12 @@ class Planner {
   void pack(const ir::Node& node, const backend::KernelDef& kernel, Step& step) {
     for (backend::PackedConstant& packed : kernel.pack(problem_of(graph_, node))) {
       const Tensor& plain = graph_.value(node.inputs[static_cast<size_t>(packed.input)]).constant;
-      const auto count = static_cast<int64_t>(packed.bytes.size());
       const DType stored = precision::stored_type(graph_, node, static_cast<size_t>(packed.input));
-      Blob blob{stored, plain.shape(), packed.layout,
-                Tensor::from_bytes(DType::kU8, {count}, packed.bytes)};
-      step.packed.push_back({packed.input, add_blob(std::move(blob))});
-      step.inputs[static_cast<size_t>(packed.input)] = kNone;
+      const auto bytes = std::make_shared<const std::vector<std::byte>>(std::move(packed.bytes));
+      const Tensor contents(DType::kU8, {static_cast<int64_t>(bytes->size())}, bytes,
+                            bytes->data());
+      step.packed.push_back(
+          {packed.input, add_blob({stored, plain.shape(), packed.layout, contents})});
     }
   }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/attrs.h"
+#include "core/threads.h"
 #include "reference/activations.h"
 #include "reference/elementwise.h"
 
@@ -14,6 +15,7 @@ namespace {
 
 constexpr int64_t kBlockK = 64;   // rows of b per block: with kBlockN columns 256 KiB, one L2
 constexpr int64_t kBlockN = 512;  // columns of b per block
+constexpr int64_t kLeastProducts = int64_t{1} << 22;  // of a thread: some 0.5 ms
 
 // c[0, cols) += Σ_k a[k]·b[k][0, cols) for `depth` rows of b, four at a time.
 void add_rows(int64_t depth, int64_t cols, const double* a, const double* b, int64_t stride,
@@ -112,15 +114,19 @@ const double* maybe_transposed(std::span<const double> x, const Shape& shape, bo
 }  // namespace
 
 void multiply_add(MatMulSizes sizes, const double* a, const double* b, double* c) {
-  for (int64_t k = 0; k < sizes.k; k += kBlockK) {
-    const int64_t depth = std::min(kBlockK, sizes.k - k);
-    for (int64_t j = 0; j < sizes.n; j += kBlockN) {
-      const int64_t cols = std::min(kBlockN, sizes.n - j);
-      for (int64_t i = 0; i < sizes.m; ++i)
-        add_rows(depth, cols, a + i * sizes.k + k, b + k * sizes.n + j, sizes.n,
-                 c + i * sizes.n + j);
+  const int64_t least_cols =
+      std::max(int64_t{1}, kLeastProducts / std::max(int64_t{1}, sizes.m * sizes.k));
+  in_parallel(sizes.n, least_cols, [=](int64_t begin, int64_t end) {
+    for (int64_t k = 0; k < sizes.k; k += kBlockK) {
+      const int64_t depth = std::min(kBlockK, sizes.k - k);
+      for (int64_t j = begin; j < end; j += kBlockN) {
+        const int64_t cols = std::min(kBlockN, end - j);
+        for (int64_t i = 0; i < sizes.m; ++i)
+          add_rows(depth, cols, a + i * sizes.k + k, b + k * sizes.n + j, sizes.n,
+                   c + i * sizes.n + j);
+      }
     }
-  }
+  });
 }
 
 void multiply_add(MatMulSizes sizes, const double* a, const double* b, double* c,
@@ -146,7 +152,10 @@ void transpose(int64_t rows, int64_t cols, const double* src, double* dst) {
 
 std::span<const double> at_point(const EvalCall& call, size_t point, const EvalTensor& x,
                                  std::vector<double>& storage) {
-  if (!call.rounding.acts_at(point)) return x.f;
+  if (!call.rounding.changes(point)) {
+    call.rounding.see(point, x.f);
+    return x.f;
+  }
   storage.resize(x.f.size());
   for (size_t i = 0; i < storage.size(); ++i) storage[i] = call.rounding(point, x.f[i]);
   return storage;

@@ -33,6 +33,8 @@ struct Session::Impl {
   void prepare(std::span<const InputShape> shapes);
   /// Milliseconds of each step, from one run.
   std::vector<double> time_steps(std::span<const Input> inputs);
+  /// How many kernels each step launches; empty where the device does not record them.
+  std::vector<int64_t> count_kernels(std::span<const Input> inputs);
   /// Milliseconds on the device of `runs` runs one after the other, without copies from and to the
   /// host.
   double time_runs(std::span<const Input> inputs, int runs);

@@ -157,6 +157,18 @@ std::vector<double> Session::Impl::time_steps(std::span<const Input> inputs) {
   return ms;
 }
 
+std::vector<int64_t> Session::Impl::count_kernels(std::span<const Input> inputs) {
+  ShapeEntry& entry = bind_and_place(inputs);
+  std::vector<int64_t> counts;
+  for (size_t s = 0; s < entry.steps.size(); ++s) {
+    const auto recording =
+        device->record([&](const backend::Execution& on) { launch_step(entry, s, on); });
+    if (!recording) return {};
+    counts.push_back(recording->num_kernels());
+  }
+  return counts;
+}
+
 double Session::Impl::time_runs(std::span<const Input> inputs, int count) {
   ShapeEntry& entry = bind_and_place(inputs);
   stage_inputs(entry);

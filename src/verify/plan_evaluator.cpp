@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <utility>
 
 #include "core/evaluator.h"
 #include "ops/ops.h"
@@ -205,23 +206,104 @@ void PlanEvaluator::set_exact_constant(size_t step, size_t input, const Tensor& 
   exact_constants_[{step, input}] = EvalTensor::from(contents);
 }
 
-std::vector<std::optional<EvalTensor>> PlanEvaluator::inputs_of(size_t index) const {
+size_t PlanEvaluator::num_inputs(size_t index) const {
   const plan::Step& step = plan_.steps[index];
   size_t count = step.inputs.size();
   for (const plan::PackedInput& p : step.packed)
     count = std::max(count, static_cast<size_t>(p.input) + 1);
-  Inputs held(count);
+  return count;
+}
+
+namespace {
+
+struct CutTable {
+  EvalTensor table, ids;
+};
+// Nothing where an id is outside: the evaluator tells which.
+std::optional<CutTable> cut(const Tensor& table, const EvalTensor& ids) {
+  const int64_t rows = table.shape()[0], width = table.elems() / rows;
+  std::map<int64_t, int64_t> places;  // of the rows that are read
+  CutTable result{{}, ids};
+  std::vector<double> contents;
+  for (int64_t& id : result.ids.i) {
+    if (id < -rows || id >= rows) return std::nullopt;
+    const int64_t row = id < 0 ? id + rows : id;
+    const auto [place, fresh] = places.emplace(row, static_cast<int64_t>(places.size()));
+    id = place->second;
+    for (int64_t i = 0; fresh && i < width; ++i)
+      contents.push_back(table.float_at(row * width + i));
+  }
+  Shape shape = table.shape();
+  shape[0] = static_cast<int64_t>(places.size());
+  result.table = EvalTensor(table.dtype(), {0});
+  result.table.shape = std::move(shape);
+  result.table.f = std::move(contents);
+  return result;
+}
+
+}  // namespace
+
+void PlanEvaluator::cut_tables(size_t index, Inputs& held) const {
+  constexpr int64_t kLargeElems = int64_t{1} << 20;
+  const plan::Step& step = plan_.steps[index];
+  const backend::KernelDef* kernel = backend::find_kernel(backend_, step.kernel);
+  const bool reads_rows = step.op == OpKind::kGather || step.op == OpKind::kEmbedNorm;
+  if (!reads_rows || !kernel || !kernel->index_inputs) return;
+  for (const backend::IndexInput& input : kernel->index_inputs(step.attrs)) {
+    const auto t = static_cast<size_t>(input.table), i = static_cast<size_t>(input.indices);
+    if (input.axis != 0 || t >= step.inputs.size() || step.inputs[t] == plan::kNone ||
+        i >= step.inputs.size() || step.inputs[i] == plan::kNone ||
+        exact_constants_.contains({index, t}))
+      continue;
+    const plan::PlanValue& v = plan_.values[static_cast<size_t>(step.inputs[t])];
+    if (v.kind != plan::PlanValue::Kind::kConstant || !is_float(v.dtype)) continue;
+    const Tensor& table = plan_.blobs[static_cast<size_t>(v.constant)].bytes;
+    if (table.elems() < kLargeElems) continue;
+    if (auto small = cut(table, value(static_cast<size_t>(step.inputs[i])))) {
+      held[t] = std::move(small->table);
+      held[i] = std::move(small->ids);
+    }
+  }
+}
+
+void PlanEvaluator::complete(size_t index, Inputs& held, std::vector<double>& memory) const {
+  const plan::Step& step = plan_.steps[index];
   for (size_t i = 0; i < step.inputs.size(); ++i) {
-    if (step.inputs[i] != plan::kNone) held[i] = value(static_cast<size_t>(step.inputs[i]));
+    if (held[i] || step.inputs[i] == plan::kNone) continue;
+    const plan::PlanValue& v = plan_.values[static_cast<size_t>(step.inputs[i])];
+    if (v.kind != plan::PlanValue::Kind::kConstant || !is_float(v.dtype)) {
+      held[i] = value(static_cast<size_t>(step.inputs[i]));
+      continue;
+    }
+    constexpr int64_t kLargeElems = int64_t{1} << 18;
+    const Tensor& bytes = plan_.blobs[static_cast<size_t>(v.constant)].bytes;
+    held[i] = bytes.elems() < kLargeElems ? EvalTensor::from(bytes)
+                                          : EvalTensor::from(bytes, std::exchange(memory, {}));
   }
   for (const plan::PackedInput& p : step.packed)
     held[static_cast<size_t>(p.input)] = unpacked(plan_, backend_, step, p);
-  if (options_.evaluation != Evaluation::kExact) return held;
-  for (size_t i = 0; i < count; ++i) {
+  if (options_.evaluation != Evaluation::kExact) return;
+  for (size_t i = 0; i < held.size(); ++i) {
     const auto exact = exact_constants_.find({index, i});
     if (exact != exact_constants_.end()) held[i] = exact->second;
   }
+}
+
+std::vector<std::optional<EvalTensor>> PlanEvaluator::inputs_of(size_t index) const {
+  Inputs held(num_inputs(index));
+  std::vector<double> memory;
+  complete(index, held, memory);
   return held;
+}
+
+// Weights of a layer are as large as those of the one before: fresh memory for each costs more than
+// what is done with it.
+void PlanEvaluator::keep_memory(Inputs& held) {
+  constexpr size_t kMostElems = size_t{1} << 23;
+  for (std::optional<EvalTensor>& t : held) {
+    if (t && t->f.capacity() > spare_.capacity() && t->f.capacity() <= kMostElems)
+      spare_ = std::move(t->f);
+  }
 }
 
 std::vector<size_t> PlanEvaluator::exact_inputs(size_t step) const {
@@ -251,7 +333,9 @@ std::vector<EvalTensor> PlanEvaluator::outputs_of(size_t index) const {
 void PlanEvaluator::evaluate_step(size_t index, PointPeaks* peaks) {
   const plan::Step& step = plan_.steps[index];
   const bool ideal = options_.evaluation == Evaluation::kIdeal;
-  Inputs held = inputs_of(index);
+  Inputs held(num_inputs(index));
+  cut_tables(index, held);
+  complete(index, held, spare_);
   std::vector<EvalTensor> out = outputs_of(index);
   Rounding rounding = ideal ? ideal_rounding(step.op, step.numerics) : Rounding{};
   PointPeaks own_peaks{};
@@ -264,6 +348,7 @@ void PlanEvaluator::evaluate_step(size_t index, PointPeaks* peaks) {
   std::vector<const EvalTensor*> in;
   for (const auto& t : held) in.push_back(t ? &*t : nullptr);
   evaluator(step.op)({step.attrs, in, out, rounding});
+  keep_memory(held);
   for (size_t i = 0; i < step.outputs.size(); ++i) {
     if (step.outputs[i] == plan::kNone) continue;
     const PointRounding stored{out[i].dtype};

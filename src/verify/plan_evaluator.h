@@ -95,6 +95,13 @@ class PlanEvaluator {
 
  private:
   using Inputs = std::vector<std::optional<EvalTensor>>;
+  // How many inputs a step has, by index.
+  size_t num_inputs(size_t step) const;
+  // Large tables of which the step reads few rows: only those rows, and the ids in what is left.
+  void cut_tables(size_t step, Inputs& held) const;
+  // inputs_of() but for those that are in `held` already. One constant takes `memory`.
+  void complete(size_t step, Inputs& held, std::vector<double>& memory) const;
+  void keep_memory(Inputs& held);
   std::vector<EvalTensor> outputs_of(size_t step) const;
   void add_noise(size_t step, const std::vector<EvalTensor>& outputs, Inputs& inputs) const;
   Shape shape_of(const SymShape& shape) const;
@@ -106,6 +113,7 @@ class PlanEvaluator {
   std::map<std::string, int64_t> symbols_;
   std::vector<std::optional<EvalTensor>> values_;  // by value index; empty: not defined or dead
   std::vector<std::vector<size_t>> dies_after_;    // by step
+  std::vector<double> spare_;                      // memory of a constant that was read
 };
 
 }  // namespace vernier::verify

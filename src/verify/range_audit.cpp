@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <mutex>
 
 #include "compile/pipeline.h"
+#include "core/threads.h"
 #include "engine/writer.h"
 #include "passes/pass.h"
 #include "verify/domain.h"
@@ -26,15 +28,20 @@ bool is_narrow(DType type) {
 }
 
 double peak_of(const Tensor& t) {
-  if (t.dtype() == DType::kF32) {  // what most weights are: hundreds of millions of numbers
-    float largest = 0;
-    for (float v :
-         std::span(reinterpret_cast<const float*>(t.data()), static_cast<size_t>(t.elems())))
-      largest = std::max(largest, std::abs(v));
-    return largest;
-  }
+  constexpr int64_t kLeastElems = int64_t{1} << 20;  // of a thread
+  const bool single = t.dtype() == DType::kF32;      // what most weights are
   double peak = 0;
-  for (int64_t i = 0; i < t.elems(); ++i) peak = std::max(peak, std::abs(t.float_at(i)));
+  std::mutex mutex;
+  in_parallel(t.elems(), kLeastElems, [&](int64_t begin, int64_t end) {
+    const auto* floats = reinterpret_cast<const float*>(t.data());
+    float largest = 0;
+    for (int64_t i = begin; single && i < end; ++i)
+      largest = std::max(largest, std::abs(floats[i]));
+    double here = largest;
+    for (int64_t i = begin; !single && i < end; ++i) here = std::max(here, std::abs(t.float_at(i)));
+    const std::lock_guard lock(mutex);
+    peak = std::max(peak, here);
+  });
   return peak;
 }
 

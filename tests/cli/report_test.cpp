@@ -192,6 +192,27 @@ TEST_F(Report, InspectViewsOfAnEngine) {
   EXPECT_THAT(summary.out, HasSubstr("input_ids"));
 }
 
+TEST_F(Report, TimingSetsEachStepBesideWhatTheDeviceCanDo) {
+  const json timing = json::parse(
+      run_program({"inspect", engine(), "--timing", "--shapes", "batch=2,seq=16", "--json"}).out);
+  EXPECT_GT(timing.at("rates").at("copy_gb_per_s").get<double>(), 0.1);
+  EXPECT_GT(timing.at("rates").at("product_gflop_per_s").at("f32").get<double>(), 0.1);
+  double floors = 0;
+  for (const json& step : timing.at("steps")) {
+    const double floor = step.at("floor_ms").get<double>();
+    EXPECT_GE(floor, 0) << step;
+    EXPECT_NEAR(step.at("of_floor").get<double>() * step.at("ms").get<double>(), floor, 1e-9);
+    if (step.at("op") == "Linear") EXPECT_GT(floor, 0) << step;
+    EXPECT_LT(floor, 1) << "milliseconds: the table of words is not read as a whole; " << step;
+    floors += floor;
+  }
+  EXPECT_NEAR(timing.at("total_floor_ms").get<double>(), floors, 1e-9);
+  EXPECT_FALSE(timing.contains("kernels")) << "the CPU launches none";
+  const Outcome text = run_program({"inspect", engine(), "--timing", "--shapes", "batch=2,seq=16"});
+  EXPECT_THAT(text.out, HasSubstr("measured here: copy "));
+  EXPECT_THAT(text.out, HasSubstr("f32 product "));
+}
+
 TEST_F(Report, TheLedgerHasEveryNodeOnce) {
   const json built =
       json::parse(run_program({"build", kModel, "-o", file("again.vn"), "--json"}).out);

@@ -124,6 +124,35 @@ TEST(Threads, EveryElementOnceWhateverTheCount) {
   }
 }
 
+TEST(Threads, APartOfItsOwnForEach) {
+  for (const int64_t count : {0, 1, 7, 64, 1000}) {
+    std::vector<std::atomic<int>> seen(static_cast<size_t>(count));
+    in_parallel(count, 8, [&](int64_t begin, int64_t end) {
+      EXPECT_TRUE(count < 16 || end - begin >= 8) << begin << " to " << end;
+      for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
+    });
+    EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), count);
+  }
+}
+
+TEST(EvalTensor, TakesTheMemoryItIsGiven) {
+  const std::vector<double> values{1, -2, 0.5, 3};
+  for (const DType type : {DType::kF32, DType::kF16, DType::kF64}) {
+    std::vector<double> memory(100, 7.0);
+    const double* data = memory.data();
+    const Tensor t = Tensor::from(type, {2, 2}, std::span<const double>(values));
+    const EvalTensor in_it = EvalTensor::from(t, std::move(memory));
+    EXPECT_EQ(in_it.f, values) << name(type);
+    EXPECT_EQ(in_it.f.data(), data);
+    EXPECT_EQ(EvalTensor::from(t).f, values);
+  }
+  const Tensor many = Tensor::filled(DType::kF32, {int64_t{1} << 20}, [](std::byte* bytes) {
+    for (int i = 0; i < 1 << 20; ++i) reinterpret_cast<float*>(bytes)[i] = static_cast<float>(i);
+  });
+  const EvalTensor wide = EvalTensor::from(many);  // on several threads
+  for (size_t i = 0; i < wide.f.size(); ++i) ASSERT_EQ(wide.f[i], static_cast<double>(i));
+}
+
 TEST(Threads, WakesAfterSleeping) {
   ThreadPool pool(2);
   for (int round = 0; round < 3; ++round) {

@@ -58,6 +58,18 @@ class DevTest(unittest.TestCase):
         self.assertIn("install them as root", errors)
         self.assertIn("apt-get install --no-install-recommends g++ cmake ninja-build", errors)
 
+    def test_packages_that_cannot_be_installed_are_left_to_cmake(self):
+        with tempfile.TemporaryDirectory() as folder:
+            fake_program(folder, "dpkg-query", "exit 1")
+            fake_program(folder, "id", "echo 0")
+            fake_program(folder, "apt-get", "exit 100")
+            fake_program(folder, "cmake", "echo Not found: Highway; exit 1")
+            code, out, errors = run(["build"], path=f"{folder}:{os.environ['PATH']}")
+        self.assertEqual(code, 2)
+        self.assertIn("apt-get could not install them", out)
+        self.assertIn("Not found: Highway", errors)
+        self.assertIn("cmake could not configure the preset 'release'", errors)
+
     def test_another_distribution_is_told_what_is_missing(self):
         with tempfile.TemporaryDirectory() as folder:
             for tool in ("bash", "dirname", "nproc", "cat"):

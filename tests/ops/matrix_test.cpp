@@ -34,6 +34,18 @@ TEST(MatMul, ARowKeepsItsBitsForAnyNumberOfRows) {
   EXPECT_EQ(std::vector<double>(all.f.end() - 600, all.f.end()), alone.f);
 }
 
+// Large products are divided among threads by columns.
+TEST(MatMul, ARowKeepsItsBitsOnAnyNumberOfThreads) {
+  const int64_t m = 64, k = 512, n = 1031;
+  const EvalTensor a = random_tensor({m, k}, 1), b = random_tensor({k, n}, 2);
+  const EvalTensor all = eval_node(OpKind::kMatMul, "", {a, b});
+  for (int64_t i : {int64_t{0}, m - 1}) {  // alone it is too little for a second thread
+    const EvalTensor row = tensor({1, k}, {a.f.begin() + i * k, a.f.begin() + (i + 1) * k});
+    const EvalTensor alone = eval_node(OpKind::kMatMul, "", {row, b});
+    EXPECT_EQ(std::vector<double>(all.f.begin() + i * n, all.f.begin() + (i + 1) * n), alone.f);
+  }
+}
+
 struct CostCase {
   OpKind op;
   AttrBytes attrs;

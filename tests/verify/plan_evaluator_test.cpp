@@ -133,6 +133,44 @@ TEST(Ideal, NoiseIsNotRoundedAwayByNarrowOperands) {
   EXPECT_NEAR(rms(ideal(plan).f, exact(plan).f) / kNoise, 1, 0.2);
 }
 
+// A table of which few rows are read is not widened as a whole: rows, negative ids and errors are
+// those of the evaluator.
+TEST(Exact, ReadsTheRowsOfALargeTable) {
+  constexpr int64_t kTableRows = (int64_t{1} << 20) / 8 + 3, kWidth = 8;
+  const Tensor table = random_array({kTableRows, kWidth}, 3, DType::kF32);
+  plan::Plan p;
+  p.blobs = {{DType::kF32, table.shape(), "", table}};
+  p.values = {value(DType::kF32, {kTableRows, kWidth}, Kind::kConstant),
+              value(DType::kI64, {5}, Kind::kInput), value(DType::kF32, {5, kWidth}, Kind::kArena)};
+  p.values[0].constant = 0;
+  plan::Step step;
+  step.op = OpKind::kGather;
+  step.attrs = encode(AxisAttrs{.axis = 0});
+  for (const backend::KernelDef& row : backend::cpu_backend().kernels) {
+    if (row.op == OpKind::kGather && row.index_inputs) step.kernel = row.name;
+  }
+  step.inputs = {0, 1};
+  step.outputs = {2};
+  p.steps = {step};
+  p.inputs = {1};
+  p.outputs = {2};
+  const auto gather = [&](const std::vector<int64_t>& ids) {
+    PlanEvaluator f(p, backend::cpu_backend());
+    f.run({Tensor::from(DType::kI64, {5}, std::span<const int64_t>(ids))},
+          [](size_t, size_t, const EvalTensor&) {});
+    return f.value(2);
+  };
+  const std::vector<int64_t> ids{7, kTableRows - 1, -1, 7, -kTableRows};
+  const EvalTensor got = gather(ids);
+  EXPECT_EQ(got.shape, (Shape{5, kWidth}));
+  for (int64_t i = 0; i < 5 * kWidth; ++i) {
+    const int64_t id = ids[static_cast<size_t>(i / kWidth)];
+    const int64_t row = id < 0 ? id + kTableRows : id;
+    EXPECT_EQ(got.f[static_cast<size_t>(i)], table.float_at(row * kWidth + i % kWidth)) << i;
+  }
+  EXPECT_THROW(gather({0, 1, 2, 3, kTableRows}), Error);
+}
+
 TEST(Exact, TakesTheModelsOwnConstants) {
   const plan::Plan plan = product({}, DType::kF32);
   const Tensor ones = Tensor::from(DType::kF32, {kDepth, kCols},

@@ -1,12 +1,8 @@
 # The CPU kernels. Instruction sets: AVX-512, AVX2 and a portable one; the others only cost compile
 # time. oneDNN is one folder, or the folder that says that there is none.
-pkg_check_modules(HWY REQUIRED IMPORTED_TARGET GLOBAL libhwy)
 file(GLOB VERNIER_CPU_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp
      ${CMAKE_CURRENT_LIST_DIR}/kernels/*.cpp)
 if(VERNIER_ONEDNN)
-  # Found by hand: the package's own CMake file asks for OpenCL headers, which no kernel here needs.
-  find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp REQUIRED)
-  find_library(DNNL_LIBRARY dnnl REQUIRED)
   find_package(OpenMP REQUIRED COMPONENTS CXX)
   file(GLOB VERNIER_CPU_MATMUL CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/onednn/*.cpp)
 else()

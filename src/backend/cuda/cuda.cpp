@@ -1,6 +1,9 @@
 // Device memory, stream and library handle of one GPU; the kernel list. See cuda.h.
 #include "backend/cuda/cuda.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
 
@@ -28,7 +31,7 @@ KernelTable make_table() {
 // A CUDA graph, ready to be launched.
 class GraphRecording final : public Recording {
  public:
-  explicit GraphRecording(cudaGraph_t graph) {
+  explicit GraphRecording(cudaGraph_t graph) : num_kernels_(kernels_of(graph)) {
     const cudaError_t status = cudaGraphInstantiate(&graph_, graph, 0);
     cudaGraphDestroy(graph);
     check_cuda(status, "making a graph of the steps");
@@ -39,8 +42,20 @@ class GraphRecording final : public Recording {
   void replay(void* stream) override {
     check_cuda(cudaGraphLaunch(graph_, static_cast<cudaStream_t>(stream)), "launching the graph");
   }
+  int64_t num_kernels() const override { return num_kernels_; }
 
  private:
+  static int64_t kernels_of(cudaGraph_t graph) {
+    size_t count = 0;
+    if (cudaGraphGetNodes(graph, nullptr, &count) != cudaSuccess) return 0;
+    std::vector<cudaGraphNode_t> nodes(count);
+    if (cudaGraphGetNodes(graph, nodes.data(), &count) != cudaSuccess) return 0;
+    return std::count_if(nodes.begin(), nodes.end(), [](cudaGraphNode_t node) {
+      cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+      return cudaGraphNodeGetType(node, &type) == cudaSuccess && type == cudaGraphNodeTypeKernel;
+    });
+  }
+  int64_t num_kernels_;
   cudaGraphExec_t graph_ = nullptr;
 };
 

@@ -345,11 +345,18 @@ struct TuneArrays {
         y(device, y_bytes),
         residual(device, y_bytes),
         workspace(device, kMaxWorkspaceBytes) {
-    const std::vector<std::byte> host = random_bytes(state.x_type, rows * state.k);
+    constexpr int64_t kRandomElems = int64_t{1} << 18;  // more than a row: the rest repeats them
+    repeat(x.data(), x_bytes, random_bytes(state.x_type, std::min(kRandomElems, rows * state.k)));
+    repeat(residual.data(), y_bytes, std::vector<std::byte>(elem_bytes));
+  }
+  // dst = block, again and again. Values that are made on the host take longer than their products.
+  void repeat(std::byte* dst, size_t bytes, const std::vector<std::byte>& block) const {
     void* stream = device.execution().stream;
-    device.copy_to_device(x.data(), host.data(), host.size(), stream);
-    const std::vector<std::byte> zeros(y_bytes);
-    device.copy_to_device(residual.data(), zeros.data(), y_bytes, stream);
+    device.copy_to_device(dst, block.data(), block.size(), stream);
+    for (size_t filled = block.size(), next = 0; filled < bytes; filled += next) {
+      next = std::min(filled, bytes - filled);
+      device.copy_on_device(dst + filled, dst, next, stream);
+    }
     device.synchronise(stream);
   }
   static std::vector<std::byte> random_bytes(DType type, int64_t count) {

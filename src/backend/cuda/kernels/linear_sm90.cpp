@@ -9,6 +9,7 @@
 #include "backend/cuda/kernels/product_numerics.h"
 #include "backend/cuda/kernels/row_buckets.h"
 #include "core/convert.h"
+#include "core/threads.h"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -40,15 +41,19 @@ WeightShape parse_layout(std::string_view text) {
 
 // dst [cols, rows] = src [rows, cols]ᵀ, in blocks that stay in the cache.
 void transpose(const uint16_t* src, uint16_t* dst, int64_t rows, int64_t cols) {
-  constexpr int64_t kBlock = 64;
-  for (int64_t r0 = 0; r0 < rows; r0 += kBlock) {
-    for (int64_t c0 = 0; c0 < cols; c0 += kBlock) {
-      for (int64_t c = c0; c < std::min(cols, c0 + kBlock); ++c) {
-        for (int64_t r = r0; r < std::min(rows, r0 + kBlock); ++r)
-          dst[c * rows + r] = src[r * cols + c];
-      }
-    }
-  }
+  constexpr int64_t kBlock = 64, kLeastElems = int64_t{1} << 18;  // of a thread
+  const int64_t blocks = (cols + kBlock - 1) / kBlock;
+  in_parallel(blocks, std::max(int64_t{1}, kLeastElems / (rows * kBlock + 1)),
+              [=](int64_t begin, int64_t end) {
+                for (int64_t r0 = 0; r0 < rows; r0 += kBlock) {
+                  for (int64_t c0 = begin * kBlock; c0 < end * kBlock; c0 += kBlock) {
+                    for (int64_t c = c0; c < std::min(cols, c0 + kBlock); ++c) {
+                      for (int64_t r = r0; r < std::min(rows, r0 + kBlock); ++r)
+                        dst[c * rows + r] = src[r * cols + c];
+                    }
+                  }
+                }
+              });
 }
 
 std::vector<PackedConstant> pack(const Problem& problem) {
