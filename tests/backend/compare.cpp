@@ -50,7 +50,7 @@ Rounding inner_roundings(OpKind op, const Numerics& numerics, Inside inside) {
 bool acts(OpKind op, const Rounding& rounding) {
   bool any = rounding.accumulator().type != DType::kUndefined ||
              rounding.inner().type != DType::kUndefined;
-  for (size_t i = 0; i < rounding_points(op).size(); ++i) any = any || rounding.acts_at(i);
+  for (size_t i = 0; i < rounding_points(op).size(); ++i) any = any || rounding.changes(i);
   return any;
 }
 
