@@ -77,4 +77,20 @@ __device__ T modulo(T a, T b, int variant) {
   return variant == 0 && r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
+/// The activation of a product: Activation of core/attrs.h.
+__device__ inline float activated(int activation, float x) {
+  switch (activation) {
+    case 1:
+      return gelu_erf(x);
+    case 2:
+      return gelu_tanh(x);
+    case 3:
+      return x < 0 ? 0.0f : x;
+    case 4:
+      return tanhf(x);
+    default:
+      return x;
+  }
+}
+
 }  // namespace vernier::backend::cuda

@@ -1,4 +1,5 @@
 // ArgMax, ArgMin, CumSum, MaskedMean and BatchNormalization. Contracts in reduce.h. C++17.
+#include "backend/cuda/device/overlap.cuh"
 #include "backend/cuda/device/rows.cuh"
 #include "backend/cuda/device/scalars.cuh"
 #include "backend/cuda/kernels/reduce.h"
@@ -63,32 +64,62 @@ __global__ void __launch_bounds__(kThreads)
   if (lane == 0) args.y[line] = best.at < 0 ? 0 : best.at;
 }
 
-// ---- CumSum: one thread per line
+// ---- CumSum: floats one thread per line, in order; integers, whose sums are exact, a warp per line
 
-template <class A>
-__global__ void __launch_bounds__(kThreads)
-    cum_sum_kernel(const __grid_constant__ CumSumLaunch args) {
-  int64_t axis = load_int64(args.axis, 0);
-  if (axis < 0) axis += args.rank;
-  if (axis < 0 || axis >= args.rank) axis = 0;
-  int64_t inner = 1;
-  for (int64_t i = axis + 1; i < args.rank; ++i) inner *= args.sizes[i];
-  const int64_t size = args.sizes[axis], lines = args.elems / size;
-  for (int64_t line = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; line < lines;
-       line += static_cast<int64_t>(gridDim.x) * kThreads) {
+struct CumSumLines {
+  int64_t inner = 1, size, lines;
+  __device__ explicit CumSumLines(const CumSumLaunch& args) {
+    int64_t axis = load_int64(args.axis, 0);
+    if (axis < 0) axis += args.rank;
+    if (axis < 0 || axis >= args.rank) axis = 0;
+    for (int64_t i = axis + 1; i < args.rank; ++i) inner *= args.sizes[i];
+    size = args.sizes[axis];
+    lines = args.elems / size;
+  }
+  __device__ int64_t at(const CumSumLaunch& args, int64_t line, int64_t k) const {
     const int64_t first = line / inner * size * inner + line % inner;
-    A sum = 0;
+    return first + (args.reverse ? size - 1 - k : k) * inner;
+  }
+};
+
+__global__ void __launch_bounds__(kThreads) cum_sum_floats(CumSumLaunch args) {
+  wait_for_previous_kernel();
+  const CumSumLines of(args);
+  for (int64_t line = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; line < of.lines;
+       line += static_cast<int64_t>(gridDim.x) * kThreads) {
+    double sum = 0;
 #pragma unroll 4
-    for (int64_t k = 0; k < size; ++k) {
-      const int64_t at = first + (args.reverse ? size - 1 - k : k) * inner;
-      const A before = sum;
-      if constexpr (std::is_same_v<A, int64_t>) {
-        sum = wrapping_add(sum, load_int64(args.x, at));
-        store_int64(args.y, at, args.exclusive ? before : sum);
-      } else {
-        sum += load_double(args.x, at);
-        store_double(args.y, at, args.exclusive ? before : sum);
+    for (int64_t k = 0; k < of.size; ++k) {
+      const int64_t at = of.at(args, line, k);
+      const double before = sum;
+      sum += load_double(args.x, at);
+      store_double(args.y, at, args.exclusive ? before : sum);
+    }
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) cum_sum_integers(CumSumLaunch args) {
+  wait_for_previous_kernel();
+  const CumSumLines of(args);
+  constexpr int kWarps = kThreads / kWarpThreads;
+  const int lane = threadIdx.x % kWarpThreads;
+  for (int64_t line = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarpThreads;
+       line < of.lines; line += static_cast<int64_t>(gridDim.x) * kWarps) {
+    int64_t carry = 0;
+#pragma unroll 4
+    for (int64_t begin = 0; begin < of.size; begin += kWarpThreads) {
+      const int64_t at = of.at(args, line, begin + lane);
+      const bool is_inside = begin + lane < of.size;
+      const int64_t x = is_inside ? load_int64(args.x, at) : 0;
+      int64_t sum = x;  // of the lanes up to this one
+#pragma unroll
+      for (int offset = 1; offset < kWarpThreads; offset *= 2) {
+        const int64_t lower = __shfl_up_sync(~0u, sum, offset);
+        if (lane >= offset) sum = wrapping_add(sum, lower);
       }
+      sum = wrapping_add(sum, carry);
+      carry = __shfl_sync(~0u, sum, kWarpThreads - 1);
+      if (is_inside) store_int64(args.y, at, args.exclusive ? wrapping_sub(sum, x) : sum);
     }
   }
 }
@@ -186,11 +217,8 @@ cudaError_t launch_cum_sum(const CumSumLaunch& args, cudaStream_t stream) {
   if (args.elems == 0) return cudaSuccess;
   constexpr unsigned kMaxBlocks = 4096;  // the rest in the kernel's loop
   const unsigned blocks = min(blocks_for(args.elems, kThreads), kMaxBlocks);
-  if (args.x.type < DType::kI8)
-    cum_sum_kernel<double><<<blocks, kThreads, 0, stream>>>(args);
-  else
-    cum_sum_kernel<int64_t><<<blocks, kThreads, 0, stream>>>(args);
-  return cudaGetLastError();
+  const auto kernel = args.x.type < DType::kI8 ? &cum_sum_floats : &cum_sum_integers;
+  return launch_overlapped(kernel, dim3(blocks), dim3(kThreads), 0, stream, args);
 }
 
 cudaError_t launch_masked_mean(const MaskedMeanLaunch& args, cudaStream_t stream) {

@@ -1,5 +1,6 @@
-// The rows cuda.linear.tensor_cores and cuda.linear.plain, which any size and alignment can take
-// and which stand last; and what the rows of Linear share. Kernels in linear_plain.cu.
+// The rows cuda.linear.narrow, of a few columns, and cuda.linear.tensor_cores and cuda.linear.plain,
+// which any size and alignment can take and which stand last; and what the rows of Linear share.
+// Kernels in linear_narrow.cu and linear_plain.cu.
 #include "backend/cuda/kernels/linear_plain.h"
 
 #include "backend/cuda/check.h"
@@ -52,32 +53,60 @@ Support supports_plain(const Problem& problem) {
   return types ? supports_any(problem) : types;
 }
 
+Support supports_narrow(const Problem& problem) {
+  Support support = supports_float_product(problem);
+  if (support) support = supports_any(problem);
+  if (!support) return support;
+  if (problem.inputs[0].dtype != problem.inputs[1].dtype)
+    return no("its operands are of different types");
+  constexpr int64_t kMaxCols = 7;
+  const SymShape& shape = problem.inputs[1].shape;
+  const Dim& cols = shape[problem.attrs_as<LinearAttrs>().trans_w ? 0 : 1];
+  if (!cols.is_constant() || cols.constant() > kMaxCols)
+    return no("it has more than " + std::to_string(kMaxCols) + " columns");
+  return yes();
+}
+Numerics narrow_numerics(const Problem& problem) {
+  return is_16_bit_float(problem.inputs[0].dtype) ? tensor_core_numerics(problem)
+                                                  : float_product_numerics(problem);
+}
+
 LinearOperand operand(std::span<const TensorArg> operands, size_t i) {
   if (!has(operands, i)) return {};
   return {operands[i].data, operands[i].dtype};
 }
 
-template <bool kTensorCores>
-void launch(const LaunchCall& call) {
+LinearPlain product_of(const LaunchCall& call) {
   const auto attrs = decode<LinearAttrs>(call.attrs);
   const TensorArg &x = call.in[0], &y = call.out[0];
-  check_cuda(launch_linear_plain({.x = operand(call.in, 0),
-                                  .w = operand(call.in, 1),
-                                  .bias = operand(call.in, 2),
-                                  .residual = operand(call.in, 3),
-                                  .y = operand(call.out, 0),
-                                  .m = rows_of(x),
-                                  .n = y.dim(-1),
-                                  .k = static_cast<int>(x.dim(-1)),
-                                  .trans_w = attrs.trans_w,
-                                  .activation = static_cast<int>(attrs.activation)},
-                                 kTensorCores, stream_of(call.execution)),
+  return {.x = operand(call.in, 0),
+          .w = operand(call.in, 1),
+          .bias = operand(call.in, 2),
+          .residual = operand(call.in, 3),
+          .y = operand(call.out, 0),
+          .m = rows_of(x),
+          .n = y.dim(-1),
+          .k = static_cast<int>(x.dim(-1)),
+          .trans_w = attrs.trans_w,
+          .activation = static_cast<int>(attrs.activation)};
+}
+template <bool kTensorCores>
+void launch(const LaunchCall& call) {
+  check_cuda(launch_linear_plain(product_of(call), kTensorCores, stream_of(call.execution)),
              "Linear");
+}
+void launch_narrow(const LaunchCall& call) {
+  check_cuda(launch_linear_narrow(product_of(call), stream_of(call.execution)), "Linear");
 }
 
 }  // namespace
 
-extern const KernelBody linear_tensor_cores, linear_plain;
+extern const KernelBody linear_narrow, linear_tensor_cores, linear_plain;
+constexpr KernelBody linear_narrow{
+    .supports = &supports_narrow,
+    .numerics = &narrow_numerics,
+    .launch = &launch_narrow,
+};
 constexpr KernelBody linear_tensor_cores{
     .supports = &supports_16,
     .numerics = &tensor_core_numerics,

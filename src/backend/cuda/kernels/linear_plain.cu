@@ -6,21 +6,6 @@
 namespace vernier::backend::cuda {
 namespace {
 
-__device__ float activated(int activation, float x) {
-  switch (activation) {
-    case 1:
-      return gelu_erf(x);
-    case 2:
-      return gelu_tanh(x);
-    case 3:
-      return x < 0 ? 0.0f : x;
-    case 4:
-      return tanhf(x);
-    default:
-      return x;
-  }
-}
-
 struct LinearProduct {
   struct Batch {};
   struct Row {
