@@ -723,9 +723,8 @@ int time_kernels(const char* path, const char* only) {
                           {16, 2048, 2048, 16, 16, 64, 64}, {32, 128, 128, 16, 16, 64, 64},
                           {1, 128, 128, 16, 16, 64, 64},    {1, 128, 128, 12, 12, 64, 64},
                           {16, 512, 512, 16, 16, 128, 128}, {8, 2048, 2048, 16, 16, 128, 128},
-                          {32, 512, 512, 16, 16, 32, 32},
-                          {128, 128, 128, 12, 12, 64, 64},  {128, 128, 128, 12, 12, 32, 32},
-                          {1, 128, 128, 12, 12, 32, 32}};
+                          {32, 512, 512, 16, 16, 32, 32},   {128, 128, 128, 12, 12, 64, 64},
+                          {128, 128, 128, 12, 12, 32, 32},  {1, 128, 128, 12, 12, 32, 32}};
   struct Row {
     const char* name;
     Kernel kernel;
@@ -783,6 +782,7 @@ int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "check" && argc > 2) return check_kernel(argv[2], argc > 3 ? std::atoi(argv[3]) : -1);
   if (what == "time") return time_kernels(argc > 2 ? argv[2] : "", argc > 3 ? argv[3] : "");
-  std::printf("attention_bench check flash|sm90|plain [0|1], attention_bench time [OUT.json [sm90]]\n");
+  std::printf(
+      "attention_bench check flash|sm90|plain [0|1], attention_bench time [OUT.json [sm90]]\n");
   return 2;
 }

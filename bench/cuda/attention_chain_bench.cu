@@ -1,6 +1,7 @@
 // What attention costs inside a layer: a CUDA graph of 24 times (product of q, k and v, attention,
 // product of the context), launches overlapped as in an engine, against the same graph without
-// attention. Weights are distinct per layer. C++17. Target bench_attention_chain of the preset cuda.
+// attention. Weights are distinct per layer. C++17. Target bench_attention_chain of the preset
+// cuda.
 #include <cuda_fp16.h>
 
 #include <algorithm>
@@ -149,9 +150,8 @@ class Chain {
 
 int main() {
   check(cuda::prepare_gemm_sm90(), "preparing products");
-  const Size sizes[] = {{1, 128, 12, 64},   {1, 128, 16, 64},   {1, 128, 12, 32},
-                        {8, 128, 12, 64},   {128, 128, 12, 64}, {128, 128, 12, 32},
-                        {32, 512, 16, 64}};
+  const Size sizes[] = {{1, 128, 12, 64},   {1, 128, 16, 64},   {1, 128, 12, 32}, {8, 128, 12, 64},
+                        {128, 128, 12, 64}, {128, 128, 12, 32}, {32, 512, 16, 64}};
   std::printf("%-16s %10s %10s %10s   us per layer; attention adds\n", "", "products", "none",
               "keep");
   for (const Size& s : sizes) {

@@ -206,22 +206,21 @@ std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
 
 using Kernel = cudaError_t (*)(const AttentionLaunch&, cudaStream_t);
 
-void launch_with(const LaunchCall& call, Kernel kernel) {
+void launch_with(const LaunchCall& call, Kernel kernel, bool looks_at_all_keys = false) {
   if (call.out[0].elems() == 0) return;
   const AttentionLaunch args = arguments(call);
   const cudaStream_t stream = stream_of(call.execution);
   // Only where hidden keys have probability 0 can they be left out.
-  const bool scan = args.causal && (args.masks_add || std::isinf(args.fill));
+  const bool scan = args.causal && (args.masks_add || std::isinf(args.fill)) && !looks_at_all_keys;
   if (scan) check_cuda(launch_attention_finite(args, stream), "looking through attention values");
   check_cuda(kernel(args, stream), "Attention");
 }
 void launch_plain(const LaunchCall& call) { launch_with(call, &launch_attention_plain); }
 void launch_flash(const LaunchCall& call) { launch_with(call, &launch_attention_flash); }
 void launch_sm90(const LaunchCall& call) {
-  launch_with(call, [](const AttentionLaunch& args, cudaStream_t stream) {
-    return attention_sm90_takes(args) ? launch_attention_sm90(args, stream)
-                                      : launch_attention_flash(args, stream);
-  });
+  const AttentionLaunch args = arguments(call);
+  if (!attention_sm90_takes(args)) return launch_with(call, &launch_attention_flash);
+  launch_with(call, &launch_attention_sm90, attention_short_takes(args));
 }
 
 }  // namespace

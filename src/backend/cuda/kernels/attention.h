@@ -78,6 +78,10 @@ cudaError_t launch_attention_flash(const AttentionLaunch& args, cudaStream_t str
 cudaError_t launch_attention_sm90(const AttentionLaunch& args, cudaStream_t stream);
 /// True if the copy engine can read q, k and v: addresses and strides are multiples of 16 bytes.
 bool attention_sm90_takes(const AttentionLaunch& args);
+/// attention_short.cu, which launch_attention_sm90 turns to: at most 128 keys, head_dim 32 or 64,
+/// no sequences, tables the same for all queries. It looks at every key and needs no args.finite.
+cudaError_t launch_attention_short(const AttentionLaunch& args, cudaStream_t stream);
+bool attention_short_takes(const AttentionLaunch& args);
 /// True if the current device is an sm_90 one and the kernels were compiled for it.
 bool attention_sm90_usable();
 

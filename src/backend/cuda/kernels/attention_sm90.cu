@@ -10,27 +10,6 @@
 namespace vernier::backend::cuda {
 namespace {
 
-// Raw scores of 64 queries with 128 keys, issued and committed.
-template <class T, int kDim>
-__device__ inline void multiply_keys(uint32_t query, uint32_t keys, float (&scores)[64]) {
-  constexpr int kRowBytes = 2 * kBoxCols<kDim>;
-  const TileDescriptor<kRowBytes> a(query, 16), b(keys, 16);
-  wgmma_fence();
-#pragma unroll
-  for (int d = 0; d < kDim; d += 16) {
-    const uint32_t within = static_cast<uint32_t>(d % 64 * 2);
-    const uint32_t part = static_cast<uint32_t>(d / 64);
-    const uint64_t queries = a.after(part * kGroupQueries * kRowBytes + within);
-    const uint64_t rows = b.after(part * kKeys * kRowBytes + within);
-    if (d == 0) {
-      multiply_shared<T>(scores, queries, rows);
-    } else {
-      multiply_add_shared<T>(scores, queries, rows);
-    }
-  }
-  wgmma_commit();
-}
-
 // One thread's work before the kernel ahead has ended.
 template <int kGroups>
 __device__ inline void start_barriers(const Maps& maps, uint32_t barriers) {
@@ -86,7 +65,7 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
   int steps;
   allow_next_kernel();
   {
-    if (threadIdx.x == 0) start_barriers<kGroups>(maps, barriers);
+    if (threadIdx.x == 32) start_barriers<kGroups>(maps, barriers);
     if (args.starts_q != nullptr) wait_for_previous_kernel();
     const Tile found = find_tile<kGroups * kGroupQueries>(args, launch.tiles, blockIdx.x);
     steps = static_cast<int>((found.keys + kKeys - 1) / kKeys);
@@ -160,14 +139,27 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
   barrier_wait(barriers + 2 * kSlots * 8, 0);
   if constexpr (!kOverlap) {
     for (int step = 0; step < steps; ++step) {
+      const uint32_t step_keys = ring.next();
+      uint32_t values = 0;
+      if (keep_by_key && __all_sync(~0u, kept_bytes == 0)) {
+        values = ring.next();
+        if (is_void_step<T, kDim>(rows, raw_score(args.fill, inverse_scale), slope, values,
+                                  group)) {
+          if (step + 1 < steps) load_masks(step + 1);
+          ring.leave();
+          ring.leave();
+          continue;
+        }
+      }
       float scores[64];
-      multiply_keys<T, kDim>(query, ring.next(), scores);
+      multiply_keys<T, kDim>(query, step_keys, scores);
       const KeptKeys kept = spread_masks(step);
       wgmma_wait<0>();
       ring.leave();
       finish_scores(step, kept, scores);
       rescale();
-      attend_values<T, kDim, kParts>(scores, slope, shift, next_values(step), rows, context);
+      if (!kMasked || values == 0) values = next_values(step);
+      attend_values<T, kDim, kParts>(scores, slope, shift, values, rows, context);
       wgmma_wait<0>();
       ring.leave();
     }
@@ -226,9 +218,13 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
     if (steps > 0) multiply_values<T, kDim>(p, next_values(steps - 1), context);
     wgmma_wait<0>();
   }
-  store_rows<T, kDim>(args, tile, rows, context,
-                      shared + Places::kQuery + group * Places::kGroupBytes, group * kGroupQueries,
-                      group);
+  if constexpr (kOverlap) {
+    store_rows<T, kDim>(args, tile, rows, context, row);
+  } else {
+    store_rows_staged<T, kDim>(args, tile, rows, context,
+                               shared + Places::kQuery + group * Places::kGroupBytes,
+                               group * kGroupQueries, group);
+  }
 }
 
 template <class T, int kDim, int kGroups, Masks kMasks, int kParts>
@@ -243,57 +239,6 @@ __global__ void __launch_bounds__(kGroups * 128, kDim <= 64 ? 2 : 1)
 
 // ---- host
 
-using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
-EncodeTiled encode_tiled() {
-  static const EncodeTiled found = [] {
-    void* function = nullptr;
-    cudaDriverEntryPointQueryResult result{};
-    const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function,
-                                                                12000, cudaEnableDefault, &result);
-    return status == cudaSuccess ? reinterpret_cast<EncodeTiled>(function) : nullptr;
-  }();
-  return found;
-}
-
-// x as [batch, heads, rows, width] in boxes of box_rows x 64 columns or all; what lies outside reads as 0.
-struct MapShape {
-  int64_t batch, heads, rows, width;
-  uint32_t box_rows;
-};
-cudaError_t make_map(const AttentionRows& x, const MapShape& shape, CUtensorMap& map) {
-  const auto bytes = [&](int64_t stride, int64_t size) {
-    return static_cast<cuuint64_t>(size == 1 ? shape.width : stride) * 2;
-  };
-  const cuuint64_t sizes[4] = {
-      static_cast<cuuint64_t>(shape.width), static_cast<cuuint64_t>(shape.rows),
-      static_cast<cuuint64_t>(shape.heads), static_cast<cuuint64_t>(shape.batch)};
-  const cuuint64_t strides[3] = {bytes(x.row, shape.rows), bytes(x.head, shape.heads),
-                                 bytes(x.batch, shape.batch)};
-  const int64_t cols = shape.width < 64 ? shape.width : 64;
-  const cuuint32_t box[4] = {static_cast<cuuint32_t>(cols), shape.box_rows, 1, 1},
-                   steps[4] = {1, 1, 1, 1};
-  const EncodeTiled encode = encode_tiled();
-  if (encode == nullptr) return cudaErrorNotSupported;
-  const CUresult result =
-      encode(&map,
-             x.type == AttentionType::kF16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                           : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-             4, x.data, sizes, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             cols < 64 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
-}
-
-cudaError_t make_maps(const AttentionLaunch& args, Maps& maps) {
-  const MapShape q{args.batch, args.heads, args.queries, args.head_dim, kGroupQueries};
-  const MapShape k{args.batch, args.kv_heads, args.keys, args.head_dim, kKeys};
-  cudaError_t status = make_map(args.q, q, maps.q);
-  if (status == cudaSuccess) status = make_map(args.k, k, maps.k);
-  if (status == cudaSuccess) status = make_map(args.v, k, maps.v);
-  return status;
-}
-
 template <class T, int kDim, int kGroups, Masks kMasks, int kParts>
 cudaError_t launch_kernel(const AttentionLaunch& args, cudaStream_t stream) {
   Sm90Launch launch{{}, args, attention_tiles(args, kGroups * kGroupQueries)};
@@ -306,9 +251,9 @@ cudaError_t launch_kernel(const AttentionLaunch& args, cudaStream_t stream) {
   if (status != cudaSuccess) return status;
   const int64_t tiles = 2 * ((args.keys + kKeys - 1) / kKeys);
   const int slots = tiles < kSlots ? static_cast<int>(tiles) : kSlots;
-  return launch_overlapped(kernel,
-                           static_cast<unsigned>(launch.tiles * args.heads * args.batch),
-                           kGroups * 128, static_cast<size_t>(Places::bytes(slots)), stream, launch);
+  return launch_overlapped(kernel, static_cast<unsigned>(launch.tiles * args.heads * args.batch),
+                           kGroups * 128, static_cast<size_t>(Places::bytes(slots)), stream,
+                           launch);
 }
 
 // Two parts are the best of 1, 2 and 4 with masks and where there is one step (13.2 against 14.1 µs
@@ -367,6 +312,7 @@ bool attention_sm90_usable() {
 }
 
 cudaError_t launch_attention_sm90(const AttentionLaunch& args, cudaStream_t stream) {
+  if (attention_short_takes(args)) return launch_attention_short(args, stream);
   const bool half = args.q.type == AttentionType::kF16;
   if (args.head_dim == 32)
     return half ? launch_dim<__half, 32>(args, stream)
