@@ -92,18 +92,31 @@ struct Stager {
     for (int u = 0; u < kUnits; ++u)
       copy_async<sizeof(Unit)>(unit(u), src() + first + u * kUnitStep);
   }
-  __device__ void copy_units() const {
+  // Where the units lie: mostly in one row of the last axis.
+  __device__ void find_units(int64_t (&offset)[kUnits]) const {
+    const ElementPlace place = place_of(shape, input.strides, first);
+    const int64_t step = input.strides[shape.axes - 1] * kUnitStep;
+    if (place.left >= (kUnits - 1) * kUnitStep + kUnit) {
 #pragma unroll
-    for (int u = 0; u < kUnits; ++u) {
-      const int64_t offset = place_of(shape, input.strides, first + u * kUnitStep).offset;
-      copy_async<sizeof(Unit)>(unit(u), src() + offset);
+      for (int u = 0; u < kUnits; ++u) offset[u] = place.offset + u * step;
+    } else {
+#pragma unroll
+      for (int u = 0; u < kUnits; ++u)
+        offset[u] = place_of(shape, input.strides, first + u * kUnitStep).offset;
     }
   }
+  __device__ void copy_units() const {
+    int64_t offset[kUnits];
+    find_units(offset);
+#pragma unroll
+    for (int u = 0; u < kUnits; ++u) copy_async<sizeof(Unit)>(unit(u), src() + offset[u]);
+  }
   __device__ void splat_units() const {
+    int64_t offset[kUnits];
+    find_units(offset);
     W value[kUnits];
 #pragma unroll
-    for (int u = 0; u < kUnits; ++u)
-      value[u] = src()[place_of(shape, input.strides, first + u * kUnitStep).offset];
+    for (int u = 0; u < kUnits; ++u) value[u] = src()[offset[u]];
 #pragma unroll
     for (int u = 0; u < kUnits; ++u) *unit(u) = Unit{{value[u], value[u], value[u], value[u]}};
   }

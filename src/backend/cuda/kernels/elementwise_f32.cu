@@ -41,7 +41,7 @@ constexpr auto kCodes = [] {
 
 /// Where an operand is: in a slot of the warp's memory as this type; one element of an input, as
 /// f32 in the warp's memory; a number of the step.
-enum class Source : uint8_t { kNone, kF32, kF16, kBF16, kBool, kScalar, kBeta };
+enum class Source : uint8_t { kNone, kScalar, kBeta, kF32, kF16, kBF16, kBool };
 
 struct Operand {
   Source source = Source::kNone;
@@ -106,9 +106,15 @@ __device__ void read_units(std::byte* memory, int slot, int first, int count, fl
     for (int i = 0; i < kUnit; ++i) values[u * kUnit + i] = to_value(unit.element[i]);
   }
 }
-// Units [first, first + kCount) of an operand.
+__device__ __forceinline__ bool is_number(const Operand& operand) {
+  return operand.source <= Source::kBeta;
+}
+__device__ __forceinline__ float number(const Operand& from, float beta, std::byte* memory) {
+  return from.source == Source::kScalar ? *reinterpret_cast<const float*>(memory + from.at) : beta;
+}
+// Units [first, first + kCount) of an operand that is in a slot.
 template <int kCount>
-__device__ __forceinline__ void read(const Operand& from, float beta, std::byte* memory, int first,
+__device__ __forceinline__ void read(const Operand& from, std::byte* memory, int first,
                                      float (&values)[kCount * kUnit]) {
   switch (from.source) {
     case Source::kF32:
@@ -117,12 +123,8 @@ __device__ __forceinline__ void read(const Operand& from, float beta, std::byte*
       return read_units<__half>(memory, from.at, first, kCount, values);
     case Source::kBF16:
       return read_units<__nv_bfloat16>(memory, from.at, first, kCount, values);
-    case Source::kBool:
-      return read_units<uint8_t>(memory, from.at, first, kCount, values);
-    case Source::kScalar:
-      return fill_vector(*reinterpret_cast<const float*>(memory + from.at), values);
     default:
-      fill_vector(beta, values);
+      return read_units<uint8_t>(memory, from.at, first, kCount, values);
   }
 }
 __device__ __forceinline__ void save(std::byte* memory, int slot, const Values& values) {
@@ -133,12 +135,22 @@ __device__ __forceinline__ void save(std::byte* memory, int slot, const Values& 
   }
 }
 
+__device__ __forceinline__ void load(const Step& step, std::byte* memory, Values& values) {
+  if (is_number(step.b))
+    fill_vector(number(step.b, step.beta, memory), values);
+  else
+    read<kUnits>(step.b, memory, 0, values);
+}
+
 // Operators with long code, element by element through memory: little is held in registers there.
 __device__ __forceinline__ void apply_rare(const Step& step, std::byte* memory,
-                                           const uint16_t (&scratch)[2]) {
+                                           const uint16_t (&scratch)[2], Values& values) {
   using T = float;
   const T alpha = step.alpha, beta = step.beta;
   const int variant = step.variant;
+  save(memory, scratch[0], values);
+  load(step, memory, values);
+  save(memory, scratch[1], values);
 #pragma unroll 1
   for (int i = 0; i < kThreadElements; ++i) {
     T& a = units_of<float>(memory, scratch[0])[i / kUnit * 32].element[i % kUnit];
@@ -156,48 +168,70 @@ __device__ __forceinline__ void apply_rare(const Step& step, std::byte* memory,
         a += b + alpha + beta + static_cast<T>(variant);
     }
   }
+  read_units<float>(memory, scratch[0], 0, kUnits, values);
 }
 
-// a = op(a, b) for all elements of a thread.
-__device__ __forceinline__ void apply(const Step& step, Values& va, const Values& vb) {
+// Whether an operator has a second operand.
+#define OP(kind, min_in, max_in, ...) \
+  [[maybe_unused]] constexpr bool kHasSecond##kind = (max_in) != 1;
+#include "ops/ops.def"
+#undef OP
+
+// a = op(a, b) for all elements of a thread. kSecond: b is an array of values, and only operators
+// that have a second operand are asked for; else it is one number for all.
+template <bool kSecond, class B>
+__device__ __forceinline__ void apply(const Step& step, Values& va, const B& vb) {
   using T = float;
   const T alpha = step.alpha, beta = step.beta, c = 0;
   constexpr bool has_b = false, has_c = false;  // asked by Clip only, which is elsewhere
   const int variant = step.variant;
   const auto each = [&](const auto& f) {
 #pragma unroll
-    for (int i = 0; i < kThreadElements; ++i) va[i] = f(va[i], vb[i]);
+    for (int i = 0; i < kThreadElements; ++i) {
+      if constexpr (kSecond) {
+        va[i] = f(va[i], vb[i]);
+      } else {
+        va[i] = f(va[i], vb);
+      }
+    }
   };
   switch (step.code) {
-#define COMMON_FLOAT(kind, expression) \
-  case Code::k##kind:                  \
-    each([=](T a, T b) -> T {          \
-      static_cast<void>(b);            \
-      return expression;               \
-    });                                \
+#define COMMON_FLOAT(kind, expression)            \
+  case Code::k##kind:                             \
+    if constexpr (!kSecond || kHasSecond##kind) { \
+      each([=](T a, T b) -> T {                   \
+        static_cast<void>(b);                     \
+        return expression;                        \
+      });                                         \
+    }                                             \
     break;
 #define LOGIC_FLOAT(kind, expression) COMMON_FLOAT(kind, expression)
 #define RARE_FLOAT(kind, expression)
 #define INTEGER(kind, expression)
 #include "backend/cuda/kernels/elementwise_ops.def"
-    case Code::kLoad:
-      each([](T, T b) -> T { return b; });
-      break;
     default:
       break;
   }
   static_cast<void>(has_b), static_cast<void>(has_c), static_cast<void>(c);
+  static_cast<void>(alpha), static_cast<void>(beta), static_cast<void>(variant);
 }
 
 // Where and Clip: operands b and c unit by unit.
+__device__ __forceinline__ void read_unit(const Operand& from, std::byte* memory, int u,
+                                          float (&values)[kUnit]) {
+  if (is_number(from))
+    fill_vector(number(from, 0, memory), values);
+  else
+    read<1>(from, memory, u, values);
+}
 __device__ __forceinline__ void apply_three(const Step& step, std::byte* memory, Values& a) {
   const bool has_b = step.b.source != Source::kNone, has_c = step.c.source != Source::kNone;
   const bool is_where = step.code == Code::kWhere;
 #pragma unroll
   for (int u = 0; u < kUnits; ++u) {
     float b[kUnit], c[kUnit];
-    read<1>(step.b, 0, memory, u, b);
-    read<1>(step.c, 0, memory, u, c);
+    read_unit(step.b, memory, u, b);
+    read_unit(step.c, memory, u, c);
 #pragma unroll
     for (int i = 0; i < kUnit; ++i) {
       float& x = a[u * kUnit + i];
@@ -252,24 +286,24 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
   if (args.has_scalars) stage_scalars(args, memory);
   wait_for_staging();
   __syncwarp();
-  Values a, b;
+  Values a;
   fill_vector(0.0f, a);
   for (int s = 0; s < args.step_count; ++s) {
     const Step& step = args.steps[s];
-    if (step.code == Code::kWhere || step.code == Code::kClip) {
-      apply_three(step, memory, a);
-      continue;
-    }
-    if (step.b.source != Source::kNone) read<kUnits>(step.b, step.beta, memory, 0, b);
-    if (step.code == Code::kSave) {
+    if (step.code == Code::kLoad) {
+      load(step, memory, a);
+    } else if (step.code == Code::kSave) {
       save(memory, step.slot, a);
+    } else if (step.code == Code::kWhere || step.code == Code::kClip) {
+      apply_three(step, memory, a);
     } else if (step.code == Code::kRare) {
-      save(memory, args.scratch[0], a);
-      save(memory, args.scratch[1], b);
-      apply_rare(step, memory, args.scratch);
-      read_units<float>(memory, args.scratch[0], 0, kUnits, a);
+      apply_rare(step, memory, args.scratch, a);
+    } else if (is_number(step.b)) {
+      apply<false>(step, a, number(step.b, step.beta, memory));
     } else {
-      apply(step, a, b);
+      Values b;
+      read<kUnits>(step.b, memory, 0, b);
+      apply<true>(step, a, b);
     }
   }
   store(args, first, is_whole && args.out_is_aligned, a);
