@@ -5,9 +5,9 @@ file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backend
 add_library(vernier_cuda STATIC ${cuda_sources})
 set_target_properties(vernier_cuda PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON
                                               CUDA_RUNTIME_LIBRARY Static)
-target_compile_options(vernier_cuda PRIVATE
-  $<$<COMPILE_LANGUAGE:CUDA>:-gencode=arch=compute_${VERNIER_CUDA_ARCH},code=sm_${VERNIER_CUDA_ARCH}>
-  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra -Werror=all-warnings>)
+set(VERNIER_CUDA_FLAGS -gencode=arch=compute_${VERNIER_CUDA_ARCH},code=sm_${VERNIER_CUDA_ARCH}
+    -Xcompiler=-Wall,-Wextra -Werror=all-warnings CACHE INTERNAL "Flags of device code")
+target_compile_options(vernier_cuda PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:${VERNIER_CUDA_FLAGS}>")
 target_include_directories(vernier_cuda SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(vernier_cuda PUBLIC vernier_backend CUDA::cudart_static CUDA::cublasLt)
 target_compile_definitions(vernier_cuda PRIVATE VERNIER_CUDA_ARCH="${VERNIER_CUDA_ARCH}")

@@ -11,12 +11,14 @@
 
 namespace vernier {
 
-/// Called before the first step with the whole arena (to poison it), and after every step with its
-/// arguments (to copy values out). On a GPU both see a copy in host memory.
+/// Called before the first step with the whole arena (to poison it), before every step with its
+/// workspace and its outputs (the same: what an earlier step left there is nobody's), and after it
+/// with its arguments (to copy values out). On a GPU all see a copy in host memory.
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
   virtual void before_run(std::span<std::byte> arena) { (void)arena; }
+  virtual void before_step(std::span<std::byte> unwritten) { (void)unwritten; }
   virtual void after_step(int32_t step, const backend::LaunchCall& call) = 0;
 };
 
@@ -124,6 +126,9 @@ struct Session::Impl {
   void start(ShapeEntry& entry);
   void run_observed(ShapeEntry& entry, RunObserver& observer);
   void run_mirrored(ShapeEntry& entry, RunObserver& observer);
+  /// Calls body(bytes) for the workspace and each output of a step, in the arena.
+  template <class Body>
+  void each_unwritten(const StepRun& step, const Body& body) const;
   backend::LaunchCall call_of(ShapeEntry& entry, size_t step, const backend::Execution& on) const;
   void fetch_outputs(const ShapeEntry& entry);
   const backend::TensorArg& output_named(const ShapeEntry& entry, const OutputBuffer& buffer) const;

@@ -97,10 +97,21 @@ void Session::Impl::copy_to(const ShapeEntry& entry, std::span<const OutputBuffe
   }
 }
 
+template <class Body>
+void Session::Impl::each_unwritten(const StepRun& step, const Body& body) const {
+  if (step.shape_state)
+    body(std::span(arena + step.workspace_offset, step.shape_state->workspace_bytes));
+  for (const backend::TensorArg& out : step.out) {
+    if (out.data) body(std::span(out.data, bytes_of(out)));
+  }
+}
+
 void Session::Impl::run_observed(ShapeEntry& entry, RunObserver& observer) {
   if (!on_host()) return run_mirrored(entry, observer);
   observer.before_run({arena, arena_capacity});
   for (size_t s = 0; s < entry.steps.size(); ++s) {
+    each_unwritten(entry.steps[s],
+                   [&](std::span<std::byte> bytes) { observer.before_step(bytes); });
     launch_step(entry, s, execution);
     observer.after_step(static_cast<int32_t>(s), call_of(entry, s, execution));
   }
@@ -127,6 +138,11 @@ void Session::Impl::run_mirrored(ShapeEntry& entry, RunObserver& observer) {
   };
   for (size_t s = 0; s < entry.steps.size(); ++s) {
     const StepRun& step = entry.steps[s];
+    each_unwritten(step, [&](std::span<std::byte> bytes) {
+      std::byte* mirrored = mirror_.data() + (bytes.data() - arena);
+      observer.before_step({mirrored, bytes.size()});
+      device->copy_to_device(bytes.data(), mirrored, bytes.size(), execution.stream);
+    });
     launch_step(entry, s, execution);
     for (const backend::TensorArg& out : step.out) {
       if (out.data)

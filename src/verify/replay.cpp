@@ -27,6 +27,10 @@ constexpr double kInsideFactor = 4;
 // One trial may be unlucky for a whole row: where its elements share what is in doubt (the scores
 // of a query), the row's rms cannot make up for it.
 constexpr int kTrials = 4;
+// All errors of an output in 16 bits together: rounding to the nearest leaves a root mean square of
+// ulp/√12, whatever the type's limit for one element allows. Up to this factor of that, f32's noise
+// and the roundings inside, and so many standard deviations of such a mean.
+constexpr double kRmsFactor = 1.2, kRmsDeviations = 2.5;
 // A kernel may flush what is smaller than any normal number.
 constexpr double kSubnormal = std::numeric_limits<float>::min();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -37,8 +41,9 @@ std::vector<double> zeros(const EvalTensor& t) { return std::vector<double>(t.f.
 struct Ideal {
   std::vector<EvalTensor> out;
   std::vector<std::vector<double>> sensitivity;  // by output and element, floats only
-  std::vector<std::vector<double>> inside;       // the same: what roundings inside the step do
-  std::vector<std::vector<bool>> undecided;      // integers that the noise changes
+  // The same: what roundings inside the step do, the largest and the rms of the element's row.
+  std::vector<std::vector<double>> inside, inside_rms;
+  std::vector<std::vector<bool>> undecided;  // integers that the noise changes
   double sum_length = 1;
 };
 
@@ -155,7 +160,10 @@ Ideal ideal_of(const plan::Plan& plan, const backend::Backend& backend, const pl
   }
   // Rounding an operand would swallow the noise on it: sensitivity is that of the exact step.
   const std::vector<EvalTensor> exact = evaluate(step, call, inputs, Rounding{});
-  for (const EvalTensor& t : ideal.out) ideal.inside.push_back(zeros(t));
+  for (const EvalTensor& t : ideal.out) {
+    ideal.inside.push_back(zeros(t));
+    ideal.inside_rms.push_back(zeros(t));
+  }
   if (const Rounding rounding = narrow_rounding(step); rounds_inside(step.op, rounding)) {
     const std::vector<EvalTensor> without =
         evaluate(step, call, inputs, of_operands(step.op, rounding));
@@ -164,6 +172,8 @@ Ideal ideal_of(const plan::Plan& plan, const backend::Backend& backend, const pl
         const double change = std::abs(ideal.out[o].f[i] - without[o].f[i]);
         if (std::isfinite(change)) ideal.inside[o][i] = change;
       }
+      ideal.inside_rms[o] = ideal.inside[o];
+      raise_to_row_rms(ideal.inside_rms[o], ideal.out[o].shape);
       raise_to_row_largest(ideal.inside[o], ideal.out[o].shape);
     }
   }
@@ -180,6 +190,27 @@ Ideal ideal_of(const plan::Plan& plan, const backend::Backend& backend, const pl
     raise_to_row_rms(ideal.sensitivity[o], ideal.out[o].shape);
   return ideal;
 }
+
+// The errors of one output together, and what they may be.
+class Together {
+ public:
+  void add(double error, double expected_square) {
+    squares_ += error * error;
+    expected_ += expected_square;
+    expected_squares_ += expected_square * expected_square;
+  }
+  double rms() const { return std::sqrt(squares_ / expected_); }
+  /// Few elements, or few that are much larger than the others, may be unlucky.
+  double limit() const {
+    return kRmsFactor * (1 + kRmsDeviations * std::sqrt(expected_squares_) / expected_);
+  }
+  bool any() const { return expected_ > 0; }
+
+ private:
+  double squares_ = 0, expected_ = 0, expected_squares_ = 0;
+};
+
+bool is_16_bits(DType type) { return type == DType::kF16 || type == DType::kBF16; }
 
 }  // namespace
 
@@ -204,6 +235,8 @@ void Replay::before_run(std::span<std::byte> arena) {
   Poison(poison_).before_run(arena);
   results_.clear();
 }
+
+void Replay::before_step(std::span<std::byte> unwritten) { Poison(poison_).before_step(unwritten); }
 
 void Replay::after_step(int32_t step, const backend::LaunchCall& call) {
   results_.push_back(judge(plan_.steps[static_cast<size_t>(step)], call));
@@ -235,6 +268,7 @@ StepResult Replay::judge(const plan::Step& step, const backend::LaunchCall& call
         result.why =
             fmt::format("element {} of output {} is {}, expected {}", i, o, got.i[i], want.i[i]);
     }
+    Together together;
     for (size_t i = 0; i < want.f.size(); ++i) {
       const double g = got.f[i], w = want.f[i], stored = round_to(want.dtype, w);
       if (!std::isfinite(g) || !std::isfinite(stored)) {
@@ -250,28 +284,53 @@ StepResult Replay::judge(const plan::Step& step, const backend::LaunchCall& call
         continue;
       }
       const double error = std::abs(g - w);
-      const double limit = ulp(want.dtype, w) + kSubnormal + step.numerics.approximation_abs +
-                           step.numerics.approximation_rel * std::abs(w) +
-                           noise * (ideal.sensitivity[o][i] + kSingleUnit * std::abs(w)) +
-                           kInsideFactor * ideal.inside[o][i];
+      const double approximation =
+          step.numerics.approximation_abs + step.numerics.approximation_rel * std::abs(w);
+      const double single = ideal.sensitivity[o][i] + kSingleUnit * std::abs(w);
+      const double unit = ulp(want.dtype, w), inside = ideal.inside[o][i];
+      const double without_inside = unit + kSubnormal + approximation + noise * single;
+      const double limit = without_inside + kInsideFactor * inside;
+      if (inside > 0)
+        result.inside_factor = std::max(result.inside_factor, (error - without_inside) / inside);
+      const double one = noise / kNoiseFactor * single, within = ideal.inside_rms[o][i];
+      if (is_16_bits(want.dtype)) {
+        together.add(
+            error, unit * unit / 12 + one * one + approximation * approximation + within * within);
+      }
       if (worse(error, limit, error / limit) && error > limit) {
         result.why = fmt::format("element {} of output {} is {:.8g}, expected {:.8g} ± {:.1e}", i,
                                  o, g, w, limit);
       }
     }
+    if (!together.any()) continue;
+    const double ratio = together.rms() / together.limit();
+    result.rms_ratio = std::max(result.rms_ratio, ratio);
+    if (ratio > 1 && result.why.empty()) {
+      result.why = fmt::format(
+          "output {} is off by {:.2f} times, in the root mean square of its {} elements, what "
+          "rounding to {} explains (limit {:.2f})",
+          o, together.rms(), want.elems(), vernier::name(want.dtype), together.limit());
+    }
   }
+  result.ratio = std::max(result.ratio, result.rms_ratio);
   result.passed = result.why.empty();
   return result;
 }
 
-void Poison::before_run(std::span<std::byte> arena) {
-  for (size_t at = 0; at + sizeof(word_) <= arena.size(); at += sizeof(word_))
-    std::memcpy(arena.data() + at, &word_, sizeof(word_));
+void Poison::before_run(std::span<std::byte> arena) { before_step(arena); }
+
+void Poison::before_step(std::span<std::byte> unwritten) {
+  for (size_t at = 0; at < unwritten.size(); at += sizeof(word_))
+    std::memcpy(unwritten.data() + at, &word_, std::min(sizeof(word_), unwritten.size() - at));
 }
 
 void Recorder::before_run(std::span<std::byte> arena) {
   Poison(poison_).before_run(arena);
   steps_.clear();
+}
+
+void Recorder::before_step(std::span<std::byte> unwritten) {
+  Poison(poison_).before_step(unwritten);
 }
 
 void Recorder::after_step(int32_t step, const backend::LaunchCall& call) {

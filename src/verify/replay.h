@@ -19,6 +19,9 @@ struct StepResult {
   double error = 0;  ///< |E_s − I_s| of the element that comes closest to its limit
   double limit = 0;  ///< of that element
   double ratio = 0;  ///< error / limit; infinite for a wrong NaN or integer
+  /// Of an output in 16 bits: the root mean square of all its errors beside its limit.
+  double rms_ratio = 0;
+  double inside_factor = 0;  ///< of T: what the element that needs it most needs
   int64_t elems = 0;
   /// A result that its type cannot hold: FP64 has a finite one. What the element was, and the type.
   bool overflowed = false;
@@ -27,12 +30,13 @@ struct StepResult {
   bool non_finite = false;  ///< NaN or infinite where FP64 is finite
 };
 
-/// Watches one run: fills the arena with `poison` first, and judges each step right after it, from
-/// copies; the run itself is not changed.
+/// Watches one run: fills the arena, and what each step is to write, with `poison`, and judges each
+/// step right after it, from copies; the run itself is not changed.
 class Replay final : public RunObserver {
  public:
   Replay(const plan::Plan& plan, const backend::Backend& backend, uint32_t poison);
   void before_run(std::span<std::byte> arena) override;
+  void before_step(std::span<std::byte> unwritten) override;
   void after_step(int32_t step, const backend::LaunchCall& call) override;
   const std::vector<StepResult>& steps() const { return results_; }
 
@@ -44,24 +48,27 @@ class Replay final : public RunObserver {
   std::vector<StepResult> results_;
 };
 
-/// Fills the arena, watches nothing.
+/// Fills the arena and what each step is to write, watches nothing.
 class Poison final : public RunObserver {
  public:
   explicit Poison(uint32_t word) : word_(word) {}
   void before_run(std::span<std::byte> arena) override;
+  void before_step(std::span<std::byte> unwritten) override;
   void after_step(int32_t, const backend::LaunchCall&) override {}
 
  private:
   uint32_t word_;
 };
-/// Two fillings that no right answer depends on: a signalling NaN, and a large odd number.
-inline constexpr uint32_t kSignallingNan = 0x7fa0'0bad, kLargeNumber = 0x7e57'ab1d;
+/// Two fillings that no right answer depends on: a signalling NaN (in 16 bits: NaN beside a small
+/// number), and numbers that are finite in every type, so that answers differ from NaN's.
+inline constexpr uint32_t kSignallingNan = 0x7fa0'0bad, kOtherNumber = 0x4b1d'4a57;
 
-/// Fills the arena and keeps the outputs of every step.
+/// Fills them too and keeps the outputs of every step.
 class Recorder final : public RunObserver {
  public:
   explicit Recorder(uint32_t poison = kSignallingNan) : poison_(poison) {}
   void before_run(std::span<std::byte> arena) override;
+  void before_step(std::span<std::byte> unwritten) override;
   void after_step(int32_t step, const backend::LaunchCall& call) override;
   /// Output arrays by step.
   const std::map<int32_t, std::vector<Tensor>>& steps() const { return steps_; }

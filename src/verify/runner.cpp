@@ -32,11 +32,17 @@ Runner::Runner(std::shared_ptr<const Engine> engine, int threads)
     : session_(std::move(engine), {.threads = threads}) {}
 
 NamedTensors Runner::run(const NamedTensors& inputs, RunObserver& observer) {
+  return run(inputs, &observer);
+}
+
+NamedTensors Runner::run_unwatched(const NamedTensors& inputs) { return run(inputs, nullptr); }
+
+NamedTensors Runner::run(const NamedTensors& inputs, RunObserver* observer) {
   std::vector<Input> refs;
   for (const auto& [name, tensor] : inputs)
     refs.push_back({name, tensor.dtype(), tensor.shape(), tensor.data()});
   NamedTensors answers;
-  for (const Output& output : session_.impl().run(refs, &observer)) {
+  for (const Output& output : session_.impl().run(refs, observer)) {
     const std::span<const std::byte> bytes(static_cast<const std::byte*>(output.data),
                                            output.bytes);
     answers.emplace_back(

@@ -17,8 +17,11 @@ class Runner {
   NamedTensors run(const NamedTensors& inputs, RunObserver& observer);
   /// With the arena filled with a signalling NaN.
   NamedTensors run(const NamedTensors& inputs);
+  /// As a user runs it: nobody watches, and no step waits for the one before to be looked at.
+  NamedTensors run_unwatched(const NamedTensors& inputs);
 
  private:
+  NamedTensors run(const NamedTensors& inputs, RunObserver* observer);
   Session session_;
 };
 

@@ -19,6 +19,7 @@ inline constexpr const char* kKernels = "kernels (each step replayed)";
 inline constexpr const char* kAnswers = "answers (E against R)";
 inline constexpr const char* kMemory = "memory filled with other poison";
 inline constexpr const char* kThreads = "threads and repetition";
+inline constexpr const char* kUnwatched = "runs that nobody watches";
 inline constexpr const char* kAlone = "rows alone";
 inline constexpr const char* kDuplicated = "rows duplicated";
 inline constexpr const char* kPermuted = "rows permuted";
@@ -119,6 +120,7 @@ class Sweep {
   NamedTensors batch_of(const Group& group, const std::vector<int64_t>& rows) const;
   void run_cell(Group& group, int64_t batch);
   void same_in_every_run(const NamedTensors& inputs, const NamedTensors& answers, CellResult& cell);
+  void same_unwatched(const NamedTensors& inputs, const NamedTensors& answers, CellResult& cell);
   void compare_with_reference(Group& group, const std::vector<int64_t>& rows,
                               const NamedTensors& inputs, const NamedTensors& answers,
                               CellResult& cell);

@@ -19,8 +19,12 @@ class DeviceUnderTest {
   virtual Device& device(int threads) = 0;
   /// Rows have one set of bits for all addresses and strides that are multiples of so many bytes.
   virtual size_t address_unit() const { return 1; }
-  /// The largest finite number that attention is given: whose scores the device can tell apart.
-  virtual float largest_in_attention() const { return 65504; }
+  /// What attention may be off by, in ulps as OpCase has them, where an element of an input is as
+  /// large as `value`: last bits of scores that large decide between keys whose scores almost tie.
+  virtual double attention_slack(double value) const {
+    (void)value;
+    return 0;
+  }
   /// How else a launch may be done with equal bits, beyond RunOptions{}.
   virtual std::span<const RunOptions> other_ways() const = 0;
   /// Does `launch` as `way` says, on the stream of `execution`. `restore` poisons outputs and

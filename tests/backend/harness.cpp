@@ -149,14 +149,14 @@ struct Placed {
 };
 
 // The array with gaps after each row.
-Placed add_strided(Arrays& arrays, const Tensor& t) {
+Placed add_strided(Arrays& arrays, const Tensor& t, size_t address_unit) {
   const size_t width = size_bytes(t.dtype());
   const int64_t cols = t.shape().back(), rows = cols == 0 ? 0 : t.elems() / cols;
-  const auto unit = static_cast<int64_t>(device_under_test().address_unit());
+  const auto unit = static_cast<int64_t>(address_unit);
   const int64_t step = unit == 1 ? cols + 3 : (cols / unit + 2) * unit;
   Placed placed{dense_arg(t.dtype(), t.shape()),
                 arrays.add(Kind::kInput, static_cast<size_t>(rows * step) * width,
-                           std::max(width, device_under_test().address_unit())),
+                           std::max(width, address_unit)),
                 true};
   for (int64_t r = 0; r < rows; ++r) {
     std::memcpy(arrays.host(placed.array) + static_cast<size_t>(r * step) * width,
@@ -171,13 +171,13 @@ Placed add_strided(Arrays& arrays, const Tensor& t) {
   return placed;
 }
 
-Placed add_input(Arrays& arrays, const Tensor& t, bool gaps, bool late) {
+// `late`: where it begins after an aligned address, at least one element; 0: there.
+Placed add_input(Arrays& arrays, const Tensor& t, bool gaps, size_t late) {
   if (!t.defined()) return {};
-  if (gaps && t.rank() >= 2) return add_strided(arrays, t);
+  if (gaps && t.rank() >= 2) return add_strided(arrays, t, late);
   Placed placed{
       dense_arg(t.dtype(), t.shape()),
-      arrays.add(Kind::kInput, t.bytes(),
-                 late ? std::max(size_bytes(t.dtype()), device_under_test().address_unit()) : 0),
+      arrays.add(Kind::kInput, t.bytes(), late > 0 ? std::max(size_bytes(t.dtype()), late) : 0),
       true};
   if (t.bytes() > 0) std::memcpy(arrays.host(placed.array), t.data(), t.bytes());
   return placed;
@@ -198,16 +198,18 @@ struct Operands {
 };
 
 Operands add_operands(Arrays& arrays, const KernelDef& kernel, const OpCase& c,
-                      std::span<const PackedConstant> packed, bool strided) {
+                      std::span<const PackedConstant> packed, const RunOptions& options) {
   Operands operands;
+  const bool moved = options.strided || options.odd_inputs;
+  const size_t late = options.odd_inputs ? 1 : moved ? device_under_test().address_unit() : 0;
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     const Tensor& value = c.inputs[i].value;
     const bool replaced = std::ranges::any_of(
         packed, [i](const PackedConstant& p) { return p.input == static_cast<int>(i); });
-    const bool gaps = strided && (kernel.strided_inputs >> i & 1u) != 0;
+    const bool gaps = moved && (kernel.strided_inputs >> i & 1u) != 0;
     // A packed input has its type and shape, but its bytes are the state's.
     operands.in.push_back(replaced ? Placed{.arg = dense_arg(value.dtype(), value.shape())}
-                                   : add_input(arrays, value, gaps, strided));
+                                   : add_input(arrays, value, gaps, late));
   }
   for (const PackedConstant& p : packed) {
     operands.packed.push_back(arrays.add(Kind::kInput, p.bytes.size()));
@@ -221,7 +223,8 @@ Operands add_operands(Arrays& arrays, const KernelDef& kernel, const OpCase& c,
     }
     const size_t bytes = static_cast<size_t>(num_elems(out.shape)) * size_bytes(out.dtype);
     operands.out.push_back(
-        {dense_arg(out.dtype, out.shape), arrays.add(Kind::kOutput, bytes), true});
+        {dense_arg(out.dtype, out.shape),
+         arrays.add(Kind::kOutput, bytes, options.odd_outputs ? size_bytes(out.dtype) : 0), true});
   }
   return operands;
 }
@@ -291,7 +294,7 @@ Results run_kernel(const KernelDef& kernel, const OpCase& c, const RunOptions& o
   if (kernel.pack != nullptr) packed = kernel.pack(problem);
 
   Arrays arrays(tested, device, 0), scratch(tested, device, 1);
-  const Operands operands = add_operands(arrays, kernel, c, packed, options.strided);
+  const Operands operands = add_operands(arrays, kernel, c, packed, options);
   arrays.place();
   const std::vector<TensorArg> in = operands.args(arrays, operands.in);
   const std::vector<TensorArg> out = operands.args(arrays, operands.out);

@@ -109,11 +109,15 @@ plan::Plan toy_plan(std::string_view text, const std::string& shapes) {
   return plan::make_plan(*graph, toy_backend(), {.shapes = shapes, .progress = nullptr});
 }
 
-plan::Plan cpu_plan(const ir::Graph& graph, const std::string& shapes) {
+plan::Plan plan_for(const backend::Backend& backend, const ir::Graph& graph,
+                    const std::string& shapes) {
   const auto typed = graph.clone();
   precision::ask_mode(*typed, precision::Mode::kFp32);
   precision::join_requests(*typed);
-  return plan::make_plan(*typed, backend::cpu_backend(), {.shapes = shapes, .progress = nullptr});
+  return plan::make_plan(*typed, backend, {.shapes = shapes, .progress = nullptr});
+}
+plan::Plan cpu_plan(const ir::Graph& graph, const std::string& shapes) {
+  return plan_for(backend::cpu_backend(), graph, shapes);
 }
 
 std::string linear_text(int64_t k, int64_t n, int seed) {

@@ -25,7 +25,9 @@ const backend::Backend& toy_backend();
 
 /// The plan of a graph for the toy backend, requests of mode fp32 included.
 plan::Plan toy_plan(std::string_view text, const std::string& shapes = "");
-/// As toy_plan() for the CPU.
+/// The same for a device's kernels; cpu_plan(): the CPU's.
+plan::Plan plan_for(const backend::Backend& backend, const ir::Graph& graph,
+                    const std::string& shapes = "");
 plan::Plan cpu_plan(const ir::Graph& graph, const std::string& shapes = "");
 
 /// What a kLinear-and-weights graph needs: "graph g(…) {…}" with weights [k, n] from `seed`.

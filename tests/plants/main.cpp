@@ -3,27 +3,31 @@
 // the second must exit 0. Usage: planted_defects          the whole matrix, exit 1 if a row is
 // wrong
 //                                planted_defects --one PLANT|none MODEL.onnx ENGINE.vn OUT.json
+// The kernels are those of the device under test (VERNIER_TEST_DEVICE).
 #include <fmt/format.h>
 #include <sys/wait.h>
 
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "onnx/import.h"
 #include "plants/models.h"
 #include "plants/plants.h"
+#include "runtime/models.h"
 #include "verify/verify.h"
 #include "vernier/compile.h"
 
 namespace {
 
 namespace fs = std::filesystem;
+using vernier::test::device_under_test;
 using vernier::test::Plant;
 
 const Plant* find_plant(std::string_view name) {
-  for (const Plant& plant : vernier::test::plants()) {
+  for (const Plant& plant : vernier::test::plants(device_under_test())) {
     if (plant.name == name) return &plant;
   }
   return nullptr;
@@ -38,8 +42,8 @@ int verify_one(std::string_view plant, const std::string& model, const std::stri
   request.batches = {1, 4, 8};
   request.lengths = {4, 16};
   request.threads = 2;
-  const auto opened =
-      vernier::Engine::open(engine, vernier::test::planted_backend(find_plant(plant)));
+  const auto opened = vernier::Engine::open(
+      engine, vernier::test::planted_backend(find_plant(plant), device_under_test()));
   const vernier::verify::Report report =
       vernier::verify::verify_engine(opened, *vernier::onnx::import_model(request.model), request);
   std::ofstream(out) << vernier::verify::to_json(report);
@@ -63,28 +67,72 @@ Outcome run(const std::string& program, std::string_view plant, const fs::path& 
   return outcome;
 }
 
-bool check(const std::string& program, const Plant& plant, const fs::path& folder) {
-  fs::path model = fs::path(VERNIER_TEST_MODELS) / plant.model / "model.onnx";
-  if (!fs::exists(model)) {
-    model = folder / (std::string(plant.model) + ".onnx");
-    vernier::test::write_plant_model(plant.model, model);
+// The rows of the matrix, with the engines and twins that they share.
+class Matrix {
+ public:
+  Matrix(std::string program, fs::path folder)
+      : program_(std::move(program)), folder_(std::move(folder)) {}
+
+  bool check(const Plant& plant) {
+    const fs::path engine = engine_of(plant, "");
+    const Outcome planted = run(plant.name, plant, engine);
+    const Outcome& twin = twin_of(plant, engine);
+    const std::string verdict = planted.report.value("verdict", "none");
+    const std::string why = planted.report.value("explanation", "none");
+    const bool named = why.find(std::string(plant.kernel)) != std::string::npos;
+    bool right = planted.exit_code == 1 && verdict == plant.verdict &&
+                 (named || !plant.names_step) && passes(twin);
+    std::string unfused = "-";
+    if (!plant.fusion.empty()) {
+      const Outcome split = run(plant.name, plant, engine_of(plant, plant.fusion));
+      unfused = passes(split) ? "pass" : "fails";
+      right = right && passes(split);
+    }
+    fmt::print("{:<20} {:<5} {:<26} {:<5} {:<13} {:<5} {:<8} {}\n", plant.name, plant.mode, verdict,
+               planted.exit_code, named ? "named" : "not named", twin.exit_code, unfused,
+               right ? "ok" : "WRONG");
+    if (!right) {
+      fmt::print("  expected '{}' at {}; got: {}\n  twin: {}\n", plant.verdict, plant.kernel, why,
+                 twin.report.value("explanation", "none"));
+    }
+    std::fflush(stdout);
+    return right;
   }
-  const fs::path engine = folder / "model.vn";
-  vernier::compile(model.string(), engine.string());
-  const Outcome planted = run(program, plant.name, model, engine, folder / "planted.json");
-  const Outcome twin = run(program, "none", model, engine, folder / "twin.json");
-  const std::string verdict = planted.report.value("verdict", "none");
-  const std::string why = planted.report.value("explanation", "none");
-  const bool named = why.find(std::string(plant.kernel)) != std::string::npos;
-  const bool right = planted.exit_code == 1 && verdict == plant.verdict &&
-                     (named || !plant.names_step) && twin.exit_code == 0 &&
-                     twin.report.value("verdict", "none") == "pass";
-  fmt::print("{:<20} {:<26} {:<5} {:<13} {:<5} {}\n", plant.name, verdict, planted.exit_code,
-             named ? "named" : "not named", twin.exit_code, right ? "ok" : "WRONG");
-  if (!right) fmt::print("  expected '{}' at {}; got: {}\n", plant.verdict, plant.kernel, why);
-  std::fflush(stdout);
-  return right;
-}
+
+ private:
+  static bool passes(const Outcome& outcome) {
+    return outcome.exit_code == 0 && outcome.report.value("verdict", "none") == "pass";
+  }
+  fs::path model_of(const Plant& plant) const {
+    fs::path model = fs::path(VERNIER_TEST_MODELS) / plant.model / "model.onnx";
+    if (fs::exists(model)) return model;
+    model = folder_ / (std::string(plant.model) + ".onnx");
+    if (!fs::exists(model)) vernier::test::write_plant_model(plant.model, model);
+    return model;
+  }
+  fs::path engine_of(const Plant& plant, std::string_view without) const {
+    fs::path engine = folder_ / fmt::format("{}.{}.{}.vn", plant.model, plant.mode, without);
+    if (fs::exists(engine)) return engine;
+    vernier::CompileOptions options = vernier::test::options_here();
+    options.mode = plant.mode;
+    if (!without.empty()) options.passes_off = {std::string(without)};
+    vernier::compile(model_of(plant).string(), engine.string(), options);
+    return engine;
+  }
+  Outcome run(std::string_view plant, const Plant& of, const fs::path& engine) const {
+    const fs::path out = folder_ / fmt::format("{}.json", plant);
+    return ::run(program_, plant, model_of(of), engine, out);
+  }
+  const Outcome& twin_of(const Plant& plant, const fs::path& engine) {
+    const auto found = twins_.find(engine);
+    if (found != twins_.end()) return found->second;
+    return twins_[engine] = run("none", plant, engine);
+  }
+
+  std::string program_;
+  fs::path folder_;
+  std::map<fs::path, Outcome> twins_;
+};
 
 }  // namespace
 
@@ -95,13 +143,18 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: planted_defects [--one PLANT|none MODEL ENGINE OUT.json]\n");
     return 2;
   }
+  const std::string device = device_under_test();
+  if (const vernier::Support here = vernier::test::available(device); !here) {
+    fmt::print("SKIP planted_defects on {}: {}\n", device, here.reason);
+    return 0;
+  }
   std::string name = (fs::temp_directory_path() / "vernier_plants_XXXXXX").string();
   const fs::path folder = mkdtemp(name.data());
-  fmt::print("{:<20} {:<26} {:<5} {:<13} {:<5}\n", "planted defect", "verdict", "exit", "step",
-             "twin");
+  fmt::print("{:<20} {:<5} {:<26} {:<5} {:<13} {:<5} {:<8}\n", "planted defect", "mode", "verdict",
+             "exit", "step", "twin", "unfused");
   int wrong = 0;
-  for (const Plant& plant : vernier::test::plants())
-    wrong += !check(fs::canonical("/proc/self/exe").string(), plant, folder);
+  Matrix matrix(fs::canonical("/proc/self/exe").string(), folder);
+  for (const Plant& plant : vernier::test::plants(device)) wrong += !matrix.check(plant);
   fs::remove_all(folder);
   return wrong == 0 ? 0 : 1;
 }

@@ -1,26 +1,26 @@
-// Plants: see plants.h. Most call the right kernel first and then spoil what it did.
+// Plants of the CPU, and how plants get into a backend: see plants.h. Most call the right kernel
+// first and then spoil what it did. The plants of a GPU: cuda_plants.cpp.
 #include "plants/plants.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <deque>
 #include <string>
+#include <utility>
 
-#include "backend/cpu/cpu.h"
 #include "core/attrs.h"
+#include "plants/cuda_plants.h"
+#include "runtime/backends.h"
 
 namespace vernier::test {
 namespace {
 
+using backend::KernelDef;
 using backend::LaunchCall;
 using backend::TensorArg;
 
-const backend::KernelDef& cpu_kernel(std::string_view name) {
-  const backend::KernelDef* kernel = backend::find_kernel(backend::cpu_backend(), name);
-  VERNIER_ASSERT(kernel, std::string(name));
-  return *kernel;
-}
 constexpr std::string_view kNorm = "cpu.add_layer_norm.rows", kPlainNorm = "cpu.layer_norm.rows",
                            kLinear = "cpu.linear.onednn_brg", kHead = "cpu.linear.highway",
                            kAttention = "cpu.attention.blocked", kSoftmax = "cpu.softmax.rows";
@@ -35,8 +35,8 @@ RowView rows_of(const TensorArg& t) {
 }
 
 // The last column takes in a little of the row below.
-void reads_past_its_row(const LaunchCall& call) {
-  cpu_kernel(kNorm).launch(call);
+void reads_past_its_row(const KernelDef& right, const LaunchCall& call) {
+  right.launch(call);
   const RowView y = rows_of(call.out[0]);
   for (int64_t r = 0; r + 1 < y.rows; ++r) {
     float& last = y.data[(r + 1) * y.cols - 1];
@@ -45,8 +45,8 @@ void reads_past_its_row(const LaunchCall& call) {
 }
 
 // var = E[x²] − E[x]², in f32: what cancels where the mean is large.
-void one_pass_variance(const LaunchCall& call) {
-  cpu_kernel(kPlainNorm).launch(call);
+void one_pass_variance(const KernelDef& right, const LaunchCall& call) {
+  right.launch(call);
   const double epsilon = decode<NormAttrs>(call.attrs).epsilon;
   const RowView x = rows_of(call.in[0]), y = rows_of(call.out[0]);
   const float* scale = call.in[1].as<float>();
@@ -68,7 +68,7 @@ void one_pass_variance(const LaunchCall& call) {
 }
 
 // Key j is kept as key j + 1 should be.
-void mask_off_by_one(const LaunchCall& call) {
+void mask_off_by_one(const KernelDef& right, const LaunchCall& call) {
   constexpr size_t kKeep = 4;
   std::vector<TensorArg> in(call.in.begin(), call.in.end());
   std::vector<uint8_t> shifted;
@@ -85,10 +85,10 @@ void mask_off_by_one(const LaunchCall& call) {
   }
   LaunchCall other = call;
   other.in = in;
-  cpu_kernel(kAttention).launch(other);
+  right.launch(other);
 }
 
-void softmax_without_maximum(const LaunchCall& call) {
+void softmax_without_maximum(const KernelDef&, const LaunchCall& call) {
   const RowView x = rows_of(call.in[0]), y = rows_of(call.out[0]);
   for (int64_t r = 0; r < x.rows; ++r) {
     float sum = 0;
@@ -101,25 +101,25 @@ void softmax_without_maximum(const LaunchCall& call) {
 }
 
 // With more than 64 rows the last 16 × 16 tile stays as the memory was.
-void skips_a_tile(const LaunchCall& call) {
+void skips_a_tile(const KernelDef& right, const LaunchCall& call) {
   constexpr int64_t kTile = 16, kRows = 64;
   const RowView y = rows_of(call.out[0]);
-  if (y.rows <= kRows) return cpu_kernel(kLinear).launch(call);
+  if (y.rows <= kRows) return right.launch(call);
   std::vector<float> before;
   for (int64_t r = y.rows - kTile; r < y.rows; ++r)
     before.insert(before.end(), y.data + (r + 1) * y.cols - kTile, y.data + (r + 1) * y.cols);
-  cpu_kernel(kLinear).launch(call);
+  right.launch(call);
   for (int64_t r = 0; r < kTile; ++r)
     std::copy_n(before.begin() + r * kTile, kTile,
                 y.data + (y.rows - kTile + r + 1) * y.cols - kTile);
 }
 
-void writes_nothing(const LaunchCall&) {}
+void writes_nothing(const KernelDef&, const LaunchCall&) {}
 
 // Every launch finds another winner: what a race does, made certain.
-void races(const LaunchCall& call) {
+void races(const KernelDef& right, const LaunchCall& call) {
   static std::atomic<uint32_t> arrivals{0};
-  cpu_kernel(kNorm).launch(call);
+  right.launch(call);
   static constexpr uint32_t kOrders = 7;
   call.out[0].as<float>()[0] += 0x1p-10F * static_cast<float>(arrivals++ % kOrders);
 }
@@ -141,20 +141,83 @@ constexpr Plant kPlants[] = {
      true, &races},
 };
 
+// ---- a plant in the place of a kernel
+
+// A kernel that a plant replaces. KernelDef has plain functions, which must know their own one: so
+// there is a function for each place.
+struct Place {
+  const Plant* plant = nullptr;
+  const KernelDef* right = nullptr;
+};
+constexpr size_t kPlaces = 128;  // taken one after the other, for the whole program
+Place places[kPlaces];
+
+constexpr size_t kAlignment = 256;
+
+template <size_t kPlace>
+void launch_planted(const LaunchCall& call) {
+  places[kPlace].plant->launch(*places[kPlace].right, call);
+}
+template <size_t kPlace>
+std::unique_ptr<backend::ShapeState> prepare_planted(const backend::PrepareCall& call) {
+  const auto& [plant, right] = places[kPlace];
+  std::unique_ptr<backend::ShapeState> state = right->prepare ? right->prepare(call) : nullptr;
+  if (!state) state = std::make_unique<backend::ShapeState>();
+  const size_t own = (state->workspace_bytes + kAlignment - 1) / kAlignment * kAlignment;
+  state->workspace_bytes = own + (plant->scratch(call) + kAlignment - 1) / kAlignment * kAlignment;
+  return state;
+}
+
+struct Functions {
+  void (*launch)(const LaunchCall&);
+  std::unique_ptr<backend::ShapeState> (*prepare)(const backend::PrepareCall&);
+};
+template <size_t... kPlace>
+constexpr std::array<Functions, sizeof...(kPlace)> functions_of(std::index_sequence<kPlace...>) {
+  return {Functions{&launch_planted<kPlace>, &prepare_planted<kPlace>}...};
+}
+constexpr auto kFunctions = functions_of(std::make_index_sequence<kPlaces>());
+
 }  // namespace
 
-std::span<const Plant> plants() { return kPlants; }
+std::span<const Plant> plants(std::string_view device) {
+  if (device == "cuda") return cuda_plants();
+  return kPlants;
+}
 
-const backend::Backend& planted_backend(const Plant* plant) {
-  static std::deque<std::pair<std::vector<backend::KernelDef>, backend::Backend>> made;
-  const backend::Backend& cpu = backend::cpu_backend();
-  made.emplace_back(std::vector<backend::KernelDef>(cpu.kernels.begin(), cpu.kernels.end()), cpu);
+const backend::Backend& planted_backend(const Plant* plant, std::string_view device) {
+  static std::deque<std::pair<std::vector<KernelDef>, backend::Backend>> made;
+  static size_t taken = 0;
+  const backend::Backend& base = runtime::backend_named(std::string(device), "the plants' device");
+  made.emplace_back(std::vector<KernelDef>(base.kernels.begin(), base.kernels.end()), base);
   auto& [kernels, backend] = made.back();
-  for (backend::KernelDef& kernel : kernels) {
-    if (plant && kernel.name == plant->kernel) kernel.launch = plant->launch;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    KernelDef& kernel = kernels[i];
+    if (!plant || !kernel.name.starts_with(plant->kernel)) continue;
+    VERNIER_ASSERT(taken < kPlaces, std::string(kernel.name));
+    places[taken] = {plant, &base.kernels[i]};
+    kernel.launch = kFunctions[taken].launch;
+    if (plant->scratch) kernel.prepare = kFunctions[taken].prepare;
+    ++taken;
   }
   backend.kernels = kernels;
   return backend;
+}
+
+Support available(std::string_view device) {
+  const backend::Backend& backend =
+      runtime::backend_named(std::string(device), "the plants' device");
+  return backend.available ? backend.available() : yes();
+}
+
+std::byte* scratch_of(const LaunchCall& call, size_t bytes) {
+  const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return call.workspace + call.shape_state->workspace_bytes - rounded;
+}
+
+void on_host(const LaunchCall& call, const std::function<void(const LaunchCall&)>& body) {
+  if (call.execution.stream == nullptr) return body(call);
+  copied_to_host(call, body);
 }
 
 }  // namespace vernier::test

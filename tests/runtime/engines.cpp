@@ -6,11 +6,15 @@
 
 #include "engine/writer.h"
 #include "plan/graphs.h"
+#include "runtime/backends.h"
+#include "runtime/models.h"
 
 namespace vernier::test {
 
 std::shared_ptr<const Engine> engine_of(std::string_view text, const std::string& shapes) {
-  return Engine::from_bytes(engine::engine_bytes(cpu_plan(*graph_of(text), shapes)));
+  const backend::Backend& backend =
+      runtime::backend_named(device_under_test(), "the device under test");
+  return Engine::from_bytes(engine::engine_bytes(plan_for(backend, *graph_of(text), shapes)));
 }
 
 Tensor f32(Shape shape, std::vector<double> values) {

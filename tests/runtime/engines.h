@@ -13,7 +13,7 @@ namespace vernier::test {
 
 using Arrays = std::map<std::string, Tensor>;
 
-/// Planned for the CPU without any pass, written and opened again.
+/// Planned for the device under test (runtime/models.h) without any pass, written and opened again.
 std::shared_ptr<const Engine> engine_of(std::string_view text, const std::string& shapes = "");
 
 Tensor f32(Shape shape, std::vector<double> values);

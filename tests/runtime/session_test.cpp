@@ -58,25 +58,6 @@ TEST(Session, CopiesIntoTheCallersBuffers) {
   EXPECT_EQ(sizes[1], 4);
 }
 
-// On the CPU the device's memory is the host's, and what is enqueued is done.
-TEST(Session, EnqueuesIntoBuffersAndComplainsBeforeItRuns) {
-  Session session(engine_of(kSmall), {.threads = 1});
-  const Arrays inputs = small_inputs(3);
-  std::vector<Input> refs = inputs_of(inputs);
-  for (Input& input : refs) input.memory = Memory::kDevice;
-  std::vector<float> y(3 * 64);
-  const OutputBuffer device[] = {{"y", y.data(), y.size() * sizeof(float), Memory::kDevice}};
-  session.enqueue(refs, device);
-  session.wait();
-  const auto outputs = session.run(inputs_of(inputs));
-  EXPECT_EQ(std::memcmp(y.data(), outputs[0].data, y.size() * sizeof(float)), 0);
-  const OutputBuffer small[] = {{"y", y.data(), sizeof(float)}};
-  EXPECT_THAT(error_of([&] { session.enqueue(refs, small); }), HasSubstr("the buffer has 4 bytes"));
-  const std::vector<double> ms = session.impl().time_steps(refs);
-  EXPECT_EQ(ms.size(), session.impl().parts.plan.steps.size());
-  EXPECT_GT(session.device_milliseconds(refs, 3), 0);
-}
-
 TEST(Session, ForgetsTheOldestShapesAndIsRightAboutAll) {
   const auto engine = engine_of(kSmall);
   Session session(engine, {.threads = 1});
@@ -190,7 +171,7 @@ constexpr uint32_t kSignallingNan = 0x7fa00000, kAllOnes = 0xffffffff, kHuge = 0
 
 TEST(Observer, SeesEveryStepAndChangesNoBit) {
   for (const ExampleModel& model : example_models()) {
-    const auto engine = Engine::from_bytes(compile_to_bytes(model.path.string()));
+    const auto engine = Engine::from_bytes(compile_to_bytes(model.path.string(), options_here()));
     Session plain(engine, {.threads = 2}), watched(engine, {.threads = 2});
     const NamedTensors inputs = model.cases()[0].inputs;
     const Arrays arrays(inputs.begin(), inputs.end());
@@ -204,7 +185,7 @@ TEST(Observer, SeesEveryStepAndChangesNoBit) {
 // A step that reads memory nobody wrote gives other bits for other poisons.
 TEST(Observer, PoisonedMemoryChangesNoBitOfAnyValue) {
   for (const ExampleModel& model : example_models()) {
-    const auto engine = Engine::from_bytes(compile_to_bytes(model.path.string()));
+    const auto engine = Engine::from_bytes(compile_to_bytes(model.path.string(), options_here()));
     Session session(engine, {.threads = 2});
     const NamedTensors inputs = model.cases()[0].inputs;
     const Arrays arrays(inputs.begin(), inputs.end());

@@ -1,5 +1,6 @@
 // Planted defects in 16-bit engines: wrong kernels, values out of range, spoilt outputs and noise
-// beyond the type's own are never a pass. Contract: docs/verification.md "Planted defects".
+// beyond the type's own are never a pass, on the device under test (VERNIER_TEST_DEVICE). Contract:
+// docs/verification.md "Planted defects".
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -18,6 +19,7 @@
 namespace vernier::verify::field {
 namespace {
 
+using backend::KernelDef;
 using backend::LaunchCall;
 using backend::TensorArg;
 
@@ -43,7 +45,9 @@ Report verify_planted(const ir::Graph& model, const plan::Plan& plan, const test
   request.lengths = {16};
   request.threads = 2;
   request.seed = seed;
-  return verify_engine(Engine::open(file.path(), test::planted_backend(plant)), model, request);
+  return verify_engine(
+      Engine::open(file.path(), test::planted_backend(plant, test::device_under_test())), model,
+      request);
 }
 
 std::string kernel_of(const plan::Plan& plan, OpKind op) {
@@ -62,22 +66,24 @@ INSTANTIATE_TEST_SUITE_P(Modes, PlantedInSixteenBits, ::testing::Values("fp16", 
                          [](const auto& one) { return std::string(one.param); });
 
 TEST_P(PlantedInSixteenBits, AWrongKernelIsABugOfItsStep) {
-  const auto plants = test::plants();
+  const auto plants = test::plants(test::device_under_test());
   const auto plant = std::ranges::find(plants, "mask-off-by-one", &test::Plant::name);
   ASSERT_NE(plant, plants.end());
-  ASSERT_EQ(kernel_of(plan_, OpKind::kAttention), plant->kernel);
+  ASSERT_TRUE(kernel_of(plan_, OpKind::kAttention).starts_with(plant->kernel));
   const Report report = verify_planted(*model_, plan_, &*plant);
   EXPECT_EQ(report.verdict, "bug") << to_text(report);
   EXPECT_NE(report.explanation.find(plant->kernel), std::string::npos) << report.explanation;
   EXPECT_EQ(verify_planted(*model_, plan_, nullptr).verdict, "pass");
 }
 
-void writes_nan(const LaunchCall& call) {
+void fill_with_nan(const LaunchCall& call) {
   for (int64_t i = 0; i < call.out[0].elems(); ++i) {
     store_float(call.out[0].dtype, std::numeric_limits<double>::quiet_NaN(),
                 call.out[0].data + i * static_cast<int64_t>(size_bytes(call.out[0].dtype)));
   }
 }
+
+void writes_nan(const KernelDef&, const LaunchCall& call) { test::on_host(call, &fill_with_nan); }
 
 TEST_P(PlantedInSixteenBits, AnAnswerOfNaNsNeverPasses) {
   const std::string last = plan_.steps.back().kernel;
@@ -120,7 +126,7 @@ enum class Noise : uint8_t { kTruncated, kHalfAgain };
 
 // The norm in FP64, and then rounded worse than to the nearest number.
 template <Noise kNoise>
-void noisy_norm(const LaunchCall& call) {
+void fill_with_noisy_norm(const LaunchCall& call) {
   std::vector<EvalTensor> in;
   for (const TensorArg& arg : call.in)
     in.push_back(arg.data ? EvalTensor::from(copy_of(arg)) : EvalTensor());
@@ -149,6 +155,11 @@ void noisy_norm(const LaunchCall& call) {
   }
 }
 
+template <Noise kNoise>
+void noisy_norm(const KernelDef&, const LaunchCall& call) {
+  test::on_host(call, &fill_with_noisy_norm<kNoise>);
+}
+
 // Rounding that is worse than the type's is within the limits of the answers; the replay is what
 // can see it.
 TEST_P(PlantedInSixteenBits, NoiseHalfAgainAsLargeAsRoundingIsSeen) {
@@ -159,7 +170,8 @@ TEST_P(PlantedInSixteenBits, NoiseHalfAgainAsLargeAsRoundingIsSeen) {
   const Report report = verify_planted(*model_, plan_, &plant);
   std::printf("%s 1.5x noise: %s, rms %.3g of noise %.3g\n", GetParam(), report.verdict.c_str(),
               report.outputs[0].all_rms, report.outputs[0].noise_rms);
-  EXPECT_FALSE(report.passed());
+  EXPECT_EQ(report.verdict, "bug");
+  EXPECT_NE(report.explanation.find(kernel), std::string::npos) << report.explanation;
 }
 
 TEST_P(PlantedInSixteenBits, TruncationIsReported) {
@@ -171,10 +183,45 @@ TEST_P(PlantedInSixteenBits, TruncationIsReported) {
   for (const StepResult& step : report.steps) {
     if (step.kernel == kernel) ratio = std::max(ratio, step.ratio);
   }
+  EXPECT_EQ(report.verdict, "bug") << to_text(report);
   std::printf("%s truncation: %s, replay at %.3g of its limit, rms %.3g of noise %.3g\n",
               GetParam(), report.verdict.c_str(), ratio, report.outputs[0].all_rms,
               report.outputs[0].noise_rms);
-  EXPECT_GT(ratio, 0.5);
+  EXPECT_GT(ratio, 1);
+}
+
+// Probabilities of an attention that are cut off instead of rounded: each element of the answer is
+// within what one unlucky rounding may do, all of them together are not.
+void fill_with_truncating_attention(const LaunchCall& call) {
+  std::vector<EvalTensor> in;
+  for (const TensorArg& arg : call.in)
+    in.push_back(arg.data ? EvalTensor::from(copy_of(arg)) : EvalTensor());
+  std::vector<const EvalTensor*> operands;
+  for (const EvalTensor& t : in) operands.push_back(t.dtype == DType::kUndefined ? nullptr : &t);
+  const TensorArg& y = call.out[0];
+  std::vector<EvalTensor> out{
+      EvalTensor(y.dtype, Shape(y.shape.begin(), y.shape.begin() + y.rank))};
+  Rounding rounding;
+  const auto points = rounding_points(OpKind::kAttention);
+  const auto probs = static_cast<size_t>(std::ranges::find(points, "probs") - points.begin());
+  rounding.set(probs, {.type = y.dtype,
+                       .mode = PointRounding::Mode::kTruncate,
+                       .scale = PointRounding::Scale::kUnnormalised});
+  evaluator(OpKind::kAttention)({call.attrs, operands, out, rounding});
+  for (size_t i = 0; i < out[0].f.size(); ++i)
+    store_float(y.dtype, out[0].f[i], y.data + i * size_bytes(y.dtype));
+}
+void truncating_attention(const KernelDef&, const LaunchCall& call) {
+  test::on_host(call, &fill_with_truncating_attention);
+}
+
+TEST_P(PlantedInSixteenBits, TruncatedProbabilitiesAreABugOfTheAttention) {
+  const std::string kernel = kernel_of(plan_, OpKind::kAttention);
+  const test::Plant plant{"truncates-probs",    "truncates probabilities", "", kernel, "bug", true,
+                          &truncating_attention};
+  const Report report = verify_planted(*model_, plan_, &plant);
+  EXPECT_EQ(report.verdict, "bug") << to_text(report);
+  EXPECT_NE(report.explanation.find(kernel), std::string::npos) << report.explanation;
 }
 
 // ---- a residual that FP16 cannot hold
