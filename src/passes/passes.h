@@ -27,6 +27,7 @@ int fuse_add_layer_norm(ir::Graph& graph);
 int fuse_qkv(ir::Graph& graph);
 int fuse_linear_activation(ir::Graph& graph);
 int fuse_linear_residual(ir::Graph& graph);
+int slice_early(ir::Graph& graph);
 int fuse_elementwise(ir::Graph& graph);
 
 }  // namespace vernier::passes

@@ -29,6 +29,7 @@ std::span<const Pass> pipeline() {
       Pass{"qkv_merge", Phase::kFuse, true, &fuse_qkv},
       Pass{"linear_activation", Phase::kFuse, true, &fuse_linear_activation},
       Pass{"linear_residual", Phase::kFuse, true, &fuse_linear_residual},
+      Pass{"slice_early", Phase::kFuse, true, &slice_early},
       Pass{"elementwise_chain", Phase::kFuse, true, &fuse_elementwise},
   };
   return kPasses;

@@ -56,6 +56,56 @@ TEST(LinearResidual, LeavesABroadcast) {
   expect_rewrite({&fuse_linear_residual, text, text});
 }
 
+constexpr const char* kFirst =
+    " {inline_starts=true, starts=[0], axes=[1], steps=[1], sizes=(1)} ";
+constexpr const char* kBlock =
+    "%x: f32[b, s, 4], %r: f32[b, s, 4], %w: f32[4, 4], %c: f32[4], %g: f32[4], %h: f32[4]";
+
+TEST(SliceEarly, PassesProductsNormsAndElementwise) {
+  const std::string first = kFirst;
+  expect_rewrite(
+      {&slice_early,
+       graph_text(kBlock,
+                  "%n = AddLayerNorm(%x, %r, %g, %h) %u = Linear(%n, %w, %c) {activation=1} "
+                  "%d = Linear(%u, %w, %c, %n) %e = Mul(%d, %c) %y = Slice(%e)" + first),
+       graph_text(kBlock,
+                  "%x0 = Slice(%x)" + first + "%r0 = Slice(%r)" + first +
+                      "%n = AddLayerNorm(%x0, %r0, %g, %h) %u = Linear(%n, %w, %c) {activation=1} "
+                      "%d = Linear(%u, %w, %c, %n) %y = Mul(%d, %c)")});
+}
+
+TEST(SliceEarly, TakesTheSameOperandOnce) {
+  const std::string first = kFirst;
+  expect_rewrite({&slice_early, graph_text(kBlock, "%e = Mul(%x, %x) %y = Slice(%e)" + first),
+                  graph_text(kBlock, "%x0 = Slice(%x)" + first + "%y = Mul(%x0, %x0)")});
+}
+
+TEST(SliceEarly, StaysWhereOtherRowsAreRead) {
+  const std::string first = kFirst;
+  const std::string last = " {inline_starts=true, starts=[1], axes=[1], steps=[1], sizes=(1)} ";
+  for (const std::string& lines :
+       {"%p = Linear(%x, %w) %a = Slice(%p)" + first + "%y = Add(%a, %p)",  // whole
+        "%p = Linear(%x, %w) %a = Slice(%p)" + first + "%b = Slice(%p)" + last + "%y = Add(%a, %b)"}) {
+    const auto text = graph_text(kBlock, lines);
+    expect_rewrite({.pass = &slice_early, .before = text, .after = text, .sizes = {{"s", 5}}});
+  }
+}
+
+TEST(SliceEarly, StaysBeforeChannelsThatAreSummed) {
+  const std::string half = " {inline_starts=true, starts=[0], axes=[2], steps=[1], sizes=(2)} ";
+  for (const char* op : {"Linear(%x, %w)", "LayerNorm(%x, %g, %h)", "AddLayerNorm(%x, %r, %g, %h)"}) {
+    const auto text = graph_text(kBlock, "%p = " + std::string(op) + " %y = Slice(%p)" + half);
+    expect_rewrite({&slice_early, text, text});
+  }
+}
+
+TEST(SliceEarly, StaysBehindAnOutputOfTheModel) {
+  const std::string text =
+      "graph g(" + std::string(kBlock) + ") { %p = Linear(%x, %w) %y = Slice(%p)" + kFirst +
+      R"(return %p as "p", %y as "y" })";
+  expect_rewrite({&slice_early, text, text});
+}
+
 TEST(QkvMerge, JoinsWeightsThatFeedAnAttention) {
   const char* inputs = "%x: f32[b, s, 2]";
   const char* heads =
@@ -230,6 +280,8 @@ const Requests kRequests[] = {
                 "%q4 = Reshape(%q) {shape=(b, s, 1, 2), has_shape=true} "
                 "%k4 = Reshape(%k) {shape=(b, s, 1, 2), has_shape=true} "
                 "%y = Attention(%q4, %k4, %k4)")},
+    {"slice_early", &slice_early,
+     graph_text(kBlock, "%p = Linear(%x, %w) %y = Slice(%p)" + std::string(kFirst))},
     {"elementwise_chain", &fuse_elementwise, graph_text(kChain, "%1 = Mul(%a, %c) %y = Exp(%1)")},
 };
 

@@ -227,9 +227,12 @@ const Cases kIndexing("Indexing", [] {
   for (bool exclusive : {false, true}) {
     for (bool reverse : {false, true}) {
       const AttrBytes attrs = encode(CumSumAttrs{.exclusive = exclusive, .reverse = reverse});
-      t.add("cum sum", OpKind::kCumSum, attrs,
-            {{.value = t.make.integers(DType::kI64, {3, 17, 2}, -9, 9)}, {.value = i64({}, {1})}},
-            {{.dtype = DType::kI64, .shape = {3, 17, 2}, .batch_axis = -1}});
+      for (DType type : {DType::kI64, DType::kI32}) {
+        for (const Shape& shape : std::vector<Shape>{{3, 17, 2}, {2, 131, 3}, {5, 64, 1}})
+          t.add("cum sum", OpKind::kCumSum, attrs,
+                {{.value = t.make.integers(type, shape, -9, 9)}, {.value = i64({}, {1})}},
+                {{.dtype = type, .shape = shape, .batch_axis = -1}});
+      }
     }
   }
   return also_constant(t.cases);

@@ -1,0 +1,148 @@
+// Slice(f(x, …)) ⇒ f(Slice(x), …)   f: Linear, norms, elementwise; again and again, up to what mixes
+//   rows. A classifier reads the first token of its encoder: of the last layer only that row is
+//   left to compute.
+//   requires: constant bounds; every use of f's result is this slice; the sliced axes are rows to f
+//   (not channels that it sums or normalises); each input of f has its size there or is broadcast;
+//   one request that serves both. A slice is a view or a small copy, and rows do not depend on each
+//   other, so no bit changes.
+#include <algorithm>
+
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace vernier::passes {
+namespace {
+
+using enum OpKind;
+
+// How many of f's first axes are rows to it; 0 where f is nothing that this pass knows.
+int64_t row_axes(const Graph& graph, const Node& f) {
+  const int64_t rank = rank_of(graph, f.outputs[0]);
+  switch (f.op) {
+    case kLinear:
+      return rank - 1;
+    case kLayerNorm:
+    case kRMSNorm:
+    case kAddLayerNorm: {
+      const int64_t axis = f.attrs_as<NormAttrs>().axis;
+      return axis < 0 ? rank + axis : axis;
+    }
+    default:
+      return (flags(f.op) & kElementwise) != 0 ? rank : 0;
+  }
+}
+
+// Is input `i` of f rows (and not a weight, a scale or a bias)?
+bool holds_rows(const Node& f, size_t i) {
+  switch (f.op) {
+    case kLinear:
+      return i == 0 || i == 3;
+    case kLayerNorm:
+    case kRMSNorm:
+      return i == 0;
+    case kAddLayerNorm:
+      return i <= 1;
+    default:
+      return true;
+  }
+}
+
+enum class Operand : uint8_t { kSliced, kKept, kUnclear };
+// What becomes of an operand of f whose result has shape `result`.
+Operand treatment(const Graph& graph, ValueId input, const SymShape& result,
+                  const SliceAttrs& slice) {
+  const SymShape& shape = shape_of(graph, input);
+  if (same_shape(shape, result)) return Operand::kSliced;
+  for (int64_t axis : slice.axes) {
+    const int64_t at = axis + static_cast<int64_t>(shape.size()) -
+                       static_cast<int64_t>(result.size());  // aligned at the end
+    if (at >= 0 && shape[static_cast<size_t>(at)].as_constant() != 1) return Operand::kUnclear;
+  }
+  return Operand::kKept;
+}
+
+bool is_constant_slice(const Node& n) {
+  return n.op == kSlice && n.inputs.size() == 1 && !n.apart &&
+         n.attrs_as<SliceAttrs>().inline_starts;
+}
+
+// Every use of `value` is a slice like `slice`.
+bool is_only_sliced(const Graph& graph, ValueId value, const Node& slice) {
+  if (graph.is_output(value)) return false;
+  const auto& users = graph.value(value).users;
+  return std::all_of(users.begin(), users.end(), [&](NodeId id) {
+    const Node& n = graph.node(id);
+    return is_constant_slice(n) && n.attrs == slice.attrs && n.request == slice.request;
+  });
+}
+
+bool push(Graph& graph, NodeId id) {
+  const Node slice = graph.node(id);
+  if (!is_constant_slice(slice)) return false;
+  const ValueId whole = slice.inputs[0];
+  const NodeId producer = graph.value(whole).producer;
+  if (producer == ir::kNoNode || !is_only_sliced(graph, whole, slice)) return false;
+  const Node f = graph.node(producer);
+  if (f.apart || f.outputs.size() != 1 || dtype_of(graph, whole) != dtype_of(graph, slice.outputs[0]))
+    return false;
+  const auto attrs = slice.attrs_as<SliceAttrs>();
+  const int64_t rows = row_axes(graph, f);
+  const SymShape result = shape_of(graph, whole);
+  if (std::any_of(attrs.axes.begin(), attrs.axes.end(), [&](int64_t a) { return a < 0 || a >= rows; }))
+    return false;
+  const auto request = common_request(f.request, slice.request);
+  if (!request) return false;
+  std::vector<bool> is_sliced(f.inputs.size(), false);
+  for (size_t i = 0; i < f.inputs.size(); ++i) {
+    if (f.inputs[i] == kNoValue || !holds_rows(f, i)) continue;
+    const Operand what = treatment(graph, f.inputs[i], result, attrs);
+    if (what == Operand::kUnclear) return false;
+    is_sliced[i] = what == Operand::kSliced;
+  }
+  if (std::none_of(is_sliced.begin(), is_sliced.end(), [](bool b) { return b; })) return false;
+
+  std::vector<ValueId> inputs = f.inputs;
+  std::vector<Origin> origins = slice.origins;  // of the first slice: one row in the ledger
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!is_sliced[i]) continue;
+    const auto same = std::find(f.inputs.begin(), f.inputs.begin() + static_cast<int64_t>(i),
+                                f.inputs[i]) - f.inputs.begin();
+    if (same < static_cast<int64_t>(i)) {
+      inputs[i] = inputs[static_cast<size_t>(same)];
+      continue;
+    }
+    inputs[i] = ops::emit(graph, kSlice, {f.inputs[i]}, attrs, origins);
+    graph.producer(inputs[i])->name = slice.name;
+    origins.clear();
+  }
+  for (NodeId other : std::vector<NodeId>(graph.value(whole).users)) {
+    if (other == id) continue;
+    graph.replace_uses(graph.node(other).outputs[0], slice.outputs[0]);
+    graph.retire(graph.node(other).origins, "merged", "computes the same as another node");
+  }
+  mutate(graph, id, f.op, std::move(inputs), f.attrs);
+  Node& moved = graph.node(id);
+  moved.name = f.name;
+  moved.origins = f.origins;
+  moved.request = *request;
+  return true;
+}
+
+}  // namespace
+
+int slice_early(Graph& graph) {
+  int found = 0;
+  for (bool again = true; again;) {
+    again = false;
+    for (NodeId id : std::vector<NodeId>(graph.order())) {
+      if (!is_live(graph, id) || !push(graph, id)) continue;
+      graph.remove_dead();
+      graph.sort();
+      again = true;
+      ++found;
+    }
+  }
+  return found;
+}
+
+}  // namespace vernier::passes
