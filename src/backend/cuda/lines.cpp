@@ -22,6 +22,18 @@ AxisLines lines_of(const TensorArg& t, int64_t axis) {
   return lines;
 }
 
+StridedIndex row_index(const TensorArg& input, const TensorArg& out, int axis) {
+  std::array<int64_t, kMaxRank> sizes{}, strides{};
+  for (int i = 0; i < axis; ++i) {
+    const int own = i - (axis - (input.rank - (out.rank - axis)));
+    const auto k = static_cast<size_t>(i);
+    sizes[k] = out.dim(i);
+    strides[k] = own < 0 || input.dim(own) == 1 ? 0 : input.stride(own);
+  }
+  const auto count = static_cast<size_t>(axis);
+  return strided_index(std::span(sizes).first(count), std::span(strides).first(count));
+}
+
 void check_lines(int64_t lines, int64_t size, std::string_view what) {
   constexpr int64_t kMaxLines = (int64_t{1} << 31) - 1;  // gridDim.x carries them
   constexpr int64_t kMaxSize = int64_t{1} << 30;         // kMaxColumns of device/rows.cuh

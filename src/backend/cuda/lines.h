@@ -12,6 +12,10 @@ struct AxisLines {
 };
 AxisLines lines_of(const TensorArg& t, int64_t axis);
 
+/// Where row r of `out`, which has axes [0, axis) before its rows, begins in `input`, whose sizes
+/// there may be 1, or missing, where it is repeated.
+StridedIndex row_index(const TensorArg& input, const TensorArg& out, int axis);
+
 /// Throws Error(kInput) where a launch cannot have so many lines, or so long ones; `what` has them.
 void check_lines(int64_t lines, int64_t size, std::string_view what);
 

@@ -15,6 +15,7 @@ double norm_ulps(int64_t cols, double mean) {
 struct NormSizes {
   int64_t rows, cols;
   double mean = 0;
+  bool f32_constants = false;  // scale and bias, as encoders in 16 bits have them
 };
 
 // LayerNorm with all outputs and with one, RMSNorm, AddLayerNorm with both outputs and with one.
@@ -22,7 +23,11 @@ void add_norms(std::vector<OpCase>& cases, Maker& make, const NormSizes& s) {
   const int64_t rows = s.rows, cols = s.cols;
   const Arg x{.value = make.normal({rows, cols}, s.mean), .batch_axis = 0};
   const Arg y{.value = make.normal({rows, cols}), .batch_axis = 0};
-  const Arg scale{.value = make.normal({cols}, 1, 0.1)}, bias{.value = make.normal({cols})};
+  const auto parameter = [&s](Tensor value) {
+    return Arg{
+        .value = std::move(value), .constant = s.f32_constants, .stays_f32 = s.f32_constants};
+  };
+  const Arg scale = parameter(make.normal({cols}, 1, 0.1)), bias = parameter(make.normal({cols}));
   OpCase c{.op = OpKind::kLayerNorm, .attrs = encode(NormAttrs{.axis = -1, .epsilon = 1e-5})};
   const std::string name =
       str(x.value.shape()) + " mean " + std::to_string(static_cast<int>(s.mean));
@@ -84,6 +89,20 @@ const Cases kManyNorms("NormsManyRows", [] {
   return cases;
 });
 
+// Widths that have a kernel of their own, and others.
+const Cases kEncoderNorms("NormsOfEncoders", [] {
+  Maker make(106);
+  std::vector<OpCase> cases;
+  for (int64_t cols : {8, 256, 264, 384, 512, 768, 1000, 1024})
+    add_norms(cases, make, {7, cols, cols == 768 ? 30.0 : 0.0, true});
+  add_norms(cases, make, {4501, 384, 0, true});  // more than a device works on at a time
+  for (OpCase& c : cases) {
+    c.device_only = true;
+    if (c.outputs[0].shape[0] > 1000) c.checks = Checks::kSampled;
+  }
+  return cases;
+});
+
 OpCase softmax_case(OpKind op, int64_t axis, Tensor x) {
   OpCase c{.op = op, .attrs = encode(AxisAttrs{.axis = axis})};
   c.name = str(x.shape()) + " axis " + std::to_string(axis);
@@ -140,27 +159,34 @@ const Cases kSoftmaxRows("SoftmaxRowSizes", [] {
   return cases;
 });
 
+OpCase embed_case(Maker& make, int64_t width, int64_t tables, bool f32_constants) {
+  OpCase c{.op = OpKind::kEmbedNorm,
+           .attrs = encode(EmbedNormAttrs{.tables = tables, .epsilon = 1e-5})};
+  c.name = "embed " + std::to_string(width) + " of " + std::to_string(tables);
+  c.inputs = {{.value = make.integers(DType::kI64, {3, 9}, -50, 49), .batch_axis = 0},
+              {.value = make.normal({50, width})},
+              {.value = make.integers(DType::kI64, {1, 9}, 0, 19)},
+              {.value = make.normal({20, width})},
+              {.value = make.integers(DType::kI32, {3, 9}, 0, 1), .batch_axis = 0},
+              {.value = make.normal({2, width})}};
+  c.inputs.resize(static_cast<size_t>(2 * tables));
+  for (int i = 0; i < 2; ++i)
+    c.inputs.push_back(
+        {.value = make.normal({width}), .constant = f32_constants, .stays_f32 = f32_constants});
+  c.outputs = {{.shape = {3, 9, width}}};
+  // Sums of three numbers whose deviation may be small beside them.
+  c.ulps = 64;
+  c.device_only = width > 256 || f32_constants;
+  return c;
+}
+
 const Cases kEmbeddings("EmbedNorm", [] {
   Maker make(45);
   std::vector<OpCase> cases;
-  for (int64_t width : {1, 17, 64, 127, 256, 768, 1024}) {
-    OpCase c{.op = OpKind::kEmbedNorm,
-             .attrs = encode(EmbedNormAttrs{.tables = 3, .epsilon = 1e-5})};
-    c.name = "embed " + std::to_string(width);
-    c.inputs = {{.value = make.integers(DType::kI64, {3, 9}, -50, 49), .batch_axis = 0},
-                {.value = make.normal({50, width})},
-                {.value = make.integers(DType::kI64, {1, 9}, 0, 19)},
-                {.value = make.normal({20, width})},
-                {.value = make.integers(DType::kI32, {3, 9}, 0, 1), .batch_axis = 0},
-                {.value = make.normal({2, width})},
-                {.value = make.normal({width})},
-                {.value = make.normal({width})}};
-    c.outputs = {{.shape = {3, 9, width}}};
-    // Sums of three numbers whose deviation may be small beside them.
-    c.ulps = 64;
-    c.device_only = width > 256;
-    cases.push_back(c);
-  }
+  for (int64_t width : {1, 17, 64, 127, 256, 768, 1024})
+    cases.push_back(embed_case(make, width, 3, false));
+  for (int64_t width : {64, 256, 384, 768, 1024})
+    cases.push_back(embed_case(make, width, width == 384 ? 2 : 3, true));
   return cases;
 });
 

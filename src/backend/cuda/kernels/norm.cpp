@@ -7,6 +7,7 @@
 
 #include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
+#include "backend/cuda/kernels/embedding.h"
 #include "backend/cuda/lines.h"
 
 namespace vernier::backend::cuda {
@@ -51,19 +52,6 @@ Support supports_rows(const Problem& problem, size_t first_parameter) {
   if (positive_axis(problem.attrs_as<NormAttrs>().axis, rank) != rank - 1)
     return no("normalises over more than the last axis");
   return yes();
-}
-
-// Row r of `out` in `input`, whose sizes before `axis` may be 1 where it is repeated.
-StridedIndex row_index(const TensorArg& input, const TensorArg& out, int axis) {
-  std::array<int64_t, kMaxRank> sizes{}, strides{};
-  for (int i = 0; i < axis; ++i) {
-    const int own = i - (axis - (input.rank - (out.rank - axis)));
-    const auto k = static_cast<size_t>(i);
-    sizes[k] = out.dim(i);
-    strides[k] = own < 0 || input.dim(own) == 1 ? 0 : input.stride(own);
-  }
-  const auto count = static_cast<size_t>(axis);
-  return strided_index(std::span(sizes).first(count), std::span(strides).first(count));
 }
 
 std::unique_ptr<ShapeState> prepare_norm(const PrepareCall& call, size_t first_parameter,
@@ -128,15 +116,7 @@ void launch_rows(const LaunchCall& call) {
 
 Support supports_embed(const Problem& problem) {
   Support floats = all_up_to_f32(problem);
-  if (!floats) return floats;
-  const int64_t tables = problem.attrs_as<EmbedNormAttrs>().tables;
-  if (tables > kMaxNormSources) return no("more than 8 tables");
-  for (size_t i = 0; i < static_cast<size_t>(2 * tables); i += 2) {
-    const DType type = problem.inputs[i].dtype;
-    if (type != DType::kI32 && type != DType::kI64) return no("ids of " + std::string(name(type)));
-  }
-  if (problem.outputs[0].shape.size() > kMaxAxes) return no("more than 10 axes");
-  return yes();
+  return floats ? supports_tables(problem, kMaxNormSources) : floats;
 }
 
 std::unique_ptr<ShapeState> prepare_embed(const PrepareCall& call) {
@@ -151,10 +131,7 @@ std::unique_ptr<ShapeState> prepare_embed(const PrepareCall& call) {
   launch.epsilon = static_cast<float>(attrs.epsilon);
   for (int t = 0; t < launch.source_count; ++t) {
     const auto input = static_cast<size_t>(2 * t);
-    TensorArg ids = call.in[input];  // as rows of one element: its last axis is the last row axis
-    ids.shape[static_cast<size_t>(ids.rank)] = ids.strides[static_cast<size_t>(ids.rank)] = 1;
-    ++ids.rank;
-    launch.sources[t].index = row_index(ids, out, out.rank - 1);
+    launch.sources[t].index = id_index(call.in[input], out);
     launch.sources[t].table_rows = call.in[input + 1].dim(0);
   }
   check_lines(launch.rows, launch.cols, "an array to normalise");
@@ -176,14 +153,6 @@ void launch_embed(const LaunchCall& call) {
   launch.y = float_array(call.out, 0);
   choose_access(launch);
   check_cuda(launch_norm(launch, stream_of(call.execution)), "normalising embeddings");
-}
-
-std::vector<IndexInput> embed_ids(AttrView attrs) {
-  std::vector<IndexInput> ids;
-  const int64_t tables = std::min<int64_t>(kMaxNormSources, decode<EmbedNormAttrs>(attrs).tables);
-  for (int t = 0; t < static_cast<int>(tables); ++t)
-    ids.push_back({.indices = 2 * t, .table = 2 * t + 1, .axis = 0});
-  return ids;
 }
 
 // ---- GroupNormalization

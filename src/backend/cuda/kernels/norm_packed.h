@@ -1,28 +1,48 @@
-// Host-side entry of norm_packed.cu: what encoders have most of, with few arguments.
+// Host-side entries of norm_packed.cu: what encoders have most of, with few arguments.
 #pragma once
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 
-#include "vernier/dtype.h"
+#include "backend/cuda/arrays.h"
 
 namespace vernier::backend::cuda {
 
 struct PackedNorm {
-  const void *x, *addend;     // [rows, cols]; addend or null
-  void *y, *sum;              // [rows, cols]; sum: x + addend, or null
-  const float *scale, *bias;  // [cols]; bias or null
-  int64_t rows;
-  int cols;  // at most 1024, a multiple of a 16-byte vector
-  float epsilon;
-  DType type;               // of x, addend, y and sum
-  bool is_rms, is_aligned;  // is_aligned: every array lies at a multiple of 16 bytes
+  const void *x = nullptr, *addend = nullptr;     ///< [rows, cols]; addend or null
+  void *y = nullptr, *sum = nullptr;              ///< [rows, cols]; sum: x + addend, or null
+  const float *scale = nullptr, *bias = nullptr;  ///< [cols], or null: 1 and 0
+  int64_t rows = 0;
+  int cols = 0;  ///< at most 1024, a multiple of a 16-byte vector
+  float epsilon = 0;
+  DType type = DType::kUndefined;  ///< of x, addend, y and sum: f32, f16 or bf16
+  bool is_rms = false;
+  bool is_aligned = false;  ///< every array lies at a multiple of 16 bytes
+};
+
+/// A table whose rows ids name, as NormSource of norm.h.
+struct PackedTable {
+  const void* data = nullptr;  ///< [rows, cols]
+  AnyArray ids;                ///< i32 or i64, in [-rows, rows); others read row 0
+  StridedIndex index;          ///< where the id of row r stands
+  int64_t rows = 0;
+};
+inline constexpr int kMaxPackedTables = 3;
+
+/// norm: without x, addend, sum and is_rms; the tables have its type.
+struct PackedEmbedNorm {
+  PackedNorm norm;
+  PackedTable tables[kMaxPackedTables] = {};
+  int count = 0;
 };
 
 /// y = (s − mean) / √(var + ε)·scale + bias per row of s = x + addend; is_rms (without addend):
-/// s / √(mean(s²) + ε)·scale. Arithmetic in f32, as launch_norm()'s. Each row is a warp's, which
-/// has the next row's loads under way while it works on this one; the order of sums depends on cols
-/// and type only. Cost: each input read once, each output written once.
+/// s / √(mean(s²) + ε)·scale. Arithmetic in f32, as launch_norm()'s. A row is the work of a warp,
+/// or of half a warp; the order of sums depends on cols and type only. Cost: each input read once,
+/// each output written once. The launch overlaps the kernel before it (device/overlap.cuh).
 cudaError_t launch_packed_norm(const PackedNorm& args, cudaStream_t stream);
+
+/// The same of s = Σ table_t[id_t].
+cudaError_t launch_packed_embed_norm(const PackedEmbedNorm& args, cudaStream_t stream);
 
 }  // namespace vernier::backend::cuda

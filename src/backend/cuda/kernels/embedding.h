@@ -1,0 +1,14 @@
+// What the rows of EmbedNorm share.
+#pragma once
+#include "backend/cuda/body.h"
+
+namespace vernier::backend::cuda {
+
+/// Yes if there are at most `most` tables, with ids of i32 or i64.
+Support supports_tables(const Problem& problem, int64_t most);
+/// Where the id of row r of `out` stands in `ids`, which are broadcast to the rows.
+StridedIndex id_index(TensorArg ids, const TensorArg& out);
+/// KernelBody::index_inputs.
+std::vector<IndexInput> embed_ids(AttrView attrs);
+
+}  // namespace vernier::backend::cuda
