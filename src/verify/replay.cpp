@@ -27,9 +27,9 @@ constexpr double kInsideFactor = 4;
 // One trial may be unlucky for a whole row: where its elements share what is in doubt (the scores
 // of a query), the row's rms cannot make up for it.
 constexpr int kTrials = 4;
-// All errors of an output in 16 bits together: rounding to the nearest leaves a root mean square of
-// ulp/√12, whatever the type's limit for one element allows. Up to this factor of that, f32's noise
-// and the roundings inside, and so many standard deviations of such a mean.
+// All errors of an output in 16 bits together: a kernel that rounds to the nearest is off by what
+// rounding the right values is, whatever the limit for one element allows. Up to this factor of
+// that, f32's noise and the roundings inside; more where a few elements decide.
 constexpr double kRmsFactor = 1.2, kRmsDeviations = 2.5;
 // A kernel may flush what is smaller than any normal number.
 constexpr double kSubnormal = std::numeric_limits<float>::min();
@@ -294,8 +294,9 @@ StepResult Replay::judge(const plan::Step& step, const backend::LaunchCall& call
         result.inside_factor = std::max(result.inside_factor, (error - without_inside) / inside);
       const double one = noise / kNoiseFactor * single, within = ideal.inside_rms[o][i];
       if (is_16_bits(want.dtype)) {
-        together.add(
-            error, unit * unit / 12 + one * one + approximation * approximation + within * within);
+        const double rounding = stored - w;
+        together.add(error, rounding * rounding + one * one + approximation * approximation +
+                                within * within);
       }
       if (worse(error, limit, error / limit) && error > limit) {
         result.why = fmt::format("element {} of output {} is {:.8g}, expected {:.8g} ± {:.1e}", i,
