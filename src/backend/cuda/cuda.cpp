@@ -59,11 +59,17 @@ class GraphRecording final : public Recording {
   cudaGraphExec_t graph_ = nullptr;
 };
 
+// On a stream that is being recorded it becomes part of the graph.
 class EventMark final : public Mark {
  public:
   explicit EventMark(cudaStream_t stream) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    check_cuda(cudaStreamIsCapturing(stream, &status), "asking a stream what it does");
+    const bool recorded = status != cudaStreamCaptureStatusNone;
     check_cuda(cudaEventCreate(&event_), "creating an event");
-    check_cuda(cudaEventRecord(event_, stream), "recording an event");
+    check_cuda(cudaEventRecordWithFlags(
+                   event_, stream, recorded ? cudaEventRecordExternal : cudaEventRecordDefault),
+               "recording an event");
   }
   ~EventMark() override { cudaEventDestroy(event_); }
   EventMark(const EventMark&) = delete;
