@@ -72,7 +72,7 @@ bool is_only_sliced(const Graph& graph, ValueId value, const Node& slice) {
   const auto& users = graph.value(value).users;
   return std::all_of(users.begin(), users.end(), [&](NodeId id) {
     const Node& n = graph.node(id);
-    return is_constant_slice(n) && n.attrs == slice.attrs && n.request == slice.request;
+    return is_constant_slice(n) && n.attrs == slice.attrs;
   });
 }
 
@@ -90,8 +90,11 @@ bool push(Graph& graph, NodeId id) {
   const SymShape result = shape_of(graph, whole);
   if (std::any_of(attrs.axes.begin(), attrs.axes.end(), [&](int64_t a) { return a < 0 || a >= rows; }))
     return false;
-  const auto request = common_request(f.request, slice.request);
-  if (!request) return false;
+  std::optional<Request> request = f.request;
+  for (NodeId user : graph.value(whole).users) {
+    request = common_request(*request, graph.node(user).request);
+    if (!request) return false;
+  }
   std::vector<bool> is_sliced(f.inputs.size(), false);
   for (size_t i = 0; i < f.inputs.size(); ++i) {
     if (f.inputs[i] == kNoValue || !holds_rows(f, i)) continue;
