@@ -202,7 +202,9 @@ TEST_F(Report, TimingSetsEachStepBesideWhatTheDeviceCanDo) {
     const double floor = step.at("floor_ms").get<double>();
     EXPECT_GE(floor, 0) << step;
     EXPECT_NEAR(step.at("of_floor").get<double>() * step.at("ms").get<double>(), floor, 1e-9);
-    if (step.at("op") == "Linear") EXPECT_GT(floor, 0) << step;
+    if (step.at("op") == "Linear") {
+      EXPECT_GT(floor, 0) << step;
+    }
     EXPECT_LT(floor, 1) << "milliseconds: the table of words is not read as a whole; " << step;
     floors += floor;
   }
