@@ -565,12 +565,13 @@ bool same_bits(const Case& a, int64_t from_a, const std::vector<unsigned char>& 
 // items full of NaN.
 void check_bits(Kernel kernel, AttentionType type, int dim, int64_t length, Mask mask,
                 const std::string& name, Score& score) {
-  constexpr int kHeads = 8;  // so that a batch of 8 and an item alone take different tiles
-  Case c({8, length, length, kHeads, kHeads, dim, dim}, type, mask, 5);
+  // So that a batch of 8 and an item alone take different tiles.
+  const int heads = length <= 128 ? 40 : 8;
+  Case c({8, length, length, heads, heads, dim, dim}, type, mask, 5);
   c.run(kernel);
   const std::vector<unsigned char> all = c.out.host;
   const AttentionLaunch full = c.args;
-  const int64_t row = kHeads * dim, item = length * row;
+  const int64_t row = heads * dim, item = length * row;
   std::string wrong;
   const auto at = [&](const cuda::AttentionRows& x, int64_t elems) {
     return static_cast<char*>(x.data) + elems * static_cast<int64_t>(bytes_of(type));
@@ -670,6 +671,12 @@ int check_kernel(const std::string& which, int only) {
       // Enough blocks for the larger tiles.
       Case many({12, 300, 200, 8, 8, dim, value_dim}, type, Mask::kKeep, 7);
       check_case(many, kernel, name, !plain, score);
+      for (Mask mask : {Mask::kNone, Mask::kKeep, Mask::kBiasByKey, Mask::kCausal}) {
+        for (int kv_heads : {12, 6}) {
+          Case few_keys({24, 100, 90, 12, kv_heads, dim, value_dim}, type, mask, 8);
+          check_case(few_keys, kernel, name, !plain, score);
+        }
+      }
       if (dim == value_dim) {
         for (int64_t length : {1, 17, 128, 300, 640}) {
           for (Mask mask : {Mask::kNone, Mask::kKeep, Mask::kCausal, Mask::kBiasByKey})

@@ -2,6 +2,7 @@
 // sizes of models and lengths around the tiles of a GPU's kernels.
 #include "backend/cases/attention.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace vernier::backend::test {
@@ -194,6 +195,44 @@ const Cases kHeadsAndMasks("AttentionHeadSizes", [] {
     }
     cases.push_back(attention_case(make, {2, 65, 65, 3, 3, dim, dim}, {}));
     cases.back().device_only = true;
+  }
+  return cases;
+});
+
+// So many rows that a GPU's kernels take their larger tiles, and blocks more than one of them.
+const Cases kManyTiles("AttentionManyTiles", [] {
+  Maker make(114);
+  const AttentionVariant keyed{.name = "key mask", .keep = Table::kKeyRow};
+  std::vector<OpCase> cases;
+  for (int64_t dim : {32, 64}) {
+    for (const AttentionVariant& variant : {AttentionVariant{}, keyed}) {
+      cases.push_back(attention_case(make, {4, 70, 70, 68, 68, dim, dim}, variant));
+      cases.push_back(attention_case(make, {4, 70, 70, 68, 34, dim, dim}, variant));
+      cases.push_back(attention_case(make, {2, 130, 140, 34, 34, dim, dim}, variant));
+    }
+  }
+  for (OpCase& c : cases) {
+    c.device_only = true;
+    c.checks = Checks::kValues;
+  }
+  return cases;
+});
+
+// Keys hidden from the 20th on, 128 of them and more in a row, in the first batch item.
+const Cases kHiddenSteps("AttentionHiddenSteps", [] {
+  Maker make(115);
+  std::vector<OpCase> cases;
+  for (double fill : {-HUGE_VAL, -3.4e38}) {
+    for (int64_t dim : {32, 64}) {
+      OpCase c =
+          attention_case(make, {2, 33, 400, 2, 1, dim, dim},
+                         {.name = "hidden steps", .attrs = {.fill = fill}, .keep = Table::kKeyRow});
+      std::vector<double> keep(size_t{2} * 400, 1.0);
+      std::fill(keep.begin() + 20, keep.begin() + 390, 0.0);
+      c.inputs[4].value = from(DType::kBool, {2, 1, 1, 400}, keep);
+      c.device_only = true;
+      cases.push_back(std::move(c));
+    }
   }
   return cases;
 });
