@@ -223,8 +223,7 @@ Operands add_operands(Arrays& arrays, const KernelDef& kernel, const OpCase& c,
     }
     const size_t bytes = static_cast<size_t>(num_elems(out.shape)) * size_bytes(out.dtype);
     operands.out.push_back(
-        {dense_arg(out.dtype, out.shape),
-         arrays.add(Kind::kOutput, bytes, options.odd_outputs ? size_bytes(out.dtype) : 0), true});
+        {dense_arg(out.dtype, out.shape), arrays.add(Kind::kOutput, bytes), true});
   }
   return operands;
 }

@@ -88,9 +88,9 @@ struct RunOptions {
   /// Inputs whose bit is set get gaps (NaN) between their rows; all begin one element late
   bool strided = false;
   Way way = Way::kOnce;
-  /// Inputs, with gaps where they may have them, or outputs begin one element late even where the
-  /// device has one set of bits for rounder addresses only.
-  bool odd_inputs = false, odd_outputs = false;
+  /// Inputs, with gaps where they may have them, begin one element late even where the device has
+  /// one set of bits for rounder addresses only. Outputs begin where memory of the device does.
+  bool odd_inputs = false;
 };
 /// Plans, packs, prepares and launches `kernel`; adds a test failure if a guard byte or an input
 /// changed.

@@ -33,7 +33,7 @@ TEST_P(OnDevice, Passes) {
   for (const OutputResult& output : report.outputs) {
     std::printf("%-36s %-5s %-20s rms %.3g noise %.3g\n", name.c_str(), mode.c_str(),
                 output.name.c_str(), output.all_rms, output.noise_rms);
-    if (mode == "fp32" || mode == "tf32") continue;
+    if (mode == "fp32") continue;  // a bound on f32's noise, not a prediction
     EXPECT_LE(output.all_rms, 2 * output.noise_rms) << output.name;
     EXPECT_GE(output.all_rms, output.noise_rms / 2) << output.name;
   }

@@ -59,9 +59,9 @@ class Cuda final : public DeviceUnderTest {
   // What the copy engine of sm_90 reads in; rows that use it fall back to others elsewhere, whose
   // bits may differ: at other addresses the harness compares values, not bits.
   size_t address_unit() const override { return 16; }
-  // Tensor cores cut a sum's terms off some bits below its largest: a score is right to about 2^-22
-  // of its largest product, here |value| · 4 or so times the scale of 1/4 and less.
-  double attention_slack(double value) const override { return 4 * std::abs(value); }
+  // Tensor cores cut the terms of a sum off at about the last bit of its largest, here |value| · 4,
+  // once per 16 of up to 128 products; the scale is 1/4 or less. 8 · 4 / 4 · 2^-23 = 16 · 2^-24.
+  double attention_slack(double value) const override { return 16 * std::abs(value); }
   std::span<const RunOptions> other_ways() const override {
     static constexpr RunOptions kWays[]{{.way = Way::kTwice}, {.way = Way::kGraph}};
     return kWays;
