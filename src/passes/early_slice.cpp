@@ -1,4 +1,5 @@
-// Slice(f(x, …)) ⇒ f(Slice(x), …)   f: Linear, norms, elementwise; again and again, up to what mixes
+// Slice(f(x, …)) ⇒ f(Slice(x), …)   f: Linear, norms, elementwise; again and again, up to what
+// mixes
 //   rows. A classifier reads the first token of its encoder: of the last layer only that row is
 //   left to compute.
 //   requires: constant bounds; every use of f's result is this slice; the sliced axes are rows to f
@@ -48,17 +49,23 @@ bool holds_rows(const Node& f, size_t i) {
 }
 
 enum class Operand : uint8_t { kSliced, kKept, kUnclear };
-// What becomes of an operand of f whose result has shape `result`.
+// What becomes of an operand of f whose result has shape `result`; other axes than the sliced ones
+// may differ (channels).
 Operand treatment(const Graph& graph, ValueId input, const SymShape& result,
                   const SliceAttrs& slice) {
   const SymShape& shape = shape_of(graph, input);
-  if (same_shape(shape, result)) return Operand::kSliced;
-  for (int64_t axis : slice.axes) {
+  const auto has_rows = [&](int64_t axis) {
+    const auto at = static_cast<size_t>(axis);
+    return same_shape({shape[at]}, {result[at]});
+  };
+  if (shape.size() == result.size() && std::ranges::all_of(slice.axes, has_rows))
+    return Operand::kSliced;
+  const auto is_broadcast = [&](int64_t axis) {
     const int64_t at = axis + static_cast<int64_t>(shape.size()) -
                        static_cast<int64_t>(result.size());  // aligned at the end
-    if (at >= 0 && shape[static_cast<size_t>(at)].as_constant() != 1) return Operand::kUnclear;
-  }
-  return Operand::kKept;
+    return at < 0 || shape[static_cast<size_t>(at)].as_constant() == 1;
+  };
+  return std::ranges::all_of(slice.axes, is_broadcast) ? Operand::kKept : Operand::kUnclear;
 }
 
 bool is_constant_slice(const Node& n) {
@@ -83,12 +90,14 @@ bool push(Graph& graph, NodeId id) {
   const NodeId producer = graph.value(whole).producer;
   if (producer == ir::kNoNode || !is_only_sliced(graph, whole, slice)) return false;
   const Node f = graph.node(producer);
-  if (f.apart || f.outputs.size() != 1 || dtype_of(graph, whole) != dtype_of(graph, slice.outputs[0]))
+  if (f.apart || f.outputs.size() != 1 ||
+      dtype_of(graph, whole) != dtype_of(graph, slice.outputs[0]))
     return false;
   const auto attrs = slice.attrs_as<SliceAttrs>();
   const int64_t rows = row_axes(graph, f);
   const SymShape result = shape_of(graph, whole);
-  if (std::any_of(attrs.axes.begin(), attrs.axes.end(), [&](int64_t a) { return a < 0 || a >= rows; }))
+  if (std::any_of(attrs.axes.begin(), attrs.axes.end(),
+                  [&](int64_t a) { return a < 0 || a >= rows; }))
     return false;
   std::optional<Request> request = f.request;
   for (NodeId user : graph.value(whole).users) {
@@ -108,8 +117,9 @@ bool push(Graph& graph, NodeId id) {
   std::vector<Origin> origins = slice.origins;  // of the first slice: one row in the ledger
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!is_sliced[i]) continue;
-    const auto same = std::find(f.inputs.begin(), f.inputs.begin() + static_cast<int64_t>(i),
-                                f.inputs[i]) - f.inputs.begin();
+    const auto same =
+        std::find(f.inputs.begin(), f.inputs.begin() + static_cast<int64_t>(i), f.inputs[i]) -
+        f.inputs.begin();
     if (same < static_cast<int64_t>(i)) {
       inputs[i] = inputs[static_cast<size_t>(same)];
       continue;

@@ -56,8 +56,7 @@ TEST(LinearResidual, LeavesABroadcast) {
   expect_rewrite({&fuse_linear_residual, text, text});
 }
 
-constexpr const char* kFirst =
-    " {inline_starts=true, starts=[0], axes=[1], steps=[1], sizes=(1)} ";
+constexpr const char* kFirst = " {inline_starts=true, starts=[0], axes=[1], steps=[1], sizes=(1)} ";
 constexpr const char* kBlock =
     "%x: f32[b, s, 4], %r: f32[b, s, 4], %w: f32[4, 4], %c: f32[4], %g: f32[4], %h: f32[4]";
 
@@ -67,11 +66,26 @@ TEST(SliceEarly, PassesProductsNormsAndElementwise) {
       {&slice_early,
        graph_text(kBlock,
                   "%n = AddLayerNorm(%x, %r, %g, %h) %u = Linear(%n, %w, %c) {activation=1} "
-                  "%d = Linear(%u, %w, %c, %n) %e = Mul(%d, %c) %y = Slice(%e)" + first),
+                  "%d = Linear(%u, %w, %c, %n) %e = Mul(%d, %c) %y = Slice(%e)" +
+                      first),
        graph_text(kBlock,
                   "%x0 = Slice(%x)" + first + "%r0 = Slice(%r)" + first +
                       "%n = AddLayerNorm(%x0, %r0, %g, %h) %u = Linear(%n, %w, %c) {activation=1} "
                       "%d = Linear(%u, %w, %c, %n) %y = Mul(%d, %c)")});
+}
+
+TEST(SliceEarly, PassesProductsOfOtherWidths) {
+  const std::string first = kFirst;
+  const char* inputs = "%x: f32[b, s, 4], %w: f32[4, 6], %v: f32[6, 4], %m: f32[b, s, 1]";
+  expect_rewrite(
+      {&slice_early,
+       graph_text(inputs,
+                  "%u = Linear(%x, %w) %d = Linear(%u, %v, _, %x) %e = Mul(%d, %m) %y = Slice(%e)" +
+                      first),
+       graph_text(inputs, "%m0 = Slice(%m)" + first + "%x0 = Slice(%x)" + first +
+                              "%x1 = Slice(%x)" + first +
+                              "%u = Linear(%x1, %w) %d = Linear(%u, %v, _, %x0) "
+                              "%y = Mul(%d, %m0)")});
 }
 
 TEST(SliceEarly, TakesTheSameOperandOnce) {
@@ -85,7 +99,8 @@ TEST(SliceEarly, StaysWhereOtherRowsAreRead) {
   const std::string last = " {inline_starts=true, starts=[1], axes=[1], steps=[1], sizes=(1)} ";
   for (const std::string& lines :
        {"%p = Linear(%x, %w) %a = Slice(%p)" + first + "%y = Add(%a, %p)",  // whole
-        "%p = Linear(%x, %w) %a = Slice(%p)" + first + "%b = Slice(%p)" + last + "%y = Add(%a, %b)"}) {
+        "%p = Linear(%x, %w) %a = Slice(%p)" + first + "%b = Slice(%p)" + last +
+            "%y = Add(%a, %b)"}) {
     const auto text = graph_text(kBlock, lines);
     expect_rewrite({.pass = &slice_early, .before = text, .after = text, .sizes = {{"s", 5}}});
   }
@@ -93,16 +108,17 @@ TEST(SliceEarly, StaysWhereOtherRowsAreRead) {
 
 TEST(SliceEarly, StaysBeforeChannelsThatAreSummed) {
   const std::string half = " {inline_starts=true, starts=[0], axes=[2], steps=[1], sizes=(2)} ";
-  for (const char* op : {"Linear(%x, %w)", "LayerNorm(%x, %g, %h)", "AddLayerNorm(%x, %r, %g, %h)"}) {
+  for (const char* op :
+       {"Linear(%x, %w)", "LayerNorm(%x, %g, %h)", "AddLayerNorm(%x, %r, %g, %h)"}) {
     const auto text = graph_text(kBlock, "%p = " + std::string(op) + " %y = Slice(%p)" + half);
     expect_rewrite({&slice_early, text, text});
   }
 }
 
 TEST(SliceEarly, StaysBehindAnOutputOfTheModel) {
-  const std::string text =
-      "graph g(" + std::string(kBlock) + ") { %p = Linear(%x, %w) %y = Slice(%p)" + kFirst +
-      R"(return %p as "p", %y as "y" })";
+  const std::string text = "graph g(" + std::string(kBlock) +
+                           ") { %p = Linear(%x, %w) %y = Slice(%p)" + kFirst +
+                           R"(return %p as "p", %y as "y" })";
   expect_rewrite({&slice_early, text, text});
 }
 

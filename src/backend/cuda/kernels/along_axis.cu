@@ -64,7 +64,8 @@ __global__ void __launch_bounds__(kThreads)
   if (lane == 0) args.y[line] = best.at < 0 ? 0 : best.at;
 }
 
-// ---- CumSum: floats one thread per line, in order; integers, whose sums are exact, a warp per line
+// ---- CumSum: floats one thread per line, in order; integers, whose sums are exact, a warp per
+// line
 
 struct CumSumLines {
   int64_t inner = 1, size, lines;

@@ -1,7 +1,7 @@
 // Linear with a few columns (the head of a classifier): one block per row. Contract in
 // linear_plain.h. C++17.
-#include "backend/cuda/device/elementwise_math.cuh"
 #include "backend/cuda/device/elements.cuh"
+#include "backend/cuda/device/elementwise_math.cuh"
 #include "backend/cuda/device/overlap.cuh"
 #include "backend/cuda/device/sums.cuh"
 #include "backend/cuda/kernels/linear_plain.h"

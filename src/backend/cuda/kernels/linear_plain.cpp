@@ -1,6 +1,6 @@
-// The rows cuda.linear.narrow, of a few columns, and cuda.linear.tensor_cores and cuda.linear.plain,
-// which any size and alignment can take and which stand last; and what the rows of Linear share.
-// Kernels in linear_narrow.cu and linear_plain.cu.
+// The rows cuda.linear.narrow, of a few columns, and cuda.linear.tensor_cores and
+// cuda.linear.plain, which any size and alignment can take and which stand last; and what the rows
+// of Linear share. Kernels in linear_narrow.cu and linear_plain.cu.
 #include "backend/cuda/kernels/linear_plain.h"
 
 #include "backend/cuda/check.h"

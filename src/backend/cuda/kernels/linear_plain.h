@@ -37,8 +37,8 @@ struct LinearPlain {
 /// Cost    tiles of 64 × 64, each reading its rows and columns once. No workspace.
 cudaError_t launch_linear_plain(const LinearPlain& p, bool tensor_cores, cudaStream_t stream);
 
-/// The same for n < 8, x and w of one type: a block per row, 128 partial sums of every 128th k, added
-/// in a fixed order. Cost: w is read once per row. Error as above.
+/// The same for n < 8, x and w of one type: a block per row, 128 partial sums of every 128th k,
+/// added in a fixed order. Cost: w is read once per row. Error as above.
 cudaError_t launch_linear_narrow(const LinearPlain& p, cudaStream_t stream);
 
 }  // namespace vernier::backend::cuda
