@@ -5,6 +5,7 @@
 // f32,
 //           f16 or bf16 in any mix.
 // sm90      q, k, v and out of one 16-bit type, D = Dv = 32, 64 or 128; wgmma, steps of 128 keys
+//           (at most 128 keys: a kernel of one step, attention_short.cu, with the same bits)
 // flash     the same with any D = Dv that is a multiple of 8 up to 128; mma.sync, steps of 64 keys
 // plain     everything else in f32, f16 or bf16: f32 products, steps of 64 keys
 // All carry a running softmax over steps of keys from key 0 on, so keys that are masked with -inf

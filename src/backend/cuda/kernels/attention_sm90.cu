@@ -1,9 +1,10 @@
 // Attention in 16 bit on Hopper (sm_90a): one block of 1 or 2 warpgroups, each with 64 queries of a
 // head, and steps of 128 keys from key 0 on that the copy engine brings into a ring of tiles. Both
-// products are wgmma. Head size 64: P·V of the first keys of a step runs while the exponentials of
-// the others are taken, and two blocks share a multiprocessor, so that one's products run beside
-// the other's softmax. Head size 128: P·V of a step runs beside the softmax of the next one. A
-// row's bits depend on its query, keys and masks alone: the number of warpgroups changes none.
+// products are wgmma. Head sizes 32 and 64: two blocks share a multiprocessor, so that one's
+// products run beside the other's softmax; steps whose keys are all hidden are left out where that
+// changes nothing. Head size 128: P·V of a step runs beside the softmax of the next one. A row's
+// bits depend on its query, keys and masks alone: the number of warpgroups changes none. At most
+// 128 keys: attention_short.cu.
 // Contract: attention.h. C++17. Source: Shah et al., FlashAttention-3, arXiv:2407.08608.
 #include "backend/cuda/kernels/attention_sm90.cuh"
 

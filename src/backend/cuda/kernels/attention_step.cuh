@@ -189,9 +189,10 @@ __device__ inline void pack_part(const float (&p)[64], int step, uint32_t (&a)[4
 
 // context += 2^(scores·slope − shift) · v, in kParts parts: each part's product runs while the next
 // part's exponentials are taken. The order of every sum is the same for any kParts.
-template <class T, int kDim, int kParts, int kRowBytes = 2 * kBoxCols<kDim>>
+template <class T, int kDim, int kParts>
 __device__ inline void attend_values(float (&scores)[64], float slope, const float (&shift)[2],
                                      uint32_t v, Rows& rows, float (&context)[kDim / 2]) {
+  constexpr int kRowBytes = 2 * kBoxCols<kDim>;
   const TileDescriptor<kRowBytes> values(v, kKeys * kRowBytes);
   uint32_t p[8][4];
   float sums[2][2] = {};
@@ -216,8 +217,9 @@ __device__ inline void attend_values(float (&scores)[64], float slope, const flo
 }
 
 // Raw scores of 64 queries with 128 keys, issued and committed.
-template <class T, int kDim, int kRowBytes = 2 * kBoxCols<kDim>>
+template <class T, int kDim>
 __device__ inline void multiply_keys(uint32_t query, uint32_t keys, float (&scores)[64]) {
+  constexpr int kRowBytes = 2 * kBoxCols<kDim>;
   const TileDescriptor<kRowBytes> a(query, 16), b(keys, 16);
   wgmma_fence();
 #pragma unroll
