@@ -1,6 +1,9 @@
 // Constants by what they are made from: see kept_constants.h.
 #include "plan/kept_constants.h"
 
+#include <memory>
+#include <utility>
+
 #include "core/convert.h"
 #include "core/hash.h"
 
@@ -49,10 +52,10 @@ std::string key_of(const backend::KernelDef& kernel, const backend::Problem& pro
 std::vector<PackedTensor> packed_by(const backend::KernelDef& kernel,
                                     const backend::Problem& problem) {
   std::vector<PackedTensor> packed;
-  for (const backend::PackedConstant& constant : kernel.pack(problem)) {
-    const auto count = static_cast<int64_t>(constant.bytes.size());
-    packed.push_back(
-        {constant.input, constant.layout, Tensor::from_bytes(DType::kU8, {count}, constant.bytes)});
+  for (backend::PackedConstant& constant : kernel.pack(problem)) {
+    const auto bytes = std::make_shared<const std::vector<std::byte>>(std::move(constant.bytes));
+    const Tensor shared(DType::kU8, {static_cast<int64_t>(bytes->size())}, bytes, bytes->data());
+    packed.push_back({constant.input, constant.layout, shared});
   }
   return packed;
 }
@@ -76,7 +79,12 @@ const std::vector<PackedTensor>& KeptConstants::packed(const backend::KernelDef&
   const auto known = packed_.find(key);
   if (known != packed_.end()) return known->second;
   ++made_;
-  return packed_.emplace(std::move(key), packed_by(kernel, problem)).first->second;
+  std::vector<PackedTensor> packed = packed_by(kernel, problem);
+  for (PackedTensor& constant : packed) {  // aligned once for all engines that share it
+    const Tensor& plain = constant.bytes;
+    constant.bytes = Tensor::from_bytes(DType::kU8, plain.shape(), plain.byte_span());
+  }
+  return packed_.emplace(std::move(key), std::move(packed)).first->second;
 }
 
 }  // namespace vernier::plan
