@@ -3,6 +3,7 @@
 #include "vernier/inspect.h"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 
 #include "cli/arguments.h"
 #include "cli/common.h"
@@ -91,7 +92,12 @@ void check_one_view(const Options& options) {
 
 int inspect(const Options& options) {
   check_one_view(options);
-  return is_engine_file(options.file) ? inspect_engine_file(options) : inspect_model_file(options);
+  const std::filesystem::path path(options.file);
+  if (!std::filesystem::exists(path))
+    throw Error(ErrorCode::kInput, "cannot read '" + options.file + "': there is no such file");
+  // A file that is called an engine and is none is told so by who opens engines.
+  const bool engine = is_engine_file(options.file) || path.extension() == ".vn";
+  return engine ? inspect_engine_file(options) : inspect_model_file(options);
 }
 
 void add_views(CLI::App& command, Options& options) {

@@ -8,6 +8,7 @@
 #include "compile/pipeline.h"
 #include "ir/text.h"
 #include "passes/report.h"
+#include "precision/onnx_nodes.h"
 #include "vernier/inspect.h"
 
 namespace vernier {
@@ -88,18 +89,57 @@ json raised_json(const passes::RaiseReport& report) {
           {"leftovers", leftovers}};
 }
 
-// One line per node of the raised graph that does work: operator, result, where it came from.
-std::string outline(const ir::Graph& graph) {
-  std::string text =
-      fmt::format("{:<18} {:<30} {:>6}  {}\n", "operator", "result", "nodes", "from");
+// A node of the raised graph that does work.
+struct Row {
+  std::string op, result, trtexec, from;
+  size_t nodes = 0;
+};
+
+// What trtexec specs may call a node besides its ONNX name: of a composite its own, else of its
+// ONNX node.
+std::string trtexec_name(const ir::Node& node,
+                         const std::map<std::string, precision::SyntheticNames>& names) {
+  if (node.origins.empty()) return "";
+  const precision::SyntheticNames& own = names.at(node.origins.back().key);
+  const bool composite = (flags(node.op) & kComposite) != 0 && !own.composites.empty();
+  return composite ? own.composites.front() : own.by_type;
+}
+
+std::vector<Row> rows_of(const ir::Graph& graph) {
+  const auto names = precision::synthetic_names(graph);
+  std::vector<Row> rows;
   for (ir::NodeId id : graph.order()) {
     const ir::Node& node = graph.node(id);
     if (flags(node.op) & kView || node.op == OpKind::kShapeValues) continue;
-    const std::string from = node.origins.empty() ? "" : node.origins.front().name;
-    text += fmt::format("{:<18} {:<30} {:>6}  {}\n", name(node.op),
-                        type_and_shape(graph.value(node.outputs[0])), node.origins.size(), from);
+    rows.push_back({.op = std::string(name(node.op)),
+                    .result = type_and_shape(graph.value(node.outputs[0])),
+                    .trtexec = trtexec_name(node, names),
+                    .from = node.origins.empty() ? "" : node.origins.front().name,
+                    .nodes = node.origins.size()});
+  }
+  return rows;
+}
+
+std::string outline(const std::vector<Row>& rows) {
+  std::string text = fmt::format("{:<18} {:<30} {:>6}  {:<26} {}\n", "operator", "result", "nodes",
+                                 "in trtexec specs", "from");
+  for (const Row& row : rows) {
+    text += fmt::format("{:<18} {:<30} {:>6}  {:<26} {}\n", row.op, row.result, row.nodes,
+                        row.trtexec, row.from);
   }
   return text;
+}
+
+json rows_json(const std::vector<Row>& rows) {
+  json result = json::array();
+  for (const Row& row : rows) {
+    result.push_back({{"op", row.op},
+                      {"result", row.result},
+                      {"nodes", row.nodes},
+                      {"trtexec", row.trtexec},
+                      {"from", row.from}});
+  }
+  return result;
 }
 
 }  // namespace
@@ -127,7 +167,11 @@ std::string inspect_model(const std::string& path, const ModelInspection& what) 
       return as_json ? dump({{"graph", graph_text(*graph)}}) : graph_text(*graph);
     case ModelView::kRaised: {
       const passes::RaiseReport report = passes::raise_report(*graph);
-      return as_json ? dump(raised_json(report)) : outline(*graph) + "\n" + passes::to_text(report);
+      const std::vector<Row> rows = rows_of(*graph);
+      if (!as_json) return outline(rows) + "\n" + passes::to_text(report);
+      json result = raised_json(report);
+      result["nodes"] = rows_json(rows);
+      return dump(result);
     }
     default: {
       const json summary = summary_json(*graph, compiled);

@@ -229,7 +229,8 @@ std::shared_ptr<ir::Graph> typed(const ir::Graph& imported, const CompileOptions
 }
 
 plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
-                   plan::PlanOptions::Constants constants, const std::set<std::string>& raised) {
+                   plan::PlanOptions::Constants constants, const std::set<std::string>& raised,
+                   plan::KeptConstants* kept) {
   const backend::Backend& backend =
       options.backend ? *options.backend : backend_named(options.device);
   Asked asked = ask(imported, options, raised);
@@ -248,7 +249,7 @@ plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
                                     {.shapes = options.shapes,
                                      .table_bounds = std::move(table_bounds),
                                      .constants = constants,
-                                     .progress = nullptr});
+                                     .kept = kept});
   plan.notes.insert(plan.notes.begin(), asked.notes.begin(), asked.notes.end());
   plan.build = record_of(options);
   return plan;

@@ -28,10 +28,11 @@ std::shared_ptr<ir::Graph> raise(const std::string& model_path, const CompileOpt
 std::shared_ptr<ir::Graph> typed(const ir::Graph& imported, const CompileOptions& options);
 /// The plan of an imported graph: raised, asked for precision, typed, fused, planned. `raised`:
 /// keys of ONNX nodes that take and store at least f32 whatever the mode and the rules ask, exact
-/// ones too; the plan does not record them (probes of bisect, which are never saved).
+/// ones too; the plan does not record them (probes of bisect, which are never saved). `kept`: as in
+/// PlanOptions.
 plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
                    plan::PlanOptions::Constants constants = plan::PlanOptions::Constants::kStored,
-                   const std::set<std::string>& raised = {});
+                   const std::set<std::string>& raised = {}, plan::KeptConstants* kept = nullptr);
 /// The options that an engine was built with, as it records them.
 CompileOptions options_of(const plan::Plan& plan);
 /// All stages. Throws Error.

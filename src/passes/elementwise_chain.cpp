@@ -1,12 +1,14 @@
 // g(f(a, b), c) ⇒ FusedElementwise{"f(%0,%1);g(%3,%2)"}(a, b, c)
 //   requires: every operator elementwise with one output; every inner result used inside the chain
 //   only, and of the chain's own shape (a smaller one would be computed again for every row); one
-//   request that serves all.
+//   request that serves all. A node that decides about floats stays a step of its own, so that
+//   verify can follow the engine's decision (docs/decisions/0012-decisions-are-steps.md).
 //   Maximal: chains grow upwards from their last node; nodes are visited from the end.
 #include <algorithm>
 #include <map>
 #include <set>
 
+#include "core/decisions.h"
 #include "core/op_attrs.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -18,11 +20,18 @@ namespace {
 constexpr size_t kMaxInputs = 12;
 constexpr size_t kMaxInstructions = 32;
 
+bool decides(const Graph& graph, const Node& n) {
+  std::vector<DType> in;
+  for (ValueId v : n.inputs) in.push_back(graph.value(v).dtype);
+  return is_decision(n.op, in, graph.value(n.outputs[0]).dtype);
+}
+
 bool fusable(const Graph& graph, const Node& n) {
   if ((flags(n.op) & kElementwise) == 0 || n.op == OpKind::kFusedElementwise) return false;
   if (n.op == OpKind::kIdentity || n.outputs.size() != 1 || n.outputs[0] == kNoValue) return false;
   if (graph.value(n.outputs[0]).values) return false;  // sizes: the host's business
-  return std::none_of(n.inputs.begin(), n.inputs.end(), [](ValueId v) { return v == kNoValue; });
+  if (std::ranges::find(n.inputs, kNoValue) != n.inputs.end()) return false;
+  return !decides(graph, n);
 }
 
 class Chain {

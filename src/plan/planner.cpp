@@ -211,12 +211,16 @@ class Planner {
   int32_t new_constant(ir::ValueId id, DType stored) {
     const Tensor& contents = graph_.value(id).constant;
     const bool exact = options_.constants == PlanOptions::Constants::kExact;
-    const Tensor bytes = exact || !is_float(stored) ? contents : converted(contents, stored);
+    const Tensor bytes = exact || !is_float(stored) ? contents : rounded(contents, stored);
     const int32_t index = new_value(id, PlanValue::Kind::kConstant);
     plan_.values[static_cast<size_t>(index)].dtype = exact ? contents.dtype() : stored;
     plan_.values[static_cast<size_t>(index)].constant =
         add_blob({bytes.dtype(), bytes.shape(), "", bytes});
     return index;
+  }
+
+  Tensor rounded(const Tensor& contents, DType stored) const {
+    return options_.kept ? options_.kept->stored(contents, stored) : converted(contents, stored);
   }
 
   // Equal blobs are stored once.
@@ -352,14 +356,13 @@ class Planner {
   }
 
   void pack(const ir::Node& node, const backend::KernelDef& kernel, Step& step) {
-    for (backend::PackedConstant& packed : kernel.pack(problem_of(graph_, node))) {
+    const backend::Problem problem = problem_of(graph_, node);
+    for (const PackedTensor& packed :
+         options_.kept ? options_.kept->packed(kernel, problem) : packed_by(kernel, problem)) {
       const Tensor& plain = graph_.value(node.inputs[static_cast<size_t>(packed.input)]).constant;
       const DType stored = precision::stored_type(graph_, node, static_cast<size_t>(packed.input));
-      const auto bytes = std::make_shared<const std::vector<std::byte>>(std::move(packed.bytes));
-      const Tensor contents(DType::kU8, {static_cast<int64_t>(bytes->size())}, bytes,
-                            bytes->data());
       step.packed.push_back(
-          {packed.input, add_blob({stored, plain.shape(), packed.layout, contents})});
+          {packed.input, add_blob({stored, plain.shape(), packed.layout, packed.bytes})});
     }
   }
 

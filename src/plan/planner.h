@@ -9,6 +9,7 @@
 
 #include "backend/kernel.h"
 #include "ir/graph.h"
+#include "plan/kept_constants.h"
 #include "plan/plan.h"
 #include "plan/table_bounds.h"
 
@@ -22,7 +23,10 @@ struct PlanOptions {
   /// plan is never run.
   enum class Constants : uint8_t { kStored, kExact } constants = Constants::kStored;
   /// Called with the name of each node as it is planned (progress).
-  std::function<void(std::string_view node)> progress;
+  std::function<void(std::string_view node)> progress{};
+  /// Where constants that an earlier plan had are found, and those of this one left. Null: all are
+  /// made anew; the plan is the same.
+  KeptConstants* kept = nullptr;
 };
 
 /// Throws Error(kInput) naming the node, what is asked of it and the nearest kernel's reason when

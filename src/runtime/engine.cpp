@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "core/log.h"
+#include "engine/format.h"
+#include "engine/validate.h"
 #include "runtime/backends.h"
 #include "runtime/engine_impl.h"
 
@@ -82,6 +84,22 @@ Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file,
   for (const plan::Guard& guard : plan.guards)
     guards.emplace_back(program.slot(guard.lhs), program.slot(guard.rhs));
   id_rules = runtime::find_id_rules(plan, kernels);
+}
+
+std::shared_ptr<const Engine> Engine::Impl::engine_of(plan::Plan plan,
+                                                      const backend::Backend& backend) {
+  engine::check_plan(plan);
+  // Kernels count on the alignment that a file gives.
+  for (plan::Blob& blob : plan.blobs) {
+    const Tensor& bytes = blob.bytes;
+    if (reinterpret_cast<uintptr_t>(bytes.data()) % engine::kBlobAlignment != 0)
+      blob.bytes = Tensor::from_bytes(bytes.dtype(), bytes.shape(), bytes.byte_span());
+  }
+  auto file = std::make_shared<engine::EngineFile>();
+  file->name = "engine in memory";
+  file->plan = std::move(plan);
+  return std::shared_ptr<const Engine>(
+      new Engine(std::make_unique<Impl>(std::move(file), &backend)));
 }
 
 const runtime::DeviceWeights& Engine::Impl::device_weights() const {

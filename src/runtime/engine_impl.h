@@ -21,6 +21,9 @@ struct Engine::Impl {
   /// `own_backend`: null: the device's own.
   explicit Impl(std::shared_ptr<const engine::EngineFile> engine_file,
                 const backend::Backend* own_backend = nullptr);
+  /// An engine that was never a file: it runs as the one that would be written from the plan, and
+  /// shares the plan's weights. It has no content hash. `backend` must outlive it.
+  static std::shared_ptr<const Engine> engine_of(plan::Plan plan, const backend::Backend& backend);
 
   std::shared_ptr<const engine::EngineFile> file;
   const plan::Plan& plan;

@@ -12,8 +12,8 @@
 #include <set>
 
 #include "compile/pipeline.h"
-#include "engine/writer.h"
 #include "onnx/import.h"
+#include "plan/kept_constants.h"
 #include "precision/policy_file.h"
 #include "runtime/engine_impl.h"
 #include "verify/build_options.h"
@@ -74,9 +74,9 @@ class Probes {
               const std::string& what) {
     ++builds_;
     try {
-      const plan::Plan plan =
-          compiler::plan_of(model_, options, plan::PlanOptions::Constants::kStored, raised);
-      Runner runner(Engine::from_bytes(engine::engine_bytes(plan), backend_), request_.threads);
+      plan::Plan plan =
+          compiler::plan_of(model_, options, plan::PlanOptions::Constants::kStored, raised, &kept_);
+      Runner runner(Engine::Impl::engine_of(std::move(plan), backend_), request_.threads);
       std::vector<NamedTensors> answers;
       for (const Trial& trial : trials_) answers.push_back(runner.run(trial.inputs));
       complaint_ = sweep_.complaint_about(trials_, answers);
@@ -97,6 +97,7 @@ class Probes {
   const ir::Graph& model_;
   const Request& request_;
   std::vector<Trial> trials_;
+  plan::KeptConstants kept_;
   std::map<std::set<std::string>, bool> tried_;
   std::string complaint_;
   int builds_ = 0;

@@ -28,6 +28,7 @@ constexpr Part kParts[] = {
     {"ledger", "Ledger", html::ledger},
     {"times", "Step times", html::times},
     {"replay", "Replay", html::replay},
+    {"rewrites", "Rewrites", html::rewrites},
     {"notes", "Notes", html::notes},
 };
 

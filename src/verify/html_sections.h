@@ -20,6 +20,7 @@ std::string precision(const ReportPage& page);
 std::string ranges(const ReportPage& page);
 std::string times(const ReportPage& page);
 std::string replay(const ReportPage& page);
+std::string rewrites(const ReportPage& page);
 
 /// "compute f32, store f16 (rule 2)": what was asked of a node; empty: nothing.
 std::string asked_text(const ::vernier::Request& asked);

@@ -1,4 +1,5 @@
-// Sections of the HTML report that go step by step: precision map, range audit, times, replay.
+// Sections of the HTML report that go step by step: precision map, range audit, times, replay,
+// rewrites.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "verify/html_sections.h"
 #include "verify/html_writer.h"
+#include "verify/ranges.h"
 
 namespace vernier::verify::html {
 namespace {
@@ -116,23 +118,25 @@ std::string ranges(const ReportPage& page) {
   std::vector<const RangeRow*> rows;
   for (const RangeRow& row : found->ranges) rows.push_back(&row);
   std::ranges::stable_sort(rows, std::ranges::greater{},
-                           [](const RangeRow* row) { return row->absmax / row->limit; });
+                           [](const RangeRow* row) { return row->peak / row->limit; });
   const double f16 = largest_finite(DType::kF16);
   Table table("Largest values", {"#step", "node", "point", "#largest |value|", "type",
                                  "#type's limit", "share of the limit", "in f16 it would be"});
   for (const RangeRow* row : rows) {
-    table.row({count_cell(row->step), name_cell(row->name), text_cell(row->point),
-               number_cell(row->absmax), type_cell(row->type), number_cell(row->limit),
-               bar_cell(row->absmax / row->limit),
-               row->absmax > f16 ? text_cell("✗ over " + percent_text(1), "mark-fail")
-                                 : bar_cell(row->absmax / f16)},
-              row->absmax > row->limit ? "class=\"failed\"" : "");
+    table.row(
+        {count_cell(row->step), name_cell(row->name), text_cell(row->point), number_cell(row->peak),
+         type_cell(row->type), number_cell(row->limit), bar_cell(row->peak / row->limit),
+         row->fits_in(f16) ? bar_cell(row->peak / f16)
+                           : text_cell("✗ over " + percent_text(1 / kRangeMargin), "mark-fail")},
+        row->fits() ? "" : "class=\"failed\"");
   }
-  return section("ranges", "Range audit",
-                 hint("The largest absolute value at every rounding point in FP64, against what "
-                      "its type can hold. Inputs: " +
-                      found->inputs + ". Nearest to the limit first.") +
-                     table.html());
+  return section(
+      "ranges", "Range audit",
+      hint("The largest absolute value at every rounding point in FP64, against what "
+           "its type can hold. Marked: over half of it, where build asks for f32. Masks' "
+           "constants do not count. Inputs: " +
+           found->inputs + ". Nearest to the limit first.") +
+          table.html());
 }
 
 std::string times(const ReportPage& page) {
@@ -177,6 +181,32 @@ std::string replay(const ReportPage& page) {
   return section("replay", "Replay",
                  hint("Every step on the inputs that the engine itself gave it, against its FP64 "
                       "evaluation: the element of all cells that comes nearest to its limit.") +
+                     table.html());
+}
+
+std::string rewrites(const ReportPage& page) {
+  const Report& report = page.report;
+  if (report.rewrites.empty()) {
+    return empty_section(
+        "rewrites", "Rewrites",
+        report.compared_values == 0
+            ? "No value was compared: a part of the model (--from, --to) is verified without it."
+            : fmt::format("{} values of the plan were compared with the model's, both in FP64: "
+                          "none differs.",
+                          report.compared_values));
+  }
+  Table table("Values that differ in FP64",
+              {"value", "#step", "node", "kernel", "#rms of the difference", "#rms of the value"});
+  for (const ValueResult& v : report.rewrites) {
+    table.row({name_cell(v.name), count_cell(v.step), name_cell(v.step_name), text_cell(v.kernel),
+               number_cell(v.distance.rms), number_cell(v.distance.rms_reference)},
+              "class=\"failed\"");
+  }
+  return section("rewrites", "Rewrites",
+                 hint(fmt::format("Values of the plan against the model's, both in FP64 and "
+                                  "without rounding: {} of {} differ. A pass rewrote the graph "
+                                  "wrongly; the first is nearest to it.",
+                                  report.rewrites.size(), report.compared_values)) +
                      table.html());
 }
 

@@ -72,7 +72,7 @@ struct Debt {
 class Follower final : public RunObserver {
  public:
   Follower(const plan::Plan& plan, const backend::Backend& backend, PlanEvaluator& f)
-      : plan_(plan), backend_(backend), f_(f) {}
+      : plan_(plan), backend_(backend), f_(f), ranges_(plan) {}
   void after_step(int32_t step, const backend::LaunchCall& call) override;
   Localisation finish();
 
@@ -100,12 +100,12 @@ class Follower final : public RunObserver {
                           const Inputs& f_inputs, const Changes& changed,
                           const Changed& weights) const;
   void judge_outputs(StepError& row, const backend::LaunchCall& call, const Evaluations& made);
-  void note_ranges(const StepError& row, const PointPeaks& peaks);
 
   const plan::Plan& plan_;
   const backend::Backend& backend_;
   PlanEvaluator& f_;
   Localisation found_;
+  Ranges ranges_;
   std::vector<std::vector<Debt>> debts_;  // by step
 };
 
@@ -164,21 +164,6 @@ std::vector<EvalTensor> Follower::evaluate(const plan::Step& step, const backend
   }
   evaluator(step.op)({step.attrs, in, out, Rounding{}});
   return out;
-}
-
-void Follower::note_ranges(const StepError& row, const PointPeaks& peaks) {
-  const plan::Step& step = plan_.steps[static_cast<size_t>(row.step)];
-  const auto points = rounding_points(step.op);
-  for (size_t p = 0; p < points.size(); ++p) {
-    if (peaks[p] == 0) continue;
-    const DType rounded = step.numerics.points[p].type;
-    RangeRow range{row.step, row.name, std::string(points[p]), peaks[p], rounded, 0};
-    if (p + 1 == points.size()) range.type = row.store;
-    if (range.type == DType::kUndefined) range.type = step.numerics.accumulate;
-    if (!is_float(range.type)) continue;
-    range.limit = largest_finite(range.type);
-    found_.ranges.push_back(std::move(range));
-  }
 }
 
 // What the step makes of E's inputs, of each of them alone, of E's weights, and of all that.
@@ -253,7 +238,7 @@ void Follower::after_step(int32_t index, const backend::LaunchCall& call) {
   if (input_error > 0 && row.reference_rms > 0)
     row.amplification = row.carried_rms / row.reference_rms / input_error;
   if (row.own_non_finite > 0 && found_.first_non_finite < 0) found_.first_non_finite = index;
-  note_ranges(row, peaks);
+  ranges_.note(static_cast<size_t>(index), peaks);
   found_.steps.push_back(std::move(row));
   f_.release_after(static_cast<size_t>(index));
 }
@@ -281,21 +266,11 @@ Localisation Follower::finish() {
     sum += found_.steps[s].share;
   }
   for (StepError& step : found_.steps) step.share = sum > 0 ? step.share / sum : 0;
+  found_.ranges = ranges_.rows();
   return std::move(found_);
 }
 
 }  // namespace
-
-double largest_finite(DType type) {
-  // Positive doubles are in the order of their bits.
-  uint64_t low = std::bit_cast<uint64_t>(1.0),
-           high = std::bit_cast<uint64_t>(std::numeric_limits<double>::infinity());
-  while (high - low > 1) {
-    const uint64_t middle = low + (high - low) / 2;
-    (std::isfinite(round_to(type, std::bit_cast<double>(middle))) ? low : high) = middle;
-  }
-  return round_to(type, std::bit_cast<double>(low));
-}
 
 std::vector<size_t> Localisation::by_share(double least) const {
   std::vector<size_t> order(steps.size());

@@ -7,6 +7,7 @@
 
 #include "plan/plan.h"
 #include "verify/plan_evaluator.h"
+#include "verify/ranges.h"
 #include "verify/rows.h"
 #include "verify/runner.h"
 
@@ -32,20 +33,10 @@ struct StepError {
   int64_t own_non_finite = 0;  ///< … of which this step made so on its own inputs
 };
 
-/// The largest |value| at one rounding point of one step in F, and what its type can hold.
-struct RangeRow {
-  int32_t step = -1;
-  std::string name;   ///< of the step
-  std::string point;  ///< rounding point: "scores", "var", "out"
-  double absmax = 0;
-  DType type = DType::kUndefined;
-  double limit = 0;  ///< largest finite value of `type`
-};
-
 struct Localisation {
   std::string inputs;             ///< "batch 4, length 16", or the user's file
   std::vector<StepError> steps;   ///< in order
-  std::vector<RangeRow> ranges;   ///< points that were passed, in the order of the steps
+  std::vector<RangeRow> ranges;   ///< of F: points that were passed, in step order
   int32_t first_non_finite = -1;  ///< the step that makes the first NaN or infinity of its own
   /// Steps by what they add, the largest first; those that add at least `least`.
   std::vector<size_t> by_share(double least) const;
@@ -55,9 +46,6 @@ struct Localisation {
 /// Memory: the engine's own, F's live values, and one step's arrays in FP64.
 Localisation localise(const Engine& engine, PlanEvaluator& f, Runner& runner,
                       const NamedTensors& inputs);
-
-/// The largest finite number of a float type.
-double largest_finite(DType type);
 
 /// A table with the steps that contribute most below it, and as JSON: docs/verification.md.
 std::string to_text(const Localisation& found);

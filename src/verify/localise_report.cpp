@@ -44,13 +44,8 @@ json to_json(const StepError& s) {
 }
 
 json to_json(const RangeRow& r) {
-  return {{"step", r.step},
-          {"node", r.name},
-          {"point", r.point},
-          // A peak that is infinite has no number in JSON.
-          {"absmax", r.absmax <= largest_finite(DType::kF64) ? json(r.absmax) : json("inf")},
-          {"type", name(r.type)},
-          {"limit", r.limit}};
+  return {{"step", r.step},       {"node", r.name},   {"point", r.point}, {"absmax", r.peak},
+          {"type", name(r.type)}, {"limit", r.limit}, {"fits", r.fits()}};
 }
 
 }  // namespace

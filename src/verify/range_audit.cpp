@@ -5,11 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <mutex>
 
 #include "compile/pipeline.h"
-#include "core/threads.h"
 #include "engine/writer.h"
 #include "passes/pass.h"
 #include "verify/domain.h"
@@ -27,39 +24,21 @@ bool is_narrow(DType type) {
   return is_float(type) && type != DType::kTF32 && size_bytes(type) < size_bytes(DType::kF32);
 }
 
-double peak_of(const Tensor& t) {
-  constexpr int64_t kLeastElems = int64_t{1} << 20;  // of a thread
-  const bool single = t.dtype() == DType::kF32;      // what most weights are
-  double peak = 0;
-  std::mutex mutex;
-  in_parallel(t.elems(), kLeastElems, [&](int64_t begin, int64_t end) {
-    const auto* floats = reinterpret_cast<const float*>(t.data());
-    float largest = 0;
-    for (int64_t i = begin; single && i < end; ++i)
-      largest = std::max(largest, std::abs(floats[i]));
-    double here = largest;
-    for (int64_t i = begin; !single && i < end; ++i) here = std::max(here, std::abs(t.float_at(i)));
-    const std::lock_guard lock(mutex);
-    peak = std::max(peak, here);
-  });
-  return peak;
-}
-
-// Values of a mask: -inf, -3.4e38, -1e30 … saturate or are infinite in a smaller type as well.
-constexpr double kMaskLike = 1e30;
-
 class Audit {
  public:
-  Audit(const plan::Plan& plan, const ir::Graph& model) : plan_(plan), model_(model) {}
+  Audit(const plan::Plan& plan, const ir::Graph& model)
+      : plan_(plan), model_(model), ranges_(plan) {}
 
-  std::vector<AuditRow> run(uint64_t seed) {
-    add_constants();
+  std::vector<RangeRow> run(uint64_t seed) {
+    ranges_.note_constants();
     const std::shared_ptr<ir::Graph> raised = model_.clone();
     passes::run_passes(*raised, passes::Phase::kRaise, {});
     Domains domains = infer_domains(*raised);
     order_domains(domains);
     for (int64_t length : kAuditLengths) evaluate(domains, length, seed);
-    return rows();
+    std::vector<RangeRow> rows = ranges_.rows();
+    std::erase_if(rows, [](const RangeRow& row) { return !is_narrow(row.type); });
+    return rows;
   }
 
  private:
@@ -86,71 +65,24 @@ class Audit {
     const NamedTensors inputs = batch.empty() ? rows[0] : join_rows(rows, axes);
     std::vector<Tensor> ordered;
     for (const std::string& name : plan_.input_names) ordered.push_back(*find(inputs, name));
-    PlanEvaluator f(plan_, compiler::backend_named(plan_.device),
-                    {.evaluation = Evaluation::kExact,
-                     .seed = seed,
-                     .peaks = [this](size_t step, const PointPeaks& peaks) { note(step, peaks); }});
+    PlanEvaluator f(
+        plan_, compiler::backend_named(plan_.device),
+        {.evaluation = Evaluation::kExact,
+         .seed = seed,
+         .peaks = [this](size_t step, const PointPeaks& peaks) { ranges_.note(step, peaks); }});
     f.run(ordered, [](size_t, size_t, const EvalTensor&) {});
-  }
-
-  void note(size_t step, const PointPeaks& peaks) {
-    PointPeaks& known = peaks_[step];
-    for (size_t i = 0; i < peaks.size(); ++i) {
-      if (peaks[i] < kMaskLike || std::isnan(peaks[i])) known[i] = std::max(known[i], peaks[i]);
-    }
-  }
-
-  AuditRow row_of(size_t index, std::string point, double peak, DType type) const {
-    const plan::Step& step = plan_.steps[index];
-    return {.step = static_cast<int32_t>(index),
-            .name = step.name,
-            .op = std::string(vernier::name(step.op)),
-            .point = std::move(point),
-            .peak = peak,
-            .type = type,
-            .limit = largest_finite(type)};
-  }
-
-  void add_constants() {
-    for (size_t s = 0; s < plan_.steps.size(); ++s) {
-      const plan::Step& step = plan_.steps[s];
-      if ((flags(step.op) & kProduct) == 0 || !is_narrow(step.numerics.compute)) continue;
-      for (int32_t in : step.inputs) {
-        if (in == plan::kNone) continue;
-        const plan::PlanValue& v = plan_.values[static_cast<size_t>(in)];
-        if (v.kind != plan::PlanValue::Kind::kConstant || !is_float(v.dtype)) continue;
-        const Tensor& t = plan_.blobs[static_cast<size_t>(v.constant)].bytes;
-        constants_.push_back(row_of(s, "weight", peak_of(t), step.numerics.compute));
-      }
-    }
-  }
-
-  std::vector<AuditRow> rows() const {
-    std::vector<AuditRow> result = constants_;
-    for (const auto& [s, peaks] : peaks_) {
-      const plan::Step& step = plan_.steps[s];
-      const auto points = rounding_points(step.op);
-      for (size_t i = 0; i < points.size(); ++i) {
-        DType type = step.numerics.points[i].type;
-        if (i + 1 == points.size() && is_narrow(step.numerics.store)) type = step.numerics.store;
-        if (is_narrow(type)) result.push_back(row_of(s, std::string(points[i]), peaks[i], type));
-      }
-    }
-    std::ranges::stable_sort(result, {}, &AuditRow::step);
-    return result;
   }
 
   const plan::Plan& plan_;
   const ir::Graph& model_;
-  std::map<size_t, PointPeaks> peaks_;
-  std::vector<AuditRow> constants_;
+  Ranges ranges_;
 };
 
 // bf16 and tf32 reach as far as f32 does.
 bool has_short_range(DType type) { return is_narrow(type) && type != DType::kBF16; }
 
 // The result must be stored, or the product computed, in f32.
-Promotion promotion_for(const plan::Plan& plan, const AuditRow& row) {
+Promotion promotion_for(const plan::Plan& plan, const RangeRow& row) {
   const plan::Step& step = plan.steps[static_cast<size_t>(row.step)];
   const bool operand = row.point != "out" || step.op == OpKind::kCast;
   const plan::Step* target = &step;
@@ -165,14 +97,12 @@ Promotion promotion_for(const plan::Plan& plan, const AuditRow& row) {
 
 }  // namespace
 
-bool AuditRow::overflows() const { return !(peak * kRangeMargin <= limit); }
-
-std::vector<AuditRow> audit_ranges(const plan::Plan& plan, const ir::Graph& model, uint64_t seed) {
+std::vector<RangeRow> audit_ranges(const plan::Plan& plan, const ir::Graph& model, uint64_t seed) {
   return Audit(plan, model).run(seed);
 }
 
-std::vector<AuditRow> promote_out_of_range(const ir::Graph& model, CompileOptions& options) {
-  std::vector<AuditRow> found;
+std::vector<RangeRow> promote_out_of_range(const ir::Graph& model, CompileOptions& options) {
+  std::vector<RangeRow> found;
   for (int round = 0; round < kMaxRounds; ++round) {
     const plan::Plan plan = compiler::plan_of(model, options, plan::PlanOptions::Constants::kExact);
     const bool short_range = std::ranges::any_of(plan.steps, [](const plan::Step& step) {
@@ -181,8 +111,8 @@ std::vector<AuditRow> promote_out_of_range(const ir::Graph& model, CompileOption
     if (!short_range) return found;
     if (options.progress) options.progress("range audit");
     const size_t before = options.promotions.size();
-    for (const AuditRow& row : audit_ranges(plan, model, 1)) {
-      if (!row.overflows()) continue;
+    for (const RangeRow& row : audit_ranges(plan, model, 1)) {
+      if (row.fits()) continue;
       Promotion promotion = promotion_for(plan, row);
       if (promotion.nodes.empty() ||
           std::ranges::find(options.promotions, promotion) != options.promotions.end())
@@ -202,14 +132,14 @@ CompileReport compile_audited(const std::string& model_path, const std::string& 
   CompileOptions audited = options;
   compiler::Compiled imported;
   const std::shared_ptr<ir::Graph> model = compiler::import(model_path, options, imported);
-  const std::vector<AuditRow> found = promote_out_of_range(*model, audited);
+  const std::vector<RangeRow> found = promote_out_of_range(*model, audited);
   const compiler::Compiled compiled = compiler::run(*model, std::move(imported), audited);
   if (options.progress) options.progress("write");
   engine::write_engine(engine_path, compiled.plan);
   CompileReport report = compiler::report_of(
       compiled,
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
-  for (const AuditRow& row : found) {
+  for (const RangeRow& row : found) {
     const bool stored = row.point == "out";
     report.notes.push_back(fmt::format(
         "range audit: '{}' of node '{}' ({}) reaches {:.4g}, {} holds at most {:.6g}: {} in f32, "

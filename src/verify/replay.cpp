@@ -12,6 +12,7 @@
 #include "core/evaluator.h"
 #include "verify/metrics.h"
 #include "verify/plan_evaluator.h"
+#include "verify/ranges.h"
 
 namespace vernier::verify {
 namespace {
@@ -272,7 +273,8 @@ StepResult Replay::judge(const plan::Step& step, const backend::LaunchCall& call
     for (size_t i = 0; i < want.f.size(); ++i) {
       const double g = got.f[i], w = want.f[i], stored = round_to(want.dtype, w);
       if (!std::isfinite(g) || !std::isfinite(stored)) {
-        if (!std::isfinite(stored) && std::isfinite(w) && !result.overflowed) {
+        const bool counts = std::isfinite(w) && !is_mask_value(w);
+        if (!std::isfinite(stored) && counts && !result.overflowed) {
           result.overflowed = true;
           result.overflow_value = w;
           result.overflow_type = want.dtype;

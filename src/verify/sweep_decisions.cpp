@@ -1,11 +1,11 @@
-// Steps that decide (ArgMax, a comparison, a Cast to integers): where FP64's own decision is a tie
-// within what the engine's types explain, the engine's is taken, so that what follows is judged on
-// the same path. Contract: docs/verification.md "Decisions". See sweep.h.
+// Steps that decide (ArgMax, a comparison, a Cast to integers; is_decision()): where FP64's own
+// decision is a tie within what the engine's types explain, the engine's is taken, so that what
+// follows is judged on the same path. Contract: docs/verification.md "Decisions". See sweep.h.
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "core/attrs.h"
+#include "core/decisions.h"
 #include "runtime/engine_impl.h"
 #include "verify/plan_evaluator.h"
 #include "verify/replay.h"
@@ -16,21 +16,17 @@ namespace {
 
 constexpr uint64_t kTrials = 4;
 
-bool is_float_value(const plan::Plan& plan, int32_t index) {
-  return index != plan::kNone && is_float(plan.values[static_cast<size_t>(index)].dtype);
-}
-
-// The outputs of a step that are decisions about floats: integers and what is rounded to some.
+// The outputs of a step that are decisions.
 std::vector<size_t> decisions_of(const plan::Plan& plan, const plan::Step& step) {
+  const auto type_of = [&](int32_t index) { return plan.values[static_cast<size_t>(index)].dtype; };
+  std::vector<DType> in;
+  for (int32_t index : step.inputs) {
+    if (index != plan::kNone) in.push_back(type_of(index));
+  }
   std::vector<size_t> outputs;
-  const auto is_float_input = [&](int32_t in) { return is_float_value(plan, in); };
-  if (std::ranges::none_of(step.inputs, is_float_input)) return outputs;
-  const bool sorts = step.op == OpKind::kTopK;  // its values are no decisions, their places are
   for (size_t o = 0; o < step.outputs.size(); ++o) {
-    if (step.outputs[o] == plan::kNone) continue;
-    const bool integers = !is_float_value(plan, step.outputs[o]);
-    const bool discrete = (flags(step.op) & kDiscrete) != 0;
-    if (integers ? discrete || step.op == OpKind::kCast : discrete && !sorts) outputs.push_back(o);
+    const int32_t index = step.outputs[o];
+    if (index != plan::kNone && is_decision(step.op, in, type_of(index))) outputs.push_back(o);
   }
   return outputs;
 }

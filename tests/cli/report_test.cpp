@@ -166,6 +166,23 @@ TEST_F(Report, InspectShowsTheCompositesOfAModel) {
   }
 }
 
+// What is shown is what a spec may say: each name binds its own node and nothing else.
+TEST_F(Report, InspectShowsTheNamesThatTrtexecSpecsMayUse) {
+  const json nodes =
+      json::parse(run_program({"inspect", kModel, "--raised", "--json"}).out).at("nodes");
+  const auto named = [&](const char* name) {
+    return std::ranges::count(nodes, name, [](const json& node) { return node.at("trtexec"); });
+  };
+  for (const char* name : {"LayerNormalization_0", "LayerNormalization_1", "Attention_0", "Gelu_1"})
+    EXPECT_EQ(named(name), 1) << name;
+  const Outcome text = run_program({"inspect", kModel, "--raised"});
+  EXPECT_THAT(text.out, HasSubstr("LayerNormalization_1"));
+  const Outcome built =
+      run_program({"build", kModel, "-o", file("spec.vn"), "--fp16",
+                   "--layerPrecisions=LayerNormalization_1:fp32,Gelu_1:fp32,Attention_0:fp32"});
+  EXPECT_EQ(built.code, 0) << built.err;
+}
+
 TEST_F(Report, InspectViewsOfAModel) {
   for (const std::vector<std::string>& views :
        {std::vector<std::string>{}, {"--dump-graph"}, {"--raised", "--dump-graph"}}) {
@@ -245,7 +262,11 @@ TEST_F(Report, InspectRefusesTheWrongKindOfFile) {
   refused({"inspect", kModel, "--why", "x"}, {"--why"});
   refused({"inspect", engine(), "--raised"}, {"--raised", "is an engine"});
   refused({"inspect", engine(), "--dump-graph"}, {"--dump-graph", "is an engine"});
-  refused({"inspect", file("none")}, {"none"});
+  for (const char* view : {"--plan", "--raised"})
+    refused({"inspect", file("none.vn"), view}, {"cannot read", "none.vn", "no such file"});
+  refused({"inspect", file("none")}, {"cannot read", "none", "no such file"});
+  write_file(file("text.vn"), "no engine at all");
+  refused({"inspect", file("text.vn"), "--plan"}, {"text.vn", "it is not an engine"});
 }
 
 TEST_F(Report, CheckFindsADamagedWeight) {

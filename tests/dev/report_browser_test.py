@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 SECTIONS = ["verdict", "facts", "cells", "outputs", "checks", "growth", "precision", "ranges",
-            "ledger", "times", "replay", "notes"]
+            "ledger", "times", "replay", "rewrites", "notes"]
 VOID = {"meta", "br", "input", "link", "img", "hr"}
 # What a node of the model is called, cut or filled to the length of its old name.
 NASTY = '"><img src=x onerror="document.title=1">&\n<script>document.title="2"</script>'

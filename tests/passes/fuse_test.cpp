@@ -188,17 +188,19 @@ TEST(EmbedNorm, LeavesASumThatIsUsedElsewhere) {
   expect_rewrite({&fuse_embed_norm, text, text});
 }
 
-constexpr const char* kChain = "%a: f32[b, s], %c: f32[1, s], %m: bool[b, s]";
+constexpr const char* kChain =
+    "%a: f32[b, s], %c: f32[1, s], %m: bool[b, s], %i: i64[b, s], %j: i64[1, s]";
 
 TEST(ElementwiseChain, RunsAsOneLoop) {
   expect_rewrite({&fuse_elementwise,
                   graph_text(kChain,
                              "%1 = Mul(%a, %c) %2 = Where(%m, %1, f32{-5}) %3 = Gelu(%2) {kind=1} "
-                             "%4 = Greater(%a, %c) %5 = Cast(%4) %y = Add(%3, %5)"),
+                             "%4 = Greater(%i, %j) %5 = Cast(%4) %y = Add(%3, %5)"),
                   graph_text(kChain,
-                             "%y = FusedElementwise(%a, %c, %m, f32{-5}) {program=\"Mul(%0,%1);"
-                             "Where(%2,%4,%3);Gelu{kind=1}(%5);Greater(%0,%1);"
-                             "Cast{to=f32, saturate=true}(%7);Add(%6,%8)\"}")});
+                             "%y = FusedElementwise(%a, %c, %m, f32{-5}, %i, %j) "
+                             "{program=\"Mul(%0,%1);"
+                             "Where(%2,%6,%3);Gelu{kind=1}(%7);Greater(%4,%5);"
+                             "Cast{to=f32, saturate=true}(%9);Add(%8,%10)\"}")});
 }
 
 TEST(ElementwiseChain, IsAskedToStoreItsLastResultOnly) {
@@ -227,6 +229,22 @@ TEST(ElementwiseChain, KeepsValuesThatAreUsedTwice) {
                              "%1 = Mul(%a, %c) %2 = ReduceSum(%1) {axes=[1]} "
                              "%y = FusedElementwise(%1, %2) "
                              "{program=\"Exp(%0);Sqrt(%2);Mul(%3,%1)\"}")});
+}
+
+// … and what leads to a decision, and follows from it, are chains of their own.
+TEST(ElementwiseChain, LeavesDecisionsAboutFloatsAlone) {
+  for (const char* decision : {"%2 = Greater(%1, %c) %3 = Cast(%2)", "%2 = Round(%1) %3 = Neg(%2)",
+                               "%2 = Cast(%1) {to=i64} %3 = Cast(%2)"}) {
+    const std::string before = "%0 = Exp(%a) %1 = Neg(%0) " + std::string(decision),
+                      after = "%1 = FusedElementwise(%a) {program=\"Exp(%0);Neg(%1)\"} ";
+    const std::string own = std::string(decision).substr(0, std::string(decision).find(" %3"));
+    const std::string last = std::string(decision).substr(own.size() + 6);  // behind " %3 = "
+    const std::string name = last.substr(0, last.find('('));
+    const std::string program = name == "Cast" ? "Cast{to=f32, saturate=true}" : name;
+    expect_rewrite({&fuse_elementwise, graph_text(kChain, before + " %y = Mul(%3, %a)"),
+                    graph_text(kChain, after + own + " %y = FusedElementwise(%2, %a) {program=\"" +
+                                           program + "(%0);Mul(%2,%1)\"}")});
+  }
 }
 
 TEST(ElementwiseChain, DoesNotRepeatSmallerWork) {

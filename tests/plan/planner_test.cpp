@@ -123,6 +123,42 @@ TEST(Constants, AConstantMayBeAnOutput) {
   EXPECT_EQ(plan.values[static_cast<size_t>(plan.outputs[1])].kind, PlanValue::Kind::kConstant);
 }
 
+// What makes two plans of one model share a constant.
+plan::Plan plan_keeping(plan::KeptConstants& kept, int64_t n, int seed) {
+  const auto graph = graph_of(linear_text(16, n, seed));
+  precision::ask_mode(*graph, precision::Mode::kFp32);
+  precision::join_requests(*graph);
+  return plan::make_plan(*graph, toy_backend(), {.shapes = "", .kept = &kept});
+}
+
+TEST(KeptConstants, AreMadeOnceForAllPlans) {
+  plan::KeptConstants kept;
+  const plan::Plan first = plan_keeping(kept, 3, 1), second = plan_keeping(kept, 3, 1);
+  EXPECT_EQ(kept.made(), 1);
+  EXPECT_EQ(first.blobs.at(0).bytes.data(), second.blobs.at(0).bytes.data());
+  EXPECT_EQ(engine::engine_bytes(second), engine::engine_bytes(toy_plan(linear_text(16, 3, 1))));
+}
+
+TEST(KeptConstants, AreToldApartByContentsAndShape) {
+  plan::KeptConstants kept;
+  for (const auto& [n, seed] : {std::pair(3, 1), {3, 2}, {4, 1}}) {
+    const plan::Plan plan = plan_keeping(kept, n, seed);
+    EXPECT_EQ(engine::engine_bytes(plan), engine::engine_bytes(toy_plan(linear_text(16, n, seed))));
+  }
+  EXPECT_EQ(kept.made(), 3);
+}
+
+TEST(KeptConstants, AreToldApartByTheTypeTheyAreStoredIn) {
+  plan::KeptConstants kept;
+  const Tensor contents = Tensor::from(DType::kF32, {2}, std::vector<double>{1, 2});
+  EXPECT_EQ(kept.stored(contents, DType::kF32).data(), contents.data());
+  const Tensor half = kept.stored(contents, DType::kF16);
+  EXPECT_EQ(half.dtype(), DType::kF16);
+  EXPECT_EQ(kept.stored(contents, DType::kBF16).dtype(), DType::kBF16);
+  EXPECT_EQ(kept.stored(contents, DType::kF16).data(), half.data());
+  EXPECT_EQ(kept.made(), 2);
+}
+
 // ---- lifetimes ---------------------------------------------------------------------------------
 
 std::pair<int, int> lifetime(const plan::Plan& plan, const std::string& name) {

@@ -6,10 +6,16 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "backend/cpu/cpu.h"
+#include "compile/pipeline.h"
+#include "engine/writer.h"
 #include "onnx/import.h"
 #include "plants/plants.h"
+#include "runtime/engine_impl.h"
 #include "runtime/models.h"
+#include "verify/runner.h"
 #include "vernier/compile.h"
 
 namespace vernier::verify {
@@ -80,6 +86,24 @@ TEST(Bisect, TheOptionsThatItPrintsBuildAnEngineThatPasses) {
   EXPECT_THAT(to_text(found), HasSubstr("--rule '" + rule + "'"));
   const Bisection fixed = bisected(fp16({planted(softmax), rule}));
   EXPECT_EQ(fixed.outcome, BisectOutcome::kPasses) << to_text(fixed);
+}
+
+// Probes are never written to a file: they run as if they were, bit for bit.
+TEST(Bisect, AProbeRunsAsTheEngineThatWouldBeWritten) {
+  const auto model = onnx::import_model(test::example_model(kModel).path);
+  plan::KeptConstants kept;
+  for (const std::set<std::string>& raised : {std::set<std::string>{}, {"#20", "#21", "#22"}}) {
+    const plan::Plan plan =
+        compiler::plan_of(*model, fp16(), plan::PlanOptions::Constants::kStored, raised, &kept);
+    const plan::Plan alone =
+        compiler::plan_of(*model, fp16(), plan::PlanOptions::Constants::kStored, raised);
+    const auto bytes = engine::engine_bytes(alone);
+    EXPECT_EQ(engine::engine_bytes(plan), bytes);
+    const NamedTensors inputs = test::example_model(kModel).cases().at(0).inputs;
+    Runner probe(Engine::Impl::engine_of(plan, backend::cpu_backend()), 2);
+    Runner written(Engine::from_bytes(bytes), 2);
+    EXPECT_THAT(different_outputs(probe.run(inputs), written.run(inputs)), testing::IsEmpty());
+  }
 }
 
 TEST(Bisect, HasNothingToFindInAnEngineThatPasses) {

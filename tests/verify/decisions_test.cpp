@@ -26,6 +26,22 @@ constexpr std::string_view kPicks =
   return %z as "z"
 })";
 
+// Takes one of two ways by the sign of the difference of two scores that are almost equal, in what
+// would be one chain of elementwise operators.
+constexpr std::string_view kBranches =
+    R"(graph g(%x: f32[batch, 8]) {
+  %w = const f32[8, 8] normal(seed=1, mean=0, std=1)
+  %near = Mul(%x, f32[1]{1.0001})
+  %a = MatMul(%x, %w)
+  %b = MatMul(%near, %w)
+  %more = Mul(%b, f32[1]{2})
+  %half = Mul(%more, f32[1]{0.5})
+  %first = Greater(%a, %half)
+  %up = Add(%a, f32[1]{50})
+  %y = Where(%first, %up, %b)
+  return %y as "y"
+})";
+
 Report verified(const std::string& model, const std::string& mode) {
   Request request;
   request.batches = {1, 8};
@@ -49,6 +65,15 @@ TEST(Decisions, TiesInSixteenBitsAreTheEngines) {
     EXPECT_EQ(report.verdict, "pass") << mode << "\n" << to_text(report);
     EXPECT_TRUE(says_ties(report)) << mode << "\n" << to_text(report);
     // Noise is that of the path, not of another row of the table.
+    EXPECT_LT(report.outputs.at(0).noise_rms, 0.5) << mode;
+  }
+}
+
+// Inside a chain they would not be seen at all.
+TEST(Decisions, AmongElementwiseOperatorsAreSeenToo) {
+  for (const char* mode : {"fp16", "bf16"}) {
+    const Report report = verified(std::string(kBranches), mode);
+    EXPECT_TRUE(says_ties(report)) << mode << "\n" << to_text(report);
     EXPECT_LT(report.outputs.at(0).noise_rms, 0.5) << mode;
   }
 }

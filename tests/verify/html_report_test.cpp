@@ -60,6 +60,9 @@ struct Sample {
     replayed.passed = false;
     replayed.ratio = std::numeric_limits<double>::infinity();
     report.steps = {replayed};
+    ValueResult rewritten;
+    rewritten.name = rewritten.kernel = rewritten.step_name = kNasty;
+    report.rewrites = {rewritten};
     Localisation found;
     found.inputs = kNasty;
     StepError error;
@@ -71,7 +74,7 @@ struct Sample {
     error.own_non_finite = error.non_finite = 3;
     found.steps = {error};
     found.first_non_finite = 0;
-    found.ranges = {{0, kNasty, kNasty, 7e4, DType::kF16, 65504}};
+    found.ranges = {{0, kNasty, kNasty, kNasty, 7e4, DType::kF16, 65504}};
     report.localisation = found;
     report.times = StepTimes{kNasty, {1.5}};
   }
@@ -133,9 +136,10 @@ TEST(HtmlReport, SaysWhatWouldFillASectionWithoutData) {
                                     .engine_file = "e.vn",
                                     .model_file = "m.onnx",
                                     .model_hash = ""});
-  for (const char* part : {"No cell was run", "No output was compared", "No check was made",
-                           "verify --report fills it", "--timing", "carries no ledger",
-                           "No step was replayed", "Nothing to note", "has no steps"})
+  for (const char* part :
+       {"No cell was run", "No output was compared", "No check was made",
+        "verify --report fills it", "--timing", "carries no ledger", "No step was replayed",
+        "No value was compared", "Nothing to note", "has no steps"})
     EXPECT_NE(html.find(part), std::string::npos) << part;
 }
 

@@ -82,9 +82,9 @@ TEST(Localise, SeesTheRangesOfRoundingPoints) {
   const Localised right;
   bool scores = false;
   for (const RangeRow& row : right.found.ranges) {
-    EXPECT_GT(row.absmax, 0);
+    EXPECT_GT(row.peak, 0);
     EXPECT_GE(row.limit, largest_finite(DType::kF32)) << row.point;
-    EXPECT_LT(row.absmax, 1e4) << row.name << " " << row.point;
+    EXPECT_LT(row.peak, 1e4) << row.name << " " << row.point;
     scores = scores || row.point == "scores";
   }
   EXPECT_TRUE(scores);

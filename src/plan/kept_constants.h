@@ -1,0 +1,41 @@
+// Constants as engines hold them, kept from one plan to the next: of a model that is planned many
+// times (bisect), only what changed is rounded and packed again.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backend/kernel.h"
+
+namespace vernier::plan {
+
+/// A PackedConstant whose bytes can be shared.
+struct PackedTensor {
+  int input = 0;
+  std::string layout;
+  Tensor bytes;  ///< u8 [size]
+};
+
+/// What kernel.pack(problem) gives.
+std::vector<PackedTensor> packed_by(const backend::KernelDef& kernel,
+                                    const backend::Problem& problem);
+
+/// Told apart by what they are made from: kernel, attributes, types, shapes, requests and the hash
+/// of the contents (XXH3-128), never by where they lie. Holds all it ever made.
+class KeptConstants {
+ public:
+  /// As converted(contents, stored).
+  Tensor stored(const Tensor& contents, DType stored);
+  /// As packed_by().
+  const std::vector<PackedTensor>& packed(const backend::KernelDef& kernel,
+                                          const backend::Problem& problem);
+  /// How often something was rounded or packed, and not found.
+  int64_t made() const { return made_; }
+
+ private:
+  std::map<std::string, Tensor> stored_;
+  std::map<std::string, std::vector<PackedTensor>> packed_;
+  int64_t made_ = 0;
+};
+
+}  // namespace vernier::plan

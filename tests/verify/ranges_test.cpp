@@ -1,0 +1,119 @@
+// Ranges: peaks at rounding points, what they are held in, the margin, and what does not count.
+#include "verify/ranges.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "compile/pipeline.h"
+#include "onnx/import.h"
+#include "runtime/models.h"
+#include "verify/range_audit.h"
+#include "verify/verify.h"
+
+namespace vernier::verify {
+namespace {
+
+// Identity twice: the first stored in f16, the second in f32.
+plan::Plan two_steps() {
+  plan::Plan plan;
+  for (const DType type : {DType::kF16, DType::kF32}) {
+    plan::PlanValue value;
+    value.dtype = type;
+    plan.values.push_back(value);
+    plan::Step step;
+    step.op = OpKind::kAdd;
+    step.name = "/add";
+    step.outputs = {static_cast<int32_t>(plan.values.size() - 1)};
+    plan.steps.push_back(step);
+  }
+  return plan;
+}
+
+PointPeaks peak_at_end(double peak) {
+  PointPeaks peaks{};
+  peaks[rounding_points(OpKind::kAdd).size() - 1] = peak;
+  return peaks;
+}
+
+TEST(Ranges, KeepTheLargestOfAllRunsAndTheTypeItIsStoredIn) {
+  const plan::Plan plan = two_steps();
+  Ranges ranges(plan);
+  for (double peak : {10.0, 30.0, 20.0}) ranges.note(0, peak_at_end(peak));
+  ranges.note(1, peak_at_end(5));
+  const std::vector<RangeRow> rows = ranges.rows();
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].peak, 30);
+  EXPECT_EQ(rows[0].type, DType::kF16);
+  EXPECT_EQ(rows[0].limit, 65504);
+  EXPECT_EQ(rows[1].type, DType::kF32);
+}
+
+TEST(Ranges, FitsIsTwiceThePeakWithinTheLimit) {
+  const plan::Plan plan = two_steps();
+  for (const auto& [peak, fits] : {std::pair(32752.0, true), {32753.0, false}, {70000.0, false}}) {
+    Ranges ranges(plan);
+    ranges.note(0, peak_at_end(peak));
+    EXPECT_EQ(ranges.rows().at(0).fits(), fits) << peak;
+  }
+}
+
+TEST(Ranges, MasksDoNotCount) {
+  const plan::Plan plan = two_steps();
+  Ranges ranges(plan);
+  ranges.note(0, peak_at_end(std::numeric_limits<float>::max()));
+  ranges.note(1, peak_at_end(std::numeric_limits<double>::infinity()));
+  EXPECT_TRUE(ranges.rows().empty());
+  ranges.note(0, peak_at_end(3));
+  EXPECT_EQ(ranges.rows().at(0).peak, 3);
+}
+
+// One meaning: a build's audit and a report of the engine on the audit's sizes see the same points.
+TEST(Ranges, OfABuildAreThoseOfTheReport) {
+  const test::ExampleModel example = test::example_model("bert_embedder_ts17");
+  const auto model = onnx::import_model(example.path);
+  CompileOptions options;
+  options.mode = "fp16";
+  const plan::Plan plan = compiler::plan_of(*model, options, plan::PlanOptions::Constants::kExact);
+  Request request;
+  request.batches = {2};
+  request.lengths = {48};
+  request.threads = 2;
+  request.localise = true;
+  const auto engine = Engine::from_bytes(compile_to_bytes(example.path.string(), options));
+  const Report report = verify_engine(engine, *model, request);
+  ASSERT_TRUE(report.localisation);
+  size_t compared = 0;
+  for (const RangeRow& row : audit_ranges(plan, *model, 1)) {
+    if (row.point == "weight") continue;
+    const auto same = std::ranges::find_if(report.localisation->ranges, [&](const RangeRow& other) {
+      return other.step == row.step && other.point == row.point;
+    });
+    ASSERT_NE(same, report.localisation->ranges.end()) << row.name << " " << row.point;
+    EXPECT_EQ(same->type, row.type) << row.name << " " << row.point;
+    EXPECT_EQ(same->limit, row.limit);
+    EXPECT_LT(same->peak, 10 * row.peak) << row.name << " " << row.point;
+    ++compared;
+  }
+  EXPECT_GT(compared, 20U);
+}
+
+// A softmax in f8 makes NaN; the mask beside it, -3.4e38 in f16, is not to blame.
+TEST(Ranges, AMaskIsNotBlamedForTheNaNOfAnotherNode) {
+  const test::ExampleModel example = test::example_model("bert_embedder_ts17");
+  CompileOptions options;
+  options.mode = "fp16";
+  options.rules = {"op:Softmax compute==f8e4m3"};
+  const auto engine = Engine::from_bytes(compile_to_bytes(example.path.string(), options));
+  Request request;
+  request.batches = {4};
+  request.lengths = {16};
+  request.threads = 2;
+  const Report report = verify_engine(engine, *onnx::import_model(example.path), request);
+  EXPECT_NE(report.verdict, "pass");
+  EXPECT_EQ(report.explanation.find("e+38"), std::string::npos) << report.explanation;
+}
+
+}  // namespace
+}  // namespace vernier::verify
