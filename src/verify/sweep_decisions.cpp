@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
 
 #include "core/decisions.h"
 #include "runtime/engine_impl.h"
@@ -14,7 +17,9 @@
 namespace vernier::verify {
 namespace {
 
-constexpr uint64_t kTrials = 4;
+constexpr uint64_t kTrials = 4;     // ideal evaluations, which also tell how far operands are off
+constexpr int kPerturbations = 24;  // of a deciding step's operands, by up to
+constexpr double kReach = 3;        // times that
 
 // The outputs of a step that are decisions.
 std::vector<size_t> decisions_of(const plan::Plan& plan, const plan::Step& step) {
@@ -54,6 +59,70 @@ int64_t take_ties(EvalTensor& exact, const EvalTensor& engine,
   return ties;
 }
 
+// The operand moved about as far as the trials find it off, each element by a share of its own: at
+// least as far, relatively, as its fellows are on average, since four trials may all come near.
+class Perturbed {
+ public:
+  Perturbed(EvalTensor exact, const std::vector<EvalTensor>& trials) : exact_(std::move(exact)) {
+    const size_t count = exact_.f.size();
+    spread_.resize(count);
+    double squares = 0, noise = 0;
+    for (size_t i = 0; i < count; ++i) {
+      squares += exact_.f[i] * exact_.f[i];
+      for (const EvalTensor& trial : trials) {
+        const double d = std::abs(trial.f[i] - exact_.f[i]);
+        noise += d * d;
+        spread_[i] = std::max(spread_[i], d);
+      }
+    }
+    const double relative =
+        squares > 0 ? std::sqrt(noise / static_cast<double>(trials.size()) / squares) : 0;
+    for (size_t i = 0; i < count; ++i)
+      spread_[i] = std::max(spread_[i], relative * std::abs(exact_.f[i]));
+  }
+  const EvalTensor& exact() const { return exact_; }
+  EvalTensor draw(std::mt19937_64& random) const {
+    std::uniform_real_distribution<double> share(-kReach, kReach);
+    EvalTensor moved = exact_;
+    for (size_t i = 0; i < moved.f.size(); ++i) moved.f[i] += share(random) * spread_[i];
+    return moved;
+  }
+
+ private:
+  EvalTensor exact_;
+  std::vector<double> spread_;
+};
+
+// What the step decides when its float operands are moved by what the engine's types explain, for
+// each output of `outputs`. `exact` is left as it was.
+std::vector<std::vector<EvalTensor>> decided_nearby(const plan::Plan& plan, size_t s,
+                                                    const std::vector<size_t>& outputs,
+                                                    PlanEvaluator& exact,
+                                                    const std::vector<PlanEvaluator>& noisy) {
+  const plan::Step& step = plan.steps[s];
+  std::map<size_t, Perturbed> operands;
+  for (int32_t input : step.inputs) {
+    if (input == plan::kNone) continue;
+    const auto index = static_cast<size_t>(input);
+    EvalTensor value = exact.value(index);
+    if (!value.is_float() || plan.values[index].kind == plan::PlanValue::Kind::kConstant) continue;
+    std::vector<EvalTensor> trials;
+    for (const PlanEvaluator& one : noisy) trials.push_back(one.value(index));
+    operands.try_emplace(index, std::move(value), trials);
+  }
+  std::vector<std::vector<EvalTensor>> decided(outputs.size());
+  std::mt19937_64 random(s);
+  for (int trial = 0; trial < kPerturbations && !operands.empty(); ++trial) {
+    for (const auto& [index, operand] : operands) exact.set_value(index, operand.draw(random));
+    exact.evaluate_step(s);
+    for (size_t o = 0; o < outputs.size(); ++o)
+      decided[o].push_back(exact.value(static_cast<size_t>(step.outputs[outputs[o]])));
+  }
+  for (const auto& [index, operand] : operands) exact.set_value(index, operand.exact());
+  exact.evaluate_step(s);
+  return decided;
+}
+
 }  // namespace
 
 bool decides(const plan::Plan& plan) {
@@ -86,12 +155,16 @@ NamedValues Sweep::reference_on_ties(const NamedTensors& inputs, const NamedValu
     noisy.back().begin(ordered);
   }
   int64_t ties = 0;
+  std::vector<std::vector<EvalTensor>> nearby;
   for (size_t s = 0; s < plan_.steps.size(); ++s) {
     exact.evaluate_step(s);
     for (PlanEvaluator& one : noisy) one.evaluate_step(s);
-    for (size_t o : decisions_of(plan_, plan_.steps[s])) {
+    const std::vector<size_t> outputs = decisions_of(plan_, plan_.steps[s]);
+    if (!outputs.empty()) nearby = decided_nearby(plan_, s, outputs, exact, noisy);
+    for (size_t at = 0; at < outputs.size(); ++at) {
+      const size_t o = outputs[at];
       const auto index = static_cast<size_t>(plan_.steps[s].outputs[o]);
-      std::vector<EvalTensor> others;
+      std::vector<EvalTensor> others = std::move(nearby[at]);
       for (const PlanEvaluator& one : noisy) others.push_back(one.value(index));
       EvalTensor decided = exact.value(index);
       ties +=
