@@ -135,11 +135,13 @@ vernier_plugin(void);
 static inline double vernier_attribute(const char* attributes, const char* name, double fallback) {
   const size_t length = strlen(name);
   const char* at = attributes;
+  /* NOLINTBEGIN(modernize-use-nullptr): this is C */
   while ((at = strstr(at, name)) != NULL) {
     if (at > attributes && (at[-1] == '{' || at[-1] == ' ') && at[length] == '=')
       return strtod(at + length + 1, NULL);
     at += length;
   }
+  /* NOLINTEND(modernize-use-nullptr) */
   return fallback;
 }
 

@@ -57,6 +57,9 @@ json summary_json(const Engine& engine) {
       result.push_back({{"name", p.name}, {"type", name(p.dtype)}, {"shape", p.shape_text()}});
     return result;
   };
+  json plugins = json::array();
+  for (const plan::Plugin& p : plan.build.plugins)
+    plugins.push_back({{"name", p.name}, {"file", p.file}, {"hash", p.hash}});
   size_t fallback = 0;
   for (const plan::Step& step : plan.steps) fallback += step.kernel.ends_with(".evaluator");
   return {{"model", plan.model_name},
@@ -70,6 +73,7 @@ json summary_json(const Engine& engine) {
           {"fallback_steps", fallback},
           {"weight_bytes", engine.weight_bytes()},
           {"onnx_nodes", plan.ledger.size()},
+          {"plugins", std::move(plugins)},
           {"certificate", certificate_json(engine.certificate())},
           {"notes", plan.notes}};
 }
@@ -103,6 +107,8 @@ std::string summary_text(const Engine& engine) {
       "steps       {} for {} ONNX nodes, {} on the FP64 evaluator\nweights     {:.1f} MB\n",
       engine.impl().plan.steps.size(), engine.impl().plan.ledger.size(),
       s["fallback_steps"].get<size_t>(), static_cast<double>(engine.weight_bytes()) / 1e6);
+  for (const plan::Plugin& p : engine.impl().plan.build.plugins)
+    text += fmt::format("plugin      {}: {} ({})\n", p.name, p.file, p.hash);
   text += certificate_text(engine.certificate());
   for (const std::string& note : engine.impl().plan.notes) text += "note        " + note + "\n";
   return text;

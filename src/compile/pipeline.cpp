@@ -13,6 +13,7 @@
 #include "precision/requests.h"
 #include "precision/typing.h"
 #include "runtime/backends.h"
+#include "runtime/plugins.h"
 
 namespace vernier::compiler {
 
@@ -217,7 +218,17 @@ plan::BuildOptions record_of(const CompileOptions& options) {
           .promotions = options.promotions,
           .shapes = options.shapes,
           .passes_off = options.passes_off,
-          .outputs = options.extra_outputs};
+          .outputs = options.extra_outputs,
+          .plugins = {}};
+}
+
+// The plugins that steps come from, for whoever opens the engine and whoever reads the ledger.
+void record_plugins(plan::Plan& plan) {
+  plan.build.plugins = runtime::plugins_of(plan);
+  for (plan::LedgerRow& row : plan.ledger) {
+    const std::string plugin = runtime::plugin_of(row.kernel);
+    if (!plugin.empty()) row.why += "; of plugin " + runtime::plugin_text(plan, plugin);
+  }
 }
 
 }  // namespace
@@ -252,6 +263,7 @@ plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
                                      .kept = kept});
   plan.notes.insert(plan.notes.begin(), asked.notes.begin(), asked.notes.end());
   plan.build = record_of(options);
+  record_plugins(plan);
   return plan;
 }
 

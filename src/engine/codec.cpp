@@ -70,8 +70,12 @@ void fields(V& v, Fields<V, Promotion> x) {
   v(x.nodes, x.compute, x.store);
 }
 template <class V>
+void fields(V& v, Fields<V, plan::Plugin> x) {
+  v(x.name, x.file, x.hash);
+}
+template <class V>
 void fields(V& v, Fields<V, plan::BuildOptions> x) {
-  v(x.policy, x.promotions, x.shapes, x.passes_off, x.outputs);
+  v(x.policy, x.promotions, x.shapes, x.passes_off, x.outputs, x.plugins);
 }
 template <class V>
 void fields(V& v, Fields<V, plan::Plan> x) {  // the ledger is a section of its own

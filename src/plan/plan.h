@@ -91,6 +91,13 @@ struct LedgerRow {
   std::string kernel, why;
 };
 
+/// A library whose kernels a plan has steps of (docs/custom_kernels.md).
+struct Plugin {
+  std::string name;  ///< what it calls itself: kernels are plugin.<name>.<operator>.<kernel>
+  std::string file;  ///< its file's name, without folders
+  std::string hash;  ///< of the file's bytes, in hex
+};
+
 /// What was asked of the build: the same options make the same plan of the same model.
 struct BuildOptions {
   std::string policy;                   ///< JSON, as --save-policy writes it
@@ -98,6 +105,7 @@ struct BuildOptions {
   std::string shapes;                   ///< as --shapes
   std::vector<std::string> passes_off;  ///< --fuse NAME=off
   std::vector<std::string> outputs;     ///< --outputs
+  std::vector<Plugin> plugins;          ///< of --plugin, those that steps come from
 };
 
 struct Plan {

@@ -9,6 +9,7 @@
 #include "engine/validate.h"
 #include "runtime/backends.h"
 #include "runtime/engine_impl.h"
+#include "runtime/plugins.h"
 
 namespace vernier {
 namespace {
@@ -62,6 +63,7 @@ Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file,
     kernels.push_back(placed.kernel);
     if (placed.repacked) repacked[static_cast<int32_t>(s)] = std::move(*placed.repacked);
   }
+  runtime::warn_of_other_plugins(plan);
   if (plan.target != backend->target()) {
     log::warn("the engine was built for '" + plan.target + "' and runs on '" + backend->target() +
               "', where last bits may differ; " +

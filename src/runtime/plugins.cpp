@@ -1,5 +1,5 @@
 // Loading plugins: the library, its version, its kernels, one list of them all. See
-// include/vernier/plugins.h.
+// include/vernier/plugins.h, and plugins.h for what an engine remembers of them.
 #include "vernier/plugins.h"
 
 #include <dlfcn.h>
@@ -9,10 +9,14 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "backend/cpu/cpu.h"
+#include "core/hash.h"
+#include "core/log.h"
 #include "core/names.h"
 #include "runtime/plugin_kernel.h"
+#include "runtime/plugins.h"
 
 namespace vernier {
 namespace {
@@ -101,8 +105,18 @@ class Registry {
     backend.kernels = rows;
     return backend;
   }
+  std::optional<plan::Plugin> loaded(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    const auto it = names_.find(name);
+    if (it == names_.end()) return std::nullopt;
+    return it->second.plugin;
+  }
 
  private:
+  struct Loaded {
+    std::string path;
+    plan::Plugin plugin;
+  };
   const std::vector<backend::KernelDef>& rows_of(const std::string& path) {
     std::error_code none;
     const std::string key = fs::weakly_canonical(path, none).string();
@@ -110,26 +124,75 @@ class Registry {
     const vernier_plugin_info& info = open_library(path);
     check_name(path, "the plugin", known(info.name));
     if (const auto other = names_.find(info.name); other != names_.end())
-      fail(path, "has the name '" + other->first + "' of '" + other->second + "'");
+      fail(path, "has the name '" + other->first + "' of '" + other->second.path + "'");
     if (info.num_kernels < 1 || !info.kernels) fail(path, "has no kernels");
     std::vector<backend::KernelDef> rows;
+    rows.reserve(static_cast<size_t>(info.num_kernels));
     for (int32_t i = 0; i < info.num_kernels; ++i)
       rows.push_back(checked_row(path, info, info.kernels[i]));
-    names_.emplace(info.name, path);
+    names_[info.name] = {
+        path, {info.name, fs::path(path).filename().string(), file_hash(fs::path(path))}};
     return libraries_.emplace(key, std::move(rows)).first->second;
   }
 
   std::mutex mutex_;
   std::map<std::string, std::vector<backend::KernelDef>> libraries_;  ///< by path
-  std::map<std::string, std::string> names_;                          ///< path by plugin
+  std::map<std::string, Loaded> names_;                               ///< by the plugin's name
   std::deque<std::pair<std::vector<backend::KernelDef>, backend::Backend>> made_;
 };
+
+Registry& registry() {
+  static Registry all;
+  return all;
+}
+
+std::string text_of(const plan::Plugin& plugin) {
+  return "'" + plugin.name + "' (" + plugin.file + ", XXH3-128 " + plugin.hash + ")";
+}
 
 }  // namespace
 
 const backend::Backend& load_plugins(const std::vector<std::string>& paths) {
-  static Registry registry;
-  return registry.backend_of(paths);
+  return registry().backend_of(paths);
 }
+
+namespace runtime {
+
+std::string plugin_of(std::string_view kernel) {
+  constexpr std::string_view kPrefix = "plugin.";
+  if (!kernel.starts_with(kPrefix)) return {};
+  kernel.remove_prefix(kPrefix.size());
+  return std::string(kernel.substr(0, kernel.find('.')));
+}
+
+std::optional<plan::Plugin> loaded_plugin(const std::string& name) {
+  return registry().loaded(name);
+}
+
+std::vector<plan::Plugin> plugins_of(const plan::Plan& plan) {
+  std::set<std::string> names;
+  for (const plan::Step& step : plan.steps) names.insert(plugin_of(step.kernel));
+  std::vector<plan::Plugin> plugins;
+  for (const std::string& name : names) {
+    if (auto plugin = loaded_plugin(name)) plugins.push_back(std::move(*plugin));
+  }
+  return plugins;
+}
+
+std::string plugin_text(const plan::Plan& plan, const std::string& name) {
+  const auto it = std::ranges::find(plan.build.plugins, name, &plan::Plugin::name);
+  return it == plan.build.plugins.end() ? "'" + name + "'" : text_of(*it);
+}
+
+void warn_of_other_plugins(const plan::Plan& plan) {
+  for (const plan::Plugin& built : plan.build.plugins) {
+    const auto here = loaded_plugin(built.name);
+    if (!here || here->hash == built.hash) continue;
+    log::warn("the engine was built with plugin " + text_of(built) + " and runs with " +
+              text_of(*here) + ": verify it again");
+  }
+}
+
+}  // namespace runtime
 
 }  // namespace vernier

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "runtime/plugins.h"
+
 namespace vernier::runtime {
 namespace {
 
@@ -78,21 +80,15 @@ Repacked repack(const backend::KernelDef& kernel, const plan::Step& step,
   return result;
 }
 
-// "plugin.my_norm.layer_norm.two_pass" → "my_norm"; empty: a kernel of Vernier's.
-std::string plugin_of(const std::string& kernel) {
-  constexpr std::string_view kPrefix = "plugin.";
-  if (!kernel.starts_with(kPrefix)) return {};
-  return kernel.substr(kPrefix.size(), kernel.find('.', kPrefix.size()) - kPrefix.size());
-}
-
 }  // namespace
 
 Placed place_step(const backend::Backend& backend, const plan::Plan& plan, const plan::Step& step) {
   const backend::KernelDef* own = backend::find_kernel(backend, step.kernel);
   if (const std::string plugin = plugin_of(step.kernel); !own && !plugin.empty()) {
     throw Error(ErrorCode::kInput, "the engine's step '" + step.name + "' uses kernel '" +
-                                       step.kernel + "' of the plugin '" + plugin +
-                                       "', which is not loaded; add --plugin with its library, or "
+                                       step.kernel + "' of the plugin " +
+                                       plugin_text(plan, plugin) +
+                                       ", which is not loaded; add --plugin with its library, or "
                                        "build the engine again without it");
   }
   if (!own || own->op != step.op) {

@@ -182,9 +182,13 @@ auto members(const Promotion& x) {
   const auto& [a, b, c] = x;
   return std::tie(a, b, c);
 }
+auto members(const plan::Plugin& x) {
+  const auto& [a, b, c] = x;
+  return std::tie(a, b, c);
+}
 auto members(const plan::BuildOptions& x) {
-  const auto& [a, b, c, d, e] = x;
-  return std::tie(a, b, c, d, e);
+  const auto& [a, b, c, d, e, f] = x;
+  return std::tie(a, b, c, d, e, f);
 }
 auto members(const plan::Plan& x) {
   const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] = x;
@@ -231,7 +235,8 @@ plan::Plan sample_plan() {
              .promotions = {{.nodes = {"/0", "fn/3#17"}, .compute = true, .store = false}},
              .shapes = "batch=1..32",
              .passes_off = {"gelu"},
-             .outputs = {"logits", "found"}};
+             .outputs = {"logits", "found"},
+             .plugins = {{"my_norm", "libmine.so", "00112233445566778899aabbccddeeff"}}};
   p.device = "cpu";
   p.target = "avx512_core_bf16 onednn 2.6.3";
   p.symbols = {{"batch", 1, 4, 32}, {"seq", 4, 16, 512}};

@@ -10,10 +10,13 @@
 #include <fstream>
 #include <functional>
 
+#include "core/hash.h"
+#include "engine/writer.h"
 #include "runtime/engine_impl.h"
 #include "runtime/models.h"
 #include "verify/range_audit.h"
 #include "verify/verify.h"
+#include "vernier/inspect.h"
 #include "vernier/plugins.h"
 #include "vernier/session.h"
 #include "vernier/synthetic.h"
@@ -102,9 +105,42 @@ TEST_F(CustomKernel, StatisticsInHalfPrecisionAreFoundAndTheStepIsNamed) {
 TEST_F(CustomKernel, AnEngineWithoutItsPluginIsAnErrorThatNamesIt) {
   build(load_plugins({example("custom_layer_norm")}));
   const std::string message = message_of([&] { Engine::open(engine_); });
-  EXPECT_THAT(message, HasSubstr("of the plugin 'custom_layer_norm', which is not loaded; add "
-                                 "--plugin with its library"));
+  const std::string hash = file_hash(example("custom_layer_norm"));
+  EXPECT_THAT(message, HasSubstr("of the plugin 'custom_layer_norm' (custom_layer_norm.so, "
+                                 "XXH3-128 " +
+                                 hash + "), which is not loaded; add --plugin with its library"));
   EXPECT_THAT(message, HasSubstr("ln_1/LayerNormalization"));
+}
+
+TEST_F(CustomKernel, TheEngineRecordsThePluginsThatItHasStepsOf) {
+  const std::string path = example("custom_layer_norm"), hash = file_hash(path);
+  // The second has no step: the first takes every node that it would.
+  const backend::Backend& backend = load_plugins({path, example("half_layer_norm")});
+  build(backend);
+  const auto engine = Engine::open(engine_, backend);
+  const plan::Plan& plan = engine->impl().plan;
+  ASSERT_EQ(plan.build.plugins.size(), 1U);
+  EXPECT_EQ(plan.build.plugins[0].name, "custom_layer_norm");
+  EXPECT_EQ(plan.build.plugins[0].file, "custom_layer_norm.so");
+  EXPECT_EQ(plan.build.plugins[0].hash, hash);
+  EXPECT_THAT(inspect_engine(*engine, {}), HasSubstr("custom_layer_norm.so (" + hash + ")"));
+  const std::string ledger = inspect_engine(*engine, {.view = EngineView::kLedger});
+  EXPECT_THAT(ledger, HasSubstr("of plugin 'custom_layer_norm' (custom_layer_norm.so, XXH3-128 "));
+}
+
+TEST_F(CustomKernel, AnotherLibraryOfTheSameNameIsWarnedOf) {
+  const backend::Backend& backend = load_plugins({example("custom_layer_norm")});
+  build(backend);
+  plan::Plan plan = Engine::open(engine_, backend)->impl().plan;
+  const std::string before = plan.build.plugins.at(0).hash;
+  plan.build.plugins[0].hash = std::string(32, '0');
+  ::testing::internal::CaptureStderr();
+  Engine::from_bytes(engine::engine_bytes(plan), backend);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("was built with plugin 'custom_layer_norm' (custom_layer_norm.so, "
+                              "XXH3-128 " +
+                              std::string(32, '0') + ") and runs with"));
+  EXPECT_THAT(said, HasSubstr(before));
 }
 
 TEST_F(CustomKernel, TheFirstPluginIsTriedFirstAndALibraryIsLoadedOnce) {
