@@ -258,7 +258,7 @@ TEST_F(CustomKernel, EveryCommandTakesPlugins) {
     EXPECT_EQ(code, 0) << command << "\n" << printed;
     const auto [refused, message] = vernier(folder_, command);
     EXPECT_EQ(refused, 2) << command;
-    EXPECT_THAT(message, HasSubstr("the plugin 'custom_layer_norm', which is not loaded"));
+    EXPECT_THAT(message, HasSubstr("of the plugin 'custom_layer_norm' (custom_layer_norm.so, "));
   }
   const auto none = vernier(folder_, "run " + engine_ + " --inputs " + inputs + " -o " +
                                          (folder_ / "out.npz").string() + " --plugin none.so");
