@@ -95,14 +95,20 @@ struct Row {
   size_t nodes = 0;
 };
 
-// What trtexec specs may call a node besides its ONNX name: of a composite its own, else of its
-// ONNX node.
+// What trtexec specs may call a node besides its ONNX name: of a composite its own (that all of its
+// ONNX nodes have; a mask may belong to several), else of its ONNX node.
 std::string trtexec_name(const ir::Node& node,
                          const std::map<std::string, precision::SyntheticNames>& names) {
   if (node.origins.empty()) return "";
-  const precision::SyntheticNames& own = names.at(node.origins.back().key);
-  const bool composite = (flags(node.op) & kComposite) != 0 && !own.composites.empty();
-  return composite ? own.composites.front() : own.by_type;
+  const precision::SyntheticNames& last = names.at(node.origins.back().key);
+  if ((flags(node.op) & kComposite) == 0) return last.by_type;
+  for (const std::string& name : last.composites) {
+    const bool of_all = std::ranges::all_of(node.origins, [&](const ir::Origin& origin) {
+      return std::ranges::count(names.at(origin.key).composites, name) > 0;
+    });
+    if (of_all) return name;
+  }
+  return last.by_type;
 }
 
 std::vector<Row> rows_of(const ir::Graph& graph) {
