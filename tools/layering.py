@@ -36,7 +36,7 @@ LAYERS = {
     "io": (["io/"], BASE + ["core"]),
     "kernel contract": (["backend/kernel.h", "backend/kernel.cpp", "backend/body.h",
                          "backend/body.cpp", "backend/elementwise.h",
-                         "backend/elementwise.cpp"],
+                         "backend/elementwise.cpp", "backend/device_memory.h"],
                         BASE + ["core"]),
     "cpu": (["backend/cpu/"], BASE + ["core", "kernel contract"]),
     "cuda": (["backend/cuda/"], BASE + ["core", "kernel contract"]),

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <set>
 
+#include "backend/device_memory.h"
 #include "compile/pipeline.h"
 #include "compile/tune.h"
 #include "core/attrs.h"
@@ -27,22 +28,9 @@ double least_ms(const Run& run) {
   return least;
 }
 
-class Memory {
- public:
-  Memory(backend::Device& device, size_t bytes) : device_(device), data_(device.allocate(bytes)) {}
-  ~Memory() { device_.free(data_); }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-  std::byte* data() const { return data_; }
-
- private:
-  backend::Device& device_;
-  std::byte* data_;
-};
-
 double copy_rate(backend::Device& device) {
   const size_t bytes = size_t{1} << (device.host_memory() ? 27 : 30);  // more than caches hold
-  const Memory source(device, bytes), target(device, bytes);
+  const backend::DeviceMemory source(device, bytes), target(device, bytes);
   const backend::Execution execution = device.execution();
   const double ms = least_ms([&] {
     const auto first = device.mark(execution.stream);

@@ -21,6 +21,7 @@
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels/product_numerics.h"
 #include "backend/cuda/kernels/row_buckets.h"
+#include "backend/device_memory.h"
 
 namespace vernier::backend::cuda {
 namespace {

@@ -8,6 +8,7 @@
 #include "backend/cuda/kernels/linear.h"
 #include "backend/cuda/kernels/product_numerics.h"
 #include "backend/cuda/kernels/row_buckets.h"
+#include "backend/device_memory.h"
 #include "core/convert.h"
 #include "core/threads.h"
 

@@ -25,19 +25,4 @@ size_t fastest_way(Device& device, size_t ways,
 std::string record_text(const std::array<std::string, kRowBuckets.size()>& choices);
 std::array<std::string, kRowBuckets.size()> record_of(std::string_view text);
 
-/// Device memory that frees itself.
-class DeviceMemory {
- public:
-  DeviceMemory(Device& device, size_t bytes)
-      : device_(device), data_(device.allocate(bytes > 0 ? bytes : 1)) {}
-  ~DeviceMemory() { device_.free(data_); }
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
-  std::byte* data() const { return data_; }
-
- private:
-  Device& device_;
-  std::byte* data_;
-};
-
 }  // namespace vernier::backend::cuda
