@@ -108,7 +108,7 @@ class Chain {
     call.m = rows_, call.n = n, call.k = width_;
     call.operands = call.bias_type = call.residual_type = call.y_type = cuda::GemmType::kF16;
     call.processors = processors_, call.overlap = true;
-    const int choice = cuda::gemm_sm90_choice(rows_, n, width_, processors_);
+    const int choice = cuda::gemm_sm90_choice(rows_, n, width_, cuda::GemmType::kF16, processors_);
     check(cuda::launch_gemm_sm90(call, choice, stream), "product");
   }
   void attention(bool keep, cudaStream_t stream) const {

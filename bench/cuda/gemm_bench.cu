@@ -1,6 +1,6 @@
 // Checks and times the sm_90a matrix product (src/backend/cuda/kernels/gemm_sm90.h) against FP64 on
 // the host and against cuBLASLt in the same run.
-//   build/cuda/bench/bench_gemm [check|time|table|all] [out.json] [f16|bf16]      table: every tile
+//   build/cuda/bench/bench_gemm [check|time|table|all] [out.json] [f16|bf16|tf32]      table: every tile
 //   shape too
 // Check: sampled elements against FP64, every tile shape, ragged sizes, poisoned outputs, guard
 // bytes, NaN and ±max, and that a row has the same bits in every tile shape at every M.
@@ -50,6 +50,7 @@ size_t bytes_of(GemmType t) { return t == GemmType::kF32 ? 4 : 2; }
 const char* name_of(GemmType t) {
   return t == GemmType::kF32 ? "f32" : t == GemmType::kF16 ? "f16" : "bf16";
 }
+const char* products_of(GemmType t) { return t == GemmType::kF32 ? "tf32" : name_of(t); }
 
 constexpr size_t kGuard = 256;
 struct Buffer {
@@ -116,6 +117,14 @@ double widen(const std::vector<char>& host, GemmType type, int64_t i) {
   if (type == GemmType::kF16) return __half2float(reinterpret_cast<const __half*>(host.data())[i]);
   return __bfloat162float(reinterpret_cast<const __nv_bfloat16*>(host.data())[i]);
 }
+// An operand as its products take it: f32 at the nearest TF32, ties to even.
+double operand(const std::vector<char>& host, GemmType type, int64_t i) {
+  const double value = widen(host, type, i);
+  if (type != GemmType::kF32 || value == 0 || !std::isfinite(value)) return value;
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(value, 11 - exponent)), exponent - 11);
+}
 std::vector<char> fetch(const void* data, size_t bytes) {
   std::vector<char> host(bytes);
   require(cudaMemcpy(host.data(), data, bytes, cudaMemcpyDeviceToHost), "fetch");
@@ -137,13 +146,22 @@ struct Case {
   int activation = 0;
 };
 
+// The tile shapes that there are for a type.
+std::vector<int> variants(GemmType type) {
+  std::vector<int> found;
+  for (int v = 0; v < gemm_sm90_variants(); ++v) {
+    if (gemm_sm90_has(v, type)) found.push_back(v);
+  }
+  return found;
+}
+
 struct Problem {
   Case c;
   Buffer x, w, bias, residual, y;
   explicit Problem(const Case& c)
       : c(c),
-        x(static_cast<size_t>(c.m * c.k) * 2),
-        w(static_cast<size_t>(c.n) * c.k * 2),
+        x(static_cast<size_t>(c.m * c.k) * bytes_of(c.type)),
+        w(static_cast<size_t>(c.n) * c.k * bytes_of(c.type)),
         bias(static_cast<size_t>(c.n) * bytes_of(c.bias_type)),
         residual(c.residual ? static_cast<size_t>(c.m * c.n) * bytes_of(c.residual_type) : 16),
         y(static_cast<size_t>(c.m * c.n) * bytes_of(c.y_type)) {
@@ -184,7 +202,7 @@ void report(bool ok, const std::string& what) {
 }
 std::string text(const Case& c, int variant) {
   return std::string(gemm_sm90_name(variant)) + " M=" + std::to_string(c.m) +
-         " N=" + std::to_string(c.n) + " K=" + std::to_string(c.k) + " " + name_of(c.type) + "->" +
+         " N=" + std::to_string(c.n) + " K=" + std::to_string(c.k) + " " + products_of(c.type) + "->" +
          name_of(c.y_type) + (c.bias ? " bias" : "") + (c.residual ? " residual" : "") + " act " +
          std::to_string(c.activation);
 }
@@ -206,7 +224,7 @@ void check_values(const Case& c, int samples) {
     double sum = 0, magnitude = 0;
     for (int k = 0; k < c.k; ++k) {
       const double product =
-          widen(x, c.type, i / c.n * c.k + k) * widen(w, c.type, i % c.n * c.k + k);
+          operand(x, c.type, i / c.n * c.k + k) * operand(w, c.type, i % c.n * c.k + k);
       sum += product, magnitude += std::abs(product);
     }
     if (c.bias) sum += widen(bias, c.bias_type, i % c.n);
@@ -219,7 +237,7 @@ void check_values(const Case& c, int samples) {
     limit.push_back(8 * std::sqrt(static_cast<double>(c.k)) * 0x1p-24 * magnitude +
                     half_ulp * std::abs(y) * 1.01 + 4e-7 * (1 + std::abs(y)));
   }
-  for (int v = 0; v < gemm_sm90_variants(); ++v) {
+  for (int v : variants(c.type)) {
     p.run(v);
     const auto y = fetch(p.y.data(), p.y.bytes);
     double worst = 0;
@@ -238,16 +256,16 @@ void check_values(const Case& c, int samples) {
 void check_bits(int n, int k, GemmType type) {
   Case c{16384, n, k, type, GemmType::kF32};
   Problem all(c);
-  all.run(0);
+  all.run(variants(type).front());
   const Buffer reference(all.y.bytes);
   require(cudaMemcpy(reference.data(), all.y.data(), all.y.bytes, cudaMemcpyDeviceToDevice),
           "copy");
   for (int64_t m : {1, 16, 128, 512, 4096, 16384}) {
-    for (int v = 0; v < gemm_sm90_variants(); ++v) {
+    for (int v : variants(type)) {
       for (int64_t first : {int64_t{0}, 16384 - m}) {
         GemmSm90 call = all.call();
         call.m = m;
-        call.x = static_cast<const char*>(all.x.data()) + first * k * 2;
+        call.x = static_cast<const char*>(all.x.data()) + first * k * bytes_of(type);
         all.y.poison();
         require(launch_gemm_sm90(call, v, nullptr), "launch");
         const auto differ = different_words(
@@ -263,19 +281,23 @@ void check_bits(int n, int k, GemmType type) {
 
 // One x is NaN, another the largest number: their rows, and no other, are NaN or not finite.
 void check_special() {
-  for (GemmType type : {GemmType::kF16, GemmType::kBF16}) {
+  for (GemmType type : {GemmType::kF16, GemmType::kBF16, GemmType::kF32}) {
     for (int activation : {0, 1, 2, 3, 4}) {
       Case c{130, 256, 200, type, type};
       c.activation = activation, c.bias = true;
       Problem p(c);
-      const uint16_t nan = 0x7FFF, most = type == GemmType::kF16 ? 0x7BFF : 0x7F7F;
-      for (int column : {0, 199}) {
-        cudaMemcpy(static_cast<uint16_t*>(p.x.data()) + (column ? 129 : 3) * 200 + column, &nan, 2,
+      // The largest f32 would be infinite as TF32.
+      const uint32_t nan = type == GemmType::kF32 ? 0x7FFFFFFF : 0x7FFF;
+      const uint32_t most = type == GemmType::kF32 ? 0x7F000000
+                            : type == GemmType::kF16 ? 0x7BFF
+                                                     : 0x7F7F;
+      const size_t bytes = bytes_of(type);
+      const auto put = [&](int at, uint32_t bits) {
+        cudaMemcpy(static_cast<char*>(p.x.data()) + at * bytes, &bits, bytes,
                    cudaMemcpyHostToDevice);
-      }
-      cudaMemcpy(static_cast<uint16_t*>(p.x.data()) + 64 * 200 + 7, &most, 2,
-                 cudaMemcpyHostToDevice);
-      for (int v = 0; v < gemm_sm90_variants(); ++v) {
+      };
+      put(3 * 200, nan), put(129 * 200 + 199, nan), put(64 * 200 + 7, most);
+      for (int v : variants(type)) {
         p.run(v);
         const auto y = fetch(p.y.data(), p.y.bytes);
         bool right = true;
@@ -287,6 +309,41 @@ void check_special() {
         report(right, text(c, v) + ": NaN went astray or was lost");
       }
     }
+  }
+}
+
+// x of ties, halves and NaN times the identity: y is x as the products take it.
+void check_rounding() {
+  Case c{64, 8, 8, GemmType::kF32, GemmType::kF32};
+  Problem p(c);
+  std::vector<uint32_t> x(64 * 8), w(64);
+  const uint32_t low[8] = {0x0000, 0x1000, 0x3000, 0x0FFF, 0x1001, 0x2FFF, 0x3001, 0x1FFF};
+  std::mt19937 random(static_cast<unsigned>(seed()));
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = (i % 3 ? 0 : 0x80000000u) | (90 + random() % 60) << 23 | (random() & 0x7FC000) | low[i % 8];
+  for (int i = 0; i < 8; ++i) w[i * 9] = 0x3F800000;
+  cudaMemcpy(p.x.data(), x.data(), x.size() * 4, cudaMemcpyHostToDevice);
+  cudaMemcpy(p.w.data(), w.data(), w.size() * 4, cudaMemcpyHostToDevice);
+  const auto host = fetch(p.x.data(), p.x.bytes);
+  for (int v : variants(c.type)) {
+    p.run(v);
+    const auto y = fetch(p.y.data(), p.y.bytes);
+    int even = 0, away = 0, down = 0;
+    for (int64_t i = 0; i < 64 * 8; ++i) {
+      const uint32_t bits = x[static_cast<size_t>(i)];
+      const auto as_float = [](uint32_t b) {
+        float f;
+        std::memcpy(&f, &b, 4);
+        return f;
+      };
+      const double got = widen(y, GemmType::kF32, i);
+      even += got != operand(host, GemmType::kF32, i);
+      away += got != as_float((bits + 0x1000) & ~0x1FFFu);
+      down += got != as_float(bits & ~0x1FFFu);
+    }
+    report(even == 0, std::string("rounding to TF32 in ") + gemm_sm90_name(v) + ": " +
+                          std::to_string(even) + " are not the nearest, ties to even (away: " +
+                          std::to_string(away) + ", towards zero: " + std::to_string(down) + ")");
   }
 }
 
@@ -317,7 +374,7 @@ void check_graph() {
 
 int check() {
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed()));
-  for (GemmType type : {GemmType::kF16, GemmType::kBF16}) {
+  for (GemmType type : {GemmType::kF16, GemmType::kBF16, GemmType::kF32}) {
     for (int64_t m : {1, 7, 63, 129, 1000}) {
       check_values({m, 200, 136, type, type}, 1 << 20);
       check_values({m, 1024, 768, type, type, type, type, true, true, 1}, 4000);
@@ -332,6 +389,7 @@ int check() {
     check_bits(768, 3072, type);
     check_bits(4096, 1000, type);
   }
+  check_rounding();
   check_special();
   check_graph();
   std::printf("check: %d wrong\n", failures);
@@ -385,8 +443,12 @@ struct Library {
   };
   Plan plan(const Case& c, const void* bias, bool trans_w) const {
     Plan plan;
-    const cudaDataType_t type = c.type == GemmType::kF16 ? CUDA_R_16F : CUDA_R_16BF;
-    require(cublasLtMatmulDescCreate(&plan.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "desc");
+    const cudaDataType_t type = c.type == GemmType::kF16    ? CUDA_R_16F
+                                : c.type == GemmType::kBF16 ? CUDA_R_16BF
+                                                            : CUDA_R_32F;
+    const auto compute =
+        c.type == GemmType::kF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    require(cublasLtMatmulDescCreate(&plan.operation, compute, CUDA_R_32F), "desc");
     const cublasOperation_t t = CUBLAS_OP_T;
     if (trans_w)
       cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_TRANSA, &t, sizeof(t));
@@ -434,7 +496,7 @@ Row time_one(const Library& library, int64_t m, int k, int n, GemmType type, boo
   Case c{m, n, k, type, type, type};
   c.bias = true;
   Problem p(c);
-  const int copies = m <= 128 ? std::max<int>(2, (160 << 20) / (n * k * 2)) : 1;
+  const int copies = m <= 128 ? std::max<int>(2, static_cast<int>((160 << 20) / (n * k * bytes_of(type)))) : 1;
   std::vector<Buffer*> ws;
   for (int i = 0; i < copies; ++i) {
     ws.push_back(new Buffer(p.w.bytes));
@@ -465,11 +527,11 @@ Row time_one(const Library& library, int64_t m, int k, int n, GemmType type, boo
       if (us < best) best = us, best_plan = plan, best_algorithm = a;
     }
   }
-  int variant = gemm_sm90_choice(m, n, k, processors());
+  int variant = gemm_sm90_choice(m, n, k, type, processors());
   if (table) {
     double best_ours = 1e30;
     std::string line;
-    for (int v = 0; v < gemm_sm90_variants(); ++v) {
+    for (int v : variants(type)) {
       const double us = time_us(ours(v, 1, m <= 512), count, 2);
       char cell[64];
       std::snprintf(cell, sizeof cell, " %s:%.1f", gemm_sm90_name(v), us);
@@ -477,7 +539,7 @@ Row time_one(const Library& library, int64_t m, int k, int n, GemmType type, boo
       if (us < best_ours) best_ours = us, variant = v;
     }
     std::printf("   M=%lld K=%d N=%d choice %s |%s\n", static_cast<long long>(m), k, n,
-                gemm_sm90_name(gemm_sm90_choice(m, n, k, processors())), line.c_str());
+                gemm_sm90_name(gemm_sm90_choice(m, n, k, type, processors())), line.c_str());
   }
   std::vector<double> a, b, g, o;
   for (int round = 0; round < 5; ++round) {
@@ -505,7 +567,7 @@ void time_all(GemmType type, const char* json, bool table) {
   std::printf(
       "%s, us: cuBLASLt, best of 16 | ours | ours with erf GELU | that, launches overlapped | "
       "cuBLASLt/ours, /GELU\n",
-      name_of(type));
+      products_of(type));
   const char* comma = "";
   for (int64_t m : {16384, 4096, 512, 128, 32, 1})
     for (const auto& s : shapes) {
@@ -535,9 +597,12 @@ int main(int argc, char** argv) {
   require(prepare_gemm_sm90(), "preparing the kernels");
   int wrong = 0;
   if (what == "check" || what == "all") wrong = check();
-  const bool bf16 = argc > 3 && std::string(argv[3]) == "bf16";
+  const std::string products = argc > 3 ? argv[3] : "f16";
   if (what != "check")
-    time_all(bf16 ? GemmType::kBF16 : GemmType::kF16, argc > 2 ? argv[2] : nullptr,
+    time_all(products == "tf32"   ? GemmType::kF32
+             : products == "bf16" ? GemmType::kBF16
+                                  : GemmType::kF16,
+             argc > 2 ? argv[2] : nullptr,
              what == "table" || what == "all");
   return wrong ? 1 : 0;
 }

@@ -215,7 +215,7 @@ void time_chain(Op op, int64_t rows, int cols) {
   if (op != Op::kEmbedNorm) args.norm.x = product;
   int processors = 0;
   require(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0), "device");
-  const int variant = gemm_sm90_choice(rows, cols, cols, processors);
+  const int variant = gemm_sm90_choice(rows, cols, cols, GemmType::kF16, processors);
   const auto chain = [&](bool normed) {
     return graph_us(
         [&] {

@@ -123,12 +123,23 @@ __device__ __forceinline__ void fence_shared_to_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+/// Nearest TF32, ties to even, as the copy engine rounds on its way; NaN stays NaN.
+__device__ __forceinline__ float tf32_rounded(float value) {
+  uint32_t bits;
+  asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+  return __uint_as_float(bits);
+}
+
 // ---- shared memory by address ------------------------------------------------------------------
 __device__ __forceinline__ void store_shared(uint32_t address, float value) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
 }
 __device__ __forceinline__ void store_shared_16_bits(uint32_t address, uint16_t value) {
   asm volatile("st.shared.u16 [%0], %1;" ::"r"(address), "h"(value) : "memory");
+}
+__device__ __forceinline__ void store_shared_pair(uint32_t address, float2 pair) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(pair.x), "f"(pair.y)
+               : "memory");
 }
 __device__ __forceinline__ float2 load_shared_pair(uint32_t address) {
   float2 v;

@@ -1,4 +1,5 @@
-// wgmma m64nNk16: d[64, N] += a[64, 16] · b[N, 16]ᵀ with f32 sums; a and b are K-major tiles in
+// wgmma over 32 bytes of K: d[64, N] += a[64, k] · b[N, k]ᵀ with f32 sums, k = 16 elements of 16
+// bits or 8 of TF32 (f32 of which the low 13 bits are not looked at); a and b are K-major tiles in
 // shared memory. One overload set by N; PTX wants the registers of d spelt out. C++17.
 #pragma once
 #include <cuda_bf16.h>
@@ -42,28 +43,34 @@ namespace vernier::backend::cuda {
 #define VERNIER_D14 "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119])
 #define VERNIER_D15 "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
 
-#define VERNIER_WGMMA(N, TYPE, P, A, B, ADD, ...)                                                 \
+#define VERNIER_WGMMA(N, TYPES, TAIL, P, A, B, ADD, ...)                                          \
   asm volatile(                                                                              \
       "{\n.reg .pred add;\nsetp.ne.b32 add, %" #ADD ", 0;\n"                                 \
-      "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" P "}, %" #A ", %" #B \
-      ", add, 1, 1, 0, 0;\n}\n"                                                              \
+      "wgmma.mma_async.sync.aligned.m64n" #N TYPES " {" P "}, %" #A ", %" #B ", add, 1, 1" TAIL ";\n}\n" \
       : __VA_ARGS__                                                                          \
       : "l"(a), "l"(b), "r"(add))
 
-/// The instruction for N columns, d = a·b + (add ? d : 0); `T` is __half or __nv_bfloat16.
+/// The instruction for N columns, d = a·b + (add ? d : 0); `T` is __half, __nv_bfloat16 or, for
+/// TF32, float.
 template <int N, class T>
 struct Wgmma;
 #define VERNIER_WGMMA_STRUCT(N, REGISTERS, P, A, B, ADD, ...)                                  \
   template <>                                                                                \
   struct Wgmma<N, __half> {                                                                  \
     static __device__ __forceinline__ void run(float (&d)[REGISTERS], uint64_t a, uint64_t b, int add) { \
-      VERNIER_WGMMA(N, "f16", P, A, B, ADD, __VA_ARGS__);                                      \
+      VERNIER_WGMMA(N, "k16.f32.f16.f16", ", 0, 0", P, A, B, ADD, __VA_ARGS__);               \
     }                                                                                        \
   };                                                                                         \
   template <>                                                                                \
   struct Wgmma<N, __nv_bfloat16> {                                                           \
     static __device__ __forceinline__ void run(float (&d)[REGISTERS], uint64_t a, uint64_t b, int add) { \
-      VERNIER_WGMMA(N, "bf16", P, A, B, ADD, __VA_ARGS__);                                     \
+      VERNIER_WGMMA(N, "k16.f32.bf16.bf16", ", 0, 0", P, A, B, ADD, __VA_ARGS__);             \
+    }                                                                                        \
+  };                                                                                         \
+  template <>                                                                                \
+  struct Wgmma<N, float> {                                                                   \
+    static __device__ __forceinline__ void run(float (&d)[REGISTERS], uint64_t a, uint64_t b, int add) { \
+      VERNIER_WGMMA(N, "k8.f32.tf32.tf32", "", P, A, B, ADD, __VA_ARGS__);                    \
     }                                                                                        \
   };
 VERNIER_WGMMA_STRUCT(8, 4, "%0, %1, %2, %3", 4, 5, 6,

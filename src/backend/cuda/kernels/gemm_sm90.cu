@@ -11,33 +11,35 @@ namespace {
 struct Variant {
   const char* name;
   int rows, cols, sub, cluster;
-  bool boxes;
-  uint32_t shared_bytes;
-  const void* kernels[2];  // f16, bf16
+  struct Kernel {
+    const void* function;  // null where the shape is not made for the type
+    uint32_t shared_bytes;
+    bool boxes;
+  } kernels[3];  // f16, bf16, TF32: as GemmType
 };
 
-template <int kRowBlocks, int kCols, int kSub, int kStages, int kCluster>
+template <class S>
+Variant::Kernel kernel() {
+  return {reinterpret_cast<const void*>(&gemm_kernel<S>), S::kSharedBytes, S::kBoxes};
+}
+// kTf32Stages: of the ring where results of 4 bytes wait beside it; 0: no such kernel.
+template <int kRowBlocks, int kCols, int kSub, int kStages, int kCluster, int kTf32Stages>
 Variant variant(const char* name) {
-  using F16 = GemmShape<__half, kRowBlocks, kCols, kSub, kStages, kCluster>;
-  using BF16 = GemmShape<__nv_bfloat16, kRowBlocks, kCols, kSub, kStages, kCluster>;
-  return {name,
-          F16::kRows,
-          kCols,
-          kSub,
-          kCluster,
-          F16::kBoxes,
-          F16::kSharedBytes,
-          {reinterpret_cast<const void*>(&gemm_kernel<F16>),
-           reinterpret_cast<const void*>(&gemm_kernel<BF16>)}};
+  Variant made{name, 64 * kRowBlocks, kCols, kSub, kCluster, {}};
+  made.kernels[0] = kernel<GemmShape<__half, kRowBlocks, kCols, kSub, kStages, kCluster>>();
+  made.kernels[1] = kernel<GemmShape<__nv_bfloat16, kRowBlocks, kCols, kSub, kStages, kCluster>>();
+  if constexpr (kTf32Stages > 0)
+    made.kernels[2] = kernel<GemmShape<float, kRowBlocks, kCols, kSub, kTf32Stages, kCluster>>();
+  return made;
 }
 
 const Variant kVariants[] = {
-    variant<1, 8, 4, 6, 1>("64x8"),        variant<1, 16, 4, 5, 1>("64x16"),
-    variant<1, 24, 2, 9, 1>("64x24"),      variant<1, 32, 2, 9, 1>("64x32"),
-    variant<1, 48, 2, 7, 1>("64x48"),      variant<1, 64, 1, 12, 1>("64x64"),
-    variant<1, 64, 1, 12, 2>("64x64 c2"),  variant<1, 128, 1, 8, 1>("64x128"),
-    variant<1, 128, 1, 8, 2>("64x128 c2"), variant<1, 192, 1, 6, 1>("64x192"),
-    variant<2, 128, 1, 6, 1>("128x128"),   variant<2, 128, 1, 6, 2>("128x128 c2"),
+    variant<1, 8, 4, 6, 1, 0>("64x8"),        variant<1, 16, 4, 5, 1, 5>("64x16"),
+    variant<1, 24, 2, 9, 1, 0>("64x24"),      variant<1, 32, 2, 9, 1, 8>("64x32"),
+    variant<1, 48, 2, 7, 1, 0>("64x48"),      variant<1, 64, 1, 12, 1, 12>("64x64"),
+    variant<1, 64, 1, 12, 2, 0>("64x64 c2"),  variant<1, 128, 1, 8, 1, 7>("64x128"),
+    variant<1, 128, 1, 8, 2, 0>("64x128 c2"), variant<1, 192, 1, 6, 1, 0>("64x192"),
+    variant<2, 128, 1, 6, 1, 5>("128x128"),   variant<2, 128, 1, 6, 2, 5>("128x128 c2"),
 };
 constexpr int kVariantCount = sizeof(kVariants) / sizeof(kVariants[0]);
 
@@ -59,24 +61,35 @@ EncodeTiled encode_tiled() {
   return kFunction;
 }
 
-// A row-major [rows, cols] matrix of 16-bit elements, copied in boxes of box_rows x 64, swizzled.
+size_t bytes_of(GemmType type) { return type == GemmType::kF32 ? 4 : 2; }
+
+// A row-major [rows, cols] matrix, copied in boxes of box_rows x 128 bytes, swizzled. f32 goes in
+// rounded to TF32 and out as it is.
 struct MatrixMap {
   const void* data;
   int64_t rows, cols;
   int box_rows;
-  bool bf16;
+  GemmType type;
+  bool out = false;
 };
+CUtensorMapDataType map_type(const MatrixMap& matrix) {
+  if (matrix.type == GemmType::kF32)
+    return matrix.out ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
+  return matrix.type == GemmType::kBF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                        : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+}
 bool encode(CUtensorMap* map, const MatrixMap& matrix) {
   const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(matrix.cols),
                                static_cast<cuuint64_t>(matrix.rows)};
-  const cuuint64_t strides[1] = {static_cast<cuuint64_t>(matrix.cols) * 2};
-  const cuuint32_t box[2] = {kBlockK, static_cast<cuuint32_t>(matrix.box_rows)};
+  const cuuint64_t strides[1] = {static_cast<cuuint64_t>(matrix.cols) *
+                                 bytes_of(matrix.type)};
+  const cuuint32_t box[2] = {static_cast<cuuint32_t>(128 / bytes_of(matrix.type)),
+                             static_cast<cuuint32_t>(matrix.box_rows)};
   const cuuint32_t steps[2] = {1, 1};
-  return encode_tiled()(
-             map, matrix.bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-             2, const_cast<void*>(matrix.data), sizes, strides, box, steps,
-             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+  return encode_tiled()(map, map_type(matrix), 2, const_cast<void*>(matrix.data), sizes, strides,
+                        box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                        CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -85,22 +98,27 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int gemm_sm90_variants() { return kVariantCount; }
 const char* gemm_sm90_name(int variant) { return kVariants[variant].name; }
+bool gemm_sm90_has(int variant, GemmType operands) {
+  return kVariants[variant].kernels[static_cast<int>(operands)].function != nullptr;
+}
 
 bool gemm_sm90_usable() {
   int device = 0, major = 0;
   cudaFuncAttributes attributes{};
   return cudaGetDevice(&device) == cudaSuccess &&
          cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-         major == 9 && cudaFuncGetAttributes(&attributes, kVariants[0].kernels[0]) == cudaSuccess &&
+         major == 9 && cudaFuncGetAttributes(&attributes, kVariants[0].kernels[0].function) == cudaSuccess &&
          attributes.binaryVersion == 90 && encode_tiled() != nullptr;
 }
 
 cudaError_t prepare_gemm_sm90() {
   if (encode_tiled() == nullptr) return cudaErrorNotSupported;
   for (const Variant& v : kVariants) {
-    for (const void* kernel : v.kernels) {
-      const cudaError_t status = cudaFuncSetAttribute(
-          kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(v.shared_bytes));
+    for (const Variant::Kernel& kernel : v.kernels) {
+      if (kernel.function == nullptr) continue;
+      const cudaError_t status =
+          cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(kernel.shared_bytes));
       if (status != cudaSuccess) return status;
     }
   }
@@ -110,7 +128,8 @@ cudaError_t prepare_gemm_sm90() {
 cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t stream) {
   if (call.m == 0 || call.n == 0) return cudaSuccess;
   const Variant& v = kVariants[index];
-  const bool bf16 = call.operands == GemmType::kBF16;
+  const Variant::Kernel& kernel = v.kernels[static_cast<int>(call.operands)];
+  if (kernel.function == nullptr) return cudaErrorInvalidDeviceFunction;
   // A box of no more rows than there are: the rest of the tile of x may hold anything, it only
   // reaches rows that are not stored.
   const int x_rows = static_cast<int>(std::min<int64_t>(v.rows, ceil_div(call.m, 8) * 8));
@@ -119,22 +138,23 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   };
   const bool x_aligned = aligned(call.x, 16);
   const bool y_aligned = aligned(call.y, 16);
-  const bool boxes = v.boxes && y_aligned && call.y_type == call.operands &&
+  const bool boxes = kernel.boxes && y_aligned && call.y_type == call.operands &&
                      call.residual == nullptr && call.activation <= 1;
   CUtensorMap maps[3] = {};
-  const bool ok = encode(&maps[1], {call.w, call.n, call.k, v.cols / v.cluster, bf16}) &&
-                  (!x_aligned || encode(&maps[0], {call.x, call.m, call.k, x_rows, bf16})) &&
-                  (!boxes || encode(&maps[2], {call.y, call.m, call.n, 16, bf16}));
+  const bool ok = encode(&maps[1], {call.w, call.n, call.k, v.cols / v.cluster, call.operands}) &&
+                  (!x_aligned || encode(&maps[0], {call.x, call.m, call.k, x_rows, call.operands})) &&
+                  (!boxes || encode(&maps[2], {call.y, call.m, call.n, 16, call.operands, true}));
   if (!ok) return cudaErrorInvalidValue;
 
+  const auto elem_bytes = static_cast<int64_t>(bytes_of(call.operands));
   GemmArguments args{};
   args.bias = call.bias, args.residual = call.residual, args.y = call.y;
   args.m = static_cast<int>(call.m), args.n = call.n;
-  args.k_blocks = static_cast<int>(ceil_div(call.k, kBlockK * v.sub));
+  args.k_blocks = static_cast<int>(ceil_div(call.k * elem_bytes, 128 * v.sub));
   args.row_tiles = static_cast<int>(ceil_div(call.m, v.rows * v.cluster));
   args.col_tiles = static_cast<int>(ceil_div(call.n, v.cols));
   // 16 MiB of w stay in the second-level cache beside what streams through it.
-  const int64_t held = (int64_t{16} << 20) / (int64_t{2} * call.k * v.cols);
+  const int64_t held = (int64_t{16} << 20) / (elem_bytes * call.k * v.cols);
   args.group_cols = static_cast<int>(std::clamp<int64_t>(held, 1, args.col_tiles));
   args.x = call.x, args.k = call.k;
   args.x_aligned = x_aligned, args.y_aligned = y_aligned;
@@ -158,33 +178,35 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(clusters * v.cluster));
   config.blockDim = dim3(kGemmThreads);
-  config.dynamicSmemBytes = v.shared_bytes;
+  config.dynamicSmemBytes = kernel.shared_bytes;
   config.stream = stream;
   config.attrs = attributes;
   config.numAttrs = call.overlap ? 2 : 1;
   void* arguments[] = {&maps[0], &maps[1], &maps[2], &args};
-  return cudaLaunchKernelExC(&config, v.kernels[bf16 ? 1 : 0], arguments);
+  return cudaLaunchKernelExC(&config, kernel.function, arguments);
 }
 
-// The least estimated cycles: per 64 of K the longer of the products (2048 a cycle) and of what
+// The least estimated cycles: per 128 bytes of K the longer of the products (2048 a cycle) and of what
 // must come in, in rounds of one tile per multiprocessor. The constants are fitted to the times of
 // bench/cuda on an H200 (sizes of BERT, M from 1 to 16384): the choice is within 6 % of the best in
 // each. Clusters are left to tuning.
-int gemm_sm90_choice(int64_t m, int n, int k, int processors) {
-  constexpr double kProductsPerCycle = 2048, kBytesPerCycle = 30, kLeastCycles = 120;
-  int best = 0;
+int gemm_sm90_choice(int64_t m, int n, int k, GemmType operands, int processors) {
+  constexpr int kBlockBytes = 128;
+  constexpr double kBytesOfProductsPerCycle = 4096, kBytesPerCycle = 30, kLeastCycles = 120;
+  const auto bytes = static_cast<int64_t>(bytes_of(operands));
+  int best = -1;
   double least = 0;
   for (int i = 0; i < kVariantCount; ++i) {
     const Variant& v = kVariants[i];
-    if (v.cluster > 1) continue;
+    if (v.cluster > 1 || !gemm_sm90_has(i, operands)) continue;
     const int64_t tiles = ceil_div(m, v.rows) * ceil_div(n, v.cols);
     const double incoming = 128.0 * static_cast<double>(std::min<int64_t>(v.rows, m) + v.cols);
     const double step =
-        std::max({static_cast<double>(v.rows) * v.cols * kBlockK / kProductsPerCycle,
+        std::max({static_cast<double>(v.rows) * v.cols * kBlockBytes / kBytesOfProductsPerCycle,
                   incoming / kBytesPerCycle, kLeastCycles});
     const double cycles = static_cast<double>(ceil_div(tiles, processors)) *
-                          static_cast<double>(ceil_div(k, kBlockK)) * step;
-    if (i == 0 || cycles < least) least = cycles, best = i;
+                          static_cast<double>(ceil_div(k * bytes, kBlockBytes)) * step;
+    if (best < 0 || cycles < least) least = cycles, best = i;
   }
   return best;
 }

@@ -58,14 +58,14 @@ struct GemmLoads {
   __device__ __forceinline__ void x(int stage, int block, const GemmTile& tile) const {
 #pragma unroll
     for (int sub = 0; sub < S::kSub; ++sub)
-      copy_box(shared.x(stage) + sub * S::kXBytes, x_map, (block * S::kSub + sub) * kBlockK,
+      copy_box(shared.x(stage) + sub * S::kXBytes, x_map, (block * S::kSub + sub) * S::kBlockK,
                tile.row, shared.full(stage));
   }
   __device__ __forceinline__ void w(int stage, int block, const GemmTile& tile) const {
     constexpr int kShare = S::kCols / S::kCluster;  // rows of w that this block loads
 #pragma unroll
     for (int sub = 0; sub < S::kSub; ++sub) {
-      const int k = (block * S::kSub + sub) * kBlockK;
+      const int k = (block * S::kSub + sub) * S::kBlockK;
       const uint32_t to = shared.w(stage) + sub * S::kWBytes;
       if constexpr (S::kCluster > 1) {
         copy_box_to(to + rank * kShare * 128, w_map, k, tile.col + rank * kShare,
@@ -106,13 +106,32 @@ __device__ void produce(const GemmLoads<S>& load, const GemmArguments& args) {
   }
 }
 
+// Elements of x as they are copied one by one: bits, or f32 rounded to TF32 as the copy engine
+// does.
+template <size_t kBytes>
+struct CopiedElement {
+  using Type = uint16_t;
+};
+template <>
+struct CopiedElement<4> {
+  using Type = float;
+};
+__device__ __forceinline__ void store_element(uint32_t address, uint16_t bits) {
+  store_shared_16_bits(address, bits);
+}
+__device__ __forceinline__ void store_element(uint32_t address, float value) {
+  store_shared(address, tf32_rounded(value));
+}
+
 // The same where x is not 16-byte aligned, which the copy engine cannot take: the producer's warp
 // copies x element by element, in the engine's layout. Slow; only views at odd addresses come here.
 template <class S>
 __device__ void produce_unaligned(const GemmLoads<S>& load, const GemmArguments& args) {
   const GemmShared<S>& shared = load.shared;
   const int clusters = gridDim.x / S::kCluster, lane = threadIdx.x % 32;
-  const auto* x = static_cast<const uint16_t*>(args.x);
+  using Element = typename CopiedElement<sizeof(typename S::T)>::Type;
+  constexpr int kChunk = 16 / static_cast<int>(sizeof(Element));  // elements
+  const auto* x = static_cast<const Element*>(args.x);
   wait_for_previous_kernel();
   RingPlace<S::kStages> place;
   for (int t = blockIdx.x / S::kCluster; t < args.row_tiles * args.col_tiles; t += clusters) {
@@ -120,15 +139,16 @@ __device__ void produce_unaligned(const GemmLoads<S>& load, const GemmArguments&
     for (int block = 0; block < args.k_blocks; ++block) {
       barrier_wait(shared.empty(place.stage), place.parity ^ 1);
 #pragma unroll 1
-      for (int i = lane; i < S::kSub * S::kRows * kBlockK; i += 32) {
-        const int within = i % kBlockK, row = i / kBlockK % S::kRows, sub = i / kBlockK / S::kRows;
-        const int k = (block * S::kSub + sub) * kBlockK + within;
+      for (int i = lane; i < S::kSub * S::kRows * S::kBlockK; i += 32) {
+        const int within = i % S::kBlockK, row = i / S::kBlockK % S::kRows;
+        const int sub = i / S::kBlockK / S::kRows;
+        const int k = (block * S::kSub + sub) * S::kBlockK + within;
         const bool inside = tile.row + row < args.m && k < args.k;
         const int64_t at = static_cast<int64_t>(tile.row + row) * args.k + k;
-        const int slot = (within / 8) ^ (row % 8);  // the 128-byte swizzle
-        store_shared_16_bits(
-            shared.x(place.stage) + sub * S::kXBytes + row * 128 + slot * 16 + within % 8 * 2,
-            inside ? x[at] : uint16_t{0});
+        const int slot = (within / kChunk) ^ (row % 8);  // the 128-byte swizzle
+        store_element(shared.x(place.stage) + sub * S::kXBytes + row * 128 + slot * 16 +
+                          within % kChunk * static_cast<int>(sizeof(Element)),
+                      inside ? x[at] : Element{0});
       }
       fence_shared_to_async();
       __syncwarp();
@@ -166,8 +186,8 @@ __device__ __forceinline__ void multiply(GemmSums<S>& sums, const GemmShared<S>&
     const uint64_t w = tile_descriptor(shared.w(place.stage));
     wgmma_fence();
 #pragma unroll
-    for (int step = 0; step < S::kSub * (kBlockK / 16); ++step) {
-      const int sub = step / 4, within = 2 * (step % 4);  // 16 elements: 2 units of a descriptor
+    for (int step = 0; step < S::kSub * 4; ++step) {
+      const int sub = step / 4, within = 2 * (step % 4);  // 32 bytes: 2 units of a descriptor
 #pragma unroll
       for (int b = 0; b < S::kRowBlocks; ++b) {
         Wgmma<S::kCols, typename S::T>::run(

@@ -6,11 +6,12 @@
 
 namespace vernier::backend::cuda {
 
-/// Types of Linear's operands as the kernel sees them.
+/// Types of Linear's operands as the kernel sees them; kF32 operands of products are TF32.
 enum class GemmType : uint8_t { kF16, kBF16, kF32 };
 
 /// y = act(x·wᵀ + bias) + residual. `operands` is the type of x and w; bias, residual and y each
-/// have that type or f32.
+/// have that type or f32. TF32: x and w are f32 and are rounded to the nearest TF32 (ties to even)
+/// on their way in.
 struct GemmSm90 {
   const void* x;         // [m, k] row-major
   const void* w;         // [n, k] row-major, 16-byte aligned
@@ -30,19 +31,20 @@ struct GemmSm90 {
 /// Number of tile shapes, their names ("128x128 c2"), and the one that a problem of these sizes is
 /// likely to run fastest on. All of them give a row the same bits.
 int gemm_sm90_variants();
+bool gemm_sm90_has(int variant, GemmType operands);
 const char* gemm_sm90_name(int variant);
-int gemm_sm90_choice(int64_t m, int n, int k, int processors);
+int gemm_sm90_choice(int64_t m, int n, int k, GemmType operands, int processors);
 
 /// True if there is an sm_90 GPU and this was compiled for sm_90a.
 bool gemm_sm90_usable();
 /// Once per device before the first launch: raises the kernels' shared-memory limits.
 cudaError_t prepare_gemm_sm90();
 
-/// Products of 16-bit operands are exact and summed in f32 by wgmma, 16 elements of K at a time in
+/// Products of the operands are exact and summed in f32 by wgmma, 32 bytes of K at a time in
 /// ascending order, K never split: a row's bits depend on k, the types and the row alone. K that is
 /// no multiple of a tile's is filled up with zeros; a sum of −0 becomes +0, so that the filling
 /// does not show. Bias, activation and residual are f32; y is rounded once. Cost: 2·m·n·k
-/// operations on the tensor cores; at small m the k·n·2 bytes of w. Never splitting K costs most at
+/// operations on the tensor cores; at small m the bytes of w. Never splitting K costs most at
 /// k = 4096, m <= 128, where one block walks all of K: measured in bench/cuda. No workspace.
 /// Encodes tensor maps on the host (about 0.3 us), so it can be captured in a graph.
 cudaError_t launch_gemm_sm90(const GemmSm90& call, int variant, cudaStream_t stream);

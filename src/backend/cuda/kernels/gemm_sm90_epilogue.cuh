@@ -39,6 +39,10 @@ __device__ __forceinline__ float2 read_pair_at(const void* data, int64_t index, 
   const T* at = static_cast<const T*>(data) + index;
   return {static_cast<float>(at[0]), static_cast<float>(at[1])};
 }
+// Two results into a box of 128-byte rows, swizzled; `chunk` counts 16 bytes of a row.
+__device__ __forceinline__ uint32_t box_place(uint32_t box, int row, int chunk) {
+  return box + row * 128 + ((chunk ^ (row % 8)) << 4);
+}
 template <class T>
 __device__ __forceinline__ uint32_t narrow_pair(float a, float b) {
   if constexpr (__is_same(T, __half)) {
@@ -207,7 +211,7 @@ __device__ __forceinline__ void store_strip(const GemmSlice<S>& v, const GemmArg
   }
 }
 
-/// y = act(sums + bias) in 16 bits: 16 rows and 64 columns of a warp after the other into a box of
+/// y = act(sums + bias) in type T: 16 rows and 128 bytes of a warp after the other into a box of
 /// shared memory each, and from there to y through the copy engine (which leaves out what is beyond
 /// y). One after the other, because all at once they would hold up the other group's products
 /// (measured: 5 % at K = 1024).
@@ -220,27 +224,41 @@ __device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const Gemm
 #pragma unroll
   for (int b = 0; b < S::kRowBlocks; ++b) {
 #pragma unroll
-    for (int c = 0; c < S::kCols / 64; ++c) {
-      float v[32];
+    for (int c = 0; c < S::kCols / S::kBoxCols; ++c) {
+      constexpr int kEights = S::kBoxCols / 8;
+      float v[4 * kEights];
 #pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        const float2 add = bias[8 * c + j];
-        const float* d = sums[b] + 32 * c + 4 * j;
+      for (int j = 0; j < kEights; ++j) {
+        const float2 add = bias[kEights * c + j];
+        const float* d = sums[b] + 4 * (kEights * c + j);
         v[4 * j] = d[0] + add.x, v[4 * j + 1] = d[1] + add.y;
         v[4 * j + 2] = d[2] + add.x, v[4 * j + 3] = d[3] + add.y;
       }
-      if constexpr (kGelu) for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
-      const uint32_t box = boxes + (b * (S::kCols / 64) + c) * S::kBoxBytes;
+      if constexpr (kGelu) {
+        constexpr int kDegree = sizeof(T) == 4 ? 8 : 5;
+        for_each(v, [](float x) { return epilogue::gelu_erf<kDegree>(x); });
+      }
+      const uint32_t box = boxes + (b * (S::kCols / S::kBoxCols) + c) * S::kBoxBytes;
+      if constexpr (sizeof(T) == 4) {
 #pragma unroll
-      for (int j = 0; j < 8; j += 2) {
-        store_matrices(
-            box + lane % 16 * 128 + (((j + lane / 16) ^ (lane % 8)) << 4),
-            narrow_pair<T>(v[4 * j], v[4 * j + 1]), narrow_pair<T>(v[4 * j + 2], v[4 * j + 3]),
-            narrow_pair<T>(v[4 * j + 4], v[4 * j + 5]), narrow_pair<T>(v[4 * j + 6], v[4 * j + 7]));
+        for (int i = 0; i < 2 * kEights; ++i) {  // 8 columns of rows g, then g + 8
+          const int row = lane / 4 + i % 2 * 8, chunk = i / 2 * 2 + lane % 4 / 2;
+          store_shared_pair(box_place(box, row, chunk) + lane % 2 * 8,
+                            {v[4 * (i / 2) + i % 2 * 2], v[4 * (i / 2) + i % 2 * 2 + 1]});
+        }
+      } else {
+#pragma unroll
+        for (int j = 0; j < kEights; j += 2) {
+          store_matrices(
+              box_place(box, lane % 16, j + lane / 16), narrow_pair<T>(v[4 * j], v[4 * j + 1]),
+              narrow_pair<T>(v[4 * j + 2], v[4 * j + 3]),
+              narrow_pair<T>(v[4 * j + 4], v[4 * j + 5]),
+              narrow_pair<T>(v[4 * j + 6], v[4 * j + 7]));
+        }
       }
       fence_shared_to_async();
       __syncwarp();
-      if (lane == 0) store_box(y_map, box, tile.col + 64 * c, tile.row + 64 * b + 16 * warp);
+      if (lane == 0) store_box(y_map, box, tile.col + S::kBoxCols * c, tile.row + 64 * b + 16 * warp);
     }
   }
 }
@@ -270,13 +288,15 @@ __device__ __forceinline__ void finish(const GemmSums<S>& sums, const GemmArgume
       store_direct<S, float>(v, args, spot);
       continue;
     }
-    if constexpr (S::kSliceCols % 16 == 0) {
-      if (args.y_aligned) {
-        store_strip<S>(v, args, strip, row, tile.col + begin);
-        continue;
+    if constexpr (sizeof(T) == 2) {
+      if constexpr (S::kSliceCols % 16 == 0) {
+        if (args.y_aligned) {
+          store_strip<S>(v, args, strip, row, tile.col + begin);
+          continue;
+        }
       }
+      store_direct<S, T>(v, args, spot);
     }
-    store_direct<S, T>(v, args, spot);
   }
 }
 

@@ -7,8 +7,8 @@
 
 namespace vernier::backend::cuda {
 
-/// How results leave: any types and operands in one small loop, or, of 16 bits without a residual,
-/// in code that is unrolled over the sums, through the copy engine.
+/// How results leave: any types and operands in one small loop, or, of the operands' type without
+/// a residual, in code that is unrolled over the sums, through the copy engine.
 enum class GemmFinish : uint8_t { kAny, kBoxes, kBoxesGelu };
 
 struct GemmArguments {
@@ -27,23 +27,25 @@ struct GemmArguments {
 };
 
 constexpr int kGemmThreads = 384;  // two consumer warpgroups, one producer
-constexpr int kBlockK = 64;        // elements of K in one 128-byte row of a tile
 
-/// T operand type; kRowBlocks·64 rows per warpgroup and kCols columns; kSub·64 elements of K per
-/// stage of the ring.
+/// T operand type, float for TF32; kRowBlocks·64 rows per warpgroup and kCols columns; kSub rows of
+/// 128 bytes of K per stage of the ring.
 template <class T_, int kRowBlocks_, int kCols_, int kSub_, int kStages_, int kCluster_>
 struct GemmShape {
   using T = T_;
   static constexpr int kRowBlocks = kRowBlocks_, kCols = kCols_, kSub = kSub_, kStages = kStages_,
                        kCluster = kCluster_;
   static constexpr int kRows = 64 * kRowBlocks;
-  static constexpr uint32_t kXBytes = kRows * 128, kWBytes = kCols * 128;  // of one 64 of K
+  static constexpr int kBlockK = 128 / static_cast<int>(sizeof(T));  // in a tile's 128-byte row
+  static constexpr uint32_t kXBytes = kRows * 128, kWBytes = kCols * 128;  // of kBlockK
   static constexpr uint32_t kStageBytes = kSub * (kXBytes + kWBytes);
   // The epilogue takes 64 rows and kSliceCols columns at a time.
   static constexpr int kSliceCols = kCols % 32 == 0 ? 32 : kCols % 16 == 0 ? 16 : kCols;
   static constexpr int kColSlices = kCols / kSliceCols, kSlices = kRowBlocks * kColSlices;
-  static constexpr bool kBoxes = kCols % 64 == 0;  // 64 columns at a time through the copy engine
-  static constexpr uint32_t kBoxBytes = 16 * 64 * 2, kBoxesOfWarp = kRowBlocks * (kCols / 64);
+  // Results of type T leave through the copy engine, 128 bytes of columns at a time.
+  static constexpr int kBoxCols = kBlockK;
+  static constexpr bool kBoxes = kCols % kBoxCols == 0;
+  static constexpr uint32_t kBoxBytes = 16 * 128, kBoxesOfWarp = kRowBlocks * (kCols / kBoxCols);
   static constexpr uint32_t kStripBytes = 16 * kSliceCols * 2;  // of one warp
   static constexpr uint32_t kResultBytes = kBoxes ? 4 * kBoxesOfWarp * kBoxBytes : 8 * kStripBytes;
   static constexpr uint32_t kSharedBytes =

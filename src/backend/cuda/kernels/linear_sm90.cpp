@@ -1,5 +1,6 @@
 // cuda.linear.sm90: Linear with 16-bit operands on our own matrix product (gemm_sm90.h), everything
-// in its epilogue. The weight is packed as [N, K] in its stored type.
+// in its epilogue; cuda.linear.sm90_tf32: the same with f32 operands whose products may be TF32.
+// The weight is packed as [N, K] in the type of its products.
 #include <charconv>
 #include <cstring>
 
@@ -15,7 +16,7 @@
 namespace vernier::backend::cuda {
 namespace {
 
-// ---- the packed weight: "k-major f16 K=768 N=3072", rows of K
+// ---- the packed weight: "k-major f16 K=768 N=3072", rows of K; of TF32, f32 that are rounded to it
 
 constexpr std::string_view kLayout = "k-major ";
 
@@ -32,16 +33,19 @@ WeightShape parse_layout(std::string_view text) {
     return value;
   };
   const WeightShape shape{number("K="), number("N=")};
-  for (DType type : {DType::kF16, DType::kBF16}) {
+  for (DType type : {DType::kF16, DType::kBF16, DType::kTF32}) {
     if (text == layout(type, shape)) return shape;
   }
   throw Error(ErrorCode::kInput, "a linear step's weight has layout \"" + std::string(text) +
-                                     "\"; expected \"k-major f16 K=.. N=..\" or \"k-major bf16 "
-                                     "..\"; rebuild the engine");
+                                     "\"; expected \"k-major f16 K=.. N=..\" or the like with bf16 "
+                                     "or tf32; rebuild the engine");
 }
 
 // dst [cols, rows] = src [rows, cols]ᵀ, in blocks that stay in the cache.
-void transpose(const uint16_t* src, uint16_t* dst, int64_t rows, int64_t cols) {
+template <class Bits>
+void transpose(const std::byte* from, std::byte* to, int64_t rows, int64_t cols) {
+  const auto* src = reinterpret_cast<const Bits*>(from);
+  auto* dst = reinterpret_cast<Bits*>(to);
   constexpr int64_t kBlock = 64, kLeastElems = int64_t{1} << 18;  // of a thread
   const int64_t blocks = (cols + kBlock - 1) / kBlock;
   in_parallel(blocks, std::max(int64_t{1}, kLeastElems / (rows * kBlock + 1)),
@@ -57,17 +61,38 @@ void transpose(const uint16_t* src, uint16_t* dst, int64_t rows, int64_t cols) {
               });
 }
 
+void transpose(size_t elem_bytes, const std::byte* src, std::byte* dst, int64_t rows,
+               int64_t cols) {
+  elem_bytes == 4 ? transpose<uint32_t>(src, dst, rows, cols)
+                  : transpose<uint16_t>(src, dst, rows, cols);
+}
+
+// Of f32 the nearest TF32, as f32.
+Tensor products_operand(const Tensor& weight, DType type) {
+  const Tensor plain = converted(weight, type);
+  if (type != DType::kF32) return plain;
+  const auto round_all = [&plain](std::byte* to) {
+    const auto* from = reinterpret_cast<const float*>(plain.data());
+    auto* rounded = reinterpret_cast<float*>(to);
+    in_parallel(plain.elems(), int64_t{1} << 16, [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        rounded[i] = static_cast<float>(round_to(DType::kTF32, from[i]));
+    });
+  };
+  return Tensor::filled(type, plain.shape(), round_all);
+}
+
 std::vector<PackedConstant> pack(const Problem& problem) {
   const Operand& weight = problem.inputs[1];
   const WeightShape w = weight_shape(problem);
-  const Tensor plain = converted(*weight.constant, weight.dtype);
-  PackedConstant packed{.input = 1, .layout = layout(weight.dtype, w), .bytes = {}};
+  const Tensor plain = products_operand(*weight.constant, weight.dtype);
+  const DType products = weight.dtype == DType::kF32 ? DType::kTF32 : weight.dtype;
+  PackedConstant packed{.input = 1, .layout = layout(products, w), .bytes = {}};
   packed.bytes.resize(plain.bytes());
   if (problem.attrs_as<LinearAttrs>().trans_w) {
     std::memcpy(packed.bytes.data(), plain.data(), plain.bytes());
   } else {
-    transpose(reinterpret_cast<const uint16_t*>(plain.data()),
-              reinterpret_cast<uint16_t*>(packed.bytes.data()), w.k, w.n);
+    transpose(size_bytes(weight.dtype), plain.data(), packed.bytes.data(), w.k, w.n);
   }
   return {std::move(packed)};
 }
@@ -81,17 +106,15 @@ Tensor unpack(const Problem& problem, const ConstantArg& packed) {
   if (problem.attrs_as<LinearAttrs>().trans_w)
     return Tensor::from_bytes(type, {w.n, w.k}, packed.bytes);
   std::vector<std::byte> plain(packed.bytes.size());
-  transpose(reinterpret_cast<const uint16_t*>(packed.bytes.data()),
-            reinterpret_cast<uint16_t*>(plain.data()), w.n, w.k);
+  transpose(size_bytes(type), packed.bytes.data(), plain.data(), w.n, w.k);
   return Tensor::from_bytes(type, {w.k, w.n}, plain);
 }
 
 // ---- what it can do
 
-Support supports(const Problem& problem) {
+Support supports_product(const Problem& problem) {
   const DType type = problem.inputs[0].dtype;
-  Support support = supports_tensor_cores(problem);
-  if (support) support = supports_constant_weight(problem);
+  Support support = supports_constant_weight(problem);
   for (size_t i = 2; support && i < 4; ++i) support = is_type_or_f32(problem, i, type);
   if (!support) return support;
   const DType out = problem.outputs[0].dtype;
@@ -106,6 +129,18 @@ Support supports(const Problem& problem) {
   if (w.k > kMax || w.n > kMax) return no("the weight is too large");
   if (!gemm_sm90_usable()) return no("no sm_90 GPU, or not compiled for sm_90a");
   return yes();
+}
+
+Support supports(const Problem& problem) {
+  const Support support = supports_tensor_cores(problem);
+  return support ? supports_product(problem) : support;
+}
+Support supports_tf32(const Problem& problem) {
+  if (!takes_tf32(problem)) return no("its products may not be TF32");
+  const Support support = supports_float_product(problem);
+  if (!support) return support;
+  if (problem.inputs[1].dtype != DType::kF32) return no("the weight is not f32");
+  return supports_product(problem);
 }
 
 Numerics numerics(const Problem& problem) {
@@ -196,7 +231,9 @@ void launch(const LaunchCall& call) {
   const GemmSm90 product = product_of(state, call.in, call.out);
   const int tuned = state.variants[bucket_of(product.m)];
   const int variant =
-      tuned >= 0 ? tuned : gemm_sm90_choice(product.m, product.n, product.k, product.processors);
+      tuned >= 0 ? tuned
+                 : gemm_sm90_choice(product.m, product.n, product.k, product.operands,
+                                    product.processors);
   check_cuda(launch_gemm_sm90(product, variant, stream_of(call.execution)), "Linear");
 }
 
@@ -216,35 +253,45 @@ std::string tune(const TuneCall& call) {
   out[0].data = y.data();
   if (has(in, 3)) in[3].data = residual.data();
   GemmSm90 product = product_of(state, in, out);
+  std::vector<int> variants;
+  for (int v = 0; v < gemm_sm90_variants(); ++v) {
+    if (gemm_sm90_has(v, product.operands)) variants.push_back(v);
+  }
   std::array<std::string, kRowBuckets.size()> choices;
   for (size_t bucket = 0; bucket <= last; ++bucket) {
     product.m = kRowBuckets[bucket];
     const size_t way = fastest_way(
-        call.device, static_cast<size_t>(gemm_sm90_variants()),
-        [&](size_t variant, const Execution& execution) {
-          check_cuda(launch_gemm_sm90(product, static_cast<int>(variant), stream_of(execution)),
+        call.device, variants.size(), [&](size_t i, const Execution& execution) {
+          check_cuda(launch_gemm_sm90(product, variants[i], stream_of(execution)),
                      "timing Linear");
         });
-    if (way < static_cast<size_t>(gemm_sm90_variants()))
-      choices[bucket] = gemm_sm90_name(static_cast<int>(way));
+    if (way < variants.size()) choices[bucket] = gemm_sm90_name(variants[way]);
   }
   return record_text(choices);
 }
 
+constexpr KernelBody body(Support (*supports)(const Problem&), Numerics (*numerics)(const Problem&),
+                          const char* bit_class) {
+  return {
+      .supports = supports,
+      .numerics = numerics,
+      .bit_class = bit_class,
+      .pack = &pack,
+      .unpack = &unpack,
+      .layout_is_current = [](std::string_view text) { return text.starts_with(kLayout); },
+      .create = &create,
+      .prepare = &prepare,
+      .launch = &launch,
+      .tune = &tune,
+  };
+}
+
 }  // namespace
 
-extern const KernelBody linear_sm90;
-constexpr KernelBody linear_sm90{
-    .supports = &supports,
-    .numerics = &numerics,
-    .bit_class = "wgmma, 16 of K at a time, K not split",
-    .pack = &pack,
-    .unpack = &unpack,
-    .layout_is_current = [](std::string_view text) { return text.starts_with(kLayout); },
-    .create = &create,
-    .prepare = &prepare,
-    .launch = &launch,
-    .tune = &tune,
-};
+extern const KernelBody linear_sm90, linear_sm90_tf32;
+constexpr KernelBody linear_sm90 =
+    body(&supports, &numerics, "wgmma, 16 of K at a time, K not split");
+constexpr KernelBody linear_sm90_tf32 =
+    body(&supports_tf32, &tf32_numerics, "wgmma, 8 of K at a time, K not split");
 
 }  // namespace vernier::backend::cuda
