@@ -115,6 +115,7 @@ struct Array {
 enum class Mask {
   kNone,
   kKeep,
+  kKeepAll,
   kPadding,
   kKeepFinite,
   kKeepEmpty,
@@ -138,6 +139,7 @@ enum class Mask {
 };
 const char* const kMaskNames[] = {"none",
                                   "keep",
+                                  "keep all",
                                   "padding",
                                   "keep finite fill",
                                   "keep empty rows",
@@ -249,6 +251,9 @@ struct Case {
     switch (mask) {
       case Mask::kKeep:
         keep_by_key(false);
+        break;
+      case Mask::kKeepAll:
+        set_keep(std::vector<uint8_t>(static_cast<size_t>(s.batch * s.keys), 1), s.keys, 0, 0, 1);
         break;
       case Mask::kPadding:
         keep_by_key(false, false);

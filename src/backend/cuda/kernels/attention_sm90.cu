@@ -112,13 +112,6 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
     if (step + 1 < steps) load_masks(step + 1);
     return kept;
   };
-  const auto hide_beyond = [&](int step, float(&scores)[64]) {
-    const int left = keys - step * kKeys;
-    if (left >= kKeys) return;
-    for_each_score(scores, [&](float& score, int n, int within, int) {
-      if (8 * n + within >= left) score = -kInfinity;
-    });
-  };
   // Bias, masks and the new maxima.
   const auto finish_scores = [&](int step, const KeptKeys& kept, float(&scores)[64]) {
     const int key = step * kKeys;
@@ -126,7 +119,11 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
       mask_scores<kMasks>(args, tile, row, key, kept,
                           bias_by_key ? bias + step % 2 * kKeys : nullptr, inverse_scale, scores);
     }
-    hide_beyond(step, scores);
+    if (keys - key < kKeys) {
+      for_each_score(scores, [&](float& score, int n, int within, int) {
+        if (8 * n + within >= keys - key) score = -kInfinity;
+      });
+    }
     raise_maxima(scores, slope, rows, shift, factor);
   };
   const auto rescale = [&] {
@@ -139,37 +136,10 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
       clear_rows<kDim>(values, keys - step * kKeys, group);
     return values;
   };
+  if (kMasked && steps > 0) load_masks(0);
   barrier_wait(barriers + 2 * kSlots * 8, 0);
   if constexpr (!kOverlap) {
-    int step = 0;
-    if constexpr (kMasks == Masks::kByKey) {
-      // The first steps, as long as nothing is hidden: without what masks cost.
-      if (!bias_by_key) {
-        const auto shows_all = [&](int at) {
-          if (at >= steps) return false;
-          if (args.causal && tile.visible + group * kGroupQueries < (at + 1) * kKeys - 1)
-            return false;
-          return !keep_by_key || __vcmpeq4(load_kept(args, tile, at * kKeys), 0) == 0;
-        };
-        bool all = shows_all(0);
-        while (__all_sync(~0u, all)) {
-          float scores[64];
-          multiply_keys<T, kDim>(query, ring.next(), scores);
-          all = shows_all(step + 1);
-          wgmma_wait<0>();
-          ring.leave();
-          hide_beyond(step, scores);
-          raise_maxima(scores, slope, rows, shift, factor);
-          rescale();
-          attend_values<T, kDim, 1>(scores, slope, shift, next_values(step), rows, context);
-          wgmma_wait<0>();
-          ring.leave();
-          ++step;
-        }
-      }
-    }
-    if (kMasked && step < steps) load_masks(step);
-    for (; step < steps; ++step) {
+    for (int step = 0; step < steps; ++step) {
       const uint32_t step_keys = ring.next();
       uint32_t values = 0;
       if (keep_by_key && __all_sync(~0u, kept_bytes == 0)) {
@@ -217,7 +187,6 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
 #pragma unroll
       for (int step = 0; step < 8; ++step) pack_part<T>(scores, step, p[step]);
     };
-    if (kMasked && steps > 0) load_masks(0);
     if (steps > 0) {
       float scores[64];
       my_turn();
