@@ -133,9 +133,9 @@ __device__ inline void attend_short(const ShortLaunch& launch) {
         stage + 2 * Places::kTileBytes + static_cast<uint32_t>(group * Places::kGroupBytes), stage,
         scores);
     // Beside the product: this tile's masks, and the loads of the next ones.
-    KeptKeys kept{{}, true};
+    KeptKeys kept{{}, true, false};
     if constexpr (kMasked) {
-      if (args.keep.data != nullptr) kept = spread_kept(masks.kept);
+      if (args.keep.data != nullptr) kept = spread_kept(kept_bits(masks.kept));
       if (args.bias.data != nullptr) {
         bias[place * kKeys + thread] = raw_score(masks.bias, inverse_scale);
         warpgroup_sync(group + 1);

@@ -74,7 +74,7 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
     __syncthreads();
     wait_for_previous_kernel();
     if (found.queries == 0) return;
-    if (kMasked && args.causal)
+    if (kMayCause<kMasks> && args.causal)
       steps = static_cast<int>((keys_to_visit(args, found, kGroups * 128) + kKeys - 1) / kKeys);
     ring.count = 2 * steps;
     if (threadIdx.x == 0) start_loads<kDim, kGroups>(maps, found, ring, base);
@@ -85,32 +85,35 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
   const int row = group * kGroupQueries + thread / 32 * 16 + thread % 32 / 4;
   const uint32_t query = base + Places::kQuery + static_cast<uint32_t>(group * Places::kGroupBytes);
   const float slope = args.scale * kLog2E, inverse_scale = 1.0f / args.scale;
-  const bool bias_by_key = kMasked && args.bias.data != nullptr && args.bias.query == 0;
-  const bool keep_by_key = kMasked && args.keep.data != nullptr && args.keep.query == 0;
+  const bool bias_by_key = kMayAdd<kMasks> && args.bias.data != nullptr && args.bias.query == 0;
+  const bool keep_by_key =
+      kMasks == Masks::kKeep ||
+      (kMayKeep<kMasks> && args.keep.data != nullptr && args.keep.query == 0);
   auto* bias = reinterpret_cast<float*>(shared + Places::kBias) + group * 2 * kKeys;
   Rows rows;
   const int keys = static_cast<int>(tile.keys);
   float context[kDim / 2] = {}, shift[2], factor[2];
 
-  // Masks that are the same for all queries: loaded a step ahead, spread while a product runs.
-  uint32_t kept_bytes = 0;
+  // Masks that are the same for all queries: a bias is loaded a step ahead and spread while a
+  // product runs.
+  auto* const kept_room = reinterpret_cast<uint4*>(shared + Places::kKept) + group * kStagedSteps;
+  const auto kept_keys = [&](int step) {
+    if (!keep_by_key) return KeptKeys{{}, true, false};
+    if (step % kStagedSteps == 0) stage_kept(args, tile, step, steps, kept_room, group);
+    return spread_kept(kept_room[step % kStagedSteps]);
+  };
   float key_bias = 0;
-  const auto load_masks = [&](int step) {
-    if (keep_by_key) kept_bytes = load_kept(args, tile, step * kKeys);
+  const auto load_bias = [&](int step) {
     if (!bias_by_key) return;
     const int j = step * kKeys + thread;
     const int64_t at = query_masks(args, tile, row).bias + j * args.bias.key;
     key_bias = j < keys ? load_float(args.bias.data, at, args.bias.type) : 0.0f;
   };
-  const auto spread_masks = [&](int step) {
-    KeptKeys kept{{}, true};
-    if (keep_by_key) kept = spread_kept(kept_bytes);
-    if (bias_by_key) {
-      bias[step % 2 * kKeys + thread] = raw_score(key_bias, inverse_scale);
-      warpgroup_sync(group + 1);
-    }
-    if (step + 1 < steps) load_masks(step + 1);
-    return kept;
+  const auto spread_bias = [&](int step) {
+    if (!bias_by_key) return;
+    bias[step % 2 * kKeys + thread] = raw_score(key_bias, inverse_scale);
+    warpgroup_sync(group + 1);
+    if (step + 1 < steps) load_bias(step + 1);
   };
   // Bias, masks and the new maxima.
   const auto finish_scores = [&](int step, const KeptKeys& kept, float(&scores)[64]) {
@@ -136,17 +139,18 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
       clear_rows<kDim>(values, keys - step * kKeys, group);
     return values;
   };
-  if (kMasked && steps > 0) load_masks(0);
+  if (kMasked && steps > 0) load_bias(0);
   barrier_wait(barriers + 2 * kSlots * 8, 0);
   if constexpr (!kOverlap) {
     for (int step = 0; step < steps; ++step) {
       const uint32_t step_keys = ring.next();
       uint32_t values = 0;
-      if (keep_by_key && __all_sync(~0u, kept_bytes == 0)) {
+      const KeptKeys kept = kept_keys(step);
+      if (kept.none) {
         values = ring.next();
         if (is_void_step<T, kDim>(rows, raw_score(args.fill, inverse_scale), slope, values,
                                   group)) {
-          if (step + 1 < steps) load_masks(step + 1);
+          if (step + 1 < steps) load_bias(step + 1);
           ring.leave();
           ring.leave();
           continue;
@@ -154,7 +158,7 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
       }
       float scores[64];
       multiply_keys<T, kDim>(query, step_keys, scores);
-      const KeptKeys kept = spread_masks(step);
+      spread_bias(step);
       wgmma_wait<0>();
       ring.leave();
       finish_scores(step, kept, scores);
@@ -192,7 +196,8 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
       my_turn();
       multiply_keys<T, kDim>(query, ring.next(), scores);
       your_turn(steps == 1);
-      const KeptKeys kept = spread_masks(0);
+      const KeptKeys kept = kept_keys(0);
+      spread_bias(0);
       wgmma_wait<0>();
       ring.leave();
       finish_scores(0, kept, scores);
@@ -206,7 +211,8 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
       multiply_keys<T, kDim>(query, next_keys, scores);
       multiply_values<T, kDim>(p, ring.next(), context);
       your_turn(step + 1 == steps);
-      const KeptKeys kept = spread_masks(step);
+      const KeptKeys kept = kept_keys(step);
+      spread_bias(step);
       wgmma_wait<1>();
       ring.leave();
       finish_scores(step, kept, scores);
@@ -265,8 +271,11 @@ cudaError_t launch_groups(const AttentionLaunch& args, cudaStream_t stream) {
   const auto differs = [](const AttentionTable& t) { return t.data != nullptr && t.query != 0; };
   if (differs(args.bias) || differs(args.keep))
     return launch_kernel<T, kDim, kGroups, Masks::kAny, 2>(args, stream);
-  if (args.bias.data != nullptr || args.keep.data != nullptr || args.causal)
+  const bool bias = args.bias.data != nullptr, keep = args.keep.data != nullptr;
+  if (bias || (keep && args.causal))
     return launch_kernel<T, kDim, kGroups, Masks::kByKey, 2>(args, stream);
+  if (keep) return launch_kernel<T, kDim, kGroups, Masks::kKeep, 2>(args, stream);
+  if (args.causal) return launch_kernel<T, kDim, kGroups, Masks::kCausal, 2>(args, stream);
   constexpr int kLongParts = kDim <= 64 && kGroups == 2 ? 1 : 2;
   if (args.keys > kKeys)
     return launch_kernel<T, kDim, kGroups, Masks::kNone, kLongParts>(args, stream);

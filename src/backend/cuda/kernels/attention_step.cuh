@@ -18,9 +18,22 @@ constexpr float kLog2E = 1.4426950408889634f;
 // Raw scores (before scaling) beyond it are brought to it: −3.4e38 times log2(e) would be −inf.
 constexpr float kLargestRaw = 0x1p100f;
 
-// Which masks a kernel knows; the others' code would only lie in the way. Keys past the last one
-// are hidden in all of them.
-enum class Masks { kNone, kByKey, kAny };  // kByKey: causal, and tables the same for all queries
+// Which masks a kernel knows; the others' code would only lie in the way, and the registers it
+// takes are missing in the loop. Keys past the last one are hidden in all of them.
+enum class Masks {
+  kNone,
+  kKeep,    // a keep table that is the same for all queries
+  kCausal,  // causal alone
+  kByKey,   // causal, and tables that are the same for all queries
+  kAny
+};
+// What a kernel looks for: keep tables, causal, biases.
+template <Masks kMasks>
+constexpr bool kMayKeep = kMasks != Masks::kNone && kMasks != Masks::kCausal;
+template <Masks kMasks>
+constexpr bool kMayCause = kMasks != Masks::kNone && kMasks != Masks::kKeep;
+template <Masks kMasks>
+constexpr bool kMayAdd = kMasks == Masks::kByKey || kMasks == Masks::kAny;
 
 // Columns of a box: a row of shared memory is one swizzle wide.
 template <int kDim>
@@ -60,23 +73,24 @@ __device__ inline uint32_t load_kept(const AttentionLaunch& args, const Tile& ti
   }
   return bytes;
 }
+// The same as bits: bit l of element i is key 4l + i.
+__device__ inline uint4 kept_bits(uint32_t bytes) {
+  return {__ballot_sync(~0u, (bytes & 0xff) != 0), __ballot_sync(~0u, (bytes >> 8 & 0xff) != 0),
+          __ballot_sync(~0u, (bytes >> 16 & 0xff) != 0), __ballot_sync(~0u, bytes >> 24 != 0)};
+}
 // Bit 2n of word e: key 8n + 2t + e is kept (lane = 4g + t).
 struct KeptKeys {
   uint32_t words[2];
-  bool all;
+  bool all, none;
 };
-__device__ inline KeptKeys spread_kept(uint32_t bytes) {
-  uint32_t by_byte[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) by_byte[i] = __ballot_sync(~0u, (bytes >> (8 * i) & 0xff) != 0);
+__device__ inline KeptKeys spread_kept(const uint4& bits) {
   const int t = static_cast<int>(threadIdx.x) % 4;
   KeptKeys kept;
-#pragma unroll
-  for (int e = 0; e < 2; ++e) {
-    // Bit 2n + t / 2 of the ballot over byte 2t % 4 + e is that key.
-    kept.words[e] = (t % 2 == 0 ? by_byte[e] : by_byte[2 + e]) >> (t / 2);
-  }
-  kept.all = (by_byte[0] & by_byte[1] & by_byte[2] & by_byte[3]) == ~0u;
+  // Bit 2n + t / 2 of element 2t % 4 + e is that key.
+  kept.words[0] = (t % 2 == 0 ? bits.x : bits.z) >> (t / 2);
+  kept.words[1] = (t % 2 == 0 ? bits.y : bits.w) >> (t / 2);
+  kept.all = (bits.x & bits.y & bits.z & bits.w) == ~0u;
+  kept.none = (bits.x | bits.y | bits.z | bits.w) == 0;
   return kept;
 }
 
@@ -116,7 +130,7 @@ template <Masks kMasks>
 __device__ inline void mask_scores(const AttentionLaunch& args, const Tile& tile, int row, int key,
                                    const KeptKeys& kept, const float* bias_by_key,
                                    float inverse_scale, float (&scores)[64]) {
-  if (__builtin_expect(bias_by_key != nullptr, 0)) {
+  if (kMayAdd<kMasks> && __builtin_expect(bias_by_key != nullptr, 0)) {
     for_each_score(scores, [&](float& score, int n, int within, int) {
       score += bias_by_key[8 * n + within];
     });
@@ -124,16 +138,17 @@ __device__ inline void mask_scores(const AttentionLaunch& args, const Tile& tile
   if constexpr (kMasks == Masks::kAny) {
     mask_by_query(args, tile, row, key, inverse_scale, scores);
   }
-  const float fill = raw_score(args.fill, inverse_scale);
-  if (__builtin_expect(!kept.all, 0)) {
+  if (kMayKeep<kMasks> && __builtin_expect(!kept.all, 0)) {
+    const float fill = raw_score(args.fill, inverse_scale);
 #pragma unroll
     for (int i = 0; i < 64; ++i) {
       if ((kept.words[i % 2] >> (i / 4 * 2) & 1) == 0) scores[i] = fill;
     }
   }
-  if (__builtin_expect(!args.causal, 1)) return;
+  if (!kMayCause<kMasks> || (kMasks != Masks::kCausal && __builtin_expect(!args.causal, 1))) return;
   const int64_t left = tile.visible + row - key;  // the lane's first row sees keys up to it
   if (__all_sync(~0u, left >= kKeys - 1)) return;
+  const float fill = raw_score(args.fill, inverse_scale);
   const int visible = left > kKeys ? kKeys : left < -16 ? -16 : static_cast<int>(left);
   for_each_score(scores, [&](float& score, int n, int within, int r) {
     if (8 * n + within > visible + 8 * r) score = fill;
