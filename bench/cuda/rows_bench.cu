@@ -148,6 +148,7 @@ PackedEmbedNorm make(Arrays& arrays, Op op, DType type, int64_t rows, int cols) 
   norm.cols = cols;
   norm.epsilon = 1e-5f;
   norm.is_aligned = true;
+  norm.has_constants = true;
   norm.is_rms = op == Op::kRMSNorm;
   norm.y = arrays.random(type, rows * cols);
   norm.scale = static_cast<const float*>(arrays.random(kF32, cols));

@@ -21,6 +21,7 @@ __global__ void __launch_bounds__(kPackedThreads, L::kVectors > 4 ? 1 : 2)
     packed_embed_kernel(const __grid_constant__ PackedEmbedNorm args) {
   using Row = PackedRow<L>;
   const PackedNorm& norm = args.norm;
+  fetch_parameters(norm);
   allow_next_kernel();
   wait_for_previous_kernel();
 

@@ -13,6 +13,9 @@ namespace {
 constexpr int64_t kMaxPackedColumns = 1024;
 constexpr size_t kVectorBytes = 16;
 
+struct NormState final : KernelState {
+  bool has_constants = true;
+};
 struct EmbedState final : ShapeState {
   std::array<StridedIndex, kMaxPackedTables> ids;
 };
@@ -67,6 +70,15 @@ Support supports_packed_embed(const Problem& problem) {
   return yes();
 }
 
+std::unique_ptr<KernelState> create_norm(const CreateCall& call, size_t first_parameter) {
+  auto state = std::make_unique<NormState>();
+  for (size_t i = first_parameter; i < call.constant_inputs.size(); ++i) {
+    const TensorArg& input = call.constant_inputs[i];
+    state->has_constants = state->has_constants && input.data != nullptr;
+  }
+  return state;
+}
+
 const void* data(std::span<const TensorArg> operands, size_t i) {
   return has(operands, i) ? operands[i].data : nullptr;
 }
@@ -83,7 +95,8 @@ PackedNorm packed_norm(const LaunchCall& call, double epsilon, size_t first_para
                   .rows = y.elems() == 0 ? 0 : y.elems() / y.dim(-1),
                   .cols = static_cast<int>(y.dim(-1)),
                   .epsilon = static_cast<float>(epsilon),
-                  .type = y.dtype};
+                  .type = y.dtype,
+                  .has_constants = static_cast<const NormState&>(*call.state).has_constants};
   args.is_aligned = is_aligned(args.y) && is_aligned(args.scale) && is_aligned(args.bias);
   return args;
 }
@@ -131,6 +144,7 @@ constexpr KernelBody packed_body() {
   return {
       .supports = [](const Problem& problem) { return supports_packed(problem, kFirstParameter); },
       .numerics = &f32_numerics,
+      .create = [](const CreateCall& call) { return create_norm(call, kFirstParameter); },
       .launch = [](const LaunchCall& call) { launch_packed(call, kFirstParameter, kIsRms); }};
 }
 
@@ -145,6 +159,11 @@ constexpr KernelBody embed_norm_packed{
     .supports = &supports_packed_embed,
     .numerics = &f32_numerics,
     .index_inputs = &embed_ids,
+    .create =
+        [](const CreateCall& call) {
+          return create_norm(call,
+                             static_cast<size_t>(2 * decode<EmbedNormAttrs>(call.attrs).tables));
+        },
     .prepare = &prepare_packed_embed,
     .launch = &launch_packed_embed,
 };

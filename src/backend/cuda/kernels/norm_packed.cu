@@ -15,6 +15,7 @@ template <class L, bool kAdds>
 __global__ void __launch_bounds__(kPackedThreads, kMinBlocks<L>)
     packed_norm_kernel(const __grid_constant__ PackedNorm args) {
   using Row = PackedRow<L>;
+  fetch_parameters(args);
   allow_next_kernel();
   wait_for_previous_kernel();
 

@@ -17,7 +17,8 @@ struct PackedNorm {
   float epsilon = 0;
   DType type = DType::kUndefined;  ///< of x, addend, y and sum: f32, f16 or bf16
   bool is_rms = false;
-  bool is_aligned = false;  ///< every array lies at a multiple of 16 bytes
+  bool is_aligned = false;     ///< every array lies at a multiple of 16 bytes
+  bool has_constants = false;  ///< no kernel writes scale and bias
 };
 
 /// A table whose rows ids name, as NormSource of norm.h.
