@@ -1,5 +1,6 @@
 // LayerNorm, RMSNorm, AddLayerNorm, EmbedNorm and GroupNormalization: 8 threads per row of up to
 // 256 columns, a warp up to 1024, a block per longer row. Contract in norm.h. C++17.
+#include "backend/cuda/device/overlap.cuh"
 #include "backend/cuda/device/rows.cuh"
 #include "backend/cuda/kernels/norm.h"
 
@@ -142,6 +143,8 @@ __global__ void __launch_bounds__(RowThreads<T, kThreads>::kBlock)
     norm_kernel(const __grid_constant__ NormLaunch args) {
   using R = RowThreads<T, kThreads>;
   constexpr int kN = R::kN;
+  allow_next_kernel();
+  wait_for_previous_kernel();
   __shared__ float shared[R::kBlock / kWarpThreads];
   const NormRow<T, kThreads> row(args);
   const auto count = static_cast<float>(args.cols);
@@ -198,14 +201,15 @@ __global__ void __launch_bounds__(RowThreads<T, kThreads>::kBlock)
 
 cudaError_t launch_norm(const NormLaunch& args, cudaStream_t stream) {
   if (args.rows == 0 || args.cols == 0) return cudaSuccess;
+  cudaError_t status = cudaSuccess;
   with_float_type(args.type, [&](auto element) {
     with_row_size(args.cols, [&](auto threads, auto in_registers) {
       using R = RowThreads<decltype(element), threads.value>;
-      norm_kernel<decltype(element), threads.value, in_registers.value>
-          <<<R::blocks(args.rows), R::kBlock, 0, stream>>>(args);
+      status = launch_overlapped(&norm_kernel<decltype(element), threads.value, in_registers.value>,
+                                 dim3(R::blocks(args.rows)), dim3(R::kBlock), 0, stream, args);
     });
   });
-  return cudaGetLastError();
+  return status;
 }
 
 }  // namespace vernier::backend::cuda
