@@ -1,7 +1,7 @@
 // Checks and times the sm_90a matrix product (src/backend/cuda/kernels/gemm_sm90.h) against FP64 on
 // the host and against cuBLASLt in the same run.
-//   build/cuda/bench/bench_gemm [check|time|table|all] [out.json] [f16|bf16|tf32]      table: every tile
-//   shape too
+//   build/cuda/bench/bench_gemm [check|time|table|all] [out.json] [f16|bf16|tf32]      table: every
+//   tile shape too
 // Check: sampled elements against FP64, every tile shape, ragged sizes, poisoned outputs, guard
 // bytes, NaN and ±max, and that a row has the same bits in every tile shape at every M.
 // Time: medians of graphs of launches, ours and the best of cuBLASLt's candidates in turns; weights
@@ -202,9 +202,9 @@ void report(bool ok, const std::string& what) {
 }
 std::string text(const Case& c, int variant) {
   return std::string(gemm_sm90_name(variant)) + " M=" + std::to_string(c.m) +
-         " N=" + std::to_string(c.n) + " K=" + std::to_string(c.k) + " " + products_of(c.type) + "->" +
-         name_of(c.y_type) + (c.bias ? " bias" : "") + (c.residual ? " residual" : "") + " act " +
-         std::to_string(c.activation);
+         " N=" + std::to_string(c.n) + " K=" + std::to_string(c.k) + " " + products_of(c.type) +
+         "->" + name_of(c.y_type) + (c.bias ? " bias" : "") + (c.residual ? " residual" : "") +
+         " act " + std::to_string(c.activation);
 }
 
 // `samples` elements (all where there are fewer) against FP64; the limit is K^½·2^-24·Σ|x||w|·8
@@ -288,7 +288,7 @@ void check_special() {
       Problem p(c);
       // The largest f32 would be infinite as TF32.
       const uint32_t nan = type == GemmType::kF32 ? 0x7FFFFFFF : 0x7FFF;
-      const uint32_t most = type == GemmType::kF32 ? 0x7F000000
+      const uint32_t most = type == GemmType::kF32   ? 0x7F000000
                             : type == GemmType::kF16 ? 0x7BFF
                                                      : 0x7F7F;
       const size_t bytes = bytes_of(type);
@@ -320,7 +320,8 @@ void check_rounding() {
   const uint32_t low[8] = {0x0000, 0x1000, 0x3000, 0x0FFF, 0x1001, 0x2FFF, 0x3001, 0x1FFF};
   std::mt19937 random(static_cast<unsigned>(seed()));
   for (size_t i = 0; i < x.size(); ++i)
-    x[i] = (i % 3 ? 0 : 0x80000000u) | (90 + random() % 60) << 23 | (random() & 0x7FC000) | low[i % 8];
+    x[i] =
+        (i % 3 ? 0 : 0x80000000u) | (90 + random() % 60) << 23 | (random() & 0x7FC000) | low[i % 8];
   for (int i = 0; i < 8; ++i) w[i * 9] = 0x3F800000;
   cudaMemcpy(p.x.data(), x.data(), x.size() * 4, cudaMemcpyHostToDevice);
   cudaMemcpy(p.w.data(), w.data(), w.size() * 4, cudaMemcpyHostToDevice);
@@ -496,7 +497,8 @@ Row time_one(const Library& library, int64_t m, int k, int n, GemmType type, boo
   Case c{m, n, k, type, type, type};
   c.bias = true;
   Problem p(c);
-  const int copies = m <= 128 ? std::max<int>(2, static_cast<int>((160 << 20) / (n * k * bytes_of(type)))) : 1;
+  const int copies =
+      m <= 128 ? std::max<int>(2, static_cast<int>((160 << 20) / (n * k * bytes_of(type)))) : 1;
   std::vector<Buffer*> ws;
   for (int i = 0; i < copies; ++i) {
     ws.push_back(new Buffer(p.w.bytes));
@@ -602,7 +604,6 @@ int main(int argc, char** argv) {
     time_all(products == "tf32"   ? GemmType::kF32
              : products == "bf16" ? GemmType::kBF16
                                   : GemmType::kF16,
-             argc > 2 ? argv[2] : nullptr,
-             what == "table" || what == "all");
+             argc > 2 ? argv[2] : nullptr, what == "table" || what == "all");
   return wrong ? 1 : 0;
 }

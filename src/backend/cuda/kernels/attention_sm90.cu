@@ -86,9 +86,8 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
   const uint32_t query = base + Places::kQuery + static_cast<uint32_t>(group * Places::kGroupBytes);
   const float slope = args.scale * kLog2E, inverse_scale = 1.0f / args.scale;
   const bool bias_by_key = kMayAdd<kMasks> && args.bias.data != nullptr && args.bias.query == 0;
-  const bool keep_by_key =
-      kMasks == Masks::kKeep ||
-      (kMayKeep<kMasks> && args.keep.data != nullptr && args.keep.query == 0);
+  const bool keep_by_key = kMasks == Masks::kKeep ||
+                           (kMayKeep<kMasks> && args.keep.data != nullptr && args.keep.query == 0);
   auto* bias = reinterpret_cast<float*>(shared + Places::kBias) + group * 2 * kKeys;
   Rows rows;
   const int keys = static_cast<int>(tile.keys);

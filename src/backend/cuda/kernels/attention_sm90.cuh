@@ -23,7 +23,7 @@ struct Room {
   static constexpr int kTileBytes = kKeys * kDim * 2;  // of k or v: columns 0 … 63, then 64 … 127
   static constexpr int kGroupBytes = kGroupQueries * kDim * 2;
   static constexpr int kQuery = 0;
-  static constexpr int kBias = kQuery + kGroups * kGroupBytes;  // [group][parity][key]
+  static constexpr int kBias = kQuery + kGroups * kGroupBytes;   // [group][parity][key]
   static constexpr int kKept = kBias + kGroups * 2 * kKeys * 4;  // [group][step]
   static constexpr int kBarriers = kKept + kGroups * kStagedSteps * 16;
   static constexpr int kTile = kBarriers + (2 * kSlots + 1) * 8;  // a Tile

@@ -29,9 +29,9 @@ enum class Masks {
 };
 // What a kernel looks for: keep tables, causal, biases.
 template <Masks kMasks>
-constexpr bool kMayKeep = kMasks != Masks::kNone && kMasks != Masks::kCausal;
+constexpr bool kMayKeep = kMasks != Masks::kNone&& kMasks != Masks::kCausal;
 template <Masks kMasks>
-constexpr bool kMayCause = kMasks != Masks::kNone && kMasks != Masks::kKeep;
+constexpr bool kMayCause = kMasks != Masks::kNone&& kMasks != Masks::kKeep;
 template <Masks kMasks>
 constexpr bool kMayAdd = kMasks == Masks::kByKey || kMasks == Masks::kAny;
 

@@ -11,6 +11,7 @@ namespace {
 struct Variant {
   const char* name;
   int rows, cols, sub, cluster;
+  bool together;
   struct Kernel {
     const void* function;  // null where the shape is not made for the type
     uint32_t shared_bytes;
@@ -22,10 +23,18 @@ template <class S>
 Variant::Kernel kernel() {
   return {reinterpret_cast<const void*>(&gemm_kernel<S>), S::kSharedBytes, S::kBoxes};
 }
+// Both warpgroups on one tile of 128 rows; not for TF32.
+template <int kCols, int kStages, int kCluster>
+Variant together(const char* name) {
+  Variant made{name, 128, kCols, 1, kCluster, true, {}};
+  made.kernels[0] = kernel<GemmShape<__half, 1, kCols, 1, kStages, kCluster, true>>();
+  made.kernels[1] = kernel<GemmShape<__nv_bfloat16, 1, kCols, 1, kStages, kCluster, true>>();
+  return made;
+}
 // kTf32Stages: of the ring where results of 4 bytes wait beside it; 0: no such kernel.
 template <int kRowBlocks, int kCols, int kSub, int kStages, int kCluster, int kTf32Stages>
 Variant variant(const char* name) {
-  Variant made{name, 64 * kRowBlocks, kCols, kSub, kCluster, {}};
+  Variant made{name, 64 * kRowBlocks, kCols, kSub, kCluster, false, {}};
   made.kernels[0] = kernel<GemmShape<__half, kRowBlocks, kCols, kSub, kStages, kCluster>>();
   made.kernels[1] = kernel<GemmShape<__nv_bfloat16, kRowBlocks, kCols, kSub, kStages, kCluster>>();
   if constexpr (kTf32Stages > 0)
@@ -40,6 +49,8 @@ const Variant kVariants[] = {
     variant<1, 64, 1, 12, 2, 0>("64x64 c2"),  variant<1, 128, 1, 8, 1, 7>("64x128"),
     variant<1, 128, 1, 8, 2, 0>("64x128 c2"), variant<1, 192, 1, 6, 1, 0>("64x192"),
     variant<2, 128, 1, 6, 1, 5>("128x128"),   variant<2, 128, 1, 6, 2, 5>("128x128 c2"),
+    together<128, 6, 1>("128x128 t"),         together<192, 4, 1>("128x192 t"),
+    together<256, 3, 1>("128x256 t"),         together<256, 3, 2>("128x256 c2 t"),
 };
 constexpr int kVariantCount = sizeof(kVariants) / sizeof(kVariants[0]);
 
@@ -81,8 +92,7 @@ CUtensorMapDataType map_type(const MatrixMap& matrix) {
 bool encode(CUtensorMap* map, const MatrixMap& matrix) {
   const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(matrix.cols),
                                static_cast<cuuint64_t>(matrix.rows)};
-  const cuuint64_t strides[1] = {static_cast<cuuint64_t>(matrix.cols) *
-                                 bytes_of(matrix.type)};
+  const cuuint64_t strides[1] = {static_cast<cuuint64_t>(matrix.cols) * bytes_of(matrix.type)};
   const cuuint32_t box[2] = {static_cast<cuuint32_t>(128 / bytes_of(matrix.type)),
                              static_cast<cuuint32_t>(matrix.box_rows)};
   const cuuint32_t steps[2] = {1, 1};
@@ -107,7 +117,8 @@ bool gemm_sm90_usable() {
   cudaFuncAttributes attributes{};
   return cudaGetDevice(&device) == cudaSuccess &&
          cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-         major == 9 && cudaFuncGetAttributes(&attributes, kVariants[0].kernels[0].function) == cudaSuccess &&
+         major == 9 &&
+         cudaFuncGetAttributes(&attributes, kVariants[0].kernels[0].function) == cudaSuccess &&
          attributes.binaryVersion == 90 && encode_tiled() != nullptr;
 }
 
@@ -141,9 +152,10 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   const bool boxes = kernel.boxes && y_aligned && call.y_type == call.operands &&
                      call.residual == nullptr && call.activation <= 1;
   CUtensorMap maps[3] = {};
-  const bool ok = encode(&maps[1], {call.w, call.n, call.k, v.cols / v.cluster, call.operands}) &&
-                  (!x_aligned || encode(&maps[0], {call.x, call.m, call.k, x_rows, call.operands})) &&
-                  (!boxes || encode(&maps[2], {call.y, call.m, call.n, 16, call.operands, true}));
+  const bool ok =
+      encode(&maps[1], {call.w, call.n, call.k, v.cols / v.cluster, call.operands}) &&
+      (!x_aligned || encode(&maps[0], {call.x, call.m, call.k, x_rows, call.operands})) &&
+      (!boxes || encode(&maps[2], {call.y, call.m, call.n, 16, call.operands, true}));
   if (!ok) return cudaErrorInvalidValue;
 
   const auto elem_bytes = static_cast<int64_t>(bytes_of(call.operands));
@@ -186,10 +198,10 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   return cudaLaunchKernelExC(&config, kernel.function, arguments);
 }
 
-// The least estimated cycles: per 128 bytes of K the longer of the products (2048 a cycle) and of what
-// must come in, in rounds of one tile per multiprocessor. The constants are fitted to the times of
-// bench/cuda on an H200 (sizes of BERT, M from 1 to 16384): the choice is within 6 % of the best in
-// each. Clusters are left to tuning.
+// The least estimated cycles: per 128 bytes of K the longer of the products (2048 a cycle) and of
+// what must come in, in rounds of one tile per multiprocessor. The constants are fitted to the
+// times of bench/cuda on an H200 (sizes of BERT, M from 1 to 16384): the choice is within 6 % of
+// the best in each. Clusters are left to tuning.
 int gemm_sm90_choice(int64_t m, int n, int k, GemmType operands, int processors) {
   constexpr int kBlockBytes = 128;
   constexpr double kBytesOfProductsPerCycle = 4096, kBytesPerCycle = 30, kLeastCycles = 120;
@@ -200,6 +212,7 @@ int gemm_sm90_choice(int64_t m, int n, int k, GemmType operands, int processors)
     const Variant& v = kVariants[i];
     if (v.cluster > 1 || !gemm_sm90_has(i, operands)) continue;
     const int64_t tiles = ceil_div(m, v.rows) * ceil_div(n, v.cols);
+    if (v.together && tiles > processors) continue;  // its epilogues would show
     const double incoming = 128.0 * static_cast<double>(std::min<int64_t>(v.rows, m) + v.cols);
     const double step =
         std::max({static_cast<double>(v.rows) * v.cols * kBlockBytes / kBytesOfProductsPerCycle,

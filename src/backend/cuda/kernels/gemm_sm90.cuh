@@ -2,11 +2,11 @@
 //
 // One block per multiprocessor stays and takes tile after tile. A producer thread fills a ring of
 // stages through the copy engine; two warpgroups multiply out of it with wgmma, sums in registers.
-// Each has a tile of its own, in turns: while one runs its epilogue the other multiplies. A cluster
-// of two blocks, one below the other, shares the tile of w: each loads half of it into both.
-// (Measured and left out: both warpgroups on one tile of 128x256, whose epilogue then shows; blocks
-// beside each other that share x, which gains nothing: what limits few rows is what one
-// multiprocessor takes in.)
+// Each has a tile of its own, in turns: while one runs its epilogue the other multiplies. Where
+// every multiprocessor has one tile, that is no gain, and a larger tile takes in fewer bytes: there
+// both work on one tile (kTogether). A cluster of two blocks, one below the other, shares the tile
+// of w: each loads half of it into both. (Measured and left out: blocks beside each other that
+// share x, which gains nothing: what limits few rows is what one multiprocessor takes in.)
 #pragma once
 #include "backend/cuda/device/wgmma.cuh"
 #include "backend/cuda/kernels/gemm_sm90_epilogue.cuh"
@@ -175,6 +175,7 @@ __device__ __forceinline__ void release(uint32_t empty) {
 
 // In turns, the groups enter one after the other. A wait by parity sees one round back at most, so
 // a group may wait for its stages only when the other has seen all of its own.
+// Together both see every stage.
 template <class S>
 __device__ __forceinline__ void multiply(GemmSums<S>& sums, const GemmShared<S>& shared,
                                          RingPlace<S::kStages>& place, int k_blocks, int group) {
@@ -182,7 +183,8 @@ __device__ __forceinline__ void multiply(GemmSums<S>& sums, const GemmShared<S>&
 #pragma unroll 1
   for (int block = 0; block < k_blocks; ++block) {
     barrier_wait(shared.full(place.stage), place.parity);
-    const uint64_t x = tile_descriptor(shared.x(place.stage));
+    const uint32_t rows = S::kTogether ? group * S::kGroupRows * 128 : 0;
+    const uint64_t x = tile_descriptor(shared.x(place.stage) + rows);
     const uint64_t w = tile_descriptor(shared.w(place.stage));
     wgmma_fence();
 #pragma unroll
@@ -203,7 +205,7 @@ __device__ __forceinline__ void multiply(GemmSums<S>& sums, const GemmShared<S>&
     previous = shared.empty(place.stage);
     place.advance();
   }
-  if (threadIdx.x % 128 == 0) barrier_arrive(shared.turn(1 - group));
+  if (!S::kTogether && threadIdx.x % 128 == 0) barrier_arrive(shared.turn(1 - group));
   wgmma_wait<0>();
   release<S>(previous);
 }
@@ -217,29 +219,32 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
   const int clusters = gridDim.x / S::kCluster;
   uint32_t turn_parity = group == 0;  // group 0 begins: a fresh barrier passes for parity 1
   int first = blockIdx.x / S::kCluster;
-  if (group == 1) {
+  if (!S::kTogether && group == 1) {
     place.skip(args.k_blocks);
     first += clusters;
   }
+  constexpr int kTurns = S::kTogether ? 1 : 2;
 #pragma unroll 1
-  for (int t = first; t < args.row_tiles * args.col_tiles; t += 2 * clusters) {
-    const GemmTile tile = tile_at<S>(args, t, rank);
+  for (int t = first; t < args.row_tiles * args.col_tiles; t += kTurns * clusters) {
+    GemmTile tile = tile_at<S>(args, t, rank);
+    if (S::kTogether) tile.row += group * S::kGroupRows;
     GemmBias<S> bias;
     read_bias<S>(args, tile.col, shared.bias(group), group, bias);
     GemmSums<S> sums;
-    barrier_wait(shared.turn(group), turn_parity);
+    if (!S::kTogether) barrier_wait(shared.turn(group), turn_parity);
     multiply<S>(sums, shared, place, args.k_blocks, group);
-    place.skip(args.k_blocks);
+    if (!S::kTogether) place.skip(args.k_blocks);
     if (S::kBoxes && args.finish != GemmFinish::kAny) {
-      barrier_wait(shared.boxes_turn(group), turn_parity);
+      const uint32_t boxes = shared.boxes(S::kTogether ? 4 * group + warp : warp);
+      if (!S::kTogether) barrier_wait(shared.boxes_turn(group), turn_parity);
       if (args.finish == GemmFinish::kBoxesGelu) {
-        finish_boxes<S, true>(sums, bias, y_map, shared.boxes(warp), tile);
+        finish_boxes<S, true>(sums, bias, y_map, boxes, tile);
       } else {
-        finish_boxes<S, false>(sums, bias, y_map, shared.boxes(warp), tile);
+        finish_boxes<S, false>(sums, bias, y_map, boxes, tile);
       }
       if (threadIdx.x % 32 == 0) {
         wait_for_reads_of_boxes();
-        barrier_arrive(shared.boxes_turn(1 - group));
+        if (!S::kTogether) barrier_arrive(shared.boxes_turn(1 - group));
       }
       __syncwarp();
     } else {
@@ -265,7 +270,7 @@ __global__ void __launch_bounds__(kGemmThreads, 1)
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < S::kStages; ++stage) {
       barrier_init(shared.full(stage), 1);
-      barrier_init(shared.empty(stage), S::kCluster * 4);  // per warp
+      barrier_init(shared.empty(stage), S::kCluster * (S::kTogether ? 8 : 4));  // per warp
     }
     for (int g = 0; g < 2; ++g) {
       barrier_init(shared.turn(g), 1);

@@ -249,16 +249,17 @@ __device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const Gemm
       } else {
 #pragma unroll
         for (int j = 0; j < kEights; j += 2) {
-          store_matrices(
-              box_place(box, lane % 16, j + lane / 16), narrow_pair<T>(v[4 * j], v[4 * j + 1]),
-              narrow_pair<T>(v[4 * j + 2], v[4 * j + 3]),
-              narrow_pair<T>(v[4 * j + 4], v[4 * j + 5]),
-              narrow_pair<T>(v[4 * j + 6], v[4 * j + 7]));
+          store_matrices(box_place(box, lane % 16, j + lane / 16),
+                         narrow_pair<T>(v[4 * j], v[4 * j + 1]),
+                         narrow_pair<T>(v[4 * j + 2], v[4 * j + 3]),
+                         narrow_pair<T>(v[4 * j + 4], v[4 * j + 5]),
+                         narrow_pair<T>(v[4 * j + 6], v[4 * j + 7]));
         }
       }
       fence_shared_to_async();
       __syncwarp();
-      if (lane == 0) store_box(y_map, box, tile.col + S::kBoxCols * c, tile.row + 64 * b + 16 * warp);
+      if (lane == 0)
+        store_box(y_map, box, tile.col + S::kBoxCols * c, tile.row + 64 * b + 16 * warp);
     }
   }
 }

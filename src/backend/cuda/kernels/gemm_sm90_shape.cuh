@@ -29,13 +29,16 @@ struct GemmArguments {
 constexpr int kGemmThreads = 384;  // two consumer warpgroups, one producer
 
 /// T operand type, float for TF32; kRowBlocks·64 rows per warpgroup and kCols columns; kSub rows of
-/// 128 bytes of K per stage of the ring.
-template <class T_, int kRowBlocks_, int kCols_, int kSub_, int kStages_, int kCluster_>
+/// 128 bytes of K per stage of the ring. kTogether: both warpgroups work on one tile, each on its
+/// own rows, instead of a tile each in turns.
+template <class T_, int kRowBlocks_, int kCols_, int kSub_, int kStages_, int kCluster_,
+          bool kTogether_ = false>
 struct GemmShape {
   using T = T_;
   static constexpr int kRowBlocks = kRowBlocks_, kCols = kCols_, kSub = kSub_, kStages = kStages_,
                        kCluster = kCluster_;
-  static constexpr int kRows = 64 * kRowBlocks;
+  static constexpr bool kTogether = kTogether_;
+  static constexpr int kGroupRows = 64 * kRowBlocks, kRows = kGroupRows * (kTogether ? 2 : 1);
   static constexpr int kBlockK = 128 / static_cast<int>(sizeof(T));  // in a tile's 128-byte row
   static constexpr uint32_t kXBytes = kRows * 128, kWBytes = kCols * 128;  // of kBlockK
   static constexpr uint32_t kStageBytes = kSub * (kXBytes + kWBytes);
@@ -47,7 +50,8 @@ struct GemmShape {
   static constexpr bool kBoxes = kCols % kBoxCols == 0;
   static constexpr uint32_t kBoxBytes = 16 * 128, kBoxesOfWarp = kRowBlocks * (kCols / kBoxCols);
   static constexpr uint32_t kStripBytes = 16 * kSliceCols * 2;  // of one warp
-  static constexpr uint32_t kResultBytes = kBoxes ? 4 * kBoxesOfWarp * kBoxBytes : 8 * kStripBytes;
+  static constexpr uint32_t kResultBytes =
+      kBoxes ? (kTogether ? 8 : 4) * kBoxesOfWarp * kBoxBytes : 8 * kStripBytes;
   static constexpr uint32_t kSharedBytes =
       kStages * (kStageBytes + 16) + 32 + kResultBytes + 2 * kCols * 4 + 1024;
   static_assert(kSharedBytes <= 232448, "more than a block can have");

@@ -16,7 +16,8 @@
 namespace vernier::backend::cuda {
 namespace {
 
-// ---- the packed weight: "k-major f16 K=768 N=3072", rows of K; of TF32, f32 that are rounded to it
+// ---- the packed weight: "k-major f16 K=768 N=3072", rows of K; of TF32, f32 that are rounded to
+// it
 
 constexpr std::string_view kLayout = "k-major ";
 
@@ -230,10 +231,9 @@ void launch(const LaunchCall& call) {
   const auto& state = static_cast<const State&>(*call.state);
   const GemmSm90 product = product_of(state, call.in, call.out);
   const int tuned = state.variants[bucket_of(product.m)];
-  const int variant =
-      tuned >= 0 ? tuned
-                 : gemm_sm90_choice(product.m, product.n, product.k, product.operands,
-                                    product.processors);
+  const int variant = tuned >= 0 ? tuned
+                                 : gemm_sm90_choice(product.m, product.n, product.k,
+                                                    product.operands, product.processors);
   check_cuda(launch_gemm_sm90(product, variant, stream_of(call.execution)), "Linear");
 }
 
@@ -260,10 +260,9 @@ std::string tune(const TuneCall& call) {
   std::array<std::string, kRowBuckets.size()> choices;
   for (size_t bucket = 0; bucket <= last; ++bucket) {
     product.m = kRowBuckets[bucket];
-    const size_t way = fastest_way(
-        call.device, variants.size(), [&](size_t i, const Execution& execution) {
-          check_cuda(launch_gemm_sm90(product, variants[i], stream_of(execution)),
-                     "timing Linear");
+    const size_t way =
+        fastest_way(call.device, variants.size(), [&](size_t i, const Execution& execution) {
+          check_cuda(launch_gemm_sm90(product, variants[i], stream_of(execution)), "timing Linear");
         });
     if (way < variants.size()) choices[bucket] = gemm_sm90_name(variants[way]);
   }
