@@ -226,6 +226,7 @@ TEST_F(Report, TimingSetsEachStepBesideWhatTheDeviceCanDo) {
     floors += floor;
   }
   EXPECT_NEAR(timing.at("total_floor_ms").get<double>(), floors, 1e-9);
+  EXPECT_GT(timing.at("run_ms").get<double>(), 0);
   EXPECT_FALSE(timing.contains("kernels")) << "the CPU launches none";
   const Outcome text = run_program({"inspect", engine(), "--timing", "--shapes", "batch=2,seq=16"});
   EXPECT_THAT(text.out, HasSubstr("measured here: copy "));
