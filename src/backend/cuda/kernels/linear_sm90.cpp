@@ -1,6 +1,6 @@
 // cuda.linear.sm90: Linear with 16-bit operands on our own matrix product (gemm_sm90.h), everything
 // in its epilogue; cuda.linear.sm90_tf32: the same with f32 operands whose products may be TF32.
-// The weight is packed as [N, K] in the type of its products.
+// The weight is packed as [N, K] in its stored type; f32 is rounded to TF32 on its way in.
 #include <charconv>
 #include <cstring>
 
@@ -16,8 +16,7 @@
 namespace vernier::backend::cuda {
 namespace {
 
-// ---- the packed weight: "k-major f16 K=768 N=3072", rows of K; of TF32, f32 that are rounded to
-// it
+// ---- the packed weight: "k-major f16 K=768 N=3072", rows of K
 
 constexpr std::string_view kLayout = "k-major ";
 
@@ -34,12 +33,12 @@ WeightShape parse_layout(std::string_view text) {
     return value;
   };
   const WeightShape shape{number("K="), number("N=")};
-  for (DType type : {DType::kF16, DType::kBF16, DType::kTF32}) {
+  for (DType type : {DType::kF16, DType::kBF16, DType::kF32}) {
     if (text == layout(type, shape)) return shape;
   }
   throw Error(ErrorCode::kInput, "a linear step's weight has layout \"" + std::string(text) +
                                      "\"; expected \"k-major f16 K=.. N=..\" or the like with bf16 "
-                                     "or tf32; rebuild the engine");
+                                     "or f32; rebuild the engine");
 }
 
 // dst [cols, rows] = src [rows, cols]ᵀ, in blocks that stay in the cache.
@@ -68,27 +67,11 @@ void transpose(size_t elem_bytes, const std::byte* src, std::byte* dst, int64_t 
                   : transpose<uint16_t>(src, dst, rows, cols);
 }
 
-// Of f32 the nearest TF32, as f32.
-Tensor products_operand(const Tensor& weight, DType type) {
-  const Tensor plain = converted(weight, type);
-  if (type != DType::kF32) return plain;
-  const auto round_all = [&plain](std::byte* to) {
-    const auto* from = reinterpret_cast<const float*>(plain.data());
-    auto* rounded = reinterpret_cast<float*>(to);
-    in_parallel(plain.elems(), int64_t{1} << 16, [=](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        rounded[i] = static_cast<float>(round_to(DType::kTF32, from[i]));
-    });
-  };
-  return Tensor::filled(type, plain.shape(), round_all);
-}
-
 std::vector<PackedConstant> pack(const Problem& problem) {
   const Operand& weight = problem.inputs[1];
   const WeightShape w = weight_shape(problem);
-  const Tensor plain = products_operand(*weight.constant, weight.dtype);
-  const DType products = weight.dtype == DType::kF32 ? DType::kTF32 : weight.dtype;
-  PackedConstant packed{.input = 1, .layout = layout(products, w), .bytes = {}};
+  const Tensor plain = converted(*weight.constant, weight.dtype);
+  PackedConstant packed{.input = 1, .layout = layout(weight.dtype, w), .bytes = {}};
   packed.bytes.resize(plain.bytes());
   if (problem.attrs_as<LinearAttrs>().trans_w) {
     std::memcpy(packed.bytes.data(), plain.data(), plain.bytes());
