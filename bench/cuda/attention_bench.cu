@@ -662,9 +662,9 @@ void check_against_plain(Case& c, const std::string& name, Score& score) {
   c.run(&cuda::launch_attention_plain);
   if (same_bits(c, 0, own, 0, c.out.elems)) return;
   ++score.failures;
-  std::printf("BITS %s: D%d Sq%lld Sk%lld %s: differ from those of the plain kernel\n", name.c_str(),
-              c.s.dim, static_cast<long long>(c.s.queries), static_cast<long long>(c.s.keys),
-              kMaskNames[static_cast<int>(c.mask)]);
+  std::printf("BITS %s: D%d Sq%lld Sk%lld %s: differ from those of the plain kernel\n",
+              name.c_str(), c.s.dim, static_cast<long long>(c.s.queries),
+              static_cast<long long>(c.s.keys), kMaskNames[static_cast<int>(c.mask)]);
 }
 
 std::vector<std::pair<int, int>> dims_of(const std::string& which) {

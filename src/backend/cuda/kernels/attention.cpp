@@ -11,13 +11,13 @@
 //           of D = Dv up to 128: attention_f32.cu, with the same bits)
 // All carry a running softmax over steps of keys from key 0 on, so keys that are masked with -inf
 // after the last real one change no bits, and a row's bits depend on its query, its keys and their
-// masks only. Sums are f32. On tensor cores exp(score − running maximum) is rounded to the operands'
-// type and divided by the sum of the unrounded ones; TF32 is rounded to to nearest, halves to even.
-// Rows that are all -inf give NaN (0 with zero_nan_rows, and with masks_add where the masks make
-// them so); NaN in a query, key, value or bias reaches every row that it reaches by definition: with
-// causal and -inf, keys after the last visible one are left out only where they are finite, which a
-// scan of v finds out first.
-// Limits    Σ p·v over a few keys must be a number of f32 before it is divided. Bounds of
+// masks only. Sums are f32. On tensor cores exp(score − running maximum) is rounded to the
+// operands' type and divided by the sum of the unrounded ones; TF32 is rounded to to nearest,
+// halves to even. Rows that are all -inf give NaN (0 with zero_nan_rows, and with masks_add where
+// the masks make them so); NaN in a query, key, value or bias reaches every row that it reaches by
+// definition: with causal and -inf, keys after the last visible one are left out only where they
+// are finite, which a scan of v finds out first. Limits    Σ p·v over a few keys must be a number
+// of f32 before it is divided. Bounds of
 //           cu_seqlens are forced into range; they cannot be checked here.
 // Workspace a byte per 64 keys of a head with causal, else none.
 #include "backend/cuda/kernels/attention.h"
@@ -123,9 +123,7 @@ Numerics mma_numerics(const Problem& problem, DType type) {
 Numerics flash_numerics(const Problem& problem) {
   return mma_numerics(problem, problem.inputs[kQ].dtype);
 }
-Numerics tf32_numerics(const Problem& problem) {
-  return mma_numerics(problem, DType::kTF32);
-}
+Numerics tf32_numerics(const Problem& problem) { return mma_numerics(problem, DType::kTF32); }
 
 // ---- arguments
 

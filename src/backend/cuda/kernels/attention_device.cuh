@@ -148,92 +148,24 @@ __device__ inline QueryMasks query_masks(const AttentionLaunch& args, const Tile
       args.causal ? tile.visible + row : tile.keys};
 }
 
-// The score from the dot product, what a bias adds, and whether masks hide the key; `seen` becomes
-// true unless bias and masks add −inf to it.
-__device__ inline float mask_score(const AttentionLaunch& args, float dot, float added, bool hidden,
-                                   bool& seen) {
+// The score of key j (of the sequence) from the dot product; `seen` becomes true unless bias and
+// masks add −inf to it.
+__device__ inline float finish_score(const AttentionLaunch& args, const QueryMasks& masks,
+                                     int64_t j, float dot, bool& seen) {
+  float added = 0;
+  if (args.bias.data != nullptr)
+    added = load_float(args.bias.data, masks.bias + j * args.bias.key, args.bias.type);
   float score = fmaf(dot, args.scale, added);
+  bool hidden = j > masks.visible;
+  if (args.keep.data != nullptr)
+    hidden =
+        hidden || static_cast<const uint8_t*>(args.keep.data)[masks.keep + j * args.keep.key] == 0;
   if (hidden) {
     added -= kInfinity;
     score = args.masks_add ? score - kInfinity : args.fill;
   }
   seen = seen || added != -kInfinity;
   return score;
-}
-__device__ inline float load_bias(const AttentionLaunch& args, int64_t row, int64_t key) {
-  const AttentionTable& bias = args.bias;
-  return bias.data == nullptr ? 0.0f : load_float(bias.data, row + key * bias.key, bias.type);
-}
-__device__ inline bool is_dropped(const AttentionLaunch& args, int64_t row, int64_t key) {
-  const AttentionTable& keep = args.keep;
-  return keep.data != nullptr && static_cast<const uint8_t*>(keep.data)[row + key * keep.key] == 0;
-}
-// The score of key j of the sequence.
-__device__ inline float finish_score(const AttentionLaunch& args, const QueryMasks& masks,
-                                     int64_t j, float dot, bool& seen) {
-  const bool hidden = j > masks.visible || is_dropped(args, masks.keep, j);
-  return mask_score(args, dot, load_bias(args, masks.bias, j), hidden, seen);
-}
-
-constexpr int kStepKeys = 64;  // of a step of the kernels that use what follows
-
-// Does every query of the tile see the 64 keys from `key` on, with no bias? Then their scores are
-// only scaled. All lanes of a warp call it.
-__device__ inline bool is_open_step(const AttentionLaunch& args, const Tile& tile, int64_t key) {
-  if (args.bias.data != nullptr || key + kStepKeys > tile.keys) return false;
-  if (args.causal && tile.visible < key + kStepKeys - 1) return false;
-  const AttentionTable& keep = args.keep;
-  if (keep.data == nullptr) return true;
-  if (keep.query != 0) return false;
-  const int64_t first = key + threadIdx.x % 32;
-  const auto* data = static_cast<const uint8_t*>(keep.data) + tile.batch * keep.batch +
-                     tile.head * keep.head + (tile.key + first) * keep.key;
-  return __all_sync(~0u, data[0] != 0 && data[32 * keep.key] != 0);
-}
-
-// Bias and masks of a thread's scores of the 64 keys from `key` on; those past the last one become
-// −inf. layout.score(i, j), i < kRows, j < kKeys, is that of row layout.row(i) of the tile and key
-// layout.key(j) of the step. Bit i of `seen`: mask_score() says so of row i.
-template <int kRows, int kKeys, class Layout>
-__device__ __forceinline__ void mask_step(const AttentionLaunch& args, const Tile& tile,
-                                          int64_t key, const Layout& layout, unsigned& seen) {
-  if (args.bias.query == 0 && args.keep.query == 0) {
-    // Tables the same for all queries: a look at each key.
-    const QueryMasks masks = query_masks(args, tile, 0);
-    int64_t ahead = args.causal ? tile.visible - key : kStepKeys;  // of row 0
-    ahead = ahead < -(1 << 30) ? -(1 << 30) : ahead > kStepKeys ? kStepKeys : ahead;
-    const int64_t left = tile.keys - key;
-#pragma unroll
-    for (int j = 0; j < kKeys; ++j) {
-      const int in_step = layout.key(j);
-      const bool exists = in_step < left;
-      const int64_t at = exists ? key + in_step : key;
-      const float added = load_bias(args, masks.bias, at);
-      const bool dropped = is_dropped(args, masks.keep, at);
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-        bool seen_here = false;
-        const bool hidden = dropped || in_step > static_cast<int>(ahead) + layout.row(i);
-        const float score = mask_score(args, layout.score(i, j), added, hidden, seen_here);
-        layout.score(i, j) = exists ? score : -kInfinity;
-        seen |= static_cast<unsigned>(exists && seen_here) << i;
-      }
-    }
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < kRows; ++i) {
-    const QueryMasks masks = query_masks(args, tile, layout.row(i));
-    bool seen_here = false;
-#pragma unroll
-    for (int j = 0; j < kKeys; ++j) {
-      const int64_t at = key + layout.key(j);
-      layout.score(i, j) = at < tile.keys
-                               ? finish_score(args, masks, at, layout.score(i, j), seen_here)
-                               : -kInfinity;
-    }
-    seen |= static_cast<unsigned>(seen_here) << i;
-  }
 }
 
 // A context without any probability: Σ 0 · v, which is 0 unless some v is NaN or infinite.

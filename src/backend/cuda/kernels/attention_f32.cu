@@ -4,7 +4,7 @@
 // over the head size upwards, over keys upwards, exponentials in fours of keys and then a tree.
 // C++17.
 #include "backend/cuda/device/mma.cuh"
-#include "backend/cuda/kernels/attention_device.cuh"
+#include "backend/cuda/kernels/attention_tables.cuh"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -23,36 +23,19 @@ struct Shape {
   static constexpr size_t kBytes = size_t{4} * (kQ + 2 * kK + kP);
 };
 
-// Rows of q, k or v of one head.
-struct Source {
-  const AttentionRows* array;
-  int64_t batch, row, head;
-  int64_t rows;  // that exist
-};
-
-// Rows [first, first + kTileRows) to shared memory in 16-byte chunks; those that do not exist
-// become 0. Chunk c of a row lies at c ^ (row / kPer % 8): what the lanes of a warp read together
-// is in different banks. The caller commits and waits.
+// Rows to shared memory in 16-byte chunks; those that do not exist become 0. Chunk c of a row lies
+// at c ^ (row / kPer % 8): what the lanes of a warp read together is in different banks. The caller
+// commits and waits.
 template <class S, int kTileRows, int kPer>
-__device__ __forceinline__ void load_rows(const Source& src, int64_t first, int head_dim,
-                                          uint32_t dst) {
-  constexpr int kChunks = S::kDim / 4;
-  const AttentionRows& array = *src.array;
-  const auto* data = static_cast<const float*>(array.data) + src.batch * array.batch +
-                     (src.row + first) * array.row + src.head * array.head;
-  const int64_t left = src.rows - first;
-#pragma unroll 4
-  for (int i = static_cast<int>(threadIdx.x); i < kTileRows * kChunks; i += S::kThreads) {
-    const int row = i / kChunks, chunk = i % kChunks;
-    const bool exists = row < left && chunk * 4 < head_dim;
-    const int at = chunk ^ (kPer == 0 ? 0 : row / (kPer == 0 ? 1 : kPer) % 8);
-    copy_16_async(dst + static_cast<uint32_t>((row * kChunks + at) * 16),
-                  exists ? data + row * array.row + chunk * 4
-                         : static_cast<const float*>(array.data),
-                  exists ? 16 : 0);
-  }
+__device__ __forceinline__ void load_rows(const F32Rows& from, int head_dim, uint32_t dst) {
+  each_chunk<S::kThreads, kTileRows, S::kDim>([&](int row, int chunk) {
+    const bool exists = row < from.left && chunk * 4 < head_dim;
+    const int place = row * S::kDim / 4 + (chunk ^ row / kPer % 8);
+    copy_16_async(dst + static_cast<uint32_t>(place * 16),
+                  from.data + row * from.stride + chunk * 4, exists ? 16 : 0);
+  });
 }
-constexpr int kSwizzleQ = 1, kSwizzleK = 4, kSwizzleNone = 0;
+constexpr int kSwizzleQ = 1, kSwizzleK = 4, kSwizzleNone = 1 << 20;
 
 __device__ inline void spread(const float4& v, float (&x)[4]) {
   x[0] = v.x, x[1] = v.y, x[2] = v.z, x[3] = v.w;
@@ -92,7 +75,8 @@ __device__ __forceinline__ void multiply_keys(const float* q, const float* k, in
 // context[i][c] += Σ_key p[row i][key] · v[key][column c]
 template <class S>
 __device__ __forceinline__ void multiply_values(const float* p, const float* v, int y, int x,
-                                                int chunks, float (&context)[S::kRows][S::kDim / 8]) {
+                                                int chunks,
+                                                float (&context)[S::kRows][S::kDim / 8]) {
 #pragma unroll 1
   for (int chunk = 0; chunk < chunks; ++chunk) {
     float left[S::kRows][4];
@@ -115,22 +99,34 @@ __device__ __forceinline__ void multiply_values(const float* p, const float* v, 
   }
 }
 
-// What a lane carries of its rows.
+// Scores of a step with bias and masks, through a table in the warp's own part of shared memory.
+// `seen`, bit n: fill_table() says so of the warp's row n.
 template <class S>
-struct Rows {
-  float max[S::kRows], sum[S::kRows];
-  unsigned seen = 0;  // bit i: of row i, by this lane
-};
-
-// Where mask_step() finds scores; first_row: of the tile, the lane's row 0.
-template <class S>
-struct ScoreLayout {
-  float (&scores)[S::kRows][8];
-  int first_row, x;
-  __device__ int row(int i) const { return first_row + 4 * i; }
-  __device__ int key(int j) const { return 32 * (j / 4) + 4 * x + j % 4; }
-  __device__ float& score(int i, int j) const { return scores[i][j]; }
-};
+__device__ __forceinline__ void mask_scores(const AttentionLaunch& args, const Tile& tile,
+                                            int64_t key, int first_row, int y, int x, float* table,
+                                            float (&scores)[S::kRows][8], unsigned& seen) {
+  const bool by_key = is_by_key(args);
+  __syncwarp();
+  const unsigned found =
+      fill_table<kKeys>(args, tile, key, first_row, by_key ? 1 : S::kWarpQueries, table);
+  seen |= by_key && found != 0 ? ~0u : found;
+  __syncwarp();
+  const int stride = by_key ? 0 : kKeys;
+#pragma unroll
+  for (int i = 0; i < S::kRows; ++i) {
+#pragma unroll
+    for (int part = 0; part < 2; ++part) {
+      float entry[4];
+      load_4(table + (4 * i + y) * stride + 32 * part + 4 * x, entry);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        float& score = scores[i][4 * part + j];
+        score = table_score(args, score, entry[j]);
+      }
+    }
+  }
+  __syncwarp();
+}
 
 // A row's scores become exp(score − max) relative to the new maximum; sum and context are rescaled.
 template <int kColumns>
@@ -140,8 +136,7 @@ __device__ __forceinline__ void softmax_row(float (&scores)[8], float (&context)
 #pragma unroll
   for (int j = 1; j < 8; ++j) top = fmaxf(top, scores[j]);
 #pragma unroll
-  for (int offset = 1; offset < 8; offset *= 2)
-    top = fmaxf(top, __shfl_xor_sync(~0u, top, offset));
+  for (int offset = 1; offset < 8; offset *= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, offset));
   top = fmaxf(top, max);
   // While every key so far is hidden with −inf, exp(−inf − 0) = 0 keeps the sum at 0.
   const float base = top == -kInfinity ? 0.0f : top;
@@ -181,31 +176,30 @@ __device__ __forceinline__ void store_probabilities(const float (&scores)[S::kRo
   }
 }
 
+// sum: of the lane's rows; seen: of the warp's.
 template <class S>
 __device__ __forceinline__ void store_context(const AttentionLaunch& args, const Tile& tile,
-                                              int first_row, int x, const Rows<S>& rows,
+                                              int first_row, int y, int x,
+                                              const float (&sum)[S::kRows], unsigned seen,
                                               const float (&context)[S::kRows][S::kDim / 8]) {
 #pragma unroll
   for (int i = 0; i < S::kRows; ++i) {
-    // `seen` is known per lane: one of the 8 of the row saw a key if any did.
-    const unsigned seen = __ballot_sync(~0u, (rows.seen >> i & 1) != 0) >>
-                              (threadIdx.x % 32 / 8 * 8) & 0xff;
-    const int row = first_row + 4 * i;
+    const int row = first_row + 4 * i + y;
     if (row >= tile.queries) continue;
-    const bool empty = tile.keys == 0 || is_empty_row(args, rows.sum[i], seen != 0);
+    if (tile.keys == 0 || is_empty_row(args, sum[i], (seen >> (4 * i + y) & 1) != 0)) {
+      store_empty_row(args, tile, row, x, 8);
+      continue;
+    }
+    const float inverse = 1.0f / sum[i];
     auto* out = static_cast<float*>(args.out.data) + tile.batch * args.out.batch +
                 (tile.query + row) * args.out.row + tile.head * args.out.head;
 #pragma unroll
     for (int part = 0; part < S::kDim / 32; ++part) {
       const int col = 32 * part + 4 * x;
       if (col >= args.head_dim) break;
-      float value[4];
-#pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        value[c] = empty ? empty_context(args, tile, col + c)
-                         : context[i][4 * part + c] / rows.sum[i];
-      }
-      *reinterpret_cast<float4*>(out + col) = float4{value[0], value[1], value[2], value[3]};
+      const float* c = context[i] + 4 * part;
+      *reinterpret_cast<float4*>(out + col) =
+          float4{c[0] * inverse, c[1] * inverse, c[2] * inverse, c[3] * inverse};
     }
   }
 }
@@ -227,45 +221,49 @@ __global__ void __launch_bounds__(S::kThreads, 2)
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int y = static_cast<int>(threadIdx.x) % 32 / 8, x = static_cast<int>(threadIdx.x) % 8;
   float *q_tile = shared_f32, *k_tile = q_tile + S::kQ, *v_tile = k_tile + S::kK;
-  const float* q_rows = q_tile + warp * S::kWarpQueries * S::kDim;
-  float* p_rows = v_tile + S::kK + warp * S::kWarpQueries * kKeys;
-  const Source q{&args.q, tile.batch, tile.query, tile.head, tile.queries};
-  const Source k{&args.k, tile.batch, tile.key, tile.kv_head, tile.keys};
-  const Source v{&args.v, tile.batch, tile.key, tile.kv_head, tile.keys};
+  const int first_row = warp * S::kWarpQueries;
+  const float* q_rows = q_tile + first_row * S::kDim;
+  float* p_rows = v_tile + S::kK + first_row * kKeys;
   const int dim = args.head_dim;
+  const auto load_keys = [&](int64_t key) {
+    load_rows<S, kKeys, kSwizzleK>(
+        f32_rows(args.k, tile.batch, tile.key + key, tile.kv_head, tile.keys - key), dim,
+        shared_address(k_tile));
+  };
   const int64_t visit = keys_to_visit(args, tile, S::kThreads);
-  load_rows<S, S::kQueries, kSwizzleQ>(q, 0, dim, shared_address(q_tile));
-  if (visit > 0) load_rows<S, kKeys, kSwizzleK>(k, 0, dim, shared_address(k_tile));
+  load_rows<S, S::kQueries, kSwizzleQ>(
+      f32_rows(args.q, tile.batch, tile.query, tile.head, tile.queries), dim,
+      shared_address(q_tile));
+  if (visit > 0) load_keys(0);
   commit_copies();
   wait_for_copies();
   __syncthreads();
 
-  float context[S::kRows][S::kDim / 8] = {};
-  Rows<S> rows;
+  float context[S::kRows][S::kDim / 8] = {}, max[S::kRows], sum[S::kRows];
 #pragma unroll
-  for (int i = 0; i < S::kRows; ++i) rows.max[i] = -kInfinity, rows.sum[i] = 0;
-  const int first_row = warp * S::kWarpQueries + y;
+  for (int i = 0; i < S::kRows; ++i) max[i] = -kInfinity, sum[i] = 0;
+  unsigned seen = 0;
   for (int64_t key = 0; key < visit; key += kKeys) {
-    load_rows<S, kKeys, kSwizzleNone>(v, key, dim, shared_address(v_tile));
+    load_rows<S, kKeys, kSwizzleNone>(
+        f32_rows(args.v, tile.batch, tile.key + key, tile.kv_head, tile.keys - key), dim,
+        shared_address(v_tile));
     commit_copies();
     float scores[S::kRows][8];
-    const bool open = is_open_step(args, tile, key);
+    const StepLook look = look_at_step(args, tile, key);
     multiply_keys<S>(q_rows, k_tile, y, x, dim / 4, scores);
-    if (open) {
-      rows.seen = ~0u;
+    if (is_open(look)) {
+      seen = ~0u;
 #pragma unroll
       for (int i = 0; i < S::kRows * 8; ++i) scores[i / 8][i % 8] *= args.scale;
     } else {
-      mask_step<S::kRows, 8>(args, tile, key, ScoreLayout<S>{scores, first_row, x}, rows.seen);
+      mask_scores<S>(args, tile, key, first_row, y, x, p_rows, scores, seen);
     }
 #pragma unroll
-    for (int i = 0; i < S::kRows; ++i)
-      softmax_row(scores[i], context[i], rows.max[i], rows.sum[i]);
+    for (int i = 0; i < S::kRows; ++i) softmax_row(scores[i], context[i], max[i], sum[i]);
     store_probabilities<S>(scores, y, x, p_rows);
     wait_for_copies();
     __syncthreads();  // v is there, p is written, and every warp has read k
-    if (key + kKeys < visit)
-      load_rows<S, kKeys, kSwizzleK>(k, key + kKeys, dim, shared_address(k_tile));
+    if (key + kKeys < visit) load_keys(key + kKeys);
     commit_copies();
     const int64_t left = tile.keys - key;  // behind them p and v are 0
     multiply_values<S>(p_rows, v_tile, y, x,
@@ -273,7 +271,7 @@ __global__ void __launch_bounds__(S::kThreads, 2)
     wait_for_copies();
     __syncthreads();
   }
-  store_context<S>(args, tile, first_row, x, rows, context);
+  store_context<S>(args, tile, first_row, y, x, sum, seen, context);
 }
 
 template <class S>

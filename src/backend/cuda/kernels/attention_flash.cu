@@ -8,7 +8,7 @@ namespace vernier::backend::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kQueries = 64;  // of a block, 16 per warp
+constexpr int kQueries = 64;      // of a block, 16 per warp
 constexpr int kKeys = kStepKeys;  // of a step: part of a row's bits
 
 // A (64, kDim) tile in shared memory as 16-byte chunks, so permuted that 8 rows of one chunk column
@@ -122,20 +122,20 @@ __device__ void store_context(const AttentionLaunch& args, const Tile& tile,
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     bool empty;
-    const float sum = finish_sum(args, tile, rows, r, lane, empty);
+    const float inverse = 1.0f / finish_sum(args, tile, rows, r, lane, empty);
     if (row + 8 * r >= tile.queries) continue;
+    if (empty) {
+      store_empty_row(args, tile, row + 8 * r, lane % 4, 4);
+      continue;
+    }
     auto* out = static_cast<T*>(args.out.data) + tile.batch * args.out.batch +
                 (tile.query + row + 8 * r) * args.out.row + tile.head * args.out.head;
 #pragma unroll
     for (int n = 0; n < kDim / 8; ++n) {
       const int col = n * 8 + lane % 4 * 2;
       if (n * 8 >= args.head_dim) break;
-      float x = context[n][2 * r] / sum, y = context[n][2 * r + 1] / sum;
-      if (empty) {
-        x = empty_context(args, tile, col);
-        y = empty_context(args, tile, col + 1);
-      }
-      *reinterpret_cast<uint32_t*>(out + col) = pack<T>(x, y);
+      *reinterpret_cast<uint32_t*>(out + col) =
+          pack<T>(context[n][2 * r] * inverse, context[n][2 * r + 1] * inverse);
     }
   }
 }
@@ -176,18 +176,17 @@ __global__ void __launch_bounds__(kThreads)
   float context[kDim / 8][4] = {};
   const int row = warp * 16 + lane / 4;
   FragmentRows rows;
+  float* table = reinterpret_cast<float*>(shared + 3 * kTileBytes) + warp * kTableFloats;
 
   for (int64_t key = 0; key < visit; key += kKeys) {
     load_tile<T>(args, v, key, v_tile);
     commit_copies();
     float scores[kKeys / 8][4];
-    const bool open = is_open_step(args, tile, key);
+    const StepLook look = look_at_step(args, tile, key);
     multiply_keys<T>(scores, q_part, k_tile, lane);
-    if (open) {
-      scale_fragment(args, scores, rows);
-    } else {
-      mask_fragment(args, tile, key, row, lane, scores, rows);
-    }
+    unsigned seen = 0;
+    const StepMasks masks = masks_of_step(args, tile, key, look, table, seen);
+    mask_fragment(args, tile, key, masks, seen, warp * 16, lane, table, scores, rows);
     softmax_step(scores, context, rows);
     wait_for_copies();
     __syncthreads();  // v is there, and every warp has read k
@@ -204,9 +203,14 @@ template <class T, int kDim>
 cudaError_t launch_dim(const AttentionLaunch& args, cudaStream_t stream) {
   const int64_t tiles = attention_tiles(args, kQueries);
   const int64_t blocks = tiles * args.heads * args.batch;
-  constexpr size_t kSharedBytes = size_t{3} * kQueries * kDim * 2;
-  return launch_overlapped(&flash_kernel<T, kDim>, static_cast<unsigned>(blocks), kThreads,
-                           kSharedBytes, stream, FlashLaunch{args, tiles});
+  constexpr size_t kSharedBytes =
+      size_t{3} * kQueries * kDim * 2 + 4 * sizeof(float) * kTableFloats;
+  const auto kernel = &flash_kernel<T, kDim>;
+  const cudaError_t status = cudaFuncSetAttribute(
+      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kSharedBytes));
+  if (status != cudaSuccess) return status;
+  return launch_overlapped(kernel, static_cast<unsigned>(blocks), kThreads, kSharedBytes, stream,
+                           FlashLaunch{args, tiles});
 }
 
 template <class T>

@@ -4,40 +4,66 @@
 // Source: Dao, FlashAttention-2, arXiv:2307.08691; online normaliser, arXiv:1805.02867.
 #pragma once
 #include "backend/cuda/device/mma.cuh"
-#include "backend/cuda/kernels/attention_device.cuh"
+#include "backend/cuda/kernels/attention_tables.cuh"
 
 namespace vernier::backend::cuda {
 
 constexpr float kLog2E = 1.4426950408889634f;
 
+// Of a warp, in shared memory: entries of 8 rows, those of a row g 8 banks after those before.
+constexpr int kTablePitch = kStepKeys + 8;
+constexpr int kTableFloats = 8 * kTablePitch;
+
 // What a lane carries of its two query rows.
 struct FragmentRows {
   float max[2] = {-kInfinity, -kInfinity};
-  float sum[2] = {0, 0};  // this lane's part
-  unsigned seen = 0;      // bit r
+  float sum[2] = {0, 0};      // this lane's part
+  unsigned seen[2] = {0, 0};  // bit g: fill_table() says so of row g
 };
 
-// Where mask_step() finds them; first_row: of the tile, that of the lane's row g.
-struct FragmentLayout {
-  float (&scores)[kStepKeys / 8][4];
-  int first_row, lane;
-  __device__ int row(int i) const { return first_row + 8 * i; }
-  __device__ int key(int j) const { return j / 2 * 8 + lane % 4 * 2 + j % 2; }
-  __device__ float& score(int i, int j) const { return scores[j / 2][2 * i + j % 2]; }
-};
-
-// Scores of a step that is_open_step().
-__device__ inline void scale_fragment(const AttentionLaunch& args,
-                                      float (&scores)[kStepKeys / 8][4], FragmentRows& rows) {
-  rows.seen = 3;
+// Bias and masks of scores of 16 rows, `row` that of the lane's g = 0; an open step's are scaled. A
+// table is the same for all rows, and filled, or is filled here.
+enum class StepMasks { kOpen, kByKey, kAny };
+__device__ __forceinline__ void mask_fragment(const AttentionLaunch& args, const Tile& tile,
+                                              int64_t key, StepMasks masks, unsigned seen_by_key,
+                                              int row, int lane, float* table,
+                                              float (&scores)[kStepKeys / 8][4],
+                                              FragmentRows& rows) {
+  if (masks == StepMasks::kOpen) {
+    rows.seen[0] = rows.seen[1] = ~0u;
 #pragma unroll
-  for (int i = 0; i < kStepKeys / 2; ++i) scores[i / 4][i % 4] *= args.scale;
+    for (int i = 0; i < kStepKeys / 2; ++i) scores[i / 4][i % 4] *= args.scale;
+    return;
+  }
+  const int own_row = masks == StepMasks::kAny ? lane / 4 * kTablePitch : 0;
+  const auto* own = reinterpret_cast<const float2*>(table + own_row + lane % 4 * 2);
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    unsigned seen = seen_by_key;
+    if (masks == StepMasks::kAny) {
+      __syncwarp();
+      seen = fill_table<kTablePitch>(args, tile, key, row + 8 * r, 8, table);
+      __syncwarp();
+    }
+    rows.seen[r] |= seen;
+#pragma unroll
+    for (int n = 0; n < kStepKeys / 8; ++n) {
+      const float2 entry = own[4 * n];
+      scores[n][2 * r] = table_score(args, scores[n][2 * r], entry.x);
+      scores[n][2 * r + 1] = table_score(args, scores[n][2 * r + 1], entry.y);
+    }
+  }
 }
-// Scores of any step.
-__device__ inline void mask_fragment(const AttentionLaunch& args, const Tile& tile, int64_t key,
-                                     int row, int lane, float (&scores)[kStepKeys / 8][4],
-                                     FragmentRows& rows) {
-  mask_step<2, kStepKeys / 4>(args, tile, key, FragmentLayout{scores, row, lane}, rows.seen);
+// The step's kind of masks; fills the table of those by key. All lanes of the warp call it.
+__device__ __forceinline__ StepMasks masks_of_step(const AttentionLaunch& args, const Tile& tile,
+                                                   int64_t key, const StepLook& look, float* table,
+                                                   unsigned& seen_by_key) {
+  if (is_open(look)) return StepMasks::kOpen;
+  if (!is_by_key(args)) return StepMasks::kAny;
+  __syncwarp();
+  seen_by_key = fill_table<kTablePitch>(args, tile, key, 0, 1, table) != 0 ? ~0u : 0;
+  __syncwarp();
+  return StepMasks::kByKey;
 }
 
 // Scores become exp(score − max) relative to the new maxima; sums and context are rescaled.
@@ -80,8 +106,7 @@ __device__ inline float finish_sum(const AttentionLaunch& args, const Tile& tile
   float sum = rows.sum[r];
   sum += __shfl_xor_sync(~0u, sum, 1);
   sum += __shfl_xor_sync(~0u, sum, 2);
-  const unsigned seen = __ballot_sync(~0u, (rows.seen >> r & 1) != 0) >> (lane & ~3) & 0xf;
-  empty = tile.keys == 0 || is_empty_row(args, sum, seen != 0);
+  empty = tile.keys == 0 || is_empty_row(args, sum, (rows.seen[r] >> (lane / 4) & 1) != 0);
   return sum;
 }
 

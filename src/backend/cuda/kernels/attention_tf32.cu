@@ -1,7 +1,7 @@
-// Attention of f32 arrays on mma.sync with TF32 operands (sm_80 and later): one block of 4 warps, 16
-// or 32 queries of a head each, steps of 64 keys from key 0 on, running softmax in registers. q, k, v
-// and the probabilities are rounded to nearest, halves to even; sums are f32. Contract: attention.h.
-// C++17.
+// Attention of f32 arrays on mma.sync with TF32 operands (sm_80 and later): one block of 4 warps,
+// 16 or 32 queries of a head each, steps of 64 keys from key 0 on, running softmax in registers. q,
+// k, v and the probabilities are rounded to nearest, halves to even; sums are f32. Contract:
+// attention.h. C++17.
 #include "backend/cuda/kernels/attention_fragments.cuh"
 
 namespace vernier::backend::cuda {
@@ -25,8 +25,7 @@ __device__ inline uint32_t round_tf32(float x) {
 // c[16, 8] += a[16, 8] · b[8, 8]
 __device__ inline void multiply_add_tf32(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
                                          uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
@@ -38,8 +37,9 @@ template <int kDim_, int kTiles_>
 struct Shape {
   static constexpr int kDim = kDim_, kTiles = kTiles_;
   static constexpr int kQueries = 16 * kTiles * kWarps;
-  static constexpr int kChunks = kDim / 4, kPitch = kDim + 4;
-  static constexpr size_t kBytes = size_t{4} * (kQueries + 2 * kKeys) * kPitch;
+  static constexpr int kPitch = kDim + 4;
+  static constexpr size_t kBytes =
+      size_t{4} * ((kQueries + 2 * kKeys) * kPitch + kWarps * kTableFloats);
 };
 
 // Rows of q, k or v of one head.
@@ -50,44 +50,81 @@ struct Source {
   bool rotate;
 };
 
-// Rows [first, first + kTileRows) to shared memory; rows and columns that do not exist become 0.
-// The caller commits and waits.
-template <class S, int kTileRows>
-__device__ void load_rows(const AttentionLaunch& args, const Source& src, int64_t first,
-                          float* dst) {
+// Elements one by one: where 16-byte loads are not aligned, and under rotary tables.
+__device__ __noinline__ void load_elements(const AttentionLaunch& args, Source src, int64_t first,
+                                           int rows, int dim, int pitch, bool pairs, float* dst) {
   const AttentionRows& array = *src.array;
-  const auto* data = static_cast<const float*>(array.data);
   const int64_t base = src.batch * array.batch + src.row * array.row + src.head * array.head;
-  const bool aligned = reinterpret_cast<uintptr_t>(data + base) % 16 == 0 && array.row % 4 == 0;
-  const bool by_element = src.rotate || !aligned;
-#pragma unroll 4
-  for (int i = static_cast<int>(threadIdx.x); i < kTileRows * S::kChunks; i += kThreads) {
-    const int row = i / S::kChunks, d = i % S::kChunks * 4;
-    const bool exists = first + row < src.rows && d < args.head_dim;
-    const int64_t at = exists ? base + (first + row) * array.row : 0;
-    float* to = dst + row * S::kPitch + d;
-    if (!by_element) {
-      copy_16_async(shared_address(to), exists ? data + at + d : data, exists ? 16 : 0);
-      continue;
-    }
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      to[e] = !exists      ? 0.0f
-              : src.rotate ? load_rotated(args, array, at, src.batch, src.row + first + row, d + e)
-                           : data[at + d + e];
+  // Each thread writes the chunks that it rounds.
+  for (int r = 0; r < rows / 16; ++r) {
+    const int thread_row = static_cast<int>(threadIdx.x) / 8;
+    const int row = pairs ? r / 2 * 32 + 2 * thread_row + r % 2 : 16 * r + thread_row;
+    const int64_t at = base + (first + row) * array.row;
+    for (int d = static_cast<int>(threadIdx.x) % 8 * 4; d < dim; d += d % 4 == 3 ? 29 : 1) {
+      float value = 0;
+      if (first + row < src.rows && d < args.head_dim) {
+        value = src.rotate ? load_rotated(args, array, at, src.batch, src.row + first + row, d)
+                           : static_cast<const float*>(array.data)[at + d];
+      }
+      dst[row * pitch + d] = value;
     }
   }
+}
+
+// Calls body(row, chunk) for a thread's chunks of a tile's rows. Of v (kPairs) it has those of keys
+// 2i and 2i + 1, one after the other.
+template <class S, int kTileRows, bool kPairs, class Body>
+__device__ __forceinline__ void each_own_chunk(const Body& body) {
+  const int row = static_cast<int>(threadIdx.x) / 8, chunk = static_cast<int>(threadIdx.x) % 8;
+#pragma unroll
+  for (int part = 0; part < S::kDim / 32; ++part) {
+#pragma unroll
+    for (int r = 0; r < kTileRows / 16; ++r)
+      body(kPairs ? r / 2 * 32 + 2 * row + r % 2 : 16 * r + row, chunk + 8 * part);
+  }
+}
+
+// Rows [first, first + kTileRows) to shared memory; rows and columns that do not exist become 0.
+// The caller commits and waits.
+template <class S, int kTileRows, bool kPairs = false>
+__device__ __forceinline__ void load_rows(const AttentionLaunch& args, const Source& src,
+                                          int64_t first, float* dst) {
+  const AttentionRows& array = *src.array;
+  const F32Rows from = f32_rows(array, src.batch, src.row + first, src.head, src.rows - first);
+  if (src.rotate || reinterpret_cast<uintptr_t>(from.data) % 16 != 0 || array.row % 4 != 0) {
+    load_elements(args, src, first, kTileRows, S::kDim, S::kPitch, kPairs, dst);
+    return;
+  }
+  const uint32_t to = shared_address(dst);
+  each_own_chunk<S, kTileRows, kPairs>([&](int row, int chunk) {
+    const bool exists = row < from.left && chunk * 4 < args.head_dim;
+    copy_16_async(to + static_cast<uint32_t>((row * S::kPitch + chunk * 4) * 4),
+                  from.data + row * from.stride + chunk * 4, exists ? 16 : 0);
+  });
 }
 
 // Rounds what this thread has loaded.
 template <class S, int kTileRows>
 __device__ __forceinline__ void round_rows(float* tile) {
-#pragma unroll 4
-  for (int i = static_cast<int>(threadIdx.x); i < kTileRows * S::kChunks; i += kThreads) {
-    auto* at = reinterpret_cast<uint4*>(tile + i / S::kChunks * S::kPitch + i % S::kChunks * 4);
+  each_own_chunk<S, kTileRows, false>([&](int row, int chunk) {
+    auto* at = reinterpret_cast<uint4*>(tile + row * S::kPitch + chunk * 4);
     const float4 x = *reinterpret_cast<const float4*>(at);
     *at = {round_tf32(x.x), round_tf32(x.y), round_tf32(x.z), round_tf32(x.w)};
-  }
+  });
+}
+// The same of v, and lays the keys 2i and 2i + 1 side by side: of columns 4c … 4c + 3 chunk c of
+// row 2i holds the first two of both keys, of row 2i + 1 the others.
+template <class S>
+__device__ __forceinline__ void round_values(float* tile) {
+  each_own_chunk<S, kKeys, true>([&](int row, int chunk) {
+    if (row % 2 != 0) return;
+    auto* at = reinterpret_cast<uint4*>(tile + row * S::kPitch + chunk * 4);
+    auto* below = reinterpret_cast<uint4*>(tile + (row + 1) * S::kPitch + chunk * 4);
+    const float4 x = *reinterpret_cast<const float4*>(at),
+                 y = *reinterpret_cast<const float4*>(below);
+    *at = {round_tf32(x.x), round_tf32(y.x), round_tf32(x.y), round_tf32(y.y)};
+    *below = {round_tf32(x.z), round_tf32(y.z), round_tf32(x.w), round_tf32(y.w)};
+  });
 }
 
 // Raw dot products of the warp's queries with 64 keys: scores[m][n] has keys 8n + 2t, + 1 of rows g
@@ -97,7 +134,8 @@ __device__ __forceinline__ void multiply_keys(float (&scores)[S::kTiles][kKeys /
                                               const float* q, const float* k, int lane) {
 #pragma unroll
   for (int i = 0; i < S::kTiles * kKeys / 2; ++i) scores[i / 32][i / 4 % 8][i % 4] = 0;
-  // The matrices of a load: 8 keys, columns 4·(lane / 8) on; of q 16 rows, columns 4·(lane / 16) on.
+  // The matrices of a load: 8 keys, columns 4·(lane / 8) on; of q 16 rows, columns 4·(lane / 16)
+  // on.
   const uint32_t own = shared_address(k + lane % 8 * S::kPitch + lane / 8 * 4);
   const uint32_t own_q = shared_address(q + lane % 16 * S::kPitch + lane / 16 * 4);
 #pragma unroll
@@ -109,21 +147,27 @@ __device__ __forceinline__ void multiply_keys(float (&scores)[S::kTiles][kKeys /
       load_matrices(a[i / 2][i % 2], own_q + static_cast<uint32_t>(at * 4));
     }
 #pragma unroll
-    for (int n = 0; n < kKeys / 8; ++n) {
-      uint32_t b[4];
-      load_matrices(b, own + static_cast<uint32_t>((8 * n * S::kPitch + step * 8) * 4));
+    for (int n = 0; n < kKeys / 8; n += 4) {
+      uint32_t b[4][4];
 #pragma unroll
-      for (int m = 0; m < S::kTiles; ++m) {
-        multiply_add_tf32(scores[m][n], a[m][0], b[0], b[1]);
-        multiply_add_tf32(scores[m][n], a[m][1], b[2], b[3]);
+      for (int i = 0; i < 4; ++i)
+        load_matrices(b[i], own + static_cast<uint32_t>((8 * (n + i) * S::kPitch + step * 8) * 4));
+        // Products of one sum stand apart.
+#pragma unroll
+      for (int part = 0; part < 2; ++part) {
+#pragma unroll
+        for (int i = 0; i < 4 * S::kTiles; ++i) {
+          const int m = i / 4, at = i % 4;
+          multiply_add_tf32(scores[m][n + at], a[m][part], b[at][2 * part], b[at][2 * part + 1]);
+        }
       }
     }
   }
 }
 
 // context += rounded probabilities times 64 rows of v. Products take the keys of 8 in the order in
-// which the scores lie: row t of b is key 2t, row t + 4 key 2t + 1. Their column g is column
-// 32·(n / 4) + 4g + n % 4 of v.
+// which the scores lie: row t of b is key 2t, row t + 4 key 2t + 1, as round_values() has put them
+// side by side. Their column g is column 32·(n / 4) + 4g + n % 4 of v.
 template <class S>
 __device__ __forceinline__ void multiply_values(float (&context)[S::kTiles][S::kDim / 8][4],
                                                 const float (&p)[S::kTiles][kKeys / 8][4],
@@ -139,15 +183,14 @@ __device__ __forceinline__ void multiply_values(float (&context)[S::kTiles][S::k
     }
 #pragma unroll
     for (int part = 0; part < S::kDim / 32; ++part) {
-      const uint4 even = own[(8 * step * S::kPitch + 32 * part) / 4],
-                  odd = own[((8 * step + 1) * S::kPitch + 32 * part) / 4];
-      const uint32_t b0[4] = {even.x, even.y, even.z, even.w},
-                     b1[4] = {odd.x, odd.y, odd.z, odd.w};
+      const uint4 low = own[(8 * step * S::kPitch + 32 * part) / 4],
+                  high = own[((8 * step + 1) * S::kPitch + 32 * part) / 4];
 #pragma unroll
-      for (int n = 0; n < 4; ++n) {
-#pragma unroll
-        for (int m = 0; m < S::kTiles; ++m)
-          multiply_add_tf32(context[m][4 * part + n], a[m], b0[n], b1[n]);
+      for (int m = 0; m < S::kTiles; ++m) {
+        multiply_add_tf32(context[m][4 * part], a[m], low.x, low.y);
+        multiply_add_tf32(context[m][4 * part + 1], a[m], low.z, low.w);
+        multiply_add_tf32(context[m][4 * part + 2], a[m], high.x, high.y);
+        multiply_add_tf32(context[m][4 * part + 3], a[m], high.z, high.w);
       }
     }
   }
@@ -160,8 +203,12 @@ __device__ __forceinline__ void store_context(const AttentionLaunch& args, const
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     bool empty;
-    const float sum = finish_sum(args, tile, rows, r, lane, empty);
+    const float inverse = 1.0f / finish_sum(args, tile, rows, r, lane, empty);
     if (row + 8 * r >= tile.queries) continue;
+    if (empty) {
+      store_empty_row(args, tile, row + 8 * r, lane % 4, 4);
+      continue;
+    }
     auto* out = static_cast<float*>(args.out.data) + tile.batch * args.out.batch +
                 (tile.query + row + 8 * r) * args.out.row + tile.head * args.out.head;
     const bool aligned = reinterpret_cast<uintptr_t>(out) % 16 == 0;
@@ -173,10 +220,7 @@ __device__ __forceinline__ void store_context(const AttentionLaunch& args, const
         if (col >= args.head_dim) break;
         float x[4];
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          x[e] = empty ? empty_context(args, tile, col + e)
-                       : context[4 * part + e][2 * r + half] / sum;
-        }
+        for (int e = 0; e < 4; ++e) x[e] = context[4 * part + e][2 * r + half] * inverse;
         if (aligned) {
           *reinterpret_cast<float4*>(out + col) = float4{x[0], x[1], x[2], x[3]};
         } else {
@@ -215,30 +259,30 @@ __global__ void __launch_bounds__(kThreads, 2)
   commit_copies();
   wait_for_copies();
   round_rows<S, S::kQueries>(q_tile);
-  const float* q_rows = q_tile + warp * 16 * S::kTiles * S::kPitch;
-  const int row = warp * 16 * S::kTiles + lane / 4;
+  const int first_row = warp * 16 * S::kTiles;
+  const float* q_rows = q_tile + first_row * S::kPitch;
   float context[S::kTiles][S::kDim / 8][4] = {};
   FragmentRows rows[S::kTiles];
+  float* table = q_tile + S::kQueries * S::kPitch + warp * kTableFloats;
   for (int64_t key = 0; key < visit; key += kKeys) {
     wait_for_copies();
     round_rows<S, kKeys>(k_tile);
     __syncthreads();  // q and k are there, and every warp has read v
-    load_rows<S, kKeys>(args, v, key, v_tile);
+    load_rows<S, kKeys, true>(args, v, key, v_tile);
     commit_copies();
     float scores[S::kTiles][kKeys / 8][4];
-    const bool open = is_open_step(args, tile, key);
+    const StepLook look = look_at_step(args, tile, key);
     multiply_keys<S>(scores, q_rows, k_tile, lane);
+    unsigned seen = 0;
+    const StepMasks masks = masks_of_step(args, tile, key, look, table, seen);
 #pragma unroll
     for (int m = 0; m < S::kTiles; ++m) {
-      if (open) {
-        scale_fragment(args, scores[m], rows[m]);
-      } else {
-        mask_fragment(args, tile, key, row + 16 * m, lane, scores[m], rows[m]);
-      }
+      mask_fragment(args, tile, key, masks, seen, first_row + 16 * m, lane, table, scores[m],
+                    rows[m]);
       softmax_step(scores[m], context[m], rows[m]);
     }
     wait_for_copies();
-    round_rows<S, kKeys>(v_tile);
+    round_values<S>(v_tile);
     __syncthreads();  // v is there, and every warp has read k
     if (key + kKeys < visit) load_rows<S, kKeys>(args, k, key + kKeys, k_tile);
     commit_copies();
@@ -246,7 +290,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 #pragma unroll
   for (int m = 0; m < S::kTiles; ++m)
-    store_context<S>(args, tile, context[m], rows[m], row + 16 * m, lane);
+    store_context<S>(args, tile, context[m], rows[m], first_row + 16 * m + lane / 4, lane);
 }
 
 template <class S>
