@@ -804,8 +804,8 @@ int time_kernels(const char* path, const char* only, const char* only_shape) {
                       {"sm90 f16", &cuda::launch_attention_sm90, AttentionType::kF16},
                       {"sm90 bf16", &cuda::launch_attention_sm90, AttentionType::kBF16},
                       {"plain f32", &cuda::launch_attention_plain, AttentionType::kF32},
-                      {"f32", &cuda::launch_attention_f32, AttentionType::kF32},
-                      {"tf32", &cuda::launch_attention_tf32, AttentionType::kF32}};
+                      {"tiles f32", &cuda::launch_attention_f32, AttentionType::kF32},
+                      {"flash tf32", &cuda::launch_attention_tf32, AttentionType::kF32}};
   std::FILE* json = std::strlen(path) > 0 ? std::fopen(path, "w") : nullptr;
   if (json != nullptr) std::fprintf(json, "[");
   bool first = true;

@@ -48,11 +48,11 @@ __device__ inline float table_score(const AttentionLaunch& args, float dot, floa
   return code == kHidden ? args.fill : code == kNoKey ? -kInfinity : score;
 }
 
-// A lane's entries of each row: keys lane and lane + 32 of the step. kRows: a batch of loads.
-template <class T, class Body>
-__device__ __forceinline__ void each_entry(const T* data, int64_t row_stride, int64_t key_stride,
-                                           int rows, int left, const Body& body) {
-  constexpr int kAtOnce = 8;
+// A lane's entries of each row: keys lane and lane + 32 of the step. Of kAtOnce rows they are
+// loaded before the first is used.
+template <int kAtOnce, class T, class Body>
+__device__ __forceinline__ void each_entry_of(const T* data, int64_t row_stride, int64_t key_stride,
+                                              int rows, int left, const Body& body) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int first = 0; first < rows; first += kAtOnce) {
     T value[kAtOnce][2];
@@ -67,6 +67,12 @@ __device__ __forceinline__ void each_entry(const T* data, int64_t row_stride, in
       if (first + i / 2 < rows) body(first + i / 2, lane + i % 2 * 32, value[i / 2][i % 2]);
     }
   }
+}
+template <class T, class Body>
+__device__ __forceinline__ void each_entry(const T* data, int64_t row_stride, int64_t key_stride,
+                                           int rows, int left, const Body& body) {
+  if (rows == 1) return each_entry_of<1>(data, row_stride, key_stride, rows, left, body);
+  each_entry_of<8>(data, row_stride, key_stride, rows, left, body);
 }
 __device__ inline float widened(float x) { return x; }
 __device__ inline float widened(__half x) { return __half2float(x); }
