@@ -26,7 +26,7 @@
 
 #include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
-#include "backend/cuda/kernels/linear.h"
+#include "backend/cuda/kernels/product_numerics.h"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -123,7 +123,7 @@ Numerics mma_numerics(const Problem& problem, DType type) {
 Numerics flash_numerics(const Problem& problem) {
   return mma_numerics(problem, problem.inputs[kQ].dtype);
 }
-Numerics tf32_numerics(const Problem& problem) { return mma_numerics(problem, DType::kTF32); }
+Numerics flash_tf32_numerics(const Problem& problem) { return mma_numerics(problem, DType::kTF32); }
 
 // ---- arguments
 
@@ -270,7 +270,7 @@ constexpr KernelBody attention_flash{
 extern const KernelBody attention_flash_tf32;
 constexpr KernelBody attention_flash_tf32{
     .supports = &supports_tf32,
-    .numerics = &tf32_numerics,
+    .numerics = &flash_tf32_numerics,
     .strided_inputs = kStrided,
     .prepare = &prepare,
     .launch = &launch_tf32,

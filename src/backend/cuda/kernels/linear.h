@@ -19,8 +19,6 @@ WeightShape weight_shape(const Problem& problem);
 Support supports_constant_weight(const Problem& problem);
 /// Yes if operand `input`, where present, is `type` or f32.
 Support is_type_or_f32(const Problem& problem, size_t input, DType type);
-/// True if the request lets the product's operands be TF32.
-bool takes_tf32(const Problem& problem);
 /// Rows of x: the product of all but its last size.
 int64_t rows_of(const TensorArg& x);
 

@@ -34,13 +34,6 @@ Support is_type_or_f32(const Problem& problem, size_t input, DType type) {
             ", this kernel takes " + std::string(name(type)) + " or f32");
 }
 
-bool takes_tf32(const Problem& problem) {
-  const TypeRequest& compute = problem.asked.compute;
-  return problem.inputs[0].dtype == DType::kF32 && compute.type != DType::kUndefined &&
-         (compute.exact ? compute.type == DType::kTF32
-                        : compute.type != DType::kF64 && represents(DType::kTF32, compute.type));
-}
-
 int64_t rows_of(const TensorArg& x) { return elems_between(x, 0, x.rank - 1); }
 
 namespace {
