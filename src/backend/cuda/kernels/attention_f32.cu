@@ -77,7 +77,7 @@ template <class S>
 __device__ __forceinline__ void multiply_values(const float* p, const float* v, int y, int x,
                                                 int chunks,
                                                 float (&context)[S::kRows][S::kDim / 8]) {
-#pragma unroll 1
+#pragma unroll 2
   for (int chunk = 0; chunk < chunks; ++chunk) {
     float left[S::kRows][4];
 #pragma unroll
@@ -100,20 +100,23 @@ __device__ __forceinline__ void multiply_values(const float* p, const float* v, 
 }
 
 // Scores of a step with bias and masks, through a table in the warp's own part of shared memory.
-// `seen`, bit n: fill_table() says so of the warp's row n.
+// Bit i of `seen`: they leave the lane's row i a key (known with masks_add only).
 template <class S>
 __device__ __forceinline__ void mask_scores(const AttentionLaunch& args, const Tile& tile,
                                             int64_t key, int first_row, int y, int x, float* table,
                                             float (&scores)[S::kRows][8], unsigned& seen) {
   const bool by_key = is_by_key(args);
   __syncwarp();
-  const unsigned found =
+  const int found =
       fill_table<kKeys>(args, tile, key, first_row, by_key ? 1 : S::kWarpQueries, table);
-  seen |= by_key && found != 0 ? ~0u : found;
   __syncwarp();
   const int stride = by_key ? 0 : kKeys;
+  const int last = by_key ? last_visible(args, tile, key) + first_row + y : 2 * kKeys;
 #pragma unroll
   for (int i = 0; i < S::kRows; ++i) {
+    const int own_last = last + 4 * i - 4 * x;
+    const bool kept = by_key ? found <= last + 4 * i : (found >> (4 * i + y) & 1) != 0;
+    seen |= static_cast<unsigned>(kept) << i;
 #pragma unroll
     for (int part = 0; part < 2; ++part) {
       float entry[4];
@@ -121,7 +124,7 @@ __device__ __forceinline__ void mask_scores(const AttentionLaunch& args, const T
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         float& score = scores[i][4 * part + j];
-        score = table_score(args, score, entry[j]);
+        score = table_score(args, score, entry[j], 32 * part + j > own_last);
       }
     }
   }
@@ -176,7 +179,7 @@ __device__ __forceinline__ void store_probabilities(const float (&scores)[S::kRo
   }
 }
 
-// sum: of the lane's rows; seen: of the warp's.
+// sum, seen: of the lane's rows.
 template <class S>
 __device__ __forceinline__ void store_context(const AttentionLaunch& args, const Tile& tile,
                                               int first_row, int y, int x,
@@ -186,7 +189,7 @@ __device__ __forceinline__ void store_context(const AttentionLaunch& args, const
   for (int i = 0; i < S::kRows; ++i) {
     const int row = first_row + 4 * i + y;
     if (row >= tile.queries) continue;
-    if (tile.keys == 0 || is_empty_row(args, sum[i], (seen >> (4 * i + y) & 1) != 0)) {
+    if (tile.keys == 0 || is_empty_row(args, sum[i], (seen >> i & 1) != 0)) {
       store_empty_row(args, tile, row, x, 8);
       continue;
     }

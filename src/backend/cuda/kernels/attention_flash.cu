@@ -122,7 +122,7 @@ __device__ void store_context(const AttentionLaunch& args, const Tile& tile,
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     bool empty;
-    const float inverse = 1.0f / finish_sum(args, tile, rows, r, lane, empty);
+    const float inverse = 1.0f / finish_sum(args, tile, rows, r, empty);
     if (row + 8 * r >= tile.queries) continue;
     if (empty) {
       store_empty_row(args, tile, row + 8 * r, lane % 4, 4);
@@ -184,9 +184,9 @@ __global__ void __launch_bounds__(kThreads)
     float scores[kKeys / 8][4];
     const StepLook look = look_at_step(args, tile, key);
     multiply_keys<T>(scores, q_part, k_tile, lane);
-    unsigned seen = 0;
-    const StepMasks masks = masks_of_step(args, tile, key, look, table, seen);
-    mask_fragment(args, tile, key, masks, seen, warp * 16, lane, table, scores, rows);
+    int first_kept = 0;
+    const StepMasks masks = masks_of_step(args, tile, key, look, table, first_kept);
+    mask_fragment(args, tile, key, masks, first_kept, warp * 16, lane, table, scores, rows);
     softmax_step(scores, context, rows);
     wait_for_copies();
     __syncthreads();  // v is there, and every warp has read k

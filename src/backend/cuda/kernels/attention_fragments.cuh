@@ -17,51 +17,58 @@ constexpr int kTableFloats = 8 * kTablePitch;
 // What a lane carries of its two query rows.
 struct FragmentRows {
   float max[2] = {-kInfinity, -kInfinity};
-  float sum[2] = {0, 0};      // this lane's part
-  unsigned seen[2] = {0, 0};  // bit g: fill_table() says so of row g
+  float sum[2] = {0, 0};  // this lane's part
+  bool seen[2] = {false, false};
 };
 
 // Bias and masks of scores of 16 rows, `row` that of the lane's g = 0; an open step's are scaled. A
-// table is the same for all rows, and filled, or is filled here.
+// table by key is filled and leaves the rows `first_kept`, another is filled here.
 enum class StepMasks { kOpen, kByKey, kAny };
 __device__ __forceinline__ void mask_fragment(const AttentionLaunch& args, const Tile& tile,
-                                              int64_t key, StepMasks masks, unsigned seen_by_key,
-                                              int row, int lane, float* table,
+                                              int64_t key, StepMasks masks, int first_kept, int row,
+                                              int lane, float* table,
                                               float (&scores)[kStepKeys / 8][4],
                                               FragmentRows& rows) {
   if (masks == StepMasks::kOpen) {
-    rows.seen[0] = rows.seen[1] = ~0u;
+    rows.seen[0] = rows.seen[1] = true;
 #pragma unroll
     for (int i = 0; i < kStepKeys / 2; ++i) scores[i / 4][i % 4] *= args.scale;
     return;
   }
-  const int own_row = masks == StepMasks::kAny ? lane / 4 * kTablePitch : 0;
-  const auto* own = reinterpret_cast<const float2*>(table + own_row + lane % 4 * 2);
+  const bool any = masks == StepMasks::kAny;
+  const auto* own =
+      reinterpret_cast<const float2*>(table + (any ? lane / 4 * kTablePitch : 0) + lane % 4 * 2);
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    unsigned seen = seen_by_key;
-    if (masks == StepMasks::kAny) {
+    // Keys of the step after it are hidden.
+    int last = 2 * kStepKeys;
+    if (any) {
       __syncwarp();
-      seen = fill_table<kTablePitch>(args, tile, key, row + 8 * r, 8, table);
+      const int seen = fill_table<kTablePitch>(args, tile, key, row + 8 * r, 8, table);
+      rows.seen[r] = rows.seen[r] || (seen >> lane / 4 & 1) != 0;
       __syncwarp();
+    } else {
+      last = last_visible(args, tile, key) + row + 8 * r + lane / 4;
+      rows.seen[r] = rows.seen[r] || first_kept <= last;
     }
-    rows.seen[r] |= seen;
+    const int own_last = last - lane % 4 * 2;
 #pragma unroll
     for (int n = 0; n < kStepKeys / 8; ++n) {
       const float2 entry = own[4 * n];
-      scores[n][2 * r] = table_score(args, scores[n][2 * r], entry.x);
-      scores[n][2 * r + 1] = table_score(args, scores[n][2 * r + 1], entry.y);
+      float &even = scores[n][2 * r], &odd = scores[n][2 * r + 1];
+      even = table_score(args, even, entry.x, 8 * n > own_last);
+      odd = table_score(args, odd, entry.y, 8 * n + 1 > own_last);
     }
   }
 }
 // The step's kind of masks; fills the table of those by key. All lanes of the warp call it.
 __device__ __forceinline__ StepMasks masks_of_step(const AttentionLaunch& args, const Tile& tile,
                                                    int64_t key, const StepLook& look, float* table,
-                                                   unsigned& seen_by_key) {
+                                                   int& first_kept) {
   if (is_open(look)) return StepMasks::kOpen;
   if (!is_by_key(args)) return StepMasks::kAny;
   __syncwarp();
-  seen_by_key = fill_table<kTablePitch>(args, tile, key, 0, 1, table) != 0 ? ~0u : 0;
+  first_kept = fill_table<kTablePitch>(args, tile, key, 0, 1, table);
   __syncwarp();
   return StepMasks::kByKey;
 }
@@ -102,11 +109,11 @@ __device__ inline void softmax_step(float (&scores)[kStepKeys / 8][4],
 
 // The sum of row r over its four lanes, and whether the row has probability 0 everywhere instead.
 __device__ inline float finish_sum(const AttentionLaunch& args, const Tile& tile,
-                                   const FragmentRows& rows, int r, int lane, bool& empty) {
+                                   const FragmentRows& rows, int r, bool& empty) {
   float sum = rows.sum[r];
   sum += __shfl_xor_sync(~0u, sum, 1);
   sum += __shfl_xor_sync(~0u, sum, 2);
-  empty = tile.keys == 0 || is_empty_row(args, sum, (rows.seen[r] >> (lane / 4) & 1) != 0);
+  empty = tile.keys == 0 || is_empty_row(args, sum, rows.seen[r]);
   return sum;
 }
 

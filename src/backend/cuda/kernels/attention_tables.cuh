@@ -33,19 +33,30 @@ __device__ inline StepLook look_at_step(const AttentionLaunch& args, const Tile&
 __device__ inline bool is_open(const StepLook& look) {
   return look.open && __all_sync(~0u, look.kept[0] != 0 && look.kept[1] != 0);
 }
-// Are bias and masks the same for all queries?
+// Are bias and masks the same for all queries, but for causal?
 __device__ inline bool is_by_key(const AttentionLaunch& args) {
-  return args.bias.query == 0 && args.keep.query == 0 && !args.causal;
+  return args.bias.query == 0 && args.keep.query == 0;
+}
+// Row r of the tile sees the keys of the step up to this one plus r.
+__device__ inline int last_visible(const AttentionLaunch& args, const Tile& tile, int64_t key) {
+  if (!args.causal) return 2 * kStepKeys;
+  constexpr int kFar = 1 << 20;
+  const int64_t last = tile.visible - key;
+  return last < -kFar ? -kFar : last > kFar ? kFar : static_cast<int>(last);
 }
 
 // Numbers in a table that say something else: the key is hidden, there is no such key.
 constexpr uint32_t kHidden = 0x7fc0b1d5, kNoKey = 0x7fc0b1d6;
 
-// The score from the dot product and the table's entry.
-__device__ inline float table_score(const AttentionLaunch& args, float dot, float entry) {
+// The score from the dot product and the table's entry; ahead: hidden by causal, of which a table
+// by key knows nothing.
+__device__ __forceinline__ float table_score(const AttentionLaunch& args, float dot, float entry,
+                                             bool ahead) {
   const uint32_t code = __float_as_uint(entry);
-  const float score = fmaf(dot, args.scale, entry);
-  return code == kHidden ? args.fill : code == kNoKey ? -kInfinity : score;
+  float score = fmaf(dot, args.scale, entry);
+  const float hidden = args.masks_add ? score - kInfinity : args.fill;
+  score = ahead || code == kHidden ? hidden : score;
+  return code == kNoKey ? -kInfinity : score;
 }
 
 // A lane's entries of each row: keys lane and lane + 32 of the step. Of kAtOnce rows they are
@@ -80,10 +91,11 @@ __device__ inline float widened(__nv_bfloat16 x) { return __bfloat162float(x); }
 
 // Fills table[row][kPitch] for `rows` rows of the tile from `first` on and the 64 keys from `key`
 // on: what is added to a score, or a code. The warp's lanes call it together and synchronise
-// before they read. Returns, with masks_add, bit r: bias and masks leave row r a key.
+// before they read. Returns, with masks_add, bit r: bias and masks leave row r a key. By key (one
+// row): the first key that they leave, causal not asked, or a large number.
 template <int kPitch>
-__device__ __noinline__ unsigned fill_table(const AttentionLaunch& args, Tile tile, int64_t key,
-                                            int first, int rows, float* table) {
+__device__ __noinline__ int fill_table(const AttentionLaunch& args, Tile tile, int64_t key,
+                                       int first, int rows, float* table) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int left = tile.keys - key < kStepKeys ? static_cast<int>(tile.keys - key) : kStepKeys;
   // Rows past the last query have what the last one has; nobody uses their results.
@@ -117,20 +129,26 @@ __device__ __noinline__ unsigned fill_table(const AttentionLaunch& args, Tile ti
                  if (kept == 0) hide(row_at(row, in_step));
                });
   }
-  const int64_t ahead = masks.visible - key;  // of the first row
+  const bool by_key = rows == 1;
+  const int64_t ahead = by_key ? kStepKeys : masks.visible - key;  // of the first row
   unsigned seen = 0;
   for (int row = 0; row < exist; ++row) {
-    bool own = false;
+    unsigned kept[2];
 #pragma unroll
-    for (int in_step = lane; in_step < kStepKeys; in_step += 32) {
+    for (int half = 0; half < 2; ++half) {
+      const int in_step = lane + 32 * half;
       float& entry = row_at(row, in_step);
-      if (args.causal && in_step > ahead + row) hide(entry);
+      if (in_step > ahead + row) hide(entry);
       if (in_step >= left) entry = __uint_as_float(kNoKey);
-      own = own || (in_step < left && entry != -kInfinity);
+      kept[half] = __ballot_sync(~0u, in_step < left && entry != -kInfinity);
     }
-    if (args.masks_add) seen |= static_cast<unsigned>(__any_sync(~0u, own)) << row;
+    if (by_key)
+      return kept[0] != 0   ? __ffs(static_cast<int>(kept[0])) - 1
+             : kept[1] != 0 ? __ffs(static_cast<int>(kept[1])) + 31
+                            : 1 << 30;
+    seen |= static_cast<unsigned>((kept[0] | kept[1]) != 0) << row;
   }
-  return seen;
+  return static_cast<int>(seen);
 }
 
 // What is left of a row with probability 0 everywhere, by a few lanes: columns first, first + step

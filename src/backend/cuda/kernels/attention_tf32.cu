@@ -203,7 +203,7 @@ __device__ __forceinline__ void store_context(const AttentionLaunch& args, const
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     bool empty;
-    const float inverse = 1.0f / finish_sum(args, tile, rows, r, lane, empty);
+    const float inverse = 1.0f / finish_sum(args, tile, rows, r, empty);
     if (row + 8 * r >= tile.queries) continue;
     if (empty) {
       store_empty_row(args, tile, row + 8 * r, lane % 4, 4);
@@ -273,11 +273,11 @@ __global__ void __launch_bounds__(kThreads, 2)
     float scores[S::kTiles][kKeys / 8][4];
     const StepLook look = look_at_step(args, tile, key);
     multiply_keys<S>(scores, q_rows, k_tile, lane);
-    unsigned seen = 0;
-    const StepMasks masks = masks_of_step(args, tile, key, look, table, seen);
+    int first_kept = 0;
+    const StepMasks masks = masks_of_step(args, tile, key, look, table, first_kept);
 #pragma unroll
     for (int m = 0; m < S::kTiles; ++m) {
-      mask_fragment(args, tile, key, masks, seen, first_row + 16 * m, lane, table, scores[m],
+      mask_fragment(args, tile, key, masks, first_kept, first_row + 16 * m, lane, table, scores[m],
                     rows[m]);
       softmax_step(scores[m], context[m], rows[m]);
     }
