@@ -1,6 +1,7 @@
 // Checks the CUDA attention kernels against FP64 loops on the host, and times them. C++17. Target
 // bench_attention of the preset cuda:
-//   bench_attention check flash|sm90|plain [0|1]      bench_attention time [OUT.json [sm90]]
+//   bench_attention check flash|sm90|plain|f32|tf32 [0|1]
+//   bench_attention time [OUT.json [KERNEL [SHAPE]]], as in time '' tf32 32x16x512x64
 // The peers (PyTorch's cuDNN and flash attention) are timed by attention_peers.py beside it.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -178,6 +179,7 @@ struct Case {
   uint8_t* finite = nullptr;
   AttentionLaunch args{};
   int64_t q_row = 0;  // elements between rows of q (and k, v where they are one array)
+  bool tf32 = false;  // what the kernel rounds operands and probabilities to
 
   ~Case() {
     cudaFree(keep_data);
@@ -394,14 +396,32 @@ double round_to_type(AttentionType type, double x) {
   return x;
 }
 
-// One row of q or k, rotated; rounded again where the kernel's products take 16 bits.
+// To nearest, halves to even.
+double round_to_tf32(double x) {
+  const auto value = static_cast<float>(x);
+  if (std::isnan(value)) return value;
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  bits = (bits + 0xfff + (bits >> 13 & 1)) & ~uint32_t{0x1fff};
+  float rounded;
+  std::memcpy(&rounded, &bits, 4);
+  return rounded;
+}
+double round_operand(const Case& c, double x) {
+  return c.tf32 ? round_to_tf32(x) : round_to_type(c.type, x);
+}
+
+// One row of q or k, rotated; rounded where the kernel's products take less than f32.
 std::vector<double> row_of(const Case& c, const Array& x, const cuda::AttentionRows& rows,
                            int64_t b, int64_t row, int64_t head, bool rounds) {
   std::vector<double> r(static_cast<size_t>(c.s.dim));
   for (int d = 0; d < c.s.dim; ++d)
     r[static_cast<size_t>(d)] = x.at(b * rows.batch + row * rows.row + head * rows.head + d);
-  if (c.args.rotary.cos == nullptr) return r;
   const std::vector<double> old = r;
+  if (c.tf32) {
+    for (double& v : r) v = round_to_tf32(v);
+  }
+  if (c.args.rotary.cos == nullptr) return r;
   const int half = c.s.dim / 2, width = c.args.rotary.cos_width;
   for (int i = 0; i < half; ++i) {
     const int lo = c.args.rotary.interleaved ? 2 * i : i;
@@ -413,7 +433,7 @@ std::vector<double> row_of(const Case& c, const Array& x, const cuda::AttentionR
     r[h] = old[h] * c.cos.at(at_hi) + old[l] * c.sin.at(at_hi);
   }
   if (rounds) {
-    for (double& v : r) v = round_to_type(c.type, v);
+    for (double& v : r) v = round_operand(c, v);
   }
   return r;
 }
@@ -472,11 +492,12 @@ Expected expect_row(const Case& c, int64_t b, int64_t h, int64_t i, bool rounds)
   const double u = c.type == AttentionType::kF16    ? 0x1p-11
                    : c.type == AttentionType::kBF16 ? 0x1p-8
                                                     : 0x1p-24;
+  const double u_probs = c.tf32 ? 0x1p-11 : u;
   for (size_t col = 0; col < width; ++col) {
     double value = 0, size = 0, peak = 0;
     for (int64_t j = 0; j < keys; ++j) {
-      const double v = c.v.at(b * a.v.batch + (k_begin + j) * a.v.row + kv * a.v.head +
-                              static_cast<int64_t>(col));
+      const double v = round_operand(c, c.v.at(b * a.v.batch + (k_begin + j) * a.v.row +
+                                               kv * a.v.head + static_cast<int64_t>(col)));
       const double p = empty ? 0 : scores[static_cast<size_t>(j)];
       value += p * v;
       size += p * std::fabs(v);
@@ -486,7 +507,7 @@ Expected expect_row(const Case& c, int64_t b, int64_t h, int64_t i, bool rounds)
     // Rounded probabilities and result; f32 sums and scores; probabilities below f16's normals.
     e.bound[col] =
         1.01 * u * std::fabs(e.value[col]) +
-        (u + (rounds && a.rotary.cos != nullptr ? 0.3 * u * largest : 0) +
+        (u_probs + (rounds && a.rotary.cos != nullptr ? 0.3 * u_probs * largest : 0) +
          0x1p-24 * (8 + 6 * largest + std::sqrt(static_cast<double>(keys)) * 2)) *
             size / sum +
         (c.type == AttentionType::kF16 ? static_cast<double>(keys) * 0x1p-25 * peak / sum : 0) +
@@ -630,20 +651,45 @@ cudaError_t run_sm90(const AttentionLaunch& args, cudaStream_t stream) {
                                           : cuda::launch_attention_flash(args, stream);
 }
 
+cudaError_t run_f32(const AttentionLaunch& args, cudaStream_t stream) {
+  return cuda::attention_f32_takes(args) ? cuda::launch_attention_f32(args, stream)
+                                         : cuda::launch_attention_plain(args, stream);
+}
+
+// The f32 kernel has the bits of the plain one.
+void check_against_plain(Case& c, const std::string& name, Score& score) {
+  const std::vector<unsigned char> own = c.out.host;
+  c.run(&cuda::launch_attention_plain);
+  if (same_bits(c, 0, own, 0, c.out.elems)) return;
+  ++score.failures;
+  std::printf("BITS %s: D%d Sq%lld Sk%lld %s: differ from those of the plain kernel\n",
+              name.c_str(), c.s.dim, static_cast<long long>(c.s.queries),
+              static_cast<long long>(c.s.keys), kMaskNames[static_cast<int>(c.mask)]);
+}
+
+std::vector<std::pair<int, int>> dims_of(const std::string& which) {
+  if (which == "sm90") return {{32, 32}, {64, 64}, {128, 128}};
+  if (which == "plain") return {{64, 64}, {6, 5}, {40, 72}, {128, 128}, {80, 200}};
+  if (which == "f32") return {{64, 64}, {32, 32}, {20, 20}, {80, 80}, {96, 96}, {128, 128}};
+  return {{64, 64}, {32, 32}, {40, 40}, {80, 80}, {96, 96}, {128, 128}, {8, 8}};
+}
+std::vector<AttentionType> types_of(const std::string& which) {
+  if (which == "plain") return {AttentionType::kF32, AttentionType::kF16};
+  if (which == "f32" || which == "tf32") return {AttentionType::kF32};
+  return {AttentionType::kF16, AttentionType::kBF16};
+}
+
 // only: 0 or 1 picks one of the kernel's two types, -1 both.
 int check_kernel(const std::string& which, int only) {
   const Kernel kernel = which == "flash"  ? &cuda::launch_attention_flash
                         : which == "sm90" ? &run_sm90
+                        : which == "f32"  ? &run_f32
+                        : which == "tf32" ? &cuda::launch_attention_tf32
                                           : &cuda::launch_attention_plain;
-  const bool plain = which == "plain", sm90 = which == "sm90";
-  const std::vector<AttentionType> types =
-      plain ? std::vector<AttentionType>{AttentionType::kF32, AttentionType::kF16}
-            : std::vector<AttentionType>{AttentionType::kF16, AttentionType::kBF16};
-  const std::vector<std::pair<int, int>> dims =
-      sm90    ? std::vector<std::pair<int, int>>{{32, 32}, {64, 64}, {128, 128}}
-      : plain ? std::vector<std::pair<int, int>>{{64, 64}, {6, 5}, {40, 72}, {128, 128}, {80, 200}}
-              : std::vector<std::pair<int, int>>{{64, 64}, {32, 32},   {40, 40}, {80, 80},
-                                                 {96, 96}, {128, 128}, {8, 8}};
+  const bool f32 = which == "f32", sm90 = which == "sm90";
+  const bool plain = which == "plain" || f32;
+  const std::vector<AttentionType> types = types_of(which);
+  const std::vector<std::pair<int, int>> dims = dims_of(which);
   int failures = 0;
   for (AttentionType type : types) {
     if (only >= 0 && type != types[static_cast<size_t>(only)]) continue;
@@ -652,6 +698,11 @@ int check_kernel(const std::string& which, int only) {
                                                                     : " bf16");
     for (const auto& [dim, value_dim] : dims) {
       Score score;
+      const auto check_one = [&](Case& c) {
+        c.tf32 = which == "tf32";
+        check_case(c, kernel, name, !plain, score);
+        if (f32) check_against_plain(c, name, score);
+      };
       for (int m = 0; m < static_cast<int>(Mask::kCount); ++m) {
         const Mask mask = static_cast<Mask>(m);
         if (sm90 &&
@@ -663,23 +714,23 @@ int check_kernel(const std::string& which, int only) {
           const int64_t batch = mask == Mask::kSequences ? 1 : 3;
           Case c({batch, length, length, 4, m % 2 == 0 ? 2 : 4, dim, value_dim}, type, mask,
                  static_cast<uint64_t>(m + length));
-          check_case(c, kernel, name, !plain, score);
+          check_one(c);
         }
         // Fewer queries than keys, and more.
         Case fewer({2, 5, 333, 2, 1, dim, value_dim}, type, mask, 3);
-        if (mask != Mask::kSequences) check_case(fewer, kernel, name, !plain, score);
+        if (mask != Mask::kSequences) check_one(fewer);
         Case more({2, 270, 140, 2, 2, dim, value_dim}, type, mask, 4);
-        if (mask != Mask::kSequences) check_case(more, kernel, name, !plain, score);
+        if (mask != Mask::kSequences) check_one(more);
       }
       Case wide({1, 3, 65536, 2, 2, dim, value_dim}, type, Mask::kNone, 6);
-      check_case(wide, kernel, name, !plain, score);
+      check_one(wide);
       // Enough blocks for the larger tiles.
       Case many({12, 300, 200, 8, 8, dim, value_dim}, type, Mask::kKeep, 7);
-      check_case(many, kernel, name, !plain, score);
+      check_one(many);
       for (Mask mask : {Mask::kNone, Mask::kKeep, Mask::kBiasByKey, Mask::kCausal}) {
         for (int kv_heads : {12, 6}) {
           Case few_keys({24, 100, 90, 12, kv_heads, dim, value_dim}, type, mask, 8);
-          check_case(few_keys, kernel, name, !plain, score);
+          check_one(few_keys);
         }
       }
       if (dim == value_dim) {
@@ -699,28 +750,35 @@ int check_kernel(const std::string& which, int only) {
 // ---- time
 
 double median_us(const std::function<void(cudaStream_t)>& work) {
-  constexpr int kInGraph = 20, kRepeats = 25;
+  constexpr int kRepeats = 25;
   cudaStream_t stream;
   check(cudaStreamCreate(&stream), "stream");
-  work(stream);
-  cudaGraph_t graph;
-  cudaGraphExec_t exec;
-  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
-  for (int i = 0; i < kInGraph; ++i) work(stream);
-  check(cudaStreamEndCapture(stream, &graph), "capture");
-  check(cudaGraphInstantiate(&exec, graph, 0), "graph");
   cudaEvent_t begin, end;
   check(cudaEventCreate(&begin), "event");
   check(cudaEventCreate(&end), "event");
+  float ms = 0;
+  for (int i = 0; i < 2; ++i) {
+    check(cudaEventRecord(begin, stream), "event");
+    work(stream);
+    check(cudaEventRecord(end, stream), "event");
+    check(cudaEventSynchronize(end), "event");
+    check(cudaEventElapsedTime(&ms, begin, end), "event");
+  }
+  const int in_graph = std::max(1, std::min(20, static_cast<int>(4 / ms)));
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
+  for (int i = 0; i < in_graph; ++i) work(stream);
+  check(cudaStreamEndCapture(stream, &graph), "capture");
+  check(cudaGraphInstantiate(&exec, graph, 0), "graph");
   std::vector<double> times;
   for (int i = 0; i < kRepeats + 3; ++i) {
     check(cudaEventRecord(begin, stream), "event");
     check(cudaGraphLaunch(exec, stream), "graph");
     check(cudaEventRecord(end, stream), "event");
     check(cudaEventSynchronize(end), "event");
-    float ms = 0;
     check(cudaEventElapsedTime(&ms, begin, end), "event");
-    if (i >= 3) times.push_back(ms * 1e3 / kInGraph);
+    if (i >= 3) times.push_back(ms * 1e3 / in_graph);
   }
   std::sort(times.begin(), times.end());
   cudaGraphExecDestroy(exec);
@@ -729,8 +787,8 @@ double median_us(const std::function<void(cudaStream_t)>& work) {
   return times[times.size() / 2];
 }
 
-// only: part of a kernel's name that restricts the run.
-int time_kernels(const char* path, const char* only) {
+// only, only_shape: parts of a kernel's and a shape's name that restrict the run.
+int time_kernels(const char* path, const char* only, const char* only_shape) {
   const Shape shapes[] = {{32, 512, 512, 16, 16, 64, 64},   {128, 512, 512, 16, 16, 64, 64},
                           {16, 2048, 2048, 16, 16, 64, 64}, {32, 128, 128, 16, 16, 64, 64},
                           {1, 128, 128, 16, 16, 64, 64},    {1, 128, 128, 12, 12, 64, 64},
@@ -745,20 +803,28 @@ int time_kernels(const char* path, const char* only) {
   const Row rows[] = {{"flash f16", &cuda::launch_attention_flash, AttentionType::kF16},
                       {"sm90 f16", &cuda::launch_attention_sm90, AttentionType::kF16},
                       {"sm90 bf16", &cuda::launch_attention_sm90, AttentionType::kBF16},
-                      {"plain f32", &cuda::launch_attention_plain, AttentionType::kF32}};
+                      {"plain f32", &cuda::launch_attention_plain, AttentionType::kF32},
+                      {"tiles f32", &cuda::launch_attention_f32, AttentionType::kF32},
+                      {"flash tf32", &cuda::launch_attention_tf32, AttentionType::kF32}};
   std::FILE* json = std::strlen(path) > 0 ? std::fopen(path, "w") : nullptr;
   if (json != nullptr) std::fprintf(json, "[");
   bool first = true;
   for (const Shape& s : shapes) {
+    char shape[64];
+    std::snprintf(shape, sizeof(shape), "%lldx%dx%lldx%d", static_cast<long long>(s.batch), s.heads,
+                  static_cast<long long>(s.keys), s.dim);
+    if (std::strstr(shape, only_shape) == nullptr) continue;
     for (const Row& row : rows) {
       const bool sm90 = row.kernel == &cuda::launch_attention_sm90;
       if (std::strstr(row.name, only) == nullptr) continue;
       for (Mask mask :
            {Mask::kNone, Mask::kPadding, Mask::kKeep, Mask::kBiasByKey, Mask::kCausal}) {
         const bool flash = row.kernel == &cuda::launch_attention_flash;
-        const bool all = sm90 && row.type == AttentionType::kF16;
+        const bool plain = row.kernel == &cuda::launch_attention_plain;
+        const bool all = (sm90 && row.type == AttentionType::kF16) ||
+                         (row.type == AttentionType::kF32 && !plain);
         if (mask != Mask::kNone && !all && !(flash && mask == Mask::kPadding)) continue;
-        if (row.type == AttentionType::kF32 && s.batch * s.queries > 20000) continue;
+        if (plain && s.batch * s.queries > 20000) continue;
         Case c(s, row.type, mask, 1);
         c.args.finite = c.args.causal ? c.finite : nullptr;
         const double us = median_us([&](cudaStream_t stream) {
@@ -767,9 +833,6 @@ int time_kernels(const char* path, const char* only) {
         });
         const double flops =
             4.0 * static_cast<double>(s.batch * s.queries * s.keys) * s.heads * s.dim;
-        char shape[64];
-        std::snprintf(shape, sizeof(shape), "%lldx%dx%lldx%d", static_cast<long long>(s.batch),
-                      s.heads, static_cast<long long>(s.keys), s.dim);
         std::printf("%-16s %-10s %-12s %9.2f us %7.1f TFLOP/s\n", shape, row.name,
                     kMaskNames[static_cast<int>(mask)], us, flops / us * 1e-6);
         if (json != nullptr) {
@@ -793,8 +856,10 @@ int time_kernels(const char* path, const char* only) {
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "check" && argc > 2) return check_kernel(argv[2], argc > 3 ? std::atoi(argv[3]) : -1);
-  if (what == "time") return time_kernels(argc > 2 ? argv[2] : "", argc > 3 ? argv[3] : "");
+  const auto argument = [&](int i) { return argc > i ? argv[i] : ""; };
+  if (what == "time") return time_kernels(argument(2), argument(3), argument(4));
   std::printf(
-      "attention_bench check flash|sm90|plain [0|1], attention_bench time [OUT.json [sm90]]\n");
+      "attention_bench check flash|sm90|plain|f32|tf32 [0|1]\n"
+      "attention_bench time [OUT.json [KERNEL [SHAPE]]], as in time '' sm90 32x16x512x64\n");
   return 2;
 }

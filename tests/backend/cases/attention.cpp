@@ -211,6 +211,12 @@ const Cases kManyTiles("AttentionManyTiles", [] {
       cases.push_back(attention_case(make, {2, 130, 140, 34, 34, dim, dim}, variant));
     }
   }
+  for (const AttentionVariant& variant : attention_variants()) {
+    const std::string name = variant.name;
+    if (name != "both" && name != "added causal and mask") continue;
+    for (int64_t dim : {64, 96, 128})
+      cases.push_back(attention_case(make, {2, 20, 70, 64, 16, dim, dim}, variant));
+  }
   for (OpCase& c : cases) {
     c.device_only = true;
     c.checks = Checks::kValues;

@@ -1,21 +1,23 @@
 // The Attention rows of kernels.def: out = softmax(scale · q kᵀ + bias, masked) v without an [S, S]
 // array. Contract: AttentionAttrs in core/attrs.h; kernels: attention.h.
 //
-// q, k, v   [B, S, H, D], any outer strides; k and v may have fewer heads. Bias, rotary tables:
-// f32,
-//           f16 or bf16 in any mix.
+// q, k, v   [B, S, H, D], any outer strides; k and v may have fewer heads. Bias and rotary tables:
+//           f32, f16 or bf16 in any mix.
 // sm90      q, k, v and out of one 16-bit type, D = Dv = 32, 64 or 128; wgmma, steps of 128 keys
 //           (at most 128 keys: a kernel of one step, attention_short.cu, with the same bits)
 // flash     the same with any D = Dv that is a multiple of 8 up to 128; mma.sync, steps of 64 keys
-// plain     everything else in f32, f16 or bf16: f32 products, steps of 64 keys
+// flash_tf32   as flash, for f32 arrays and TF32 operands, where the request allows TF32
+// plain     everything else in f32, f16 or bf16: f32 products, steps of 64 keys (aligned f32 rows
+//           of D = Dv up to 128: attention_f32.cu, with the same bits)
 // All carry a running softmax over steps of keys from key 0 on, so keys that are masked with -inf
 // after the last real one change no bits, and a row's bits depend on its query, its keys and their
-// masks only. Sums are f32. The 16-bit rows round exp(score − running maximum) to the operands'
-// type and divide by the sum of the unrounded ones. Rows that are all -inf give NaN (0 with
-// zero_nan_rows, and with masks_add where the masks make them so); NaN in a query, key, value or
-// bias reaches every row that it reaches by definition: with causal and -inf, keys after the last
-// visible one are left out only where they are finite, which a scan of v finds out first.
-// Limits    Σ p·v over a few keys must be a number of f32 before it is divided. Bounds of
+// masks only. Sums are f32. On tensor cores exp(score − running maximum) is rounded to the
+// operands' type and divided by the sum of the unrounded ones; TF32 is rounded to to nearest,
+// halves to even. Rows that are all -inf give NaN (0 with zero_nan_rows, and with masks_add where
+// the masks make them so); NaN in a query, key, value or bias reaches every row that it reaches by
+// definition: with causal and -inf, keys after the last visible one are left out only where they
+// are finite, which a scan of v finds out first. Limits    Σ p·v over a few keys must be a number
+// of f32 before it is divided. Bounds of
 //           cu_seqlens are forced into range; they cannot be checked here.
 // Workspace a byte per 64 keys of a head with causal, else none.
 #include "backend/cuda/kernels/attention.h"
@@ -24,6 +26,7 @@
 
 #include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
+#include "backend/cuda/kernels/product_numerics.h"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -61,11 +64,9 @@ Support supports_plain(const Problem& problem) {
   return yes();
 }
 
-Support supports_flash(const Problem& problem) {
-  Support plain = supports_plain(problem);
-  if (!plain) return plain;
+// q, k, v and out of one type and a head size that tensor cores take.
+Support supports_tiles(const Problem& problem) {
   const DType type = problem.inputs[kQ].dtype;
-  if (!is_16_bit_float(type)) return no("q is not f16 or bf16");
   for (size_t i : {kK, kV}) {
     if (problem.inputs[i].dtype != type) return no("q, k and v differ in type");
   }
@@ -77,6 +78,21 @@ Support supports_flash(const Problem& problem) {
   if (*head_dim <= 0 || *head_dim % 8 != 0 || *head_dim > kFlashMaxDim)
     return no("head size " + std::to_string(*head_dim) + " is not a multiple of 8 up to 128");
   return yes();
+}
+
+Support supports_flash(const Problem& problem) {
+  Support plain = supports_plain(problem);
+  if (!plain) return plain;
+  if (!is_16_bit_float(problem.inputs[kQ].dtype)) return no("q is not f16 or bf16");
+  return supports_tiles(problem);
+}
+
+Support supports_tf32(const Problem& problem) {
+  Support plain = supports_plain(problem);
+  if (!plain) return plain;
+  if (problem.inputs[kQ].dtype != DType::kF32) return no("q is not f32");
+  if (!takes_tf32(problem)) return no("the request does not allow TF32");
+  return supports_tiles(problem);
 }
 
 Support supports_sm90(const Problem& problem) {
@@ -93,10 +109,9 @@ Support supports_sm90(const Problem& problem) {
   return yes();
 }
 
-// Operands and probabilities take the type of q; everything else is f32.
-Numerics flash_numerics(const Problem& problem) {
+// Operands and probabilities take `type`; everything else is f32.
+Numerics mma_numerics(const Problem& problem, DType type) {
   enum Point : size_t { kPointQ, kPointK, kPointV, kScores, kProbs };
-  const DType type = problem.inputs[kQ].dtype;
   Numerics numerics = f32_numerics(problem);
   numerics.compute = type;
   for (size_t point : {kPointQ, kPointK, kPointV}) numerics.points[point].type = type;
@@ -105,6 +120,10 @@ Numerics flash_numerics(const Problem& problem) {
   numerics.approximation_rel = 1e-6;
   return numerics;
 }
+Numerics flash_numerics(const Problem& problem) {
+  return mma_numerics(problem, problem.inputs[kQ].dtype);
+}
+Numerics flash_tf32_numerics(const Problem& problem) { return mma_numerics(problem, DType::kTF32); }
 
 // ---- arguments
 
@@ -216,8 +235,12 @@ void launch_with(const LaunchCall& call, Kernel kernel, bool looks_at_all_keys =
   if (scan) check_cuda(launch_attention_finite(args, stream), "looking through attention values");
   check_cuda(kernel(args, stream), "Attention");
 }
-void launch_plain(const LaunchCall& call) { launch_with(call, &launch_attention_plain); }
+void launch_plain(const LaunchCall& call) {
+  const bool fast = attention_f32_takes(arguments(call));
+  launch_with(call, fast ? &launch_attention_f32 : &launch_attention_plain);
+}
 void launch_flash(const LaunchCall& call) { launch_with(call, &launch_attention_flash); }
+void launch_tf32(const LaunchCall& call) { launch_with(call, &launch_attention_tf32); }
 void launch_sm90(const LaunchCall& call) {
   const AttentionLaunch args = arguments(call);
   if (!attention_sm90_takes(args)) return launch_with(call, &launch_attention_flash);
@@ -242,6 +265,15 @@ constexpr KernelBody attention_flash{
     .strided_inputs = kStrided,
     .prepare = &prepare,
     .launch = &launch_flash,
+};
+
+extern const KernelBody attention_flash_tf32;
+constexpr KernelBody attention_flash_tf32{
+    .supports = &supports_tf32,
+    .numerics = &flash_tf32_numerics,
+    .strided_inputs = kStrided,
+    .prepare = &prepare,
+    .launch = &launch_tf32,
 };
 
 extern const KernelBody attention_plain;

@@ -67,11 +67,17 @@ cudaError_t launch_attention_finite(const AttentionLaunch& args, cudaStream_t st
 
 /// attention_plain.cu: f32 products on the CUDA cores, any types, head and value sizes.
 cudaError_t launch_attention_plain(const AttentionLaunch& args, cudaStream_t stream);
+/// attention_f32.cu: the same bits, faster, for what attention_f32_takes(): f32 rows at multiples
+/// of 16 bytes, head_dim = value_dim a multiple of 4 up to 128, no rotary tables.
+cudaError_t launch_attention_f32(const AttentionLaunch& args, cudaStream_t stream);
+bool attention_f32_takes(const AttentionLaunch& args);
 
 /// attention_flash.cu: mma.sync; q, k, v and out of one 16-bit type, head_dim = value_dim a
 /// multiple of 8 up to kFlashMaxDim.
 constexpr int kFlashMaxDim = 128;
 cudaError_t launch_attention_flash(const AttentionLaunch& args, cudaStream_t stream);
+/// attention_tf32.cu: the same for f32 arrays, products of operands rounded to TF32.
+cudaError_t launch_attention_tf32(const AttentionLaunch& args, cudaStream_t stream);
 
 /// attention_sm90.cu: wgmma and the tensor copy engine; the types of flash, head_dim = value_dim
 /// 32, 64 or 128, no rotary tables, scale in [2^-20, 2^20]; not masks_add.

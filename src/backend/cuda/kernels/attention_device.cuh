@@ -152,11 +152,10 @@ __device__ inline QueryMasks query_masks(const AttentionLaunch& args, const Tile
 // masks add −inf to it.
 __device__ inline float finish_score(const AttentionLaunch& args, const QueryMasks& masks,
                                      int64_t j, float dot, bool& seen) {
-  float score = dot * args.scale, added = 0;
-  if (args.bias.data != nullptr) {
+  float added = 0;
+  if (args.bias.data != nullptr)
     added = load_float(args.bias.data, masks.bias + j * args.bias.key, args.bias.type);
-    score += added;
-  }
+  float score = fmaf(dot, args.scale, added);
   bool hidden = j > masks.visible;
   if (args.keep.data != nullptr)
     hidden =

@@ -2,15 +2,14 @@
 // blocks of 64 keys from key 0 on, running softmax in registers. Contract: attention.h. C++17.
 // Source: Dao, FlashAttention-2, arXiv:2307.08691; online normaliser, arXiv:1805.02867.
 #include "backend/cuda/device/mma.cuh"
-#include "backend/cuda/kernels/attention_device.cuh"
+#include "backend/cuda/kernels/attention_fragments.cuh"
 
 namespace vernier::backend::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kQueries = 64;  // of a block, 16 per warp
-constexpr int kKeys = 64;     // of a step: part of a row's bits
-constexpr float kLog2E = 1.4426950408889634f;
+constexpr int kQueries = 64;      // of a block, 16 per warp
+constexpr int kKeys = kStepKeys;  // of a step: part of a row's bits
 
 // A (64, kDim) tile in shared memory as 16-byte chunks, so permuted that 8 rows of one chunk column
 // lie in 8 different banks.
@@ -116,102 +115,29 @@ __device__ void multiply_values(float (&context)[kDim / 8][4], const float (&p)[
   }
 }
 
-// What a lane carries of its two query rows.
-struct RowState {
-  QueryMasks masks;
-  float max = -kInfinity, sum = 0;  // the sum is this lane's part
-  bool seen = false;
-};
-
-// Scores become exp(score − max) relative to the new maxima; sums and context are rescaled.
-template <int kContext>
-__device__ void softmax_step(float (&scores)[kKeys / 8][4], float (&context)[kContext][4],
-                             RowState (&rows)[2]) {
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    float top = rows[r].max;
-#pragma unroll
-    for (int n = 0; n < kKeys / 8; ++n)
-      top = fmaxf(top, fmaxf(scores[n][2 * r], scores[n][2 * r + 1]));
-    top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
-    top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
-    // While every key so far is hidden with −inf, exp(−inf − 0) = 0 keeps the sum at 0.
-    const float base = top == -kInfinity ? 0.0f : top;
-    const float factor = exp2_fast((rows[r].max - base) * kLog2E);
-    float sum = 0;
-#pragma unroll
-    for (int n = 0; n < kKeys / 8; ++n) {
-#pragma unroll
-      for (int e = 2 * r; e < 2 * r + 2; ++e) {
-        scores[n][e] = exp2_fast((scores[n][e] - base) * kLog2E);
-        sum += scores[n][e];
-      }
-    }
-    rows[r].sum = rows[r].sum * factor + sum;
-    rows[r].max = top;
-#pragma unroll
-    for (int n = 0; n < kContext; ++n) {
-      context[n][2 * r] *= factor;
-      context[n][2 * r + 1] *= factor;
-    }
-  }
-}
-
 template <class T, int kDim>
 __device__ void store_context(const AttentionLaunch& args, const Tile& tile,
-                              const float (&context)[kDim / 8][4], RowState (&rows)[2], int row,
-                              int lane) {
+                              const float (&context)[kDim / 8][4], const FragmentRows& rows,
+                              int row, int lane) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    float sum = rows[r].sum;
-    sum += __shfl_xor_sync(~0u, sum, 1);
-    sum += __shfl_xor_sync(~0u, sum, 2);
-    const unsigned seen = __ballot_sync(~0u, rows[r].seen) >> (lane & ~3) & 0xf;
+    bool empty;
+    const float inverse = 1.0f / finish_sum(args, tile, rows, r, empty);
     if (row + 8 * r >= tile.queries) continue;
-    const bool empty = tile.keys == 0 || is_empty_row(args, sum, seen != 0);
+    if (empty) {
+      store_empty_row(args, tile, row + 8 * r, lane % 4, 4);
+      continue;
+    }
     auto* out = static_cast<T*>(args.out.data) + tile.batch * args.out.batch +
                 (tile.query + row + 8 * r) * args.out.row + tile.head * args.out.head;
 #pragma unroll
     for (int n = 0; n < kDim / 8; ++n) {
       const int col = n * 8 + lane % 4 * 2;
       if (n * 8 >= args.head_dim) break;
-      float x = context[n][2 * r] / sum, y = context[n][2 * r + 1] / sum;
-      if (empty) {
-        x = empty_context(args, tile, col);
-        y = empty_context(args, tile, col + 1);
-      }
-      *reinterpret_cast<uint32_t*>(out + col) = pack<T>(x, y);
+      *reinterpret_cast<uint32_t*>(out + col) =
+          pack<T>(context[n][2 * r] * inverse, context[n][2 * r + 1] * inverse);
     }
   }
-}
-
-// Bias and masks of the 64 keys from `key` on; those past the last one are hidden.
-__device__ inline void finish_scores(const AttentionLaunch& args, const Tile& tile, int64_t key,
-                                     int lane, float (&scores)[kKeys / 8][4], RowState (&rows)[2]) {
-#pragma unroll
-  for (int n = 0; n < kKeys / 8; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const int64_t j = key + n * 8 + lane % 4 * 2 + e % 2;
-      RowState& r = rows[e / 2];
-      scores[n][e] =
-          j < tile.keys ? finish_score(args, r.masks, j, scores[n][e], r.seen) : -kInfinity;
-    }
-  }
-}
-
-// Does every query of the tile see the 64 keys from `key` on, with no bias? Then their scores are
-// only scaled. All lanes of a warp call it.
-__device__ inline bool is_open_step(const AttentionLaunch& args, const Tile& tile, int64_t key) {
-  if (args.bias.data != nullptr || key + kKeys > tile.keys) return false;
-  if (args.causal && tile.visible < key + kKeys - 1) return false;
-  const AttentionTable& keep = args.keep;
-  if (keep.data == nullptr) return true;
-  if (keep.query != 0) return false;
-  const int64_t first = key + threadIdx.x % 32;
-  const auto* data = static_cast<const uint8_t*>(keep.data) + tile.batch * keep.batch +
-                     tile.head * keep.head + (tile.key + first) * keep.key;
-  return __all_sync(~0u, data[0] != 0 && data[32 * keep.key] != 0);
 }
 
 struct FlashLaunch {
@@ -249,23 +175,18 @@ __global__ void __launch_bounds__(kThreads)
     load_matrices(q_part[step], q_tile.at(warp * 16 + lane % 16, step * 2 + lane / 16));
   float context[kDim / 8][4] = {};
   const int row = warp * 16 + lane / 4;
-  RowState rows[2];
-  rows[0].masks = query_masks(args, tile, row);
-  rows[1].masks = query_masks(args, tile, row + 8);
+  FragmentRows rows;
+  float* table = reinterpret_cast<float*>(shared + 3 * kTileBytes) + warp * kTableFloats;
 
   for (int64_t key = 0; key < visit; key += kKeys) {
     load_tile<T>(args, v, key, v_tile);
     commit_copies();
     float scores[kKeys / 8][4];
-    const bool open = is_open_step(args, tile, key);
+    const StepLook look = look_at_step(args, tile, key);
     multiply_keys<T>(scores, q_part, k_tile, lane);
-    if (open) {
-      rows[0].seen = rows[1].seen = true;
-#pragma unroll
-      for (int i = 0; i < kKeys / 2; ++i) scores[i / 4][i % 4] *= args.scale;
-    } else {
-      finish_scores(args, tile, key, lane, scores, rows);
-    }
+    int first_kept = 0;
+    const StepMasks masks = masks_of_step(args, tile, key, look, table, first_kept);
+    mask_fragment(args, tile, key, masks, first_kept, warp * 16, lane, table, scores, rows);
     softmax_step(scores, context, rows);
     wait_for_copies();
     __syncthreads();  // v is there, and every warp has read k
@@ -282,9 +203,14 @@ template <class T, int kDim>
 cudaError_t launch_dim(const AttentionLaunch& args, cudaStream_t stream) {
   const int64_t tiles = attention_tiles(args, kQueries);
   const int64_t blocks = tiles * args.heads * args.batch;
-  constexpr size_t kSharedBytes = size_t{3} * kQueries * kDim * 2;
-  return launch_overlapped(&flash_kernel<T, kDim>, static_cast<unsigned>(blocks), kThreads,
-                           kSharedBytes, stream, FlashLaunch{args, tiles});
+  constexpr size_t kSharedBytes =
+      size_t{3} * kQueries * kDim * 2 + 4 * sizeof(float) * kTableFloats;
+  const auto kernel = &flash_kernel<T, kDim>;
+  const cudaError_t status = cudaFuncSetAttribute(
+      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kSharedBytes));
+  if (status != cudaSuccess) return status;
+  return launch_overlapped(kernel, static_cast<unsigned>(blocks), kThreads, kSharedBytes, stream,
+                           FlashLaunch{args, tiles});
 }
 
 template <class T>

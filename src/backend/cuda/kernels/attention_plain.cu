@@ -142,11 +142,12 @@ __device__ void store_context(const AttentionLaunch& args, const Tile& tile, int
     const bool empty = tile.keys == 0 || is_empty_row(args, rows[i].sum, half != 0);
     const int64_t at =
         tile.batch * args.out.batch + (tile.query + row) * args.out.row + tile.head * args.out.head;
+    const float inverse = 1.0f / rows[i].sum;
 #pragma unroll
     for (int c = 0; c < kCols / 16; ++c) {
       const int col = first_col + 64 * (c / 4) + 4 * x + c % 4;
       if (col >= args.value_dim) continue;
-      const float value = empty ? empty_context(args, tile, col) : context[i][c] / rows[i].sum;
+      const float value = empty ? empty_context(args, tile, col) : context[i][c] * inverse;
       store_float(args.out.data, at + col, args.out.type, value);
     }
   }
@@ -224,25 +225,32 @@ cudaError_t launch_cols(const AttentionLaunch& args, cudaStream_t stream) {
                            PlainLaunch{args, tiles});
 }
 
-// True if no element of `rows` rows from `at` on is NaN or infinite: those have x − x ≠ 0, and in
-// 16 bit all exponent bits set.
+// Not all exponent bits set.
+__device__ inline bool is_finite_f32(uint32_t x) { return (~x & 0x7f800000) != 0; }
+
+// True if no element of `rows` rows from `at` on is NaN or infinite.
 __device__ bool is_finite_part(const AttentionRows& x, int64_t at, int rows, int width) {
+  const bool wide = x.type == AttentionType::kF32;
+  const int per = wide ? 4 : 8;  // elements of 16 bytes
   bool all = true;
-  if (x.type == AttentionType::kF32 || width % 8 != 0 || x.row % 8 != 0 || at % 8 != 0 ||
+  if (width % per != 0 || x.row % per != 0 || at % per != 0 ||
       reinterpret_cast<uintptr_t>(x.data) % 16 != 0) {
     for (int i = static_cast<int>(threadIdx.x); i < rows * width; i += 128) {
       const float value = load_float(x.data, at + i / width * x.row + i % width, x.type);
-      all = all && value - value == 0;
+      all = all && is_finite_f32(__float_as_uint(value));
     }
     return all;
   }
   const uint32_t exponent = x.type == AttentionType::kF16 ? 0x7c00 : 0x7f80;
-  const auto* data = static_cast<const uint16_t*>(x.data) + at;
-  const int chunks = width / 8;
+  const int chunks = width / per;
   for (int i = static_cast<int>(threadIdx.x); i < rows * chunks; i += 128) {
-    const uint4 v = *reinterpret_cast<const uint4*>(data + i / chunks * x.row + i % chunks * 8);
-    for (uint32_t pair : {v.x, v.y, v.z, v.w})
-      all = all && (pair & exponent) != exponent && (pair >> 16 & exponent) != exponent;
+    const int64_t from = at + i / chunks * x.row + i % chunks * per;
+    const uint4 v =
+        *reinterpret_cast<const uint4*>(static_cast<const char*>(x.data) + from * (wide ? 4 : 2));
+    for (uint32_t word : {v.x, v.y, v.z, v.w}) {
+      all = all && (wide ? is_finite_f32(word)
+                         : (word & exponent) != exponent && (word >> 16 & exponent) != exponent);
+    }
   }
   return all;
 }
