@@ -421,13 +421,6 @@ std::string tune(const TuneCall& call) {
 
 // ---- what it can do
 
-bool takes_tf32(const Problem& problem) {
-  const TypeRequest& compute = problem.asked.compute;
-  return problem.inputs[0].dtype == DType::kF32 && compute.type != DType::kUndefined &&
-         (compute.exact ? compute.type == DType::kTF32
-                        : compute.type != DType::kF64 && represents(DType::kTF32, compute.type));
-}
-
 Support supports(const Problem& problem) {
   const auto attrs = problem.attrs_as<LinearAttrs>();
   const DType type = problem.inputs[0].dtype, out = problem.outputs[0].dtype;

@@ -107,33 +107,12 @@ __device__ __forceinline__ void add_bias(GemmSums<S>& sums, const GemmBias<S>& b
   }
 }
 
-template <int kCount, class Function>
-__device__ __forceinline__ void for_each(float (&v)[kCount], const Function& function) {
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) v[i] = function(v[i]);
-}
 template <int kCount>
 __device__ __forceinline__ void activate(float (&v)[kCount], const GemmArguments& args) {
-  switch (args.activation) {  // Activation of core/attrs.h
-    case 1:
-      if (args.y_type == GemmType::kF32) {
-        for_each(v, [](float x) { return epilogue::gelu_erf<8>(x); });
-      } else {
-        for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
-      }
-      break;
-    case 2:
-      for_each(v, [](float x) { return epilogue::gelu_tanh(x); });
-      break;
-    case 3:
-      for_each(v, [](float x) { return epilogue::relu(x); });
-      break;
-    case 4:
-      for_each(v, [](float x) { return tanhf(x); });
-      break;
-    default:
-      break;
-  }
+  if (args.activation == 1 && args.y_type == GemmType::kF32)
+    epilogue::activate<8>(v, 1);
+  else
+    epilogue::activate<5>(v, args.activation);
 }
 
 // Where this thread's elements of a slice are in y: rows row and row + 8, columns col + 8j.
@@ -229,7 +208,7 @@ __device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const Gemm
         v[4 * j] = d[0] + add.x, v[4 * j + 1] = d[1] + add.y;
         v[4 * j + 2] = d[2] + add.x, v[4 * j + 3] = d[3] + add.y;
       }
-      if constexpr (kGelu) for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
+      if constexpr (kGelu) epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
       const uint32_t box = boxes + (b * (S::kCols / 64) + c) * S::kBoxBytes;
 #pragma unroll
       for (int j = 0; j < 8; j += 2) {
