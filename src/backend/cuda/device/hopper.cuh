@@ -67,15 +67,6 @@ __device__ __forceinline__ void copy_bytes(uint32_t dst, const void* src, uint32
       "l"(src), "r"(bytes), "r"(barrier)
       : "memory");
 }
-/// Four bytes into shared memory: `bytes` (4 or 0) of them read, zeros for the rest.
-__device__ __forceinline__ void copy_element_async(uint32_t dst, const float* src, uint32_t bytes) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(dst), "l"(src), "r"(bytes)
-               : "memory");
-}
-/// One of the arrivals that `barrier` counts, once this thread's copies so far have come in.
-__device__ __forceinline__ void barrier_arrive_after_copies(uint32_t barrier) {
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
-}
 
 // ---- clusters ----------------------------------------------------------------------------------
 __device__ __forceinline__ uint32_t cluster_rank() {

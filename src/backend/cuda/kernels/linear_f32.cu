@@ -21,19 +21,19 @@ Variant variant(const char* name, double rate) {
 }
 
 const Variant kVariants[] = {
-    variant<F32Shape<1, 4, 1, 1, 32, 8, 7, 4>>("8x16", 0.10),
-    variant<F32Shape<1, 4, 1, 2, 32, 8, 7, 4>>("8x32", 0.15),
-    variant<F32Shape<2, 4, 1, 2, 32, 6, 7, 4>>("16x32", 0.30),
-    variant<F32Shape<2, 4, 1, 3, 32, 6, 7, 3>>("16x48", 0.35),
-    variant<F32Shape<2, 4, 2, 2, 32, 6, 7, 3>>("32x32", 0.35),
-    variant<F32Shape<4, 4, 1, 4, 16, 6, 7, 3>>("32x64", 0.55),
-    variant<F32Shape<2, 12, 2, 2, 16, 6, 3, 3>>("32x96", 0.60),
-    variant<F32Shape<4, 8, 2, 2, 16, 6, 3, 3>>("64x64", 0.65),
-    variant<F32Shape<4, 12, 2, 2, 16, 5, 1, 2>>("64x96", 0.70),
-    variant<F32Shape<8, 8, 1, 4, 16, 5, 1, 2>>("64x128", 0.80),
-    variant<F32Shape<8, 16, 2, 2, 16, 4, 1, 2>>("128x128", 0.88),
-    variant<F32Shape<8, 12, 2, 4, 16, 4, 1, 1>>("128x192", 0.85),
-    variant<F32Shape<8, 16, 2, 4, 16, 4, 1, 1>>("128x256", 0.88),
+    variant<F32Shape<1, 4, 1, 1, 8, 7, 3>>("8x16", 0.10),
+    variant<F32Shape<1, 4, 1, 2, 8, 7, 3>>("8x32", 0.15),
+    variant<F32Shape<2, 4, 1, 2, 6, 7, 2>>("16x32", 0.30),
+    variant<F32Shape<2, 4, 1, 3, 6, 7, 2>>("16x48", 0.35),
+    variant<F32Shape<2, 4, 2, 2, 6, 7, 2>>("32x32", 0.35),
+    variant<F32Shape<4, 4, 1, 4, 6, 7, 2>>("32x64", 0.55),
+    variant<F32Shape<2, 12, 2, 2, 5, 3, 2>>("32x96", 0.60),
+    variant<F32Shape<4, 8, 2, 2, 5, 3, 2>>("64x64", 0.65),
+    variant<F32Shape<4, 12, 2, 2, 4, 1, 2>>("64x96", 0.70),
+    variant<F32Shape<8, 8, 1, 4, 4, 1, 2>>("64x128", 0.80),
+    variant<F32Shape<8, 16, 2, 2, 3, 1, 2>>("128x128", 0.88),
+    variant<F32Shape<8, 12, 2, 4, 4, 1, 1>>("128x192", 0.85),
+    variant<F32Shape<8, 16, 2, 4, 4, 1, 1>>("128x256", 0.88),
 };
 constexpr int kVariantCount = sizeof(kVariants) / sizeof(kVariants[0]);
 
@@ -72,6 +72,7 @@ cudaError_t launch_linear_f32(const LinearF32& call, int index, cudaStream_t str
   args.panels = static_cast<int>(panels_of(call.n));
   args.row_tiles = static_cast<int>(ceil_div(call.m, v.rows));
   args.col_tiles = static_cast<int>(ceil_div(call.n, v.cols));
+  args.x_vectors = call.k % 4 == 0 && is_aligned(call.x);
   args.vectors = call.n % 4 == 0 && call.y_type == DType::kF32 && is_aligned(call.y) &&
                  (call.residual == nullptr ||
                   (call.residual_type == DType::kF32 && is_aligned(call.residual)));

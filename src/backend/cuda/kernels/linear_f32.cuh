@@ -1,17 +1,17 @@
 // The f32 matrix product on CUDA cores: device code of linear_f32.cu, contract in linear_f32.h.
 // C++17.
 //
-// Blocks stay and take tile after tile. Producer warps fill a ring of stages: x element by element
-// (cp.async), so that it lies with its rows side by side whatever its alignment, w in panels through
-// the copy engine. The other warps each hold a part of the tile in registers, 8 × 4 threads of kTM ×
-// kTN sums, and read the operands of the next steps of k while they multiply; nothing but the
-// stages' barriers keeps them together, so that the end of one warp's tile runs beside another's
-// products.
+// Blocks stay and take tile after tile. Producer warps fill a ring of stages, each a stage of its own
+// in turn: x through registers, so that it lies with its rows side by side whatever its alignment, w
+// in panels through the copy engine, little by little. (Measured and left out: x by cp.async of 4
+// bytes, and all of a stage at once. Both keep the other warps from shared memory.) Those each hold a
+// part of the tile in registers, 8 × 4 threads of kTM × kTN sums, and read the operands of the next
+// steps of k while they multiply; nothing but the stages' barriers keeps them together, so that the
+// end of one warp's tile runs beside another's products.
 #pragma once
 #include "backend/cuda/device/activation.cuh"
 #include "backend/cuda/device/elements.cuh"
 #include "backend/cuda/device/hopper.cuh"
-#include "backend/cuda/device/mma.cuh"
 #include "backend/cuda/kernels/linear_f32.h"
 
 namespace vernier::backend::cuda {
@@ -20,27 +20,28 @@ struct LinearF32Arguments {
   LinearF32 p;
   int padded_k, panels;  // of the packed weight
   int row_tiles, col_tiles;
-  bool vectors;  // y and the residual: f32, rows of whole 16 bytes, aligned
+  bool x_vectors;  // rows of x: whole 16 bytes, aligned
+  bool vectors;    // y and the residual: f32, rows of whole 16 bytes, aligned
 };
 
-/// kTM × kTN sums per thread, kWarpRows × kWarpCols warps, kBlockK steps of k per stage, operands
-/// read kAhead steps ahead, kBlocks blocks per multiprocessor.
-template <int kTM_, int kTN_, int kWarpRows_, int kWarpCols_, int kBlockK_, int kStages_,
-          int kAhead_, int kBlocks_>
+/// kTM × kTN sums per thread, kWarpRows × kWarpCols warps, operands read kAhead steps ahead, kBlocks
+/// blocks per multiprocessor.
+template <int kTM_, int kTN_, int kWarpRows_, int kWarpCols_, int kStages_, int kAhead_,
+          int kBlocks_>
 struct F32Shape {
   static constexpr int kTM = kTM_, kTN = kTN_, kWarpRows = kWarpRows_, kWarpCols = kWarpCols_,
-                       kBlockK = kBlockK_, kStages = kStages_, kAhead = kAhead_,
-                       kBlocks = kBlocks_;
-  static constexpr int kWarps = kWarpRows * kWarpCols;
+                       kStages = kStages_, kAhead = kAhead_, kBlocks = kBlocks_;
+  static constexpr int kBlockK = kPanelSteps;  // steps of k per stage
+  static constexpr int kWarps = kWarpRows * kWarpCols, kProducers = 4,
+                       kThreads = 32 * (kWarps + kProducers);
   // Of many sums the registers are shared out anew, which goes by groups of four warps.
-  static constexpr bool kManySums = kTM * kTN > 64;
-  static constexpr int kProducers = kManySums ? 4 : 1, kThreads = 32 * (kWarps + kProducers);
-  static constexpr int kFewRegisters = 40, kManyRegisters = kWarps == 8 ? 232 : 216;
+  static constexpr bool kManySums = kTM * kTN > 48;
+  static constexpr int kFewRegisters = 56, kManyRegisters = kWarps == 8 ? 224 : 200;
   static constexpr int kRows = 8 * kTM * kWarpRows, kCols = 4 * kTN * kWarpCols;
   static constexpr int kPanels = kCols / kPanelCols;
   static constexpr int kRun = kTM < 4 ? kTM : 4;  // neighbouring rows of a thread
   // A stage: x as [kBlockK, kXStep], w as [kPanels, kBlockK, kPanelCols]. The step of 4 more spreads
-  // the producer's elements, 8 steps of k by 4 rows, over all banks.
+  // what a producer writes at once, 16 rows of two steps 4 apart, over all banks.
   static constexpr int kXStep = kRows + 4, kXElems = kBlockK * kXStep;
   static constexpr int kPanelElems = kBlockK * kPanelCols;
   static constexpr int kStageElems = kXElems + kPanels * kPanelElems;
@@ -49,7 +50,7 @@ struct F32Shape {
   static constexpr int kStripsAt = kStages * kStageElems;
   static constexpr int kBarriersAt = kStripsAt + kWarps * kStripElems;
   static constexpr uint32_t kSharedBytes = kBarriersAt * 4 + 2 * kStages * 8;
-  static_assert(kTN % 4 == 0 && kBlockK % (kAhead + 1) == 0 && kPanelSteps % kBlockK == 0);
+  static_assert(kTN % 4 == 0 && kBlockK % (kAhead + 1) == 0);
   static_assert(!kManySums || kWarps == 8 || (kWarps == 4 && kBlocks == 2));
   static_assert(kXElems % 4 == 0 && kBarriersAt % 2 == 0 && kXStep % 4 == 0);
   static_assert((kSharedBytes + 1024) * kBlocks <= 233472, "more than a multiprocessor has");
@@ -81,65 +82,103 @@ __device__ __forceinline__ F32Tile f32_tile(const LinearF32Arguments& args, int 
           index % args.col_tiles * S::kCols};
 }
 
-// ---- the producer ------------------------------------------------------------------------------
+// ---- the producers -----------------------------------------------------------------------------
 
-/// The stage's part of w; also the arrival of its bytes. By the whole warp.
+/// Panels [begin, end) of the stage's part of w, those that there are. By the whole warp.
 template <class S>
 __device__ __forceinline__ void f32_load_w(const F32Ring<S>& ring, const LinearF32Arguments& args,
-                                           const F32Tile& tile, int k0) {
-  constexpr uint32_t kBytes = S::kPanelElems * 4;
-  const int lane = threadIdx.x % 32, first = tile.col / kPanelCols;
-  const int panels = min(S::kPanels, args.panels - first);
-  if (lane == 0) barrier_expect(ring.full(), static_cast<uint32_t>(panels) * kBytes);
-  __syncwarp();
-  if (lane < panels) {
-    const float* src =
-        args.p.w + (static_cast<int64_t>(first + lane) * args.padded_k + k0) * kPanelCols;
-    copy_bytes(shared_address(ring.w() + lane * S::kPanelElems), src, kBytes, ring.full());
-  }
+                                           const F32Tile& tile, int k0, int begin, int end) {
+  const int panel = begin + threadIdx.x % 32, at = tile.col / kPanelCols + panel;
+  if (panel >= end || at >= args.panels) return;
+  const float* src = args.p.w + (static_cast<int64_t>(at) * args.padded_k + k0) * kPanelCols;
+  copy_bytes(shared_address(ring.w() + panel * S::kPanelElems), src, S::kPanelElems * 4,
+             ring.full());
 }
 
-/// The stage's part of x. k beyond its size: 0; rows beyond: left as they are, they reach sums that
-/// are not stored only.
-template <class S>
-__device__ __forceinline__ void f32_load_x(const F32Ring<S>& ring, const LinearF32Arguments& args,
-                                           const F32Tile& tile, int k0) {
-  constexpr int kRowStep = 4 * S::kProducers;
-  const int thread = threadIdx.x - 32 * S::kWarps, along_k = thread % 8, along_rows = thread / 8;
-  const int64_t left = args.p.m - tile.row - along_rows;
-  const int rows = static_cast<int>(left < S::kRows ? left : S::kRows);
-  const int64_t step = static_cast<int64_t>(args.p.k) * kRowStep;
-#pragma unroll 1
-  for (int at = along_k; at < S::kBlockK; at += 8) {
-    const int k = k0 + at;
-    const uint32_t bytes = k < args.p.k ? 4 : 0;
-    const float* src = args.p.x + (tile.row + along_rows) * args.p.k + (bytes != 0 ? k : 0);
-    const uint32_t dst = shared_address(ring.x() + at * S::kXStep + along_rows);
-#pragma unroll 8
-    for (int row = 0; row < S::kRows; row += kRowStep) {
-      if (row < rows) copy_element_async(dst + row * 4, src, bytes);
-      src += step;
+/// A thread's part of 16 rows of x and 32 steps of k: one row, 4 steps out of each 8. Beyond x: 0.
+struct F32Part {
+  static constexpr int kSteps = kPanelSteps / 8;
+  float v[kSteps][4];
+  __device__ __forceinline__ static int row() { return threadIdx.x % 16; }
+  __device__ __forceinline__ static int step() { return threadIdx.x % 32 / 16 * 4; }
+
+  __device__ __forceinline__ void load(const LinearF32Arguments& args, int64_t row0, int k0) {
+    const int64_t x_row = row0 + row();
+    const float* src = args.p.x + x_row * args.p.k;
+#pragma unroll
+    for (int i = 0; i < kSteps; ++i) {
+      const int k = k0 + 8 * i + step();
+      const int count = x_row < args.p.m ? args.p.k - k : 0;
+      if (args.x_vectors) {
+        const float4 four = count > 0 ? *reinterpret_cast<const float4*>(src + k) : float4{};
+        v[i][0] = four.x, v[i][1] = four.y, v[i][2] = four.z, v[i][3] = four.w;
+      } else {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) v[i][j] = j < count ? src[k + j] : 0.0f;
+      }
     }
   }
-  barrier_arrive_after_copies(ring.full());
+  /// To the rows that begin at `dst` in a stage.
+  template <class S>
+  __device__ __forceinline__ void store(float* dst) const {
+    if (S::kRows < 16 && row() >= S::kRows) return;
+#pragma unroll
+    for (int i = 0; i < kSteps; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) dst[(8 * i + step() + j) * S::kXStep + row()] = v[i][j];
+    }
+  }
+};
+
+/// One stage. `first`: this warp's first, where w does not wait for the kernel before.
+template <class S>
+__device__ __forceinline__ void f32_fill(const F32Ring<S>& ring, const LinearF32Arguments& args,
+                                         const F32Tile& tile, int k0, bool first) {
+  constexpr int kParts = S::kRows < 16 ? 1 : S::kRows / 16;
+  const int panels = min(S::kPanels, args.panels - tile.col / kPanelCols);
+  const bool leader = threadIdx.x % 32 == 0;
+  const auto begin = [&] {
+    barrier_wait(ring.empty(), ring.parity ^ 1);
+    if (leader)
+      barrier_expect(ring.full(), static_cast<uint32_t>(panels * S::kPanelElems * 4));
+    __syncwarp();
+  };
+  if (first) {
+    begin();
+    f32_load_w<S>(ring, args, tile, k0, 0, S::kPanels);
+    wait_for_previous_kernel();
+  }
+#pragma unroll 1
+  for (int part = 0; part < kParts; ++part) {
+    F32Part x;
+    x.load(args, tile.row + part * 16, k0);
+    if (part == 0 && !first) begin();
+    if (!first)
+      f32_load_w<S>(ring, args, tile, k0, part * S::kPanels / kParts,
+                    (part + 1) * S::kPanels / kParts);
+    x.template store<S>(ring.x() + part * 16);
+  }
+  __syncwarp();
+  if (leader) barrier_arrive(ring.full());
 }
 
 template <class S>
-__device__ void f32_produce(F32Ring<S> ring, const LinearF32Arguments& args) {
+__device__ void f32_produce(F32Ring<S> ring, int producer, const LinearF32Arguments& args) {
   bool first = true;
+  int turn = 0;
   for (int t = blockIdx.x; t < args.row_tiles * args.col_tiles; t += gridDim.x) {
     const F32Tile tile = f32_tile<S>(args, t);
     for (int k0 = 0; k0 < args.padded_k; k0 += S::kBlockK) {
-      barrier_wait(ring.empty(), ring.parity ^ 1);
-      if (threadIdx.x < 32 * (S::kWarps + 1)) f32_load_w<S>(ring, args, tile, k0);
-      if (first) wait_for_previous_kernel();  // w is a constant, x is not
-      first = false;
-      f32_load_x<S>(ring, args, tile, k0);
+      if (turn == producer) {
+        f32_fill<S>(ring, args, tile, k0, first);
+        first = false;
+      }
+      turn = turn + 1 == S::kProducers ? 0 : turn + 1;
       ring.advance();
     }
   }
+  if (first) wait_for_previous_kernel();
   allow_next_kernel();
-  wait_for_copies();
 }
 
 // ---- the products ------------------------------------------------------------------------------
@@ -162,23 +201,6 @@ __device__ __forceinline__ void load_runs(float (&v)[kCount], const float* src, 
   }
 }
 
-/// The same from shared memory, where the compiler may not put off the loads.
-template <int kRun, int kCount>
-__device__ __forceinline__ void load_runs_now(float (&v)[kCount], uint32_t src, int step) {
-#pragma unroll
-  for (int i = 0; i < kCount; i += kRun) {
-    const uint32_t run = src + i / kRun * step * 4;
-    if constexpr (kRun == 4)
-      asm volatile("ld.volatile.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                   : "=f"(v[i]), "=f"(v[i + 1]), "=f"(v[i + 2]), "=f"(v[i + 3])
-                   : "r"(run));
-    else if constexpr (kRun == 2)
-      asm volatile("ld.volatile.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v[i]), "=f"(v[i + 1]) : "r"(run));
-    else
-      asm volatile("ld.volatile.shared.f32 %0, [%1];" : "=f"(v[i]) : "r"(run));
-  }
-}
-
 /// Where a thread's sums are. Neighbouring threads in pairs beside each other: then 16 threads read
 /// 128 different bytes of x at once.
 template <class S>
@@ -191,11 +213,11 @@ struct F32Place {
     row = warp / S::kWarpCols * 8 * S::kTM;
     col = warp % S::kWarpCols * 4 * S::kTN;
   }
-  __device__ uint32_t x(const F32Ring<S>& ring) const {
-    return shared_address(ring.x() + row + row_lane * S::kRun);
+  __device__ const float* x(const F32Ring<S>& ring) const {
+    return ring.x() + row + row_lane * S::kRun;
   }
-  __device__ uint32_t w(const F32Ring<S>& ring) const {
-    return shared_address(ring.w() + col / kPanelCols * S::kPanelElems + col_lane * 4);
+  __device__ const float* w(const F32Ring<S>& ring) const {
+    return ring.w() + col / kPanelCols * S::kPanelElems + col_lane * 4;
   }
 };
 
@@ -291,10 +313,10 @@ __device__ void f32_multiply(F32Ring<S> ring, int warp, const LinearF32Arguments
   const int tiles = args.row_tiles * args.col_tiles, step = gridDim.x;
   F32Finish<S> finish{ring.shared + S::kStripsAt + warp * S::kStripElems, {}};
   float a[kBuffers][S::kTM], b[kBuffers][S::kTN];
-  uint32_t x = place.x(ring), w = place.w(ring);
+  const float *x = place.x(ring), *w = place.w(ring);
   const auto load = [&](int buffer, int k) {
-    load_runs_now<S::kRun>(a[buffer], x + k * S::kXStep * 4, 8 * S::kRun);
-    load_runs_now<4>(b[buffer], w + k * kPanelCols * 4, S::kPanelElems);
+    load_runs<S::kRun>(a[buffer], x + k * S::kXStep, 8 * S::kRun);
+    load_runs<4>(b[buffer], w + k * kPanelCols, S::kPanelElems);
   };
   wait_for_previous_kernel();
   barrier_wait(ring.full(), 0);
@@ -341,7 +363,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   F32Ring<S> ring{shared};
   if (threadIdx.x < S::kStages) {
     const uint32_t full = ring.full() + threadIdx.x * 8;
-    barrier_init(full, 1 + 32 * S::kProducers);  // w's bytes, and each producer thread's
+    barrier_init(full, 2);  // w's bytes are announced, x is there
     barrier_init(full + S::kStages * 8, S::kWarps);
     fence_barrier_init();
   }
@@ -349,7 +371,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   const int warp = threadIdx.x / 32;
   if (warp >= S::kWarps) {
     if constexpr (S::kManySums) give_registers<S::kFewRegisters>();
-    f32_produce<S>(ring, args);
+    f32_produce<S>(ring, warp - S::kWarps, args);
   } else {
     if constexpr (S::kManySums) take_registers<S::kManyRegisters>();
     f32_multiply<S>(ring, warp, args);
