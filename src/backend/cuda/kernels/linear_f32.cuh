@@ -34,6 +34,8 @@ struct F32Shape {
   static constexpr int kBlockK = kPanelSteps;  // steps of k per stage
   static constexpr int kWarps = kWarpRows * kWarpCols, kProducers = 4,
                        kThreads = 32 * (kWarps + kProducers);
+  // A filler waits for a stage by parity, so none may come a whole round before another.
+  static constexpr int kFillers = kStages < kProducers ? kStages : kProducers;
   // Of many sums the registers are shared out anew, which goes by groups of four warps.
   static constexpr bool kManySums = kTM * kTN > 48;
   static constexpr int kFewRegisters = 56, kManyRegisters = kWarps == 8 ? 224 : 200;
@@ -164,6 +166,7 @@ __device__ __forceinline__ void f32_fill(const F32Ring<S>& ring, const LinearF32
 
 template <class S>
 __device__ void f32_produce(F32Ring<S> ring, int producer, const LinearF32Arguments& args) {
+  if (producer >= S::kFillers) return;
   bool first = true;
   int turn = 0;
   for (int t = blockIdx.x; t < args.row_tiles * args.col_tiles; t += gridDim.x) {
@@ -173,7 +176,7 @@ __device__ void f32_produce(F32Ring<S> ring, int producer, const LinearF32Argume
         f32_fill<S>(ring, args, tile, k0, first);
         first = false;
       }
-      turn = turn + 1 == S::kProducers ? 0 : turn + 1;
+      turn = turn + 1 == S::kFillers ? 0 : turn + 1;
       ring.advance();
     }
   }
