@@ -6,117 +6,12 @@
 // bytes, NaN and ±max, and that a row has the same bits in every tile shape at every M.
 // Time: medians of graphs of launches, ours and the best of cuBLASLt's candidates in turns; weights
 // rotate through more than the second-level cache where M <= 128. C++17.
-#include <cublasLt.h>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_runtime.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <limits>
-#include <random>
-#include <string>
-#include <vector>
-
-#include "backend/cuda/kernels/gemm_sm90.h"
+#include "products.h"
 
 namespace {
 using namespace vernier::backend::cuda;
 
-void require(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  std::printf("FAILED: %s: %s\n", what, cudaGetErrorString(status));
-  std::exit(3);
-}
-void require(cublasStatus_t status, const char* what) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  std::printf("FAILED: %s: cuBLASLt %d\n", what, static_cast<int>(status));
-  std::exit(3);
-}
-uint64_t seed() {
-  static const uint64_t kSeed = std::random_device{}();
-  return kSeed;
-}
-int processors() {
-  int count = 0;
-  require(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0), "device");
-  return count;
-}
-
-size_t bytes_of(GemmType t) { return t == GemmType::kF32 ? 4 : 2; }
-const char* name_of(GemmType t) {
-  return t == GemmType::kF32 ? "f32" : t == GemmType::kF16 ? "f16" : "bf16";
-}
 const char* products_of(GemmType t) { return t == GemmType::kF32 ? "tf32" : name_of(t); }
-
-constexpr size_t kGuard = 256;
-struct Buffer {
-  char* all = nullptr;
-  size_t bytes;
-  explicit Buffer(size_t n) : bytes(n) {
-    require(cudaMalloc(&all, n + 2 * kGuard), "cudaMalloc");
-    poison();
-  }
-  ~Buffer() { cudaFree(all); }
-  Buffer(const Buffer&) = delete;
-  void* data() const { return all + kGuard; }
-  // All bits set: NaN in every type.
-  void poison() { require(cudaMemset(all, 0xFF, bytes + 2 * kGuard), "poison"); }
-  bool guards_whole() const {
-    std::vector<unsigned char> guard(2 * kGuard);
-    cudaMemcpy(guard.data(), all, kGuard, cudaMemcpyDeviceToHost);
-    cudaMemcpy(guard.data() + kGuard, all + kGuard + bytes, kGuard, cudaMemcpyDeviceToHost);
-    return std::all_of(guard.begin(), guard.end(), [](unsigned char c) { return c == 0xFF; });
-  }
-};
-
-__device__ uint64_t mixed(uint64_t x) {
-  x += 0x9E3779B97F4A7C15ull;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
-  return x ^ (x >> 31);
-}
-// Normal numbers of this deviation.
-__global__ void fill_kernel(void* data, int64_t count, GemmType type, float deviation,
-                            uint64_t seed) {
-  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < count;
-       i += int64_t{gridDim.x} * blockDim.x) {
-    const uint64_t h = mixed(seed ^ mixed(i));
-    const float u = ((h >> 40) + 1) * 0x1p-24f, v = (h & 0xFFFFFF) * 0x1p-24f;
-    const float value = deviation * sqrtf(-2 * logf(u)) * cosf(6.2831853f * v);
-    if (type == GemmType::kF32) static_cast<float*>(data)[i] = value;
-    if (type == GemmType::kF16) static_cast<__half*>(data)[i] = __float2half(value);
-    if (type == GemmType::kBF16) static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16(value);
-  }
-}
-void fill(const Buffer& buffer, int64_t count, GemmType type, float deviation, uint64_t salt) {
-  fill_kernel<<<1024, 256>>>(buffer.data(), count, type, deviation, seed() + salt * 7919);
-  require(cudaGetLastError(), "fill");
-}
-__global__ void compare_kernel(const uint32_t* a, const uint32_t* b, int64_t words,
-                               unsigned long long* different) {
-  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < words;
-       i += int64_t{gridDim.x} * blockDim.x)
-    if (a[i] != b[i]) atomicAdd(different, 1ull);
-}
-unsigned long long different_words(const void* a, const void* b, size_t bytes) {
-  static unsigned long long* count = nullptr;
-  if (!count) require(cudaMalloc(&count, 8), "count");
-  require(cudaMemset(count, 0, 8), "count");
-  compare_kernel<<<1024, 256>>>(static_cast<const uint32_t*>(a), static_cast<const uint32_t*>(b),
-                                static_cast<int64_t>(bytes / 4), count);
-  unsigned long long different = 0;
-  require(cudaMemcpy(&different, count, 8, cudaMemcpyDeviceToHost), "compare");
-  return different;
-}
-double widen(const std::vector<char>& host, GemmType type, int64_t i) {
-  if (type == GemmType::kF32) return reinterpret_cast<const float*>(host.data())[i];
-  if (type == GemmType::kF16) return __half2float(reinterpret_cast<const __half*>(host.data())[i]);
-  return __bfloat162float(reinterpret_cast<const __nv_bfloat16*>(host.data())[i]);
-}
 // An operand as its products take it: f32 at the nearest TF32, ties to even.
 double operand(const std::vector<char>& host, GemmType type, int64_t i) {
   const double value = widen(host, type, i);
@@ -124,17 +19,6 @@ double operand(const std::vector<char>& host, GemmType type, int64_t i) {
   int exponent = 0;
   std::frexp(value, &exponent);
   return std::ldexp(std::nearbyint(std::ldexp(value, 11 - exponent)), exponent - 11);
-}
-std::vector<char> fetch(const void* data, size_t bytes) {
-  std::vector<char> host(bytes);
-  require(cudaMemcpy(host.data(), data, bytes, cudaMemcpyDeviceToHost), "fetch");
-  return host;
-}
-double activation_of(int kind, double x) {
-  if (kind == 1) return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
-  if (kind == 2) return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-  if (kind == 3) return x < 0 ? 0 : x;
-  return kind == 4 ? std::tanh(x) : x;
 }
 
 struct Case {
@@ -399,92 +283,6 @@ int check() {
 
 // ---- timing ------------------------------------------------------------------------------------
 
-// Median microseconds of one launch, out of graphs of `count` launches.
-template <class Launch>
-double time_us(const Launch& launch, int count, int rounds) {
-  cudaStream_t stream;
-  require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-  cudaGraph_t graph;
-  cudaGraphExec_t exec;
-  require(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
-  for (int i = 0; i < count; ++i) launch(stream, i);
-  require(cudaStreamEndCapture(stream, &graph), "end of capture");
-  require(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
-  cudaEvent_t begin, end;
-  cudaEventCreate(&begin), cudaEventCreate(&end);
-  std::vector<double> times;
-  for (int r = -1; r < rounds; ++r) {
-    cudaEventRecord(begin, stream);
-    require(cudaGraphLaunch(exec, stream), "graph");
-    cudaEventRecord(end, stream);
-    require(cudaEventSynchronize(end), "graph run");
-    float ms = 0;
-    cudaEventElapsedTime(&ms, begin, end);
-    if (r >= 0) times.push_back(ms * 1000.0 / count);
-  }
-  std::sort(times.begin(), times.end());
-  cudaEventDestroy(begin), cudaEventDestroy(end);
-  cudaGraphExecDestroy(exec), cudaGraphDestroy(graph), cudaStreamDestroy(stream);
-  return times[times.size() / 2];
-}
-
-// cuBLASLt on the same arrays: yᵀ = w·xᵀ (+ bias), w as [N, K] or as [K, N].
-struct Library {
-  cublasLtHandle_t handle;
-  void* workspace;
-  static constexpr size_t kWorkspace = 32 << 20;
-  Library() {
-    require(cublasLtCreate(&handle), "handle");
-    require(cudaMalloc(&workspace, kWorkspace), "workspace");
-  }
-  struct Plan {
-    cublasLtMatmulDesc_t operation;
-    cublasLtMatrixLayout_t w, x, y;
-    std::vector<cublasLtMatmulHeuristicResult_t> found;
-  };
-  Plan plan(const Case& c, const void* bias, bool trans_w) const {
-    Plan plan;
-    const cudaDataType_t type = c.type == GemmType::kF16    ? CUDA_R_16F
-                                : c.type == GemmType::kBF16 ? CUDA_R_16BF
-                                                            : CUDA_R_32F;
-    const auto compute =
-        c.type == GemmType::kF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    require(cublasLtMatmulDescCreate(&plan.operation, compute, CUDA_R_32F), "desc");
-    const cublasOperation_t t = CUBLAS_OP_T;
-    if (trans_w)
-      cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_TRANSA, &t, sizeof(t));
-    const auto epilogue = CUBLASLT_EPILOGUE_BIAS;
-    cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
-                                   sizeof(epilogue));
-    cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
-                                   sizeof(bias));
-    const uint64_t wr = trans_w ? c.k : c.n, wc = trans_w ? c.n : c.k;
-    cublasLtMatrixLayoutCreate(&plan.w, type, wr, wc, static_cast<int64_t>(wr));
-    cublasLtMatrixLayoutCreate(&plan.x, type, c.k, c.m, c.k);
-    cublasLtMatrixLayoutCreate(&plan.y, type, c.n, c.m, c.n);
-    cublasLtMatmulPreference_t preference;
-    cublasLtMatmulPreferenceCreate(&preference);
-    const size_t limit = kWorkspace;
-    cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                         &limit, sizeof(limit));
-    plan.found.resize(16);
-    int count = 0;
-    require(cublasLtMatmulAlgoGetHeuristic(handle, plan.operation, plan.w, plan.x, plan.y, plan.y,
-                                           preference, 8, plan.found.data(), &count),
-            "heuristic");
-    plan.found.resize(count);
-    cublasLtMatmulPreferenceDestroy(preference);
-    return plan;
-  }
-  void run(const Plan& plan, size_t algorithm, const void* w, const void* x, void* y,
-           cudaStream_t stream) const {
-    const float one = 1, zero = 0;
-    require(cublasLtMatmul(handle, plan.operation, &one, w, plan.w, x, plan.x, &zero, y, plan.y, y,
-                           plan.y, &plan.found[algorithm].algo, workspace, kWorkspace, stream),
-            "cublasLtMatmul");
-  }
-};
-
 struct Row {
   int k, n;
   int64_t m;
@@ -519,16 +317,7 @@ Row time_one(const Library& library, int64_t m, int k, int n, GemmType type, boo
       library.run(plan, algorithm, ws[i % copies]->data(), p.x.data(), p.y.data(), stream);
     };
   };
-  double best = 1e30;
-  Library::Plan best_plan{};
-  size_t best_algorithm = 0;
-  for (bool trans : {true, false}) {
-    const Library::Plan plan = library.plan(c, p.bias.data(), trans);
-    for (size_t a = 0; a < plan.found.size(); ++a) {
-      const double us = time_us(theirs(plan, a), count, 1);
-      if (us < best) best = us, best_plan = plan, best_algorithm = a;
-    }
-  }
+  const Library::Best best = library.best({m, n, k}, type, p.bias.data(), count, theirs);
   int variant = gemm_sm90_choice(m, n, k, type, processors());
   if (table) {
     double best_ours = 1e30;
@@ -545,23 +334,18 @@ Row time_one(const Library& library, int64_t m, int k, int n, GemmType type, boo
   }
   std::vector<double> a, b, g, o;
   for (int round = 0; round < 5; ++round) {
-    a.push_back(time_us(theirs(best_plan, best_algorithm), count, 3));
+    a.push_back(time_us(theirs(best.plan, best.algorithm), count, 3));
     b.push_back(time_us(ours(variant, 0, false), count, 3));
     g.push_back(time_us(ours(variant, 1, false), count, 3));
     o.push_back(time_us(ours(variant, 1, true), count, 3));
   }
   for (auto* v : {&a, &b, &g, &o}) std::sort(v->begin(), v->end());
-  int32_t split = 1;
-  size_t written = 0;
-  cublasLtMatmulAlgoConfigGetAttribute(&best_plan.found[best_algorithm].algo,
-                                       CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &split, sizeof(split),
-                                       &written);
   for (Buffer* w : ws) delete w;
-  return {k, n, m, gemm_sm90_name(variant), a[2], b[2], g[2], o[2], split > 1};
+  return {k, n, m, gemm_sm90_name(variant), a[2], b[2], g[2], o[2], best.splits_k()};
 }
 
 void time_all(GemmType type, const char* json, bool table) {
-  const Library library;
+  const Library library(F32Products::kTF32);
   const int shapes[7][2] = {{1024, 3072}, {1024, 1024}, {1024, 4096}, {4096, 1024},
                             {768, 768},   {768, 3072},  {3072, 768}};
   FILE* out = json ? std::fopen(json, "w") : nullptr;

@@ -57,4 +57,30 @@ __device__ __forceinline__ float gelu_tanh(float x) {
 /// max(x, 0), NaN for NaN.
 __device__ __forceinline__ float relu(float x) { return x < 0 ? 0.0f : x; }
 
+template <int kCount, class Function>
+__device__ __forceinline__ void for_each(float (&v)[kCount], const Function& function) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) v[i] = function(v[i]);
+}
+/// `activation`: Activation of core/attrs.h; kDegree: of erf GELU.
+template <int kDegree, int kCount>
+__device__ __forceinline__ void activate(float (&v)[kCount], int activation) {
+  switch (activation) {
+    case 1:
+      for_each(v, [](float x) { return gelu_erf<kDegree>(x); });
+      break;
+    case 2:
+      for_each(v, [](float x) { return gelu_tanh(x); });
+      break;
+    case 3:
+      for_each(v, [](float x) { return relu(x); });
+      break;
+    case 4:
+      for_each(v, [](float x) { return tanhf(x); });
+      break;
+    default:
+      break;
+  }
+}
+
 }  // namespace vernier::backend::cuda::epilogue

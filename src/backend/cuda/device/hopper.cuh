@@ -57,6 +57,17 @@ __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) 
       : "memory");
 }
 
+// ---- copies without the tensor engine ----------------------------------------------------------
+/// `bytes` (a multiple of 16, both addresses too) into shared memory; they arrive at `barrier`.
+__device__ __forceinline__ void copy_bytes(uint32_t dst, const void* src, uint32_t bytes,
+                                           uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(dst),
+      "l"(src), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
 // ---- clusters ----------------------------------------------------------------------------------
 __device__ __forceinline__ uint32_t cluster_rank() {
   uint32_t rank;

@@ -111,33 +111,12 @@ __device__ __forceinline__ void add_bias(GemmSums<S>& sums, const GemmBias<S>& b
   }
 }
 
-template <int kCount, class Function>
-__device__ __forceinline__ void for_each(float (&v)[kCount], const Function& function) {
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) v[i] = function(v[i]);
-}
 template <int kCount>
 __device__ __forceinline__ void activate(float (&v)[kCount], const GemmArguments& args) {
-  switch (args.activation) {  // Activation of core/attrs.h
-    case 1:
-      if (args.y_type == GemmType::kF32) {
-        for_each(v, [](float x) { return epilogue::gelu_erf<8>(x); });
-      } else {
-        for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
-      }
-      break;
-    case 2:
-      for_each(v, [](float x) { return epilogue::gelu_tanh(x); });
-      break;
-    case 3:
-      for_each(v, [](float x) { return epilogue::relu(x); });
-      break;
-    case 4:
-      for_each(v, [](float x) { return tanhf(x); });
-      break;
-    default:
-      break;
-  }
+  if (args.activation == 1 && args.y_type == GemmType::kF32)
+    epilogue::activate<8>(v, 1);
+  else
+    epilogue::activate<5>(v, args.activation);
 }
 
 // Where this thread's elements of a slice are in y: rows row and row + 8, columns col + 8j.
@@ -236,7 +215,7 @@ __device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const Gemm
       }
       if constexpr (kGelu) {
         constexpr int kDegree = sizeof(T) == 4 ? 8 : 5;
-        for_each(v, [](float x) { return epilogue::gelu_erf<kDegree>(x); });
+        epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<kDegree>(x); });
       }
       const uint32_t box = boxes + (b * (S::kCols / S::kBoxCols) + c) * S::kBoxBytes;
       if constexpr (sizeof(T) == 4) {

@@ -15,6 +15,10 @@ struct WeightShape {
 };
 /// Of a problem whose weight is a matrix of constant sizes.
 WeightShape weight_shape(const Problem& problem);
+/// "<kind> f16 K=768 N=3072": how a packed weight says what it is, and its sizes back, 0 where they
+/// are not named.
+std::string weight_layout(std::string_view kind, DType type, const WeightShape& shape);
+WeightShape weight_shape_of(std::string_view layout);
 /// Yes if the weight is a constant matrix that is not empty and the residual is not broadcast.
 Support supports_constant_weight(const Problem& problem);
 /// Yes if operand `input`, where present, is `type` or f32.

@@ -3,6 +3,8 @@
 // of Linear share. Kernels in linear_narrow.cu and linear_plain.cu.
 #include "backend/cuda/kernels/linear_plain.h"
 
+#include <charconv>
+
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels/linear.h"
 #include "backend/cuda/kernels/product_numerics.h"
@@ -14,6 +16,21 @@ WeightShape weight_shape(const Problem& problem) {
   const int64_t first = shape[0].constant(), second = shape[1].constant();
   return problem.attrs_as<LinearAttrs>().trans_w ? WeightShape{second, first}
                                                  : WeightShape{first, second};
+}
+
+std::string weight_layout(std::string_view kind, DType type, const WeightShape& shape) {
+  return std::string(kind) + ' ' + std::string(name(type)) + " K=" + std::to_string(shape.k) +
+         " N=" + std::to_string(shape.n);
+}
+WeightShape weight_shape_of(std::string_view layout) {
+  const auto number = [layout](std::string_view key) {
+    int64_t value = 0;
+    const size_t at = layout.find(key);
+    if (at != std::string_view::npos)
+      std::from_chars(layout.data() + at + key.size(), layout.data() + layout.size(), value);
+    return value;
+  };
+  return {number("K="), number("N=")};
 }
 
 Support supports_constant_weight(const Problem& problem) {

@@ -1,15 +1,12 @@
 // cuda.linear.sm90: Linear with 16-bit operands on our own matrix product (gemm_sm90.h), everything
 // in its epilogue; cuda.linear.sm90_tf32: the same with f32 operands whose products may be TF32.
 // The weight is packed as [N, K] in its stored type; f32 is rounded to TF32 on its way in.
-#include <charconv>
 #include <cstring>
 
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels/gemm_sm90.h"
-#include "backend/cuda/kernels/linear.h"
 #include "backend/cuda/kernels/product_numerics.h"
 #include "backend/cuda/kernels/row_buckets.h"
-#include "backend/device_memory.h"
 #include "core/convert.h"
 #include "core/threads.h"
 
@@ -18,23 +15,12 @@ namespace {
 
 // ---- the packed weight: "k-major f16 K=768 N=3072", rows of K
 
-constexpr std::string_view kLayout = "k-major ";
+constexpr std::string_view kLayout = "k-major";
 
-std::string layout(DType type, const WeightShape& w) {
-  return std::string(kLayout) + std::string(name(type)) + " K=" + std::to_string(w.k) +
-         " N=" + std::to_string(w.n);
-}
 WeightShape parse_layout(std::string_view text) {
-  const auto number = [text](std::string_view key) {
-    int64_t value = 0;
-    const size_t at = text.find(key);
-    if (at != std::string_view::npos)
-      std::from_chars(text.data() + at + key.size(), text.data() + text.size(), value);
-    return value;
-  };
-  const WeightShape shape{number("K="), number("N=")};
+  const WeightShape shape = weight_shape_of(text);
   for (DType type : {DType::kF16, DType::kBF16, DType::kF32}) {
-    if (text == layout(type, shape)) return shape;
+    if (text == weight_layout(kLayout, type, shape)) return shape;
   }
   throw Error(ErrorCode::kInput, "a linear step's weight has layout \"" + std::string(text) +
                                      "\"; expected \"k-major f16 K=.. N=..\" or the like with bf16 "
@@ -71,7 +57,7 @@ std::vector<PackedConstant> pack(const Problem& problem) {
   const Operand& weight = problem.inputs[1];
   const WeightShape w = weight_shape(problem);
   const Tensor plain = converted(*weight.constant, weight.dtype);
-  PackedConstant packed{.input = 1, .layout = layout(weight.dtype, w), .bytes = {}};
+  PackedConstant packed{.input = 1, .layout = weight_layout(kLayout, weight.dtype, w), .bytes = {}};
   packed.bytes.resize(plain.bytes());
   if (problem.attrs_as<LinearAttrs>().trans_w) {
     std::memcpy(packed.bytes.data(), plain.data(), plain.bytes());
@@ -145,12 +131,7 @@ struct State final : KernelState {
   std::array<int, kRowBuckets.size()> variants{};  // tile shape by rows; -1: not tuned
 };
 
-int variant_named(std::string_view name) {
-  for (int v = 0; v < gemm_sm90_variants(); ++v) {
-    if (gemm_sm90_name(v) == name) return v;
-  }
-  return -1;
-}
+TileShapes tile_shapes() { return {gemm_sm90_variants(), &gemm_sm90_name}; }
 
 std::unique_ptr<KernelState> create(const CreateCall& call) {
   auto state = std::make_unique<State>();
@@ -167,8 +148,7 @@ std::unique_ptr<KernelState> create(const CreateCall& call) {
                                     call.execution.device_ordinal),
              "counting multiprocessors");
   check_cuda(prepare_gemm_sm90(), "preparing Linear");
-  const auto choices = record_of(call.tuning);
-  for (size_t i = 0; i < choices.size(); ++i) state->variants[i] = variant_named(choices[i]);
+  state->variants = tiles_of(call.tuning, tile_shapes());
   return state;
 }
 
@@ -220,36 +200,14 @@ void launch(const LaunchCall& call) {
   check_cuda(launch_gemm_sm90(product, variant, stream_of(call.execution)), "Linear");
 }
 
-// The fastest tile shape for each bucket up to the largest number of rows.
 std::string tune(const TuneCall& call) {
   const auto made = create(call.create);
   const auto& state = static_cast<const State&>(*made);
-  std::vector<TensorArg> in(call.in.begin(), call.in.end()), out(call.out.begin(), call.out.end());
-  const size_t last = bucket_of(rows_of(in[0]));
-  const auto rows = static_cast<size_t>(kRowBuckets[last]);
-  const auto width = [](const TensorArg& t) { return size_bytes(t.dtype); };
-  const size_t y_bytes = rows * static_cast<size_t>(state.shape.n) * width(out[0]);
-  const DeviceMemory x(call.device, rows * static_cast<size_t>(state.shape.k) * width(in[0])),
-      y(call.device, y_bytes),
-      residual(call.device, has(in, 3) ? y_bytes / width(out[0]) * width(in[3]) : 0);
-  in[0].data = x.data();
-  out[0].data = y.data();
-  if (has(in, 3)) in[3].data = residual.data();
-  GemmSm90 product = product_of(state, in, out);
-  std::vector<int> variants;
-  for (int v = 0; v < gemm_sm90_variants(); ++v) {
-    if (gemm_sm90_has(v, product.operands)) variants.push_back(v);
-  }
-  std::array<std::string, kRowBuckets.size()> choices;
-  for (size_t bucket = 0; bucket <= last; ++bucket) {
-    product.m = kRowBuckets[bucket];
-    const size_t way =
-        fastest_way(call.device, variants.size(), [&](size_t i, const Execution& execution) {
-          check_cuda(launch_gemm_sm90(product, variants[i], stream_of(execution)), "timing Linear");
-        });
-    if (way < variants.size()) choices[bucket] = gemm_sm90_name(variants[way]);
-  }
-  return record_text(choices);
+  return tune_tiles(call, state.shape, tile_shapes(), [&state](const TileRun& run) {
+    GemmSm90 product = product_of(state, run.in, run.out);
+    product.m = run.rows;
+    check_cuda(launch_gemm_sm90(product, run.tile, stream_of(run.execution)), "timing Linear");
+  });
 }
 
 constexpr KernelBody body(Support (*supports)(const Problem&), Numerics (*numerics)(const Problem&),

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "backend/device_memory.h"
+
 namespace vernier::backend::cuda {
 
 size_t bucket_of(int64_t rows) {
@@ -52,6 +54,41 @@ std::array<std::string, kRowBuckets.size()> record_of(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return choices;
+}
+
+std::string tune_tiles(const TuneCall& call, const WeightShape& shape, const TileShapes& tiles,
+                       const std::function<void(const TileRun&)>& run) {
+  std::vector<TensorArg> in(call.in.begin(), call.in.end()), out(call.out.begin(), call.out.end());
+  const size_t last = bucket_of(rows_of(in[0]));
+  const auto bytes = [last](int64_t cols, const TensorArg& t) {
+    return static_cast<size_t>(kRowBuckets[last] * cols) * size_bytes(t.dtype);
+  };
+  const bool residual_given = has(in, 3);
+  const DeviceMemory x(call.device, bytes(shape.k, in[0])), y(call.device, bytes(shape.n, out[0])),
+      residual(call.device, residual_given ? bytes(shape.n, in[3]) : 0);
+  in[0].data = x.data();
+  out[0].data = y.data();
+  if (residual_given) in[3].data = residual.data();
+  std::array<std::string, kRowBuckets.size()> choices;
+  const auto count = static_cast<size_t>(tiles.count);
+  for (size_t bucket = 0; bucket <= last; ++bucket) {
+    const size_t way =
+        fastest_way(call.device, count, [&](size_t tile, const Execution& execution) {
+          run({static_cast<int>(tile), kRowBuckets[bucket], in, out, execution});
+        });
+    if (way < count) choices[bucket] = tiles.name(static_cast<int>(way));
+  }
+  return record_text(choices);
+}
+
+std::array<int, kRowBuckets.size()> tiles_of(std::string_view record, const TileShapes& tiles) {
+  const auto choices = record_of(record);
+  std::array<int, kRowBuckets.size()> found{};
+  for (size_t i = 0; i < choices.size(); ++i) {
+    found[i] = tiles.count - 1;
+    while (found[i] >= 0 && tiles.name(found[i]) != choices[i]) --found[i];
+  }
+  return found;
 }
 
 }  // namespace vernier::backend::cuda

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "backend/cuda/kernels/linear.h"
 #include "backend/kernel.h"
 
 namespace vernier::backend::cuda {
@@ -24,5 +25,24 @@ size_t fastest_way(Device& device, size_t ways,
 /// One choice per bucket as text, and back: "a;b;c". Choices contain no ';'.
 std::string record_text(const std::array<std::string, kRowBuckets.size()>& choices);
 std::array<std::string, kRowBuckets.size()> record_of(std::string_view text);
+
+/// The tile shapes that a product can be run in.
+struct TileShapes {
+  int count;
+  const char* (*name)(int tile);
+};
+/// One run in one of them: x's rows are `rows`, whatever `in` says.
+struct TileRun {
+  int tile;
+  int64_t rows;
+  std::span<const TensorArg> in, out;
+  const Execution& execution;
+};
+/// For Linear with a weight of `shape`: the record of the fastest tile shape for each bucket up to
+/// the call's rows.
+std::string tune_tiles(const TuneCall& call, const WeightShape& shape, const TileShapes& tiles,
+                       const std::function<void(const TileRun&)>& run);
+/// The tile shape that a record names for each bucket; -1 where it names none.
+std::array<int, kRowBuckets.size()> tiles_of(std::string_view record, const TileShapes& tiles);
 
 }  // namespace vernier::backend::cuda
