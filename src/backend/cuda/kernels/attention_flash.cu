@@ -146,7 +146,7 @@ struct FlashLaunch {
 };
 
 template <class T, int kDim>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kDim <= 64 ? 3 : 2)
     flash_kernel(const __grid_constant__ FlashLaunch launch) {
   const AttentionLaunch& args = launch.args;
   extern __shared__ __align__(128) unsigned char shared[];
