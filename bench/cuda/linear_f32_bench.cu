@@ -12,7 +12,6 @@
 namespace {
 using vernier::DType;
 
-
 struct Case {
   int64_t m;
   int n, k;
@@ -116,7 +115,8 @@ void check_values(const Case& c, int samples) {
   std::vector<double> expected, limit;
   for (int64_t i : at) {
     float sum = 0;
-    for (int k = 0; k < c.k; ++k) sum = std::fmaf(xs[i / c.n * c.k + k], ws[i % c.n + int64_t{c.n} * k], sum);
+    for (int k = 0; k < c.k; ++k)
+      sum = std::fmaf(xs[i / c.n * c.k + k], ws[i % c.n + int64_t{c.n} * k], sum);
     if (c.bias) sum += static_cast<float>(widen(bias, c.bias_type, i % c.n));
     const double half_ulp = c.y_type == GemmType::kF32   ? 0x1p-24
                             : c.y_type == GemmType::kF16 ? 0x1p-11
@@ -144,8 +144,7 @@ void check_values(const Case& c, int samples) {
     bool written = true;
     for (int64_t i = 0; i < count; ++i)
       written = written && !std::isnan(widen(y, c.y_type, i + c.shift));
-    for (int64_t i = 0; i < c.shift; ++i)
-      written = written && std::isnan(widen(y, c.y_type, i));
+    for (int64_t i = 0; i < c.shift; ++i) written = written && std::isnan(widen(y, c.y_type, i));
     report(written, text(c, v) + ": an element was not written, or one before y was");
     report(p.y.guards_whole(), text(c, v) + ": wrote outside y");
   }
@@ -197,8 +196,8 @@ void check_special() {
       bool right = true;
       for (int64_t i = 0; i < c.m * c.n; ++i) {
         const int64_t row = i / c.n;
-        right = right && std::isnan(widen(y, c.y_type, i)) ==
-                             (row == 3 || row == 129 || i % c.n == 249);
+        right = right &&
+                std::isnan(widen(y, c.y_type, i)) == (row == 3 || row == 129 || i % c.n == 249);
       }
       report(right, text(c, v) + ": NaN went astray or was lost");
     }
@@ -215,13 +214,14 @@ void check_graph() {
   p.x.poison(), p.y.poison();
   const double us = time_us(
       [&](cudaStream_t stream, int i) {
-        require(cudaMemcpyAsync(p.x.data(), source.data(), p.x.bytes, cudaMemcpyDeviceToDevice,
-                                stream),
-                "captured copy");
+        require(
+            cudaMemcpyAsync(p.x.data(), source.data(), p.x.bytes, cudaMemcpyDeviceToDevice, stream),
+            "captured copy");
         require(launch_linear_f32(p.call(), i % linear_f32_variants(), stream), "launch");
       },
       2 * linear_f32_variants(), 1);
-  report(us > 0 && fetch(p.y.data(), p.y.bytes) == expected, "a graph with a copy gives other bits");
+  report(us > 0 && fetch(p.y.data(), p.y.bytes) == expected,
+         "a graph with a copy gives other bits");
 }
 
 int check() {

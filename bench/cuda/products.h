@@ -159,7 +159,8 @@ struct Sizes {
   int n, k;
 };
 
-// cuBLASLt on the same arrays, f32 in TF32 where that is asked for: yᵀ = w·xᵀ (+ bias), w as [N, K] or as [K, N].
+// cuBLASLt on the same arrays, f32 in TF32 where that is asked for: yᵀ = w·xᵀ (+ bias), w as [N, K]
+// or as [K, N].
 struct Library {
   cublasLtHandle_t handle;
   void* workspace;

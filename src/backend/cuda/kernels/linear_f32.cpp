@@ -50,8 +50,7 @@ std::vector<PackedConstant> pack(const Problem& problem) {
   const Operand& weight = problem.inputs[1];
   const WeightShape w = weight_shape(problem);
   const Tensor plain = converted(*weight.constant, DType::kF32);
-  PackedConstant packed{
-      .input = 1, .layout = weight_layout(kLayout, DType::kF32, w), .bytes = {}};
+  PackedConstant packed{.input = 1, .layout = weight_layout(kLayout, DType::kF32, w), .bytes = {}};
   packed.bytes.resize(packed_elems(w) * sizeof(float));
   const auto* src = reinterpret_cast<const float*>(plain.data());
   auto* dst = reinterpret_cast<float*>(packed.bytes.data());
@@ -62,17 +61,15 @@ std::vector<PackedConstant> pack(const Problem& problem) {
 
 Tensor unpack(const Problem& problem, const ConstantArg& packed) {
   const WeightShape w = weight_shape(problem), stored = parse_layout(packed.layout);
-  VERNIER_ASSERT(stored.k == w.k && stored.n == w.n &&
-                     packed.bytes.size() == packed_elems(w) * sizeof(float),
-                 std::string(packed.layout));
+  VERNIER_ASSERT(
+      stored.k == w.k && stored.n == w.n && packed.bytes.size() == packed_elems(w) * sizeof(float),
+      std::string(packed.layout));
   const bool trans_w = problem.attrs_as<LinearAttrs>().trans_w;
   std::vector<std::byte> plain(static_cast<size_t>(w.k * w.n) * sizeof(float));
   const auto* src = reinterpret_cast<const float*>(packed.bytes.data());
   auto* dst = reinterpret_cast<float*>(plain.data());
   for_each_element(w, trans_w, [=](int64_t to, int64_t from) { dst[to] = src[from]; });
-  return Tensor::from_bytes(DType::kF32, trans_w ? Shape{w.n, w.k}
-                                                 : Shape{w.k, w.n},
-                            plain);
+  return Tensor::from_bytes(DType::kF32, trans_w ? Shape{w.n, w.k} : Shape{w.k, w.n}, plain);
 }
 
 // ---- what it can do
@@ -155,8 +152,7 @@ void launch(const LaunchCall& call) {
   const LinearF32 product = product_of(state, rows_of(call.in[0]), call.in, call.out);
   const int tuned = state.variants[bucket_of(product.m)];
   const int variant =
-      tuned >= 0 ? tuned
-                 : linear_f32_choice(product.m, product.n, product.k, product.processors);
+      tuned >= 0 ? tuned : linear_f32_choice(product.m, product.n, product.k, product.processors);
   check_cuda(launch_linear_f32(product, variant, stream_of(call.execution)), "Linear");
 }
 
