@@ -241,6 +241,7 @@ void check_graph() {
   const Buffer source(p.x.bytes);
   require(cudaMemcpy(source.data(), p.x.data(), p.x.bytes, cudaMemcpyDeviceToDevice), "copy");
   p.x.poison(), p.y.poison();
+  require(cudaDeviceSynchronize(), "poison");  // the stream below does not wait for it
   cudaStream_t stream;
   cudaGraph_t graph;
   cudaGraphExec_t exec;

@@ -212,6 +212,7 @@ void check_graph() {
   const Buffer source(p.x.bytes);
   require(cudaMemcpy(source.data(), p.x.data(), p.x.bytes, cudaMemcpyDeviceToDevice), "copy");
   p.x.poison(), p.y.poison();
+  require(cudaDeviceSynchronize(), "poison");  // the graph's stream does not wait for it
   const double us = time_us(
       [&](cudaStream_t stream, int i) {
         require(

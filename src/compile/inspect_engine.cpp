@@ -307,10 +307,13 @@ json timing_json(const Engine& engine, const EngineInspection& what) {
                      {"of_floor", ms > 0 ? floor / ms : 0}});
     if (!kernels.empty()) steps.back()["kernels"] = kernels[s];
   }
-  json result{{"inputs", run.sizes},        {"runs", kRuns},
-              {"total_ms", total},          {"run_ms", median(whole)},
+  json result{{"inputs", run.sizes},
+              {"runs", kRuns},
+              {"total_ms", total},
+              {"run_ms", median(whole)},
               {"total_floor_ms", total_floor},
-              {"rates", rates_json(rates)}, {"steps", steps}};
+              {"rates", rates_json(rates)},
+              {"steps", steps}};
   if (!kernels.empty()) result["kernels"] = kernels_json(plan, kernels);
   return result;
 }

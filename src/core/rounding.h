@@ -30,13 +30,17 @@ struct PointRounding {
   /// What the probabilities of Attention are when they take their type (point "probs" only).
   enum class Scale : uint8_t {
     kNormalised = 0,             ///< exp(s − max) / sum
-    kUnnormalised = 1,           ///< exp(s − max), as flash attention has them; the sum of the
-                                 ///< unrounded ones divides the context
+    kUnnormalised = 1,           ///< exp(s − max), as flash attention has them, then brought to
+                                 ///< the final max; the sum of the unrounded ones divides the
+                                 ///< context
     kUnnormalisedRoundedSum = 2  ///< the same, divided by the sum of the rounded ones
   };
   DType type = DType::kUndefined;
   Mode mode = Mode::kNearest;
-  int64_t block = 0;  ///< accumulators promoted to f32 every `block` products; 0: never
+  /// Accumulators: promoted to f32 every `block` products; 0: never. Unnormalised probabilities:
+  /// the maximum is the largest score so far, taken anew every `block` keys; 0: of all keys at
+  /// once.
+  int64_t block = 0;
   Scale scale = Scale::kNormalised;
 };
 

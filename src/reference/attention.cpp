@@ -166,6 +166,44 @@ bool finish_scores(const Problem& p, const Sequence& s, int64_t head, int64_t qu
   return all_hidden;
 }
 
+// row = exp(row − max), rounded where the point "probs" takes them unnormalised; the result is the
+// sum that P·V must be divided by.
+double exponentiate(const Problem& p, std::span<double> row, double max) {
+  using Scale = PointRounding::Scale;
+  const Rounding& rounding = p.call.rounding;
+  const Scale scale = rounding.at(kProbs).scale;
+  Sum sum(rounding.inner());
+  for (double& v : row) {
+    v = rounding.inner(std::exp(rounding.inner(v - max)));
+    if (scale != Scale::kUnnormalisedRoundedSum) sum.add(v);
+    if (scale != Scale::kNormalised) v = rounding(kProbs, v);
+    if (scale == Scale::kUnnormalisedRoundedSum) sum.add(v);
+  }
+  return sum.value();
+}
+// row = exp(row − max), where the point "probs" takes it against the largest score up to the end of
+// each block of keys, and brought to the final max. The result is the sum of those before rounding.
+double exponentiate_blocks(const Problem& p, std::span<double> row, double max) {
+  const Rounding& rounding = p.call.rounding;
+  const int64_t block = rounding.at(kProbs).block;
+  const auto keys = static_cast<int64_t>(row.size());
+  Sum sum(rounding.inner());
+  double top = -HUGE_VAL;
+  for (int64_t begin = 0; begin < keys; begin += block) {
+    const auto part =
+        row.subspan(static_cast<size_t>(begin), static_cast<size_t>(std::min(block, keys - begin)));
+    for (double v : part) top = std::max(top, v);
+    // While every key so far is hidden with −inf, its probability is 0.
+    const double base = top == -HUGE_VAL ? 0 : top;
+    const double to_final = top == -HUGE_VAL ? 1 : std::exp(base - max);
+    for (double& v : part) {
+      sum.add(rounding.inner(std::exp(rounding.inner(v - max))));
+      v = rounding(kProbs, rounding.inner(std::exp(rounding.inner(v - base)))) * to_final;
+    }
+  }
+  return sum.value();
+}
+
 // row = softmax(row), and the result 1; or, where the point "probs" takes them unnormalised, row =
 // exp(row − max), and the result is the sum that P·V must be divided by. A row that is all −inf
 // gives NaN, or 0 with zero_nan_rows.
@@ -175,14 +213,9 @@ double softmax_row(const Problem& p, std::span<double> row) {
   const Scale scale = rounding.at(kProbs).scale;
   double top = -HUGE_VAL;
   for (double v : row) top = std::max(top, v);
-  Sum sum(rounding.inner());
-  for (double& v : row) {
-    v = rounding.inner(std::exp(rounding.inner(v - top)));
-    if (scale != Scale::kUnnormalisedRoundedSum) sum.add(v);
-    if (scale != Scale::kNormalised) v = rounding(kProbs, v);
-    if (scale == Scale::kUnnormalisedRoundedSum) sum.add(v);
-  }
-  const double total = sum.value();
+  const int64_t block = rounding.at(kProbs).block;
+  const bool in_blocks = scale == Scale::kUnnormalised && block > 0 && top > -HUGE_VAL;
+  const double total = in_blocks ? exponentiate_blocks(p, row, top) : exponentiate(p, row, top);
   if (p.attrs.zero_nan_rows && std::isnan(total)) {
     std::fill(row.begin(), row.end(), 0.0);
     return 1;

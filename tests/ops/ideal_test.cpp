@@ -237,5 +237,56 @@ TEST(Ideal, NormalisedProbabilitiesAreAnotherError) {
   expect_missed({error(Scale::kUnnormalised), error(Scale::kNormalised)});
 }
 
+// A kernel rounds a key's probability against the largest score up to its block's end, another
+// number than against the largest of all: where that is told, I has the kernel's own bits but where
+// f32's noise moves a probability over a tie.
+TEST(Ideal, ProbabilitiesAreRoundedAgainstTheLargestScoreSoFar) {
+  for (const Format& format : {kBF16, kF16}) {
+    for (const double spread : {0.5, 4.0, 12.0}) {
+      const Shape queries{1, kQueries, 1, kWidth}, keys{1, kKeys, 1, kWidth};
+      const Tensors in{random_values(queries, 11, format, spread), random_values(keys, 12, format),
+                       random_values(keys, 13, format)};
+      std::vector<double> kernel;
+      for (int64_t i = 0; i < kQueries; ++i) flash_row(in, i, format, false, kernel);
+      const auto differing = [&](int64_t block) {
+        Rounding rounding;
+        rounding.set(4, {format.type, Mode::kNearest, block, Scale::kUnnormalised});
+        rounding.set(6, {format.type});
+        const std::vector<double> ideal =
+            eval_node(OpKind::kAttention, "{scale=0.125}", {in.q, in.k, in.v}, rounding).f;
+        double count = 0;
+        for (size_t i = 0; i < kernel.size(); ++i) count += kernel[i] != ideal[i];
+        return count / static_cast<double>(kernel.size());
+      };
+      const double told = differing(kKeyBlock);
+      SCOPED_TRACE(std::string(name(format.type)) + " spread " + std::to_string(spread));
+      EXPECT_LT(told, 0.02);
+      EXPECT_GT(differing(0), 5 * told + 0.05);
+      EXPECT_GT(differing(2 * kKeyBlock), 2 * told + 0.01);
+    }
+  }
+}
+
+// Masked keys at −inf and at a finite fill, a block of them first: the meaning does not change.
+TEST(Ideal, BlocksOfProbabilitiesChangeNoMeaning) {
+  const Shape queries{1, kQueries, 1, kWidth}, keys{1, kKeys, 1, kWidth};
+  const Tensors in{random_values(queries, 14, kF16, 4), random_values(keys, 15, kF16),
+                   random_values(keys, 16, kF16)};
+  for (const char* fill : {"-inf", "-3.4e38"}) {
+    EvalTensor keep(DType::kBool, {1, 1, 1, kKeys});
+    for (int64_t j = kKeyBlock; j < kKeys; ++j) keep.i[static_cast<size_t>(j)] = j % 7 != 0;
+    const auto attention = [&](int64_t block) {
+      Rounding rounding;
+      rounding.set(4, {DType::kF64, Mode::kNearest, block, Scale::kUnnormalised});
+      return eval_node(OpKind::kAttention, "{scale=0.125, fill=" + std::string(fill) + "}",
+                       {in.q, in.k, in.v, EvalTensor{}, keep}, rounding)
+          .f;
+    };
+    const std::vector<double> at_once = attention(0), in_blocks = attention(kKeyBlock);
+    for (size_t i = 0; i < at_once.size(); ++i)
+      ASSERT_NEAR(in_blocks[i], at_once[i], 1e-14) << "element " << i << " with fill " << fill;
+  }
+}
+
 }  // namespace
 }  // namespace vernier::test

@@ -109,21 +109,28 @@ Support supports_sm90(const Problem& problem) {
   return yes();
 }
 
-// Operands and probabilities take `type`; everything else is f32.
-Numerics mma_numerics(const Problem& problem, DType type) {
+// Operands and probabilities take `type`; everything else is f32. The probabilities of a step of
+// `keys` keys are taken against the largest score so far.
+Numerics mma_numerics(const Problem& problem, DType type, int64_t keys) {
   enum Point : size_t { kPointQ, kPointK, kPointV, kScores, kProbs };
   Numerics numerics = f32_numerics(problem);
   numerics.compute = type;
   for (size_t point : {kPointQ, kPointK, kPointV}) numerics.points[point].type = type;
-  numerics.points[kProbs] = {.type = type, .scale = PointRounding::Scale::kUnnormalised};
+  numerics.points[kProbs] = {
+      .type = type, .block = keys, .scale = PointRounding::Scale::kUnnormalised};
   // ex2.approx is within 2 ulp; its argument is rounded at up to 1.44·|score − max|·2^-24.
   numerics.approximation_rel = 1e-6;
   return numerics;
 }
-Numerics flash_numerics(const Problem& problem) {
-  return mma_numerics(problem, problem.inputs[kQ].dtype);
+Numerics sm90_numerics(const Problem& problem) {
+  return mma_numerics(problem, problem.inputs[kQ].dtype, kSm90StepKeys);
 }
-Numerics flash_tf32_numerics(const Problem& problem) { return mma_numerics(problem, DType::kTF32); }
+Numerics flash_numerics(const Problem& problem) {
+  return mma_numerics(problem, problem.inputs[kQ].dtype, kFlashStepKeys);
+}
+Numerics flash_tf32_numerics(const Problem& problem) {
+  return mma_numerics(problem, DType::kTF32, kFlashStepKeys);
+}
 
 // ---- arguments
 
@@ -252,7 +259,7 @@ void launch_sm90(const LaunchCall& call) {
 extern const KernelBody attention_flash_sm90;
 constexpr KernelBody attention_flash_sm90{
     .supports = &supports_sm90,
-    .numerics = &flash_numerics,
+    .numerics = &sm90_numerics,
     .strided_inputs = kStrided,
     .prepare = &prepare,
     .launch = &launch_sm90,

@@ -54,6 +54,9 @@ struct AttentionLaunch {
 
 constexpr int kFiniteChunk = 64;
 
+/// Keys of a step of the running softmax: part of a row's bits, and of what the rows declare.
+constexpr int kFlashStepKeys = 64, kSm90StepKeys = 128;
+
 /// Query tiles of `tile` rows per batch item and head that a grid must hold; with sequences an
 /// upper bound, the lengths being on the device.
 inline int64_t attention_tiles(const AttentionLaunch& args, int tile) {

@@ -13,7 +13,7 @@
 namespace vernier::backend::cuda {
 
 constexpr int kGroupQueries = 64;  // of a warpgroup
-constexpr int kKeys = 128;         // of a step: part of a row's bits
+constexpr int kKeys = kSm90StepKeys;
 constexpr float kLog2E = 1.4426950408889634f;
 // Raw scores (before scaling) beyond it are brought to it: −3.4e38 times log2(e) would be −inf.
 constexpr float kLargestRaw = 0x1p100f;

@@ -6,7 +6,7 @@
 
 namespace vernier::backend::cuda {
 
-constexpr int kStepKeys = 64;
+constexpr int kStepKeys = kFlashStepKeys;
 
 // What a warp looks at before the products of a step to know, after them, whether every query of
 // the tile sees its 64 keys with no bias: then scores are only scaled.
