@@ -243,6 +243,21 @@ const Cases kHiddenSteps("AttentionHiddenSteps", [] {
   return cases;
 });
 
+// More steps of keys than a GPU's kernels read the masks of at a time, with and without a mask.
+const Cases kManySteps("AttentionManySteps", [] {
+  Maker make(116);
+  std::vector<OpCase> cases;
+  for (int64_t dim : {64, 128}) {
+    for (const AttentionVariant& variant :
+         {AttentionVariant{}, AttentionVariant{.name = "key mask", .keep = Table::kKeyRow}}) {
+      cases.push_back(attention_case(make, {1, 20, 8500, 2, 1, dim, dim}, variant));
+      cases.back().device_only = true;
+      cases.back().checks = Checks::kValues;
+    }
+  }
+  return cases;
+});
+
 // A table of this and that mask at each length.
 std::vector<OpCase> length_cases(std::vector<AttentionShape> shapes, uint64_t seed) {
   Maker make(seed);
