@@ -196,7 +196,7 @@ void check_special() {
   }
 }
 
-// x of ties, halves and NaN times the identity: y is x as the products take it.
+// x of ties and of numbers beside them, times the identity: y is x as the products take it.
 void check_rounding() {
   Case c{64, 8, 8, GemmType::kF32, GemmType::kF32};
   Problem p(c);

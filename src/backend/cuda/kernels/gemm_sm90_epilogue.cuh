@@ -39,7 +39,7 @@ __device__ __forceinline__ float2 read_pair_at(const void* data, int64_t index, 
   const T* at = static_cast<const T*>(data) + index;
   return {static_cast<float>(at[0]), static_cast<float>(at[1])};
 }
-// Two results into a box of 128-byte rows, swizzled; `chunk` counts 16 bytes of a row.
+// Where the 16 bytes `chunk` of a row lie in a box of 128-byte rows, swizzled.
 __device__ __forceinline__ uint32_t box_place(uint32_t box, int row, int chunk) {
   return box + row * 128 + ((chunk ^ (row % 8)) << 4);
 }

@@ -90,40 +90,18 @@ Support supports(const Problem& problem) {
 
 // ---- running
 
-struct State final : KernelState {
-  LinearAttrs attrs;
-  WeightShape shape;
-  const float* w = nullptr;
-  int processors = 0;
-  std::array<int, kRowBuckets.size()> variants{};  // tile shape by rows; -1: not tuned
-};
-
 TileShapes tile_shapes() { return {linear_f32_variants(), &linear_f32_name}; }
 
 std::unique_ptr<KernelState> create(const CreateCall& call) {
-  auto state = std::make_unique<State>();
-  state->attrs = decode<LinearAttrs>(call.attrs);
-  for (const ConstantArg& constant : call.constants) {
-    if (constant.input != 1) continue;
-    state->shape = parse_layout(constant.layout);
-    state->w = reinterpret_cast<const float*>(constant.bytes.data());
-  }
-  if (state->w == nullptr)
-    throw Error(ErrorCode::kInput,
-                "the engine holds no packed weight for a linear step; rebuild the engine");
-  check_cuda(cudaDeviceGetAttribute(&state->processors, cudaDevAttrMultiProcessorCount,
-                                    call.execution.device_ordinal),
-             "counting multiprocessors");
   check_cuda(prepare_linear_f32(), "preparing Linear");
-  state->variants = tiles_of(call.tuning, tile_shapes());
-  return state;
+  return make_tiled_state(call, &parse_layout, tile_shapes());
 }
 
-LinearF32 product_of(const State& state, int64_t rows, std::span<const TensorArg> in,
+LinearF32 product_of(const TiledState& state, int64_t rows, std::span<const TensorArg> in,
                      std::span<const TensorArg> out) {
   const FloatArray bias = float_array(in, 2), residual = float_array(in, 3);
   return {.x = in[0].as<const float>(),
-          .w = state.w,
+          .w = reinterpret_cast<const float*>(state.w),
           .bias = bias.data,
           .residual = residual.data,
           .y = out[0].data,
@@ -137,20 +115,10 @@ LinearF32 product_of(const State& state, int64_t rows, std::span<const TensorArg
           .processors = state.processors};
 }
 
-std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
-  constexpr int64_t kMaxRows = (int64_t{1} << 31) - 512;
-  const int64_t rows = rows_of(call.in[0]);
-  if (rows > kMaxRows)
-    throw Error(ErrorCode::kInput, "Linear has " + std::to_string(rows) +
-                                       " rows; the CUDA kernel takes up to " +
-                                       std::to_string(kMaxRows));
-  return workspace_only(0);
-}
-
 void launch(const LaunchCall& call) {
-  const auto& state = static_cast<const State&>(*call.state);
+  const auto& state = static_cast<const TiledState&>(*call.state);
   const LinearF32 product = product_of(state, rows_of(call.in[0]), call.in, call.out);
-  const int tuned = state.variants[bucket_of(product.m)];
+  const int tuned = state.tiles[bucket_of(product.m)];
   const int variant =
       tuned >= 0 ? tuned : linear_f32_choice(product.m, product.n, product.k, product.processors);
   check_cuda(launch_linear_f32(product, variant, stream_of(call.execution)), "Linear");
@@ -158,7 +126,7 @@ void launch(const LaunchCall& call) {
 
 std::string tune(const TuneCall& call) {
   const auto made = create(call.create);
-  const auto& state = static_cast<const State&>(*made);
+  const auto& state = static_cast<const TiledState&>(*made);
   return tune_tiles(call, state.shape, tile_shapes(), [&state](const TileRun& run) {
     check_cuda(launch_linear_f32(product_of(state, run.rows, run.in, run.out), run.tile,
                                  stream_of(run.execution)),
@@ -177,7 +145,7 @@ constexpr KernelBody linear_f32{
     .unpack = &unpack,
     .layout_is_current = [](std::string_view text) { return text.starts_with(kLayout); },
     .create = &create,
-    .prepare = &prepare,
+    .prepare = &prepare_tiled,
     .launch = &launch,
     .tune = &tune,
 };

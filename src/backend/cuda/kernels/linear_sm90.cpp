@@ -123,33 +123,11 @@ Numerics numerics(const Problem& problem) {
 
 // ---- running
 
-struct State final : KernelState {
-  LinearAttrs attrs;
-  WeightShape shape;
-  const std::byte* w = nullptr;
-  int processors = 0;
-  std::array<int, kRowBuckets.size()> variants{};  // tile shape by rows; -1: not tuned
-};
-
 TileShapes tile_shapes() { return {gemm_sm90_variants(), &gemm_sm90_name}; }
 
 std::unique_ptr<KernelState> create(const CreateCall& call) {
-  auto state = std::make_unique<State>();
-  state->attrs = decode<LinearAttrs>(call.attrs);
-  for (const ConstantArg& constant : call.constants) {
-    if (constant.input != 1) continue;
-    state->shape = parse_layout(constant.layout);
-    state->w = constant.bytes.data();
-  }
-  if (state->w == nullptr)
-    throw Error(ErrorCode::kInput,
-                "the engine holds no packed weight for a linear step; rebuild the engine");
-  check_cuda(cudaDeviceGetAttribute(&state->processors, cudaDevAttrMultiProcessorCount,
-                                    call.execution.device_ordinal),
-             "counting multiprocessors");
   check_cuda(prepare_gemm_sm90(), "preparing Linear");
-  state->variants = tiles_of(call.tuning, tile_shapes());
-  return state;
+  return make_tiled_state(call, &parse_layout, tile_shapes());
 }
 
 GemmType gemm_type(DType type) {
@@ -160,7 +138,7 @@ GemmType gemm_type(std::span<const TensorArg> operands, size_t i) {
   return has(operands, i) ? gemm_type(operands[i].dtype) : GemmType::kF32;
 }
 
-GemmSm90 product_of(const State& state, std::span<const TensorArg> in,
+GemmSm90 product_of(const TiledState& state, std::span<const TensorArg> in,
                     std::span<const TensorArg> out) {
   const auto data = [in](size_t i) { return has(in, i) ? in[i].data : nullptr; };
   return {.x = in[0].data,
@@ -180,20 +158,10 @@ GemmSm90 product_of(const State& state, std::span<const TensorArg> in,
           .overlap = true};
 }
 
-std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
-  constexpr int64_t kMaxRows = (int64_t{1} << 31) - 512;
-  const int64_t rows = rows_of(call.in[0]);
-  if (rows > kMaxRows)
-    throw Error(ErrorCode::kInput, "Linear has " + std::to_string(rows) +
-                                       " rows; the CUDA kernel takes up to " +
-                                       std::to_string(kMaxRows));
-  return workspace_only(0);
-}
-
 void launch(const LaunchCall& call) {
-  const auto& state = static_cast<const State&>(*call.state);
+  const auto& state = static_cast<const TiledState&>(*call.state);
   const GemmSm90 product = product_of(state, call.in, call.out);
-  const int tuned = state.variants[bucket_of(product.m)];
+  const int tuned = state.tiles[bucket_of(product.m)];
   const int variant = tuned >= 0 ? tuned
                                  : gemm_sm90_choice(product.m, product.n, product.k,
                                                     product.operands, product.processors);
@@ -202,7 +170,7 @@ void launch(const LaunchCall& call) {
 
 std::string tune(const TuneCall& call) {
   const auto made = create(call.create);
-  const auto& state = static_cast<const State&>(*made);
+  const auto& state = static_cast<const TiledState&>(*made);
   return tune_tiles(call, state.shape, tile_shapes(), [&state](const TileRun& run) {
     GemmSm90 product = product_of(state, run.in, run.out);
     product.m = run.rows;
@@ -220,7 +188,7 @@ constexpr KernelBody body(Support (*supports)(const Problem&), Numerics (*numeri
       .unpack = &unpack,
       .layout_is_current = [](std::string_view text) { return text.starts_with(kLayout); },
       .create = &create,
-      .prepare = &prepare,
+      .prepare = &prepare_tiled,
       .launch = &launch,
       .tune = &tune,
   };

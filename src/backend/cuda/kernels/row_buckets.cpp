@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "backend/cuda/body.h"
+#include "backend/cuda/check.h"
 #include "backend/device_memory.h"
 
 namespace vernier::backend::cuda {
@@ -89,6 +91,36 @@ std::array<int, kRowBuckets.size()> tiles_of(std::string_view record, const Tile
     while (found[i] >= 0 && tiles.name(found[i]) != choices[i]) --found[i];
   }
   return found;
+}
+
+std::unique_ptr<TiledState> make_tiled_state(const CreateCall& call,
+                                             WeightShape (*parse)(std::string_view layout),
+                                             const TileShapes& tiles) {
+  auto state = std::make_unique<TiledState>();
+  state->attrs = decode<LinearAttrs>(call.attrs);
+  for (const ConstantArg& constant : call.constants) {
+    if (constant.input != 1) continue;
+    state->shape = parse(constant.layout);
+    state->w = constant.bytes.data();
+  }
+  if (state->w == nullptr)
+    throw Error(ErrorCode::kInput,
+                "the engine holds no packed weight for a linear step; rebuild the engine");
+  check_cuda(cudaDeviceGetAttribute(&state->processors, cudaDevAttrMultiProcessorCount,
+                                    call.execution.device_ordinal),
+             "counting multiprocessors");
+  state->tiles = tiles_of(call.tuning, tiles);
+  return state;
+}
+
+std::unique_ptr<ShapeState> prepare_tiled(const PrepareCall& call) {
+  constexpr int64_t kMaxRows = (int64_t{1} << 31) - 512;
+  const int64_t rows = rows_of(call.in[0]);
+  if (rows > kMaxRows)
+    throw Error(ErrorCode::kInput, "Linear has " + std::to_string(rows) +
+                                       " rows; the CUDA kernel takes up to " +
+                                       std::to_string(kMaxRows));
+  return workspace_only(0);
 }
 
 }  // namespace vernier::backend::cuda
