@@ -1,7 +1,7 @@
 // Checks and times the sm_90a matrix product (src/backend/cuda/kernels/gemm_sm90.h) against FP64 on
 // the host and against cuBLASLt in the same run.
-//   build/cuda/bench/bench_gemm [check|time|table|all] [out.json] [f16|bf16|tf32]      table: every
-//   tile shape too
+//   build/cuda/bench/bench_gemm [check|time|table|all] [out.json] [f16|bf16|tf32] [ROWS…]
+// table: every tile shape too; ROWS: numbers of rows instead of the usual ones.
 // Check: sampled elements against FP64, every tile shape, ragged sizes, poisoned outputs, guard
 // bytes, NaN and ±max, and that a row has the same bits in every tile shape at every M.
 // Time: medians of graphs of launches, ours and the best of cuBLASLt's candidates in turns; weights
@@ -345,18 +345,18 @@ Row time_one(const Library& library, int64_t m, int k, int n, GemmType type, boo
   return {k, n, m, gemm_sm90_name(variant), a[2], b[2], g[2], o[2], best.splits_k()};
 }
 
-void time_all(GemmType type, const char* json, bool table) {
+void time_all(GemmType type, const char* json, bool table, const std::vector<int64_t>& rows) {
   const Library library(F32Products::kTF32);
   const int shapes[7][2] = {{1024, 3072}, {1024, 1024}, {1024, 4096}, {4096, 1024},
                             {768, 768},   {768, 3072},  {3072, 768}};
-  FILE* out = json ? std::fopen(json, "w") : nullptr;
+  FILE* out = json && *json ? std::fopen(json, "w") : nullptr;
   if (out) std::fprintf(out, "[\n");
   std::printf(
       "%s, us: cuBLASLt, best of 16 | ours | ours with erf GELU | that, launches overlapped | "
       "cuBLASLt/ours, /GELU\n",
       products_of(type));
   const char* comma = "";
-  for (int64_t m : {16384, 4096, 512, 128, 32, 1})
+  for (int64_t m : rows)
     for (const auto& s : shapes) {
       const Row r = time_one(library, m, s[0], s[1], type, table);
       std::printf("%6lld %4d->%4d %8.2f%s %8.2f %8.2f %8.2f  %.3f %.3f  %4.0f TF  %s\n",
@@ -385,10 +385,13 @@ int main(int argc, char** argv) {
   int wrong = 0;
   if (what == "check" || what == "all") wrong = check();
   const std::string products = argc > 3 ? argv[3] : "f16";
+  std::vector<int64_t> rows;
+  for (int i = 4; i < argc; ++i) rows.push_back(std::atoll(argv[i]));
+  if (rows.empty()) rows = {16384, 4096, 512, 128, 32, 1};
   if (what != "check")
     time_all(products == "tf32"   ? GemmType::kF32
              : products == "bf16" ? GemmType::kBF16
                                   : GemmType::kF16,
-             argc > 2 ? argv[2] : nullptr, what == "table" || what == "all");
+             argc > 2 ? argv[2] : nullptr, what == "table" || what == "all", rows);
   return wrong ? 1 : 0;
 }

@@ -1,7 +1,7 @@
 // What it costs that a row's bits do not depend on the number of rows: products of encoder layers
 // by our own kernel (one class of bits), by cuBLASLt's algorithms of one class, and by any of them,
 // split-K too, in one run on one device. docs/performance.md "GPU" says how to read it.
-//   build/cuda/bench/bench_invariance [out.json] [f16|bf16]
+//   build/cuda/bench/bench_invariance [out.json|sums] [f16|bf16]     sums: compares f32 sums only
 // Each way is timed in a graph of launches, the best of each kind again in turns; weights rotate
 // through more than the second-level cache. All with a bias and no activation: what the library's
 // epilogue can do too. C++17.
@@ -133,18 +133,20 @@ struct LibraryProblem {
   cublasLtMatrixLayout_t w = nullptr, x = nullptr, y = nullptr;
   std::vector<cublasLtMatmulHeuristicResult_t> found;
 
-  // `reductions`: 0, or all: may K be split?
+  // `reductions`: 0, or all: may K be split? Without a bias y is f32: the sums themselves.
   LibraryProblem(cublasLtHandle_t handle, Product p, int64_t m, GemmType type, const void* bias,
                  uint32_t reductions) {
     const cudaDataType_t data = type == GemmType::kF16 ? CUDA_R_16F : CUDA_R_16BF;
     require(cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "description");
     const cublasOperation_t transposed = CUBLAS_OP_T;
     set(CUBLASLT_MATMUL_DESC_TRANSA, transposed);
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+    if (bias != nullptr) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+    }
     cublasLtMatrixLayoutCreate(&w, data, p.k, p.n, p.k);
     cublasLtMatrixLayoutCreate(&x, data, p.k, m, p.k);
-    cublasLtMatrixLayoutCreate(&y, data, p.n, m, p.n);
+    cublasLtMatrixLayoutCreate(&y, bias != nullptr ? data : CUDA_R_32F, p.n, m, p.n);
     cublasLtMatmulPreference_t preference;
     cublasLtMatmulPreferenceCreate(&preference);
     cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -184,7 +186,7 @@ class Bench {
         weights_(kWeightBytes),
         bias_(4096 * 4),
         x_(kMostRows * 4096 * kElemBytes),
-        y_(kMostRows * 4096 * kElemBytes),
+        y_(kMostRows * 4096 * sizeof(float)),
         workspace_(kWorkspaceBytes) {
     require(cublasLtCreate(&handle_), "handle");
     require(cudaDeviceGetAttribute(&processors_, cudaDevAttrMultiProcessorCount, 0), "device");
@@ -199,6 +201,35 @@ class Bench {
     std::vector<Times> all(std::size(kRows));
     for (size_t i = all.size(); i-- > 0;) all[i] = one(p, kRows[i], ours_bits, library_bits);
     return all;
+  }
+
+  // How many of the library's algorithms that do not split K give the f32 sums of our kernel, of
+  // all rows, for a few numbers of rows.
+  void compare_sums(Product p, size_t& same, size_t& all) {
+    for (int64_t m : {1, 128, 1000, 4096}) {
+      GemmSm90 call{};
+      call.x = x_.data, call.y = y_.data, call.w = weight(p, 0);
+      call.m = m, call.n = p.n, call.k = p.k;
+      call.operands = call.bias_type = call.residual_type = type_, call.y_type = GemmType::kF32;
+      call.processors = processors_;
+      require(launch_gemm_sm90(call, gemm_sm90_choice(m, p.n, p.k, type_, processors_), nullptr),
+              "ours");
+      const auto fetched = [&] {
+        std::vector<char> y(static_cast<size_t>(m) * p.n * sizeof(float));
+        require(cudaMemcpy(y.data(), y_.data, y.size(), cudaMemcpyDeviceToHost), "sums");
+        return y;
+      };
+      const std::vector<char> ours = fetched();
+      const LibraryProblem whole(handle_, p, m, type_, nullptr, 0);
+      std::vector<Way> ways;
+      library_ways(p, whole, ways);
+      for (const Way& way : ways) {
+        require(cudaMemset(y_.data, 0xFF, ours.size()), "poison");
+        way.launch(nullptr, 0);
+        ++all;
+        same += fetched() == ours;
+      }
+    }
   }
 
  private:
@@ -362,11 +393,20 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   require(prepare_gemm_sm90(), "preparing the kernels");
   const bool bf16 = argc > 2 && std::string(argv[2]) == "bf16";
-  FILE* out = argc > 1 ? std::fopen(argv[1], "w") : nullptr;
+  const bool only_sums = argc > 1 && std::string(argv[1]) == "sums";
+  FILE* out = argc > 1 && !only_sums ? std::fopen(argv[1], "w") : nullptr;
   if (out) std::fprintf(out, "[\n");
   Bench bench(bf16 ? GemmType::kBF16 : GemmType::kF16);
   const char* comma = "";
   size_t ways = 0, same = 0;
+  size_t equal = 0, compared = 0;
+  for (const Model& model : kModels) {
+    for (const Product& p : model.products) bench.compare_sums(p, equal, compared);
+  }
+  std::printf(
+      "f32 sums of all rows: %zu of cuBLASLt's %zu (algorithm, rows) without split K give ours\n",
+      equal, compared);
+  if (only_sums) return 0;
   for (const Model& model : kModels) {
     std::vector<std::vector<Times>> products;
     for (const Product& p : model.products) {

@@ -104,7 +104,7 @@ class Matrix {
     return outcome.exit_code == 0 && outcome.report.value("verdict", "none") == "pass";
   }
   fs::path model_of(const Plant& plant) const {
-    fs::path model = fs::path(VERNIER_TEST_MODELS) / plant.model / "model.onnx";
+    fs::path model = vernier::test::models_folder() / plant.model / "model.onnx";
     if (fs::exists(model)) return model;
     model = folder_ / (std::string(plant.model) + ".onnx");
     if (!fs::exists(model)) vernier::test::write_plant_model(plant.model, model);

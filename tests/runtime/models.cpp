@@ -12,7 +12,7 @@
 namespace vernier::test {
 namespace {
 
-const std::filesystem::path kFolder = std::filesystem::path(VERNIER_SOURCE_DIR) / "tests/models";
+const std::filesystem::path kFolder = models_folder();
 
 // Copies `rows` slices of the first axis, picked by source_row(r).
 template <class SourceRow>
@@ -29,6 +29,12 @@ Tensor gather_rows(const Tensor& t, int64_t rows, SourceRow source_row) {
 }
 
 }  // namespace
+
+std::filesystem::path models_folder() {
+  const std::filesystem::path here = "tests/models";
+  const bool is_root = std::filesystem::exists(here / "manifest.jsonl");
+  return is_root ? here : std::filesystem::path(VERNIER_SOURCE_DIR) / here;
+}
 
 std::vector<ExampleModel> example_models() {
   std::vector<ExampleModel> models;

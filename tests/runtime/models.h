@@ -26,6 +26,10 @@ struct ExampleModel {
   std::vector<ModelCase> cases() const;
 };
 
+/// tests/models of the working folder, or else of the source tree that the program was built from:
+/// a program may be built on one machine and run on another.
+std::filesystem::path models_folder();
+
 /// The models below tests/models, by name. Never empty.
 std::vector<ExampleModel> example_models();
 ExampleModel example_model(const std::string& name);

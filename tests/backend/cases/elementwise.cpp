@@ -237,5 +237,51 @@ const Cases kChains("ElementwiseChains", [] {
   return cases;
 });
 
+// What models make of ids and masks before their first layer.
+const Cases kIntegerChains("ElementwiseIntegerChains", [] {
+  Maker make(23);
+  struct Chain {
+    const char* program;
+    std::vector<DType> inputs;
+    DType out;
+    bool numbers = false;  // the inputs after the first are one element each
+  };
+  std::vector<OpCase> cases;
+  for (const Chain& chain : std::vector<Chain>{
+           {"Equal(%0,%1);Not(%2);Cast{to=i32}(%3)", {DType::kI64, DType::kI64}, DType::kI32, true},
+           {"Mul(%0,%1);Cast{to=i64}(%3);Add(%4,%2)",
+            {DType::kI32, DType::kI32, DType::kI64},
+            DType::kI64},
+           {"Sub(%0,%1);Less(%2,%1);Or(%3,%3)", {DType::kI64, DType::kI64}, DType::kBool},
+           {"Mul(%0,%0);Cast{to=u8}(%2);GreaterOrEqual(%3,%1)",
+            {DType::kI32, DType::kU8},
+            DType::kBool,
+            true},
+           {"Cast{to=bool}(%0);And(%2,%1);Cast{to=i64}(%3)",
+            {DType::kI64, DType::kBool},
+            DType::kI64},
+           {"Greater(%0,%1);LessOrEqual(%0,%1);Or(%2,%3)",
+            {DType::kI64, DType::kI64},
+            DType::kBool},
+           {"Add(%0,%0);Sub(%0,%2);Mul(%3,%1);Max(%4,%0)",
+            {DType::kI32, DType::kI32},
+            DType::kI32}}) {
+    for (const Shape& shape : {Shape{1}, Shape{3, 129}, Shape{70'000}}) {
+      OpCase c{.op = OpKind::kFusedElementwise,
+               .attrs = encode(FusedElementwiseAttrs{.program = chain.program})};
+      c.name = chain.program + str(shape);
+      for (DType type : chain.inputs) {
+        const bool is_number = chain.numbers && !c.inputs.empty();
+        c.inputs.push_back({.value = make.integers(type, is_number ? Shape{1} : shape, 0,
+                                                   type == DType::kBool ? 1 : 300)});
+      }
+      c.outputs = {{.dtype = chain.out, .shape = shape, .batch_axis = -1}};
+      c.exact = true;
+      cases.push_back(c);
+    }
+  }
+  return cases;
+});
+
 }  // namespace
 }  // namespace vernier::backend::test

@@ -10,6 +10,7 @@
 //   store_vectors(array, at, step, v)   v[k] at the aligned at + k·step
 // C++17.
 #pragma once
+#include "backend/cuda/device/overlap.cuh"
 #include "backend/cuda/device/vectors.cuh"
 #include "backend/cuda/kernels/elementwise.h"
 
@@ -135,6 +136,8 @@ struct ElementwiseThread {
 template <class Machine, int kN, int kVectors>
 __global__ void __launch_bounds__(kElementwiseThreads, kElementwiseBlocks)
     elementwise_kernel(const __grid_constant__ ElementwiseLaunch args) {
+  allow_next_kernel();
+  wait_for_previous_kernel();
   ElementwiseThread<Machine, kN, kVectors>(args).run();
 }
 
@@ -143,8 +146,8 @@ cudaError_t run_elementwise(const ElementwiseLaunch& args, cudaStream_t stream) 
   if (args.count == 0) return cudaSuccess;
   constexpr int64_t kPerBlock = ElementwiseThread<Machine, kN, kVectors>::kPerBlock;
   const auto blocks = static_cast<unsigned>((args.count + kPerBlock - 1) / kPerBlock);
-  elementwise_kernel<Machine, kN, kVectors><<<blocks, kElementwiseThreads, 0, stream>>>(args);
-  return cudaGetLastError();
+  return launch_overlapped(elementwise_kernel<Machine, kN, kVectors>, dim3(blocks),
+                           dim3(kElementwiseThreads), 0, stream, args);
 }
 
 }  // namespace vernier::backend::cuda

@@ -84,6 +84,7 @@ struct CumSumLines {
 };
 
 __global__ void __launch_bounds__(kThreads) cum_sum_floats(CumSumLaunch args) {
+  allow_next_kernel();
   wait_for_previous_kernel();
   const CumSumLines of(args);
   for (int64_t line = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; line < of.lines;
@@ -100,6 +101,7 @@ __global__ void __launch_bounds__(kThreads) cum_sum_floats(CumSumLaunch args) {
 }
 
 __global__ void __launch_bounds__(kThreads) cum_sum_integers(CumSumLaunch args) {
+  allow_next_kernel();
   wait_for_previous_kernel();
   const CumSumLines of(args);
   constexpr int kWarps = kThreads / kWarpThreads;
@@ -131,6 +133,8 @@ __device__ float load_mask(const AnyArray& mask, int64_t at) {
   switch (mask.type) {
     case DType::kF32:
       return static_cast<const float*>(mask.data)[at];
+    case DType::kF16:
+      return __half2float(static_cast<const __half*>(mask.data)[at]);
     case DType::kI64:
       return static_cast<float>(static_cast<const int64_t*>(mask.data)[at]);
     default:
@@ -147,6 +151,8 @@ __global__ void __launch_bounds__(kWarpThreads* kSlices)
   const int64_t column = (static_cast<int64_t>(blockIdx.y) * kWarpThreads + lane) * kN;
   const int64_t b = blockIdx.x;
   float sums[kN] = {}, total = 0;
+  allow_next_kernel();
+  wait_for_previous_kernel();
   if (column < args.width) {
     const int64_t from = b * args.x_strides[0] + column;
 #pragma unroll 4
@@ -229,10 +235,8 @@ cudaError_t launch_masked_mean(const MaskedMeanLaunch& args, cudaStream_t stream
                     blocks_for(args.width, kWarpThreads * lanes));
   with_float_type(args.x.type, [&](auto element) {
     using T = decltype(element);
-    if (args.is_aligned)
-      masked_mean_kernel<T, 4><<<blocks, kWarpThreads * kSlices, 0, stream>>>(args);
-    else
-      masked_mean_kernel<T, 1><<<blocks, kWarpThreads * kSlices, 0, stream>>>(args);
+    const auto kernel = args.is_aligned ? &masked_mean_kernel<T, 4> : &masked_mean_kernel<T, 1>;
+    launch_overlapped(kernel, blocks, dim3(kWarpThreads * kSlices), 0, stream, args);
   });
   return cudaGetLastError();
 }

@@ -381,6 +381,42 @@ std::optional<CommonElementwiseLaunch> common_launch(const ElementwiseLaunch& la
   return common;
 }
 
+// The launch by the kernel of short programs on integers, where the program is one.
+std::optional<IntegerLaunch> integer_launch(const ElementwiseLaunch& launch) {
+  const auto takes = [](DType type) {
+    return type == DType::kBool || (is_integer(type) && type != DType::kU64);
+  };
+  if (launch.step_count > kMaxIntegerSteps || launch.input_count > kMaxIntegerInputs)
+    return std::nullopt;
+  IntegerLaunch integers;
+  integers.count = launch.count;
+  integers.y = launch.out.data;
+  integers.y_type = launch.out.type;
+  for (int i = 0; i < launch.input_count; ++i) {
+    const ElementwiseInput& input = launch.inputs[i];
+    const bool is_scalar = input.access == Access::kScalar;
+    if (!takes(input.array.type) || (!is_scalar && input.access != Access::kDense))
+      return std::nullopt;
+    integers.inputs[i] = {input.array.data, input.array.type, is_scalar};
+  }
+  for (int s = 0; s < launch.step_count; ++s) {
+    const ElementwiseStep& step = launch.steps[s];
+    const bool is_load = step.op == ElementwiseOp::kLoad;
+    if (!is_integer_step_op(step.op) || is_load != (s == 0) || step.c != OperandFrom::kNowhere ||
+        step.b == OperandFrom::kSaved || step.b == OperandFrom::kBeta)
+      return std::nullopt;
+    const bool is_last_cast = s + 1 == launch.step_count && step.op == ElementwiseOp::kCast;
+    if (!is_load && (!takes(step.type) || (!takes(step.result) && !is_last_cast)))
+      return std::nullopt;
+    integers.steps[s] = {
+        .op = step.op,
+        .result = is_load ? launch.inputs[step.b_index].array.type : step.result,
+        .input = static_cast<int8_t>(step.b == OperandFrom::kInput ? step.b_index : -1)};
+  }
+  integers.step_count = static_cast<uint8_t>(launch.step_count);
+  return integers;
+}
+
 void launch_loop(const LaunchCall& call) {
   const auto& state = static_cast<const LoopState&>(*call.shape_state);
   if (state.launch.count == 0) return;
@@ -400,6 +436,9 @@ void launch_loop(const LaunchCall& call) {
   const auto common = state.is_wide ? std::nullopt : common_launch(launch);
   if (common.has_value())
     return check_cuda(launch_elementwise_common(*common, stream), "an elementwise operator");
+  const auto integers = state.is_wide ? integer_launch(launch) : std::nullopt;
+  if (integers.has_value())
+    return check_cuda(launch_elementwise_integers(*integers, stream), "an elementwise operator");
   check_cuda(state.is_wide ? launch_elementwise_wide(launch, stream)
                            : launch_elementwise_f32(launch, stream),
              "an elementwise loop");

@@ -90,4 +90,31 @@ cudaError_t launch_elementwise_common(const CommonElementwiseLaunch& launch, cud
 /// by zero gives 0.
 cudaError_t launch_elementwise_wide(const ElementwiseLaunch& launch, cudaStream_t stream);
 
+/// Short programs on integers and bool, all operands dense or numbers, whose last step may be a
+/// Cast to a float type: what models make of ids and masks before their first layer, a few hundred
+/// elements, where all that counts is how many lines of code and arguments come from memory (a
+/// program of three operators took 17 us in the wide machine at the head of a graph on an H200).
+/// The same bits as launch_elementwise_wide.
+struct IntegerStep {
+  ElementwiseOp op = ElementwiseOp::kLoad;  ///< is_integer_step_op()
+  DType result{};
+  int8_t input = -1;  ///< operand b, where there is one
+};
+inline constexpr int kMaxIntegerInputs = 4, kMaxIntegerSteps = 6;
+struct IntegerLaunch {
+  struct Input {
+    void* data = nullptr;
+    DType type{};
+    bool is_scalar = false;
+  };
+  int64_t count = 0;
+  void* y = nullptr;
+  DType y_type{};
+  uint8_t step_count = 0;
+  Input inputs[kMaxIntegerInputs];
+  IntegerStep steps[kMaxIntegerSteps];  ///< the first is kLoad
+};
+bool is_integer_step_op(ElementwiseOp op);
+cudaError_t launch_elementwise_integers(const IntegerLaunch& launch, cudaStream_t stream);
+
 }  // namespace vernier::backend::cuda

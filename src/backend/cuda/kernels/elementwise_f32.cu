@@ -277,36 +277,44 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   std::byte* const memory = shared + warp * args.warp_bytes;
   const int64_t block = static_cast<int64_t>(blockIdx.x) * blockDim.x * kThreadElements;
-  const int64_t first = block + warp * kWarpElements + lane * kUnit;
-  const bool is_whole = block + blockDim.x * kThreadElements <= args.count;
+  const bool is_whole_block = block + blockDim.x * kThreadElements <= args.count;
   allow_next_kernel();
-  wait_for_previous_kernel();
-  for (int i = 0; i < args.input_count; ++i)
-    stage_input(args.inputs[i], args.shape, memory, first, args.count, is_whole);
-  if (args.has_scalars) stage_scalars(args, memory);
-  wait_for_staging();
-  __syncwarp();
-  Values a;
-  fill_vector(0.0f, a);
-  for (int s = 0; s < args.step_count; ++s) {
-    const Step& step = args.steps[s];
-    if (step.code == Code::kLoad) {
-      load(step, memory, a);
-    } else if (step.code == Code::kSave) {
-      save(memory, step.slot, a);
-    } else if (step.code == Code::kWhere || step.code == Code::kClip) {
-      apply_three(step, memory, a);
-    } else if (step.code == Code::kRare) {
-      apply_rare(step, memory, args.scratch, a);
-    } else if (is_number(step.b)) {
-      apply<false>(step, a, number(step.b, step.beta, memory));
-    } else {
-      Values b;
-      read<kUnits>(step.b, memory, 0, b);
-      apply<true>(step, a, b);
+  // Few blocks: a rehearsal beyond the last element, which reads and writes nothing, while the
+  // kernel before still runs. What a small program waits for is its arguments and its code.
+  constexpr unsigned kFewBlocks = 64;
+#pragma unroll 1
+  for (int pass = gridDim.x <= kFewBlocks ? 0 : 1; pass < 2; ++pass) {
+    const bool is_real = pass == 1, is_whole = is_real && is_whole_block;
+    const int64_t first = is_real ? block + warp * kWarpElements + lane * kUnit : args.count;
+    if (is_real) wait_for_previous_kernel();
+    for (int i = 0; i < args.input_count; ++i)
+      stage_input(args.inputs[i], args.shape, memory, first, args.count, is_whole);
+    if (args.has_scalars && is_real) stage_scalars(args, memory);
+    wait_for_staging();
+    __syncwarp();
+    Values a;
+    fill_vector(0.0f, a);
+    for (int s = 0; s < args.step_count; ++s) {
+      const Step& step = args.steps[s];
+      if (step.code == Code::kLoad) {
+        load(step, memory, a);
+      } else if (step.code == Code::kSave) {
+        save(memory, step.slot, a);
+      } else if (step.code == Code::kWhere || step.code == Code::kClip) {
+        apply_three(step, memory, a);
+      } else if (step.code == Code::kRare) {
+        apply_rare(step, memory, args.scratch, a);
+      } else if (is_number(step.b)) {
+        apply<false>(step, a, number(step.b, step.beta, memory));
+      } else {
+        Values b;
+        read<kUnits>(step.b, memory, 0, b);
+        apply<true>(step, a, b);
+      }
     }
+    store(args, first, is_whole && args.out_is_aligned, a);
+    __syncwarp();
   }
-  store(args, first, is_whole && args.out_is_aligned, a);
 }
 
 // ---- host side: ElementwiseLaunch → Program

@@ -1,6 +1,7 @@
 // The tile shapes of the sm_90a matrix product and their launch; contract in gemm_sm90.h, device
 // code in gemm_sm90.cuh. C++17.
 #include <algorithm>
+#include <string_view>
 
 #include "backend/cuda/kernels/gemm_sm90.cuh"
 
@@ -108,6 +109,14 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int gemm_sm90_variants() { return kVariantCount; }
 const char* gemm_sm90_name(int variant) { return kVariants[variant].name; }
+int gemm_sm90_few_rows() {
+  static const int kFound = [] {
+    int variant = 0;
+    while (std::string_view(kVariants[variant].name) != "64x32") ++variant;
+    return variant;
+  }();
+  return kFound;
+}
 bool gemm_sm90_has(int variant, GemmType operands) {
   return kVariants[variant].kernels[static_cast<int>(operands)].function != nullptr;
 }
@@ -201,10 +210,13 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
 // The least estimated cycles: per 128 bytes of K the longer of the products (2048 a cycle) and of
 // what must come in, in rounds of one tile per multiprocessor. The constants are fitted to the
 // times of bench/cuda on an H200 (sizes of BERT, M from 1 to 16384): the choice is within 6 % of
-// the best in each. Clusters are left to tuning.
+// the best in each. At few rows one shape for all products has the advantage that kShapeSwitchUs
+// of row_buckets.h tells. Clusters are left to tuning.
 int gemm_sm90_choice(int64_t m, int n, int k, GemmType operands, int processors) {
   constexpr int kBlockBytes = 128;
   constexpr double kBytesOfProductsPerCycle = 4096, kBytesPerCycle = 30, kLeastCycles = 120;
+  constexpr int64_t kFewRows = 128;
+  constexpr double kShapeSwitchCycles = 850;
   const auto bytes = static_cast<int64_t>(bytes_of(operands));
   int best = -1;
   double least = 0;
@@ -217,8 +229,9 @@ int gemm_sm90_choice(int64_t m, int n, int k, GemmType operands, int processors)
     const double step =
         std::max({static_cast<double>(v.rows) * v.cols * kBlockBytes / kBytesOfProductsPerCycle,
                   incoming / kBytesPerCycle, kLeastCycles});
-    const double cycles = static_cast<double>(ceil_div(tiles, processors)) *
-                          static_cast<double>(ceil_div(k * bytes, kBlockBytes)) * step;
+    double cycles = static_cast<double>(ceil_div(tiles, processors)) *
+                    static_cast<double>(ceil_div(k * bytes, kBlockBytes)) * step;
+    if (m <= kFewRows && i != gemm_sm90_few_rows()) cycles += kShapeSwitchCycles;
     if (best < 0 || cycles < least) least = cycles, best = i;
   }
   return best;

@@ -34,6 +34,8 @@ int gemm_sm90_variants();
 bool gemm_sm90_has(int variant, GemmType operands);
 const char* gemm_sm90_name(int variant);
 int gemm_sm90_choice(int64_t m, int n, int k, GemmType operands, int processors);
+/// The tile shape that every product of few rows is run well in (TileShapes::few_rows).
+int gemm_sm90_few_rows();
 
 /// True if there is an sm_90 GPU and this was compiled for sm_90a.
 bool gemm_sm90_usable();

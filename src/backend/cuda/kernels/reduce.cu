@@ -1,5 +1,6 @@
 // Reduce*: one warp or block per output where its elements are neighbours, else 32 neighbouring
 // outputs per block. Contract in reduce.h. C++17.
+#include "backend/cuda/device/overlap.cuh"
 #include "backend/cuda/device/rows.cuh"
 #include "backend/cuda/device/scalars.cuh"
 #include "backend/cuda/kernels/reduce.h"
@@ -162,6 +163,8 @@ __global__ void __launch_bounds__(kThreads > kWarpThreads ? kThreads : kSmallBlo
     row_kernel(const __grid_constant__ ReduceLaunch args) {
   constexpr int kBlock = kThreads > kWarpThreads ? kThreads : kSmallBlock;
   __shared__ double shared[kBlock / kWarpThreads];
+  allow_next_kernel();
+  wait_for_previous_kernel();
   const int64_t row = static_cast<int64_t>(blockIdx.x) * (kBlock / kThreads) +
                       static_cast<int>(threadIdx.x) / kThreads;
   if (row >= args.outputs) return;  // a whole warp, or never
@@ -254,9 +257,11 @@ void launch_rows(const ReduceLaunch& args, cudaStream_t stream) {
   const auto rows = static_cast<unsigned>(args.outputs);
   if (args.count < kLongRow) {
     constexpr unsigned kRows = kSmallBlock / kWarpThreads;
-    row_kernel<T, A, kWarpThreads><<<(rows + kRows - 1) / kRows, kSmallBlock, 0, stream>>>(args);
+    launch_overlapped(row_kernel<T, A, kWarpThreads>, dim3((rows + kRows - 1) / kRows),
+                      dim3(kSmallBlock), 0, stream, args);
   } else {
-    row_kernel<T, A, kLongRowThreads><<<rows, kLongRowThreads, 0, stream>>>(args);
+    launch_overlapped(row_kernel<T, A, kLongRowThreads>, dim3(rows), dim3(kLongRowThreads), 0,
+                      stream, args);
   }
 }
 template <class T, class A, int kN>

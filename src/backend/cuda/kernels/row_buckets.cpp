@@ -16,7 +16,8 @@ size_t bucket_of(int64_t rows) {
 }
 
 size_t fastest_way(Device& device, size_t ways,
-                   const std::function<void(size_t way, const Execution& execution)>& run) {
+                   const std::function<void(size_t way, const Execution& execution)>& run,
+                   const std::optional<PreferredWay>& preferred) {
   constexpr int kRounds = 4, kRuns = 8;
   const Execution execution = device.execution();
   double least = std::numeric_limits<double>::infinity();
@@ -30,12 +31,13 @@ size_t fastest_way(Device& device, size_t ways,
     const auto recording = device.record([&](const Execution& recorded) {
       for (int i = 0; i < kRuns; ++i) run(way, recorded);
     });
+    const double advantage = preferred && way == preferred->way ? preferred->advantage : 0;
     for (int round = 0; round < kRounds; ++round) {
       const auto first = device.mark(execution.stream);
       recording->replay(execution.stream);
       const auto last = device.mark(execution.stream);
       device.synchronise(execution.stream);
-      const double time = device.milliseconds_between(*first, *last);
+      const double time = device.milliseconds_between(*first, *last) * 1e3 / kRuns - advantage;
       if (round > 0 && time < least) least = time, best = way;
     }
   }
@@ -74,10 +76,15 @@ std::string tune_tiles(const TuneCall& call, const WeightShape& shape, const Til
   std::array<std::string, kRowBuckets.size()> choices;
   const auto count = static_cast<size_t>(tiles.count);
   for (size_t bucket = 0; bucket <= last; ++bucket) {
-    const size_t way =
-        fastest_way(call.device, count, [&](size_t tile, const Execution& execution) {
+    std::optional<PreferredWay> preferred;
+    if (kRowBuckets[bucket] <= kFewRows && tiles.few_rows >= 0)
+      preferred = PreferredWay{static_cast<size_t>(tiles.few_rows), kShapeSwitchUs};
+    const size_t way = fastest_way(
+        call.device, count,
+        [&](size_t tile, const Execution& execution) {
           run({static_cast<int>(tile), kRowBuckets[bucket], in, out, execution});
-        });
+        },
+        preferred);
     if (way < count) choices[bucket] = tiles.name(static_cast<int>(way));
   }
   return record_text(choices);

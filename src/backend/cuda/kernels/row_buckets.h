@@ -4,6 +4,7 @@
 #pragma once
 #include <array>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,23 +15,38 @@ namespace vernier::backend::cuda {
 
 inline constexpr std::array<int64_t, 9> kRowBuckets{1, 16, 64, 128, 256, 512, 1024, 4096, 16384};
 
+/// A way that has `advantage` microseconds of the others: it is taken where none is faster by more.
+struct PreferredWay {
+  size_t way;
+  double advantage;
+};
+
 /// The index of the smallest bucket with at least `rows` rows, the last one beyond.
 size_t bucket_of(int64_t rows);
 
 /// The way in [0, ways) whose run takes the shortest: the least of a few times of a recording of
 /// several runs. A way whose run throws is left out; `ways` where all do.
 size_t fastest_way(Device& device, size_t ways,
-                   const std::function<void(size_t way, const Execution& execution)>& run);
+                   const std::function<void(size_t way, const Execution& execution)>& run,
+                   const std::optional<PreferredWay>& preferred = std::nullopt);
 
 /// One choice per bucket as text, and back: "a;b;c". Choices contain no ';'.
 std::string record_text(const std::array<std::string, kRowBuckets.size()>& choices);
 std::array<std::string, kRowBuckets.size()> record_of(std::string_view text);
 
-/// The tile shapes that a product can be run in.
+/// The tile shapes that a product can be run in. `few_rows` is the one for few rows (up to
+/// kFewRows) unless another is faster by more than kShapeSwitchUs: products that share one share
+/// its code, which is else fetched anew for each. Negative: none.
 struct TileShapes {
   int count;
   const char* (*name)(int tile);
+  int few_rows = -1;
 };
+/// Measured on an H200, 128 rows, a layer of 1024 columns: with two kernels in turns instead of
+/// one, the same work in both, each of the 4 changes costs 0.44 us (bench_layer,
+/// docs/performance.md).
+inline constexpr int64_t kFewRows = 128;
+inline constexpr double kShapeSwitchUs = 0.45;
 /// One run in one of them: x's rows are `rows`, whatever `in` says.
 struct TileRun {
   int tile;

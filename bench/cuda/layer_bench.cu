@@ -1,0 +1,190 @@
+// Where the time of an encoder's layer goes at few rows: a CUDA graph of 24 layers, launches
+// overlapped as in an engine, of the kernels that the letters name: q (product of q, k and v),
+// a (attention; k: under a mask of keys), o (product of the context), n (residual + norm), f
+// (product and erf GELU), g (product back). Capital letters: products in bf16, the same work in
+// another kernel. Tiles of q, o, f, g as tuning names them. Weights are distinct per layer, with
+// HOT=1 in the environment those of the first layer for all. C++17.
+//   build/cuda/bench/bench_layer [ROWS=128] [WIDTH=1024] [SEQUENCE[:TILE,TILE,TILE,TILE]...]
+//   build/cuda/bench/bench_layer 128 1024 qkonfgn qkonfgn:64x32,64x32,64x32,64x32
+#include <algorithm>
+#include <cctype>
+#include <functional>
+#include <string>
+
+#include "backend/cuda/kernels/attention.h"
+#include "backend/cuda/kernels/norm_packed.h"
+#include "products.h"
+
+namespace {
+
+constexpr int kLayers = 24;
+
+// Median time of one layer in microseconds, of replays of the graph that `layer` fills.
+double median_us(const std::function<void(int, cudaStream_t)>& layer) {
+  constexpr int kRepeats = 25;
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  require(cudaStreamCreate(&stream), "stream");
+  require(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
+  for (int i = 0; i < kLayers; ++i) layer(i, stream);
+  require(cudaStreamEndCapture(stream, &graph), "capture");
+  require(cudaGraphInstantiate(&exec, graph, 0), "graph");
+  cudaEvent_t begin, end;
+  require(cudaEventCreate(&begin), "event");
+  require(cudaEventCreate(&end), "event");
+  std::vector<double> times;
+  for (int i = 0; i < kRepeats + 3; ++i) {
+    require(cudaEventRecord(begin, stream), "event");
+    require(cudaGraphLaunch(exec, stream), "graph");
+    require(cudaEventRecord(end, stream), "event");
+    require(cudaEventSynchronize(end), "event");
+    float ms = 0;
+    require(cudaEventElapsedTime(&ms, begin, end), "event");
+    if (i >= 3) times.push_back(ms * 1e3 / kLayers);
+  }
+  std::sort(times.begin(), times.end());
+  cudaEventDestroy(begin);
+  cudaEventDestroy(end);
+  cudaGraphExecDestroy(exec);
+  cudaGraphDestroy(graph);
+  cudaStreamDestroy(stream);
+  return times[times.size() / 2];
+}
+
+constexpr GemmType kType = GemmType::kF16;
+
+struct Weights {
+  Buffer q, o, f, g;
+  explicit Weights(int64_t w) : q(6 * w * w), o(2 * w * w), f(8 * w * w), g(8 * w * w) {
+    const float deviation = 1 / std::sqrt(static_cast<float>(w));
+    fill(q, 3 * w * w, kType, deviation, 1), fill(o, w * w, kType, deviation, 2);
+    fill(f, 4 * w * w, kType, deviation, 3), fill(g, 4 * w * w, kType, deviation / 2, 4);
+  }
+};
+
+class Layers {
+ public:
+  Layers(int64_t rows, int width)
+      : rows_(rows),
+        width_(width),
+        x_(2 * rows * width),
+        y_(2 * rows * width),
+        middle_(2 * rows * width),
+        context_(2 * rows * width),
+        qkv_(6 * rows * width),
+        inner_(8 * rows * width),
+        bias_(4 * 4 * width),
+        scale_(4 * width),
+        keep_(rows) {
+    require(cudaMemset(keep_.data(), 1, static_cast<size_t>(rows)), "mask");
+    fill(x_, rows * width, kType, 1, 5), fill(context_, rows * width, kType, 1, 6);
+    fill(inner_, 4 * rows * width, kType, 1, 7), fill(qkv_, 3 * rows * width, kType, 1, 8);
+    fill(y_, rows * width, kType, 1, 9), fill(middle_, rows * width, kType, 1, 11);
+    fill(bias_, 4 * width, GemmType::kF32, 0.1f, 10);
+    fill(scale_, width, GemmType::kF32, 1, 12);
+    for (int i = 0; i < kLayers; ++i) weights_.push_back(new Weights(width));
+  }
+  ~Layers() {
+    for (Weights* w : weights_) delete w;
+  }
+  Layers(const Layers&) = delete;
+
+  double time(const std::string& sequence, const std::vector<int>& tiles) const {
+    return median_us([&](int i, cudaStream_t stream) {
+      const Weights& w = *weights_[hot_ ? 0 : static_cast<size_t>(i)];
+      bool second = false;
+      for (char letter : sequence) {
+        const char step = static_cast<char>(std::tolower(letter));
+        products_type_ = letter == step ? GemmType::kF16 : GemmType::kBF16;
+        if (step == 'q') product(x_, w.q, qkv_, 3, 1, 0, tiles[0], stream);
+        if (step == 'a' || step == 'k') attention(step == 'k', stream);
+        if (step == 'o') product(context_, w.o, y_, 1, 1, 0, tiles[1], stream);
+        if (step == 'f') product(middle_, w.f, inner_, 4, 1, 1, tiles[2], stream);
+        if (step == 'g') product(inner_, w.g, y_, 1, 4, 0, tiles[3], stream);
+        if (step == 'n') {
+          norm(second ? middle_ : x_, second ? x_ : middle_, stream);
+          second = true;
+        }
+      }
+    });
+  }
+
+ private:
+  void product(const Buffer& x, const Buffer& w, const Buffer& y, int n, int k, int activation,
+               int tile, cudaStream_t stream) const {
+    GemmSm90 call{};
+    call.x = x.data(), call.w = w.data(), call.y = y.data(), call.bias = bias_.data();
+    call.m = rows_, call.n = n * width_, call.k = k * width_, call.activation = activation;
+    call.operands = call.residual_type = call.y_type = products_type_,
+    call.bias_type = GemmType::kF32;
+    call.processors = processors(), call.overlap = true;
+    if (tile < 0) tile = gemm_sm90_choice(rows_, call.n, call.k, kType, call.processors);
+    require(launch_gemm_sm90(call, tile, stream), "product");
+  }
+  void attention(bool keep, cudaStream_t stream) const {
+    const int64_t row = int64_t{3} * width_, length = std::min<int64_t>(rows_, 128);
+    const auto part = [&](int i) {
+      return AttentionRows{static_cast<char*>(qkv_.data()) + i * width_ * 2, length * row, row, 64,
+                           AttentionType::kF16};
+    };
+    AttentionLaunch args{};
+    args.q = part(0), args.k = part(1), args.v = part(2);
+    args.out = {context_.data(), length * width_, width_, 64, AttentionType::kF16};
+    args.batch = rows_ / length, args.queries = args.keys = length;
+    args.heads = args.kv_heads = width_ / 64, args.head_dim = args.value_dim = 64;
+    args.scale = 0.125f, args.fill = -__builtin_huge_valf();
+    if (keep) args.keep = {keep_.data(), length, 0, 0, 1, AttentionType::kF32};
+    require(launch_attention_sm90(args, stream), "attention");
+  }
+  void norm(const Buffer& residual, const Buffer& to, cudaStream_t stream) const {
+    PackedNorm args;
+    args.x = y_.data(), args.addend = residual.data(), args.y = to.data();
+    args.scale = static_cast<const float*>(scale_.data());
+    args.bias = static_cast<const float*>(bias_.data());
+    args.rows = rows_, args.cols = width_, args.epsilon = 1e-5f;
+    args.type = vernier::DType::kF16, args.is_aligned = args.has_constants = true;
+    require(launch_packed_norm(args, stream), "norm");
+  }
+
+  const bool hot_ = std::getenv("HOT") != nullptr;
+  mutable GemmType products_type_ = kType;
+  int64_t rows_;
+  int width_;
+  Buffer x_, y_, middle_, context_, qkv_, inner_, bias_, scale_, keep_;
+  std::vector<Weights*> weights_;
+};
+
+int tile_named(const std::string& name) {
+  for (int v = 0; v < gemm_sm90_variants(); ++v)
+    if (name == gemm_sm90_name(v)) return v;
+  return -1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  require(prepare_gemm_sm90(), "preparing products");
+  const int64_t rows = argc > 1 ? std::atoll(argv[1]) : 128;
+  const int width = argc > 2 ? std::atoi(argv[2]) : 1024;
+  const Layers layers(rows, width);
+  std::vector<std::string> sequences;
+  for (int i = 3; i < argc; ++i) sequences.emplace_back(argv[i]);
+  if (sequences.empty()) sequences = {"q", "o", "f", "g", "qofg", "qaofg", "qonfgn", "qaonfgn"};
+  layers.time("qaonfgn", {-1, -1, -1, -1});  // warms the chip
+  for (const std::string& s : sequences) {
+    std::vector<int> tiles{-1, -1, -1, -1};
+    const size_t colon = s.find(':');
+    if (colon != std::string::npos) {
+      size_t at = colon + 1;
+      for (int& tile : tiles) {
+        const size_t end = std::min(s.find(',', at), s.size());
+        tile = tile_named(s.substr(at, end - at));
+        at = std::min(end + 1, s.size());
+      }
+    }
+    std::printf("%5lld x %4d %-60s %8.2f us per layer\n", static_cast<long long>(rows), width,
+                s.c_str(), layers.time(s.substr(0, colon), tiles));
+  }
+  return 0;
+}
