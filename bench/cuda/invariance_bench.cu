@@ -2,8 +2,9 @@
 // by our own kernel (one class of bits), by cuBLASLt's algorithms of one class, and by any of them,
 // split-K too, in one run on one device. docs/performance.md "GPU" says how to read it.
 //   build/cuda/bench/bench_invariance [out.json|sums] [f16|bf16]     sums: compares f32 sums only
-// Each way is timed in a graph of launches, the best of each kind again in turns; weights rotate
-// through more than the second-level cache. All with a bias and no activation: what the library's
+// Each way is timed in a graph of launches, ours overlapped as in an engine (the library's cannot
+// be), the best of each kind again in turns; weights rotate through more than the second-level
+// cache. All with a bias and no activation: what the library's
 // epilogue can do too. C++17.
 #include <cublasLt.h>
 #include <cuda_bf16.h>
@@ -245,7 +246,7 @@ class Bench {
       call.x = x_.data, call.y = y_.data, call.bias = bias_.data;
       call.m = m, call.n = p.n, call.k = p.k;
       call.operands = call.bias_type = call.residual_type = call.y_type = type_;
-      call.processors = processors_;
+      call.processors = processors_, call.overlap = true;
       const auto launch = [=](cudaStream_t stream, int turn) {
         GemmSm90 turned = call;
         turned.w = weight(p, turn);
