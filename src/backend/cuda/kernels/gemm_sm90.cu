@@ -1,7 +1,6 @@
 // The tile shapes of the sm_90a matrix product and their launch; contract in gemm_sm90.h, device
 // code in gemm_sm90.cuh. C++17.
 #include <algorithm>
-#include <atomic>
 #include <string_view>
 
 #include "backend/cuda/kernels/gemm_sm90.cuh"
@@ -45,22 +44,16 @@ Variant variant(const char* name) {
 }
 
 const Variant kVariants[] = {
-    variant<1, 8, 4, 6, 1, 0>("64x8"),         variant<1, 16, 4, 5, 1, 5>("64x16"),
-    variant<1, 24, 2, 9, 1, 0>("64x24"),       variant<1, 32, 2, 9, 1, 8>("64x32"),
-    variant<1, 48, 2, 7, 1, 0>("64x48"),       variant<1, 64, 1, 12, 1, 12>("64x64"),
-    variant<1, 64, 1, 12, 2, 0>("64x64 c2"),   variant<1, 128, 1, 8, 1, 7>("64x128"),
-    variant<1, 128, 1, 8, 2, 0>("64x128 c2"),  variant<1, 192, 1, 6, 1, 0>("64x192"),
-    variant<2, 128, 1, 6, 1, 5>("128x128"),    variant<2, 128, 1, 6, 2, 5>("128x128 c2"),
-    together<128, 6, 1>("128x128 t"),          together<192, 4, 1>("128x192 t"),
-    together<256, 3, 1>("128x256 t"),          together<256, 3, 2>("128x256 c2 t"),
-    variant<1, 64, 1, 12, 4, 0>("64x64 c4"),   variant<1, 128, 1, 8, 4, 0>("64x128 c4"),
-    variant<2, 128, 1, 6, 4, 5>("128x128 c4"), together<256, 3, 4>("128x256 c4 t"),
+    variant<1, 8, 4, 6, 1, 0>("64x8"),        variant<1, 16, 4, 5, 1, 5>("64x16"),
+    variant<1, 24, 2, 9, 1, 0>("64x24"),      variant<1, 32, 2, 9, 1, 8>("64x32"),
+    variant<1, 48, 2, 7, 1, 0>("64x48"),      variant<1, 64, 1, 12, 1, 12>("64x64"),
+    variant<1, 64, 1, 12, 2, 0>("64x64 c2"),  variant<1, 128, 1, 8, 1, 7>("64x128"),
+    variant<1, 128, 1, 8, 2, 0>("64x128 c2"), variant<1, 192, 1, 6, 1, 0>("64x192"),
+    variant<2, 128, 1, 6, 1, 5>("128x128"),   variant<2, 128, 1, 6, 2, 5>("128x128 c2"),
+    together<128, 6, 1>("128x128 t"),         together<192, 4, 1>("128x192 t"),
+    together<256, 3, 1>("128x256 t"),         together<256, 3, 2>("128x256 c2 t"),
 };
 constexpr int kVariantCount = sizeof(kVariants) / sizeof(kVariants[0]);
-
-// How many clusters of four the device holds at a time: parts of it have no multiple of four
-// multiprocessors, and a grid of more would have a second round. Filled by prepare_gemm_sm90().
-std::atomic<int> resident_fours[kVariantCount][3];
 
 using EncodeTiled = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
                                  const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,
@@ -138,35 +131,15 @@ bool gemm_sm90_usable() {
          attributes.binaryVersion == 90 && encode_tiled() != nullptr;
 }
 
-namespace {
-cudaError_t count_fours(const Variant::Kernel& kernel, int* count) {
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim.x = 4;
-  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(4);
-  config.blockDim = dim3(kGemmThreads);
-  config.dynamicSmemBytes = kernel.shared_bytes;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  return cudaOccupancyMaxActiveClusters(count, kernel.function, &config);
-}
-}  // namespace
-
 cudaError_t prepare_gemm_sm90() {
   if (encode_tiled() == nullptr) return cudaErrorNotSupported;
-  for (int v = 0; v < kVariantCount; ++v) {
-    for (int type = 0; type < 3; ++type) {
-      const Variant::Kernel& kernel = kVariants[v].kernels[type];
+  for (const Variant& v : kVariants) {
+    for (const Variant::Kernel& kernel : v.kernels) {
       if (kernel.function == nullptr) continue;
-      cudaError_t status =
+      const cudaError_t status =
           cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(kernel.shared_bytes));
-      int fours = 0;
-      if (status == cudaSuccess && kVariants[v].cluster == 4) status = count_fours(kernel, &fours);
       if (status != cudaSuccess) return status;
-      resident_fours[v][type] = fours;
     }
   }
   return cudaSuccess;
@@ -216,10 +189,7 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   args.y_type = call.y_type, args.activation = call.activation;
 
   const int64_t tiles = int64_t{args.row_tiles} * args.col_tiles;
-  int resident = call.processors / v.cluster;
-  if (v.cluster == 4) resident = resident_fours[index][static_cast<int>(call.operands)];
-  if (resident == 0) return cudaErrorInvalidConfiguration;
-  const int64_t clusters = std::min<int64_t>(tiles, resident);
+  const int64_t clusters = std::min<int64_t>(tiles, call.processors / v.cluster);
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeClusterDimension;
   attributes[0].val.clusterDim.x = static_cast<unsigned>(v.cluster);

@@ -4,10 +4,9 @@
 // stages through the copy engine; two warpgroups multiply out of it with wgmma, sums in registers.
 // Each has a tile of its own, in turns: while one runs its epilogue the other multiplies. Where
 // every multiprocessor has one tile, that is no gain, and a larger tile takes in fewer bytes: there
-// both work on one tile (kTogether). A cluster of two or four blocks, one below the other, shares
-// the tile of w: each loads its part of it into all. (Measured and left out: blocks beside each
-// other that share x, which gains nothing: what limits few rows is what one multiprocessor takes
-// in.)
+// both work on one tile (kTogether). A cluster of two blocks, one below the other, shares the tile
+// of w: each loads half of it into both. (Measured and left out: blocks beside each other that
+// share x, which gains nothing: what limits few rows is what one multiprocessor takes in.)
 #pragma once
 #include "backend/cuda/device/wgmma.cuh"
 #include "backend/cuda/kernels/gemm_sm90_epilogue.cuh"
