@@ -8,7 +8,6 @@
 //   build/cuda/bench/bench_layer 128 1024 qkonfgn qkonfgn:64x32,64x32,64x32,64x32
 #include <algorithm>
 #include <cctype>
-#include <functional>
 #include <string>
 
 #include "backend/cuda/kernels/attention.h"
@@ -18,39 +17,6 @@
 namespace {
 
 constexpr int kLayers = 24;
-
-// Median time of one layer in microseconds, of replays of the graph that `layer` fills.
-double median_us(const std::function<void(int, cudaStream_t)>& layer) {
-  constexpr int kRepeats = 25;
-  cudaStream_t stream;
-  cudaGraph_t graph;
-  cudaGraphExec_t exec;
-  require(cudaStreamCreate(&stream), "stream");
-  require(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
-  for (int i = 0; i < kLayers; ++i) layer(i, stream);
-  require(cudaStreamEndCapture(stream, &graph), "capture");
-  require(cudaGraphInstantiate(&exec, graph, 0), "graph");
-  cudaEvent_t begin, end;
-  require(cudaEventCreate(&begin), "event");
-  require(cudaEventCreate(&end), "event");
-  std::vector<double> times;
-  for (int i = 0; i < kRepeats + 3; ++i) {
-    require(cudaEventRecord(begin, stream), "event");
-    require(cudaGraphLaunch(exec, stream), "graph");
-    require(cudaEventRecord(end, stream), "event");
-    require(cudaEventSynchronize(end), "event");
-    float ms = 0;
-    require(cudaEventElapsedTime(&ms, begin, end), "event");
-    if (i >= 3) times.push_back(ms * 1e3 / kLayers);
-  }
-  std::sort(times.begin(), times.end());
-  cudaEventDestroy(begin);
-  cudaEventDestroy(end);
-  cudaGraphExecDestroy(exec);
-  cudaGraphDestroy(graph);
-  cudaStreamDestroy(stream);
-  return times[times.size() / 2];
-}
 
 constexpr GemmType kType = GemmType::kF16;
 
@@ -91,7 +57,7 @@ class Layers {
   Layers(const Layers&) = delete;
 
   double time(const std::string& sequence, const std::vector<int>& tiles) const {
-    return median_us([&](int i, cudaStream_t stream) {
+    const auto layer = [&](cudaStream_t stream, int i) {
       const Weights& w = *weights_[hot_ ? 0 : static_cast<size_t>(i)];
       bool second = false;
       for (char letter : sequence) {
@@ -107,7 +73,9 @@ class Layers {
           second = true;
         }
       }
-    });
+    };
+    constexpr int kRounds = 25;
+    return time_us(layer, kLayers, kRounds);
   }
 
  private:
