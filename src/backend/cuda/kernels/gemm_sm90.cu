@@ -210,13 +210,11 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
 // The least estimated cycles: per 128 bytes of K the longer of the products (2048 a cycle) and of
 // what must come in, in rounds of one tile per multiprocessor. The constants are fitted to the
 // times of bench/cuda on an H200 (sizes of BERT, M from 1 to 16384): the choice is within 6 % of
-// the best in each. At few rows one shape for all products has the advantage that kShapeSwitchUs
-// of row_buckets.h tells. Clusters are left to tuning.
+// the best in each. Clusters are left to tuning.
 int gemm_sm90_choice(int64_t m, int n, int k, GemmType operands, int processors) {
   constexpr int kBlockBytes = 128;
   constexpr double kBytesOfProductsPerCycle = 4096, kBytesPerCycle = 30, kLeastCycles = 120;
-  constexpr int64_t kFewRows = 128;
-  constexpr double kShapeSwitchCycles = 850;
+  constexpr double kCyclesPerUs = 1900;
   const auto bytes = static_cast<int64_t>(bytes_of(operands));
   int best = -1;
   double least = 0;
@@ -231,7 +229,7 @@ int gemm_sm90_choice(int64_t m, int n, int k, GemmType operands, int processors)
                   incoming / kBytesPerCycle, kLeastCycles});
     double cycles = static_cast<double>(ceil_div(tiles, processors)) *
                     static_cast<double>(ceil_div(k * bytes, kBlockBytes)) * step;
-    if (m <= kFewRows && i != gemm_sm90_few_rows()) cycles += kShapeSwitchCycles;
+    if (m <= kGemmFewRows && i != gemm_sm90_few_rows()) cycles += kGemmShapeSwitchUs * kCyclesPerUs;
     if (best < 0 || cycles < least) least = cycles, best = i;
   }
   return best;

@@ -34,8 +34,13 @@ int gemm_sm90_variants();
 bool gemm_sm90_has(int variant, GemmType operands);
 const char* gemm_sm90_name(int variant);
 int gemm_sm90_choice(int64_t m, int n, int k, GemmType operands, int processors);
-/// The tile shape that every product of few rows is run well in (TileShapes::few_rows).
+/// The tile shape that every product of up to kGemmFewRows rows is run well in. Another one must be
+/// faster by kGemmShapeSwitchUs: products that share a shape share its code. Measured on an H200,
+/// 128 rows, a layer of 1024 columns: with two kernels in turns instead of one, the same work in
+/// both, each of the 4 changes costs 0.44 us (bench_layer, docs/performance.md).
 int gemm_sm90_few_rows();
+inline constexpr int64_t kGemmFewRows = 128;
+inline constexpr double kGemmShapeSwitchUs = 0.45;
 
 /// True if there is an sm_90 GPU and this was compiled for sm_90a.
 bool gemm_sm90_usable();

@@ -123,7 +123,11 @@ Numerics numerics(const Problem& problem) {
 
 // ---- running
 
-TileShapes tile_shapes() { return {gemm_sm90_variants(), &gemm_sm90_name, gemm_sm90_few_rows()}; }
+TileShapes tile_shapes() {
+  return {gemm_sm90_variants(),
+          &gemm_sm90_name,
+          {gemm_sm90_few_rows(), kGemmFewRows, kGemmShapeSwitchUs}};
+}
 
 std::unique_ptr<KernelState> create(const CreateCall& call) {
   check_cuda(prepare_gemm_sm90(), "preparing Linear");

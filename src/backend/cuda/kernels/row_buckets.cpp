@@ -77,8 +77,9 @@ std::string tune_tiles(const TuneCall& call, const WeightShape& shape, const Til
   const auto count = static_cast<size_t>(tiles.count);
   for (size_t bucket = 0; bucket <= last; ++bucket) {
     std::optional<PreferredWay> preferred;
-    if (kRowBuckets[bucket] <= kFewRows && tiles.few_rows >= 0)
-      preferred = PreferredWay{static_cast<size_t>(tiles.few_rows), kShapeSwitchUs};
+    const FewRowsTile& few = tiles.few_rows;
+    if (few.tile >= 0 && kRowBuckets[bucket] <= few.most)
+      preferred = PreferredWay{static_cast<size_t>(few.tile), few.advantage};
     const size_t way = fastest_way(
         call.device, count,
         [&](size_t tile, const Execution& execution) {

@@ -34,19 +34,18 @@ size_t fastest_way(Device& device, size_t ways,
 std::string record_text(const std::array<std::string, kRowBuckets.size()>& choices);
 std::array<std::string, kRowBuckets.size()> record_of(std::string_view text);
 
-/// The tile shapes that a product can be run in. `few_rows` is the one for few rows (up to
-/// kFewRows) unless another is faster by more than kShapeSwitchUs: products that share one share
-/// its code, which is else fetched anew for each. Negative: none.
+/// The tile shape for up to `most` rows, unless another is faster by more than `advantage` µs.
+struct FewRowsTile {
+  int tile = -1;  ///< negative: none
+  int64_t most = 0;
+  double advantage = 0;
+};
+/// The tile shapes that a product can be run in.
 struct TileShapes {
   int count;
   const char* (*name)(int tile);
-  int few_rows = -1;
+  FewRowsTile few_rows = {};
 };
-/// Measured on an H200, 128 rows, a layer of 1024 columns: with two kernels in turns instead of
-/// one, the same work in both, each of the 4 changes costs 0.44 us (bench_layer,
-/// docs/performance.md).
-inline constexpr int64_t kFewRows = 128;
-inline constexpr double kShapeSwitchUs = 0.45;
 /// One run in one of them: x's rows are `rows`, whatever `in` says.
 struct TileRun {
   int tile;
