@@ -125,8 +125,11 @@ class Layers {
 
 int tile_named(const std::string& name) {
   for (int v = 0; v < gemm_sm90_variants(); ++v)
-    if (name == gemm_sm90_name(v)) return v;
-  return -1;
+    if (name == gemm_sm90_name(v) && gemm_sm90_has(v, kType)) return v;
+  std::printf("there is no tile '%s'; expected four of:", name.c_str());
+  for (int v = 0; v < gemm_sm90_variants(); ++v) std::printf(" '%s'", gemm_sm90_name(v));
+  std::printf("\n");
+  std::exit(2);
 }
 
 }  // namespace
@@ -135,6 +138,14 @@ int main(int argc, char** argv) {
   require(prepare_gemm_sm90(), "preparing products");
   const int64_t rows = argc > 1 ? std::atoll(argv[1]) : 128;
   const int width = argc > 2 ? std::atoi(argv[2]) : 1024;
+  if (rows < 1 || (rows > 128 && rows % 128 != 0) || width < 64 || width % 64 != 0 ||
+      width > 1024) {
+    std::printf(
+        "%lld rows of %d: expected up to 128 rows or a multiple of 128, and 64 to 1024 columns, "
+        "a multiple of 64\n",
+        static_cast<long long>(rows), width);
+    return 2;
+  }
   const Layers layers(rows, width);
   std::vector<std::string> sequences;
   for (int i = 3; i < argc; ++i) sequences.emplace_back(argv[i]);

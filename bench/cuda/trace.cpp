@@ -69,8 +69,12 @@ void print() {
             [](const Kernel& a, const Kernel& b) { return a.begin < b.begin; });
   const auto wanted = static_cast<size_t>(std::atoll(from_environment("TRACE_KERNELS", "200")));
   const size_t first = all.size() > wanted ? all.size() - wanted : 0;
-  std::FILE* out = std::fopen(from_environment("TRACE_FILE", "trace.txt"), "w");
-  if (out == nullptr) return;
+  const char* file = from_environment("TRACE_FILE", "trace.txt");
+  std::FILE* out = std::fopen(file, "w");
+  if (out == nullptr) {
+    std::fprintf(stderr, "bench_trace: '%s' cannot be written; set TRACE_FILE\n", file);
+    return;
+  }
   for (size_t i = first; i < all.size(); ++i) {
     const auto us = [](uint64_t from, uint64_t to) {
       return static_cast<double>(static_cast<int64_t>(to - from)) / 1e3;
