@@ -264,6 +264,7 @@ int check() {
     for (int64_t m : {1, 7, 63, 129, 1000}) {
       check_values({m, 200, 136, type, type}, 1 << 20);
       check_values({m, 1024, 768, type, type, type, type, true, true, 1}, 4000);
+      check_values({m, 264, 136, type, type, type, type, true, true, 0}, 1 << 20);
     }
     check_values({300, 8, 8, type, type}, 1 << 20);
     check_values({300, 392, 1032, type, GemmType::kF32, type, GemmType::kF32, true, true, 2}, 4000);

@@ -141,6 +141,9 @@ struct LaunchCall {
   std::span<const TensorArg> in, out;
   std::byte* workspace;
   const Execution& execution;
+  /// Advice: begin with the last rows instead of the first. Every second step is told so, since
+  /// what the step before wrote last is what a cache still holds. No bit depends on it.
+  bool backwards = false;
 };
 
 /// An input whose elements index axis `axis` (negative: from the end) of input `table`: each is in

@@ -153,7 +153,8 @@ backend::LaunchCall Session::Impl::call_of(ShapeEntry& entry, size_t s,
           step.in,
           step.out,
           arena + step.workspace_offset,
-          on};
+          on,
+          s % 2 == 1};
 }
 
 // A kernel does not know which node it works for: errors are told here.

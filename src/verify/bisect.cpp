@@ -30,9 +30,12 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
+// What a node would store counts too, where a fusion keeps it in registers: raising its neighbours
+// may end the fusion.
 bool is_candidate(const plan::LedgerRow& row) {
   const bool narrow = below_f32(row.got_compute) || below_f32(row.got_accumulate) ||
-                      below_f32(row.got_store) || below_f32(row.asked.inner.type);
+                      below_f32(row.got_store) || below_f32(row.asked.store.type) ||
+                      below_f32(row.asked.inner.type);
   return row.step != plan::kNone && !row.asked.by.empty() && narrow;
 }
 

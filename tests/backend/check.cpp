@@ -94,6 +94,7 @@ void check_special_values(const KernelDef& kernel, const OpCase& c, std::span<co
 std::string way_text(const RunOptions& options) {
   if (options.way == Way::kTwice) return "the second launch differs";
   if (options.way == Way::kGraph) return "in a CUDA graph it differs";
+  if (options.backwards) return "from the last row to the first it differs";
   return std::to_string(options.threads) + " threads differ";
 }
 

@@ -316,8 +316,9 @@ Results run_kernel(const KernelDef& kernel, const OpCase& c, const RunOptions& o
   const size_t workspace =
       scratch.add(Kind::kWorkspace, shape == nullptr ? 0 : shape->workspace_bytes);
   scratch.place();
-  const LaunchCall call{c.attrs,  state.get(), shape.get(), in, out, scratch.on_device(workspace),
-                        execution};
+  const LaunchCall call{
+      c.attrs,   state.get(),      shape.get(), in, out, scratch.on_device(workspace),
+      execution, options.backwards};
   tested.launch(
       options.way, execution, [&] { kernel.launch(call); },
       [&] {

@@ -91,6 +91,7 @@ struct RunOptions {
   /// Inputs, with gaps where they may have them, begin one element late even where the device has
   /// one set of bits for rounder addresses only. Outputs begin where memory of the device does.
   bool odd_inputs = false;
+  bool backwards = false;  ///< LaunchCall::backwards
 };
 /// Plans, packs, prepares and launches `kernel`; adds a test failure if a guard byte or an input
 /// changed.

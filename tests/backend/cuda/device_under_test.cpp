@@ -63,7 +63,8 @@ class Cuda final : public DeviceUnderTest {
   // once per 16 of up to 128 products; the scale is 1/4 or less. 8 · 4 / 4 · 2^-23 = 16 · 2^-24.
   double attention_slack(double value) const override { return 16 * std::abs(value); }
   std::span<const RunOptions> other_ways() const override {
-    static constexpr RunOptions kWays[]{{.way = Way::kTwice}, {.way = Way::kGraph}};
+    static constexpr RunOptions kWays[]{
+        {.way = Way::kTwice}, {.way = Way::kGraph}, {.backwards = true}};
     return kWays;
   }
   void launch(Way way, const Execution& execution, const std::function<void()>& launch,

@@ -206,7 +206,8 @@ AttentionLaunch arguments(const LaunchCall& call) {
           .causal = attrs.causal,
           .zero_nan_rows = attrs.zero_nan_rows,
           .masks_add = attrs.masks_add,
-          .finite = attrs.causal ? reinterpret_cast<uint8_t*>(call.workspace) : nullptr};
+          .finite = attrs.causal ? reinterpret_cast<uint8_t*>(call.workspace) : nullptr,
+          .backwards = call.backwards};
 }
 
 void check_sequences(const PrepareCall& call) {

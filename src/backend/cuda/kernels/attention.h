@@ -50,6 +50,7 @@ struct AttentionLaunch {
   /// With causal: one byte per [batch, kv_heads, chunk of kFiniteChunk keys], 1 where they may be
   /// left out if hidden (finite_rows below). Null: nothing is left out.
   uint8_t* finite;
+  bool backwards;  ///< tiles from the last to the first
 };
 
 constexpr int kFiniteChunk = 64;

@@ -88,10 +88,11 @@ __device__ inline void place_in_sequences(const AttentionLaunch& args, int64_t t
   }
 }
 
-// The tile of kRows queries of block `block`: tiles of a head lie together, so that its keys stay
-// in the L2 cache.
+// The tile of kRows queries of block `block` of gridDim.x: tiles of a head lie together, so that
+// its keys stay in the L2 cache.
 template <int kRows>
 __device__ inline Tile find_tile(const AttentionLaunch& args, int64_t tiles, unsigned block) {
+  if (args.backwards) block = gridDim.x - 1 - block;
   // A grid has less than 2^31 blocks, so 32 bits do; divisions of 64 are long.
   const auto tiles_of_head = static_cast<unsigned>(tiles),
              heads = static_cast<unsigned>(args.heads);

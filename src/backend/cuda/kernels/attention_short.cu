@@ -30,6 +30,7 @@ struct ShortRoom {
 
 template <int kRows>
 __device__ inline Tile short_tile(const ShortLaunch& launch, unsigned block) {
+  if (launch.args.backwards) block = launch.all - 1 - block;
   const unsigned item = launch.tiles(block), batch = launch.heads(item);
   Tile tile;
   tile.batch = batch;

@@ -48,11 +48,11 @@ __global__ void __launch_bounds__(kPackedThreads, L::kVectors > 4 ? 1 : 2)
   load_rows();
   load_ids(rows.first + rows.step);
   for (int64_t row = rows.first; row < rows.end; row += rows.step) {
-    float x[L::kVectors][L::kN];
-    Row::template widen<false>(raw[0], x);
+    float x[1][L::kVectors][L::kN];
+    Row::template widen<false>(raw[0], x[0]);
 #pragma unroll
     for (int t = 1; t < kMaxPackedTables; ++t) {
-      if (t < args.count) Row::template widen<true>(raw[t], x);
+      if (t < args.count) Row::template widen<true>(raw[t], x[0]);
     }
     if (row + rows.step < rows.end) {
       load_rows();
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kPackedThreads, L::kVectors > 4 ? 1 : 2)
     }
     normalise<L>(norm, false, x);
     if (row < norm.rows)
-      Row::store(row_at<L>(norm.y, row, norm.cols), norm.cols, norm.is_aligned, x);
+      Row::store(row_at<L>(norm.y, row, norm.cols), norm.cols, norm.is_aligned, x[0]);
   }
 }
 
@@ -68,7 +68,7 @@ struct LaunchEmbedNorm {
   template <class L>
   static cudaError_t launch(const PackedEmbedNorm& args, cudaStream_t stream) {
     static const PackedRoom kRoom = room_for(&packed_embed_kernel<L>);
-    return launch_packed<L>(&packed_embed_kernel<L>, kRoom, args.norm.rows, args, stream);
+    return launch_packed<L>(&packed_embed_kernel<L>, kRoom, args.norm.rows, 1, args, stream);
   }
 };
 

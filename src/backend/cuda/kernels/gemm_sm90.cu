@@ -44,14 +44,15 @@ Variant variant(const char* name) {
 }
 
 const Variant kVariants[] = {
-    variant<1, 8, 4, 6, 1, 0>("64x8"),        variant<1, 16, 4, 5, 1, 5>("64x16"),
-    variant<1, 24, 2, 9, 1, 0>("64x24"),      variant<1, 32, 2, 9, 1, 8>("64x32"),
-    variant<1, 48, 2, 7, 1, 0>("64x48"),      variant<1, 64, 1, 12, 1, 12>("64x64"),
-    variant<1, 64, 1, 12, 2, 0>("64x64 c2"),  variant<1, 128, 1, 8, 1, 7>("64x128"),
-    variant<1, 128, 1, 8, 2, 0>("64x128 c2"), variant<1, 192, 1, 6, 1, 0>("64x192"),
-    variant<2, 128, 1, 6, 1, 5>("128x128"),   variant<2, 128, 1, 6, 2, 5>("128x128 c2"),
-    together<128, 6, 1>("128x128 t"),         together<192, 4, 1>("128x192 t"),
-    together<256, 3, 1>("128x256 t"),         together<256, 3, 2>("128x256 c2 t"),
+    variant<1, 8, 4, 6, 1, 0>("64x8"),         variant<1, 16, 4, 5, 1, 5>("64x16"),
+    variant<1, 24, 2, 9, 1, 0>("64x24"),       variant<1, 32, 2, 9, 1, 8>("64x32"),
+    variant<1, 48, 2, 7, 1, 0>("64x48"),       variant<1, 64, 1, 12, 1, 12>("64x64"),
+    variant<1, 64, 1, 12, 2, 0>("64x64 c2"),   variant<1, 128, 1, 8, 1, 7>("64x128"),
+    variant<1, 128, 1, 8, 2, 0>("64x128 c2"),  variant<1, 192, 1, 6, 1, 0>("64x192"),
+    variant<1, 192, 1, 6, 2, 0>("64x192 c2"),  variant<2, 128, 1, 6, 1, 5>("128x128"),
+    variant<2, 128, 1, 6, 2, 5>("128x128 c2"), together<128, 6, 1>("128x128 t"),
+    together<192, 4, 1>("128x192 t"),          together<256, 3, 1>("128x256 t"),
+    together<256, 3, 2>("128x256 c2 t"),
 };
 constexpr int kVariantCount = sizeof(kVariants) / sizeof(kVariants[0]);
 
@@ -158,17 +159,23 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   };
   const bool x_aligned = aligned(call.x, 16);
   const bool y_aligned = aligned(call.y, 16);
+  const bool adds = call.residual != nullptr;
   const bool boxes = kernel.boxes && y_aligned && call.y_type == call.operands &&
-                     call.residual == nullptr && call.activation <= 1;
-  CUtensorMap maps[3] = {};
+                     (adds ? call.activation == 0 && call.residual_type == call.operands &&
+                                 aligned(call.residual, 16)
+                           : call.activation <= 1);
+  CUtensorMap maps[4] = {};
   const bool ok =
       encode(&maps[1], {call.w, call.n, call.k, v.cols / v.cluster, call.operands}) &&
       (!x_aligned || encode(&maps[0], {call.x, call.m, call.k, x_rows, call.operands})) &&
-      (!boxes || encode(&maps[2], {call.y, call.m, call.n, 16, call.operands, true}));
+      (!boxes || encode(&maps[2], {call.y, call.m, call.n, 16, call.operands, true})) &&
+      (!boxes || !adds ||
+       encode(&maps[3], {call.residual, call.m, call.n, 16, call.operands, true}));
   if (!ok) return cudaErrorInvalidValue;
 
   const auto elem_bytes = static_cast<int64_t>(bytes_of(call.operands));
   GemmArguments args{};
+  args.backwards = call.backwards;
   args.bias = call.bias, args.residual = call.residual, args.y = call.y;
   args.m = static_cast<int>(call.m), args.n = call.n;
   args.k_blocks = static_cast<int>(ceil_div(call.k * elem_bytes, 128 * v.sub));
@@ -180,6 +187,7 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   args.x = call.x, args.k = call.k;
   args.x_aligned = x_aligned, args.y_aligned = y_aligned;
   args.finish = !boxes                 ? GemmFinish::kAny
+                : adds                 ? GemmFinish::kBoxesResidual
                 : call.activation == 1 ? GemmFinish::kBoxesGelu
                                        : GemmFinish::kBoxes;
   args.residual_aligned = aligned(call.residual, call.residual_type == GemmType::kF32 ? 8 : 4);
@@ -203,7 +211,7 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   config.stream = stream;
   config.attrs = attributes;
   config.numAttrs = call.overlap ? 2 : 1;
-  void* arguments[] = {&maps[0], &maps[1], &maps[2], &args};
+  void* arguments[] = {&maps[0], &maps[1], &maps[2], &maps[3], &args};
   return cudaLaunchKernelExC(&config, kernel.function, arguments);
 }
 

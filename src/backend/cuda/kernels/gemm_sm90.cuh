@@ -46,6 +46,7 @@ struct GemmShared {
   __device__ uint32_t empty(int stage) const { return full(S::kStages) + stage * 8; }
   __device__ uint32_t turn(int group) const { return empty(S::kStages) + group * 8; }
   __device__ uint32_t boxes_turn(int group) const { return turn(2) + group * 8; }
+  __device__ uint32_t residual(int group) const { return boxes_turn(2) + group * 8; }
 };
 
 // What the producer thread does for one step of the ring.
@@ -161,6 +162,45 @@ __device__ void produce_unaligned(const GemmLoads<S>& load, const GemmArguments&
   }
 }
 
+// Brings the residual into the boxes of the results, tile by tile, as soon as the results before
+// have left them: a warp of its own, since the ring must not wait for that.
+template <class S>
+__device__ void produce_residual(const GemmShared<S>& shared, const GemmArguments& args,
+                                 const CUtensorMap* map, int rank) {
+  wait_for_previous_kernel();
+  constexpr int kBoxes = S::kBoxWarps * S::kBoxesOfWarp, kAcross = S::kCols / S::kBoxCols;
+  const int clusters = gridDim.x / S::kCluster, lane = threadIdx.x % 32;
+  int count = 0;
+  for (int t = blockIdx.x / S::kCluster; t < args.row_tiles * args.col_tiles; t += clusters) {
+    const GemmTile tile = tile_at<S>(args, t, rank);
+    const int group = S::kTogether ? 0 : count % 2, round = S::kTogether ? count : count / 2;
+    barrier_wait(shared.boxes_turn(group), (round + 1 + group) % 2);
+    // Boxes that lie beyond the matrix are not brought.
+    const auto place = [&](int i) {
+      const int warp = i / S::kBoxesOfWarp, box = i % S::kBoxesOfWarp;
+      return GemmTile{tile.row + warp / 4 * S::kGroupRows + box / kAcross * 64 + warp % 4 * 16,
+                      tile.col + box % kAcross * S::kBoxCols};
+    };
+    const auto inside = [&](int i) {
+      const GemmTile at = place(i);
+      return i < kBoxes && at.row < args.m && at.col < args.n;
+    };
+    int boxes = 0;
+#pragma unroll
+    for (int i = 0; i < kBoxes; i += 32) boxes += __popc(__ballot_sync(~0u, inside(i + lane)));
+    if (lane == 0) barrier_expect(shared.residual(group), boxes * S::kBoxBytes);
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < kBoxes; i += 32) {
+      if (!inside(i + lane)) continue;
+      const GemmTile at = place(i + lane);
+      copy_box(shared.boxes(0) + (i + lane) * S::kBoxBytes, map, at.col, at.row,
+               shared.residual(group));
+    }
+    ++count;
+  }
+}
+
 // ---- main loop ---------------------------------------------------------------------------------
 // This warp has read a stage: tells the producers of all blocks that write into it.
 template <class S>
@@ -218,6 +258,7 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
   RingPlace<S::kStages> place;
   const int clusters = gridDim.x / S::kCluster;
   uint32_t turn_parity = group == 0;  // group 0 begins: a fresh barrier passes for parity 1
+  uint32_t residual_parity = 0;
   int first = blockIdx.x / S::kCluster;
   if (!S::kTogether && group == 1) {
     place.skip(args.k_blocks);
@@ -231,25 +272,34 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
     GemmBias<S> bias;
     read_bias<S>(args, tile.col, shared.bias(group), group, bias);
     GemmSums<S> sums;
+    ResidualAhead<S> ahead;
+    if constexpr (ResidualAhead<S>::kIs) ahead.read(args, tile);
     if (!S::kTogether) barrier_wait(shared.turn(group), turn_parity);
     multiply<S>(sums, shared, place, args.k_blocks, group);
     if (!S::kTogether) place.skip(args.k_blocks);
     if (S::kBoxes && args.finish != GemmFinish::kAny) {
       const uint32_t boxes = shared.boxes(S::kTogether ? 4 * group + warp : warp);
-      if (!S::kTogether) barrier_wait(shared.boxes_turn(group), turn_parity);
+      if (args.finish == GemmFinish::kBoxesResidual) {  // which has waited for the boxes
+        barrier_wait(shared.residual(S::kTogether ? 0 : group), residual_parity);
+        residual_parity ^= 1;
+      } else if (!S::kTogether) {
+        barrier_wait(shared.boxes_turn(group), turn_parity);
+      }
       if (args.finish == GemmFinish::kBoxesGelu) {
-        finish_boxes<S, true>(sums, bias, y_map, boxes, tile);
+        finish_boxes<S, true, false>(sums, bias, y_map, boxes, tile);
+      } else if (args.finish == GemmFinish::kBoxesResidual) {
+        finish_boxes<S, false, true>(sums, bias, y_map, boxes, tile);
       } else {
-        finish_boxes<S, false>(sums, bias, y_map, boxes, tile);
+        finish_boxes<S, false, false>(sums, bias, y_map, boxes, tile);
       }
       if (threadIdx.x % 32 == 0) {
         wait_for_reads_of_boxes();
-        if (!S::kTogether) barrier_arrive(shared.boxes_turn(1 - group));
+        barrier_arrive(shared.boxes_turn(S::kTogether ? 0 : 1 - group));
       }
       __syncwarp();
     } else {
       add_bias<S>(sums, bias);
-      finish<S>(sums, args, shared.strip(4 * group + warp), tile);
+      finish<S>(sums, args, ahead, shared.strip(4 * group + warp), tile);
     }
     turn_parity ^= 1;
   }
@@ -261,6 +311,7 @@ __global__ void __launch_bounds__(kGemmThreads, 1)
     gemm_kernel(const __grid_constant__ CUtensorMap x_map,
                 const __grid_constant__ CUtensorMap w_map,
                 const __grid_constant__ CUtensorMap y_map,
+                const __grid_constant__ CUtensorMap residual_map,
                 const __grid_constant__ GemmArguments args) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ uint8_t dynamic[];
@@ -274,7 +325,8 @@ __global__ void __launch_bounds__(kGemmThreads, 1)
     }
     for (int g = 0; g < 2; ++g) {
       barrier_init(shared.turn(g), 1);
-      barrier_init(shared.boxes_turn(g), 4);  // per warp
+      barrier_init(shared.boxes_turn(g), S::kBoxWarps);
+      barrier_init(shared.residual(g), 1);
     }
     fence_barrier_init();
   }
@@ -296,6 +348,10 @@ __global__ void __launch_bounds__(kGemmThreads, 1)
       produce_unaligned<S>(load, args);
     } else if (args.x_aligned && threadIdx.x == 256) {
       produce<S>(load, args);
+    }
+    if constexpr (S::kBoxes) {
+      if (args.finish == GemmFinish::kBoxesResidual && threadIdx.x / 32 == 9)
+        produce_residual<S>(shared, args, &residual_map, rank);
     }
     __syncwarp();
   } else {

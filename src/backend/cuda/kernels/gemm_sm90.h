@@ -26,6 +26,7 @@ struct GemmSm90 {
   /// The launch may begin while the kernel before it in the stream ends: w is fetched meanwhile, x,
   /// the residual and y are not touched before that kernel's end. Always correct; off for timing.
   bool overlap;
+  bool backwards = false;  ///< tiles from the last to the first; the same bits
 };
 
 /// Number of tile shapes, their names ("128x128 c2"), and the one that a problem of these sizes is

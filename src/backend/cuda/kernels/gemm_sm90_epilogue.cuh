@@ -4,8 +4,11 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <type_traits>
+
 #include "backend/cuda/device/activation.cuh"
 #include "backend/cuda/device/hopper.cuh"
+#include "backend/cuda/device/mma.cuh"
 #include "backend/cuda/kernels/gemm_sm90_shape.cuh"
 
 namespace vernier::backend::cuda {
@@ -51,6 +54,20 @@ __device__ __forceinline__ uint32_t narrow_pair(float a, float b) {
   } else {
     const __nv_bfloat162 pair = __floats2bfloat162_rn(a, b);
     return *reinterpret_cast<const uint32_t*>(&pair);
+  }
+}
+
+// Two neighbours of type T as they lie in memory.
+template <class T>
+using PairBits = std::conditional_t<sizeof(T) == 4, float2, uint32_t>;
+template <class T>
+__device__ __forceinline__ float2 widen_pair(PairBits<T> pair) {
+  if constexpr (sizeof(T) == 4) {
+    return pair;
+  } else if constexpr (__is_same(T, __half)) {
+    return __half22float2(*reinterpret_cast<const __half2*>(&pair));
+  } else {
+    return __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&pair));
   }
 }
 
@@ -124,8 +141,8 @@ struct GemmSpot {
   int row, col;
 };
 template <class S, class Residual>
-__device__ __forceinline__ void add_residual(GemmSlice<S>& v, const GemmArguments& args,
-                                             GemmSpot spot) {
+__device__ __forceinline__ void add_residual_of(GemmSlice<S>& v, const GemmArguments& args,
+                                                GemmSpot spot) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int64_t at = static_cast<int64_t>(spot.row + 8 * half) * args.n + spot.col;
@@ -137,6 +154,46 @@ __device__ __forceinline__ void add_residual(GemmSlice<S>& v, const GemmArgument
     }
   }
 }
+template <class S>
+__device__ __forceinline__ void add_residual(GemmSlice<S>& v, const GemmArguments& args,
+                                             GemmSpot spot) {
+  if (args.residual_type == GemmType::kF32) {
+    add_residual_of<S, float>(v, args, spot);
+  } else {
+    add_residual_of<S, typename S::T>(v, args, spot);
+  }
+}
+// The residual of a tile that is one slice, read before its products, beside the first of x: all
+// pairs are on their way at once.
+template <class S>
+struct ResidualAhead {
+  static constexpr bool kIs = S::kSlices == 1;
+  PairBits<typename S::T> pairs[S::kSliceCols / 4];
+  bool is_read;
+  __device__ __forceinline__ void read(const GemmArguments& args, GemmTile tile) {
+    using T = typename S::T;
+    is_read = args.residual != nullptr && args.residual_aligned &&
+              (args.residual_type == GemmType::kF32) == (sizeof(T) == 4);
+    if (!is_read) return;
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    const int row = tile.row + 16 * warp + lane / 4, col = tile.col + 2 * (lane % 4);
+#pragma unroll
+    for (int i = 0; i < S::kSliceCols / 4; ++i) {
+      const int r = row + i % 2 * 8, c = col + i / 2 * 8;
+      const auto* at = reinterpret_cast<const PairBits<T>*>(static_cast<const T*>(args.residual) +
+                                                            static_cast<int64_t>(r) * args.n + c);
+      pairs[i] = r < args.m && c < args.n ? *at : PairBits<T>{};
+    }
+  }
+  __device__ __forceinline__ void add(GemmSlice<S>& v) const {
+#pragma unroll
+    for (int i = 0; i < S::kSliceCols / 4; ++i) {
+      const float2 add = widen_pair<typename S::T>(pairs[i]);
+      v[2 * i] += add.x, v[2 * i + 1] += add.y;
+    }
+  }
+};
+
 // Straight from registers: 8 bytes (f32) or 4 (16 bits) per thread, four threads side by side.
 template <class S, class Out>
 __device__ __forceinline__ void store_direct(const GemmSlice<S>& v, const GemmArguments& args,
@@ -190,11 +247,40 @@ __device__ __forceinline__ void store_strip(const GemmSlice<S>& v, const GemmArg
   }
 }
 
-/// y = act(sums + bias) in type T: 16 rows and 128 bytes of a warp after the other into a box of
-/// shared memory each, and from there to y through the copy engine (which leaves out what is beyond
-/// y). One after the other, because all at once they would hold up the other group's products
-/// (measured: 5 % at K = 1024).
-template <class S, bool kGelu>
+// Where this thread's pair i (of columns 8·(i/2) …, of row g or g + 8) lies in a box of f32.
+__device__ __forceinline__ uint32_t pair_place(uint32_t box, int i) {
+  const int lane = threadIdx.x % 32;
+  return box_place(box, lane / 4 + i % 2 * 8, i / 2 * 2 + lane % 4 / 2) + lane % 2 * 8;
+}
+/// v += the box's elements of this thread.
+template <class T, int kCount>
+__device__ __forceinline__ void add_box(uint32_t box, float (&v)[kCount]) {
+  if constexpr (sizeof(T) == 4) {
+#pragma unroll
+    for (int i = 0; i < kCount / 2; ++i) {
+      const float2 add = load_shared_pair(pair_place(box, i));
+      v[2 * i] += add.x, v[2 * i + 1] += add.y;
+    }
+  } else {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int j = 0; j < kCount / 4; j += 2) {
+      uint32_t pairs[4];
+      load_matrices(pairs, box_place(box, lane % 16, j + lane / 16));
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float2 add = widen_pair<T>(pairs[i]);
+        v[4 * j + 2 * i] += add.x, v[4 * j + 2 * i + 1] += add.y;
+      }
+    }
+  }
+}
+
+/// y = act(sums + bias) + residual in type T: 16 rows and 128 bytes of a warp after the other into
+/// a box of shared memory each, and from there to y through the copy engine (which leaves out what
+/// is beyond y). One after the other, because all at once they would hold up the other group's
+/// products (measured: 5 % at K = 1024). kResidual: it lies in the boxes already.
+template <class S, bool kGelu, bool kResidual>
 __device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const GemmBias<S>& bias,
                                              const CUtensorMap* y_map, uint32_t boxes,
                                              GemmTile tile) {
@@ -218,13 +304,11 @@ __device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const Gemm
         epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<kDegree>(x); });
       }
       const uint32_t box = boxes + (b * (S::kCols / S::kBoxCols) + c) * S::kBoxBytes;
+      if constexpr (kResidual) add_box<T>(box, v);
       if constexpr (sizeof(T) == 4) {
 #pragma unroll
-        for (int i = 0; i < 2 * kEights; ++i) {  // 8 columns of rows g, then g + 8
-          const int row = lane / 4 + i % 2 * 8, chunk = i / 2 * 2 + lane % 4 / 2;
-          store_shared_pair(box_place(box, row, chunk) + lane % 2 * 8,
-                            {v[4 * (i / 2) + i % 2 * 2], v[4 * (i / 2) + i % 2 * 2 + 1]});
-        }
+        for (int i = 0; i < 2 * kEights; ++i)
+          store_shared_pair(pair_place(box, i), {v[2 * i], v[2 * i + 1]});
       } else {
 #pragma unroll
         for (int j = 0; j < kEights; j += 2) {
@@ -246,7 +330,8 @@ __device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const Gemm
 /// y = act(sums) + residual for one tile of a group, any types.
 template <class S>
 __device__ __forceinline__ void finish(const GemmSums<S>& sums, const GemmArguments& args,
-                                       uint32_t strip, GemmTile tile) {
+                                       const ResidualAhead<S>& ahead, uint32_t strip,
+                                       GemmTile tile) {
   using T = typename S::T;
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
 #pragma unroll 1
@@ -258,10 +343,10 @@ __device__ __forceinline__ void finish(const GemmSums<S>& sums, const GemmArgume
     pick_slice<S, 0, S::kSlices>(sums, slice, v);
     activate(v, args);
     if (args.residual != nullptr) {
-      if (args.residual_type == GemmType::kF32) {
-        add_residual<S, float>(v, args, spot);
+      if (ResidualAhead<S>::kIs && ahead.is_read) {
+        ahead.add(v);
       } else {
-        add_residual<S, T>(v, args, spot);
+        add_residual<S>(v, args, spot);
       }
     }
     if (args.y_type == GemmType::kF32) {

@@ -7,9 +7,9 @@
 
 namespace vernier::backend::cuda {
 
-/// How results leave: any types and operands in one small loop, or, of the operands' type without
-/// a residual, in code that is unrolled over the sums, through the copy engine.
-enum class GemmFinish : uint8_t { kAny, kBoxes, kBoxesGelu };
+/// How results leave: any types and operands in one small loop, or, of the operands' type, in code
+/// that is unrolled over the sums, through the copy engine, which then brings the residual too.
+enum class GemmFinish : uint8_t { kAny, kBoxes, kBoxesGelu, kBoxesResidual };
 
 struct GemmArguments {
   const void *x, *bias, *residual;
@@ -24,6 +24,7 @@ struct GemmArguments {
   GemmFinish finish;
   GemmType bias_type, residual_type, y_type;
   int activation;
+  bool backwards;  // tiles from the last to the first
 };
 
 constexpr int kGemmThreads = 384;  // two consumer warpgroups, one producer
@@ -49,11 +50,13 @@ struct GemmShape {
   static constexpr int kBoxCols = kBlockK;
   static constexpr bool kBoxes = kCols % kBoxCols == 0;
   static constexpr uint32_t kBoxBytes = 16 * 128, kBoxesOfWarp = kRowBlocks * (kCols / kBoxCols);
+  // Of a block's boxes at a time: of one group in turns, of both together.
+  static constexpr int kBoxWarps = kTogether ? 8 : 4;
   static constexpr uint32_t kStripBytes = 16 * kSliceCols * 2;  // of one warp
   static constexpr uint32_t kResultBytes =
-      kBoxes ? (kTogether ? 8 : 4) * kBoxesOfWarp * kBoxBytes : 8 * kStripBytes;
+      kBoxes ? kBoxWarps * kBoxesOfWarp * kBoxBytes : 8 * kStripBytes;
   static constexpr uint32_t kSharedBytes =
-      kStages * (kStageBytes + 16) + 32 + kResultBytes + 2 * kCols * 4 + 1024;
+      kStages * (kStageBytes + 16) + 48 + kResultBytes + 2 * kCols * 4 + 1024;
   static_assert(kSharedBytes <= 232448, "more than a block can have");
 };
 
@@ -62,6 +65,7 @@ struct GemmTile {
 };
 template <class S>
 __device__ __forceinline__ GemmTile tile_at(const GemmArguments& args, int index, int rank) {
+  if (args.backwards) index = args.row_tiles * args.col_tiles - 1 - index;
   const int per_group = args.row_tiles * args.group_cols;
   const int first = index / per_group * args.group_cols;
   const int width = min(args.group_cols, args.col_tiles - first);

@@ -164,7 +164,8 @@ GemmSm90 product_of(const TiledState& state, std::span<const TensorArg> in,
 
 void launch(const LaunchCall& call) {
   const auto& state = static_cast<const TiledState&>(*call.state);
-  const GemmSm90 product = product_of(state, call.in, call.out);
+  GemmSm90 product = product_of(state, call.in, call.out);
+  product.backwards = call.backwards;
   const int tuned = state.tiles[bucket_of(product.m)];
   const int variant = tuned >= 0 ? tuned
                                  : gemm_sm90_choice(product.m, product.n, product.k,

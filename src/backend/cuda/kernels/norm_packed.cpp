@@ -96,7 +96,8 @@ PackedNorm packed_norm(const LaunchCall& call, double epsilon, size_t first_para
                   .cols = static_cast<int>(y.dim(-1)),
                   .epsilon = static_cast<float>(epsilon),
                   .type = y.dtype,
-                  .has_constants = static_cast<const NormState&>(*call.state).has_constants};
+                  .has_constants = static_cast<const NormState&>(*call.state).has_constants,
+                  .backwards = call.backwards};
   args.is_aligned = is_aligned(args.y) && is_aligned(args.scale) && is_aligned(args.bias);
   return args;
 }

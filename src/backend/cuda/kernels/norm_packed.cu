@@ -5,13 +5,17 @@
 namespace vernier::backend::cuda {
 namespace {
 
+// From this many rows on every warp has several.
+constexpr int64_t kSideBySideRows = 4096;
+
 // 16 bits: the next row is on its way while one is worked on. f32 has no registers left for that.
 template <class L>
 constexpr bool kIsAhead = L::kN == 8;
 template <class L>
 constexpr int kMinBlocks = L::kVectors* L::kN > 24 || kIsAhead<L> ? 2 : 3;
 
-template <class L, bool kAdds>
+// kRows: rows (of each part of a warp) that are worked on side by side.
+template <class L, bool kAdds, int kRows>
 __global__ void __launch_bounds__(kPackedThreads, kMinBlocks<L>)
     packed_norm_kernel(const __grid_constant__ PackedNorm args) {
   using Row = PackedRow<L>;
@@ -20,37 +24,55 @@ __global__ void __launch_bounds__(kPackedThreads, kMinBlocks<L>)
   wait_for_previous_kernel();
 
   const PackedRows<L> rows(args.rows);
-  uint4 raw[L::kVectors], addend[L::kVectors];
+  uint4 raw[kRows][L::kVectors], addend[kRows][L::kVectors];
+  const auto place = [&](int64_t row) { return args.backwards ? args.rows - 1 - row : row; };
   const auto load = [&](int64_t row) {
-    row = rows.clamped(row);
-    Row::load(row_at<L>(args.x, row, args.cols), args.cols, args.is_aligned, raw);
-    if (kAdds)
-      Row::load(row_at<L>(args.addend, row, args.cols), args.cols, args.is_aligned, addend);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const int64_t at = place(rows.clamped(row + r * rows.step));
+      Row::load(row_at<L>(args.x, at, args.cols), args.cols, args.is_aligned, raw[r]);
+      if (kAdds)
+        Row::load(row_at<L>(args.addend, at, args.cols), args.cols, args.is_aligned, addend[r]);
+    }
   };
   if (kIsAhead<L>) load(rows.first);
-  for (int64_t row = rows.first; row < rows.end; row += rows.step) {
-    float x[L::kVectors][L::kN];
+  for (int64_t row = rows.first; row < rows.end; row += kRows * rows.step) {
+    float x[kRows][L::kVectors][L::kN];
     if (!kIsAhead<L>) load(row);
-    Row::template widen<false>(raw, x);
-    if (kAdds) Row::template widen<true>(addend, x);
-    if (kIsAhead<L> && row + rows.step < rows.end) load(row + rows.step);
-    const bool is_own = row < args.rows;
-    if (kAdds && args.sum != nullptr && is_own)
-      Row::store(row_at<L>(args.sum, row, args.cols), args.cols, args.is_aligned, x);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      Row::template widen<false>(raw[r], x[r]);
+      if (kAdds) Row::template widen<true>(addend[r], x[r]);
+    }
+    if (kIsAhead<L> && row + kRows * rows.step < rows.end) load(row + kRows * rows.step);
+    const auto store = [&](void* to) {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        const int64_t own = row + r * rows.step;
+        if (own < args.rows)
+          Row::store(row_at<L>(to, place(own), args.cols), args.cols, args.is_aligned, x[r]);
+      }
+    };
+    if (kAdds && args.sum != nullptr) store(args.sum);
     normalise<L>(args, !kAdds && args.is_rms, x);
-    if (is_own) Row::store(row_at<L>(args.y, row, args.cols), args.cols, args.is_aligned, x);
+    store(args.y);
   }
 }
 
 struct LaunchNorm {
-  template <class L, bool kAdds>
+  template <class L, bool kAdds, int kRows>
   static cudaError_t launch(const PackedNorm& args, cudaStream_t stream) {
-    static const PackedRoom kRoom = room_for(&packed_norm_kernel<L, kAdds>);
-    return launch_packed<L>(&packed_norm_kernel<L, kAdds>, kRoom, args.rows, args, stream);
+    const auto kernel = &packed_norm_kernel<L, kAdds, kRows>;
+    static const PackedRoom kRoom = room_for(kernel);
+    return launch_packed<L>(kernel, kRoom, args.rows, kRows, args, stream);
   }
   template <class L>
   static cudaError_t launch(const PackedNorm& args, cudaStream_t stream) {
-    return args.addend != nullptr ? launch<L, true>(args, stream) : launch<L, false>(args, stream);
+    if (args.addend != nullptr) return launch<L, true, 1>(args, stream);
+    if constexpr (kIsAhead<L> && L::kIsExact && L::kVectors < 4) {
+      if (args.rows > kSideBySideRows) return launch<L, false, 2>(args, stream);
+    }
+    return launch<L, false, 1>(args, stream);
   }
 };
 

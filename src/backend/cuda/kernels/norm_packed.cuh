@@ -124,46 +124,72 @@ __device__ inline float mean_of(float total, float count, float reciprocal) {
   return __fmaf_rn(__fmaf_rn(-quotient, count, total), reciprocal, quotient);
 }
 
-/// x becomes its normalised row. Variance in a second pass over registers, in which the mean's own
-/// rounding error is measured and taken out; NaN and infinity make the row NaN.
-template <class L>
-__device__ void normalise(const PackedNorm& args, bool is_rms, float (&x)[L::kVectors][L::kN]) {
+/// Every element of `values` summed over the kThreads lanes of its row, side by side: one sum waits
+/// while another's lanes answer.
+template <int kThreads, int kCount>
+__device__ void sum_rows(float (&values)[kCount]) {
+#pragma unroll
+  for (int offset = kThreads / 2; offset > 0; offset >>= 1) {
+#pragma unroll
+    for (float& value : values) value += __shfl_xor_sync(~0u, value, offset);
+  }
+}
+
+/// x becomes kRows normalised rows. Variance in a second pass over registers, in which the mean's
+/// own rounding error is measured and taken out; NaN and infinity make the row NaN.
+template <class L, int kRows>
+__device__ void normalise(const PackedNorm& args, bool is_rms,
+                          float (&x)[kRows][L::kVectors][L::kN]) {
   constexpr int kThreads = L::kThreads, kVectors = L::kVectors, kN = L::kN;
   const auto cols = static_cast<float>(args.cols);
   const float reciprocal = 1.0f / cols;
-  float mean = 0, correction = 0, total = 0, squares = 0;
+  float mean[kRows] = {};
   if (!is_rms) {
 #pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+      for (int k = 0; k < kVectors; ++k) {
+        float part = x[r][k][0];  // past the end: 0
+#pragma unroll
+        for (int i = 1; i < kN; ++i) part += x[r][k][i];
+        mean[r] += part;
+      }
+    }
+    sum_rows<kThreads>(mean);
+#pragma unroll
+    for (float& m : mean) m = mean_of(m, cols, reciprocal);
+  }
+  float sums[2 * kRows] = {};  // of squares, then of what the mean leaves
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+#pragma unroll
     for (int k = 0; k < kVectors; ++k) {
-      float part = x[k][0];  // past the end: 0
+      float part = 0, part_squares = 0;
 #pragma unroll
-      for (int i = 1; i < kN; ++i) part += x[k][i];
-      total += part;
+      for (int i = 0; i < kN; ++i) {
+        x[r][k][i] -= mean[r];
+        part += x[r][k][i];
+        part_squares = __fmaf_rn(x[r][k][i], x[r][k][i], part_squares);
+      }
+      const bool inside = PackedRow<L>::is_inside(k, args.cols);
+      sums[r] += inside ? part_squares : 0.0f;
+      sums[kRows + r] += inside ? part : 0.0f;
     }
-    mean = mean_of(sum_row<kThreads>(total, nullptr), cols, reciprocal);
-    total = 0;
   }
+  sum_rows<kThreads>(sums);
+  float inverse[kRows], offset[kRows];
 #pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
-    float part = 0, part_squares = 0;
-#pragma unroll
-    for (int i = 0; i < kN; ++i) {
-      x[k][i] -= mean;
-      part += x[k][i];
-      part_squares = __fmaf_rn(x[k][i], x[k][i], part_squares);
-    }
-    const bool inside = PackedRow<L>::is_inside(k, args.cols);
-    total += inside ? part : 0.0f;
-    squares += inside ? part_squares : 0.0f;
+  for (int r = 0; r < kRows; ++r) {
+    const float squares = sums[r];
+    const float correction = is_rms ? 0.0f : mean_of(sums[kRows + r], cols, reciprocal);
+    // The correction may leave a variance just below 0.
+    const float variance =
+        is_rms
+            ? squares / cols
+            : fmaxf(__fmaf_rn(-correction, correction, squares / cols), 0.0f) + (squares - squares);
+    inverse[r] = 1.0f / sqrtf(variance + args.epsilon);
+    offset[r] = -correction * inverse[r];
   }
-  if (!is_rms) correction = mean_of(sum_row<kThreads>(total, nullptr), cols, reciprocal);
-  squares = sum_row<kThreads>(squares, nullptr);
-  // The correction may leave a variance just below 0.
-  const float variance = is_rms ? squares / cols
-                                : fmaxf(__fmaf_rn(-correction, correction, squares / cols), 0.0f) +
-                                      (squares - squares);
-  const float inverse = 1.0f / sqrtf(variance + args.epsilon);
-  const float offset = -correction * inverse;
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     if (!PackedRow<L>::is_inside(k, args.cols)) continue;
@@ -172,8 +198,11 @@ __device__ void normalise(const PackedNorm& args, bool is_rms, float (&x)[L::kVe
     read_parameters(args.scale, PackedRow<L>::column(k), aligned, 1.0f, scale);
     read_parameters(args.bias, PackedRow<L>::column(k), aligned, -0.0f, bias);  // −0 changes none
 #pragma unroll
-    for (int i = 0; i < kN; ++i)
-      x[k][i] = __fmaf_rn(__fmaf_rn(x[k][i], inverse, offset), scale[i], bias[i]);
+    for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+      for (int i = 0; i < kN; ++i)
+        x[r][k][i] = __fmaf_rn(__fmaf_rn(x[r][k][i], inverse[r], offset[r]), scale[i], bias[i]);
+    }
   }
 }
 
@@ -217,13 +246,14 @@ PackedRoom room_for(void (*kernel)(Argument)) {
 }
 
 /// Few rows: small blocks, on some processors only, which leaves room for the next kernel to begin.
-/// Many: one wave of blocks whose warps have the same number of rows.
+/// Many: one wave of blocks whose warps have the same number of rows. A warp takes `side_by_side`
+/// rows (of each part of it) at a time.
 template <class L, class Argument>
 cudaError_t launch_packed(void (*kernel)(Argument), const PackedRoom& room, int64_t rows,
-                          const Argument& args, cudaStream_t stream) {
+                          int side_by_side, const Argument& args, cudaStream_t stream) {
   constexpr int kFewWarps = 4, kWarps = kPackedThreads / kWarpThreads;
   const auto parts = [](int64_t n, int64_t size) { return (n + size - 1) / size; };
-  const int64_t warps = parts(rows, PackedRows<L>::kPerWarp);
+  const int64_t warps = parts(rows, PackedRows<L>::kPerWarp * side_by_side);
   const int per_block = warps <= kFewWarps * room.processors ? kFewWarps : kWarps;
   const int64_t wanted = parts(warps, per_block), waves = parts(wanted, room.blocks);
   return launch_overlapped(kernel, dim3(static_cast<unsigned>(parts(wanted, waves))),

@@ -19,6 +19,7 @@ struct PackedNorm {
   bool is_rms = false;
   bool is_aligned = false;     ///< every array lies at a multiple of 16 bytes
   bool has_constants = false;  ///< no kernel writes scale and bias
+  bool backwards = false;      ///< rows from the last to the first; EmbedNorm takes no notice
 };
 
 /// A table whose rows ids name, as NormSource of norm.h.
