@@ -448,6 +448,14 @@ struct EmbedNormAttrs {
     v("epsilon", epsilon);
   }
 };
+/// L2Norm: y = x / max(√(sum of x² over the last axis), minimum).
+struct L2NormAttrs {
+  double minimum = 1e-12;
+  template <class V>
+  void visit(V& v) {
+    v("minimum", minimum);
+  }
+};
 /// MaskedMean: y[b, h] = sum_s x[b, s, h]·m[b, s] / max(sum_s m[b, s], minimum). x [B, S, H], m [B,
 /// S].
 struct MaskedMeanAttrs {

@@ -1,5 +1,5 @@
-// Inference of LayerNorm, RMSNorm, AddLayerNorm, BatchNormalization, GroupNormalization, EmbedNorm
-// and MaskedMean. Contract: infer.h; formulas in src/reference and at the attributes.
+// Inference of LayerNorm, RMSNorm, AddLayerNorm, BatchNormalization, GroupNormalization, EmbedNorm,
+// L2Norm and MaskedMean. Contract: infer.h; formulas in src/reference and at the attributes.
 #include "ops/checks.h"
 
 namespace vernier::ops {
@@ -102,6 +102,13 @@ void infer_embed_norm(InferContext& context) {
   for (size_t i = scale; i < context.num_inputs(); ++i) check_per_channel(context, i, width);
   ids.push_back(width);
   context.set_output(0, context.dtype(1), std::move(ids));
+}
+
+void infer_l2_norm(InferContext& context) {
+  require_float(context, 0);
+  if (context.rank(0) < 1)
+    context.fail("input 0 has shape " + str(context.shape(0)) + ", expected rank 1 or more");
+  infer_same(context);
 }
 
 void infer_masked_mean(InferContext& context) {

@@ -20,20 +20,6 @@ bool sums_axis_one(const Graph& graph, ValueId value) {
   return n->attrs_as<ReduceAttrs>().axes == std::vector<int64_t>{1};
 }
 
-// max(v, c) as Clip(v, c) without an upper bound, or Max.
-bool is_clamped(const Graph& graph, ValueId value, ValueId& inner, double& minimum) {
-  value = under_casts(graph, value);
-  const Node* n = graph.producer(value);
-  if (!n || (n->op != kClip && n->op != kMax) || n->inputs.size() < 2) return false;
-  const bool upper = n->op == kClip && n->inputs.size() > 2 && n->inputs[2] != kNoValue;
-  if (upper || (n->op == kMax && n->inputs.size() != 2)) return false;
-  const auto c = n->inputs[1] == kNoValue ? std::nullopt : uniform(graph, n->inputs[1]);
-  if (!c || *c <= 0) return false;
-  inner = n->inputs[0];
-  minimum = *c;
-  return true;
-}
-
 std::optional<MeanMatch> match(const Graph& graph, const Node& n) {
   if (n.op != kDiv) return std::nullopt;
   const Patterns p(graph);

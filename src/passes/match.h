@@ -137,6 +137,10 @@ class Patterns {
 /// The axis if `node` reduces the last axes [axis, rank) of its input and keeps them as 1.
 std::optional<int64_t> reduces_last_axes(const Graph& graph, const Node& node);
 
+/// max(inner, minimum) with a constant minimum > 0: Clip without an upper bound, or Max of two with
+/// the constant last. Both results are set only if it is one.
+bool is_clamped(const Graph& graph, ValueId value, ValueId& inner, double& minimum);
+
 /// Origins of all nodes between `root` and the values in `stop` (which are not included), searched
 /// upwards through at most `limit` nodes.
 void collect_origins(const Graph& graph, ValueId root, std::span<const ValueId> stop,

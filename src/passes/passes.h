@@ -18,6 +18,7 @@ int raise_linear(ir::Graph& graph);
 int raise_attention(ir::Graph& graph);
 int raise_grouped_heads(ir::Graph& graph);
 int raise_masked_mean(ir::Graph& graph);
+int raise_l2_norm(ir::Graph& graph);
 
 // ---- fuse: after precision is decided
 int split_attention(ir::Graph& graph);  ///< only with attention=off

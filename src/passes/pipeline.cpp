@@ -18,6 +18,7 @@ std::span<const Pass> pipeline() {
       Pass{"linear", Phase::kRaise, false, &raise_linear},
       Pass{"raise_attention", Phase::kRaise, false, &raise_attention},
       Pass{"masked_mean", Phase::kRaise, false, &raise_masked_mean},
+      Pass{"l2_norm", Phase::kRaise, false, &raise_l2_norm},
       // Raising leaves transposes and reshapes beside each other.
       Pass{"canonicalise_raised", Phase::kRaise, false, &canonicalise},
       Pass{"grouped_heads", Phase::kRaise, false, &raise_grouped_heads},

@@ -21,6 +21,7 @@ int64_t row_axes(const Graph& graph, const Node& f) {
   const int64_t rank = rank_of(graph, f.outputs[0]);
   switch (f.op) {
     case kLinear:
+    case kL2Norm:
       return rank - 1;
     case kLayerNorm:
     case kRMSNorm:

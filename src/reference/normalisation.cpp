@@ -1,6 +1,8 @@
-// FP64 evaluators of LayerNorm, RMSNorm, AddLayerNorm, BatchNormalization, GroupNormalization.
-// Contract: core/evaluator.h; rounding points x (sum), mean, var, normalised, out. Sums over a row
-// are carried as the accumulator says; differences, squares and products are inner results.
+// FP64 evaluators of LayerNorm, RMSNorm, AddLayerNorm, BatchNormalization, GroupNormalization and
+// L2Norm. Contract: core/evaluator.h; rounding points x (sum), mean, var, normalised, out. Sums
+// over a row are carried as the accumulator says; differences, squares and products are inner
+// results.
+#include <algorithm>
 #include <cmath>
 
 #include "core/attrs.h"
@@ -153,6 +155,24 @@ void eval_group_normalization(const EvalCall& call) {
   const EvalTensor scale = per_channel(*call.in[1], x.rank());
   const EvalTensor bias = per_channel(*call.in[2], x.rank());
   scale_and_shift(y, scale, &bias, call.rounding, kNormIndex.out);
+}
+
+// y = x/max(√Σx², minimum), as Div of x by Clip of ReduceL2: a NaN makes its row NaN, and beside an
+// infinite element, which becomes NaN, numbers become 0.
+void eval_l2_norm(const EvalCall& call) {
+  const double minimum = decode<L2NormAttrs>(call.attrs).minimum;
+  const EvalTensor& x = *call.in[0];
+  require_float("L2Norm", x);
+  const Rounding& rounding = call.rounding;
+  EvalTensor& y = call.out[0];
+  y.f = x.f;
+  for_each_row(y.f, row_length(x.shape, -1), [&](std::span<double> row, size_t) {
+    const double squares =
+        carried_sum(rounding.accumulator(), row, [&](double v) { return rounding.inner(v * v); });
+    const double norm = rounding.inner(std::sqrt(squares));
+    const double divisor = std::max(norm, minimum);  // NaN stays
+    for (double& v : row) v = rounding(0, v / divisor);
+  });
 }
 
 }  // namespace vernier::reference

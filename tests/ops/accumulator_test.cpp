@@ -96,6 +96,7 @@ std::vector<Case> cases() {
       {"conv_transpose", OpKind::kConvTranspose, "", {channels, tensor({4, 1, 1}, ones)}, 1},
       {"average_pool", OpKind::kAveragePool, "{kernel_shape=[4]}", {plane}, 0.25},
       {"global_average", OpKind::kGlobalAveragePool, "", {plane}, 0.25},
+      {"l2_norm", OpKind::kL2Norm, "", {row}, 1},
       {"masked_mean", OpKind::kMaskedMean, "", {channels, tensor({1, 4}, ones)}, 0.25},
       {"attention_context",
        OpKind::kAttention,

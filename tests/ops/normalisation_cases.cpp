@@ -1,5 +1,5 @@
-// Cases of the norms, EmbedNorm and MaskedMean: known answers (numpy), a large mean, optional
-// outputs, NaN, errors, symbolic shapes.
+// Cases of the norms, EmbedNorm, L2Norm and MaskedMean: known answers (numpy), a large mean,
+// optional outputs, NaN, errors, symbolic shapes.
 #include <cmath>
 
 #include "ops/case.h"
@@ -156,6 +156,53 @@ const OpCases kEmbedNorm(
             "ids in input 0 must be integers"),
     });
 
+constexpr double kInf = HUGE_VAL;
+
+const OpCases kL2Norm("L2Norm",
+                      {
+                          {"rows",
+                           OpKind::kL2Norm,
+                           "",
+                           {f64({2, 1, 3}, {1, -2, 2, 0, 6, 8})},
+                           {f64({2, 1, 3}, {1.0 / 3, -2.0 / 3, 2.0 / 3, 0, 0.6, 0.8})},
+                           1e-15},
+                          {"one_axis", OpKind::kL2Norm, "", {f32({1}, {-5})}, {f32({1}, {-1})}},
+                          {"below_the_minimum",
+                           OpKind::kL2Norm,
+                           "{minimum=8}",
+                           {f32({2, 2}, {3, -4, 6, 8})},
+                           {f32({2, 2}, {0.375, -0.5, 0.6, 0.8})},
+                           1e-7},
+                          {"a_row_of_zeros",
+                           OpKind::kL2Norm,
+                           "",
+                           {f32({3, 2}, {3, 4, 0, 0, -4, 3})},
+                           {f32({3, 2}, {0.6, 0.8, 0, 0, -0.8, 0.6})},
+                           1e-7},
+                          {"nan_stays_in_its_row",
+                           OpKind::kL2Norm,
+                           "",
+                           {f32({2, 2}, {kNaN, 1, 0, -2})},
+                           {f32({2, 2}, {kNaN, kNaN, 0, -1})}},
+                          {"infinity_leaves_nothing_else",
+                           OpKind::kL2Norm,
+                           "",
+                           {f32({2, 3}, {1, -kInf, -2, 0, 2, 0})},
+                           {f32({2, 3}, {0, kNaN, 0, 0, 1, 0})}},
+                          {"squares_beyond_f32",
+                           OpKind::kL2Norm,
+                           "{minimum=1e-32}",
+                           {f32({2, 2}, {3e30, 4e30, 3e-30, 4e-30})},
+                           {f32({2, 2}, {0.6, 0.8, 0.6, 0.8})},
+                           1e-7},
+                          {"no_rows", OpKind::kL2Norm, "", {f32({0, 3}, {})}, {f32({0, 3}, {})}},
+                          {"no_columns", OpKind::kL2Norm, "", {f32({2, 0}, {})}, {f32({2, 0}, {})}},
+                          bad("scalar", OpKind::kL2Norm, "", {f32({}, {1})},
+                              "input 0 has shape [], expected rank 1 or more"),
+                          bad("integers", OpKind::kL2Norm, "", {i64({2}, {1, 2})},
+                              "input 0 has type i64, expected a float type"),
+                      });
+
 const OpCases kMaskedMean("MaskedMean", {
                                             {"ragged",
                                              OpKind::kMaskedMean,
@@ -195,6 +242,10 @@ const ShapeCases kShapes(
          .attrs = "{tables=2}",
          .in = {"i64 [batch, seq]", "f32 [1000, 8]", "i64 [1, seq]", "f32 [512, 8]", "f32 [8]"},
          .out = {"f32 [batch, seq, 8]"}},
+        {.name = "l2_norm",
+         .op = OpKind::kL2Norm,
+         .in = {"f16 [batch, seq, 768]"},
+         .out = {"f16 [batch, seq, 768]"}},
         {.name = "masked_mean",
          .op = OpKind::kMaskedMean,
          .in = {"f32 [batch, seq, 8]", "i64 [batch, s2]"},

@@ -187,6 +187,7 @@ std::vector<RoundingCase> rows() {
        {integers(DType::kI64, {1}, {0}), x, scale},
        4,
        bf16(normal * 0.7)},
+      {"l2_norm_out", OpKind::kL2Norm, "", {tensor({1, 2}, {3, 4})}, 0, bf16(0.6)},
       {"masked_mean_out",
        OpKind::kMaskedMean,
        "",

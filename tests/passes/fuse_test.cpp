@@ -74,6 +74,12 @@ TEST(SliceEarly, PassesProductsNormsAndElementwise) {
                       "%d = Linear(%u, %w, %c, %n) %y = Mul(%d, %c)")});
 }
 
+TEST(SliceEarly, PassesL2Norm) {
+  const std::string first = kFirst;
+  expect_rewrite({&slice_early, graph_text(kBlock, "%n = L2Norm(%x) %y = Slice(%n)" + first),
+                  graph_text(kBlock, "%x0 = Slice(%x)" + first + "%y = L2Norm(%x0)")});
+}
+
 TEST(SliceEarly, PassesProductsOfOtherWidths) {
   const std::string first = kFirst;
   const char* inputs = "%x: f32[b, s, 4], %w: f32[4, 6], %v: f32[6, 4], %m: f32[b, s, 1]";
@@ -109,7 +115,7 @@ TEST(SliceEarly, StaysWhereOtherRowsAreRead) {
 TEST(SliceEarly, StaysBeforeChannelsThatAreSummed) {
   const std::string half = " {inline_starts=true, starts=[0], axes=[2], steps=[1], sizes=(2)} ";
   for (const char* op :
-       {"Linear(%x, %w)", "LayerNorm(%x, %g, %h)", "AddLayerNorm(%x, %r, %g, %h)"}) {
+       {"Linear(%x, %w)", "LayerNorm(%x, %g, %h)", "AddLayerNorm(%x, %r, %g, %h)", "L2Norm(%x)"}) {
     const auto text = graph_text(kBlock, "%p = " + std::string(op) + " %y = Slice(%p)" + half);
     expect_rewrite({&slice_early, text, text});
   }

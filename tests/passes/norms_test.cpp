@@ -1,4 +1,5 @@
-// LayerNorm and RMSNorm in every spelling that exporters write, and what is not one of them.
+// LayerNorm, RMSNorm and L2Norm in every spelling that exporters write, and what is not one of
+// them.
 #include <gtest/gtest.h>
 
 #include "passes/pass_testing.h"
@@ -168,6 +169,103 @@ TEST(RmsNorm, AnotherFactorStays) {
                        "%s = Mul(%x, %x) %v = ReduceMean(%s) {axes=[2]} %e = Add(%v, f32{0.5}) "
                        "%r = Sqrt(%e) %o = Add(%x, f32{1}) %y = Div(%o, %r)"));
 }
+
+// ---- L2Norm
+
+int raise_clean_l2_norm(ir::Graph& graph) {
+  canonicalise(graph);
+  const int found = raise_l2_norm(graph);
+  graph.remove_dead();
+  graph.sort();
+  return found + canonicalise(graph);
+}
+
+class L2NormSpellings : public ::testing::TestWithParam<Spelling> {};
+TEST_P(L2NormSpellings, BecomeOneNode) {
+  expect_rewrite({&raise_clean_l2_norm, graph_text(kInputs, GetParam().lines),
+                  graph_text(kInputs, GetParam().after)});
+}
+constexpr const char* kUnit = "%y = L2Norm(%x) {minimum=0.5}";
+INSTANTIATE_TEST_SUITE_P(
+    All, L2NormSpellings,
+    ::testing::Values(
+        Spelling{"of_torch",
+                 "%n = ReduceL2(%x) {axes=[-1]} %c = Clip(%n, f32{0.5}) %z = Shape(%x) "
+                 "%e = Expand(%c, %z) %y = Div(%x, %e)",
+                 kUnit},
+        Spelling{"without_expand",
+                 "%n = ReduceL2(%x) {axes=[2]} %c = Clip(%n, f32{0.5}) %y = Div(%x, %c)", kUnit},
+        Spelling{"axes_as_an_input",
+                 "%n = ReduceL2(%x, i64[1]{-1}) %c = Clip(%n, f32{0.5}) %y = Div(%x, %c)", kUnit},
+        Spelling{"max", "%n = ReduceL2(%x) {axes=[2]} %c = Max(%n, f32{0.5}) %y = Div(%x, %c)",
+                 kUnit},
+        Spelling{"sum_square",
+                 "%s = ReduceSumSquare(%x) {axes=[2]} %n = Sqrt(%s) %c = Clip(%n, f32{0.5}) "
+                 "%y = Div(%x, %c)",
+                 kUnit},
+        Spelling{"sum_of_products",
+                 "%q = Mul(%x, %x) %s = ReduceSum(%q) {axes=[2]} %n = Sqrt(%s) "
+                 "%c = Max(%n, f32{0.5}) %y = Div(%x, %c)",
+                 kUnit},
+        Spelling{"powers",
+                 "%q = Pow(%x, f32{2}) %s = ReduceSum(%q) {axes=[2]} %n = Pow(%s, f32{0.5}) "
+                 "%c = Clip(%n, f32{0.5}) %y = Div(%x, %c)",
+                 kUnit}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+TEST(L2Norm, StatisticsInAWiderType) {
+  const char* inputs = "%x: f16[batch, 6]";
+  expect_rewrite({&raise_clean_l2_norm,
+                  graph_text(inputs,
+                             "%f = Cast(%x) {to=f32} %n = ReduceL2(%f) {axes=[1]} "
+                             "%c = Clip(%n, f32{0.5}) %h = Cast(%c) {to=f16} %y = Div(%x, %h)"),
+                  graph_text(inputs, kUnit)});
+}
+
+class L2NormNearMisses : public ::testing::TestWithParam<NearMiss> {};
+TEST_P(L2NormNearMisses, Stay) {
+  expect_no(&raise_clean_l2_norm, "L2Norm",
+            graph_text("%x: f32[batch, seq, 6], %m: f32[1], %t: f32[4, 4], %i: i64[batch, 6]",
+                       GetParam().lines));
+}
+INSTANTIATE_TEST_SUITE_P(
+    All, L2NormNearMisses,
+    ::testing::Values(
+        NearMiss{"another_axis",
+                 "%n = ReduceL2(%x) {axes=[1]} %c = Clip(%n, f32{0.5}) %y = Div(%x, %c)"},
+        NearMiss{"two_axes",
+                 "%n = ReduceL2(%x) {axes=[1, 2]} %c = Clip(%n, f32{0.5}) %y = Div(%x, %c)"},
+        NearMiss{"keepdims_is_false",
+                 "%n = ReduceL2(%t) {axes=[1], keepdims=false} %c = Clip(%n, f32{0.5}) "
+                 "%y = Div(%t, %c)"},
+        NearMiss{"the_divisor_is_read_elsewhere",
+                 "%n = ReduceL2(%x) {axes=[2]} %c = Clip(%n, f32{0.5}) %d = Div(%x, %c) "
+                 "%y = Mul(%d, %c)"},
+        NearMiss{"the_norm_is_read_elsewhere",
+                 "%n = ReduceL2(%x) {axes=[2]} %c = Clip(%n, f32{0.5}) %d = Div(%x, %c) "
+                 "%y = Mul(%d, %n)"},
+        NearMiss{"the_squares_are_read_elsewhere",
+                 "%q = Mul(%x, %x) %s = ReduceSum(%q) {axes=[2]} %n = Sqrt(%s) "
+                 "%c = Clip(%n, f32{0.5}) %d = Div(%x, %c) %y = Add(%d, %q)"},
+        NearMiss{"the_minimum_is_0",
+                 "%n = ReduceL2(%x) {axes=[2]} %c = Clip(%n, f32{0}) %y = Div(%x, %c)"},
+        NearMiss{"the_minimum_is_an_input",
+                 "%n = ReduceL2(%x) {axes=[2]} %c = Max(%n, %m) %y = Div(%x, %c)"},
+        NearMiss{"a_maximum",
+                 "%n = ReduceL2(%x) {axes=[2]} %c = Clip(%n, f32{0.5}, f32{2}) %y = Div(%x, %c)"},
+        NearMiss{"no_minimum", "%n = ReduceL2(%x) {axes=[2]} %y = Div(%x, %n)"},
+        NearMiss{"another_dividend",
+                 "%n = ReduceL2(%x) {axes=[2]} %c = Clip(%n, f32{0.5}) %o = Add(%x, f32{1}) "
+                 "%y = Div(%o, %c)"},
+        NearMiss{"the_mean_square",
+                 "%q = Mul(%x, %x) %s = ReduceMean(%q) {axes=[2]} %n = Sqrt(%s) "
+                 "%c = Clip(%n, f32{0.5}) %y = Div(%x, %c)"},
+        NearMiss{"another_axis_in_front",
+                 "%n = ReduceL2(%x) {axes=[2]} %c = Max(%n, f32[1, 1, 1, 1]{0.5}) "
+                 "%y = Div(%x, %c)"},
+        NearMiss{"integers",
+                 "%n = ReduceL2(%i) {axes=[1]} %c = Clip(%n, i64{1}) %y = Div(%i, %c)"}),
+    [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace vernier::passes::testing

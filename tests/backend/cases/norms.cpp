@@ -1,4 +1,4 @@
-// Cases of the norms over rows, softmax, EmbedNorm and MaskedMean.
+// Cases of the norms over rows, softmax, EmbedNorm, L2Norm and MaskedMean.
 #include <cmath>
 
 #include "backend/harness.h"
@@ -187,6 +187,50 @@ const Cases kEmbeddings("EmbedNorm", [] {
     cases.push_back(embed_case(make, width, 3, false));
   for (int64_t width : {64, 256, 384, 768, 1024})
     cases.push_back(embed_case(make, width, width == 384 ? 2 : 3, true));
+  return cases;
+});
+
+OpCase l2_norm_case(Tensor x, double minimum = 1e-12) {
+  OpCase c{.op = OpKind::kL2Norm, .attrs = encode(L2NormAttrs{.minimum = minimum})};
+  c.name = std::string(name(x.dtype())) + str(x.shape());
+  c.outputs = {{.dtype = x.dtype(), .shape = x.shape()}};
+  c.inputs = {{.value = std::move(x), .batch_axis = 0}};
+  c.ulps = 4;  // the roundings of the norm and of the quotient
+  return c;
+}
+
+const Cases kL2Norms("L2Norm", [] {
+  Maker make(108);
+  std::vector<OpCase> cases;
+  for (int64_t cols : {1, 3, 33, 384, 768, 1000, 1025, 9001}) {
+    cases.push_back(l2_norm_case(make.normal({5, cols})));
+    cases.push_back(l2_norm_case(make.normal({3, 2, cols}, 3)));
+    cases.push_back(l2_norm_case(make.normal({5, cols}), 1000));
+    cases.back().name += " below the minimum";
+    cases.push_back(l2_norm_case(make.normal({2, cols}, 0, 1e30)));
+    cases.back().name += " with squares beyond f32";
+    cases.back().inputs[0].stays_f32 = true;
+  }
+  cases.push_back(l2_norm_case(make.normal({1001, 384})));
+  cases.back().checks = Checks::kSampled;
+  for (OpCase& c : cases)
+    c.device_only = c.outputs[0].shape.back() > 768 || c.checks == Checks::kSampled;
+  cases.push_back(l2_norm_case(make.normal({7})));
+  cases.back().inputs[0].batch_axis = cases.back().outputs[0].batch_axis = -1;
+  const std::vector<double> zeros{3, 4, 0, 0, -4, 3};
+  cases.push_back(l2_norm_case(Tensor::from(DType::kF32, {3, 2}, std::span(zeros))));
+  cases.push_back(l2_norm_case(make.normal({0, 5})));
+  cases.push_back(l2_norm_case(make.normal({5, 0})));
+  for (int64_t cols : {3, 1025}) {
+    std::vector<double> values;
+    const Tensor x = make.normal({5, cols});
+    for (int64_t i = 0; i < x.elems(); ++i) values.push_back(x.float_at(i));
+    cases.push_back(l2_norm_case(Tensor::from(DType::kF64, {5, cols}, std::span(values))));
+    cases.back().device_only = true;
+    cases.push_back(cases.back());
+    cases.back().name += " to f32";
+    cases.back().outputs[0].dtype = DType::kF32;
+  }
   return cases;
 });
 

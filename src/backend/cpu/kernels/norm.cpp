@@ -1,5 +1,6 @@
-// cpu.layer_norm.rows, cpu.rms_norm.rows, cpu.add_layer_norm.rows: one row at a time, two passes
-// over a row that stays in cache. Contract: NormAttrs in core/attrs.h; Highway, all targets.
+// cpu.layer_norm.rows, cpu.rms_norm.rows, cpu.add_layer_norm.rows, cpu.l2_norm.rows: one row at a
+// time, two passes over a row that stays in cache. Contract: NormAttrs, L2NormAttrs in
+// core/attrs.h; Highway, all targets.
 // f32, f16 and bf16 in any mix: a row of 16 bits is widened into a buffer of its thread, scale and
 // bias once per launch; the arithmetic is that of f32, results are rounded once (convert.h).
 #include "backend/cpu/kernels/norm.h"
@@ -78,6 +79,37 @@ void RmsNormRow(const NormRow& row) {
   });
 }
 
+// Σ x² in f64, as ReduceL2 has it: no square of an f32 overflows. 16 sums side by side, pairwise at
+// the end; plain code, since not every target has vectors of both types.
+double sum_squares(const float* x, int64_t n) {
+  constexpr int64_t kParts = 16;
+  double parts[kParts] = {};
+  const auto add = [&](int64_t c, int64_t part) {
+    const double v = x[c + part];
+    parts[part] += v * v;
+  };
+  int64_t c = 0;
+  for (; c + kParts <= n; c += kParts) {
+    for (int64_t part = 0; part < kParts; ++part) add(c, part);
+  }
+  for (int64_t part = 0; c + part < n; ++part) add(c, part);
+  for (int64_t width = kParts / 2; width > 0; width /= 2) {
+    for (int64_t part = 0; part < width; ++part) parts[part] += parts[part + width];
+  }
+  return parts[0];
+}
+
+/// y = x / max(√(sum x²), minimum). f32, cols > 0; y may be x. Norm and quotient are f32.
+/// Error  <= 2^-23 of y: the roundings of the norm and of the quotient (tests/backend/cases).
+void L2NormRow(const float* x, float* y, int64_t cols, double minimum) {
+  const F32 d;
+  const double norm = std::max(std::sqrt(sum_squares(x, cols)), minimum);  // NaN stays
+  const VF32 norms = hn::Set(d, static_cast<float>(norm));
+  for_each_vector(d, cols, [&](int64_t c, int64_t lanes) {
+    store_lanes(d, hn::Div(load_lanes(d, x + c, lanes), norms), y + c, lanes);
+  });
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace vernier::backend::cpu
 HWY_AFTER_NAMESPACE();
@@ -86,6 +118,7 @@ HWY_AFTER_NAMESPACE();
 namespace vernier::backend::cpu {
 HWY_EXPORT(LayerNormRow);
 HWY_EXPORT(RmsNormRow);
+HWY_EXPORT(L2NormRow);
 
 void layer_norm_row(const NormRow& row) { HWY_DYNAMIC_DISPATCH(LayerNormRow)(row); }
 
@@ -227,6 +260,40 @@ class NormLaunch {
   const float *scale_, *bias_;
 };
 
+// ---- L2Norm
+
+Numerics l2_norm_numerics(const Problem& problem) {
+  Numerics numerics = f32_numerics(problem);
+  numerics.accumulate = DType::kF64;
+  return numerics;
+}
+
+// A row in 16 bits is made in a buffer of its thread.
+std::unique_ptr<ShapeState> prepare_l2_norm(const PrepareCall& call) {
+  if (!has_16_bits(call.out)) return workspace_only(0);
+  return workspace_only(static_cast<size_t>(call.execution.threads->size()) *
+                        row_bytes(call.out[0].dim(-1)));
+}
+
+void launch_l2_norm(const LaunchCall& call) {
+  const TensorArg &x = call.in[0], &out = call.out[0];
+  const int64_t cols = x.dim(-1);
+  if (x.elems() == 0) return;
+  const double minimum = decode<L2NormAttrs>(call.attrs).minimum;
+  const Rows rows(x);
+  const auto normalise = [&](int64_t r, float* buffer) {
+    float* y = place_f32(out, r * cols, buffer);
+    const float* from = read_f32(x, rows.offset(r), cols, y);  // 16 bits are widened in place
+    HWY_DYNAMIC_DISPATCH(L2NormRow)(from, y, cols, minimum);
+    write_f32(out, r * cols, cols, y);
+  };
+  call.execution.threads->parallel_for(
+      rows.count(), grain_rows(cols), [&](int64_t begin, int64_t end, int worker) {
+        std::byte* buffer = call.workspace + static_cast<size_t>(worker) * row_bytes(cols);
+        for (int64_t r = begin; r < end; ++r) normalise(r, reinterpret_cast<float*>(buffer));
+      });
+}
+
 }  // namespace
 
 extern const KernelBody layer_norm_rows, rms_norm_rows, add_layer_norm_rows;
@@ -253,6 +320,15 @@ constexpr KernelBody add_layer_norm_rows{
     .prepare = &prepare_norm,
     .launch =
         [](const LaunchCall& call) { NormLaunch(call, 2).run(HWY_DYNAMIC_DISPATCH(LayerNormRow)); },
+};
+
+extern const KernelBody l2_norm_rows;
+constexpr KernelBody l2_norm_rows{
+    .supports = &all_up_to_f32,
+    .numerics = &l2_norm_numerics,
+    .strided_inputs = 1,
+    .prepare = &prepare_l2_norm,
+    .launch = &launch_l2_norm,
 };
 
 // The same over several axes.
