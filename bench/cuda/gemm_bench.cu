@@ -137,8 +137,11 @@ void check_values(const Case& c, int samples) {
   }
 }
 
-void check_bits(int n, int k, GemmType type) {
-  Case c{16384, n, k, type, GemmType::kF32};
+void check_bits(const Case& c) {
+  const int n = c.n, k = c.k;
+  const GemmType type = c.type;
+  const auto y_bytes = static_cast<int64_t>(bytes_of(c.y_type)),
+             residual_bytes = static_cast<int64_t>(bytes_of(c.residual_type));
   Problem all(c);
   all.run(variants(type).front());
   const Buffer reference(all.y.bytes);
@@ -150,14 +153,18 @@ void check_bits(int n, int k, GemmType type) {
         GemmSm90 call = all.call();
         call.m = m;
         call.x = static_cast<const char*>(all.x.data()) + first * k * bytes_of(type);
+        if (c.residual)
+          call.residual =
+              static_cast<const char*>(all.residual.data()) + first * n * residual_bytes;
         all.y.poison();
         require(launch_gemm_sm90(call, v, nullptr), "launch");
         const auto differ = different_words(
-            all.y.data(), static_cast<const char*>(reference.data()) + first * n * 4,
-            static_cast<size_t>(m * n) * 4);
+            all.y.data(), static_cast<const char*>(reference.data()) + first * n * y_bytes,
+            static_cast<size_t>(m * n * y_bytes));
         report(differ == 0, std::string("bits of ") + gemm_sm90_name(v) +
-                                " M=" + std::to_string(m) + " N=" + std::to_string(n) + " K=" +
-                                std::to_string(k) + ": " + std::to_string(differ) + " differ");
+                                " M=" + std::to_string(m) + " N=" + std::to_string(n) +
+                                " K=" + std::to_string(k) + (c.residual ? " residual" : "") + ": " +
+                                std::to_string(differ) + " differ");
       }
     }
   }
@@ -272,9 +279,10 @@ int check() {
     check_values({300, 392, 64, type, type, GemmType::kF32, type, true, false, 4}, 4000);
     check_values({4096, 4096, 1024, type, type, GemmType::kF32, type, true, false, 1}, 4000);
     check_values({5000, 1024, 4096, type, type, type, type, true, true, 0}, 2000);
-    check_bits(1024, 4096, type);
-    check_bits(768, 3072, type);
-    check_bits(4096, 1000, type);
+    check_bits({16384, 1024, 4096, type, GemmType::kF32});
+    check_bits({16384, 768, 3072, type, GemmType::kF32});
+    check_bits({16384, 4096, 1000, type, GemmType::kF32});
+    check_bits({16384, 1024, 768, type, type, type, type, true, true, 0});
   }
   check_rounding();
   check_special();

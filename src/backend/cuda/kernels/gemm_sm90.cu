@@ -50,7 +50,8 @@ const Variant kVariants[] = {
     variant<1, 64, 1, 12, 2, 0>("64x64 c2"),   variant<1, 128, 1, 8, 1, 7>("64x128"),
     variant<1, 128, 1, 8, 2, 0>("64x128 c2"),  variant<1, 192, 1, 6, 1, 0>("64x192"),
     variant<1, 192, 1, 6, 2, 0>("64x192 c2"),  variant<2, 128, 1, 6, 1, 5>("128x128"),
-    variant<2, 128, 1, 6, 2, 5>("128x128 c2"), together<128, 6, 1>("128x128 t"),
+    variant<2, 128, 1, 6, 2, 5>("128x128 c2"), together<64, 8, 1>("128x64 t"),
+    together<64, 8, 2>("128x64 c2 t"),         together<128, 6, 1>("128x128 t"),
     together<192, 4, 1>("128x192 t"),          together<256, 3, 1>("128x256 t"),
     together<256, 3, 2>("128x256 c2 t"),
 };
