@@ -1,6 +1,6 @@
 // LayerNorm(x + r, scale, bias) ⇒ AddLayerNorm(x, r, scale, bias), and its second output is x + r
 //   where the sum has other uses.   requires: x and r of the sum's shape and type; one request that
-//   serves both. Sums that a Linear adds itself are gone by then (linear_residual).
+//   serves both.
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

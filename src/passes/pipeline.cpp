@@ -26,12 +26,11 @@ std::span<const Pass> pipeline() {
       Pass{"attention", Phase::kFuse, true, nullptr, &split_attention},
       Pass{"conv_batch_norm", Phase::kFuse, true, &fuse_conv_batch_norm},
       Pass{"embed_norm", Phase::kFuse, true, &fuse_embed_norm},
+      // Before linear_residual: docs/decisions/0013-sums-belong-to-norms.md.
+      Pass{"add_layer_norm", Phase::kFuse, true, &fuse_add_layer_norm},
       Pass{"qkv_merge", Phase::kFuse, true, &fuse_qkv},
       Pass{"linear_activation", Phase::kFuse, true, &fuse_linear_activation},
-      // A product adds what its tile needs while it computes; the norm of the sum then reads one
-      // array instead of two. Sums without a product are the norm's.
       Pass{"linear_residual", Phase::kFuse, true, &fuse_linear_residual},
-      Pass{"add_layer_norm", Phase::kFuse, true, &fuse_add_layer_norm},
       Pass{"slice_early", Phase::kFuse, true, &slice_early},
       Pass{"elementwise_chain", Phase::kFuse, true, &fuse_elementwise},
   };

@@ -210,7 +210,7 @@ void mask_off_by_one(const KernelDef& right, const LaunchCall& call) {
   right.launch(other);
 }
 
-constexpr std::string_view kNorm = "cuda.layer_norm.", kLinear = "cuda.linear.";
+constexpr std::string_view kNorm = "cuda.add_layer_norm.", kLinear = "cuda.linear.";
 
 const Plant kPlants[] = {
     {.name = "reads-past-row",
@@ -224,7 +224,7 @@ const Plant kPlants[] = {
     {.name = "one-pass-variance",
      .defect = "variance as E[x²] − E[x]² in f32",
      .model = "large_mean",
-     .kernel = kNorm,
+     .kernel = "cuda.layer_norm.",
      .verdict = "bug",
      .names_step = true,
      .launch = &one_pass_variance},

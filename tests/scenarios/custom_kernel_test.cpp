@@ -27,8 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-// One LayerNorm, then AddLayerNorms where the products leave them their sums.
-constexpr const char* kModel = "gpt2_ts17";
+constexpr const char* kModel = "gpt2_ts17";  // one LayerNorm, then AddLayerNorms
 
 std::string plugin(const std::string& name) {
   return std::string(VERNIER_TEST_PLUGINS) + "/" + name + ".so";
@@ -59,7 +58,6 @@ class CustomKernel : public ::testing::Test {
 
   CompileReport build(const backend::Backend& backend, CompileOptions options = {}) {
     options.backend = &backend;
-    options.passes_off = {"linear_residual"};
     return compile_audited(model_, engine_, options);
   }
   Report verified(const backend::Backend& backend) {

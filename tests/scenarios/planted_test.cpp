@@ -139,7 +139,7 @@ void fill_with_noisy_norm(const LaunchCall& call) {
             ? EvalTensor()
             : EvalTensor(arg.dtype, Shape(arg.shape.begin(), arg.shape.begin() + arg.rank)));
   }
-  evaluator(OpKind::kLayerNorm)({call.attrs, operands, out, Rounding{}});
+  evaluator(OpKind::kAddLayerNorm)({call.attrs, operands, out, Rounding{}});
   SplitMix random(1);
   for (size_t o = 0; o < out.size(); ++o) {
     const DType type = call.out[o].dtype;
@@ -163,7 +163,7 @@ void noisy_norm(const KernelDef&, const LaunchCall& call) {
 // Rounding that is worse than the type's is within the limits of the answers; the replay is what
 // can see it.
 TEST_P(PlantedInSixteenBits, NoiseHalfAgainAsLargeAsRoundingIsSeen) {
-  const std::string kernel = kernel_of(plan_, OpKind::kLayerNorm);
+  const std::string kernel = kernel_of(plan_, OpKind::kAddLayerNorm);
   ASSERT_FALSE(kernel.empty());
   const test::Plant plant{"half-again", "noise 1.5 times rounding's",  "", kernel, "bug",
                           true,         &noisy_norm<Noise::kHalfAgain>};
@@ -175,7 +175,7 @@ TEST_P(PlantedInSixteenBits, NoiseHalfAgainAsLargeAsRoundingIsSeen) {
 }
 
 TEST_P(PlantedInSixteenBits, TruncationIsReported) {
-  const std::string kernel = kernel_of(plan_, OpKind::kLayerNorm);
+  const std::string kernel = kernel_of(plan_, OpKind::kAddLayerNorm);
   const test::Plant plant{"truncates", "truncates instead of rounding", "", kernel, "bug",
                           true,        &noisy_norm<Noise::kTruncated>};
   const Report report = verify_planted(*model_, plan_, &plant);

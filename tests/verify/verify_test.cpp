@@ -159,7 +159,7 @@ TEST(WrongRewrite, AChangedEpsilonIsABugThatNamesTheStep) {
   Pieces pieces("bge_reranker_ts17");
   size_t spoilt = pieces.plan.steps.size();
   for (size_t s = 0; s < pieces.plan.steps.size(); ++s) {
-    if (pieces.plan.steps[s].op != OpKind::kLayerNorm) continue;
+    if (pieces.plan.steps[s].op != OpKind::kAddLayerNorm) continue;
     auto attrs = decode<NormAttrs>(pieces.plan.steps[s].attrs);
     attrs.epsilon = 0.01;
     pieces.plan.steps[s].attrs = encode(attrs);
