@@ -33,6 +33,16 @@ template <int kThreads>
 __device__ float sum_row(float value, float* shared) {
   return combine_row<kThreads>(value, shared, [](float a, float b) { return a + b; });
 }
+/// sum_row() of several values for rows of up to a warp, side by side: one waits while the lanes of
+/// another answer.
+template <int kThreads, int kCount>
+__device__ void sum_rows(float (&values)[kCount]) {
+#pragma unroll
+  for (int offset = kThreads / 2; offset > 0; offset >>= 1) {
+#pragma unroll
+    for (float& value : values) value += __shfl_xor_sync(~0u, value, offset);
+  }
+}
 /// NaN may get lost.
 template <int kThreads>
 __device__ float max_row(float value, float* shared) {

@@ -124,17 +124,6 @@ __device__ inline float mean_of(float total, float count, float reciprocal) {
   return __fmaf_rn(__fmaf_rn(-quotient, count, total), reciprocal, quotient);
 }
 
-/// Every element of `values` summed over the kThreads lanes of its row, side by side: one sum waits
-/// while another's lanes answer.
-template <int kThreads, int kCount>
-__device__ void sum_rows(float (&values)[kCount]) {
-#pragma unroll
-  for (int offset = kThreads / 2; offset > 0; offset >>= 1) {
-#pragma unroll
-    for (float& value : values) value += __shfl_xor_sync(~0u, value, offset);
-  }
-}
-
 /// x becomes kRows normalised rows. Variance in a second pass over registers, in which the mean's
 /// own rounding error is measured and taken out; NaN and infinity make the row NaN.
 template <class L, int kRows>
