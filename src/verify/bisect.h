@@ -27,10 +27,10 @@ struct Bisection {
   BisectOutcome outcome = BisectOutcome::kPasses;
   std::string verdict, explanation;  ///< of the engine, as verify gives them
   std::string inputs;                ///< what every probe ran on: "batch 8, length 16"
-  size_t candidates = 0;             ///< nodes with less than f32 somewhere …
-  size_t candidate_steps = 0;        ///< … and in how many steps
-  std::vector<BisectedNode> nodes;   ///< none can be left out; in file order
-  bool rules_pass = false;           ///< the engine built with their rules was tried: it passes
+  size_t candidates = 0;  ///< nodes that have less than f32 somewhere or ask to be stored so …
+  size_t candidate_steps = 0;       ///< … and in how many steps
+  std::vector<BisectedNode> nodes;  ///< none can be left out; in file order
+  bool rules_pass = false;          ///< the engine built with their rules was tried: it passes
   std::vector<std::string> notes;
   int builds = 0;
   double ms = 0, verify_ms = 0;  ///< all of it; of that the first verification

@@ -31,8 +31,8 @@ std::string row_text(const BisectedNode& node) {
 
 std::string found_text(const Bisection& found) {
   std::string text = fmt::format(
-      "{} of the {} nodes that have less than f32 ({} steps) must be raised for it to pass; none "
-      "of them can be left out\n  {:<48} {:<22} {:<22} {}\n",
+      "{} of the {} nodes that have less than f32 or ask for it ({} steps) must be raised for it "
+      "to pass; none of them can be left out\n  {:<48} {:<22} {:<22} {}\n",
       found.nodes.size(), found.candidates, found.candidate_steps, "node", "op",
       "has (store/compute/acc)", "where, asked by");
   for (const BisectedNode& node : found.nodes) text += row_text(node);
@@ -49,10 +49,12 @@ std::string found_text(const Bisection& found) {
 std::string not_precision_text(const Bisection& found) {
   if (found.builds == 0 && found.candidates > 0)
     return "this is no matter of precision: nothing was built\n";
-  if (found.candidates == 0) return "this is no matter of precision: every node has at least f32\n";
+  if (found.candidates == 0)
+    return "this is no matter of precision: every node has at least f32 and asks "
+           "for no less\n";
   return fmt::format(
-      "this is no matter of precision: raising all {} nodes that have less than f32 does not "
-      "mend it; look for a bug, or for limits that f32 cannot meet\n",
+      "this is no matter of precision: raising all {} nodes that have less than f32 or ask "
+      "for it does not mend it; look for a bug, or for limits that f32 cannot meet\n",
       found.candidates);
 }
 

@@ -128,6 +128,18 @@ TEST(Bisect, KeepsToTheLimitsOfTheUser) {
   EXPECT_THAT(to_text(impossible), HasSubstr("no matter of precision"));
 }
 
+// A product that adds its residual keeps what it has before the sum in registers. With the sum
+// raised the two are no longer fused, and the product is stored as it asked: it must be raised too.
+TEST(Bisect, RaisesWhatLeavesItsRegistersWhenAFusionEnds) {
+  CompileOptions options = fp16();
+  options.passes_off = {"add_layer_norm"};
+  Request request;
+  request.tolerance = parse_tolerance("max=1e-5");
+  const Bisection found = bisected(options, request);
+  ASSERT_EQ(found.outcome, BisectOutcome::kFound) << to_text(found);
+  EXPECT_TRUE(found.rules_pass) << to_text(found);
+}
+
 TEST(Bisect, LeavesBugsToReplay) {
   for (const test::Plant& plant : test::plants()) {
     if (plant.model != std::string("bge_reranker_ts17") || plant.verdict != "bug") continue;
