@@ -114,11 +114,12 @@ class Program:
         with numpy.load(target) as arrays:
             return arrays[arrays.files[0]].astype(numpy.float64)
 
-    def window(self, engine, inputs, seconds):
+    def window(self, engine, inputs, timing):
         """{"median_ms": of one run on the device, "host_ms": with the copies from and to the host,
         "runs"}"""
         source = self.folder / "cell.npz"
         numpy.savez(source, **inputs)
-        done = self.call("bench", engine, "--inputs", source, "--json", "--seconds", seconds)
+        done = self.call("bench", engine, "--inputs", source, "--json",
+                         "--seconds", timing.seconds, "--pause", timing.pause_ms)
         alone = "median_ms" if self.device == "cpu" else "device_median_ms"
         return {"median_ms": done[alone], "host_ms": done["median_ms"], "runs": done["runs"]}

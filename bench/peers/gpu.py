@@ -135,9 +135,9 @@ class Comparison:
 
     def window(self, subject, inputs):
         if subject == "pytorch":
-            return self.peer.window(self.kind, inputs, self.options.seconds)
+            return self.peer.window(self.kind, inputs, self.options.timing)
         return self.program.window(self.program.engine(self.name, self.kind), inputs,
-                                   self.options.seconds)
+                                   self.options.timing)
 
     def measure(self, cell):
         """One cell in rounds: a window of each subject, forwards and backwards in turn."""
@@ -160,7 +160,7 @@ class Comparison:
                 entry[subject] = summary(windows[subject])
         with self.watched(f"{cell} floor"):
             products = torch_peer.Products(self.sizes, self.kind, lengths, self.options.device)
-            entry["floor_ms"] = products.floor_ms(self.options.seconds)
+            entry["floor_ms"] = products.floor_ms(self.options.timing)
         torch_peer.release(self.options.device)
 
     def measure_compiled(self, entry):
@@ -168,7 +168,7 @@ class Comparison:
         cell = entry["cell"]
         inputs = make_inputs(self.name, self.sizes["vocab"], report_gpu.cell_lengths(cell))
         with self.watched(f"{cell} torch.compile"):
-            entry["compiled"] = self.peer.compiled(self.kind, inputs, self.options.seconds)
+            entry["compiled"] = self.peer.compiled(self.kind, inputs, self.options.timing)
         torch_peer.release(self.options.device)
 
     def is_late(self, what):
@@ -223,7 +223,7 @@ class Bench:
     def run(self, made, background):
         """`made`: by name, the models that are being written."""
         self.result["ceilings"] = torch_peer.ceilings(
-            self.options.types, self.options.seconds, self.options.device)
+            self.options.types, self.options.timing, self.options.device)
         for name, model in made.items():
             with watched(self.result, name):
                 self.result["models"][name] = model.result()
@@ -258,6 +258,7 @@ def surroundings(options):
                      "numpy": numpy.__version__, "python": platform.python_version(),
                      **torch_peer.versions()},
         "settings": {"rounds": options.rounds, "seconds_per_window": options.seconds,
+                     "pause_ms": options.pause,
                      "warm_up_runs": torch_peer.WARM_UP_RUNS,
                      "least_runs_per_window": torch_peer.LEAST_RUNS, "built_for": BUILT_FOR,
                      "compared": COMPARED, "most_error": report_gpu.MOST_ERROR,
@@ -292,6 +293,8 @@ def parser():
     made.add_argument("--compile", default="", help="the cells that torch.compile runs too")
     made.add_argument("--rounds", type=int, default=2, help="windows of each subject")
     made.add_argument("--seconds", type=float, default=0.2, help="of a window")
+    made.add_argument("--pause", type=float, default=0,
+                      help="milliseconds of rest before each run; default: none, run after run")
     made.add_argument("--limit", type=float, default=float("inf"),
                       help="seconds after which no further cell is begun")
     made.add_argument("--build-once", action="store_true", help="no second build to compare")
@@ -328,6 +331,8 @@ def parse():
     options.compile = options.compile.split(",") if options.compile else []
     if options.rounds < 1:
         line.error("--rounds: at least 1")
+    if not 0 <= options.pause <= 1e5:
+        line.error("--pause: 0 to 100000 milliseconds")
     options.output = options.output or (ROOT / "build" / "bench" / "check_gpu.json" if check else
                                         ROOT / "bench" / "results" / "peers_gpu.json")
     return options
@@ -341,6 +346,7 @@ def main():
         program = Program(options.vernier, folder, options.device)
         made = {name: background.submit(program.make, name, sizes) for name in options.models}
         torch_peer = importlib.import_module("torch_peer")
+        options.timing = torch_peer.Timing(options.seconds, options.pause)
         bench = Bench(options, program)
         try:
             bench.run(made, background)

@@ -3,6 +3,7 @@ its matrix products alone, and what the device can do at most. Needs torch; see 
 """
 import contextlib
 import time
+import typing
 
 import torch
 from torch.nn import functional as F
@@ -22,20 +23,29 @@ def take_type(kind):
     torch.set_float32_matmul_precision("high" if kind == "tf32" else "highest")
 
 
-def times_ms(run, seconds, device):
+class Timing(typing.NamedTuple):
+    """How a window of runs is timed: at least `seconds` long, the device resting `pause_ms` before
+    each run. Without a rest large work runs at the chip's power limit, slower than a single run."""
+    seconds: float
+    pause_ms: float = 0
+
+
+def times_ms(run, timing, device):
     """Milliseconds of each run: CUDA events around it, several runs queued at once so that the host
-    is waited for only where it is the slower of the two."""
+    is waited for only where it is the slower of the two; with a pause one."""
+    at_once = 1 if timing.pause_ms else RUNS_AT_ONCE
     for _ in range(WARM_UP_RUNS):
         run()
     times, start = [], time.perf_counter()
-    while len(times) < LEAST_RUNS or time.perf_counter() - start < seconds:
+    while len(times) < LEAST_RUNS or time.perf_counter() - start < timing.seconds:
+        time.sleep(timing.pause_ms / 1e3)
         if device == "cpu":
             before = time.perf_counter()
             run()
             times.append((time.perf_counter() - before) * 1e3)
             continue
         pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)]
-                 for _ in range(RUNS_AT_ONCE)]
+                 for _ in range(at_once)]
         for before, after in pairs:
             before.record()
             run()
@@ -45,8 +55,8 @@ def times_ms(run, seconds, device):
     return times
 
 
-def median_ms(run, seconds, device):
-    times = sorted(times_ms(run, seconds, device))
+def median_ms(run, timing, device):
+    times = sorted(times_ms(run, timing, device))
     return times[len(times) // 2]
 
 
@@ -107,12 +117,12 @@ class Peer:
         with torch.inference_mode():
             return module(*arguments).double().cpu().numpy()
 
-    def window(self, kind, inputs, seconds):
+    def window(self, kind, inputs, timing):
         module, arguments = self.take(kind), self.arguments(inputs)
         with torch.inference_mode():
-            return times_ms(lambda: module(*arguments), seconds, self.device)
+            return times_ms(lambda: module(*arguments), timing, self.device)
 
-    def compiled(self, kind, inputs, seconds):
+    def compiled(self, kind, inputs, timing):
         """{"compile_s", "median_ms"} of torch.compile in its mode max-autotune."""
         module, arguments = self.take(kind), self.arguments(inputs)
         torch._dynamo.reset()
@@ -125,7 +135,7 @@ class Peer:
                 torch.cuda.synchronize()
             compile_s = time.perf_counter() - start
             return {"compile_s": compile_s,
-                    "median_ms": median_ms(lambda: fast(*arguments), seconds, self.device)}
+                    "median_ms": median_ms(lambda: fast(*arguments), timing, self.device)}
 
 
 class Products:
@@ -161,7 +171,7 @@ class Products:
                     if i == 0 and self.heads:
                         F.scaled_dot_product_attention(*self.heads)
 
-    def floor_ms(self, seconds):
+    def floor_ms(self, timing):
         """The median with the faster attention of PyTorch's own choice and cuDNN's."""
         times = []
         for backend in (None, SDPBackend.CUDNN_ATTENTION):
@@ -169,26 +179,26 @@ class Products:
                 continue
             try:
                 run = recorded(lambda: self.run(backend), self.device)
-                times.append(median_ms(run, seconds, self.device))
+                times.append(median_ms(run, timing, self.device))
             except RuntimeError as error:  # cuDNN has no attention for this type or size
                 if backend is None or "CUDA error" in str(error):
                     raise
         return min(times)
 
 
-def ceilings(kinds, seconds, device):
+def ceilings(kinds, timing, device):
     """Copy bandwidth, read and written bytes counted, and the rate of a large product per type."""
     size = CEILING_SIZE if device != "cpu" else 256
     count = COPY_BYTES // 2 if device != "cpu" else 1 << 20
     source = torch.randint(0, 255, (count,), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    copy_ms = median_ms(lambda: target.copy_(source), seconds, device)
+    copy_ms = median_ms(lambda: target.copy_(source), timing, device)
     result = {"copy_gb_per_s": 2 * count / copy_ms / 1e6, "product_size": size, "tflops": {}}
     del source, target
     for kind in kinds:
         take_type(kind)
         a, b = (torch.randn(size, size, device=device, dtype=DTYPES[kind]) for _ in range(2))
-        ms = median_ms(lambda: torch.mm(a, b), seconds, device)
+        ms = median_ms(lambda: torch.mm(a, b), timing, device)
         result["tflops"][kind] = 2 * size**3 / ms / 1e9
     return result
 

@@ -6,9 +6,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "cli/arguments.h"
 #include "cli/arrays.h"
@@ -28,7 +30,7 @@ struct Options {
   std::string engine, inputs;
   std::vector<std::string> plugins;
   int threads = 0;
-  double seconds = 2;
+  double seconds = 2, pause = 0;  ///< pause: milliseconds
   size_t runs = 10;
   int64_t batch = 0, length = 0;  ///< 0: not given
   bool json = false;
@@ -63,12 +65,15 @@ std::string named_sizes(const Engine& engine, const Options& options) {
   return text;
 }
 
-/// Milliseconds of each run, in order.
+/// Milliseconds of each run, in order. The pauses between runs are not among them.
 std::vector<double> time_runs(const Options& options, const std::function<double()>& timed_run) {
   std::vector<double> times;
   const Clock total;
-  while (times.size() < options.runs || total.ms() < options.seconds * 1e3)
+  while (times.size() < options.runs || total.ms() < options.seconds * 1e3) {
+    if (options.pause > 0)
+      std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(options.pause));
     times.push_back(timed_run());
+  }
   return times;
 }
 
@@ -143,6 +148,7 @@ int bench(const Options& options) {
     nlohmann::json json{{"engine", options.engine},
                         {"inputs", shapes},
                         {"threads", options.threads},
+                        {"pause_ms", options.pause},
                         {"runs", times.size()},
                         {"median_ms", median},
                         {"p10_ms", quantile(sorted, 0.1)},
@@ -181,6 +187,11 @@ void add_bench(CLI::App& app, Run& chosen) {
   command->add_option("--seconds", options->seconds, "how long to measure")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
+  command
+      ->add_option("--pause", options->pause,
+                   "milliseconds of rest before each run, as in a service that is not always busy; "
+                   "0 keeps the chip at its power limit")
+      ->check(CLI::Range(0.0, 1e5));
   command->add_option("--runs", options->runs, "least number of runs")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
@@ -189,7 +200,8 @@ void add_bench(CLI::App& app, Run& chosen) {
   command->footer(
       "Examples:\n"
       "  vernier bench model.vn\n"
-      "  vernier bench model.vn --batch 8 --length 128 --threads 2 --seconds 5 --json");
+      "  vernier bench model.vn --batch 8 --length 128 --threads 2 --seconds 5 --json\n"
+      "  vernier bench model.vn --batch 32 --length 512 --pause 100");
   command->callback([options, &chosen] { chosen = [options] { return bench(*options); }; });
 }
 
