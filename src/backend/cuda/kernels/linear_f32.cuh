@@ -43,7 +43,6 @@ struct F32Shape {
   static constexpr int kFewRegisters = 56, kManyRegisters = kWarps == 8 ? 224 : 200;
   static constexpr int kRows = 8 * kTM * kWarpRows, kCols = 4 * kTN * kWarpCols;
   static constexpr int kPanels = kCols / kPanelCols;
-  static constexpr int kPartRows = kRows < 16 ? kRows : 16;  // that a producer's warp has at once
   static constexpr int kRun = kTM < 4 ? kTM : 4;  // neighbouring rows of a thread
   // A stage: x as [kBlockK, kXStep], w as [kPanels, kBlockK, kPanelCols]. The step of 4 more
   // spreads what a producer writes at once, 16 rows of two steps 4 apart, over all banks.
@@ -55,7 +54,6 @@ struct F32Shape {
   static constexpr int kStripsAt = kStages * kStageElems;
   static constexpr int kBarriersAt = kStripsAt + kWarps * kStripElems;
   static constexpr uint32_t kSharedBytes = kBarriersAt * 4 + 2 * kStages * 8;
-  static_assert(kRows % kPartRows == 0 && 32 % kPartRows == 0);
   static_assert(kTN % 4 == 0 && kBlockK % (kAhead + 1) == 0);
   // A producer waits for a stage by parity: none may come a whole round before another.
   static_assert(kStages >= kProducers);
@@ -103,22 +101,19 @@ __device__ __forceinline__ void f32_load_w(const F32Ring<S>& ring, const LinearF
              ring.full());
 }
 
-/// What a thread brings of kRows rows of x and 32 steps of k: of one row, 4 steps out of each
-/// kPeriod. Beyond x: 0. All lanes store: with half of them gone (8 rows) the compiler drops the
-/// __syncwarp() before the stage is announced, which hides the order of the stores from racecheck.
-template <int kRows>
+/// A thread's part of 16 rows of x and 32 steps of k: one row, 4 steps out of each 8. Beyond x: 0.
 struct F32Part {
-  static constexpr int kPeriod = 32 / kRows * 4, kSteps = kPanelSteps / kPeriod;
+  static constexpr int kSteps = kPanelSteps / 8;
   float v[kSteps][4];
-  __device__ __forceinline__ static int row() { return threadIdx.x % kRows; }
-  __device__ __forceinline__ static int step() { return threadIdx.x % 32 / kRows * 4; }
+  __device__ __forceinline__ static int row() { return threadIdx.x % 16; }
+  __device__ __forceinline__ static int step() { return threadIdx.x % 32 / 16 * 4; }
 
   __device__ __forceinline__ void load(const LinearF32Arguments& args, int64_t row0, int k0) {
     const int64_t x_row = row0 + row();
     const float* src = args.p.x + x_row * args.p.k;
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
-      const int k = k0 + kPeriod * i + step();
+      const int k = k0 + 8 * i + step();
       const int count = x_row < args.p.m ? args.p.k - k : 0;
       if (args.x_vectors) {
         const float4 four = count > 0 ? *reinterpret_cast<const float4*>(src + k) : float4{};
@@ -129,13 +124,14 @@ struct F32Part {
       }
     }
   }
-  /// To the rows that begin at `dst` in a stage, steps of k kXStep apart.
-  template <int kXStep>
+  /// To the rows that begin at `dst` in a stage.
+  template <class S>
   __device__ __forceinline__ void store(float* dst) const {
+    if (S::kRows < 16 && row() >= S::kRows) return;
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
 #pragma unroll
-      for (int j = 0; j < 4; ++j) dst[(kPeriod * i + step() + j) * kXStep + row()] = v[i][j];
+      for (int j = 0; j < 4; ++j) dst[(8 * i + step() + j) * S::kXStep + row()] = v[i][j];
     }
   }
 };
@@ -144,7 +140,7 @@ struct F32Part {
 template <class S>
 __device__ __forceinline__ void f32_fill(const F32Ring<S>& ring, const LinearF32Arguments& args,
                                          const F32Tile& tile, int k0, bool first) {
-  constexpr int kParts = S::kRows / S::kPartRows;
+  constexpr int kParts = S::kRows < 16 ? 1 : S::kRows / 16;
   const int panels = min(S::kPanels, args.panels - tile.col / kPanelCols);
   const bool leader = threadIdx.x % 32 == 0;
   const auto begin = [&] {
@@ -159,13 +155,13 @@ __device__ __forceinline__ void f32_fill(const F32Ring<S>& ring, const LinearF32
   }
 #pragma unroll 1
   for (int part = 0; part < kParts; ++part) {
-    F32Part<S::kPartRows> x;
-    x.load(args, tile.row + part * S::kPartRows, k0);
+    F32Part x;
+    x.load(args, tile.row + part * 16, k0);
     if (part == 0 && !first) begin();
     if (!first)
       f32_load_w<S>(ring, args, tile, k0, part * S::kPanels / kParts,
                     (part + 1) * S::kPanels / kParts);
-    x.template store<S::kXStep>(ring.x() + part * S::kPartRows);
+    x.template store<S>(ring.x() + part * 16);
   }
   __syncwarp();
   if (leader) barrier_arrive(ring.full());
