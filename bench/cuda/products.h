@@ -5,6 +5,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -125,7 +126,8 @@ double activation_of(int kind, double x) {
   return kind == 4 ? std::tanh(x) : x;
 }
 
-// Median microseconds of one launch, out of graphs of `count` launches.
+// Median microseconds of one launch, out of graphs of `count` launches; REST_MS in the environment:
+// milliseconds of rest before each.
 template <class Launch>
 double time_us(const Launch& launch, int count, int rounds) {
   cudaStream_t stream;
@@ -139,7 +141,9 @@ double time_us(const Launch& launch, int count, int rounds) {
   cudaEvent_t begin, end;
   cudaEventCreate(&begin), cudaEventCreate(&end);
   std::vector<double> times;
+  const char* rest = std::getenv("REST_MS");
   for (int r = -1; r < rounds; ++r) {
+    if (rest != nullptr) usleep(static_cast<useconds_t>(1000 * std::atoi(rest)));
     cudaEventRecord(begin, stream);
     require(cudaGraphLaunch(exec, stream), "graph");
     cudaEventRecord(end, stream);

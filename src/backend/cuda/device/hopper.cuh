@@ -79,6 +79,29 @@ __device__ __forceinline__ void cluster_sync() {
                    : "memory");
 }
 
+/// Where `address` of shared memory is in block `rank` of the cluster.
+__device__ __forceinline__ uint32_t address_in(uint32_t address, uint32_t rank) {
+  uint32_t remote;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
+  return remote;
+}
+/// 8 or 16 bytes into the shared memory of a block of the cluster (both addresses of address_in());
+/// they arrive at its barrier, and whoever waits for that sees them.
+__device__ __forceinline__ void send(uint32_t dst, float2 v, uint32_t barrier) {
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(
+          dst),
+      "f"(v.x), "f"(v.y), "r"(barrier)
+      : "memory");
+}
+__device__ __forceinline__ void send(uint32_t dst, float4 v, uint32_t barrier) {
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, "
+      "[%5];" ::"r"(dst),
+      "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(barrier)
+      : "memory");
+}
+
 // ---- the bulk tensor copy engine ---------------------------------------------------------------
 __device__ __forceinline__ void prefetch_map(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
@@ -155,6 +178,14 @@ __device__ __forceinline__ void store_shared_pair(uint32_t address, float2 pair)
 __device__ __forceinline__ float2 load_shared_pair(uint32_t address) {
   float2 v;
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(address) : "memory");
+  return v;
+}
+__device__ __forceinline__ float4 load_shared_four(uint32_t address) {
+  float4 v;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(address)
+               : "memory");
   return v;
 }
 __device__ __forceinline__ uint4 load_shared_16_bytes(uint32_t address) {

@@ -43,6 +43,15 @@ __device__ void sum_rows(float (&values)[kCount]) {
     for (float& value : values) value += __shfl_xor_sync(~0u, value, offset);
   }
 }
+/// The same, neighbours first.
+template <int kThreads, int kCount>
+__device__ void sum_rows_upwards(float (&values)[kCount]) {
+#pragma unroll
+  for (int offset = 1; offset < kThreads; offset *= 2) {
+#pragma unroll
+    for (float& value : values) value += __shfl_xor_sync(~0u, value, offset);
+  }
+}
 /// NaN may get lost.
 template <int kThreads>
 __device__ float max_row(float value, float* shared) {

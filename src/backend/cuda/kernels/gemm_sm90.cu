@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "backend/cuda/kernels/gemm_sm90.cuh"
+#include "backend/cuda/kernels/gemm_sm90_maps.h"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -56,54 +57,6 @@ const Variant kVariants[] = {
     together<256, 3, 2>("128x256 c2 t"),
 };
 constexpr int kVariantCount = sizeof(kVariants) / sizeof(kVariants[0]);
-
-using EncodeTiled = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
-                                 const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,
-                                 const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
-                                 CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-
-// The driver's function, found once; null where the driver has none.
-EncodeTiled encode_tiled() {
-  static const EncodeTiled kFunction = [] {
-    void* function = nullptr;
-    cudaDriverEntryPointQueryResult found{};
-    const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function,
-                                                                12000, cudaEnableDefault, &found);
-    const bool ok = status == cudaSuccess && found == cudaDriverEntryPointSuccess;
-    return reinterpret_cast<EncodeTiled>(ok ? function : nullptr);
-  }();
-  return kFunction;
-}
-
-size_t bytes_of(GemmType type) { return type == GemmType::kF32 ? 4 : 2; }
-
-// A row-major [rows, cols] matrix, copied in boxes of box_rows x 128 bytes, swizzled. f32 goes in
-// rounded to TF32 and out as it is.
-struct MatrixMap {
-  const void* data;
-  int64_t rows, cols;
-  int box_rows;
-  GemmType type;
-  bool out = false;
-};
-CUtensorMapDataType map_type(const MatrixMap& matrix) {
-  if (matrix.type == GemmType::kF32)
-    return matrix.out ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
-  return matrix.type == GemmType::kBF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-                                        : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-}
-bool encode(CUtensorMap* map, const MatrixMap& matrix) {
-  const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(matrix.cols),
-                               static_cast<cuuint64_t>(matrix.rows)};
-  const cuuint64_t strides[1] = {static_cast<cuuint64_t>(matrix.cols) * bytes_of(matrix.type)};
-  const cuuint32_t box[2] = {static_cast<cuuint32_t>(128 / bytes_of(matrix.type)),
-                             static_cast<cuuint32_t>(matrix.box_rows)};
-  const cuuint32_t steps[2] = {1, 1};
-  return encode_tiled()(map, map_type(matrix), 2, const_cast<void*>(matrix.data), sizes, strides,
-                        box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                        CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
-}
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

@@ -56,24 +56,34 @@ struct GemmLoads {
   const CUtensorMap *x_map, *w_map;
   int rank;
 
+  static constexpr uint16_t kAll = (1 << S::kCluster) - 1;
+
   __device__ __forceinline__ void x(int stage, int block, const GemmTile& tile) const {
-#pragma unroll
-    for (int sub = 0; sub < S::kSub; ++sub)
-      copy_box(shared.x(stage) + sub * S::kXBytes, x_map, (block * S::kSub + sub) * S::kBlockK,
-               tile.row, shared.full(stage));
-  }
-  __device__ __forceinline__ void w(int stage, int block, const GemmTile& tile) const {
-    constexpr int kShare = S::kCols / S::kCluster;  // rows of w that this block loads
 #pragma unroll
     for (int sub = 0; sub < S::kSub; ++sub) {
       const int k = (block * S::kSub + sub) * S::kBlockK;
-      const uint32_t to = shared.w(stage) + sub * S::kWBytes;
-      if constexpr (S::kCluster > 1) {
-        copy_box_to(to + rank * kShare * 128, w_map, k, tile.col + rank * kShare,
-                    shared.full(stage), (1 << S::kCluster) - 1);
-      } else {
-        copy_box(to, w_map, k, tile.col, shared.full(stage));
-      }
+      copy<S::kSideBySide, S::kRows>(shared.x(stage) + sub * S::kXBytes, x_map, k, tile.row, stage);
+    }
+  }
+  __device__ __forceinline__ void w(int stage, int block, const GemmTile& tile) const {
+#pragma unroll
+    for (int sub = 0; sub < S::kSub; ++sub) {
+      const int k = (block * S::kSub + sub) * S::kBlockK;
+      copy<!S::kSideBySide, S::kCols>(shared.w(stage) + sub * S::kWBytes, w_map, k, tile.col,
+                                      stage);
+    }
+  }
+
+ private:
+  // kRows rows from `row` on; where the cluster shares them, this block's part of them to all.
+  template <bool kShares, int kRows>
+  __device__ __forceinline__ void copy(uint32_t to, const CUtensorMap* map, int k, int row,
+                                       int stage) const {
+    if constexpr (kShares && S::kCluster > 1) {
+      const int first = rank * (kRows / S::kCluster);
+      copy_box_to(to + first * 128, map, k, row + first, shared.full(stage), kAll);
+    } else {
+      copy_box(to, map, k, row, shared.full(stage));
     }
   }
 };

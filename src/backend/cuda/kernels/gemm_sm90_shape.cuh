@@ -31,14 +31,15 @@ constexpr int kGemmThreads = 384;  // two consumer warpgroups, one producer
 
 /// T operand type, float for TF32; kRowBlocks·64 rows per warpgroup and kCols columns; kSub rows of
 /// 128 bytes of K per stage of the ring. kTogether: both warpgroups work on one tile, each on its
-/// own rows, instead of a tile each in turns.
+/// own rows, instead of a tile each in turns. The blocks of a cluster lie one below the other and
+/// share w, or with kSideBySide beside each other, over whole rows of y, and share x.
 template <class T_, int kRowBlocks_, int kCols_, int kSub_, int kStages_, int kCluster_,
-          bool kTogether_ = false>
+          bool kTogether_ = false, bool kSideBySide_ = false>
 struct GemmShape {
   using T = T_;
   static constexpr int kRowBlocks = kRowBlocks_, kCols = kCols_, kSub = kSub_, kStages = kStages_,
                        kCluster = kCluster_;
-  static constexpr bool kTogether = kTogether_;
+  static constexpr bool kTogether = kTogether_, kSideBySide = kSideBySide_;
   static constexpr int kGroupRows = 64 * kRowBlocks, kRows = kGroupRows * (kTogether ? 2 : 1);
   static constexpr int kBlockK = 128 / static_cast<int>(sizeof(T));  // in a tile's 128-byte row
   static constexpr uint32_t kXBytes = kRows * 128, kWBytes = kCols * 128;  // of kBlockK
@@ -66,6 +67,7 @@ struct GemmTile {
 template <class S>
 __device__ __forceinline__ GemmTile tile_at(const GemmArguments& args, int index, int rank) {
   if (args.backwards) index = args.row_tiles * args.col_tiles - 1 - index;
+  if constexpr (S::kSideBySide) return {index * S::kRows, rank * S::kCols};
   const int per_group = args.row_tiles * args.group_cols;
   const int first = index / per_group * args.group_cols;
   const int width = min(args.group_cols, args.col_tiles - first);

@@ -76,9 +76,33 @@ struct LaunchNorm {
   }
 };
 
+template <class T, int kVectors>
+cudaError_t launch_parts(const PackedNorm& args, cudaStream_t stream) {
+  if (args.is_aligned)
+    return LaunchNorm::launch<PackedLayout<T, 16, kVectors, true, true>, true, 1>(args, stream);
+  return LaunchNorm::launch<PackedLayout<T, 16, kVectors, false, true>, true, 1>(args, stream);
+}
+template <class T>
+cudaError_t launch_parts(const PackedNorm& args, cudaStream_t stream) {
+  switch (args.cols) {
+    case 256:
+      return launch_parts<T, 2>(args, stream);
+    case 384:
+      return launch_parts<T, 3>(args, stream);
+    case 512:
+      return launch_parts<T, 4>(args, stream);
+    default:
+      return cudaErrorInvalidValue;
+  }
+}
+
 }  // namespace
 
 cudaError_t launch_packed_norm(const PackedNorm& args, cudaStream_t stream) {
+  if (args.in_parts && args.addend != nullptr && args.rows > 0) {
+    return args.type == DType::kF16 ? launch_parts<__half>(args, stream)
+                                    : launch_parts<__nv_bfloat16>(args, stream);
+  }
   return with_packed_layout<LaunchNorm>(args, args, stream);
 }
 

@@ -2,6 +2,7 @@
 // half of one, its normalisation, and the blocks of a launch. C++17.
 #pragma once
 #include "backend/cuda/device/overlap.cuh"
+#include "backend/cuda/device/row_norm.cuh"
 #include "backend/cuda/device/sums.cuh"
 #include "backend/cuda/device/vectors.cuh"
 #include "backend/cuda/kernels/norm_packed.h"
@@ -14,11 +15,15 @@ inline constexpr int kPackedThreads = 256;  // of a block, at most
 /// kVectors. kIsExact: a row is all of them and every array is aligned. Sums run over the elements
 /// of each vector, over a lane's vectors, over the lanes by halves; vectors past a row's end add 0.
 /// So their order is the same for layouts of equal kThreads.
-template <class T_, int kThreads_, int kVectors_, bool kIsExact_>
+/// kInParts, for rows of kThreads · kVectors vectors: each eight lanes have a part of the row, of
+/// which lane l has vectors l, l + 8, …; sums run over pairs of elements in a lane's vectors, over
+/// the four pairs, over the lanes of a part, over the parts.
+template <class T_, int kThreads_, int kVectors_, bool kIsExact_, bool kInParts_ = false>
 struct PackedLayout {
   using T = T_;
   static constexpr int kThreads = kThreads_, kVectors = kVectors_, kN = kLanes<T>;
-  static constexpr bool kIsExact = kIsExact_;
+  static constexpr bool kIsExact = kIsExact_, kInParts = kInParts_;
+  static_assert(!kInParts || (kN == 8 && kThreads % 8 == 0));
 };
 
 template <class L>
@@ -27,7 +32,10 @@ struct PackedRow {
   static constexpr int kN = L::kN, kVectors = L::kVectors;
 
   static __device__ int lane() { return static_cast<int>(threadIdx.x) % L::kThreads; }
-  static __device__ int column(int k) { return (k * L::kThreads + lane()) * kN; }
+  static __device__ int column(int k) {
+    if (L::kInParts) return (lane() / 8 * kVectors * 8 + k * 8 + lane() % 8) * kN;
+    return (k * L::kThreads + lane()) * kN;
+  }
   static __device__ bool is_inside(int k, int cols) { return L::kIsExact || column(k) < cols; }
 
   static __device__ void load(const void* row, int cols, bool aligned, uint4 (&raw)[kVectors]) {
@@ -116,68 +124,90 @@ __device__ void read_parameters(const float* from, int c, bool aligned, float ab
   }
 }
 
-/// total / count, where reciprocal is 1 / count: a quotient and its remainder's, which is the
-/// nearest float but for results that are tiny; NaN where total is infinite. Source: Markstein,
-/// "Computation of elementary functions on the IBM RISC System/6000", 1990.
-__device__ inline float mean_of(float total, float count, float reciprocal) {
-  const float quotient = total * reciprocal;
-  return __fmaf_rn(__fmaf_rn(-quotient, count, total), reciprocal, quotient);
+/// What `add(sum, a, b)` makes of a lane's pairs of elements, by pairs.
+template <class L, class Add>
+__device__ float sum_of_pairs(const float (&x)[L::kVectors][L::kN], const Add& add) {
+  float sums[L::kN / 2] = {};
+#pragma unroll
+  for (int k = 0; k < L::kVectors; ++k) {
+#pragma unroll
+    for (int i = 0; i < L::kN / 2; ++i) sums[i] = add(sums[i], x[k][2 * i], x[k][2 * i + 1]);
+  }
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+/// The sums that normalise() wants of rows in parts; x loses its mean.
+template <class L, int kRows>
+__device__ void sums_in_parts(float (&x)[kRows][L::kVectors][L::kN], float cols, float reciprocal,
+                              float (&sums)[2 * kRows]) {
+  const auto values = [](float sum, float a, float b) { return pair_sum(sum, a, b); };
+  const auto squares = [](float sum, float a, float b) { return pair_squares(sum, a, b); };
+  float mean[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) mean[r] = sum_of_pairs<L>(x[r], values);
+  sum_rows_upwards<L::kThreads>(mean);
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const float m = mean_of(mean[r], cols, reciprocal);
+#pragma unroll
+    for (int i = 0; i < L::kVectors * L::kN; ++i) x[r][i / L::kN][i % L::kN] -= m;
+    sums[r] = sum_of_pairs<L>(x[r], squares);
+    sums[kRows + r] = sum_of_pairs<L>(x[r], values);
+  }
+  sum_rows_upwards<L::kThreads>(sums);
 }
 
 /// x becomes kRows normalised rows. Variance in a second pass over registers, in which the mean's
-/// own rounding error is measured and taken out; NaN and infinity make the row NaN.
+/// own rounding error is measured and taken out (device/row_norm.cuh).
 template <class L, int kRows>
 __device__ void normalise(const PackedNorm& args, bool is_rms,
                           float (&x)[kRows][L::kVectors][L::kN]) {
   constexpr int kThreads = L::kThreads, kVectors = L::kVectors, kN = L::kN;
   const auto cols = static_cast<float>(args.cols);
   const float reciprocal = 1.0f / cols;
-  float mean[kRows] = {};
-  if (!is_rms) {
+  float sums[2 * kRows] = {};  // of squares, then of what the mean leaves
+  if constexpr (L::kInParts) {
+    sums_in_parts<L, kRows>(x, cols, reciprocal, sums);
+  } else {
+    float mean[kRows] = {};
+    if (!is_rms) {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+        for (int k = 0; k < kVectors; ++k) {
+          float part = x[r][k][0];  // past the end: 0
+#pragma unroll
+          for (int i = 1; i < kN; ++i) part += x[r][k][i];
+          mean[r] += part;
+        }
+      }
+      sum_rows<kThreads>(mean);
+#pragma unroll
+      for (float& m : mean) m = mean_of(m, cols, reciprocal);
+    }
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
 #pragma unroll
       for (int k = 0; k < kVectors; ++k) {
-        float part = x[r][k][0];  // past the end: 0
+        float part = 0, part_squares = 0;
 #pragma unroll
-        for (int i = 1; i < kN; ++i) part += x[r][k][i];
-        mean[r] += part;
+        for (int i = 0; i < kN; ++i) {
+          x[r][k][i] -= mean[r];
+          part += x[r][k][i];
+          part_squares = __fmaf_rn(x[r][k][i], x[r][k][i], part_squares);
+        }
+        const bool inside = PackedRow<L>::is_inside(k, args.cols);
+        sums[r] += inside ? part_squares : 0.0f;
+        sums[kRows + r] += inside ? part : 0.0f;
       }
     }
-    sum_rows<kThreads>(mean);
-#pragma unroll
-    for (float& m : mean) m = mean_of(m, cols, reciprocal);
+    sum_rows<kThreads>(sums);
   }
-  float sums[2 * kRows] = {};  // of squares, then of what the mean leaves
+  RowScale by[kRows];
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
-#pragma unroll
-    for (int k = 0; k < kVectors; ++k) {
-      float part = 0, part_squares = 0;
-#pragma unroll
-      for (int i = 0; i < kN; ++i) {
-        x[r][k][i] -= mean[r];
-        part += x[r][k][i];
-        part_squares = __fmaf_rn(x[r][k][i], x[r][k][i], part_squares);
-      }
-      const bool inside = PackedRow<L>::is_inside(k, args.cols);
-      sums[r] += inside ? part_squares : 0.0f;
-      sums[kRows + r] += inside ? part : 0.0f;
-    }
-  }
-  sum_rows<kThreads>(sums);
-  float inverse[kRows], offset[kRows];
-#pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    const float squares = sums[r];
-    const float correction = is_rms ? 0.0f : mean_of(sums[kRows + r], cols, reciprocal);
-    // The correction may leave a variance just below 0.
-    const float variance =
-        is_rms
-            ? squares / cols
-            : fmaxf(__fmaf_rn(-correction, correction, squares / cols), 0.0f) + (squares - squares);
-    inverse[r] = 1.0f / sqrtf(variance + args.epsilon);
-    offset[r] = -correction * inverse[r];
+    by[r] = is_rms ? RowScale{1.0f / sqrtf(sums[r] / cols + args.epsilon), -0.0f}
+                   : row_scale(sums[r], sums[kRows + r], cols, reciprocal, args.epsilon);
   }
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
@@ -190,7 +220,8 @@ __device__ void normalise(const PackedNorm& args, bool is_rms,
     for (int r = 0; r < kRows; ++r) {
 #pragma unroll
       for (int i = 0; i < kN; ++i)
-        x[r][k][i] = __fmaf_rn(__fmaf_rn(x[r][k][i], inverse[r], offset[r]), scale[i], bias[i]);
+        x[r][k][i] =
+            __fmaf_rn(__fmaf_rn(x[r][k][i], by[r].inverse, by[r].offset), scale[i], bias[i]);
     }
   }
 }

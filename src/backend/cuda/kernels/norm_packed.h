@@ -20,6 +20,9 @@ struct PackedNorm {
   bool is_aligned = false;     ///< every array lies at a multiple of 16 bytes
   bool has_constants = false;  ///< no kernel writes scale and bias
   bool backwards = false;      ///< rows from the last to the first; EmbedNorm takes no notice
+  /// 256, 384 or 512 columns of 16 bits with an addend: the sums of a row run in the order of
+  /// linear_norm_sm90.h.
+  bool in_parts = false;
 };
 
 /// A table whose rows ids name, as NormSource of norm.h.

@@ -1,0 +1,153 @@
+// The kernels of Linear with LayerNorm for sm_90a and their launch; contract in linear_norm_sm90.h,
+// device code in linear_norm_sm90.cuh. C++17.
+#include <algorithm>
+#include <map>
+
+#include "backend/cuda/kernels/gemm_sm90_maps.h"
+#include "backend/cuda/kernels/linear_norm_sm90.cuh"
+#include "backend/cuda/kernels/norm_packed.h"
+
+namespace vernier::backend::cuda {
+namespace {
+
+constexpr int kRowsOfTile = 128;
+
+// What the host needs of one number of columns and type.
+struct Kernels {
+  const void* joined;
+  uint32_t shared_bytes;
+  int blocks, cols;  // of a cluster, of a block
+};
+template <class T, int kBlocks, int kCols, int kStages>
+Kernels kernels() {
+  using S = LinearNormShape<T, kBlocks, kCols, kStages>;
+  return {reinterpret_cast<const void*>(&linear_norm_kernel<S>), S::kAllSharedBytes, kBlocks,
+          kCols};
+}
+template <class T>
+const Kernels* kernels_of(int n) {
+  static const Kernels kAll[] = {kernels<T, 1, 256, 3>(), kernels<T, 2, 192, 4>(),
+                                 kernels<T, 2, 256, 3>()};
+  for (const Kernels& each : kAll) {
+    if (each.blocks * each.cols == n) return &each;
+  }
+  return nullptr;
+}
+const Kernels* kernels_of(GemmType type, int n) {
+  if (type == GemmType::kF16) return kernels_of<__half>(n);
+  return type == GemmType::kBF16 ? kernels_of<__nv_bfloat16>(n) : nullptr;
+}
+
+bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
+
+cudaLaunchConfig_t joined_config(const Kernels& kernels, cudaLaunchAttribute* attributes,
+                                 int64_t clusters) {
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim.x = static_cast<unsigned>(kernels.blocks);
+  attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(clusters * kernels.blocks));
+  config.blockDim = dim3(kGemmThreads);
+  config.dynamicSmemBytes = kernels.shared_bytes;
+  config.attrs = attributes;
+  config.numAttrs = 2;
+  return config;
+}
+// Clusters that the device holds at a time: one more would run alone, behind the others.
+int64_t most_clusters(const Kernels& kernels, int processors) {
+  cudaLaunchAttribute attributes[2] = {};
+  cudaLaunchConfig_t config =
+      joined_config(kernels, attributes, std::max(1, processors / kernels.blocks));
+  config.numAttrs = 1;
+  int clusters = 0;
+  const cudaError_t status = cudaOccupancyMaxActiveClusters(&clusters, kernels.joined, &config);
+  return status == cudaSuccess && clusters > 0 ? clusters : 1;
+}
+
+}  // namespace
+
+bool linear_norm_sm90_has(int n) { return kernels_of(GemmType::kF16, n) != nullptr; }
+
+bool linear_norm_sm90_joins(const LinearNormSm90& call) {
+  return is_aligned(call.product.x) && is_aligned(call.product.residual) &&
+         is_aligned(call.product.y);
+}
+
+cudaError_t prepare_linear_norm_sm90() {
+  for (GemmType type : {GemmType::kF16, GemmType::kBF16}) {
+    for (int n : {256, 384, 512}) {
+      const Kernels& each = *kernels_of(type, n);
+      const cudaError_t status =
+          cudaFuncSetAttribute(each.joined, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(each.shared_bytes));
+      if (status != cudaSuccess) return status;
+    }
+  }
+  return cudaSuccess;
+}
+
+int64_t linear_norm_sm90_wave(const LinearNormSm90& call) {
+  const Kernels* kernels = kernels_of(call.product.operands, call.product.n);
+  if (kernels == nullptr) return kRowsOfTile;
+  // Asked once per kernel and thread: it takes microseconds.
+  static thread_local std::map<const Kernels*, int64_t> known;
+  const auto [at, fresh] = known.try_emplace(kernels);
+  if (fresh) at->second = most_clusters(*kernels, call.product.processors) * kRowsOfTile;
+  return at->second;
+}
+
+cudaError_t launch_linear_norm_joined(const LinearNormSm90& call, cudaStream_t stream) {
+  const GemmSm90& product = call.product;
+  if (product.m == 0) return cudaSuccess;
+  const Kernels* kernels = kernels_of(product.operands, product.n);
+  if (kernels == nullptr || !linear_norm_sm90_joins(call)) return cudaErrorInvalidValue;
+  CUtensorMap maps[4] = {};
+  const bool ok =
+      encode(&maps[0],
+             {product.x, product.m, product.k, kRowsOfTile / kernels->blocks, product.operands}) &&
+      encode(&maps[1], {product.w, product.n, product.k, kernels->cols, product.operands}) &&
+      encode(&maps[2], {product.y, product.m, product.n, 16, product.operands, true}) &&
+      encode(&maps[3], {product.residual, product.m, product.n, 16, product.operands, true});
+  if (!ok) return cudaErrorInvalidValue;
+
+  LinearNormArguments args{};
+  GemmArguments& of = args.product;
+  of.m = static_cast<int>(product.m), of.n = product.n;
+  of.k_blocks = (product.k + 63) / 64;
+  of.row_tiles = static_cast<int>((product.m + kRowsOfTile - 1) / kRowsOfTile);
+  of.col_tiles = of.group_cols = 1;
+  of.x_bytes = kRowsOfTile * 128, of.w_bytes = static_cast<uint32_t>(kernels->cols) * 128;
+  of.bias = product.bias, of.bias_type = product.bias_type;
+  of.backwards = product.backwards;
+  args.scale = call.scale, args.shift = call.shift, args.epsilon = call.epsilon;
+
+  cudaLaunchAttribute attributes[2] = {};
+  const int64_t most = linear_norm_sm90_wave(call) / kRowsOfTile;
+  cudaLaunchConfig_t config =
+      joined_config(*kernels, attributes, std::min<int64_t>(of.row_tiles, most));
+  config.stream = stream;
+  config.numAttrs = product.overlap ? 2 : 1;
+  void* arguments[] = {&maps[0], &maps[1], &maps[2], &maps[3], &args};
+  return cudaLaunchKernelExC(&config, kernels->joined, arguments);
+}
+
+cudaError_t launch_linear_norm_rows(const LinearNormSm90& call, cudaStream_t stream) {
+  const GemmSm90& product = call.product;
+  if (product.m == 0) return cudaSuccess;
+  if (kernels_of(product.operands, product.n) == nullptr) return cudaErrorInvalidValue;
+  PackedNorm args{};
+  args.x = call.p, args.addend = product.residual, args.y = product.y;
+  args.scale = call.scale, args.bias = call.shift;
+  args.rows = product.m, args.cols = product.n;
+  args.epsilon = call.epsilon;
+  args.is_aligned = is_aligned(call.p) && is_aligned(product.residual) && is_aligned(product.y) &&
+                    is_aligned(call.scale) && is_aligned(call.shift);
+  args.type = product.operands == GemmType::kF16 ? DType::kF16 : DType::kBF16;
+  args.has_constants = args.in_parts = true;
+  args.backwards = product.backwards;
+  return launch_packed_norm(args, stream);
+}
+
+}  // namespace vernier::backend::cuda
