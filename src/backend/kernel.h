@@ -243,5 +243,7 @@ struct Backend {
 
 /// The kernel of that name in a backend, or null.
 const KernelDef* find_kernel(const Backend& backend, std::string_view name);
+/// Is the kernel of that name a row of last resort, which runs the operator's FP64 evaluator?
+inline bool is_evaluator(std::string_view kernel) { return kernel.ends_with(".evaluator"); }
 
 }  // namespace vernier::backend

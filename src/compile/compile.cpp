@@ -30,7 +30,7 @@ CompileReport compiler::report_of(const Compiled& compiled, double ms) {
   report.onnx_nodes = compiled.onnx_nodes;
   report.steps = static_cast<int64_t>(compiled.plan.steps.size());
   for (const plan::Step& step : compiled.plan.steps)
-    report.fallback_steps += step.kernel.ends_with(".evaluator");
+    report.fallback_steps += backend::is_evaluator(step.kernel);
   for (const plan::Blob& blob : compiled.plan.blobs) report.weight_bytes += blob.bytes.bytes();
   report.notes = compiled.plan.notes;
   report.policy = compiled.plan.build.policy;

@@ -61,7 +61,7 @@ json summary_json(const Engine& engine) {
   for (const plan::Plugin& p : plan.build.plugins)
     plugins.push_back({{"name", p.name}, {"file", p.file}, {"hash", p.hash}});
   size_t fallback = 0;
-  for (const plan::Step& step : plan.steps) fallback += step.kernel.ends_with(".evaluator");
+  for (const plan::Step& step : plan.steps) fallback += backend::is_evaluator(step.kernel);
   return {{"model", plan.model_name},
           {"producer", plan.producer},
           {"device", plan.device},

@@ -248,7 +248,11 @@ plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
   ir::Graph& graph = *asked.raised;
   std::vector<plan::TableBound> table_bounds = plan::table_bounds(graph);
   precision::type_graph(graph);
-  passes::run_passes(graph, passes::Phase::kFuse, pass_options(options));
+  passes::PassOptions fusions = pass_options(options);
+  fusions.takes = [&backend](const ir::Graph& fused, const ir::Node& node) {
+    return plan::has_kernel(fused, node, backend);
+  };
+  passes::run_passes(graph, passes::Phase::kFuse, fusions);
   if (!options.extra_outputs.empty()) {
     const std::shared_ptr<ir::Graph> marked = imported.clone();
     add_outputs(*marked, options.extra_outputs);

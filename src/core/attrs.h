@@ -347,6 +347,18 @@ struct LinearAttrs {
     v("trans_w", trans_w);
   }
 };
+/// LinearAddLayerNorm: y = LayerNorm(x·w + bias + residual)·scale + norm_bias over the last axis.
+/// Inputs: x [..., K], w [K, N] (or [N, K] with trans_w), bias [N] optional, residual [..., N],
+/// scale [N], norm_bias [N] optional.
+struct LinearNormAttrs {
+  bool trans_w = false;
+  double epsilon = 1e-5;
+  template <class V>
+  void visit(V& v) {
+    v("trans_w", trans_w);
+    v("epsilon", epsilon);
+  }
+};
 struct ConvAttrs {
   std::vector<int64_t> kernel_shape, strides, dilations,
       pads;  ///< empty: ones / zeros; pads begins then ends

@@ -18,6 +18,8 @@ struct EvalCall {
   std::span<const EvalTensor* const> in;
   std::span<EvalTensor> out;
   const Rounding& rounding;
+  /// Input i, or null where it is absent.
+  const EvalTensor* optional(size_t i) const { return i < in.size() ? in[i] : nullptr; }
 };
 
 /// Floats in double, integers exactly in int64 (wrap with wrap_integer). Throws Error(kInput) when

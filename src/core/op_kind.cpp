@@ -26,6 +26,11 @@ const Row& row(OpKind kind) { return kRows[static_cast<size_t>(kind)]; }
 
 std::string_view name(OpKind kind) { return row(kind).name; }
 Arity arity(OpKind kind) { return row(kind).arity; }
+bool requires_input(OpKind kind, size_t i) {
+  constexpr size_t kBias = 2;
+  if (i == kBias && (flags(kind) & kOptionalBias) != 0) return false;
+  return i < static_cast<size_t>(arity(kind).min_in);
+}
 uint32_t flags(OpKind kind) { return row(kind).flags; }
 size_t num_op_kinds() { return kRows.size(); }
 std::span<const std::string_view> rounding_points(OpKind kind) { return row(kind).points; }

@@ -24,6 +24,7 @@ enum OpFlags : uint32_t {
   kDiscrete = 32,       ///< a small input change can flip the output (comparisons, ArgMax, …)
   kBoolResult = 64,     ///< the output is bool whatever the inputs are
   kProduct = 128,       ///< sums of products over long axes: 16-bit modes lower its operands
+  kOptionalBias = 256,  ///< input 2 may be absent, though inputs behind it are required
 };
 
 /// The name in text form, plans, kernels.def and ledgers ("LayerNorm").
@@ -36,6 +37,8 @@ struct Arity {
   int min_in, max_in, max_out;
 };
 Arity arity(OpKind kind);
+/// May input `i` not be absent?
+bool requires_input(OpKind kind, size_t i);
 /// The operator's rounding points, e.g. {"q","k","v","scores","probs","context","out"}.
 std::span<const std::string_view> rounding_points(OpKind kind);
 

@@ -294,9 +294,9 @@ class Checker {
           !seen.insert(packed.input).second)
         fail(where, "input " + std::to_string(packed.input) + " is given twice");
     }
-    for (int i = 0; i < arity(step.op).min_in; ++i) {
-      if (step.inputs[static_cast<size_t>(i)] == kNone && !seen.contains(i))
-        fail(where, "lacks input " + std::to_string(i));
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      const bool given = step.inputs[i] != kNone || seen.contains(static_cast<int32_t>(i));
+      if (!given && requires_input(step.op, i)) fail(where, "lacks input " + std::to_string(i));
     }
   }
   void check_written(int32_t v, const std::string& where) const {

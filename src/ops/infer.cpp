@@ -96,8 +96,8 @@ void check_arity(const InferContext& context) {
     context.fail("has " + std::to_string(out) + " outputs, expected at most " +
                  std::to_string(row.max_out));
   }
-  for (int i = 0; i < row.min_in; ++i) {
-    if (!context.has_input(static_cast<size_t>(i)))
+  for (size_t i = 0; i < context.num_inputs(); ++i) {
+    if (requires_input(node.op, i) && !context.has_input(i))
       context.fail("required input " + std::to_string(i) + " is absent");
   }
 }

@@ -1,4 +1,5 @@
-// Inference and cost of MatMul, Gemm, Linear and Einsum. Contract: infer.h, ops.h.
+// Inference and cost of MatMul, Gemm, Linear, LinearAddLayerNorm and Einsum. Contract: infer.h,
+// ops.h.
 #include <algorithm>
 #include <map>
 
@@ -64,24 +65,46 @@ Cost cost_gemm(const CostCall& call) {
   return product_cost(call, call.in[0][trans_a ? 0 : 1]);
 }
 
-void infer_linear(InferContext& context) {
-  const auto attrs = context.attrs<LinearAttrs>();
+namespace {
+
+// One number per column in input `i`, if it is there.
+void check_columns(InferContext& context, size_t i, const Dim& columns) {
+  if (!context.has_input(i)) return;
+  require_rank(context, i, 1);
+  context.unify(context.shape(i)[0], columns);
+}
+
+// The shape of x·w + bias + residual, where inputs 0 to 3 are these.
+SymShape linear_shape(InferContext& context, bool trans_w) {
   require_rank(context, 1, 2);
   require_float(context, 0);
   SymShape out = context.shape(0);
   const SymShape w = context.shape(1);
   if (out.empty()) context.fail("input 0 must have at least one axis, got a scalar");
-  unify_inner(context, out.back(), w[attrs.trans_w ? 1 : 0]);
-  out.back() = w[attrs.trans_w ? 0 : 1];
-  if (context.has_input(2)) require_rank(context, 2, 1);
-  if (context.has_input(2)) context.unify(context.shape(2)[0], out.back());
+  unify_inner(context, out.back(), w[trans_w ? 1 : 0]);
+  out.back() = w[trans_w ? 0 : 1];
+  check_columns(context, 2, out.back());
   if (context.has_input(3)) {
     require_rank(context, 3, context.rank(0));
     for (size_t i = 0; i < out.size(); ++i) context.unify(context.shape(3)[i], out[i]);
   }
+  return out;
+}
+
+}  // namespace
+
+void infer_linear(InferContext& context) {
+  SymShape out = linear_shape(context, context.attrs<LinearAttrs>().trans_w);
   context.set_output(0, context.dtype(0), std::move(out));
 }
 Cost cost_linear(const CostCall& call) { return product_cost(call, call.in[0].back()); }
+
+void infer_linear_add_layer_norm(InferContext& context) {
+  for (size_t i : {size_t{3}, size_t{4}}) require_float(context, i);
+  SymShape out = linear_shape(context, context.attrs<LinearNormAttrs>().trans_w);
+  for (size_t i : {size_t{4}, size_t{5}}) check_columns(context, i, out.back());
+  context.set_output(0, context.dtype(0), std::move(out));
+}
 
 void infer_einsum(InferContext& context) {
   std::vector<size_t> ranks;

@@ -59,10 +59,11 @@ std::vector<PassReport> run_passes(ir::Graph& graph, Phase phase, const PassOpti
     if (pass.phase != phase) continue;
     const bool off = pass.optional && options.off.contains(std::string(pass.name));
     const auto run = off ? pass.when_off : pass.run;
-    if (run == nullptr) continue;
+    const bool asks = !off && pass.run_where != nullptr && options.takes;
+    if (run == nullptr && !asks) continue;
     const auto start = std::chrono::steady_clock::now();
     const std::map<std::string, ir::Origin> origins = origins_of(graph);
-    const int changes = run(graph);
+    const int changes = asks ? pass.run_where(graph, options.takes) : run(graph);
     restore_invariants(graph, pass.name, origins);
     const std::chrono::duration<double, std::milli> spent =
         std::chrono::steady_clock::now() - start;

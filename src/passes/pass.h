@@ -17,9 +17,15 @@ enum class Phase : uint8_t {
   kFuse,   ///< fuse, layout: after it; may only keep or raise precision
 };
 
+/// Does the device have a kernel of its own for `node` of `graph`? The node may be one that a pass
+/// would make: it need not be in the graph, only its inputs and outputs.
+using Takes = std::function<bool(const ir::Graph& graph, const ir::Node& node)>;
+
 /// Options a user may set: which passes are off (`--fuse NAME=off`).
 struct PassOptions {
   std::set<std::string> off;
+  /// Empty: no pass runs that fuses only what the device takes.
+  Takes takes;
   /// Called after each pass that changed something, with the pass name (dumping, tests).
   std::function<void(std::string_view pass, const ir::Graph&)> after;
 };
@@ -32,6 +38,8 @@ struct Pass {
   int (*run)(ir::Graph& graph);
   /// Runs instead when the pass is switched off; null: nothing does.
   int (*when_off)(ir::Graph& graph) = nullptr;
+  /// Of a pass that fuses only what the device takes: stands in place of `run`.
+  int (*run_where)(ir::Graph& graph, const Takes& takes) = nullptr;
 };
 
 /// The ordered list (pipeline.cpp).

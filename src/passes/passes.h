@@ -1,7 +1,7 @@
 // Every pass function, one per file of this folder. Each changes the graph and returns how many
 // places it changed; formula and conditions stand at the top of its file. Order: pipeline.cpp.
 #pragma once
-#include "ir/graph.h"
+#include "passes/pass.h"
 
 namespace vernier::passes {
 
@@ -28,6 +28,7 @@ int fuse_add_layer_norm(ir::Graph& graph);
 int fuse_qkv(ir::Graph& graph);
 int fuse_linear_activation(ir::Graph& graph);
 int fuse_linear_residual(ir::Graph& graph);
+int fuse_linear_add_layer_norm(ir::Graph& graph, const Takes& takes);
 int slice_early(ir::Graph& graph);
 int fuse_elementwise(ir::Graph& graph);
 

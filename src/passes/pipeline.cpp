@@ -31,6 +31,8 @@ std::span<const Pass> pipeline() {
       Pass{"qkv_merge", Phase::kFuse, true, &fuse_qkv},
       Pass{"linear_activation", Phase::kFuse, true, &fuse_linear_activation},
       Pass{"linear_residual", Phase::kFuse, true, &fuse_linear_residual},
+      Pass{"linear_add_layer_norm", Phase::kFuse, true, nullptr, nullptr,
+           &fuse_linear_add_layer_norm},
       Pass{"slice_early", Phase::kFuse, true, &slice_early},
       Pass{"elementwise_chain", Phase::kFuse, true, &fuse_elementwise},
   };

@@ -21,6 +21,7 @@ int64_t row_axes(const Graph& graph, const Node& f) {
   const int64_t rank = rank_of(graph, f.outputs[0]);
   switch (f.op) {
     case kLinear:
+    case kLinearAddLayerNorm:
     case kL2Norm:
       return rank - 1;
     case kLayerNorm:
@@ -38,6 +39,7 @@ int64_t row_axes(const Graph& graph, const Node& f) {
 bool holds_rows(const Node& f, size_t i) {
   switch (f.op) {
     case kLinear:
+    case kLinearAddLayerNorm:
       return i == 0 || i == 3;
     case kLayerNorm:
     case kRMSNorm:

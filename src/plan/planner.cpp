@@ -44,6 +44,39 @@ backend::Problem problem_of(const ir::Graph& graph, const ir::Node& node) {
   return problem;
 }
 
+/// Must the kernel take input 0 with gaps?
+enum class Read : uint8_t { kAny, kStrided };
+struct Choice {
+  const backend::KernelDef* kernel = nullptr;
+  Numerics numerics;
+  std::string refusals;  // why the rows above it were not used
+  std::string nearest = "the backend has no kernel for this operator";  // the last refusal
+};
+
+// The first kernel row that supports the node and satisfies what is asked of it, if there is one.
+Choice choice_for(const ir::Graph& graph, const ir::Node& node, const backend::Backend& backend,
+                  Read read) {
+  const backend::Problem problem = problem_of(graph, node);
+  Choice choice;
+  for (const backend::KernelDef& row : backend.kernels) {
+    if (row.op != node.op) continue;
+    Support support = row.supports(problem);
+    if (support && read == Read::kStrided && !(row.strided_inputs & 1u))
+      support = no("takes no array with gaps");
+    if (support) {
+      choice.numerics = row.numerics(problem);
+      support = satisfies(choice.numerics, node.request);
+    }
+    if (support) {
+      choice.kernel = &row;
+      return choice;
+    }
+    choice.nearest = std::string(row.name) + " " + support.reason;
+    choice.refusals += (choice.refusals.empty() ? "" : "; ") + choice.nearest;
+  }
+  return choice;
+}
+
 std::string label_of(const ir::Node& node, ir::NodeId id) {
   if (!node.name.empty()) return node.name;
   if (!node.origins.empty()) return node.origins.front().name;
@@ -85,14 +118,6 @@ class Planner {
   }
 
  private:
-  /// Must the kernel take input 0 with gaps?
-  enum class Read : uint8_t { kAny, kStrided };
-  struct Choice {
-    const backend::KernelDef* kernel = nullptr;
-    Numerics numerics;
-    std::string refusals;  // why the rows above it were not used
-  };
-
   // Every symbol must be some input's whole size, or no run could find its value.
   void check_input_sizes() const {
     std::set<std::string> readable;
@@ -147,32 +172,14 @@ class Planner {
     }
   }
 
-  // The first kernel row that supports the node and satisfies what is asked of it.
   Choice choose(ir::NodeId id, Read read) const {
     const ir::Node& node = graph_.node(id);
-    const backend::Problem problem = problem_of(graph_, node);
-    Choice choice;
-    std::string last_reason = "the backend has no kernel for this operator";
-    for (const backend::KernelDef& row : backend_.kernels) {
-      if (row.op != node.op) continue;
-      Support support = row.supports(problem);
-      if (support && read == Read::kStrided && !(row.strided_inputs & 1u))
-        support = no("takes no array with gaps");
-      if (support) {
-        choice.numerics = row.numerics(problem);
-        support = satisfies(choice.numerics, node.request);
-      }
-      if (support) {
-        choice.kernel = &row;
-        return choice;
-      }
-      last_reason = std::string(row.name) + " " + support.reason;
-      choice.refusals += (choice.refusals.empty() ? "" : "; ") + last_reason;
-    }
+    Choice choice = choice_for(graph_, node, backend_, read);
+    if (choice.kernel != nullptr) return choice;
     throw Error(ErrorCode::kInput,
                 "node '" + label_of(node, id) + "' (" + std::string(name(node.op)) + "): no " +
                     std::string(backend_.name) + " kernel can honour what is asked of it (" +
-                    request_text(node.request) + "); nearest: " + last_reason);
+                    request_text(node.request) + "); nearest: " + choice.nearest);
   }
 
   int32_t new_value(ir::ValueId id, PlanValue::Kind kind) {
@@ -501,6 +508,11 @@ class Planner {
 };
 
 }  // namespace
+
+bool has_kernel(const ir::Graph& graph, const ir::Node& node, const backend::Backend& backend) {
+  const backend::KernelDef* kernel = choice_for(graph, node, backend, Read::kAny).kernel;
+  return kernel != nullptr && !backend::is_evaluator(kernel->name);
+}
 
 Plan make_plan(const ir::Graph& graph, const backend::Backend& backend,
                const PlanOptions& options) {

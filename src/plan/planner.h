@@ -29,6 +29,10 @@ struct PlanOptions {
   KeptConstants* kept = nullptr;
 };
 
+/// Does a kernel of the backend's own (no FP64 evaluator) honour what is asked of `node`, whose
+/// inputs and outputs are values of `graph`?
+bool has_kernel(const ir::Graph& graph, const ir::Node& node, const backend::Backend& backend);
+
 /// Throws Error(kInput) naming the node, what is asked of it and the nearest kernel's reason when
 /// no kernel can honour a request, or an input size that no symbol can be read from.
 Plan make_plan(const ir::Graph& graph, const backend::Backend& backend, const PlanOptions& options);

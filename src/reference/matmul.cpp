@@ -1,6 +1,6 @@
-// FP64 evaluators of MatMul, Gemm and Linear. Contract: core/evaluator.h; rounding points a, b,
-// out. Products are blocked for the cache (facts: 14–23 GFLOP/s in i-k-j order) but stay plain
-// loops.
+// FP64 evaluators of MatMul, Gemm, Linear and LinearAddLayerNorm. Contract: core/evaluator.h;
+// rounding points a, b, out, and before out those of the norm. Products are blocked for the cache
+// (facts: 14–23 GFLOP/s in i-k-j order) but stay plain loops.
 #include "reference/matmul.h"
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "core/threads.h"
 #include "reference/activations.h"
 #include "reference/elementwise.h"
+#include "reference/normalise_rows.h"
 
 namespace vernier::reference {
 namespace {
@@ -111,6 +112,24 @@ const double* maybe_transposed(std::span<const double> x, const Shape& shape, bo
   return storage.data();
 }
 
+// y = x·w + bias, where inputs 0, 1 and 2 are these and bias may be absent; w is [N, K] if so said.
+void multiply_linear(const EvalCall& call, bool trans_w) {
+  const EvalTensor &x = *call.in[0], &w = *call.in[1], *bias = call.optional(2);
+  EvalTensor& y = call.out[0];
+  if (y.f.empty()) return;
+  const int64_t n = y.shape.back();
+  std::vector<double> storage_x, storage_w;
+  const std::span<const double> left = at_point(call, 0, x, storage_x);
+  const double* right =
+      maybe_transposed(at_point(call, 1, w, storage_w), w.shape, trans_w, storage_w);
+  multiply_add({static_cast<int64_t>(y.f.size()) / n, n, x.shape.back()}, left.data(), right,
+               y.f.data(), call.rounding.accumulator());
+  for (size_t i = 0; i < y.f.size(); ++i) {
+    const double addend = bias ? bias->f[i % static_cast<size_t>(n)] : 0.0;
+    y.f[i] = call.rounding.inner(y.f[i] + addend);
+  }
+}
+
 }  // namespace
 
 void multiply_add(MatMulSizes sizes, const double* a, const double* b, double* c) {
@@ -201,26 +220,31 @@ void eval_gemm(const EvalCall& call) {
 // y = act(x·w + bias) + residual.
 void eval_linear(const EvalCall& call) {
   const auto attrs = decode<LinearAttrs>(call.attrs);
-  const EvalTensor &x = *call.in[0], &w = *call.in[1];
-  require_float("Linear", x);
-  const auto optional = [&](size_t n) { return call.in.size() > n ? call.in[n] : nullptr; };
-  const EvalTensor *bias = optional(2), *residual = optional(3);
-  EvalTensor& y = call.out[0];
-  const int64_t k = x.shape.back(), n = y.shape.back();
-  if (y.f.empty()) return;
-  std::vector<double> storage_x, storage_w;
-  const std::span<const double> left = at_point(call, 0, x, storage_x);
-  const double* right =
-      maybe_transposed(at_point(call, 1, w, storage_w), w.shape, attrs.trans_w, storage_w);
+  require_float("Linear", *call.in[0]);
+  multiply_linear(call, attrs.trans_w);
+  const EvalTensor* residual = call.optional(3);
   const Rounding& rounding = call.rounding;
-  multiply_add({static_cast<int64_t>(y.f.size()) / n, n, k}, left.data(), right, y.f.data(),
-               rounding.accumulator());
+  EvalTensor& y = call.out[0];
   for (size_t i = 0; i < y.f.size(); ++i) {
-    const double sum = rounding.inner(y.f[i] + (bias ? bias->f[i % static_cast<size_t>(n)] : 0.0));
-    const double active = rounding.inner(activate(attrs.activation, sum));
+    const double active = rounding.inner(activate(attrs.activation, y.f[i]));
     y.f[i] = rounding.inner(active + (residual ? residual->f[i] : 0.0));
   }
   round_output(call);
+}
+
+// y = LayerNorm(x·w + bias + residual)·scale + norm_bias over the last axis.
+void eval_linear_add_layer_norm(const EvalCall& call) {
+  const auto attrs = decode<LinearNormAttrs>(call.attrs);
+  require_float("LinearAddLayerNorm", *call.in[0]);
+  multiply_linear(call, attrs.trans_w);
+  const EvalTensor& residual = *call.in[3];
+  EvalTensor& y = call.out[0];
+  const auto columns = static_cast<size_t>(y.shape.back());
+  for (size_t i = 0; i < y.f.size(); ++i) y.f[i] += residual.f[i];
+  for (size_t i = 0; i < y.f.size(); i += columns)
+    normalise_row(std::span(y.f).subspan(i, columns), attrs.epsilon, call.rounding,
+                  kLinearNormIndex);
+  scale_and_shift(y, *call.in[4], call.optional(5), call.rounding, kLinearNormIndex.out);
 }
 
 }  // namespace vernier::reference

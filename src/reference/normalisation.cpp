@@ -44,9 +44,6 @@ size_t row_length(const Shape& shape, int64_t axis) {
   return static_cast<size_t>(num_elems(std::span(shape).subspan(first)));
 }
 
-const EvalTensor* optional_input(const EvalCall& call, size_t n) {
-  return call.in.size() > n ? call.in[n] : nullptr;
-}
 // Output n if the caller wants it.
 EvalTensor* wanted_output(const EvalCall& call, size_t n) {
   return call.out.size() > n && call.out[n].dtype != DType::kUndefined ? &call.out[n] : nullptr;
@@ -81,7 +78,7 @@ void eval_layer_norm(const EvalCall& call) {
     if (mean) mean->f[i] = s.mean;
     if (inv_std) inv_std->f[i] = s.inv_std;
   });
-  scale_and_shift(y, *call.in[1], optional_input(call, 2), call.rounding, kNormIndex.out);
+  scale_and_shift(y, *call.in[1], call.optional(2), call.rounding, kNormIndex.out);
 }
 
 // y = x/√(mean(x²) + ε)·scale; the point "var" is the mean square, "mean" is not used.
@@ -118,7 +115,7 @@ void eval_add_layer_norm(const EvalCall& call) {
   for_each_row(y.f, row_length(y.shape, attrs.axis), [&](std::span<double> row, size_t) {
     normalise_row(row, attrs.epsilon, call.rounding, kAddNormIndex);
   });
-  scale_and_shift(y, *call.in[2], optional_input(call, 3), call.rounding, kAddNormIndex.out);
+  scale_and_shift(y, *call.in[2], call.optional(3), call.rounding, kAddNormIndex.out);
 }
 
 // y = (x − mean_c)/√(var_c + ε)·scale_c + bias_c with stored statistics; channels are axis 1.

@@ -1,5 +1,5 @@
-// Row normalisation in FP64, shared by LayerNorm, RMSNorm, AddLayerNorm, GroupNormalization and
-// EmbedNorm. Mean and variance are two passes in double.
+// Row normalisation in FP64, shared by LayerNorm, RMSNorm, AddLayerNorm, LinearAddLayerNorm,
+// GroupNormalization and EmbedNorm. Mean and variance are two passes in double.
 #pragma once
 #include <span>
 
@@ -12,7 +12,8 @@ struct NormPoints {
   size_t x, mean, var, normalised, out;
 };
 inline constexpr NormPoints kNormIndex{0, 1, 2, 3, 4};
-inline constexpr NormPoints kAddNormIndex{1, 2, 3, 4, 5};  // x is the sum
+inline constexpr NormPoints kAddNormIndex{1, 2, 3, 4, 5};     // x is the sum
+inline constexpr NormPoints kLinearNormIndex{2, 3, 4, 5, 6};  // and here
 
 struct RowStatistics {
   double mean, inv_std;

@@ -102,10 +102,10 @@ namespace {
 size_t num_operands(const plan::Step& step, const std::vector<std::optional<EvalTensor>>& inputs) {
   constexpr size_t kCosine = 7;  // input of Attention
   if ((flags(step.op) & kProduct) == 0) return 0;
+  if (step.op == OpKind::kAttention && inputs.size() > kCosine && inputs[kCosine]) return 0;
   const auto points = rounding_points(step.op);
-  if (points.size() == kMatMulPoints.size()) return 2;
-  const bool rotates = inputs.size() > kCosine && inputs[kCosine];
-  return points.size() == kAttentionPoints.size() && !rotates ? 3 : 0;
+  const auto is_operand = [](std::string_view point) { return point.size() == 1; };  // a b, q k v
+  return static_cast<size_t>(std::ranges::find_if_not(points, is_operand) - points.begin());
 }
 
 // Takes the operands at their points now, so that the noise of what follows is not rounded away.

@@ -140,9 +140,11 @@ void check_row(const KernelDef& kernel, const OpCase& c, Storage storage) {
   });
 }
 
+// Anything that stored_as() would store otherwise?
 bool has_f32(const OpCase& c) {
-  return std::ranges::any_of(c.inputs,
-                             [](const Arg& a) { return a.value.dtype() == DType::kF32; }) ||
+  return std::ranges::any_of(
+             c.inputs,
+             [](const Arg& a) { return a.value.dtype() == DType::kF32 && !a.stays_f32; }) ||
          std::ranges::any_of(c.outputs, [](const Out& o) { return o.dtype == DType::kF32; });
 }
 

@@ -59,6 +59,7 @@ std::vector<Case> cases() {
   const EvalTensor plane = tensor({1, 1, 4}, one_and_dust), log_row = tensor({1, 4}, logs);
   const EvalTensor channels = tensor({1, 4, 1}, one_and_dust);
   const EvalTensor weights = tensor({1, 1, 4}, ones);
+  const EvalTensor identity = tensor({4, 4}, {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1});
   const EvalTensor scale = tensor({4}, ones), zeros = tensor({4}, {0, 0, 0, 0});
   const EvalTensor nothing = tensor({1, 1, 1, 1}, {0}), keys = tensor({1, 4, 1, 1}, {0, 0, 0, 0});
   const std::vector<double> values{4, 4 * kSmall, 4 * kSmall, 4 * kSmall};
@@ -115,6 +116,11 @@ std::vector<Case> cases() {
        OpKind::kAddLayerNorm,
        "{epsilon=0}",
        {row, tensor({1, 4}, {0, 0, 0, 0}), scale},
+       normal},
+      {"linear_add_layer_norm",
+       OpKind::kLinearAddLayerNorm,
+       "{epsilon=0}",
+       {row, identity, EvalTensor(), tensor({1, 4}, {0, 0, 0, 0}), scale},
        normal},
       {"group_norm",
        OpKind::kGroupNormalization,

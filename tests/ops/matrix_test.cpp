@@ -46,6 +46,17 @@ TEST(MatMul, ARowKeepsItsBitsOnAnyNumberOfThreads) {
   }
 }
 
+TEST(LinearAddLayerNorm, IsTheNormOfTheSumInOne) {
+  const EvalTensor x = random_tensor({2, 3, 7}, 1), w = random_tensor({7, 5}, 2);
+  const EvalTensor bias = random_tensor({5}, 3), residual = random_tensor({2, 3, 5}, 4);
+  const EvalTensor scale = random_tensor({5}, 5), shift = random_tensor({5}, 6);
+  const EvalTensor product = eval_node(OpKind::kLinear, "", {x, w, bias});
+  EXPECT_EQ(
+      eval_node(OpKind::kLinearAddLayerNorm, "{epsilon=0.01}", {x, w, bias, residual, scale, shift})
+          .f,
+      eval_node(OpKind::kAddLayerNorm, "{epsilon=0.01}", {product, residual, scale, shift}).f);
+}
+
 struct CostCase {
   OpKind op;
   AttrBytes attrs;
@@ -65,6 +76,12 @@ TEST(Cost, CountsMultiplyAddsTwiceAndEachTensorOnce) {
        {{7, 4}},
        2 * 28 * 3,
        4 * (21 + 12 + 4 + 28)},
+      {OpKind::kLinearAddLayerNorm,
+       encode(LinearNormAttrs{}),
+       {{7, 3}, {3, 4}, {4}, {7, 4}, {4}},
+       {{7, 4}},
+       2 * 28 * 3,
+       4 * (21 + 12 + 4 + 28 + 4 + 28)},
       {OpKind::kConv,
        encode(ConvAttrs{}),
        {{1, 2, 9}, {6, 2, 3}},

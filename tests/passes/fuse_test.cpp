@@ -74,6 +74,17 @@ TEST(SliceEarly, PassesProductsNormsAndElementwise) {
                       "%d = Linear(%u, %w, %c, %n) %y = Mul(%d, %c)")});
 }
 
+TEST(SliceEarly, PassesAProductWithItsNorm) {
+  const std::string first = kFirst;
+  expect_rewrite({&slice_early,
+                  graph_text(kBlock,
+                             "%n = LinearAddLayerNorm(%x, %w, %c, %r, %g, %h) %y = "
+                             "Slice(%n)" +
+                                 first),
+                  graph_text(kBlock, "%x0 = Slice(%x)" + first + "%r0 = Slice(%r)" + first +
+                                         "%y = LinearAddLayerNorm(%x0, %w, %c, %r0, %g, %h)")});
+}
+
 TEST(SliceEarly, PassesL2Norm) {
   const std::string first = kFirst;
   expect_rewrite({&slice_early, graph_text(kBlock, "%n = L2Norm(%x) %y = Slice(%n)" + first),
@@ -309,6 +320,12 @@ const Requests kRequests[] = {
      graph_text(kLinear, "%p = Linear(%x, %w, %c) %y = Relu(%p)")},
     {"linear_residual", &fuse_linear_residual,
      graph_text(kLinear, "%p = Linear(%x, %w) %y = Add(%r, %p)")},
+    {"linear_add_layer_norm",
+     [](ir::Graph& graph) {
+       return fuse_linear_add_layer_norm(graph,
+                                         [](const ir::Graph&, const ir::Node&) { return true; });
+     },
+     graph_text(kNorm, "%p = Linear(%x, f32[4, 4] fill(1), %row) %y = AddLayerNorm(%p, %r, %g)")},
     {"add_layer_norm", &fuse_add_layer_norm,
      graph_text(kNorm, "%t = Add(%x, %r) %y = LayerNorm(%t, %g, %h)")},
     {"embed_norm", &fuse_embed_norm,

@@ -58,6 +58,26 @@ TEST(Pipeline, SwitchedOffPassesDoNotRun) {
   EXPECT_EQ(count(*graph, "Relu"), 1);
 }
 
+TEST(Pipeline, WhatNeedsAKernelIsFusedWhereTheDeviceHasOne) {
+  const char* text =
+      "graph g(%x: f32[n, 2], %r: f32[n, 2], %g: f32[2]) { "
+      "%p = Linear(%x, f32[2, 2]{1, 2, 3, 4}) %s = Add(%p, %r) %y = LayerNorm(%s, %g) "
+      "return %y as \"y\" }";
+  const auto fused = [&](const PassOptions& options) {
+    const auto graph = graph_of(text);
+    run_passes(*graph, Phase::kFuse, options);
+    return count(*graph, "LinearAddLayerNorm");
+  };
+  PassOptions options;
+  EXPECT_EQ(fused(options), 0) << "nobody says that there is a kernel";
+  options.takes = [](const ir::Graph&, const ir::Node&) { return false; };
+  EXPECT_EQ(fused(options), 0);
+  options.takes = [](const ir::Graph&, const ir::Node&) { return true; };
+  EXPECT_EQ(fused(options), 1);
+  options.off = {"linear_add_layer_norm"};
+  EXPECT_EQ(fused(options), 0);
+}
+
 // R does not round between nodes: a weight that is cast to f16 keeps its numbers until it is
 // stored.
 TEST(Fold, AConstantThatF16CannotHoldKeepsItsValue) {

@@ -72,6 +72,30 @@ TEST(Ledger, ANormFoldedIntoAConvolutionHasItsRow) {
   }
 }
 
+// A product, its residual sum and their norm: three ONNX nodes, one step.
+TEST(Ledger, AProductWithItsNormSaysWhatStaysInRegisters) {
+  const auto graph = graph_of(
+      "graph g(%x: f32[b, 2], %r: f32[b, 2], %g: f32[2]) { "
+      "%p = Linear(%x, f32[2, 2]{1, 2, 3, 4}) from \"#1|mm|MatMul|\" "
+      "%s = Add(%p, %r) from \"#2|add|Add|\" "
+      "%y = LayerNorm(%s, %g) from \"#3|norm|LayerNormalization|\" return %y as \"y\" }");
+  precision::ask_mode(*graph, precision::Mode::kFp32);
+  precision::join_requests(*graph);
+  passes::PassOptions options;
+  options.takes = [](const ir::Graph&, const ir::Node&) { return true; };
+  passes::run_passes(*graph, passes::Phase::kFuse, options);
+  const plan::Plan plan = plan::make_plan(*graph, backend::cpu_backend(), {});
+  ASSERT_EQ(plan.steps.size(), 1u);
+  ASSERT_EQ(plan.ledger.size(), 3u);
+  for (const plan::LedgerRow& row : plan.ledger) {
+    EXPECT_EQ(row.state, "composite") << row.node;
+    EXPECT_EQ(row.composite, "LinearAddLayerNorm") << row.node;
+    EXPECT_EQ(row.step, 0) << row.node;
+    EXPECT_EQ(row.asked.by, "mode fp32") << row.node;
+    EXPECT_EQ(row.in_register, row.key != "#3") << row.node;
+  }
+}
+
 TEST(Ledger, AViewIsMergedIntoTheStepThatMadeItsElements) {
   const plan::Plan plan = toy_plan(
       "graph g(%x: f32[b, 4]) { %a = Abs(%x) from \"#0|a|Abs|\" %r = Reshape(%a) {shape=(4*b), "
