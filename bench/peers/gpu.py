@@ -274,6 +274,8 @@ def print_result(result):
     if timed:
         print(f"{result['machine']['device']}: copy {limits['copy_gb_per_s'] / 1e3:.2f} TB/s; "
               f"{limits['product_size']}^3 product, TFLOP/s: {rates}")
+    if timed and result["settings"]["pause_ms"]:
+        print(f"{result['settings']['pause_ms']:g} ms of rest before each run")
     for engine in result["engines"]:
         print("\n".join(report_gpu.engine_lines(engine)))
     for cell in result["cells"] if timed else []:

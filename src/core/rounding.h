@@ -20,8 +20,8 @@ inline constexpr std::array<std::string_view, 5> kNormPoints{"x", "mean", "var",
                                                              "out"};
 inline constexpr std::array<std::string_view, 6> kAddNormPoints{"x",   "sum",        "mean",
                                                                 "var", "normalised", "out"};
-inline constexpr std::array<std::string_view, 7> kLinearNormPoints{
-    "a", "b", "sum", "mean", "var", "normalised", "out"};
+inline constexpr std::array<std::string_view, 8> kLinearNormPoints{
+    "a", "b", "product", "sum", "mean", "var", "normalised", "out"};
 inline constexpr std::array<std::string_view, 7> kAttentionPoints{
     "q", "k", "v", "scores", "probs", "context", "out"};
 inline constexpr size_t kMaxPoints = 8;

@@ -1,7 +1,8 @@
 // AddLayerNorm(Linear(x, w, b), r, scale, c) ⇒ LinearAddLayerNorm(x, w, b, r, scale, c), and with
 //   the addends in the other order, since a sum has none.   requires: the product used once, with
-//   no activation or residual; w constant; the sum not kept; rows of the last axis; one parameter
-//   per column; one request that serves both; a kernel of the device's own.
+//   no activation or residual, and stored as the result is, for a kernel may round it to that; w
+//   constant; the sum not kept; rows of the last axis; one parameter per column; one request that
+//   serves both; a kernel of the device's own.
 #include <algorithm>
 
 #include "passes/passes.h"
@@ -18,7 +19,9 @@ std::optional<Node> fused(const Graph& graph, const Node& norm, size_t i) {
   const auto attrs = linear->attrs_as<LinearAttrs>();
   if (attrs.activation != Activation::kNone || !constant_of(graph, linear->inputs[1]))
     return std::nullopt;
-  if (!same_shape(shape_of(graph, residual), shape_of(graph, product))) return std::nullopt;
+  if (!same_shape(shape_of(graph, residual), shape_of(graph, product)) ||
+      dtype_of(graph, product) != dtype_of(graph, norm.outputs[0]))
+    return std::nullopt;
   const auto request = fused_request(*linear, norm);
   if (!request) return std::nullopt;
   Node node = norm;

@@ -13,7 +13,7 @@ struct NormPoints {
 };
 inline constexpr NormPoints kNormIndex{0, 1, 2, 3, 4};
 inline constexpr NormPoints kAddNormIndex{1, 2, 3, 4, 5};     // x is the sum
-inline constexpr NormPoints kLinearNormIndex{2, 3, 4, 5, 6};  // and here
+inline constexpr NormPoints kLinearNormIndex{3, 4, 5, 6, 7};  // and here
 
 struct RowStatistics {
   double mean, inv_std;

@@ -280,10 +280,12 @@ TEST_F(Report, CheckFindsADamagedWeight) {
 // ---- bench and demo
 
 TEST_F(Report, BenchTimesRuns) {
-  const Outcome outcome = run_program({"bench", engine(), "--batch", "2", "--length", "16",
-                                       "--threads", "1", "--seconds", "0", "--json"});
+  const Outcome outcome =
+      run_program({"bench", engine(), "--batch", "2", "--length", "16", "--threads", "1",
+                   "--seconds", "0", "--pause", "1", "--json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const json report = json::parse(outcome.out);
+  EXPECT_EQ(report.at("pause_ms"), 1);
   EXPECT_GE(report.at("runs").get<int>(), 10);
   EXPECT_GT(report.at("median_ms").get<double>(), 0);
   EXPECT_EQ(report.at("inputs").at("input_ids"), json({2, 16}));

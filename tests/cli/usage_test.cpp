@@ -84,6 +84,7 @@ const std::vector<WrongUsage> kRows{
      {"bench", "e.vn", "--batch", "0"},
      {"--batch", "Value 0 not in range 1 to"}},
     {"bench_with_negative_seconds", {"bench", "e.vn", "--seconds", "-1"}, {"--seconds"}},
+    {"bench_with_negative_pause", {"bench", "e.vn", "--pause", "-5"}, {"--pause"}},
     {"inspect_without_file", {"inspect"}, {"FILE is required"}},
     {"two_views", {"inspect", "a.vn", "--plan", "--ledger"}, {"choose one view of --raised"}},
     {"two_files", {"inspect", "a.onnx", "b.onnx"}, {"does not take 'b.onnx'"}},

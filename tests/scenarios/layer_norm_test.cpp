@@ -136,6 +136,86 @@ INSTANTIATE_TEST_SUITE_P(Cases, HardRows,
                                            NormCase{"outliers", 0, 30000}),
                          [](const auto& one) { return std::string(one.param.name); });
 
+// ---- a norm in its product, where the device has such a kernel
+
+constexpr int64_t kMostRows = 16384;  // many enough for kernels that take whole rows in waves
+
+std::shared_ptr<ir::Graph> product_norm(int64_t width) {
+  onnx::ModelBuilder model(17);
+  model.input("x", onnx::kFloat, {"b", width});
+  const auto drawn = [](Shape shape, uint64_t seed, double scale, double mean) {
+    std::vector<float> values;
+    const Tensor tensor = normal_values({num_elems(shape)}, seed, scale, mean);
+    for (int64_t i = 0; i < tensor.elems(); ++i)
+      values.push_back(static_cast<float>(tensor.float_at(i)));
+    return values;
+  };
+  model.initializer(onnx::f32_tensor(
+      "w", {width, width}, drawn({width, width}, 1, 1 / std::sqrt(static_cast<double>(width)), 0)));
+  model.initializer(onnx::f32_tensor("b0", {width}, drawn({width}, 2, 0.1, 0)));
+  model.initializer(onnx::f32_tensor("scale", {width}, drawn({width}, 3, 0.1, 1)));
+  model.initializer(onnx::f32_tensor("bias", {width}, drawn({width}, 4, 0.1, 0)));
+  model.node("MatMul", {"x", "w"}, {"product"}).set_name("/product");
+  model.node("Add", {"product", "b0"}, {"linear"}).set_name("/bias");
+  model.node("Add", {"linear", "x"}, {"sum"}).set_name("/add");
+  model
+      .node("LayerNormalization", {"sum", "scale", "bias"}, {"y"},
+            {onnx::attr_int("axis", -1), onnx::attr_float("epsilon", 1e-5F)})
+      .set_name("/norm");
+  model.output("y");
+  return model.import();
+}
+
+class LayerNormInItsProduct : public ::testing::TestWithParam<int64_t> {
+ protected:
+  plan::Plan plan(const std::string& mode, std::vector<std::string> passes_off) const {
+    CompileOptions options = options_of({.mode = mode});
+    options.shapes = "b=1.." + std::to_string(kMostRows);
+    options.passes_off = std::move(passes_off);
+    return compiler::plan_of(*model_, options);
+  }
+  std::vector<std::byte> rows(Session& session, int64_t first, int64_t count) const {
+    const int64_t width = GetParam();
+    const Shape shape{count, width};
+    const std::vector<Input> inputs{
+        {"x", DType::kF32, shape, x_.data() + first * width * int64_t{sizeof(float)}}};
+    const Output y = session.run(inputs)[0];
+    const auto* data = static_cast<const std::byte*>(y.data);
+    return {data, data + y.bytes};
+  }
+  const std::shared_ptr<ir::Graph> model_ = product_norm(GetParam());
+  const Tensor x_ = normal_values({kMostRows, GetParam()}, 5);
+};
+
+TEST_P(LayerNormInItsProduct, ChangesNoBitsAtAnyNumberOfRows) {
+  for (const char* mode : {"fp16", "bf16"}) {
+    const plan::Plan one = plan(mode, {}), two = plan(mode, {"linear_add_layer_norm"});
+    const auto has = [](const plan::Plan& plan, std::string_view kernel) {
+      return std::ranges::find(plan.steps, kernel, &plan::Step::kernel) != plan.steps.end();
+    };
+    EXPECT_EQ(has(one, "cuda.linear_add_layer_norm.sm90"), has(two, "cuda.linear.sm90"));
+    Session fused(engine_of(one)), apart(engine_of(two));
+    const std::vector<std::byte> all = rows(fused, 0, kMostRows);
+    EXPECT_EQ(all, rows(apart, 0, kMostRows)) << mode;
+    const size_t row_bytes = all.size() / kMostRows;
+    for (int64_t count : {int64_t{1}, int64_t{129}, int64_t{3000}, int64_t{8448}}) {
+      const int64_t first = kMostRows - count;
+      const std::vector<std::byte> last(all.end() - static_cast<int64_t>(row_bytes) * count,
+                                        all.end());
+      EXPECT_EQ(rows(fused, first, count), last) << mode << ", " << count << " rows";
+    }
+  }
+}
+
+TEST_P(LayerNormInItsProduct, IsAsExactAsItsPlanSays) {
+  Request request;
+  request.batches = {1, 5, 300};
+  for (const char* mode : {"fp16", "bf16"})
+    EXPECT_EQ(verify_policy(*model_, {.mode = mode}, request).verdict, "pass") << mode;
+}
+
+INSTANTIATE_TEST_SUITE_P(Widths, LayerNormInItsProduct, ::testing::Values(256, 384, 512));
+
 // ---- observing changes nothing
 
 std::map<std::string, std::vector<std::byte>> answers_of(const plan::Plan& plan) {

@@ -13,6 +13,8 @@ inline bool has(const Problem& problem, size_t i) {
 struct WeightShape {
   int64_t k = 0, n = 0;
 };
+/// Does the node (Linear, LinearAddLayerNorm) hold its weight as [N, K]?
+bool is_weight_transposed(const Problem& problem);
 /// Of a problem whose weight is a matrix of constant sizes.
 WeightShape weight_shape(const Problem& problem);
 /// "<kind> f16 K=768 N=3072": how a packed weight says what it is, and its sizes back, 0 where they

@@ -111,7 +111,7 @@ LinearF32 product_of(const TiledState& state, int64_t rows, std::span<const Tens
           .bias_type = bias.type,
           .residual_type = residual.type,
           .y_type = out[0].dtype,
-          .activation = static_cast<int>(state.attrs.activation),
+          .activation = static_cast<int>(state.activation),
           .processors = state.processors};
 }
 

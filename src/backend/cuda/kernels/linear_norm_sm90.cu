@@ -1,7 +1,6 @@
 // The kernels of Linear with LayerNorm for sm_90a and their launch; contract in linear_norm_sm90.h,
 // device code in linear_norm_sm90.cuh. C++17.
 #include <algorithm>
-#include <map>
 
 #include "backend/cuda/kernels/gemm_sm90_maps.h"
 #include "backend/cuda/kernels/linear_norm_sm90.cuh"
@@ -88,21 +87,17 @@ cudaError_t prepare_linear_norm_sm90() {
   return cudaSuccess;
 }
 
-int64_t linear_norm_sm90_wave(const LinearNormSm90& call) {
-  const Kernels* kernels = kernels_of(call.product.operands, call.product.n);
-  if (kernels == nullptr) return kRowsOfTile;
-  // Asked once per kernel and thread: it takes microseconds.
-  static thread_local std::map<const Kernels*, int64_t> known;
-  const auto [at, fresh] = known.try_emplace(kernels);
-  if (fresh) at->second = most_clusters(*kernels, call.product.processors) * kRowsOfTile;
-  return at->second;
+int64_t linear_norm_sm90_wave(int n, int processors) {
+  const Kernels* kernels = kernels_of(GemmType::kF16, n);  // that of bf16 needs as much
+  return kernels == nullptr ? 0 : most_clusters(*kernels, processors) * kRowsOfTile;
 }
 
 cudaError_t launch_linear_norm_joined(const LinearNormSm90& call, cudaStream_t stream) {
   const GemmSm90& product = call.product;
   if (product.m == 0) return cudaSuccess;
   const Kernels* kernels = kernels_of(product.operands, product.n);
-  if (kernels == nullptr || !linear_norm_sm90_joins(call)) return cudaErrorInvalidValue;
+  if (kernels == nullptr || call.wave < kRowsOfTile || !linear_norm_sm90_joins(call))
+    return cudaErrorInvalidValue;
   CUtensorMap maps[4] = {};
   const bool ok =
       encode(&maps[0],
@@ -124,9 +119,8 @@ cudaError_t launch_linear_norm_joined(const LinearNormSm90& call, cudaStream_t s
   args.scale = call.scale, args.shift = call.shift, args.epsilon = call.epsilon;
 
   cudaLaunchAttribute attributes[2] = {};
-  const int64_t most = linear_norm_sm90_wave(call) / kRowsOfTile;
   cudaLaunchConfig_t config =
-      joined_config(*kernels, attributes, std::min<int64_t>(of.row_tiles, most));
+      joined_config(*kernels, attributes, std::min<int64_t>(of.row_tiles, call.wave / kRowsOfTile));
   config.stream = stream;
   config.numAttrs = product.overlap ? 2 : 1;
   void* arguments[] = {&maps[0], &maps[1], &maps[2], &maps[3], &args};
@@ -138,14 +132,14 @@ cudaError_t launch_linear_norm_rows(const LinearNormSm90& call, cudaStream_t str
   if (product.m == 0) return cudaSuccess;
   if (kernels_of(product.operands, product.n) == nullptr) return cudaErrorInvalidValue;
   PackedNorm args{};
-  args.x = call.p, args.addend = product.residual, args.y = product.y;
+  args.x = args.y = product.y, args.addend = product.residual;
   args.scale = call.scale, args.bias = call.shift;
   args.rows = product.m, args.cols = product.n;
   args.epsilon = call.epsilon;
-  args.is_aligned = is_aligned(call.p) && is_aligned(product.residual) && is_aligned(product.y) &&
+  args.is_aligned = is_aligned(product.residual) && is_aligned(product.y) &&
                     is_aligned(call.scale) && is_aligned(call.shift);
   args.type = product.operands == GemmType::kF16 ? DType::kF16 : DType::kBF16;
-  args.has_constants = args.in_parts = true;
+  args.has_constants = true;
   args.backwards = product.backwards;
   return launch_packed_norm(args, stream);
 }

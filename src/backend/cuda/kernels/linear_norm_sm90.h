@@ -10,8 +10,8 @@ struct LinearNormSm90 {
   GemmSm90 product;
   const float* scale;  ///< [n]
   const float* shift;  ///< [n] or null
-  void* p;             ///< [m, n], where a kernel of its own makes the product
   float epsilon;
+  int64_t wave;  ///< linear_norm_sm90_wave()
 };
 
 /// The numbers of columns that there are kernels for: 256, 384 and 512. (Clusters of four blocks,
@@ -22,15 +22,15 @@ bool linear_norm_sm90_joins(const LinearNormSm90& call);
 /// Once per device before the first launch.
 cudaError_t prepare_linear_norm_sm90();
 
-/// The rows that one kernel does at a time.
-int64_t linear_norm_sm90_wave(const LinearNormSm90& call);
+/// The rows that one kernel does at a time, behind prepare_linear_norm_sm90().
+int64_t linear_norm_sm90_wave(int n, int processors);
 /// All in one kernel: a cluster of one or two blocks has 128 whole rows, whose sums never leave its
 /// registers; the blocks tell each other what their columns sum up to. It takes as long for one row
-/// as for a wave. Reads and writes no p.
+/// as for a wave.
 cudaError_t launch_linear_norm_joined(const LinearNormSm90& call, cudaStream_t stream);
-/// The norm of a p that is there. Both ways give the same bits: p is rounded to its type; the sums
-/// over a row run over fixed parts of it in the order of linear_norm_sm90.cuh, in f32; the variance
-/// in a second pass; y is rounded once.
+/// The norm of a p that stands in y, in its place. Both ways give the same bits: p is rounded to
+/// its type; the sums over a row run over fixed parts of it in the order of linear_norm_sm90.cuh,
+/// in f32; the variance in a second pass; y is rounded once.
 cudaError_t launch_linear_norm_rows(const LinearNormSm90& call, cudaStream_t stream);
 
 }  // namespace vernier::backend::cuda

@@ -11,11 +11,14 @@
 
 namespace vernier::backend::cuda {
 
+bool is_weight_transposed(const Problem& problem) {
+  return problem.op == OpKind::kLinearAddLayerNorm ? problem.attrs_as<LinearNormAttrs>().trans_w
+                                                   : problem.attrs_as<LinearAttrs>().trans_w;
+}
 WeightShape weight_shape(const Problem& problem) {
   const SymShape& shape = problem.inputs[1].shape;
   const int64_t first = shape[0].constant(), second = shape[1].constant();
-  return problem.attrs_as<LinearAttrs>().trans_w ? WeightShape{second, first}
-                                                 : WeightShape{first, second};
+  return is_weight_transposed(problem) ? WeightShape{second, first} : WeightShape{first, second};
 }
 
 std::string weight_layout(std::string_view kind, DType type, const WeightShape& shape) {

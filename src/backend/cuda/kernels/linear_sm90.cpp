@@ -1,10 +1,13 @@
 // cuda.linear.sm90: Linear with 16-bit operands on our own matrix product (gemm_sm90.h), everything
-// in its epilogue; cuda.linear.sm90_tf32: the same with f32 operands whose products may be TF32.
+// in its epilogue; cuda.linear.sm90_tf32: the same with f32 operands whose products may be TF32;
+// cuda.linear_add_layer_norm.sm90: with the sum and the norm behind it (linear_norm_sm90.h).
 // The weight is packed as [N, K] in its stored type; f32 is rounded to TF32 on its way in.
+#include <cmath>
 #include <cstring>
 
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels/gemm_sm90.h"
+#include "backend/cuda/kernels/linear_norm_sm90.h"
 #include "backend/cuda/kernels/product_numerics.h"
 #include "backend/cuda/kernels/row_buckets.h"
 #include "core/convert.h"
@@ -59,7 +62,7 @@ std::vector<PackedConstant> pack(const Problem& problem) {
   const Tensor plain = converted(*weight.constant, weight.dtype);
   PackedConstant packed{.input = 1, .layout = weight_layout(kLayout, weight.dtype, w), .bytes = {}};
   packed.bytes.resize(plain.bytes());
-  if (problem.attrs_as<LinearAttrs>().trans_w) {
+  if (is_weight_transposed(problem)) {
     std::memcpy(packed.bytes.data(), plain.data(), plain.bytes());
   } else {
     transpose(size_bytes(weight.dtype), plain.data(), packed.bytes.data(), w.k, w.n);
@@ -73,14 +76,16 @@ Tensor unpack(const Problem& problem, const ConstantArg& packed) {
   VERNIER_ASSERT(stored.k == w.k && stored.n == w.n &&
                      packed.bytes.size() == static_cast<size_t>(w.k * w.n) * size_bytes(type),
                  std::string(packed.layout));
-  if (problem.attrs_as<LinearAttrs>().trans_w)
-    return Tensor::from_bytes(type, {w.n, w.k}, packed.bytes);
+  if (is_weight_transposed(problem)) return Tensor::from_bytes(type, {w.n, w.k}, packed.bytes);
   std::vector<std::byte> plain(packed.bytes.size());
   transpose(size_bytes(type), packed.bytes.data(), plain.data(), w.n, w.k);
   return Tensor::from_bytes(type, {w.k, w.n}, plain);
 }
 
 // ---- what it can do
+
+constexpr size_t kScale = 4, kShift = 5;  // inputs of LinearAddLayerNorm
+constexpr int64_t kMostNormed = 1024;
 
 Support supports_product(const Problem& problem) {
   const DType type = problem.inputs[0].dtype;
@@ -105,6 +110,25 @@ Support supports(const Problem& problem) {
   const Support support = supports_tensor_cores(problem);
   return support ? supports_product(problem) : support;
 }
+// The residual and the result are of the operands' type, scale and shift f32 constants.
+Support supports_norm(const Problem& problem) {
+  constexpr size_t kResidual = 3;
+  const Support support = supports(problem);
+  if (!support) return support;
+  const DType type = problem.inputs[0].dtype;
+  if (problem.inputs[kResidual].dtype != type || problem.outputs[0].dtype != type)
+    return no("the residual or the output is not " + std::string(name(type)));
+  for (size_t i = kScale; i <= kShift; ++i) {
+    if (!has(problem, i)) continue;
+    const Operand& input = problem.inputs[i];
+    if (input.dtype != DType::kF32 || input.constant == nullptr)
+      return no("scale and bias of the norm are no constants in f32");
+  }
+  const int64_t n = weight_shape(problem).n;
+  if (n > kMostNormed || !linear_norm_sm90_has(static_cast<int>(n)))
+    return no("N = " + std::to_string(n) + " is not 256, 384 or 512");
+  return yes();
+}
 Support supports_tf32(const Problem& problem) {
   if (!takes_tf32(problem)) return no("its products may not be TF32");
   const Support support = supports_float_product(problem);
@@ -118,6 +142,14 @@ Numerics numerics(const Problem& problem) {
   // device/activation.cuh: GELU of a 16-bit result is within 7e-7 times max(|x|, 1).
   if (numerics.approximation_abs > 0 && problem.outputs[0].dtype != DType::kF32)
     numerics.approximation_abs = numerics.approximation_rel = 8e-7;
+  return numerics;
+}
+
+// The product takes the operands' type before the sum.
+Numerics norm_numerics(const Problem& problem) {
+  constexpr size_t kProductPoint = 2;
+  Numerics numerics = tensor_core_numerics(problem);
+  numerics.points[kProductPoint].type = problem.inputs[0].dtype;
   return numerics;
 }
 
@@ -157,20 +189,24 @@ GemmSm90 product_of(const TiledState& state, std::span<const TensorArg> in,
           .bias_type = gemm_type(in, 2),
           .residual_type = gemm_type(in, 3),
           .y_type = gemm_type(out[0].dtype),
-          .activation = static_cast<int>(state.attrs.activation),
+          .activation = static_cast<int>(state.activation),
           .processors = state.processors,
           .overlap = true};
+}
+
+int tile_of(const TiledState& state, const GemmSm90& product) {
+  const int tuned = state.tiles[bucket_of(product.m)];
+  return tuned >= 0 ? tuned
+                    : gemm_sm90_choice(product.m, product.n, product.k, product.operands,
+                                       product.processors);
 }
 
 void launch(const LaunchCall& call) {
   const auto& state = static_cast<const TiledState&>(*call.state);
   GemmSm90 product = product_of(state, call.in, call.out);
   product.backwards = call.backwards;
-  const int tuned = state.tiles[bucket_of(product.m)];
-  const int variant = tuned >= 0 ? tuned
-                                 : gemm_sm90_choice(product.m, product.n, product.k,
-                                                    product.operands, product.processors);
-  check_cuda(launch_gemm_sm90(product, variant, stream_of(call.execution)), "Linear");
+  check_cuda(launch_gemm_sm90(product, tile_of(state, product), stream_of(call.execution)),
+             "Linear");
 }
 
 std::string tune(const TuneCall& call) {
@@ -179,6 +215,61 @@ std::string tune(const TuneCall& call) {
   return tune_tiles(call, state.shape, tile_shapes(), [&state](const TileRun& run) {
     GemmSm90 product = product_of(state, run.in, run.out);
     product.m = run.rows;
+    check_cuda(launch_gemm_sm90(product, run.tile, stream_of(run.execution)), "timing Linear");
+  });
+}
+
+// ---- with a norm
+
+struct NormState final : TiledState {
+  float epsilon = 0;
+  int64_t wave = 0;
+};
+
+std::unique_ptr<KernelState> create_norm(const CreateCall& call) {
+  check_cuda(prepare_gemm_sm90(), "preparing Linear");
+  check_cuda(prepare_linear_norm_sm90(), "preparing Linear with LayerNorm");
+  auto state = std::make_unique<NormState>();
+  fill_tiled_state(call, &parse_layout, tile_shapes(), *state);
+  state->epsilon = static_cast<float>(decode<LinearNormAttrs>(call.attrs).epsilon);
+  state->wave = linear_norm_sm90_wave(static_cast<int>(state->shape.n), state->processors);
+  return state;
+}
+
+// One kernel where its waves of rows are (nearly) full. Else the product goes to y, and the norm
+// from there to y.
+bool is_joined(const LinearNormSm90& call) {
+  constexpr double kLeastFull = 0.85;
+  const auto rows = static_cast<double>(call.product.m), wave = static_cast<double>(call.wave);
+  return rows >= kLeastFull * std::ceil(rows / wave) * wave && linear_norm_sm90_joins(call);
+}
+
+void launch_norm(const LaunchCall& call) {
+  const auto& state = static_cast<const NormState&>(*call.state);
+  LinearNormSm90 norm{.product = product_of(state, call.in, call.out),
+                      .scale = call.in[kScale].as<const float>(),
+                      .shift = has(call.in, kShift) ? call.in[kShift].as<const float>() : nullptr,
+                      .epsilon = state.epsilon,
+                      .wave = state.wave};
+  norm.product.backwards = call.backwards;
+  const cudaStream_t stream = stream_of(call.execution);
+  if (is_joined(norm)) {
+    check_cuda(launch_linear_norm_joined(norm, stream), "Linear with LayerNorm");
+    return;
+  }
+  GemmSm90 product = norm.product;
+  product.residual = nullptr;
+  check_cuda(launch_gemm_sm90(product, tile_of(state, product), stream), "Linear");
+  check_cuda(launch_linear_norm_rows(norm, stream), "LayerNorm");
+}
+
+// The product alone: the norm takes as long behind any.
+std::string tune_norm(const TuneCall& call) {
+  const auto made = create_norm(call.create);
+  const auto& state = static_cast<const TiledState&>(*made);
+  return tune_tiles(call, state.shape, tile_shapes(), [&state](const TileRun& run) {
+    GemmSm90 product = product_of(state, run.in, run.out);
+    product.m = run.rows, product.residual = nullptr;
     check_cuda(launch_gemm_sm90(product, run.tile, stream_of(run.execution)), "timing Linear");
   });
 }
@@ -199,9 +290,19 @@ constexpr KernelBody body(Support (*supports)(const Problem&), Numerics (*numeri
   };
 }
 
+constexpr KernelBody norm_body() {
+  KernelBody made = body(&supports_norm, &norm_numerics,
+                         "wgmma, 16 of K at a time, K not split; a row's sums in two parts");
+  made.create = &create_norm;
+  made.launch = &launch_norm;
+  made.tune = &tune_norm;
+  return made;
+}
+
 }  // namespace
 
-extern const KernelBody linear_sm90, linear_sm90_tf32;
+extern const KernelBody linear_sm90, linear_sm90_tf32, linear_norm_sm90;
+constexpr KernelBody linear_norm_sm90 = norm_body();
 constexpr KernelBody linear_sm90 =
     body(&supports, &numerics, "wgmma, 16 of K at a time, K not split");
 constexpr KernelBody linear_sm90_tf32 =

@@ -77,31 +77,28 @@ struct LaunchNorm {
 };
 
 template <class T, int kVectors>
-cudaError_t launch_parts(const PackedNorm& args, cudaStream_t stream) {
+cudaError_t launch_in_parts(const PackedNorm& args, cudaStream_t stream) {
   if (args.is_aligned)
     return LaunchNorm::launch<PackedLayout<T, 16, kVectors, true, true>, true, 1>(args, stream);
   return LaunchNorm::launch<PackedLayout<T, 16, kVectors, false, true>, true, 1>(args, stream);
 }
 template <class T>
-cudaError_t launch_parts(const PackedNorm& args, cudaStream_t stream) {
-  switch (args.cols) {
-    case 256:
-      return launch_parts<T, 2>(args, stream);
-    case 384:
-      return launch_parts<T, 3>(args, stream);
-    case 512:
-      return launch_parts<T, 4>(args, stream);
-    default:
-      return cudaErrorInvalidValue;
-  }
+cudaError_t launch_in_parts(const PackedNorm& args, cudaStream_t stream) {
+  if (args.cols == 256) return launch_in_parts<T, 2>(args, stream);
+  return args.cols == 384 ? launch_in_parts<T, 3>(args, stream)
+                          : launch_in_parts<T, 4>(args, stream);
+}
+bool is_in_parts(const PackedNorm& args) {
+  return args.addend != nullptr && args.type != DType::kF32 &&
+         (args.cols == 256 || args.cols == 384 || args.cols == 512);
 }
 
 }  // namespace
 
 cudaError_t launch_packed_norm(const PackedNorm& args, cudaStream_t stream) {
-  if (args.in_parts && args.addend != nullptr && args.rows > 0) {
-    return args.type == DType::kF16 ? launch_parts<__half>(args, stream)
-                                    : launch_parts<__nv_bfloat16>(args, stream);
+  if (is_in_parts(args) && args.rows > 0) {
+    return args.type == DType::kF16 ? launch_in_parts<__half>(args, stream)
+                                    : launch_in_parts<__nv_bfloat16>(args, stream);
   }
   return with_packed_layout<LaunchNorm>(args, args, stream);
 }

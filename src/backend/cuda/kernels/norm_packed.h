@@ -20,9 +20,6 @@ struct PackedNorm {
   bool is_aligned = false;     ///< every array lies at a multiple of 16 bytes
   bool has_constants = false;  ///< no kernel writes scale and bias
   bool backwards = false;      ///< rows from the last to the first; EmbedNorm takes no notice
-  /// 256, 384 or 512 columns of 16 bits with an addend: the sums of a row run in the order of
-  /// linear_norm_sm90.h.
-  bool in_parts = false;
 };
 
 /// A table whose rows ids name, as NormSource of norm.h.
@@ -43,8 +40,10 @@ struct PackedEmbedNorm {
 
 /// y = (s − mean) / √(var + ε)·scale + bias per row of s = x + addend; is_rms (without addend):
 /// s / √(mean(s²) + ε)·scale. Arithmetic in f32, as launch_norm()'s. A row is the work of a warp,
-/// or of half a warp; the order of sums depends on cols and type only. Cost: each input read once,
-/// each output written once. The launch overlaps the kernel before it (device/overlap.cuh).
+/// or of half a warp; the order of sums depends on cols, type and
+/// whether there is an addend only: with one, 256, 384 and 512 columns of 16 bits have the order of
+/// linear_norm_sm90.h, so that a product's own norm gives the same bits. Cost: each input read
+/// once, each output written once. The launch overlaps the kernel before it (device/overlap.cuh).
 cudaError_t launch_packed_norm(const PackedNorm& args, cudaStream_t stream);
 
 /// The same of s = Σ table_t[id_t].

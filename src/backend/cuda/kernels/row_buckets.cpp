@@ -101,23 +101,28 @@ std::array<int, kRowBuckets.size()> tiles_of(std::string_view record, const Tile
   return found;
 }
 
+void fill_tiled_state(const CreateCall& call, WeightShape (*parse)(std::string_view layout),
+                      const TileShapes& tiles, TiledState& state) {
+  for (const ConstantArg& constant : call.constants) {
+    if (constant.input != 1) continue;
+    state.shape = parse(constant.layout);
+    state.w = constant.bytes.data();
+  }
+  if (state.w == nullptr)
+    throw Error(ErrorCode::kInput,
+                "the engine holds no packed weight for a linear step; rebuild the engine");
+  check_cuda(cudaDeviceGetAttribute(&state.processors, cudaDevAttrMultiProcessorCount,
+                                    call.execution.device_ordinal),
+             "counting multiprocessors");
+  state.tiles = tiles_of(call.tuning, tiles);
+}
+
 std::unique_ptr<TiledState> make_tiled_state(const CreateCall& call,
                                              WeightShape (*parse)(std::string_view layout),
                                              const TileShapes& tiles) {
   auto state = std::make_unique<TiledState>();
-  state->attrs = decode<LinearAttrs>(call.attrs);
-  for (const ConstantArg& constant : call.constants) {
-    if (constant.input != 1) continue;
-    state->shape = parse(constant.layout);
-    state->w = constant.bytes.data();
-  }
-  if (state->w == nullptr)
-    throw Error(ErrorCode::kInput,
-                "the engine holds no packed weight for a linear step; rebuild the engine");
-  check_cuda(cudaDeviceGetAttribute(&state->processors, cudaDevAttrMultiProcessorCount,
-                                    call.execution.device_ordinal),
-             "counting multiprocessors");
-  state->tiles = tiles_of(call.tuning, tiles);
+  fill_tiled_state(call, parse, tiles, *state);
+  state->activation = decode<LinearAttrs>(call.attrs).activation;
   return state;
 }
 

@@ -60,16 +60,19 @@ std::string tune_tiles(const TuneCall& call, const WeightShape& shape, const Til
 /// The tile shape that a record names for each bucket; -1 where it names none.
 std::array<int, kRowBuckets.size()> tiles_of(std::string_view record, const TileShapes& tiles);
 
-/// What a Linear with a packed weight and tuned tile shapes holds.
-struct TiledState final : KernelState {
-  LinearAttrs attrs;
+/// What a product with a packed weight and tuned tile shapes holds.
+struct TiledState : KernelState {
+  Activation activation = Activation::kNone;
   WeightShape shape;
   const std::byte* w = nullptr;
   int processors = 0;
   std::array<int, kRowBuckets.size()> tiles{};  ///< by bucket; -1: not tuned
 };
-/// parse: the sizes that a layout names. Throws Error(kInput) where the engine holds no such
-/// weight.
+/// Fills `state` but for the activation. parse: the sizes that a layout names. Throws Error(kInput)
+/// where the engine holds no such weight.
+void fill_tiled_state(const CreateCall& call, WeightShape (*parse)(std::string_view layout),
+                      const TileShapes& tiles, TiledState& state);
+/// The same of a Linear.
 std::unique_ptr<TiledState> make_tiled_state(const CreateCall& call,
                                              WeightShape (*parse)(std::string_view layout),
                                              const TileShapes& tiles);
