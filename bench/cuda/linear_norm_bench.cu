@@ -212,7 +212,7 @@ void check_special(int n, GemmType type) {
 int check() {
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed()));
   for (GemmType type : {GemmType::kF16, GemmType::kBF16}) {
-    for (int n : {256, 384, 512}) {
+    for (int n : {256, 384, 512, 768, 1024}) {
       for (int64_t m : {1, 17, 128, 129, 1000}) check_values({m, n, 136, type}, 6);
       check_values({300, n, 64, type, false, true}, 6);
       check_values({300, n, 200, type, true, false}, 6);
@@ -303,10 +303,11 @@ void time_all(const std::vector<int64_t>& rows) {
   std::printf(
       "f16, us: two steps | product, then norm | one kernel | whole waves in it | two steps / each "
       "of them | tiles\n");
-  for (int n : {256, 384, 512})
+  for (int n : {256, 384, 512, 768, 1024})
     std::printf("%d columns: %lld rows in a wave\n", n,
                 static_cast<long long>(linear_norm_sm90_wave(n, processors())));
-  const int shapes[5][2] = {{384, 384}, {1536, 384}, {512, 512}, {2048, 512}, {1024, 256}};
+  const int shapes[7][2] = {{384, 384},  {1536, 384}, {512, 512},  {2048, 512},
+                            {1024, 256}, {768, 768},  {1024, 1024}};
   for (int64_t m : rows)
     for (const auto& s : shapes) time_one(m, s[0], s[1]);
 }

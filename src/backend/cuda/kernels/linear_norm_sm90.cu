@@ -26,7 +26,8 @@ Kernels kernels() {
 template <class T>
 const Kernels* kernels_of(int n) {
   static const Kernels kAll[] = {kernels<T, 1, 256, 3>(), kernels<T, 2, 192, 4>(),
-                                 kernels<T, 2, 256, 3>()};
+                                 kernels<T, 2, 256, 3>(), kernels<T, 4, 192, 4>(),
+                                 kernels<T, 4, 256, 3>()};
   for (const Kernels& each : kAll) {
     if (each.blocks * each.cols == n) return &each;
   }
@@ -67,7 +68,10 @@ int64_t most_clusters(const Kernels& kernels, int processors) {
 
 }  // namespace
 
-bool linear_norm_sm90_has(int n) { return kernels_of(GemmType::kF16, n) != nullptr; }
+bool linear_norm_sm90_has(int n, int k) {
+  const Kernels* kernels = kernels_of(GemmType::kF16, n);
+  return kernels != nullptr && (kernels->blocks < 4 || k <= n);
+}
 
 bool linear_norm_sm90_joins(const LinearNormSm90& call) {
   return is_aligned(call.product.x) && is_aligned(call.product.residual) &&
@@ -76,7 +80,7 @@ bool linear_norm_sm90_joins(const LinearNormSm90& call) {
 
 cudaError_t prepare_linear_norm_sm90() {
   for (GemmType type : {GemmType::kF16, GemmType::kBF16}) {
-    for (int n : {256, 384, 512}) {
+    for (int n : {256, 384, 512, 768, 1024}) {
       const Kernels& each = *kernels_of(type, n);
       const cudaError_t status =
           cudaFuncSetAttribute(each.joined, cudaFuncAttributeMaxDynamicSharedMemorySize,

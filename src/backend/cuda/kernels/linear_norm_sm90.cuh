@@ -7,8 +7,7 @@
 // residual comes in and nothing but y goes out.
 //
 // A row's sums run as those of a PackedLayout in parts (norm_packed.cuh): over pairs of columns
-// that are 64 apart, over the four pairs of eight columns, over eight such eights, over the two
-// parts.
+// that are 64 apart, over the four pairs of eight columns, over eight such eights, over the parts.
 #pragma once
 #include "backend/cuda/device/row_norm.cuh"
 #include "backend/cuda/kernels/gemm_sm90.cuh"
@@ -28,8 +27,8 @@ template <class T_, int kBlocks_, int kCols_, int kStages_>
 struct LinearNormShape : GemmShape<T_, 1, kCols_, 1, kStages_, kBlocks_, true, true> {
   using Gemm = GemmShape<T_, 1, kCols_, 1, kStages_, kBlocks_, true, true>;
   static constexpr int kBlocks = kBlocks_, kRowCols = kBlocks * kCols_;
-  static constexpr int kParts = 2 / kBlocks;  // of a row's two parts, in a block
-  static_assert(kBlocks <= 2 && kCols_ % (64 * kParts) == 0);
+  static constexpr int kParts = kBlocks == 1 ? 2 : 1;  // of a row's two or four, in a block
+  static_assert(kBlocks <= 4 && kCols_ % (64 * kParts) == 0);
   // Of a group: bias, scale and shift. Of a warp: from each block, for its 8 pairs of rows, their
   // sums, then the sums of squares with what the mean leaves; a barrier for each.
   static constexpr uint32_t kParameterBytes = 3 * kCols_ * 4;
@@ -90,6 +89,17 @@ __device__ __forceinline__ float sum_of_eights(const float (&eights)[8]) {
   return sum + __shfl_xor_sync(~0u, sum, 2);
 }
 
+/// Neighbours first.
+template <int kCount>
+__device__ __forceinline__ float by_halves(float (&v)[kCount]) {
+#pragma unroll
+  for (int step = 1; step < kCount; step *= 2) {
+#pragma unroll
+    for (int i = 0; i < kCount; i += 2 * step) v[i] += v[i + step];
+  }
+  return v[0];
+}
+
 /// A warp's 16 rows of a tile. Thread `lane` has rows lane/4 and lane/4 + 8.
 template <class S>
 struct LinearNormRows {
@@ -132,9 +142,13 @@ struct LinearNormRows {
       send(address_in(shared.sums(warp) + (rank * 8 + pair) * 8, to), own,
            address_in(shared.sums_there(warp), to));
     barrier_wait(shared.sums_there(warp), parity);
-    const float2 a = load_shared_pair(shared.sums(warp) + pair * 8),
-                 b = load_shared_pair(shared.sums(warp) + (8 + pair) * 8);
-    return {a.x + b.x, a.y + b.y};
+    float v[2][S::kBlocks];
+#pragma unroll
+    for (int b = 0; b < S::kBlocks; ++b) {
+      const float2 part = load_shared_pair(shared.sums(warp) + (b * 8 + pair) * 8);
+      v[0][b] = part.x, v[1][b] = part.y;
+    }
+    return {by_halves(v[0]), by_halves(v[1])};
   }
   /// The same of two sums for each row.
   __device__ __forceinline__ float4 over_blocks(float4 own, uint32_t parity) const {
@@ -144,9 +158,13 @@ struct LinearNormRows {
       send(address_in(shared.squares(warp) + (rank * 8 + pair) * 16, to), own,
            address_in(shared.squares_there(warp), to));
     barrier_wait(shared.squares_there(warp), parity);
-    const float4 a = load_shared_four(shared.squares(warp) + pair * 16),
-                 b = load_shared_four(shared.squares(warp) + (8 + pair) * 16);
-    return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w};
+    float v[4][S::kBlocks];
+#pragma unroll
+    for (int b = 0; b < S::kBlocks; ++b) {
+      const float4 part = load_shared_four(shared.squares(warp) + (b * 8 + pair) * 16);
+      v[0][b] = part.x, v[1][b] = part.y, v[2][b] = part.z, v[3][b] = part.w;
+    }
+    return {by_halves(v[0]), by_halves(v[1]), by_halves(v[2]), by_halves(v[3])};
   }
 
   /// What `add(sum, a, b)` makes of the pairs of row `row` (0: lane/4, 1: the other), summed up

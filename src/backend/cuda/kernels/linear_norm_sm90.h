@@ -14,9 +14,10 @@ struct LinearNormSm90 {
   int64_t wave;  ///< linear_norm_sm90_wave()
 };
 
-/// The numbers of columns that there are kernels for: 256, 384 and 512. (Clusters of four blocks,
-/// for 768 and 1024, were measured and left out: docs/performance.md.)
-bool linear_norm_sm90_has(int n);
+/// The sizes that there are kernels for: 256, 384 and 512 columns, and with k <= n 768 and 1024.
+/// These take clusters of four blocks, which leave some multiprocessors idle; behind a longer k
+/// that costs more than it gains (docs/performance.md).
+bool linear_norm_sm90_has(int n, int k);
 /// Can one kernel do it all? x, the residual and y lie at multiples of 16 bytes.
 bool linear_norm_sm90_joins(const LinearNormSm90& call);
 /// Once per device before the first launch.
@@ -24,7 +25,7 @@ cudaError_t prepare_linear_norm_sm90();
 
 /// The rows that one kernel does at a time, behind prepare_linear_norm_sm90().
 int64_t linear_norm_sm90_wave(int n, int processors);
-/// All in one kernel: a cluster of one or two blocks has 128 whole rows, whose sums never leave its
+/// All in one kernel: a cluster of up to four blocks has 128 whole rows, whose sums never leave its
 /// registers; the blocks tell each other what their columns sum up to. It takes as long for one row
 /// as for a wave.
 cudaError_t launch_linear_norm_joined(const LinearNormSm90& call, cudaStream_t stream);

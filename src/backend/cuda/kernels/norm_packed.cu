@@ -76,21 +76,34 @@ struct LaunchNorm {
   }
 };
 
-template <class T, int kVectors>
+template <class T, int kThreads, int kVectors>
 cudaError_t launch_in_parts(const PackedNorm& args, cudaStream_t stream) {
-  if (args.is_aligned)
-    return LaunchNorm::launch<PackedLayout<T, 16, kVectors, true, true>, true, 1>(args, stream);
-  return LaunchNorm::launch<PackedLayout<T, 16, kVectors, false, true>, true, 1>(args, stream);
+  using Exact = PackedLayout<T, kThreads, kVectors, true, true>;
+  using Any = PackedLayout<T, kThreads, kVectors, false, true>;
+  return args.is_aligned ? LaunchNorm::launch<Exact, true, 1>(args, stream)
+                         : LaunchNorm::launch<Any, true, 1>(args, stream);
 }
 template <class T>
 cudaError_t launch_in_parts(const PackedNorm& args, cudaStream_t stream) {
-  if (args.cols == 256) return launch_in_parts<T, 2>(args, stream);
-  return args.cols == 384 ? launch_in_parts<T, 3>(args, stream)
-                          : launch_in_parts<T, 4>(args, stream);
+  switch (args.cols) {
+    case 256:
+      return launch_in_parts<T, 16, 2>(args, stream);
+    case 384:
+      return launch_in_parts<T, 16, 3>(args, stream);
+    case 512:
+      return launch_in_parts<T, 16, 4>(args, stream);
+    case 768:
+      return launch_in_parts<T, 32, 3>(args, stream);
+    default:
+      return launch_in_parts<T, 32, 4>(args, stream);
+  }
 }
 bool is_in_parts(const PackedNorm& args) {
-  return args.addend != nullptr && args.type != DType::kF32 &&
-         (args.cols == 256 || args.cols == 384 || args.cols == 512);
+  if (args.addend == nullptr || args.type == DType::kF32) return false;
+  for (int cols : {256, 384, 512, 768, 1024}) {
+    if (args.cols == cols) return true;
+  }
+  return false;
 }
 
 }  // namespace

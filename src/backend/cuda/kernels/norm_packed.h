@@ -41,9 +41,10 @@ struct PackedEmbedNorm {
 /// y = (s − mean) / √(var + ε)·scale + bias per row of s = x + addend; is_rms (without addend):
 /// s / √(mean(s²) + ε)·scale. Arithmetic in f32, as launch_norm()'s. A row is the work of a warp,
 /// or of half a warp; the order of sums depends on cols, type and
-/// whether there is an addend only: with one, 256, 384 and 512 columns of 16 bits have the order of
-/// linear_norm_sm90.h, so that a product's own norm gives the same bits. Cost: each input read
-/// once, each output written once. The launch overlaps the kernel before it (device/overlap.cuh).
+/// whether there is an addend only: with one, 256, 384, 512, 768 and 1024 columns of 16 bits have
+/// the order of linear_norm_sm90.h, so that a product's own norm gives the same bits. Cost: each
+/// input read once, each output written once. The launch overlaps the kernel before it
+/// (device/overlap.cuh).
 cudaError_t launch_packed_norm(const PackedNorm& args, cudaStream_t stream);
 
 /// The same of s = Σ table_t[id_t].
