@@ -1,6 +1,6 @@
 // FP64 evaluators of MatMul, Gemm, Linear and LinearAddLayerNorm. Contract: core/evaluator.h;
-// rounding points a, b, out, and before out the product and those of the norm. Products are blocked for the cache
-// (facts: 14–23 GFLOP/s in i-k-j order) but stay plain loops.
+// rounding points a, b, out, and before out the product and those of the norm. Products are blocked
+// for the cache (facts: 14–23 GFLOP/s in i-k-j order) but stay plain loops.
 #include "reference/matmul.h"
 
 #include <algorithm>
@@ -241,8 +241,7 @@ void eval_linear_add_layer_norm(const EvalCall& call) {
   EvalTensor& y = call.out[0];
   const auto columns = static_cast<size_t>(y.shape.back());
   constexpr size_t kProduct = 2;  // with the bias
-  for (size_t i = 0; i < y.f.size(); ++i)
-    y.f[i] = call.rounding(kProduct, y.f[i]) + residual.f[i];
+  for (size_t i = 0; i < y.f.size(); ++i) y.f[i] = call.rounding(kProduct, y.f[i]) + residual.f[i];
   for (size_t i = 0; i < y.f.size(); i += columns)
     normalise_row(std::span(y.f).subspan(i, columns), attrs.epsilon, call.rounding,
                   kLinearNormIndex);
