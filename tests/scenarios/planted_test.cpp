@@ -2,6 +2,7 @@
 // beyond the type's own are never a pass, on the device under test (VERNIER_TEST_DEVICE). Contract:
 // docs/verification.md "Planted defects".
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <deque>
@@ -23,10 +24,11 @@ using backend::KernelDef;
 using backend::LaunchCall;
 using backend::TensorArg;
 
-/// A file below the test's temporary folder, removed at the end.
+/// A file of this process below the tests' temporary folder, removed at the end.
 class TemporaryFile {
  public:
-  explicit TemporaryFile(const std::string& name) : path_(testing::TempDir() + "/" + name) {}
+  explicit TemporaryFile(const std::string& name)
+      : path_(testing::TempDir() + "/" + std::to_string(getpid()) + "_" + name) {}
   ~TemporaryFile() { std::filesystem::remove(path_); }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;

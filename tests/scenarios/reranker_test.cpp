@@ -2,6 +2,7 @@
 // in other company and at a static shape, on three exports of one model; and the planted defect.
 // Contract: docs/verification.md "Field cases".
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "compile/pipeline.h"
 #include "engine/writer.h"
@@ -118,7 +119,8 @@ INSTANTIATE_TEST_SUITE_P(Exports, RerankerInSixteenBits,
 
 TEST(RerankerPlanted, AKernelThatReadsPastItsRowIsFoundAndNamed) {
   const auto path = test::example_model("bge_reranker_ts17").path;
-  const std::string file = testing::TempDir() + "reads_past_row.vn";
+  const std::string file =
+      testing::TempDir() + "reads_past_row_" + std::to_string(getpid()) + ".vn";
   CompileOptions options = test::options_here();
   options.mode = "fp16";
   const std::string device = options.device;

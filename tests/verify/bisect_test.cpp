@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 #include <set>
@@ -144,7 +145,8 @@ TEST(Bisect, LeavesBugsToReplay) {
   for (const test::Plant& plant : test::plants()) {
     if (plant.model != std::string("bge_reranker_ts17") || plant.verdict != "bug") continue;
     const test::ExampleModel model = test::example_model(std::string(plant.model));
-    const auto file = std::filesystem::temp_directory_path() / "vernier_bisect_test.vn";
+    const auto file = std::filesystem::temp_directory_path() /
+                      ("vernier_bisect_" + std::to_string(getpid()) + ".vn");
     compile(model.path.string(), file.string());
     const auto engine = Engine::open(file.string(), test::planted_backend(&plant));
     std::filesystem::remove(file);

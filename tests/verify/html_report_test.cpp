@@ -3,6 +3,7 @@
 #include "verify/html_report.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <limits>
@@ -144,7 +145,8 @@ TEST(HtmlReport, SaysWhatWouldFillASectionWithoutData) {
 }
 
 TEST(HtmlReport, AFileIsAskedForBeforeTheWork) {
-  const auto folder = std::filesystem::temp_directory_path() / "vernier_html_report_test";
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("vernier_html_report_" + std::to_string(getpid()));
   std::filesystem::remove_all(folder);
   const auto message = [&] {
     try {

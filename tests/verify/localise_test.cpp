@@ -2,6 +2,7 @@
 #include "verify/localise.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <limits>
@@ -27,7 +28,8 @@ struct Localised {
 
   explicit Localised(const test::Plant* plant = nullptr) {
     const test::ExampleModel model = test::example_model(kModel);
-    const auto file = std::filesystem::temp_directory_path() / "vernier_localise_test.vn";
+    const auto file = std::filesystem::temp_directory_path() /
+                      ("vernier_localise_" + std::to_string(getpid()) + ".vn");
     compile(model.path.string(), file.string());
     engine = Engine::open(file.string(), test::planted_backend(plant));
     std::filesystem::remove(file);
