@@ -68,7 +68,10 @@ struct LaunchNorm {
   }
   template <class L>
   static cudaError_t launch(const PackedNorm& args, cudaStream_t stream) {
-    if (args.addend != nullptr) return launch<L, true, 1>(args, stream);
+    // Whole rows of 16 bits with an addend are in parts.
+    if constexpr (L::kN < 8 || !L::kIsExact) {
+      if (args.addend != nullptr) return launch<L, true, 1>(args, stream);
+    }
     if constexpr (kIsAhead<L> && L::kIsExact && L::kVectors < 4) {
       if (args.rows > kSideBySideRows) return launch<L, false, 2>(args, stream);
     }
