@@ -190,8 +190,9 @@ void add_bench(CLI::App& app, Run& chosen) {
   command
       ->add_option("--pause", options->pause,
                    "milliseconds of rest before each run, as in a service that is not always busy; "
-                   "0 keeps the chip at its power limit")
-      ->check(CLI::Range(0.0, 1e5));
+                   "without, large batches keep a GPU at its power limit")
+      ->check(CLI::Range(0.0, 1e5))
+      ->capture_default_str();
   command->add_option("--runs", options->runs, "least number of runs")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();

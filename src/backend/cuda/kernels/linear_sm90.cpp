@@ -209,14 +209,17 @@ void launch(const LaunchCall& call) {
              "Linear");
 }
 
-std::string tune(const TuneCall& call) {
-  const auto made = create(call.create);
-  const auto& state = static_cast<const TiledState&>(*made);
-  return tune_tiles(call, state.shape, tile_shapes(), [&state](const TileRun& run) {
+std::string tune_products(const TuneCall& call, const TiledState& state, bool adds) {
+  return tune_tiles(call, state.shape, tile_shapes(), [&state, adds](const TileRun& run) {
     GemmSm90 product = product_of(state, run.in, run.out);
     product.m = run.rows;
+    if (!adds) product.residual = nullptr;
     check_cuda(launch_gemm_sm90(product, run.tile, stream_of(run.execution)), "timing Linear");
   });
+}
+std::string tune(const TuneCall& call) {
+  const auto made = create(call.create);
+  return tune_products(call, static_cast<const TiledState&>(*made), true);
 }
 
 // ---- with a norm
@@ -289,12 +292,7 @@ void launch_norm(const LaunchCall& call) {
 // The product alone: the norm takes as long behind any.
 std::string tune_norm(const TuneCall& call) {
   const auto made = create_norm(call.create);
-  const auto& state = static_cast<const TiledState&>(*made);
-  return tune_tiles(call, state.shape, tile_shapes(), [&state](const TileRun& run) {
-    GemmSm90 product = product_of(state, run.in, run.out);
-    product.m = run.rows, product.residual = nullptr;
-    check_cuda(launch_gemm_sm90(product, run.tile, stream_of(run.execution)), "timing Linear");
-  });
+  return tune_products(call, static_cast<const TiledState&>(*made), false);
 }
 
 constexpr KernelBody body(Support (*supports)(const Problem&), Numerics (*numerics)(const Problem&),
