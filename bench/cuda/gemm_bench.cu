@@ -318,7 +318,7 @@ Row time_one(const Library& library, int64_t m, int k, int n, GemmType type, boo
     return [&, variant, activation, overlap](cudaStream_t stream, int i) {
       GemmSm90 call = p.call();
       call.w = ws[i % copies]->data();
-      call.activation = activation, call.overlap = overlap;
+      call.activation = activation, call.overlap = call.constant_bias = overlap;
       require(launch_gemm_sm90(call, variant, stream), "launch");
     };
   };

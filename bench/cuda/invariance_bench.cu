@@ -1,7 +1,8 @@
 // What it costs that a row's bits do not depend on the number of rows: products of encoder layers
 // by our own kernel (one class of bits), by cuBLASLt's algorithms of one class, and by any of them,
 // split-K too, in one run on one device. docs/performance.md "GPU" says how to read it.
-//   build/cuda/bench/bench_invariance [out.json|sums] [f16|bf16]     sums: compares f32 sums only
+//   build/cuda/bench/bench_invariance [out.json|sums] [f16|bf16] [ROWS…]
+// sums: compares f32 sums only. ROWS: these numbers of rows, and what each tile shape takes.
 // Each way is timed in a graph of launches, ours overlapped as in an engine (the library's cannot
 // be), the best of each kind again in turns; weights rotate through more than the second-level
 // cache. All with a bias and no activation: what the library's
@@ -26,7 +27,7 @@
 namespace {
 using namespace vernier::backend::cuda;
 
-constexpr int64_t kRows[] = {1, 32, 64, 128, 256, 512, 1024, 2048, 4096, 16384};
+const std::vector<int64_t> kUsualRows = {1, 32, 64, 128, 256, 512, 1024, 2048, 4096, 16384};
 constexpr int64_t kMostRows = 16384;
 constexpr size_t kElemBytes = 2;
 constexpr size_t kWeightBytes = 160 << 20;  // of all copies: far more than the cache holds
@@ -182,8 +183,10 @@ struct Times {
 
 class Bench {
  public:
-  explicit Bench(GemmType type)
+  Bench(GemmType type, std::vector<int64_t> rows, bool lists_tiles)
       : type_(type),
+        rows_(std::move(rows)),
+        lists_tiles_(lists_tiles),
         weights_(kWeightBytes),
         bias_(4096 * 4),
         x_(kMostRows * 4096 * kElemBytes),
@@ -199,8 +202,8 @@ class Bench {
   // Of all numbers of rows. The bits of a family are those of its first way at the most rows.
   std::vector<Times> product(Product p) {
     std::vector<char> ours_bits, library_bits;
-    std::vector<Times> all(std::size(kRows));
-    for (size_t i = all.size(); i-- > 0;) all[i] = one(p, kRows[i], ours_bits, library_bits);
+    std::vector<Times> all(rows_.size());
+    for (size_t i = all.size(); i-- > 0;) all[i] = one(p, rows_[i], ours_bits, library_bits);
     return all;
   }
 
@@ -246,7 +249,7 @@ class Bench {
       call.x = x_.data, call.y = y_.data, call.bias = bias_.data;
       call.m = m, call.n = p.n, call.k = p.k;
       call.operands = call.bias_type = call.residual_type = call.y_type = type_;
-      call.processors = processors_, call.overlap = true;
+      call.processors = processors_, call.overlap = call.constant_bias = true;
       const auto launch = [=](cudaStream_t stream, int turn) {
         GemmSm90 turned = call;
         turned.w = weight(p, turn);
@@ -305,6 +308,7 @@ class Bench {
       times.library_ways += !way.ours, times.library_same += !way.ours && way.same_bits;
       Timed timed(way.launch, count);
       const double us = std::min(timed.once(), timed.once());
+      if (lists_tiles_ && way.ours) std::printf(" %s:%.2f", way.name.c_str(), us);
       const auto take = [&](int kind) {
         if (us < least[kind]) least[kind] = us, best[kind] = &way;
       };
@@ -313,6 +317,10 @@ class Bench {
       take(2);
     }
     in_turns(best, count, times);
+    if (lists_tiles_)
+      std::printf(" | %lld %d->%d ours %.2f (%s), library %.2f, free %.2f\n",
+                  static_cast<long long>(m), p.k, p.n, times.ours, times.ours_name.c_str(),
+                  times.library, times.free);
     return times;
   }
 
@@ -343,20 +351,22 @@ class Bench {
   }
 
   GemmType type_;
+  std::vector<int64_t> rows_;
+  bool lists_tiles_;
   int processors_ = 0;
   cublasLtHandle_t handle_ = nullptr;
   Buffer weights_, bias_, x_, y_, workspace_;
 };
 
-void print_product(FILE* out, const Model& model, Product p, const std::vector<Times>& all,
-                   const char*& comma) {
+void print_product(FILE* out, const Model& model, Product p, const std::vector<int64_t>& rows,
+                   const std::vector<Times>& all, const char*& comma) {
   for (size_t i = 0; out && i < all.size(); ++i) {
     const Times& t = all[i];
     std::fprintf(out,
                  "%s{\"model\":\"%s\",\"m\":%lld,\"k\":%d,\"n\":%d,\"ours_us\":%.3f,"
                  "\"library_one_class_us\":%.3f,\"free_us\":%.3f,\"tile\":\"%s\",\"free\":\"%s\","
                  "\"library_algorithms\":%zu,\"of_one_class\":%zu}",
-                 comma, model.name, static_cast<long long>(kRows[i]), p.k, p.n, t.ours, t.library,
+                 comma, model.name, static_cast<long long>(rows[i]), p.k, p.n, t.ours, t.library,
                  t.free, t.ours_name.c_str(), t.free_name.c_str(), t.library_ways, t.library_same);
     comma = ",\n";
   }
@@ -364,12 +374,13 @@ void print_product(FILE* out, const Model& model, Product p, const std::vector<T
 
 // Products of all layers at each number of rows; a line of each product that another way does
 // faster.
-void print_model(const Model& model, const std::vector<std::vector<Times>>& products) {
+void print_model(const Model& model, const std::vector<int64_t>& rows,
+                 const std::vector<std::vector<Times>>& products) {
   std::printf(
       "%-6s rows      ours   library    free | ours/free  library/free  (us, products of "
       "%d layers)\n",
       model.name, model.layers);
-  for (size_t i = 0; i < std::size(kRows); ++i) {
+  for (size_t i = 0; i < rows.size(); ++i) {
     double ours = 0, library = 0, free = 0;
     std::string faster;
     for (size_t p = 0; p < products.size(); ++p) {
@@ -382,7 +393,7 @@ void print_model(const Model& model, const std::vector<std::vector<Times>>& prod
       faster += text;
     }
     std::printf("%10lld %9.1f %9.1f %9.1f | %+8.1f %% %+11.1f %% %s\n",
-                static_cast<long long>(kRows[i]), ours * model.layers, library * model.layers,
+                static_cast<long long>(rows[i]), ours * model.layers, library * model.layers,
                 free * model.layers, 100 * (ours / free - 1), 100 * (library / free - 1),
                 faster.c_str());
   }
@@ -397,7 +408,11 @@ int main(int argc, char** argv) {
   const bool only_sums = argc > 1 && std::string(argv[1]) == "sums";
   FILE* out = argc > 1 && !only_sums ? std::fopen(argv[1], "w") : nullptr;
   if (out) std::fprintf(out, "[\n");
-  Bench bench(bf16 ? GemmType::kBF16 : GemmType::kF16);
+  std::vector<int64_t> rows;
+  for (int i = 3; i < argc; ++i) rows.push_back(std::clamp(std::atoll(argv[i]), 1ll, 16384ll));
+  const bool lists_tiles = !rows.empty();
+  if (rows.empty()) rows = kUsualRows;
+  Bench bench(bf16 ? GemmType::kBF16 : GemmType::kF16, rows, lists_tiles);
   const char* comma = "";
   size_t ways = 0, same = 0;
   size_t equal = 0, compared = 0;
@@ -412,10 +427,10 @@ int main(int argc, char** argv) {
     std::vector<std::vector<Times>> products;
     for (const Product& p : model.products) {
       products.push_back(bench.product(p));
-      print_product(out, model, p, products.back(), comma);
+      print_product(out, model, p, rows, products.back(), comma);
       for (const Times& t : products.back()) ways += t.library_ways, same += t.library_same;
     }
-    print_model(model, products);
+    print_model(model, rows, products);
   }
   std::printf(
       "all our tile shapes gave a row the same bits at every number of rows; of cuBLASLt's "

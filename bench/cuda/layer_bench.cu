@@ -86,7 +86,7 @@ class Layers {
     call.m = rows_, call.n = n * width_, call.k = k * width_, call.activation = activation;
     call.operands = call.residual_type = call.y_type = products_type_,
     call.bias_type = GemmType::kF32;
-    call.processors = processors(), call.overlap = true;
+    call.processors = processors(), call.overlap = call.constant_bias = true;
     if (tile < 0) tile = gemm_sm90_choice(rows_, call.n, call.k, kType, call.processors);
     require(launch_gemm_sm90(call, tile, stream), "product");
   }

@@ -25,6 +25,8 @@ struct AnyArray {
 struct Divisor {
   uint32_t size = 1, magic = 1, shift = 0;
 };
+/// For sizes in [1, 2^31].
+Divisor divisor_of(int64_t size);
 
 /// Where element `i` (row-major) of an array with gaps lies: axes outermost first, those that step
 /// evenly merged. 0 axes: every element is at 0. `is_small`: fewer than 2^31 elements.

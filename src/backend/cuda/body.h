@@ -27,8 +27,6 @@ inline AnyArray any_array(std::span<const TensorArg> operands, size_t i) {
   return has(operands, i) ? AnyArray{operands[i].data, operands[i].dtype} : AnyArray{};
 }
 
-/// For sizes in [1, 2^31].
-Divisor divisor_of(int64_t size);
 /// Axes with these sizes and strides in elements, outermost first.
 StridedIndex strided_index(std::span<const int64_t> sizes, std::span<const int64_t> strides);
 /// Axes [begin, end) of `t`.

@@ -87,18 +87,18 @@ __device__ __forceinline__ uint32_t address_in(uint32_t address, uint32_t rank) 
 }
 /// 8 or 16 bytes into the shared memory of a block of the cluster (both addresses of address_in());
 /// they arrive at its barrier, and whoever waits for that sees them.
-__device__ __forceinline__ void send(uint32_t dst, float2 v, uint32_t barrier) {
+__device__ __forceinline__ void send(uint32_t dst, const float (&v)[2], uint32_t barrier) {
   asm volatile(
       "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(
           dst),
-      "f"(v.x), "f"(v.y), "r"(barrier)
+      "f"(v[0]), "f"(v[1]), "r"(barrier)
       : "memory");
 }
-__device__ __forceinline__ void send(uint32_t dst, float4 v, uint32_t barrier) {
+__device__ __forceinline__ void send(uint32_t dst, const float (&v)[4], uint32_t barrier) {
   asm volatile(
       "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, "
       "[%5];" ::"r"(dst),
-      "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(barrier)
+      "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(barrier)
       : "memory");
 }
 
@@ -135,6 +135,10 @@ __device__ __forceinline__ void copy_box_to(uint32_t dst, const CUtensorMap* map
       : "memory");
 }
 
+/// Where the 16 bytes `chunk` of a row lie in a box of 128-byte rows with the 128-byte swizzle.
+__device__ __forceinline__ uint32_t box_place(uint32_t box, int row, int chunk) {
+  return box + row * 128 + ((chunk ^ (row % 8)) << 4);
+}
 /// Shared memory to the box at (c0, c1) of a matrix, by one thread; outside of it nothing is
 /// written.
 __device__ __forceinline__ void store_box(const CUtensorMap* map, uint32_t src, int c0, int c1) {
@@ -144,12 +148,10 @@ __device__ __forceinline__ void store_box(const CUtensorMap* map, uint32_t src, 
       "r"(src), "r"(c0), "r"(c1)
       : "memory");
 }
-/// The boxes that this thread has sent off have been read from shared memory, or have arrived.
+/// The boxes that this thread has sent off have been read from shared memory. Whoever waits for the
+/// kernel's end sees them arrived.
 __device__ __forceinline__ void wait_for_reads_of_boxes() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-}
-__device__ __forceinline__ void wait_for_boxes() {
-  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
 /// Ordinary stores to shared memory become visible to the copy engine and the tensor cores.
@@ -171,6 +173,11 @@ __device__ __forceinline__ void store_shared(uint32_t address, float value) {
 __device__ __forceinline__ void store_shared_16_bits(uint32_t address, uint16_t value) {
   asm volatile("st.shared.u16 [%0], %1;" ::"r"(address), "h"(value) : "memory");
 }
+__device__ __forceinline__ void store_shared_four(uint32_t address, float4 v) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(v.x), "f"(v.y),
+               "f"(v.z), "f"(v.w)
+               : "memory");
+}
 __device__ __forceinline__ void store_shared_pair(uint32_t address, float2 pair) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(address), "f"(pair.x), "f"(pair.y)
                : "memory");
@@ -180,13 +187,17 @@ __device__ __forceinline__ float2 load_shared_pair(uint32_t address) {
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(address) : "memory");
   return v;
 }
-__device__ __forceinline__ float4 load_shared_four(uint32_t address) {
-  float4 v;
-  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+__device__ __forceinline__ void load_shared(uint32_t address, float (&v)[2]) {
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+               : "=f"(v[0]), "=f"(v[1])
                : "r"(address)
                : "memory");
-  return v;
+}
+__device__ __forceinline__ void load_shared(uint32_t address, float (&v)[4]) {
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
+               : "r"(address)
+               : "memory");
 }
 __device__ __forceinline__ uint4 load_shared_16_bytes(uint32_t address) {
   uint4 v;
@@ -221,12 +232,14 @@ __device__ __forceinline__ void take_registers() {
 __device__ __forceinline__ void warpgroup_sync(int id) {
   asm volatile("bar.sync %0, 128;" ::"r"(id) : "memory");
 }
-/// Barrier `id` of 256 threads in two halves: those that wait return when the others have arrived.
+/// Barrier `id` of kThreads: those that wait return when the others have arrived.
+template <int kThreads = 256>
 __device__ __forceinline__ void turn_wait(int id) {
-  asm volatile("bar.sync %0, 256;" ::"r"(id) : "memory");
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(kThreads) : "memory");
 }
+template <int kThreads = 256>
 __device__ __forceinline__ void turn_give(int id) {
-  asm volatile("bar.arrive %0, 256;" ::"r"(id) : "memory");
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(kThreads) : "memory");
 }
 __device__ __forceinline__ void wgmma_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");

@@ -8,6 +8,8 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#include <cstdint>
+
 namespace vernier::backend::cuda {
 
 /// The next kernel may be scheduled as blocks of this one end or leave room.
@@ -52,5 +54,25 @@ cudaError_t launch_overlapped(void (*kernel)(Argument), dim3 grid, dim3 block, s
   config.numAttrs = overlaps_launches() ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, argument);
 }
+
+/// How a kernel of clusters is launched: `clusters` of `blocks` each, overlapped if `overlaps`.
+struct ClusterLaunch {
+  cudaLaunchAttribute attributes[2] = {};
+  cudaLaunchConfig_t config = {};
+
+  ClusterLaunch(int64_t clusters, int blocks, int threads, size_t shared_bytes, bool overlaps) {
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim.x = static_cast<unsigned>(blocks);
+    attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
+    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[1].val.programmaticStreamSerializationAllowed = 1;
+    config.gridDim = dim3(static_cast<unsigned>(clusters * blocks));
+    config.blockDim = dim3(static_cast<unsigned>(threads));
+    config.dynamicSmemBytes = shared_bytes;
+    config.attrs = attributes;
+    config.numAttrs = overlaps ? 2 : 1;
+  }
+  ClusterLaunch(const ClusterLaunch&) = delete;  // config points into it
+};
 
 }  // namespace vernier::backend::cuda

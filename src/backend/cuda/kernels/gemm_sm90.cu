@@ -60,6 +60,21 @@ constexpr int kVariantCount = sizeof(kVariants) / sizeof(kVariants[0]);
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// Whether tiles that follow each other share w rather than x: the larger of the two, though
+// clusters share w already, and of many rows x is better read once.
+bool shares_w(const Variant& v, int64_t m) {
+  constexpr int64_t kManyRows = 2048;
+  return v.cluster == 1 && (v.cols > v.rows || (v.cols == v.rows && m <= kManyRows));
+}
+// Rows of tiles that are walked column by column before the next. One, with which all of w comes
+// again for each, only as long as w stays in the second-level cache.
+int64_t rows_of_group(const Variant& v, const GemmSm90& call) {
+  constexpr int64_t kRows = 1024, kHeldBytes = int64_t{32} << 20;
+  const auto w_bytes = static_cast<int64_t>(bytes_of(call.operands)) * call.k * call.n;
+  const bool many = shares_w(v, call.m) || w_bytes > kHeldBytes;
+  return many ? ceil_div(kRows, v.rows * v.cluster) : 1;
+}
+
 }  // namespace
 
 int gemm_sm90_variants() { return kVariantCount; }
@@ -129,15 +144,16 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
 
   const auto elem_bytes = static_cast<int64_t>(bytes_of(call.operands));
   GemmArguments args{};
-  args.backwards = call.backwards;
+  args.backwards = call.backwards, args.constant_bias = call.constant_bias;
   args.bias = call.bias, args.residual = call.residual, args.y = call.y;
   args.m = static_cast<int>(call.m), args.n = call.n;
   args.k_blocks = static_cast<int>(ceil_div(call.k * elem_bytes, 128 * v.sub));
   args.row_tiles = static_cast<int>(ceil_div(call.m, v.rows * v.cluster));
   args.col_tiles = static_cast<int>(ceil_div(call.n, v.cols));
-  // 16 MiB of w stay in the second-level cache beside what streams through it.
-  const int64_t held = (int64_t{16} << 20) / (elem_bytes * call.k * v.cols);
-  args.group_cols = static_cast<int>(std::clamp<int64_t>(held, 1, args.col_tiles));
+  const int64_t group_rows = std::min<int64_t>(rows_of_group(v, call), args.row_tiles);
+  args.group = divisor_of(group_rows * args.col_tiles);
+  args.rows = divisor_of(group_rows);
+  args.last_rows = divisor_of((args.row_tiles - 1) % group_rows + 1);
   args.x = call.x, args.k = call.k;
   args.x_aligned = x_aligned, args.y_aligned = y_aligned;
   args.finish = !boxes                 ? GemmFinish::kAny
@@ -152,31 +168,22 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
 
   const int64_t tiles = int64_t{args.row_tiles} * args.col_tiles;
   const int64_t clusters = std::min<int64_t>(tiles, call.processors / v.cluster);
-  cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim.x = static_cast<unsigned>(v.cluster);
-  attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
-  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[1].val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(clusters * v.cluster));
-  config.blockDim = dim3(kGemmThreads);
-  config.dynamicSmemBytes = kernel.shared_bytes;
-  config.stream = stream;
-  config.attrs = attributes;
-  config.numAttrs = call.overlap ? 2 : 1;
+  ClusterLaunch launch(clusters, v.cluster, kGemmThreads, kernel.shared_bytes, call.overlap);
+  launch.config.stream = stream;
   void* arguments[] = {&maps[0], &maps[1], &maps[2], &maps[3], &args};
-  return cudaLaunchKernelExC(&config, kernel.function, arguments);
+  return cudaLaunchKernelExC(&launch.config, kernel.function, arguments);
 }
 
-// The least estimated cycles: per 128 bytes of K the longer of the products (2048 a cycle) and of
-// what must come in, in rounds of one tile per multiprocessor. The constants are fitted to the
-// times of bench/cuda on an H200 (sizes of BERT, M from 1 to 16384): the choice is within 6 % of
-// the best in each. Clusters are left to tuning.
+// The least estimated cycles, in rounds of one tile per multiprocessor: per 128 bytes of K the
+// longer of the products (2048 a cycle) and of what two multiprocessors side by side must take in,
+// which share one operand where both have tiles; and what the next kernel can't hide where no pair
+// is left to it. The constants are fitted to the times of bench_invariance on an H200 (sizes of
+// BERT, M from 64 to 16384): the choice is within 2 % of the best on average, 12 % at worst.
+// Clusters are left to tuning.
 int gemm_sm90_choice(int64_t m, int n, int k, GemmType operands, int processors) {
   constexpr int kBlockBytes = 128;
-  constexpr double kBytesOfProductsPerCycle = 4096, kBytesPerCycle = 30, kLeastCycles = 120;
-  constexpr double kCyclesPerUs = 1900;
+  constexpr double kBytesOfProductsPerCycle = 4096, kBytesPerCycle = 100, kLeastCycles = 60,
+                   kResultsPerCycle = 128, kNotHidden = 700, kCyclesPerUs = 1900;
   const auto bytes = static_cast<int64_t>(bytes_of(operands));
   int best = -1;
   double least = 0;
@@ -185,13 +192,21 @@ int gemm_sm90_choice(int64_t m, int n, int k, GemmType operands, int processors)
     if (v.cluster > 1 || !gemm_sm90_has(i, operands)) continue;
     const int64_t tiles = ceil_div(m, v.rows) * ceil_div(n, v.cols);
     if (v.together && tiles > processors) continue;  // its epilogues would show
-    const double incoming = 128.0 * static_cast<double>(std::min<int64_t>(v.rows, m) + v.cols);
-    const double step =
-        std::max({static_cast<double>(v.rows) * v.cols * kBlockBytes / kBytesOfProductsPerCycle,
-                  incoming / kBytesPerCycle, kLeastCycles});
+    const bool in_pairs = 2 * tiles > processors;
+    const auto rows = static_cast<double>(std::min<int64_t>(v.rows, m));
+    const auto cols = static_cast<double>(v.cols);
+    const bool shared_w = shares_w(v, m);
+    const double incoming = kBlockBytes * (rows * (in_pairs && shared_w ? 2 : 1) +
+                                           cols * (in_pairs && !shared_w ? 2 : 1));
+    const double results = static_cast<double>(v.rows) * v.cols;
+    const double step = std::max({results * kBlockBytes / kBytesOfProductsPerCycle,
+                                  incoming / kBytesPerCycle, kLeastCycles});
+    const auto steps = static_cast<double>(ceil_div(k * bytes, kBlockBytes));
     double cycles = static_cast<double>(ceil_div(tiles, processors)) *
-                    static_cast<double>(ceil_div(k * bytes, kBlockBytes)) * step;
-    if (m <= kGemmFewRows && i != gemm_sm90_few_rows()) cycles += kGemmShapeSwitchUs * kCyclesPerUs;
+                        (steps * step + results / kResultsPerCycle) +
+                    (in_pairs ? kNotHidden : 0);
+    if (m <= kGemmFewRows && i != gemm_sm90_few_rows())
+      cycles += 2 * kGemmShapeSwitchUs * kCyclesPerUs;  // to it and back
     if (best < 0 || cycles < least) least = cycles, best = i;
   }
   return best;

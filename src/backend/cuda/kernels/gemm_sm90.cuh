@@ -6,7 +6,9 @@
 // every multiprocessor has one tile, that is no gain, and a larger tile takes in fewer bytes: there
 // both work on one tile (kTogether). A cluster of two blocks, one below the other, shares the tile
 // of w: each loads half of it into both. (Measured and left out: blocks beside each other that
-// share x, which gains nothing: what limits few rows is what one multiprocessor takes in.)
+// share x, two by two too, which gain nothing.) Which tiles come one after the other counts:
+// blocks that follow each other share what multiprocessors side by side take in. In one wave of
+// tiles all of the time goes by that, and none by the products (docs/performance.md).
 #pragma once
 #include "backend/cuda/device/wgmma.cuh"
 #include "backend/cuda/kernels/gemm_sm90_epilogue.cuh"
@@ -56,31 +58,29 @@ struct GemmLoads {
   const CUtensorMap *x_map, *w_map;
   int rank;
 
-  static constexpr uint16_t kAll = (1 << S::kCluster) - 1;
-
   __device__ __forceinline__ void x(int stage, int block, const GemmTile& tile) const {
 #pragma unroll
     for (int sub = 0; sub < S::kSub; ++sub) {
       const int k = (block * S::kSub + sub) * S::kBlockK;
-      copy<S::kSideBySide, S::kRows>(shared.x(stage) + sub * S::kXBytes, x_map, k, tile.row, stage);
+      copy<S::kBeside, S::kRows>(shared.x(stage) + sub * S::kXBytes, x_map, k, tile.row, stage);
     }
   }
   __device__ __forceinline__ void w(int stage, int block, const GemmTile& tile) const {
 #pragma unroll
     for (int sub = 0; sub < S::kSub; ++sub) {
       const int k = (block * S::kSub + sub) * S::kBlockK;
-      copy<!S::kSideBySide, S::kCols>(shared.w(stage) + sub * S::kWBytes, w_map, k, tile.col,
-                                      stage);
+      copy<S::kBelow, S::kCols>(shared.w(stage) + sub * S::kWBytes, w_map, k, tile.col, stage);
     }
   }
 
  private:
-  // kRows rows from `row` on; where the cluster shares them, this block's part of them to all.
-  template <bool kShares, int kRows>
+  // kRows rows from `row` on; where kBlocks blocks share them, this one's part of them to all.
+  template <int kBlocks, int kRows>
   __device__ __forceinline__ void copy(uint32_t to, const CUtensorMap* map, int k, int row,
                                        int stage) const {
-    if constexpr (kShares && S::kCluster > 1) {
-      const int first = rank * (kRows / S::kCluster);
+    if constexpr (kBlocks > 1) {
+      constexpr uint16_t kAll = (1 << kBlocks) - 1;
+      const int first = rank * (kRows / kBlocks);
       copy_box_to(to + first * 128, map, k, row + first, shared.full(stage), kAll);
     } else {
       copy_box(to, map, k, row, shared.full(stage));
@@ -263,24 +263,27 @@ __device__ __forceinline__ void multiply(GemmSums<S>& sums, const GemmShared<S>&
 template <class S>
 __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmArguments& args,
                                         const CUtensorMap* y_map, int rank, int group) {
-  wait_for_previous_kernel();  // it may still read y, or write the residual
   const int warp = uniform(threadIdx.x / 32 % 4);
+  const int tiles = args.row_tiles * args.col_tiles, clusters = gridDim.x / S::kCluster;
+  const bool begins_later = !S::kTogether && group == 1;
+  int t = blockIdx.x / S::kCluster + (begins_later ? clusters : 0);
+  GemmTile tile = tile_at<S>(args, t, rank);
+  GemmBiasPart<S> bias_part;
+  if (!args.constant_bias) wait_for_previous_kernel();
+  if (t < tiles) read_bias<S>(args, tile.col, bias_part);
+  wait_for_previous_kernel();  // it may still read y, or write the residual
   RingPlace<S::kStages> place;
-  const int clusters = gridDim.x / S::kCluster;
+  if (begins_later) place.skip(args.k_blocks);
   uint32_t turn_parity = group == 0;  // group 0 begins: a fresh barrier passes for parity 1
   uint32_t residual_parity = 0;
-  int first = blockIdx.x / S::kCluster;
-  if (!S::kTogether && group == 1) {
-    place.skip(args.k_blocks);
-    first += clusters;
-  }
-  constexpr int kTurns = S::kTogether ? 1 : 2;
 #pragma unroll 1
-  for (int t = first; t < args.row_tiles * args.col_tiles; t += kTurns * clusters) {
-    GemmTile tile = tile_at<S>(args, t, rank);
-    if (S::kTogether) tile.row += group * S::kGroupRows;
+  while (t < tiles) {
     GemmBias<S> bias;
-    read_bias<S>(args, tile.col, shared.bias(group), group, bias);
+    share_bias<S>(args, bias_part, shared.bias(group), group, bias);
+    t += (S::kTogether ? 1 : 2) * clusters;
+    const GemmTile next = tile_at<S>(args, t, rank);
+    if (t < tiles) read_bias<S>(args, next.col, bias_part);  // arrives while this one is multiplied
+    if (S::kTogether) tile.row += group * S::kGroupRows;
     GemmSums<S> sums;
     ResidualAhead<S> ahead;
     if constexpr (ResidualAhead<S>::kIs) ahead.read(args, tile);
@@ -312,8 +315,36 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
       finish<S>(sums, args, ahead, shared.strip(4 * group + warp), tile);
     }
     turn_parity ^= 1;
+    tile = next;
   }
-  wait_for_boxes();
+}
+
+// ---- how a block begins ------------------------------------------------------------------------
+
+/// The block's barriers, for all of the cluster; `init_more()` adds others. By one thread: by many
+/// at once, a layer of 128 rows takes 4 % longer (measured).
+template <class S, class InitMore>
+__device__ __forceinline__ void begin_block(const GemmShared<S>& shared,
+                                            const InitMore& init_more) {
+  if (threadIdx.x == 0) {
+    for (int stage = 0; stage < S::kStages; ++stage) {
+      barrier_init(shared.full(stage), 1);
+      barrier_init(shared.empty(stage), S::kCluster * (S::kTogether ? 8 : 4));  // per warp
+    }
+    for (int group = 0; group < 2; ++group) {
+      barrier_init(shared.turn(group), 1);
+      barrier_init(shared.boxes_turn(group), S::kBoxWarps);
+      barrier_init(shared.residual(group), 1);
+    }
+    init_more();
+    fence_barrier_init();
+  }
+  if constexpr (S::kCluster > 1) {
+    cluster_sync();
+  } else {
+    __syncthreads();
+  }
+  allow_next_kernel();
 }
 
 template <class S>
@@ -328,29 +359,12 @@ __global__ void __launch_bounds__(kGemmThreads, 1)
   const GemmShared<S> shared{(shared_address(dynamic) + 1023) & ~1023u};
   const int group = uniform(threadIdx.x / 128);
   const int rank = S::kCluster > 1 ? uniform(static_cast<int>(cluster_rank())) : 0;
-  if (threadIdx.x == 0) {
-    for (int stage = 0; stage < S::kStages; ++stage) {
-      barrier_init(shared.full(stage), 1);
-      barrier_init(shared.empty(stage), S::kCluster * (S::kTogether ? 8 : 4));  // per warp
-    }
-    for (int g = 0; g < 2; ++g) {
-      barrier_init(shared.turn(g), 1);
-      barrier_init(shared.boxes_turn(g), S::kBoxWarps);
-      barrier_init(shared.residual(g), 1);
-    }
-    fence_barrier_init();
-  }
   if (threadIdx.x == 256) {
-    prefetch_map(&x_map);
     prefetch_map(&w_map);
+    prefetch_map(&x_map);
     prefetch_map(&y_map);
   }
-  if constexpr (S::kCluster > 1) {
-    cluster_sync();
-  } else {
-    __syncthreads();
-  }
-  allow_next_kernel();
+  begin_block<S>(shared, [] {});
   if (group == 2) {
     give_registers<40>();
     const GemmLoads<S> load{shared, &x_map, &w_map, rank};

@@ -27,6 +27,8 @@ struct GemmSm90 {
   /// the residual and y are not touched before that kernel's end. Always correct; off for timing.
   bool overlap;
   bool backwards = false;  ///< tiles from the last to the first; the same bits
+  bool constant_bias =
+      false;  ///< no kernel writes it: it is read while the kernel before still runs
 };
 
 /// Number of tile shapes, their names ("128x128 c2"), and the one that a problem of these sizes is

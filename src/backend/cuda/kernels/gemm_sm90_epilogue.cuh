@@ -42,10 +42,6 @@ __device__ __forceinline__ float2 read_pair_at(const void* data, int64_t index, 
   const T* at = static_cast<const T*>(data) + index;
   return {static_cast<float>(at[0]), static_cast<float>(at[1])};
 }
-// Where the 16 bytes `chunk` of a row lie in a box of 128-byte rows, swizzled.
-__device__ __forceinline__ uint32_t box_place(uint32_t box, int row, int chunk) {
-  return box + row * 128 + ((chunk ^ (row % 8)) << 4);
-}
 template <class T>
 __device__ __forceinline__ uint32_t narrow_pair(float a, float b) {
   if constexpr (__is_same(T, __half)) {
@@ -87,29 +83,41 @@ __device__ __forceinline__ void pick_slice(const GemmSums<S>& sums, int index, G
 }
 
 // The bias of this thread's columns as f32, 0 where there is none: an added +0 also turns sums of
-// −0 into +0. A group reads it together, through shared memory, before the products: nobody waits
-// for it after them.
+// −0 into +0. A group reads it together: each thread its part, as it stands there, long before it
+// is needed, and the others' through shared memory before the products.
 template <class S>
 using GemmBias = float2[S::kCols / 8];
 template <class S>
-__device__ __forceinline__ void read_bias(const GemmArguments& args, int tile_col, uint32_t through,
-                                          int group, GemmBias<S>& bias) {
-  float held[(S::kCols + 127) / 128];
+using GemmBiasPart = uint32_t[(S::kCols + 127) / 128];
+template <class S>
+__device__ __forceinline__ void read_bias(const GemmArguments& args, int tile_col,
+                                          GemmBiasPart<S>& held) {
 #pragma unroll
   for (int i = 0; i < (S::kCols + 127) / 128; ++i) {
     const int at = i * 128 + threadIdx.x % 128, col = tile_col + at;
     held[i] = 0;
-    if (args.bias != nullptr && at < S::kCols && col < args.n) {
-      held[i] = args.bias_type == GemmType::kF32
-                    ? static_cast<const float*>(args.bias)[col]
-                    : static_cast<float>(static_cast<const typename S::T*>(args.bias)[col]);
+    if (args.bias == nullptr || at >= S::kCols || col >= args.n) continue;
+    if (args.bias_type == GemmType::kF32) {
+      held[i] = static_cast<const uint32_t*>(args.bias)[col];
+    } else {
+      held[i] = static_cast<const uint16_t*>(args.bias)[col];
     }
   }
+}
+template <class S>
+__device__ __forceinline__ void share_bias(const GemmArguments& args, const GemmBiasPart<S>& held,
+                                           uint32_t through, int group, GemmBias<S>& bias) {
+  const auto widened = [&](uint32_t bits) {
+    if (args.bias_type == GemmType::kF32) return __uint_as_float(bits);
+    return widen_pair<std::conditional_t<__is_same(typename S::T, __half), __half, __nv_bfloat16>>(
+               bits)
+        .x;
+  };
   warpgroup_sync(1 + group);  // the last tile's has been read
 #pragma unroll
   for (int i = 0; i < (S::kCols + 127) / 128; ++i) {
     const int at = i * 128 + threadIdx.x % 128;
-    if (at < S::kCols) store_shared(through + at * 4, held[i] + 0.0f);
+    if (at < S::kCols) store_shared(through + at * 4, widened(held[i]) + 0.0f);
   }
   warpgroup_sync(1 + group);
 #pragma unroll

@@ -28,18 +28,18 @@ inline EncodeTiled encode_tiled() {
 
 inline size_t bytes_of(GemmType type) { return type == GemmType::kF32 ? 4 : 2; }
 
-// A row-major [rows, cols] matrix, copied in boxes of box_rows x 128 bytes, swizzled. f32 goes in
-// rounded to TF32 and out as it is.
+// A row-major [rows, cols] matrix, copied in boxes of box_rows x 128 bytes, swizzled. f32 is
+// rounded to TF32 on its way in unless the copies are exact.
 struct MatrixMap {
   const void* data;
   int64_t rows, cols;
   int box_rows;
   GemmType type;
-  bool out = false;
+  bool exact = false;
 };
 inline CUtensorMapDataType map_type(const MatrixMap& matrix) {
   if (matrix.type == GemmType::kF32)
-    return matrix.out ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
+    return matrix.exact ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
   return matrix.type == GemmType::kBF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
                                         : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
 }

@@ -1,5 +1,6 @@
 // The tile shapes of the f32 matrix product on CUDA cores and their launch; contract in
 // linear_f32.h, device code in linear_f32.cuh. C++17.
+#include "backend/cuda/kernels/gemm_sm90_maps.h"
 #include "backend/cuda/kernels/linear_f32.cuh"
 
 namespace vernier::backend::cuda {
@@ -50,10 +51,11 @@ bool linear_f32_usable() {
   return cudaGetDevice(&device) == cudaSuccess &&
          cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
          major >= 9 && cudaFuncGetAttributes(&attributes, kVariants[0].kernel) == cudaSuccess &&
-         attributes.binaryVersion >= 90;
+         attributes.binaryVersion >= 90 && encode_tiled() != nullptr;
 }
 
 cudaError_t prepare_linear_f32() {
+  if (encode_tiled() == nullptr) return cudaErrorNotSupported;
   for (const Variant& v : kVariants) {
     const cudaError_t status = cudaFuncSetAttribute(
         v.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(v.shared_bytes));
@@ -71,7 +73,10 @@ cudaError_t launch_linear_f32(const LinearF32& call, int index, cudaStream_t str
   args.panels = static_cast<int>(panels_of(call.n));
   args.row_tiles = static_cast<int>(ceil_div(call.m, v.rows));
   args.col_tiles = static_cast<int>(ceil_div(call.n, v.cols));
-  args.x_vectors = call.k % 4 == 0 && is_aligned(call.x);
+  args.x_aligned = call.k % 4 == 0 && is_aligned(call.x);
+  if (args.x_aligned &&
+      !encode(&args.x_map, {call.x, call.m, call.k, v.rows, GemmType::kF32, true}))
+    return cudaErrorInvalidValue;
   args.vectors = call.n % 4 == 0 && call.y_type == DType::kF32 && is_aligned(call.y) &&
                  (call.residual == nullptr ||
                   (call.residual_type == DType::kF32 && is_aligned(call.residual)));

@@ -2,16 +2,11 @@
 // C++17.
 //
 // Blocks stay and take tile after tile. Producer warps fill a ring of stages, each a stage of its
-// own in turn: x through registers, so that it lies with its rows side by side whatever its
-// alignment, w in panels through the copy engine. (x by cp.async of 4 bytes, from one warp, made
-// products of 128 rows 1.3 times as long.) The others each hold a part of the tile in registers, 8
-// × 4 threads of kTM × kTN sums, and read the operands of the next steps of k while they multiply;
-// nothing but the stages' barriers keeps them together, so that the end of one warp's tile runs
-// beside another's products.
-//
-// Clock cycles of one multiprocessor per step of k, measured on an H200 with 128x256, k = 3072: 256
-// would be the products alone; 308 without copies into the stages, 309 without x's, 342 without
-// w's, 398 with both.
+// own in turn, through the copy engine: x in rows of 32 steps of k, w in panels. Rows of x that the
+// engine cannot take go through registers to the same places. The others each hold a part of the
+// tile in registers, 8 × 4 threads of kTM × kTN sums, and read the operands of the next steps of k
+// while they multiply, those of x four steps at a time; nothing but the stages' barriers keeps them
+// together, so that the end of one warp's tile runs beside another's products.
 #pragma once
 #include "backend/cuda/device/activation.cuh"
 #include "backend/cuda/device/elements.cuh"
@@ -21,10 +16,11 @@
 namespace vernier::backend::cuda {
 
 struct LinearF32Arguments {
+  CUtensorMap x_map;
   LinearF32 p;
   int padded_k, panels;  // of the packed weight
   int row_tiles, col_tiles;
-  bool x_vectors;  // rows of x: whole 16 bytes, aligned
+  bool x_aligned;  // rows of x: whole 16 bytes, aligned
   bool vectors;    // y and the residual: f32, rows of whole 16 bytes, aligned
 };
 
@@ -43,22 +39,27 @@ struct F32Shape {
   static constexpr int kFewRegisters = 56, kManyRegisters = kWarps == 8 ? 224 : 200;
   static constexpr int kRows = 8 * kTM * kWarpRows, kCols = 4 * kTN * kWarpCols;
   static constexpr int kPanels = kCols / kPanelCols;
-  static constexpr int kRun = kTM < 4 ? kTM : 4;  // neighbouring rows of a thread
-  // A stage: x as [kBlockK, kXStep], w as [kPanels, kBlockK, kPanelCols]. The step of 4 more
-  // spreads what a producer writes at once, 16 rows of two steps 4 apart, over all banks.
-  static constexpr int kXStep = kRows + 4, kXElems = kBlockK * kXStep;
+  // A stage: x as [kRows, kBlockK], swizzled, w as [kPanels, kBlockK, kPanelCols].
+  static constexpr int kXElems = kRows * kBlockK;
   static constexpr int kPanelElems = kBlockK * kPanelCols;
   static constexpr int kStageElems = kXElems + kPanels * kPanelElems;
   // A warp's strip: 8 rows of its results on their way out; the step keeps rows in different banks.
   static constexpr int kStripStep = 4 * kTN + 8, kStripElems = 8 * kStripStep;
   static constexpr int kStripsAt = kStages * kStageElems;
   static constexpr int kBarriersAt = kStripsAt + kWarps * kStripElems;
-  static constexpr uint32_t kSharedBytes = kBarriersAt * 4 + 2 * kStages * 8;
-  static_assert(kTN % 4 == 0 && kBlockK % (kAhead + 1) == 0);
+  static constexpr uint32_t kAlignment = 1024;  // of a stage, for the swizzle
+  static constexpr uint32_t kSharedBytes = kBarriersAt * 4 + 2 * kStages * 8 + kAlignment;
+  // Groups of four steps of x. Read one step ahead: one, each row of which makes way for its next
+  // behind its last product; else the next group waits beside it.
+  static constexpr bool kInPlace = kAhead == 1;
+  static constexpr int kGroups = kBlockK / 4, kGroupsHeld = kInPlace ? 1 : 2;
+  // The step at which the first operand of the next stage is read.
+  static constexpr int kCrossing = kInPlace || kAhead > 4 ? kBlockK - kAhead : kBlockK - 4;
+  static_assert(kTN % 4 == 0 && kBlockK % (kAhead + 1) == 0 && kBlockK * 4 == 128);
   // A producer waits for a stage by parity: none may come a whole round before another.
   static_assert(kStages >= kProducers);
   static_assert(!kManySums || kWarps == 8 || (kWarps == 4 && kBlocks == 2));
-  static_assert(kXElems % 4 == 0 && kBarriersAt % 2 == 0 && kXStep % 4 == 0);
+  static_assert(kBarriersAt % 2 == 0 && kStageElems * 4 % kAlignment == 0);
   static_assert((kSharedBytes + 1024) * kBlocks <= 233472, "more than a multiprocessor has");
 };
 
@@ -90,12 +91,12 @@ __device__ __forceinline__ F32Tile f32_tile(const LinearF32Arguments& args, int 
 
 // ---- the producers -----------------------------------------------------------------------------
 
-/// Panels [begin, end) of the stage's part of w, those that there are. By the whole warp.
+/// The stage's part of w, the panels that there are. By the whole warp.
 template <class S>
 __device__ __forceinline__ void f32_load_w(const F32Ring<S>& ring, const LinearF32Arguments& args,
-                                           const F32Tile& tile, int k0, int begin, int end) {
-  const int panel = begin + threadIdx.x % 32, at = tile.col / kPanelCols + panel;
-  if (panel >= end || at >= args.panels) return;
+                                           const F32Tile& tile, int k0) {
+  const int panel = threadIdx.x % 32, at = tile.col / kPanelCols + panel;
+  if (panel >= S::kPanels || at >= args.panels) return;
   const float* src = args.p.w + (static_cast<int64_t>(at) * args.padded_k + k0) * kPanelCols;
   copy_bytes(shared_address(ring.w() + panel * S::kPanelElems), src, S::kPanelElems * 4,
              ring.full());
@@ -103,36 +104,31 @@ __device__ __forceinline__ void f32_load_w(const F32Ring<S>& ring, const LinearF
 
 /// A thread's part of 16 rows of x and 32 steps of k: one row, 4 steps out of each 8. Beyond x: 0.
 struct F32Part {
-  static constexpr int kSteps = kPanelSteps / 8;
-  float v[kSteps][4];
+  static constexpr int kFours = kPanelSteps / 8;
+  float4 v[kFours];
   __device__ __forceinline__ static int row() { return threadIdx.x % 16; }
-  __device__ __forceinline__ static int step() { return threadIdx.x % 32 / 16 * 4; }
+  __device__ __forceinline__ static int four(int i) { return 2 * i + threadIdx.x % 32 / 16; }
 
   __device__ __forceinline__ void load(const LinearF32Arguments& args, int64_t row0, int k0) {
     const int64_t x_row = row0 + row();
     const float* src = args.p.x + x_row * args.p.k;
 #pragma unroll
-    for (int i = 0; i < kSteps; ++i) {
-      const int k = k0 + 8 * i + step();
+    for (int i = 0; i < kFours; ++i) {
+      const int k = k0 + 4 * four(i);
       const int count = x_row < args.p.m ? args.p.k - k : 0;
-      if (args.x_vectors) {
-        const float4 four = count > 0 ? *reinterpret_cast<const float4*>(src + k) : float4{};
-        v[i][0] = four.x, v[i][1] = four.y, v[i][2] = four.z, v[i][3] = four.w;
-      } else {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) v[i][j] = j < count ? src[k + j] : 0.0f;
-      }
+      v[i].x = count > 0 ? src[k] : 0.0f;
+      v[i].y = count > 1 ? src[k + 1] : 0.0f;
+      v[i].z = count > 2 ? src[k + 2] : 0.0f;
+      v[i].w = count > 3 ? src[k + 3] : 0.0f;
     }
   }
-  /// To the rows that begin at `dst` in a stage.
+  /// To the 16 rows that begin at `dst` in a stage, or as many as it has.
   template <class S>
   __device__ __forceinline__ void store(float* dst) const {
     if (S::kRows < 16 && row() >= S::kRows) return;
 #pragma unroll
-    for (int i = 0; i < kSteps; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) dst[(8 * i + step() + j) * S::kXStep + row()] = v[i][j];
-    }
+    for (int i = 0; i < kFours; ++i)
+      store_shared_four(box_place(shared_address(dst), row(), four(i)), v[i]);
   }
 };
 
@@ -140,30 +136,31 @@ struct F32Part {
 template <class S>
 __device__ __forceinline__ void f32_fill(const F32Ring<S>& ring, const LinearF32Arguments& args,
                                          const F32Tile& tile, int k0, bool first) {
-  constexpr int kParts = S::kRows < 16 ? 1 : S::kRows / 16;
-  const int panels = min(S::kPanels, args.panels - tile.col / kPanelCols);
   const bool leader = threadIdx.x % 32 == 0;
   const auto begin = [&] {
+    const int panels = min(S::kPanels, args.panels - tile.col / kPanelCols);
+    const int elems = panels * S::kPanelElems + (args.x_aligned ? S::kXElems : 0);
     barrier_wait(ring.empty(), ring.parity ^ 1);
-    if (leader) barrier_expect(ring.full(), static_cast<uint32_t>(panels * S::kPanelElems * 4));
+    if (leader) barrier_expect(ring.full(), static_cast<uint32_t>(elems * 4));
     __syncwarp();
+    f32_load_w<S>(ring, args, tile, k0);
   };
-  if (first) {
-    begin();
-    f32_load_w<S>(ring, args, tile, k0, 0, S::kPanels);
-    wait_for_previous_kernel();
-  }
+  if (first || args.x_aligned) begin();
+  if (first) wait_for_previous_kernel();
+  if (args.x_aligned) {
+    if (leader)
+      copy_box(shared_address(ring.x()), &args.x_map, k0, static_cast<int>(tile.row), ring.full());
+  } else {
+    constexpr int kParts = S::kRows < 16 ? 1 : S::kRows / 16;
 #pragma unroll 1
-  for (int part = 0; part < kParts; ++part) {
-    F32Part x;
-    x.load(args, tile.row + part * 16, k0);
-    if (part == 0 && !first) begin();
-    if (!first)
-      f32_load_w<S>(ring, args, tile, k0, part * S::kPanels / kParts,
-                    (part + 1) * S::kPanels / kParts);
-    x.template store<S>(ring.x() + part * 16);
+    for (int part = 0; part < kParts; ++part) {
+      F32Part x;
+      x.load(args, tile.row + part * 16, k0);
+      if (part == 0 && !first) begin();
+      x.template store<S>(ring.x() + part * 16 * S::kBlockK);
+    }
+    __syncwarp();
   }
-  __syncwarp();
   if (leader) barrier_arrive(ring.full());
 }
 
@@ -188,26 +185,19 @@ __device__ void f32_produce(F32Ring<S> ring, int producer, const LinearF32Argume
 
 // ---- the products ------------------------------------------------------------------------------
 
-/// kCount elements, runs of kRun `step` apart.
-template <int kRun, int kCount>
-__device__ __forceinline__ void load_runs(float (&v)[kCount], const float* src, int step) {
+/// kCount elements, fours of neighbours `step` apart.
+template <int kCount>
+__device__ __forceinline__ void load_fours(float (&v)[kCount], const float* src, int step) {
 #pragma unroll
-  for (int i = 0; i < kCount; i += kRun) {
-    const float* run = src + i / kRun * step;
-    if constexpr (kRun == 4) {
-      const float4 four = *reinterpret_cast<const float4*>(run);
-      v[i] = four.x, v[i + 1] = four.y, v[i + 2] = four.z, v[i + 3] = four.w;
-    } else if constexpr (kRun == 2) {
-      const float2 two = *reinterpret_cast<const float2*>(run);
-      v[i] = two.x, v[i + 1] = two.y;
-    } else {
-      v[i] = *run;
-    }
+  for (int i = 0; i < kCount; i += 4) {
+    const float4 four = *reinterpret_cast<const float4*>(src + i / 4 * step);
+    v[i] = four.x, v[i + 1] = four.y, v[i + 2] = four.z, v[i + 3] = four.w;
   }
 }
 
-/// Where a thread's sums are. Neighbouring threads in pairs beside each other: then 16 threads read
-/// 128 different bytes of x at once.
+/// Where a thread's sums are: rows row + row_lane + 8·i, fours of columns from col + 4·col_lane on,
+/// 16 apart. Neighbouring threads in pairs beside each other: then 16 threads read 128 different
+/// bytes of x at once.
 template <class S>
 struct F32Place {
   int row_lane, col_lane, row, col;
@@ -218,8 +208,9 @@ struct F32Place {
     row = warp / S::kWarpCols * 8 * S::kTM;
     col = warp % S::kWarpCols * 4 * S::kTN;
   }
-  __device__ const float* x(const F32Ring<S>& ring) const {
-    return ring.x() + row + row_lane * S::kRun;
+  /// Four steps of x, of row i.
+  __device__ const float* x(const F32Ring<S>& ring, int group, int i) const {
+    return ring.x() + (row + row_lane + 8 * i) * S::kBlockK + (group ^ row_lane) * 4;
   }
   __device__ const float* w(const F32Ring<S>& ring) const {
     return ring.w() + col / kPanelCols * S::kPanelElems + col_lane * 4;
@@ -234,7 +225,7 @@ __device__ __forceinline__ void f32_finish(float (&v)[4], int64_t at, int count,
   if (args.vectors) {
     if (p.residual != nullptr) {
       float r[4];
-      load_runs<4>(r, static_cast<const float*>(p.residual) + at, 0);
+      load_fours(r, static_cast<const float*>(p.residual) + at, 0);
 #pragma unroll
       for (int i = 0; i < 4; ++i) v[i] += r[i];
     }
@@ -291,14 +282,14 @@ struct F32Finish {
               make_float4(sums[i][j], sums[i][j + 1], sums[i][j + 2], sums[i][j + 3]);
       }
       __syncwarp();
-      const int64_t first = tile.row + place.row + slice / S::kRun * 8 * S::kRun + slice % S::kRun;
+      const int64_t first = tile.row + place.row + 8 * slice;
 #pragma unroll
       for (int chunk = 0; chunk < kChunks; ++chunk) {
-        const int64_t y_row = first + row(chunk) * S::kRun;
+        const int64_t y_row = first + row(chunk);
         const int y_col = tile.col + place.col + col(chunk);
         if (y_row >= p.m || y_col >= p.n) continue;
         float v[4];
-        load_runs<4>(v, strip + row(chunk) * S::kStripStep + col(chunk), 0);
+        load_fours(v, strip + row(chunk) * S::kStripStep + col(chunk), 0);
         if (p.bias != nullptr) {
 #pragma unroll
           for (int j = 0; j < 4; ++j) v[j] += bias[kBiases == 1 ? 0 : chunk][j];
@@ -316,16 +307,20 @@ __device__ void f32_multiply(F32Ring<S> ring, int warp, const LinearF32Arguments
   const F32Place<S> place(warp);
   const int tiles = args.row_tiles * args.col_tiles, step = gridDim.x;
   F32Finish<S> finish{ring.shared + S::kStripsAt + warp * S::kStripElems, {}};
-  float a[kBuffers][S::kTM], b[kBuffers][S::kTN];
-  const float *x = place.x(ring), *w = place.w(ring);
-  const auto load = [&](int buffer, int k) {
-    load_runs<S::kRun>(a[buffer], x + k * S::kXStep, 8 * S::kRun);
-    load_runs<4>(b[buffer], w + k * kPanelCols, S::kPanelElems);
+  float a[S::kGroupsHeld][S::kTM][4], b[kBuffers][S::kTN];
+  const float* w = place.w(ring);
+  const auto load_x = [&](int group, int i) {
+    load_fours(a[group % S::kGroupsHeld][i], place.x(ring, group % S::kGroups, i), 0);
+  };
+  const auto load_w = [&](int k) {
+    load_fours(b[k % kBuffers], w + k % S::kBlockK * kPanelCols, S::kPanelElems);
   };
   wait_for_previous_kernel();
   barrier_wait(ring.full(), 0);
 #pragma unroll
-  for (int k = 0; k < S::kAhead; ++k) load(k, k);
+  for (int i = 0; i < S::kTM; ++i) load_x(0, i);
+#pragma unroll
+  for (int k = 0; k < S::kAhead; ++k) load_w(k);
 #pragma unroll 1
   for (int t = blockIdx.x; t < tiles; t += step) {
     const F32Tile tile = f32_tile<S>(args, t);
@@ -336,20 +331,25 @@ __device__ void f32_multiply(F32Ring<S> ring, int warp, const LinearF32Arguments
       const uint32_t read = ring.empty();
 #pragma unroll
       for (int k = 0; k < S::kBlockK; ++k) {
-        const int next = k + S::kAhead;
-        if (next == S::kBlockK) {
+        if (k == S::kCrossing) {
           ring.advance();
-          x = place.x(ring), w = place.w(ring);
           // Behind the last stage of all the reads ahead find what nobody uses.
           if (k0 + S::kBlockK < args.padded_k || t + step < tiles)
             barrier_wait(ring.full(), ring.parity);
         }
-        load(next % kBuffers, next % S::kBlockK);
+        if (k + S::kAhead == S::kBlockK) w = place.w(ring);
+        load_w(k + S::kAhead);
+        const int group = k / 4;
+        if (!S::kInPlace && k % 4 == 0) {
+#pragma unroll
+          for (int i = 0; i < S::kTM; ++i) load_x(group + 1, i);
+        }
 #pragma unroll
         for (int i = 0; i < S::kTM; ++i) {
+          const float x = a[group % S::kGroupsHeld][i][k % 4];
 #pragma unroll
-          for (int j = 0; j < S::kTN; ++j)
-            sums[i][j] = fmaf(a[k % kBuffers][i], b[k % kBuffers][j], sums[i][j]);
+          for (int j = 0; j < S::kTN; ++j) sums[i][j] = fmaf(x, b[k % kBuffers][j], sums[i][j]);
+          if (S::kInPlace && k % 4 == 3) load_x(group + 1, i);
         }
       }
       __syncwarp();
@@ -363,8 +363,9 @@ template <class S>
 __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     linear_f32_kernel(const __grid_constant__ LinearF32Arguments args) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  extern __shared__ __align__(128) float shared[];
-  F32Ring<S> ring{shared};
+  extern __shared__ uint8_t dynamic[];
+  const uint32_t before = -shared_address(dynamic) % S::kAlignment;
+  F32Ring<S> ring{reinterpret_cast<float*>(dynamic + before)};
   if (threadIdx.x < S::kStages) {
     const uint32_t full = ring.full() + threadIdx.x * 8;
     barrier_init(full, 2);  // w's bytes are announced, x is there

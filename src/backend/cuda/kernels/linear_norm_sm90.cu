@@ -40,29 +40,13 @@ const Kernels* kernels_of(GemmType type, int n) {
 
 bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; }
 
-cudaLaunchConfig_t joined_config(const Kernels& kernels, cudaLaunchAttribute* attributes,
-                                 int64_t clusters) {
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim.x = static_cast<unsigned>(kernels.blocks);
-  attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
-  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[1].val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(clusters * kernels.blocks));
-  config.blockDim = dim3(kGemmThreads);
-  config.dynamicSmemBytes = kernels.shared_bytes;
-  config.attrs = attributes;
-  config.numAttrs = 2;
-  return config;
-}
 // Clusters that the device holds at a time: one more would run alone, behind the others.
 int64_t most_clusters(const Kernels& kernels, int processors) {
-  cudaLaunchAttribute attributes[2] = {};
-  cudaLaunchConfig_t config =
-      joined_config(kernels, attributes, std::max(1, processors / kernels.blocks));
-  config.numAttrs = 1;
+  const ClusterLaunch launch(std::max(1, processors / kernels.blocks), kernels.blocks, kGemmThreads,
+                             kernels.shared_bytes, false);
   int clusters = 0;
-  const cudaError_t status = cudaOccupancyMaxActiveClusters(&clusters, kernels.joined, &config);
+  const cudaError_t status =
+      cudaOccupancyMaxActiveClusters(&clusters, kernels.joined, &launch.config);
   return status == cudaSuccess && clusters > 0 ? clusters : 1;
 }
 
@@ -116,19 +100,17 @@ cudaError_t launch_linear_norm_joined(const LinearNormSm90& call, cudaStream_t s
   of.m = static_cast<int>(product.m), of.n = product.n;
   of.k_blocks = (product.k + 63) / 64;
   of.row_tiles = static_cast<int>((product.m + kRowsOfTile - 1) / kRowsOfTile);
-  of.col_tiles = of.group_cols = 1;
+  of.col_tiles = 1;
   of.x_bytes = kRowsOfTile * 128, of.w_bytes = static_cast<uint32_t>(kernels->cols) * 128;
   of.bias = product.bias, of.bias_type = product.bias_type;
-  of.backwards = product.backwards;
+  of.backwards = product.backwards, of.constant_bias = product.constant_bias;
   args.scale = call.scale, args.shift = call.shift, args.epsilon = call.epsilon;
 
-  cudaLaunchAttribute attributes[2] = {};
-  cudaLaunchConfig_t config =
-      joined_config(*kernels, attributes, std::min<int64_t>(of.row_tiles, call.wave / kRowsOfTile));
-  config.stream = stream;
-  config.numAttrs = product.overlap ? 2 : 1;
+  ClusterLaunch launch(std::min<int64_t>(of.row_tiles, call.wave / kRowsOfTile), kernels->blocks,
+                       kGemmThreads, kernels->shared_bytes, product.overlap);
+  launch.config.stream = stream;
   void* arguments[] = {&maps[0], &maps[1], &maps[2], &maps[3], &args};
-  return cudaLaunchKernelExC(&config, kernels->joined, arguments);
+  return cudaLaunchKernelExC(&launch.config, kernels->joined, arguments);
 }
 
 cudaError_t launch_linear_norm_rows(const LinearNormSm90& call, cudaStream_t stream) {

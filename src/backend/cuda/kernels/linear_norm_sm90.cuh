@@ -24,38 +24,40 @@ struct LinearNormArguments {
 };
 
 template <class T_, int kBlocks_, int kCols_, int kStages_>
-struct LinearNormShape : GemmShape<T_, 1, kCols_, 1, kStages_, kBlocks_, true, true> {
-  using Gemm = GemmShape<T_, 1, kCols_, 1, kStages_, kBlocks_, true, true>;
+struct LinearNormShape : GemmShape<T_, 1, kCols_, 1, kStages_, 1, true, kBlocks_> {
+  using Gemm = GemmShape<T_, 1, kCols_, 1, kStages_, 1, true, kBlocks_>;
   static constexpr int kBlocks = kBlocks_, kRowCols = kBlocks * kCols_;
   static constexpr int kParts = kBlocks == 1 ? 2 : 1;  // of a row's two or four, in a block
   static_assert(kBlocks <= 4 && kCols_ % (64 * kParts) == 0);
-  // Of a group: bias, scale and shift. Of a warp: from each block, for its 8 pairs of rows, their
-  // sums, then the sums of squares with what the mean leaves; a barrier for each.
+  // Bias, scale and shift. Of a warp: from each block, for its 8 pairs of rows, their sums, then
+  // the sums of squares with what the mean leaves; a barrier for each.
   static constexpr uint32_t kParameterBytes = 3 * kCols_ * 4;
   static constexpr uint32_t kSumsBytes = kBlocks * 8 * 8, kSquaresBytes = kBlocks * 8 * 16;
-  static constexpr uint32_t kNormBytes =
-      2 * kParameterBytes + 8 * (kSumsBytes + kSquaresBytes + 2 * 8);
+  static constexpr uint32_t kNormBytes = kParameterBytes + 8 * (kSumsBytes + kSquaresBytes + 2 * 8);
   static constexpr uint32_t kAllSharedBytes = Gemm::kSharedBytes + kNormBytes;
   static_assert(kAllSharedBytes <= 232448, "more than a block can have");
 };
 
 template <class S>
 struct LinearNormShared : GemmShared<typename S::Gemm> {
-  __device__ uint32_t parameters(int group) const {
-    return this->residual(2) + group * S::kParameterBytes;
+  __device__ uint32_t parameters() const { return this->residual(2); }
+  __device__ uint32_t sums(int warp) const {
+    return parameters() + S::kParameterBytes + warp * S::kSumsBytes;
   }
-  __device__ uint32_t sums(int warp) const { return parameters(2) + warp * S::kSumsBytes; }
   __device__ uint32_t squares(int warp) const { return sums(8) + warp * S::kSquaresBytes; }
   __device__ uint32_t sums_there(int warp) const { return squares(8) + warp * 8; }
   __device__ uint32_t squares_there(int warp) const { return sums_there(8) + warp * 8; }
 };
 
-/// Bias, scale and shift of this block's columns, for one group.
+// Who keeps the parameters: two warps of the producers', while the others multiply.
+constexpr int kKeepers = 64, kKept = 3;  // threads; a barrier of theirs and the consumers'
+/// Bias, scale and shift of this block's columns.
 template <class S>
 __device__ __forceinline__ void keep_parameters(const LinearNormArguments& args, uint32_t to,
-                                                int first, int group) {
+                                                int first) {
   const GemmArguments& product = args.product;
-  for (int i = threadIdx.x % 128; i < S::kCols; i += 128) {
+  if (!product.constant_bias) wait_for_previous_kernel();
+  for (int i = threadIdx.x % kKeepers; i < S::kCols; i += kKeepers) {
     const int col = first + i;
     float bias = 0;
     if (product.bias != nullptr) {
@@ -67,7 +69,7 @@ __device__ __forceinline__ void keep_parameters(const LinearNormArguments& args,
     store_shared(to + (S::kCols + i) * 4, args.scale[col]);
     store_shared(to + (2 * S::kCols + i) * 4, args.shift != nullptr ? args.shift[col] : -0.0f);
   }
-  warpgroup_sync(1 + group);
+  turn_give<256 + kKeepers>(kKept);
 }
 
 /// The sum over the four threads of eight columns, then over the eight eights: every thread gets
@@ -134,37 +136,26 @@ struct LinearNormRows {
     }
   }
 
-  /// For each of the two rows: the sum over the row, of this block's part of it.
-  __device__ __forceinline__ float2 over_blocks(float2 own, uint32_t parity) const {
-    if constexpr (S::kBlocks == 1) return own;
+  /// v become sums over the rows, of this block's parts of them: they meet at `meeting` in each
+  /// block of the cluster, and there arrive at its `barrier`.
+  template <int kCount>
+  __device__ __forceinline__ void over_blocks(float (&v)[kCount], uint32_t meeting,
+                                              uint32_t barrier, uint32_t parity) const {
+    if constexpr (S::kBlocks == 1) return;
+    constexpr uint32_t kBytes = kCount * 4;
     const int lane = threadIdx.x % 32, pair = lane / 4, to = lane % 4;
     if (to < S::kBlocks)
-      send(address_in(shared.sums(warp) + (rank * 8 + pair) * 8, to), own,
-           address_in(shared.sums_there(warp), to));
-    barrier_wait(shared.sums_there(warp), parity);
-    float v[2][S::kBlocks];
+      send(address_in(meeting + (rank * 8 + pair) * kBytes, to), v, address_in(barrier, to));
+    barrier_wait(barrier, parity);
+    float parts[kCount][S::kBlocks];
 #pragma unroll
     for (int b = 0; b < S::kBlocks; ++b) {
-      const float2 part = load_shared_pair(shared.sums(warp) + (b * 8 + pair) * 8);
-      v[0][b] = part.x, v[1][b] = part.y;
-    }
-    return {by_halves(v[0]), by_halves(v[1])};
-  }
-  /// The same of two sums for each row.
-  __device__ __forceinline__ float4 over_blocks(float4 own, uint32_t parity) const {
-    if constexpr (S::kBlocks == 1) return own;
-    const int lane = threadIdx.x % 32, pair = lane / 4, to = lane % 4;
-    if (to < S::kBlocks)
-      send(address_in(shared.squares(warp) + (rank * 8 + pair) * 16, to), own,
-           address_in(shared.squares_there(warp), to));
-    barrier_wait(shared.squares_there(warp), parity);
-    float v[4][S::kBlocks];
+      load_shared(meeting + (b * 8 + pair) * kBytes, v);
 #pragma unroll
-    for (int b = 0; b < S::kBlocks; ++b) {
-      const float4 part = load_shared_four(shared.squares(warp) + (b * 8 + pair) * 16);
-      v[0][b] = part.x, v[1][b] = part.y, v[2][b] = part.z, v[3][b] = part.w;
+      for (int i = 0; i < kCount; ++i) parts[i][b] = v[i];
     }
-    return {by_halves(v[0]), by_halves(v[1]), by_halves(v[2]), by_halves(v[3])};
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) v[i] = by_halves(parts[i]);
   }
 
   /// What `add(sum, a, b)` makes of the pairs of row `row` (0: lane/4, 1: the other), summed up
@@ -192,16 +183,17 @@ struct LinearNormRows {
     constexpr float kReciprocal = 1.0f / kCount;
     const auto values = [](float sum, float a, float b) { return pair_sum(sum, a, b); };
     const auto squares = [](float sum, float a, float b) { return pair_squares(sum, a, b); };
-    const float2 total = over_blocks(float2{sum_of(0, values), sum_of(1, values)}, parity);
-    const float mean[2] = {mean_of(total.x, kCount, kReciprocal),
-                           mean_of(total.y, kCount, kReciprocal)};
+    float total[2] = {sum_of(0, values), sum_of(1, values)};
+    over_blocks(total, shared.sums(warp), shared.sums_there(warp), parity);
+    const float mean[2] = {mean_of(total[0], kCount, kReciprocal),
+                           mean_of(total[1], kCount, kReciprocal)};
 #pragma unroll
     for (int i = 0; i < S::kCols / 2; ++i) sums[0][i] -= mean[i / 2 % 2];
-    const float4 all = over_blocks(
-        float4{sum_of(0, squares), sum_of(0, values), sum_of(1, squares), sum_of(1, values)},
-        parity);
-    const RowScale by[2] = {row_scale(all.x, all.y, kCount, kReciprocal, epsilon),
-                            row_scale(all.z, all.w, kCount, kReciprocal, epsilon)};
+    // Of each row: squares, then what the mean leaves.
+    float all[4] = {sum_of(0, squares), sum_of(0, values), sum_of(1, squares), sum_of(1, values)};
+    over_blocks(all, shared.squares(warp), shared.squares_there(warp), parity);
+    const RowScale by[2] = {row_scale(all[0], all[1], kCount, kReciprocal, epsilon),
+                            row_scale(all[2], all[3], kCount, kReciprocal, epsilon)};
 #pragma unroll
     for (int i = 0; i < S::kCols / 2; ++i)
       sums[0][i] = __fmaf_rn(sums[0][i], by[i / 2 % 2].inverse, by[i / 2 % 2].offset);
@@ -245,12 +237,11 @@ __device__ __forceinline__ void consume_and_normalise(const LinearNormShared<S>&
                                                       int group) {
   wait_for_previous_kernel();
   const int warp = 4 * group + uniform(threadIdx.x / 32 % 4), lane = threadIdx.x % 32;
-  keep_parameters<S>(args, shared.parameters(group), rank * S::kCols, group);
   RingPlace<S::kStages> place;
   uint32_t parity = 0;
-  const int clusters = gridDim.x / S::kCluster;
+  const int clusters = gridDim.x / S::kCluster, first = blockIdx.x / S::kCluster;
 #pragma unroll 1
-  for (int t = blockIdx.x / S::kCluster; t < args.product.row_tiles; t += clusters) {
+  for (int t = first; t < args.product.row_tiles; t += clusters) {
     GemmTile tile = tile_at<S>(args.product, t, rank);
     tile.row += group * S::kGroupRows;
     if (S::kBlocks > 1 && lane == 0) {
@@ -260,8 +251,9 @@ __device__ __forceinline__ void consume_and_normalise(const LinearNormShared<S>&
     __syncwarp();
     GemmSums<S> sums;
     multiply<typename S::Gemm>(sums, shared, place, args.product.k_blocks, group);
+    if (t == first) turn_wait<256 + kKeepers>(kKept);
     barrier_wait(shared.residual(0), parity);
-    LinearNormRows<S> rows{sums, shared, shared.boxes(warp), shared.parameters(group), warp, rank};
+    LinearNormRows<S> rows{sums, shared, shared.boxes(warp), shared.parameters(), warp, rank};
     rows.add_operands();
     rows.normalise(args.epsilon, parity);
     rows.store(y_map, tile);
@@ -272,7 +264,6 @@ __device__ __forceinline__ void consume_and_normalise(const LinearNormShared<S>&
     __syncwarp();
     parity ^= 1;
   }
-  wait_for_boxes();
 }
 
 template <class S>
@@ -287,37 +278,26 @@ __global__ void __launch_bounds__(kGemmThreads, 1)
   const LinearNormShared<S> shared{{(shared_address(dynamic) + 1023) & ~1023u}};
   const int group = uniform(threadIdx.x / 128);
   const int rank = S::kCluster > 1 ? uniform(static_cast<int>(cluster_rank())) : 0;
-  if (threadIdx.x == 0) {
-    for (int stage = 0; stage < S::kStages; ++stage) {
-      barrier_init(shared.full(stage), 1);
-      barrier_init(shared.empty(stage), S::kCluster * 8);  // per warp
-    }
-    barrier_init(shared.boxes_turn(0), S::kBoxWarps);
-    barrier_init(shared.residual(0), 1);
+  if (threadIdx.x == 256) {
+    prefetch_map(&w_map);
+    prefetch_map(&x_map);
+    prefetch_map(&residual_map);
+    prefetch_map(&y_map);
+  }
+  begin_block<typename S::Gemm>(shared, [&shared] {
     for (int warp = 0; warp < 8; ++warp) {
       barrier_init(shared.sums_there(warp), 1);
       barrier_init(shared.squares_there(warp), 1);
     }
-    fence_barrier_init();
-  }
-  if (threadIdx.x == 256) {
-    prefetch_map(&x_map);
-    prefetch_map(&w_map);
-    prefetch_map(&residual_map);
-    prefetch_map(&y_map);
-  }
-  if constexpr (S::kCluster > 1) {
-    cluster_sync();
-  } else {
-    __syncthreads();
-  }
-  allow_next_kernel();
+  });
   if (group == 2) {
     give_registers<40>();
     if (threadIdx.x == 256) {
       produce<typename S::Gemm>({shared, &x_map, &w_map, rank}, args.product);
     } else if (threadIdx.x / 32 == 9) {
       produce_residual<typename S::Gemm>(shared, args.product, &residual_map, rank);
+    } else if (threadIdx.x >= kGemmThreads - kKeepers) {
+      keep_parameters<S>(args, shared.parameters(), rank * S::kCols);
     }
     __syncwarp();
   } else {

@@ -191,7 +191,8 @@ GemmSm90 product_of(const TiledState& state, std::span<const TensorArg> in,
           .y_type = gemm_type(out[0].dtype),
           .activation = static_cast<int>(state.activation),
           .processors = state.processors,
-          .overlap = true};
+          .overlap = true,
+          .constant_bias = state.constant_bias};
 }
 
 int tile_of(const TiledState& state, const GemmSm90& product) {

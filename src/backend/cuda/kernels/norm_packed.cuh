@@ -157,51 +157,59 @@ __device__ void sums_in_parts(float (&x)[kRows][L::kVectors][L::kN], float cols,
   sum_rows_upwards<L::kThreads>(sums);
 }
 
+/// The same of other rows, vector by vector. is_rms: x keeps its mean.
+template <class L, int kRows>
+__device__ void sums_of_vectors(float (&x)[kRows][L::kVectors][L::kN], int cols, bool is_rms,
+                                float reciprocal, float (&sums)[2 * kRows]) {
+  constexpr int kThreads = L::kThreads, kVectors = L::kVectors, kN = L::kN;
+  float mean[kRows] = {};
+  if (!is_rms) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+      for (int k = 0; k < kVectors; ++k) {
+        float part = x[r][k][0];  // past the end: 0
+#pragma unroll
+        for (int i = 1; i < kN; ++i) part += x[r][k][i];
+        mean[r] += part;
+      }
+    }
+    sum_rows<kThreads>(mean);
+#pragma unroll
+    for (float& m : mean) m = mean_of(m, static_cast<float>(cols), reciprocal);
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      float part = 0, part_squares = 0;
+#pragma unroll
+      for (int i = 0; i < kN; ++i) {
+        x[r][k][i] -= mean[r];
+        part += x[r][k][i];
+        part_squares = __fmaf_rn(x[r][k][i], x[r][k][i], part_squares);
+      }
+      const bool inside = PackedRow<L>::is_inside(k, cols);
+      sums[r] += inside ? part_squares : 0.0f;
+      sums[kRows + r] += inside ? part : 0.0f;
+    }
+  }
+  sum_rows<kThreads>(sums);
+}
+
 /// x becomes kRows normalised rows. Variance in a second pass over registers, in which the mean's
 /// own rounding error is measured and taken out (device/row_norm.cuh).
 template <class L, int kRows>
 __device__ void normalise(const PackedNorm& args, bool is_rms,
                           float (&x)[kRows][L::kVectors][L::kN]) {
-  constexpr int kThreads = L::kThreads, kVectors = L::kVectors, kN = L::kN;
+  constexpr int kVectors = L::kVectors, kN = L::kN;
   const auto cols = static_cast<float>(args.cols);
   const float reciprocal = 1.0f / cols;
   float sums[2 * kRows] = {};  // of squares, then of what the mean leaves
   if constexpr (L::kInParts) {
     sums_in_parts<L, kRows>(x, cols, reciprocal, sums);
   } else {
-    float mean[kRows] = {};
-    if (!is_rms) {
-#pragma unroll
-      for (int r = 0; r < kRows; ++r) {
-#pragma unroll
-        for (int k = 0; k < kVectors; ++k) {
-          float part = x[r][k][0];  // past the end: 0
-#pragma unroll
-          for (int i = 1; i < kN; ++i) part += x[r][k][i];
-          mean[r] += part;
-        }
-      }
-      sum_rows<kThreads>(mean);
-#pragma unroll
-      for (float& m : mean) m = mean_of(m, cols, reciprocal);
-    }
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-#pragma unroll
-      for (int k = 0; k < kVectors; ++k) {
-        float part = 0, part_squares = 0;
-#pragma unroll
-        for (int i = 0; i < kN; ++i) {
-          x[r][k][i] -= mean[r];
-          part += x[r][k][i];
-          part_squares = __fmaf_rn(x[r][k][i], x[r][k][i], part_squares);
-        }
-        const bool inside = PackedRow<L>::is_inside(k, args.cols);
-        sums[r] += inside ? part_squares : 0.0f;
-        sums[kRows + r] += inside ? part : 0.0f;
-      }
-    }
-    sum_rows<kThreads>(sums);
+    sums_of_vectors<L, kRows>(x, args.cols, is_rms, reciprocal, sums);
   }
   RowScale by[kRows];
 #pragma unroll

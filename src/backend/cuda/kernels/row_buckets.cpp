@@ -114,6 +114,9 @@ void fill_tiled_state(const CreateCall& call, WeightShape (*parse)(std::string_v
   check_cuda(cudaDeviceGetAttribute(&state.processors, cudaDevAttrMultiProcessorCount,
                                     call.execution.device_ordinal),
              "counting multiprocessors");
+  constexpr size_t kBias = 2;
+  state.constant_bias =
+      call.constant_inputs.size() > kBias && call.constant_inputs[kBias].data != nullptr;
   state.tiles = tiles_of(call.tuning, tiles);
 }
 

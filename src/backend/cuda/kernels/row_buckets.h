@@ -66,6 +66,7 @@ struct TiledState : KernelState {
   WeightShape shape;
   const std::byte* w = nullptr;
   int processors = 0;
+  bool constant_bias = false;
   std::array<int, kRowBuckets.size()> tiles{};  ///< by bucket; -1: not tuned
 };
 /// Fills `state` but for the activation. parse: the sizes that a layout names. Throws Error(kInput)
