@@ -205,8 +205,7 @@ int gemm_sm90_choice(int64_t m, int n, int k, GemmType operands, int processors)
     double cycles = static_cast<double>(ceil_div(tiles, processors)) *
                         (steps * step + results / kResultsPerCycle) +
                     (in_pairs ? kNotHidden : 0);
-    if (m <= kGemmFewRows && i != gemm_sm90_few_rows())
-      cycles += 2 * kGemmShapeSwitchUs * kCyclesPerUs;  // to it and back
+    if (m <= kGemmFewRows && i != gemm_sm90_few_rows()) cycles += kGemmShapeSwitchUs * kCyclesPerUs;
     if (best < 0 || cycles < least) least = cycles, best = i;
   }
   return best;

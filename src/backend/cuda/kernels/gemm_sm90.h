@@ -38,12 +38,14 @@ bool gemm_sm90_has(int variant, GemmType operands);
 const char* gemm_sm90_name(int variant);
 int gemm_sm90_choice(int64_t m, int n, int k, GemmType operands, int processors);
 /// The tile shape that every product of up to kGemmFewRows rows is run well in. Another one must be
-/// faster by kGemmShapeSwitchUs: products that share a shape share its code. Measured on an H200,
-/// 128 rows, a layer of 1024 columns: with two kernels in turns instead of one, the same work in
-/// both, each of the 4 changes costs 0.44 us (bench_layer, docs/performance.md).
+/// faster by kGemmShapeSwitchUs, each timed behind products of its own kind. In a layer that is not
+/// what it gains: each change of code costs 0.44 us, and a shape of few blocks no longer begins on
+/// multiprocessors that its like has left free. Measured on an H200, 128 rows, 1024 columns: with
+/// two of four products in shapes that are 0.6 us faster by themselves a layer takes 3.8 us more
+/// (bench_layer, docs/performance.md).
 int gemm_sm90_few_rows();
 inline constexpr int64_t kGemmFewRows = 128;
-inline constexpr double kGemmShapeSwitchUs = 0.45;
+inline constexpr double kGemmShapeSwitchUs = 1.5;
 
 /// True if there is an sm_90 GPU and this was compiled for sm_90a.
 bool gemm_sm90_usable();

@@ -33,7 +33,6 @@ const Variant kVariants[] = {
     variant<F32Shape<4, 12, 2, 2, 4, 1, 2>>("64x96", 0.60),
     variant<F32Shape<8, 8, 1, 4, 4, 1, 2>>("64x128", 0.62),
     variant<F32Shape<8, 12, 2, 4, 4, 1, 1>>("128x192", 0.63),
-    variant<F32Shape<8, 16, 2, 4, 4, 1, 1>>("128x256", 0.59),
 };
 constexpr int kVariantCount = sizeof(kVariants) / sizeof(kVariants[0]);
 

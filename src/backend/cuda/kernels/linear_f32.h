@@ -28,7 +28,7 @@ struct LinearF32 {
   int processors;                          // of the device
 };
 
-/// Number of tile shapes, their names ("128x256"), and the one that a problem of these sizes is
+/// Number of tile shapes, their names ("128x192"), and the one that a problem of these sizes is
 /// likely to run fastest on. All of them give a row the same bits.
 int linear_f32_variants();
 const char* linear_f32_name(int variant);
