@@ -2,20 +2,9 @@
 // C++17.
 #pragma once
 #include "backend/cuda/kernels/attention_step.cuh"
+#include "backend/cuda/kernels/encode_tiled.h"
 
 namespace vernier::backend::cuda {
-
-using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
-inline EncodeTiled encode_attention_map() {
-  static const EncodeTiled found = [] {
-    void* function = nullptr;
-    cudaDriverEntryPointQueryResult result{};
-    const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function,
-                                                                12000, cudaEnableDefault, &result);
-    return status == cudaSuccess ? reinterpret_cast<EncodeTiled>(function) : nullptr;
-  }();
-  return found;
-}
 
 // x as [batch, heads, rows, width] in boxes of box_rows x 64 columns or all; what lies outside
 // reads as 0.
@@ -35,7 +24,7 @@ inline cudaError_t make_map(const AttentionRows& x, const MapShape& shape, CUten
   const int64_t cols = shape.width < 64 ? shape.width : 64;
   const cuuint32_t box[4] = {static_cast<cuuint32_t>(cols), shape.box_rows, 1, 1},
                    steps[4] = {1, 1, 1, 1};
-  const EncodeTiled encode = encode_attention_map();
+  const EncodeTiled encode = encode_tiled();
   if (encode == nullptr) return cudaErrorNotSupported;
   const CUresult result =
       encode(&map,

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "backend/cuda/kernels/gemm_sm90.cuh"
-#include "backend/cuda/kernels/gemm_sm90_maps.h"
+#include "backend/cuda/kernels/matrix_maps.h"
 
 namespace vernier::backend::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // The tile shapes of the f32 matrix product on CUDA cores and their launch; contract in
 // linear_f32.h, device code in linear_f32.cuh. C++17.
-#include "backend/cuda/kernels/gemm_sm90_maps.h"
 #include "backend/cuda/kernels/linear_f32.cuh"
+#include "backend/cuda/kernels/matrix_maps.h"
 
 namespace vernier::backend::cuda {
 namespace {

@@ -2,8 +2,8 @@
 // device code in linear_norm_sm90.cuh. C++17.
 #include <algorithm>
 
-#include "backend/cuda/kernels/gemm_sm90_maps.h"
 #include "backend/cuda/kernels/linear_norm_sm90.cuh"
+#include "backend/cuda/kernels/matrix_maps.h"
 #include "backend/cuda/kernels/norm_packed.h"
 
 namespace vernier::backend::cuda {

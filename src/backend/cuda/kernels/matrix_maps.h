@@ -1,30 +1,9 @@
-// Host side: matrices as the tensor copy engine is told of them (CUDA driver API, "Tensor Map
-// Object Management"). C++17.
+// Host side: matrices as the tensor copy engine is told of them. C++17.
 #pragma once
-#include <cuda.h>
-#include <cuda_runtime_api.h>
-
+#include "backend/cuda/kernels/encode_tiled.h"
 #include "backend/cuda/kernels/gemm_sm90.h"
 
 namespace vernier::backend::cuda {
-
-using EncodeTiled = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
-                                 const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,
-                                 const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
-                                 CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-
-// The driver's function, found once; null where the driver has none.
-inline EncodeTiled encode_tiled() {
-  static const EncodeTiled kFunction = [] {
-    void* function = nullptr;
-    cudaDriverEntryPointQueryResult found{};
-    const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function,
-                                                                12000, cudaEnableDefault, &found);
-    const bool ok = status == cudaSuccess && found == cudaDriverEntryPointSuccess;
-    return reinterpret_cast<EncodeTiled>(ok ? function : nullptr);
-  }();
-  return kFunction;
-}
 
 inline size_t bytes_of(GemmType type) { return type == GemmType::kF32 ? 4 : 2; }
 
