@@ -244,10 +244,19 @@ def output(*command):
     return done.stdout.strip().partition("\n")[0] or "?"
 
 
+def shown(arguments):
+    """The command as others can run it: VERNIER for the program's path, no --output."""
+    made = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    made.add_argument("--vernier")
+    made.add_argument("--output")
+    known, others = made.parse_known_args(arguments)
+    return " ".join(["bench/peers/gpu.py", *(["--vernier VERNIER"] if known.vernier else []), *others])
+
+
 def surroundings(options):
     """What a reader needs to judge the figures."""
     return {
-        "command": " ".join(["bench/peers/gpu.py", *sys.argv[1:]]),
+        "command": shown(sys.argv[1:]),
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "machine": {"device": torch_peer.machine(options.device), "cores": os.cpu_count(),
                     "driver": output("nvidia-smi", "--query-gpu=driver_version",

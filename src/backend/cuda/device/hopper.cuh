@@ -188,10 +188,8 @@ __device__ __forceinline__ float2 load_shared_pair(uint32_t address) {
   return v;
 }
 __device__ __forceinline__ void load_shared(uint32_t address, float (&v)[2]) {
-  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
-               : "=f"(v[0]), "=f"(v[1])
-               : "r"(address)
-               : "memory");
+  const float2 pair = load_shared_pair(address);
+  v[0] = pair.x, v[1] = pair.y;
 }
 __device__ __forceinline__ void load_shared(uint32_t address, float (&v)[4]) {
   asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"

@@ -7,8 +7,8 @@
 // both work on one tile (kTogether). A cluster of two blocks, one below the other, shares the tile
 // of w: each loads half of it into both. (Measured and left out: blocks beside each other that
 // share x, two by two too, which gain nothing.) Which tiles come one after the other counts:
-// blocks that follow each other share what multiprocessors side by side take in. In one wave of
-// tiles all of the time goes by that, and none by the products (docs/performance.md).
+// multiprocessors side by side seem to take in once what both ask for, and one wave of small tiles
+// takes as long without its products as with them (docs/performance.md).
 #pragma once
 #include "backend/cuda/device/wgmma.cuh"
 #include "backend/cuda/kernels/gemm_sm90_epilogue.cuh"

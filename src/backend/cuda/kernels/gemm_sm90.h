@@ -27,8 +27,8 @@ struct GemmSm90 {
   /// the residual and y are not touched before that kernel's end. Always correct; off for timing.
   bool overlap;
   bool backwards = false;  ///< tiles from the last to the first; the same bits
-  bool constant_bias =
-      false;  ///< no kernel writes it: it is read while the kernel before still runs
+  /// No kernel writes the bias: it is read while the kernel before still runs.
+  bool constant_bias = false;
 };
 
 /// Number of tile shapes, their names ("128x128 c2"), and the one that a problem of these sizes is
@@ -38,11 +38,11 @@ bool gemm_sm90_has(int variant, GemmType operands);
 const char* gemm_sm90_name(int variant);
 int gemm_sm90_choice(int64_t m, int n, int k, GemmType operands, int processors);
 /// The tile shape that every product of up to kGemmFewRows rows is run well in. Another one must be
-/// faster by kGemmShapeSwitchUs, each timed behind products of its own kind. In a layer that is not
-/// what it gains: each change of code costs 0.44 us, and a shape of few blocks no longer begins on
-/// multiprocessors that its like has left free. Measured on an H200, 128 rows, 1024 columns: with
-/// two of four products in shapes that are 0.6 us faster by themselves a layer takes 3.8 us more
-/// (bench_layer, docs/performance.md).
+/// faster by kGemmShapeSwitchUs, each timed behind products of its own kind, which is not what a
+/// layer gains: each change of code costs 0.44 us, and probably a shape of few blocks no longer
+/// begins on multiprocessors that its like has left free. On an H200, 128 rows, 1024 columns: with
+/// two of four products in 128x64, 0.7 and 0.9 us faster by themselves, a layer takes 3.8 us more
+/// than with all in 64x32 (bench_layer, docs/performance.md).
 int gemm_sm90_few_rows();
 inline constexpr int64_t kGemmFewRows = 128;
 inline constexpr double kGemmShapeSwitchUs = 1.5;
