@@ -12,7 +12,8 @@
 
 namespace vernier {
 
-/// Where a caller's array is: memory of the host, or of the engine's device ("cpu": the same).
+/// Where a caller's array is: memory of the host, or of the engine's device ("cpu": the same). It
+/// is taken as said: an address of the other memory crashes, as in any call of CUDA.
 enum class Memory : uint8_t { kHost, kDevice };
 
 /// An input array: dense, row-major, alive during run(). Ids in device memory are not checked
@@ -51,7 +52,9 @@ struct InputShape {
 
 struct SessionOptions {
   int threads = 0;  ///< 0: one per core. Results do not depend on it.
-  /// A GPU's: the cudaStream_t that everything is ordered on; null: the session makes its own.
+  /// A GPU's: the cudaStream_t that everything is ordered on; null: the session makes its own,
+  /// which waits for nothing else, so inputs on the device must be complete. CUDA's default stream,
+  /// whose handle is null too, is passed as cudaStreamLegacy or cudaStreamPerThread.
   void* stream = nullptr;
 };
 
@@ -69,8 +72,9 @@ class Session {
   std::span<const Output> run(std::span<const Input> inputs);
   /// As above, with the named outputs in the caller's buffers.
   void run(std::span<const Input> inputs, std::span<const OutputBuffer> buffers);
-  /// As run(), but returns at once where the device works on its own: the buffers are complete when
-  /// the session's stream is (or after wait()), and the inputs must stay as they are until then.
+  /// As run(), but returns at once where the device works on its own and all inputs are there: the
+  /// buffers are complete when the session's stream is (or after wait()), and the inputs must stay
+  /// as they are until then. Inputs of the host are copied first, behind a wait for the run before.
   void enqueue(std::span<const Input> inputs, std::span<const OutputBuffer> buffers);
   /// Waits for what was enqueued.
   void wait();

@@ -167,6 +167,8 @@ struct KernelDef {
   /// Bit i set: input i may have any outer strides (its innermost axis stays contiguous). Rows of
   /// view operators (kView) with bit 0 take any strides.
   uint32_t strided_inputs;
+  /// Bit i set: of these, the stride of an axis may also be 0 (what Expand makes without a copy).
+  uint32_t repeating_inputs = ~0u;
   /// Inputs that index others, so that the runtime can check those that are the engine's own before
   /// anything runs; null: none.
   std::vector<IndexInput> (*index_inputs)(AttrView attrs) = nullptr;
@@ -222,6 +224,23 @@ class Device {
   /// A mark behind everything enqueued so far, and the time between two that the device has passed.
   virtual std::unique_ptr<Mark> mark(void* stream) = 0;
   virtual double milliseconds_between(const Mark& first, const Mark& second) = 0;
+  /// Makes this device the calling thread's, which CUDA keeps for each thread, and says which was;
+  /// leave() makes that the thread's again. See OnDevice.
+  virtual int enter() { return 0; }
+  virtual void leave(int before) { (void)before; }
+};
+
+/// While it lives, the thread works on this device; then on what it worked on before.
+class OnDevice {
+ public:
+  explicit OnDevice(Device& device) : device_(device), before_(device.enter()) {}
+  ~OnDevice() { device_.leave(before_); }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+ private:
+  Device& device_;
+  int before_;
 };
 
 struct DeviceOptions {
@@ -239,6 +258,8 @@ struct Backend {
   std::string (*target)();
   /// Yes, or why nothing can run here ("no CUDA device: …").
   Support (*available)() = nullptr;
+  /// Yes, or why an engine that was built for this target cannot run here. Null: every one can.
+  Support (*runs_engine_of)(std::string_view target) = nullptr;
 };
 
 /// The kernel of that name in a backend, or null.

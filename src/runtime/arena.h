@@ -14,7 +14,14 @@ struct Interval {
 };
 
 /// Sets every offset (multiples of `alignment`) so that intervals alive at the same step do not
-/// overlap: largest first, each at the lowest place that fits. Returns the bytes needed.
+/// overlap: largest first, each at the lowest place that fits. Returns the bytes needed. Throws
+/// Error(kInput) where that is more than an address can tell.
 size_t place(std::vector<Interval>& intervals, size_t alignment);
+
+/// The next multiple of `alignment`, a + b, a * b. Throw Error(kInput) beyond kMostBytes.
+inline constexpr size_t kMostBytes = size_t{1} << 62;
+size_t round_up(size_t bytes, size_t alignment);
+size_t sum_of_bytes(size_t a, size_t b);
+size_t product_of_bytes(size_t a, size_t b);
 
 }  // namespace vernier::runtime

@@ -3,16 +3,23 @@
 
 #include <algorithm>
 
+#include "core/error.h"
+
 namespace vernier::runtime {
 
 DeviceWeights::DeviceWeights(const backend::Backend& backend, const plan::Plan& plan)
     : plan_(plan), device_(backend.make_device({})) {
+  const backend::OnDevice here(*device_);
   const size_t alignment = device_->alignment();
   for (const plan::Blob& blob : plan.blobs) {
     offsets_.push_back(bytes_);
     bytes_ += (blob.bytes.bytes() + alignment - 1) / alignment * alignment;
   }
-  data_ = device_->allocate(std::max<size_t>(bytes_, 1));
+  try {
+    memory_.emplace(*device_, bytes_);
+  } catch (const Error& error) {
+    throw Error(error.code(), std::string(error.what()) + "; it was for the engine's weights");
+  }
   void* stream = device_->execution().stream;
   for (size_t i = 0; i < plan.blobs.size(); ++i) {
     const Tensor& bytes = plan.blobs[i].bytes;
@@ -21,13 +28,10 @@ DeviceWeights::DeviceWeights(const backend::Backend& backend, const plan::Plan& 
   device_->synchronise(stream);
 }
 
-DeviceWeights::~DeviceWeights() {
-  if (data_) device_->free(data_);
-}
-
 const std::byte* DeviceWeights::on_host(const std::byte* address) const {
-  if (address < data_ || address >= data_ + bytes_) return nullptr;
-  const auto offset = static_cast<size_t>(address - data_);
+  const std::byte* data = memory_->data();
+  if (address < data || address >= data + bytes_) return nullptr;
+  const auto offset = static_cast<size_t>(address - data);
   const auto next = std::ranges::upper_bound(offsets_, offset);
   const auto index = static_cast<size_t>(next - offsets_.begin()) - 1;
   return plan_.blobs[index].bytes.data() + (offset - offsets_[index]);

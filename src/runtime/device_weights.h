@@ -1,8 +1,10 @@
 // An engine's weights in a device's own memory: uploaded once, shared by the engine's sessions.
 #pragma once
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "backend/device_memory.h"
 #include "backend/kernel.h"
 #include "plan/plan.h"
 
@@ -12,18 +14,15 @@ class DeviceWeights {
  public:
   /// Uploads every blob of the plan. Throws Error(kMachine) with the sizes when memory is short.
   DeviceWeights(const backend::Backend& backend, const plan::Plan& plan);
-  ~DeviceWeights();
-  DeviceWeights(const DeviceWeights&) = delete;
-  DeviceWeights& operator=(const DeviceWeights&) = delete;
 
-  std::byte* blob(size_t index) const { return data_ + offsets_[index]; }
+  std::byte* blob(size_t index) const { return memory_->data() + offsets_[index]; }
   /// The same bytes in host memory; null: `address` is not in a blob.
   const std::byte* on_host(const std::byte* address) const;
 
  private:
   const plan::Plan& plan_;
   std::unique_ptr<backend::Device> device_;
-  std::byte* data_ = nullptr;
+  std::optional<backend::DeviceMemory> memory_;
   size_t bytes_ = 0;
   std::vector<size_t> offsets_;  // by blob, ascending
 };

@@ -64,12 +64,16 @@ Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file,
     if (placed.repacked) repacked[static_cast<int32_t>(s)] = std::move(*placed.repacked);
   }
   runtime::warn_of_other_plugins(plan);
-  if (plan.target != backend->target()) {
+  tuned_here = plan.target == backend->target();
+  const bool tuned =
+      std::ranges::any_of(plan.steps, [](const plan::Step& step) { return !step.tuning.empty(); });
+  if (!tuned_here) {
     log::warn("the engine was built for '" + plan.target + "' and runs on '" + backend->target() +
               "', where last bits may differ; " +
               (repacked.empty() ? "its packed weights fit as they are"
                                 : std::to_string(repacked.size()) + " of its weights are packed " +
-                                      "again, build it here to open it faster"));
+                                      "again, build it here to open it faster") +
+              (tuned ? "; what tuning found there is left aside" : ""));
   }
   for (size_t i = 0; i < plan.inputs.size(); ++i)
     inputs.push_back(port_of(plan, plan.input_names[i], plan.inputs[i]));

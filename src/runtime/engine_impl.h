@@ -42,6 +42,13 @@ struct Engine::Impl {
   std::vector<ValueSlots> slots;
   std::vector<std::pair<int32_t, int32_t>> guards;  ///< slots of lhs and rhs
 
+  /// What tune() said of a step, where it said so of the machine that this is: a library's
+  /// algorithms are those of one device and version.
+  std::string_view tuning_of(const plan::Step& step) const {
+    return tuned_here ? std::string_view(step.tuning) : std::string_view();
+  }
+  bool tuned_here = false;
+
   /// The weights in the device's memory, uploaded by the first session that asks. Only for devices
   /// whose memory is not the host's.
   const runtime::DeviceWeights& device_weights() const;

@@ -18,8 +18,16 @@ Session::Impl::Impl(std::shared_ptr<const Engine> shared_engine, const SessionOp
                                            "; build it with --device cpu, or run it where one is");
     }
   }
+  if (parts.backend->runs_engine_of) {
+    if (const Support can = parts.backend->runs_engine_of(parts.plan.target); !can) {
+      throw Error(ErrorCode::kMachine, "the engine was built for '" + parts.plan.target +
+                                           "' and cannot run here: " + can.reason +
+                                           "; build it again on this machine");
+    }
+  }
   device = parts.backend->make_device(
       {.threads = options.threads, .ordinal = 0, .stream = options.stream});
+  const backend::OnDevice here(*device);
   execution = device->execution();
   if (!device->host_memory()) weights_ = &parts.device_weights();
   make_rules();
@@ -80,8 +88,10 @@ void Session::Impl::create_states() {
     for (const plan::PackedInput& packed : step.packed) {
       constant_inputs[static_cast<size_t>(packed.input)] = packed_argument(s, packed);
     }
-    states.back() = parts.kernels[s]->create(
-        {step.attrs, &step.numerics, constants, constant_inputs, execution, step.tuning});
+    at_step(s, [&] {
+      states.back() = parts.kernels[s]->create({step.attrs, &step.numerics, constants,
+                                                constant_inputs, execution, parts.tuning_of(step)});
+    });
   }
 }
 
@@ -115,6 +125,7 @@ Session::Impl::ShapeEntry& Session::Impl::bind_and_place(std::span<const Input> 
 }
 
 std::span<const Output> Session::Impl::run(std::span<const Input> inputs, RunObserver* observer) {
+  const backend::OnDevice here(*device);
   ShapeEntry& entry = bind_and_place(inputs);
   if (observer) {
     run_observed(entry, *observer);
@@ -132,6 +143,7 @@ void Session::Impl::run(std::span<const Input> inputs, std::span<const OutputBuf
 }
 
 void Session::Impl::enqueue(std::span<const Input> inputs, std::span<const OutputBuffer> buffers) {
+  const backend::OnDevice here(*device);
   ShapeEntry& entry = bind_and_place(inputs);
   for (const OutputBuffer& buffer : buffers) output_named(entry, buffer);
   stage_inputs(entry);
@@ -158,13 +170,17 @@ backend::LaunchCall Session::Impl::call_of(ShapeEntry& entry, size_t s,
 }
 
 // A kernel does not know which node it works for: errors are told here.
-void Session::Impl::launch_step(ShapeEntry& entry, size_t s, const backend::Execution& on) {
+void Session::Impl::at_step(size_t s, const std::function<void()>& work) const {
   try {
-    parts.kernels[s]->launch(call_of(entry, s, on));
+    work();
   } catch (const Error& error) {
     throw Error(error.code(), "node '" + parts.plan.steps[s].name + "' (step " + std::to_string(s) +
                                   ", " + parts.plan.steps[s].kernel + "): " + error.what());
   }
+}
+
+void Session::Impl::launch_step(ShapeEntry& entry, size_t s, const backend::Execution& on) {
+  at_step(s, [&] { parts.kernels[s]->launch(call_of(entry, s, on)); });
 }
 
 void Session::Impl::launch_all(ShapeEntry& entry, const backend::Execution& on) {
@@ -189,7 +205,11 @@ void Session::Impl::grow_arena(size_t bytes) {
   if (arena) device->free(std::exchange(arena, nullptr));
   arena_capacity = 0;
   for (auto& entry : shapes) entry->recording.reset();  // they hold addresses in it
-  arena = device->allocate(bytes);
+  try {
+    arena = device->allocate(bytes);
+  } catch (const Error& error) {
+    throw Error(error.code(), error.what() + ("; it was for activations of " + symbols_text()));
+  }
   arena_capacity = bytes;
 }
 
@@ -202,6 +222,7 @@ void Session::Impl::grow_staging(size_t bytes) {
 }
 
 void Session::Impl::prepare(std::span<const InputShape> input_shapes) {
+  const backend::OnDevice here(*device);
   std::vector<Input> inputs;
   for (const InputShape& shape : input_shapes) {
     const auto& ports = parts.inputs;

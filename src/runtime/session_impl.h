@@ -1,6 +1,7 @@
 // What a Session holds, and how verify and the profiler watch a run. Internal to runtime/ and
 // verify/; an observer changes nothing: same steps, kernels, addresses and bits.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -106,6 +107,8 @@ struct Session::Impl {
   ShapeEntry& entry_for_bound_symbols();
   std::unique_ptr<ShapeEntry> make_entry();
   void check_guards(const ShapeEntry& entry) const;
+  /// "batch=4, seq=128", of the shapes that are bound.
+  std::string symbols_text() const;
   void place_staged(ShapeEntry& entry) const;
   void fill_shape_values(ShapeEntry& entry, std::vector<size_t>& offsets) const;
   backend::TensorArg argument(const ShapeEntry& entry, int32_t value) const;
@@ -121,6 +124,8 @@ struct Session::Impl {
   void resolve(ShapeEntry& entry);
   bool on_host() const { return weights_ == nullptr; }
   void stage_inputs(const ShapeEntry& entry);
+  /// Does `work`; errors name the step's node.
+  void at_step(size_t step, const std::function<void()>& work) const;
   void launch_step(ShapeEntry& entry, size_t step, const backend::Execution& on);
   void launch_all(ShapeEntry& entry, const backend::Execution& on);
   void start(ShapeEntry& entry);

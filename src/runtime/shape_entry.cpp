@@ -57,21 +57,25 @@ std::unique_ptr<Session::Impl::ShapeEntry> Session::Impl::make_entry() {
   return entry;
 }
 
+std::string Session::Impl::symbols_text() const {
+  std::string sizes;
+  for (size_t s = 0; s < symbols_.size(); ++s) {
+    sizes += (sizes.empty() ? "" : ", ") + parts.plan.symbols[s].name + "=" +
+             std::to_string(symbols_[s]);
+  }
+  return sizes.empty() ? "fixed sizes" : sizes;
+}
+
 void Session::Impl::check_guards(const ShapeEntry& entry) const {
   for (size_t g = 0; g < parts.guards.size(); ++g) {
     const int64_t lhs = entry.slots[static_cast<size_t>(parts.guards[g].first)];
     const int64_t rhs = entry.slots[static_cast<size_t>(parts.guards[g].second)];
     if (lhs == rhs) continue;
     const plan::Guard& guard = parts.plan.guards[g];
-    std::string sizes;
-    for (size_t s = 0; s < symbols_.size(); ++s) {
-      sizes += (sizes.empty() ? "" : ", ") + parts.plan.symbols[s].name + "=" +
-               std::to_string(symbols_[s]);
-    }
-    throw Error(ErrorCode::kInput, "inputs of sizes " + sizes + " do not fit the model: at node '" +
-                                       guard.where + "' " + guard.lhs.str() + " = " +
-                                       std::to_string(lhs) + " must equal " + guard.rhs.str() +
-                                       " = " + std::to_string(rhs));
+    throw Error(ErrorCode::kInput,
+                "inputs of sizes " + symbols_text() + " do not fit the model: at node '" +
+                    guard.where + "' " + guard.lhs.str() + " = " + std::to_string(lhs) +
+                    " must equal " + guard.rhs.str() + " = " + std::to_string(rhs));
   }
 }
 
@@ -95,12 +99,13 @@ void Session::Impl::place_staged(ShapeEntry& entry) const {
   const size_t alignment = device->alignment();
   const auto take = [&](size_t bytes) {
     const size_t offset = entry.staged_bytes;
-    entry.staged_bytes += (bytes + alignment - 1) / alignment * alignment;
+    entry.staged_bytes = runtime::sum_of_bytes(offset, runtime::round_up(bytes, alignment));
     return offset;
   };
   for (int32_t input : parts.plan.inputs) {
     const backend::TensorArg arg = argument(entry, input);
-    entry.input_offsets.push_back(take(static_cast<size_t>(arg.elems()) * size_bytes(arg.dtype)));
+    entry.input_offsets.push_back(
+        take(runtime::product_of_bytes(static_cast<size_t>(arg.elems()), size_bytes(arg.dtype))));
   }
   entry.shape_values_offset = take(entry.shape_values.size());
 }
@@ -174,10 +179,11 @@ void Session::Impl::make_arguments(ShapeEntry& entry) {
       run.in[static_cast<size_t>(packed.input)] = packed_argument(s, packed);
     for (int32_t out : step.outputs)
       run.out.push_back(out == plan::kNone ? backend::TensorArg{} : argument(entry, out));
-    if (parts.kernels[s]->prepare) {
-      run.shape_state =
-          parts.kernels[s]->prepare({step.attrs, states[s].get(), run.in, run.out, execution});
-    }
+    at_step(s, [&] {
+      if (parts.kernels[s]->prepare)
+        run.shape_state =
+            parts.kernels[s]->prepare({step.attrs, states[s].get(), run.in, run.out, execution});
+    });
     entry.steps.push_back(std::move(run));
   }
 }
@@ -190,8 +196,9 @@ void Session::Impl::make_layout(ShapeEntry& entry, const std::vector<size_t>& sh
     const PlanValue& value = plan.values[v];
     if (value.kind != PlanValue::Kind::kArena) continue;
     interval_of[v] = intervals.size();
-    const auto bytes = static_cast<size_t>(argument(entry, static_cast<int32_t>(v)).elems()) *
-                       size_bytes(value.dtype);
+    const size_t bytes = runtime::product_of_bytes(
+        static_cast<size_t>(argument(entry, static_cast<int32_t>(v)).elems()),
+        size_bytes(value.dtype));
     intervals.push_back({bytes, value.first_step, value.last_step, 0});
   }
   const size_t first_workspace = intervals.size();

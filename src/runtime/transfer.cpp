@@ -14,9 +14,20 @@ size_t bytes_of(const backend::TensorArg& arg) {
 
 }  // namespace
 
-// Host arrays go through the staging memory in one copy, arrays on the device each by itself.
+// Host arrays go through the staging memory, in one copy where all are in host memory; arrays on
+// the device each by itself. Without anything of the host's nothing is waited for.
 void Session::Impl::stage_inputs(const ShapeEntry& entry) {
   if (on_host()) return;
+  std::byte* region = arena + entry.staged_offset;
+  const auto on_device = [](const Input* input) { return input->memory == Memory::kDevice; };
+  for (size_t i = 0; i < bound_.size(); ++i) {
+    if (on_device(bound_[i]))
+      device->copy_on_device(region + entry.input_offsets[i],
+                             static_cast<const std::byte*>(bound_[i]->data),
+                             bytes_of(argument(entry, parts.plan.inputs[i])), execution.stream);
+  }
+  const bool none_on_host = std::ranges::all_of(bound_, on_device) && entry.shape_values.empty();
+  if (none_on_host) return;
   if (staging_in_use_) wait();
   grow_staging(entry.staged_bytes);
   for (size_t i = 0; i < bound_.size(); ++i) {
@@ -28,15 +39,20 @@ void Session::Impl::stage_inputs(const ShapeEntry& entry) {
     std::memcpy(staging + entry.shape_values_offset, entry.shape_values.data(),
                 entry.shape_values.size());
   }
-  std::byte* region = arena + entry.staged_offset;
-  device->copy_to_device(region, staging, entry.staged_bytes, execution.stream);
   staging_in_use_ = true;
-  for (size_t i = 0; i < bound_.size(); ++i) {
-    if (bound_[i]->memory != Memory::kDevice) continue;
-    device->copy_on_device(region + entry.input_offsets[i],
-                           static_cast<const std::byte*>(bound_[i]->data),
-                           bytes_of(argument(entry, parts.plan.inputs[i])), execution.stream);
+  const auto upload = [&](size_t offset, size_t bytes) {
+    if (bytes > 0)
+      device->copy_to_device(region + offset, staging + offset, bytes, execution.stream);
+  };
+  if (std::ranges::none_of(bound_, on_device)) {
+    upload(0, entry.staged_bytes);
+    return;
   }
+  for (size_t i = 0; i < bound_.size(); ++i) {
+    if (!on_device(bound_[i]))
+      upload(entry.input_offsets[i], bytes_of(argument(entry, parts.plan.inputs[i])));
+  }
+  upload(entry.shape_values_offset, entry.shape_values.size());
 }
 
 // Leaves the outputs in the session's host memory, complete.
@@ -158,6 +174,7 @@ void Session::Impl::run_mirrored(ShapeEntry& entry, RunObserver& observer) {
 }
 
 std::vector<double> Session::Impl::time_steps(std::span<const Input> inputs) {
+  const backend::OnDevice here(*device);
   ShapeEntry& entry = bind_and_place(inputs);
   stage_inputs(entry);
   std::vector<std::unique_ptr<backend::Mark>> marks;
@@ -183,6 +200,7 @@ std::vector<double> Session::Impl::time_steps(std::span<const Input> inputs) {
 }
 
 std::vector<int64_t> Session::Impl::count_kernels(std::span<const Input> inputs) {
+  const backend::OnDevice here(*device);
   ShapeEntry& entry = bind_and_place(inputs);
   std::vector<int64_t> counts;
   for (size_t s = 0; s < entry.steps.size(); ++s) {
@@ -195,6 +213,7 @@ std::vector<int64_t> Session::Impl::count_kernels(std::span<const Input> inputs)
 }
 
 double Session::Impl::time_runs(std::span<const Input> inputs, int count) {
+  const backend::OnDevice here(*device);
   ShapeEntry& entry = bind_and_place(inputs);
   stage_inputs(entry);
   start(entry);

@@ -104,10 +104,37 @@ std::string problem_key(const plan::Plan& plan, const plan::Step& step) {
   return key;
 }
 
+namespace {
+
+// By key, the step with the most elements in its first input: a record holds what was timed for so
+// many rows, and fewer.
+std::map<std::string, const plan::Step*> largest_of_each(const plan::Plan& plan,
+                                                         const backend::Backend& backend) {
+  const std::map<std::string, int64_t> sizes = largest_sizes(plan);
+  const auto elems = [&](const plan::Step& step) {
+    double count = 1;
+    if (step.inputs.empty() || step.inputs[0] == plan::kNone) return count;
+    for (const Dim& d : plan.values[static_cast<size_t>(step.inputs[0])].shape)
+      count *= static_cast<double>(d.evaluate(sizes));
+    return count;
+  };
+  std::map<std::string, const plan::Step*> found;
+  for (const plan::Step& step : plan.steps) {
+    const backend::KernelDef* kernel = backend::find_kernel(backend, step.kernel);
+    if (!kernel || !kernel->tune) continue;
+    const plan::Step*& best = found[problem_key(plan, step)];
+    if (!best || elems(step) > elems(*best)) best = &step;
+  }
+  return found;
+}
+
+}  // namespace
+
 int tune_plan(plan::Plan& plan, const backend::Backend& backend, TuningRecord& record,
               const std::function<void(const std::string&)>& progress) {
   std::unique_ptr<Tuner> tuner;
   int timed = 0;
+  const std::map<std::string, const plan::Step*> largest = largest_of_each(plan, backend);
   for (plan::Step& step : plan.steps) {
     const backend::KernelDef* kernel = backend::find_kernel(backend, step.kernel);
     if (!kernel || !kernel->tune) continue;
@@ -117,7 +144,7 @@ int tune_plan(plan::Plan& plan, const backend::Backend& backend, TuningRecord& r
       if (backend.available && !backend.available()) continue;
       if (progress) progress(key);
       if (!tuner) tuner = std::make_unique<Tuner>(plan, backend);
-      known = record.emplace(key, tuner->tune(step, *kernel)).first;
+      known = record.emplace(key, tuner->tune(*largest.at(key), *kernel)).first;
       ++timed;
     }
     step.tuning = known->second;

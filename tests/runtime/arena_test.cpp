@@ -84,6 +84,18 @@ TEST(Place, HasNothingToDoWithoutValues) {
   EXPECT_EQ(runtime::place(none, kAlignment), 0u);
 }
 
+TEST(Place, RefusesWhatNoAddressCanTell) {
+  const size_t huge = size_t{1} << 61;
+  std::vector<Interval> one = {{huge, 0, 1, 0}};
+  EXPECT_EQ(runtime::place(one, kAlignment), huge);
+  std::vector<Interval> many(8, {huge, 0, 1, 0});  // 2^64 bytes: nothing, if it wrapped
+  EXPECT_THROW(runtime::place(many, kAlignment), Error);
+  std::vector<Interval> most = {{SIZE_MAX, 0, 1, 0}};
+  EXPECT_THROW(runtime::place(most, kAlignment), Error);
+  EXPECT_THROW(runtime::product_of_bytes(huge, 8), Error);
+  EXPECT_EQ(runtime::product_of_bytes(huge, 2), runtime::kMostBytes);
+}
+
 // Issue "The spine": peak memory of a run <= weights + 1.2 x live activations + 64 MiB.
 TEST(Arena, OfEveryExampleModelIsCloseToWhatIsAlive) {
   for (const ExampleModel& model : example_models()) {

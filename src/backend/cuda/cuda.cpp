@@ -6,6 +6,7 @@
 
 #include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
+#include "backend/cuda/target.h"
 
 namespace vernier::backend {
 namespace cuda {
@@ -67,9 +68,10 @@ class EventMark final : public Mark {
     check_cuda(cudaStreamIsCapturing(stream, &status), "asking a stream what it does");
     const bool recorded = status != cudaStreamCaptureStatusNone;
     check_cuda(cudaEventCreate(&event_), "creating an event");
-    check_cuda(cudaEventRecordWithFlags(
-                   event_, stream, recorded ? cudaEventRecordExternal : cudaEventRecordDefault),
-               "recording an event");
+    const cudaError_t done = cudaEventRecordWithFlags(
+        event_, stream, recorded ? cudaEventRecordExternal : cudaEventRecordDefault);
+    if (done != cudaSuccess) cudaEventDestroy(event_);
+    check_cuda(done, "recording an event");
   }
   ~EventMark() override { cudaEventDestroy(event_); }
   EventMark(const EventMark&) = delete;
@@ -83,21 +85,30 @@ class EventMark final : public Mark {
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(const DeviceOptions& options)
-      : ordinal_(options.ordinal), own_stream_(options.stream == nullptr) {
-    check_cuda(cudaSetDevice(ordinal_), "selecting GPU " + std::to_string(ordinal_));
-    stream_ = as_stream(options.stream);
-    if (own_stream_)
-      check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
-    check_cublas(cublasLtCreate(&handle_), "creating a handle");
-  }
-  ~CudaDevice() override {
-    cublasLtDestroy(handle_);
-    if (own_stream_) cudaStreamDestroy(stream_);
-    if (recorded_) cudaStreamDestroy(recorded_);
+      : ordinal_(options.ordinal), stream_(static_cast<cudaStream_t>(options.stream)) {
+    const OnDevice here(*this);
+    if (stream_) {
+      check_stream();
+    } else {
+      check_cuda(cudaStreamCreateWithFlags(&own_.value, cudaStreamNonBlocking),
+                 "creating a stream");
+      stream_ = own_.value;
+    }
+    check_cublas(cublasLtCreate(&handle_.value), "creating a handle");
   }
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
 
+  int enter() override {
+    int before = 0;
+    check_cuda(cudaGetDevice(&before), "asking which GPU is this thread's");
+    if (before != ordinal_)
+      check_cuda(cudaSetDevice(ordinal_), "selecting GPU " + std::to_string(ordinal_));
+    return before;
+  }
+  void leave(int before) override {
+    if (before != ordinal_) cudaSetDevice(before);
+  }
   std::byte* allocate(size_t bytes) override {
     void* data = nullptr;
     const cudaError_t status = cudaMalloc(&data, bytes);
@@ -128,7 +139,7 @@ class CudaDevice final : public Device {
     return {.threads = nullptr,
             .stream = stream_,
             .device_ordinal = ordinal_,
-            .library_handle = handle_};
+            .library_handle = handle_.value};
   }
   void copy_on_device(std::byte* dst, const std::byte* src, size_t bytes, void* stream) override {
     check_cuda(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, as_stream(stream)),
@@ -143,22 +154,23 @@ class CudaDevice final : public Device {
   void free_staging(std::byte* data) override { cudaFreeHost(data); }
   // On a stream of its own: the caller's may be one that cannot be recorded.
   std::unique_ptr<Recording> record(const std::function<void(const Execution&)>& work) override {
-    if (!recorded_)
-      check_cuda(cudaStreamCreateWithFlags(&recorded_, cudaStreamNonBlocking), "creating a stream");
+    if (!recorded_.value)
+      check_cuda(cudaStreamCreateWithFlags(&recorded_.value, cudaStreamNonBlocking),
+                 "creating a stream");
     Execution recording = execution();
-    recording.stream = recorded_;
-    check_cuda(cudaStreamBeginCapture(recorded_, cudaStreamCaptureModeThreadLocal),
+    recording.stream = recorded_.value;
+    check_cuda(cudaStreamBeginCapture(recorded_.value, cudaStreamCaptureModeThreadLocal),
                "recording the steps");
     cudaGraph_t graph = nullptr;
     try {
       work(recording);
     } catch (...) {
-      cudaStreamEndCapture(recorded_, &graph);
+      cudaStreamEndCapture(recorded_.value, &graph);
       if (graph) cudaGraphDestroy(graph);
       cudaGetLastError();
       throw;
     }
-    check_cuda(cudaStreamEndCapture(recorded_, &graph), "recording the steps");
+    check_cuda(cudaStreamEndCapture(recorded_.value, &graph), "recording the steps");
     return std::make_unique<GraphRecording>(graph);
   }
   std::unique_ptr<Mark> mark(void* stream) override {
@@ -174,10 +186,38 @@ class CudaDevice final : public Device {
 
  private:
   static cudaStream_t as_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
+  // The engine's weights are on this device: a stream of another cannot run its steps.
+  void check_stream() const {
+    int its = 0;
+    check_cuda(cudaStreamGetDevice(stream_, &its), "asking for the GPU of the caller's stream");
+    if (its == ordinal_) return;
+    throw Error(ErrorCode::kInput,
+                "the stream belongs to GPU " + std::to_string(its) + ", engines run on GPU " +
+                    std::to_string(ordinal_) +
+                    "; make the stream there, or choose the GPU with CUDA_VISIBLE_DEVICES");
+  }
+  struct Stream {
+    Stream() = default;
+    ~Stream() {
+      if (value) cudaStreamDestroy(value);
+    }
+    Stream(const Stream&) = delete;
+    Stream& operator=(const Stream&) = delete;
+    cudaStream_t value = nullptr;
+  };
+  struct Library {
+    Library() = default;
+    ~Library() {
+      if (value) cublasLtDestroy(value);
+    }
+    Library(const Library&) = delete;
+    Library& operator=(const Library&) = delete;
+    cublasLtHandle_t value = nullptr;
+  };
   int ordinal_;
-  bool own_stream_;
-  cudaStream_t stream_ = nullptr, recorded_ = nullptr;
-  cublasLtHandle_t handle_ = nullptr;
+  cudaStream_t stream_;
+  Stream own_, recorded_;
+  Library handle_;
 };
 
 // Without a device: what the kernels were compiled for.
@@ -186,8 +226,8 @@ std::string target() {
   std::string chip = VERNIER_CUDA_ARCH;
   if (cuda_available() && cudaGetDeviceProperties(&properties, 0) == cudaSuccess)
     chip = std::to_string(properties.major) + std::to_string(properties.minor);
-  while (!chip.empty() && (chip.back() < '0' || chip.back() > '9')) chip.pop_back();
-  return "cuda sm_" + chip + " cuBLASLt " + std::to_string(cublasLtGetVersion());
+  return "cuda sm_" + std::string(digits_of(chip)) + " cuBLASLt " +
+         std::to_string(cublasLtGetVersion());
 }
 
 }  // namespace
@@ -198,7 +238,12 @@ Support cuda_available() {
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess)
     return no(std::string("no CUDA device: ") + cudaGetErrorString(status));
-  return count > 0 ? yes() : no("no CUDA device: the driver lists none");
+  if (count == 0) return no("no CUDA device: the driver lists none");
+  int major = 0, minor = 0;
+  if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) != cudaSuccess ||
+      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0) != cudaSuccess)
+    return no("GPU 0 does not tell its compute capability");
+  return cuda::has_code_for(VERNIER_CUDA_ARCH, major, minor);
 }
 
 const Backend& cuda_backend() {
@@ -211,6 +256,8 @@ const Backend& cuda_backend() {
       },
       .target = &cuda::target,
       .available = &cuda_available,
+      .runs_engine_of =
+          [](std::string_view built_for) { return cuda::runs_on(built_for, cuda::target()); },
   };
   return kBackend;
 }
