@@ -13,6 +13,7 @@ void KernelTable::add(OpKind op, std::string_view strategy, const KernelBody& bo
                       .numerics = body.numerics,
                       .bit_class = body.bit_class,
                       .strided_inputs = body.strided_inputs,
+                      .repeating_inputs = body.repeating_inputs,
                       .index_inputs = body.index_inputs,
                       .pack = body.pack,
                       .unpack = body.unpack,

@@ -16,6 +16,7 @@ struct KernelBody {
   Numerics (*numerics)(const Problem&) = nullptr;
   std::string_view bit_class = "row";
   uint32_t strided_inputs = 0;
+  uint32_t repeating_inputs = kAllStrided;
   std::vector<IndexInput> (*index_inputs)(AttrView attrs) = nullptr;
   std::vector<PackedConstant> (*pack)(const Problem&) = nullptr;
   Tensor (*unpack)(const Problem&, const ConstantArg&) = nullptr;

@@ -133,6 +133,13 @@ bool innermost_contiguous(const Layout& layout) {
   return true;
 }
 
+bool repeats(const Layout& layout) {
+  for (size_t i = 0; i < layout.shape.size(); ++i) {
+    if (!(layout.shape[i] == Dim(1)) && layout.strides[i] == Dim(0)) return true;
+  }
+  return false;
+}
+
 std::optional<Layout> view_layout(const ir::Graph& graph, const ir::Node& node, size_t output,
                                   const Layout& input) {
   const OpDef& op = def(node.op);

@@ -20,6 +20,8 @@ SymShape dense_strides(const SymShape& shape);
 bool is_dense(const Layout& layout);
 /// The innermost axis longer than 1 has stride 1 (what strided_inputs promises a kernel).
 bool innermost_contiguous(const Layout& layout);
+/// An axis that may be longer than 1 has stride 0: its elements are one and the same.
+bool repeats(const Layout& layout);
 
 /// How an operator with kView lies over its input 0: a row's `layout` in ops.def.
 using LayoutFn = std::optional<Layout> (*)(const ir::Graph& graph, const ir::Node& node,

@@ -302,9 +302,10 @@ class Planner {
         if (node.inputs[i] != id || dense) continue;
         if (i == 0 && (flags(node.op) & kView)) continue;  // a view, or a step that takes strides
         const auto choice = choices_.find(user);
-        const bool takes_strides =
-            choice != choices_.end() && i < 32 && (choice->second.kernel->strided_inputs >> i & 1u);
-        if (!takes_strides || !ops::innermost_contiguous(layout)) return false;
+        if (choice == choices_.end() || i >= 32) return false;
+        const backend::KernelDef& kernel = *choice->second.kernel;
+        if (!(kernel.strided_inputs >> i & 1u) || !ops::innermost_contiguous(layout)) return false;
+        if (!(kernel.repeating_inputs >> i & 1u) && ops::repeats(layout)) return false;
       }
     }
     return true;

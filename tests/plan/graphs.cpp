@@ -62,6 +62,9 @@ struct Table {
     rows.push_back(row("toy.exp.f32", OpKind::kExp));
     rows.push_back(row("toy.sqrt.half", OpKind::kSqrt));
     rows.back().numerics = &half_numerics;
+    rows.push_back(row("toy.erf.mapped", OpKind::kErf));
+    rows.back().strided_inputs = 1;
+    rows.back().repeating_inputs = 0;
     rows.push_back(row("toy.linear.packed", OpKind::kLinear));
     rows.back().supports = &linear_of_sixteens;
     rows.back().pack = &pack_weight;

@@ -20,6 +20,7 @@ std::shared_ptr<ir::Graph> graph_of(std::string_view text);
 ///   toy.add.strided      takes strides in both     toy.exp.half          computes in f16
 ///   toy.exp.f32          after it                  toy.linear.packed     needs K % 16 == 0; packs
 ///   toy.linear.plain     any K                     toy.<view>.copy       for every view operator
+///   toy.erf.mapped       takes strides, but not 0
 /// and none for Tanh.
 const backend::Backend& toy_backend();
 

@@ -77,6 +77,18 @@ constexpr ViewCase kCases[] = {
      "graph g(%x: f32[b, 1, 4]) { %e = Expand(%x) {shape=(b, 3, 4), has_shape=true} %y = Neg(%e) "
      "return %y as \"y\" }",
      "Neg; [b, 3, 4] by (4, 0, 1)"},
+    {"ExpandIntoAKernelWithoutRepeatedAxes",
+     "graph g(%x: f32[b, 1, 4]) { %e = Expand(%x) {shape=(b, 3, 4), has_shape=true} %y = Erf(%e) "
+     "return %y as \"y\" }",
+     "Expand Erf"},
+    {"TransposeOfAnExpandIntoAKernelWithoutRepeatedAxes",
+     "graph g(%x: f32[1, h, s, 4], %z: f32[b, 1]) { %e = Expand(%x) {shape=(b, h, s, 4), "
+     "has_shape=true} %t = Transpose(%e) {perm=[0, 2, 1, 3]} %y = Erf(%t) return %y as \"y\" }",
+     "Transpose Erf; [b, h, s, 4] by (0, 4*s, 4, 1)"},
+    {"TransposeIntoAKernelWithoutRepeatedAxes",
+     "graph g(%x: f32[b, s, 4, 8]) { %t = Transpose(%x) {perm=[0, 2, 1, 3]} %y = Erf(%t) return "
+     "%y as \"y\" }",
+     "Erf; [b, 4, s, 8] by (32*s, 8, 32, 1)"},
     {"AnOutputIsNeverAViewOfAnInput",
      "graph g(%x: f32[b, 8]) { %r = Reshape(%x) {shape=(b, 2, 4), has_shape=true} return %r as "
      "\"y\" }",

@@ -27,12 +27,16 @@
 #include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels/product_numerics.h"
+#include "backend/cuda/usable.h"
 
 namespace vernier::backend::cuda {
 namespace {
 
 enum Input : size_t { kQ, kK, kV, kBias, kKeep, kStartsQ, kStartsK, kCos, kSin };
 constexpr uint32_t kStrided = 0x1f;  // q, k, v, bias, keep
+// q, k and v, which the copy engine of Hopper reads: its maps have no stride 0. Another kernel
+// would take such arrays, and only where the repeated axis (a batch, say) is longer than 1.
+constexpr uint32_t kMapped = 0x7;
 
 // ---- what each row takes
 
@@ -105,7 +109,7 @@ Support supports_sm90(const Problem& problem) {
   const auto attrs = problem.attrs_as<AttentionAttrs>();
   if (attrs.masks_add) return no("no masks that add");
   if (!(attrs.scale >= 0x1p-20 && attrs.scale <= 0x1p20)) return no("a scale beyond 2^±20");
-  if (!attention_sm90_usable()) return no("no sm_90 GPU, or not compiled for sm_90a");
+  if (!hopper_kernels_usable()) return no("no sm_90 GPU, or not compiled for sm_90a");
   return yes();
 }
 
@@ -262,6 +266,7 @@ constexpr KernelBody attention_flash_sm90{
     .supports = &supports_sm90,
     .numerics = &sm90_numerics,
     .strided_inputs = kStrided,
+    .repeating_inputs = ~kMapped,
     .prepare = &prepare,
     .launch = &launch_sm90,
 };
