@@ -1,5 +1,9 @@
 # The CUDA backend, only with VERNIER_CUDA. Kernels are C++17 (nvcc's front end and g++ 12's C++20
 # headers do not agree); VERNIER_CUDA_ARCH picks the machine code.
+if(VERNIER_CUDA_ARCH MATCHES "^(9[0-9]|[1-9][0-9][0-9])$")
+  # Their fast kernels use what only one chip has, and code for sm_90 holds a trap instead.
+  message(FATAL_ERROR "VERNIER_CUDA_ARCH=${VERNIER_CUDA_ARCH}: write ${VERNIER_CUDA_ARCH}a")
+endif()
 file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cpp
      ${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cu)
 add_library(vernier_cuda STATIC ${cuda_sources})

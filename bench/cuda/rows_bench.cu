@@ -19,6 +19,7 @@
 
 #include "backend/cuda/kernels/gemm_sm90.h"
 #include "backend/cuda/kernels/norm_packed.h"
+#include "backend/cuda/usable.h"
 
 namespace {
 using namespace vernier::backend::cuda;
@@ -260,7 +261,7 @@ int main(int argc, char** argv) {
         time_rows(op, type, (int64_t{1} << 27) / cols, cols, copy);
       }
   time_rows(Op::kRMSNorm, kF16, (int64_t{1} << 27) / 1024, 1024, copy);
-  if (gemm_sm90_usable()) {
+  if (hopper_kernels_usable()) {
     require(prepare_gemm_sm90(), "products");
     for (int64_t rows : {1, 128, 512, 2048}) time_chain(Op::kAddLayerNorm, rows, 768);
     time_chain(Op::kAddLayerNorm, 128, 1024);

@@ -34,6 +34,14 @@ StridedIndex row_index(const TensorArg& input, const TensorArg& out, int axis) {
   return strided_index(std::span(sizes).first(count), std::span(strides).first(count));
 }
 
+int size_in_32_bits(int64_t size, std::string_view what) {
+  constexpr int64_t kMost = (int64_t{1} << 31) - 1;
+  if (size > kMost)
+    throw Error(ErrorCode::kInput, std::string(what) + " has an axis of " + std::to_string(size) +
+                                       "; the CUDA kernel takes up to " + std::to_string(kMost));
+  return static_cast<int>(size);
+}
+
 void check_lines(int64_t lines, int64_t size, std::string_view what) {
   constexpr int64_t kMaxLines = (int64_t{1} << 31) - 1;  // gridDim.x carries them
   constexpr int64_t kMaxSize = int64_t{1} << 30;         // kMaxColumns of device/rows.cuh

@@ -16,6 +16,9 @@ AxisLines lines_of(const TensorArg& t, int64_t axis);
 /// there may be 1, or missing, where it is repeated.
 StridedIndex row_index(const TensorArg& input, const TensorArg& out, int axis);
 
+/// A size that a kernel keeps in 32 bits. Throws Error(kInput) where it does not fit; `what` has
+/// it.
+int size_in_32_bits(int64_t size, std::string_view what);
 /// Throws Error(kInput) where a launch cannot have so many lines, or so long ones; `what` has them.
 void check_lines(int64_t lines, int64_t size, std::string_view what);
 

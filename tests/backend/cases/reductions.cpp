@@ -22,13 +22,14 @@ OpCase reduce_case(const Reduction& r, Tensor x) {
   OpCase c{.op = r.op, .attrs = encode(ReduceAttrs{.axes = r.axes})};
   c.name = std::string(name(r.op));
   c.name += " " + std::string(name(x.dtype())) + str(x.shape()) + " axes " + str(r.axes);
-  const bool batched = !r.axes.empty() && r.axes[0] != 0;
-  c.outputs = {{.dtype = x.dtype(), .shape = r.y, .batch_axis = batched ? 0 : -1}};
+  int batch = r.axes.empty() ? -1 : 0;  // the first axis that is kept
+  while (batch >= 0 && std::ranges::find(r.axes, batch) != r.axes.end()) ++batch;
+  if (batch >= static_cast<int>(r.y.size()) || std::ranges::find(r.axes, -1) != r.axes.end())
+    batch = r.axes == std::vector<int64_t>{-1} && r.y.size() > 1 ? 0 : -1;
+  c.outputs = {{.dtype = x.dtype(), .shape = r.y, .batch_axis = batch}};
   c.exact = x.dtype() == DType::kI64;
   // A long product runs to 0 in some orders first: 0 · inf is NaN.
-  c.inputs = {{.value = std::move(x),
-               .batch_axis = batched ? 0 : -1,
-               .special = r.op != OpKind::kReduceProd}};
+  c.inputs = {{.value = std::move(x), .batch_axis = batch, .special = r.op != OpKind::kReduceProd}};
   return c;
 }
 

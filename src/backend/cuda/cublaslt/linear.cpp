@@ -6,9 +6,9 @@
 // Types: f16, bf16 (exact products, f32 sums), f32 (never TF32), or f32 with TF32 operands where
 // the request allows tf32. Bits of a row: no algorithm that splits K or reduces between blocks is
 // taken. For 16-bit operands all the others were found to give the same bits (46–48 algorithms per
-// size, M from 1 to 16384), so each bucket of rows has its own; for f32 and TF32, where nothing of
-// the kind was shown, one algorithm per (K, N) serves every M. tune() keeps to algorithms whose
-// bits it has compared.
+// size, M from 1 to 16384; later 248 of 254), so where tune() has compared their bits each bucket
+// of rows has its own; untuned, and for f32 and TF32, where nothing of the kind was shown, one
+// algorithm per (K, N) serves every M.
 #include "backend/cuda/kernels/linear.h"
 
 #include <cublasLt.h>
@@ -180,14 +180,16 @@ std::optional<cublasLtMatmulAlgo_t> algorithm_of(std::string_view text) {
 
 bool one_algorithm(DType operands) { return operands == DType::kF32; }
 
-// The heuristic's choice for each bucket (or one for all), where no record says otherwise.
+// What the record says of each bucket; where it is silent what it says of the one before. The
+// heuristic's choice for all buckets where nothing is recorded: nobody has compared bits.
 void choose_algorithms(State& state, cublasLtHandle_t handle, std::string_view tuning) {
   const auto choices = record_of(tuning);
-  const bool one = one_algorithm(state.x_type);
+  const bool one = one_algorithm(state.x_type) || tuning.empty();
   for (size_t i = 0; i < kRowBuckets.size(); ++i) {
     const size_t bucket = one ? kOneForAll : i;
     state.algorithms[i] = algorithm_of(choices[bucket]);
     if (one && i > 0) state.algorithms[i] = state.algorithms[0];
+    if (!state.algorithms[i] && !one && i > 0) state.algorithms[i] = state.algorithms[i - 1];
     if (state.algorithms[i]) continue;
     const auto found = candidates(state, handle, kRowBuckets[bucket]);
     if (!found.empty()) state.algorithms[i] = found.front();

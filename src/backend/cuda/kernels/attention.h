@@ -92,7 +92,5 @@ bool attention_sm90_takes(const AttentionLaunch& args);
 /// no sequences, tables the same for all queries. It looks at every key and needs no args.finite.
 cudaError_t launch_attention_short(const AttentionLaunch& args, cudaStream_t stream);
 bool attention_short_takes(const AttentionLaunch& args);
-/// True if the current device is an sm_90 one and the kernels were compiled for it.
-bool attention_sm90_usable();
 
 }  // namespace vernier::backend::cuda

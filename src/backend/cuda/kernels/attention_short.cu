@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(kGroups * 128, 2)
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   attend_short<T, kDim, kGroups, kMasked>(launch);
 #else
-  __trap();  // attention_sm90_usable() is false for such code
+  __trap();  // hopper_kernels_usable() is false for such code
 #endif
 }
 

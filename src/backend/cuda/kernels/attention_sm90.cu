@@ -239,7 +239,7 @@ __global__ void __launch_bounds__(kGroups * 128, kDim <= 64 ? 2 : 1)
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   attend_tile<T, kDim, kGroups, kMasks, kParts>(launch);
 #else
-  __trap();  // attention_sm90_usable() is false for such code
+  __trap();  // hopper_kernels_usable() is false for such code
 #endif
 }
 
@@ -307,17 +307,6 @@ bool attention_sm90_takes(const AttentionLaunch& args) {
          is_mappable(args.q, args.batch, args.queries, args.heads) &&
          is_mappable(args.k, args.batch, args.keys, args.kv_heads) &&
          is_mappable(args.v, args.batch, args.keys, args.kv_heads);
-}
-
-bool attention_sm90_usable() {
-  int device = 0, major = 0;
-  cudaFuncAttributes attributes{};
-  return cudaGetDevice(&device) == cudaSuccess &&
-         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-         major == 9 &&
-         cudaFuncGetAttributes(&attributes, sm90_kernel<__half, 64, 2, Masks::kNone, 1>) ==
-             cudaSuccess &&
-         attributes.binaryVersion == 90;
 }
 
 cudaError_t launch_attention_sm90(const AttentionLaunch& args, cudaStream_t stream) {

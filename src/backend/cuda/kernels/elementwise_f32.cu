@@ -408,8 +408,10 @@ cudaError_t launch_elementwise_f32(const ElementwiseLaunch& args, cudaStream_t s
   while (threads > 32 && threads / 32 * program.warp_bytes > kMaxShared) threads /= 2;
   const int shared_bytes = threads / 32 * program.warp_bytes;
   if (shared_bytes > kWithoutAsking) {
+    // The limit is the kernel's, for all sessions and threads: never less than another launch
+    // needs.
     const cudaError_t status = cudaFuncSetAttribute(
-        program_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+        program_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMaxShared);
     if (status != cudaSuccess) return status;
   }
   const int64_t per_block = int64_t{threads} * kThreadElements;

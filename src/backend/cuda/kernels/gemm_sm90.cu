@@ -91,16 +91,6 @@ bool gemm_sm90_has(int variant, GemmType operands) {
   return kVariants[variant].kernels[static_cast<int>(operands)].function != nullptr;
 }
 
-bool gemm_sm90_usable() {
-  int device = 0, major = 0;
-  cudaFuncAttributes attributes{};
-  return cudaGetDevice(&device) == cudaSuccess &&
-         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-         major == 9 &&
-         cudaFuncGetAttributes(&attributes, kVariants[0].kernels[0].function) == cudaSuccess &&
-         attributes.binaryVersion == 90 && encode_tiled() != nullptr;
-}
-
 cudaError_t prepare_gemm_sm90() {
   if (encode_tiled() == nullptr) return cudaErrorNotSupported;
   for (const Variant& v : kVariants) {

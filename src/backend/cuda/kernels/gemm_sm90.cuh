@@ -384,7 +384,7 @@ __global__ void __launch_bounds__(kGemmThreads, 1)
   }
   if constexpr (S::kCluster > 1) cluster_sync();  // the other block may still arrive and write here
 #else
-  __trap();  // gemm_sm90_usable() is false for such code
+  __trap();  // hopper_kernels_usable() is false for such code
 #endif
 }
 

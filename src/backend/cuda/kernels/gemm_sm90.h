@@ -47,8 +47,6 @@ int gemm_sm90_few_rows();
 inline constexpr int64_t kGemmFewRows = 128;
 inline constexpr double kGemmShapeSwitchUs = 1.5;
 
-/// True if there is an sm_90 GPU and this was compiled for sm_90a.
-bool gemm_sm90_usable();
 /// Once per device before the first launch: raises the kernels' shared-memory limits.
 cudaError_t prepare_gemm_sm90();
 

@@ -5,6 +5,7 @@
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels/operands.h"
 #include "backend/cuda/kernels/window_shape.h"
+#include "backend/cuda/lines.h"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -41,7 +42,7 @@ void launch_grid_sample(const LaunchCall& call) {
                         .padding = static_cast<SamplePadding>(attrs.padding),
                         .align_corners = attrs.align_corners};
   for (int i = 0; i < args.spatial; ++i)
-    args.size[3 - args.spatial + i] = static_cast<int>(x.dim(2 + i));
+    args.size[3 - args.spatial + i] = size_in_32_bits(x.dim(2 + i), "x");
   check_cuda(sample_grid(args, stream_of(call.execution)), "GridSample");
 }
 

@@ -18,11 +18,11 @@ struct L2NormLaunch {
 
 /// y = x / max(√(Σ x²), minimum) per row. f32, f16, bf16 and f64 in any mix, rounded once. Squares
 /// are summed in f64, as ReduceL2 does: none of an f32 overflows; norm and quotient are f32, or f64
-/// where x or y is. A NaN makes its row NaN; beside an infinite element, which becomes NaN, numbers
-/// become 0.
-/// Error  <= 2^-23 of y before its rounding: the roundings of the norm and of the quotient.
-/// Order of sums: by cols and types only. Cost: x read once where cols <= 8192 and nothing is f64,
-/// else twice; y written once. No workspace.
+/// where x or y is; so a row whose norm is beyond f32's range becomes 0, and where the divisor is
+/// below its smallest number infinite or NaN. A NaN makes its row NaN; beside an infinite element,
+/// which becomes NaN, numbers become 0. Error  <= 2^-23 of y before its rounding: the roundings of
+/// the norm and of the quotient. Order of sums: by cols and types only. Cost: x read once where
+/// cols <= 8192 and nothing is f64, else twice; y written once. No workspace.
 cudaError_t launch_l2_norm(const L2NormLaunch& launch, cudaStream_t stream);
 
 }  // namespace vernier::backend::cuda

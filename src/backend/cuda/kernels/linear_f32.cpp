@@ -5,6 +5,7 @@
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels/product_numerics.h"
 #include "backend/cuda/kernels/row_buckets.h"
+#include "backend/cuda/usable.h"
 #include "core/convert.h"
 #include "core/threads.h"
 
@@ -84,7 +85,7 @@ Support supports(const Problem& problem) {
   const WeightShape w = weight_shape(problem);
   constexpr int64_t kMax = int64_t{1} << 30;
   if (w.k > kMax || w.n > kMax) return no("the weight is too large");
-  if (!linear_f32_usable()) return no("no sm_90 GPU, or not compiled for one");
+  if (!copy_engine_usable()) return no("no sm_90 GPU, or not compiled for one");
   return yes();
 }
 
@@ -94,7 +95,16 @@ TileShapes tile_shapes() { return {linear_f32_variants(), &linear_f32_name}; }
 
 std::unique_ptr<KernelState> create(const CreateCall& call) {
   check_cuda(prepare_linear_f32(), "preparing Linear");
-  return make_tiled_state(call, &parse_layout, tile_shapes());
+  auto state = make_tiled_state(call, &parse_layout, tile_shapes());
+  for (const ConstantArg& constant : call.constants) {
+    if (constant.input == 1 && constant.bytes.size() != packed_elems(state->shape) * sizeof(float))
+      throw Error(ErrorCode::kInput,
+                  "the packed weight '" + std::string(constant.layout) + "' has " +
+                      std::to_string(constant.bytes.size()) + " bytes, " +
+                      std::to_string(packed_elems(state->shape) * sizeof(float)) +
+                      " expected; rebuild the engine");
+  }
+  return state;
 }
 
 LinearF32 product_of(const TiledState& state, int64_t rows, std::span<const TensorArg> in,

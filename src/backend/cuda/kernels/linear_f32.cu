@@ -44,15 +44,6 @@ bool is_aligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % 1
 int linear_f32_variants() { return kVariantCount; }
 const char* linear_f32_name(int variant) { return kVariants[variant].name; }
 
-bool linear_f32_usable() {
-  int device = 0, major = 0;
-  cudaFuncAttributes attributes{};
-  return cudaGetDevice(&device) == cudaSuccess &&
-         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-         major >= 9 && cudaFuncGetAttributes(&attributes, kVariants[0].kernel) == cudaSuccess &&
-         attributes.binaryVersion >= 90 && encode_tiled() != nullptr;
-}
-
 cudaError_t prepare_linear_f32() {
   if (encode_tiled() == nullptr) return cudaErrorNotSupported;
   for (const Variant& v : kVariants) {

@@ -34,8 +34,6 @@ int linear_f32_variants();
 const char* linear_f32_name(int variant);
 int linear_f32_choice(int64_t m, int n, int k, int processors);
 
-/// True if there is a GPU of compute capability 9.0 or later that this was compiled for.
-bool linear_f32_usable();
 /// Once per device before the first launch: raises the kernels' shared-memory limits.
 cudaError_t prepare_linear_f32();
 

@@ -8,6 +8,7 @@
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels/linear.h"
 #include "backend/cuda/kernels/product_numerics.h"
+#include "backend/cuda/kernels/row_buckets.h"
 
 namespace vernier::backend::cuda {
 
@@ -125,6 +126,7 @@ extern const KernelBody linear_narrow, linear_tensor_cores, linear_plain;
 constexpr KernelBody linear_narrow{
     .supports = &supports_narrow,
     .numerics = &narrow_numerics,
+    .prepare = &prepare_rows,
     .launch = &launch_narrow,
 };
 constexpr KernelBody linear_tensor_cores{

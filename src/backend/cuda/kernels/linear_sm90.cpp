@@ -10,6 +10,7 @@
 #include "backend/cuda/kernels/linear_norm_sm90.h"
 #include "backend/cuda/kernels/product_numerics.h"
 #include "backend/cuda/kernels/row_buckets.h"
+#include "backend/cuda/usable.h"
 #include "core/convert.h"
 #include "core/threads.h"
 
@@ -101,7 +102,7 @@ Support supports_product(const Problem& problem) {
               " is no multiple of 8");
   constexpr int64_t kMax = int64_t{1} << 30;
   if (w.k > kMax || w.n > kMax) return no("the weight is too large");
-  if (!gemm_sm90_usable()) return no("no sm_90 GPU, or not compiled for sm_90a");
+  if (!hopper_kernels_usable()) return no("no sm_90 GPU, or not compiled for sm_90a");
   return yes();
 }
 
@@ -197,9 +198,10 @@ GemmSm90 product_of(const TiledState& state, std::span<const TensorArg> in,
 
 int tile_of(const TiledState& state, const GemmSm90& product) {
   const int tuned = state.tiles[bucket_of(product.m)];
-  return tuned >= 0 ? tuned
-                    : gemm_sm90_choice(product.m, product.n, product.k, product.operands,
-                                       product.processors);
+  return tuned >= 0 && gemm_sm90_has(tuned, product.operands)
+             ? tuned
+             : gemm_sm90_choice(product.m, product.n, product.k, product.operands,
+                                product.processors);
 }
 
 void launch(const LaunchCall& call) {
@@ -237,6 +239,10 @@ std::unique_ptr<KernelState> create_norm(const CreateCall& call) {
   fill_tiled_state(call, &parse_layout, tile_shapes(), *state);
   state->epsilon = static_cast<float>(decode<LinearNormAttrs>(call.attrs).epsilon);
   state->wave = linear_norm_sm90_wave(static_cast<int>(state->shape.n), state->processors);
+  if (state->wave == 0)
+    throw Error(ErrorCode::kInput, "no kernel has LayerNorm over " +
+                                       std::to_string(state->shape.n) +
+                                       " columns in its product; rebuild the engine");
   return state;
 }
 

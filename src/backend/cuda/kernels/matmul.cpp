@@ -89,6 +89,19 @@ Support supports_integers(const Problem& problem) {
   return yes();
 }
 
+// Sums are counted in 32 bits, and their last step may begin a little beyond K.
+std::unique_ptr<ShapeState> check_terms(int64_t terms) {
+  constexpr int64_t kMost = (int64_t{1} << 31) - 64;
+  if (terms > kMost)
+    throw Error(ErrorCode::kInput, "the product sums " + std::to_string(terms) +
+                                       " terms; the CUDA kernel takes up to " +
+                                       std::to_string(kMost));
+  return workspace_only(0);
+}
+std::unique_ptr<ShapeState> prepare_matmul(const PrepareCall& call) {
+  return check_terms(as_matrix(call.in[0], 1).dim(-1));
+}
+
 template <bool kTensorCores>
 void launch_matmul(const LaunchCall& call) {
   ProductLaunch p = product_of(call.in[0], call.in[1], call.out[0]);
@@ -101,6 +114,10 @@ void launch_integers(const LaunchCall& call) {
 }
 
 // ---- Gemm: alpha · a(ᵀ) · b(ᵀ) + beta · c
+
+std::unique_ptr<ShapeState> prepare_gemm(const PrepareCall& call) {
+  return check_terms(call.in[0].dim(decode<GemmAttrs>(call.attrs).trans_a ? 0 : 1));
+}
 
 TensorArg transposed(TensorArg t) {
   std::swap(t.shape[0], t.shape[1]);
@@ -134,30 +151,35 @@ constexpr KernelBody matmul_tensor_cores{
     .supports = &supports_tensor_cores,
     .numerics = &tensor_core_numerics,
     .strided_inputs = 3,
+    .prepare = &prepare_matmul,
     .launch = &launch_matmul<true>,
 };
 constexpr KernelBody matmul_tiles{
     .supports = &supports_float_product,
     .numerics = &float_product_numerics,
     .strided_inputs = 3,
+    .prepare = &prepare_matmul,
     .launch = &launch_matmul<false>,
 };
 constexpr KernelBody matmul_integers{
     .supports = &supports_integers,
     .numerics = &exact_numerics,
     .strided_inputs = 3,
+    .prepare = &prepare_matmul,
     .launch = &launch_integers,
 };
 constexpr KernelBody gemm_tensor_cores{
     .supports = &supports_tensor_cores,
     .numerics = &tensor_core_numerics,
     .strided_inputs = 3,
+    .prepare = &prepare_gemm,
     .launch = &launch_gemm<true>,
 };
 constexpr KernelBody gemm_tiles{
     .supports = &supports_float_product,
     .numerics = &float_product_numerics,
     .strided_inputs = 3,
+    .prepare = &prepare_gemm,
     .launch = &launch_gemm<false>,
 };
 

@@ -74,7 +74,10 @@ std::unique_ptr<ShapeState> prepare_reduce(const PrepareCall& call) {
   launch.count = elems[1];
   launch.kind = kKind;
   const int axes = launch.reduced.axes;
-  launch.in_rows = axes == 0 || launch.reduced.strides[axes - 1] == 1;
+  // By the reduced axes alone: whether another one's elements lie side by side depends on how many
+  // outputs there are. The last axis has stride 1 where it is longer than 1.
+  const int last = x.rank - 1;
+  launch.in_rows = axes == 0 || (is_reduced[static_cast<size_t>(last)] && x.dim(last) > 1);
   launch.is_one_row = launch.in_rows && axes <= 1;
   launch.as_double =
       kKind == ReduceKind::kL2 || kKind == ReduceKind::kLogSum || kKind == ReduceKind::kLogSumExp;
@@ -203,6 +206,11 @@ void launch_mean(const LaunchCall& call) {
   launch.is_aligned = launch.width % kLanes == 0 && is_aligned(launch.x, kLanes) &&
                       x.stride(0) % kLanes == 0 && x.stride(1) % kLanes == 0;
   check_lines(launch.batch, launch.seq, "MaskedMean");
+  constexpr int64_t kMostWidth = int64_t{65535} * 32;  // blocks along y, a warp's columns each
+  if (launch.width > kMostWidth)
+    throw Error(ErrorCode::kInput, "MaskedMean has rows of " + std::to_string(launch.width) +
+                                       " elements; the CUDA kernel takes up to " +
+                                       std::to_string(kMostWidth));
   check_cuda(launch_masked_mean(launch, stream_of(call.execution)), "MaskedMean");
 }
 

@@ -25,7 +25,7 @@ struct ReduceLaunch {
   StridedIndex kept, reduced;
   int64_t outputs = 0, count = 0;
   ReduceKind kind = ReduceKind::kSum;
-  bool in_rows = false;     ///< the innermost reduced axis has stride 1
+  bool in_rows = false;     ///< the last axis is reduced; it has stride 1
   bool is_one_row = false;  ///< it is the only one
   bool is_aligned = false;  ///< 16-byte vectors of such rows are
   bool in_vectors = false;  ///< 4 neighbouring outputs are 4 neighbours of x, aligned

@@ -107,6 +107,13 @@ void fill_tiled_state(const CreateCall& call, WeightShape (*parse)(std::string_v
     if (constant.input != 1) continue;
     state.shape = parse(constant.layout);
     state.w = constant.bytes.data();
+    constexpr size_t kNarrowest = 2;  // bytes of an element
+    const size_t least = static_cast<size_t>(state.shape.k * state.shape.n) * kNarrowest;
+    if (constant.bytes.size() < least)
+      throw Error(ErrorCode::kInput, "the packed weight '" + std::string(constant.layout) +
+                                         "' has " + std::to_string(constant.bytes.size()) +
+                                         " bytes, at least " + std::to_string(least) +
+                                         " expected; rebuild the engine");
   }
   if (state.w == nullptr)
     throw Error(ErrorCode::kInput,
@@ -129,7 +136,7 @@ std::unique_ptr<TiledState> make_tiled_state(const CreateCall& call,
   return state;
 }
 
-std::unique_ptr<ShapeState> prepare_tiled(const PrepareCall& call) {
+std::unique_ptr<ShapeState> prepare_rows(const PrepareCall& call) {
   constexpr int64_t kMaxRows = (int64_t{1} << 31) - 512;
   const int64_t rows = rows_of(call.in[0]);
   if (rows > kMaxRows)
@@ -137,6 +144,17 @@ std::unique_ptr<ShapeState> prepare_tiled(const PrepareCall& call) {
                                        " rows; the CUDA kernel takes up to " +
                                        std::to_string(kMaxRows));
   return workspace_only(0);
+}
+
+std::unique_ptr<ShapeState> prepare_tiled(const PrepareCall& call) {
+  const WeightShape& shape = static_cast<const TiledState&>(*call.state).shape;
+  const TensorArg &x = call.in[0], &y = call.out[0];
+  if (x.dim(-1) != shape.k || y.dim(-1) != shape.n || rows_of(x) != rows_of(y))
+    throw Error(ErrorCode::kInput, "x has rows of " + std::to_string(x.dim(-1)) +
+                                       ", the result of " + std::to_string(y.dim(-1)) +
+                                       ", but the packed weight is [" + std::to_string(shape.k) +
+                                       ", " + std::to_string(shape.n) + "]; rebuild the engine");
+  return prepare_rows(call);
 }
 
 }  // namespace vernier::backend::cuda

@@ -78,6 +78,8 @@ std::unique_ptr<TiledState> make_tiled_state(const CreateCall& call,
                                              WeightShape (*parse)(std::string_view layout),
                                              const TileShapes& tiles);
 /// No workspace; Error(kInput) where there are more rows than 32-bit row numbers reach.
+std::unique_ptr<ShapeState> prepare_rows(const PrepareCall& call);
+/// The same of a TiledState, and Error(kInput) where x or y do not fit its packed weight.
 std::unique_ptr<ShapeState> prepare_tiled(const PrepareCall& call);
 
 }  // namespace vernier::backend::cuda

@@ -33,6 +33,7 @@ std::unique_ptr<ShapeState> prepare(const PrepareCall& call, int64_t axis, LineK
   launch.size = x.size;
   launch.x_step = x.step;
   launch.y_step = y.step;
+  launch.is_last_axis = positive_axis(axis, call.in[0].rank) == call.in[0].rank - 1;
   launch.kind = kind;
   return state;
 }

@@ -199,7 +199,7 @@ cudaError_t launch_lines(const LineLaunch& args, cudaStream_t stream) {
   if (is_packed_softmax(args)) return launch_softmax_packed(args, stream);
   with_float_type(args.type, [&](auto element) {
     using T = decltype(element);
-    if (args.x_step != 1 || args.y_step != 1) {
+    if (!args.is_last_axis) {
       const auto blocks = static_cast<unsigned>((args.lines + kColumns - 1) / kColumns);
       column_kernel<T><<<blocks, kColumns * kSlices, 0, stream>>>(args);
       return;

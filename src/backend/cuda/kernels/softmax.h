@@ -14,6 +14,7 @@ struct LineLaunch {
   FloatArray x, y;
   StridedIndex x_lines, y_lines;
   int64_t lines = 0, size = 0, x_step = 1, y_step = 1;
+  bool is_last_axis = true;  ///< then steps are 1
   LineKind kind = LineKind::kSoftmax;
   bool is_aligned = false;         ///< vectors are in both arrays; steps are 1
   DType type = DType::kUndefined;  ///< of x and y; kUndefined: they differ
@@ -25,8 +26,9 @@ struct LineLaunch {
 ///   kHardmax     1 at the first largest element, 0 elsewhere; NaN throughout where there is a NaN
 ///   kL1, kL2     x / Σ|x|, x / √Σx²; a line of zeros stays zero (sums in f64: no overflow)
 /// f32, f16, bf16 in any mix, arithmetic in f32, rounded once. A softmax of a line that holds NaN
-/// or +inf, or is all −inf, is NaN. Order of sums: by size, type and steps only. Cost: where steps
-/// are 1 and size <= 8192 each element is read once and written once; else x is read three times.
+/// or +inf, or is all −inf, is NaN. Order of sums: by size, type and axis only (strides depend on
+/// how many lines there are). Cost: along the last axis and with size <= 8192 each element is read
+/// once and written once; else x is read three times.
 cudaError_t launch_lines(const LineLaunch& launch, cudaStream_t stream);
 
 }  // namespace vernier::backend::cuda

@@ -219,8 +219,7 @@ bool is_packed_softmax(const LineLaunch& args) {
   constexpr int64_t kMost = 32768;  // 32 elements for each of 1024 threads
   const bool is_one_type =
       args.type == DType::kF32 || args.type == DType::kF16 || args.type == DType::kBF16;
-  return args.kind == LineKind::kSoftmax && is_one_type && args.x_step == 1 && args.y_step == 1 &&
-         args.size <= kMost;
+  return args.kind == LineKind::kSoftmax && is_one_type && args.is_last_axis && args.size <= kMost;
 }
 
 cudaError_t launch_softmax_packed(const LineLaunch& args, cudaStream_t stream) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "backend/cuda/lines.h"
+
 namespace vernier::backend::cuda {
 
 Windows windows_of(const WindowAttrs& attrs, const TensorArg& in, const TensorArg& out) {
@@ -15,8 +17,8 @@ Windows windows_of(const WindowAttrs& attrs, const TensorArg& in, const TensorAr
     const bool present = to + axes >= kSpatial;
     const size_t i = to + axes - kSpatial;  // used where present
     const auto axis = static_cast<int>(i) + 2;
-    w.in[to] = present ? static_cast<int>(in.dim(axis)) : 1;
-    w.out[to] = present ? static_cast<int>(out.dim(axis)) : 1;
+    w.in[to] = present ? size_in_32_bits(in.dim(axis), "the input") : 1;
+    w.out[to] = present ? size_in_32_bits(out.dim(axis), "the output") : 1;
     w.kernel[to] = present ? at_or(attrs.kernel, i, 1) : 1;
     w.stride[to] = present ? at_or(attrs.strides, i, 1) : 1;
     w.dilation[to] = present ? at_or(attrs.dilations, i, 1) : 1;
