@@ -43,6 +43,7 @@ std::string fast_kernels(OpKind op) {
 }
 
 std::string kind_of(OpKind op) {
+  if (op == OpKind::kShapeValues) return "internal";
   return (flags(op) & vernier::kComposite) != 0 ? "composite" : "ONNX";
 }
 
@@ -56,7 +57,8 @@ int main() {
       "Every operator runs through its FP64 evaluator; where a fast kernel refuses a problem, the\n"
       "ledger says why. Composites are raised from several ONNX nodes or made by a fusion. Views "
       "may\n"
-      "also become an alias of their input, without any kernel.\n\n"
+      "also become an alias of their input, without any kernel. ShapeValues is no ONNX operator:\n"
+      "numbers that follow from the sizes of the inputs.\n\n"
       "| operator | kind | inputs | evaluator | fast CPU kernel |\n|---|---|---|---|---|");
   size_t fast = 0;
   for (const Row& row : kRows) {

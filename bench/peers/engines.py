@@ -87,9 +87,11 @@ class Program:
         return self.folder / f"{name}.{kind}{suffix}.vn"
 
     def make(self, name, sizes):
-        """Writes the model; its sizes. `sizes` instead of the architecture's own."""
-        return self.call("make-model", MODELS[name].architecture, "-o", self.model(name), "--json",
+        """Writes the model; its sizes, and its file without the folder, which is one machine's.
+        `sizes` instead of the architecture's own."""
+        made = self.call("make-model", MODELS[name].architecture, "-o", self.model(name), "--json",
                          *(f"--{key}={size}" for key, size in sizes.items()))
+        return {**made, "model": self.model(name).name}
 
     def build(self, name, kind, cells, suffix=""):
         """{"seconds", "fallback_steps", …}. The first build of a model and type writes its tuning

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compile/pipeline.h"
+#include "core/whole_file.h"
 #include "runtime/tuning.h"
 
 namespace vernier::compiler {
@@ -39,13 +40,10 @@ runtime::TuningRecord read(const std::string& file, const std::string& target) {
 
 void write(const std::string& file, const std::string& target,
            const runtime::TuningRecord& record) {
-  std::ofstream stream(file, std::ios::binary);
-  stream << json{{"target", target}, {"choices", record}}.dump(1) << "\n";
-  stream.close();
-  if (!stream)
-    throw Error(ErrorCode::kMachine, "--tuning: '" + file +
-                                         "' could not be written; check that its "
-                                         "folder exists and has room");
+  const std::string text = json{{"target", target}, {"choices", record}}.dump(1) + "\n";
+  WholeFile whole({file, "tuning record", text.size()});
+  whole.write(std::as_bytes(std::span(text)));
+  whole.commit();
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Attention(q, repeat(k), repeat(v)) ⇒ Attention(q, k, v)
-//   repeat: [B, S, Hk, 1, D] expanded to [B, S, Hk, G, D], seen as [B, S, Hk·G, D]
+//   repeat: [B, S, Hk, 1, D] expanded to [B, S, Hk, G, D], seen as [B, S, Hk·G, D];
+//           or, of one head, [B, S, 1, D] expanded to [B, S, G, D]
 //   requires: k and v repeated alike; Hk constant. Attention shares key heads by itself.
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -7,8 +8,20 @@
 namespace vernier::passes {
 namespace {
 
-// The value [B, S, Hk, 1, D] under a repetition, or kNoValue.
+// The value [B, S, 1, D] that is expanded to this one, or kNoValue.
+ValueId before_expand(const Graph& graph, ValueId value) {
+  const Node* expand = producer_of(graph, value, OpKind::kExpand);
+  if (!expand) return kNoValue;
+  const SymShape &one = shape_of(graph, expand->inputs[0]), &wide = shape_of(graph, value);
+  const bool repeats = one.size() == 4 && wide.size() == 4 && one[0] == wide[0] &&
+                       one[1] == wide[1] && one[2] == Dim(1) && one[3] == wide[3];
+  return repeats ? expand->inputs[0] : kNoValue;
+}
+
+// The value [B, S, Hk, 1, D] or [B, S, 1, D] under a repetition, or kNoValue.
 ValueId before_repeat(const Graph& graph, ValueId value) {
+  const ValueId one = before_expand(graph, value);
+  if (one != kNoValue) return one;
   const Node* view = producer_of(graph, value, OpKind::kReshape);
   const Node* expand = view ? producer_of(graph, view->inputs[0], OpKind::kExpand) : nullptr;
   if (!expand) return kNoValue;
@@ -24,6 +37,7 @@ ValueId before_repeat(const Graph& graph, ValueId value) {
 
 ValueId without_group_axis(Graph& graph, ValueId value, const std::vector<Origin>& origins) {
   const SymShape s = shape_of(graph, value);
+  if (s.size() == 4) return value;
   return emit_reshape(graph, value, {s[0], s[1], s[2], s[4]}, origins);
 }
 
@@ -37,9 +51,10 @@ bool ungroup(Graph& graph, NodeId id) {
   OriginSet origins;
   origins.add(graph, &n);
   for (size_t i : {size_t{1}, size_t{2}}) {
-    const Node* view = graph.producer(inputs[i]);
-    origins.add(graph, view, i == 1 ? "k" : "v");
-    origins.add(graph, graph.producer(view->inputs[0]), i == 1 ? "k" : "v");
+    const char* part = i == 1 ? "k" : "v";
+    const Node* repeat = graph.producer(inputs[i]);
+    origins.add(graph, repeat, part);
+    if (repeat->op == OpKind::kReshape) origins.add(graph, graph.producer(repeat->inputs[0]), part);
   }
   inputs[1] = without_group_axis(graph, k, {});
   inputs[2] = without_group_axis(graph, v, {});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/log.h"
 #include "runtime/session_impl.h"
 
 namespace vernier {
@@ -187,10 +188,18 @@ void Session::Impl::launch_all(ShapeEntry& entry, const backend::Execution& on) 
   for (size_t s = 0; s < entry.steps.size(); ++s) launch_step(entry, s, on);
 }
 
-// The second run of a shape is recorded, if the device records; later ones replay it.
+// The second run of a shape is recorded, if the device records; later ones replay it. Where that
+// fails (a recording takes memory of the device) its steps are launched one by one, as in the
+// first.
 void Session::Impl::start(ShapeEntry& entry) {
-  if (entry.launched && !entry.recording && !on_host()) {
-    entry.recording = device->record([&](const backend::Execution& on) { launch_all(entry, on); });
+  if (entry.launched && !entry.recording && entry.recordable && !on_host()) {
+    try {
+      entry.recording =
+          device->record([&](const backend::Execution& on) { launch_all(entry, on); });
+    } catch (const Error& error) {
+      entry.recordable = false;
+      log::warn("runs of " + symbols_text() + " are not recorded and take longer: " + error.what());
+    }
   }
   if (entry.recording) {
     entry.recording->replay(execution.stream);

@@ -70,7 +70,7 @@ struct Session::Impl {
     size_t staged_offset = 0, staged_bytes = 0;
     std::vector<size_t> input_offsets;  ///< from staged_offset
     size_t shape_values_offset = 0;     ///< from staged_offset
-    bool launched = false;
+    bool launched = false, recordable = true;
     std::unique_ptr<backend::Recording> recording;  ///< of the steps, made at the second run
   };
   static constexpr size_t kMaxShapes = 32;

@@ -84,5 +84,15 @@ TEST_F(Tuning, ARecordOfAnotherMachineIsRefused) {
   }
 }
 
+TEST_F(Tuning, ARecordThatCannotBeWrittenIsAnError) {
+  try {
+    build("no/such/folder.json");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kMachine);
+    EXPECT_NE(std::string(error.what()).find("tuning record"), std::string::npos) << error.what();
+  }
+}
+
 }  // namespace
 }  // namespace vernier::test

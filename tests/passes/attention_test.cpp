@@ -243,6 +243,38 @@ TEST(Attention, RepeatedKeyHeadsAreNotRepeated) {
   expect_same_results(*before, *after, 1e-12);
 }
 
+TEST(Attention, TheOnlyKeyHeadIsNotRepeated) {
+  const char* inputs = "%q: f32[b, 4, s, 4], %k: f32[b, 1, s, 4], %v: f32[b, 1, s, 4]";
+  const auto text = graph_text(
+      inputs,
+      "%k4 = Expand(%k) {shape=(b, 4, s, 4), has_shape=true} "
+      "%v4 = Expand(%v) {shape=(b, 4, s, 4), has_shape=true} "
+      "%kt = Transpose(%k4) {perm=[0, 1, 3, 2]} %m = MatMul(%q, %kt) %p = Softmax(%m) {axis=-1} "
+      "%y = MatMul(%p, %v4)");
+  const auto before = graph_of(text);
+  const auto after = before->clone();
+  raise_and_clean(*after);
+  EXPECT_GT(raise_grouped_heads(*after), 0);
+  EXPECT_EQ(count(*after, "Attention"), 1);
+  EXPECT_EQ(count(*after, "Expand"), 0) << structure(*after);
+  expect_same_results(*before, *after, 1e-12);
+}
+
+// Keys of one batch for all are no repeated heads.
+TEST(Attention, KeysThatAreOneForAllRowsStayExpanded) {
+  const char* inputs = "%q: f32[b, 4, s, 4], %k: f32[1, 4, s, 4], %v: f32[b, 4, s, 4]";
+  const auto text = graph_text(
+      inputs,
+      "%k4 = Expand(%k) {shape=(b, 4, s, 4), has_shape=true} "
+      "%kt = Transpose(%k4) {perm=[0, 1, 3, 2]} %m = MatMul(%q, %kt) %p = Softmax(%m) {axis=-1} "
+      "%y = MatMul(%p, %v)");
+  const auto before = graph_of(text);
+  const auto after = before->clone();
+  raise_and_clean(*after);
+  EXPECT_EQ(raise_grouped_heads(*after), 0);
+  expect_same_results(*before, *after, 1e-12);
+}
+
 TEST(Attention, RotaryTablesBecomeInputs) {
   const char* inputs =
       "%q: f32[b, 2, s, 4], %k: f32[b, 2, s, 4], %v: f32[b, 2, s, 4], %cos: f32[1, 1, s, 4], "

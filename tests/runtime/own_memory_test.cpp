@@ -25,7 +25,8 @@ struct Asked {
   int copies_from_host = 0, copies_on_device = 0, waits = 0, alive = 0;
   int entered = 0, most_entered = 0, left_wrong = 0;
   size_t most_bytes = SIZE_MAX;  ///< of one allocation
-  bool copies_fail = false;
+  bool copies_fail = false, recordings_fail = false;
+  int recordings = 0;
   std::vector<std::string> tunings;
 };
 Asked asked;
@@ -63,6 +64,8 @@ class FakeDevice final : public backend::Device {
   void free_staging(std::byte* data) override { free(data); }
   std::unique_ptr<backend::Recording> record(
       const std::function<void(const backend::Execution&)>&) override {
+    ++asked.recordings;
+    if (asked.recordings_fail) throw Error(ErrorCode::kMachine, "no room for a recording");
     return nullptr;
   }
   std::unique_ptr<backend::Mark> mark(void* stream) override { return cpu_->mark(stream); }
@@ -216,6 +219,18 @@ TEST_F(OwnMemory, WeightsThatCannotBeCopiedAreFreed) {
   asked.copies_fail = false;
   Session session(opened, {.threads = 1});
   run(session, sum_inputs(2));
+}
+
+TEST_F(OwnMemory, RunsThatCannotBeRecordedAreLaunchedStepByStep) {
+  Session session(engine(kSum), {.threads = 1});
+  const Arrays inputs = sum_inputs(4);
+  const Arrays first = run(session, inputs);
+  asked.recordings_fail = true;
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(difference(run(session, inputs), first), "");
+  EXPECT_EQ(asked.recordings, 1);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("runs of batch=4 are not recorded and take longer: no room"));
 }
 
 TEST_F(OwnMemory, ErrorsSayWhatTheMemoryIsFor) {
