@@ -147,10 +147,11 @@ struct LaunchCall {
 };
 
 /// An input whose elements index axis `axis` (negative: from the end) of input `table`: each is in
-/// [-size, size) of it.
+/// [-size, size) of it. Of tuples, along the last axis of the indices, element i indexes axis + i.
 struct IndexInput {
   int indices = 0, table = 0;
   int64_t axis = 0;
+  bool tuples = false;
 };
 
 /// One row of a backend's kernels.def.

@@ -151,7 +151,8 @@ void Session::Impl::check_expressions(const ShapeEntry& entry) const {
   }
 }
 
-// Ids outside their table, before anything runs. Kernels check the ids that a model computes.
+// Ids outside their table, before anything runs. The CPU's kernels check those that a model
+// computes.
 void Session::Impl::check_ids(const ShapeEntry& entry) const {
   for (const runtime::IdRule& rule : parts.id_rules) {
     const Input& input = *bound_[rule.input];
@@ -162,11 +163,17 @@ void Session::Impl::check_ids(const ShapeEntry& entry) const {
     const size_t start = on_host() ? 0 : entry.staged_offset + entry.input_offsets[rule.input];
     const std::byte* data =
         static_cast<const std::byte*>(input.data) + (step.in_sources[rule.operand].offset - start);
-    const int64_t entries = argument(entry, rule.table).dim(static_cast<int>(rule.axis));
+    const backend::TensorArg table = argument(entry, rule.table);
+    const auto axis = static_cast<int>(rule.axis);
+    const int of_tuple = rule.tuples && ids.rank > 0 ? static_cast<int>(ids.dim(-1)) : 1;
+    if (axis + of_tuple > table.rank) continue;  // a file may say anything
+    int place = -1;                              // in its tuple
     const auto width = static_cast<int64_t>(size_bytes(ids.dtype));
     for_each_element(ids, [&](int64_t offset) {
       const std::byte* element = data + offset * width;
       const int64_t id = load_integer(ids.dtype, element);
+      place = place + 1 == of_tuple ? 0 : place + 1;
+      const int64_t entries = table.dim(axis + place);
       if (id >= -entries && id < entries) return;
       const int64_t at = (element - static_cast<const std::byte*>(input.data)) / width;
       fail(rule.input, "element " + position_text(at, input.shape) + " is " + std::to_string(id) +

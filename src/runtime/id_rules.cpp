@@ -61,6 +61,7 @@ class Finder {
     rule->reader = reader;
     rule->table = step.inputs[table];
     rule->axis = static_cast<size_t>(axis);
+    rule->tuples = index.tuples;
     return rule;
   }
 

@@ -15,7 +15,8 @@ struct IdRule {
   size_t input = 0;             ///< in the order of Plan::inputs
   size_t reader = 0;            ///< the step that indexes the table
   int32_t table = plan::kNone;  ///< value
-  size_t axis = 0;              ///< of the table
+  size_t axis = 0;              ///< of the table; of tuples, of their first element
+  bool tuples = false;          ///< along the last axis of the operand
 };
 
 /// The rules of a plan whose steps run on these kernels, by step.

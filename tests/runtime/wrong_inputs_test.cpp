@@ -160,6 +160,21 @@ std::vector<WrongId> wrong_ids() {
        "{axis=1} return %y as \"y\" }",
        {{"x", random_f32({2, 5}, 1)}, {"at", i64({2, 1}, {4, 5})}},
        {"input 'at': element [1, 0] is 5, outside the table of 5 entries"}},
+      {"OfTuples",
+       "graph g(%x: f32[3, 5], %at: i64[n, 2]) { %a = Abs(%x) %y = GatherND(%a, %at) return %y as "
+       "\"y\" }",
+       {{"x", random_f32({3, 5}, 1)}, {"at", i64({2, 2}, {2, 4, 3, 0})}},
+       {"input 'at': element [1, 0] is 3, outside the table of 3 entries that step 'GatherND_"}},
+      {"OfTuplesInBatches",
+       "graph g(%x: f32[2, 5, 3], %at: i64[2, n, 1]) { %a = Abs(%x) %y = GatherND(%a, %at) "
+       "{batch_dims=1} return %y as \"y\" }",
+       {{"x", random_f32({2, 5, 3}, 1)}, {"at", i64({2, 2, 1}, {4, -5, 0, -6})}},
+       {"input 'at': element [1, 1, 0] is -6, outside the table of 5 entries"}},
+      {"OfPlacesToWrite",
+       "graph g(%x: f32[3, 5], %at: i64[n, 2], %u: f32[n]) { %a = Abs(%x) %y = ScatterND(%a, %at, "
+       "%u) return %y as \"y\" }",
+       {{"x", random_f32({3, 5}, 1)}, {"at", i64({2, 2}, {2, 4, 0, 5})}, {"u", random_f32({2}, 2)}},
+       {"input 'at': element [1, 1] is 5, outside the table of 5 entries that step 'ScatterND_"}},
   };
 }
 

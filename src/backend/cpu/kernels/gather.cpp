@@ -309,14 +309,31 @@ constexpr KernelBody gather_elements_direct{
     .index_inputs = &second_indexes_first<AxisAttrs>,
     .launch = &launch_gather_elements,
 };
-constexpr KernelBody gather_nd_direct = body(&launch_gather_nd);
+constexpr KernelBody gather_nd_direct{
+    .supports = &one_float_type,
+    .numerics = &exact_numerics,
+    .index_inputs = [](AttrView attrs) -> std::vector<IndexInput> {
+      return {{.indices = 1,
+               .table = 0,
+               .axis = decode<GatherNDAttrs>(attrs).batch_dims,
+               .tuples = true}};
+    },
+    .launch = &launch_gather_nd,
+};
 constexpr KernelBody scatter_elements_direct{
     .supports = &supports_scatter,
     .numerics = &exact_numerics,
     .index_inputs = &second_indexes_first<ScatterAttrs>,
     .launch = &launch_scatter_elements,
 };
-constexpr KernelBody scatter_nd_direct = body(&launch_scatter_nd, &supports_scatter);
+constexpr KernelBody scatter_nd_direct{
+    .supports = &supports_scatter,
+    .numerics = &exact_numerics,
+    .index_inputs = [](AttrView) -> std::vector<IndexInput> {
+      return {{.indices = 1, .table = 0, .axis = 0, .tuples = true}};
+    },
+    .launch = &launch_scatter_nd,
+};
 constexpr KernelBody one_hot_direct = body(&launch_one_hot, &supports_one_hot);
 constexpr KernelBody range_direct = body(&launch_range);
 constexpr KernelBody constant_of_shape_direct{

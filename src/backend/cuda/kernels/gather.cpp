@@ -41,6 +41,11 @@ std::vector<IndexInput> second_indexes_first(AttrView attrs) {
   return {{.indices = 1, .table = 0, .axis = decode<AxisAttrs>(attrs).axis}};
 }
 
+std::vector<IndexInput> tuples_index_first(AttrView attrs) {
+  return {
+      {.indices = 1, .table = 0, .axis = decode<GatherNDAttrs>(attrs).batch_dims, .tuples = true}};
+}
+
 }  // namespace
 
 extern const KernelBody gather_units, gather_elements_direct, gather_nd_direct;
@@ -59,6 +64,7 @@ constexpr KernelBody gather_elements_direct{
 constexpr KernelBody gather_nd_direct{
     .supports = &supports_gather,
     .numerics = &exact_numerics,
+    .index_inputs = &tuples_index_first,
     .launch = &launch_gather_nd,
 };
 

@@ -54,6 +54,10 @@ std::vector<IndexInput> second_indexes_first(AttrView attrs) {
   return {{.indices = 1, .table = 0, .axis = decode<ScatterAttrs>(attrs).axis}};
 }
 
+std::vector<IndexInput> tuples_index_first(AttrView) {
+  return {{.indices = 1, .table = 0, .axis = 0, .tuples = true}};
+}
+
 }  // namespace
 
 extern const KernelBody scatter_elements_ordered, scatter_nd_ordered;
@@ -67,6 +71,7 @@ constexpr KernelBody scatter_elements_ordered{
 constexpr KernelBody scatter_nd_ordered{
     .supports = &supports_scatter,
     .numerics = &scatter_numerics,
+    .index_inputs = &tuples_index_first,
     .prepare = &prepare_scatter<true>,
     .launch = &launch_scatter<true>,
 };
