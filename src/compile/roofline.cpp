@@ -29,6 +29,7 @@ double least_ms(const Run& run) {
 }
 
 double copy_rate(backend::Device& device) {
+  const backend::OnDevice here(device);
   const size_t bytes = size_t{1} << (device.host_memory() ? 27 : 30);  // more than caches hold
   const backend::DeviceMemory source(device, bytes), target(device, bytes);
   const backend::Execution execution = device.execution();

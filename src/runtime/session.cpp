@@ -170,16 +170,6 @@ backend::LaunchCall Session::Impl::call_of(ShapeEntry& entry, size_t s,
           s % 2 == 1};
 }
 
-// A kernel does not know which node it works for: errors are told here.
-void Session::Impl::at_step(size_t s, const std::function<void()>& work) const {
-  try {
-    work();
-  } catch (const Error& error) {
-    throw Error(error.code(), "node '" + parts.plan.steps[s].name + "' (step " + std::to_string(s) +
-                                  ", " + parts.plan.steps[s].kernel + "): " + error.what());
-  }
-}
-
 void Session::Impl::launch_step(ShapeEntry& entry, size_t s, const backend::Execution& on) {
   at_step(s, [&] { parts.kernels[s]->launch(call_of(entry, s, on)); });
 }

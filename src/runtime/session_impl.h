@@ -1,12 +1,13 @@
 // What a Session holds, and how verify and the profiler watch a run. Internal to runtime/ and
 // verify/; an observer changes nothing: same steps, kernels, addresses and bits.
 #pragma once
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "runtime/engine_impl.h"
 #include "vernier/session.h"
 
@@ -124,8 +125,17 @@ struct Session::Impl {
   void resolve(ShapeEntry& entry);
   bool on_host() const { return weights_ == nullptr; }
   void stage_inputs(const ShapeEntry& entry);
-  /// Does `work`; errors name the step's node.
-  void at_step(size_t step, const std::function<void()>& work) const;
+  /// Does `work`; errors name the step's node: a kernel does not know which one it works for.
+  template <class Work>
+  void at_step(size_t s, const Work& work) const {
+    try {
+      work();
+    } catch (const Error& error) {
+      const plan::Step& step = parts.plan.steps[s];
+      throw Error(error.code(), "node '" + step.name + "' (step " + std::to_string(s) + ", " +
+                                    step.kernel + "): " + error.what());
+    }
+  }
   void launch_step(ShapeEntry& entry, size_t step, const backend::Execution& on);
   void launch_all(ShapeEntry& entry, const backend::Execution& on);
   void start(ShapeEntry& entry);

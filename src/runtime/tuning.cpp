@@ -35,6 +35,7 @@ class Tuner {
         sizes_(largest_sizes(plan)) {}
 
   std::string tune(const plan::Step& step, const backend::KernelDef& kernel) {
+    const backend::OnDevice here(*device_);
     std::vector<backend::TensorArg> in, out, constant_inputs(step.inputs.size());
     for (int32_t value : step.inputs) in.push_back(argument(value));
     for (int32_t value : step.outputs) out.push_back(argument(value));
