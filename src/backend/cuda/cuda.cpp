@@ -6,6 +6,7 @@
 
 #include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
+#include "backend/cuda/handle.h"
 #include "backend/cuda/target.h"
 
 namespace vernier::backend {
@@ -196,28 +197,10 @@ class CudaDevice final : public Device {
                     std::to_string(ordinal_) +
                     "; make the stream there, or choose the GPU with CUDA_VISIBLE_DEVICES");
   }
-  struct Stream {
-    Stream() = default;
-    ~Stream() {
-      if (value) cudaStreamDestroy(value);
-    }
-    Stream(const Stream&) = delete;
-    Stream& operator=(const Stream&) = delete;
-    cudaStream_t value = nullptr;
-  };
-  struct Library {
-    Library() = default;
-    ~Library() {
-      if (value) cublasLtDestroy(value);
-    }
-    Library(const Library&) = delete;
-    Library& operator=(const Library&) = delete;
-    cublasLtHandle_t value = nullptr;
-  };
   int ordinal_;
   cudaStream_t stream_;
-  Stream own_, recorded_;
-  Library handle_;
+  Handle<cudaStream_t, &cudaStreamDestroy> own_, recorded_;
+  Handle<cublasLtHandle_t, &cublasLtDestroy> handle_;
 };
 
 // Without a device: what the kernels were compiled for.

@@ -19,6 +19,7 @@
 #include <random>
 
 #include "backend/cuda/check.h"
+#include "backend/cuda/handle.h"
 #include "backend/cuda/kernels/product_numerics.h"
 #include "backend/cuda/kernels/row_buckets.h"
 #include "backend/device_memory.h"
@@ -32,16 +33,6 @@ constexpr int kCandidates = 16;
 constexpr uint32_t kAlignment = 16;
 constexpr size_t kOneForAll = 7;  // the bucket (4096 rows) whose algorithm serves f32 at every M
 
-template <class T, cublasStatus_t (*Destroy)(T)>
-struct Handle {
-  T value = nullptr;
-  Handle() = default;
-  ~Handle() {
-    if (value) Destroy(value);
-  }
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-};
 using Layout = Handle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 using Operation = Handle<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
 using Preference = Handle<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
