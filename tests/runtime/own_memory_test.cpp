@@ -137,14 +137,6 @@ class OwnMemory : public ::testing::Test {
     change(plan);
     return Engine::Impl::engine_of(std::move(plan), fake());
   }
-  std::string error_of(const std::function<void()>& work) {
-    try {
-      work();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
-  }
 };
 
 TEST_F(OwnMemory, GivesTheBitsOfTheHostsMemory) {
@@ -207,14 +199,15 @@ TEST_F(OwnMemory, EveryCallWorksOnTheDeviceAndLeavesItAgain) {
   expect_balanced("device_milliseconds");
   session.impl().time_steps(refs);
   expect_balanced("time_steps");
-  EXPECT_NE(error_of([&] { session.run({}); }), "");
+  EXPECT_NE(error_of([&] { session.run({}); }), "no error");
   expect_balanced("run that fails");
 }
 
 TEST_F(OwnMemory, WeightsThatCannotBeCopiedAreFreed) {
   const auto opened = engine(kSum);
   asked.copies_fail = true;
-  EXPECT_THAT(error_of([&] { Session session(opened, {.threads = 1}); }), HasSubstr("copying"));
+  EXPECT_THAT(error_of([&] { Session session(opened, {.threads = 1}); }, ErrorCode::kMachine),
+              HasSubstr("copying"));
   EXPECT_EQ(asked.alive, 0);
   asked.copies_fail = false;
   Session session(opened, {.threads = 1});
@@ -236,20 +229,20 @@ TEST_F(OwnMemory, RunsThatCannotBeRecordedAreLaunchedStepByStep) {
 TEST_F(OwnMemory, ErrorsSayWhatTheMemoryIsFor) {
   const auto opened = engine(kSum);
   asked.most_bytes = 8;
-  EXPECT_THAT(error_of([&] { Session session(opened, {.threads = 1}); }),
+  EXPECT_THAT(error_of([&] { Session session(opened, {.threads = 1}); }, ErrorCode::kMachine),
               AllOf(HasSubstr("memory: needed"), HasSubstr("it was for the engine's weights")));
   asked.most_bytes = SIZE_MAX;
   Session session(opened, {.threads = 1});
   run(session, sum_inputs(3));
   asked.most_bytes = session.arena_bytes();
-  EXPECT_THAT(error_of([&] { run(session, sum_inputs(60)); }),
+  EXPECT_THAT(error_of([&] { run(session, sum_inputs(60)); }, ErrorCode::kMachine),
               AllOf(HasSubstr("memory: needed"), HasSubstr("for activations of batch=60")));
   run(session, sum_inputs(3));  // the session goes on
 }
 
 TEST_F(OwnMemory, AnEngineOfAnotherChipIsRefused) {
   const auto opened = engine(kSum, [](plan::Plan& plan) { plan.target = "another chip"; });
-  EXPECT_THAT(error_of([&] { Session session(opened, {.threads = 1}); }),
+  EXPECT_THAT(error_of([&] { Session session(opened, {.threads = 1}); }, ErrorCode::kMachine),
               AllOf(HasSubstr("was built for 'another chip' and cannot run here"),
                     HasSubstr("build it again on this machine")));
 }
