@@ -64,10 +64,10 @@ Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file,
     if (placed.repacked) repacked[static_cast<int32_t>(s)] = std::move(*placed.repacked);
   }
   runtime::warn_of_other_plugins(plan);
-  tuned_here = plan.target == backend->target();
+  built_here = plan.target == backend->target();
   const bool tuned =
       std::ranges::any_of(plan.steps, [](const plan::Step& step) { return !step.tuning.empty(); });
-  if (!tuned_here) {
+  if (!built_here) {
     log::warn("the engine was built for '" + plan.target + "' and runs on '" + backend->target() +
               "', where last bits may differ; " +
               (repacked.empty() ? "its packed weights fit as they are"

@@ -45,9 +45,9 @@ struct Engine::Impl {
   /// What tune() said of a step, where it said so of the machine that this is: a library's
   /// algorithms are those of one device and version.
   std::string_view tuning_of(const plan::Step& step) const {
-    return tuned_here ? std::string_view(step.tuning) : std::string_view();
+    return built_here ? std::string_view(step.tuning) : std::string_view();
   }
-  bool tuned_here = false;
+  bool built_here = false;  ///< for this machine, or one like it: the targets are equal
 
   /// The weights in the device's memory, uploaded by the first session that asks. Only for devices
   /// whose memory is not the host's.

@@ -19,7 +19,7 @@ Session::Impl::Impl(std::shared_ptr<const Engine> shared_engine, const SessionOp
                                            "; build it with --device cpu, or run it where one is");
     }
   }
-  if (parts.backend->runs_engine_of) {
+  if (!parts.built_here && parts.backend->runs_engine_of) {
     if (const Support can = parts.backend->runs_engine_of(parts.plan.target); !can) {
       throw Error(ErrorCode::kMachine, "the engine was built for '" + parts.plan.target +
                                            "' and cannot run here: " + can.reason +

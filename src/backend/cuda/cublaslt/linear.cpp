@@ -178,9 +178,8 @@ void choose_algorithms(State& state, cublasLtHandle_t handle, std::string_view t
   const bool one = one_algorithm(state.x_type) || tuning.empty();
   for (size_t i = 0; i < kRowBuckets.size(); ++i) {
     const size_t bucket = one ? kOneForAll : i;
-    state.algorithms[i] = algorithm_of(choices[bucket]);
-    if (one && i > 0) state.algorithms[i] = state.algorithms[0];
-    if (!state.algorithms[i] && !one && i > 0) state.algorithms[i] = state.algorithms[i - 1];
+    if (!one || i == 0) state.algorithms[i] = algorithm_of(choices[bucket]);
+    if (!state.algorithms[i] && i > 0) state.algorithms[i] = state.algorithms[i - 1];
     if (state.algorithms[i]) continue;
     const auto found = candidates(state, handle, kRowBuckets[bucket]);
     if (!found.empty()) state.algorithms[i] = found.front();
