@@ -224,6 +224,17 @@ TEST(Attention, MergedHeadsAreFoundAgain) {
                              "%y = Reshape(%o) {shape=(s, b, 8), has_shape=true}")});
 }
 
+// grouped_heads takes the repetition of keys and values away, and no answer changes.
+void expect_heads_not_repeated(const std::string& text) {
+  const auto before = graph_of(text);
+  const auto after = before->clone();
+  raise_and_clean(*after);
+  EXPECT_GT(raise_grouped_heads(*after), 0);
+  EXPECT_EQ(count(*after, "Attention"), 1);
+  EXPECT_EQ(count(*after, "Expand"), 0) << structure(*after);
+  expect_same_results(*before, *after, 1e-12);
+}
+
 TEST(Attention, RepeatedKeyHeadsAreNotRepeated) {
   const char* inputs = "%q: f32[b, 4, s, 4], %k: f32[b, 2, s, 4], %v: f32[b, 2, s, 4]";
   const auto text = graph_text(
@@ -234,13 +245,7 @@ TEST(Attention, RepeatedKeyHeadsAreNotRepeated) {
       "%v4 = Reshape(%ve) {shape=(b, 4, s, 4), has_shape=true} "
       "%kt = Transpose(%k4) {perm=[0, 1, 3, 2]} %m = MatMul(%q, %kt) %p = Softmax(%m) {axis=-1} "
       "%y = MatMul(%p, %v4)");
-  const auto before = graph_of(text);
-  const auto after = before->clone();
-  raise_and_clean(*after);
-  EXPECT_EQ(raise_grouped_heads(*after) > 0, true);
-  EXPECT_EQ(count(*after, "Attention"), 1);
-  EXPECT_EQ(count(*after, "Expand"), 0) << structure(*after);
-  expect_same_results(*before, *after, 1e-12);
+  expect_heads_not_repeated(text);
 }
 
 TEST(Attention, TheOnlyKeyHeadIsNotRepeated) {
@@ -251,13 +256,7 @@ TEST(Attention, TheOnlyKeyHeadIsNotRepeated) {
       "%v4 = Expand(%v) {shape=(b, 4, s, 4), has_shape=true} "
       "%kt = Transpose(%k4) {perm=[0, 1, 3, 2]} %m = MatMul(%q, %kt) %p = Softmax(%m) {axis=-1} "
       "%y = MatMul(%p, %v4)");
-  const auto before = graph_of(text);
-  const auto after = before->clone();
-  raise_and_clean(*after);
-  EXPECT_GT(raise_grouped_heads(*after), 0);
-  EXPECT_EQ(count(*after, "Attention"), 1);
-  EXPECT_EQ(count(*after, "Expand"), 0) << structure(*after);
-  expect_same_results(*before, *after, 1e-12);
+  expect_heads_not_repeated(text);
 }
 
 // Keys of one batch for all are no repeated heads.

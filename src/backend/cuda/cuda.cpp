@@ -68,19 +68,16 @@ class EventMark final : public Mark {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     check_cuda(cudaStreamIsCapturing(stream, &status), "asking a stream what it does");
     const bool recorded = status != cudaStreamCaptureStatusNone;
-    check_cuda(cudaEventCreate(&event_), "creating an event");
-    const cudaError_t done = cudaEventRecordWithFlags(
-        event_, stream, recorded ? cudaEventRecordExternal : cudaEventRecordDefault);
-    if (done != cudaSuccess) cudaEventDestroy(event_);
-    check_cuda(done, "recording an event");
+    check_cuda(cudaEventCreate(&event_.value), "creating an event");
+    check_cuda(
+        cudaEventRecordWithFlags(event_.value, stream,
+                                 recorded ? cudaEventRecordExternal : cudaEventRecordDefault),
+        "recording an event");
   }
-  ~EventMark() override { cudaEventDestroy(event_); }
-  EventMark(const EventMark&) = delete;
-  EventMark& operator=(const EventMark&) = delete;
-  cudaEvent_t event() const { return event_; }
+  cudaEvent_t event() const { return event_.value; }
 
  private:
-  cudaEvent_t event_ = nullptr;
+  Handle<cudaEvent_t, &cudaEventDestroy> event_;
 };
 
 class CudaDevice final : public Device {
