@@ -17,7 +17,7 @@ void KernelTable::add(OpKind op, std::string_view strategy, const KernelBody& bo
                       .index_inputs = body.index_inputs,
                       .pack = body.pack,
                       .unpack = body.unpack,
-                      .layout_is_current = body.layout_is_current,
+                      .packed_layouts = body.packed_layouts,
                       .create = body.create,
                       .prepare = body.prepare,
                       .launch = body.launch,

@@ -20,7 +20,7 @@ struct KernelBody {
   std::vector<IndexInput> (*index_inputs)(AttrView attrs) = nullptr;
   std::vector<PackedConstant> (*pack)(const Problem&) = nullptr;
   Tensor (*unpack)(const Problem&, const ConstantArg&) = nullptr;
-  bool (*layout_is_current)(std::string_view layout) = nullptr;
+  std::vector<PackedLayout> (*packed_layouts)(const Problem&) = nullptr;
   std::unique_ptr<KernelState> (*create)(const CreateCall&) = nullptr;
   std::unique_ptr<ShapeState> (*prepare)(const PrepareCall&) = nullptr;
   void (*launch)(const LaunchCall&) = nullptr;

@@ -38,6 +38,8 @@ struct Operand {
   DType dtype = DType::kUndefined;
   SymShape shape;
   const Tensor* constant = nullptr;  ///< contents, if it is a constant
+  bool packed = false;  ///< a constant whose contents are packed for a kernel: `constant` is null
+  bool is_constant() const { return constant != nullptr || packed; }
 };
 
 /// What the planner wants computed: one node of the fused graph.
@@ -59,6 +61,13 @@ struct PackedConstant {
   int input = 0;
   std::string layout;  ///< the kernel's own description, e.g. "brgemm f32 K=768 N=3072 b64"
   std::vector<std::byte> bytes;
+};
+
+/// What pack() makes of an input, without making it: the layout's text and its length.
+struct PackedLayout {
+  int input = 0;
+  std::string layout;
+  size_t bytes = 0;
 };
 
 // ---- run time --------------------------------------------------------------------------------
@@ -177,8 +186,10 @@ struct KernelDef {
   std::vector<PackedConstant> (*pack)(const Problem&);
   /// The plain array back from a packed constant (another machine, verification); null with pack.
   Tensor (*unpack)(const Problem&, const ConstantArg&);
-  /// False if `layout` was packed for a machine or library version that this one is not.
-  bool (*layout_is_current)(std::string_view layout);
+  /// What pack(problem) gives on this machine, of a problem that is supported: a packed constant of
+  /// another layout was packed for another machine or version, one of another length is damaged.
+  /// Null with pack.
+  std::vector<PackedLayout> (*packed_layouts)(const Problem&);
   /// Null where there is nothing to make.
   std::unique_ptr<KernelState> (*create)(const CreateCall&);
   std::unique_ptr<ShapeState> (*prepare)(const PrepareCall&);

@@ -13,7 +13,7 @@
 #include "core/threads.h"
 #include "engine/writer.h"
 #include "ops/infer.h"
-#include "ops/ops.h"
+#include "rules/rules.h"
 
 namespace vernier::compiler {
 namespace {
@@ -173,7 +173,8 @@ double floor_ms(const Session::Impl& session, size_t index, const DeviceRates& r
   };
   add(run.in, in, in_types);
   add(run.out, out, out_types);
-  const ops::Cost cost = ops::def(step.op).cost({step.attrs, in, out, in_types, out_types});
+  const rules::Cost cost =
+      rules::cost(step.op, {step.attrs, in, out, in_types, out_types});
   const double bytes = cost.bytes - unread_bytes(step, *session.parts.kernels[index], run);
   double ms = std::max(0.0, bytes) / rates.copy_bytes_per_ms;
   const auto rate = rates.flops_per_ms.find(compute_type(step));

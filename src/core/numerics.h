@@ -41,6 +41,8 @@ struct Numerics {
   /// How sums are carried in `accumulate`: PointRounding::mode and block.
   PointRounding::Mode accumulate_mode = PointRounding::Mode::kNearest;
   int64_t accumulate_block = 0;
+
+  friend bool operator==(const Numerics&, const Numerics&) = default;
 };
 
 /// The roundings that evaluate what a kernel with these numerics does to a node of kind `op`.

@@ -44,6 +44,8 @@ struct PointRounding {
   /// once.
   int64_t block = 0;
   Scale scale = Scale::kNormalised;
+
+  friend bool operator==(const PointRounding&, const PointRounding&) = default;
 };
 
 /// `value` as it is after `rounding` (its type and mode).

@@ -146,7 +146,7 @@ class Evaluator {
   // Small tensors are constants to the inference of what follows: shapes may depend on them.
   void remember_small(ir::ValueId id) {
     const EvalTensor& t = live_.at(id);
-    if (t.elems() <= kMaxSymbolicElems) graph_.value(id).constant = t.to_tensor();
+    if (t.elems() <= rules::kMaxSymbolicElems) graph_.value(id).constant = t.to_tensor();
   }
 
   const EvalTensor& materialise(ir::ValueId id) {
@@ -174,7 +174,7 @@ class Evaluator {
     try {
       evaluator(node.op)({node.attrs, in, out, exact});
     } catch (const Error& error) {
-      InferContext(graph_, id).fail(error.what());
+      GraphContext(graph_, id).fail(error.what());
     }
     for (size_t i = 0; i < out.size(); ++i) store(node.outputs[i], std::move(out[i]));
     for (ir::ValueId value : node.inputs) {

@@ -48,7 +48,7 @@ std::optional<double> uniform(const Graph& graph, ValueId value) {
 std::optional<std::vector<int64_t>> integers_of(const Graph& graph, ValueId value) {
   if (value == kNoValue || is_float(dtype_of(graph, value))) return std::nullopt;
   if (const Tensor* t = constant_of(graph, value)) {
-    if (t->elems() > ops::kMaxSymbolicElems) return std::nullopt;
+    if (t->elems() > rules::kMaxSymbolicElems) return std::nullopt;
     return t->integers();
   }
   const auto& values = graph.value(value).values;

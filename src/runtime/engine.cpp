@@ -10,6 +10,7 @@
 #include "runtime/backends.h"
 #include "runtime/engine_impl.h"
 #include "runtime/plugins.h"
+#include "runtime/proof.h"
 
 namespace vernier {
 namespace {
@@ -58,6 +59,9 @@ Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file,
       backend(own_backend ? own_backend
                           : &runtime::backend_named(plan.device, "the engine's device")),
       program(symbol_names(plan)) {
+  guards_to_hold = plan.guards;
+  const std::vector<plan::Guard> unproven = runtime::prove_shapes(plan);
+  guards_to_hold.insert(guards_to_hold.end(), unproven.begin(), unproven.end());
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     runtime::Placed placed = runtime::place_step(*backend, plan, plan.steps[s]);
     kernels.push_back(placed.kernel);
@@ -87,7 +91,7 @@ Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file,
     if (value.kind == plan::PlanValue::Kind::kAlias) slot.offset = program.slot(value.offset_elems);
     slots.push_back(std::move(slot));
   }
-  for (const plan::Guard& guard : plan.guards)
+  for (const plan::Guard& guard : guards_to_hold)
     guards.emplace_back(program.slot(guard.lhs), program.slot(guard.rhs));
   id_rules = runtime::find_id_rules(plan, kernels);
 }

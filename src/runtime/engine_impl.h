@@ -40,7 +40,8 @@ struct Engine::Impl {
     int32_t offset = -1;
   };
   std::vector<ValueSlots> slots;
-  std::vector<std::pair<int32_t, int32_t>> guards;  ///< slots of lhs and rhs
+  std::vector<plan::Guard> guards_to_hold;          ///< the plan's, and what could not be proven
+  std::vector<std::pair<int32_t, int32_t>> guards;  ///< slots of lhs and rhs of those
 
   /// What tune() said of a step, where it said so of the machine that this is: a library's
   /// algorithms are those of one device and version.

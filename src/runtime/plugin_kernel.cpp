@@ -201,7 +201,7 @@ constexpr backend::KernelDef make_row() {
           .index_inputs = nullptr,
           .pack = nullptr,
           .unpack = nullptr,
-          .layout_is_current = nullptr,
+          .packed_layouts = nullptr,
           .create = [](const CreateCall& c) { return create(places().kernels[I], c); },
           .prepare = &prepare,
           .launch = &launch};

@@ -71,7 +71,7 @@ void Session::Impl::check_guards(const ShapeEntry& entry) const {
     const int64_t lhs = entry.slots[static_cast<size_t>(parts.guards[g].first)];
     const int64_t rhs = entry.slots[static_cast<size_t>(parts.guards[g].second)];
     if (lhs == rhs) continue;
-    const plan::Guard& guard = parts.plan.guards[g];
+    const plan::Guard& guard = parts.guards_to_hold[g];
     throw Error(ErrorCode::kInput,
                 "inputs of sizes " + symbols_text() + " do not fit the model: at node '" +
                     guard.where + "' " + guard.lhs.str() + " = " + std::to_string(lhs) +

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/evaluator.h"
-#include "ops/ops.h"
+#include "rules/rules.h"
 
 namespace vernier::verify {
 
@@ -68,7 +68,8 @@ EvalTensor perturbed(const EvalTensor& t, double size, uint64_t seed) {
 
 double sum_length(const plan::Step& step, std::span<const Shape> in, std::span<const Shape> out,
                   std::span<const DType> in_types, std::span<const DType> out_types) {
-  const ops::Cost cost = ops::def(step.op).cost({step.attrs, in, out, in_types, out_types});
+  const rules::Cost cost =
+      rules::cost(step.op, {step.attrs, in, out, in_types, out_types});
   int64_t elems = 0;
   for (const Shape& shape : out) elems += num_elems(shape);
   return elems > 0 ? std::max(1.0, cost.flops / 2 / static_cast<double>(elems)) : 1.0;

@@ -158,9 +158,9 @@ class HighwayLinear final : public LinearState {
 
 Support supports_packed_weight(const Problem& problem) {
   const Operand& weight = problem.inputs[1];
-  if (weight.constant == nullptr) return no("the weight is not a constant");
+  if (!weight.is_constant()) return no("the weight is not a constant");
   if (rank_of(weight) != 2) return no("the weight is not a matrix");
-  if (weight.constant->elems() == 0) return no("the weight is empty");
+  if (product(weight.shape) == Dim(0)) return no("the weight is empty");
   if (problem.inputs.size() > 3 && problem.inputs[3].present &&
       str(problem.inputs[3].shape) != str(problem.outputs[0].shape)) {
     return no("the residual is broadcast");
@@ -173,8 +173,14 @@ Support supports_packed_linear(const Problem& problem) {
 }
 
 WeightShape weight_shape(const Problem& problem) {
-  const Shape& shape = problem.inputs[1].constant->shape();
-  return transposed(problem) ? WeightShape{shape[1], shape[0]} : WeightShape{shape[0], shape[1]};
+  const SymShape& shape = problem.inputs[1].shape;
+  const int64_t rows = shape[0].constant(), cols = shape[1].constant();
+  return transposed(problem) ? WeightShape{cols, rows} : WeightShape{rows, cols};
+}
+
+std::vector<PackedLayout> linear_layouts(const Problem& problem) {
+  const Layout to{problem.inputs[1].dtype, weight_shape(problem)};
+  return {{.input = 1, .layout = layout(to.type, to.shape), .bytes = to.bytes()}};
 }
 
 std::vector<PackedConstant> pack_linear(const Problem& problem) {
@@ -205,12 +211,10 @@ std::vector<PackedConstant> pack_linear(const Problem& problem) {
 
 Tensor unpack_linear(const Problem& problem, const ConstantArg& packed) {
   const bool trans = transposed(problem);
-  const Operand& weight = problem.inputs[1];
-  const int64_t rows = weight.shape[0].constant(), cols = weight.shape[1].constant();
   const Layout from = parse_layout(packed.layout);
   const auto [k, n] = from.shape;
-  VERNIER_ASSERT(k == (trans ? cols : rows) && n == (trans ? rows : cols) &&
-                     packed.bytes.size() == from.bytes(),
+  const WeightShape expected = weight_shape(problem);
+  VERNIER_ASSERT(k == expected.k && n == expected.n && packed.bytes.size() == from.bytes(),
                  std::string(packed.layout));
   const size_t width = size_bytes(from.type);
   std::vector<std::byte> plain(static_cast<size_t>(k * n) * width);
@@ -226,16 +230,12 @@ Tensor unpack_linear(const Problem& problem, const ConstantArg& packed) {
           width);
     }
   }
-  return Tensor::from_bytes(from.type, {rows, cols}, plain);
-}
-
-bool is_linear_layout(DType type, std::string_view layout) {
-  return layout.starts_with(layout_prefix(type));
+  return Tensor::from_bytes(from.type, trans ? Shape{n, k} : Shape{k, n}, plain);
 }
 
 PackedWeight packed_weight(const CreateCall& call, DType type) {
   for (const ConstantArg& constant : call.constants) {
-    if (constant.input != 1 || !is_linear_layout(type, constant.layout)) continue;
+    if (constant.input != 1 || !constant.layout.starts_with(layout_prefix(type))) continue;
     const Layout layout = parse_layout(constant.layout);
     if (constant.bytes.size() == layout.bytes())
       return {{constant.bytes.data(), type}, layout.shape};
@@ -287,7 +287,7 @@ constexpr KernelBody linear_highway{
     .strided_inputs = 1,
     .pack = &pack_linear,
     .unpack = &unpack_linear,
-    .layout_is_current = &linear_layout_is_current<DType::kF32>,
+    .packed_layouts = &linear_layouts,
     .create = [](const CreateCall& call) -> std::unique_ptr<KernelState> {
       return make_highway_linear(packed_weight(call, DType::kF32));
     },

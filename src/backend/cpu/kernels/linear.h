@@ -22,12 +22,7 @@ WeightShape weight_shape(const Problem& problem);
 std::vector<PackedConstant> pack_linear(const Problem& problem);
 /// In the type that the layout names.
 Tensor unpack_linear(const Problem& problem, const ConstantArg& packed);
-/// True for the layout of weights in `kType`.
-bool is_linear_layout(DType type, std::string_view layout);
-template <DType kType>
-bool linear_layout_is_current(std::string_view layout) {
-  return is_linear_layout(kType, layout);
-}
+std::vector<PackedLayout> linear_layouts(const Problem& problem);
 
 /// The packed weight of a step.
 struct PackedWeight {

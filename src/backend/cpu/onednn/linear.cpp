@@ -12,14 +12,14 @@
 #include "backend/cpu/kernels/linear.h"
 
 #include <omp.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
+
+#include "backend/cpu/onednn/version.h"
 
 namespace vernier::backend::cpu {
 namespace {
@@ -41,26 +41,11 @@ class SingleThreaded {
   int saved_;
 };
 
-// Tile instructions add a row's products in an order that depends on the number of rows (measured:
-// 4 of 8 models, oneDNN 2.6.3 on an Intel Xeon with AMX), so they are left out where they exist.
-bool has_tiles() {
-#if defined(__x86_64__)
-  constexpr unsigned kTilesBf16 = 1u << 22;  // leaf 7, EDX
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kTilesBf16) != 0;
-#else
-  return false;
-#endif
-}
-
-dnnl::engine make_engine() {
-  // No use where the library has run before us in this process: is_brg() refuses tiles then.
-  if (has_tiles()) dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16);
-  return {dnnl::engine::kind::cpu, 0};
-}
-
 const dnnl::engine& engine() {
-  static const dnnl::engine cpu = make_engine();
+  static const dnnl::engine cpu = [] {
+    onednn::leave_out_tiles();
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
   return cpu;
 }
 
@@ -109,7 +94,7 @@ int64_t chunk_of(int64_t left) {
 // The widths of the tiles that columns [64·begin, 64·end) are cut into.
 int64_t tile_width(int64_t col, int64_t end_col) { return std::min(kTileCols, end_col - col); }
 
-Support machine_supports(DType type, int64_t k) {
+Support ask_machine(DType type, int64_t k) {
   const SingleThreaded single;
   try {
     for (int64_t m : kLadder) {
@@ -126,6 +111,18 @@ Support machine_supports(DType type, int64_t k) {
     return no(std::string("oneDNN: ") + e.what());
   }
   return yes();
+}
+// The answer depends on the machine alone, takes milliseconds, and is wanted for every layer when a
+// model is planned and when an engine is opened.
+Support machine_supports(DType type, int64_t k) {
+  static std::mutex mutex;
+  static std::map<std::pair<DType, int64_t>, Support> answers;
+  constexpr size_t kMostAnswers = 4096;
+  const std::lock_guard lock(mutex);
+  if (const auto known = answers.find({type, k}); known != answers.end()) return known->second;
+  const Support answer = ask_machine(type, k);
+  if (answers.size() < kMostAnswers) answers.emplace(std::pair(type, k), answer);
+  return answer;
 }
 // f32 panels have no padded rows, and a product padded from few columns to 64 costs more than ours.
 Support f32_supports(const WeightShape& w) {
@@ -334,7 +331,7 @@ constexpr KernelBody linear_onednn{
     .strided_inputs = 1,
     .pack = &pack_linear,
     .unpack = &unpack_linear,
-    .layout_is_current = &linear_layout_is_current<DType::kF32>,
+    .packed_layouts = &linear_layouts,
     .create = [](const CreateCall& call) -> std::unique_ptr<KernelState> {
       return make_linear(packed_weight(call, DType::kF32), call.execution.threads->size());
     },

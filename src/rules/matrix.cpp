@@ -1,12 +1,12 @@
-// Inference and cost of MatMul, Gemm, Linear, LinearAddLayerNorm and Einsum. Contract: infer.h,
+// Inference and cost of MatMul, Gemm, Linear, LinearAddLayerNorm and Einsum. Contract: context.h,
 // ops.h.
 #include <algorithm>
 #include <map>
 
 #include "core/einsum.h"
-#include "ops/checks.h"
+#include "rules/checks.h"
 
-namespace vernier::ops {
+namespace vernier::rules {
 namespace {
 
 double product_of(std::span<const int64_t> shape) { return static_cast<double>(num_elems(shape)); }
@@ -132,4 +132,4 @@ void infer_einsum(InferContext& context) {
   context.set_output(0, context.dtype(0), std::move(out));
 }
 
-}  // namespace vernier::ops
+}  // namespace vernier::rules

@@ -1,13 +1,13 @@
 // Inference of the operators that sample between elements: Resize and GridSample.
-// Contract: infer.h.
+// Contract: context.h.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <string_view>
 
-#include "ops/checks.h"
+#include "rules/checks.h"
 
-namespace vernier::ops {
+namespace vernier::rules {
 namespace {
 
 // floor(size·scale) for a size that is only known as an expression: exact for scales p/q with a
@@ -119,4 +119,4 @@ void infer_grid_sample(InferContext& context) {
   context.set_output(0, context.dtype(0), std::move(out));
 }
 
-}  // namespace vernier::ops
+}  // namespace vernier::rules

@@ -1,8 +1,8 @@
 // Inference of LayerNorm, RMSNorm, AddLayerNorm, BatchNormalization, GroupNormalization, EmbedNorm,
-// L2Norm and MaskedMean. Contract: infer.h; formulas in src/reference and at the attributes.
-#include "ops/checks.h"
+// L2Norm and MaskedMean. Contract: context.h; formulas in src/reference and at the attributes.
+#include "rules/checks.h"
 
-namespace vernier::ops {
+namespace vernier::rules {
 namespace {
 
 // Scale and bias broadcast to the normalised axes.
@@ -121,4 +121,4 @@ void infer_masked_mean(InferContext& context) {
   context.set_output(0, context.dtype(0), {x[0], x[2]});
 }
 
-}  // namespace vernier::ops
+}  // namespace vernier::rules

@@ -1,10 +1,11 @@
-// Inference of reductions and one-axis operators: Reduce*, ArgMax, ArgMin, TopK. Contract: infer.h.
+// Inference of reductions and one-axis operators: Reduce*, ArgMax, ArgMin, TopK. Contract:
+// context.h.
 #include <algorithm>
 #include <functional>
 
-#include "ops/infer.h"
+#include "rules/context.h"
 
-namespace vernier::ops {
+namespace vernier::rules {
 namespace {
 
 // Which axes are reduced, by ONNX's rules for empty axes.
@@ -117,4 +118,4 @@ void infer_top_k(InferContext& context) {
   context.set_output(1, DType::kI64, std::move(out));
 }
 
-}  // namespace vernier::ops
+}  // namespace vernier::rules

@@ -1,10 +1,10 @@
 // Inference of elementwise operators: broadcasting, element types, and the contents of small
-// integer tensors that hold size expressions. Contract: infer.h.
+// integer tensors that hold size expressions. Contract: context.h.
 #include "core/broadcast.h"
 #include "core/elementwise_program.h"
-#include "ops/checks.h"
+#include "rules/checks.h"
 
-namespace vernier::ops {
+namespace vernier::rules {
 namespace {
 
 using Operands = std::span<const Dim>;
@@ -294,4 +294,4 @@ void infer_fused_elementwise(InferContext& context) {
   context.set_output(0, types.back(), shapes.back());
 }
 
-}  // namespace vernier::ops
+}  // namespace vernier::rules

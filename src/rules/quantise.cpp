@@ -1,8 +1,8 @@
-// Inference of QuantizeLinear, DequantizeLinear and NegativeLogLikelihoodLoss. Contract: infer.h;
+// Inference of QuantizeLinear, DequantizeLinear and NegativeLogLikelihoodLoss. Contract: context.h;
 // layouts at QuantizeAttrs and LossAttrs in core/attrs.h.
-#include "ops/checks.h"
+#include "rules/checks.h"
 
-namespace vernier::ops {
+namespace vernier::rules {
 namespace {
 
 bool is_f8(DType type) { return type == DType::kF8E4M3 || type == DType::kF8E5M2; }
@@ -88,4 +88,4 @@ void infer_negative_log_likelihood(InferContext& context) {
   context.set_output(0, context.dtype(0), keeps ? targets : SymShape{});
 }
 
-}  // namespace vernier::ops
+}  // namespace vernier::rules

@@ -1,8 +1,8 @@
-// Inference and cost of Conv, ConvTranspose and the pools. Contract: infer.h, ops.h; attribute
+// Inference and cost of Conv, ConvTranspose and the pools. Contract: context.h, rules.h; attribute
 // meanings at ConvAttrs and PoolAttrs in core/attrs.h. Data is [batch, channels, spatial...].
-#include "ops/checks.h"
+#include "rules/checks.h"
 
-namespace vernier::ops {
+namespace vernier::rules {
 namespace {
 
 // The windows of one spatial axis.
@@ -172,4 +172,4 @@ void infer_global_pool(InferContext& context) {
   context.set_output(0, context.dtype(0), std::move(out));
 }
 
-}  // namespace vernier::ops
+}  // namespace vernier::rules

@@ -1,10 +1,10 @@
 // Small checks that inference functions share: types, ranks, shapes that must fit another.
 // All fail through InferContext::fail, naming the node.
 #pragma once
-#include "ops/infer.h"
-#include "ops/ops.h"
+#include "rules/context.h"
+#include "rules/rules.h"
 
-namespace vernier::ops {
+namespace vernier::rules {
 
 /// Input `i` has the type of input `as`.
 void require_same_type(InferContext& context, size_t i, size_t as = 0);
@@ -31,4 +31,4 @@ double tensor_bytes(const CostCall& call);
 void infer_same(InferContext& context);
 void infer_broadcast(InferContext& context);
 
-}  // namespace vernier::ops
+}  // namespace vernier::rules

@@ -1,11 +1,11 @@
 // Inference shared by many operators (same type and shape, broadcasting) and the simple cost
-// functions. Contract: infer.h.
+// functions. Contract: context.h.
 #include <algorithm>
 
-#include "ops/infer.h"
-#include "ops/ops.h"
+#include "rules/context.h"
+#include "rules/rules.h"
 
-namespace vernier::ops {
+namespace vernier::rules {
 
 void infer_same(InferContext& context) {
   context.set_output(0, context.dtype(0), context.shape(0));
@@ -48,4 +48,4 @@ Cost cost_elementwise(const CostCall& call) {
   return cost;
 }
 
-}  // namespace vernier::ops
+}  // namespace vernier::rules

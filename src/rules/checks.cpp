@@ -1,7 +1,7 @@
 // Checks that inference functions share: see checks.h.
-#include "ops/checks.h"
+#include "rules/checks.h"
 
-namespace vernier::ops {
+namespace vernier::rules {
 
 void require_same_type(InferContext& context, size_t i, size_t as) {
   if (context.dtype(i) == context.dtype(as)) return;
@@ -46,4 +46,4 @@ double tensor_bytes(const CostCall& call) {
   return bytes;
 }
 
-}  // namespace vernier::ops
+}  // namespace vernier::rules

@@ -1,13 +1,13 @@
 // Inference of the operators that make or change shapes: Shape, Size, Reshape, Squeeze, Unsqueeze,
-// Flatten, Expand, Transpose, ConstantOfShape, Range, EyeLike. Contract: infer.h.
+// Flatten, Expand, Transpose, ConstantOfShape, Range, EyeLike. Contract: context.h.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <numeric>
 
-#include "ops/infer.h"
+#include "rules/context.h"
 
-namespace vernier::ops {
+namespace vernier::rules {
 namespace {
 
 constexpr const char* kDynamic =
@@ -290,4 +290,4 @@ void infer_eye_like(InferContext& context) {
   context.set_output(0, asked == DType::kUndefined ? context.dtype(0) : asked, context.shape(0));
 }
 
-}  // namespace vernier::ops
+}  // namespace vernier::rules

@@ -1,7 +1,7 @@
-// Inference and cost of Attention. Contract: AttentionAttrs in core/attrs.h, infer.h, ops.h.
-#include "ops/checks.h"
+// Inference and cost of Attention. Contract: AttentionAttrs in core/attrs.h, context.h, rules.h.
+#include "rules/checks.h"
 
-namespace vernier::ops {
+namespace vernier::rules {
 namespace {
 
 void check_heads(InferContext& context, const SymShape& q, const SymShape& k, const SymShape& v) {
@@ -85,4 +85,4 @@ Cost cost_attention(const CostCall& call) {
   return {pairs * (2 * static_cast<double>(q[3] + v[3]) + 5), tensor_bytes(call)};
 }
 
-}  // namespace vernier::ops
+}  // namespace vernier::rules

@@ -1,11 +1,11 @@
 // Inference of the operators that move elements: Concat, Split, Slice, Gather*, Scatter*, Tile,
-// Pad, OneHot, NonZero, DepthToSpace, SpaceToDepth, ReverseSequence. Contract: infer.h.
+// Pad, OneHot, NonZero, DepthToSpace, SpaceToDepth, ReverseSequence. Contract: context.h.
 #include <algorithm>
 #include <array>
 
-#include "ops/infer.h"
+#include "rules/context.h"
 
-namespace vernier::ops {
+namespace vernier::rules {
 namespace {
 
 constexpr std::array<size_t, 1> kFirst{0};
@@ -341,4 +341,4 @@ void infer_reverse_sequence(InferContext& context) {
   propagate_moved_values(context, kFirst);
 }
 
-}  // namespace vernier::ops
+}  // namespace vernier::rules
