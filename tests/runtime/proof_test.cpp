@@ -50,6 +50,26 @@ plan::Blob resized(plan::Blob blob, int64_t bytes) {
   return blob;
 }
 
+void swap_operands(Plan& plan) {
+  std::vector<int32_t>& in = step(plan, OpKind::kGatherElements).inputs;
+  std::swap(in[0], in[1]);
+}
+void leave_the_weight_plain(Plan& plan) {
+  weight(plan).layout = "";
+  weight(plan).bytes = random_f32({32, 48}, 3);
+}
+// GatherElements reads a view of Softmax's result with gaps.
+void read_every_second_column(Plan& plan) {
+  plan::PlanValue view = output(plan, OpKind::kSoftmax);
+  view.kind = plan::PlanValue::Kind::kAlias;
+  view.first_step = view.last_step = plan::kNone;
+  view.alias_of = step(plan, OpKind::kSoftmax).outputs[0];
+  view.shape[1] = 3;
+  view.strides = {6, 2};
+  plan.values.push_back(std::move(view));
+  step(plan, OpKind::kGatherElements).inputs[0] = static_cast<int32_t>(plan.values.size() - 1);
+}
+
 struct Change {
   const char* name;
   std::function<void(Plan&)> make;
@@ -82,11 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
                "output 0 is i32[batch, 6], its rule gives f32[batch, 6]"},
         Change{"Axis", CHANGE(step(p, OpKind::kSoftmax).attrs = encode(AxisAttrs{.axis = 7})),
                "axis 7 is outside [-2, 2)"},
-        Change {
-          "Operands",
-              CHANGE(auto& in = step(p, OpKind::kGatherElements).inputs; std::swap(in[0], in[1])),
-              "GatherElements"
-        },
+        Change{"Operands", &swap_operands, "GatherElements"},
         Change{"WeightLonger", CHANGE(weight(p) = resized(weight(p), 1 << 20)),
                "which kernel cpu.linear."},
         Change{"WeightShorter", CHANGE(weight(p) = resized(weight(p), 64)),
@@ -96,13 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
         Change{"WeightSizes", CHANGE(weight(p).shape = {64, 48}), "inner sizes differ"},
         Change{"WeightRank", CHANGE(weight(p).shape = {32 * 48}), "expected rank 2"},
         Change{"WeightScalar", CHANGE(weight(p).shape = {}), "expected rank 2"},
-        Change {
-          "WeightOfNobody",
-              CHANGE(weight(p).layout = "";
-                     weight(p).bytes = Tensor::from_bytes(DType::kF32, weight(p).shape,
-                                                          std::vector<std::byte>(32 * 48 * 4))),
-              "holds a weight packed as ''"
-        },
+        Change{"WeightOfNobody", &leave_the_weight_plain, "holds a weight packed as ''"},
         Change{"KernelOfOtherTypes",
                CHANGE(step(p, OpKind::kGatherElements).kernel = "cpu.gather_elements.nothing"),
                "which this version of Vernier does not have"},
@@ -111,17 +121,7 @@ INSTANTIATE_TEST_SUITE_P(
                "the kernel computes in f32"},
         Change{"Numerics", CHANGE(step(p, OpKind::kSoftmax).numerics.accumulate = DType::kF16),
                "records other numerics than its kernel has"},
-        Change {
-          "Gaps",
-              CHANGE(auto& in = step(p, OpKind::kGatherElements).inputs;
-                     const auto s = step(p, OpKind::kSoftmax).inputs[0];
-                     plan::PlanValue view = p.values[static_cast<size_t>(s)]; view.strides[1] = 2;
-                     view.shape[1] = 3; view.offset_elems = 0; p.values.push_back(view);
-                     in[0] = static_cast<int32_t>(p.values.size() - 1);
-                     auto& base = p.values[static_cast<size_t>(view.alias_of)];
-                     base.last_step = static_cast<int32_t>(p.steps.size() - 1)),
-              "has gaps, which the kernel does not take"
-        }),
+        Change{"Gaps", &read_every_second_column, "has gaps, which the kernel does not take"}),
     [](const auto& param) { return param.param.name; });
 
 // What the file's guards do not say is asked of every shape all the same.
