@@ -5,6 +5,7 @@
 #include <array>
 
 #include "core/evaluator.h"
+#include "ops/checks.h"
 #include "ops/ops.h"
 
 namespace vernier::ops {
@@ -83,6 +84,14 @@ void substitute_attrs(OpKind kind, AttrBytes& bytes, const Substitutions& substi
   kRows[static_cast<size_t>(kind)](bytes, substitutions);
 }
 
+[[noreturn]] void fail_guard(const ir::Guard& guard, const Dim& lhs, const Dim& rhs) {
+  const std::string what = lhs.is_constant() && rhs.is_constant()
+                               ? guard_text(guard.lhs, guard.rhs, lhs.constant(), rhs.constant())
+                               : "sizes " + guard.lhs.str() + " and " + guard.rhs.str() +
+                                     " must be equal, but are " + lhs.str() + " and " + rhs.str();
+  throw Error(ErrorCode::kInput, "node '" + guard.where + "': " + what);
+}
+
 void check_arity(const InferContext& context) {
   const ir::Node& node = context.node();
   const OpDef& row = def(node.op);
@@ -105,7 +114,7 @@ void check_arity(const InferContext& context) {
 }  // namespace
 
 const ir::Value& InferContext::input(size_t i) const {
-  VERNIER_ASSERT(has_input(i), "input " + std::to_string(i) + " of " + display_name(node(), id_));
+  if (!has_input(i)) fail("input " + std::to_string(i) + " is absent");
   return graph_.value(node().inputs[i]);
 }
 
@@ -216,6 +225,14 @@ void InferContext::require_equal(const Dim& lhs, const Dim& rhs) {
   if (!known) add_guard(graph_, a, b, display_name(node(), id_));
 }
 
+void InferContext::require_at_most(const Dim& small, const Dim& large) {
+  const Dim a = small.substitute(graph_.symbol_substitutions);
+  const Dim b = large.substitute(graph_.symbol_substitutions);
+  const auto known = at_most(a, b);
+  if (known == false) fail("needs " + a.str() + " <= " + b.str());
+  if (!known) add_guard(graph_, min(a, b), a, display_name(node(), id_));
+}
+
 Dim InferContext::fresh_symbol(const std::string& hint, const Dim& upper) {
   // Named by the node, so that inferring it again gives the same symbol.
   const std::string name = hint + "." + std::to_string(id_);
@@ -307,7 +324,15 @@ const SymShape* InferContext::output_shape(size_t i) const {
 void infer_node(ir::Graph& graph, ir::NodeId node) {
   InferContext context(graph, node);
   check_arity(context);
-  def(graph.node(node).op).infer(context);
+  try {
+    def(graph.node(node).op).infer(context);
+    check_values(context);
+  } catch (const Error& error) {
+    // Sizes and attributes know no node: what they throw (overflow, division by zero) gets its
+    // name.
+    if (std::string_view(error.what()).starts_with("node '")) throw;
+    context.fail(error.what());
+  }
 }
 
 void infer_graph(ir::Graph& graph) {
@@ -357,11 +382,7 @@ void apply_substitutions(ir::Graph& graph) {
   for (const ir::Guard& guard : guards) {
     const Dim lhs = guard.lhs.substitute(map), rhs = guard.rhs.substitute(map);
     const auto known = equal(lhs, rhs);
-    if (known == false) {
-      throw Error(ErrorCode::kInput, "node '" + guard.where + "': sizes " + guard.lhs.str() +
-                                         " and " + guard.rhs.str() + " must be equal, but are " +
-                                         lhs.str() + " and " + rhs.str());
-    }
+    if (known == false) fail_guard(guard, lhs, rhs);
     if (!known) add_guard(graph, lhs, rhs, guard.where);
   }
 }

@@ -51,6 +51,8 @@ class InferContext {
   Dim unify(const Dim& a, const Dim& b);
   /// The run must meet lhs == rhs: a guard unless provable. Throws if provably false.
   void require_equal(const Dim& lhs, const Dim& rhs);
+  /// The run must meet small <= large: a guard unless provable. Throws if provably false.
+  void require_at_most(const Dim& small, const Dim& large);
   /// The symbol for a size that depends on data, bounded above by `upper` (Graph::symbol_bounds).
   /// The same node gets the same symbol each time.
   Dim fresh_symbol(const std::string& hint, const Dim& upper);

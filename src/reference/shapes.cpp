@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/attrs.h"
+#include "reference/elementwise.h"
 #include "reference/layout.h"
 
 namespace vernier::reference {
@@ -51,7 +52,7 @@ void eval_constant_of_shape(const EvalCall& call) {
   const double value = decode<ConstantOfShapeAttrs>(call.attrs).value;
   EvalTensor& y = call.out[0];
   std::fill(y.f.begin(), y.f.end(), value);
-  std::fill(y.i.begin(), y.i.end(), y.is_float() ? 0 : static_cast<int64_t>(value));
+  if (!y.is_float()) std::fill(y.i.begin(), y.i.end(), double_to_integer(y.dtype, value));
 }
 
 void eval_range(const EvalCall& call) {
@@ -65,8 +66,8 @@ void eval_range(const EvalCall& call) {
 
 void eval_eye_like(const EvalCall& call) {
   EvalTensor& y = call.out[0];
-  const int64_t k = decode<EyeLikeAttrs>(call.attrs).k;
   const int64_t rows = y.shape[0], cols = y.shape[1];
+  const int64_t k = std::clamp(decode<EyeLikeAttrs>(call.attrs).k, -rows, cols);
   for (int64_t row = std::max<int64_t>(0, -k); row < rows && row + k < cols; ++row) {
     const auto at = static_cast<size_t>(row * cols + row + k);
     if (y.is_float())
