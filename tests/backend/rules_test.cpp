@@ -338,9 +338,10 @@ class Differential {
       EXPECT_EQ(error.code(), ErrorCode::kInput) << refused;
     }
     const bool on_host = device_under_test().device(1).host_memory();
-    if (on_host || refusal.empty())
+    if (on_host || refusal.empty()) {
       EXPECT_EQ(refused.empty(), refusal.empty())
           << "the kernel: '" << refused << "', the evaluator: '" << refusal << "'";
+    }
     if (!refused.empty() || !refusal.empty()) return;
     EXPECT_EQ(compare(c, got, expected_of(kernel, c)), "");
   }
