@@ -26,6 +26,12 @@ void require_integer(InferContext& context, size_t i) {
                ", expected an integer type");
 }
 
+void require_list(InferContext& context, size_t i) {
+  if (!context.has_input(i) || context.rank(i) <= 1) return;
+  context.fail("input " + std::to_string(i) + " has shape " + str(context.shape(i)) +
+               ", expected a list");
+}
+
 void require_one_element(InferContext& context, size_t i) {
   const Dim count = product(context.shape(i));
   if (equal(count, 1) == false) {

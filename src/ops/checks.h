@@ -13,6 +13,8 @@ void require_float(InferContext& context, size_t i);
 /// Input `i` is an integer tensor (bool is none).
 void require_integer(InferContext& context, size_t i);
 void require_rank(InferContext& context, size_t i, int64_t rank);
+/// Input `i`, if it is there, is a list or one number: kernels read it along its one axis.
+void require_list(InferContext& context, size_t i);
 /// Input `i` has one element, whatever its rank.
 void require_one_element(InferContext& context, size_t i);
 /// A number of the attributes is in [low, high]. Beyond kLargestNumber nothing is computed with it:

@@ -168,11 +168,14 @@ DType InferContext::stored_type(DType inferred) const {
 
 void InferContext::set_output(size_t i, DType dtype, SymShape shape) {
   if (i >= num_outputs() || node().outputs[i] == ir::kNoValue) return;
+  Shape known;
   for (Dim& d : shape) {
     d = d.substitute(graph_.symbol_substitutions);
-    if (const auto size = d.as_constant(); size && *size < 0)
-      fail("output " + std::to_string(i) + " would have shape " + str(shape));
+    const auto size = d.as_constant();
+    if (size && *size < 0) fail("output " + std::to_string(i) + " would have shape " + str(shape));
+    if (size) known.push_back(*size);
   }
+  if (known.size() == shape.size()) num_elems(known);  // throws where there are too many
   ir::Value& v = graph_.value(node().outputs[i]);
   v.dtype = stored_type(dtype);
   v.shape = std::move(shape);

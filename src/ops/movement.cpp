@@ -94,6 +94,7 @@ void infer_inline_slice(InferContext& context, const SliceAttrs& attrs) {
 SymShape split_sizes(InferContext& context, const SplitAttrs& attrs, const Dim& size) {
   if (!attrs.sizes.empty()) return {attrs.sizes.begin(), attrs.sizes.end()};
   if (context.has_input(1)) {
+    require_list(context, 1);
     auto values = context.values(1);
     if (!values) context.fail("the sizes of the parts in input 1 are not known");
     return std::move(*values);
@@ -170,6 +171,7 @@ void infer_slice(InferContext& context) {
     return;
   }
   if (!context.has_input(1) || !context.has_input(2)) context.fail("has no starts or no ends");
+  for (size_t i = 1; i <= 4; ++i) require_list(context, i);
   const auto starts = context.values(1), ends = context.values(2);
   if (!starts || !ends) {
     context.fail(
@@ -256,22 +258,12 @@ void infer_gather_nd(InferContext& context) {
   propagate_moved_values(context, kFirst);
 }
 
-namespace {
-
-void check_reduction(InferContext& context, ScatterReduction reduction) {
-  require_between(context, "the reduction", static_cast<int64_t>(reduction), 0,
-                  static_cast<int64_t>(ScatterReduction::kMax));
-}
-
-}  // namespace
-
 void infer_scatter_elements(InferContext& context) {
   const auto attrs = context.attrs<ScatterAttrs>();
   if (context.rank(0) != context.rank(1) || context.rank(1) != context.rank(2))
     context.fail("data, indices and updates differ in rank");
   check_element_indices(context, attrs.axis);
   require_same_type(context, 2);
-  check_reduction(context, attrs.reduction);
   for (size_t i = 0; i < context.shape(1).size(); ++i)
     context.unify(context.shape(1)[i], context.shape(2)[i]);
   context.set_output(0, context.dtype(0), context.shape(0));
@@ -282,7 +274,6 @@ void infer_scatter_elements(InferContext& context) {
 void infer_scatter_nd(InferContext& context) {
   require_integer(context, 1);
   require_same_type(context, 2);
-  check_reduction(context, context.attrs<ScatterAttrs>().reduction);
   const SymShape& data = context.shape(0);
   const SymShape& indices = context.shape(1);
   const auto depth = indices.empty() ? std::nullopt : indices.back().as_constant();
@@ -299,6 +290,7 @@ void infer_scatter_nd(InferContext& context) {
 }
 
 void infer_tile(InferContext& context) {
+  require_list(context, 1);
   const auto repeats = context.values(1);
   if (!repeats) context.fail("the repeats in input 1 are not known when the engine is built");
   if (repeats->size() != context.shape(0).size()) {
@@ -317,6 +309,7 @@ void infer_tile(InferContext& context) {
 }
 
 void infer_pad(InferContext& context) {
+  for (size_t i : {size_t{1}, size_t{3}}) require_list(context, i);
   const auto pads = context.values(1);
   if (!pads) context.fail("the pads in input 1 are not known when the engine is built");
   std::vector<int64_t> axes(context.shape(0).size());
@@ -326,8 +319,6 @@ void infer_pad(InferContext& context) {
     context.fail("has " + std::to_string(pads->size()) + " pads for " +
                  std::to_string(axes.size()) + " axes, expected a begin and an end for each");
   }
-  require_between(context, "the mode", static_cast<int64_t>(context.attrs<PadAttrs>().mode), 0,
-                  static_cast<int64_t>(PadMode::kWrap));
   for (const Dim& pad : *pads) {
     if (const auto number = pad.as_constant())
       require_between(context, "a pad", *number, -kLargestNumber);
@@ -342,6 +333,11 @@ void infer_pad(InferContext& context) {
     padded.push_back(context.normalise_axis(axes[i], context.rank(0)));
     require_distinct(context, padded);
     Dim& size = out[padded.back()];
+    const bool repeats = context.attrs<PadAttrs>().mode != PadMode::kConstant;
+    if (repeats && ((*pads)[i] != Dim(0) || (*pads)[i + axes.size()] != Dim(0))) {
+      if (size == Dim(0)) context.fail("an empty tensor has no elements to pad with");
+      context.require_at_most(1, size);
+    }
     size = size + (*pads)[i] + (*pads)[i + axes.size()];
     if (less_equal(size, -1) == true) {
       context.fail("axis " + std::to_string(padded.back()) + " of " + str(context.shape(0)) +

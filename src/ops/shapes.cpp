@@ -256,11 +256,13 @@ void infer_constant_of_shape(InferContext& context) {
   require_sizes(context, out, "shape");
   if (attrs.dtype == DType::kUndefined || size_bytes(attrs.dtype) == 0)
     context.fail("fills a tensor of " + std::string(name(attrs.dtype)));
+  constexpr double kBeyond = 0x1p63;
+  if (!is_float(attrs.dtype) && !(attrs.value >= -kBeyond && attrs.value < kBeyond))
+    context.fail("its value " + std::to_string(attrs.value) + " is no " +
+                 std::string(name(attrs.dtype)));
   const auto count = product(out).as_constant();
   context.set_output(0, attrs.dtype, std::move(out));
   if (is_float(attrs.dtype) || !count || *count > kMaxSymbolicElems) return;
-  constexpr double kBeyond = 0x1p63;
-  if (!(attrs.value >= -kBeyond && attrs.value < kBeyond)) return;
   const auto fill = static_cast<int64_t>(attrs.value);
   context.set_values(0, std::vector<Dim>(static_cast<size_t>(*count), Dim(fill)));
 }

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "core/attrs.h"
-#include "reference/elementwise.h"
 #include "reference/layout.h"
 
 namespace vernier::reference {
@@ -52,7 +51,9 @@ void eval_constant_of_shape(const EvalCall& call) {
   const double value = decode<ConstantOfShapeAttrs>(call.attrs).value;
   EvalTensor& y = call.out[0];
   std::fill(y.f.begin(), y.f.end(), value);
-  if (!y.is_float()) std::fill(y.i.begin(), y.i.end(), double_to_integer(y.dtype, value));
+  // Inference lets no other value pass than one that 64 bits hold.
+  if (!y.is_float())
+    std::fill(y.i.begin(), y.i.end(), wrap_integer(y.dtype, static_cast<int64_t>(value)));
 }
 
 void eval_range(const EvalCall& call) {
