@@ -155,14 +155,6 @@ struct LaunchCall {
   bool backwards = false;
 };
 
-/// An input whose elements index axis `axis` (negative: from the end) of input `table`: each is in
-/// [-size, size) of it. Of tuples, along the last axis of the indices, element i indexes axis + i.
-struct IndexInput {
-  int indices = 0, table = 0;
-  int64_t axis = 0;
-  bool tuples = false;
-};
-
 /// One row of a backend's kernels.def.
 struct KernelDef {
   std::string_view name;  ///< <device>.<op>.<strategy>
@@ -179,9 +171,6 @@ struct KernelDef {
   uint32_t strided_inputs;
   /// Bit i set: of these, the stride of an axis may also be 0 (what Expand makes without a copy).
   uint32_t repeating_inputs = ~0u;
-  /// Inputs that index others, so that the runtime can check those that are the engine's own before
-  /// anything runs; null: none.
-  std::vector<IndexInput> (*index_inputs)(AttrView attrs) = nullptr;
   /// Rewrites constant operands for this machine; null: none.
   std::vector<PackedConstant> (*pack)(const Problem&);
   /// The plain array back from a packed constant (another machine, verification); null with pack.
@@ -193,7 +182,8 @@ struct KernelDef {
   /// Null where there is nothing to make.
   std::unique_ptr<KernelState> (*create)(const CreateCall&);
   std::unique_ptr<ShapeState> (*prepare)(const PrepareCall&);
-  /// Enqueues or does the work. Throws Error(kInput) only for values it must check (ids).
+  /// Enqueues or does the work. Shapes, types and attributes are as inference lets them pass.
+  /// Throws Error(kInput) only for values that it must check (core/value_rules.h).
   void (*launch)(const LaunchCall&);
   /// Times the ways it has to do a step and says which to take, as text for CreateCall::tuning. All
   /// of them give the same bits. Null: there is one way.

@@ -328,6 +328,80 @@ std::optional<bool> equal(const Dim& a, const Dim& b) {
   return std::nullopt;
 }
 
+namespace {
+
+// a = rest + min(x, y), or with max: the first such term of a.
+struct Choice {
+  bool least;
+  Dim x, y;  // with the rest added
+};
+std::optional<Choice> choice_in(const Dim& a) {
+  for (const auto& [monomial, coefficient] : DimBuilder::get(a).terms) {
+    if (monomial.size() != 1 || coefficient != 1) continue;
+    const Atom& atom = *monomial[0];
+    const bool least = atom.kind == DimOp::Kind::kMin;
+    if (!least && atom.kind != DimOp::Kind::kMax) continue;
+    Dim::Polynomial rest = DimBuilder::get(a);
+    rest.terms.erase(monomial);
+    const Dim others = DimBuilder::make(std::move(rest));
+    return Choice{least, others + atom.a, others + atom.b};
+  }
+  return std::nullopt;
+}
+
+// a <= b is proven; `depth` choices are looked into.
+bool is_at_most(const Dim& a, const Dim& b, int depth) {
+  if (less_equal(a, b) == true) return true;
+  if (depth == 0) return false;
+  if (const auto c = choice_in(a)) {
+    const bool x = is_at_most(c->x, b, depth - 1);
+    if (x == c->least) return x;  // of a min one is enough, of a max one is too many
+    return is_at_most(c->y, b, depth - 1);
+  }
+  if (const auto c = choice_in(b)) {
+    const bool x = is_at_most(a, c->x, depth - 1);
+    if (x != c->least) return x;
+    return is_at_most(a, c->y, depth - 1);
+  }
+  return false;
+}
+
+// b, if a is min(b, x) for some x: that x.
+std::optional<Dim> other_of_min(const Dim& a, const Dim& b) {
+  const auto& terms = DimBuilder::get(a).terms;
+  if (terms.size() != 1 || terms.begin()->second != 1 || terms.begin()->first.size() != 1)
+    return std::nullopt;
+  const Atom& atom = *terms.begin()->first[0];
+  if (atom.kind != DimOp::Kind::kMin) return std::nullopt;
+  if (atom.a == b) return atom.b;
+  if (atom.b == b) return atom.a;
+  return std::nullopt;
+}
+
+std::string with_value(const Dim& d, int64_t value) {
+  const std::string number = std::to_string(value);
+  return d.is_constant() ? number : d.str() + " = " + number;
+}
+
+}  // namespace
+
+std::optional<bool> at_most(const Dim& a, const Dim& b) {
+  constexpr int kDepth = 4;
+  const auto known = less_equal(a, b);
+  if (known || !is_at_most(a, b, kDepth)) return known;
+  return true;
+}
+
+std::string guard_text(const Dim& lhs, const Dim& rhs, int64_t left, int64_t right) {
+  // Where the guard fails, the minimum is the other one.
+  if (const auto limit = other_of_min(lhs, rhs))
+    return with_value(rhs, right) + " must be at most " + with_value(*limit, left);
+  if (const auto limit = other_of_min(rhs, lhs))
+    return with_value(lhs, left) + " must be at most " + with_value(*limit, right);
+  return lhs.str() + " = " + std::to_string(left) + " must equal " + rhs.str() + " = " +
+         std::to_string(right);
+}
+
 Dim min(const Dim& a, const Dim& b) {
   if (auto le = less_equal(a, b)) return *le ? a : b;
   if (auto le = less_equal(b, a)) return *le ? b : a;

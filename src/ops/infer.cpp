@@ -84,10 +84,18 @@ void substitute_attrs(OpKind kind, AttrBytes& bytes, const Substitutions& substi
   kRows[static_cast<size_t>(kind)](bytes, substitutions);
 }
 
+[[noreturn]] void fail_guard(const ir::Guard& guard, const Dim& lhs, const Dim& rhs) {
+  const std::string what = lhs.is_constant() && rhs.is_constant()
+                               ? guard_text(guard.lhs, guard.rhs, lhs.constant(), rhs.constant())
+                               : "sizes " + guard.lhs.str() + " and " + guard.rhs.str() +
+                                     " must be equal, but are " + lhs.str() + " and " + rhs.str();
+  throw Error(ErrorCode::kInput, "node '" + guard.where + "': " + what);
+}
+
 }  // namespace
 
 const ir::Value& GraphContext::input(size_t i) const {
-  VERNIER_ASSERT(has_input(i), "input " + std::to_string(i) + " of " + display_name(node(), id_));
+  if (!has_input(i)) fail("input " + std::to_string(i) + " is absent");
   return graph_.value(node().inputs[i]);
 }
 
@@ -130,11 +138,14 @@ DType GraphContext::stored_type(DType inferred) const {
 
 void GraphContext::set_output(size_t i, DType dtype, SymShape shape) {
   if (i >= num_outputs() || node().outputs[i] == ir::kNoValue) return;
+  Shape known;
   for (Dim& d : shape) {
     d = d.substitute(graph_.symbol_substitutions);
-    if (const auto size = d.as_constant(); size && *size < 0)
-      fail("output " + std::to_string(i) + " would have shape " + str(shape));
+    const auto size = d.as_constant();
+    if (size && *size < 0) fail("output " + std::to_string(i) + " would have shape " + str(shape));
+    if (size) known.push_back(*size);
   }
+  if (known.size() == shape.size()) num_elems(known);  // throws where there are too many
   ir::Value& v = graph_.value(node().outputs[i]);
   v.dtype = stored_type(dtype);
   v.shape = std::move(shape);
@@ -185,6 +196,14 @@ void GraphContext::require_equal(const Dim& lhs, const Dim& rhs) {
   const auto known = equal(a, b);
   if (known == false) fail("needs " + a.str() + " == " + b.str());
   if (!known) add_guard(graph_, a, b, display_name(node(), id_));
+}
+
+void GraphContext::require_at_most(const Dim& small, const Dim& large) {
+  const Dim a = small.substitute(graph_.symbol_substitutions);
+  const Dim b = large.substitute(graph_.symbol_substitutions);
+  const auto known = at_most(a, b);
+  if (known == false) fail("needs " + a.str() + " <= " + b.str());
+  if (!known) add_guard(graph_, min(a, b), a, display_name(node(), id_));
 }
 
 Dim GraphContext::fresh_symbol(const std::string& hint, const Dim& upper) {
@@ -256,11 +275,7 @@ void apply_substitutions(ir::Graph& graph) {
   for (const ir::Guard& guard : guards) {
     const Dim lhs = guard.lhs.substitute(map), rhs = guard.rhs.substitute(map);
     const auto known = equal(lhs, rhs);
-    if (known == false) {
-      throw Error(ErrorCode::kInput, "node '" + guard.where + "': sizes " + guard.lhs.str() +
-                                         " and " + guard.rhs.str() + " must be equal, but are " +
-                                         lhs.str() + " and " + rhs.str());
-    }
+    if (known == false) fail_guard(guard, lhs, rhs);
     if (!known) add_guard(graph, lhs, rhs, guard.where);
   }
 }

@@ -34,6 +34,7 @@ class GraphContext final : public rules::InferContext {
   void set_values(size_t i, std::vector<Dim> values) override;
   Dim unify(const Dim& a, const Dim& b) override;
   void require_equal(const Dim& lhs, const Dim& rhs) override;
+  void require_at_most(const Dim& small, const Dim& large) override;
   Dim fresh_symbol(const std::string& hint, const Dim& upper) override;
   Error refusal(const std::string& what) const override;
 

@@ -30,6 +30,7 @@ void check_cu_seqlens(InferContext& context, const Dim& batch) {
       context.fail("input " + std::to_string(i) + " must hold integers");
   }
   context.unify(context.shape(5)[0], context.shape(6)[0]);
+  context.require_at_most(1, context.shape(5)[0]);
   context.unify(batch, 1);
 }
 
@@ -38,6 +39,7 @@ void check_rotary(InferContext& context) {
   if (context.has_input(7) != context.has_input(8))
     context.fail("the rotary tables cos and sin must both be given or both be absent");
   if (!context.has_input(7)) return;
+  for (size_t i : {size_t{7}, size_t{8}}) require_float(context, i);
   const SymShape cos = context.shape(7), sin = context.shape(8);
   const Dim width = context.shape(0)[3];
   if (cos.empty() || cos.size() != sin.size())

@@ -21,6 +21,11 @@ namespace vernier::rules {
 /// Longest integer tensor whose contents are tracked symbolically.
 inline constexpr int64_t kMaxSymbolicElems = 64;
 
+/// What a rule throws: an error that names its node already.
+struct Refusal : Error {
+  explicit Refusal(const Error& error) : Error(error) {}
+};
+
 class InferContext {
  public:
   virtual ~InferContext() = default;
@@ -51,12 +56,14 @@ class InferContext {
   virtual Dim unify(const Dim& a, const Dim& b) = 0;
   /// The run must meet lhs == rhs: a guard unless provable. Throws if provably false.
   virtual void require_equal(const Dim& lhs, const Dim& rhs) = 0;
+  /// The run must meet small <= large: a guard unless provable. Throws if provably false.
+  virtual void require_at_most(const Dim& small, const Dim& large) = 0;
   /// The symbol for a size that depends on data, bounded above by `upper`. The same node gets the
   /// same symbol each time.
   virtual Dim fresh_symbol(const std::string& hint, const Dim& upper) = 0;
   /// The error that names the node: "node 'x' (Op): <what>".
   virtual Error refusal(const std::string& what) const = 0;
-  [[noreturn]] void fail(const std::string& what) const { throw refusal(what); }
+  [[noreturn]] void fail(const std::string& what) const { throw Refusal(refusal(what)); }
 
   int64_t rank(size_t i) const { return static_cast<int64_t>(shape(i).size()); }
   /// As values(), but only if every one is a number.

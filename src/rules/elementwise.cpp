@@ -189,10 +189,7 @@ void infer_clip(InferContext& context) {
   for (size_t i = 1; i < context.num_inputs(); ++i) {
     if (!context.has_input(i)) continue;
     require_same_type(context, i);
-    if (is_constant(context.shape(i)) && product(context.shape(i)) != Dim(1)) {
-      context.fail("input " + std::to_string(i) + " of shape " + str(context.shape(i)) +
-                   " must be one number");
-    }
+    require_one_element(context, i);
   }
 }
 
@@ -211,6 +208,8 @@ void infer_to_bool(InferContext& context) {
 // Contents survive between integer types and to bool; never through a float type.
 void infer_cast(InferContext& context) {
   const DType to = context.attrs<CastAttrs>().to;
+  if (to == DType::kUndefined || size_bytes(to) == 0)
+    context.fail("casts to " + std::string(name(to)) + ", which no tensor is stored in");
   context.set_output(0, to, context.shape(0));
   if (!tracks_contents(to)) return;
   set_contents(context, [&](Operands x) -> Known {
@@ -270,6 +269,43 @@ void infer_where(InferContext& context) {
   context.set_values(0, std::move(result));
 }
 
+namespace {
+
+// Operands of an instruction have the types that its operator's own rule asks for; floats of
+// several types meet in registers of one.
+void check_operands(InferContext& context, const Instruction& instruction,
+                    const std::vector<DType>& types, const std::vector<SymShape>& shapes) {
+  const auto bad = [&](size_t i, const std::string& expected) {
+    const DType got = types[static_cast<size_t>(instruction.operands[i])];
+    context.fail("instruction " + std::string(name(instruction.op)) + ": operand " +
+                 std::to_string(i) + " has type " + std::string(name(got)) + ", expected " +
+                 expected);
+  };
+  const auto type = [&](size_t i) { return types[static_cast<size_t>(instruction.operands[i])]; };
+  const OpKind op = instruction.op;
+  const Rule rule = rule_of(op);  // what it asks of types is what it asks of them here
+  const bool boolean = rule == &infer_not || rule == &infer_and || rule == &infer_or ||
+                       rule == &infer_xor || rule == &infer_where;
+  const bool real =
+      rule == &infer_same_float || rule == &infer_broadcast_float || rule == &infer_to_bool;
+  const bool bits = rule == &infer_same_integer || rule == &infer_broadcast_integer;
+  if (boolean && type(0) != DType::kBool) bad(0, "bool");
+  if (real && !is_float(type(0))) bad(0, "a float type");
+  if (bits && is_float(type(0))) bad(0, "an integer type or bool");
+  if (op == OpKind::kPow) return;  // the exponent may have another type
+  const size_t first = op == OpKind::kWhere ? 1 : 0;
+  for (size_t i = first + 1; i < instruction.operands.size(); ++i) {
+    const bool floats = is_float(type(i)) && is_float(type(first));
+    if (type(i) != type(first) && !floats) bad(i, std::string(name(type(first))));
+    if (op != OpKind::kClip) continue;
+    const Dim count = product(shapes[static_cast<size_t>(instruction.operands[i])]);
+    if (equal(count, 1) == false) bad(i, "one number");
+    context.require_equal(count, 1);
+  }
+}
+
+}  // namespace
+
 // Each instruction broadcasts its operands; its type follows the operator's row.
 void infer_fused_elementwise(InferContext& context) {
   const std::string text = context.attrs<FusedElementwiseAttrs>().program;
@@ -282,6 +318,7 @@ void infer_fused_elementwise(InferContext& context) {
     shapes.push_back(context.shape(i));
   }
   for (const Instruction& instruction : program) {
+    check_operands(context, instruction, types, shapes);
     std::vector<DType> operand_types;
     SymShape shape;
     for (int index : instruction.operands) {

@@ -70,6 +70,7 @@ namespace {
 // One number per column in input `i`, if it is there.
 void check_columns(InferContext& context, size_t i, const Dim& columns) {
   if (!context.has_input(i)) return;
+  require_float(context, i);
   require_rank(context, i, 1);
   context.unify(context.shape(i)[0], columns);
 }
@@ -78,6 +79,7 @@ void check_columns(InferContext& context, size_t i, const Dim& columns) {
 SymShape linear_shape(InferContext& context, bool trans_w) {
   require_rank(context, 1, 2);
   require_float(context, 0);
+  require_float(context, 1);
   SymShape out = context.shape(0);
   const SymShape w = context.shape(1);
   if (out.empty()) context.fail("input 0 must have at least one axis, got a scalar");
@@ -85,6 +87,7 @@ SymShape linear_shape(InferContext& context, bool trans_w) {
   out.back() = w[trans_w ? 0 : 1];
   check_columns(context, 2, out.back());
   if (context.has_input(3)) {
+    require_float(context, 3);
     require_rank(context, 3, context.rank(0));
     for (size_t i = 0; i < out.size(); ++i) context.unify(context.shape(3)[i], out[i]);
   }
@@ -100,7 +103,6 @@ void infer_linear(InferContext& context) {
 Cost cost_linear(const CostCall& call) { return product_cost(call, call.in[0].back()); }
 
 void infer_linear_add_layer_norm(InferContext& context) {
-  for (size_t i : {size_t{3}, size_t{4}}) require_float(context, i);
   SymShape out = linear_shape(context, context.attrs<LinearNormAttrs>().trans_w);
   for (size_t i : {size_t{4}, size_t{5}}) check_columns(context, i, out.back());
   context.set_output(0, context.dtype(0), std::move(out));

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <array>
 
-#include "rules/context.h"
+#include "rules/checks.h"
 
 namespace vernier::rules {
 namespace {
 
 constexpr std::array<size_t, 1> kFirst{0};
+constexpr int64_t kLargestBlock = int64_t{1} << 20;  // of DepthToSpace: its square is a size
 
 std::vector<int64_t> constant_list(InferContext& context, size_t index, const char* what) {
   auto list = context.integers(index);
@@ -39,6 +40,7 @@ Dim slice_bound(InferContext& context, const Dim& bound, const Dim& size, const 
 Dim slice_size(InferContext& context, const Dim& size, const Dim& start, const Dim& end,
                int64_t step) {
   if (step == 0) context.fail("a step is 0");
+  require_between(context, "a step", step, -kLargestNumber);
   if (step > 0) {
     const Dim first = slice_bound(context, start, size, 0, size);
     const Dim last = slice_bound(context, end, size, 0, size);
@@ -49,13 +51,32 @@ Dim slice_size(InferContext& context, const Dim& size, const Dim& start, const D
   return max(floordiv(first - last - Dim(step + 1), -step), 0);
 }
 
+// Elements start, start + step, …, `size` of them, lie on an axis of `whole`.
+void require_slice(InferContext& context, const Dim& whole, int64_t start, int64_t step,
+                   const Dim& size) {
+  context.require_at_most(0, size);
+  const Dim last = Dim(start) + (size - Dim(1)) * Dim(step), some = min(size, 1);
+  // Where it may be empty, nothing is asked of an empty one.
+  const auto inside = [&](const Dim& position) {
+    const Dim end = position + Dim(1);
+    if (at_most(end, whole) != true) context.require_at_most(some * end, whole);
+  };
+  inside(step > 0 ? last : Dim(start));
+  if (step < 0) context.require_at_most((size - Dim(1)) * Dim(-step), Dim(start));
+}
+
 void infer_inline_slice(InferContext& context, const SliceAttrs& attrs) {
   const size_t count = attrs.axes.size();
   if (attrs.starts.size() != count || attrs.steps.size() != count || attrs.sizes.size() != count)
     context.fail("starts, axes, steps and sizes differ in length");
   SymShape out = context.shape(0);
+  std::vector<size_t> axes;
   for (size_t i = 0; i < count; ++i) {
-    const size_t axis = context.normalise_axis(attrs.axes[i], context.rank(0));
+    axes.push_back(context.normalise_axis(attrs.axes[i], context.rank(0)));
+    const size_t axis = axes.back();
+    require_distinct(context, axes);
+    if (attrs.steps[i] == 0) context.fail("a step is 0");
+    require_between(context, "a step", attrs.steps[i], -kLargestNumber);
     const Dim last = Dim(attrs.starts[i]) + (attrs.sizes[i] - Dim(1)) * Dim(attrs.steps[i]);
     const bool empty = attrs.sizes[i] == Dim(0);
     if (!empty && (attrs.starts[i] < 0 || less_equal(out[axis], Dim(attrs.starts[i])) == true ||
@@ -63,6 +84,7 @@ void infer_inline_slice(InferContext& context, const SliceAttrs& attrs) {
       context.fail("slice [" + std::to_string(attrs.starts[i]) + " .. " + last.str() +
                    "] leaves axis " + std::to_string(axis) + " of " + str(context.shape(0)));
     }
+    if (!empty) require_slice(context, out[axis], attrs.starts[i], attrs.steps[i], attrs.sizes[i]);
     out[axis] = attrs.sizes[i];
   }
   context.set_output(0, context.dtype(0), std::move(out));
@@ -72,12 +94,17 @@ void infer_inline_slice(InferContext& context, const SliceAttrs& attrs) {
 SymShape split_sizes(InferContext& context, const SplitAttrs& attrs, const Dim& size) {
   if (!attrs.sizes.empty()) return {attrs.sizes.begin(), attrs.sizes.end()};
   if (context.has_input(1)) {
+    require_list(context, 1);
     auto values = context.values(1);
     if (!values) context.fail("the sizes of the parts in input 1 are not known");
     return std::move(*values);
   }
-  const auto parts =
-      attrs.num_outputs > 0 ? attrs.num_outputs : static_cast<int64_t>(context.num_outputs());
+  const auto outputs = static_cast<int64_t>(context.num_outputs());
+  const int64_t parts = attrs.num_outputs > 0 ? attrs.num_outputs : outputs;
+  if (parts != outputs || parts < 1) {
+    context.fail("splits into " + std::to_string(parts) + " parts but has " +
+                 std::to_string(outputs) + " outputs");
+  }
   const Dim chunk = floordiv(size + Dim(parts - 1), parts);
   SymShape sizes(static_cast<size_t>(parts), chunk);
   sizes.back() = size - chunk * Dim(parts - 1);
@@ -120,7 +147,11 @@ void infer_split(InferContext& context) {
                  std::to_string(context.num_outputs()) + " outputs");
   }
   Dim sum = 0;
-  for (const Dim& d : sizes) sum = sum + d;
+  for (const Dim& d : sizes) {
+    if (less_equal(d, -1) == true) context.fail("parts " + str(sizes) + " have a negative size");
+    context.require_at_most(0, d);
+    sum = sum + d;
+  }
   if (equal(sum, size) == false)
     context.fail("parts " + str(sizes) + " do not add up to " + size.str());
   context.unify(sum, size);
@@ -140,6 +171,7 @@ void infer_slice(InferContext& context) {
     return;
   }
   if (!context.has_input(1) || !context.has_input(2)) context.fail("has no starts or no ends");
+  for (size_t i = 1; i <= 4; ++i) require_list(context, i);
   const auto starts = context.values(1), ends = context.values(2);
   if (!starts || !ends) {
     context.fail(
@@ -154,8 +186,11 @@ void infer_slice(InferContext& context) {
       steps.size() != starts->size())
     context.fail("starts, ends, axes and steps differ in length");
   SymShape out = context.shape(0);
+  std::vector<size_t> sliced;
   for (size_t i = 0; i < axes.size(); ++i) {
     const size_t axis = context.normalise_axis(axes[i], context.rank(0));
+    sliced.push_back(axis);
+    require_distinct(context, sliced);
     out[axis] = slice_size(context, context.shape(0)[axis], (*starts)[i], (*ends)[i], steps[i]);
   }
   context.set_output(0, context.dtype(0), std::move(out));
@@ -163,6 +198,7 @@ void infer_slice(InferContext& context) {
 }
 
 void infer_gather(InferContext& context) {
+  require_integer(context, 1);
   const SymShape& data = context.shape(0);
   const SymShape& indices = context.shape(1);
   const auto axis = static_cast<std::ptrdiff_t>(
@@ -174,16 +210,36 @@ void infer_gather(InferContext& context) {
   propagate_moved_values(context, kFirst);
 }
 
+namespace {
+
+// Indices of GatherElements and ScatterElements (input 1): of the data's rank, and no longer than
+// the data on any axis but `axis`.
+void check_element_indices(InferContext& context, int64_t axis) {
+  require_integer(context, 1);
+  const size_t along = context.normalise_axis(axis, context.rank(0));
+  const SymShape &data = context.shape(0), &indices = context.shape(1);
+  if (data.size() != indices.size())
+    context.fail("data " + str(data) + " and indices " + str(indices) + " differ in rank");
+  for (size_t i = 0; i < data.size(); ++i) {
+    if (i == along) continue;
+    if (less_equal(indices[i], data[i]) == false) {
+      context.fail("indices " + str(indices) + " reach outside data " + str(data) + " on axis " +
+                   std::to_string(i) + ": only axis " + std::to_string(along) + " may be longer");
+    }
+    context.require_at_most(indices[i], data[i]);
+  }
+}
+
+}  // namespace
+
 void infer_gather_elements(InferContext& context) {
-  context.normalise_axis(context.attrs<AxisAttrs>().axis, context.rank(0));
-  if (context.rank(0) != context.rank(1))
-    context.fail("data " + str(context.shape(0)) + " and indices " + str(context.shape(1)) +
-                 " differ in rank");
+  check_element_indices(context, context.attrs<AxisAttrs>().axis);
   context.set_output(0, context.dtype(0), context.shape(1));
   propagate_moved_values(context, kFirst);
 }
 
 void infer_gather_nd(InferContext& context) {
+  require_integer(context, 1);
   const int64_t batch = context.attrs<GatherNDAttrs>().batch_dims;
   const SymShape& data = context.shape(0);
   const SymShape& indices = context.shape(1);
@@ -204,9 +260,10 @@ void infer_gather_nd(InferContext& context) {
 
 void infer_scatter_elements(InferContext& context) {
   const auto attrs = context.attrs<ScatterAttrs>();
-  context.normalise_axis(attrs.axis, context.rank(0));
   if (context.rank(0) != context.rank(1) || context.rank(1) != context.rank(2))
     context.fail("data, indices and updates differ in rank");
+  check_element_indices(context, attrs.axis);
+  require_same_type(context, 2);
   for (size_t i = 0; i < context.shape(1).size(); ++i)
     context.unify(context.shape(1)[i], context.shape(2)[i]);
   context.set_output(0, context.dtype(0), context.shape(0));
@@ -215,6 +272,8 @@ void infer_scatter_elements(InferContext& context) {
 }
 
 void infer_scatter_nd(InferContext& context) {
+  require_integer(context, 1);
+  require_same_type(context, 2);
   const SymShape& data = context.shape(0);
   const SymShape& indices = context.shape(1);
   const auto depth = indices.empty() ? std::nullopt : indices.back().as_constant();
@@ -231,6 +290,7 @@ void infer_scatter_nd(InferContext& context) {
 }
 
 void infer_tile(InferContext& context) {
+  require_list(context, 1);
   const auto repeats = context.values(1);
   if (!repeats) context.fail("the repeats in input 1 are not known when the engine is built");
   if (repeats->size() != context.shape(0).size()) {
@@ -238,12 +298,18 @@ void infer_tile(InferContext& context) {
                  str(context.shape(0)));
   }
   SymShape out = context.shape(0);
-  for (size_t i = 0; i < out.size(); ++i) out[i] = out[i] * (*repeats)[i];
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (less_equal((*repeats)[i], -1) == true)
+      context.fail("repeats " + str(*repeats) + " have a negative number");
+    context.require_at_most(0, (*repeats)[i]);
+    out[i] = out[i] * (*repeats)[i];
+  }
   context.set_output(0, context.dtype(0), std::move(out));
   if (is_constant(*context.output_shape(0))) propagate_moved_values(context, kFirst);
 }
 
 void infer_pad(InferContext& context) {
+  for (size_t i : {size_t{1}, size_t{3}}) require_list(context, i);
   const auto pads = context.values(1);
   if (!pads) context.fail("the pads in input 1 are not known when the engine is built");
   std::vector<int64_t> axes(context.shape(0).size());
@@ -253,24 +319,66 @@ void infer_pad(InferContext& context) {
     context.fail("has " + std::to_string(pads->size()) + " pads for " +
                  std::to_string(axes.size()) + " axes, expected a begin and an end for each");
   }
+  for (const Dim& pad : *pads) {
+    if (const auto number = pad.as_constant())
+      require_between(context, "a pad", *number, -kLargestNumber);
+  }
+  if (context.has_input(2)) {
+    require_same_type(context, 2);
+    require_one_element(context, 2);
+  }
   SymShape out = context.shape(0);
+  std::vector<size_t> padded;
   for (size_t i = 0; i < axes.size(); ++i) {
-    Dim& size = out[context.normalise_axis(axes[i], context.rank(0))];
+    padded.push_back(context.normalise_axis(axes[i], context.rank(0)));
+    require_distinct(context, padded);
+    Dim& size = out[padded.back()];
+    const bool repeats = context.attrs<PadAttrs>().mode != PadMode::kConstant;
+    if (repeats && ((*pads)[i] != Dim(0) || (*pads)[i + axes.size()] != Dim(0))) {
+      if (size == Dim(0)) context.fail("an empty tensor has no elements to pad with");
+      context.require_at_most(1, size);
+    }
     size = size + (*pads)[i] + (*pads)[i + axes.size()];
+    if (less_equal(size, -1) == true) {
+      context.fail("axis " + std::to_string(padded.back()) + " of " + str(context.shape(0)) +
+                   " would have " + size.str() + " elements");
+    }
+    context.require_at_most(0, size);
   }
   context.set_output(0, context.dtype(0), std::move(out));
   propagate_moved_values(context, std::array<size_t, 2>{0, 2});
 }
 
+void infer_trilu(InferContext& context) {
+  if (context.rank(0) < 2)
+    context.fail("input is " + str(context.shape(0)) + ", expected at least a matrix");
+  if (context.has_input(1)) {
+    require_integer(context, 1);
+    require_one_element(context, 1);
+  }
+  infer_same(context);
+}
+
 void infer_one_hot(InferContext& context) {
+  if (context.dtype(0) == DType::kBool) context.fail("the indices are bool, expected numbers");
+  if (context.rank(2) != 1 || equal(context.shape(2)[0], 2) == false)
+    context.fail("values must be [off, on], got shape " + str(context.shape(2)));
+  context.require_equal(context.shape(2)[0], 2);
+  require_one_element(context, 1);
   Dim depth;
   if (const Tensor* constant = context.constant(1); constant && is_float(constant->dtype())) {
-    depth = static_cast<int64_t>(constant->float_at(0));
+    const double number = constant->elems() == 1 ? constant->float_at(0) : -1;
+    constexpr double kLargest = 0x1p40;
+    if (!(number >= 0 && number <= kLargest))
+      context.fail("the depth is " + std::to_string(number));
+    depth = static_cast<int64_t>(number);
   } else if (const auto values = context.values(1); values && values->size() == 1) {
     depth = values->front();
   } else {
     context.fail("the depth in input 1 is not known when the engine is built");
   }
+  if (less_equal(depth, -1) == true) context.fail("the depth " + depth.str() + " is negative");
+  context.require_at_most(0, depth);
   SymShape out = context.shape(0);
   const size_t axis =
       context.normalise_axis(context.attrs<OneHotAttrs>().axis, context.rank(0) + 1);
@@ -298,10 +406,12 @@ void infer_depth_to_space(InferContext& context) {
   const SymShape& in = context.shape(0);
   if (in.size() != 4 || block < 1)
     context.fail("input " + str(in) + " with block size " + std::to_string(block));
+  require_between(context, "the block size", block, 1, kLargestBlock);
   if (equal(mod(in[1], block * block), 0) == false) {
     context.fail("channels " + in[1].str() + " are no multiple of " +
                  std::to_string(block * block));
   }
+  context.require_equal(mod(in[1], block * block), 0);
   context.set_output(
       0, context.dtype(0),
       {in[0], floordiv(in[1], block * block), in[2] * Dim(block), in[3] * Dim(block)});
@@ -312,6 +422,7 @@ void infer_space_to_depth(InferContext& context) {
   const SymShape& in = context.shape(0);
   if (in.size() != 4 || block < 1)
     context.fail("input " + str(in) + " with block size " + std::to_string(block));
+  require_between(context, "the block size", block, 1, kLargestBlock);
   for (size_t axis : {2, 3}) {
     if (mod(in[axis], block).as_constant().value_or(0) != 0)
       context.fail("size " + in[axis].str() + " is no multiple of " + std::to_string(block));

@@ -1,5 +1,7 @@
 // Inference of LayerNorm, RMSNorm, AddLayerNorm, BatchNormalization, GroupNormalization, EmbedNorm,
 // L2Norm and MaskedMean. Contract: context.h; formulas in src/reference and at the attributes.
+#include <algorithm>
+
 #include "rules/checks.h"
 
 namespace vernier::rules {
@@ -11,6 +13,16 @@ void check_scale(InferContext& context, size_t input, const SymShape& data, size
   require_float(context, input);
   require_fits(context, input,
                SymShape(data.begin() + static_cast<int64_t>(first_axis), data.end()));
+}
+
+// Rows of `shape`, which end with axes [axis, rank), have elements.
+void require_rows(InferContext& context, const SymShape& shape, size_t axis) {
+  for (size_t i = axis; i < shape.size(); ++i) {
+    if (equal(shape[i], 0) == true)
+      context.fail("normalises over axis " + std::to_string(i) + " of " + str(shape) +
+                   ", which is empty");
+    context.require_at_most(1, shape[i]);
+  }
 }
 
 // One number per channel in input `i`.
@@ -29,6 +41,7 @@ void infer_layer_norm(InferContext& context) {
   require_float(context, 0);
   const SymShape x = context.shape(0);
   const size_t axis = context.normalise_axis(context.attrs<NormAttrs>().axis, context.rank(0));
+  require_rows(context, x, axis);
   // ONNX lets scale and bias broadcast to the whole of x.
   check_scale(context, 1, x, 0);
   check_scale(context, 2, x, 0);
@@ -40,7 +53,8 @@ void infer_layer_norm(InferContext& context) {
 
 void infer_rms_norm(InferContext& context) {
   require_float(context, 0);
-  context.normalise_axis(context.attrs<NormAttrs>().axis, context.rank(0));
+  require_rows(context, context.shape(0),
+               context.normalise_axis(context.attrs<NormAttrs>().axis, context.rank(0)));
   check_scale(context, 1, context.shape(0), 0);
   infer_same(context);
 }
@@ -51,6 +65,7 @@ void infer_add_layer_norm(InferContext& context) {
   const SymShape sum = broadcast(context, context.shape(0), context.shape(1));
   const auto rank = static_cast<int64_t>(sum.size());
   const size_t axis = context.normalise_axis(context.attrs<NormAttrs>().axis, rank);
+  require_rows(context, sum, axis);
   check_scale(context, 2, sum, axis);
   check_scale(context, 3, sum, axis);
   context.set_output(0, context.dtype(0), sum);
@@ -83,8 +98,10 @@ void infer_group_normalization(InferContext& context) {
 // Inputs: (ids, table) per table, scale, bias optional.
 void infer_embed_norm(InferContext& context) {
   const int64_t tables = context.attrs<EmbedNormAttrs>().tables;
-  const auto scale = static_cast<size_t>(2 * tables);
-  if (tables < 1 || scale >= context.num_inputs()) {
+  const auto inputs = static_cast<int64_t>(context.num_inputs());
+  const auto scale = static_cast<size_t>(2 * std::clamp<int64_t>(tables, 0, inputs));
+  const bool fits = tables >= 1 && tables <= inputs && scale < context.num_inputs();
+  if (!fits || context.num_inputs() > scale + 2) {
     context.fail("has " + std::to_string(context.num_inputs()) +
                  " inputs, expected ids and table for each of " + std::to_string(tables) +
                  " tables, then scale and optionally bias");
@@ -99,7 +116,9 @@ void infer_embed_norm(InferContext& context) {
     ids = broadcast(context, ids, context.shape(t));
     width = context.unify(width, context.shape(t + 1)[1]);
   }
-  for (size_t i = scale; i < context.num_inputs(); ++i) check_per_channel(context, i, width);
+  for (size_t i = scale; i < context.num_inputs(); ++i) {
+    if (i == scale || context.has_input(i)) check_per_channel(context, i, width);
+  }
   ids.push_back(width);
   context.set_output(0, context.dtype(1), std::move(ids));
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "rules/context.h"
+#include "rules/checks.h"
 
 namespace vernier::rules {
 namespace {
@@ -69,6 +69,19 @@ std::vector<bool> infer_reduced_shape(InferContext& context) {
 
 void infer_reduce(InferContext& context) { infer_reduced_shape(context); }
 
+// Of no floats the mean is NaN; of no integers there is none.
+void infer_reduce_mean(InferContext& context) {
+  const std::vector<bool> reduced = infer_reduced_shape(context);
+  for (size_t i = 0; i < reduced.size() && !is_float(context.dtype(0)); ++i) {
+    if (!reduced[i]) continue;
+    const Dim& size = context.shape(0)[i];
+    if (equal(size, 0) == true)
+      context.fail("the mean of no integers has no value: axis " + std::to_string(i) + " of " +
+                   str(context.shape(0)) + " is empty");
+    context.require_at_most(1, size);
+  }
+}
+
 void infer_reduce_sum(InferContext& context) {
   reduce_values(context, infer_reduced_shape(context), std::plus<Dim>());
 }
@@ -89,6 +102,7 @@ void infer_arg_reduce(InferContext& context) {
   const size_t axis = context.normalise_axis(attrs.axis, context.rank(0));
   SymShape out = context.shape(0);
   if (out[axis] == Dim(0)) context.fail("axis " + std::to_string(axis) + " is empty");
+  context.require_at_most(1, out[axis]);
   if (attrs.keepdims)
     out[axis] = 1;
   else
@@ -97,8 +111,25 @@ void infer_arg_reduce(InferContext& context) {
 }
 
 void infer_one_axis(InferContext& context) {
+  require_float(context, 0);
   context.normalise_axis(context.attrs<AxisAttrs>().axis, std::max<int64_t>(context.rank(0), 1));
   context.set_output(0, context.dtype(0), context.shape(0));
+}
+
+// The axis, in input 1, is often known at run time only: its value is a rule of the row.
+void infer_cum_sum(InferContext& context) {
+  if (context.rank(0) == 0) context.fail("input 0 is a scalar, which has no axis");
+  require_integer(context, 1);
+  require_one_element(context, 1);
+  infer_same(context);
+}
+
+void infer_lp_normalization(InferContext& context) {
+  const auto attrs = context.attrs<LpNormAttrs>();
+  require_float(context, 0);
+  context.normalise_axis(attrs.axis, std::max<int64_t>(context.rank(0), 1));
+  require_between(context, "p", attrs.p, 1, 2);
+  infer_same(context);
 }
 
 void infer_top_k(InferContext& context) {
@@ -113,6 +144,9 @@ void infer_top_k(InferContext& context) {
     context.fail("k = " + k->front().str() + " is more than the " + out[axis].str() +
                  " elements of axis " + std::to_string(axis));
   }
+  if (less_equal(k->front(), -1) == true) context.fail("k = " + k->front().str() + " is negative");
+  context.require_at_most(0, k->front());
+  context.require_at_most(k->front(), out[axis]);
   out[axis] = k->front();
   context.set_output(0, context.dtype(0), out);
   context.set_output(1, DType::kI64, std::move(out));

@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "rules/checks.h"
+
 namespace vernier::rules {
 
 #define OP(kind, min_in, max_in, max_out, flags, attrs, points, infer, eval, cost) \
@@ -14,7 +16,7 @@ namespace vernier::rules {
 namespace {
 
 struct Row {
-  void (*infer)(InferContext&);
+  Rule infer;
   Cost (*cost)(const CostCall&);
 };
 constexpr std::array kRows{
@@ -45,9 +47,21 @@ void check_arity(const InferContext& context) {
 
 }  // namespace
 
+Rule rule_of(OpKind kind) { return kRows[static_cast<size_t>(kind)].infer; }
+
 void infer(InferContext& context) {
   check_arity(context);
-  kRows[static_cast<size_t>(context.op())].infer(context);
+  try {
+    rule_of(context.op())(context);
+    check_values(context);
+  } catch (const Refusal&) {
+    throw;
+  } catch (const Error& error) {
+    // Sizes and attributes know no node: what they throw (overflow, division by zero) gets its
+    // name.
+    if (error.code() != ErrorCode::kInput) throw;
+    context.fail(error.what());
+  }
 }
 
 Cost cost(OpKind kind, const CostCall& call) { return kRows[static_cast<size_t>(kind)].cost(call); }

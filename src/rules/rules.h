@@ -10,6 +10,10 @@
 
 namespace vernier::rules {
 
+/// The operator's own rule, from its row.
+using Rule = void (*)(InferContext&);
+Rule rule_of(OpKind kind);
+
 /// Checks a node's operand counts against ops.def and applies its operator's rule.
 void infer(InferContext& context);
 

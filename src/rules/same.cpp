@@ -2,13 +2,33 @@
 // functions. Contract: context.h.
 #include <algorithm>
 
-#include "rules/context.h"
-#include "rules/rules.h"
+#include "rules/checks.h"
 
 namespace vernier::rules {
 
 void infer_same(InferContext& context) {
   context.set_output(0, context.dtype(0), context.shape(0));
+}
+
+void infer_same_float(InferContext& context) {
+  require_float(context, 0);
+  infer_same(context);
+}
+
+namespace {
+
+// Input 0 is an integer or bool tensor; the others have its type (infer_broadcast).
+void require_bits(InferContext& context) {
+  if (!is_float(context.dtype(0))) return;
+  context.fail("input 0 has type " + std::string(name(context.dtype(0))) +
+               ", expected an integer type or bool");
+}
+
+}  // namespace
+
+void infer_same_integer(InferContext& context) {
+  require_bits(context);
+  infer_same(context);
 }
 
 void infer_identity(InferContext& context) {
@@ -27,6 +47,16 @@ void infer_broadcast(InferContext& context) {
     shape = broadcast(context, shape, context.shape(i));
   }
   context.set_output(0, context.dtype(0), std::move(shape));
+}
+
+void infer_broadcast_float(InferContext& context) {
+  require_float(context, 0);
+  infer_broadcast(context);
+}
+
+void infer_broadcast_integer(InferContext& context) {
+  require_bits(context);
+  infer_broadcast(context);
 }
 
 Cost cost_none(const CostCall&) { return {}; }

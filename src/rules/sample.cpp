@@ -54,6 +54,7 @@ SymShape keep_aspect(InferContext& context, const std::vector<Dim>& sizes,
   for (size_t i = 0; i < axes.size(); ++i) {
     const auto in = context.shape(0)[axes[i]].as_constant(), out = sizes[i].as_constant();
     if (!in || !out) context.fail("an aspect ratio policy needs constant sizes");
+    if (*in < 1 || *out < 1) context.fail("an aspect ratio policy needs sizes of 1 or more");
     scales.push_back(static_cast<double>(*out) / static_cast<double>(*in));
   }
   const double scale = larger ? *std::max_element(scales.begin(), scales.end())
@@ -61,7 +62,11 @@ SymShape keep_aspect(InferContext& context, const std::vector<Dim>& sizes,
   SymShape out;
   for (size_t axis : axes) {
     const auto in = static_cast<double>(context.shape(0)[axis].constant());
-    out.push_back(static_cast<int64_t>(std::floor(scale * in + 0.5)));
+    const double scaled = std::floor(scale * in + 0.5);
+    constexpr double kLargest = 0x1p40;
+    if (!(scaled <= kLargest))
+      context.fail("a scale of " + std::to_string(scale) + " is too large");
+    out.push_back(static_cast<int64_t>(scaled));
   }
   return out;
 }
@@ -75,6 +80,8 @@ void infer_resize(InferContext& context) {
   std::vector<size_t> axes;
   for (int64_t axis : attrs.axes) axes.push_back(context.normalise_axis(axis, context.rank(0)));
   for (size_t i = 0; attrs.axes.empty() && i < out.size(); ++i) axes.push_back(i);
+  require_distinct(context, axes);
+  if (context.has_input(2)) require_float(context, 2);
   const bool has_sizes = context.has_input(3);
   if (has_sizes) {
     const auto sizes = context.values(3);
@@ -99,6 +106,14 @@ void infer_resize(InferContext& context) {
       out[axes[i]] = scaled_size(context, out[axes[i]], scale);
     }
   }
+  // What is resized has something to read.
+  for (size_t axis : axes) {
+    if (out[axis] == context.shape(0)[axis] || out[axis] == Dim(0)) continue;
+    if (context.shape(0)[axis] == Dim(0))
+      context.fail("cannot resize the empty " + str(context.shape(0)));
+    context.require_at_most(0, out[axis]);
+    context.require_at_most(1, context.shape(0)[axis]);
+  }
   context.set_output(0, context.dtype(0), std::move(out));
 }
 
@@ -114,6 +129,10 @@ void infer_grid_sample(InferContext& context) {
                  std::to_string(context.rank(0) - 2));
   if (x.size() != 4 && context.attrs<GridSampleAttrs>().mode == Interpolation::kCubic)
     context.fail("cubic mode needs a 4-dimensional input, got " + str(x));
+  for (size_t axis = 2; axis < x.size(); ++axis) {
+    if (x[axis] == Dim(0)) context.fail("the image " + str(x) + " is empty");
+    context.require_at_most(1, x[axis]);
+  }
   SymShape out{context.unify(x[0], grid[0]), x[1]};
   out.insert(out.end(), grid.begin() + 1, grid.end() - 1);
   context.set_output(0, context.dtype(0), std::move(out));

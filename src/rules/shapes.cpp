@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "rules/context.h"
+#include "rules/checks.h"
 
 namespace vernier::rules {
 namespace {
@@ -107,6 +107,14 @@ std::optional<std::vector<int64_t>> axes_of(InferContext& context) {
   return attrs.axes;
 }
 
+// Sizes that are asked for are not negative.
+void require_sizes(InferContext& context, const SymShape& sizes, const char* what) {
+  for (const Dim& d : sizes) {
+    if (less_equal(d, -1) == true) context.fail(what + (" " + str(sizes)) + " has a negative size");
+    context.require_at_most(0, d);
+  }
+}
+
 double number(InferContext& context, size_t index) {
   const Tensor* tensor = context.constant(index);
   if (tensor == nullptr || tensor->elems() != 1)
@@ -145,6 +153,9 @@ void infer_size(InferContext& context) {
 void infer_shape_values(InferContext& context) {
   auto attrs = context.attrs<ShapeValuesAttrs>();
   const auto count = static_cast<int64_t>(attrs.values.size());
+  if (!is_integer(attrs.dtype))
+    context.fail("sizes are held as " + std::string(name(attrs.dtype)) +
+                 ", expected an integer type");
   if (attrs.scalar && count != 1) context.fail("a scalar has " + std::to_string(count) + " values");
   context.set_output(0, attrs.dtype, attrs.scalar ? SymShape{} : SymShape{count});
   context.set_values(0, std::move(attrs.values));
@@ -214,10 +225,7 @@ void infer_flatten(InferContext& context) {
 void infer_expand(InferContext& context) {
   auto attrs = context.attrs<ShapeAttrs>();
   const SymShape asked = attrs.has_shape ? std::move(attrs.shape) : shape_input(context, 1);
-  for (const Dim& d : asked) {
-    if (const auto size = d.as_constant(); size && *size < 0)
-      context.fail("cannot expand to " + str(asked) + ": a size is negative");
-  }
+  require_sizes(context, asked, "cannot expand: shape");
   context.set_output(0, context.dtype(0), broadcast(context, context.shape(0), asked));
   if (context.has_input(1) && !context.values(1)) return;
   propagate_moved_values(context, std::array<size_t, 1>{0});
@@ -245,10 +253,13 @@ void infer_transpose(InferContext& context) {
 void infer_constant_of_shape(InferContext& context) {
   auto attrs = context.attrs<ConstantOfShapeAttrs>();
   SymShape out = attrs.has_shape ? std::move(attrs.shape) : shape_input(context, 0);
-  for (const Dim& d : out) {
-    if (const auto size = d.as_constant(); size && *size < 0)
-      context.fail("shape " + str(out) + " has a negative size");
-  }
+  require_sizes(context, out, "shape");
+  if (attrs.dtype == DType::kUndefined || size_bytes(attrs.dtype) == 0)
+    context.fail("fills a tensor of " + std::string(name(attrs.dtype)));
+  constexpr double kBeyond = 0x1p63;
+  if (!is_float(attrs.dtype) && !(attrs.value >= -kBeyond && attrs.value < kBeyond))
+    context.fail("its value " + std::to_string(attrs.value) + " is no " +
+                 std::string(name(attrs.dtype)));
   const auto count = product(out).as_constant();
   context.set_output(0, attrs.dtype, std::move(out));
   if (is_float(attrs.dtype) || !count || *count > kMaxSymbolicElems) return;
@@ -261,6 +272,7 @@ void infer_range(InferContext& context) {
   for (size_t i = 0; i < 3; ++i) {
     if (context.dtype(i) != dtype) context.fail("start, limit and delta differ in type");
   }
+  if (dtype == DType::kBool) context.fail("start, limit and delta are bool, expected numbers");
   if (is_float(dtype)) {
     const double start = number(context, 0), limit = number(context, 1), delta = number(context, 2);
     if (delta == 0) context.fail("delta is 0");
@@ -273,6 +285,7 @@ void infer_range(InferContext& context) {
   const auto step = single_value(context, 2).as_constant();
   if (!step) context.fail("delta is not constant");
   if (*step == 0) context.fail("delta is 0");
+  if (*step == INT64_MIN) context.fail("delta is " + std::to_string(*step));
   const Dim span = *step > 0 ? limit - start : start - limit;
   const int64_t stride = std::abs(*step);
   const Dim count = max(floordiv(span + Dim(stride - 1), stride), 0);
@@ -280,7 +293,7 @@ void infer_range(InferContext& context) {
   const auto known = count.as_constant();
   if (!known || *known > kMaxSymbolicElems) return;
   std::vector<Dim> values;
-  for (int64_t i = 0; i < *known; ++i) values.push_back(start + Dim(i * *step));
+  for (int64_t i = 0; i < *known; ++i) values.push_back(start + Dim(i) * Dim(*step));
   context.set_values(0, std::move(values));
 }
 

@@ -29,6 +29,7 @@ template <class Attrs>
 std::vector<AxisWindow> axis_windows(InferContext& context, const Attrs& attrs,
                                      const SymShape& kernel) {
   const size_t rank = context.shape(0).size() - 2;
+  require_between(context, "auto_pad", attrs.auto_pad, 0, 3);
   check_count(context, attrs.strides, rank, "strides");
   check_count(context, attrs.dilations, rank, "dilations");
   check_count(context, attrs.pads, 2 * rank, "pads");
@@ -41,9 +42,15 @@ std::vector<AxisWindow> axis_windows(InferContext& context, const Attrs& attrs,
     AxisWindow w{kernel[i],     item_or(attrs.strides, i, 1), item_or(attrs.dilations, i, 1), 0, 0,
                  attrs.auto_pad};
     if (w.stride < 1 || w.dilation < 1) context.fail("strides and dilations must be positive");
+    require_between(context, "a stride", w.stride, 1);
+    require_between(context, "a dilation", w.dilation, 1);
+    context.require_at_most(1, kernel[i]);
+    context.require_at_most(kernel[i], kLargestNumber);
     if (attrs.auto_pad == 0) {
       w.pad_begin = item_or(attrs.pads, i, 0);
       w.pad_end = item_or(attrs.pads, rank + i, 0);
+      require_between(context, "a pad", w.pad_begin, -kLargestNumber);
+      require_between(context, "a pad", w.pad_end, -kLargestNumber);
     }
     windows.push_back(std::move(w));
   }
@@ -60,6 +67,7 @@ Dim output_size(InferContext& context, const AxisWindow& w, const Dim& in, bool 
     context.fail("the window spans " + w.reach().str() + " positions but input 0 of shape " +
                  str(context.shape(0)) + " has fewer, padding included");
   }
+  context.require_at_most(w.reach() - Dim(w.pad_begin + w.pad_end), in);
   if (!ceil_mode) return floordiv(slack, w.stride) + 1;
   // The last window must begin inside the input or its first padding.
   const Dim begins_inside = floordiv(in + Dim(w.pad_begin - 1), w.stride) + 1;
@@ -86,7 +94,10 @@ void check_conv_inputs(InferContext& context, const ConvAttrs& attrs) {
   require_spatial(context);
   require_float(context, 0);
   require_same_type(context, 1);
-  if (context.has_input(2)) require_rank(context, 2, 1);
+  if (context.has_input(2)) {
+    require_same_type(context, 2);
+    require_rank(context, 2, 1);
+  }
   if (attrs.group < 1) context.fail("group must be positive, got " + std::to_string(attrs.group));
 }
 
@@ -137,6 +148,8 @@ void infer_conv_transpose(InferContext& context) {
   const std::vector<AxisWindow> windows = axis_windows(context, attrs, kernel);
   for (size_t i = 0; i < windows.size(); ++i) {
     const AxisWindow& a = windows[i];
+    require_between(context, "an output_padding", item_or(attrs.output_padding, i, 0),
+                    -kLargestNumber);
     if (!attrs.output_shape.empty())
       out.push_back(attrs.output_shape[i]);
     else if (a.auto_pad == 1 || a.auto_pad == 2)
@@ -162,6 +175,11 @@ void infer_pool(InferContext& context) {
   for (size_t i = 0; i < windows.size(); ++i)
     out.push_back(output_size(context, windows[i], x[i + 2], attrs.ceil_mode));
   context.set_output(0, context.dtype(0), std::move(out));
+}
+
+void infer_average_pool(InferContext& context) {
+  require_float(context, 0);
+  infer_pool(context);
 }
 
 void infer_global_pool(InferContext& context) {

@@ -93,7 +93,7 @@ Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file,
   }
   for (const plan::Guard& guard : guards_to_hold)
     guards.emplace_back(program.slot(guard.lhs), program.slot(guard.rhs));
-  id_rules = runtime::find_id_rules(plan, kernels);
+  id_rules = runtime::find_id_rules(plan);
 }
 
 std::shared_ptr<const Engine> Engine::Impl::engine_of(plan::Plan plan,

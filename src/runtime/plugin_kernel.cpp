@@ -198,7 +198,6 @@ constexpr backend::KernelDef make_row() {
           .numerics = [](const Problem& p) { return numerics(places().kernels[I], p); },
           .bit_class = {},
           .strided_inputs = 0,
-          .index_inputs = nullptr,
           .pack = nullptr,
           .unpack = nullptr,
           .packed_layouts = nullptr,

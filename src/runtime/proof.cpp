@@ -122,7 +122,21 @@ class StepContext final : public rules::InferContext {
   void require_equal(const Dim& lhs, const Dim& rhs) override {
     const auto proven = equal(lhs, rhs);
     if (proven == false) fail("needs " + lhs.str() + " == " + rhs.str());
-    if (proven) return;
+    if (!proven) hold(lhs, rhs);
+  }
+  void require_at_most(const Dim& small, const Dim& large) override {
+    const auto proven = at_most(small, large);
+    if (proven == false) fail("needs " + small.str() + " <= " + large.str());
+    if (!proven) hold(min(small, large), small);
+  }
+  Dim fresh_symbol(const std::string&, const Dim&) override {
+    fail("the size of its output depends on values, which no kernel supports");
+  }
+  Error refusal(const std::string& what) const override { return refused(step_, what); }
+
+ private:
+  // The plan's guards say it, or one more does.
+  void hold(const Dim& lhs, const Dim& rhs) {
     for (const std::vector<plan::Guard>* guards : {&plan_.guards, &std::as_const(known_.guards)}) {
       for (const plan::Guard& guard : *guards) {
         if ((guard.lhs == lhs && guard.rhs == rhs) || (guard.lhs == rhs && guard.rhs == lhs))
@@ -131,12 +145,7 @@ class StepContext final : public rules::InferContext {
     }
     known_.guards.push_back({lhs, rhs, step_.name});
   }
-  Dim fresh_symbol(const std::string&, const Dim&) override {
-    fail("the size of its output depends on values, which no kernel supports");
-  }
-  Error refusal(const std::string& what) const override { return refused(step_, what); }
 
- private:
   struct Input {
     bool present = false;
     DType dtype = DType::kUndefined;

@@ -72,10 +72,9 @@ void Session::Impl::check_guards(const ShapeEntry& entry) const {
     const int64_t rhs = entry.slots[static_cast<size_t>(parts.guards[g].second)];
     if (lhs == rhs) continue;
     const plan::Guard& guard = parts.guards_to_hold[g];
-    throw Error(ErrorCode::kInput,
-                "inputs of sizes " + symbols_text() + " do not fit the model: at node '" +
-                    guard.where + "' " + guard.lhs.str() + " = " + std::to_string(lhs) +
-                    " must equal " + guard.rhs.str() + " = " + std::to_string(rhs));
+    throw Error(ErrorCode::kInput, "inputs of sizes " + symbols_text() +
+                                       " do not fit the model: at node '" + guard.where + "' " +
+                                       guard_text(guard.lhs, guard.rhs, lhs, rhs));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/evaluator.h"
+#include "core/value_rules.h"
 #include "rules/rules.h"
 
 namespace vernier::verify {
@@ -68,8 +69,7 @@ EvalTensor perturbed(const EvalTensor& t, double size, uint64_t seed) {
 
 double sum_length(const plan::Step& step, std::span<const Shape> in, std::span<const Shape> out,
                   std::span<const DType> in_types, std::span<const DType> out_types) {
-  const rules::Cost cost =
-      rules::cost(step.op, {step.attrs, in, out, in_types, out_types});
+  const rules::Cost cost = rules::cost(step.op, {step.attrs, in, out, in_types, out_types});
   int64_t elems = 0;
   for (const Shape& shape : out) elems += num_elems(shape);
   return elems > 0 ? std::max(1.0, cost.flops / 2 / static_cast<double>(elems)) : 1.0;
@@ -247,12 +247,10 @@ std::optional<CutTable> cut(const Tensor& table, const EvalTensor& ids) {
 void PlanEvaluator::cut_tables(size_t index, Inputs& held) const {
   constexpr int64_t kLargeElems = int64_t{1} << 20;
   const plan::Step& step = plan_.steps[index];
-  const backend::KernelDef* kernel = backend::find_kernel(backend_, step.kernel);
-  const bool reads_rows = step.op == OpKind::kGather || step.op == OpKind::kEmbedNorm;
-  if (!reads_rows || !kernel || !kernel->index_inputs) return;
-  for (const backend::IndexInput& input : kernel->index_inputs(step.attrs)) {
-    const auto t = static_cast<size_t>(input.table), i = static_cast<size_t>(input.indices);
-    if (input.axis != 0 || t >= step.inputs.size() || step.inputs[t] == plan::kNone ||
+  if (step.op != OpKind::kGather && step.op != OpKind::kEmbedNorm) return;
+  for (const ValueRule& rule : value_rules(step.op, step.attrs, step.inputs.size())) {
+    const auto t = static_cast<size_t>(rule.table), i = static_cast<size_t>(rule.input);
+    if (rule.axis != 0 || t >= step.inputs.size() || step.inputs[t] == plan::kNone ||
         i >= step.inputs.size() || step.inputs[i] == plan::kNone ||
         exact_constants_.contains({index, t}))
       continue;

@@ -306,8 +306,8 @@ int64_t tiles_per_task(int64_t total_tiles, int threads) {
 }
 
 void launch(const LaunchCall& call) {
-  if (call.out[0].elems() == 0) return;
   const Sequences sequences(call);
+  if (call.out[0].elems() == 0) return;
   const AttentionRun run = make_run(call);
   if (sequences.varlen()) zero_rows(run.out, 0, sequences.end_row(), run.out.dim(1));
   const auto attend = HWY_DYNAMIC_DISPATCH(AttendTask);

@@ -19,10 +19,10 @@ void scale_plane(float* y, int64_t elems, float scale, float bias) {
 void launch_group_norm(const LaunchCall& call) {
   const auto attrs = decode<GroupNormAttrs>(call.attrs);
   const TensorArg& x = call.in[0];
+  if (x.elems() == 0) return;
   const int64_t channels = x.dim(1), plane = elems_between(x, 2, x.rank);
   const int64_t groups = attrs.num_groups == 0 ? channels : attrs.num_groups;
   const int64_t group_channels = channels / groups, cols = group_channels * plane;
-  if (cols == 0) return;
   const auto *scale = call.in[1].as<const float>(), *bias = call.in[2].as<const float>();
   call.execution.threads->parallel_for(x.dim(0) * groups, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {

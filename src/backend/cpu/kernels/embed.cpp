@@ -109,14 +109,6 @@ void launch_embed_norm(const LaunchCall& call) {
   });
 }
 
-std::vector<IndexInput> embed_norm_ids(AttrView attrs) {
-  std::vector<IndexInput> ids;
-  const int64_t tables = std::min(kMaxTables, decode<EmbedNormAttrs>(attrs).tables);
-  for (int t = 0; t < static_cast<int>(tables); ++t)
-    ids.push_back({.indices = 2 * t, .table = 2 * t + 1, .axis = 0});
-  return ids;
-}
-
 Support supports_masked_mean(const Problem& problem) {
   Support floats = all_f32(problem);
   if (!floats) return floats;
@@ -168,7 +160,6 @@ extern const KernelBody embed_norm_rows, masked_mean_columns;
 constexpr KernelBody embed_norm_rows{
     .supports = &supports_embed,
     .numerics = &f32_numerics,
-    .index_inputs = &embed_norm_ids,
     .prepare = &prepare_embed_norm,
     .launch = &launch_embed_norm,
 };

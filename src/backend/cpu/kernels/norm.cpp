@@ -127,12 +127,6 @@ namespace {
 // Rows of one thread: about 8 KiB of work, so that small tensors stay on one thread.
 int64_t grain_rows(int64_t cols) { return std::max<int64_t>(1, 2048 / std::max<int64_t>(cols, 1)); }
 
-bool constant_size_equal(const Operand& operand, const SymShape& shape, size_t first_axis) {
-  Dim size(1);
-  for (size_t i = first_axis; i < shape.size(); ++i) size = size * shape[i];
-  return product(operand.shape) == size;
-}
-
 /// `first_parameter`: input index of scale; bias follows it.
 Support supports_norm(const Problem& problem, size_t first_parameter) {
   Support floats = all_up_to_f32(problem);
@@ -142,7 +136,7 @@ Support supports_norm(const Problem& problem, size_t first_parameter) {
   const auto rank = static_cast<int64_t>(shape.size());
   const auto axis = static_cast<size_t>(positive_axis(problem.attrs_as<NormAttrs>().axis, rank));
   for (size_t i = first_parameter; i < problem.inputs.size(); ++i) {
-    if (problem.inputs[i].present && !constant_size_equal(problem.inputs[i], shape, axis))
+    if (problem.inputs[i].present && !is_per_row_element(problem.inputs[i].shape, shape, axis))
       return no("scale and bias must have one value per normalised element");
   }
   for (size_t i = 1; i < first_parameter; ++i) {

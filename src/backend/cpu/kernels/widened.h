@@ -31,7 +31,6 @@ KernelBody widened() {
       .numerics = [](const Problem& problem) { return widened_numerics(kInner, problem); },
       .bit_class = kInner.bit_class,
       .strided_inputs = kInner.strided_inputs,
-      .index_inputs = kInner.index_inputs,
       .create = [](const CreateCall& call) { return create_widened(kInner, call); },
       .prepare = &prepare_widened,
       .launch = &launch_widened,
