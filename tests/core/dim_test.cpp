@@ -253,11 +253,40 @@ TEST(Dim, RandomExpressionsMeanWhatTheyWereBuiltFrom) {
       if (const auto le = less_equal(sample.dim, a)) {
         ASSERT_EQ(*le, expected <= binding.at("a"));
       }
+      if (const auto le = at_most(sample.dim, a)) {
+        ASSERT_EQ(*le, expected <= binding.at("a"));
+      }
+      if (const auto ge = at_most(a, sample.dim)) {
+        ASSERT_EQ(*ge, binding.at("a") <= expected);
+      }
       if (const auto eq = equal(sample.dim, a)) {
         ASSERT_EQ(*eq, expected == binding.at("a"));
       }
     }
   }
+}
+
+TEST(Dim, AtMostLooksIntoMinimaAndMaxima) {
+  const auto at_most_text = [](const char* small, const char* large) {
+    return at_most(Dim::parse(small), Dim::parse(large));
+  };
+  EXPECT_EQ(at_most_text("seq", "seq + 1"), true);
+  EXPECT_EQ(at_most_text("seq + 1", "seq"), false);
+  EXPECT_EQ(at_most_text("min(5, seq)", "seq"), true);
+  EXPECT_EQ(at_most_text("min(5, seq) + 2", "seq + 2"), true);
+  EXPECT_EQ(at_most_text("min(5, seq) + 3", "seq + 2"), std::nullopt);
+  EXPECT_EQ(at_most_text("seq", "max(5, seq)"), true);
+  EXPECT_EQ(at_most_text("max(5, seq)", "seq + 5"), true);
+  EXPECT_EQ(at_most_text("max(5, seq)", "seq"), std::nullopt);
+  EXPECT_EQ(at_most_text("5", "seq"), std::nullopt);
+}
+
+TEST(Dim, AGuardSaysWhatItNeeds) {
+  const Dim seq = Dim::symbol("seq"), five(5);
+  EXPECT_EQ(guard_text(min(five, seq), five, 3, 5), "5 must be at most seq = 3");
+  EXPECT_EQ(guard_text(five, min(five, seq), 5, 3), "5 must be at most seq = 3");
+  EXPECT_EQ(guard_text(min(five, seq), seq, 5, 9), "seq = 9 must be at most 5");
+  EXPECT_EQ(guard_text(seq, seq * seq, 3, 9), "seq = 3 must equal seq*seq = 9");
 }
 
 }  // namespace
