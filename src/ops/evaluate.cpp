@@ -128,7 +128,7 @@ class Evaluator {
   // Nodes on the way from inputs, constants and given values to what is asked for.
   std::set<ir::NodeId> needed_nodes() const {
     std::set<ir::NodeId> needed;
-    std::vector<ir::ValueId> open = options_.wanted.empty() ? graph_.outputs : options_.wanted;
+    std::vector<ir::ValueId> open = options_.wanted.empty() ? graph_.outputs.ids() : options_.wanted;
     if (options_.wanted.empty() && options_.given.empty())
       return {graph_.order().begin(), graph_.order().end()};
     while (!open.empty()) {

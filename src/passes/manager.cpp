@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <unordered_map>
 
 #include "ops/infer.h"
 #include "passes/pass.h"
@@ -27,8 +28,9 @@ void check_options(const PassOptions& options) {
 }
 
 // Everything a node of the graph or a row of Graph::retired stands for, by key.
-std::map<std::string, ir::Origin> origins_of(const ir::Graph& graph) {
-  std::map<std::string, ir::Origin> origins;
+using Origins = std::unordered_map<std::string, ir::Origin>;
+Origins origins_of(const ir::Graph& graph) {
+  Origins origins;
   for (ir::NodeId id : graph.order()) {
     for (const ir::Origin& origin : graph.node(id).origins) origins.emplace(origin.key, origin);
   }
@@ -36,15 +38,20 @@ std::map<std::string, ir::Origin> origins_of(const ir::Graph& graph) {
   return origins;
 }
 
-void restore_invariants(ir::Graph& graph, std::string_view pass,
-                        const std::map<std::string, ir::Origin>& origins_before) {
-  graph.remove_dead();
-  // An ONNX node whose place was taken by an existing value: the ledger still has its row.
-  const std::map<std::string, ir::Origin> origins = origins_of(graph);
-  for (const auto& [key, origin] : origins_before) {
-    if (!origins.contains(key))
-      graph.retire({origin}, "removed", "does nothing after pass " + std::string(pass));
+// An ONNX node whose place was taken by an existing value: the ledger still has its row.
+void retire_lost(ir::Graph& graph, std::string_view pass, Origins& before) {
+  for (ir::NodeId id : graph.order()) {
+    for (const ir::Origin& origin : graph.node(id).origins) before.erase(origin.key);
   }
+  for (const ir::Retired& row : graph.retired) before.erase(row.origin.key);
+  std::map<std::string, ir::Origin> lost(before.begin(), before.end());
+  for (const auto& [key, origin] : lost)
+    graph.retire({origin}, "removed", "does nothing after pass " + std::string(pass));
+}
+
+void restore_invariants(ir::Graph& graph, std::string_view pass, Origins& origins_before) {
+  graph.remove_dead();
+  retire_lost(graph, pass, origins_before);
   graph.sort();
   ops::infer_graph(graph);
   ir::check(graph, "after pass " + std::string(pass));
@@ -62,9 +69,12 @@ std::vector<PassReport> run_passes(ir::Graph& graph, Phase phase, const PassOpti
     const bool asks = !off && pass.run_where != nullptr && options.takes;
     if (run == nullptr && !asks) continue;
     const auto start = std::chrono::steady_clock::now();
-    const std::map<std::string, ir::Origin> origins = origins_of(graph);
+    Origins origins = origins_of(graph);
+    const uint64_t before = graph.changes();
     const int changes = asks ? pass.run_where(graph, options.takes) : run(graph);
-    restore_invariants(graph, pass.name, origins);
+    // The graph of a pass that found nothing is as the pass before it has left it.
+    const bool untouched = changes == 0 && graph.changes() == before;
+    if (!untouched || reports.empty()) restore_invariants(graph, pass.name, origins);
     const std::chrono::duration<double, std::milli> spent =
         std::chrono::steady_clock::now() - start;
     reports.push_back({pass.name, changes, spent.count()});
