@@ -89,6 +89,8 @@ class Graph {
   bool typed = false;
   std::map<std::string, Dim> symbol_bounds;  ///< upper bounds of sizes that depend on data
   std::vector<Retired> retired;
+  /// Of constants computed so far, and what all may take (ops::fold_node); 0: nothing asked yet.
+  double folded_work = 0, most_folded_work = 0;
 
   /// A constant; equal tensors are not merged here (see the fold pass).
   ValueId add_constant(Tensor tensor, std::string name = "");

@@ -160,7 +160,7 @@ DType InferContext::stored_type(DType inferred) const {
 void InferContext::set_output(size_t i, DType dtype, SymShape shape) {
   if (i >= num_outputs() || node().outputs[i] == ir::kNoValue) return;
   for (Dim& d : shape) {
-    d = d.substitute(graph_.symbol_substitutions);
+    if (!graph_.symbol_substitutions.empty()) d = d.substitute(graph_.symbol_substitutions);
     if (const auto size = d.as_constant(); size && *size < 0)
       fail("output " + std::to_string(i) + " would have shape " + str(shape));
   }

@@ -164,6 +164,13 @@ void infer_pool(InferContext& context) {
   context.set_output(0, context.dtype(0), std::move(out));
 }
 
+Cost cost_pool(const CostCall& call) {
+  const auto outputs = static_cast<double>(num_elems(call.out[0]));
+  double taps = 1;
+  for (int64_t size : decode<PoolAttrs>(call.attrs).kernel_shape) taps *= static_cast<double>(size);
+  return {outputs * taps, tensor_bytes(call)};
+}
+
 void infer_global_pool(InferContext& context) {
   require_spatial(context);
   require_float(context, 0);
