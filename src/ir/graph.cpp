@@ -287,9 +287,8 @@ void check(const Graph& graph, const std::string& where) {
       if (in == kNoValue) continue;
       VERNIER_ASSERT(in >= 0 && static_cast<size_t>(in) < graph.num_values(), what());
       const Value& v = graph.value(in);
-      VERNIER_ASSERT(
-          v.is_constant() || defined[static_cast<size_t>(in)],
-          what() + " uses value " + std::to_string(in) + " before it is defined");
+      VERNIER_ASSERT(v.is_constant() || defined[static_cast<size_t>(in)],
+                     what() + " uses value " + std::to_string(in) + " before it is defined");
       VERNIER_ASSERT(v.users.holds(n.uses[i], id, i), what() + ": use list");
       ++uses;
     }

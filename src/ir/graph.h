@@ -124,9 +124,9 @@ class Graph {
   void make_constant(ValueId value, Tensor tensor);
   /// Removes a node whose outputs have no uses.
   void remove_node(NodeId id);
-  /// Removes the node if its outputs have no uses, and then, going up, what only it used. For a pass
-  /// that makes many nodes dead, one after the other: the order is brought up to date, and origins
-  /// are retired, by the next remove_dead().
+  /// Removes the node if its outputs have no uses, and then, going up, what only it used. For a
+  /// pass that makes many nodes dead, one after the other: the order is brought up to date, and
+  /// origins are retired, by the next remove_dead().
   void drop_dead(NodeId id);
   /// Records what became of origins that no live node carries.
   void retire(const std::vector<Origin>& origins, const std::string& state, const std::string& why);

@@ -87,8 +87,8 @@ class Importer {
   Functions functions_;
   UnsupportedNodes unsupported_;
   std::vector<const proto::FunctionProto*> call_stack_;
-  int nesting_ = 0;          // of calls and branches, here
-  size_t inlined_bytes_ = 0; // of names, operands and constants of bodies so far
+  int nesting_ = 0;           // of calls and branches, here
+  size_t inlined_bytes_ = 0;  // of names, operands and constants of bodies so far
   std::shared_ptr<ir::Graph> graph_ = std::make_shared<ir::Graph>();
   size_t substitutions_ = 0;  // of the graph, applied so far
 };

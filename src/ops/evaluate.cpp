@@ -129,7 +129,8 @@ class Evaluator {
   // Nodes on the way from inputs, constants and given values to what is asked for.
   std::set<ir::NodeId> needed_nodes() const {
     std::set<ir::NodeId> needed;
-    std::vector<ir::ValueId> open = options_.wanted.empty() ? graph_.outputs.ids() : options_.wanted;
+    std::vector<ir::ValueId> open =
+        options_.wanted.empty() ? graph_.outputs.ids() : options_.wanted;
     if (options_.wanted.empty() && options_.given.empty())
       return {graph_.order().begin(), graph_.order().end()};
     while (!open.empty()) {
@@ -240,7 +241,8 @@ Work work_of(const ir::Graph& graph, const ir::Node& node) {
   };
   for (ir::ValueId id : node.inputs) add(id, in, in_types);
   for (ir::ValueId id : node.outputs) add(id, out, out_types);
-  work.all = work.elems + def(node.op).cost({node.attrs, in, out, in_types, out_types}).flops;
+  work.all = kFoldWorkPerElem * work.elems +
+             def(node.op).cost({node.attrs, in, out, in_types, out_types}).flops;
   return work;
 }
 
@@ -256,9 +258,9 @@ double elems_of_constants(const ir::Graph& graph) {
 // May the node be evaluated? Then its work counts.
 bool charge_fold(ir::Graph& graph, const ir::Node& node) {
   if (graph.most_folded_work == 0)
-    graph.most_folded_work = kMostFoldWorkInAll + kFoldsPerWeight * elems_of_constants(graph);
+    graph.most_folded_work = kMostFoldWorkInAll + kFoldWorkPerWeight * elems_of_constants(graph);
   const Work work = work_of(graph, node);
-  if (work.all > kMostFoldWork + kFoldsPerWeight * work.elems ||
+  if (work.all > kMostFoldWork + kFoldWorkPerWeight * work.elems ||
       graph.folded_work + work.all > graph.most_folded_work)
     return false;
   graph.folded_work += work.all;

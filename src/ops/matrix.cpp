@@ -135,8 +135,7 @@ void infer_einsum(InferContext& context) {
 Cost cost_einsum(const CostCall& call) {
   std::vector<size_t> ranks;
   for (const Shape& shape : call.in) ranks.push_back(shape.size());
-  const EinsumEquation equation =
-      parse_einsum(decode<EinsumAttrs>(call.attrs).equation, ranks);
+  const EinsumEquation equation = parse_einsum(decode<EinsumAttrs>(call.attrs).equation, ranks);
   std::map<int, int64_t> sizes;
   for (size_t i = 0; i < ranks.size(); ++i) {
     for (size_t axis = 0; axis < ranks[i]; ++axis) {

@@ -157,14 +157,14 @@ MaybeAffine of_node(const Graph& graph, const Node& n, Reach reach) {
 }
 
 MaybeAffine affine_at(const Graph& graph, ValueId value, Reach reach) {
-  if (value == kNoValue || reach.ends() || !is_integer(dtype_of(graph, value)))
-    return std::nullopt;
+  if (value == kNoValue || reach.ends() || !is_integer(dtype_of(graph, value))) return std::nullopt;
   MaybeAffine form;
   if (const Tensor* t = constant_of(graph, value)) {
     form = of_constant(*t);
   } else {
     form = of_values(graph, value);
-    if (!form && graph.producer(value)) form = of_node(graph, *graph.producer(value), reach.deeper());
+    if (!form && graph.producer(value))
+      form = of_node(graph, *graph.producer(value), reach.deeper());
   }
   if (!form) return std::nullopt;
   const SymShape& shape = shape_of(graph, value);
@@ -370,8 +370,9 @@ static CausalKind causal_kind_at(const Graph& graph, ValueId value, int left) {
     case OpKind::kCast:
       return causal_kind_at(graph, n->inputs[0], left - 1);
     case OpKind::kEqual:  // == 0, as exporters negate numbers
-      return is_uniform(graph, n->inputs[1], 0) ? opposite(causal_kind_at(graph, n->inputs[0], left - 1))
-                                                : CausalKind::kNotCausal;
+      return is_uniform(graph, n->inputs[1], 0)
+                 ? opposite(causal_kind_at(graph, n->inputs[0], left - 1))
+                 : CausalKind::kNotCausal;
     case OpKind::kReshape:
       return is_matrix(shape_of(graph, n->inputs[0])) && is_matrix(shape_of(graph, value))
                  ? causal_kind_at(graph, n->inputs[0], left - 1)

@@ -91,7 +91,8 @@ class Walk {
   // The last thing that a reader asks for.
   void visit_outputs(const ir::Node& node, Link link) {
     for (auto out = node.outputs.rbegin(); out != node.outputs.rend(); ++out) {
-      if (*out != ir::kNoValue) open_.push_back({.value = *out, .link = link, .reader = ir::kNoNode});
+      if (*out != ir::kNoValue)
+        open_.push_back({.value = *out, .link = link, .reader = ir::kNoNode});
     }
   }
 
