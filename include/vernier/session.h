@@ -78,6 +78,9 @@ class Session {
   void enqueue(std::span<const Input> inputs, std::span<const OutputBuffer> buffers);
   /// Waits for what was enqueued.
   void wait();
+  /// Throws as run() does where a name, type, shape or size range does not fit; the data is not
+  /// looked at and may be null. For who wants to know before reading it.
+  void check_inputs(std::span<const Input> inputs);
   /// Does the once-per-shape work of run() for these input shapes.
   void prepare(std::span<const InputShape> shapes);
   /// Milliseconds on the device of `runs` runs one after the other, without the copies from and to

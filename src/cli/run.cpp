@@ -39,7 +39,7 @@ int run(const Options& options) {
   if (options.require_certificate) require_certificate(*engine, options.engine);
   if (options.check || options.require_certificate) engine->check_weights();
   Session session(engine, {.threads = options.threads});
-  io::write_npz(options.outputs, run_session(session, io::read_arrays(options.inputs)));
+  io::write_npz(options.outputs, run_session(session, read_inputs(session, options.inputs)));
   return 0;
 }
 

@@ -5,8 +5,8 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/arguments.h"
+#include "cli/arrays.h"
 #include "cli/common.h"
-#include "io/npz.h"
 #include "vernier/error.h"
 
 namespace vernier::cli {
@@ -49,14 +49,14 @@ int verify_engine(const Options& options) {
   request.threads = options.threads;
   add_report(options, request);
   for (const std::string& file : options.inputs)
-    request.inputs.push_back({file, io::read_arrays(file)});
+    request.inputs.push_back({file, read_inputs(options.engine, options.plugins, file)});
   if (!options.expect.empty()) {
     if (request.inputs.empty()) {
       throw Error(
           ErrorCode::kInput,
           "--expect holds the outputs of --inputs, which is not given; add --inputs IN.npz");
     }
-    request.expect = io::read_arrays(options.expect);
+    request.expect = read_outputs(options.engine, options.plugins, options.expect);
   }
   verify::Report report;
   {

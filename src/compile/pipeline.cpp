@@ -271,6 +271,17 @@ plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
   return plan;
 }
 
+bool may_have_short_range(const ir::Graph& imported, const CompileOptions& options) {
+  const precision::Policy policy = policy_of(options);
+  if (policy.mode == precision::Mode::kFp16 || !policy.rules.empty()) return true;
+  for (size_t v = 0; v < imported.num_values(); ++v) {
+    const DType type = imported.value(static_cast<ir::ValueId>(v)).dtype;
+    if (is_float(type) && type != DType::kBF16 && size_bytes(type) < size_bytes(DType::kF32))
+      return true;
+  }
+  return false;
+}
+
 CompileOptions options_of(const plan::Plan& plan) {
   CompileOptions options;
   options.device = plan.device;

@@ -17,6 +17,7 @@ struct Atom {
   DimOp::Kind kind;
   std::string text;  // canonical text; identity
   Dim a, b;          // operands of a function atom
+  int depth = 0;     // of functions of functions
 };
 using AtomRef = std::shared_ptr<const Atom>;
 struct AtomLess {
@@ -35,6 +36,8 @@ namespace {
 
 // An expression from a file must not cost more than it says: products of sums grow exponentially.
 constexpr size_t kMaxTerms = 1024, kMaxText = 16384;
+constexpr size_t kMaxFactors = 256;  // of one term
+constexpr int kMaxDepth = 64;        // of functions of functions; Dim::parse follows no more
 
 [[noreturn]] void fail_overflow() {
   throw Error(ErrorCode::kInput, "size expression leaves the range of 64-bit integers");
@@ -48,6 +51,12 @@ int64_t checked_multiply(int64_t a, int64_t b) {
   int64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product)) fail_overflow();
   return product;
+}
+void check_factors(size_t factors) {
+  if (factors <= kMaxFactors) return;
+  throw Error(ErrorCode::kInput, "size expression has a term of " + std::to_string(factors) +
+                                     " factors, at most " + std::to_string(kMaxFactors) +
+                                     " are supported");
 }
 void check_terms(size_t terms) {
   if (terms <= kMaxTerms) return;
@@ -70,14 +79,29 @@ struct DimBuilder {
     std::erase_if(p.terms, [](const auto& term) { return term.second == 0; });
     return Dim(std::make_shared<const Polynomial>(std::move(p)));
   }
-  static Dim atom(DimOp::Kind kind, std::string text, Dim a = {}, Dim b = {}) {
+  static Dim atom(DimOp::Kind kind, std::string text, Dim a = {}, Dim b = {}, int depth = 0) {
     Polynomial p;
-    p.terms[{
-        std::make_shared<const Atom>(Atom{kind, std::move(text), std::move(a), std::move(b)})}] = 1;
+    p.terms[{std::make_shared<const Atom>(
+        Atom{kind, std::move(text), std::move(a), std::move(b), depth})}] = 1;
     return make(std::move(p));
   }
+  static int depth(const Dim& d) {
+    int deepest = 0;
+    for (const auto& [monomial, coefficient] : get(d).terms) {
+      for (const AtomRef& atom : monomial) deepest = std::max(deepest, atom->depth);
+    }
+    return deepest;
+  }
   static Dim function(DimOp::Kind kind, std::string_view name, const Dim& a, const Dim& b) {
-    return atom(kind, std::string(name) + "(" + a.str() + ", " + b.str() + ")", a, b);
+    const int inner = std::max(depth(a), depth(b)) + 1;
+    std::string text = std::string(name) + "(" + a.str() + ", " + b.str() + ")";
+    if (inner >= kMaxDepth || text.size() > kMaxText) {
+      throw Error(ErrorCode::kInput, "size expression is nested too deeply or too long, at most " +
+                                         std::to_string(kMaxDepth - 1) + " functions and " +
+                                         std::to_string(kMaxText) +
+                                         " characters are supported: " + text.substr(0, 60) + "…");
+    }
+    return atom(kind, std::move(text), a, b, inner);
   }
 };
 
@@ -190,6 +214,7 @@ Dim operator*(const Dim& a, const Dim& b) {
   Dim::Polynomial product;
   for (const auto& [ma, ca] : DimBuilder::get(a).terms) {
     for (const auto& [mb, cb] : DimBuilder::get(b).terms) {
+      check_factors(ma.size() + mb.size());
       Monomial monomial = ma;
       monomial.insert(monomial.end(), mb.begin(), mb.end());
       std::sort(monomial.begin(), monomial.end(), AtomLess{});
@@ -416,6 +441,19 @@ Dim max(const Dim& a, const Dim& b) {
 }
 
 namespace {
+// Does the expression contain one of these symbols?
+bool mentions_any(const Dim& d, const std::map<std::string, Dim>& symbols) {
+  for (const auto& [monomial, coefficient] : DimBuilder::get(d).terms) {
+    for (const AtomRef& atom : monomial) {
+      const bool found = atom->kind == DimOp::Kind::kSymbol
+                             ? symbols.contains(atom->text)
+                             : mentions_any(atom->a, symbols) || mentions_any(atom->b, symbols);
+      if (found) return true;
+    }
+  }
+  return false;
+}
+
 // The Dim of one function, by kind.
 Dim apply(DimOp::Kind kind, const Dim& a, const Dim& b) {
   switch (kind) {
@@ -432,6 +470,7 @@ Dim apply(DimOp::Kind kind, const Dim& a, const Dim& b) {
 }  // namespace
 
 Dim Dim::substitute(const std::map<std::string, Dim>& replacements) const {
+  if (replacements.empty() || is_constant() || !mentions_any(*this, replacements)) return *this;
   Dim sum = 0;
   for (const auto& [monomial, coefficient] : polynomial_->terms) {
     Dim product = coefficient;
@@ -529,7 +568,6 @@ class Parser {
   }
 
  private:
-  static constexpr int kMaxDepth = 64;
   [[noreturn]] void fail(const std::string& what) const {
     throw Error(ErrorCode::kInput, "bad size expression '" + std::string(text_) +
                                        "' at character " + std::to_string(at_ + 1) + ": " + what);

@@ -6,6 +6,7 @@
 
 #include "core/evaluator.h"
 #include "ops/infer.h"
+#include "rules/rules.h"
 
 namespace vernier::ops {
 namespace {
@@ -128,7 +129,8 @@ class Evaluator {
   // Nodes on the way from inputs, constants and given values to what is asked for.
   std::set<ir::NodeId> needed_nodes() const {
     std::set<ir::NodeId> needed;
-    std::vector<ir::ValueId> open = options_.wanted.empty() ? graph_.outputs : options_.wanted;
+    std::vector<ir::ValueId> open =
+        options_.wanted.empty() ? graph_.outputs.ids() : options_.wanted;
     if (options_.wanted.empty() && options_.given.empty())
       return {graph_.order().begin(), graph_.order().end()};
     while (!open.empty()) {
@@ -224,6 +226,47 @@ Tensor held(EvalTensor result, const ir::Graph& graph) {
   return result.to_tensor();
 }
 
+struct Work {
+  double elems = 0, all = 0;  // read and written; these and the operations
+};
+Work work_of(const ir::Graph& graph, const ir::Node& node) {
+  std::vector<Shape> in, out;
+  std::vector<DType> in_types, out_types;
+  Work work;
+  const auto add = [&](ir::ValueId id, std::vector<Shape>& shapes, std::vector<DType>& types) {
+    const bool absent = id == ir::kNoValue;
+    shapes.push_back(absent ? Shape() : concrete(graph.value(id).shape));
+    types.push_back(absent ? DType::kUndefined : graph.value(id).dtype);
+    if (!absent) work.elems += static_cast<double>(num_elems(shapes.back()));
+  };
+  for (ir::ValueId id : node.inputs) add(id, in, in_types);
+  for (ir::ValueId id : node.outputs) add(id, out, out_types);
+  work.all = kFoldWorkPerElem * work.elems +
+             rules::cost(node.op, {node.attrs, in, out, in_types, out_types}).flops;
+  return work;
+}
+
+double elems_of_constants(const ir::Graph& graph) {
+  double elems = 0;
+  for (size_t v = 0; v < graph.num_values(); ++v) {
+    const ir::Value& value = graph.value(static_cast<ir::ValueId>(v));
+    if (value.is_constant()) elems += static_cast<double>(value.constant.elems());
+  }
+  return elems;
+}
+
+// May the node be evaluated? Then its work counts.
+bool charge_fold(ir::Graph& graph, const ir::Node& node) {
+  if (graph.most_folded_work == 0)
+    graph.most_folded_work = kMostFoldWorkInAll + kFoldWorkPerWeight * elems_of_constants(graph);
+  const Work work = work_of(graph, node);
+  if (work.all > kMostFoldWork + kFoldWorkPerWeight * work.elems ||
+      graph.folded_work + work.all > graph.most_folded_work)
+    return false;
+  graph.folded_work += work.all;
+  return true;
+}
+
 }  // namespace
 
 Binding bind_symbols(const ir::Graph& graph, const std::map<std::string, Shape>& shapes) {
@@ -260,8 +303,7 @@ Evaluation evaluate(const ir::Graph& graph, const std::map<std::string, Tensor>&
   return Evaluator(graph, inputs, options).run();
 }
 
-std::optional<std::vector<Tensor>> fold_node(const ir::Graph& graph, ir::NodeId id,
-                                             int64_t max_elems) {
+std::optional<std::vector<Tensor>> fold_node(ir::Graph& graph, ir::NodeId id, int64_t max_elems) {
   const ir::Node& node = graph.node(id);
   std::vector<Tensor> folded(node.outputs.size());
   bool contents_known = true;
@@ -283,6 +325,7 @@ std::optional<std::vector<Tensor>> fold_node(const ir::Graph& graph, ir::NodeId 
     if (node.inputs[i] == ir::kNoValue) continue;
     if (!graph.value(node.inputs[i]).is_constant()) return std::nullopt;
   }
+  if (!charge_fold(graph, node)) return std::nullopt;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (node.inputs[i] == ir::kNoValue) continue;
     inputs[i] = EvalTensor::from(graph.value(node.inputs[i]).constant);

@@ -140,7 +140,7 @@ void GraphContext::set_output(size_t i, DType dtype, SymShape shape) {
   if (i >= num_outputs() || node().outputs[i] == ir::kNoValue) return;
   Shape known;
   for (Dim& d : shape) {
-    d = d.substitute(graph_.symbol_substitutions);
+    if (!graph_.symbol_substitutions.empty()) d = d.substitute(graph_.symbol_substitutions);
     const auto size = d.as_constant();
     if (size && *size < 0) fail("output " + std::to_string(i) + " would have shape " + str(shape));
     if (size) known.push_back(*size);

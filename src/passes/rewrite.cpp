@@ -69,6 +69,11 @@ bool is_live(const Graph& graph, NodeId node) {
   });
 }
 
+std::vector<NodeId> users_of(const Graph& graph, ValueId value) {
+  const ir::UserList& users = graph.value(value).users;
+  return {users.begin(), users.end()};
+}
+
 NodeId sole_user(const Graph& graph, ValueId value) {
   if (!graph.single_use(value)) return ir::kNoNode;
   const NodeId user = graph.value(value).users.front();
@@ -211,6 +216,17 @@ int merge_duplicates(Graph& graph) {
     ++merged;
   }
   return merged;
+}
+
+bool can_absorb(const Graph& graph, NodeId node, const Node& inner) {
+  return graph.node(node).origins.size() + inner.origins.size() <= kMostOrigins;
+}
+
+void absorb_origins(Graph& graph, NodeId node, const Node& inner) {
+  ir::merge_origins(graph.node(node).origins, inner.origins);
+  const ValueId out = inner.outputs[0];
+  const bool dies = inner.outputs.size() == 1 && out != kNoValue && graph.single_use(out);
+  if (dies) graph.producer(out)->origins.clear();
 }
 
 void OriginSet::add(const Graph&, const Node* node, std::string_view part) {

@@ -170,7 +170,7 @@ class Typing {
     const ir::ValueId id = graph_.outputs[i];
     const DType stored = value(id).dtype;
     if (!is_float(stored) || stored == declared_[i]) return;
-    graph_.outputs[i] = cast(id, declared_[i]);
+    graph_.outputs.set(i, cast(id, declared_[i]));
   }
 
   ir::Graph& graph_;

@@ -133,5 +133,21 @@ void infer_einsum(InferContext& context) {
   for (int label : equation.output) out.push_back(sizes.at(label));
   context.set_output(0, context.dtype(0), std::move(out));
 }
+// A multiply-add per input for every position of all labels.
+Cost cost_einsum(const CostCall& call) {
+  std::vector<size_t> ranks;
+  for (const Shape& shape : call.in) ranks.push_back(shape.size());
+  const EinsumEquation equation = parse_einsum(decode<EinsumAttrs>(call.attrs).equation, ranks);
+  std::map<int, int64_t> sizes;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    for (size_t axis = 0; axis < ranks[i]; ++axis) {
+      int64_t& size = sizes.try_emplace(equation.inputs[i][axis], 1).first->second;
+      size = std::max(size, call.in[i][axis]);
+    }
+  }
+  double positions = 1;
+  for (const auto& [label, size] : sizes) positions *= static_cast<double>(size);
+  return {2 * positions * static_cast<double>(ranks.size()), tensor_bytes(call)};
+}
 
 }  // namespace vernier::rules

@@ -138,4 +138,17 @@ void infer_grid_sample(InferContext& context) {
   context.set_output(0, context.dtype(0), std::move(out));
 }
 
+// One axis after the other; each may grow what the next one reads.
+Cost cost_resize(const CostCall& call) {
+  constexpr double kTaps = 4;  // per axis and element, of what is written or read: cubic
+  Shape between = call.in[0];
+  Cost cost{0, tensor_bytes(call)};
+  for (size_t axis = 0; axis < between.size(); ++axis) {
+    const auto read = static_cast<double>(num_elems(between));
+    between[axis] = call.out[0][axis];
+    cost.flops += kTaps * std::max(read, static_cast<double>(num_elems(between)));
+  }
+  return cost;
+}
+
 }  // namespace vernier::rules

@@ -182,6 +182,13 @@ void infer_average_pool(InferContext& context) {
   infer_pool(context);
 }
 
+Cost cost_pool(const CostCall& call) {
+  const auto outputs = static_cast<double>(num_elems(call.out[0]));
+  double taps = 1;
+  for (int64_t size : decode<PoolAttrs>(call.attrs).kernel_shape) taps *= static_cast<double>(size);
+  return {outputs * taps, tensor_bytes(call)};
+}
+
 void infer_global_pool(InferContext& context) {
   require_spatial(context);
   require_float(context, 0);

@@ -255,6 +255,7 @@ void Session::wait() { impl_->wait(); }
 double Session::device_milliseconds(std::span<const Input> inputs, int runs) {
   return impl_->time_runs(inputs, runs);
 }
+void Session::check_inputs(std::span<const Input> inputs) { impl_->check_inputs(inputs); }
 void Session::prepare(std::span<const InputShape> shapes) { impl_->prepare(shapes); }
 size_t Session::arena_bytes() const { return impl_->arena_capacity; }
 

@@ -34,6 +34,7 @@ struct Session::Impl {
   void run(std::span<const Input> inputs, std::span<const OutputBuffer> buffers);
   void enqueue(std::span<const Input> inputs, std::span<const OutputBuffer> buffers);
   void wait();
+  void check_inputs(std::span<const Input> inputs) { bind(inputs, Data::kNotNeeded); }
   void prepare(std::span<const InputShape> shapes);
   /// Milliseconds of each step, from one run.
   std::vector<double> time_steps(std::span<const Input> inputs);

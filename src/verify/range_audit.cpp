@@ -103,6 +103,7 @@ std::vector<RangeRow> audit_ranges(const plan::Plan& plan, const ir::Graph& mode
 
 std::vector<RangeRow> promote_out_of_range(const ir::Graph& model, CompileOptions& options) {
   std::vector<RangeRow> found;
+  if (!compiler::may_have_short_range(model, options)) return found;
   for (int round = 0; round < kMaxRounds; ++round) {
     const plan::Plan plan = compiler::plan_of(model, options, plan::PlanOptions::Constants::kExact);
     const bool short_range = std::ranges::any_of(plan.steps, [](const plan::Step& step) {
