@@ -32,9 +32,9 @@ bool is_table(const ir::Node& node, size_t i) {
   return i % 2 == 1 && i < 2 * static_cast<size_t>(node.attrs_as<EmbedNormAttrs>().tables);
 }
 
-// More than what the mode or the model asks: a rule's, or the range audit's.
+// More than what the mode or the model asks: a rule's, the range audit's, a probe's of bisect.
 bool binds(const std::string& by) {
-  return by.starts_with("rule") || by.starts_with("range audit");
+  return by.starts_with("rule") || by.starts_with("range audit") || by.starts_with("raised");
 }
 
 class Typing {

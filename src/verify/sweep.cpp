@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -208,7 +209,8 @@ void Sweep::judge_output(const std::string& name, const EvalTensor& want, const 
   pool.reference += d.rms_reference * d.rms_reference * finite;
   pool.elems += d.elems;
   count_rankings(result, {.answer = answer, .want = want, .axis = axis, .batch = cell.batch});
-  cell.worst = std::max(cell.worst, d.worst);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  cell.worst = std::max(cell.worst, d.says_it_all() ? d.worst : kInfinity);
   cell.share_of_limit =
       std::max(cell.share_of_limit, share_of_limit(d, request_.tolerance, noise_limit(name)));
   const bool first = result.worst_cell.empty();

@@ -36,7 +36,7 @@ std::string rules_for(const plan::Plan& plan, const std::vector<int32_t>& steps)
     for (const std::string& rule : raising_rules(row))
       rules.push_back("--rule " + shell_word(rule));
   }
-  if (rules.empty()) return "no node there is asked for less than f32";
+  if (rules.empty()) return "no rule can, for nothing there is asked for less than f32";
   std::string text;
   for (size_t i = 0; i < std::min(rules.size(), kMostRules); ++i)
     text += (i > 0 ? " " : "") + rules[i];
@@ -75,12 +75,17 @@ bool Sweep::blame_for_non_finite(const NamedTensors& inputs, const std::vector<S
     failed(kKernels, "overflow",
            step_text(plan_, step.step) + " is wrong on its own inputs: " + step.why, &cell);
   } else if (step.overflowed) {
+    // Mended here, the same may begin in the next layer: every step that overflows is raised.
+    std::vector<int32_t> overflowing = found->own_steps;
+    for (const StepResult& one : steps) {
+      if (one.overflowed && one.step > found->step) overflowing.push_back(one.step);
+    }
     failed(kKernels, "overflow",
            fmt::format("{} makes {:.6g}, but {} holds at most {:.6g}: the first value on the way "
                        "to the outputs that does not fit. Store it in f32: {}",
                        step_text(plan_, step.step), step.overflow_value,
                        vernier::name(step.overflow_type), largest_finite(step.overflow_type),
-                       rules_for(plan_, found->own_steps)),
+                       rules_for(plan_, overflowing)),
            &cell);
   } else {
     const std::string why = fmt::format(

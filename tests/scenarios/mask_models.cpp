@@ -378,9 +378,9 @@ std::string masked_attention_bytes(Spelling spelling, double fill, Probabilities
   return model.bytes();
 }
 
-NamedTensors masked_attention_inputs() {
-  const std::vector<int64_t> valid{kLength, 1, 0};
-  return {{"x", normal_values({3, kLength, kHidden}, 5)},
+NamedTensors masked_attention_inputs(const std::vector<int64_t>& valid) {
+  const auto rows = static_cast<int64_t>(valid.size());
+  return {{"x", normal_values({rows, kLength, kHidden}, 5)},
           {"mask", mask_of(
                        valid.size(), kLength, [](size_t) { return 0; },
                        [&](size_t r) { return valid[r]; })}};

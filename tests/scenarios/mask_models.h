@@ -46,7 +46,7 @@ inline constexpr const char* kSpellingNames[] = {"where",          "masked_fill"
 /// that no Attention is raised.
 enum class Probabilities : uint8_t { kInside, kShown };
 std::string masked_attention_bytes(Spelling spelling, double fill, Probabilities probabilities);
-/// A full row, a row with one key, and one with none.
-NamedTensors masked_attention_inputs();
+/// Rows with these numbers of valid keys (0 to 6).
+NamedTensors masked_attention_inputs(const std::vector<int64_t>& valid);
 
 }  // namespace vernier::verify::field
