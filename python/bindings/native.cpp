@@ -14,6 +14,7 @@
 #include <mutex>
 
 #include "core/dtype.h"
+#include "verify/non_finite.h"
 #include "verify/range_audit.h"
 #include "verify/verify.h"
 #include "vernier/compile.h"
@@ -108,8 +109,10 @@ class PythonSession {
   PythonSession(const PythonEngine& engine, int threads)
       : session_(engine.engine, {.threads = threads}) {}
 
-  std::vector<nb::tuple> run(const std::vector<NamedElements>& arrays) {
+  /// The outputs, and what is to be said about those that hold NaN or infinity (empty: none does).
+  nb::tuple run(const std::vector<NamedElements>& arrays) {
     std::vector<Result> results;
+    std::string non_finite;
     {
       const nb::gil_scoped_release unlocked;
       const std::lock_guard lock(mutex_);
@@ -120,11 +123,18 @@ class PythonSession {
         const auto& [name, dtype, elements] = arrays[i];
         inputs.push_back({name, dtype_of(dtype), shapes[i], elements.data()});
       }
-      for (const Output& output : session_.run(inputs)) results.push_back(copy_of(output));
+      std::vector<std::string> names;
+      for (const Output& output : session_.run(inputs)) {
+        results.push_back(copy_of(output));
+        if (verify::is_non_finite(output.dtype,
+                                  {static_cast<const std::byte*>(output.data), output.bytes}))
+          names.emplace_back(output.name);
+      }
+      if (!names.empty()) non_finite = verify::explain_non_finite(session_, inputs, names);
     }
-    std::vector<nb::tuple> rows;
-    for (Result& result : results) rows.push_back(to_python(std::move(result)));
-    return rows;
+    nb::list rows;
+    for (Result& result : results) rows.append(to_python(std::move(result)));
+    return nb::make_tuple(rows, non_finite);
   }
 
  private:

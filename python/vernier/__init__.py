@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 import numpy as np
@@ -91,15 +92,25 @@ class Session:
         self.engine = engine
         self._native = _native.Session(engine._native, threads)
 
-    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+    def run(self, inputs: Arrays, *, check: bool = False) -> dict[str, np.ndarray]:
         """Runs the engine on arrays named as its inputs; returns new arrays by output name.
 
         Arrays that are not dense, or of the other byte order, are copied first. Types are not
         converted: a float64 array for a float32 input is an Error, as are wrong names and shapes.
         bfloat16 arrays are ml_dtypes'; a uint16 array is taken as the bits of one, and where
         ml_dtypes is not installed, outputs are such bits too.
+
+        NaN or infinity in an output is a RuntimeWarning that names the node where it begins, with
+        `check` an Error of code "check_failed". Float outputs are read once for that (about as
+        long as copying them takes); only where one is not finite are the inputs run once more,
+        step by step.
         """
-        return from_native(self._native.run(to_native(inputs, self.engine._types)))
+        rows, non_finite = self._native.run(to_native(inputs, self.engine._types))
+        if non_finite and check:
+            raise Error(non_finite, "check_failed")
+        if non_finite:
+            warnings.warn(non_finite, RuntimeWarning, stacklevel=2)
+        return from_native(rows)
 
 
 def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable[str] = (),

@@ -14,16 +14,24 @@ namespace {
 
 constexpr auto kQuiet = std::chrono::seconds(1);  // work shorter than this prints no progress
 
-int report(ErrorCode code, std::string_view message) {
-  std::string line = "vernier: error: ";
+void say(std::string_view kind, std::string_view message) {
+  std::string line = "vernier: ";
+  line += kind;
+  line += ": ";
   line += message;
   line += '\n';
   std::fflush(stdout);
   std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+int report(ErrorCode code, std::string_view message) {
+  say("error", message);
   return static_cast<int>(code);
 }
 
 }  // namespace
+
+void warn(std::string_view message) { say("warning", message); }
 
 int run_guarded(const Run& body) {
   try {

@@ -35,6 +35,9 @@ void add_make_model(CLI::App& app, Run& run);
 /// Runs `body` and turns what it throws into "vernier: error: ..." on stderr and an exit code.
 int run_guarded(const Run& body);
 
+/// "vernier: warning: ..." on stderr: the command goes on.
+void warn(std::string_view message);
+
 /// Text or JSON to stdout, followed by a newline where it has none.
 void print(std::string_view text);
 void print_json(const nlohmann::json& value);

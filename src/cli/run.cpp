@@ -4,6 +4,7 @@
 #include "cli/arguments.h"
 #include "cli/arrays.h"
 #include "cli/common.h"
+#include "verify/non_finite.h"
 
 namespace vernier::cli {
 namespace {
@@ -27,6 +28,16 @@ void require_certificate(const Engine& engine, const std::string& file) {
                                            " --model MODEL.onnx --stamp' makes one");
 }
 
+/// What is to be said about outputs that hold NaN or infinity; empty: they are finite.
+std::string about_non_finite(Session& session, const io::NamedTensors& inputs,
+                             const io::NamedTensors& outputs) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : outputs) {
+    if (verify::is_non_finite(tensor.dtype(), tensor.byte_span())) names.push_back(name);
+  }
+  return names.empty() ? "" : verify::explain_non_finite(session, as_inputs(inputs), names);
+}
+
 int run(const Options& options) {
   const Progress progress("running " + options.engine);
   check_keeps_inputs(options.outputs, {options.engine, options.inputs});
@@ -39,7 +50,13 @@ int run(const Options& options) {
   if (options.require_certificate) require_certificate(*engine, options.engine);
   if (options.check || options.require_certificate) engine->check_weights();
   Session session(engine, {.threads = options.threads});
-  io::write_npz(options.outputs, run_session(session, read_inputs(session, options.inputs)));
+  const io::NamedTensors inputs = read_inputs(session, options.inputs);
+  const io::NamedTensors outputs = run_session(session, inputs);
+  const std::string non_finite = about_non_finite(session, inputs, outputs);
+  if (!non_finite.empty() && options.check)
+    throw Error(ErrorCode::kCheckFailed, "--check: " + non_finite + "; nothing was written");
+  if (!non_finite.empty()) warn(non_finite);
+  io::write_npz(options.outputs, outputs);
   return 0;
 }
 
@@ -56,7 +73,9 @@ void add_run(CLI::App& app, Run& chosen) {
                       "what the engine must have been built for: cpu or cuda [its own]");
   add_threads(*command, options->threads);
   add_plugins(*command, options->plugins);
-  command->add_flag("--check", options->check, "read all weights first, compare their checksums");
+  command->add_flag("--check", options->check,
+                    "read all weights first and compare their checksums; NaN or infinity in an "
+                    "output is an error then");
   command->add_flag("--require-certificate", options->require_certificate,
                     "refuse an engine that was not verified with verdict 'pass'; implies --check");
   command->footer(

@@ -9,6 +9,7 @@
 #include "core/names.h"
 #include "onnx/import.h"
 #include "plan/planner.h"
+#include "precision/constant_range.h"
 #include "precision/policy_file.h"
 #include "precision/requests.h"
 #include "precision/typing.h"
@@ -193,6 +194,7 @@ Asked ask(const ir::Graph& imported, const CompileOptions& options,
     precision::keep_rules(*all_raised, *result.raised);
     result.notes = notes;
     promote(*result.raised, options.promotions);
+    std::vector<std::string> kept = precision::keep_constants_finite(*result.raised);
     raise_nodes(*result.raised, raised);
     const size_t before = apart.size();
     std::set<std::string> wanted = precision::join_requests(*result.raised);
@@ -206,6 +208,7 @@ Asked ask(const ir::Graph& imported, const CompileOptions& options,
                       "the same of the whole composite (op: instead of name:), or a floor (= "
                       "instead of ==)");
     }
+    std::ranges::move(kept, std::back_inserter(result.notes));
     for (const std::string& key : apart)
       result.notes.push_back("node " + asked_text(*result.raised, key) +
                              ", stands alone: the composite around it does something else");

@@ -65,7 +65,7 @@ std::string to_text(const Localisation& found) {
   if (found.first_non_finite >= 0) {
     const StepError& s = found.steps[static_cast<size_t>(found.first_non_finite)];
     text += fmt::format("NaN or infinity begins in {}: {} elements that are finite in FP64\n",
-                        step_name(s), s.own_non_finite);
+                        step_name(s), s.non_finite);
   }
   return text;
 }

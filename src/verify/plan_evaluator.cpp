@@ -348,6 +348,10 @@ void PlanEvaluator::evaluate_step(size_t index, PointPeaks* peaks) {
   for (const auto& t : held) in.push_back(t ? &*t : nullptr);
   evaluator(step.op)({step.attrs, in, out, rounding});
   keep_memory(held);
+  // What only moves values has no point of its own; its result is stored all the same.
+  if (peaks != nullptr && rounding_points(step.op).empty()) {
+    for (const EvalTensor& t : out) rounding.see(0, t.f);
+  }
   for (size_t i = 0; i < step.outputs.size(); ++i) {
     if (step.outputs[i] == plan::kNone) continue;
     const PointRounding stored{out[i].dtype};

@@ -78,13 +78,30 @@ class Audit {
   Ranges ranges_;
 };
 
-// bf16 and tf32 reach as far as f32 does.
-bool has_short_range(DType type) { return is_narrow(type) && type != DType::kBF16; }
+// bf16 reaches almost as far as f32 does: only what constants bring near its end can leave it.
+bool reaches_far(const plan::Plan& plan) {
+  constexpr double kFar = 1e30;
+  return std::ranges::any_of(plan.values, [&](const plan::PlanValue& value) {
+    if (value.kind != plan::PlanValue::Kind::kConstant || !is_float(value.dtype)) return false;
+    const Tensor& t = plan.blobs[static_cast<size_t>(value.constant)].bytes;
+    return largest_finite_element(t) >= kFar;
+  });
+}
+
+bool needs_audit(const plan::Plan& plan) {
+  const auto any = [&](const auto& is_meant) {
+    return std::ranges::any_of(plan.steps, [&](const plan::Step& step) {
+      return is_meant(step.numerics.store) || is_meant(step.numerics.compute);
+    });
+  };
+  if (any([](DType type) { return is_narrow(type) && type != DType::kBF16; })) return true;
+  return any([](DType type) { return type == DType::kBF16; }) && reaches_far(plan);
+}
 
 // The result must be stored, or the product computed, in f32.
 Promotion promotion_for(const plan::Plan& plan, const RangeRow& row) {
   const plan::Step& step = plan.steps[static_cast<size_t>(row.step)];
-  const bool operand = row.point != "out" || step.op == OpKind::kCast;
+  const bool operand = row.point != "out" || (step.op == OpKind::kCast && step.origins.empty());
   const plan::Step* target = &step;
   // A Cast stands before the product whose operand it makes: that product computes in f32 then.
   if (step.op == OpKind::kCast && step.origins.empty()) {
@@ -106,10 +123,7 @@ std::vector<RangeRow> promote_out_of_range(const ir::Graph& model, CompileOption
   if (!compiler::may_have_short_range(model, options)) return found;
   for (int round = 0; round < kMaxRounds; ++round) {
     const plan::Plan plan = compiler::plan_of(model, options, plan::PlanOptions::Constants::kExact);
-    const bool short_range = std::ranges::any_of(plan.steps, [](const plan::Step& step) {
-      return has_short_range(step.numerics.store) || has_short_range(step.numerics.compute);
-    });
-    if (!short_range) return found;
+    if (!needs_audit(plan)) return found;
     if (options.progress) options.progress("range audit");
     const size_t before = options.promotions.size();
     for (const RangeRow& row : audit_ranges(plan, model, 1)) {

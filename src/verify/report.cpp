@@ -14,7 +14,18 @@ namespace {
 
 using nlohmann::json;
 
+// Errors of the elements that are left beside NaN and infinity would look like an answer: null.
 json to_json(const Distance& d) {
+  if (!d.says_it_all()) {
+    json none{{"rms_reference", d.rms_reference},
+              {"worst_row", d.worst_row},
+              {"wrong_non_finite", d.wrong_non_finite},
+              {"different_integers", d.different_integers}};
+    for (const char* error : {"max_abs", "mean_abs", "p99_abs", "max_rel", "rms", "max_ulp",
+                              "cosine", "snr_db", "worst"})
+      none[error] = nullptr;
+    return none;
+  }
   return {{"max_abs", d.max_abs},
           {"mean_abs", d.mean_abs},
           {"p99_abs", d.p99_abs},
@@ -37,7 +48,9 @@ json to_json(const OutputResult& o) {
                  {"why", o.why},
                  {"worst_cell", o.worst_cell},
                  {"noise_rms", o.noise_rms},
-                 {"all_cells", {{"rms", o.all_rms}, {"rms_reference", o.all_rms_reference}}},
+                 {"all_cells",
+                  {{"rms", o.worst.says_it_all() ? json(o.all_rms) : json()},
+                   {"rms_reference", o.all_rms_reference}}},
                  {"mixed_by_model", o.mixed_by_model},
                  {"rankings", o.rankings},
                  {"top1_changes", o.top1_changes},
@@ -75,7 +88,7 @@ json to_json(const CellResult& c) {
           {"length", c.length},
           {"sizes", c.sizes},
           {"verdict", c.verdict},
-          {"worst", c.worst},
+          {"worst", std::isfinite(c.worst) ? json(c.worst) : json()},
           {"share_of_limit", number(c.share_of_limit)},
           {"why", c.why}};
 }
@@ -112,10 +125,14 @@ std::string table(const Report& report) {
 }
 
 std::string line(const OutputResult& o) {
+  const std::string verdict = o.verdict == "pass" ? "pass" : o.verdict + ": " + o.why;
+  if (!o.worst.says_it_all())
+    return fmt::format("  {:<22} no error: NaN or infinity in row {} of {}  {}\n", o.name,
+                       o.worst.worst_row, o.worst_cell, verdict);
   std::string text = fmt::format(
       "  {:<22} max {:.1e}  rms {:.1e} (noise {:.1e})  worst {:.1e} in row {} of {}  {}\n", o.name,
       o.worst.max_abs, o.worst.rms, o.noise_rms, o.worst.worst, o.worst.worst_row, o.worst_cell,
-      o.verdict == "pass" ? "pass" : o.verdict + ": " + o.why);
+      verdict);
   if (o.rankings > 0 && o.top1_changes + o.top5_changes > 0) {
     text += fmt::format(
         "  {:<22} first place changes in {} of {} rankings, {} changes in the first five\n", "",

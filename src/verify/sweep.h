@@ -129,6 +129,9 @@ class Sweep {
   void forgive_ties(const std::string& name, const EvalTensor& want, EvalTensor& got,
                     const NamedTensors& inputs);
   void replay(const NamedTensors& inputs, CellResult& cell);
+  // NaN and infinity (sweep_non_finite.cpp). False if no step is to blame.
+  bool blame_for_non_finite(const NamedTensors& inputs, const std::vector<StepResult>& steps,
+                            CellResult& cell);
   // decisions (sweep_decisions.cpp)
   bool answers_agree(const NamedValues& reference, const NamedTensors& answers) const;
   NamedValues reference_on_ties(const NamedTensors& inputs, const NamedValues& reference);
