@@ -12,7 +12,8 @@ struct Options {
   std::string engine, inputs, outputs, device;
   std::vector<std::string> plugins;
   int threads = 0;
-  bool check = false, require_certificate = false;
+  LimitOptions limits;
+  bool check = false, require_certificate = false, read_into_memory = false;
 };
 
 /// Refuses an engine that nobody has verified, or that failed: a check that failed, exit code 1.
@@ -30,7 +31,11 @@ void require_certificate(const Engine& engine, const std::string& file) {
 int run(const Options& options) {
   const Progress progress("running " + options.engine);
   check_keeps_inputs(options.outputs, {options.engine, options.inputs});
-  const std::shared_ptr<const Engine> engine = open_engine(options.engine, options.plugins);
+  const Limits limits = limits_of(options.limits);
+  const std::shared_ptr<const Engine> engine =
+      Engine::open(options.engine, {.backend = plugin_kernels(options.plugins),
+                                    .read_into_memory = options.read_into_memory,
+                                    .limits = limits});
   if (!options.device.empty() && options.device != engine->device()) {
     throw Error(ErrorCode::kInput, "--device " + options.device + ": '" + options.engine +
                                        "' was built for " + engine->device() +
@@ -38,8 +43,10 @@ int run(const Options& options) {
   }
   if (options.require_certificate) require_certificate(*engine, options.engine);
   if (options.check || options.require_certificate) engine->check_weights();
-  Session session(engine, {.threads = options.threads});
-  io::write_npz(options.outputs, run_session(session, io::read_arrays(options.inputs)));
+  Session session(engine, {.threads = options.threads, .limits = limits});
+  const io::NamedTensors outputs = run_session(session, io::read_arrays(options.inputs));
+  engine->check_unchanged();  // before numbers of another file are written
+  io::write_npz(options.outputs, outputs);
   return 0;
 }
 
@@ -56,13 +63,17 @@ void add_run(CLI::App& app, Run& chosen) {
                       "what the engine must have been built for: cpu or cuda [its own]");
   add_threads(*command, options->threads);
   add_plugins(*command, options->plugins);
+  add_limits(*command, options->limits);
+  add_read_into_memory(*command, options->read_into_memory);
   command->add_flag("--check", options->check, "read all weights first, compare their checksums");
   command->add_flag("--require-certificate", options->require_certificate,
                     "refuse an engine that was not verified with verdict 'pass'; implies --check");
   command->footer(
       "Examples:\n"
       "  vernier run model.vn --inputs in.npz --outputs out.npz\n"
-      "  vernier run model.vn --inputs in.npz -o out.npz --threads 1");
+      "  vernier run model.vn --inputs in.npz -o out.npz --threads 1\n"
+      "  vernier run model.vn --inputs in.npz -o out.npz --max-memory 4GB --max-seconds 10\n"
+      "  vernier run model.vn --inputs in.npz -o out.npz --read-into-memory");
   command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }
 

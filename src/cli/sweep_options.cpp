@@ -38,6 +38,7 @@ verify::Request request_of(const SweepOptions& options) {
   request.batch_axis = options.batch_axis;
   request.seed = options.seed;
   request.threads = options.threads;
+  request.limits = limits_of({});  // Ctrl-C
   for (const std::string& file : options.inputs)
     request.inputs.push_back({file, io::read_arrays(file)});
   return request;
