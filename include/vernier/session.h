@@ -56,6 +56,11 @@ struct SessionOptions {
   /// which waits for nothing else, so inputs on the device must be complete. CUDA's default stream,
   /// whose handle is null too, is passed as cudaStreamLegacy or cudaStreamPerThread.
   void* stream = nullptr;
+  /// max_bytes: of inputs, outputs, activations, and of weights that are not mapped or lie on the
+  /// device, known exactly for each shape and refused before the activations are allocated.
+  /// max_seconds: of one run, unless `since` is set; asked between the launches of steps, and on a
+  /// GPU, which works on its own, only before a run and between the launches of a shape's first.
+  Limits limits = {};
 };
 
 class Session {

@@ -8,20 +8,22 @@
 #include <nlohmann/json.hpp>
 
 #include "vernier/error.h"
+#include "vernier/printable.h"
 
 namespace vernier::cli {
 namespace {
 
 constexpr auto kQuiet = std::chrono::seconds(1);  // work shorter than this prints no progress
 
-void say(std::string_view kind, std::string_view message) {
-  std::string line = "vernier: ";
-  line += kind;
-  line += ": ";
-  line += message;
+/// One message to stderr, with nothing in it that a terminal would act on.
+void write_line(std::string line) {
   line += '\n';
-  std::fflush(stdout);
   std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+void say(const char* kind, std::string_view message) {
+  std::fflush(stdout);
+  write_line("vernier: " + std::string(kind) + ": " + printable_message(message));
 }
 
 int report(ErrorCode code, std::string_view message) {
@@ -52,12 +54,17 @@ int run_guarded(const Run& body) {
   }
 }
 
-void print(std::string_view text) {
+void print(std::string_view whole) {
+  const std::string text = printable(whole);
   std::fwrite(text.data(), 1, text.size(), stdout);
   if (text.empty() || text.back() != '\n') std::fputc('\n', stdout);
 }
 
-void print_json(const nlohmann::json& value) { print(value.dump(2)); }
+void print_line(std::string_view line) { print(printable_name(line)); }
+
+void print_json(const nlohmann::json& value) {
+  print(value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
 
 std::vector<std::string> split_list(const std::string& text, const std::string& option) {
   std::vector<std::string> parts;
@@ -116,9 +123,8 @@ Progress::~Progress() {
   finished_.notify_all();
   timer_.join();
   if (talking_) {
-    const std::string line =
-        "vernier: " + what_ + ": " + std::to_string(static_cast<int64_t>(clock_.ms())) + " ms\n";
-    std::fwrite(line.data(), 1, line.size(), stderr);
+    write_line("vernier: " + printable_name(what_) + ": " +
+               std::to_string(static_cast<int64_t>(clock_.ms())) + " ms");
   }
 }
 
@@ -129,8 +135,7 @@ void Progress::stage(std::string_view name) {
 }
 
 void Progress::say() const {
-  const std::string line = "vernier: " + what_ + (stage_.empty() ? "" : ": " + stage_) + " ...\n";
-  std::fwrite(line.data(), 1, line.size(), stderr);
+  write_line("vernier: " + printable_name(what_ + (stage_.empty() ? "" : ": " + stage_)) + " ...");
 }
 
 }  // namespace vernier::cli

@@ -29,6 +29,7 @@ verify::Request request_of(const Options& options) {
   request.model = options.model;
   request.seed = options.seed;
   request.threads = options.threads;
+  request.limits = limits_of({});  // Ctrl-C
   request.batches = parse_sizes(options.batch, "--batch");
   request.lengths = parse_sizes(options.length, "--length");
   if (request.batches.size() > 1 || request.lengths.size() > 1)

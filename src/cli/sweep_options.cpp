@@ -38,6 +38,7 @@ verify::Request request_of(const SweepOptions& options) {
   request.batch_axis = options.batch_axis;
   request.seed = options.seed;
   request.threads = options.threads;
+  request.limits = limits_of({});  // Ctrl-C
   for (const std::string& file : options.inputs)
     request.inputs.push_back({file, read_inputs(options.engine, options.plugins, file)});
   return request;

@@ -16,6 +16,10 @@ struct Compiled {
   int64_t onnx_nodes = 0;
 };
 
+/// `options` whose clock runs.
+CompileOptions begun(CompileOptions options);
+/// Says what is done next, and ends the work where the options' limits do.
+void stage(const CompileOptions& options, std::string_view name);
 /// The backend of `--device`. Throws Error(kInput) for one that this build does not have.
 const backend::Backend& backend_named(const std::string& device);
 /// The model as imported, with the extra outputs added.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <fstream>
 #include <memory>
 #include <set>
@@ -14,6 +15,7 @@
 #include "core/hash.h"
 #include "core/whole_file.h"
 #include "io/npy_header.h"
+#include "vernier/printable.h"
 
 namespace vernier::io {
 namespace {
@@ -219,6 +221,18 @@ Tensor storable(const Tensor& tensor, const std::string& where) {
   return tensor;
 }
 
+// Does libzip take it?
+bool is_entry_name(std::string_view name) {
+  while (!name.empty()) {
+    const size_t length = utf8_length(name);
+    const auto first = static_cast<unsigned char>(name[0]);
+    if (length == 0 || (first < 0x20 && first != '\n' && first != '\r' && first != '\t'))
+      return false;
+    name.remove_prefix(length);
+  }
+  return true;
+}
+
 struct Part {  // one entry; lives until the archive is closed
   std::string header;
   Tensor tensor;
@@ -245,16 +259,86 @@ void add_entry(zip_t* archive, const std::string& name, const Part& part, const 
   }
 }
 
-// The archive's bytes into the temporary file of `file`.
-void write_archive(const WholeFile& file, const NamedTensors& arrays,
-                   const std::vector<Part>& parts) {
-  int code = 0;
-  Archive archive(zip_open(file.temporary().c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code));
-  if (archive == nullptr) file.fail(open_error(code));
+// Where libzip writes to: `file`, so that no other temporary file is made. What fails is kept,
+// since no exception goes through a library in C.
+struct ZipTarget {
+  WholeFile& file;
+  std::exception_ptr failure = {};
+  zip_error_t error{};
+};
+
+template <class Work>
+zip_int64_t guarded(ZipTarget& target, zip_int64_t result, const Work& work) {
+  try {
+    work();
+    return result;
+  } catch (...) {
+    target.failure = std::current_exception();
+    zip_error_set(&target.error, ZIP_ER_WRITE, 0);
+    return -1;
+  }
+}
+
+zip_int64_t seek_in(ZipTarget& target, const void* data, zip_uint64_t length) {
+  zip_source_args_seek_t to{};
+  std::memcpy(&to, data, std::min<size_t>(sizeof(to), length));
+  const auto from = to.whence == SEEK_CUR ? static_cast<int64_t>(target.file.position()) : 0;
+  if (to.whence == SEEK_END || to.offset + from < 0) {
+    zip_error_set(&target.error, ZIP_ER_OPNOTSUPP, 0);
+    return -1;
+  }
+  return guarded(target, 0, [&] { target.file.seek(static_cast<uint64_t>(to.offset + from)); });
+}
+
+zip_int64_t zip_callback(void* user, void* data, zip_uint64_t length, zip_source_cmd_t command) {
+  ZipTarget& target = *static_cast<ZipTarget*>(user);
+  switch (command) {
+    case ZIP_SOURCE_SUPPORTS:
+      return ZIP_SOURCE_SUPPORTS_WRITABLE;
+    case ZIP_SOURCE_STAT: {  // a new file: empty
+      zip_stat_t stat;
+      zip_stat_init(&stat);
+      stat.valid = ZIP_STAT_SIZE;
+      stat.size = 0;
+      std::memcpy(data, &stat, sizeof(stat));
+      return sizeof(stat);
+    }
+    case ZIP_SOURCE_ERROR:
+      return zip_error_to_data(&target.error, data, length);
+    case ZIP_SOURCE_WRITE:
+      return guarded(target, static_cast<zip_int64_t>(length), [&] {
+        target.file.write({static_cast<const std::byte*>(data), static_cast<size_t>(length)});
+      });
+    case ZIP_SOURCE_SEEK_WRITE:
+      return seek_in(target, data, length);
+    case ZIP_SOURCE_TELL_WRITE:
+      return static_cast<zip_int64_t>(target.file.position());
+    default:  // nothing to open, to read or to close
+      return 0;
+  }
+}
+
+// The archive's bytes into `file`.
+void write_archive(WholeFile& file, const NamedTensors& arrays, const std::vector<Part>& parts) {
+  ZipTarget target{file};
+  zip_error_t error;
+  zip_error_init(&error);
+  zip_error_init(&target.error);
+  zip_source_t* source = zip_source_function_create(&zip_callback, &target, &error);
+  if (source == nullptr) file.fail(zip_error_strerror(&error));
+  Archive archive(zip_open_from_source(source, ZIP_CREATE | ZIP_TRUNCATE, &error));
+  if (archive == nullptr) {
+    zip_source_free(source);
+    file.fail(zip_error_strerror(&error));
+  }
   for (size_t i = 0; i < arrays.size(); ++i)
     add_entry(archive.get(), arrays[i].first, parts[i], file);
-  if (zip_close(archive.get()) != 0) file.fail(zip_strerror(archive.get()));
-  archive.release();  // closed
+  if (zip_close(archive.get()) == 0) {
+    archive.release();  // closed
+  } else {
+    if (target.failure) std::rethrow_exception(target.failure);
+    file.fail(zip_strerror(archive.get()));
+  }
 }
 
 // libzip writes no file for an empty archive: this is the record of an archive's end.
@@ -395,6 +479,11 @@ void write_npz(const fs::path& path, const NamedTensors& arrays) {
   for (const auto& [name, tensor] : arrays) {
     const std::string where = quote(path.string()) + ": array " + quote(name);
     if (name.empty() || !names.insert(name).second) fail(where, "its name is empty or used twice");
+    if (!is_entry_name(name)) {
+      fail(where,
+           "its name holds control characters or is no UTF-8, which no .npz file can hold; call "
+           "the model's output otherwise");
+    }
     Tensor stored = storable(tensor, where);
     parts.push_back({make_npy_header(stored.dtype(), stored.shape()), std::move(stored)});
     bytes += parts.back().header.size() + parts.back().tensor.bytes();

@@ -284,6 +284,7 @@ void Importer::import_nodes(const Nodes& nodes, Scope& scope) {
                             "allow; they were sorted");
   }
   for (const int i : order) {
+    watch_.check_time([&] { return "importing node " + quote(nodes[i].name()); });
     const ir::Origin& origin = origins[static_cast<size_t>(i)];
     for (const std::string& name : nodes[i].input()) {
       if (name.empty() || scope.find(name) != nullptr) continue;

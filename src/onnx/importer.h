@@ -81,6 +81,7 @@ class Importer {
 
   proto::ModelProto& model_;
   ImportOptions options_;
+  Watch watch_{options_.limits};
   ImportReport& report_;
   TensorReader tensors_;
   Opsets opsets_;

@@ -91,9 +91,14 @@ class Evaluator {
   }
 
   Evaluation run() {
+    options_.watch.check_memory(evaluation_bytes(graph_, result_.symbols),
+                                "the FP64 evaluation of the model");
     const std::set<ir::NodeId> needed = needed_nodes();
     for (ir::NodeId id : graph_.order()) {
-      if (needed.contains(id)) run_node(id);
+      if (!needed.contains(id)) continue;
+      options_.watch.check_time(
+          [&] { return "evaluating node '" + graph_.node(id).name + "' in FP64"; });
+      run_node(id);
     }
     for (ir::ValueId id : options_.wanted) result_.values[id] = materialise(id);
     for (size_t i = 0; options_.wanted.empty() && i < graph_.outputs.size(); ++i)
@@ -296,6 +301,43 @@ Binding bind_symbols(const ir::Graph& graph, const std::map<std::string, Shape>&
          " and " + std::to_string(rhs));
   }
   return binding;
+}
+
+uint64_t evaluation_bytes(const ir::Graph& graph, const Binding& sizes) {
+  constexpr uint64_t kElemBytes = 8;
+  const auto bytes_of = [&](ir::ValueId id) -> uint64_t {
+    const ir::Value& v = graph.value(id);
+    if (v.is_constant()) return saturating_product(v.constant.elems(), kElemBytes);
+    if (!v.has_shape) return 0;
+    uint64_t bytes = kElemBytes;
+    for (const Dim& d : v.shape) {
+      const int64_t size = is_bound(d, sizes) ? d.evaluate(sizes) : 0;
+      bytes = saturating_product(bytes, static_cast<uint64_t>(std::max<int64_t>(size, 0)));
+    }
+    return bytes;
+  };
+  std::vector<size_t> uses(graph.num_values());
+  for (size_t i = 0; i < uses.size(); ++i)
+    uses[i] = graph.value(static_cast<ir::ValueId>(i)).users.size();
+  for (ir::ValueId id : graph.outputs) ++uses[static_cast<size_t>(id)];
+  uint64_t live = 0, most = 0;
+  for (ir::ValueId id : graph.inputs) live = saturating_sum(live, bytes_of(id));
+  std::set<ir::ValueId> constants;  // that are held until their last use
+  for (ir::NodeId id : graph.order()) {
+    const ir::Node& node = graph.node(id);
+    for (ir::ValueId in : node.inputs) {
+      if (in != ir::kNoValue && graph.value(in).is_constant() && constants.insert(in).second)
+        live = saturating_sum(live, bytes_of(in));
+    }
+    for (ir::ValueId out : node.outputs)
+      if (out != ir::kNoValue) live = saturating_sum(live, bytes_of(out));
+    most = std::max(most, live);
+    for (ir::ValueId in : node.inputs) {
+      if (in == ir::kNoValue || --uses[static_cast<size_t>(in)] > 0) continue;
+      live -= std::min(live, bytes_of(in));
+    }
+  }
+  return std::max(most, live);
 }
 
 Evaluation evaluate(const ir::Graph& graph, const std::map<std::string, Tensor>& inputs,

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/limits.h"
 #include "core/tensor.h"
 #include "ir/graph.h"
 
@@ -31,12 +32,18 @@ struct EvaluateOptions {
   /// Instead of the graph's outputs: these values, by the id in the given graph, in
   /// Evaluation::values.
   std::vector<ir::ValueId> wanted;
+  /// Asked before every node; of memory once, before the first: evaluation_bytes().
+  Watch watch;
 };
 struct Evaluation {
   std::map<std::string, EvalTensor> outputs;  ///< by output name
   std::map<ir::ValueId, EvalTensor> values;   ///< Keep::kNamed: by the id in the given graph
   Binding symbols;
 };
+
+/// The most bytes that evaluate() holds at a time, in 8 per element: live values, and the constants
+/// that a node reads. An estimate: sizes that depend on data, which nobody knows before, count 0.
+uint64_t evaluation_bytes(const ir::Graph& graph, const Binding& sizes);
 
 /// Evaluates the graph: floats in double without rounding between nodes, integers exactly. Shapes
 /// come from inference at the concrete sizes, where every small computed tensor is known. Values

@@ -86,10 +86,14 @@ std::vector<PassReport> run_passes(ir::Graph& graph, Phase phase, const PassOpti
     const bool off = pass.optional && options.off.contains(std::string(pass.name));
     const auto run = off ? pass.when_off : pass.run;
     const bool asks = !off && pass.run_where != nullptr && options.takes;
-    if (run == nullptr && !asks) continue;
+    const bool watched = !off && pass.run_watched != nullptr;
+    if (run == nullptr && !asks && !watched) continue;
+    options.watch.check_time([&] { return "in pass " + std::string(pass.name); });
     const auto start = std::chrono::steady_clock::now();
     const uint64_t before = graph.changes();
-    const int changes = asks ? pass.run_where(graph, options.takes) : run(graph);
+    const int changes = watched ? pass.run_watched(graph, options.watch)
+                        : asks  ? pass.run_where(graph, options.takes)
+                                : run(graph);
     // The graph of a pass that found nothing is as the pass before it has left it.
     const bool untouched = changes == 0 && graph.changes() == before;
     if (!untouched || reports.empty()) restore_invariants(graph, pass.name, ledger);

@@ -77,6 +77,13 @@ Repacked repack(const backend::KernelDef& kernel, const plan::Step& step,
 
 }  // namespace
 
+uint64_t bytes_of(const Repacked& repacked) {
+  uint64_t bytes = 0;
+  for (const backend::PackedConstant& packed : repacked.packed) bytes += packed.bytes.size();
+  for (const auto& [input, tensor] : repacked.plain) bytes += tensor.bytes();
+  return bytes;
+}
+
 Placed place_step(const backend::Backend& backend, const plan::Plan& plan, const plan::Step& step) {
   const backend::KernelDef* own = backend::find_kernel(backend, step.kernel);
   if (const std::string plugin = plugin_of(step.kernel); !own && !plugin.empty()) {

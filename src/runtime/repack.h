@@ -17,6 +17,8 @@ struct Repacked {
   std::vector<std::pair<int32_t, Tensor>> plain;  ///< by input
 };
 
+uint64_t bytes_of(const Repacked& repacked);
+
 struct Placed {
   const backend::KernelDef* kernel = nullptr;
   std::optional<Repacked> repacked;  ///< absent: the file's weights fit

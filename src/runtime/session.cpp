@@ -11,7 +11,8 @@
 namespace vernier {
 
 Session::Impl::Impl(std::shared_ptr<const Engine> shared_engine, const SessionOptions& options)
-    : engine(std::move(shared_engine)), parts(engine->impl()) {
+    : engine(std::move(shared_engine)), parts(engine->impl()), limits(options.limits) {
+  engine->check_unchanged();
   if (parts.backend->available) {
     if (const Support available = parts.backend->available(); !available) {
       throw Error(ErrorCode::kMachine, "the engine runs on device '" + parts.plan.device +
@@ -30,7 +31,11 @@ Session::Impl::Impl(std::shared_ptr<const Engine> shared_engine, const SessionOp
       {.threads = options.threads, .ordinal = 0, .stream = options.stream});
   const backend::OnDevice here(*device);
   execution = device->execution();
-  if (!device->host_memory()) weights_ = &parts.device_weights();
+  if (!device->host_memory()) {
+    Watch(limits).check_memory(saturating_sum(parts.bytes_held, engine->weight_bytes()),
+                               "the engine's weights on the device");
+    weights_ = &parts.device_weights();
+  }
   make_rules();
   bound_.resize(parts.plan.inputs.size());
   symbols_.resize(parts.plan.symbols.size());
@@ -126,13 +131,14 @@ Session::Impl::ShapeEntry& Session::Impl::bind_and_place(std::span<const Input> 
 }
 
 std::span<const Output> Session::Impl::run(std::span<const Input> inputs, RunObserver* observer) {
+  const Watch watch(limits);
   const backend::OnDevice here(*device);
   ShapeEntry& entry = bind_and_place(inputs);
   if (observer) {
-    run_observed(entry, *observer);
+    run_observed(entry, *observer, watch);
   } else {
     stage_inputs(entry);
-    start(entry);
+    start(entry, watch);
   }
   fetch_outputs(entry);
   return outputs_;
@@ -144,11 +150,12 @@ void Session::Impl::run(std::span<const Input> inputs, std::span<const OutputBuf
 }
 
 void Session::Impl::enqueue(std::span<const Input> inputs, std::span<const OutputBuffer> buffers) {
+  const Watch watch(limits);
   const backend::OnDevice here(*device);
   ShapeEntry& entry = bind_and_place(inputs);
   for (const OutputBuffer& buffer : buffers) output_named(entry, buffer);
   stage_inputs(entry);
-  start(entry);
+  start(entry, watch);
   copy_to(entry, buffers);
 }
 
@@ -174,27 +181,54 @@ void Session::Impl::launch_step(ShapeEntry& entry, size_t s, const backend::Exec
   at_step(s, [&] { parts.kernels[s]->launch(call_of(entry, s, on)); });
 }
 
-void Session::Impl::launch_all(ShapeEntry& entry, const backend::Execution& on) {
-  for (size_t s = 0; s < entry.steps.size(); ++s) launch_step(entry, s, on);
+void Session::Impl::launch_all(ShapeEntry& entry, const backend::Execution& on,
+                               const Watch& watch) {
+  for (size_t s = 0; s < entry.steps.size(); ++s) {
+    check_time(watch, s);
+    launch_step(entry, s, on);
+  }
+}
+
+void Session::Impl::check_time(const Watch& watch, size_t s) const {
+  watch.check_time([&] {
+    const plan::Step& step = parts.plan.steps[s];
+    return "running step " + std::to_string(s) + " of " + std::to_string(parts.plan.steps.size()) +
+           " (" + step.kernel + ", '" + step.name + "') with " + symbols_text();
+  });
+}
+
+// What runs of this shape need, before any of it is allocated: the caller's inputs and outputs too,
+// since both are there during a run.
+void Session::Impl::check_memory(const ShapeEntry& entry) const {
+  uint64_t bytes = saturating_sum(parts.bytes_held, weights_ ? engine->weight_bytes() : 0);
+  const auto add = [&](const backend::TensorArg& arg, uint64_t times) {
+    const auto size = static_cast<uint64_t>(arg.elems()) * size_bytes(arg.dtype);
+    bytes = saturating_sum(bytes, saturating_product(size, times));
+  };
+  for (int32_t input : parts.plan.inputs) add(argument(entry, input), on_host() ? 1 : 2);
+  for (const backend::TensorArg& output : entry.outputs) add(output, on_host() ? 1 : 2);
+  bytes = saturating_sum(bytes, entry.arena_bytes);
+  Watch(limits).check_memory(bytes, [&] { return "a run with " + symbols_text(); });
 }
 
 // The second run of a shape is recorded, if the device records; later ones replay it. Where that
 // fails (a recording takes memory of the device) its steps are launched one by one, as in the
 // first.
-void Session::Impl::start(ShapeEntry& entry) {
+void Session::Impl::start(ShapeEntry& entry, const Watch& watch) {
   if (entry.launched && !entry.recording && entry.recordable && !on_host()) {
     try {
       entry.recording =
-          device->record([&](const backend::Execution& on) { launch_all(entry, on); });
+          device->record([&](const backend::Execution& on) { launch_all(entry, on, {}); });
     } catch (const Error& error) {
       entry.recordable = false;
       log::warn("runs of " + symbols_text() + " are not recorded and take longer: " + error.what());
     }
   }
   if (entry.recording) {
+    watch.check_time("starting a run");
     entry.recording->replay(execution.stream);
   } else {
-    launch_all(entry, execution);
+    launch_all(entry, execution, watch);
   }
   entry.launched = true;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/limits.h"
 #include "runtime/engine_impl.h"
 #include "vernier/session.h"
 
@@ -79,6 +80,7 @@ struct Session::Impl {
 
   std::shared_ptr<const Engine> engine;
   const Engine::Impl& parts;
+  const Limits limits;
   std::unique_ptr<backend::Device> device;
   backend::Execution execution;
   std::vector<std::unique_ptr<backend::KernelState>> states;  ///< by step
@@ -138,10 +140,12 @@ struct Session::Impl {
     }
   }
   void launch_step(ShapeEntry& entry, size_t step, const backend::Execution& on);
-  void launch_all(ShapeEntry& entry, const backend::Execution& on);
-  void start(ShapeEntry& entry);
-  void run_observed(ShapeEntry& entry, RunObserver& observer);
-  void run_mirrored(ShapeEntry& entry, RunObserver& observer);
+  void launch_all(ShapeEntry& entry, const backend::Execution& on, const Watch& watch);
+  void start(ShapeEntry& entry, const Watch& watch);
+  void check_time(const Watch& watch, size_t step) const;
+  void check_memory(const ShapeEntry& entry) const;
+  void run_observed(ShapeEntry& entry, RunObserver& observer, const Watch& watch);
+  void run_mirrored(ShapeEntry& entry, RunObserver& observer, const Watch& watch);
   /// Calls body(bytes) for the workspace and each output of a step, in the arena.
   template <class Body>
   void each_unwritten(const StepRun& step, const Body& body) const;

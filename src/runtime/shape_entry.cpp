@@ -54,6 +54,7 @@ std::unique_ptr<Session::Impl::ShapeEntry> Session::Impl::make_entry() {
   fill_shape_values(*entry, shape_value_offsets);
   make_arguments(*entry);
   make_layout(*entry, shape_value_offsets);
+  check_memory(*entry);
   return entry;
 }
 

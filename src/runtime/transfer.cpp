@@ -122,12 +122,13 @@ void Session::Impl::each_unwritten(const StepRun& step, const Body& body) const 
   }
 }
 
-void Session::Impl::run_observed(ShapeEntry& entry, RunObserver& observer) {
-  if (!on_host()) return run_mirrored(entry, observer);
+void Session::Impl::run_observed(ShapeEntry& entry, RunObserver& observer, const Watch& watch) {
+  if (!on_host()) return run_mirrored(entry, observer, watch);
   observer.before_run({arena, arena_capacity});
   for (size_t s = 0; s < entry.steps.size(); ++s) {
     each_unwritten(entry.steps[s],
                    [&](std::span<std::byte> bytes) { observer.before_step(bytes); });
+    check_time(watch, s);
     launch_step(entry, s, execution);
     observer.after_step(static_cast<int32_t>(s), call_of(entry, s, execution));
   }
@@ -135,7 +136,7 @@ void Session::Impl::run_observed(ShapeEntry& entry, RunObserver& observer) {
 
 // The same launches on the same addresses as in any run; after each, what the step wrote is copied
 // to a mirror of the arena in host memory, which is what the observer sees.
-void Session::Impl::run_mirrored(ShapeEntry& entry, RunObserver& observer) {
+void Session::Impl::run_mirrored(ShapeEntry& entry, RunObserver& observer, const Watch& watch) {
   mirror_.resize(arena_capacity);
   observer.before_run(mirror_);
   wait();
@@ -159,6 +160,7 @@ void Session::Impl::run_mirrored(ShapeEntry& entry, RunObserver& observer) {
       observer.before_step({mirrored, bytes.size()});
       device->copy_to_device(bytes.data(), mirrored, bytes.size(), execution.stream);
     });
+    check_time(watch, s);
     launch_step(entry, s, execution);
     for (const backend::TensorArg& out : step.out) {
       if (out.data)
@@ -216,10 +218,11 @@ double Session::Impl::time_runs(std::span<const Input> inputs, int count) {
   const backend::OnDevice here(*device);
   ShapeEntry& entry = bind_and_place(inputs);
   stage_inputs(entry);
-  start(entry);
-  start(entry);
+  const Watch watch(limits);
+  start(entry, watch);
+  start(entry, watch);
   const std::unique_ptr<backend::Mark> first = device->mark(execution.stream);
-  for (int i = 0; i < count; ++i) start(entry);
+  for (int i = 0; i < count; ++i) start(entry, watch);
   const std::unique_ptr<backend::Mark> last = device->mark(execution.stream);
   wait();
   return device->milliseconds_between(*first, *last);

@@ -149,10 +149,39 @@ Shape PlanEvaluator::shape_of(const SymShape& shape) const {
 
 void PlanEvaluator::begin(const std::vector<Tensor>& inputs) {
   symbols_ = bind_symbols(plan_, inputs);
+  options_.watch.check_memory(bytes(symbols_), "the FP64 evaluation of the engine's plan");
   std::fill(values_.begin(), values_.end(), std::nullopt);
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     values_[static_cast<size_t>(plan_.inputs[i])] = EvalTensor::from(inputs[i]);
   }
+}
+
+uint64_t PlanEvaluator::bytes(const std::map<std::string, int64_t>& symbols) const {
+  constexpr uint64_t kElemBytes = 8;
+  const auto bytes_of = [&](size_t index) {
+    uint64_t size = kElemBytes;
+    for (const Dim& d : plan_.values[index].shape)
+      size = saturating_product(size,
+                                static_cast<uint64_t>(std::max<int64_t>(d.evaluate(symbols), 0)));
+    return size;
+  };
+  uint64_t live = 0, most = 0;
+  for (int32_t in : plan_.inputs) live = saturating_sum(live, bytes_of(static_cast<size_t>(in)));
+  for (size_t s = 0; s < plan_.steps.size(); ++s) {
+    const plan::Step& step = plan_.steps[s];
+    uint64_t read = 0;
+    for (int32_t in : step.inputs)
+      if (in != plan::kNone) read = saturating_sum(read, bytes_of(static_cast<size_t>(in)));
+    for (const plan::PackedInput& p : step.packed) {
+      const plan::Blob& blob = plan_.blobs[static_cast<size_t>(p.blob)];
+      read = saturating_sum(read, saturating_product(num_elems(blob.shape), kElemBytes));
+    }
+    for (int32_t out : step.outputs)
+      if (out != plan::kNone) live = saturating_sum(live, bytes_of(static_cast<size_t>(out)));
+    most = std::max(most, saturating_sum(live, read));
+    for (size_t dead : dies_after_[s]) live -= std::min(live, bytes_of(dead));
+  }
+  return most;
 }
 
 EvalTensor view_of(const plan::PlanValue& v, const EvalTensor& base,
@@ -331,6 +360,10 @@ std::vector<EvalTensor> PlanEvaluator::outputs_of(size_t index) const {
 
 void PlanEvaluator::evaluate_step(size_t index, PointPeaks* peaks) {
   const plan::Step& step = plan_.steps[index];
+  options_.watch.check_time([&] {
+    return "evaluating step " + std::to_string(index) + " (" + step.kernel + ", '" + step.name +
+           "') in FP64";
+  });
   const bool ideal = options_.evaluation == Evaluation::kIdeal;
   Inputs held(num_inputs(index));
   cut_tables(index, held);

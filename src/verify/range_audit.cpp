@@ -26,8 +26,8 @@ bool is_narrow(DType type) {
 
 class Audit {
  public:
-  Audit(const plan::Plan& plan, const ir::Graph& model)
-      : plan_(plan), model_(model), ranges_(plan) {}
+  Audit(const plan::Plan& plan, const ir::Graph& model, const Watch& watch)
+      : plan_(plan), model_(model), watch_(watch), ranges_(plan) {}
 
   std::vector<RangeRow> run(uint64_t seed) {
     ranges_.note_constants();
@@ -69,12 +69,14 @@ class Audit {
         plan_, compiler::backend_named(plan_.device),
         {.evaluation = Evaluation::kExact,
          .seed = seed,
-         .peaks = [this](size_t step, const PointPeaks& peaks) { ranges_.note(step, peaks); }});
+         .peaks = [this](size_t step, const PointPeaks& peaks) { ranges_.note(step, peaks); },
+         .watch = watch_});
     f.run(ordered, [](size_t, size_t, const EvalTensor&) {});
   }
 
   const plan::Plan& plan_;
   const ir::Graph& model_;
+  Watch watch_;
   Ranges ranges_;
 };
 
@@ -114,8 +116,9 @@ Promotion promotion_for(const plan::Plan& plan, const RangeRow& row) {
 
 }  // namespace
 
-std::vector<RangeRow> audit_ranges(const plan::Plan& plan, const ir::Graph& model, uint64_t seed) {
-  return Audit(plan, model).run(seed);
+std::vector<RangeRow> audit_ranges(const plan::Plan& plan, const ir::Graph& model, uint64_t seed,
+                                   const Watch& watch) {
+  return Audit(plan, model, watch).run(seed);
 }
 
 std::vector<RangeRow> promote_out_of_range(const ir::Graph& model, CompileOptions& options) {
@@ -124,9 +127,9 @@ std::vector<RangeRow> promote_out_of_range(const ir::Graph& model, CompileOption
   for (int round = 0; round < kMaxRounds; ++round) {
     const plan::Plan plan = compiler::plan_of(model, options, plan::PlanOptions::Constants::kExact);
     if (!needs_audit(plan)) return found;
-    if (options.progress) options.progress("range audit");
+    compiler::stage(options, "range audit");
     const size_t before = options.promotions.size();
-    for (const RangeRow& row : audit_ranges(plan, model, 1)) {
+    for (const RangeRow& row : audit_ranges(plan, model, 1, Watch(options.limits))) {
       if (row.fits()) continue;
       Promotion promotion = promotion_for(plan, row);
       if (promotion.nodes.empty() ||
@@ -141,15 +144,16 @@ std::vector<RangeRow> promote_out_of_range(const ir::Graph& model, CompileOption
 }
 
 CompileReport compile_audited(const std::string& model_path, const std::string& engine_path,
-                              const CompileOptions& options) {
+                              const CompileOptions& asked) {
   const auto start = std::chrono::steady_clock::now();
+  const CompileOptions options = compiler::begun(asked);
   if (!options.backend) compiler::backend_named(options.device);  // refused before the work
   CompileOptions audited = options;
   compiler::Compiled imported;
   const std::shared_ptr<ir::Graph> model = compiler::import(model_path, options, imported);
   const std::vector<RangeRow> found = promote_out_of_range(*model, audited);
   const compiler::Compiled compiled = compiler::run(*model, std::move(imported), audited);
-  if (options.progress) options.progress("write");
+  compiler::stage(options, "write");
   engine::write_engine(engine_path, compiled.plan);
   CompileReport report = compiler::report_of(
       compiled,

@@ -200,12 +200,16 @@ class Sweep {
   void failed(const std::string& name, const std::string& verdict, const std::string& why,
               CellResult* cell);
   void stage(const std::string& text) const;
+  EvaluatorOptions watched(EvaluatorOptions options = {}) const;
+  void check_memory();
   OutputResult& output(const std::string& name);
 
   std::shared_ptr<const Engine> engine_;
   const plan::Plan& plan_;
   const ir::Graph& model_;
   const Request& request_;
+  const Limits limits_;  // with a clock that has begun
+  const Watch watch_;
   Runner runner_, single_;
   Domains domains_;
   BatchAxes axes_;
