@@ -54,9 +54,30 @@ struct Totals {
   uint64_t failures() const { return crashes + hangs + reports; }
 };
 
+// What the test of this program runs (tests/dev/fuzz_long_test.py): a byte says how it ends.
+constexpr size_t kSelfTestKinds = 8;
+constinit const Target kSelfTest{
+    "self_test", [](SplitMix& random) { return random_bytes(random, 1); },
+    [](std::span<const std::byte> input, SplitMix&) { return Bytes(input.begin(), input.end()); },
+    [](std::span<const std::byte> input) {
+      switch (static_cast<size_t>(input[0]) % kSelfTestKinds) {
+        case 0:
+          broken("self_test", "a crash on purpose");
+        case 1:
+          for (;;) ::pause();
+        case 2:
+          std::_Exit(77);
+        case 3:
+          return Outcome::kRefused;
+        default:
+          return Outcome::kLaunched;
+      }
+    }};
+
 const Target& target_named(const std::string& name) {
   for (const Target* target : all_targets())
     if (target->name == name) return *target;
+  if (name == kSelfTest.name) return kSelfTest;
   throw std::runtime_error("there is no target '" + name +
                            "'; there are compile, run, request and "
                            "verify");

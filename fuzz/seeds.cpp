@@ -88,7 +88,7 @@ constexpr std::array kTextGraphs{
   %d = Add(%depth, %axis)
   return %v as "v", %i as "i", %o as "o", %e as "e", %d as "d"
 })"},
-    TextGraph{"packed", R"(graph g(%ids: i64[total], %types: i64[total], %ends: i32[k]) {
+    TextGraph{"packed", R"(graph g(%ids: i64[total], %types: i64[total], %ends: i32[2]) {
   %words = const f32[12, 8] normal(seed=1, mean=0, std=1)
   %kinds = const f32[2, 8] normal(seed=2, mean=0, std=1)
   %scale = const f32[8] fill(1)
@@ -96,7 +96,11 @@ constexpr std::array kTextGraphs{
   %x = EmbedNorm(%ids, %words, %types, %kinds, %scale) {tables=2}
   %q0 = Linear(%x, %w)
   %q = Reshape(%q0) {shape=(1, total, 2, 4), has_shape=true}
-  %a0 = Attention(%q, %q, %q, _, _, %ends, %ends)
+  %s = Shape(%ids)
+  %s32 = Cast(%s) {to=i32}
+  %all = Concat(i32[1]{0}, %s32) {axis=0}
+  %cu = Mul(%all, %ends)
+  %a0 = Attention(%q, %q, %q, _, _, %cu, %cu)
   %a = Reshape(%a0) {shape=(total, 8), has_shape=true}
   %y = AddLayerNorm(%a, %x, %scale)
   return %y as "y"
