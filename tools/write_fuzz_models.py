@@ -14,7 +14,7 @@ from onnx import ModelProto, numpy_helper, parser
 from onnx.backend.test.case.node import collect_testcases
 
 MOST_BYTES = 600
-# What one seed of its kind stands for, and operators that Vernier does not have (GRU stands for them).
+# What one seed of its kind stands for, and operators that Vernier lacks (GRU stands for them).
 LEFT_OUT = set(
     """Abs Acos Acosh AffineGrid And Asin Asinh Atan Atanh Bernoulli BitCast BitwiseAnd
     BitwiseNot BitwiseOr BitwiseXor BlackmanWindow CausalConvWithState Ceil CenterCropPad Col2Im
