@@ -11,9 +11,15 @@ if(VERNIER_SANITIZE)
 endif()
 if(VERNIER_FUZZ)
   # clang warns about other things than gcc, whose warnings are the gated ones.
-  target_compile_options(vernier_options INTERFACE -Wno-error -fsanitize=fuzzer-no-link,address
+  target_compile_options(vernier_options INTERFACE -Wno-error -fsanitize=fuzzer-no-link
                          -fno-omit-frame-pointer -g1)
-  target_link_options(vernier_options INTERFACE -fsanitize=address)
+  if(VERNIER_COVERAGE)
+    target_compile_options(vernier_options INTERFACE -fprofile-instr-generate -fcoverage-mapping)
+    target_link_options(vernier_options INTERFACE -fprofile-instr-generate)
+  else()
+    target_compile_options(vernier_options INTERFACE -fsanitize=address)
+    target_link_options(vernier_options INTERFACE -fsanitize=address)
+  endif()
 endif()
 
 # vernier_library(name folder...): a static library of every .cpp below the folders of src/.

@@ -1,0 +1,116 @@
+// The fields of what an engine file holds, listed once by struct, in the order of the file: for
+// writing and reading (codec.cpp) and for changing them one by one (fuzz/plan_mutator.cpp).
+// Contract: docs/engine_format.md.
+#pragma once
+#include <concepts>
+#include <type_traits>
+
+#include "plan/plan.h"
+#include "vernier/certificate.h"
+
+namespace vernier::engine {
+
+// A field list takes a struct to write from, or one to read into.
+template <class V, class T>
+using Fields = std::conditional_t<V::kWrites, const T&, T&>;
+
+template <class V>
+void fields(V& v, Fields<V, plan::Symbol> x) {
+  v(x.name, x.min, x.opt, x.max);
+}
+template <class V>
+void fields(V& v, Fields<V, plan::Guard> x) {
+  v(x.lhs, x.rhs, x.where);
+}
+template <class V>
+void fields(V& v, Fields<V, plan::PlanValue> x) {
+  v(x.name, x.dtype, x.shape, x.kind, x.constant, x.values, x.alias_of, x.offset_elems, x.strides,
+    x.first_step, x.last_step);
+}
+template <class V>
+void fields(V& v, Fields<V, plan::Blob> x) {
+  v(x.dtype, x.shape, x.layout, x.bytes);
+}
+template <class V>
+void fields(V& v, Fields<V, plan::PackedInput> x) {
+  v(x.input, x.blob);
+}
+template <class V>
+void fields(V& v, Fields<V, PointRounding> x) {
+  v(x.type, x.mode, x.block, x.scale);
+}
+template <class V>
+void fields(V& v, Fields<V, Numerics> x) {
+  v(x.store, x.compute, x.accumulate, x.inner, x.points, x.approximation_abs, x.approximation_rel,
+    x.accumulate_mode, x.accumulate_block);
+}
+template <class V>
+void fields(V& v, Fields<V, TypeRequest> x) {
+  v(x.type, x.exact);
+}
+template <class V>
+void fields(V& v, Fields<V, Request> x) {
+  v(x.compute, x.accumulate, x.store, x.by, x.inner);
+}
+template <class V>
+void fields(V& v, Fields<V, plan::Step> x) {
+  v(x.kernel, x.op, x.attrs, x.inputs, x.outputs, x.packed, x.asked, x.numerics, x.bit_class,
+    x.name, x.origins, x.tuning);
+}
+template <class V>
+void fields(V& v, Fields<V, plan::Segment> x) {
+  v(x.first_step, x.end_step);
+}
+template <class V>
+void fields(V& v, Fields<V, plan::LedgerRow> x) {
+  v(x.key, x.node, x.op, x.composite, x.asked, x.got_store, x.got_compute, x.got_accumulate,
+    x.in_register, x.state, x.step, x.kernel, x.why);
+}
+template <class V>
+void fields(V& v, Fields<V, Promotion> x) {
+  v(x.nodes, x.compute, x.store);
+}
+template <class V>
+void fields(V& v, Fields<V, plan::Plugin> x) {
+  v(x.name, x.file, x.hash);
+}
+template <class V>
+void fields(V& v, Fields<V, plan::BuildOptions> x) {
+  v(x.policy, x.promotions, x.shapes, x.passes_off, x.outputs, x.plugins);
+}
+template <class V>
+void fields(V& v, Fields<V, plan::Plan> x) {  // the ledger is a section of its own
+  v(x.model_name, x.producer, x.build, x.device, x.target, x.symbols, x.guards, x.values, x.steps,
+    x.segments, x.blobs, x.inputs, x.outputs, x.input_names, x.output_names, x.notes);
+}
+template <class V>
+void fields(V& v, Fields<V, Certificate::Limit> x) {
+  v(x.name, x.value);
+}
+template <class V>
+void fields(V& v, Fields<V, Certificate::Version> x) {
+  v(x.of, x.number);
+}
+template <class V>
+void fields(V& v, Fields<V, Certificate> x) {
+  v(x.verdict, x.engine_hash, x.model_hash, x.data_hash, x.batches, x.lengths, x.tolerances,
+    x.versions);
+}
+
+// The largest number of each enumeration that is stored as one.
+constexpr DType last_of(DType) { return DType::kBool; }
+constexpr plan::PlanValue::Kind last_of(plan::PlanValue::Kind) {
+  return plan::PlanValue::Kind::kAlias;
+}
+constexpr PointRounding::Mode last_of(PointRounding::Mode) {
+  return PointRounding::Mode::kTruncate;
+}
+constexpr PointRounding::Scale last_of(PointRounding::Scale) {
+  return PointRounding::Scale::kUnnormalisedRoundedSum;
+}
+template <class E>
+concept StoredEnum = std::is_enum_v<E> && requires(E e) {
+  last_of(e);
+};
+
+}  // namespace vernier::engine
