@@ -21,7 +21,7 @@
 #include "core/tensor.h"
 
 namespace vernier {
-class ThreadPool;
+class ThreadTeam;
 }
 
 namespace vernier::backend {
@@ -93,7 +93,7 @@ struct ConstantArg {
 
 /// What a kernel runs on: threads on the CPU; a stream (cudaStream_t as void*) on a GPU.
 struct Execution {
-  ThreadPool* threads = nullptr;
+  ThreadTeam* threads = nullptr;
   void* stream = nullptr;
   int device_ordinal = 0;
   void* library_handle = nullptr;  ///< the Device's own, e.g. cublasLtHandle_t
