@@ -84,7 +84,8 @@ class Engine:
 class Session:
     """One execution context of an engine. Take one per thread; runs of one session wait in turn.
 
-    `threads`: 0 is one per core. Results do not depend on it.
+    `threads`: CPUs that a run may use at most; 0: all that the process may. Results do not depend on it.
+    One thread's at a time: run() while another thread is in one is an error.
     """
 
     def __init__(self, engine: Engine, threads: int = 0) -> None:

@@ -245,7 +245,7 @@ class OnDevice {
 };
 
 struct DeviceOptions {
-  int threads = 0;  ///< 0: all cores
+  int threads = 0;  ///< 0: all CPUs that the process may use
   int ordinal = 0;
   void* stream = nullptr;  ///< a GPU's: the caller's cudaStream_t, or null: the device makes one
 };

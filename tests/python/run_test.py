@@ -1,7 +1,10 @@
 """Engine and Session: ports, arrays of every kind, errors, threads."""
 import copy
+import os
 import pickle
+import signal
 import threading
+import time
 
 import numpy as np
 import pytest
