@@ -82,10 +82,11 @@ class Engine:
 
 
 class Session:
-    """One execution context of an engine. Take one per thread; runs of one session wait in turn.
+    """One execution context of an engine, for one thread at a time: run() while another thread is in
+    it is an error. Sessions share the engine's weights and the process's threads (docs/serving.md).
 
-    `threads`: CPUs that a run may use at most; 0: all that the process may. Results do not depend on it.
-    One thread's at a time: run() while another thread is in one is an error.
+    `threads`: CPUs that a run may use at most; 0: all that the process may. Results do not depend on
+    it.
     """
 
     def __init__(self, engine: Engine, threads: int = 0) -> None:

@@ -84,18 +84,17 @@ ThreadTeam::Turn::Turn(ThreadTeam& team, Pace* pace)
   team.jobs_ = team.shared_jobs_ = 0;
   team.alone_ = team.crowded_ && pace && pace->part_us < kLongPartUs;
   before_ = std::exchange(own_turn, &team);
+  if (team.size_ == 1) return;
   wall_ns_ = now_ns();
   cpu_ns_ = thread_cpu_ns();
 }
 
 ThreadTeam::Turn::~Turn() {
   if (!outermost_) return;
-  const auto cpu_ns = static_cast<double>(thread_cpu_ns() - cpu_ns_);
-  team_.watch(static_cast<double>(now_ns() - wall_ns_), cpu_ns);
-  if (pace_ && team_.jobs_ > 0) {
-    const bool shared = 2 * team_.shared_jobs_ > team_.jobs_;
-    const int parts = shared ? 1 : std::min(team_.size_, team_.pool_->cpus());
-    pace_->part_us = cpu_ns / 1e3 / team_.jobs_ / parts;
+  if (team_.size_ > 1) {
+    const auto cpu_ns = static_cast<double>(thread_cpu_ns() - cpu_ns_);
+    team_.watch(static_cast<double>(now_ns() - wall_ns_), cpu_ns);
+    if (pace_ && team_.jobs_ > 0) pace_->part_us = team_.part_us(cpu_ns);
   }
   team_.pool_->leave(team_.job_);
   team_.pool_ = nullptr;
@@ -103,9 +102,16 @@ ThreadTeam::Turn::~Turn() {
   own_turn = before_;
 }
 
+// The mean of a run whose caller worked for `cpu_ns`: on one part of a shared step, on all of
+// others.
+double ThreadTeam::part_us(double cpu_ns) const {
+  const bool shared = 2 * shared_jobs_ > jobs_;
+  return cpu_ns / 1e3 / jobs_ / (shared ? 1 : std::min(size_, pool_->cpus()));
+}
+
 // After a run that took `wall_ns`, of which this thread had a CPU for `cpu_ns`.
 void ThreadTeam::watch(double wall_ns, double cpu_ns) {
-  if (size_ == 1 || wall_ns <= 0) return;
+  if (wall_ns <= 0) return;
   const double lost = std::clamp(1 - cpu_ns / wall_ns, 0.0, 1.0);
   const double weight = std::min(1.0, wall_ns / (lost > lost_ ? kRiseNs : kFallNs));
   lost_ += weight * (lost - lost_);

@@ -85,6 +85,7 @@ class ThreadTeam {
  private:
   void share(int parts, void (*body)(void*, int), void* context);
   void watch(double wall_ns, double cpu_ns);
+  double part_us(double cpu_ns) const;
 
   int size_ = 1;
   class Pool* pool_ = nullptr;  // during a turn: the process's, which is another after a fork
