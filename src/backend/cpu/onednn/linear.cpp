@@ -31,6 +31,15 @@ constexpr int64_t kRowUnit = 16;  // threads get multiples of this; only the las
 // A chunk of 256 × 512 results (512 KiB) is in the second-level cache when the epilogue reads it.
 constexpr int64_t kTileCols = 512;
 
+// oneDNN 2.6 does not ask whether the memory for its code and objects could be had, and crashes: asked
+// before it makes any.
+void require_room() {
+  constexpr size_t kRoom = size_t{4} << 20;  // several times what a primitive takes
+  void* room = mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) throw std::bad_alloc();
+  munmap(room, kRoom);
+}
+
 // Primitives made and run under this use the calling thread only: the parts are our pool's. OpenMP
 // keeps the number per thread, so a worker sets it for each part.
 class SingleThreaded {
@@ -113,6 +122,7 @@ int64_t chunk_of(int64_t left) {
 int64_t tile_width(int64_t col, int64_t end_col) { return std::min(kTileCols, end_col - col); }
 
 Support machine_supports(DType type, int64_t k) {
+  require_room();
   const SingleThreaded single;
   try {
     for (int64_t m : kLadder) {
@@ -137,14 +147,6 @@ Support f32_supports(const WeightShape& w) {
   return machine_supports(DType::kF32, w.k);
 }
 
-// oneDNN 2.6 does not ask whether the memory for its code could be had, and crashes: asked before.
-void require_room_for_code() {
-  constexpr size_t kRoom = size_t{4} << 20;  // several times what a primitive takes
-  void* room = mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (room == MAP_FAILED) throw std::bad_alloc();
-  munmap(room, kRoom);
-}
-
 // A primitive and, per part, the memory objects that its calls set pointers in.
 struct Primitive {
   struct Arguments {
@@ -155,7 +157,7 @@ struct Primitive {
   std::vector<Arguments> per_part;
 
   Primitive(const Sizes& sizes, int parts) {
-    require_room_for_code();
+    require_room();
     const auto description = describe(sizes);
     VERNIER_ASSERT(is_brg(description, sizes.type), description.impl_info_str());
     run = dnnl::matmul(description);
@@ -212,6 +214,7 @@ class BrgLinear final : public LinearState {
  public:
   BrgLinear(const PackedWeight& weight, int parts)
       : weight_(weight.panels), k_(panel_rows(weight.panels.dtype, weight.shape.k)) {
+    require_room();
     for (int i = 0; i < parts; ++i) streams_.emplace_back(engine());
   }
 
