@@ -31,8 +31,8 @@ constexpr int64_t kRowUnit = 16;  // threads get multiples of this; only the las
 // A chunk of 256 × 512 results (512 KiB) is in the second-level cache when the epilogue reads it.
 constexpr int64_t kTileCols = 512;
 
-// oneDNN 2.6 does not ask whether the memory for its code and objects could be had, and crashes: asked
-// before it makes any.
+// oneDNN 2.6 does not ask whether the memory for its code and objects could be had, and crashes:
+// asked before it makes any.
 void require_room() {
   constexpr size_t kRoom = size_t{4} << 20;  // several times what a primitive takes
   void* room = mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
