@@ -1,4 +1,5 @@
-// Session: one execution context of an engine. One per thread; sessions share the engine's weights.
+// Session: one execution context of an engine. One per thread; sessions share the engine's weights
+// and the process's threads (docs/serving.md).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -51,7 +52,8 @@ struct InputShape {
 };
 
 struct SessionOptions {
-  int threads = 0;  ///< 0: one per core. Results do not depend on it.
+  /// CPUs that a run may use at most; 0: all that the process may. Results do not depend on it.
+  int threads = 0;
   /// A GPU's: the cudaStream_t that everything is ordered on; null: the session makes its own,
   /// which waits for nothing else, so inputs on the device must be complete. CUDA's default stream,
   /// whose handle is null too, is passed as cudaStreamLegacy or cudaStreamPerThread.
@@ -63,6 +65,8 @@ struct SessionOptions {
   Limits limits = {};
 };
 
+/// One thread's at a time: a call while another thread is in one throws Error(kInput). After fork()
+/// a session of the CPU works on in the child, one of a GPU throws there.
 class Session {
  public:
   explicit Session(std::shared_ptr<const Engine> engine, const SessionOptions& options = {});

@@ -156,7 +156,7 @@ struct PythonEngine {
   std::shared_ptr<const Engine> engine;
 };
 
-/// A session that Python threads may share: their runs wait for one another.
+/// One thread's at a time: a second one gets an error, as in C++, until the outputs are copied too.
 class PythonSession {
  public:
   PythonSession(const PythonEngine& engine, int threads, const std::string& max_memory,
@@ -170,7 +170,12 @@ class PythonSession {
     std::string non_finite;
     {
       const nb::gil_scoped_release unlocked;
-      const std::lock_guard lock(mutex_);
+      const std::unique_lock use(in_use_, std::try_to_lock);
+      if (!use) {
+        throw Error(ErrorCode::kInput,
+                    "the session is running in another thread; a session is one thread's at a "
+                    "time: make one per thread from the same engine, whose weights they share");
+      }
       std::vector<std::vector<int64_t>> shapes;
       for (const auto& [name, dtype, elements] : arrays) shapes.push_back(shape_of(elements));
       std::vector<Input> inputs;
@@ -194,7 +199,7 @@ class PythonSession {
 
  private:
   Session session_;
-  std::mutex mutex_;
+  std::mutex in_use_;
 };
 
 // ---- functions

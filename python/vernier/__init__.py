@@ -91,9 +91,11 @@ class Engine:
 
 
 class Session:
-    """One execution context of an engine. Take one per thread; runs of one session wait in turn.
+    """One execution context of an engine, for one thread at a time: run() while another thread is in
+    it is an error. Sessions share the engine's weights and the process's threads (docs/serving.md).
 
-    threads     0 is one per core. Results do not depend on it.
+    threads     CPUs that a run may use at most; 0 is all that the process may. Results do not
+                depend on it.
     max_memory  what a run may take, as bytes or "4GB": a shape that needs more is an Error before
                 anything is allocated. max_seconds: of each run, asked between its steps.
     """

@@ -21,7 +21,7 @@
 #include "core/tensor.h"
 
 namespace vernier {
-class ThreadPool;
+class ThreadTeam;
 }
 
 namespace vernier::backend {
@@ -102,7 +102,7 @@ struct ConstantArg {
 
 /// What a kernel runs on: threads on the CPU; a stream (cudaStream_t as void*) on a GPU.
 struct Execution {
-  ThreadPool* threads = nullptr;
+  ThreadTeam* threads = nullptr;
   void* stream = nullptr;
   int device_ordinal = 0;
   void* library_handle = nullptr;  ///< the Device's own, e.g. cublasLtHandle_t
@@ -246,7 +246,7 @@ class OnDevice {
 };
 
 struct DeviceOptions {
-  int threads = 0;  ///< 0: all cores
+  int threads = 0;  ///< 0: all CPUs that the process may use
   int ordinal = 0;
   void* stream = nullptr;  ///< a GPU's: the caller's cudaStream_t, or null: the device makes one
 };

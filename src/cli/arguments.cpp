@@ -17,7 +17,7 @@ constexpr int kMaxThreads = 1024;
 }  // namespace
 
 void add_threads(CLI::App& command, int& threads) {
-  command.add_option("--threads", threads, "worker threads; 0: all cores")
+  command.add_option("--threads", threads, "CPUs to use at most; 0: all that the process may")
       ->check(CLI::Range(0, kMaxThreads))
       ->capture_default_str();
 }

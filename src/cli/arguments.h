@@ -13,7 +13,7 @@ class App;
 
 namespace vernier::cli {
 
-/// --threads N: 0 (all cores) to 1024.
+/// --threads N: 0 (all CPUs that the process may use) to 1024.
 void add_threads(CLI::App& command, int& threads);
 /// --device NAME. One that this program does not have is refused by what builds for it.
 void add_device(CLI::App& command, std::string& device);

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "vernier/error.h"
 #include "vernier/printable.h"
@@ -47,6 +48,9 @@ int run_guarded(const Run& body) {
   } catch (const std::bad_alloc&) {
     return report(ErrorCode::kMachine,
                   "out of memory; use smaller batches or lengths, or a machine with more memory");
+  } catch (const std::system_error& error) {  // files, threads: what the system refuses
+    return report(ErrorCode::kMachine, std::string("the system refused: ") + error.what() +
+                                           "; see the limits of 'ulimit -a' and the disk");
   } catch (const std::exception& error) {
     return report(ErrorCode::kInternal,
                   std::string("internal error: ") + error.what() +
@@ -107,13 +111,17 @@ void check_keeps_inputs(const std::string& output, const std::vector<std::string
   }
 }
 
-Progress::Progress(std::string what)
-    : what_(std::move(what)), timer_([this] {
-        std::unique_lock lock(mutex_);
-        if (finished_.wait_for(lock, kQuiet, [this] { return done_; })) return;
-        talking_ = true;
-        say();
-      }) {}
+Progress::Progress(std::string what) : what_(std::move(what)) {
+  try {
+    timer_ = std::thread([this] {
+      std::unique_lock lock(mutex_);
+      if (finished_.wait_for(lock, kQuiet, [this] { return done_; })) return;
+      talking_ = true;
+      say();
+    });
+  } catch (const std::system_error&) {  // no thread to be had: the work is done in silence
+  }
+}
 
 Progress::~Progress() {
   {
@@ -121,7 +129,7 @@ Progress::~Progress() {
     done_ = true;
   }
   finished_.notify_all();
-  timer_.join();
+  if (timer_.joinable()) timer_.join();
   if (talking_) {
     write_line("vernier: " + printable_name(what_) + ": " +
                std::to_string(static_cast<int64_t>(clock_.ms())) + " ms");

@@ -121,6 +121,12 @@ std::shared_ptr<const Engine> Engine::Impl::engine_of(plan::Plan plan,
 
 const runtime::DeviceWeights& Engine::Impl::device_weights() const {
   const std::lock_guard lock(uploading_);
+  if (uploaded_ && uploaded_->of_parent()) {
+    throw Error(ErrorCode::kInput,
+                "the engine's weights were put on device '" + plan.device +
+                    "' before this process was forked, which CUDA does not allow; open the engine "
+                    "in the child, or start the process anew (multiprocessing: 'spawn')");
+  }
   if (!uploaded_) uploaded_ = std::make_unique<runtime::DeviceWeights>(*backend, plan);
   return *uploaded_;
 }

@@ -136,10 +136,10 @@ void c_arrays(std::span<const TensorArg> args, std::array<vernier_array, VERNIER
 
 void parallel_for(const vernier_call* call, int64_t count, int64_t grain,
                   void (*body)(void*, int64_t, int64_t, int32_t), void* context) {
-  static_cast<ThreadPool*>(call->host)
-      ->parallel_for(
-          count, std::max<int64_t>(grain, 1),
-          [&](int64_t begin, int64_t end, int worker) { body(context, begin, end, worker); });
+  static_cast<ThreadTeam*>(call->host)
+      ->parallel_for(count, std::max<int64_t>(grain, 1), [&](int64_t begin, int64_t end, int part) {
+        body(context, begin, end, part);
+      });
 }
 
 void fill(CCall& call, const PluginState& state, std::span<const TensorArg> in,

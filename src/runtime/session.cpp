@@ -50,6 +50,10 @@ Session::Impl::Impl(std::shared_ptr<const Engine> shared_engine, const SessionOp
 }
 
 Session::Impl::~Impl() {
+  if (!on_host() && forks() != made_forks_) {
+    leave_to_parent();
+    return;
+  }
   if (staging_in_use_) try {
       device->synchronise(execution.stream);
     } catch (const Error&) {  // a broken device cannot be waited for
@@ -58,6 +62,48 @@ Session::Impl::~Impl() {
   if (arena) device->free(arena);
   if (staging) device->free_staging(staging);
   if (fetched_) device->free_staging(fetched_);
+}
+
+// In a child by fork() nothing of the GPU's may be touched, not even to give it back.
+void Session::Impl::leave_to_parent() {
+  for (auto& entry : shapes) static_cast<void>(entry.release());
+  for (auto& state : states) static_cast<void>(state.release());
+  static_cast<void>(device.release());
+}
+
+// ---- one call at a time
+
+Session::Impl::Call::InUse::InUse(Impl& session) : session_(session) {
+  static thread_local const char self = 0;
+  const void* user = nullptr;
+  if (session.user_.compare_exchange_strong(user, &self, std::memory_order_acquire)) {
+    session.user_forks_ = forks();
+    return;
+  }
+  outermost_ = false;
+  if (user == &self) return;  // a call from within a call
+  if (session.user_forks_ != forks()) {
+    throw Error(ErrorCode::kInput,
+                "the session was running in another thread when this process was forked; make a "
+                "new one from the same engine");
+  }
+  throw Error(ErrorCode::kInput,
+              "the session is running in another thread; a session is one thread's at a time: make "
+              "one per thread from the same engine, whose weights they share");
+}
+Session::Impl::Call::InUse::~InUse() {
+  if (outermost_) session_.user_.store(nullptr, std::memory_order_release);
+}
+
+Session::Impl::Call::Call(Impl& session)
+    : in_use_(session), here_((session.check_not_forked(), *session.device)) {}
+
+void Session::Impl::check_not_forked() const {
+  if (on_host() || forks() == made_forks_) return;
+  throw Error(ErrorCode::kInput,
+              "the session is on device '" + parts.plan.device +
+                  "' and was made before this process was forked, which CUDA does not allow; make "
+                  "it in the child, or start the process anew (multiprocessing: 'spawn')");
 }
 
 const std::byte* Session::Impl::constant_data(int32_t blob) const {
@@ -132,7 +178,7 @@ Session::Impl::ShapeEntry& Session::Impl::bind_and_place(std::span<const Input> 
 
 std::span<const Output> Session::Impl::run(std::span<const Input> inputs, RunObserver* observer) {
   const Watch watch(limits);
-  const backend::OnDevice here(*device);
+  const Call call(*this);
   ShapeEntry& entry = bind_and_place(inputs);
   if (observer) {
     run_observed(entry, *observer, watch);
@@ -145,13 +191,14 @@ std::span<const Output> Session::Impl::run(std::span<const Input> inputs, RunObs
 }
 
 void Session::Impl::run(std::span<const Input> inputs, std::span<const OutputBuffer> buffers) {
+  const Call call(*this);
   enqueue(inputs, buffers);
-  wait();
+  synchronise();
 }
 
 void Session::Impl::enqueue(std::span<const Input> inputs, std::span<const OutputBuffer> buffers) {
   const Watch watch(limits);
-  const backend::OnDevice here(*device);
+  const Call call(*this);
   ShapeEntry& entry = bind_and_place(inputs);
   for (const OutputBuffer& buffer : buffers) output_named(entry, buffer);
   stage_inputs(entry);
@@ -160,6 +207,11 @@ void Session::Impl::enqueue(std::span<const Input> inputs, std::span<const Outpu
 }
 
 void Session::Impl::wait() {
+  const Call call(*this);
+  synchronise();
+}
+
+void Session::Impl::synchronise() {
   device->synchronise(execution.stream);
   staging_in_use_ = false;
 }
@@ -215,6 +267,8 @@ void Session::Impl::check_memory(const ShapeEntry& entry) const {
 // fails (a recording takes memory of the device) its steps are launched one by one, as in the
 // first.
 void Session::Impl::start(ShapeEntry& entry, const Watch& watch) {
+  std::optional<ThreadTeam::Turn> turn;
+  if (execution.threads) turn.emplace(*execution.threads, &entry.pace);
   if (entry.launched && !entry.recording && entry.recordable && !on_host()) {
     try {
       entry.recording =
@@ -255,7 +309,7 @@ void Session::Impl::grow_staging(size_t bytes) {
 }
 
 void Session::Impl::prepare(std::span<const InputShape> input_shapes) {
-  const backend::OnDevice here(*device);
+  const Call call(*this);
   std::vector<Input> inputs;
   for (const InputShape& shape : input_shapes) {
     const auto& ports = parts.inputs;

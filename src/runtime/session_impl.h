@@ -1,6 +1,7 @@
 // What a Session holds, and how verify and the profiler watch a run. Internal to runtime/ and
 // verify/; an observer changes nothing: same steps, kernels, addresses and bits.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
@@ -8,7 +9,9 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/fork.h"
 #include "core/limits.h"
+#include "core/threads.h"
 #include "runtime/engine_impl.h"
 #include "vernier/session.h"
 
@@ -73,6 +76,7 @@ struct Session::Impl {
     size_t staged_offset = 0, staged_bytes = 0;
     std::vector<size_t> input_offsets;  ///< from staged_offset
     size_t shape_values_offset = 0;     ///< from staged_offset
+    ThreadTeam::Pace pace;              ///< the CPU's
     bool launched = false, recordable = true;
     std::unique_ptr<backend::Recording> recording;  ///< of the steps, made at the second run
   };
@@ -102,6 +106,30 @@ struct Session::Impl {
   };
   enum class Data : uint8_t { kNeeded, kNotNeeded };
 
+  /// One call of the session. Throws where another thread is in one, or where the session's GPU
+  /// stayed in the process that this one was forked from; then works on the session's device.
+  class Call {
+   public:
+    explicit Call(Impl& session);
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    class InUse {
+     public:
+      explicit InUse(Impl& session);
+      ~InUse();
+      InUse(const InUse&) = delete;
+      InUse& operator=(const InUse&) = delete;
+
+     private:
+      Impl& session_;
+      bool outermost_ = true;
+    };
+    InUse in_use_;
+    backend::OnDevice here_;
+  };
+
   void make_rules();
   void bind(std::span<const Input> inputs, Data data);
   void bind_size(size_t input, size_t dim, int64_t size);
@@ -127,6 +155,9 @@ struct Session::Impl {
   ShapeEntry& bind_and_place(std::span<const Input> inputs);
   void resolve(ShapeEntry& entry);
   bool on_host() const { return weights_ == nullptr; }
+  void synchronise();
+  void check_not_forked() const;
+  void leave_to_parent();
   void stage_inputs(const ShapeEntry& entry);
   /// Does `work`; errors name the step's node: a kernel does not know which one it works for.
   template <class Work>
@@ -165,7 +196,9 @@ struct Session::Impl {
   std::byte* fetched_ = nullptr;                     // host memory of outputs_
   size_t fetched_capacity_ = 0;
   std::vector<size_t> output_offsets_;
-  std::vector<std::byte> mirror_;  // of the arena, for observers
+  std::vector<std::byte> mirror_;           // of the arena, for observers
+  std::atomic<const void*> user_{nullptr};  // the thread in a call: an address of its own
+  uint32_t user_forks_ = 0, made_forks_ = forks();
 };
 
 }  // namespace vernier

@@ -1,8 +1,9 @@
 // cpu.linear.highway: y = act(x·w + bias) + residual with our own packed product. Also what the
 // other linear rows share with it. Contract: linear.h, LinearAttrs in core/attrs.h.
 //
-// Work is cut statically into a grid of row and column parts, one per thread; K is never split, so
-// the bits of a row depend on neither M nor the number of threads (gemm-inl.h). Error of a sum:
+// Work is cut statically into a grid of row and column parts, one per thread of the session; K is
+// never split, so the bits of a row depend on neither M nor the number of threads (gemm-inl.h).
+// Error of a sum:
 // <= K·2^-24·Σ|x||w| (in practice √K), plus the activation's (math-inl.h).
 #include "backend/cpu/kernels/linear.h"
 
@@ -89,21 +90,21 @@ class HighwayLinear final : public LinearState {
   void launch(const LaunchCall& call) const override {
     const LinearRun run(call);
     if (run.m == 0 || run.n == 0) return;
-    ThreadPool& threads = *call.execution.threads;
+    ThreadTeam& threads = *call.execution.threads;
     const int64_t row_units = (run.m + kRowUnit - 1) / kRowUnit;
     const Grid grid =
-        choose_grid({.threads = threads.size(),
+        choose_grid({.threads = threads_worth(threads.size(), run.m, run.n, run.k),
                      .row_units = row_units,
                      .col_units = num_panels(run.n),
                      .row_unit_bytes = 4.0 * static_cast<double>(run.k * kRowUnit),
                      .col_unit_bytes = 4.0 * static_cast<double>(run.k * kPanelCols)});
     const size_t bytes = scratch_bytes() + (run.out.dtype == DType::kF32 ? 0 : tile_bytes());
-    threads.parallel_for(grid.rows * grid.cols, 1, [&](int64_t begin, int64_t end, int worker) {
-      for (int64_t part = begin; part < end; ++part) {
-        const Span units = share(row_units, static_cast<int>(part) / grid.cols, grid.rows);
-        const Span panels = share(num_panels(run.n), static_cast<int>(part) % grid.cols, grid.cols);
+    threads.parallel_for(grid.rows * grid.cols, 1, [&](int64_t begin, int64_t end, int part) {
+      for (int64_t cell = begin; cell < end; ++cell) {
+        const Span units = share(row_units, static_cast<int>(cell) / grid.cols, grid.rows);
+        const Span panels = share(num_panels(run.n), static_cast<int>(cell) % grid.cols, grid.cols);
         run_part(run, {units.begin * kRowUnit, std::min(run.m, units.end * kRowUnit)}, panels,
-                 call.workspace + static_cast<size_t>(worker) * bytes);
+                 call.workspace + static_cast<size_t>(part) * bytes);
       }
     });
   }
@@ -269,8 +270,8 @@ EpilogueCall LinearRun::epilogue(int64_t row0, int64_t col0) const {
 std::unique_ptr<LinearState> make_highway_linear(const PackedWeight& weight) {
   return std::make_unique<HighwayLinear>(weight);
 }
-std::unique_ptr<LinearState> make_linear(const PackedWeight& weight, int workers) {
-  auto state = make_onednn_linear(weight, workers);
+std::unique_ptr<LinearState> make_linear(const PackedWeight& weight, int parts) {
+  auto state = make_onednn_linear(weight, parts);
   return state == nullptr ? make_highway_linear(weight) : std::move(state);
 }
 std::unique_ptr<ShapeState> prepare_linear(const PrepareCall& call) {

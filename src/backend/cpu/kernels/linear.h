@@ -58,10 +58,10 @@ class LinearState : public KernelState {
 std::unique_ptr<LinearState> make_highway_linear(const PackedWeight& weight);
 /// oneDNN on a packed f32 or bf16 weight, inputs in the weight's type; null where this build or
 /// machine has no product of that type whose row bits hold. Stands in onednn/ and without_onednn/.
-std::unique_ptr<LinearState> make_onednn_linear(const PackedWeight& weight, int workers);
+std::unique_ptr<LinearState> make_onednn_linear(const PackedWeight& weight, int parts);
 
 /// oneDNN if it can, else the own kernel.
-std::unique_ptr<LinearState> make_linear(const PackedWeight& weight, int workers);
+std::unique_ptr<LinearState> make_linear(const PackedWeight& weight, int parts);
 
 std::unique_ptr<ShapeState> prepare_linear(const PrepareCall& call);
 void launch_linear(const LaunchCall& call);

@@ -169,7 +169,7 @@ int normalised_axis(AttrView attrs, const TensorArg& x) {
 }
 
 // Workspace where anything is stored in 16 bits, in rows of `cols` floats: scale and bias, then
-// these of each thread.
+// these of each part.
 constexpr size_t kParameterRows = 2;
 enum Buffer : size_t { kX, kAddend, kSum, kY, kBuffers };
 
@@ -202,9 +202,9 @@ class NormLaunch {
   void run(RowFunction run_row) const {
     if (cols_ == 0) return;
     call_.execution.threads->parallel_for(x_rows_.count(), grain_rows(cols_),
-                                          [&](int64_t begin, int64_t end, int worker) {
+                                          [&](int64_t begin, int64_t end, int part) {
                                             for (int64_t r = begin; r < end; ++r)
-                                              normalise(r, worker, run_row);
+                                              normalise(r, part, run_row);
                                           });
   }
 
@@ -212,8 +212,8 @@ class NormLaunch {
   float* workspace_row(size_t index) const {
     return reinterpret_cast<float*>(call_.workspace + index * row_bytes(cols_));
   }
-  float* buffer(int worker, Buffer which) const {
-    return workspace_row(kParameterRows + static_cast<size_t>(worker) * kBuffers + which);
+  float* buffer(int part, Buffer which) const {
+    return workspace_row(kParameterRows + static_cast<size_t>(part) * kBuffers + which);
   }
   const float* parameter(size_t i, size_t row) const {
     if (i >= call_.in.size() || call_.in[i].data == nullptr) return nullptr;
@@ -221,19 +221,19 @@ class NormLaunch {
   }
   bool wants(size_t i) const { return i < call_.out.size() && call_.out[i].data != nullptr; }
 
-  void normalise(int64_t r, int worker, RowFunction run_row) const {
+  void normalise(int64_t r, int part, RowFunction run_row) const {
     float mean = 0, inv_std = 0;
-    NormRow row{.x = read_f32(call_.in[0], x_rows_.offset(r), cols_, buffer(worker, kX)),
+    NormRow row{.x = read_f32(call_.in[0], x_rows_.offset(r), cols_, buffer(part, kX)),
                 .scale = scale_,
                 .bias = bias_,
-                .y = place_f32(call_.out[0], r * cols_, buffer(worker, kY)),
+                .y = place_f32(call_.out[0], r * cols_, buffer(part, kY)),
                 .mean = &mean,
                 .inv_std = &inv_std,
                 .cols = cols_,
                 .epsilon = epsilon_};
     if (adds_) {
-      row.addend = read_f32(call_.in[1], addend_rows_.offset(r), cols_, buffer(worker, kAddend));
-      row.sum = wants(1) ? place_f32(call_.out[1], r * cols_, buffer(worker, kSum)) : row.y;
+      row.addend = read_f32(call_.in[1], addend_rows_.offset(r), cols_, buffer(part, kAddend));
+      row.sum = wants(1) ? place_f32(call_.out[1], r * cols_, buffer(part, kSum)) : row.y;
     }
     run_row(row);
     write_f32(call_.out[0], r * cols_, cols_, row.y);
@@ -282,8 +282,8 @@ void launch_l2_norm(const LaunchCall& call) {
     write_f32(out, r * cols, cols, y);
   };
   call.execution.threads->parallel_for(
-      rows.count(), grain_rows(cols), [&](int64_t begin, int64_t end, int worker) {
-        std::byte* buffer = call.workspace + static_cast<size_t>(worker) * row_bytes(cols);
+      rows.count(), grain_rows(cols), [&](int64_t begin, int64_t end, int part) {
+        std::byte* buffer = call.workspace + static_cast<size_t>(part) * row_bytes(cols);
         for (int64_t r = begin; r < end; ++r) normalise(r, reinterpret_cast<float*>(buffer));
       });
 }
