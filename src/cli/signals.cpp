@@ -53,10 +53,7 @@ void on_interrupt(int signal) {
 }
 
 // The work did not ask in time: a long step.
-void on_alarm(int /*signal*/) {
-  if (interrupted) on_end(SIGINT);
-  die_by(SIGALRM);
-}
+void on_alarm(int /*signal*/) { on_end(interrupted ? SIGINT : SIGALRM); }
 
 void on_bus_error(int signal, siginfo_t* info, void* /*context*/) {
   const char* name = mapped_file_at(info->si_addr);

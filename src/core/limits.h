@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "vernier/limits.h"
 
@@ -38,6 +39,8 @@ class Watch {
       refuse(bytes, what);
     }
   }
+  /// Is there a limit that an estimate is worth making for?
+  bool limits_memory() const { return max_bytes_ != kNoLimit; }
   /// The same limits for work that begins with `bytes` taken.
   Watch holding(uint64_t bytes) const;
 

@@ -110,14 +110,20 @@ bool is_locked(const fs::path& path) {
 
 // The one register of the process: a signal handler has no other way to it. A slot holds a path
 // that malloc() gave; who takes it out owns it.
-std::array<std::atomic<char*>, 64> registered{};
+struct Slot {
+  std::atomic<char*> path{nullptr};
+  std::atomic<char*> removed{nullptr};  // by a handler, which cannot free it
+};
+std::array<Slot, 64> registered{};
 
 }  // namespace
 
 void remove_temporary_files() noexcept {
-  for (std::atomic<char*>& slot : registered) {
-    const char* path = slot.exchange(nullptr);  // not freed: free() is not for handlers
-    if (path != nullptr) ::unlink(path);
+  for (Slot& slot : registered) {
+    char* path = slot.path.exchange(nullptr);
+    if (path == nullptr) continue;
+    ::unlink(path);
+    slot.removed = path;
   }
 }
 
@@ -148,14 +154,14 @@ int register_temporary(const fs::path& path) {
   char* text = ::strdup((error ? path : full).c_str());
   for (size_t i = 0; i < registered.size() && text != nullptr; ++i) {
     char* empty = nullptr;
-    if (registered[i].compare_exchange_strong(empty, text)) return static_cast<int>(i);
+    if (registered[i].path.compare_exchange_strong(empty, text)) return static_cast<int>(i);
   }
   std::free(text);
   return -1;
 }
 
 void forget_temporary(int record) {
-  if (record >= 0) std::free(registered[static_cast<size_t>(record)].exchange(nullptr));
+  if (record >= 0) std::free(registered[static_cast<size_t>(record)].path.exchange(nullptr));
 }
 
 }  // namespace vernier

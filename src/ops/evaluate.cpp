@@ -91,8 +91,10 @@ class Evaluator {
   }
 
   Evaluation run() {
-    options_.watch.check_memory(evaluation_bytes(graph_, result_.symbols),
-                                "the FP64 evaluation of the model");
+    if (options_.watch.limits_memory()) {
+      options_.watch.check_memory(evaluation_bytes(graph_, result_.symbols),
+                                  "the FP64 evaluation of the model");
+    }
     const std::set<ir::NodeId> needed = needed_nodes();
     for (ir::NodeId id : graph_.order()) {
       if (!needed.contains(id)) continue;

@@ -125,6 +125,8 @@ bool fold_watched(Graph& graph, NodeId id, const Watch& watch) {
 
 bool fold_constant(Graph& graph, NodeId id) { return fold_watched(graph, id, {}); }
 
+int fold(Graph& graph) { return fold(graph, {}); }
+
 int fold(Graph& graph, const Watch& watch) {
   int changes = 0;
   for (NodeId id : std::vector<NodeId>(graph.order())) changes += fold_watched(graph, id, watch);

@@ -7,7 +7,8 @@ namespace vernier::passes {
 
 // ---- before raising
 int infer(ir::Graph& graph);
-int fold(ir::Graph& graph, const Watch& watch = {});
+int fold(ir::Graph& graph);
+int fold(ir::Graph& graph, const Watch& watch);  ///< asked before every evaluation
 int canonicalise(ir::Graph& graph);
 
 // ---- raise: one mathematical concept each
