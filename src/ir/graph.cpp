@@ -10,6 +10,22 @@
 
 namespace vernier::ir {
 
+namespace {
+
+std::optional<double> uniform_of(const Tensor& t) {
+  if (t.elems() < 1 || t.elems() > kMostUniformElems) return std::nullopt;
+  const auto at = [&t](int64_t i) {
+    return is_float(t.dtype()) ? t.float_at(i) : static_cast<double>(t.integer_at(i));
+  };
+  const double first = at(0);
+  for (int64_t i = 1; i < t.elems(); ++i) {
+    if (!(at(i) == first)) return std::nullopt;
+  }
+  return first;
+}
+
+}  // namespace
+
 ValueId Graph::add_constant(Tensor tensor, std::string value_name) {
   Value v;
   v.name = std::move(value_name);
@@ -119,6 +135,7 @@ void Graph::make_constant(ValueId id, Tensor tensor) {
   if (!wider) v.dtype = tensor.dtype();  // else: held in f32 until types are decided
   v.shape.assign(tensor.shape().begin(), tensor.shape().end());
   v.has_shape = true;
+  v.uniform = uniform_of(tensor);
   v.constant = std::move(tensor);
   v.values.reset();
 }

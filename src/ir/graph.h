@@ -26,6 +26,8 @@ struct Origin {
   Request asked = {};
 };
 
+inline constexpr int64_t kMostUniformElems = 1 << 16;
+
 struct Value {
   std::string name;  ///< the ONNX name where the value equals an ONNX value, else empty
   DType dtype = DType::kUndefined;
@@ -33,6 +35,8 @@ struct Value {
   bool has_shape = false;  ///< false until inference has run
   Tensor constant;  ///< defined() for constants; until types are decided, f16 and bf16 may be held
                     ///< in f32
+  /// c if every element of the constant is c; of constants of at most kMostUniformElems elements.
+  std::optional<double> uniform;
   /// Known contents of a small integer or bool tensor as size expressions, in row-major order.
   std::optional<std::vector<Dim>> values;
   NodeId producer = kNoNode;  ///< kNoNode: a graph input or a constant

@@ -65,6 +65,20 @@ void check_node_names(const google::protobuf::RepeatedPtrField<proto::NodeProto>
   }
 }
 
+// Each may turn out to be equal to each other one.
+void check_named_sizes(const ir::Graph& graph) {
+  constexpr size_t kMostSizes = 2048;
+  std::set<std::string> names;
+  for (ir::ValueId id : graph.inputs) {
+    for (const Dim& size : graph.value(id).shape)
+      for (std::string& name : size.symbols()) names.insert(std::move(name));
+  }
+  if (names.size() <= kMostSizes) return;
+  fail("the inputs have " + std::to_string(names.size()) + " different sizes that are not fixed, " +
+       "at most " + std::to_string(kMostSizes) +
+       " are supported; export the model with fixed sizes, or one name for equal ones");
+}
+
 void check_fixed_inputs(const std::vector<const proto::ValueInfoProto*>& inputs,
                         const ImportOptions& options) {
   for (const auto& [name, tensor] : options.fixed_inputs) {
@@ -189,6 +203,7 @@ void Importer::add_inputs(Scope& scope) {
     define(scope, input->name(), {.value = id}, where);
   }
   report_.notes.insert(report_.notes.end(), shapes.notes().begin(), shapes.notes().end());
+  check_named_sizes(*graph_);
 }
 
 void Importer::note_declared_shape(const proto::ValueInfoProto& declared, ir::ValueId id) {

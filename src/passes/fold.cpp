@@ -4,9 +4,7 @@
 //   transpose.
 // A value whose symbolic contents are all numbers ⇒ the constant.
 // Equal constants become one.
-#include <cstring>
-#include <map>
-
+#include "core/byte_twins.h"
 #include "ops/evaluate.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -51,35 +49,19 @@ bool is_expensive(const Graph& graph, const Node& node) {
   return false;
 }
 
-// The sampled bytes of a constant: equal constants have equal samples.
-std::string sample(const Tensor& t) {
-  constexpr size_t kStep = 64;
-  const std::string_view bytes(reinterpret_cast<const char*>(t.data()), t.bytes());
-  if (bytes.size() <= 3 * kStep) return std::string(bytes);
-  return std::string(bytes.substr(0, kStep)) + std::string(bytes.substr(bytes.size() / 2, kStep)) +
-         std::string(bytes.substr(bytes.size() - kStep));
-}
-
 int merge_equal_constants(Graph& graph) {
-  std::multimap<std::tuple<DType, DType, Shape, std::string>, ValueId> seen;
+  ByteTwins twins;
   int merged = 0;
   for (size_t i = 0; i < graph.num_values(); ++i) {
     const auto id = static_cast<ValueId>(i);
     const ir::Value& v = graph.value(id);
     if (!v.is_constant() || v.users.empty() || graph.is_output(id)) continue;
-    const auto key =
-        std::tuple(v.dtype, v.constant.dtype(), v.constant.shape(), sample(v.constant));
-    ValueId twin = kNoValue;
-    for (auto [it, end] = seen.equal_range(key); it != end && twin == kNoValue; ++it) {
-      const Tensor& other = graph.value(it->second).constant;
-      if (std::memcmp(other.data(), v.constant.data(), other.bytes()) == 0) twin = it->second;
-    }
-    if (twin == kNoValue) {
-      seen.emplace(key, id);
-    } else {
-      graph.replace_uses(id, twin);
-      ++merged;
-    }
+    const std::string kind = std::string(name(v.dtype)) + ' ' +
+                             std::string(name(v.constant.dtype())) + str(v.constant.shape());
+    const auto twin = twins.find_or_add(kind, v.constant, id);
+    if (!twin) continue;
+    graph.replace_uses(id, *twin);
+    ++merged;
   }
   return merged;
 }

@@ -7,8 +7,12 @@
 
 namespace vernier::passes {
 namespace {
-constexpr int64_t kMaxUniformElems = 1 << 16;
-constexpr int kMaxRounds = 100;
+// Rounds end when none finds anything; before, in graphs that large or that change that much: what
+// one round moves by one node only (a view up a chain) would take as many rounds as there are
+// nodes.
+constexpr size_t kMaxRounds = 100;
+constexpr size_t kMostVisits = size_t{1} << 20;
+constexpr size_t kChangesPerNode = 4, kFewChanges = 20'000;
 }  // namespace
 
 const Node* producer_of(const Graph& graph, ValueId value, OpKind op) {
@@ -33,16 +37,7 @@ const Tensor* constant_of(const Graph& graph, ValueId value) {
 
 std::optional<double> uniform(const Graph& graph, ValueId value) {
   while (const Node* expand = producer_of(graph, value, OpKind::kExpand)) value = expand->inputs[0];
-  const Tensor* t = constant_of(graph, value);
-  if (!t || t->elems() < 1 || t->elems() > kMaxUniformElems) return std::nullopt;
-  const auto at = [t](int64_t i) {
-    return is_float(t->dtype()) ? t->float_at(i) : static_cast<double>(t->integer_at(i));
-  };
-  const double first = at(0);
-  for (int64_t i = 1; i < t->elems(); ++i) {
-    if (!(at(i) == first)) return std::nullopt;
-  }
-  return first;
+  return value == kNoValue ? std::nullopt : graph.value(value).uniform;
 }
 
 std::optional<std::vector<int64_t>> integers_of(const Graph& graph, ValueId value) {
@@ -176,7 +171,9 @@ ValueId emit_expand(Graph& graph, ValueId value, SymShape shape,
 
 int apply_rules(Graph& graph, std::span<const Rule> rules) {
   int changes = 0;
-  for (int round = 0; round < kMaxRounds; ++round) {
+  size_t visits = 0;
+  const size_t most_changes = kFewChanges + kChangesPerNode * graph.order().size();
+  for (size_t round = 0; round < kMaxRounds; ++round) {
     int found = merge_duplicates(graph);
     const std::vector<NodeId> order = graph.order();
     for (NodeId id : order) {
@@ -189,7 +186,8 @@ int apply_rules(Graph& graph, std::span<const Rule> rules) {
     graph.sort();
     ops::apply_substitutions(graph);
     changes += found;
-    if (found == 0) break;
+    visits += order.size();
+    if (found == 0 || visits > kMostVisits || static_cast<size_t>(changes) > most_changes) break;
   }
   return changes;
 }

@@ -2,11 +2,11 @@
 #include "plan/planner.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <set>
 
 #include "core/attrs.h"
+#include "core/byte_twins.h"
 #include "core/convert.h"
 #include "ops/views.h"
 #include "plan/ledger.h"
@@ -81,10 +81,6 @@ std::string label_of(const ir::Node& node, ir::NodeId id) {
   if (!node.name.empty()) return node.name;
   if (!node.origins.empty()) return node.origins.front().name;
   return std::string(name(node.op)) + "_" + std::to_string(id);
-}
-
-bool equal_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
 class Planner {
@@ -232,21 +228,11 @@ class Planner {
 
   // Equal blobs are stored once.
   int32_t add_blob(Blob blob) {
-    constexpr size_t kKeyBytes = 4096;  // of a weight: enough to tell most of them apart
-    const std::string_view head(reinterpret_cast<const char*>(blob.bytes.data()),
-                                std::min(blob.bytes.bytes(), kKeyBytes));
-    const size_t key = std::hash<std::string_view>{}(head) ^ blob.bytes.bytes();
-    const auto [begin, end] = blobs_.equal_range(key);
-    for (auto it = begin; it != end; ++it) {
-      const Blob& other = plan_.blobs[static_cast<size_t>(it->second)];
-      const bool same = other.dtype == blob.dtype && other.shape == blob.shape &&
-                        other.layout == blob.layout &&
-                        equal_bytes(other.bytes.byte_span(), blob.bytes.byte_span());
-      if (same) return it->second;
-    }
+    const std::string kind = std::string(name(blob.dtype)) + ' ' +
+                             std::string(name(blob.bytes.dtype())) + str(blob.shape) + blob.layout;
+    const auto index = static_cast<int32_t>(plan_.blobs.size());
+    if (const auto twin = blobs_.find_or_add(kind, blob.bytes, index)) return *twin;
     plan_.blobs.push_back(std::move(blob));
-    const auto index = static_cast<int32_t>(plan_.blobs.size() - 1);
-    blobs_.emplace(key, index);
     return index;
   }
 
@@ -506,7 +492,7 @@ class Planner {
   std::map<std::pair<ir::ValueId, DType>, int32_t> narrowed_;  // constants by stored type
   std::map<ir::ValueId, Layout> layouts_;
   std::map<ir::ValueId, int32_t> made_by_;
-  std::multimap<size_t, int32_t> blobs_;
+  ByteTwins blobs_;
 };
 
 }  // namespace
