@@ -5,6 +5,7 @@ import pickle
 import signal
 import threading
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -168,3 +169,19 @@ def test_bfloat16_goes_in_and_out(doubling_model, tmp_path, monkeypatch):
     monkeypatch.setattr(_arrays, "ml_dtypes", None)  # as where it is not installed
     y = session.run({"x": ones})["y"]
     assert y.dtype == np.uint16 and np.array_equal(y, twos)
+
+
+def test_nan_and_infinity_are_a_warning_or_with_check_an_error(doubling_model, tmp_path):
+    vernier.build(doubling_model(TensorProto.FLOAT), tmp_path / "model.vn")
+    doubling = vernier.Session(vernier.Engine(tmp_path / "model.vn"))
+    large = {"x": np.full((2, 4), 3e38, np.float32)}
+    says = "output 'y' holds NaN or infinity; step 0 .*'twice'.* is the first to make it of finite"
+    with pytest.warns(RuntimeWarning, match=says):
+        outputs = doubling.run(large)
+    assert np.all(np.isinf(outputs["y"]))
+    with pytest.raises(vernier.Error, match=says) as error:
+        doubling.run(large, check=True)
+    assert error.value.code == "check_failed"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.all(doubling.run({"x": np.ones((2, 4), np.float32)}, check=True)["y"] == 2)

@@ -4,11 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 
+#include "cli/program.h"
+#include "io/npz.h"
 #include "scenarios/build.h"
 #include "scenarios/mask_models.h"
 #include "verify/bisect.h"
+#include "verify/non_finite.h"
 
 namespace vernier::verify::field {
 namespace {
@@ -152,6 +157,56 @@ TEST(MaskVerdict, NamesNodeValueReasonAndRule) {
         << to_text(bisection);
     EXPECT_EQ(verify_policy(*model, mended, request).verdict, "pass");
   }
+}
+
+// `vernier run`: a warning that names the node, with --check an error; silent where all is finite.
+TEST(MaskedRun, WarnsOfNaNAndWhereItBegins) {
+  const test::TemporaryFolder folder;
+  const std::string model = folder / "deberta.onnx", engine = folder / "deberta.vn",
+                    inputs = folder / "in.npz", outputs = folder / "out.npz";
+  const std::string bytes = deberta_bytes(DebertaMask::kMaskedFill);
+  std::ofstream(model, std::ios::binary) << bytes;
+  io::write_npz(inputs, deberta_inputs({7, 3, 0}));
+  const auto run = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments{"run", engine, "--inputs", inputs, "-o", outputs};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return test::run_program(arguments);
+  };
+  ASSERT_EQ(test::run_program({"build", model, "-o", engine, "--fp16"}).code, 0);
+  test::Outcome outcome = run({"--check"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  std::filesystem::remove(outputs);
+  const std::vector<std::string> insists{
+      "build", model, "-o", engine, "--fp16", "--rule", "op:Where store==f16"};
+  ASSERT_EQ(test::run_program(insists).code, 0);
+  outcome = run({"--check"});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_FALSE(std::filesystem::exists(outputs));
+  const auto expect_named = [&](const std::string& kind) {
+    EXPECT_EQ(outcome.err.find("vernier: " + kind), 0U) << outcome.err;
+    for (const char* part :
+         {"output 'last_hidden_state' holds NaN or infinity", "'/encoder/layer.0/Where')",
+          "is the first to make it of finite inputs", "makes NaN of that", "vernier verify"})
+      EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err;
+  };
+  expect_named("error: --check: ");
+  outcome = run({});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(std::filesystem::exists(outputs));
+  expect_named("warning: ");
+}
+
+// A true infinity of the model's own is named as such.
+TEST(MaskedRun, SaysThatAConstantHoldsTheInfinity) {
+  const auto model = onnx::import_bytes(masked_attention_bytes(
+      Spelling::kWhereFill, -std::numeric_limits<double>::infinity(), Probabilities::kShown));
+  Session session(engine_of(plan_of(*model, {})), {.threads = 1});
+  const NamedTensors inputs = masked_attention_inputs({6, 0, 1});
+  const std::string text =
+      explain_non_finite(session, test::refs(inputs), std::vector<std::string>{"probs"});
+  EXPECT_NE(text.find("is the first, of a constant of the model that holds it"), std::string::npos)
+      << text;
 }
 
 }  // namespace
