@@ -13,12 +13,12 @@ import sys
 # itself). The longest prefix that fits a file decides its layer. Prefixes are relative to the
 # include root (src/, include/ or python/), as in #include "core/dim.h".
 BASE = ["api"]
-BUILD = BASE + ["core", "ir", "ops"]
+BUILD = BASE + ["core", "rules", "ir", "ops"]
 DATA = BASE + ["core", "plan data", "engine reader"]
 LAYERS = {
     "operator table": (["ops/ops.def"], []),  # data: anyone may include it
-    "api": (["vernier/certificate.h", "vernier/custom_op.h", "vernier/dtype.h", "vernier/error.h", "vernier/promotion.h",
-            "vernier/version.h"],
+    "api": (["vernier/certificate.h", "vernier/custom_op.h", "vernier/dtype.h", "vernier/error.h", "vernier/limits.h",
+            "vernier/printable.h", "vernier/process.h", "vernier/promotion.h", "vernier/version.h"],
             []),
     "api of runtime": (["vernier/engine.h", "vernier/plugins.h", "vernier/session.h",
                         "vernier/synthetic.h"],
@@ -27,8 +27,9 @@ LAYERS = {
     "api of verify": (["vernier/verify.h"], BASE + ["api of runtime", "api of compile"]),
     "core": (["core/"], BASE),
     "reference": (["reference/"], BASE + ["core"]),
+    "rules": (["rules/"], BASE + ["core"]),
     "ir": (["ir/"], BASE + ["core"]),
-    "ops": (["ops/"], BASE + ["core", "ir", "reference"]),
+    "ops": (["ops/"], BASE + ["core", "rules", "ir", "reference"]),
     "onnx": (["onnx/"], BUILD),
     "model writer": (["onnx/model_writer"], BASE + ["core", "onnx"]),
     "passes": (["passes/"], BUILD),
@@ -44,7 +45,7 @@ LAYERS = {
     "engine reader": (["engine/"], BASE + ["core", "plan data"]),
     "planner": (["plan/"], BUILD + ["passes", "precision", "kernel contract", "plan data"]),
     "engine writer": (["engine/writer"], DATA),
-    "runtime": (["runtime/"], DATA + ["api of runtime", "kernel contract", "cpu", "cuda"]),
+    "runtime": (["runtime/"], DATA + ["rules", "api of runtime", "kernel contract", "cpu", "cuda"]),
     "compile": (
         ["compile/"],
         BUILD + DATA + ["onnx", "passes", "precision", "kernel contract", "cpu", "cuda", "planner",

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "vernier/error.h"
+#include "vernier/limits.h"
 #include "vernier/promotion.h"
 
 namespace vernier {
@@ -42,6 +43,9 @@ struct CompileOptions {
   bool seed_missing_weights = false;  ///< seeded values for external data that is not there
   /// Called with each stage of the work ("import", "raise_attention", "pack", "write").
   std::function<void(std::string_view stage)> progress;
+  /// max_bytes: of the model's weights, as they are read and once more as they are packed, and of
+  /// what folding and the range audit evaluate beside them.
+  Limits limits;
 };
 
 struct CompileReport {

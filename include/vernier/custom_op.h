@@ -88,10 +88,11 @@ struct vernier_call {
   int32_t device_ordinal;
   void* stream; /* NULL on the CPU; later a cudaStream_t */
   int32_t num_threads;
-  /* body(context, begin, end, thread) over [0, count) in contiguous parts whose bounds are
-   * multiples of grain; the same parts for the same sizes. thread < num_threads. CPU only. */
+  /* body(context, begin, end, part) over [0, count) in contiguous parts whose bounds are multiples
+   * of grain; the same parts for the same sizes. part < num_threads: index scratch memory with it
+   * and never by thread, since any thread may do any part. CPU only. */
   void (*parallel_for)(const vernier_call* call, int64_t count, int64_t grain,
-                       void (*body)(void* context, int64_t begin, int64_t end, int32_t thread),
+                       void (*body)(void* context, int64_t begin, int64_t end, int32_t part),
                        void* context);
   void* host; /* Vernier's own */
 };

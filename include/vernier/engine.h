@@ -8,6 +8,7 @@
 #include "vernier/certificate.h"
 #include "vernier/dtype.h"
 #include "vernier/error.h"
+#include "vernier/limits.h"
 
 namespace vernier {
 
@@ -29,15 +30,29 @@ struct Port {
   std::string shape_text() const;
 };
 
+struct EngineOptions {
+  /// Kernels in place of the device's own, looked up there by name; must outlive the engine. Null:
+  /// the device's own.
+  const backend::Backend* backend = nullptr;
+  /// The file is read, not mapped: later writes to it change nothing, and cutting it short does not
+  /// end the process (SIGBUS). Takes its size in memory and the time to read it.
+  bool read_into_memory = false;
+  /// Of opening: max_bytes of what is read into memory and packed again for this machine.
+  Limits limits = {};
+};
+
 class Engine {
  public:
-  /// Maps the file; weights are not copied. Throws Error(kInput) when it is no engine, truncated,
-  /// corrupt or of another format, and names what to do.
+  /// Maps the file; weights are not copied. Whoever replaces it meanwhile must rename another one
+  /// over it, as Vernier does (EngineOptions::read_into_memory: or may not care). Throws
+  /// Error(kInput) when it is no engine, truncated, corrupt or of another format, and names what to
+  /// do.
   static std::shared_ptr<const Engine> open(const std::string& path);
   /// As open(), with the kernels of `backend` in place of the device's own: they are looked up
   /// there by name. `backend` must outlive the engine.
   static std::shared_ptr<const Engine> open(const std::string& path,
                                             const backend::Backend& backend);
+  static std::shared_ptr<const Engine> open(const std::string& path, const EngineOptions& options);
   /// As open(), from bytes in memory.
   static std::shared_ptr<const Engine> from_bytes(std::vector<std::byte> bytes);
   static std::shared_ptr<const Engine> from_bytes(std::vector<std::byte> bytes,
@@ -59,6 +74,9 @@ class Engine {
   uint64_t weight_bytes() const;
   /// Reads all weights and compares their checksums. Throws Error(kInput) naming the first bad one.
   void check_weights() const;
+  /// Throws Error(kMachine) if the mapped file was written to since it was opened: the engine's
+  /// numbers may be wrong then. Every new Session asks; one stat(), nothing is read.
+  void check_unchanged() const;
 
   struct Impl;  ///< src/runtime/engine_impl.h
   const Impl& impl() const { return *impl_; }

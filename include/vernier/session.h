@@ -1,4 +1,5 @@
-// Session: one execution context of an engine. One per thread; sessions share the engine's weights.
+// Session: one execution context of an engine. One per thread; sessions share the engine's weights
+// and the process's threads (docs/serving.md).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -51,13 +52,21 @@ struct InputShape {
 };
 
 struct SessionOptions {
-  int threads = 0;  ///< 0: one per core. Results do not depend on it.
+  /// CPUs that a run may use at most; 0: all that the process may. Results do not depend on it.
+  int threads = 0;
   /// A GPU's: the cudaStream_t that everything is ordered on; null: the session makes its own,
   /// which waits for nothing else, so inputs on the device must be complete. CUDA's default stream,
   /// whose handle is null too, is passed as cudaStreamLegacy or cudaStreamPerThread.
   void* stream = nullptr;
+  /// max_bytes: of inputs, outputs, activations, and of weights that are not mapped or lie on the
+  /// device, known exactly for each shape and refused before the activations are allocated.
+  /// max_seconds: of one run, unless `since` is set; asked between the launches of steps, and on a
+  /// GPU, which works on its own, only before a run and between the launches of a shape's first.
+  Limits limits = {};
 };
 
+/// One thread's at a time: a call while another thread is in one throws Error(kInput). After fork()
+/// a session of the CPU works on in the child, one of a GPU throws there.
 class Session {
  public:
   explicit Session(std::shared_ptr<const Engine> engine, const SessionOptions& options = {});
@@ -78,6 +87,9 @@ class Session {
   void enqueue(std::span<const Input> inputs, std::span<const OutputBuffer> buffers);
   /// Waits for what was enqueued.
   void wait();
+  /// Throws as run() does where a name, type, shape or size range does not fit; the data is not
+  /// looked at and may be null. For who wants to know before reading it.
+  void check_inputs(std::span<const Input> inputs);
   /// Does the once-per-shape work of run() for these input shapes.
   void prepare(std::span<const InputShape> shapes);
   /// Milliseconds on the device of `runs` runs one after the other, without the copies from and to

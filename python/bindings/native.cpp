@@ -9,15 +9,20 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 
 #include "core/dtype.h"
+#include "verify/non_finite.h"
 #include "verify/range_audit.h"
 #include "verify/verify.h"
 #include "vernier/compile.h"
 #include "vernier/inspect.h"
+#include "vernier/limits.h"
+#include "vernier/printable.h"
 #include "vernier/session.h"
 #include "vernier/version.h"
 
@@ -25,6 +30,55 @@ namespace nb = nanobind;
 
 namespace vernier::python {
 namespace {
+
+// ---- text and limits
+
+/// Names may be no UTF-8, which a str must be: then they are shown as a terminal shows them.
+std::string as_str(const std::string& name) {
+  std::string_view rest = name;
+  while (!rest.empty()) {
+    const size_t length = utf8_length(rest);
+    if (length == 0) return printable_name(name);
+    rest.remove_prefix(length);
+  }
+  return name;
+}
+
+std::vector<std::string> as_strs(std::vector<std::string> texts) {
+  std::ranges::transform(texts, texts.begin(), as_str);
+  return texts;
+}
+
+/// Ctrl-C during work without the interpreter's lock: its handler runs, and what that raises
+/// (KeyboardInterrupt) comes out of the call. Handlers run in the main thread only; others never
+/// wait for the lock here.
+class SignalCheck {
+ public:
+  bool operator()() {
+    constexpr auto kInterval = std::chrono::milliseconds(200);
+    const auto now = Limits::Clock::now();
+    if (now < next_) return false;
+    next_ = now + kInterval;
+    if (::gettid() != ::getpid()) return false;
+    const nb::gil_scoped_acquire locked;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    return false;
+  }
+
+ private:
+  Limits::Clock::time_point next_ = Limits::Clock::now();
+};
+
+/// `max_memory`: "" or text as parse_bytes() takes it. 0 seconds: no limit.
+Limits limits_of(const std::string& max_memory, double max_seconds) {
+  Limits limits;
+  if (!max_memory.empty()) limits.max_bytes = parse_bytes(max_memory, "max_memory");
+  if (!(max_seconds >= 0))
+    throw Error(ErrorCode::kInput, "max_seconds: expected a positive number of seconds");
+  limits.max_seconds = max_seconds;
+  limits.stop = SignalCheck();
+  return limits;
+}
 
 // ---- arrays
 
@@ -64,7 +118,7 @@ nb::tuple to_python(Result result) {
                                static_cast<uint8_t>(8 * size_bytes(result.dtype)), 1};
   nb::ndarray<nb::numpy> elements(data, result.shape.size(), result.shape.data(), owner, nullptr,
                                   bits);
-  return nb::make_tuple(result.name, std::string(name(result.dtype)), elements);
+  return nb::make_tuple(as_str(result.name), std::string(name(result.dtype)), elements);
 }
 
 verify::NamedTensors tensors_of(const std::vector<NamedElements>& arrays) {
@@ -87,32 +141,41 @@ std::vector<PortRow> rows_of(const std::vector<Port>& ports) {
   std::vector<PortRow> rows;
   for (const Port& port : ports) {
     auto& [name, dtype, dims] =
-        rows.emplace_back(port.name, std::string(vernier::name(port.dtype)),
+        rows.emplace_back(as_str(port.name), std::string(vernier::name(port.dtype)),
                           std::vector<std::tuple<std::string, int64_t, int64_t>>{});
-    for (const PortDim& dim : port.dims) dims.emplace_back(dim.text, dim.min, dim.max);
+    for (const PortDim& dim : port.dims) dims.emplace_back(as_str(dim.text), dim.min, dim.max);
   }
   return rows;
 }
 
 struct PythonEngine {
-  explicit PythonEngine(const std::string& path) {
+  PythonEngine(const std::string& path, bool read_into_memory) {
     const nb::gil_scoped_release unlocked;
-    engine = Engine::open(path);
+    engine = Engine::open(path, {.read_into_memory = read_into_memory});
   }
   std::shared_ptr<const Engine> engine;
 };
 
-/// A session that Python threads may share: their runs wait for one another.
+/// One thread's at a time: a second one gets an error, as in C++, until the outputs are copied too.
 class PythonSession {
  public:
-  PythonSession(const PythonEngine& engine, int threads)
-      : session_(engine.engine, {.threads = threads}) {}
+  PythonSession(const PythonEngine& engine, int threads, const std::string& max_memory,
+                double max_seconds)
+      : session_(engine.engine,
+                 {.threads = threads, .limits = limits_of(max_memory, max_seconds)}) {}
 
-  std::vector<nb::tuple> run(const std::vector<NamedElements>& arrays) {
+  /// The outputs, and what is to be said about those that hold NaN or infinity (empty: none does).
+  nb::tuple run(const std::vector<NamedElements>& arrays) {
     std::vector<Result> results;
+    std::string non_finite;
     {
       const nb::gil_scoped_release unlocked;
-      const std::lock_guard lock(mutex_);
+      const std::unique_lock use(in_use_, std::try_to_lock);
+      if (!use) {
+        throw Error(ErrorCode::kInput,
+                    "the session is running in another thread; a session is one thread's at a "
+                    "time: make one per thread from the same engine, whose weights they share");
+      }
       std::vector<std::vector<int64_t>> shapes;
       for (const auto& [name, dtype, elements] : arrays) shapes.push_back(shape_of(elements));
       std::vector<Input> inputs;
@@ -120,16 +183,23 @@ class PythonSession {
         const auto& [name, dtype, elements] = arrays[i];
         inputs.push_back({name, dtype_of(dtype), shapes[i], elements.data()});
       }
-      for (const Output& output : session_.run(inputs)) results.push_back(copy_of(output));
+      std::vector<std::string> names;
+      for (const Output& output : session_.run(inputs)) {
+        results.push_back(copy_of(output));
+        if (verify::is_non_finite(output.dtype,
+                                  {static_cast<const std::byte*>(output.data), output.bytes}))
+          names.emplace_back(output.name);
+      }
+      if (!names.empty()) non_finite = verify::explain_non_finite(session_, inputs, names);
     }
-    std::vector<nb::tuple> rows;
-    for (Result& result : results) rows.push_back(to_python(std::move(result)));
-    return rows;
+    nb::list rows;
+    for (Result& result : results) rows.append(to_python(std::move(result)));
+    return nb::make_tuple(rows, non_finite);
   }
 
  private:
   Session session_;
-  std::mutex mutex_;
+  std::mutex in_use_;
 };
 
 // ---- functions
@@ -142,12 +212,12 @@ nb::dict build(const std::string& model, const std::string& engine, const Compil
   }
   nb::dict result;
   result["engine"] = engine;
-  result["model"] = report.model;
+  result["model"] = as_str(report.model);
   result["onnx_nodes"] = report.onnx_nodes;
   result["steps"] = report.steps;
   result["fallback_steps"] = report.fallback_steps;
   result["weight_bytes"] = report.weight_bytes;
-  result["notes"] = report.notes;
+  result["notes"] = as_strs(report.notes);
   result["policy"] = report.policy;
   result["ms"] = report.ms;
   return result;
@@ -219,7 +289,8 @@ void translate(const std::exception_ptr& thrown, void* type) {
     std::rethrow_exception(thrown);
   } catch (const Error& error) {
     const nb::handle python_error(static_cast<PyObject*>(type));
-    PyErr_SetObject(python_error.ptr(), python_error(error.what(), code_text(error.code())).ptr());
+    PyErr_SetObject(python_error.ptr(),
+                    python_error(printable_message(error.what()), code_text(error.code())).ptr());
   }
 }
 
@@ -232,7 +303,7 @@ NB_MODULE(_native, m) {
   nb::register_exception_translator(&translate, error.release().ptr());
 
   nb::class_<PythonEngine>(m, "Engine")
-      .def(nb::init<const std::string&>())
+      .def(nb::init<const std::string&, bool>())
       .def("inputs", [](const PythonEngine& e) { return rows_of(e.engine->inputs()); })
       .def("outputs", [](const PythonEngine& e) { return rows_of(e.engine->outputs()); })
       .def("device", [](const PythonEngine& e) { return e.engine->device(); })
@@ -245,9 +316,11 @@ NB_MODULE(_native, m) {
            })
       .def(
           "check_weights", [](const PythonEngine& e) { e.engine->check_weights(); },
-          nb::call_guard<nb::gil_scoped_release>());
+          nb::call_guard<nb::gil_scoped_release>())
+      .def("check_unchanged", [](const PythonEngine& e) { e.engine->check_unchanged(); });
   nb::class_<PythonSession>(m, "Session")
-      .def(nb::init<const PythonEngine&, int>(), nb::call_guard<nb::gil_scoped_release>())
+      .def(nb::init<const PythonEngine&, int, const std::string&, double>(),
+           nb::call_guard<nb::gil_scoped_release>())
       .def("run", &PythonSession::run);
 
   nb::class_<CompileOptions>(m, "CompileOptions")
@@ -261,7 +334,10 @@ NB_MODULE(_native, m) {
       .def_rw("layer_precisions", &CompileOptions::layer_precisions)
       .def_rw("layer_output_types", &CompileOptions::layer_output_types)
       .def_rw("policy", &CompileOptions::policy)
-      .def_rw("policy_file", &CompileOptions::policy_file);
+      .def_rw("policy_file", &CompileOptions::policy_file)
+      .def("limit", [](CompileOptions& options, const std::string& max_memory, double max_seconds) {
+        options.limits = limits_of(max_memory, max_seconds);
+      });
   m.def("build", &build);
 
   using verify::Request;
@@ -278,6 +354,8 @@ NB_MODULE(_native, m) {
            })
       .def("expect",
            [](Request& r, const std::vector<NamedElements>& a) { r.expect = tensors_of(a); })
+      .def("limit", [](Request& r, const std::string& max_memory,
+                       double max_seconds) { r.limits = limits_of(max_memory, max_seconds); })
       .def("thorough", [](Request& r) { r.depth = verify::Depth::kThorough; })
       .def("html",
            [](Request& r, const std::string& path) {
@@ -290,6 +368,7 @@ NB_MODULE(_native, m) {
       .def_rw("end", &Request::to)
       .def_rw("batch_axis", &Request::batch_axis)
       .def_rw("seed", &Request::seed)
+      .def_rw("read_into_memory", &Request::read_into_memory)
       .def_rw("threads", &Request::threads);
   m.def("verify", &verify_files);
   m.def("inspect", &inspect);

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 import numpy as np
@@ -39,10 +40,14 @@ class Port(NamedTuple):
 
 
 class Engine:
-    """A compiled model, opened from a `.vn` file. Immutable: share it between threads."""
+    """A compiled model, opened from a `.vn` file. Immutable: share it between threads.
 
-    def __init__(self, path: Path) -> None:
-        self._native = _native.Engine(os.fspath(path))
+    The file is mapped: replace it by renaming another over it, as `build` does. Where others may
+    write to it in place, `read_into_memory` makes that harmless; it takes the file's size in memory.
+    """
+
+    def __init__(self, path: Path, *, read_into_memory: bool = False) -> None:
+        self._native = _native.Engine(os.fspath(path), read_into_memory)
         self._types = {name: dtype for name, dtype, _ in self._native.inputs()}
 
     @property
@@ -75,6 +80,10 @@ class Engine:
         """Reads all weights and compares their checksums; raises Error where one is wrong."""
         self._native.check_weights()
 
+    def check_unchanged(self) -> None:
+        """Raises Error where the mapped file was written to since it was opened; cheap."""
+        self._native.check_unchanged()
+
     def __repr__(self) -> str:
         ports = [", ".join(f"{p.name}: {p.dtype}[{', '.join(map(str, p.shape))}]" for p in ports)
                  for ports in (self.inputs, self.outputs)]
@@ -82,31 +91,48 @@ class Engine:
 
 
 class Session:
-    """One execution context of an engine. Take one per thread; runs of one session wait in turn.
+    """One execution context of an engine, for one thread at a time: run() while another thread is in
+    it is an error. Sessions share the engine's weights and the process's threads (docs/serving.md).
 
-    `threads`: 0 is one per core. Results do not depend on it.
+    threads     CPUs that a run may use at most; 0 is all that the process may. Results do not
+                depend on it.
+    max_memory  what a run may take, as bytes or "4GB": a shape that needs more is an Error before
+                anything is allocated. max_seconds: of each run, asked between its steps.
     """
 
-    def __init__(self, engine: Engine, threads: int = 0) -> None:
+    def __init__(self, engine: Engine, threads: int = 0, *, max_memory: int | str | None = None,
+                 max_seconds: float | None = None) -> None:
         self.engine = engine
-        self._native = _native.Session(engine._native, threads)
+        self._native = _native.Session(engine._native, threads, _size(max_memory),
+                                       max_seconds or 0.0)
 
-    def run(self, inputs: Arrays) -> dict[str, np.ndarray]:
+    def run(self, inputs: Arrays, *, check: bool = False) -> dict[str, np.ndarray]:
         """Runs the engine on arrays named as its inputs; returns new arrays by output name.
 
         Arrays that are not dense, or of the other byte order, are copied first. Types are not
         converted: a float64 array for a float32 input is an Error, as are wrong names and shapes.
         bfloat16 arrays are ml_dtypes'; a uint16 array is taken as the bits of one, and where
         ml_dtypes is not installed, outputs are such bits too.
+
+        NaN or infinity in an output is a RuntimeWarning that names the node where it begins, with
+        `check` an Error of code "check_failed". Float outputs are read once for that (about as
+        long as copying them takes); only where one is not finite are the inputs run once more,
+        step by step.
         """
-        return from_native(self._native.run(to_native(inputs, self.engine._types)))
+        rows, non_finite = self._native.run(to_native(inputs, self.engine._types))
+        if non_finite and check:
+            raise Error(non_finite, "check_failed")
+        if non_finite:
+            warnings.warn(non_finite, RuntimeWarning, stacklevel=2)
+        return from_native(rows)
 
 
 def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable[str] = (),
           shapes: str | None = None, layer_precisions: str | None = None,
           layer_output_types: str | None = None, policy: Path | Mapping[str, Any] | None = None,
-          outputs: Iterable[str] = (), fuse_off: Iterable[str] = (),
-          device: str = "cpu") -> dict[str, Any]:
+          outputs: Iterable[str] = (), fuse_off: Iterable[str] = (), device: str = "cpu",
+          max_memory: int | str | None = None,
+          max_seconds: float | None = None) -> dict[str, Any]:
     """Compiles an ONNX model into an engine file, as `vernier build` does, range audit included.
 
     mode      "model" (its own float types), "fp32", "tf32", "fp16" or "bf16"; None: the policy's,
@@ -118,6 +144,10 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
     policy    a policy file, or what it holds; the above add to it.
     outputs   values of the graph that the engine also returns.
     fuse_off  optional passes to leave out, by name.
+    max_memory, max_seconds
+              for models of strangers: "8GB" or bytes, estimated before it is taken; seconds, asked
+              between steps. What is over them is an Error with the code "machine". Ctrl-C ends the
+              work between steps, too.
 
     Returns engine, model, onnx_nodes, steps, fallback_steps, weight_bytes, notes, policy (which
     `policy` takes back) and ms. Raises Error: a rule that matches nothing, a request that no kernel
@@ -136,6 +166,7 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
         options.policy, options.policy_file = json.dumps(policy), "policy"
     elif policy is not None:
         options.policy, options.policy_file = _text_of(policy), os.fspath(policy)
+    options.limit(_size(max_memory), max_seconds or 0.0)
     _check_keeps(engine, model)
     report = _native.build(os.fspath(model), os.fspath(engine), options)
     return report | {"policy": json.loads(report["policy"])}
@@ -145,7 +176,9 @@ def verify(engine: Path, model: Path, inputs: Arrays | Sequence[Arrays] | None =
            expect: Arrays | None = None, batches: Iterable[int] = (), lengths: Iterable[int] = (),
            tolerance: str | None = None, thorough: bool = False, begin: Iterable[str] = (),
            end: Iterable[str] = (), batch_axis: str | None = None, seed: int = 1, threads: int = 0,
-           report: Path | None = None, stamp: bool = False) -> dict[str, Any]:
+           report: Path | None = None, stamp: bool = False, read_into_memory: bool = False,
+           max_memory: int | str | None = None,
+           max_seconds: float | None = None) -> dict[str, Any]:
     """Holds a saved engine against the FP64 evaluation of its model, as `vernier verify` does.
 
     inputs    arrays named as the model's inputs, or several such; None: a sweep of seeded inputs
@@ -155,6 +188,7 @@ def verify(engine: Path, model: Path, inputs: Arrays | Sequence[Arrays] | None =
     thorough  a larger sweep. begin, end: only the part between these values of the model.
     report    also write the report to this HTML file.
     stamp     write the verdict into the engine file, whatever it is.
+    read_into_memory  as of Engine. max_memory, max_seconds: as of build.
 
     Returns the report: "verdict" ("pass", or what was found), "explanation", "outputs", "cells", ….
     A verdict that is not "pass" is a result, not an Error.
@@ -171,6 +205,8 @@ def verify(engine: Path, model: Path, inputs: Arrays | Sequence[Arrays] | None =
     request.batches, request.lengths = list(batches), list(lengths)
     request.begin, request.end = _texts(begin), _texts(end)
     request.batch_axis, request.seed, request.threads = batch_axis or "", seed, threads
+    request.read_into_memory = read_into_memory
+    request.limit(_size(max_memory), max_seconds or 0.0)
     if thorough:
         request.thorough()
     if report is not None:
@@ -194,6 +230,11 @@ def inspect(path: Path, view: str = "summary", *, node: str = "", shapes: str = 
 def _port(name: str, dtype: str, dims: list[tuple[str, int, int]]) -> Port:
     shape = tuple(least if least == most else text for text, least, most in dims)
     return Port(name, numpy_name(dtype), shape, tuple((least, most) for _, least, most in dims))
+
+
+def _size(size: int | str | None) -> str:
+    """A number of bytes as the library reads it; "": no limit."""
+    return "" if size is None else str(size)
 
 
 def _texts(texts: Iterable[str]) -> list[str]:

@@ -5,12 +5,20 @@ class Error(Exception):
     """What failed, where, what was got and expected, and what to do.
 
     `code` says whose fault it is: "input" (an option, a model, an engine file, an array, a shape),
-    "machine" (disk, memory, device), "check_failed" (a checksum or another check) or "internal"
-    (a bug of Vernier's).
+    "machine" (disk, memory, device, a limit of time or memory), "check_failed" (a checksum or
+    another check) or "internal" (a bug of Vernier's). Names in the message come from files: what a
+    terminal would act on in them is shown as an escape.
     """
 
     code: str
 
     def __init__(self, message: str, code: str = "internal") -> None:
-        super().__init__(message)
+        super().__init__("".join(map(_shown, message)))
         self.code = code
+
+
+def _shown(character: str) -> str:
+    if character.isprintable() or character in "\n\t":
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x20 else f"\\u{code:04x}"

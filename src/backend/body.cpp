@@ -14,10 +14,9 @@ void KernelTable::add(OpKind op, std::string_view strategy, const KernelBody& bo
                       .bit_class = body.bit_class,
                       .strided_inputs = body.strided_inputs,
                       .repeating_inputs = body.repeating_inputs,
-                      .index_inputs = body.index_inputs,
                       .pack = body.pack,
                       .unpack = body.unpack,
-                      .layout_is_current = body.layout_is_current,
+                      .packed_layouts = body.packed_layouts,
                       .create = body.create,
                       .prepare = body.prepare,
                       .launch = body.launch,
@@ -117,6 +116,16 @@ Support one_float_type(const Problem& problem) {
     }
   }
   return yes();
+}
+
+bool is_per_row_element(const SymShape& own, const SymShape& shape, size_t first_axis) {
+  if (own.size() > shape.size()) return false;
+  const size_t missing = shape.size() - own.size();
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const Dim size = i < missing ? Dim(1) : own[i - missing];
+    if (!(size == (i < first_axis ? Dim(1) : shape[i]))) return false;
+  }
+  return true;
 }
 
 bool is_dense(const TensorArg& t) {

@@ -17,10 +17,9 @@ struct KernelBody {
   std::string_view bit_class = "row";
   uint32_t strided_inputs = 0;
   uint32_t repeating_inputs = kAllStrided;
-  std::vector<IndexInput> (*index_inputs)(AttrView attrs) = nullptr;
   std::vector<PackedConstant> (*pack)(const Problem&) = nullptr;
   Tensor (*unpack)(const Problem&, const ConstantArg&) = nullptr;
-  bool (*layout_is_current)(std::string_view layout) = nullptr;
+  std::vector<PackedLayout> (*packed_layouts)(const Problem&) = nullptr;
   std::unique_ptr<KernelState> (*create)(const CreateCall&) = nullptr;
   std::unique_ptr<ShapeState> (*prepare)(const PrepareCall&) = nullptr;
   void (*launch)(const LaunchCall&) = nullptr;
@@ -65,6 +64,9 @@ inline size_t rank_of(const Operand& operand) { return operand.shape.size(); }
 /// `axis` counted from the front.
 inline int64_t positive_axis(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
 
+/// True if an operand of shape `own`, broadcast to `shape`, has one value per element of the axes
+/// [first_axis, rank), the same for all rows. A count alone does not say so: [4, 1] beside [4, 4].
+bool is_per_row_element(const SymShape& own, const SymShape& shape, size_t first_axis);
 /// True if `t` is row-major without gaps (size-1 axes may have any stride).
 bool is_dense(const TensorArg& t);
 /// Number of elements in axes [begin, end).

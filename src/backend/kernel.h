@@ -21,7 +21,7 @@
 #include "core/tensor.h"
 
 namespace vernier {
-class ThreadPool;
+class ThreadTeam;
 }
 
 namespace vernier::backend {
@@ -38,6 +38,8 @@ struct Operand {
   DType dtype = DType::kUndefined;
   SymShape shape;
   const Tensor* constant = nullptr;  ///< contents, if it is a constant
+  bool packed = false;  ///< a constant whose contents are packed for a kernel: `constant` is null
+  bool is_constant() const { return constant != nullptr || packed; }
 };
 
 /// What the planner wants computed: one node of the fused graph.
@@ -59,6 +61,13 @@ struct PackedConstant {
   int input = 0;
   std::string layout;  ///< the kernel's own description, e.g. "brgemm f32 K=768 N=3072 b64"
   std::vector<std::byte> bytes;
+};
+
+/// What pack() makes of an input, without making it: the layout's text and its length.
+struct PackedLayout {
+  int input = 0;
+  std::string layout;
+  size_t bytes = 0;
 };
 
 // ---- run time --------------------------------------------------------------------------------
@@ -93,7 +102,7 @@ struct ConstantArg {
 
 /// What a kernel runs on: threads on the CPU; a stream (cudaStream_t as void*) on a GPU.
 struct Execution {
-  ThreadPool* threads = nullptr;
+  ThreadTeam* threads = nullptr;
   void* stream = nullptr;
   int device_ordinal = 0;
   void* library_handle = nullptr;  ///< the Device's own, e.g. cublasLtHandle_t
@@ -146,14 +155,6 @@ struct LaunchCall {
   bool backwards = false;
 };
 
-/// An input whose elements index axis `axis` (negative: from the end) of input `table`: each is in
-/// [-size, size) of it. Of tuples, along the last axis of the indices, element i indexes axis + i.
-struct IndexInput {
-  int indices = 0, table = 0;
-  int64_t axis = 0;
-  bool tuples = false;
-};
-
 /// One row of a backend's kernels.def.
 struct KernelDef {
   std::string_view name;  ///< <device>.<op>.<strategy>
@@ -170,19 +171,19 @@ struct KernelDef {
   uint32_t strided_inputs;
   /// Bit i set: of these, the stride of an axis may also be 0 (what Expand makes without a copy).
   uint32_t repeating_inputs = ~0u;
-  /// Inputs that index others, so that the runtime can check those that are the engine's own before
-  /// anything runs; null: none.
-  std::vector<IndexInput> (*index_inputs)(AttrView attrs) = nullptr;
   /// Rewrites constant operands for this machine; null: none.
   std::vector<PackedConstant> (*pack)(const Problem&);
   /// The plain array back from a packed constant (another machine, verification); null with pack.
   Tensor (*unpack)(const Problem&, const ConstantArg&);
-  /// False if `layout` was packed for a machine or library version that this one is not.
-  bool (*layout_is_current)(std::string_view layout);
+  /// What pack(problem) gives on this machine, of a problem that is supported: a packed constant of
+  /// another layout was packed for another machine or version, one of another length is damaged.
+  /// Null with pack.
+  std::vector<PackedLayout> (*packed_layouts)(const Problem&);
   /// Null where there is nothing to make.
   std::unique_ptr<KernelState> (*create)(const CreateCall&);
   std::unique_ptr<ShapeState> (*prepare)(const PrepareCall&);
-  /// Enqueues or does the work. Throws Error(kInput) only for values it must check (ids).
+  /// Enqueues or does the work. Shapes, types and attributes are as inference lets them pass.
+  /// Throws Error(kInput) only for values that it must check (core/value_rules.h).
   void (*launch)(const LaunchCall&);
   /// Times the ways it has to do a step and says which to take, as text for CreateCall::tuning. All
   /// of them give the same bits. Null: there is one way.
@@ -245,7 +246,7 @@ class OnDevice {
 };
 
 struct DeviceOptions {
-  int threads = 0;  ///< 0: all cores
+  int threads = 0;  ///< 0: all CPUs that the process may use
   int ordinal = 0;
   void* stream = nullptr;  ///< a GPU's: the caller's cudaStream_t, or null: the device makes one
 };

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "cli/common.h"
+#include "cli/signals.h"
 #include "vernier/error.h"
 #include "vernier/plugins.h"
 
@@ -16,7 +17,7 @@ constexpr int kMaxThreads = 1024;
 }  // namespace
 
 void add_threads(CLI::App& command, int& threads) {
-  command.add_option("--threads", threads, "worker threads; 0: all cores")
+  command.add_option("--threads", threads, "CPUs to use at most; 0: all that the process may")
       ->check(CLI::Range(0, kMaxThreads))
       ->capture_default_str();
 }
@@ -37,10 +38,28 @@ const backend::Backend* plugin_kernels(const std::vector<std::string>& plugins) 
   return plugins.empty() ? nullptr : &load_plugins(plugins);
 }
 
-std::shared_ptr<const Engine> open_engine(const std::string& path,
-                                          const std::vector<std::string>& plugins) {
-  const backend::Backend* kernels = plugin_kernels(plugins);
-  return kernels ? Engine::open(path, *kernels) : Engine::open(path);
+void add_limits(CLI::App& command, LimitOptions& options) {
+  command.add_option("--max-memory", options.memory,
+                     "end with exit code 3 before more than this is taken, by estimate: 4GB, "
+                     "512MiB");
+  command
+      .add_option("--max-seconds", options.seconds,
+                  "end with exit code 3 after this time, between two steps")
+      ->check(CLI::Range(0.001, 1e9));
+}
+
+Limits limits_of(const LimitOptions& options) {
+  Limits limits;
+  if (!options.memory.empty()) limits.max_bytes = parse_bytes(options.memory, "--max-memory");
+  limits.max_seconds = options.seconds;
+  limits.stop = stops_on_interrupt();
+  return limits.begun();
+}
+
+void add_read_into_memory(CLI::App& command, bool& read_into_memory) {
+  command.add_flag("--read-into-memory", read_into_memory,
+                   "read the engine instead of mapping it: nothing that is done to its file "
+                   "meanwhile matters");
 }
 
 std::vector<int64_t> parse_sizes(const std::string& text, const std::string& option) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "vernier/engine.h"
+#include "vernier/limits.h"
 
 namespace CLI {
 class App;
@@ -12,7 +13,7 @@ class App;
 
 namespace vernier::cli {
 
-/// --threads N: 0 (all cores) to 1024.
+/// --threads N: 0 (all CPUs that the process may use) to 1024.
 void add_threads(CLI::App& command, int& threads);
 /// --device NAME. One that this program does not have is refused by what builds for it.
 void add_device(CLI::App& command, std::string& device);
@@ -21,9 +22,18 @@ void add_device(CLI::App& command, std::string& device);
 void add_plugins(CLI::App& command, std::vector<std::string>& plugins);
 /// The kernels of these libraries before the CPU's own; null where there are none.
 const backend::Backend* plugin_kernels(const std::vector<std::string>& plugins);
-/// The engine at `path`, with these libraries' kernels.
-std::shared_ptr<const Engine> open_engine(const std::string& path,
-                                          const std::vector<std::string>& plugins);
+
+/// --max-memory SIZE, --max-seconds S.
+struct LimitOptions {
+  std::string memory;
+  double seconds = 0;
+};
+void add_limits(CLI::App& command, LimitOptions& options);
+/// These limits, from now on, and Ctrl-C, which ends the work between steps. Throws Error(kInput).
+Limits limits_of(const LimitOptions& options);
+
+/// --read-into-memory
+void add_read_into_memory(CLI::App& command, bool& read_into_memory);
 
 /// "1,2,4" -> {1, 2, 4}; anything else is an Error(kInput) naming `option`. Empty text: none.
 std::vector<int64_t> parse_sizes(const std::string& text, const std::string& option);

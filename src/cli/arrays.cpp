@@ -1,7 +1,43 @@
 // Arrays as the commands need them: see arrays.h.
 #include "cli/arrays.h"
 
+#include <algorithm>
+
+#include "cli/arguments.h"
+
 namespace vernier::cli {
+
+io::NamedTensors read_inputs(Session& session, const std::string& path) {
+  const io::ArrayFile file = io::ArrayFile::open(path);
+  std::vector<Input> inputs;
+  for (const io::ArrayHeader& array : file.headers())
+    inputs.push_back({array.name, array.dtype, array.shape, nullptr});
+  session.check_inputs(inputs);
+  return file.read_all();
+}
+
+io::NamedTensors read_inputs(const std::string& engine, const std::vector<std::string>& plugins,
+                             const std::string& path) {
+  io::ArrayFile::open(path);  // a wrong file is refused before the engine is opened
+  Session session(Engine::open(engine, {.backend = plugin_kernels(plugins)}), {.threads = 1});
+  return read_inputs(session, path);
+}
+
+io::NamedTensors read_outputs(const std::string& engine, const std::vector<std::string>& plugins,
+                              const std::string& path) {
+  const io::ArrayFile file = io::ArrayFile::open(path);
+  const std::shared_ptr<const Engine> opened =
+      Engine::open(engine, {.backend = plugin_kernels(plugins)});
+  const std::vector<Port>& outputs = opened->outputs();
+  io::NamedTensors arrays;
+  for (size_t i = 0; i < file.headers().size(); ++i) {
+    const io::ArrayHeader& array = file.headers()[i];
+    const bool known = std::ranges::find(outputs, array.name, &Port::name) != outputs.end();
+    arrays.emplace_back(array.name,
+                        known ? file.read(i) : Tensor::from_bytes(array.dtype, {0}, {}));
+  }
+  return arrays;
+}
 
 std::vector<Input> as_inputs(const io::NamedTensors& arrays) {
   std::vector<Input> inputs;

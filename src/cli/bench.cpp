@@ -33,7 +33,7 @@ struct Options {
   double seconds = 2, pause = 0;  ///< pause: milliseconds
   size_t runs = 10;
   int64_t batch = 0, length = 0;  ///< 0: not given
-  bool json = false;
+  bool json = false, read_into_memory = false;
 };
 
 /// What was asked for, checked against the engine's range, or a default within it.
@@ -110,8 +110,8 @@ void check_memory(const Engine& engine, Session& session, const std::string& siz
 }
 
 /// The arrays to run on: the user's, or synthesised ones of the sizes asked for.
-io::NamedTensors inputs_of(const Engine& engine, const Options& options) {
-  if (!options.inputs.empty()) return io::read_arrays(options.inputs);
+io::NamedTensors inputs_of(const Engine& engine, Session& session, const Options& options) {
+  if (!options.inputs.empty()) return read_inputs(session, options.inputs);
   io::NamedTensors arrays;
   for (const InputArray& array : synthetic_inputs(engine, named_sizes(engine, options)))
     arrays.emplace_back(array.name, Tensor::from_bytes(array.dtype, array.shape, array.bytes));
@@ -119,10 +119,12 @@ io::NamedTensors inputs_of(const Engine& engine, const Options& options) {
 }
 
 int bench(const Options& options) {
-  const std::shared_ptr<const Engine> engine = open_engine(options.engine, options.plugins);
+  const std::shared_ptr<const Engine> engine = Engine::open(
+      options.engine,
+      {.backend = plugin_kernels(options.plugins), .read_into_memory = options.read_into_memory});
   Session session(engine, {.threads = options.threads});
   if (options.inputs.empty()) check_memory(*engine, session, named_sizes(*engine, options));
-  const io::NamedTensors arrays = inputs_of(*engine, options);
+  const io::NamedTensors arrays = inputs_of(*engine, session, options);
   const std::vector<Input> inputs = as_inputs(arrays);
   for (int i = 0; i < kWarmUpRuns; ++i) session.run(inputs);
   const std::vector<double> times = time_runs(options, [&] {
@@ -158,12 +160,12 @@ int bench(const Options& options) {
     print_json(json);
     return 0;
   }
-  print(fmt::format("{}median {:.3f} ms   p10 {:.3f}   p90 {:.3f}   {} runs", text, median,
-                    quantile(sorted, 0.1), quantile(sorted, 0.9), times.size()));
+  print_line(fmt::format("{}median {:.3f} ms   p10 {:.3f}   p90 {:.3f}   {} runs", text, median,
+                         quantile(sorted, 0.1), quantile(sorted, 0.9), times.size()));
   if (!on_device.empty()) {
-    print(fmt::format("on the device alone: median {:.4f} ms   p10 {:.4f}   p90 {:.4f}",
-                      quantile(on_device, 0.5), quantile(on_device, 0.1),
-                      quantile(on_device, 0.9)));
+    print_line(fmt::format("on the device alone: median {:.4f} ms   p10 {:.4f}   p90 {:.4f}",
+                           quantile(on_device, 0.5), quantile(on_device, 0.1),
+                           quantile(on_device, 0.9)));
   }
   return 0;
 }
@@ -184,6 +186,7 @@ void add_bench(CLI::App& app, Run& chosen) {
       ->excludes(inputs);
   add_threads(*command, options->threads);
   add_plugins(*command, options->plugins);
+  add_read_into_memory(*command, options->read_into_memory);
   command->add_option("--seconds", options->seconds, "how long to measure")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();

@@ -22,6 +22,7 @@ struct Options {
   std::vector<std::string> rules;
   std::string policy, save_policy, layer_precisions, layer_output_types, constraints;
   bool fp32 = false, tf32 = false, fp16 = false, bf16 = false;
+  LimitOptions limits;
   bool seed_missing_weights = false, verify = false, json = false;
 };
 
@@ -36,12 +37,13 @@ std::string pass_switched_off(const std::string& text) {
 }
 
 /// Verifies the engine just built and stamps it; the report goes where the build's does.
-verify::Report verify_built(const Options& options) {
+verify::Report verify_built(const Options& options, const Limits& limits) {
   verify::Request request;
   request.model = options.model;
   request.engine = options.engine;
   request.backend = plugin_kernels(options.plugins);
   request.tolerance = verify::parse_tolerance(options.tolerance);
+  request.limits = limits;
   Progress progress("verifying " + options.engine);
   request.progress = [&](const std::string& stage) { progress.stage(stage); };
   return verify::verify_and_stamp(request);
@@ -82,6 +84,7 @@ int build(const Options& options) {
   }
   verify::parse_tolerance(options.tolerance);  // refused before the work
   CompileOptions compile_options;
+  compile_options.limits = limits_of(options.limits);
   compile_options.device = options.device;
   compile_options.backend = plugin_kernels(options.plugins);
   compile_options.shapes = options.shapes;
@@ -102,7 +105,7 @@ int build(const Options& options) {
   if (!options.save_policy.empty())
     verify::write_text_file(options.save_policy, "policy", report.policy);
   std::optional<verify::Report> verdict;
-  if (options.verify) verdict = verify_built(options);
+  if (options.verify) verdict = verify_built(options, compile_options.limits);
   const int code = !verdict || verdict->passed() ? 0 : static_cast<int>(ErrorCode::kCheckFailed);
   if (options.json) {
     nlohmann::json json{{"engine", options.engine},
@@ -116,11 +119,11 @@ int build(const Options& options) {
     print_json(json);
     return code;
   }
-  print(fmt::format(
+  print_line(fmt::format(
       "{}: {} ONNX nodes, {} steps ({} on the FP64 evaluator), {:.1f} MB of weights, {:.2f} s",
       options.engine, report.onnx_nodes, report.steps, report.fallback_steps,
       static_cast<double>(report.weight_bytes) / 1e6, report.ms / 1e3));
-  for (const std::string& note : report.notes) print("note: " + note);
+  for (const std::string& note : report.notes) print_line("note: " + note);
   if (verdict) print(verify::to_text(*verdict));
   return code;
 }
@@ -171,12 +174,14 @@ void add_build(CLI::App& app, Run& chosen) {
                     "code 1 when it is not 'pass'");
   command->add_option("--tolerance", options->tolerance,
                       "limits of --verify instead of the usual ones, e.g. rms=1e-3,max=1e-2");
+  add_limits(*command, options->limits);
   command->add_flag("--json", options->json, "print the result as JSON");
   command->footer(
       "Examples:\n"
       "  vernier build model.onnx -o model.vn\n"
       "  vernier build model.onnx -o model.vn --shapes 'batch=1..32,seq=4..512'\n"
       "  vernier build model.onnx -o model.vn --verify\n"
+      "  vernier build stranger.onnx -o model.vn --max-memory 8GB --max-seconds 120\n"
       "  vernier build model.onnx -o model.vn --bf16 --rule 'role:head compute=f32' --verify\n"
       "  vernier build model.onnx -o model.vn --fp16 "
       "--layerPrecisions='LayerNormalization_*:fp32'\n"

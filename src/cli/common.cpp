@@ -6,24 +6,35 @@
 #include <fstream>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "vernier/error.h"
+#include "vernier/printable.h"
 
 namespace vernier::cli {
 namespace {
 
 constexpr auto kQuiet = std::chrono::seconds(1);  // work shorter than this prints no progress
 
-int report(ErrorCode code, std::string_view message) {
-  std::string line = "vernier: error: ";
-  line += message;
+/// One message to stderr, with nothing in it that a terminal would act on.
+void write_line(std::string line) {
   line += '\n';
-  std::fflush(stdout);
   std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+void say(const char* kind, std::string_view message) {
+  std::fflush(stdout);
+  write_line("vernier: " + std::string(kind) + ": " + printable_message(message));
+}
+
+int report(ErrorCode code, std::string_view message) {
+  say("error", message);
   return static_cast<int>(code);
 }
 
 }  // namespace
+
+void warn(std::string_view message) { say("warning", message); }
 
 int run_guarded(const Run& body) {
   try {
@@ -37,6 +48,9 @@ int run_guarded(const Run& body) {
   } catch (const std::bad_alloc&) {
     return report(ErrorCode::kMachine,
                   "out of memory; use smaller batches or lengths, or a machine with more memory");
+  } catch (const std::system_error& error) {  // files, threads: what the system refuses
+    return report(ErrorCode::kMachine, std::string("the system refused: ") + error.what() +
+                                           "; see the limits of 'ulimit -a' and the disk");
   } catch (const std::exception& error) {
     return report(ErrorCode::kInternal,
                   std::string("internal error: ") + error.what() +
@@ -44,12 +58,17 @@ int run_guarded(const Run& body) {
   }
 }
 
-void print(std::string_view text) {
+void print(std::string_view whole) {
+  const std::string text = printable(whole);
   std::fwrite(text.data(), 1, text.size(), stdout);
   if (text.empty() || text.back() != '\n') std::fputc('\n', stdout);
 }
 
-void print_json(const nlohmann::json& value) { print(value.dump(2)); }
+void print_line(std::string_view line) { print(printable_name(line)); }
+
+void print_json(const nlohmann::json& value) {
+  print(value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
 
 std::vector<std::string> split_list(const std::string& text, const std::string& option) {
   std::vector<std::string> parts;
@@ -92,13 +111,17 @@ void check_keeps_inputs(const std::string& output, const std::vector<std::string
   }
 }
 
-Progress::Progress(std::string what)
-    : what_(std::move(what)), timer_([this] {
-        std::unique_lock lock(mutex_);
-        if (finished_.wait_for(lock, kQuiet, [this] { return done_; })) return;
-        talking_ = true;
-        say();
-      }) {}
+Progress::Progress(std::string what) : what_(std::move(what)) {
+  try {
+    timer_ = std::thread([this] {
+      std::unique_lock lock(mutex_);
+      if (finished_.wait_for(lock, kQuiet, [this] { return done_; })) return;
+      talking_ = true;
+      say();
+    });
+  } catch (const std::system_error&) {  // no thread to be had: the work is done in silence
+  }
+}
 
 Progress::~Progress() {
   {
@@ -106,11 +129,10 @@ Progress::~Progress() {
     done_ = true;
   }
   finished_.notify_all();
-  timer_.join();
+  if (timer_.joinable()) timer_.join();
   if (talking_) {
-    const std::string line =
-        "vernier: " + what_ + ": " + std::to_string(static_cast<int64_t>(clock_.ms())) + " ms\n";
-    std::fwrite(line.data(), 1, line.size(), stderr);
+    write_line("vernier: " + printable_name(what_) + ": " +
+               std::to_string(static_cast<int64_t>(clock_.ms())) + " ms");
   }
 }
 
@@ -121,8 +143,7 @@ void Progress::stage(std::string_view name) {
 }
 
 void Progress::say() const {
-  const std::string line = "vernier: " + what_ + (stage_.empty() ? "" : ": " + stage_) + " ...\n";
-  std::fwrite(line.data(), 1, line.size(), stderr);
+  write_line("vernier: " + printable_name(what_ + (stage_.empty() ? "" : ": " + stage_)) + " ...");
 }
 
 }  // namespace vernier::cli

@@ -35,8 +35,14 @@ void add_make_model(CLI::App& app, Run& run);
 /// Runs `body` and turns what it throws into "vernier: error: ..." on stderr and an exit code.
 int run_guarded(const Run& body);
 
-/// Text or JSON to stdout, followed by a newline where it has none.
+/// "vernier: warning: ..." on stderr: the command goes on.
+void warn(std::string_view message);
+
+/// Text or JSON to stdout, followed by a newline where it has none, through printable(): names come
+/// from files. Nothing else of the program writes to stdout.
 void print(std::string_view text);
+/// The same for one line: no name ends it.
+void print_line(std::string_view line);
 void print_json(const nlohmann::json& value);
 
 /// "a, b" -> {"a", "b"}; empty parts are an Error(kInput) naming `option`.

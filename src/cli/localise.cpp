@@ -5,8 +5,8 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/arguments.h"
+#include "cli/arrays.h"
 #include "cli/common.h"
-#include "io/npz.h"
 #include "verify/html_report.h"
 #include "verify/verify.h"
 #include "vernier/error.h"
@@ -29,6 +29,7 @@ verify::Request request_of(const Options& options) {
   request.model = options.model;
   request.seed = options.seed;
   request.threads = options.threads;
+  request.limits = limits_of({});  // Ctrl-C
   request.batches = parse_sizes(options.batch, "--batch");
   request.lengths = parse_sizes(options.length, "--length");
   if (request.batches.size() > 1 || request.lengths.size() > 1)
@@ -38,7 +39,8 @@ verify::Request request_of(const Options& options) {
     throw Error(ErrorCode::kInput,
                 "--inputs excludes --batch and --length: the arrays have their own sizes");
   }
-  request.inputs.push_back({options.inputs, io::read_arrays(options.inputs)});
+  request.inputs.push_back(
+      {options.inputs, read_inputs(options.engine, options.plugins, options.inputs)});
   return request;
 }
 

@@ -1,8 +1,8 @@
 // The program `vernier`: one command per file of this folder. Contract: README.md "Commands".
 #include <CLI/CLI.hpp>
-#include <csignal>
 
 #include "cli/common.h"
+#include "cli/signals.h"
 #include "vernier/error.h"
 #include "vernier/version.h"
 
@@ -75,6 +75,8 @@ int parse_and_run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is a failed write, with a message
-  return vernier::cli::run_guarded([&] { return parse_and_run(argc, argv); });
+  vernier::cli::install_signal_handlers();
+  const int code = vernier::cli::run_guarded([&] { return parse_and_run(argc, argv); });
+  vernier::cli::die_if_interrupted();
+  return code;
 }

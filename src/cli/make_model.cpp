@@ -161,11 +161,11 @@ int make_model(const Options& options) {
                 {"ms", clock.ms()}});
     return 0;
   }
-  print(fmt::format("{}: {}", options.output, text));
-  print(fmt::format("{} nodes, {:.1f} MB of weights{}, {:.2f} s", writer.num_nodes(),
-                    static_cast<double>(writer.weight_bytes()) / 1e6,
-                    saved.data_file.empty() ? "" : " in " + saved.data_file + " beside it",
-                    clock.ms() / 1e3));
+  print_line(fmt::format("{}: {}", options.output, text));
+  print_line(fmt::format("{} nodes, {:.1f} MB of weights{}, {:.2f} s", writer.num_nodes(),
+                         static_cast<double>(writer.weight_bytes()) / 1e6,
+                         saved.data_file.empty() ? "" : " in " + saved.data_file + " beside it",
+                         clock.ms() / 1e3));
   return 0;
 }
 

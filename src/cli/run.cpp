@@ -4,6 +4,7 @@
 #include "cli/arguments.h"
 #include "cli/arrays.h"
 #include "cli/common.h"
+#include "verify/non_finite.h"
 
 namespace vernier::cli {
 namespace {
@@ -12,7 +13,8 @@ struct Options {
   std::string engine, inputs, outputs, device;
   std::vector<std::string> plugins;
   int threads = 0;
-  bool check = false, require_certificate = false;
+  LimitOptions limits;
+  bool check = false, require_certificate = false, read_into_memory = false;
 };
 
 /// Refuses an engine that nobody has verified, or that failed: a check that failed, exit code 1.
@@ -27,10 +29,24 @@ void require_certificate(const Engine& engine, const std::string& file) {
                                            " --model MODEL.onnx --stamp' makes one");
 }
 
+/// What is to be said about outputs that hold NaN or infinity; empty: they are finite.
+std::string about_non_finite(Session& session, const io::NamedTensors& inputs,
+                             const io::NamedTensors& outputs) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : outputs) {
+    if (verify::is_non_finite(tensor.dtype(), tensor.byte_span())) names.push_back(name);
+  }
+  return names.empty() ? "" : verify::explain_non_finite(session, as_inputs(inputs), names);
+}
+
 int run(const Options& options) {
   const Progress progress("running " + options.engine);
   check_keeps_inputs(options.outputs, {options.engine, options.inputs});
-  const std::shared_ptr<const Engine> engine = open_engine(options.engine, options.plugins);
+  const Limits limits = limits_of(options.limits);
+  const std::shared_ptr<const Engine> engine =
+      Engine::open(options.engine, {.backend = plugin_kernels(options.plugins),
+                                    .read_into_memory = options.read_into_memory,
+                                    .limits = limits});
   if (!options.device.empty() && options.device != engine->device()) {
     throw Error(ErrorCode::kInput, "--device " + options.device + ": '" + options.engine +
                                        "' was built for " + engine->device() +
@@ -38,8 +54,15 @@ int run(const Options& options) {
   }
   if (options.require_certificate) require_certificate(*engine, options.engine);
   if (options.check || options.require_certificate) engine->check_weights();
-  Session session(engine, {.threads = options.threads});
-  io::write_npz(options.outputs, run_session(session, io::read_arrays(options.inputs)));
+  Session session(engine, {.threads = options.threads, .limits = limits});
+  const io::NamedTensors inputs = read_inputs(session, options.inputs);
+  const io::NamedTensors outputs = run_session(session, inputs);
+  engine->check_unchanged();  // before numbers of another file are written
+  const std::string non_finite = about_non_finite(session, inputs, outputs);
+  if (!non_finite.empty() && options.check)
+    throw Error(ErrorCode::kCheckFailed, "--check: " + non_finite + "; nothing was written");
+  if (!non_finite.empty()) warn(non_finite);
+  io::write_npz(options.outputs, outputs);
   return 0;
 }
 
@@ -56,13 +79,19 @@ void add_run(CLI::App& app, Run& chosen) {
                       "what the engine must have been built for: cpu or cuda [its own]");
   add_threads(*command, options->threads);
   add_plugins(*command, options->plugins);
-  command->add_flag("--check", options->check, "read all weights first, compare their checksums");
+  add_limits(*command, options->limits);
+  add_read_into_memory(*command, options->read_into_memory);
+  command->add_flag("--check", options->check,
+                    "read all weights first and compare their checksums; NaN or infinity in an "
+                    "output is an error then");
   command->add_flag("--require-certificate", options->require_certificate,
                     "refuse an engine that was not verified with verdict 'pass'; implies --check");
   command->footer(
       "Examples:\n"
       "  vernier run model.vn --inputs in.npz --outputs out.npz\n"
-      "  vernier run model.vn --inputs in.npz -o out.npz --threads 1");
+      "  vernier run model.vn --inputs in.npz -o out.npz --threads 1\n"
+      "  vernier run model.vn --inputs in.npz -o out.npz --max-memory 4GB --max-seconds 10\n"
+      "  vernier run model.vn --inputs in.npz -o out.npz --read-into-memory");
   command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }
 

@@ -4,8 +4,8 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/arguments.h"
+#include "cli/arrays.h"
 #include "cli/common.h"
-#include "io/npz.h"
 
 namespace vernier::cli {
 
@@ -38,8 +38,9 @@ verify::Request request_of(const SweepOptions& options) {
   request.batch_axis = options.batch_axis;
   request.seed = options.seed;
   request.threads = options.threads;
+  request.limits = limits_of({});  // Ctrl-C
   for (const std::string& file : options.inputs)
-    request.inputs.push_back({file, io::read_arrays(file)});
+    request.inputs.push_back({file, read_inputs(options.engine, options.plugins, file)});
   return request;
 }
 

@@ -5,8 +5,8 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/arguments.h"
+#include "cli/arrays.h"
 #include "cli/common.h"
-#include "io/npz.h"
 #include "vernier/error.h"
 
 namespace vernier::cli {
@@ -17,7 +17,8 @@ struct Options {
   std::vector<std::string> inputs, plugins;
   uint64_t seed = 1;
   int threads = 0;
-  bool thorough = false, stamp = false, json = false, timing = false;
+  LimitOptions limits;
+  bool thorough = false, stamp = false, json = false, timing = false, read_into_memory = false;
 };
 
 void add_report(const Options& options, verify::Request& request) {
@@ -47,16 +48,18 @@ int verify_engine(const Options& options) {
   if (!options.to.empty()) request.to = split_list(options.to, "--to");
   request.seed = options.seed;
   request.threads = options.threads;
+  request.limits = limits_of(options.limits);
+  request.read_into_memory = options.read_into_memory;
   add_report(options, request);
   for (const std::string& file : options.inputs)
-    request.inputs.push_back({file, io::read_arrays(file)});
+    request.inputs.push_back({file, read_inputs(options.engine, options.plugins, file)});
   if (!options.expect.empty()) {
     if (request.inputs.empty()) {
       throw Error(
           ErrorCode::kInput,
           "--expect holds the outputs of --inputs, which is not given; add --inputs IN.npz");
     }
-    request.expect = io::read_arrays(options.expect);
+    request.expect = read_outputs(options.engine, options.plugins, options.expect);
   }
   verify::Report report;
   {
@@ -102,6 +105,8 @@ void add_verify(CLI::App& app, Run& chosen) {
       "limits instead of the usual ones, e.g. rms=1e-3,max=1e-2,cos=0.9999,flips=0");
   add_threads(*command, options->threads);
   add_plugins(*command, options->plugins);
+  add_limits(*command, options->limits);
+  add_read_into_memory(*command, options->read_into_memory);
   command->add_flag("--json", options->json, "print the report as JSON");
   command->footer(
       "Examples:\n"
@@ -109,6 +114,7 @@ void add_verify(CLI::App& app, Run& chosen) {
       "  vernier verify model.vn --model model.onnx --batches 1,4,32 --lengths 16,128\n"
       "  vernier verify model.vn --model model.onnx --stamp\n"
       "  vernier verify model.vn --model model.onnx --report report.html\n"
+      "  vernier verify model.vn --model model.onnx --max-memory 8GB --max-seconds 600\n"
       "  vernier verify model.vn --model model.onnx --from /enc/0/Add --to /enc/1/Add\n"
       "  vernier verify model.vn --model model.onnx --inputs in.npz --expect out.npz --json\n"
       "Exit code 1 when the verdict is not 'pass'");

@@ -39,10 +39,11 @@ CompileReport compiler::report_of(const Compiled& compiled, double ms) {
 }
 
 CompileReport compile(const std::string& model_path, const std::string& engine_path,
-                      const CompileOptions& options) {
+                      const CompileOptions& asked) {
   const Clock clock;
+  const CompileOptions options = compiler::begun(asked);
   const compiler::Compiled compiled = compiler::run(model_path, options);
-  if (options.progress) options.progress("write");
+  compiler::stage(options, "write");
   engine::write_engine(engine_path, compiled.plan);
   return compiler::report_of(compiled, clock.ms());
 }
@@ -50,7 +51,7 @@ CompileReport compile(const std::string& model_path, const std::string& engine_p
 std::vector<std::byte> compile_to_bytes(const std::string& model_path,
                                         const CompileOptions& options, CompileReport* report) {
   const Clock clock;
-  const compiler::Compiled compiled = compiler::run(model_path, options);
+  const compiler::Compiled compiled = compiler::run(model_path, compiler::begun(options));
   if (report) *report = compiler::report_of(compiled, clock.ms());
   return engine::engine_bytes(compiled.plan);
 }

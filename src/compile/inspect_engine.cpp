@@ -1,5 +1,4 @@
 // What is in an engine, for people and programs. Contract: include/vernier/inspect.h.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
@@ -7,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "compile/lines.h"
 #include "compile/roofline.h"
 #include "runtime/session_impl.h"
 #include "vernier/inspect.h"
@@ -82,35 +82,36 @@ std::string certificate_text(const Certificate* certificate) {
   if (certificate == nullptr) return "certificate none: not verified\n";
   std::string limits, versions;
   for (const Certificate::Limit& limit : certificate->tolerances)
-    limits += fmt::format("{}{} {:g}", limits.empty() ? "" : ", ", limit.name, limit.value);
+    limits += format_line("{}{} {:g}", limits.empty() ? "" : ", ", limit.name, limit.value);
   for (const Certificate::Version& version : certificate->versions)
-    versions += fmt::format("{}{} {}", versions.empty() ? "" : ", ", version.of, version.number);
-  return fmt::format(
+    versions += format_line("{}{} {}", versions.empty() ? "" : ", ", version.of, version.number);
+  return format_line(
       "certificate {}\n  model     {}\n  data      {}\n  batches   {}\n  lengths   {}\n"
       "  limits    {}\n  versions  {}\n",
       certificate->verdict, certificate->model_hash, certificate->data_hash,
-      fmt::join(certificate->batches, ", "), fmt::join(certificate->lengths, ", "), limits,
-      versions);
+      fmt::format("{}", fmt::join(certificate->batches, ", ")),
+      fmt::format("{}", fmt::join(certificate->lengths, ", ")), limits, versions);
 }
 
 std::string summary_text(const Engine& engine) {
   const json s = summary_json(engine);
   std::string text =
-      fmt::format("model       {}\nproducer    {}\ndevice      {} ({})\nhash        {}\n",
+      format_line("model       {}\nproducer    {}\ndevice      {} ({})\nhash        {}\n",
                   engine.impl().plan.model_name, engine.impl().plan.producer,
                   engine.impl().plan.device, engine.impl().plan.target, engine.content_hash());
   for (const Port& p : engine.inputs())
-    text += fmt::format("input       {}: {} {}\n", p.name, name(p.dtype), p.shape_text());
+    text += format_line("input       {}: {} {}\n", p.name, name(p.dtype), p.shape_text());
   for (const Port& p : engine.outputs())
-    text += fmt::format("output      {}: {} {}\n", p.name, name(p.dtype), p.shape_text());
-  text += fmt::format(
+    text += format_line("output      {}: {} {}\n", p.name, name(p.dtype), p.shape_text());
+  text += format_line(
       "steps       {} for {} ONNX nodes, {} on the FP64 evaluator\nweights     {:.1f} MB\n",
       engine.impl().plan.steps.size(), engine.impl().plan.ledger.size(),
       s["fallback_steps"].get<size_t>(), static_cast<double>(engine.weight_bytes()) / 1e6);
   for (const plan::Plugin& p : engine.impl().plan.build.plugins)
-    text += fmt::format("plugin      {}: {} ({})\n", p.name, p.file, p.hash);
+    text += format_line("plugin      {}: {} ({})\n", p.name, p.file, p.hash);
   text += certificate_text(engine.certificate());
-  for (const std::string& note : engine.impl().plan.notes) text += "note        " + note + "\n";
+  for (const std::string& note : engine.impl().plan.notes)
+    text += format_line("note        {}\n", note);
   return text;
 }
 
@@ -145,15 +146,15 @@ json plan_json(const plan::Plan& plan) {
 
 std::string plan_text(const plan::Plan& plan) {
   std::string text =
-      fmt::format("{:>4}  {:<18} {:<36} {:<32} {}\n", "step", "op", "kernel", "output", "node");
+      format_line("{:>4}  {:<18} {:<36} {:<32} {}\n", "step", "op", "kernel", "output", "node");
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     const plan::Step& step = plan.steps[s];
-    text += fmt::format("{:>4}  {:<18} {:<36} {:<32} {}\n", s, name(step.op), step.kernel,
+    text += format_line("{:>4}  {:<18} {:<36} {:<32} {}\n", s, name(step.op), step.kernel,
                         value_text(plan, step.outputs[0]), step.name);
   }
   for (const plan::Guard& guard : plan.guards) {
     text +=
-        fmt::format("guard {} == {} (node '{}')\n", guard.lhs.str(), guard.rhs.str(), guard.where);
+        format_line("guard {} == {} (node '{}')\n", guard.lhs.str(), guard.rhs.str(), guard.where);
   }
   return text;
 }
@@ -186,7 +187,7 @@ json ledger_json(const plan::Plan& plan, const std::string& node) {
 }
 
 std::string ledger_text(const plan::Plan& plan, const std::string& node) {
-  std::string text = fmt::format("{:<44} {:<22} {:<24} {:<18} {:<42} {}\n", "node", "op",
+  std::string text = format_line("{:<44} {:<22} {:<24} {:<18} {:<42} {}\n", "node", "op",
                                  "asked (s/c/a), by", "got (s/c/a)", "step", "why");
   for (const plan::LedgerRow& row : plan.ledger) {
     if (!node.empty() && row.node != node && row.key != node) continue;
@@ -195,7 +196,7 @@ std::string ledger_text(const plan::Plan& plan, const std::string& node) {
                                : row.op + " (of " + row.composite + ")";
     const std::string asked = row.asked.by.empty()
                                   ? ""
-                                  : fmt::format("{} / {} / {} {}", request_name(row.asked.store),
+                                  : format_line("{} / {} / {} {}", request_name(row.asked.store),
                                                 request_name(row.asked.compute),
                                                 request_name(row.asked.accumulate), row.asked.by);
     const std::string got = row.got_compute == DType::kUndefined
@@ -205,8 +206,8 @@ std::string ledger_text(const plan::Plan& plan, const std::string& node) {
     const std::string step =
         row.step == plan::kNone
             ? row.state
-            : fmt::format("{} {}", row.step, row.state == "merged" ? "merged" : row.kernel);
-    text += fmt::format("{:<44} {:<22} {:<24} {:<18} {:<42} {}\n",
+            : format_line("{} {}", row.step, row.state == "merged" ? "merged" : row.kernel);
+    text += format_line("{:<44} {:<22} {:<24} {:<18} {:<42} {}\n",
                         row.node.empty() ? row.key : row.node, op, asked, got, step, row.why);
   }
   return text;
@@ -321,17 +322,17 @@ json timing_json(const Engine& engine, const EngineInspection& what) {
 std::string timing_text(const json& timing) {
   const json& rates = timing["rates"];
   std::string text =
-      fmt::format("measured here: copy {:.1f} GB/s", rates["copy_gb_per_s"].get<double>());
+      format_line("measured here: copy {:.1f} GB/s", rates["copy_gb_per_s"].get<double>());
   for (const auto& [type, rate] : rates["product_gflop_per_s"].items())
-    text += fmt::format(", {} product {:.0f} GFLOP/s", type, rate.get<double>());
-  text += fmt::format(
+    text += format_line(", {} product {:.0f} GFLOP/s", type, rate.get<double>());
+  text += format_line(
       "\n{} runs with {}; medians\n{:>4} {:>10} {:>6} {:>10} {:>6} {:>3}  {:<18} "
       "{:<36} {}\n",
       timing["runs"].get<int>(), timing["inputs"].get<std::string>(), "step", "ms", "share",
       "floor", "of it", "", "op", "kernel", "node");
   for (const json& s : timing["steps"]) {
     const std::string kernels = s.contains("kernels") ? s["kernels"].dump() : "";
-    text += fmt::format("{:>4} {:>10.4f} {:>5.1f}% {:>10.4f} {:>5.0f}% {:>3}  {:<18} {:<36} {}\n",
+    text += format_line("{:>4} {:>10.4f} {:>5.1f}% {:>10.4f} {:>5.0f}% {:>3}  {:<18} {:<36} {}\n",
                         s["step"].get<int>(), s["ms"].get<double>(), 100 * s["share"].get<double>(),
                         s["floor_ms"].get<double>(), 100 * s["of_floor"].get<double>(), kernels,
                         s["op"].get<std::string>(), s["kernel"].get<std::string>(),
@@ -339,15 +340,15 @@ std::string timing_text(const json& timing) {
   }
   const double total = timing["total_ms"].get<double>();
   const double floor = timing["total_floor_ms"].get<double>();
-  text += fmt::format("     {:>10.4f}        {:>10.4f} {:>5.0f}%  total\n", total, floor,
+  text += format_line("     {:>10.4f}        {:>10.4f} {:>5.0f}%  total\n", total, floor,
                       total > 0 ? 100 * floor / total : 0);
-  text += fmt::format("     {:>10.4f}  a run that is not stopped between steps\n",
+  text += format_line("     {:>10.4f}  a run that is not stopped between steps\n",
                       timing["run_ms"].get<double>());
   if (!timing.contains("kernels")) return text;
   const json& kernels = timing["kernels"];
-  text += fmt::format("kernels: {} in a run", kernels["run"].get<int64_t>());
+  text += format_line("kernels: {} in a run", kernels["run"].get<int64_t>());
   if (kernels.contains("layer"))
-    text += fmt::format(", {:.0f} from one Attention to the next", kernels["layer"].get<double>());
+    text += format_line(", {:.0f} from one Attention to the next", kernels["layer"].get<double>());
   return text + "\n";
 }
 
@@ -385,11 +386,11 @@ json memory_json(const Engine& engine, const EngineInspection& what) {
 
 std::string memory_text(const json& memory) {
   std::string text =
-      fmt::format("with {}: weights {} bytes (mapped), arena {} bytes\n{:>12} {:>12} {:>11}  {}\n",
+      format_line("with {}: weights {} bytes (mapped), arena {} bytes\n{:>12} {:>12} {:>11}  {}\n",
                   memory["inputs"].get<std::string>(), memory["weight_bytes"].get<uint64_t>(),
                   memory["arena_bytes"].get<uint64_t>(), "offset", "bytes", "steps", "value");
   for (const json& v : memory["values"]) {
-    text += fmt::format("{:>12} {:>12} {:>5}-{:<5}  {}\n", v["offset"].get<uint64_t>(),
+    text += format_line("{:>12} {:>12} {:>5}-{:<5}  {}\n", v["offset"].get<uint64_t>(),
                         v["bytes"].get<uint64_t>(), v["step"].get<int>(), v["last_step"].get<int>(),
                         v["value"].get<std::string>());
   }

@@ -1,10 +1,10 @@
 // What is in a model, as imported and as raised. Contract: include/vernier/inspect.h.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "compile/lines.h"
 #include "compile/pipeline.h"
 #include "ir/text.h"
 #include "passes/report.h"
@@ -49,20 +49,21 @@ json summary_json(const ir::Graph& graph, const compiler::Compiled& compiled) {
 
 std::string summary_text(const json& s) {
   std::string text =
-      fmt::format("model     {}\nproducer  {}\nnodes     {}\n", s["model"].get<std::string>(),
+      format_line("model     {}\nproducer  {}\nnodes     {}\n", s["model"].get<std::string>(),
                   s["producer"].get<std::string>(), s["nodes"].get<int64_t>());
   for (const json& port : s["inputs"])
-    text += fmt::format("input     {}: {}\n", port["name"].get<std::string>(),
+    text += format_line("input     {}: {}\n", port["name"].get<std::string>(),
                         port["type"].get<std::string>());
   for (const json& port : s["outputs"])
-    text += fmt::format("output    {}: {}\n", port["name"].get<std::string>(),
+    text += format_line("output    {}: {}\n", port["name"].get<std::string>(),
                         port["type"].get<std::string>());
-  for (const json& note : s["notes"]) text += "note      " + note.get<std::string>() + "\n";
+  for (const json& note : s["notes"])
+    text += format_line("note      {}\n", note.get<std::string>());
   text += "operators\n";
   std::vector<std::pair<int, std::string>> counts;
   for (const auto& [op, count] : s["operators"].items()) counts.emplace_back(count.get<int>(), op);
   std::sort(counts.begin(), counts.end(), std::greater<>());
-  for (const auto& [count, op] : counts) text += fmt::format("{:>6}  {}\n", count, op);
+  for (const auto& [count, op] : counts) text += format_line("{:>6}  {}\n", count, op);
   return text;
 }
 
@@ -127,10 +128,10 @@ std::vector<Row> rows_of(const ir::Graph& graph) {
 }
 
 std::string outline(const std::vector<Row>& rows) {
-  std::string text = fmt::format("{:<18} {:<30} {:>6}  {:<26} {}\n", "operator", "result", "nodes",
+  std::string text = format_line("{:<18} {:<30} {:>6}  {:<26} {}\n", "operator", "result", "nodes",
                                  "in trtexec specs", "from");
   for (const Row& row : rows) {
-    text += fmt::format("{:<18} {:<30} {:>6}  {:<26} {}\n", row.op, row.result, row.nodes,
+    text += format_line("{:<18} {:<30} {:>6}  {:<26} {}\n", row.op, row.result, row.nodes,
                         row.trtexec, row.from);
   }
   return text;
@@ -160,7 +161,9 @@ std::string inspect_model(const std::string& path, const ModelInspection& what) 
   const bool raised = what.view == ModelView::kRaised || what.view == ModelView::kRaisedGraph;
   const auto graph =
       raised ? compiler::raise(path, options, compiled) : compiler::import(path, options, compiled);
-  const auto dump = [](const json& j) { return j.dump(2) + "\n"; };
+  const auto dump = [](const json& j) {
+    return j.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  };
   switch (what.view) {
     case ModelView::kTypedGraph: {
       const std::string text = ir::print(

@@ -9,6 +9,7 @@
 #include "core/names.h"
 #include "onnx/import.h"
 #include "plan/planner.h"
+#include "precision/constant_range.h"
 #include "precision/policy_file.h"
 #include "precision/requests.h"
 #include "precision/typing.h"
@@ -21,7 +22,27 @@ const backend::Backend& backend_named(const std::string& device) {
   return runtime::backend_named(device, "--device");
 }
 
+CompileOptions begun(CompileOptions options) {
+  options.limits = options.limits.begun();
+  return options;
+}
+
+void stage(const CompileOptions& options, std::string_view name) {
+  Watch(options.limits).check_time(name);
+  if (options.progress) options.progress(name);
+}
+
 namespace {
+
+// What a build holds of the model: its constants, and once more as an engine packs them.
+uint64_t bytes_held(const ir::Graph& graph) {
+  uint64_t bytes = 0;
+  for (size_t v = 0; v < graph.num_values(); ++v) {
+    const ir::Value& value = graph.value(static_cast<ir::ValueId>(v));
+    if (value.is_constant()) bytes = saturating_sum(bytes, value.constant.bytes());
+  }
+  return saturating_product(bytes, 2);
+}
 
 ir::ValueId find_value(const ir::Graph& graph, const std::string& name) {
   for (size_t v = 0; v < graph.num_values(); ++v) {
@@ -51,8 +72,10 @@ void add_outputs(ir::Graph& graph, const std::vector<std::string>& names) {
   }
 }
 
-passes::PassOptions pass_options(const CompileOptions& options) {
+passes::PassOptions pass_options(const CompileOptions& options, const ir::Graph& imported) {
   passes::PassOptions result;
+  result.watch = Watch(options.limits);
+  if (options.limits.max_bytes > 0) result.watch = result.watch.holding(bytes_held(imported));
   result.off = {options.passes_off.begin(), options.passes_off.end()};
   if (options.progress) {
     result.after = [&options](std::string_view pass, const ir::Graph&) { options.progress(pass); };
@@ -88,9 +111,10 @@ precision::Policy policy_of(const CompileOptions& options) {
 
 std::shared_ptr<ir::Graph> import(const std::string& model_path, const CompileOptions& options,
                                   Compiled& result) {
-  if (options.progress) options.progress("import");
+  stage(options, "import");
   onnx::ImportOptions import_options;
   if (options.seed_missing_weights) import_options.missing_weights = onnx::MissingWeights::kSeeded;
+  import_options.limits = options.limits;
   onnx::ImportReport report;
   std::shared_ptr<ir::Graph> graph = onnx::import_model(model_path, import_options, &report);
   result.onnx_nodes = report.nodes;
@@ -100,13 +124,14 @@ std::shared_ptr<ir::Graph> import(const std::string& model_path, const CompileOp
   for (const std::string& line : non_finite_weights(*graph))
     result.plan.notes.push_back("warning: " + line);
   check_outputs(*graph, options.extra_outputs);
+  Watch(options.limits).check_memory(bytes_held(*graph), "the model's weights and their packing");
   return graph;
 }
 
 std::shared_ptr<ir::Graph> raise(const std::string& model_path, const CompileOptions& options,
                                  Compiled& result) {
   std::shared_ptr<ir::Graph> graph = import(model_path, options, result);
-  passes::run_passes(*graph, passes::Phase::kRaise, pass_options(options));
+  passes::run_passes(*graph, passes::Phase::kRaise, pass_options(options, *graph));
   return graph;
 }
 
@@ -184,7 +209,7 @@ Asked ask(const ir::Graph& imported, const CompileOptions& options,
     Asked result;
     result.raised = imported.clone();
     keep_apart(*result.raised, apart);
-    passes::run_passes(*result.raised, passes::Phase::kRaise, pass_options(options));
+    passes::run_passes(*result.raised, passes::Phase::kRaise, pass_options(options, imported));
     precision::ask_mode(*result.raised, policy.mode);
     if (!all_raised) {
       all_raised = result.raised->clone();
@@ -193,6 +218,7 @@ Asked ask(const ir::Graph& imported, const CompileOptions& options,
     precision::keep_rules(*all_raised, *result.raised);
     result.notes = notes;
     promote(*result.raised, options.promotions);
+    std::vector<std::string> kept = precision::keep_constants_finite(*result.raised);
     raise_nodes(*result.raised, raised);
     const size_t before = apart.size();
     std::set<std::string> wanted = precision::join_requests(*result.raised);
@@ -206,6 +232,7 @@ Asked ask(const ir::Graph& imported, const CompileOptions& options,
                       "the same of the whole composite (op: instead of name:), or a floor (= "
                       "instead of ==)");
     }
+    std::ranges::move(kept, std::back_inserter(result.notes));
     for (const std::string& key : apart)
       result.notes.push_back("node " + asked_text(*result.raised, key) +
                              ", stands alone: the composite around it does something else");
@@ -248,7 +275,7 @@ plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
   ir::Graph& graph = *asked.raised;
   std::vector<plan::TableBound> table_bounds = plan::table_bounds(graph);
   precision::type_graph(graph);
-  passes::PassOptions fusions = pass_options(options);
+  passes::PassOptions fusions = pass_options(options, imported);
   fusions.takes = [&backend](const ir::Graph& fused, const ir::Node& node) {
     return plan::has_kernel(fused, node, backend);
   };
@@ -256,19 +283,34 @@ plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
   if (!options.extra_outputs.empty()) {
     const std::shared_ptr<ir::Graph> marked = imported.clone();
     add_outputs(*marked, options.extra_outputs);
-    passes::run_passes(*marked, passes::Phase::kRaise, pass_options(options));
+    passes::run_passes(*marked, passes::Phase::kRaise, pass_options(options, imported));
     add_side_outputs(graph, *marked, options.extra_outputs);
   }
-  if (options.progress) options.progress("plan");
+  stage(options, "plan");
+  const auto watch_node = [&options](std::string_view node) {
+    Watch(options.limits).check_time([&] { return "planning node '" + std::string(node) + "'"; });
+  };
   plan::Plan plan = plan::make_plan(graph, backend,
                                     {.shapes = options.shapes,
                                      .table_bounds = std::move(table_bounds),
                                      .constants = constants,
+                                     .progress = watch_node,
                                      .kept = kept});
   plan.notes.insert(plan.notes.begin(), asked.notes.begin(), asked.notes.end());
   plan.build = record_of(options);
   record_plugins(plan);
   return plan;
+}
+
+bool may_have_short_range(const ir::Graph& imported, const CompileOptions& options) {
+  const precision::Policy policy = policy_of(options);
+  if (policy.mode == precision::Mode::kFp16 || !policy.rules.empty()) return true;
+  for (size_t v = 0; v < imported.num_values(); ++v) {
+    const DType type = imported.value(static_cast<ir::ValueId>(v)).dtype;
+    if (is_float(type) && type != DType::kBF16 && size_bytes(type) < size_bytes(DType::kF32))
+      return true;
+  }
+  return false;
 }
 
 CompileOptions options_of(const plan::Plan& plan) {

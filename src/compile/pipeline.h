@@ -16,6 +16,10 @@ struct Compiled {
   int64_t onnx_nodes = 0;
 };
 
+/// `options` whose clock runs.
+CompileOptions begun(CompileOptions options);
+/// Says what is done next, and ends the work where the options' limits do.
+void stage(const CompileOptions& options, std::string_view name);
 /// The backend of `--device`. Throws Error(kInput) for one that this build does not have.
 const backend::Backend& backend_named(const std::string& device);
 /// The model as imported, with the extra outputs added.
@@ -33,6 +37,9 @@ std::shared_ptr<ir::Graph> typed(const ir::Graph& imported, const CompileOptions
 plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
                    plan::PlanOptions::Constants constants = plan::PlanOptions::Constants::kStored,
                    const std::set<std::string>& raised = {}, plan::KeptConstants* kept = nullptr);
+/// May a plan of it compute or store in a type with a shorter range than f32's (f16, f8)? False
+/// only where neither the model nor the mode has one and there is no rule.
+bool may_have_short_range(const ir::Graph& imported, const CompileOptions& options);
 /// The options that an engine was built with, as it records them.
 CompileOptions options_of(const plan::Plan& plan);
 /// All stages. Throws Error.

@@ -11,9 +11,10 @@
 #include "core/attrs.h"
 #include "core/random.h"
 #include "core/threads.h"
+#include "core/value_rules.h"
 #include "engine/writer.h"
 #include "ops/infer.h"
-#include "ops/ops.h"
+#include "rules/rules.h"
 
 namespace vernier::compiler {
 namespace {
@@ -129,15 +130,14 @@ DType compute_type(const plan::Step& step) {
 }
 
 // Of what a step reads of its tables, the part that its indices do not name.
-double unread_bytes(const plan::Step& step, const backend::KernelDef& kernel,
-                    const Session::Impl::StepRun& run) {
-  if (!kernel.index_inputs) return 0;
+double unread_bytes(const plan::Step& step, const Session::Impl::StepRun& run) {
   double bytes = 0;
-  for (const backend::IndexInput& input : kernel.index_inputs(step.attrs)) {
-    const backend::TensorArg& table = run.in[static_cast<size_t>(input.table)];
-    const backend::TensorArg& indices = run.in[static_cast<size_t>(input.indices)];
+  for (const ValueRule& rule : value_rules(step.op, step.attrs, step.inputs.size())) {
+    if (rule.kind != ValueRule::Kind::kIndex) continue;
+    const backend::TensorArg& table = run.in[static_cast<size_t>(rule.table)];
+    const backend::TensorArg& indices = run.in[static_cast<size_t>(rule.input)];
     const int64_t rows = table.rank > 0 ? table.shape[0] : 0;
-    if (input.axis != 0 || rows <= indices.elems()) continue;
+    if (rule.axis != 0 || rows <= indices.elems()) continue;
     bytes += static_cast<double>((rows - indices.elems()) * (table.elems() / rows)) *
              static_cast<double>(size_bytes(table.dtype));
   }
@@ -173,8 +173,8 @@ double floor_ms(const Session::Impl& session, size_t index, const DeviceRates& r
   };
   add(run.in, in, in_types);
   add(run.out, out, out_types);
-  const ops::Cost cost = ops::def(step.op).cost({step.attrs, in, out, in_types, out_types});
-  const double bytes = cost.bytes - unread_bytes(step, *session.parts.kernels[index], run);
+  const rules::Cost cost = rules::cost(step.op, {step.attrs, in, out, in_types, out_types});
+  const double bytes = cost.bytes - unread_bytes(step, run);
   double ms = std::max(0.0, bytes) / rates.copy_bytes_per_ms;
   const auto rate = rates.flops_per_ms.find(compute_type(step));
   if ((flags(step.op) & kProduct) != 0 && rate != rates.flops_per_ms.end())

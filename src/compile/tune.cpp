@@ -40,7 +40,9 @@ runtime::TuningRecord read(const std::string& file, const std::string& target) {
 
 void write(const std::string& file, const std::string& target,
            const runtime::TuningRecord& record) {
-  const std::string text = json{{"target", target}, {"choices", record}}.dump(1) + "\n";
+  const std::string text = json{{"target", target}, {"choices", record}}.dump(
+                               1, ' ', false, json::error_handler_t::replace) +
+                           "\n";
   WholeFile whole({file, "tuning record", text.size()});
   whole.write(std::as_bytes(std::span(text)));
   whole.commit();
@@ -54,10 +56,9 @@ void tune(plan::Plan& plan, const CompileOptions& options) {
   if (std::ranges::none_of(backend.kernels, [](const auto& row) { return row.tune != nullptr; }))
     return;
   runtime::TuningRecord record = read(options.tuning_file, plan.target);
-  const int timed =
-      runtime::tune_plan(plan, backend, record, [&options](const std::string& problem) {
-        if (options.progress) options.progress("tuning " + problem);
-      });
+  const int timed = runtime::tune_plan(
+      plan, backend, record,
+      [&options](const std::string& problem) { stage(options, "tuning " + problem); });
   const auto untuned = std::ranges::count_if(plan.steps, [&](const plan::Step& step) {
     const backend::KernelDef* kernel = backend::find_kernel(backend, step.kernel);
     return kernel && kernel->tune && step.tuning.empty();

@@ -127,6 +127,13 @@ size_t AttrReader::count(size_t item_bytes) {
 }
 void AttrReader::operator()(std::string_view, int64_t& v) { v = static_cast<int64_t>(word()); }
 void AttrReader::operator()(std::string_view, double& v) { v = std::bit_cast<double>(word()); }
+void check_enumeration(std::string_view name, int64_t number, int64_t last) {
+  if (number >= 0 && number <= last) return;
+  throw Error(ErrorCode::kInput, "attribute " + std::string(name) + " is " +
+                                     std::to_string(number) + ", expected 0.." +
+                                     std::to_string(last));
+}
+
 void AttrReader::operator()(std::string_view, bool& v) { v = word() != 0; }
 void AttrReader::operator()(std::string_view name, DType& v) {
   const uint64_t number = word();

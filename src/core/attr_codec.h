@@ -27,6 +27,15 @@ struct NoAttrs {
 
 namespace detail {
 
+/// Throws Error(kInput) unless 0 <= number <= last: the values of an enumeration, which says its
+/// last one beside itself (last_value, found by its argument).
+void check_enumeration(std::string_view name, int64_t number, int64_t last);
+template <class E>
+E enumeration(std::string_view name, int64_t number) {
+  check_enumeration(name, number, static_cast<int64_t>(last_value(E{})));
+  return static_cast<E>(number);
+}
+
 /// Appends fields to bytes: integers as 8 bytes little-endian, sequences as count then items.
 struct AttrWriter {
   AttrBytes bytes;
@@ -46,7 +55,8 @@ struct AttrWriter {
   }
 };
 
-/// The inverse; throws Error(kInput) on truncated bytes.
+/// The inverse; throws Error(kInput) on truncated bytes and on values that a type or enumeration
+/// does not have.
 struct AttrReader {
   AttrView bytes;
   size_t at = 0;
@@ -63,7 +73,7 @@ struct AttrReader {
   void operator()(std::string_view name, E& v) {
     int64_t number = 0;
     (*this)(name, number);
-    v = static_cast<E>(number);
+    v = enumeration<E>(name, number);
   }
 
  private:
@@ -113,7 +123,7 @@ class AttrParser {
   void operator()(std::string_view name, E& v) {
     auto number = static_cast<int64_t>(v);
     (*this)(name, number);
-    v = static_cast<E>(number);
+    v = enumeration<E>(name, number);
   }
   /// Throws Error(kInput) naming the fields that no call asked for.
   void check_all_used() const;

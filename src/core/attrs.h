@@ -21,6 +21,7 @@ struct ActivationAttrs {
   }
 };
 enum class GeluKind : uint8_t { kErf = 0, kTanh = 1 };
+constexpr GeluKind last_value(GeluKind) { return GeluKind::kTanh; }
 struct GeluAttrs {
   GeluKind kind = GeluKind::kErf;
   template <class V>
@@ -229,6 +230,7 @@ struct GatherNDAttrs {
   }
 };
 enum class ScatterReduction : uint8_t { kNone = 0, kAdd = 1, kMul = 2, kMin = 3, kMax = 4 };
+constexpr ScatterReduction last_value(ScatterReduction) { return ScatterReduction::kMax; }
 struct ScatterAttrs {  ///< ScatterElements (axis), ScatterND
   int64_t axis = 0;
   ScatterReduction reduction = ScatterReduction::kNone;
@@ -246,6 +248,7 @@ struct TriluAttrs {
   }
 };
 enum class PadMode : uint8_t { kConstant = 0, kReflect = 1, kEdge = 2, kWrap = 3 };
+constexpr PadMode last_value(PadMode) { return PadMode::kWrap; }
 struct PadAttrs {
   PadMode mode = PadMode::kConstant;
   template <class V>
@@ -304,6 +307,7 @@ struct QuantizeAttrs {
   }
 };
 enum class LossReduction : uint8_t { kNone = 0, kSum = 1, kMean = 2 };
+constexpr LossReduction last_value(LossReduction) { return LossReduction::kMean; }
 struct LossAttrs {  ///< NegativeLogLikelihoodLoss
   LossReduction reduction = LossReduction::kMean;
   bool ignores = false;  ///< targets equal to ignore_index count nothing
@@ -336,6 +340,7 @@ struct EinsumAttrs {
   }
 };
 enum class Activation : uint8_t { kNone = 0, kGeluErf = 1, kGeluTanh = 2, kRelu = 3, kTanh = 4 };
+constexpr Activation last_value(Activation) { return Activation::kTanh; }
 /// Linear: y = act(x·w + bias) (+ residual after act when given).  x [..., K], w [K, N] (or [N, K]
 /// with trans_w), bias [N] optional, residual [..., N] optional.
 struct LinearAttrs {
@@ -478,7 +483,9 @@ struct MaskedMeanAttrs {
   }
 };
 enum class Interpolation : uint8_t { kNearest = 0, kLinear = 1, kCubic = 2 };
+constexpr Interpolation last_value(Interpolation) { return Interpolation::kCubic; }
 enum class Padding : uint8_t { kZeros = 0, kBorder = 1, kReflection = 2 };
+constexpr Padding last_value(Padding) { return Padding::kReflection; }
 struct GridSampleAttrs {
   Interpolation mode = Interpolation::kLinear;
   Padding padding = Padding::kZeros;

@@ -17,6 +17,7 @@ struct Atom {
   DimOp::Kind kind;
   std::string text;  // canonical text; identity
   Dim a, b;          // operands of a function atom
+  int depth = 0;     // of functions of functions
 };
 using AtomRef = std::shared_ptr<const Atom>;
 struct AtomLess {
@@ -35,6 +36,8 @@ namespace {
 
 // An expression from a file must not cost more than it says: products of sums grow exponentially.
 constexpr size_t kMaxTerms = 1024, kMaxText = 16384;
+constexpr size_t kMaxFactors = 256;  // of one term
+constexpr int kMaxDepth = 64;        // of functions of functions; Dim::parse follows no more
 
 [[noreturn]] void fail_overflow() {
   throw Error(ErrorCode::kInput, "size expression leaves the range of 64-bit integers");
@@ -48,6 +51,12 @@ int64_t checked_multiply(int64_t a, int64_t b) {
   int64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product)) fail_overflow();
   return product;
+}
+void check_factors(size_t factors) {
+  if (factors <= kMaxFactors) return;
+  throw Error(ErrorCode::kInput, "size expression has a term of " + std::to_string(factors) +
+                                     " factors, at most " + std::to_string(kMaxFactors) +
+                                     " are supported");
 }
 void check_terms(size_t terms) {
   if (terms <= kMaxTerms) return;
@@ -70,14 +79,29 @@ struct DimBuilder {
     std::erase_if(p.terms, [](const auto& term) { return term.second == 0; });
     return Dim(std::make_shared<const Polynomial>(std::move(p)));
   }
-  static Dim atom(DimOp::Kind kind, std::string text, Dim a = {}, Dim b = {}) {
+  static Dim atom(DimOp::Kind kind, std::string text, Dim a = {}, Dim b = {}, int depth = 0) {
     Polynomial p;
-    p.terms[{
-        std::make_shared<const Atom>(Atom{kind, std::move(text), std::move(a), std::move(b)})}] = 1;
+    p.terms[{std::make_shared<const Atom>(
+        Atom{kind, std::move(text), std::move(a), std::move(b), depth})}] = 1;
     return make(std::move(p));
   }
+  static int depth(const Dim& d) {
+    int deepest = 0;
+    for (const auto& [monomial, coefficient] : get(d).terms) {
+      for (const AtomRef& atom : monomial) deepest = std::max(deepest, atom->depth);
+    }
+    return deepest;
+  }
   static Dim function(DimOp::Kind kind, std::string_view name, const Dim& a, const Dim& b) {
-    return atom(kind, std::string(name) + "(" + a.str() + ", " + b.str() + ")", a, b);
+    const int inner = std::max(depth(a), depth(b)) + 1;
+    std::string text = std::string(name) + "(" + a.str() + ", " + b.str() + ")";
+    if (inner >= kMaxDepth || text.size() > kMaxText) {
+      throw Error(ErrorCode::kInput, "size expression is nested too deeply or too long, at most " +
+                                         std::to_string(kMaxDepth - 1) + " functions and " +
+                                         std::to_string(kMaxText) +
+                                         " characters are supported: " + text.substr(0, 60) + "…");
+    }
+    return atom(kind, std::move(text), a, b, inner);
   }
 };
 
@@ -190,6 +214,7 @@ Dim operator*(const Dim& a, const Dim& b) {
   Dim::Polynomial product;
   for (const auto& [ma, ca] : DimBuilder::get(a).terms) {
     for (const auto& [mb, cb] : DimBuilder::get(b).terms) {
+      check_factors(ma.size() + mb.size());
       Monomial monomial = ma;
       monomial.insert(monomial.end(), mb.begin(), mb.end());
       std::sort(monomial.begin(), monomial.end(), AtomLess{});
@@ -328,6 +353,80 @@ std::optional<bool> equal(const Dim& a, const Dim& b) {
   return std::nullopt;
 }
 
+namespace {
+
+// a = rest + min(x, y), or with max: the first such term of a.
+struct Choice {
+  bool least;
+  Dim x, y;  // with the rest added
+};
+std::optional<Choice> choice_in(const Dim& a) {
+  for (const auto& [monomial, coefficient] : DimBuilder::get(a).terms) {
+    if (monomial.size() != 1 || coefficient != 1) continue;
+    const Atom& atom = *monomial[0];
+    const bool least = atom.kind == DimOp::Kind::kMin;
+    if (!least && atom.kind != DimOp::Kind::kMax) continue;
+    Dim::Polynomial rest = DimBuilder::get(a);
+    rest.terms.erase(monomial);
+    const Dim others = DimBuilder::make(std::move(rest));
+    return Choice{least, others + atom.a, others + atom.b};
+  }
+  return std::nullopt;
+}
+
+// a <= b is proven; `depth` choices are looked into.
+bool is_at_most(const Dim& a, const Dim& b, int depth) {
+  if (less_equal(a, b) == true) return true;
+  if (depth == 0) return false;
+  if (const auto c = choice_in(a)) {
+    const bool x = is_at_most(c->x, b, depth - 1);
+    if (x == c->least) return x;  // of a min one is enough, of a max one is too many
+    return is_at_most(c->y, b, depth - 1);
+  }
+  if (const auto c = choice_in(b)) {
+    const bool x = is_at_most(a, c->x, depth - 1);
+    if (x != c->least) return x;
+    return is_at_most(a, c->y, depth - 1);
+  }
+  return false;
+}
+
+// b, if a is min(b, x) for some x: that x.
+std::optional<Dim> other_of_min(const Dim& a, const Dim& b) {
+  const auto& terms = DimBuilder::get(a).terms;
+  if (terms.size() != 1 || terms.begin()->second != 1 || terms.begin()->first.size() != 1)
+    return std::nullopt;
+  const Atom& atom = *terms.begin()->first[0];
+  if (atom.kind != DimOp::Kind::kMin) return std::nullopt;
+  if (atom.a == b) return atom.b;
+  if (atom.b == b) return atom.a;
+  return std::nullopt;
+}
+
+std::string with_value(const Dim& d, int64_t value) {
+  const std::string number = std::to_string(value);
+  return d.is_constant() ? number : d.str() + " = " + number;
+}
+
+}  // namespace
+
+std::optional<bool> at_most(const Dim& a, const Dim& b) {
+  constexpr int kDepth = 4;
+  const auto known = less_equal(a, b);
+  if (known || !is_at_most(a, b, kDepth)) return known;
+  return true;
+}
+
+std::string guard_text(const Dim& lhs, const Dim& rhs, int64_t left, int64_t right) {
+  // Where the guard fails, the minimum is the other one.
+  if (const auto limit = other_of_min(lhs, rhs))
+    return with_value(rhs, right) + " must be at most " + with_value(*limit, left);
+  if (const auto limit = other_of_min(rhs, lhs))
+    return with_value(lhs, left) + " must be at most " + with_value(*limit, right);
+  return lhs.str() + " = " + std::to_string(left) + " must equal " + rhs.str() + " = " +
+         std::to_string(right);
+}
+
 Dim min(const Dim& a, const Dim& b) {
   if (auto le = less_equal(a, b)) return *le ? a : b;
   if (auto le = less_equal(b, a)) return *le ? b : a;
@@ -342,6 +441,19 @@ Dim max(const Dim& a, const Dim& b) {
 }
 
 namespace {
+// Does the expression contain one of these symbols?
+bool mentions_any(const Dim& d, const std::map<std::string, Dim>& symbols) {
+  for (const auto& [monomial, coefficient] : DimBuilder::get(d).terms) {
+    for (const AtomRef& atom : monomial) {
+      const bool found = atom->kind == DimOp::Kind::kSymbol
+                             ? symbols.contains(atom->text)
+                             : mentions_any(atom->a, symbols) || mentions_any(atom->b, symbols);
+      if (found) return true;
+    }
+  }
+  return false;
+}
+
 // The Dim of one function, by kind.
 Dim apply(DimOp::Kind kind, const Dim& a, const Dim& b) {
   switch (kind) {
@@ -358,6 +470,7 @@ Dim apply(DimOp::Kind kind, const Dim& a, const Dim& b) {
 }  // namespace
 
 Dim Dim::substitute(const std::map<std::string, Dim>& replacements) const {
+  if (replacements.empty() || is_constant() || !mentions_any(*this, replacements)) return *this;
   Dim sum = 0;
   for (const auto& [monomial, coefficient] : polynomial_->terms) {
     Dim product = coefficient;
@@ -455,7 +568,6 @@ class Parser {
   }
 
  private:
-  static constexpr int kMaxDepth = 64;
   [[noreturn]] void fail(const std::string& what) const {
     throw Error(ErrorCode::kInput, "bad size expression '" + std::string(text_) +
                                        "' at character " + std::to_string(at_ + 1) + ": " + what);

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "vernier/printable.h"
+
 namespace vernier::log {
 namespace {
 
@@ -32,7 +34,7 @@ Level level() { return current(); }
 void write(Level at, std::string_view message) {
   if (at > level()) return;
   std::string line = "vernier: " + std::string(kNames[static_cast<size_t>(at)]) + ": ";
-  line += message;
+  line += printable_message(message);
   line += '\n';
   std::fwrite(line.data(), 1, line.size(), stderr);
 }

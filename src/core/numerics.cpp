@@ -1,7 +1,22 @@
 // The precision lattice: see numerics.h.
 #include "core/numerics.h"
 
+#include <bit>
+#include <cmath>
+#include <limits>
+
 namespace vernier {
+
+double largest_finite(DType type) {
+  // Positive doubles are in the order of their bits.
+  uint64_t low = std::bit_cast<uint64_t>(1.0),
+           high = std::bit_cast<uint64_t>(std::numeric_limits<double>::infinity());
+  while (high - low > 1) {
+    const uint64_t middle = low + (high - low) / 2;
+    (std::isfinite(round_to(type, std::bit_cast<double>(middle))) ? low : high) = middle;
+  }
+  return round_to(type, std::bit_cast<double>(low));
+}
 
 bool represents(DType a, DType b) {
   if (a == b) return true;

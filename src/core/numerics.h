@@ -41,6 +41,8 @@ struct Numerics {
   /// How sums are carried in `accumulate`: PointRounding::mode and block.
   PointRounding::Mode accumulate_mode = PointRounding::Mode::kNearest;
   int64_t accumulate_block = 0;
+
+  friend bool operator==(const Numerics&, const Numerics&) = default;
 };
 
 /// The roundings that evaluate what a kernel with these numerics does to a node of kind `op`.
@@ -53,6 +55,10 @@ Rounding ideal_rounding(OpKind op, const Numerics& numerics);
 
 /// True iff every value of `b` is a value of `a` (f64 ≥ f32 ≥ tf32 ≥ {f16, bf16} ≥ their f8).
 bool represents(DType a, DType b);
+/// The largest finite number of a float type.
+double largest_finite(DType type);
+/// What must still fit in a type, over what was seen or is known: other inputs may be larger.
+inline constexpr double kRangeMargin = 2;
 /// The request that satisfies both: part by part the type that represents the other's (an exact one
 /// wins over a floor). `by` is that of the request that prevails, `a`'s where both ask the same.
 /// Empty where no type satisfies both.

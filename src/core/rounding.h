@@ -44,6 +44,8 @@ struct PointRounding {
   /// once.
   int64_t block = 0;
   Scale scale = Scale::kNormalised;
+
+  friend bool operator==(const PointRounding&, const PointRounding&) = default;
 };
 
 /// `value` as it is after `rounding` (its type and mode).
@@ -98,8 +100,8 @@ double carried_sum(const PointRounding& accumulator, const Values& values, const
   return sum.value();
 }
 
-/// The largest |value| seen at each point, before it was rounded (range audit). NaN counts as
-/// infinite.
+/// The largest finite |value| seen at each point, before it was rounded (range audit). NaN and true
+/// infinities, which every type has, do not count.
 using PointPeaks = std::array<double, kMaxPoints>;
 
 /// The roundings of one node, by point index. Default: none — the FP64 meaning of the operator.
@@ -126,10 +128,14 @@ class Rounding {
   /// Shows all values to a point that changes none.
   void see(size_t point, std::span<const double> values) const {
     if (peaks_ == nullptr) return;
-    // Without their sign the bits of doubles are in the order of their sizes, NaN last.
-    constexpr uint64_t kSize = ~(uint64_t{1} << 63);
+    // Without their sign the bits of doubles are in the order of their sizes, infinity and NaN
+    // last.
+    constexpr uint64_t kSize = ~(uint64_t{1} << 63), kInfinity = uint64_t{0x7ff} << 52;
     uint64_t most = 0;
-    for (double value : values) most = std::max(most, std::bit_cast<uint64_t>(value) & kSize);
+    for (double value : values) {
+      const uint64_t size = std::bit_cast<uint64_t>(value) & kSize;
+      most = std::max(most, size < kInfinity ? size : 0);
+    }
     note(point, std::bit_cast<double>(most));
   }
   /// The value as it is at `point`.
@@ -142,7 +148,7 @@ class Rounding {
   void note(size_t point, double value) const {
     const double size = value < 0 ? -value : value;
     double& peak = (*peaks_)[point];
-    if (!(size <= peak)) peak = size == size ? size : std::numeric_limits<double>::infinity();
+    if (size > peak && size <= std::numeric_limits<double>::max()) peak = size;
   }
   std::array<PointRounding, kMaxPoints> points_{};
   PointRounding accumulator_{}, inner_{};

@@ -1,68 +1,120 @@
-// ThreadPool: fixed workers with static work division, one per session. The calling thread is
-// worker 0. Same division for same inputs, so results never depend on timing.
-// in_parallel: for work outside sessions, such as a build's.
+// Threads that share the machine: one pool of workers per process, and for each session a
+// ThreadTeam, which says into how many parts a step is cut and how many threads may work on it.
+//
+// How a step is cut depends on the team's size alone, so results never depend on timing. Who does a
+// part is free: the caller begins with the first, workers with theirs, and whoever is done takes
+// what is left. A worker that does not come delays nobody. No more threads work at once, callers
+// included, than the process may use CPUs (core/cpus.h): where enough callers work, each works
+// alone. docs/decisions/0015-one-pool-per-process.md says why. in_parallel: for work outside
+// sessions, such as a build's.
 #pragma once
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <functional>
-#include <thread>
-#include <vector>
 
 namespace vernier {
 
-class ThreadPool {
+/// Of one caller at a time; any number of teams work at once.
+class ThreadTeam {
  public:
-  /// `threads` workers in all, the caller included; 0: hardware concurrency.
-  explicit ThreadPool(int threads);
-  ~ThreadPool();
-  ThreadPool(const ThreadPool&) = delete;
-  ThreadPool& operator=(const ThreadPool&) = delete;
+  static constexpr int kMostThreads = 1024;
 
-  int size() const { return static_cast<int>(workers_.size()) + 1; }
+  /// Steps are cut into up to `threads` parts; 0: allowed_cpus(). Starts the workers that the pool
+  /// lacks for it. Where the system refuses (RLIMIT_NPROC, memory) a line of the log says so, and
+  /// the work is done by those that there are, at worst by the caller alone.
+  explicit ThreadTeam(int threads);
+  /// The last team takes the workers with it.
+  ~ThreadTeam();
+  ThreadTeam(const ThreadTeam&) = delete;
+  ThreadTeam& operator=(const ThreadTeam&) = delete;
 
-  /// Calls body(context, worker) once on each worker and returns when all are done. `body` must not
-  /// throw and must not call run again. No allocation, no lock: waits by spinning, then on a futex.
-  void run(void (*body)(void* context, int worker), void* context);
+  /// Parts that a step is cut into at most; results do not depend on it.
+  int size() const { return size_; }
 
-  /// body(begin, end, worker) over [0, count) cut into size() contiguous parts whose bounds are
-  /// multiples of `grain`.
+  /// Calls body(context, part) once for each part in [0, parts), parts <= size(), and returns when
+  /// all are done. `part` is the only index of scratch memory: threads have none. What a body
+  /// throws is thrown here, that of the first part that throws, after all parts have ended; a
+  /// single thread may skip those behind it. A body that calls run() again does that work itself.
+  /// No allocation, no lock. Waits by spinning shortly, then on a futex.
+  void run(int parts, void (*body)(void* context, int part), void* context);
+
+  /// body(begin, end, part) over [0, count) cut into contiguous parts whose bounds are multiples of
+  /// `grain`: the least that is worth another thread (a microsecond or two of work).
   template <class Body>
   void parallel_for(int64_t count, int64_t grain, const Body& body) {
-    if (count <= grain || size() == 1) {
-      if (count > 0) body(int64_t{0}, count, 0);
-      return;
-    }
+    if (count <= 0) return;
     struct Context {
       const Body* body;
-      int64_t count, grain;
+      int64_t count, grain, blocks;
       int parts;
-    } context{&body, count, grain, size()};
+    } context{&body, count, grain, (count + grain - 1) / grain, size_};
+    context.parts = static_cast<int>(std::min<int64_t>(size_, context.blocks));
     run(
-        [](void* opaque, int worker) {
+        context.parts,
+        [](void* opaque, int part) {
           const auto& c = *static_cast<Context*>(opaque);
-          const int64_t blocks = (c.count + c.grain - 1) / c.grain;
-          const int64_t begin = blocks * worker / c.parts * c.grain;
-          const int64_t end = std::min(c.count, blocks * (worker + 1) / c.parts * c.grain);
-          if (begin < end) (*c.body)(begin, end, worker);
+          const int64_t begin = c.blocks * part / c.parts * c.grain;
+          const int64_t end = std::min(c.count, c.blocks * (part + 1) / c.parts * c.grain);
+          (*c.body)(begin, end, part);
         },
         &context);
   }
 
+  /// How long a part of one kind of run takes, kept from run to run by whoever starts them.
+  struct Pace {
+    double part_us = 0;  ///< 0: not known yet
+  };
+  /// While it lives the caller works on one run: it counts among the threads at work, workers stay
+  /// awake between its steps, and the time that other programs take is watched. run() makes its own
+  /// where there is none.
+  class Turn {
+   public:
+    explicit Turn(ThreadTeam& team, Pace* pace = nullptr);
+    ~Turn();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    ThreadTeam& team_;
+    bool outermost_;
+    Pace* pace_;
+    ThreadTeam* before_ = nullptr;  // the turn that this one stands in
+    int64_t wall_ns_ = 0, cpu_ns_ = 0;
+  };
+
  private:
-  void work(int worker);
-  std::vector<std::thread> workers_;
-  std::atomic<uint32_t> generation_{0};
-  std::atomic<int> pending_{0};
-  std::atomic<bool> stop_{false};
-  void (*body_)(void*, int) = nullptr;
-  void* context_ = nullptr;
+  void share(int parts, void (*body)(void*, int), void* context);
+  void watch(double wall_ns, double cpu_ns);
+  double part_us(double cpu_ns) const;
+
+  int size_ = 1;
+  class Pool* pool_ = nullptr;  // during a turn: the process's, which is another after a fork
+  struct Job* job_ = nullptr;   // during a turn: where workers find our parts; null: they do not
+  int jobs_ = 0, shared_jobs_ = 0;  // of this turn
+  bool alone_ = false;              // this turn shares nothing
+  int helped_ = 0;                  // parts of the last shared job that workers did
+  int called_ = 0;                  // workers, the last time that any were, at this time
+  int64_t called_ns_ = 0;
+  double lost_ = 0;       // share of our time that went to other programs, lately
+  bool crowded_ = false;  // so much that short parts do not wait for another thread
 };
 
-/// body(begin, end) over [0, count) cut into contiguous parts of at least `least` (> 0), on threads
-/// made for the call, at most one per core. How it is cut depends on the machine: a body must give
-/// the same results however it is. It must not throw.
+/// body(begin, end) over [0, count) cut into contiguous parts of at least `least` (> 0), at most
+/// one per CPU. How it is cut depends on the machine: a body must give the same results however it
+/// is.
 void in_parallel(int64_t count, int64_t least,
                  const std::function<void(int64_t begin, int64_t end)>& body);
+
+/// For tests: while it lives the process may use `cpus` CPUs, whatever the machine has. Made and
+/// ended while there is no team.
+class PretendCpus {
+ public:
+  explicit PretendCpus(int cpus);
+  ~PretendCpus();
+  PretendCpus(const PretendCpus&) = delete;
+  PretendCpus& operator=(const PretendCpus&) = delete;
+};
+/// For tests: worker threads that the pool has now.
+int pool_workers();
 
 }  // namespace vernier

@@ -2,6 +2,7 @@
 #include "core/whole_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "core/temporary_files.h"
 
 namespace vernier {
 namespace {
@@ -35,15 +37,11 @@ std::optional<mode_t> permissions_of(const fs::path& path, const WholeFile::Targ
                                      "; give the name of a file");
 }
 
-// False with errno set where the bytes may not have reached the disk.
-bool sync_path(const fs::path& path, int flags) {
-  const int descriptor = ::open(path.c_str(), flags | O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return false;
-  const bool synced = ::fsync(descriptor) == 0;
-  const int number = errno;
+void sync_folder(const fs::path& path) {
+  const int descriptor = ::open(path.c_str(), O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  ::fsync(descriptor);
   ::close(descriptor);
-  errno = number;
-  return synced;
 }
 
 }  // namespace
@@ -54,33 +52,45 @@ WholeFile::WholeFile(Target target) : target_(std::move(target)), name_(target_.
   const fs::path place = behind_links(target_.path);
   const std::optional<mode_t> permissions = permissions_of(place, target_);
   target_.path = place;
+  sweep_temporaries(place);
   for (int attempt = 0; descriptor_ < 0; ++attempt) {
-    temporary_ = place;
-    temporary_ += '.';
-    temporary_ += std::to_string(::getpid()) + "_" + std::to_string(attempt) + ".tmp";
-    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor_ < 0 && (errno != EEXIST || attempt == 100)) fail(std::strerror(errno));
+    temporary_ = temporary_beside(place, attempt);
+    record_ = register_temporary(temporary_);  // first: a signal may come at any time
+    descriptor_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ >= 0) break;
+    const int number = errno;
+    forget_temporary(record_);
+    if (number != EEXIST || attempt == 100) fail(std::strerror(number));
   }
+  ::flock(descriptor_, LOCK_EX | LOCK_NB);  // until it is closed: somebody writes this one
   if (permissions) ::fchmod(descriptor_, *permissions);
 }
 
 WholeFile::~WholeFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
   if (!done_) ::unlink(temporary_.c_str());
+  forget_temporary(record_);
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 void WholeFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EFAULT)
+      fail("a file whose bytes go into it was cut short meanwhile");
     if (written <= 0) fail(std::strerror(written < 0 ? errno : ENOSPC));
+    position_ += static_cast<uint64_t>(written);
     bytes = bytes.subspan(static_cast<size_t>(written));
   }
 }
 
+void WholeFile::seek(uint64_t position) {
+  if (::lseek(descriptor_, static_cast<off_t>(position), SEEK_SET) < 0) fail(std::strerror(errno));
+  position_ = position;
+}
+
 void WholeFile::sync() {
-  // By name: a library may have put another file there.
-  if (!sync_path(temporary_, 0)) fail(std::strerror(errno));
+  if (::fsync(descriptor_) != 0) fail(std::strerror(errno));
   synced_ = true;
 }
 
@@ -88,7 +98,7 @@ void WholeFile::commit() {
   if (::rename(temporary_.c_str(), target_.path.c_str()) != 0) fail(std::strerror(errno));
   done_ = true;
   // The file is whole by now; a file system that cannot sync folders is no reason to fail.
-  if (synced_) sync_path(fs::absolute(target_.path).parent_path(), O_DIRECTORY);
+  if (synced_) sync_folder(fs::absolute(target_.path).parent_path());
 }
 
 void WholeFile::fail(const std::string& reason) const {

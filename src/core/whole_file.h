@@ -9,8 +9,14 @@
 
 namespace vernier {
 
-/// Written as NAME.<pid>_<n>.tmp beside its place, then renamed over it. Whoever opens the name
-/// sees the old file or the new one. A link is followed; an old file's permissions stay.
+/// Written as NAME.<pid>-<process>-<n>.tmp beside its place, then renamed over it. Whoever opens
+/// the name sees the old file or the new one, and whoever has mapped the old one keeps it. A link
+/// is followed; an old file's permissions stay. Temporary files of the same NAME whose writers are
+/// gone (kill -9, a power loss) are removed first; remove_temporary_files() (vernier/process.h)
+/// removes those of this process.
+///
+/// Not an unnamed file (O_TMPFILE): linkat() gives it a name only where none is yet, so that to
+/// replace a file it would take a temporary name all the same.
 class WholeFile {
  public:
   struct Target {
@@ -28,8 +34,10 @@ class WholeFile {
 
   /// Appends. Throws Error(kMachine).
   void write(std::span<const std::byte> bytes);
-  /// The temporary file, for a library that writes by name instead.
-  const std::filesystem::path& temporary() const { return temporary_; }
+  /// Goes on at this byte, for a library that fills in what it did not know. Throws
+  /// Error(kMachine).
+  void seek(uint64_t position);
+  uint64_t position() const { return position_; }
   /// Waits until what was written is on the disk, so that the file is whole also after a power
   /// loss. Throws Error(kMachine).
   void sync();
@@ -42,7 +50,9 @@ class WholeFile {
   Target target_;     // the path with links resolved
   std::string name_;  // the path as given, for messages
   std::filesystem::path temporary_;
+  int record_ = -1;  // of remove_temporary_files()
   int descriptor_ = -1;
+  uint64_t position_ = 0;
   bool synced_ = false, done_ = false;
 };
 

@@ -45,21 +45,21 @@ void fields(V& v, Fields<V, Numerics> x) {
     x.accumulate_mode, x.accumulate_block);
 }
 template <class V>
-void fields(V& v, Fields<V, plan::Step> x) {
-  v(x.kernel, x.op, x.attrs, x.inputs, x.outputs, x.packed, x.numerics, x.bit_class, x.name,
-    x.origins, x.tuning);
-}
-template <class V>
-void fields(V& v, Fields<V, plan::Segment> x) {
-  v(x.first_step, x.end_step);
-}
-template <class V>
 void fields(V& v, Fields<V, TypeRequest> x) {
   v(x.type, x.exact);
 }
 template <class V>
 void fields(V& v, Fields<V, Request> x) {
   v(x.compute, x.accumulate, x.store, x.by, x.inner);
+}
+template <class V>
+void fields(V& v, Fields<V, plan::Step> x) {
+  v(x.kernel, x.op, x.attrs, x.inputs, x.outputs, x.packed, x.asked, x.numerics, x.bit_class,
+    x.name, x.origins, x.tuning);
+}
+template <class V>
+void fields(V& v, Fields<V, plan::Segment> x) {
+  v(x.first_step, x.end_step);
 }
 template <class V>
 void fields(V& v, Fields<V, plan::LedgerRow> x) {

@@ -16,6 +16,7 @@ namespace {
 struct SharedBytes {
   std::shared_ptr<const void> owner;
   std::span<const std::byte> bytes;
+  std::shared_ptr<const MappedFile> file = {};
 };
 
 [[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::kInput, what); }
@@ -128,6 +129,7 @@ std::shared_ptr<const EngineFile> read_named(const SharedBytes& shared, const st
   try {
     auto file = read(shared);
     file->name = name;
+    file->file = shared.file;
     return file;
   } catch (const Error& error) {
     throw Error(error.code(), name + ": " + error.what());
@@ -160,9 +162,10 @@ std::string blobs_between(const EngineFile& file, uint64_t begin, uint64_t end) 
 
 }  // namespace
 
-std::shared_ptr<const EngineFile> read_engine(const std::filesystem::path& path) {
-  const auto file = MappedFile::open(path);
-  return read_named({file, file->bytes()}, "engine '" + path.string() + "'");
+std::shared_ptr<const EngineFile> read_engine(const std::filesystem::path& path, FileAccess access,
+                                              const Watch& watch) {
+  const auto file = MappedFile::open(path, access, watch);
+  return read_named({file, file->bytes(), file}, "engine '" + path.string() + "'");
 }
 
 std::shared_ptr<const EngineFile> read_engine_bytes(std::vector<std::byte> bytes) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/mapped_file.h"
 #include "plan/plan.h"
 #include "vernier/certificate.h"
 
@@ -26,13 +27,18 @@ struct EngineFile {
   std::span<const std::byte> weights;      ///< the whole section, in the mapping
   uint64_t weights_offset = 0;             ///< in the file
   std::vector<uint64_t> weight_checksums;  ///< by chunk
+
+  std::shared_ptr<const MappedFile> file;  ///< null: from bytes in memory
 };
 
 /// Throws Error(kInput) "engine 'path': …" when the file is no engine, truncated, corrupt (naming
 /// section and offset), of another format, holds a plan that breaks its rules, or a certificate of
 /// another engine, each with what to do; "cannot read 'path': …" when there is no such file, with
 /// Error(kMachine) when it cannot be opened or mapped.
-std::shared_ptr<const EngineFile> read_engine(const std::filesystem::path& path);
+/// `access`, `watch`: as MappedFile::open() has them.
+std::shared_ptr<const EngineFile> read_engine(const std::filesystem::path& path,
+                                              FileAccess access = FileAccess::kMapped,
+                                              const Watch& watch = {});
 /// As read_engine(), from bytes in memory; messages say "engine in memory".
 std::shared_ptr<const EngineFile> read_engine_bytes(std::vector<std::byte> bytes);
 

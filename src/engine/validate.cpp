@@ -60,8 +60,7 @@ class Checker {
     check_ports(plan_.outputs, plan_.output_names, "output");
     check_input_kinds();
     for (size_t s = 0; s < plan_.steps.size(); ++s) check_step(s);
-    for (size_t i = 0; i < plan_.outputs.size(); ++i)
-      check_written(plan_.outputs[i], "output '" + plan_.output_names[i] + "'");
+    for (size_t i = 0; i < plan_.outputs.size(); ++i) check_output(i);
     check_segments();
     check_ledger();
   }
@@ -267,11 +266,13 @@ class Checker {
     for (int32_t out : step.outputs) {
       if (out == kNone) continue;
       check_index(out, plan_.values.size(), where, "output value");
-      if (base_of(out).kind != Kind::kArena)
+      if (plan_.values[static_cast<size_t>(out)].kind != Kind::kArena)
         fail(where,
              "writes " + value_text(static_cast<size_t>(out)) + ", which is not in the arena");
+      if (written_[static_cast<size_t>(out)])
+        fail(where, "writes " + value_text(static_cast<size_t>(out)) + " a second time");
       check_alive(out, s);
-      written_[base_index(out)] = true;
+      written_[static_cast<size_t>(out)] = true;
     }
   }
   static void check_operand_counts(const plan::Step& step, const std::string& where) {
@@ -302,6 +303,16 @@ class Checker {
   void check_written(int32_t v, const std::string& where) const {
     if (!written_[base_index(v)])
       fail(where, "reads " + value_text(static_cast<size_t>(v)) + " before a step wrote it");
+  }
+  void check_output(size_t i) const {
+    const int32_t v = plan_.outputs[i];
+    const std::string where = "output '" + plan_.output_names[i] + "'";
+    check_written(v, where);
+    if (!plan_.values[static_cast<size_t>(v)].strides.empty()) fail(where, "has gaps");
+    const plan::PlanValue& base = base_of(v);
+    if (base.kind == Kind::kInput) fail(where, "is memory of an input");
+    if (base.kind == Kind::kArena && static_cast<size_t>(base.last_step) + 1 != plan_.steps.size())
+      fail(where, "does not live to the last step");
   }
   void check_alive(int32_t v, size_t s) const {
     const plan::PlanValue& base = base_of(v);

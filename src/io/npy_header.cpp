@@ -14,7 +14,11 @@ namespace vernier::io {
 namespace {
 
 constexpr std::string_view kMagic("\x93NUMPY", 6);
+constexpr size_t kVersionEnd = kMagic.size() + 2;
 constexpr size_t kMaxRank = 64;
+
+// Of the header's own length.
+constexpr size_t length_bytes(size_t major) { return major == 1 ? 2 : 4; }
 
 struct TypeRow {
   std::string_view code;
@@ -169,9 +173,8 @@ class HeaderParser {
 
 }  // namespace
 
-NpyHeader parse_npy_header(std::span<const std::byte> bytes, const std::string& where) {
+size_t npy_header_bytes(std::span<const std::byte> bytes, const std::string& where) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  constexpr size_t kVersionEnd = kMagic.size() + 2;
   if (!text.starts_with(kMagic) || text.size() < kVersionEnd) {
     fail(where, "is no .npy array (its magic bytes are missing)");
   }
@@ -180,16 +183,22 @@ NpyHeader parse_npy_header(std::span<const std::byte> bytes, const std::string& 
   if (major < 1 || major > 3) {
     fail(where, "has .npy version " + std::to_string(major) + "; 1 to 3 are known");
   }
-  const size_t length_bytes = major == 1 ? 2 : 4;
-  if (text.size() < kVersionEnd + length_bytes) fail(where, "is truncated in its header");
+  const size_t begin = kVersionEnd + length_bytes(major);
+  if (text.size() < begin) fail(where, "is truncated in its header");
   size_t length = 0;
-  for (size_t i = 0; i < length_bytes; ++i) length |= byte_at(kVersionEnd + i) << (8 * i);
-  const size_t begin = kVersionEnd + length_bytes;
+  for (size_t i = 0; i < length_bytes(major); ++i) length |= byte_at(kVersionEnd + i) << (8 * i);
   if (length > kMaxNpyHeader - begin)
     fail(where, "has a header of " + std::to_string(length) + " bytes");
-  if (text.size() < begin + length) fail(where, "is truncated in its header");
-  NpyHeader header = HeaderParser(text.substr(begin, length), where).parse();
-  header.header_bytes = begin + length;
+  return begin + length;
+}
+
+NpyHeader parse_npy_header(std::span<const std::byte> bytes, const std::string& where) {
+  const size_t end = npy_header_bytes(bytes, where);
+  if (bytes.size() < end) fail(where, "is truncated in its header");
+  const size_t begin = kVersionEnd + length_bytes(static_cast<size_t>(bytes[kMagic.size()]));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), end);
+  NpyHeader header = HeaderParser(text.substr(begin), where).parse();
+  header.header_bytes = end;
   const size_t width = size_bytes(header.dtype);
   size_t elems = 1;
   for (int64_t size : header.shape) {

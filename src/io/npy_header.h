@@ -20,6 +20,12 @@ struct NpyHeader {
 /// Longest header that is read; NumPy's own are 128 bytes.
 inline constexpr size_t kMaxNpyHeader = 65536;
 
+/// So many bytes are enough to know how long a header is.
+inline constexpr size_t kNpyHeaderStart = 12;
+/// Bytes before the elements, from the first kNpyHeaderStart bytes of an array (or all, if there
+/// are fewer). Throws as parse_npy_header().
+size_t npy_header_bytes(std::span<const std::byte> start, const std::string& where);
+
 /// Parses the beginning of an array's bytes (all of them, or at least kMaxNpyHeader).
 /// Throws Error(kInput) "<where>: ..." for damaged headers and for types that are not read.
 NpyHeader parse_npy_header(std::span<const std::byte> bytes, const std::string& where);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <fstream>
 #include <memory>
 #include <set>
@@ -14,6 +15,7 @@
 #include "core/hash.h"
 #include "core/whole_file.h"
 #include "io/npy_header.h"
+#include "vernier/printable.h"
 
 namespace vernier::io {
 namespace {
@@ -59,27 +61,12 @@ void transpose_fortran(const std::byte* src, std::byte* dst, const Shape& shape,
   }
 }
 
-Tensor make_tensor(const NpyHeader& header, std::span<const std::byte> data) {
-  if (!header.fortran_order || header.shape.size() < 2) {
-    return Tensor::from_bytes(header.dtype, header.shape, data);
-  }
-  std::vector<std::byte> ordered(data.size());
-  transpose_fortran(data.data(), ordered.data(), header.shape, size_bytes(header.dtype));
-  return Tensor::from_bytes(header.dtype, header.shape, ordered);
-}
-
 void check_size(const NpyHeader& header, uint64_t present, const std::string& where) {
   if (present == header.header_bytes + header.data_bytes) return;
   fail(where, "has " + std::to_string(present) + " bytes; shape " + str(header.shape) + " of " +
                   std::string(name(header.dtype)) + " needs " +
                   std::to_string(header.header_bytes + header.data_bytes) +
                   " with its header. The file is truncated or damaged");
-}
-
-Tensor parse_npy(std::span<const std::byte> bytes, const std::string& where) {
-  const NpyHeader header = parse_npy_header(bytes, where);
-  check_size(header, bytes.size(), where);
-  return make_tensor(header, bytes.subspan(header.header_bytes));
 }
 
 // `unclaimed` counts the archive's bytes that no earlier entry has claimed as its own: entries that
@@ -103,46 +90,6 @@ void check_entry(const zip_stat_t& status, uint64_t& unclaimed, const std::strin
   }
 }
 
-Tensor read_entry(zip_t* archive, zip_uint64_t index, const zip_stat_t& status,
-                  const std::string& where) {
-  const Entry entry(zip_fopen_index(archive, index, 0));
-  if (entry == nullptr) fail(where, zip_strerror(archive));
-  std::vector<std::byte> bytes(status.size);
-  size_t filled = 0;
-  while (filled < bytes.size()) {
-    const zip_int64_t got = zip_fread(entry.get(), bytes.data() + filled, bytes.size() - filled);
-    if (got <= 0) fail(where, "cannot be read: truncated or damaged archive");
-    filled += static_cast<size_t>(got);
-  }
-  std::byte beyond{};  // reading past the end makes libzip compare the checksum
-  if (zip_fread(entry.get(), &beyond, 1) != 0) fail(where, "its checksum or size is wrong");
-  return parse_npy(bytes, where);
-}
-
-NamedTensors read_archive(zip_t* archive, uint64_t archive_bytes, const std::string& file) {
-  NamedTensors arrays;
-  uint64_t unclaimed = archive_bytes;
-  std::set<std::string> names;
-  const auto count =
-      static_cast<zip_uint64_t>(std::max<zip_int64_t>(0, zip_get_num_entries(archive, 0)));
-  for (zip_uint64_t i = 0; i < count; ++i) {
-    zip_stat_t status;
-    zip_stat_init(&status);
-    if (zip_stat_index(archive, i, 0, &status) != 0 || status.name == nullptr) {
-      fail(file, "entry " + std::to_string(i) + " of the archive is damaged");
-    }
-    std::string name = status.name;
-    const std::string where = file + ": array " + quote(name);
-    if (!name.ends_with(".npy"))
-      fail(where, "is no .npy entry; expected an archive of numpy.savez");
-    name.resize(name.size() - 4);
-    if (!names.insert(name).second) fail(where, "is in the archive twice");
-    check_entry(status, unclaimed, where);
-    arrays.emplace_back(std::move(name), read_entry(archive, i, status, where));
-  }
-  return arrays;
-}
-
 std::string open_error(int code) {
   zip_error_t error;
   zip_error_init_with_code(&error, code);
@@ -151,19 +98,92 @@ std::string open_error(int code) {
   return text;
 }
 
-NamedTensors read_npz_bytes(std::span<const std::byte> bytes, const std::string& file) {
-  zip_error_t error;
-  zip_error_init(&error);
-  zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
-  const Archive archive(source == nullptr ? nullptr
-                                          : zip_open_from_source(source, ZIP_RDONLY, &error));
-  if (archive == nullptr) {
-    const std::string why = zip_error_strerror(&error);
-    if (source != nullptr) zip_source_free(source);
-    zip_error_fini(&error);
-    fail(file, "cannot be opened as .npz: " + why);
+// Where the bytes of one array come from, from the first byte of its header on.
+class Reader {
+ public:
+  explicit Reader(std::string where) : where_(std::move(where)) {}
+  virtual ~Reader() = default;
+  // As many bytes as there are, up to `to`.size().
+  virtual size_t read(std::span<std::byte> to) = 0;
+  // After the last byte: is what was read what was written?
+  virtual void finish() = 0;
+
+  const std::string& where() const { return where_; }
+  void read_whole(std::span<std::byte> to) {
+    if (read(to) < to.size()) fail(where_, "cannot be read: truncated or damaged archive");
   }
-  return read_archive(archive.get(), bytes.size(), file);
+
+ private:
+  std::string where_;
+};
+
+class EntryReader : public Reader {
+ public:
+  EntryReader(zip_t* archive, zip_uint64_t index, const std::string& where)
+      : Reader(where), entry_(zip_fopen_index(archive, index, 0)) {
+    if (entry_ == nullptr) fail(where, zip_strerror(archive));
+  }
+  size_t read(std::span<std::byte> to) override {
+    constexpr size_t kPiece = size_t{1} << 20;
+    size_t filled = 0;
+    while (filled < to.size()) {
+      const zip_int64_t got =
+          zip_fread(entry_.get(), to.data() + filled, std::min(kPiece, to.size() - filled));
+      if (got < 0) fail(where(), "cannot be read: truncated or damaged archive");
+      if (got == 0) break;
+      filled += static_cast<size_t>(got);
+    }
+    return filled;
+  }
+  void finish() override {
+    std::byte beyond{};  // reading past the end makes libzip compare the checksum
+    if (zip_fread(entry_.get(), &beyond, 1) != 0) fail(where(), "its checksum or size is wrong");
+  }
+
+ private:
+  Entry entry_;
+};
+
+class BytesReader : public Reader {
+ public:
+  BytesReader(std::span<const std::byte> bytes, const std::string& where)
+      : Reader(where), left_(bytes) {}
+  size_t read(std::span<std::byte> to) override {
+    const size_t count = std::min(to.size(), left_.size());
+    std::ranges::copy(left_.first(count), to.begin());
+    left_ = left_.subspan(count);
+    return count;
+  }
+  void finish() override {}
+
+ private:
+  std::span<const std::byte> left_;
+};
+
+NpyHeader read_header(Reader& reader) {
+  std::vector<std::byte> bytes(kNpyHeaderStart);
+  bytes.resize(reader.read(bytes));
+  const size_t length = npy_header_bytes(bytes, reader.where());
+  const size_t known = bytes.size();
+  if (length > known) {
+    bytes.resize(length);
+    bytes.resize(known + reader.read(std::span(bytes).subspan(known)));
+  }
+  return parse_npy_header(bytes, reader.where());
+}
+
+// The elements behind the header.
+Tensor read_elements(Reader& reader, const NpyHeader& header) {
+  const size_t width = size_bytes(header.dtype);
+  const bool turn = header.fortran_order && header.shape.size() >= 2;
+  Tensor as_stored = Tensor::filled(header.dtype, header.shape, [&](std::byte* to) {
+    reader.read_whole({to, header.data_bytes});
+  });
+  reader.finish();
+  if (!turn) return as_stored;
+  return Tensor::filled(header.dtype, header.shape, [&](std::byte* to) {
+    transpose_fortran(as_stored.data(), to, header.shape, width);
+  });
 }
 
 [[noreturn]] void fail_to_read(const fs::path& path) {
@@ -201,6 +221,18 @@ Tensor storable(const Tensor& tensor, const std::string& where) {
   return tensor;
 }
 
+// Does libzip take it?
+bool is_entry_name(std::string_view name) {
+  while (!name.empty()) {
+    const size_t length = utf8_length(name);
+    const auto first = static_cast<unsigned char>(name[0]);
+    if (length == 0 || (first < 0x20 && first != '\n' && first != '\r' && first != '\t'))
+      return false;
+    name.remove_prefix(length);
+  }
+  return true;
+}
+
 struct Part {  // one entry; lives until the archive is closed
   std::string header;
   Tensor tensor;
@@ -227,16 +259,86 @@ void add_entry(zip_t* archive, const std::string& name, const Part& part, const 
   }
 }
 
-// The archive's bytes into the temporary file of `file`.
-void write_archive(const WholeFile& file, const NamedTensors& arrays,
-                   const std::vector<Part>& parts) {
-  int code = 0;
-  Archive archive(zip_open(file.temporary().c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code));
-  if (archive == nullptr) file.fail(open_error(code));
+// Where libzip writes to: `file`, so that no other temporary file is made. What fails is kept,
+// since no exception goes through a library in C.
+struct ZipTarget {
+  WholeFile& file;
+  std::exception_ptr failure = {};
+  zip_error_t error{};
+};
+
+template <class Work>
+zip_int64_t guarded(ZipTarget& target, zip_int64_t result, const Work& work) {
+  try {
+    work();
+    return result;
+  } catch (...) {
+    target.failure = std::current_exception();
+    zip_error_set(&target.error, ZIP_ER_WRITE, 0);
+    return -1;
+  }
+}
+
+zip_int64_t seek_in(ZipTarget& target, const void* data, zip_uint64_t length) {
+  zip_source_args_seek_t to{};
+  std::memcpy(&to, data, std::min<size_t>(sizeof(to), length));
+  const auto from = to.whence == SEEK_CUR ? static_cast<int64_t>(target.file.position()) : 0;
+  if (to.whence == SEEK_END || to.offset + from < 0) {
+    zip_error_set(&target.error, ZIP_ER_OPNOTSUPP, 0);
+    return -1;
+  }
+  return guarded(target, 0, [&] { target.file.seek(static_cast<uint64_t>(to.offset + from)); });
+}
+
+zip_int64_t zip_callback(void* user, void* data, zip_uint64_t length, zip_source_cmd_t command) {
+  ZipTarget& target = *static_cast<ZipTarget*>(user);
+  switch (command) {
+    case ZIP_SOURCE_SUPPORTS:
+      return ZIP_SOURCE_SUPPORTS_WRITABLE;
+    case ZIP_SOURCE_STAT: {  // a new file: empty
+      zip_stat_t stat;
+      zip_stat_init(&stat);
+      stat.valid = ZIP_STAT_SIZE;
+      stat.size = 0;
+      std::memcpy(data, &stat, sizeof(stat));
+      return sizeof(stat);
+    }
+    case ZIP_SOURCE_ERROR:
+      return zip_error_to_data(&target.error, data, length);
+    case ZIP_SOURCE_WRITE:
+      return guarded(target, static_cast<zip_int64_t>(length), [&] {
+        target.file.write({static_cast<const std::byte*>(data), static_cast<size_t>(length)});
+      });
+    case ZIP_SOURCE_SEEK_WRITE:
+      return seek_in(target, data, length);
+    case ZIP_SOURCE_TELL_WRITE:
+      return static_cast<zip_int64_t>(target.file.position());
+    default:  // nothing to open, to read or to close
+      return 0;
+  }
+}
+
+// The archive's bytes into `file`.
+void write_archive(WholeFile& file, const NamedTensors& arrays, const std::vector<Part>& parts) {
+  ZipTarget target{file};
+  zip_error_t error;
+  zip_error_init(&error);
+  zip_error_init(&target.error);
+  zip_source_t* source = zip_source_function_create(&zip_callback, &target, &error);
+  if (source == nullptr) file.fail(zip_error_strerror(&error));
+  Archive archive(zip_open_from_source(source, ZIP_CREATE | ZIP_TRUNCATE, &error));
+  if (archive == nullptr) {
+    zip_source_free(source);
+    file.fail(zip_error_strerror(&error));
+  }
   for (size_t i = 0; i < arrays.size(); ++i)
     add_entry(archive.get(), arrays[i].first, parts[i], file);
-  if (zip_close(archive.get()) != 0) file.fail(zip_strerror(archive.get()));
-  archive.release();  // closed
+  if (zip_close(archive.get()) == 0) {
+    archive.release();  // closed
+  } else {
+    if (target.failure) std::rethrow_exception(target.failure);
+    file.fail(zip_strerror(archive.get()));
+  }
 }
 
 // libzip writes no file for an empty archive: this is the record of an archive's end.
@@ -244,14 +346,87 @@ constexpr std::string_view kEmptyArchive("PK\x05\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0
 
 }  // namespace
 
-NamedTensors read_arrays_bytes(std::span<const std::byte> bytes, const std::string& name) {
-  const std::string file = quote(name);
-  if (bytes.empty()) fail(file, "is empty; expected an .npz or .npy file");
-  if (is_zip(bytes)) return read_npz_bytes(bytes, file);
-  return {{fs::path(name).stem().string(), parse_npy(bytes, file)}};
+struct ArrayFile::Impl {
+  std::string file;  // for messages
+  std::vector<ArrayHeader> headers;
+  Archive archive;             // null: one .npy array
+  std::vector<std::byte> own;  // the bytes of an .npy file
+  std::span<const std::byte> npy;
+
+  std::unique_ptr<Reader> reader(size_t index) const {
+    if (archive == nullptr) return std::make_unique<BytesReader>(npy, file);
+    const std::string where = file + ": array " + quote(headers[index].name + ".npy");
+    return std::make_unique<EntryReader>(archive.get(), index, where);
+  }
+
+  void add(Reader& source, std::string name, uint64_t present) {
+    const NpyHeader header = read_header(source);
+    check_size(header, present, source.where());
+    headers.push_back({std::move(name), header.dtype, header.shape});
+  }
+
+  void list_npy(std::span<const std::byte> bytes, const std::string& name) {
+    npy = bytes;
+    BytesReader source(bytes, file);
+    add(source, fs::path(name).stem().string(), bytes.size());
+  }
+
+  void list_archive(uint64_t archive_bytes) {
+    uint64_t unclaimed = archive_bytes;
+    std::set<std::string> names;
+    const auto count =
+        static_cast<zip_uint64_t>(std::max<zip_int64_t>(0, zip_get_num_entries(archive.get(), 0)));
+    if (count > kMostArrays) {
+      fail(file, "has " + std::to_string(count) + " arrays, at most " +
+                     std::to_string(kMostArrays) + " are read");
+    }
+    for (zip_uint64_t i = 0; i < count; ++i) {
+      zip_stat_t status;
+      zip_stat_init(&status);
+      if (zip_stat_index(archive.get(), i, 0, &status) != 0 || status.name == nullptr) {
+        fail(file, "entry " + std::to_string(i) + " of the archive is damaged");
+      }
+      std::string name = status.name;
+      const std::string where = file + ": array " + quote(name);
+      if (!name.ends_with(".npy"))
+        fail(where, "is no .npy entry; expected an archive of numpy.savez");
+      name.resize(name.size() - 4);
+      if (!names.insert(name).second) fail(where, "is in the archive twice");
+      check_entry(status, unclaimed, where);
+      EntryReader source(archive.get(), i, where);
+      add(source, std::move(name), status.size);
+    }
+  }
+};
+
+ArrayFile::ArrayFile(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ArrayFile::~ArrayFile() = default;
+ArrayFile::ArrayFile(ArrayFile&&) noexcept = default;
+
+ArrayFile ArrayFile::from_bytes(std::span<const std::byte> bytes, const std::string& name) {
+  auto impl = std::make_unique<Impl>();
+  impl->file = quote(name);
+  if (bytes.empty()) fail(impl->file, "is empty; expected an .npz or .npy file");
+  if (!is_zip(bytes)) {
+    impl->list_npy(bytes, name);
+    return ArrayFile(std::move(impl));
+  }
+  zip_error_t error;
+  zip_error_init(&error);
+  zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
+  impl->archive.reset(source == nullptr ? nullptr
+                                        : zip_open_from_source(source, ZIP_RDONLY, &error));
+  if (impl->archive == nullptr) {
+    const std::string why = zip_error_strerror(&error);
+    if (source != nullptr) zip_source_free(source);
+    zip_error_fini(&error);
+    fail(impl->file, "cannot be opened as .npz: " + why);
+  }
+  impl->list_archive(bytes.size());
+  return ArrayFile(std::move(impl));
 }
 
-NamedTensors read_arrays(const fs::path& path) {
+ArrayFile ArrayFile::open(const fs::path& path) {
   const std::string file = quote(path.string());
   std::error_code error;
   if (!fs::exists(path, error)) fail(file, "does not exist; expected an .npz or .npy file");
@@ -259,12 +434,43 @@ NamedTensors read_arrays(const fs::path& path) {
   std::ifstream stream(path, std::ios::binary);
   std::byte start[2]{};
   stream.read(reinterpret_cast<char*>(start), 2);
-  if (!is_zip(start)) return read_arrays_bytes(read_file(path), path.string());
+  if (!is_zip(start)) {
+    std::vector<std::byte> bytes = read_file(path);
+    ArrayFile whole = from_bytes(bytes, path.string());
+    whole.impl_->own = std::move(bytes);  // npy keeps pointing at them
+    return whole;
+  }
+  auto impl = std::make_unique<Impl>();
+  impl->file = file;
   int code = 0;
-  const Archive archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
-  if (archive == nullptr) fail(file, "cannot be opened as .npz: " + open_error(code));
-  return read_archive(archive.get(), fs::file_size(path), file);
+  impl->archive.reset(zip_open(path.c_str(), ZIP_RDONLY, &code));
+  if (impl->archive == nullptr) fail(file, "cannot be opened as .npz: " + open_error(code));
+  impl->list_archive(fs::file_size(path));
+  return ArrayFile(std::move(impl));
 }
+
+const std::vector<ArrayHeader>& ArrayFile::headers() const { return impl_->headers; }
+
+Tensor ArrayFile::read(size_t index) const {
+  const std::unique_ptr<Reader> reader = impl_->reader(index);
+  const NpyHeader header = read_header(*reader);
+  const ArrayHeader& known = headers()[index];
+  if (header.dtype != known.dtype || header.shape != known.shape)
+    fail(reader->where(), "has changed since the file was opened");
+  return read_elements(*reader, header);
+}
+
+NamedTensors ArrayFile::read_all() const {
+  NamedTensors arrays;
+  for (size_t i = 0; i < headers().size(); ++i) arrays.emplace_back(headers()[i].name, read(i));
+  return arrays;
+}
+
+NamedTensors read_arrays_bytes(std::span<const std::byte> bytes, const std::string& name) {
+  return ArrayFile::from_bytes(bytes, name).read_all();
+}
+
+NamedTensors read_arrays(const fs::path& path) { return ArrayFile::open(path).read_all(); }
 
 void write_npz(const fs::path& path, const NamedTensors& arrays) {
   std::vector<Part> parts;
@@ -273,6 +479,11 @@ void write_npz(const fs::path& path, const NamedTensors& arrays) {
   for (const auto& [name, tensor] : arrays) {
     const std::string where = quote(path.string()) + ": array " + quote(name);
     if (name.empty() || !names.insert(name).second) fail(where, "its name is empty or used twice");
+    if (!is_entry_name(name)) {
+      fail(where,
+           "its name holds control characters or is no UTF-8, which no .npz file can hold; call "
+           "the model's output otherwise");
+    }
     Tensor stored = storable(tensor, where);
     parts.push_back({make_npy_header(stored.dtype(), stored.shape()), std::move(stored)});
     bytes += parts.back().header.size() + parts.back().tensor.bytes();

@@ -2,6 +2,7 @@
 // our own. Contract: docs/architecture.md ("Inputs and outputs").
 #pragma once
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -13,6 +14,42 @@ namespace vernier::io {
 
 /// Arrays by name, in the order of the archive.
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+/// What a file says of one array.
+struct ArrayHeader {
+  std::string name;
+  DType dtype = DType::kUndefined;
+  Shape shape;
+};
+
+/// An .npz archive or .npy file, opened: names, types and shapes are known and checked against the
+/// sizes that the file claims; elements are read (and inflated) one array at a time, by who wants
+/// them. Takes memory for the directory of the archive, and for what read() returns.
+class ArrayFile {
+ public:
+  /// At most so many arrays in one archive.
+  static constexpr size_t kMostArrays = 65536;
+
+  /// Throws as read_arrays() does, for all that can be known without the elements.
+  static ArrayFile open(const std::filesystem::path& path);
+  /// `bytes` must outlive it. `name` stands for the file in messages and for an .npy's stem.
+  static ArrayFile from_bytes(std::span<const std::byte> bytes, const std::string& name);
+  ~ArrayFile();
+  ArrayFile(ArrayFile&&) noexcept;
+
+  /// In the order of the archive.
+  const std::vector<ArrayHeader>& headers() const;
+  /// The elements of one array. Memory is touched as they come, so that a file which claims more
+  /// than it has costs what it has. Throws Error(kInput) for damaged elements.
+  Tensor read(size_t index) const;
+  NamedTensors read_all() const;
+
+  struct Impl;  // in npz.cpp
+
+ private:
+  explicit ArrayFile(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
 
 /// Every array of an .npz archive ("x.npy" is called "x"), or the one array of an .npy file, whose
 /// name is the file's stem. Fortran-ordered arrays are transposed to row-major order.

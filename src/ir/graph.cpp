@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <queue>
 #include <set>
+#include <unordered_set>
 
 #include "core/op_attrs.h"
 
@@ -26,6 +27,7 @@ ValueId Graph::add_input(std::string value_name, DType dtype, SymShape shape) {
   v.has_shape = true;
   values_.push_back(std::move(v));
   inputs.push_back(static_cast<ValueId>(values_.size() - 1));
+  ++changes_;
   return inputs.back();
 }
 
@@ -44,6 +46,7 @@ NodeId Graph::add_node(OpKind op, std::vector<ValueId> node_inputs, AttrBytes at
   }
   nodes_.push_back(std::move(n));
   order_.push_back(id);
+  ++changes_;
   set_inputs(id, std::move(node_inputs));
   return id;
 }
@@ -54,43 +57,58 @@ const Node* Graph::producer(ValueId id) const {
 }
 Node* Graph::producer(ValueId id) { return const_cast<Node*>(std::as_const(*this).producer(id)); }
 
-bool Graph::is_output(ValueId id) const {
-  return std::find(outputs.begin(), outputs.end(), id) != outputs.end();
-}
+bool Graph::is_output(ValueId id) const { return outputs.contains(id); }
 bool Graph::single_use(ValueId id) const { return value(id).users.size() == 1 && !is_output(id); }
 
+void Graph::add_use(ValueId id, NodeId user, size_t input) {
+  UserList& users = value(id).users;
+  node(user).uses[input] = static_cast<UserList::Place>(users.uses_.size());
+  users.uses_.push_back({user, static_cast<uint32_t>(input)});
+  ++users.size_;
+}
+
+void Graph::remove_use(ValueId id, UserList::Place place) {
+  constexpr size_t kFewGaps = 8;
+  UserList& users = value(id).users;
+  users.uses_[place].node = kNoNode;
+  --users.size_;
+  if (users.uses_.size() <= 2 * users.size_ + kFewGaps) return;
+  std::erase_if(users.uses_, [](const UserList::Use& use) { return use.node == kNoNode; });
+  for (size_t i = 0; i < users.uses_.size(); ++i)
+    node(users.uses_[i].node).uses[users.uses_[i].input] = static_cast<UserList::Place>(i);
+}
+
 void Graph::set_input(NodeId id, size_t index, ValueId v) {
+  ++changes_;
   Node& n = node(id);
   if (n.inputs.size() <= index) n.inputs.resize(index + 1, kNoValue);
-  if (const ValueId old = n.inputs[index]; old != kNoValue) {
-    auto& users = value(old).users;
-    users.erase(std::find(users.begin(), users.end(), id));
-  }
+  n.uses.resize(n.inputs.size(), 0);
+  if (const ValueId old = n.inputs[index]; old != kNoValue) remove_use(old, n.uses[index]);
   n.inputs[index] = v;
-  if (v != kNoValue) value(v).users.push_back(id);
+  if (v != kNoValue) add_use(v, id, index);
 }
 
 void Graph::set_inputs(NodeId id, std::vector<ValueId> new_inputs) {
   for (size_t i = 0; i < node(id).inputs.size(); ++i) set_input(id, i, kNoValue);
   node(id).inputs.clear();
+  node(id).uses.clear();
+  node(id).inputs.resize(new_inputs.size(), kNoValue);
   for (size_t i = 0; i < new_inputs.size(); ++i) set_input(id, i, new_inputs[i]);
 }
 
 void Graph::replace_uses(ValueId from, ValueId to) {
   if (from == to) return;
-  const std::vector<NodeId> users = value(from).users;  // set_input edits the list
-  for (NodeId user : users) {
-    Node& n = node(user);
-    for (size_t i = 0; i < n.inputs.size(); ++i) {
-      if (n.inputs[i] == from) set_input(user, i, to);
-    }
+  const std::vector<UserList::Use> uses = value(from).users.uses_;  // set_input edits the list
+  for (const UserList::Use& use : uses) {
+    if (use.node != kNoNode) set_input(use.node, use.input, to);
   }
-  std::replace(outputs.begin(), outputs.end(), from, to);
+  outputs.replace(from, to);
   const bool is_graph_input = std::find(inputs.begin(), inputs.end(), to) != inputs.end();
   if (value(to).name.empty() && !is_graph_input) value(to).name = value(from).name;
 }
 
 void Graph::make_constant(ValueId id, Tensor tensor) {
+  ++changes_;
   Value& v = value(id);
   if (v.producer != kNoNode) {
     node(v.producer).outputs[static_cast<size_t>(v.producer_output)] = kNoValue;
@@ -105,42 +123,72 @@ void Graph::make_constant(ValueId id, Tensor tensor) {
   v.values.reset();
 }
 
-void Graph::remove_node(NodeId id) {
-  Node& n = node(id);
-  for (ValueId out : n.outputs) {
-    VERNIER_ASSERT(out == kNoValue || (value(out).users.empty() && !is_output(out)));
+void Graph::drop_dead(NodeId id) {
+  std::vector<NodeId> open{id};
+  while (!open.empty()) {
+    const NodeId at = open.back();
+    open.pop_back();
+    Node& n = node(at);
+    if (n.removed || is_used(n)) continue;
+    for (ValueId in : n.inputs) {
+      if (in != kNoValue && value(in).producer != kNoNode) open.push_back(value(in).producer);
+    }
+    set_inputs(at, {});
+    n.removed = true;
+    dropped_.push_back(at);
   }
+}
+
+void Graph::remove_node(NodeId id) {
+  VERNIER_ASSERT(!is_used(node(id)));
   set_inputs(id, {});
-  n.removed = true;
-  std::erase(order_, id);
+  node(id).removed = true;
+  // What is removed alone was added last, as a rule.
+  const auto at = std::find(order_.rbegin(), order_.rend(), id);
+  order_.erase(std::next(at).base());
 }
 
 void Graph::retire(const std::vector<Origin>& origins, const std::string& state,
                    const std::string& why) {
+  ++changes_;
   for (const Origin& origin : origins) retired.push_back({origin, state, why});
 }
 
+bool Graph::is_used(const Node& n) const {
+  return std::any_of(n.outputs.begin(), n.outputs.end(), [&](ValueId out) {
+    return out != kNoValue && (!value(out).users.empty() || is_output(out));
+  });
+}
+
 int Graph::remove_dead() {
-  std::vector<NodeId> dead;
+  std::vector<NodeId> dead = std::move(dropped_);
+  dropped_.clear();
   for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
     Node& n = node(*it);
-    const bool used = std::any_of(n.outputs.begin(), n.outputs.end(), [&](ValueId out) {
-      return out != kNoValue && (!value(out).users.empty() || is_output(out));
-    });
-    if (used) continue;
+    if (n.removed || is_used(n)) continue;
     dead.push_back(*it);
-    const std::vector<ValueId> old_inputs = n.inputs;
     set_inputs(*it, {});  // so that producers further up see one use less
     n.removed = true;
   }
   if (dead.empty()) return 0;
+  ++changes_;
   std::erase_if(order_, [&](NodeId id) { return node(id).removed; });
-  std::set<std::string> held;
-  for (NodeId id : order_) {
-    for (const Origin& origin : node(id).origins) held.insert(origin.key);
-  }
-  for (const Retired& row : retired) held.insert(row.origin.key);
   std::sort(dead.begin(), dead.end());
+  retire_dead(dead);
+  return static_cast<int>(dead.size());
+}
+
+// Origins of dead nodes that no live node and no earlier row holds get a row.
+void Graph::retire_dead(const std::vector<NodeId>& dead) {
+  std::unordered_set<std::string> open;
+  for (NodeId id : dead) {
+    for (const Origin& origin : node(id).origins) open.insert(origin.key);
+  }
+  if (open.empty()) return;
+  for (NodeId id : order_) {
+    for (const Origin& origin : node(id).origins) open.erase(origin.key);
+  }
+  for (const Retired& row : retired) open.erase(row.origin.key);
   for (NodeId id : dead) {
     const Node& n = node(id);
     bool all_constant = true, all_shape = true;
@@ -150,7 +198,7 @@ int Graph::remove_dead() {
       all_shape = all_shape && value(out).values.has_value();
     }
     for (const Origin& origin : n.origins) {
-      if (!held.insert(origin.key).second) continue;
+      if (open.erase(origin.key) == 0) continue;
       if (all_constant)
         retired.push_back({origin, "folded", "constant"});
       else if (all_shape)
@@ -159,20 +207,34 @@ int Graph::remove_dead() {
         retired.push_back({origin, "dead", "no output depends on it"});
     }
   }
-  return static_cast<int>(dead.size());
+}
+
+bool Graph::is_sorted() const {
+  std::vector<bool> done(nodes_.size(), false);
+  for (NodeId id : order_) {
+    for (ValueId in : node(id).inputs) {
+      if (in == kNoValue) continue;
+      const NodeId producer = value(in).producer;
+      if (producer != kNoNode && !done[static_cast<size_t>(producer)]) return false;
+    }
+    done[static_cast<size_t>(id)] = true;
+  }
+  return true;
 }
 
 void Graph::sort() {
-  std::map<NodeId, size_t> position;
-  for (size_t i = 0; i < order_.size(); ++i) position[order_[i]] = i;
-  std::map<NodeId, int> waiting;
+  if (is_sorted()) return;  // and stays as it is
+  ++changes_;
+  std::vector<size_t> position(nodes_.size(), 0);
+  for (size_t i = 0; i < order_.size(); ++i) position[static_cast<size_t>(order_[i])] = i;
+  std::vector<int64_t> waiting(nodes_.size(), 0);
   using Ready = std::pair<size_t, NodeId>;
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
   for (NodeId id : order_) {
-    int count = 0;
+    int64_t count = 0;
     for (ValueId in : node(id).inputs) count += in != kNoValue && value(in).producer != kNoNode;
-    waiting[id] = count;
-    if (count == 0) ready.emplace(position[id], id);
+    waiting[static_cast<size_t>(id)] = count;
+    if (count == 0) ready.emplace(position[static_cast<size_t>(id)], id);
   }
   std::vector<NodeId> sorted;
   while (!ready.empty()) {
@@ -182,7 +244,8 @@ void Graph::sort() {
     for (ValueId out : node(id).outputs) {
       if (out == kNoValue) continue;
       for (NodeId user : value(out).users) {
-        if (--waiting[user] == 0) ready.emplace(position[user], user);
+        if (--waiting[static_cast<size_t>(user)] == 0)
+          ready.emplace(position[static_cast<size_t>(user)], user);
       }
     }
   }
@@ -191,53 +254,59 @@ void Graph::sort() {
 }
 
 void merge_origins(std::vector<Origin>& to, const std::vector<Origin>& from) {
+  constexpr size_t kFew = 16;  // up to it a search is quicker than a table
+  if (from.size() <= kFew) {
+    for (const Origin& origin : from) {
+      const bool present =
+          std::any_of(to.begin(), to.end(), [&](const Origin& o) { return o.key == origin.key; });
+      if (!present) to.push_back(origin);
+    }
+    return;
+  }
+  std::unordered_set<std::string> present;
+  for (const Origin& origin : to) present.insert(origin.key);
   for (const Origin& origin : from) {
-    const bool present =
-        std::any_of(to.begin(), to.end(), [&](const Origin& o) { return o.key == origin.key; });
-    if (!present) to.push_back(origin);
+    if (present.insert(origin.key).second) to.push_back(origin);
   }
 }
-
-namespace {
-
-void check_node(const Graph& graph, NodeId id, const std::set<ValueId>& defined,
-                const std::string& where) {
-  const Node& n = graph.node(id);
-  const std::string what = where + ": node " + std::to_string(id) + " (" + std::string(name(n.op)) +
-                           " '" + n.name + "')";
-  VERNIER_ASSERT(!n.removed, what + " is removed but in the order");
-  for (ValueId in : n.inputs) {
-    if (in == kNoValue) continue;
-    VERNIER_ASSERT(in >= 0 && static_cast<size_t>(in) < graph.num_values(), what);
-    const Value& v = graph.value(in);
-    VERNIER_ASSERT(v.is_constant() || defined.contains(in),
-                   what + " uses value " + std::to_string(in) + " before it is defined");
-    VERNIER_ASSERT(std::count(v.users.begin(), v.users.end(), id) ==
-                       std::count(n.inputs.begin(), n.inputs.end(), in),
-                   what + ": use list");
-  }
-  for (size_t i = 0; i < n.outputs.size(); ++i) {
-    if (n.outputs[i] == kNoValue) continue;
-    const Value& v = graph.value(n.outputs[i]);
-    VERNIER_ASSERT(v.producer == id && v.producer_output == static_cast<int>(i),
-                   what + ": producer link");
-  }
-  check_attrs(n.op, n.attrs);
-}
-
-}  // namespace
 
 void check(const Graph& graph, const std::string& where) {
-  std::set<ValueId> defined(graph.inputs.begin(), graph.inputs.end());
+  std::vector<bool> defined(graph.num_values(), false);
+  for (ValueId in : graph.inputs) defined[static_cast<size_t>(in)] = true;
+  size_t uses = 0;
   for (NodeId id : graph.order()) {
-    check_node(graph, id, defined, where);
-    for (ValueId out : graph.node(id).outputs) {
-      if (out != kNoValue) defined.insert(out);
+    const Node& n = graph.node(id);
+    const auto what = [&] {
+      return where + ": node " + std::to_string(id) + " (" + std::string(name(n.op)) + " '" +
+             n.name + "')";
+    };
+    VERNIER_ASSERT(!n.removed, what() + " is removed but in the order");
+    VERNIER_ASSERT(n.uses.size() == n.inputs.size(), what() + ": use list");
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      const ValueId in = n.inputs[i];
+      if (in == kNoValue) continue;
+      VERNIER_ASSERT(in >= 0 && static_cast<size_t>(in) < graph.num_values(), what());
+      const Value& v = graph.value(in);
+      VERNIER_ASSERT(v.is_constant() || defined[static_cast<size_t>(in)],
+                     what() + " uses value " + std::to_string(in) + " before it is defined");
+      VERNIER_ASSERT(v.users.holds(n.uses[i], id, i), what() + ": use list");
+      ++uses;
     }
+    for (size_t i = 0; i < n.outputs.size(); ++i) {
+      if (n.outputs[i] == kNoValue) continue;
+      const Value& v = graph.value(n.outputs[i]);
+      VERNIER_ASSERT(v.producer == id && v.producer_output == static_cast<int>(i),
+                     what() + ": producer link");
+      defined[static_cast<size_t>(n.outputs[i])] = true;
+    }
+    check_attrs(n.op, n.attrs);
   }
+  for (size_t v = 0; v < graph.num_values(); ++v)
+    uses -= graph.value(static_cast<ValueId>(v)).users.size();
+  VERNIER_ASSERT(uses == 0, where + ": a value has users that do not read it");
   VERNIER_ASSERT(graph.outputs.size() == graph.output_names.size(), where);
   for (ValueId out : graph.outputs) {
-    VERNIER_ASSERT(graph.value(out).is_constant() || defined.contains(out),
+    VERNIER_ASSERT(graph.value(out).is_constant() || defined[static_cast<size_t>(out)],
                    where + ": an output is undefined");
   }
   const std::set<std::string> names(graph.output_names.begin(), graph.output_names.end());

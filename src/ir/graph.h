@@ -13,13 +13,9 @@
 #include "core/numerics.h"
 #include "core/op_kind.h"
 #include "core/tensor.h"
+#include "ir/uses.h"
 
 namespace vernier::ir {
-
-using ValueId = int32_t;
-using NodeId = int32_t;
-inline constexpr ValueId kNoValue = -1;  ///< an absent optional input, an unwanted output
-inline constexpr NodeId kNoNode = -1;
 
 /// Where a node came from: one ONNX node. `key` is unique in the model ("/fn_call/3#17": path of
 /// function calls, then the index in file order); `part` says which part of a composite it is
@@ -41,7 +37,7 @@ struct Value {
   std::optional<std::vector<Dim>> values;
   NodeId producer = kNoNode;  ///< kNoNode: a graph input or a constant
   int producer_output = 0;
-  std::vector<NodeId> users;  ///< one entry per use as a node input
+  UserList users;  ///< one entry per use as a node input
 
   bool is_constant() const { return constant.defined(); }
 };
@@ -52,7 +48,8 @@ struct Node {
   OpKind op = OpKind::kIdentity;
   AttrBytes attrs;
   std::vector<ValueId> inputs, outputs;
-  std::string name;  ///< for messages; no pass reads it
+  std::vector<UserList::Place> uses;  ///< of inputs[i] in its value's users; the graph's own
+  std::string name;                   ///< for messages; no pass reads it
   std::vector<Origin> origins;
   Request request;                                ///< what is asked of this node (precision/)
   std::vector<std::shared_ptr<Graph>> subgraphs;  ///< bodies of If, Loop, Scan
@@ -81,7 +78,8 @@ struct Retired {
 class Graph {
  public:
   std::string name = "main";
-  std::vector<ValueId> inputs, outputs;
+  std::vector<ValueId> inputs;
+  OutputList outputs;
   std::vector<std::string> output_names;  ///< ONNX names, parallel to outputs
   std::vector<Guard> guards;
   std::map<std::string, Dim>
@@ -91,6 +89,8 @@ class Graph {
   bool typed = false;
   std::map<std::string, Dim> symbol_bounds;  ///< upper bounds of sizes that depend on data
   std::vector<Retired> retired;
+  /// Of constants computed so far, and what all may take (ops::fold_node); 0: nothing asked yet.
+  double folded_work = 0, most_folded_work = 0;
 
   /// A constant; equal tensors are not merged here (see the fold pass).
   ValueId add_constant(Tensor tensor, std::string name = "");
@@ -104,7 +104,8 @@ class Graph {
   const Node& node(NodeId id) const { return nodes_[static_cast<size_t>(id)]; }
   size_t num_values() const { return values_.size(); }
   size_t num_nodes() const { return nodes_.size(); }  ///< including removed ones
-  /// Live nodes in topological order (stable: kept by sort()).
+  /// Live nodes in topological order (stable: kept by sort()); what drop_dead() removes stays in it
+  /// until the next remove_dead().
   const std::vector<NodeId>& order() const { return order_; }
 
   /// The producing node, or null for inputs and constants.
@@ -123,6 +124,10 @@ class Graph {
   void make_constant(ValueId value, Tensor tensor);
   /// Removes a node whose outputs have no uses.
   void remove_node(NodeId id);
+  /// Removes the node if its outputs have no uses, and then, going up, what only it used. For a
+  /// pass that makes many nodes dead, one after the other: the order is brought up to date, and
+  /// origins are retired, by the next remove_dead().
+  void drop_dead(NodeId id);
   /// Records what became of origins that no live node carries.
   void retire(const std::vector<Origin>& origins, const std::string& state, const std::string& why);
   /// Removes nodes without used outputs; retires their origins unless a live node or an earlier
@@ -133,11 +138,21 @@ class Graph {
   void sort();
   /// A deep copy.
   std::shared_ptr<Graph> clone() const { return std::make_shared<Graph>(*this); }
+  /// Changes with every call above that changes nodes, values or uses.
+  uint64_t changes() const { return changes_; }
 
  private:
+  void add_use(ValueId value, NodeId node, size_t input);
+  void remove_use(ValueId value, UserList::Place place);
+  bool is_used(const Node& node) const;
+  bool is_sorted() const;
+  void retire_dead(const std::vector<NodeId>& dead);
+
   std::deque<Value> values_;  // deque: references stay valid while passes add values
   std::deque<Node> nodes_;
   std::vector<NodeId> order_;
+  std::vector<NodeId> dropped_;  // since the last remove_dead()
+  uint64_t changes_ = 0;
 };
 
 /// Appends every origin of `from` to `to` that `to` lacks (by key).

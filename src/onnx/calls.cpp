@@ -12,7 +12,9 @@ namespace {
 
 [[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::kInput, what); }
 
-constexpr size_t kDeepestCall = 64;
+constexpr int kDeepestCall = 64;
+constexpr size_t kMostInlinedBytes = size_t{1} << 30;
+constexpr size_t kNodeBytes = 256;  // of a node besides its names, roughly
 
 // The call's attributes, with the function's defaults where the call gives none.
 AttributeBindings bind_attributes(const proto::NodeProto& node,
@@ -34,6 +36,19 @@ AttributeBindings bind_attributes(const proto::NodeProto& node,
 }
 
 }  // namespace
+
+void Importer::charge(size_t bytes) {
+  inlined_bytes_ += kNodeBytes + bytes;
+  if (inlined_bytes_ <= kMostInlinedBytes) return;
+  fail("functions and branches take more than " + std::to_string(kMostInlinedBytes >> 20) +
+       " MiB (names, operands and constants) once they are inlined; write the model without them");
+}
+
+void Importer::enter(const std::string& where) {
+  if (++nesting_ <= kDeepestCall) return;
+  fail(where + ": functions and branches are nested more than " + std::to_string(kDeepestCall) +
+       " deep");
+}
 
 void Importer::bind_results(const NodeSite& site, const std::vector<std::string>& results,
                             const Scope& inner, Scope& scope) {
@@ -67,9 +82,7 @@ void Importer::inline_call(const proto::FunctionProto& function, const NodeSite&
   if (std::count(call_stack_.begin(), call_stack_.end(), &function) > 0) {
     fail(where + ": function " + quote(function.name()) + " calls itself");
   }
-  if (call_stack_.size() >= kDeepestCall) {
-    fail(where + ": functions are nested more than " + std::to_string(kDeepestCall) + " deep");
-  }
+  enter(where);
   if (site.inputs.size() > static_cast<size_t>(function.input_size()) ||
       node.output_size() > function.output_size()) {
     fail(where + ": function " + quote(function.name()) + " takes " +
@@ -84,6 +97,9 @@ void Importer::inline_call(const proto::FunctionProto& function, const NodeSite&
   inner.path = scope.path + "/" + function.name() + "/" + index;
   inner.opsets = &opsets;
   inner.bindings = &bindings;
+  for (const auto* names : {&function.input(), &function.output(), &function.attribute()}) {
+    for (const std::string& name : *names) charge(name.size());
+  }
   for (int i = 0; i < function.input_size(); ++i) {
     const auto at = static_cast<size_t>(i);
     const ir::ValueId value = at < site.inputs.size() ? site.inputs[at] : ir::kNoValue;
@@ -92,6 +108,7 @@ void Importer::inline_call(const proto::FunctionProto& function, const NodeSite&
   call_stack_.push_back(&function);
   import_nodes(function.node(), inner);
   call_stack_.pop_back();
+  --nesting_;
   graph_->retire({site.origin}, "removed", "function " + function.name() + " inlined");
   bind_results(site, {function.output().begin(), function.output().end()}, inner, scope);
 }
@@ -167,10 +184,12 @@ void Importer::take_branch(const proto::GraphProto& branch, const std::string& p
     fail(where + ": has " + std::to_string(node.output_size()) + " outputs, its branch " +
          std::to_string(branch.output_size()));
   }
+  enter(where);
   UnsupportedNodes found;
   find_unsupported(branch.node(), *scope.opsets, functions_, path, found);
   if (!found.empty()) {
     find_unsupported(branch.node(), *scope.opsets, functions_, path, unsupported_);
+    --nesting_;
     return define_unknown(node, scope, where);
   }
   Scope inner;
@@ -178,10 +197,12 @@ void Importer::take_branch(const proto::GraphProto& branch, const std::string& p
   inner.path = path;
   inner.opsets = scope.opsets;
   inner.bindings = scope.bindings;
+  for (const auto& tensor : branch.initializer()) charge(tensor.ByteSizeLong());
   proto::GraphProto weights;  // a copy: the branch may be one of a function that is called again
   *weights.mutable_initializer() = branch.initializer();
   add_initializers(weights, inner);
   import_nodes(branch.node(), inner);
+  --nesting_;
   std::vector<std::string> results;
   for (const auto& output : branch.output()) results.push_back(output.name());
   bind_results(site, results, inner, scope);
@@ -191,6 +212,7 @@ void Importer::retire_branch(const proto::GraphProto& branch, const std::string&
   NodeNames names;
   for (int i = 0; i < branch.node_size(); ++i) {
     const proto::NodeProto& node = branch.node(i);
+    charge(2 * path.size() + node.name().size() + node.op_type().size());
     graph_->retire({names.origin(node, i, path)}, "dead", "branch not taken");
     for (const auto& attribute : node.attribute()) {
       if (!attribute.has_g()) continue;

@@ -21,6 +21,7 @@ std::shared_ptr<ir::Graph> import_model(const std::filesystem::path& path,
   std::filesystem::path folder = path.parent_path();
   if (folder.empty()) folder = ".";
   try {
+    Watch(options.limits).check_memory(file->bytes().size(), "reading the model's file");
     return import_model_bytes(file->bytes(), folder, options, report);
   } catch (const Error& error) {
     throw Error(error.code(), "cannot import '" + path.string() + "': " + error.what());

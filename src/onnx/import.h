@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "vernier/limits.h"
 
 namespace vernier::onnx {
 
@@ -25,6 +26,8 @@ struct ImportOptions {
   /// Graph inputs taken as these constants, by name: shapes, axes or limits that a model computes
   /// with and an engine needs to know.
   std::map<std::string, Tensor> fixed_inputs = {};
+  /// max_bytes: of the model's file, which is read as a whole; external data are mapped.
+  Limits limits = {};
 };
 
 struct ImportReport {

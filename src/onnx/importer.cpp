@@ -269,6 +269,10 @@ bool Importer::resolve_inputs(const proto::NodeProto& node, const Scope& scope,
 }
 
 void Importer::import_nodes(const Nodes& nodes, Scope& scope) {
+  // Two names per node begin with the path.
+  const bool is_body = !scope.path.empty();
+  for (int i = 0; is_body && i < nodes.size(); ++i)
+    charge(2 * scope.path.size() + nodes[i].ByteSizeLong());
   check_node_names(nodes, scope.path);
   NodeNames names;
   std::vector<ir::Origin> origins;  // named in file order
@@ -280,6 +284,7 @@ void Importer::import_nodes(const Nodes& nodes, Scope& scope) {
                             "allow; they were sorted");
   }
   for (const int i : order) {
+    watch_.check_time([&] { return "importing node " + quote(nodes[i].name()); });
     const ir::Origin& origin = origins[static_cast<size_t>(i)];
     for (const std::string& name : nodes[i].input()) {
       if (name.empty() || scope.find(name) != nullptr) continue;

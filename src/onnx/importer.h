@@ -62,6 +62,10 @@ class Importer {
   void define_unknown(const proto::NodeProto& node, Scope& scope, const std::string& where);
 
   // calls.cpp
+  /// Counts what one more copy of (a part of) a body takes; bodies may call bodies many times over.
+  void charge(size_t bytes);
+  /// Throws Error(kInput) where a call or branch at `where` would be nested too deeply.
+  void enter(const std::string& where);
   void inline_call(const proto::FunctionProto& function, const NodeSite& site, Scope& scope);
   void import_if(const NodeSite& site, Scope& scope);
   void take_branch(const proto::GraphProto& branch, const std::string& path, const NodeSite& site,
@@ -77,12 +81,15 @@ class Importer {
 
   proto::ModelProto& model_;
   ImportOptions options_;
+  Watch watch_{options_.limits};
   ImportReport& report_;
   TensorReader tensors_;
   Opsets opsets_;
   Functions functions_;
   UnsupportedNodes unsupported_;
   std::vector<const proto::FunctionProto*> call_stack_;
+  int nesting_ = 0;           // of calls and branches, here
+  size_t inlined_bytes_ = 0;  // of names, operands and constants of bodies so far
   std::shared_ptr<ir::Graph> graph_ = std::make_shared<ir::Graph>();
   size_t substitutions_ = 0;  // of the graph, applied so far
 };

@@ -16,19 +16,38 @@ class Scan {
   Scan(const Functions& functions, UnsupportedNodes& found)
       : functions_(functions), found_(found) {}
 
+  // In the order of the calls, with a stack of its own: functions may call one another as deep as
+  // the file is long.
   void nodes(const Nodes& nodes, const Opsets& opsets, const std::string& path) {
-    NodeNames names;
-    for (int i = 0; i < nodes.size(); ++i) node(nodes[i], opsets, names.origin(nodes[i], i, path));
+    open_.push_back({&nodes, opsets, path});
+    while (!open_.empty()) {
+      Body& body = open_.back();
+      if (body.next == body.nodes->size()) {
+        open_.pop_back();
+        continue;
+      }
+      const proto::NodeProto& next = (*body.nodes)[body.next];
+      node(next, body.names.origin(next, body.next++, body.path));
+    }
   }
 
  private:
-  void node(const proto::NodeProto& node, const Opsets& opsets, const ir::Origin& origin) {
+  struct Body {
+    const Nodes* nodes;
+    Opsets opsets;
+    std::string path;
+    NodeNames names = {};
+    int next = 0;
+  };
+
+  void node(const proto::NodeProto& node, const ir::Origin& origin) {
     const std::string domain(canonical_domain(node.domain()));
     if (const auto call = functions_.find(function_key(node)); call != functions_.end()) {
       const proto::FunctionProto& function = *call->second;
       if (!seen_.insert(&function).second) return;  // each body once, however often it is called
-      nodes(function.node(), read_opsets(function.opset_import(), "function " + function.name()),
-            "/" + function.name());
+      open_.push_back({&function.node(),
+                       read_opsets(function.opset_import(), "function " + function.name()),
+                       "/" + function.name()});
       return;
     }
     if (domain.empty() && node.op_type() == "If") return;
@@ -37,6 +56,7 @@ class Scan {
       found_.add(domain, origin, "");
       return;
     }
+    const Opsets& opsets = open_.back().opsets;
     const auto opset = opsets.find(domain);
     if (opset != opsets.end() && opset->second < row->since) {
       found_.add(domain, origin,
@@ -48,6 +68,7 @@ class Scan {
   const Functions& functions_;
   UnsupportedNodes& found_;
   std::set<const proto::FunctionProto*> seen_;
+  std::vector<Body> open_;
 };
 
 }  // namespace

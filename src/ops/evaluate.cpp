@@ -6,6 +6,7 @@
 
 #include "core/evaluator.h"
 #include "ops/infer.h"
+#include "rules/rules.h"
 
 namespace vernier::ops {
 namespace {
@@ -90,9 +91,14 @@ class Evaluator {
   }
 
   Evaluation run() {
+    options_.watch.check_memory(evaluation_bytes(graph_, result_.symbols),
+                                "the FP64 evaluation of the model");
     const std::set<ir::NodeId> needed = needed_nodes();
     for (ir::NodeId id : graph_.order()) {
-      if (needed.contains(id)) run_node(id);
+      if (!needed.contains(id)) continue;
+      options_.watch.check_time(
+          [&] { return "evaluating node '" + graph_.node(id).name + "' in FP64"; });
+      run_node(id);
     }
     for (ir::ValueId id : options_.wanted) result_.values[id] = materialise(id);
     for (size_t i = 0; options_.wanted.empty() && i < graph_.outputs.size(); ++i)
@@ -128,7 +134,8 @@ class Evaluator {
   // Nodes on the way from inputs, constants and given values to what is asked for.
   std::set<ir::NodeId> needed_nodes() const {
     std::set<ir::NodeId> needed;
-    std::vector<ir::ValueId> open = options_.wanted.empty() ? graph_.outputs : options_.wanted;
+    std::vector<ir::ValueId> open =
+        options_.wanted.empty() ? graph_.outputs.ids() : options_.wanted;
     if (options_.wanted.empty() && options_.given.empty())
       return {graph_.order().begin(), graph_.order().end()};
     while (!open.empty()) {
@@ -146,7 +153,7 @@ class Evaluator {
   // Small tensors are constants to the inference of what follows: shapes may depend on them.
   void remember_small(ir::ValueId id) {
     const EvalTensor& t = live_.at(id);
-    if (t.elems() <= kMaxSymbolicElems) graph_.value(id).constant = t.to_tensor();
+    if (t.elems() <= rules::kMaxSymbolicElems) graph_.value(id).constant = t.to_tensor();
   }
 
   const EvalTensor& materialise(ir::ValueId id) {
@@ -174,7 +181,7 @@ class Evaluator {
     try {
       evaluator(node.op)({node.attrs, in, out, exact});
     } catch (const Error& error) {
-      InferContext(graph_, id).fail(error.what());
+      GraphContext(graph_, id).fail(error.what());
     }
     for (size_t i = 0; i < out.size(); ++i) store(node.outputs[i], std::move(out[i]));
     for (ir::ValueId value : node.inputs) {
@@ -224,6 +231,47 @@ Tensor held(EvalTensor result, const ir::Graph& graph) {
   return result.to_tensor();
 }
 
+struct Work {
+  double elems = 0, all = 0;  // read and written; these and the operations
+};
+Work work_of(const ir::Graph& graph, const ir::Node& node) {
+  std::vector<Shape> in, out;
+  std::vector<DType> in_types, out_types;
+  Work work;
+  const auto add = [&](ir::ValueId id, std::vector<Shape>& shapes, std::vector<DType>& types) {
+    const bool absent = id == ir::kNoValue;
+    shapes.push_back(absent ? Shape() : concrete(graph.value(id).shape));
+    types.push_back(absent ? DType::kUndefined : graph.value(id).dtype);
+    if (!absent) work.elems += static_cast<double>(num_elems(shapes.back()));
+  };
+  for (ir::ValueId id : node.inputs) add(id, in, in_types);
+  for (ir::ValueId id : node.outputs) add(id, out, out_types);
+  work.all = kFoldWorkPerElem * work.elems +
+             rules::cost(node.op, {node.attrs, in, out, in_types, out_types}).flops;
+  return work;
+}
+
+double elems_of_constants(const ir::Graph& graph) {
+  double elems = 0;
+  for (size_t v = 0; v < graph.num_values(); ++v) {
+    const ir::Value& value = graph.value(static_cast<ir::ValueId>(v));
+    if (value.is_constant()) elems += static_cast<double>(value.constant.elems());
+  }
+  return elems;
+}
+
+// May the node be evaluated? Then its work counts.
+bool charge_fold(ir::Graph& graph, const ir::Node& node) {
+  if (graph.most_folded_work == 0)
+    graph.most_folded_work = kMostFoldWorkInAll + kFoldWorkPerWeight * elems_of_constants(graph);
+  const Work work = work_of(graph, node);
+  if (work.all > kMostFoldWork + kFoldWorkPerWeight * work.elems ||
+      graph.folded_work + work.all > graph.most_folded_work)
+    return false;
+  graph.folded_work += work.all;
+  return true;
+}
+
 }  // namespace
 
 Binding bind_symbols(const ir::Graph& graph, const std::map<std::string, Shape>& shapes) {
@@ -255,13 +303,49 @@ Binding bind_symbols(const ir::Graph& graph, const std::map<std::string, Shape>&
   return binding;
 }
 
+uint64_t evaluation_bytes(const ir::Graph& graph, const Binding& sizes) {
+  constexpr uint64_t kElemBytes = 8;
+  const auto bytes_of = [&](ir::ValueId id) -> uint64_t {
+    const ir::Value& v = graph.value(id);
+    if (v.is_constant()) return saturating_product(v.constant.elems(), kElemBytes);
+    if (!v.has_shape) return 0;
+    uint64_t bytes = kElemBytes;
+    for (const Dim& d : v.shape) {
+      const int64_t size = is_bound(d, sizes) ? d.evaluate(sizes) : 0;
+      bytes = saturating_product(bytes, static_cast<uint64_t>(std::max<int64_t>(size, 0)));
+    }
+    return bytes;
+  };
+  std::vector<size_t> uses(graph.num_values());
+  for (size_t i = 0; i < uses.size(); ++i)
+    uses[i] = graph.value(static_cast<ir::ValueId>(i)).users.size();
+  for (ir::ValueId id : graph.outputs) ++uses[static_cast<size_t>(id)];
+  uint64_t live = 0, most = 0;
+  for (ir::ValueId id : graph.inputs) live = saturating_sum(live, bytes_of(id));
+  std::set<ir::ValueId> constants;  // that are held until their last use
+  for (ir::NodeId id : graph.order()) {
+    const ir::Node& node = graph.node(id);
+    for (ir::ValueId in : node.inputs) {
+      if (in != ir::kNoValue && graph.value(in).is_constant() && constants.insert(in).second)
+        live = saturating_sum(live, bytes_of(in));
+    }
+    for (ir::ValueId out : node.outputs)
+      if (out != ir::kNoValue) live = saturating_sum(live, bytes_of(out));
+    most = std::max(most, live);
+    for (ir::ValueId in : node.inputs) {
+      if (in == ir::kNoValue || --uses[static_cast<size_t>(in)] > 0) continue;
+      live -= std::min(live, bytes_of(in));
+    }
+  }
+  return std::max(most, live);
+}
+
 Evaluation evaluate(const ir::Graph& graph, const std::map<std::string, Tensor>& inputs,
                     const EvaluateOptions& options) {
   return Evaluator(graph, inputs, options).run();
 }
 
-std::optional<std::vector<Tensor>> fold_node(const ir::Graph& graph, ir::NodeId id,
-                                             int64_t max_elems) {
+std::optional<std::vector<Tensor>> fold_node(ir::Graph& graph, ir::NodeId id, int64_t max_elems) {
   const ir::Node& node = graph.node(id);
   std::vector<Tensor> folded(node.outputs.size());
   bool contents_known = true;
@@ -283,6 +367,7 @@ std::optional<std::vector<Tensor>> fold_node(const ir::Graph& graph, ir::NodeId 
     if (node.inputs[i] == ir::kNoValue) continue;
     if (!graph.value(node.inputs[i]).is_constant()) return std::nullopt;
   }
+  if (!charge_fold(graph, node)) return std::nullopt;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (node.inputs[i] == ir::kNoValue) continue;
     inputs[i] = EvalTensor::from(graph.value(node.inputs[i]).constant);

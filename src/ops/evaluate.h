@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/limits.h"
 #include "core/tensor.h"
 #include "ir/graph.h"
 
@@ -31,12 +32,18 @@ struct EvaluateOptions {
   /// Instead of the graph's outputs: these values, by the id in the given graph, in
   /// Evaluation::values.
   std::vector<ir::ValueId> wanted;
+  /// Asked before every node; of memory once, before the first: evaluation_bytes().
+  Watch watch;
 };
 struct Evaluation {
   std::map<std::string, EvalTensor> outputs;  ///< by output name
   std::map<ir::ValueId, EvalTensor> values;   ///< Keep::kNamed: by the id in the given graph
   Binding symbols;
 };
+
+/// The most bytes that evaluate() holds at a time, in 8 per element: live values, and the constants
+/// that a node reads. An estimate: sizes that depend on data, which nobody knows before, count 0.
+uint64_t evaluation_bytes(const ir::Graph& graph, const Binding& sizes);
 
 /// Evaluates the graph: floats in double without rounding between nodes, integers exactly. Shapes
 /// come from inference at the concrete sizes, where every small computed tensor is known. Values
@@ -45,11 +52,17 @@ struct Evaluation {
 Evaluation evaluate(const ir::Graph& graph, const std::map<std::string, Tensor>& inputs,
                     const EvaluateOptions& options = {});
 
+/// What evaluating one node may take, in operations (Cost::flops; an element that is read or
+/// written counts as 16), and what all nodes that are folded may take together: some seconds. For
+/// each element of its constants, and of the model's weights, so much more. A small file can ask
+/// for any number of operations: what would take more stays in the graph.
+inline constexpr double kMostFoldWork = 0x1p30, kMostFoldWorkInAll = 0x1p31;
+inline constexpr double kFoldWorkPerWeight = 1024, kFoldWorkPerElem = 16;
+
 /// The outputs of a node whose inputs are all constants, or whose integer contents inference knows
 /// as numbers; each rounded once to its type, f16 and bf16 to f32 where they cannot hold it. Empty
-/// if that is not so or an output has more than `max_elems` elements. The outputs must have been
-/// inferred.
-std::optional<std::vector<Tensor>> fold_node(const ir::Graph& graph, ir::NodeId node,
-                                             int64_t max_elems);
+/// if that is not so, an output has more than `max_elems` elements, or it would take too much work
+/// (see above; counted in Graph::folded_work). The outputs must have been inferred.
+std::optional<std::vector<Tensor>> fold_node(ir::Graph& graph, ir::NodeId node, int64_t max_elems);
 
 }  // namespace vernier::ops

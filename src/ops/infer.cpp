@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <array>
 
-#include "core/evaluator.h"
-#include "ops/ops.h"
+#include "rules/rules.h"
 
 namespace vernier::ops {
 namespace {
+
+using rules::kMaxSymbolicElems;
 
 using Substitutions = std::map<std::string, Dim>;
 
@@ -83,39 +84,28 @@ void substitute_attrs(OpKind kind, AttrBytes& bytes, const Substitutions& substi
   kRows[static_cast<size_t>(kind)](bytes, substitutions);
 }
 
-void check_arity(const InferContext& context) {
-  const ir::Node& node = context.node();
-  const OpDef& row = def(node.op);
-  const auto in = static_cast<int>(node.inputs.size());
-  const auto out = static_cast<int>(node.outputs.size());
-  if (in < row.min_in || (row.max_in >= 0 && in > row.max_in)) {
-    context.fail("has " + std::to_string(in) + " inputs, expected " + std::to_string(row.min_in) +
-                 (row.max_in < 0 ? " or more" : " to " + std::to_string(row.max_in)));
-  }
-  if (row.max_out >= 0 && out > row.max_out) {
-    context.fail("has " + std::to_string(out) + " outputs, expected at most " +
-                 std::to_string(row.max_out));
-  }
-  for (size_t i = 0; i < context.num_inputs(); ++i) {
-    if (requires_input(node.op, i) && !context.has_input(i))
-      context.fail("required input " + std::to_string(i) + " is absent");
-  }
+[[noreturn]] void fail_guard(const ir::Guard& guard, const Dim& lhs, const Dim& rhs) {
+  const std::string what = lhs.is_constant() && rhs.is_constant()
+                               ? guard_text(guard.lhs, guard.rhs, lhs.constant(), rhs.constant())
+                               : "sizes " + guard.lhs.str() + " and " + guard.rhs.str() +
+                                     " must be equal, but are " + lhs.str() + " and " + rhs.str();
+  throw Error(ErrorCode::kInput, "node '" + guard.where + "': " + what);
 }
 
 }  // namespace
 
-const ir::Value& InferContext::input(size_t i) const {
-  VERNIER_ASSERT(has_input(i), "input " + std::to_string(i) + " of " + display_name(node(), id_));
+const ir::Value& GraphContext::input(size_t i) const {
+  if (!has_input(i)) fail("input " + std::to_string(i) + " is absent");
   return graph_.value(node().inputs[i]);
 }
 
-const Tensor* InferContext::constant(size_t i) const {
+const Tensor* GraphContext::constant(size_t i) const {
   if (!has_input(i)) return nullptr;
   const ir::Value& v = input(i);
   return v.is_constant() ? &v.constant : nullptr;
 }
 
-std::optional<std::vector<Dim>> InferContext::values(size_t i) const {
+std::optional<std::vector<Dim>> GraphContext::values(size_t i) const {
   if (!has_input(i)) return std::nullopt;
   const ir::Value& v = input(i);
   if (!v.is_constant()) {
@@ -129,25 +119,14 @@ std::optional<std::vector<Dim>> InferContext::values(size_t i) const {
   return std::vector<Dim>(numbers.begin(), numbers.end());
 }
 
-std::optional<std::vector<int64_t>> InferContext::integers(size_t i) const {
-  const auto known = values(i);
-  if (!known) return std::nullopt;
-  std::vector<int64_t> numbers;
-  for (const Dim& d : *known) {
-    if (!d.is_constant()) return std::nullopt;
-    numbers.push_back(d.constant());
-  }
-  return numbers;
-}
-
-DType InferContext::dtype(size_t i) const {
+DType GraphContext::dtype(size_t i) const {
   const DType stored = input(i).dtype;
   const bool converts = graph_.typed && is_float(stored) && stored != DType::kF64;
   return converts ? DType::kF32 : stored;
 }
 
 // In a typed graph results are stored as the request says; a node without one only moves values.
-DType InferContext::stored_type(DType inferred) const {
+DType GraphContext::stored_type(DType inferred) const {
   if (!graph_.typed || !is_float(inferred)) return inferred;
   if (node().request.store.type != DType::kUndefined) return node().request.store.type;
   if (node().op == OpKind::kCast) return inferred;
@@ -157,13 +136,16 @@ DType InferContext::stored_type(DType inferred) const {
   return inferred;
 }
 
-void InferContext::set_output(size_t i, DType dtype, SymShape shape) {
+void GraphContext::set_output(size_t i, DType dtype, SymShape shape) {
   if (i >= num_outputs() || node().outputs[i] == ir::kNoValue) return;
+  Shape known;
   for (Dim& d : shape) {
-    d = d.substitute(graph_.symbol_substitutions);
-    if (const auto size = d.as_constant(); size && *size < 0)
-      fail("output " + std::to_string(i) + " would have shape " + str(shape));
+    if (!graph_.symbol_substitutions.empty()) d = d.substitute(graph_.symbol_substitutions);
+    const auto size = d.as_constant();
+    if (size && *size < 0) fail("output " + std::to_string(i) + " would have shape " + str(shape));
+    if (size) known.push_back(*size);
   }
+  if (known.size() == shape.size()) num_elems(known);  // throws where there are too many
   ir::Value& v = graph_.value(node().outputs[i]);
   v.dtype = stored_type(dtype);
   v.shape = std::move(shape);
@@ -171,7 +153,7 @@ void InferContext::set_output(size_t i, DType dtype, SymShape shape) {
   v.values.reset();
 }
 
-void InferContext::set_values(size_t i, std::vector<Dim> values) {
+void GraphContext::set_values(size_t i, std::vector<Dim> values) {
   if (i >= num_outputs() || node().outputs[i] == ir::kNoValue) return;
   ir::Value& v = graph_.value(node().outputs[i]);
   if (is_float(v.dtype) || !is_constant(v.shape)) return;
@@ -183,7 +165,7 @@ void InferContext::set_values(size_t i, std::vector<Dim> values) {
   v.values = std::move(values);
 }
 
-Dim InferContext::unify(const Dim& first, const Dim& second) {
+Dim GraphContext::unify(const Dim& first, const Dim& second) {
   const Dim a = first.substitute(graph_.symbol_substitutions);
   const Dim b = second.substitute(graph_.symbol_substitutions);
   if (a == b) return a;
@@ -208,7 +190,7 @@ Dim InferContext::unify(const Dim& first, const Dim& second) {
   return a.str().size() <= b.str().size() ? a : b;
 }
 
-void InferContext::require_equal(const Dim& lhs, const Dim& rhs) {
+void GraphContext::require_equal(const Dim& lhs, const Dim& rhs) {
   const Dim a = lhs.substitute(graph_.symbol_substitutions);
   const Dim b = rhs.substitute(graph_.symbol_substitutions);
   const auto known = equal(a, b);
@@ -216,98 +198,34 @@ void InferContext::require_equal(const Dim& lhs, const Dim& rhs) {
   if (!known) add_guard(graph_, a, b, display_name(node(), id_));
 }
 
-Dim InferContext::fresh_symbol(const std::string& hint, const Dim& upper) {
+void GraphContext::require_at_most(const Dim& small, const Dim& large) {
+  const Dim a = small.substitute(graph_.symbol_substitutions);
+  const Dim b = large.substitute(graph_.symbol_substitutions);
+  const auto known = at_most(a, b);
+  if (known == false) fail("needs " + a.str() + " <= " + b.str());
+  if (!known) add_guard(graph_, min(a, b), a, display_name(node(), id_));
+}
+
+Dim GraphContext::fresh_symbol(const std::string& hint, const Dim& upper) {
   // Named by the node, so that inferring it again gives the same symbol.
   const std::string name = hint + "." + std::to_string(id_);
   graph_.symbol_bounds[name] = upper;
   return Dim::symbol(name);
 }
 
-size_t InferContext::normalise_axis(int64_t axis, int64_t rank) const {
-  if (axis < -rank || axis >= rank) {
-    fail("axis " + std::to_string(axis) + " is outside [" + std::to_string(-rank) + ", " +
-         std::to_string(rank) + ")");
-  }
-  return static_cast<size_t>(axis < 0 ? axis + rank : axis);
+Error GraphContext::refusal(const std::string& what) const {
+  return {ErrorCode::kInput, "node '" + display_name(node(), id_) + "' (" +
+                                 std::string(name(node().op)) + "): " + what};
 }
 
-void InferContext::fail(const std::string& what) const {
-  throw Error(ErrorCode::kInput, "node '" + display_name(node(), id_) + "' (" +
-                                     std::string(name(node().op)) + "): " + what);
-}
-
-SymShape broadcast(InferContext& context, const SymShape& a, const SymShape& b) {
-  const size_t rank = std::max(a.size(), b.size());
-  SymShape result(rank, Dim(1));
-  for (size_t i = 0; i < rank; ++i) {
-    const Dim da = i < a.size() ? a[a.size() - 1 - i] : Dim(1);
-    const Dim db = i < b.size() ? b[b.size() - 1 - i] : Dim(1);
-    Dim& out = result[rank - 1 - i];
-    if (da == Dim(1))
-      out = db;
-    else if (db == Dim(1))
-      out = da;
-    else if (equal(da, db) == false)
-      context.fail("shapes " + str(a) + " and " + str(b) + " do not broadcast: sizes " + da.str() +
-                   " and " + db.str() + " differ");
-    else
-      out = context.unify(da, db);
-  }
-  return result;
-}
-
-void propagate_moved_values(InferContext& context, std::span<const size_t> data_inputs) {
-  // The evaluator moves positions in `pool` instead of numbers; position 0 stands for a zero fill.
-  std::vector<Dim> pool{Dim(0)};
-  std::vector<EvalTensor> inputs(context.num_inputs());
-  std::vector<const EvalTensor*> in(context.num_inputs(), nullptr);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!context.has_input(i)) continue;
-    const auto known = context.values(i);
-    if (!known || !is_constant(context.shape(i))) return;
-    Shape shape;
-    for (const Dim& d : context.shape(i)) shape.push_back(d.constant());
-    inputs[i] = EvalTensor(DType::kI64, std::move(shape));
-    const bool data = std::find(data_inputs.begin(), data_inputs.end(), i) != data_inputs.end();
-    for (size_t k = 0; k < known->size(); ++k) {
-      if (!data && !(*known)[k].is_constant()) return;
-      inputs[i].i[k] = data ? static_cast<int64_t>(pool.size()) : (*known)[k].constant();
-      if (data) pool.push_back((*known)[k]);
-    }
-    in[i] = &inputs[i];
-  }
-  std::vector<EvalTensor> out(context.num_outputs());
-  for (size_t i = 0; i < out.size(); ++i) {
-    const SymShape* sizes = context.output_shape(i);
-    if (sizes == nullptr) continue;
-    if (!is_constant(*sizes)) return;
-    Shape shape;
-    for (const Dim& d : *sizes) shape.push_back(d.constant());
-    if (num_elems(shape) > kMaxSymbolicElems) return;
-    out[i] = EvalTensor(DType::kI64, std::move(shape));
-  }
-  const ir::Node& node = context.node();
-  try {
-    evaluator(node.op)({node.attrs, in, out, Rounding{}});
-  } catch (const Error& error) {
-    context.fail(error.what());
-  }
-  for (size_t i = 0; i < out.size(); ++i) {
-    std::vector<Dim> moved;
-    for (int64_t position : out[i].i) moved.push_back(pool[static_cast<size_t>(position)]);
-    context.set_values(i, std::move(moved));
-  }
-}
-
-const SymShape* InferContext::output_shape(size_t i) const {
+const SymShape* GraphContext::output_shape(size_t i) const {
   if (i >= num_outputs() || node().outputs[i] == ir::kNoValue) return nullptr;
   return &graph_.value(node().outputs[i]).shape;
 }
 
 void infer_node(ir::Graph& graph, ir::NodeId node) {
-  InferContext context(graph, node);
-  check_arity(context);
-  def(graph.node(node).op).infer(context);
+  GraphContext context(graph, node);
+  rules::infer(context);
 }
 
 void infer_graph(ir::Graph& graph) {
@@ -357,11 +275,7 @@ void apply_substitutions(ir::Graph& graph) {
   for (const ir::Guard& guard : guards) {
     const Dim lhs = guard.lhs.substitute(map), rhs = guard.rhs.substitute(map);
     const auto known = equal(lhs, rhs);
-    if (known == false) {
-      throw Error(ErrorCode::kInput, "node '" + guard.where + "': sizes " + guard.lhs.str() +
-                                         " and " + guard.rhs.str() + " must be equal, but are " +
-                                         lhs.str() + " and " + rhs.str());
-    }
+    if (known == false) fail_guard(guard, lhs, rhs);
     if (!known) add_guard(graph, lhs, rhs, guard.where);
   }
 }

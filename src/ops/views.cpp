@@ -1,8 +1,10 @@
 // Layouts of views: see views.h.
 #include "ops/views.h"
 
+#include <array>
+
 #include "core/attrs.h"
-#include "ops/ops.h"
+#include "core/op_kind.h"
 
 namespace vernier::ops {
 namespace {
@@ -10,8 +12,6 @@ namespace {
 const SymShape& shape_of(const ir::Graph& graph, const ir::Node& node, size_t output) {
   return graph.value(node.outputs[output]).shape;
 }
-
-}  // namespace
 
 // Cuts both shapes, from the right, into groups of equal product; within a group the input's axes
 // must follow each other without gaps, and the output's axes divide that run.
@@ -111,6 +111,8 @@ std::optional<Layout> layout_split(const ir::Graph& graph, const ir::Node& node,
   return result;
 }
 
+}  // namespace
+
 SymShape dense_strides(const SymShape& shape) {
   SymShape strides(shape.size(), Dim(1));
   for (size_t i = shape.size(); i > 1; --i) strides[i - 2] = strides[i - 1] * shape[i - 1];
@@ -142,8 +144,14 @@ bool repeats(const Layout& layout) {
 
 std::optional<Layout> view_layout(const ir::Graph& graph, const ir::Node& node, size_t output,
                                   const Layout& input) {
-  const OpDef& op = def(node.op);
-  return op.layout ? op.layout(graph, node, output, input) : std::nullopt;
+  static constexpr std::array<LayoutFn, 256> kLayouts{
+#define OP(...) nullptr,
+#define VIEW(layout, ...) &layout,
+#include "ops/ops.def"
+#undef OP
+  };
+  const LayoutFn layout = kLayouts[static_cast<size_t>(node.op)];
+  return layout ? layout(graph, node, output, input) : std::nullopt;
 }
 
 }  // namespace vernier::ops

@@ -41,6 +41,9 @@ bool fuse(Graph& graph, NodeId id) {
     graph.set_inputs(id, {});  // the norm is gone; its use of the sum must not be replaced
     graph.replace_uses(sum, graph.producer(out)->outputs[1]);
   }
+  const NodeId sum_node = graph.value(sum).producer;
+  graph.drop_dead(id);
+  graph.drop_dead(sum_node);
   return true;
 }
 
@@ -49,9 +52,7 @@ bool fuse(Graph& graph, NodeId id) {
 int fuse_add_layer_norm(Graph& graph) {
   int found = 0;
   for (NodeId id : std::vector<NodeId>(graph.order())) {
-    if (!is_live(graph, id) || !fuse(graph, id)) continue;
-    graph.remove_dead();
-    ++found;
+    if (is_live(graph, id)) found += fuse(graph, id);
   }
   return found;
 }

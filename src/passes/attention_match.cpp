@@ -42,8 +42,9 @@ class Finder {
 
   // Where(IsNaN(p), 0, p), the only users of p.
   const Node* nan_guard(ValueId p) const {
-    const std::vector<NodeId>& users = graph_.value(p).users;
-    if (users.size() != 2 || graph_.is_output(p)) return nullptr;
+    const ir::UserList& list = graph_.value(p).users;
+    if (list.size() != 2 || graph_.is_output(p)) return nullptr;
+    const NodeId users[] = {list.front(), *std::next(list.begin())};
     for (size_t i : {size_t{0}, size_t{1}}) {
       const Node &test = graph_.node(users[i]), &choice = graph_.node(users[1 - i]);
       if (test.op != kIsNaN || choice.op != kWhere || choice.inputs[0] != test.outputs[0] ||

@@ -22,19 +22,25 @@ struct Condition {
   ValueId value;
   bool negated;
 };
-void flatten_condition(const Graph& graph, Condition c, std::vector<Condition>& out,
+constexpr int kMaxMaskNodes = 64;  // that one mask is taken apart into; what is left stays whole
+
+void flatten_condition(const Graph& graph, Condition condition, std::vector<Condition>& out,
                        OriginSet& origins) {
-  const Node* n = graph.producer(c.value);
-  if (n && n->op == kNot) {
+  std::vector<Condition> open{condition};  // the next one last
+  for (int taken = 0; !open.empty();) {
+    const Condition c = open.back();
+    open.pop_back();
+    const Node* n = taken < kMaxMaskNodes ? graph.producer(c.value) : nullptr;
+    const bool is_not = n && n->op == kNot;
+    if (!is_not && !(n && n->op == (c.negated ? kOr : kAnd))) {
+      out.push_back(c);
+      continue;
+    }
+    ++taken;
     origins.add(graph, n);
-    return flatten_condition(graph, {n->inputs[0], !c.negated}, out, origins);
+    for (auto in = n->inputs.rbegin(); in != n->inputs.rend(); ++in)
+      open.push_back({*in, is_not ? !c.negated : c.negated});
   }
-  if (n && n->op == (c.negated ? kOr : kAnd)) {
-    origins.add(graph, n);
-    for (ValueId in : n->inputs) flatten_condition(graph, {in, c.negated}, out, origins);
-    return;
-  }
-  out.push_back(c);
 }
 
 class Combiner {
@@ -64,20 +70,24 @@ class Combiner {
   }
 
   // A sum of biases one by one: a padding mask and a position bias stay as small as they are.
-  void split_sum(const ScoreTerm& term, std::vector<ScoreTerm>& terms) {
-    const Node* n = term.kind == ScoreTerm::Kind::kBias
-                        ? producer_of(graph_, under_casts(graph_, term.value), kAdd)
-                        : nullptr;
-    const bool has_mask = n && (additive_mask(n->inputs[0]) || additive_mask(n->inputs[1]));
-    if (!has_mask) {
-      terms.push_back(term);
-      return;
-    }
-    origins_.add(graph_, n);
-    for (ValueId part : n->inputs) {
-      ScoreTerm piece = term;
-      piece.value = part;
-      split_sum(piece, terms);
+  void split_sum(const ScoreTerm& sum, std::vector<ScoreTerm>& terms) {
+    std::vector<ScoreTerm> open{sum};  // the next one last
+    for (int taken = 0; !open.empty();) {
+      const ScoreTerm term = open.back();
+      open.pop_back();
+      const bool may = term.kind == ScoreTerm::Kind::kBias && taken < kMaxMaskNodes;
+      const Node* n = may ? producer_of(graph_, under_casts(graph_, term.value), kAdd) : nullptr;
+      const bool has_mask = n && (additive_mask(n->inputs[0]) || additive_mask(n->inputs[1]));
+      if (!has_mask) {
+        terms.push_back(term);
+        continue;
+      }
+      ++taken;
+      origins_.add(graph_, n);
+      for (auto part = n->inputs.rbegin(); part != n->inputs.rend(); ++part) {
+        open.push_back(term);
+        open.back().value = *part;
+      }
     }
   }
 

@@ -79,8 +79,9 @@ bool simplify_not(Graph& graph, NodeId id) {
   if (!inner) return false;
   if (inner->op == OpKind::kNot) return replace_by(graph, id, inner->inputs[0], "negated twice");
   const auto op = negated(inner->op);
-  if (!op || is_float(dtype_of(graph, inner->inputs[0]))) return false;
-  ir::merge_origins(graph.node(id).origins, inner->origins);
+  if (!op || is_float(dtype_of(graph, inner->inputs[0])) || !can_absorb(graph, id, *inner))
+    return false;
+  absorb_origins(graph, id, *inner);
   mutate(graph, id, *op, inner->inputs, inner->attrs);
   return true;
 }
@@ -120,12 +121,12 @@ bool merge_scalars(Graph& graph, NodeId id) {
                *b = constant_of(graph, n.inputs[1]);
   if (!a || !b || a->elems() != 1 || b->elems() != 1 || sole_user(graph, n.inputs[0]) != id)
     return false;
-  if (!is_float(a->dtype())) return false;
+  if (!is_float(a->dtype()) || !can_absorb(graph, id, *inner)) return false;
   const double x = a->float_at(0), y = b->float_at(0);
   const double merged = n.op == OpKind::kMul ? x * y : x + y;
   if (round_to(a->dtype(), merged) != merged || !std::isfinite(merged)) return false;
   const ValueId source = inner->inputs[0];
-  ir::merge_origins(graph.node(id).origins, inner->origins);
+  absorb_origins(graph, id, *inner);
   const Tensor& wider = a->rank() >= b->rank() ? *a : *b;
   const ValueId c = add_constant_like(graph, n.inputs[1],
                                       Tensor::scalar(a->dtype(), merged).reshaped(wider.shape()));
@@ -143,10 +144,10 @@ bool merge_casts(Graph& graph, NodeId id) {
   const Node& n = graph.node(id);
   if (n.op != OpKind::kCast) return false;
   const Node* inner = producer_of(graph, n.inputs[0], OpKind::kCast);
-  if (!inner) return false;
+  if (!inner || !can_absorb(graph, id, *inner)) return false;
   const DType source = dtype_of(graph, inner->inputs[0]);
   if (is_float(source) || !holds_all(dtype_of(graph, n.inputs[0]), source)) return false;
-  ir::merge_origins(graph.node(id).origins, inner->origins);
+  absorb_origins(graph, id, *inner);
   mutate(graph, id, OpKind::kCast, {inner->inputs[0]}, n.attrs);
   return true;
 }
@@ -158,8 +159,9 @@ bool simplify_where(Graph& graph, NodeId id) {
     return become(graph, id, n.inputs[*condition != 0 ? 1 : 2], "the condition is known");
   if (n.inputs[1] == n.inputs[2])
     return become(graph, id, n.inputs[1], "both branches are the same");
-  if (const Node* inner = producer_of(graph, n.inputs[0], OpKind::kNot)) {
-    ir::merge_origins(graph.node(id).origins, inner->origins);
+  const Node* inner = producer_of(graph, n.inputs[0], OpKind::kNot);
+  if (inner && can_absorb(graph, id, *inner)) {
+    absorb_origins(graph, id, *inner);
     mutate(graph, id, OpKind::kWhere, {inner->inputs[0], n.inputs[2], n.inputs[1]}, NoAttrs{});
     return true;
   }

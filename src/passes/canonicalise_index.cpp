@@ -31,7 +31,7 @@ bool unify_sizes(Graph& graph, NodeId id, const SymShape& a, const SymShape& b) 
   const SymShape x = without_units(a), y = without_units(b);
   if (x.size() != y.size()) return false;
   if (!std::equal(x.begin(), x.end(), y.begin(), &unifiable)) return false;
-  ops::InferContext context(graph, id);
+  ops::GraphContext context(graph, id);
   for (size_t i = 0; i < x.size(); ++i) context.unify(x[i], y[i]);
   return true;
 }
@@ -132,7 +132,7 @@ bool gather_nd_by_position(Graph& graph, NodeId id) {
     if (!axis || (!axes.empty() && *axis <= axes.back())) return false;
     axes.push_back(*axis);
   }
-  ops::InferContext context(graph, id);
+  ops::GraphContext context(graph, id);
   SymShape shape(out.size(), Dim(1));
   for (size_t k = 0, next = 0; k < sizes.size(); ++k) {
     if (std::find(units.begin(), units.end(), k) != units.end()) continue;

@@ -32,12 +32,12 @@ bool inverted_mask(Graph& graph, NodeId id) {
   if (n.op != kCast || dtype_of(graph, n.outputs[0]) != DType::kBool) return false;
   if (chooses_its_source(graph, n)) return false;
   const Node* sub = producer_of(graph, n.inputs[0], kSub);
-  if (!sub || !is_uniform(graph, sub->inputs[0], 1)) return false;
+  if (!sub || !is_uniform(graph, sub->inputs[0], 1) || !can_absorb(graph, id, *sub)) return false;
   ValueId mask = under_number_casts(graph, sub->inputs[1]);
   if (mask == kNoValue && is_integer(dtype_of(graph, sub->inputs[1]))) mask = sub->inputs[1];
   if (mask == kNoValue || !same_shape(shape_of(graph, mask), shape_of(graph, n.outputs[0])))
     return false;
-  ir::merge_origins(graph.node(id).origins, sub->origins);
+  absorb_origins(graph, id, *sub);
   ValueId is_one = mask;
   if (dtype_of(graph, mask) != DType::kBool) {
     const ValueId one = add_scalar(graph, dtype_of(graph, mask), 1);

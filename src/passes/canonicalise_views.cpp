@@ -65,8 +65,8 @@ bool merge_reshapes(Graph& graph, NodeId id) {
   const Node& n = graph.node(id);
   if (n.op != OpKind::kReshape || !n.attrs_as<ShapeAttrs>().has_shape) return false;
   const Node* inner = own_reshape(graph, n.inputs[0]);
-  if (!inner) return false;
-  ir::merge_origins(graph.node(id).origins, inner->origins);
+  if (!inner || !can_absorb(graph, id, *inner)) return false;
+  absorb_origins(graph, id, *inner);
   mutate(graph, id, OpKind::kReshape, {inner->inputs[0]}, n.attrs);
   return true;
 }
@@ -75,11 +75,11 @@ bool merge_transposes(Graph& graph, NodeId id) {
   const Node& n = graph.node(id);
   if (n.op != OpKind::kTranspose) return false;
   const Node* inner = producer_of(graph, n.inputs[0], OpKind::kTranspose);
-  if (!inner) return false;
+  if (!inner || !can_absorb(graph, id, *inner)) return false;
   const auto first = perm_of(*inner);
   std::vector<int64_t> perm;
   for (int64_t axis : perm_of(n)) perm.push_back(first[static_cast<size_t>(axis)]);
-  ir::merge_origins(graph.node(id).origins, inner->origins);
+  absorb_origins(graph, id, *inner);
   mutate(graph, id, OpKind::kTranspose, {inner->inputs[0]}, TransposeAttrs{std::move(perm)});
   return true;
 }
@@ -135,7 +135,7 @@ bool split_before_transpose(Graph& graph, NodeId id) {
   const Node& n = graph.node(id);
   if (n.op != OpKind::kReshape || !n.attrs_as<ShapeAttrs>().has_shape) return false;
   const Node* transpose = producer_of(graph, n.inputs[0], OpKind::kTranspose);
-  if (!transpose) return false;
+  if (!transpose || !can_absorb(graph, id, *transpose)) return false;
   const SymShape mid = shape_of(graph, n.inputs[0]), out = shape_of(graph, n.outputs[0]);
   const auto groups = reshape_groups(mid, out);
   bool splits = false;
@@ -167,7 +167,7 @@ bool split_before_transpose(Graph& graph, NodeId id) {
     }
   }
   const ValueId source = emit_reshape(graph, transpose->inputs[0], std::move(split), n.origins);
-  ir::merge_origins(graph.node(id).origins, transpose->origins);
+  absorb_origins(graph, id, *transpose);
   mutate(graph, id, OpKind::kTranspose, {source}, TransposeAttrs{std::move(new_perm)});
   return true;
 }
@@ -177,11 +177,11 @@ bool slice_before_transpose(Graph& graph, NodeId id) {
   if (n.op != OpKind::kSlice) return false;
   auto attrs = n.attrs_as<SliceAttrs>();
   const Node* transpose = producer_of(graph, n.inputs[0], OpKind::kTranspose);
-  if (!attrs.inline_starts || !transpose) return false;
+  if (!attrs.inline_starts || !transpose || !can_absorb(graph, id, *transpose)) return false;
   const auto perm = perm_of(*transpose);
   for (int64_t& axis : attrs.axes) axis = perm[static_cast<size_t>(axis)];
   const ValueId cut = ops::emit(graph, OpKind::kSlice, {transpose->inputs[0]}, attrs, n.origins);
-  ir::merge_origins(graph.node(id).origins, transpose->origins);
+  absorb_origins(graph, id, *transpose);
   mutate(graph, id, OpKind::kTranspose, {cut}, TransposeAttrs{perm});
   return true;
 }
@@ -192,7 +192,9 @@ bool slice_before_split(Graph& graph, NodeId id) {
   if (n.op != OpKind::kSlice) return false;
   auto attrs = n.attrs_as<SliceAttrs>();
   const Node* view = own_reshape(graph, n.inputs[0]);
-  if (!attrs.inline_starts || !view || attrs.axes.size() != 1 || attrs.steps[0] != 1) return false;
+  if (!attrs.inline_starts || !view || attrs.axes.size() != 1 || attrs.steps[0] != 1 ||
+      !can_absorb(graph, id, *view))
+    return false;
   const SymShape& from = shape_of(graph, view->inputs[0]);
   const SymShape& to = shape_of(graph, n.inputs[0]);
   const auto axis = static_cast<size_t>(attrs.axes[0]);
@@ -214,7 +216,7 @@ bool slice_before_split(Graph& graph, NodeId id) {
     attrs.sizes[0] = attrs.sizes[0] * inner;
     const SymShape out = shape_of(graph, n.outputs[0]);
     const ValueId cut = ops::emit(graph, OpKind::kSlice, {view->inputs[0]}, attrs, n.origins);
-    ir::merge_origins(graph.node(id).origins, view->origins);
+    absorb_origins(graph, id, *view);
     mutate(graph, id, OpKind::kReshape, {cut}, shape_attrs(out));
     return true;
   }
@@ -238,9 +240,9 @@ bool slice_after_constant_math(Graph& graph, NodeId id) {
     const Tensor* t = constant_of(graph, in);
     if (!t || t->elems() != 1 || t->rank() > 1) return false;
   }
-  if (!slice) return false;
+  if (!slice || !can_absorb(graph, id, *slice)) return false;
   const ValueId whole = ops::emit(graph, n.op, std::move(inputs), n.attrs, n.origins);
-  ir::merge_origins(graph.node(id).origins, slice->origins);
+  absorb_origins(graph, id, *slice);
   mutate(graph, id, OpKind::kSlice, {whole}, slice->attrs);
   return true;
 }
@@ -289,7 +291,7 @@ bool merge_slices(Graph& graph, NodeId id) {
   const Node& n = graph.node(id);
   if (n.op != OpKind::kSlice) return false;
   const Node* inner = producer_of(graph, n.inputs[0], OpKind::kSlice);
-  if (!inner) return false;
+  if (!inner || !can_absorb(graph, id, *inner)) return false;
   auto attrs = inner->attrs_as<SliceAttrs>();
   const auto outer = n.attrs_as<SliceAttrs>();
   if (!attrs.inline_starts || !outer.inline_starts) return false;
@@ -307,7 +309,7 @@ bool merge_slices(Graph& graph, NodeId id) {
     attrs.steps[k] *= outer.steps[i];
     attrs.sizes[k] = outer.sizes[i];
   }
-  ir::merge_origins(graph.node(id).origins, inner->origins);
+  absorb_origins(graph, id, *inner);
   mutate(graph, id, OpKind::kSlice, {inner->inputs[0]}, attrs);
   return true;
 }
@@ -327,7 +329,7 @@ bool slices_to_split(Graph& graph, NodeId id) {
   const auto first = part_of_axis(graph, id);
   if (!first) return false;
   const ValueId source = graph.node(id).inputs[0];
-  const std::vector<NodeId> users = graph.value(source).users;
+  const std::vector<NodeId> users = users_of(graph, source);
   if (users.size() < 2 || graph.is_output(source) || constant_of(graph, source)) return false;
   std::vector<std::pair<int64_t, NodeId>> parts;
   for (NodeId user : users) {

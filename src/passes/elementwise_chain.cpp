@@ -36,16 +36,18 @@ bool fusable(const Graph& graph, const Node& n) {
 
 class Chain {
  public:
-  Chain(const Graph& graph, NodeId root)
+  /// `position`: of every node in the graph's order.
+  Chain(const Graph& graph, NodeId root, const std::vector<size_t>& position)
       : graph_(graph), root_(root), request_(graph.node(root).request) {
     members_.insert(root);
-    while (members_.size() < kMaxInstructions && grow()) {
+    // A member takes one input away at most: beyond one too many nothing can be taken in.
+    const bool can_grow = inputs_with_members() <= kMaxInputs + 1;
+    while (can_grow && members_.size() < kMaxInstructions && grow()) {
     }
     order_.assign(members_.begin(), members_.end());
-    std::map<NodeId, size_t> position;
-    for (size_t i = 0; i < graph.order().size(); ++i) position[graph.order()[i]] = i;
-    std::sort(order_.begin(), order_.end(),
-              [&](NodeId a, NodeId b) { return position[a] < position[b]; });
+    std::sort(order_.begin(), order_.end(), [&](NodeId a, NodeId b) {
+      return position[static_cast<size_t>(a)] < position[static_cast<size_t>(b)];
+    });
   }
 
   size_t size() const { return members_.size(); }
@@ -132,9 +134,11 @@ class Chain {
 int fuse_elementwise(Graph& graph) {
   int found = 0;
   const std::vector<NodeId> order = graph.order();
+  std::vector<size_t> position(graph.num_nodes(), 0);
+  for (size_t i = 0; i < order.size(); ++i) position[static_cast<size_t>(order[i])] = i;
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     if (!is_live(graph, *it) || !fusable(graph, graph.node(*it))) continue;
-    const Chain chain(graph, *it);
+    const Chain chain(graph, *it, position);
     if (chain.size() < 2) continue;
     const std::vector<ValueId> inputs = chain.inputs();
     OriginSet origins;
@@ -143,7 +147,8 @@ int fuse_elementwise(Graph& graph) {
     mutate(graph, *it, OpKind::kFusedElementwise, inputs, attrs);
     graph.node(*it).origins = origins.list();
     graph.node(*it).request = chain.request();
-    graph.remove_dead();
+    for (auto inner = chain.order().rbegin(); inner != chain.order().rend(); ++inner)
+      graph.drop_dead(*inner);
     ++found;
   }
   return found;

@@ -31,11 +31,14 @@ Lookup as_table(Graph& graph, const Tensor& rows) {
           graph.add_constant(rows.reshaped({count, width}))};
 }
 
+constexpr int kMaxTerms = 64;  // nodes of one sum: a longer one is no embedding
+
 struct Sum {
   std::vector<ValueId> lookups;    // Gather results
   std::vector<ValueId> constants;  // rank 1 or more, last axis H
   OriginSet origins;
   Request request;  // of all nodes
+  int nodes = 0;
 };
 
 bool collect(const Graph& graph, ValueId value, const Dim& width, Sum& sum) {
@@ -45,7 +48,7 @@ bool collect(const Graph& graph, ValueId value, const Dim& width, Sum& sum) {
     sum.constants.push_back(value);
     return true;
   }
-  if (!n || !graph.single_use(value)) return false;
+  if (!n || !graph.single_use(value) || ++sum.nodes > kMaxTerms) return false;
   const auto request = vernier::fused_request(n->request, Part::kOther, sum.request, Part::kOther);
   if (!request) return false;
   sum.request = *request;

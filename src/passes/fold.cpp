@@ -86,7 +86,20 @@ int merge_equal_constants(Graph& graph) {
 
 }  // namespace
 
-bool fold_constant(Graph& graph, NodeId id) {
+namespace {
+
+// What the evaluator holds: operands and results, 8 bytes per element.
+uint64_t evaluation_bytes(const Graph& graph, const Node& node) {
+  constexpr uint64_t kElemBytes = 8;
+  uint64_t elems = 0;
+  for (const auto& values : {node.inputs, node.outputs}) {
+    for (ValueId id : values)
+      if (id != kNoValue) elems += static_cast<uint64_t>(elems_of(graph, id).value_or(0));
+  }
+  return saturating_product(elems, kElemBytes);
+}
+
+bool fold_watched(Graph& graph, NodeId id, const Watch& watch) {
   const Node& node = graph.node(id);
   if ((flags(node.op) & kDataDependent) != 0 || is_expensive(graph, node)) return false;
   for (ValueId out : node.outputs) {
@@ -96,6 +109,9 @@ bool fold_constant(Graph& graph, NodeId id) {
   }
   // Sizes that the host evaluates per shape are not constants.
   if (node.op == OpKind::kShapeValues && !integers_of(graph, node.outputs[0])) return false;
+  const auto where = [&] { return "folding node '" + node.name + "'"; };
+  watch.check_time(where);
+  watch.check_memory(evaluation_bytes(graph, node), where);
   const auto results = ops::fold_node(graph, id, kMaxElems);
   if (!results) return false;
   const std::vector<ValueId> ids = node.outputs;
@@ -105,9 +121,13 @@ bool fold_constant(Graph& graph, NodeId id) {
   return true;
 }
 
-int fold(Graph& graph) {
+}  // namespace
+
+bool fold_constant(Graph& graph, NodeId id) { return fold_watched(graph, id, {}); }
+
+int fold(Graph& graph, const Watch& watch) {
   int changes = 0;
-  for (NodeId id : std::vector<NodeId>(graph.order())) changes += fold_constant(graph, id);
+  for (NodeId id : std::vector<NodeId>(graph.order())) changes += fold_watched(graph, id, watch);
   return changes + merge_equal_constants(graph);
 }
 

@@ -170,7 +170,7 @@ int raise_gelu(Graph& graph) {
     const ValueId gelu =
         ops::emit(graph, kGelu, {match->x}, GeluAttrs{match->kind}, origins.list());
     graph.replace_uses(out, gelu);
-    graph.remove_dead();
+    graph.drop_dead(*it);
     ++found;
   }
   return found;

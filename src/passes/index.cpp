@@ -7,10 +7,19 @@ namespace vernier::passes {
 namespace {
 
 constexpr int kMaxDepth = 48;
+constexpr int kMaxVisits = 1024;  // of one question: paths through shared values multiply
+
+// How far a question may still go.
+struct Reach {
+  int& visits;
+  int depth = 0;
+  Reach deeper() const { return {visits, depth + 1}; }
+  bool ends() const { return depth > kMaxDepth || ++visits > kMaxVisits; }
+};
 
 using MaybeAffine = std::optional<Affine>;
 
-MaybeAffine affine_at(const Graph& graph, ValueId value, int depth);
+MaybeAffine affine_at(const Graph& graph, ValueId value, Reach reach);
 
 // Coefficients brought to `shape` under broadcasting: missing and expanded axes do not matter.
 Affine broadcast_to(Affine form, size_t rank) {
@@ -46,8 +55,8 @@ MaybeAffine of_values(const Graph& graph, ValueId value) {
 }
 
 // A reshape that only adds or removes axes of size 1.
-MaybeAffine of_reshape(const Graph& graph, const Node& n, int depth) {
-  const MaybeAffine in = affine_at(graph, n.inputs[0], depth);
+MaybeAffine of_reshape(const Graph& graph, const Node& n, Reach reach) {
+  const MaybeAffine in = affine_at(graph, n.inputs[0], reach);
   if (!in) return std::nullopt;
   const SymShape &from = shape_of(graph, n.inputs[0]), &to = shape_of(graph, n.outputs[0]);
   Affine out{in->offset, std::vector<Dim>(to.size(), Dim(0))};
@@ -63,9 +72,9 @@ MaybeAffine of_reshape(const Graph& graph, const Node& n, int depth) {
   return out;
 }
 
-MaybeAffine of_arithmetic(const Graph& graph, const Node& n, int depth) {
-  const MaybeAffine a = affine_at(graph, n.inputs[0], depth);
-  const MaybeAffine b = a ? affine_at(graph, n.inputs[1], depth) : std::nullopt;
+MaybeAffine of_arithmetic(const Graph& graph, const Node& n, Reach reach) {
+  const MaybeAffine a = affine_at(graph, n.inputs[0], reach);
+  const MaybeAffine b = a ? affine_at(graph, n.inputs[1], reach) : std::nullopt;
   if (!b) return std::nullopt;
   const size_t rank = shape_of(graph, n.outputs[0]).size();
   const Affine x = broadcast_to(*a, rank), y = broadcast_to(*b, rank);
@@ -89,10 +98,10 @@ MaybeAffine of_arithmetic(const Graph& graph, const Node& n, int depth) {
   return out;
 }
 
-MaybeAffine of_slice(const Graph& graph, const Node& n, int depth) {
+MaybeAffine of_slice(const Graph& graph, const Node& n, Reach reach) {
   const auto attrs = n.attrs_as<SliceAttrs>();
   if (!attrs.inline_starts) return std::nullopt;
-  MaybeAffine form = affine_at(graph, n.inputs[0], depth);
+  MaybeAffine form = affine_at(graph, n.inputs[0], reach);
   if (!form) return std::nullopt;
   const auto rank = static_cast<int64_t>(form->coefficients.size());
   for (size_t i = 0; i < attrs.axes.size(); ++i) {
@@ -103,33 +112,33 @@ MaybeAffine of_slice(const Graph& graph, const Node& n, int depth) {
   return form;
 }
 
-MaybeAffine of_node(const Graph& graph, const Node& n, int depth) {
+MaybeAffine of_node(const Graph& graph, const Node& n, Reach reach) {
   switch (n.op) {
     case OpKind::kRange: {
-      const MaybeAffine start = affine_at(graph, n.inputs[0], depth);
-      const MaybeAffine delta = affine_at(graph, n.inputs[2], depth);
+      const MaybeAffine start = affine_at(graph, n.inputs[0], reach);
+      const MaybeAffine delta = affine_at(graph, n.inputs[2], reach);
       if (!start || !delta) return std::nullopt;
       return Affine{start->offset, {delta->offset}};
     }
     case OpKind::kIdentity:
-      return affine_at(graph, n.inputs[0], depth);
+      return affine_at(graph, n.inputs[0], reach);
     case OpKind::kCast:
       // Positions fit every integer type that exporters use for them, except the 8-bit ones.
       if (!is_integer(n.attrs_as<CastAttrs>().to) || !is_integer(dtype_of(graph, n.inputs[0])) ||
           size_bytes(n.attrs_as<CastAttrs>().to) < 4)
         return std::nullopt;
-      return affine_at(graph, n.inputs[0], depth);
+      return affine_at(graph, n.inputs[0], reach);
     case OpKind::kReshape:
     case OpKind::kUnsqueeze:
     case OpKind::kSqueeze:
-      return of_reshape(graph, n, depth);
+      return of_reshape(graph, n, reach);
     case OpKind::kExpand: {
-      const MaybeAffine in = affine_at(graph, n.inputs[0], depth);
+      const MaybeAffine in = affine_at(graph, n.inputs[0], reach);
       if (!in) return std::nullopt;
       return broadcast_to(*in, shape_of(graph, n.outputs[0]).size());
     }
     case OpKind::kTranspose: {
-      const MaybeAffine in = affine_at(graph, n.inputs[0], depth);
+      const MaybeAffine in = affine_at(graph, n.inputs[0], reach);
       if (!in) return std::nullopt;
       Affine out{in->offset, {}};
       for (int64_t axis : n.attrs_as<TransposeAttrs>().perm)
@@ -139,23 +148,23 @@ MaybeAffine of_node(const Graph& graph, const Node& n, int depth) {
     case OpKind::kAdd:
     case OpKind::kSub:
     case OpKind::kMul:
-      return of_arithmetic(graph, n, depth);
+      return of_arithmetic(graph, n, reach);
     case OpKind::kSlice:
-      return of_slice(graph, n, depth);
+      return of_slice(graph, n, reach);
     default:
       return std::nullopt;
   }
 }
 
-MaybeAffine affine_at(const Graph& graph, ValueId value, int depth) {
-  if (value == kNoValue || depth > kMaxDepth || !is_integer(dtype_of(graph, value)))
-    return std::nullopt;
+MaybeAffine affine_at(const Graph& graph, ValueId value, Reach reach) {
+  if (value == kNoValue || reach.ends() || !is_integer(dtype_of(graph, value))) return std::nullopt;
   MaybeAffine form;
   if (const Tensor* t = constant_of(graph, value)) {
     form = of_constant(*t);
   } else {
     form = of_values(graph, value);
-    if (!form && graph.producer(value)) form = of_node(graph, *graph.producer(value), depth + 1);
+    if (!form && graph.producer(value))
+      form = of_node(graph, *graph.producer(value), reach.deeper());
   }
   if (!form) return std::nullopt;
   const SymShape& shape = shape_of(graph, value);
@@ -188,10 +197,10 @@ bool moves_elements(OpKind op) {
          op == OpKind::kSqueeze || op == OpKind::kGather || op == OpKind::kGatherElements;
 }
 
-Bounds bounds_at(const Graph& graph, ValueId value, int depth) {
-  if (value == kNoValue || depth > kMaxDepth || is_float(dtype_of(graph, value))) return {};
+Bounds bounds_at(const Graph& graph, ValueId value, Reach reach) {
+  if (value == kNoValue || reach.ends() || is_float(dtype_of(graph, value))) return {};
   if (dtype_of(graph, value) == DType::kBool) return {Dim(0), Dim(1)};
-  if (const auto form = affine(graph, value)) {
+  if (const auto form = affine_at(graph, value, {reach.visits})) {
     return bounds_of_affine(*form, shape_of(graph, value));
   }
   if (const Tensor* t = constant_of(graph, value); t && t->elems() > 0 && t->elems() < (1 << 16)) {
@@ -200,13 +209,13 @@ Bounds bounds_at(const Graph& graph, ValueId value, int depth) {
   }
   const Node* n = graph.producer(value);
   if (!n) return {};
-  if (moves_elements(n->op)) return bounds_at(graph, n->inputs[0], depth + 1);
+  if (moves_elements(n->op)) return bounds_at(graph, n->inputs[0], reach.deeper());
   if (n->op == OpKind::kCast && !is_float(dtype_of(graph, n->inputs[0])) &&
       size_bytes(n->attrs_as<CastAttrs>().to) >= size_bytes(dtype_of(graph, n->inputs[0])))
-    return bounds_at(graph, n->inputs[0], depth + 1);
+    return bounds_at(graph, n->inputs[0], reach.deeper());
   if (n->op == OpKind::kAdd) {
-    const Bounds a = bounds_at(graph, n->inputs[0], depth + 1);
-    const Bounds b = bounds_at(graph, n->inputs[1], depth + 1);
+    const Bounds a = bounds_at(graph, n->inputs[0], reach.deeper());
+    const Bounds b = bounds_at(graph, n->inputs[1], reach.deeper());
     Bounds sum;
     if (a.low && b.low) sum.low = *a.low + *b.low;
     if (a.high && b.high) sum.high = *a.high + *b.high;
@@ -315,12 +324,24 @@ CausalKind of_slice_of_matrix(const Graph& graph, const Node& n) {
 }  // namespace
 
 std::optional<Affine> affine(const Graph& graph, ValueId value) {
-  return affine_at(graph, value, 0);
+  int visits = 0;
+  try {
+    return affine_at(graph, value, {visits});
+  } catch (const Error&) {  // its numbers leave what size expressions can hold
+    return std::nullopt;
+  }
 }
 
 std::optional<Affine> affine(const Tensor& constant) { return of_constant(constant); }
 
-Bounds bounds(const Graph& graph, ValueId value) { return bounds_at(graph, value, 0); }
+Bounds bounds(const Graph& graph, ValueId value) {
+  int visits = 0;
+  try {
+    return bounds_at(graph, value, {visits});
+  } catch (const Error&) {  // as in affine()
+    return {};
+  }
+}
 
 bool is_row_major_index(const Affine& form, const SymShape& shape) {
   if (!(form.offset == Dim(0))) return false;
@@ -332,7 +353,10 @@ bool is_row_major_index(const Affine& form, const SymShape& shape) {
   return true;
 }
 
-CausalKind causal_kind(const Graph& graph, ValueId value) {
+// Through at most `left` nodes that negate, cast or reshape.
+static CausalKind causal_kind_at(const Graph& graph, ValueId value, int left) {
+  if (left == 0) return CausalKind::kNotCausal;
+
   if (value == kNoValue) return CausalKind::kNotCausal;
   if (const Tensor* t = constant_of(graph, value)) {
     if (!is_matrix(shape_of(graph, value))) return CausalKind::kNotCausal;
@@ -342,15 +366,16 @@ CausalKind causal_kind(const Graph& graph, ValueId value) {
   if (!n) return CausalKind::kNotCausal;
   switch (n->op) {
     case OpKind::kNot:
-      return opposite(causal_kind(graph, n->inputs[0]));
+      return opposite(causal_kind_at(graph, n->inputs[0], left - 1));
     case OpKind::kCast:
-      return causal_kind(graph, n->inputs[0]);
+      return causal_kind_at(graph, n->inputs[0], left - 1);
     case OpKind::kEqual:  // == 0, as exporters negate numbers
-      return is_uniform(graph, n->inputs[1], 0) ? opposite(causal_kind(graph, n->inputs[0]))
-                                                : CausalKind::kNotCausal;
+      return is_uniform(graph, n->inputs[1], 0)
+                 ? opposite(causal_kind_at(graph, n->inputs[0], left - 1))
+                 : CausalKind::kNotCausal;
     case OpKind::kReshape:
       return is_matrix(shape_of(graph, n->inputs[0])) && is_matrix(shape_of(graph, value))
-                 ? causal_kind(graph, n->inputs[0])
+                 ? causal_kind_at(graph, n->inputs[0], left - 1)
                  : CausalKind::kNotCausal;
     case OpKind::kLess:
     case OpKind::kLessOrEqual:
@@ -364,6 +389,10 @@ CausalKind causal_kind(const Graph& graph, ValueId value) {
     default:
       return CausalKind::kNotCausal;
   }
+}
+
+CausalKind causal_kind(const Graph& graph, ValueId value) {
+  return causal_kind_at(graph, value, kMaxDepth);
 }
 
 }  // namespace vernier::passes

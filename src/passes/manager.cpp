@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <unordered_map>
 
 #include "ops/infer.h"
 #include "passes/pass.h"
@@ -26,25 +27,49 @@ void check_options(const PassOptions& options) {
   }
 }
 
-// Everything a node of the graph or a row of Graph::retired stands for, by key.
-std::map<std::string, ir::Origin> origins_of(const ir::Graph& graph) {
-  std::map<std::string, ir::Origin> origins;
-  for (ir::NodeId id : graph.order()) {
-    for (const ir::Origin& origin : graph.node(id).origins) origins.emplace(origin.key, origin);
+// Everything that nodes of the graph and rows of Graph::retired stand for, by key.
+class Ledger {
+ public:
+  explicit Ledger(const ir::Graph& graph) {
+    each_origin(graph, [this](const ir::Origin& origin) { rows_.try_emplace(origin.key, origin); });
   }
-  for (const ir::Retired& row : graph.retired) origins.emplace(row.origin.key, row.origin);
-  return origins;
-}
 
-void restore_invariants(ir::Graph& graph, std::string_view pass,
-                        const std::map<std::string, ir::Origin>& origins_before) {
-  graph.remove_dead();
-  // An ONNX node whose place was taken by an existing value: the ledger still has its row.
-  const std::map<std::string, ir::Origin> origins = origins_of(graph);
-  for (const auto& [key, origin] : origins_before) {
-    if (!origins.contains(key))
-      graph.retire({origin}, "removed", "does nothing after pass " + std::string(pass));
+  // An ONNX node whose place was taken by an existing value still has its row.
+  void retire_lost(ir::Graph& graph, std::string_view pass) {
+    ++round_;
+    each_origin(graph, [this](const ir::Origin& origin) {
+      Row& row = rows_.try_emplace(origin.key, origin).first->second;
+      row.seen = round_;
+      if (row.origin.part != origin.part) row.origin.part = origin.part;
+    });
+    std::map<std::string, const ir::Origin*> lost;
+    for (const auto& [key, row] : rows_) {
+      if (row.seen != round_) lost.emplace(key, &row.origin);
+    }
+    for (const auto& [key, origin] : lost)
+      graph.retire({*origin}, "removed", "does nothing after pass " + std::string(pass));
   }
+
+ private:
+  struct Row {
+    explicit Row(const ir::Origin& from) : origin(from) {}
+    ir::Origin origin;
+    int seen = 0;  // in which round
+  };
+
+  template <class Visit>
+  static void each_origin(const ir::Graph& graph, const Visit& visit) {
+    for (ir::NodeId id : graph.order()) std::ranges::for_each(graph.node(id).origins, visit);
+    for (const ir::Retired& row : graph.retired) visit(row.origin);
+  }
+
+  std::unordered_map<std::string, Row> rows_;
+  int round_ = 0;
+};
+
+void restore_invariants(ir::Graph& graph, std::string_view pass, Ledger& ledger) {
+  graph.remove_dead();
+  ledger.retire_lost(graph, pass);
   graph.sort();
   ops::infer_graph(graph);
   ir::check(graph, "after pass " + std::string(pass));
@@ -55,16 +80,23 @@ void restore_invariants(ir::Graph& graph, std::string_view pass,
 std::vector<PassReport> run_passes(ir::Graph& graph, Phase phase, const PassOptions& options) {
   check_options(options);
   std::vector<PassReport> reports;
+  Ledger ledger(graph);
   for (const Pass& pass : pipeline()) {
     if (pass.phase != phase) continue;
     const bool off = pass.optional && options.off.contains(std::string(pass.name));
     const auto run = off ? pass.when_off : pass.run;
     const bool asks = !off && pass.run_where != nullptr && options.takes;
-    if (run == nullptr && !asks) continue;
+    const bool watched = !off && pass.run_watched != nullptr;
+    if (run == nullptr && !asks && !watched) continue;
+    options.watch.check_time([&] { return "in pass " + std::string(pass.name); });
     const auto start = std::chrono::steady_clock::now();
-    const std::map<std::string, ir::Origin> origins = origins_of(graph);
-    const int changes = asks ? pass.run_where(graph, options.takes) : run(graph);
-    restore_invariants(graph, pass.name, origins);
+    const uint64_t before = graph.changes();
+    const int changes = watched ? pass.run_watched(graph, options.watch)
+                        : asks  ? pass.run_where(graph, options.takes)
+                                : run(graph);
+    // The graph of a pass that found nothing is as the pass before it has left it.
+    const bool untouched = changes == 0 && graph.changes() == before;
+    if (!untouched || reports.empty()) restore_invariants(graph, pass.name, ledger);
     const std::chrono::duration<double, std::milli> spent =
         std::chrono::steady_clock::now() - start;
     reports.push_back({pass.name, changes, spent.count()});

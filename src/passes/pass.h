@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/limits.h"
 #include "ir/graph.h"
 
 namespace vernier::passes {
@@ -28,6 +29,8 @@ struct PassOptions {
   Takes takes;
   /// Called after each pass that changed something, with the pass name (dumping, tests).
   std::function<void(std::string_view pass, const ir::Graph&)> after;
+  /// Asked before each pass, and by those that evaluate before each evaluation.
+  Watch watch = {};
 };
 
 struct Pass {
@@ -40,6 +43,8 @@ struct Pass {
   int (*when_off)(ir::Graph& graph) = nullptr;
   /// Of a pass that fuses only what the device takes: stands in place of `run`.
   int (*run_where)(ir::Graph& graph, const Takes& takes) = nullptr;
+  /// Of a pass that takes time and memory at every place: stands in place of `run`.
+  int (*run_watched)(ir::Graph& graph, const Watch& watch) = nullptr;
 };
 
 /// The ordered list (pipeline.cpp).

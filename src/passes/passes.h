@@ -7,7 +7,7 @@ namespace vernier::passes {
 
 // ---- before raising
 int infer(ir::Graph& graph);
-int fold(ir::Graph& graph);
+int fold(ir::Graph& graph, const Watch& watch = {});
 int canonicalise(ir::Graph& graph);
 
 // ---- raise: one mathematical concept each

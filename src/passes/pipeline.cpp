@@ -10,7 +10,7 @@ std::span<const Pass> pipeline() {
   static constexpr std::array kPasses{
       // name, phase, optional, function
       Pass{"infer", Phase::kRaise, false, &infer},
-      Pass{"fold", Phase::kRaise, false, &fold},
+      Pass{"fold", Phase::kRaise, false, nullptr, nullptr, nullptr, &fold},
       Pass{"canonicalise", Phase::kRaise, false, &canonicalise},
       Pass{"layer_norm", Phase::kRaise, false, &raise_layer_norm},
       Pass{"rms_norm", Phase::kRaise, false, &raise_rms_norm},

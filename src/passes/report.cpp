@@ -7,6 +7,7 @@
 #include "passes/attention_parts.h"
 #include "passes/gelu.h"
 #include "passes/norms.h"
+#include "vernier/printable.h"
 
 namespace vernier::passes {
 namespace {
@@ -252,7 +253,8 @@ std::string describe(const LayerParts& layer) {
 
 std::string to_text(const RaiseReport& report) {
   std::string text = "composites:";
-  for (const auto& [op, count] : report.composites) text += " " + op + " " + std::to_string(count);
+  for (const auto& [op, count] : report.composites)
+    text += " " + printable_name(op) + " " + std::to_string(count);
   text += "\n";
   for (size_t i = 0; i < report.layers.size();) {
     size_t end = i;
@@ -268,8 +270,9 @@ std::string to_text(const RaiseReport& report) {
   if (report.shape_nodes > 0)
     text += counted(report.shape_nodes, "node") + " that only compute sizes\n";
   for (const Leftover& row : report.leftovers) {
-    text += row.op + " '" + row.node + "' is not part of " + row.pattern + ": stopped at " +
-            row.stopped + "\n";
+    text += printable_name(row.op + " '" + row.node + "' is not part of " + row.pattern +
+                           ": stopped at " + row.stopped) +
+            "\n";
   }
   return text;
 }

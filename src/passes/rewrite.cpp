@@ -48,7 +48,7 @@ std::optional<double> uniform(const Graph& graph, ValueId value) {
 std::optional<std::vector<int64_t>> integers_of(const Graph& graph, ValueId value) {
   if (value == kNoValue || is_float(dtype_of(graph, value))) return std::nullopt;
   if (const Tensor* t = constant_of(graph, value)) {
-    if (t->elems() > ops::kMaxSymbolicElems) return std::nullopt;
+    if (t->elems() > rules::kMaxSymbolicElems) return std::nullopt;
     return t->integers();
   }
   const auto& values = graph.value(value).values;
@@ -67,6 +67,11 @@ bool is_live(const Graph& graph, NodeId node) {
   return std::any_of(n.outputs.begin(), n.outputs.end(), [&](ValueId out) {
     return out != kNoValue && (!graph.value(out).users.empty() || graph.is_output(out));
   });
+}
+
+std::vector<NodeId> users_of(const Graph& graph, ValueId value) {
+  const ir::UserList& users = graph.value(value).users;
+  return {users.begin(), users.end()};
 }
 
 NodeId sole_user(const Graph& graph, ValueId value) {
@@ -211,6 +216,17 @@ int merge_duplicates(Graph& graph) {
     ++merged;
   }
   return merged;
+}
+
+bool can_absorb(const Graph& graph, NodeId node, const Node& inner) {
+  return graph.node(node).origins.size() + inner.origins.size() <= kMostOrigins;
+}
+
+void absorb_origins(Graph& graph, NodeId node, const Node& inner) {
+  ir::merge_origins(graph.node(node).origins, inner.origins);
+  const ValueId out = inner.outputs[0];
+  const bool dies = inner.outputs.size() == 1 && out != kNoValue && graph.single_use(out);
+  if (dies) graph.producer(out)->origins.clear();
 }
 
 void OriginSet::add(const Graph&, const Node* node, std::string_view part) {

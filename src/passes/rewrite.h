@@ -36,6 +36,8 @@ inline bool is_uniform(const Graph& graph, ValueId value, double c) {
 std::optional<std::vector<int64_t>> integers_of(const Graph& graph, ValueId value);
 /// Some output of the node has a user or is a graph output.
 bool is_live(const Graph& graph, NodeId node);
+/// A copy of the users of `value`, one entry per use: for who changes uses on the way.
+std::vector<NodeId> users_of(const Graph& graph, ValueId value);
 /// The only user of `value`, if it has exactly one use, is not a graph output and the user may
 /// become part of a composite; else kNoNode.
 NodeId sole_user(const Graph& graph, ValueId value);
@@ -88,6 +90,13 @@ int merge_duplicates(Graph& graph);
 bool fold_constant(Graph& graph, NodeId node);
 
 // ---- origins
+/// Of a node that local rules make of several: a long chain becomes several nodes.
+inline constexpr size_t kMostOrigins = 128;
+/// May the node take over what `inner`, the producer of one of its inputs, stands for?
+bool can_absorb(const Graph& graph, NodeId node, const Node& inner);
+/// It does: its own origins first, then those. An `inner` without other users gives them away.
+void absorb_origins(Graph& graph, NodeId node, const Node& inner);
+
 /// Collects origins of the nodes that a composite absorbs; `part` names what they become.
 class OriginSet {
  public:

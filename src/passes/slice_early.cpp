@@ -7,6 +7,8 @@
 //   one request that serves both. A slice is a view or a small copy, and rows do not depend on each
 //   other, so no bit changes.
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -131,33 +133,82 @@ bool push(Graph& graph, NodeId id) {
     graph.producer(inputs[i])->name = slice.name;
     origins.clear();
   }
-  for (NodeId other : std::vector<NodeId>(graph.value(whole).users)) {
+  for (NodeId other : users_of(graph, whole)) {
     if (other == id) continue;
     graph.replace_uses(graph.node(other).outputs[0], slice.outputs[0]);
     graph.retire(graph.node(other).origins, "merged", "computes the same as another node");
+    graph.drop_dead(other);
   }
   mutate(graph, id, f.op, std::move(inputs), f.attrs);
   Node& moved = graph.node(id);
   moved.name = f.name;
   moved.origins = f.origins;
   moved.request = *request;
+  graph.drop_dead(producer);
   return true;
 }
+
+// The slices that a pass over the graph has to look at, in its order. One that could not move is
+// looked at again when something moved beside it.
+class Worklist {
+ public:
+  explicit Worklist(const Graph& graph) {
+    for (NodeId id : graph.order()) add(graph, id);
+  }
+
+  /// kNoNode: no slice is left.
+  NodeId take() {
+    if (now_.empty()) {
+      now_.swap(next_);
+      end_ = place_.size();
+    }
+    if (now_.empty()) return ir::kNoNode;
+    const auto [place, id] = *now_.begin();
+    at_ = place;
+    now_.erase(now_.begin());
+    return id;
+  }
+
+  /// The slices of `value` may be able to move now, if it is only sliced.
+  void wake_users(const Graph& graph, ValueId value) {
+    const auto& users = graph.value(value).users;
+    const auto is_slice = [&](NodeId user) { return is_constant_slice(graph.node(user)); };
+    if (!std::all_of(users.begin(), users.end(), is_slice)) return;
+    for (NodeId user : users) add(graph, user);
+  }
+
+ private:
+  void add(const Graph& graph, NodeId id) {
+    if (!is_constant_slice(graph.node(id))) return;
+    // New slices come after all others: in the graph's order they are the last that can be.
+    const size_t place = place_.try_emplace(id, place_.size()).first->second;
+    (place > at_ && place < end_ ? now_ : next_).emplace(place, id);
+  }
+
+  size_t at_ = 0, end_ = 0;  // of this walk over the graph
+  std::map<NodeId, size_t> place_;
+  std::set<std::pair<size_t, NodeId>> now_, next_;
+};
 
 }  // namespace
 
 int slice_early(Graph& graph) {
   int found = 0;
-  for (bool again = true; again;) {
-    again = false;
-    for (NodeId id : std::vector<NodeId>(graph.order())) {
-      if (!is_live(graph, id) || !push(graph, id)) continue;
-      graph.remove_dead();
-      graph.sort();
-      again = true;
-      ++found;
+  Worklist slices(graph);
+  for (NodeId id = slices.take(); id != ir::kNoNode; id = slices.take()) {
+    if (!is_live(graph, id)) continue;
+    const NodeId producer = graph.value(graph.node(id).inputs[0]).producer;
+    const std::vector<ValueId> operands =
+        producer == ir::kNoNode ? std::vector<ValueId>() : graph.node(producer).inputs;
+    if (!push(graph, id)) continue;
+    for (ValueId operand : operands) {
+      if (operand != kNoValue) slices.wake_users(graph, operand);
     }
+    slices.wake_users(graph, graph.node(id).outputs[0]);
+    ++found;
   }
+  graph.remove_dead();
+  graph.sort();
   return found;
 }
 

@@ -129,7 +129,7 @@ int split_attention(Graph& graph) {
     if (!split.possible()) continue;
     const ValueId out = graph.node(id).outputs[0];
     graph.replace_uses(out, split.run());
-    graph.remove_dead();
+    graph.drop_dead(id);
     ++found;
   }
   return found;

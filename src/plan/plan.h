@@ -66,7 +66,8 @@ struct Step {
   AttrBytes attrs;
   std::vector<int32_t> inputs, outputs;  ///< value indices; kNone: absent
   std::vector<PackedInput> packed;
-  Numerics numerics;
+  Request asked;      ///< of the node: by the model, a mode, a rule
+  Numerics numerics;  ///< what the kernel declares that it does: satisfies `asked`
   std::string bit_class;
   std::string name;                  ///< label for messages: the ONNX node that names the composite
   std::vector<std::string> origins;  ///< keys of the ONNX nodes it computes

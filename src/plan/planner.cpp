@@ -333,6 +333,7 @@ class Planner {
     step.kernel = choice.kernel->name;
     step.op = node.op;
     step.attrs = node.attrs;
+    step.asked = node.request;
     step.numerics = choice.numerics;
     step.bit_class = choice.kernel->bit_class;
     step.name = label_of(node, id);

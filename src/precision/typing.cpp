@@ -32,6 +32,11 @@ bool is_table(const ir::Node& node, size_t i) {
   return i % 2 == 1 && i < 2 * static_cast<size_t>(node.attrs_as<EmbedNormAttrs>().tables);
 }
 
+// More than what the mode or the model asks: a rule's, the range audit's, a probe's of bisect.
+bool binds(const std::string& by) {
+  return by.starts_with("rule") || by.starts_with("range audit") || by.starts_with("raised");
+}
+
 class Typing {
  public:
   explicit Typing(ir::Graph& graph) : graph_(graph) {
@@ -98,7 +103,7 @@ class Typing {
     }
     DType& store = node.request.store.type;
     if (widest == DType::kUndefined || store == DType::kUndefined) return;
-    store = node.request.by.starts_with("rule") && represents(store, widest) ? store : widest;
+    store = binds(node.request.by) && represents(store, widest) ? store : widest;
   }
 
   void check_stored(const ir::Node& node) const {
@@ -170,7 +175,7 @@ class Typing {
     const ir::ValueId id = graph_.outputs[i];
     const DType stored = value(id).dtype;
     if (!is_float(stored) || stored == declared_[i]) return;
-    graph_.outputs[i] = cast(id, declared_[i]);
+    graph_.outputs.set(i, cast(id, declared_[i]));
   }
 
   ir::Graph& graph_;

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "core/attrs.h"
+#include "reference/elementwise.h"
 #include "reference/layout.h"
 
 namespace vernier::reference {
@@ -65,7 +66,7 @@ template <class F>
 void reduce_as_double(const EvalCall& call, const F& f) {
   reduce(call, f, [&](Integers group) {
     const std::vector<double> values(group.begin(), group.end());
-    return static_cast<int64_t>(f(values));
+    return double_to_integer(DType::kI64, f(values));
   });
 }
 

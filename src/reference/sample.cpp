@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/attrs.h"
+#include "reference/elementwise.h"
 #include "reference/layout.h"
 
 namespace vernier::reference {
@@ -206,7 +207,7 @@ void eval_resize(const EvalCall& call) {
   for (size_t k = 0; k < y.f.size(); ++k) y.f[k] = call.rounding(0, values[k]);
   for (size_t k = 0; k < y.i.size(); ++k) {
     y.i[k] = picks_integers ? x.i[static_cast<size_t>(values[k])]
-                            : wrap_integer(y.dtype, static_cast<int64_t>(values[k]));
+                            : wrap_integer(y.dtype, double_to_integer(DType::kI64, values[k]));
   }
 }
 

@@ -51,7 +51,9 @@ void eval_constant_of_shape(const EvalCall& call) {
   const double value = decode<ConstantOfShapeAttrs>(call.attrs).value;
   EvalTensor& y = call.out[0];
   std::fill(y.f.begin(), y.f.end(), value);
-  std::fill(y.i.begin(), y.i.end(), y.is_float() ? 0 : static_cast<int64_t>(value));
+  // Inference lets no other value pass than one that 64 bits hold.
+  if (!y.is_float())
+    std::fill(y.i.begin(), y.i.end(), wrap_integer(y.dtype, static_cast<int64_t>(value)));
 }
 
 void eval_range(const EvalCall& call) {
@@ -65,8 +67,8 @@ void eval_range(const EvalCall& call) {
 
 void eval_eye_like(const EvalCall& call) {
   EvalTensor& y = call.out[0];
-  const int64_t k = decode<EyeLikeAttrs>(call.attrs).k;
   const int64_t rows = y.shape[0], cols = y.shape[1];
+  const int64_t k = std::clamp(decode<EyeLikeAttrs>(call.attrs).k, -rows, cols);
   for (int64_t row = std::max<int64_t>(0, -k); row < rows && row + k < cols; ++row) {
     const auto at = static_cast<size_t>(row * cols + row + k);
     if (y.is_float())

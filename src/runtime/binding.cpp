@@ -32,6 +32,49 @@ void for_each_element(const backend::TensorArg& view, const Visit& visit) {
   }
 }
 
+// `before`: the value before it, kNothing before the first.
+constexpr int64_t kNothing = -1;
+bool keeps(const ValueRule& rule, int64_t value, int64_t size, int64_t before) {
+  if (rule.kind == ValueRule::Kind::kNonZero) return value != 0;
+  if (rule.kind == ValueRule::Kind::kStarts && (before == kNothing ? value != 0 : value < before))
+    return false;
+  return allowed_values(rule.kind, size).holds(value) || rule.ignored == value;
+}
+
+// What is wrong with a value, up to "that step 'x' …".
+std::string refusal_of(const ValueRule& rule, int64_t size) {
+  switch (rule.kind) {
+    case ValueRule::Kind::kNonZero:
+      return "a divisor of integers";
+    case ValueRule::Kind::kAxis:
+      return "no axis of the array of rank " + std::to_string(size);
+    case ValueRule::Kind::kStarts:
+      return "no start of a sequence among the " + std::to_string(size) + " rows";
+    case ValueRule::Kind::kLength:
+      return "no length of the axis of " + std::to_string(size) + " entries";
+    default:
+      return "outside the table of " + std::to_string(size) + " entries";
+  }
+}
+
+// What the step does with such values and which it takes.
+std::string reads(const ValueRule& rule, int64_t size) {
+  const ValueRange allowed = allowed_values(rule.kind, size);
+  const std::string last = std::to_string(allowed.high);
+  switch (rule.kind) {
+    case ValueRule::Kind::kNonZero:
+      return "divides by (it must not be 0)";
+    case ValueRule::Kind::kAxis:
+      return "works along (" + std::to_string(allowed.low) + ".." + last + ")";
+    case ValueRule::Kind::kIndex:
+      return "reads (0.." + last + ", or " + std::to_string(allowed.low) + "..-1 from its end)";
+    case ValueRule::Kind::kStarts:
+      return "divides (starts ascend from 0 to at most " + last + ")";
+    default:
+      return "reads (0.." + last + ")";
+  }
+}
+
 }  // namespace
 
 void Session::Impl::fail(size_t input, const std::string& what) const {
@@ -151,36 +194,40 @@ void Session::Impl::check_expressions(const ShapeEntry& entry) const {
   }
 }
 
-// Ids outside their table, before anything runs. The CPU's kernels check those that a model
+// Values that a step refuses, before anything runs. The CPU's kernels check those that a model
 // computes.
 void Session::Impl::check_ids(const ShapeEntry& entry) const {
   for (const runtime::IdRule& rule : parts.id_rules) {
     const Input& input = *bound_[rule.input];
     if (input.memory == Memory::kDevice && !on_host()) continue;
     const StepRun& step = entry.steps[rule.step];
-    const backend::TensorArg& ids = step.in[rule.operand];
+    const backend::TensorArg& values = step.in[rule.operand];
     // What the kernel reads, where the caller has it.
     const size_t start = on_host() ? 0 : entry.staged_offset + entry.input_offsets[rule.input];
     const std::byte* data =
         static_cast<const std::byte*>(input.data) + (step.in_sources[rule.operand].offset - start);
-    const backend::TensorArg table = argument(entry, rule.table);
-    const auto axis = static_cast<int>(rule.axis);
-    const int of_tuple = rule.tuples && ids.rank > 0 ? static_cast<int>(ids.dim(-1)) : 1;
-    if (axis + of_tuple > table.rank) continue;  // a file may say anything
-    int place = -1;                              // in its tuple
-    const auto width = static_cast<int64_t>(size_bytes(ids.dtype));
-    for_each_element(ids, [&](int64_t offset) {
+    const backend::TensorArg table =
+        rule.table == plan::kNone ? backend::TensorArg{} : argument(entry, rule.table);
+    const auto axis = static_cast<int>(rule.rule.axis);
+    const int of_tuple = rule.rule.tuples && values.rank > 0 ? static_cast<int>(values.dim(-1)) : 1;
+    const bool has_axis = table.rank > 0 && rule.rule.kind != ValueRule::Kind::kAxis;
+    if (has_axis && axis + of_tuple > table.rank) continue;  // a file may say anything
+    int place = -1;                                          // in its tuple
+    const auto width = static_cast<int64_t>(size_bytes(values.dtype));
+    int64_t before = kNothing;
+    for_each_element(values, [&](int64_t offset) {
       const std::byte* element = data + offset * width;
-      const int64_t id = load_integer(ids.dtype, element);
+      const int64_t value = load_integer(values.dtype, element);
       place = place + 1 == of_tuple ? 0 : place + 1;
-      const int64_t entries = table.dim(axis + place);
-      if (id >= -entries && id < entries) return;
+      const int64_t size = has_axis ? table.dim(axis + place) : table.rank;
+      const bool good = keeps(rule.rule, value, size, before);
+      before = value;
+      if (good) return;
       const int64_t at = (element - static_cast<const std::byte*>(input.data)) / width;
-      fail(rule.input, "element " + position_text(at, input.shape) + " is " + std::to_string(id) +
-                           ", outside the table of " + std::to_string(entries) +
-                           " entries that step '" + parts.plan.steps[rule.reader].name +
-                           "' reads (0.." + std::to_string(entries - 1) + ", or -" +
-                           std::to_string(entries) + "..-1 from its end)");
+      fail(rule.input, "element " + position_text(at, input.shape) + " is " +
+                           std::to_string(value) + ", " + refusal_of(rule.rule, size) +
+                           " that step '" + parts.plan.steps[rule.reader].name + "' " +
+                           reads(rule.rule, size));
     });
   }
 }

@@ -4,11 +4,12 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/fork.h"
 
 namespace vernier::runtime {
 
 DeviceWeights::DeviceWeights(const backend::Backend& backend, const plan::Plan& plan)
-    : plan_(plan), device_(backend.make_device({})) {
+    : plan_(plan), device_(backend.make_device({})), made_forks_(forks()) {
   const backend::OnDevice here(*device_);
   const size_t alignment = device_->alignment();
   for (const plan::Blob& blob : plan.blobs) {
@@ -16,7 +17,7 @@ DeviceWeights::DeviceWeights(const backend::Backend& backend, const plan::Plan& 
     bytes_ += (blob.bytes.bytes() + alignment - 1) / alignment * alignment;
   }
   try {
-    memory_.emplace(*device_, bytes_);
+    memory_ = std::make_unique<backend::DeviceMemory>(*device_, bytes_);
   } catch (const Error& error) {
     throw Error(error.code(), std::string(error.what()) + "; it was for the engine's weights");
   }
@@ -27,6 +28,14 @@ DeviceWeights::DeviceWeights(const backend::Backend& backend, const plan::Plan& 
   }
   device_->synchronise(stream);
 }
+
+DeviceWeights::~DeviceWeights() {
+  if (!of_parent()) return;
+  static_cast<void>(memory_.release());
+  static_cast<void>(device_.release());
+}
+
+bool DeviceWeights::of_parent() const { return forks() != made_forks_; }
 
 const std::byte* DeviceWeights::on_host(const std::byte* address) const {
   const std::byte* data = memory_->data();

@@ -10,6 +10,7 @@
 #include "runtime/backends.h"
 #include "runtime/engine_impl.h"
 #include "runtime/plugins.h"
+#include "runtime/proof.h"
 
 namespace vernier {
 namespace {
@@ -52,16 +53,26 @@ std::string Port::shape_text() const {
 }
 
 Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file,
-                   const backend::Backend* own_backend)
+                   const EngineOptions& options)
     : file(std::move(engine_file)),
       plan(file->plan),
-      backend(own_backend ? own_backend
-                          : &runtime::backend_named(plan.device, "the engine's device")),
+      backend(options.backend ? options.backend
+                              : &runtime::backend_named(plan.device, "the engine's device")),
       program(symbol_names(plan)) {
+  guards_to_hold = plan.guards;
+  const std::vector<plan::Guard> unproven = runtime::prove_shapes(plan);
+  guards_to_hold.insert(guards_to_hold.end(), unproven.begin(), unproven.end());
+  const Watch watch(options.limits);
+  if (options.read_into_memory) bytes_held = file->file_bytes;
   for (size_t s = 0; s < plan.steps.size(); ++s) {
+    watch.check_time([&] { return "opening " + file->name; });
     runtime::Placed placed = runtime::place_step(*backend, plan, plan.steps[s]);
     kernels.push_back(placed.kernel);
-    if (placed.repacked) repacked[static_cast<int32_t>(s)] = std::move(*placed.repacked);
+    if (!placed.repacked) continue;
+    bytes_held += runtime::bytes_of(*placed.repacked);
+    // One weight late: how many bytes another layout takes is known when it is packed.
+    watch.check_memory(bytes_held, [&] { return file->name + " with weights packed again"; });
+    repacked[static_cast<int32_t>(s)] = std::move(*placed.repacked);
   }
   runtime::warn_of_other_plugins(plan);
   built_here = plan.target == backend->target();
@@ -87,9 +98,9 @@ Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file,
     if (value.kind == plan::PlanValue::Kind::kAlias) slot.offset = program.slot(value.offset_elems);
     slots.push_back(std::move(slot));
   }
-  for (const plan::Guard& guard : plan.guards)
+  for (const plan::Guard& guard : guards_to_hold)
     guards.emplace_back(program.slot(guard.lhs), program.slot(guard.rhs));
-  id_rules = runtime::find_id_rules(plan, kernels);
+  id_rules = runtime::find_id_rules(plan);
 }
 
 std::shared_ptr<const Engine> Engine::Impl::engine_of(plan::Plan plan,
@@ -105,11 +116,17 @@ std::shared_ptr<const Engine> Engine::Impl::engine_of(plan::Plan plan,
   file->name = "engine in memory";
   file->plan = std::move(plan);
   return std::shared_ptr<const Engine>(
-      new Engine(std::make_unique<Impl>(std::move(file), &backend)));
+      new Engine(std::make_unique<Impl>(std::move(file), EngineOptions{.backend = &backend})));
 }
 
 const runtime::DeviceWeights& Engine::Impl::device_weights() const {
   const std::lock_guard lock(uploading_);
+  if (uploaded_ && uploaded_->of_parent()) {
+    throw Error(ErrorCode::kInput,
+                "the engine's weights were put on device '" + plan.device +
+                    "' before this process was forked, which CUDA does not allow; open the engine "
+                    "in the child, or start the process anew (multiprocessing: 'spawn')");
+  }
   if (!uploaded_) uploaded_ = std::make_unique<runtime::DeviceWeights>(*backend, plan);
   return *uploaded_;
 }
@@ -118,13 +135,18 @@ Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::~Engine() = default;
 
 std::shared_ptr<const Engine> Engine::open(const std::string& path) {
-  return std::shared_ptr<const Engine>(
-      new Engine(std::make_unique<Impl>(engine::read_engine(path))));
+  return open(path, EngineOptions{});
 }
 std::shared_ptr<const Engine> Engine::open(const std::string& path,
                                            const backend::Backend& backend) {
-  return std::shared_ptr<const Engine>(
-      new Engine(std::make_unique<Impl>(engine::read_engine(path), &backend)));
+  return open(path, EngineOptions{.backend = &backend});
+}
+std::shared_ptr<const Engine> Engine::open(const std::string& path, const EngineOptions& options) {
+  EngineOptions begun = options;
+  begun.limits = options.limits.begun();
+  const FileAccess access = options.read_into_memory ? FileAccess::kRead : FileAccess::kMapped;
+  auto file = engine::read_engine(path, access, Watch(begun.limits));
+  return std::shared_ptr<const Engine>(new Engine(std::make_unique<Impl>(std::move(file), begun)));
 }
 std::shared_ptr<const Engine> Engine::from_bytes(std::vector<std::byte> bytes) {
   return std::shared_ptr<const Engine>(
@@ -132,8 +154,8 @@ std::shared_ptr<const Engine> Engine::from_bytes(std::vector<std::byte> bytes) {
 }
 std::shared_ptr<const Engine> Engine::from_bytes(std::vector<std::byte> bytes,
                                                  const backend::Backend& backend) {
-  return std::shared_ptr<const Engine>(
-      new Engine(std::make_unique<Impl>(engine::read_engine_bytes(std::move(bytes)), &backend)));
+  return std::shared_ptr<const Engine>(new Engine(std::make_unique<Impl>(
+      engine::read_engine_bytes(std::move(bytes)), EngineOptions{.backend = &backend})));
 }
 const std::vector<Port>& Engine::inputs() const { return impl_->inputs; }
 const std::vector<Port>& Engine::outputs() const { return impl_->outputs; }
@@ -149,5 +171,8 @@ uint64_t Engine::weight_bytes() const {
   return total;
 }
 void Engine::check_weights() const { engine::check_weights(*impl_->file); }
+void Engine::check_unchanged() const {
+  if (impl_->file->file) impl_->file->file->check_unchanged();
+}
 
 }  // namespace vernier

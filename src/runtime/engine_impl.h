@@ -18,9 +18,9 @@
 namespace vernier {
 
 struct Engine::Impl {
-  /// `own_backend`: null: the device's own.
+  /// Of `options`, the backend and the limits.
   explicit Impl(std::shared_ptr<const engine::EngineFile> engine_file,
-                const backend::Backend* own_backend = nullptr);
+                const EngineOptions& options = {});
   /// An engine that was never a file: it runs as the one that would be written from the plan, and
   /// shares the plan's weights. It has no content hash. `backend` must outlive it.
   static std::shared_ptr<const Engine> engine_of(plan::Plan plan, const backend::Backend& backend);
@@ -30,6 +30,7 @@ struct Engine::Impl {
   const backend::Backend* backend = nullptr;
   std::vector<const backend::KernelDef*> kernels;  ///< by step
   std::map<int32_t, runtime::Repacked> repacked;   ///< by step; absent: as in the file
+  uint64_t bytes_held = 0;  ///< of the file, where it was read into memory, and of `repacked`
   std::vector<runtime::IdRule> id_rules;
   std::vector<Port> inputs, outputs;
 
@@ -40,7 +41,8 @@ struct Engine::Impl {
     int32_t offset = -1;
   };
   std::vector<ValueSlots> slots;
-  std::vector<std::pair<int32_t, int32_t>> guards;  ///< slots of lhs and rhs
+  std::vector<plan::Guard> guards_to_hold;          ///< the plan's, and what could not be proven
+  std::vector<std::pair<int32_t, int32_t>> guards;  ///< slots of lhs and rhs of those
 
   /// What tune() said of a step, where it said so of the machine that this is: a library's
   /// algorithms are those of one device and version.

@@ -1,4 +1,4 @@
-// Which of an engine's inputs are ids: see id_rules.h.
+// Which of an engine's inputs hold values that steps refuse: see id_rules.h.
 #include "runtime/id_rules.h"
 
 #include <algorithm>
@@ -12,8 +12,7 @@ using Kind = plan::PlanValue::Kind;
 
 class Finder {
  public:
-  Finder(const plan::Plan& plan, const std::vector<const backend::KernelDef*>& kernels)
-      : plan_(plan), kernels_(kernels), producers_(plan.values.size(), kNone) {
+  explicit Finder(const plan::Plan& plan) : plan_(plan), producers_(plan.values.size(), kNone) {
     for (size_t s = 0; s < plan.steps.size(); ++s) {
       for (int32_t out : plan.steps[s].outputs) {
         if (out != kNone) producers_[static_cast<size_t>(out)] = static_cast<int32_t>(s);
@@ -24,9 +23,9 @@ class Finder {
   std::vector<IdRule> find() const {
     std::vector<IdRule> rules;
     for (size_t s = 0; s < plan_.steps.size(); ++s) {
-      if (!kernels_[s]->index_inputs) continue;
-      for (const backend::IndexInput& index : kernels_[s]->index_inputs(plan_.steps[s].attrs)) {
-        if (const auto rule = rule_of(s, index)) rules.push_back(*rule);
+      const plan::Step& step = plan_.steps[s];
+      for (const ValueRule& rule : value_rules(step.op, step.attrs, step.inputs.size())) {
+        if (const auto found = rule_of(s, rule)) rules.push_back(*found);
       }
     }
     return rules;
@@ -44,25 +43,29 @@ class Finder {
     return IdRule{.step = step, .operand = operand, .input = input};
   }
 
-  std::optional<IdRule> rule_of(size_t reader, const backend::IndexInput& index) const {
+  std::optional<IdRule> rule_of(size_t reader, ValueRule rule) const {
     const plan::Step& step = plan_.steps[reader];
-    const auto indices = static_cast<size_t>(index.indices),
-               table = static_cast<size_t>(index.table);
-    const size_t last = std::max(indices, table);
-    if (last >= step.inputs.size() || step.inputs[indices] == kNone || step.inputs[table] == kNone)
+    const auto checked = static_cast<size_t>(rule.input), table = static_cast<size_t>(rule.table);
+    const auto is_given = [&](size_t i) {
+      return i < step.inputs.size() && step.inputs[i] != kNone;
+    };
+    if (!is_given(checked)) return std::nullopt;
+    std::optional<IdRule> found = at_input(reader, checked);
+    if (!found) found = before_cast(step.inputs[checked]);
+    if (!found || is_float(plan_.values[static_cast<size_t>(plan_.inputs[found->input])].dtype))
       return std::nullopt;
-    std::optional<IdRule> rule = at_input(reader, indices);
-    if (!rule) rule = before_cast(step.inputs[indices]);
-    if (!rule) return std::nullopt;
-    const auto rank =
-        static_cast<int64_t>(plan_.values[static_cast<size_t>(step.inputs[table])].shape.size());
-    const int64_t axis = index.axis < 0 ? index.axis + rank : index.axis;
-    if (axis < 0 || axis >= rank) return std::nullopt;
-    rule->reader = reader;
-    rule->table = step.inputs[table];
-    rule->axis = static_cast<size_t>(axis);
-    rule->tuples = index.tuples;
-    return rule;
+    found->reader = reader;
+    if (rule.kind != ValueRule::Kind::kNonZero) {
+      if (!is_given(table)) return std::nullopt;
+      const auto rank =
+          static_cast<int64_t>(plan_.values[static_cast<size_t>(step.inputs[table])].shape.size());
+      if (rule.axis < 0) rule.axis += rank;
+      if (rule.kind != ValueRule::Kind::kAxis && (rule.axis < 0 || rule.axis >= rank))
+        return std::nullopt;
+      found->table = step.inputs[table];
+    }
+    found->rule = rule;
+    return found;
   }
 
   // Where `value` is an integer input cast to another integer type.
@@ -78,15 +81,11 @@ class Finder {
   }
 
   const plan::Plan& plan_;
-  const std::vector<const backend::KernelDef*>& kernels_;
   std::vector<int32_t> producers_;  // by value: the step that writes it
 };
 
 }  // namespace
 
-std::vector<IdRule> find_id_rules(const plan::Plan& plan,
-                                  const std::vector<const backend::KernelDef*>& kernels) {
-  return Finder(plan, kernels).find();
-}
+std::vector<IdRule> find_id_rules(const plan::Plan& plan) { return Finder(plan).find(); }
 
 }  // namespace vernier::runtime

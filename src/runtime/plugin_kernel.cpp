@@ -136,10 +136,10 @@ void c_arrays(std::span<const TensorArg> args, std::array<vernier_array, VERNIER
 
 void parallel_for(const vernier_call* call, int64_t count, int64_t grain,
                   void (*body)(void*, int64_t, int64_t, int32_t), void* context) {
-  static_cast<ThreadPool*>(call->host)
-      ->parallel_for(
-          count, std::max<int64_t>(grain, 1),
-          [&](int64_t begin, int64_t end, int worker) { body(context, begin, end, worker); });
+  static_cast<ThreadTeam*>(call->host)
+      ->parallel_for(count, std::max<int64_t>(grain, 1), [&](int64_t begin, int64_t end, int part) {
+        body(context, begin, end, part);
+      });
 }
 
 void fill(CCall& call, const PluginState& state, std::span<const TensorArg> in,
@@ -198,10 +198,9 @@ constexpr backend::KernelDef make_row() {
           .numerics = [](const Problem& p) { return numerics(places().kernels[I], p); },
           .bit_class = {},
           .strided_inputs = 0,
-          .index_inputs = nullptr,
           .pack = nullptr,
           .unpack = nullptr,
-          .layout_is_current = nullptr,
+          .packed_layouts = nullptr,
           .create = [](const CreateCall& c) { return create(places().kernels[I], c); },
           .prepare = &prepare,
           .launch = &launch};

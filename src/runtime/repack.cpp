@@ -4,29 +4,10 @@
 #include <algorithm>
 
 #include "runtime/plugins.h"
+#include "runtime/proof.h"
 
 namespace vernier::runtime {
 namespace {
-
-// The operands of a step as a Problem, to unpack and pack its constants again.
-backend::Problem problem_of(const plan::Plan& plan, const plan::Step& step) {
-  backend::Problem problem;
-  problem.op = step.op;
-  problem.attrs = step.attrs;
-  const auto operand = [&](int32_t index) -> backend::Operand {
-    if (index == plan::kNone) return {};
-    const plan::PlanValue& v = plan.values[static_cast<size_t>(index)];
-    return {true, v.dtype, v.shape, nullptr};
-  };
-  for (int32_t in : step.inputs) problem.inputs.push_back(operand(in));
-  for (int32_t out : step.outputs) problem.outputs.push_back(operand(out));
-  for (const plan::PackedInput& packed : step.packed) {
-    const plan::Blob& blob = plan.blobs[static_cast<size_t>(packed.blob)];
-    problem.inputs[static_cast<size_t>(packed.input)] = {
-        true, blob.dtype, SymShape(blob.shape.begin(), blob.shape.end()), nullptr};
-  }
-  return problem;
-}
 
 // The plain arrays of a step's packed inputs.
 std::vector<Tensor> unpack(const plan::Plan& plan, const plan::Step& step,
@@ -49,22 +30,36 @@ std::vector<Tensor> unpack(const plan::Plan& plan, const plan::Step& step,
 
 // The step's own kernel if it runs here, else the first that does and is as precise.
 const backend::KernelDef& kernel_here(const backend::Backend& backend, const plan::Plan& plan,
-                                      const plan::Step& step, const backend::Problem& problem) {
+                                      const plan::Step& step, const backend::KernelDef& own,
+                                      const backend::Problem& problem) {
+  const Support reason = own.supports(problem);
+  if (reason) return own;
   const auto at_least = [](DType t) { return TypeRequest{t, false}; };
-  const Numerics& was = step.numerics;
-  const Request asked{at_least(was.compute), at_least(was.accumulate), at_least(was.store),
-                      "build"};
-  const backend::KernelDef* own = backend::find_kernel(backend, step.kernel);
-  Support reason = own->supports(problem);
-  if (reason) return *own;
+  const Request as_before{at_least(step.numerics.compute), at_least(step.numerics.accumulate),
+                          at_least(step.numerics.store), "build"};
   for (const backend::KernelDef& row : backend.kernels) {
-    if (row.op == step.op && row.supports(problem) && satisfies(row.numerics(problem), asked))
-      return row;
+    if (row.op != step.op || !row.supports(problem)) continue;
+    const Numerics numerics = row.numerics(problem);
+    if (satisfies(numerics, as_before) && satisfies(numerics, step.asked)) return row;
   }
   throw Error(ErrorCode::kInput, "the engine was built for another machine (" + plan.target +
                                      ") and step '" + step.name +
                                      "' cannot run here: " + step.kernel + " " + reason.reason +
                                      "; build it again on this machine");
+}
+
+// Are the step's packed weights what this kernel packs here?
+bool is_packed_here(const plan::Plan& plan, const plan::Step& step,
+                    const backend::KernelDef& kernel, const backend::Problem& problem) {
+  if (step.packed.empty()) return true;
+  if (!kernel.packed_layouts) return false;
+  const std::vector<backend::PackedLayout> expected = kernel.packed_layouts(problem);
+  return std::ranges::all_of(step.packed, [&](const plan::PackedInput& packed) {
+    const plan::Blob& blob = plan.blobs[static_cast<size_t>(packed.blob)];
+    return std::ranges::any_of(expected, [&](const backend::PackedLayout& e) {
+      return e.input == packed.input && e.layout == blob.layout && e.bytes == blob.bytes.bytes();
+    });
+  });
 }
 
 Repacked repack(const backend::KernelDef& kernel, const plan::Step& step,
@@ -82,6 +77,13 @@ Repacked repack(const backend::KernelDef& kernel, const plan::Step& step,
 
 }  // namespace
 
+uint64_t bytes_of(const Repacked& repacked) {
+  uint64_t bytes = 0;
+  for (const backend::PackedConstant& packed : repacked.packed) bytes += packed.bytes.size();
+  for (const auto& [input, tensor] : repacked.plain) bytes += tensor.bytes();
+  return bytes;
+}
+
 Placed place_step(const backend::Backend& backend, const plan::Plan& plan, const plan::Step& step) {
   const backend::KernelDef* own = backend::find_kernel(backend, step.kernel);
   if (const std::string plugin = plugin_of(step.kernel); !own && !plugin.empty()) {
@@ -96,17 +98,22 @@ Placed place_step(const backend::Backend& backend, const plan::Plan& plan, const
                 "the engine's step '" + step.name + "' uses kernel '" + step.kernel +
                     "', which this version of Vernier does not have; build the engine again");
   }
-  const bool fits = std::ranges::all_of(step.packed, [&](const plan::PackedInput& packed) {
-    const std::string& layout = plan.blobs[static_cast<size_t>(packed.blob)].layout;
-    return own->layout_is_current && own->layout_is_current(layout);
-  });
-  if (fits) return {own, std::nullopt};
   backend::Problem problem = problem_of(plan, step);
-  const std::vector<Tensor> plain = unpack(plan, step, *own, problem);
-  for (size_t i = 0; i < step.packed.size(); ++i)
-    problem.inputs[static_cast<size_t>(step.packed[i].input)].constant = &plain[i];
-  const backend::KernelDef& kernel = kernel_here(backend, plan, step, problem);
-  return {&kernel, repack(kernel, step, problem, plain)};
+  const backend::KernelDef* kernel = own;
+  std::vector<Tensor> plain;
+  std::optional<Repacked> repacked;
+  if (!own->supports(problem) || !is_packed_here(plan, step, *own, problem)) {
+    plain = unpack(plan, step, *own, problem);
+    for (size_t i = 0; i < step.packed.size(); ++i) {
+      backend::Operand& in = problem.inputs[static_cast<size_t>(step.packed[i].input)];
+      in.constant = &plain[i];
+      in.packed = false;
+    }
+    kernel = &kernel_here(backend, plan, step, *own, problem);
+    if (!step.packed.empty()) repacked = repack(*kernel, step, problem, plain);
+  }
+  prove_kernel(plan, step, *kernel, problem);
+  return {kernel, std::move(repacked)};
 }
 
 }  // namespace vernier::runtime

@@ -17,13 +17,16 @@ struct Repacked {
   std::vector<std::pair<int32_t, Tensor>> plain;  ///< by input
 };
 
+uint64_t bytes_of(const Repacked& repacked);
+
 struct Placed {
   const backend::KernelDef* kernel = nullptr;
   std::optional<Repacked> repacked;  ///< absent: the file's weights fit
 };
 
 /// The step's own kernel; where its weights are packed for another machine, they are packed again,
-/// for the first kernel that runs here and is as precise. Throws Error(kInput) when the backend has
+/// for the first kernel that runs here and is as precise. The shapes must have been proven
+/// (proof.h); what the kernel counts on is proven here. Throws Error(kInput) when the backend has
 /// no such kernel, or nobody knows the layout: build the engine again.
 Placed place_step(const backend::Backend& backend, const plan::Plan& plan, const plan::Step& step);
 

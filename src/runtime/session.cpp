@@ -11,7 +11,8 @@
 namespace vernier {
 
 Session::Impl::Impl(std::shared_ptr<const Engine> shared_engine, const SessionOptions& options)
-    : engine(std::move(shared_engine)), parts(engine->impl()) {
+    : engine(std::move(shared_engine)), parts(engine->impl()), limits(options.limits) {
+  engine->check_unchanged();
   if (parts.backend->available) {
     if (const Support available = parts.backend->available(); !available) {
       throw Error(ErrorCode::kMachine, "the engine runs on device '" + parts.plan.device +
@@ -30,7 +31,11 @@ Session::Impl::Impl(std::shared_ptr<const Engine> shared_engine, const SessionOp
       {.threads = options.threads, .ordinal = 0, .stream = options.stream});
   const backend::OnDevice here(*device);
   execution = device->execution();
-  if (!device->host_memory()) weights_ = &parts.device_weights();
+  if (!device->host_memory()) {
+    Watch(limits).check_memory(saturating_sum(parts.bytes_held, engine->weight_bytes()),
+                               "the engine's weights on the device");
+    weights_ = &parts.device_weights();
+  }
   make_rules();
   bound_.resize(parts.plan.inputs.size());
   symbols_.resize(parts.plan.symbols.size());
@@ -45,6 +50,10 @@ Session::Impl::Impl(std::shared_ptr<const Engine> shared_engine, const SessionOp
 }
 
 Session::Impl::~Impl() {
+  if (!on_host() && forks() != made_forks_) {
+    leave_to_parent();
+    return;
+  }
   if (staging_in_use_) try {
       device->synchronise(execution.stream);
     } catch (const Error&) {  // a broken device cannot be waited for
@@ -53,6 +62,48 @@ Session::Impl::~Impl() {
   if (arena) device->free(arena);
   if (staging) device->free_staging(staging);
   if (fetched_) device->free_staging(fetched_);
+}
+
+// In a child by fork() nothing of the GPU's may be touched, not even to give it back.
+void Session::Impl::leave_to_parent() {
+  for (auto& entry : shapes) static_cast<void>(entry.release());
+  for (auto& state : states) static_cast<void>(state.release());
+  static_cast<void>(device.release());
+}
+
+// ---- one call at a time
+
+Session::Impl::Call::InUse::InUse(Impl& session) : session_(session) {
+  static thread_local const char self = 0;
+  const void* user = nullptr;
+  if (session.user_.compare_exchange_strong(user, &self, std::memory_order_acquire)) {
+    session.user_forks_ = forks();
+    return;
+  }
+  outermost_ = false;
+  if (user == &self) return;  // a call from within a call
+  if (session.user_forks_ != forks()) {
+    throw Error(ErrorCode::kInput,
+                "the session was running in another thread when this process was forked; make a "
+                "new one from the same engine");
+  }
+  throw Error(ErrorCode::kInput,
+              "the session is running in another thread; a session is one thread's at a time: make "
+              "one per thread from the same engine, whose weights they share");
+}
+Session::Impl::Call::InUse::~InUse() {
+  if (outermost_) session_.user_.store(nullptr, std::memory_order_release);
+}
+
+Session::Impl::Call::Call(Impl& session)
+    : in_use_(session), here_((session.check_not_forked(), *session.device)) {}
+
+void Session::Impl::check_not_forked() const {
+  if (on_host() || forks() == made_forks_) return;
+  throw Error(ErrorCode::kInput,
+              "the session is on device '" + parts.plan.device +
+                  "' and was made before this process was forked, which CUDA does not allow; make "
+                  "it in the child, or start the process anew (multiprocessing: 'spawn')");
 }
 
 const std::byte* Session::Impl::constant_data(int32_t blob) const {
@@ -126,33 +177,41 @@ Session::Impl::ShapeEntry& Session::Impl::bind_and_place(std::span<const Input> 
 }
 
 std::span<const Output> Session::Impl::run(std::span<const Input> inputs, RunObserver* observer) {
-  const backend::OnDevice here(*device);
+  const Watch watch(limits);
+  const Call call(*this);
   ShapeEntry& entry = bind_and_place(inputs);
   if (observer) {
-    run_observed(entry, *observer);
+    run_observed(entry, *observer, watch);
   } else {
     stage_inputs(entry);
-    start(entry);
+    start(entry, watch);
   }
   fetch_outputs(entry);
   return outputs_;
 }
 
 void Session::Impl::run(std::span<const Input> inputs, std::span<const OutputBuffer> buffers) {
+  const Call call(*this);
   enqueue(inputs, buffers);
-  wait();
+  synchronise();
 }
 
 void Session::Impl::enqueue(std::span<const Input> inputs, std::span<const OutputBuffer> buffers) {
-  const backend::OnDevice here(*device);
+  const Watch watch(limits);
+  const Call call(*this);
   ShapeEntry& entry = bind_and_place(inputs);
   for (const OutputBuffer& buffer : buffers) output_named(entry, buffer);
   stage_inputs(entry);
-  start(entry);
+  start(entry, watch);
   copy_to(entry, buffers);
 }
 
 void Session::Impl::wait() {
+  const Call call(*this);
+  synchronise();
+}
+
+void Session::Impl::synchronise() {
   device->synchronise(execution.stream);
   staging_in_use_ = false;
 }
@@ -174,27 +233,56 @@ void Session::Impl::launch_step(ShapeEntry& entry, size_t s, const backend::Exec
   at_step(s, [&] { parts.kernels[s]->launch(call_of(entry, s, on)); });
 }
 
-void Session::Impl::launch_all(ShapeEntry& entry, const backend::Execution& on) {
-  for (size_t s = 0; s < entry.steps.size(); ++s) launch_step(entry, s, on);
+void Session::Impl::launch_all(ShapeEntry& entry, const backend::Execution& on,
+                               const Watch& watch) {
+  for (size_t s = 0; s < entry.steps.size(); ++s) {
+    check_time(watch, s);
+    launch_step(entry, s, on);
+  }
+}
+
+void Session::Impl::check_time(const Watch& watch, size_t s) const {
+  watch.check_time([&] {
+    const plan::Step& step = parts.plan.steps[s];
+    return "running step " + std::to_string(s) + " of " + std::to_string(parts.plan.steps.size()) +
+           " (" + step.kernel + ", '" + step.name + "') with " + symbols_text();
+  });
+}
+
+// What runs of this shape need, before any of it is allocated: the caller's inputs and outputs too,
+// since both are there during a run.
+void Session::Impl::check_memory(const ShapeEntry& entry) const {
+  uint64_t bytes = saturating_sum(parts.bytes_held, weights_ ? engine->weight_bytes() : 0);
+  const auto add = [&](const backend::TensorArg& arg, uint64_t times) {
+    const auto size = static_cast<uint64_t>(arg.elems()) * size_bytes(arg.dtype);
+    bytes = saturating_sum(bytes, saturating_product(size, times));
+  };
+  for (int32_t input : parts.plan.inputs) add(argument(entry, input), on_host() ? 1 : 2);
+  for (const backend::TensorArg& output : entry.outputs) add(output, on_host() ? 1 : 2);
+  bytes = saturating_sum(bytes, entry.arena_bytes);
+  Watch(limits).check_memory(bytes, [&] { return "a run with " + symbols_text(); });
 }
 
 // The second run of a shape is recorded, if the device records; later ones replay it. Where that
 // fails (a recording takes memory of the device) its steps are launched one by one, as in the
 // first.
-void Session::Impl::start(ShapeEntry& entry) {
+void Session::Impl::start(ShapeEntry& entry, const Watch& watch) {
+  std::optional<ThreadTeam::Turn> turn;
+  if (execution.threads) turn.emplace(*execution.threads, &entry.pace);
   if (entry.launched && !entry.recording && entry.recordable && !on_host()) {
     try {
       entry.recording =
-          device->record([&](const backend::Execution& on) { launch_all(entry, on); });
+          device->record([&](const backend::Execution& on) { launch_all(entry, on, {}); });
     } catch (const Error& error) {
       entry.recordable = false;
       log::warn("runs of " + symbols_text() + " are not recorded and take longer: " + error.what());
     }
   }
   if (entry.recording) {
+    watch.check_time("starting a run");
     entry.recording->replay(execution.stream);
   } else {
-    launch_all(entry, execution);
+    launch_all(entry, execution, watch);
   }
   entry.launched = true;
 }
@@ -221,7 +309,7 @@ void Session::Impl::grow_staging(size_t bytes) {
 }
 
 void Session::Impl::prepare(std::span<const InputShape> input_shapes) {
-  const backend::OnDevice here(*device);
+  const Call call(*this);
   std::vector<Input> inputs;
   for (const InputShape& shape : input_shapes) {
     const auto& ports = parts.inputs;
@@ -255,6 +343,7 @@ void Session::wait() { impl_->wait(); }
 double Session::device_milliseconds(std::span<const Input> inputs, int runs) {
   return impl_->time_runs(inputs, runs);
 }
+void Session::check_inputs(std::span<const Input> inputs) { impl_->check_inputs(inputs); }
 void Session::prepare(std::span<const InputShape> shapes) { impl_->prepare(shapes); }
 size_t Session::arena_bytes() const { return impl_->arena_capacity; }
 

@@ -1,6 +1,7 @@
 // What a Session holds, and how verify and the profiler watch a run. Internal to runtime/ and
 // verify/; an observer changes nothing: same steps, kernels, addresses and bits.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
@@ -8,6 +9,9 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/fork.h"
+#include "core/limits.h"
+#include "core/threads.h"
 #include "runtime/engine_impl.h"
 #include "vernier/session.h"
 
@@ -34,6 +38,7 @@ struct Session::Impl {
   void run(std::span<const Input> inputs, std::span<const OutputBuffer> buffers);
   void enqueue(std::span<const Input> inputs, std::span<const OutputBuffer> buffers);
   void wait();
+  void check_inputs(std::span<const Input> inputs) { bind(inputs, Data::kNotNeeded); }
   void prepare(std::span<const InputShape> shapes);
   /// Milliseconds of each step, from one run.
   std::vector<double> time_steps(std::span<const Input> inputs);
@@ -71,6 +76,7 @@ struct Session::Impl {
     size_t staged_offset = 0, staged_bytes = 0;
     std::vector<size_t> input_offsets;  ///< from staged_offset
     size_t shape_values_offset = 0;     ///< from staged_offset
+    ThreadTeam::Pace pace;              ///< the CPU's
     bool launched = false, recordable = true;
     std::unique_ptr<backend::Recording> recording;  ///< of the steps, made at the second run
   };
@@ -78,6 +84,7 @@ struct Session::Impl {
 
   std::shared_ptr<const Engine> engine;
   const Engine::Impl& parts;
+  const Limits limits;
   std::unique_ptr<backend::Device> device;
   backend::Execution execution;
   std::vector<std::unique_ptr<backend::KernelState>> states;  ///< by step
@@ -98,6 +105,30 @@ struct Session::Impl {
     int32_t first_input = 0, first_dim = 0;  ///< kRepeats: where the symbol was bound
   };
   enum class Data : uint8_t { kNeeded, kNotNeeded };
+
+  /// One call of the session. Throws where another thread is in one, or where the session's GPU
+  /// stayed in the process that this one was forked from; then works on the session's device.
+  class Call {
+   public:
+    explicit Call(Impl& session);
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    class InUse {
+     public:
+      explicit InUse(Impl& session);
+      ~InUse();
+      InUse(const InUse&) = delete;
+      InUse& operator=(const InUse&) = delete;
+
+     private:
+      Impl& session_;
+      bool outermost_ = true;
+    };
+    InUse in_use_;
+    backend::OnDevice here_;
+  };
 
   void make_rules();
   void bind(std::span<const Input> inputs, Data data);
@@ -124,6 +155,9 @@ struct Session::Impl {
   ShapeEntry& bind_and_place(std::span<const Input> inputs);
   void resolve(ShapeEntry& entry);
   bool on_host() const { return weights_ == nullptr; }
+  void synchronise();
+  void check_not_forked() const;
+  void leave_to_parent();
   void stage_inputs(const ShapeEntry& entry);
   /// Does `work`; errors name the step's node: a kernel does not know which one it works for.
   template <class Work>
@@ -137,10 +171,12 @@ struct Session::Impl {
     }
   }
   void launch_step(ShapeEntry& entry, size_t step, const backend::Execution& on);
-  void launch_all(ShapeEntry& entry, const backend::Execution& on);
-  void start(ShapeEntry& entry);
-  void run_observed(ShapeEntry& entry, RunObserver& observer);
-  void run_mirrored(ShapeEntry& entry, RunObserver& observer);
+  void launch_all(ShapeEntry& entry, const backend::Execution& on, const Watch& watch);
+  void start(ShapeEntry& entry, const Watch& watch);
+  void check_time(const Watch& watch, size_t step) const;
+  void check_memory(const ShapeEntry& entry) const;
+  void run_observed(ShapeEntry& entry, RunObserver& observer, const Watch& watch);
+  void run_mirrored(ShapeEntry& entry, RunObserver& observer, const Watch& watch);
   /// Calls body(bytes) for the workspace and each output of a step, in the arena.
   template <class Body>
   void each_unwritten(const StepRun& step, const Body& body) const;
@@ -160,7 +196,9 @@ struct Session::Impl {
   std::byte* fetched_ = nullptr;                     // host memory of outputs_
   size_t fetched_capacity_ = 0;
   std::vector<size_t> output_offsets_;
-  std::vector<std::byte> mirror_;  // of the arena, for observers
+  std::vector<std::byte> mirror_;           // of the arena, for observers
+  std::atomic<const void*> user_{nullptr};  // the thread in a call: an address of its own
+  uint32_t user_forks_ = 0, made_forks_ = forks();
 };
 
 }  // namespace vernier

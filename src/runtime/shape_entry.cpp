@@ -54,6 +54,7 @@ std::unique_ptr<Session::Impl::ShapeEntry> Session::Impl::make_entry() {
   fill_shape_values(*entry, shape_value_offsets);
   make_arguments(*entry);
   make_layout(*entry, shape_value_offsets);
+  check_memory(*entry);
   return entry;
 }
 
@@ -71,11 +72,10 @@ void Session::Impl::check_guards(const ShapeEntry& entry) const {
     const int64_t lhs = entry.slots[static_cast<size_t>(parts.guards[g].first)];
     const int64_t rhs = entry.slots[static_cast<size_t>(parts.guards[g].second)];
     if (lhs == rhs) continue;
-    const plan::Guard& guard = parts.plan.guards[g];
-    throw Error(ErrorCode::kInput,
-                "inputs of sizes " + symbols_text() + " do not fit the model: at node '" +
-                    guard.where + "' " + guard.lhs.str() + " = " + std::to_string(lhs) +
-                    " must equal " + guard.rhs.str() + " = " + std::to_string(rhs));
+    const plan::Guard& guard = parts.guards_to_hold[g];
+    throw Error(ErrorCode::kInput, "inputs of sizes " + symbols_text() +
+                                       " do not fit the model: at node '" + guard.where + "' " +
+                                       guard_text(guard.lhs, guard.rhs, lhs, rhs));
   }
 }
 

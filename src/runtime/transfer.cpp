@@ -28,7 +28,7 @@ void Session::Impl::stage_inputs(const ShapeEntry& entry) {
   }
   const bool none_on_host = std::ranges::all_of(bound_, on_device) && entry.shape_values.empty();
   if (none_on_host) return;
-  if (staging_in_use_) wait();
+  if (staging_in_use_) synchronise();
   grow_staging(entry.staged_bytes);
   for (size_t i = 0; i < bound_.size(); ++i) {
     const size_t bytes = bytes_of(argument(entry, parts.plan.inputs[i]));
@@ -75,7 +75,7 @@ void Session::Impl::fetch_outputs(const ShapeEntry& entry) {
                            bytes_of(entry.outputs[i]), execution.stream);
     }
   }
-  wait();
+  synchronise();
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const backend::TensorArg& arg = entry.outputs[i];
     outputs_[i].shape = entry.output_shapes[i];
@@ -122,12 +122,13 @@ void Session::Impl::each_unwritten(const StepRun& step, const Body& body) const 
   }
 }
 
-void Session::Impl::run_observed(ShapeEntry& entry, RunObserver& observer) {
-  if (!on_host()) return run_mirrored(entry, observer);
+void Session::Impl::run_observed(ShapeEntry& entry, RunObserver& observer, const Watch& watch) {
+  if (!on_host()) return run_mirrored(entry, observer, watch);
   observer.before_run({arena, arena_capacity});
   for (size_t s = 0; s < entry.steps.size(); ++s) {
     each_unwritten(entry.steps[s],
                    [&](std::span<std::byte> bytes) { observer.before_step(bytes); });
+    check_time(watch, s);
     launch_step(entry, s, execution);
     observer.after_step(static_cast<int32_t>(s), call_of(entry, s, execution));
   }
@@ -135,15 +136,15 @@ void Session::Impl::run_observed(ShapeEntry& entry, RunObserver& observer) {
 
 // The same launches on the same addresses as in any run; after each, what the step wrote is copied
 // to a mirror of the arena in host memory, which is what the observer sees.
-void Session::Impl::run_mirrored(ShapeEntry& entry, RunObserver& observer) {
+void Session::Impl::run_mirrored(ShapeEntry& entry, RunObserver& observer, const Watch& watch) {
   mirror_.resize(arena_capacity);
   observer.before_run(mirror_);
-  wait();
+  synchronise();
   device->copy_to_device(arena, mirror_.data(), arena_capacity, execution.stream);
   stage_inputs(entry);
   device->copy_to_host(mirror_.data() + entry.staged_offset, arena + entry.staged_offset,
                        entry.staged_bytes, execution.stream);
-  wait();
+  synchronise();
   const auto on_mirror = [this](std::vector<backend::TensorArg> args) {
     for (backend::TensorArg& arg : args) {
       if (!arg.data) continue;
@@ -159,13 +160,14 @@ void Session::Impl::run_mirrored(ShapeEntry& entry, RunObserver& observer) {
       observer.before_step({mirrored, bytes.size()});
       device->copy_to_device(bytes.data(), mirrored, bytes.size(), execution.stream);
     });
+    check_time(watch, s);
     launch_step(entry, s, execution);
     for (const backend::TensorArg& out : step.out) {
       if (out.data)
         device->copy_to_host(mirror_.data() + (out.data - arena), out.data, bytes_of(out),
                              execution.stream);
     }
-    wait();
+    synchronise();
     const std::vector<backend::TensorArg> in = on_mirror(step.in), out = on_mirror(step.out);
     observer.after_step(static_cast<int32_t>(s),
                         {parts.plan.steps[s].attrs, states[s].get(), step.shape_state.get(), in,
@@ -174,7 +176,7 @@ void Session::Impl::run_mirrored(ShapeEntry& entry, RunObserver& observer) {
 }
 
 std::vector<double> Session::Impl::time_steps(std::span<const Input> inputs) {
-  const backend::OnDevice here(*device);
+  const Call call(*this);
   ShapeEntry& entry = bind_and_place(inputs);
   stage_inputs(entry);
   std::vector<std::unique_ptr<backend::Mark>> marks;
@@ -192,7 +194,7 @@ std::vector<double> Session::Impl::time_steps(std::span<const Input> inputs) {
   } else {
     launch(execution);
   }
-  wait();
+  synchronise();
   std::vector<double> ms;
   for (size_t s = 0; s + 1 < marks.size(); ++s)
     ms.push_back(device->milliseconds_between(*marks[s], *marks[s + 1]));
@@ -200,7 +202,7 @@ std::vector<double> Session::Impl::time_steps(std::span<const Input> inputs) {
 }
 
 std::vector<int64_t> Session::Impl::count_kernels(std::span<const Input> inputs) {
-  const backend::OnDevice here(*device);
+  const Call call(*this);
   ShapeEntry& entry = bind_and_place(inputs);
   std::vector<int64_t> counts;
   for (size_t s = 0; s < entry.steps.size(); ++s) {
@@ -213,15 +215,16 @@ std::vector<int64_t> Session::Impl::count_kernels(std::span<const Input> inputs)
 }
 
 double Session::Impl::time_runs(std::span<const Input> inputs, int count) {
-  const backend::OnDevice here(*device);
+  const Call call(*this);
   ShapeEntry& entry = bind_and_place(inputs);
   stage_inputs(entry);
-  start(entry);
-  start(entry);
+  const Watch watch(limits);
+  start(entry, watch);
+  start(entry, watch);
   const std::unique_ptr<backend::Mark> first = device->mark(execution.stream);
-  for (int i = 0; i < count; ++i) start(entry);
+  for (int i = 0; i < count; ++i) start(entry, watch);
   const std::unique_ptr<backend::Mark> last = device->mark(execution.stream);
-  wait();
+  synchronise();
   return device->milliseconds_between(*first, *last);
 }
 

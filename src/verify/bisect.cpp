@@ -50,6 +50,7 @@ class Probes {
         request_(request),
         trials_(sweep.failing_trials()) {
     options_.backend = &backend_;
+    options_.limits = request.limits;
   }
 
   std::string inputs() const {
@@ -79,7 +80,8 @@ class Probes {
     try {
       plan::Plan plan =
           compiler::plan_of(model_, options, plan::PlanOptions::Constants::kStored, raised, &kept_);
-      Runner runner(Engine::Impl::engine_of(std::move(plan), backend_), request_.threads);
+      Runner runner(Engine::Impl::engine_of(std::move(plan), backend_),
+                    {.threads = request_.threads, .limits = request_.limits});
       std::vector<NamedTensors> answers;
       for (const Trial& trial : trials_) answers.push_back(runner.run(trial.inputs));
       complaint_ = sweep_.complaint_about(trials_, answers);
@@ -221,7 +223,9 @@ Bisection bisect_engine(const std::shared_ptr<const Engine>& engine, const ir::G
   return found;
 }
 
-Bisection bisect(const Request& request) {
+Bisection bisect(const Request& asked) {
+  Request request = asked;
+  request.limits = asked.limits.begun();
   return bisect_engine(open_checked(request), *onnx::import_model(request.model), request);
 }
 

@@ -1,8 +1,8 @@
 // What bisect found, as text and JSON: see bisect.h.
-#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
+#include "compile/lines.h"
 #include "verify/bisect.h"
 #include "verify/build_options.h"
 
@@ -21,16 +21,16 @@ std::string option_of(const std::string& rule) { return "--rule " + shell_word(r
 
 std::string row_text(const BisectedNode& node) {
   const plan::LedgerRow& row = node.row;
-  return fmt::format("  {:<48} {:<22} {:<22} step {} ({}), {}{}\n", row.node,
+  return format_line("  {:<48} {:<22} {:<22} step {} ({}), {}{}\n", row.node,
                      row.op + (row.composite.empty() ? "" : " (of " + row.composite + ")"),
-                     fmt::format("{} / {} / {}", type_name(row.got_store),
+                     format_line("{} / {} / {}", type_name(row.got_store),
                                  type_name(row.got_compute), type_name(row.got_accumulate)),
                      row.step, row.kernel, row.asked.by,
                      node.rule.empty() ? "" : ": '" + node.rule + "'");
 }
 
 std::string found_text(const Bisection& found) {
-  std::string text = fmt::format(
+  std::string text = format_line(
       "{} of the {} nodes that have less than f32 or ask for it ({} steps) must be raised for it "
       "to pass; none of them can be left out\n  {:<48} {:<22} {:<22} {}\n",
       found.nodes.size(), found.candidates, found.candidate_steps, "node", "op",
@@ -38,7 +38,7 @@ std::string found_text(const Bisection& found) {
   for (const BisectedNode& node : found.nodes) text += row_text(node);
   text += "add to the build\n";
   for (const BisectedNode& node : found.nodes) {
-    for (const std::string& rule : node.raising) text += "  " + option_of(rule) + "\n";
+    for (const std::string& rule : node.raising) text += format_line("  {}\n", option_of(rule));
   }
   text += found.rules_pass ? "tried: built with these, the engine passes on these inputs\n"
                            : "tried: built with these, the engine still fails: their names do not "
@@ -52,7 +52,7 @@ std::string not_precision_text(const Bisection& found) {
   if (found.candidates == 0)
     return "this is no matter of precision: every node has at least f32 and asks "
            "for no less\n";
-  return fmt::format(
+  return format_line(
       "this is no matter of precision: raising all {} nodes that have less than f32 or ask "
       "for it does not mend it; look for a bug, or for limits that f32 cannot meet\n",
       found.candidates);
@@ -78,13 +78,13 @@ json to_json(const BisectedNode& node) {
 }  // namespace
 
 std::string to_text(const Bisection& found) {
-  std::string text = "verdict: " + found.verdict + "\n  " + found.explanation + "\n";
-  if (!found.inputs.empty()) text += "tried on " + found.inputs + "\n";
+  std::string text = format_line("verdict: {}\n  {}\n", found.verdict, found.explanation);
+  if (!found.inputs.empty()) text += format_line("tried on {}\n", found.inputs);
   if (found.outcome == BisectOutcome::kPasses) text += "there is nothing to find\n";
   if (found.outcome == BisectOutcome::kFound) text += found_text(found);
   if (found.outcome == BisectOutcome::kNotPrecision) text += not_precision_text(found);
-  for (const std::string& note : found.notes) text += "note: " + note + "\n";
-  return text + fmt::format("{} builds, {:.1f} s, of which verify {:.1f} s\n", found.builds,
+  for (const std::string& note : found.notes) text += format_line("note: {}\n", note);
+  return text + format_line("{} builds, {:.1f} s, of which verify {:.1f} s\n", found.builds,
                             found.ms / 1000, found.verify_ms / 1000);
 }
 

@@ -47,11 +47,26 @@ class Walk {
   Evidence from(ir::ValueId input) {
     evidence_ = {};
     seen_.clear();
-    visit(input, Link::kSame);
+    open_.push_back({.value = input, .link = Link::kSame, .reader = ir::kNoNode});
+    while (!open_.empty()) {
+      const Stop stop = open_.back();
+      open_.pop_back();
+      if (stop.reader == ir::kNoNode)
+        visit(stop.value, stop.link);
+      else
+        read(graph_.node(stop.reader), stop.value, stop.link);
+    }
     return evidence_;
   }
 
  private:
+  // A value to go on from, or one of its readers. Depth first, with a stack of its own.
+  struct Stop {
+    ir::ValueId value;
+    Link link;
+    ir::NodeId reader;  // kNoNode: the value
+  };
+
   static std::string label(const ir::Node& node) {
     return std::string(name(node.op)) + " '" + node.name + "'";
   }
@@ -70,11 +85,14 @@ class Walk {
   void visit(ir::ValueId id, Link link) {
     if (!seen_.emplace(id, link).second) return;
     const std::set<ir::NodeId> users(graph_.value(id).users.begin(), graph_.value(id).users.end());
-    for (ir::NodeId user : users) read(graph_.node(user), id, link);
+    for (auto user = users.rbegin(); user != users.rend(); ++user)
+      open_.push_back({.value = id, .link = link, .reader = *user});
   }
+  // The last thing that a reader asks for.
   void visit_outputs(const ir::Node& node, Link link) {
-    for (ir::ValueId out : node.outputs) {
-      if (out != ir::kNoValue) visit(out, link);
+    for (auto out = node.outputs.rbegin(); out != node.outputs.rend(); ++out) {
+      if (*out != ir::kNoValue)
+        open_.push_back({.value = *out, .link = link, .reader = ir::kNoNode});
     }
   }
 
@@ -189,6 +207,7 @@ class Walk {
   const ir::Graph& graph_;
   Evidence evidence_;
   std::set<std::pair<ir::ValueId, Link>> seen_;
+  std::vector<Stop> open_;
 };
 
 InputDomain integer_domain(InputDomain domain, const Evidence& evidence) {
@@ -243,14 +262,19 @@ InputDomain float_domain(InputDomain domain, const Evidence& evidence, bool mask
 
 // (1 − x) · large: a float mask is written so; an additive bias comes as it is.
 bool is_float_mask(const ir::Graph& graph, ir::ValueId input) {
-  for (ir::NodeId user : graph.value(input).users) {
-    const ir::Node& node = graph.node(user);
-    if (carriers().contains(node.op) && node.outputs[0] != ir::kNoValue) {
-      if (is_float_mask(graph, node.outputs[0])) return true;
+  std::vector<ir::ValueId> open{input};
+  std::set<ir::ValueId> seen{input};
+  while (!open.empty()) {
+    const ir::ValueId value = open.back();
+    open.pop_back();
+    for (ir::NodeId user : graph.value(value).users) {
+      const ir::Node& node = graph.node(user);
+      const bool carries = carriers().contains(node.op) && node.outputs[0] != ir::kNoValue;
+      if (carries && seen.insert(node.outputs[0]).second) open.push_back(node.outputs[0]);
+      if (node.op == OpKind::kSub && node.inputs[1] == value &&
+          graph.value(node.inputs[0]).is_constant())
+        return true;
     }
-    if (node.op == OpKind::kSub && node.inputs[1] == input &&
-        graph.value(node.inputs[0]).is_constant())
-      return true;
   }
   return false;
 }

@@ -34,8 +34,8 @@ constexpr Advice kAdvice[] = {
      "step "
      "a type of wider range."},
     {"nan",
-     "An output is NaN or infinite on one side only. The replay below names the step where it "
-     "begins."},
+     "An output is NaN or infinite on one side only. Why it is, the step where it begins and the "
+     "rules that raise what it comes from stand above."},
     {"neighbours",
      "This is a bug of Vernier's: a row's bits depend on the other rows of its batch. Please "
      "report "
@@ -95,7 +95,7 @@ std::string heat_cell(std::vector<const CellResult*> here) {
       "class=\"number\">{}</small><small>{}</small>{}</td>",
       failed ? "failed" : share_class(cell.share_of_limit),
       escaped(cell.label + (cell.why.empty() ? "" : ": " + cell.why)), failed ? "✗" : "✓",
-      escaped(cell.verdict), number_text(cell.worst), limit, more);
+      escaped(cell.verdict), std::isfinite(cell.worst) ? number_text(cell.worst) : "", limit, more);
 }
 
 std::string heat_table(const Report& report) {
@@ -175,7 +175,8 @@ std::string cells(const ReportPage& page) {
   Table failed("Failed cells", {"cell", "verdict", "#worst", "why"});
   for (const CellResult& cell : r.cells) {
     if (cell.verdict == "pass") continue;
-    failed.row({text_cell(cell.label), verdict_cell(cell.verdict), number_cell(cell.worst),
+    failed.row({text_cell(cell.label), verdict_cell(cell.verdict),
+                std::isfinite(cell.worst) ? number_cell(cell.worst) : text_cell("–"),
                 text_cell(cell.why, "why")},
                "class=\"failed\"");
   }
@@ -184,6 +185,11 @@ std::string cells(const ReportPage& page) {
                       "answer and R the FP64 evaluation of the model; and how much of the limits "
                       "the output nearest to them takes up.") +
                      heat_table(r) + heat_key() + (failed.empty() ? "" : failed.html()));
+}
+
+// Errors of what is left beside NaN and infinity are not shown.
+Cell error_cell(const Distance& d, double error) {
+  return d.says_it_all() ? number_cell(error) : text_cell("–");
 }
 
 std::string outputs(const ReportPage& page) {
@@ -195,18 +201,11 @@ std::string outputs(const ReportPage& page) {
   for (const OutputResult& o : page.report.outputs) {
     const Distance& d = o.worst;
     table.row(
-        {name_cell(o.name),
-         verdict_cell(o.verdict),
-         number_cell(d.max_abs),
-         number_cell(d.mean_abs),
-         number_cell(d.p99_abs),
-         number_cell(d.max_rel),
-         number_cell(d.rms),
-         number_cell(o.noise_rms),
-         number_cell(d.rms_reference),
-         number_cell(d.max_ulp),
-         number_cell(1 - d.cosine),
-         {fmt::format("{:.1f}", d.snr_db), "number"},
+        {name_cell(o.name), verdict_cell(o.verdict), error_cell(d, d.max_abs),
+         error_cell(d, d.mean_abs), error_cell(d, d.p99_abs), error_cell(d, d.max_rel),
+         error_cell(d, d.rms), number_cell(o.noise_rms), number_cell(d.rms_reference),
+         error_cell(d, d.max_ulp), error_cell(d, 1 - d.cosine),
+         d.says_it_all() ? Cell{fmt::format("{:.1f}", d.snr_db), "number"} : error_cell(d, 0),
          text_cell(fmt::format("{}, row {}", o.worst_cell, d.worst_row), "short"),
          text_cell(ranking_text(o), "short"),
          text_cell(o.why.empty() && o.mixed_by_model ? "mixes rows by the model" : o.why, "why")},

@@ -130,13 +130,12 @@ std::string ranges(const ReportPage& page) {
                            : text_cell("✗ over " + percent_text(1 / kRangeMargin), "mark-fail")},
         row->fits() ? "" : "class=\"failed\"");
   }
-  return section(
-      "ranges", "Range audit",
-      hint("The largest absolute value at every rounding point in FP64, against what "
-           "its type can hold. Marked: over half of it, where build asks for f32. Masks' "
-           "constants do not count. Inputs: " +
-           found->inputs + ". Nearest to the limit first.") +
-          table.html());
+  return section("ranges", "Range audit",
+                 hint("The largest absolute value at every rounding point in FP64, against what "
+                      "its type can hold. Marked: over half of it, where build asks for f32. True "
+                      "infinities do not count. Inputs: " +
+                      found->inputs + ". Nearest to the limit first.") +
+                     table.html());
 }
 
 std::string times(const ReportPage& page) {

@@ -5,31 +5,12 @@
 
 #include <cmath>
 
+#include "vernier/printable.h"
+
 namespace vernier::verify {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
-
-// Bytes of the UTF-8 character at the start of `text`; 0 where there is none (RFC 3629, table 3-7
-// of Unicode: no overlong forms, no surrogates, nothing above U+10FFFF).
-size_t utf8_length(std::string_view text) {
-  const auto byte = [&](size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
-  };
-  const auto follows = [&](size_t i, unsigned low, unsigned high) {
-    return byte(i) >= low && byte(i) <= high;
-  };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return follows(1, 0x80, 0xBF) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    const unsigned low = first == 0xE0 ? 0xA0 : 0x80, high = first == 0xED ? 0x9F : 0xBF;
-    return follows(1, low, high) && follows(2, 0x80, 0xBF) ? 3 : 0;
-  }
-  if (first < 0xF0 || first > 0xF4) return 0;
-  const unsigned low = first == 0xF0 ? 0x90 : 0x80, high = first == 0xF4 ? 0x8F : 0xBF;
-  return follows(1, low, high) && follows(2, 0x80, 0xBF) && follows(3, 0x80, 0xBF) ? 4 : 0;
-}
 
 std::string_view escape_of(char c) {
   switch (c) {
@@ -59,9 +40,7 @@ std::string escaped(std::string_view text) {
   html.reserve(text.size());
   while (!text.empty()) {
     const size_t length = utf8_length(text);
-    const auto first = static_cast<unsigned char>(text[0]);
-    const bool control = (first < 0x20 && first != '\n' && first != '\t') || first == 0x7F;
-    if (length == 0 || control) {
+    if (length == 0 || is_unprintable(text.substr(0, length))) {
       html += kReplacement;
     } else if (const std::string_view reference = escape_of(text[0]); !reference.empty()) {
       html += reference;

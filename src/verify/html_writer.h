@@ -9,8 +9,8 @@
 
 namespace vernier::verify {
 
-/// Text as the content of an element or of a quoted attribute. Bytes that are no UTF-8 and control
-/// characters become U+FFFD; line breaks stay.
+/// Text as the content of an element or of a quoted attribute. What printable()
+/// would escape becomes U+FFFD; line breaks stay.
 std::string escaped(std::string_view text);
 
 /// "3.1e-07", "0", "infinite", "NaN".

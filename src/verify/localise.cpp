@@ -13,6 +13,7 @@
 #include "core/evaluator.h"
 #include "runtime/engine_impl.h"
 #include "verify/metrics.h"
+#include "verify/non_finite.h"
 #include "verify/plan_evaluator.h"
 
 namespace vernier::verify {
@@ -72,7 +73,7 @@ struct Debt {
 class Follower final : public RunObserver {
  public:
   Follower(const plan::Plan& plan, const backend::Backend& backend, PlanEvaluator& f)
-      : plan_(plan), backend_(backend), f_(f), ranges_(plan) {}
+      : plan_(plan), backend_(backend), f_(f), ranges_(plan), trace_(plan) {}
   void after_step(int32_t step, const backend::LaunchCall& call) override;
   Localisation finish();
 
@@ -106,6 +107,7 @@ class Follower final : public RunObserver {
   PlanEvaluator& f_;
   Localisation found_;
   Ranges ranges_;
+  NonFiniteTrace trace_;
   std::vector<std::vector<Debt>> debts_;  // by step
 };
 
@@ -205,6 +207,7 @@ void Follower::judge_outputs(StepError& row, const backend::LaunchCall& call,
     weights.add(rounded);
     carried.add(difference(made.on_inputs[o], f));
     row.non_finite += wrong_non_finite(e, f);
+    trace_.note(step.outputs[o], unlike(e, f));
     row.own_non_finite += wrong_non_finite(e, made.on_own[o]);
     Debt debt{.value = step.outputs[o], .own = added.squares + rounded.squares, .from = {}};
     for (const auto& [base, alone] : made.alone) debt.from[base] = difference(alone[o], f).squares;
@@ -237,7 +240,7 @@ void Follower::after_step(int32_t index, const backend::LaunchCall& call) {
   }
   if (input_error > 0 && row.reference_rms > 0)
     row.amplification = row.carried_rms / row.reference_rms / input_error;
-  if (row.own_non_finite > 0 && found_.first_non_finite < 0) found_.first_non_finite = index;
+  if (row.own_non_finite > 0) trace_.note_own(index);
   ranges_.note(static_cast<size_t>(index), peaks);
   found_.steps.push_back(std::move(row));
   f_.release_after(static_cast<size_t>(index));
@@ -267,6 +270,7 @@ Localisation Follower::finish() {
   }
   for (StepError& step : found_.steps) step.share = sum > 0 ? step.share / sum : 0;
   found_.ranges = ranges_.rows();
+  if (const auto began = trace_.find()) found_.first_non_finite = began->step;
   return std::move(found_);
 }
 

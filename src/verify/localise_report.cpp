@@ -1,8 +1,8 @@
 // What localise found, as text and JSON: see localise.h.
-#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
+#include "compile/lines.h"
 #include "verify/localise.h"
 
 namespace vernier::verify {
@@ -13,18 +13,18 @@ using nlohmann::json;
 constexpr double kWorthNaming = 0.05;  // share of the outputs' error
 constexpr size_t kMostNamed = 5;
 
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+std::string percent(double share) { return format_line("{:.1f} %", 100 * share); }
 
 std::string row_text(const StepError& s) {
-  return fmt::format(
+  return format_line(
       "{:>4}  {:<34} {:<5} {:>9.2e} {:>9.2e} {:>9.2e} {:>9.2e} {:>8.2g} {:>8}  {}{}\n", s.step,
       s.kernel, name(s.store), s.reference_rms, s.local_rms, s.weights_rms, s.total_rms,
       s.amplification, percent(s.share), s.name,
-      s.non_finite > 0 ? fmt::format("  {} NaN or infinite", s.non_finite) : "");
+      s.non_finite > 0 ? format_line("  {} NaN or infinite", s.non_finite) : "");
 }
 
 std::string step_name(const StepError& s) {
-  return fmt::format("step {} ({}, '{}')", s.step, s.kernel, s.name);
+  return format_line("step {} ({}, '{}')", s.step, s.kernel, s.name);
 }
 
 json to_json(const StepError& s) {
@@ -51,7 +51,7 @@ json to_json(const RangeRow& r) {
 }  // namespace
 
 std::string to_text(const Localisation& found) {
-  std::string text = fmt::format(
+  std::string text = format_line(
       "inputs: {}\n{:>4}  {:<34} {:<5} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8}  {}\n", found.inputs,
       "step", "kernel", "store", "rms", "local", "weights", "total", "carries", "share", "node");
   for (const StepError& s : found.steps) text += row_text(s);
@@ -60,12 +60,12 @@ std::string to_text(const Localisation& found) {
                         : "what adds most to the error at the outputs\n";
   for (size_t i = 0; i < std::min(order.size(), kMostNamed); ++i) {
     const StepError& s = found.steps[order[i]];
-    text += fmt::format("  {:>7}  {}\n", percent(s.share), step_name(s));
+    text += format_line("  {:>7}  {}\n", percent(s.share), step_name(s));
   }
   if (found.first_non_finite >= 0) {
     const StepError& s = found.steps[static_cast<size_t>(found.first_non_finite)];
-    text += fmt::format("NaN or infinity begins in {}: {} elements that are finite in FP64\n",
-                        step_name(s), s.own_non_finite);
+    text += format_line("NaN or infinity begins in {}: {} elements that are finite in FP64\n",
+                        step_name(s), s.non_finite);
   }
   return text;
 }

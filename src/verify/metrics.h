@@ -20,6 +20,9 @@ struct Distance {
   int64_t worst_index = 0, worst_row = 0;   ///< of `worst`
   int64_t elems = 0, wrong_non_finite = 0;  ///< NaN or Inf on one side only, or of another sign
   int64_t different_integers = 0;           ///< integer and bool arrays
+  /// The errors above are those of all elements. False: of what is left of them beside NaN and
+  /// infinities of one side only, which says nothing; reports do not show it.
+  bool says_it_all() const { return wrong_non_finite == 0; }
 };
 /// `row_axis`: the axis that counts rows, or -1 (worst_row stays 0). Shapes must be equal.
 Distance distance(const EvalTensor& got, const EvalTensor& want, int row_axis = 0);

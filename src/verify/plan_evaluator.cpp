@@ -7,7 +7,8 @@
 #include <utility>
 
 #include "core/evaluator.h"
-#include "ops/ops.h"
+#include "core/value_rules.h"
+#include "rules/rules.h"
 
 namespace vernier::verify {
 
@@ -68,7 +69,7 @@ EvalTensor perturbed(const EvalTensor& t, double size, uint64_t seed) {
 
 double sum_length(const plan::Step& step, std::span<const Shape> in, std::span<const Shape> out,
                   std::span<const DType> in_types, std::span<const DType> out_types) {
-  const ops::Cost cost = ops::def(step.op).cost({step.attrs, in, out, in_types, out_types});
+  const rules::Cost cost = rules::cost(step.op, {step.attrs, in, out, in_types, out_types});
   int64_t elems = 0;
   for (const Shape& shape : out) elems += num_elems(shape);
   return elems > 0 ? std::max(1.0, cost.flops / 2 / static_cast<double>(elems)) : 1.0;
@@ -148,10 +149,39 @@ Shape PlanEvaluator::shape_of(const SymShape& shape) const {
 
 void PlanEvaluator::begin(const std::vector<Tensor>& inputs) {
   symbols_ = bind_symbols(plan_, inputs);
+  options_.watch.check_memory(bytes(symbols_), "the FP64 evaluation of the engine's plan");
   std::fill(values_.begin(), values_.end(), std::nullopt);
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     values_[static_cast<size_t>(plan_.inputs[i])] = EvalTensor::from(inputs[i]);
   }
+}
+
+uint64_t PlanEvaluator::bytes(const std::map<std::string, int64_t>& symbols) const {
+  constexpr uint64_t kElemBytes = 8;
+  const auto bytes_of = [&](size_t index) {
+    uint64_t size = kElemBytes;
+    for (const Dim& d : plan_.values[index].shape)
+      size = saturating_product(size,
+                                static_cast<uint64_t>(std::max<int64_t>(d.evaluate(symbols), 0)));
+    return size;
+  };
+  uint64_t live = 0, most = 0;
+  for (int32_t in : plan_.inputs) live = saturating_sum(live, bytes_of(static_cast<size_t>(in)));
+  for (size_t s = 0; s < plan_.steps.size(); ++s) {
+    const plan::Step& step = plan_.steps[s];
+    uint64_t read = 0;
+    for (int32_t in : step.inputs)
+      if (in != plan::kNone) read = saturating_sum(read, bytes_of(static_cast<size_t>(in)));
+    for (const plan::PackedInput& p : step.packed) {
+      const plan::Blob& blob = plan_.blobs[static_cast<size_t>(p.blob)];
+      read = saturating_sum(read, saturating_product(num_elems(blob.shape), kElemBytes));
+    }
+    for (int32_t out : step.outputs)
+      if (out != plan::kNone) live = saturating_sum(live, bytes_of(static_cast<size_t>(out)));
+    most = std::max(most, saturating_sum(live, read));
+    for (size_t dead : dies_after_[s]) live -= std::min(live, bytes_of(dead));
+  }
+  return most;
 }
 
 EvalTensor view_of(const plan::PlanValue& v, const EvalTensor& base,
@@ -246,12 +276,10 @@ std::optional<CutTable> cut(const Tensor& table, const EvalTensor& ids) {
 void PlanEvaluator::cut_tables(size_t index, Inputs& held) const {
   constexpr int64_t kLargeElems = int64_t{1} << 20;
   const plan::Step& step = plan_.steps[index];
-  const backend::KernelDef* kernel = backend::find_kernel(backend_, step.kernel);
-  const bool reads_rows = step.op == OpKind::kGather || step.op == OpKind::kEmbedNorm;
-  if (!reads_rows || !kernel || !kernel->index_inputs) return;
-  for (const backend::IndexInput& input : kernel->index_inputs(step.attrs)) {
-    const auto t = static_cast<size_t>(input.table), i = static_cast<size_t>(input.indices);
-    if (input.axis != 0 || t >= step.inputs.size() || step.inputs[t] == plan::kNone ||
+  if (step.op != OpKind::kGather && step.op != OpKind::kEmbedNorm) return;
+  for (const ValueRule& rule : value_rules(step.op, step.attrs, step.inputs.size())) {
+    const auto t = static_cast<size_t>(rule.table), i = static_cast<size_t>(rule.input);
+    if (rule.axis != 0 || t >= step.inputs.size() || step.inputs[t] == plan::kNone ||
         i >= step.inputs.size() || step.inputs[i] == plan::kNone ||
         exact_constants_.contains({index, t}))
       continue;
@@ -332,6 +360,10 @@ std::vector<EvalTensor> PlanEvaluator::outputs_of(size_t index) const {
 
 void PlanEvaluator::evaluate_step(size_t index, PointPeaks* peaks) {
   const plan::Step& step = plan_.steps[index];
+  options_.watch.check_time([&] {
+    return "evaluating step " + std::to_string(index) + " (" + step.kernel + ", '" + step.name +
+           "') in FP64";
+  });
   const bool ideal = options_.evaluation == Evaluation::kIdeal;
   Inputs held(num_inputs(index));
   cut_tables(index, held);
@@ -349,6 +381,10 @@ void PlanEvaluator::evaluate_step(size_t index, PointPeaks* peaks) {
   for (const auto& t : held) in.push_back(t ? &*t : nullptr);
   evaluator(step.op)({step.attrs, in, out, rounding});
   keep_memory(held);
+  // What only moves values has no point of its own; its result is stored all the same.
+  if (peaks != nullptr && rounding_points(step.op).empty()) {
+    for (const EvalTensor& t : out) rounding.see(0, t.f);
+  }
   for (size_t i = 0; i < step.outputs.size(); ++i) {
     if (step.outputs[i] == plan::kNone) continue;
     const PointRounding stored{out[i].dtype};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backend/kernel.h"
+#include "core/limits.h"
 #include "core/tensor.h"
 #include "plan/plan.h"
 
@@ -48,10 +49,12 @@ enum class Evaluation : uint8_t {
 /// How a plan is evaluated.
 /// seed   kIdeal: of the noise that stands for f32 arithmetic; the same seed gives the same I
 /// peaks  called after each step with the largest |value| at each of its rounding points
+/// watch  asked before every step; of memory in begin(): bytes()
 struct EvaluatorOptions {
   Evaluation evaluation = Evaluation::kExact;
   uint64_t seed = 0;
   std::function<void(size_t step, const PointPeaks&)> peaks = {};
+  Watch watch = {};
 };
 
 /// Values of one plan on one input set, in FP64.
@@ -81,6 +84,9 @@ class PlanEvaluator {
   /// in order evaluate_step and release_after. `peaks`, where given, gets the largest absolute
   /// value at each rounding point of the step.
   void begin(const std::vector<Tensor>& inputs);
+  /// The most bytes that an evaluation with these sizes holds at a time: live values and what a
+  /// step reads and writes, in 8 bytes per element.
+  uint64_t bytes(const std::map<std::string, int64_t>& symbols) const;
   void evaluate_step(size_t step, PointPeaks* peaks = nullptr);
   void release_after(size_t step);
   /// What a step just made becomes `value` instead (another run's, to follow it from there).

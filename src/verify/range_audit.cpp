@@ -26,8 +26,8 @@ bool is_narrow(DType type) {
 
 class Audit {
  public:
-  Audit(const plan::Plan& plan, const ir::Graph& model)
-      : plan_(plan), model_(model), ranges_(plan) {}
+  Audit(const plan::Plan& plan, const ir::Graph& model, const Watch& watch)
+      : plan_(plan), model_(model), watch_(watch), ranges_(plan) {}
 
   std::vector<RangeRow> run(uint64_t seed) {
     ranges_.note_constants();
@@ -69,22 +69,41 @@ class Audit {
         plan_, compiler::backend_named(plan_.device),
         {.evaluation = Evaluation::kExact,
          .seed = seed,
-         .peaks = [this](size_t step, const PointPeaks& peaks) { ranges_.note(step, peaks); }});
+         .peaks = [this](size_t step, const PointPeaks& peaks) { ranges_.note(step, peaks); },
+         .watch = watch_});
     f.run(ordered, [](size_t, size_t, const EvalTensor&) {});
   }
 
   const plan::Plan& plan_;
   const ir::Graph& model_;
+  Watch watch_;
   Ranges ranges_;
 };
 
-// bf16 and tf32 reach as far as f32 does.
-bool has_short_range(DType type) { return is_narrow(type) && type != DType::kBF16; }
+// bf16 reaches almost as far as f32 does: only what constants bring near its end can leave it.
+bool reaches_far(const plan::Plan& plan) {
+  constexpr double kFar = 1e30;
+  return std::ranges::any_of(plan.values, [&](const plan::PlanValue& value) {
+    if (value.kind != plan::PlanValue::Kind::kConstant || !is_float(value.dtype)) return false;
+    const Tensor& t = plan.blobs[static_cast<size_t>(value.constant)].bytes;
+    return largest_finite_element(t) >= kFar;
+  });
+}
+
+bool needs_audit(const plan::Plan& plan) {
+  const auto any = [&](const auto& is_meant) {
+    return std::ranges::any_of(plan.steps, [&](const plan::Step& step) {
+      return is_meant(step.numerics.store) || is_meant(step.numerics.compute);
+    });
+  };
+  if (any([](DType type) { return is_narrow(type) && type != DType::kBF16; })) return true;
+  return any([](DType type) { return type == DType::kBF16; }) && reaches_far(plan);
+}
 
 // The result must be stored, or the product computed, in f32.
 Promotion promotion_for(const plan::Plan& plan, const RangeRow& row) {
   const plan::Step& step = plan.steps[static_cast<size_t>(row.step)];
-  const bool operand = row.point != "out" || step.op == OpKind::kCast;
+  const bool operand = row.point != "out" || (step.op == OpKind::kCast && step.origins.empty());
   const plan::Step* target = &step;
   // A Cast stands before the product whose operand it makes: that product computes in f32 then.
   if (step.op == OpKind::kCast && step.origins.empty()) {
@@ -97,21 +116,20 @@ Promotion promotion_for(const plan::Plan& plan, const RangeRow& row) {
 
 }  // namespace
 
-std::vector<RangeRow> audit_ranges(const plan::Plan& plan, const ir::Graph& model, uint64_t seed) {
-  return Audit(plan, model).run(seed);
+std::vector<RangeRow> audit_ranges(const plan::Plan& plan, const ir::Graph& model, uint64_t seed,
+                                   const Watch& watch) {
+  return Audit(plan, model, watch).run(seed);
 }
 
 std::vector<RangeRow> promote_out_of_range(const ir::Graph& model, CompileOptions& options) {
   std::vector<RangeRow> found;
+  if (!compiler::may_have_short_range(model, options)) return found;
   for (int round = 0; round < kMaxRounds; ++round) {
     const plan::Plan plan = compiler::plan_of(model, options, plan::PlanOptions::Constants::kExact);
-    const bool short_range = std::ranges::any_of(plan.steps, [](const plan::Step& step) {
-      return has_short_range(step.numerics.store) || has_short_range(step.numerics.compute);
-    });
-    if (!short_range) return found;
-    if (options.progress) options.progress("range audit");
+    if (!needs_audit(plan)) return found;
+    compiler::stage(options, "range audit");
     const size_t before = options.promotions.size();
-    for (const RangeRow& row : audit_ranges(plan, model, 1)) {
+    for (const RangeRow& row : audit_ranges(plan, model, 1, Watch(options.limits))) {
       if (row.fits()) continue;
       Promotion promotion = promotion_for(plan, row);
       if (promotion.nodes.empty() ||
@@ -126,15 +144,16 @@ std::vector<RangeRow> promote_out_of_range(const ir::Graph& model, CompileOption
 }
 
 CompileReport compile_audited(const std::string& model_path, const std::string& engine_path,
-                              const CompileOptions& options) {
+                              const CompileOptions& asked) {
   const auto start = std::chrono::steady_clock::now();
+  const CompileOptions options = compiler::begun(asked);
   if (!options.backend) compiler::backend_named(options.device);  // refused before the work
   CompileOptions audited = options;
   compiler::Compiled imported;
   const std::shared_ptr<ir::Graph> model = compiler::import(model_path, options, imported);
   const std::vector<RangeRow> found = promote_out_of_range(*model, audited);
   const compiler::Compiled compiled = compiler::run(*model, std::move(imported), audited);
-  if (options.progress) options.progress("write");
+  compiler::stage(options, "write");
   engine::write_engine(engine_path, compiled.plan);
   CompileReport report = compiler::report_of(
       compiled,

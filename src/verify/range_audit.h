@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/limits.h"
 #include "ir/graph.h"
 #include "plan/plan.h"
 #include "verify/ranges.h"
@@ -14,7 +15,8 @@ namespace vernier::verify {
 /// What is held in less than f32, on seeded inputs inside the model's input domains: two rows at
 /// lengths 4 and 48. Masks' constants do not count. `plan` must be of exact constants
 /// (PlanOptions::Constants::kExact) and of `model`.
-std::vector<RangeRow> audit_ranges(const plan::Plan& plan, const ir::Graph& model, uint64_t seed);
+std::vector<RangeRow> audit_ranges(const plan::Plan& plan, const ir::Graph& model, uint64_t seed,
+                                   const Watch& watch = {});
 
 /// Audits what `options` would build of `model` and adds the promotions that keep every value in
 /// range: stored, or for operands of a product computed, in f32. Returns what would have overflown.

@@ -14,9 +14,15 @@
 namespace vernier::verify {
 namespace {
 
-constexpr double kMaskLike = 1e30;
+// Where values are seen: the rounding points, or the result of what only moves values.
+std::span<const std::string_view> points_of(OpKind op) {
+  const auto points = rounding_points(op);
+  return points.empty() ? std::span<const std::string_view>(kOutPoints) : points;
+}
 
-double peak_of(const Tensor& t) {
+}  // namespace
+
+double largest_finite_element(const Tensor& t) {
   constexpr int64_t kLeastElems = int64_t{1} << 20;  // of a thread
   const bool single = t.dtype() == DType::kF32;      // what most weights are
   double peak = 0;
@@ -24,35 +30,25 @@ double peak_of(const Tensor& t) {
   in_parallel(t.elems(), kLeastElems, [&](int64_t begin, int64_t end) {
     const auto* floats = reinterpret_cast<const float*>(t.data());
     float largest = 0;
-    for (int64_t i = begin; single && i < end; ++i)
-      largest = std::max(largest, std::abs(floats[i]));
+    for (int64_t i = begin; single && i < end; ++i) {
+      const float size = std::abs(floats[i]);
+      largest = size > largest && size <= std::numeric_limits<float>::max() ? size : largest;
+    }
     double here = largest;
-    for (int64_t i = begin; !single && i < end; ++i) here = std::max(here, std::abs(t.float_at(i)));
+    for (int64_t i = begin; !single && i < end; ++i) {
+      const double size = std::abs(t.float_at(i));
+      if (std::isfinite(size)) here = std::max(here, size);
+    }
     const std::lock_guard lock(mutex);
     peak = std::max(peak, here);
   });
   return peak;
 }
 
-}  // namespace
-
-bool is_mask_value(double value) { return std::abs(value) >= kMaskLike; }
-
-double largest_finite(DType type) {
-  // Positive doubles are in the order of their bits.
-  uint64_t low = std::bit_cast<uint64_t>(1.0),
-           high = std::bit_cast<uint64_t>(std::numeric_limits<double>::infinity());
-  while (high - low > 1) {
-    const uint64_t middle = low + (high - low) / 2;
-    (std::isfinite(round_to(type, std::bit_cast<double>(middle))) ? low : high) = middle;
-  }
-  return round_to(type, std::bit_cast<double>(low));
-}
-
 void Ranges::note(size_t step, const PointPeaks& peaks) {
   PointPeaks& known = peaks_[step];
   for (size_t i = 0; i < peaks.size(); ++i) {
-    if (!is_mask_value(peaks[i])) known[i] = std::max(known[i], peaks[i]);
+    if (std::isfinite(peaks[i])) known[i] = std::max(known[i], peaks[i]);
   }
 }
 
@@ -60,12 +56,15 @@ void Ranges::note_constants() {
   for (size_t s = 0; s < plan_.steps.size(); ++s) {
     const plan::Step& step = plan_.steps[s];
     if ((flags(step.op) & kProduct) == 0 || !below_f32(step.numerics.compute)) continue;
-    for (int32_t in : step.inputs) {
+    // What a product adds to its result (a bias, a mask) is no operand of it.
+    const size_t operands =
+        std::min<size_t>(step.op == OpKind::kAttention ? 3 : 2, step.inputs.size());
+    for (int32_t in : std::span(step.inputs).first(operands)) {
       if (in == plan::kNone) continue;
       const plan::PlanValue& v = plan_.values[static_cast<size_t>(in)];
       if (v.kind != plan::PlanValue::Kind::kConstant || !is_float(v.dtype)) continue;
       const Tensor& t = plan_.blobs[static_cast<size_t>(v.constant)].bytes;
-      constants_.push_back(row_of(s, "weight", peak_of(t), step.numerics.compute));
+      constants_.push_back(row_of(s, "weight", largest_finite_element(t), step.numerics.compute));
     }
   }
 }
@@ -84,7 +83,7 @@ RangeRow Ranges::row_of(size_t step, std::string point, double peak, DType type)
 // point without a rounding of its own has the type that sums are carried in.
 DType Ranges::type_at(const plan::Step& step, size_t point) const {
   DType type = step.numerics.points[point].type;
-  if (point + 1 == rounding_points(step.op).size() && step.outputs[0] != plan::kNone) {
+  if (point + 1 == points_of(step.op).size() && step.outputs[0] != plan::kNone) {
     const DType stored = plan_.values[static_cast<size_t>(step.outputs[0])].dtype;
     if (type == DType::kUndefined || !is_float(stored) || represents(type, stored)) type = stored;
   }
@@ -95,7 +94,7 @@ std::vector<RangeRow> Ranges::rows() const {
   std::vector<RangeRow> result = constants_;
   for (const auto& [s, peaks] : peaks_) {
     const plan::Step& step = plan_.steps[s];
-    const auto points = rounding_points(step.op);
+    const auto points = points_of(step.op);
     for (size_t i = 0; i < points.size(); ++i) {
       const DType type = type_at(step, i);
       if (peaks[i] > 0 && is_float(type))

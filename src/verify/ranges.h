@@ -6,13 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "core/numerics.h"
 #include "core/rounding.h"
+#include "core/tensor.h"
 #include "plan/plan.h"
 
 namespace vernier::verify {
-
-/// What must still fit, over what was seen: other inputs may be larger.
-inline constexpr double kRangeMargin = 2;
 
 /// One rounding point of one step, or one constant that it multiplies.
 struct RangeRow {
@@ -22,17 +21,14 @@ struct RangeRow {
   double peak = 0;                 ///< largest |value| before it is rounded there, FP64
   DType type = DType::kUndefined;  ///< that it takes there
   double limit = 0;                ///< the largest finite number of `type`
-  /// kRangeMargin times the peak is within the limit.
-  bool fits() const { return fits_in(limit); }
+  /// kRangeMargin times the peak is within the limit; the peak alone in f32, which nothing is wider
+  /// than.
+  bool fits() const { return represents(type, DType::kF32) ? peak <= limit : fits_in(limit); }
   bool fits_in(double largest) const { return peak * kRangeMargin <= largest; }
 };
 
-/// Values of a mask: -inf, -3.4e38, -1e30 … are as good in any type, saturated or infinite, and do
-/// not count.
-bool is_mask_value(double value);
-
-/// The largest finite number of a float type.
-double largest_finite(DType type);
+/// The largest finite |element| of a float array. Uses all cores where it is large.
+double largest_finite_element(const Tensor& t);
 
 /// Gathers peaks over any number of runs of one plan.
 class Ranges {

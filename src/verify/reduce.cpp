@@ -72,6 +72,7 @@ class Parts {
     request.inputs.push_back({kInputsFile, std::move(inputs)});
     request.tolerance = request_.tolerance;
     request.threads = request_.threads;
+    request.limits = request_.limits;
     return request;
   }
   bool same_failure(const Report& report) const { return family(report.verdict) == family_; }
@@ -99,6 +100,7 @@ CompileOptions Parts::options_for(const Cut& cut) const {
   options.backend = &backend_;
   options.mode = mode_;
   options.passes_off = plan_.build.passes_off;
+  options.limits = request_.limits;
   const std::vector<size_t> order(cut.nodes.begin(), cut.nodes.end());
   for (const plan::LedgerRow& row : plan_.ledger) {
     const size_t main = onnx::main_node_of(row.key);
@@ -280,7 +282,9 @@ Reduction reduce_engine(const std::shared_ptr<const Engine>& engine, const ir::G
   return found;
 }
 
-Reduction reduce(const Request& request, const ReduceTarget& target) {
+Reduction reduce(const Request& asked, const ReduceTarget& target) {
+  Request request = asked;
+  request.limits = asked.limits.begun();
   return reduce_engine(open_checked(request), *onnx::import_model(request.model),
                        onnx::ModelSlicer(request.model), request, target);
 }

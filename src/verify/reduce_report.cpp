@@ -1,9 +1,9 @@
 // What reduce found, as text and JSON: see reduce.h.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "compile/lines.h"
 #include "verify/reduce.h"
 
 namespace vernier::verify {
@@ -16,22 +16,22 @@ constexpr size_t kMostListed = 12;
 
 std::string part_text(const Reduction& found) {
   std::string text =
-      fmt::format("{} of the model's {} nodes are left\n", found.nodes.size(), found.model_nodes);
+      format_line("{} of the model's {} nodes are left\n", found.nodes.size(), found.model_nodes);
   for (size_t i = 0; i < std::min(found.nodes.size(), kMostListed); ++i)
-    text += "  " + found.nodes[i] + "\n";
+    text += format_line("  {}\n", found.nodes[i]);
   if (found.nodes.size() > kMostListed)
-    text += fmt::format("  and {} more\n", found.nodes.size() - kMostListed);
-  text += fmt::format("in {}: model.onnx, inputs.npz, command.txt\n  {}\n", found.folder.string(),
+    text += format_line("  and {} more\n", found.nodes.size() - kMostListed);
+  text += format_line("in {}: model.onnx, inputs.npz, command.txt\n  {}\n", found.folder.string(),
                       found.command);
-  return text + fmt::format("tried from these files: {}, {}\n", found.part_verdict,
+  return text + format_line("tried from these files: {}, {}\n", found.part_verdict,
                             found.part_explanation);
 }
 
 }  // namespace
 
 std::string to_text(const Reduction& found) {
-  std::string text = "verdict: " + found.verdict + "\n  " + found.explanation + "\n";
-  if (!found.inputs.empty()) text += "reduced on " + found.inputs + "\n";
+  std::string text = format_line("verdict: {}\n  {}\n", found.verdict, found.explanation);
+  if (!found.inputs.empty()) text += format_line("reduced on {}\n", found.inputs);
   if (found.outcome == ReduceOutcome::kPasses) text += "there is nothing to reduce\n";
   if (!found.nodes.empty()) text += part_text(found);
   if (found.outcome == ReduceOutcome::kNotReproduced) {
@@ -41,7 +41,7 @@ std::string to_text(const Reduction& found) {
               "not fail in this way; nothing was written\n"
             : "not reproduced: the part fails when it is cut, but not from these files\n";
   }
-  return text + fmt::format("{} builds, {:.1f} s\n", found.builds, found.ms / 1000);
+  return text + format_line("{} builds, {:.1f} s\n", found.builds, found.ms / 1000);
 }
 
 std::string to_json(const Reduction& found) {

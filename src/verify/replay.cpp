@@ -12,7 +12,6 @@
 #include "core/evaluator.h"
 #include "verify/metrics.h"
 #include "verify/plan_evaluator.h"
-#include "verify/ranges.h"
 
 namespace vernier::verify {
 namespace {
@@ -278,8 +277,7 @@ StepResult Replay::judge(const plan::Step& step, const backend::LaunchCall& call
     for (size_t i = 0; i < want.f.size(); ++i) {
       const double g = got.f[i], w = want.f[i], stored = round_to(want.dtype, w);
       if (!std::isfinite(g) || !std::isfinite(stored)) {
-        const bool counts = std::isfinite(w) && !is_mask_value(w);
-        if (!std::isfinite(stored) && counts && !result.overflowed) {
+        if (!std::isfinite(stored) && std::isfinite(w) && !result.overflowed) {
           result.overflowed = true;
           result.overflow_value = w;
           result.overflow_type = want.dtype;

@@ -1,5 +1,4 @@
 // Reports of verify as text and JSON: see verify.h.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -7,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "compile/lines.h"
 #include "verify/verify.h"
 
 namespace vernier::verify {
@@ -14,7 +14,18 @@ namespace {
 
 using nlohmann::json;
 
+// Errors of the elements that are left beside NaN and infinity would look like an answer: null.
 json to_json(const Distance& d) {
+  if (!d.says_it_all()) {
+    json none{{"rms_reference", d.rms_reference},
+              {"worst_row", d.worst_row},
+              {"wrong_non_finite", d.wrong_non_finite},
+              {"different_integers", d.different_integers}};
+    for (const char* error : {"max_abs", "mean_abs", "p99_abs", "max_rel", "rms", "max_ulp",
+                              "cosine", "snr_db", "worst"})
+      none[error] = nullptr;
+    return none;
+  }
   return {{"max_abs", d.max_abs},
           {"mean_abs", d.mean_abs},
           {"p99_abs", d.p99_abs},
@@ -37,7 +48,9 @@ json to_json(const OutputResult& o) {
                  {"why", o.why},
                  {"worst_cell", o.worst_cell},
                  {"noise_rms", o.noise_rms},
-                 {"all_cells", {{"rms", o.all_rms}, {"rms_reference", o.all_rms_reference}}},
+                 {"all_cells",
+                  {{"rms", o.worst.says_it_all() ? json(o.all_rms) : json()},
+                   {"rms_reference", o.all_rms_reference}}},
                  {"mixed_by_model", o.mixed_by_model},
                  {"rankings", o.rankings},
                  {"top1_changes", o.top1_changes},
@@ -75,7 +88,7 @@ json to_json(const CellResult& c) {
           {"length", c.length},
           {"sizes", c.sizes},
           {"verdict", c.verdict},
-          {"worst", c.worst},
+          {"worst", std::isfinite(c.worst) ? json(c.worst) : json()},
           {"share_of_limit", number(c.share_of_limit)},
           {"why", c.why}};
 }
@@ -90,11 +103,11 @@ std::string table(const Report& report) {
     heads[c.length] = c.sizes;
   }
   const auto width = [=](const std::string& head) { return std::max(kWidth, head.size() + kGap); };
-  std::string text = fmt::format("{:>{}}", "batch", kWidth);
-  for (const auto& [length, head] : heads) text += fmt::format("{:>{}}", head, width(head));
+  std::string text = format_line("{:>{}}", "batch", kWidth);
+  for (const auto& [length, head] : heads) text += format_line("{:>{}}", head, width(head));
   text += "\n";
   for (int64_t batch : batches) {
-    text += fmt::format("{:>{}}", batch, kWidth);
+    text += format_line("{:>{}}", batch, kWidth);
     for (const auto& [length, head] : heads) {
       std::string shown = "-";
       for (const CellResult& c : report.cells) {
@@ -102,9 +115,9 @@ std::string table(const Report& report) {
         const bool wrong = c.verdict != "pass";
         if (wrong || shown == "-" || shown.starts_with("ok"))
           shown =
-              wrong ? c.verdict.substr(0, c.verdict.find(' ')) : fmt::format("ok {:.1e}", c.worst);
+              wrong ? c.verdict.substr(0, c.verdict.find(' ')) : format_line("ok {:.1e}", c.worst);
       }
-      text += fmt::format("{:>{}}", shown, width(head));
+      text += format_line("{:>{}}", shown, width(head));
     }
     text += "\n";
   }
@@ -112,12 +125,16 @@ std::string table(const Report& report) {
 }
 
 std::string line(const OutputResult& o) {
-  std::string text = fmt::format(
+  const std::string verdict = o.verdict == "pass" ? "pass" : o.verdict + ": " + o.why;
+  if (!o.worst.says_it_all())
+    return format_line("  {:<22} no error: NaN or infinity in row {} of {}  {}\n", o.name,
+                       o.worst.worst_row, o.worst_cell, verdict);
+  std::string text = format_line(
       "  {:<22} max {:.1e}  rms {:.1e} (noise {:.1e})  worst {:.1e} in row {} of {}  {}\n", o.name,
       o.worst.max_abs, o.worst.rms, o.noise_rms, o.worst.worst, o.worst.worst_row, o.worst_cell,
-      o.verdict == "pass" ? "pass" : o.verdict + ": " + o.why);
+      verdict);
   if (o.rankings > 0 && o.top1_changes + o.top5_changes > 0) {
-    text += fmt::format(
+    text += format_line(
         "  {:<22} first place changes in {} of {} rankings, {} changes in the first five\n", "",
         o.top1_changes, o.rankings, o.top5_changes);
   }
@@ -126,9 +143,9 @@ std::string line(const OutputResult& o) {
 
 std::string line(const Check& c) {
   const std::string count = c.done == 0     ? "does not apply"
-                            : c.failed == 0 ? fmt::format("{} pass", c.done)
-                                            : fmt::format("{} of {} FAIL", c.failed, c.done);
-  return fmt::format("  {:<34} {:<16} {}\n", c.name, count, c.note);
+                            : c.failed == 0 ? format_line("{} pass", c.done)
+                                            : format_line("{} of {} FAIL", c.failed, c.done);
+  return format_line("  {:<34} {:<16} {}\n", c.name, count, c.note);
 }
 
 }  // namespace
@@ -160,12 +177,12 @@ std::string to_json(const Report& report) {
                                               {"rms_reference", v.distance.rms_reference}});
   }
   for (const StepResult& s : report.steps) result["steps"].push_back(to_json(s));
-  return result.dump(2) + "\n";
+  return result.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 std::string to_text(const Report& report) {
   std::string text = "inputs\n";
-  for (const std::string& note : report.notes) text += "  " + note + "\n";
+  for (const std::string& note : report.notes) text += format_line("  {}\n", note);
   text += "cells (largest error of an element, as a part of 1+|reference|)\n" + table(report);
   text += "outputs (engine against FP64 of the model, at their worst cell)\n";
   for (const OutputResult& o : report.outputs) text += line(o);
@@ -173,10 +190,10 @@ std::string to_text(const Report& report) {
   for (const Check& c : report.checks) text += line(c);
   const auto closest = std::ranges::max_element(report.steps, {}, &StepResult::ratio);
   if (closest != report.steps.end()) {
-    text += fmt::format("  the step nearest its limit is {} ({}, '{}'): {:.2g} of it\n",
+    text += format_line("  the step nearest its limit is {} ({}, '{}'): {:.2g} of it\n",
                         closest->step, closest->kernel, closest->name, closest->ratio);
   }
-  return text + fmt::format("verdict: {} ({:.1f} s)\n  {}\n", report.verdict, report.ms / 1000,
+  return text + format_line("verdict: {} ({:.1f} s)\n  {}\n", report.verdict, report.ms / 1000,
                             report.explanation);
 }
 

@@ -28,8 +28,8 @@ std::optional<Tensor> row_in(const Tensor& t, int64_t row, int64_t rows, const S
 
 }  // namespace
 
-Runner::Runner(std::shared_ptr<const Engine> engine, int threads)
-    : session_(std::move(engine), {.threads = threads}) {}
+Runner::Runner(std::shared_ptr<const Engine> engine, const SessionOptions& options)
+    : session_(std::move(engine), options) {}
 
 NamedTensors Runner::run(const NamedTensors& inputs, RunObserver& observer) {
   return run(inputs, &observer);

@@ -12,7 +12,7 @@ namespace vernier::verify {
 
 class Runner {
  public:
-  Runner(std::shared_ptr<const Engine> engine, int threads);
+  Runner(std::shared_ptr<const Engine> engine, const SessionOptions& options);
   /// The engine's outputs, copied. Throws Error(kInput) as Session::run does.
   NamedTensors run(const NamedTensors& inputs, RunObserver& observer);
   /// With the arena filled with a signalling NaN.

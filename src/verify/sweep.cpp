@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -63,8 +64,10 @@ Sweep::Sweep(std::shared_ptr<const Engine> engine, const ir::Graph& model, const
       plan_(engine_->impl().plan),
       model_(model),
       request_(request),
-      runner_(engine_, request.threads),
-      single_(engine_, 1) {}
+      limits_(request.limits.begun()),
+      watch_(limits_),
+      runner_(engine_, {.threads = request.threads, .limits = limits_}),
+      single_(engine_, {.threads = 1, .limits = limits_}) {}
 
 Check& Sweep::check(const std::string& name) {
   for (Check& c : report_.checks) {
@@ -95,7 +98,28 @@ void Sweep::failed(const std::string& name, const std::string& verdict, const st
   report_.explanation = (cell ? cell->label + ": " : "") + why;
 }
 
+EvaluatorOptions Sweep::watched(EvaluatorOptions options) const {
+  options.watch = watch_;
+  return options;
+}
+
+// Of the largest cell, before the first is begun.
+void Sweep::check_memory() {
+  const PlanEvaluator f(plan_, *engine_->impl().backend);
+  for (const Group& group : groups_) {
+    if (!group.seeded) continue;  // each evaluation asks, too
+    const std::vector<int64_t> batches = batches_of(group);
+    ops::Binding sizes = group.sizes;
+    if (!axes_.symbol.empty()) sizes[axes_.symbol] = *std::ranges::max_element(batches);
+    watch_.check_memory(f.bytes(sizes), [&] {
+      return fmt::format("the FP64 evaluation of the plan at {}, batch {}", group.label,
+                         *std::ranges::max_element(batches));
+    });
+  }
+}
+
 void Sweep::stage(const std::string& text) const {
+  watch_.check_time(text);
   if (request_.progress) request_.progress(text);
 }
 
@@ -168,8 +192,9 @@ void Sweep::forgive_ties(const std::string& name, const EvalTensor& want, EvalTe
   while (index < plan_.outputs.size() && plan_.output_names[index] != name) ++index;
   if (index == plan_.outputs.size()) return;
   for (int trial = 0; trial < kTrials; ++trial) {
-    PlanEvaluator noisy(plan_, *engine_->impl().backend,
-                        {.evaluation = Evaluation::kIdeal, .seed = static_cast<uint64_t>(trial)});
+    PlanEvaluator noisy(
+        plan_, *engine_->impl().backend,
+        watched({.evaluation = Evaluation::kIdeal, .seed = static_cast<uint64_t>(trial)}));
     noisy.run(ordered, [](size_t, size_t, const EvalTensor&) {});
     const EvalTensor other = noisy.value(static_cast<size_t>(plan_.outputs[index]));
     for (size_t i = 0; i < want.i.size(); ++i) {
@@ -208,7 +233,8 @@ void Sweep::judge_output(const std::string& name, const EvalTensor& want, const 
   pool.reference += d.rms_reference * d.rms_reference * finite;
   pool.elems += d.elems;
   count_rankings(result, {.answer = answer, .want = want, .axis = axis, .batch = cell.batch});
-  cell.worst = std::max(cell.worst, d.worst);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  cell.worst = std::max(cell.worst, d.says_it_all() ? d.worst : kInfinity);
   cell.share_of_limit =
       std::max(cell.share_of_limit, share_of_limit(d, request_.tolerance, noise_limit(name)));
   const bool first = result.worst_cell.empty();
@@ -257,7 +283,7 @@ void Sweep::compare_with_reference(Group& group, const std::vector<int64_t>& row
 void Sweep::replay(const NamedTensors& inputs, CellResult& cell) {
   Replay watch(plan_, *engine_->impl().backend, kSignallingNan);
   runner_.run(inputs, watch);
-  bool told = false;
+  bool told = cell.verdict == "nan" && blame_for_non_finite(inputs, watch.steps(), cell);
   if (report_.steps.empty()) report_.steps = watch.steps();
   for (size_t s = 0; s < watch.steps().size(); ++s) {
     const StepResult& step = watch.steps()[s];
@@ -267,17 +293,6 @@ void Sweep::replay(const NamedTensors& inputs, CellResult& cell) {
     if (step.ratio > worst.ratio) worst = step;
     worst.rms_ratio = rms;
     worst.inside_factor = inside;
-    // Infinities are a finding where they reach the answers; those of masks do not.
-    if (step.overflowed && !told && cell.verdict == "nan") {
-      told = true;
-      failed(kKernels, "overflow",
-             fmt::format("{} makes {:.6g}, but {} holds at most {:.6g}: the first value that does "
-                         "not fit. Store it in f32: --rule 'name:{} store=f32'",
-                         step_text(plan_, step.step), step.overflow_value,
-                         vernier::name(step.overflow_type), largest_finite(step.overflow_type),
-                         step.name),
-             &cell);
-    }
     if (step.passed) {
       passed(kKernels);
       continue;
@@ -396,6 +411,7 @@ Report Sweep::run() {
   choose_axes();
   read_precision();
   make_groups();
+  check_memory();
   for (Group& group : groups_) {  // all of them first: their noise is every cell's limit
     stage(group.label + ": plan and model in FP64");
     rewrite(group);

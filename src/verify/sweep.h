@@ -129,6 +129,9 @@ class Sweep {
   void forgive_ties(const std::string& name, const EvalTensor& want, EvalTensor& got,
                     const NamedTensors& inputs);
   void replay(const NamedTensors& inputs, CellResult& cell);
+  // NaN and infinity (sweep_non_finite.cpp). False if no step is to blame.
+  bool blame_for_non_finite(const NamedTensors& inputs, const std::vector<StepResult>& steps,
+                            CellResult& cell);
   // decisions (sweep_decisions.cpp)
   bool answers_agree(const NamedValues& reference, const NamedTensors& answers) const;
   NamedValues reference_on_ties(const NamedTensors& inputs, const NamedValues& reference);
@@ -197,12 +200,16 @@ class Sweep {
   void failed(const std::string& name, const std::string& verdict, const std::string& why,
               CellResult* cell);
   void stage(const std::string& text) const;
+  EvaluatorOptions watched(EvaluatorOptions options = {}) const;
+  void check_memory();
   OutputResult& output(const std::string& name);
 
   std::shared_ptr<const Engine> engine_;
   const plan::Plan& plan_;
   const ir::Graph& model_;
   const Request& request_;
+  const Limits limits_;  // with a clock that has begun
+  const Watch watch_;
   Runner runner_, single_;
   Domains domains_;
   BatchAxes axes_;

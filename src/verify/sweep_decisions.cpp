@@ -145,13 +145,12 @@ NamedValues Sweep::reference_on_ties(const NamedTensors& inputs, const NamedValu
   runner_.run(inputs, run);
   std::vector<Tensor> ordered;
   for (const std::string& name : plan_.input_names) ordered.push_back(*find(inputs, name));
-  PlanEvaluator exact(plan_, backend);
+  PlanEvaluator exact(plan_, backend, watched());
   set_exact_constants(exact);
   exact.begin(ordered);
   std::vector<PlanEvaluator> noisy;
   for (uint64_t seed = 1; seed <= kTrials; ++seed) {
-    noisy.emplace_back(plan_, backend,
-                       EvaluatorOptions{.evaluation = Evaluation::kIdeal, .seed = seed});
+    noisy.emplace_back(plan_, backend, watched({.evaluation = Evaluation::kIdeal, .seed = seed}));
     noisy.back().begin(ordered);
   }
   int64_t ties = 0;

@@ -13,7 +13,7 @@ Localisation Sweep::localise_group(const Group& group, int64_t batch) {
   const std::string label =
       fmt::format("batch {}{}{}", batch, group.label.empty() ? "" : ", ", group.label);
   stage(label + ": where the error comes from, in FP64");
-  PlanEvaluator f(plan_, *engine_->impl().backend);
+  PlanEvaluator f(plan_, *engine_->impl().backend, watched());
   set_exact_constants(f);
   Localisation found =
       localise(*engine_, f, runner_, batch_of(group, first_rows(axes_.known() ? batch : 1)));

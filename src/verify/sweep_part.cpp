@@ -111,8 +111,7 @@ void Sweep::add_part_noise(const NamedTensors& inputs, const Recorder& run,
   for (const std::string& name : request_.from) given.insert(base_of(index_of(plan_, name)));
   std::vector<Tensor> ordered;
   for (const std::string& name : plan_.input_names) ordered.push_back(*find(inputs, name));
-  PlanEvaluator ideal(plan_, *engine_->impl().backend,
-                      {.evaluation = Evaluation::kIdeal, .seed = 0, .peaks = {}});
+  PlanEvaluator ideal(plan_, *engine_->impl().backend, watched({.evaluation = Evaluation::kIdeal}));
   ideal.begin(ordered);
   for (size_t s = 0; s < plan_.steps.size(); ++s) {
     ideal.evaluate_step(s);
@@ -144,6 +143,7 @@ void Sweep::run_part_cell(Group& group, int64_t batch) {
   Recorder run;
   const NamedTensors answers = runner_.run(inputs, run);
   ops::EvaluateOptions options;
+  options.watch = watch_;
   for (const std::string& name : request_.from) {
     const auto value = value_of_run(plan_, run, inputs, index_of(plan_, name));
     VERNIER_ASSERT(value.has_value(), name);

@@ -114,7 +114,7 @@ void Sweep::set_exact_constants(PlanEvaluator& f) const {
 void Sweep::run_on_decisions_of_f(const plan::Plan& plan, const std::vector<Tensor>& inputs,
                                   PlanEvaluator& ideal) const {
   if (!decides(plan)) return ideal.run(inputs, [](size_t, size_t, const EvalTensor&) {});
-  PlanEvaluator exact(plan, *engine_->impl().backend);
+  PlanEvaluator exact(plan, *engine_->impl().backend, watched());
   if (&plan == &plan_) set_exact_constants(exact);
   exact.begin(inputs);
   ideal.begin(inputs);
@@ -133,7 +133,7 @@ void Sweep::add_noise(const std::vector<Tensor>& inputs, const NamedValues& refe
                       uint64_t seed) {
   const plan::Plan& plan = usual_plan_ ? *usual_plan_ : plan_;
   PlanEvaluator ideal(plan, *engine_->impl().backend,
-                      {.evaluation = Evaluation::kIdeal, .seed = seed});
+                      watched({.evaluation = Evaluation::kIdeal, .seed = seed}));
   run_on_decisions_of_f(plan, inputs, ideal);
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     const auto it = reference.find(plan.output_names[i]);

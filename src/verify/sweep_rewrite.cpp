@@ -78,6 +78,7 @@ void Sweep::rewrite(Group& group) {
   const NamedTensors inputs = batch_of(group, first_rows(count));
   ops::EvaluateOptions named;
   named.keep = ops::Keep::kNamed;
+  named.watch = watch_;
   const ops::Evaluation r = ops::evaluate(model_, {inputs.begin(), inputs.end()}, named);
   References reference;
   for (const auto& [id, value] : r.values) reference[model_.value(id).name] = &value;
@@ -86,7 +87,7 @@ void Sweep::rewrite(Group& group) {
   for (const std::string& name : plan_.input_names) ordered.push_back(*find(inputs, name));
   auto aliases = named_aliases(plan_);
   rewrite_limit_ = rewrite_limit(model_);
-  PlanEvaluator f(plan_, *engine_->impl().backend);
+  PlanEvaluator f(plan_, *engine_->impl().backend, watched());
   set_exact_constants(f);
   f.run(ordered, [&](size_t step, size_t index, const EvalTensor& got) {
     compare_value(static_cast<int32_t>(step), index, got, reference);

@@ -96,7 +96,9 @@ void Sweep::read_domains() {
 }
 
 NamedValues Sweep::reference_of(const NamedTensors& inputs) const {
-  return ops::evaluate(model_, {inputs.begin(), inputs.end()}).outputs;
+  ops::EvaluateOptions options;
+  options.watch = watch_;
+  return ops::evaluate(model_, {inputs.begin(), inputs.end()}, options).outputs;
 }
 
 std::map<std::string, int64_t> Sweep::sizes_for(int64_t length) const {
@@ -165,7 +167,7 @@ void Sweep::choose_axes() {
     try {
       all_mixed = mixes_rows(axes_, &whole, &parts);
     } catch (const Error& error) {
-      if (!request_.batch_axis.empty()) throw;
+      if (!request_.batch_axis.empty() || error.code() != ErrorCode::kInput) throw;
       report_.notes.push_back("'" + candidate +
                               "' does not count rows: the model has no value at " + candidate +
                               " 1 or 2 (" + error.what() + ")");
@@ -255,6 +257,7 @@ bool Sweep::runs_at(std::map<std::string, int64_t> sizes) {
     runner_.run(axes_.known() ? join_rows(rows, axes_) : rows[0]);
     return true;
   } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInput) throw;
     report_.notes.push_back(text_of(sizes) + " is not run: " + error.what());
     return false;
   }

@@ -42,8 +42,21 @@ std::string data_hash(const Request& request, const Report& report) {
 }
 
 std::shared_ptr<const Engine> open_engine(const Request& request) {
-  const std::string path = request.engine.string();
-  return request.backend ? Engine::open(path, *request.backend) : Engine::open(path);
+  return Engine::open(request.engine.string(), {.backend = request.backend,
+                                                .read_into_memory = request.read_into_memory,
+                                                .limits = request.limits});
+}
+
+std::shared_ptr<ir::Graph> import(const Request& request) {
+  onnx::ImportOptions options;
+  options.limits = request.limits;
+  return onnx::import_model(request.model, options);
+}
+
+// One clock for all that is done for a request.
+Request begun(Request request) {
+  request.limits = request.limits.begun();
+  return request;
 }
 
 StepTimes step_times(const Engine& engine, int threads) {
@@ -79,10 +92,12 @@ std::shared_ptr<const Engine> open_checked(const Request& request) {
   return engine;
 }
 
-Report verify(const Request& request) {
+Report verify(const Request& asked) {
+  const Request request = begun(asked);
   if (!request.html.empty()) check_can_write(request.html, "report");
   const std::shared_ptr<const Engine> engine = open_checked(request);
-  Report report = verify_engine(engine, *onnx::import_model(request.model), request);
+  Report report = verify_engine(engine, *import(request), request);
+  engine->check_unchanged();
   if (!request.html.empty()) {
     write_text_file(request.html, "report",
                     to_html({.report = report,
@@ -94,9 +109,10 @@ Report verify(const Request& request) {
   return report;
 }
 
-Localisation localise_files(const Request& request) {
+Localisation localise_files(const Request& asked) {
+  const Request request = begun(asked);
   const std::shared_ptr<const Engine> engine = open_engine(request);
-  return localise_model(engine, *onnx::import_model(request.model), request);
+  return localise_model(engine, *import(request), request);
 }
 
 Certificate certificate_of(const Report& report, const std::string& model_hash) {

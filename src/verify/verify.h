@@ -36,6 +36,7 @@ struct Request {
   std::filesystem::path model, engine;
   /// Kernels in place of the device's own (load_plugins()), for `engine`; null: its own.
   const backend::Backend* backend = nullptr;
+  bool read_into_memory = false;   ///< as EngineOptions has it
   std::vector<UserInputs> inputs;  ///< empty: a sweep of seeded inputs inside their domains
   NamedTensors expect;             ///< outputs of the first of `inputs`; empty: none
   Tolerance tolerance;
@@ -51,6 +52,8 @@ struct Request {
   bool time = false;      ///< fill Report::times
   std::filesystem::path html;  ///< where verify() writes its page (html_report.h); empty: nowhere
   std::function<void(const std::string& stage)> progress;
+  /// Of verify(), localise(), bisect() and reduce(), from their beginning to their end.
+  Limits limits;
 };
 
 /// One kind of check over all cells.

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -48,7 +49,53 @@ void limit(__rlimit_resource resource, uint64_t bytes) {
   _exit(kCannotBecome);
 }
 
+int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+
+std::filesystem::path new_folder() {
+  std::string name = (std::filesystem::temp_directory_path() / "vernier-test-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+  return name;
+}
+
 }  // namespace
+
+Running::Running(const std::vector<std::string>& arguments) : folder_(new_folder()) {
+  process_ = fork();
+  if (process_ == 0) {
+    // A test that runs in the background is started with Ctrl-C ignored.
+    std::signal(SIGINT, SIG_DFL);
+    become(VERNIER_PROGRAM, arguments, folder_ / "out", folder_ / "err", {});
+  }
+  if (process_ < 0) throw std::runtime_error("fork failed");
+}
+
+Running::~Running() {
+  if (!ended_) {
+    send(SIGKILL);
+    waitpid(process_, &status_, 0);
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+void Running::send(int signal) const { kill(process_, signal); }
+
+std::string Running::err() const {
+  const std::string path = folder_ / "err";
+  return std::filesystem::exists(path) ? read_file(path) : "";
+}
+
+bool Running::runs() {
+  ended_ = ended_ || waitpid(process_, &status_, WNOHANG) == process_;
+  return !ended_;
+}
+
+Outcome Running::wait() {
+  if (!ended_ && waitpid(process_, &status_, 0) != process_)
+    throw std::runtime_error("waitpid failed");
+  ended_ = true;
+  return {code_of(status_), read_file(folder_ / "out"), err()};
+}
 
 Outcome run_program(const std::vector<std::string>& arguments, const Conditions& conditions) {
   return run_command(VERNIER_PROGRAM, arguments, conditions);
@@ -62,8 +109,8 @@ Outcome run_command(const std::string& program, const std::vector<std::string>& 
   if (child == 0) become(program, arguments, out, err, conditions);
   int status = 0;
   if (child < 0 || waitpid(child, &status, 0) != child) throw std::runtime_error("fork failed");
-  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return {code, conditions.standard_output.empty() ? read_file(out) : "", read_file(err)};
+  return {code_of(status), conditions.standard_output.empty() ? read_file(out) : "",
+          read_file(err)};
 }
 
 bool can_run_without_root() {
@@ -73,11 +120,7 @@ bool can_run_without_root() {
   return false;
 }
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "vernier-test-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-  path_ = name;
-}
+TemporaryFolder::TemporaryFolder() : path_(new_folder()) {}
 
 TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;

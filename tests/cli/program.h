@@ -1,8 +1,10 @@
 // Runs the program `vernier` as a user does: arguments in, exit code and both streams out.
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace vernier::test {
@@ -25,6 +27,39 @@ Outcome run_command(const std::string& program, const std::vector<std::string>& 
                     const Conditions& conditions = {});
 /// As run_command() for VERNIER_PROGRAM.
 Outcome run_program(const std::vector<std::string>& arguments, const Conditions& conditions = {});
+
+/// The program, beside the test.
+class Running {
+ public:
+  explicit Running(const std::vector<std::string>& arguments);
+  /// Kills it, where wait() was not called.
+  ~Running();
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  int process() const { return process_; }
+  void send(int signal) const;
+  /// What it has printed to stderr so far.
+  std::string err() const;
+  /// Does it still run?
+  bool runs();
+  Outcome wait();
+
+ private:
+  int process_ = -1, status_ = 0;
+  bool ended_ = false;
+  std::filesystem::path folder_;
+};
+
+/// Asks every millisecond until it is so; false where `running` ends before.
+template <class Condition>
+bool wait_until(Running& running, const Condition& condition) {
+  while (!condition()) {
+    if (!running.runs()) return condition();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
 
 /// Root can write everywhere: then a test of permissions runs the program as nobody. False where
 /// that is not possible, with the reason printed as a SKIP line.

@@ -62,6 +62,34 @@ TEST_F(RunEngine, ThreadsDoNotChangeBits) {
   }
 }
 
+// Too little address space for threads is done without them; for the rest it is the machine's
+// error.
+TEST_F(RunEngine, ThreadsThatCannotStartAndMemoryThatIsShortAreTheMachines) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "SKIP: sanitizers reserve address space";
+#endif
+  ASSERT_EQ(run(engine(), inputs(), file("all.npz")).code, 0);
+  int good = 0, without_threads = 0, refused = 0;
+  for (uint64_t megabytes = 60; megabytes <= 400; megabytes += 4) {
+    const Outcome outcome = run_program(
+        {"run", engine(), "--inputs", inputs(), "-o", file("some.npz"), "--threads", "64"},
+        {.memory_bytes = megabytes << 20});
+    if (outcome.code == 127) continue;  // the program's own libraries do not fit
+    const bool warned = outcome.err.find("could not be started") != std::string::npos;
+    if (outcome.code == 0) {
+      ++good;
+      without_threads += warned;
+      EXPECT_EQ(read_file(file("some.npz")), read_file(file("all.npz"))) << megabytes << " MB";
+    } else {
+      ++refused;
+      EXPECT_EQ(outcome.code, 3) << megabytes << " MB: " << outcome.err;
+      EXPECT_THAT(outcome.err, HasSubstr("memory")) << megabytes << " MB";
+    }
+  }
+  EXPECT_GT(good, 0);
+  std::printf("%d runs, %d of them without threads, %d refused\n", good, without_threads, refused);
+}
+
 TEST_F(RunEngine, FilesThatAreNoEnginesAreRefused) {
   const std::string bytes = read_file(engine());
   write_file(file("short.vn"), bytes.substr(0, bytes.size() / 2));

@@ -15,6 +15,7 @@ namespace vernier {
 namespace {
 
 enum class Colour : uint8_t { kRed = 0, kBlue = 2 };
+constexpr Colour last_value(Colour) { return Colour::kBlue; }
 
 struct Everything {
   int64_t number = 7;

@@ -253,11 +253,100 @@ TEST(Dim, RandomExpressionsMeanWhatTheyWereBuiltFrom) {
       if (const auto le = less_equal(sample.dim, a)) {
         ASSERT_EQ(*le, expected <= binding.at("a"));
       }
+      if (const auto le = at_most(sample.dim, a)) {
+        ASSERT_EQ(*le, expected <= binding.at("a"));
+      }
+      if (const auto ge = at_most(a, sample.dim)) {
+        ASSERT_EQ(*ge, binding.at("a") <= expected);
+      }
       if (const auto eq = equal(sample.dim, a)) {
         ASSERT_EQ(*eq, expected == binding.at("a"));
       }
     }
   }
+}
+
+TEST(Dim, AtMostLooksIntoMinimaAndMaxima) {
+  const auto at_most_text = [](const char* small, const char* large) {
+    return at_most(Dim::parse(small), Dim::parse(large));
+  };
+  EXPECT_EQ(at_most_text("seq", "seq + 1"), true);
+  EXPECT_EQ(at_most_text("seq + 1", "seq"), false);
+  EXPECT_EQ(at_most_text("min(5, seq)", "seq"), true);
+  EXPECT_EQ(at_most_text("min(5, seq) + 2", "seq + 2"), true);
+  EXPECT_EQ(at_most_text("min(5, seq) + 3", "seq + 2"), std::nullopt);
+  EXPECT_EQ(at_most_text("seq", "max(5, seq)"), true);
+  EXPECT_EQ(at_most_text("max(5, seq)", "seq + 5"), true);
+  EXPECT_EQ(at_most_text("max(5, seq)", "seq"), std::nullopt);
+  EXPECT_EQ(at_most_text("5", "seq"), std::nullopt);
+}
+
+TEST(Dim, AGuardSaysWhatItNeeds) {
+  const Dim seq = Dim::symbol("seq"), five(5);
+  EXPECT_EQ(guard_text(min(five, seq), five, 3, 5), "5 must be at most seq = 3");
+  EXPECT_EQ(guard_text(five, min(five, seq), 5, 3), "5 must be at most seq = 3");
+  EXPECT_EQ(guard_text(min(five, seq), seq, 5, 9), "seq = 9 must be at most 5");
+  EXPECT_EQ(guard_text(seq, seq * seq, 3, 9), "seq = 3 must equal seq*seq = 9");
+}
+
+template <class Make>
+std::string size_error(const Make& make) {
+  try {
+    make();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInput);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Dim, GrowthIsBounded) {
+  // Squared again and again: 2^64 factors.
+  EXPECT_NE(size_error([] {
+              Dim d = a;
+              for (int i = 0; i < 64; ++i) d = d * d;
+            }).find("a term of 512 factors, at most 256 are supported"),
+            std::string::npos);
+  // Sums multiplied: 2^64 terms.
+  EXPECT_NE(size_error([] {
+              Dim d = 1;
+              for (int i = 0; i < 64; ++i) d = d * (Dim::symbol("s" + std::to_string(i)) + Dim(1));
+            }).find("terms, at most 1024 are supported"),
+            std::string::npos);
+  // Functions of functions: as deep as a text of them is read back.
+  Dim nested = a;
+  for (int i = 0; i < 63; ++i) nested = mod(nested, 1000 - i) + b;
+  EXPECT_EQ(Dim::parse(nested.str()), nested);
+  EXPECT_NE(size_error([&] {
+              mod(nested, 7);
+            }).find("nested too deeply or too long, at most 63 functions"),
+            std::string::npos);
+  // Both operands the same: 2^64 characters.
+  EXPECT_NE(size_error([] {
+              Dim d = a;
+              for (int i = 0; i < 64; ++i) d = floordiv(d + b, d + c);
+            }).find("is nested too deeply or too long"),
+            std::string::npos);
+}
+
+TEST(Dim, NumbersThatLeave64BitsAreErrors) {
+  const Dim huge = int64_t{1} << 62;
+  for (const auto& make : std::vector<std::function<Dim()>>{
+           [&] { return huge * Dim(2); }, [&] { return huge + huge; },
+           [&] { return huge * a + huge * a; }, [&] { return Dim(INT64_MIN) - Dim(1); },
+           [&] { return (huge * a) * (Dim(4) * b); },
+           [&] { return floordiv(Dim(INT64_MIN), Dim(-1)); },
+           [&] {
+             return (huge * a).substitute({{"a", Dim(2)}});
+           }}) {
+    EXPECT_NE(size_error(make).find("leaves the range of 64-bit integers"), std::string::npos);
+  }
+}
+
+TEST(Dim, SubstitutionOfOtherSymbolsChangesNothing) {
+  const Dim d = min(a, floordiv(b, 3)) * c + Dim(2);
+  EXPECT_EQ(d.substitute({{"z", 5}}), d);
+  EXPECT_EQ(d.substitute({{"b", Dim(3) * a}}), a * c + Dim(2));
 }
 
 }  // namespace

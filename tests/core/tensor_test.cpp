@@ -1,4 +1,4 @@
-// Arrays: shapes, sharing, conversions (core/tensor.h), and the thread pool (core/threads.h).
+// Arrays: shapes, sharing, conversions (core/tensor.h).
 #include "core/tensor.h"
 
 #include <gtest/gtest.h>
@@ -6,8 +6,6 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-
-#include "core/threads.h"
 
 namespace vernier {
 namespace {
@@ -108,33 +106,6 @@ TEST(EvalTensor, KeepsAllBitsOfU64) {
   EXPECT_EQ(EvalTensor::from(t).to_tensor().integer_at(0), -1);
 }
 
-TEST(Threads, EveryElementOnceWhateverTheCount) {
-  for (const int threads : {1, 2, 3}) {
-    ThreadPool pool(threads);
-    EXPECT_EQ(pool.size(), threads);
-    for (const int64_t count : {0, 1, 7, 64, 65, 1000}) {
-      std::vector<int> seen(static_cast<size_t>(count), 0);
-      pool.parallel_for(count, 16, [&](int64_t begin, int64_t end, int worker) {
-        EXPECT_LT(worker, threads);
-        EXPECT_EQ(begin % 16, 0);
-        for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
-      });
-      EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), count) << threads << " threads";
-    }
-  }
-}
-
-TEST(Threads, APartOfItsOwnForEach) {
-  for (const int64_t count : {0, 1, 7, 64, 1000}) {
-    std::vector<std::atomic<int>> seen(static_cast<size_t>(count));
-    in_parallel(count, 8, [&](int64_t begin, int64_t end) {
-      EXPECT_TRUE(count < 16 || end - begin >= 8) << begin << " to " << end;
-      for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
-    });
-    EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), count);
-  }
-}
-
 TEST(EvalTensor, TakesTheMemoryItIsGiven) {
   const std::vector<double> values{1, -2, 0.5, 3};
   for (const DType type : {DType::kF32, DType::kF16, DType::kF64}) {
@@ -151,17 +122,6 @@ TEST(EvalTensor, TakesTheMemoryItIsGiven) {
   });
   const EvalTensor wide = EvalTensor::from(many);  // on several threads
   for (size_t i = 0; i < wide.f.size(); ++i) ASSERT_EQ(wide.f[i], static_cast<double>(i));
-}
-
-TEST(Threads, WakesAfterSleeping) {
-  ThreadPool pool(2);
-  for (int round = 0; round < 3; ++round) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // longer than it spins
-    std::atomic<int> calls{0};
-    pool.parallel_for(
-        2, 1, [&](int64_t begin, int64_t end, int) { calls += static_cast<int>(end - begin); });
-    EXPECT_EQ(calls, 2);
-  }
 }
 
 TEST(Position, IsOfARowMajorArray) {

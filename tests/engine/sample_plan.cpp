@@ -92,6 +92,11 @@ void add_steps(plan::Plan& p) {
   linear.inputs = {4, kNone, 6};
   linear.outputs = {5};
   linear.packed = {{.input = 1, .blob = 1}};
+  linear.asked = {.compute = {DType::kBF16, false},
+                  .accumulate = {DType::kF16, true},
+                  .store = {DType::kF16, true},
+                  .by = "rule 3",
+                  .inner = {DType::kF64, false}};
   linear.numerics = linear_numerics();
   linear.bit_class = "brg-k4";
   linear.name = "/head";
@@ -150,17 +155,9 @@ auto members(const plan::PackedInput& x) {
   const auto& [a, b] = x;
   return std::tie(a, b);
 }
-auto members(const PointRounding& x) {
-  const auto& [a, b, c, d] = x;
-  return std::tie(a, b, c, d);
-}
-auto members(const Numerics& x) {
-  const auto& [a, b, c, d, e, f, g, h, i] = x;
-  return std::tie(a, b, c, d, e, f, g, h, i);
-}
 auto members(const plan::Step& x) {
-  const auto& [a, b, c, d, e, f, g, h, i, j, k] = x;
-  return std::tie(a, b, c, d, e, f, g, h, i, j, k);
+  const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = x;
+  return std::tie(a, b, c, d, e, f, g, h, i, j, k, l);
 }
 auto members(const plan::Segment& x) {
   const auto& [a, b] = x;

@@ -183,19 +183,29 @@ TEST_F(Write, AWriterThatIsKilledLeavesTheOldFile) {
   for (const rlim_t limit : limits) {
     EXPECT_FALSE(survives_writing(path_, big, limit)) << limit;
     EXPECT_EQ(slurp(path_), before) << limit;
+    EXPECT_EQ(names().size(), 2u) << "what it wrote lies beside it; that of the one before is gone";
   }
-  EXPECT_EQ(names().size(), 1 + limits.size()) << "what was written lies beside it";
   EXPECT_TRUE(survives_writing(path_, big, whole.size()));
   EXPECT_EQ(slurp(path_), whole);
+  EXPECT_EQ(names(), std::vector<std::string>{"model.vn"});
 }
 
-TEST_F(Write, LeftoversOfTheDeadAreInNobodysWay) {
-  // The name that this process would take first.
-  const fs::path leftover = path_.string() + "." + std::to_string(::getpid()) + "_0.tmp";
-  std::ofstream(leftover) << "half an engine";
+TEST_F(Write, AnEngineThatIsMappedKeepsItsBytes) {
+  write_engine(path_, weighty_plan(100000));
+  const Bytes before = slurp(path_);
+  const auto mapped = read_engine(path_);
+  write_engine(path_, sample_plan());
+  EXPECT_NO_THROW(mapped->file->check_unchanged()) << "another file has its name";
+  EXPECT_NO_THROW(check_weights(*mapped));
+  EXPECT_TRUE(std::ranges::equal(mapped->file->bytes(), before));
+}
+
+TEST_F(Write, FilesOfOtherNamesAreNobodysLeftovers) {
+  const fs::path other = path_.string() + "." + std::to_string(::getpid()) + "_0.tmp";
+  std::ofstream(other) << "half an engine";
   write_engine(path_, sample_plan());
   EXPECT_TRUE(same(read_engine(path_)->plan, sample_plan()));
-  EXPECT_EQ(fs::file_size(leftover), 14u) << "it may be another writer's";
+  EXPECT_EQ(fs::file_size(other), 14u) << "it may be another program's";
 }
 
 TEST_F(Write, AFolderThatCannotBeWrittenIsNamed) {

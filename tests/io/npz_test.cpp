@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <zip.h>
 
 #include <cmath>
 #include <csignal>
@@ -120,6 +121,10 @@ TEST_F(NpzTest, WritingRefusesWhatNumpyCannotHold) {
   EXPECT_THAT(refuses({{"q", Tensor::scalar(DType::kF8E4M3, 1)}}),
               HasSubstr("array 'q': NumPy has no type for f8e4m3"));
   EXPECT_THAT(refuses({{"x", Tensor::i64({1})}, {"x", Tensor::i64({1})}}), HasSubstr("used twice"));
+  for (const char* name : {"x\x1b[2J", "x\xff", "\xC3"}) {
+    EXPECT_THAT(refuses({{name, Tensor::i64({1})}}),
+                HasSubstr("its name holds control characters or is no UTF-8"));
+  }
   EXPECT_FALSE(fs::exists(folder_ / "a.npz"));
   EXPECT_THROW(write_npz(folder_ / "no" / "such" / "folder.npz", {{"x", Tensor::i64({1})}}), Error);
 }
@@ -345,6 +350,108 @@ TEST_F(NpzTest, MissingFilesAndForeignArchivesAreNamed) {
   EXPECT_THAT(message(folder_), HasSubstr("is not a regular file"));
   std::ofstream(folder_ / "bad.npz") << "PK and then nothing";
   EXPECT_THAT(message(folder_ / "bad.npz"), HasSubstr("cannot be opened as .npz"));
+}
+
+// The bytes of a file in which one byte of the elements of array `name` differs: its checksum is
+// wrong.
+std::vector<std::byte> with_damaged(std::vector<std::byte> bytes, const std::string& name) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const size_t entry = text.find(name + ".npy");
+  const size_t header_end = text.find('\n', entry);
+  bytes[header_end + 1] ^= std::byte{1};
+  return bytes;
+}
+
+TEST_F(NpzTest, AnArrayThatNobodyReadsIsNeverRead) {
+  write_npz(folder_ / "a.npz", {{"x", Tensor::i64({1, 2})}, {"unused", Tensor::i64({3, 4, 5})}});
+  const std::vector<std::byte> bytes = with_damaged(slurp(folder_ / "a.npz"), "unused");
+  const ArrayFile file = ArrayFile::from_bytes(bytes, "a.npz");
+  ASSERT_EQ(file.headers().size(), 2U);
+  EXPECT_EQ(file.headers()[1].name, "unused");
+  EXPECT_EQ(file.headers()[1].dtype, DType::kI64);
+  EXPECT_EQ(file.headers()[1].shape, (Shape{3}));
+  EXPECT_EQ(file.read(0).integers(), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(file.read(0).integers(), (std::vector<int64_t>{1, 2})) << "and once more";
+  EXPECT_THAT(message_of(bytes, "a.npz"),
+              HasSubstr("array 'unused.npy': its checksum or size is wrong"));
+}
+
+TEST_F(NpzTest, ASizeThatTheHeaderDoesNotSayIsRefusedWithoutTheElements) {
+  write_npz(folder_ / "a.npz", {{"x", Tensor::i64({1, 2, 3})}});
+  std::vector<std::byte> bytes = slurp(folder_ / "a.npz");
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const size_t shape = text.find("(3,)");
+  bytes[shape + 1] = std::byte{'4'};
+  try {
+    ArrayFile::from_bytes(bytes, "a.npz");
+    FAIL() << "opened a file whose header says more than there is";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("array 'x.npy': has 152 bytes; shape [4] of i64 needs 160"));
+  }
+}
+
+long peak_kilobytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+// An archive with one deflated array `name` of `elems` bytes of type u1, all zero. `claimed`: what
+// its header and the directory say instead.
+std::vector<std::byte> deflated_zeros(const fs::path& path, const std::string& name, size_t elems,
+                                      size_t claimed) {
+  const std::string header = make_npy_header(DType::kU8, {static_cast<int64_t>(claimed)});
+  std::vector<std::byte> contents = to_bytes(header);
+  contents.resize(header.size() + elems);
+  int code = 0;
+  zip_t* archive = zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code);
+  zip_source_t* source = zip_source_buffer(archive, contents.data(), contents.size(), 0);
+  const auto index = zip_file_add(archive, (name + ".npy").c_str(), source, 0);
+  EXPECT_EQ(zip_set_file_compression(archive, static_cast<zip_uint64_t>(index), ZIP_CM_DEFLATE, 1),
+            0);
+  EXPECT_EQ(zip_close(archive), 0);
+  constexpr size_t kSize = 24;
+  const std::vector<std::byte> bytes = slurp(path);
+  return claimed == elems
+             ? bytes
+             : with_directory_field(bytes, kSize, static_cast<uint32_t>(header.size() + claimed));
+}
+
+TEST_F(NpzTest, ABombTakesNoMemoryUntilItIsRead) {
+  constexpr size_t kBomb = size_t{64} << 20;
+  const std::vector<std::byte> bytes = deflated_zeros(folder_ / "bomb.npz", "bomb", kBomb, kBomb);
+  EXPECT_LT(bytes.size(), kBomb / 100);
+  // The peak never falls: making the bomb has raised it, so more is needed to see a rise.
+  const std::vector<std::byte> large =
+      deflated_zeros(folder_ / "large.npz", "bomb", kBomb, 12 * kBomb);
+  const long before = peak_kilobytes();
+  const ArrayFile file = ArrayFile::from_bytes(bytes, "bomb.npz");
+  EXPECT_EQ(file.headers()[0].shape, (Shape{static_cast<int64_t>(kBomb)}));
+  // A member that claims twelve times what it holds costs what it holds.
+  const ArrayFile liar = ArrayFile::from_bytes(large, "large.npz");
+  try {
+    liar.read(0);
+    FAIL() << "read more than there is";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInput);
+    EXPECT_THAT(error.what(), HasSubstr("'large.npz': array 'bomb.npy': "));
+  }
+  EXPECT_LT(peak_kilobytes() - before, static_cast<long>(4 * (kBomb >> 10)));
+  EXPECT_EQ(file.read(0).elems(), static_cast<int64_t>(kBomb));
+}
+
+TEST_F(NpzTest, AnArchiveOfTooManyArraysIsRefused) {
+  NamedTensors arrays;
+  const Tensor one = Tensor::i64({1});
+  for (size_t i = 0; i <= ArrayFile::kMostArrays; ++i) arrays.emplace_back(std::to_string(i), one);
+  write_npz(folder_ / "many.npz", arrays);
+  try {
+    ArrayFile::open(folder_ / "many.npz");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("has 65537 arrays, at most 65536 are read"));
+  }
 }
 
 }  // namespace

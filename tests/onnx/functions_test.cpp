@@ -131,6 +131,105 @@ TEST(Functions, MistakesAreNamed) {
               HasSubstr("uses 'x', which no node, input or initialiser defines"));
 }
 
+// y = f0(x), f0 calls f1, and so on; the last one computes.
+ModelBuilder nested_calls(int depth) {
+  ModelBuilder model(13);
+  model.input("x", kFloat, {1}).output("y");
+  for (int level = 0; level < depth; ++level) {
+    proto::FunctionProto& f = model.function("f" + std::to_string(level), {"a"}, {"b"});
+    const bool last = level + 1 == depth;
+    *f.add_node() = make_node(last ? "Neg" : "f" + std::to_string(level + 1), {"a"}, {"b"});
+    if (!last) f.mutable_node(0)->set_domain("local");
+  }
+  call(model, "f0", {"x"}, {"y"});
+  return model;
+}
+
+TEST(Functions, TheDepthOfCallsIsBoundedAndSaid) {
+  EXPECT_EQ(nested_calls(64).error(), "no error");
+  for (int depth : {65, 20'000}) {
+    EXPECT_THAT(nested_calls(depth).error(),
+                HasSubstr("functions and branches are nested more than 64 deep"))
+        << depth;
+  }
+}
+
+TEST(Functions, WhatIsUnknownIsFoundHoweverDeepItIsCalled) {
+  ModelBuilder model = nested_calls(20'000);
+  model.model().mutable_functions(19'999)->mutable_node(0)->set_op_type("Frobnicate");
+  EXPECT_THAT(model.error(), HasSubstr("Frobnicate x1: '/f19999/Frobnicate_0' (/f19999#0)"));
+}
+
+// An If around `inner` whose condition is the initialiser "yes".
+proto::NodeProto branch_around(const proto::NodeProto& inner, const std::string& in,
+                               const std::string& out) {
+  proto::GraphProto taken, other;
+  taken.set_name("t");
+  other.set_name("o");
+  *taken.add_node() = inner;
+  taken.add_output()->set_name(inner.output(0));
+  *other.add_node() = make_node("Neg", {in}, {out + "_other"});
+  other.add_output()->set_name(out + "_other");
+  return make_node("If", {"yes"}, {out},
+                   {attr_graph("then_branch", taken), attr_graph("else_branch", other)});
+}
+
+TEST(Functions, BranchesCountAsDepthToo) {
+  // Every function calls the next one inside ten branches.
+  const auto nested = [](int functions) {
+    ModelBuilder model(13);
+    model.input("x", kFloat, {1}).output("y");
+    proto::TensorProto yes = i64_tensor("yes", {}, {1});
+    yes.set_data_type(kBool);
+    yes.clear_int64_data();
+    yes.add_int32_data(1);
+    model.initializer(yes);
+    for (int level = 0; level < functions; ++level) {
+      proto::FunctionProto& f = model.function("f" + std::to_string(level), {"a", "yes"}, {"r"});
+      const bool last = level + 1 == functions;
+      proto::NodeProto node =
+          last ? make_node("Neg", {"a"}, {"b0"})
+               : make_node("f" + std::to_string(level + 1), {"a", "yes"}, {"b0"});
+      if (!last) node.set_domain("local");
+      for (int k = 0; k < 10; ++k)
+        node = branch_around(node, "a", k == 9 ? "r" : "b" + std::to_string(k + 1));
+      *f.add_node() = node;
+    }
+    call(model, "f0", {"x", "yes"}, {"y"});
+    return model.error();
+  };
+  EXPECT_EQ(nested(5), "no error");  // 55 deep
+  EXPECT_THAT(nested(6), HasSubstr("functions and branches are nested more than 64 deep"));
+}
+
+TEST(Functions, CopiesOfLargeBodiesAreStoppedBeforeTheyFillMemory) {
+  const auto model_of = [](int calls, const std::function<void(proto::FunctionProto&)>& grow) {
+    ModelBuilder model(13);
+    model.input("x", kFloat, {1}).output("y");
+    proto::FunctionProto& f = model.function("f", {"a"}, {"b"});
+    *f.add_node() = make_node("Neg", {"a"}, {"b"});
+    grow(f);
+    for (int i = 0; i < calls; ++i)
+      call(model, "f", {i == 0 ? "x" : "v" + std::to_string(i - 1)},
+           {i + 1 == calls ? "y" : "v" + std::to_string(i)});
+    return model.error();
+  };
+  const std::string limit = "take more than 1024 MiB (names, operands and constants) once";
+  const auto long_name = [](proto::FunctionProto& f) {
+    f.mutable_node(0)->set_name(std::string(1 << 20, 'n'));
+  };
+  EXPECT_EQ(model_of(3, long_name), "no error");
+  EXPECT_THAT(model_of(2000, long_name), HasSubstr(limit));
+  EXPECT_THAT(model_of(2000,
+                       [](proto::FunctionProto& f) {
+                         *f.add_node() = make_node(
+                             "Constant", {}, {"c"},
+                             {attr_tensor("value", f32_tensor("", {1 << 18},
+                                                              std::vector<float>(1 << 18, 1)))});
+                       }),
+              HasSubstr(limit));
+}
+
 TEST(Functions, DoublingCallsAreStoppedBeforeTheyFillMemory) {
   ModelBuilder model(13);
   model.input("x", kFloat, {1}).output("y");

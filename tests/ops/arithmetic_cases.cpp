@@ -202,14 +202,14 @@ const OpCases kErrors("ArithmeticErrors", {
                                                {i64({1}, {1}), i64({1}, {0})},
                                                {},
                                                0,
-                                               "Div: integer division by zero"},
+                                               "(Div): integer division by zero; input 1 must not hold 0, but element 0 is"},
                                               {"mod_by_zero",
                                                OpKind::kMod,
                                                "",
                                                {i64({1}, {1}), i64({1}, {0})},
                                                {},
                                                0,
-                                               "Mod: integer division by zero"},
+                                               "(Mod): integer division by zero; input 1 must not hold 0, but element 0 is"},
                                               {"two_types",
                                                OpKind::kAdd,
                                                "",
@@ -237,7 +237,7 @@ const OpCases kErrors("ArithmeticErrors", {
                                                {f32({1}, {1}), f32({1}, {1})},
                                                {},
                                                0,
-                                               "BitwiseAnd needs integer or bool inputs, got f32"},
+                                               "input 0 has type f32, expected an integer type or bool"},
                                           });
 
 ShapeCase contents(std::string name, OpKind op, std::vector<std::string> in, std::string out) {

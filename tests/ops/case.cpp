@@ -10,7 +10,6 @@
 #include "core/op_attrs.h"
 #include "ir/graph.h"
 #include "ops/infer.h"
-#include "ops/ops.h"
 
 namespace vernier::test {
 namespace {

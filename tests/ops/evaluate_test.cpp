@@ -7,6 +7,7 @@
 
 #include "core/attrs.h"
 #include "ops/infer.h"
+#include "rules/rules.h"
 
 namespace vernier::ops {
 namespace {
@@ -269,6 +270,67 @@ TEST(Fold, DataDependentShapesFold) {
   ASSERT_TRUE(folded);
   EXPECT_EQ(str(folded->at(0).shape()), "[1, 2]");
   EXPECT_EQ(folded->at(0).integers(), (std::vector<int64_t>{1, 2}));
+}
+
+Tensor ones(Shape shape) {
+  const std::vector<double> values(static_cast<size_t>(num_elems(shape)), 1);
+  return Tensor::from(DType::kF32, std::move(shape), std::span<const double>(values));
+}
+
+TEST(Fold, WhatTakesTooMuchWorkStays) {
+  // 64^8 products for one number; a few labels less are folded.
+  for (const auto& [equation, terms, folds] : std::vector<std::tuple<std::string, int, bool>>{
+           {"ab,cd,ef,gh->", 4, false}, {"ab,cd->", 2, true}}) {
+    ir::Graph graph;
+    const ir::ValueId c = graph.add_constant(ones({64, 64}));
+    const ir::ValueId y =
+        emit(graph, OpKind::kEinsum, std::vector<ir::ValueId>(static_cast<size_t>(terms), c),
+             EinsumAttrs{equation}, {});
+    EXPECT_EQ(fold_node(graph, graph.value(y).producer, 16).has_value(), folds) << equation;
+    EXPECT_EQ(graph.folded_work > 0, folds);
+  }
+  // A window that is nearly all padding.
+  ir::Graph graph;
+  const ir::ValueId x = graph.add_constant(ones({1, 1, 4, 4}));
+  PoolAttrs pool;
+  pool.kernel_shape = {100'000, 100'000};
+  pool.pads = {50'000, 50'000, 50'000, 50'000};
+  const ir::ValueId y = emit(graph, OpKind::kMaxPool, {x}, pool, {});
+  EXPECT_FALSE(fold_node(graph, graph.value(y).producer, 100));
+}
+
+TEST(Fold, AllFoldsTogetherAreBounded) {
+  ir::Graph graph;
+  const ir::ValueId c = graph.add_constant(ones({8, 8}));
+  const auto folds = [&](ir::Graph& at) {
+    const ir::ValueId y = emit(at, OpKind::kEinsum, {c, c}, EinsumAttrs{"ab,cd->"}, {});
+    return fold_node(at, at.value(y).producer, 16).has_value();
+  };
+  ASSERT_TRUE(folds(graph));
+  const double one = graph.folded_work;
+  EXPECT_EQ(one, 2 * 2 * 8 * 8 * 8 * 8 + kFoldWorkPerElem * (64 + 64 + 1));
+  EXPECT_EQ(graph.most_folded_work, kMostFoldWorkInAll + kFoldWorkPerWeight * 64);
+  graph.folded_work = graph.most_folded_work - 1.5 * one;
+  EXPECT_TRUE(folds(graph));
+  EXPECT_FALSE(folds(graph)) << "half of what it takes is left";
+  EXPECT_FALSE(folds(*graph.clone())) << "a copy goes on from there";
+}
+
+TEST(Cost, CountsWhatIsReadInsideAWindowAndForALabel) {
+  const auto cost = [](OpKind op, const AttrBytes& attrs, const std::vector<Shape>& in,
+                       const std::vector<Shape>& out) {
+    const std::vector<DType> in_types(in.size(), DType::kF32), out_types(out.size(), DType::kF32);
+    return rules::cost(op, {attrs, in, out, in_types, out_types});
+  };
+  EXPECT_EQ(
+      cost(OpKind::kEinsum, encode(EinsumAttrs{"ij,jk->ik"}), {{2, 3}, {3, 5}}, {{2, 5}}).flops,
+      2 * 30 * 2);
+  EXPECT_EQ(cost(OpKind::kEinsum, encode(EinsumAttrs{"i->"}), {{7}}, {{}}).flops, 2 * 7);
+  PoolAttrs pool;
+  pool.kernel_shape = {3, 2};
+  EXPECT_EQ(cost(OpKind::kMaxPool, encode(pool), {{1, 2, 9, 8}}, {{1, 2, 7, 7}}).flops, 98 * 6);
+  // One axis after the other: the array between is 1000 times as large as either.
+  EXPECT_GE(cost(OpKind::kResize, encode(ResizeAttrs{}), {{1, 1000}}, {{1000, 1}}).flops, 1e6);
 }
 
 }  // namespace

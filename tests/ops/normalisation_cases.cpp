@@ -149,7 +149,7 @@ const OpCases kEmbedNorm(
          {f32({0, 2}, {})}},
         bad("id_outside_the_table", OpKind::kEmbedNorm, "{tables=1}",
             {i64({2}, {0, 3}), kWords, kOnes},
-            "id 3 at element 1 of ids 0 is outside its table of 3 rows; allowed are -3 to 2"),
+            "index 3 at element 1 of the indices is outside [-3, 3)"),
         bad("missing_scale", OpKind::kEmbedNorm, "{tables=2}", {i64({1}, {0}), kWords, kOnes},
             "expected ids and table for each of 2 tables"),
         bad("float_ids", OpKind::kEmbedNorm, "{tables=1}", {f32({1}, {0}), kWords, kOnes},

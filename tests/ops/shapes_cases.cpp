@@ -281,7 +281,7 @@ const OpCases kExpand("Expand", {
                                      {f32({1}, {1}), i64({1}, {-2})},
                                      {},
                                      0,
-                                     "cannot expand to [-2]: a size is negative"},
+                                     "cannot expand: shape [-2] has a negative size"},
                                 });
 
 const ShapeCases kExpandShapes("Expand",

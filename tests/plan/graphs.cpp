@@ -42,7 +42,7 @@ KernelDef row(std::string_view name, OpKind op) {
           .strided_inputs = 0,
           .pack = nullptr,
           .unpack = nullptr,
-          .layout_is_current = nullptr,
+          .packed_layouts = nullptr,
           .create = nullptr,
           .prepare = nullptr,
           .launch = nullptr};

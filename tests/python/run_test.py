@@ -1,7 +1,10 @@
 """Engine and Session: ports, arrays of every kind, errors, threads."""
 import copy
+import os
 import pickle
+import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -90,21 +93,57 @@ def test_what_is_no_engine_is_an_error(path):
     assert error.value.code == "input" and str(path) in str(error.value)
 
 
-def test_threads_that_share_a_session_wait_for_one_another(session):
-    cases = [stored_case(number)[0] for number in range(2)]
-    alone = [session.run(case)["output"] for case in cases]
-    same = []
-
-    def work(number):
-        for _ in range(20):
-            same.append(np.array_equal(session.run(cases[number])["output"], alone[number]))
-
+def in_two_threads(work):
     threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def test_a_session_in_two_threads_is_an_error_and_never_a_wrong_answer(session):
+    cases = [stored_case(number)[0] for number in range(2)]
+    alone = [session.run(case)["output"] for case in cases]
+    same, refused = [], []
+
+    def work(number):
+        end = time.monotonic() + 30
+        while time.monotonic() < end and not refused:
+            try:
+                same.append(np.array_equal(session.run(cases[number])["output"], alone[number]))
+            except vernier.Error as error:
+                refused.append(error)
+
+    in_two_threads(work)
+    assert all(same)
+    assert refused[0].code == "input"
+    assert "is running in another thread" in str(refused[0])
+    assert np.array_equal(session.run(cases[0])["output"], alone[0])
+
+
+def test_sessions_of_one_engine_run_side_by_side(session):
+    cases = [stored_case(number)[0] for number in range(2)]
+    alone = [session.run(case)["output"] for case in cases]
+    same = []
+
+    def work(number):
+        own = vernier.Session(session.engine, threads=2)
+        for _ in range(20):
+            same.append(np.array_equal(own.run(cases[number])["output"], alone[number]))
+
+    in_two_threads(work)
     assert len(same) == 40 and all(same)
+
+
+def test_a_session_works_in_a_forked_child(session):
+    case, _ = stored_case(0)
+    before = session.run(case)["output"]
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        os._exit(0 if np.array_equal(session.run(case)["output"], before) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert np.array_equal(session.run(case)["output"], before)
 
 
 def test_float16_goes_in_and_out(doubling_model, tmp_path):

@@ -79,6 +79,52 @@ TEST(Place, UsesMemoryAgain) {
   EXPECT_EQ(runtime::place(chain, kAlignment), 2u * 1024);
 }
 
+// The definition, word by word: largest first, each at the lowest place that is free.
+size_t place_one_by_one(std::vector<Interval>& intervals) {
+  std::vector<Interval*> by_size;
+  for (Interval& interval : intervals) by_size.push_back(&interval);
+  std::ranges::stable_sort(by_size, std::greater<>{}, &Interval::bytes);
+  std::vector<Interval*> placed;
+  size_t total = 0;
+  for (Interval* current : by_size) {
+    const auto taken = [&](size_t offset) -> const Interval* {
+      current->offset = offset;
+      for (const Interval* other : placed) {
+        if (overlap(*current, *other)) return other;
+      }
+      return nullptr;
+    };
+    size_t offset = 0;
+    while (const Interval* other = taken(offset))
+      offset = std::max(offset + kAlignment,
+                        runtime::round_up(other->offset + other->bytes, kAlignment));
+    placed.push_back(current);
+    if (current->bytes > 0)
+      total = std::max(total, offset + runtime::round_up(current->bytes, kAlignment));
+  }
+  return total;
+}
+
+TEST(Place, PutsEachAtTheLowestFreePlace) {
+  for (uint64_t seed = 0; seed < 2000; ++seed) {
+    std::vector<Interval> quick = random_intervals(seed), slow = quick;
+    ASSERT_EQ(runtime::place(quick, kAlignment), place_one_by_one(slow)) << "seed " << seed;
+    for (size_t i = 0; i < quick.size(); ++i)
+      ASSERT_EQ(quick[i].offset, slow[i].offset) << "seed " << seed << ", interval " << i;
+  }
+}
+
+TEST(Place, TakesManyValuesAtOnce) {
+  constexpr int32_t kSteps = 100'000;
+  std::vector<Interval> chain, kept;
+  for (int32_t i = 0; i < kSteps; ++i) {
+    chain.push_back({1000, i, i + 1, 0});
+    kept.push_back({1000, i, kSteps, 0});
+  }
+  EXPECT_EQ(runtime::place(chain, kAlignment), 2u * 1024);
+  EXPECT_EQ(runtime::place(kept, kAlignment), size_t{kSteps} * 1024);
+}
+
 TEST(Place, HasNothingToDoWithoutValues) {
   std::vector<Interval> none;
   EXPECT_EQ(runtime::place(none, kAlignment), 0u);

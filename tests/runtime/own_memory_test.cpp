@@ -4,8 +4,11 @@
 // include/vernier/session.h.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <optional>
 
 #include "backend/cuda/target.h"
 #include "plan/graphs.h"
@@ -146,6 +149,33 @@ TEST_F(OwnMemory, GivesTheBitsOfTheHostsMemory) {
     const Arrays inputs = sum_inputs(batch, static_cast<uint64_t>(batch));
     EXPECT_EQ(difference(run(plain, inputs), run(session, inputs)), "");
   }
+}
+
+// A GPU's context does not survive a fork: the child is told so, and gives nothing back.
+TEST_F(OwnMemory, ASessionOfTheParentIsAnErrorInAForkedChild) {
+  const auto opened = engine(kSum);
+  std::optional<Session> session(std::in_place, opened, SessionOptions{.threads = 1});
+  const Arrays inputs = sum_inputs(5);
+  run(*session, inputs);
+  const pid_t child = fork();
+  if (child == 0) {
+    const int alive = asked.alive;
+    const std::string of_run = error_of([&] { run(*session, inputs); }, ErrorCode::kInput);
+    const std::string of_wait = error_of([&] { session->wait(); }, ErrorCode::kInput);
+    const std::string of_engine = error_of([&] { Session own(opened); }, ErrorCode::kInput);
+    session.reset();
+    const bool told =
+        of_run.find("was made before this process was forked") != std::string::npos &&
+        of_wait == of_run &&
+        of_engine.find("weights were put on device 'cpu' before this process was forked") !=
+            std::string::npos;
+    _exit(told && asked.alive == alive ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  run(*session, inputs);
 }
 
 TEST_F(OwnMemory, InputsOnTheDeviceAreNeitherStagedNorWaitedFor) {

@@ -28,7 +28,11 @@ Tensor unpack_old(const Problem& problem, const backend::ConstantArg& packed) {
   const SymShape& shape = problem.inputs[1].shape;
   return Tensor::from_bytes(DType::kF32, {shape[0].constant(), shape[1].constant()}, bytes);
 }
-bool is_new(std::string_view layout) { return layout == "new"; }
+std::vector<backend::PackedLayout> new_layouts(const Problem& problem) {
+  const SymShape& shape = problem.inputs[1].shape;
+  const int64_t elems = shape[0].constant() * shape[1].constant();
+  return {{.input = 1, .layout = "new", .bytes = static_cast<size_t>(elems) * sizeof(float)}};
+}
 Support always(const Problem&) { return yes(); }
 Support never(const Problem&) { return no("needs a machine of the past"); }
 Numerics f32_numerics(const Problem&) { return {}; }
@@ -43,7 +47,7 @@ KernelDef row(std::string_view name) {
           .strided_inputs = 0,
           .pack = &pack_new,
           .unpack = &unpack_old,
-          .layout_is_current = &is_new,
+          .packed_layouts = &new_layouts,
           .create = nullptr,
           .prepare = nullptr,
           .launch = nullptr};

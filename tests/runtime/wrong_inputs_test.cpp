@@ -175,6 +175,44 @@ std::vector<WrongId> wrong_ids() {
        "%u) return %y as \"y\" }",
        {{"x", random_f32({3, 5}, 1)}, {"at", i64({2, 2}, {2, 4, 0, 5})}, {"u", random_f32({2}, 2)}},
        {"input 'at': element [1, 1] is 5, outside the table of 5 entries that step 'ScatterND_"}},
+      {"Axis",
+       "graph g(%x: f32[b, s], %axis: i64[]) { %a = Abs(%x) %y = CumSum(%a, %axis) return %y as "
+       "\"y\" }",
+       {{"x", random_f32({2, 5}, 1)}, {"axis", i64({}, {2})}},
+       {"input 'axis': element [] is 2, no axis of the array of rank 2 that step 'CumSum_",
+        "works along (-2..1)"}},
+      {"FarAxis",
+       "graph g(%x: f32[b, s], %axis: i64[1]) { %a = Abs(%x) %y = CumSum(%a, %axis) return %y as "
+       "\"y\" }",
+       {{"x", random_f32({2, 5}, 1)}, {"axis", i64({1}, {int64_t{1} << 31})}},
+       {"input 'axis': element [0] is 2147483648, no axis of the array of rank 2"}},
+      {"Length",
+       "graph g(%x: f32[s, b], %n: i64[b]) { %a = Abs(%x) %y = ReverseSequence(%a, %n) return %y "
+       "as \"y\" }",
+       {{"x", random_f32({5, 2}, 1)}, {"n", i64({2}, {5, 6})}},
+       {"input 'n': element [1] is 6, no length of the axis of 5 entries that step",
+        "reads (0..5)"}},
+      {"Target",
+       "graph g(%x: f32[b, 3], %t: i64[b]) { %a = Abs(%x) %y = NegativeLogLikelihoodLoss(%a, %t) "
+       "{ignores=true, ignore_index=-1} return %y as \"y\" }",
+       {{"x", random_f32({3, 3}, 1)}, {"t", i64({3}, {-1, 2, 3})}},
+       {"input 't': element [2] is 3, outside the table of 3 entries that step", "reads (0..2)"}},
+      {"Divisor",
+       "graph g(%x: i64[n], %d: i64[n]) { %y = Div(%x, %d) return %y as \"y\" }",
+       {{"x", i64({2}, {4, 5})}, {"d", i64({2}, {2, 0})}},
+       {"input 'd': element [1] is 0, a divisor of integers that step 'Div_",
+        "divides by (it must not be 0)"}},
+      {"DivisorInAChain",
+       "graph g(%x: i64[n], %d: i64[n]) { %a = Add(%x, %x) %y = Mod(%a, %d) return %y as \"y\" }",
+       {{"x", i64({2}, {4, 5})}, {"d", i64({2}, {0, 3})}},
+       {"input 'd': element [0] is 0, a divisor of integers"}},
+      {"Starts",
+       "graph g(%x: f32[1, s, 2, 4], %n: i32[k]) { %a = Abs(%x) %y = Attention(%a, %a, %a, _, _, "
+       "%n, %n) return %y as \"y\" }",
+       {{"x", random_f32({1, 5, 2, 4}, 1)},
+        {"n", Tensor::from(DType::kI32, {3}, std::vector<int64_t>{0, 4, 3})}},
+       {"input 'n': element [2] is 3, no start of a sequence among the 5 rows that step",
+        "starts ascend from 0 to at most 5"}},
   };
 }
 
@@ -236,6 +274,69 @@ TEST(Ids, ThatTheModelComputesAreTheKernelsToCheck) {
   EXPECT_THAT(error, HasSubstr("node 'Gather_"));
   EXPECT_THAT(error, HasSubstr("index 4 at position 2 is outside its table of 4 entries"));
   EXPECT_THAT(error, HasSubstr("allowed are -4 to 3"));
+}
+
+TEST(Ids, ThatAreIgnoredPass) {
+  Session session(
+      engine_of("graph g(%x: f32[b, 3], %t: i64[b]) { %a = Abs(%x) %y = "
+                "NegativeLogLikelihoodLoss(%a, %t) {ignores=true, ignore_index=-7} return %y as "
+                "\"y\" }"),
+      {.threads = 1});
+  const Tensor x = Tensor::from(DType::kF32, {2, 3}, std::vector<double>{1, 2, 3, 4, 5, 6});
+  const Arrays outputs = run(session, {{"x", x}, {"t", i64({2}, {-7, 2})}});
+  EXPECT_EQ(outputs.at("y").float_at(0), -6);
+}
+
+TEST(Axis, ThatTheModelComputesIsTheKernelsToCheck) {
+  Session session(engine_of("graph g(%x: f32[b, s], %axis: i64[]) { %one = Add(%axis, i64[]{1}) "
+                            "%y = CumSum(%x, %one) return %y as \"y\" }"),
+                  {.threads = 1});
+  const auto of = [&](int64_t axis) {
+    return Arrays{{"x", random_f32({2, 3}, 1)}, {"axis", i64({}, {axis})}};
+  };
+  run(session, of(0));
+  run(session, of(-3));
+  for (int64_t axis : {int64_t{1}, int64_t{-4}, int64_t{1} << 31, INT64_MAX}) {
+    const std::string error = error_of([&] { run(session, of(axis)); });
+    EXPECT_THAT(error, HasSubstr("node 'CumSum_"));
+    EXPECT_THAT(error, HasSubstr("is outside [-2, 2) of an input of rank 2"));
+  }
+}
+
+// ---- sizes that are not the same, but of which one must not be larger
+
+TEST(WrongSizes, OfElementIndices) {
+  constexpr const char* kGather =
+      "graph g(%x: f32[b, s], %at: i64[rows, n]) { %a = Abs(%x) %y = GatherElements(%a, %at) "
+      "{axis=1} return %y as \"y\" }";
+  constexpr const char* kScatter =
+      "graph g(%x: f32[b, s], %at: i64[rows, n]) { %a = Abs(%x) %u = Cast(%at) {to=f32} %y = "
+      "ScatterElements(%a, %at, %u) {axis=1} return %y as \"y\" }";
+  for (const char* graph : {kGather, kScatter}) {
+    Session session(engine_of(graph), {.threads = 1});
+    const auto of = [](int64_t rows, int64_t picked) {
+      return Arrays{
+          {"x", random_f32({3, 4}, 1)},
+          {"at", i64({rows, picked}, std::vector<int64_t>(static_cast<size_t>(rows * picked), 1))}};
+    };
+    run(session, of(3, 9));  // longer on its own axis
+    run(session, of(1, 2));
+    const std::string error = error_of([&] { run(session, of(4, 2)); });
+    EXPECT_THAT(error, HasSubstr("do not fit the model: at node '"));
+    EXPECT_THAT(error, HasSubstr("rows = 4 must be at most b = 3"));
+    run(session, of(2, 2));  // it stays usable
+  }
+}
+
+TEST(WrongSizes, OfAConstantIndex) {
+  Session session(engine_of("graph g(%x: f32[n, 2]) { %y = Gather(%x, i64[2]{0, 3}) {axis=0} "
+                            "return %y as \"y\" }"),
+                  {.threads = 1});
+  run(session, {{"x", random_f32({4, 2}, 1)}});
+  EXPECT_THAT(error_of([&] {
+                run(session, {{"x", random_f32({3, 2}, 1)}});
+              }),
+              HasSubstr("4 must be at most n = 3"));
 }
 
 // ---- buffers

@@ -1,10 +1,15 @@
 // New shapes and many sessions, in a program without the compiler.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <thread>
 
+#include "core/cpus.h"
+#include "core/threads.h"
 #include "runtime_only/shared_engine.h"
 
 namespace vernier::test {
@@ -66,6 +71,58 @@ TEST(Threads, FourSessionsOfOneEngineGiveTheSameBitsAsOneAlone) {
     EXPECT_EQ(alone[i] == together[i], true) << "session " << i / kRuns << ", run " << i % kRuns;
   }
 }
+
+// As many parts as threads, done by whoever comes, with other programs on every CPU: the same bits,
+// always.
+TEST(Threads, AnyNumberGivesTheSameBitsUnderLoad) {
+  const PretendCpus cpus(4);
+  const auto engine = shared_engine();
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> load;
+  for (int i = 0; i < 2 * allowed_cpus(); ++i) {
+    load.emplace_back([&] {
+      while (!stop) {
+      }
+    });
+  }
+  for (const auto& [batch, seq] : {std::pair{1, 7}, {3, 33}, {5, 16}}) {
+    const auto arrays = arrays_of(*engine, batch, seq, 3);
+    std::vector<std::byte> alone;
+    for (const int threads : {1, 2, 3, 4, 7}) {
+      Session session(engine, {.threads = threads});
+      for (int run = 0; run < 5; ++run) {
+        const std::vector<std::byte> bytes = bytes_of(session.run(refs(arrays)));
+        if (alone.empty()) alone = bytes;
+        EXPECT_EQ(bytes == alone, true) << batch << " x " << seq << ", " << threads << " threads";
+      }
+    }
+    EXPECT_FALSE(alone.empty());
+  }
+  stop = true;
+  for (std::thread& thread : load) thread.join();
+}
+
+#if !defined(__SANITIZE_THREAD__)  // which ends children of a program with threads
+TEST(Threads, ASessionWorksInAChildByFork) {
+  const auto engine = shared_engine();
+  Session session(engine, {.threads = 2});
+  const auto arrays = arrays_of(*engine, 3, 20, 3), unseen = arrays_of(*engine, 2, 31, 3);
+  const auto first = bytes_of(session.run(refs(arrays)));
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);  // ends a child that hangs
+    if (bytes_of(session.run(refs(arrays))) != first) _exit(1);
+    if (bytes_of(session.run(refs(unseen))).empty()) _exit(2);
+    Session own(engine, {.threads = 2});
+    _exit(bytes_of(own.run(refs(arrays))) == first ? 0 : 3);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(bytes_of(session.run(refs(arrays))) == first, true);
+}
+#endif
 
 TEST(Weights, AreSoundAndLieInTheMappedFile) {
   EXPECT_GT(shared_engine()->weight_bytes(), 1u << 20);

@@ -101,8 +101,8 @@ TEST(Bisect, AProbeRunsAsTheEngineThatWouldBeWritten) {
     const auto bytes = engine::engine_bytes(alone);
     EXPECT_EQ(engine::engine_bytes(plan), bytes);
     const NamedTensors inputs = test::example_model(kModel).cases().at(0).inputs;
-    Runner probe(Engine::Impl::engine_of(plan, backend::cpu_backend()), 2);
-    Runner written(Engine::from_bytes(bytes), 2);
+    Runner probe(Engine::Impl::engine_of(plan, backend::cpu_backend()), {.threads = 2});
+    Runner written(Engine::from_bytes(bytes), {.threads = 2});
     EXPECT_THAT(different_outputs(probe.run(inputs), written.run(inputs)), testing::IsEmpty());
   }
 }

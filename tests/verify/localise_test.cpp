@@ -33,7 +33,7 @@ struct Localised {
     compile(model.path.string(), file.string());
     engine = Engine::open(file.string(), test::planted_backend(plant));
     std::filesystem::remove(file);
-    Runner runner(engine, 2);
+    Runner runner(engine, {.threads = 2});
     PlanEvaluator f(engine->impl().plan, *engine->impl().backend);
     found = localise(*engine, f, runner, model.cases().at(1).inputs);
   }

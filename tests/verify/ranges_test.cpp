@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "compile/pipeline.h"
@@ -59,14 +60,31 @@ TEST(Ranges, FitsIsTwiceThePeakWithinTheLimit) {
   }
 }
 
-TEST(Ranges, MasksDoNotCount) {
+TEST(Ranges, OnlyTrueInfinitiesDoNotCount) {
   const plan::Plan plan = two_steps();
   Ranges ranges(plan);
-  ranges.note(0, peak_at_end(std::numeric_limits<float>::max()));
-  ranges.note(1, peak_at_end(std::numeric_limits<double>::infinity()));
+  const double lowest = std::numeric_limits<float>::max();
+  ranges.note(0, peak_at_end(std::numeric_limits<double>::infinity()));
   EXPECT_TRUE(ranges.rows().empty());
-  ranges.note(0, peak_at_end(3));
-  EXPECT_EQ(ranges.rows().at(0).peak, 3);
+  ranges.note(0, peak_at_end(lowest));
+  ranges.note(1, peak_at_end(lowest));
+  EXPECT_EQ(ranges.rows().at(0).peak, lowest);
+  EXPECT_FALSE(ranges.rows().at(0).fits());
+  EXPECT_TRUE(ranges.rows().at(1).fits());  // nothing is wider than f32
+  ranges.note(1, peak_at_end(2 * lowest));
+  EXPECT_FALSE(ranges.rows().at(1).fits());
+}
+
+// A point that sees both a true infinity and a finite number keeps the number.
+TEST(Ranges, AnInfinityHidesNoFiniteNumber) {
+  PointPeaks peaks{};
+  Rounding rounding;
+  rounding.record(&peaks);
+  for (double value : {3.0, -HUGE_VAL, -70000.0, std::nan("")}) rounding(0, value);
+  EXPECT_EQ(peaks[0], 70000);
+  const std::vector<double> row{5.0, HUGE_VAL, -90000.0, std::nan("")};
+  rounding.see(0, row);
+  EXPECT_EQ(peaks[0], 90000);
 }
 
 // One meaning: a build's audit and a report of the engine on the audit's sizes see the same points.

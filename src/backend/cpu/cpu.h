@@ -6,7 +6,7 @@
 namespace vernier::backend {
 
 /// The CPU's kernel list, in the order tried for each operator; the last row of every operator is
-/// its FP64 evaluator. make_device: 64-byte aligned host memory and a pool of options.threads.
+/// its FP64 evaluator. make_device: 64-byte aligned host memory and a team of options.threads.
 const Backend& cpu_backend();
 
 }  // namespace vernier::backend

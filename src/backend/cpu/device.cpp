@@ -59,7 +59,7 @@ class CpuDevice final : public Device {
   struct Moment final : Mark {
     std::chrono::steady_clock::time_point at = std::chrono::steady_clock::now();
   };
-  ThreadPool threads_;
+  ThreadTeam threads_;
 };
 
 }  // namespace

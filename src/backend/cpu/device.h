@@ -1,4 +1,4 @@
-// The CPU as a Device: aligned host memory and a thread pool. Contract: backend/kernel.h.
+// The CPU as a Device: aligned host memory and a team of threads. Contract: backend/kernel.h.
 #pragma once
 #include "backend/kernel.h"
 

@@ -8,6 +8,7 @@
 #include "backend/cuda/check.h"
 #include "backend/cuda/handle.h"
 #include "backend/cuda/target.h"
+#include "core/fork.h"
 
 namespace vernier::backend {
 namespace cuda {
@@ -214,6 +215,12 @@ std::string target() {
 }  // namespace cuda
 
 Support cuda_available() {
+  static const uint32_t first_forks = forks();
+  if (forks() != first_forks) {
+    return no(
+        "no CUDA device: this process was forked from one that had used CUDA, which CUDA does not "
+        "allow; start it anew (multiprocessing: 'spawn')");
+  }
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess)

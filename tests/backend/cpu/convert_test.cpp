@@ -115,7 +115,7 @@ TEST(CpuConvert, ArraysWithGapsBecomeDenseAndBack) {
   Maker make(71);
   const Tensor x = make.normal({3, 5, 7});
   const auto device = cpu_backend().make_device({.threads = 2, .ordinal = 0});
-  ThreadPool& threads = *device->execution().threads;
+  ThreadTeam& threads = *device->execution().threads;
   for (const Format& format : kFormats) {
     std::vector<uint16_t> stored(3 * 5 * 7);
     cpu::narrow(format.type, reinterpret_cast<const float*>(x.data()),

@@ -234,12 +234,18 @@ TEST(CpuLinear16, PackedWeightsAreTheRoundedOnes) {
         ASSERT_TRUE(kernel.supports(problem));
         const auto packed = kernel.pack(problem);
         ASSERT_EQ(packed.size(), 1u);
-        EXPECT_TRUE(kernel.layout_is_current(packed[0].layout)) << packed[0].layout;
+        problem.inputs[1].constant = nullptr;
+        problem.inputs[1].packed = true;
+        ASSERT_TRUE(kernel.supports(problem));
+        const auto expected = kernel.packed_layouts(problem);
+        ASSERT_EQ(expected.size(), 1u);
+        EXPECT_EQ(expected[0].layout, packed[0].layout);
+        EXPECT_EQ(expected[0].bytes, packed[0].bytes.size());
         for (const KernelDef& other : cpu_backend().kernels) {
           if (other.op != OpKind::kLinear || other.pack == nullptr || other.name == row) continue;
-          EXPECT_FALSE(other.layout_is_current(packed[0].layout)) << other.name;
+          if (!other.supports(problem)) continue;
+          EXPECT_NE(other.packed_layouts(problem)[0].layout, packed[0].layout) << other.name;
         }
-        problem.inputs[1].constant = nullptr;
         const Tensor plain = kernel.unpack(problem, {1, packed[0].layout, packed[0].bytes});
         EXPECT_EQ(plain.dtype(), type);
         EXPECT_EQ(compare_bits(plain, as_type(type, weight)), "") << row << name(contents);

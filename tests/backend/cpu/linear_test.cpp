@@ -18,7 +18,11 @@ TEST(CpuLinear, PackedWeightsUnpackToTheArrayTheyCameFrom) {
       if (kernel->pack == nullptr) continue;
       const auto packed = kernel->pack(problem);
       ASSERT_EQ(packed.size(), 1u);
-      EXPECT_TRUE(kernel->layout_is_current(packed[0].layout)) << packed[0].layout;
+      const auto expected = kernel->packed_layouts(problem);
+      ASSERT_EQ(expected.size(), 1u);
+      EXPECT_EQ(expected[0].input, 1);
+      EXPECT_EQ(expected[0].layout, packed[0].layout);
+      EXPECT_EQ(expected[0].bytes, packed[0].bytes.size());
       const Tensor plain =
           kernel->unpack(problem, {packed[0].input, packed[0].layout, packed[0].bytes});
       EXPECT_EQ(compare_bits(plain, c.inputs[1].value), "");

@@ -99,8 +99,10 @@ TEST(CpuStorage, PackedWeightsAreRoundedToTheirStoredTypeAndUnpackToIt) {
       const auto packed = kernel.pack(problem);
       ASSERT_EQ(packed.size(), 1u);
       EXPECT_EQ(packed[0].layout, std::string(name(type)) + " as panels64 f32 K=33 N=70");
-      EXPECT_TRUE(kernel.layout_is_current(packed[0].layout));
-      EXPECT_FALSE(kernel.layout_is_current("panels64 f32 K=33 N=70"));
+      const auto expected = kernel.packed_layouts(problem);
+      ASSERT_EQ(expected.size(), 1u);
+      EXPECT_EQ(expected[0].layout, packed[0].layout);
+      EXPECT_EQ(expected[0].bytes, packed[0].bytes.size());
       const Tensor plain =
           kernel.unpack(problem, {packed[0].input, packed[0].layout, packed[0].bytes});
       std::vector<double> values;

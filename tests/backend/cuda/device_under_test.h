@@ -8,3 +8,10 @@ namespace vernier::backend::test {
 void make_bare();
 
 }  // namespace vernier::backend::test
+
+namespace vernier::test {
+
+/// Makes a test of each of op_tables(). Before GoogleTest is initialised.
+void register_op_tables();
+
+}  // namespace vernier::test

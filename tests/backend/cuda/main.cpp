@@ -8,6 +8,7 @@
 #include "backend/cuda/device_under_test.h"
 
 int main(int count, char** arguments) {
+  vernier::test::register_op_tables();
   ::testing::InitGoogleTest(&count, arguments);
   for (int i = 1; i < count; ++i) {
     if (std::string_view(arguments[i]) != "--bare") {

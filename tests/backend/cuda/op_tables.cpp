@@ -1,12 +1,14 @@
 // The evaluator's own tables (tests/ops/*_cases.cpp) on kernel rows: each OpCases table becomes a
 // test OpTables.<table>, which runs its rows through the harness, once with every input but the
 // first constant and once with none. The expected numbers are the evaluator's business; here the
-// inputs count. f64 arrays become f32. Symbolic rows (ShapeCases) mean nothing to a kernel.
+// inputs count. f64 arrays become f32.
+#include "backend/op_tables.h"
+
 #include <gtest/gtest.h>
 
+#include "backend/cuda/device_under_test.h"
 #include "backend/device_under_test.h"
 #include "core/op_attrs.h"
-#include "ops/case.h"
 
 namespace vernier::test {
 namespace {
@@ -70,10 +72,11 @@ class TableTest : public ::testing::Test {
 
 }  // namespace
 
-OpCases::OpCases(const std::string& table, std::vector<OpCase> rows) {
-  ::testing::RegisterTest("OpTables", table.c_str(), nullptr, nullptr, __FILE__, __LINE__,
-                          [rows]() -> ::testing::Test* { return new TableTest(rows); });
+void register_op_tables() {
+  for (const OpTable& table : op_tables()) {
+    ::testing::RegisterTest("OpTables", table.name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                            [&table]() -> ::testing::Test* { return new TableTest(table.rows); });
+  }
 }
-ShapeCases::ShapeCases(const std::string&, std::vector<ShapeCase>) {}
 
 }  // namespace vernier::test

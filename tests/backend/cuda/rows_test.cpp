@@ -22,8 +22,8 @@ TEST(CudaRows, EachHasAnOperatorItsNameAndAClassOfBits) {
         << kernel.name;
     const bool packs = kernel.pack != nullptr;
     EXPECT_TRUE(packs == (kernel.unpack != nullptr) &&
-                packs == (kernel.layout_is_current != nullptr))
-        << kernel.name << ": pack, unpack and layout_is_current are there together or not at all";
+                packs == (kernel.packed_layouts != nullptr))
+        << kernel.name << ": pack, unpack and packed_layouts are there together or not at all";
   }
 }
 

@@ -389,10 +389,10 @@ HWY_INLINE bool find_not_finite(const AttentionRun& run, int64_t batch, int64_t 
 }
 
 /// All keys for the tiles of one task.
-void AttendTask(const AttentionRun& run, const AttentionTask& task, int worker) {
+void AttendTask(const AttentionRun& run, const AttentionTask& task, int part) {
   const int64_t tile = tile_queries(), width = lanes_of_f32();
   const int64_t head_dim = run.q.dim(3), value_dim = run.v.dim(3);
-  const TileScratch s(run.scratch + worker * run.scratch_step, head_dim, value_dim);
+  const TileScratch s(run.scratch + part * run.scratch_step, head_dim, value_dim);
   const int64_t tiles = (task.queries + tile - 1) / tile;
   for (int64_t t = 0; t < tiles; ++t) {
     const int64_t queries = std::min(tile, task.queries - t * tile);

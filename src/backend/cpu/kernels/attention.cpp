@@ -9,7 +9,7 @@
 // masks_add where the masks make them so), as the definition does. NaN in a query, key, value or
 // bias reaches every row that it reaches by definition: with causal and fill = -inf, keys after the
 // last visible one are left out only if they are finite. Error     <= (D + Sk)·2^-24-ish relative
-// to Σ p|v|; exp within 2 ulp. Workspace about 250 KiB per thread at D = 64, plus rotated copies of
+// to Σ p|v|; exp within 2 ulp. Workspace about 250 KiB per part at D = 64, plus rotated copies of
 // q and k with rotary tables,
 //           (and those tables as f32), plus a byte per 96 keys of a head with causal, or keep and
 //           masks_add.
@@ -128,7 +128,8 @@ RotaryTable rotary_table(const LaunchCall& call, const TensorArg& cos, const Ten
 TensorArg rotate(const LaunchCall& call, const RotaryTable& table, const TensorArg& x, float* dst) {
   const TensorArg y = dense_f32(x, dst);
   const int64_t rows = x.dim(0) * x.dim(1);
-  call.execution.threads->parallel_for(rows, 1, [&](int64_t begin, int64_t end, int) {
+  const int64_t grain = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, x.dim(2) * x.dim(3)));
+  call.execution.threads->parallel_for(rows, grain, [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
       const int64_t b = r / x.dim(1), s = r % x.dim(1);
       const float* cos = table.cos + b * table.cos_batch + s * table.cos_position;
@@ -198,7 +199,7 @@ class Sequences {
 size_t f32_bytes(const TensorArg& x) {
   return round_to_line(static_cast<size_t>(x.elems()) * sizeof(float));
 }
-size_t thread_bytes(int64_t head_dim, int64_t value_dim) {
+size_t part_bytes(int64_t head_dim, int64_t value_dim) {
   const auto elems = static_cast<size_t>(attention_scratch_elems(head_dim, value_dim));
   return round_to_line(elems * sizeof(float));
 }
@@ -218,7 +219,7 @@ size_t finite_bytes(const TensorArg& k) {
 }
 
 std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
-  size_t bytes = thread_bytes(call.in[kQ].dim(3), call.in[kV].dim(3)) *
+  size_t bytes = part_bytes(call.in[kQ].dim(3), call.in[kV].dim(3)) *
                  static_cast<size_t>(call.execution.threads->size());
   if (given(input(call.in, kCos))) {
     bytes += f32_bytes(call.in[kQ]) + f32_bytes(call.in[kK]);
@@ -231,7 +232,7 @@ std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
 }
 
 // Looks through v, and k if its scores may be added to, once and with all threads.
-void find_finite_rows(const AttentionRun& run, ThreadPool& threads) {
+void find_finite_rows(const AttentionRun& run, ThreadTeam& threads) {
   const FiniteRows& finite = run.finite;
   const auto rows_are_finite = HWY_DYNAMIC_DISPATCH(RowsAreFinite);
   threads.parallel_for(
@@ -288,7 +289,7 @@ AttentionRun make_run(const LaunchCall& call) {
     find_finite_rows(run, *call.execution.threads);
   }
   run.scratch = reinterpret_cast<float*>(workspace);
-  run.scratch_step = static_cast<int64_t>(thread_bytes(run.q.dim(3), run.v.dim(3)) / sizeof(float));
+  run.scratch_step = static_cast<int64_t>(part_bytes(run.q.dim(3), run.v.dim(3)) / sizeof(float));
   return run;
 }
 
@@ -306,26 +307,27 @@ int64_t tiles_per_task(int64_t total_tiles, int threads) {
 }
 
 void launch(const LaunchCall& call) {
-  if (call.out[0].elems() == 0) return;
   const Sequences sequences(call);
+  if (call.out[0].elems() == 0) return;
   const AttentionRun run = make_run(call);
   if (sequences.varlen()) zero_rows(run.out, 0, sequences.end_row(), run.out.dim(1));
   const auto attend = HWY_DYNAMIC_DISPATCH(AttendTask);
   const int64_t tile = attention_tile_queries(), heads = run.q.dim(2);
-  ThreadPool& threads = *call.execution.threads;
+  ThreadTeam& threads = *call.execution.threads;
   int64_t tiles = 0;
   for (int64_t i = 0; i < sequences.count(); ++i)
     tiles += (sequences.at(i).queries + tile - 1) / tile * heads;
   const int64_t step = tile * tiles_per_task(tiles, threads.size());
-  threads.parallel_for(threads.size(), 1, [&](int64_t first, int64_t last, int worker) {
-    for (int64_t part = first; part < last; ++part) {
+  threads.parallel_for(threads.size(), 1, [&](int64_t first, int64_t last, int part) {
+    for (int64_t dealt = first; dealt < last; ++dealt) {
       for (int64_t i = 0; i < sequences.count(); ++i) {
         const Sequence s = sequences.at(i);
-        if (s.keys == 0 && part == 0) zero_rows(run.out, s.batch, s.q_begin, s.q_begin + s.queries);
+        if (s.keys == 0 && dealt == 0)
+          zero_rows(run.out, s.batch, s.q_begin, s.q_begin + s.queries);
         for (int64_t head = 0; s.keys > 0 && head < heads; ++head) {
           for (int64_t q = 0; q < s.queries; q += step) {
             // Dealt out so that each part gets early and late blocks (causal: light and heavy).
-            if ((i * heads + head + q / step) % threads.size() != part) continue;
+            if ((i * heads + head + q / step) % threads.size() != dealt) continue;
             attend(run,
                    {.batch = s.batch,
                     .head = head,
@@ -335,7 +337,7 @@ void launch(const LaunchCall& call) {
                     .k_begin = s.k_begin,
                     .keys = s.keys,
                     .causal_offset = s.keys - s.queries},
-                   worker);
+                   part);
           }
         }
       }

@@ -56,7 +56,7 @@ struct AttentionRun {
   bool causal = false, zero_nan_rows = false, masks_add = false;
   int64_t heads_per_kv = 1;
   FiniteRows finite = {};  ///< known if a mask depends on it: causal with fill = -inf, or masks_add
-  float* scratch = nullptr;  ///< attention_scratch_elems() per thread
+  float* scratch = nullptr;  ///< attention_scratch_elems() per part
   int64_t scratch_step = 0;
 };
 

@@ -19,24 +19,26 @@ void scale_plane(float* y, int64_t elems, float scale, float bias) {
 void launch_group_norm(const LaunchCall& call) {
   const auto attrs = decode<GroupNormAttrs>(call.attrs);
   const TensorArg& x = call.in[0];
+  if (x.elems() == 0) return;
   const int64_t channels = x.dim(1), plane = elems_between(x, 2, x.rank);
   const int64_t groups = attrs.num_groups == 0 ? channels : attrs.num_groups;
   const int64_t group_channels = channels / groups, cols = group_channels * plane;
-  if (cols == 0) return;
   const auto *scale = call.in[1].as<const float>(), *bias = call.in[2].as<const float>();
-  call.execution.threads->parallel_for(x.dim(0) * groups, 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t row = begin; row < end; ++row) {
-      float* y = call.out[0].as<float>() + row * cols;
-      layer_norm_row({.x = x.as<const float>() + row * cols,
-                      .y = y,
-                      .cols = cols,
-                      .epsilon = static_cast<float>(attrs.epsilon)});
-      for (int64_t c = 0; c < group_channels; ++c) {
-        const int64_t channel = row % groups * group_channels + c;
-        scale_plane(y + c * plane, plane, scale[channel], bias[channel]);
-      }
-    }
-  });
+  const int64_t grain = std::max<int64_t>(1, 2048 / cols);
+  call.execution.threads->parallel_for(
+      x.dim(0) * groups, grain, [&](int64_t begin, int64_t end, int) {
+        for (int64_t row = begin; row < end; ++row) {
+          float* y = call.out[0].as<float>() + row * cols;
+          layer_norm_row({.x = x.as<const float>() + row * cols,
+                          .y = y,
+                          .cols = cols,
+                          .epsilon = static_cast<float>(attrs.epsilon)});
+          for (int64_t c = 0; c < group_channels; ++c) {
+            const int64_t channel = row % groups * group_channels + c;
+            scale_plane(y + c * plane, plane, scale[channel], bias[channel]);
+          }
+        }
+      });
 }
 
 /// y = (x − mean_c) / √(var_c + ε) · scale_c + bias_c with stored statistics.

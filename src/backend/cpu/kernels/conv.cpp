@@ -1,7 +1,7 @@
 // cpu.conv.im2col: y[n, m] = w[m] · columns(x[n]) + bias, one or two spatial axes. Contract:
 // ConvAttrs in core/attrs.h. The windows of 64 output positions are gathered into one panel of the
 // packed product (gemm.h), K = channels per group · window, in memory order; padding is 0. Bits of
-// an output depend on its own window only. f32. Workspace: one panel per thread.
+// an output depend on its own window only. f32. Workspace: one panel per part.
 #include <algorithm>
 #include <cstring>
 
@@ -80,13 +80,13 @@ void gather_panel(const Geometry& g, const float* x, Span positions, float* pane
 size_t panel_bytes(const Geometry& g) {
   return round_to_line(packed_elems(g.k(), kPanelCols) * sizeof(float));
 }
-size_t thread_bytes(const Geometry& g) {
+size_t part_bytes(const Geometry& g) {
   return panel_bytes(g) + round_to_line(gemm_scratch_elems(g.k()) * sizeof(float));
 }
 
 std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
   return workspace_only(
-      thread_bytes(geometry(attrs_of<ConvAttrs>(call.state), call.in, call.out[0])) *
+      part_bytes(geometry(attrs_of<ConvAttrs>(call.state), call.in, call.out[0])) *
       static_cast<size_t>(call.execution.threads->size()));
 }
 
@@ -98,8 +98,8 @@ void launch(const LaunchCall& call) {
   const int64_t positions = g.positions(), panels = num_panels(positions), k = g.k();
   const Rows weight_rows(g.group_out, k);
   call.execution.threads->parallel_for(
-      g.batch * g.groups * panels, 1, [&](int64_t begin, int64_t end, int worker) {
-        std::byte* scratch = call.workspace + static_cast<size_t>(worker) * thread_bytes(g);
+      g.batch * g.groups * panels, 1, [&](int64_t begin, int64_t end, int part) {
+        std::byte* scratch = call.workspace + static_cast<size_t>(part) * part_bytes(g);
         auto* panel = reinterpret_cast<float*>(scratch);
         for (int64_t item = begin; item < end; ++item) {
           const int64_t image = item / panels, group = image % g.groups;

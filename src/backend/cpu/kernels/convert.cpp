@@ -50,7 +50,7 @@ constexpr int64_t kGrainElems = 1 << 14;  // less is not worth another thread
 
 // run(element of t, place in row-major order, count) for each contiguous piece of t.
 template <class Run>
-void for_each_run(const TensorArg& t, ThreadPool& threads, const Run& run) {
+void for_each_run(const TensorArg& t, ThreadTeam& threads, const Run& run) {
   if (is_dense(t)) {
     return threads.parallel_for(t.elems(), kGrainElems, [&](int64_t begin, int64_t end, int) {
       run(begin, begin, end - begin);
@@ -67,12 +67,12 @@ void for_each_run(const TensorArg& t, ThreadPool& threads, const Run& run) {
 
 }  // namespace
 
-void widen_array(const TensorArg& t, float* dst, ThreadPool& threads) {
+void widen_array(const TensorArg& t, float* dst, ThreadTeam& threads) {
   for_each_run(t, threads, [&](int64_t at, int64_t place, int64_t count) {
     widen(t.dtype, element(t, at), dst + place, count);
   });
 }
-void narrow_array(const float* src, const TensorArg& t, ThreadPool& threads) {
+void narrow_array(const float* src, const TensorArg& t, ThreadTeam& threads) {
   for_each_run(t, threads, [&](int64_t at, int64_t place, int64_t count) {
     narrow(t.dtype, src + place, element(t, at), count);
   });

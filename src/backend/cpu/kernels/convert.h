@@ -36,8 +36,8 @@ inline void write_f32(const TensorArg& t, int64_t at, int64_t n, const float* re
 /// `t` as a dense f32 array at `data`.
 TensorArg dense_f32(const TensorArg& t, float* data);
 /// The elements of `t`, with any strides, to a dense array — and back. All threads.
-void widen_array(const TensorArg& t, float* dst, ThreadPool& threads);
-void narrow_array(const float* src, const TensorArg& t, ThreadPool& threads);
+void widen_array(const TensorArg& t, float* dst, ThreadTeam& threads);
+void narrow_array(const float* src, const TensorArg& t, ThreadTeam& threads);
 
 /// The contents of a constant as they are after rounding to `stored`, in f32.
 Tensor widened_constant(const Tensor& contents, DType stored);

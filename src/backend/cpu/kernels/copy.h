@@ -20,7 +20,7 @@ struct CopyCall {
   std::byte* dst = nullptr;
   std::span<const CopyAxis> axes;
   size_t elem_bytes = 4;
-  ThreadPool* threads = nullptr;
+  ThreadTeam* threads = nullptr;
 };
 
 /// dst[Σ i·dst] = src[Σ i·src] for every index. Source and destination must not overlap. Rows are

@@ -90,7 +90,7 @@ struct LoopState final : ShapeState {
   int num_slots = 0;
   DType out_dtype = DType::kUndefined;
   int64_t count = 0;
-  size_t thread_bytes = 0;
+  size_t part_bytes = 0;
   OpKind op{};
 };
 
@@ -190,9 +190,8 @@ std::unique_ptr<ShapeState> prepare(OpKind op, const PrepareCall& call) {
     if (input.kind != InputPlan::Kind::kAbsent) classify(*state, input);
   }
   assign_slots(*state);
-  state->thread_bytes = static_cast<size_t>(state->num_slots) * kTileBytes;
-  state->workspace_bytes =
-      state->thread_bytes * static_cast<size_t>(call.execution.threads->size());
+  state->part_bytes = static_cast<size_t>(state->num_slots) * kTileBytes;
+  state->workspace_bytes = state->part_bytes * static_cast<size_t>(call.execution.threads->size());
   return state;
 }
 
@@ -326,12 +325,11 @@ class TileLoop {
 void launch(const LaunchCall& call) {
   const auto& state = static_cast<const LoopState&>(*call.shape_state);
   std::atomic<int> error{0};
-  // Four tiles at least per thread: below that, starting a thread costs more than the loop.
+  // Four tiles at least per part: below that, another thread costs more than the loop.
   const int64_t grain = kTileElems * (state.count >= 8 * kTileElems ? 1 : 8);
   call.execution.threads->parallel_for(
-      state.count, grain, [&](int64_t begin, int64_t end, int worker) {
-        TileLoop loop(call, call.workspace + static_cast<size_t>(worker) * state.thread_bytes,
-                      error);
+      state.count, grain, [&](int64_t begin, int64_t end, int part) {
+        TileLoop loop(call, call.workspace + static_cast<size_t>(part) * state.part_bytes, error);
         loop.run(begin, end);
       });
   if (error.load() != 0) {

@@ -51,7 +51,7 @@ struct Ids {
 };
 
 // Workspace in rows of `width` floats: scale and bias, then a row of the table and the result of
-// each thread. Used where those are stored in 16 bits.
+// each part. Used where those are stored in 16 bits.
 float* embed_buffer(const LaunchCall& call, size_t index) {
   const auto width = static_cast<size_t>(call.out[0].dim(-1));
   return reinterpret_cast<float*>(call.workspace + index * round_to_line(width * sizeof(float)));
@@ -93,8 +93,8 @@ void launch_embed_norm(const LaunchCall& call) {
   const float* bias =
       has_bias ? read_f32(call.in[parameters + 1], 0, width, embed_buffer(call, 1)) : nullptr;
   const int64_t grain = std::max<int64_t>(1, 2048 / width);
-  call.execution.threads->parallel_for(rows, grain, [&](int64_t begin, int64_t end, int worker) {
-    const size_t own = 2 + 2 * static_cast<size_t>(worker);
+  call.execution.threads->parallel_for(rows, grain, [&](int64_t begin, int64_t end, int part) {
+    const size_t own = 2 + 2 * static_cast<size_t>(part);
     for (int64_t r = begin; r < end; ++r) {
       float* y = place_f32(out, r * width, embed_buffer(call, own + 1));
       add_rows(call, tables, r, embed_buffer(call, own), y);
@@ -107,14 +107,6 @@ void launch_embed_norm(const LaunchCall& call) {
       write_f32(out, r * width, width, y);
     }
   });
-}
-
-std::vector<IndexInput> embed_norm_ids(AttrView attrs) {
-  std::vector<IndexInput> ids;
-  const int64_t tables = std::min(kMaxTables, decode<EmbedNormAttrs>(attrs).tables);
-  for (int t = 0; t < static_cast<int>(tables); ++t)
-    ids.push_back({.indices = 2 * t, .table = 2 * t + 1, .axis = 0});
-  return ids;
 }
 
 Support supports_masked_mean(const Problem& problem) {
@@ -168,7 +160,6 @@ extern const KernelBody embed_norm_rows, masked_mean_columns;
 constexpr KernelBody embed_norm_rows{
     .supports = &supports_embed,
     .numerics = &f32_numerics,
-    .index_inputs = &embed_norm_ids,
     .prepare = &prepare_embed_norm,
     .launch = &launch_embed_norm,
 };

@@ -220,7 +220,7 @@ void launch_constant_of_shape(const LaunchCall& call) {
 
 void launch_eye_like(const LaunchCall& call) {
   const TensorArg& y = call.out[0];
-  const int64_t k = decode<EyeLikeAttrs>(call.attrs).k,
+  const int64_t k = std::clamp(decode<EyeLikeAttrs>(call.attrs).k, -y.dim(0), y.dim(1)),
                 width = static_cast<int64_t>(size_bytes(y.dtype));
   std::memset(y.data, 0, static_cast<size_t>(y.elems() * width));
   for (int64_t row = std::max<int64_t>(0, -k); row < y.dim(0) && row + k < y.dim(1); ++row)
@@ -230,8 +230,10 @@ void launch_eye_like(const LaunchCall& call) {
 void launch_trilu(const LaunchCall& call) {
   const TensorArg& x = call.in[0];
   const bool upper = decode<TriluAttrs>(call.attrs).upper;
-  const int64_t k = given(call.in, 1) ? read_index(call.in[1], 0) : 0;
   const int64_t rows = x.dim(-2), cols = x.dim(-1);
+  // Beyond the corners all numbers mean the same.
+  const int64_t k =
+      std::clamp<int64_t>(given(call.in, 1) ? read_index(call.in[1], 0) : 0, -rows - 1, cols + 1);
   const auto width = static_cast<int64_t>(size_bytes(x.dtype));
   const int64_t total = cols == 0 ? 0 : x.elems() / cols;
   for (int64_t r = 0; r < total; ++r) {
@@ -247,10 +249,19 @@ void launch_trilu(const LaunchCall& call) {
 
 // ---- CumSum: running sums, f32 and integers in their own type
 
+// The axis in input 1, counted from the front; Error(kInput) where the input has none such.
+int checked_axis(const LaunchCall& call) {
+  const int64_t axis = read_index(call.in[1], 0), rank = call.in[0].rank;
+  if (axis >= -rank && axis < rank) return static_cast<int>(positive_axis(axis, rank));
+  throw Error(ErrorCode::kInput, "CumSum: axis " + std::to_string(axis) + " is outside [" +
+                                     std::to_string(-rank) + ", " + std::to_string(rank) +
+                                     ") of an input of rank " + std::to_string(rank));
+}
+
 template <class T, class Sum>
 void cum_sum(const LaunchCall& call, const CumSumAttrs& attrs) {
   const TensorArg& x = call.in[0];
-  const auto axis = static_cast<int>(positive_axis(read_index(call.in[1], 0), x.rank));
+  const int axis = checked_axis(call);
   const int64_t size = x.dim(axis), inner = elems_between(x, axis + 1, x.rank);
   const int64_t columns = elems_between(x, 0, axis) * inner;
   call.execution.threads->parallel_for(columns, 256, [&](int64_t begin, int64_t end, int) {
@@ -269,7 +280,10 @@ void cum_sum(const LaunchCall& call, const CumSumAttrs& attrs) {
 }
 void launch_cum_sum(const LaunchCall& call) {
   const auto attrs = decode<CumSumAttrs>(call.attrs);
-  if (call.in[0].elems() == 0) return;
+  if (call.in[0].elems() == 0) {
+    checked_axis(call);
+    return;
+  }
   if (call.in[0].dtype == DType::kF32) return cum_sum<float, float>(call, attrs);
   if (call.in[0].dtype == DType::kI32) return cum_sum<int32_t, uint32_t>(call, attrs);
   cum_sum<int64_t, uint64_t>(call, attrs);
@@ -279,12 +293,6 @@ Support supports_cum_sum(const Problem& problem) {
   if (type == DType::kF32 || type == DType::kI32 || type == DType::kI64)
     return one_float_type(problem);
   return no("running sums of " + std::string(name(type)));
-}
-
-// Of Gather, GatherElements and ScatterElements.
-template <class Attrs>
-std::vector<IndexInput> second_indexes_first(AttrView attrs) {
-  return {{.indices = 1, .table = 0, .axis = decode<Attrs>(attrs).axis}};
 }
 
 constexpr KernelBody body(void (*launch)(const LaunchCall&),
@@ -297,43 +305,11 @@ constexpr KernelBody body(void (*launch)(const LaunchCall&),
 extern const KernelBody gather_rows, gather_elements_direct, gather_nd_direct,
     scatter_elements_direct, scatter_nd_direct, one_hot_direct, range_direct,
     constant_of_shape_direct, eye_like_direct, trilu_rows, cum_sum_columns;
-constexpr KernelBody gather_rows{
-    .supports = &one_float_type,
-    .numerics = &exact_numerics,
-    .index_inputs = &second_indexes_first<AxisAttrs>,
-    .launch = &launch_gather,
-};
-constexpr KernelBody gather_elements_direct{
-    .supports = &one_float_type,
-    .numerics = &exact_numerics,
-    .index_inputs = &second_indexes_first<AxisAttrs>,
-    .launch = &launch_gather_elements,
-};
-constexpr KernelBody gather_nd_direct{
-    .supports = &one_float_type,
-    .numerics = &exact_numerics,
-    .index_inputs = [](AttrView attrs) -> std::vector<IndexInput> {
-      return {{.indices = 1,
-               .table = 0,
-               .axis = decode<GatherNDAttrs>(attrs).batch_dims,
-               .tuples = true}};
-    },
-    .launch = &launch_gather_nd,
-};
-constexpr KernelBody scatter_elements_direct{
-    .supports = &supports_scatter,
-    .numerics = &exact_numerics,
-    .index_inputs = &second_indexes_first<ScatterAttrs>,
-    .launch = &launch_scatter_elements,
-};
-constexpr KernelBody scatter_nd_direct{
-    .supports = &supports_scatter,
-    .numerics = &exact_numerics,
-    .index_inputs = [](AttrView) -> std::vector<IndexInput> {
-      return {{.indices = 1, .table = 0, .axis = 0, .tuples = true}};
-    },
-    .launch = &launch_scatter_nd,
-};
+constexpr KernelBody gather_rows = body(&launch_gather);
+constexpr KernelBody gather_elements_direct = body(&launch_gather_elements);
+constexpr KernelBody gather_nd_direct = body(&launch_gather_nd);
+constexpr KernelBody scatter_elements_direct = body(&launch_scatter_elements, &supports_scatter);
+constexpr KernelBody scatter_nd_direct = body(&launch_scatter_nd, &supports_scatter);
 constexpr KernelBody one_hot_direct = body(&launch_one_hot, &supports_one_hot);
 constexpr KernelBody range_direct = body(&launch_range);
 constexpr KernelBody constant_of_shape_direct{

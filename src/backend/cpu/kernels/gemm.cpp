@@ -197,12 +197,25 @@ size_t gemm_scratch_elems(int64_t k, DType packed) {
 void gemm(const GemmCall& call) { HWY_DYNAMIC_DISPATCH(Gemm)(call); }
 void linear_epilogue(const EpilogueCall& call) { HWY_DYNAMIC_DISPATCH(Epilogue)(call); }
 
+int threads_worth(int threads, int64_t m, int64_t n, int64_t k) {
+  // A core does 50 or more products a nanosecond and reads 20 bytes of a weight; another thread
+  // begins after a half to one microsecond.
+  constexpr double kProductsPerNs = 50, kBytesPerNs = 20, kLeastNs = 2000;
+  const double weight = static_cast<double>(n) * static_cast<double>(k);
+  const double ns = std::max(static_cast<double>(m) * weight / kProductsPerNs,
+                             weight * sizeof(float) / kBytesPerNs);
+  return ns < kLeastNs ? 1 : threads;
+}
+
 Grid choose_grid(const GridCall& call) {
   const auto parts = [](int64_t units, int count) { return (units + count - 1) / count; };
   Grid best;
   double best_work = 0, best_bytes = 0;
-  for (int rows = 1; rows <= call.threads; ++rows) {
-    const int cols = call.threads / rows;
+  const auto most = [&](int64_t units) {
+    return static_cast<int>(std::clamp<int64_t>(units, 1, call.threads));
+  };
+  for (int rows = 1; rows <= most(call.row_units); ++rows) {
+    const int cols = std::min(call.threads / rows, most(call.col_units));
     const auto part_rows = static_cast<double>(parts(call.row_units, rows));
     const auto part_cols = static_cast<double>(parts(call.col_units, cols));
     const double work = part_rows * part_cols;

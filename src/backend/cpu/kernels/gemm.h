@@ -93,8 +93,9 @@ struct EpilogueCall {
 };
 void linear_epilogue(const EpilogueCall& call);
 
-/// How `threads` workers share an [row_units, col_units] grid of work: rows × cols parts with
-/// rows · cols <= threads, the smallest largest part first, then the fewest units read.
+/// How `threads` threads share an [row_units, col_units] grid of work: rows × cols parts with
+/// rows · cols <= threads, none of them empty, the smallest largest part first, then the fewest
+/// units read.
 struct Grid {
   int rows = 1, cols = 1;
 };
@@ -104,6 +105,8 @@ struct GridCall {
   double row_unit_bytes = 0, col_unit_bytes = 0;  ///< read per unit by each part
 };
 Grid choose_grid(const GridCall& call);
+/// `threads`, or 1 where x [m, k] · w [k, n] is done before another thread would have begun.
+int threads_worth(int threads, int64_t m, int64_t n, int64_t k);
 
 /// [begin, end) of part `index` of `parts` equal shares of `count`.
 struct Span {

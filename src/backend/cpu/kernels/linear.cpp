@@ -1,8 +1,9 @@
 // cpu.linear.highway: y = act(x·w + bias) + residual with our own packed product. Also what the
 // other linear rows share with it. Contract: linear.h, LinearAttrs in core/attrs.h.
 //
-// Work is cut statically into a grid of row and column parts, one per thread; K is never split, so
-// the bits of a row depend on neither M nor the number of threads (gemm-inl.h). Error of a sum:
+// Work is cut statically into a grid of row and column parts, one per thread of the session; K is
+// never split, so the bits of a row depend on neither M nor the number of threads (gemm-inl.h).
+// Error of a sum:
 // <= K·2^-24·Σ|x||w| (in practice √K), plus the activation's (math-inl.h).
 #include "backend/cpu/kernels/linear.h"
 
@@ -89,21 +90,21 @@ class HighwayLinear final : public LinearState {
   void launch(const LaunchCall& call) const override {
     const LinearRun run(call);
     if (run.m == 0 || run.n == 0) return;
-    ThreadPool& threads = *call.execution.threads;
+    ThreadTeam& threads = *call.execution.threads;
     const int64_t row_units = (run.m + kRowUnit - 1) / kRowUnit;
     const Grid grid =
-        choose_grid({.threads = threads.size(),
+        choose_grid({.threads = threads_worth(threads.size(), run.m, run.n, run.k),
                      .row_units = row_units,
                      .col_units = num_panels(run.n),
                      .row_unit_bytes = 4.0 * static_cast<double>(run.k * kRowUnit),
                      .col_unit_bytes = 4.0 * static_cast<double>(run.k * kPanelCols)});
     const size_t bytes = scratch_bytes() + (run.out.dtype == DType::kF32 ? 0 : tile_bytes());
-    threads.parallel_for(grid.rows * grid.cols, 1, [&](int64_t begin, int64_t end, int worker) {
-      for (int64_t part = begin; part < end; ++part) {
-        const Span units = share(row_units, static_cast<int>(part) / grid.cols, grid.rows);
-        const Span panels = share(num_panels(run.n), static_cast<int>(part) % grid.cols, grid.cols);
+    threads.parallel_for(grid.rows * grid.cols, 1, [&](int64_t begin, int64_t end, int part) {
+      for (int64_t cell = begin; cell < end; ++cell) {
+        const Span units = share(row_units, static_cast<int>(cell) / grid.cols, grid.rows);
+        const Span panels = share(num_panels(run.n), static_cast<int>(cell) % grid.cols, grid.cols);
         run_part(run, {units.begin * kRowUnit, std::min(run.m, units.end * kRowUnit)}, panels,
-                 call.workspace + static_cast<size_t>(worker) * bytes);
+                 call.workspace + static_cast<size_t>(part) * bytes);
       }
     });
   }
@@ -158,9 +159,9 @@ class HighwayLinear final : public LinearState {
 
 Support supports_packed_weight(const Problem& problem) {
   const Operand& weight = problem.inputs[1];
-  if (weight.constant == nullptr) return no("the weight is not a constant");
+  if (!weight.is_constant()) return no("the weight is not a constant");
   if (rank_of(weight) != 2) return no("the weight is not a matrix");
-  if (weight.constant->elems() == 0) return no("the weight is empty");
+  if (product(weight.shape) == Dim(0)) return no("the weight is empty");
   if (problem.inputs.size() > 3 && problem.inputs[3].present &&
       str(problem.inputs[3].shape) != str(problem.outputs[0].shape)) {
     return no("the residual is broadcast");
@@ -173,8 +174,14 @@ Support supports_packed_linear(const Problem& problem) {
 }
 
 WeightShape weight_shape(const Problem& problem) {
-  const Shape& shape = problem.inputs[1].constant->shape();
-  return transposed(problem) ? WeightShape{shape[1], shape[0]} : WeightShape{shape[0], shape[1]};
+  const SymShape& shape = problem.inputs[1].shape;
+  const int64_t rows = shape[0].constant(), cols = shape[1].constant();
+  return transposed(problem) ? WeightShape{cols, rows} : WeightShape{rows, cols};
+}
+
+std::vector<PackedLayout> linear_layouts(const Problem& problem) {
+  const Layout to{problem.inputs[1].dtype, weight_shape(problem)};
+  return {{.input = 1, .layout = layout(to.type, to.shape), .bytes = to.bytes()}};
 }
 
 std::vector<PackedConstant> pack_linear(const Problem& problem) {
@@ -205,12 +212,10 @@ std::vector<PackedConstant> pack_linear(const Problem& problem) {
 
 Tensor unpack_linear(const Problem& problem, const ConstantArg& packed) {
   const bool trans = transposed(problem);
-  const Operand& weight = problem.inputs[1];
-  const int64_t rows = weight.shape[0].constant(), cols = weight.shape[1].constant();
   const Layout from = parse_layout(packed.layout);
   const auto [k, n] = from.shape;
-  VERNIER_ASSERT(k == (trans ? cols : rows) && n == (trans ? rows : cols) &&
-                     packed.bytes.size() == from.bytes(),
+  const WeightShape expected = weight_shape(problem);
+  VERNIER_ASSERT(k == expected.k && n == expected.n && packed.bytes.size() == from.bytes(),
                  std::string(packed.layout));
   const size_t width = size_bytes(from.type);
   std::vector<std::byte> plain(static_cast<size_t>(k * n) * width);
@@ -226,16 +231,12 @@ Tensor unpack_linear(const Problem& problem, const ConstantArg& packed) {
           width);
     }
   }
-  return Tensor::from_bytes(from.type, {rows, cols}, plain);
-}
-
-bool is_linear_layout(DType type, std::string_view layout) {
-  return layout.starts_with(layout_prefix(type));
+  return Tensor::from_bytes(from.type, trans ? Shape{n, k} : Shape{k, n}, plain);
 }
 
 PackedWeight packed_weight(const CreateCall& call, DType type) {
   for (const ConstantArg& constant : call.constants) {
-    if (constant.input != 1 || !is_linear_layout(type, constant.layout)) continue;
+    if (constant.input != 1 || !constant.layout.starts_with(layout_prefix(type))) continue;
     const Layout layout = parse_layout(constant.layout);
     if (constant.bytes.size() == layout.bytes())
       return {{constant.bytes.data(), type}, layout.shape};
@@ -269,8 +270,8 @@ EpilogueCall LinearRun::epilogue(int64_t row0, int64_t col0) const {
 std::unique_ptr<LinearState> make_highway_linear(const PackedWeight& weight) {
   return std::make_unique<HighwayLinear>(weight);
 }
-std::unique_ptr<LinearState> make_linear(const PackedWeight& weight, int workers) {
-  auto state = make_onednn_linear(weight, workers);
+std::unique_ptr<LinearState> make_linear(const PackedWeight& weight, int parts) {
+  auto state = make_onednn_linear(weight, parts);
   return state == nullptr ? make_highway_linear(weight) : std::move(state);
 }
 std::unique_ptr<ShapeState> prepare_linear(const PrepareCall& call) {
@@ -287,7 +288,7 @@ constexpr KernelBody linear_highway{
     .strided_inputs = 1,
     .pack = &pack_linear,
     .unpack = &unpack_linear,
-    .layout_is_current = &linear_layout_is_current<DType::kF32>,
+    .packed_layouts = &linear_layouts,
     .create = [](const CreateCall& call) -> std::unique_ptr<KernelState> {
       return make_highway_linear(packed_weight(call, DType::kF32));
     },

@@ -22,12 +22,7 @@ WeightShape weight_shape(const Problem& problem);
 std::vector<PackedConstant> pack_linear(const Problem& problem);
 /// In the type that the layout names.
 Tensor unpack_linear(const Problem& problem, const ConstantArg& packed);
-/// True for the layout of weights in `kType`.
-bool is_linear_layout(DType type, std::string_view layout);
-template <DType kType>
-bool linear_layout_is_current(std::string_view layout) {
-  return is_linear_layout(kType, layout);
-}
+std::vector<PackedLayout> linear_layouts(const Problem& problem);
 
 /// The packed weight of a step.
 struct PackedWeight {
@@ -63,10 +58,10 @@ class LinearState : public KernelState {
 std::unique_ptr<LinearState> make_highway_linear(const PackedWeight& weight);
 /// oneDNN on a packed f32 or bf16 weight, inputs in the weight's type; null where this build or
 /// machine has no product of that type whose row bits hold. Stands in onednn/ and without_onednn/.
-std::unique_ptr<LinearState> make_onednn_linear(const PackedWeight& weight, int workers);
+std::unique_ptr<LinearState> make_onednn_linear(const PackedWeight& weight, int parts);
 
 /// oneDNN if it can, else the own kernel.
-std::unique_ptr<LinearState> make_linear(const PackedWeight& weight, int workers);
+std::unique_ptr<LinearState> make_linear(const PackedWeight& weight, int parts);
 
 std::unique_ptr<ShapeState> prepare_linear(const PrepareCall& call);
 void launch_linear(const LaunchCall& call);

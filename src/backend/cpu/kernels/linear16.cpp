@@ -79,7 +79,7 @@ constexpr KernelBody linear_bf16{
     .strided_inputs = 1,
     .pack = &pack_linear,
     .unpack = &unpack_linear,
-    .layout_is_current = &linear_layout_is_current<DType::kBF16>,
+    .packed_layouts = &linear_layouts,
     .create = [](const CreateCall& call) -> std::unique_ptr<KernelState> {
       return make_linear(packed_weight(call, DType::kBF16), call.execution.threads->size());
     },
@@ -92,7 +92,7 @@ constexpr KernelBody linear_f16{
     .strided_inputs = 1,
     .pack = &pack_linear,
     .unpack = &unpack_linear,
-    .layout_is_current = &linear_layout_is_current<DType::kF16>,
+    .packed_layouts = &linear_layouts,
     .create = [](const CreateCall& call) -> std::unique_ptr<KernelState> {
       return make_highway_linear(packed_weight(call, DType::kF16));
     },

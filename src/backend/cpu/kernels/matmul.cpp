@@ -127,18 +127,18 @@ void multiply_part(const Product& p, int64_t batch, const float* packed, const P
         .scratch = scratch});
 }
 
-// Many batches: each thread packs and multiplies whole ones. Few: all threads share each.
+// Many batches: each part is whole ones, packed and multiplied. Few: all parts share each.
 void multiply(const Product& p, const LaunchCall& call) {
-  ThreadPool& threads = *call.execution.threads;
+  ThreadTeam& threads = *call.execution.threads;
   const int64_t batches = p.batches(), panels = num_panels(p.n);
   const int64_t units = (p.m + kRowUnit - 1) / kRowUnit;
-  const auto packed_of = [&](int worker) {
-    return reinterpret_cast<float*>(call.workspace + static_cast<size_t>(worker) * packed_bytes(p));
+  const auto packed_of = [&](int part) {
+    return reinterpret_cast<float*>(call.workspace + static_cast<size_t>(part) * packed_bytes(p));
   };
-  const auto scratch_of = [&](int worker) {
+  const auto scratch_of = [&](int part) {
     return reinterpret_cast<float*>(call.workspace +
                                     static_cast<size_t>(threads.size()) * packed_bytes(p) +
-                                    static_cast<size_t>(worker) * scratch_bytes(p));
+                                    static_cast<size_t>(part) * scratch_bytes(p));
   };
   const auto view = [&](int64_t batch) {
     return MatrixView{.data = p.b.as<const float>() + p.offsets(batch).second,
@@ -148,15 +148,15 @@ void multiply(const Product& p, const LaunchCall& call) {
                       .col_step = p.b_col};
   };
   if (batches >= threads.size()) {
-    threads.parallel_for(batches, 1, [&](int64_t begin, int64_t end, int worker) {
+    threads.parallel_for(batches, 1, [&](int64_t begin, int64_t end, int part) {
       for (int64_t batch = begin; batch < end; ++batch) {
-        pack_panels(view(batch), packed_of(worker), 0, panels);
-        multiply_part(p, batch, packed_of(worker), {{0, units}, {0, panels}}, scratch_of(worker));
+        pack_panels(view(batch), packed_of(part), 0, panels);
+        multiply_part(p, batch, packed_of(part), {{0, units}, {0, panels}}, scratch_of(part));
       }
     });
     return;
   }
-  const Grid grid = choose_grid({.threads = threads.size(),
+  const Grid grid = choose_grid({.threads = threads_worth(threads.size(), p.m, p.n, p.k),
                                  .row_units = units,
                                  .col_units = panels,
                                  .row_unit_bytes = 4.0 * static_cast<double>(p.k * kRowUnit),
@@ -165,13 +165,13 @@ void multiply(const Product& p, const LaunchCall& call) {
     threads.parallel_for(panels, 1, [&](int64_t begin, int64_t end, int) {
       pack_panels(view(batch), packed_of(0), begin, end);
     });
-    threads.parallel_for(grid.rows * grid.cols, 1, [&](int64_t begin, int64_t end, int worker) {
-      for (int64_t part = begin; part < end; ++part) {
-        const auto index = static_cast<int>(part);
+    threads.parallel_for(grid.rows * grid.cols, 1, [&](int64_t begin, int64_t end, int part) {
+      for (int64_t cell = begin; cell < end; ++cell) {
+        const auto index = static_cast<int>(cell);
         multiply_part(p, batch, packed_of(0),
                       {share(units, index / grid.cols, grid.rows),
                        share(panels, index % grid.cols, grid.cols)},
-                      scratch_of(worker));
+                      scratch_of(part));
       }
     });
   }

@@ -127,12 +127,6 @@ namespace {
 // Rows of one thread: about 8 KiB of work, so that small tensors stay on one thread.
 int64_t grain_rows(int64_t cols) { return std::max<int64_t>(1, 2048 / std::max<int64_t>(cols, 1)); }
 
-bool constant_size_equal(const Operand& operand, const SymShape& shape, size_t first_axis) {
-  Dim size(1);
-  for (size_t i = first_axis; i < shape.size(); ++i) size = size * shape[i];
-  return product(operand.shape) == size;
-}
-
 /// `first_parameter`: input index of scale; bias follows it.
 Support supports_norm(const Problem& problem, size_t first_parameter) {
   Support floats = all_up_to_f32(problem);
@@ -142,7 +136,7 @@ Support supports_norm(const Problem& problem, size_t first_parameter) {
   const auto rank = static_cast<int64_t>(shape.size());
   const auto axis = static_cast<size_t>(positive_axis(problem.attrs_as<NormAttrs>().axis, rank));
   for (size_t i = first_parameter; i < problem.inputs.size(); ++i) {
-    if (problem.inputs[i].present && !constant_size_equal(problem.inputs[i], shape, axis))
+    if (problem.inputs[i].present && !is_per_row_element(problem.inputs[i].shape, shape, axis))
       return no("scale and bias must have one value per normalised element");
   }
   for (size_t i = 1; i < first_parameter; ++i) {
@@ -175,7 +169,7 @@ int normalised_axis(AttrView attrs, const TensorArg& x) {
 }
 
 // Workspace where anything is stored in 16 bits, in rows of `cols` floats: scale and bias, then
-// these of each thread.
+// these of each part.
 constexpr size_t kParameterRows = 2;
 enum Buffer : size_t { kX, kAddend, kSum, kY, kBuffers };
 
@@ -208,9 +202,9 @@ class NormLaunch {
   void run(RowFunction run_row) const {
     if (cols_ == 0) return;
     call_.execution.threads->parallel_for(x_rows_.count(), grain_rows(cols_),
-                                          [&](int64_t begin, int64_t end, int worker) {
+                                          [&](int64_t begin, int64_t end, int part) {
                                             for (int64_t r = begin; r < end; ++r)
-                                              normalise(r, worker, run_row);
+                                              normalise(r, part, run_row);
                                           });
   }
 
@@ -218,8 +212,8 @@ class NormLaunch {
   float* workspace_row(size_t index) const {
     return reinterpret_cast<float*>(call_.workspace + index * row_bytes(cols_));
   }
-  float* buffer(int worker, Buffer which) const {
-    return workspace_row(kParameterRows + static_cast<size_t>(worker) * kBuffers + which);
+  float* buffer(int part, Buffer which) const {
+    return workspace_row(kParameterRows + static_cast<size_t>(part) * kBuffers + which);
   }
   const float* parameter(size_t i, size_t row) const {
     if (i >= call_.in.size() || call_.in[i].data == nullptr) return nullptr;
@@ -227,19 +221,19 @@ class NormLaunch {
   }
   bool wants(size_t i) const { return i < call_.out.size() && call_.out[i].data != nullptr; }
 
-  void normalise(int64_t r, int worker, RowFunction run_row) const {
+  void normalise(int64_t r, int part, RowFunction run_row) const {
     float mean = 0, inv_std = 0;
-    NormRow row{.x = read_f32(call_.in[0], x_rows_.offset(r), cols_, buffer(worker, kX)),
+    NormRow row{.x = read_f32(call_.in[0], x_rows_.offset(r), cols_, buffer(part, kX)),
                 .scale = scale_,
                 .bias = bias_,
-                .y = place_f32(call_.out[0], r * cols_, buffer(worker, kY)),
+                .y = place_f32(call_.out[0], r * cols_, buffer(part, kY)),
                 .mean = &mean,
                 .inv_std = &inv_std,
                 .cols = cols_,
                 .epsilon = epsilon_};
     if (adds_) {
-      row.addend = read_f32(call_.in[1], addend_rows_.offset(r), cols_, buffer(worker, kAddend));
-      row.sum = wants(1) ? place_f32(call_.out[1], r * cols_, buffer(worker, kSum)) : row.y;
+      row.addend = read_f32(call_.in[1], addend_rows_.offset(r), cols_, buffer(part, kAddend));
+      row.sum = wants(1) ? place_f32(call_.out[1], r * cols_, buffer(part, kSum)) : row.y;
     }
     run_row(row);
     write_f32(call_.out[0], r * cols_, cols_, row.y);
@@ -288,8 +282,8 @@ void launch_l2_norm(const LaunchCall& call) {
     write_f32(out, r * cols, cols, y);
   };
   call.execution.threads->parallel_for(
-      rows.count(), grain_rows(cols), [&](int64_t begin, int64_t end, int worker) {
-        std::byte* buffer = call.workspace + static_cast<size_t>(worker) * row_bytes(cols);
+      rows.count(), grain_rows(cols), [&](int64_t begin, int64_t end, int part) {
+        std::byte* buffer = call.workspace + static_cast<size_t>(part) * row_bytes(cols);
         for (int64_t r = begin; r < end; ++r) normalise(r, reinterpret_cast<float*>(buffer));
       });
 }

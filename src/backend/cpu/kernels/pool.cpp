@@ -58,8 +58,9 @@ void for_each_window(const LaunchCall& call, const PoolAxes& p, const Window& wi
   const TensorArg& y = call.out[0];
   const int64_t in_plane = p.in[0] * p.in[1], out_plane = p.out[0] * p.out[1];
   if (y.elems() == 0) return;
+  const int64_t grain = std::max<int64_t>(1, 1024 / out_plane);
   call.execution.threads->parallel_for(
-      y.dim(0) * y.dim(1), 1, [&](int64_t begin, int64_t end, int) {
+      y.dim(0) * y.dim(1), grain, [&](int64_t begin, int64_t end, int) {
         for (int64_t plane = begin; plane < end; ++plane) {
           const float* src = call.in[0].as<const float>() + plane * in_plane;
           float* dst = y.as<float>() + plane * out_plane;

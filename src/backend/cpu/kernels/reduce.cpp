@@ -74,13 +74,19 @@ struct MeanOp : SumOp {
 struct AbsSumOp : SumOp {
   template <class A>
   static A step(A a, A x) {
-    return SumOp::step(a, x < 0 ? -x : x);
+    if constexpr (std::is_integral_v<A>)  // the least number has no opposite: it wraps
+      return SumOp::step(a, x < 0 ? static_cast<A>(0 - static_cast<uint64_t>(x)) : x);
+    else
+      return SumOp::step(a, x < 0 ? -x : x);
   }
 };
 struct SquareSumOp : SumOp {
   template <class A>
   static A step(A a, A x) {
-    return SumOp::step(a, x * x);
+    if constexpr (std::is_integral_v<A>)
+      return SumOp::step(a, static_cast<A>(static_cast<uint64_t>(x) * static_cast<uint64_t>(x)));
+    else
+      return SumOp::step(a, x * x);
   }
 };
 struct NormOp : SquareSumOp {

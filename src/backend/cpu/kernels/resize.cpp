@@ -294,7 +294,7 @@ void blend(const From* a, const From* b, const Pair& pair, To* to, int64_t n) {
 /// Compute and accumulate in f64, first along the earlier axis, rounded once.
 /// Error    1/2 ulp beside the double formula.
 /// Cost     reads two lines per line written.
-/// Workspace one line of the input in f64 per thread.
+/// Workspace one line of the input in f64 per part.
 void launch_linear(const LaunchCall& call) {
   if (call.out[0].elems() == 0) return;
   const auto& s = static_cast<const LinearShape&>(*call.shape_state);
@@ -304,9 +304,9 @@ void launch_linear(const LaunchCall& call) {
   const auto line_out = static_cast<int64_t>(s.cols.size()) * s.inner;
   const int64_t grain = std::max<int64_t>(1, 4096 / line_out);
   call.execution.threads->parallel_for(
-      s.outer * rows_out * s.middle, grain, [&](int64_t begin, int64_t end, int worker) {
-        auto* line = reinterpret_cast<double*>(call.workspace +
-                                               static_cast<size_t>(worker) * s.line_bytes());
+      s.outer * rows_out * s.middle, grain, [&](int64_t begin, int64_t end, int part) {
+        auto* line =
+            reinterpret_cast<double*>(call.workspace + static_cast<size_t>(part) * s.line_bytes());
         for (int64_t l = begin; l < end; ++l) {
           const int64_t middle = l % s.middle, o = l / s.middle / rows_out;
           const Pair& row = s.rows[static_cast<size_t>(l / s.middle % rows_out)];

@@ -85,9 +85,9 @@ bool is_last(const LaunchCall& call) {
 }
 
 // One thread's row in the workspace.
-float* row_buffer(const LaunchCall& call, int worker, int64_t n) {
+float* row_buffer(const LaunchCall& call, int part, int64_t n) {
   const size_t bytes = round_to_line(static_cast<size_t>(n) * sizeof(float));
-  return reinterpret_cast<float*>(call.workspace + static_cast<size_t>(worker) * bytes);
+  return reinterpret_cast<float*>(call.workspace + static_cast<size_t>(part) * bytes);
 }
 
 void run_last_axis(const LaunchCall& call, RowFunction run) {
@@ -96,23 +96,24 @@ void run_last_axis(const LaunchCall& call, RowFunction run) {
   const Rows rows(x);
   const int64_t grain = std::max<int64_t>(1, 1024 / std::max<int64_t>(cols, 1));
   call.execution.threads->parallel_for(
-      rows.count(), grain, [&](int64_t begin, int64_t end, int worker) {
+      rows.count(), grain, [&](int64_t begin, int64_t end, int part) {
         for (int64_t r = begin; r < end; ++r) {
-          float* y = place_f32(out, r * cols, row_buffer(call, worker, cols));
+          float* y = place_f32(out, r * cols, row_buffer(call, part, cols));
           run(read_f32(x, rows.offset(r), cols, y), y, cols);
           write_f32(out, r * cols, cols, y);
         }
       });
 }
 
-// Columns of a dense [outer, n, inner] array, each copied to this thread's part of the workspace.
+// Columns of a dense [outer, n, inner] array, each copied to the workspace of its part.
 void run_other_axis(const LaunchCall& call, RowFunction run) {
   const TensorArg& x = call.in[0];
   const auto axis = static_cast<int>(positive_axis(decode<AxisAttrs>(call.attrs).axis, x.rank));
   const int64_t n = x.dim(axis), inner = elems_between(x, axis + 1, x.rank);
   const int64_t columns = elems_between(x, 0, axis) * inner;
-  call.execution.threads->parallel_for(columns, 1, [&](int64_t begin, int64_t end, int worker) {
-    float* column = row_buffer(call, worker, n);
+  const int64_t grain = std::max<int64_t>(1, 1024 / std::max<int64_t>(n, 1));
+  call.execution.threads->parallel_for(columns, grain, [&](int64_t begin, int64_t end, int part) {
+    float* column = row_buffer(call, part, n);
     for (int64_t k = begin; k < end; ++k) {
       const int64_t first = k / inner * n * inner + k % inner;
       for (int64_t i = 0; i < n; ++i) column[i] = x.as<const float>()[first + i * inner];

@@ -145,7 +145,7 @@ std::unique_ptr<ShapeState> prepare_top_k(const PrepareCall& call) {
 /// Error    exact: elements are moved as bits.
 /// Cost     reads x once; a line of n costs n comparisons and, in random order, about k·ln(n/k)
 ///          heap steps. Lines go to threads; one line is never divided.
-/// Workspace 16·k bytes per thread.
+/// Workspace 16·k bytes per part.
 void launch_top_k(const LaunchCall& call) {
   const auto attrs = decode<TopKAttrs>(call.attrs);
   const TensorArg& x = call.in[0];
@@ -160,9 +160,9 @@ void launch_top_k(const LaunchCall& call) {
   const int64_t x_step = x.stride(axis), out_step = out.stride(axis);
   const int64_t grain = std::max<int64_t>(1, 4096 / size);
   call.execution.threads->parallel_for(
-      x_lines.count(), grain, [&](int64_t begin, int64_t end, int worker) {
+      x_lines.count(), grain, [&](int64_t begin, int64_t end, int part) {
         auto* kept = reinterpret_cast<Candidate*>(call.workspace +
-                                                  static_cast<size_t>(worker) * kept_bytes(k));
+                                                  static_cast<size_t>(part) * kept_bytes(k));
         for (int64_t l = begin; l < end; ++l) {
           const std::byte* src = x.data + x_lines.offset(l) * width;
           select({src, size, x_step}, kept, k);

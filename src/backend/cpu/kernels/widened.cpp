@@ -22,6 +22,11 @@ Problem in_f32(const Problem& problem) {
   return wide;
 }
 
+std::string widened_layout(const Problem& problem, int input, const std::string& inner) {
+  const DType stored = problem.inputs[static_cast<size_t>(input)].dtype;
+  return std::string(name(stored)) + std::string(kAs) + inner;
+}
+
 bool has_16_bits(const std::vector<Operand>& operands) {
   return std::ranges::any_of(
       operands, [](const Operand& o) { return o.present && is_16_bit_float(o.dtype); });
@@ -73,7 +78,7 @@ Numerics widened_numerics(const KernelBody& inner, const Problem& problem) {
   const bool product = (flags(problem.op) & kProduct) != 0;
   for (size_t i = 0; product && i < std::min<size_t>(2, problem.inputs.size()); ++i) {
     const Operand& operand = problem.inputs[i];
-    if (operand.constant && is_float(operand.dtype) && operand.dtype != DType::kF32)
+    if (operand.is_constant() && is_float(operand.dtype) && operand.dtype != DType::kF32)
       numerics.compute = operand.dtype;
   }
   return numerics;
@@ -89,10 +94,8 @@ std::vector<PackedConstant> pack_widened(const KernelBody& inner, const Problem&
     wide.inputs[i].constant = &contents[i];
   }
   std::vector<PackedConstant> packed = inner.pack(wide);
-  for (PackedConstant& constant : packed) {
-    const DType stored = problem.inputs[static_cast<size_t>(constant.input)].dtype;
-    constant.layout = std::string(name(stored)) + std::string(kAs) + constant.layout;
-  }
+  for (PackedConstant& constant : packed)
+    constant.layout = widened_layout(problem, constant.input, constant.layout);
   return packed;
 }
 
@@ -110,9 +113,11 @@ Tensor unpack_widened(const KernelBody& inner, const Problem& problem, const Con
   return Tensor::from_bytes(*stored, wide.shape(), bytes);
 }
 
-bool widened_layout_is_current(const KernelBody& inner, std::string_view layout) {
-  const size_t end = layout.find(kAs);
-  return end != std::string_view::npos && inner.layout_is_current(layout.substr(end + kAs.size()));
+std::vector<PackedLayout> widened_layouts(const KernelBody& inner, const Problem& problem) {
+  std::vector<PackedLayout> layouts = inner.packed_layouts(in_f32(problem));
+  for (PackedLayout& packed : layouts)
+    packed.layout = widened_layout(problem, packed.input, packed.layout);
+  return layouts;
 }
 
 std::unique_ptr<KernelState> create_widened(const KernelBody& inner, const CreateCall& call) {

@@ -16,7 +16,7 @@ Numerics widened_numerics(const KernelBody& inner, const Problem& problem);
 /// type, " as ", the inner layout; e.g. "f16 as panels64 f32 K=768 N=3072".
 std::vector<PackedConstant> pack_widened(const KernelBody& inner, const Problem& problem);
 Tensor unpack_widened(const KernelBody& inner, const Problem& problem, const ConstantArg& packed);
-bool widened_layout_is_current(const KernelBody& inner, std::string_view layout);
+std::vector<PackedLayout> widened_layouts(const KernelBody& inner, const Problem& problem);
 
 /// The state knows `inner`, so that the other two need not be told.
 std::unique_ptr<KernelState> create_widened(const KernelBody& inner, const CreateCall& call);
@@ -31,7 +31,6 @@ KernelBody widened() {
       .numerics = [](const Problem& problem) { return widened_numerics(kInner, problem); },
       .bit_class = kInner.bit_class,
       .strided_inputs = kInner.strided_inputs,
-      .index_inputs = kInner.index_inputs,
       .create = [](const CreateCall& call) { return create_widened(kInner, call); },
       .prepare = &prepare_widened,
       .launch = &launch_widened,
@@ -41,9 +40,7 @@ KernelBody widened() {
   body.unpack = [](const Problem& problem, const ConstantArg& packed) {
     return unpack_widened(kInner, problem, packed);
   };
-  body.layout_is_current = [](std::string_view layout) {
-    return widened_layout_is_current(kInner, layout);
-  };
+  body.packed_layouts = [](const Problem& problem) { return widened_layouts(kInner, problem); };
   return body;
 }
 

@@ -5,21 +5,23 @@
 // A row's bits must depend on neither M nor the threads. In oneDNN that holds for `matmul` with a
 // fixed M whose implementation is "brg:…", so rows are cut into chunks of 256, 128, 64, 32 or 16
 // and at the end one of 16, 8, 4, 2 or 1 (padded) and columns into tiles of at most 512; each
-// (chunk, tile) size is one primitive, run by one of our threads on its own static part of the
-// grid. K is never split. Where this machine has no such primitive the step runs on our own kernel,
+// (chunk, tile) size is one primitive, run by one thread per part of the grid, whichever takes it.
+// K is never split. Where this machine has no such primitive the step runs on our own kernel,
 // same packed weight. bf16 products are exact and summed in f32; subnormal operands count as zero
 // (the instruction's rule).
 #include "backend/cpu/kernels/linear.h"
 
 #include <omp.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <mutex>
+#include <new>
 #include <oneapi/dnnl/dnnl.hpp>
+
+#include "backend/cpu/onednn/version.h"
 
 namespace vernier::backend::cpu {
 namespace {
@@ -29,7 +31,17 @@ constexpr int64_t kRowUnit = 16;  // threads get multiples of this; only the las
 // A chunk of 256 × 512 results (512 KiB) is in the second-level cache when the epilogue reads it.
 constexpr int64_t kTileCols = 512;
 
-// Primitives made and run under this use the calling thread only; our pool has the threads.
+// oneDNN 2.6 does not ask whether the memory for its code and objects could be had, and crashes:
+// asked before it makes any.
+void require_room() {
+  constexpr size_t kRoom = size_t{4} << 20;  // several times what a primitive takes
+  void* room = mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) throw std::bad_alloc();
+  munmap(room, kRoom);
+}
+
+// Primitives made and run under this use the calling thread only: the parts are our pool's. OpenMP
+// keeps the number per thread, so a worker sets it for each part.
 class SingleThreaded {
  public:
   SingleThreaded() : saved_(omp_get_max_threads()) { omp_set_num_threads(1); }
@@ -41,26 +53,11 @@ class SingleThreaded {
   int saved_;
 };
 
-// Tile instructions add a row's products in an order that depends on the number of rows (measured:
-// 4 of 8 models, oneDNN 2.6.3 on an Intel Xeon with AMX), so they are left out where they exist.
-bool has_tiles() {
-#if defined(__x86_64__)
-  constexpr unsigned kTilesBf16 = 1u << 22;  // leaf 7, EDX
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kTilesBf16) != 0;
-#else
-  return false;
-#endif
-}
-
-dnnl::engine make_engine() {
-  // No use where the library has run before us in this process: is_brg() refuses tiles then.
-  if (has_tiles()) dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16);
-  return {dnnl::engine::kind::cpu, 0};
-}
-
 const dnnl::engine& engine() {
-  static const dnnl::engine cpu = make_engine();
+  static const dnnl::engine cpu = [] {
+    onednn::leave_out_tiles();
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
   return cpu;
 }
 
@@ -109,7 +106,8 @@ int64_t chunk_of(int64_t left) {
 // The widths of the tiles that columns [64·begin, 64·end) are cut into.
 int64_t tile_width(int64_t col, int64_t end_col) { return std::min(kTileCols, end_col - col); }
 
-Support machine_supports(DType type, int64_t k) {
+Support ask_machine(DType type, int64_t k) {
+  require_room();
   const SingleThreaded single;
   try {
     for (int64_t m : kLadder) {
@@ -127,6 +125,18 @@ Support machine_supports(DType type, int64_t k) {
   }
   return yes();
 }
+// The answer depends on the machine alone, takes milliseconds, and is wanted for every layer when a
+// model is planned and when an engine is opened.
+Support machine_supports(DType type, int64_t k) {
+  static std::mutex mutex;
+  static std::map<std::pair<DType, int64_t>, Support> answers;
+  constexpr size_t kMostAnswers = 4096;
+  const std::lock_guard lock(mutex);
+  if (const auto known = answers.find({type, k}); known != answers.end()) return known->second;
+  const Support answer = ask_machine(type, k);
+  if (answers.size() < kMostAnswers) answers.emplace(std::pair(type, k), answer);
+  return answer;
+}
 // f32 panels have no padded rows, and a product padded from few columns to 64 costs more than ours.
 Support f32_supports(const WeightShape& w) {
   if (w.k % 16 != 0) return no("K is not a multiple of 16");
@@ -134,26 +144,27 @@ Support f32_supports(const WeightShape& w) {
   return machine_supports(DType::kF32, w.k);
 }
 
-// A primitive and, per thread, the memory objects that its calls set pointers in.
+// A primitive and, per part, the memory objects that its calls set pointers in.
 struct Primitive {
   struct Arguments {
     dnnl::memory src, weight, dst, scratch;
   };
   dnnl::matmul run;
   size_t scratch_bytes = 0;
-  std::vector<Arguments> per_worker;
+  std::vector<Arguments> per_part;
 
-  Primitive(const Sizes& sizes, int workers) {
+  Primitive(const Sizes& sizes, int parts) {
+    require_room();
     const auto description = describe(sizes);
     VERNIER_ASSERT(is_brg(description, sizes.type), description.impl_info_str());
     run = dnnl::matmul(description);
     scratch_bytes = description.scratchpad_desc().get_size();
-    for (int i = 0; i < workers; ++i) {
+    for (int i = 0; i < parts; ++i) {
       const auto memory = [](const dnnl::memory::desc& desc) {
         return dnnl::memory(desc, engine(), DNNL_MEMORY_NONE);
       };
-      per_worker.push_back({memory(description.src_desc()), memory(description.weights_desc()),
-                            memory(description.dst_desc()), memory(description.scratchpad_desc())});
+      per_part.push_back({memory(description.src_desc()), memory(description.weights_desc()),
+                          memory(description.dst_desc()), memory(description.scratchpad_desc())});
     }
   }
 };
@@ -165,9 +176,9 @@ struct PointerSet {
   std::byte* scratch;
 };
 
-void execute(const Primitive& primitive, int worker, const dnnl::stream& stream,
+void execute(const Primitive& primitive, int part, const dnnl::stream& stream,
              const PointerSet& pointers) {
-  const auto& args = primitive.per_worker[static_cast<size_t>(worker)];
+  const auto& args = primitive.per_part[static_cast<size_t>(part)];
   // oneDNN takes inputs as void*; it does not write to src or weight.
   dnnl_memory_set_data_handle(args.src.get(), const_cast<std::byte*>(pointers.src));
   dnnl_memory_set_data_handle(args.weight.get(), const_cast<std::byte*>(pointers.weight));
@@ -179,6 +190,7 @@ void execute(const Primitive& primitive, int worker, const dnnl::stream& stream,
                                              {DNNL_ARG_SCRATCHPAD, args.scratch.get()}}};
   const dnnl_status_t status =
       dnnl_primitive_execute(primitive.run.get(), stream.get(), 4, list.data());
+  if (status == dnnl_out_of_memory) throw std::bad_alloc();
   VERNIER_ASSERT(status == dnnl_success, "oneDNN matmul failed");
 }
 
@@ -191,15 +203,16 @@ struct Job {
 };
 
 struct BrgShape final : ShapeState {
-  std::vector<std::vector<Job>> per_worker;
-  size_t worker_bytes = 0, tile_offset = 0, scratch_offset = 0;
+  std::vector<std::vector<Job>> per_part;
+  size_t part_bytes = 0, tile_offset = 0, scratch_offset = 0;
 };
 
 class BrgLinear final : public LinearState {
  public:
-  BrgLinear(const PackedWeight& weight, int workers)
+  BrgLinear(const PackedWeight& weight, int parts)
       : weight_(weight.panels), k_(panel_rows(weight.panels.dtype, weight.shape.k)) {
-    for (int i = 0; i < workers; ++i) streams_.emplace_back(engine());
+    require_room();
+    for (int i = 0; i < parts; ++i) streams_.emplace_back(engine());
   }
 
   std::unique_ptr<ShapeState> prepare(const PrepareCall& call) override {
@@ -209,18 +222,18 @@ class BrgLinear final : public LinearState {
     const int64_t units = (m + kRowUnit - 1) / kRowUnit;
     const int threads = call.execution.threads->size();
     const double k_bytes = static_cast<double>(k_) * static_cast<double>(weight_.elem_bytes());
-    const Grid grid = choose_grid({.threads = threads,
+    const Grid grid = choose_grid({.threads = threads_worth(threads, m, call.out[0].dim(-1), k_),
                                    .row_units = units,
                                    .col_units = panels,
                                    .row_unit_bytes = k_bytes * kRowUnit,
                                    .col_unit_bytes = k_bytes * kPanelCols});
     auto shape = std::make_unique<BrgShape>();
-    shape->per_worker.resize(static_cast<size_t>(threads));
+    shape->per_part.resize(static_cast<size_t>(grid.rows * grid.cols));
     size_t scratch = 0;
     for (int part = 0; part < grid.rows * grid.cols; ++part) {
       const Span rows = share(units, part / grid.cols, grid.rows);
       const Span cols = share(panels, part % grid.cols, grid.cols);
-      auto& jobs = shape->per_worker[static_cast<size_t>(part)];
+      auto& jobs = shape->per_part[static_cast<size_t>(part)];
       add_jobs(jobs, {rows.begin * kRowUnit, std::min(m, rows.end * kRowUnit)},
                {cols.begin * kPanelCols, cols.end * kPanelCols}, threads);
       for (const Job& job : jobs) scratch = std::max(scratch, job.primitive->scratch_bytes);
@@ -231,33 +244,34 @@ class BrgLinear final : public LinearState {
     const int64_t chunk = std::min(kLadder[0], std::max<int64_t>(units, 1) * kRowUnit);
     shape->tile_offset = array(chunk * k_, weight_.elem_bytes());
     shape->scratch_offset = shape->tile_offset + array(chunk * kTileCols, sizeof(float));
-    shape->worker_bytes = shape->scratch_offset + round_to_line(scratch);
-    shape->workspace_bytes = shape->worker_bytes * static_cast<size_t>(threads);
+    shape->part_bytes = shape->scratch_offset + round_to_line(scratch);
+    shape->workspace_bytes = shape->part_bytes * static_cast<size_t>(threads);
     return shape;
   }
 
   void launch(const LaunchCall& call) const override {
     const LinearRun run(call);
     const auto& shape = static_cast<const BrgShape&>(*call.shape_state);
-    const auto count = static_cast<int64_t>(shape.per_worker.size());
-    call.execution.threads->parallel_for(count, 1, [&](int64_t begin, int64_t end, int worker) {
+    const auto count = static_cast<int64_t>(shape.per_part.size());
+    // As many cells of the grid as parts: what is indexed by one is indexed by the other.
+    call.execution.threads->parallel_for(count, 1, [&](int64_t begin, int64_t end, int part) {
       const SingleThreaded single;
-      std::byte* workspace = call.workspace + static_cast<size_t>(worker) * shape.worker_bytes;
-      for (int64_t part = begin; part < end; ++part) {
-        for (const Job& job : shape.per_worker[static_cast<size_t>(part)])
-          run_job(run, job, shape, workspace, worker);
+      std::byte* workspace = call.workspace + static_cast<size_t>(part) * shape.part_bytes;
+      for (int64_t cell = begin; cell < end; ++cell) {
+        for (const Job& job : shape.per_part[static_cast<size_t>(cell)])
+          run_job(run, job, shape, workspace, part);
       }
     });
   }
 
  private:
-  void add_jobs(std::vector<Job>& jobs, Span rows, Span cols, int workers) {
+  void add_jobs(std::vector<Job>& jobs, Span rows, Span cols, int parts) {
     for (int64_t row = rows.begin; row < rows.end;) {
       const int64_t left = rows.end - row;
       const int64_t chunk = chunk_of(left);
       for (int64_t col = cols.begin; col < cols.end; col += kTileCols) {
         const int64_t width = tile_width(col, cols.end);
-        jobs.push_back({.primitive = &primitive(chunk, width, workers),
+        jobs.push_back({.primitive = &primitive(chunk, width, parts),
                         .row = row,
                         .rows = std::min(chunk, left),
                         .chunk = chunk,
@@ -268,9 +282,9 @@ class BrgLinear final : public LinearState {
     }
   }
 
-  const Primitive& primitive(int64_t m, int64_t cols, int workers) {
+  const Primitive& primitive(int64_t m, int64_t cols, int parts) {
     const Sizes sizes{weight_.dtype, m, k_, cols};
-    return primitives_.try_emplace({m, cols}, sizes, workers).first->second;
+    return primitives_.try_emplace({m, cols}, sizes, parts).first->second;
   }
 
   // The chunk's rows side by side and k_ long, rows and columns that are not there zero. Only
@@ -288,10 +302,10 @@ class BrgLinear final : public LinearState {
   }
 
   void run_job(const LinearRun& run, const Job& job, const BrgShape& shape, std::byte* workspace,
-               int worker) const {
+               int part) const {
     auto* tile = reinterpret_cast<float*>(workspace + shape.tile_offset);
     const bool in_place = run.rows.every(k_) && run.k == k_ && job.rows == job.chunk;
-    execute(*job.primitive, worker, streams_[static_cast<size_t>(worker)],
+    execute(*job.primitive, part, streams_[static_cast<size_t>(part)],
             {.src = in_place ? run.x.at(run.rows.offset(job.row)).data
                              : copy_chunk(run, job, workspace),
              .weight = weight_.at(job.col * k_).data,
@@ -318,13 +332,13 @@ Support supports(const Problem& problem) {
 
 }  // namespace
 
-std::unique_ptr<LinearState> make_onednn_linear(const PackedWeight& weight, int workers) {
+std::unique_ptr<LinearState> make_onednn_linear(const PackedWeight& weight, int parts) {
   const DType type = weight.panels.dtype;
   const Support support = type == DType::kF32
                               ? f32_supports(weight.shape)
                               : machine_supports(type, panel_rows(type, weight.shape.k));
   if (!support) return nullptr;
-  return std::make_unique<BrgLinear>(weight, workers);
+  return std::make_unique<BrgLinear>(weight, parts);
 }
 
 extern const KernelBody linear_onednn;
@@ -334,7 +348,7 @@ constexpr KernelBody linear_onednn{
     .strided_inputs = 1,
     .pack = &pack_linear,
     .unpack = &unpack_linear,
-    .layout_is_current = &linear_layout_is_current<DType::kF32>,
+    .packed_layouts = &linear_layouts,
     .create = [](const CreateCall& call) -> std::unique_ptr<KernelState> {
       return make_linear(packed_weight(call, DType::kF32), call.execution.threads->size());
     },

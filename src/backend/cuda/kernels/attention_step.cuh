@@ -15,8 +15,11 @@ namespace vernier::backend::cuda {
 constexpr int kGroupQueries = 64;  // of a warpgroup
 constexpr int kKeys = kSm90StepKeys;
 constexpr float kLog2E = 1.4426950408889634f;
-// Raw scores (before scaling) beyond it are brought to it: −3.4e38 times log2(e) would be −inf.
-constexpr float kLargestRaw = 0x1p100f;
+// Biases and fills as raw scores (before scaling): −3.4e38 times log2(e) would be −inf, so that what
+// is beyond the largest is brought to it. From 2^28 on they are powers of two: where every key is
+// hidden, 2^(score·slope − shift) takes the difference of an exact and a rounded product, which is 0
+// for those; the rounding of −1e20·slope would be 2^42, and its power infinite.
+constexpr float kAbsorbingRaw = 0x1p28f, kLargestRaw = 0x1p100f;
 
 // Which masks a kernel knows; the others' code would only lie in the way, and the registers it
 // takes are missing in the loop. Keys past the last one are hidden in all of them.
@@ -46,7 +49,9 @@ struct Maps {
 // A score, bias or fill as it is before scaling. Finite stays finite.
 __device__ inline float raw_score(float score, float inverse_scale) {
   const float raw = score * inverse_scale;
-  return fabsf(raw) > kLargestRaw && fabsf(score) < kInfinity ? copysignf(kLargestRaw, score) : raw;
+  if (fabsf(raw) <= kAbsorbingRaw || !(fabsf(score) < kInfinity)) return raw;
+  const float power = __uint_as_float(__float_as_uint(raw) & 0x7f800000u);  // towards 0
+  return copysignf(fminf(power, kLargestRaw), score);
 }
 
 // What a lane carries of its rows g and g + 8 of the warp (lane = 4g + t).

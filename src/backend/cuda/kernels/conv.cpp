@@ -8,6 +8,7 @@
 #include "backend/cuda/kernels/operands.h"
 #include "backend/cuda/kernels/product_numerics.h"
 #include "backend/cuda/kernels/window_shape.h"
+#include "backend/cuda/lines.h"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -60,10 +61,12 @@ void set_transposed_pads(const ConvAttrs& attrs, int spatial, Windows& w) {
   for (int i = 0; i < spatial; ++i) {
     const int to = kSpatial - spatial + i;
     const auto k = static_cast<size_t>(i);
-    const int extra = attrs.output_padding.empty() ? 0 : static_cast<int>(attrs.output_padding[k]);
-    const int full =
-        w.stride[to] * (w.out[to] - 1) + extra + (w.kernel[to] - 1) * w.dilation[to] + 1;
-    const int total = std::max(full - w.in[to], 0);
+    const int64_t extra = attrs.output_padding.empty() ? 0 : attrs.output_padding[k];
+    // In 64 bits: windows_of() saw no padding of this kind.
+    const int64_t full = int64_t{w.stride[to]} * (w.out[to] - 1) + extra +
+                         int64_t{w.kernel[to] - 1} * w.dilation[to] + 1;
+    const int total =
+        size_in_32_bits(std::max<int64_t>(full - w.in[to], 0), "the padding of a window");
     w.pad[to] = attrs.auto_pad == 1 ? total / 2 : total - total / 2;
   }
 }

@@ -24,12 +24,4 @@ StridedIndex id_index(TensorArg ids, const TensorArg& out) {
   return row_index(ids, out, out.rank - 1);
 }
 
-std::vector<IndexInput> embed_ids(AttrView attrs) {
-  std::vector<IndexInput> ids;
-  const int64_t tables = std::min<int64_t>(kMaxNormSources, decode<EmbedNormAttrs>(attrs).tables);
-  for (int t = 0; t < static_cast<int>(tables); ++t)
-    ids.push_back({.indices = 2 * t, .table = 2 * t + 1, .axis = 0});
-  return ids;
-}
-
 }  // namespace vernier::backend::cuda

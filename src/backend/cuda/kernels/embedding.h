@@ -8,7 +8,5 @@ namespace vernier::backend::cuda {
 Support supports_tables(const Problem& problem, int64_t most);
 /// Where the id of row r of `out` stands in `ids`, which are broadcast to the rows.
 StridedIndex id_index(TensorArg ids, const TensorArg& out);
-/// KernelBody::index_inputs.
-std::vector<IndexInput> embed_ids(AttrView attrs);
 
 }  // namespace vernier::backend::cuda

@@ -37,34 +37,22 @@ void launch_gather_nd(const LaunchCall& call) {
              "GatherND");
 }
 
-std::vector<IndexInput> second_indexes_first(AttrView attrs) {
-  return {{.indices = 1, .table = 0, .axis = decode<AxisAttrs>(attrs).axis}};
-}
-
-std::vector<IndexInput> tuples_index_first(AttrView attrs) {
-  return {
-      {.indices = 1, .table = 0, .axis = decode<GatherNDAttrs>(attrs).batch_dims, .tuples = true}};
-}
-
 }  // namespace
 
 extern const KernelBody gather_units, gather_elements_direct, gather_nd_direct;
 constexpr KernelBody gather_units{
     .supports = &supports_gather,
     .numerics = &exact_numerics,
-    .index_inputs = &second_indexes_first,
     .launch = &launch_gather,
 };
 constexpr KernelBody gather_elements_direct{
     .supports = &supports_gather,
     .numerics = &exact_numerics,
-    .index_inputs = &second_indexes_first,
     .launch = &launch_gather_elements,
 };
 constexpr KernelBody gather_nd_direct{
     .supports = &supports_gather,
     .numerics = &exact_numerics,
-    .index_inputs = &tuples_index_first,
     .launch = &launch_gather_nd,
 };
 

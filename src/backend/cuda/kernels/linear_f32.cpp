@@ -60,6 +60,13 @@ std::vector<PackedConstant> pack(const Problem& problem) {
   return {std::move(packed)};
 }
 
+std::vector<PackedLayout> packed_layouts(const Problem& problem) {
+  const WeightShape w = weight_shape(problem);
+  return {{.input = 1,
+           .layout = weight_layout(kLayout, DType::kF32, w),
+           .bytes = packed_elems(w) * sizeof(float)}};
+}
+
 Tensor unpack(const Problem& problem, const ConstantArg& packed) {
   const WeightShape w = weight_shape(problem), stored = parse_layout(packed.layout);
   VERNIER_ASSERT(
@@ -153,7 +160,7 @@ constexpr KernelBody linear_f32{
     .bit_class = "one chain of f32 fused multiply-adds over K",
     .pack = &pack,
     .unpack = &unpack,
-    .layout_is_current = [](std::string_view text) { return text.starts_with(kLayout); },
+    .packed_layouts = &packed_layouts,
     .create = &create,
     .prepare = &prepare_tiled,
     .launch = &launch,

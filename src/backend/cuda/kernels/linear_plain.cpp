@@ -39,9 +39,9 @@ WeightShape weight_shape_of(std::string_view layout) {
 
 Support supports_constant_weight(const Problem& problem) {
   const Operand& weight = problem.inputs[1];
-  if (weight.constant == nullptr) return no("the weight is not a constant");
+  if (!weight.is_constant()) return no("the weight is not a constant");
   if (rank_of(weight) != 2) return no("the weight is not a matrix");
-  if (weight.constant->elems() == 0) return no("the weight is empty");
+  if (product(weight.shape) == Dim(0)) return no("the weight is empty");
   if (has(problem, 3) && str(problem.inputs[3].shape) != str(problem.outputs[0].shape))
     return no("the residual is broadcast");
   return yes();

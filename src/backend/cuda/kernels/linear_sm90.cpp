@@ -71,6 +71,14 @@ std::vector<PackedConstant> pack(const Problem& problem) {
   return {std::move(packed)};
 }
 
+std::vector<PackedLayout> packed_layouts(const Problem& problem) {
+  const WeightShape w = weight_shape(problem);
+  const DType type = problem.inputs[1].dtype;
+  return {{.input = 1,
+           .layout = weight_layout(kLayout, type, w),
+           .bytes = static_cast<size_t>(w.k * w.n) * size_bytes(type)}};
+}
+
 Tensor unpack(const Problem& problem, const ConstantArg& packed) {
   const WeightShape w = weight_shape(problem), stored = parse_layout(packed.layout);
   const DType type = problem.inputs[1].dtype;
@@ -121,7 +129,7 @@ Support supports_norm(const Problem& problem) {
   for (size_t i = kScale; i <= kShift; ++i) {
     if (!has(problem, i)) continue;
     const Operand& input = problem.inputs[i];
-    if (input.dtype != DType::kF32 || input.constant == nullptr)
+    if (input.dtype != DType::kF32 || !input.is_constant())
       return no("scale and bias of the norm are no constants in f32");
   }
   const WeightShape w = weight_shape(problem);
@@ -310,7 +318,7 @@ constexpr KernelBody body(Support (*supports)(const Problem&), Numerics (*numeri
       .bit_class = bit_class,
       .pack = &pack,
       .unpack = &unpack,
-      .layout_is_current = [](std::string_view text) { return text.starts_with(kLayout); },
+      .packed_layouts = &packed_layouts,
       .create = &create,
       .prepare = &prepare_tiled,
       .launch = &launch,

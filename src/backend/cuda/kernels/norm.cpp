@@ -37,7 +37,7 @@ Support supports_norm(const Problem& problem, size_t first_parameter) {
     const Operand& input = problem.inputs[i];
     if (!input.present) continue;
     if (i >= first_parameter) {
-      if (product(input.shape) != cols)
+      if (!is_per_row_element(input.shape, shape, axis))
         return no("scale and bias must have one value per normalised element");
     } else if (input.shape.size() != shape.size() || elems_from(input.shape, axis) != cols) {
       return no("an addend is repeated along the normalised axes");
@@ -208,7 +208,6 @@ constexpr KernelBody add_layer_norm_slabs = norm_body<2, false, true>(0);
 constexpr KernelBody embed_norm_rows{
     .supports = &supports_embed,
     .numerics = &f32_numerics,
-    .index_inputs = &embed_ids,
     .prepare = &prepare_embed,
     .launch = &launch_embed,
 };

@@ -50,28 +50,18 @@ void launch_scatter(const LaunchCall& call) {
              kTuples ? "ScatterND" : "ScatterElements");
 }
 
-std::vector<IndexInput> second_indexes_first(AttrView attrs) {
-  return {{.indices = 1, .table = 0, .axis = decode<ScatterAttrs>(attrs).axis}};
-}
-
-std::vector<IndexInput> tuples_index_first(AttrView) {
-  return {{.indices = 1, .table = 0, .axis = 0, .tuples = true}};
-}
-
 }  // namespace
 
 extern const KernelBody scatter_elements_ordered, scatter_nd_ordered;
 constexpr KernelBody scatter_elements_ordered{
     .supports = &supports_scatter,
     .numerics = &scatter_numerics,
-    .index_inputs = &second_indexes_first,
     .prepare = &prepare_scatter<false>,
     .launch = &launch_scatter<false>,
 };
 constexpr KernelBody scatter_nd_ordered{
     .supports = &supports_scatter,
     .numerics = &scatter_numerics,
-    .index_inputs = &tuples_index_first,
     .prepare = &prepare_scatter<true>,
     .launch = &launch_scatter<true>,
 };

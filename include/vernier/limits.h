@@ -1,0 +1,33 @@
+// Limits: how much memory and time a call may take, and how somebody ends it early. Contract:
+// docs/security.md "Limits".
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace vernier {
+
+/// What was reached is Error(kMachine), with where the work stood. The work ends between steps: the
+/// nodes of an evaluation, passes, checks, launches. One step that has begun is not cut short.
+struct Limits {
+  using Clock = std::chrono::steady_clock;
+  /// Of what Vernier takes for this work, estimated before it is taken; 0: no limit. Mapped files
+  /// do not count: the system drops their pages when memory is short.
+  uint64_t max_bytes = 0;
+  double max_seconds = 0;     ///< 0: no limit
+  Clock::time_point since{};  ///< when the seconds begin; as it is here: with each call
+  /// Asked between steps, often: true ends the work. What it throws comes out of the call.
+  std::function<bool()> stop = {};
+
+  /// These limits with a clock that begins now, unless it has begun: for a call made of others.
+  Limits begun() const;
+};
+
+/// "4GB", "512MiB", "1.5 GB", "1000000": a number of bytes. Throws Error(kInput) that names
+/// `option`.
+uint64_t parse_bytes(const std::string& text, const std::string& option);
+/// "4.0 GB", "16 bytes"
+std::string bytes_text(uint64_t bytes);
+
+}  // namespace vernier

@@ -1,0 +1,28 @@
+// Text from files as text for a terminal. Names of models, engines and arrays may hold anything:
+// whatever a program prints of them, and of Error::what(), goes through here.
+#pragma once
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace vernier {
+
+/// `text` without anything that a terminal would act on: control characters (of ASCII but line
+/// break and tab, DEL, U+0080..U+009F), U+2028 and U+2029, characters that turn the direction of
+/// text (U+061C, U+200E, U+200F, U+202A..U+202E, U+2066..U+2069) and bytes that are no UTF-8 become
+/// visible escapes: \x1b, \u202e. What was UTF-8 stays valid JSON where it was JSON.
+std::string printable(std::string_view text);
+/// The same for what must stay on its line: line breaks and tabs are escaped too.
+std::string printable_name(std::string_view name);
+/// The same for a message of several lines: its first line stands where it is printed, and no other
+/// begins at the margin, so that none is taken for a line of the program's own.
+std::string printable_message(std::string_view message);
+
+/// Bytes of the UTF-8 character at the start of `text`; 0 where there is none (RFC 3629, table 3-7
+/// of Unicode: no overlong forms, no surrogates, nothing above U+10FFFF).
+size_t utf8_length(std::string_view text);
+/// Is this valid character (utf8_length() bytes) one that printable() escapes? Line breaks and tabs
+/// are not.
+bool is_unprintable(std::string_view character);
+
+}  // namespace vernier

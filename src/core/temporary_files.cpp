@@ -1,0 +1,161 @@
+// Temporary files of this process and of dead ones: see temporary_files.h.
+#include "core/temporary_files.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "core/hash.h"
+#include "vernier/process.h"
+
+namespace vernier {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kIdentityDigits = 8;
+constexpr std::string_view kSuffix = ".tmp";
+
+std::string hex_digits(const std::string& text) {
+  Hash128 hash;
+  hash.add(std::as_bytes(std::span(text)));
+  return hex(hash.digest()).substr(0, kIdentityDigits);
+}
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The fields of /proc/PID/stat behind the command, which may hold anything but ends with the last
+// ')': the first is the state, the 20th when the process began, in ticks since the boot.
+std::optional<std::string> start_of_process(const std::string& pid) {
+  constexpr int kStart = 19;
+  const std::string stat = contents("/proc/" + pid + "/stat");
+  size_t at = stat.rfind(')');
+  if (at == std::string::npos || at + 2 >= stat.size()) return std::nullopt;
+  at += 2;
+  if (stat[at] == 'Z' || stat[at] == 'X') return std::nullopt;  // ended, and only not reaped yet
+  for (int field = 0; field < kStart; ++field) {
+    at = stat.find(' ', at);
+    if (at == std::string::npos) return std::nullopt;
+    ++at;
+  }
+  return stat.substr(at, stat.find(' ', at) - at);
+}
+
+// Tells a process from all others of its id: other starts, other boots, other machines.
+std::optional<std::string> identity_of(const std::string& pid) {
+  const std::optional<std::string> start = start_of_process(pid);
+  if (!start) return std::nullopt;
+  return hex_digits(*start + " " + contents("/proc/sys/kernel/random/boot_id"));
+}
+
+const std::string& own_identity() {
+  // Without /proc there is none; then only locks tell.
+  static const std::string identity =
+      identity_of(std::to_string(::getpid())).value_or(std::string(kIdentityDigits, '0'));
+  return identity;
+}
+
+// "NAME." of all temporary files of a target.
+std::string stem_of(const fs::path& target) {
+  constexpr size_t kLongest = 200;  // of the 255 bytes that a name may have
+  const std::string name = target.filename().string();
+  if (name.size() <= kLongest) return name + ".";
+  return name.substr(0, kLongest - kIdentityDigits) + hex_digits(name) + ".";
+}
+
+bool takes_number(std::string_view& text, char end) {
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  if (digits == 0 || digits == text.size() || text[digits] != end) return false;
+  text.remove_prefix(digits + 1);
+  return true;
+}
+
+// The writer that "<pid>-<process>-<n>.tmp" names.
+struct Writer {
+  std::string pid, identity;
+};
+std::optional<Writer> writer_of(std::string_view text) {
+  const std::string pid(text.substr(0, text.find('-')));
+  if (!takes_number(text, '-')) return std::nullopt;
+  const std::string identity(text.substr(0, kIdentityDigits));
+  if (identity.find_first_not_of("0123456789abcdef") != std::string::npos) return std::nullopt;
+  if (text.size() <= kIdentityDigits || text[kIdentityDigits] != '-') return std::nullopt;
+  text.remove_prefix(kIdentityDigits + 1);
+  if (!takes_number(text, '.') || text != kSuffix.substr(1)) return std::nullopt;
+  return Writer{pid, identity};
+}
+
+bool is_locked(const fs::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor < 0) return true;  // not ours to judge
+  const bool locked = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0;
+  ::close(descriptor);
+  return locked;
+}
+
+// The one register of the process: a signal handler has no other way to it. A slot holds a path
+// that malloc() gave; who takes it out owns it.
+std::array<std::atomic<char*>, 64> registered{};
+
+}  // namespace
+
+void remove_temporary_files() noexcept {
+  for (std::atomic<char*>& slot : registered) {
+    const char* path = slot.exchange(nullptr);  // not freed: free() is not for handlers
+    if (path != nullptr) ::unlink(path);
+  }
+}
+
+fs::path temporary_beside(const fs::path& target, int number) {
+  return target.parent_path() /
+         (stem_of(target) + std::to_string(::getpid()) + "-" + own_identity() + "-" +
+          std::to_string(number) + std::string(kSuffix));
+}
+
+void sweep_temporaries(const fs::path& target) {
+  const std::string stem = stem_of(target);
+  const fs::path folder = target.parent_path().empty() ? "." : target.parent_path();
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (!name.starts_with(stem)) continue;
+    const std::optional<Writer> writer = writer_of(std::string_view(name).substr(stem.size()));
+    if (!writer || identity_of(writer->pid) == writer->identity) continue;
+    struct stat status {};
+    const bool is_file = ::lstat(it->path().c_str(), &status) == 0 && S_ISREG(status.st_mode);
+    if (is_file && !is_locked(it->path())) ::unlink(it->path().c_str());
+  }
+}
+
+int register_temporary(const fs::path& path) {
+  std::error_code error;
+  const fs::path full = fs::absolute(path, error);  // the process may change its folder
+  char* text = ::strdup((error ? path : full).c_str());
+  for (size_t i = 0; i < registered.size() && text != nullptr; ++i) {
+    char* empty = nullptr;
+    if (registered[i].compare_exchange_strong(empty, text)) return static_cast<int>(i);
+  }
+  std::free(text);
+  return -1;
+}
+
+void forget_temporary(int record) {
+  if (record >= 0) std::free(registered[static_cast<size_t>(record)].exchange(nullptr));
+}
+
+}  // namespace vernier

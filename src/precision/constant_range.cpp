@@ -1,0 +1,340 @@
+// Reach of constants: see constant_range.h. Interval arithmetic over the graph, in order.
+#include "precision/constant_range.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <mutex>
+#include <optional>
+
+#include "core/attrs.h"
+#include "core/numerics.h"
+#include "core/threads.h"
+
+namespace vernier::precision {
+namespace {
+
+using enum OpKind;
+using ir::Graph;
+using ir::kNoValue;
+using ir::Node;
+using ir::NodeId;
+using ir::ValueId;
+
+constexpr Reach kFromData{};
+
+Reach joined(const Reach& a, const Reach& b) {
+  return {std::min(a.least, b.least), std::max(a.most, b.most)};
+}
+
+// Overflow of FP64 stays a number: a larger one is in no type.
+Reach finite(double least, double most) {
+  constexpr double kLargest = std::numeric_limits<double>::max();
+  const auto bounded = [=](double v) {
+    return std::isnan(v) ? 0 : std::clamp(v, -kLargest, kLargest);
+  };
+  return {bounded(least), bounded(most)};
+}
+
+Reach product(const Reach& a, const Reach& b) {
+  const auto [least, most] =
+      std::minmax({a.least * b.least, a.least * b.most, a.most * b.least, a.most * b.most});
+  return finite(least, most);
+}
+
+struct Extremes {
+  double least = HUGE_VAL, most = -HUGE_VAL;
+};
+
+// Of the finite ones. Comparisons only, so that it goes as fast as memory does.
+template <class T, class Element>
+Extremes extremes(int64_t begin, int64_t end, const Element& element) {
+  constexpr T kLargest = std::numeric_limits<T>::max();
+  T least = kLargest, most = std::numeric_limits<T>::lowest();
+  bool any = false;
+  for (int64_t i = begin; i < end; ++i) {
+    const T v = element(i);
+    const bool counts = v >= -kLargest && v <= kLargest;
+    least = counts && v < least ? v : least;
+    most = counts && v > most ? v : most;
+    any |= counts;
+  }
+  return any ? Extremes{least, most} : Extremes{};
+}
+
+// The finite elements of a constant; 0 for one that has none.
+Reach reach_of(const Tensor& t) {
+  constexpr int64_t kLeastElems = int64_t{1} << 20;  // of a thread
+  Extremes all;
+  std::mutex mutex;
+  in_parallel(t.elems(), kLeastElems, [&](int64_t begin, int64_t end) {
+    const auto* floats = reinterpret_cast<const float*>(t.data());
+    const Extremes here =
+        t.dtype() == DType::kF32  // what most weights are
+            ? extremes<float>(begin, end, [&](int64_t i) { return floats[i]; })
+            : is_float(t.dtype())
+                  ? extremes<double>(begin, end, [&](int64_t i) { return t.float_at(i); })
+                  : extremes<double>(begin, end, [&](int64_t i) {
+                      return static_cast<double>(t.integer_at(i));
+                    });
+    const std::lock_guard lock(mutex);
+    all = {std::min(all.least, here.least), std::max(all.most, here.most)};
+  });
+  return all.least <= all.most ? Reach{all.least, all.most} : Reach{0, 0};
+}
+
+bool has(const Node& node, uint32_t flag) { return (flags(node.op) & flag) != 0; }
+
+class Reader {
+ public:
+  explicit Reader(const Graph& graph) : graph_(graph), reach_(graph.num_values()) {
+    for (size_t i = 0; i < graph.num_values(); ++i) {
+      const ir::Value& v = graph.value(static_cast<ValueId>(i));
+      if (v.is_constant()) reach_[i] = reach_of(v.constant);
+    }
+    for (NodeId id : graph.order()) {
+      const Reach reach = of(graph.node(id));
+      for (ValueId out : graph.node(id).outputs) {
+        if (out != kNoValue) reach_[static_cast<size_t>(out)] = reach;
+      }
+    }
+  }
+  std::vector<Reach> take() { return std::move(reach_); }
+
+ private:
+  const Reach& at(const Node& node, size_t input) const {
+    return reach_[static_cast<size_t>(node.inputs[input])];
+  }
+  bool given(const Node& node, size_t input) const {
+    return input < node.inputs.size() && node.inputs[input] != kNoValue;
+  }
+  // Which inputs the elements of a move are taken from; the others are places, sizes, conditions.
+  static bool is_moved(const Node& node, size_t input) {
+    switch (node.op) {
+      case kConcat:
+        return true;
+      case kWhere:
+        return input > 0;
+      case kPad:
+      case kScatterElements:
+      case kScatterND:
+        return input == 0 || input == 2;
+      case kOneHot:
+        return input == 2;
+      default:
+        return input == 0;
+    }
+  }
+  Reach of_moved(const Node& node) const {
+    std::optional<Reach> all;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (!is_moved(node, i) || node.inputs[i] == kNoValue) continue;
+      all = all ? joined(*all, at(node, i)) : at(node, i);
+    }
+    return all.value_or(kFromData);
+  }
+
+  Reach of_clip(const Node& node) const {
+    Reach reach = at(node, 0);
+    if (given(node, 1)) {
+      reach.least = std::max(reach.least, at(node, 1).least);
+      reach.most = std::max(reach.most, at(node, 1).least);
+    }
+    if (given(node, 2)) {
+      reach.least = std::min(reach.least, at(node, 2).most);
+      reach.most = std::min(reach.most, at(node, 2).most);
+    }
+    return reach;
+  }
+
+  // The least (or the largest) of all inputs: no farther than the one that is nearest.
+  Reach of_extreme(const Node& node) const {
+    Reach reach = at(node, 0);
+    for (size_t i = 1; i < node.inputs.size(); ++i) {
+      const Reach& other = at(node, i);
+      const bool max = node.op == kMax;
+      reach.least = max ? std::max(reach.least, other.least) : std::min(reach.least, other.least);
+      reach.most = max ? std::max(reach.most, other.most) : std::min(reach.most, other.most);
+    }
+    return reach;
+  }
+
+  Reach of_sum(const Node& node) const {
+    Reach reach = at(node, 0);
+    for (size_t i = 1; i < node.inputs.size(); ++i) {
+      const Reach& other = at(node, i);
+      const bool minus = node.op == kSub;
+      reach = finite(reach.least + (minus ? -other.most : other.least),
+                     reach.most + (minus ? -other.least : other.most));
+    }
+    return reach;
+  }
+
+  // What is added to a product's result, which data decide.
+  Reach of_linear(const Node& node) const {
+    Reach reach = kFromData;
+    for (size_t i = 2; i < node.inputs.size(); ++i) {
+      if (given(node, i))
+        reach = finite(reach.least + at(node, i).least, reach.most + at(node, i).most);
+    }
+    return node.attrs_as<LinearAttrs>().activation == Activation::kNone ? reach
+                                                                        : joined(reach, kFromData);
+  }
+
+  // A divisor that data decide counts as 1.
+  Reach of_quotient(const Node& node) const {
+    const Reach &a = at(node, 0), &b = at(node, 1);
+    if (!graph_.value(node.inputs[1]).is_constant() || (b.least <= 0 && b.most >= 0)) return a;
+    return product(a, {std::min(1 / b.least, 1 / b.most), std::max(1 / b.least, 1 / b.most)});
+  }
+
+  Reach of(const Node& node) const {
+    switch (node.op) {
+      case kAdd:
+      case kSub:
+      case kSum:
+        return of_sum(node);
+      case kMul:
+        return product(at(node, 0), at(node, 1));
+      case kDiv:
+        return of_quotient(node);
+      case kNeg:
+        return {-at(node, 0).most, -at(node, 0).least};
+      case kAbs: {
+        const double peak = at(node, 0).peak();
+        return {0, peak};
+      }
+      case kRelu:
+        return {std::max(0.0, at(node, 0).least), std::max(0.0, at(node, 0).most)};
+      case kMin:
+      case kMax:
+        return of_extreme(node);
+      case kClip:
+        return of_clip(node);
+      case kLinear:
+        return of_linear(node);
+      case kConstantOfShape: {
+        const double value = node.attrs_as<ConstantOfShapeAttrs>().value;
+        return std::isfinite(value) ? Reach{value, value} : Reach{0, 0};
+      }
+      case kCast:
+      case kCeil:
+      case kFloor:
+      case kRound:
+      case kReduceMax:
+      case kReduceMin:
+      case kReduceMean:
+      case kReduceSum:
+      case kCumSum:
+      case kScatterElements:
+      case kScatterND:
+        return node.op == kCast ? of_cast(node) : of_moved(node);
+      default:
+        break;
+    }
+    const bool moves = rounding_points(node.op).empty() && !has(node, kBoolResult | kDiscrete);
+    return moves && !node.inputs.empty() ? of_moved(node) : kFromData;
+  }
+
+  Reach of_cast(const Node& node) const {
+    const bool to_bool = graph_.value(node.outputs[0]).dtype == DType::kBool;
+    return to_bool ? kFromData : at(node, 0);
+  }
+
+  const Graph& graph_;
+  std::vector<Reach> reach_;
+};
+
+bool holds(DType type, double peak) {
+  return !is_float(type) || represents(type, DType::kF32) ||
+         peak * kRangeMargin <= largest_finite(type);
+}
+
+constexpr std::string_view kBy = "range audit of constants";
+
+// Raises `wish` where its type does not hold `peak`; `by` says so.
+bool raise(TypeRequest& wish, double peak, std::string& by) {
+  if (wish.type == DType::kUndefined || wish.exact || holds(wish.type, peak)) return false;
+  wish.type = DType::kF32;
+  if (!by.starts_with(kBy)) by = fmt::format("{} (over {})", kBy, by);
+  return true;
+}
+
+class Keeper {
+ public:
+  explicit Keeper(Graph& graph) : graph_(graph), reach_(constant_reach(graph)) {}
+
+  std::vector<std::string> run() {
+    for (NodeId id : graph_.order()) {
+      Node& node = graph_.node(id);
+      const double result = largest(node.outputs, node.outputs.size());
+      const double operand = has(node, kProduct) ? largest(node.inputs, operands(node)) : 0;
+      if (result <= least_limit() && operand <= least_limit()) continue;
+      if (node.origins.empty()) keep(node.request, node.name, result, operand);
+      for (ir::Origin& origin : node.origins) keep(origin.asked, origin.name, result, operand);
+    }
+    return std::move(notes_);
+  }
+
+ private:
+  // Fits everywhere: no need to look at what is asked.
+  static double least_limit() {
+    static const double limit = largest_finite(DType::kF8E4M3) / kRangeMargin;
+    return limit;
+  }
+  static size_t operands(const Node& node) {
+    return std::min<size_t>(node.op == kAttention ? 3 : 2, node.inputs.size());
+  }
+  double largest(const std::vector<ValueId>& values, size_t count) const {
+    double peak = 0;
+    for (size_t i = 0; i < count; ++i) {
+      if (values[i] != kNoValue && is_float(graph_.value(values[i]).dtype))
+        peak = std::max(peak, reach_[static_cast<size_t>(values[i])].peak());
+    }
+    return peak;
+  }
+
+  void keep(Request& asked, const std::string& name, double result, double operand) {
+    const DType store = asked.store.type, compute = asked.compute.type;
+    if (asked.by.empty()) return;
+    if (raise(asked.store, result, asked.by)) note(name, "store", result, store);
+    if (raise(asked.compute, operand, asked.by)) note(name, "compute", operand, compute);
+  }
+  void note(const std::string& name, const char* setting, double peak, DType type) {
+    notes_.push_back(fmt::format(
+        "range audit of constants: node '{}' {} {:.6g}, {} holds at most {:.6g}: {} in f32, as "
+        "--rule 'name:{} {}=f32' would",
+        name, setting[0] == 's' ? "makes up to" : "multiplies up to", peak, vernier::name(type),
+        largest_finite(type), setting[0] == 's' ? "stored" : "computed", name, setting));
+  }
+
+  Graph& graph_;
+  std::vector<Reach> reach_;
+  std::vector<std::string> notes_;
+};
+
+// Is anything asked for that does not reach as far as f32?
+bool asks_for_less(const Graph& graph) {
+  const auto is_less = [](const Request& asked) {
+    return !holds(asked.store.type, std::numeric_limits<float>::max()) ||
+           !holds(asked.compute.type, std::numeric_limits<float>::max());
+  };
+  return std::ranges::any_of(graph.order(), [&](NodeId id) {
+    const Node& node = graph.node(id);
+    return is_less(node.request) || std::ranges::any_of(node.origins, is_less, &ir::Origin::asked);
+  });
+}
+
+}  // namespace
+
+double Reach::peak() const { return std::max(std::abs(least), std::abs(most)); }
+
+std::vector<Reach> constant_reach(const Graph& graph) { return Reader(graph).take(); }
+
+std::vector<std::string> keep_constants_finite(Graph& raised) {
+  return asks_for_less(raised) ? Keeper(raised).run() : std::vector<std::string>{};
+}
+
+}  // namespace vernier::precision

@@ -1,0 +1,90 @@
+// Inference and cost of Attention. Contract: AttentionAttrs in core/attrs.h, context.h, rules.h.
+#include "rules/checks.h"
+
+namespace vernier::rules {
+namespace {
+
+void check_heads(InferContext& context, const SymShape& q, const SymShape& k, const SymShape& v) {
+  context.unify(q[0], k[0]);
+  context.unify(q[0], v[0]);
+  context.unify(k[1], v[1]);
+  context.unify(k[2], v[2]);
+  context.unify(q[3], k[3]);
+  if (!q[2].is_constant() || !k[2].is_constant()) {
+    context.unify(q[2], k[2]);
+    return;
+  }
+  if (k[2] == Dim(0) || mod(q[2], k[2]) != Dim(0)) {
+    context.fail(q[2].str() + " query heads are not a multiple of " + k[2].str() +
+                 " key and value heads");
+  }
+}
+
+void check_cu_seqlens(InferContext& context, const Dim& batch) {
+  if (context.has_input(5) != context.has_input(6))
+    context.fail("cu_seqlens_q and cu_seqlens_k must both be given or both be absent");
+  if (!context.has_input(5)) return;
+  for (size_t i = 5; i <= 6; ++i) {
+    require_rank(context, i, 1);
+    if (!is_integer(context.dtype(i)))
+      context.fail("input " + std::to_string(i) + " must hold integers");
+  }
+  context.unify(context.shape(5)[0], context.shape(6)[0]);
+  context.require_at_most(1, context.shape(5)[0]);
+  context.unify(batch, 1);
+}
+
+// Tables [.., S, 1, D or D/2] that fit both q and k.
+void check_rotary(InferContext& context) {
+  if (context.has_input(7) != context.has_input(8))
+    context.fail("the rotary tables cos and sin must both be given or both be absent");
+  if (!context.has_input(7)) return;
+  for (size_t i : {size_t{7}, size_t{8}}) require_float(context, i);
+  const SymShape cos = context.shape(7), sin = context.shape(8);
+  const Dim width = context.shape(0)[3];
+  if (cos.empty() || cos.size() != sin.size())
+    context.fail("the rotary tables have shapes " + str(cos) + " and " + str(sin));
+  for (size_t i = 0; i < cos.size(); ++i) context.unify(cos[i], sin[i]);
+  if (cos.back() != width && cos.back() * Dim(2) != width) {
+    context.fail("the rotary tables of shape " + str(cos) + " must have width " + width.str() +
+                 " or half of it");
+  }
+  for (size_t i : {size_t{0}, size_t{1}}) {
+    SymShape positions{context.shape(i)[0], context.shape(i)[1], Dim(1), cos.back()};
+    require_fits(context, 7, positions);
+  }
+}
+
+}  // namespace
+
+void infer_attention(InferContext& context) {
+  for (size_t i = 0; i < 3; ++i) {
+    require_rank(context, i, 4);
+    require_float(context, i);
+    require_same_type(context, i);
+  }
+  const SymShape q = context.shape(0), k = context.shape(1), v = context.shape(2);
+  check_heads(context, q, k, v);
+  const SymShape scores{q[0], q[2], q[1], k[1]};
+  if (context.has_input(3)) {
+    require_float(context, 3);
+    require_fits(context, 3, scores);
+  }
+  if (context.has_input(4)) {
+    if (context.dtype(4) != DType::kBool) context.fail("the keep mask in input 4 must be bool");
+    require_fits(context, 4, scores);
+  }
+  check_cu_seqlens(context, q[0]);
+  check_rotary(context);
+  context.set_output(0, context.dtype(0), {q[0], q[1], q[2], v[3]});
+}
+
+// Both products over all queries and keys, and per score: scale, exp, subtract, sum, divide. With
+// cu_seqlens this is the bound of one sequence that holds every row.
+Cost cost_attention(const CostCall& call) {
+  const Shape &q = call.in[0], &k = call.in[1], &v = call.in[2];
+  const auto pairs = static_cast<double>(q[0] * q[2]) * static_cast<double>(q[1] * k[1]);
+  return {pairs * (2 * static_cast<double>(q[3] + v[3]) + 5), tensor_bytes(call)};
+}
+
+}  // namespace vernier::rules

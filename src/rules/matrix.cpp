@@ -1,0 +1,153 @@
+// Inference and cost of MatMul, Gemm, Linear, LinearAddLayerNorm and Einsum. Contract: context.h,
+// ops.h.
+#include <algorithm>
+#include <map>
+
+#include "core/einsum.h"
+#include "rules/checks.h"
+
+namespace vernier::rules {
+namespace {
+
+double product_of(std::span<const int64_t> shape) { return static_cast<double>(num_elems(shape)); }
+
+// 2 per multiply-add: every output element sums over k.
+Cost product_cost(const CostCall& call, int64_t k) {
+  return {2 * product_of(call.out[0]) * static_cast<double>(k), tensor_bytes(call)};
+}
+
+Dim unify_inner(InferContext& context, const Dim& a, const Dim& b) {
+  if (equal(a, b) == false) {
+    context.fail("inner sizes differ: input 0 has shape " + str(context.shape(0)) +
+                 ", input 1 has shape " + str(context.shape(1)));
+  }
+  return context.unify(a, b);
+}
+
+}  // namespace
+
+// As numpy.matmul: a 1-D operand is a row or a column that disappears; other axes broadcast.
+void infer_matmul(InferContext& context) {
+  require_same_type(context, 1);
+  SymShape a = context.shape(0), b = context.shape(1);
+  if (a.empty() || b.empty()) context.fail("inputs must have at least one axis, got a scalar");
+  const bool row = a.size() == 1, column = b.size() == 1;
+  if (row) a.insert(a.begin(), Dim(1));
+  if (column) b.push_back(Dim(1));
+  const Dim m = a[a.size() - 2], n = b.back();
+  unify_inner(context, a.back(), b[b.size() - 2]);
+  a.resize(a.size() - 2);
+  b.resize(b.size() - 2);
+  SymShape out = broadcast(context, a, b);
+  if (!row) out.push_back(m);
+  if (!column) out.push_back(n);
+  context.set_output(0, context.dtype(0), std::move(out));
+}
+Cost cost_matmul(const CostCall& call) { return product_cost(call, call.in[0].back()); }
+
+void infer_gemm(InferContext& context) {
+  const auto attrs = context.attrs<GemmAttrs>();
+  require_rank(context, 0, 2);
+  require_rank(context, 1, 2);
+  require_float(context, 0);
+  require_same_type(context, 1);
+  const SymShape a = context.shape(0), b = context.shape(1);
+  unify_inner(context, a[attrs.trans_a ? 0 : 1], b[attrs.trans_b ? 1 : 0]);
+  const SymShape out{a[attrs.trans_a ? 1 : 0], b[attrs.trans_b ? 0 : 1]};
+  if (context.has_input(2)) {
+    require_same_type(context, 2);
+    require_fits(context, 2, out);
+  }
+  context.set_output(0, context.dtype(0), out);
+}
+Cost cost_gemm(const CostCall& call) {
+  const bool trans_a = decode<GemmAttrs>(call.attrs).trans_a;
+  return product_cost(call, call.in[0][trans_a ? 0 : 1]);
+}
+
+namespace {
+
+// One number per column in input `i`, if it is there.
+void check_columns(InferContext& context, size_t i, const Dim& columns) {
+  if (!context.has_input(i)) return;
+  require_float(context, i);
+  require_rank(context, i, 1);
+  context.unify(context.shape(i)[0], columns);
+}
+
+// The shape of x·w + bias + residual, where inputs 0 to 3 are these.
+SymShape linear_shape(InferContext& context, bool trans_w) {
+  require_rank(context, 1, 2);
+  require_float(context, 0);
+  require_float(context, 1);
+  SymShape out = context.shape(0);
+  const SymShape w = context.shape(1);
+  if (out.empty()) context.fail("input 0 must have at least one axis, got a scalar");
+  unify_inner(context, out.back(), w[trans_w ? 1 : 0]);
+  out.back() = w[trans_w ? 0 : 1];
+  check_columns(context, 2, out.back());
+  if (context.has_input(3)) {
+    require_float(context, 3);
+    require_rank(context, 3, context.rank(0));
+    for (size_t i = 0; i < out.size(); ++i) context.unify(context.shape(3)[i], out[i]);
+  }
+  return out;
+}
+
+}  // namespace
+
+void infer_linear(InferContext& context) {
+  SymShape out = linear_shape(context, context.attrs<LinearAttrs>().trans_w);
+  context.set_output(0, context.dtype(0), std::move(out));
+}
+Cost cost_linear(const CostCall& call) { return product_cost(call, call.in[0].back()); }
+
+void infer_linear_add_layer_norm(InferContext& context) {
+  SymShape out = linear_shape(context, context.attrs<LinearNormAttrs>().trans_w);
+  for (size_t i : {size_t{4}, size_t{5}}) check_columns(context, i, out.back());
+  context.set_output(0, context.dtype(0), std::move(out));
+}
+
+void infer_einsum(InferContext& context) {
+  std::vector<size_t> ranks;
+  for (size_t i = 0; i < context.num_inputs(); ++i) {
+    require_same_type(context, i);
+    ranks.push_back(context.shape(i).size());
+  }
+  const std::string text = context.attrs<EinsumAttrs>().equation;
+  const EinsumEquation equation = with_node(context, [&] { return parse_einsum(text, ranks); });
+  std::map<int, Dim> sizes;
+  for (size_t i = 0; i < context.num_inputs(); ++i) {
+    std::map<int, Dim> own;  // a label twice in one term walks a diagonal
+    for (size_t axis = 0; axis < ranks[i]; ++axis) {
+      const Dim& size = context.shape(i)[axis];
+      const auto [it, fresh] = own.emplace(equation.inputs[i][axis], size);
+      if (!fresh) it->second = context.unify(it->second, size);
+    }
+    for (const auto& [label, size] : own) {
+      const auto [it, fresh] = sizes.emplace(label, size);
+      if (!fresh) it->second = broadcast(context, {it->second}, {size})[0];
+    }
+  }
+  SymShape out;
+  for (int label : equation.output) out.push_back(sizes.at(label));
+  context.set_output(0, context.dtype(0), std::move(out));
+}
+// A multiply-add per input for every position of all labels.
+Cost cost_einsum(const CostCall& call) {
+  std::vector<size_t> ranks;
+  for (const Shape& shape : call.in) ranks.push_back(shape.size());
+  const EinsumEquation equation = parse_einsum(decode<EinsumAttrs>(call.attrs).equation, ranks);
+  std::map<int, int64_t> sizes;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    for (size_t axis = 0; axis < ranks[i]; ++axis) {
+      int64_t& size = sizes.try_emplace(equation.inputs[i][axis], 1).first->second;
+      size = std::max(size, call.in[i][axis]);
+    }
+  }
+  double positions = 1;
+  for (const auto& [label, size] : sizes) positions *= static_cast<double>(size);
+  return {2 * positions * static_cast<double>(ranks.size()), tensor_bytes(call)};
+}
+
+}  // namespace vernier::rules

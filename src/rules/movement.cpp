@@ -1,0 +1,455 @@
+// Inference of the operators that move elements: Concat, Split, Slice, Gather*, Scatter*, Tile,
+// Pad, OneHot, NonZero, DepthToSpace, SpaceToDepth, ReverseSequence. Contract: context.h.
+#include <algorithm>
+#include <array>
+
+#include "rules/checks.h"
+
+namespace vernier::rules {
+namespace {
+
+constexpr std::array<size_t, 1> kFirst{0};
+constexpr int64_t kLargestBlock = int64_t{1} << 20;  // of DepthToSpace: its square is a size
+
+std::vector<int64_t> constant_list(InferContext& context, size_t index, const char* what) {
+  auto list = context.integers(index);
+  if (!list) {
+    context.fail(std::string("the ") + what + " in input " + std::to_string(index) +
+                 " are not constant");
+  }
+  return std::move(*list);
+}
+
+// Ends at or beyond this mean "to the end" (exporters write 2^31−1 and 2^63−1).
+constexpr int64_t kOpenEnd = int64_t{1} << 30;
+
+// A start or end counted from the front, clamped into [low, high]; negative counts from the end.
+Dim slice_bound(InferContext& context, const Dim& bound, const Dim& size, const Dim& low,
+                const Dim& high) {
+  if (const auto at = bound.as_constant()) {
+    if (*at >= kOpenEnd) return high;
+    if (*at <= -kOpenEnd) return low;
+    return *at < 0 ? max(size + bound, low) : min(bound, high);
+  }
+  if (less_equal(bound, -1) == true) return max(size + bound, low);
+  // The sign of an expression such as total − length must be known: it may not be negative.
+  context.require_equal(min(bound, 0), 0);
+  return min(bound, high);
+}
+
+Dim slice_size(InferContext& context, const Dim& size, const Dim& start, const Dim& end,
+               int64_t step) {
+  if (step == 0) context.fail("a step is 0");
+  require_between(context, "a step", step, -kLargestNumber);
+  if (step > 0) {
+    const Dim first = slice_bound(context, start, size, 0, size);
+    const Dim last = slice_bound(context, end, size, 0, size);
+    return max(floordiv(last - first + Dim(step - 1), step), 0);
+  }
+  const Dim first = slice_bound(context, start, size, -1, size - Dim(1));
+  const Dim last = slice_bound(context, end, size, -1, size - Dim(1));
+  return max(floordiv(first - last - Dim(step + 1), -step), 0);
+}
+
+// Elements start, start + step, …, `size` of them, lie on an axis of `whole`.
+void require_slice(InferContext& context, const Dim& whole, int64_t start, int64_t step,
+                   const Dim& size) {
+  context.require_at_most(0, size);
+  const Dim last = Dim(start) + (size - Dim(1)) * Dim(step), some = min(size, 1);
+  // Where it may be empty, nothing is asked of an empty one.
+  const auto inside = [&](const Dim& position) {
+    const Dim end = position + Dim(1);
+    if (at_most(end, whole) != true) context.require_at_most(some * end, whole);
+  };
+  inside(step > 0 ? last : Dim(start));
+  if (step < 0) context.require_at_most((size - Dim(1)) * Dim(-step), Dim(start));
+}
+
+void infer_inline_slice(InferContext& context, const SliceAttrs& attrs) {
+  const size_t count = attrs.axes.size();
+  if (attrs.starts.size() != count || attrs.steps.size() != count || attrs.sizes.size() != count)
+    context.fail("starts, axes, steps and sizes differ in length");
+  SymShape out = context.shape(0);
+  std::vector<size_t> axes;
+  for (size_t i = 0; i < count; ++i) {
+    axes.push_back(context.normalise_axis(attrs.axes[i], context.rank(0)));
+    const size_t axis = axes.back();
+    require_distinct(context, axes);
+    if (attrs.steps[i] == 0) context.fail("a step is 0");
+    require_between(context, "a step", attrs.steps[i], -kLargestNumber);
+    const Dim last = Dim(attrs.starts[i]) + (attrs.sizes[i] - Dim(1)) * Dim(attrs.steps[i]);
+    const bool empty = attrs.sizes[i] == Dim(0);
+    if (!empty && (attrs.starts[i] < 0 || less_equal(out[axis], Dim(attrs.starts[i])) == true ||
+                   less_equal(out[axis], last) == true || less_equal(last, -1) == true)) {
+      context.fail("slice [" + std::to_string(attrs.starts[i]) + " .. " + last.str() +
+                   "] leaves axis " + std::to_string(axis) + " of " + str(context.shape(0)));
+    }
+    if (!empty) require_slice(context, out[axis], attrs.starts[i], attrs.steps[i], attrs.sizes[i]);
+    out[axis] = attrs.sizes[i];
+  }
+  context.set_output(0, context.dtype(0), std::move(out));
+}
+
+// Sizes of the parts of Split, by sizes, input 1 or equal parts (the last may be smaller).
+SymShape split_sizes(InferContext& context, const SplitAttrs& attrs, const Dim& size) {
+  if (!attrs.sizes.empty()) return {attrs.sizes.begin(), attrs.sizes.end()};
+  if (context.has_input(1)) {
+    require_list(context, 1);
+    auto values = context.values(1);
+    if (!values) context.fail("the sizes of the parts in input 1 are not known");
+    return std::move(*values);
+  }
+  const auto outputs = static_cast<int64_t>(context.num_outputs());
+  const int64_t parts = attrs.num_outputs > 0 ? attrs.num_outputs : outputs;
+  if (parts != outputs || parts < 1) {
+    context.fail("splits into " + std::to_string(parts) + " parts but has " +
+                 std::to_string(outputs) + " outputs");
+  }
+  const Dim chunk = floordiv(size + Dim(parts - 1), parts);
+  SymShape sizes(static_cast<size_t>(parts), chunk);
+  sizes.back() = size - chunk * Dim(parts - 1);
+  return sizes;
+}
+
+}  // namespace
+
+// ONNX wants equal ranks; models of 2020 also join scalars into a list, as ONNX Runtime allows.
+void infer_concat(InferContext& context) {
+  const auto listed = [&](size_t i) {
+    return context.shape(i).empty() ? SymShape{1} : context.shape(i);
+  };
+  SymShape out = listed(0);
+  const size_t axis =
+      context.normalise_axis(context.attrs<AxisAttrs>().axis, static_cast<int64_t>(out.size()));
+  std::vector<size_t> data{0};
+  for (size_t i = 1; i < context.num_inputs(); ++i) {
+    data.push_back(i);
+    const SymShape in = listed(i);
+    if (in.size() != out.size() || context.dtype(i) != context.dtype(0)) {
+      context.fail("input " + std::to_string(i) + " is " + std::string(name(context.dtype(i))) +
+                   str(context.shape(i)) + ", input 0 is " + std::string(name(context.dtype(0))) +
+                   str(context.shape(0)));
+    }
+    for (size_t k = 0; k < out.size(); ++k)
+      out[k] = k == axis ? out[k] + in[k] : context.unify(out[k], in[k]);
+  }
+  context.set_output(0, context.dtype(0), std::move(out));
+  propagate_moved_values(context, data);
+}
+
+void infer_split(InferContext& context) {
+  const auto attrs = context.attrs<SplitAttrs>();
+  const size_t axis = context.normalise_axis(attrs.axis, context.rank(0));
+  const Dim size = context.shape(0)[axis];
+  const SymShape sizes = split_sizes(context, attrs, size);
+  if (sizes.size() != context.num_outputs()) {
+    context.fail("splits into " + std::to_string(sizes.size()) + " parts but has " +
+                 std::to_string(context.num_outputs()) + " outputs");
+  }
+  Dim sum = 0;
+  for (const Dim& d : sizes) {
+    if (less_equal(d, -1) == true) context.fail("parts " + str(sizes) + " have a negative size");
+    context.require_at_most(0, d);
+    sum = sum + d;
+  }
+  if (equal(sum, size) == false)
+    context.fail("parts " + str(sizes) + " do not add up to " + size.str());
+  context.unify(sum, size);
+  SymShape out = context.shape(0);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    out[axis] = sizes[i];
+    context.set_output(i, context.dtype(0), out);
+  }
+  propagate_moved_values(context, kFirst);
+}
+
+void infer_slice(InferContext& context) {
+  const auto attrs = context.attrs<SliceAttrs>();
+  if (attrs.inline_starts) {
+    infer_inline_slice(context, attrs);
+    propagate_moved_values(context, kFirst);
+    return;
+  }
+  if (!context.has_input(1) || !context.has_input(2)) context.fail("has no starts or no ends");
+  for (size_t i = 1; i <= 4; ++i) require_list(context, i);
+  const auto starts = context.values(1), ends = context.values(2);
+  if (!starts || !ends) {
+    context.fail(
+        "starts or ends are not known when the engine is built: slices that depend on "
+        "data are not supported here");
+  }
+  std::vector<int64_t> axes(starts->size()), steps(starts->size(), 1);
+  for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
+  if (context.has_input(3)) axes = constant_list(context, 3, "axes");
+  if (context.has_input(4)) steps = constant_list(context, 4, "steps");
+  if (ends->size() != starts->size() || axes.size() != starts->size() ||
+      steps.size() != starts->size())
+    context.fail("starts, ends, axes and steps differ in length");
+  SymShape out = context.shape(0);
+  std::vector<size_t> sliced;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const size_t axis = context.normalise_axis(axes[i], context.rank(0));
+    sliced.push_back(axis);
+    require_distinct(context, sliced);
+    out[axis] = slice_size(context, context.shape(0)[axis], (*starts)[i], (*ends)[i], steps[i]);
+  }
+  context.set_output(0, context.dtype(0), std::move(out));
+  propagate_moved_values(context, kFirst);
+}
+
+void infer_gather(InferContext& context) {
+  require_integer(context, 1);
+  const SymShape& data = context.shape(0);
+  const SymShape& indices = context.shape(1);
+  const auto axis = static_cast<std::ptrdiff_t>(
+      context.normalise_axis(context.attrs<AxisAttrs>().axis, context.rank(0)));
+  SymShape out(data.begin(), data.begin() + axis);
+  out.insert(out.end(), indices.begin(), indices.end());
+  out.insert(out.end(), data.begin() + axis + 1, data.end());
+  context.set_output(0, context.dtype(0), std::move(out));
+  propagate_moved_values(context, kFirst);
+}
+
+namespace {
+
+// Indices of GatherElements and ScatterElements (input 1): of the data's rank, and no longer than
+// the data on any axis but `axis`.
+void check_element_indices(InferContext& context, int64_t axis) {
+  require_integer(context, 1);
+  const size_t along = context.normalise_axis(axis, context.rank(0));
+  const SymShape &data = context.shape(0), &indices = context.shape(1);
+  if (data.size() != indices.size())
+    context.fail("data " + str(data) + " and indices " + str(indices) + " differ in rank");
+  for (size_t i = 0; i < data.size(); ++i) {
+    if (i == along) continue;
+    if (less_equal(indices[i], data[i]) == false) {
+      context.fail("indices " + str(indices) + " reach outside data " + str(data) + " on axis " +
+                   std::to_string(i) + ": only axis " + std::to_string(along) + " may be longer");
+    }
+    context.require_at_most(indices[i], data[i]);
+  }
+}
+
+}  // namespace
+
+void infer_gather_elements(InferContext& context) {
+  check_element_indices(context, context.attrs<AxisAttrs>().axis);
+  context.set_output(0, context.dtype(0), context.shape(1));
+  propagate_moved_values(context, kFirst);
+}
+
+void infer_gather_nd(InferContext& context) {
+  require_integer(context, 1);
+  const int64_t batch = context.attrs<GatherNDAttrs>().batch_dims;
+  const SymShape& data = context.shape(0);
+  const SymShape& indices = context.shape(1);
+  const auto depth = indices.empty() ? std::nullopt : indices.back().as_constant();
+  if (!depth || batch < 0 || batch >= context.rank(1) || batch + *depth > context.rank(0)) {
+    context.fail("indices " + str(indices) + " do not fit data " + str(data) + " with batch_dims " +
+                 std::to_string(batch));
+  }
+  SymShape out;
+  for (size_t i = 0; i + 1 < indices.size(); ++i) {
+    out.push_back(static_cast<int64_t>(i) < batch ? context.unify(data[i], indices[i])
+                                                  : indices[i]);
+  }
+  out.insert(out.end(), data.begin() + static_cast<std::ptrdiff_t>(batch + *depth), data.end());
+  context.set_output(0, context.dtype(0), std::move(out));
+  propagate_moved_values(context, kFirst);
+}
+
+void infer_scatter_elements(InferContext& context) {
+  const auto attrs = context.attrs<ScatterAttrs>();
+  if (context.rank(0) != context.rank(1) || context.rank(1) != context.rank(2))
+    context.fail("data, indices and updates differ in rank");
+  check_element_indices(context, attrs.axis);
+  require_same_type(context, 2);
+  for (size_t i = 0; i < context.shape(1).size(); ++i)
+    context.unify(context.shape(1)[i], context.shape(2)[i]);
+  context.set_output(0, context.dtype(0), context.shape(0));
+  if (attrs.reduction == ScatterReduction::kNone)
+    propagate_moved_values(context, std::array<size_t, 2>{0, 2});
+}
+
+void infer_scatter_nd(InferContext& context) {
+  require_integer(context, 1);
+  require_same_type(context, 2);
+  const SymShape& data = context.shape(0);
+  const SymShape& indices = context.shape(1);
+  const auto depth = indices.empty() ? std::nullopt : indices.back().as_constant();
+  if (!depth || *depth > context.rank(0))
+    context.fail("indices " + str(indices) + " do not fit data " + str(data));
+  SymShape expected(indices.begin(), indices.end() - 1);
+  expected.insert(expected.end(), data.begin() + static_cast<std::ptrdiff_t>(*depth), data.end());
+  if (expected.size() != context.shape(2).size())
+    context.fail("updates are " + str(context.shape(2)) + ", expected " + str(expected));
+  for (size_t i = 0; i < expected.size(); ++i) context.unify(expected[i], context.shape(2)[i]);
+  context.set_output(0, context.dtype(0), context.shape(0));
+  if (context.attrs<ScatterAttrs>().reduction == ScatterReduction::kNone)
+    propagate_moved_values(context, std::array<size_t, 2>{0, 2});
+}
+
+void infer_tile(InferContext& context) {
+  require_list(context, 1);
+  const auto repeats = context.values(1);
+  if (!repeats) context.fail("the repeats in input 1 are not known when the engine is built");
+  if (repeats->size() != context.shape(0).size()) {
+    context.fail("has " + std::to_string(repeats->size()) + " repeats for input " +
+                 str(context.shape(0)));
+  }
+  SymShape out = context.shape(0);
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (less_equal((*repeats)[i], -1) == true)
+      context.fail("repeats " + str(*repeats) + " have a negative number");
+    context.require_at_most(0, (*repeats)[i]);
+    out[i] = out[i] * (*repeats)[i];
+  }
+  context.set_output(0, context.dtype(0), std::move(out));
+  if (is_constant(*context.output_shape(0))) propagate_moved_values(context, kFirst);
+}
+
+void infer_pad(InferContext& context) {
+  for (size_t i : {size_t{1}, size_t{3}}) require_list(context, i);
+  const auto pads = context.values(1);
+  if (!pads) context.fail("the pads in input 1 are not known when the engine is built");
+  std::vector<int64_t> axes(context.shape(0).size());
+  for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
+  if (context.has_input(3)) axes = constant_list(context, 3, "axes");
+  if (pads->size() != 2 * axes.size()) {
+    context.fail("has " + std::to_string(pads->size()) + " pads for " +
+                 std::to_string(axes.size()) + " axes, expected a begin and an end for each");
+  }
+  for (const Dim& pad : *pads) {
+    if (const auto number = pad.as_constant())
+      require_between(context, "a pad", *number, -kLargestNumber);
+  }
+  if (context.has_input(2)) {
+    require_same_type(context, 2);
+    require_one_element(context, 2);
+  }
+  SymShape out = context.shape(0);
+  std::vector<size_t> padded;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    padded.push_back(context.normalise_axis(axes[i], context.rank(0)));
+    require_distinct(context, padded);
+    Dim& size = out[padded.back()];
+    const bool repeats = context.attrs<PadAttrs>().mode != PadMode::kConstant;
+    if (repeats && ((*pads)[i] != Dim(0) || (*pads)[i + axes.size()] != Dim(0))) {
+      if (size == Dim(0)) context.fail("an empty tensor has no elements to pad with");
+      context.require_at_most(1, size);
+    }
+    size = size + (*pads)[i] + (*pads)[i + axes.size()];
+    if (less_equal(size, -1) == true) {
+      context.fail("axis " + std::to_string(padded.back()) + " of " + str(context.shape(0)) +
+                   " would have " + size.str() + " elements");
+    }
+    context.require_at_most(0, size);
+  }
+  context.set_output(0, context.dtype(0), std::move(out));
+  propagate_moved_values(context, std::array<size_t, 2>{0, 2});
+}
+
+void infer_trilu(InferContext& context) {
+  if (context.rank(0) < 2)
+    context.fail("input is " + str(context.shape(0)) + ", expected at least a matrix");
+  if (context.has_input(1)) {
+    require_integer(context, 1);
+    require_one_element(context, 1);
+  }
+  infer_same(context);
+}
+
+void infer_one_hot(InferContext& context) {
+  if (context.dtype(0) == DType::kBool) context.fail("the indices are bool, expected numbers");
+  if (context.rank(2) != 1 || equal(context.shape(2)[0], 2) == false)
+    context.fail("values must be [off, on], got shape " + str(context.shape(2)));
+  context.require_equal(context.shape(2)[0], 2);
+  require_one_element(context, 1);
+  Dim depth;
+  if (const Tensor* constant = context.constant(1); constant && is_float(constant->dtype())) {
+    const double number = constant->elems() == 1 ? constant->float_at(0) : -1;
+    constexpr double kLargest = 0x1p40;
+    if (!(number >= 0 && number <= kLargest))
+      context.fail("the depth is " + std::to_string(number));
+    depth = static_cast<int64_t>(number);
+  } else if (const auto values = context.values(1); values && values->size() == 1) {
+    depth = values->front();
+  } else {
+    context.fail("the depth in input 1 is not known when the engine is built");
+  }
+  if (less_equal(depth, -1) == true) context.fail("the depth " + depth.str() + " is negative");
+  context.require_at_most(0, depth);
+  SymShape out = context.shape(0);
+  const size_t axis =
+      context.normalise_axis(context.attrs<OneHotAttrs>().axis, context.rank(0) + 1);
+  out.insert(out.begin() + static_cast<std::ptrdiff_t>(axis), depth);
+  context.set_output(0, context.dtype(2), std::move(out));
+}
+
+void infer_non_zero(InferContext& context) {
+  const auto rank = context.rank(0);
+  std::optional<Dim> count;
+  if (const Tensor* constant = context.constant(0)) {
+    int64_t found = 0;
+    for (int64_t i = 0; i < constant->elems(); ++i) {
+      found +=
+          is_float(constant->dtype()) ? constant->float_at(i) != 0 : constant->integer_at(i) != 0;
+    }
+    count = found;
+  }
+  const Dim size = count ? *count : context.fresh_symbol("nonzero", product(context.shape(0)));
+  context.set_output(0, DType::kI64, {rank, size});
+}
+
+void infer_depth_to_space(InferContext& context) {
+  const int64_t block = context.attrs<BlockSizeAttrs>().block_size;
+  const SymShape& in = context.shape(0);
+  if (in.size() != 4 || block < 1)
+    context.fail("input " + str(in) + " with block size " + std::to_string(block));
+  require_between(context, "the block size", block, 1, kLargestBlock);
+  if (equal(mod(in[1], block * block), 0) == false) {
+    context.fail("channels " + in[1].str() + " are no multiple of " +
+                 std::to_string(block * block));
+  }
+  context.require_equal(mod(in[1], block * block), 0);
+  context.set_output(
+      0, context.dtype(0),
+      {in[0], floordiv(in[1], block * block), in[2] * Dim(block), in[3] * Dim(block)});
+}
+
+void infer_space_to_depth(InferContext& context) {
+  const int64_t block = context.attrs<BlockSizeAttrs>().block_size;
+  const SymShape& in = context.shape(0);
+  if (in.size() != 4 || block < 1)
+    context.fail("input " + str(in) + " with block size " + std::to_string(block));
+  require_between(context, "the block size", block, 1, kLargestBlock);
+  for (size_t axis : {2, 3}) {
+    if (mod(in[axis], block).as_constant().value_or(0) != 0)
+      context.fail("size " + in[axis].str() + " is no multiple of " + std::to_string(block));
+    context.require_equal(mod(in[axis], block), 0);
+  }
+  context.set_output(
+      0, context.dtype(0),
+      {in[0], in[1] * Dim(block * block), floordiv(in[2], block), floordiv(in[3], block)});
+}
+
+void infer_reverse_sequence(InferContext& context) {
+  const auto attrs = context.attrs<ReverseSequenceAttrs>();
+  const bool batch_first = attrs.batch_axis == 0 && attrs.time_axis == 1;
+  const bool time_first = attrs.batch_axis == 1 && attrs.time_axis == 0;
+  if (!batch_first && !time_first) {
+    context.fail("batch_axis is " + std::to_string(attrs.batch_axis) + " and time_axis " +
+                 std::to_string(attrs.time_axis) + ", expected 0 and 1 in either order");
+  }
+  const SymShape& in = context.shape(0);
+  if (in.size() < 2) context.fail("input is " + str(in) + ", expected at least a matrix");
+  if (context.dtype(1) != DType::kI64 || context.rank(1) != 1) {
+    context.fail("sequence_lens is " + std::string(name(context.dtype(1))) + str(context.shape(1)) +
+                 ", expected a list of i64");
+  }
+  context.unify(in[static_cast<size_t>(attrs.batch_axis)], context.shape(1)[0]);
+  context.set_output(0, context.dtype(0), in);
+  propagate_moved_values(context, kFirst);
+}
+
+}  // namespace vernier::rules

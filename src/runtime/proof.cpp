@@ -1,0 +1,255 @@
+// Shape inference of an engine's steps and what their kernels support: see proof.h.
+#include "runtime/proof.h"
+
+#include <map>
+#include <utility>
+
+#include "rules/rules.h"
+
+namespace vernier::runtime {
+namespace {
+
+using plan::kNone;
+using Kind = plan::PlanValue::Kind;
+
+Error refused(const plan::Step& step, const std::string& what) {
+  return Error(ErrorCode::kInput, "the engine's step '" + step.name + "' (" +
+                                      std::string(name(step.op)) + ", " + step.kernel +
+                                      "): " + what + "; build the engine again");
+}
+
+const plan::PlanValue& value_at(const plan::Plan& plan, int32_t v) {
+  return plan.values[static_cast<size_t>(v)];
+}
+
+// Floats up to f32 are stored in any of their types: kernels say which they take.
+DType as_computed(DType stored) {
+  return is_float(stored) && stored != DType::kF64 ? DType::kF32 : stored;
+}
+
+/// What is known of a plan's integer contents, and what could not be proven for all sizes.
+struct Known {
+  std::map<int32_t, std::vector<Dim>> contents;  // by value
+  std::vector<plan::Guard> guards;
+};
+
+/// A rule's view of one step: everything is written already and has to fit.
+class StepContext final : public rules::InferContext {
+ public:
+  StepContext(const plan::Plan& plan, const plan::Step& step, Known& known)
+      : plan_(plan), step_(step), known_(known) {
+    for (int32_t in : step.inputs) {
+      const bool there = in != kNone;
+      inputs_.push_back(there ? Input{true, value_at(plan, in).dtype, &value_at(plan, in).shape}
+                              : Input{});
+    }
+    packed_shapes_.reserve(step.packed.size());
+    for (const plan::PackedInput& packed : step.packed) {
+      const plan::Blob& blob = plan.blobs[static_cast<size_t>(packed.blob)];
+      packed_shapes_.emplace_back(blob.shape.begin(), blob.shape.end());
+      inputs_[static_cast<size_t>(packed.input)] = {true, blob.dtype, &packed_shapes_.back()};
+    }
+  }
+
+  OpKind op() const override { return step_.op; }
+  AttrView attr_bytes() const override { return step_.attrs; }
+  size_t num_inputs() const override { return inputs_.size(); }
+  size_t num_outputs() const override { return step_.outputs.size(); }
+  bool has_input(size_t i) const override { return i < inputs_.size() && inputs_[i].present; }
+  DType dtype(size_t i) const override { return as_computed(input(i).dtype); }
+  const SymShape& shape(size_t i) const override { return *input(i).shape; }
+
+  const Tensor* constant(size_t i) const override {
+    if (!has_input(i) || step_.inputs[i] == kNone) return nullptr;
+    const plan::PlanValue& value = value_at(plan_, step_.inputs[i]);
+    if (value.kind != Kind::kConstant) return nullptr;
+    return &plan_.blobs[static_cast<size_t>(value.constant)].bytes;
+  }
+
+  std::optional<std::vector<Dim>> values(size_t i) const override {
+    if (const Tensor* tensor = constant(i)) {
+      if (is_float(tensor->dtype()) || tensor->elems() > rules::kMaxSymbolicElems)
+        return std::nullopt;
+      const std::vector<int64_t> numbers = tensor->integers();
+      return std::vector<Dim>(numbers.begin(), numbers.end());
+    }
+    if (!has_input(i) || step_.inputs[i] == kNone) return std::nullopt;
+    const plan::PlanValue& value = value_at(plan_, step_.inputs[i]);
+    if (value.kind == Kind::kShapeValues) return value.values;
+    // A view without gaps of all of it.
+    const bool view = value.kind == Kind::kAlias;
+    if (view && (!value.strides.empty() || !(value.offset_elems == Dim(0)))) return std::nullopt;
+    const int32_t base = view ? value.alias_of : step_.inputs[i];
+    const plan::PlanValue& owner = value_at(plan_, base);
+    std::optional<std::vector<Dim>> found;
+    if (owner.kind == Kind::kShapeValues) found = owner.values;
+    if (const auto it = known_.contents.find(base); it != known_.contents.end()) found = it->second;
+    if (found && !(product(value.shape) == Dim(static_cast<int64_t>(found->size())))) found.reset();
+    return found;
+  }
+
+  void set_output(size_t i, DType type, SymShape shape) override {
+    const plan::PlanValue* out = output(i);
+    if (out == nullptr) return;
+    const auto refuse = [&] {
+      fail("output " + std::to_string(i) + " is " + std::string(name(out->dtype)) +
+           str(out->shape) + ", its rule gives " + std::string(name(type)) + str(shape));
+    };
+    if (as_computed(type) != as_computed(out->dtype) || shape.size() != out->shape.size()) refuse();
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      if (equal(shape[axis], out->shape[axis]) == false) refuse();
+      require_equal(out->shape[axis], shape[axis]);
+    }
+  }
+  const SymShape* output_shape(size_t i) const override {
+    const plan::PlanValue* out = output(i);
+    return out == nullptr ? nullptr : &out->shape;
+  }
+  void set_values(size_t i, std::vector<Dim> values) override {
+    const plan::PlanValue* out = output(i);
+    if (out == nullptr || is_float(out->dtype)) return;
+    if (!(product(out->shape) == Dim(static_cast<int64_t>(values.size())))) return;
+    for (Dim& d : values) {
+      if (const auto number = d.as_constant()) d = wrap_integer(out->dtype, *number);
+    }
+    known_.contents[step_.outputs[i]] = std::move(values);
+  }
+
+  Dim unify(const Dim& a, const Dim& b) override {
+    require_equal(a, b);
+    return a.is_constant() || !b.is_constant() ? a : b;
+  }
+  void require_equal(const Dim& lhs, const Dim& rhs) override {
+    const auto proven = equal(lhs, rhs);
+    if (proven == false) fail("needs " + lhs.str() + " == " + rhs.str());
+    if (!proven) hold(lhs, rhs);
+  }
+  void require_at_most(const Dim& small, const Dim& large) override {
+    const auto proven = at_most(small, large);
+    if (proven == false) fail("needs " + small.str() + " <= " + large.str());
+    if (!proven) hold(min(small, large), small);
+  }
+  Dim fresh_symbol(const std::string&, const Dim&) override {
+    fail("the size of its output depends on values, which no kernel supports");
+  }
+  Error refusal(const std::string& what) const override { return refused(step_, what); }
+
+ private:
+  // The plan's guards say it, or one more does.
+  void hold(const Dim& lhs, const Dim& rhs) {
+    for (const std::vector<plan::Guard>* guards : {&plan_.guards, &std::as_const(known_.guards)}) {
+      for (const plan::Guard& guard : *guards) {
+        if ((guard.lhs == lhs && guard.rhs == rhs) || (guard.lhs == rhs && guard.rhs == lhs))
+          return;
+      }
+    }
+    known_.guards.push_back({lhs, rhs, step_.name});
+  }
+
+  struct Input {
+    bool present = false;
+    DType dtype = DType::kUndefined;
+    const SymShape* shape = nullptr;
+  };
+  const Input& input(size_t i) const {
+    if (!has_input(i)) fail("lacks input " + std::to_string(i));
+    return inputs_[i];
+  }
+  const plan::PlanValue* output(size_t i) const {
+    if (i >= step_.outputs.size() || step_.outputs[i] == kNone) return nullptr;
+    return &value_at(plan_, step_.outputs[i]);
+  }
+
+  const plan::Plan& plan_;
+  const plan::Step& step_;
+  Known& known_;
+  std::vector<Input> inputs_;
+  std::vector<SymShape> packed_shapes_;
+};
+
+// As ops/views.h has it of layouts: the innermost axis longer than 1 has stride 1.
+bool innermost_contiguous(const plan::PlanValue& view) {
+  for (size_t i = view.shape.size(); i > 0; --i) {
+    if (!(view.shape[i - 1] == Dim(1))) return view.strides[i - 1] == Dim(1);
+  }
+  return true;
+}
+bool repeats(const plan::PlanValue& view) {
+  for (size_t i = 0; i < view.shape.size(); ++i) {
+    if (!(view.shape[i] == Dim(1)) && view.strides[i] == Dim(0)) return true;
+  }
+  return false;
+}
+
+// Views with gaps only where the kernel says that it takes them.
+void check_layouts(const plan::Plan& plan, const plan::Step& step,
+                   const backend::KernelDef& kernel) {
+  constexpr size_t kBits = 32;
+  for (size_t i = 0; i < step.inputs.size(); ++i) {
+    if (step.inputs[i] == kNone) continue;
+    const plan::PlanValue& value = value_at(plan, step.inputs[i]);
+    if (value.strides.empty()) continue;
+    const bool any_strides = (flags(step.op) & kView) != 0 && i == 0;
+    const bool takes =
+        i < kBits && (kernel.strided_inputs >> i & 1u) != 0 &&
+        (any_strides || (innermost_contiguous(value) &&
+                         ((kernel.repeating_inputs >> i & 1u) != 0 || !repeats(value))));
+    if (!takes)
+      throw refused(step,
+                    "input " + std::to_string(i) + " has gaps, which the kernel does not take");
+  }
+}
+
+}  // namespace
+
+std::vector<plan::Guard> prove_shapes(const plan::Plan& plan) {
+  Known known;
+  for (const plan::Step& step : plan.steps) {
+    StepContext context(plan, step, known);
+    try {
+      rules::infer(context);
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kInput) throw;
+      throw refused(step,
+                    error.what());  // a rule met what an importer would have refused before it
+    }
+  }
+  return std::move(known.guards);
+}
+
+backend::Problem problem_of(const plan::Plan& plan, const plan::Step& step) {
+  backend::Problem problem;
+  problem.op = step.op;
+  problem.attrs = step.attrs;
+  problem.asked = step.asked;
+  const auto operand = [&](int32_t index) -> backend::Operand {
+    if (index == kNone) return {};
+    const plan::PlanValue& v = value_at(plan, index);
+    const Tensor* contents =
+        v.kind == Kind::kConstant ? &plan.blobs[static_cast<size_t>(v.constant)].bytes : nullptr;
+    return {true, v.dtype, v.shape, contents};
+  };
+  for (int32_t in : step.inputs) problem.inputs.push_back(operand(in));
+  for (int32_t out : step.outputs) problem.outputs.push_back(operand(out));
+  for (const plan::PackedInput& packed : step.packed) {
+    const plan::Blob& blob = plan.blobs[static_cast<size_t>(packed.blob)];
+    backend::Operand& in = problem.inputs[static_cast<size_t>(packed.input)];
+    in = {true, blob.dtype, SymShape(blob.shape.begin(), blob.shape.end()), nullptr};
+    in.packed = true;
+  }
+  return problem;
+}
+
+void prove_kernel(const plan::Plan& plan, const plan::Step& step, const backend::KernelDef& kernel,
+                  const backend::Problem& problem) {
+  check_layouts(plan, step, kernel);
+  if (const Support support = kernel.supports(problem); !support)
+    throw refused(step, "the kernel " + support.reason);
+  const Numerics numerics = kernel.numerics(problem);
+  if (const Support support = satisfies(numerics, step.asked); !support)
+    throw refused(step, "the kernel " + support.reason);
+  if (kernel.name == step.kernel && !(numerics == step.numerics))
+    throw refused(step, "it records other numerics than its kernel has");
+}
+
+}  // namespace vernier::runtime

@@ -1,0 +1,158 @@
+// Field case 4: masks that a 16-bit type cannot hold. DeBERTa's and a cached GPT-2's masks, and
+// every spelling of a padding mask with every usual fill, in every mode: no NaN where FP64 has
+// none, and the verdict is pass, with padded rows and a row that is all padding.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "scenarios/build.h"
+#include "scenarios/mask_models.h"
+#include "verify/bisect.h"
+
+namespace vernier::verify::field {
+namespace {
+
+constexpr double kLowest = std::numeric_limits<float>::lowest();
+
+Report verify_bytes(const std::string& bytes, const Policy& policy, const NamedTensors& inputs) {
+  const std::shared_ptr<ir::Graph> model = onnx::import_bytes(bytes);
+  Request request;
+  request.inputs = {{"masked rows", inputs}};
+  return verify_policy(*model, policy, request);
+}
+
+bool is_finite(const Report& report) {
+  return std::ranges::all_of(report.outputs,
+                             [](const OutputResult& o) { return o.worst.wrong_non_finite == 0; });
+}
+
+class Masks : public ::testing::TestWithParam<const char*> {
+ protected:
+  Policy policy() const { return {.mode = GetParam()}; }
+  void expect_pass(const std::string& bytes, const NamedTensors& inputs) {
+    const Report report = verify_bytes(bytes, policy(), inputs);
+    EXPECT_EQ(report.verdict, "pass") << to_text(report);
+    EXPECT_TRUE(is_finite(report)) << to_text(report);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Modes, Masks, ::testing::Values("fp32", "fp16", "bf16"),
+                         [](const auto& one) { return std::string(one.param); });
+
+TEST_P(Masks, OfDebertaHidePairsOfPositions) {
+  for (const DebertaMask mask : {DebertaMask::kMaskedFill, DebertaMask::kXSoftmax}) {
+    SCOPED_TRACE(mask == DebertaMask::kMaskedFill ? "masked_fill" : "XSoftmax");
+    expect_pass(deberta_bytes(mask), deberta_inputs({7, 3, 1, 0}));
+  }
+}
+
+TEST_P(Masks, OfACachedGpt2HideSomeKeysTwice) {
+  expect_pass(cached_gpt2_bytes(), cached_gpt2_inputs({0, 1, 4, 7}));
+}
+
+constexpr Spelling kSpellings[] = {
+    Spelling::kWhereFill, Spelling::kMaskedFill, Spelling::kAdditive, Spelling::kAdditiveWhere,
+    Spelling::kExpanded,  Spelling::kTwice,      Spelling::kMaximum,  Spelling::kWithBias};
+
+// Does F hide a score so that nothing of it is left, in FP64 and in f32? What is left in FP64 of a
+// row that is all padding, beside -1e9, f32 cannot hold.
+bool absorbs(double fill) { return fill <= -1e30; }
+
+TEST_P(Masks, InEverySpelling) {
+  for (const Spelling spelling : kSpellings) {
+    for (const double fill : {kLowest, -3.3895e38, -1e30, -1e9, -65504.0, -1e4}) {
+      for (const auto probabilities : {Probabilities::kInside, Probabilities::kShown}) {
+        SCOPED_TRACE(std::string(kSpellingNames[static_cast<size_t>(spelling)]) + ", fill " +
+                     std::to_string(fill) +
+                     (probabilities == Probabilities::kShown ? ", probabilities shown" : ""));
+        const std::string bytes = masked_attention_bytes(spelling, fill, probabilities);
+        expect_pass(bytes, masked_attention_inputs({6, 1, 3}));
+        const bool beyond_f32 = spelling == Spelling::kTwice && 2 * fill < kLowest;
+        if (absorbs(fill) && !beyond_f32) expect_pass(bytes, masked_attention_inputs({6, 0, 1}));
+        if (absorbs(fill)) continue;
+        EXPECT_TRUE(is_finite(verify_bytes(bytes, policy(), masked_attention_inputs({6, 0, 1}))));
+      }
+    }
+  }
+}
+
+// True infinities are infinite in every type: nothing is raised for them, and a row that is all
+// padding is NaN where the model says so.
+TEST_P(Masks, OfTrueInfinitiesAreTheModelsOwn) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const Spelling spelling :
+       {Spelling::kWhereFill, Spelling::kMaskedFill, Spelling::kAdditiveWhere}) {
+    for (const auto probabilities : {Probabilities::kInside, Probabilities::kShown}) {
+      SCOPED_TRACE(kSpellingNames[static_cast<size_t>(spelling)]);
+      const std::string bytes = masked_attention_bytes(spelling, -kInfinity, probabilities);
+      expect_pass(bytes, masked_attention_inputs({6, 1, 3}));
+      expect_pass(bytes, masked_attention_inputs({6, 0, 1}));
+      const auto model = onnx::import_bytes(bytes);
+      for (const std::string& note : plan_of(*model, policy()).notes)
+        EXPECT_EQ(note.find("range audit"), std::string::npos) << note;
+    }
+  }
+}
+
+// What is known of the constants is done before any data are seen, with a note and a reason.
+TEST(MaskLedger, NamesTheNodesThatAreKeptInF32) {
+  for (const char* mode : {"fp16", "bf16"}) {
+    const auto model = onnx::import_bytes(deberta_bytes(DebertaMask::kMaskedFill));
+    const plan::Plan plan = plan_of(*model, {.mode = mode});
+    size_t rows = 0, notes = 0;
+    for (const plan::LedgerRow& row : plan.ledger) {
+      if (!row.asked.by.starts_with("range audit of constants (over mode")) continue;
+      EXPECT_EQ(row.asked.store.type, DType::kF32) << row.node;
+      ++rows;
+    }
+    for (const std::string& note : plan.notes) {
+      notes += note.starts_with("range audit of constants: node '/encoder/layer.0/Where") &&
+               note.find("--rule 'name:/encoder/layer.0/Where") != std::string::npos &&
+               note.find("3.40282e+38") != std::string::npos;
+    }
+    EXPECT_GE(rows, 2U) << mode;
+    EXPECT_EQ(notes, 1U) << mode;
+  }
+}
+
+// Who insists on 16 bits gets them, and verify says what became of it: the node, the value, why,
+// and rules that mend it. Localise and bisect name the same node.
+TEST(MaskVerdict, NamesNodeValueReasonAndRule) {
+  const auto model = onnx::import_bytes(deberta_bytes(DebertaMask::kMaskedFill));
+  for (const char* type : {"f16", "bf16"}) {
+    const Policy policy{.mode = type == std::string("f16") ? "fp16" : "bf16",
+                        .rules = {std::string("op:Where store==") + type}};
+    Request request;
+    request.inputs = {{"padded", deberta_inputs({7, 3, 0})}};
+    request.localise = true;
+    const Report report = verify_policy(*model, policy, request);
+    EXPECT_EQ(report.verdict, "overflow") << to_text(report);
+    for (const char* part : {"/encoder/layer.0/Where", "-3.40282e+38", type, "--rule"})
+      EXPECT_NE(report.explanation.find(part), std::string::npos) << report.explanation;
+    ASSERT_TRUE(report.localisation);
+    const StepError& first =
+        report.localisation->steps.at(static_cast<size_t>(report.localisation->first_non_finite));
+    EXPECT_NE(report.explanation.find("'" + first.name + "'"), std::string::npos)
+        << report.explanation;
+    for (const char* part : {"max 0", "max 1", "max 2", "max 3"})
+      EXPECT_EQ(to_text(report).find(part), std::string::npos) << to_text(report);
+    // The rules that it names, behind the others.
+    Policy mended = policy;
+    std::string rest = report.explanation;
+    for (size_t at; (at = rest.find("--rule '")) != std::string::npos;) {
+      rest = rest.substr(at + 8);
+      mended.rules.push_back(rest.substr(0, rest.find('\'')));
+    }
+    ASSERT_GT(mended.rules.size(), policy.rules.size());
+    const Bisection bisection = bisect_engine(engine_of(plan_of(*model, policy)), *model, request);
+    ASSERT_FALSE(bisection.nodes.empty());
+    EXPECT_NE(report.explanation.find("name:" + bisection.nodes.front().row.node),
+              std::string::npos)
+        << report.explanation << "\n"
+        << to_text(bisection);
+    EXPECT_EQ(verify_policy(*model, mended, request).verdict, "pass");
+  }
+}
+
+}  // namespace
+}  // namespace vernier::verify::field
