@@ -3,6 +3,7 @@
 // or does without; nothing is left behind, an old file stays whole, and the next try succeeds.
 #include "faults/faults.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -174,6 +175,19 @@ TEST_F(Faults, WriteArrays) {
 
 TEST_F(Faults, ReadArrays) {
   fail_all_kinds([&] { EXPECT_EQ(io::read_arrays(arrays_path()).size(), 1u); });
+}
+
+TEST_F(Faults, AnArchiveThatTheSystemRefusesIsNoWrongInput) {
+  faults::arm(Kind::kOpen, 0);
+  try {
+    io::read_arrays(arrays_path());
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kMachine);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("x.npz': cannot be opened as .npz: "));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("Too many open files"));
+  }
+  faults::disarm();
 }
 
 TEST_F(Faults, VerifyAndStamp) {
