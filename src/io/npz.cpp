@@ -90,12 +90,15 @@ void check_entry(const zip_stat_t& status, uint64_t& unclaimed, const std::strin
   }
 }
 
-std::string open_error(int code) {
+// What libzip says of a file that it cannot open: no archive, or the system refuses.
+[[noreturn]] void fail_to_open(const std::string& file, int code) {
   zip_error_t error;
   zip_error_init_with_code(&error, code);
+  const bool system = zip_error_system_type(&error) == ZIP_ET_SYS || code == ZIP_ER_MEMORY;
   const std::string text = zip_error_strerror(&error);
   zip_error_fini(&error);
-  return text;
+  throw Error(system ? ErrorCode::kMachine : ErrorCode::kInput,
+              file + ": cannot be opened as .npz: " + text);
 }
 
 // Where the bytes of one array come from, from the first byte of its header on.
@@ -444,7 +447,7 @@ ArrayFile ArrayFile::open(const fs::path& path) {
   impl->file = file;
   int code = 0;
   impl->archive.reset(zip_open(path.c_str(), ZIP_RDONLY, &code));
-  if (impl->archive == nullptr) fail(file, "cannot be opened as .npz: " + open_error(code));
+  if (impl->archive == nullptr) fail_to_open(file, code);
   impl->list_archive(fs::file_size(path));
   return ArrayFile(std::move(impl));
 }

@@ -69,11 +69,12 @@ void Sweep::rows_alone(Group& group, const RowRun& batch, CellResult& cell) {
 // Does the model itself mix the rows of a fixed batch? R of them placed otherwise.
 void Sweep::mark_mixed(const RowRun& base, const RowRun& other, const std::vector<RowMove>& moves) {
   const NamedValues before = reference_of(base.inputs), after = reference_of(other.inputs);
-  for (const auto& [name, value] : before) {
+  for (const auto& named : before) {
+    const std::string& name = named.first;
     const int axis = axes_.of(name);
     const bool same = axis != kNoAxis && std::ranges::all_of(moves, [&](const RowMove& move) {
                         return same_in_fp64(take_row(after.at(name), axis, move.to),
-                                            take_row(value, axis, move.from));
+                                            take_row(named.second, axis, move.from));
                       });
     if (same || output(name).mixed_by_model) continue;
     output(name).mixed_by_model = true;

@@ -3,6 +3,7 @@
 // or does without; nothing is left behind, an old file stays whole, and the next try succeeds.
 #include "faults/faults.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -136,6 +137,20 @@ TEST_F(Faults, Build) {
   fail_all_kinds([&] { compile(model_path(), engine_path()); });
 }
 
+// A weight of so many elements that its conversion is worth a second thread.
+TEST_F(Faults, ThreadsOfABuild) {
+  const std::vector<float> values(size_t{1} << 21, 0.25f);
+  onnx::ModelBuilder model(17);
+  model.input("x", onnx::kFloat, {"n", 1024}).output("y");
+  model.initializer(onnx::f32_tensor("w", {1024, 2048}, values));
+  model.node("MatMul", {"x", "w"}, {"y"});
+  std::ofstream(model_path(), std::ios::binary) << model.bytes();
+  CompileOptions options;
+  options.mode = "fp16";
+  compile(model_path(), engine_path(), options);
+  fail_each(Kind::kThread, [&] { compile(model_path(), engine_path(), options); });
+}
+
 TEST_F(Faults, OpenAndRun) {
   const std::vector<float> x(kInput.begin(), kInput.end());
   const std::array<int64_t, 2> shape{2, 4};
@@ -160,6 +175,19 @@ TEST_F(Faults, WriteArrays) {
 
 TEST_F(Faults, ReadArrays) {
   fail_all_kinds([&] { EXPECT_EQ(io::read_arrays(arrays_path()).size(), 1u); });
+}
+
+TEST_F(Faults, AnArchiveThatTheSystemRefusesIsNoWrongInput) {
+  faults::arm(Kind::kOpen, 0);
+  try {
+    io::read_arrays(arrays_path());
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kMachine);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("x.npz': cannot be opened as .npz: "));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("Too many open files"));
+  }
+  faults::disarm();
 }
 
 TEST_F(Faults, VerifyAndStamp) {
