@@ -12,7 +12,7 @@
 namespace vernier::ir {
 namespace {
 
-constexpr int64_t kMaxConstantElems = int64_t{1} << 22;
+constexpr int64_t kMaxConstantElems = int64_t{1} << 22;  // of all constants of one text
 constexpr size_t kMaxOutputs = 1024;
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
@@ -233,7 +233,10 @@ class Parser {
       shape.push_back(d.constant());
     }
     const int64_t count = located(start, [&] { return num_elems(shape); });
-    if (count > kMaxConstantElems) fail_at(start, "the constant is too large for the text form");
+    if (count > kMaxConstantElems - constant_elems_)
+      fail_at(start, "the constant is too large for the text form (all together hold at most " +
+                         std::to_string(kMaxConstantElems) + " elements)");
+    constant_elems_ += count;
     if (take_word("fill")) return filled(t.dtype, std::move(shape), count);
     if (take_word("normal")) return normal(t.dtype, std::move(shape), count);
     expect("{");
@@ -489,6 +492,7 @@ class Parser {
   std::shared_ptr<Graph> graph_;
   std::map<std::string, ValueId> values_;
   size_t at_ = 0;
+  int64_t constant_elems_ = 0;
   bool returned_ = false;
 };
 

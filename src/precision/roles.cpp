@@ -2,6 +2,7 @@
 #include "precision/roles.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace vernier::precision {
 namespace {
@@ -13,7 +14,8 @@ using ir::Node;
 using ir::NodeId;
 using ir::ValueId;
 
-constexpr size_t kOperands = 3;  // q, k and v come first among an Attention's inputs
+constexpr size_t kMostNodes = 1024;  // of one branch: a block of a Transformer has some dozen
+constexpr size_t kOperands = 3;      // q, k and v come first among an Attention's inputs
 
 bool is_norm(OpKind op) {
   const auto points = rounding_points(op);
@@ -87,16 +89,15 @@ class Reader {
   bool branches_off(ValueId branch, ValueId stem) const {
     const int first = position(stem);
     std::vector<std::pair<ValueId, bool>> open{{branch, false}};
-    NodeSet seen[2] = {NodeSet(graph_.num_nodes()), NodeSet(graph_.num_nodes())};
-    while (!open.empty()) {
+    std::unordered_set<NodeId> seen[2];
+    while (!open.empty() && seen[0].size() + seen[1].size() <= kMostNodes) {
       const auto [value, above] = open.back();
       open.pop_back();
       if (value == stem && above) return true;
       const NodeId id = maker(value);
       if (id == kNoNode || position_[at(id)] <= first) continue;
       const bool product = above || (flags(node(id).op) & kProduct) != 0;
-      if (seen[product][at(id)]) continue;
-      seen[product][at(id)] = true;
+      if (!seen[product].insert(id).second) continue;
       for (ValueId in : node(id).inputs) {
         if (is_float_value(in)) open.emplace_back(in, product);
       }
@@ -145,13 +146,12 @@ class Reader {
   std::vector<NodeId> linears_above(ValueId value, Between between) const {
     std::vector<NodeId> found;
     std::vector<std::pair<ValueId, bool>> open{{value, between == Between::kAnything}};
-    NodeSet seen[2] = {NodeSet(graph_.num_nodes()), NodeSet(graph_.num_nodes())};
-    while (!open.empty()) {
+    std::unordered_set<NodeId> seen[2];
+    while (!open.empty() && seen[0].size() + seen[1].size() <= kMostNodes) {
       const auto [v, counts] = open.back();
       open.pop_back();
       const NodeId id = maker(v);
-      if (id == kNoNode || seen[counts][at(id)] || has(id, Role::kResidual)) continue;
-      seen[counts][at(id)] = true;
+      if (id == kNoNode || has(id, Role::kResidual) || !seen[counts].insert(id).second) continue;
       const OpKind op = node(id).op;
       if (op == OpKind::kLinear && counts) found.push_back(id);
       if (!is_view(op) && !is_elementwise(op)) continue;

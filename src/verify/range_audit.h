@@ -20,8 +20,10 @@ std::vector<RangeRow> audit_ranges(const plan::Plan& plan, const ir::Graph& mode
 
 /// Audits what `options` would build of `model` and adds the promotions that keep every value in
 /// range: stored, or for operands of a product computed, in f32. Returns what would have overflown.
-/// A rule of the user's that insists (==) is left as it is.
-std::vector<RangeRow> promote_out_of_range(const ir::Graph& model, CompileOptions& options);
+/// A rule of the user's that insists (==) is left as it is. A model that is too large to evaluate
+/// at the sizes that it fixes is not audited, and a note says so.
+std::vector<RangeRow> promote_out_of_range(const ir::Graph& model, CompileOptions& options,
+                                           std::vector<std::string>& notes);
 
 /// Import, promote_out_of_range(), compile(): what `vernier build` does. The report's notes name
 /// every promotion and the rule that would have asked for it.

@@ -223,6 +223,31 @@ TEST_F(Hostile, WeightsThatAreNotFiniteAreReportedAndBuilt) {
   EXPECT_TRUE(std::isnan(io::read_arrays(file("y.npz"))[0].second.float_at(1)));
 }
 
+// The range audit of a 16-bit build runs the model once.
+TEST_F(Hostile, AFixedBatchIsAuditedWithAllItsRows) {
+  onnx::ModelBuilder builder(17);
+  builder.input("x", onnx::kFloat, {int64_t{500}, int64_t{64}}).output("y");
+  builder.initializer(onnx::f32_tensor("w", {64, 64}, std::vector<float>(64 * 64, 1e5F)));
+  builder.node("Relu", {"x"}, {"r"});
+  builder.node("MatMul", {"r", "w"}, {"y"});
+  write_file(file("fixed.onnx"), builder.bytes());
+  const Outcome built = run_program({"build", file("fixed.onnx"), "-o", file("a.vn"), "--fp16"});
+  EXPECT_EQ(built.code, 0) << built.err;
+  EXPECT_THAT(built.out, HasSubstr("range audit: "));
+  EXPECT_EQ(run_program({"build", file("fixed.onnx"), "-o", file("b.vn"), "--fp16"}).code, 0);
+  EXPECT_EQ(read_file(file("a.vn")), read_file(file("b.vn")));
+}
+
+TEST_F(Hostile, AModelThatIsTooLargeToEvaluateIsBuiltWithoutTheAudit) {
+  onnx::ModelBuilder builder(17);
+  builder.input("x", onnx::kFloat, {int64_t{65536}, int64_t{65536}}).output("y");
+  builder.node("MatMul", {"x", "x"}, {"y"});
+  write_file(file("huge.onnx"), builder.bytes());
+  const Outcome built = run_program({"build", file("huge.onnx"), "-o", file("huge.vn"), "--fp16"});
+  EXPECT_EQ(built.code, 0) << built.err;
+  EXPECT_THAT(built.out, HasSubstr("warning: the range audit is left out: at its fixed sizes"));
+}
+
 TEST_F(Hostile, SizesOfZeroAreRefusedWithTheRange) {
   const std::string none = changed_inputs([](io::NamedTensors& arrays) {
     for (auto& [name, tensor] : arrays)
@@ -309,6 +334,39 @@ TEST_F(HostileArrays, WhatIsNoPlainArrayIsRefused) {
     expect_refused(run_on(bytes), 2, {why});
   }
   EXPECT_EQ(run_program(run_on(npy(good, six))).code, 0) << "the good one of the same making";
+}
+
+TEST_F(Hostile, NamesAreCheckedBeforeAnythingIsInflated) {
+  io::NamedTensors arrays = io::read_arrays(inputs());
+  arrays.emplace_back("unused", Tensor::i64({1, 2, 3, 4, 5, 6, 7, 8}));
+  io::write_npz(file("unused.npz"), arrays);
+  // Reading the unused array would find that its checksum is wrong.
+  std::string bytes = read_file(file("unused.npz"));
+  const size_t elements = bytes.find('\n', bytes.find("unused.npy")) + 1;
+  bytes[elements] = static_cast<char>(bytes[elements] ^ 1);
+  write_file(file("unused.npz"), bytes);
+  const std::string arrays_file = file("unused.npz");
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"run", engine(), "--inputs", arrays_file, "-o", file("out")},
+           {"bench", engine(), "--inputs", arrays_file},
+           {"verify", engine(), "--model", kModel, "--inputs", arrays_file},
+           {"localise", engine(), "--model", kModel, "--inputs", arrays_file},
+           {"bisect", engine(), "--model", kModel, "--inputs", arrays_file},
+           {"reduce", engine(), "--model", kModel, "--inputs", arrays_file, "-o", file("part")}}) {
+    expect_refused(arguments, 2,
+                   {"input 'unused' does not exist; the engine's inputs are 'input_ids'"});
+  }
+  // Nor is an expected output that the engine does not have.
+  io::NamedTensors wanted = io::read_arrays(expected());
+  wanted.emplace_back("unused", Tensor::i64({1, 2, 3, 4, 5, 6, 7, 8}));
+  io::write_npz(file("more.npz"), wanted);
+  bytes = read_file(file("more.npz"));
+  const size_t more = bytes.find('\n', bytes.find("unused.npy")) + 1;
+  bytes[more] = static_cast<char>(bytes[more] ^ 1);
+  write_file(file("more.npz"), bytes);
+  expect_refused(
+      {"verify", engine(), "--model", kModel, "--inputs", inputs(), "--expect", file("more.npz")},
+      2, {"--expect: array 'unused'"});
 }
 
 TEST_F(HostileArrays, DamagedArchivesAreRefused) {

@@ -350,5 +350,50 @@ TEST(Unsupported, OutputsThatAreNotComputedMatterOnlyWhereTheyAreUsed) {
   EXPECT_THAT(model.error(), HasSubstr("output 'indices' is not computed by Vernier"));
 }
 
+TEST(Bounds, InputsOfTooManySizesAreRefused) {
+  const auto model_of = [](int inputs) {
+    ModelBuilder model(13);
+    Names names;
+    for (int i = 0; i < inputs; ++i) {
+      names.push_back("x" + std::to_string(i));
+      model.input(names.back(), kFloat, {"n" + std::to_string(i), 2});
+    }
+    model.node("Concat", names, {"y"}, {attr_int("axis", 1)}).clear_name();
+    return model.output("y");
+  };
+  EXPECT_EQ(model_of(2048).error(), "no error") << "all are found to be one size";
+  EXPECT_THAT(
+      model_of(2049).error(),
+      AllOf(HasSubstr("the inputs have 2049 different sizes that are not fixed, at most 2048"),
+            HasSubstr("or one name for equal ones")));
+}
+
+TEST(Bounds, SizesThatGrowWithoutEndAreRefused) {
+  ModelBuilder model(13);
+  model.input("x", kFloat, {"n", "m"}).output("y");
+  model.node("Shape", {"x"}, {"s0"});
+  for (int i = 0; i < 64; ++i) {
+    const std::string s = "s" + std::to_string(i);
+    model.node("Mul", {s, s}, {"s" + std::to_string(i + 1)});
+  }
+  model.node("ConstantOfShape", {"s64"}, {"y"});
+  EXPECT_THAT(model.error(), HasSubstr("a term of 512 factors, at most 256 are supported"));
+}
+
+TEST(Bounds, AConditionThatTakesForeverToComputeIsNotKnown) {
+  ModelBuilder model(13);
+  model.input("x", kFloat, {2}).output("y");
+  model.initializer(f32_tensor("c", {64, 64}, std::vector<float>(64 * 64, 1)));
+  model.node("Einsum", Names(8, "c"), {"e"}, {attr_text("equation", "ab,cd,ef,gh,ij,kl,mn,op->")});
+  model.node("Cast", {"e"}, {"yes"}, {attr_int("to", kBool)});
+  proto::GraphProto branch;
+  branch.set_name("b");
+  *branch.add_node() = make_node("Neg", {"x"}, {"z"});
+  branch.add_output()->set_name("z");
+  model.node("If", {"yes"}, {"y"},
+             {attr_graph("then_branch", branch), attr_graph("else_branch", branch)});
+  EXPECT_THAT(model.error(), HasSubstr("its condition is not known when the engine is built"));
+}
+
 }  // namespace
 }  // namespace vernier::onnx
