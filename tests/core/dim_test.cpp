@@ -281,6 +281,14 @@ TEST(Dim, AtMostLooksIntoMinimaAndMaxima) {
   EXPECT_EQ(at_most_text("5", "seq"), std::nullopt);
 }
 
+TEST(Dim, NumbersFarApartHaveAnOrder) {
+  EXPECT_EQ(less_equal(1, INT64_MIN), false);
+  EXPECT_EQ(less_equal(INT64_MIN, 1), true);
+  EXPECT_EQ(at_most(1, INT64_MIN), false);
+  EXPECT_EQ(equal(INT64_MAX, INT64_MIN), false);
+  EXPECT_EQ(min(1, INT64_MIN), Dim(INT64_MIN));
+}
+
 TEST(Dim, AGuardSaysWhatItNeeds) {
   const Dim seq = Dim::symbol("seq"), five(5);
   EXPECT_EQ(guard_text(min(five, seq), five, 3, 5), "5 must be at most seq = 3");
