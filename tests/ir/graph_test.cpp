@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <random>
 
+#include "core/attrs.h"
+
 namespace vernier::ir {
 namespace {
 

@@ -217,7 +217,7 @@ TEST_P(LargeGraphs, BuildOpenAndRun) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LargeGraphs, ::testing::ValuesIn(kKinds),
-                         [](const auto& info) { return print(info.param); });
+                         [](const auto& kind) { return print(kind.param); });
 
 }  // namespace
 }  // namespace vernier::test
