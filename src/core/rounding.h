@@ -147,8 +147,9 @@ class Rounding {
  private:
   void note(size_t point, double value) const {
     const double size = value < 0 ? -value : value;
+    const double counted = size <= std::numeric_limits<double>::max() ? size : 0;
     double& peak = (*peaks_)[point];
-    if (size > peak && size <= std::numeric_limits<double>::max()) peak = size;
+    if (counted > peak) peak = counted;
   }
   std::array<PointRounding, kMaxPoints> points_{};
   PointRounding accumulator_{}, inner_{};

@@ -19,9 +19,10 @@ Window pool_window(const EvalCall& call, const PoolAttrs& attrs) {
 // reduce(plane_begin, at, taken): `taken` holds the plane's element indices outside the padding.
 template <class Reduce>
 void for_each_window(const EvalCall& call, const Window& window, const Reduce& reduce) {
-  const int64_t plane = num_elems(window.in), positions = num_elems(window.out);
   const int64_t planes = call.in[0]->shape[0] * call.in[0]->shape[1];
-  if (positions == 0 || planes == 0) return;
+  if (planes == 0) return;  // of any size
+  const int64_t plane = num_elems(window.in), positions = num_elems(window.out);
+  if (positions == 0) return;
   Shape at(window.out.size(), 0);
   int64_t index = 0;
   do {

@@ -1,6 +1,7 @@
 // Shape inference of an engine's steps and what their kernels support: see proof.h.
 #include "runtime/proof.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -88,22 +89,37 @@ class StepContext final : public rules::InferContext {
     return found;
   }
 
+  // A rule may set an output more than once: the last one counts, see check_outputs().
   void set_output(size_t i, DType type, SymShape shape) override {
-    const plan::PlanValue* out = output(i);
-    if (out == nullptr) return;
-    const auto refuse = [&] {
-      fail("output " + std::to_string(i) + " is " + std::string(name(out->dtype)) +
-           str(out->shape) + ", its rule gives " + std::string(name(type)) + str(shape));
-    };
-    if (as_computed(type) != as_computed(out->dtype) || shape.size() != out->shape.size()) refuse();
-    for (size_t axis = 0; axis < shape.size(); ++axis) {
-      if (equal(shape[axis], out->shape[axis]) == false) refuse();
-      require_equal(out->shape[axis], shape[axis]);
+    if (output(i) == nullptr) return;
+    given_.resize(std::max(given_.size(), i + 1));
+    given_[i] = {true, type, std::move(shape)};
+  }
+  /// After the rule: the outputs are as it gives them.
+  void check_outputs() {
+    for (size_t i = 0; i < num_outputs(); ++i) {
+      const plan::PlanValue* out = output(i);
+      if (out == nullptr) continue;
+      if (i >= given_.size() || !given_[i].present)
+        fail("output " + std::to_string(i) + " does not exist");
+      const Given& given = given_[i];
+      const auto refuse = [&] {
+        fail("output " + std::to_string(i) + " is " + std::string(name(out->dtype)) +
+             str(out->shape) + ", its rule gives " + std::string(name(given.dtype)) +
+             str(given.shape));
+      };
+      if (as_computed(given.dtype) != as_computed(out->dtype) ||
+          given.shape.size() != out->shape.size())
+        refuse();
+      for (size_t axis = 0; axis < given.shape.size(); ++axis) {
+        if (equal(given.shape[axis], out->shape[axis]) == false) refuse();
+        require_equal(out->shape[axis], given.shape[axis]);
+      }
     }
   }
   const SymShape* output_shape(size_t i) const override {
-    const plan::PlanValue* out = output(i);
-    return out == nullptr ? nullptr : &out->shape;
+    const bool there = output(i) != nullptr && i < given_.size() && given_[i].present;
+    return there ? &given_[i].shape : nullptr;
   }
   void set_values(size_t i, std::vector<Dim> values) override {
     const plan::PlanValue* out = output(i);
@@ -151,6 +167,11 @@ class StepContext final : public rules::InferContext {
     DType dtype = DType::kUndefined;
     const SymShape* shape = nullptr;
   };
+  struct Given {
+    bool present = false;
+    DType dtype = DType::kUndefined;
+    SymShape shape;
+  };
   const Input& input(size_t i) const {
     if (!has_input(i)) fail("lacks input " + std::to_string(i));
     return inputs_[i];
@@ -164,6 +185,7 @@ class StepContext final : public rules::InferContext {
   const plan::Step& step_;
   Known& known_;
   std::vector<Input> inputs_;
+  std::vector<Given> given_;  // by output
   std::vector<SymShape> packed_shapes_;
 };
 
@@ -208,6 +230,7 @@ std::vector<plan::Guard> prove_shapes(const plan::Plan& plan) {
     StepContext context(plan, step, known);
     try {
       rules::infer(context);
+      context.check_outputs();
     } catch (const Error& error) {
       if (error.code() == ErrorCode::kInput) throw;
       throw refused(step,

@@ -61,6 +61,7 @@ class Repack : public ::testing::Test {
       if (step.op == OpKind::kLinear) step_ = &step;
     }
     step_->kernel = "test.linear.own";
+    step_->numerics = {};
     plan::Blob& blob = plan_.blobs[static_cast<size_t>(step_->packed.at(0).blob)];
     const std::vector<double> numbers = [] {
       std::vector<double> list(16 * 64);
