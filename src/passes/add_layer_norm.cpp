@@ -54,6 +54,7 @@ int fuse_add_layer_norm(Graph& graph) {
   for (NodeId id : std::vector<NodeId>(graph.order())) {
     if (is_live(graph, id)) found += fuse(graph, id);
   }
+  graph.remove_dead();
   return found;
 }
 

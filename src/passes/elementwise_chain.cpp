@@ -151,6 +151,7 @@ int fuse_elementwise(Graph& graph) {
       graph.drop_dead(*inner);
     ++found;
   }
+  graph.remove_dead();
   return found;
 }
 

@@ -173,6 +173,7 @@ int raise_gelu(Graph& graph) {
     graph.drop_dead(*it);
     ++found;
   }
+  graph.remove_dead();
   return found;
 }
 

@@ -132,6 +132,7 @@ int split_attention(Graph& graph) {
     graph.drop_dead(id);
     ++found;
   }
+  graph.remove_dead();
   return found;
 }
 

@@ -25,10 +25,9 @@ TEST(Bounds, PathsThroughSharedPositionsDoNotMultiply) {
     lines += "%a" + s(i) + " = Add(%v" + s(i) + ", %v" + s(i) + ") ";
     lines += "%v" + s(i + 1) + " = Sub(%a" + s(i) + ", %v" + s(i) + ") ";
   }
-  const std::string text =
-      graph_text("%x: f32[n]", "%t = Shape(%x) %len = Gather(%t, i64{0}) " + lines +
-                                   "%half = Div(%len, i64{2}) %less = Less(%v24, %half) "
-                                   "%y = Cast(%less) {to=f32} ");
+  const std::string text = graph_text(
+      "%x: f32[n]", "%t = Shape(%x) %len = Gather(%t, i64{0}) " + lines +
+                        "%less = Less(%v24, %len) %c = Cast(%less) {to=f32} %y = Mul(%x, %c) ");
   const auto before = graph_of(text), after = graph_of(text);
   canonicalise(*after);
   expect_same_results(*before, *after, 0);
@@ -39,9 +38,9 @@ TEST(Bounds, NumbersThatLeave64BitsAreNoErrorOfTheModel) {
   std::string lines = "%v0 = Range(i64{0}, %len, i64{1}) ";
   for (int i = 0; i < 4; ++i)
     lines += "%v" + s(i + 1) + " = Mul(%v" + s(i) + ", i64{1099511628211}) ";
-  const std::string text =
-      graph_text("%x: f32[n]", "%t = Shape(%x) %len = Gather(%t, i64{0}) " + lines +
-                                   "%less = Less(%v4, %len) %y = Cast(%less) {to=f32} ");
+  const std::string text = graph_text(
+      "%x: f32[n]", "%t = Shape(%x) %len = Gather(%t, i64{0}) " + lines +
+                        "%less = Less(%v4, %len) %c = Cast(%less) {to=f32} %y = Mul(%x, %c) ");
   const auto before = graph_of(text), after = graph_of(text);
   EXPECT_FALSE(affine(*after, after->node(after->order()[6]).outputs[0]));
   canonicalise(*after);
