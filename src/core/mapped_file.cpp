@@ -55,8 +55,8 @@ MappedRange* free_record() {
 }
 
 MappedRange* note_range(const void* data, size_t bytes, const std::string& name) {
+  const std::string shown = printable_name(name);  // first: it may throw
   MappedRange* record = free_record();
-  const std::string shown = printable_name(name);
   const size_t length = std::min(shown.size(), record->name.size() - 1);
   std::copy_n(shown.begin(), length, record->name.begin());
   record->name[length] = '\0';

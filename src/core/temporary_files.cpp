@@ -1,6 +1,7 @@
 // Temporary files of this process and of dead ones: see temporary_files.h.
 #include "core/temporary_files.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -136,15 +138,18 @@ fs::path temporary_beside(const fs::path& target, int number) {
 void sweep_temporaries(const fs::path& target) {
   const std::string stem = stem_of(target);
   const fs::path folder = target.parent_path().empty() ? "." : target.parent_path();
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
+  // libstdc++'s iterator ends the process where memory is short.
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(folder.c_str()), &::closedir);
+  if (!entries) return;
+  while (const dirent* entry = ::readdir(entries.get())) {
+    const std::string name = entry->d_name;
     if (!name.starts_with(stem)) continue;
     const std::optional<Writer> writer = writer_of(std::string_view(name).substr(stem.size()));
     if (!writer || identity_of(writer->pid) == writer->identity) continue;
     struct stat status {};
-    const bool is_file = ::lstat(it->path().c_str(), &status) == 0 && S_ISREG(status.st_mode);
-    if (is_file && !is_locked(it->path())) ::unlink(it->path().c_str());
+    const fs::path path = folder / name;
+    const bool is_file = ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+    if (is_file && !is_locked(path)) ::unlink(path.c_str());
   }
 }
 

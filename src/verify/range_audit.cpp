@@ -169,8 +169,7 @@ std::vector<RangeRow> promote_out_of_range(const ir::Graph& model, CompileOption
     if (work_of(plan, sizes_at(plan, "", kAuditLengths[1])) > kMostWork) {
       notes.push_back(
           "warning: the range audit is left out: at its fixed sizes one run of the model takes "
-          "more "
-          "than 2^40 operations in FP64. 'vernier verify' finds what overflows");
+          "more than 2^40 operations in FP64. 'vernier verify' finds what overflows");
       return found;
     }
     compiler::stage(options, "range audit");

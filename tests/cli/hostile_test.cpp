@@ -229,7 +229,8 @@ TEST_F(Hostile, AFixedBatchIsAuditedWithAllItsRows) {
   builder.input("x", onnx::kFloat, {int64_t{500}, int64_t{64}}).output("y");
   builder.initializer(onnx::f32_tensor("w", {64, 64}, std::vector<float>(64 * 64, 3e4F)));
   builder.node("Relu", {"x"}, {"r"});
-  builder.node("MatMul", {"r", "w"}, {"y"});
+  builder.node("MatMul", {"r", "w"}, {"sums"});
+  builder.node("Softmax", {"sums"}, {"y"});
   write_file(file("fixed.onnx"), builder.bytes());
   const Outcome built = run_program({"build", file("fixed.onnx"), "-o", file("a.vn"), "--fp16"});
   EXPECT_EQ(built.code, 0) << built.err;

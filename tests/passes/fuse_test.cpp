@@ -231,7 +231,6 @@ TEST(ElementwiseChain, IsAskedToStoreItsLastResultOnly) {
                     .by = "test"};
   }
   ASSERT_EQ(fuse_elementwise(*graph), 1);
-  graph->remove_dead();
   const Request request = graph->node(graph->order()[0]).request;
   EXPECT_EQ(request.store.type, DType::kF16);
   EXPECT_EQ(request.compute.type, DType::kF32);
