@@ -1,6 +1,7 @@
 // Small runs: see engine_runs.h.
 #include "engine_runs.h"
 
+#include "rules/rules.h"
 #include "runtime/session_impl.h"
 #include "vernier/inspect.h"
 #include "vernier/synthetic.h"
@@ -10,6 +11,8 @@ namespace {
 
 // Elements of all arrays of an engine; more take long in a sanitizer's build.
 constexpr int64_t kMostElems = 1 << 18;
+// Operations of a run, by the operators' costs: few elements may take much work.
+constexpr double kMostWork = 1 << 24;
 
 class LaunchCounter : public RunObserver {
  public:
@@ -31,6 +34,24 @@ Sizes largest_sizes(const Engine& engine) {
   Sizes sizes;
   for (const plan::Symbol& symbol : engine.impl().plan.symbols) sizes[symbol.name] = symbol.max;
   return sizes;
+}
+
+Shape shape_at(const plan::Plan& plan, int32_t value, const Sizes& sizes) {
+  Shape shape;
+  if (value == plan::kNone) return shape;
+  for (const Dim& dim : plan.values[static_cast<size_t>(value)].shape)
+    shape.push_back(dim.evaluate(sizes));
+  return shape;
+}
+
+double work_of(const plan::Plan& plan, const plan::Step& step, const Sizes& sizes) {
+  std::vector<Shape> in, out;
+  for (int32_t v : step.inputs) in.push_back(shape_at(plan, v, sizes));
+  for (const plan::PackedInput& packed : step.packed)
+    in[static_cast<size_t>(packed.input)] = plan.blobs[static_cast<size_t>(packed.blob)].shape;
+  for (int32_t v : step.outputs) out.push_back(shape_at(plan, v, sizes));
+  const std::vector<DType> in_types(in.size(), DType::kF32), out_types(out.size(), DType::kF32);
+  return rules::cost(step.op, {step.attrs, in, out, in_types, out_types}).flops;
 }
 
 }  // namespace
@@ -64,7 +85,15 @@ bool fits(const Engine& engine, const Sizes& sizes) {
     }
     if (total >= kMostElems) return false;
   }
-  return true;
+  double work = 0;
+  for (const plan::Step& step : engine.impl().plan.steps) {
+    try {
+      work += work_of(engine.impl().plan, step, sizes);
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  return work <= kMostWork;
 }
 
 void inspect(const Engine& engine) {

@@ -14,7 +14,8 @@ using Sizes = std::map<std::string, int64_t>;
 Sizes small_sizes(const Engine& engine, Choices& choices);
 /// "batch=2,seq=3"
 std::string text_of(const Sizes& sizes);
-/// Are all arrays of the engine together small at these sizes, as far as they are known?
+/// Are all arrays of the engine together small at these sizes, and is there little to compute, as
+/// far as they are known?
 bool fits(const Engine& engine, const Sizes& sizes);
 
 /// Every view of the engine, as text and as JSON.

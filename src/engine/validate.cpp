@@ -23,19 +23,6 @@ std::string range_text(size_t count) {
   return count == 0 ? "there are none" : "expected 0.." + std::to_string(count - 1);
 }
 
-// max(offset, …) − min(…) of a strided view of constant sizes stays in [0, elems).
-bool stays_inside(int64_t offset, const Shape& shape, const Shape& strides, int64_t elems) {
-  int64_t low = offset, high = offset;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 0) return true;
-    int64_t span = 0;
-    if (__builtin_mul_overflow(shape[i] - 1, strides[i], &span)) return false;
-    int64_t& end = span < 0 ? low : high;
-    if (__builtin_add_overflow(end, span, &end)) return false;
-  }
-  return low >= 0 && high < elems;
-}
-
 std::optional<Shape> constants(const SymShape& dims) {
   Shape shape;
   for (const Dim& d : dims) {
@@ -368,6 +355,18 @@ void check_hash(const std::string& of, const std::string& hash) {
 }
 
 }  // namespace
+
+bool stays_inside(int64_t offset, const Shape& shape, const Shape& strides, int64_t elems) {
+  int64_t low = offset, high = offset;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 0) return true;
+    int64_t span = 0;
+    if (__builtin_mul_overflow(shape[i] - 1, strides[i], &span)) return false;
+    int64_t& end = span < 0 ? low : high;
+    if (__builtin_add_overflow(end, span, &end)) return false;
+  }
+  return low >= 0 && high < elems;
+}
 
 void check_plan(const plan::Plan& plan) { Checker(plan).check(); }
 

@@ -18,4 +18,7 @@ void check_plan(const plan::Plan& plan);
 /// content hash.
 void check_certificate(const Certificate& certificate, const std::string& content_hash);
 
+/// Does a strided view of these sizes stay in [0, elems) of what it is a view of?
+bool stays_inside(int64_t offset, const Shape& shape, const Shape& strides, int64_t elems);
+
 }  // namespace vernier::engine

@@ -79,6 +79,10 @@ ir::ValueId along(NodeContext& node, ir::ValueId list, int64_t axis, int64_t ran
   const SymShape shape = node.shape(list);
   if (shape.size() != 1) return list;
   if (shape[0] == Dim(1)) return node.reshape(list, {});
+  if (axis < 0 || axis >= rank) {
+    node.fail("a list of " + shape[0].str() + " zero points or scales is for axis " +
+              std::to_string(axis) + " of an array of " + std::to_string(rank) + " axes");
+  }
   SymShape spread(static_cast<size_t>(rank), 1);
   spread[static_cast<size_t>(axis)] = shape[0];
   return node.reshape(list, std::move(spread));

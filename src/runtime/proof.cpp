@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "engine/validate.h"
 #include "rules/rules.h"
 
 namespace vernier::runtime {
@@ -23,10 +24,9 @@ const plan::PlanValue& value_at(const plan::Plan& plan, int32_t v) {
   return plan.values[static_cast<size_t>(v)];
 }
 
-// Floats up to f32 are stored in any of their types: kernels say which they take.
-DType as_computed(DType stored) {
-  return is_float(stored) && stored != DType::kF64 ? DType::kF32 : stored;
-}
+// Floats are stored in any of their types, constants of f64 products in f32 too: kernels say which
+// they take.
+DType as_computed(DType stored) { return is_float(stored) ? DType::kF32 : stored; }
 
 /// What is known of a plan's integer contents, and what could not be proven for all sizes.
 struct Known {
@@ -238,6 +238,32 @@ std::vector<plan::Guard> prove_shapes(const plan::Plan& plan) {
     }
   }
   return std::move(known.guards);
+}
+
+void check_sizes(const plan::Plan& plan, const std::vector<plan::Guard>& guards,
+                 const std::map<std::string, int64_t>& sizes) {
+  for (const plan::Guard& guard : guards) {
+    const int64_t lhs = guard.lhs.evaluate(sizes), rhs = guard.rhs.evaluate(sizes);
+    if (lhs == rhs) continue;
+    throw Error(ErrorCode::kInput,
+                "at node '" + guard.where + "' " + guard_text(guard.lhs, guard.rhs, lhs, rhs));
+  }
+  const auto at = [&](const SymShape& dims) {
+    Shape shape;
+    for (const Dim& d : dims) shape.push_back(d.evaluate(sizes));
+    return shape;
+  };
+  for (const plan::PlanValue& view : plan.values) {
+    if (view.kind != Kind::kAlias) continue;
+    const Shape shape = at(view.shape), base = at(value_at(plan, view.alias_of).shape);
+    const Shape strides = view.strides.empty() ? row_major_strides(shape) : at(view.strides);
+    const int64_t offset = view.offset_elems.evaluate(sizes);
+    if (engine::stays_inside(offset, shape, strides, num_elems(base)) || num_elems(shape) == 0)
+      continue;
+    throw Error(ErrorCode::kInput, "the engine's value '" + view.name +
+                                       "' reaches outside the value that it is a view of; build "
+                                       "the engine again");
+  }
 }
 
 backend::Problem problem_of(const plan::Plan& plan, const plan::Step& step) {

@@ -1,6 +1,8 @@
 // What opening an engine proves of its steps: an engine file may come from anybody, and kernels
 // trust the shapes, types and attributes that they are given.
 #pragma once
+#include <map>
+#include <string>
 #include <vector>
 
 #include "backend/kernel.h"
@@ -13,6 +15,12 @@ namespace vernier::runtime {
 /// some sizes only comes back as guards that every new shape is held to, besides the plan's own.
 /// Throws Error(kInput) naming the step.
 std::vector<plan::Guard> prove_shapes(const plan::Plan& plan);
+
+/// What is left to ask where these are the sizes: the guards, and that views stay inside what they
+/// are views of. A session asks the same of every new shape; this is for whoever evaluates a plan
+/// without one. Throws Error(kInput).
+void check_sizes(const plan::Plan& plan, const std::vector<plan::Guard>& guards,
+                 const std::map<std::string, int64_t>& sizes);
 
 /// The step as its kernel is asked about it. Contents of plain constants are there, packed ones are
 /// marked as packed.

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "core/dtype.h"
+#include "runtime/arena.h"
 #include "runtime/engine_impl.h"
 
 namespace vernier {
@@ -69,7 +70,13 @@ std::vector<InputArray> synthetic_inputs(const Engine& engine, const std::string
     const plan::PlanValue& value = plan.values[static_cast<size_t>(plan.inputs[i])];
     InputArray array{plan.input_names[i], value.dtype, shapes[i].shape, {}};
     const size_t width = size_bytes(value.dtype);
-    array.bytes.resize(static_cast<size_t>(num_elems(array.shape)) * width);
+    const auto elems = static_cast<size_t>(num_elems(array.shape));
+    try {
+      array.bytes.resize(runtime::product_of_bytes(elems, width));
+    } catch (const std::exception&) {  // length_error or bad_alloc
+      throw Error(ErrorCode::kMachine, "input '" + array.name + "' of shape " + str(array.shape) +
+                                           " takes more memory than there is; give smaller sizes");
+    }
     for (size_t at = 0; at < array.bytes.size(); at += width) {
       if (is_float(value.dtype))
         store_float(value.dtype, normal(random), array.bytes.data() + at);

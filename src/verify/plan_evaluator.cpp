@@ -9,6 +9,7 @@
 #include "core/evaluator.h"
 #include "core/value_rules.h"
 #include "rules/rules.h"
+#include "runtime/proof.h"
 
 namespace vernier::verify {
 
@@ -126,8 +127,11 @@ PlanEvaluator::PlanEvaluator(const plan::Plan& plan, const backend::Backend& bac
     : plan_(plan),
       backend_(backend),
       options_(std::move(options)),
+      guards_(plan.guards),
       values_(plan.values.size()),
       dies_after_(plan.steps.size()) {
+  const std::vector<plan::Guard> unproven = runtime::prove_shapes(plan);
+  guards_.insert(guards_.end(), unproven.begin(), unproven.end());
   // An output stays, and so does what an output is a view of.
   std::vector<bool> stays(plan.values.size(), false);
   for (int32_t output : plan.outputs) {
@@ -149,6 +153,7 @@ Shape PlanEvaluator::shape_of(const SymShape& shape) const {
 
 void PlanEvaluator::begin(const std::vector<Tensor>& inputs) {
   symbols_ = bind_symbols(plan_, inputs);
+  runtime::check_sizes(plan_, guards_, symbols_);
   if (options_.watch.limits_memory())
     options_.watch.check_memory(bytes(symbols_), "the FP64 evaluation of the engine's plan");
   std::fill(values_.begin(), values_.end(), std::nullopt);

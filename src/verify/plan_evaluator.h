@@ -116,6 +116,7 @@ class PlanEvaluator {
   const backend::Backend& backend_;
   EvaluatorOptions options_;
   std::map<std::pair<size_t, size_t>, EvalTensor> exact_constants_;  // by step and input
+  std::vector<plan::Guard> guards_;  // the plan's, and what its steps need besides
   std::map<std::string, int64_t> symbols_;
   std::vector<std::optional<EvalTensor>> values_;  // by value index; empty: not defined or dead
   std::vector<std::vector<size_t>> dies_after_;    // by step

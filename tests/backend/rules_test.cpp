@@ -447,6 +447,8 @@ class Differential {
       EXPECT_EQ(error.code(), ErrorCode::kInput) << refused;
     }
     const bool on_host = device_under_test().device(1).host_memory();
+    // Sizes beyond a GPU kernel's 32-bit arithmetic are refused by it alone, in these words.
+    if (!on_host && refused.find("kernel takes up to") != std::string::npos) return;
     if (on_host || refusal.empty()) {
       EXPECT_EQ(refused.empty(), refusal.empty())
           << "the kernel: '" << refused << "', the evaluator: '" << refusal << "'";

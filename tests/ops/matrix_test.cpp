@@ -104,8 +104,7 @@ TEST(Cost, CountsMultiplyAddsTwiceAndEachTensorOnce) {
   };
   for (const CostCase& row : rows) {
     const std::vector<DType> in_types(row.in.size(), DType::kF32), out_types{DType::kF32};
-    const rules::Cost cost =
-        rules::cost(row.op, {row.attrs, row.in, row.out, in_types, out_types});
+    const rules::Cost cost = rules::cost(row.op, {row.attrs, row.in, row.out, in_types, out_types});
     EXPECT_EQ(cost.flops, row.flops) << name(row.op);
     EXPECT_EQ(cost.bytes, row.bytes) << name(row.op);
   }

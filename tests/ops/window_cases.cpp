@@ -125,8 +125,7 @@ const OpCases kPool(
         row("global_max", OpKind::kGlobalMaxPool, "", {f32({1, 2, 2}, {1, -3, kNaN, 7})},
             f32({1, 2, 1}, {1, kNaN})),
         bad("average_of_integers", OpKind::kAveragePool, "{kernel_shape=[1]}",
-            {typed(DType::kI8, {1, 1, 2}, {1, 2})},
-            "input 0 has type i8, expected a float type"),
+            {typed(DType::kI8, {1, 1, 2}, {1, 2})}, "input 0 has type i8, expected a float type"),
         bad("kernel_rank", OpKind::kMaxPool, "{kernel_shape=[3, 3]}", {kSeven},
             "the kernel has 2 axes"),
     });

@@ -21,8 +21,7 @@ TEST(CudaRows, EachHasAnOperatorItsNameAndAClassOfBits) {
                 kernel.launch != nullptr)
         << kernel.name;
     const bool packs = kernel.pack != nullptr;
-    EXPECT_TRUE(packs == (kernel.unpack != nullptr) &&
-                packs == (kernel.packed_layouts != nullptr))
+    EXPECT_TRUE(packs == (kernel.unpack != nullptr) && packs == (kernel.packed_layouts != nullptr))
         << kernel.name << ": pack, unpack and packed_layouts are there together or not at all";
   }
 }

@@ -15,10 +15,10 @@ namespace vernier::backend::cuda {
 constexpr int kGroupQueries = 64;  // of a warpgroup
 constexpr int kKeys = kSm90StepKeys;
 constexpr float kLog2E = 1.4426950408889634f;
-// Biases and fills as raw scores (before scaling): −3.4e38 times log2(e) would be −inf, so that what
-// is beyond the largest is brought to it. From 2^28 on they are powers of two: where every key is
-// hidden, 2^(score·slope − shift) takes the difference of an exact and a rounded product, which is 0
-// for those; the rounding of −1e20·slope would be 2^42, and its power infinite.
+// Biases and fills as raw scores (before scaling): −3.4e38 times log2(e) would be −inf, so that
+// what is beyond the largest is brought to it. From 2^28 on they are powers of two: where every key
+// is hidden, 2^(score·slope − shift) takes the difference of an exact and a rounded product, which
+// is 0 for those; the rounding of −1e20·slope would be 2^42, and its power infinite.
 constexpr float kAbsorbingRaw = 0x1p28f, kLargestRaw = 0x1p100f;
 
 // Which masks a kernel knows; the others' code would only lie in the way, and the registers it

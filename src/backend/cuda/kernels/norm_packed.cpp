@@ -32,7 +32,8 @@ Support supports_rows(const Problem& problem, size_t first_parameter) {
     return no("a row is no constant number of up to 1024 columns in vectors of 16 bytes");
   for (size_t i = first_parameter; i < problem.inputs.size(); ++i) {
     const Operand& input = problem.inputs[i];
-    if (input.present && (input.dtype != DType::kF32 || !is_per_row_element(input.shape, out.shape, out.shape.size() - 1)))
+    if (input.present && (input.dtype != DType::kF32 ||
+                          !is_per_row_element(input.shape, out.shape, out.shape.size() - 1)))
       return no("scale and bias are not f32 with one value per column");
   }
   return yes();

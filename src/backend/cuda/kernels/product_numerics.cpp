@@ -46,8 +46,7 @@ Numerics float_product_numerics(const Problem& problem) {
   Numerics numerics = f32_numerics(problem);
   for (size_t i = 0; i < std::min<size_t>(2, problem.inputs.size()); ++i) {
     const Operand& operand = problem.inputs[i];
-    if (operand.is_constant() && is_16_bit_float(operand.dtype))
-      numerics.compute = operand.dtype;
+    if (operand.is_constant() && is_16_bit_float(operand.dtype)) numerics.compute = operand.dtype;
   }
   return numerics;
 }

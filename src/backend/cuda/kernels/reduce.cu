@@ -1,5 +1,6 @@
 // Reduce*: one warp or block per output where its elements are neighbours, else 32 neighbouring
 // outputs per block. Contract in reduce.h. C++17.
+#include "backend/cuda/device/integer_math.cuh"
 #include "backend/cuda/device/overlap.cuh"
 #include "backend/cuda/device/rows.cuh"
 #include "backend/cuda/device/scalars.cuh"
@@ -147,7 +148,7 @@ __device__ void store_value(const AnyArray& y, int64_t at, A value) {
     if (is_float_type(y.type))
       store_double(y, at, value);
     else
-      store_int64(y, at, static_cast<int64_t>(value));
+      store_int64(y, at, double_to_integer(DType::kI64, value));
   } else {
     store_int64(y, at, value);
   }
