@@ -177,7 +177,7 @@ TEST_F(Hostile, TooLittleMemoryIsTheMachines) {
       run_program({"build", kModel, "-o", file("large.vn"), "--shapes", "batch=1..4000000"}).code,
       0);
   expect_refused({"inspect", file("large.vn"), "--memory", "--shapes", "batch=4000000,seq=128"}, 3,
-                 {"out of memory; use smaller batches or lengths"},
+                 {"takes more memory than there is; give smaller sizes"},
                  {.memory_bytes = uint64_t{4} << 30});
 }
 
