@@ -32,7 +32,7 @@ class MappedFile {
   void check_unchanged() const;
 
  private:
-  /// What a file is told by, and told apart from what was written to it later.
+  /// What identifies a file and its contents: a file that was written to later has another one.
   struct Identity {
     uint64_t device = 0, inode = 0, bytes = 0;
     int64_t seconds = 0, nanoseconds = 0;  ///< of the last write

@@ -156,7 +156,7 @@ TEST_F(OwnMemory, GivesTheBitsOfTheHostsMemory) {
   }
 }
 
-// A GPU's context does not survive a fork: the child is told so, and gives nothing back.
+// A GPU's context does not survive a fork: the child gets an error that says so, and frees nothing.
 TEST_F(OwnMemory, ASessionOfTheParentIsAnErrorInAForkedChild) {
   const auto opened = engine(kSum);
   std::optional<Session> session(std::in_place, opened, SessionOptions{.threads = 1});

@@ -1,4 +1,5 @@
-// A session is one thread's at a time: who comes second is told so, and nothing is harmed.
+// One thread at a time may use a session: a second one gets an error that says so, and the first
+// run is not affected.
 // Contract: include/vernier/session.h.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

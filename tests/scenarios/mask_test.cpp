@@ -142,20 +142,20 @@ TEST(MaskVerdict, NamesNodeValueReasonAndRule) {
     for (const char* part : {"max 0", "max 1", "max 2", "max 3"})
       EXPECT_EQ(to_text(report).find(part), std::string::npos) << to_text(report);
     // The rules that it names, behind the others.
-    Policy mended = policy;
+    Policy fixed = policy;
     std::string rest = report.explanation;
     for (size_t at; (at = rest.find("--rule '")) != std::string::npos;) {
       rest = rest.substr(at + 8);
-      mended.rules.push_back(rest.substr(0, rest.find('\'')));
+      fixed.rules.push_back(rest.substr(0, rest.find('\'')));
     }
-    ASSERT_GT(mended.rules.size(), policy.rules.size());
+    ASSERT_GT(fixed.rules.size(), policy.rules.size());
     const Bisection bisection = bisect_engine(engine_of(plan_of(*model, policy)), *model, request);
     ASSERT_FALSE(bisection.nodes.empty());
     EXPECT_NE(report.explanation.find("name:" + bisection.nodes.front().row.node),
               std::string::npos)
         << report.explanation << "\n"
         << to_text(bisection);
-    EXPECT_EQ(verify_policy(*model, mended, request).verdict, "pass");
+    EXPECT_EQ(verify_policy(*model, fixed, request).verdict, "pass");
   }
 }
 
