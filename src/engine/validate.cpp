@@ -356,10 +356,11 @@ void check_hash(const std::string& of, const std::string& hash) {
 
 }  // namespace
 
-bool stays_inside(int64_t offset, const Shape& shape, const Shape& strides, int64_t elems) {
+bool stays_inside(int64_t offset, std::span<const int64_t> shape, std::span<const int64_t> strides,
+                  int64_t elems) {
+  if (std::ranges::find(shape, 0) != shape.end()) return true;
   int64_t low = offset, high = offset;
   for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 0) return true;
     int64_t span = 0;
     if (__builtin_mul_overflow(shape[i] - 1, strides[i], &span)) return false;
     int64_t& end = span < 0 ? low : high;

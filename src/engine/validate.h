@@ -1,6 +1,8 @@
 // Is a decoded plan one that a session can run, a decoded certificate one that says something?
 // Contract: plan/plan.h, vernier/certificate.h, docs/engine_format.md.
 #pragma once
+#include <span>
+
 #include "plan/plan.h"
 #include "vernier/certificate.h"
 
@@ -19,6 +21,8 @@ void check_plan(const plan::Plan& plan);
 void check_certificate(const Certificate& certificate, const std::string& content_hash);
 
 /// Does a strided view of these sizes stay in [0, elems) of what it is a view of?
-bool stays_inside(int64_t offset, const Shape& shape, const Shape& strides, int64_t elems);
+/// One without elements does.
+bool stays_inside(int64_t offset, std::span<const int64_t> shape, std::span<const int64_t> strides,
+                  int64_t elems);
 
 }  // namespace vernier::engine

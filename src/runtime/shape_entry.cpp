@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/validate.h"
 #include "runtime/arena.h"
 #include "runtime/session_impl.h"
 
@@ -115,16 +116,12 @@ void Session::Impl::check_alias(const ShapeEntry& entry, int32_t index) const {
   const PlanValue& value = parts.plan.values[static_cast<size_t>(index)];
   if (value.kind != PlanValue::Kind::kAlias) return;
   const backend::TensorArg view = argument(entry, index), base = argument(entry, value.alias_of);
-  int64_t first = entry.slots[static_cast<size_t>(parts.slots[static_cast<size_t>(index)].offset)];
-  int64_t last = first;
-  bool inside = true;
-  for (int d = 0; d < view.rank; ++d) {
-    int64_t reach = 0;
-    int64_t& end = view.stride(d) < 0 ? first : last;
-    inside = inside && !__builtin_mul_overflow(view.dim(d) - 1, view.stride(d), &reach) &&
-             !__builtin_add_overflow(end, reach, &end);
-  }
-  if (view.elems() == 0 || (inside && first >= 0 && last < base.elems())) return;
+  const auto rank = static_cast<size_t>(view.rank);
+  const int64_t offset =
+      entry.slots[static_cast<size_t>(parts.slots[static_cast<size_t>(index)].offset)];
+  if (engine::stays_inside(offset, std::span(view.shape).first(rank),
+                           std::span(view.strides).first(rank), base.elems()))
+    return;
   throw Error(ErrorCode::kInput, "the engine's value " + std::to_string(index) + " '" + value.name +
                                      "' reaches outside the value that it is a view of; build the "
                                      "engine again");

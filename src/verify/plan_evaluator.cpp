@@ -31,24 +31,7 @@ EvalTensor unpacked(const plan::Plan& plan, const backend::Backend& backend, con
   const plan::Blob& blob = plan.blobs[static_cast<size_t>(packed.blob)];
   const backend::KernelDef* kernel = backend::find_kernel(backend, step.kernel);
   VERNIER_ASSERT(kernel && kernel->unpack, step.kernel);
-  backend::Problem problem;
-  problem.op = step.op;
-  problem.attrs = step.attrs;
-  for (int32_t in : step.inputs) {
-    if (in == plan::kNone) {
-      problem.inputs.push_back({});
-      continue;
-    }
-    const plan::PlanValue& v = plan.values[static_cast<size_t>(in)];
-    problem.inputs.push_back({true, v.dtype, v.shape, nullptr});
-  }
-  for (const plan::PackedInput& p : step.packed) {
-    const plan::Blob& b = plan.blobs[static_cast<size_t>(p.blob)];
-    if (problem.inputs.size() <= static_cast<size_t>(p.input))
-      problem.inputs.resize(static_cast<size_t>(p.input) + 1);
-    problem.inputs[static_cast<size_t>(p.input)] = {
-        true, b.dtype, SymShape(b.shape.begin(), b.shape.end()), nullptr};
-  }
+  const backend::Problem problem = runtime::problem_of(plan, step);
   return EvalTensor::from(
       kernel->unpack(problem, {packed.input, blob.layout, blob.bytes.byte_span()}));
 }
