@@ -1,8 +1,8 @@
 // Small runs: see engine_runs.h.
 #include "engine_runs.h"
 
-#include "rules/rules.h"
 #include "runtime/session_impl.h"
+#include "verify/plan_work.h"
 #include "vernier/inspect.h"
 #include "vernier/synthetic.h"
 
@@ -36,24 +36,6 @@ Sizes largest_sizes(const Engine& engine) {
   return sizes;
 }
 
-Shape shape_at(const plan::Plan& plan, int32_t value, const Sizes& sizes) {
-  Shape shape;
-  if (value == plan::kNone) return shape;
-  for (const Dim& dim : plan.values[static_cast<size_t>(value)].shape)
-    shape.push_back(dim.evaluate(sizes));
-  return shape;
-}
-
-double work_of(const plan::Plan& plan, const plan::Step& step, const Sizes& sizes) {
-  std::vector<Shape> in, out;
-  for (int32_t v : step.inputs) in.push_back(shape_at(plan, v, sizes));
-  for (const plan::PackedInput& packed : step.packed)
-    in[static_cast<size_t>(packed.input)] = plan.blobs[static_cast<size_t>(packed.blob)].shape;
-  for (int32_t v : step.outputs) out.push_back(shape_at(plan, v, sizes));
-  const std::vector<DType> in_types(in.size(), DType::kF32), out_types(out.size(), DType::kF32);
-  return rules::cost(step.op, {step.attrs, in, out, in_types, out_types}).flops;
-}
-
 }  // namespace
 
 Sizes small_sizes(const Engine& engine, Choices& choices) {
@@ -85,15 +67,11 @@ bool fits(const Engine& engine, const Sizes& sizes) {
     }
     if (total >= kMostElems) return false;
   }
-  double work = 0;
-  for (const plan::Step& step : engine.impl().plan.steps) {
-    try {
-      work += work_of(engine.impl().plan, step, sizes);
-    } catch (const Error&) {
-      continue;
-    }
+  try {
+    return verify::work_of(engine.impl().plan, sizes) <= kMostWork;
+  } catch (const Error&) {
+    return true;  // the run says so
   }
-  return work <= kMostWork;
 }
 
 void inspect(const Engine& engine) {

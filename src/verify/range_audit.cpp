@@ -9,10 +9,10 @@
 #include "compile/pipeline.h"
 #include "engine/writer.h"
 #include "passes/pass.h"
-#include "rules/rules.h"
 #include "verify/domain.h"
 #include "verify/localise.h"
 #include "verify/plan_evaluator.h"
+#include "verify/plan_work.h"
 #include "verify/samples.h"
 
 namespace vernier::verify {
@@ -20,8 +20,8 @@ namespace {
 
 constexpr int64_t kAuditRows = 2, kAuditLengths[] = {4, 48};
 constexpr int kMaxRounds = 8;
-constexpr double kMostWork =
-    0x1p40;  // operations of one run: minutes; symbolic models are far below
+// Of one run: minutes; models with symbolic sizes are far below.
+constexpr double kMostWork = 0x1p40;
 
 bool is_narrow(DType type) {
   return is_float(type) && type != DType::kTF32 && size_bytes(type) < size_bytes(DType::kF32);
@@ -34,33 +34,6 @@ std::map<std::string, int64_t> sizes_at(const plan::Plan& plan, const std::strin
   for (const plan::Symbol& symbol : plan.symbols)
     sizes[symbol.name] = std::clamp(symbol.name == batch ? 1 : length, symbol.min, symbol.max);
   return sizes;
-}
-
-// Operations of one run at these sizes, and elements that are written. What depends on data is not
-// counted.
-double work_of(const plan::Plan& plan, const std::map<std::string, int64_t>& sizes) {
-  const auto shape_of = [&](int32_t index) {
-    Shape shape;
-    if (index == plan::kNone) return shape;
-    for (const Dim& d : plan.values[static_cast<size_t>(index)].shape) {
-      const std::vector<std::string> symbols = d.symbols();
-      const auto known = [&](const std::string& s) { return sizes.contains(s); };
-      shape.push_back(std::ranges::all_of(symbols, known) ? d.evaluate(sizes) : 1);
-    }
-    return shape;
-  };
-  double work = 0;
-  for (const plan::Step& step : plan.steps) {
-    std::vector<Shape> in, out;
-    for (int32_t v : step.inputs) in.push_back(shape_of(v));
-    for (const plan::PackedInput& packed : step.packed)
-      in[static_cast<size_t>(packed.input)] = plan.blobs[static_cast<size_t>(packed.blob)].shape;
-    for (int32_t v : step.outputs) out.push_back(shape_of(v));
-    const std::vector<DType> in_types(in.size(), DType::kF32), out_types(out.size(), DType::kF32);
-    work += rules::cost(step.op, {step.attrs, in, out, in_types, out_types}).flops;
-    for (const Shape& shape : out) work += static_cast<double>(num_elems(shape));
-  }
-  return work;
 }
 
 class Audit {

@@ -4,24 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/error.h"
+#include "core/thrown.h"
 
 namespace vernier {
 namespace {
 
+using test::thrown_by;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-template <class Work>
-Error error_of(const Work& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(ErrorCode::kInternal, "no error");
-}
 
 TEST(Bytes, AreReadWithTheirUnits) {
   EXPECT_EQ(parse_bytes("1000", "--m"), 1000u);
@@ -35,7 +26,7 @@ TEST(Bytes, AreReadWithTheirUnits) {
 TEST(Bytes, WhatIsNoneIsNamed) {
   for (const char* text : {"", "GB", "four", "-4GB", "1.2.3MB", "4GX", "0", "1e999", "99999999TB",
                            "0.1", "4GB!", "nan"}) {
-    const Error error = error_of([&] { parse_bytes(text, "--max-memory"); });
+    const Error error = thrown_by([&] { parse_bytes(text, "--max-memory"); });
     EXPECT_EQ(error.code(), ErrorCode::kInput) << text;
     EXPECT_THAT(error.what(), AllOf(StartsWith("--max-memory: got '" + std::string(text) + "'"),
                                     HasSubstr("4GB, 512MiB or 1000000000")));
@@ -62,14 +53,14 @@ TEST(Watch, RefusesMemoryBeforeItIsTaken) {
   limits.max_bytes = 4'000'000;
   const Watch watch(limits);
   EXPECT_NO_THROW(watch.check_memory(4'000'000, "all of it"));
-  const Error error = error_of([&] { watch.check_memory(4'000'001, "one byte more"); });
+  const Error error = thrown_by([&] { watch.check_memory(4'000'001, "one byte more"); });
   EXPECT_EQ(error.code(), ErrorCode::kMachine);
   EXPECT_STREQ(error.what(),
                "one byte more would take 4.0 MB, but the memory limit (max-memory) is 4.0 MB; use "
                "smaller sizes, or a larger limit");
   const Watch later = watch.holding(3'000'000);
   EXPECT_NO_THROW(later.check_memory(1'000'000, "the rest"));
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(thrown_by([&] {
                 later.check_memory(2'000'000, [] { return std::string("too much"); });
               }).what(),
               StartsWith("too much would take 2.0 MB beside 3.0 MB that are held already"));
@@ -83,7 +74,7 @@ TEST(Watch, EndsWorkWhoseTimeIsOver) {
   EXPECT_NO_THROW(Watch(limits).check_time("working"));
   limits.since = Limits::Clock::now() - std::chrono::hours(2);
   const Error error =
-      error_of([&] { Watch(limits).check_time([] { return std::string("running step 3"); }); });
+      thrown_by([&] { Watch(limits).check_time([] { return std::string("running step 3"); }); });
   EXPECT_EQ(error.code(), ErrorCode::kMachine);
   EXPECT_THAT(error.what(), AllOf(StartsWith("the time limit of 3600 s (max-seconds) is over"),
                                   HasSubstr("while running step 3; give more time")));
@@ -96,7 +87,7 @@ TEST(Watch, AsksWhetherToStop) {
   const Watch watch(limits);
   watch.check_time("one");
   watch.check_time("two");
-  const Error error = error_of([&] { watch.check_time("three"); });
+  const Error error = thrown_by([&] { watch.check_time("three"); });
   EXPECT_STREQ(error.what(), "stopped while three");
   EXPECT_EQ(error.code(), ErrorCode::kMachine);
   limits.stop = []() -> bool { throw 7; };

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "core/thrown.h"
 #include "engine/writer.h"
 #include "runtime/engines.h"
 #include "runtime/models.h"
@@ -33,16 +34,6 @@ constexpr std::string_view kSteps =
   return %c as "y"
 })";
 
-template <class Work>
-Error error_of(const Work& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error;
-  }
-  return Error(ErrorCode::kInternal, "no error");
-}
-
 TEST(SessionLimits, ARunThatNeedsMoreIsRefusedBeforeItsMemoryIsTaken) {
   const auto engine = engine_of(kSteps, "batch=1..4000000");
   SessionOptions options{.threads = 1};
@@ -52,7 +43,7 @@ TEST(SessionLimits, ARunThatNeedsMoreIsRefusedBeforeItsMemoryIsTaken) {
   const Arrays before = run(session, small);
   const size_t arena = session.arena_bytes();
   const std::vector<InputShape> large{{"x", {4'000'000, 64}}};
-  const Error error = error_of([&] { session.prepare(large); });
+  const Error error = thrown_by([&] { session.prepare(large); });
   EXPECT_EQ(error.code(), ErrorCode::kMachine);
   EXPECT_THAT(error.what(), AllOf(StartsWith("a run with batch=4000000 would take "),
                                   HasSubstr("but the memory limit (max-memory) is 1.0 MB")));
@@ -81,7 +72,7 @@ TEST(SessionLimits, TimeEndsARunBetweenSteps) {
   options.limits.since = Limits::Clock::now() - std::chrono::hours(1);
   Session late(engine_of(kSteps), options);
   const Arrays inputs{{"x", random_f32({4, 64}, 1)}};
-  const Error error = error_of([&] { run(late, inputs); });
+  const Error error = thrown_by([&] { run(late, inputs); });
   EXPECT_EQ(error.code(), ErrorCode::kMachine);
   EXPECT_THAT(error.what(), AllOf(StartsWith("the time limit of 1 s (max-seconds) is over"),
                                   HasSubstr("while running step 0 of "), HasSubstr("batch=4")));
@@ -104,7 +95,7 @@ TEST(SessionLimits, WhoAsksToStopIsHeardBetweenSteps) {
   const Arrays inputs{{"x", random_f32({4, 64}, 1)}};
   const Arrays before = run(session, inputs);
   left = 1;
-  EXPECT_THAT(error_of([&] { run(session, inputs); }).what(),
+  EXPECT_THAT(thrown_by([&] { run(session, inputs); }).what(),
               StartsWith("stopped while running step 1 of "));
   left = 1000;
   EXPECT_EQ(difference(run(session, inputs), before), "");
@@ -121,7 +112,7 @@ TEST(CompileLimits, EndABuildAndWriteNothing) {
   for (int part = 1; part <= 16; ++part) {  // everywhere between the beginning and the end
     asked = 0;
     stops_at = total * part / 16 - 1;
-    const Error error = error_of([&] { compile_to_bytes(model, options); });
+    const Error error = thrown_by([&] { compile_to_bytes(model, options); });
     EXPECT_EQ(error.code(), ErrorCode::kMachine);
     const std::string what = error.what();
     ASSERT_THAT(what, HasSubstr("stopped while "));
@@ -131,7 +122,7 @@ TEST(CompileLimits, EndABuildAndWriteNothing) {
   EXPECT_THAT(places, testing::IsSupersetOf({"importing", "folding", "planning"}));
   CompileOptions small;
   small.limits.max_bytes = 1000;
-  EXPECT_THAT(error_of([&] { compile_to_bytes(model, small); }).what(),
+  EXPECT_THAT(thrown_by([&] { compile_to_bytes(model, small); }).what(),
               HasSubstr("reading the model's file would take "));
 }
 
@@ -166,7 +157,7 @@ TEST_F(EngineFile, ThatIsWrittenOverIsRefusedByTheNextSession) {
   EXPECT_NO_THROW(engine->check_unchanged());
   EXPECT_NO_THROW(Session(engine, {.threads = 1}));
   write_over();
-  const Error error = error_of([&] { Session(engine, {.threads = 1}); });
+  const Error error = thrown_by([&] { Session(engine, {.threads = 1}); });
   EXPECT_EQ(error.code(), ErrorCode::kMachine);
   EXPECT_THAT(error.what(), AllOf(HasSubstr(path_), HasSubstr("was written to since it was opened"),
                                   HasSubstr("open it again")));
@@ -204,14 +195,15 @@ TEST_F(EngineFile, WhatIsReadCountsInTheLimit) {
   options.limits.max_bytes = bytes_.size() - 1;
   EXPECT_NO_THROW(Engine::open(path_, options)) << "mapped";
   options.read_into_memory = true;
-  EXPECT_THAT(error_of([&] { Engine::open(path_, options); }).what(),
+  EXPECT_THAT(thrown_by([&] { Engine::open(path_, options); }).what(),
               HasSubstr("into memory would take "));
   ++options.limits.max_bytes;
   const auto engine = Engine::open(path_, options);
   SessionOptions session{.threads = 1};
   session.limits.max_bytes = bytes_.size() + 1000;
   Session limited(engine, session);
-  EXPECT_THAT(error_of([&] { limited.run(refs(case_.inputs)); }).what(), StartsWith("a run with "));
+  EXPECT_THAT(thrown_by([&] { limited.run(refs(case_.inputs)); }).what(),
+              StartsWith("a run with "));
 }
 
 }  // namespace
