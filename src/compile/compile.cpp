@@ -44,7 +44,7 @@ CompileReport compile(const std::string& model_path, const std::string& engine_p
   const CompileOptions options = compiler::begun(asked);
   const compiler::Compiled compiled = compiler::run(model_path, options);
   compiler::stage(options, "write");
-  engine::write_engine(engine_path, compiled.plan);
+  engine::write_engine(engine_path, compiled.plan, Watch(options.limits));
   return compiler::report_of(compiled, clock.ms());
 }
 

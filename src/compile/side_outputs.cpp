@@ -40,24 +40,40 @@ class SideOutputs {
 
  private:
   // The value of `fused_` that stands for a value of `raised_`, computed again if there is none.
-  ir::ValueId value_of(ir::ValueId id) {
-    if (const auto it = known_.find(id); it != known_.end()) return it->second;
-    return known_[id] = find_or_make(id);
+  ir::ValueId value_of(ir::ValueId wanted) {
+    std::vector<ir::ValueId> open{wanted};  // the next one last; what it needs comes behind it
+    while (!open.empty()) {
+      const ir::ValueId id = open.back();
+      if (find(id)) {
+        open.pop_back();
+        continue;
+      }
+      const ir::NodeId producer = raised_.value(id).producer;
+      const std::vector<ir::ValueId>& inputs = raised_.node(producer).inputs;
+      const size_t before = open.size();
+      for (auto in = inputs.rbegin(); in != inputs.rend(); ++in)
+        if (*in != ir::kNoValue && !known_.contains(*in)) open.push_back(*in);
+      if (open.size() == before) make(producer);
+    }
+    return known_.at(wanted);
   }
 
-  ir::ValueId find_or_make(ir::ValueId id) {
+  // Is there a value that stands for this one already? A constant is one at once.
+  bool find(ir::ValueId id) {
+    if (known_.contains(id)) return true;
     const ir::Value& value = raised_.value(id);
-    if (value.is_constant()) return fused_.add_constant(value.constant);
-    if (const auto it = named_.find(value.name); !value.name.empty() && it != named_.end())
-      return it->second;
-    return make(value.producer, value.producer_output);
+    const auto named = value.name.empty() ? named_.end() : named_.find(value.name);
+    if (!value.is_constant() && named == named_.end()) return false;
+    known_[id] = value.is_constant() ? fused_.add_constant(value.constant) : named->second;
+    return true;
   }
 
-  ir::ValueId make(ir::NodeId id, int output) {
+  // Requires: all of the node's inputs are found.
+  void make(ir::NodeId id) {
     const ir::Node& node = raised_.node(id);
     std::vector<ir::ValueId> inputs;
     for (ir::ValueId in : node.inputs)
-      inputs.push_back(in == ir::kNoValue ? ir::kNoValue : value_of(in));
+      inputs.push_back(in == ir::kNoValue ? ir::kNoValue : known_.at(in));
     const ir::NodeId copy = fused_.add_node(node.op, std::move(inputs), node.attrs,
                                             static_cast<int>(node.outputs.size()));
     ir::Node& made = fused_.node(copy);
@@ -74,7 +90,6 @@ class SideOutputs {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] != ir::kNoValue) known_[node.outputs[i]] = made.outputs[i];
     }
-    return made.outputs[static_cast<size_t>(output)];
   }
 
   ir::Graph& fused_;

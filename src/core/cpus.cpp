@@ -3,6 +3,7 @@
 #include "core/cpus.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -14,15 +15,22 @@
 namespace vernier {
 namespace {
 
-// A mask for 1024 CPUs is refused (EINVAL) by a kernel that knows more: then a larger one.
-int cpus_of_affinity() {
+// The mask of the first thread, which is the process's: any other may have chosen a CPU for itself.
+// One for 1024 CPUs is refused (EINVAL) by a kernel that knows more: then a larger one. Empty where
+// the system tells none.
+std::vector<cpu_set_t> mask_of_process() {
   constexpr int kMostCpus = 1 << 16;
   for (int cpus = CPU_SETSIZE; cpus <= kMostCpus; cpus *= 2) {
     std::vector<cpu_set_t> mask(static_cast<size_t>(cpus / CPU_SETSIZE));
-    const size_t bytes = mask.size() * sizeof(cpu_set_t);
-    if (sched_getaffinity(0, bytes, mask.data()) == 0) return CPU_COUNT_S(bytes, mask.data());
+    if (sched_getaffinity(getpid(), mask.size() * sizeof(cpu_set_t), mask.data()) == 0) return mask;
   }
-  return static_cast<int>(std::thread::hardware_concurrency());
+  return {};
+}
+
+int cpus_of_affinity() {
+  const std::vector<cpu_set_t> mask = mask_of_process();
+  if (mask.empty()) return static_cast<int>(std::thread::hardware_concurrency());
+  return CPU_COUNT_S(mask.size() * sizeof(cpu_set_t), mask.data());
 }
 
 // "max 100000" or "150000 100000": microseconds of CPU time per period.
@@ -92,6 +100,11 @@ int cpus_within(int affinity, double quota) {
   int cpus = std::max(1, affinity);
   if (quota > 0 && quota < cpus) cpus = std::max(1, static_cast<int>(quota));
   return cpus;
+}
+
+void use_allowed_cpus() {
+  const std::vector<cpu_set_t> mask = mask_of_process();
+  if (!mask.empty()) sched_setaffinity(0, mask.size() * sizeof(cpu_set_t), mask.data());
 }
 
 int allowed_cpus() {

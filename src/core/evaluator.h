@@ -27,6 +27,8 @@ struct EvalCall {
 using EvalFn = void (*)(const EvalCall&);
 
 /// The evaluator of an operator, from its row in ops.def (defined in src/reference/table.cpp).
+/// Where no output has elements, it looks at nothing but values that may be refused
+/// (core/value_rules.h).
 EvalFn evaluator(OpKind kind);
 
 }  // namespace vernier

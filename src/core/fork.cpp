@@ -1,4 +1,4 @@
-// Counts forks in the child: see fork.h.
+// Counts forks in the child, and keeps them apart from other work: see fork.h.
 #include "core/fork.h"
 
 #include <pthread.h>
@@ -8,16 +8,20 @@
 namespace vernier {
 namespace {
 
-std::atomic<uint32_t> count{0};
+constinit std::atomic<uint32_t> count{0};
+constinit std::mutex mutex;
+
+// Before main(), and so before the first fork that could meet it.
+[[maybe_unused]] const int registered = pthread_atfork(
+    [] { mutex.lock(); }, [] { mutex.unlock(); },
+    [] {
+      count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+      mutex.unlock();
+    });
 
 }  // namespace
 
-uint32_t forks() {
-  static const int registered = pthread_atfork(nullptr, nullptr, [] {
-    count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  });
-  static_cast<void>(registered);
-  return count.load(std::memory_order_relaxed);
-}
+uint32_t forks() { return count.load(std::memory_order_relaxed); }
+std::mutex& fork_mutex() { return mutex; }
 
 }  // namespace vernier

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -65,11 +66,10 @@ std::optional<std::string> identity_of(const std::string& pid) {
   return hex_digits(*start + " " + contents("/proc/sys/kernel/random/boot_id"));
 }
 
-const std::string& own_identity() {
-  // Without /proc there is none; then only locks tell.
-  static const std::string identity =
-      identity_of(std::to_string(::getpid())).value_or(std::string(kIdentityDigits, '0'));
-  return identity;
+// Asked each time: a child by fork() is another process. Without /proc there is none; then only
+// locks tell.
+std::string own_identity() {
+  return identity_of(std::to_string(::getpid())).value_or(std::string(kIdentityDigits, '0'));
 }
 
 // "NAME." of all temporary files of a target.
@@ -117,10 +117,18 @@ struct Slot {
   std::atomic<char*> removed{nullptr};  // by a handler, which cannot free it
 };
 std::array<Slot, 64> registered{};
+// The process that the register is of: a child by fork() has a copy, but not the files.
+std::atomic<pid_t> registrar{0};
+
+// The child begins with an empty register; its copies of the paths stay behind.
+[[maybe_unused]] const int at_fork = pthread_atfork(nullptr, nullptr, [] {
+  for (Slot& slot : registered) slot.path = nullptr;
+});
 
 }  // namespace
 
 void remove_temporary_files() noexcept {
+  if (registrar != ::getpid()) return;
   for (Slot& slot : registered) {
     char* path = slot.path.exchange(nullptr);
     if (path == nullptr) continue;
@@ -157,6 +165,7 @@ int register_temporary(const fs::path& path) {
   std::error_code error;
   const fs::path full = fs::absolute(path, error);  // the process may change its folder
   char* text = ::strdup((error ? path : full).c_str());
+  registrar = ::getpid();
   for (size_t i = 0; i < registered.size() && text != nullptr; ++i) {
     char* empty = nullptr;
     if (registered[i].path.compare_exchange_strong(empty, text)) return static_cast<int>(i);

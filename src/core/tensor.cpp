@@ -21,14 +21,17 @@ std::shared_ptr<std::byte> allocate(size_t bytes) {
 }  // namespace
 
 int64_t num_elems(std::span<const int64_t> shape) {
-  int64_t product = 1;
+  int64_t most = 1;
+  bool is_empty = false;
   for (int64_t d : shape) {
-    if (d < 0 || __builtin_mul_overflow(product, d, &product) || product > (int64_t{1} << 62)) {
+    if (d < 0 || __builtin_mul_overflow(most, std::max<int64_t>(d, 1), &most) ||
+        most > kMaxArrayElems) {
       throw Error(ErrorCode::kInput,
                   "shape " + str(shape) + " has a negative size or too many elements");
     }
+    is_empty = is_empty || d == 0;
   }
-  return product;
+  return is_empty ? 0 : most;
 }
 
 std::string str(std::span<const int64_t> shape) {

@@ -16,11 +16,20 @@ namespace {
 constexpr int64_t kUneven = 4;
 
 // The share of a caller's time that other programs took: it follows a rise within one time slice of
-// the scheduler, and a fall slowly, since working alone may be why it fell.
-constexpr double kRiseNs = 20e6, kFallNs = 200e6;
+// the scheduler, and a fall slowly, since working alone may be why it fell: more slowly each time
+// that the crowd was there again at once.
+constexpr double kRiseNs = 20e6, kFallNs = 200e6, kSlowestFallNs = 5e9;
+constexpr int64_t kAtOnceNs = 1'000'000'000;
 constexpr double kCrowdBegins = 0.15, kCrowdEnds = 0.05;
-// In a crowd a part of this length is worth a thread that has to be woken and may lose its CPU.
+// In a crowd a part of this length is worth a thread that has to be woken and may lose its CPU, as
+// long as nothing was measured. From time to time a run goes the other way, to measure that.
 constexpr double kLongPartUs = 150;
+constexpr uint32_t kRunsPerProbe = 32;
+constexpr double kNewest = 0.125;  // weight of the last run in the mean
+
+void add_to_mean(double& mean, double value) {
+  mean += (mean > 0 ? kNewest : 1) * (value - mean);
+}
 
 // The run that this thread works on.
 thread_local ThreadTeam* own_turn = nullptr;
@@ -45,9 +54,11 @@ void ThreadTeam::run(int parts, void (*body)(void*, int), void* context) {
   };
   if (parts <= 1 || InAPart::is()) return all_alone();
   const Turn turn(*this);
-  ++jobs_;
-  if (alone_ || !job_ || pool_->workers() == 0 || pool_->room() <= 0) return all_alone();
-  ++shared_jobs_;
+  if (alone_ || !job_ || pool_->workers() == 0 || pool_->room() <= 0) {
+    own_parts_ += parts;
+    return all_alone();
+  }
+  shares_ = true;
   share(parts, body, context);
 }
 
@@ -67,8 +78,12 @@ void ThreadTeam::share(int parts, void (*body)(void*, int), void* context) {
     ++own;
   }
   helped_ = parts - own;
+  own_parts_ += own;
   const int64_t now = now_ns();
-  job_->wait_for(helped_, now + std::max(pool_->patience_ns(), (now - begun) / kUneven));
+  const int64_t slept =
+      job_->wait_for(helped_, now + std::max(pool_->patience_ns(), (now - begun) / kUneven));
+  // A part as long as ours may have begun when ours ended; what is longer, other programs took.
+  if (slept > 0 && own > 0) slept_ns_ += std::min(slept, (now - begun) / own);
   if (job_->error) std::rethrow_exception(std::exchange(job_->error, nullptr));
 }
 
@@ -81,20 +96,27 @@ ThreadTeam::Turn::Turn(ThreadTeam& team, Pace* pace)
   team.pool_ = &pool;
   pool.start_workers(team.size_);  // after a fork: there are none
   team.job_ = pool.enter(team.size_ > 1);
-  team.jobs_ = team.shared_jobs_ = 0;
-  team.alone_ = team.crowded_ && pace && pace->part_us < kLongPartUs;
+  team.own_parts_ = team.slept_ns_ = 0;
+  team.shares_ = false;
+  team.alone_ = team.crowded_ && pace && team.works_alone(*pace);
   before_ = std::exchange(own_turn, &team);
   if (team.size_ == 1) return;
   wall_ns_ = now_ns();
   cpu_ns_ = thread_cpu_ns();
+  preemptions_ = preemptions();
 }
 
 ThreadTeam::Turn::~Turn() {
   if (!outermost_) return;
   if (team_.size_ > 1) {
+    const int64_t now = now_ns();
     const auto cpu_ns = static_cast<double>(thread_cpu_ns() - cpu_ns_);
-    team_.watch(static_cast<double>(now_ns() - wall_ns_), cpu_ns);
-    if (pace_ && team_.jobs_ > 0) pace_->part_us = team_.part_us(cpu_ns);
+    const auto wall_ns = static_cast<double>(now - wall_ns_);
+    if (pace_) team_.measure(*pace_, wall_ns, cpu_ns);
+    // Who was never interrupted waited for a disk, or for a worker, and lost nothing to others.
+    const bool interrupted = preemptions() > preemptions_;
+    const double awake_ns = std::max(1.0, wall_ns - static_cast<double>(team_.slept_ns_));
+    team_.watch(now, wall_ns, interrupted ? std::clamp(1 - cpu_ns / awake_ns, 0.0, 1.0) : 0);
   }
   team_.pool_->leave(team_.job_);
   team_.pool_ = nullptr;
@@ -102,20 +124,36 @@ ThreadTeam::Turn::~Turn() {
   own_turn = before_;
 }
 
-// The mean of a run whose caller worked for `cpu_ns`: on one part of a shared step, on all of
-// others.
-double ThreadTeam::part_us(double cpu_ns) const {
-  const bool shared = 2 * shared_jobs_ > jobs_;
-  return cpu_ns / 1e3 / jobs_ / (shared ? 1 : std::min(size_, pool_->cpus()));
+// In a crowd: the faster way of the two, as far as both are known.
+bool ThreadTeam::works_alone(Pace& pace) const {
+  if (pace.crowd != crowds_) pace = {.part_us = pace.part_us, .crowd = crowds_};
+  const bool both = pace.shared_us > 0 && pace.alone_us > 0;
+  const bool alone = both ? pace.alone_us <= pace.shared_us : pace.part_us < kLongPartUs;
+  return ++pace.runs % kRunsPerProbe == 0 ? !alone : alone;
 }
 
 // After a run that took `wall_ns`, of which this thread had a CPU for `cpu_ns`.
-void ThreadTeam::watch(double wall_ns, double cpu_ns) {
-  if (wall_ns <= 0) return;
-  const double lost = std::clamp(1 - cpu_ns / wall_ns, 0.0, 1.0);
-  const double weight = std::min(1.0, wall_ns / (lost > lost_ ? kRiseNs : kFallNs));
+void ThreadTeam::measure(Pace& pace, double wall_ns, double cpu_ns) const {
+  if (own_parts_ == 0) return;
+  pace.part_us = cpu_ns / 1e3 / static_cast<double>(own_parts_);
+  if (!crowded_ || pace.crowd != crowds_) return;
+  if (alone_) add_to_mean(pace.alone_us, wall_ns / 1e3);
+  if (shares_) add_to_mean(pace.shared_us, wall_ns / 1e3);
+}
+
+// After a run of `wall_ns`, the share `lost` of which went to other programs.
+void ThreadTeam::watch(int64_t now, double wall_ns, double lost) {
+  if (fall_ns_ == 0) fall_ns_ = kFallNs;
+  const double weight = std::min(1.0, wall_ns / (lost > lost_ ? kRiseNs : fall_ns_));
   lost_ += weight * (lost - lost_);
+  const bool before = crowded_;
   crowded_ = lost_ > (crowded_ ? kCrowdEnds : kCrowdBegins);
+  if (before && !crowded_) crowd_end_ns_ = now;
+  if (!before && crowded_) {
+    ++crowds_;
+    const bool at_once = crowd_end_ns_ > 0 && now - crowd_end_ns_ < kAtOnceNs;
+    fall_ns_ = at_once ? std::min(2 * fall_ns_, kSlowestFallNs) : kFallNs;
+  }
   pool_->set_crowded(crowded_);
 }
 

@@ -2,6 +2,7 @@
 #include "core/worker_pool.h"
 
 #include <linux/futex.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 
 #include "core/cpus.h"
 #include "core/error.h"
+#include "core/fork.h"
 #include "core/log.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -55,28 +57,34 @@ class SignalsBlocked {
 };
 
 // Never destroyed: a team may be a global object of the program.
-std::atomic<Pool*> the_pool{nullptr};
+constinit std::atomic<Pool*> the_pool{nullptr};
 
+Pool* make_pool() {
+  const std::lock_guard lock(fork_mutex());
+  if (the_pool.load() == nullptr) the_pool.store(new Pool(allowed_cpus()));
+  return the_pool.load();
+}
+
+// While a fork() copies the process nobody changes the list of workers.
+Pool* locked = nullptr;
+void before_fork() {
+  locked = the_pool.load();
+  if (locked) locked->mutex.lock();
+}
+void parent_of_fork() {
+  if (locked) locked->mutex.unlock();
+}
 // The child of a fork() has one thread and a copy of the pool that the parent's threads may have
 // been changing: it gets a new one. The old one's memory stays: a run may be under way in it.
 void child_of_fork() {
-  Pool* parents = the_pool.load();
-  auto* own = new Pool(parents->cpus());
-  own->teams = parents->teams;
+  if (!locked) return the_pool.store(nullptr);
+  auto* own = new Pool(locked->cpus());
+  own->teams = locked->teams;
   the_pool.store(own);
-  parents->mutex.unlock();
+  locked->mutex.unlock();
 }
-
-Pool* make_pool() {
-  static Pool* const first = [] {
-    auto* pool = new Pool(allowed_cpus());
-    the_pool.store(pool);
-    pthread_atfork([] { the_pool.load()->mutex.lock(); }, [] { the_pool.load()->mutex.unlock(); },
-                   &child_of_fork);
-    return pool;
-  }();
-  return first;
-}
+[[maybe_unused]] const int registered =
+    pthread_atfork(&before_fork, &parent_of_fork, &child_of_fork);
 
 struct WorkerStart {
   WorkerStart(Pool* its_pool, int number) : pool(its_pool), worker(number) {}
@@ -96,6 +104,11 @@ void futex_wake(std::atomic<uint32_t>& word, int count) {
 }
 int64_t now_ns() { return ns_of(CLOCK_MONOTONIC); }
 int64_t thread_cpu_ns() { return ns_of(CLOCK_THREAD_CPUTIME_ID); }
+int64_t preemptions() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nivcsw;
+}
 void pause() {
 #if defined(__x86_64__)
   _mm_pause();
@@ -153,17 +166,19 @@ void Job::perform(int part) noexcept {
   }
 }
 
-void Job::wait_for(int parts, int64_t patient_until) {
+int64_t Job::wait_for(int parts, int64_t patient_until) {
   const auto others = static_cast<uint32_t>(parts);
+  int64_t now = 0;
   for (int looks = 1; done.load(std::memory_order_acquire) != others; ++looks) {
     pause();
-    if (looks % kLooksPerClock != 0 || now_ns() < patient_until) continue;
+    if (looks % kLooksPerClock != 0 || (now = now_ns()) < patient_until) continue;
     awaited.store(others, std::memory_order_seq_cst);
     uint32_t seen = 0;
     while ((seen = done.load(std::memory_order_seq_cst)) != others) futex_wait(done, seen);
     awaited.store(0, std::memory_order_relaxed);
-    return;
+    return now_ns() - now;
   }
+  return 0;
 }
 
 // ---- Pool
@@ -198,6 +213,7 @@ void Pool::start_workers(int size) {
 
 void* Pool::thread_main(void* opaque) {
   const std::unique_ptr<WorkerStart> start(static_cast<WorkerStart*>(opaque));
+  use_allowed_cpus();
   start->pool->work(start->worker);
   return nullptr;
 }

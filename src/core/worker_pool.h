@@ -29,6 +29,8 @@ void futex_wake(std::atomic<uint32_t>& word, int count);
 /// Nanoseconds of a clock that only runs forward, and of the calling thread's work.
 int64_t now_ns();
 int64_t thread_cpu_ns();
+/// How often the calling thread lost its CPU to another while it had work.
+int64_t preemptions();
 /// Tells the processor that this is a loop that waits.
 void pause();
 
@@ -56,8 +58,8 @@ struct alignas(64) Job {
   /// Does a part that was taken; keeps what it throws if no earlier part has thrown.
   void perform(int part) noexcept;
   /// Returns when workers have ended `parts` parts: spins until the clock says `patient_until`,
-  /// then sleeps.
-  void wait_for(int parts, int64_t patient_until);
+  /// then sleeps. Nanoseconds that it slept.
+  int64_t wait_for(int parts, int64_t patient_until);
 };
 
 /// While it lives the thread does a part of a step: what it calls in there it does alone.

@@ -155,8 +155,9 @@ class Checker {
     check_index(value.alias_of, plan_.values.size(), where, "aliased value");
     const plan::PlanValue& base = plan_.values[static_cast<size_t>(value.alias_of)];
     if (base.kind == Kind::kAlias) fail(where, "is an alias of an alias");
-    if (size_bytes(base.dtype) != size_bytes(value.dtype))
-      fail(where, "is an alias with elements of another size");
+    if (base.dtype != value.dtype)
+      fail(where, "is an alias with elements of another type: " + std::string(name(value.dtype)) +
+                      " of " + std::string(name(base.dtype)));
     if (!value.strides.empty() && value.strides.size() != value.shape.size())
       fail(where, "has " + std::to_string(value.strides.size()) + " strides for " +
                       std::to_string(value.shape.size()) + " dimensions");
@@ -192,6 +193,11 @@ class Checker {
       fail(where, std::to_string(value.values.size()) + " elements for shape " + str(value.shape));
     if (value.dtype != DType::kI64 && value.dtype != DType::kI32)
       fail(where, "shape values of type " + std::string(name(value.dtype)));
+    for (const Dim& d : value.values) {
+      const auto number = d.as_constant();
+      if (number && wrap_integer(value.dtype, *number) != *number)
+        fail(where, "shape value " + d.str() + " does not fit " + std::string(name(value.dtype)));
+    }
   }
   void check_lifetime(const plan::PlanValue& value, const std::string& where) const {
     if (value.kind != Kind::kArena) {
@@ -243,6 +249,7 @@ class Checker {
       fail(where, error.what());
     }
     check_operand_counts(step, where);
+    check_outputs(step, where);
     check_packed(step, where);
     for (int32_t in : step.inputs) {
       if (in == kNone) continue;
@@ -272,6 +279,14 @@ class Checker {
       fail(where, std::string(name(step.op)) + " with " + std::to_string(step.inputs.size()) +
                       " inputs and " + std::to_string(step.outputs.size()) + " outputs");
     }
+  }
+  // Each kernel of TopK and Split asks which of its outputs are wanted; those of the others write
+  // the first one always.
+  static void check_outputs(const plan::Step& step, const std::string& where) {
+    const bool any = step.op == OpKind::kTopK || step.op == OpKind::kSplit;
+    const auto end = any ? step.outputs.end() : step.outputs.begin() + 1;
+    if (std::any_of(step.outputs.begin(), end, [](int32_t out) { return out != kNone; })) return;
+    fail(where, any ? "writes no output" : "lacks output 0");
   }
   void check_packed(const plan::Step& step, const std::string& where) const {
     std::set<int32_t> seen;

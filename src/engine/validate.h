@@ -9,10 +9,11 @@
 namespace vernier::engine {
 
 /// Throws Error(kInput) naming the value, step, blob or row that breaks the rules of plan.h:
-/// indices in range, aliases of non-aliases, ranks <= 8, attributes that decode, lifetimes that
-/// cover every use, steps that read what was written and write only arena memory, segments that
-/// cover the steps, size symbols that are known, blobs of the right size, unique input and output
-/// names. Whether the kernels exist is for the runtime to say.
+/// indices in range, aliases of non-aliases of the same type, ranks <= 10, attributes that decode,
+/// lifetimes that cover every use, steps that read what was written and write only arena memory,
+/// and write something, segments that cover the steps, size symbols that are known, blobs of the
+/// right size, shape values that fit their type, unique input and output names. Whether the kernels
+/// exist is for the runtime to say.
 void check_plan(const plan::Plan& plan);
 
 /// Throws Error(kInput) unless the certificate has a verdict, hashes of 32 hex digits, sizes above

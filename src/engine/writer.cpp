@@ -1,6 +1,7 @@
 // Writing engine files: see writer.h.
 #include "engine/writer.h"
 
+#include <algorithm>
 #include <array>
 
 #include "core/hash.h"
@@ -15,13 +16,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Calls write(bytes) for each blob and the zeros that align the next one.
+// Calls write(bytes) for the pieces of each blob and the zeros that align the next one.
 template <class Write>
-void for_each_weight_piece(const plan::Plan& plan, Write write) {
+void for_each_weight_piece(const plan::Plan& plan, const Watch& watch, Write write) {
   constexpr std::array<std::byte, kBlobAlignment> kZeros{};
+  constexpr size_t kPiece = size_t{1} << 26;  // some tens of milliseconds
   for (const plan::Blob& blob : plan.blobs) {
     const auto bytes = blob.bytes.byte_span();
-    write(bytes);
+    for (size_t at = 0; at < bytes.size(); at += kPiece) {
+      watch.check_time("writing the engine");
+      write(bytes.subspan(at, std::min(kPiece, bytes.size() - at)));
+    }
     write(std::span(kZeros).first(align_up(bytes.size(), kBlobAlignment) - bytes.size()));
   }
 }
@@ -47,13 +52,14 @@ struct Frame {
   uint64_t bytes() const { return head.size() + weight_bytes + certificate.size(); }
 };
 
-Frame make_frame(const plan::Plan& plan, const std::optional<Certificate>& certificate) {
+Frame make_frame(const plan::Plan& plan, const std::optional<Certificate>& certificate,
+                 const Watch& watch) {
   const std::vector<std::byte> plan_section = encode_plan(plan);
   const std::vector<std::byte> ledger_section = encode_ledger(plan);
   check_readable(plan, plan_section, ledger_section);
   Frame frame;
   ChunkChecksums chunks;
-  for_each_weight_piece(plan, [&](std::span<const std::byte> piece) {
+  for_each_weight_piece(plan, watch, [&](std::span<const std::byte> piece) {
     chunks.add(piece);
     frame.weight_bytes += piece.size();
   });
@@ -70,15 +76,16 @@ Frame make_frame(const plan::Plan& plan, const std::optional<Certificate>& certi
 
 // Calls write(bytes) for the pieces of the file, in order.
 template <class Write>
-void for_each_piece(const plan::Plan& plan, const Frame& frame, Write write) {
+void for_each_piece(const plan::Plan& plan, const Frame& frame, const Watch& watch, Write write) {
   write(std::span<const std::byte>(frame.head));
-  for_each_weight_piece(plan, write);
+  for_each_weight_piece(plan, watch, write);
   write(std::span<const std::byte>(frame.certificate));
 }
 
-void write_file(const fs::path& path, const plan::Plan& plan, const Frame& frame) {
+void write_file(const fs::path& path, const plan::Plan& plan, const Frame& frame,
+                const Watch& watch) {
   WholeFile file({path, "engine", frame.bytes()});
-  for_each_piece(plan, frame, [&](std::span<const std::byte> piece) { file.write(piece); });
+  for_each_piece(plan, frame, watch, [&](std::span<const std::byte> piece) { file.write(piece); });
   file.sync();
   file.commit();
 }
@@ -87,29 +94,30 @@ void write_file(const fs::path& path, const plan::Plan& plan, const Frame& frame
 
 std::vector<std::byte> engine_bytes(const plan::Plan& plan,
                                     const std::optional<Certificate>& certificate) {
-  const Frame frame = make_frame(plan, certificate);
+  const Frame frame = make_frame(plan, certificate, Watch());
   std::vector<std::byte> bytes;
   bytes.reserve(frame.bytes());
-  for_each_piece(plan, frame, [&](std::span<const std::byte> piece) {
+  for_each_piece(plan, frame, Watch(), [&](std::span<const std::byte> piece) {
     bytes.insert(bytes.end(), piece.begin(), piece.end());
   });
   return bytes;
 }
 
-void write_engine(const fs::path& path, const plan::Plan& plan) {
-  write_file(path, plan, make_frame(plan, std::nullopt));
+void write_engine(const fs::path& path, const plan::Plan& plan, const Watch& watch) {
+  write_file(path, plan, make_frame(plan, std::nullopt, watch), watch);
 }
 
-void stamp_certificate(const fs::path& path, const Certificate& certificate) {
+void stamp_certificate(const fs::path& path, const Certificate& certificate, const Watch& watch) {
   const auto file = read_engine(path);
   check_weights(*file);
-  write_file(path, file->plan, [&] {
+  const Frame frame = [&] {
     try {
-      return make_frame(file->plan, certificate);
+      return make_frame(file->plan, certificate, watch);
     } catch (const Error& error) {
       throw Error(error.code(), file->name + " was not stamped: " + error.what());
     }
-  }());
+  }();
+  write_file(path, file->plan, frame, watch);
 }
 
 }  // namespace vernier::engine

@@ -5,7 +5,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/attr_codec.h"
@@ -72,6 +74,12 @@ struct Guard {
   std::string where;  ///< the node that needs it, for the message
 };
 
+/// Which of a graph's guards are known: the texts of their sides, the smaller first.
+struct GuardIndex {
+  std::set<std::pair<std::string, std::string>> texts;
+  size_t count = 0;  ///< of the guards, from the first
+};
+
 /// What became of an ONNX node that has no node of the graph any more.
 struct Retired {
   Origin origin;
@@ -86,6 +94,7 @@ class Graph {
   OutputList outputs;
   std::vector<std::string> output_names;  ///< ONNX names, parallel to outputs
   std::vector<Guard> guards;
+  GuardIndex known_guards;  ///< of ops/infer.cpp, which adds guards
   std::map<std::string, Dim>
       symbol_substitutions;  ///< symbols unified away, for messages and binding
   /// Precision is decided: results are stored as their node's request says, operands of one node

@@ -155,6 +155,15 @@ void translate_is_inf(NodeContext& node) {
   node.set_output(0, node.emit(OpKind::kIsInf, node.all_inputs(), attrs));
 }
 
+// Is this constant ratio of Dropout 0?
+bool is_zero_ratio(NodeContext& node, const Tensor& ratio) {
+  if (ratio.elems() != 1) {
+    node.fail("the ratio in input 1 has shape " + str(ratio.shape()) +
+              "; expected one number. Leave it out for inference");
+  }
+  return EvalTensor::from(ratio).value(0) == 0;
+}
+
 // Inference, or training that drops nothing: y is x and every element of the mask is true.
 void translate_dropout(NodeContext& node) {
   node.attrs().ignore("seed");
@@ -163,7 +172,7 @@ void translate_dropout(NodeContext& node) {
   const ir::ValueId x = node.input(0);
   const ir::ValueId ratio = node.optional_input(1);  // without meaning for inference
   const bool drops_nothing = ratio != ir::kNoValue && node.value(ratio).is_constant() &&
-                             EvalTensor::from(node.value(ratio).constant).value(0) == 0;
+                             is_zero_ratio(node, node.value(ratio).constant);
   const ir::ValueId mode = node.optional_input(2);
   if (mode != ir::kNoValue && !drops_nothing) {
     const auto training = node.integers(mode);

@@ -50,6 +50,9 @@ Range read_range(const proto::TensorProto& tensor, const std::string& where) {
   return range;
 }
 
+// As much as a model file can hold, which is read into memory too.
+constexpr size_t kMostCopiedBytes = size_t{1} << 31;
+
 bool is_below(const fs::path& path, const fs::path& folder) {
   auto part = path.begin();
   for (const fs::path& expected : folder) {
@@ -98,6 +101,20 @@ std::shared_ptr<const MappedFile> ExternalData::map(const std::string& location,
   return file;
 }
 
+void ExternalData::charge_copy(const std::string& where, size_t offset, size_t width,
+                               size_t bytes) {
+  if (bytes <= kMostCopiedBytes - copied_bytes_) {
+    copied_bytes_ += bytes;
+    return;
+  }
+  fail(where, "is at offset " + std::to_string(offset) + ", which is no multiple of the " +
+                  std::to_string(width) +
+                  " bytes of its type: such weights are copied into memory, at most " +
+                  std::to_string(kMostCopiedBytes >> 20) + " MiB of a model; this one has " +
+                  std::to_string(bytes) + " bytes, those before " + std::to_string(copied_bytes_) +
+                  ". Save the model with aligned external data (or each tensor in its own file)");
+}
+
 std::optional<Tensor> ExternalData::read(const proto::TensorProto& tensor, DType dtype, Shape shape,
                                          const std::string& where) {
   const Range range = read_range(tensor, where);
@@ -117,7 +134,10 @@ std::optional<Tensor> ExternalData::read(const proto::TensorProto& tensor, DType
                     ". The file is truncated or of another model");
   }
   const auto bytes = file->bytes().subspan(range.offset, needed);
-  if (needed == 0 || range.offset % width != 0) return Tensor::from_bytes(dtype, shape, bytes);
+  if (needed == 0 || range.offset % width != 0) {
+    charge_copy(where, range.offset, width, needed);
+    return Tensor::from_bytes(dtype, shape, bytes);
+  }
   return Tensor(dtype, std::move(shape), file, bytes.data());
 }
 

@@ -21,15 +21,20 @@ class ExternalData {
   /// The array of a tensor whose data lie outside the model file, sharing the mapped file (copied
   /// only where the offset is not aligned for the type). Empty if the file does not exist.
   /// Throws Error(kInput) for an absolute location, one with "..", one that leads out of the folder
-  /// through a link, bad or unknown keys, and ranges that do not fit file or tensor.
+  /// through a link, bad or unknown keys, ranges that do not fit file or tensor, and where copies
+  /// would take more than 2 GiB.
   std::optional<Tensor> read(const proto::TensorProto& tensor, DType dtype, Shape shape,
                              const std::string& where);
 
  private:
   std::shared_ptr<const MappedFile> map(const std::string& location, const std::string& where);
 
+  /// Counts a copy of `bytes`, made because `offset` is no multiple of `width`.
+  void charge_copy(const std::string& where, size_t offset, size_t width, size_t bytes);
+
   std::filesystem::path folder_;
   std::map<std::string, std::shared_ptr<const MappedFile>> files_;
+  size_t copied_bytes_ = 0;
 };
 
 /// The location a tensor names, for messages; "" if it names none.

@@ -51,6 +51,19 @@ std::string missing_reason(const google::protobuf::RepeatedPtrField<proto::NodeP
   return "which no node, input or initialiser defines";
 }
 
+// What the node takes of the attributes that stand at the call of the function around it: as much
+// again at every node that refers to them. A call hands them on and copies nothing.
+size_t referenced_bytes(const proto::NodeProto& node, const AttributeBindings* bindings,
+                        const Functions& functions) {
+  if (bindings == nullptr || functions.contains(function_key(node))) return 0;
+  size_t bytes = 0;
+  for (const auto& attribute : node.attribute()) {
+    const auto found = bindings->find(attribute.ref_attr_name());
+    if (found != bindings->end()) bytes += found->second->ByteSizeLong();
+  }
+  return bytes;
+}
+
 // Rules, ledger and reports call nodes by their names.
 void check_node_names(const google::protobuf::RepeatedPtrField<proto::NodeProto>& nodes,
                       const std::string& path) {
@@ -286,8 +299,10 @@ bool Importer::resolve_inputs(const proto::NodeProto& node, const Scope& scope,
 void Importer::import_nodes(const Nodes& nodes, Scope& scope) {
   // Two names per node begin with the path.
   const bool is_body = !scope.path.empty();
-  for (int i = 0; is_body && i < nodes.size(); ++i)
-    charge(2 * scope.path.size() + nodes[i].ByteSizeLong());
+  for (int i = 0; is_body && i < nodes.size(); ++i) {
+    charge(2 * scope.path.size() + nodes[i].ByteSizeLong() +
+           referenced_bytes(nodes[i], scope.bindings, functions_));
+  }
   check_node_names(nodes, scope.path);
   NodeNames names;
   std::vector<ir::Origin> origins;  // named in file order

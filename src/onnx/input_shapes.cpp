@@ -1,9 +1,11 @@
 // Naming the sizes of graph inputs: see input_shapes.h.
 #include "onnx/input_shapes.h"
 
+#include <algorithm>
 #include <cctype>
 
 #include "core/error.h"
+#include "core/tensor.h"
 #include "onnx/model_file.h"
 
 namespace vernier::onnx {
@@ -31,6 +33,20 @@ std::string to_identifier(const std::string& text) {
   return result;
 }
 
+// As num_elems() of the array that comes: sizes of 0 count as 1, and so do those that are not
+// known.
+void check_elems(const std::string& where, const SymShape& shape) {
+  int64_t elems = 1;
+  for (const Dim& d : shape) {
+    const int64_t size = std::max<int64_t>(d.as_constant().value_or(1), 1);
+    if (!__builtin_mul_overflow(elems, size, &elems) && elems <= kMaxArrayElems) continue;
+    throw Error(ErrorCode::kInput, where + " has the shape " + str(shape) + " of more than " +
+                                       std::to_string(kMaxArrayElems) +
+                                       " elements, which no array can have. Export the model with "
+                                       "smaller or symbolic sizes");
+  }
+}
+
 }  // namespace
 
 InputShapes::InputShapes(const std::vector<const proto::ValueInfoProto*>& inputs) {
@@ -42,10 +58,10 @@ InputShapes::InputShapes(const std::vector<const proto::ValueInfoProto*>& inputs
 }
 
 Dim InputShapes::fresh(const std::string& text) {
-  std::string name = to_identifier(text);
-  for (int k = 2; !plain_.insert(name).second; ++k) {
-    name = to_identifier(text) + "_" + std::to_string(k);
-  }
+  const std::string plain = to_identifier(text);
+  std::string name = plain;
+  for (int& k = copies_[plain]; !plain_.insert(name).second; ++k)
+    name = plain + "_" + std::to_string(k + 2);
   return Dim::symbol(name);
 }
 
@@ -93,6 +109,7 @@ SymShape InputShapes::shape(const proto::ValueInfoProto& input) {
       shape.push_back(fresh(input.name() + "_d" + std::to_string(shape.size())));
     }
   }
+  check_elems(where, shape);
   return shape;
 }
 

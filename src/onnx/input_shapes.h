@@ -26,8 +26,9 @@ class InputShapes {
   Dim named(const std::string& text);
   Dim fresh(const std::string& text);
 
-  std::set<std::string> plain_;      // identifiers that stand alone as a size
-  std::map<std::string, Dim> made_;  // for every other name met
+  std::set<std::string> plain_;        // identifiers that stand alone as a size
+  std::map<std::string, int> copies_;  // of an identifier, numbered so far
+  std::map<std::string, Dim> made_;    // for every other name met
   std::vector<std::string> notes_;
 };
 

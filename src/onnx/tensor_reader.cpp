@@ -3,6 +3,7 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -29,7 +30,8 @@ Shape read_shape(const proto::TensorProto& tensor, const std::string& where) {
   Shape shape(tensor.dims().begin(), tensor.dims().end());
   int64_t elems = 1;
   for (int64_t size : shape) {
-    if (size < 0 || __builtin_mul_overflow(elems, size, &elems) || elems > (int64_t{1} << 48)) {
+    if (size < 0 || __builtin_mul_overflow(elems, std::max<int64_t>(size, 1), &elems) ||
+        elems > kMaxArrayElems) {
       fail(where, "has an impossible shape " + str(shape));
     }
   }

@@ -236,6 +236,7 @@ Tensor held(EvalTensor result, const ir::Graph& graph) {
 struct Work {
   double elems = 0, all = 0;  // read and written; these and the operations
 };
+// Sizes of 0 count as 1: an evaluator may walk over the others.
 Work work_of(const ir::Graph& graph, const ir::Node& node) {
   std::vector<Shape> in, out;
   std::vector<DType> in_types, out_types;
@@ -243,6 +244,7 @@ Work work_of(const ir::Graph& graph, const ir::Node& node) {
   const auto add = [&](ir::ValueId id, std::vector<Shape>& shapes, std::vector<DType>& types) {
     const bool absent = id == ir::kNoValue;
     shapes.push_back(absent ? Shape() : concrete(graph.value(id).shape));
+    for (int64_t& size : shapes.back()) size = std::max<int64_t>(size, 1);
     types.push_back(absent ? DType::kUndefined : graph.value(id).dtype);
     if (!absent) work.elems += static_cast<double>(num_elems(shapes.back()));
   };

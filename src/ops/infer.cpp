@@ -11,6 +11,8 @@ namespace {
 
 using rules::kMaxSymbolicElems;
 
+constexpr size_t kMostDims = 64;  // of a value; a plan's have fewer, those between are folded
+
 using Substitutions = std::map<std::string, Dim>;
 
 std::string display_name(const ir::Node& node, ir::NodeId id) {
@@ -48,10 +50,15 @@ void substitute_symbol(ir::Graph& graph, const std::string& symbol, const Dim& o
 }
 
 void add_guard(ir::Graph& graph, const Dim& lhs, const Dim& rhs, const std::string& where) {
-  const bool known = std::any_of(graph.guards.begin(), graph.guards.end(), [&](const auto& g) {
-    return (g.lhs == lhs && g.rhs == rhs) || (g.lhs == rhs && g.rhs == lhs);
-  });
-  if (!known) graph.guards.push_back({lhs, rhs, where});
+  const auto is_new = [&known = graph.known_guards](const Dim& a, const Dim& b) {
+    return known.texts.insert(std::minmax({a.str(), b.str()})).second;
+  };
+  size_t& count = graph.known_guards.count;
+  for (; count < graph.guards.size(); ++count)  // that came with the graph
+    is_new(graph.guards[count].lhs, graph.guards[count].rhs);
+  if (!is_new(lhs, rhs)) return;
+  graph.guards.push_back({lhs, rhs, where});
+  ++count;
 }
 
 // A visitor over attribute structs that rewrites the sizes they hold.
@@ -138,14 +145,18 @@ DType GraphContext::stored_type(DType inferred) const {
 
 void GraphContext::set_output(size_t i, DType dtype, SymShape shape) {
   if (i >= num_outputs() || node().outputs[i] == ir::kNoValue) return;
-  Shape known;
+  if (shape.size() > kMostDims) {
+    fail("output " + std::to_string(i) + " would have more than " + std::to_string(kMostDims) +
+         " dimensions");
+  }
+  Shape least;
   for (Dim& d : shape) {
     if (!graph_.symbol_substitutions.empty()) d = d.substitute(graph_.symbol_substitutions);
     const auto size = d.as_constant();
     if (size && *size < 0) fail("output " + std::to_string(i) + " would have shape " + str(shape));
-    if (size) known.push_back(*size);
+    least.push_back(std::max<int64_t>(d.lower_bound().value_or(0), 0));
   }
-  if (known.size() == shape.size()) num_elems(known);  // throws where there are too many
+  num_elems(least);  // throws where there are too many, whatever the symbols are
   ir::Value& v = graph_.value(node().outputs[i]);
   v.dtype = stored_type(dtype);
   v.shape = std::move(shape);
@@ -272,6 +283,7 @@ void apply_substitutions(ir::Graph& graph) {
   }
   std::vector<ir::Guard> guards = std::move(graph.guards);
   graph.guards.clear();
+  graph.known_guards = {};
   for (const ir::Guard& guard : guards) {
     const Dim lhs = guard.lhs.substitute(map), rhs = guard.rhs.substitute(map);
     const auto known = equal(lhs, rhs);

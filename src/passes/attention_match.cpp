@@ -10,6 +10,7 @@ namespace {
 using enum OpKind;
 
 constexpr int kMaxTerms = 16;
+constexpr int kMaxVisits = 256;  // nodes of one search for the scores, tries included
 
 class Finder {
  public:
@@ -84,7 +85,7 @@ class Finder {
   bool follow_up(ValueId value, double factor, int depth) {
     value = under_casts(graph_, value);
     const Node* n = graph_.producer(value);
-    if (!n || static_cast<int>(match_.terms.size()) > kMaxTerms)
+    if (!n || static_cast<int>(match_.terms.size()) > kMaxTerms || ++visits_ > kMaxVisits)
       return fail(depth, value, "the product of q and k");
     if (n->op == kMatMul) return take_product(value, *n, factor, depth);
     if (n->op == kMul || n->op == kDiv) return follow_scale(*n, factor, depth);
@@ -152,7 +153,7 @@ class Finder {
   // Scale on q and k themselves (also split as a square root on each).
   bool take_scaled_operands() {
     for (ValueId* operand : {&match_.q, &match_.k_transposed}) {
-      for (;;) {
+      while (++visits_ <= kMaxVisits) {
         const ValueId bare = under_casts(graph_, *operand);
         const Node* n = graph_.producer(bare);
         if (!n || (n->op != kMul && n->op != kDiv)) break;
@@ -192,6 +193,7 @@ class Finder {
   const Graph& graph_;
   Trace* trace_;
   AttentionMatch match_;
+  int visits_ = 0;
 };
 
 }  // namespace

@@ -149,8 +149,12 @@ class Combiner {
   // The value of the triangle's nonzero elements, if they are equal.
   std::optional<double> triangle_value(ValueId value) const {
     const Node* n = graph_.producer(value);
+    for (int taken = 0; n && (n->op == kReshape || n->op == kSlice) && taken < kMaxMaskNodes;
+         ++taken) {
+      value = n->inputs[0];
+      n = graph_.producer(value);
+    }
     if (n && n->op == kTrilu) return uniform(graph_, n->inputs[0]);
-    if (n && (n->op == kReshape || n->op == kSlice)) return triangle_value(n->inputs[0]);
     if (n && n->op == kWhere) return std::nullopt;  // read_additive_mask's case
     const Tensor* t = constant_of(graph_, value);
     if (!t || !is_float(t->dtype())) return std::nullopt;
@@ -259,7 +263,7 @@ HeadSplit head_split(const Graph& graph, const AttentionMatch& match) {
   const Node* view = producer_of(graph, transpose->inputs[0], kReshape);
   if (!view || rank_of(graph, view->inputs[0]) != 3) return one;
   const SymShape &x = shape_of(graph, view->inputs[0]), &y = shape_of(graph, transpose->inputs[0]);
-  if (!(x[0] == y[0]) || !(mod(x[2], y[2]) == Dim(0))) return one;
+  if (!(x[0] == y[0]) || y[2] == Dim(0) || !(mod(x[2], y[2]) == Dim(0))) return one;
   const Dim heads = floordiv(x[2], y[2]);
   if (!(x[1] * heads == scores[0])) return one;
   return {x[1], heads};
@@ -275,8 +279,9 @@ struct Rotated {
 bool is_half(const Graph& graph, ValueId value, ValueId x, bool upper) {
   const Node* slice = producer_of(graph, value, kSlice);
   const SymShape& shape = shape_of(graph, x);
+  if (!slice || slice->inputs[0] != x || shape.empty()) return false;
   const auto width = shape.back().as_constant();
-  if (!slice || slice->inputs[0] != x || !width || *width % 2 != 0) return false;
+  if (!width || *width % 2 != 0) return false;
   const auto attrs = slice->attrs_as<SliceAttrs>();
   const auto last = static_cast<int64_t>(shape.size()) - 1;
   return attrs.inline_starts && attrs.axes == std::vector<int64_t>{last} && attrs.steps[0] == 1 &&
@@ -322,7 +327,7 @@ std::optional<Rotated> match_rotated(const Graph& graph, ValueId value) {
   return std::nullopt;
 }
 
-// [.., 1, S, D]: one table for all heads.
+// [.., 1, S, D]: one table for all heads of x [B, H, S, D].
 bool is_table(const Graph& graph, ValueId table, const SymShape& x) {
   const SymShape& s = shape_of(graph, table);
   const size_t rank = s.size();
@@ -344,6 +349,10 @@ std::optional<RotaryMatch> match_rotary(const Graph& graph, ValueId q, ValueId k
   if (rank_of(graph, q) != 4 || rank_of(graph, k) != 4) return std::nullopt;
   const auto a = match_rotated(graph, q), b = match_rotated(graph, k);
   if (!a || !b || a->cos != b->cos || a->sin != b->sin) return std::nullopt;
+  // Tables of more axes or entries than x would broadcast it.
+  if (!same_shape(shape_of(graph, a->x), shape_of(graph, q)) ||
+      !same_shape(shape_of(graph, b->x), shape_of(graph, k)))
+    return std::nullopt;
   if (!is_table(graph, a->cos, shape_of(graph, a->x)) ||
       !is_table(graph, a->sin, shape_of(graph, a->x)))
     return std::nullopt;

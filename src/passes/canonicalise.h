@@ -19,7 +19,7 @@ std::span<const Rule> index_rules();       ///< canonicalise_index.cpp: gathers 
 struct AxisGroup {
   size_t in_begin, in_end, out_begin, out_end;
 };
-/// The finest such groups, in order; empty if the sizes are not comparable.
+/// The finest such groups, in order; empty if the sizes are not comparable (one of them is 0).
 std::vector<AxisGroup> reshape_groups(const SymShape& in, const SymShape& out);
 /// True if the shapes differ in axes of size 1 only.
 bool differ_by_unit_axes(const SymShape& a, const SymShape& b);

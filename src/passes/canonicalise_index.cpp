@@ -107,6 +107,7 @@ std::optional<std::vector<Affine>> component_forms(const Graph& graph, ValueId i
   const int64_t rank = rank_of(graph, indices), axis = concat->attrs_as<AxisAttrs>().axis;
   if ((axis + rank) % rank != rank - 1) return std::nullopt;
   for (ValueId part : concat->inputs) {
+    if (rank_of(graph, part) != rank) return std::nullopt;  // a number joined into a list
     auto form = affine(graph, part);
     if (!form || !(shape_of(graph, part).back() == Dim(1))) return std::nullopt;
     form->coefficients.pop_back();

@@ -91,7 +91,8 @@ bool take_shape(Graph& graph, NodeId id) {
   }
 }
 
-// The start as a position counted from the front; empty if it is not a number at build time.
+// The start as a position counted from the front of an axis that is not empty; nothing if it is not
+// a number at build time.
 std::optional<int64_t> front_position(int64_t start, const Dim& size, int64_t step) {
   const auto known = size.as_constant();
   if (known) {
@@ -126,8 +127,9 @@ bool inline_slice(Graph& graph, NodeId id) {
   for (size_t i = 0; i < starts->size(); ++i) {
     attrs.axes[i] = (attrs.axes[i] + rank) % rank;
     const auto axis = static_cast<size_t>(attrs.axes[i]);
+    if (in[axis] == Dim(0) || out[axis] == Dim(0)) return false;  // no position to start at
     const auto at = front_position((*starts)[i], in[axis], attrs.steps[i]);
-    if (!at || out[axis] == Dim(0)) return false;
+    if (!at) return false;
     attrs.starts.push_back(*at);
     attrs.sizes.push_back(out[axis]);
   }

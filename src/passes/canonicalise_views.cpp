@@ -13,13 +13,17 @@
 //   Transpose(Reshape(x)) ⇒ Reshape(Transpose(x))   requires: the reshape only merges axes
 //   products and softmax of [B·H, S, D] made from or cut into [B, H, S, D] ⇒ those of [B, H, S, D]
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 #include "passes/canonicalise.h"
+#include "rules/checks.h"
 
 namespace vernier::passes {
 
 std::vector<AxisGroup> reshape_groups(const SymShape& in, const SymShape& out) {
+  const auto is_empty = [](const Dim& d) { return d == Dim(0); };
+  if (std::ranges::any_of(in, is_empty) || std::ranges::any_of(out, is_empty)) return {};
   std::vector<AxisGroup> groups;
   size_t i = 0, o = 0;
   while (i < in.size() || o < out.size()) {
@@ -307,6 +311,7 @@ bool merge_slices(Graph& graph, NodeId id) {
     const auto k = static_cast<size_t>(at - attrs.axes.begin());
     attrs.starts[k] += outer.starts[i] * attrs.steps[k];
     attrs.steps[k] *= outer.steps[i];
+    if (std::abs(attrs.steps[k]) > rules::kLargestNumber) return false;  // no step of a Slice
     attrs.sizes[k] = outer.sizes[i];
   }
   absorb_origins(graph, id, *inner);
@@ -325,10 +330,12 @@ std::optional<SliceAttrs> part_of_axis(const Graph& graph, NodeId user) {
   return attrs;
 }
 
+// All parts are looked at when the first of them is visited.
 bool slices_to_split(Graph& graph, NodeId id) {
   const auto first = part_of_axis(graph, id);
   if (!first) return false;
   const ValueId source = graph.node(id).inputs[0];
+  if (graph.value(source).users.front() != id) return false;
   const std::vector<NodeId> users = users_of(graph, source);
   if (users.size() < 2 || graph.is_output(source) || constant_of(graph, source)) return false;
   std::vector<std::pair<int64_t, NodeId>> parts;
@@ -341,14 +348,15 @@ bool slices_to_split(Graph& graph, NodeId id) {
   SplitAttrs split;
   split.axis = first->axes[0];
   int64_t at = 0;
-  std::vector<Origin> origins;
+  std::vector<Origin> all, origins;  // `origins`: each once
   for (const auto& [start, user] : parts) {
     if (start != at) return false;
     split.sizes.push_back(part_of_axis(graph, user)->sizes[0].constant());
     at += split.sizes.back();
-    ir::merge_origins(origins, graph.node(user).origins);
+    all.insert(all.end(), graph.node(user).origins.begin(), graph.node(user).origins.end());
   }
   if (!(shape_of(graph, source)[static_cast<size_t>(split.axis)] == Dim(at))) return false;
+  ir::merge_origins(origins, all);
   const ValueId out =
       ops::emit(graph, OpKind::kSplit, {source}, split, origins, static_cast<int>(parts.size()));
   const std::vector<ValueId> results = graph.producer(out)->outputs;
@@ -451,7 +459,7 @@ bool reshape_after_softmax(Graph& graph, NodeId id) {
   const Node* view = own_reshape(graph, n.inputs[0]);
   const int64_t rank = rank_of(graph, n.inputs[0]);
   const auto attrs = n.attrs_as<AxisAttrs>();
-  if (!view || (attrs.axis + rank) % rank != rank - 1) return false;
+  if (!view || rank == 0 || (attrs.axis + rank) % rank != rank - 1) return false;
   if (!keeps_last_axes(shape_of(graph, view->inputs[0]), shape_of(graph, n.inputs[0]), 2))
     return false;
   const SymShape out = shape_of(graph, n.outputs[0]);

@@ -90,8 +90,10 @@ class Chain {
   // Adds one producer whose every use lies inside; false if there is none.
   bool grow() {
     const SymShape& shape = shape_of(graph_, graph_.node(root_).outputs[0]);
+    std::set<ValueId> seen;  // an operand may be read many times
     for (NodeId id : members_) {
       for (ValueId v : graph_.node(id).inputs) {
+        if (!seen.insert(v).second) continue;
         const Node* n = graph_.producer(v);
         if (!n || inside(v) || !fusable(graph_, *n) || graph_.is_output(v)) continue;
         const auto& users = graph_.value(v).users;

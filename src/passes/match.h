@@ -30,14 +30,16 @@ struct Trace {
   }
 };
 
-/// The value under Casts between float types.
+/// The value under Casts between float types, at most 16 of them.
 inline ValueId under_casts(const Graph& graph, ValueId value) {
-  for (;;) {
+  constexpr int kMostCasts = 16;  // exporters write one or two; every reader walks them
+  for (int taken = 0; taken < kMostCasts; ++taken) {
     const Node* cast = producer_of(graph, value, OpKind::kCast);
     if (!cast || !is_float(dtype_of(graph, value)) || !is_float(dtype_of(graph, cast->inputs[0])))
-      return value;
+      break;
     value = cast->inputs[0];
   }
+  return value;
 }
 
 /// The same value, or computed by an equal node from the same values.

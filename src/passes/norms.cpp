@@ -81,6 +81,18 @@ void take_scale_and_bias(const Graph& graph, NormMatch& m, bool with_bias) {
 
 bool is_anchor(const Node& n) { return n.op == kDiv || n.op == kMul; }
 
+// The first axis of x that `value` is a mean over, if it is one over the last axes of x's shape.
+std::optional<int64_t> mean_axis(const Graph& graph, ValueId value, ValueId x) {
+  const Node* mean = producer_of(graph, under_casts(graph, value), kReduceMean);
+  if (!mean || rank_of(graph, mean->inputs[0]) != rank_of(graph, x)) return std::nullopt;
+  return reduces_last_axes(graph, *mean);
+}
+
+// A constant of a higher rank than x would broadcast the result.
+bool keeps_shape(const Graph& graph, const NormMatch& m) {
+  return same_shape(shape_of(graph, m.out), shape_of(graph, m.x));
+}
+
 // `inverse` is scale / sqrt(mean((x − mean)²) + ε), in either order; sets scale and ε.
 bool match_inverse(const Patterns& p, NormMatch& m, ValueId mean, ValueId inverse) {
   const Graph& graph = p.graph();
@@ -99,7 +111,7 @@ bool match_inverse(const Patterns& p, NormMatch& m, ValueId mean, ValueId invers
     const auto inverted =
         p.either(p.op<kReciprocal>(deviation), p.op<kDiv>(p.scalar(1), deviation));
     if (!inverted(product->inputs[1 - i])) continue;
-    if (reduces_last_axes(graph, *graph.producer(mean_square)) == m.axis) return true;
+    if (mean_axis(graph, mean_square, m.x) == m.axis) return true;
   }
   return false;
 }
@@ -125,7 +137,7 @@ std::optional<NormMatch> match_batch_form(const Graph& graph, const Node& add, T
         m.axis = *axis;
         m.bias = shift->inputs[0];
         m.out = add.outputs[0];
-        if (match_inverse(p, m, mean, inverse)) return m;
+        if (keeps_shape(graph, m) && match_inverse(p, m, mean, inverse)) return m;
       }
     }
   }
@@ -146,14 +158,14 @@ std::optional<NormMatch> match_layer_norm(const Graph& graph, NodeId anchor, Tra
   const auto subtract = p.op<kSub>(p.any(m.x), p.as(mean, p.op<kReduceMean>(p.same(m.x))));
   if (!subtract(centred)) return std::nullopt;
   if (!divides_by_deviation(p, n, centred, mean_square, m.epsilon)) return std::nullopt;
-  const auto axis = reduces_last_axes(graph, *graph.producer(under_casts(graph, mean)));
-  const auto axis2 = reduces_last_axes(graph, *graph.producer(under_casts(graph, mean_square)));
+  const auto axis = mean_axis(graph, mean, m.x), axis2 = mean_axis(graph, mean_square, m.x);
   if (!axis || axis != axis2) {
     if (trace) trace->miss(100, mean, "a mean over the last axes, kept as size 1");
     return std::nullopt;
   }
   m.axis = *axis;
   m.out = n.outputs[0];
+  if (!keeps_shape(graph, m)) return std::nullopt;
   take_scale_and_bias(graph, m, true);
   return m;
 }
@@ -167,13 +179,14 @@ std::optional<NormMatch> match_rms_norm(const Graph& graph, NodeId anchor, Trace
   if (m.x == kNoValue) return std::nullopt;
   ValueId mean_square = kNoValue;
   if (!divides_by_deviation(p, n, m.x, mean_square, m.epsilon)) return std::nullopt;
-  const auto axis = reduces_last_axes(graph, *graph.producer(under_casts(graph, mean_square)));
+  const auto axis = mean_axis(graph, mean_square, m.x);
   if (!axis) {
     if (trace) trace->miss(100, mean_square, "a mean over the last axes, kept as size 1");
     return std::nullopt;
   }
   m.axis = *axis;
   m.out = n.outputs[0];
+  if (!keeps_shape(graph, m)) return std::nullopt;
   take_scale_and_bias(graph, m, false);
   return m;
 }

@@ -282,10 +282,12 @@ class Planner {
     const bool base_is_input =
         plan_.values[static_cast<size_t>(index_.at(layout.base))].kind == PlanValue::Kind::kInput;
     if (graph_.is_output(id) && (!dense || base_is_input)) return false;
-    for (ir::NodeId user : graph_.value(id).users) {
+    if (dense) return true;
+    const auto& users = graph_.value(id).users;
+    for (ir::NodeId user : std::set<ir::NodeId>(users.begin(), users.end())) {
       const ir::Node& node = graph_.node(user);
       for (size_t i = 0; i < node.inputs.size(); ++i) {
-        if (node.inputs[i] != id || dense) continue;
+        if (node.inputs[i] != id) continue;
         if (i == 0 && (flags(node.op) & kView)) continue;  // a view, or a step that takes strides
         const auto choice = choices_.find(user);
         if (choice == choices_.end() || i >= 32) return false;

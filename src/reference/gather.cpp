@@ -75,10 +75,10 @@ void eval_gather(const EvalCall& call) {
   const EvalTensor &data = *call.in[0], &indices = *call.in[1];
   const AxisView view =
       view_axis(data.shape, normalise_axis(decode<AxisAttrs>(call.attrs).axis, data.rank()));
-  const int64_t count = indices.elems();
+  const int64_t count = indices.elems(), outer = view.inner == 0 ? 0 : view.outer;
   for (int64_t k = 0; k < count; ++k) {
     const int64_t row = wrap_index(indices.i[static_cast<size_t>(k)], view.size, k);
-    for (int64_t o = 0; o < view.outer; ++o) {
+    for (int64_t o = 0; o < outer; ++o) {
       for (int64_t i = 0; i < view.inner; ++i)
         copy_element(data, view.at(o, row, i), call.out[0], (o * count + k) * view.inner + i);
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/attrs.h"
+#include "core/axis_ranges.h"
 #include "reference/layout.h"
 
 namespace vernier::reference {
@@ -47,12 +48,19 @@ int64_t padded_source(PadMode mode, int64_t at, int64_t size) {
 
 // The begin of the padding of each axis.
 Shape pad_begins(const EvalCall& call) {
-  const size_t rank = call.in[0]->rank();
-  Shape begins(rank, 0);
+  const Shape &in = call.in[0]->shape, &out = call.out[0].shape;
+  std::vector<AxisPadding> paddings(in.size());
   const EvalTensor* axes = call.in.size() > 3 ? call.in[3] : nullptr;
-  const size_t count = axes ? axes->i.size() : rank;
-  for (size_t i = 0; i < count; ++i)
-    begins[axes ? normalise_axis(axes->i[i], rank) : i] = call.in[1]->i[i];
+  const size_t count = axes ? axes->i.size() : in.size();
+  for (size_t i = 0; i < count; ++i) {
+    paddings[axes ? normalise_axis(axes->i[i], in.size()) : i] = {call.in[1]->i[i],
+                                                                  call.in[1]->i[count + i]};
+  }
+  Shape begins;
+  for (size_t axis = 0; axis < in.size(); ++axis) {
+    check_padding(paddings[axis], {axis, in[axis], out[axis]});
+    begins.push_back(paddings[axis].begin);
+  }
   return begins;
 }
 
@@ -88,7 +96,9 @@ void eval_split(const EvalCall& call) {
     const int64_t size = !attrs.sizes.empty() ? attrs.sizes[p]
                          : given != nullptr   ? given->i[p]
                                               : std::min(chunk, in.size - first);
-    if (y.dtype != DType::kUndefined) {
+    const bool wanted = y.dtype != DType::kUndefined;
+    check_part({first, size}, {axis, in.size, wanted ? y.shape[axis] : size});
+    if (wanted) {
       for (int64_t o = 0; o < in.outer; ++o) {
         for (int64_t k = 0; k < size * in.inner; ++k)
           copy_element(x, in.at(o, first, 0) + k, y, o * size * in.inner + k);
@@ -101,17 +111,17 @@ void eval_split(const EvalCall& call) {
 void eval_slice(const EvalCall& call) {
   const EvalTensor& x = *call.in[0];
   const SliceStarts s = slice_starts(call);
-  Shape strides = row_major_strides(x.shape);
-  int64_t first = 0;
+  std::vector<AxisSlice> slices(x.rank());
   for (size_t i = 0; i < s.axes.size(); ++i) {
     const size_t axis = normalise_axis(s.axes[i], x.rank());
-    const int64_t size = x.shape[axis];
-    const int64_t last = s.steps[i] > 0 ? size : size - 1;
-    const int64_t start =
-        std::clamp<int64_t>(s.starts[i] < 0 ? std::max(s.starts[i], -size - 1) + size : s.starts[i],
-                            0, std::max<int64_t>(last, 0));
-    first += start * strides[axis];
-    strides[axis] *= s.steps[i];
+    slices[axis] = slice_from({s.starts[i], s.steps[i]}, x.shape[axis]);
+  }
+  Shape strides = row_major_strides(x.shape);
+  int64_t first = 0;
+  for (size_t axis = 0; axis < slices.size(); ++axis) {
+    check_slice(slices[axis], {axis, x.shape[axis], call.out[0].shape[axis]});
+    first += slices[axis].start * strides[axis];
+    if (call.out[0].shape[axis] > 1) strides[axis] *= slices[axis].step;
   }
   copy_strided(x, first, strides, call.out[0]);
 }

@@ -89,6 +89,7 @@ void eval_cum_sum(const EvalCall& call) {
   if (call.in[1]->elems() != 1 || call.in[1]->is_float())
     throw Error(ErrorCode::kInput, "the axis must be one integer");
   const AxisView view = view_axis(x.shape, normalise_axis(call.in[1]->i[0], x.rank()));
+  if (x.elems() == 0) return;
   for (int64_t o = 0; o < view.outer; ++o) {
     for (int64_t i = 0; i < view.inner; ++i) {
       Sum sum(call.rounding.accumulator());
@@ -113,11 +114,18 @@ void eval_cum_sum(const EvalCall& call) {
 void eval_top_k(const EvalCall& call) {
   const auto attrs = decode<TopKAttrs>(call.attrs);
   const EvalTensor& x = *call.in[0];
-  const AxisView view = view_axis(x.shape, normalise_axis(attrs.axis, x.rank()));
+  const size_t axis = normalise_axis(attrs.axis, x.rank());
+  const AxisView view = view_axis(x.shape, axis);
   const int64_t k = call.in[1]->i.at(0);
   if (k < 0 || k > view.size) {
     throw Error(ErrorCode::kInput,
                 "k = " + std::to_string(k) + " is outside [0, " + std::to_string(view.size) + "]");
+  }
+  for (const EvalTensor& y : call.out) {
+    if (y.dtype == DType::kUndefined || y.shape[axis] == k) continue;
+    throw Error(ErrorCode::kInput, "k = " + std::to_string(k) + " is not the size " +
+                                       std::to_string(y.shape[axis]) + " of the output's axis " +
+                                       std::to_string(axis));
   }
   const AxisView out_view{view.outer, k, view.inner};
   const LineOrder order{x};

@@ -39,6 +39,10 @@ void for_each_group(const EvalCall& call, const std::vector<T>& from, const Writ
     (reduced[i] ? group_sizes : kept_sizes).push_back(shape[i]);
     (reduced[i] ? group_strides : kept_strides).push_back(strides[i]);
   }
+  if (num_elems(kept_sizes) != call.out[0].elems()) {
+    throw Error(ErrorCode::kInput, "these axes leave shape " + str(kept_sizes) +
+                                       ", which is not the output's " + str(call.out[0].shape));
+  }
   std::vector<T> group(static_cast<size_t>(num_elems(group_sizes)));
   walk(kept_sizes, kept_strides, [&](int64_t out, int64_t base) {
     walk(group_sizes, group_strides, [&](int64_t k, int64_t offset) {

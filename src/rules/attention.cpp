@@ -83,7 +83,8 @@ void infer_attention(InferContext& context) {
 // cu_seqlens this is the bound of one sequence that holds every row.
 Cost cost_attention(const CostCall& call) {
   const Shape &q = call.in[0], &k = call.in[1], &v = call.in[2];
-  const auto pairs = static_cast<double>(q[0] * q[2]) * static_cast<double>(q[1] * k[1]);
+  double pairs = 1;  // each factor may be large where another size is 0
+  for (int64_t size : {q[0], q[2], q[1], k[1]}) pairs *= static_cast<double>(size);
   return {pairs * (2 * static_cast<double>(q[3] + v[3]) + 5), tensor_bytes(call)};
 }
 

@@ -26,7 +26,16 @@ void require_integer(InferContext& context, size_t i) {
                ", expected an integer type");
 }
 
+void require_signed_index(InferContext& context, size_t i) {
+  if (!context.has_input(i)) return;
+  const DType type = context.dtype(i);
+  if (type == DType::kI32 || type == DType::kI64) return;
+  context.fail("input " + std::to_string(i) + " has type " + std::string(name(type)) +
+               ", expected i32 or i64");
+}
+
 void require_list(InferContext& context, size_t i) {
+  require_signed_index(context, i);
   if (!context.has_input(i) || context.rank(i) <= 1) return;
   context.fail("input " + std::to_string(i) + " has shape " + str(context.shape(i)) +
                ", expected a list");

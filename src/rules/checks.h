@@ -13,7 +13,10 @@ void require_float(InferContext& context, size_t i);
 /// Input `i` is an integer tensor (bool is none).
 void require_integer(InferContext& context, size_t i);
 void require_rank(InferContext& context, size_t i, int64_t rank);
-/// Input `i`, if it is there, is a list or one number: kernels read it along its one axis.
+/// Input `i`, if it is there, is i32 or i64, as ONNX has it of axes, starts and sizes: kernels read
+/// such numbers with their signs.
+void require_signed_index(InferContext& context, size_t i);
+/// Such an input that is a list or one number: kernels read it along its one axis.
 void require_list(InferContext& context, size_t i);
 /// Input `i` has one element, whatever its rank.
 void require_one_element(InferContext& context, size_t i);

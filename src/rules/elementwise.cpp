@@ -1,5 +1,7 @@
 // Inference of elementwise operators: broadcasting, element types, and the contents of small
 // integer tensors that hold size expressions. Contract: context.h.
+#include <algorithm>
+
 #include "core/broadcast.h"
 #include "core/elementwise_program.h"
 #include "rules/checks.h"
@@ -304,6 +306,21 @@ void check_operands(InferContext& context, const Instruction& instruction,
   }
 }
 
+// Every input is an operand, and so is every result but the last. Then what anyone reads broadcasts
+// to the last result, step by step: kernels run all of the program over that shape.
+void require_used(InferContext& context, std::span<const Instruction> program) {
+  std::vector<bool> used(context.num_inputs() + program.size(), false);
+  for (const Instruction& instruction : program) {
+    for (int index : instruction.operands) used[static_cast<size_t>(index)] = true;
+  }
+  used.back() = true;
+  const auto unused = std::find(used.begin(), used.end(), false);
+  if (unused == used.end()) return;
+  context.fail("elementwise program: no instruction reads %" +
+               std::to_string(unused - used.begin()) +
+               "; expected each input and each result but the last to be read");
+}
+
 }  // namespace
 
 // Each instruction broadcasts its operands; its type follows the operator's row.
@@ -311,6 +328,7 @@ void infer_fused_elementwise(InferContext& context) {
   const std::string text = context.attrs<FusedElementwiseAttrs>().program;
   const std::vector<Instruction> program =
       with_node(context, [&] { return parse_elementwise_program(text, context.num_inputs()); });
+  require_used(context, program);
   std::vector<DType> types;
   std::vector<SymShape> shapes;
   for (size_t i = 0; i < context.num_inputs(); ++i) {

@@ -20,15 +20,13 @@ std::vector<int64_t> constant_list(InferContext& context, size_t index, const ch
   return std::move(*list);
 }
 
-// Ends at or beyond this mean "to the end" (exporters write 2^31−1 and 2^63−1).
-constexpr int64_t kOpenEnd = int64_t{1} << 30;
-
 // A start or end counted from the front, clamped into [low, high]; negative counts from the end.
+// The same as slice_from() of core/axis_ranges.h: no axis is longer than kMaxArrayElems.
 Dim slice_bound(InferContext& context, const Dim& bound, const Dim& size, const Dim& low,
                 const Dim& high) {
   if (const auto at = bound.as_constant()) {
-    if (*at >= kOpenEnd) return high;
-    if (*at <= -kOpenEnd) return low;
+    if (*at > kMaxArrayElems) return high;
+    if (*at < -kMaxArrayElems) return low;
     return *at < 0 ? max(size + bound, low) : min(bound, high);
   }
   if (less_equal(bound, -1) == true) return max(size + bound, low);
@@ -37,17 +35,23 @@ Dim slice_bound(InferContext& context, const Dim& bound, const Dim& size, const 
   return min(bound, high);
 }
 
+// An end at a limit of 32 bits means as far as it goes, as ONNX recommends to write it.
+Dim far_end(const Dim& end) {
+  if (end == Dim(INT32_MAX)) return INT64_MAX;
+  return end == Dim(INT32_MIN) || end == Dim(-INT32_MAX) ? Dim(INT64_MIN) : end;
+}
+
 Dim slice_size(InferContext& context, const Dim& size, const Dim& start, const Dim& end,
                int64_t step) {
   if (step == 0) context.fail("a step is 0");
   require_between(context, "a step", step, -kLargestNumber);
   if (step > 0) {
     const Dim first = slice_bound(context, start, size, 0, size);
-    const Dim last = slice_bound(context, end, size, 0, size);
+    const Dim last = slice_bound(context, far_end(end), size, 0, size);
     return max(floordiv(last - first + Dim(step - 1), step), 0);
   }
   const Dim first = slice_bound(context, start, size, -1, size - Dim(1));
-  const Dim last = slice_bound(context, end, size, -1, size - Dim(1));
+  const Dim last = slice_bound(context, far_end(end), size, -1, size - Dim(1));
   return max(floordiv(first - last - Dim(step + 1), -step), 0);
 }
 
@@ -244,7 +248,8 @@ void infer_gather_nd(InferContext& context) {
   const SymShape& data = context.shape(0);
   const SymShape& indices = context.shape(1);
   const auto depth = indices.empty() ? std::nullopt : indices.back().as_constant();
-  if (!depth || batch < 0 || batch >= context.rank(1) || batch + *depth > context.rank(0)) {
+  if (!depth || batch < 0 || batch >= context.rank(1) || batch > context.rank(0) ||
+      *depth > context.rank(0) - batch) {
     context.fail("indices " + str(indices) + " do not fit data " + str(data) + " with batch_dims " +
                  std::to_string(batch));
   }

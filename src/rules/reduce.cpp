@@ -13,6 +13,7 @@ std::vector<bool> reduced_axes(InferContext& context) {
   const auto attrs = context.attrs<ReduceAttrs>();
   std::vector<int64_t> axes = attrs.axes;
   if (context.has_input(1)) {
+    require_signed_index(context, 1);
     const auto given = context.integers(1);
     if (!given) context.fail("the axes in input 1 are not constant");
     axes = *given;
@@ -134,6 +135,7 @@ void infer_lp_normalization(InferContext& context) {
 
 void infer_top_k(InferContext& context) {
   const size_t axis = context.normalise_axis(context.attrs<TopKAttrs>().axis, context.rank(0));
+  require_signed_index(context, 1);
   const auto k = context.values(1);
   if (!k || k->size() != 1)
     context.fail(

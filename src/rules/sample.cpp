@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <string_view>
 
 #include "rules/checks.h"
@@ -84,6 +85,7 @@ void infer_resize(InferContext& context) {
   if (context.has_input(2)) require_float(context, 2);
   const bool has_sizes = context.has_input(3);
   if (has_sizes) {
+    require_signed_index(context, 3);
     const auto sizes = context.values(3);
     if (!sizes) context.fail("the sizes in input 3 are not known when the engine is built");
     if (sizes->size() != axes.size())
@@ -138,15 +140,20 @@ void infer_grid_sample(InferContext& context) {
   context.set_output(0, context.dtype(0), std::move(out));
 }
 
-// One axis after the other; each may grow what the next one reads.
+// One axis after the other; each may grow what the next one reads, beyond what an array may have.
 Cost cost_resize(const CostCall& call) {
   constexpr double kTaps = 4;  // per axis and element, of what is written or read: cubic
+  const auto elems = [](const Shape& shape) {
+    return std::accumulate(shape.begin(), shape.end(), 1.0, [](double product, int64_t size) {
+      return product * static_cast<double>(size);
+    });
+  };
   Shape between = call.in[0];
   Cost cost{0, tensor_bytes(call)};
   for (size_t axis = 0; axis < between.size(); ++axis) {
-    const auto read = static_cast<double>(num_elems(between));
+    const double read = elems(between);
     between[axis] = call.out[0][axis];
-    cost.flops += kTaps * std::max(read, static_cast<double>(num_elems(between)));
+    cost.flops += kTaps * std::max(read, elems(between));
   }
   return cost;
 }

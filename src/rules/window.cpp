@@ -150,13 +150,16 @@ void infer_conv_transpose(InferContext& context) {
     const AxisWindow& a = windows[i];
     require_between(context, "an output_padding", item_or(attrs.output_padding, i, 0),
                     -kLargestNumber);
-    if (!attrs.output_shape.empty())
+    if (!attrs.output_shape.empty()) {
+      require_between(context, "an output_shape", attrs.output_shape[i], 0);
+      context.require_at_most(x[i + 2], kLargestNumber);
       out.push_back(attrs.output_shape[i]);
-    else if (a.auto_pad == 1 || a.auto_pad == 2)
+    } else if (a.auto_pad == 1 || a.auto_pad == 2) {
       out.push_back(x[i + 2] * Dim(a.stride));
-    else
+    } else {
       out.push_back((x[i + 2] - 1) * Dim(a.stride) + a.reach() +
                     Dim(item_or(attrs.output_padding, i, 0) - a.pad_begin - a.pad_end));
+    }
   }
   context.set_output(0, context.dtype(0), std::move(out));
 }

@@ -21,6 +21,16 @@ std::vector<std::string> symbol_names(const plan::Plan& plan) {
   return names;
 }
 
+// A size of a port; `beyond` where it cannot be told: runs of such sizes are refused when they
+// come.
+int64_t size_of(const Dim& d, const std::map<std::string, int64_t>& sizes, int64_t beyond) {
+  try {
+    return d.evaluate(sizes);
+  } catch (const Error&) {
+    return beyond;
+  }
+}
+
 Port port_of(const plan::Plan& plan, const std::string& name, int32_t index) {
   const plan::PlanValue& value = plan.values[static_cast<size_t>(index)];
   Port port{name, value.dtype, {}};
@@ -31,8 +41,8 @@ Port port_of(const plan::Plan& plan, const std::string& name, int32_t index) {
       least[symbol.name] = symbol.min;
       most[symbol.name] = symbol.max;
     }
-    dim.min = d.evaluate(least);
-    dim.max = d.evaluate(most);
+    dim.min = size_of(d, least, 0);
+    dim.max = size_of(d, most, INT64_MAX);
     port.dims.push_back(std::move(dim));
   }
   return port;
@@ -59,10 +69,10 @@ Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file,
       backend(options.backend ? options.backend
                               : &runtime::backend_named(plan.device, "the engine's device")),
       program(symbol_names(plan)) {
-  guards_to_hold = plan.guards;
-  const std::vector<plan::Guard> unproven = runtime::prove_shapes(plan);
-  guards_to_hold.insert(guards_to_hold.end(), unproven.begin(), unproven.end());
   const Watch watch(options.limits);
+  guards_to_hold = plan.guards;
+  const std::vector<plan::Guard> unproven = runtime::prove_shapes(plan, watch);
+  guards_to_hold.insert(guards_to_hold.end(), unproven.begin(), unproven.end());
   if (options.read_into_memory) bytes_held = file->file_bytes;
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     watch.check_time([&] { return "opening " + file->name; });

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "engine/validate.h"
@@ -29,10 +31,34 @@ const plan::PlanValue& value_at(const plan::Plan& plan, int32_t v) {
 DType as_computed(DType stored) { return is_float(stored) ? DType::kF32 : stored; }
 
 /// What is known of a plan's integer contents, and what could not be proven for all sizes.
-struct Known {
+class Known {
+ public:
+  explicit Known(const plan::Plan& plan) {
+    for (const plan::Guard& guard : plan.guards) held_.insert(key(guard.lhs, guard.rhs));
+  }
+  /// The plan's guards say that lhs == rhs, or one more does.
+  void hold(const Dim& lhs, const Dim& rhs, const std::string& where) {
+    if (held_.insert(key(lhs, rhs)).second) guards.push_back({lhs, rhs, where});
+  }
+
   std::map<int32_t, std::vector<Dim>> contents;  // by value
   std::vector<plan::Guard> guards;
+
+ private:
+  using Key = std::pair<std::string, std::string>;  // equal expressions have equal texts
+  static Key key(const Dim& lhs, const Dim& rhs) { return std::minmax({lhs.str(), rhs.str()}); }
+  std::set<Key> held_;
 };
+
+/// The numbers of an integer type; empty where it holds all of 64 bits.
+std::optional<std::pair<int64_t, int64_t>> range_of(DType type) {
+  constexpr size_t kByteBits = 8, kMostBits = 64;
+  const size_t bits = type == DType::kBool ? 1 : size_bytes(type) * kByteBits;
+  if (bits >= kMostBits) return std::nullopt;
+  const int64_t count = int64_t{1} << bits;
+  const int64_t low = is_signed_integer(type) ? -count / 2 : 0;
+  return std::pair{low, low + count - 1};
+}
 
 /// A rule's view of one step: everything is written already and has to fit.
 class StepContext final : public rules::InferContext {
@@ -128,6 +154,8 @@ class StepContext final : public rules::InferContext {
     for (Dim& d : values) {
       if (const auto number = d.as_constant()) d = wrap_integer(out->dtype, *number);
     }
+    if (std::ranges::any_of(values, [&](const Dim& d) { return leaves(out->dtype, d); })) return;
+    for (const Dim& d : values) hold_within(out->dtype, d);
     known_.contents[step_.outputs[i]] = std::move(values);
   }
 
@@ -151,15 +179,21 @@ class StepContext final : public rules::InferContext {
   Error refusal(const std::string& what) const override { return refused(step_, what); }
 
  private:
-  // The plan's guards say it, or one more does.
-  void hold(const Dim& lhs, const Dim& rhs) {
-    for (const std::vector<plan::Guard>* guards : {&plan_.guards, &std::as_const(known_.guards)}) {
-      for (const plan::Guard& guard : *guards) {
-        if ((guard.lhs == lhs && guard.rhs == rhs) || (guard.lhs == rhs && guard.rhs == lhs))
-          return;
-      }
+  void hold(const Dim& lhs, const Dim& rhs) { known_.hold(lhs, rhs, step_.name); }
+
+  // A kernel's numbers wrap where size expressions do not. Is d never one of the type's?
+  static bool leaves(DType type, const Dim& d) {
+    const auto range = range_of(type);
+    return range && (at_most(range->first, d) == false || at_most(d, range->second) == false);
+  }
+  void hold_within(DType type, const Dim& d) {
+    if (d.is_constant()) return;
+    if (const auto range = range_of(type)) {
+      require_at_most(range->first, d);
+      require_at_most(d, range->second);
+    } else if (!d.as_symbol()) {
+      hold(d, d);  // sizes at which it passes 64 bits cannot be evaluated, and are refused
     }
-    known_.guards.push_back({lhs, rhs, step_.name});
   }
 
   struct Input {
@@ -224,9 +258,10 @@ void check_layouts(const plan::Plan& plan, const plan::Step& step,
 
 }  // namespace
 
-std::vector<plan::Guard> prove_shapes(const plan::Plan& plan) {
-  Known known;
+std::vector<plan::Guard> prove_shapes(const plan::Plan& plan, const Watch& watch) {
+  Known known(plan);
   for (const plan::Step& step : plan.steps) {
+    watch.check_time([&] { return "proving the engine's step '" + step.name + "'"; });
     StepContext context(plan, step, known);
     try {
       rules::infer(context);
@@ -254,8 +289,10 @@ void check_sizes(const plan::Plan& plan, const std::vector<plan::Guard>& guards,
     return shape;
   };
   for (const plan::PlanValue& view : plan.values) {
+    for (const Dim& d : view.values) check_shape_value(view, d.evaluate(sizes));
     if (view.kind != Kind::kAlias) continue;
     const Shape shape = at(view.shape), base = at(value_at(plan, view.alias_of).shape);
+    num_elems(shape);  // throws where there are too many
     const Shape strides = view.strides.empty() ? row_major_strides(shape) : at(view.strides);
     const int64_t offset = view.offset_elems.evaluate(sizes);
     if (engine::stays_inside(offset, shape, strides, num_elems(base))) continue;
@@ -263,6 +300,13 @@ void check_sizes(const plan::Plan& plan, const std::vector<plan::Guard>& guards,
                                        "' reaches outside the value that it is a view of; build "
                                        "the engine again");
   }
+}
+
+void check_shape_value(const plan::PlanValue& value, int64_t number) {
+  if (wrap_integer(value.dtype, number) == number) return;
+  throw Error(ErrorCode::kInput, "the engine's value '" + value.name + "' would be " +
+                                     std::to_string(number) + ", which is no " +
+                                     std::string(name(value.dtype)) + "; use smaller inputs");
 }
 
 backend::Problem problem_of(const plan::Plan& plan, const plan::Step& step) {

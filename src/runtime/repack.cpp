@@ -9,6 +9,20 @@
 namespace vernier::runtime {
 namespace {
 
+// The plain array of one packed input. What it is packed as says its type and shape once more: both
+// must be those that the step was proven with.
+Tensor unpack(const plan::Blob& blob, int32_t input, const backend::KernelDef& kernel,
+              const backend::Problem& problem) {
+  VERNIER_ASSERT(kernel.unpack && kernel.packed_layouts, "a kernel that packs must unpack");
+  const std::vector<backend::PackedLayout> layouts = kernel.packed_layouts(problem);
+  if (std::ranges::find(layouts, input, &backend::PackedLayout::input) == layouts.end())
+    throw Error(ErrorCode::kInput, "input " + std::to_string(input) + " is never packed");
+  Tensor plain = kernel.unpack(problem, {input, blob.layout, blob.bytes.byte_span()});
+  if (plain.dtype() != blob.dtype || plain.shape() != blob.shape)
+    throw Error(ErrorCode::kInput, "unpacks to " + str(plain.shape()));
+  return plain;
+}
+
 // The plain arrays of a step's packed inputs.
 std::vector<Tensor> unpack(const plan::Plan& plan, const plan::Step& step,
                            const backend::KernelDef& kernel, const backend::Problem& problem) {
@@ -16,13 +30,13 @@ std::vector<Tensor> unpack(const plan::Plan& plan, const plan::Step& step,
   for (const plan::PackedInput& packed : step.packed) {
     const plan::Blob& blob = plan.blobs[static_cast<size_t>(packed.blob)];
     try {
-      VERNIER_ASSERT(kernel.unpack, "a kernel that packs must unpack");
-      plain.push_back(kernel.unpack(problem, {packed.input, blob.layout, blob.bytes.byte_span()}));
+      plain.push_back(unpack(blob, packed.input, kernel, problem));
     } catch (const Error&) {
-      throw Error(ErrorCode::kInput, "the engine's step '" + step.name +
-                                         "' holds a weight packed as '" + blob.layout +
-                                         "', which kernel " + step.kernel +
-                                         " does not know here; build the engine again");
+      throw Error(ErrorCode::kInput,
+                  "the engine's step '" + step.name + "' (input " + std::to_string(packed.input) +
+                      ", " + std::string(name(blob.dtype)) + str(blob.shape) +
+                      ") holds a weight packed as '" + blob.layout + "', which kernel " +
+                      step.kernel + " does not know here; build the engine again");
     }
   }
   return plain;

@@ -73,16 +73,26 @@ void Session::Impl::leave_to_parent() {
 
 // ---- one call at a time
 
+namespace {
+
+// Tells threads of a process apart, and those of a child by fork() from its parent's: an address of
+// a thread's own would be another's again when it has ended. Never 0.
+constexpr unsigned kThreadBits = 32;
+uint64_t this_thread() {
+  static std::atomic<uint32_t> threads{0};
+  static thread_local const uint32_t number = threads.fetch_add(1, std::memory_order_relaxed) + 1;
+  return uint64_t{forks()} << kThreadBits | number;
+}
+bool of_this_process(uint64_t thread) { return thread >> kThreadBits == forks(); }
+
+}  // namespace
+
 Session::Impl::Call::InUse::InUse(Impl& session) : session_(session) {
-  static thread_local const char self = 0;
-  const void* user = nullptr;
-  if (session.user_.compare_exchange_strong(user, &self, std::memory_order_acquire)) {
-    session.user_forks_ = forks();
-    return;
-  }
+  uint64_t user = 0;
+  if (session.user_.compare_exchange_strong(user, this_thread(), std::memory_order_acquire)) return;
   outermost_ = false;
-  if (user == &self) return;  // a call from within a call
-  if (session.user_forks_ != forks()) {
+  if (user == this_thread()) return;  // a call from within a call
+  if (!of_this_process(user)) {
     throw Error(ErrorCode::kInput,
                 "the session was running in another thread when this process was forked; make a "
                 "new one from the same engine");
@@ -92,7 +102,7 @@ Session::Impl::Call::InUse::InUse(Impl& session) : session_(session) {
               "one per thread from the same engine, whose weights they share");
 }
 Session::Impl::Call::InUse::~InUse() {
-  if (outermost_) session_.user_.store(nullptr, std::memory_order_release);
+  if (outermost_) session_.user_.store(0, std::memory_order_release);
 }
 
 Session::Impl::Call::Call(Impl& session)
@@ -230,6 +240,7 @@ backend::LaunchCall Session::Impl::call_of(ShapeEntry& entry, size_t s,
 }
 
 void Session::Impl::launch_step(ShapeEntry& entry, size_t s, const backend::Execution& on) {
+  if (entry.steps[s].empty) return;
   at_step(s, [&] { parts.kernels[s]->launch(call_of(entry, s, on)); });
 }
 
@@ -306,6 +317,11 @@ void Session::Impl::grow_staging(size_t bytes) {
   staging_capacity = 0;
   staging = device->allocate_staging(bytes);
   staging_capacity = bytes;
+}
+
+void Session::Impl::check_inputs(std::span<const Input> inputs) {
+  const Call call(*this);
+  bind(inputs, Data::kNotNeeded);
 }
 
 void Session::Impl::prepare(std::span<const InputShape> input_shapes) {

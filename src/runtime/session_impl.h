@@ -38,7 +38,7 @@ struct Session::Impl {
   void run(std::span<const Input> inputs, std::span<const OutputBuffer> buffers);
   void enqueue(std::span<const Input> inputs, std::span<const OutputBuffer> buffers);
   void wait();
-  void check_inputs(std::span<const Input> inputs) { bind(inputs, Data::kNotNeeded); }
+  void check_inputs(std::span<const Input> inputs);
   void prepare(std::span<const InputShape> shapes);
   /// Milliseconds of each step, from one run.
   std::vector<double> time_steps(std::span<const Input> inputs);
@@ -60,6 +60,7 @@ struct Session::Impl {
     std::vector<Source> in_sources, out_sources;
     std::unique_ptr<backend::ShapeState> shape_state;
     size_t workspace_offset = 0;
+    bool empty = false;  ///< nothing to write or to check: neither prepared nor launched
   };
   /// Everything that depends on the input shapes, made when they are first seen.
   struct ShapeEntry {
@@ -146,6 +147,7 @@ struct Session::Impl {
   backend::TensorArg argument(const ShapeEntry& entry, int32_t value) const;
   backend::TensorArg packed_argument(size_t step, const plan::PackedInput& packed) const;
   void check_alias(const ShapeEntry& entry, int32_t value) const;
+  void check_least_memory(const ShapeEntry& entry) const;
   void make_arguments(ShapeEntry& entry);
   void make_layout(ShapeEntry& entry, const std::vector<size_t>& shape_value_offsets);
   void create_states();
@@ -196,9 +198,9 @@ struct Session::Impl {
   std::byte* fetched_ = nullptr;                     // host memory of outputs_
   size_t fetched_capacity_ = 0;
   std::vector<size_t> output_offsets_;
-  std::vector<std::byte> mirror_;           // of the arena, for observers
-  std::atomic<const void*> user_{nullptr};  // the thread in a call: an address of its own
-  uint32_t user_forks_ = 0, made_forks_ = forks();
+  std::vector<std::byte> mirror_;  // of the arena, for observers
+  std::atomic<uint64_t> user_{0};  // the thread in a call, see session.cpp; 0: none
+  uint32_t made_forks_ = forks();
 };
 
 }  // namespace vernier

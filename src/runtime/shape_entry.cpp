@@ -1,10 +1,14 @@
 // The once-per-shape work: sizes, arguments, kernels' shape state, arena layout. Part of
 // Session::Impl.
+#include <sys/sysinfo.h>
+
 #include <algorithm>
 #include <cstring>
 
+#include "core/value_rules.h"
 #include "engine/validate.h"
 #include "runtime/arena.h"
+#include "runtime/proof.h"
 #include "runtime/session_impl.h"
 
 namespace vernier {
@@ -20,6 +24,27 @@ void set_shape(backend::TensorArg& arg, std::span<const int64_t> shape) {
     arg.strides[i - 1] = stride;
     stride *= shape[i - 1];
   }
+}
+
+// Nothing to write, and nothing that only the kernel checks: values of inputs.
+bool is_empty(const plan::Step& step, std::span<const backend::TensorArg> in,
+              std::span<const backend::TensorArg> out) {
+  const auto has_elements = [](const backend::TensorArg& t) {
+    return t.dtype != DType::kUndefined && t.elems() > 0;
+  };
+  if (std::ranges::any_of(out, has_elements)) return false;
+  return std::ranges::none_of(value_rules(step.op, step.attrs, in.size()),
+                              [&](const ValueRule& rule) {
+                                const auto input = static_cast<size_t>(rule.input);
+                                return input < in.size() && has_elements(in[input]);
+                              });
+}
+
+// Memory and swap of this machine, in bytes.
+uint64_t machine_bytes() {
+  struct sysinfo info {};
+  if (::sysinfo(&info) != 0) return UINT64_MAX;
+  return saturating_product(saturating_sum(info.totalram, info.totalswap), info.mem_unit);
 }
 
 }  // namespace
@@ -53,6 +78,7 @@ std::unique_ptr<Session::Impl::ShapeEntry> Session::Impl::make_entry() {
     check_alias(*entry, static_cast<int32_t>(v));
   std::vector<size_t> shape_value_offsets(parts.plan.values.size(), 0);
   fill_shape_values(*entry, shape_value_offsets);
+  check_least_memory(*entry);
   make_arguments(*entry);
   make_layout(*entry, shape_value_offsets);
   check_memory(*entry);
@@ -90,6 +116,7 @@ void Session::Impl::fill_shape_values(ShapeEntry& entry, std::vector<size_t>& of
     entry.shape_values.resize(offsets[v] + width * value.values.size());
     for (size_t i = 0; i < value.values.size(); ++i) {
       const int64_t number = entry.slots[static_cast<size_t>(parts.slots[v].values[i])];
+      runtime::check_shape_value(value, number);
       store_integer(value.dtype, number, entry.shape_values.data() + offsets[v] + i * width);
     }
   }
@@ -128,7 +155,7 @@ void Session::Impl::check_alias(const ShapeEntry& entry, int32_t index) const {
 }
 
 // Shape, strides and type of a value; data only of constants. Sizes are checked: no negative ones,
-// no product beyond 2^62.
+// no product beyond kMaxArrayElems.
 backend::TensorArg Session::Impl::argument(const ShapeEntry& entry, int32_t index) const {
   const PlanValue& value = parts.plan.values[static_cast<size_t>(index)];
   const Engine::Impl::ValueSlots& slots = parts.slots[static_cast<size_t>(index)];
@@ -165,6 +192,38 @@ backend::TensorArg Session::Impl::packed_argument(size_t step,
   return arg;
 }
 
+// The values alone, without the kernels' workspaces: kernels take memory for themselves when they
+// are asked for those (check_memory() asks again, for all of it).
+void Session::Impl::check_least_memory(const ShapeEntry& entry) const {
+  const plan::Plan& plan = parts.plan;
+  std::vector<uint64_t> begun(plan.steps.size() + 1, 0), ended(plan.steps.size() + 1, 0);
+  uint64_t inputs = 0;
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    const PlanValue& value = plan.values[v];
+    if (value.kind != PlanValue::Kind::kArena && value.kind != PlanValue::Kind::kInput) continue;
+    const uint64_t bytes = runtime::product_of_bytes(
+        static_cast<size_t>(argument(entry, static_cast<int32_t>(v)).elems()),
+        size_bytes(value.dtype));
+    const bool is_input = value.kind == PlanValue::Kind::kInput;
+    uint64_t& sum = is_input ? inputs : begun[static_cast<size_t>(value.first_step)];
+    sum = runtime::sum_of_bytes(sum, bytes);
+    if (!is_input) ended[static_cast<size_t>(value.last_step) + 1] += bytes;
+  }
+  uint64_t live = 0, most = 0;
+  for (size_t s = 0; s < begun.size(); ++s) {
+    live = runtime::sum_of_bytes(live - ended[s], begun[s]);
+    most = std::max(most, live);
+  }
+  Watch(limits).check_memory(saturating_sum(parts.bytes_held, runtime::sum_of_bytes(inputs, most)),
+                             [&] { return "a run with " + symbols_text(); });
+  const uint64_t machine = on_host() ? machine_bytes() : UINT64_MAX;
+  if (most <= machine) return;
+  throw Error(ErrorCode::kMachine, "out of memory: " + std::to_string(most) +
+                                       " bytes for activations of " + symbols_text() +
+                                       ", but this machine has " + bytes_text(machine) +
+                                       " of memory and swap; use smaller shapes");
+}
+
 void Session::Impl::make_arguments(ShapeEntry& entry) {
   const plan::Plan& plan = parts.plan;
   for (size_t s = 0; s < plan.steps.size(); ++s) {
@@ -176,8 +235,9 @@ void Session::Impl::make_arguments(ShapeEntry& entry) {
       run.in[static_cast<size_t>(packed.input)] = packed_argument(s, packed);
     for (int32_t out : step.outputs)
       run.out.push_back(out == plan::kNone ? backend::TensorArg{} : argument(entry, out));
+    run.empty = is_empty(step, run.in, run.out);
     at_step(s, [&] {
-      if (parts.kernels[s]->prepare)
+      if (parts.kernels[s]->prepare && !run.empty)
         run.shape_state =
             parts.kernels[s]->prepare({step.attrs, states[s].get(), run.in, run.out, execution});
     });

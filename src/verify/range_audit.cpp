@@ -172,7 +172,7 @@ CompileReport compile_audited(const std::string& model_path, const std::string& 
   const std::vector<RangeRow> found = promote_out_of_range(*model, audited, imported.plan.notes);
   const compiler::Compiled compiled = compiler::run(*model, std::move(imported), audited);
   compiler::stage(options, "write");
-  engine::write_engine(engine_path, compiled.plan);
+  engine::write_engine(engine_path, compiled.plan, Watch(options.limits));
   CompileReport report = compiler::report_of(
       compiled,
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());

@@ -149,7 +149,8 @@ Report verify_and_stamp(const Request& request) {
         "out to stamp it");
   }
   Report report = verify(request);
-  engine::stamp_certificate(request.engine, certificate_of(report, file_hash(request.model)));
+  engine::stamp_certificate(request.engine, certificate_of(report, file_hash(request.model)),
+                            Watch(request.limits));
   return report;
 }
 

@@ -34,7 +34,9 @@ TEST(Shape, RefusesNegativeAndHugeCounts) {
             }),
             "shape [2, -1] has a negative size or too many elements");
   EXPECT_NE(message([] { num_elems(Shape{int64_t{1} << 40, int64_t{1} << 40}); }), "no error");
-  EXPECT_NE(message([] { num_elems(Shape{int64_t{1} << 62, 2}); }), "no error");
+  EXPECT_EQ(num_elems(Shape{kMaxArrayElems / 2, 2}), kMaxArrayElems);
+  EXPECT_NE(message([] { num_elems(Shape{kMaxArrayElems, 2}); }), "no error");
+  EXPECT_NE(message([] { num_elems(Shape{int64_t{1} << 62, 0}); }), "no error") << "strides";
 }
 
 TEST(Tensor, BytesAreAlignedAndShared) {

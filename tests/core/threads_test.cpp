@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -316,6 +317,36 @@ TEST_F(Threads, ThatCannotBeStartedAreDoneWithout) {
 #else
   EXPECT_EQ(code, 0);
 #endif
+}
+
+// ---- CPUs of a thread
+
+// A thread that keeps to one CPU does not keep the workers that it starts to it.
+TEST_F(Threads, WorkersHaveTheCpusOfTheProcess) {
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(getpid(), sizeof all, &all), 0);
+  std::thread([&] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    for (int cpu = 0; CPU_COUNT(&one) == 0; ++cpu) {
+      if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
+    }
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    ThreadTeam team(2);
+    std::atomic<int> workers{0}, kept{0};
+    const auto self = std::this_thread::get_id();
+    for (int run = 0; run < 1000 && workers == 0; ++run) {
+      team.parallel_for(2, 1, [&](int64_t, int64_t, int) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // until the other one comes
+        if (std::this_thread::get_id() == self) return;
+        cpu_set_t its;
+        ++workers;
+        kept += sched_getaffinity(0, sizeof its, &its) != 0 || !CPU_EQUAL(&its, &all);
+      });
+    }
+    EXPECT_GT(workers, 0);
+    EXPECT_EQ(kept, 0);
+  }).join();
 }
 
 // ---- fork

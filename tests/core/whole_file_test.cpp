@@ -130,6 +130,23 @@ TEST_F(Whole, TwoWritersOfOneProcessDoNotSweepEachOther) {
   EXPECT_EQ(names(), std::vector<std::string>{"out.vn"});
 }
 
+TEST_F(Whole, AHandlerOfAChildLeavesItsParentsFiles) {
+  WholeFile file({target(), "text", 0});
+  write(file, "whole");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    remove_temporary_files();
+    WholeFile own({folder_ / "own", "text", 0});
+    remove_temporary_files();
+    _exit(names().size() == 1 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  file.commit();
+  EXPECT_EQ(read(), "whole");
+}
+
 TEST_F(Whole, AHandlerRemovesWhatIsBeingWritten) {
   WholeFile file({target(), "text", 0});
   write(file, "half");

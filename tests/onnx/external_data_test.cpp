@@ -14,6 +14,7 @@ namespace vernier::onnx {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class ExternalDataTest : public ::testing::Test {
@@ -118,6 +119,38 @@ TEST_F(ExternalDataTest, AnOffsetThatIsNotAlignedIsCopied) {
   file.put('x').write(reinterpret_cast<const char*>(&value), sizeof value);
   file.close();
   EXPECT_EQ(weight({{"location", "odd.bin"}, {"offset", "1"}}, {1}).float_at(0), 42);
+}
+
+TEST_F(ExternalDataTest, CopiesOfRangesThatAreNotAlignedAreBounded) {
+  constexpr int64_t kElems = int64_t{1} << 29;  // 2 GiB
+  write(folder_ / "huge.bin", {1.5F});
+  fs::resize_file(folder_ / "huge.bin", kElems * 4 + 4);
+  ModelBuilder builder(13);
+  for (const auto& [name, elems] : {std::pair("small", int64_t{2}), std::pair("large", kElems)}) {
+    proto::TensorProto tensor;
+    tensor.set_name(name);
+    tensor.set_data_type(kFloat);
+    tensor.add_dims(elems);
+    tensor.set_data_location(proto::TensorProto::EXTERNAL);
+    for (const auto& [key, value] : {std::pair("location", "huge.bin"), std::pair("offset", "1")}) {
+      auto* entry = tensor.add_external_data();
+      entry->set_key(key);
+      entry->set_value(value);
+    }
+    builder.initializer(tensor).output(name);
+  }
+  std::ofstream(folder_ / "model.onnx", std::ios::binary) << builder.bytes();
+  try {
+    import_model(folder_ / "model.onnx");
+    FAIL();
+  } catch (const Error& caught) {
+    EXPECT_EQ(caught.code(), ErrorCode::kInput);
+    EXPECT_THAT(caught.what(),
+                AllOf(HasSubstr("initialiser 'large': external data is at offset 1, which is no "
+                                "multiple of the 4 bytes of its type"),
+                      HasSubstr("at most 2048 MiB of a model"), HasSubstr("those before 8."),
+                      HasSubstr("Save the model with aligned external data")));
+  }
 }
 
 TEST_F(ExternalDataTest, PathsOutOfTheFolderAreRefused) {

@@ -228,6 +228,15 @@ TEST(Functions, CopiesOfLargeBodiesAreStoppedBeforeTheyFillMemory) {
                                                               std::vector<float>(1 << 18, 1)))});
                        }),
               HasSubstr(limit));
+  const auto shared_tensor = [](proto::FunctionProto& f) {
+    *f.add_attribute_proto() =
+        attr_tensor("v", f32_tensor("", {1 << 18}, std::vector<float>(1 << 18, 1)));
+    for (int i = 0; i < 2000; ++i) {
+      *f.add_node() = make_node("Constant", {}, {"c" + std::to_string(i)},
+                                {attr_ref("value", "v", Attribute::TENSOR)});
+    }
+  };
+  EXPECT_THAT(model_of(1, shared_tensor), HasSubstr(limit));
 }
 
 TEST(Functions, DoublingCallsAreStoppedBeforeTheyFillMemory) {

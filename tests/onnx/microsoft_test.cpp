@@ -257,6 +257,21 @@ TEST(Embedding, WithoutAMaskTheCountsAreZero) {
   EXPECT_EQ(result.outputs.at("count").dtype, DType::kI32);
 }
 
+TEST(Embedding, PositionsTakeNoMemoryOfTheTablesRows) {
+  ModelBuilder model = microsoft_model();
+  model.input("ids", kInt32, {"batch", "seq"}).output("y");
+  model.input("positions", kFloat, {int64_t{1} << 33, 4}).input("one", kFloat, {4});
+  model.initializer(f32_tensor("words", {1, 4}, {1, 2, 3, 4}));
+  fused(model, "EmbedLayerNormalization", {"ids", "", "words", "positions", "", "one", "one"},
+        {"y"});
+  const auto graph = model.import();
+  for (size_t i = 0; i < graph->num_values(); ++i) {
+    const ir::Value& value = graph->value(static_cast<ir::ValueId>(i));
+    if (!value.is_constant()) continue;
+    EXPECT_LT(value.constant.elems(), 16) << value.name;
+  }
+}
+
 // ---- what is refused ---------------------------------------------------------------------------
 
 std::vector<RefusedCase> refused_cases() {

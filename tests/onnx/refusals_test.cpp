@@ -179,6 +179,14 @@ TEST(Inputs, OnlyTensorsOfKnownRankAndTypeAreTaken) {
               HasSubstr("graph input 't': element type STRING"));
   EXPECT_THAT(error_of([](ModelBuilder& m) { m.input("t", kFloat, {int64_t{1} << 50}); }),
               HasSubstr("graph input 't' has a size of"));
+  static constexpr int64_t kHuge = int64_t{1} << 40;
+  EXPECT_THAT(error_of([](ModelBuilder& m) {
+                m.input("t", kFloat, {kHuge, "n", kHuge});
+              }),
+              AllOf(HasSubstr("graph input 't' has the shape [1099511627776, n, 1099511627776] of "
+                              "more than 281474976710656 elements"),
+                    HasSubstr("smaller or symbolic sizes")));
+  EXPECT_EQ(error_of([](ModelBuilder& m) { m.input("t", kFloat, {kHuge, "n", 256}); }), "no error");
 }
 
 TEST(Inputs, NamedUnnamedAndComputedSizesBecomeDims) {
@@ -303,6 +311,14 @@ TEST(Dropout, ThatDropsIsRefused) {
   EXPECT_THAT(model.error(), HasSubstr("it is in training mode"));
 }
 
+TEST(Dropout, WithoutARatioInItsConstantIsRefused) {
+  ModelBuilder model(13);
+  model.input("x", kFloat, {2}).output("y");
+  model.initializer(f32_tensor("ratio", {0}, {}));
+  model.node("Dropout", {"x", "ratio"}, {"y"});
+  EXPECT_THAT(model.error(), HasSubstr("the ratio in input 1 has shape [0]; expected one number"));
+}
+
 TEST(Inputs, TooManyAndMissingOnesOfANodeAreRefused) {
   ModelBuilder extra(13);
   extra.input("x", kFloat, {2}).output("y").node("Expand", {"x", "x", "x"}, {"y"});
@@ -366,6 +382,15 @@ TEST(Bounds, InputsOfTooManySizesAreRefused) {
       model_of(2049).error(),
       AllOf(HasSubstr("the inputs have 2049 different sizes that are not fixed, at most 2048"),
             HasSubstr("or one name for equal ones")));
+}
+
+TEST(Bounds, ManyUnnamedSizesOfLongInputNamesAreCountedAtOnce) {
+  // What tells the names apart lies behind the part that names of sizes keep.
+  ModelBuilder model(13);
+  for (int i = 0; i < 2000; ++i)
+    model.input(std::string(250, 'x') + std::to_string(i), kFloat, std::vector<TestDim>(32, ""));
+  model.node("Relu", {std::string(250, 'x') + "0"}, {"y"});
+  EXPECT_THAT(model.output("y").error(), HasSubstr("the inputs have 64000 different sizes"));
 }
 
 TEST(Bounds, SizesThatGrowWithoutEndAreRefused) {

@@ -299,6 +299,42 @@ TEST(Fold, WhatTakesTooMuchWorkStays) {
   EXPECT_FALSE(fold_node(graph, graph.value(y).producer, 100));
 }
 
+// Nothing is there, but loops over the other sizes would not end.
+TEST(Fold, EmptyArraysOfLargeSizesTakeNoTime) {
+  constexpr int64_t kFar = int64_t{1} << 44;
+  const auto empty = [](Shape shape) { return f32(std::move(shape), {}); };
+  struct Row {
+    OpKind op;
+    AttrBytes attrs;
+    std::vector<Tensor> in;
+  };
+  ConvAttrs wide;
+  wide.pads = {1 << 19, 1 << 19, (1 << 19) - 1, (1 << 19) - 1};
+  const std::vector<Row> rows{
+      {OpKind::kMatMul, {}, {empty({kFar, 0, 1}), f32({1, 1}, {2})}},
+      {OpKind::kReduceSum, encode(ReduceAttrs{.axes = {1}}), {empty({0, kFar})}},
+      {OpKind::kAttention,
+       encode(AttentionAttrs{}),
+       {empty({kFar, 0, 1, 1}), empty({kFar, 0, 1, 1}), empty({kFar, 0, 1, 1})}},
+      {OpKind::kGather, encode(AxisAttrs{.axis = 1}), {empty({kFar, 2, 0}), Tensor::i64({1})}},
+      {OpKind::kCumSum, encode(CumSumAttrs{}), {empty({0, kFar}), Tensor::i64({0})}},
+      {OpKind::kConv, encode(wide), {empty({1, 0, 1, 1}), empty({1, 0, 1 << 20, 1 << 20})}},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(std::string(name(row.op)));
+    ir::Graph graph;
+    std::vector<ir::ValueId> in;
+    for (const Tensor& t : row.in) in.push_back(graph.add_constant(t));
+    const ir::NodeId node = graph.add_node(row.op, in, row.attrs);
+    infer_node(graph, node);
+    EXPECT_FALSE(fold_node(graph, node, 1 << 10)) << "sizes of 0 count as 1";
+    if (row.op == OpKind::kConv) continue;  // its outputs are there
+    graph.outputs = {graph.node(node).outputs[0]};
+    graph.output_names = {"y"};
+    EXPECT_EQ(evaluate(graph, {}).outputs.at("y").elems(), 0);
+  }
+}
+
 TEST(Fold, AllFoldsTogetherAreBounded) {
   ir::Graph graph;
   const ir::ValueId c = graph.add_constant(ones({8, 8}));

@@ -77,6 +77,34 @@ TEST(Infer, ExpressionsThatMayDifferBecomeOneGuard) {
   EXPECT_TRUE(graph.symbol_substitutions.empty());
 }
 
+TEST(Infer, AGuardThatCameWithTheGraphIsNotAddedAgain) {
+  ir::Graph graph;
+  const auto a = graph.add_input("a", DType::kF32, {min(512, kSeq)});
+  const auto b = graph.add_input("b", DType::kF32, {kSeq});
+  graph.guards.push_back({kSeq, min(512, kSeq), "the_file"});
+  infer_node(graph, add(graph, OpKind::kAdd, {a, b}));
+  ASSERT_EQ(graph.guards.size(), 1u);
+  graph.guards.push_back({mod(kSeq, 4), 0, "the_file"});
+  infer_graph(graph);
+  EXPECT_EQ(graph.guards.size(), 2u);
+}
+
+TEST(Infer, ShapesThatNoRunCanHaveAreRefused) {
+  ir::Graph graph;
+  const auto x = graph.add_input("x", DType::kF32, {kSeq, 1, 1});
+  const auto expanded = [&](SymShape shape) {
+    return message([&] {
+      emit(graph, OpKind::kExpand, {x}, ShapeAttrs{.shape = std::move(shape), .has_shape = true},
+           {});
+    });
+  };
+  EXPECT_EQ(expanded({kSeq, 1 << 20, 1 << 20}), "no error");
+  EXPECT_NE(expanded({kSeq, int64_t{1} << 31, int64_t{1} << 31}).find("too many elements"),
+            std::string::npos);
+  EXPECT_NE(expanded(SymShape(65, 1)).find("output 0 would have more than 64 dimensions"),
+            std::string::npos);
+}
+
 TEST(Infer, AGuardThatASubstitutionProvesGoesAway) {
   ir::Graph graph;
   graph.guards.push_back({Dim::symbol("b") * kSeq, kBatch * kSeq, "x"});

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/attrs.h"
+#include "passes/attention_parts.h"
 #include "passes/pass_testing.h"
 #include "passes/passes.h"
 
@@ -295,6 +296,48 @@ TEST(Attention, RotaryTablesBecomeInputs) {
   EXPECT_EQ(count(*after, "Attention"), 1);
   EXPECT_EQ(count(*after, "Concat"), 0) << structure(*after);
   expect_same_results(*before, *after, 1e-12);
+}
+
+// q and k are one value, rotated; its tables or its operand are not [B, H, S, D].
+void expect_no_rotary(const std::string& inputs, const std::string& rotated) {
+  const auto before =
+      graph_of(graph_text(inputs + ", %v: f32[1, 1, 4, 8]",
+                          rotated + "%kt = Transpose(%q) {perm=[0, 1, 3, 2]} %s = MatMul(%q, %kt) "
+                                    "%p = Softmax(%s) {axis=-1} %y = MatMul(%p, %v)"));
+  const auto after = before->clone();
+  raise_and_clean(*after);
+  EXPECT_EQ(count(*after, "Attention"), 1);
+  EXPECT_EQ(count(*after, "Concat"), 1) << "no operand of the attention";
+  expect_same_results(*before, *after, 1e-12);
+}
+
+TEST(Attention, AScalarTableIsNoneOfARotation) {
+  expect_no_rotary(
+      "%t: f32[1, 1, 4, 8], %c: f32[], %a: f32[1, 1, 4, 4], %b: f32[1, 1, 4, 4], "
+      "%s0: f32[1, 1, 4, 8]",
+      "%plain = Mul(%t, %c) %n = Neg(%a) %h = Concat(%n, %b) {axis=-1} "
+      "%turned = Mul(%h, %s0) %q = Add(%plain, %turned) ");
+}
+
+TEST(Attention, ARotationThatBroadcastsItsOperandStays) {
+  expect_no_rotary("%x: f32[4, 8], %cos: f32[1, 1, 4, 8], %sin: f32[1, 1, 4, 8]",
+                   "%low = Slice(%x, i64[1]{0}, i64[1]{4}, i64[1]{1}) "
+                   "%high = Slice(%x, i64[1]{4}, i64[1]{8}, i64[1]{1}) %n = Neg(%high) "
+                   "%h = Concat(%n, %low) {axis=-1} %plain = Mul(%x, %cos) "
+                   "%turned = Mul(%h, %sin) %q = Add(%plain, %turned) ");
+}
+
+TEST(Attention, HeadsOfNoWidthAreNotCounted) {
+  const auto graph = graph_of(
+      "graph g(%x: f32[4, 2, 0], %scores: f32[2, 4, 4]) { "
+      "%r = Reshape(%x) {shape=(4, 2, 0), has_shape=true, allowzero=true} "
+      "%q = Transpose(%r) {perm=[1, 0, 2]} return %q as \"y\" }");
+  AttentionMatch match;
+  match.q = graph->outputs[0];
+  match.scores = graph->inputs[1];
+  const HeadSplit heads = head_split(*graph, match);
+  EXPECT_EQ(heads.batch, Dim(2));
+  EXPECT_EQ(heads.heads, Dim(1));
 }
 
 TEST(Attention, CrossAttentionOfOneQuery) {

@@ -7,6 +7,7 @@
 
 #include "ops/infer.h"
 #include "passes/index.h"
+#include "passes/match.h"
 #include "passes/pass_testing.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -91,6 +92,70 @@ TEST(Bounds, ACausalMaskUnderManyViewsIsNotLookedFor) {
       graph_of(attention(lines, "%masked = Where(%m" + s(kLong - 1) + ", %scores, f32{-1e38}) "));
   raise_attention(*graph);
   EXPECT_EQ(count(*graph, "Attention"), 1);
+}
+
+TEST(Bounds, AScoreUnderManyFactorsIsNotLookedFor) {
+  std::string factors = "%s0 = Mul(%scores, f32{2}) ";
+  for (int i = 1; i <= 5 * kLong; ++i)
+    factors += "%s" + s(i) + " = Mul(%s" + s(i - 1) + ", f32{0.5}) ";
+  const auto graph =
+      graph_of(attention("", factors + "%masked = Mul(%s" + s(5 * kLong) + ", f32{2}) "));
+  raise_attention(*graph);
+  EXPECT_EQ(count(*graph, "Attention"), 0);
+}
+
+TEST(Bounds, PathsThroughSharedScoresDoNotMultiply) {
+  // 14 sums of a value with itself: 2^14 ways up, each through all factors.
+  std::string lines = "%f = Cast(%n) {to=f32} %f0 = Mul(%f, f32[1, 2, 1, 1]{1, 2}) ";
+  for (int i = 1; i <= kLong; ++i) lines += "%f" + s(i) + " = Mul(%f" + s(i - 1) + ", f32{0.5}) ";
+  lines += "%a0 = Mul(%f" + s(kLong) + ", f32{3}) ";
+  for (int i = 1; i <= 14; ++i)
+    lines += "%a" + s(i) + " = Add(%a" + s(i - 1) + ", %a" + s(i - 1) + ") ";
+  const auto graph = graph_of(attention(lines, "%masked = Add(%scores, %a14) "));
+  raise_attention(*graph);
+  EXPECT_EQ(count(*graph, "Attention"), 1) << "the scores are the first operand";
+  const auto swapped = graph_of(attention(lines, "%masked = Add(%a14, %scores) "));
+  raise_attention(*swapped);
+  EXPECT_LE(count(*swapped, "Attention"), 1);
+}
+
+TEST(Bounds, CastsAreLookedThroughSoFar) {
+  ir::Graph graph;
+  std::vector<ir::ValueId> casts{graph.add_input("x", DType::kF32, {4})};
+  for (int i = 0; i < 40; ++i) {
+    const CastAttrs to{.to = i % 2 == 0 ? DType::kF16 : DType::kF32};
+    casts.push_back(ops::emit(graph, OpKind::kCast, {casts.back()}, to, {}));
+  }
+  EXPECT_EQ(under_casts(graph, casts[16]), casts[0]);
+  EXPECT_EQ(under_casts(graph, casts[40]), casts[24]);
+}
+
+// `count` slices of one row each, of x [rows, 4], joined again.
+ir::Graph rows_of(int64_t rows, int count) {
+  ir::Graph graph;
+  const ir::ValueId x = graph.add_input("x", DType::kF32, {rows, 4});
+  std::vector<ir::ValueId> parts;
+  for (int i = 0; i < count; ++i) {
+    SliceAttrs attrs;
+    attrs.inline_starts = true;
+    attrs.starts = {i};
+    attrs.axes = {0};
+    attrs.steps = {1};
+    attrs.sizes = {Dim(1)};
+    parts.push_back(ops::emit(graph, OpKind::kSlice, {x}, attrs, {{"#" + s(i), "", "Slice", ""}}));
+  }
+  graph.outputs = {ops::emit(graph, OpKind::kConcat, std::move(parts), AxisAttrs{0}, {})};
+  graph.output_names = {"y"};
+  return graph;
+}
+
+TEST(Bounds, ManySlicesOfOneValueAreLookedAtOnce) {
+  ir::Graph all = rows_of(2 * kLong, 2 * kLong), some = rows_of(2 * kLong + 1, 2 * kLong);
+  canonicalise(all);
+  EXPECT_EQ(count(all, "Split"), 1);
+  EXPECT_EQ(count(all, "Slice"), 0);
+  canonicalise(some);
+  EXPECT_EQ(count(some, "Split"), 0);
 }
 
 TEST(Bounds, ALongSumBeforeANormIsNoEmbedding) {

@@ -1,4 +1,6 @@
 // One meaning, one form: shape chains die, views merge, masks stay small.
+#include "passes/canonicalise.h"
+
 #include <gtest/gtest.h>
 
 #include "passes/pass_testing.h"
@@ -213,6 +215,51 @@ TEST(Canonicalise, TwoNamesOfOneSizeAreUnified) {
   EXPECT_EQ(count(*before, "GatherND"), 0) << structure(*before);
   EXPECT_EQ(str(before->value(before->inputs[1]).shape), "[s33, s50]");
   EXPECT_EQ(before->symbol_substitutions.at("s6").str(), "s33");
+}
+
+// ---- shapes at the edge: rules look at axes that may not be there, or hold nothing
+
+TEST(Canonicalise, ASoftmaxOfAScalarBehindAViewStays) {
+  expect_no(&canonicalise, "Squeeze",
+            graph_text("%x: f32[1]", "%1 = Squeeze(%x) {axes=[0]} %y = Softmax(%1) {axis=-1}"));
+}
+
+TEST(Canonicalise, AnEmptyAxisHasNoPositionToStartAt) {
+  const auto graph = graph_of(graph_text(
+      "%x: f32[0]",
+      "%y = Slice(%x, i64[1]{-1}, i64[1]{-9223372036854775807}, i64[1]{0}, i64[1]{-1})"));
+  canonicalise(*graph);
+  EXPECT_EQ(count(*graph, "Slice"), 1) << structure(*graph);
+}
+
+TEST(Canonicalise, AReshapeOfNothingHasNoGroupsOfAxes) {
+  const auto graph =
+      graph_of(graph_text("%x: f32[4, 0]",
+                          "%1 = Transpose(%x) {perm=[1, 0]} "
+                          "%y = Reshape(%1) {shape=(4, 0), has_shape=true, allowzero=true}"));
+  canonicalise(*graph);
+  EXPECT_EQ(str(graph->value(graph->outputs[0]).shape), "[4, 0]");
+  EXPECT_TRUE(reshape_groups({0, 4}, {4, 0}).empty());
+  EXPECT_EQ(reshape_groups({6, 4}, {2, 3, 4}).size(), 2U);
+}
+
+TEST(Canonicalise, SlicesWhoseStepsMultiplyPastTheLargestStepStayTwo) {
+  const std::string slice = ", i64[1]{0}, i64[1]{9223372036854775807}, i64[1]{0}, i64[1]{1048576})";
+  const auto text = graph_text("%x: f32[n]", "%1 = Slice(%x" + slice + " %y = Slice(%1" + slice);
+  const auto before = graph_of(text), after = graph_of(text);
+  canonicalise(*after);
+  EXPECT_EQ(count(*after, "Slice"), 2) << structure(*after);
+  expect_same_results(*before, *after, 0);
+}
+
+TEST(Canonicalise, AScalarJoinedIntoAnIndexIsNoComponentOfIt) {
+  const auto text = graph_text("%x: f32[n], %m: f32[m]",
+                               "%t = Shape(%x) %s = Gather(%t, i64{0}) %c = Cast(%s) {to=u32} "
+                               "%i = Concat(%c) {axis=0} %y = GatherND(%m, %i)");
+  const auto before = graph_of(text), after = graph_of(text);
+  canonicalise(*after);
+  EXPECT_EQ(count(*after, "GatherND"), 1) << structure(*after);
+  expect_same_results(*before, *after, 0, {{"n", 3}, {"m", 5}});
 }
 
 TEST(Canonicalise, IsStable) {

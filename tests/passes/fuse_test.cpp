@@ -1,6 +1,7 @@
 // Fusions, what they keep for other users, and what they leave alone.
 #include <gtest/gtest.h>
 
+#include "ops/infer.h"
 #include "passes/pass_testing.h"
 #include "passes/passes.h"
 
@@ -267,6 +268,18 @@ TEST(ElementwiseChain, LeavesDecisionsAboutFloatsAlone) {
 TEST(ElementwiseChain, DoesNotRepeatSmallerWork) {
   const auto text = graph_text(kChain, "%1 = Exp(%c) %y = Mul(%a, %1)");
   expect_rewrite({&fuse_elementwise, text, text});
+}
+
+TEST(ElementwiseChain, LooksAtAnOperandOnceHoweverOftenItIsRead) {
+  ir::Graph graph;
+  const ir::ValueId x = graph.add_input("x", DType::kF32, {4});
+  const ir::ValueId v = ops::emit(graph, OpKind::kExp, {x}, NoAttrs{}, {});
+  const ir::ValueId sum =
+      ops::emit(graph, OpKind::kSum, std::vector<ir::ValueId>(300'000, v), NoAttrs{}, {});
+  const ir::ValueId last_user = ops::emit(graph, OpKind::kNeg, {v}, NoAttrs{}, {});
+  graph.outputs = {sum, last_user};
+  graph.output_names = {"sum", "negated"};
+  EXPECT_EQ(fuse_elementwise(graph), 0);
 }
 
 // ---- requests: a fusion that no type can serve is not made, and one that is made asks for all

@@ -62,6 +62,12 @@ INSTANTIATE_TEST_SUITE_P(
                  "%r = Sqrt(%e) %i = Reciprocal(%r) %g = Mul(%i, %w) %h = Mul(%x, %g) "
                  "%k = Mul(%m, %g) %t = Sub(%b, %k) %y = Add(%h, %t)",
                  kFull},
+        Spelling{"tensorflow_with_a_wide_variance",
+                 "%s = Mul(%d, %d) %v = ReduceMean(%s) {axes=[2]} %u = Cast(%v) {to=f64} "
+                 "%e = Add(%u, f64{0.5}) %r = Sqrt(%e) %j = Reciprocal(%r) "
+                 "%i = Cast(%j) {to=f32} %g = Mul(%i, %w) %h = Mul(%x, %g) "
+                 "%k = Mul(%m, %g) %t = Sub(%b, %k) %y = Add(%h, %t)",
+                 "%y = LayerNorm(%x, %w, %b) {epsilon=0.5}"},
         Spelling{"without_epsilon",
                  "%s = Mul(%d, %d) %v = ReduceMean(%s) {axes=[2]} %r = Sqrt(%v) "
                  "%n = Div(%d, %r) %g = Mul(%n, %w) %y = Add(%g, %b)",
@@ -168,6 +174,20 @@ TEST(RmsNorm, AnotherFactorStays) {
             graph_text(kInputs,
                        "%s = Mul(%x, %x) %v = ReduceMean(%s) {axes=[2]} %e = Add(%v, f32{0.5}) "
                        "%r = Sqrt(%e) %o = Add(%x, f32{1}) %y = Div(%o, %r)"));
+}
+
+TEST(RmsNorm, AMeanOfAHigherRankThanItsOperandStays) {
+  expect_no(&raise_rms_norm, "RMSNorm",
+            graph_text(kInputs,
+                       "%s = Pow(%x, f32[1, 1, 1, 1, 1]{2}) %v = ReduceMean(%s) {axes=[4]} "
+                       "%e = Add(%v, f32{0.5}) %r = Sqrt(%e) %y = Div(%x, %r)"));
+}
+
+TEST(RmsNorm, AResultOfAHigherRankThanItsOperandStays) {
+  expect_no(&raise_rms_norm, "RMSNorm",
+            graph_text(kInputs,
+                       "%s = Mul(%x, %x) %v = ReduceMean(%s) {axes=[2]} "
+                       "%e = Add(%v, f32[1, 1, 1, 1]{0.5}) %r = Sqrt(%e) %y = Div(%x, %r)"));
 }
 
 // ---- L2Norm

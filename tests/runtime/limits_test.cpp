@@ -51,6 +51,39 @@ TEST(SessionLimits, ARunThatNeedsMoreIsRefusedBeforeItsMemoryIsTaken) {
   EXPECT_EQ(difference(run(session, small), before), "") << "the session stays usable";
 }
 
+// Resize keeps 8 bytes for each place of its result when it is asked for its workspace.
+TEST(SessionLimits, TheValuesAreCountedBeforeKernelsTakeMemoryForThem) {
+  if (device_under_test() != "cpu") GTEST_SKIP() << "SKIP: counts what a CPU takes";
+  SessionOptions options{.threads = 1};
+  options.limits.max_bytes = 1 << 20;
+  Session session(engine_of(R"(graph g(%x: u8[1]) {
+    %y = Resize(%x, _, _, i64[1]{8589934592})
+    return %y as "y"
+  })"),
+                  options);
+  const Error error = thrown_by([&] { session.prepare(std::vector<InputShape>{{"x", {1}}}); });
+  EXPECT_EQ(error.code(), ErrorCode::kMachine);
+  EXPECT_THAT(error.what(), StartsWith("a run with fixed sizes would take 8.6 GB"));
+}
+
+TEST(SessionLimits, MoreThanTheMachineHasIsRefusedWithoutALimit) {
+  if (device_under_test() != "cpu") GTEST_SKIP() << "SKIP: counts what a CPU takes";
+  Session session(engine_of(R"(graph g(%x: f32[batch, 1]) {
+    %w = const f32[65536] normal(seed=6, mean=0, std=1)
+    %y = Add(%x, %w)
+    return %y as "y"
+  })",
+                            "batch=1..2147483647"),
+                  {.threads = 1});
+  const Error error = thrown_by([&] {
+    session.prepare(std::vector<InputShape>{{"x", {2147483647, 1}}});
+  });
+  EXPECT_EQ(error.code(), ErrorCode::kMachine);
+  EXPECT_THAT(error.what(), AllOf(StartsWith("out of memory: 562949953159168 bytes for activations "
+                                             "of batch=2147483647, but this machine has "),
+                                  HasSubstr(" of memory and swap; use smaller shapes")));
+}
+
 TEST(SessionLimits, TheLimitIsThatOfTheShape) {
   if (device_under_test() != "cpu") GTEST_SKIP() << "SKIP: counts what a CPU takes";
   const auto engine = engine_of(kSteps, "batch=1..64");

@@ -142,5 +142,125 @@ TEST(ProofGuards, AreHeldToAtRunTime) {
               HasSubstr("inputs of sizes batch=2, rows=30 do not fit the model"));
 }
 
+// ---- contents of integers
+
+// A size expression does not wrap, a kernel's i32 does.
+TEST(ProofContents, OfAStepStayInTheirType) {
+  Session session(
+      Engine::from_bytes(engine::engine_bytes(cpu_plan(*graph_of(R"(graph g(%x: f32[batch, 3]) {
+    %s = Shape(%x)
+    %i = Cast(%s) {to=i32}
+    %y = Mul(%i, i32[2]{1073741824, 1})
+    return %y as "y"
+  })")))),
+      {.threads = 1});
+  EXPECT_EQ(run(session, {{"x", random_f32({1, 3}, 5)}}).at("y").integers(),
+            (std::vector<int64_t>{1073741824, 3}));
+  EXPECT_THAT(error_of([&] {
+                run(session, {{"x", random_f32({2, 3}, 5)}});
+              }),
+              HasSubstr("1073741824*batch = 2147483648 must be at most 2147483647"));
+}
+
+// What leaves 64 bits as an expression has wrapped as a number of the kernel's.
+TEST(ProofContents, OfAStepStayIn64Bits) {
+  Session session(
+      Engine::from_bytes(engine::engine_bytes(cpu_plan(*graph_of(R"(graph g(%x: f32[batch, 3]) {
+    %s = Shape(%x)
+    %a = Mul(%s, i64[2]{2147483647, 1})
+    %y = Mul(%a, i64[2]{2147483647, 1})
+    return %y as "y"
+  })")))),
+      {.threads = 1});
+  EXPECT_NO_THROW(run(session, {{"x", random_f32({2, 3}, 5)}}));
+  EXPECT_THAT(error_of([&] {
+                run(session, {{"x", random_f32({3, 3}, 5)}});
+              }),
+              HasSubstr("does not fit 64 bits"));
+}
+
+TEST(ProofContents, OfShapeValuesStayInTheirType) {
+  Plan plan = sound_plan();
+  plan::PlanValue value;
+  value.name = "counts";
+  value.kind = plan::PlanValue::Kind::kShapeValues;
+  value.dtype = DType::kI32;
+  value.shape = {1};
+  value.values = {Dim::symbol("batch") * Dim(int64_t{1} << 30)};
+  plan.values.push_back(value);
+  Session session(Engine::from_bytes(engine::engine_bytes(plan)), {.threads = 1});
+  const auto arrays = [](int64_t batch) {
+    const std::vector<int64_t> ids(static_cast<size_t>(batch * 3), 0);
+    return Arrays{{"x", random_f32({batch, 32}, 5)}, {"ids", i64({batch, 3}, ids)}};
+  };
+  EXPECT_NO_THROW(run(session, arrays(1)));
+  EXPECT_THAT(error_of([&] { run(session, arrays(2)); }),
+              HasSubstr("value 'counts' would be 2147483648, which is no i32"));
+}
+
+// ---- the rest
+
+// A packed weight in the place of another operand: [32, 48] numbers are no [64, 48] residual.
+TEST(ProofPacked, OnlyWhatTheKernelPacksIsUnpacked) {
+  Plan plan = cpu_plan(*graph_of(R"(graph g(%x: f32[64, 32]) {
+    %w = const f32[32, 48] normal(seed=3, mean=0, std=1)
+    %r = const f32[64, 48] normal(seed=4, mean=0, std=1)
+    %y = Linear(%x, %w, _, %r)
+    return %y as "y"
+  })"));
+  ASSERT_NO_THROW(Engine::from_bytes(engine::engine_bytes(plan)));
+  plan::Blob residual = weight(plan);
+  residual.shape = {64, 48};
+  plan::Step& linear = step(plan, OpKind::kLinear);
+  linear.inputs.at(3) = plan::kNone;
+  linear.packed.push_back({3, static_cast<int32_t>(plan.blobs.size())});
+  plan.blobs.push_back(residual);
+  EXPECT_THAT(error_of([&] { Engine::from_bytes(engine::engine_bytes(plan)); }),
+              testing::AllOf(HasSubstr("(input 3, f32[64, 48]) holds a weight packed as"),
+                             HasSubstr("build the engine again")));
+}
+
+TEST(ProofLimits, AreAskedBetweenSteps) {
+  int asked = 0;
+  Limits limits;
+  limits.stop = [&] { return ++asked == 2; };
+  const Plan plan = sound_plan();
+  EXPECT_THAT(error_of([&] { runtime::prove_shapes(plan, Watch(limits)); }, ErrorCode::kMachine),
+              HasSubstr("stopped while proving the engine's step '" + plan.steps.at(1).name + "'"));
+}
+
+// The product of all default maxima is no number of 64 bits; no run is of such sizes.
+TEST(ProofPorts, MayBeOfMoreElementsThanThereAreNumbers) {
+  const auto engine = Engine::from_bytes(
+      engine::engine_bytes(cpu_plan(*graph_of(R"(graph g(%x: f32[a, b, c, d, e, f, g, h]) {
+    %y = Flatten(%x) {axis=0}
+    return %y as "y"
+  })"))));
+  ASSERT_EQ(engine->outputs().at(0).dims.size(), 2u);
+  EXPECT_EQ(engine->outputs()[0].dims[1].max, INT64_MAX);
+  Session session(engine, {.threads = 1});
+  EXPECT_EQ(run(session, {{"x", random_f32({1, 2, 1, 3, 1, 1, 2, 1}, 5)}}).at("y").shape(),
+            (Shape{1, 12}));
+}
+
+// Nothing is launched for results without elements, unless a kernel has values to check.
+TEST(EmptySteps, AreNotLaunched) {
+  Session session(Engine::from_bytes(
+                      engine::engine_bytes(cpu_plan(*graph_of(R"(graph g(%x: f32[2], %ids: i64[n]) {
+    %y = Abs(%x)
+    %t = GatherND(f32[0]{}, i64[1099511627776, 0]{})
+    %g = Gather(f32[4, 0]{}, %ids) {axis=0}
+    return %y as "y", %t as "t", %g as "g"
+  })")))),
+                  {.threads = 1});
+  const Arrays outputs = run(session, {{"x", random_f32({2}, 5)}, {"ids", i64({2}, {3, 0})}});
+  EXPECT_EQ(outputs.at("t").shape(), (Shape{int64_t{1} << 40, 0}));
+  const Session::Impl& impl = session.impl();
+  for (size_t s = 0; s < impl.parts.plan.steps.size(); ++s) {
+    const bool expected = impl.parts.plan.steps[s].op == OpKind::kGatherND;
+    EXPECT_EQ(impl.shapes.back()->steps[s].empty, expected) << impl.parts.plan.steps[s].name;
+  }
+}
+
 }  // namespace
 }  // namespace vernier::test

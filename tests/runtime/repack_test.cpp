@@ -8,6 +8,7 @@
 #include "core/attrs.h"
 #include "engine/writer.h"
 #include "plan/graphs.h"
+#include "runtime/backends.h"
 #include "runtime/engines.h"
 
 namespace vernier::test {
@@ -138,6 +139,51 @@ TEST_F(Repack, ALayoutThatNobodyKnowsIsRefused) {
   EXPECT_THAT(error_of([&] { place({row("test.linear.own")}); }),
               HasSubstr("holds a weight packed as 'ancient', which kernel test.linear.own does not "
                         "know here; build the engine again"));
+}
+
+TEST_F(Repack, WhatIsUnpackedIsWhatTheStepWasProvenWith) {
+  KernelDef turned = row("test.linear.own"), other = row("test.linear.own");
+  turned.unpack = [](const Problem& problem, const backend::ConstantArg& packed) {
+    return unpack_old(problem, packed).reshaped({64, 16});
+  };
+  other.unpack = [](const Problem&, const backend::ConstantArg&) {
+    return Tensor::filled(DType::kF16, {16, 64},
+                          [](std::byte* bytes) { std::fill_n(bytes, 16 * 64 * 2, std::byte{}); });
+  };
+  for (const KernelDef& wrong : {turned, other}) {
+    EXPECT_THAT(error_of([&] { place({wrong}); }),
+                HasSubstr("(input 1, f32[16, 64]) holds a weight packed as 'old', which kernel "
+                          "test.linear.own does not know here"));
+  }
+}
+
+TEST_F(Repack, AnInputThatNoKernelPacksIsRefused) {
+  step_->inputs.at(0) = plan::kNone;
+  step_->packed.push_back({0, step_->packed.at(0).blob});
+  EXPECT_THAT(error_of([&] { place({row("test.linear.own")}); }),
+              HasSubstr("(input 0, f32[16, 64]) holds a weight packed as 'old'"));
+}
+
+// 16-bit numbers where f32 is unpacked, text that is no layout: errors of the input.
+TEST(WidenedLayouts, OfOtherTypesAreRefused) {
+  const backend::KernelDef* kernel =
+      backend::find_kernel(runtime::backend_named("cpu", "the test"), "cpu.linear.highway_widened");
+  ASSERT_NE(kernel, nullptr);
+  const Problem problem{
+      .op = OpKind::kLinear,
+      .attrs = encode(LinearAttrs{}),
+      .inputs = {{.present = true, .dtype = DType::kF16, .shape = {8, 32}},
+                 {.present = true, .dtype = DType::kF32, .shape = {32, 48}, .packed = true}},
+      .outputs = {{.present = true, .dtype = DType::kF16, .shape = {8, 48}}}};
+  const std::vector<std::byte> bytes(32 * 64 * 2);
+  for (const std::string_view layout :
+       {"f32 as panels64 f16 K=32 N=48", "i64 as panels64 f16 K=32 N=48", "panels64 f16 K=32 N=48",
+        "x as panels64 f16 K=32 N=48"}) {
+    EXPECT_THAT(error_of([&] {
+                  kernel->unpack(problem, {1, layout, bytes});
+                }),
+                HasSubstr("weight has layout \"" + std::string(layout)));
+  }
 }
 
 // ---- whole engines of another machine

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "plan/graphs.h"
@@ -58,6 +59,7 @@ TEST(SessionUse, ASecondThreadIsToldSoByEveryCall) {
       [&] { session.run(refs); },         [&] { session.run(refs, {}); },
       [&] { session.enqueue(refs, {}); }, [&] { session.wait(); },
       [&] { session.prepare(shapes); },   [&] { session.device_milliseconds(refs, 1); },
+      [&] { session.check_inputs(refs); },
   };
   during_a_run(session, [&] {
     for (const auto& call : calls) {
@@ -78,6 +80,29 @@ TEST(SessionUse, ACallThatFailsLeavesItFree) {
 }
 
 #if !defined(__SANITIZE_THREAD__)  // which ends children of a program with threads
+// A thread of the child may lie where the one that ran the session lay.
+TEST(SessionUse, NoThreadOfAChildIsTakenForTheOneThatRanIt) {
+  Session session(engine_of(kSum), {.threads = 2});
+  during_a_run(session, [&] {
+    const pid_t child = fork();
+    if (child == 0) {
+      int refused = 0;
+      for (int i = 0; i < 8; ++i) {
+        std::thread([&] {
+          const std::string what =
+              error_of([&] { run(session, inputs_for(3)); }, ErrorCode::kInput);
+          refused += what.find("when this process was forked") != std::string::npos;
+        }).join();
+      }
+      _exit(refused == 8 ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+  });
+}
+
 // The thread that ran it is not in the child, and never ends its run there.
 TEST(SessionUse, OneThatRanDuringAForkIsToldApart) {
   Session session(engine_of(kSum), {.threads = 2});
@@ -95,6 +120,34 @@ TEST(SessionUse, OneThatRanDuringAForkIsToldApart) {
     EXPECT_TRUE(WIFEXITED(status));
     EXPECT_EQ(WEXITSTATUS(status), 0);
   });
+}
+
+// What a product's library compiles is kept for the whole process: a child does not wait for what
+// a thread of its parent had begun.
+TEST(SessionUse, AChildPreparesWhatItsParentWasPreparing) {
+  for (int round = 0; round < 20; ++round) {
+    const int64_t k = 64 + 16 * round;  // not compiled before
+    const auto engine = engine_of(linear_text(k, 256, 1));
+    Session own(engine, {.threads = 1}), others(engine, {.threads = 1});
+    const std::vector<InputShape> shapes{{"x", {37, k}}};
+    std::atomic<bool> begun{false};
+    std::thread other([&] {
+      begun = true;
+      others.prepare(shapes);
+    });
+    while (!begun) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::microseconds(50 * round));
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(30);
+      own.prepare(shapes);
+      _exit(0);
+    }
+    other.join();
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "round " << round;
+  }
 }
 #endif
 

@@ -60,5 +60,32 @@ TEST(CpuElementwise, SaysWhichTypeHasNoLoop) {
   EXPECT_EQ(kernel->supports(make_problem(c)).reason, "no loop for Exp on i32");
 }
 
+// The loop lists the operands of one instruction on its stack, however few inputs they come from.
+TEST(CpuElementwise, AnInstructionHasSixtyFourOperandsAtMost) {
+  Maker make(25);
+  const KernelDef* kernel = find_kernel(cpu_backend(), "cpu.fused_elementwise.loop");
+  ASSERT_NE(kernel, nullptr);
+  const auto case_of = [&](OpKind op, int operands) {
+    std::string program = std::string(name(op)) + "(%0";
+    for (int i = 1; i < operands; ++i) program += ",%0";
+    return OpCase{.name = program,
+                  .op = OpKind::kFusedElementwise,
+                  .attrs = encode(FusedElementwiseAttrs{program + ");Abs(%1)"}),
+                  .inputs = {{.value = make.normal({5})}},
+                  .outputs = {{.shape = {5}}},
+                  .ulps = 128};
+  };
+  for (OpKind op : {OpKind::kSum, OpKind::kMin, OpKind::kMax, OpKind::kMean}) {
+    const OpCase most = case_of(op, 64), more = case_of(op, 65);
+    ASSERT_TRUE(kernel->supports(make_problem(most)));
+    EXPECT_EQ(compare(most, run_kernel(*kernel, most, {}), run_reference(most)), "");
+    EXPECT_EQ(kernel->supports(make_problem(more)).reason,
+              std::string(name(op)) + " has 65 operands, at most 64 fit the loop");
+    const KernelDef* last = find_kernel(cpu_backend(), "cpu.fused_elementwise.evaluator");
+    ASSERT_NE(last, nullptr);
+    EXPECT_EQ(compare(more, run_kernel(*last, more, {}), run_reference(more)), "");
+  }
+}
+
 }  // namespace
 }  // namespace vernier::backend::test

@@ -19,6 +19,9 @@
 namespace vernier::backend::cpu {
 namespace {
 
+// Of one instruction: they are listed on the stack of run_tile().
+constexpr size_t kMaxOperands = 64;
+
 struct TypedInstruction {
   TileFunction function;
   std::vector<int> operands;  // value numbers: inputs, then results; kNoOperand
@@ -36,6 +39,12 @@ TypedProgram type_program(OpKind op, AttrView attrs, std::span<const DType> inpu
   TypedProgram typed;
   for (DType input : inputs) typed.types.push_back(computed_type(input));
   for (const Instruction& instruction : program_of(op, attrs, inputs)) {
+    if (instruction.operands.size() > kMaxOperands) {
+      typed.reason = std::string(name(instruction.op)) + " has " +
+                     std::to_string(instruction.operands.size()) + " operands, at most " +
+                     std::to_string(kMaxOperands) + " fit the loop";
+      return typed;
+    }
     std::vector<DType> operand_types;
     for (int v : instruction.operands) {
       operand_types.push_back(v == kNoOperand ? DType::kUndefined
@@ -258,8 +267,6 @@ void load_widened_tile(const LoopState& state, const InputPlan& input, const std
   widen(input.dtype, bits, tile, n);
 }
 
-constexpr size_t kMaxOperands = 64;
-
 class TileLoop {
  public:
   TileLoop(const LaunchCall& call, std::byte* scratch, std::atomic<int>& error)
@@ -340,7 +347,6 @@ void launch(const LaunchCall& call) {
 }
 
 Support supports_operands(const Problem& problem) {
-  if (problem.inputs.size() > kMaxOperands) return no("more than 64 inputs");
   if (problem.outputs[0].shape.size() > kMaxRank) return no("more than 10 axes");
   return supports(problem);
 }

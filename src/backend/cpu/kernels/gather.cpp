@@ -19,6 +19,15 @@ int64_t read_index(const TensorArg& indices, int64_t at) {
                             indices.data + at * static_cast<int64_t>(size_bytes(indices.dtype)));
 }
 
+int read_axis(const TensorArg& axes, int64_t at, const TensorArg& x, std::string_view what) {
+  const int64_t axis = read_index(axes, at), rank = x.rank;
+  if (axis >= -rank && axis < rank) return static_cast<int>(positive_axis(axis, rank));
+  throw Error(ErrorCode::kInput, std::string(what) + ": axis " + std::to_string(axis) +
+                                     " is outside [" + std::to_string(-rank) + ", " +
+                                     std::to_string(rank) + ") of an input of rank " +
+                                     std::to_string(rank));
+}
+
 void check_indices(const TensorArg& indices, int64_t size, std::string_view what) {
   const int64_t count = indices.elems();
   for (int64_t i = 0; i < count; ++i) {
@@ -159,6 +168,7 @@ void launch_gather_nd(const LaunchCall& call) {
   const Tuples tuples(call.in[0], call.in[1], decode<GatherNDAttrs>(call.attrs).batch_dims);
   const size_t width = size_bytes(call.in[0].dtype);
   const size_t bytes = static_cast<size_t>(tuples.slice) * width;
+  if (tuples.depth == 0 && bytes == 0) return;  // any number of tuples, which name nothing
   for (int64_t t = 0; t < tuples.count; ++t) {
     std::memcpy(call.out[0].data + static_cast<size_t>(t) * bytes,
                 call.in[0].data + static_cast<size_t>(tuples.offset(t, "GatherND")) * width, bytes);
@@ -170,6 +180,7 @@ void launch_scatter_nd(const LaunchCall& call) {
   copy_all(call);
   const size_t width = size_bytes(call.in[0].dtype);
   const size_t bytes = static_cast<size_t>(tuples.slice) * width;
+  if (tuples.depth == 0 && bytes == 0) return;
   for (int64_t t = 0; t < tuples.count; ++t) {
     std::memcpy(call.out[0].data + static_cast<size_t>(tuples.offset(t, "ScatterND")) * width,
                 call.in[2].data + static_cast<size_t>(t) * bytes, bytes);
@@ -249,19 +260,9 @@ void launch_trilu(const LaunchCall& call) {
 
 // ---- CumSum: running sums, f32 and integers in their own type
 
-// The axis in input 1, counted from the front; Error(kInput) where the input has none such.
-int checked_axis(const LaunchCall& call) {
-  const int64_t axis = read_index(call.in[1], 0), rank = call.in[0].rank;
-  if (axis >= -rank && axis < rank) return static_cast<int>(positive_axis(axis, rank));
-  throw Error(ErrorCode::kInput, "CumSum: axis " + std::to_string(axis) + " is outside [" +
-                                     std::to_string(-rank) + ", " + std::to_string(rank) +
-                                     ") of an input of rank " + std::to_string(rank));
-}
-
 template <class T, class Sum>
-void cum_sum(const LaunchCall& call, const CumSumAttrs& attrs) {
+void cum_sum(const LaunchCall& call, const CumSumAttrs& attrs, int axis) {
   const TensorArg& x = call.in[0];
-  const int axis = checked_axis(call);
   const int64_t size = x.dim(axis), inner = elems_between(x, axis + 1, x.rank);
   const int64_t columns = elems_between(x, 0, axis) * inner;
   call.execution.threads->parallel_for(columns, 256, [&](int64_t begin, int64_t end, int) {
@@ -280,13 +281,11 @@ void cum_sum(const LaunchCall& call, const CumSumAttrs& attrs) {
 }
 void launch_cum_sum(const LaunchCall& call) {
   const auto attrs = decode<CumSumAttrs>(call.attrs);
-  if (call.in[0].elems() == 0) {
-    checked_axis(call);
-    return;
-  }
-  if (call.in[0].dtype == DType::kF32) return cum_sum<float, float>(call, attrs);
-  if (call.in[0].dtype == DType::kI32) return cum_sum<int32_t, uint32_t>(call, attrs);
-  cum_sum<int64_t, uint64_t>(call, attrs);
+  const int axis = read_axis(call.in[1], 0, call.in[0], "CumSum");
+  if (call.in[0].elems() == 0) return;
+  if (call.in[0].dtype == DType::kF32) return cum_sum<float, float>(call, attrs, axis);
+  if (call.in[0].dtype == DType::kI32) return cum_sum<int32_t, uint32_t>(call, attrs, axis);
+  cum_sum<int64_t, uint64_t>(call, attrs, axis);
 }
 Support supports_cum_sum(const Problem& problem) {
   const DType type = problem.inputs[0].dtype;

@@ -4,7 +4,8 @@
 #include <algorithm>
 
 #include "backend/cpu/kernels/copy.h"
-#include "core/error.h"
+#include "backend/cpu/kernels/index.h"
+#include "core/axis_ranges.h"
 
 namespace vernier::backend::cpu {
 namespace {
@@ -76,45 +77,43 @@ bool given(std::span<const TensorArg> in, size_t i) {
   return i < in.size() && in[i].dtype != DType::kUndefined;
 }
 
-struct SliceAxis {
-  int64_t axis, start, step;
-};
-int64_t count_slices(const LaunchCall& call, const SliceAttrs& attrs) {
-  return attrs.inline_starts ? static_cast<int64_t>(attrs.starts.size()) : call.in[1].elems();
-}
-SliceAxis slice_axis(const LaunchCall& call, const SliceAttrs& attrs, int64_t i) {
-  const auto k = static_cast<size_t>(i);
-  SliceAxis s{i, 0, 1};
-  if (attrs.inline_starts) {
-    s = {attrs.axes[k], attrs.starts[k], attrs.steps[k]};
-  } else {
-    s.start = index_at(call.in[1], i);
-    if (given(call.in, 3)) s.axis = index_at(call.in[3], i);
-    if (given(call.in, 4)) s.step = index_at(call.in[4], i);
-  }
+// What the attributes or the inputs take of every axis.
+std::array<AxisSlice, kMaxRank> slices_of(const LaunchCall& call) {
   const TensorArg& x = call.in[0];
-  s.axis = positive_axis(s.axis, x.rank);
-  const int64_t size = x.dim(static_cast<int>(s.axis));
-  const int64_t last = s.step > 0 ? size : size - 1;
-  if (s.start < 0) s.start = std::max(s.start, -size - 1) + size;
-  s.start = std::clamp<int64_t>(s.start, 0, std::max<int64_t>(last, 0));
-  return s;
+  const auto& attrs = attrs_of<SliceAttrs>(call.state);
+  std::array<AxisSlice, kMaxRank> slices;
+  const int64_t count =
+      attrs.inline_starts ? static_cast<int64_t>(attrs.starts.size()) : call.in[1].elems();
+  for (int64_t i = 0; i < count; ++i) {
+    const auto k = static_cast<size_t>(i);
+    int64_t axis = i;
+    AxisSlice slice;
+    if (attrs.inline_starts) {
+      axis = positive_axis(attrs.axes[k], x.rank);
+      slice = {attrs.starts[k], attrs.steps[k]};
+    } else {
+      slice.start = index_at(call.in[1], i);
+      if (given(call.in, 3)) axis = read_axis(call.in[3], i, x, "Slice");
+      if (given(call.in, 4)) slice.step = index_at(call.in[4], i);
+    }
+    slices[static_cast<size_t>(axis)] = slice_from(slice, x.dim(static_cast<int>(axis)));
+  }
+  return slices;
 }
 
 void launch_slice(const LaunchCall& call) {
   const TensorArg &x = call.in[0], &y = call.out[0];
-  const auto& attrs = attrs_of<SliceAttrs>(call.state);
-  std::array<int64_t, kMaxRank> steps;
-  steps.fill(1);
+  if (y.elems() == 0) return;
+  const std::array<AxisSlice, kMaxRank> slices = slices_of(call);
   int64_t first = 0;
-  for (int64_t i = 0; i < count_slices(call, attrs); ++i) {
-    const SliceAxis s = slice_axis(call, attrs, i);
-    first += s.start * x.stride(static_cast<int>(s.axis));
-    steps[static_cast<size_t>(s.axis)] = s.step;
-  }
   AxisList axes;
-  for (int i = 0; i < y.rank; ++i)
-    axes.add({y.dim(i), x.stride(i) * steps[static_cast<size_t>(i)], y.stride(i)});
+  for (int i = 0; i < y.rank; ++i) {
+    const auto axis = static_cast<size_t>(i);
+    const AxisSlice& slice = slices[axis];
+    check_slice(slice, {axis, x.dim(i), y.dim(i)});
+    first += slice.start * x.stride(i);
+    axes.add({y.dim(i), y.dim(i) > 1 ? x.stride(i) * slice.step : 0, y.stride(i)});
+  }
   const auto width = static_cast<int64_t>(size_bytes(x.dtype));
   copy(call, {x.data + first * width, y.data}, axes);
 }
@@ -136,6 +135,9 @@ void launch_split(const LaunchCall& call) {
   for (size_t part = 0; part < call.out.size(); ++part) {
     const int64_t size = part_size(call, attrs, part, x.dim(axis) - first);
     const TensorArg& y = call.out[part];
+    const bool wanted = y.dtype != DType::kUndefined;
+    check_part({first, size},
+               {static_cast<size_t>(axis), x.dim(axis), wanted ? y.dim(axis) : size});
     if (y.data != nullptr) {
       AxisList axes;
       for (int i = 0; i < y.rank; ++i) axes.add({y.dim(i), x.stride(i), y.stride(i)});
@@ -170,29 +172,43 @@ void launch_tile(const LaunchCall& call) {
   copy(call, {x.data, y.data}, axes);
 }
 
+// The pads of every axis, which give the sizes of the output.
+std::array<AxisPadding, kMaxRank> paddings_of(const LaunchCall& call) {
+  const TensorArg& x = call.in[0];
+  std::array<AxisPadding, kMaxRank> paddings;
+  const bool some_axes = given(call.in, 3);
+  const int64_t count = some_axes ? call.in[3].elems() : x.rank;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t axis = some_axes ? read_axis(call.in[3], i, x, "Pad") : i;
+    paddings[static_cast<size_t>(axis)] = {index_at(call.in[1], i),
+                                           index_at(call.in[1], count + i)};
+  }
+  for (int i = 0; i < x.rank; ++i) {
+    const auto axis = static_cast<size_t>(i);
+    check_padding(paddings[axis], {axis, x.dim(i), call.out[0].dim(i)});
+  }
+  return paddings;
+}
+
 void launch_pad(const LaunchCall& call) {
   const TensorArg &x = call.in[0], &y = call.out[0];
+  if (y.elems() == 0) return;
+  const std::array<AxisPadding, kMaxRank> paddings = paddings_of(call);
   const size_t width = size_bytes(y.dtype);
   constexpr std::array<std::byte, 8> kZero{};
   const std::byte* element = given(call.in, 2) ? call.in[2].data : kZero.data();
   fill_elements(y.data, y.elems(), element, width);
-  std::array<int64_t, kMaxRank> begins{};
-  const bool some_axes = given(call.in, 3);
-  const int64_t count = some_axes ? call.in[3].elems() : x.rank;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t axis = some_axes ? positive_axis(index_at(call.in[3], i), x.rank) : i;
-    begins[static_cast<size_t>(axis)] = index_at(call.in[1], i);
-  }
   // Negative padding cuts: copy the part of x that lies inside y.
   AxisList axes;
   int64_t from = 0, to = 0;
   for (int i = 0; i < y.rank; ++i) {
-    const int64_t begin = begins[static_cast<size_t>(i)];
+    const int64_t begin = paddings[static_cast<size_t>(i)].begin;
     const int64_t first = std::max<int64_t>(0, -begin);
     const int64_t size = std::min(x.dim(i) - first, y.dim(i) - std::max<int64_t>(0, begin));
+    if (size <= 0) return;  // nothing of x is left
     from += first * x.stride(i);
     to += std::max<int64_t>(0, begin) * y.stride(i);
-    axes.add({std::max<int64_t>(size, 0), x.stride(i), y.stride(i)});
+    axes.add({size, x.stride(i), y.stride(i)});
   }
   const auto bytes = static_cast<int64_t>(width);
   copy(call, {x.data + from * bytes, y.data + to * bytes}, axes);

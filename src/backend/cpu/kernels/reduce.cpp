@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "backend/cpu/kernels/index.h"
+#include "core/error.h"
 
 namespace vernier::backend::cpu {
 
@@ -21,13 +22,21 @@ Groups split_axes(const LaunchCall& call) {
   std::array<bool, kMaxRank> is_reduced{};
   if (named == 0) is_reduced.fill(!attrs.noop_with_empty_axes);
   for (int64_t i = 0; i < named; ++i) {
-    const int64_t axis = has_input ? read_index(call.in[1], i) : attrs.axes[static_cast<size_t>(i)];
-    is_reduced[static_cast<size_t>(positive_axis(axis, x.rank))] = true;
+    const int64_t axis = has_input ? read_axis(call.in[1], i, x, "a reduction")
+                                   : positive_axis(attrs.axes[static_cast<size_t>(i)], x.rank);
+    is_reduced[static_cast<size_t>(axis)] = true;
   }
   Groups groups;
   for (int i = 0; i < x.rank; ++i)
     (is_reduced[static_cast<size_t>(i)] ? groups.reduced : groups.kept)
         .add({x.dim(i), x.stride(i)});
+  if (groups.kept.elems() != call.out[0].elems()) {
+    throw Error(ErrorCode::kInput,
+                "a reduction: its axes leave " + std::to_string(groups.kept.elems()) +
+                    " elements, its output has " + std::to_string(call.out[0].elems()) +
+                    "; give it the axes that the output's shape was inferred "
+                    "from");
+  }
   return groups;
 }
 

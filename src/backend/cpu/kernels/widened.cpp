@@ -27,6 +27,12 @@ std::string widened_layout(const Problem& problem, int input, const std::string&
   return std::string(name(stored)) + std::string(kAs) + inner;
 }
 
+Error unknown_layout(std::string_view layout) {
+  return {ErrorCode::kInput, "a step's weight has layout \"" + std::string(layout) +
+                                 "\"; expected \"TYPE as LAYOUT\", TYPE being f32, f16 or bf16 and "
+                                 "LAYOUT one of f32; rebuild the engine"};
+}
+
 bool has_16_bits(const std::vector<Operand>& operands) {
   return std::ranges::any_of(
       operands, [](const Operand& o) { return o.present && is_16_bit_float(o.dtype); });
@@ -102,12 +108,15 @@ std::vector<PackedConstant> pack_widened(const KernelBody& inner, const Problem&
 Tensor unpack_widened(const KernelBody& inner, const Problem& problem, const ConstantArg& packed) {
   const size_t end = packed.layout.find(kAs);
   const auto stored = parse_dtype(packed.layout.substr(0, end));
-  VERNIER_ASSERT(end != std::string_view::npos && stored, std::string(packed.layout));
+  if (end == std::string_view::npos || !stored ||
+      !(*stored == DType::kF32 || is_16_bit_float(*stored)))
+    throw unknown_layout(packed.layout);
   const Tensor wide =
       inner.unpack(in_f32(problem), {.input = packed.input,
                                      .layout = packed.layout.substr(end + kAs.size()),
                                      .bytes = packed.bytes});
-  if (*stored == wide.dtype()) return wide;
+  if (wide.dtype() != DType::kF32) throw unknown_layout(packed.layout);
+  if (*stored == DType::kF32) return wide;
   std::vector<std::byte> bytes(static_cast<size_t>(wide.elems()) * size_bytes(*stored));
   narrow(*stored, reinterpret_cast<const float*>(wide.data()), bytes.data(), wide.elems());
   return Tensor::from_bytes(*stored, wide.shape(), bytes);

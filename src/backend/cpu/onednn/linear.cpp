@@ -22,6 +22,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "backend/cpu/onednn/version.h"
+#include "core/fork.h"
 
 namespace vernier::backend::cpu {
 namespace {
@@ -128,10 +129,9 @@ Support ask_machine(DType type, int64_t k) {
 // The answer depends on the machine alone, takes milliseconds, and is wanted for every layer when a
 // model is planned and when an engine is opened.
 Support machine_supports(DType type, int64_t k) {
-  static std::mutex mutex;
-  static std::map<std::pair<DType, int64_t>, Support> answers;
   constexpr size_t kMostAnswers = 4096;
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(fork_mutex());
+  static std::map<std::pair<DType, int64_t>, Support> answers;
   if (const auto known = answers.find({type, k}); known != answers.end()) return known->second;
   const Support answer = ask_machine(type, k);
   if (answers.size() < kMostAnswers) answers.emplace(std::pair(type, k), answer);
@@ -153,7 +153,10 @@ struct Primitive {
   size_t scratch_bytes = 0;
   std::vector<Arguments> per_part;
 
+  // oneDNN keeps what it compiles for the whole process: a child must not wait for what only its
+  // parent would have finished.
   Primitive(const Sizes& sizes, int parts) {
+    const std::lock_guard lock(fork_mutex());
     require_room();
     const auto description = describe(sizes);
     VERNIER_ASSERT(is_brg(description, sizes.type), description.impl_info_str());
@@ -212,6 +215,7 @@ class BrgLinear final : public LinearState {
   BrgLinear(const PackedWeight& weight, int parts)
       : weight_(weight.panels), k_(panel_rows(weight.panels.dtype, weight.shape.k)) {
     require_room();
+    const std::lock_guard lock(fork_mutex());
     for (int i = 0; i < parts; ++i) streams_.emplace_back(engine());
   }
 

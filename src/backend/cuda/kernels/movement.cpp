@@ -9,6 +9,7 @@
 #include "backend/cuda/kernels/copy.h"
 #include "backend/cuda/kernels/operands.h"
 #include "backend/cuda/kernels/window_copy.h"
+#include "core/axis_ranges.h"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -75,20 +76,21 @@ void launch_slice(const LaunchCall& call) {
                "Slice");
     return;
   }
-  std::array<int64_t, kMaxRank> steps;
-  steps.fill(1);
-  int64_t first = 0;
+  if (y.elems() == 0) return;
+  std::array<AxisSlice, kMaxRank> slices;
   for (size_t i = 0; i < attrs.starts.size(); ++i) {
     const auto axis = static_cast<int>(positive_axis(attrs.axes[i], x.rank));
-    const int64_t size = x.dim(axis), last = attrs.steps[i] > 0 ? size : size - 1;
-    int64_t start = attrs.starts[i];
-    if (start < 0) start = std::max(start, -size - 1) + size;
-    first += std::clamp<int64_t>(start, 0, std::max<int64_t>(last, 0)) * x.stride(axis);
-    steps[static_cast<size_t>(axis)] = attrs.steps[i];
+    slices[static_cast<size_t>(axis)] = slice_from({attrs.starts[i], attrs.steps[i]}, x.dim(axis));
+  }
+  int64_t first = 0;
+  for (int i = 0; i < y.rank; ++i) {
+    const auto axis = static_cast<size_t>(i);
+    check_slice(slices[axis], {axis, x.dim(i), y.dim(i)});
+    first += slices[axis].start * x.stride(i);
   }
   StridedCopy copy = copy_between(x, first, y, 0);
   for (int i = 0; i < y.rank; ++i)
-    copy.add({y.dim(i), x.stride(i) * steps[static_cast<size_t>(i)], y.stride(i)});
+    copy.add({y.dim(i), x.stride(i) * slices[static_cast<size_t>(i)].step, y.stride(i)});
   run(call, copy, "Slice");
 }
 
