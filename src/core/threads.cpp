@@ -22,9 +22,10 @@ constexpr double kRiseNs = 20e6, kFallNs = 200e6, kSlowestFallNs = 5e9;
 constexpr int64_t kAtOnceNs = 1'000'000'000;
 constexpr double kCrowdBegins = 0.15, kCrowdEnds = 0.05;
 // In a crowd a part of this length is worth a thread that has to be woken and may lose its CPU, as
-// long as nothing was measured. From time to time a run goes the other way, to measure that.
+// long as nothing was measured. From time to time a run goes the other way, to measure that: more
+// and more rarely.
 constexpr double kLongPartUs = 150;
-constexpr uint32_t kRunsPerProbe = 32;
+constexpr uint32_t kFirstProbe = 16, kRarestProbe = 1024;  // every so many runs
 constexpr double kNewest = 0.125;  // weight of the last run in the mean
 
 void add_to_mean(double& mean, double value) {
@@ -112,11 +113,14 @@ ThreadTeam::Turn::~Turn() {
     const int64_t now = now_ns();
     const auto cpu_ns = static_cast<double>(thread_cpu_ns() - cpu_ns_);
     const auto wall_ns = static_cast<double>(now - wall_ns_);
-    if (pace_) team_.measure(*pace_, wall_ns, cpu_ns);
-    // Who was never interrupted waited for a disk, or for a worker, and lost nothing to others.
+    // Who was never interrupted waited for a disk, or for a worker, and lost nothing to others. The
+    // first run of a kind says nothing: it reads what others have in memory.
+    const bool first = pace_ && pace_->part_us == 0;
     const bool interrupted = preemptions() > preemptions_;
     const double awake_ns = std::max(1.0, wall_ns - static_cast<double>(team_.slept_ns_));
-    team_.watch(now, wall_ns, interrupted ? std::clamp(1 - cpu_ns / awake_ns, 0.0, 1.0) : 0);
+    if (pace_) team_.measure(*pace_, wall_ns, cpu_ns);
+    if (!first)
+      team_.watch(now, wall_ns, interrupted ? std::clamp(1 - cpu_ns / awake_ns, 0.0, 1.0) : 0);
   }
   team_.pool_->leave(team_.job_);
   team_.pool_ = nullptr;
@@ -126,10 +130,18 @@ ThreadTeam::Turn::~Turn() {
 
 // In a crowd: the faster way of the two, as far as both are known.
 bool ThreadTeam::works_alone(Pace& pace) const {
-  if (pace.crowd != crowds_) pace = {.part_us = pace.part_us, .crowd = crowds_};
+  if (pace.crowd != crowds_) {
+    pace = {.part_us = pace.part_us,
+            .crowd = crowds_,
+            .until_probe = kFirstProbe,
+            .probe_every = kFirstProbe};
+  }
   const bool both = pace.shared_us > 0 && pace.alone_us > 0;
   const bool alone = both ? pace.alone_us <= pace.shared_us : pace.part_us < kLongPartUs;
-  return ++pace.runs % kRunsPerProbe == 0 ? !alone : alone;
+  if (--pace.until_probe > 0) return alone;
+  pace.probe_every = std::min(2 * pace.probe_every, kRarestProbe);
+  pace.until_probe = pace.probe_every;
+  return !alone;
 }
 
 // After a run that took `wall_ns`, of which this thread had a CPU for `cpu_ns`.

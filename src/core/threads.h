@@ -65,7 +65,8 @@ class ThreadTeam {
     double part_us = 0;  ///< a part of a step; 0: not known yet
     // Beside other programs: a run that shared its steps, and one that did not; 0: not known.
     double shared_us = 0, alone_us = 0;
-    uint32_t crowd = 0, runs = 0;  ///< which crowd they were measured in, and how often
+    uint32_t crowd = 0;  ///< which crowd they were measured in
+    uint32_t until_probe = 0, probe_every = 0;  ///< runs
   };
   /// While it lives the caller works on one run: it counts among the threads at work, workers stay
   /// awake between its steps, and the time that other programs take is watched. run() makes its own
