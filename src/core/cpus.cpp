@@ -6,31 +6,36 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <sstream>
 #include <string_view>
 #include <thread>
-#include <vector>
 
 namespace vernier {
 namespace {
 
+constexpr size_t kMostCpus = 1 << 16;
+
 // The mask of the first thread, which is the process's: any other may have chosen a CPU for itself.
-// One for 1024 CPUs is refused (EINVAL) by a kernel that knows more: then a larger one. Empty where
-// the system tells none.
-std::vector<cpu_set_t> mask_of_process() {
-  constexpr int kMostCpus = 1 << 16;
-  for (int cpus = CPU_SETSIZE; cpus <= kMostCpus; cpus *= 2) {
-    std::vector<cpu_set_t> mask(static_cast<size_t>(cpus / CPU_SETSIZE));
-    if (sched_getaffinity(getpid(), mask.size() * sizeof(cpu_set_t), mask.data()) == 0) return mask;
+// One for 1024 CPUs is refused (EINVAL) by a kernel that knows more: then a larger one. No bytes
+// where the system tells none. Allocates nothing: threads that begin ask it.
+struct CpuMask {
+  std::array<cpu_set_t, kMostCpus / CPU_SETSIZE> sets{};
+  size_t bytes = 0;
+
+  CpuMask() {
+    for (size_t count = 1; count <= sets.size() && bytes == 0; count *= 2) {
+      const size_t size = count * sizeof(cpu_set_t);
+      if (sched_getaffinity(getpid(), size, sets.data()) == 0) bytes = size;
+    }
   }
-  return {};
-}
+};
 
 int cpus_of_affinity() {
-  const std::vector<cpu_set_t> mask = mask_of_process();
-  if (mask.empty()) return static_cast<int>(std::thread::hardware_concurrency());
-  return CPU_COUNT_S(mask.size() * sizeof(cpu_set_t), mask.data());
+  const CpuMask mask;
+  if (mask.bytes == 0) return static_cast<int>(std::thread::hardware_concurrency());
+  return CPU_COUNT_S(mask.bytes, mask.sets.data());
 }
 
 // "max 100000" or "150000 100000": microseconds of CPU time per period.
@@ -103,8 +108,8 @@ int cpus_within(int affinity, double quota) {
 }
 
 void use_allowed_cpus() {
-  const std::vector<cpu_set_t> mask = mask_of_process();
-  if (!mask.empty()) sched_setaffinity(0, mask.size() * sizeof(cpu_set_t), mask.data());
+  const CpuMask mask;
+  if (mask.bytes > 0) sched_setaffinity(0, mask.bytes, mask.sets.data());
 }
 
 int allowed_cpus() {

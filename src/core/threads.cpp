@@ -26,11 +26,9 @@ constexpr double kCrowdBegins = 0.15, kCrowdEnds = 0.05;
 // and more rarely.
 constexpr double kLongPartUs = 150;
 constexpr uint32_t kFirstProbe = 16, kRarestProbe = 1024;  // every so many runs
-constexpr double kNewest = 0.125;  // weight of the last run in the mean
+constexpr double kNewest = 0.125;                          // weight of the last run in the mean
 
-void add_to_mean(double& mean, double value) {
-  mean += (mean > 0 ? kNewest : 1) * (value - mean);
-}
+void add_to_mean(double& mean, double value) { mean += (mean > 0 ? kNewest : 1) * (value - mean); }
 
 // The run that this thread works on.
 thread_local ThreadTeam* own_turn = nullptr;

@@ -65,7 +65,7 @@ class ThreadTeam {
     double part_us = 0;  ///< a part of a step; 0: not known yet
     // Beside other programs: a run that shared its steps, and one that did not; 0: not known.
     double shared_us = 0, alone_us = 0;
-    uint32_t crowd = 0;  ///< which crowd they were measured in
+    uint32_t crowd = 0;                         ///< which crowd they were measured in
     uint32_t until_probe = 0, probe_every = 0;  ///< runs
   };
   /// While it lives the caller works on one run: it counts among the threads at work, workers stay
@@ -82,7 +82,7 @@ class ThreadTeam {
     ThreadTeam& team_;
     bool outermost_;
     Pace* pace_;
-    ThreadTeam* before_ = nullptr;  // the turn that this one stands in
+    ThreadTeam* before_ = nullptr;                        // the turn that this one stands in
     int64_t wall_ns_ = 0, cpu_ns_ = 0, preemptions_ = 0;  // when it began
   };
 
@@ -95,16 +95,16 @@ class ThreadTeam {
   int size_ = 1;
   class Pool* pool_ = nullptr;  // during a turn: the process's, which is another after a fork
   struct Job* job_ = nullptr;   // during a turn: where workers find our parts; null: they do not
-  int64_t own_parts_ = 0;           // that the caller did in this turn
-  int64_t slept_ns_ = 0;            // that it waited in this turn for parts as long as its own
-  bool shares_ = false;             // this turn has shared a step
-  bool alone_ = false;              // this turn shares nothing
-  int helped_ = 0;                  // parts of the last shared job that workers did
-  int called_ = 0;                  // workers, the last time that any were, at this time
+  int64_t own_parts_ = 0;       // that the caller did in this turn
+  int64_t slept_ns_ = 0;        // that it waited in this turn for parts as long as its own
+  bool shares_ = false;         // this turn has shared a step
+  bool alone_ = false;          // this turn shares nothing
+  int helped_ = 0;              // parts of the last shared job that workers did
+  int called_ = 0;              // workers, the last time that any were, at this time
   int64_t called_ns_ = 0;
-  double lost_ = 0;       // share of our time that went to other programs, lately
-  bool crowded_ = false;  // so much that a run may be faster on one thread
-  uint32_t crowds_ = 0;   // how often that began
+  double lost_ = 0;           // share of our time that went to other programs, lately
+  bool crowded_ = false;      // so much that a run may be faster on one thread
+  uint32_t crowds_ = 0;       // how often that began
   int64_t crowd_end_ns_ = 0;  // when it ended last
   double fall_ns_ = 0;        // how slowly `lost_` falls; 0: not set yet
 };

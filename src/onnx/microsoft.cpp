@@ -52,12 +52,20 @@ ir::ValueId count_tokens(NodeContext& node, ir::ValueId mask) {
   return node.emit(OpKind::kReduceSum, {node.emit(OpKind::kCast, {real}, to_i32)}, over_row);
 }
 
-// 0, 1, … for the columns of `ids`. The number of rows bounds how many columns there may be.
+// 0, 1, … for the columns of `ids`, as exporters write it: a slice of all positions of the table;
+// counted in each run where it has more than any model's.
 ir::ValueId default_positions(NodeContext& node, ir::ValueId ids, ir::ValueId table) {
-  if (!node.shape(table)[0].is_constant())
-    node.unsupported("its position table has no fixed number of rows");
+  constexpr int64_t kMostListed = 1 << 17;
+  const auto rows = node.shape(table)[0].as_constant();
+  if (!rows) node.unsupported("its position table has no fixed number of rows");
   const Dim columns = node.shape(ids)[1];
-  return positions(node, 0, columns, {columns});
+  if (*rows > kMostListed) return positions(node, 0, columns, {columns});
+  std::vector<int64_t> all(static_cast<size_t>(*rows));
+  std::iota(all.begin(), all.end(), 0);
+  const ir::ValueId end =
+      node.emit(OpKind::kShapeValues, {}, ShapeValuesAttrs{.values = {columns}});
+  return node.emit(OpKind::kSlice, {node.constant_i64(std::move(all)), node.constant_i64({0}), end},
+                   SliceAttrs{});
 }
 
 // LayerNorm(words[ids] + positions[0, 1, …] + segments[segment ids])

@@ -54,8 +54,9 @@ Evaluation evaluate(const ir::Graph& graph, const std::map<std::string, Tensor>&
 
 /// What evaluating one node may take, in operations (Cost::flops; an element that is read or
 /// written counts as 16, and a size of 0 as 1), and what all nodes that are folded may take
-/// together: some seconds. For each element of its constants, and of the model's weights, so much more. A small file can ask
-/// for any number of operations: what would take more stays in the graph.
+/// together: some seconds. For each element of its constants, and of the model's weights, so much
+/// more. A small file can ask for any number of operations: what would take more stays in the
+/// graph.
 inline constexpr double kMostFoldWork = 0x1p30, kMostFoldWorkInAll = 0x1p31;
 inline constexpr double kFoldWorkPerWeight = 1024, kFoldWorkPerElem = 16;
 

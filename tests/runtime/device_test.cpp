@@ -219,6 +219,7 @@ TEST_F(OutOfMemory, IsAnErrorThatSaysHowMuchAndTheSessionGoesOn) {
   Session session(engine_of(kWide, "batch=1..2147483647"), {.threads = 1});
   const Arrays inputs{{"x", random_f32({3, 1}, 1)}};
   const Arrays want = run(session, inputs);
+  const size_t arena = session.arena_bytes();
   const float one = 0;
   const int64_t shape[] = {kTooMany, 1};
   const Input too_much[] = {{"x", DType::kF32, shape, &one, Memory::kHost}};
@@ -235,7 +236,8 @@ TEST_F(OutOfMemory, IsAnErrorThatSaysHowMuchAndTheSessionGoesOn) {
     EXPECT_GE(needed(prepared), 0x1p48) << prepared;
     const std::string ran = error_of([&] { session.run(too_much); }, ErrorCode::kMachine);
     EXPECT_GE(needed(ran), 0x1p48) << ran;
-    EXPECT_EQ(session.arena_bytes(), 0u);
+    // Refused before anything is given up, or given up for what the device then did not have.
+    EXPECT_TRUE(session.arena_bytes() == arena || session.arena_bytes() == 0);
     for (int again = 0; again < 3; ++again) EXPECT_EQ(difference(run(session, inputs), want), "");
   }
   std::printf("%s\n", error_of([&] { session.run(too_much); }, ErrorCode::kMachine).c_str());

@@ -56,9 +56,9 @@ TEST(SessionUse, ASecondThreadIsToldSoByEveryCall) {
   const std::vector<Input> refs = inputs_of(inputs);
   const std::vector<InputShape> shapes{{"x", {5, 16}}};
   const std::vector<std::function<void()>> calls{
-      [&] { session.run(refs); },         [&] { session.run(refs, {}); },
-      [&] { session.enqueue(refs, {}); }, [&] { session.wait(); },
-      [&] { session.prepare(shapes); },   [&] { session.device_milliseconds(refs, 1); },
+      [&] { session.run(refs); },          [&] { session.run(refs, {}); },
+      [&] { session.enqueue(refs, {}); },  [&] { session.wait(); },
+      [&] { session.prepare(shapes); },    [&] { session.device_milliseconds(refs, 1); },
       [&] { session.check_inputs(refs); },
   };
   during_a_run(session, [&] {
