@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT / "bench" / "peers"))
 import report_gpu  # noqa: E402
 
 # The field cases, every example model, sessions: what of these programs runs on any device.
-SCENARIOS = ("*OnDevice*:*Reranker*:*Attention*:*Tracker*:*LayerNorm*:*Planted*:Sessions*:"
+SCENARIOS = ("*OnDevice*:*Reranker*:*Attention*:*Tracker*:*LayerNorm*:*Mask*:*Planted*:Sessions*:"
              "-*HalfModel*")
 SESSIONS = "Session.*:Observer.*:Callers*:OutOfMemory.*:Recordings.*:SideBySide.*"
 STAGES = {

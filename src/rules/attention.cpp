@@ -29,6 +29,7 @@ void check_cu_seqlens(InferContext& context, const Dim& batch) {
     if (!is_integer(context.dtype(i)))
       context.fail("input " + std::to_string(i) + " must hold integers");
   }
+  require_same_type(context, 6, 5);
   context.unify(context.shape(5)[0], context.shape(6)[0]);
   context.require_at_most(1, context.shape(5)[0]);
   context.unify(batch, 1);

@@ -552,7 +552,7 @@ TEST_P(Rules, KernelsRefuseWhatTheEvaluatorRefuses) {
         differential.check(mutant);
       }
     }
-    differential.report();
+    if (!device_under_test().bare()) differential.report();  // few may all be refused
     all.refused += differential.counts().refused;
     all.ran += differential.counts().ran;
     all.broken += differential.counts().broken;
