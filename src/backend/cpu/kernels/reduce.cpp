@@ -34,8 +34,7 @@ Groups split_axes(const LaunchCall& call) {
     throw Error(ErrorCode::kInput,
                 "a reduction: its axes leave " + std::to_string(groups.kept.elems()) +
                     " elements, its output has " + std::to_string(call.out[0].elems()) +
-                    "; give it the axes that the output's shape was inferred "
-                    "from");
+                    "; give it the axes that the output's shape was inferred from");
   }
   return groups;
 }
