@@ -58,12 +58,16 @@ std::string text_of(const Sizes& sizes) {
 bool fits(const Engine& engine, const Sizes& sizes) {
   int64_t total = 0;
   for (const plan::PlanValue& value : engine.impl().plan.values) {
+    Shape shape;
     try {
-      Shape shape;
       for (const Dim& dim : value.shape) shape.push_back(dim.evaluate(sizes));
-      total += std::min(num_elems(shape), kMostElems);
     } catch (const Error&) {
       continue;  // a size found in data, or none: the run says so
+    }
+    try {
+      total += std::min(num_elems(shape), kMostElems);
+    } catch (const Error&) {
+      return false;
     }
     if (total >= kMostElems) return false;
   }

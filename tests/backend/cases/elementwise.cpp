@@ -16,7 +16,9 @@ int inputs_of(OpKind op) {
 
 Tensor make_input(Maker& make, DType type, const Shape& shape) {
   if (type == DType::kF32) return make.normal(shape, 0.3, 1.5);
-  if (type == DType::kBool) return make.integers(type, shape, 0, 1);
+  if (type == DType::kBool) {  // every byte but 0 is true
+    return Tensor::from_bytes(type, shape, make.integers(DType::kU8, shape, -3, 3).byte_span());
+  }
   return make.integers(type, shape, 1, 9);
 }
 

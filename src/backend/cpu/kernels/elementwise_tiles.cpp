@@ -34,26 +34,34 @@ constexpr DType type_of() {
   return DType::kU8;
 }
 
+// A stored bool: callers' bytes other than 0 are true, and only 0 and 1 may be read as `bool`.
+struct StoredBool {
+  uint8_t byte;
+  operator bool() const { return byte != 0; }  // NOLINT(google-explicit-constructor)
+};
 template <class T>
-const T* operand(const TileCall& call, size_t i) {
-  return static_cast<const T*>(call.in[i]);
+using Stored = std::conditional_t<std::is_same_v<T, bool>, StoredBool, T>;
+
+template <class T>
+const Stored<T>* operand(const TileCall& call, size_t i) {
+  return static_cast<const Stored<T>*>(call.in[i]);
 }
 
 // Loops over single elements; the compiler vectorises them for the target.
 template <class T, class R, class F>
 void map_one(const TileCall& call) {
-  const T* x = operand<T>(call, 0);
+  const auto* x = operand<T>(call, 0);
   auto* y = static_cast<R*>(call.out);
   const F f;
-  for (int64_t i = 0; i < call.n; ++i) y[i] = f(x[i]);
+  for (int64_t i = 0; i < call.n; ++i) y[i] = f(static_cast<T>(x[i]));
 }
 template <class T, class R, class F>
 void map_two(const TileCall& call) {
-  const T* a = operand<T>(call, 0);
-  const T* b = operand<T>(call, 1);
+  const auto* a = operand<T>(call, 0);
+  const auto* b = operand<T>(call, 1);
   auto* y = static_cast<R*>(call.out);
   const F f;
-  for (int64_t i = 0; i < call.n; ++i) y[i] = f(a[i], b[i]);
+  for (int64_t i = 0; i < call.n; ++i) y[i] = f(static_cast<T>(a[i]), static_cast<T>(b[i]));
 }
 // Any number of operands, folded from the left.
 template <class T, class F>
@@ -318,7 +326,7 @@ void is_inf(const TileCall& call) {  // alpha: -inf counts, beta: +inf counts
 template <class T>
 void where(const TileCall& call) {
   const auto* condition = operand<uint8_t>(call, 0);
-  const T *a = operand<T>(call, 1), *b = operand<T>(call, 2);
+  const auto *a = operand<T>(call, 1), *b = operand<T>(call, 2);
   auto* y = static_cast<T*>(call.out);
   for (int64_t i = 0; i < call.n; ++i) y[i] = condition[i] != 0 ? a[i] : b[i];
 }
@@ -339,7 +347,7 @@ void clip(const TileCall& call) {  // bounds: one number each, first element; ma
 // float → integer truncates and saturates, NaN gives 0; integer → integer wraps; → bool is x != 0.
 template <class T, class R>
 void cast(const TileCall& call) {
-  const T* x = operand<T>(call, 0);
+  const auto* x = operand<T>(call, 0);
   auto* y = static_cast<R*>(call.out);
   for (int64_t i = 0; i < call.n; ++i) {
     if constexpr (std::is_same_v<R, bool>) {
@@ -355,7 +363,7 @@ void cast(const TileCall& call) {
       else
         y[i] = x[i] != x[i] ? R{0} : static_cast<R>(x[i]);
     } else if constexpr (std::is_same_v<R, float>) {
-      y[i] = static_cast<float>(static_cast<double>(x[i]));
+      y[i] = static_cast<float>(static_cast<double>(static_cast<T>(x[i])));
     } else {
       y[i] = static_cast<R>(x[i]);
     }
