@@ -114,6 +114,26 @@ void* operator new(size_t bytes, std::align_val_t at) {
 void* operator new[](size_t bytes, std::align_val_t at) {
   return faults::allocate(bytes, static_cast<size_t>(at));
 }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept try {
+  return faults::allocate(bytes, alignof(std::max_align_t));
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept try {
+  return faults::allocate(bytes, alignof(std::max_align_t));
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+void* operator new(size_t bytes, std::align_val_t at, const std::nothrow_t&) noexcept try {
+  return faults::allocate(bytes, static_cast<size_t>(at));
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+void* operator new[](size_t bytes, std::align_val_t at, const std::nothrow_t&) noexcept try {
+  return faults::allocate(bytes, static_cast<size_t>(at));
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
 void operator delete(void* data) noexcept { faults::release(data); }
 void operator delete[](void* data) noexcept { faults::release(data); }
 void operator delete(void* data, size_t) noexcept { faults::release(data); }

@@ -82,6 +82,26 @@ void* operator new(size_t bytes, std::align_val_t at) {
 void* operator new[](size_t bytes, std::align_val_t at) {
   return allocate(bytes, static_cast<size_t>(at), __builtin_return_address(0));
 }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept try {
+  return allocate(bytes, kDefault, __builtin_return_address(0));
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept try {
+  return allocate(bytes, kDefault, __builtin_return_address(0));
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+void* operator new(size_t bytes, std::align_val_t at, const std::nothrow_t&) noexcept try {
+  return allocate(bytes, static_cast<size_t>(at), __builtin_return_address(0));
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+void* operator new[](size_t bytes, std::align_val_t at, const std::nothrow_t&) noexcept try {
+  return allocate(bytes, static_cast<size_t>(at), __builtin_return_address(0));
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
 void operator delete(void* data) noexcept { std::free(data); }
 void operator delete[](void* data) noexcept { std::free(data); }
 void operator delete(void* data, size_t) noexcept { std::free(data); }

@@ -25,8 +25,12 @@ enum class Verdicts : uint8_t { kNo, kYes };
 
 struct ClassifyOptions {
   Verdicts verdicts = Verdicts::kNo;
-  int jobs = 2;                     ///< processes side by side
-  double limit_seconds = 60;        ///< of one file; a longer one is "failed" or "not verified"
+  int jobs = 2;  ///< processes side by side
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  double limit_seconds = 600;  ///< sanitizers take ten times as long
+#else
+  double limit_seconds = 60;  ///< of one file; a longer one is "failed" or "not verified"
+#endif
   std::set<std::string> invalid{};  ///< paths that ONNX's checker refuses (tools/check_onnx.py)
   /// Called as files are done, in the order in which they are.
   std::function<void(const ModelClass& model, double seconds)> done = nullptr;
