@@ -19,15 +19,16 @@ io::NamedTensors read_inputs(Session& session, const std::string& path) {
 io::NamedTensors read_inputs(const std::string& engine, const std::vector<std::string>& plugins,
                              const std::string& path) {
   io::ArrayFile::open(path);  // a wrong file is refused before the engine is opened
-  Session session(Engine::open(engine, {.backend = plugin_kernels(plugins)}), {.threads = 1});
+  const EngineOptions opening{.backend = plugin_kernels(plugins)};
+  Session session(Engine::open(engine, opening), {.threads = 1});
   return read_inputs(session, path);
 }
 
 io::NamedTensors read_outputs(const std::string& engine, const std::vector<std::string>& plugins,
                               const std::string& path) {
   const io::ArrayFile file = io::ArrayFile::open(path);
-  const std::shared_ptr<const Engine> opened =
-      Engine::open(engine, {.backend = plugin_kernels(plugins)});
+  const EngineOptions opening{.backend = plugin_kernels(plugins)};
+  const std::shared_ptr<const Engine> opened = Engine::open(engine, opening);
   const std::vector<Port>& outputs = opened->outputs();
   io::NamedTensors arrays;
   for (size_t i = 0; i < file.headers().size(); ++i) {

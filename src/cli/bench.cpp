@@ -119,9 +119,9 @@ io::NamedTensors inputs_of(const Engine& engine, Session& session, const Options
 }
 
 int bench(const Options& options) {
-  const std::shared_ptr<const Engine> engine = Engine::open(
-      options.engine,
-      {.backend = plugin_kernels(options.plugins), .read_into_memory = options.read_into_memory});
+  const EngineOptions opening{.backend = plugin_kernels(options.plugins),
+                              .read_into_memory = options.read_into_memory};
+  const std::shared_ptr<const Engine> engine = Engine::open(options.engine, opening);
   Session session(engine, {.threads = options.threads});
   if (options.inputs.empty()) check_memory(*engine, session, named_sizes(*engine, options));
   const io::NamedTensors arrays = inputs_of(*engine, session, options);

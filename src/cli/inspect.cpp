@@ -64,8 +64,8 @@ int inspect_engine_file(const Options& options) {
         Choice{"--typed", !options.typed.empty()}, Choice{"--rule", !options.rules.empty()}}) {
     if (choice.given) wrong_kind(options, choice.option, "an engine", "a model");
   }
-  const std::shared_ptr<const Engine> engine =
-      Engine::open(options.file, {.backend = plugin_kernels(options.plugins)});
+  const EngineOptions opening{.backend = plugin_kernels(options.plugins)};
+  const std::shared_ptr<const Engine> engine = Engine::open(options.file, opening);
   if (options.check) engine->check_weights();
   EngineInspection what{.node = options.why, .shapes = options.shapes, .threads = options.threads};
   what.format = options.json ? InspectFormat::kJson : InspectFormat::kText;
