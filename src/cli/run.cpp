@@ -42,9 +42,10 @@ std::string about_non_finite(Session& session, const io::NamedTensors& inputs,
 int run(const Options& options) {
   const Progress progress("running " + options.engine);
   check_keeps_inputs(options.outputs, {options.engine, options.inputs});
+  const Limits limits = limits_of(options.limits);
   const EngineOptions opening{.backend = plugin_kernels(options.plugins),
                               .read_into_memory = options.read_into_memory,
-                              .limits = limits_of(options.limits)};
+                              .limits = limits};
   const std::shared_ptr<const Engine> engine = Engine::open(options.engine, opening);
   if (!options.device.empty() && options.device != engine->device()) {
     throw Error(ErrorCode::kInput, "--device " + options.device + ": '" + options.engine +
