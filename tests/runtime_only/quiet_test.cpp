@@ -35,7 +35,8 @@ std::string_view file_of(void* frame) {
   return dladdr(frame, &info) && info.dli_fname ? info.dli_fname : "";
 }
 bool is_runtime(std::string_view file) {
-  return is_library(file, "libstdc++") || is_library(file, "libc.so");
+  return is_library(file, "libstdc++") || is_library(file, "libc.so") ||
+         is_library(file, "libasan") || is_library(file, "libtsan");
 }
 
 // Is the caller, whose return address is given, this program? The C++ runtime passes the question
