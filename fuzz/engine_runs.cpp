@@ -1,8 +1,8 @@
 // Small runs: see engine_runs.h.
 #include "engine_runs.h"
 
+#include "evaluate/plan_work.h"
 #include "runtime/session_impl.h"
-#include "verify/plan_work.h"
 #include "vernier/inspect.h"
 #include "vernier/synthetic.h"
 
@@ -72,7 +72,7 @@ bool fits(const Engine& engine, const Sizes& sizes) {
     if (total >= kMostElems) return false;
   }
   try {
-    return verify::work_of(engine.impl().plan, sizes) <= kMostWork;
+    return evaluate::work_of(engine.impl().plan, sizes) <= kMostWork;
   } catch (const Error&) {
     return true;  // the run says so
   }

@@ -45,17 +45,19 @@ LAYERS = {
     "engine reader": (["engine/"], BASE + ["core", "plan data"]),
     "planner": (["plan/"], BUILD + ["passes", "precision", "kernel contract", "plan data"]),
     "engine writer": (["engine/writer"], DATA),
+    "evaluate": (["evaluate/"], BASE + ["core", "rules", "ir", "kernel contract", "plan data",
+                                        "runtime"]),
     "runtime": (["runtime/"], DATA + ["rules", "api of runtime", "kernel contract", "cpu", "cuda"]),
     "compile": (
         ["compile/"],
         BUILD + DATA + ["onnx", "passes", "precision", "kernel contract", "cpu", "cuda", "planner",
-                        "engine writer", "runtime", "api of runtime", "api of compile"],
+                        "engine writer", "evaluate", "runtime", "api of runtime", "api of compile"],
     ),
     "verify": (
         ["verify/"],
         BUILD + DATA + ["onnx", "passes", "precision", "io", "kernel contract", "planner",
-                        "engine writer", "runtime", "compile", "api of runtime", "api of compile",
-                        "api of verify"],
+                        "engine writer", "evaluate", "runtime", "compile", "api of runtime",
+                        "api of compile", "api of verify"],
     ),
     "cli": (
         ["cli/"],

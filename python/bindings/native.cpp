@@ -17,7 +17,6 @@
 
 #include "core/dtype.h"
 #include "verify/non_finite.h"
-#include "verify/range_audit.h"
 #include "verify/verify.h"
 #include "vernier/compile.h"
 #include "vernier/inspect.h"
@@ -121,8 +120,8 @@ nb::tuple to_python(Result result) {
   return nb::make_tuple(as_str(result.name), std::string(name(result.dtype)), elements);
 }
 
-verify::NamedTensors tensors_of(const std::vector<NamedElements>& arrays) {
-  verify::NamedTensors tensors;
+NamedTensors tensors_of(const std::vector<NamedElements>& arrays) {
+  NamedTensors tensors;
   for (const auto& [name, dtype, elements] : arrays) {
     tensors.emplace_back(name, Tensor::from_bytes(dtype_of(dtype), shape_of(elements),
                                                   {static_cast<const std::byte*>(elements.data()),
@@ -208,7 +207,7 @@ nb::dict build(const std::string& model, const std::string& engine, const Compil
   CompileReport report;
   {
     const nb::gil_scoped_release unlocked;
-    report = verify::compile_audited(model, engine, options);
+    report = compile(model, engine, options);
   }
   nb::dict result;
   result["engine"] = engine;

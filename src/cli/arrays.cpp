@@ -7,7 +7,7 @@
 
 namespace vernier::cli {
 
-io::NamedTensors read_inputs(Session& session, const std::string& path) {
+NamedTensors read_inputs(Session& session, const std::string& path) {
   const io::ArrayFile file = io::ArrayFile::open(path);
   std::vector<Input> inputs;
   for (const io::ArrayHeader& array : file.headers())
@@ -16,21 +16,21 @@ io::NamedTensors read_inputs(Session& session, const std::string& path) {
   return file.read_all();
 }
 
-io::NamedTensors read_inputs(const std::string& engine, const std::vector<std::string>& plugins,
-                             const std::string& path) {
+NamedTensors read_inputs(const std::string& engine, const std::vector<std::string>& plugins,
+                         const std::string& path) {
   io::ArrayFile::open(path);  // a wrong file is refused before the engine is opened
   const EngineOptions opening{.backend = plugin_kernels(plugins)};
   Session session(Engine::open(engine, opening), {.threads = 1});
   return read_inputs(session, path);
 }
 
-io::NamedTensors read_outputs(const std::string& engine, const std::vector<std::string>& plugins,
-                              const std::string& path) {
+NamedTensors read_outputs(const std::string& engine, const std::vector<std::string>& plugins,
+                          const std::string& path) {
   const io::ArrayFile file = io::ArrayFile::open(path);
   const EngineOptions opening{.backend = plugin_kernels(plugins)};
   const std::shared_ptr<const Engine> opened = Engine::open(engine, opening);
   const std::vector<Port>& outputs = opened->outputs();
-  io::NamedTensors arrays;
+  NamedTensors arrays;
   for (size_t i = 0; i < file.headers().size(); ++i) {
     const io::ArrayHeader& array = file.headers()[i];
     const bool known = std::ranges::find(outputs, array.name, &Port::name) != outputs.end();
@@ -40,7 +40,7 @@ io::NamedTensors read_outputs(const std::string& engine, const std::vector<std::
   return arrays;
 }
 
-std::vector<Input> as_inputs(const io::NamedTensors& arrays) {
+std::vector<Input> as_inputs(const NamedTensors& arrays) {
   std::vector<Input> inputs;
   for (const auto& [name, tensor] : arrays) {
     inputs.push_back({name, tensor.dtype(), tensor.shape(), tensor.data()});
@@ -48,8 +48,8 @@ std::vector<Input> as_inputs(const io::NamedTensors& arrays) {
   return inputs;
 }
 
-io::NamedTensors run_session(Session& session, const io::NamedTensors& inputs) {
-  io::NamedTensors outputs;
+NamedTensors run_session(Session& session, const NamedTensors& inputs) {
+  NamedTensors outputs;
   for (const Output& output : session.run(as_inputs(inputs))) {
     outputs.emplace_back(
         output.name,
@@ -68,8 +68,8 @@ Tensor row_of(const Tensor& tensor, int64_t row) {
       tensor.byte_span().subspan(static_cast<size_t>(row) * row_bytes, row_bytes));
 }
 
-io::NamedTensors with_prefix(const io::NamedTensors& arrays, const std::string& prefix) {
-  io::NamedTensors found;
+NamedTensors with_prefix(const NamedTensors& arrays, const std::string& prefix) {
+  NamedTensors found;
   for (const auto& [name, tensor] : arrays) {
     if (name.starts_with(prefix)) found.emplace_back(name.substr(prefix.size()), tensor);
   }

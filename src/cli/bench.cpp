@@ -110,9 +110,9 @@ void check_memory(const Engine& engine, Session& session, const std::string& siz
 }
 
 /// The arrays to run on: the user's, or synthesised ones of the sizes asked for.
-io::NamedTensors inputs_of(const Engine& engine, Session& session, const Options& options) {
+NamedTensors inputs_of(const Engine& engine, Session& session, const Options& options) {
   if (!options.inputs.empty()) return read_inputs(session, options.inputs);
-  io::NamedTensors arrays;
+  NamedTensors arrays;
   for (const InputArray& array : synthetic_inputs(engine, named_sizes(engine, options)))
     arrays.emplace_back(array.name, Tensor::from_bytes(array.dtype, array.shape, array.bytes));
   return arrays;
@@ -124,7 +124,7 @@ int bench(const Options& options) {
   const std::shared_ptr<const Engine> engine = Engine::open(options.engine, opening);
   Session session(engine, {.threads = options.threads});
   if (options.inputs.empty()) check_memory(*engine, session, named_sizes(*engine, options));
-  const io::NamedTensors arrays = inputs_of(*engine, session, options);
+  const NamedTensors arrays = inputs_of(*engine, session, options);
   const std::vector<Input> inputs = as_inputs(arrays);
   for (int i = 0; i < kWarmUpRuns; ++i) session.run(inputs);
   const std::vector<double> times = time_runs(options, [&] {

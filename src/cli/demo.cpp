@@ -39,7 +39,7 @@ struct TemporaryFile {
   }
 };
 
-const Tensor& find(const io::NamedTensors& arrays, const std::string& name) {
+const Tensor& find(const NamedTensors& arrays, const std::string& name) {
   for (const auto& [key, tensor] : arrays) {
     if (key == name) return tensor;
   }
@@ -61,11 +61,10 @@ void compare(const Tensor& got, const Tensor& want, const std::string& name, Res
 
 /// Runs every row alone; true if its outputs have the bits that they have in the batch. Outputs
 /// whose first axis is not the batch are left out.
-bool rows_alone_equal(Session& session, const io::NamedTensors& inputs,
-                      const io::NamedTensors& outputs) {
+bool rows_alone_equal(Session& session, const NamedTensors& inputs, const NamedTensors& outputs) {
   const int64_t rows = inputs.front().second.shape().front();
   for (int64_t row = 0; row < rows; ++row) {
-    io::NamedTensors alone;
+    NamedTensors alone;
     for (const auto& [name, tensor] : inputs) alone.emplace_back(name, row_of(tensor, row));
     for (const auto& [name, got] : run_session(session, alone)) {
       const Tensor& whole = find(outputs, name);
@@ -81,7 +80,7 @@ bool rows_alone_equal(Session& session, const io::NamedTensors& inputs,
 }
 
 /// "-0.1234 0.5678 ..." : the first value of each of the first rows.
-std::string scores(const io::NamedTensors& outputs) {
+std::string scores(const NamedTensors& outputs) {
   const Tensor& first = outputs.front().second;
   const int64_t rows = first.shape().front();
   std::string text;
@@ -91,7 +90,7 @@ std::string scores(const io::NamedTensors& outputs) {
   return text + (rows > kShownScores ? " ..." : "");
 }
 
-double median_ms(Session& session, const io::NamedTensors& inputs) {
+double median_ms(Session& session, const NamedTensors& inputs) {
   const std::vector<Input> views = as_inputs(inputs);
   std::vector<double> times;
   for (int i = 0; i < kTimedRuns; ++i) {
@@ -104,10 +103,9 @@ double median_ms(Session& session, const io::NamedTensors& inputs) {
 }
 
 Result run_case(Session& session, const fs::path& file) {
-  const io::NamedTensors arrays = io::read_arrays(file);
-  const io::NamedTensors inputs = with_prefix(arrays, "in."),
-                         expected = with_prefix(arrays, "out.");
-  const io::NamedTensors outputs = run_session(session, inputs);
+  const NamedTensors arrays = io::read_arrays(file);
+  const NamedTensors inputs = with_prefix(arrays, "in."), expected = with_prefix(arrays, "out.");
+  const NamedTensors outputs = run_session(session, inputs);
   Result result;
   for (const auto& [name, want] : expected) compare(find(outputs, name), want, name, result);
   result.same_bits = rows_alone_equal(session, inputs, outputs);

@@ -25,12 +25,12 @@ constexpr size_t kTextWidth = 64;
 constexpr const char* kMask = "attention_mask";
 
 struct EvaluationSet {
-  io::NamedTensors inputs;  // [queries · candidates, length] each
+  NamedTensors inputs;  // [queries · candidates, length] each
   Tensor right, bm25, reference;
   int64_t queries = 0, candidates = 0;
 };
 
-const Tensor& array(const io::NamedTensors& arrays, const std::string& name) {
+const Tensor& array(const NamedTensors& arrays, const std::string& name) {
   for (const auto& [key, tensor] : arrays) {
     if (key == name) return tensor;
   }
@@ -39,7 +39,7 @@ const Tensor& array(const io::NamedTensors& arrays, const std::string& name) {
 }
 
 EvaluationSet read_set(const fs::path& folder, const std::vector<std::string>& input_names) {
-  const io::NamedTensors arrays = io::read_arrays(folder / "eval.npz");
+  const NamedTensors arrays = io::read_arrays(folder / "eval.npz");
   EvaluationSet set;
   for (const std::string& name : input_names) set.inputs.emplace_back(name, array(arrays, name));
   set.right = array(arrays, "labels");
@@ -60,7 +60,7 @@ EvaluationSet read_set(const fs::path& folder, const std::vector<std::string>& i
 }
 
 // The rows of one query, cut to its longest passage.
-io::NamedTensors rows_of_query(const EvaluationSet& set, int64_t query) {
+NamedTensors rows_of_query(const EvaluationSet& set, int64_t query) {
   const int64_t first = query * set.candidates, width = set.inputs[0].second.shape()[1];
   int64_t length = 1;
   const Tensor& mask = array(set.inputs, kMask);
@@ -69,7 +69,7 @@ io::NamedTensors rows_of_query(const EvaluationSet& set, int64_t query) {
       if (mask.integer_at(r * width + at) != 0) length = at + 1;
     }
   }
-  io::NamedTensors rows;
+  NamedTensors rows;
   for (const auto& [name, tensor] : set.inputs) {
     std::vector<int64_t> values;
     for (int64_t r = first; r < first + set.candidates; ++r) {
@@ -142,10 +142,10 @@ bool rank_evaluation_set(Session& session, const fs::path& folder,
   const nlohmann::json examples = nlohmann::json::parse(file);
   Totals totals;
   for (int64_t query = 0; query < set.queries; ++query) {
-    const io::NamedTensors rows = rows_of_query(set, query);
+    const NamedTensors rows = rows_of_query(set, query);
     if (query == 0) run_session(session, rows);  // warm
     const Clock clock;
-    const io::NamedTensors outputs = run_session(session, rows);
+    const NamedTensors outputs = run_session(session, rows);
     totals.times_ms.push_back(clock.ms());
     const std::vector<double> scores = scores_of(outputs.front().second, 0, set.candidates);
     const std::vector<double> reference = scores_of(set.reference, query, set.candidates);

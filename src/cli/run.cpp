@@ -30,8 +30,8 @@ void require_certificate(const Engine& engine, const std::string& file) {
 }
 
 /// What is to be said about outputs that hold NaN or infinity; empty: they are finite.
-std::string about_non_finite(Session& session, const io::NamedTensors& inputs,
-                             const io::NamedTensors& outputs) {
+std::string about_non_finite(Session& session, const NamedTensors& inputs,
+                             const NamedTensors& outputs) {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : outputs) {
     if (verify::is_non_finite(tensor.dtype(), tensor.byte_span())) names.push_back(name);
@@ -55,8 +55,8 @@ int run(const Options& options) {
   if (options.require_certificate) require_certificate(*engine, options.engine);
   if (options.check || options.require_certificate) engine->check_weights();
   Session session(engine, {.threads = options.threads, .limits = limits});
-  const io::NamedTensors inputs = read_inputs(session, options.inputs);
-  const io::NamedTensors outputs = run_session(session, inputs);
+  const NamedTensors inputs = read_inputs(session, options.inputs);
+  const NamedTensors outputs = run_session(session, inputs);
   engine->check_unchanged();  // before numbers of another file are written
   const std::string non_finite = about_non_finite(session, inputs, outputs);
   if (!non_finite.empty() && options.check)

@@ -41,10 +41,10 @@ CompileReport compiler::report_of(const Compiled& compiled, double ms) {
 CompileReport compile(const std::string& model_path, const std::string& engine_path,
                       const CompileOptions& asked) {
   const Clock clock;
-  const CompileOptions options = compiler::begun(asked);
-  const compiler::Compiled compiled = compiler::run(model_path, options);
-  compiler::stage(options, "write");
-  engine::write_engine(engine_path, compiled.plan, Watch(options.limits));
+  const compiler::Job job = compiler::begun(asked);
+  const compiler::Compiled compiled = compiler::run(model_path, job);
+  compiler::stage(job.options, "write");
+  engine::write_engine(engine_path, compiled.plan, Watch(job.options.limits));
   return compiler::report_of(compiled, clock.ms());
 }
 

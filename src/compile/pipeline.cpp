@@ -3,15 +3,15 @@
 
 #include <algorithm>
 
+#include "compile/range_audit.h"
 #include "compile/side_outputs.h"
 #include "compile/tune.h"
 #include "compile/weights.h"
 #include "core/names.h"
 #include "onnx/import.h"
 #include "plan/planner.h"
-#include "precision/constant_range.h"
+#include "precision/ask.h"
 #include "precision/policy_file.h"
-#include "precision/requests.h"
 #include "precision/typing.h"
 #include "runtime/backends.h"
 #include "runtime/plugins.h"
@@ -22,9 +22,9 @@ const backend::Backend& backend_named(const std::string& device) {
   return runtime::backend_named(device, "--device");
 }
 
-CompileOptions begun(CompileOptions options) {
-  options.limits = options.limits.begun();
-  return options;
+Job begun(Job job) {
+  job.options.limits = job.options.limits.begun();
+  return job;
 }
 
 void stage(const CompileOptions& options, std::string_view name) {
@@ -109,6 +109,8 @@ precision::Policy policy_of(const CompileOptions& options) {
 
 }  // namespace
 
+Job::Job(CompileOptions asked) : options(std::move(asked)), policy(policy_of(options)) {}
+
 std::shared_ptr<ir::Graph> import(const std::string& model_path, const CompileOptions& options,
                                   Compiled& result) {
   stage(options, "import");
@@ -137,111 +139,17 @@ std::shared_ptr<ir::Graph> raise(const std::string& model_path, const CompileOpt
 
 namespace {
 
-struct Asked {
-  std::shared_ptr<ir::Graph> raised;
-  std::vector<std::string> notes;
-};
-
-void keep_apart(ir::Graph& imported, const std::set<std::string>& apart) {
-  for (ir::NodeId id : imported.order()) {
-    ir::Node& node = imported.node(id);
-    node.apart = std::ranges::any_of(
-        node.origins, [&](const ir::Origin& origin) { return apart.contains(origin.key); });
-  }
+precision::Asked ask(const ir::Graph& imported, const Job& job,
+                     const std::set<std::string>& raised) {
+  return precision::ask(
+      imported, {job.policy, job.options.promotions, raised}, [&](ir::Graph& graph) {
+        passes::run_passes(graph, passes::Phase::kRaise, pass_options(job.options, imported));
+      });
 }
 
-// What the range audit found out binds like a rule, except where a rule of the user's insists.
-void promote(ir::Graph& raised, const std::vector<Promotion>& promotions) {
-  const auto raise_to_f32 = [](TypeRequest& wish, Request& asked) {
-    if (wish.exact || represents(wish.type, DType::kF32)) return;
-    wish.type = DType::kF32;
-    asked.by = "range audit (over " + asked.by + ")";
-  };
-  for (ir::NodeId id : raised.order()) {
-    for (ir::Origin& origin : raised.node(id).origins) {
-      for (const Promotion& promotion : promotions) {
-        if (std::ranges::find(promotion.nodes, origin.key) == promotion.nodes.end()) continue;
-        if (promotion.compute) raise_to_f32(origin.asked.compute, origin.asked);
-        if (promotion.store && origin.asked.store.type != DType::kUndefined)
-          raise_to_f32(origin.asked.store, origin.asked);
-      }
-    }
-  }
-}
-
-// "'/enc/Pow_3', asked for compute == f16, accumulate >= f32 (rule 2)".
-std::string asked_text(const ir::Graph& graph, const std::string& key) {
-  for (ir::NodeId id : graph.order()) {
-    for (const ir::Origin& origin : graph.node(id).origins) {
-      if (origin.key == key)
-        return "'" + origin.name + "', asked for " + request_text(origin.asked);
-    }
-  }
-  return key;
-}
-
-// Over the mode and every rule.
-void raise_nodes(ir::Graph& raised, const std::set<std::string>& keys) {
-  const auto to_f32 = [](TypeRequest& wish) {
-    if (wish.type == DType::kUndefined || represents(wish.type, DType::kF32)) return;
-    wish = {DType::kF32, false};
-  };
-  for (ir::NodeId id : raised.order()) {
-    for (ir::Origin& origin : raised.node(id).origins) {
-      if (!keys.contains(origin.key)) continue;
-      Request& asked = origin.asked;
-      for (TypeRequest* wish : {&asked.compute, &asked.inner, &asked.accumulate, &asked.store})
-        to_f32(*wish);
-      asked.by = "raised (over " + asked.by + ")";
-    }
-  }
-}
-
-// The raised graph with a request at every node. A node whose request no composite around it can
-// honour is kept out of composites, and raising is done again.
-Asked ask(const ir::Graph& imported, const CompileOptions& options,
-          const std::set<std::string>& raised) {
-  const precision::Policy policy = policy_of(options);
-  std::set<std::string> apart;
-  std::shared_ptr<ir::Graph> all_raised;  // what rules speak of: no node apart yet
-  std::vector<std::string> notes;
-  while (true) {
-    Asked result;
-    result.raised = imported.clone();
-    keep_apart(*result.raised, apart);
-    passes::run_passes(*result.raised, passes::Phase::kRaise, pass_options(options, imported));
-    precision::ask_mode(*result.raised, policy.mode);
-    if (!all_raised) {
-      all_raised = result.raised->clone();
-      notes = precision::apply_rules(*all_raised, policy.rules);
-    }
-    precision::keep_rules(*all_raised, *result.raised);
-    result.notes = notes;
-    promote(*result.raised, options.promotions);
-    std::vector<std::string> kept = precision::keep_constants_finite(*result.raised);
-    raise_nodes(*result.raised, raised);
-    const size_t before = apart.size();
-    std::set<std::string> wanted = precision::join_requests(*result.raised);
-    const std::string first = wanted.empty() ? "" : *wanted.begin();
-    apart.merge(wanted);
-    if (apart.size() > before) continue;
-    if (!first.empty()) {
-      throw Error(ErrorCode::kInput,
-                  "node " + asked_text(*result.raised, first) + ": the nodes around it in one " +
-                      "composite are asked for other types, and it cannot be taken out of it; ask "
-                      "the same of the whole composite (op: instead of name:), or a floor (= "
-                      "instead of ==)");
-    }
-    std::ranges::move(kept, std::back_inserter(result.notes));
-    for (const std::string& key : apart)
-      result.notes.push_back("node " + asked_text(*result.raised, key) +
-                             ", stands alone: the composite around it does something else");
-    return result;
-  }
-}
-
-plan::BuildOptions record_of(const CompileOptions& options) {
-  return {.policy = precision::save_policy(policy_of(options)),
+plan::BuildOptions record_of(const Job& job) {
+  const CompileOptions& options = job.options;
+  return {.policy = precision::save_policy(job.policy),
           .promotions = options.promotions,
           .shapes = options.shapes,
           .passes_off = options.passes_off,
@@ -260,18 +168,19 @@ void record_plugins(plan::Plan& plan) {
 
 }  // namespace
 
-std::shared_ptr<ir::Graph> typed(const ir::Graph& imported, const CompileOptions& options) {
-  const Asked asked = ask(imported, options, {});
+std::shared_ptr<ir::Graph> typed(const ir::Graph& imported, const Job& job) {
+  const precision::Asked asked = ask(imported, job, {});
   precision::type_graph(*asked.raised);
   return asked.raised;
 }
 
-plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
+plan::Plan plan_of(const ir::Graph& imported, const Job& job,
                    plan::PlanOptions::Constants constants, const std::set<std::string>& raised,
                    plan::KeptConstants* kept) {
+  const CompileOptions& options = job.options;
   const backend::Backend& backend =
       options.backend ? *options.backend : backend_named(options.device);
-  Asked asked = ask(imported, options, raised);
+  precision::Asked asked = ask(imported, job, raised);
   ir::Graph& graph = *asked.raised;
   std::vector<plan::TableBound> table_bounds = plan::table_bounds(graph);
   precision::type_graph(graph);
@@ -297,20 +206,9 @@ plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
                                      .progress = watch_node,
                                      .kept = kept});
   plan.notes.insert(plan.notes.begin(), asked.notes.begin(), asked.notes.end());
-  plan.build = record_of(options);
+  plan.build = record_of(job);
   record_plugins(plan);
   return plan;
-}
-
-bool may_have_short_range(const ir::Graph& imported, const CompileOptions& options) {
-  const precision::Policy policy = policy_of(options);
-  if (policy.mode == precision::Mode::kFp16 || !policy.rules.empty()) return true;
-  for (size_t v = 0; v < imported.num_values(); ++v) {
-    const DType type = imported.value(static_cast<ir::ValueId>(v)).dtype;
-    if (is_float(type) && type != DType::kBF16 && size_bytes(type) < size_bytes(DType::kF32))
-      return true;
-  }
-  return false;
 }
 
 CompileOptions options_of(const plan::Plan& plan) {
@@ -325,22 +223,20 @@ CompileOptions options_of(const plan::Plan& plan) {
   return options;
 }
 
-Compiled run(const ir::Graph& imported, Compiled result, const CompileOptions& options) {
-  plan::Plan plan = plan_of(imported, options);
+Compiled run(const std::string& model_path, const Job& asked) {
+  backend_named(asked.options.device);  // refuse a wrong device before the work
+  Job job = asked;
+  Compiled result;
+  const std::shared_ptr<ir::Graph> imported = import(model_path, job.options, result);
+  const RangeAudit audit = promote_out_of_range(*imported, job);
+  plan::Plan plan = plan_of(*imported, job);
   plan.model_name = result.plan.model_name;
   plan.producer = result.plan.producer;
   plan.notes.insert(plan.notes.begin(), result.plan.notes.begin(), result.plan.notes.end());
+  plan.notes.insert(plan.notes.end(), audit.notes.begin(), audit.notes.end());
   result.plan = std::move(plan);
-  tune(result.plan, options);
+  tune(result.plan, job.options);
   return result;
-}
-
-Compiled run(const std::string& model_path, const CompileOptions& options) {
-  backend_named(options.device);  // refuse a wrong device before the work
-  policy_of(options);             // and a wrong rule
-  Compiled result;
-  const std::shared_ptr<ir::Graph> imported = import(model_path, options, result);
-  return run(*imported, std::move(result), options);
 }
 
 }  // namespace vernier::compiler

@@ -7,6 +7,7 @@
 #include "ir/graph.h"
 #include "passes/pass.h"
 #include "plan/planner.h"
+#include "precision/policy.h"
 #include "vernier/compile.h"
 
 namespace vernier::compiler {
@@ -16,9 +17,17 @@ struct Compiled {
   int64_t onnx_nodes = 0;
 };
 
-/// `options` whose clock runs.
-CompileOptions begun(CompileOptions options);
-/// Says what is done next, and ends the work where the options' limits do.
+/// The options of a build, with its policy parsed once for all stages.
+struct Job {
+  /// Throws Error(kInput) for a mode, a rule or a policy file that is wrong.
+  Job(CompileOptions asked = {});  // NOLINT(google-explicit-constructor): one is the other, parsed
+  CompileOptions options;
+  precision::Policy policy;
+};
+
+/// `job` whose clock runs.
+Job begun(Job job);
+/// Reports what is done next, and ends the work where the options' limits do.
 void stage(const CompileOptions& options, std::string_view name);
 /// The backend of `--device`. Throws Error(kInput) for one that this build does not have.
 const backend::Backend& backend_named(const std::string& device);
@@ -29,23 +38,18 @@ std::shared_ptr<ir::Graph> import(const std::string& model_path, const CompileOp
 std::shared_ptr<ir::Graph> raise(const std::string& model_path, const CompileOptions& options,
                                  Compiled& result);
 /// An imported graph raised, asked for precision and typed, before anything is fused.
-std::shared_ptr<ir::Graph> typed(const ir::Graph& imported, const CompileOptions& options);
+std::shared_ptr<ir::Graph> typed(const ir::Graph& imported, const Job& job);
 /// The plan of an imported graph: raised, asked for precision, typed, fused, planned. `raised`:
 /// keys of ONNX nodes that take and store at least f32 whatever the mode and the rules ask, exact
 /// ones too; the plan does not record them (probes of bisect, which are never saved). `kept`: as in
 /// PlanOptions.
-plan::Plan plan_of(const ir::Graph& imported, const CompileOptions& options,
+plan::Plan plan_of(const ir::Graph& imported, const Job& job,
                    plan::PlanOptions::Constants constants = plan::PlanOptions::Constants::kStored,
                    const std::set<std::string>& raised = {}, plan::KeptConstants* kept = nullptr);
-/// May a plan of it compute or store in a type with a shorter range than f32's (f16, f8)? False
-/// only where neither the model nor the mode has one and there is no rule.
-bool may_have_short_range(const ir::Graph& imported, const CompileOptions& options);
 /// The options that an engine was built with, as it records them.
 CompileOptions options_of(const plan::Plan& plan);
-/// All stages. Throws Error.
-Compiled run(const std::string& model_path, const CompileOptions& options);
-/// The stages after import(), which filled `result`.
-Compiled run(const ir::Graph& imported, Compiled result, const CompileOptions& options);
+/// All stages, the range audit among them. Throws Error.
+Compiled run(const std::string& model_path, const Job& job);
 /// What compile() returns. `ms`: since its beginning.
 CompileReport report_of(const Compiled& compiled, double ms);
 

@@ -36,6 +36,12 @@ bool represents(DType a, DType b) {
   }
 }
 
+bool is_narrow(DType type) {
+  return is_float(type) && type != DType::kTF32 && size_bytes(type) < size_bytes(DType::kF32);
+}
+
+bool below_f32(DType type) { return is_float(type) && !represents(type, DType::kF32); }
+
 bool is_simulated(const PointRounding& rounding) {
   if (rounding.type == DType::kUndefined || rounding.type == DType::kF64) return false;
   return rounding.type != DType::kF32 || rounding.block > 0 ||

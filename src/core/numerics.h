@@ -55,6 +55,10 @@ Rounding ideal_rounding(OpKind op, const Numerics& numerics);
 
 /// True iff every value of `b` is a value of `a` (f64 ≥ f32 ≥ tf32 ≥ {f16, bf16} ≥ their f8).
 bool represents(DType a, DType b);
+/// A float type that is stored in fewer bytes than f32. tf32 is a compute type and never stored.
+bool is_narrow(DType type);
+/// A float type that does not hold every value of f32: the narrow ones and tf32.
+bool below_f32(DType type);
 /// The largest finite number of a float type.
 double largest_finite(DType type);
 /// What must still fit in a type, over what was seen or is known: other inputs may be larger.

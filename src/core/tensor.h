@@ -97,4 +97,7 @@ struct EvalTensor {
   }
 };
 
+/// Arrays by name, in the order of whoever gave them.
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
 }  // namespace vernier

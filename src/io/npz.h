@@ -12,9 +12,6 @@
 
 namespace vernier::io {
 
-/// Arrays by name, in the order of the archive.
-using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
-
 /// What a file says of one array.
 struct ArrayHeader {
   std::string name;

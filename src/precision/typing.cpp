@@ -15,11 +15,6 @@ bool has(const ir::Node& node, uint32_t flag) { return (flags(node.op) & flag) !
 // How many of its first inputs a product multiplies.
 size_t product_operands(OpKind op) { return op == OpKind::kAttention ? 3 : 2; }
 
-// Stored in fewer bytes than f32; tf32 is a compute type and never stored.
-bool is_narrow(DType type) {
-  return is_float(type) && type != DType::kTF32 && size_bytes(type) < size_bytes(DType::kF32);
-}
-
 // Moves values without computing: no rounding point, floats in and out.
 bool only_moves(const ir::Node& node) {
   return !has(node, kBoolResult) && rounding_points(node.op).empty();

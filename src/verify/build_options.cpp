@@ -33,8 +33,6 @@ std::string shell_word(std::string_view text) {
   return word + "'";
 }
 
-bool below_f32(DType type) { return is_float(type) && !represents(type, DType::kF32); }
-
 std::vector<std::string> raising_rules(const plan::LedgerRow& row) {
   const auto raised = [](const TypeRequest& wish) {
     return below_f32(wish.type) ? TypeRequest{DType::kF32, false} : TypeRequest{};

@@ -11,8 +11,6 @@ namespace vernier::verify {
 
 /// As a word of a shell's command line: in quotes where the shell would read more into it.
 std::string shell_word(std::string_view text);
-/// A float type that does not hold every f32: tf32 too.
-bool below_f32(DType type);
 /// The rules that raise one ONNX node to f32 wherever less is asked of it, put behind all others.
 std::vector<std::string> raising_rules(const plan::LedgerRow& row);
 /// The rules that ask of a node called `name` what the ledger says was asked of this one.

@@ -5,12 +5,14 @@
 #include <set>
 #include <vector>
 
+#include "evaluate/rows.h"
 #include "ir/graph.h"
 #include "onnx/slice.h"
 #include "plan/plan.h"
-#include "verify/rows.h"
 
 namespace vernier::verify {
+
+using namespace evaluate;
 
 struct Cut {
   std::set<size_t> nodes;  ///< of the main graph, by number in the file

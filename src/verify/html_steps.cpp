@@ -7,9 +7,9 @@
 #include <numeric>
 #include <set>
 
+#include "evaluate/ranges.h"
 #include "verify/html_sections.h"
 #include "verify/html_writer.h"
-#include "verify/ranges.h"
 
 namespace vernier::verify::html {
 namespace {

@@ -11,12 +11,14 @@
 #include <optional>
 
 #include "core/evaluator.h"
+#include "evaluate/plan_evaluator.h"
 #include "runtime/engine_impl.h"
 #include "verify/metrics.h"
 #include "verify/non_finite.h"
-#include "verify/plan_evaluator.h"
 
 namespace vernier::verify {
+
+using namespace evaluate;
 namespace {
 
 using Inputs = std::vector<std::optional<EvalTensor>>;

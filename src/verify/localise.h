@@ -5,13 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "evaluate/plan_evaluator.h"
+#include "evaluate/ranges.h"
+#include "evaluate/rows.h"
 #include "plan/plan.h"
-#include "verify/plan_evaluator.h"
-#include "verify/ranges.h"
-#include "verify/rows.h"
 #include "verify/runner.h"
 
 namespace vernier::verify {
+
+using namespace evaluate;
 
 /// The errors at one step's outputs, as root mean squares over all elements that are finite on both
 /// sides. Integers count as numbers.

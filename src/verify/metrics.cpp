@@ -7,9 +7,11 @@
 #include <numeric>
 
 #include "core/dtype.h"
-#include "verify/rows.h"
+#include "evaluate/rows.h"
 
 namespace vernier::verify {
+
+using namespace evaluate;
 namespace {
 
 constexpr double kEqualSnr = 400;  // dB: more than any two different doubles have

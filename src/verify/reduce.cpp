@@ -20,10 +20,11 @@
 #include "verify/cutter.h"
 #include "verify/html_report.h"
 #include "verify/minimise.h"
-#include "verify/range_audit.h"
 #include "verify/sweep.h"
 
 namespace vernier::verify {
+
+using namespace evaluate;
 namespace {
 
 namespace fs = std::filesystem;
@@ -219,7 +220,7 @@ void write_and_repeat(const Cut& cut, const Parts& parts, const ReduceTarget& ta
   found.command = command_of(options, request.tolerance, target.plugins);
   write_text_file(folder / kCommandFile, "command", found.command + "\n");
   request.inputs[0].arrays = io::read_arrays(folder / kInputsFile);
-  compile_audited(request.model.string(), request.engine.string(), options);
+  compile(request.model.string(), request.engine.string(), options);
   const Report report = verify(request);
   fs::remove(request.engine, failed);
   found.part_verdict = report.verdict;

@@ -10,10 +10,12 @@
 #include <optional>
 
 #include "core/evaluator.h"
+#include "evaluate/plan_evaluator.h"
 #include "verify/metrics.h"
-#include "verify/plan_evaluator.h"
 
 namespace vernier::verify {
+
+using namespace evaluate;
 namespace {
 
 // The constant c of the limit  1 ulp + declared error + c·√K·(S + u·|I|); K sums per element, u the

@@ -4,11 +4,13 @@
 #include <optional>
 #include <string>
 
+#include "evaluate/rows.h"
 #include "verify/replay.h"
-#include "verify/rows.h"
 #include "vernier/session.h"
 
 namespace vernier::verify {
+
+using namespace evaluate;
 
 class Runner {
  public:

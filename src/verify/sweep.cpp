@@ -9,12 +9,14 @@
 #include <numeric>
 #include <set>
 
+#include "evaluate/plan_evaluator.h"
+#include "evaluate/samples.h"
 #include "ops/evaluate.h"
 #include "runtime/engine_impl.h"
-#include "verify/plan_evaluator.h"
-#include "verify/samples.h"
 
 namespace vernier::verify {
+
+using namespace evaluate;
 namespace {
 
 using namespace check_names;

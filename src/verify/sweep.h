@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "verify/plan_evaluator.h"
+#include "evaluate/plan_evaluator.h"
 #include "verify/runner.h"
 #include "verify/verify.h"
 
 namespace vernier::verify {
+
+using namespace evaluate;
 
 /// Names of the checks, in the order of the report.
 namespace check_names {

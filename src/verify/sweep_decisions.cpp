@@ -9,12 +9,14 @@
 #include <random>
 
 #include "core/decisions.h"
+#include "evaluate/plan_evaluator.h"
 #include "runtime/engine_impl.h"
-#include "verify/plan_evaluator.h"
 #include "verify/replay.h"
 #include "verify/sweep.h"
 
 namespace vernier::verify {
+
+using namespace evaluate;
 namespace {
 
 constexpr uint64_t kTrials = 4;     // ideal evaluations, which also tell how far operands are off

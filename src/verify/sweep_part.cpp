@@ -6,12 +6,14 @@
 #include <set>
 
 #include "core/names.h"
+#include "evaluate/plan_evaluator.h"
 #include "ops/evaluate.h"
 #include "runtime/engine_impl.h"
-#include "verify/plan_evaluator.h"
 #include "verify/sweep.h"
 
 namespace vernier::verify {
+
+using namespace evaluate;
 namespace {
 
 // Names of the plan that a run can show: inputs, and what a step makes or a view of it.

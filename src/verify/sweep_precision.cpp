@@ -6,24 +6,21 @@
 #include <cmath>
 
 #include "compile/pipeline.h"
+#include "evaluate/plan_evaluator.h"
 #include "precision/policy_file.h"
 #include "runtime/engine_impl.h"
-#include "verify/plan_evaluator.h"
 #include "verify/sweep.h"
 
 namespace vernier::verify {
-namespace {
 
-// Narrower than f32 as a compute type: tf32 too, whose values take as many bytes.
-bool is_narrow(DType type) {
-  return type == DType::kTF32 || (is_float(type) && size_bytes(type) < size_bytes(DType::kF32));
-}
+using namespace evaluate;
+namespace {
 
 // The type of fewest significant bits that a step holds results or operands in.
 DType narrowest_of(const plan::Plan& plan) {
   DType narrowest = DType::kF32;
   const auto take = [&](DType type) {
-    if (is_narrow(type) && ulp(type, 1) > ulp(narrowest, 1)) narrowest = type;
+    if (below_f32(type) && ulp(type, 1) > ulp(narrowest, 1)) narrowest = type;
   };
   for (const plan::Step& step : plan.steps) {
     take(step.numerics.store);
@@ -72,7 +69,7 @@ double cap_of(DType type) {
 void Sweep::read_precision() {
   narrowest_ = narrowest_of(plan_);
   const bool stores_narrow = std::ranges::any_of(
-      plan_.blobs, [](const plan::Blob& blob) { return is_narrow(blob.dtype); });
+      plan_.blobs, [](const plan::Blob& blob) { return below_f32(blob.dtype); });
   if (plan_.build.policy.empty() || (narrowest_ == DType::kF32 && !stores_narrow)) return;
   const CompileOptions options = compiler::options_of(plan_);
   if (stores_narrow) {
@@ -99,7 +96,7 @@ void Sweep::exact_constants(const plan::Plan& twin) {
       if (v.kind != plan::PlanValue::Kind::kConstant) continue;
       const Tensor& exact = twin.blobs[static_cast<size_t>(v.constant)].bytes;
       const auto stored = constant_input(plan_, backend, step, i);
-      if (!stored || !is_narrow(stored->dtype) || !is_rounding_of(*stored, exact)) continue;
+      if (!stored || !below_f32(stored->dtype) || !is_rounding_of(*stored, exact)) continue;
       exact_.push_back({s, i, exact});
     }
   }

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 
+#include "evaluate/plan_evaluator.h"
 #include "ops/evaluate.h"
 #include "runtime/engine_impl.h"
-#include "verify/plan_evaluator.h"
 #include "verify/sweep.h"
 
 namespace vernier::verify {
+
+using namespace evaluate;
 namespace {
 
 // Limit of rms(F − R) / rms(R): both are FP64, so a right rewrite differs by reordering only.

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 
+#include "evaluate/samples.h"
 #include "runtime/engine_impl.h"
-#include "verify/samples.h"
 #include "verify/sweep.h"
 
 namespace vernier::verify {
+
+using namespace evaluate;
 namespace {
 
 // R of equal rows agrees up to the order of its sums.

@@ -5,13 +5,15 @@
 #include <cmath>
 #include <set>
 
+#include "evaluate/samples.h"
 #include "ops/evaluate.h"
 #include "passes/pass.h"
 #include "runtime/engine_impl.h"
-#include "verify/samples.h"
 #include "verify/sweep.h"
 
 namespace vernier::verify {
+
+using namespace evaluate;
 namespace {
 
 constexpr int64_t kBatches[] = {1, 2, 4, 8}, kThoroughBatches[] = {1, 2, 3, 4, 5, 8, 16, 32};

@@ -13,16 +13,18 @@
 #include <string>
 #include <vector>
 
+#include "evaluate/domain.h"
+#include "evaluate/rows.h"
 #include "ir/graph.h"
-#include "verify/domain.h"
 #include "verify/localise.h"
 #include "verify/metrics.h"
 #include "verify/replay.h"
-#include "verify/rows.h"
 #include "verify/tolerance.h"
 #include "vernier/engine.h"
 
 namespace vernier::verify {
+
+using namespace evaluate;
 
 enum class Depth : uint8_t { kDefault, kThorough };
 

@@ -52,8 +52,8 @@ TEST_F(Build, ExtraOutputsAreReturnedAndChangeNothing) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   outcome = run_program({"run", engine(), "--inputs", inputs(), "-o", file("plain.npz")});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const io::NamedTensors plain = io::read_arrays(file("plain.npz"));
-  const io::NamedTensors more = io::read_arrays(file("more.npz"));
+  const NamedTensors plain = io::read_arrays(file("plain.npz"));
+  const NamedTensors more = io::read_arrays(file("more.npz"));
   ASSERT_EQ(more.size(), 2u);
   EXPECT_EQ(more[1].first, kHidden);
   EXPECT_EQ(more[1].second.shape(), (Shape{4, 48, 128}));

@@ -4,8 +4,8 @@
 namespace vernier::test {
 namespace {
 
-io::NamedTensors with_prefix(const io::NamedTensors& arrays, const std::string& prefix) {
-  io::NamedTensors found;
+NamedTensors with_prefix(const NamedTensors& arrays, const std::string& prefix) {
+  NamedTensors found;
   for (const auto& [name, tensor] : arrays) {
     if (name.starts_with(prefix)) found.emplace_back(name.substr(prefix.size()), tensor);
   }
@@ -20,7 +20,7 @@ void WithEngine::SetUpTestSuite() {
   folder_ = new TemporaryFolder;
   const Outcome built = run_program({"build", kModel, "-o", engine()});
   ASSERT_EQ(built.code, 0) << built.err;
-  const io::NamedTensors arrays = io::read_arrays(kModelFolder + "case_2.npz");
+  const NamedTensors arrays = io::read_arrays(kModelFolder + "case_2.npz");
   io::write_npz(inputs(), with_prefix(arrays, "in."));
   io::write_npz(expected(), with_prefix(arrays, "out."));
 }

@@ -24,7 +24,7 @@ class WithEngine : public testing::Test {
   /// The inputs with changes made to them, written as an .npz file.
   template <class Change>
   static std::string changed_inputs(const Change& change) {
-    io::NamedTensors arrays = io::read_arrays(inputs());
+    NamedTensors arrays = io::read_arrays(inputs());
     change(arrays);
     io::write_npz(file("changed.npz"), arrays);
     return file("changed.npz");

@@ -252,14 +252,14 @@ TEST_F(Hostile, AModelThatIsTooLargeToEvaluateIsBuiltWithoutTheAudit) {
 }
 
 TEST_F(Hostile, SizesOfZeroAreRefusedWithTheRange) {
-  const std::string none = changed_inputs([](io::NamedTensors& arrays) {
+  const std::string none = changed_inputs([](NamedTensors& arrays) {
     for (auto& [name, tensor] : arrays)
       tensor = Tensor::from(DType::kI64, {0, 48}, std::vector<int64_t>());
   });
   expect_refused({"run", engine(), "--inputs", none, "-o", file("out")}, 2,
                  {"input 'input_ids': got shape [0, 48]: 'batch' (dimension 0) is 0, outside 1..64",
                   "--shapes batch=MIN..MAX"});
-  const std::string short_one = changed_inputs([](io::NamedTensors& arrays) {
+  const std::string short_one = changed_inputs([](NamedTensors& arrays) {
     for (auto& [name, tensor] : arrays)
       tensor = Tensor::from(DType::kI64, {4, 0}, std::vector<int64_t>());
   });
@@ -340,7 +340,7 @@ TEST_F(HostileArrays, WhatIsNoPlainArrayIsRefused) {
 }
 
 TEST_F(Hostile, NamesAreCheckedBeforeAnythingIsInflated) {
-  io::NamedTensors arrays = io::read_arrays(inputs());
+  NamedTensors arrays = io::read_arrays(inputs());
   arrays.emplace_back("unused", Tensor::i64({1, 2, 3, 4, 5, 6, 7, 8}));
   io::write_npz(file("unused.npz"), arrays);
   // Reading the unused array would find that its checksum is wrong.
@@ -360,7 +360,7 @@ TEST_F(Hostile, NamesAreCheckedBeforeAnythingIsInflated) {
                    {"input 'unused' does not exist; the engine's inputs are 'input_ids'"});
   }
   // Nor is an expected output that the engine does not have.
-  io::NamedTensors wanted = io::read_arrays(expected());
+  NamedTensors wanted = io::read_arrays(expected());
   wanted.emplace_back("unused", Tensor::i64({1, 2, 3, 4, 5, 6, 7, 8}));
   io::write_npz(file("more.npz"), wanted);
   bytes = read_file(file("more.npz"));

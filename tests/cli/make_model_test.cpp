@@ -78,7 +78,7 @@ Tensor ids(const Shape& shape, const std::vector<int64_t>& values) {
 }
 
 // Two rows of 5 tokens, the second padded to it with `padding`; or two images.
-io::NamedTensors inputs_of(const std::string& family) {
+NamedTensors inputs_of(const std::string& family) {
   if (family == "vit") {
     const Shape shape{2, 3, 224, 224};
     std::vector<double> pixels(static_cast<size_t>(num_elems(shape)));
@@ -86,8 +86,8 @@ io::NamedTensors inputs_of(const std::string& family) {
     return {{"pixel_values", Tensor::from(DType::kF32, shape, std::span<const double>(pixels))}};
   }
   const int64_t padding = family == "xlmr" ? 1 : 0;
-  io::NamedTensors arrays{{"input_ids", ids({2, 5}, {7, 11, 49, 4, 2, 5, 23, 2, padding, padding})},
-                          {"attention_mask", ids({2, 5}, {1, 1, 1, 1, 1, 1, 1, 1, 0, 0})}};
+  NamedTensors arrays{{"input_ids", ids({2, 5}, {7, 11, 49, 4, 2, 5, 23, 2, padding, padding})},
+                      {"attention_mask", ids({2, 5}, {1, 1, 1, 1, 1, 1, 1, 1, 0, 0})}};
   if (family == "bert" || family == "minilm")
     arrays.emplace_back("token_type_ids", ids({2, 5}, {0, 0, 0, 1, 1, 0, 0, 1, 0, 0}));
   return arrays;
@@ -144,7 +144,7 @@ TEST_P(MakeModel, RunsAtItsLongest) {
   const Outcome built = run_program({"build", model_, "-o", engine_});
   ASSERT_EQ(built.code, 0) << built.err;
   EXPECT_THAT(built.out + built.err, HasSubstr("size 'seq' defaults to 1..16"));
-  io::NamedTensors arrays;
+  NamedTensors arrays;
   for (const auto& [name, short_array] : inputs_of(family))
     arrays.emplace_back(name, ids({1, 16}, std::vector<int64_t>(16, 0)));
   io::write_npz(in, arrays);

@@ -338,7 +338,7 @@ TEST_F(Report, DemoRanksTheEvaluationSetBetterThanBm25) {
 TEST_F(Report, DemoFailsOnWrongAnswers) {
   std::filesystem::create_directory(file("wrong"));
   std::filesystem::copy(kModel, file("wrong/model.onnx"));
-  io::NamedTensors arrays = io::read_arrays(kModelFolder + "case_1.npz");
+  NamedTensors arrays = io::read_arrays(kModelFolder + "case_1.npz");
   for (auto& [name, tensor] : arrays) {
     if (!name.starts_with("out.")) continue;
     std::vector<double> values;

@@ -24,7 +24,7 @@ TEST_F(RunEngine, AnswersAreThoseOfTheModelInFp64) {
   const Outcome outcome = run(engine(), inputs(), file("out.npz"));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "");
-  const io::NamedTensors got = io::read_arrays(file("out.npz")), want = io::read_arrays(expected());
+  const NamedTensors got = io::read_arrays(file("out.npz")), want = io::read_arrays(expected());
   ASSERT_EQ(got.size(), want.size());
   ASSERT_EQ(got[0].first, want[0].first);
   ASSERT_EQ(got[0].second.shape(), want[0].second.shape());
@@ -119,19 +119,19 @@ TEST_F(RunEngine, WrongInputsAreNamed) {
     for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
   };
   check(file("text.npz"), {"text.npz"});
-  check(changed_inputs([](io::NamedTensors& arrays) { arrays.pop_back(); }), {"attention_mask"});
-  check(changed_inputs([](io::NamedTensors& arrays) { arrays[0].first = "ids"; }), {"ids"});
-  check(changed_inputs([](io::NamedTensors& arrays) {
+  check(changed_inputs([](NamedTensors& arrays) { arrays.pop_back(); }), {"attention_mask"});
+  check(changed_inputs([](NamedTensors& arrays) { arrays[0].first = "ids"; }), {"ids"});
+  check(changed_inputs([](NamedTensors& arrays) {
           arrays[0].second =
               Tensor::from(DType::kI32, arrays[0].second.shape(), arrays[0].second.integers());
         }),
         {"input_ids", "i32", "i64"});
-  check(changed_inputs([](io::NamedTensors& arrays) {
+  check(changed_inputs([](NamedTensors& arrays) {
           arrays[0].second = Tensor::from(DType::kI64, {2, 96}, arrays[0].second.integers());
         }),
         {"attention_mask"});
   check(
-      changed_inputs([](io::NamedTensors& arrays) {
+      changed_inputs([](NamedTensors& arrays) {
         std::vector<int64_t> ids = arrays[0].second.integers();
         ids[7] = 1'000'000;
         arrays[0].second = Tensor::from(DType::kI64, arrays[0].second.shape(), ids);

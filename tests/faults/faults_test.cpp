@@ -169,7 +169,7 @@ TEST_F(Faults, OpenAndRun) {
 }
 
 TEST_F(Faults, WriteArrays) {
-  const io::NamedTensors arrays = io::read_arrays(arrays_path());
+  const NamedTensors arrays = io::read_arrays(arrays_path());
   fail_all_kinds([&] { io::write_npz(arrays_path(), arrays); });
 }
 

@@ -11,8 +11,6 @@
 
 namespace vernier::test {
 
-using NamedTensors = io::NamedTensors;
-
 /// One stored input set with its FP64 outputs (f64 arrays).
 struct ModelCase {
   std::string file;

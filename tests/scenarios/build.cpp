@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "core/random.h"
+#include "evaluate/plan_evaluator.h"
 #include "ops/evaluate.h"
 #include "runtime/engine_impl.h"
-#include "verify/plan_evaluator.h"
 #include "vernier/session.h"
 
 namespace vernier::verify::field {

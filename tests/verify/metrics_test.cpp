@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "verify/rows.h"
+#include "evaluate/rows.h"
 #include "verify/tolerance.h"
 
 namespace vernier::verify {

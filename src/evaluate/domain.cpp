@@ -1,5 +1,5 @@
 // Input domains off the raised graph: see domain.h.
-#include "verify/domain.h"
+#include "evaluate/domain.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "core/attrs.h"
 
-namespace vernier::verify {
+namespace vernier::evaluate {
 namespace {
 
 constexpr int64_t kAttentionBias = 3, kAttentionKeep = 4;  // operands of Attention
@@ -358,4 +358,4 @@ std::string describe(const InputDomain& domain) {
   return domain.name + ": " + what + " (" + domain.why + ")";
 }
 
-}  // namespace vernier::verify
+}  // namespace vernier::evaluate

@@ -1,6 +1,6 @@
 // F and I of plans written by hand: F ignores numerics, I applies exactly what they declare, noise
 // stands for plain f32 sums.
-#include "verify/plan_evaluator.h"
+#include "evaluate/plan_evaluator.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "core/evaluator.h"
 #include "core/random.h"
 
-namespace vernier::verify {
+namespace vernier::evaluate {
 namespace {
 
 using plan::kNone;
@@ -207,4 +207,4 @@ TEST(Exact, ShowsThePeaksOfEachStep) {
 }
 
 }  // namespace
-}  // namespace vernier::verify
+}  // namespace vernier::evaluate

@@ -1,10 +1,10 @@
 // Rows of a batch: see rows.h.
-#include "verify/rows.h"
+#include "evaluate/rows.h"
 
 #include <algorithm>
 #include <cstring>
 
-namespace vernier::verify {
+namespace vernier::evaluate {
 namespace {
 
 // An array seen as [outer, size, inner] around one axis.
@@ -192,4 +192,4 @@ bool same_bits(const Tensor& a, const Tensor& b) {
          (a.bytes() == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0);
 }
 
-}  // namespace vernier::verify
+}  // namespace vernier::evaluate

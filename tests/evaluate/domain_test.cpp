@@ -1,18 +1,18 @@
 // Input domains: read off graphs in text form and off the example models; samples stay inside.
-#include "verify/domain.h"
+#include "evaluate/domain.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "evaluate/samples.h"
 #include "ir/text.h"
 #include "onnx/import.h"
 #include "ops/infer.h"
 #include "passes/pass.h"
 #include "runtime/models.h"
-#include "verify/samples.h"
 
-namespace vernier::verify {
+namespace vernier::evaluate {
 namespace {
 
 using Kind = InputDomain::Kind;
@@ -102,4 +102,4 @@ TEST(Samples, PoisonHoldsNanInfinitiesAndLargestFloats) {
 }
 
 }  // namespace
-}  // namespace vernier::verify
+}  // namespace vernier::evaluate

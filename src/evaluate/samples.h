@@ -4,10 +4,10 @@
 #include <map>
 #include <string>
 
-#include "verify/domain.h"
-#include "verify/rows.h"
+#include "evaluate/domain.h"
+#include "evaluate/rows.h"
 
-namespace vernier::verify {
+namespace vernier::evaluate {
 
 /// Which row of a sweep: its values depend on these numbers only, not on the batch it is put in.
 struct RowId {
@@ -25,4 +25,4 @@ NamedTensors sample_row(const Domains& domains, const BatchAxes& axes,
 /// largest finite values in turn, its ids by other ids of the domain, its masks by ones.
 NamedTensors poisoned_row(const NamedTensors& row, const Domains& domains, const BatchAxes& axes);
 
-}  // namespace vernier::verify
+}  // namespace vernier::evaluate

@@ -15,7 +15,7 @@
 #include "core/tensor.h"
 #include "plan/plan.h"
 
-namespace vernier::verify {
+namespace vernier::evaluate {
 
 /// The sizes of all symbols of `plan` for these input arrays (by Plan::inputs order). The arrays
 /// must have been accepted by a Session; a mismatch asserts.
@@ -123,4 +123,4 @@ class PlanEvaluator {
   std::vector<double> spare_;                      // memory of a constant that was read
 };
 
-}  // namespace vernier::verify
+}  // namespace vernier::evaluate

@@ -1,12 +1,12 @@
 // Samples: see samples.h.
-#include "verify/samples.h"
+#include "evaluate/samples.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
 
-namespace vernier::verify {
+namespace vernier::evaluate {
 namespace {
 
 using Kind = InputDomain::Kind;
@@ -141,4 +141,4 @@ NamedTensors poisoned_row(const NamedTensors& row, const Domains& domains, const
   return poisoned;
 }
 
-}  // namespace vernier::verify
+}  // namespace vernier::evaluate

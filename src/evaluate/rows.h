@@ -6,12 +6,10 @@
 #include <vector>
 
 #include "core/tensor.h"
-#include "io/npz.h"
 #include "plan/plan.h"
 
-namespace vernier::verify {
+namespace vernier::evaluate {
 
-using NamedTensors = io::NamedTensors;
 using NamedValues = std::map<std::string, EvalTensor>;
 
 inline constexpr int kNoAxis = -1;
@@ -50,4 +48,4 @@ const Tensor* find(const NamedTensors& tensors, const std::string& name);
 /// Same type, shape and bytes.
 bool same_bits(const Tensor& a, const Tensor& b);
 
-}  // namespace vernier::verify
+}  // namespace vernier::evaluate

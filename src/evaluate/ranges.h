@@ -11,7 +11,7 @@
 #include "core/tensor.h"
 #include "plan/plan.h"
 
-namespace vernier::verify {
+namespace vernier::evaluate {
 
 /// One rounding point of one step, or one constant that it multiplies.
 struct RangeRow {
@@ -51,4 +51,4 @@ class Ranges {
   std::vector<RangeRow> constants_;
 };
 
-}  // namespace vernier::verify
+}  // namespace vernier::evaluate

@@ -1,5 +1,5 @@
 // Peaks by rounding point: see ranges.h.
-#include "verify/ranges.h"
+#include "evaluate/ranges.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,9 +9,8 @@
 
 #include "core/numerics.h"
 #include "core/threads.h"
-#include "verify/build_options.h"
 
-namespace vernier::verify {
+namespace vernier::evaluate {
 namespace {
 
 // Where values are seen: the rounding points, or the result of what only moves values.
@@ -105,4 +104,4 @@ std::vector<RangeRow> Ranges::rows() const {
   return result;
 }
 
-}  // namespace vernier::verify
+}  // namespace vernier::evaluate

@@ -1,11 +1,11 @@
 // Costs of a plan's steps: see plan_work.h.
-#include "verify/plan_work.h"
+#include "evaluate/plan_work.h"
 
 #include <algorithm>
 
 #include "rules/rules.h"
 
-namespace vernier::verify {
+namespace vernier::evaluate {
 
 double work_of(const plan::Plan& plan, const std::map<std::string, int64_t>& sizes) {
   const auto shape_of = [&](int32_t index) {
@@ -32,4 +32,4 @@ double work_of(const plan::Plan& plan, const std::map<std::string, int64_t>& siz
   return work;
 }
 
-}  // namespace vernier::verify
+}  // namespace vernier::evaluate

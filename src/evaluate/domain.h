@@ -7,7 +7,7 @@
 
 #include "ir/graph.h"
 
-namespace vernier::verify {
+namespace vernier::evaluate {
 
 struct InputDomain {
   enum class Kind : uint8_t {
@@ -42,4 +42,4 @@ Domains infer_domains(const ir::Graph& raised);
 /// "input_ids: ids in [0, 999], padding id 1 (index of Gather '/embed/Gather')", one per input.
 std::string describe(const InputDomain& domain);
 
-}  // namespace vernier::verify
+}  // namespace vernier::evaluate

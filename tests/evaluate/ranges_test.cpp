@@ -1,5 +1,5 @@
 // Ranges: peaks at rounding points, what they are held in, the margin, and what does not count.
-#include "verify/ranges.h"
+#include "evaluate/ranges.h"
 
 #include <gtest/gtest.h>
 
@@ -7,13 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "compile/pipeline.h"
-#include "onnx/import.h"
-#include "runtime/models.h"
-#include "verify/range_audit.h"
-#include "verify/verify.h"
-
-namespace vernier::verify {
+namespace vernier::evaluate {
 namespace {
 
 // Identity twice: the first stored in f16, the second in f32.
@@ -87,51 +81,5 @@ TEST(Ranges, AnInfinityHidesNoFiniteNumber) {
   EXPECT_EQ(peaks[0], 90000);
 }
 
-// One meaning: a build's audit and a report of the engine on the audit's sizes see the same points.
-TEST(Ranges, OfABuildAreThoseOfTheReport) {
-  const test::ExampleModel example = test::example_model("bert_embedder_ts17");
-  const auto model = onnx::import_model(example.path);
-  CompileOptions options;
-  options.mode = "fp16";
-  const plan::Plan plan = compiler::plan_of(*model, options, plan::PlanOptions::Constants::kExact);
-  Request request;
-  request.batches = {2};
-  request.lengths = {48};
-  request.threads = 2;
-  request.localise = true;
-  const auto engine = Engine::from_bytes(compile_to_bytes(example.path.string(), options));
-  const Report report = verify_engine(engine, *model, request);
-  ASSERT_TRUE(report.localisation);
-  size_t compared = 0;
-  for (const RangeRow& row : audit_ranges(plan, *model, 1)) {
-    if (row.point == "weight") continue;
-    const auto same = std::ranges::find_if(report.localisation->ranges, [&](const RangeRow& other) {
-      return other.step == row.step && other.point == row.point;
-    });
-    ASSERT_NE(same, report.localisation->ranges.end()) << row.name << " " << row.point;
-    EXPECT_EQ(same->type, row.type) << row.name << " " << row.point;
-    EXPECT_EQ(same->limit, row.limit);
-    EXPECT_LT(same->peak, 10 * row.peak) << row.name << " " << row.point;
-    ++compared;
-  }
-  EXPECT_GT(compared, 20U);
-}
-
-// A softmax in f8 makes NaN; the mask beside it, -3.4e38 in f16, is not to blame.
-TEST(Ranges, AMaskIsNotBlamedForTheNaNOfAnotherNode) {
-  const test::ExampleModel example = test::example_model("bert_embedder_ts17");
-  CompileOptions options;
-  options.mode = "fp16";
-  options.rules = {"op:Softmax compute==f8e4m3"};
-  const auto engine = Engine::from_bytes(compile_to_bytes(example.path.string(), options));
-  Request request;
-  request.batches = {4};
-  request.lengths = {16};
-  request.threads = 2;
-  const Report report = verify_engine(engine, *onnx::import_model(example.path), request);
-  EXPECT_NE(report.verdict, "pass");
-  EXPECT_EQ(report.explanation.find("e+38"), std::string::npos) << report.explanation;
-}
-
 }  // namespace
-}  // namespace vernier::verify
+}  // namespace vernier::evaluate

@@ -1,5 +1,5 @@
 // F and I, the FP64 evaluations of a plan: see plan_evaluator.h.
-#include "verify/plan_evaluator.h"
+#include "evaluate/plan_evaluator.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,7 @@
 #include "rules/rules.h"
 #include "runtime/proof.h"
 
-namespace vernier::verify {
+namespace vernier::evaluate {
 
 std::map<std::string, int64_t> bind_symbols(const plan::Plan& plan,
                                             const std::vector<Tensor>& inputs) {
@@ -385,4 +385,4 @@ void PlanEvaluator::evaluate_step(size_t index, PointPeaks* peaks) {
   if (options_.peaks) options_.peaks(index, *peaks);
 }
 
-}  // namespace vernier::verify
+}  // namespace vernier::evaluate

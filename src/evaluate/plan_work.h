@@ -6,11 +6,11 @@
 
 #include "plan/plan.h"
 
-namespace vernier::verify {
+namespace vernier::evaluate {
 
 /// Operations of one run at these sizes, by the operators' costs (rules/rules.h), and elements that
 /// are written. Sizes that depend on data count as 1. Throws Error(kInput) where an array would
 /// have too many elements.
 double work_of(const plan::Plan& plan, const std::map<std::string, int64_t>& sizes);
 
-}  // namespace vernier::verify
+}  // namespace vernier::evaluate

@@ -1,0 +1,71 @@
+// The range audit of a build: see range_audit.h.
+#include "compile/range_audit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "passes/pass.h"
+#include "precision/ask.h"
+
+namespace vernier::compiler {
+namespace {
+
+constexpr int kMaxRounds = 8;
+// Of one run: minutes; models with symbolic sizes are far below.
+constexpr double kMostWork = 0x1p40;
+constexpr uint64_t kSeed = 1;
+
+std::string note_of(const evaluate::RangeRow& row) {
+  const bool stored = row.point == "out";
+  return fmt::format(
+      "range audit: '{}' of node '{}' ({}) reaches {:.4g}, {} holds at most {:.6g}: {} in f32, "
+      "as --rule 'name:{} {}=f32' would",
+      row.point, row.name, row.op, row.peak, vernier::name(row.type), row.limit,
+      stored ? "stored" : "computed", row.name, stored ? "store" : "compute");
+}
+
+evaluate::Domains domains_of(const ir::Graph& model) {
+  const std::shared_ptr<ir::Graph> raised = model.clone();
+  passes::run_passes(*raised, passes::Phase::kRaise, {});
+  return evaluate::infer_domains(*raised);
+}
+
+}  // namespace
+
+RangeAudit promote_out_of_range(const ir::Graph& model, Job& job) {
+  RangeAudit audit;
+  if (!precision::may_have_short_range(model, job.policy)) return audit;
+  CompileOptions& options = job.options;
+  const backend::Backend& backend =
+      options.backend ? *options.backend : backend_named(options.device);
+  std::optional<evaluate::Domains> domains;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    const plan::Plan plan = plan_of(model, job, plan::PlanOptions::Constants::kExact);
+    if (!evaluate::needs_range_audit(plan)) break;
+    if (evaluate::range_audit_work(plan) > kMostWork) {
+      audit.notes.push_back(
+          "warning: the range audit is left out: at its fixed sizes one run of the model takes "
+          "more than 2^40 operations in FP64. 'vernier verify' finds what overflows");
+      break;
+    }
+    stage(options, "range audit");
+    if (!domains) domains = domains_of(model);
+    const size_t before = options.promotions.size();
+    for (const evaluate::RangeRow& row :
+         evaluate::audit_ranges(plan, backend, *domains, kSeed, Watch(options.limits))) {
+      if (row.fits()) continue;
+      Promotion promotion = evaluate::promotion_for(plan, row);
+      if (promotion.nodes.empty() ||
+          std::ranges::find(options.promotions, promotion) != options.promotions.end())
+        continue;
+      options.promotions.push_back(std::move(promotion));
+      audit.overflows.push_back(row);
+    }
+    if (options.promotions.size() == before) break;
+  }
+  for (const evaluate::RangeRow& row : audit.overflows) audit.notes.push_back(note_of(row));
+  return audit;
+}
+
+}  // namespace vernier::compiler
