@@ -18,13 +18,14 @@ DATA = BASE + ["core", "plan data", "engine reader"]
 LAYERS = {
     "operator table": (["ops/ops.def"], []),  # data: anyone may include it
     "api": (["vernier/certificate.h", "vernier/custom_op.h", "vernier/dtype.h", "vernier/error.h", "vernier/limits.h",
-            "vernier/printable.h", "vernier/process.h", "vernier/promotion.h", "vernier/version.h"],
+            "vernier/printable.h", "vernier/process.h", "vernier/promotion.h", "vernier/tensor.h", "vernier/version.h"],
             []),
     "api of runtime": (["vernier/engine.h", "vernier/plugins.h", "vernier/session.h",
                         "vernier/synthetic.h"],
                        BASE),
     "api of compile": (["vernier/compile.h", "vernier/inspect.h"], BASE + ["api of runtime"]),
-    "api of verify": (["vernier/verify.h"], BASE + ["api of runtime", "api of compile"]),
+    "api of verify": (["vernier/bisect.h", "vernier/localise.h", "vernier/reduce.h",
+                       "vernier/verify.h"], BASE + ["api of runtime", "api of compile"]),
     "core": (["core/"], BASE),
     "reference": (["reference/"], BASE + ["core"]),
     "rules": (["rules/"], BASE + ["core"]),
@@ -32,6 +33,7 @@ LAYERS = {
     "ops": (["ops/"], BASE + ["core", "rules", "ir", "reference"]),
     "onnx": (["onnx/"], BUILD),
     "model writer": (["onnx/model_writer"], BASE + ["core", "onnx"]),
+    "make model": (["make_model/"], BASE + ["core", "model writer"]),
     "passes": (["passes/"], BUILD),
     "precision": (["precision/"], BUILD),
     "io": (["io/"], BASE + ["core"]),
@@ -46,7 +48,7 @@ LAYERS = {
     "planner": (["plan/"], BUILD + ["passes", "precision", "kernel contract", "plan data"]),
     "engine writer": (["engine/writer"], DATA),
     "evaluate": (["evaluate/"], BASE + ["core", "rules", "ir", "kernel contract", "plan data",
-                                        "runtime"]),
+                                        "runtime", "api of verify"]),
     "runtime": (["runtime/"], DATA + ["rules", "api of runtime", "kernel contract", "cpu", "cuda"]),
     "compile": (
         ["compile/"],
@@ -61,12 +63,11 @@ LAYERS = {
     ),
     "cli": (
         ["cli/"],
-        BASE + ["api of runtime", "api of compile", "api of verify", "verify", "io",
-                "model writer"],
+        BASE + ["api of runtime", "api of compile", "api of verify", "io", "make model"],
     ),
     "python": (
         ["bindings/"],
-        BASE + ["core", "api of runtime", "api of compile", "api of verify", "verify"],
+        BASE + ["api of runtime", "api of compile", "api of verify"],
     ),
 }
 

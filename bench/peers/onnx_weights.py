@@ -1,6 +1,6 @@
 """Which initialiser of a model that `vernier make-model` wrote is which tensor of PyTorch's module.
 
-The names are the exporter's (src/cli/torch_graph.h). A parameter that a node takes as it is keeps
+The names are the exporter's (src/make_model/torch_graph.h). A parameter that a node takes as it is keeps
 its name: "bert.encoder.layer.0.attention.output.LayerNorm.bias". The weight of a linear layer is
 stored transposed and without a name, "onnx::MatMul_97"; its place is in the name of the node that
 takes it: "/bert/encoder/layer.0/attention/self/query/MatMul" → "….attention.self.query.weight".

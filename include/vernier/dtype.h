@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace vernier {
@@ -31,5 +32,15 @@ enum class DType : uint8_t {
 size_t size_bytes(DType t);
 /// "f32", "i64", "bool" … (the spelling of rules, text form and JSON).
 std::string_view name(DType t);
+/// Inverse of name(); empty when unknown.
+std::optional<DType> parse_dtype(std::string_view text);
+
+/// True for f64, f32, tf32, f16, bf16 and both f8 types.
+constexpr bool is_float(DType t) { return t >= DType::kF32 && t <= DType::kTF32; }
+/// True for the eight integer types (bool is not an integer).
+constexpr bool is_integer(DType t) { return t >= DType::kI8 && t <= DType::kU64; }
+constexpr bool is_signed_integer(DType t) {
+  return t == DType::kI8 || t == DType::kI16 || t == DType::kI32 || t == DType::kI64;
+}
 
 }  // namespace vernier

@@ -15,14 +15,12 @@
 #include <cstring>
 #include <mutex>
 
-#include "core/dtype.h"
-#include "verify/non_finite.h"
-#include "verify/verify.h"
 #include "vernier/compile.h"
 #include "vernier/inspect.h"
 #include "vernier/limits.h"
 #include "vernier/printable.h"
 #include "vernier/session.h"
+#include "vernier/verify.h"
 #include "vernier/version.h"
 
 namespace nb = nanobind;

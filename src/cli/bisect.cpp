@@ -1,12 +1,12 @@
 // vernier bisect: the nodes that have to be raised for an engine to pass. Contract: README.md
 // "Commands"; how they are found: docs/verification.md "Bisect".
-#include "verify/bisect.h"
+#include "vernier/bisect.h"
 
 #include <CLI/CLI.hpp>
 
 #include "cli/common.h"
 #include "cli/sweep_options.h"
-#include "verify/html_report.h"
+#include "io/text_file.h"
 #include "vernier/error.h"
 
 namespace vernier::cli {
@@ -19,7 +19,7 @@ struct Options : SweepOptions {
 int bisect(const Options& options) {
   if (!options.output.empty()) {
     check_keeps_inputs(options.output, options);
-    verify::check_can_write(options.output, "bisection");
+    io::check_can_write(options.output, "bisection");
   }
   verify::Request request = request_of(options);
   verify::Bisection found;
@@ -29,7 +29,7 @@ int bisect(const Options& options) {
     found = verify::bisect(request);
   }
   const std::string json = verify::to_json(found);
-  if (!options.output.empty()) verify::write_text_file(options.output, "bisection", json);
+  if (!options.output.empty()) io::write_text_file(options.output, "bisection", json);
   print(options.json ? json : verify::to_text(found));
   return found.outcome == verify::BisectOutcome::kNotPrecision
              ? static_cast<int>(ErrorCode::kCheckFailed)

@@ -7,10 +7,10 @@
 
 #include "cli/arguments.h"
 #include "cli/common.h"
-#include "verify/html_report.h"
-#include "verify/verify.h"
+#include "io/text_file.h"
 #include "vernier/compile.h"
 #include "vernier/error.h"
+#include "vernier/verify.h"
 
 namespace vernier::cli {
 namespace {
@@ -102,7 +102,7 @@ int build(const Options& options) {
     report = compile(options.model, options.engine, compile_options);
   }
   if (!options.save_policy.empty())
-    verify::write_text_file(options.save_policy, "policy", report.policy);
+    io::write_text_file(options.save_policy, "policy", report.policy);
   std::optional<verify::Report> verdict;
   if (options.verify) verdict = verify_built(options, compile_options.limits);
   const int code = !verdict || verdict->passed() ? 0 : static_cast<int>(ErrorCode::kCheckFailed);

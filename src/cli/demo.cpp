@@ -11,9 +11,9 @@
 #include "cli/arrays.h"
 #include "cli/common.h"
 #include "cli/demo_ranking.h"
-#include "verify/verify.h"
 #include "vernier/compile.h"
 #include "vernier/error.h"
+#include "vernier/verify.h"
 
 namespace vernier::cli {
 namespace {

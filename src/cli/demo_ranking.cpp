@@ -6,23 +6,31 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "cli/arrays.h"
 #include "cli/common.h"
-#include "verify/metrics.h"
 #include "vernier/error.h"
 
 namespace vernier::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using verify::best_first;
 
 constexpr double kLimit = 1e-5;  // of |E - R| / (1 + |R|), every score; never below the noise
 constexpr int kReadable = 3;     // queries that are shown in words
 constexpr size_t kTextWidth = 64;
 constexpr const char* kMask = "attention_mask";
+
+// Indices of scores from the highest to the lowest; equal scores keep their order.
+std::vector<size_t> best_first(const std::vector<double>& scores) {
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::greater{}, [&](size_t i) { return scores[i]; });
+  return order;
+}
 
 struct EvaluationSet {
   NamedTensors inputs;  // [queries · candidates, length] each

@@ -1,15 +1,15 @@
 // vernier localise: which steps of an engine its error comes from. Contract: README.md "Commands";
 // what the numbers are: docs/verification.md "Localise".
-#include "verify/localise.h"
+#include "vernier/localise.h"
 
 #include <CLI/CLI.hpp>
 
 #include "cli/arguments.h"
 #include "cli/arrays.h"
 #include "cli/common.h"
-#include "verify/html_report.h"
-#include "verify/verify.h"
+#include "io/text_file.h"
 #include "vernier/error.h"
+#include "vernier/verify.h"
 
 namespace vernier::cli {
 namespace {
@@ -49,17 +49,17 @@ int localise(const Options& options) {
     std::vector<std::string> read{options.engine, options.model};
     if (!options.inputs.empty()) read.push_back(options.inputs);
     check_keeps_inputs(options.output, read);
-    verify::check_can_write(options.output, "localisation");
+    io::check_can_write(options.output, "localisation");
   }
   verify::Request request = request_of(options);
   verify::Localisation found;
   {
     Progress progress("localising " + options.engine);
     request.progress = [&](const std::string& stage) { progress.stage(stage); };
-    found = verify::localise_files(request);
+    found = verify::localise(request);
   }
   const std::string json = verify::to_json(found);
-  if (!options.output.empty()) verify::write_text_file(options.output, "localisation", json);
+  if (!options.output.empty()) io::write_text_file(options.output, "localisation", json);
   print(options.json ? json : verify::to_text(found));
   return 0;
 }

@@ -1,7 +1,5 @@
 // vernier make-model: a Transformer as an exporter would write it, with seeded weights, for speed
 // work and tests without a download. Contract: README.md "Commands".
-#include "cli/make_model.h"
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +9,7 @@
 #include <optional>
 
 #include "cli/common.h"
+#include "make_model/architectures.h"
 #include "vernier/error.h"
 
 namespace vernier::cli {

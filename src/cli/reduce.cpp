@@ -1,6 +1,6 @@
 // vernier reduce: the smallest part of a model that still fails, as files. Contract: README.md
 // "Commands"; how it is found: docs/verification.md "Reduce".
-#include "verify/reduce.h"
+#include "vernier/reduce.h"
 
 #include <CLI/CLI.hpp>
 

@@ -4,7 +4,7 @@
 #include "cli/arguments.h"
 #include "cli/arrays.h"
 #include "cli/common.h"
-#include "verify/non_finite.h"
+#include "vernier/verify.h"
 
 namespace vernier::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "verify/verify.h"
+#include "vernier/verify.h"
 
 namespace CLI {
 class App;

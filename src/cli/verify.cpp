@@ -1,6 +1,6 @@
 // vernier verify: an engine held against the FP64 evaluation of its model. Contract: README.md
 // "Commands"; what is compared with what: verify/verify.h.
-#include "verify/verify.h"
+#include "vernier/verify.h"
 
 #include <CLI/CLI.hpp>
 

@@ -54,7 +54,7 @@ RangeAudit promote_out_of_range(const ir::Graph& model, Job& job) {
     const size_t before = options.promotions.size();
     for (const evaluate::RangeRow& row :
          evaluate::audit_ranges(plan, backend, *domains, kSeed, Watch(options.limits))) {
-      if (row.fits()) continue;
+      if (row.fits) continue;
       Promotion promotion = evaluate::promotion_for(plan, row);
       if (promotion.nodes.empty() ||
           std::ranges::find(options.promotions, promotion) != options.promotions.end())

@@ -13,17 +13,6 @@
 
 namespace vernier {
 
-/// True for f64, f32, tf32, f16, bf16 and both f8 types.
-constexpr bool is_float(DType t) { return t >= DType::kF32 && t <= DType::kTF32; }
-/// True for the eight integer types (bool is not an integer).
-constexpr bool is_integer(DType t) { return t >= DType::kI8 && t <= DType::kU64; }
-constexpr bool is_signed_integer(DType t) {
-  return t == DType::kI8 || t == DType::kI16 || t == DType::kI32 || t == DType::kI64;
-}
-
-/// Inverse of name(); empty when unknown.
-std::optional<DType> parse_dtype(std::string_view text);
-
 /// IEEE round-to-nearest-even conversions. NaN stays NaN; overflow of f16 and bf16 gives infinity,
 /// of f8e4m3 gives NaN (the type has no infinity), of f8e5m2 gives infinity.
 uint16_t f32_to_f16(float x);

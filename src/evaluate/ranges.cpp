@@ -68,6 +68,11 @@ void Ranges::note_constants() {
   }
 }
 
+bool range_fits(double peak, DType type) {
+  const double margin = represents(type, DType::kF32) ? 1 : kRangeMargin;
+  return peak * margin <= largest_finite(type);
+}
+
 RangeRow Ranges::row_of(size_t step, std::string point, double peak, DType type) const {
   return {.step = static_cast<int32_t>(step),
           .name = plan_.steps[step].name,
@@ -75,7 +80,8 @@ RangeRow Ranges::row_of(size_t step, std::string point, double peak, DType type)
           .point = std::move(point),
           .peak = peak,
           .type = type,
-          .limit = largest_finite(type)};
+          .limit = largest_finite(type),
+          .fits = range_fits(peak, type)};
 }
 
 // What the kernel rounds to there; at the last point, the result, at most what it is stored in. A

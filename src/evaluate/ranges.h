@@ -10,23 +10,15 @@
 #include "core/rounding.h"
 #include "core/tensor.h"
 #include "plan/plan.h"
+#include "vernier/localise.h"
 
 namespace vernier::evaluate {
 
-/// One rounding point of one step, or one constant that it multiplies.
-struct RangeRow {
-  int32_t step = -1;
-  std::string name, op;            ///< the ONNX node that names the step, and the operator
-  std::string point;               ///< "out", "q", "scores" …; "weight" for a constant operand
-  double peak = 0;                 ///< largest |value| before it is rounded there, FP64
-  DType type = DType::kUndefined;  ///< that it takes there
-  double limit = 0;                ///< the largest finite number of `type`
-  /// kRangeMargin times the peak is within the limit; the peak alone in f32, which nothing is wider
-  /// than.
-  bool fits() const { return represents(type, DType::kF32) ? peak <= limit : fits_in(limit); }
-  bool fits_in(double largest) const { return peak * kRangeMargin <= largest; }
-};
+using verify::RangeRow;
 
+/// Does a value of this magnitude fit in `type`? Other inputs may be larger: kRangeMargin times it
+/// must; the peak alone in f32, which nothing is wider than.
+bool range_fits(double peak, DType type);
 /// The largest finite |element| of a float array. Uses all cores where it is large.
 double largest_finite_element(const Tensor& t);
 

@@ -160,14 +160,23 @@ void add_nodes(Bisection& found, const std::vector<Rows>& groups, const plan::Pl
   std::vector<std::string> rules;
   for (const Rows& rows : groups) {
     for (const plan::LedgerRow* row : rows) {
-      BisectedNode node{
-          .row = *row, .rule = rule_text(policy, row->asked.by), .raising = raising_rules(*row)};
+      BisectedNode node{.node = row->node,
+                        .key = row->key,
+                        .op = row->op,
+                        .composite = row->composite,
+                        .store = row->got_store,
+                        .compute = row->got_compute,
+                        .accumulate = row->got_accumulate,
+                        .step = row->step,
+                        .kernel = row->kernel,
+                        .by = row->asked.by,
+                        .rule = rule_text(policy, row->asked.by),
+                        .raising = raising_rules(*row)};
       rules.insert(rules.end(), node.raising.begin(), node.raising.end());
       found.nodes.push_back(std::move(node));
     }
   }
-  const auto place = [](const BisectedNode& node) { return node.row.step; };
-  std::ranges::stable_sort(found.nodes, {}, place);
+  std::ranges::stable_sort(found.nodes, {}, &BisectedNode::step);
   found.rules_pass = probes.passes_with_rules(rules);
 }
 

@@ -20,12 +20,11 @@ std::string type_name(DType type) {
 std::string option_of(const std::string& rule) { return "--rule " + shell_word(rule); }
 
 std::string row_text(const BisectedNode& node) {
-  const plan::LedgerRow& row = node.row;
-  return format_line("  {:<48} {:<22} {:<22} step {} ({}), {}{}\n", row.node,
-                     row.op + (row.composite.empty() ? "" : " (of " + row.composite + ")"),
-                     format_line("{} / {} / {}", type_name(row.got_store),
-                                 type_name(row.got_compute), type_name(row.got_accumulate)),
-                     row.step, row.kernel, row.asked.by,
+  return format_line("  {:<48} {:<22} {:<22} step {} ({}), {}{}\n", node.node,
+                     node.op + (node.composite.empty() ? "" : " (of " + node.composite + ")"),
+                     format_line("{} / {} / {}", type_name(node.store), type_name(node.compute),
+                                 type_name(node.accumulate)),
+                     node.step, node.kernel, node.by,
                      node.rule.empty() ? "" : ": '" + node.rule + "'");
 }
 
@@ -59,19 +58,18 @@ std::string not_precision_text(const Bisection& found) {
 }
 
 json to_json(const BisectedNode& node) {
-  const plan::LedgerRow& row = node.row;
-  return {{"node", row.node},
-          {"key", row.key},
-          {"op", row.op},
-          {"origin_of", row.composite},
+  return {{"node", node.node},
+          {"key", node.key},
+          {"op", node.op},
+          {"origin_of", node.composite},
           {"got",
-           {{"compute", type_name(row.got_compute)},
-            {"accumulate", type_name(row.got_accumulate)},
-            {"store", type_name(row.got_store)}}},
-          {"by", row.asked.by},
+           {{"compute", type_name(node.compute)},
+            {"accumulate", type_name(node.accumulate)},
+            {"store", type_name(node.store)}}},
+          {"by", node.by},
           {"rule", node.rule},
-          {"step", row.step},
-          {"kernel", row.kernel},
+          {"step", node.step},
+          {"kernel", node.kernel},
           {"raising", node.raising}};
 }
 

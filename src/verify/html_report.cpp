@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include "core/whole_file.h"
 #include "verify/html_assets.h"
 #include "verify/html_sections.h"
 #include "verify/html_writer.h"
@@ -57,17 +56,6 @@ std::string to_html(const ReportPage& page) {
       "<script>\n{}</script>\n</body>\n</html>\n",
       kPolicy, escaped(page.report.verdict), escaped(page.engine_file), report_style(),
       escaped(page.engine_file), escaped(page.model_file), links, body, report_script());
-}
-
-void check_can_write(const std::filesystem::path& path, const std::string& what) {
-  const WholeFile file({.path = path, .what = what, .bytes_expected = 0});
-}
-
-void write_text_file(const std::filesystem::path& path, const std::string& what,
-                     const std::string& text) {
-  WholeFile file({.path = path, .what = what, .bytes_expected = text.size()});
-  file.write(std::as_bytes(std::span(text)));
-  file.commit();
 }
 
 }  // namespace vernier::verify

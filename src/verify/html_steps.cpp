@@ -126,9 +126,10 @@ std::string ranges(const ReportPage& page) {
     table.row(
         {count_cell(row->step), name_cell(row->name), text_cell(row->point), number_cell(row->peak),
          type_cell(row->type), number_cell(row->limit), bar_cell(row->peak / row->limit),
-         row->fits_in(f16) ? bar_cell(row->peak / f16)
-                           : text_cell("✗ over " + percent_text(1 / kRangeMargin), "mark-fail")},
-        row->fits() ? "" : "class=\"failed\"");
+         evaluate::range_fits(row->peak, DType::kF16)
+             ? bar_cell(row->peak / f16)
+             : text_cell("✗ over " + percent_text(1 / kRangeMargin), "mark-fail")},
+        row->fits ? "" : "class=\"failed\"");
   }
   return section("ranges", "Range audit",
                  hint("The largest absolute value at every rounding point in FP64, against what "

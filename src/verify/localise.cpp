@@ -286,8 +286,8 @@ std::vector<size_t> Localisation::by_share(double least) const {
   return order;
 }
 
-Localisation localise(const Engine& engine, PlanEvaluator& f, Runner& runner,
-                      const NamedTensors& inputs) {
+Localisation follow(const Engine& engine, PlanEvaluator& f, Runner& runner,
+                    const NamedTensors& inputs) {
   const plan::Plan& plan = engine.impl().plan;
   runner.run(inputs);  // refuses what does not fit, naming input and range
   std::vector<Tensor> ordered;

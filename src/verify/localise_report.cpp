@@ -45,7 +45,7 @@ json to_json(const StepError& s) {
 
 json to_json(const RangeRow& r) {
   return {{"step", r.step},       {"node", r.name},   {"point", r.point}, {"absmax", r.peak},
-          {"type", name(r.type)}, {"limit", r.limit}, {"fits", r.fits()}};
+          {"type", name(r.type)}, {"limit", r.limit}, {"fits", r.fits}};
 }
 
 }  // namespace

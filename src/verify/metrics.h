@@ -5,25 +5,10 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "vernier/verify.h"
 
 namespace vernier::verify {
 
-/// How far `got` is from `want` (got in its own type, want in FP64). Relative errors are to |want|.
-struct Distance {
-  double max_abs = 0, mean_abs = 0, p99_abs = 0;
-  double max_rel = 0;
-  double rms = 0, rms_reference = 0;
-  double max_ulp = 0;  ///< units in the last place of got's type at want
-  double cosine = 1;
-  double snr_db = 0;                        ///< 20·log10(rms_reference / rms); 400 where equal
-  double worst = 0;                         ///< largest |got − want| / (1 + |want|)
-  int64_t worst_index = 0, worst_row = 0;   ///< of `worst`
-  int64_t elems = 0, wrong_non_finite = 0;  ///< NaN or Inf on one side only, or of another sign
-  int64_t different_integers = 0;           ///< integer and bool arrays
-  /// The errors above are those of all elements. False: of what is left of them beside NaN and
-  /// infinities of one side only, which says nothing; reports do not show it.
-  bool says_it_all() const { return wrong_non_finite == 0; }
-};
 /// `row_axis`: the axis that counts rows, or -1 (worst_row stays 0). Shapes must be equal.
 Distance distance(const EvalTensor& got, const EvalTensor& want, int row_axis = 0);
 
@@ -40,13 +25,6 @@ struct Ranking {
 /// Of one dimension's worth of scores; both non-empty and of equal length.
 Ranking ranking(const std::vector<double>& got, const std::vector<double>& want);
 
-/// One row of one output.
-struct RowMetrics {
-  int64_t row = 0;
-  Distance distance;
-  int64_t rankings = 0, top1_changes = 0, top5_changes = 0;  ///< over its last axes
-  double least_correlation = 1;
-};
 /// Per row along `axis` (-1: the whole array is one row). Rankings are taken along the last axis
 /// where it is longer than 1 and not the row axis.
 std::vector<RowMetrics> row_metrics(const EvalTensor& got, const EvalTensor& want, int axis);

@@ -10,7 +10,7 @@
 
 #include "core/tensor.h"
 #include "plan/plan.h"
-#include "vernier/session.h"
+#include "vernier/verify.h"
 
 namespace vernier::verify {
 
@@ -47,14 +47,5 @@ class NonFiniteTrace {
   std::vector<Finiteness> values_;  // by plan value
   std::vector<bool> own_;           // by step
 };
-
-/// Does a dense float array hold NaN or infinity? False for other types. Reads `bytes` once.
-bool is_non_finite(DType dtype, std::span<const std::byte> bytes);
-
-/// What a user should know about outputs of session.run(inputs) that hold NaN or infinity, which
-/// `names` are: which node makes it of finite inputs. Runs `inputs` once more, watched: outputs of
-/// the run before are gone.
-std::string explain_non_finite(Session& session, std::span<const Input> inputs,
-                               std::span<const std::string> names);
 
 }  // namespace vernier::verify

@@ -13,12 +13,12 @@
 #include "compile/pipeline.h"
 #include "engine/writer.h"
 #include "io/npz.h"
+#include "io/text_file.h"
 #include "onnx/import.h"
 #include "precision/policy_file.h"
 #include "runtime/engine_impl.h"
 #include "verify/build_options.h"
 #include "verify/cutter.h"
-#include "verify/html_report.h"
 #include "verify/minimise.h"
 #include "verify/sweep.h"
 
@@ -215,10 +215,10 @@ void write_and_repeat(const Cut& cut, const Parts& parts, const ReduceTarget& ta
   request.model = folder / kModelFile;
   request.engine = folder / kEngineFile;
   const auto* text = reinterpret_cast<const char*>(cut.model.data());
-  write_text_file(request.model, "model", {text, cut.model.size()});
+  io::write_text_file(request.model, "model", {text, cut.model.size()});
   io::write_npz(folder / kInputsFile, cut.inputs);
   found.command = command_of(options, request.tolerance, target.plugins);
-  write_text_file(folder / kCommandFile, "command", found.command + "\n");
+  io::write_text_file(folder / kCommandFile, "command", found.command + "\n");
   request.inputs[0].arrays = io::read_arrays(folder / kInputsFile);
   compile(request.model.string(), request.engine.string(), options);
   const Report report = verify(request);

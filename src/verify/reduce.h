@@ -1,53 +1,18 @@
-// Reduce: the smallest part of a model that still fails, as a model with inputs and one command.
-// Contract: docs/verification.md "Reduce".
+// Reduce for an engine and its imported model at hand; for files: vernier/reduce.h.
 #pragma once
-#include <filesystem>
 #include <memory>
-#include <string>
-#include <vector>
 
+#include "ir/graph.h"
 #include "onnx/slice.h"
-#include "verify/verify.h"
+#include "vernier/engine.h"
+#include "vernier/reduce.h"
+#include "vernier/verify.h"
 
 namespace vernier::verify {
 
-enum class ReduceOutcome : uint8_t {
-  kPasses,         ///< the engine passes: there is nothing to reduce
-  kReduced,        ///< the files are written, and read again they fail
-  kNotReproduced,  ///< not even the whole model fails when it is built with fixed sizes
-};
-
-struct Reduction {
-  ReduceOutcome outcome = ReduceOutcome::kPasses;
-  std::string verdict, explanation;            ///< of the engine, as verify gives them
-  std::string inputs;                          ///< what it was reduced on: "batch 1, length 4"
-  std::vector<std::string> nodes;              ///< of the part, in file order
-  size_t model_nodes = 0;                      ///< of the whole main graph
-  std::string part_verdict, part_explanation;  ///< of the written files
-  std::string command;                         ///< what command.txt holds
-  std::filesystem::path folder;                ///< of the files
-  int builds = 0;
-  double ms = 0;
-};
-
-/// Where the part goes.
-struct ReduceTarget {
-  std::filesystem::path folder;      ///< made if it is not there
-  std::vector<std::string> plugins;  ///< libraries of the request's backend, for the command
-};
-
-/// Verifies the engine of `request`, and where it fails writes model.onnx, inputs.npz and
-/// command.txt into the target's folder. The part is built for the sizes of the
-/// smallest failing cell, with what was asked of its nodes. Throws as verify(), and Error(kMachine)
-/// where the files cannot be written.
-Reduction reduce(const Request& request, const ReduceTarget& target);
-/// As above for an engine and its imported model at hand, and the nodes of the model's file.
+/// As reduce(); `slicer` has the nodes of the model's file.
 Reduction reduce_engine(const std::shared_ptr<const Engine>& engine, const ir::Graph& model,
                         const onnx::ModelSlicer& slicer, const Request& request,
                         const ReduceTarget& target);
-
-/// The result for a terminal, and as JSON.
-std::string to_text(const Reduction& found);
-std::string to_json(const Reduction& found);
 
 }  // namespace vernier::verify

@@ -7,28 +7,9 @@
 
 #include "plan/plan.h"
 #include "runtime/session_impl.h"
+#include "vernier/verify.h"
 
 namespace vernier::verify {
-
-/// What one step did, judged by its worst element.
-struct StepResult {
-  int32_t step = -1;
-  std::string kernel, name;  ///< name: the ONNX node that names the composite
-  bool passed = true;
-  std::string why;   ///< empty, or what is wrong with the worst element
-  double error = 0;  ///< |E_s − I_s| of the element that comes closest to its limit
-  double limit = 0;  ///< of that element
-  double ratio = 0;  ///< error / limit; infinite for a wrong NaN or integer
-  /// Of an output in 16 bits: the root mean square of all its errors beside its limit.
-  double rms_ratio = 0;
-  double inside_factor = 0;  ///< of T: what the element that needs it most needs
-  int64_t elems = 0;
-  /// A result that its type cannot hold: FP64 has a finite one. What the element was, and the type.
-  bool overflowed = false;
-  double overflow_value = 0;
-  DType overflow_type = DType::kUndefined;
-  bool non_finite = false;  ///< NaN or infinite where FP64 is finite
-};
 
 /// Watches one run: fills the arena, and what each step is to write, with `poison`, and judges each
 /// step right after it, from copies; the run itself is not changed.

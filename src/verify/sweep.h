@@ -6,8 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "evaluate/domain.h"
 #include "evaluate/plan_evaluator.h"
+#include "verify/metrics.h"
+#include "verify/replay.h"
 #include "verify/runner.h"
+#include "verify/tolerance.h"
 #include "verify/verify.h"
 
 namespace vernier::verify {

@@ -16,7 +16,7 @@ Localisation Sweep::localise_group(const Group& group, int64_t batch) {
   PlanEvaluator f(plan_, *engine_->impl().backend, watched());
   set_exact_constants(f);
   Localisation found =
-      localise(*engine_, f, runner_, batch_of(group, first_rows(axes_.known() ? batch : 1)));
+      follow(*engine_, f, runner_, batch_of(group, first_rows(axes_.known() ? batch : 1)));
   found.inputs = label;
   return found;
 }

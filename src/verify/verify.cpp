@@ -10,6 +10,7 @@
 
 #include "core/hash.h"
 #include "engine/writer.h"
+#include "io/text_file.h"
 #include "onnx/import.h"
 #include "runtime/engine_impl.h"
 #include "verify/html_report.h"
@@ -94,22 +95,22 @@ std::shared_ptr<const Engine> open_checked(const Request& request) {
 
 Report verify(const Request& asked) {
   const Request request = begun(asked);
-  if (!request.html.empty()) check_can_write(request.html, "report");
+  if (!request.html.empty()) io::check_can_write(request.html, "report");
   const std::shared_ptr<const Engine> engine = open_checked(request);
   Report report = verify_engine(engine, *import(request), request);
   engine->check_unchanged();
   if (!request.html.empty()) {
-    write_text_file(request.html, "report",
-                    to_html({.report = report,
-                             .plan = engine->impl().plan,
-                             .engine_file = request.engine.filename().string(),
-                             .model_file = request.model.filename().string(),
-                             .model_hash = file_hash(request.model)}));
+    io::write_text_file(request.html, "report",
+                        to_html({.report = report,
+                                 .plan = engine->impl().plan,
+                                 .engine_file = request.engine.filename().string(),
+                                 .model_file = request.model.filename().string(),
+                                 .model_hash = file_hash(request.model)}));
   }
   return report;
 }
 
-Localisation localise_files(const Request& asked) {
+Localisation localise(const Request& asked) {
   const Request request = begun(asked);
   const std::shared_ptr<const Engine> engine = open_engine(request);
   return localise_model(engine, *import(request), request);

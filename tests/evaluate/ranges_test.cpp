@@ -50,7 +50,7 @@ TEST(Ranges, FitsIsTwiceThePeakWithinTheLimit) {
   for (const auto& [peak, fits] : {std::pair(32752.0, true), {32753.0, false}, {70000.0, false}}) {
     Ranges ranges(plan);
     ranges.note(0, peak_at_end(peak));
-    EXPECT_EQ(ranges.rows().at(0).fits(), fits) << peak;
+    EXPECT_EQ(ranges.rows().at(0).fits, fits) << peak;
   }
 }
 
@@ -63,10 +63,10 @@ TEST(Ranges, OnlyTrueInfinitiesDoNotCount) {
   ranges.note(0, peak_at_end(lowest));
   ranges.note(1, peak_at_end(lowest));
   EXPECT_EQ(ranges.rows().at(0).peak, lowest);
-  EXPECT_FALSE(ranges.rows().at(0).fits());
-  EXPECT_TRUE(ranges.rows().at(1).fits());  // nothing is wider than f32
+  EXPECT_FALSE(ranges.rows().at(0).fits);
+  EXPECT_TRUE(ranges.rows().at(1).fits);  // nothing is wider than f32
   ranges.note(1, peak_at_end(2 * lowest));
-  EXPECT_FALSE(ranges.rows().at(1).fits());
+  EXPECT_FALSE(ranges.rows().at(1).fits);
 }
 
 // A point that sees both a true infinity and a finite number keeps the number.

@@ -151,8 +151,7 @@ TEST(MaskVerdict, NamesNodeValueReasonAndRule) {
     ASSERT_GT(fixed.rules.size(), policy.rules.size());
     const Bisection bisection = bisect_engine(engine_of(plan_of(*model, policy)), *model, request);
     ASSERT_FALSE(bisection.nodes.empty());
-    EXPECT_NE(report.explanation.find("name:" + bisection.nodes.front().row.node),
-              std::string::npos)
+    EXPECT_NE(report.explanation.find("name:" + bisection.nodes.front().node), std::string::npos)
         << report.explanation << "\n"
         << to_text(bisection);
     EXPECT_EQ(verify_policy(*model, fixed, request).verdict, "pass");

@@ -101,8 +101,7 @@ TEST(TrackerPlanted, ASoftmaxInSixteenBitsIsNamed) {
   const Bisection raised = bisect_engine(engine, *model, request);
   EXPECT_EQ(raised.outcome, BisectOutcome::kFound) << to_text(raised);
   EXPECT_FALSE(raised.nodes.empty());
-  for (const BisectedNode& node : raised.nodes)
-    EXPECT_EQ(node.row.op, "Softmax") << to_text(raised);
+  for (const BisectedNode& node : raised.nodes) EXPECT_EQ(node.op, "Softmax") << to_text(raised);
 }
 
 }  // namespace

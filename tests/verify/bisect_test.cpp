@@ -44,7 +44,7 @@ Bisection bisected(const CompileOptions& options, Request request = {}) {
 
 std::vector<std::string> names(const Bisection& found) {
   std::vector<std::string> result;
-  for (const BisectedNode& node : found.nodes) result.push_back(node.row.node);
+  for (const BisectedNode& node : found.nodes) result.push_back(node.node);
   return result;
 }
 
@@ -61,7 +61,7 @@ TEST(Bisect, FindsOnePlantedNode) {
   ASSERT_EQ(found.outcome, BisectOutcome::kFound) << to_text(found);
   ASSERT_THAT(names(found), ElementsAre(softmax)) << to_text(found);
   const BisectedNode& node = found.nodes[0];
-  EXPECT_EQ(node.row.got_compute, DType::kF8E4M3);
+  EXPECT_EQ(node.compute, DType::kF8E4M3);
   EXPECT_EQ(node.rule, planted(softmax));
   EXPECT_TRUE(found.rules_pass);
   EXPECT_GT(found.candidates, 10U);

@@ -150,7 +150,7 @@ TEST(HtmlReport, AFileIsAskedForBeforeTheWork) {
   std::filesystem::remove_all(folder);
   const auto message = [&] {
     try {
-      check_can_write(folder / "r.html", "report");
+      io::check_can_write(folder / "r.html", "report");
     } catch (const Error& error) {
       return std::string(error.what());
     }

@@ -35,7 +35,7 @@ struct Localised {
     std::filesystem::remove(file);
     Runner runner(engine, {.threads = 2});
     PlanEvaluator f(engine->impl().plan, *engine->impl().backend);
-    found = localise(*engine, f, runner, model.cases().at(1).inputs);
+    found = follow(*engine, f, runner, model.cases().at(1).inputs);
   }
 };
 

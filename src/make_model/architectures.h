@@ -2,9 +2,9 @@
 #pragma once
 #include <string>
 
-#include "cli/torch_modules.h"
+#include "make_model/torch_modules.h"
 
-namespace vernier::cli {
+namespace vernier::make_model {
 
 /// What is made; sizes are checked before (make_model.cpp).
 struct Geometry {
@@ -22,4 +22,4 @@ void make_gpt2(TorchGraph& graph, const Geometry& geometry);
 /// pixel_values [batch, 3, 224, 224] → logits [batch, classes]
 void make_vit(TorchGraph& graph, const Geometry& geometry);
 
-}  // namespace vernier::cli
+}  // namespace vernier::make_model

@@ -1,11 +1,11 @@
 // Modules as the exporter writes them: see torch_modules.h.
-#include "cli/torch_modules.h"
+#include "make_model/torch_modules.h"
 
 #include <cmath>
 #include <limits>
 #include <numbers>
 
-namespace vernier::cli {
+namespace vernier::make_model {
 namespace {
 
 constexpr double kNormDeviation = 0.2;  // of gains, around 1
@@ -139,4 +139,4 @@ Mask attention_mask(const Scope& scope, const MaskInputs& inputs) {
   return {scope.op("Where", {everywhere, zero, lowest}), {batch, length}};
 }
 
-}  // namespace vernier::cli
+}  // namespace vernier::make_model

@@ -9,7 +9,7 @@
 
 #include "onnx/model_writer.h"
 
-namespace vernier::cli {
+namespace vernier::make_model {
 
 using Value = std::string;  ///< the name of a value
 
@@ -84,4 +84,4 @@ class Scope {
   std::string path_;
 };
 
-}  // namespace vernier::cli
+}  // namespace vernier::make_model

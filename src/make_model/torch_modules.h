@@ -1,9 +1,9 @@
 // Modules of Transformers as PyTorch's exporter writes them: linear layers, norms, activations,
 // attention in parts, masks. Shapes are those of PyTorch: x [batch, length, hidden].
 #pragma once
-#include "cli/torch_graph.h"
+#include "make_model/torch_graph.h"
 
-namespace vernier::cli {
+namespace vernier::make_model {
 
 // Trained-like spreads: a linear layer keeps the scale of its input, the rest is small around 0,
 // and the gains of norms lie around 1.
@@ -67,4 +67,4 @@ struct Mask {
 };
 Mask attention_mask(const Scope& scope, const MaskInputs& inputs);
 
-}  // namespace vernier::cli
+}  // namespace vernier::make_model

@@ -1,9 +1,9 @@
 // Spelling graphs as the exporter does: see torch_graph.h.
-#include "cli/torch_graph.h"
+#include "make_model/torch_graph.h"
 
 #include <algorithm>
 
-namespace vernier::cli {
+namespace vernier::make_model {
 
 using onnx::NodeAttribute;
 using onnx::SmallArray;
@@ -113,4 +113,4 @@ Value Scope::range(const Value& length) const {
   return op("Range", {start, end, step});
 }
 
-}  // namespace vernier::cli
+}  // namespace vernier::make_model

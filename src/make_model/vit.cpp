@@ -1,7 +1,7 @@
 // ViT as PyTorch's exporter writes Hugging Face's ViTForImageClassification, at 224x224 pixels.
-#include "cli/make_model.h"
+#include "make_model/architectures.h"
 
-namespace vernier::cli {
+namespace vernier::make_model {
 namespace {
 
 constexpr float kEpsilon = 1e-12F;
@@ -82,4 +82,4 @@ void make_vit(TorchGraph& graph, const Geometry& g) {
   graph.writer().add_output("logits", DType::kF32, {"batch", g.vocabulary});
 }
 
-}  // namespace vernier::cli
+}  // namespace vernier::make_model

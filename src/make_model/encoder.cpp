@@ -1,7 +1,7 @@
 // BERT, XLM-R and MiniLM as PyTorch's exporter writes Hugging Face's modules of these names.
-#include "cli/make_model.h"
+#include "make_model/architectures.h"
 
-namespace vernier::cli {
+namespace vernier::make_model {
 namespace {
 
 constexpr int64_t kPadding = 1;  // XLM-R's padding id; its positions start after it
@@ -151,4 +151,4 @@ void make_encoder(TorchGraph& graph, const Geometry& g) {
   graph.writer().add_output("logits", DType::kF32, {"batch", int64_t{1}});
 }
 
-}  // namespace vernier::cli
+}  // namespace vernier::make_model

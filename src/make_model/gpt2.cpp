@@ -1,7 +1,7 @@
 // GPT-2 as PyTorch's exporter writes Hugging Face's GPT2LMHeadModel, without a cache.
-#include "cli/make_model.h"
+#include "make_model/architectures.h"
 
-namespace vernier::cli {
+namespace vernier::make_model {
 namespace {
 
 constexpr float kEpsilon = 1e-5F;
@@ -64,4 +64,4 @@ void make_gpt2(TorchGraph& graph, const Geometry& g) {
   graph.writer().add_output("logits", DType::kF32, {"batch", "seq", g.vocabulary});
 }
 
-}  // namespace vernier::cli
+}  // namespace vernier::make_model

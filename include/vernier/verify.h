@@ -1,0 +1,202 @@
+// Verify: the saved engine against the FP64 evaluation of its model. Contract:
+// docs/verification.md.
+//   R  FP64 evaluation of the original ONNX graph      F  FP64 evaluation of the engine's plan
+//   E  the engine's own answer                         I_s  one step in FP64 on E's own inputs
+// Four questions, none skipped: is the rewrite right (F against R), is every kernel right (E_s
+// against I_s), is the answer right (E against R), are rows independent (bits). No hole: NaN or
+// Inf that R lacks, a missing or extra output, another type or shape is a failure.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "vernier/engine.h"
+#include "vernier/limits.h"
+#include "vernier/localise.h"
+#include "vernier/session.h"
+#include "vernier/tensor.h"
+
+namespace vernier::verify {
+
+/// Limits; infinity or empty: not checked. NaN, infinities and integers are always checked.
+struct Tolerance {
+  double worst = 1e-5;          ///< of |E − R| / (1 + |R|), every element
+  double rms = 1e-5;            ///< of rms(E − R) / rms(R), over all cells; never below the noise
+  bool above_noise = true;      ///< worst and rms do not ask for less than f32 can do here
+  std::optional<double> max;    ///< of |E − R|, every element
+  std::optional<double> cos;    ///< least cosine similarity of a cell
+  std::optional<double> flips;  ///< largest share of rankings whose first place changes
+};
+/// "rms=1e-3,max=1e-2,cos=0.9999,flips=0" (worst= too): exactly these limits; empty: the usual
+/// ones. Throws Error(kInput) on anything else.
+Tolerance parse_tolerance(const std::string& text);
+/// "worst=1e-05,rms=1e-05": what parse_tolerance reads back.
+std::string to_text(const Tolerance& tolerance);
+
+enum class Depth : uint8_t { kDefault, kThorough };
+
+/// Arrays of the user's, and where they come from.
+struct UserInputs {
+  std::string label;
+  NamedTensors arrays;
+};
+
+struct Request {
+  std::filesystem::path model, engine;
+  /// Kernels in place of the device's own (load_plugins()), for `engine`; null: its own.
+  const backend::Backend* backend = nullptr;
+  bool read_into_memory = false;   ///< as EngineOptions has it
+  std::vector<UserInputs> inputs;  ///< empty: a sweep of seeded inputs inside their domains
+  NamedTensors expect;             ///< outputs of the first of `inputs`; empty: none
+  Tolerance tolerance;
+  std::vector<int64_t> batches, lengths;  ///< of the sweep; empty: those of `depth`
+  Depth depth = Depth::kDefault;
+  /// Only the part between these named values of the model, on the engine's own values at `from`
+  /// (empty: the inputs); `to` empty: the outputs. Both empty: everything.
+  std::vector<std::string> from, to;
+  std::string batch_axis;  ///< the size that counts rows; empty: found on R
+  uint64_t seed = 1;
+  int threads = 0;
+  bool localise = false;  ///< fill Report::localisation: some more FP64 evaluations of one cell
+  bool time = false;      ///< fill Report::times
+  std::filesystem::path html;  ///< where verify() writes its page (html_report.h); empty: nowhere
+  std::function<void(const std::string& stage)> progress;
+  /// Of verify(), localise(), bisect() and reduce(), from their beginning to their end.
+  Limits limits;
+};
+
+/// How far `got` is from `want` (got in its own type, want in FP64). Relative errors are to |want|.
+struct Distance {
+  double max_abs = 0, mean_abs = 0, p99_abs = 0;
+  double max_rel = 0;
+  double rms = 0, rms_reference = 0;
+  double max_ulp = 0;  ///< units in the last place of got's type at want
+  double cosine = 1;
+  double snr_db = 0;                        ///< 20·log10(rms_reference / rms); 400 where equal
+  double worst = 0;                         ///< largest |got − want| / (1 + |want|)
+  int64_t worst_index = 0, worst_row = 0;   ///< of `worst`
+  int64_t elems = 0, wrong_non_finite = 0;  ///< NaN or Inf on one side only, or of another sign
+  int64_t different_integers = 0;           ///< integer and bool arrays
+  /// The errors above are those of all elements. False: of what is left of them beside NaN and
+  /// infinities of one side only, which says nothing; reports do not show it.
+  bool says_it_all() const { return wrong_non_finite == 0; }
+};
+
+/// One row of one output.
+struct RowMetrics {
+  int64_t row = 0;
+  Distance distance;
+  int64_t rankings = 0, top1_changes = 0, top5_changes = 0;  ///< over its last axes
+  double least_correlation = 1;
+};
+
+/// What one step did, judged by its worst element.
+struct StepResult {
+  int32_t step = -1;
+  std::string kernel, name;  ///< name: the ONNX node that names the composite
+  bool passed = true;
+  std::string why;   ///< empty, or what is wrong with the worst element
+  double error = 0;  ///< |E_s − I_s| of the element that comes closest to its limit
+  double limit = 0;  ///< of that element
+  double ratio = 0;  ///< error / limit; infinite for a wrong NaN or integer
+  /// Of an output in 16 bits: the root mean square of all its errors beside its limit.
+  double rms_ratio = 0;
+  double inside_factor = 0;  ///< of T: what the element that needs it most needs
+  int64_t elems = 0;
+  /// A result that its type cannot hold: FP64 has a finite one. What the element was, and the type.
+  bool overflowed = false;
+  double overflow_value = 0;
+  DType overflow_type = DType::kUndefined;
+  bool non_finite = false;  ///< NaN or infinite where FP64 is finite
+};
+
+/// One kind of check over all cells.
+struct Check {
+  std::string name;
+  int64_t done = 0, failed = 0;
+  std::string note;  ///< the first failure, or why there was nothing to do
+};
+
+/// One batch of inputs.
+struct CellResult {
+  std::string label;  ///< "batch 4, length 16", or the user's file
+  int64_t batch = 0, length = 0;
+  std::string sizes;             ///< "length 16"; "src 4, tgt 16" where they differ
+  std::string verdict = "pass";  ///< of this cell alone
+  std::string why;
+  double worst = 0;           ///< largest |E − R| / (1 + |R|)
+  double share_of_limit = 0;  ///< of the output that comes closest to its limit (tolerance.h)
+};
+
+/// One output over all cells.
+struct OutputResult {
+  std::string name, verdict = "pass", why;
+  Distance worst;          ///< of the cell with the largest |E − R| / (1 + |R|)
+  std::string worst_cell;  ///< its label
+  double noise_rms = 0;    ///< rms(I − R): what rounding is expected to do here, over all cells
+  double all_rms = 0;      ///< rms(E − R) over all cells: what is held against the noise
+  double all_rms_reference = 0;  ///< rms(R) over all cells
+  bool mixed_by_model = false;
+  std::vector<RowMetrics> rows;  ///< of the worst cell
+  int64_t rankings = 0, top1_changes = 0, top5_changes = 0;
+  double least_correlation = 1;
+};
+
+/// F against R at one value that exists in both the original graph and the plan.
+struct ValueResult {
+  std::string name;   ///< ONNX value name
+  int32_t step = -1;  ///< the step that made it
+  std::string kernel, step_name;
+  Distance distance;
+  bool passed = false;
+};
+
+/// The median time of every step at the profile's optimum. No two runs give the same.
+struct StepTimes {
+  std::string inputs;  ///< "input_ids [4, 128], …"
+  std::vector<double> ms;
+};
+
+struct Report {
+  /// "pass", "bug (rewrite)", "bug (uninitialised read)", "bug (race)", "bug", "overflow", "nan",
+  /// "neighbours", "precision" or "reference".
+  std::string verdict = "pass";
+  std::string explanation;         ///< what, where, which step, what to do
+  std::vector<std::string> notes;  ///< domains and what else the reader should know
+  std::vector<CellResult> cells;
+  std::vector<OutputResult> outputs;
+  std::vector<Check> checks;
+  std::vector<ValueResult> rewrites;  ///< F against R: values that differ
+  std::vector<StepResult> steps;      ///< replay: the worst of every step
+  int64_t compared_values = 0;
+  std::optional<Localisation> localisation;  ///< of the worst cell, where it was asked for
+  std::optional<StepTimes> times;            ///< where they were asked for
+  std::string engine_hash, data_hash;        ///< what was verified, on which arrays
+  Tolerance tolerance;
+  double ms = 0;
+  bool passed() const { return verdict == "pass"; }
+};
+
+/// Verifies the files of `request` and writes its HTML page, whatever the verdict. Throws
+/// Error(kInput) when the engine does not belong to the model (other inputs or outputs), the inputs
+/// do not fit or no cell is left in the engine's range.
+Report verify(const Request& request);
+/// As verify(), and writes the certificate, whatever the verdict, into the engine file.
+Report verify_and_stamp(const Request& request);
+
+/// The report as a reader wants it on a terminal, and as JSON: docs/verification.md.
+std::string to_text(const Report& report);
+std::string to_json(const Report& report);
+
+/// Does a dense float array hold NaN or infinity? False for other types. Reads `bytes` once.
+bool is_non_finite(DType dtype, std::span<const std::byte> bytes);
+/// What a user should know about outputs of session.run(inputs) that hold NaN or infinity, which
+/// `names` are: which node makes it of finite inputs. Runs `inputs` once more, watched: outputs of
+/// the run before are gone.
+std::string explain_non_finite(Session& session, std::span<const Input> inputs,
+                               std::span<const std::string> names);
+
+}  // namespace vernier::verify
