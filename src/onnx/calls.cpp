@@ -75,6 +75,13 @@ void Importer::bind_results(const NodeSite& site, const std::vector<std::string>
   }
 }
 
+const Opsets& Importer::opsets_of(const proto::FunctionProto& function) {
+  const auto found = function_opsets_.find(&function);
+  if (found != function_opsets_.end()) return found->second;
+  Opsets opsets = read_opsets(function.opset_import(), "function " + quote(function.name()));
+  return function_opsets_.emplace(&function, std::move(opsets)).first->second;
+}
+
 void Importer::inline_call(const proto::FunctionProto& function, const NodeSite& site,
                            Scope& scope) {
   const proto::NodeProto& node = *site.node;
@@ -91,11 +98,10 @@ void Importer::inline_call(const proto::FunctionProto& function, const NodeSite&
          std::to_string(site.inputs.size()) + " and " + std::to_string(node.output_size()));
   }
   const AttributeBindings bindings = bind_attributes(node, function, site.bindings, where);
-  const Opsets opsets = read_opsets(function.opset_import(), "function " + quote(function.name()));
   Scope inner;
   const std::string index = site.origin.key.substr(site.origin.key.rfind('#') + 1);
   inner.path = scope.path + "/" + function.name() + "/" + index;
-  inner.opsets = &opsets;
+  inner.opsets = &opsets_of(function);
   inner.bindings = &bindings;
   for (const auto* names : {&function.input(), &function.output(), &function.attribute()}) {
     for (const std::string& name : *names) charge(name.size());

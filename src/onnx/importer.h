@@ -66,6 +66,8 @@ class Importer {
   void charge(size_t bytes);
   /// Throws Error(kInput) where a call or branch at `where` would be nested too deeply.
   void enter(const std::string& where);
+  /// The operator sets of a function, read once however often it is called.
+  const Opsets& opsets_of(const proto::FunctionProto& function);
   void inline_call(const proto::FunctionProto& function, const NodeSite& site, Scope& scope);
   void import_if(const NodeSite& site, Scope& scope);
   void take_branch(const proto::GraphProto& branch, const std::string& path, const NodeSite& site,
@@ -86,6 +88,7 @@ class Importer {
   TensorReader tensors_;
   Opsets opsets_;
   Functions functions_;
+  std::map<const proto::FunctionProto*, Opsets> function_opsets_;
   UnsupportedNodes unsupported_;
   std::vector<const proto::FunctionProto*> call_stack_;
   int nesting_ = 0;           // of calls and branches, here
