@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The table in docs/verification.md of a device's error beside what I0 predicts of it.
+"""The table in docs/verification_fitting.md of a device's error beside what I0 predicts of it.
 
 Usage: device_error_table.py LOG.txt    what test_scenarios --gtest_filter='Models/OnDevice*' printed
-Writes the table between the markers of docs/verification.md.
+Writes the table between the markers of docs/verification_fitting.md.
 """
 import pathlib
 import re
@@ -32,7 +32,7 @@ def main():
             else:
                 text += ' – | – |'
         lines.append(f'| {model} | {output} |{text}')
-    path = pathlib.Path(__file__).parent.parent / 'docs/verification.md'
+    path = pathlib.Path(__file__).parent.parent / 'docs/verification_fitting.md'
     text = path.read_text()
     table = '\n'.join(lines)
     text = re.sub(re.escape(BEGIN) + '.*' + re.escape(END), lambda _: f'{BEGIN}\n{table}\n{END}', text, flags=re.S)

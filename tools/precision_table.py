@@ -1,5 +1,5 @@
 """Builds every example model in fp16 and bf16, verifies it, and writes what came out into
-docs/verification.md between its markers, with what the trained models' tasks lose in 16 bits.
+docs/verification_fitting.md between its markers, with what the trained models' tasks lose in 16 bits.
 Run after a build of vernier and test_runtime: python3 tools/precision_table.py [--dry]
 Models: tests/models, and ../shared/models/trained, which is not in the repository (SKIP if absent).
 """
@@ -13,7 +13,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VERNIER = ROOT / "build/release/vernier"
-PAGE = ROOT / "docs/verification.md"
+PAGE = ROOT / "docs/verification_fitting.md"
 TASKS = ROOT / "build/release/tests/test_runtime"
 BEGIN = "<!-- begin: tools/precision_table.py {} -->"
 END = "<!-- end: tools/precision_table.py {} -->"

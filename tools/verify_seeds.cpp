@@ -1,5 +1,5 @@
 // verify_seeds: verifies engines of models in FP16 and BF16 over many seeds and prints how close a
-// correct engine comes to its limits (docs/verification.md "A correct engine is never red").
+// correct engine comes to its limits (docs/verification_fitting.md "Limits in 16 bits").
 // Usage: verify_seeds SEEDS MODEL.onnx...   exit 1 if a verdict is not pass
 // Environment: VERNIER_DEVICE (cpu), VERNIER_FIRST_SEED (1), VERNIER_LENGTHS ("4,16,48")
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // Bisect: the smallest set of ONNX nodes that have to be raised to f32 for an engine to pass.
-// Contract: docs/verification.md "Bisect". The set need not be a prefix of the model.
+// Contract: docs/diagnosis.md "Bisect". The set need not be a prefix of the model.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -47,7 +47,7 @@ struct Bisection {
 /// builds of the same model and options with more and more chosen sets of nodes raised. The model
 /// is read once and R evaluated once. Throws as verify().
 Bisection bisect(const Request& request);
-/// The result for a terminal, and as JSON: docs/verification.md "Bisect".
+/// The result for a terminal, and as JSON: docs/diagnosis.md "Bisect".
 std::string to_text(const Bisection& found);
 std::string to_json(const Bisection& found);
 

@@ -1,5 +1,5 @@
 // Localise: where the error of an engine's answers comes from, step by step. Contract:
-// docs/verification.md "Localise".
+// docs/diagnosis.md "Localise".
 #pragma once
 #include <cstddef>
 #include <cstdint>

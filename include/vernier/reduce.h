@@ -1,5 +1,5 @@
 // Reduce: the smallest part of a model that still fails, as a model with inputs and one command.
-// Contract: docs/verification.md "Reduce".
+// Contract: docs/diagnosis.md "Reduce".
 #pragma once
 #include <cstddef>
 #include <cstdint>

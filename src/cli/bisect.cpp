@@ -1,5 +1,5 @@
 // vernier bisect: the nodes that have to be raised for an engine to pass. Contract: README.md
-// "Commands"; how they are found: docs/verification.md "Bisect".
+// "Commands"; how they are found: docs/diagnosis.md "Bisect".
 #include "vernier/bisect.h"
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,5 @@
 // vernier localise: which steps of an engine its error comes from. Contract: README.md "Commands";
-// what the numbers are: docs/verification.md "Localise".
+// what the numbers are: docs/diagnosis.md "Localise".
 #include "vernier/localise.h"
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,5 @@
 // vernier reduce: the smallest part of a model that still fails, as files. Contract: README.md
-// "Commands"; how it is found: docs/verification.md "Reduce".
+// "Commands"; how it is found: docs/diagnosis.md "Reduce".
 #include "vernier/reduce.h"
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,5 @@
 // Cutter: parts of a failing model as small models with the arrays that go in, for reduce. A part
-// is given by nodes; what lies between them comes along. Contract: docs/verification.md "Reduce".
+// is given by nodes; what lies between them comes along. Contract: docs/diagnosis.md "Reduce".
 #pragma once
 #include <optional>
 #include <set>

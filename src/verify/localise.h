@@ -1,5 +1,5 @@
 // One run of an engine, step by step beside F, the FP64 evaluation of its plan. Contract:
-// docs/verification.md "Localise"; what it finds: vernier/localise.h.
+// docs/diagnosis.md "Localise"; what it finds: vernier/localise.h.
 #pragma once
 #include "evaluate/plan_evaluator.h"
 #include "evaluate/rows.h"

@@ -20,7 +20,7 @@ namespace {
 
 // The constant c of the limit  1 ulp + declared error + c·√K·(S + u·|I|); K sums per element, u the
 // unit of f32, S what inputs that are off by u change in this element (rms over its row where that
-// is larger). Fitted: docs/verification.md "Replay".
+// is larger). Fitted: docs/verification_fitting.md "Limits of the replay".
 constexpr double kNoiseFactor = 8;
 // What is rounded inside a step (the probabilities of an attention in 16 bits) may go the other way
 // where E's value and FP64's lie on two sides of a tie: up to this part of all that these roundings

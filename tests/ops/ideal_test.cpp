@@ -1,6 +1,6 @@
 // I against kernels of low precision: each is written here in plain loops, in another order than
 // the evaluators', and I must predict its rms against FP64 within 10 % — which an I that only casts
-// node outputs must not (design "Settled questions").
+// node outputs must not (design "Verify").
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // Plants: kernels with one defect each, which verify must find. They stand in for kernels of a
 // device's list in a backend of this test program; src/ knows nothing of them. Contract:
-// docs/verification.md "Planted defects".
+// docs/verification_fitting.md "Planted defects".
 #pragma once
 #include <functional>
 #include <span>

@@ -12,7 +12,7 @@
 namespace vernier::test {
 namespace {
 
-// Worst element against FP64: design section 9 ("Index outputs").
+// Worst element against FP64: docs/design.md "Verify".
 constexpr double kCpuLimit = 1e-5, kDeviceLimit = 1e-4;
 
 double error_limit() { return device_under_test() == "cpu" ? kCpuLimit : kDeviceLimit; }

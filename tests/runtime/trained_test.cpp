@@ -1,5 +1,5 @@
 // Trained models whose task is an oracle: a GPT that sorts, and a recommender with published
-// metrics, in FP32 and in 16 bits. The lines they print go into docs/verification.md
+// metrics, in FP32 and in 16 bits. The lines they print go into docs/verification_fitting.md
 // (tools/precision_table.py). They are other people's and not in this repository: SKIP where they
 // are absent.
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Field case 3: the fused attention that does not match. Fused, unfused and FP64 agree within twice
 // the noise of the mode's types, over head sizes, lengths, masks and large logits, in FP32, FP16
-// and BF16. Contract: docs/verification.md "Field cases".
+// and BF16. Contract: docs/verification_fitting.md "Field cases".
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,7 +1,7 @@
 // Field case 2: the deep model whose residual stream has outlier channels. XLM-R-large's 24 layers
 // at a width that FP64 can follow: with everything in FP16 the sums of squares of the norms do not
 // fit and the answers are noise; the default policies of fp16 and bf16 keep them in f32 and pass.
-// Contract: docs/verification.md "Field cases".
+// Contract: docs/verification_fitting.md "Field cases".
 #include <gtest/gtest.h>
 
 #include "cli/program.h"

@@ -1,6 +1,6 @@
 // Field case 4: the LayerNorm that would not stay FP32. trtexec's options and the native rule on
 // exports of one node and of nine; large means and outlier channels; extra outputs and other names
-// change no bits. Contract: docs/verification.md "Field cases".
+// change no bits. Contract: docs/verification_fitting.md "Field cases".
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Planted defects in 16-bit engines: wrong kernels, values out of range, spoilt outputs and noise
 // beyond the type's own are never a pass, on the device under test (VERNIER_TEST_DEVICE). Contract:
-// docs/verification.md "Planted defects".
+// docs/verification_fitting.md "Planted defects".
 #include <gtest/gtest.h>
 #include <unistd.h>
 

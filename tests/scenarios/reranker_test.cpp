@@ -1,6 +1,6 @@
 // Field case 1: the reranker that is wrong at batch 4. FP32: every batch and length, rows alone,
 // in other company and at a static shape, on three exports of one model; and the planted defect.
-// Contract: docs/verification.md "Field cases".
+// Contract: docs/verification_fitting.md "Field cases".
 #include <gtest/gtest.h>
 #include <unistd.h>
 

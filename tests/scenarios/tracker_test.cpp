@@ -1,7 +1,7 @@
 // Field case 2: the attention that is right in pieces and wrong as a whole: the tracker's target
 // predictor as a whole, and every part between two values that the engine shows; a softmax planted
 // in 16 bits is named, and raising it is what bisect asks for.
-// Contract: docs/verification.md "Field cases".
+// Contract: docs/verification_fitting.md "Field cases".
 #include <gtest/gtest.h>
 
 #include "compile/pipeline.h"

@@ -54,7 +54,7 @@ TEST(PeerModels, ASampleVerifiesAsListed) {
     EXPECT_EQ(model.why, listed.at(model.path).why) << model.path;
 }
 
-// docs/verification.md "Other projects' models" says which do not, and why.
+// docs/verification_fitting.md "Other projects' models" says which do not, and why.
 TEST(PeerModels, NearlyAllNumericOnesThatBuildVerify) {
   constexpr double kShare = 0.98;
   std::vector<ModelClass> models;
