@@ -4,8 +4,8 @@ if(VERNIER_CUDA_ARCH MATCHES "^(9[0-9]|[1-9][0-9][0-9])$")
   # Their fast kernels use what only one chip has, and code for sm_90 holds a trap instead.
   message(FATAL_ERROR "VERNIER_CUDA_ARCH=${VERNIER_CUDA_ARCH}: write ${VERNIER_CUDA_ARCH}a")
 endif()
-file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cpp
-     ${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cu)
+file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cuda/*.cpp
+     ${PROJECT_SOURCE_DIR}/src/backend/cuda/*.cu)
 add_library(vernier_cuda STATIC ${cuda_sources})
 set_target_properties(vernier_cuda PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON
                                               CUDA_RUNTIME_LIBRARY Static)

@@ -1,8 +1,8 @@
 # Compile options shared by every target: warnings are errors; Release keeps assertions of our own.
 add_library(vernier_options INTERFACE)
-target_include_directories(vernier_options INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+target_include_directories(vernier_options INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 target_compile_options(vernier_options INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wold-style-cast>)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra $<$<BOOL:${VERNIER_WARNINGS_AS_ERRORS}>:-Werror> -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wold-style-cast>)
 # FMA contraction off: the evaluators and host code give the same bits on every compiler.
 target_compile_options(vernier_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 if(VERNIER_SANITIZE)
@@ -26,7 +26,7 @@ endif()
 function(vernier_library target)
   set(sources)
   foreach(folder ${ARGN})
-    file(GLOB_RECURSE found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${folder}/*.cpp)
+    file(GLOB_RECURSE found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp)
     list(APPEND sources ${found})
   endforeach()
   add_library(${target} STATIC ${sources})
