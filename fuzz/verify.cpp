@@ -15,9 +15,9 @@ constexpr size_t kSweepBytes = 8;
 using Input = Records<kSeedBytes + kSweepBytes, kChangeBytes>;
 
 void check(const verify::Report& report) {
-  if (report.verdict.empty()) broken("verify", "no verdict");
+  if (name(report.verdict).empty()) broken("verify", "no verdict");
   if (!report.passed() && report.explanation.empty())
-    broken("verify", report.verdict + " without an explanation");
+    broken("verify", std::string(name(report.verdict)) + " without an explanation");
   if (verify::to_text(report).empty() || verify::to_json(report).empty())
     broken("verify", "a report that says nothing");
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "vernier/dtype.h"
+#include "vernier/verdict.h"
 
 namespace vernier::verify {
 
@@ -32,7 +33,8 @@ struct BisectedNode {
 
 struct Bisection {
   BisectOutcome outcome = BisectOutcome::kPasses;
-  std::string verdict, explanation;  ///< of the engine, as verify gives them
+  Verdict verdict = Verdict::kPass;  ///< of the engine, as verify gives it
+  std::string explanation;           ///< likewise
   std::string inputs;                ///< what every probe ran on: "batch 8, length 16"
   size_t candidates = 0;  ///< nodes that have less than f32 somewhere or ask to be stored so …
   size_t candidate_steps = 0;       ///< … and in how many steps

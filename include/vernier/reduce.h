@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "vernier/verdict.h"
+
 namespace vernier::verify {
 
 struct Request;
@@ -19,13 +21,15 @@ enum class ReduceOutcome : uint8_t {
 
 struct Reduction {
   ReduceOutcome outcome = ReduceOutcome::kPasses;
-  std::string verdict, explanation;            ///< of the engine, as verify gives them
-  std::string inputs;                          ///< what it was reduced on: "batch 1, length 4"
-  std::vector<std::string> nodes;              ///< of the part, in file order
-  size_t model_nodes = 0;                      ///< of the whole main graph
-  std::string part_verdict, part_explanation;  ///< of the written files
-  std::string command;                         ///< what command.txt holds
-  std::filesystem::path folder;                ///< of the files
+  Verdict verdict = Verdict::kPass;       ///< of the engine, as verify gives it
+  std::string explanation;                ///< likewise
+  std::string inputs;                     ///< what it was reduced on: "batch 1, length 4"
+  std::vector<std::string> nodes;         ///< of the part, in file order
+  size_t model_nodes = 0;                 ///< of the whole main graph
+  Verdict part_verdict = Verdict::kPass;  ///< of the written files
+  std::string part_explanation;           ///< likewise
+  std::string command;                    ///< what command.txt holds
+  std::filesystem::path folder;           ///< of the files
   int builds = 0;
   double ms = 0;
 };

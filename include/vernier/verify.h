@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "vernier/localise.h"
 #include "vernier/session.h"
 #include "vernier/tensor.h"
+#include "vernier/verdict.h"
 
 namespace vernier::verify {
 
@@ -124,8 +126,8 @@ struct Check {
 struct CellResult {
   std::string label;  ///< "batch 4, length 16", or the user's file
   int64_t batch = 0, length = 0;
-  std::string sizes;             ///< "length 16"; "src 4, tgt 16" where they differ
-  std::string verdict = "pass";  ///< of this cell alone
+  std::string sizes;                 ///< "length 16"; "src 4, tgt 16" where they differ
+  Verdict verdict = Verdict::kPass;  ///< of this cell alone
   std::string why;
   double worst = 0;           ///< largest |E − R| / (1 + |R|)
   double share_of_limit = 0;  ///< of the output that comes closest to its limit (tolerance.h)
@@ -133,7 +135,8 @@ struct CellResult {
 
 /// One output over all cells.
 struct OutputResult {
-  std::string name, verdict = "pass", why;
+  std::string name, why;
+  Verdict verdict = Verdict::kPass;
   Distance worst;          ///< of the cell with the largest |E − R| / (1 + |R|)
   std::string worst_cell;  ///< its label
   double noise_rms = 0;    ///< rms(I − R): what rounding is expected to do here, over all cells
@@ -161,9 +164,7 @@ struct StepTimes {
 };
 
 struct Report {
-  /// "pass", "bug (rewrite)", "bug (uninitialised read)", "bug (race)", "bug", "overflow", "nan",
-  /// "neighbours", "precision" or "reference".
-  std::string verdict = "pass";
+  Verdict verdict = Verdict::kPass;
   std::string explanation;         ///< what, where, which step, what to do
   std::vector<std::string> notes;  ///< domains and what else the reader should know
   std::vector<CellResult> cells;
@@ -177,7 +178,7 @@ struct Report {
   std::string engine_hash, data_hash;        ///< what was verified, on which arrays
   Tolerance tolerance;
   double ms = 0;
-  bool passed() const { return verdict == "pass"; }
+  bool passed() const { return verdict == Verdict::kPass; }
 };
 
 /// Verifies the files of `request` and writes its HTML page, whatever the verdict. Throws

@@ -68,7 +68,7 @@ int verify_engine(const Options& options) {
     report = options.stamp ? verify::verify_and_stamp(request) : verify::verify(request);
   }
   print(options.json ? verify::to_json(report) : verify::to_text(report));
-  return report.passed() ? 0 : static_cast<int>(ErrorCode::kCheckFailed);
+  return verify::exit_code(report.verdict);
 }
 
 }  // namespace

@@ -181,8 +181,9 @@ void add_nodes(Bisection& found, const std::vector<Rows>& groups, const plan::Pl
 }
 
 // Findings that no number of bits changes.
-bool is_other_matter(const std::string& verdict) {
-  return verdict.starts_with("bug") || verdict == "neighbours" || verdict == "reference";
+bool is_other_matter(Verdict verdict) {
+  return verdict != Verdict::kPrecision && verdict != Verdict::kOverflow &&
+         verdict != Verdict::kNan;
 }
 
 }  // namespace

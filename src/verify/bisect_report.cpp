@@ -76,7 +76,7 @@ json to_json(const BisectedNode& node) {
 }  // namespace
 
 std::string to_text(const Bisection& found) {
-  std::string text = format_line("verdict: {}\n  {}\n", found.verdict, found.explanation);
+  std::string text = format_line("verdict: {}\n  {}\n", name(found.verdict), found.explanation);
   if (!found.inputs.empty()) text += format_line("tried on {}\n", found.inputs);
   if (found.outcome == BisectOutcome::kPasses) text += "there is nothing to find\n";
   if (found.outcome == BisectOutcome::kFound) text += found_text(found);
@@ -88,7 +88,7 @@ std::string to_text(const Bisection& found) {
 
 std::string to_json(const Bisection& found) {
   json result{{"outcome", kOutcomes[static_cast<size_t>(found.outcome)]},
-              {"verdict", found.verdict},
+              {"verdict", name(found.verdict)},
               {"explanation", found.explanation},
               {"inputs", found.inputs},
               {"candidates", found.candidates},

@@ -13,52 +13,6 @@
 namespace vernier::verify::html {
 namespace {
 
-struct Advice {
-  std::string_view verdict, text;
-};
-// Verdicts and their meaning: docs/verification.md "Verdicts".
-constexpr Advice kAdvice[] = {
-    {"pass", "Nothing. verify --stamp writes this verdict into the engine file."},
-    {"bug (rewrite)",
-     "This is a bug of Vernier's: a pass changed the meaning of the graph. Please report it with "
-     "the "
-     "model. Until it is mended, build --fuse PASS=off leaves the pass out."},
-    {"bug (uninitialised read)",
-     "This is a bug of Vernier's: the answer depends on what the memory held before. Please report "
-     "it."},
-    {"bug (race)",
-     "This is a bug of Vernier's: the answer depends on the threads. Please report it."},
-    {"bug", "This is a bug of Vernier's: a kernel is wrong on its own inputs. Please report it."},
-    {"overflow",
-     "The model's values leave the range of a type. Look at the range audit below, and give the "
-     "step "
-     "a type of wider range."},
-    {"nan",
-     "An output is NaN or infinite on one side only. Why it is, the step where it begins and the "
-     "rules that raise what it comes from stand above."},
-    {"neighbours",
-     "This is a bug of Vernier's: a row's bits depend on the other rows of its batch. Please "
-     "report "
-     "it."},
-    {"precision",
-     "Every step does what its types allow, but the answer is further from FP64 than the limits. "
-     "The "
-     "error growth below says which steps add most: raise their precision, or set --tolerance if "
-     "the "
-     "error is small enough for the use."},
-    {"reference",
-     "The FP64 evaluation of the model is not what --expect holds: the model or the expected "
-     "arrays "
-     "are not what they are taken for."},
-};
-
-std::string_view advice_for(std::string_view verdict) {
-  for (const Advice& advice : kAdvice) {
-    if (advice.verdict == verdict) return advice.text;
-  }
-  return "See docs/verification.md.";
-}
-
 std::string fact(std::string_view what, std::string_view value) {
   if (value.empty()) return "";
   return fmt::format("<dt>{}</dt><dd><code>{}</code></dd>\n", escaped(what), escaped(value));
@@ -76,7 +30,7 @@ std::string share_class(double share) {
 }
 
 bool graver(const CellResult* a, const CellResult* b) {
-  const bool a_failed = a->verdict != "pass", b_failed = b->verdict != "pass";
+  const bool a_failed = a->verdict != Verdict::kPass, b_failed = b->verdict != Verdict::kPass;
   return a_failed != b_failed ? a_failed : a->share_of_limit > b->share_of_limit;
 }
 
@@ -85,7 +39,7 @@ std::string heat_cell(std::vector<const CellResult*> here) {
   if (here.empty()) return "<td>–</td>";
   std::ranges::stable_sort(here, graver);
   const CellResult& cell = *here.front();
-  const bool failed = cell.verdict != "pass";
+  const bool failed = cell.verdict != Verdict::kPass;
   const std::string limit =
       std::isfinite(cell.share_of_limit) ? percent_text(cell.share_of_limit) + " of limit" : "";
   const std::string more =
@@ -95,7 +49,8 @@ std::string heat_cell(std::vector<const CellResult*> here) {
       "class=\"number\">{}</small><small>{}</small>{}</td>",
       failed ? "failed" : share_class(cell.share_of_limit),
       escaped(cell.label + (cell.why.empty() ? "" : ": " + cell.why)), failed ? "✗" : "✓",
-      escaped(cell.verdict), std::isfinite(cell.worst) ? number_text(cell.worst) : "", limit, more);
+      escaped(name(cell.verdict)), std::isfinite(cell.worst) ? number_text(cell.worst) : "", limit,
+      more);
 }
 
 std::string heat_table(const Report& report) {
@@ -145,8 +100,8 @@ std::string verdict(const ReportPage& page) {
       "<section id=\"verdict\" class=\"verdict{}\" aria-labelledby=\"verdict-title\">\n"
       "<h2 id=\"verdict-title\">{} {}</h2>\n<p>{}</p>\n<p><strong>What to do:</strong> "
       "{}</p>\n</section>\n",
-      r.passed() ? " pass" : "", r.passed() ? "✓" : "✗", escaped(r.verdict), escaped(r.explanation),
-      escaped(advice_for(r.verdict)));
+      r.passed() ? " pass" : "", r.passed() ? "✓" : "✗", escaped(name(r.verdict)),
+      escaped(r.explanation), escaped(advice(r.verdict)));
 }
 
 std::string facts(const ReportPage& page) {
@@ -174,8 +129,8 @@ std::string cells(const ReportPage& page) {
   if (r.cells.empty()) return empty_section("cells", "Batches and lengths", "No cell was run.");
   Table failed("Failed cells", {"cell", "verdict", "#worst", "why"});
   for (const CellResult& cell : r.cells) {
-    if (cell.verdict == "pass") continue;
-    failed.row({text_cell(cell.label), verdict_cell(cell.verdict),
+    if (cell.verdict == Verdict::kPass) continue;
+    failed.row({text_cell(cell.label), verdict_cell(name(cell.verdict)),
                 std::isfinite(cell.worst) ? number_cell(cell.worst) : text_cell("–"),
                 text_cell(cell.why, "why")},
                "class=\"failed\"");
@@ -201,7 +156,7 @@ std::string outputs(const ReportPage& page) {
   for (const OutputResult& o : page.report.outputs) {
     const Distance& d = o.worst;
     table.row(
-        {name_cell(o.name), verdict_cell(o.verdict), error_cell(d, d.max_abs),
+        {name_cell(o.name), verdict_cell(name(o.verdict)), error_cell(d, d.max_abs),
          error_cell(d, d.mean_abs), error_cell(d, d.p99_abs), error_cell(d, d.max_rel),
          error_cell(d, d.rms), number_cell(o.noise_rms), number_cell(d.rms_reference),
          error_cell(d, d.max_ulp), error_cell(d, 1 - d.cosine),
@@ -209,7 +164,7 @@ std::string outputs(const ReportPage& page) {
          text_cell(fmt::format("{}, row {}", o.worst_cell, d.worst_row), "short"),
          text_cell(ranking_text(o), "short"),
          text_cell(o.why.empty() && o.mixed_by_model ? "mixes rows by the model" : o.why, "why")},
-        o.verdict == "pass" ? "" : "class=\"failed\"");
+        o.verdict == Verdict::kPass ? "" : "class=\"failed\"");
   }
   return section("outputs", "Outputs",
                  hint("The engine against FP64 of the model, each output at its worst cell. Noise: "

@@ -54,7 +54,7 @@ std::string to_html(const ReportPage& page) {
       "evaluation of model <code>{}</code></p>\n"
       "<nav aria-label=\"Sections\"><ul>{}</ul></nav></header>\n<main>\n{}</main>\n"
       "<script>\n{}</script>\n</body>\n</html>\n",
-      kPolicy, escaped(page.report.verdict), escaped(page.engine_file), report_style(),
+      kPolicy, escaped(name(page.report.verdict)), escaped(page.engine_file), report_style(),
       escaped(page.engine_file), escaped(page.model_file), links, body, report_script());
 }
 

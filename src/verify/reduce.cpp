@@ -37,8 +37,8 @@ constexpr const char* kInputsFile = "inputs.npz";
 constexpr const char* kCommandFile = "command.txt";
 
 // Findings that stand for each other: an infinity is what a large error becomes.
-std::string family(const std::string& verdict) {
-  return verdict == "nan" || verdict == "overflow" ? "precision" : verdict;
+Verdict family(Verdict verdict) {
+  return verdict == Verdict::kNan || verdict == Verdict::kOverflow ? Verdict::kPrecision : verdict;
 }
 
 // Was this asked by somebody, not by the mode?
@@ -50,7 +50,7 @@ bool asked_for(const plan::LedgerRow& row) {
 class Parts {
  public:
   Parts(const Engine& engine, const onnx::ModelSlicer& slicer, const ir::Graph& model,
-        const Request& request, Trial trial, const std::string& verdict)
+        const Request& request, Trial trial, Verdict verdict)
       : plan_(engine.impl().plan),
         backend_(*engine.impl().backend),
         slicer_(slicer),
@@ -87,7 +87,8 @@ class Parts {
   const backend::Backend& backend_;
   const onnx::ModelSlicer& slicer_;
   const Request& request_;
-  std::string family_, mode_;
+  Verdict family_;
+  std::string mode_;
   Cutter cutter_;
   std::map<MainNodes, bool> tried_;  // by nodes of the cut
   int builds_ = 0;

@@ -23,14 +23,14 @@ std::string part_text(const Reduction& found) {
     text += format_line("  and {} more\n", found.nodes.size() - kMostListed);
   text += format_line("in {}: model.onnx, inputs.npz, command.txt\n  {}\n", found.folder.string(),
                       found.command);
-  return text + format_line("tried from these files: {}, {}\n", found.part_verdict,
+  return text + format_line("tried from these files: {}, {}\n", name(found.part_verdict),
                             found.part_explanation);
 }
 
 }  // namespace
 
 std::string to_text(const Reduction& found) {
-  std::string text = format_line("verdict: {}\n  {}\n", found.verdict, found.explanation);
+  std::string text = format_line("verdict: {}\n  {}\n", name(found.verdict), found.explanation);
   if (!found.inputs.empty()) text += format_line("reduced on {}\n", found.inputs);
   if (found.outcome == ReduceOutcome::kPasses) text += "there is nothing to reduce\n";
   if (!found.nodes.empty()) text += part_text(found);
@@ -46,12 +46,12 @@ std::string to_text(const Reduction& found) {
 
 std::string to_json(const Reduction& found) {
   const json result{{"outcome", kOutcomes[static_cast<size_t>(found.outcome)]},
-                    {"verdict", found.verdict},
+                    {"verdict", name(found.verdict)},
                     {"explanation", found.explanation},
                     {"inputs", found.inputs},
                     {"nodes", found.nodes},
                     {"model_nodes", found.model_nodes},
-                    {"part_verdict", found.part_verdict},
+                    {"part_verdict", name(found.part_verdict)},
                     {"part_explanation", found.part_explanation},
                     {"command", found.command},
                     {"folder", found.folder.string()},

@@ -44,7 +44,7 @@ json to_json(const Distance& d) {
 json to_json(const OutputResult& o) {
   json result = to_json(o.worst);
   result.update({{"name", o.name},
-                 {"verdict", o.verdict},
+                 {"verdict", name(o.verdict)},
                  {"why", o.why},
                  {"worst_cell", o.worst_cell},
                  {"noise_rms", o.noise_rms},
@@ -87,7 +87,7 @@ json to_json(const CellResult& c) {
           {"batch", c.batch},
           {"length", c.length},
           {"sizes", c.sizes},
-          {"verdict", c.verdict},
+          {"verdict", name(c.verdict)},
           {"worst", std::isfinite(c.worst) ? json(c.worst) : json()},
           {"share_of_limit", number(c.share_of_limit)},
           {"why", c.why}};
@@ -112,10 +112,10 @@ std::string table(const Report& report) {
       std::string shown = "-";
       for (const CellResult& c : report.cells) {
         if (c.batch != batch || c.length != length) continue;
-        const bool wrong = c.verdict != "pass";
+        const bool wrong = c.verdict != Verdict::kPass;
         if (wrong || shown == "-" || shown.starts_with("ok"))
-          shown =
-              wrong ? c.verdict.substr(0, c.verdict.find(' ')) : format_line("ok {:.1e}", c.worst);
+          shown = wrong ? std::string(name(c.verdict).substr(0, name(c.verdict).find(' ')))
+                        : format_line("ok {:.1e}", c.worst);
       }
       text += format_line("{:>{}}", shown, width(head));
     }
@@ -125,7 +125,8 @@ std::string table(const Report& report) {
 }
 
 std::string line(const OutputResult& o) {
-  const std::string verdict = o.verdict == "pass" ? "pass" : o.verdict + ": " + o.why;
+  const std::string verdict =
+      o.verdict == Verdict::kPass ? "pass" : std::string(name(o.verdict)) + ": " + o.why;
   if (!o.worst.says_it_all())
     return format_line("  {:<22} no error: NaN or infinity in row {} of {}  {}\n", o.name,
                        o.worst.worst_row, o.worst_cell, verdict);
@@ -151,7 +152,7 @@ std::string line(const Check& c) {
 }  // namespace
 
 std::string to_json(const Report& report) {
-  json result{{"verdict", report.verdict},
+  json result{{"verdict", name(report.verdict)},
               {"explanation", report.explanation},
               {"engine", report.engine_hash},
               {"data", report.data_hash},
@@ -193,8 +194,8 @@ std::string to_text(const Report& report) {
     text += format_line("  the step nearest its limit is {} ({}, '{}'): {:.2g} of it\n",
                         closest->step, closest->kernel, closest->name, closest->ratio);
   }
-  return text + format_line("verdict: {} ({:.1f} s)\n  {}\n", report.verdict, report.ms / 1000,
-                            report.explanation);
+  return text + format_line("verdict: {} ({:.1f} s)\n  {}\n", name(report.verdict),
+                            report.ms / 1000, report.explanation);
 }
 
 }  // namespace vernier::verify

@@ -21,17 +21,6 @@ namespace {
 
 using namespace check_names;
 
-// The finding that explains the others comes first.
-constexpr const char* kOrder[] = {"bug (rewrite)", "bug (uninitialised read)",
-                                  "bug (race)",    "bug",
-                                  "overflow",      "nan",
-                                  "neighbours",    "precision",
-                                  "reference"};
-size_t rank(const std::string& verdict) {
-  return static_cast<size_t>(std::find(std::begin(kOrder), std::end(kOrder), verdict) -
-                             std::begin(kOrder));
-}
-
 const std::string& first_of(const std::vector<std::string>& names) { return names.front(); }
 
 }  // namespace
@@ -86,16 +75,16 @@ OutputResult& Sweep::output(const std::string& name) {
   return report_.outputs.back();
 }
 
-void Sweep::failed(const std::string& name, const std::string& verdict, const std::string& why,
+void Sweep::failed(const std::string& name, Verdict verdict, const std::string& why,
                    CellResult* cell) {
   Check& c = check(name);
   ++c.done;
   if (c.failed++ == 0) c.note = (cell ? cell->label + ": " : "") + why;
-  if (cell && rank(verdict) < rank(cell->verdict)) {
+  if (cell && verdict < cell->verdict) {
     cell->verdict = verdict;
     cell->why = why;
   }
-  if (rank(verdict) >= rank(report_.verdict)) return;
+  if (verdict >= report_.verdict) return;
   report_.verdict = verdict;
   report_.explanation = (cell ? cell->label + ": " : "") + why;
 }
@@ -144,7 +133,7 @@ void Sweep::same_in_every_run(const NamedTensors& inputs, const NamedTensors& an
     (repeats ? single_ : runner_).run(inputs, first);
     runner_.run(inputs, second);
     const std::string where = first_difference(plan_, first, second);
-    failed(kThreads, "bug (race)",
+    failed(kThreads, Verdict::kRace,
            fmt::format("output '{}' has other bits {}; {}", first_of(repeats ? on_one : again),
                        repeats ? "on one thread" : "when the same run is repeated",
                        where.empty() ? "the step did not show itself in one more run"
@@ -160,7 +149,7 @@ void Sweep::same_in_every_run(const NamedTensors& inputs, const NamedTensors& an
   Recorder with_nan(kSignallingNan), with_number(kOtherNumber);
   runner_.run(inputs, with_nan);
   runner_.run(inputs, with_number);
-  failed(kMemory, "bug (uninitialised read)",
+  failed(kMemory, Verdict::kUninitialisedRead,
          fmt::format("output '{}' depends on what the memory held before the run; the first step "
                      "that does is {}",
                      first_of(with_other), first_difference(plan_, with_nan, with_number)),
@@ -174,7 +163,7 @@ void Sweep::same_unwatched(const NamedTensors& inputs, const NamedTensors& answe
   for (const char* how : {"when nobody watches the run", "when a run is repeated unwatched"}) {
     const auto different = different_outputs(answers, runner_.run_unwatched(inputs));
     if (different.empty()) continue;
-    return failed(kUnwatched, "bug (race)",
+    return failed(kUnwatched, Verdict::kRace,
                   fmt::format("output '{}' has other bits {}: a step does not wait for what it "
                               "reads, or was recorded wrongly",
                               first_of(different), how),
@@ -208,20 +197,20 @@ void Sweep::forgive_ties(const std::string& name, const EvalTensor& want, EvalTe
 void Sweep::judge_output(const std::string& name, const EvalTensor& want, const Tensor* got,
                          const NamedTensors& inputs, CellResult& cell) {
   OutputResult& result = output(name);
-  const auto fail = [&](const std::string& verdict, const std::string& why) {
-    if (result.verdict == "pass") {
+  const auto fail = [&](Verdict verdict, const std::string& why) {
+    if (result.verdict == Verdict::kPass) {
       result.verdict = verdict;
       result.why = cell.label + ": " + why;
     }
     failed(kAnswers, verdict, "output '" + name + "': " + why, &cell);
   };
-  if (!got) return fail("bug", "missing in the engine's answers");
+  if (!got) return fail(Verdict::kBug, "missing in the engine's answers");
   if (got->dtype() != want.dtype) {
-    return fail("bug", fmt::format("type {}, expected {}", vernier::name(got->dtype()),
-                                   vernier::name(want.dtype)));
+    return fail(Verdict::kBug, fmt::format("type {}, expected {}", vernier::name(got->dtype()),
+                                           vernier::name(want.dtype)));
   }
   if (got->shape() != want.shape)
-    return fail("bug", "shape " + str(got->shape()) + ", expected " + str(want.shape));
+    return fail(Verdict::kBug, "shape " + str(got->shape()) + ", expected " + str(want.shape));
   EvalTensor answer = EvalTensor::from(*got);
   const int axis = axes_.of(name);
   Distance d = distance(answer, want, axis);
@@ -250,7 +239,7 @@ void Sweep::judge_output(const std::string& name, const EvalTensor& want, const 
   }
   const std::string why = complaint(d, request_.tolerance, noise_limit(name));
   if (why.empty()) return passed(kAnswers);
-  fail(d.wrong_non_finite > 0 ? "nan" : "precision", why);
+  fail(d.wrong_non_finite > 0 ? Verdict::kNan : Verdict::kPrecision, why);
 }
 
 NamedValues Sweep::reference_for(Group& group, const std::vector<int64_t>& rows,
@@ -278,14 +267,15 @@ void Sweep::compare_with_reference(Group& group, const std::vector<int64_t>& row
     bool known = false;  // an output that the build added: a value of the model
     for (size_t v = 0; v < model_.num_values(); ++v)
       known = known || model_.value(static_cast<ir::ValueId>(v)).name == name;
-    if (!known) failed(kAnswers, "bug", "output '" + name + "' is not a value of the model", &cell);
+    if (!known)
+      failed(kAnswers, Verdict::kBug, "output '" + name + "' is not a value of the model", &cell);
   }
 }
 
 void Sweep::replay(const NamedTensors& inputs, CellResult& cell) {
   Replay watch(plan_, *engine_->impl().backend, kSignallingNan);
   runner_.run(inputs, watch);
-  bool told = cell.verdict == "nan" && blame_for_non_finite(inputs, watch.steps(), cell);
+  bool told = cell.verdict == Verdict::kNan && blame_for_non_finite(inputs, watch.steps(), cell);
   if (report_.steps.empty()) report_.steps = watch.steps();
   for (size_t s = 0; s < watch.steps().size(); ++s) {
     const StepResult& step = watch.steps()[s];
@@ -302,7 +292,7 @@ void Sweep::replay(const NamedTensors& inputs, CellResult& cell) {
     // Later steps are judged on their own inputs; the first wrong one is the culprit.
     if (told) continue;
     told = true;
-    failed(kKernels, step.non_finite ? "overflow" : "bug",
+    failed(kKernels, step.non_finite ? Verdict::kOverflow : Verdict::kBug,
            step_text(plan_, step.step) + " is wrong on its own inputs: " + step.why, &cell);
   }
 }
@@ -323,7 +313,7 @@ void Sweep::run_cell(Group& group, int64_t batch) {
   rows_alone(group, run, cell);
   const bool last = static_cast<size_t>(batch) == group.rows.size() || !axes_.known();
   if (last) row_placements(group, run, cell);
-  if (last || cell.verdict != "pass") {
+  if (last || cell.verdict != Verdict::kPass) {
     stage(cell.label + ": replaying every step in FP64");
     replay(inputs, cell);
   }
@@ -358,7 +348,7 @@ void Sweep::compare_expected(Group& group) {
       passed(kExpected);
       continue;
     }
-    failed(kExpected, "reference",
+    failed(kExpected, Verdict::kReference,
            "the model's own FP64 value of '" + name + "' is not what was expected: " + why,
            nullptr);
   }
@@ -390,11 +380,11 @@ void Sweep::finish() {
     std::string why = pooled_complaint(pool, o.noise_rms);
     if (const std::string flips = flips_complaint(o); !flips.empty()) why = flips;
     if (why.empty()) continue;
-    if (o.verdict == "pass") {
-      o.verdict = "precision";
+    if (o.verdict == Verdict::kPass) {
+      o.verdict = Verdict::kPrecision;
       o.why = why;
     }
-    failed(kAnswers, "precision", "output '" + name + "': " + why, nullptr);
+    failed(kAnswers, Verdict::kPrecision, "output '" + name + "': " + why, nullptr);
   }
   if (report_.passed())
     report_.explanation = "the engine agrees with the FP64 evaluation of the original model";

@@ -203,8 +203,7 @@ class Sweep {
   // books
   Check& check(const std::string& name);
   void passed(const std::string& name) { ++check(name).done; }
-  void failed(const std::string& name, const std::string& verdict, const std::string& why,
-              CellResult* cell);
+  void failed(const std::string& name, Verdict verdict, const std::string& why, CellResult* cell);
   void stage(const std::string& text) const;
   EvaluatorOptions watched(EvaluatorOptions options = {}) const;
   void check_memory();

@@ -26,7 +26,7 @@ Sweep::CellOf Sweep::worst_cell() {
   CellOf found;
   const CellResult* worst = nullptr;
   const auto graver = [](const CellResult& a, const CellResult& b) {
-    const bool a_failed = a.verdict != "pass", b_failed = b.verdict != "pass";
+    const bool a_failed = a.verdict != Verdict::kPass, b_failed = b.verdict != Verdict::kPass;
     return a_failed != b_failed ? a_failed : a.worst > b.worst;
   };
   size_t at = 0;

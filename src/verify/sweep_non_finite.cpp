@@ -72,15 +72,15 @@ bool Sweep::blame_for_non_finite(const NamedTensors& inputs, const std::vector<S
   if (!found) return false;
   const StepResult& step = steps[static_cast<size_t>(found->step)];
   if (step.non_finite) {
-    failed(kKernels, "overflow",
+    failed(kKernels, Verdict::kOverflow,
            step_text(plan_, step.step) + " is wrong on its own inputs: " + step.why, &cell);
   } else if (step.overflowed) {
-    // Mended here, the same may begin in the next layer: every step that overflows is raised.
+    // Fixed here, the same may begin in the next layer: every step that overflows is raised.
     std::vector<int32_t> overflowing = found->own_steps;
     for (const StepResult& one : steps) {
       if (one.overflowed && one.step > found->step) overflowing.push_back(one.step);
     }
-    failed(kKernels, "overflow",
+    failed(kKernels, Verdict::kOverflow,
            fmt::format("{} makes {:.6g}, but {} holds at most {:.6g}: the first value on the way "
                        "to the outputs that does not fit. Store it in f32: {}",
                        step_text(plan_, step.step), step.overflow_value,
@@ -94,10 +94,10 @@ bool Sweep::blame_for_non_finite(const NamedTensors& inputs, const std::vector<S
         "from FP64's by rounding. Raise what makes them: {}",
         step_text(plan_, step.step), rules_for(plan_, makers_of(plan_, step.step)));
     // The verdict is that of the answers already; now it names the step.
-    if (report_.verdict == "nan" && report_.explanation.starts_with(cell.label + ": "))
+    if (report_.verdict == Verdict::kNan && report_.explanation.starts_with(cell.label + ": "))
       report_.explanation = cell.label + ": " + why;
     cell.why = why;
-    failed(kKernels, "nan", why, &cell);
+    failed(kKernels, Verdict::kNan, why, &cell);
   }
   return true;
 }

@@ -64,7 +64,7 @@ void Sweep::compare_value(int32_t step, size_t index, const EvalTensor& got,
   row.passed = agrees(got, *it->second, rewrite_limit_, row.distance);
   ++report_.compared_values;
   if (row.passed) return passed(check_names::kRewrite);
-  failed(check_names::kRewrite, "bug (rewrite)",
+  failed(check_names::kRewrite, Verdict::kRewriteBug,
          fmt::format("in FP64, value '{}' of the engine's plan differs from the model's by rms "
                      "{:.3g} of {:.3g}; it is made by {}. A pass rewrote the graph wrongly: "
                      "please report it with the model",

@@ -40,7 +40,7 @@ bool Sweep::rows_agree(const char* check_name, const RowRun& base, const RowRun&
       const RowPair pair{
           .row_a = move.from, .rows_a = base.rows, .row_b = move.to, .rows_b = other.rows};
       const std::string where = first_difference(plan_, before, after, pair);
-      failed(check_name, "neighbours",
+      failed(check_name, Verdict::kNeighbours,
              fmt::format("row {} of output '{}' has other bits; the first step that differs is {}",
                          move.from, name, where.empty() ? "not one with rows of its own" : where),
              &cell);
@@ -188,7 +188,7 @@ void Sweep::own_length(Group& group, int64_t row) {
     const std::string why = complaint(distance(EvalTensor::from(*a), EvalTensor::from(*b)),
                                       request_.tolerance, noise_limit(name));
     if (!why.empty()) {
-      failed(check_names::kOwnLength, "neighbours",
+      failed(check_names::kOwnLength, Verdict::kNeighbours,
              fmt::format("row {} of {}, output '{}': padding from length {} changes it: {}", row,
                          group.label, name, length, why),
              nullptr);

@@ -40,7 +40,7 @@ Trial Sweep::smallest_failing_trial() {
     for (size_t i = 0; i < batches_of(group).size(); ++i, ++at) {
       const CellResult& cell = report_.cells[at];
       const int64_t size = cell.batch * std::max<int64_t>(1, cell.length);
-      if (cell.verdict == "pass" || (found.group && size >= fewest)) continue;
+      if (cell.verdict == Verdict::kPass || (found.group && size >= fewest)) continue;
       found = {.group = &group, .batch = cell.batch};
       fewest = size;
     }

@@ -118,7 +118,7 @@ Localisation localise(const Request& asked) {
 
 Certificate certificate_of(const Report& report, const std::string& model_hash) {
   Certificate certificate;
-  certificate.verdict = report.verdict;
+  certificate.verdict = name(report.verdict);
   certificate.engine_hash = report.engine_hash;
   certificate.model_hash = model_hash;
   certificate.data_hash = report.data_hash;

@@ -99,7 +99,7 @@ TEST_P(PlantedInSixteenBits, AnAnswerOfNaNsNeverPasses) {
 // "pass" or what verify says or throws instead.
 std::string outcome(const ir::Graph& model, const plan::Plan& plan) {
   try {
-    return verify_planted(model, plan, nullptr).verdict;
+    return std::string(name(verify_planted(model, plan, nullptr).verdict));
   } catch (const Error& error) {
     return error.what();
   }
@@ -171,8 +171,9 @@ TEST_P(PlantedInSixteenBits, NoiseHalfAgainAsLargeAsRoundingIsSeen) {
   const test::Plant plant{"half-again", "noise 1.5 times rounding's",  "", kernel, "bug",
                           true,         &noisy_norm<Noise::kHalfAgain>};
   const Report report = verify_planted(*model_, plan_, &plant);
-  std::printf("%s 1.5x noise: %s, rms %.3g of noise %.3g\n", GetParam(), report.verdict.c_str(),
-              report.outputs[0].all_rms, report.outputs[0].noise_rms);
+  std::printf("%s 1.5x noise: %s, rms %.3g of noise %.3g\n", GetParam(),
+              std::string(name(report.verdict)).c_str(), report.outputs[0].all_rms,
+              report.outputs[0].noise_rms);
   EXPECT_EQ(report.verdict, "bug");
   EXPECT_NE(report.explanation.find(kernel), std::string::npos) << report.explanation;
 }
@@ -188,8 +189,8 @@ TEST_P(PlantedInSixteenBits, TruncationIsReported) {
   }
   EXPECT_EQ(report.verdict, "bug") << to_text(report);
   std::printf("%s truncation: %s, replay at %.3g of its limit, rms %.3g of noise %.3g\n",
-              GetParam(), report.verdict.c_str(), ratio, report.outputs[0].all_rms,
-              report.outputs[0].noise_rms);
+              GetParam(), std::string(name(report.verdict)).c_str(), ratio,
+              report.outputs[0].all_rms, report.outputs[0].noise_rms);
   EXPECT_GT(ratio, 1);
 }
 

@@ -46,14 +46,17 @@ struct Sample {
     row.asked.compute.type = row.got_compute = DType::kF32;
     row.step = 0;
     plan.ledger = {row};
-    report.verdict = report.explanation = kNasty;
+    report.verdict = Verdict::kBug;
+    report.explanation = kNasty;
     report.notes = {kNasty};
     CellResult cell;
-    cell.label = cell.verdict = cell.why = kNasty;
+    cell.label = cell.why = kNasty;
+    cell.verdict = Verdict::kBug;
     cell.batch = 4;
     report.cells = {cell};
     OutputResult output;
-    output.name = output.verdict = output.why = output.worst_cell = kNasty;
+    output.name = output.why = output.worst_cell = kNasty;
+    output.verdict = Verdict::kBug;
     report.outputs = {output};
     report.checks = {{.name = kNasty, .done = 2, .failed = 1, .note = kNasty}};
     StepResult replayed;
@@ -118,13 +121,13 @@ TEST(HtmlReport, AsksForNothingFromOutside) {
 
 TEST(HtmlReport, ShowsWhatWasFound) {
   Sample sample;
-  sample.report.verdict = "neighbours";
+  sample.report.verdict = Verdict::kNeighbours;
   const std::string html = sample.html();
   for (const char* part :
        {"✗ neighbours", "a row&#39;s bits depend", "step-0", "over 1000 %", "1.500 ms in all",
         "NaN or infinity begins in step 0", "data-compute=", "class=\"failed\"", "7.00e+04"})
     EXPECT_NE(html.find(part), std::string::npos) << part;
-  sample.report.verdict = "pass";
+  sample.report.verdict = Verdict::kPass;
   EXPECT_NE(sample.html().find("✓ pass"), std::string::npos);
   EXPECT_EQ(sample.html(), sample.html());
 }

@@ -64,7 +64,8 @@ std::string verdict_of(std::vector<std::byte> bytes, const fs::path& file) {
   // FP64 takes minutes for more rows of such inputs: one row shows whether they are right.
   constexpr int64_t kLargeElems = int64_t{1} << 20;
   if (least_input_elems(*engine) > kLargeElems) request.batches = request.lengths = {1};
-  return verify::verify_engine(engine, *onnx::import_model(file), request).verdict;
+  return std::string(
+      name(verify::verify_engine(engine, *onnx::import_model(file), request).verdict));
 }
 
 // Operators of ONNX itself on tensors of numbers?

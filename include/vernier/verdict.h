@@ -1,0 +1,32 @@
+// Verdicts of verify: one table says what each is called, what to do about it and how a program
+// ends with it. Contract: docs/verification.md "Verdicts".
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+namespace vernier::verify {
+
+/// The gravest first: of several findings, the one that explains the others is the verdict.
+enum class Verdict : uint8_t {
+  kRewriteBug,         ///< "bug (rewrite)": a pass changed what the graph computes
+  kUninitialisedRead,  ///< "bug (uninitialised read)"
+  kRace,               ///< "bug (race)"
+  kBug,                ///< "bug": a kernel is wrong on its own inputs
+  kOverflow,           ///< "overflow": a type cannot hold a value
+  kNan,                ///< "nan": NaN or infinity where FP64 has none, or the reverse
+  kNeighbours,         ///< "neighbours": a row depends on its batch
+  kPrecision,          ///< "precision": the limits are not met
+  kReference,          ///< "reference": the model is not what --expect holds
+  kPass,               ///< "pass"
+};
+
+/// As it is printed, stored in JSON and in certificates.
+std::string_view name(Verdict verdict);
+/// What a user does about it, in a sentence or two.
+std::string_view advice(Verdict verdict);
+/// Of the command line: 0 for pass, else 1.
+int exit_code(Verdict verdict);
+
+inline bool operator==(Verdict verdict, std::string_view text) { return name(verdict) == text; }
+
+}  // namespace vernier::verify
