@@ -51,6 +51,17 @@ class LayeringTest(unittest.TestCase):
                 self.assertIn(f"{source}:2: ", errors)
                 self.assertIn(message, errors)
 
+    def test_refuses_a_rule_that_matches_no_file(self):
+        code, errors = run({"tools/layering.py": "", "src/core/dim.h": "#pragma once\n"})
+        self.assertEqual(code, 1)
+        self.assertIn('layer "ir" names ir/, which no file has', errors)
+
+    def test_the_program_sees_the_public_interface_alone(self):
+        for source in ("src/cli/verify.cpp", "python/bindings/native.cpp"):
+            code, errors = run({source: '#include "verify/verify.h"\n', "src/verify/verify.h": "\n"})
+            self.assertEqual(code, 1)
+            self.assertIn("may include: api", errors)
+
     def test_anyone_may_include_the_operator_table(self):
         code, errors = run({
             "src/ops/ops.def": "\n",
