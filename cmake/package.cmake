@@ -38,6 +38,7 @@ set(runtime_links Threads::Threads PkgConfig::XXHASH PkgConfig::HWY ${CMAKE_DL_L
 set(runtime_parts vernier_core vernier_reference vernier_rules vernier_backend vernier_cpu
     vernier_engine_reader vernier_runtime)
 if(VERNIER_ONEDNN)
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
   list(APPEND runtime_links ${DNNL_LIBRARY} OpenMP::OpenMP_CXX)
 endif()
 if(VERNIER_CUDA)

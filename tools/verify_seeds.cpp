@@ -64,7 +64,8 @@ Nearest over_seeds(const std::filesystem::path& model, const std::string& mode, 
     request.threads = 2;
     const Report report = vernier::verify::verify_engine(engine, *graph, request);
     nearest.add(report);
-    if (!report.passed()) fmt::print("seed {}: {}: {}\n", seed, report.verdict, report.explanation);
+    if (!report.passed())
+      fmt::print("seed {}: {}: {}\n", seed, verify::name(report.verdict), report.explanation);
   }
   return nearest;
 }

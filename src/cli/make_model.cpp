@@ -15,6 +15,9 @@
 namespace vernier::cli {
 namespace {
 
+using make_model::Geometry;
+using make_model::TorchGraph;
+
 struct Architecture {
   const char* name;
   Geometry geometry;
@@ -121,9 +124,9 @@ std::string description(const Options& options, const Geometry& g) {
 }
 
 void make_graph(TorchGraph& graph, const Geometry& g) {
-  if (g.family == "gpt2") return make_gpt2(graph, g);
-  if (g.family == "vit") return make_vit(graph, g);
-  make_encoder(graph, g);
+  if (g.family == "gpt2") return make_model::make_gpt2(graph, g);
+  if (g.family == "vit") return make_model::make_vit(graph, g);
+  make_model::make_encoder(graph, g);
 }
 
 int make_model(const Options& options) {

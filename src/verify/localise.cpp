@@ -12,6 +12,7 @@
 
 #include "core/evaluator.h"
 #include "evaluate/plan_evaluator.h"
+#include "evaluate/ranges.h"
 #include "runtime/engine_impl.h"
 #include "verify/metrics.h"
 #include "verify/non_finite.h"

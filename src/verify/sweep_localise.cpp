@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "runtime/engine_impl.h"
+#include "verify/localise.h"
 #include "verify/sweep.h"
 
 namespace vernier::verify {

@@ -57,7 +57,7 @@ class CustomKernel : public ::testing::Test {
 
   CompileReport build(const backend::Backend& backend, CompileOptions options = {}) {
     options.backend = &backend;
-    return compile(model_.string(), engine_, options);
+    return compile(model_, engine_, options);
   }
   Report verified(const backend::Backend& backend) {
     Request request;

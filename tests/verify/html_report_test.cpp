@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "io/text_file.h"
 #include "verify/html_writer.h"
 
 namespace vernier::verify {

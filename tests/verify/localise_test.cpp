@@ -12,6 +12,7 @@
 #include "plants/plants.h"
 #include "runtime/engine_impl.h"
 #include "runtime/models.h"
+#include "verify/tolerance.h"
 #include "verify/verify.h"
 #include "vernier/compile.h"
 

@@ -9,6 +9,9 @@
 #include "verify/tolerance.h"
 
 namespace vernier::verify {
+
+using namespace evaluate;
+
 namespace {
 
 EvalTensor array(Shape shape, std::vector<double> values) {
