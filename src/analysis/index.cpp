@@ -1,9 +1,11 @@
 // Affine forms, bounds and causal masks of integer and bool tensors: see index.h.
-#include "passes/index.h"
+#include "analysis/index.h"
 
 #include <algorithm>
 
-namespace vernier::passes {
+#include "core/attrs.h"
+
+namespace vernier::analysis {
 namespace {
 
 constexpr int kMaxDepth = 48;
@@ -395,4 +397,4 @@ CausalKind causal_kind(const Graph& graph, ValueId value) {
   return causal_kind_at(graph, value, kMaxDepth);
 }
 
-}  // namespace vernier::passes
+}  // namespace vernier::analysis
