@@ -169,9 +169,9 @@ bool is_clamped(const Graph& graph, ValueId value, ValueId& inner, double& minim
   if (!n) n = producer_of(graph, value, OpKind::kMax);
   if (!n || n->inputs.size() < 2) return false;
   const bool is_clip = n->op == OpKind::kClip;
-  const bool upper = is_clip && n->inputs.size() > 2 && n->inputs[2] != kNoValue;
+  const bool upper = is_clip && n->has_input(2);
   if (upper || (!is_clip && n->inputs.size() != 2)) return false;
-  const auto c = n->inputs[1] == kNoValue ? std::nullopt : uniform(graph, n->inputs[1]);
+  const auto c = uniform(graph, n->inputs[1]);
   if (!c || !(*c > 0)) return false;
   inner = n->inputs[0];
   minimum = *c;

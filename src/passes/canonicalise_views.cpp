@@ -221,7 +221,7 @@ std::optional<size_t> varying_operand(const Graph& graph, const Node& math) {
   std::optional<size_t> found;
   for (size_t i = 0; i < math.inputs.size(); ++i) {
     const Tensor* c = constant_of(graph, math.inputs[i]);
-    if (math.inputs[i] == kNoValue || (c && c->elems() == 1)) continue;
+    if (!math.has_input(i) || (c && c->elems() == 1)) continue;
     if (found) return std::nullopt;
     found = i;
   }

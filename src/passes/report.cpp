@@ -67,7 +67,7 @@ void anchors_below(const Graph& graph, ValueId value, int steps, std::set<NodeId
   for (NodeId user : graph.value(value).users) {
     const Node& n = graph.node(user);
     if (n.op == kMul || n.op == kDiv) anchors.insert(user);
-    if ((flags(n.op) & kElementwise) != 0 && !n.outputs.empty() && n.outputs[0] != kNoValue)
+    if ((flags(n.op) & kElementwise) != 0 && n.has_output(0))
       anchors_below(graph, n.outputs[0], steps - 1, anchors);
   }
 }
@@ -131,8 +131,7 @@ RaiseReport raise_report(const Graph& graph) {
     if (n.op == kSoftmax) explain_softmax(graph, id, report);
     if (n.op == kSqrt || n.op == kPow) explain_norm(graph, id, report);
     if (n.op == kErf || n.op == kTanh) explain_gelu(graph, id, report);
-    const bool sizes = !n.outputs.empty() && n.outputs[0] != kNoValue &&
-                       graph.value(n.outputs[0]).values && n.op != kShapeValues;
+    const bool sizes = n.has_output(0) && graph.value(n.outputs[0]).values && n.op != kShapeValues;
     report.shape_nodes += sizes || n.op == kShape || n.op == kSize;
   }
   report.layers = parts_of_layers(graph, report.outside);

@@ -119,10 +119,10 @@ int merge_duplicates(Graph& graph) {
     const Node& kept = graph.node(it->second);
     bool same_outputs = true;
     for (size_t i = 0; i < n.outputs.size(); ++i)
-      same_outputs = same_outputs && (kept.outputs[i] != kNoValue || n.outputs[i] == kNoValue);
+      same_outputs = same_outputs && (kept.has_output(i) || !n.has_output(i));
     if (!same_outputs) continue;
     for (size_t i = 0; i < n.outputs.size(); ++i) {
-      if (n.outputs[i] != kNoValue) graph.replace_uses(n.outputs[i], kept.outputs[i]);
+      if (n.has_output(i)) graph.replace_uses(n.outputs[i], kept.outputs[i]);
     }
     graph.retire(n.origins, "merged", "computes the same as another node");
     ++merged;
