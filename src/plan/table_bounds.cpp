@@ -21,9 +21,10 @@ using MaybeReach = std::optional<Reach>;
 
 MaybeReach reach(const Graph& graph, ValueId value, int depth);
 
+// Views that keep every element of their input: what is read of the result is read of all of it.
+// Others of kMoves (Slice, Gather) may drop the largest.
 bool moves_all(OpKind op) {
-  return op == OpKind::kIdentity || op == OpKind::kReshape || op == OpKind::kExpand ||
-         op == OpKind::kUnsqueeze || op == OpKind::kSqueeze || op == OpKind::kTranspose;
+  return (flags(op) & kView) != 0 && op != OpKind::kSlice && op != OpKind::kSplit;
 }
 
 // 0 and 1: a bool, through casts. With `inputs` an integer that the caller gives counts too.
