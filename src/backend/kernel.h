@@ -49,6 +49,8 @@ struct Problem {
   std::vector<Operand> inputs, outputs;
   /// What is asked of the node: a kernel that can do several (the evaluator) declares what suits.
   Request asked = {};
+  /// Is input `i` present: listed and not left out?
+  bool has_input(size_t i) const { return i < inputs.size() && inputs[i].present; }
   template <class A>
   A attrs_as() const {
     return decode<A>(attrs);

@@ -362,7 +362,7 @@ json memory_json(const Engine& engine, const EngineInspection& what) {
   for (size_t s = 0; s < entry.steps.size(); ++s) {
     const auto& step = entry.steps[s];
     for (size_t i = 0; i < step.out.size(); ++i) {
-      if (plan.steps[s].outputs[i] == plan::kNone) continue;
+      if (!plan.steps[s].has_output(i)) continue;
       const plan::PlanValue& v = plan.values[static_cast<size_t>(plan.steps[s].outputs[i])];
       values.push_back({{"value", v.name},
                         {"step", s},

@@ -88,7 +88,7 @@ class SideOutputs {
     }
     ops::infer_node(fused_, copy);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
-      if (node.outputs[i] != ir::kNoValue) known_[node.outputs[i]] = made.outputs[i];
+      if (node.has_output(i)) known_[node.outputs[i]] = made.outputs[i];
     }
   }
 

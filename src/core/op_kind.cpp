@@ -32,6 +32,9 @@ bool requires_input(OpKind kind, size_t i) {
   return i < static_cast<size_t>(arity(kind).min_in);
 }
 uint32_t flags(OpKind kind) { return row(kind).flags; }
+bool is_exact(OpKind kind) {
+  return rounding_points(kind).empty() && (flags(kind) & kBoolResult) == 0;
+}
 size_t num_op_kinds() { return kRows.size(); }
 std::span<const std::string_view> rounding_points(OpKind kind) { return row(kind).points; }
 

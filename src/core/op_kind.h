@@ -18,13 +18,16 @@ enum OpFlags : uint32_t {
   kNoFlags = 0,
   kElementwise = 1,     ///< output element i depends on the (broadcast) input elements i only
   kCommutative = 2,     ///< two inputs, order free
-  kView = 4,            ///< pure layout: may become an alias of its input
+  kView = 4,            ///< pure layout: may become an alias of its input; always with kMoves
   kComposite = 8,       ///< stands for several ONNX nodes
   kDataDependent = 16,  ///< output shape depends on input values
   kDiscrete = 32,       ///< a small input change can flip the output (comparisons, ArgMax, …)
   kBoolResult = 64,     ///< the output is bool whatever the inputs are
   kProduct = 128,       ///< sums of products over long axes: 16-bit modes lower its operands
   kOptionalBias = 256,  ///< input 2 may be absent, though inputs behind it are required
+  /// Every element of a result is an element of input 0 as it is, no other number; other inputs say
+  /// which. Not Concat, Where and Pad, which take elements of several inputs.
+  kMoves = 512,
 };
 
 /// The name in text form, plans, kernels.def and ledgers ("LayerNorm").
@@ -39,6 +42,10 @@ struct Arity {
 Arity arity(OpKind kind);
 /// May input `i` not be absent?
 bool requires_input(OpKind kind, size_t i);
+/// Does it round nothing? Its floats are elements of its inputs as they are (kMoves, and where
+/// there are several sources: Concat, Where, Pad, MaxPool) or fixed numbers (a fill, 0 and 1); of
+/// operators with bool results: no.
+bool is_exact(OpKind kind);
 /// The operator's rounding points, e.g. {"q","k","v","scores","probs","context","out"}.
 std::span<const std::string_view> rounding_points(OpKind kind);
 

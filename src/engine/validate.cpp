@@ -293,12 +293,11 @@ class Checker {
     for (const plan::PackedInput& packed : step.packed) {
       check_index(packed.input, step.inputs.size(), where, "packed input");
       check_index(packed.blob, plan_.blobs.size(), where, "packed blob");
-      if (step.inputs[static_cast<size_t>(packed.input)] != kNone ||
-          !seen.insert(packed.input).second)
+      if (step.has_input(static_cast<size_t>(packed.input)) || !seen.insert(packed.input).second)
         fail(where, "input " + std::to_string(packed.input) + " is given twice");
     }
     for (size_t i = 0; i < step.inputs.size(); ++i) {
-      const bool given = step.inputs[i] != kNone || seen.contains(static_cast<int32_t>(i));
+      const bool given = step.has_input(i) || seen.contains(static_cast<int32_t>(i));
       if (!given && requires_input(step.op, i)) fail(where, "lacks input " + std::to_string(i));
     }
   }

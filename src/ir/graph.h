@@ -62,6 +62,10 @@ struct Node {
   bool removed = false;
   bool apart = false;  ///< no pass may make it part of a composite: it is asked for something else
 
+  /// Is input `i` present: listed and not left out?
+  bool has_input(size_t i) const { return i < inputs.size() && inputs[i] != kNoValue; }
+  /// Is output `i` made: listed and wanted?
+  bool has_output(size_t i) const { return i < outputs.size() && outputs[i] != kNoValue; }
   template <class A>
   A attrs_as() const {
     return decode<A>(attrs);

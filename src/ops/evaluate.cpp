@@ -354,7 +354,7 @@ std::optional<std::vector<Tensor>> fold_node(ir::Graph& graph, ir::NodeId id, in
   std::vector<Tensor> folded(node.outputs.size());
   bool contents_known = true;
   for (size_t i = 0; i < node.outputs.size(); ++i) {
-    if (node.outputs[i] == ir::kNoValue) continue;
+    if (!node.has_output(i)) continue;
     const ir::Value& v = graph.value(node.outputs[i]);
     const auto count = v.has_shape ? product(v.shape).as_constant() : std::nullopt;
     if (!count || !is_constant(v.shape) || *count > max_elems) return std::nullopt;
@@ -368,25 +368,25 @@ std::optional<std::vector<Tensor>> fold_node(ir::Graph& graph, ir::NodeId id, in
   std::vector<EvalTensor> inputs(node.inputs.size());
   std::vector<const EvalTensor*> in(node.inputs.size(), nullptr);
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (node.inputs[i] == ir::kNoValue) continue;
+    if (!node.has_input(i)) continue;
     if (!graph.value(node.inputs[i]).is_constant()) return std::nullopt;
   }
   if (!charge_fold(graph, node)) return std::nullopt;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (node.inputs[i] == ir::kNoValue) continue;
+    if (!node.has_input(i)) continue;
     inputs[i] = EvalTensor::from(graph.value(node.inputs[i]).constant);
     in[i] = &inputs[i];
   }
   std::vector<EvalTensor> out(node.outputs.size());
   for (size_t i = 0; i < out.size(); ++i) {
-    if (node.outputs[i] == ir::kNoValue) continue;
+    if (!node.has_output(i)) continue;
     const ir::Value& v = graph.value(node.outputs[i]);
     out[i] = EvalTensor(v.dtype, concrete(v.shape));
   }
   const Rounding exact;
   evaluator(node.op)({node.attrs, in, out, exact});
   for (size_t i = 0; i < out.size(); ++i) {
-    if (node.outputs[i] != ir::kNoValue) folded[i] = held(std::move(out[i]), graph);
+    if (node.has_output(i)) folded[i] = held(std::move(out[i]), graph);
   }
   return folded;
 }

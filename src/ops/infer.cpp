@@ -144,7 +144,7 @@ DType GraphContext::stored_type(DType inferred) const {
 }
 
 void GraphContext::set_output(size_t i, DType dtype, SymShape shape) {
-  if (i >= num_outputs() || node().outputs[i] == ir::kNoValue) return;
+  if (!node().has_output(i)) return;
   if (shape.size() > kMostDims) {
     fail("output " + std::to_string(i) + " would have more than " + std::to_string(kMostDims) +
          " dimensions");
@@ -165,7 +165,7 @@ void GraphContext::set_output(size_t i, DType dtype, SymShape shape) {
 }
 
 void GraphContext::set_values(size_t i, std::vector<Dim> values) {
-  if (i >= num_outputs() || node().outputs[i] == ir::kNoValue) return;
+  if (!node().has_output(i)) return;
   ir::Value& v = graph_.value(node().outputs[i]);
   if (is_float(v.dtype) || !is_constant(v.shape)) return;
   const int64_t count = product(v.shape).constant();
@@ -230,7 +230,7 @@ Error GraphContext::refusal(const std::string& what) const {
 }
 
 const SymShape* GraphContext::output_shape(size_t i) const {
-  if (i >= num_outputs() || node().outputs[i] == ir::kNoValue) return nullptr;
+  if (!node().has_output(i)) return nullptr;
   return &graph_.value(node().outputs[i]).shape;
 }
 

@@ -22,9 +22,7 @@ class GraphContext final : public rules::InferContext {
   AttrView attr_bytes() const override { return node().attrs; }
   size_t num_inputs() const override { return node().inputs.size(); }
   size_t num_outputs() const override { return node().outputs.size(); }
-  bool has_input(size_t i) const override {
-    return i < num_inputs() && node().inputs[i] != ir::kNoValue;
-  }
+  bool has_input(size_t i) const override { return node().has_input(i); }
   DType dtype(size_t i) const override;
   const SymShape& shape(size_t i) const override { return input(i).shape; }
   const Tensor* constant(size_t i) const override;

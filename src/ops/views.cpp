@@ -105,7 +105,7 @@ std::optional<Layout> layout_split(const ir::Graph& graph, const ir::Node& node,
   const auto axis = static_cast<size_t>(given < 0 ? given + rank : given);
   Layout result{input.base, input.offset, shape_of(graph, node, output), input.strides};
   for (size_t i = 0; i < output; ++i) {
-    if (node.outputs[i] == ir::kNoValue) return std::nullopt;  // its size is not known here
+    if (!node.has_output(i)) return std::nullopt;  // its size is not known here
     result.offset = result.offset + graph.value(node.outputs[i]).shape[axis] * input.strides[axis];
   }
   return result;

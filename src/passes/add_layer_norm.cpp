@@ -23,7 +23,7 @@ bool fuse(Graph& graph, NodeId id) {
       static_cast<size_t>(attrs.axis < 0 ? -attrs.axis : rank_of(graph, sum) - attrs.axis);
   std::vector<ValueId> inputs = add->inputs;
   for (size_t i = 1; i < n.inputs.size(); ++i) {
-    if (n.inputs[i] != kNoValue && shape_of(graph, n.inputs[i]).size() != axes) return false;
+    if (n.has_input(i) && shape_of(graph, n.inputs[i]).size() != axes) return false;
     inputs.push_back(n.inputs[i]);
   }
   const bool keeps_sum = !graph.single_use(sum);

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/index.h"
 #include "passes/canonicalise.h"
-#include "passes/index.h"
 
 namespace vernier::passes {
 namespace {
@@ -141,7 +141,7 @@ class Combiner {
     if (term.kind != ScoreTerm::Kind::kBias) return;
     const auto c = triangle_value(term.value);
     if (!c || *c * term.factor > kHidesForSure) return;
-    if (causal_kind(graph_, term.value) != CausalKind::kHidden) return;
+    if (analysis::causal_kind(graph_, term.value) != analysis::CausalKind::kHidden) return;
     term.kind = ScoreTerm::Kind::kKeep;
     term.negated = true;
     term.fill = *c * term.factor;
@@ -212,8 +212,9 @@ class Combiner {
     std::vector<Condition> parts;
     flatten_condition(graph_, {term.value, term.negated}, parts, origins_);
     for (const Condition& part : parts) {
-      const CausalKind wanted = part.negated ? CausalKind::kHidden : CausalKind::kSeen;
-      if (causal_kind(graph_, part.value) == wanted) {
+      const analysis::CausalKind wanted =
+          part.negated ? analysis::CausalKind::kHidden : analysis::CausalKind::kSeen;
+      if (analysis::causal_kind(graph_, part.value) == wanted) {
         result_.causal = true;
         origins_.add_value(graph_, part.value);
       } else {

@@ -14,14 +14,4 @@ std::span<const Rule> arithmetic_rules();  ///< canonicalise_arithmetic.cpp: neu
 std::span<const Rule> mask_rules();        ///< canonicalise_masks.cpp: spellings of masks
 std::span<const Rule> index_rules();       ///< canonicalise_index.cpp: gathers by position
 
-/// How a reshape maps axes: input axes [in_begin, in_end) hold the same elements in the same order
-/// as output axes [out_begin, out_end).
-struct AxisGroup {
-  size_t in_begin, in_end, out_begin, out_end;
-};
-/// The finest such groups, in order; empty if the sizes are not comparable (one of them is 0).
-std::vector<AxisGroup> reshape_groups(const SymShape& in, const SymShape& out);
-/// True if the shapes differ in axes of size 1 only.
-bool differ_by_unit_axes(const SymShape& a, const SymShape& b);
-
 }  // namespace vernier::passes

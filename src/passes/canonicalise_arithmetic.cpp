@@ -11,8 +11,8 @@
 #include <array>
 #include <cmath>
 
+#include "analysis/index.h"
 #include "passes/canonicalise.h"
-#include "passes/index.h"
 
 namespace vernier::passes {
 namespace {
@@ -170,7 +170,7 @@ bool simplify_where(Graph& graph, NodeId id) {
 
 // a ≤ b, or its opposite, for all elements?
 std::optional<bool> provably_le(const Graph& graph, ValueId a, ValueId b, int64_t slack) {
-  const Bounds x = bounds(graph, a), y = bounds(graph, b);
+  const analysis::Bounds x = analysis::bounds(graph, a), y = analysis::bounds(graph, b);
   if (x.high && y.low && less_equal(*x.high, *y.low + Dim(slack)) == true) return true;
   if (x.low && y.high && less_equal(*y.high + Dim(slack + 1), *x.low) == true) return false;
   return std::nullopt;

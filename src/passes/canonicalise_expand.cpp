@@ -148,17 +148,11 @@ bool attention_broadcasts(Graph& graph, NodeId id) {
   return any;
 }
 
-bool takes_elements_of_input(OpKind op) {
-  for (OpKind kind : {OpKind::kReshape, OpKind::kTranspose, OpKind::kSlice, OpKind::kGather,
-                      OpKind::kGatherElements, OpKind::kGatherND, OpKind::kTile}) {
-    if (op == kind) return true;
-  }
-  return false;
-}
-
 bool spread_uniform(Graph& graph, NodeId id) {
   const Node& n = graph.node(id);
-  if (!takes_elements_of_input(n.op) || n.outputs[0] == kNoValue) return false;
+  // An Expand of a scalar is what this rule ends in.
+  const bool moves = (flags(n.op) & kMoves) != 0 && n.op != OpKind::kExpand;
+  if (!moves || n.outputs.size() != 1 || !n.has_output(0)) return false;
   const auto c = uniform(graph, n.inputs[0]);
   if (!c || graph.value(n.outputs[0]).values) return false;
   become_uniform(graph, id, *c);

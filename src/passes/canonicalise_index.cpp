@@ -9,8 +9,8 @@
 // Two symbols that these identities make equal are unified (an exporter's two names of one size).
 #include <algorithm>
 
+#include "analysis/index.h"
 #include "passes/canonicalise.h"
-#include "passes/index.h"
 
 namespace vernier::passes {
 namespace {
@@ -39,7 +39,7 @@ bool unify_sizes(Graph& graph, NodeId id, const SymShape& a, const SymShape& b) 
 bool gather_all(Graph& graph, NodeId id) {
   const Node& n = graph.node(id);
   if (n.op != OpKind::kGather || n.attrs_as<AxisAttrs>().axis != 0) return false;
-  const auto form = affine(graph, n.inputs[1]);
+  const auto form = analysis::affine(graph, n.inputs[1]);
   if (!form) return false;
   // [N, 1, …] made from x: look at x's own sizes, where the exporter's names are.
   const SymShape& data = shape_of(graph, n.inputs[0]);
@@ -58,7 +58,7 @@ bool gather_all(Graph& graph, NodeId id) {
   for (Dim& d : index) {
     if (!(d == Dim(1))) d = names[next++];
   }
-  if (!is_row_major_index(*form, index)) return false;
+  if (!analysis::is_row_major_index(*form, index)) return false;
   const ValueId data_value = n.inputs[0];
   if (!unify_sizes(graph, id, counted, shape_of(graph, n.inputs[1]))) return false;
   const SymShape out = shape_of(graph, n.outputs[0]);
@@ -67,7 +67,8 @@ bool gather_all(Graph& graph, NodeId id) {
 }
 
 // The output axis that component `form` of an index counts along, if it counts all of `size`.
-std::optional<size_t> counted_axis(const Affine& form, const SymShape& shape, const Dim& size) {
+std::optional<size_t> counted_axis(const analysis::Affine& form, const SymShape& shape,
+                                   const Dim& size) {
   std::optional<size_t> found;
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     if (form.coefficients[axis] == Dim(0)) continue;
@@ -79,15 +80,15 @@ std::optional<size_t> counted_axis(const Affine& form, const SymShape& shape, co
   return found;
 }
 
-bool is_zero(const Affine& form) {
+bool is_zero(const analysis::Affine& form) {
   return form.offset == Dim(0) && std::all_of(form.coefficients.begin(), form.coefficients.end(),
                                               [](const Dim& c) { return c == Dim(0); });
 }
 
 // The affine forms of the components of indices [.., n]: parts of a Concat along the last axis, or
 // columns of a constant.
-std::optional<std::vector<Affine>> component_forms(const Graph& graph, ValueId indices) {
-  std::vector<Affine> forms;
+std::optional<std::vector<analysis::Affine>> component_forms(const Graph& graph, ValueId indices) {
+  std::vector<analysis::Affine> forms;
   if (const Tensor* t = constant_of(graph, indices)) {
     const int64_t n = t->shape().back();
     const std::vector<int64_t> all = t->integers();
@@ -96,7 +97,8 @@ std::optional<std::vector<Affine>> component_forms(const Graph& graph, ValueId i
       for (size_t i = static_cast<size_t>(k); i < all.size(); i += static_cast<size_t>(n))
         column.push_back(all[i]);
       const Shape shape(t->shape().begin(), t->shape().end() - 1);
-      auto form = affine(Tensor::from(DType::kI64, shape, std::span<const int64_t>(column)));
+      auto form =
+          analysis::affine(Tensor::from(DType::kI64, shape, std::span<const int64_t>(column)));
       if (!form) return std::nullopt;
       forms.push_back(std::move(*form));
     }
@@ -108,7 +110,7 @@ std::optional<std::vector<Affine>> component_forms(const Graph& graph, ValueId i
   if ((axis + rank) % rank != rank - 1) return std::nullopt;
   for (ValueId part : concat->inputs) {
     if (rank_of(graph, part) != rank) return std::nullopt;  // a number joined into a list
-    auto form = affine(graph, part);
+    auto form = analysis::affine(graph, part);
     if (!form || !(shape_of(graph, part).back() == Dim(1))) return std::nullopt;
     form->coefficients.pop_back();
     forms.push_back(std::move(*form));
@@ -151,7 +153,7 @@ bool gather_elements_by_position(Graph& graph, NodeId id) {
   const Node& n = graph.node(id);
   if (n.op != OpKind::kGatherElements) return false;
   const SymShape &data = shape_of(graph, n.inputs[0]), &index = shape_of(graph, n.inputs[1]);
-  const auto form = affine(graph, n.inputs[1]);
+  const auto form = analysis::affine(graph, n.inputs[1]);
   if (!form || !same_shape(data, index)) return false;
   const int64_t rank = rank_of(graph, n.inputs[0]);
   const auto axis = static_cast<size_t>((n.attrs_as<AxisAttrs>().axis + rank) % rank);

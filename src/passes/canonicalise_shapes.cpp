@@ -16,13 +16,13 @@
 namespace vernier::passes {
 namespace {
 
-bool has_input(const Node& n, size_t i) { return i < n.inputs.size() && n.inputs[i] != kNoValue; }
-
 bool all_equal_to(std::span<const int64_t> list, int64_t wanted) {
   return std::all_of(list.begin(), list.end(), [wanted](int64_t v) { return v == wanted; });
 }
 
 // Operators that keep every element where it is when the shape does not change.
+// Narrower than kMoves, which may reorder or repeat, and wider: one operand of a sum stays as it
+// is.
 bool keeps_elements(const Graph& graph, const Node& n) {
   switch (n.op) {
     case OpKind::kIdentity:
@@ -42,12 +42,12 @@ bool keeps_elements(const Graph& graph, const Node& n) {
     case OpKind::kSlice: {
       if (n.attrs_as<SliceAttrs>().inline_starts)
         return all_equal_to(n.attrs_as<SliceAttrs>().steps, 1);
-      if (!has_input(n, 4)) return true;
+      if (!n.has_input(4)) return true;
       const auto steps = integers_of(graph, n.inputs[4]);
       return steps && all_equal_to(*steps, 1);
     }
     case OpKind::kClip:
-      return !has_input(n, 1) && !has_input(n, 2);
+      return !n.has_input(1) && !n.has_input(2);
     case OpKind::kConcat:
     case OpKind::kMin:
     case OpKind::kMax:
@@ -63,7 +63,7 @@ bool keeps_elements(const Graph& graph, const Node& n) {
 
 bool drop_identity(Graph& graph, NodeId id) {
   const Node& n = graph.node(id);
-  if (n.inputs.empty() || n.outputs.empty() || n.outputs[0] == kNoValue) return false;
+  if (n.inputs.empty() || !n.has_output(0)) return false;
   if (!keeps_elements(graph, n)) return false;
   if (!same_shape(shape_of(graph, n.inputs[0]), shape_of(graph, n.outputs[0]))) return false;
   return replace_by(graph, id, n.inputs[0], "changes nothing");
@@ -71,7 +71,7 @@ bool drop_identity(Graph& graph, NodeId id) {
 
 bool take_shape(Graph& graph, NodeId id) {
   const Node& n = graph.node(id);
-  const SymShape shape = n.outputs[0] == kNoValue ? SymShape{} : shape_of(graph, n.outputs[0]);
+  const SymShape shape = n.has_output(0) ? shape_of(graph, n.outputs[0]) : SymShape{};
   switch (n.op) {
     case OpKind::kReshape:
     case OpKind::kExpand:
@@ -112,12 +112,12 @@ bool inline_slice(Graph& graph, NodeId id) {
   attrs.inline_starts = true;
   attrs.steps.assign(starts->size(), 1);
   for (size_t i = 0; i < starts->size(); ++i) attrs.axes.push_back(static_cast<int64_t>(i));
-  if (has_input(n, 3)) {
+  if (n.has_input(3)) {
     const auto axes = integers_of(graph, n.inputs[3]);
     if (!axes) return false;
     attrs.axes = *axes;
   }
-  if (has_input(n, 4)) {
+  if (n.has_input(4)) {
     const auto steps = integers_of(graph, n.inputs[4]);
     if (!steps) return false;
     attrs.steps = *steps;
@@ -199,7 +199,7 @@ bool inline_reduce_axes(Graph& graph, NodeId id) {
   if (!is_reduction(n.op)) return false;
   auto attrs = n.attrs_as<ReduceAttrs>();
   std::vector<int64_t> axes = attrs.axes;
-  if (has_input(n, 1)) {
+  if (n.has_input(1)) {
     const auto given = integers_of(graph, n.inputs[1]);
     if (!given) return false;
     axes = *given;
@@ -219,8 +219,7 @@ bool inline_reduce_axes(Graph& graph, NodeId id) {
 
 bool to_shape_values(Graph& graph, NodeId id) {
   const Node& n = graph.node(id);
-  if (n.op == OpKind::kShapeValues || n.outputs.size() != 1 || n.outputs[0] == kNoValue)
-    return false;
+  if (n.op == OpKind::kShapeValues || n.outputs.size() != 1 || !n.has_output(0)) return false;
   const ir::Value& v = graph.value(n.outputs[0]);
   if (!v.values || !is_integer(v.dtype) || v.values->empty()) return false;
   const ShapeValuesAttrs attrs{*v.values, v.dtype, v.shape.empty()};

@@ -20,42 +20,6 @@
 #include "rules/checks.h"
 
 namespace vernier::passes {
-
-std::vector<AxisGroup> reshape_groups(const SymShape& in, const SymShape& out) {
-  const auto is_empty = [](const Dim& d) { return d == Dim(0); };
-  if (std::ranges::any_of(in, is_empty) || std::ranges::any_of(out, is_empty)) return {};
-  std::vector<AxisGroup> groups;
-  size_t i = 0, o = 0;
-  while (i < in.size() || o < out.size()) {
-    AxisGroup g{i, i, o, o};
-    Dim a = 1, b = 1;
-    if (i < in.size()) a = in[i++];
-    if (o < out.size()) b = out[o++];
-    while (!(a == b)) {
-      const bool grow_in = i < in.size() && (o == out.size() || mod(b, a) == Dim(0));
-      const bool grow_out = o < out.size() && (i == in.size() || mod(a, b) == Dim(0));
-      if (grow_in)
-        a = a * in[i++];
-      else if (grow_out)
-        b = b * out[o++];
-      else
-        return {};
-    }
-    g.in_end = i;
-    g.out_end = o;
-    groups.push_back(g);
-  }
-  return groups;
-}
-
-bool differ_by_unit_axes(const SymShape& a, const SymShape& b) {
-  const auto units_dropped = [](SymShape s) {
-    std::erase_if(s, [](const Dim& d) { return d == Dim(1); });
-    return s;
-  };
-  return same_shape(units_dropped(a), units_dropped(b));
-}
-
 namespace {
 
 const Node* own_reshape(const Graph& graph, ValueId value) {
@@ -257,7 +221,7 @@ std::optional<size_t> varying_operand(const Graph& graph, const Node& math) {
   std::optional<size_t> found;
   for (size_t i = 0; i < math.inputs.size(); ++i) {
     const Tensor* c = constant_of(graph, math.inputs[i]);
-    if (math.inputs[i] == kNoValue || (c && c->elems() == 1)) continue;
+    if (!math.has_input(i) || (c && c->elems() == 1)) continue;
     if (found) return std::nullopt;
     found = i;
   }

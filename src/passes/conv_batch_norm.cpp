@@ -40,7 +40,7 @@ bool all_finite(const Tensor& t) {
 // The weights of the one convolution, or nothing where they would lose too much.
 std::optional<Weights> fold_weights(const Graph& graph, const Node& conv, const Node& norm) {
   const Tensor& w = *constant_of(graph, conv.inputs[1]);
-  const Tensor* b = conv.inputs.size() > 2 ? constant_of(graph, conv.inputs[2]) : nullptr;
+  const Tensor* b = conv.has_input(2) ? constant_of(graph, conv.inputs[2]) : nullptr;
   const auto stored = [&](size_t i, int64_t c) {
     return constant_of(graph, norm.inputs[i])->float_at(c);
   };

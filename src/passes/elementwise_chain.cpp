@@ -28,7 +28,7 @@ bool decides(const Graph& graph, const Node& n) {
 
 bool fusable(const Graph& graph, const Node& n) {
   if ((flags(n.op) & kElementwise) == 0 || n.op == OpKind::kFusedElementwise) return false;
-  if (n.op == OpKind::kIdentity || n.outputs.size() != 1 || n.outputs[0] == kNoValue) return false;
+  if (n.op == OpKind::kIdentity || n.outputs.size() != 1 || !n.has_output(0)) return false;
   if (graph.value(n.outputs[0]).values) return false;  // sizes: the host's business
   if (std::ranges::find(n.inputs, kNoValue) != n.inputs.end()) return false;
   return !decides(graph, n);

@@ -51,7 +51,7 @@ bool from_gemm(Graph& graph, NodeId id) {
   const std::vector<Origin> origins = n.origins;
   const ValueId out = n.outputs[0];
   const Dim columns = shape_of(graph, out).back();
-  const ValueId c = n.inputs.size() > 2 ? n.inputs[2] : kNoValue;
+  const ValueId c = n.has_input(2) ? n.inputs[2] : kNoValue;
   LinearAttrs attrs;
   attrs.trans_w = gemm.trans_b;
   const bool as_bias =

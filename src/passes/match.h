@@ -30,26 +30,6 @@ struct Trace {
   }
 };
 
-/// The value under Casts between float types, at most 16 of them.
-inline ValueId under_casts(const Graph& graph, ValueId value) {
-  constexpr int kMostCasts = 16;  // exporters write one or two; every reader walks them
-  for (int taken = 0; taken < kMostCasts; ++taken) {
-    const Node* cast = producer_of(graph, value, OpKind::kCast);
-    if (!cast || !is_float(dtype_of(graph, value)) || !is_float(dtype_of(graph, cast->inputs[0])))
-      break;
-    value = cast->inputs[0];
-  }
-  return value;
-}
-
-/// The same value, or computed by an equal node from the same values.
-inline bool same_value(const Graph& graph, ValueId a, ValueId b) {
-  if (a == b) return true;
-  const Node *x = graph.producer(a), *y = graph.producer(b);
-  return x && y && x->op == y->op && x->inputs == y->inputs && x->attrs == y->attrs &&
-         x->outputs.size() == 1 && y->outputs.size() == 1;
-}
-
 class Patterns {
  public:
   explicit Patterns(const Graph& graph, Trace* trace = nullptr) : graph_(graph), trace_(trace) {}
@@ -135,13 +115,6 @@ class Patterns {
   Trace* trace_;
   mutable int depth_ = 0;
 };
-
-/// The axis if `node` reduces the last axes [axis, rank) of its input and keeps them as 1.
-std::optional<int64_t> reduces_last_axes(const Graph& graph, const Node& node);
-
-/// max(inner, minimum) with a constant minimum > 0: Clip without an upper bound, or Max of two with
-/// the constant last. Both results are set only if it is one.
-bool is_clamped(const Graph& graph, ValueId value, ValueId& inner, double& minimum);
 
 /// Origins of all nodes between `root` and the values in `stop` (which are not included), searched
 /// upwards through at most `limit` nodes.

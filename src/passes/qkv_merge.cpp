@@ -29,7 +29,7 @@ bool mergeable(const Graph& graph, const Node& n) {
   if (n.op != kLinear || n.inputs.size() > 3) return false;
   if (n.attrs_as<LinearAttrs>().activation != Activation::kNone) return false;
   for (size_t i = 1; i < n.inputs.size(); ++i) {
-    if (n.inputs[i] != kNoValue && !constant_of(graph, n.inputs[i])) return false;
+    if (n.has_input(i) && !constant_of(graph, n.inputs[i])) return false;
   }
   return reaches_attention(graph, n.outputs[0]);
 }
@@ -74,7 +74,7 @@ bool merge(Graph& graph, const std::vector<NodeId>& group) {
     if (!request) return false;
     weights.push_back(*constant_of(graph, n.inputs[1]));
     split.sizes.push_back(weights.back().shape()[attrs.trans_w ? 0 : 1]);
-    const Tensor* bias = n.inputs.size() > 2 ? constant_of(graph, n.inputs[2]) : nullptr;
+    const Tensor* bias = n.has_input(2) ? constant_of(graph, n.inputs[2]) : nullptr;
     any_bias = any_bias || bias;
     const std::vector<double> zeros(bias ? 0 : static_cast<size_t>(split.sizes.back()));
     biases.push_back(bias ? *bias

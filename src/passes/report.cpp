@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "analysis/layers.h"
 #include "passes/attention_parts.h"
 #include "passes/gelu.h"
 #include "passes/norms.h"
@@ -14,126 +15,26 @@ namespace {
 
 using enum OpKind;
 
-bool is_norm(OpKind op) { return op == kLayerNorm || op == kRMSNorm || op == kEmbedNorm; }
 bool is_activation(OpKind op) {
   return op == kGelu || op == kRelu || op == kSwish || op == kHardSwish || op == kMish;
-}
-bool is_layout(OpKind op) {
-  return op == kReshape || op == kTranspose || op == kSplit || op == kSlice || op == kExpand;
 }
 
 // ---- layers
 
-class Layers {
- public:
-  explicit Layers(const Graph& graph) : graph_(graph), block_(graph.num_nodes(), -1) {
-    for (NodeId id : graph.order()) {
-      if (graph.node(id).op == kAttention) attentions_.push_back(id);
-    }
+std::vector<LayerParts> parts_of_layers(const Graph& graph, LayerParts& outside) {
+  const analysis::Layers layers = analysis::layers_of(graph);
+  std::vector<LayerParts> parts(static_cast<size_t>(layers.count));
+  for (NodeId id : graph.order()) {
+    const int layer = layers.of[static_cast<size_t>(id)];
+    const OpKind op = graph.node(id).op;
+    LayerParts& here = layer < 0 ? outside : parts[static_cast<size_t>(layer)];
+    here.attention += op == kAttention;
+    here.norm += analysis::is_norm(op);
+    here.linear += op == kLinear;
+    here.activation += is_activation(op);
   }
-
-  std::vector<LayerParts> run(LayerParts& outside) {
-    std::vector<LayerParts> blocks(attentions_.size());
-    for (size_t i = 0; i < attentions_.size(); ++i) {
-      blocks[i].attention = 1;
-      mark_feeders(attentions_[i], static_cast<int>(i));
-    }
-    for (NodeId id : graph_.order()) count(id, blocks, outside);
-    std::vector<LayerParts> layers = joined(blocks);
-    take_heads(layers, outside);
-    return layers;
-  }
-
- private:
-  // Norms and linear layers whose every result ends in this attention belong to it.
-  void mark_feeders(NodeId attention, int block) {
-    fed_.insert(attention);
-    std::vector<NodeId> stack{attention};
-    while (!stack.empty()) {
-      const Node& n = graph_.node(stack.back());
-      stack.pop_back();
-      for (ValueId in : n.inputs) {
-        const NodeId producer = in == kNoValue ? ir::kNoNode : graph_.value(in).producer;
-        if (producer == ir::kNoNode || fed_.contains(producer)) continue;
-        const Node& p = graph_.node(producer);
-        if (!is_layout(p.op) && p.op != kLinear && !is_norm(p.op)) continue;
-        if (!all_users_fed(p)) continue;
-        fed_.insert(producer);
-        block_[static_cast<size_t>(producer)] = block;
-        stack.push_back(producer);
-      }
-    }
-  }
-  bool all_users_fed(const Node& n) const {
-    for (ValueId out : n.outputs) {
-      if (out == kNoValue) continue;
-      if (graph_.is_output(out)) return false;
-      const auto& users = graph_.value(out).users;
-      if (!std::all_of(users.begin(), users.end(),
-                       [&](NodeId user) { return fed_.contains(user); }))
-        return false;
-    }
-    return true;
-  }
-
-  void count(NodeId id, std::vector<LayerParts>& blocks, LayerParts& outside) {
-    const Node& n = graph_.node(id);
-    int& block = block_[static_cast<size_t>(id)];
-    const bool feeds = block >= 0;
-    for (ValueId in : n.inputs) {
-      const NodeId producer = in == kNoValue ? ir::kNoNode : graph_.value(in).producer;
-      if (!feeds && producer != ir::kNoNode) block = std::max(block, after_[producer]);
-    }
-    const auto found = std::find(attentions_.begin(), attentions_.end(), id);
-    if (found != attentions_.end()) block = static_cast<int>(found - attentions_.begin());
-    // What an attention's feeders lead to is the attention, not the block before.
-    after_[id] = feeds && found == attentions_.end() ? -1 : block;
-    LayerParts& parts = block < 0 ? outside : blocks[static_cast<size_t>(block)];
-    parts.norm += is_norm(n.op);
-    parts.linear += n.op == kLinear;
-    parts.activation += is_activation(n.op);
-  }
-
-  // Self and cross attention of one decoder layer share its one feed-forward part.
-  static std::vector<LayerParts> joined(const std::vector<LayerParts>& blocks) {
-    const bool any_activation = std::any_of(blocks.begin(), blocks.end(),
-                                            [](const LayerParts& b) { return b.activation > 0; });
-    std::vector<LayerParts> layers;
-    LayerParts open;
-    for (size_t i = 0; i < blocks.size(); ++i) {
-      open.attention += blocks[i].attention;
-      open.norm += blocks[i].norm;
-      open.linear += blocks[i].linear;
-      open.activation += blocks[i].activation;
-      if (open.activation == 0 && any_activation && i + 1 < blocks.size()) continue;
-      layers.push_back(open);
-      open = {};
-    }
-    return layers;
-  }
-
-  // What the last of several equal layers has more than the others is the head behind it.
-  static void take_heads(std::vector<LayerParts>& layers, LayerParts& outside) {
-    for (size_t i = 1; i < layers.size(); ++i) {
-      const bool last = i + 1 == layers.size() || layers[i + 1].attention != layers[i].attention;
-      LayerParts& layer = layers[i];
-      const LayerParts& before = layers[i - 1];
-      if (!last || layer.attention != before.attention || layer.norm < before.norm ||
-          layer.linear < before.linear || layer.activation < before.activation)
-        continue;
-      outside.norm += layer.norm - before.norm;
-      outside.linear += layer.linear - before.linear;
-      outside.activation += layer.activation - before.activation;
-      layer = before;
-    }
-  }
-
-  const Graph& graph_;
-  std::vector<NodeId> attentions_;
-  std::vector<int> block_;
-  std::map<NodeId, int> after_;
-  std::set<NodeId> fed_;
-};
+  return parts;
+}
 
 // ---- leftovers
 
@@ -166,7 +67,7 @@ void anchors_below(const Graph& graph, ValueId value, int steps, std::set<NodeId
   for (NodeId user : graph.value(value).users) {
     const Node& n = graph.node(user);
     if (n.op == kMul || n.op == kDiv) anchors.insert(user);
-    if ((flags(n.op) & kElementwise) != 0 && !n.outputs.empty() && n.outputs[0] != kNoValue)
+    if ((flags(n.op) & kElementwise) != 0 && n.has_output(0))
       anchors_below(graph, n.outputs[0], steps - 1, anchors);
   }
 }
@@ -230,11 +131,10 @@ RaiseReport raise_report(const Graph& graph) {
     if (n.op == kSoftmax) explain_softmax(graph, id, report);
     if (n.op == kSqrt || n.op == kPow) explain_norm(graph, id, report);
     if (n.op == kErf || n.op == kTanh) explain_gelu(graph, id, report);
-    const bool sizes = !n.outputs.empty() && n.outputs[0] != kNoValue &&
-                       graph.value(n.outputs[0]).values && n.op != kShapeValues;
+    const bool sizes = n.has_output(0) && graph.value(n.outputs[0]).values && n.op != kShapeValues;
     report.shape_nodes += sizes || n.op == kShape || n.op == kSize;
   }
-  report.layers = Layers(graph).run(report.outside);
+  report.layers = parts_of_layers(graph, report.outside);
   return report;
 }
 
@@ -254,7 +154,7 @@ std::string describe(const LayerParts& layer) {
 std::string to_text(const RaiseReport& report) {
   std::string text = "composites:";
   for (const auto& [op, count] : report.composites)
-    text += " " + printable_name(op) + " " + std::to_string(count);
+    text.append(" ").append(printable_name(op)).append(" ").append(std::to_string(count));
   text += "\n";
   for (size_t i = 0; i < report.layers.size();) {
     size_t end = i;

@@ -8,8 +8,8 @@
 
 namespace vernier::passes {
 
-/// Composites of one block: an attention (two where a decoder layer has self and cross attention),
-/// what feeds only it, and what follows it up to the next one.
+/// Composites of one layer (analysis/layers.h); two attentions where a decoder's layer has self and
+/// cross attention.
 struct LayerParts {
   int attention = 0, norm = 0, linear = 0, activation = 0;
   friend bool operator==(const LayerParts&, const LayerParts&) = default;
@@ -26,7 +26,7 @@ struct Leftover {
 struct RaiseReport {
   std::map<std::string, int> composites;  ///< by operator name
   std::vector<LayerParts> layers;
-  LayerParts outside;   ///< before the first layer and after the last: embeddings, heads
+  LayerParts outside;   ///< in no layer: embeddings, heads
   int shape_nodes = 0;  ///< nodes that only compute sizes (ShapeValues aside)
   std::vector<Leftover> leftovers;
 };

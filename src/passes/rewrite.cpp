@@ -1,8 +1,7 @@
-// Facts about values and ways to replace nodes: see rewrite.h.
+// Ways to replace nodes: see rewrite.h.
 #include "passes/rewrite.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 namespace vernier::passes {
@@ -14,91 +13,6 @@ constexpr size_t kMaxRounds = 100;
 constexpr size_t kMostVisits = size_t{1} << 20;
 constexpr size_t kChangesPerNode = 4, kFewChanges = 20'000;
 }  // namespace
-
-const Node* producer_of(const Graph& graph, ValueId value, OpKind op) {
-  const Node* node = value == kNoValue ? nullptr : graph.producer(value);
-  return node && node->op == op && !node->apart ? node : nullptr;
-}
-std::optional<Request> fused_request(const Node& producer, const Node& consumer) {
-  const auto part = [](const Node& n) {
-    return (flags(n.op) & kProduct) != 0 ? Part::kProduct : Part::kOther;
-  };
-  return vernier::fused_request(producer.request, part(producer), consumer.request, part(consumer));
-}
-const SymShape& shape_of(const Graph& graph, ValueId value) { return graph.value(value).shape; }
-DType dtype_of(const Graph& graph, ValueId value) { return graph.value(value).dtype; }
-int64_t rank_of(const Graph& graph, ValueId value) {
-  return static_cast<int64_t>(graph.value(value).shape.size());
-}
-const Tensor* constant_of(const Graph& graph, ValueId value) {
-  if (value == kNoValue || !graph.value(value).is_constant()) return nullptr;
-  return &graph.value(value).constant;
-}
-
-std::optional<double> uniform(const Graph& graph, ValueId value) {
-  while (const Node* expand = producer_of(graph, value, OpKind::kExpand)) value = expand->inputs[0];
-  return value == kNoValue ? std::nullopt : graph.value(value).uniform;
-}
-
-std::optional<std::vector<int64_t>> integers_of(const Graph& graph, ValueId value) {
-  if (value == kNoValue || is_float(dtype_of(graph, value))) return std::nullopt;
-  if (const Tensor* t = constant_of(graph, value)) {
-    if (t->elems() > rules::kMaxSymbolicElems) return std::nullopt;
-    return t->integers();
-  }
-  const auto& values = graph.value(value).values;
-  if (!values) return std::nullopt;
-  std::vector<int64_t> numbers;
-  for (const Dim& d : *values) {
-    if (!d.is_constant()) return std::nullopt;
-    numbers.push_back(d.constant());
-  }
-  return numbers;
-}
-
-bool is_live(const Graph& graph, NodeId node) {
-  const Node& n = graph.node(node);
-  if (n.removed) return false;
-  return std::any_of(n.outputs.begin(), n.outputs.end(), [&](ValueId out) {
-    return out != kNoValue && (!graph.value(out).users.empty() || graph.is_output(out));
-  });
-}
-
-std::vector<NodeId> users_of(const Graph& graph, ValueId value) {
-  const ir::UserList& users = graph.value(value).users;
-  return {users.begin(), users.end()};
-}
-
-NodeId sole_user(const Graph& graph, ValueId value) {
-  if (!graph.single_use(value)) return ir::kNoNode;
-  const NodeId user = graph.value(value).users.front();
-  return graph.node(user).apart ? ir::kNoNode : user;
-}
-
-std::optional<SymShape> broadcast_shape(std::span<const SymShape> shapes) {
-  size_t rank = 0;
-  for (const SymShape& s : shapes) rank = std::max(rank, s.size());
-  SymShape result(rank, Dim(1));
-  for (const SymShape& s : shapes) {
-    for (size_t i = 0; i < s.size(); ++i) {
-      Dim& out = result[rank - s.size() + i];
-      if (s[i] == Dim(1) || out == s[i]) continue;
-      if (!(out == Dim(1))) return std::nullopt;
-      out = s[i];
-    }
-  }
-  return result;
-}
-
-bool same_shape(const SymShape& a, const SymShape& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end());
-}
-
-bool nearly(double value, double wanted, DType dtype) {
-  // Three roundings of the storage type: exporters compute such numbers in it.
-  const double unit = dtype == DType::kF16 ? 0x1p-11 : dtype == DType::kBF16 ? 0x1p-8 : 0x1p-20;
-  return std::abs(value - wanted) <= 3 * unit * std::abs(wanted);
-}
 
 ValueId add_constant_like(Graph& graph, ValueId like, Tensor tensor) {
   const DType type = dtype_of(graph, like);
@@ -205,10 +119,10 @@ int merge_duplicates(Graph& graph) {
     const Node& kept = graph.node(it->second);
     bool same_outputs = true;
     for (size_t i = 0; i < n.outputs.size(); ++i)
-      same_outputs = same_outputs && (kept.outputs[i] != kNoValue || n.outputs[i] == kNoValue);
+      same_outputs = same_outputs && (kept.has_output(i) || !n.has_output(i));
     if (!same_outputs) continue;
     for (size_t i = 0; i < n.outputs.size(); ++i) {
-      if (n.outputs[i] != kNoValue) graph.replace_uses(n.outputs[i], kept.outputs[i]);
+      if (n.has_output(i)) graph.replace_uses(n.outputs[i], kept.outputs[i]);
     }
     graph.retire(n.origins, "merged", "computes the same as another node");
     ++merged;

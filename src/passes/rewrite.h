@@ -1,11 +1,12 @@
-// What every pass needs: facts about values, and ways to replace a node. Contract: pass.h.
-// Nothing here reads a node or value name.
+// What every pass needs: ways to replace a node, beside the facts of src/analysis. Contract:
+// pass.h. Nothing here reads a node or value name.
 #pragma once
 #include <functional>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "analysis/facts.h"
 #include "ops/infer.h"
 
 namespace vernier::passes {
@@ -17,40 +18,29 @@ using ir::NodeId;
 using ir::Origin;
 using ir::ValueId;
 
-// ---- facts
-/// The producer of `value` if it is an `op` that may become part of a composite, else null.
-/// kNoValue is allowed.
-const Node* producer_of(const Graph& graph, ValueId value, OpKind op);
-const SymShape& shape_of(const Graph& graph, ValueId value);
-DType dtype_of(const Graph& graph, ValueId value);
-int64_t rank_of(const Graph& graph, ValueId value);
-/// The constant behind `value`, or null.
-const Tensor* constant_of(const Graph& graph, ValueId value);
-/// c if every element of `value` is c: a constant with equal elements, or an Expand of one.
-std::optional<double> uniform(const Graph& graph, ValueId value);
-/// As uniform(), but only if `value` is constant or an Expand of a constant.
-inline bool is_uniform(const Graph& graph, ValueId value, double c) {
-  return uniform(graph, value) == c;
-}
-/// Elements of an integer or bool constant or of known symbolic values, if all are numbers.
-std::optional<std::vector<int64_t>> integers_of(const Graph& graph, ValueId value);
-/// Some output of the node has a user or is a graph output.
-bool is_live(const Graph& graph, NodeId node);
-/// A copy of the users of `value`, one entry per use: for who changes uses on the way.
-std::vector<NodeId> users_of(const Graph& graph, ValueId value);
-/// The only user of `value`, if it has exactly one use, is not a graph output and the user may
-/// become part of a composite; else kNoNode.
-NodeId sole_user(const Graph& graph, ValueId value);
-/// The shape that the shapes broadcast to, with sizes compared symbolically; empty if unproven.
-std::optional<SymShape> broadcast_shape(std::span<const SymShape> shapes);
-/// True if sizes are equal axis by axis, provably.
-bool same_shape(const SymShape& a, const SymShape& b);
-/// Is a relative difference of `value` to `wanted` what storing it in `dtype` explains?
-bool nearly(double value, double wanted, DType dtype = DType::kF32);
-
-/// The request of a node that computes `producer` and `consumer` in one step, the value between
-/// them in a register; empty where that breaks what is asked of either.
-std::optional<Request> fused_request(const Node& producer, const Node& consumer);
+// What is known of a graph (analysis/facts.h).
+using analysis::AxisGroup;
+using analysis::broadcast_shape;
+using analysis::constant_of;
+using analysis::differ_by_unit_axes;
+using analysis::dtype_of;
+using analysis::fused_request;
+using analysis::integers_of;
+using analysis::is_clamped;
+using analysis::is_live;
+using analysis::is_uniform;
+using analysis::nearly;
+using analysis::producer_of;
+using analysis::rank_of;
+using analysis::reduces_last_axes;
+using analysis::reshape_groups;
+using analysis::same_shape;
+using analysis::same_value;
+using analysis::shape_of;
+using analysis::sole_user;
+using analysis::under_casts;
+using analysis::uniform;
+using analysis::users_of;
 
 // ---- changes
 /// A constant of the type of `like`, whose contents may be held wider (ir::Value::constant).

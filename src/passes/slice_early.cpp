@@ -111,7 +111,7 @@ bool push(Graph& graph, NodeId id) {
   }
   std::vector<bool> is_sliced(f.inputs.size(), false);
   for (size_t i = 0; i < f.inputs.size(); ++i) {
-    if (f.inputs[i] == kNoValue || !holds_rows(f, i)) continue;
+    if (!f.has_input(i) || !holds_rows(f, i)) continue;
     const Operand what = treatment(graph, f.inputs[i], result, attrs);
     if (what == Operand::kUnclear) return false;
     is_sliced[i] = what == Operand::kSliced;

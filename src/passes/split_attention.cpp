@@ -19,7 +19,7 @@ class Split {
       : graph_(graph), node_(graph.node(id)), attrs_(node_.attrs_as<AttentionAttrs>()) {}
 
   bool possible() const {
-    if (node_.inputs.size() > kKeep + 1 || (attrs_.masks_add && input(kKeep) != kNoValue))
+    if (node_.inputs.size() > kKeep + 1 || (attrs_.masks_add && node_.has_input(kKeep)))
       return false;
     const SymShape &q = shape(kQ), &k = shape(kK);
     if (attrs_.causal && !(q[1] == k[1])) return false;
@@ -32,8 +32,8 @@ class Split {
     const ValueId v = transpose(repeat_heads(input(kV)), {0, 2, 1, 3});
     ValueId scores = product(q, k, "scores", {DType::kF32, false});
     if (attrs_.scale != 1) scores = inner(kMul, {scores, scalar(attrs_.scale)}, "scores");
-    if (input(kBias) != kNoValue) scores = inner(kAdd, {scores, input(kBias)}, "scores");
-    if (input(kKeep) != kNoValue) scores = masked(scores, input(kKeep));
+    if (node_.has_input(kBias)) scores = inner(kAdd, {scores, input(kBias)}, "scores");
+    if (node_.has_input(kKeep)) scores = masked(scores, input(kKeep));
     if (attrs_.causal) scores = masked(scores, lower_triangle(scores));
     ValueId probs = inner(kSoftmax, {scores}, "probs", AxisAttrs{-1});
     if (attrs_.zero_nan_rows) {

@@ -72,6 +72,11 @@ struct Step {
   std::string name;                  ///< label for messages: the ONNX node that names the composite
   std::vector<std::string> origins;  ///< keys of the ONNX nodes it computes
   std::string tuning;  ///< what its kernel found fastest (KernelDef::tune), else empty
+
+  /// Is input `i` present: listed, not left out, and not packed?
+  bool has_input(size_t i) const { return i < inputs.size() && inputs[i] != kNone; }
+  /// Is output `i` made: listed and wanted?
+  bool has_output(size_t i) const { return i < outputs.size() && outputs[i] != kNone; }
 };
 
 /// A run of steps without a stop; between two segments a count reaches the host.

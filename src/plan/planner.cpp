@@ -240,7 +240,7 @@ class Planner {
     const ir::Node& node = graph_.node(id);
     if (options_.progress) options_.progress(label_of(node, id));
     if (node.op == OpKind::kShapeValues) return plan_shape_values(id);
-    if (!node.inputs.empty() && node.inputs[0] != ir::kNoValue && plan_view(id)) return;
+    if (node.has_input(0) && plan_view(id)) return;
     plan_step(id);
   }
 
@@ -259,7 +259,7 @@ class Planner {
     const Layout input = layouts_.at(node.inputs[0]);
     std::vector<Layout> layouts;
     for (size_t i = 0; i < node.outputs.size(); ++i) {
-      if (node.outputs[i] == ir::kNoValue) {
+      if (!node.has_output(i)) {
         layouts.emplace_back();
         continue;
       }
@@ -268,7 +268,7 @@ class Planner {
       layouts.push_back(std::move(*layout));
     }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
-      if (node.outputs[i] != ir::kNoValue) add_alias(node.outputs[i], layouts[i]);
+      if (node.has_output(i)) add_alias(node.outputs[i], layouts[i]);
     }
     places_[id] = {.state = "merged",
                    .step = producer_step(input.base),
@@ -347,8 +347,7 @@ class Planner {
   // The kernel of a view that has to move elements, from wherever they lie.
   Choice choose_copy(ir::NodeId id) const {
     const ir::Node& node = graph_.node(id);
-    const bool gaps = !node.inputs.empty() && node.inputs[0] != ir::kNoValue &&
-                      !ops::is_dense(layouts_.at(node.inputs[0]));
+    const bool gaps = node.has_input(0) && !ops::is_dense(layouts_.at(node.inputs[0]));
     return choose(id, gaps ? Read::kStrided : Read::kAny);
   }
 

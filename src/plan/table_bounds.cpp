@@ -1,8 +1,8 @@
 // Largest indices of Gathers as expressions of sizes: see table_bounds.h.
 #include "plan/table_bounds.h"
 
+#include "analysis/index.h"
 #include "core/attrs.h"
-#include "passes/index.h"
 
 namespace vernier::plan {
 namespace {
@@ -21,15 +21,16 @@ using MaybeReach = std::optional<Reach>;
 
 MaybeReach reach(const Graph& graph, ValueId value, int depth);
 
+// Views that keep every element of their input: what is read of the result is read of all of it.
+// Others of kMoves (Slice, Gather) may drop the largest.
 bool moves_all(OpKind op) {
-  return op == OpKind::kIdentity || op == OpKind::kReshape || op == OpKind::kExpand ||
-         op == OpKind::kUnsqueeze || op == OpKind::kSqueeze || op == OpKind::kTranspose;
+  return (flags(op) & kView) != 0 && op != OpKind::kSlice && op != OpKind::kSplit;
 }
 
 // 0 and 1: a bool, through casts. With `inputs` an integer that the caller gives counts too.
 bool is_mask(const Graph& graph, ValueId value, bool inputs) {
   for (int depth = 0; depth < kMaxDepth; ++depth) {
-    if (passes::dtype_of(graph, value) == DType::kBool) return true;
+    if (analysis::dtype_of(graph, value) == DType::kBool) return true;
     const Node* n = graph.producer(value);
     if (!n) return inputs && !graph.value(value).is_constant();
     if (n->op != OpKind::kCast && !moves_all(n->op)) return false;
@@ -41,13 +42,13 @@ bool is_mask(const Graph& graph, ValueId value, bool inputs) {
 // The sum over a mask of ones is as long as its axis. Nothing but a mask is summed to an index, so
 // one that the caller gives is taken for a mask.
 MaybeReach of_cum_sum(const Graph& graph, const Node& n) {
-  const auto axis = passes::integers_of(graph, n.inputs[1]);
-  const SymShape& shape = passes::shape_of(graph, n.inputs[0]);
+  const auto axis = analysis::integers_of(graph, n.inputs[1]);
+  const SymShape& shape = analysis::shape_of(graph, n.inputs[0]);
   if (!axis || axis->size() != 1) return std::nullopt;
   const auto rank = static_cast<int64_t>(shape.size());
   const auto at = static_cast<size_t>(((*axis)[0] + rank) % rank);
   const Dim count = shape[at] - Dim(n.attrs_as<CumSumAttrs>().exclusive ? 1 : 0);
-  if (const auto each = passes::uniform(graph, n.inputs[0]); each && *each >= 0)
+  if (const auto each = analysis::uniform(graph, n.inputs[0]); each && *each >= 0)
     return Reach{count * Dim(static_cast<int64_t>(*each))};
   if (!is_mask(graph, n.inputs[0], true)) return std::nullopt;
   return Reach{count, false};
@@ -58,7 +59,7 @@ MaybeReach of_arithmetic(const Graph& graph, const Node& n, int depth) {
   for (size_t i = 0; i < 2; ++i) {
     const ValueId x = n.inputs[i], other = n.inputs[1 - i];
     const bool masks = n.op == OpKind::kMul && is_mask(graph, other, false);
-    const auto c = passes::uniform(graph, other);
+    const auto c = analysis::uniform(graph, other);
     if (!masks && (!c || (n.op == OpKind::kSub && i == 1))) continue;
     MaybeReach r = reach(graph, x, depth);
     if (!r) return std::nullopt;
@@ -79,7 +80,7 @@ MaybeReach of_arithmetic(const Graph& graph, const Node& n, int depth) {
 // A constant at padding, positions elsewhere.
 MaybeReach of_where(const Graph& graph, const Node& n, int depth) {
   for (size_t i = 1; i < 3; ++i) {
-    const auto c = passes::uniform(graph, n.inputs[3 - i]);
+    const auto c = analysis::uniform(graph, n.inputs[3 - i]);
     MaybeReach r = c ? reach(graph, n.inputs[i], depth) : std::nullopt;
     if (!r) continue;
     return Reach{max(r->last, Dim(static_cast<int64_t>(*c))), false};
@@ -88,10 +89,10 @@ MaybeReach of_where(const Graph& graph, const Node& n, int depth) {
 }
 
 MaybeReach reach(const Graph& graph, ValueId value, int depth) {
-  if (value == ir::kNoValue || depth > kMaxDepth || is_float(passes::dtype_of(graph, value)))
+  if (value == ir::kNoValue || depth > kMaxDepth || is_float(analysis::dtype_of(graph, value)))
     return std::nullopt;
-  if (passes::affine(graph, value)) {
-    const auto high = passes::bounds(graph, value).high;
+  if (analysis::affine(graph, value)) {
+    const auto high = analysis::bounds(graph, value).high;
     return high ? MaybeReach(Reach{*high}) : std::nullopt;
   }
   const Node* n = graph.producer(value);
@@ -123,7 +124,7 @@ std::vector<TableBound> table_bounds(const ir::Graph& raised) {
   for (ir::NodeId id : raised.order()) {
     const Node& n = raised.node(id);
     if (n.op != OpKind::kGather) continue;
-    const SymShape& table = passes::shape_of(raised, n.inputs[0]);
+    const SymShape& table = analysis::shape_of(raised, n.inputs[0]);
     const auto rank = static_cast<int64_t>(table.size());
     if (rank == 0) continue;
     const int64_t axis = (n.attrs_as<AxisAttrs>().axis + rank) % rank;

@@ -107,10 +107,8 @@ class Reader {
   const Reach& at(const Node& node, size_t input) const {
     return reach_[static_cast<size_t>(node.inputs[input])];
   }
-  bool given(const Node& node, size_t input) const {
-    return input < node.inputs.size() && node.inputs[input] != kNoValue;
-  }
-  // Which inputs the elements of a move are taken from; the others are places, sizes, conditions.
+  // Which inputs the elements are taken from: the first, as kMoves says, or of other exact
+  // operators several. The rest are places, sizes, conditions.
   static bool is_moved(const Node& node, size_t input) {
     switch (node.op) {
       case kConcat:
@@ -130,7 +128,7 @@ class Reader {
   Reach of_moved(const Node& node) const {
     std::optional<Reach> all;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (!is_moved(node, i) || node.inputs[i] == kNoValue) continue;
+      if (!is_moved(node, i) || !node.has_input(i)) continue;
       all = all ? joined(*all, at(node, i)) : at(node, i);
     }
     return all.value_or(kFromData);
@@ -138,11 +136,11 @@ class Reader {
 
   Reach of_clip(const Node& node) const {
     Reach reach = at(node, 0);
-    if (given(node, 1)) {
+    if (node.has_input(1)) {
       reach.least = std::max(reach.least, at(node, 1).least);
       reach.most = std::max(reach.most, at(node, 1).least);
     }
-    if (given(node, 2)) {
+    if (node.has_input(2)) {
       reach.least = std::min(reach.least, at(node, 2).most);
       reach.most = std::min(reach.most, at(node, 2).most);
     }
@@ -176,7 +174,7 @@ class Reader {
   Reach of_linear(const Node& node) const {
     Reach reach = kFromData;
     for (size_t i = 2; i < node.inputs.size(); ++i) {
-      if (given(node, i))
+      if (node.has_input(i))
         reach = finite(reach.least + at(node, i).least, reach.most + at(node, i).most);
     }
     return node.attrs_as<LinearAttrs>().activation == Activation::kNone ? reach
@@ -234,7 +232,8 @@ class Reader {
       default:
         break;
     }
-    const bool moves = rounding_points(node.op).empty() && !has(node, kBoolResult | kDiscrete);
+    // Of exact operators the discrete ones make positions, not elements.
+    const bool moves = is_exact(node.op) && !has(node, kDiscrete);
     return moves && !node.inputs.empty() ? of_moved(node) : kFromData;
   }
 

@@ -37,14 +37,11 @@ constexpr Roles bit(Role role) { return Roles{1} << static_cast<unsigned>(role);
 
 /// Roles and blocks by NodeId (removed nodes: none).
 struct Structure {
-  static constexpr int kNoBlock = -1;
   std::vector<Roles> roles;  ///< of the node as a whole; an Attention's parts: roles_of()
-  /// An attention with the norm and projections that feed only it, and what follows it up to the
-  /// next one. Self and cross attention without a feed-forward branch between share a block.
-  std::vector<int> block;
+  std::vector<int> block;    ///< analysis::Layers::of
   int num_blocks = 0;
 };
-/// Reads the structure of a raised graph. Linear in its size times its attentions.
+/// Reads the structure of a raised graph.
 Structure structure_of(const ir::Graph& raised);
 
 /// Roles of one origin on one node: those of the node or, on an Attention, of the origin's part.

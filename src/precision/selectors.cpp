@@ -5,6 +5,7 @@
 #include <iterator>
 #include <set>
 
+#include "analysis/layers.h"
 #include "core/error.h"
 #include "core/names.h"
 
@@ -98,7 +99,7 @@ bool Selection::in_blocks(const OnnxNode& node, int first, int last) const {
   bool found = false;
   for (const OnnxNode::Place& place : node.places) {
     const int block = structure_.block[static_cast<size_t>(place.node)];
-    if (rank(place) != best || block == Structure::kNoBlock) continue;
+    if (rank(place) != best || block == analysis::Layers::kNone) continue;
     if (block < first || block > last) return false;
     found = true;
   }

@@ -15,11 +15,6 @@ bool has(const ir::Node& node, uint32_t flag) { return (flags(node.op) & flag) !
 // How many of its first inputs a product multiplies.
 size_t product_operands(OpKind op) { return op == OpKind::kAttention ? 3 : 2; }
 
-// Moves values without computing: no rounding point, floats in and out.
-bool only_moves(const ir::Node& node) {
-  return !has(node, kBoolResult) && rounding_points(node.op).empty();
-}
-
 // Is input i of a lookup the table that it reads rows of?
 bool is_table(const ir::Node& node, size_t i) {
   if (node.op == OpKind::kGather) return i == 0;
@@ -61,7 +56,7 @@ class Typing {
   void type_node(ir::NodeId id) {
     ir::Node& node = graph_.node(id);
     if (node.op == OpKind::kCast && is_float_cast(node)) drop_cast(node);
-    if (only_moves(node) && !has(node, kView)) keep_moved_type(node);
+    if (is_exact(node.op) && !has(node, kView)) keep_exact_type(node);
     check_stored(node);
     if (has(node, kProduct)) cast_operands(id);
     for (ir::ValueId out : graph_.node(id).outputs) {
@@ -84,8 +79,8 @@ class Typing {
     node.request = {};
   }
 
-  // The result of a move is stored as the widest of what it moves, unless more is asked.
-  void keep_moved_type(ir::Node& node) const {
+  // A result that is exact is stored as the widest of what it comes from, unless more is asked.
+  void keep_exact_type(ir::Node& node) const {
     if (node.request.by.empty() || node.request.store.exact) return;
     DType widest = DType::kUndefined;
     for (ir::ValueId in : node.inputs) {
@@ -196,7 +191,7 @@ DType stored_type(const ir::Graph& graph, const ir::Node& node, size_t i) {
   }
   if (is_table(node, i)) return narrowed(node.request.store.type);
   // A model's 16-bit bias is the same numbers in f32, which is what kernels take beside operands.
-  return is_narrow(v.dtype) && !only_moves(node) ? DType::kF32 : v.dtype;
+  return is_narrow(v.dtype) && !is_exact(node.op) ? DType::kF32 : v.dtype;
 }
 
 }  // namespace vernier::precision

@@ -46,17 +46,14 @@ class Finder {
   std::optional<IdRule> rule_of(size_t reader, ValueRule rule) const {
     const plan::Step& step = plan_.steps[reader];
     const auto checked = static_cast<size_t>(rule.input), table = static_cast<size_t>(rule.table);
-    const auto is_given = [&](size_t i) {
-      return i < step.inputs.size() && step.inputs[i] != kNone;
-    };
-    if (!is_given(checked)) return std::nullopt;
+    if (!step.has_input(checked)) return std::nullopt;
     std::optional<IdRule> found = at_input(reader, checked);
     if (!found) found = before_cast(step.inputs[checked]);
     if (!found || is_float(plan_.values[static_cast<size_t>(plan_.inputs[found->input])].dtype))
       return std::nullopt;
     found->reader = reader;
     if (rule.kind != ValueRule::Kind::kNonZero) {
-      if (!is_given(table)) return std::nullopt;
+      if (!step.has_input(table)) return std::nullopt;
       const auto rank =
           static_cast<int64_t>(plan_.values[static_cast<size_t>(step.inputs[table])].shape.size());
       if (rule.axis < 0) rule.axis += rank;
@@ -73,9 +70,9 @@ class Finder {
     const int32_t producer = producers_[static_cast<size_t>(value)];
     if (producer == kNone) return std::nullopt;
     const auto s = static_cast<size_t>(producer);
-    const int32_t source = plan_.steps[s].inputs.empty() ? kNone : plan_.steps[s].inputs[0];
-    if (plan_.steps[s].op != OpKind::kCast || source == kNone ||
-        !is_integer(plan_.values[static_cast<size_t>(source)].dtype))
+    const plan::Step& step = plan_.steps[s];
+    if (step.op != OpKind::kCast || !step.has_input(0) ||
+        !is_integer(plan_.values[static_cast<size_t>(step.inputs[0])].dtype))
       return std::nullopt;
     return at_input(s, 0);
   }

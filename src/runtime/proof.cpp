@@ -87,7 +87,7 @@ class StepContext final : public rules::InferContext {
   const SymShape& shape(size_t i) const override { return *input(i).shape; }
 
   const Tensor* constant(size_t i) const override {
-    if (!has_input(i) || step_.inputs[i] == kNone) return nullptr;
+    if (!step_.has_input(i)) return nullptr;
     const plan::PlanValue& value = value_at(plan_, step_.inputs[i]);
     if (value.kind != Kind::kConstant) return nullptr;
     return &plan_.blobs[static_cast<size_t>(value.constant)].bytes;
@@ -100,7 +100,7 @@ class StepContext final : public rules::InferContext {
       const std::vector<int64_t> numbers = tensor->integers();
       return std::vector<Dim>(numbers.begin(), numbers.end());
     }
-    if (!has_input(i) || step_.inputs[i] == kNone) return std::nullopt;
+    if (!step_.has_input(i)) return std::nullopt;
     const plan::PlanValue& value = value_at(plan_, step_.inputs[i]);
     if (value.kind == Kind::kShapeValues) return value.values;
     // A view without gaps of all of it.
@@ -211,7 +211,7 @@ class StepContext final : public rules::InferContext {
     return inputs_[i];
   }
   const plan::PlanValue* output(size_t i) const {
-    if (i >= step_.outputs.size() || step_.outputs[i] == kNone) return nullptr;
+    if (!step_.has_output(i)) return nullptr;
     return &value_at(plan_, step_.outputs[i]);
   }
 
@@ -242,7 +242,7 @@ void check_layouts(const plan::Plan& plan, const plan::Step& step,
                    const backend::KernelDef& kernel) {
   constexpr size_t kBits = 32;
   for (size_t i = 0; i < step.inputs.size(); ++i) {
-    if (step.inputs[i] == kNone) continue;
+    if (!step.has_input(i)) continue;
     const plan::PlanValue& value = value_at(plan, step.inputs[i]);
     if (value.strides.empty()) continue;
     const bool any_strides = (flags(step.op) & kView) != 0 && i == 0;

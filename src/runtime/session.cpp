@@ -142,7 +142,7 @@ void Session::Impl::create_states() {
     std::vector<backend::TensorArg> constant_inputs(step.inputs.size());
     const ShapeEntry no_sizes;
     for (size_t i = 0; i < step.inputs.size(); ++i) {
-      if (step.inputs[i] == plan::kNone) continue;
+      if (!step.has_input(i)) continue;
       const auto index = static_cast<size_t>(step.inputs[i]);
       if (plan.values[index].kind == plan::PlanValue::Kind::kConstant)
         constant_inputs[i] = argument(no_sizes, step.inputs[i]);

@@ -114,7 +114,7 @@ std::map<std::string, const plan::Step*> largest_of_each(const plan::Plan& plan,
   const std::map<std::string, int64_t> sizes = largest_sizes(plan);
   const auto elems = [&](const plan::Step& step) {
     double count = 1;
-    if (step.inputs.empty() || step.inputs[0] == plan::kNone) return count;
+    if (!step.has_input(0)) return count;
     for (const Dim& d : plan.values[static_cast<size_t>(step.inputs[0])].shape)
       count *= static_cast<double>(d.evaluate(sizes));
     return count;

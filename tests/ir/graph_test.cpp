@@ -39,6 +39,18 @@ void expect_true_lists(const Graph& graph) {
   }
 }
 
+TEST(Node, AnOperandIsPresentIfItIsListedAndNotLeftOut) {
+  Node node;
+  node.inputs = {3, kNoValue};
+  node.outputs = {kNoValue, 0};
+  EXPECT_TRUE(node.has_input(0));
+  EXPECT_FALSE(node.has_input(1));
+  EXPECT_FALSE(node.has_input(2));
+  EXPECT_FALSE(node.has_output(0));
+  EXPECT_TRUE(node.has_output(1));
+  EXPECT_FALSE(node.has_output(2));
+}
+
 TEST(Graph, UsersAreTrueAfterAnyChanges) {
   std::mt19937_64 random(1);
   Graph graph;

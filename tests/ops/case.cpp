@@ -78,6 +78,17 @@ void expect_points_act(OpKind op, AttrView attrs, std::span<const EvalTensor* co
     EXPECT_TRUE(std::isnan(v) || round_to(DType::kF8E5M2, v) == v) << v << " left unrounded";
 }
 
+// What an operator of kMoves gives are elements of its first input.
+void expect_moved(OpKind op, const EvalTensor& source, const EvalTensor& result) {
+  if ((flags(op) & kMoves) == 0) return;
+  for (int64_t i = 0; i < result.elems(); ++i) {
+    bool found = false;
+    for (int64_t from = 0; from < source.elems() && !found; ++from)
+      found = same(result.value(i), source.value(from), 0);
+    EXPECT_TRUE(found) << result.value(i) << " is no element of input 0";
+  }
+}
+
 void evaluate(const OpCase& row) {
   ir::Graph graph;
   std::vector<EvalTensor> inputs;
@@ -111,6 +122,7 @@ void evaluate(const OpCase& row) {
     if (row.out[i].dtype == DType::kUndefined) continue;
     expect_same(out[i], row.out[i], row.tolerance);
     expect_values_agree(graph.value(graph.node(id).outputs[i]), out[i]);
+    expect_moved(row.op, inputs[0], out[i]);
   }
 }
 

@@ -169,6 +169,19 @@ TEST(Infer, EmitKeepsOriginsAndNamesTheNode) {
   EXPECT_EQ(graph.producer(y)->origins.at(0).key, "/#7");
 }
 
+TEST(Flags, WhatMovesIsExactAndEveryViewMoves) {
+  for (size_t i = 0; i < num_op_kinds(); ++i) {
+    const auto op = static_cast<OpKind>(i);
+    const bool moves = (flags(op) & kMoves) != 0;
+    EXPECT_TRUE(!moves || is_exact(op)) << name(op);
+    EXPECT_TRUE(moves || (flags(op) & kView) == 0) << name(op);
+  }
+  EXPECT_TRUE(is_exact(OpKind::kConcat));
+  EXPECT_EQ(flags(OpKind::kConcat) & kMoves, 0u);  // of several inputs
+  EXPECT_FALSE(is_exact(OpKind::kEqual));
+  EXPECT_FALSE(is_exact(OpKind::kAdd));
+}
+
 TEST(Infer, ArityIsCheckedAgainstTheTable) {
   ir::Graph graph;
   const auto x = graph.add_input("x", DType::kF32, {3});

@@ -178,6 +178,22 @@ TEST(RaiseReport, CountsLayersAndTheHeadApart) {
               HasSubstr("layers 0..1, each: 1 attention, 2 norms, 4 linears, 1 activation"));
 }
 
+// One layer, then a head: nothing tells the head apart but where it stands.
+TEST(RaiseReport, CountsTheHeadOfASingleLayerApart) {
+  const RaiseReport report = raise_report(*graph_of(R"(
+graph g(%x: f32[b, s, 4], %w: f32[4, 4], %g: f32[4]) {
+  %q1 = Linear(%x, %w) %q2 = Reshape(%q1) {shape=(b, s, 2, 2), has_shape=true}
+  %a1 = Attention(%q2, %q2, %q2) %a2 = Reshape(%a1) {shape=(b, s, 4), has_shape=true}
+  %o1 = Linear(%a2, %w) %r1 = Add(%o1, %x) %n1 = LayerNorm(%r1, %g)
+  %f1 = Linear(%n1, %w) %e1 = Gelu(%f1) %h1 = Linear(%e1, %w) %r2 = Add(%h1, %n1)
+  %n2 = LayerNorm(%r2, %g) %h = Linear(%n2, %w) %t = Relu(%h) %y = Linear(%t, %w)
+  return %y as "y"
+})"));
+  ASSERT_EQ(report.layers.size(), 1u);
+  EXPECT_EQ(report.layers[0], (LayerParts{1, 2, 4, 1}));
+  EXPECT_EQ(report.outside, (LayerParts{0, 0, 2, 1}));
+}
+
 std::string report_of(const char* text) {
   const auto graph = graph_of(text);
   run_passes(*graph, Phase::kRaise, {});

@@ -11,7 +11,6 @@
 #include "onnx/import.h"
 #include "passes/pass.h"
 #include "precision/policy.h"
-#include "precision/small_graph.h"
 
 namespace vernier::precision {
 namespace {
@@ -236,56 +235,6 @@ TEST(Roles, TrtexecFindsNormsOfEveryExport) {
     const size_t nodes = selection.matches(third.selector, "rule", notes).size();
     EXPECT_TRUE(nodes == 1 || nodes >= 8) << name << " " << nodes;
   }
-}
-
-// ---- small graphs
-
-int blocks_of(const ir::Graph& graph) { return structure_of(graph).num_blocks; }
-
-TEST(Roles, PatternsThatAreNoResidualStayWithout) {
-  // x + 0.04 x³ has no product of matrices on its branch; the two operands of the other sum have
-  // nothing to do with each other.
-  const auto graph = testing::small_graph(R"(
-graph g(%x: f32[b, 4], %w: f32[b, 4]) {
-  %c = Mul(%x, %x) %p = Add(%x, %c)
-  %l = Linear(%x, f32[4, 4] fill(1)) %m = Linear(%w, f32[4, 4] fill(1)) %q = Add(%l, %m)
-  %r = Linear(%p, f32[4, 4] fill(1)) %s = Add(%p, %r)
-  %y = Add(%q, %s)
-  return %y as "y" })");
-  const Structure structure = structure_of(*graph);
-  EXPECT_EQ(count(*graph, structure, Role::kResidual, OpKind::kAdd), 1);
-  EXPECT_EQ(blocks_of(*graph), 0);
-}
-
-// GPT-J: attention and feed-forward side by side, x + (a + f) and (x + a) + f.
-TEST(Roles, ParallelBranchesAreOneBlockEach) {
-  const std::string square = "f32[4, 4] normal(seed=1, mean=0, std=1)";
-  const auto block = [&](const std::string& x, const std::string& y, const std::string& sums) {
-    std::string text = R"(
-  %Xn = LayerNorm(%X, f32[4] fill(1), f32[4] fill(0))
-  %Xq = Linear(%Xn, W) %Xq4 = Reshape(%Xq) {shape=(b, s, 2, 2), has_shape=true}
-  %Xk = Linear(%Xn, W) %Xk4 = Reshape(%Xk) {shape=(b, s, 2, 2), has_shape=true}
-  %Xv = Linear(%Xn, W) %Xv4 = Reshape(%Xv) {shape=(b, s, 2, 2), has_shape=true}
-  %Xa4 = Attention(%Xq4, %Xk4, %Xv4) {scale=0.5}
-  %Xa3 = Reshape(%Xa4) {shape=(b, s, 4), has_shape=true} %Xa = Linear(%Xa3, W)
-  %Xu = Linear(%Xn, W) %Xg = Gelu(%Xu) %Xf = Linear(%Xg, W)
-)" + sums;
-    for (const auto& [from, to] :
-         {std::pair<std::string, std::string>{"W", square}, {"Y", y}, {"X", x}}) {
-      for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-        text.replace(at, from.size(), to);
-    }
-    return text;
-  };
-  const auto graph = testing::small_graph(
-      "graph g(%x: f32[b, s, 4]) {" + block("x", "y", "  %Xt = Add(%Xa, %Xf) %Y = Add(%X, %Xt)") +
-      block("y", "z", "  %Xt = Add(%X, %Xa) %Y = Add(%Xt, %Xf)") + " return %z as \"z\" }");
-  const Structure structure = structure_of(*graph);
-  EXPECT_EQ(structure.num_blocks, 2);
-  EXPECT_EQ(count(*graph, structure, Role::kFfnUp, OpKind::kLinear), 2);
-  EXPECT_EQ(count(*graph, structure, Role::kFfnDown, OpKind::kLinear), 2);
-  EXPECT_EQ(count(*graph, structure, Role::kResidual, OpKind::kAdd), 3);
-  EXPECT_EQ(count(*graph, structure, Role::kHead, OpKind::kAdd), 0);
 }
 
 }  // namespace

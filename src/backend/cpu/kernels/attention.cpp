@@ -62,17 +62,19 @@ Support supports(const Problem& problem) {
   for (size_t i = kQ; i <= kV; ++i) {
     if (rank_of(problem.inputs[i]) != 4) return no("q, k and v must have four axes");
   }
-  const auto present = [&](size_t i) {
-    return i < problem.inputs.size() && problem.inputs[i].present;
-  };
-  if (present(kKeep) && problem.inputs[kKeep].dtype != DType::kBool) return no("keep is not bool");
+  if (problem.has_input(kKeep) && problem.inputs[kKeep].dtype != DType::kBool)
+    return no("keep is not bool");
   for (size_t i : {kBias, kKeep, kCos, kSin}) {
-    if (present(i) && rank_of(problem.inputs[i]) > 4) return no("a table has more than four axes");
+    if (problem.has_input(i) && rank_of(problem.inputs[i]) > 4)
+      return no("a table has more than four axes");
   }
-  if (present(kStartsQ) != present(kStartsK)) return no("only one of the two cu_seqlens is given");
-  if (present(kCos) != present(kSin)) return no("only one of the rotary tables is given");
+  if (problem.has_input(kStartsQ) != problem.has_input(kStartsK))
+    return no("only one of the two cu_seqlens is given");
+  if (problem.has_input(kCos) != problem.has_input(kSin))
+    return no("only one of the rotary tables is given");
   const Dim& head_dim = problem.inputs[kQ].shape[3];
-  if (present(kCos) && !is_constant({head_dim})) return no("rotary with a symbolic head size");
+  if (problem.has_input(kCos) && !is_constant({head_dim}))
+    return no("rotary with a symbolic head size");
   return yes();
 }
 

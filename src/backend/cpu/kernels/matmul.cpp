@@ -249,8 +249,7 @@ Product linear_product(AttrView attrs, std::span<const TensorArg> in) {
   return p;
 }
 Support supports_linear(const Problem& problem) {
-  if (problem.inputs.size() > 3 && problem.inputs[3].present &&
-      str(problem.inputs[3].shape) != str(problem.outputs[0].shape))
+  if (problem.has_input(3) && str(problem.inputs[3].shape) != str(problem.outputs[0].shape))
     return no("the residual is broadcast");
   if (rank_of(problem.inputs[1]) != 2) return no("the weight is not a matrix");
   return all_f32(problem);

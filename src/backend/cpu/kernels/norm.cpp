@@ -136,7 +136,7 @@ Support supports_norm(const Problem& problem, size_t first_parameter) {
   const auto rank = static_cast<int64_t>(shape.size());
   const auto axis = static_cast<size_t>(positive_axis(problem.attrs_as<NormAttrs>().axis, rank));
   for (size_t i = first_parameter; i < problem.inputs.size(); ++i) {
-    if (problem.inputs[i].present && !is_per_row_element(problem.inputs[i].shape, shape, axis))
+    if (problem.has_input(i) && !is_per_row_element(problem.inputs[i].shape, shape, axis))
       return no("scale and bias must have one value per normalised element");
   }
   for (size_t i = 1; i < first_parameter; ++i) {

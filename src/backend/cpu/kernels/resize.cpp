@@ -110,10 +110,6 @@ std::array<ResizeAxis, kMaxRank> resize_axes(const PrepareCall& call) {
 
 // ---- what is supported
 
-bool present(const Problem& problem, size_t i) {
-  return i < problem.inputs.size() && problem.inputs[i].present;
-}
-
 /// Axes whose elements may differ from the input's, for some shape that the symbols allow.
 int changing_axes(const Problem& problem, const ResizeAttrs& attrs) {
   const SymShape &x = problem.inputs[kX].shape, &y = problem.outputs[0].shape;
@@ -123,7 +119,7 @@ int changing_axes(const Problem& problem, const ResizeAttrs& attrs) {
   for (size_t i = 0; i < count; ++i) {
     const auto axis = static_cast<size_t>(attrs.axes.empty() ? static_cast<int64_t>(i)
                                                              : positive_axis(attrs.axes[i], rank));
-    const bool scaled = !present(problem, kSizes) &&
+    const bool scaled = !problem.has_input(kSizes) &&
                         problem.inputs[kScales].constant->float_at(static_cast<int64_t>(i)) != 1;
     changing += scaled || x[axis] != y[axis] ? 1 : 0;
   }
@@ -132,9 +128,9 @@ int changing_axes(const Problem& problem, const ResizeAttrs& attrs) {
 
 Support supports_any(const Problem& problem, const ResizeAttrs& attrs) {
   if (problem.inputs[kX].shape.empty()) return no("input is a scalar");
-  const bool sizes = present(problem, kSizes);
+  const bool sizes = problem.has_input(kSizes);
   if (sizes && attrs.aspect_policy != "stretch") return no("keeps the aspect ratio of its input");
-  if (!sizes && (!present(problem, kScales) || problem.inputs[kScales].constant == nullptr))
+  if (!sizes && (!problem.has_input(kScales) || problem.inputs[kScales].constant == nullptr))
     return no("its scales are not constant");
   const DType from = problem.inputs[kX].dtype, to = problem.outputs[0].dtype;
   if (from != to)

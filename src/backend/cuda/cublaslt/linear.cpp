@@ -422,10 +422,11 @@ Support supports(const Problem& problem) {
   Support support = supports_constant_weight(problem);
   if (!support) return support;
   if (out != type && out != DType::kF32) return no("the output's type is not x's or f32");
-  if (has(problem, 2) && !problem.inputs[2].is_constant()) return no("the bias is not a constant");
-  if (has(problem, 2) && problem.inputs[2].dtype != out)
+  if (problem.has_input(2) && !problem.inputs[2].is_constant())
+    return no("the bias is not a constant");
+  if (problem.has_input(2) && problem.inputs[2].dtype != out)
     return no("the bias has another type than the output");
-  const bool residual = has(problem, 3);
+  const bool residual = problem.has_input(3);
   if (residual && problem.inputs[3].dtype != out)
     return no("the residual has another type than the output");
   if (residual && attrs.activation != Activation::kNone)

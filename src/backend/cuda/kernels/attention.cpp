@@ -40,30 +40,26 @@ constexpr uint32_t kMapped = 0x7;
 
 // ---- what each row takes
 
-bool present(const Problem& problem, size_t i) {
-  return i < problem.inputs.size() && problem.inputs[i].present;
-}
-
 Support supports_plain(const Problem& problem) {
   Support floats = all_up_to_f32(problem);
   if (!floats) return floats;
   for (size_t i = kQ; i <= kV; ++i) {
     if (rank_of(problem.inputs[i]) != 4) return no("q, k and v must have four axes");
   }
-  if (present(problem, kKeep) && problem.inputs[kKeep].dtype != DType::kBool)
+  if (problem.has_input(kKeep) && problem.inputs[kKeep].dtype != DType::kBool)
     return no("keep is not bool");
   for (size_t i : {kBias, kKeep, kCos, kSin}) {
-    if (present(problem, i) && rank_of(problem.inputs[i]) > 4)
+    if (problem.has_input(i) && rank_of(problem.inputs[i]) > 4)
       return no("a table has more than four axes");
   }
   for (size_t i : {kStartsQ, kStartsK}) {
-    if (!present(problem, i)) continue;
+    if (!problem.has_input(i)) continue;
     const DType type = problem.inputs[i].dtype;
     if (type != DType::kI32 && type != DType::kI64) return no("cu_seqlens are not i32 or i64");
   }
-  if (present(problem, kStartsQ) != present(problem, kStartsK))
+  if (problem.has_input(kStartsQ) != problem.has_input(kStartsK))
     return no("only one of the two cu_seqlens is given");
-  if (present(problem, kCos) != present(problem, kSin))
+  if (problem.has_input(kCos) != problem.has_input(kSin))
     return no("only one of the rotary tables is given");
   return yes();
 }
@@ -105,7 +101,7 @@ Support supports_sm90(const Problem& problem) {
   const int64_t head_dim = *problem.inputs[kQ].shape[3].as_constant();
   if (head_dim != 32 && head_dim != 64 && head_dim != 128)
     return no("head size " + std::to_string(head_dim) + " is not 32, 64 or 128");
-  if (present(problem, kCos)) return no("no rotary tables");
+  if (problem.has_input(kCos)) return no("no rotary tables");
   const auto attrs = problem.attrs_as<AttentionAttrs>();
   if (attrs.masks_add) return no("no masks that add");
   if (!(attrs.scale >= 0x1p-20 && attrs.scale <= 0x1p20)) return no("a scale beyond 2^±20");

@@ -127,7 +127,7 @@ Support supports_norm(const Problem& problem) {
   if (problem.inputs[kResidual].dtype != type || problem.outputs[0].dtype != type)
     return no("the residual or the output is not " + std::string(name(type)));
   for (size_t i = kScale; i <= kShift; ++i) {
-    if (!has(problem, i)) continue;
+    if (!problem.has_input(i)) continue;
     const Operand& input = problem.inputs[i];
     if (input.dtype != DType::kF32 || !input.is_constant())
       return no("scale and bias of the norm are no constants in f32");

@@ -100,7 +100,7 @@ Support supports_split(const Problem& problem) {
   const auto attrs = problem.attrs_as<SplitAttrs>();
   const bool unwanted =
       std::ranges::any_of(problem.outputs, [](const Operand& o) { return !o.present; });
-  if (unwanted && attrs.sizes.empty() && given(problem, 1))
+  if (unwanted && attrs.sizes.empty() && problem.has_input(1))
     return no("the size of an unwanted part is known on the device only");
   return movable(problem);
 }

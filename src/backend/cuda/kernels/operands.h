@@ -15,9 +15,6 @@ Array optional_array(std::span<const TensorArg> operands, size_t i);
 inline bool given(std::span<const TensorArg> operands, size_t i) {
   return i < operands.size() && operands[i].dtype != DType::kUndefined;
 }
-inline bool given(const Problem& problem, size_t i) {
-  return i < problem.inputs.size() && problem.inputs[i].present;
-}
 
 /// The elements of constant input `i`, which create() reads back from the device once; empty where
 /// it is absent or no constant.

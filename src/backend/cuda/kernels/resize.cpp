@@ -35,7 +35,7 @@ int changing_axes(const Problem& problem, const ResizeAttrs& attrs) {
   for (size_t i = 0; i < count; ++i) {
     const auto axis = static_cast<size_t>(attrs.axes.empty() ? static_cast<int64_t>(i)
                                                              : positive_axis(attrs.axes[i], rank));
-    const bool scaled = !given(problem, kSizes) &&
+    const bool scaled = !problem.has_input(kSizes) &&
                         problem.inputs[kScales].constant->float_at(static_cast<int64_t>(i)) != 1;
     changing += scaled || x[axis] != y[axis] ? 1 : 0;
   }
@@ -45,9 +45,9 @@ int changing_axes(const Problem& problem, const ResizeAttrs& attrs) {
 // What both rows ask, before they look at types.
 Support supports_any(const Problem& problem, const ResizeAttrs& attrs) {
   if (problem.inputs[kX].shape.empty()) return no("input is a scalar");
-  const bool sizes = given(problem, kSizes);
+  const bool sizes = problem.has_input(kSizes);
   if (sizes && attrs.aspect_policy != "stretch") return no("keeps the aspect ratio of its input");
-  if (!sizes && (!given(problem, kScales) || problem.inputs[kScales].constant == nullptr))
+  if (!sizes && (!problem.has_input(kScales) || problem.inputs[kScales].constant == nullptr))
     return no("its scales are not constant");
   return yes();
 }

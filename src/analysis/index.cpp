@@ -1,9 +1,11 @@
 // Affine forms, bounds and causal masks of integer and bool tensors: see index.h.
-#include "passes/index.h"
+#include "analysis/index.h"
 
 #include <algorithm>
 
-namespace vernier::passes {
+#include "core/attrs.h"
+
+namespace vernier::analysis {
 namespace {
 
 constexpr int kMaxDepth = 48;
@@ -191,12 +193,6 @@ Bounds bounds_of_affine(const Affine& form, const SymShape& shape) {
   return b;
 }
 
-bool moves_elements(OpKind op) {
-  return op == OpKind::kReshape || op == OpKind::kTranspose || op == OpKind::kExpand ||
-         op == OpKind::kSlice || op == OpKind::kIdentity || op == OpKind::kUnsqueeze ||
-         op == OpKind::kSqueeze || op == OpKind::kGather || op == OpKind::kGatherElements;
-}
-
 Bounds bounds_at(const Graph& graph, ValueId value, Reach reach) {
   if (value == kNoValue || reach.ends() || is_float(dtype_of(graph, value))) return {};
   if (dtype_of(graph, value) == DType::kBool) return {Dim(0), Dim(1)};
@@ -209,7 +205,7 @@ Bounds bounds_at(const Graph& graph, ValueId value, Reach reach) {
   }
   const Node* n = graph.producer(value);
   if (!n) return {};
-  if (moves_elements(n->op)) return bounds_at(graph, n->inputs[0], reach.deeper());
+  if ((flags(n->op) & kMoves) != 0) return bounds_at(graph, n->inputs[0], reach.deeper());
   if (n->op == OpKind::kCast && !is_float(dtype_of(graph, n->inputs[0])) &&
       size_bytes(n->attrs_as<CastAttrs>().to) >= size_bytes(dtype_of(graph, n->inputs[0])))
     return bounds_at(graph, n->inputs[0], reach.deeper());
@@ -277,7 +273,7 @@ CausalKind of_trilu(const Graph& graph, const Node& n) {
   const auto inner = uniform(graph, n.inputs[0]);
   if (!is_matrix(shape) || !inner || *inner == 0) return CausalKind::kNotCausal;
   Dim k = 0;
-  if (n.inputs.size() > 1 && n.inputs[1] != kNoValue) {
+  if (n.has_input(1)) {
     const auto form = affine(graph, n.inputs[1]);
     if (!form) return CausalKind::kNotCausal;
     k = form->offset;
@@ -395,4 +391,4 @@ CausalKind causal_kind(const Graph& graph, ValueId value) {
   return causal_kind_at(graph, value, kMaxDepth);
 }
 
-}  // namespace vernier::passes
+}  // namespace vernier::analysis

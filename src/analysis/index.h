@@ -4,9 +4,9 @@
 #include <optional>
 #include <vector>
 
-#include "passes/rewrite.h"
+#include "analysis/facts.h"
 
-namespace vernier::passes {
+namespace vernier::analysis {
 
 /// value[i0, i1, …] = offset + Σ coefficients[axis] · i_axis, for every position in the shape.
 /// Axes of size 1 have coefficient 0.
@@ -41,4 +41,4 @@ enum class CausalKind : uint8_t {
 /// to the top left square by Slice).
 CausalKind causal_kind(const Graph& graph, ValueId value);
 
-}  // namespace vernier::passes
+}  // namespace vernier::analysis
