@@ -6,7 +6,7 @@
 
 #include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
-#include "backend/cuda/kernels/operands.h"
+#include "backend/cuda/operands.h"
 #include "core/attrs.h"
 #include "plants/cuda_faults.h"
 

@@ -1,6 +1,6 @@
 // Bulk conversions between f32, f16 and bf16 against those of core/dtype.h: every 16-bit pattern,
 // f32 patterns on and around every tie, odd lengths, guard elements; on every instruction set.
-#include "backend/cpu/kernels/convert.h"
+#include "backend/cpu/simd/convert.h"
 
 #include <gtest/gtest.h>
 

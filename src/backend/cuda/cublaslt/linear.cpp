@@ -9,7 +9,7 @@
 // size, M from 1 to 16384; later 248 of 254), so where tune() has compared their bits each bucket
 // of rows has its own; untuned, and for f32 and TF32, where nothing of the kind was shown, one
 // algorithm per (K, N) serves every M.
-#include "backend/cuda/kernels/linear.h"
+#include "backend/cuda/kernels/linear/linear.h"
 
 #include <cublasLt.h>
 
@@ -20,8 +20,8 @@
 
 #include "backend/cuda/check.h"
 #include "backend/cuda/handle.h"
-#include "backend/cuda/kernels/product_numerics.h"
-#include "backend/cuda/kernels/row_buckets.h"
+#include "backend/cuda/kernels/linear/row_buckets.h"
+#include "backend/cuda/product_numerics.h"
 #include "backend/device_memory.h"
 
 namespace vernier::backend::cuda {
