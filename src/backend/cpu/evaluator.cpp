@@ -54,8 +54,6 @@ void store(const EvalTensor& result, const TensorArg& t) {
   });
 }
 
-bool present(const TensorArg& t) { return t.dtype != DType::kUndefined; }
-
 struct EvaluatorState final : KernelState {
   EvaluatorState(OpKind op, const Numerics& numerics) : rounding(rounding_of(op, numerics)) {}
   Rounding rounding;
@@ -65,18 +63,18 @@ void run_evaluator(OpKind op, const LaunchCall& call) {
   std::vector<EvalTensor> inputs(call.in.size());
   std::vector<const EvalTensor*> in(call.in.size(), nullptr);
   for (size_t i = 0; i < call.in.size(); ++i) {
-    if (!present(call.in[i]) || (call.in[i].data == nullptr && call.in[i].elems() > 0)) continue;
+    if (!given(call.in[i]) || (call.in[i].data == nullptr && call.in[i].elems() > 0)) continue;
     inputs[i] = load(call.in[i]);
     in[i] = &inputs[i];
   }
   std::vector<EvalTensor> out(call.out.size());
   for (size_t i = 0; i < call.out.size(); ++i) {
-    if (present(call.out[i])) out[i] = shaped_like(call.out[i]);
+    if (given(call.out[i])) out[i] = shaped_like(call.out[i]);
   }
   const Rounding& rounding = static_cast<const EvaluatorState*>(call.state)->rounding;
   evaluator(op)({.attrs = call.attrs, .in = in, .out = out, .rounding = rounding});
   for (size_t i = 0; i < call.out.size(); ++i) {
-    if (present(call.out[i]) && call.out[i].data != nullptr) store(out[i], call.out[i]);
+    if (given(call.out[i]) && call.out[i].data != nullptr) store(out[i], call.out[i]);
   }
 }
 

@@ -1,4 +1,4 @@
-// Reading and checking index operands. Contract here.
+// Reading and checking operands that hold indices or axes.
 #pragma once
 #include <string_view>
 
@@ -7,7 +7,13 @@
 namespace vernier::backend::cpu {
 
 /// Element `at` of a dense integer array.
-int64_t read_index(const TensorArg& indices, int64_t at);
+inline int64_t read_index(const TensorArg& indices, int64_t at) {
+  return indices.dtype == DType::kI64 ? indices.as<const int64_t>()[at]
+         : indices.dtype == DType::kI32
+             ? indices.as<const int32_t>()[at]
+             : load_integer(indices.dtype,
+                            indices.data + at * static_cast<int64_t>(size_bytes(indices.dtype)));
+}
 
 /// Element `at` of `axes` as an axis of `x`, counted from the front. Throws Error(kInput) naming
 /// `what` and the axis where x has none such.

@@ -62,37 +62,29 @@ Support supports(const Problem& problem) {
   for (size_t i = kQ; i <= kV; ++i) {
     if (rank_of(problem.inputs[i]) != 4) return no("q, k and v must have four axes");
   }
-  const auto present = [&](size_t i) {
-    return i < problem.inputs.size() && problem.inputs[i].present;
-  };
-  if (present(kKeep) && problem.inputs[kKeep].dtype != DType::kBool) return no("keep is not bool");
+  if (given(problem, kKeep) && problem.inputs[kKeep].dtype != DType::kBool)
+    return no("keep is not bool");
   for (size_t i : {kBias, kKeep, kCos, kSin}) {
-    if (present(i) && rank_of(problem.inputs[i]) > 4) return no("a table has more than four axes");
+    if (given(problem, i) && rank_of(problem.inputs[i]) > 4)
+      return no("a table has more than four axes");
   }
-  if (present(kStartsQ) != present(kStartsK)) return no("only one of the two cu_seqlens is given");
-  if (present(kCos) != present(kSin)) return no("only one of the rotary tables is given");
+  if (given(problem, kStartsQ) != given(problem, kStartsK))
+    return no("only one of the two cu_seqlens is given");
+  if (given(problem, kCos) != given(problem, kSin))
+    return no("only one of the rotary tables is given");
   const Dim& head_dim = problem.inputs[kQ].shape[3];
-  if (present(kCos) && !is_constant({head_dim})) return no("rotary with a symbolic head size");
+  if (given(problem, kCos) && !is_constant({head_dim}))
+    return no("rotary with a symbolic head size");
   return yes();
 }
 
-TensorArg input(std::span<const TensorArg> in, size_t i) {
-  return i < in.size() ? in[i] : TensorArg{};
-}
-bool given(const TensorArg& t) { return t.dtype != DType::kUndefined; }
-
-// Stride of axis `axis` (of 4, right-aligned) of a broadcast array.
-int64_t broadcast_stride(const TensorArg& t, int axis) {
-  const int own = axis - (4 - t.rank);
-  return own < 0 || t.dim(own) == 1 ? 0 : t.stride(own);
-}
 ScoreTable score_table(const TensorArg& t) {
   if (!given(t)) return {};
   return {.data = t.data,
-          .batch = broadcast_stride(t, 0),
-          .head = broadcast_stride(t, 1),
-          .query = broadcast_stride(t, 2),
-          .key = broadcast_stride(t, 3),
+          .batch = broadcast_stride(t, 0, 4),
+          .head = broadcast_stride(t, 1, 4),
+          .query = broadcast_stride(t, 2, 4),
+          .key = broadcast_stride(t, 3, 4),
           .dtype = t.dtype};
 }
 
@@ -116,10 +108,10 @@ void rotate_row(const float* x, float* y, int64_t width, const float* cos, const
 RotaryTable rotary_table(const LaunchCall& call, const TensorArg& cos, const TensorArg& sin) {
   return {.cos = cos.as<const float>(),
           .sin = sin.as<const float>(),
-          .cos_batch = broadcast_stride(cos, 0),
-          .cos_position = broadcast_stride(cos, 1),
-          .sin_batch = broadcast_stride(sin, 0),
-          .sin_position = broadcast_stride(sin, 1),
+          .cos_batch = broadcast_stride(cos, 0, 4),
+          .cos_position = broadcast_stride(cos, 1, 4),
+          .sin_batch = broadcast_stride(sin, 0, 4),
+          .sin_position = broadcast_stride(sin, 1, 4),
           .width = cos.dim(-1),
           .interleaved = decode<AttentionAttrs>(call.attrs).rotary_interleaved};
 }
@@ -156,8 +148,8 @@ class Sequences {
   explicit Sequences(const LaunchCall& call)
       : q_(call.in[kQ]),
         k_(call.in[kK]),
-        starts_q_(input(call.in, kStartsQ)),
-        starts_k_(input(call.in, kStartsK)) {
+        starts_q_(operand_at(call.in, kStartsQ)),
+        starts_k_(operand_at(call.in, kStartsK)) {
     if (!varlen()) return;
     check(starts_q_, q_.dim(1), "cu_seqlens_q");
     check(starts_k_, k_.dim(1), "cu_seqlens_k");
@@ -206,7 +198,7 @@ size_t part_bytes(int64_t head_dim, int64_t value_dim) {
 
 // Does a mask of this call depend on keys or values being finite?
 bool needs_finite(const AttentionAttrs& attrs, std::span<const TensorArg> in) {
-  return attrs.causal || (attrs.masks_add && given(input(in, kKeep)));
+  return attrs.causal || (attrs.masks_add && given(in, kKeep));
 }
 
 FiniteRows finite_rows(const TensorArg& k, std::byte* flags) {
@@ -221,7 +213,7 @@ size_t finite_bytes(const TensorArg& k) {
 std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
   size_t bytes = part_bytes(call.in[kQ].dim(3), call.in[kV].dim(3)) *
                  static_cast<size_t>(call.execution.threads->size());
-  if (given(input(call.in, kCos))) {
+  if (given(call.in, kCos)) {
     bytes += f32_bytes(call.in[kQ]) + f32_bytes(call.in[kK]);
     for (size_t i : {kCos, kSin}) {
       if (is_16_bit_float(call.in[i].dtype)) bytes += f32_bytes(call.in[i]);
@@ -257,8 +249,8 @@ AttentionRun make_run(const LaunchCall& call) {
                    .k = call.in[kK],
                    .v = call.in[kV],
                    .out = call.out[0],
-                   .bias = score_table(input(call.in, kBias)),
-                   .keep = score_table(input(call.in, kKeep)),
+                   .bias = score_table(operand_at(call.in, kBias)),
+                   .keep = score_table(operand_at(call.in, kKeep)),
                    .scale = static_cast<float>(attrs.scale),
                    .fill = static_cast<float>(attrs.fill),
                    .causal = attrs.causal,
@@ -277,7 +269,7 @@ AttentionRun make_run(const LaunchCall& call) {
     widen_array(call.in[i], wide.as<float>(), *call.execution.threads);
     return wide;
   };
-  if (given(input(call.in, kCos))) {
+  if (given(call.in, kCos)) {
     const TensorArg cos = table(kCos), sin = table(kSin);
     const RotaryTable rotary = rotary_table(call, cos, sin);
     run.q = rotate(call, rotary, call.in[kQ], take(call.in[kQ]));

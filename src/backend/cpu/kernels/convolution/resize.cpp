@@ -86,10 +86,6 @@ Pair linear_pair(const ResizeAttrs& attrs, const ResizeAxis& axis, int64_t at) {
   return pair;
 }
 
-bool has_input(std::span<const TensorArg> in, size_t i) {
-  return i < in.size() && in[i].dtype != DType::kUndefined;
-}
-
 std::array<ResizeAxis, kMaxRank> resize_axes(const PrepareCall& call) {
   const auto& state = static_cast<const ResizeState&>(*call.state);
   const TensorArg &x = call.in[kX], &y = call.out[0];
@@ -100,7 +96,7 @@ std::array<ResizeAxis, kMaxRank> resize_axes(const PrepareCall& call) {
     const double ratio = static_cast<double>(y.dim(i)) / static_cast<double>(x.dim(i));
     axes[static_cast<size_t>(i)] = {x.dim(i), y.dim(i), ratio};
   }
-  if (has_input(call.in, kSizes)) return axes;
+  if (given(call.in, kSizes)) return axes;
   for (size_t i = 0; i < state.scales.size(); ++i) {
     const int64_t axis = state.attrs.axes.empty() ? static_cast<int64_t>(i) : state.attrs.axes[i];
     axes[static_cast<size_t>(positive_axis(axis, x.rank))].scale = state.scales[i];
@@ -109,10 +105,6 @@ std::array<ResizeAxis, kMaxRank> resize_axes(const PrepareCall& call) {
 }
 
 // ---- what is supported
-
-bool present(const Problem& problem, size_t i) {
-  return i < problem.inputs.size() && problem.inputs[i].present;
-}
 
 /// Axes whose elements may differ from the input's, for some shape that the symbols allow.
 int changing_axes(const Problem& problem, const ResizeAttrs& attrs) {
@@ -123,7 +115,7 @@ int changing_axes(const Problem& problem, const ResizeAttrs& attrs) {
   for (size_t i = 0; i < count; ++i) {
     const auto axis = static_cast<size_t>(attrs.axes.empty() ? static_cast<int64_t>(i)
                                                              : positive_axis(attrs.axes[i], rank));
-    const bool scaled = !present(problem, kSizes) &&
+    const bool scaled = !given(problem, kSizes) &&
                         problem.inputs[kScales].constant->float_at(static_cast<int64_t>(i)) != 1;
     changing += scaled || x[axis] != y[axis] ? 1 : 0;
   }
@@ -132,9 +124,9 @@ int changing_axes(const Problem& problem, const ResizeAttrs& attrs) {
 
 Support supports_any(const Problem& problem, const ResizeAttrs& attrs) {
   if (problem.inputs[kX].shape.empty()) return no("input is a scalar");
-  const bool sizes = present(problem, kSizes);
+  const bool sizes = given(problem, kSizes);
   if (sizes && attrs.aspect_policy != "stretch") return no("keeps the aspect ratio of its input");
-  if (!sizes && (!present(problem, kScales) || problem.inputs[kScales].constant == nullptr))
+  if (!sizes && (!given(problem, kScales) || problem.inputs[kScales].constant == nullptr))
     return no("its scales are not constant");
   const DType from = problem.inputs[kX].dtype, to = problem.outputs[0].dtype;
   if (from != to)

@@ -71,10 +71,7 @@ TypedProgram type_program(OpKind op, AttrView attrs, std::span<const DType> inpu
 }
 
 Support supports(const Problem& problem) {
-  std::vector<DType> types;
-  for (const Operand& in : problem.inputs)
-    types.push_back(in.present ? in.dtype : DType::kUndefined);
-  const TypedProgram typed = type_program(problem.op, problem.attrs, types);
+  const TypedProgram typed = type_program(problem.op, problem.attrs, types_of(problem.inputs));
   if (!typed.reason.empty()) return no(typed.reason);
   const DType result = typed.types.back(), out = problem.outputs[0].dtype;
   if (result == computed_type(out)) return yes();
@@ -103,12 +100,6 @@ struct LoopState final : ShapeState {
   OpKind op{};
 };
 
-// The stride of `t` along output axis `axis` (right-aligned), 0 where it repeats.
-int64_t stride_along(const TensorArg& t, int axis, int out_rank) {
-  const int own = axis - (out_rank - t.rank);
-  return own < 0 || t.dim(own) == 1 ? 0 : t.stride(own);
-}
-
 void merge_axes(const PrepareCall& call, LoopState& state) {
   const TensorArg& out = call.out[0];
   for (int axis = 0; axis < out.rank; ++axis) {
@@ -117,7 +108,7 @@ void merge_axes(const PrepareCall& call, LoopState& state) {
     bool merge = !state.shape.empty();
     for (size_t i = 0; i < call.in.size() && merge; ++i) {
       if (state.inputs[i].kind == InputPlan::Kind::kAbsent) continue;
-      merge = state.inputs[i].strides.back() == stride_along(call.in[i], axis, out.rank) * size;
+      merge = state.inputs[i].strides.back() == broadcast_stride(call.in[i], axis, out.rank) * size;
     }
     if (merge)
       state.shape.back() *= size;
@@ -125,7 +116,7 @@ void merge_axes(const PrepareCall& call, LoopState& state) {
       state.shape.push_back(size);
     for (size_t i = 0; i < call.in.size(); ++i) {
       if (state.inputs[i].kind == InputPlan::Kind::kAbsent) continue;
-      const int64_t stride = stride_along(call.in[i], axis, out.rank);
+      const int64_t stride = broadcast_stride(call.in[i], axis, out.rank);
       if (merge)
         state.inputs[i].strides.back() = stride;
       else
@@ -183,11 +174,10 @@ std::unique_ptr<ShapeState> prepare(OpKind op, const PrepareCall& call) {
   std::vector<DType> types;
   for (const TensorArg& in : call.in) {
     types.push_back(in.dtype);
-    state->inputs.push_back(
-        {.kind = in.dtype == DType::kUndefined ? InputPlan::Kind::kAbsent : InputPlan::Kind::kDense,
-         .dtype = in.dtype,
-         .slot = -1,
-         .strides = {}});
+    state->inputs.push_back({.kind = given(in) ? InputPlan::Kind::kDense : InputPlan::Kind::kAbsent,
+                             .dtype = in.dtype,
+                             .slot = -1,
+                             .strides = {}});
   }
   state->op = op;
   state->program = type_program(op, call.attrs, types);

@@ -162,8 +162,7 @@ Support supports_packed_weight(const Problem& problem) {
   if (!weight.is_constant()) return no("the weight is not a constant");
   if (rank_of(weight) != 2) return no("the weight is not a matrix");
   if (product(weight.shape) == Dim(0)) return no("the weight is empty");
-  if (problem.inputs.size() > 3 && problem.inputs[3].present &&
-      str(problem.inputs[3].shape) != str(problem.outputs[0].shape)) {
+  if (given(problem, 3) && str(problem.inputs[3].shape) != str(problem.outputs[0].shape)) {
     return no("the residual is broadcast");
   }
   return yes();

@@ -37,12 +37,6 @@ struct Product {
   }
 };
 
-// Stride of batch axis `axis` of `axes`, for an operand whose last two axes are the matrix.
-int64_t batch_stride(const TensorArg& t, int axis, int axes) {
-  const int own = axis - (axes - (t.rank - 2));
-  return own < 0 || t.dim(own) == 1 ? 0 : t.stride(own);
-}
-
 // One-axis operands as a row (a) or a column (b).
 TensorArg as_matrix(TensorArg t, int at) {
   if (t.rank > 1) return t;
@@ -73,8 +67,8 @@ Product matmul_product(const TensorArg& in_a, const TensorArg& in_b) {
     const int own_b = i - (p.batch_axes - (p.b.rank - 2));
     const int64_t size_a = own_a < 0 ? 1 : p.a.dim(own_a), size_b = own_b < 0 ? 1 : p.b.dim(own_b);
     p.batch[axis] = size_a == 1 ? size_b : size_a;
-    p.a_strides[axis] = batch_stride(p.a, i, p.batch_axes);
-    p.b_strides[axis] = batch_stride(p.b, i, p.batch_axes);
+    p.a_strides[axis] = broadcast_stride(p.a, i, p.batch_axes + 2);
+    p.b_strides[axis] = broadcast_stride(p.b, i, p.batch_axes + 2);
   }
   return p;
 }
@@ -249,8 +243,7 @@ Product linear_product(AttrView attrs, std::span<const TensorArg> in) {
   return p;
 }
 Support supports_linear(const Problem& problem) {
-  if (problem.inputs.size() > 3 && problem.inputs[3].present &&
-      str(problem.inputs[3].shape) != str(problem.outputs[0].shape))
+  if (given(problem, 3) && str(problem.inputs[3].shape) != str(problem.outputs[0].shape))
     return no("the residual is broadcast");
   if (rank_of(problem.inputs[1]) != 2) return no("the weight is not a matrix");
   return all_f32(problem);

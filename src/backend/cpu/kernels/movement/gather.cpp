@@ -11,41 +11,7 @@
 
 namespace vernier::backend::cpu {
 
-int64_t read_index(const TensorArg& indices, int64_t at) {
-  return indices.dtype == DType::kI64 ? indices.as<const int64_t>()[at]
-         : indices.dtype == DType::kI32
-             ? indices.as<const int32_t>()[at]
-             : load_integer(indices.dtype,
-                            indices.data + at * static_cast<int64_t>(size_bytes(indices.dtype)));
-}
-
-int read_axis(const TensorArg& axes, int64_t at, const TensorArg& x, std::string_view what) {
-  const int64_t axis = read_index(axes, at), rank = x.rank;
-  if (axis >= -rank && axis < rank) return static_cast<int>(positive_axis(axis, rank));
-  throw Error(ErrorCode::kInput, std::string(what) + ": axis " + std::to_string(axis) +
-                                     " is outside [" + std::to_string(-rank) + ", " +
-                                     std::to_string(rank) + ") of an input of rank " +
-                                     std::to_string(rank));
-}
-
-void check_indices(const TensorArg& indices, int64_t size, std::string_view what) {
-  const int64_t count = indices.elems();
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t index = read_index(indices, i);
-    if (index >= -size && index < size) continue;
-    throw Error(ErrorCode::kInput, std::string(what) + ": index " + std::to_string(index) +
-                                       " at position " + std::to_string(i) +
-                                       " is outside its table of " + std::to_string(size) +
-                                       " entries; allowed are " + std::to_string(-size) + " to " +
-                                       std::to_string(size - 1));
-  }
-}
-
 namespace {
-
-bool given(std::span<const TensorArg> in, size_t i) {
-  return i < in.size() && in[i].dtype != DType::kUndefined;
-}
 
 // ---- Gather: rows [outer, size, inner] of data picked by count indices
 

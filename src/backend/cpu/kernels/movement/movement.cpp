@@ -29,8 +29,7 @@ void copy(const LaunchCall& call, const CopyEnds& ends, const AxisList& axes) {
   copy_strided({.src = ends.src,
                 .dst = ends.dst,
                 .axes = axes.span(),
-                .elem_bytes = size_bytes(
-                    call.out[0].dtype == DType::kUndefined ? call.in[0].dtype : call.out[0].dtype),
+                .elem_bytes = size_bytes(given(call.out[0]) ? call.out[0].dtype : call.in[0].dtype),
                 .threads = call.execution.threads});
 }
 
@@ -49,8 +48,7 @@ void launch_expand(const LaunchCall& call) {
   const TensorArg &x = call.in[0], &y = call.out[0];
   AxisList axes;
   for (int i = 0; i < y.rank; ++i) {
-    const int own = i - (y.rank - x.rank);
-    axes.add({y.dim(i), own < 0 || x.dim(own) == 1 ? 0 : x.stride(own), y.stride(i)});
+    axes.add({y.dim(i), broadcast_stride(x, i, y.rank), y.stride(i)});
   }
   copy(call, {x.data, y.data}, axes);
 }
@@ -72,9 +70,6 @@ void launch_reshape(const LaunchCall& call) {
 int64_t index_at(const TensorArg& t, int64_t i) {
   return load_integer(t.dtype, t.data + i * (t.rank == 0 ? 0 : t.stride(0)) *
                                             static_cast<int64_t>(size_bytes(t.dtype)));
-}
-bool given(std::span<const TensorArg> in, size_t i) {
-  return i < in.size() && in[i].dtype != DType::kUndefined;
 }
 
 // What the attributes or the inputs take of every axis.
@@ -135,7 +130,7 @@ void launch_split(const LaunchCall& call) {
   for (size_t part = 0; part < call.out.size(); ++part) {
     const int64_t size = part_size(call, attrs, part, x.dim(axis) - first);
     const TensorArg& y = call.out[part];
-    const bool wanted = y.dtype != DType::kUndefined;
+    const bool wanted = given(y);
     check_part({first, size},
                {static_cast<size_t>(axis), x.dim(axis), wanted ? y.dim(axis) : size});
     if (y.data != nullptr) {

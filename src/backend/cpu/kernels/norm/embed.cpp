@@ -34,10 +34,8 @@ struct Ids {
   Ids(const TensorArg& ids_arg, const TensorArg& table_arg, const TensorArg& out)
       : ids(&ids_arg), rows(table_arg.dim(0)) {
     const int axes = out.rank - 1;
-    for (int i = 0; i < axes; ++i) {
-      const int own = i - (axes - ids_arg.rank);
-      strides[static_cast<size_t>(i)] = own < 0 || ids_arg.dim(own) == 1 ? 0 : ids_arg.stride(own);
-    }
+    for (int i = 0; i < axes; ++i)
+      strides[static_cast<size_t>(i)] = broadcast_stride(ids_arg, i, axes);
   }
   /// The table's row for output row r.
   int64_t row(int64_t r, const TensorArg& out) const {

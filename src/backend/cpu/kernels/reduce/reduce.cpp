@@ -17,7 +17,7 @@ namespace vernier::backend::cpu {
 Groups split_axes(const LaunchCall& call) {
   const TensorArg& x = call.in[0];
   const auto& attrs = attrs_of<ReduceAttrs>(call.state);
-  const bool has_input = call.in.size() > 1 && call.in[1].dtype != DType::kUndefined;
+  const bool has_input = given(call.in, 1);
   const int64_t named = has_input ? call.in[1].elems() : static_cast<int64_t>(attrs.axes.size());
   std::array<bool, kMaxRank> is_reduced{};
   if (named == 0) is_reduced.fill(!attrs.noop_with_empty_axes);

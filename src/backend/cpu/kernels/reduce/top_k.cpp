@@ -115,11 +115,9 @@ Support supports_top_k(const Problem& problem) {
   return one_float_type(problem);
 }
 
-bool wanted(const TensorArg& out) { return out.dtype != DType::kUndefined; }
-
 /// Both outputs have one shape; one of them may be unwanted.
 const TensorArg& any_output(std::span<const TensorArg> out) {
-  return wanted(out[0]) ? out[0] : out[1];
+  return given(out[0]) ? out[0] : out[1];
 }
 
 size_t kept_bytes(int64_t k) { return round_to_line(static_cast<size_t>(k) * sizeof(Candidate)); }
@@ -168,10 +166,10 @@ void launch_top_k(const LaunchCall& call) {
           select({src, size, x_step}, kept, k);
           for (int64_t n = 0; n < k; ++n) {
             const int64_t to = out_lines.offset(l) + n * out_step;
-            if (wanted(values)) {
+            if (given(values)) {
               std::copy_n(src + kept[n].index * x_step * width, width, values.data + to * width);
             }
-            if (wanted(indices)) indices.as<int64_t>()[to] = kept[n].index;
+            if (given(indices)) indices.as<int64_t>()[to] = kept[n].index;
           }
         }
       });

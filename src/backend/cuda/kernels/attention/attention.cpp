@@ -40,30 +40,26 @@ constexpr uint32_t kMapped = 0x7;
 
 // ---- what each row takes
 
-bool present(const Problem& problem, size_t i) {
-  return i < problem.inputs.size() && problem.inputs[i].present;
-}
-
 Support supports_plain(const Problem& problem) {
   Support floats = all_up_to_f32(problem);
   if (!floats) return floats;
   for (size_t i = kQ; i <= kV; ++i) {
     if (rank_of(problem.inputs[i]) != 4) return no("q, k and v must have four axes");
   }
-  if (present(problem, kKeep) && problem.inputs[kKeep].dtype != DType::kBool)
+  if (given(problem, kKeep) && problem.inputs[kKeep].dtype != DType::kBool)
     return no("keep is not bool");
   for (size_t i : {kBias, kKeep, kCos, kSin}) {
-    if (present(problem, i) && rank_of(problem.inputs[i]) > 4)
+    if (given(problem, i) && rank_of(problem.inputs[i]) > 4)
       return no("a table has more than four axes");
   }
   for (size_t i : {kStartsQ, kStartsK}) {
-    if (!present(problem, i)) continue;
+    if (!given(problem, i)) continue;
     const DType type = problem.inputs[i].dtype;
     if (type != DType::kI32 && type != DType::kI64) return no("cu_seqlens are not i32 or i64");
   }
-  if (present(problem, kStartsQ) != present(problem, kStartsK))
+  if (given(problem, kStartsQ) != given(problem, kStartsK))
     return no("only one of the two cu_seqlens is given");
-  if (present(problem, kCos) != present(problem, kSin))
+  if (given(problem, kCos) != given(problem, kSin))
     return no("only one of the rotary tables is given");
   return yes();
 }
@@ -105,7 +101,7 @@ Support supports_sm90(const Problem& problem) {
   const int64_t head_dim = *problem.inputs[kQ].shape[3].as_constant();
   if (head_dim != 32 && head_dim != 64 && head_dim != 128)
     return no("head size " + std::to_string(head_dim) + " is not 32, 64 or 128");
-  if (present(problem, kCos)) return no("no rotary tables");
+  if (given(problem, kCos)) return no("no rotary tables");
   const auto attrs = problem.attrs_as<AttentionAttrs>();
   if (attrs.masks_add) return no("no masks that add");
   if (!(attrs.scale >= 0x1p-20 && attrs.scale <= 0x1p20)) return no("a scale beyond 2^±20");
@@ -138,11 +134,6 @@ Numerics flash_tf32_numerics(const Problem& problem) {
 
 // ---- arguments
 
-TensorArg input(std::span<const TensorArg> in, size_t i) {
-  return i < in.size() ? in[i] : TensorArg{};
-}
-bool given(const TensorArg& t) { return t.dtype != DType::kUndefined; }
-
 AttentionType type_of(DType type) {
   if (type == DType::kF16) return AttentionType::kF16;
   return type == DType::kBF16 ? AttentionType::kBF16 : AttentionType::kF32;
@@ -154,28 +145,23 @@ AttentionRows rows_of(const TensorArg& t) {
           .head = t.stride(2),
           .type = type_of(t.dtype)};
 }
-// Stride of axis `axis` (of 4, right-aligned) of a broadcast array.
-int64_t broadcast_stride(const TensorArg& t, int axis) {
-  const int own = axis - (4 - t.rank);
-  return own < 0 || t.dim(own) == 1 ? 0 : t.stride(own);
-}
 AttentionTable table_of(const TensorArg& t) {
   if (!given(t)) return {};
   return {.data = t.data,
-          .batch = broadcast_stride(t, 0),
-          .head = broadcast_stride(t, 1),
-          .query = broadcast_stride(t, 2),
-          .key = broadcast_stride(t, 3),
+          .batch = broadcast_stride(t, 0, 4),
+          .head = broadcast_stride(t, 1, 4),
+          .query = broadcast_stride(t, 2, 4),
+          .key = broadcast_stride(t, 3, 4),
           .type = type_of(t.dtype)};
 }
 AttentionRotary rotary_of(const TensorArg& cos, const TensorArg& sin, bool interleaved) {
   if (!given(cos)) return {};
   return {.cos = cos.data,
           .sin = sin.data,
-          .cos_batch = broadcast_stride(cos, 0),
-          .cos_row = broadcast_stride(cos, 1),
-          .sin_batch = broadcast_stride(sin, 0),
-          .sin_row = broadcast_stride(sin, 1),
+          .cos_batch = broadcast_stride(cos, 0, 4),
+          .cos_row = broadcast_stride(cos, 1, 4),
+          .sin_batch = broadcast_stride(sin, 0, 4),
+          .sin_row = broadcast_stride(sin, 1, 4),
           .cos_type = type_of(cos.dtype),
           .sin_type = type_of(sin.dtype),
           .cos_width = static_cast<int>(cos.dim(-1)),
@@ -186,7 +172,8 @@ AttentionRotary rotary_of(const TensorArg& cos, const TensorArg& sin, bool inter
 AttentionLaunch arguments(const LaunchCall& call) {
   const auto attrs = decode<AttentionAttrs>(call.attrs);
   const TensorArg &q = call.in[kQ], &k = call.in[kK], &v = call.in[kV];
-  const TensorArg starts_q = input(call.in, kStartsQ), starts_k = input(call.in, kStartsK);
+  const TensorArg starts_q = operand_at(call.in, kStartsQ),
+                  starts_k = operand_at(call.in, kStartsK);
   return {.q = rows_of(q),
           .k = rows_of(k),
           .v = rows_of(v),
@@ -198,13 +185,14 @@ AttentionLaunch arguments(const LaunchCall& call) {
           .kv_heads = static_cast<int>(k.dim(2)),
           .head_dim = static_cast<int>(q.dim(3)),
           .value_dim = static_cast<int>(v.dim(3)),
-          .bias = table_of(input(call.in, kBias)),
-          .keep = table_of(input(call.in, kKeep)),
+          .bias = table_of(operand_at(call.in, kBias)),
+          .keep = table_of(operand_at(call.in, kKeep)),
           .starts_q = starts_q.data,
           .starts_k = starts_k.data,
           .sequences = given(starts_q) ? static_cast<int>(starts_q.dim(0)) - 1 : 0,
           .starts_are_i64 = starts_q.dtype == DType::kI64,
-          .rotary = rotary_of(input(call.in, kCos), input(call.in, kSin), attrs.rotary_interleaved),
+          .rotary = rotary_of(operand_at(call.in, kCos), operand_at(call.in, kSin),
+                              attrs.rotary_interleaved),
           .scale = static_cast<float>(attrs.scale),
           .fill = static_cast<float>(attrs.fill),
           .causal = attrs.causal,
@@ -215,7 +203,8 @@ AttentionLaunch arguments(const LaunchCall& call) {
 }
 
 void check_sequences(const PrepareCall& call) {
-  const TensorArg starts_q = input(call.in, kStartsQ), starts_k = input(call.in, kStartsK);
+  const TensorArg starts_q = operand_at(call.in, kStartsQ),
+                  starts_k = operand_at(call.in, kStartsK);
   if (!given(starts_q)) return;
   if (starts_q.elems() == 0)
     throw Error(ErrorCode::kInput, "attention: cu_seqlens_q must hold at least one start");

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
+#include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels/convolution/window_shape.h"
 #include "backend/cuda/lines.h"
-#include "backend/cuda/operands.h"
 #include "backend/cuda/product_numerics.h"
 
 namespace vernier::backend::cuda {

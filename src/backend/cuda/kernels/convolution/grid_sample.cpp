@@ -2,10 +2,10 @@
 // core/attrs.h; one to three spatial axes.
 #include "backend/cuda/kernels/convolution/grid_sample.h"
 
+#include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels/convolution/window_shape.h"
 #include "backend/cuda/lines.h"
-#include "backend/cuda/operands.h"
 
 namespace vernier::backend::cuda {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <limits>
 
+#include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels/convolution/window_shape.h"
-#include "backend/cuda/operands.h"
 
 namespace vernier::backend::cuda {
 namespace {

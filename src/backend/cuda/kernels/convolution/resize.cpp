@@ -2,8 +2,8 @@
 // formulas: ONNX Resize-19.
 #include "backend/cuda/kernels/convolution/resize.h"
 
+#include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
-#include "backend/cuda/operands.h"
 #include "core/error.h"
 
 namespace vernier::backend::cuda {

@@ -218,12 +218,6 @@ Steps steps_of(OpKind op, AttrView attrs, std::span<const DType> inputs) {
 
 // ---- build time
 
-std::vector<DType> types_of(std::span<const Operand> operands) {
-  std::vector<DType> types;
-  for (const Operand& o : operands) types.push_back(o.present ? o.dtype : DType::kUndefined);
-  return types;
-}
-
 Support supports(const Problem& problem) {
   if (problem.outputs[0].shape.size() > kMaxRank) return no("more than 10 axes");
   const Steps steps = steps_of(problem.op, problem.attrs, types_of(problem.inputs));
@@ -254,12 +248,6 @@ struct LoopState final : ShapeState {
   int lanes = 1;
 };
 
-// The stride of `t` along output axis `axis` (right-aligned), 0 where it repeats.
-int64_t stride_along(const TensorArg& t, int axis, int out_rank) {
-  const int own = axis - (out_rank - t.rank);
-  return own < 0 || t.dim(own) == 1 ? 0 : t.stride(own);
-}
-
 // Axes of the output outermost first; those along which every input steps evenly are one.
 void merge_axes(const PrepareCall& call, ElementwiseLaunch& launch) {
   const TensorArg& out = call.out[0];
@@ -270,14 +258,14 @@ void merge_axes(const PrepareCall& call, ElementwiseLaunch& launch) {
     const int last = shape.axes - 1;
     bool merge = last >= 0;
     for (size_t i = 0; i < call.in.size() && merge; ++i) {
-      if (!has(call.in, i)) continue;
-      merge = launch.inputs[i].strides[last] == stride_along(call.in[i], axis, out.rank) * size;
+      if (!given(call.in, i)) continue;
+      merge = launch.inputs[i].strides[last] == broadcast_stride(call.in[i], axis, out.rank) * size;
     }
     const int target = merge ? last : shape.axes++;
     shape.sizes[target] = merge ? shape.sizes[target] * size : size;
     for (size_t i = 0; i < call.in.size(); ++i) {
-      if (has(call.in, i))
-        launch.inputs[i].strides[target] = stride_along(call.in[i], axis, out.rank);
+      if (given(call.in, i))
+        launch.inputs[i].strides[target] = broadcast_stride(call.in[i], axis, out.rank);
     }
   }
   shape.is_small = launch.count < int64_t{1} << 31;
@@ -321,7 +309,7 @@ std::unique_ptr<ShapeState> prepare(OpKind op, const PrepareCall& call) {
   state->lanes = steps.is_wide ? 1 : kElementwiseLanes;
   merge_axes(call, launch);
   for (size_t i = 0; i < call.in.size(); ++i) {
-    if (has(call.in, i))
+    if (given(call.in, i))
       launch.inputs[i].access = access_of(launch.inputs[i], launch.shape, state->lanes);
   }
   return state;

@@ -2,8 +2,8 @@
 // in quantise.cu. Contract: QuantizeAttrs and LossAttrs in core/attrs.h.
 #include "backend/cuda/kernels/elementwise/quantise.h"
 
+#include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
-#include "backend/cuda/operands.h"
 
 namespace vernier::backend::cuda {
 namespace {

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels/linear/matmul.h"
-#include "backend/cuda/operands.h"
 #include "backend/cuda/product_numerics.h"
 #include "core/einsum.h"
 

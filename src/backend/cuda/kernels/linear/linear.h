@@ -4,11 +4,6 @@
 
 namespace vernier::backend::cuda {
 
-/// True if input `i` of the problem is there.
-inline bool has(const Problem& problem, size_t i) {
-  return i < problem.inputs.size() && problem.inputs[i].present;
-}
-
 /// Sizes of a weight.
 struct WeightShape {
   int64_t k = 0, n = 0;

@@ -42,13 +42,13 @@ Support supports_constant_weight(const Problem& problem) {
   if (!weight.is_constant()) return no("the weight is not a constant");
   if (rank_of(weight) != 2) return no("the weight is not a matrix");
   if (product(weight.shape) == Dim(0)) return no("the weight is empty");
-  if (has(problem, 3) && str(problem.inputs[3].shape) != str(problem.outputs[0].shape))
+  if (given(problem, 3) && str(problem.inputs[3].shape) != str(problem.outputs[0].shape))
     return no("the residual is broadcast");
   return yes();
 }
 
 Support is_type_or_f32(const Problem& problem, size_t input, DType type) {
-  if (!has(problem, input)) return yes();
+  if (!given(problem, input)) return yes();
   const DType got = problem.inputs[input].dtype;
   if (got == type || got == DType::kF32) return yes();
   return no("input " + std::to_string(input) + " is " + std::string(name(got)) +
@@ -61,7 +61,7 @@ namespace {
 
 Support supports_any(const Problem& problem) {
   if (rank_of(problem.inputs[1]) != 2) return no("the weight is not a matrix");
-  if (has(problem, 3) && str(problem.inputs[3].shape) != str(problem.outputs[0].shape))
+  if (given(problem, 3) && str(problem.inputs[3].shape) != str(problem.outputs[0].shape))
     return no("the residual is broadcast");
   return yes();
 }
@@ -93,7 +93,7 @@ Numerics narrow_numerics(const Problem& problem) {
 }
 
 LinearOperand operand(std::span<const TensorArg> operands, size_t i) {
-  if (!has(operands, i)) return {};
+  if (!given(operands, i)) return {};
   return {operands[i].data, operands[i].dtype};
 }
 

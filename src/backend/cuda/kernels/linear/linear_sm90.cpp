@@ -127,7 +127,7 @@ Support supports_norm(const Problem& problem) {
   if (problem.inputs[kResidual].dtype != type || problem.outputs[0].dtype != type)
     return no("the residual or the output is not " + std::string(name(type)));
   for (size_t i = kScale; i <= kShift; ++i) {
-    if (!has(problem, i)) continue;
+    if (!given(problem, i)) continue;
     const Operand& input = problem.inputs[i];
     if (input.dtype != DType::kF32 || !input.is_constant())
       return no("scale and bias of the norm are no constants in f32");
@@ -180,12 +180,12 @@ GemmType gemm_type(DType type) {
   return type == DType::kF16 ? GemmType::kF16 : GemmType::kBF16;
 }
 GemmType gemm_type(std::span<const TensorArg> operands, size_t i) {
-  return has(operands, i) ? gemm_type(operands[i].dtype) : GemmType::kF32;
+  return given(operands, i) ? gemm_type(operands[i].dtype) : GemmType::kF32;
 }
 
 GemmSm90 product_of(const TiledState& state, std::span<const TensorArg> in,
                     std::span<const TensorArg> out) {
-  const auto data = [in](size_t i) { return has(in, i) ? in[i].data : nullptr; };
+  const auto data = [in](size_t i) { return given(in, i) ? in[i].data : nullptr; };
   return {.x = in[0].data,
           .w = state.w,
           .bias = data(2),
@@ -285,7 +285,7 @@ void launch_norm(const LaunchCall& call) {
   const auto& state = static_cast<const NormState&>(*call.state);
   LinearNormSm90 norm{.product = product_of(state, call.in, call.out),
                       .scale = call.in[kScale].as<const float>(),
-                      .shift = has(call.in, kShift) ? call.in[kShift].as<const float>() : nullptr,
+                      .shift = given(call.in, kShift) ? call.in[kShift].as<const float>() : nullptr,
                       .epsilon = state.epsilon,
                       .wave = state.wave};
   norm.product.backwards = call.backwards;

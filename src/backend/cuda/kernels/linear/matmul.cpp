@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
-#include "backend/cuda/operands.h"
 #include "backend/cuda/product_numerics.h"
 
 namespace vernier::backend::cuda {

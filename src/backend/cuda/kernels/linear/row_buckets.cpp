@@ -67,7 +67,7 @@ std::string tune_tiles(const TuneCall& call, const WeightShape& shape, const Til
   const auto bytes = [last](int64_t cols, const TensorArg& t) {
     return static_cast<size_t>(kRowBuckets[last] * cols) * size_bytes(t.dtype);
   };
-  const bool residual_given = has(in, 3);
+  const bool residual_given = given(in, 3);
   const DeviceMemory x(call.device, bytes(shape.k, in[0])), y(call.device, bytes(shape.n, out[0])),
       residual(call.device, residual_given ? bytes(shape.n, in[3]) : 0);
   in[0].data = x.data();

@@ -1,8 +1,8 @@
 // The Gather, GatherElements and GatherND rows of kernels.def; kernels in gather.cu.
 #include "backend/cuda/kernels/movement/gather.h"
 
+#include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
-#include "backend/cuda/operands.h"
 
 namespace vernier::backend::cuda {
 namespace {

@@ -5,10 +5,10 @@
 // is rounded to it once.
 #include <algorithm>
 
+#include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels/movement/copy.h"
 #include "backend/cuda/kernels/movement/window_copy.h"
-#include "backend/cuda/operands.h"
 #include "core/axis_ranges.h"
 
 namespace vernier::backend::cuda {
@@ -44,8 +44,7 @@ void launch_expand(const LaunchCall& call) {
   const TensorArg &x = call.in[0], &y = call.out[0];
   StridedCopy copy = copy_between(x, 0, y, 0);
   for (int i = 0; i < y.rank; ++i) {
-    const int own = i - (y.rank - x.rank);
-    copy.add({y.dim(i), own < 0 || x.dim(own) == 1 ? 0 : x.stride(own), y.stride(i)});
+    copy.add({y.dim(i), broadcast_stride(x, i, y.rank), y.stride(i)});
   }
   run(call, copy, "Expand");
 }
@@ -108,7 +107,7 @@ Support supports_split(const Problem& problem) {
 int64_t part_size(const LaunchCall& call, const SplitAttrs& attrs, size_t part, int64_t left) {
   const auto axis = static_cast<int>(positive_axis(attrs.axis, call.in[0].rank));
   if (!attrs.sizes.empty()) return attrs.sizes[part];
-  if (call.out[part].dtype != DType::kUndefined) return call.out[part].dim(axis);
+  if (given(call.out[part])) return call.out[part].dim(axis);
   const auto parts = static_cast<int64_t>(call.out.size());
   return std::min(left, (call.in[0].dim(axis) + parts - 1) / parts);
 }

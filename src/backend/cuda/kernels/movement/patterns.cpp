@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels/movement/copy.h"
-#include "backend/cuda/operands.h"
 
 namespace vernier::backend::cuda {
 namespace {

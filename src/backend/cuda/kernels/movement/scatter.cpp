@@ -1,8 +1,8 @@
 // The ScatterElements and ScatterND rows of kernels.def; kernels in scatter.cu.
 #include "backend/cuda/kernels/movement/scatter.h"
 
+#include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
-#include "backend/cuda/operands.h"
 
 namespace vernier::backend::cuda {
 namespace {

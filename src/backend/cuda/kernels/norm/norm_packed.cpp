@@ -81,7 +81,7 @@ std::unique_ptr<KernelState> create_norm(const CreateCall& call, size_t first_pa
 }
 
 const void* data(std::span<const TensorArg> operands, size_t i) {
-  return has(operands, i) ? operands[i].data : nullptr;
+  return given(operands, i) ? operands[i].data : nullptr;
 }
 bool is_aligned(const void* array) {
   return reinterpret_cast<uintptr_t>(array) % kVectorBytes == 0;
@@ -109,7 +109,7 @@ void launch_packed(const LaunchCall& call, size_t first_parameter, bool is_rms) 
   args.is_rms = is_rms;
   if (first_parameter == 2) {
     args.addend = call.in[1].data;
-    args.sum = has(call.out, 1) ? call.out[1].data : nullptr;
+    args.sum = given(call.out, 1) ? call.out[1].data : nullptr;
   }
   args.is_aligned =
       args.is_aligned && is_aligned(args.x) && is_aligned(args.addend) && is_aligned(args.sum);

@@ -38,8 +38,7 @@ struct ReduceState final : ShapeState {
 };
 
 Support supports_reduce(const Problem& problem) {
-  if (problem.inputs.size() > 1 && problem.inputs[1].present)
-    return no("its axes are in device memory");
+  if (given(problem, 1)) return no("its axes are in device memory");
   if (is_float(problem.inputs[0].dtype) != is_float(problem.outputs[0].dtype))
     return no("turns floats into integers");
   return not_f8(problem);

@@ -2,8 +2,8 @@
 // size of the outputs; `sorted` changes nothing: the result always is.
 #include "backend/cuda/kernels/reduce/top_k.h"
 
+#include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
-#include "backend/cuda/operands.h"
 #include "core/error.h"
 
 namespace vernier::backend::cuda {
