@@ -7,20 +7,7 @@ namespace vernier::backend {
 
 void KernelTable::add(OpKind op, std::string_view strategy, const KernelBody& body) {
   names_.push_back(device_ + "." + snake_case(vernier::name(op)) + "." + std::string(strategy));
-  kernels_.push_back({.name = names_.back(),
-                      .op = op,
-                      .supports = body.supports,
-                      .numerics = body.numerics,
-                      .bit_class = body.bit_class,
-                      .strided_inputs = body.strided_inputs,
-                      .repeating_inputs = body.repeating_inputs,
-                      .pack = body.pack,
-                      .unpack = body.unpack,
-                      .packed_layouts = body.packed_layouts,
-                      .create = body.create,
-                      .prepare = body.prepare,
-                      .launch = body.launch,
-                      .tune = body.tune});
+  kernels_.push_back({body, names_.back(), op});
 }
 
 void KernelTable::add_all(std::string_view strategy, const KernelBody& (*body)(OpKind),

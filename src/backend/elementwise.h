@@ -1,27 +1,25 @@
-// An elementwise node as a program: a chain, or one operator that is its only instruction. Shared
-// by the elementwise loops of all backends. Contract: FusedElementwiseAttrs in core/attrs.h.
+// An elementwise node as a program: a chain of instructions, or a single operator as its only one.
+// The elementwise loops of all backends run it. Contract: FusedElementwiseAttrs in core/attrs.h.
 #pragma once
 #include "backend/body.h"
 #include "core/elementwise_program.h"
 
 namespace vernier::backend {
 
-/// An operand that is absent.
+/// The number of an absent operand.
 inline constexpr int kNoOperand = -1;
 
-/// The chain of a node: its program, or itself. `inputs`: types of its inputs, kUndefined where
-/// absent.
+/// The program of a node. `inputs`: the types of its inputs, kUndefined where one is absent.
 std::vector<Instruction> program_of(OpKind op, AttrView attrs, std::span<const DType> inputs);
 
-/// What instructions take from their attributes. `variant`: GeluAttrs::kind, ModAttrs::fmod,
-/// BitShiftAttrs::left; alpha and beta of IsInf: whether -inf and +inf count.
+/// What an instruction takes from its attributes.
 struct InstructionNumbers {
-  double alpha = 0, beta = 0;
-  int64_t variant = 0;
+  double alpha = 0, beta = 0;  ///< ActivationAttrs; of IsInf: whether -inf and +inf count
+  int64_t variant = 0;         ///< GeluAttrs::kind, ModAttrs::fmod or BitShiftAttrs::left
 };
 InstructionNumbers numbers_of(const Instruction& instruction);
 
-/// The type that a value stored as `stored` has inside a program: f32 for f16 and bf16.
+/// The type that a value has inside a program: f32 where it is stored in f16 or bf16.
 constexpr DType computed_type(DType stored) {
   return is_16_bit_float(stored) ? DType::kF32 : stored;
 }

@@ -30,12 +30,12 @@ constexpr bool is_16_bit_float(DType t) { return t == DType::kF16 || t == DType:
 /// The types operands are stored in; kUndefined where they are absent.
 std::vector<DType> types_of(std::span<const Operand> operands);
 
-/// Yes if every output and every floating input that is present is f32, else a reason naming the
-/// first that is not. Integer inputs pass: ids and masks.
+/// Yes if every output and every floating input that is there is f32, else a reason that names the
+/// first one that is not. Integer inputs (ids, masks) pass.
 Support all_f32(const Problem& problem);
-/// The same with f32, f16 and bf16 in any mix: for kernels that widen and narrow (convert.h).
+/// The same for f32, f16 and bf16 in any mix: for kernels that widen and narrow.
 Support all_up_to_f32(const Problem& problem);
-/// Yes if all floating operands that are present have one type: for kernels that move elements.
+/// Yes if all floating operands that are there have one type: for kernels that move elements.
 Support one_float_type(const Problem& problem);
 /// Yes if one_float_type or all_up_to_f32 says yes: for kernels that move elements, and round where
 /// an operand is stored in another type than the result.
@@ -48,10 +48,10 @@ inline size_t rank_of(const Operand& operand) { return operand.shape.size(); }
 /// `axis` counted from the front.
 inline int64_t positive_axis(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
 
-/// True if an operand of shape `own`, broadcast to `shape`, has one value per element of the axes
-/// [first_axis, rank), the same for all rows. A count alone does not say so: [4, 1] beside [4, 4].
+/// True if an operand of shape `own`, broadcast to `shape`, has one value for each element of the
+/// axes [first_axis, rank), the same for all rows. A count cannot tell: [4, 1] beside [4, 4].
 bool is_per_row_element(const SymShape& own, const SymShape& shape, size_t first_axis);
-/// True if `t` is row-major without gaps (size-1 axes may have any stride).
+/// True if `t` is row-major without gaps. Axes of size 1 may have any stride.
 bool is_dense(const TensorArg& t);
 /// Number of elements in axes [begin, end).
 int64_t elems_between(const TensorArg& t, int begin, int end);
@@ -62,8 +62,8 @@ inline int64_t broadcast_stride(const TensorArg& t, int axis, int rank) {
   return own < 0 || t.dim(own) == 1 ? 0 : t.stride(own);
 }
 
-/// Row r of an array seen as [rows, cols] whose last axis is contiguous and whose outer axes have
-/// any strides.
+/// Where the rows of an array begin: it is seen as [rows, cols], its outer axes have any strides,
+/// and the last `inner_axes` axes are a row.
 class Rows {
  public:
   explicit Rows(const TensorArg& t, int inner_axes = 1);
@@ -90,8 +90,8 @@ class Rows {
   std::array<int64_t, kMaxRank> shape_{}, strides_{};
 };
 
-/// The lines of an array along `axis` as rows: one per place in the other axes, in row-major order,
-/// any strides. Elements of a line are t.stride(axis) apart.
+/// Where the lines of an array along `axis` begin: one line per place in the other axes, in
+/// row-major order. The elements of a line are t.stride(axis) apart.
 Rows lines_along(const TensorArg& t, int axis);
 
 }  // namespace vernier::backend

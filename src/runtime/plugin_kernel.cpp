@@ -192,18 +192,13 @@ void launch(const LaunchCall& call) {
 
 template <size_t I>
 constexpr backend::KernelDef make_row() {
-  return {.name = {},
-          .op = OpKind::kIdentity,
-          .supports = [](const Problem& p) { return supports(places().kernels[I], p); },
-          .numerics = [](const Problem& p) { return numerics(places().kernels[I], p); },
-          .bit_class = {},
-          .strided_inputs = 0,
-          .pack = nullptr,
-          .unpack = nullptr,
-          .packed_layouts = nullptr,
-          .create = [](const CreateCall& c) { return create(places().kernels[I], c); },
-          .prepare = &prepare,
-          .launch = &launch};
+  return {{.supports = [](const Problem& p) { return supports(places().kernels[I], p); },
+           .numerics = [](const Problem& p) { return numerics(places().kernels[I], p); },
+           .create = [](const CreateCall& c) { return create(places().kernels[I], c); },
+           .prepare = &prepare,
+           .launch = &launch},
+          {},
+          OpKind::kIdentity};
 }
 
 template <size_t... I>
