@@ -103,8 +103,7 @@ struct ConstantArg {
 /// What a kernel runs on: threads on the CPU, a stream on a GPU.
 struct Execution {
   ThreadTeam* threads = nullptr;
-  void* stream = nullptr;  ///< a cudaStream_t
-  int device_ordinal = 0;
+  void* stream = nullptr;          ///< a cudaStream_t
   void* library_handle = nullptr;  ///< the Device's own: a cublasLtHandle_t
 };
 
@@ -256,8 +255,7 @@ class OnDevice {
 };
 
 struct DeviceOptions {
-  int threads = 0;  ///< of a CPU; 0: as many as the CPUs that the process may use
-  int ordinal = 0;
+  int threads = 0;         ///< of a CPU; 0: as many as the CPUs that the process may use
   void* stream = nullptr;  ///< of a GPU: the caller's cudaStream_t; null: the device makes one
 };
 

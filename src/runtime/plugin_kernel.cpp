@@ -151,7 +151,6 @@ void fill(CCall& call, const PluginState& state, std::span<const TensorArg> in,
   call.c.num_outputs = static_cast<int32_t>(out.size());
   call.c.inputs = call.inputs.data();
   call.c.outputs = call.outputs.data();
-  call.c.device_ordinal = execution.device_ordinal;
   call.c.stream = execution.stream;
   call.c.num_threads = execution.threads->size();
   call.c.parallel_for = &parallel_for;

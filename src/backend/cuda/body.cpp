@@ -100,24 +100,16 @@ std::vector<std::byte> constant_bytes(const CreateCall& call, size_t i) {
   return bytes;
 }
 
-template <class T, class Load>
-std::vector<T> constant_values(const CreateCall& call, size_t i, const Load& load) {
+}  // namespace
+
+std::vector<double> constant_floats(const CreateCall& call, size_t i) {
   const std::vector<std::byte> bytes = constant_bytes(call, i);
-  std::vector<T> values;
+  std::vector<double> values;
   if (bytes.empty()) return values;
   const DType type = call.constant_inputs[i].dtype;
   for (size_t at = 0; at < bytes.size(); at += size_bytes(type))
-    values.push_back(load(type, bytes.data() + at));
+    values.push_back(load_float(type, bytes.data() + at));
   return values;
-}
-
-}  // namespace
-
-std::vector<int64_t> constant_integers(const CreateCall& call, size_t i) {
-  return constant_values<int64_t>(call, i, &load_integer);
-}
-std::vector<double> constant_floats(const CreateCall& call, size_t i) {
-  return constant_values<double>(call, i, &load_float);
 }
 
 }  // namespace vernier::backend::cuda

@@ -13,6 +13,9 @@
 
 namespace vernier::backend::cuda {
 
+/// The GPU that engines run on: the first of those that CUDA_VISIBLE_DEVICES names.
+inline constexpr int kGpu = 0;
+
 /// The stream everything of a launch goes to.
 inline cudaStream_t stream_of(const Execution& execution) {
   return static_cast<cudaStream_t>(execution.stream);
@@ -44,7 +47,6 @@ DType common_type(std::span<const FloatArray> arrays);
 
 /// The elements of constant input `i`, which create() reads back from the device once; empty where
 /// it is absent or no constant.
-std::vector<int64_t> constant_integers(const CreateCall& call, size_t i);
 std::vector<double> constant_floats(const CreateCall& call, size_t i);
 
 }  // namespace vernier::backend::cuda

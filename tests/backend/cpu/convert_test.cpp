@@ -114,7 +114,7 @@ TEST(CpuConvert, OddLengthsTouchTheirOwnElementsOnly) {
 TEST(CpuConvert, ArraysWithGapsBecomeDenseAndBack) {
   Maker make(71);
   const Tensor x = make.normal({3, 5, 7});
-  const auto device = cpu_backend().make_device({.threads = 2, .ordinal = 0});
+  const auto device = cpu_backend().make_device({.threads = 2});
   ThreadTeam& threads = *device->execution().threads;
   for (const Format& format : kFormats) {
     std::vector<uint16_t> stored(3 * 5 * 7);

@@ -118,8 +118,7 @@ void fill_tiled_state(const CreateCall& call, WeightShape (*parse)(std::string_v
   if (state.w == nullptr)
     throw Error(ErrorCode::kInput,
                 "the engine holds no packed weight for a linear step; rebuild the engine");
-  check_cuda(cudaDeviceGetAttribute(&state.processors, cudaDevAttrMultiProcessorCount,
-                                    call.execution.device_ordinal),
+  check_cuda(cudaDeviceGetAttribute(&state.processors, cudaDevAttrMultiProcessorCount, kGpu),
              "counting multiprocessors");
   constexpr size_t kBias = 2;
   state.constant_bias =
