@@ -6,6 +6,29 @@
 
 namespace vernier::backend {
 
+/// Elements that an operator of elementwise_ops.def takes.
+enum ElementwiseTakes : uint32_t {
+  kOnFloats = 1,        ///< f32, f16 and bf16, which are computed in f32; on CUDA f64 too
+  kOnIntegers = 2,      ///< i32 and i64; on CUDA all integers. Moves: on the CPU i8 and u8 too
+  kOnCudaIntegers = 4,  ///< all integers on CUDA, none on the CPU
+  kOnBools = 8,
+};
+/// The elements that `op` takes; 0: it has no loop.
+constexpr uint32_t elementwise_takes(OpKind op) {
+  switch (op) {
+#define ELEMENTWISE(kind, elements) \
+  case OpKind::k##kind:             \
+    return elements;
+#include "backend/elementwise_ops.def"
+    default:
+      return 0;
+  }
+}
+/// Identity, Where and Cast only move or convert elements.
+constexpr bool is_elementwise_move(OpKind op) {
+  return op == OpKind::kCast || op == OpKind::kIdentity || op == OpKind::kWhere;
+}
+
 /// The number of an absent operand.
 inline constexpr int kNoOperand = -1;
 

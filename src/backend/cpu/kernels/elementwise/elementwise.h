@@ -29,7 +29,7 @@ using TileFunction = void (*)(const TileCall&);
 struct TileKey {
   OpKind op;
   DType operand, result;
-  int64_t variant = 0;  ///< GeluAttrs::kind
+  int64_t variant = 0;  ///< InstructionNumbers::variant
 };
 TileFunction find_tile_function(const TileKey& key);
 

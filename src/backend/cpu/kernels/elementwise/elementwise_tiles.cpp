@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "backend/cpu/kernels/elementwise/elementwise.h"
+#include "backend/elementwise.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/elementwise/elementwise_tiles.cpp"
@@ -370,10 +371,109 @@ void cast(const TileCall& call) {
   }
 }
 
+// ---- the loops of each operator, by InstructionNumbers::variant
+
+template <OpKind kOp, class T>
+struct Loops;  // an operator of elementwise_ops.def on elements that it takes
+
+// T: the type of the operands (Where: of its branches).
+#define LOOPS(kind, ...)                                                       \
+  template <class T>                                                           \
+  struct Loops<OpKind::k##kind, T> {                                           \
+    static_assert(elementwise_takes(OpKind::k##kind) != 0, "not in the list"); \
+    static constexpr TileFunction kByVariant[] = {__VA_ARGS__};                \
+  };
+#define FLOAT_LOOPS(kind, ...)                                                        \
+  template <>                                                                         \
+  struct Loops<OpKind::k##kind, float> {                                              \
+    static_assert(elementwise_takes(OpKind::k##kind) & kOnFloats, "not in the list"); \
+    static constexpr TileFunction kByVariant[] = {__VA_ARGS__};                       \
+  };
+LOOPS(Identity, &map_one<T, T, SameOp>)
+LOOPS(Where, &where<T>)
+LOOPS(Add, &map_two<T, T, AddOp>)
+LOOPS(Sub, &map_two<T, T, SubOp>)
+LOOPS(Mul, &map_two<T, T, MulOp>)
+LOOPS(Div, &divide_integers<T>)
+FLOAT_LOOPS(Div, &map_two<float, float, DivOp>)
+LOOPS(Mod, &modulo_integers<T, true>, &modulo_integers<T, false>)
+FLOAT_LOOPS(Mod, &map_two<float, float, ModOp>, &map_two<float, float, FModOp>)
+FLOAT_LOOPS(Pow, &map_two<float, float, PowOp>)
+LOOPS(Min, &fold<T, MinOp>)
+LOOPS(Max, &fold<T, MaxOp>)
+LOOPS(Sum, &fold<T, AddOp>)
+FLOAT_LOOPS(Mean, &mean<float>)
+LOOPS(Abs, &map_one<T, T, AbsOp>)
+LOOPS(Neg, &map_one<T, T, NegOp>)
+LOOPS(Sign, &map_one<T, T, SignOp>)
+LOOPS(Relu, &map_one<T, T, ReluOp>)
+LOOPS(PRelu, &map_two<T, T, PReluOp>)
+LOOPS(Clip, &clip<T>)
+LOOPS(Equal, &map_two<T, bool, CompareOp<std::equal_to<>>>)
+LOOPS(Less, &map_two<T, bool, CompareOp<std::less<>>>)
+LOOPS(LessOrEqual, &map_two<T, bool, CompareOp<std::less_equal<>>>)
+LOOPS(Greater, &map_two<T, bool, CompareOp<std::greater<>>>)
+LOOPS(GreaterOrEqual, &map_two<T, bool, CompareOp<std::greater_equal<>>>)
+LOOPS(BitwiseAnd, &map_two<T, T, AndOp>)
+LOOPS(BitwiseOr, &map_two<T, T, OrOp>)
+LOOPS(BitwiseXor, &map_two<T, T, XorOp>)
+LOOPS(BitwiseNot, &map_one<T, T, BitNotOp>)
+LOOPS(Not, &map_one<T, T, NotOp>)
+LOOPS(And, &map_two<T, T, AndOp>)
+LOOPS(Or, &map_two<T, T, OrOp>)
+LOOPS(Xor, &map_two<T, T, XorOp>)
+FLOAT_LOOPS(IsNaN, &map_one<float, bool, IsNaNOp>)
+FLOAT_LOOPS(IsInf, &is_inf)
+FLOAT_LOOPS(Exp, &map_vectors<VectorOp<&vector_exp>>)
+FLOAT_LOOPS(Log, &map_vectors<VectorOp<&vector_log>>)
+FLOAT_LOOPS(Tanh, &map_vectors<VectorOp<&vector_tanh>>)
+FLOAT_LOOPS(Sigmoid, &map_vectors<VectorOp<&vector_sigmoid>>)
+FLOAT_LOOPS(Erf, &map_vectors<VectorOp<&vector_erf>>)
+FLOAT_LOOPS(Sqrt, &map_vectors<VectorOp<&vector_sqrt>>)
+FLOAT_LOOPS(Ceil, &map_vectors<VectorOp<&vector_ceil>>)
+FLOAT_LOOPS(Floor, &map_vectors<VectorOp<&vector_floor>>)
+FLOAT_LOOPS(Round, &map_vectors<VectorOp<&vector_round>>)
+static_assert(static_cast<int>(GeluKind::kErf) == 0 && static_cast<int>(GeluKind::kTanh) == 1);
+FLOAT_LOOPS(Gelu, &map_vectors<VectorOp<&vector_gelu_erf>>,
+            &map_vectors<VectorOp<&vector_gelu_tanh>>)
+FLOAT_LOOPS(Reciprocal, &map_one<float, float, LibraryOp<&reciprocal>>)
+FLOAT_LOOPS(Sin, &map_one<float, float, LibraryOp<&sinf>>)
+FLOAT_LOOPS(Cos, &map_one<float, float, LibraryOp<&cosf>>)
+FLOAT_LOOPS(Tan, &map_one<float, float, LibraryOp<&tanf>>)
+FLOAT_LOOPS(Asin, &map_one<float, float, LibraryOp<&asinf>>)
+FLOAT_LOOPS(Acos, &map_one<float, float, LibraryOp<&acosf>>)
+FLOAT_LOOPS(Atan, &map_one<float, float, LibraryOp<&atanf>>)
+FLOAT_LOOPS(Sinh, &map_one<float, float, LibraryOp<&sinhf>>)
+FLOAT_LOOPS(Cosh, &map_one<float, float, LibraryOp<&coshf>>)
+FLOAT_LOOPS(Asinh, &map_one<float, float, LibraryOp<&asinhf>>)
+FLOAT_LOOPS(Acosh, &map_one<float, float, LibraryOp<&acoshf>>)
+FLOAT_LOOPS(Atanh, &map_one<float, float, LibraryOp<&atanhf>>)
+FLOAT_LOOPS(Softplus, &map_one<float, float, LibraryOp<&softplus_nan>>)
+FLOAT_LOOPS(Softsign, &map_one<float, float, LibraryOp<&softsign>>)
+FLOAT_LOOPS(HardSwish, &map_one<float, float, LibraryOp<&hard_swish>>)
+FLOAT_LOOPS(Mish, &map_one<float, float, LibraryOp<&mish>>)
+FLOAT_LOOPS(LeakyRelu, &map_with_numbers<LeakyReluOp>)
+FLOAT_LOOPS(Elu, &map_with_numbers<EluOp>)
+FLOAT_LOOPS(Celu, &map_with_numbers<CeluOp>)
+FLOAT_LOOPS(Selu, &map_with_numbers<SeluOp>)
+FLOAT_LOOPS(HardSigmoid, &map_with_numbers<HardSigmoidOp>)
+FLOAT_LOOPS(ThresholdedRelu, &map_with_numbers<ThresholdedReluOp>)
+FLOAT_LOOPS(Swish, &map_with_numbers<SwishOp>)
+#undef LOOPS
+#undef FLOAT_LOOPS
+
 // ---- the table
 
+template <OpKind kOp, class T>
+void add_loops(Rows& rows) {
+  constexpr DType type = type_of<T>();
+  const DType result = (flags(kOp) & kBoolResult) != 0 ? DType::kBool : type;
+  int64_t variant = 0;
+  for (TileFunction function : Loops<kOp, T>::kByVariant)
+    rows.push_back({{kOp, type, result, variant++}, function});
+}
 template <class T>
-void add_cast_rows(Rows& rows) {
+void add_casts(Rows& rows) {
   const auto add = [&rows](auto result, TileFunction function) {
     rows.push_back({{OpKind::kCast, type_of<T>(), type_of<decltype(result)>()}, function});
   };
@@ -384,146 +484,32 @@ void add_cast_rows(Rows& rows) {
   add(uint8_t{}, &cast<T, uint8_t>);
   add(bool{}, &cast<T, bool>);
 }
-
-template <class T>
-void add_move_rows(Rows& rows) {
-  constexpr DType type = type_of<T>();
-  rows.push_back({{OpKind::kIdentity, type, type}, &map_one<T, T, SameOp>});
-  rows.push_back({{OpKind::kWhere, type, type}, &where<T>});
+template <OpKind kOp, class T>
+void add_type(Rows& rows) {
+  if constexpr (kOp == OpKind::kCast)
+    add_casts<T>(rows);
+  else
+    add_loops<kOp, T>(rows);
 }
-
-// Operators on f32, i32 and i64 alike.
-template <class T>
-void add_number_rows(Rows& rows) {
-  constexpr DType type = type_of<T>();
-  const auto add = [&rows](OpKind op, TileFunction function) {
-    rows.push_back({{op, type, type}, function});
-  };
-  add(OpKind::kAdd, &map_two<T, T, AddOp>);
-  add(OpKind::kSub, &map_two<T, T, SubOp>);
-  add(OpKind::kMul, &map_two<T, T, MulOp>);
-  add(OpKind::kMin, &fold<T, MinOp>);
-  add(OpKind::kMax, &fold<T, MaxOp>);
-  add(OpKind::kSum, &fold<T, AddOp>);
-  add(OpKind::kAbs, &map_one<T, T, AbsOp>);
-  add(OpKind::kNeg, &map_one<T, T, NegOp>);
-  add(OpKind::kSign, &map_one<T, T, SignOp>);
-  add(OpKind::kRelu, &map_one<T, T, ReluOp>);
-  add(OpKind::kPRelu, &map_two<T, T, PReluOp>);
-  add(OpKind::kClip, &clip<T>);
-  const auto compare = [&rows](OpKind op, TileFunction function) {
-    rows.push_back({{op, type, DType::kBool}, function});
-  };
-  compare(OpKind::kEqual, &map_two<T, bool, CompareOp<std::equal_to<>>>);
-  compare(OpKind::kLess, &map_two<T, bool, CompareOp<std::less<>>>);
-  compare(OpKind::kLessOrEqual, &map_two<T, bool, CompareOp<std::less_equal<>>>);
-  compare(OpKind::kGreater, &map_two<T, bool, CompareOp<std::greater<>>>);
-  compare(OpKind::kGreaterOrEqual, &map_two<T, bool, CompareOp<std::greater_equal<>>>);
-}
-
-template <class T>
-void add_integer_rows(Rows& rows) {
-  constexpr DType type = type_of<T>();
-  const auto add = [&rows](OpKind op, TileFunction function, int64_t variant = 0) {
-    rows.push_back({{op, type, type, variant}, function});
-  };
-  add(OpKind::kDiv, &divide_integers<T>);
-  add(OpKind::kMod, &modulo_integers<T, true>, 0);
-  add(OpKind::kMod, &modulo_integers<T, false>, 1);
-  add(OpKind::kBitwiseAnd, &map_two<T, T, AndOp>);
-  add(OpKind::kBitwiseOr, &map_two<T, T, OrOp>);
-  add(OpKind::kBitwiseXor, &map_two<T, T, XorOp>);
-  add(OpKind::kBitwiseNot, &map_one<T, T, BitNotOp>);
-}
-
-void add_bool_rows(Rows& rows) {
-  const auto add = [&rows](OpKind op, TileFunction function) {
-    rows.push_back({{op, DType::kBool, DType::kBool}, function});
-  };
-  add(OpKind::kNot, &map_one<bool, bool, NotOp>);
-  add(OpKind::kAnd, &map_two<bool, bool, AndOp>);
-  add(OpKind::kOr, &map_two<bool, bool, OrOp>);
-  add(OpKind::kXor, &map_two<bool, bool, XorOp>);
-  add(OpKind::kEqual, &map_two<bool, bool, CompareOp<std::equal_to<>>>);
-}
-
-void add_float_rows(Rows& rows) {
-  const auto add = [&rows](OpKind op, TileFunction function, int64_t variant = 0) {
-    rows.push_back({{op, DType::kF32, DType::kF32, variant}, function});
-  };
-  add(OpKind::kDiv, &map_two<float, float, DivOp>);
-  add(OpKind::kPow, &map_two<float, float, PowOp>);
-  add(OpKind::kMod, &map_two<float, float, ModOp>, 0);
-  add(OpKind::kMod, &map_two<float, float, FModOp>, 1);
-  add(OpKind::kMean, &mean<float>);
-  add(OpKind::kExp, &map_vectors<VectorOp<&vector_exp>>);
-  add(OpKind::kLog, &map_vectors<VectorOp<&vector_log>>);
-  add(OpKind::kTanh, &map_vectors<VectorOp<&vector_tanh>>);
-  add(OpKind::kSigmoid, &map_vectors<VectorOp<&vector_sigmoid>>);
-  add(OpKind::kErf, &map_vectors<VectorOp<&vector_erf>>);
-  add(OpKind::kSqrt, &map_vectors<VectorOp<&vector_sqrt>>);
-  add(OpKind::kCeil, &map_vectors<VectorOp<&vector_ceil>>);
-  add(OpKind::kFloor, &map_vectors<VectorOp<&vector_floor>>);
-  add(OpKind::kRound, &map_vectors<VectorOp<&vector_round>>);
-  add(OpKind::kGelu, &map_vectors<VectorOp<&vector_gelu_erf>>,
-      static_cast<int64_t>(GeluKind::kErf));
-  add(OpKind::kGelu, &map_vectors<VectorOp<&vector_gelu_tanh>>,
-      static_cast<int64_t>(GeluKind::kTanh));
-  rows.push_back({{OpKind::kIsNaN, DType::kF32, DType::kBool}, &map_one<float, bool, IsNaNOp>});
-  rows.push_back({{OpKind::kIsInf, DType::kF32, DType::kBool}, &is_inf});
-}
-
-void add_library_rows(Rows& rows) {
-  const auto add = [&rows](OpKind op, TileFunction function) {
-    rows.push_back({{op, DType::kF32, DType::kF32}, function});
-  };
-  add(OpKind::kReciprocal, &map_one<float, float, LibraryOp<&reciprocal>>);
-  add(OpKind::kSin, &map_one<float, float, LibraryOp<&sinf>>);
-  add(OpKind::kCos, &map_one<float, float, LibraryOp<&cosf>>);
-  add(OpKind::kTan, &map_one<float, float, LibraryOp<&tanf>>);
-  add(OpKind::kAsin, &map_one<float, float, LibraryOp<&asinf>>);
-  add(OpKind::kAcos, &map_one<float, float, LibraryOp<&acosf>>);
-  add(OpKind::kAtan, &map_one<float, float, LibraryOp<&atanf>>);
-  add(OpKind::kSinh, &map_one<float, float, LibraryOp<&sinhf>>);
-  add(OpKind::kCosh, &map_one<float, float, LibraryOp<&coshf>>);
-  add(OpKind::kAsinh, &map_one<float, float, LibraryOp<&asinhf>>);
-  add(OpKind::kAcosh, &map_one<float, float, LibraryOp<&acoshf>>);
-  add(OpKind::kAtanh, &map_one<float, float, LibraryOp<&atanhf>>);
-  add(OpKind::kSoftplus, &map_one<float, float, LibraryOp<&softplus_nan>>);
-  add(OpKind::kSoftsign, &map_one<float, float, LibraryOp<&softsign>>);
-  add(OpKind::kHardSwish, &map_one<float, float, LibraryOp<&hard_swish>>);
-  add(OpKind::kMish, &map_one<float, float, LibraryOp<&mish>>);
-  add(OpKind::kLeakyRelu, &map_with_numbers<LeakyReluOp>);
-  add(OpKind::kElu, &map_with_numbers<EluOp>);
-  add(OpKind::kCelu, &map_with_numbers<CeluOp>);
-  add(OpKind::kSelu, &map_with_numbers<SeluOp>);
-  add(OpKind::kHardSigmoid, &map_with_numbers<HardSigmoidOp>);
-  add(OpKind::kThresholdedRelu, &map_with_numbers<ThresholdedReluOp>);
-  add(OpKind::kSwish, &map_with_numbers<SwishOp>);
+template <OpKind kOp>
+void add_rows(Rows& rows) {
+  constexpr uint32_t kTakes = elementwise_takes(kOp);
+  if constexpr ((kTakes & kOnFloats) != 0) add_type<kOp, float>(rows);
+  if constexpr ((kTakes & kOnIntegers) != 0) {
+    add_type<kOp, int32_t>(rows);
+    add_type<kOp, int64_t>(rows);
+  }
+  if constexpr ((kTakes & kOnBools) != 0) add_type<kOp, bool>(rows);
+  if constexpr (is_elementwise_move(kOp)) {
+    add_type<kOp, int8_t>(rows);
+    add_type<kOp, uint8_t>(rows);
+  }
 }
 
 Rows make_rows() {
   Rows rows;
-  add_number_rows<float>(rows);
-  add_number_rows<int32_t>(rows);
-  add_number_rows<int64_t>(rows);
-  add_integer_rows<int32_t>(rows);
-  add_integer_rows<int64_t>(rows);
-  add_bool_rows(rows);
-  add_float_rows(rows);
-  add_library_rows(rows);
-  add_move_rows<float>(rows);
-  add_move_rows<int32_t>(rows);
-  add_move_rows<int64_t>(rows);
-  add_move_rows<int8_t>(rows);
-  add_move_rows<uint8_t>(rows);
-  add_move_rows<bool>(rows);
-  add_cast_rows<float>(rows);
-  add_cast_rows<int32_t>(rows);
-  add_cast_rows<int64_t>(rows);
-  add_cast_rows<int8_t>(rows);
-  add_cast_rows<uint8_t>(rows);
-  add_cast_rows<bool>(rows);
+#define ELEMENTWISE(kind, elements) add_rows<OpKind::k##kind>(rows);
+#include "backend/elementwise_ops.def"
   return rows;
 }
 

@@ -21,23 +21,39 @@ namespace {
 
 constexpr size_t kOps = static_cast<size_t>(ElementwiseOp::kLoad);
 
-// What the operators of elementwise_ops.def take, by number.
-struct Takes {
-  bool floats = false, integers = false, bools_as_floats = false;
+// The formulas of elementwise_formulas.def, by number of the operator.
+struct Formulas {
+  bool floats = false, integers = false, logic = false;
 };
-constexpr std::array<Takes, kOps> kTakes = [] {
-  std::array<Takes, kOps> takes{};
-#define COMMON_FLOAT(kind, expression) takes[static_cast<size_t>(OpKind::k##kind)].floats = true;
+constexpr std::array<Formulas, kOps> kFormulas = [] {
+  std::array<Formulas, kOps> formulas{};
+#define COMMON_FLOAT(kind, expression) formulas[static_cast<size_t>(OpKind::k##kind)].floats = true;
 #define RARE_FLOAT(kind, expression) COMMON_FLOAT(kind, expression)
-#define LOGIC_FLOAT(kind, expression) \
-  takes[static_cast<size_t>(OpKind::k##kind)].bools_as_floats = true;
-#define INTEGER(kind, expression) takes[static_cast<size_t>(OpKind::k##kind)].integers = true;
-#include "backend/cuda/kernels/elementwise/elementwise_ops.def"
-  for (OpKind moves : {OpKind::kIdentity, OpKind::kCast, OpKind::kWhere})
-    takes[static_cast<size_t>(moves)].bools_as_floats = true;
-  return takes;
+#define LOGIC_FLOAT(kind, expression) formulas[static_cast<size_t>(OpKind::k##kind)].logic = true;
+#define INTEGER(kind, expression) formulas[static_cast<size_t>(OpKind::k##kind)].integers = true;
+#include "backend/cuda/kernels/elementwise/elementwise_formulas.def"
+  return formulas;
 }();
-const Takes& takes_of(OpKind op) { return kTakes[static_cast<size_t>(op)]; }
+// Bools are integers here.
+constexpr bool takes_integers(OpKind op) {
+  return (elementwise_takes(op) & (kOnIntegers | kOnCudaIntegers | kOnBools)) != 0;
+}
+constexpr bool takes_floats(OpKind op) { return (elementwise_takes(op) & kOnFloats) != 0; }
+constexpr bool has_formulas_for_all() {
+  for (size_t i = 0; i < kOps; ++i) {
+    const auto op = static_cast<OpKind>(i);
+    const bool is_copied = op == OpKind::kCast || op == OpKind::kWhere;  // integers as they are
+    if (kFormulas[i].floats != takes_floats(op)) return false;
+    if (!is_copied && kFormulas[i].integers != takes_integers(op)) return false;
+  }
+  return true;
+}
+static_assert(has_formulas_for_all(),
+              "elementwise_formulas.def is not backend/elementwise_ops.def");
+// Does the operator give the right bools on bools that are held as 0.0 and 1.0?
+bool takes_bools_as_floats(OpKind op) {
+  return kFormulas[static_cast<size_t>(op)].logic || is_elementwise_move(op);
+}
 
 bool is_f8(DType t) { return t == DType::kF8E4M3 || t == DType::kF8E5M2; }
 bool is_f32_or_bool(DType t) { return t == DType::kF32 || t == DType::kBool; }
@@ -56,8 +72,7 @@ std::string refusal(const Instruction& instruction, std::span<const DType> types
   const std::string who(name(instruction.op));
   if (instruction.op == OpKind::kCast || instruction.op == OpKind::kWhere) return "";
   const DType first = types[0];
-  const Takes& takes = takes_of(instruction.op);
-  if (!(is_float(first) ? takes.floats : takes.integers))
+  if (!(is_float(first) ? takes_floats(instruction.op) : takes_integers(instruction.op)))
     return "no loop for " + who + " on " + std::string(name(first));
   if (first == DType::kBool && (instruction.op == OpKind::kDiv || instruction.op == OpKind::kMod))
     return "no loop for " + who + " on bool";
@@ -134,8 +149,7 @@ class Translator {
       return;
     }
     // The f32 machine holds bools as 0 and 1, which is enough for some operators.
-    if (types[0] == DType::kBool && !takes_of(instruction.op).bools_as_floats)
-      steps_.is_wide = true;
+    if (types[0] == DType::kBool && !takes_bools_as_floats(instruction.op)) steps_.is_wide = true;
     if (accumulator_ != operands[0]) {
       ElementwiseStep load{.op = ElementwiseOp::kLoad};
       std::tie(load.b, load.b_index) = pair(from(operands[0]));

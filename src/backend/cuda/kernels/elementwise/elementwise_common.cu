@@ -27,7 +27,7 @@ __device__ float compute(float a, float b, float alpha) {
 #define RARE_FLOAT(kind, expression) COMMON_FLOAT(kind, expression)
 #define LOGIC_FLOAT(kind, expression)
 #define INTEGER(kind, expression)
-#include "backend/cuda/kernels/elementwise/elementwise_ops.def"
+#include "backend/cuda/kernels/elementwise/elementwise_formulas.def"
     default:
       static_cast<void>(beta), static_cast<void>(c), static_cast<void>(has_b);
       return static_cast<T>(has_c);

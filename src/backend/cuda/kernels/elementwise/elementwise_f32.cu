@@ -23,7 +23,7 @@ enum class Code : uint8_t {
 #define LOGIC_FLOAT(kind, expression) k##kind,
 #define RARE_FLOAT(kind, expression)
 #define INTEGER(kind, expression)
-#include "backend/cuda/kernels/elementwise/elementwise_ops.def"
+#include "backend/cuda/kernels/elementwise/elementwise_formulas.def"
 };
 constexpr auto kCodes = [] {
   std::array<Code, static_cast<size_t>(ElementwiseOp::kSave) + 1> codes{};
@@ -33,7 +33,7 @@ constexpr auto kCodes = [] {
 #define LOGIC_FLOAT(kind, expression) COMMON_FLOAT(kind, expression)
 #define RARE_FLOAT(kind, expression)
 #define INTEGER(kind, expression)
-#include "backend/cuda/kernels/elementwise/elementwise_ops.def"
+#include "backend/cuda/kernels/elementwise/elementwise_formulas.def"
   codes[static_cast<size_t>(ElementwiseOp::kLoad)] = Code::kLoad;
   codes[static_cast<size_t>(ElementwiseOp::kSave)] = Code::kSave;
   return codes;
@@ -163,7 +163,7 @@ __device__ __forceinline__ void apply_rare(const Step& step, std::byte* memory,
     a = expression;                  \
     break;
 #define INTEGER(kind, expression)
-#include "backend/cuda/kernels/elementwise/elementwise_ops.def"
+#include "backend/cuda/kernels/elementwise/elementwise_formulas.def"
       default:
         a += b + alpha + beta + static_cast<T>(variant);
     }
@@ -208,7 +208,7 @@ __device__ __forceinline__ void apply(const Step& step, Values& va, const B& vb)
 #define LOGIC_FLOAT(kind, expression) COMMON_FLOAT(kind, expression)
 #define RARE_FLOAT(kind, expression)
 #define INTEGER(kind, expression)
-#include "backend/cuda/kernels/elementwise/elementwise_ops.def"
+#include "backend/cuda/kernels/elementwise/elementwise_formulas.def"
     default:
       break;
   }

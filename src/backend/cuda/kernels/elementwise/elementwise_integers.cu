@@ -44,7 +44,7 @@ __device__ int64_t apply(const IntegerStep& step, int64_t a, int64_t b) {
   if constexpr (is_short(ElementwiseOp::k##kind)) {          \
     if (step.op == ElementwiseOp::k##kind) r = (expression); \
   }
-#include "backend/cuda/kernels/elementwise/elementwise_ops.def"
+#include "backend/cuda/kernels/elementwise/elementwise_formulas.def"
   static_cast<void>(type), static_cast<void>(c), static_cast<void>(variant);
   static_cast<void>(has_b), static_cast<void>(has_c);
   return is_float_type(step.result) ? r : wrap(step.result, r);

@@ -28,7 +28,7 @@ __device__ __noinline__ double float_op(const StepNumbers& step, double a, doubl
 #define RARE_FLOAT(kind, expression) COMMON_FLOAT(kind, expression)
 #define LOGIC_FLOAT(kind, expression)
 #define INTEGER(kind, expression)
-#include "backend/cuda/kernels/elementwise/elementwise_ops.def"
+#include "backend/cuda/kernels/elementwise/elementwise_formulas.def"
     default:
       return a;
   }
@@ -46,7 +46,7 @@ __device__ __noinline__ int64_t integer_op(const StepNumbers& step, int64_t a, i
 #define INTEGER(kind, expression) \
   case ElementwiseOp::k##kind:    \
     return expression;
-#include "backend/cuda/kernels/elementwise/elementwise_ops.def"
+#include "backend/cuda/kernels/elementwise/elementwise_formulas.def"
     default:
       return a;
   }
