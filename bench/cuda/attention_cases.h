@@ -11,7 +11,7 @@
 #include <functional>
 #include <vector>
 
-#include "backend/cuda/kernels/attention.h"
+#include "backend/cuda/kernels/attention/attention.h"
 
 namespace cuda = vernier::backend::cuda;
 using cuda::AttentionLaunch;

@@ -10,8 +10,8 @@
 #include <functional>
 #include <vector>
 
-#include "backend/cuda/kernels/attention.h"
-#include "backend/cuda/kernels/gemm_sm90.h"
+#include "backend/cuda/kernels/attention/attention.h"
+#include "backend/cuda/kernels/linear/gemm_sm90.h"
 
 namespace cuda = vernier::backend::cuda;
 

@@ -1,5 +1,5 @@
-// Checks and times the sm_90a matrix product (src/backend/cuda/kernels/gemm_sm90.h) against FP64 on
-// the host and against cuBLASLt in the same run.
+// Checks and times the sm_90a matrix product (src/backend/cuda/kernels/linear/gemm_sm90.h) against
+// FP64 on the host and against cuBLASLt in the same run.
 //   build/cuda/bench/bench_gemm [check|time|table|all] [out.json] [f16|bf16|tf32] [ROWS…]
 // table: every tile shape too; ROWS: numbers of rows instead of the usual ones.
 // Check: sampled elements against FP64, every tile shape, ragged sizes, poisoned outputs, guard

@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/kernels/gemm_sm90.h"
+#include "backend/cuda/kernels/linear/gemm_sm90.h"
 
 namespace {
 using namespace vernier::backend::cuda;

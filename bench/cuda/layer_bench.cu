@@ -10,8 +10,8 @@
 #include <cctype>
 #include <string>
 
-#include "backend/cuda/kernels/attention.h"
-#include "backend/cuda/kernels/norm_packed.h"
+#include "backend/cuda/kernels/attention/attention.h"
+#include "backend/cuda/kernels/norm/norm_packed.h"
 #include "products.h"
 
 namespace {

@@ -1,12 +1,12 @@
-// Checks and times the f32 matrix product (src/backend/cuda/kernels/linear_f32.h) against chains of
-// fused multiply-adds on the host and against cuBLASLt in the same run.
+// Checks and times the f32 matrix product (src/backend/cuda/kernels/linear/linear_f32.h) against
+// chains of fused multiply-adds on the host and against cuBLASLt in the same run.
 //   build/cuda/bench/bench_linear_f32 [check|time|all] [M]      M: times for this many rows only
 // Check: sampled elements must have the chain's bits, in every tile shape; ragged sizes, addresses
 // without alignment, 16-bit arrays, poisoned outputs, guard bytes, NaN; rows at every M.
 // Time: medians of graphs of launches, ours in its fastest tile shape and the best of cuBLASLt's
 // candidates in turns; weights rotate through more than the second-level cache where M <= 128.
 // C++17.
-#include "backend/cuda/kernels/linear_f32.h"
+#include "backend/cuda/kernels/linear/linear_f32.h"
 #include "products.h"
 
 namespace {

@@ -1,5 +1,5 @@
-// Times the norms of packed rows (src/backend/cuda/kernels/norm_packed.h) against a copy of the
-// same run, and what they add to a chain of products. Target bench_rows of the preset cuda:
+// Times the norms of packed rows (src/backend/cuda/kernels/norm/norm_packed.h) against a copy of
+// the same run, and what they add to a chain of products. Target bench_rows of the preset cuda:
 //   bench_rows [OUT.json]
 // Many rows: bytes read and written (of EmbedNorm: its output and as many rows of the one large
 // table) per second, also as a share of the copy (cudaMemcpyAsync, 512 MiB to 512 MiB). Arrays
@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/kernels/gemm_sm90.h"
-#include "backend/cuda/kernels/norm_packed.h"
+#include "backend/cuda/kernels/linear/gemm_sm90.h"
+#include "backend/cuda/kernels/norm/norm_packed.h"
 #include "backend/cuda/usable.h"
 
 namespace {

@@ -68,7 +68,7 @@ void run(benchmark::State& state, const BenchCase& c) {
   }
   if (Support support = kernel->supports(problem); !support)
     return state.SkipWithError(support.reason.c_str());
-  const auto device = cpu_backend().make_device({.threads = c.threads, .ordinal = 0});
+  const auto device = cpu_backend().make_device({.threads = c.threads});
   const Execution execution = device->execution();
   std::vector<PackedConstant> packed;
   if (kernel->pack != nullptr) packed = kernel->pack(problem);

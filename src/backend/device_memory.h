@@ -1,10 +1,10 @@
-// Memory of a device for work beside sessions: tuning, measuring rates.
+// Device memory for work outside of sessions: tuning, measuring rates.
 #pragma once
 #include "backend/kernel.h"
 
 namespace vernier::backend {
 
-/// Device memory that frees itself.
+/// Device memory that is freed with the object.
 class DeviceMemory {
  public:
   DeviceMemory(Device& device, size_t bytes)

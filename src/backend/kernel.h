@@ -1,11 +1,11 @@
 // The one contract between plan/, runtime/ and the devices. A backend is a list of kernels, in the
-// order they are tried, plus a Device that owns memory and streams. Sees core only.
+// order in which they are tried, and a Device that owns memory and streams. It sees core only.
 //
-// Life of a kernel:
-//   build    supports(problem) → numerics(problem) → pack(problem)       (planner, host)
-//   load     create(...)        once per session and step: handles, primitives
-//   shape    prepare(...)       once per step and new input shape: workspace size, shape-specific
-//   state run      launch(...)        no allocation of ours, no lock, no log
+// The life of a kernel:
+//   build   supports, numerics, pack   by the planner, on the host
+//   load    create                     once per session and step: handles, primitives
+//   shape   prepare                    once per step and new input shape: workspace, tables
+//   run     launch                     no allocation of its own, no lock, no log
 #pragma once
 #include <array>
 #include <functional>
@@ -30,15 +30,15 @@ inline constexpr int kMaxRank = 10;
 
 // ---- build time ------------------------------------------------------------------------------
 
-/// One operand of a problem. `present` false: an absent optional input or unwanted output.
-/// `dtype` is the type it is stored in. A constant's contents may be wider (what the model holds):
-/// pack() rounds them to `dtype` first.
+/// One operand of a problem.
 struct Operand {
-  bool present = false;
-  DType dtype = DType::kUndefined;
+  bool present = false;             ///< false: an optional input or output that is not there
+  DType dtype = DType::kUndefined;  ///< the type it is stored in
   SymShape shape;
-  const Tensor* constant = nullptr;  ///< contents, if it is a constant
-  bool packed = false;  ///< a constant whose contents are packed for a kernel: `constant` is null
+  /// The contents of a constant, as the model holds them. Their type may be wider than `dtype`:
+  /// pack() rounds them to it.
+  const Tensor* constant = nullptr;
+  bool packed = false;  ///< a constant that is packed for a kernel; `constant` is null
   bool is_constant() const { return constant != nullptr || packed; }
 };
 
@@ -47,7 +47,7 @@ struct Problem {
   OpKind op = OpKind::kIdentity;
   AttrBytes attrs;
   std::vector<Operand> inputs, outputs;
-  /// What is asked of the node: a kernel that can do several (the evaluator) declares what suits.
+  /// What is asked of the node. A kernel with a choice (the evaluator) declares what suits.
   Request asked = {};
   /// Is input `i` present: listed and not left out?
   bool has_input(size_t i) const { return i < inputs.size() && inputs[i].present; }
@@ -57,15 +57,15 @@ struct Problem {
   }
 };
 
-/// A constant operand rewritten for a kernel (a packed weight). Replaces input `input` in the
-/// engine.
+/// A constant operand that is rewritten for a kernel: a packed weight. The engine holds it instead
+/// of input `input`.
 struct PackedConstant {
   int input = 0;
-  std::string layout;  ///< the kernel's own description, e.g. "brgemm f32 K=768 N=3072 b64"
+  std::string layout;  ///< the kernel's own description, for example "panels64 f32 K=768 N=3072"
   std::vector<std::byte> bytes;
 };
 
-/// What pack() makes of an input, without making it: the layout's text and its length.
+/// What pack() makes of an input, without the contents.
 struct PackedLayout {
   int input = 0;
   std::string layout;
@@ -74,10 +74,10 @@ struct PackedLayout {
 
 // ---- run time --------------------------------------------------------------------------------
 
-/// A dense or strided array on the device. Strides in elements.
+/// A dense or strided array on the device. Strides are in elements.
 struct TensorArg {
-  std::byte* data = nullptr;  ///< null: absent
-  DType dtype = DType::kUndefined;
+  std::byte* data = nullptr;        ///< null where there are no contents (yet)
+  DType dtype = DType::kUndefined;  ///< kUndefined: the operand is absent
   int rank = 0;
   std::array<int64_t, kMaxRank> shape{}, strides{};
 
@@ -86,7 +86,7 @@ struct TensorArg {
     for (int i = 0; i < rank; ++i) n *= shape[static_cast<size_t>(i)];
     return n;
   }
-  /// Size of axis `i`; negative counts from the end.
+  /// Size of axis `i`; a negative `i` counts from the end.
   int64_t dim(int i) const { return shape[static_cast<size_t>(i < 0 ? rank + i : i)]; }
   int64_t stride(int i) const { return strides[static_cast<size_t>(i < 0 ? rank + i : i)]; }
   template <class T>
@@ -95,31 +95,31 @@ struct TensorArg {
   }
 };
 
-/// A packed or plain constant as the engine holds it (mapped; on CUDA: uploaded once per engine).
+/// A constant as the engine holds it: in a mapped file, or on a GPU, uploaded once per engine.
 struct ConstantArg {
   int input = 0;
   std::string_view layout;  ///< empty: plain
   std::span<const std::byte> bytes;
 };
 
-/// What a kernel runs on: threads on the CPU; a stream (cudaStream_t as void*) on a GPU.
+/// What a kernel runs on: threads on the CPU, a stream on a GPU.
 struct Execution {
   ThreadTeam* threads = nullptr;
-  void* stream = nullptr;
-  int device_ordinal = 0;
-  void* library_handle = nullptr;  ///< the Device's own, e.g. cublasLtHandle_t
+  void* stream = nullptr;          ///< a cudaStream_t
+  void* library_handle = nullptr;  ///< the Device's own: a cublasLtHandle_t
 };
 
-/// Per session and step: whatever create() made.
+/// What create() made for a step of a session.
 class KernelState {
  public:
   virtual ~KernelState() = default;
 };
-/// Per step and shape: whatever prepare() made. workspace_bytes is served from the arena, 64-byte
-/// (CPU) or 256-byte (CUDA) aligned, valid for the launch only.
+/// What prepare() made for a step and a shape.
 class ShapeState {
  public:
   virtual ~ShapeState() = default;
+  /// Scratch memory of a launch. It begins at a multiple of 64 bytes (CPU) or 256 bytes (CUDA), and
+  /// its contents are lost when the launch is over.
   size_t workspace_bytes = 0;
 };
 
@@ -127,13 +127,13 @@ struct CreateCall {
   AttrView attrs;
   const Numerics* numerics;  ///< what numerics(problem) declared for this step
   std::span<const ConstantArg> constants;
-  std::span<const TensorArg> constant_inputs;  ///< by input index; data null where not constant
+  std::span<const TensorArg> constant_inputs;  ///< by input; `data` is null where it is no constant
   const Execution& execution;
-  std::string_view tuning = {};  ///< what tune() said of this step; empty: nothing
+  std::string_view tuning = {};  ///< what tune() said of this step; empty: it was not asked
 };
 class Device;
-/// A step to be timed on the device. `in` and `out` have the sizes of the largest shape the engine
-/// is built for, without data.
+/// A step that is timed on the device. `in` and `out` have the sizes of the largest shape that the
+/// engine is built for, and no contents.
 struct TuneCall {
   CreateCall create;
   std::span<const TensorArg> in, out;
@@ -142,7 +142,7 @@ struct TuneCall {
 struct PrepareCall {
   AttrView attrs;
   KernelState* state;
-  std::span<const TensorArg> in, out;  ///< shapes and strides final, data not yet
+  std::span<const TensorArg> in, out;  ///< final shapes and strides, no contents yet
   const Execution& execution;
 };
 struct LaunchCall {
@@ -152,47 +152,55 @@ struct LaunchCall {
   std::span<const TensorArg> in, out;
   std::byte* workspace;
   const Execution& execution;
-  /// Advice: begin with the last rows instead of the first. Every second step is told so, since
-  /// what the step before wrote last is what a cache still holds. No bit depends on it.
+  /// A hint to begin with the last rows, set for every second step: the step before wrote them
+  /// last, so they are still in the cache. No bit depends on it.
   bool backwards = false;
 };
 
-/// One row of a backend's kernels.def.
-struct KernelDef {
-  std::string_view name;  ///< <device>.<op>.<strategy>
-  OpKind op;
-  /// Can it, for every shape the symbols allow? If not, why.
-  Support (*supports)(const Problem&);
-  /// What it does to the node it covers.
-  Numerics (*numerics)(const Problem&);
-  /// Why a row's bits do not depend on its neighbours: "row" (each row alone, fixed order) or the
-  /// name of a class of kernels proven equal.
-  std::string_view bit_class;
-  /// Bit i set: input i may have any outer strides (its innermost axis stays contiguous). Rows of
-  /// view operators (kView) with bit 0 take any strides.
-  uint32_t strided_inputs;
-  /// Bit i set: of these, the stride of an axis may also be 0 (what Expand makes without a copy).
+/// What a kernel can do and how: a file of kernels defines one for each of its rows.
+struct KernelBody {
+  /// Yes if it takes the problem for every shape that the symbols allow, or why not. The reason is
+  /// read by users: it becomes a row of the ledger.
+  Support (*supports)(const Problem&) = nullptr;
+  /// What it does to the node it covers. Asked only of problems that it supports.
+  Numerics (*numerics)(const Problem&) = nullptr;
+  /// Why the bits of a row do not depend on its neighbors: "row" (each row is computed alone, in a
+  /// fixed order), or the name of a class of kernels that are proven to give equal bits.
+  std::string_view bit_class = "row";
+  /// Bit i set: input i may have any outer strides. Its innermost axis is contiguous; only view
+  /// operators (kView) with bit 0 take any stride there too.
+  uint32_t strided_inputs = 0;
+  /// Bit i set: an outer stride of input i may also be 0, which is what Expand makes without a
+  /// copy. Counts only for inputs in strided_inputs.
   uint32_t repeating_inputs = ~0u;
-  /// Rewrites constant operands for this machine; null: none.
-  std::vector<PackedConstant> (*pack)(const Problem&);
-  /// The plain array back from a packed constant (another machine, verification); null with pack.
-  Tensor (*unpack)(const Problem&, const ConstantArg&);
-  /// What pack(problem) gives on this machine, of a problem that is supported: a packed constant of
-  /// another layout was packed for another machine or version, one of another length is damaged.
-  /// Null with pack.
-  std::vector<PackedLayout> (*packed_layouts)(const Problem&);
-  /// Null where there is nothing to make.
-  std::unique_ptr<KernelState> (*create)(const CreateCall&);
-  std::unique_ptr<ShapeState> (*prepare)(const PrepareCall&);
-  /// Enqueues or does the work. Shapes, types and attributes are as inference lets them pass.
+  /// Rewrites constant operands for this machine. Null: there is nothing to rewrite.
+  std::vector<PackedConstant> (*pack)(const Problem&) = nullptr;
+  /// Makes the plain array of a packed constant again: for another machine, or to verify. Null
+  /// where pack is null.
+  Tensor (*unpack)(const Problem&, const ConstantArg&) = nullptr;
+  /// What pack makes of a supported problem on this machine. A packed constant of another layout
+  /// was packed for another machine or by another version; one of another length is damaged. Null
+  /// where pack is null.
+  std::vector<PackedLayout> (*packed_layouts)(const Problem&) = nullptr;
+  /// Makes what a session keeps for the step. Null: it keeps nothing.
+  std::unique_ptr<KernelState> (*create)(const CreateCall&) = nullptr;
+  /// Makes what a new shape needs. Null: it needs nothing.
+  std::unique_ptr<ShapeState> (*prepare)(const PrepareCall&) = nullptr;
+  /// Does the work, or enqueues it. Shapes, types and attributes are as inference lets them pass.
   /// Throws Error(kInput) only for values that it must check (core/value_rules.h).
-  void (*launch)(const LaunchCall&);
-  /// Times the ways it has to do a step and says which to take, as text for CreateCall::tuning. All
-  /// of them give the same bits. Null: there is one way.
+  void (*launch)(const LaunchCall&) = nullptr;
+  /// Times the ways it has to do a step and names the fastest, as text for CreateCall::tuning. All
+  /// ways give the same bits. Null: there is one way.
   std::string (*tune)(const TuneCall&) = nullptr;
 };
 
-/// What was enqueued while it was recorded, replayed as one launch (a CUDA graph).
+/// One row of a backend's kernels.def.
+struct KernelDef : KernelBody {
+  std::string_view name;  ///< <device>.<op>.<strategy>
+  OpKind op = OpKind::kIdentity;
+};
+
+/// Work that was recorded and is replayed as one launch: a CUDA graph.
 class Recording {
  public:
   virtual ~Recording() = default;
@@ -205,7 +213,7 @@ class Mark {
   virtual ~Mark() = default;
 };
 
-/// Memory and streams of one device. One per session.
+/// Memory and streams of one device. Each session has one.
 class Device {
  public:
   virtual ~Device() = default;
@@ -214,27 +222,28 @@ class Device {
   virtual void copy_to_device(std::byte* dst, const std::byte* src, size_t bytes, void* stream) = 0;
   virtual void copy_to_host(std::byte* dst, const std::byte* src, size_t bytes, void* stream) = 0;
   virtual void synchronise(void* stream) = 0;
-  virtual bool host_memory() const = 0;  ///< true: device pointers are host pointers
+  virtual bool host_memory() const = 0;  ///< true if its memory is host memory
   virtual size_t alignment() const = 0;
   virtual Execution execution() = 0;
-  /// From anywhere to anywhere on the device, on the stream.
+  /// Copies within the device, on the stream.
   virtual void copy_on_device(std::byte* dst, const std::byte* src, size_t bytes, void* stream) = 0;
-  /// Host memory that copies to and from the device run fast on.
+  /// Host memory that is fast to copy to and from the device.
   virtual std::byte* allocate_staging(size_t bytes) = 0;
   virtual void free_staging(std::byte* data) = 0;
-  /// Records what `work` enqueues on the stream of the execution it is given, without running it.
-  /// Null: this device records nothing.
+  /// Records what `work` enqueues on the stream of the execution that it gets, without running it.
+  /// Null if this device cannot record.
   virtual std::unique_ptr<Recording> record(const std::function<void(const Execution&)>& work) = 0;
-  /// A mark behind everything enqueued so far, and the time between two that the device has passed.
+  /// A mark behind everything that is enqueued so far; the time between two marks that the device
+  /// has passed.
   virtual std::unique_ptr<Mark> mark(void* stream) = 0;
   virtual double milliseconds_between(const Mark& first, const Mark& second) = 0;
-  /// Makes this device the calling thread's, which CUDA keeps for each thread, and says which was;
-  /// leave() makes that the thread's again. See OnDevice.
+  /// Makes this the device that the calling thread works on, and returns the one before, which
+  /// leave() restores. See OnDevice.
   virtual int enter() { return 0; }
   virtual void leave(int before) { (void)before; }
 };
 
-/// While it lives, the thread works on this device; then on what it worked on before.
+/// While it lives, the thread works on this device; afterwards on the one before.
 class OnDevice {
  public:
   explicit OnDevice(Device& device) : device_(device), before_(device.enter()) {}
@@ -248,27 +257,26 @@ class OnDevice {
 };
 
 struct DeviceOptions {
-  int threads = 0;  ///< 0: all CPUs that the process may use
-  int ordinal = 0;
-  void* stream = nullptr;  ///< a GPU's: the caller's cudaStream_t, or null: the device makes one
+  int threads = 0;         ///< of a CPU; 0: as many as the CPUs that the process may use
+  void* stream = nullptr;  ///< of a GPU: the caller's cudaStream_t; null: the device makes one
 };
 
 struct Backend {
   std::string_view name;  ///< "cpu", "cuda"
   std::span<const KernelDef> kernels;
   std::unique_ptr<Device> (*make_device)(const DeviceOptions&);
-  /// What packed weights depend on, e.g. "x86-64 avx512 oneDNN 2.6.3"; stored in the engine. Plans
-  /// are made on machines without the device too: then what the kernels were compiled for.
+  /// What packed weights depend on, such as "x86-64 avx512 oneDNN 2.6.3"; the engine holds it. On a
+  /// machine without the device, where plans are made too: what the kernels are compiled for.
   std::string (*target)();
-  /// Yes, or why nothing can run here ("no CUDA device: …").
+  /// Yes, or why nothing can run here: "no CUDA device: …". Null: it always can.
   Support (*available)() = nullptr;
-  /// Yes, or why an engine that was built for this target cannot run here. Null: every one can.
+  /// Yes, or why an engine that was built for `target` cannot run here. Null: every engine can.
   Support (*runs_engine_of)(std::string_view target) = nullptr;
 };
 
 /// The kernel of that name in a backend, or null.
 const KernelDef* find_kernel(const Backend& backend, std::string_view name);
-/// Is the kernel of that name a row of last resort, which runs the operator's FP64 evaluator?
+/// Is the kernel of that name a last resort, which runs the FP64 evaluator of the operator?
 inline bool is_evaluator(std::string_view kernel) { return kernel.ends_with(".evaluator"); }
 
 }  // namespace vernier::backend

@@ -71,7 +71,7 @@ struct Step {
   std::string bit_class;
   std::string name;                  ///< label for messages: the ONNX node that names the composite
   std::vector<std::string> origins;  ///< keys of the ONNX nodes it computes
-  std::string tuning;  ///< what its kernel found fastest (KernelDef::tune), else empty
+  std::string tuning;  ///< what its kernel found fastest (KernelBody::tune), else empty
 
   /// Is input `i` present: listed, not left out, and not packed?
   bool has_input(size_t i) const { return i < inputs.size() && inputs[i] != kNone; }

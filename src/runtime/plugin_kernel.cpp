@@ -151,7 +151,6 @@ void fill(CCall& call, const PluginState& state, std::span<const TensorArg> in,
   call.c.num_outputs = static_cast<int32_t>(out.size());
   call.c.inputs = call.inputs.data();
   call.c.outputs = call.outputs.data();
-  call.c.device_ordinal = execution.device_ordinal;
   call.c.stream = execution.stream;
   call.c.num_threads = execution.threads->size();
   call.c.parallel_for = &parallel_for;
@@ -192,18 +191,13 @@ void launch(const LaunchCall& call) {
 
 template <size_t I>
 constexpr backend::KernelDef make_row() {
-  return {.name = {},
-          .op = OpKind::kIdentity,
-          .supports = [](const Problem& p) { return supports(places().kernels[I], p); },
-          .numerics = [](const Problem& p) { return numerics(places().kernels[I], p); },
-          .bit_class = {},
-          .strided_inputs = 0,
-          .pack = nullptr,
-          .unpack = nullptr,
-          .packed_layouts = nullptr,
-          .create = [](const CreateCall& c) { return create(places().kernels[I], c); },
-          .prepare = &prepare,
-          .launch = &launch};
+  return {{.supports = [](const Problem& p) { return supports(places().kernels[I], p); },
+           .numerics = [](const Problem& p) { return numerics(places().kernels[I], p); },
+           .create = [](const CreateCall& c) { return create(places().kernels[I], c); },
+           .prepare = &prepare,
+           .launch = &launch},
+          {},
+          OpKind::kIdentity};
 }
 
 template <size_t... I>

@@ -27,8 +27,7 @@ Session::Impl::Impl(std::shared_ptr<const Engine> shared_engine, const SessionOp
                                            "; build it again on this machine");
     }
   }
-  device = parts.backend->make_device(
-      {.threads = options.threads, .ordinal = 0, .stream = options.stream});
+  device = parts.backend->make_device({.threads = options.threads, .stream = options.stream});
   const backend::OnDevice here(*device);
   execution = device->execution();
   if (!device->host_memory()) {

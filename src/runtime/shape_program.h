@@ -19,7 +19,6 @@ class ShapeProgram {
   /// Error(kInput) for a symbol that is not in the list.
   int32_t slot(const Dim& dim);
   size_t num_slots() const { return slots_.size(); }
-  size_t num_symbols() const { return symbols_.size(); }
   const std::string& symbol(size_t index) const { return symbols_[index]; }
   int32_t symbol_index(const std::string& name) const;
   /// Values of all slots from values of all symbols. Throws Error(kInput) on a division by zero or

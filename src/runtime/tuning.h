@@ -1,5 +1,5 @@
 // Timing the ways that kernels have to do the steps of a plan on the device. Speed only: all of
-// them give the same bits (KernelDef::tune).
+// them give the same bits (KernelBody::tune).
 #pragma once
 #include <functional>
 #include <map>

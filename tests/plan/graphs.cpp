@@ -34,18 +34,7 @@ std::vector<backend::PackedConstant> pack_weight(const Problem& problem) {
 }
 
 KernelDef row(std::string_view name, OpKind op) {
-  return {.name = name,
-          .op = op,
-          .supports = &always,
-          .numerics = &f32_numerics,
-          .bit_class = "row",
-          .strided_inputs = 0,
-          .pack = nullptr,
-          .unpack = nullptr,
-          .packed_layouts = nullptr,
-          .create = nullptr,
-          .prepare = nullptr,
-          .launch = nullptr};
+  return {{.supports = &always, .numerics = &f32_numerics}, name, op};
 }
 
 struct Table {

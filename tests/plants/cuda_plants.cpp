@@ -6,7 +6,6 @@
 
 #include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
-#include "backend/cuda/kernels/operands.h"
 #include "core/attrs.h"
 #include "plants/cuda_faults.h"
 
@@ -14,12 +13,12 @@ namespace vernier::test {
 namespace {
 
 using backend::check_cuda;
+using backend::given;
 using backend::KernelDef;
 using backend::LaunchCall;
 using backend::PrepareCall;
 using backend::TensorArg;
 using backend::cuda::float_array;
-using backend::cuda::has;
 using backend::cuda::stream_of;
 
 constexpr std::string_view kReranker = "bge_reranker_ts17";
@@ -137,7 +136,7 @@ size_t bias_and_tail(const PrepareCall& call) {
 }
 void no_bias_in_the_tail(const KernelDef& right, const LaunchCall& call) {
   const TensorArg& y = call.out[0];
-  if (!has(call.in, 2) || tail_rows(y) == 0) return right.launch(call);
+  if (!given(call.in, 2) || tail_rows(y) == 0) return right.launch(call);
   const size_t tail_bytes = row_bytes(y) * static_cast<size_t>(tail_rows(y));
   const size_t scratch_bytes =
       row_bytes(y) * kTile + static_cast<size_t>(y.dim(-1)) * sizeof(float);
@@ -188,11 +187,11 @@ void without_maximum(const KernelDef&, const LaunchCall& call) {
 
 constexpr size_t kKeep = 4;
 size_t copy_of_keep(const PrepareCall& call) {
-  return has(call.in, kKeep) ? bytes_of(call.in[kKeep]) : 0;
+  return given(call.in, kKeep) ? bytes_of(call.in[kKeep]) : 0;
 }
 // Key j is kept as key j + 1 should be.
 void mask_off_by_one(const KernelDef& right, const LaunchCall& call) {
-  if (!has(call.in, kKeep)) return right.launch(call);
+  if (!given(call.in, kKeep)) return right.launch(call);
   std::vector<TensorArg> in(call.in.begin(), call.in.end());
   TensorArg& keep = in[kKeep];
   std::byte* shifted = scratch_of(call, bytes_of(keep));

@@ -40,18 +40,13 @@ Numerics f32_numerics(const Problem&) { return {}; }
 Numerics half_numerics(const Problem&) { return {.compute = DType::kF16}; }
 
 KernelDef row(std::string_view name) {
-  return {.name = name,
-          .op = OpKind::kLinear,
-          .supports = &always,
-          .numerics = &f32_numerics,
-          .bit_class = "row",
-          .strided_inputs = 0,
-          .pack = &pack_new,
-          .unpack = &unpack_old,
-          .packed_layouts = &new_layouts,
-          .create = nullptr,
-          .prepare = nullptr,
-          .launch = nullptr};
+  return {{.supports = &always,
+           .numerics = &f32_numerics,
+           .pack = &pack_new,
+           .unpack = &unpack_old,
+           .packed_layouts = &new_layouts},
+          name,
+          OpKind::kLinear};
 }
 
 class Repack : public ::testing::Test {

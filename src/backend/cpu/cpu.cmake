@@ -1,7 +1,7 @@
 # The CPU kernels. Instruction sets: AVX-512, AVX2 and a portable one; the others only cost compile
 # time. oneDNN is one folder, or the folder that says that there is none.
 file(GLOB VERNIER_CPU_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.cpp
-     ${CMAKE_CURRENT_LIST_DIR}/kernels/*.cpp)
+     ${CMAKE_CURRENT_LIST_DIR}/simd/*.cpp ${CMAKE_CURRENT_LIST_DIR}/kernels/*/*.cpp)
 if(VERNIER_ONEDNN)
   find_package(OpenMP REQUIRED COMPONENTS CXX)
   file(GLOB VERNIER_CPU_MATMUL CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/onednn/*.cpp)

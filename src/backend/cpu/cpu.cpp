@@ -3,8 +3,8 @@
 
 #include "backend/cpu/body.h"
 #include "backend/cpu/device.h"
-#include "backend/cpu/kernels/per_op.h"
-#include "backend/cpu/kernels/widened.h"
+#include "backend/cpu/per_op.h"
+#include "backend/cpu/widened.h"
 
 namespace vernier::backend {
 namespace cpu {

@@ -3,9 +3,24 @@
 
 #include <bit>
 
+#include "backend/cuda/check.h"
+
 namespace vernier::backend::cuda {
 
-static_assert(kMaxAxes >= kMaxRank);
+static_assert(kMaxAxes == kMaxRank);
+
+Array array_of(const TensorArg& t) {
+  Array a{t.data, t.dtype, t.rank, {}, {}};
+  for (int i = 0; i < t.rank; ++i) {
+    a.size[i] = t.dim(i);
+    a.stride[i] = t.stride(i);
+  }
+  return a;
+}
+
+Array optional_array(std::span<const TensorArg> operands, size_t i) {
+  return given(operands, i) ? array_of(operands[i]) : Array{};
+}
 
 Divisor divisor_of(int64_t size) {
   VERNIER_ASSERT(size >= 1 && size <= int64_t{1} << 31);
@@ -68,6 +83,33 @@ DType common_type(std::span<const FloatArray> arrays) {
 
 int64_t common_lanes(std::span<const FloatArray> arrays) {
   return is_16_bit_float(common_type(arrays)) ? 8 : 4;
+}
+
+namespace {
+
+// The bytes of a constant, wherever they are.
+std::vector<std::byte> constant_bytes(const CreateCall& call, size_t i) {
+  if (i >= call.constant_inputs.size() || call.constant_inputs[i].data == nullptr) return {};
+  const TensorArg& arg = call.constant_inputs[i];
+  std::vector<std::byte> bytes(static_cast<size_t>(arg.elems()) * size_bytes(arg.dtype));
+  if (bytes.empty()) return bytes;
+  const cudaStream_t stream = stream_of(call.execution);
+  check_cuda(cudaMemcpyAsync(bytes.data(), arg.data, bytes.size(), cudaMemcpyDefault, stream),
+             "reading a constant back");
+  check_cuda(cudaStreamSynchronize(stream), "reading a constant back");
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<double> constant_floats(const CreateCall& call, size_t i) {
+  const std::vector<std::byte> bytes = constant_bytes(call, i);
+  std::vector<double> values;
+  if (bytes.empty()) return values;
+  const DType type = call.constant_inputs[i].dtype;
+  for (size_t at = 0; at < bytes.size(); at += size_bytes(type))
+    values.push_back(load_float(type, bytes.data() + at));
+  return values;
 }
 
 }  // namespace vernier::backend::cuda

@@ -1,30 +1,34 @@
-// What the kernels of the CUDA backend need besides backend/body.h: the stream of a launch, and
-// operands as the plain structs that device code takes (arrays.h).
-// X.cu holds device code and a launcher in plain types (X.h, C++17), X.cpp supports, numerics and
-// the KernelBody.
+// What the kernels of the CUDA backend need besides backend/body.h: the stream of a launch,
+// operands as the plain structs that device code takes (arrays.h, device/array.h), and constants
+// read back. X.cu holds device code and a launcher in plain types (X.h, C++17), X.cpp supports,
+// numerics and the KernelBody.
 #pragma once
 #include <cuda_runtime_api.h>
 
+#include <vector>
+
 #include "backend/body.h"
 #include "backend/cuda/arrays.h"
+#include "backend/cuda/device/array.h"
 
 namespace vernier::backend::cuda {
+
+/// The GPU that engines run on: the first of those that CUDA_VISIBLE_DEVICES names.
+inline constexpr int kGpu = 0;
 
 /// The stream everything of a launch goes to.
 inline cudaStream_t stream_of(const Execution& execution) {
   return static_cast<cudaStream_t>(execution.stream);
 }
 
-/// True if operand `i` is there.
-inline bool has(std::span<const TensorArg> operands, size_t i) {
-  return i < operands.size() && operands[i].dtype != DType::kUndefined;
-}
+Array array_of(const TensorArg& t);
 /// Operand `i`; absent where it is.
+Array optional_array(std::span<const TensorArg> operands, size_t i);
 inline FloatArray float_array(std::span<const TensorArg> operands, size_t i) {
-  return has(operands, i) ? FloatArray{operands[i].data, operands[i].dtype} : FloatArray{};
+  return given(operands, i) ? FloatArray{operands[i].data, operands[i].dtype} : FloatArray{};
 }
 inline AnyArray any_array(std::span<const TensorArg> operands, size_t i) {
-  return has(operands, i) ? AnyArray{operands[i].data, operands[i].dtype} : AnyArray{};
+  return given(operands, i) ? AnyArray{operands[i].data, operands[i].dtype} : AnyArray{};
 }
 
 /// Axes with these sizes and strides in elements, outermost first.
@@ -40,5 +44,9 @@ bool is_aligned(const FloatArray& array, int64_t lanes);
 int64_t common_lanes(std::span<const FloatArray> arrays);
 /// The one type of those of `arrays` that are there; kUndefined where they differ.
 DType common_type(std::span<const FloatArray> arrays);
+
+/// The elements of constant input `i`, which create() reads back from the device once; empty where
+/// it is absent or no constant.
+std::vector<double> constant_floats(const CreateCall& call, size_t i);
 
 }  // namespace vernier::backend::cuda

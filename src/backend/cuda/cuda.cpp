@@ -84,7 +84,7 @@ class EventMark final : public Mark {
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(const DeviceOptions& options)
-      : ordinal_(options.ordinal), stream_(static_cast<cudaStream_t>(options.stream)) {
+      : stream_(static_cast<cudaStream_t>(options.stream)) {
     const OnDevice here(*this);
     if (stream_) {
       check_stream();
@@ -101,12 +101,11 @@ class CudaDevice final : public Device {
   int enter() override {
     int before = 0;
     check_cuda(cudaGetDevice(&before), "asking which GPU is this thread's");
-    if (before != ordinal_)
-      check_cuda(cudaSetDevice(ordinal_), "selecting GPU " + std::to_string(ordinal_));
+    if (before != kGpu) check_cuda(cudaSetDevice(kGpu), "selecting GPU " + std::to_string(kGpu));
     return before;
   }
   void leave(int before) override {
-    if (before != ordinal_) cudaSetDevice(before);
+    if (before != kGpu) cudaSetDevice(before);
   }
   std::byte* allocate(size_t bytes) override {
     void* data = nullptr;
@@ -135,10 +134,7 @@ class CudaDevice final : public Device {
   bool host_memory() const override { return false; }
   size_t alignment() const override { return 256; }
   Execution execution() override {
-    return {.threads = nullptr,
-            .stream = stream_,
-            .device_ordinal = ordinal_,
-            .library_handle = handle_.value};
+    return {.threads = nullptr, .stream = stream_, .library_handle = handle_.value};
   }
   void copy_on_device(std::byte* dst, const std::byte* src, size_t bytes, void* stream) override {
     check_cuda(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, as_stream(stream)),
@@ -189,13 +185,12 @@ class CudaDevice final : public Device {
   void check_stream() const {
     int its = 0;
     check_cuda(cudaStreamGetDevice(stream_, &its), "asking for the GPU of the caller's stream");
-    if (its == ordinal_) return;
+    if (its == kGpu) return;
     throw Error(ErrorCode::kInput,
                 "the stream belongs to GPU " + std::to_string(its) + ", engines run on GPU " +
-                    std::to_string(ordinal_) +
+                    std::to_string(kGpu) +
                     "; make the stream there, or choose the GPU with CUDA_VISIBLE_DEVICES");
   }
-  int ordinal_;
   cudaStream_t stream_;
   Handle<cudaStream_t, &cudaStreamDestroy> own_, recorded_;
   Handle<cublasLtHandle_t, &cublasLtDestroy> handle_;
@@ -205,7 +200,7 @@ class CudaDevice final : public Device {
 std::string target() {
   cudaDeviceProp properties{};
   std::string chip = VERNIER_CUDA_ARCH;
-  if (cuda_available() && cudaGetDeviceProperties(&properties, 0) == cudaSuccess)
+  if (cuda_available() && cudaGetDeviceProperties(&properties, kGpu) == cudaSuccess)
     chip = std::to_string(properties.major) + std::to_string(properties.minor);
   return "cuda sm_" + std::string(digits_of(chip)) + " cuBLASLt " +
          std::to_string(cublasLtGetVersion());
@@ -227,9 +222,10 @@ Support cuda_available() {
     return no(std::string("no CUDA device: ") + cudaGetErrorString(status));
   if (count == 0) return no("no CUDA device: the driver lists none");
   int major = 0, minor = 0;
-  if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) != cudaSuccess ||
-      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0) != cudaSuccess)
-    return no("GPU 0 does not tell its compute capability");
+  if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, cuda::kGpu) !=
+          cudaSuccess ||
+      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, cuda::kGpu) != cudaSuccess)
+    return no("GPU " + std::to_string(cuda::kGpu) + " does not tell its compute capability");
   return cuda::has_code_for(VERNIER_CUDA_ARCH, major, minor);
 }
 

@@ -25,10 +25,9 @@ AxisLines lines_of(const TensorArg& t, int64_t axis) {
 StridedIndex row_index(const TensorArg& input, const TensorArg& out, int axis) {
   std::array<int64_t, kMaxRank> sizes{}, strides{};
   for (int i = 0; i < axis; ++i) {
-    const int own = i - (axis - (input.rank - (out.rank - axis)));
     const auto k = static_cast<size_t>(i);
     sizes[k] = out.dim(i);
-    strides[k] = own < 0 || input.dim(own) == 1 ? 0 : input.stride(own);
+    strides[k] = broadcast_stride(input, i, out.rank);
   }
   const auto count = static_cast<size_t>(axis);
   return strided_index(std::span(sizes).first(count), std::span(strides).first(count));

@@ -2,7 +2,7 @@
 #include "backend/cuda/usable.h"
 
 #include "backend/cuda/cuda.h"
-#include "backend/cuda/kernels/encode_tiled.h"
+#include "backend/cuda/encode_tiled.h"
 #include "backend/cuda/target.h"
 
 namespace vernier::backend::cuda {

@@ -27,7 +27,7 @@ TEST(CpuAttention, BadSequenceTablesAreErrors) {
 TEST(CpuAttention, AttentionOf8192TokensNeedsLittleWorkspace) {
   Maker make(7);
   const KernelDef* kernel = find_kernel(cpu_backend(), "cpu.attention.blocked");
-  const auto device = cpu_backend().make_device({.threads = 2, .ordinal = 0});
+  const auto device = cpu_backend().make_device({.threads = 2});
   const Execution execution = device->execution();
   TensorArg x{.dtype = DType::kF32,
               .rank = 4,

@@ -1,6 +1,6 @@
 // Bulk conversions between f32, f16 and bf16 against those of core/dtype.h: every 16-bit pattern,
 // f32 patterns on and around every tie, odd lengths, guard elements; on every instruction set.
-#include "backend/cpu/kernels/convert.h"
+#include "backend/cpu/simd/convert.h"
 
 #include <gtest/gtest.h>
 
@@ -114,7 +114,7 @@ TEST(CpuConvert, OddLengthsTouchTheirOwnElementsOnly) {
 TEST(CpuConvert, ArraysWithGapsBecomeDenseAndBack) {
   Maker make(71);
   const Tensor x = make.normal({3, 5, 7});
-  const auto device = cpu_backend().make_device({.threads = 2, .ordinal = 0});
+  const auto device = cpu_backend().make_device({.threads = 2});
   ThreadTeam& threads = *device->execution().threads;
   for (const Format& format : kFormats) {
     std::vector<uint16_t> stored(3 * 5 * 7);

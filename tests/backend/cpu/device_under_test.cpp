@@ -40,7 +40,7 @@ class Cpu final : public DeviceUnderTest {
   Support available() const override { return yes(); }
   Device& device(int threads) override {
     std::unique_ptr<Device>& device = devices_[threads];
-    if (device == nullptr) device = cpu_backend().make_device({.threads = threads, .ordinal = 0});
+    if (device == nullptr) device = cpu_backend().make_device({.threads = threads});
     return *device;
   }
   std::span<const RunOptions> other_ways() const override {

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/kernels/linear.h"
+#include "backend/cpu/kernels/linear/linear.h"
 #include "backend/cpu/targets.h"
 #include "backend/harness.h"
 

@@ -1,4 +1,4 @@
-// The vector functions of kernels/math-inl.h against long double: the bounds of their docstrings,
+// The vector functions of simd/math-inl.h against long double: the bounds of their docstrings,
 // on every instruction set, over a dense sweep of inputs; and NaN, infinities and zero.
 #include <gtest/gtest.h>
 

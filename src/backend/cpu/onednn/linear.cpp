@@ -1,5 +1,5 @@
 // cpu.linear.onednn_brg, and what cpu.linear.onednn_bf16 runs on: the product of a linear layer
-// through oneDNN 2.x `matmul`, the only file that knows its API. Contract: kernels/linear.h;
+// through oneDNN 2.x `matmul`, the only file that knows its API. Contract: kernels/linear/linear.h;
 // reasons: docs/decisions/0008-linear-on-onednn-brgemm.md.
 //
 // A row's bits must depend on neither M nor the threads. In oneDNN that holds for `matmul` with a
@@ -9,7 +9,7 @@
 // K is never split. Where this machine has no such primitive the step runs on our own kernel,
 // same packed weight. bf16 products are exact and summed in f32; subnormal operands count as zero
 // (the instruction's rule).
-#include "backend/cpu/kernels/linear.h"
+#include "backend/cpu/kernels/linear/linear.h"
 
 #include <omp.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 // Builds without oneDNN (VERNIER_ONEDNN=OFF): the oneDNN rows of kernels.def say so.
-#include "backend/cpu/kernels/linear.h"
+#include "backend/cpu/kernels/linear/linear.h"
 
 #include "backend/cpu/onednn/version.h"
 

@@ -9,7 +9,7 @@
 // size, M from 1 to 16384; later 248 of 254), so where tune() has compared their bits each bucket
 // of rows has its own; untuned, and for f32 and TF32, where nothing of the kind was shown, one
 // algorithm per (K, N) serves every M.
-#include "backend/cuda/kernels/linear.h"
+#include "backend/cuda/kernels/linear/linear.h"
 
 #include <cublasLt.h>
 
@@ -20,8 +20,8 @@
 
 #include "backend/cuda/check.h"
 #include "backend/cuda/handle.h"
-#include "backend/cuda/kernels/product_numerics.h"
-#include "backend/cuda/kernels/row_buckets.h"
+#include "backend/cuda/kernels/linear/row_buckets.h"
+#include "backend/cuda/product_numerics.h"
 #include "backend/device_memory.h"
 
 namespace vernier::backend::cuda {
@@ -215,7 +215,7 @@ std::unique_ptr<State> describe(const CreateCall& call) {
                                         CUDA_R_32F),
                "describing a product");
   if (attrs.trans_w) set(state->operation, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
-  const bool bias = has(call.constant_inputs, 2);
+  const bool bias = given(call.constant_inputs, 2);
   set(state->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(attrs.activation, bias));
   if (bias) {
     state->bias.set(call.constant_inputs[2], call.execution);
@@ -275,7 +275,7 @@ std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
     sizes->algorithm_bytes = *bytes;
     if (state.on_tensor_cores) {
       sizes->x_bytes = bytes_of(call.in[0]);
-      if (has(call.in, 3)) sizes->residual_bytes = bytes_of(call.in[3]);
+      if (given(call.in, 3)) sizes->residual_bytes = bytes_of(call.in[3]);
     }
     sizes->workspace_bytes =
         padded(*bytes) + padded(sizes->x_bytes) + padded(sizes->residual_bytes);
@@ -314,7 +314,7 @@ void launch(const LaunchCall& call) {
   if (sizes.x.value == nullptr) return;  // no rows
   std::byte* x_room = call.workspace + padded(sizes.algorithm_bytes);
   std::byte* residual_room = x_room + padded(sizes.x_bytes);
-  const std::byte* residual = has(call.in, 3) ? call.in[3].data : nullptr;
+  const std::byte* residual = given(call.in, 3) ? call.in[3].data : nullptr;
   check_cublas(
       multiply(static_cast<const State&>(*call.state), sizes,
                {.x = aligned(call.in[0].data, sizes.x_bytes, x_room, call.execution),
@@ -381,7 +381,7 @@ std::string tune(const TuneCall& call) {
   const size_t last = one ? kOneForAll : bucket_of(rows_of(call.in[0]));
   TuneArrays arrays(call, *state, kRowBuckets[last]);
   const Arrays data{.x = arrays.x.data(),
-                    .residual = has(call.in, 3) ? arrays.residual.data() : nullptr,
+                    .residual = given(call.in, 3) ? arrays.residual.data() : nullptr,
                     .y = arrays.y.data(),
                     .workspace = arrays.workspace.data()};
   std::vector<std::byte> reference;

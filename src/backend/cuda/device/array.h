@@ -1,5 +1,5 @@
 // An array on the device in plain types, as kernels written in C++17 get it: TensorArg of
-// backend/kernel.h without its C++20 header. Made by array_of() of kernels/operands.h.
+// backend/kernel.h without its C++20 header. Made by array_of() of body.h.
 #pragma once
 #include <cstddef>
 #include <cstdint>

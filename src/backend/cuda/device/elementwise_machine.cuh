@@ -1,5 +1,5 @@
-// The machine that runs elementwise programs (kernels/elementwise.h), for values of any kind.
-// Machine is a struct with
+// The machine that runs elementwise programs (kernels/elementwise/elementwise.h), for values of any
+// kind. Machine is a struct with
 //   Value                           what registers hold
 //   load(array, at)                 one element
 //   load_vectors(array, at, v)      v[k] = kN aligned elements at at[k]
@@ -12,7 +12,7 @@
 #pragma once
 #include "backend/cuda/device/overlap.cuh"
 #include "backend/cuda/device/vectors.cuh"
-#include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/kernels/elementwise/elementwise.h"
 
 namespace vernier::backend::cuda {
 

@@ -1,5 +1,5 @@
-// Functions of elementwise_ops.def, in float and double. f32 follows the CUDA library (a few ulp)
-// but where said; NaN goes in, NaN comes out. C++17.
+// Functions of elementwise_formulas.def, in float and double. f32 follows the CUDA library (a few
+// ulp) but where said; NaN goes in, NaN comes out. C++17.
 #pragma once
 #include <cuda_runtime_api.h>
 

@@ -3,7 +3,7 @@
 // nothing waits for other threads. C++17.
 #pragma once
 #include "backend/cuda/device/vectors.cuh"
-#include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/kernels/elementwise/elementwise.h"
 
 namespace vernier::backend::cuda {
 

@@ -1,5 +1,5 @@
-// Integer arithmetic of elementwise_ops.def as the evaluators define it: in 64 bits, wrapping; u64
-// keeps its bits in int64_t. Division by zero gives 0. C++17.
+// Integer arithmetic of elementwise_formulas.def as the evaluators define it: in 64 bits, wrapping;
+// u64 keeps its bits in int64_t. Division by zero gives 0. C++17.
 #pragma once
 #include <cuda_runtime_api.h>
 

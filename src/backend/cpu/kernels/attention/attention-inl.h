@@ -1,0 +1,449 @@
+// The tile code of cpu.attention.blocked. Contract: attention.cpp. Included once per target.
+//
+// Scores are held transposed, [key][query]: a query is one vector lane, a key one multiply-add of
+// that lane. So keys and values are read as they lie (broadcast loads), maxima and sums run down
+// the keys without horizontal steps, and every lane does the same operations in the same order —
+// the bits of a query row depend on nothing but its own query, its keys and their mask.
+#if defined(VERNIER_CPU_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef VERNIER_CPU_ATTENTION_INL_H_
+#undef VERNIER_CPU_ATTENTION_INL_H_
+#else
+#define VERNIER_CPU_ATTENTION_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "backend/cpu/kernels/attention/attention.h"
+#include "backend/cpu/kernels/linear/gemm-inl.h"
+#include "backend/cpu/simd/convert-inl.h"
+#include "backend/cpu/simd/math-inl.h"
+#include "backend/cpu/simd/transpose-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vernier::backend::cpu {
+namespace HWY_NAMESPACE {
+
+HWY_INLINE int64_t lanes_of_f32() { return static_cast<int64_t>(hn::Lanes(F32())); }
+HWY_INLINE int64_t tile_queries() { return 2 * lanes_of_f32(); }
+
+/// Scratch of one thread: scores of one tile, a key block's copies, and per tile of the group the
+/// packed queries, the unnormalised context, the running maxima and sums.
+struct TileScratch {
+  float *scores, *keys, *values;
+  float *queries, *context, *maxima, *sums;  // of tile 0; next tile at + *_step
+  int64_t query_step, context_step;
+
+  TileScratch(float* base, int64_t head_dim, int64_t value_dim) {
+    const int64_t tile = tile_queries();
+    const auto take = [&base](int64_t elems) {
+      float* at = base;
+      base += (elems + 15) / 16 * 16;
+      return at;
+    };
+    scores = take(kKeyBlock * tile);
+    keys = take(kKeyBlock * (head_dim + kRowSpread));
+    values = take(kKeyBlock * (value_dim + kRowSpread));
+    query_step = head_dim * tile;
+    context_step = value_dim * tile;
+    queries = take(query_step * kTilesPerGroup);
+    context = take(context_step * kTilesPerGroup);
+    maxima = take(tile * kTilesPerGroup);
+    sums = take(tile * kTilesPerGroup);
+    end = base;
+  }
+  float* end;
+};
+
+/// Rows of q, k, v or out of one head as they are stored: row i at data + i·step elements.
+struct StoredRows {
+  std::byte* data;
+  int64_t step;
+  DType dtype;
+  std::byte* row(int64_t i) const {
+    return data + i * step * static_cast<int64_t>(size_bytes(dtype));
+  }
+};
+HWY_INLINE StoredRows head_rows(const TensorArg& t, int64_t batch, int64_t row, int64_t head) {
+  const int64_t at = batch * t.strides[0] + row * t.strides[1] + head * t.strides[2];
+  return {t.data + at * static_cast<int64_t>(size_bytes(t.dtype)), t.strides[1], t.dtype};
+}
+
+/// The same in f32: row i at data + i·step.
+struct HeadView {
+  const float* data;
+  int64_t step;
+};
+HWY_INLINE HeadView view_in_place(const StoredRows& stored) {
+  return {reinterpret_cast<const float*>(stored.data), stored.step};
+}
+HWY_INLINE HeadView copy_rows(const StoredRows& stored, int64_t rows, int64_t width, float* dst) {
+  const int64_t step = width + kRowSpread;
+  for (int64_t i = 0; i < rows; ++i)
+    widen_elems(stored.dtype, stored.row(i), dst + i * step, width);
+  return {dst, step};
+}
+/// Where the rows lie, or a copy in `dst`. Rows whose step is a multiple of 1 KiB are copied too:
+/// they share a few sets of the first-level cache.
+HWY_INLINE HeadView block_view(const StoredRows& stored, int64_t rows, int64_t width, float* dst) {
+  const bool in_place = stored.dtype == DType::kF32 && stored.step % 256 != 0;
+  return in_place ? view_in_place(stored) : copy_rows(stored, rows, width, dst);
+}
+
+/// True if no element of rows [begin, end) of one head of `t` is NaN or infinite.
+bool RowsAreFinite(const TensorArg& t, int64_t batch, int64_t head, int64_t begin, int64_t end) {
+  const F32 d;
+  VF32 differences = hn::Zero(d);  // x - x is 0 or NaN
+  const StoredRows rows = head_rows(t, batch, begin, head);
+  for (int64_t i = 0; i < end - begin; ++i) {
+    for_each_vector(d, t.dim(3), [&](int64_t c, int64_t lanes) {
+      const VF32 x = load_floats(d, rows.dtype, rows.row(i), c, lanes);
+      differences = hn::Or(differences, hn::Sub(x, x));
+    });
+  }
+  return hn::AllTrue(d, hn::Eq(differences, hn::Zero(d)));
+}
+
+/// packed[d][lane] = scale · q[lane][d]; lanes past `queries` are 0.
+HWY_INLINE void pack_queries(const HeadView& q, int64_t queries, int64_t head_dim, float scale,
+                             float* packed) {
+  const F32 d;
+  const int64_t tile = tile_queries();
+  if (queries < tile) std::memset(packed, 0, static_cast<size_t>(head_dim * tile) * sizeof(float));
+  transpose_block(q.data, q.step, packed, tile, queries, head_dim);
+  const VF32 factor = hn::Set(d, scale);
+  for (int64_t i = 0; i < head_dim * tile; i += lanes_of_f32())
+    hn::StoreU(hn::Mul(hn::LoadU(d, packed + i), factor), d, packed + i);
+}
+
+/// Where a tile's queries stand in the mask tables.
+struct TilePlace {
+  int64_t batch, head, query, queries;  // query: row of q of lane 0
+  int64_t key;                          // row of k of the block's first key
+  int64_t visible;                      // lane l sees key j of the block iff j <= visible + l
+};
+
+template <class Lane>
+HWY_INLINE void gather_lanes(const ScoreTable& table, const TilePlace& place, int64_t key,
+                             const Lane& lane) {
+  const int64_t at = place.batch * table.batch + place.head * table.head +
+                     place.query * table.query + (place.key + key) * table.key;
+  for (int64_t l = 0; l < place.queries; ++l) lane(l, at + l * table.query);
+}
+
+/// Element `at` of a bias.
+HWY_INLINE float bias_at(const ScoreTable& bias, int64_t at) {
+  if (bias.dtype == DType::kF32) return reinterpret_cast<const float*>(bias.data)[at];
+  const uint16_t bits = reinterpret_cast<const uint16_t*>(bias.data)[at];
+  return bias.dtype == DType::kF16 ? f16_to_f32(bits) : bf16_to_f32(bits);
+}
+
+/// part[key][lane] = bias of `count` keys (at most kBiasKeys) from element `at` of lane 0 on.
+constexpr int64_t kBiasKeys = 16;
+HWY_INLINE void transpose_bias(const ScoreTable& bias, int64_t at, int64_t queries, int64_t count,
+                               float* part) {
+  const int64_t tile = tile_queries();
+  if (bias.key == 1 && bias.dtype == DType::kF32) {
+    return transpose_block(reinterpret_cast<const float*>(bias.data) + at, bias.query, part, tile,
+                           queries, count);
+  }
+  if (bias.key == 1) {
+    HWY_ALIGN float rows[32 * kBiasKeys];
+    for (int64_t l = 0; l < queries; ++l) {
+      const int64_t offset = (at + l * bias.query) * static_cast<int64_t>(size_bytes(bias.dtype));
+      widen_elems(bias.dtype, bias.data + offset, rows + l * kBiasKeys, count);
+    }
+    return transpose_block(rows, kBiasKeys, part, tile, queries, count);
+  }
+  for (int64_t j = 0; j < count; ++j) {
+    for (int64_t l = 0; l < queries; ++l)
+      part[j * tile + l] = bias_at(bias, at + j * bias.key + l * bias.query);
+  }
+}
+
+/// scores[key][lane] += bias.
+HWY_INLINE void add_bias(const ScoreTable& bias, const TilePlace& place, int64_t keys,
+                         float* scores) {
+  const F32 d;
+  const int64_t tile = tile_queries(), width = lanes_of_f32();
+  const int64_t base = place.batch * bias.batch + place.head * bias.head + place.query * bias.query;
+  if (bias.query == 0) {
+    for (int64_t j = 0; j < keys; ++j) {
+      const VF32 b = hn::Set(d, bias_at(bias, base + (place.key + j) * bias.key));
+      for (int64_t l = 0; l < tile; l += width) {
+        float* s = scores + j * tile + l;
+        hn::StoreU(hn::Add(hn::LoadU(d, s), b), d, s);
+      }
+    }
+    return;
+  }
+  // [query][key] in memory: transposed a few keys at a time.
+  HWY_ALIGN float part[kBiasKeys * 32] = {};
+  for (int64_t j0 = 0; j0 < keys; j0 += kBiasKeys) {
+    const int64_t count = std::min(kBiasKeys, keys - j0);
+    transpose_bias(bias, base + (place.key + j0) * bias.key, place.queries, count, part);
+    for (int64_t i = 0; i < count * tile; i += width) {
+      float* s = scores + j0 * tile + i;
+      hn::StoreU(hn::Add(hn::LoadU(d, s), hn::LoadU(d, part + i)), d, s);
+    }
+  }
+}
+
+/// What becomes of the scores of hidden keys.
+struct Hiding {
+  float fill;
+  /// By key of the block, null: none. True: the score gets -inf added, which keeps NaN. Only for
+  /// keys that are not finite: in f32 the score of any other may overflow, where the exact one
+  /// vanishes beside -inf.
+  const bool* adds;
+  void operator()(float* scores, int64_t count, int64_t key) const {
+    if (adds == nullptr || !adds[key]) return std::fill(scores, scores + count, fill);
+    for (int64_t i = 0; i < count; ++i) scores[i] -= std::numeric_limits<float>::infinity();
+  }
+};
+
+/// Hides scores[key][lane] where keep is false.
+HWY_INLINE void apply_keep(const ScoreTable& keep, const TilePlace& place, int64_t keys,
+                           const Hiding& hide, float* scores) {
+  const int64_t tile = tile_queries();
+  const auto* data = reinterpret_cast<const uint8_t*>(keep.data);
+  for (int64_t j = 0; j < keys; ++j) {
+    float* row = scores + j * tile;
+    if (keep.query == 0) {
+      const int64_t at =
+          place.batch * keep.batch + place.head * keep.head + (place.key + j) * keep.key;
+      if (data[at] == 0) hide(row, tile, j);
+      continue;
+    }
+    gather_lanes(keep, place, j, [&](int64_t l, int64_t at) {
+      if (data[at] == 0) hide(row + l, 1, j);
+    });
+  }
+}
+
+/// Hides scores[key][lane] where key > visible + lane.
+HWY_INLINE void apply_causal(int64_t visible, int64_t keys, const Hiding& hide, float* scores) {
+  const int64_t tile = tile_queries();
+  for (int64_t j = std::max<int64_t>(visible + 1, 0); j < keys; ++j) {
+    const int64_t hidden_lanes = std::min(tile, j - visible);  // lanes l < j − visible
+    hide(scores + j * tile, hidden_lanes, j);
+  }
+}
+
+/// One step of the running softmax on one tile: scores become probabilities relative to the new
+/// maxima; the sums and the context so far are rescaled.
+template <int kVectors>
+HWY_INLINE void softmax_step(float* scores, int64_t keys, const TileScratch& s, int64_t tile_index,
+                             int64_t value_dim, bool first) {
+  const F32 d;
+  const int64_t tile = tile_queries(), width = lanes_of_f32();
+  const VF32 lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
+  float* maxima = s.maxima + tile_index * tile;
+  float* sums = s.sums + tile_index * tile;
+  float* context = s.context + tile_index * s.context_step;
+  for (int64_t v = 0; v < kVectors; ++v) {
+    float* column = scores + v * width;
+    const VF32 old_max = first ? lowest : hn::Load(d, maxima + v * width);
+    VF32 max0 = old_max, max1 = old_max;
+    int64_t j = 0;
+    for (; j + 2 <= keys; j += 2) {
+      max0 = hn::Max(max0, hn::LoadU(d, column + j * tile));
+      max1 = hn::Max(max1, hn::LoadU(d, column + (j + 1) * tile));
+    }
+    if (j < keys) max0 = hn::Max(max0, hn::LoadU(d, column + j * tile));
+    const VF32 max = hn::Max(max0, max1);
+    // While every key so far is masked with -inf, exp(-inf - 0) = 0 keeps the sum at 0.
+    const VF32 base = hn::IfThenElse(hn::Eq(max, lowest), hn::Zero(d), max);
+    VF32 sum = hn::Zero(d);
+    if (!first) {
+      const VF32 alpha = exp_f32(d, hn::Sub(old_max, base));
+      sum = hn::Mul(hn::Load(d, sums + v * width), alpha);
+      // A factor of 1 changes no bits: skip the pass over the context.
+      if (!hn::AllTrue(d, hn::Eq(alpha, hn::Set(d, 1.0f)))) {
+        for (int64_t c = 0; c < value_dim; ++c) {
+          float* at = context + c * tile + v * width;
+          hn::Store(hn::Mul(hn::Load(d, at), alpha), d, at);
+        }
+      }
+    }
+    for (j = 0; j < keys; ++j) {
+      float* at = column + j * tile;
+      const VF32 p = exp_f32(d, hn::Sub(hn::LoadU(d, at), base));
+      hn::StoreU(p, d, at);
+      sum = hn::Add(sum, p);
+    }
+    hn::Store(max, d, maxima + v * width);
+    hn::Store(sum, d, sums + v * width);
+  }
+}
+
+/// One key block on one tile: scores, masks, softmax step, context.
+template <int kVectors>
+HWY_INLINE void attend_block(const AttentionRun& run, const TilePlace& place, const HeadView& k,
+                             const HeadView& v, int64_t keys, const Hiding& hide,
+                             const TileScratch& s, int64_t tile_index, bool first) {
+  const int64_t tile = tile_queries(), width = lanes_of_f32();
+  const int64_t head_dim = run.q.dim(3), value_dim = run.v.dim(3);
+  multiply_panel<kVectors, Start::kZero>({.a = k.data,
+                                          .a_row_step = k.step,
+                                          .a_k_step = 1,
+                                          .b = s.queries + tile_index * s.query_step,
+                                          .b_step = tile,
+                                          .c = s.scores,
+                                          .c_step = tile,
+                                          .k = head_dim},
+                                         keys, width);
+  if (run.bias.data != nullptr) add_bias(run.bias, place, keys, s.scores);
+  if (run.keep.data != nullptr) apply_keep(run.keep, place, keys, hide, s.scores);
+  if (run.causal) apply_causal(place.visible, keys, hide, s.scores);
+  softmax_step<kVectors>(s.scores, keys, s, tile_index, value_dim, first);
+  const PanelProduct product{.a = v.data,
+                             .a_row_step = 1,
+                             .a_k_step = v.step,
+                             .b = s.scores,
+                             .b_step = tile,
+                             .c = s.context + tile_index * s.context_step,
+                             .c_step = tile,
+                             .k = keys};
+  if (first)
+    multiply_panel<kVectors, Start::kZero>(product, value_dim, width);
+  else
+    multiply_panel<kVectors, Start::kAdd>(product, value_dim, width);
+}
+
+/// True if bias, keep and causal together add nothing but -inf to the scores of `query`.
+HWY_INLINE bool all_hidden(const AttentionRun& run, const AttentionTask& task, int64_t query) {
+  const auto at = [&](const ScoreTable& table, int64_t key) {
+    return task.batch * table.batch + task.head * table.head + query * table.query +
+           key * table.key;
+  };
+  const int64_t visible = query - task.sequence_q_begin + task.causal_offset;
+  for (int64_t j = 0; j < task.keys; ++j) {
+    const int64_t key = task.k_begin + j;
+    bool hidden = run.causal && j > visible;
+    if (run.keep.data != nullptr)
+      hidden = hidden || run.keep.data[at(run.keep, key)] == std::byte{0};
+    float added = hidden ? -std::numeric_limits<float>::infinity() : 0.0f;
+    if (run.bias.data != nullptr) added += bias_at(run.bias, at(run.bias, key));
+    if (added != -std::numeric_limits<float>::infinity()) return false;
+  }
+  return true;
+}
+
+/// A row without any probability: every probability is 0, and 0 · v is 0 unless some v is NaN or
+/// infinite.
+HWY_INLINE void zero_row(const AttentionRun& run, const AttentionTask& task, float* row) {
+  const int64_t value_dim = run.v.dim(3);
+  std::fill(row, row + value_dim, 0.0f);
+  const F32 d;
+  const StoredRows v = head_rows(run.v, task.batch, task.k_begin, task.head / run.heads_per_kv);
+  for (int64_t j = 0; j < task.keys; ++j) {
+    for_each_vector(d, value_dim, [&](int64_t c, int64_t lanes) {
+      const VF32 product = hn::Mul(hn::Zero(d), load_floats(d, v.dtype, v.row(j), c, lanes));
+      store_lanes(d, hn::Add(load_lanes(d, row + c, lanes), product), row + c, lanes);
+    });
+  }
+}
+
+/// out[query][c] = context[c][query] / sum[query].
+HWY_INLINE void store_tile(const AttentionRun& run, const AttentionTask& task, int64_t first_query,
+                           int64_t queries, const TileScratch& s, int64_t tile_index) {
+  const F32 d;
+  const int64_t tile = tile_queries(), value_dim = run.v.dim(3);
+  float* context = s.context + tile_index * s.context_step;
+  const float* sums = s.sums + tile_index * tile;
+  for (int64_t c = 0; c < value_dim; ++c) {
+    for (int64_t l = 0; l < queries; l += lanes_of_f32()) {
+      float* at = context + c * tile + l;
+      hn::Store(hn::Div(hn::Load(d, at), hn::Load(d, sums + l)), d, at);
+    }
+  }
+  // Rows of 16 bits are made where the copies of the values were: 96 rows have room for a tile.
+  const StoredRows out = head_rows(run.out, task.batch, first_query, task.head);
+  const bool in_place = out.dtype == DType::kF32;
+  float* dst = in_place ? reinterpret_cast<float*>(out.data) : s.values;
+  const int64_t step = in_place ? out.step : value_dim;
+  transpose_block(context, tile, dst, step, value_dim, queries);
+  for (int64_t l = 0; l < queries; ++l) {
+    float* row = dst + l * step;
+    // A sum that is not positive: NaN, or a row of nothing but -inf.
+    const bool hidden =
+        !(sums[l] > 0) &&
+        (run.zero_nan_rows || (run.masks_add && all_hidden(run, task, first_query + l)));
+    if (hidden) zero_row(run, task, row);
+    if (!in_place) narrow_elems(out.dtype, row, out.row(l), value_dim);
+  }
+}
+
+/// adds[key] = the key is not finite, for a block of keys that starts at row `begin` of k.
+/// False if all of them are finite.
+HWY_INLINE bool find_not_finite(const AttentionRun& run, int64_t batch, int64_t kv_head,
+                                int64_t begin, int64_t keys, bool* adds) {
+  if (run.finite.covers(batch, kv_head, begin, begin + keys, FiniteRows::kKeys)) return false;
+  for (int64_t j = 0; j < keys; ++j)
+    adds[j] = !RowsAreFinite(run.k, batch, kv_head, begin + j, begin + j + 1);
+  return true;
+}
+
+/// All keys for the tiles of one task.
+void AttendTask(const AttentionRun& run, const AttentionTask& task, int part) {
+  const int64_t tile = tile_queries(), width = lanes_of_f32();
+  const int64_t head_dim = run.q.dim(3), value_dim = run.v.dim(3);
+  const TileScratch s(run.scratch + part * run.scratch_step, head_dim, value_dim);
+  const int64_t tiles = (task.queries + tile - 1) / tile;
+  for (int64_t t = 0; t < tiles; ++t) {
+    const int64_t queries = std::min(tile, task.queries - t * tile);
+    const StoredRows q = head_rows(run.q, task.batch, task.q_begin + t * tile, task.head);
+    const bool in_place = q.dtype == DType::kF32;
+    pack_queries(in_place ? view_in_place(q) : copy_rows(q, queries, head_dim, s.keys), queries,
+                 head_dim, run.scale, s.queries + t * s.query_step);
+  }
+  // Keys hidden from every query of the task have probability 0, and add 0 · v: nothing, if they
+  // are finite. With a finite fill their probability may not be 0.
+  const bool skip_hidden = run.causal && run.fill == -std::numeric_limits<float>::infinity();
+  const uint8_t must_be_finite =
+      FiniteRows::kValues | (run.masks_add ? FiniteRows::kKeys : uint8_t{0});
+  const bool may_add = run.masks_add && (run.causal || run.keep.data != nullptr);
+  bool adds[kKeyBlock];
+  const int64_t kv_head = task.head / run.heads_per_kv;
+  const int64_t first_visible = task.q_begin - task.sequence_q_begin + task.causal_offset;
+  for (int64_t key = 0; key < task.keys; key += kKeyBlock) {
+    if (skip_hidden && key > 0 && key > first_visible + task.queries - 1 &&
+        run.finite.covers(task.batch, kv_head, task.k_begin + key, task.k_begin + task.keys,
+                          must_be_finite))
+      break;
+    const int64_t keys = std::min(kKeyBlock, task.keys - key);
+    const HeadView k = block_view(head_rows(run.k, task.batch, task.k_begin + key, kv_head), keys,
+                                  head_dim, s.keys);
+    const HeadView v = block_view(head_rows(run.v, task.batch, task.k_begin + key, kv_head), keys,
+                                  value_dim, s.values);
+    const bool any_adds =
+        may_add && find_not_finite(run, task.batch, kv_head, task.k_begin + key, keys, adds);
+    const Hiding hide{run.fill, any_adds ? adds : nullptr};
+    for (int64_t t = 0; t < tiles; ++t) {
+      const int64_t first_query = t * tile, queries = std::min(tile, task.queries - first_query);
+      const TilePlace place{.batch = task.batch,
+                            .head = task.head,
+                            .query = task.q_begin + first_query,
+                            .queries = queries,
+                            .key = task.k_begin + key,
+                            .visible = first_visible + first_query - key};
+      if (queries > width)
+        attend_block<2>(run, place, k, v, keys, hide, s, t, key == 0);
+      else
+        attend_block<1>(run, place, k, v, keys, hide, s, t, key == 0);
+    }
+  }
+  for (int64_t t = 0; t < tiles; ++t) {
+    store_tile(run, task, task.q_begin + t * tile, std::min(tile, task.queries - t * tile), s, t);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vernier::backend::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

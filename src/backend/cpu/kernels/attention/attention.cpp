@@ -1,0 +1,352 @@
+// cpu.attention.blocked: out = softmax(scale · q kᵀ + bias, masked) v without an [S, S] array.
+// Contract: AttentionAttrs in core/attrs.h. Tile code for every Highway target: attention-inl.h.
+//
+// q, k, v   [B, S, H, D], any strides but a contiguous last axis; k and v may have fewer heads.
+// These, bias, rotary tables and out: f32, f16 or bf16 in any mix; 16 bits are widened where a tile
+// or a key block is copied to scratch, and results rounded once. Computes and accumulates in f32; a
+// running softmax over key blocks of 96 from key 0 on, so keys that are masked with -inf after the
+// last real one change no bits. Rows that are all -inf give NaN (0 with zero_nan_rows, and with
+// masks_add where the masks make them so), as the definition does. NaN in a query, key, value or
+// bias reaches every row that it reaches by definition: with causal and fill = -inf, keys after the
+// last visible one are left out only if they are finite. Error     <= (D + Sk)·2^-24-ish relative
+// to Σ p|v|; exp within 2 ulp. Workspace about 250 KiB per part at D = 64, plus rotated copies of
+// q and k with rotary tables,
+//           (and those tables as f32), plus a byte per 96 keys of a head with causal, or keep and
+//           masks_add.
+// Source    online normaliser, Milakov & Gimelshein, arXiv:1805.02867.
+#include "backend/cpu/kernels/attention/attention.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "backend/cpu/simd/convert.h"
+#include "core/error.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/kernels/attention/attention.cpp"
+#include <hwy/foreach_target.h>
+
+#include "backend/cpu/kernels/attention/attention-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vernier::backend::cpu {
+namespace HWY_NAMESPACE {
+int64_t TileQueries() { return tile_queries(); }
+int64_t ScratchElems(int64_t head_dim, int64_t value_dim) {
+  float* const base = nullptr;
+  return TileScratch(base, head_dim, value_dim).end - base;
+}
+}  // namespace HWY_NAMESPACE
+}  // namespace vernier::backend::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vernier::backend::cpu {
+HWY_EXPORT(TileQueries);
+HWY_EXPORT(ScratchElems);
+HWY_EXPORT(AttendTask);
+HWY_EXPORT(RowsAreFinite);
+
+int64_t attention_tile_queries() { return HWY_DYNAMIC_DISPATCH(TileQueries)(); }
+int64_t attention_scratch_elems(int64_t head_dim, int64_t value_dim) {
+  return HWY_DYNAMIC_DISPATCH(ScratchElems)(head_dim, value_dim);
+}
+
+namespace {
+
+enum Input : size_t { kQ, kK, kV, kBias, kKeep, kStartsQ, kStartsK, kCos, kSin };
+
+Support supports(const Problem& problem) {
+  Support floats = all_up_to_f32(problem);
+  if (!floats) return floats;
+  for (size_t i = kQ; i <= kV; ++i) {
+    if (rank_of(problem.inputs[i]) != 4) return no("q, k and v must have four axes");
+  }
+  if (problem.has_input(kKeep) && problem.inputs[kKeep].dtype != DType::kBool)
+    return no("keep is not bool");
+  for (size_t i : {kBias, kKeep, kCos, kSin}) {
+    if (problem.has_input(i) && rank_of(problem.inputs[i]) > 4)
+      return no("a table has more than four axes");
+  }
+  if (problem.has_input(kStartsQ) != problem.has_input(kStartsK))
+    return no("only one of the two cu_seqlens is given");
+  if (problem.has_input(kCos) != problem.has_input(kSin))
+    return no("only one of the rotary tables is given");
+  const Dim& head_dim = problem.inputs[kQ].shape[3];
+  if (problem.has_input(kCos) && !is_constant({head_dim}))
+    return no("rotary with a symbolic head size");
+  return yes();
+}
+
+ScoreTable score_table(const TensorArg& t) {
+  if (!given(t)) return {};
+  return {.data = t.data,
+          .batch = broadcast_stride(t, 0, 4),
+          .head = broadcast_stride(t, 1, 4),
+          .query = broadcast_stride(t, 2, 4),
+          .key = broadcast_stride(t, 3, 4),
+          .dtype = t.dtype};
+}
+
+// ---- rotary: q and k are rotated once into the workspace
+
+// y[lo] = x[lo]·cos[lo] − x[hi]·sin[lo],  y[hi] = x[hi]·cos[hi] + x[lo]·sin[hi]; y may be x
+void rotate_row(const float* x, float* y, int64_t width, const float* cos, const float* sin,
+                const RotaryTable& table) {
+  const int64_t half = width / 2;
+  const bool full = table.width == width;
+  for (int64_t i = 0; i < half; ++i) {
+    const int64_t lo = table.interleaved ? 2 * i : i, hi = table.interleaved ? 2 * i + 1 : i + half;
+    const int64_t at_lo = full ? lo : i, at_hi = full ? hi : i;
+    const float a = x[lo], b = x[hi];
+    y[lo] = a * cos[at_lo] - b * sin[at_lo];
+    y[hi] = b * cos[at_hi] + a * sin[at_hi];
+  }
+  if (width % 2 == 1) y[width - 1] = x[width - 1];
+}
+
+RotaryTable rotary_table(const LaunchCall& call, const TensorArg& cos, const TensorArg& sin) {
+  return {.cos = cos.as<const float>(),
+          .sin = sin.as<const float>(),
+          .cos_batch = broadcast_stride(cos, 0, 4),
+          .cos_position = broadcast_stride(cos, 1, 4),
+          .sin_batch = broadcast_stride(sin, 0, 4),
+          .sin_position = broadcast_stride(sin, 1, 4),
+          .width = cos.dim(-1),
+          .interleaved = decode<AttentionAttrs>(call.attrs).rotary_interleaved};
+}
+
+// Rotates x [B, S, H, D] into dense `dst` and returns it as an operand.
+TensorArg rotate(const LaunchCall& call, const RotaryTable& table, const TensorArg& x, float* dst) {
+  const TensorArg y = dense_f32(x, dst);
+  const int64_t rows = x.dim(0) * x.dim(1);
+  const int64_t grain = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, x.dim(2) * x.dim(3)));
+  call.execution.threads->parallel_for(rows, grain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t b = r / x.dim(1), s = r % x.dim(1);
+      const float* cos = table.cos + b * table.cos_batch + s * table.cos_position;
+      const float* sin = table.sin + b * table.sin_batch + s * table.sin_position;
+      for (int64_t h = 0; h < x.dim(2); ++h) {
+        const int64_t from = b * x.stride(0) + s * x.stride(1) + h * x.stride(2);
+        const int64_t to = b * y.stride(0) + s * y.stride(1) + h * y.stride(2);
+        rotate_row(read_f32(x, from, x.dim(3), dst + to), dst + to, x.dim(3), cos, sin, table);
+      }
+    }
+  });
+  return y;
+}
+
+// ---- sequences
+
+struct Sequence {
+  int64_t batch, q_begin, queries, k_begin, keys;
+};
+
+// The sequences of one call: one per batch item, or those between cu_seqlens.
+class Sequences {
+ public:
+  explicit Sequences(const LaunchCall& call)
+      : q_(call.in[kQ]),
+        k_(call.in[kK]),
+        starts_q_(operand_at(call.in, kStartsQ)),
+        starts_k_(operand_at(call.in, kStartsK)) {
+    if (!varlen()) return;
+    check(starts_q_, q_.dim(1), "cu_seqlens_q");
+    check(starts_k_, k_.dim(1), "cu_seqlens_k");
+    if (starts_q_.dim(0) != starts_k_.dim(0)) {
+      throw Error(ErrorCode::kInput, "attention: cu_seqlens_q and cu_seqlens_k differ in length: " +
+                                         std::to_string(starts_q_.dim(0)) + " and " +
+                                         std::to_string(starts_k_.dim(0)));
+    }
+  }
+  bool varlen() const { return given(starts_q_); }
+  int64_t count() const { return varlen() ? starts_q_.dim(0) - 1 : q_.dim(0); }
+  Sequence at(int64_t i) const {
+    if (!varlen()) return {i, 0, q_.dim(1), 0, k_.dim(1)};
+    const int64_t q = start(starts_q_, i), k = start(starts_k_, i);
+    return {0, q, start(starts_q_, i + 1) - q, k, start(starts_k_, i + 1) - k};
+  }
+  /// The first row of q after the last sequence.
+  int64_t end_row() const { return varlen() ? start(starts_q_, count()) : q_.dim(1); }
+
+ private:
+  static int64_t start(const TensorArg& t, int64_t i) {
+    return load_integer(t.dtype,
+                        t.data + static_cast<size_t>(i * t.stride(0)) * size_bytes(t.dtype));
+  }
+  static void check(const TensorArg& starts, int64_t rows, const std::string& which) {
+    bool good = starts.elems() > 0 && start(starts, 0) == 0;
+    for (int64_t i = 1; good && i < starts.dim(0); ++i)
+      good = start(starts, i - 1) <= start(starts, i) && start(starts, i) <= rows;
+    if (good) return;
+    throw Error(ErrorCode::kInput,
+                "attention: " + which + " must ascend from 0 to at most " + std::to_string(rows));
+  }
+  const TensorArg &q_, &k_;
+  TensorArg starts_q_, starts_k_;
+};
+
+// ---- run
+
+size_t f32_bytes(const TensorArg& x) {
+  return round_to_line(static_cast<size_t>(x.elems()) * sizeof(float));
+}
+size_t part_bytes(int64_t head_dim, int64_t value_dim) {
+  const auto elems = static_cast<size_t>(attention_scratch_elems(head_dim, value_dim));
+  return round_to_line(elems * sizeof(float));
+}
+
+// Does a mask of this call depend on keys or values being finite?
+bool needs_finite(const AttentionAttrs& attrs, std::span<const TensorArg> in) {
+  return attrs.causal || (attrs.masks_add && given(in, kKeep));
+}
+
+FiniteRows finite_rows(const TensorArg& k, std::byte* flags) {
+  return {.flags = reinterpret_cast<uint8_t*>(flags),
+          .heads = k.dim(2),
+          .chunks = (k.dim(1) + kKeyBlock - 1) / kKeyBlock};
+}
+size_t finite_bytes(const TensorArg& k) {
+  return round_to_line(static_cast<size_t>(k.dim(0) * k.dim(2) * finite_rows(k, nullptr).chunks));
+}
+
+std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
+  size_t bytes = part_bytes(call.in[kQ].dim(3), call.in[kV].dim(3)) *
+                 static_cast<size_t>(call.execution.threads->size());
+  if (given(call.in, kCos)) {
+    bytes += f32_bytes(call.in[kQ]) + f32_bytes(call.in[kK]);
+    for (size_t i : {kCos, kSin}) {
+      if (is_16_bit_float(call.in[i].dtype)) bytes += f32_bytes(call.in[i]);
+    }
+  }
+  if (needs_finite(decode<AttentionAttrs>(call.attrs), call.in)) bytes += finite_bytes(call.in[kK]);
+  return workspace_only(bytes);
+}
+
+// Looks through v, and k if its scores may be added to, once and with all threads.
+void find_finite_rows(const AttentionRun& run, ThreadTeam& threads) {
+  const FiniteRows& finite = run.finite;
+  const auto rows_are_finite = HWY_DYNAMIC_DISPATCH(RowsAreFinite);
+  threads.parallel_for(
+      run.k.dim(0) * finite.heads * finite.chunks, 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t chunk = i % finite.chunks, head = i / finite.chunks % finite.heads,
+                        batch = i / finite.chunks / finite.heads;
+          const int64_t first = chunk * kKeyBlock, last = std::min(run.k.dim(1), first + kKeyBlock);
+          uint8_t known = 0;
+          if (run.masks_add && rows_are_finite(run.k, batch, head, first, last))
+            known |= FiniteRows::kKeys;
+          if (run.causal && rows_are_finite(run.v, batch, head, first, last))
+            known |= FiniteRows::kValues;
+          finite.at(batch, head, chunk) = known;
+        }
+      });
+}
+
+AttentionRun make_run(const LaunchCall& call) {
+  const auto attrs = decode<AttentionAttrs>(call.attrs);
+  AttentionRun run{.q = call.in[kQ],
+                   .k = call.in[kK],
+                   .v = call.in[kV],
+                   .out = call.out[0],
+                   .bias = score_table(operand_at(call.in, kBias)),
+                   .keep = score_table(operand_at(call.in, kKeep)),
+                   .scale = static_cast<float>(attrs.scale),
+                   .fill = static_cast<float>(attrs.fill),
+                   .causal = attrs.causal,
+                   .zero_nan_rows = attrs.zero_nan_rows,
+                   .masks_add = attrs.masks_add,
+                   .heads_per_kv = call.in[kQ].dim(2) / call.in[kK].dim(2)};
+  std::byte* workspace = call.workspace;
+  const auto take = [&workspace](const TensorArg& t) {
+    auto* at = reinterpret_cast<float*>(workspace);
+    workspace += f32_bytes(t);
+    return at;
+  };
+  const auto table = [&](size_t i) {
+    if (call.in[i].dtype == DType::kF32) return call.in[i];
+    const TensorArg wide = dense_f32(call.in[i], take(call.in[i]));
+    widen_array(call.in[i], wide.as<float>(), *call.execution.threads);
+    return wide;
+  };
+  if (given(call.in, kCos)) {
+    const TensorArg cos = table(kCos), sin = table(kSin);
+    const RotaryTable rotary = rotary_table(call, cos, sin);
+    run.q = rotate(call, rotary, call.in[kQ], take(call.in[kQ]));
+    run.k = rotate(call, rotary, call.in[kK], take(call.in[kK]));
+  }
+  if (needs_finite(attrs, call.in)) {
+    run.finite = finite_rows(run.k, workspace);
+    workspace += finite_bytes(run.k);
+    find_finite_rows(run, *call.execution.threads);
+  }
+  run.scratch = reinterpret_cast<float*>(workspace);
+  run.scratch_step = static_cast<int64_t>(part_bytes(run.q.dim(3), run.v.dim(3)) / sizeof(float));
+  return run;
+}
+
+void zero_rows(const TensorArg& out, int64_t batch, int64_t begin, int64_t end) {
+  for (int64_t s = begin; s < end; ++s) {
+    std::byte* row = element(out, batch * out.stride(0) + s * out.stride(1));
+    const auto bytes = static_cast<size_t>(out.dim(2) * out.dim(3)) * size_bytes(out.dtype);
+    std::fill(row, row + bytes, std::byte{0});
+  }
+}
+
+// Query tiles per task: 4 share a copied key block; fewer where there would be too few tasks.
+int64_t tiles_per_task(int64_t total_tiles, int threads) {
+  return std::clamp<int64_t>(total_tiles / (4 * threads), 1, kTilesPerGroup);
+}
+
+void launch(const LaunchCall& call) {
+  const Sequences sequences(call);
+  if (call.out[0].elems() == 0) return;
+  const AttentionRun run = make_run(call);
+  if (sequences.varlen()) zero_rows(run.out, 0, sequences.end_row(), run.out.dim(1));
+  const auto attend = HWY_DYNAMIC_DISPATCH(AttendTask);
+  const int64_t tile = attention_tile_queries(), heads = run.q.dim(2);
+  ThreadTeam& threads = *call.execution.threads;
+  int64_t tiles = 0;
+  for (int64_t i = 0; i < sequences.count(); ++i)
+    tiles += (sequences.at(i).queries + tile - 1) / tile * heads;
+  const int64_t step = tile * tiles_per_task(tiles, threads.size());
+  threads.parallel_for(threads.size(), 1, [&](int64_t first, int64_t last, int part) {
+    for (int64_t dealt = first; dealt < last; ++dealt) {
+      for (int64_t i = 0; i < sequences.count(); ++i) {
+        const Sequence s = sequences.at(i);
+        if (s.keys == 0 && dealt == 0)
+          zero_rows(run.out, s.batch, s.q_begin, s.q_begin + s.queries);
+        for (int64_t head = 0; s.keys > 0 && head < heads; ++head) {
+          for (int64_t q = 0; q < s.queries; q += step) {
+            // Dealt out so that each part gets early and late blocks (causal: light and heavy).
+            if ((i * heads + head + q / step) % threads.size() != dealt) continue;
+            attend(run,
+                   {.batch = s.batch,
+                    .head = head,
+                    .q_begin = s.q_begin + q,
+                    .queries = std::min(step, s.queries - q),
+                    .sequence_q_begin = s.q_begin,
+                    .k_begin = s.k_begin,
+                    .keys = s.keys,
+                    .causal_offset = s.keys - s.queries},
+                   part);
+          }
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+
+extern const KernelBody attention_blocked;
+constexpr KernelBody attention_blocked{
+    .supports = &supports,
+    .numerics = &f32_numerics,
+    .strided_inputs = 0x1f,
+    .prepare = &prepare,
+    .launch = &launch,
+};
+
+}  // namespace vernier::backend::cpu
+#endif

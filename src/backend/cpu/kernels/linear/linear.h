@@ -1,0 +1,69 @@
+// What the linear kernels share: the packed weight's layout and the view of a call as a product of
+// [m, k] and [k, n]. Contract of the operator: LinearAttrs in core/attrs.h.
+#pragma once
+#include "backend/cpu/body.h"
+#include "backend/cpu/kernels/linear/gemm.h"
+
+namespace vernier::backend::cpu {
+
+/// Yes if the weight is a constant matrix and the residual is not broadcast: what every packed
+/// linear kernel needs.
+Support supports_packed_weight(const Problem& problem);
+/// As supports_packed_weight, and everything is f32.
+Support supports_packed_linear(const Problem& problem);
+/// Weight sizes of a supported problem.
+struct WeightShape {
+  int64_t k = 0, n = 0;
+};
+WeightShape weight_shape(const Problem& problem);
+
+/// gemm.h's panels in the weight's type: "panels64 f32 K=.. N=..", "panels64 f16 K=.. N=.." or
+/// "panels64x2 bf16 K=.. N=..". The same for every kernel and machine.
+std::vector<PackedConstant> pack_linear(const Problem& problem);
+/// In the type that the layout names.
+Tensor unpack_linear(const Problem& problem, const ConstantArg& packed);
+std::vector<PackedLayout> linear_layouts(const Problem& problem);
+
+/// The packed weight of a step.
+struct PackedWeight {
+  FloatsIn panels;
+  WeightShape shape;
+};
+/// Throws Error(kInput) if the engine holds something else than a weight packed in `type`.
+PackedWeight packed_weight(const CreateCall& call, DType type);
+
+/// One run seen as a matrix product followed by the epilogue.
+struct LinearRun {
+  explicit LinearRun(const LaunchCall& call);
+  int64_t m, k, n;
+  Rows rows;
+  FloatsIn x;
+  FloatsOut out;
+  FloatsIn bias, residual;
+  Activation activation;
+  bool has_epilogue() const {
+    return bias.present() || residual.present() || activation != Activation::kNone;
+  }
+  /// Epilogue of a block whose product stands at src: rows from row0, columns from col0.
+  EpilogueCall epilogue(int64_t row0, int64_t col0) const;
+};
+
+/// How a step runs on this machine (own kernel or oneDNN), made by create().
+class LinearState : public KernelState {
+ public:
+  virtual std::unique_ptr<ShapeState> prepare(const PrepareCall& call) = 0;
+  virtual void launch(const LaunchCall& call) const = 0;
+};
+/// The own kernel on a packed weight.
+std::unique_ptr<LinearState> make_highway_linear(const PackedWeight& weight);
+/// oneDNN on a packed f32 or bf16 weight, inputs in the weight's type; null where this build or
+/// machine has no product of that type whose row bits hold. Stands in onednn/ and without_onednn/.
+std::unique_ptr<LinearState> make_onednn_linear(const PackedWeight& weight, int parts);
+
+/// oneDNN if it can, else the own kernel.
+std::unique_ptr<LinearState> make_linear(const PackedWeight& weight, int parts);
+
+std::unique_ptr<ShapeState> prepare_linear(const PrepareCall& call);
+void launch_linear(const LaunchCall& call);
+
+}  // namespace vernier::backend::cpu

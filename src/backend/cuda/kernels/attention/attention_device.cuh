@@ -1,0 +1,210 @@
+// What the attention kernels share on the device: which queries and keys a block has, scores under
+// bias and masks, loads with rotary tables. Contract: attention.h. C++17.
+#pragma once
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "backend/cuda/kernels/attention/attention.h"
+
+namespace vernier::backend::cuda {
+
+constexpr float kInfinity = __builtin_huge_valf();
+
+__device__ inline float load_float(const void* data, int64_t at, AttentionType type) {
+  if (type == AttentionType::kF32) return static_cast<const float*>(data)[at];
+  if (type == AttentionType::kF16) return __half2float(static_cast<const __half*>(data)[at]);
+  return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[at]);
+}
+__device__ inline void store_float(void* data, int64_t at, AttentionType type, float value) {
+  if (type == AttentionType::kF32) {
+    static_cast<float*>(data)[at] = value;
+  } else if (type == AttentionType::kF16) {
+    static_cast<__half*>(data)[at] = __float2half_rn(value);
+  } else {
+    static_cast<__nv_bfloat16*>(data)[at] = __float2bfloat16_rn(value);
+  }
+}
+
+// Start `i` of a table of sequence starts, forced into [0, rows].
+__device__ inline int64_t sequence_start(const AttentionLaunch& args, const void* starts, int i,
+                                         int64_t rows) {
+  const int64_t start = args.starts_are_i64 ? static_cast<const int64_t*>(starts)[i]
+                                            : static_cast<const int32_t*>(starts)[i];
+  return start < 0 ? 0 : start > rows ? rows : start;
+}
+
+// The queries of one block and the keys that they see.
+struct Tile {
+  int64_t batch, head, kv_head;
+  int64_t query;    // row of q of the first query
+  int queries;      // rows of the block that exist; 0: none, nothing to do
+  int64_t key;      // row of k of the first key
+  int64_t keys;     // of the sequence; 0: the rows are 0
+  int64_t visible;  // causal: query i of the tile sees key j iff j <= visible + i
+};
+
+// The tile-th tile of the sequences, which have ceil(queries / kRows) each, and after them the rows
+// of no sequence. Every warp calls it with all lanes: 32 sequences at a time, a prefix sum of their
+// tiles.
+template <int kRows>
+__device__ inline void place_in_sequences(const AttentionLaunch& args, int64_t tile, Tile& result) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  int64_t before = 0;
+  result.queries = 0;
+  for (int base = 0; base <= args.sequences; base += 32) {
+    const int i = base + lane;
+    int64_t begin = 0, end = 0;
+    if (i <= args.sequences) {
+      begin = sequence_start(args, args.starts_q, i, args.queries);
+      end = i == args.sequences ? args.queries
+                                : sequence_start(args, args.starts_q, i + 1, args.queries);
+    }
+    const int64_t length = end > begin ? end - begin : 0;
+    const int64_t own = (length + kRows - 1) / kRows;
+    int64_t through = own;
+    for (int offset = 1; offset < 32; offset *= 2) {
+      const int64_t other = __shfl_up_sync(~0u, through, offset);
+      if (lane >= offset) through += other;
+    }
+    const unsigned found = __ballot_sync(~0u, before + through > tile);
+    if (found == 0) {
+      before += __shfl_sync(~0u, through, 31);
+      continue;
+    }
+    const int owner = __ffs(static_cast<int>(found)) - 1;
+    const int64_t first =
+        (tile - before - (__shfl_sync(~0u, through, owner) - __shfl_sync(~0u, own, owner))) * kRows;
+    const int64_t rows = __shfl_sync(~0u, length, owner);
+    result.query = __shfl_sync(~0u, begin, owner) + first;
+    result.queries = static_cast<int>(rows - first < kRows ? rows - first : kRows);
+    result.key = result.keys = 0;
+    if (base + owner < args.sequences) {
+      result.key = sequence_start(args, args.starts_k, base + owner, args.keys);
+      const int64_t key_end = sequence_start(args, args.starts_k, base + owner + 1, args.keys);
+      result.keys = key_end > result.key ? key_end - result.key : 0;
+    }
+    result.visible = first + result.keys - rows;
+    return;
+  }
+}
+
+// The tile of kRows queries of block `block` of gridDim.x: tiles of a head lie together, so that
+// its keys stay in the L2 cache.
+template <int kRows>
+__device__ inline Tile find_tile(const AttentionLaunch& args, int64_t tiles, unsigned block) {
+  if (args.backwards) block = gridDim.x - 1 - block;
+  // A grid has less than 2^31 blocks, so 32 bits do; divisions of 64 are long.
+  const auto tiles_of_head = static_cast<unsigned>(tiles),
+             heads = static_cast<unsigned>(args.heads);
+  const unsigned head_and_batch = block / tiles_of_head, head = head_and_batch % heads;
+  const unsigned tile = block - head_and_batch * tiles_of_head;
+  Tile result;
+  result.head = head;
+  result.kv_head = head / (heads / static_cast<unsigned>(args.kv_heads));
+  result.batch = head_and_batch / heads;
+  if (args.starts_q != nullptr) {
+    place_in_sequences<kRows>(args, tile, result);
+    return result;
+  }
+  result.query = static_cast<int64_t>(tile) * kRows;
+  const int64_t left = args.queries - result.query;
+  result.queries = static_cast<int>(left < kRows ? left : kRows);
+  result.key = 0;
+  result.keys = args.keys;
+  result.visible = result.query + args.keys - args.queries;
+  return result;
+}
+
+// Keys that a block of `threads` threads must look at: all of its sequence, or those up to the last
+// one that a query of the tile sees, if the others are hidden with probability 0 and are finite: an
+// addition of 0 · v then changes nothing. All threads call it.
+__device__ inline int64_t keys_to_visit(const AttentionLaunch& args, const Tile& tile,
+                                        int threads) {
+  const bool zero = args.masks_add || args.fill == -kInfinity;
+  if (!args.causal || !zero || args.finite == nullptr) return tile.keys;
+  int64_t needed = tile.visible + tile.queries;
+  needed = needed < 0 ? 0 : needed;
+  if (needed >= tile.keys) return tile.keys;
+  const int64_t chunks = (args.keys + kFiniteChunk - 1) / kFiniteChunk;
+  const uint8_t* flags = args.finite + (tile.batch * args.kv_heads + tile.kv_head) * chunks;
+  bool finite = true;
+  const int64_t last = (tile.key + tile.keys - 1) / kFiniteChunk;
+  for (int64_t c = (tile.key + needed) / kFiniteChunk + threadIdx.x; c <= last; c += threads)
+    finite = finite && flags[c] != 0;
+  return __syncthreads_and(finite) ? needed : tile.keys;
+}
+
+// One query's view of the tables: their elements for key row j are at bias + j·args.bias.key.
+struct QueryMasks {
+  int64_t bias, keep;
+  int64_t visible;  // keys of the sequence after it are hidden
+};
+__device__ inline QueryMasks query_masks(const AttentionLaunch& args, const Tile& tile, int row) {
+  // Rows past the last query read what the last one reads; nobody uses their results.
+  const int64_t query = tile.query + (row < tile.queries ? row : tile.queries - 1);
+  const AttentionTable &bias = args.bias, &keep = args.keep;
+  return {
+      tile.batch * bias.batch + tile.head * bias.head + query * bias.query + tile.key * bias.key,
+      tile.batch * keep.batch + tile.head * keep.head + query * keep.query + tile.key * keep.key,
+      args.causal ? tile.visible + row : tile.keys};
+}
+
+// The score of key j (of the sequence) from the dot product; `seen` becomes true unless bias and
+// masks add −inf to it.
+__device__ inline float finish_score(const AttentionLaunch& args, const QueryMasks& masks,
+                                     int64_t j, float dot, bool& seen) {
+  float added = 0;
+  if (args.bias.data != nullptr)
+    added = load_float(args.bias.data, masks.bias + j * args.bias.key, args.bias.type);
+  float score = fmaf(dot, args.scale, added);
+  bool hidden = j > masks.visible;
+  if (args.keep.data != nullptr)
+    hidden =
+        hidden || static_cast<const uint8_t*>(args.keep.data)[masks.keep + j * args.keep.key] == 0;
+  if (hidden) {
+    added -= kInfinity;
+    score = args.masks_add ? score - kInfinity : args.fill;
+  }
+  seen = seen || added != -kInfinity;
+  return score;
+}
+
+// A context without any probability: Σ 0 · v, which is 0 unless some v is NaN or infinite.
+__device__ inline float empty_context(const AttentionLaunch& args, const Tile& tile, int col) {
+  float sum = 0;
+  for (int64_t j = 0; j < tile.keys; ++j) {
+    const int64_t at =
+        tile.batch * args.v.batch + (tile.key + j) * args.v.row + tile.kv_head * args.v.head + col;
+    sum += 0.0f * load_float(args.v.data, at, args.v.type);
+  }
+  return sum;
+}
+// True if a row whose sum is not positive has probability 0 everywhere instead of NaN.
+__device__ inline bool is_empty_row(const AttentionLaunch& args, float sum, bool seen) {
+  return !(sum > 0) && (args.zero_nan_rows || (args.masks_add && !seen));
+}
+
+// Element d of a row of q or k that starts at `at`, rotated:
+//   y[lo] = x[lo]·cos[lo] − x[hi]·sin[lo],  y[hi] = x[hi]·cos[hi] + x[lo]·sin[hi]
+__device__ inline float load_rotated(const AttentionLaunch& args, const AttentionRows& x,
+                                     int64_t at, int64_t batch, int64_t row, int d) {
+  const AttentionRotary& table = args.rotary;
+  const float own = load_float(x.data, at + d, x.type);
+  const int half = args.head_dim / 2;
+  if (table.cos == nullptr || d >= 2 * half) return own;
+  const bool high = table.interleaved ? d % 2 == 1 : d >= half;
+  const int pair = table.interleaved ? d / 2 : d % half;
+  const int partner = table.interleaved ? d ^ 1 : high ? d - half : d + half;
+  const float other = load_float(x.data, at + partner, x.type);
+  const float cos = load_float(
+      table.cos,
+      batch * table.cos_batch + row * table.cos_row + (table.cos_width == args.head_dim ? d : pair),
+      table.cos_type);
+  const float sin = load_float(
+      table.sin,
+      batch * table.sin_batch + row * table.sin_row + (table.sin_width == args.head_dim ? d : pair),
+      table.sin_type);
+  return high ? own * cos + other * sin : own * cos - other * sin;
+}
+
+}  // namespace vernier::backend::cuda

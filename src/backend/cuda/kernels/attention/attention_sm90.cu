@@ -1,0 +1,326 @@
+// Attention in 16 bit on Hopper (sm_90a): one block of 1 or 2 warpgroups, each with 64 queries of a
+// head, and steps of 128 keys from key 0 on that the copy engine brings into a ring of tiles. Both
+// products are wgmma. Head sizes 32 and 64: two blocks share a multiprocessor, so that one's
+// products run beside the other's softmax; steps whose keys are all hidden are left out where that
+// changes nothing. Head size 128: P·V of a step runs beside the softmax of the next one. A row's
+// bits depend on its query, keys and masks alone: the number of warpgroups changes none. At most
+// 128 keys: attention_short.cu.
+// Contract: attention.h. C++17. Source: Shah et al., FlashAttention-3, arXiv:2407.08608.
+#include "backend/cuda/kernels/attention/attention_sm90.cuh"
+
+namespace vernier::backend::cuda {
+namespace {
+
+// One thread's work before the kernel ahead has ended.
+template <int kGroups>
+__device__ inline void start_barriers(const Maps& maps, uint32_t barriers) {
+  prefetch_map(&maps.q);
+  prefetch_map(&maps.k);
+  prefetch_map(&maps.v);
+  for (int i = 0; i < kSlots; ++i) {
+    barrier_init(barriers + static_cast<uint32_t>(i * 8), 1);
+    barrier_init(barriers + static_cast<uint32_t>((kSlots + i) * 8), kGroups * 4);
+  }
+  barrier_init(barriers + 2 * kSlots * 8, 1);
+  fence_shared_to_async();
+}
+// And after it: queries and the first tiles of the ring. `tile` is in registers.
+template <int kDim, int kGroups, class TileRing>
+__device__ inline void start_loads(const Maps& maps, const Tile& tile, const TileRing& ring,
+                                   uint32_t base) {
+  using Places = Room<kDim, kGroups>;
+  const uint32_t query_barrier = base + Places::kBarriers + 2 * kSlots * 8;
+  barrier_expect(query_barrier, kGroups * Places::kGroupBytes);
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+#pragma unroll
+    for (int col = 0; col < kDim; col += kBoxCols<kDim>) {
+      copy_box(base + Places::kQuery +
+                   static_cast<uint32_t>(g * Places::kGroupBytes + col * kGroupQueries * 2),
+               &maps.q, col, static_cast<int>(tile.query) + g * kGroupQueries,
+               static_cast<int>(tile.head), static_cast<int>(tile.batch), query_barrier);
+    }
+  }
+  if (ring.count == 0) return;
+  ring.load_rows(tile, true, 0, 0);
+  if (ring.count == 2) {
+    ring.load_rows(tile, false, 0, 1);
+    return;
+  }
+  for (int i = 1; i < kSlots && i < ring.count; ++i) ring.load(i, i);
+}
+
+template <class T, int kDim, int kGroups, Masks kMasks, int kParts>
+__device__ inline void attend_tile(const Sm90Launch& launch) {
+  const Maps& maps = launch.maps;
+  const AttentionLaunch& args = launch.args;
+  using Places = Room<kDim, kGroups>;
+  constexpr bool kMasked = kMasks != Masks::kNone;
+  constexpr bool kOverlap = kDim == 128;  // where a block has a multiprocessor's registers
+  extern __shared__ unsigned char dynamic[];
+  unsigned char* shared = dynamic + (1024 - shared_address(dynamic) % 1024) % 1024;
+  const uint32_t base = shared_address(shared), barriers = base + Places::kBarriers;
+  Tile& tile = *reinterpret_cast<Tile*>(shared + Places::kTile);
+  Ring<kDim, kOverlap> ring{
+      base + Places::kRing, barriers, barriers + kSlots * 8, maps, &tile, 0, {}, {}, {}};
+  int steps;
+  allow_next_kernel();
+  {
+    if (threadIdx.x == 32) start_barriers<kGroups>(maps, barriers);
+    if (args.starts_q != nullptr) wait_for_previous_kernel();
+    const Tile found = find_tile<kGroups * kGroupQueries>(args, launch.tiles, blockIdx.x);
+    steps = static_cast<int>((found.keys + kKeys - 1) / kKeys);
+    if (threadIdx.x == 0) tile = found;
+    __syncthreads();
+    wait_for_previous_kernel();
+    if (found.queries == 0) return;
+    if (kMayCause<kMasks> && args.causal)
+      steps = static_cast<int>((keys_to_visit(args, found, kGroups * 128) + kKeys - 1) / kKeys);
+    ring.count = 2 * steps;
+    if (threadIdx.x == 0) start_loads<kDim, kGroups>(maps, found, ring, base);
+  }
+
+  const int group = static_cast<int>(threadIdx.x) / 128,
+            thread = static_cast<int>(threadIdx.x) % 128;
+  const int row = group * kGroupQueries + thread / 32 * 16 + thread % 32 / 4;
+  const uint32_t query = base + Places::kQuery + static_cast<uint32_t>(group * Places::kGroupBytes);
+  const float slope = args.scale * kLog2E, inverse_scale = 1.0f / args.scale;
+  const bool bias_by_key = kMayAdd<kMasks> && args.bias.data != nullptr && args.bias.query == 0;
+  const bool keep_by_key = kMasks == Masks::kKeep ||
+                           (kMayKeep<kMasks> && args.keep.data != nullptr && args.keep.query == 0);
+  auto* bias = reinterpret_cast<float*>(shared + Places::kBias) + group * 2 * kKeys;
+  Rows rows;
+  const int keys = static_cast<int>(tile.keys);
+  float context[kDim / 2] = {}, shift[2], factor[2];
+
+  // Masks that are the same for all queries: a bias is loaded a step ahead and spread while a
+  // product runs.
+  auto* const kept_room = reinterpret_cast<uint4*>(shared + Places::kKept) + group * kStagedSteps;
+  const auto kept_keys = [&](int step) {
+    if (!keep_by_key) return KeptKeys{{}, true, false};
+    if (step % kStagedSteps == 0) stage_kept(args, tile, step, steps, kept_room, group);
+    return spread_kept(kept_room[step % kStagedSteps]);
+  };
+  float key_bias = 0;
+  const auto load_bias = [&](int step) {
+    if (!bias_by_key) return;
+    const int j = step * kKeys + thread;
+    const int64_t at = query_masks(args, tile, row).bias + j * args.bias.key;
+    key_bias = j < keys ? load_float(args.bias.data, at, args.bias.type) : 0.0f;
+  };
+  const auto spread_bias = [&](int step) {
+    if (!bias_by_key) return;
+    bias[step % 2 * kKeys + thread] = raw_score(key_bias, inverse_scale);
+    warpgroup_sync(group + 1);
+    if (step + 1 < steps) load_bias(step + 1);
+  };
+  // Bias, masks and the new maxima.
+  const auto finish_scores = [&](int step, const KeptKeys& kept, float(&scores)[64]) {
+    const int key = step * kKeys;
+    if constexpr (kMasked) {
+      mask_scores<kMasks>(args, tile, row, key, kept,
+                          bias_by_key ? bias + step % 2 * kKeys : nullptr, inverse_scale, scores);
+    }
+    if (keys - key < kKeys) {
+      for_each_score(scores, [&](float& score, int n, int within, int) {
+        if (8 * n + within >= keys - key) score = -kInfinity;
+      });
+    }
+    raise_maxima(scores, slope, rows, shift, factor);
+  };
+  const auto rescale = [&] {
+#pragma unroll
+    for (int i = 0; i < kDim / 2; ++i) context[i] *= factor[i / 2 % 2];
+  };
+  const auto next_values = [&](int step) {
+    const uint32_t values = ring.next();
+    if (keys - step * kKeys < kKeys && args.starts_q != nullptr)
+      clear_rows<kDim>(values, keys - step * kKeys, group);
+    return values;
+  };
+  if (kMasked && steps > 0) load_bias(0);
+  barrier_wait(barriers + 2 * kSlots * 8, 0);
+  if constexpr (!kOverlap) {
+    for (int step = 0; step < steps; ++step) {
+      const uint32_t step_keys = ring.next();
+      uint32_t values = 0;
+      const KeptKeys kept = kept_keys(step);
+      if (kept.none) {
+        values = ring.next();
+        if (is_void_step<T, kDim>(rows, raw_score(args.fill, inverse_scale), slope, values,
+                                  group)) {
+          if (step + 1 < steps) load_bias(step + 1);
+          ring.leave();
+          ring.leave();
+          continue;
+        }
+      }
+      float scores[64];
+      multiply_keys<T, kDim>(query, step_keys, scores);
+      spread_bias(step);
+      wgmma_wait<0>();
+      ring.leave();
+      finish_scores(step, kept, scores);
+      rescale();
+      if (!kMasked || values == 0) values = next_values(step);
+      attend_values<T, kDim, kParts>(scores, slope, shift, values, rows, context);
+      wgmma_wait<0>();
+      ring.leave();
+    }
+  } else {
+    // Two warpgroups take turns with their products, so that one's run beside the other's softmax.
+    const auto my_turn = [&] {
+      if constexpr (kGroups == 2) turn_wait(group + 3);
+    };
+    const auto your_turn = [&](bool last) {
+      if constexpr (kGroups == 2) {
+        if (!last || group == 0) turn_give(4 - group);
+      }
+    };
+    if (kGroups == 2 && group == 1 && steps > 0) turn_give(3);
+    uint32_t p[8][4];
+    const auto take_exponentials = [&](float(&scores)[64]) {
+      float sums[2][2] = {};
+#pragma unroll
+      for (int n = 0; n < 16; ++n) exponentiate(scores, n, slope, shift, sums);
+      rows.sum[0] += sums[0][0] + sums[0][1];
+      rows.sum[1] += sums[1][0] + sums[1][1];
+    };
+    const auto pack_all = [&](const float(&scores)[64]) {
+#pragma unroll
+      for (int step = 0; step < 8; ++step) pack_part<T>(scores, step, p[step]);
+    };
+    if (steps > 0) {
+      float scores[64];
+      my_turn();
+      multiply_keys<T, kDim>(query, ring.next(), scores);
+      your_turn(steps == 1);
+      const KeptKeys kept = kept_keys(0);
+      spread_bias(0);
+      wgmma_wait<0>();
+      ring.leave();
+      finish_scores(0, kept, scores);
+      take_exponentials(scores);
+      pack_all(scores);
+    }
+    for (int step = 1; step < steps; ++step) {
+      float scores[64];
+      const uint32_t next_keys = ring.next();
+      my_turn();
+      multiply_keys<T, kDim>(query, next_keys, scores);
+      multiply_values<T, kDim>(p, ring.next(), context);
+      your_turn(step + 1 == steps);
+      const KeptKeys kept = kept_keys(step);
+      spread_bias(step);
+      wgmma_wait<1>();
+      ring.leave();
+      finish_scores(step, kept, scores);
+      take_exponentials(scores);
+      wgmma_wait<0>();
+      ring.leave();
+      rescale();
+      pack_all(scores);
+    }
+    if (steps > 0) multiply_values<T, kDim>(p, next_values(steps - 1), context);
+    wgmma_wait<0>();
+  }
+  if constexpr (kOverlap) {
+    store_rows<T, kDim>(args, tile, rows, context, row);
+  } else {
+    store_rows_staged<T, kDim>(args, tile, rows, context,
+                               shared + Places::kQuery + group * Places::kGroupBytes,
+                               group * kGroupQueries, group);
+  }
+}
+
+template <class T, int kDim, int kGroups, Masks kMasks, int kParts>
+__global__ void __launch_bounds__(kGroups * 128, kDim <= 64 ? 2 : 1)
+    sm90_kernel(const __grid_constant__ Sm90Launch launch) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  attend_tile<T, kDim, kGroups, kMasks, kParts>(launch);
+#else
+  __trap();  // hopper_kernels_usable() is false for such code
+#endif
+}
+
+// ---- host
+
+template <class T, int kDim, int kGroups, Masks kMasks, int kParts>
+cudaError_t launch_kernel(const AttentionLaunch& args, cudaStream_t stream) {
+  Sm90Launch launch{{}, args, attention_tiles(args, kGroups * kGroupQueries)};
+  cudaError_t status = make_maps(args, launch.maps);
+  if (status != cudaSuccess) return status;
+  using Places = Room<kDim, kGroups>;
+  const auto kernel = &sm90_kernel<T, kDim, kGroups, kMasks, kParts>;
+  status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                Places::bytes(kSlots));
+  if (status != cudaSuccess) return status;
+  const int64_t tiles = 2 * ((args.keys + kKeys - 1) / kKeys);
+  const int slots = tiles < kSlots ? static_cast<int>(tiles) : kSlots;
+  return launch_overlapped(kernel, static_cast<unsigned>(launch.tiles * args.heads * args.batch),
+                           kGroups * 128, static_cast<size_t>(Places::bytes(slots)), stream,
+                           launch);
+}
+
+// Two parts are the best of 1, 2 and 4 with masks and where there is one step (13.2 against 14.1 µs
+// at 32 x 16 x 128 x 64 on an H200); one part where several steps follow (392 against 407 µs at 128
+// x 16 x 512 x 64).
+template <class T, int kDim, int kGroups>
+cudaError_t launch_groups(const AttentionLaunch& args, cudaStream_t stream) {
+  const auto differs = [](const AttentionTable& t) { return t.data != nullptr && t.query != 0; };
+  if (differs(args.bias) || differs(args.keep))
+    return launch_kernel<T, kDim, kGroups, Masks::kAny, 2>(args, stream);
+  const bool bias = args.bias.data != nullptr, keep = args.keep.data != nullptr;
+  if (bias || (keep && args.causal))
+    return launch_kernel<T, kDim, kGroups, Masks::kByKey, 2>(args, stream);
+  if (keep) return launch_kernel<T, kDim, kGroups, Masks::kKeep, 2>(args, stream);
+  if (args.causal) return launch_kernel<T, kDim, kGroups, Masks::kCausal, 2>(args, stream);
+  constexpr int kLongParts = kDim <= 64 && kGroups == 2 ? 1 : 2;
+  if (args.keys > kKeys)
+    return launch_kernel<T, kDim, kGroups, Masks::kNone, kLongParts>(args, stream);
+  return launch_kernel<T, kDim, kGroups, Masks::kNone, 2>(args, stream);
+}
+
+// Two warpgroups share the loads of keys and values; one where that would leave multiprocessors
+// without work.
+constexpr int64_t kMultiprocessors = 132;
+template <class T, int kDim>
+cudaError_t launch_dim(const AttentionLaunch& args, cudaStream_t stream) {
+  const int64_t blocks = attention_tiles(args, 2 * kGroupQueries) * args.heads * args.batch;
+  const bool two = args.queries > kGroupQueries && blocks >= kMultiprocessors;
+  return two ? launch_groups<T, kDim, 2>(args, stream) : launch_groups<T, kDim, 1>(args, stream);
+}
+
+constexpr int64_t kMaxRows = (int64_t{1} << 31) - 1024;  // coordinates are 32 bits
+bool is_mappable(const AttentionRows& x, int64_t batch, int64_t rows, int64_t heads) {
+  const auto good = [](int64_t stride, int64_t size) {
+    return size == 1 || (stride > 0 && stride % 8 == 0 && stride < int64_t{1} << 38);
+  };
+  // Of a batch of 1 too: with other kernels for it than for more rows it would have other bits.
+  return reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && x.batch % 8 == 0 &&
+         good(x.batch, batch) && good(x.row, rows) && good(x.head, heads);
+}
+
+}  // namespace
+
+bool attention_sm90_takes(const AttentionLaunch& args) {
+  return args.keys > 0 && args.keys <= kMaxRows && args.queries <= kMaxRows &&
+         is_mappable(args.q, args.batch, args.queries, args.heads) &&
+         is_mappable(args.k, args.batch, args.keys, args.kv_heads) &&
+         is_mappable(args.v, args.batch, args.keys, args.kv_heads);
+}
+
+cudaError_t launch_attention_sm90(const AttentionLaunch& args, cudaStream_t stream) {
+  if (attention_short_takes(args)) return launch_attention_short(args, stream);
+  const bool half = args.q.type == AttentionType::kF16;
+  if (args.head_dim == 32)
+    return half ? launch_dim<__half, 32>(args, stream)
+                : launch_dim<__nv_bfloat16, 32>(args, stream);
+  if (args.head_dim == 64)
+    return half ? launch_dim<__half, 64>(args, stream)
+                : launch_dim<__nv_bfloat16, 64>(args, stream);
+  return half ? launch_dim<__half, 128>(args, stream)
+              : launch_dim<__nv_bfloat16, 128>(args, stream);
+}
+
+}  // namespace vernier::backend::cuda

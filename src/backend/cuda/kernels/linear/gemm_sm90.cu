@@ -1,0 +1,204 @@
+// The tile shapes of the sm_90a matrix product and their launch; contract in gemm_sm90.h, device
+// code in gemm_sm90.cuh. C++17.
+#include <algorithm>
+#include <string_view>
+
+#include "backend/cuda/kernels/linear/gemm_sm90.cuh"
+#include "backend/cuda/kernels/linear/matrix_maps.h"
+
+namespace vernier::backend::cuda {
+namespace {
+
+// What the host needs of one instantiation.
+struct Variant {
+  const char* name;
+  int rows, cols, sub, cluster;
+  bool together;
+  struct Kernel {
+    const void* function;  // null where the shape is not made for the type
+    uint32_t shared_bytes;
+    bool boxes;
+  } kernels[3];  // f16, bf16, TF32: as GemmType
+};
+
+template <class S>
+Variant::Kernel kernel() {
+  return {reinterpret_cast<const void*>(&gemm_kernel<S>), S::kSharedBytes, S::kBoxes};
+}
+// Both warpgroups on one tile of 128 rows; not for TF32.
+template <int kCols, int kStages, int kCluster>
+Variant together(const char* name) {
+  Variant made{name, 128, kCols, 1, kCluster, true, {}};
+  made.kernels[0] = kernel<GemmShape<__half, 1, kCols, 1, kStages, kCluster, true>>();
+  made.kernels[1] = kernel<GemmShape<__nv_bfloat16, 1, kCols, 1, kStages, kCluster, true>>();
+  return made;
+}
+// kTf32Stages: of the ring where results of 4 bytes wait beside it; 0: no such kernel.
+template <int kRowBlocks, int kCols, int kSub, int kStages, int kCluster, int kTf32Stages>
+Variant variant(const char* name) {
+  Variant made{name, 64 * kRowBlocks, kCols, kSub, kCluster, false, {}};
+  made.kernels[0] = kernel<GemmShape<__half, kRowBlocks, kCols, kSub, kStages, kCluster>>();
+  made.kernels[1] = kernel<GemmShape<__nv_bfloat16, kRowBlocks, kCols, kSub, kStages, kCluster>>();
+  if constexpr (kTf32Stages > 0)
+    made.kernels[2] = kernel<GemmShape<float, kRowBlocks, kCols, kSub, kTf32Stages, kCluster>>();
+  return made;
+}
+
+const Variant kVariants[] = {
+    variant<1, 8, 4, 6, 1, 0>("64x8"),         variant<1, 16, 4, 5, 1, 5>("64x16"),
+    variant<1, 24, 2, 9, 1, 0>("64x24"),       variant<1, 32, 2, 9, 1, 8>("64x32"),
+    variant<1, 48, 2, 7, 1, 0>("64x48"),       variant<1, 64, 1, 12, 1, 12>("64x64"),
+    variant<1, 64, 1, 12, 2, 0>("64x64 c2"),   variant<1, 128, 1, 8, 1, 7>("64x128"),
+    variant<1, 128, 1, 8, 2, 0>("64x128 c2"),  variant<1, 192, 1, 6, 1, 0>("64x192"),
+    variant<1, 192, 1, 6, 2, 0>("64x192 c2"),  variant<2, 128, 1, 6, 1, 5>("128x128"),
+    variant<2, 128, 1, 6, 2, 5>("128x128 c2"), together<64, 8, 1>("128x64 t"),
+    together<64, 8, 2>("128x64 c2 t"),         together<128, 6, 1>("128x128 t"),
+    together<192, 4, 1>("128x192 t"),          together<256, 3, 1>("128x256 t"),
+    together<256, 3, 2>("128x256 c2 t"),
+};
+constexpr int kVariantCount = sizeof(kVariants) / sizeof(kVariants[0]);
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Whether tiles that follow each other share w rather than x: the larger of the two, though
+// clusters share w already, and of many rows x is better read once.
+bool shares_w(const Variant& v, int64_t m) {
+  constexpr int64_t kManyRows = 2048;
+  return v.cluster == 1 && (v.cols > v.rows || (v.cols == v.rows && m <= kManyRows));
+}
+// Rows of tiles that are walked column by column before the next. One, with which all of w comes
+// again for each, only as long as w stays in the second-level cache.
+int64_t rows_of_group(const Variant& v, const GemmSm90& call) {
+  constexpr int64_t kRows = 1024, kHeldBytes = int64_t{32} << 20;
+  const auto w_bytes = static_cast<int64_t>(bytes_of(call.operands)) * call.k * call.n;
+  const bool many = shares_w(v, call.m) || w_bytes > kHeldBytes;
+  return many ? ceil_div(kRows, v.rows * v.cluster) : 1;
+}
+
+}  // namespace
+
+int gemm_sm90_variants() { return kVariantCount; }
+const char* gemm_sm90_name(int variant) { return kVariants[variant].name; }
+int gemm_sm90_few_rows() {
+  static const int kFound = [] {
+    int variant = 0;
+    while (std::string_view(kVariants[variant].name) != "64x32") ++variant;
+    return variant;
+  }();
+  return kFound;
+}
+bool gemm_sm90_has(int variant, GemmType operands) {
+  return kVariants[variant].kernels[static_cast<int>(operands)].function != nullptr;
+}
+
+cudaError_t prepare_gemm_sm90() {
+  if (encode_tiled() == nullptr) return cudaErrorNotSupported;
+  for (const Variant& v : kVariants) {
+    for (const Variant::Kernel& kernel : v.kernels) {
+      if (kernel.function == nullptr) continue;
+      const cudaError_t status =
+          cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(kernel.shared_bytes));
+      if (status != cudaSuccess) return status;
+    }
+  }
+  return cudaSuccess;
+}
+
+cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t stream) {
+  if (call.m == 0 || call.n == 0) return cudaSuccess;
+  const Variant& v = kVariants[index];
+  const Variant::Kernel& kernel = v.kernels[static_cast<int>(call.operands)];
+  if (kernel.function == nullptr) return cudaErrorInvalidDeviceFunction;
+  // A box of no more rows than there are: the rest of the tile of x may hold anything, it only
+  // reaches rows that are not stored.
+  const int x_rows = static_cast<int>(std::min<int64_t>(v.rows, ceil_div(call.m, 8) * 8));
+  const auto aligned = [](const void* data, size_t bytes) {
+    return reinterpret_cast<uintptr_t>(data) % bytes == 0;
+  };
+  const bool x_aligned = aligned(call.x, 16);
+  const bool y_aligned = aligned(call.y, 16);
+  const bool adds = call.residual != nullptr;
+  const bool boxes = kernel.boxes && y_aligned && call.y_type == call.operands &&
+                     (adds ? call.activation == 0 && call.residual_type == call.operands &&
+                                 aligned(call.residual, 16)
+                           : call.activation <= 1);
+  CUtensorMap maps[4] = {};
+  const bool ok =
+      encode(&maps[1], {call.w, call.n, call.k, v.cols / v.cluster, call.operands}) &&
+      (!x_aligned || encode(&maps[0], {call.x, call.m, call.k, x_rows, call.operands})) &&
+      (!boxes || encode(&maps[2], {call.y, call.m, call.n, 16, call.operands, true})) &&
+      (!boxes || !adds ||
+       encode(&maps[3], {call.residual, call.m, call.n, 16, call.operands, true}));
+  if (!ok) return cudaErrorInvalidValue;
+
+  const auto elem_bytes = static_cast<int64_t>(bytes_of(call.operands));
+  GemmArguments args{};
+  args.backwards = call.backwards, args.constant_bias = call.constant_bias;
+  args.bias = call.bias, args.residual = call.residual, args.y = call.y;
+  args.m = static_cast<int>(call.m), args.n = call.n;
+  args.k_blocks = static_cast<int>(ceil_div(call.k * elem_bytes, 128 * v.sub));
+  args.row_tiles = static_cast<int>(ceil_div(call.m, v.rows * v.cluster));
+  args.col_tiles = static_cast<int>(ceil_div(call.n, v.cols));
+  const int64_t group_rows = std::min<int64_t>(rows_of_group(v, call), args.row_tiles);
+  args.group = divisor_of(group_rows * args.col_tiles);
+  args.rows = divisor_of(group_rows);
+  args.last_rows = divisor_of((args.row_tiles - 1) % group_rows + 1);
+  args.x = call.x, args.k = call.k;
+  args.x_aligned = x_aligned, args.y_aligned = y_aligned;
+  args.finish = !boxes                 ? GemmFinish::kAny
+                : adds                 ? GemmFinish::kBoxesResidual
+                : call.activation == 1 ? GemmFinish::kBoxesGelu
+                                       : GemmFinish::kBoxes;
+  args.residual_aligned = aligned(call.residual, call.residual_type == GemmType::kF32 ? 8 : 4);
+  args.x_bytes = static_cast<uint32_t>(v.sub * x_rows * 128);
+  args.w_bytes = static_cast<uint32_t>(v.sub * v.cols * 128);
+  args.bias_type = call.bias_type, args.residual_type = call.residual_type;
+  args.y_type = call.y_type, args.activation = call.activation;
+
+  const int64_t tiles = int64_t{args.row_tiles} * args.col_tiles;
+  const int64_t clusters = std::min<int64_t>(tiles, call.processors / v.cluster);
+  ClusterLaunch launch(clusters, v.cluster, kGemmThreads, kernel.shared_bytes, call.overlap);
+  launch.config.stream = stream;
+  void* arguments[] = {&maps[0], &maps[1], &maps[2], &maps[3], &args};
+  return cudaLaunchKernelExC(&launch.config, kernel.function, arguments);
+}
+
+// The least estimated cycles, in rounds of one tile per multiprocessor: per 128 bytes of K the
+// longer of the products (2048 a cycle) and of what two multiprocessors side by side must take in,
+// which share one operand where both have tiles; and what the next kernel can't hide where no pair
+// is left to it. The constants are fitted to the times of bench_invariance on an H200 (sizes of
+// BERT, M from 64 to 16384, 0.45 us for a change of shape at few rows): within 2 % of the best on
+// average, 12 % at worst. Clusters are left to tuning.
+int gemm_sm90_choice(int64_t m, int n, int k, GemmType operands, int processors) {
+  constexpr int kBlockBytes = 128;
+  constexpr double kBytesOfProductsPerCycle = 4096, kBytesPerCycle = 100, kLeastCycles = 60,
+                   kResultsPerCycle = 128, kNotHidden = 700, kCyclesPerUs = 1900;
+  const auto bytes = static_cast<int64_t>(bytes_of(operands));
+  int best = -1;
+  double least = 0;
+  for (int i = 0; i < kVariantCount; ++i) {
+    const Variant& v = kVariants[i];
+    if (v.cluster > 1 || !gemm_sm90_has(i, operands)) continue;
+    const int64_t tiles = ceil_div(m, v.rows) * ceil_div(n, v.cols);
+    if (v.together && tiles > processors) continue;  // its epilogues would show
+    const bool in_pairs = 2 * tiles > processors;
+    const auto rows = static_cast<double>(std::min<int64_t>(v.rows, m));
+    const auto cols = static_cast<double>(v.cols);
+    const bool shared_w = shares_w(v, m);
+    const double incoming = kBlockBytes * (rows * (in_pairs && shared_w ? 2 : 1) +
+                                           cols * (in_pairs && !shared_w ? 2 : 1));
+    const double results = static_cast<double>(v.rows) * v.cols;
+    const double step = std::max({results * kBlockBytes / kBytesOfProductsPerCycle,
+                                  incoming / kBytesPerCycle, kLeastCycles});
+    const auto steps = static_cast<double>(ceil_div(k * bytes, kBlockBytes));
+    double cycles = static_cast<double>(ceil_div(tiles, processors)) *
+                        (steps * step + results / kResultsPerCycle) +
+                    (in_pairs ? kNotHidden : 0);
+    if (m <= kGemmFewRows && i != gemm_sm90_few_rows()) cycles += kGemmShapeSwitchUs * kCyclesPerUs;
+    if (best < 0 || cycles < least) least = cycles, best = i;
+  }
+  return best;
+}
+
+}  // namespace vernier::backend::cuda

@@ -1,0 +1,376 @@
+// The sm_90a matrix product: what happens to the sums of a tile, y = act(sums + bias) + residual.
+// See gemm_sm90.cuh. C++17.
+#pragma once
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <type_traits>
+
+#include "backend/cuda/device/activation.cuh"
+#include "backend/cuda/device/hopper.cuh"
+#include "backend/cuda/device/mma.cuh"
+#include "backend/cuda/kernels/linear/gemm_sm90_shape.cuh"
+
+namespace vernier::backend::cuda {
+
+// Thread `lane` of warp `warp` holds, per 64 rows and per 8 columns, the elements of rows
+// 16·warp + lane/4 (+ 8) and columns 2·(lane % 4) (+ 1): d[4j], d[4j+1] and d[4j+2], d[4j+3].
+// It goes slice by slice through one loop: code that is unrolled over all sums is several times the
+// instruction cache and runs at less than half the speed (measured with GELU).
+
+template <class S>
+using GemmSums = float[S::kRowBlocks][S::kCols / 2];
+template <class S>
+using GemmSlice = float[S::kSliceCols / 2];
+
+template <class T>
+__device__ __forceinline__ float2 read_pair(const void* data, int64_t index) {
+  if constexpr (sizeof(T) == 4) {
+    return *reinterpret_cast<const float2*>(static_cast<const float*>(data) + index);
+  } else if constexpr (__is_same(T, __half)) {
+    return __half22float2(
+        *reinterpret_cast<const __half2*>(static_cast<const __half*>(data) + index));
+  } else {
+    return __bfloat1622float2(
+        *reinterpret_cast<const __nv_bfloat162*>(static_cast<const __nv_bfloat16*>(data) + index));
+  }
+}
+// As read_pair, at any address of an element.
+template <class T>
+__device__ __forceinline__ float2 read_pair_at(const void* data, int64_t index, bool aligned) {
+  if (aligned) return read_pair<T>(data, index);
+  const T* at = static_cast<const T*>(data) + index;
+  return {static_cast<float>(at[0]), static_cast<float>(at[1])};
+}
+template <class T>
+__device__ __forceinline__ uint32_t narrow_pair(float a, float b) {
+  if constexpr (__is_same(T, __half)) {
+    const __half2 pair = __floats2half2_rn(a, b);
+    return *reinterpret_cast<const uint32_t*>(&pair);
+  } else {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(a, b);
+    return *reinterpret_cast<const uint32_t*>(&pair);
+  }
+}
+
+// Two neighbours of type T as they lie in memory.
+template <class T>
+using PairBits = std::conditional_t<sizeof(T) == 4, float2, uint32_t>;
+template <class T>
+__device__ __forceinline__ float2 widen_pair(PairBits<T> pair) {
+  if constexpr (sizeof(T) == 4) {
+    return pair;
+  } else if constexpr (__is_same(T, __half)) {
+    return __half22float2(*reinterpret_cast<const __half2*>(&pair));
+  } else {
+    return __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(&pair));
+  }
+}
+
+// Slice `index` of [kFirst, kFirst + kCount): a register's number cannot be computed, so branches.
+template <class S, int kFirst, int kCount>
+__device__ __forceinline__ void pick_slice(const GemmSums<S>& sums, int index, GemmSlice<S>& v) {
+  if constexpr (kCount == 1) {
+    constexpr int kBlock = kFirst / S::kColSlices, kBegin = kFirst % S::kColSlices;
+#pragma unroll
+    for (int i = 0; i < S::kSliceCols / 2; ++i)
+      v[i] = sums[kBlock][kBegin * (S::kSliceCols / 2) + i];
+  } else if (index < kFirst + kCount / 2) {
+    pick_slice<S, kFirst, kCount / 2>(sums, index, v);
+  } else {
+    pick_slice<S, kFirst + kCount / 2, kCount - kCount / 2>(sums, index, v);
+  }
+}
+
+// The bias of this thread's columns as f32, 0 where there is none: an added +0 also turns sums of
+// −0 into +0. A group reads it together: each thread its part, as it stands there, long before it
+// is needed, and the others' through shared memory before the products.
+template <class S>
+using GemmBias = float2[S::kCols / 8];
+template <class S>
+using GemmBiasPart = uint32_t[(S::kCols + 127) / 128];
+template <class S>
+__device__ __forceinline__ void read_bias(const GemmArguments& args, int tile_col,
+                                          GemmBiasPart<S>& held) {
+#pragma unroll
+  for (int i = 0; i < (S::kCols + 127) / 128; ++i) {
+    const int at = i * 128 + threadIdx.x % 128, col = tile_col + at;
+    held[i] = 0;
+    if (args.bias == nullptr || at >= S::kCols || col >= args.n) continue;
+    if (args.bias_type == GemmType::kF32) {
+      held[i] = static_cast<const uint32_t*>(args.bias)[col];
+    } else {
+      held[i] = static_cast<const uint16_t*>(args.bias)[col];
+    }
+  }
+}
+template <class S>
+__device__ __forceinline__ void share_bias(const GemmArguments& args, const GemmBiasPart<S>& held,
+                                           uint32_t through, int group, GemmBias<S>& bias) {
+  const auto widened = [&](uint32_t bits) {
+    if (args.bias_type == GemmType::kF32) return __uint_as_float(bits);
+    return widen_pair<std::conditional_t<__is_same(typename S::T, __half), __half, __nv_bfloat16>>(
+               bits)
+        .x;
+  };
+  warpgroup_sync(1 + group);  // the last tile's has been read
+#pragma unroll
+  for (int i = 0; i < (S::kCols + 127) / 128; ++i) {
+    const int at = i * 128 + threadIdx.x % 128;
+    if (at < S::kCols) store_shared(through + at * 4, widened(held[i]) + 0.0f);
+  }
+  warpgroup_sync(1 + group);
+#pragma unroll
+  for (int j = 0; j < S::kCols / 8; ++j)
+    bias[j] = load_shared_pair(through + (8 * j + 2 * (threadIdx.x % 4)) * 4);
+}
+template <class S>
+__device__ __forceinline__ void add_bias(GemmSums<S>& sums, const GemmBias<S>& bias) {
+#pragma unroll
+  for (int b = 0; b < S::kRowBlocks; ++b) {
+#pragma unroll
+    for (int j = 0; j < S::kCols / 8; ++j) {
+      float* d = sums[b] + 4 * j;
+      d[0] += bias[j].x, d[1] += bias[j].y, d[2] += bias[j].x, d[3] += bias[j].y;
+    }
+  }
+}
+
+template <int kCount>
+__device__ __forceinline__ void activate(float (&v)[kCount], const GemmArguments& args) {
+  if (args.activation == 1 && args.y_type == GemmType::kF32)
+    epilogue::activate<8>(v, 1);
+  else
+    epilogue::activate<5>(v, args.activation);
+}
+
+// Where this thread's elements of a slice are in y: rows row and row + 8, columns col + 8j.
+struct GemmSpot {
+  int row, col;
+};
+template <class S, class Residual>
+__device__ __forceinline__ void add_residual_of(GemmSlice<S>& v, const GemmArguments& args,
+                                                GemmSpot spot) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int64_t at = static_cast<int64_t>(spot.row + 8 * half) * args.n + spot.col;
+#pragma unroll
+    for (int j = 0; j < S::kSliceCols / 8; ++j) {
+      if (spot.row + 8 * half >= args.m || spot.col + 8 * j >= args.n) continue;
+      const float2 add = read_pair_at<Residual>(args.residual, at + 8 * j, args.residual_aligned);
+      v[4 * j + 2 * half] += add.x, v[4 * j + 2 * half + 1] += add.y;
+    }
+  }
+}
+template <class S>
+__device__ __forceinline__ void add_residual(GemmSlice<S>& v, const GemmArguments& args,
+                                             GemmSpot spot) {
+  if (args.residual_type == GemmType::kF32) {
+    add_residual_of<S, float>(v, args, spot);
+  } else {
+    add_residual_of<S, typename S::T>(v, args, spot);
+  }
+}
+// The residual of a tile that is one slice, read before its products, beside the first of x: all
+// pairs are on their way at once.
+template <class S>
+struct ResidualAhead {
+  static constexpr bool kIs = S::kSlices == 1;
+  PairBits<typename S::T> pairs[S::kSliceCols / 4];
+  bool is_read;
+  __device__ __forceinline__ void read(const GemmArguments& args, GemmTile tile) {
+    using T = typename S::T;
+    is_read = args.residual != nullptr && args.residual_aligned &&
+              (args.residual_type == GemmType::kF32) == (sizeof(T) == 4);
+    if (!is_read) return;
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    const int row = tile.row + 16 * warp + lane / 4, col = tile.col + 2 * (lane % 4);
+#pragma unroll
+    for (int i = 0; i < S::kSliceCols / 4; ++i) {
+      const int r = row + i % 2 * 8, c = col + i / 2 * 8;
+      const auto* at = reinterpret_cast<const PairBits<T>*>(static_cast<const T*>(args.residual) +
+                                                            static_cast<int64_t>(r) * args.n + c);
+      pairs[i] = r < args.m && c < args.n ? *at : PairBits<T>{};
+    }
+  }
+  __device__ __forceinline__ void add(GemmSlice<S>& v) const {
+#pragma unroll
+    for (int i = 0; i < S::kSliceCols / 4; ++i) {
+      const float2 add = widen_pair<typename S::T>(pairs[i]);
+      v[2 * i] += add.x, v[2 * i + 1] += add.y;
+    }
+  }
+};
+
+// Straight from registers: 8 bytes (f32) or 4 (16 bits) per thread, four threads side by side.
+template <class S, class Out>
+__device__ __forceinline__ void store_direct(const GemmSlice<S>& v, const GemmArguments& args,
+                                             GemmSpot spot) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int64_t at = static_cast<int64_t>(spot.row + 8 * half) * args.n + spot.col;
+    Out* y = static_cast<Out*>(args.y) + at;
+#pragma unroll
+    for (int j = 0; j < S::kSliceCols / 8; ++j) {
+      if (spot.row + 8 * half >= args.m || spot.col + 8 * j >= args.n) continue;
+      const float a = v[4 * j + 2 * half], b = v[4 * j + 2 * half + 1];
+      if (!args.y_aligned) {
+        y[8 * j] = static_cast<Out>(a), y[8 * j + 1] = static_cast<Out>(b);
+      } else if constexpr (sizeof(Out) == 4) {
+        *reinterpret_cast<float2*>(y + 8 * j) = float2{a, b};
+      } else {
+        *reinterpret_cast<uint32_t*>(y + 8 * j) = narrow_pair<Out>(a, b);
+      }
+    }
+  }
+}
+// A warp's 16 rows through its strip of shared memory (16-byte chunks, swizzled against bank
+// conflicts), then in 16-byte stores that fill whole rows of the slice.
+template <class S>
+__device__ __forceinline__ void store_strip(const GemmSlice<S>& v, const GemmArguments& args,
+                                            uint32_t strip, int row, int col) {
+  using T = typename S::T;
+  constexpr int kChunks = S::kSliceCols / 8;
+  const int lane = threadIdx.x % 32;
+  const auto chunk_at = [strip](int r, int c) {
+    return strip + r * (kChunks * 16) + (c ^ (r / (8 / kChunks) % kChunks)) * 16;
+  };
+  __syncwarp();  // the strip's last contents have been read
+#pragma unroll
+  for (int j = 0; j < kChunks; j += 2) {
+    store_matrices(chunk_at(lane % 16, j + lane / 16), narrow_pair<T>(v[4 * j], v[4 * j + 1]),
+                   narrow_pair<T>(v[4 * j + 2], v[4 * j + 3]),
+                   narrow_pair<T>(v[4 * j + 4], v[4 * j + 5]),
+                   narrow_pair<T>(v[4 * j + 6], v[4 * j + 7]));
+  }
+  __syncwarp();
+#pragma unroll
+  for (int i = lane; i < 16 * kChunks; i += 32) {
+    const int r = i / kChunks, c = i % kChunks;
+    const uint4 chunk = load_shared_16_bytes(chunk_at(r, c));
+    if (row + r < args.m && col + 8 * c < args.n) {
+      const int64_t at = static_cast<int64_t>(row + r) * args.n + col + 8 * c;
+      *reinterpret_cast<uint4*>(static_cast<T*>(args.y) + at) = chunk;
+    }
+  }
+}
+
+// Where this thread's pair i (of columns 8·(i/2) …, of row g or g + 8) lies in a box of f32.
+__device__ __forceinline__ uint32_t pair_place(uint32_t box, int i) {
+  const int lane = threadIdx.x % 32;
+  return box_place(box, lane / 4 + i % 2 * 8, i / 2 * 2 + lane % 4 / 2) + lane % 2 * 8;
+}
+/// v += the box's elements of this thread.
+template <class T, int kCount>
+__device__ __forceinline__ void add_box(uint32_t box, float (&v)[kCount]) {
+  if constexpr (sizeof(T) == 4) {
+#pragma unroll
+    for (int i = 0; i < kCount / 2; ++i) {
+      const float2 add = load_shared_pair(pair_place(box, i));
+      v[2 * i] += add.x, v[2 * i + 1] += add.y;
+    }
+  } else {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int j = 0; j < kCount / 4; j += 2) {
+      uint32_t pairs[4];
+      load_matrices(pairs, box_place(box, lane % 16, j + lane / 16));
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float2 add = widen_pair<T>(pairs[i]);
+        v[4 * j + 2 * i] += add.x, v[4 * j + 2 * i + 1] += add.y;
+      }
+    }
+  }
+}
+
+/// y = act(sums + bias) + residual in type T: 16 rows and 128 bytes of a warp after the other into
+/// a box of shared memory each, and from there to y through the copy engine (which leaves out what
+/// is beyond y). One after the other, because all at once they would hold up the other group's
+/// products (measured: 5 % at K = 1024). kResidual: it lies in the boxes already.
+template <class S, bool kGelu, bool kResidual>
+__device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const GemmBias<S>& bias,
+                                             const CUtensorMap* y_map, uint32_t boxes,
+                                             GemmTile tile) {
+  using T = typename S::T;
+  const int warp = uniform(threadIdx.x / 32 % 4), lane = threadIdx.x % 32;
+#pragma unroll
+  for (int b = 0; b < S::kRowBlocks; ++b) {
+#pragma unroll
+    for (int c = 0; c < S::kCols / S::kBoxCols; ++c) {
+      constexpr int kEights = S::kBoxCols / 8;
+      float v[4 * kEights];
+#pragma unroll
+      for (int j = 0; j < kEights; ++j) {
+        const float2 add = bias[kEights * c + j];
+        const float* d = sums[b] + 4 * (kEights * c + j);
+        v[4 * j] = d[0] + add.x, v[4 * j + 1] = d[1] + add.y;
+        v[4 * j + 2] = d[2] + add.x, v[4 * j + 3] = d[3] + add.y;
+      }
+      if constexpr (kGelu) {
+        constexpr int kDegree = sizeof(T) == 4 ? 8 : 5;
+        epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<kDegree>(x); });
+      }
+      const uint32_t box = boxes + (b * (S::kCols / S::kBoxCols) + c) * S::kBoxBytes;
+      if constexpr (kResidual) add_box<T>(box, v);
+      if constexpr (sizeof(T) == 4) {
+#pragma unroll
+        for (int i = 0; i < 2 * kEights; ++i)
+          store_shared_pair(pair_place(box, i), {v[2 * i], v[2 * i + 1]});
+      } else {
+#pragma unroll
+        for (int j = 0; j < kEights; j += 2) {
+          store_matrices(box_place(box, lane % 16, j + lane / 16),
+                         narrow_pair<T>(v[4 * j], v[4 * j + 1]),
+                         narrow_pair<T>(v[4 * j + 2], v[4 * j + 3]),
+                         narrow_pair<T>(v[4 * j + 4], v[4 * j + 5]),
+                         narrow_pair<T>(v[4 * j + 6], v[4 * j + 7]));
+        }
+      }
+      fence_shared_to_async();
+      __syncwarp();
+      if (lane == 0)
+        store_box(y_map, box, tile.col + S::kBoxCols * c, tile.row + 64 * b + 16 * warp);
+    }
+  }
+}
+
+/// y = act(sums) + residual for one tile of a group, any types.
+template <class S>
+__device__ __forceinline__ void finish(const GemmSums<S>& sums, const GemmArguments& args,
+                                       const ResidualAhead<S>& ahead, uint32_t strip,
+                                       GemmTile tile) {
+  using T = typename S::T;
+  const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+#pragma unroll 1
+  for (int slice = 0; slice < S::kSlices; ++slice) {
+    const int row = tile.row + slice / S::kColSlices * 64 + 16 * warp;
+    const int begin = slice % S::kColSlices * S::kSliceCols;
+    const GemmSpot spot{row + lane / 4, tile.col + begin + 2 * (lane % 4)};
+    GemmSlice<S> v;
+    pick_slice<S, 0, S::kSlices>(sums, slice, v);
+    activate(v, args);
+    if (args.residual != nullptr) {
+      if (ResidualAhead<S>::kIs && ahead.is_read) {
+        ahead.add(v);
+      } else {
+        add_residual<S>(v, args, spot);
+      }
+    }
+    if (args.y_type == GemmType::kF32) {
+      store_direct<S, float>(v, args, spot);
+      continue;
+    }
+    if constexpr (sizeof(T) == 2) {
+      if constexpr (S::kSliceCols % 16 == 0) {
+        if (args.y_aligned) {
+          store_strip<S>(v, args, strip, row, tile.col + begin);
+          continue;
+        }
+      }
+      store_direct<S, T>(v, args, spot);
+    }
+  }
+}
+
+}  // namespace vernier::backend::cuda

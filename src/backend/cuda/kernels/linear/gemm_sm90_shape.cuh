@@ -1,0 +1,85 @@
+// The sm_90a matrix product: a kernel's argument, what a tile shape fixes at compile time, and
+// which tile comes when. See gemm_sm90.cuh. C++17.
+#pragma once
+#include <cstdint>
+
+#include "backend/cuda/device/vectors.cuh"
+#include "backend/cuda/kernels/linear/gemm_sm90.h"
+
+namespace vernier::backend::cuda {
+
+/// How results leave: any types and operands in one small loop, or, of the operands' type, in code
+/// that is unrolled over the sums, through the copy engine, which then brings the residual too.
+enum class GemmFinish : uint8_t { kAny, kBoxes, kBoxesGelu, kBoxesResidual };
+
+struct GemmArguments {
+  const void *x, *bias, *residual;
+  void* y;
+  int m, n, k;
+  // Addresses fit 16-byte accesses (x, y) and pairs of elements (residual).
+  bool x_aligned, y_aligned, residual_aligned;
+  int k_blocks;              // steps of the ring per tile
+  int row_tiles, col_tiles;  // row_tiles counts clusters
+  // Tiles are walked in groups of rows of them, in a group column by column: how many tiles and how
+  // many rows a group has, and how many rows the last.
+  Divisor group, rows, last_rows;
+  uint32_t x_bytes, w_bytes;  // what one stage receives of each
+  GemmFinish finish;
+  GemmType bias_type, residual_type, y_type;
+  int activation;
+  bool backwards, constant_bias;  // as in GemmSm90
+};
+
+constexpr int kGemmThreads = 384;  // two consumer warpgroups, one producer
+
+/// T operand type, float for TF32; kRowBlocks·64 rows per warpgroup and kCols columns; kSub rows of
+/// 128 bytes of K per stage of the ring. kTogether: both warpgroups work on one tile, each on its
+/// own rows, instead of a tile each in turns. The blocks of a cluster lie one below the other and
+/// share w, or (kBeside) beside each other, over whole rows of y, and share x.
+template <class T_, int kRowBlocks_, int kCols_, int kSub_, int kStages_, int kBelow_,
+          bool kTogether_ = false, int kBeside_ = 1>
+struct GemmShape {
+  using T = T_;
+  static constexpr int kRowBlocks = kRowBlocks_, kCols = kCols_, kSub = kSub_, kStages = kStages_,
+                       kBelow = kBelow_, kBeside = kBeside_, kCluster = kBelow * kBeside;
+  static constexpr bool kTogether = kTogether_;
+  static_assert(kBelow == 1 || kBeside == 1);
+  static constexpr int kGroupRows = 64 * kRowBlocks, kRows = kGroupRows * (kTogether ? 2 : 1);
+  static constexpr int kBlockK = 128 / static_cast<int>(sizeof(T));  // in a tile's 128-byte row
+  static constexpr uint32_t kXBytes = kRows * 128, kWBytes = kCols * 128;  // of kBlockK
+  static constexpr uint32_t kStageBytes = kSub * (kXBytes + kWBytes);
+  // The epilogue takes 64 rows and kSliceCols columns at a time.
+  static constexpr int kSliceCols = kCols % 32 == 0 ? 32 : kCols % 16 == 0 ? 16 : kCols;
+  static constexpr int kColSlices = kCols / kSliceCols, kSlices = kRowBlocks * kColSlices;
+  // Results of type T leave through the copy engine, 128 bytes of columns at a time.
+  static constexpr int kBoxCols = kBlockK;
+  static constexpr bool kBoxes = kCols % kBoxCols == 0;
+  static constexpr uint32_t kBoxBytes = 16 * 128, kBoxesOfWarp = kRowBlocks * (kCols / kBoxCols);
+  // Of a block's boxes at a time: of one group in turns, of both together.
+  static constexpr int kBoxWarps = kTogether ? 8 : 4;
+  static constexpr uint32_t kStripBytes = 16 * kSliceCols * 2;  // of one warp
+  static constexpr uint32_t kResultBytes =
+      kBoxes ? kBoxWarps * kBoxesOfWarp * kBoxBytes : 8 * kStripBytes;
+  static constexpr uint32_t kSharedBytes =
+      kStages * (kStageBytes + 16) + 48 + kResultBytes + 2 * kCols * 4 + 1024;
+  static_assert(kSharedBytes <= 232448, "more than a block can have");
+};
+
+struct GemmTile {
+  int row, col;  // element at which it begins
+};
+template <class S>
+__device__ __forceinline__ GemmTile tile_at(const GemmArguments& args, int index, int rank) {
+  if (args.backwards) index = args.row_tiles * args.col_tiles - 1 - index;
+  if constexpr (S::kBeside > 1) return {index * S::kRows, rank * S::kCols};
+  const auto at = static_cast<uint32_t>(index);
+  const uint32_t group = divide(at, args.group), within = at - group * args.group.size;
+  const uint32_t first = group * args.rows.size;
+  const bool is_last = first + args.rows.size > static_cast<uint32_t>(args.row_tiles);
+  const uint32_t column = divide(within, is_last ? args.last_rows : args.rows);
+  const uint32_t rows = is_last ? args.last_rows.size : args.rows.size;
+  const auto row = static_cast<int>(first + within - column * rows), col = static_cast<int>(column);
+  return {(row * S::kBelow + rank) * S::kRows, col * S::kCols};
+}
+
+}  // namespace vernier::backend::cuda
