@@ -8,8 +8,7 @@
 Each model of tests/models is built in each mode and run on all of its stored cases, with no option
 that times anything. A row holds the hash of the plan (steps, kernels, types, shapes: what `inspect
 --plan` prints), the kernels' names, and the hash of every output's bytes. --against prints what
-differs, one line each, and exits with 1 if anything does. Needs numpy for nothing: archives are
-read as zip files.
+differs, one line each, and exits with 1 if anything does. Needs no package.
 """
 import argparse
 import hashlib
