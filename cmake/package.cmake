@@ -49,13 +49,18 @@ vernier_shared(vernier_runtime_shared runtime PARTS ${runtime_parts} LINKS ${run
 set_target_properties(vernier_runtime_shared PROPERTIES OUTPUT_NAME vernier_runtime)
 
 vernier_shared(vernier_shared vernier
-  PARTS vernier_ir vernier_passes vernier_onnx_proto vernier_onnx vernier_engine_writer vernier_io
+  PARTS vernier_ir vernier_analysis vernier_passes vernier_onnx_proto vernier_onnx vernier_engine_writer vernier_io
         vernier_evaluate vernier_compiler vernier_verify
   LINKS vernier_runtime_shared protobuf::libprotobuf-lite PkgConfig::XXHASH PkgConfig::LIBZIP
         fmt::fmt Threads::Threads)
 set_target_properties(vernier_shared PROPERTIES OUTPUT_NAME vernier)
 # Whoever links vernier::vernier calls what lies in vernier::runtime, too.
 target_link_libraries(vernier_shared INTERFACE vernier_runtime_shared)
+
+option(VERNIER_INSTALL "Rules that install the libraries, headers and the program" ${PROJECT_IS_TOP_LEVEL})
+if(NOT VERNIER_INSTALL)
+  return()
+endif()
 
 # ---- an installed tree
 install(TARGETS vernier_shared vernier_runtime_shared EXPORT vernier
@@ -75,9 +80,10 @@ install(FILES ${package_folder}/vernierConfig.cmake ${package_folder}/vernierCon
 
 # vernier_pkg_config(name description libraries requires)
 function(vernier_pkg_config name description libraries requires)
+  file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
   file(WRITE ${package_folder}/${name}.pc
-"prefix=\${pcfiledir}/../..
-libdir=\${prefix}/lib
+"prefix=\${pcfiledir}/${up}
+libdir=\${prefix}/${CMAKE_INSTALL_LIBDIR}
 includedir=\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}
 
 Name: ${name}
@@ -93,6 +99,10 @@ vernier_pkg_config(vernier-runtime "Opens and runs Vernier engines" "-lvernier_r
 vernier_pkg_config(vernier "Compiles ONNX Transformers into engines and verifies them" "-lvernier"
                    "vernier-runtime")
 
+if(NOT PROJECT_IS_TOP_LEVEL)
+  return()
+endif()
+
 # ---- a Debian package: cpack --config build/release/CPackConfig.cmake
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME vernier)
@@ -101,7 +111,7 @@ set(CPACK_PACKAGE_CONTACT "The Vernier developers <vernier@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Compiler, runtime and precision checker for ONNX Transformers")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}/src)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR})
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)

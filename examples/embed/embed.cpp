@@ -7,6 +7,8 @@
 #include <vernier/verify.h>
 
 #include <cstdio>
+#include <string>
+#include <vector>
 
 int main(int argc, char** argv) {
   if (argc != 3) {
@@ -25,7 +27,7 @@ int main(int argc, char** argv) {
     request.engine = argv[2];
     request.batches = {1, 2};
     const vernier::verify::Report report = vernier::verify::verify(request);
-    std::printf("verdict: %s\n", report.verdict.c_str());
+    std::printf("verdict: %s\n", std::string(name(report.verdict)).c_str());
 
     const auto engine = vernier::Engine::open(argv[2]);
     vernier::Session session(engine);

@@ -5,6 +5,7 @@
 #include <vernier/synthetic.h>
 
 #include <cstdio>
+#include <vector>
 
 int main(int argc, char** argv) {
   if (argc != 2) {

@@ -1,5 +1,6 @@
 // Engine: a compiled model, opened from a `.vn` file. Immutable; share it between threads.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -1,5 +1,6 @@
 // Inspect: what is in a model and in an engine, as text for a person or JSON for a program.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -49,7 +49,7 @@ struct Localisation {
   std::string inputs;            ///< "batch 4, length 16", or the user's file
   std::vector<StepError> steps;  ///< in order
   std::vector<RangeRow> ranges;  ///< of F: points that were passed, in step order
-  /// The step that makes the first NaN or infinity on the way to the outputs (non_finite.h).
+  /// The step that makes the first NaN or infinity on the way to the outputs.
   int32_t first_non_finite = -1;
   /// Steps by what they add, the largest first; those that add at least `least`.
   std::vector<size_t> by_share(double least) const;

@@ -8,6 +8,10 @@
 
 namespace vernier {
 
+namespace backend {
+struct Backend;
+}
+
 /// The CPU's kernels with those of the libraries before them, in the order of `paths`. For
 /// CompileOptions::backend, Engine::open and verify::Request::backend. Loads each library once;
 /// they and the result stay for the life of the process. Throws Error(kInput) naming the library:

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "vernier/dtype.h"
 #include "vernier/engine.h"
 
 namespace vernier {

@@ -1,9 +1,11 @@
 // Synthetic inputs: arrays that an engine accepts, for timing when the user has none at hand.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "vernier/dtype.h"
 #include "vernier/engine.h"
 #include "vernier/session.h"
 

@@ -6,6 +6,7 @@
 // against I_s), is the answer right (E against R), are rows independent (bits). No hole: NaN or
 // Inf that R lacks, a missing or extra output, another type or shape is a failure.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -14,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "vernier/dtype.h"
 #include "vernier/engine.h"
 #include "vernier/limits.h"
 #include "vernier/localise.h"
@@ -64,7 +66,7 @@ struct Request {
   int threads = 0;
   bool localise = false;  ///< fill Report::localisation: some more FP64 evaluations of one cell
   bool time = false;      ///< fill Report::times
-  std::filesystem::path html;  ///< where verify() writes its page (html_report.h); empty: nowhere
+  std::filesystem::path html;  ///< where verify() writes its page; empty: nowhere
   std::function<void(const std::string& stage)> progress;
   /// Of verify(), localise(), bisect() and reduce(), from their beginning to their end.
   Limits limits;
@@ -130,7 +132,7 @@ struct CellResult {
   Verdict verdict = Verdict::kPass;  ///< of this cell alone
   std::string why;
   double worst = 0;           ///< largest |E − R| / (1 + |R|)
-  double share_of_limit = 0;  ///< of the output that comes closest to its limit (tolerance.h)
+  double share_of_limit = 0;  ///< of the output that comes closest to its limit
 };
 
 /// One output over all cells.

@@ -132,7 +132,7 @@ void make_graph(TorchGraph& graph, const Geometry& g) {
 int make_model(const Options& options) {
   const Geometry g = geometry_of(options);
   const std::string text = description(options, g);
-  onnx::ModelWriter writer(text, kOpset, options.seed);
+  onnx::ModelWriter writer(text, make_model::kOpset, options.seed);
   TorchGraph graph(writer, outlier_channels(g.hidden), options.outliers);
   make_graph(graph, g);
   const Clock clock;

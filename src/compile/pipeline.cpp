@@ -224,7 +224,7 @@ CompileOptions options_of(const plan::Plan& plan) {
 }
 
 Compiled run(const std::string& model_path, const Job& asked) {
-  backend_named(asked.options.device);  // refuse a wrong device before the work
+  if (!asked.options.backend) backend_named(asked.options.device);  // refused before the work
   Job job = asked;
   Compiled result;
   const std::shared_ptr<ir::Graph> imported = import(model_path, job.options, result);
