@@ -59,7 +59,7 @@ struct Localisation {
 /// largest batch and length. Throws as verify().
 Localisation localise(const Request& request);
 
-/// A table with the steps that contribute most below it, and as JSON: docs/verification.md.
+/// A table with the steps that contribute most below it, and as JSON: docs/diagnosis.md.
 std::string to_text(const Localisation& found);
 std::string to_json(const Localisation& found);
 
