@@ -65,7 +65,8 @@ Nearest over_seeds(const std::filesystem::path& model, const std::string& mode, 
     const Report report = vernier::verify::verify_engine(engine, *graph, request);
     nearest.add(report);
     if (!report.passed())
-      fmt::print("seed {}: {}: {}\n", seed, vernier::verify::name(report.verdict), report.explanation);
+      fmt::print("seed {}: {}: {}\n", seed, vernier::verify::name(report.verdict),
+                 report.explanation);
   }
   return nearest;
 }
