@@ -43,7 +43,7 @@ TEST_P(OnDevice, Passes) {
 TEST(Sessions, GiveTheSameBitsInAHundredRunsAndSideBySide) {
   const test::ExampleModel example = test::example_model("bert_ts11");
   const auto engine = engine_of(plan_of(*model_named(example.name), {.mode = "fp16"}));
-  const test::NamedTensors inputs = example.cases().at(0).inputs;
+  const NamedTensors inputs = example.cases().at(0).inputs;
   const std::vector<Input> refs = test::refs(inputs);
   const auto bytes_of = [](std::span<const Output> outputs) {
     std::vector<std::byte> all;
