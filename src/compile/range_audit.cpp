@@ -52,8 +52,18 @@ RangeAudit promote_out_of_range(const ir::Graph& model, Job& job) {
     stage(options, "range audit");
     if (!domains) domains = domains_of(model);
     const size_t before = options.promotions.size();
-    for (const evaluate::RangeRow& row :
-         evaluate::audit_ranges(plan, backend, *domains, kSeed, Watch(options.limits))) {
+    std::vector<evaluate::RangeRow> rows;
+    try {
+      rows = evaluate::audit_ranges(plan, backend, *domains, kSeed, Watch(options.limits));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kInput) throw;
+      audit.notes.push_back(
+          fmt::format("warning: the range audit is left out: the model refuses the seeded inputs "
+                      "({}). 'vernier verify --inputs' on arrays of yours finds what overflows",
+                      error.what()));
+      break;
+    }
+    for (const evaluate::RangeRow& row : rows) {
       if (row.fits) continue;
       Promotion promotion = evaluate::promotion_for(plan, row);
       if (promotion.nodes.empty() ||
