@@ -82,8 +82,8 @@ def main():
         for program, package in (("embed", "vernier"), ("run_only", "vernier-runtime")):
             flags = run("pkg-config", "--cflags", "--libs", package, env=environment).split()
             run(os.environ.get("CXX", "c++"), "-std=c++20", example / f"{program}.cpp", "-o",
-                folder / program, *flags)
-        use(folder / "embed", folder / "run_only", model, folder, environment)
+                folder / f"{program}.program", *flags)
+        use(folder / "embed.program", folder / "run_only.program", model, folder, environment)
         print("the installed package works")
     return 0
 

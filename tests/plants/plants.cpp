@@ -22,7 +22,7 @@ using backend::LaunchCall;
 using backend::TensorArg;
 
 constexpr std::string_view kNorm = "cpu.add_layer_norm.rows", kPlainNorm = "cpu.layer_norm.rows",
-                           kLinear = "cpu.linear.onednn_brg", kHead = "cpu.linear.highway",
+                           kLinear = "cpu.linear.", kHead = "cpu.linear.highway",
                            kAttention = "cpu.attention.blocked", kSoftmax = "cpu.softmax.rows";
 
 struct RowView {
