@@ -388,6 +388,7 @@ void time_all(GemmType type, const char* json, bool table, const std::vector<int
 }  // namespace
 
 int main(int argc, char** argv) {
+  take_rest(argc, argv);
   const std::string what = argc > 1 ? argv[1] : "all";
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   require(prepare_gemm_sm90(), "preparing the kernels");

@@ -3,9 +3,10 @@
 // a (attention; k: under a mask of keys), o (product of the context), n (residual + norm), f
 // (product and erf GELU), g (product back). Capital letters: products in bf16, the same work in
 // another kernel. Tiles of q, o, f, g as tuning names them. Weights are distinct per layer, with
-// HOT=1 in the environment those of the first layer for all. C++17.
-//   build/cuda/bench/bench_layer [ROWS=128] [WIDTH=1024] [SEQUENCE[:TILE,TILE,TILE,TILE]...]
-//   build/cuda/bench/bench_layer 128 1024 qkonfgn qkonfgn:64x32,64x32,64x32,64x32
+// --hot those of the first layer for all; --rest MS before each graph. C++17.
+//   build/cuda/bench/bench_layer [--hot] [--rest MS] [ROWS=128] [WIDTH=1024]
+//   [SEQUENCE[:TILE,TILE,TILE,TILE]...] build/cuda/bench/bench_layer 128 1024 qkonfgn
+//   qkonfgn:64x32,64x32,64x32,64x32
 #include <algorithm>
 #include <cctype>
 #include <string>
@@ -31,8 +32,9 @@ struct Weights {
 
 class Layers {
  public:
-  Layers(int64_t rows, int width)
-      : rows_(rows),
+  Layers(int64_t rows, int width, bool hot)
+      : hot_(hot),
+        rows_(rows),
         width_(width),
         x_(2 * rows * width),
         y_(2 * rows * width),
@@ -115,7 +117,7 @@ class Layers {
     require(launch_packed_norm(args, stream), "norm");
   }
 
-  const bool hot_ = std::getenv("HOT") != nullptr;
+  const bool hot_;
   mutable GemmType products_type_ = kType;
   int64_t rows_;
   int width_;
@@ -136,6 +138,8 @@ int tile_named(const std::string& name) {
 
 int main(int argc, char** argv) {
   require(prepare_gemm_sm90(), "preparing products");
+  const bool hot = take_option(argc, argv, "--hot", false) != nullptr;
+  take_rest(argc, argv);
   const int64_t rows = argc > 1 ? std::atoll(argv[1]) : 128;
   const int width = argc > 2 ? std::atoi(argv[2]) : 1024;
   if (rows < 1 || (rows > 128 && rows % 128 != 0) || width < 64 || width % 64 != 0 ||
@@ -146,7 +150,7 @@ int main(int argc, char** argv) {
         static_cast<long long>(rows), width);
     return 2;
   }
-  const Layers layers(rows, width);
+  const Layers layers(rows, width, hot);
   std::vector<std::string> sequences;
   for (int i = 3; i < argc; ++i) sequences.emplace_back(argv[i]);
   if (sequences.empty()) sequences = {"q", "o", "f", "g", "qofg", "qaofg", "qonfgn", "qaonfgn"};

@@ -322,6 +322,7 @@ void time_all(int64_t only) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  take_rest(argc, argv);
   const std::string what = argc > 1 ? argv[1] : "all";
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   require(prepare_linear_f32(), "preparing the kernels");

@@ -1,10 +1,10 @@
 // Checks and times Linear with LayerNorm (src/backend/cuda/kernels/linear/linear_norm_sm90.h): its
 // one kernel against a product and the norm behind it, against Linear and AddLayerNorm as two
 // steps, and against FP64 on the host.
-//   build/cuda/bench/bench_linear_norm [check|time|all] [ROWS…]
+//   build/cuda/bench/bench_linear_norm [--rest MS] [check|time|all] [ROWS…]
 // Check: sampled rows against FP64, ragged sizes, poisoned outputs, guard bytes, NaN, rows of one
 // value, and that both ways give a row the same bits at every number of rows, backwards too.
-// Time: medians of graphs of launches, in turns; REST_MS in the environment: milliseconds of rest
+// Time: medians of graphs of launches, in turns; --rest: milliseconds of rest
 // before each graph, so that the chip is below its power limit. C++17.
 #include "backend/cuda/kernels/linear/linear_norm_sm90.h"
 #include "backend/cuda/kernels/norm/norm_packed.h"
@@ -315,6 +315,7 @@ void time_all(const std::vector<int64_t>& rows) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  take_rest(argc, argv);
   const std::string what = argc > 1 ? argv[1] : "all";
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   require(prepare_gemm_sm90(), "preparing the product");

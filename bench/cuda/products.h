@@ -126,8 +126,31 @@ double activation_of(int kind, double x) {
   return kind == 4 ? std::tanh(x) : x;
 }
 
-// Median microseconds of one launch, out of graphs of `count` launches; REST_MS in the environment:
-// milliseconds of rest before each.
+// Milliseconds of rest before each timed graph: the option --rest.
+inline int rest_ms = 0;
+
+// Takes `name` and, where it has one, its value out of the arguments: the value, or the name
+// itself; null where it is not given. Exits with 2 where the value is missing.
+inline const char* take_option(int& argc, char** argv, const char* name, bool has_value) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) != name) continue;
+    const int taken = has_value ? 2 : 1;
+    if (i + taken > argc) {
+      std::printf("%s: expected a value\n", name);
+      std::exit(2);
+    }
+    const char* result = argv[i + taken - 1];
+    std::copy(argv + i + taken, argv + argc, argv + i);
+    argc -= taken;
+    return result;
+  }
+  return nullptr;
+}
+inline void take_rest(int& argc, char** argv) {
+  if (const char* rest = take_option(argc, argv, "--rest", true)) rest_ms = std::atoi(rest);
+}
+
+// Median microseconds of one launch, out of graphs of `count` launches.
 template <class Launch>
 double time_us(const Launch& launch, int count, int rounds) {
   cudaStream_t stream;
@@ -141,9 +164,8 @@ double time_us(const Launch& launch, int count, int rounds) {
   cudaEvent_t begin, end;
   cudaEventCreate(&begin), cudaEventCreate(&end);
   std::vector<double> times;
-  const char* rest = std::getenv("REST_MS");
   for (int r = -1; r < rounds; ++r) {
-    if (rest != nullptr) usleep(static_cast<useconds_t>(1000 * std::atoi(rest)));
+    if (rest_ms > 0) usleep(static_cast<useconds_t>(1000 * rest_ms));
     cudaEventRecord(begin, stream);
     require(cudaGraphLaunch(exec, stream), "graph");
     cudaEventRecord(end, stream);
