@@ -4,9 +4,8 @@
 // (product and erf GELU), g (product back). Capital letters: products in bf16, the same work in
 // another kernel. Tiles of q, o, f, g as tuning names them. Weights are distinct per layer, with
 // --hot those of the first layer for all; --rest MS before each graph. C++17.
-//   build/cuda/bench/bench_layer [--hot] [--rest MS] [ROWS=128] [WIDTH=1024]
-//   [SEQUENCE[:TILE,TILE,TILE,TILE]...] build/cuda/bench/bench_layer 128 1024 qkonfgn
-//   qkonfgn:64x32,64x32,64x32,64x32
+//   build/cuda/bench/bench_layer [--hot] [--rest MS] [ROWS [WIDTH [SEQUENCE[:TILES]...]]]
+//   build/cuda/bench/bench_layer 128 1024 qkonfgn qkonfgn:64x32,64x32,64x32,64x32
 #include <algorithm>
 #include <cctype>
 #include <string>
