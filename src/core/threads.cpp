@@ -22,13 +22,16 @@ constexpr double kRiseNs = 20e6, kFallNs = 200e6, kSlowestFallNs = 5e9;
 constexpr int64_t kAtOnceNs = 1'000'000'000;
 constexpr double kCrowdBegins = 0.15, kCrowdEnds = 0.05;
 // In a crowd a part of this length is worth a thread that has to be woken and may lose its CPU, as
-// long as nothing was measured. From time to time a run goes the other way, to measure that: more
-// and more rarely.
+// long as nothing was measured.
 constexpr double kLongPartUs = 150;
-constexpr uint32_t kFirstProbe = 16, kRarestProbe = 1024;  // every so many runs
-constexpr double kNewest = 0.125;                          // weight of the last run in the mean
-
-void add_to_mean(double& mean, double value) { mean += (mean > 0 ? kNewest : 1) * (value - mean); }
+// A block of runs in a crowd spans several time slices of the scheduler (3 to 4 ms), so that its
+// mean says something. A variant that was found faster is kept for at least 16 times the trial of
+// the other one, twice as long after each trial that confirms it.
+constexpr double kTrialUs = 50e3, kKeptUs = 1e6, kLongestKeptUs = 16e6, kKeptTrials = 16;
+constexpr double kTrialRuns = 2;
+// A run that shares goes on alone once it has taken so many times a run alone: the worker's CPU is
+// needed elsewhere, and each step would wait for it.
+constexpr double kGiveUpAfter = 3;
 
 // The run that this thread works on.
 thread_local ThreadTeam* own_turn = nullptr;
@@ -37,7 +40,7 @@ thread_local ThreadTeam* own_turn = nullptr;
 
 // ---- ThreadTeam
 
-ThreadTeam::ThreadTeam(int threads) {
+ThreadTeam::ThreadTeam(int threads) : fall_ns_(kFallNs) {
   Pool& pool = Pool::here();
   size_ = std::min(threads > 0 ? threads : pool.cpus(), kMostThreads);
   pool.add_team();
@@ -57,7 +60,6 @@ void ThreadTeam::run(int parts, void (*body)(void*, int), void* context) {
     own_parts_ += parts;
     return all_alone();
   }
-  shares_ = true;
   share(parts, body, context);
 }
 
@@ -83,6 +85,7 @@ void ThreadTeam::share(int parts, void (*body)(void*, int), void* context) {
       job_->wait_for(helped_, now + std::max(pool_->patience_ns(), (now - begun) / kUneven));
   // A part as long as ours may have begun when ours ended; what is longer, other programs took.
   if (slept > 0 && own > 0) slept_ns_ += std::min(slept, (now - begun) / own);
+  if (give_up_ns_ > 0 && now > give_up_ns_) alone_ = true;
   if (job_->error) std::rethrow_exception(std::exchange(job_->error, nullptr));
 }
 
@@ -96,11 +99,13 @@ ThreadTeam::Turn::Turn(ThreadTeam& team, Pace* pace)
   pool.start_workers(team.size_);  // after a fork: there are none
   team.job_ = pool.enter(team.size_ > 1);
   team.own_parts_ = team.slept_ns_ = 0;
-  team.shares_ = false;
   team.alone_ = team.crowded_ && pace && team.works_alone(*pace);
+  team.give_up_ns_ = 0;
   before_ = std::exchange(own_turn, &team);
   if (team.size_ == 1) return;
   wall_ns_ = now_ns();
+  if (team.crowded_ && pace && !team.alone_ && pace->alone_us > 0)
+    team.give_up_ns_ = wall_ns_ + static_cast<int64_t>(kGiveUpAfter * 1e3 * pace->alone_us);
   cpu_ns_ = thread_cpu_ns();
   preemptions_ = preemptions();
 }
@@ -126,20 +131,12 @@ ThreadTeam::Turn::~Turn() {
   own_turn = before_;
 }
 
-// In a crowd: the faster way of the two, as far as both are known.
+// In a crowd: what the current block of runs does.
 bool ThreadTeam::works_alone(Pace& pace) const {
   if (pace.crowd != crowds_) {
-    pace = {.part_us = pace.part_us,
-            .crowd = crowds_,
-            .until_probe = kFirstProbe,
-            .probe_every = kFirstProbe};
+    pace = {.part_us = pace.part_us, .alone = pace.part_us < kLongPartUs, .crowd = crowds_};
   }
-  const bool both = pace.shared_us > 0 && pace.alone_us > 0;
-  const bool alone = both ? pace.alone_us <= pace.shared_us : pace.part_us < kLongPartUs;
-  if (--pace.until_probe > 0) return alone;
-  pace.probe_every = std::min(2 * pace.probe_every, kRarestProbe);
-  pace.until_probe = pace.probe_every;
-  return !alone;
+  return pace.alone;
 }
 
 // After a run that took `wall_ns`, of which this thread had a CPU for `cpu_ns`.
@@ -147,21 +144,42 @@ void ThreadTeam::measure(Pace& pace, double wall_ns, double cpu_ns) const {
   if (own_parts_ == 0) return;
   pace.part_us = cpu_ns / 1e3 / static_cast<double>(own_parts_);
   if (!crowded_ || pace.crowd != crowds_) return;
-  if (alone_) add_to_mean(pace.alone_us, wall_ns / 1e3);
-  if (shares_) add_to_mean(pace.shared_us, wall_ns / 1e3);
+  pace.block_us += wall_ns / 1e3;
+  ++pace.runs;
+  const bool gave_up = pace.trial && alone_ && !pace.alone;
+  const bool over = pace.block_us >= (pace.trial ? kTrialUs : pace.kept_us);
+  if ((over || gave_up) && pace.runs >= kTrialRuns) end_block(pace);
+}
+
+// Which variant the next block takes: after a kept variant a trial of the other one, after a trial
+// the faster of both.
+void ThreadTeam::end_block(Pace& pace) {
+  const double length_us = std::exchange(pace.block_us, 0);
+  (pace.alone ? pace.alone_us : pace.shared_us) = length_us / std::exchange(pace.runs, 0);
+  const bool both = pace.shared_us > 0 && pace.alone_us > 0;
+  if (!pace.trial || !both) {
+    pace.alone = !pace.alone;
+    pace.trial = true;
+    return;
+  }
+  const bool alone = pace.alone_us <= pace.shared_us;
+  const bool confirmed = alone != pace.alone && pace.kept_us > 0;
+  const double kept_us = confirmed ? std::min(2 * pace.kept_us, kLongestKeptUs) : kKeptUs;
+  pace.kept_us = std::max(kept_us, kKeptTrials * length_us);
+  pace.alone = alone;
+  pace.trial = false;
 }
 
 // After a run of `wall_ns`, the share `lost` of which went to other programs.
 void ThreadTeam::watch(int64_t now, double wall_ns, double lost) {
-  if (fall_ns_ == 0) fall_ns_ = kFallNs;
   const double weight = std::min(1.0, wall_ns / (lost > lost_ ? kRiseNs : fall_ns_));
   lost_ += weight * (lost - lost_);
   const bool before = crowded_;
   crowded_ = lost_ > (crowded_ ? kCrowdEnds : kCrowdBegins);
   if (before && !crowded_) crowd_end_ns_ = now;
   if (!before && crowded_) {
-    ++crowds_;
     const bool at_once = crowd_end_ns_ > 0 && now - crowd_end_ns_ < kAtOnceNs;
+    if (!at_once) ++crowds_;  // else the same again: what was measured in it holds
     fall_ns_ = at_once ? std::min(2 * fall_ns_, kSlowestFallNs) : kFallNs;
   }
   pool_->set_crowded(crowded_);

@@ -60,13 +60,16 @@ class ThreadTeam {
         &context);
   }
 
-  /// How long one kind of run takes, kept from run to run by whoever starts them.
+  /// How long one kind of run takes, kept from run to run by the code that starts them.
   struct Pace {
     double part_us = 0;  ///< a part of a step; 0: not known yet
-    // Beside other programs: a run that shared its steps, and one that did not; 0: not known.
-    double shared_us = 0, alone_us = 0;
-    uint32_t crowd = 0;                         ///< which crowd they were measured in
-    uint32_t until_probe = 0, probe_every = 0;  ///< runs
+    // Beside other programs runs come in blocks, which share their steps or do not.
+    bool alone = false;                  ///< what the current block does
+    bool trial = true;                   ///< a short block, to compare with the other variant
+    double block_us = 0, runs = 0;       ///< of the current block, so far
+    double kept_us = 0;                  ///< how long the faster variant is kept, without trials
+    double shared_us = 0, alone_us = 0;  ///< mean of a run in the last block of each; 0: not known
+    uint32_t crowd = 0;                  ///< the crowd that these were measured in
   };
   /// While it lives the caller works on one run: it counts among the threads at work, workers stay
   /// awake between its steps, and the time that other programs take is watched. run() makes its own
@@ -90,6 +93,7 @@ class ThreadTeam {
   void share(int parts, void (*body)(void*, int), void* context);
   bool works_alone(Pace& pace) const;
   void measure(Pace& pace, double wall_ns, double cpu_ns) const;
+  static void end_block(Pace& pace);
   void watch(int64_t now, double wall_ns, double lost);
 
   int size_ = 1;
@@ -97,16 +101,16 @@ class ThreadTeam {
   struct Job* job_ = nullptr;   // during a turn: where workers find our parts; null: they do not
   int64_t own_parts_ = 0;       // that the caller did in this turn
   int64_t slept_ns_ = 0;        // that it waited in this turn for parts as long as its own
-  bool shares_ = false;         // this turn has shared a step
-  bool alone_ = false;          // this turn shares nothing
+  bool alone_ = false;          // this turn shares nothing (more)
+  int64_t give_up_ns_ = 0;      // when it stops sharing; 0: never
   int helped_ = 0;              // parts of the last shared job that workers did
   int called_ = 0;              // workers, the last time that any were, at this time
   int64_t called_ns_ = 0;
   double lost_ = 0;           // share of our time that went to other programs, lately
   bool crowded_ = false;      // so much that a run may be faster on one thread
-  uint32_t crowds_ = 0;       // how often that began
+  uint32_t crowds_ = 0;       // how often that began, other than at once after the last
   int64_t crowd_end_ns_ = 0;  // when it ended last
-  double fall_ns_ = 0;        // how slowly `lost_` falls; 0: not set yet
+  double fall_ns_;            // how slowly `lost_` falls
 };
 
 /// body(begin, end) over [0, count) cut into contiguous parts of at least `least` (> 0), at most
