@@ -54,7 +54,7 @@ bool differ_by_unit_axes(const SymShape& a, const SymShape& b);
 /// Is a relative difference of `value` to `wanted` what storing it in `dtype` explains?
 bool nearly(double value, double wanted, DType dtype = DType::kF32);
 
-/// Does the operator normalise: LayerNorm, RMSNorm, GroupNormalization, and what they are part of?
+/// Does the operator normalize: LayerNorm, RMSNorm, GroupNormalization, and what they are part of?
 bool is_norm(OpKind op);
 /// The request of a node that computes `producer` and `consumer` in one step, the value between
 /// them in a register; empty where that breaks what is asked of either.

@@ -10,7 +10,7 @@ namespace {
 
 using ir::kNoNode;
 
-constexpr size_t kMostNodes = 1024;  // of one branch: a layer of a Transformer has some dozen
+constexpr size_t kMaxNodes = 1024;  // of one branch: a layer of a Transformer has some dozen
 constexpr size_t kOperands = 3;      // q, k and v come first among an Attention's inputs
 
 bool is_view(OpKind op) { return (flags(op) & kView) != 0; }
@@ -78,7 +78,7 @@ class Reader {
     const int first = position(stem);
     std::vector<std::pair<ValueId, bool>> open{{branch, false}};
     std::unordered_set<NodeId> seen[2];
-    while (!open.empty() && seen[0].size() + seen[1].size() <= kMostNodes) {
+    while (!open.empty() && seen[0].size() + seen[1].size() <= kMaxNodes) {
       const auto [value, above] = open.back();
       open.pop_back();
       if (value == stem && above) return true;
@@ -134,7 +134,7 @@ class Reader {
     std::vector<NodeId> found;
     std::vector<std::pair<ValueId, bool>> open{{value, between == Between::kAnything}};
     std::unordered_set<NodeId> seen[2];
-    while (!open.empty() && seen[0].size() + seen[1].size() <= kMostNodes) {
+    while (!open.empty() && seen[0].size() + seen[1].size() <= kMaxNodes) {
       const auto [v, counts] = open.back();
       open.pop_back();
       const NodeId id = maker(v);

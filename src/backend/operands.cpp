@@ -87,7 +87,7 @@ int64_t elems_between(const TensorArg& t, int begin, int end) {
 }
 
 Rows::Rows(const TensorArg& t, int inner_axes) {
-  // Size-1 axes carry no stride; neighbouring axes that step evenly become one.
+  // Size-1 axes carry no stride; neighboring axes that step evenly become one.
   for (int i = 0; i < t.rank - inner_axes; ++i) {
     const auto k = static_cast<size_t>(i);
     count_ *= t.shape[k];

@@ -1,6 +1,6 @@
 // The attribute structs of all operators that have attributes, as the IR, the FP64 evaluators and
 // the kernels see them (ONNX spellings are translated at import). Contract: attr_codec.h.
-// Axes are normalised at import or inference only where said; evaluators accept negative axes.
+// Axes are normalized at import or inference only where said; evaluators accept negative axes.
 #pragma once
 #include <string>
 #include <vector>
@@ -290,7 +290,7 @@ struct ReverseSequenceAttrs {  ///< 0 and 1 in either order
   }
 };
 
-// ---- quantisation and loss -----------------------------------------------------------------
+// ---- quantization and loss -----------------------------------------------------------------
 /// QuantizeLinear (x, scale, zero_point) and DequantizeLinear (x, scale, zero_point). The scale is
 /// one number, a list along `axis`, or of x's rank with one number per `block_size` elements along
 /// `axis`.
@@ -398,7 +398,7 @@ struct PoolAttrs {
   }
 };
 
-// ---- normalisation, attention, embedding ---------------------------------------------------
+// ---- normalization, attention, embedding ---------------------------------------------------
 struct NormAttrs {  ///< LayerNorm, RMSNorm, AddLayerNorm: over axes [axis, rank)
   int64_t axis = -1;
   double epsilon = 1e-5;

@@ -15,13 +15,13 @@
 namespace vernier {
 namespace {
 
-constexpr size_t kMostCpus = 1 << 16;
+constexpr size_t kMaxCpus = 1 << 16;
 
 // The mask of the first thread, which is the process's: any other may have chosen a CPU for itself.
 // One for 1024 CPUs is refused (EINVAL) by a kernel that knows more: then a larger one. No bytes
 // where the system tells none. Allocates nothing: threads that begin ask it.
 struct CpuMask {
-  std::array<cpu_set_t, kMostCpus / CPU_SETSIZE> sets{};
+  std::array<cpu_set_t, kMaxCpus / CPU_SETSIZE> sets{};
   size_t bytes = 0;
 
   CpuMask() {

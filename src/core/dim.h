@@ -61,7 +61,7 @@ class Dim {
   friend struct DimBuilder;
 };
 
-/// Floor division and modulus round towards minus infinity, as Python's // and %.
+/// Floor division and modulus round toward minus infinity, as Python's // and %.
 Dim floordiv(const Dim& a, const Dim& b);
 Dim mod(const Dim& a, const Dim& b);
 Dim min(const Dim& a, const Dim& b);

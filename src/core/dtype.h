@@ -36,7 +36,7 @@ class FloatRounder {
     const double rounded = on_grid(x);
     return std::abs(rounded) <= max_finite_ ? rounded : overflowed(x);
   }
-  /// Towards zero: a finite number never overflows.
+  /// Toward zero: a finite number never overflows.
   double truncated(double x) const {
     double rounded = on_grid(x);
     if (std::abs(rounded) > std::abs(x)) rounded -= std::copysign(binade(x) * spacing_, x);
@@ -65,7 +65,7 @@ class FloatRounder {
 
 /// x rounded once to the nearest value of `t`, returned as double. Identity for kUndefined and f64.
 double round_to(DType t, double x);
-/// As round_to, towards zero.
+/// As round_to, toward zero.
 double truncate_to(DType t, double x);
 
 /// One element at `src` of type `t` as double (floats) — and back, rounding to nearest.

@@ -39,7 +39,7 @@ struct PointRounding {
   };
   DType type = DType::kUndefined;
   Mode mode = Mode::kNearest;
-  /// Accumulators: promoted to f32 every `block` products; 0: never. Unnormalised probabilities:
+  /// Accumulators: promoted to f32 every `block` products; 0: never. Unnormalized probabilities:
   /// the maximum is the largest score so far, taken anew every `block` keys; 0: of all keys at
   /// once.
   int64_t block = 0;

@@ -74,10 +74,10 @@ std::string own_identity() {
 
 // "NAME." of all temporary files of a target.
 std::string stem_of(const fs::path& target) {
-  constexpr size_t kLongest = 200;  // of the 255 bytes that a name may have
+  constexpr size_t kMaxLength = 200;  // of the 255 bytes that a name may have
   const std::string name = target.filename().string();
-  if (name.size() <= kLongest) return name + ".";
-  return name.substr(0, kLongest - kIdentityDigits) + hex_digits(name) + ".";
+  if (name.size() <= kMaxLength) return name + ".";
+  return name.substr(0, kMaxLength - kIdentityDigits) + hex_digits(name) + ".";
 }
 
 bool takes_number(std::string_view& text, char end) {

@@ -39,7 +39,7 @@ thread_local ThreadTeam* own_turn = nullptr;
 
 ThreadTeam::ThreadTeam(int threads) {
   Pool& pool = Pool::here();
-  size_ = std::min(threads > 0 ? threads : pool.cpus(), kMostThreads);
+  size_ = std::min(threads > 0 ? threads : pool.cpus(), kMaxThreads);
   pool.add_team();
   pool.start_workers(size_);
 }

@@ -17,7 +17,7 @@ namespace vernier {
 /// Of one caller at a time; any number of teams work at once.
 class ThreadTeam {
  public:
-  static constexpr int kMostThreads = 1024;
+  static constexpr int kMaxThreads = 1024;
 
   /// Steps are cut into up to `threads` parts; 0: allowed_cpus(). Starts the workers that the pool
   /// lacks for it. Where the system refuses (RLIMIT_NPROC, memory) a line of the log says so, and

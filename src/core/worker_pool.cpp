@@ -135,15 +135,15 @@ void Job::open_parts(int parts, void (*what)(void*, int), void* with) {
   }
 }
 
-int Job::take(int favourite) {
+int Job::take(int favorite) {
   const int used = words.load(std::memory_order_relaxed);
-  favourite %= used * kWordBits;
+  favorite %= used * kWordBits;
   for (int i = 0; i < used; ++i) {
-    const int word = (favourite / kWordBits + i) % used;
+    const int word = (favorite / kWordBits + i) % used;
     std::atomic<uint64_t>& bits = open[static_cast<size_t>(word)];
     uint64_t seen = bits.load(std::memory_order_relaxed);
     while (seen != 0) {
-      const int liked = favourite % kWordBits;
+      const int liked = favorite % kWordBits;
       const bool has_liked = i == 0 && (seen >> liked & 1) != 0;
       const int bit = has_liked ? liked : std::countr_zero(seen);
       const uint64_t mask = uint64_t{1} << bit;

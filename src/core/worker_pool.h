@@ -37,7 +37,7 @@ void pause();
 /// One step of one run, cut into parts.
 struct alignas(64) Job {
   static constexpr int kWordBits = 64;
-  static constexpr int kWords = ThreadTeam::kMostThreads / kWordBits;
+  static constexpr int kWords = ThreadTeam::kMaxThreads / kWordBits;
 
   void (*body)(void*, int) = nullptr;
   void* context = nullptr;
@@ -53,8 +53,8 @@ struct alignas(64) Job {
 
   /// Opens the parts [0, parts) of a step to whoever comes.
   void open_parts(int parts, void (*what)(void*, int), void* with);
-  /// Takes an open part, `favourite` if it can be; -1: none is open.
-  int take(int favourite);
+  /// Takes an open part, `favorite` if it can be; -1: none is open.
+  int take(int favorite);
   /// Does a part that was taken; keeps what it throws if no earlier part has thrown.
   void perform(int part) noexcept;
   /// Returns when workers have ended `parts` parts: spins until the clock says `patient_until`,

@@ -13,7 +13,7 @@ namespace vernier::ir {
 namespace {
 
 std::optional<double> uniform_of(const Tensor& t) {
-  if (t.elems() < 1 || t.elems() > kMostUniformElems) return std::nullopt;
+  if (t.elems() < 1 || t.elems() > kMaxUniformElems) return std::nullopt;
   const auto at = [&t](int64_t i) {
     return is_float(t.dtype()) ? t.float_at(i) : static_cast<double>(t.integer_at(i));
   };

@@ -28,7 +28,7 @@ struct Origin {
   Request asked = {};
 };
 
-inline constexpr int64_t kMostUniformElems = 1 << 16;
+inline constexpr int64_t kMaxUniformElems = 1 << 16;
 
 struct Value {
   std::string name;  ///< the ONNX name where the value equals an ONNX value, else empty
@@ -37,7 +37,7 @@ struct Value {
   bool has_shape = false;  ///< false until inference has run
   Tensor constant;  ///< defined() for constants; until types are decided, f16 and bf16 may be held
                     ///< in f32
-  /// c if every element of the constant is c; of constants of at most kMostUniformElems elements.
+  /// c if every element of the constant is c; of constants of at most kMaxUniformElems elements.
   std::optional<double> uniform;
   /// Known contents of a small integer or bool tensor as size expressions, in row-major order.
   std::optional<std::vector<Dim>> values;
@@ -107,7 +107,7 @@ class Graph {
   std::map<std::string, Dim> symbol_bounds;  ///< upper bounds of sizes that depend on data
   std::vector<Retired> retired;
   /// Of constants computed so far, and what all may take (ops::fold_node); 0: nothing asked yet.
-  double folded_work = 0, most_folded_work = 0;
+  double folded_work = 0, max_folded_work = 0;
 
   /// A constant; equal tensors are not merged here (see the fold pass).
   ValueId add_constant(Tensor tensor, std::string name = "");

@@ -57,7 +57,7 @@ struct SaveOptions {
 
 struct SavedModel {
   uint64_t model_bytes = 0, data_bytes = 0;
-  std::string data_file;  ///< name of the file of weights; empty: they lie in the model
+  std::string data_file;  ///< name of the weights' file; empty: they are in the model file
 };
 
 class ModelWriter {
@@ -81,7 +81,7 @@ class ModelWriter {
   uint64_t num_nodes() const;
   uint64_t weight_bytes() const;
 
-  /// Writes the model, and its weights beside it where they are large; both appear when they are
+  /// Writes the model, and large weights into a file beside it; each file appears when it is
   /// complete. The same graph and seed give the same bytes. Throws Error(kInput) if the path is a
   /// folder, Error(kMachine) if the files cannot be written.
   SavedModel save(const std::filesystem::path& path, const SaveOptions& options) const;

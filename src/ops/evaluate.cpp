@@ -102,9 +102,9 @@ class Evaluator {
           [&] { return "evaluating node '" + graph_.node(id).name + "' in FP64"; });
       run_node(id);
     }
-    for (ir::ValueId id : options_.wanted) result_.values[id] = materialise(id);
+    for (ir::ValueId id : options_.wanted) result_.values[id] = materialize(id);
     for (size_t i = 0; options_.wanted.empty() && i < graph_.outputs.size(); ++i)
-      result_.outputs[graph_.output_names[i]] = materialise(graph_.outputs[i]);
+      result_.outputs[graph_.output_names[i]] = materialize(graph_.outputs[i]);
     return std::move(result_);
   }
 
@@ -158,7 +158,7 @@ class Evaluator {
     if (t.elems() <= rules::kMaxSymbolicElems) graph_.value(id).constant = t.to_tensor();
   }
 
-  const EvalTensor& materialise(ir::ValueId id) {
+  const EvalTensor& materialize(ir::ValueId id) {
     const auto it = live_.find(id);
     if (it != live_.end()) return it->second;
     const ir::Value& v = graph_.value(id);
@@ -171,7 +171,7 @@ class Evaluator {
     const ir::Node& node = graph_.node(id);
     std::vector<const EvalTensor*> in;
     for (ir::ValueId value : node.inputs)
-      in.push_back(value == ir::kNoValue ? nullptr : &materialise(value));
+      in.push_back(value == ir::kNoValue ? nullptr : &materialize(value));
     std::vector<EvalTensor> out;
     for (ir::ValueId value : node.outputs) {
       if (value == ir::kNoValue)
@@ -266,11 +266,11 @@ double elems_of_constants(const ir::Graph& graph) {
 
 // May the node be evaluated? Then its work counts.
 bool charge_fold(ir::Graph& graph, const ir::Node& node) {
-  if (graph.most_folded_work == 0)
-    graph.most_folded_work = kMostFoldWorkInAll + kFoldWorkPerWeight * elems_of_constants(graph);
+  if (graph.max_folded_work == 0)
+    graph.max_folded_work = kMaxFoldWorkInAll + kFoldWorkPerWeight * elems_of_constants(graph);
   const Work work = work_of(graph, node);
-  if (work.all > kMostFoldWork + kFoldWorkPerWeight * work.elems ||
-      graph.folded_work + work.all > graph.most_folded_work)
+  if (work.all > kMaxFoldWork + kFoldWorkPerWeight * work.elems ||
+      graph.folded_work + work.all > graph.max_folded_work)
     return false;
   graph.folded_work += work.all;
   return true;

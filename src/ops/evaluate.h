@@ -57,7 +57,7 @@ Evaluation evaluate(const ir::Graph& graph, const std::map<std::string, Tensor>&
 /// together: some seconds. For each element of its constants, and of the model's weights, so much
 /// more. A small file can ask for any number of operations: what would take more stays in the
 /// graph.
-inline constexpr double kMostFoldWork = 0x1p30, kMostFoldWorkInAll = 0x1p31;
+inline constexpr double kMaxFoldWork = 0x1p30, kMaxFoldWorkInAll = 0x1p31;
 inline constexpr double kFoldWorkPerWeight = 1024, kFoldWorkPerElem = 16;
 
 /// The outputs of a node whose inputs are all constants, or whose integer contents inference knows

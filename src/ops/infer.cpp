@@ -11,7 +11,7 @@ namespace {
 
 using rules::kMaxSymbolicElems;
 
-constexpr size_t kMostDims = 64;  // of a value; a plan's have fewer, those between are folded
+constexpr size_t kMaxDims = 64;  // of a value; a plan's have fewer, those between are folded
 
 using Substitutions = std::map<std::string, Dim>;
 
@@ -145,8 +145,8 @@ DType GraphContext::stored_type(DType inferred) const {
 
 void GraphContext::set_output(size_t i, DType dtype, SymShape shape) {
   if (!node().has_output(i)) return;
-  if (shape.size() > kMostDims) {
-    fail("output " + std::to_string(i) + " would have more than " + std::to_string(kMostDims) +
+  if (shape.size() > kMaxDims) {
+    fail("output " + std::to_string(i) + " would have more than " + std::to_string(kMaxDims) +
          " dimensions");
   }
   Shape least;

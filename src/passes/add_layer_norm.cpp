@@ -18,7 +18,7 @@ bool fuse(Graph& graph, NodeId id) {
       return false;
   }
   const auto attrs = n.attrs_as<NormAttrs>();
-  // The fused operator wants parameters of exactly the normalised axes.
+  // The fused operator wants parameters of exactly the normalized axes.
   const auto axes =
       static_cast<size_t>(attrs.axis < 0 ? -attrs.axis : rank_of(graph, sum) - attrs.axis);
   std::vector<ValueId> inputs = add->inputs;

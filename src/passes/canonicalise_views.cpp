@@ -1,4 +1,4 @@
-// Layout operators move towards one form: reshapes that split axes go up, transposes merge, axes of
+// Layout operators move toward one form: reshapes that split axes go up, transposes merge, axes of
 // size 1 are added last, scalar factors come after layout changes.
 //   Reshape(Reshape(x)) ⇒ Reshape(x)      Transpose(Transpose(x)) ⇒ Transpose(x)
 //   Transpose(x) ⇒ Reshape(x)             requires: only axes of size 1 move

@@ -1,4 +1,4 @@
-// Matchers of the decomposed normalisations, shared by their passes and the raise report.
+// Matchers of the decomposed normalizations, shared by their passes and the raise report.
 #pragma once
 #include "passes/match.h"
 
@@ -7,7 +7,7 @@ namespace vernier::passes {
 /// y = (x − mean(x)) / sqrt(var(x) + epsilon) · scale + bias, found in single operators.
 struct NormMatch {
   ValueId x = kNoValue, scale = kNoValue, bias = kNoValue;  ///< scale and bias may be absent
-  int64_t axis = 0;  ///< first normalised axis, from the front
+  int64_t axis = 0;  ///< first normalized axis, from the front
   double epsilon = 0;
   ValueId out = kNoValue;  ///< the last value the match covers
 };

@@ -10,7 +10,7 @@ namespace {
 // one round moves by one node only (a view up a chain) would take as many rounds as there are
 // nodes.
 constexpr size_t kMaxRounds = 100;
-constexpr size_t kMostVisits = size_t{1} << 20;
+constexpr size_t kMaxVisits = size_t{1} << 20;
 constexpr size_t kChangesPerNode = 4, kFewChanges = 20'000;
 }  // namespace
 
@@ -86,7 +86,7 @@ ValueId emit_expand(Graph& graph, ValueId value, SymShape shape,
 int apply_rules(Graph& graph, std::span<const Rule> rules) {
   int changes = 0;
   size_t visits = 0;
-  const size_t most_changes = kFewChanges + kChangesPerNode * graph.order().size();
+  const size_t max_changes = kFewChanges + kChangesPerNode * graph.order().size();
   for (size_t round = 0; round < kMaxRounds; ++round) {
     int found = merge_duplicates(graph);
     const std::vector<NodeId> order = graph.order();
@@ -101,7 +101,7 @@ int apply_rules(Graph& graph, std::span<const Rule> rules) {
     ops::apply_substitutions(graph);
     changes += found;
     visits += order.size();
-    if (found == 0 || visits > kMostVisits || static_cast<size_t>(changes) > most_changes) break;
+    if (found == 0 || visits > kMaxVisits || static_cast<size_t>(changes) > max_changes) break;
   }
   return changes;
 }
@@ -131,7 +131,7 @@ int merge_duplicates(Graph& graph) {
 }
 
 bool can_absorb(const Graph& graph, NodeId node, const Node& inner) {
-  return graph.node(node).origins.size() + inner.origins.size() <= kMostOrigins;
+  return graph.node(node).origins.size() + inner.origins.size() <= kMaxOrigins;
 }
 
 void absorb_origins(Graph& graph, NodeId node, const Node& inner) {

@@ -81,7 +81,7 @@ bool fold_constant(Graph& graph, NodeId node);
 
 // ---- origins
 /// Of a node that local rules make of several: a long chain becomes several nodes.
-inline constexpr size_t kMostOrigins = 128;
+inline constexpr size_t kMaxOrigins = 128;
 /// May the node take over what `inner`, the producer of one of its inputs, stands for?
 bool can_absorb(const Graph& graph, NodeId node, const Node& inner);
 /// It does: its own origins first, then those. An `inner` without other users gives them away.

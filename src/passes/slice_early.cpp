@@ -3,7 +3,7 @@
 //   rows. A classifier reads the first token of its encoder: of the last layer only that row is
 //   left to compute.
 //   requires: constant bounds; every use of f's result is this slice; the sliced axes are rows to f
-//   (not channels that it sums or normalises); each input of f has its size there or is broadcast;
+//   (not channels that it sums or normalizes); each input of f has its size there or is broadcast;
 //   one request that serves both. A slice is a view or a small copy, and rows do not depend on each
 //   other, so no bit changes.
 #include <algorithm>

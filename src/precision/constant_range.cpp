@@ -66,10 +66,10 @@ Extremes extremes(int64_t begin, int64_t end, const Element& element) {
 
 // The finite elements of a constant; 0 for one that has none.
 Reach reach_of(const Tensor& t) {
-  constexpr int64_t kLeastElems = int64_t{1} << 20;  // of a thread
+  constexpr int64_t kMinElems = int64_t{1} << 20;  // of a thread
   Extremes all;
   std::mutex mutex;
-  in_parallel(t.elems(), kLeastElems, [&](int64_t begin, int64_t end) {
+  in_parallel(t.elems(), kMinElems, [&](int64_t begin, int64_t end) {
     const auto* floats = reinterpret_cast<const float*>(t.data());
     const Extremes here =
         t.dtype() == DType::kF32  // what most weights are

@@ -79,7 +79,7 @@ class Reader {
       if (row.word == word) return row.type;
     }
     if (is_one_of(word, {"int8", "i8", "uint8", "u8", "int4", "fp8", "fp4"})) {
-      fail(at, "quantised types such as " + quoted(word) +
+      fail(at, "quantized types such as " + quoted(word) +
                    " are not asked for by rules in this version; " + kExpectedType);
     }
     if (is_one_of(word, {"int32", "i32", "int64", "i64", "bool"})) {

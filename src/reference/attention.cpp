@@ -166,7 +166,7 @@ bool finish_scores(const Problem& p, const Sequence& s, int64_t head, int64_t qu
   return all_hidden;
 }
 
-// row = exp(row − max), rounded where the point "probs" takes them unnormalised; the result is the
+// row = exp(row − max), rounded where the point "probs" takes them unnormalized; the result is the
 // sum that P·V must be divided by.
 double exponentiate(const Problem& p, std::span<double> row, double max) {
   using Scale = PointRounding::Scale;
@@ -204,7 +204,7 @@ double exponentiate_blocks(const Problem& p, std::span<double> row, double max) 
   return sum.value();
 }
 
-// row = softmax(row), and the result 1; or, where the point "probs" takes them unnormalised, row =
+// row = softmax(row), and the result 1; or, where the point "probs" takes them unnormalized, row =
 // exp(row − max), and the result is the sum that P·V must be divided by. A row that is all −inf
 // gives NaN, or 0 with zero_nan_rows.
 double softmax_row(const Problem& p, std::span<double> row) {

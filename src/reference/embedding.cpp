@@ -4,7 +4,7 @@
 
 #include "core/attrs.h"
 #include "reference/elementwise.h"
-#include "reference/normalise_rows.h"
+#include "reference/normalize_rows.h"
 
 namespace vernier::reference {
 namespace {
@@ -46,7 +46,7 @@ void eval_embed_norm(const EvalCall& call) {
     });
   }
   for (size_t i = 0; width > 0 && i < y.f.size(); i += width)
-    normalise_row(std::span(y.f).subspan(i, width), attrs.epsilon, call.rounding, kNormIndex);
+    normalize_row(std::span(y.f).subspan(i, width), attrs.epsilon, call.rounding, kNormIndex);
   const EvalTensor* bias = call.in.size() > scale_at + 1 ? call.in[scale_at + 1] : nullptr;
   scale_and_shift(y, *call.in[scale_at], bias, call.rounding, kNormIndex.out);
 }

@@ -9,14 +9,14 @@
 #include "core/threads.h"
 #include "reference/activations.h"
 #include "reference/elementwise.h"
-#include "reference/normalise_rows.h"
+#include "reference/normalize_rows.h"
 
 namespace vernier::reference {
 namespace {
 
 constexpr int64_t kBlockK = 64;   // rows of b per block: with kBlockN columns 256 KiB, one L2
 constexpr int64_t kBlockN = 512;  // columns of b per block
-constexpr int64_t kLeastProducts = int64_t{1} << 22;  // of a thread: some 0.5 ms
+constexpr int64_t kMinProducts = int64_t{1} << 22;  // of a thread: some 0.5 ms
 
 // c[0, cols) += Σ_k a[k]·b[k][0, cols) for `depth` rows of b, four at a time.
 void add_rows(int64_t depth, int64_t cols, const double* a, const double* b, int64_t stride,
@@ -134,7 +134,7 @@ void multiply_linear(const EvalCall& call, bool trans_w) {
 
 void multiply_add(MatMulSizes sizes, const double* a, const double* b, double* c) {
   const int64_t least_cols =
-      std::max(int64_t{1}, kLeastProducts / std::max(int64_t{1}, sizes.m * sizes.k));
+      std::max(int64_t{1}, kMinProducts / std::max(int64_t{1}, sizes.m * sizes.k));
   in_parallel(sizes.n, least_cols, [=](int64_t begin, int64_t end) {
     for (int64_t k = 0; k < sizes.k; k += kBlockK) {
       const int64_t depth = std::min(kBlockK, sizes.k - k);
@@ -243,7 +243,7 @@ void eval_linear_add_layer_norm(const EvalCall& call) {
   constexpr size_t kProduct = 2;  // with the bias
   for (size_t i = 0; i < y.f.size(); ++i) y.f[i] = call.rounding(kProduct, y.f[i]) + residual.f[i];
   for (size_t i = 0; i < y.f.size(); i += columns)
-    normalise_row(std::span(y.f).subspan(i, columns), attrs.epsilon, call.rounding,
+    normalize_row(std::span(y.f).subspan(i, columns), attrs.epsilon, call.rounding,
                   kLinearNormIndex);
   scale_and_shift(y, *call.in[4], call.optional(5), call.rounding, kLinearNormIndex.out);
 }

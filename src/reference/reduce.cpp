@@ -24,7 +24,7 @@ std::vector<bool> reduced_axes(const EvalCall& call) {
   const size_t rank = call.in[0]->rank();
   if (axes.empty()) return std::vector<bool>(rank, !attrs.noop_with_empty_axes);
   std::vector<bool> reduced(rank, false);
-  for (int64_t axis : axes) reduced[normalise_axis(axis, rank)] = true;
+  for (int64_t axis : axes) reduced[normalize_axis(axis, rank)] = true;
   return reduced;
 }
 
@@ -65,7 +65,7 @@ void reduce(const EvalCall& call, const F& of_floats, const G& of_integers) {
   });
 }
 
-// Reductions whose integer form is the double form rounded towards zero.
+// Reductions whose integer form is the double form rounded toward zero.
 template <class F>
 void reduce_as_double(const EvalCall& call, const F& f) {
   reduce(call, f, [&](Integers group) {
@@ -85,7 +85,7 @@ double sum(const EvalCall& call, Floats group, const Term& term) {
 double itself(double v) { return v; }
 double square(double v) { return v * v; }
 int64_t sum(Integers group) {
-  uint64_t total = 0;  // wraps without undefined behaviour
+  uint64_t total = 0;  // wraps without undefined behavior
   for (int64_t v : group) total += static_cast<uint64_t>(v);
   return static_cast<int64_t>(total);
 }

@@ -43,7 +43,7 @@ void eval_transpose(const EvalCall& call) {
   const Shape own = row_major_strides(x.shape);
   Shape strides;
   for (int64_t axis : decode<TransposeAttrs>(call.attrs).perm)
-    strides.push_back(own[normalise_axis(axis, x.rank())]);
+    strides.push_back(own[normalize_axis(axis, x.rank())]);
   copy_strided(x, 0, strides, call.out[0]);
 }
 

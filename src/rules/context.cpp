@@ -18,7 +18,7 @@ std::optional<std::vector<int64_t>> InferContext::integers(size_t i) const {
   return numbers;
 }
 
-size_t InferContext::normalise_axis(int64_t axis, int64_t rank) const {
+size_t InferContext::normalize_axis(int64_t axis, int64_t rank) const {
   if (axis < -rank || axis >= rank) {
     fail("axis " + std::to_string(axis) + " is outside [" + std::to_string(-rank) + ", " +
          std::to_string(rank) + ")");

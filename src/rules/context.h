@@ -73,7 +73,7 @@ class InferContext {
     return decode<A>(attr_bytes());
   }
   /// axis in [-rank, rank) to [0, rank); fails otherwise.
-  size_t normalise_axis(int64_t axis, int64_t rank) const;
+  size_t normalize_axis(int64_t axis, int64_t rank) const;
 
  protected:
   InferContext() = default;

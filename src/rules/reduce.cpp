@@ -21,7 +21,7 @@ std::vector<bool> reduced_axes(InferContext& context) {
   const auto rank = context.shape(0).size();
   if (axes.empty()) return std::vector<bool>(rank, !attrs.noop_with_empty_axes);
   std::vector<bool> reduced(rank, false);
-  for (int64_t axis : axes) reduced[context.normalise_axis(axis, context.rank(0))] = true;
+  for (int64_t axis : axes) reduced[context.normalize_axis(axis, context.rank(0))] = true;
   return reduced;
 }
 
@@ -100,7 +100,7 @@ void infer_reduce_min(InferContext& context) {
 
 void infer_arg_reduce(InferContext& context) {
   const auto attrs = context.attrs<ArgReduceAttrs>();
-  const size_t axis = context.normalise_axis(attrs.axis, context.rank(0));
+  const size_t axis = context.normalize_axis(attrs.axis, context.rank(0));
   SymShape out = context.shape(0);
   if (out[axis] == Dim(0)) context.fail("axis " + std::to_string(axis) + " is empty");
   context.require_at_most(1, out[axis]);
@@ -113,7 +113,7 @@ void infer_arg_reduce(InferContext& context) {
 
 void infer_one_axis(InferContext& context) {
   require_float(context, 0);
-  context.normalise_axis(context.attrs<AxisAttrs>().axis, std::max<int64_t>(context.rank(0), 1));
+  context.normalize_axis(context.attrs<AxisAttrs>().axis, std::max<int64_t>(context.rank(0), 1));
   context.set_output(0, context.dtype(0), context.shape(0));
 }
 
@@ -128,13 +128,13 @@ void infer_cum_sum(InferContext& context) {
 void infer_lp_normalization(InferContext& context) {
   const auto attrs = context.attrs<LpNormAttrs>();
   require_float(context, 0);
-  context.normalise_axis(attrs.axis, std::max<int64_t>(context.rank(0), 1));
+  context.normalize_axis(attrs.axis, std::max<int64_t>(context.rank(0), 1));
   require_between(context, "p", attrs.p, 1, 2);
   infer_same(context);
 }
 
 void infer_top_k(InferContext& context) {
-  const size_t axis = context.normalise_axis(context.attrs<TopKAttrs>().axis, context.rank(0));
+  const size_t axis = context.normalize_axis(context.attrs<TopKAttrs>().axis, context.rank(0));
   require_signed_index(context, 1);
   const auto k = context.values(1);
   if (!k || k->size() != 1)

@@ -79,7 +79,7 @@ void infer_resize(InferContext& context) {
   check_modes(context, attrs);
   SymShape out = context.shape(0);
   std::vector<size_t> axes;
-  for (int64_t axis : attrs.axes) axes.push_back(context.normalise_axis(axis, context.rank(0)));
+  for (int64_t axis : attrs.axes) axes.push_back(context.normalize_axis(axis, context.rank(0)));
   for (size_t i = 0; attrs.axes.empty() && i < out.size(); ++i) axes.push_back(i);
   require_distinct(context, axes);
   if (context.has_input(2)) require_float(context, 2);

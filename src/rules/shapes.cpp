@@ -174,7 +174,7 @@ void infer_squeeze(InferContext& context) {
   std::vector<bool> drop(in.size(), false);
   if (const auto axes = axes_of(context)) {
     for (int64_t axis : *axes) {
-      const size_t at = context.normalise_axis(axis, context.rank(0));
+      const size_t at = context.normalize_axis(axis, context.rank(0));
       drop[at] = true;
       if (equal(in[at], 1) == false)
         context.fail("axis " + std::to_string(axis) + " of " + str(in) + " is not 1");
@@ -197,7 +197,7 @@ void infer_unsqueeze(InferContext& context) {
   const auto rank = context.rank(0) + static_cast<int64_t>(axes->size());
   std::vector<bool> added(static_cast<size_t>(rank), false);
   for (int64_t axis : *axes) {
-    const size_t at = context.normalise_axis(axis, rank);
+    const size_t at = context.normalize_axis(axis, rank);
     if (added[at]) context.fail("axis " + std::to_string(axis) + " is given twice");
     added[at] = true;
   }
@@ -214,7 +214,7 @@ void infer_flatten(InferContext& context) {
   const auto split = static_cast<std::ptrdiff_t>(
       axis == rank
           ? axis
-          : static_cast<int64_t>(context.normalise_axis(axis, std::max<int64_t>(rank, 1))));
+          : static_cast<int64_t>(context.normalize_axis(axis, std::max<int64_t>(rank, 1))));
   const SymShape& in = context.shape(0);
   SymShape out{product(SymShape(in.begin(), in.begin() + split)),
                product(SymShape(in.begin() + split, in.end()))};
@@ -237,7 +237,7 @@ void infer_transpose(InferContext& context) {
   std::vector<bool> seen(in.size(), false);
   SymShape out;
   for (int64_t axis : perm) {
-    const size_t at = context.normalise_axis(axis, context.rank(0));
+    const size_t at = context.normalize_axis(axis, context.rank(0));
     if (seen[at]) context.fail("perm names axis " + std::to_string(axis) + " twice");
     seen[at] = true;
     out.push_back(in[at]);

@@ -55,7 +55,7 @@ TEST(Dim, ModulusOfMultiplesIsKnown) {
   EXPECT_EQ(mod(a * b, a), Dim(0));
   EXPECT_EQ(mod(Dim(5) * a, 4), mod(a, 4));
   EXPECT_EQ(mod(Dim(2) * a, 4), Dim(2) * mod(a, 2));
-  EXPECT_EQ(mod(Dim(-1), 4), Dim(3)) << "rounds towards minus infinity";
+  EXPECT_EQ(mod(Dim(-1), 4), Dim(3)) << "rounds toward minus infinity";
   EXPECT_EQ(floordiv(Dim(-1), 4), Dim(-1));
 }
 

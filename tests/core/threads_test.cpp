@@ -98,7 +98,7 @@ TEST_F(Threads, ZeroIsAllCpusAndMoreThanThereAreWaitForNobody) {
   ThreadTeam many(64);
   EXPECT_EQ(many.size(), 64);
   EXPECT_LE(pool_workers(), kCpus - 1);
-  EXPECT_EQ(ThreadTeam(5000).size(), ThreadTeam::kMostThreads);
+  EXPECT_EQ(ThreadTeam(5000).size(), ThreadTeam::kMaxThreads);
 }
 
 TEST_F(Threads, WorkersComeWithTheTeamsThatWantThemAndGoWithTheLast) {

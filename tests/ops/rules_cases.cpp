@@ -250,7 +250,7 @@ const OpCases kTypes(
         bad("hardmax_of_integers", OpKind::kHardmax, "", {i64({2}, {0, 1})},
             "input 0 has type i64, expected a float type"),
         bad("norm_of_nothing", OpKind::kLayerNorm, "{axis=-1}", {ramp(kF32, {2, 0}), f32({0}, {})},
-            "normalises over axis 1 of [2, 0], which is empty"),
+            "normalizes over axis 1 of [2, 0], which is empty"),
         bad("embeddings_without_tables", OpKind::kEmbedNorm, "{tables=4611686018427387904}",
             {i64({1}, {0}), k23, f32({3}, {1, 1, 1})}, "expected ids and table for each of"),
         bad("embeddings_with_too_many_inputs", OpKind::kEmbedNorm, "{tables=1}",

@@ -115,7 +115,7 @@ TEST(ParseRule, SaysWhatIsWrongWhereAndWhatWasExpected) {
            {"op:Add compute=F32", "column 16: 'F32' is no type"},
            {"op:Add compute=f64", "column 16: 'f64' is no type"},
            {"op:Add compute=int8",
-            "quantised types such as 'int8' are not asked for by rules in "
+            "quantized types such as 'int8' are not asked for by rules in "
             "this version"},
            {"op:Add store=i64", "'i64': integers keep the model's type"},
            {"op:Add store=tf32", "column 14: tf32 is a compute type"},
@@ -212,7 +212,7 @@ TEST(LayerPrecisions, SayWhatIsWrong) {
            {"Softmax_1:", "column 1: expected LAYER:TYPE"},
            {"'':fp32", "an empty layer name"},
            {"Softmax_1:fp31", "column 11: 'fp31' is no type"},
-           {"Softmax_1:int8", "quantised types such as 'int8'"},
+           {"Softmax_1:int8", "quantized types such as 'int8'"},
            {"Softmax_1:int32", "'int32': integers keep the model's type"},
        }) {
     EXPECT_THAT(message_of([&] { parse_layer_precisions(wrong.text); }), HasSubstr(wrong.message))

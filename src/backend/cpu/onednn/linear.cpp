@@ -129,12 +129,12 @@ Support ask_machine(DType type, int64_t k) {
 // The answer depends on the machine alone, takes milliseconds, and is wanted for every layer when a
 // model is planned and when an engine is opened.
 Support machine_supports(DType type, int64_t k) {
-  constexpr size_t kMostAnswers = 4096;
+  constexpr size_t kMaxAnswers = 4096;
   const std::lock_guard lock(fork_mutex());
   static std::map<std::pair<DType, int64_t>, Support> answers;
   if (const auto known = answers.find({type, k}); known != answers.end()) return known->second;
   const Support answer = ask_machine(type, k);
-  if (answers.size() < kMostAnswers) answers.emplace(std::pair(type, k), answer);
+  if (answers.size() < kMaxAnswers) answers.emplace(std::pair(type, k), answer);
   return answer;
 }
 // f32 panels have no padded rows, and a product padded from few columns to 64 costs more than ours.

@@ -31,7 +31,7 @@ HWY_INLINE int64_t lanes_of_f32() { return static_cast<int64_t>(hn::Lanes(F32())
 HWY_INLINE int64_t tile_queries() { return 2 * lanes_of_f32(); }
 
 /// Scratch of one thread: scores of one tile, a key block's copies, and per tile of the group the
-/// packed queries, the unnormalised context, the running maxima and sums.
+/// packed queries, the unnormalized context, the running maxima and sums.
 struct TileScratch {
   float *scores, *keys, *values;
   float *queries, *context, *maxima, *sums;  // of tile 0; next tile at + *_step

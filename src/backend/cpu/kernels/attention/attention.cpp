@@ -13,7 +13,7 @@
 // q and k with rotary tables,
 //           (and those tables as f32), plus a byte per 96 keys of a head with causal, or keep and
 //           masks_add.
-// Source    online normaliser, Milakov & Gimelshein, arXiv:1805.02867.
+// Source    online normalizer, Milakov & Gimelshein, arXiv:1805.02867.
 #include "backend/cpu/kernels/attention/attention.h"
 
 #include <algorithm>

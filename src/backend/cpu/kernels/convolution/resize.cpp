@@ -1,6 +1,6 @@
 // cpu.resize.nearest, cpu.resize.linear: resampling along any axes. Contract: ResizeAttrs in
 // core/attrs.h; formulas: ONNX Resize-19. Where an output element looks is found per axis and shape
-// in double, as the definition writes it, so that no rounding moves it to a neighbour.
+// in double, as the definition writes it, so that no rounding moves it to a neighbor.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -46,9 +46,9 @@ double source_coordinate(const std::string& mode, const ResizeAxis& axis, int64_
   if (mode == "asymmetric") return x / axis.scale;
   if (mode == "align_corners") return axis.out == 1 ? 0 : x * (in - 1) / (out - 1);
   if (mode == "pytorch_half_pixel" && axis.out == 1) return 0;
-  const double centred = (x + 0.5) / axis.scale - 0.5;
-  if (mode != "half_pixel_symmetric") return centred;
-  return in / 2 * (1 - out / (axis.scale * in)) + centred;
+  const double centered = (x + 0.5) / axis.scale - 0.5;
+  if (mode != "half_pixel_symmetric") return centered;
+  return in / 2 * (1 - out / (axis.scale * in)) + centered;
 }
 
 int64_t nearest_index(const ResizeAttrs& attrs, const ResizeAxis& axis, int64_t at) {
@@ -62,7 +62,7 @@ int64_t nearest_index(const ResizeAttrs& attrs, const ResizeAxis& axis, int64_t 
 }
 
 /// Two elements and their weights. Where the definition takes one, it is taken twice with half its
-/// weight: a neighbour times 0 would be NaN if it is infinite.
+/// weight: a neighbor times 0 would be NaN if it is infinite.
 struct Pair {
   std::array<int64_t, 2> index{};
   std::array<double, 2> weight{};

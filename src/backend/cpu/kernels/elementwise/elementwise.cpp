@@ -89,7 +89,7 @@ struct InputPlan {
 };
 
 struct LoopState final : ShapeState {
-  std::vector<int64_t> shape;  // axes of the output that matter, neighbours merged where they can
+  std::vector<int64_t> shape;  // axes of the output that matter, neighbors merged where they can
   std::vector<InputPlan> inputs;
   TypedProgram program;
   std::vector<int> slots;  // tile buffer of each instruction's result; -1: the output

@@ -30,7 +30,7 @@ namespace {
 constexpr int64_t kBlock = 32;  // two blocks of 4 KiB stay in the first-level cache
 constexpr int64_t kParallelBytes = 1 << 16;
 
-// The axes that matter: outermost destination first, neighbours that step together merged.
+// The axes that matter: outermost destination first, neighbors that step together merged.
 struct Loops {
   std::array<CopyAxis, kMaxCopyAxes> axes;
   int count = 0;

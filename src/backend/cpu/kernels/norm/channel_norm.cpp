@@ -1,4 +1,4 @@
-// cpu.group_normalization.groups, cpu.batch_normalization.planes: normalisation with one scale and
+// cpu.group_normalization.groups, cpu.batch_normalization.planes: normalization with one scale and
 // bias per channel of [batch, channels, spatial…]. Contract: GroupNormAttrs, BatchNormAttrs in
 // core/attrs.h. f32; group statistics as in norm.cpp; a batch item's bits are its own.
 #include <algorithm>

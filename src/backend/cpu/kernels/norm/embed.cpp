@@ -1,7 +1,7 @@
 // cpu.embed_norm.rows: y = LayerNorm(sum of table rows named by ids); cpu.masked_mean.columns:
 // y[b, h] = Σ_s x[b, s, h]·m[b, s] / max(Σ_s m[b, s], minimum). Contract: EmbedNormAttrs,
 // MaskedMeanAttrs in core/attrs.h. ids i32 or i64, an id outside its table is Error(kInput).
-// EmbedNorm takes tables, scale and bias of f32, f16 and bf16 in any mix, sums and normalises in
+// EmbedNorm takes tables, scale and bias of f32, f16 and bf16 in any mix, sums and normalizes in
 // f32 and rounds once (convert.h); MaskedMean is f32.
 #include <algorithm>
 

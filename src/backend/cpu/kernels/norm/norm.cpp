@@ -137,7 +137,7 @@ Support supports_norm(const Problem& problem, size_t first_parameter) {
   const auto axis = static_cast<size_t>(positive_axis(problem.attrs_as<NormAttrs>().axis, rank));
   for (size_t i = first_parameter; i < problem.inputs.size(); ++i) {
     if (problem.has_input(i) && !is_per_row_element(problem.inputs[i].shape, shape, axis))
-      return no("scale and bias must have one value per normalised element");
+      return no("scale and bias must have one value per normalized element");
   }
   for (size_t i = 1; i < first_parameter; ++i) {
     if (str(problem.inputs[i].shape) != str(shape)) return no("the two addends differ in shape");
@@ -152,11 +152,11 @@ bool takes_last_axis(const Problem& problem) {
 
 // Rows may lie apart only where a row is the last axis: several axes are read as one.
 Support supports_rows(const Problem& problem, size_t first_parameter) {
-  if (!takes_last_axis(problem)) return no("normalises over more than the last axis");
+  if (!takes_last_axis(problem)) return no("normalizes over more than the last axis");
   return supports_norm(problem, first_parameter);
 }
 Support supports_slabs(const Problem& problem, size_t first_parameter) {
-  if (takes_last_axis(problem)) return no("normalises over the last axis only");
+  if (takes_last_axis(problem)) return no("normalizes over the last axis only");
   return supports_norm(problem, first_parameter);
 }
 
@@ -164,7 +164,7 @@ bool has_16_bits(std::span<const TensorArg> args) {
   return std::ranges::any_of(args, [](const TensorArg& t) { return is_16_bit_float(t.dtype); });
 }
 
-int normalised_axis(AttrView attrs, const TensorArg& x) {
+int normalized_axis(AttrView attrs, const TensorArg& x) {
   return static_cast<int>(positive_axis(decode<NormAttrs>(attrs).axis, x.rank));
 }
 
@@ -180,18 +180,18 @@ std::unique_ptr<ShapeState> prepare_norm(const PrepareCall& call) {
   const TensorArg& x = call.in[0];
   const auto threads = static_cast<size_t>(call.execution.threads->size());
   return workspace_only((kParameterRows + threads * kBuffers) *
-                        row_bytes(elems_between(x, normalised_axis(call.attrs, x), x.rank)));
+                        row_bytes(elems_between(x, normalized_axis(call.attrs, x), x.rank)));
 }
 
 using RowFunction = void (*)(const NormRow&);
 
-// One launch; `first_parameter` as above: 2 where input 1 is added before the normalisation.
+// One launch; `first_parameter` as above: 2 where input 1 is added before the normalization.
 class NormLaunch {
  public:
   NormLaunch(const LaunchCall& call, size_t first_parameter)
       : call_(call),
         adds_(first_parameter == 2),
-        axis_(normalised_axis(call.attrs, call.in[0])),
+        axis_(normalized_axis(call.attrs, call.in[0])),
         cols_(elems_between(call.in[0], axis_, call.in[0].rank)),
         epsilon_(static_cast<float>(decode<NormAttrs>(call.attrs).epsilon)),
         x_rows_(call.in[0], call.in[0].rank - axis_),
@@ -204,7 +204,7 @@ class NormLaunch {
     call_.execution.threads->parallel_for(x_rows_.count(), grain_rows(cols_),
                                           [&](int64_t begin, int64_t end, int part) {
                                             for (int64_t r = begin; r < end; ++r)
-                                              normalise(r, part, run_row);
+                                              normalize(r, part, run_row);
                                           });
   }
 
@@ -221,7 +221,7 @@ class NormLaunch {
   }
   bool wants(size_t i) const { return i < call_.out.size() && call_.out[i].data != nullptr; }
 
-  void normalise(int64_t r, int part, RowFunction run_row) const {
+  void normalize(int64_t r, int part, RowFunction run_row) const {
     float mean = 0, inv_std = 0;
     NormRow row{.x = read_f32(call_.in[0], x_rows_.offset(r), cols_, buffer(part, kX)),
                 .scale = scale_,
@@ -275,7 +275,7 @@ void launch_l2_norm(const LaunchCall& call) {
   if (x.elems() == 0) return;
   const double minimum = decode<L2NormAttrs>(call.attrs).minimum;
   const Rows rows(x);
-  const auto normalise = [&](int64_t r, float* buffer) {
+  const auto normalize = [&](int64_t r, float* buffer) {
     float* y = place_f32(out, r * cols, buffer);
     const float* from = read_f32(x, rows.offset(r), cols, y);  // 16 bits are widened in place
     HWY_DYNAMIC_DISPATCH(L2NormRow)(from, y, cols, minimum);
@@ -284,7 +284,7 @@ void launch_l2_norm(const LaunchCall& call) {
   call.execution.threads->parallel_for(
       rows.count(), grain_rows(cols), [&](int64_t begin, int64_t end, int part) {
         std::byte* buffer = call.workspace + static_cast<size_t>(part) * row_bytes(cols);
-        for (int64_t r = begin; r < end; ++r) normalise(r, reinterpret_cast<float*>(buffer));
+        for (int64_t r = begin; r < end; ++r) normalize(r, reinterpret_cast<float*>(buffer));
       });
 }
 

@@ -177,7 +177,7 @@ A reduce_row(const T* x, int64_t n) {
   return part[0];
 }
 
-// `columns` neighbouring outputs at once, the group one step of `axes` at a time.
+// `columns` neighboring outputs at once, the group one step of `axes` at a time.
 template <class Op, class T, class A = typename Carried<T>::type>
 void reduce_columns(const T* x, const Axes& reduced, int64_t columns, A* sums) {
   std::fill_n(sums, columns, Op::template start<A>());
@@ -200,7 +200,7 @@ void reduce_typed(const LaunchCall& call) {
   const bool rows = reduced.count == 1 && reduced.list[0].stride == 1;
   const Axes& kept = groups.kept;
   const Axis last = kept.last();
-  // Neighbouring outputs share rows of the source where the last kept axis is contiguous.
+  // Neighboring outputs share rows of the source where the last kept axis is contiguous.
   constexpr int64_t kColumns = 64;
   const int64_t block = rows || last.stride != 1 ? 1 : std::min(kColumns, last.size);
   const int64_t per_line = (last.size + block - 1) / block;

@@ -9,7 +9,7 @@ struct Axis {
   int64_t size, stride;
 };
 
-/// A list of axes, outermost first; neighbours that step evenly are one, axes of size 1 none.
+/// A list of axes, outermost first; neighbors that step evenly are one, axes of size 1 none.
 struct Axes {
   std::array<Axis, kMaxRank> list;
   int count = 0;

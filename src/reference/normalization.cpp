@@ -7,11 +7,11 @@
 
 #include "core/attrs.h"
 #include "reference/elementwise.h"
-#include "reference/normalise_rows.h"
+#include "reference/normalize_rows.h"
 
 namespace vernier::reference {
 
-RowStatistics normalise_row(std::span<double> row, double epsilon, const Rounding& rounding,
+RowStatistics normalize_row(std::span<double> row, double epsilon, const Rounding& rounding,
                             const NormPoints& points) {
   const auto count = static_cast<double>(row.size());
   const PointRounding& accumulator = rounding.accumulator();
@@ -23,7 +23,7 @@ RowStatistics normalise_row(std::span<double> row, double epsilon, const Roundin
       carried_sum(accumulator, row, [&](double v) { return rounding.inner(v * v); });
   const double var = rounding(points.var, squares / count);
   const double inv_std = rounding.inner(1.0 / std::sqrt(rounding.inner(var + epsilon)));
-  for (double& v : row) v = rounding(points.normalised, rounding.inner(v * inv_std));
+  for (double& v : row) v = rounding(points.normalized, rounding.inner(v * inv_std));
   return {mean, inv_std};
 }
 
@@ -74,7 +74,7 @@ void eval_layer_norm(const EvalCall& call) {
   EvalTensor &y = call.out[0], *mean = wanted_output(call, 1), *inv_std = wanted_output(call, 2);
   y.f = x.f;
   for_each_row(y.f, row_length(x.shape, attrs.axis), [&](std::span<double> row, size_t i) {
-    const RowStatistics s = normalise_row(row, attrs.epsilon, call.rounding, kNormIndex);
+    const RowStatistics s = normalize_row(row, attrs.epsilon, call.rounding, kNormIndex);
     if (mean) mean->f[i] = s.mean;
     if (inv_std) inv_std->f[i] = s.inv_std;
   });
@@ -96,7 +96,7 @@ void eval_rms_norm(const EvalCall& call) {
     const double mean_square = rounding(kNormIndex.var, squares / static_cast<double>(row.size()));
     const double inv_rms =
         rounding.inner(1.0 / std::sqrt(rounding.inner(mean_square + attrs.epsilon)));
-    for (double& v : row) v = rounding(kNormIndex.normalised, rounding.inner(v * inv_rms));
+    for (double& v : row) v = rounding(kNormIndex.normalized, rounding.inner(v * inv_rms));
   });
   scale_and_shift(y, *call.in[1], nullptr, rounding, kNormIndex.out);
 }
@@ -113,7 +113,7 @@ void eval_add_layer_norm(const EvalCall& call) {
   });
   if (EvalTensor* sum = wanted_output(call, 1)) sum->f = y.f;
   for_each_row(y.f, row_length(y.shape, attrs.axis), [&](std::span<double> row, size_t) {
-    normalise_row(row, attrs.epsilon, call.rounding, kAddNormIndex);
+    normalize_row(row, attrs.epsilon, call.rounding, kAddNormIndex);
   });
   scale_and_shift(y, *call.in[2], call.optional(3), call.rounding, kAddNormIndex.out);
 }
@@ -131,8 +131,8 @@ void eval_batch_normalization(const EvalCall& call) {
   for (size_t i = 0; i < y.f.size(); ++i) {
     const size_t c = i / plane % channels;
     const Rounding& rounding = call.rounding;
-    const double normalised = rounding.inner((x.f[i] - mean.f[c]) / std::sqrt(var.f[c] + epsilon));
-    y.f[i] = rounding(0, rounding.inner(normalised * scale.f[c]) + bias.f[c]);
+    const double normalized = rounding.inner((x.f[i] - mean.f[c]) / std::sqrt(var.f[c] + epsilon));
+    y.f[i] = rounding(0, rounding.inner(normalized * scale.f[c]) + bias.f[c]);
   }
 }
 
@@ -147,7 +147,7 @@ void eval_group_normalization(const EvalCall& call) {
   const int64_t rows = x.shape[0] * groups;
   if (rows == 0) return;
   for_each_row(y.f, y.f.size() / static_cast<size_t>(rows), [&](std::span<double> row, size_t) {
-    normalise_row(row, attrs.epsilon, call.rounding, kNormIndex);
+    normalize_row(row, attrs.epsilon, call.rounding, kNormIndex);
   });
   const EvalTensor scale = per_channel(*call.in[1], x.rank());
   const EvalTensor bias = per_channel(*call.in[2], x.rank());

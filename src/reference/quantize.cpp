@@ -16,7 +16,7 @@ class ScaleIndex {
   ScaleIndex(const QuantizeAttrs& attrs, const Shape& x, const EvalTensor& scale)
       : one_number_(scale.elems() == 1 && attrs.block_size == 0), block_(attrs.block_size) {
     if (one_number_) return;
-    const size_t axis = normalise_axis(attrs.axis, x.size());
+    const size_t axis = normalize_axis(attrs.axis, x.size());
     view_ = view_axis(x, axis);
     if (block_ > 0) blocks_ = scale.shape[axis];
   }
