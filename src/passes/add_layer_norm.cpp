@@ -1,6 +1,6 @@
-// LayerNorm(x + r, scale, bias) ⇒ AddLayerNorm(x, r, scale, bias), and its second output is x + r
-//   where the sum has other uses.   requires: x and r of the sum's shape and type; one request that
-//   serves both.
+// LayerNorm(x + r, scale, bias) ⇒ AddLayerNorm(x, r, scale, bias), with x + r as second output if
+//   the sum has other uses.
+//   requires: x and r have the sum's shape and type; one request satisfies both nodes
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -18,7 +18,7 @@ bool fuse(Graph& graph, NodeId id) {
       return false;
   }
   const auto attrs = n.attrs_as<NormAttrs>();
-  // The fused operator wants parameters of exactly the normalized axes.
+  // The fused operator needs parameters of exactly the normalized axes.
   const auto axes =
       static_cast<size_t>(attrs.axis < 0 ? -attrs.axis : rank_of(graph, sum) - attrs.axis);
   std::vector<ValueId> inputs = add->inputs;
@@ -27,7 +27,7 @@ bool fuse(Graph& graph, NodeId id) {
     inputs.push_back(n.inputs[i]);
   }
   const bool keeps_sum = !graph.single_use(sum);
-  // A sum that is kept is stored as the result is.
+  // A sum that is kept is stored in the result's type.
   const auto request = keeps_sum ? common_request(n.request, add->request) : fused_request(*add, n);
   if (!request) return false;
   OriginSet origins;

@@ -1,4 +1,4 @@
-// Matching decomposed normalizations: see norms.h.
+// Matches decomposed normalizations: see norms.h.
 #include "passes/norms.h"
 
 namespace vernier::passes {
@@ -6,10 +6,10 @@ namespace {
 
 using enum OpKind;
 
-// `centered` · 1/sqrt(mean(centered²) + epsilon) in every spelling, with `centered` given.
+// All forms of `centered` · 1/sqrt(mean(centered²) + epsilon), with `centered` given.
 bool divides_by_deviation(const Patterns& p, const Node& anchor, const ValueId& centered,
                           ValueId& mean_square, double& epsilon) {
-  // mean(d²) with d·d, Pow(d, 2) or ReduceSumSquare's relatives spelled out.
+  // mean(d²) with d·d or Pow(d, 2).
   const auto square = p.either(p.op<kMul>(p.same(centered), p.same(centered)),
                                p.op<kPow>(p.same(centered), p.scalar(2)));
   const auto variance = p.as(mean_square, p.op<kReduceMean>(square));
@@ -37,7 +37,7 @@ ValueId normalized_operand(const Graph& graph, const Node& anchor) {
   return kNoValue;
 }
 
-// A scale or bias: its shape is that of the normalized axes, leading ones aside.
+// True if the shape of a scale or bias is that of the normalized axes, up to leading ones.
 bool fits_axes(const Graph& graph, ValueId value, const SymShape& x, int64_t axis) {
   const SymShape& shape = shape_of(graph, value);
   const auto wanted = static_cast<std::ptrdiff_t>(x.size()) - axis;
@@ -81,14 +81,14 @@ void take_scale_and_bias(const Graph& graph, NormMatch& m, bool with_bias) {
 
 bool is_anchor(const Node& n) { return n.op == kDiv || n.op == kMul; }
 
-// The first axis of x that `value` is a mean over, if it is one over the last axes of x's shape.
+// The first reduced axis, if `value` is the mean of x over its last axes.
 std::optional<int64_t> mean_axis(const Graph& graph, ValueId value, ValueId x) {
   const Node* mean = producer_of(graph, under_casts(graph, value), kReduceMean);
   if (!mean || rank_of(graph, mean->inputs[0]) != rank_of(graph, x)) return std::nullopt;
   return reduces_last_axes(graph, *mean);
 }
 
-// A constant of a higher rank than x would broadcast the result.
+// False for a constant of higher rank than x, which would broadcast the result.
 bool keeps_shape(const Graph& graph, const NormMatch& m) {
   return same_shape(shape_of(graph, m.out), shape_of(graph, m.x));
 }
@@ -200,7 +200,7 @@ ValueId as_type(Graph& graph, ValueId value, DType dtype, const std::vector<Orig
   return ops::emit(graph, kCast, {value}, attrs, origins);
 }
 
-// The operand in the type and shape that the composite wants: [axes …].
+// The operand in the type and shape that the composite takes: [axes …].
 ValueId parameter(Graph& graph, ValueId value, const NormMatch& m,
                   const std::vector<Origin>& origins) {
   const SymShape& x = shape_of(graph, m.x);
@@ -230,7 +230,7 @@ void replace_norm(Graph& graph, OpKind op, const NormMatch& m) {
   attrs.axis = m.axis - rank_of(graph, m.x);
   attrs.epsilon = m.epsilon;
   const ValueId result = ops::emit(graph, op, std::move(inputs), attrs, origins);
-  // Exporters compute the statistics of 16-bit tensors in f32: that is the model's own request.
+  // Exporters compute the statistics of 16-bit tensors in f32, which counts as the model's request.
   if (wide != dtype_of(graph, m.x))
     graph.producer(result)->request = {{wide, false}, {}, {}, "model"};
   graph.replace_uses(m.out, as_type(graph, result, wide, origins));

@@ -1,4 +1,4 @@
-// Ways to replace nodes: see rewrite.h.
+// Functions that replace nodes: see rewrite.h.
 #include "passes/rewrite.h"
 
 #include <algorithm>
@@ -6,9 +6,8 @@
 
 namespace vernier::passes {
 namespace {
-// Rounds end when none finds anything; before, in graphs that large or that change that much: what
-// one round moves by one node only (a view up a chain) would take as many rounds as there are
-// nodes.
+// Rounds end when one changes nothing, or at these limits: a rule that moves a node by one position
+// per round (a view up a chain) would need as many rounds as there are nodes.
 constexpr size_t kMaxRounds = 100;
 constexpr size_t kMaxVisits = size_t{1} << 20;
 constexpr size_t kChangesPerNode = 4, kFewChanges = 20'000;
@@ -61,7 +60,7 @@ void become_uniform(Graph& graph, NodeId node, double c) {
 
 ShapeAttrs shape_attrs(SymShape shape) {
   ShapeAttrs attrs;
-  // Sizes are what they say: a 0 is an empty axis, not "copy from the input".
+  // A 0 is an empty axis, not "copy from the input".
   attrs.allowzero = std::find(shape.begin(), shape.end(), Dim(0)) != shape.end();
   attrs.shape = std::move(shape);
   attrs.has_shape = true;

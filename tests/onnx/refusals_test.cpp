@@ -115,8 +115,8 @@ TEST(Names, EveryViolationNamesNodeAndValue) {
                 m.node("Neg", {"late"}, {"early"});
                 m.node("Neg", {"early"}, {"late"});
               }),
-              HasSubstr("uses 'early', which node #1 (Neg) defines only with its help: the nodes "
-                        "form a cycle"));
+              HasSubstr("uses 'early', which node #1 (Neg) defines, but that node depends on it: "
+                        "the nodes form a cycle"));
   EXPECT_THAT(error_of([](ModelBuilder& m) { m.node("Neg", {"own"}, {"own"}); }),
               HasSubstr("uses 'own', which node #1 (Neg) defines, but that node depends on it"));
   EXPECT_THAT(error_of([](ModelBuilder& m) { m.input("x", kFloat, {2}); }),
@@ -183,7 +183,7 @@ TEST(Inputs, OnlyTensorsOfKnownRankAndTypeAreTaken) {
   EXPECT_THAT(error_of([](ModelBuilder& m) {
                 m.input("t", kFloat, {kHuge, "n", kHuge});
               }),
-              AllOf(HasSubstr("graph input 't' has the shape [1099511627776, n, 1099511627776] of "
+              AllOf(HasSubstr("graph input 't' has shape [1099511627776, n, 1099511627776] with "
                               "more than 281474976710656 elements"),
                     HasSubstr("smaller or symbolic sizes")));
   EXPECT_EQ(error_of([](ModelBuilder& m) { m.input("t", kFloat, {kHuge, "n", 256}); }), "no error");
