@@ -167,7 +167,7 @@ TEST_F(ExternalDataTest, PathsOutOfTheFolderAreRefused) {
   write(root_ / "model2" / "w.bin", {1, 2});
   fs::create_directory_symlink(root_ / "model2", folder_ / "side");
   EXPECT_THAT(error({{"location", "side/w.bin"}}), HasSubstr("link out of the model's folder"));
-  EXPECT_THAT(error({{"location", std::string("w.bin\0.txt", 10)}}), HasSubstr("zero byte"));
+  EXPECT_THAT(error({{"location", std::string("w.bin\0.txt", 10)}}), HasSubstr("NUL byte"));
 }
 
 TEST_F(ExternalDataTest, ALinkWithinTheFolderIsFollowed) {
