@@ -27,7 +27,7 @@ double reflect(double x, double low, double high) {
 
 struct Axis {
   int64_t size;
-  double low, high;  // where the image ends
+  double low, high;  // the borders of the image
   Padding padding;
 };
 
@@ -104,8 +104,9 @@ void launch(const LaunchCall& call) {
 }
 
 Support supports(const Problem& problem) {
-  if (rank_of(problem.inputs[0]) != 4) return no("only two spatial axes");
-  if (problem.attrs_as<GridSampleAttrs>().mode == Interpolation::kCubic) return no("cubic");
+  if (rank_of(problem.inputs[0]) != 4) return no("only two spatial axes are supported");
+  if (problem.attrs_as<GridSampleAttrs>().mode == Interpolation::kCubic)
+    return no("cubic mode is not supported");
   return all_f32(problem);
 }
 

@@ -35,7 +35,7 @@ constexpr DType type_of() {
   return DType::kU8;
 }
 
-// A stored bool: callers' bytes other than 0 are true, and only 0 and 1 may be read as `bool`.
+// A stored bool: every nonzero byte is true, and only 0 and 1 may be read as `bool`.
 struct StoredBool {
   uint8_t byte;
   operator bool() const { return byte != 0; }  // NOLINT(google-explicit-constructor)

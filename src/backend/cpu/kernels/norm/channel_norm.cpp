@@ -64,7 +64,7 @@ void launch_batch_norm(const LaunchCall& call) {
 }
 
 Support supports_channels(const Problem& problem) {
-  if (rank_of(problem.inputs[0]) < 2) return no("input has no channel axis");
+  if (rank_of(problem.inputs[0]) < 2) return no("the input has no channel axis");
   return all_f32(problem);
 }
 

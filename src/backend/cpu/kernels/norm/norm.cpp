@@ -1,8 +1,8 @@
 // cpu.layer_norm.rows, cpu.rms_norm.rows, cpu.add_layer_norm.rows, cpu.l2_norm.rows: one row at a
 // time, two passes over a row that stays in cache. Contract: NormAttrs, L2NormAttrs in
 // core/attrs.h; Highway, all targets.
-// f32, f16 and bf16 in any mix: a row of 16 bits is widened into a buffer of its thread, scale and
-// bias once per launch; the arithmetic is that of f32, results are rounded once (convert.h).
+// f32, f16 and bf16 in any combination: a 16-bit row is widened into a buffer of its thread, scale
+// and bias once per launch; computes in f32, results are rounded once (convert.h).
 #include "backend/cpu/kernels/norm/norm.h"
 
 #include <algorithm>
@@ -21,8 +21,8 @@ namespace vernier::backend::cpu {
 namespace HWY_NAMESPACE {
 
 /// y = (x - mean) / sqrt(var + epsilon) · scale + bias,  x := x + addend if there is one
-/// All f32, cols > 0. Variance from x - mean (two passes); the mean's own rounding error is
-/// measured in the second pass and taken out, so a large mean costs no accuracy.
+/// All f32, cols > 0. Variance from x - mean (two passes); the mean's rounding error is measured in
+/// the second pass and removed, so a large mean costs no accuracy.
 /// Error  <= 4·eps·(max|x|/σ + log2 cols) relative to max|y - bias| (tests/backend/cpu).
 void LayerNormRow(const NormRow& row) {
   const F32 d;
@@ -79,8 +79,8 @@ void RmsNormRow(const NormRow& row) {
   });
 }
 
-// Σ x² in f64, as ReduceL2 has it: no square of an f32 overflows. 16 sums side by side, pairwise at
-// the end; plain code, since not every target has vectors of both types.
+// Σ x² in f64, as in ReduceL2: no square of an f32 overflows. 16 partial sums, added pairwise at
+// the end; scalar code, because not every target has vectors of both types.
 double sum_squares(const float* x, int64_t n) {
   constexpr int64_t kParts = 16;
   double parts[kParts] = {};
@@ -124,7 +124,7 @@ void layer_norm_row(const NormRow& row) { HWY_DYNAMIC_DISPATCH(LayerNormRow)(row
 
 namespace {
 
-// Rows of one thread: about 8 KiB of work, so that small tensors stay on one thread.
+// Minimum rows per thread: about 8 KiB of work, so that small tensors use one thread.
 int64_t grain_rows(int64_t cols) { return std::max<int64_t>(1, 2048 / std::max<int64_t>(cols, 1)); }
 
 /// `first_parameter`: input index of scale; bias follows it.
@@ -150,7 +150,7 @@ bool takes_last_axis(const Problem& problem) {
   return positive_axis(problem.attrs_as<NormAttrs>().axis, rank) == rank - 1;
 }
 
-// Rows may lie apart only where a row is the last axis: several axes are read as one.
+// Rows may have strides only if a row is the last axis: several axes are read as one.
 Support supports_rows(const Problem& problem, size_t first_parameter) {
   if (!takes_last_axis(problem)) return no("normalizes over more than the last axis");
   return supports_norm(problem, first_parameter);
@@ -168,8 +168,8 @@ int normalized_axis(AttrView attrs, const TensorArg& x) {
   return static_cast<int>(positive_axis(decode<NormAttrs>(attrs).axis, x.rank));
 }
 
-// Workspace where anything is stored in 16 bits, in rows of `cols` floats: scale and bias, then
-// these of each part.
+// Workspace if any operand is stored in 16 bits, in rows of `cols` floats: scale and bias, then the
+// buffers of each part.
 constexpr size_t kParameterRows = 2;
 enum Buffer : size_t { kX, kAddend, kSum, kY, kBuffers };
 
@@ -262,7 +262,7 @@ Numerics l2_norm_numerics(const Problem& problem) {
   return numerics;
 }
 
-// A row in 16 bits is made in a buffer of its thread.
+// A 16-bit row is computed in a buffer of its thread.
 std::unique_ptr<ShapeState> prepare_l2_norm(const PrepareCall& call) {
   if (!has_16_bits(call.out)) return workspace_only(0);
   return workspace_only(static_cast<size_t>(call.execution.threads->size()) *
