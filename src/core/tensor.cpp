@@ -138,7 +138,7 @@ EvalTensor EvalTensor::from(const Tensor& t, std::vector<double> memory) {
     result.i = t.integers();
     return result;
   }
-  constexpr int64_t kMinElems = int64_t{1} << 18;  // of a thread
+  constexpr int64_t kMinElems = int64_t{1} << 18;  // per thread
   result.f = std::move(memory);
   result.f.resize(static_cast<size_t>(t.elems()));
   in_parallel(t.elems(), kMinElems, [&](int64_t begin, int64_t end) {

@@ -10,27 +10,27 @@
 namespace vernier {
 namespace {
 
-// A caller waits for parts that workers have begun as long as an uneven division explains, a
-// quarter of what its own took; then it sleeps, so that a worker gets the CPU if that is what it
-// lacks.
+// A caller spins for parts that workers have begun for as long as an uneven division explains, a
+// quarter of the time of its own parts; then it sleeps, so that a worker that needs the CPU gets
+// it.
 constexpr int64_t kUneven = 4;
 
-// The share of a caller's time that other programs took: it follows a rise within one time slice of
-// the scheduler, and a fall slowly, since working alone may be why it fell: more slowly each time
-// that the crowd was there again at once.
+// The share of a caller's time that other programs took: the estimate rises within one time slice
+// of the scheduler and falls slowly, because working alone may be the reason for the fall; more
+// slowly each time that the load returned at once.
 constexpr double kRiseNs = 20e6, kFallNs = 200e6, kSlowestFallNs = 5e9;
 constexpr int64_t kAtOnceNs = 1'000'000'000;
 constexpr double kCrowdBegins = 0.15, kCrowdEnds = 0.05;
-// In a crowd a part of this length is worth a thread that has to be woken and may lose its CPU, as
-// long as nothing was measured. From time to time a run goes the other way, to measure that: more
-// and more rarely.
+// Under load from other programs a part of this length is worth waking a thread that may lose its
+// CPU, until both variants are measured. Occasional runs use the other variant to measure it, with
+// growing intervals.
 constexpr double kLongPartUs = 150;
 constexpr uint32_t kFirstProbe = 16, kRarestProbe = 1024;  // every so many runs
 constexpr double kNewest = 0.125;                          // weight of the last run in the mean
 
 void add_to_mean(double& mean, double value) { mean += (mean > 0 ? kNewest : 1) * (value - mean); }
 
-// The run that this thread works on.
+// The run of the calling thread.
 thread_local ThreadTeam* own_turn = nullptr;
 
 }  // namespace
@@ -64,7 +64,7 @@ void ThreadTeam::run(int parts, void (*body)(void*, int), void* context) {
 void ThreadTeam::share(int parts, void (*body)(void*, int), void* context) {
   const int64_t begun = now_ns();
   job_->open_parts(parts, body, context);
-  // Those that came to the last job are there, those that were just called are on their way.
+  // Workers of the last job are awake, those that were just called are starting.
   const int on_their_way = begun - called_ns_ < pool_->patience_ns() ? called_ : 0;
   const int called = pool_->call_workers(parts - 1, std::max(helped_, on_their_way));
   if (called > 0) {
@@ -81,7 +81,7 @@ void ThreadTeam::share(int parts, void (*body)(void*, int), void* context) {
   const int64_t now = now_ns();
   const int64_t slept =
       job_->wait_for(helped_, now + std::max(pool_->patience_ns(), (now - begun) / kUneven));
-  // A part as long as ours may have begun when ours ended; what is longer, other programs took.
+  // A part as long as ours may have started when ours ended; other programs took the rest.
   if (slept > 0 && own > 0) slept_ns_ += std::min(slept, (now - begun) / own);
   if (job_->error) std::rethrow_exception(std::exchange(job_->error, nullptr));
 }
@@ -93,7 +93,7 @@ ThreadTeam::Turn::Turn(ThreadTeam& team, Pace* pace)
   if (!outermost_) return;
   Pool& pool = Pool::here();
   team.pool_ = &pool;
-  pool.start_workers(team.size_);  // after a fork: there are none
+  pool.start_workers(team.size_);  // after a fork there are none
   team.job_ = pool.enter(team.size_ > 1);
   team.own_parts_ = team.slept_ns_ = 0;
   team.shares_ = false;
@@ -111,8 +111,8 @@ ThreadTeam::Turn::~Turn() {
     const int64_t now = now_ns();
     const auto cpu_ns = static_cast<double>(thread_cpu_ns() - cpu_ns_);
     const auto wall_ns = static_cast<double>(now - wall_ns_);
-    // Who was never interrupted waited for a disk, or for a worker, and lost nothing to others. The
-    // first run of a kind says nothing: it reads what others have in memory.
+    // A thread that was never preempted waited for a disk or a worker and lost no time to other
+    // programs. The first run of a kind is not representative: it reads cold memory.
     const bool first = pace_ && pace_->part_us == 0;
     const bool interrupted = preemptions() > preemptions_;
     const double awake_ns = std::max(1.0, wall_ns - static_cast<double>(team_.slept_ns_));
@@ -126,7 +126,7 @@ ThreadTeam::Turn::~Turn() {
   own_turn = before_;
 }
 
-// In a crowd: the faster way of the two, as far as both are known.
+// Under load: the faster of the two variants, if both are known.
 bool ThreadTeam::works_alone(Pace& pace) const {
   if (pace.crowd != crowds_) {
     pace = {.part_us = pace.part_us,

@@ -34,7 +34,7 @@ void eval_embed_norm(const EvalCall& call) {
   for (int64_t t = 0; t < attrs.tables; ++t) {
     const auto input = static_cast<size_t>(2 * t);
     const EvalTensor &ids = *call.in[input], &table = *call.in[input + 1];
-    // Where rows are empty there are ids to check, and nothing to repeat them for.
+    // Empty rows still have ids to check, but no elements to compute.
     const bool repeats = width > 0 || num_elems(ids_shape) == 0;
     const Shape& walked = repeats ? ids_shape : ids.shape;
     for_each_pair(ids, ids, walked, [&](size_t at, size_t i, size_t) {

@@ -32,7 +32,7 @@ void scatter(const EvalCall& call, ScatterReduction reduction, int64_t from, int
   if (y.is_float()) {
     y.f[target] = call.rounding(0, combine(reduction, y.f[target], updates.f[source]));
   } else {
-    // Sums and products wrap: done in unsigned, which is defined.
+    // Sums and products wrap: computed as unsigned, which is defined behavior.
     const int64_t old = y.i[target], update = updates.i[source];
     const bool arithmetic =
         reduction == ScatterReduction::kAdd || reduction == ScatterReduction::kMul;
@@ -146,7 +146,7 @@ void eval_scatter_nd(const EvalCall& call) {
   }
 }
 
-// Indices outside [-depth, depth) leave their line at the off value.
+// An index outside [-depth, depth) gives a line of off values.
 void eval_one_hot(const EvalCall& call) {
   const EvalTensor &indices = *call.in[0], &values = *call.in[2];
   EvalTensor& y = call.out[0];

@@ -92,7 +92,7 @@ void eval_split(const EvalCall& call) {
   int64_t first = 0;
   for (size_t p = 0; p < call.out.size(); ++p) {
     EvalTensor& y = call.out[p];
-    // An unwanted part has no shape: its size comes from where inference took it.
+    // An unwanted part has no shape: its size comes from the attribute or input.
     const int64_t size = !attrs.sizes.empty() ? attrs.sizes[p]
                          : given != nullptr   ? given->i[p]
                                               : std::min(chunk, in.size - first);

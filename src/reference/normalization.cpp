@@ -1,7 +1,6 @@
 // FP64 evaluators of LayerNorm, RMSNorm, AddLayerNorm, BatchNormalization, GroupNormalization and
 // L2Norm. Contract: core/evaluator.h; rounding points x (sum), mean, var, normalised, out. Sums
-// over a row are carried as the accumulator says; differences, squares and products are inner
-// results.
+// over a row use the accumulator; differences, squares and products are inner results.
 #include <algorithm>
 #include <cmath>
 
@@ -44,7 +43,7 @@ size_t row_length(const Shape& shape, int64_t axis) {
   return static_cast<size_t>(num_elems(std::span(shape).subspan(first)));
 }
 
-// Output n if the caller wants it.
+// Output n if it is wanted.
 EvalTensor* wanted_output(const EvalCall& call, size_t n) {
   return call.out.size() > n && call.out[n].dtype != DType::kUndefined ? &call.out[n] : nullptr;
 }
@@ -154,8 +153,8 @@ void eval_group_normalization(const EvalCall& call) {
   scale_and_shift(y, scale, &bias, call.rounding, kNormIndex.out);
 }
 
-// y = x/max(√Σx², minimum), as Div of x by Clip of ReduceL2: a NaN makes its row NaN, and beside an
-// infinite element, which becomes NaN, numbers become 0.
+// y = x/max(√Σx², minimum), as Div of x by Clip of ReduceL2: a NaN makes its row NaN; an infinite
+// element becomes NaN and the finite elements of its row become 0.
 void eval_l2_norm(const EvalCall& call) {
   const double minimum = decode<L2NormAttrs>(call.attrs).minimum;
   const EvalTensor& x = *call.in[0];
@@ -167,7 +166,7 @@ void eval_l2_norm(const EvalCall& call) {
     const double squares =
         carried_sum(rounding.accumulator(), row, [&](double v) { return rounding.inner(v * v); });
     const double norm = rounding.inner(std::sqrt(squares));
-    const double divisor = std::max(norm, minimum);  // NaN stays
+    const double divisor = std::max(norm, minimum);  // NaN stays NaN
     for (double& v : row) v = rounding(0, v / divisor);
   });
 }

@@ -148,8 +148,8 @@ void eval_top_k(const EvalCall& call) {
   }
 }
 
-// y = exp(x − max) / sum exp(x − max). What it computes in is what its operands are taken in: x is
-// an inner value. NaN in gives NaN out; a line that is all −inf gives NaN.
+// y = exp(x − max) / sum exp(x − max). Its compute type is the type of its operands: x is an inner
+// value. NaN gives NaN; a line that is all −inf gives NaN.
 void eval_softmax(const EvalCall& call) {
   const Rounding& rounding = call.rounding;
   for_each_line(call, decode<AxisAttrs>(call.attrs).axis, [&](std::vector<double>& v) {

@@ -1,6 +1,5 @@
 // FP64 evaluators of Reduce*. Each is a function of the list of reduced elements; floats in double
-// (sums carried as the accumulator says), integers in int64 (wrapped at the end). Contract:
-// core/evaluator.h.
+// (sums with the accumulator), integers in int64 (wrapped at the end). Contract: core/evaluator.h.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -76,7 +75,7 @@ void reduce_as_double(const EvalCall& call, const F& f) {
 
 enum class ReduceEnd : uint8_t { kMin, kMax };
 
-// Σ term(v) of a group, carried as the call says; terms are inner results.
+// Σ term(v) of a group with the call's accumulator; terms are inner results.
 template <class Term>
 double sum(const EvalCall& call, Floats group, const Term& term) {
   return carried_sum(call.rounding.accumulator(), group,
@@ -100,7 +99,7 @@ double extreme(Floats group, double start, const Better& better) {
   }
   return best;
 }
-// The largest or smallest integer of `type` in its own order; the identity of the other for none.
+// The largest or smallest integer in the order of `type`; for an empty group the identity.
 int64_t integer_extreme(DType type, Integers group, ReduceEnd end) {
   const int bits = type == DType::kBool ? 1 : static_cast<int>(8 * size_bytes(type));
   const bool is_signed = is_signed_integer(type);

@@ -12,7 +12,7 @@
 namespace vernier::reference {
 namespace {
 
-/// One source position of an axis and its weight; −1 stands for a zero outside.
+/// One source position of an axis and its weight; −1 is a zero outside.
 struct Tap {
   int64_t index = 0;
   double weight = 0;
@@ -80,7 +80,7 @@ Taps resize_taps(const ResizeAttrs& attrs, const ResizeAxis& axis, int64_t at) {
   return taps;
 }
 
-// Input and output size and scale of every axis, as inference decided them.
+// Input and output size and scale of every axis, from inference.
 std::vector<ResizeAxis> resize_axes(const EvalCall& call, const ResizeAttrs& attrs) {
   const Shape &in = call.in[0]->shape, &out = call.out[0].shape;
   std::vector<ResizeAxis> result(in.size());
@@ -126,7 +126,7 @@ std::vector<double> resize_axis(const std::vector<double>& x, const AxisView& vi
 
 struct GridAxis {
   int64_t size = 1;
-  double low = 0, high = 0;  ///< where the image ends
+  double low = 0, high = 0;  ///< the borders of the image
 };
 
 double reflect(double x, double low, double high) {
@@ -192,7 +192,7 @@ void eval_resize(const EvalCall& call) {
   if (x.elems() == 0) throw Error(ErrorCode::kInput, "cannot resize the empty " + str(x.shape));
   std::vector<double> values = x.f;
   if (!x.is_float()) values.assign(x.i.begin(), x.i.end());
-  // Integers are picked exactly: instead of them, their positions go through double.
+  // Integers are selected exactly: their positions, not their values, are computed in double.
   const bool picks_integers = !x.is_float() && attrs.mode == Interpolation::kNearest;
   if (picks_integers) std::iota(values.begin(), values.end(), 0.0);
   const std::vector<ResizeAxis> axes = resize_axes(call, attrs);

@@ -1,4 +1,4 @@
-// What the rules of operators share: see context.h.
+// Functions shared by the rules of operators: see context.h.
 #include "rules/context.h"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ SymShape broadcast(InferContext& context, const SymShape& a, const SymShape& b) 
 }
 
 void propagate_moved_values(InferContext& context, std::span<const size_t> data_inputs) {
-  // The evaluator moves positions in `pool` instead of numbers; position 0 stands for a zero fill.
+  // The evaluator moves positions in `pool` instead of numbers; position 0 is a fill with zero.
   std::vector<Dim> pool{Dim(0)};
   std::vector<EvalTensor> inputs(context.num_inputs());
   std::vector<const EvalTensor*> in(context.num_inputs(), nullptr);

@@ -9,7 +9,7 @@ namespace vernier::rules {
 namespace {
 
 constexpr std::array<size_t, 1> kFirst{0};
-constexpr int64_t kMaxBlock = int64_t{1} << 20;  // of DepthToSpace: its square is a size
+constexpr int64_t kMaxBlock = int64_t{1} << 20;  // of DepthToSpace: its square must be a valid size
 
 std::vector<int64_t> constant_list(InferContext& context, size_t index, const char* what) {
   auto list = context.integers(index);
@@ -35,7 +35,7 @@ Dim slice_bound(InferContext& context, const Dim& bound, const Dim& size, const 
   return min(bound, high);
 }
 
-// An end at a limit of 32 bits means as far as it goes, as ONNX recommends to write it.
+// An end at a limit of 32 bits means the end of the axis, as ONNX recommends.
 Dim far_end(const Dim& end) {
   if (end == Dim(INT32_MAX)) return INT64_MAX;
   return end == Dim(INT32_MIN) || end == Dim(-INT32_MAX) ? Dim(INT64_MIN) : end;
@@ -60,7 +60,7 @@ void require_slice(InferContext& context, const Dim& whole, int64_t start, int64
                    const Dim& size) {
   context.require_at_most(0, size);
   const Dim last = Dim(start) + (size - Dim(1)) * Dim(step), some = min(size, 1);
-  // Where it may be empty, nothing is asked of an empty one.
+  // If the slice may be empty, an empty one has no conditions.
   const auto inside = [&](const Dim& position) {
     const Dim end = position + Dim(1);
     if (at_most(end, whole) != true) context.require_at_most(some * end, whole);
@@ -117,7 +117,7 @@ SymShape split_sizes(InferContext& context, const SplitAttrs& attrs, const Dim& 
 
 }  // namespace
 
-// ONNX wants equal ranks; models of 2020 also join scalars into a list, as ONNX Runtime allows.
+// ONNX requires equal ranks; models of 2020 also join scalars into a list, as ONNX Runtime allows.
 void infer_concat(InferContext& context) {
   const auto listed = [&](size_t i) {
     return context.shape(i).empty() ? SymShape{1} : context.shape(i);
@@ -413,7 +413,7 @@ void infer_depth_to_space(InferContext& context) {
     context.fail("input " + str(in) + " with block size " + std::to_string(block));
   require_between(context, "the block size", block, 1, kMaxBlock);
   if (equal(mod(in[1], block * block), 0) == false) {
-    context.fail("channels " + in[1].str() + " are no multiple of " +
+    context.fail("channels " + in[1].str() + " are not a multiple of " +
                  std::to_string(block * block));
   }
   context.require_equal(mod(in[1], block * block), 0);
@@ -430,7 +430,7 @@ void infer_space_to_depth(InferContext& context) {
   require_between(context, "the block size", block, 1, kMaxBlock);
   for (size_t axis : {2, 3}) {
     if (mod(in[axis], block).as_constant().value_or(0) != 0)
-      context.fail("size " + in[axis].str() + " is no multiple of " + std::to_string(block));
+      context.fail("size " + in[axis].str() + " is not a multiple of " + std::to_string(block));
     context.require_equal(mod(in[axis], block), 0);
   }
   context.set_output(

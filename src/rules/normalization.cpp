@@ -1,5 +1,5 @@
 // Inference of LayerNorm, RMSNorm, AddLayerNorm, BatchNormalization, GroupNormalization, EmbedNorm,
-// L2Norm and MaskedMean. Contract: context.h; formulas in src/reference and at the attributes.
+// L2Norm and MaskedMean. Contract: context.h; formulas: src/reference and core/attrs.h.
 #include <algorithm>
 
 #include "rules/checks.h"
@@ -88,7 +88,7 @@ void infer_group_normalization(InferContext& context) {
   const int64_t groups = context.attrs<GroupNormAttrs>().num_groups;
   const Dim channels = context.shape(0)[1];
   if (groups < 0 || (groups > 0 && mod(channels, groups) != Dim(0))) {
-    context.fail(channels.str() + " channels do not divide into " + std::to_string(groups) +
+    context.fail(channels.str() + " channels are not divisible into " + std::to_string(groups) +
                  " groups");
   }
   for (size_t i = 1; i < 3; ++i) check_per_channel(context, i, channels);

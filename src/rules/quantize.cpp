@@ -20,7 +20,8 @@ void check_layout(InferContext& context, const QuantizeAttrs& attrs) {
   const bool one_number = scale.empty() || (scale.size() == 1 && scale[0] == Dim(1));
   if (attrs.block_size > 0) {
     if (scale.size() != x.size())
-      context.fail("the scale has shape " + str(scale) + ", blocks need the rank of " + str(x));
+      context.fail("the scale has shape " + str(scale) + ", expected the rank of " + str(x) +
+                   " for blocks");
     const size_t axis = context.normalize_axis(attrs.axis, context.rank(0));
     for (size_t i = 0; i < x.size(); ++i) {
       const Dim blocks = floordiv(x[i] + Dim(attrs.block_size - 1), attrs.block_size);

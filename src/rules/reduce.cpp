@@ -70,14 +70,14 @@ std::vector<bool> infer_reduced_shape(InferContext& context) {
 
 void infer_reduce(InferContext& context) { infer_reduced_shape(context); }
 
-// Of no floats the mean is NaN; of no integers there is none.
+// The mean of an empty list of floats is NaN; an empty list of integers has no mean.
 void infer_reduce_mean(InferContext& context) {
   const std::vector<bool> reduced = infer_reduced_shape(context);
   for (size_t i = 0; i < reduced.size() && !is_float(context.dtype(0)); ++i) {
     if (!reduced[i]) continue;
     const Dim& size = context.shape(0)[i];
     if (equal(size, 0) == true)
-      context.fail("the mean of no integers has no value: axis " + std::to_string(i) + " of " +
+      context.fail("the mean of zero integers is undefined: axis " + std::to_string(i) + " of " +
                    str(context.shape(0)) + " is empty");
     context.require_at_most(1, size);
   }
@@ -117,7 +117,7 @@ void infer_one_axis(InferContext& context) {
   context.set_output(0, context.dtype(0), context.shape(0));
 }
 
-// The axis, in input 1, is often known at run time only: its value is a rule of the row.
+// The axis, in input 1, is often known only at run time: a value rule checks it.
 void infer_cum_sum(InferContext& context) {
   if (context.rank(0) == 0) context.fail("input 0 is a scalar, which has no axis");
   require_integer(context, 1);

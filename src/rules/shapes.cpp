@@ -45,17 +45,18 @@ void cancel_common(SymShape& a, SymShape& b) {
   b.push_back(cb / common);
 }
 
-// The size written as −1: what is left of the elements.
+// The size written as −1, from the remaining elements.
 Dim remaining_size(InferContext& context, const SymShape& in, const SymShape& out, size_t unknown) {
   SymShape others = out;
   others.erase(others.begin() + static_cast<std::ptrdiff_t>(unknown));
   const Dim total = product(in), rest = product(others);
   if (rest == Dim(0)) {
     if (total == Dim(0)) return 0;
-    context.fail("cannot divide " + str(in) + " over " + str(out));
+    context.fail("shape " + str(in) + " cannot become " + str(out) +
+                 ": its sizes besides -1 have no elements");
   }
   if (mod(total, rest).is_constant() && mod(total, rest) != Dim(0))
-    context.fail("shape " + str(in) + " does not divide into " + str(out));
+    context.fail("shape " + str(in) + " is not divisible into " + str(out));
   context.require_equal(mod(total, rest), 0);
   return floordiv(total, rest);
 }
@@ -107,7 +108,7 @@ std::optional<std::vector<int64_t>> axes_of(InferContext& context) {
   return attrs.axes;
 }
 
-// Sizes that are asked for are not negative.
+// Requested sizes must not be negative.
 void require_sizes(InferContext& context, const SymShape& sizes, const char* what) {
   for (const Dim& d : sizes) {
     if (less_equal(d, -1) == true) context.fail(what + (" " + str(sizes)) + " has a negative size");
@@ -255,10 +256,11 @@ void infer_constant_of_shape(InferContext& context) {
   SymShape out = attrs.has_shape ? std::move(attrs.shape) : shape_input(context, 0);
   require_sizes(context, out, "shape");
   if (attrs.dtype == DType::kUndefined || size_bytes(attrs.dtype) == 0)
-    context.fail("fills a tensor of " + std::string(name(attrs.dtype)));
+    context.fail("fills a tensor of " + std::string(name(attrs.dtype)) +
+                 ", which is not a storage type");
   constexpr double kBeyond = 0x1p63;
   if (!is_float(attrs.dtype) && !(attrs.value >= -kBeyond && attrs.value < kBeyond))
-    context.fail("its value " + std::to_string(attrs.value) + " is no " +
+    context.fail("the value " + std::to_string(attrs.value) + " is not a valid " +
                  std::string(name(attrs.dtype)));
   const auto count = product(out).as_constant();
   context.set_output(0, attrs.dtype, std::move(out));

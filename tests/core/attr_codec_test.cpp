@@ -134,7 +134,7 @@ TEST(AttrCodec, BadTextNamesTheField) {
   EXPECT_EQ(parse("{numbers=[a]}"), "attribute numbers=a: expected an integer");
   EXPECT_EQ(parse("{sizes=[1]}"), "attribute sizes=[1]: expected a list in ()");
   EXPECT_EQ(parse("{number}"), "attribute =number: expected name=value");
-  EXPECT_EQ(parse("{number=3"), "attributes lack the closing '}'");
+  EXPECT_EQ(parse("{number=3"), "the closing '}' of the attributes is missing");
   EXPECT_NE(parse("{sizes=(1 +)}").find("bad size expression"), std::string::npos);
 }
 

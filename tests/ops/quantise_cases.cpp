@@ -80,7 +80,7 @@ const OpCases kQuantize(
                      {ramp(kF32, {2, 3}), f32({2}, {1, 1}), u8({}, {0})},
                      "the zero point has shape [], the scale [2]"),
         bad_quantise("rank_of_blocks", "{block_size=2}", {ramp(kF32, {2, 3}), f32({2}, {1, 1})},
-                     "the scale has shape [2], blocks need the rank of [2, 3]"),
+                     "the scale has shape [2], expected the rank of [2, 3]"),
         bad_quantise("number_of_blocks", "{block_size=2}", {ramp(kF32, {2, 3}), ramp(kF32, {2, 3})},
                      "sizes 3 and 2 differ"),
         bad_quantise("negative_blocks", "{block_size=-1}", {ramp(kF32, {2}), f32({}, {1})},
