@@ -21,7 +21,7 @@ const Node* producer_of(const Graph& graph, ValueId value, OpKind op);
 const SymShape& shape_of(const Graph& graph, ValueId value);
 DType dtype_of(const Graph& graph, ValueId value);
 int64_t rank_of(const Graph& graph, ValueId value);
-/// The constant behind `value`, or null.
+/// The contents of `value` if it is a constant, else null.
 const Tensor* constant_of(const Graph& graph, ValueId value);
 /// c if every element of `value` is c: a constant with equal elements, or an Expand of one.
 std::optional<double> uniform(const Graph& graph, ValueId value);

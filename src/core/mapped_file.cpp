@@ -111,7 +111,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
   if (access == FileAccess::kRead) {
     watch.check_memory(bytes, [&] { return "reading '" + path.string() + "' into memory"; });
   }
-  // Memory of its own is mapped as well: page-aligned, and given back as the other is.
+  // The memory for a read file is mapped as well: page-aligned, and released like a mapped file.
   void* data =
       access == FileAccess::kMapped
           ? ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file.number, 0)

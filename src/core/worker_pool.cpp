@@ -324,7 +324,7 @@ bool Pool::anything_open() const {
 void Pool::lie_down() {
   const int awake = workers() - sleepers_.load(std::memory_order_seq_cst);
   const bool wanted = !too_many_awake(awake + 1) && anything_open();
-  if (wanted || stop_.load(std::memory_order_seq_cst)) call(1);  // itself, if nobody else
+  if (wanted || stop_.load(std::memory_order_seq_cst)) call(1);  // may wake this thread itself
   for (;;) {
     uint32_t calls = calls_.load(std::memory_order_acquire);
     if (calls == 0)

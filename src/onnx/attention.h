@@ -1,5 +1,5 @@
 // What the translations of the attention operators share. Values are [batch, seq, heads, head_dim]
-// as the graph's Attention wants them (AttentionAttrs), unless a comment says otherwise.
+// as the graph's Attention takes them (AttentionAttrs), unless a comment says otherwise.
 #pragma once
 #include "onnx/node_context.h"
 

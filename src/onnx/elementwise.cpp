@@ -18,11 +18,12 @@ ir::ValueId align_legacy(NodeContext& node, ir::ValueId a, ir::ValueId b) {
   const int64_t axis = node.attrs().integer("axis", rank_a - rank_b);
   if (!broadcast) return b;
   const int64_t start = axis < 0 ? axis + rank_a : axis;
-  const int64_t behind = rank_a - rank_b - start;
-  if (start < 0 || behind < 0) node.fail("attribute 'axis' is out of range for the inputs' ranks");
+  const int64_t trailing = rank_a - rank_b - start;
+  if (start < 0 || trailing < 0)
+    node.fail("attribute 'axis' is out of range for the inputs' ranks");
   SymShape shape = node.shape(b);
-  shape.insert(shape.end(), static_cast<size_t>(behind), Dim(1));
-  return behind == 0 ? b : node.reshape(b, std::move(shape));
+  shape.insert(shape.end(), static_cast<size_t>(trailing), Dim(1));
+  return trailing == 0 ? b : node.reshape(b, std::move(shape));
 }
 
 template <OpKind kOp>

@@ -1,4 +1,4 @@
-// ExternalData: the weight files beside a model. A location may not leave the model's folder, and
+// ExternalData: the weight files of a model. A location may not leave the model's folder, and
 // nothing is read before offset and length are checked against the file.
 #pragma once
 #include <filesystem>

@@ -14,7 +14,7 @@
 
 namespace vernier::onnx {
 
-/// What a name of the model stands for.
+/// The meaning of a name of the model.
 struct Binding {
   enum class Kind : uint8_t {
     kValue,        ///< a value of the graph, or kNoValue for an argument a call leaves out

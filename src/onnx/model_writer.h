@@ -1,6 +1,6 @@
 // ModelWriter: an ONNX graph, node by node, and its file. Weights are recipes: their values are
 // made while the file is written, a piece at a time, so that a model of any size takes little
-// memory. The format's messages stay behind this header.
+// memory. This header hides the format's messages.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -49,7 +49,7 @@ struct SeededWeight {
 };
 
 struct SaveOptions {
-  /// Weights in a file beside the model, though they are smaller than kExternalFrom.
+  /// Weights in a separate file, even if they are smaller than kExternalFrom.
   bool external = false;
   /// Called after every piece of weights with the share written so far, in [0, 1].
   std::function<void(double share)> progress;
@@ -62,7 +62,7 @@ struct SavedModel {
 
 class ModelWriter {
  public:
-  /// Weights of this size go into "<model file>.data" beside the model: ONNX files end at 2 GiB.
+  /// Weights of this size go into "<model file>.data": ONNX files are limited to 2 GiB.
   static constexpr uint64_t kExternalFrom = uint64_t{1} << 30;
   /// Smaller weights stay in the model file even then, as other writers do.
   static constexpr uint64_t kInlineBelow = 1024;

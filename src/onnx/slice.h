@@ -1,6 +1,6 @@
 // ModelSlicer: a part of an ONNX model as a model of its own: some nodes of the main graph with the
 // values at the cut as inputs and outputs of fixed sizes. For reduce. The format's messages stay
-// behind this header.
+// private.
 #pragma once
 #include <cstddef>
 #include <filesystem>

@@ -16,8 +16,8 @@ class Scan {
   Scan(const Functions& functions, UnsupportedNodes& found)
       : functions_(functions), found_(found) {}
 
-  // In the order of the calls, with a stack of its own: functions may call one another as deep as
-  // the file is long.
+  // In the order of the calls, with an explicit stack: the depth of nested calls is bounded only by
+  // the size of the file.
   void nodes(const Nodes& nodes, const Opsets& opsets, const std::string& path) {
     open_.push_back({&nodes, opsets, path});
     while (!open_.empty()) {

@@ -38,7 +38,7 @@ bool fuse(Graph& graph, NodeId id) {
   graph.producer(out)->request = *request;
   graph.replace_uses(graph.node(id).outputs[0], out);
   if (keeps_sum) {
-    graph.set_inputs(id, {});  // the norm is gone; its use of the sum must not be replaced
+    graph.set_inputs(id, {});  // the norm is dead; its use of the sum must not be replaced
     graph.replace_uses(sum, graph.producer(out)->outputs[1]);
   }
   const NodeId sum_node = graph.value(sum).producer;

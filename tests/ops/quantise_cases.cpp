@@ -1,4 +1,4 @@
-// Cases of the operators in src/ops/quantise.cpp. Row fields: case.h.
+// Cases of the operators in src/ops/quantize.cpp. Row fields: case.h.
 #include <cmath>
 
 #include "ops/case.h"

@@ -44,7 +44,7 @@ struct LinearRun {
   bool has_epilogue() const {
     return bias.present() || residual.present() || activation != Activation::kNone;
   }
-  /// Epilogue of a block whose product stands at src: rows from row0, columns from col0.
+  /// Epilogue of a block whose product is at src: rows from row0, columns from col0.
   EpilogueCall epilogue(int64_t row0, int64_t col0) const;
 };
 

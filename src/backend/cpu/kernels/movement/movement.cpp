@@ -193,7 +193,7 @@ void launch_pad(const LaunchCall& call) {
   constexpr std::array<std::byte, 8> kZero{};
   const std::byte* element = given(call.in, 2) ? call.in[2].data : kZero.data();
   fill_elements(y.data, y.elems(), element, width);
-  // Negative padding cuts: copy the part of x that lies inside y.
+  // Negative padding removes elements: copy the part of x that is inside y.
   AxisList axes;
   int64_t from = 0, to = 0;
   for (int i = 0; i < y.rank; ++i) {
