@@ -1,6 +1,6 @@
-// Choices: a string of bytes read as decisions. A fuzz input of the targets run, request and verify
-// is one: it says which seed to take and what to change in it, so it means something in every
-// version of the formats. Contract: fuzz/README.md.
+// Choices: a string of bytes read as decisions. The inputs of the fuzz targets run, request and
+// verify are choices: they select a seed and its changes, so they are valid in every version of the
+// formats. Contract: fuzz/README.md.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -36,7 +36,7 @@ class Choices {
   auto& of(List& list) {
     return list.begin()[static_cast<std::ptrdiff_t>(below(static_cast<size_t>(list.size())))];
   }
-  /// The next `size` bytes, or those that are left, as choices of their own.
+  /// The next `size` bytes, or the remaining ones, as separate choices.
   Choices part(size_t size) {
     const auto first = bytes_.first(std::min(size, bytes_.size()));
     bytes_ = bytes_.subspan(first.size());
@@ -54,7 +54,7 @@ inline Bytes random_bytes(SplitMix& random, size_t size) {
   return bytes;
 }
 
-/// A number near `old`, or one at which arithmetic ends.
+/// A number near `old`, or one at a limit of arithmetic.
 inline int64_t changed_integer(int64_t old, Choices& choices) {
   constexpr std::array<int64_t, 18> kNumbers{
       0,         1,         -1,        2,         3,         7,

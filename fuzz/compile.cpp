@@ -1,7 +1,6 @@
-// Fuzz target: an ONNX model all the way: import, passes, folding, plan, engine, and two small runs
-// of it. Whatever the model: outputs, or Error.
-// Input: the model, compiled for fp32; or, before it, one byte below 8 (no model begins with one)
-// that says the mode.
+// Fuzz target: the whole path of an ONNX model: import, passes, folding, plan, engine, and two
+// small runs. Every model must give outputs or Error. Input: the model, compiled for fp32;
+// optionally preceded by one byte below 8 (no model begins with one) that selects the mode.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -62,7 +61,7 @@ Bytes changed(Model model, size_t mode, SplitMix& random) {
     change_model(model, models(), Choices(random_bytes(random, kModelChangeBytes)));
   if (random.next() % 8 == 0) mode = random.next() % kModes.size();
   std::string bytes = model.SerializeAsString();
-  // Once in a while what no serialiser writes.
+  // Occasionally bytes that no serializer writes.
   if (random.next() % 32 == 0 && !bytes.empty())
     bytes[random.next() % bytes.size()] = static_cast<char>(random.next());
   Bytes input(1 + bytes.size(), static_cast<std::byte>(mode));
@@ -99,7 +98,7 @@ Outcome execute(std::span<const std::byte> input) {
   try {
     engine = Engine::from_bytes(bytes);
   } catch (const Error& error) {
-    broken("compile", std::string("its own engine does not open: ") + error.what());
+    broken("compile", std::string("the engine that it built does not open: ") + error.what());
   }
   inspect(*engine);
   Choices of_run(input.last(std::min<size_t>(input.size(), 16)));

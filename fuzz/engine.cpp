@@ -1,8 +1,8 @@
-// Fuzz target: engine files. Wrong bytes are an Error(kInput); what opens can be written again and
-// is the same. Contract: docs/engine_format.md.
-// Input: an engine file; or, so that checksums do not stop the fuzzer before the decoder, u32 plan
-// bytes, u32 ledger bytes, u32 weight bytes, the plan section, the ledger section, the certificate
-// section (whose engine hash is put right).
+// Fuzz target: engine files. Wrong bytes are an Error(kInput); an engine that opens is written
+// again as the same bytes. Contract: docs/engine_format.md. Input: an engine file; or, so that
+// checksums do not stop the fuzzer before the decoder, u32 plan bytes, u32 ledger bytes, u32 weight
+// bytes, the plan section, the ledger section, the certificate section (whose engine hash is
+// corrected).
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -31,7 +31,7 @@ std::shared_ptr<const vernier::engine::EngineFile> open(Bytes bytes) {
   }
 }
 
-// Reads all weights; false if they are not what their checksums say.
+// Reads all weights; false if they do not match their checksums.
 bool weights_are_whole(const vernier::engine::EngineFile& file) {
   try {
     check_weights(file);
@@ -48,7 +48,7 @@ void check_file(const Bytes& bytes) {
   require(vernier::engine::engine_bytes(file->plan, file->certificate) == bytes);
 }
 
-// The certificate section with the engine's own hash in it, if it is one.
+// The certificate section with the hash of this engine, if it can be decoded.
 Bytes made_to_fit(const Bytes& section, const std::string& content_hash) {
   try {
     vernier::Certificate certificate = vernier::engine::decode_certificate(section);

@@ -1,5 +1,5 @@
-// Writes the seeds of the engine fuzz target: engine_corpus FOLDER (fuzz/corpus/engine). To be run
-// after a change of the format; tests/engine/corpus_test.cpp says when.
+// Writes the seeds of the engine fuzz target: engine_corpus FOLDER (fuzz/corpus/engine). Run it
+// after a change of the format; tests/engine/corpus_test.cpp fails until then.
 #include <cstdio>
 #include <exception>
 #include <fstream>

@@ -9,9 +9,9 @@
 namespace vernier::fuzz {
 namespace {
 
-// Elements of all arrays of an engine; more take long in a sanitizer's build.
+// Elements of all arrays of an engine; more take too long in a sanitizer build.
 constexpr int64_t kMostElems = 1 << 18;
-// Operations of a run, by the operators' costs: few elements may take much work.
+// Operations of a run, by the operators' costs: few elements may need much work.
 constexpr double kMostWork = 1 << 24;
 
 class LaunchCounter : public RunObserver {
@@ -62,7 +62,7 @@ bool fits(const Engine& engine, const Sizes& sizes) {
     try {
       for (const Dim& dim : value.shape) shape.push_back(dim.evaluate(sizes));
     } catch (const Error&) {
-      continue;  // a size found in data, or none: the run says so
+      continue;  // a size that depends on data, or an invalid one: the run reports it
     }
     try {
       total += std::min(num_elems(shape), kMostElems);
@@ -74,7 +74,7 @@ bool fits(const Engine& engine, const Sizes& sizes) {
   try {
     return evaluate::work_of(engine.impl().plan, sizes) <= kMostWork;
   } catch (const Error&) {
-    return true;  // the run says so
+    return true;  // the run reports it
   }
 }
 
@@ -88,7 +88,7 @@ void inspect(const Engine& engine) {
         if (inspect_engine(engine,
                            {.view = view, .format = format, .node = "", .shapes = "", .threads = 1})
                 .empty())
-          broken("inspect", "it says nothing");
+          broken("inspect", "the output is empty");
       });
     }
   }

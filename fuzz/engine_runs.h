@@ -9,19 +9,18 @@
 
 namespace vernier::fuzz {
 
-/// Values for the engine's named sizes, small ones of its range.
+/// Small values within the ranges of the engine's named sizes.
 using Sizes = std::map<std::string, int64_t>;
 Sizes small_sizes(const Engine& engine, Choices& choices);
 /// "batch=2,seq=3"
 std::string text_of(const Sizes& sizes);
-/// Are all arrays of the engine together small at these sizes, and is there little to compute, as
-/// far as they are known?
+/// True if the engine's arrays and work are small at these sizes, as far as they are known.
 bool fits(const Engine& engine, const Sizes& sizes);
 
 /// Every view of the engine, as text and as JSON.
 void inspect(const Engine& engine);
-/// Two shapes, each once watched and once not, on synthetic inputs. Outputs of the two runs of a
-/// shape must have the same bits.
+/// Runs two shapes on synthetic inputs, each once with and once without an observer. The two runs
+/// of a shape must give the same bits.
 Outcome run_small(const std::shared_ptr<const Engine>& engine, Choices& choices);
 
 }  // namespace vernier::fuzz

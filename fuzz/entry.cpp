@@ -1,5 +1,5 @@
-// libFuzzer's functions for one target, VERNIER_FUZZ_TARGET of target.h. Prints at the end how many
-// inputs reached a first launch.
+// libFuzzer's functions for one target, VERNIER_FUZZ_TARGET of target.h. At the end it prints how
+// many inputs reached a first launch.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

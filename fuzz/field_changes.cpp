@@ -4,7 +4,7 @@
 namespace vernier::fuzz {
 namespace {
 
-// Visitor of attribute structs: their fields as changes; only real numbers where asked.
+// Visitor of attribute structs: their fields as changes, optionally only real numbers.
 class AttrChanges {
  public:
   enum class Which : uint8_t { kAll, kReal };
@@ -116,7 +116,7 @@ void change_text(std::string& text, Choices& choices) {
     case 4:
       if (!text.empty()) text.pop_back();
       break;
-    case 5:  // names and layouts carry numbers
+    case 5:  // names and layouts contain numbers
       for (char& c : text)
         if (c >= '0' && c <= '9' && choices.one_in(2))
           c = static_cast<char>('0' + choices.below(10));
@@ -163,7 +163,7 @@ void change_attrs(OpKind op, AttrBytes& attrs, const std::vector<std::string>& s
   AttrChanges changes(AttrChanges::Which::kAll, symbols);
   try {
     row_of(op).change(attrs, changes, choices);
-  } catch (const Error&) {  // of another operator, by an earlier change
+  } catch (const Error&) {  // an earlier change made it another operator
     change_list(attrs, choices);
   }
 }
@@ -182,7 +182,7 @@ void for_each_attr_dim(OpKind op, AttrBytes& attrs, const std::function<void(Dim
   try {
     row_of(op).visit(attrs, dims);
   } catch (const Error&) {
-    return;  // of another operator, by an earlier change
+    return;  // an earlier change made it another operator
   }
 }
 

@@ -1,4 +1,4 @@
-// FieldChanges: every field below a struct of engine/fields.h, each as something that changes it.
+// FieldChanges: every field below a struct of engine/fields.h, each as a function that changes it.
 #pragma once
 #include <concepts>
 #include <functional>
@@ -15,7 +15,7 @@ using Change = std::function<void(Choices&)>;
 void change_text(std::string& text, Choices& choices);
 /// `symbols`: names that it may use.
 void change_dim(Dim& dim, const std::vector<std::string>& symbols, Choices& choices);
-/// One field of an operator's attributes; any bytes where they are not this operator's.
+/// Changes one field of an operator's attributes, or any byte if they do not decode.
 void change_attrs(OpKind op, AttrBytes& attrs, const std::vector<std::string>& symbols,
                   Choices& choices);
 /// As change_attrs(), but only fields that are real numbers. False: there are none.
@@ -23,7 +23,7 @@ bool change_real_attrs(OpKind op, AttrBytes& attrs, Choices& choices);
 /// Calls body for every size expression of an operator's attributes.
 void for_each_attr_dim(OpKind op, AttrBytes& attrs, const std::function<void(Dim&)>& body);
 
-/// A list with an item less, twice or elsewhere.
+/// Removes, repeats or moves an item of a list.
 template <class T>
 void change_list(std::vector<T>& list, Choices& choices) {
   if (list.empty()) return list.resize(1 + choices.below(2));
@@ -48,7 +48,7 @@ void change_list(std::vector<T>& list, Choices& choices) {
   }
 }
 
-/// Visitor of engine::fields(). The struct must outlive it and keep its place.
+/// Visitor of engine::fields(). The struct must outlive it and must not move.
 class FieldChanges {
  public:
   static constexpr bool kWrites = false;
@@ -102,7 +102,7 @@ class FieldChanges {
     });
   }
   void add(plan::Step& step) {
-    // Where most of the meaning is: twice as likely as any other field.
+    // The most important fields: twice as likely as others.
     for (int i = 0; i < 2; ++i) {
       changes_.push_back([this, &step](Choices& choices) {
         change_attrs(step.op, step.attrs, symbols_, choices);

@@ -1,6 +1,6 @@
 // The long run: many inputs of one target in child processes, so that a crash or a hang is recorded
-// and the run goes on; it can be stopped and gone on with. Needs no libFuzzer: the same program in
-// a plain release build and under gcc's sanitizers. Contract: docs/testing.md "Long runs".
+// and the run continues; it can be stopped and resumed. Needs no libFuzzer: works in a release
+// build and under gcc's sanitizers. Contract: docs/testing.md "Long runs".
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -19,7 +19,7 @@
 
 #include "target.h"
 
-// What the sanitizers' runtimes ask for, where they are linked. One report ends the child.
+// Options of the sanitizers' runtimes, if they are linked. One report ends the child.
 extern "C" const char* __asan_default_options();
 extern "C" const char* __asan_default_options() {
   return "exitcode=77:allocator_may_return_null=1:max_allocation_size_mb=4096";
@@ -42,7 +42,7 @@ struct Options {
   std::vector<fs::path> replay;
 };
 
-// What the children say, in memory that they share with the parent.
+// Results of the children, in memory shared with the parent.
 struct Shared {
   std::atomic<uint64_t> current;
   std::atomic<uint64_t> outcomes[3];
@@ -54,7 +54,8 @@ struct Totals {
   uint64_t failures() const { return crashes + hangs + reports; }
 };
 
-// What the test of this program runs (tests/dev/fuzz_long_test.py): a byte says how it ends.
+// The target for the test of this program (tests/dev/fuzz_long_test.py): a byte selects how it
+// ends.
 constexpr size_t kSelfTestKinds = 8;
 constinit const Target kSelfTest{
     "self_test", [](SplitMix& random) { return random_bytes(random, 1); },
@@ -78,12 +79,11 @@ const Target& target_named(const std::string& name) {
   for (const Target* target : all_targets())
     if (target->name == name) return *target;
   if (name == kSelfTest.name) return kSelfTest;
-  throw std::runtime_error("there is no target '" + name +
-                           "'; there are compile, run, request and "
-                           "verify");
+  throw std::runtime_error("unknown target '" + name +
+                           "'; expected compile, run, request or verify");
 }
 
-// Input number `index` of a run: it depends on nothing else.
+// Input number `index` of a run; depends only on seed and index.
 Bytes input_of(const Target& target, uint64_t seed, uint64_t index) {
   SplitMix mix(seed * 0x10001 + index);
   SplitMix random(mix.next());
@@ -105,7 +105,7 @@ void write_file(const fs::path& path, std::span<const std::byte> bytes) {
   if (!file.flush()) throw std::runtime_error("cannot write '" + path.string() + "'");
 }
 
-// The line of a log that says most: the sanitizer's summary, else the last one.
+// The most important line of a log: the sanitizer's summary, else the last one.
 std::string summary_of(const fs::path& log) {
   std::ifstream file(log);
   std::string last;
@@ -123,7 +123,7 @@ class LongRun {
       : options_(options), target_(target_named(options.target)) {
     void* memory =
         ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) throw std::runtime_error("no memory to share with children");
+    if (memory == MAP_FAILED) throw std::runtime_error("cannot map memory shared with children");
     shared_ = new (memory) Shared{};
     fs::create_directories(options_.found);
     load();
@@ -146,7 +146,7 @@ class LongRun {
  private:
   fs::path log_path() const { return options_.found / (std::string(target_.name) + ".log"); }
 
-  // In the child; ends it.
+  // Runs in the child and ends it.
   [[noreturn]] void work(uint64_t end) const {
     const int log = ::open(log_path().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (log < 0 || ::dup2(log, STDERR_FILENO) < 0) std::_Exit(78);
@@ -167,7 +167,7 @@ class LongRun {
     for (auto& count : shared_->outcomes) count = 0;
     std::fflush(nullptr);
     const pid_t child = ::fork();
-    if (child < 0) throw std::runtime_error("no child process can be started");
+    if (child < 0) throw std::runtime_error("cannot start a child process");
     if (child == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       work(end);
@@ -192,7 +192,7 @@ class LongRun {
     } else {
       ++totals_.reports;
     }
-    // A leak is found at the end of a batch: it has no input of its own.
+    // A leak is found at the end of a batch and belongs to no single input.
     const std::string name = std::string(target_.name) + "-" + std::to_string(options_.seed) + "-" +
                              std::to_string(index) + (index == end ? "-end" : "");
     if (index < end)
@@ -266,13 +266,13 @@ int main_of(int argc, char** argv) {
   CLI::App app("Runs many inputs of a fuzz target; crashes and hangs are recorded.",
                "vernier_fuzz_long");
   app.add_option("target", options.target, "compile, run, request or verify")->required();
-  app.add_option("--count", options.count, "how many inputs, with those of the state file");
-  app.add_option("--seed", options.seed, "what the inputs are drawn from");
-  app.add_option("--state", options.state, "where the run is: read where it is there, written");
+  app.add_option("--count", options.count, "number of inputs, including those of the state file");
+  app.add_option("--seed", options.seed, "seed of the inputs");
+  app.add_option("--state", options.state, "state file: read if it exists, and written");
   app.add_option("--found", options.found, "folder for the inputs and logs of failures");
   app.add_option("--batch", options.batch, "inputs for each child process");
-  app.add_option("--limit", options.limit_s, "seconds after which an input hangs");
-  app.add_option("--replay", options.replay, "only these inputs, in this process");
+  app.add_option("--limit", options.limit_s, "seconds after which an input counts as a hang");
+  app.add_option("--replay", options.replay, "run only these inputs, in this process");
   CLI11_PARSE(app, argc, argv);
   return options.replay.empty() ? LongRun(options).run() : replay(options);
 }

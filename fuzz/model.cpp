@@ -1,5 +1,5 @@
-// Fuzz target: import of a model from memory. Whatever the bytes, import gives a graph or throws
-// Error(kInput). Contract: onnx/import.h.
+// Fuzz target: import of a model from memory. All bytes give a graph or Error(kInput). Contract:
+// onnx/import.h.
 #include <cstdlib>
 
 #include "onnx/import.h"

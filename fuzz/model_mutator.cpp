@@ -11,9 +11,9 @@ namespace {
 namespace proto = onnx::proto;
 using google::protobuf::RepeatedPtrField;
 
-constexpr int kLastElementType = 23;  // float8e8m0 is 24: one that is unknown, too
+constexpr int kLastElementType = 23;  // float8e8m0 is 24, an unknown one
 
-// A graph to change: the model's, or the body of an If where there is one.
+// A graph to change: the model's, or the body of an If if there is one.
 proto::GraphProto& some_graph(Model& model, Choices& choices) {
   proto::GraphProto* graph = model.mutable_graph();
   for (proto::NodeProto& node : *graph->mutable_node()) {
@@ -44,7 +44,7 @@ std::vector<std::string> value_names(const Model& model) {
   return names;
 }
 
-// The text of a field that `of` finds in some node of this or another model.
+// A text that `of` finds in a node of this or another model.
 template <class Of>
 std::string word_of(const Model& model, const std::vector<Model>& others, Choices& choices, Of of) {
   std::vector<std::string> words;
@@ -99,7 +99,7 @@ void change_raw(std::string& bytes, Choices& choices) {
     bytes.resize(choices.one_in(2) ? bytes.size() / 2 : bytes.size() + choices.below(17));
     return;
   }
-  // Eight bytes are a number of most types, or two.
+  // Eight bytes are one or two numbers of most types.
   const auto number = static_cast<uint64_t>(changed_integer(0, choices));
   const size_t at = choices.below((bytes.size() + 7) / 8) * 8;
   for (size_t i = 0; i < 8 && at + i < bytes.size(); ++i)

@@ -10,7 +10,7 @@ namespace vernier::fuzz {
 
 using Model = onnx::proto::ModelProto;
 
-/// Bytes of choices that one change takes at most.
+/// The most bytes of choices of one change.
 inline constexpr size_t kModelChangeBytes = 32;
 /// One change; `others` are models to take nodes from.
 void change_model(Model& model, const std::vector<Model>& others, Choices choices);

@@ -1,5 +1,5 @@
-// Fuzz target: .npz archives and .npy arrays from memory. Whatever the bytes, reading gives arrays
-// whose sizes are true or throws Error(kInput). Contract: io/npz.h.
+// Fuzz target: .npz archives and .npy arrays from memory. All bytes give arrays with correct sizes
+// or Error(kInput). Contract: io/npz.h.
 #include "io/npz.h"
 
 #include <cstdlib>

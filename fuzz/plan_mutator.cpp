@@ -21,7 +21,7 @@ std::vector<std::string> symbol_names(const Plan& plan) {
   return names;
 }
 
-// Any field below one item of a list, or of the plan where the list is empty.
+// Any field below one item of a list, or of the plan if the list is empty.
 template <class T>
 void change_item(Plan& plan, std::vector<T>& list, Choices& choices) {
   FieldChanges changes(symbol_names(plan));
@@ -48,7 +48,7 @@ bool same_array(const Plan& plan, int32_t a, int32_t b) {
   return x.dtype == y.dtype && x.shape == y.shape;
 }
 
-// ---- changes that mean to keep the plan valid; false: nothing to change here
+// ---- changes that try to keep the plan valid; false: nothing to change
 
 bool change_weights(Plan& plan, Choices& choices) {
   if (plan.blobs.empty()) return false;
@@ -100,7 +100,7 @@ bool replace_symbol(Plan& plan, Choices& choices) {
   return true;
 }
 
-// One number, wherever it is a size, becomes another; arrays keep as many bytes as they need.
+// Replaces one number everywhere that it is a size; arrays get as many bytes as they need.
 bool resize(Plan& plan, Choices& choices) {
   std::vector<int64_t> sizes;
   for (const PlanValue& value : plan.values) {
@@ -149,7 +149,7 @@ bool lengthen_life(Plan& plan, Choices& choices) {
   return true;
 }
 
-// Another value of the same type and shape, made long enough alive.
+// Another value of the same type and shape, with its lifetime extended.
 bool rewire(Plan& plan, Choices& choices) {
   if (plan.steps.empty()) return false;
   const size_t s = choices.below(plan.steps.size());
@@ -202,7 +202,7 @@ bool add_guard(Plan& plan, Choices& choices) {
   return true;
 }
 
-// What lives to the end, or is made to, becomes an output.
+// A value that lives to the end, or is extended to it, becomes an output.
 bool add_output(Plan& plan, Choices& choices) {
   if (plan.values.empty() || plan.steps.empty()) return false;
   const auto v = choices.below(plan.values.size());

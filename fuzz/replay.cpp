@@ -1,5 +1,5 @@
-// Runs a fuzz target over the files of its corpus, without libFuzzer: the regression test of what
-// fuzzing found. Contract: docs/testing.md.
+// Runs a fuzz target over the files of its corpus, without libFuzzer: the regression test for
+// earlier findings. Contract: docs/testing.md.
 #include <cstdint>
 #include <cstdio>
 #include <exception>

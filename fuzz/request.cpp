@@ -1,6 +1,6 @@
-// Fuzz target: a valid engine and hostile arrays: other names, types, ranks and sizes, ids outside
+// Fuzz target: a valid engine and hostile arrays: wrong names, types, ranks and sizes, ids outside
 // their tables, NaN, no elements, no data. A request gives outputs or Error(kInput), and the
-// session answers the next good one with the bits it always gave.
+// session answers the next good request with the same bits as before.
 // Input: choices of a seed (seeds.h), of the run, then one record for each change of a request.
 #include <cstring>
 
@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kRunBytes = 8;
 using Program = Records<kSeedBytes + kRunBytes, kChangeBytes>;
 
-// One input of a request. The array has the bytes that its shape says, unless that is too many.
+// One input of a request. The array has as many bytes as its shape requires, up to a limit.
 struct Array {
   std::string name;
   DType dtype = DType::kUndefined;
@@ -28,11 +28,11 @@ struct Array {
 };
 
 constexpr int64_t kMostElems = 1 << 16;
-// No seed has a size range that reaches this: refused before a byte is read.
+// Beyond the size ranges of all seeds: refused before a byte is read.
 constexpr int64_t kRefusedSize = 1 << 20;
 
-// As many bytes as a caller of this shape must have; none for a shape that is refused by a size of
-// its own; empty where this target has not so much.
+// The bytes that a caller with this shape must have: none for a shape that is refused because of
+// one size; empty if they are too many for this target.
 std::optional<size_t> bytes_of(DType dtype, const std::vector<int64_t>& shape) {
   int64_t elems = 1;
   for (const int64_t size : shape)
@@ -48,7 +48,7 @@ void reshape(Array& array, DType dtype, std::vector<int64_t> shape) {
   if (!needed) return;
   array.dtype = dtype;
   array.shape = std::move(shape);
-  // Repeated, so that what was an id stays one.
+  // Repeated, so that ids stay valid.
   const Bytes old = array.bytes;
   array.bytes.resize(*needed);
   for (size_t i = old.size(); !old.empty() && i < *needed; ++i)
@@ -113,7 +113,7 @@ void change_request(std::vector<Array>& request, Choices choices) {
     case 6:
       change_shape(array, choices);
       break;
-    case 7:  // the same new size in every input: what the engine calls one name
+    case 7:  // the same new size in every input: one named size of the engine
       for (Array& each : request) {
         Choices same = choices;
         std::vector<int64_t> shape = each.shape;
@@ -144,7 +144,7 @@ Bytes copy(std::span<const Output> outputs) {
   return all;
 }
 
-// Every byte of the outputs is read, so that a sanitizer sees what they are.
+// Reads every byte of the outputs, so that a sanitizer checks them.
 void answer(Session& session, const std::vector<Array>& request) {
   try {
     copy(session.run(refs(request)));
@@ -165,7 +165,7 @@ Outcome execute(std::span<const std::byte> input) {
   for (InputArray& array : synthetic_inputs(*engine, sizes))
     good.push_back({array.name, array.dtype, array.shape, std::move(array.bytes)});
   Session session(engine, {.threads = 1 + static_cast<int>(of_run.below(2))});
-  // Synthetic ids fit every table but one without rows: such an engine has no good request.
+  // Synthetic ids fit every table that has rows; an engine with an empty table has no good request.
   Bytes before;
   const bool has_good =
       holds("request " + seed.name, [&] { before = copy(session.run(refs(good))); });
@@ -175,7 +175,7 @@ Outcome execute(std::span<const std::byte> input) {
     answer(session, hostile);
   }
   if (has_good && copy(session.run(refs(good))) != before)
-    broken("request " + seed.name, "a good request is answered otherwise after a hostile one");
+    broken("request " + seed.name, "a good request gives other bits after a hostile one");
   return has_good ? Outcome::kLaunched : Outcome::kRefused;
 }
 

@@ -1,5 +1,5 @@
-// Fuzz target: the plan of a valid engine, changed field by field, written with right checksums,
-// opened, inspected and run. Whatever is changed: outputs, the same in two runs, or Error.
+// Fuzz target: the plan of a valid engine, changed field by field, written with correct checksums,
+// opened, inspected and run. Every change gives outputs, the same in two runs, or Error.
 // Input: choices of a seed (seeds.h), of the run, then one record for each change.
 #include "engine_runs.h"
 #include "plan_mutator.h"

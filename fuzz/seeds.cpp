@@ -152,7 +152,7 @@ constexpr std::array kTextGraphs{
 })"},
 };
 
-// By a hash of their names, so that a new seed takes the place of few others.
+// Ordered by a hash of their names, so that a new seed replaces few others.
 template <class T>
 const T& nearest(const std::map<uint32_t, T>& ring, uint64_t key) {
   const auto it = ring.lower_bound(static_cast<uint32_t>(key));
@@ -235,11 +235,11 @@ plan::Plan plan_of(const ir::Graph& graph, const char* mode) {
   return compiler::plan_of(graph, options);
 }
 
-// A row in the first variant and mode that can be had. Not every row has one: an operator without
-// an input that is no constant, say.
+// A row in the first variant and mode that compiles. Not every row has one, for example an operator
+// whose inputs must all be constant.
 std::optional<Seed> compiled(const CaseRow& row, uint64_t asked, size_t first_mode) {
   const bool named = asked & 128;
-  // Fewer and fewer inputs, until inference knows enough.
+  // Makes more and more inputs constant, until inference knows enough.
   for (const uint64_t inputs : {asked | 1, uint64_t{1}, uint64_t{2}, uint64_t{0}}) {
     for (const char* mode : {kModes[first_mode], "model"}) {
       Seed seed{row.name, nullptr, {}};
@@ -290,7 +290,7 @@ Seed text_seed(Choices& choices) {
 
 namespace vernier::test {
 
-// The tables register their rows here: those that compute something.
+// The tables register their rows here, except those that expect an error.
 OpCases::OpCases(const std::string& table, std::vector<OpCase> rows) {
   for (OpCase& row : rows) {
     if (!row.error.empty() || row.out.empty() || row.in.empty()) continue;

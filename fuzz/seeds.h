@@ -1,6 +1,6 @@
-// What the targets run, request and verify start from: small graphs in text form and every row of
-// the operator case tables (tests/ops/*_cases.cpp), compiled when they are asked for, so that no
-// engine is stored. Contract: fuzz/README.md.
+// The seeds of the targets run, request and verify: small graphs in text form and every row of the
+// operator case tables (tests/ops/*_cases.cpp), compiled on demand, so that no engine is stored.
+// Contract: fuzz/README.md.
 #pragma once
 #include <memory>
 #include <optional>
@@ -18,11 +18,11 @@ struct Seed {
   plan::Plan plan;
 };
 
-/// Bytes of choices that name a seed, its variant and its mode.
+/// Bytes of choices that select a seed, its variant and its mode.
 inline constexpr size_t kSeedBytes = 8;
-/// One of all seeds. A new one takes the place of few: inputs go on to mean the same.
+/// One of all seeds. A new seed replaces few others, so most inputs keep their meaning.
 Seed any_seed(Choices& choices);
-/// One of the text graphs, which have sizes that vary and several steps.
+/// One of the text graphs, which have variable sizes and several steps.
 Seed text_seed(Choices& choices);
 
 }  // namespace vernier::fuzz

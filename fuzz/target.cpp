@@ -1,4 +1,4 @@
-// What all targets share: see target.h.
+// Functions shared by all targets: see target.h.
 #include "target.h"
 
 #include <array>

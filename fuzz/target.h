@@ -1,4 +1,4 @@
-// A fuzz target: what makes an input, what changes one, and what holds for every input. libFuzzer
+// A fuzz target: functions that make an input, change one, and check the promise for one. libFuzzer
 // (entry.cpp), the replay of the corpora and the long run (long_run.cpp) drive the same targets.
 #pragma once
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace vernier::fuzz {
 
-/// How far an input came.
+/// The stage that an input reached.
 enum class Outcome : uint8_t {
   kRefused,   ///< Error before anything ran
-  kTooLarge,  ///< opened, but larger than a quick run allows: not run
+  kTooLarge,  ///< opened, but too large for a quick run
   kLaunched,  ///< a first kernel was launched (verify: a verdict was reached)
 };
 
@@ -32,19 +32,19 @@ extern const Target kCompile, kRun, kRequest, kVerify;
 /// The targets above.
 std::span<const Target* const> all_targets();
 
-/// True if `body` came to its end; false if it threw Error(kInput) or Error(kMachine). Aborts on
-/// any other exception: `what` says of whom.
+/// True if `body` returned; false if it threw Error(kInput) or Error(kMachine). Aborts on any other
+/// exception with a message about `what`.
 bool holds(std::string_view what, const std::function<void()>& body);
 
 /// Aborts with a message.
 [[noreturn]] void broken(std::string_view what, std::string_view why);
 
-/// Inputs that are a header of choices and then records, each a change of its own: what make() and
-/// mutate() of such a target are.
+/// make() and mutate() of targets whose inputs are a header of choices and then records of single
+/// changes.
 template <size_t kHeader, size_t kRecord>
 struct Records {
   static Bytes make(SplitMix& random) {
-    // One change most often: a mutant with many is refused for the first of them.
+    // Usually one change: a mutant with many is refused because of the first.
     const uint64_t draw = random.next() % 16;
     return random_bytes(random, kHeader + kRecord * (draw < 9 ? 1 : draw < 13 ? 2 : 3));
   }

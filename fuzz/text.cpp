@@ -1,5 +1,5 @@
-// Fuzz target: the text form. Bad text is an Error(kInput); good text prints and reads back as the
-// same text. Contract: ir/text.h.
+// Fuzz target: the text form. Bad text is an Error(kInput); good text prints and parses to the same
+// text. Contract: ir/text.h.
 #include "ir/text.h"
 
 #include <cstdlib>

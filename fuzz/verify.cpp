@@ -1,5 +1,5 @@
-// Fuzz target: verify of a small model against an engine with something changed. It ends with a
-// verdict that says why, or with Error.
+// Fuzz target: verify of a small model against a changed engine. It ends with a verdict and its
+// explanation, or with Error.
 // Input: choices of a seed (seeds.h), of the sweep, then one record for each change.
 #include "verify/verify.h"
 
@@ -19,7 +19,7 @@ void check(const verify::Report& report) {
   if (!report.passed() && report.explanation.empty())
     broken("verify", std::string(name(report.verdict)) + " without an explanation");
   if (verify::to_text(report).empty() || verify::to_json(report).empty())
-    broken("verify", "a report that says nothing");
+    broken("verify", "an empty report");
 }
 
 Outcome execute(std::span<const std::byte> input) {
@@ -30,7 +30,7 @@ Outcome execute(std::span<const std::byte> input) {
   holds("verify", [&] {
     while (!choices.empty()) {
       Choices change = choices.part(kChangeBytes);
-      // Most of them gently: this target is about engines that open.
+      // Most changes keep the plan valid: this target needs engines that open.
       const bool gently = !change.one_in(4);
       (gently ? change_plan_gently : change_plan)(seed.plan, change);
     }

@@ -135,8 +135,8 @@ bool is_norm(OpKind op) {
 }
 
 ValueId under_casts(const Graph& graph, ValueId value) {
-  constexpr int kMostCasts = 16;  // exporters write one or two; every reader walks them
-  for (int taken = 0; taken < kMostCasts; ++taken) {
+  constexpr int kMaxCasts = 16;  // exporters write one or two
+  for (int taken = 0; taken < kMaxCasts; ++taken) {
     const Node* cast = producer_of(graph, value, OpKind::kCast);
     if (!cast || !is_float(dtype_of(graph, value)) || !is_float(dtype_of(graph, cast->inputs[0])))
       break;

@@ -1,4 +1,4 @@
-// Questions about one graph: what a value is, who makes and uses it, what is proven of its shape.
+// Facts about one graph: what a value is, its producer and users, what is proven of its shape.
 // Nothing here changes a graph or reads a node or value name.
 #pragma once
 #include <optional>
@@ -21,7 +21,7 @@ const Node* producer_of(const Graph& graph, ValueId value, OpKind op);
 const SymShape& shape_of(const Graph& graph, ValueId value);
 DType dtype_of(const Graph& graph, ValueId value);
 int64_t rank_of(const Graph& graph, ValueId value);
-/// The constant behind `value`, or null.
+/// The contents of `value` if it is a constant, else null.
 const Tensor* constant_of(const Graph& graph, ValueId value);
 /// c if every element of `value` is c: a constant with equal elements, or an Expand of one.
 std::optional<double> uniform(const Graph& graph, ValueId value);
@@ -33,7 +33,7 @@ inline bool is_uniform(const Graph& graph, ValueId value, double c) {
 std::optional<std::vector<int64_t>> integers_of(const Graph& graph, ValueId value);
 /// Some output of the node has a user or is a graph output.
 bool is_live(const Graph& graph, NodeId node);
-/// A copy of the users of `value`, one entry per use: for who changes uses on the way.
+/// A copy of the users of `value`, one entry per use: for callers that change uses meanwhile.
 std::vector<NodeId> users_of(const Graph& graph, ValueId value);
 /// The only user of `value`, if it has exactly one use, is not a graph output and the user may
 /// become part of a composite; else kNoNode.
@@ -51,13 +51,13 @@ struct AxisGroup {
 std::vector<AxisGroup> reshape_groups(const SymShape& in, const SymShape& out);
 /// True if the shapes differ in axes of size 1 only.
 bool differ_by_unit_axes(const SymShape& a, const SymShape& b);
-/// Is a relative difference of `value` to `wanted` what storing it in `dtype` explains?
+/// Is `value` equal to `wanted` within the rounding of `dtype`?
 bool nearly(double value, double wanted, DType dtype = DType::kF32);
 
-/// Does the operator normalise: LayerNorm, RMSNorm, GroupNormalization, and what they are part of?
+/// Does the operator normalize: LayerNorm, RMSNorm, GroupNormalization, or a fusion with one?
 bool is_norm(OpKind op);
-/// The request of a node that computes `producer` and `consumer` in one step, the value between
-/// them in a register; empty where that breaks what is asked of either.
+/// The request of a node that computes `producer` and `consumer` in one step with the value between
+/// them in a register; empty if that violates a request of either.
 std::optional<Request> fused_request(const Node& producer, const Node& consumer);
 
 /// The value under Casts between float types, at most 16 of them.
@@ -69,8 +69,8 @@ bool same_value(const Graph& graph, ValueId a, ValueId b);
 /// The axis if `node` reduces the last axes [axis, rank) of its input and keeps them as 1.
 std::optional<int64_t> reduces_last_axes(const Graph& graph, const Node& node);
 
-/// max(inner, minimum) with a constant minimum > 0: Clip without an upper bound, or Max of two with
-/// the constant last. Both results are set only if it is one.
+/// True if the value is max(inner, minimum) with a constant minimum > 0: Clip without an upper
+/// bound, or Max of two with the constant last. `inner` and `minimum` are set only then.
 bool is_clamped(const Graph& graph, ValueId value, ValueId& inner, double& minimum);
 
 }  // namespace vernier::analysis

@@ -9,9 +9,9 @@ namespace vernier::analysis {
 namespace {
 
 constexpr int kMaxDepth = 48;
-constexpr int kMaxVisits = 1024;  // of one question: paths through shared values multiply
+constexpr int kMaxVisits = 1024;  // per query: paths through shared values multiply
 
-// How far a question may still go.
+// Depth and visits of one query.
 struct Reach {
   int& visits;
   int depth = 0;
@@ -323,7 +323,7 @@ std::optional<Affine> affine(const Graph& graph, ValueId value) {
   int visits = 0;
   try {
     return affine_at(graph, value, {visits});
-  } catch (const Error&) {  // its numbers leave what size expressions can hold
+  } catch (const Error&) {  // overflow of a size expression
     return std::nullopt;
   }
 }

@@ -1,5 +1,5 @@
-// Integer tensors as affine functions of their own position: what proves that a comparison of
-// Ranges is a causal mask, or that a Gather by position is the identity.
+// Integer tensors as affine functions of their position: proves that a comparison of Ranges is a
+// causal mask, or that a Gather by position is the identity.
 #pragma once
 #include <optional>
 #include <vector>
@@ -15,8 +15,8 @@ struct Affine {
   std::vector<Dim> coefficients;
 };
 
-/// The affine form of an integer tensor made of Range, arithmetic with sizes, layout changes and
-/// broadcasts; empty if it is not provably one.
+/// The affine form of an integer tensor computed from Range, arithmetic with sizes, layout changes
+/// and broadcasts; empty if it is not provably affine.
 std::optional<Affine> affine(const Graph& graph, ValueId value);
 
 /// As above, for a constant.
@@ -31,7 +31,7 @@ Bounds bounds(const Graph& graph, ValueId value);
 /// True if the tensor counts its own elements in row-major order: 0, 1, 2, …
 bool is_row_major_index(const Affine& form, const SymShape& shape);
 
-/// What a bool tensor [..., Sq, Sk] says of query i (second last axis) and key j (last axis).
+/// What a bool tensor [..., Sq, Sk] means for query i (second last axis) and key j (last axis).
 enum class CausalKind : uint8_t {
   kNotCausal,
   kSeen,    ///< true where j <= i + (Sk - Sq)

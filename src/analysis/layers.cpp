@@ -10,8 +10,8 @@ namespace {
 
 using ir::kNoNode;
 
-constexpr size_t kMostNodes = 1024;  // of one branch: a layer of a Transformer has some dozen
-constexpr size_t kOperands = 3;      // q, k and v come first among an Attention's inputs
+constexpr size_t kMaxNodes = 1024;  // per branch: a layer of a Transformer has a few dozen nodes
+constexpr size_t kOperands = 3;     // q, k and v come first among an Attention's inputs
 
 bool is_view(OpKind op) { return (flags(op) & kView) != 0; }
 bool is_elementwise(OpKind op) { return (flags(op) & kElementwise) != 0 && !is_view(op); }
@@ -46,7 +46,7 @@ class Reader {
   const Node& node(NodeId id) const { return graph_.node(id); }
   bool is_residual(NodeId id) const { return result_.is_residual(id); }
   bool is_float_value(ValueId v) const { return v != kNoValue && is_float(graph_.value(v).dtype); }
-  /// What computes a floating value; kNoNode for inputs, constants, integers and absent ones.
+  /// The producer of a float value; kNoNode for inputs, constants, integers and absent values.
   NodeId maker(ValueId v) const { return is_float_value(v) ? graph_.value(v).producer : kNoNode; }
   bool makes_floats(const Node& n) const {
     return std::any_of(n.outputs.begin(), n.outputs.end(),
@@ -56,11 +56,11 @@ class Reader {
     return makes_floats(n) || std::any_of(n.inputs.begin(), n.inputs.end(),
                                           [&](ValueId v) { return is_float_value(v); });
   }
-  /// The inputs that a node's values are made of: of an Attention no masks and tables.
+  /// The inputs that a node's values are computed from: not the masks and tables of an Attention.
   static std::span<const ValueId> operands(const Node& n) {
     return n.op == OpKind::kAttention ? std::span(n.inputs).first(kOperands) : std::span(n.inputs);
   }
-  /// The node under views that a value comes from.
+  /// The node that a value comes from, looking through views.
   NodeId maker_under_views(ValueId v) const {
     NodeId id = maker(v);
     while (id != kNoNode && is_view(node(id).op)) id = maker(node(id).inputs[0]);
@@ -78,7 +78,7 @@ class Reader {
     const int first = position(stem);
     std::vector<std::pair<ValueId, bool>> open{{branch, false}};
     std::unordered_set<NodeId> seen[2];
-    while (!open.empty() && seen[0].size() + seen[1].size() <= kMostNodes) {
+    while (!open.empty() && seen[0].size() + seen[1].size() <= kMaxNodes) {
       const auto [value, above] = open.back();
       open.pop_back();
       if (value == stem && above) return true;
@@ -93,9 +93,9 @@ class Reader {
     return false;
   }
 
-  /// As branches_off, also from what `sum` is a residual sum of: (x + f(x)) + g(x).
+  /// As branches_off, also if `sum` is itself a residual sum: (x + f(x)) + g(x).
   bool is_skip(ValueId sum, ValueId branch) const {
-    constexpr int kBranches = 4;  // side by side; two in GPT-J
+    constexpr int kBranches = 4;  // parallel branches; GPT-J has two
     std::vector<ValueId> stems{sum};
     for (int i = 0; i < kBranches && !stems.empty(); ++i) {
       std::vector<ValueId> deeper;
@@ -134,7 +134,7 @@ class Reader {
     std::vector<NodeId> found;
     std::vector<std::pair<ValueId, bool>> open{{value, between == Between::kAnything}};
     std::unordered_set<NodeId> seen[2];
-    while (!open.empty() && seen[0].size() + seen[1].size() <= kMostNodes) {
+    while (!open.empty() && seen[0].size() + seen[1].size() <= kMaxNodes) {
       const auto [v, counts] = open.back();
       open.pop_back();
       const NodeId id = maker(v);
@@ -163,7 +163,7 @@ class Reader {
 
   // ---- layers
 
-  /// What values are computed from; of an Attention only its q, k and v.
+  /// The values that a node is computed from; for an Attention only q, k and v.
   NodeSet ancestors(std::span<const ValueId> values) const {
     NodeSet found(graph_.num_nodes());
     std::vector<ValueId> open(values.begin(), values.end());
@@ -202,7 +202,7 @@ class Reader {
     number_groups(group, groups);
   }
 
-  /// Along the depth: by the place of each group's last attention.
+  /// In order of depth: by the position of each group's last attention.
   void number_groups(const std::vector<int>& group, int groups) {
     std::vector<int> number(static_cast<size_t>(groups), Layers::kNone);
     result_.count = groups;
@@ -214,7 +214,7 @@ class Reader {
     }
   }
 
-  /// The layer that all uses of a node end in, through q, k and v; kNone if there is none.
+  /// The layer in which all uses of a node end, through q, k and v; kNone if there is none.
   int fed_layer(const Node& n) const {
     int layer = Layers::kNone;
     for (ValueId out : n.outputs) {
@@ -233,11 +233,11 @@ class Reader {
     return layer;
   }
 
-  /// Projections to q, k and v, what stands between them and the attention, and the norm before
-  /// them, if all that they make ends in one layer's attention.
+  /// Projections to q, k and v, the nodes between them and the attention, and the norm before them,
+  /// if all their results end in one layer's attention.
   void find_feeders() {
     feeder_.assign(graph_.num_nodes(), false);
-    NodeSet projected(graph_.num_nodes());  // a Linear layer or what stands above one
+    NodeSet projected(graph_.num_nodes());  // a Linear layer or a node above one
     for (auto id = graph_.order().rbegin(); id != graph_.order().rend(); ++id) {
       const Node& n = node(*id);
       if (n.op == OpKind::kAttention || is_residual(*id) || !makes_floats(n)) continue;
@@ -256,7 +256,7 @@ class Reader {
     }
   }
 
-  /// Nodes that an attention or a residual sum depends on, and these themselves.
+  /// Attentions, residual sums and all nodes that they depend on.
   NodeSet stream() const {
     NodeSet found(graph_.num_nodes());
     for (auto id = graph_.order().rbegin(); id != graph_.order().rend(); ++id) {
@@ -269,8 +269,8 @@ class Reader {
     return found;
   }
 
-  /// The last node of a layer that has no stream behind it: an attention's output projection, or
-  /// the norm after a residual sum where norms follow the sums (its skip comes from a norm too).
+  /// The last node of a layer without a residual stream after it: an attention's output projection,
+  /// or the norm after a residual sum in a post-norm model (its skip comes from a norm too).
   bool ends_layer(const Node& n) const {
     const NodeId before = n.inputs.empty() ? kNoNode : maker_under_views(n.inputs[0]);
     if (before == kNoNode) return false;

@@ -20,7 +20,7 @@ void KernelTable::add_all(std::string_view strategy, const KernelBody& (*body)(O
 
 namespace {
 
-// Is there a GELU in it? Its f32 forms are within 4e-7·max(|x|, 1) (math-inl.h).
+// Does the problem contain a GELU? Its f32 forms are within 4e-7·max(|x|, 1) (math-inl.h).
 bool has_gelu(const Problem& problem) {
   if (problem.op == OpKind::kGelu) return true;
   if (problem.op == OpKind::kLinear) {

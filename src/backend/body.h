@@ -1,5 +1,5 @@
-// How kernels become a backend's list, and the numerics and states that many of them share. The
-// contract of a kernel: KernelBody in backend/kernel.h.
+// The list of a backend's kernels, and the numerics and states that many of them share. Contract of
+// a kernel: KernelBody in backend/kernel.h.
 #pragma once
 #include <deque>
 
@@ -11,7 +11,7 @@ namespace vernier::backend {
 
 inline constexpr uint32_t kAllStrided = ~0u;  ///< every input, in a mask of inputs
 
-/// Makes a backend's kernel list and names each row <device>.<op>.<strategy>. It holds the names,
+/// Builds a backend's kernel list and names each row <device>.<op>.<strategy>. It owns the names,
 /// so it must outlive its kernels.
 class KernelTable {
  public:
@@ -27,17 +27,17 @@ class KernelTable {
   std::vector<KernelDef> kernels_;
 };
 
-/// Numerics of a kernel that computes in f32 and rounds its results to the type they are stored in
-/// (that of the first floating output): every rounding point takes f32, the last one the stored
-/// type. Integers are exact; with no floating output the numerics say f32 all the same.
+/// Numerics of a kernel that computes in f32 and rounds its results to their storage type (that of
+/// the first float output): every rounding point has type f32, the last one the storage type.
+/// Integers are exact; without a float output the numerics are f32 as well.
 Numerics f32_numerics(const Problem& problem);
 /// Numerics of a kernel that moves or compares values: nothing is rounded.
 Numerics exact_numerics(const Problem& problem);
 /// exact_numerics where all floating operands have one type, else f32_numerics.
 Numerics moving_numerics(const Problem& problem);
 
-/// The attributes of a step, decoded once per session: lists in them would cost an allocation in
-/// every launch. `decode_once` is a create(); prepare and launch read attrs_of<A>(call.state).
+/// The attributes of a step, decoded once per session, because decoding lists allocates.
+/// `decode_once` is a create(); prepare and launch read attrs_of<A>(call.state).
 template <class A>
 struct AttrState final : KernelState {
   explicit AttrState(AttrView bytes) : attrs(decode<A>(bytes)) {}

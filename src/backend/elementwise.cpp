@@ -14,7 +14,7 @@ InstructionNumbers numbers_of(const Instruction& instruction) {
     const auto attrs = decode<IsInfAttrs>(instruction.attrs);
     return {.alpha = attrs.detect_negative ? 1.0 : 0.0, .beta = attrs.detect_positive ? 1.0 : 0.0};
   }
-  // The others have an ActivationAttrs (two numbers), a CastAttrs or nothing.
+  // All other operators have ActivationAttrs (two numbers), CastAttrs or no attributes.
   constexpr size_t kActivationBytes = 16;
   if (instruction.attrs.size() != kActivationBytes || instruction.op == OpKind::kCast) return {};
   const auto attrs = decode<ActivationAttrs>(instruction.attrs);

@@ -1,4 +1,4 @@
-// Look-up in a backend's kernel list: see kernel.h.
+// Lookup in a backend's kernel list: see kernel.h.
 #include "backend/kernel.h"
 
 namespace vernier::backend {

@@ -1,5 +1,5 @@
-// The one contract between plan/, runtime/ and the devices. A backend is a list of kernels, in the
-// order in which they are tried, and a Device that owns memory and streams. It sees core only.
+// The contract between plan/, runtime/ and the devices. A backend is a list of kernels, in the
+// order in which they are tried, and a Device that owns memory and streams. It includes only core.
 //
 // The life of a kernel:
 //   build   supports, numerics, pack   by the planner, on the host
@@ -32,22 +32,22 @@ inline constexpr int kMaxRank = 10;
 
 /// One operand of a problem.
 struct Operand {
-  bool present = false;             ///< false: an optional input or output that is not there
-  DType dtype = DType::kUndefined;  ///< the type it is stored in
+  bool present = false;             ///< false: an absent optional input or output
+  DType dtype = DType::kUndefined;  ///< its storage type
   SymShape shape;
-  /// The contents of a constant, as the model holds them. Their type may be wider than `dtype`:
-  /// pack() rounds them to it.
+  /// The contents of a constant in the model's type, which may be wider than `dtype`: pack() rounds
+  /// them.
   const Tensor* constant = nullptr;
   bool packed = false;  ///< a constant that is packed for a kernel; `constant` is null
   bool is_constant() const { return constant != nullptr || packed; }
 };
 
-/// What the planner wants computed: one node of the fused graph.
+/// What a kernel is asked to compute: one node of the fused graph.
 struct Problem {
   OpKind op = OpKind::kIdentity;
   AttrBytes attrs;
   std::vector<Operand> inputs, outputs;
-  /// What is asked of the node. A kernel with a choice (the evaluator) declares what suits.
+  /// The request of the node. A kernel with a choice (the evaluator) adapts its numerics to it.
   Request asked = {};
   /// Is input `i` present: listed and not left out?
   bool has_input(size_t i) const { return i < inputs.size() && inputs[i].present; }
@@ -57,15 +57,15 @@ struct Problem {
   }
 };
 
-/// A constant operand that is rewritten for a kernel: a packed weight. The engine holds it instead
-/// of input `input`.
+/// A constant operand in a kernel's own layout: a packed weight. The engine stores it instead of
+/// input `input`.
 struct PackedConstant {
   int input = 0;
   std::string layout;  ///< the kernel's own description, for example "panels64 f32 K=768 N=3072"
   std::vector<std::byte> bytes;
 };
 
-/// What pack() makes of an input, without the contents.
+/// The layout of a packed input, without the contents.
 struct PackedLayout {
   int input = 0;
   std::string layout;
@@ -76,7 +76,7 @@ struct PackedLayout {
 
 /// A dense or strided array on the device. Strides are in elements.
 struct TensorArg {
-  std::byte* data = nullptr;        ///< null where there are no contents (yet)
+  std::byte* data = nullptr;        ///< null if there are no contents (yet)
   DType dtype = DType::kUndefined;  ///< kUndefined: the operand is absent
   int rank = 0;
   std::array<int64_t, kMaxRank> shape{}, strides{};
@@ -95,7 +95,7 @@ struct TensorArg {
   }
 };
 
-/// A constant as the engine holds it: in a mapped file, or on a GPU, uploaded once per engine.
+/// A constant of the engine: in a mapped file, or on a GPU, uploaded once per engine.
 struct ConstantArg {
   int input = 0;
   std::string_view layout;  ///< empty: plain
@@ -109,17 +109,17 @@ struct Execution {
   void* library_handle = nullptr;  ///< the Device's own: a cublasLtHandle_t
 };
 
-/// What create() made for a step of a session.
+/// The result of create() for a step of a session.
 class KernelState {
  public:
   virtual ~KernelState() = default;
 };
-/// What prepare() made for a step and a shape.
+/// The result of prepare() for a step and a shape.
 class ShapeState {
  public:
   virtual ~ShapeState() = default;
-  /// Scratch memory of a launch. It begins at a multiple of 64 bytes (CPU) or 256 bytes (CUDA), and
-  /// its contents are lost when the launch is over.
+  /// Scratch memory of a launch, aligned to 64 bytes (CPU) or 256 bytes (CUDA). Its contents are
+  /// lost after the launch.
   size_t workspace_bytes = 0;
 };
 
@@ -127,12 +127,12 @@ struct CreateCall {
   AttrView attrs;
   const Numerics* numerics;  ///< what numerics(problem) declared for this step
   std::span<const ConstantArg> constants;
-  std::span<const TensorArg> constant_inputs;  ///< by input; `data` is null where it is no constant
+  std::span<const TensorArg> constant_inputs;  ///< by input; `data` is null if it is not constant
   const Execution& execution;
-  std::string_view tuning = {};  ///< what tune() said of this step; empty: it was not asked
+  std::string_view tuning = {};  ///< the result of tune() for this step; empty: not tuned
 };
 class Device;
-/// A step that is timed on the device. `in` and `out` have the sizes of the largest shape that the
+/// A step to be timed on the device. `in` and `out` have the sizes of the largest shape that the
 /// engine is built for, and no contents.
 struct TuneCall {
   CreateCall create;
@@ -152,17 +152,17 @@ struct LaunchCall {
   std::span<const TensorArg> in, out;
   std::byte* workspace;
   const Execution& execution;
-  /// A hint to begin with the last rows, set for every second step: the step before wrote them
+  /// A hint to begin with the last rows, set for every second step: the previous step wrote them
   /// last, so they are still in the cache. No bit depends on it.
   bool backwards = false;
 };
 
-/// What a kernel can do and how: a file of kernels defines one for each of its rows.
+/// The functions and properties of a kernel: a file of kernels defines one for each of its rows.
 struct KernelBody {
-  /// Yes if it takes the problem for every shape that the symbols allow, or why not. The reason is
-  /// read by users: it becomes a row of the ledger.
+  /// Yes if it takes the problem for every shape that the symbols allow, or the reason why not.
+  /// Users read the reason in the ledger.
   Support (*supports)(const Problem&) = nullptr;
-  /// What it does to the node it covers. Asked only of problems that it supports.
+  /// The numerics for the node it covers. Called only for problems that it supports.
   Numerics (*numerics)(const Problem&) = nullptr;
   /// Why the bits of a row do not depend on its neighbors: "row" (each row is computed alone, in a
   /// fixed order), or the name of a class of kernels that are proven to give equal bits.
@@ -173,24 +173,24 @@ struct KernelBody {
   /// Bit i set: an outer stride of input i may also be 0, which is what Expand makes without a
   /// copy. Counts only for inputs in strided_inputs.
   uint32_t repeating_inputs = ~0u;
-  /// Rewrites constant operands for this machine. Null: there is nothing to rewrite.
+  /// Packs constant operands for this machine. Null: nothing is packed.
   std::vector<PackedConstant> (*pack)(const Problem&) = nullptr;
-  /// Makes the plain array of a packed constant again: for another machine, or to verify. Null
-  /// where pack is null.
+  /// Restores the plain array of a packed constant: for another machine, or to verify. Null if pack
+  /// is null.
   Tensor (*unpack)(const Problem&, const ConstantArg&) = nullptr;
-  /// What pack makes of a supported problem on this machine. A packed constant of another layout
-  /// was packed for another machine or by another version; one of another length is damaged. Null
-  /// where pack is null.
+  /// The layouts that pack gives for a supported problem on this machine. A packed constant with
+  /// another layout was packed for another machine or by another version; one with another length
+  /// is damaged. Null if pack is null.
   std::vector<PackedLayout> (*packed_layouts)(const Problem&) = nullptr;
-  /// Makes what a session keeps for the step. Null: it keeps nothing.
+  /// Makes the session's state for the step. Null: there is none.
   std::unique_ptr<KernelState> (*create)(const CreateCall&) = nullptr;
-  /// Makes what a new shape needs. Null: it needs nothing.
+  /// Makes the state for a new shape. Null: there is none.
   std::unique_ptr<ShapeState> (*prepare)(const PrepareCall&) = nullptr;
-  /// Does the work, or enqueues it. Shapes, types and attributes are as inference lets them pass.
-  /// Throws Error(kInput) only for values that it must check (core/value_rules.h).
+  /// Does the work, or enqueues it. Inference has checked shapes, types and attributes. Throws
+  /// Error(kInput) only for values that it must check (core/value_rules.h).
   void (*launch)(const LaunchCall&) = nullptr;
-  /// Times the ways it has to do a step and names the fastest, as text for CreateCall::tuning. All
-  /// ways give the same bits. Null: there is one way.
+  /// Times the variants of the kernel for a step and returns the name of the fastest, for
+  /// CreateCall::tuning. All variants give the same bits. Null: there is one variant.
   std::string (*tune)(const TuneCall&) = nullptr;
 };
 
@@ -200,7 +200,7 @@ struct KernelDef : KernelBody {
   OpKind op = OpKind::kIdentity;
 };
 
-/// Work that was recorded and is replayed as one launch: a CUDA graph.
+/// Recorded work that is replayed as one launch: a CUDA graph.
 class Recording {
  public:
   virtual ~Recording() = default;
@@ -222,7 +222,7 @@ class Device {
   virtual void copy_to_device(std::byte* dst, const std::byte* src, size_t bytes, void* stream) = 0;
   virtual void copy_to_host(std::byte* dst, const std::byte* src, size_t bytes, void* stream) = 0;
   virtual void synchronise(void* stream) = 0;
-  virtual bool host_memory() const = 0;  ///< true if its memory is host memory
+  virtual bool host_memory() const = 0;  ///< true if the host can access its memory
   virtual size_t alignment() const = 0;
   virtual Execution execution() = 0;
   /// Copies within the device, on the stream.
@@ -230,20 +230,20 @@ class Device {
   /// Host memory that is fast to copy to and from the device.
   virtual std::byte* allocate_staging(size_t bytes) = 0;
   virtual void free_staging(std::byte* data) = 0;
-  /// Records what `work` enqueues on the stream of the execution that it gets, without running it.
-  /// Null if this device cannot record.
+  /// Records what `work` enqueues on the stream of its argument, without running it. Null if this
+  /// device cannot record.
   virtual std::unique_ptr<Recording> record(const std::function<void(const Execution&)>& work) = 0;
-  /// A mark behind everything that is enqueued so far; the time between two marks that the device
-  /// has passed.
+  /// A mark after everything enqueued so far. milliseconds_between: the time between two marks that
+  /// the device has passed.
   virtual std::unique_ptr<Mark> mark(void* stream) = 0;
   virtual double milliseconds_between(const Mark& first, const Mark& second) = 0;
-  /// Makes this the device that the calling thread works on, and returns the one before, which
-  /// leave() restores. See OnDevice.
+  /// Selects this device for the calling thread and returns the previous one, which leave()
+  /// restores. See OnDevice.
   virtual int enter() { return 0; }
   virtual void leave(int before) { (void)before; }
 };
 
-/// While it lives, the thread works on this device; afterwards on the one before.
+/// Selects a device for the thread during the object's lifetime; then restores the previous one.
 class OnDevice {
  public:
   explicit OnDevice(Device& device) : device_(device), before_(device.enter()) {}
@@ -257,7 +257,7 @@ class OnDevice {
 };
 
 struct DeviceOptions {
-  int threads = 0;         ///< of a CPU; 0: as many as the CPUs that the process may use
+  int threads = 0;         ///< of a CPU; 0: one per CPU that the process may use
   void* stream = nullptr;  ///< of a GPU: the caller's cudaStream_t; null: the device makes one
 };
 
@@ -265,18 +265,18 @@ struct Backend {
   std::string_view name;  ///< "cpu", "cuda"
   std::span<const KernelDef> kernels;
   std::unique_ptr<Device> (*make_device)(const DeviceOptions&);
-  /// What packed weights depend on, such as "x86-64 avx512 oneDNN 2.6.3"; the engine holds it. On a
-  /// machine without the device, where plans are made too: what the kernels are compiled for.
+  /// What packed weights depend on, such as "x86-64 avx512 oneDNN 2.6.3"; stored in the engine. On
+  /// a machine without the device, where plans can be made too: what the kernels are compiled for.
   std::string (*target)();
-  /// Yes, or why nothing can run here: "no CUDA device: …". Null: it always can.
+  /// Yes, or why nothing can run here: "no CUDA device: …". Null: always yes.
   Support (*available)() = nullptr;
-  /// Yes, or why an engine that was built for `target` cannot run here. Null: every engine can.
+  /// Yes, or why an engine built for `target` cannot run here. Null: always yes.
   Support (*runs_engine_of)(std::string_view target) = nullptr;
 };
 
 /// The kernel of that name in a backend, or null.
 const KernelDef* find_kernel(const Backend& backend, std::string_view name);
-/// Is the kernel of that name a last resort, which runs the FP64 evaluator of the operator?
+/// True for the last row of an operator, which runs its FP64 evaluator.
 inline bool is_evaluator(std::string_view kernel) { return kernel.ends_with(".evaluator"); }
 
 }  // namespace vernier::backend

@@ -11,7 +11,7 @@ std::vector<DType> types_of(std::span<const Operand> operands) {
 
 namespace {
 
-// Yes if every output and every floating input that is present passes `takes`.
+// Yes if every present output and float input passes `takes`.
 Support all_floats(const Problem& problem, bool (*takes)(DType), const char* types) {
   const auto refuse = [types](const char* what, size_t i, DType type, const char* does) {
     return no(std::string(what) + " " + std::to_string(i) + " is " + std::string(name(type)) +
@@ -24,7 +24,7 @@ Support all_floats(const Problem& problem, bool (*takes)(DType), const char* typ
   }
   for (size_t i = 0; i < problem.outputs.size(); ++i) {
     const Operand& out = problem.outputs[i];
-    if (out.present && !takes(out.dtype)) return refuse("output", i, out.dtype, "gives");
+    if (out.present && !takes(out.dtype)) return refuse("output", i, out.dtype, "returns");
   }
   return yes();
 }
@@ -48,8 +48,8 @@ Support one_float_type(const Problem& problem) {
       if (!operand.present || !is_float(operand.dtype)) continue;
       if (first == DType::kUndefined) first = operand.dtype;
       if (operand.dtype == first) continue;
-      return no("it moves elements and cannot turn " + std::string(name(first)) + " into " +
-                std::string(name(operand.dtype)));
+      return no("this kernel moves elements and cannot convert " + std::string(name(first)) +
+                " to " + std::string(name(operand.dtype)));
     }
   }
   return yes();
@@ -87,7 +87,7 @@ int64_t elems_between(const TensorArg& t, int begin, int end) {
 }
 
 Rows::Rows(const TensorArg& t, int inner_axes) {
-  // Size-1 axes carry no stride; neighbouring axes that step evenly become one.
+  // Size-1 axes carry no stride; neighboring axes that step evenly become one.
   for (int i = 0; i < t.rank - inner_axes; ++i) {
     const auto k = static_cast<size_t>(i);
     count_ *= t.shape[k];

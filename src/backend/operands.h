@@ -1,19 +1,19 @@
-// What kernels of every backend ask of their operands: which are there, of which types, and how
-// they lie in memory.
+// What kernels of all backends ask about their operands: which are present, their types and their
+// layout in memory.
 #pragma once
 #include "backend/kernel.h"
 
 namespace vernier::backend {
 
-// ---- which operands are there
+// ---- which operands are present
 
 /// False for an absent input and an unwanted output.
 inline bool given(const TensorArg& t) { return t.dtype != DType::kUndefined; }
-/// Is operand `i` there? Trailing ones may be missing from `operands`.
+/// Is operand `i` present? Trailing absent ones may be omitted from `operands`.
 inline bool given(std::span<const TensorArg> operands, size_t i) {
   return i < operands.size() && given(operands[i]);
 }
-/// Operand `i`, or an absent one where it is missing.
+/// Operand `i`, or an absent one if it is omitted.
 inline TensorArg operand_at(std::span<const TensorArg> operands, size_t i) {
   return i < operands.size() ? operands[i] : TensorArg{};
 }
@@ -23,18 +23,18 @@ inline TensorArg operand_at(std::span<const TensorArg> operands, size_t i) {
 /// True for f16 and bf16.
 constexpr bool is_16_bit_float(DType t) { return t == DType::kF16 || t == DType::kBF16; }
 
-/// The types operands are stored in; kUndefined where they are absent.
+/// The storage types of operands; kUndefined for absent ones.
 std::vector<DType> types_of(std::span<const Operand> operands);
 
-/// Yes if every output and every floating input that is there is f32, else a reason that names the
-/// first one that is not. Integer inputs (ids, masks) pass.
+/// Yes if every present output and float input is f32, else a reason that names the first one that
+/// is not. Integer inputs (ids, masks) pass.
 Support all_f32(const Problem& problem);
-/// The same for f32, f16 and bf16 in any mix: for kernels that widen and narrow.
+/// The same for any combination of f32, f16 and bf16: for kernels that widen and narrow.
 Support all_up_to_f32(const Problem& problem);
-/// Yes if all floating operands that are there have one type: for kernels that move elements.
+/// Yes if all present float operands have one type: for kernels that move elements.
 Support one_float_type(const Problem& problem);
-/// Yes if one_float_type or all_up_to_f32 says yes: for kernels that move elements, and round where
-/// an operand is stored in another type than the result.
+/// Yes if one_float_type or all_up_to_f32 is: for kernels that move elements, and round if an
+/// operand and the result have different storage types.
 Support movable(const Problem& problem);
 
 // ---- shapes and strides
@@ -45,7 +45,7 @@ inline size_t rank_of(const Operand& operand) { return operand.shape.size(); }
 inline int64_t positive_axis(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
 
 /// True if an operand of shape `own`, broadcast to `shape`, has one value for each element of the
-/// axes [first_axis, rank), the same for all rows. A count cannot tell: [4, 1] beside [4, 4].
+/// axes [first_axis, rank), the same for all rows. The count is not enough: [4, 1] beside [4, 4].
 bool is_per_row_element(const SymShape& own, const SymShape& shape, size_t first_axis);
 /// True if `t` is row-major without gaps. Axes of size 1 may have any stride.
 bool is_dense(const TensorArg& t);
@@ -58,7 +58,7 @@ inline int64_t broadcast_stride(const TensorArg& t, int axis, int rank) {
   return own < 0 || t.dim(own) == 1 ? 0 : t.stride(own);
 }
 
-/// Where the rows of an array begin: it is seen as [rows, cols], its outer axes have any strides,
+/// Offsets of the rows of an array: it is viewed as [rows, cols], its outer axes have any strides,
 /// and the last `inner_axes` axes are a row.
 class Rows {
  public:
@@ -86,7 +86,7 @@ class Rows {
   std::array<int64_t, kMaxRank> shape_{}, strides_{};
 };
 
-/// Where the lines of an array along `axis` begin: one line per place in the other axes, in
+/// Offsets of the lines of an array along `axis`: one line per position in the other axes, in
 /// row-major order. The elements of a line are t.stride(axis) apart.
 Rows lines_along(const TensorArg& t, int axis);
 

@@ -214,7 +214,8 @@ void AttrPrinter::operator()(std::string_view name, SymShape& v) {
 AttrParser::AttrParser(std::string_view text) {
   text = trim(text);
   if (!text.empty() && text.front() == '{') {
-    if (text.back() != '}') throw Error(ErrorCode::kInput, "attributes lack the closing '}'");
+    if (text.back() != '}')
+      throw Error(ErrorCode::kInput, "the closing '}' of the attributes is missing");
     text = text.substr(1, text.size() - 2);
   }
   for (std::string_view part : split_top_level(text)) {

@@ -27,8 +27,8 @@ struct NoAttrs {
 
 namespace detail {
 
-/// Throws Error(kInput) unless 0 <= number <= last: the values of an enumeration, which says its
-/// last one beside itself (last_value, found by its argument).
+/// Throws Error(kInput) unless 0 <= number <= last: the values of an enumeration, whose last value
+/// the function last_value next to it returns.
 void check_enumeration(std::string_view name, int64_t number, int64_t last);
 template <class E>
 E enumeration(std::string_view name, int64_t number) {
@@ -55,8 +55,8 @@ struct AttrWriter {
   }
 };
 
-/// The inverse; throws Error(kInput) on truncated bytes and on values that a type or enumeration
-/// does not have.
+/// The inverse; throws Error(kInput) on truncated bytes and on invalid values of a type or
+/// enumeration.
 struct AttrReader {
   AttrView bytes;
   size_t at = 0;
@@ -82,7 +82,7 @@ struct AttrReader {
 };
 
 /// "{axis=1, epsilon=1e-05, perm=[0, 2, 1, 3], shape=(batch, seq)}"; "" for no attributes.
-/// Doubles print so that they read back exactly.
+/// Doubles are printed so that they parse to the same value.
 struct AttrPrinter {
   std::string text;
   void operator()(std::string_view name, int64_t& v);

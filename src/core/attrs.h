@@ -1,6 +1,6 @@
 // The attribute structs of all operators that have attributes, as the IR, the FP64 evaluators and
 // the kernels see them (ONNX spellings are translated at import). Contract: attr_codec.h.
-// Axes are normalised at import or inference only where said; evaluators accept negative axes.
+// Axes are normalized at import or inference only where said; evaluators accept negative axes.
 #pragma once
 #include <string>
 #include <vector>
@@ -141,14 +141,14 @@ struct LpNormAttrs {
 
 // ---- shapes and data movement --------------------------------------------------------------
 struct TransposeAttrs {
-  std::vector<int64_t> perm;  ///< always given (import writes the reversed default out)
+  std::vector<int64_t> perm;  ///< always given (import writes the default explicitly)
   template <class V>
   void visit(V& v) {
     v("perm", perm);
   }
 };
 /// Reshape, Expand, ConstantOfShape without a shape input: the output shape is `shape`.
-/// `has_shape` says so; with a shape input it is false. allowzero is Reshape's.
+/// `has_shape` is true then, and false with a shape input. allowzero is Reshape's.
 struct ShapeAttrs {
   SymShape shape;
   bool has_shape = false;
@@ -207,8 +207,8 @@ struct SplitAttrs {
     v("sizes", sizes);
   }
 };
-/// Slice with constant starts, axes and steps has them here (`inline_starts`), and then needs no
-/// inputs beyond data: the output shape gives the counts. Otherwise inputs 1..4 as in ONNX 10+.
+/// A Slice with constant starts, axes and steps stores them here (`inline_starts`) and has no
+/// inputs besides data: the output shape gives the counts. Otherwise inputs 1..4 as in ONNX 10+.
 struct SliceAttrs {
   bool inline_starts = false;
   std::vector<int64_t> starts, axes, steps;  ///< starts non-negative when inline
@@ -290,7 +290,7 @@ struct ReverseSequenceAttrs {  ///< 0 and 1 in either order
   }
 };
 
-// ---- quantisation and loss -----------------------------------------------------------------
+// ---- quantization and loss -----------------------------------------------------------------
 /// QuantizeLinear (x, scale, zero_point) and DequantizeLinear (x, scale, zero_point). The scale is
 /// one number, a list along `axis`, or of x's rank with one number per `block_size` elements along
 /// `axis`.
@@ -310,7 +310,7 @@ enum class LossReduction : uint8_t { kNone = 0, kSum = 1, kMean = 2 };
 constexpr LossReduction last_value(LossReduction) { return LossReduction::kMean; }
 struct LossAttrs {  ///< NegativeLogLikelihoodLoss
   LossReduction reduction = LossReduction::kMean;
-  bool ignores = false;  ///< targets equal to ignore_index count nothing
+  bool ignores = false;  ///< targets equal to ignore_index are ignored
   int64_t ignore_index = 0;
   template <class V>
   void visit(V& v) {
@@ -398,7 +398,7 @@ struct PoolAttrs {
   }
 };
 
-// ---- normalisation, attention, embedding ---------------------------------------------------
+// ---- normalization, attention, embedding ---------------------------------------------------
 struct NormAttrs {  ///< LayerNorm, RMSNorm, AddLayerNorm: over axes [axis, rank)
   int64_t axis = -1;
   double epsilon = 1e-5;
@@ -430,18 +430,18 @@ struct BatchNormAttrs {
 ///   3 bias, additive, float, broadcastable to [B, H, Sq, Sk]
 ///   4 keep, bool, broadcastable to [B, H, Sq, Sk]: scores where false become `fill`
 ///   5 cu_seqlens_q i32 [n+1]   6 cu_seqlens_k i32 [n+1]: variable length; then B is 1 and rows of
-///     sequence i are [cu[i], cu[i+1]); causality counts within a sequence, bias and keep are read
-///     at the packed rows, rows of no sequence give 0
+///     sequence i are [cu[i], cu[i+1]); causality applies within a sequence, bias and keep are read
+///     at the packed rows, rows outside all sequences give 0
 ///   7 cos, 8 sin: rotary tables broadcastable to [B, S, 1, D]; applied to q and k before scaling
 /// Output 0: [B, Sq, H, Dv].
 struct AttentionAttrs {
   double scale = 1;
   bool causal = false;                  ///< key j is seen by query i iff j <= i + (Sk − Sq)
-  double fill = -__builtin_huge_val();  ///< score where keep is false or causal hides
+  double fill = -__builtin_huge_val();  ///< score where keep is false or causal hides the key
   bool zero_nan_rows = false;           ///< a NaN probability becomes 0 (exporters' IsNaN guard)
-  /// As ONNX Attention defines its masks: keep and causal add −inf to a score instead of writing
-  /// fill, so that NaN stays; a query to whose scores bias, keep and causal together add nothing
-  /// but −inf has probability 0 for every key.
+  /// Masks as ONNX Attention defines them: keep and causal add −inf to a score instead of replacing
+  /// it by fill, so NaN stays NaN; if bias, keep and causal add −inf to all scores of a query, all
+  /// its probabilities are 0.
   bool masks_add = false;
   bool rotary_interleaved = false;
   template <class V>
@@ -497,7 +497,7 @@ struct GridSampleAttrs {
     v("align_corners", align_corners);
   }
 };
-/// Resize; strings as ONNX spells them. Inputs x, roi, scales, sizes.
+/// Resize; strings as in ONNX. Inputs x, roi, scales, sizes.
 struct ResizeAttrs {
   Interpolation mode = Interpolation::kNearest;
   std::string coordinate_mode = "half_pixel", nearest_mode = "round_prefer_floor",

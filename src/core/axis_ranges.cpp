@@ -1,4 +1,4 @@
-// Slices, parts and paddings of one axis: see axis_ranges.h.
+// Slices, splits and pads of one axis: see axis_ranges.h.
 #include "core/axis_ranges.h"
 
 #include <algorithm>
@@ -10,10 +10,9 @@ namespace vernier {
 namespace {
 
 [[noreturn]] void refuse(const char* op, AxisSizes sizes, const std::string& what) {
-  throw Error(ErrorCode::kInput,
-              std::string(op) + ": axis " + std::to_string(sizes.axis) + " of " +
-                  std::to_string(sizes.in) + " elements: " + what +
-                  "; give it the numbers that the output's shape was inferred from");
+  throw Error(ErrorCode::kInput, std::string(op) + ": axis " + std::to_string(sizes.axis) + " of " +
+                                     std::to_string(sizes.in) + " elements: " + what +
+                                     "; pass the values that the output's shape was inferred from");
 }
 
 }  // namespace
@@ -32,8 +31,8 @@ void check_slice(AxisSlice slice, AxisSizes sizes) {
   const auto inside = [&](int64_t at) { return at >= 0 && at < sizes.in; };
   if (is_number && inside(slice.start) && inside(last)) return;
   refuse("Slice", sizes,
-         "expected the output's " + std::to_string(sizes.out) + " elements on it, got those from " +
-             std::to_string(slice.start) + " in steps of " + std::to_string(slice.step));
+         "expected a slice of the output's " + std::to_string(sizes.out) + " elements, got start " +
+             std::to_string(slice.start) + " and step " + std::to_string(slice.step));
 }
 
 void check_part(AxisPart part, AxisSizes sizes) {
@@ -45,7 +44,7 @@ void check_part(AxisPart part, AxisSizes sizes) {
 }
 
 void check_padding(AxisPadding padding, AxisSizes sizes) {
-  constexpr int64_t kFar = int64_t{1} << 60;  // no size is; sums of such numbers stay in 64 bits
+  constexpr int64_t kFar = int64_t{1} << 60;  // beyond every size; sums of such numbers fit 64 bits
   const auto is_near = [](int64_t pad) { return pad > -kFar && pad < kFar; };
   const bool are_near = is_near(padding.begin) && is_near(padding.end);
   if (are_near && sizes.in + padding.begin + padding.end == sizes.out) return;

@@ -1,6 +1,6 @@
-// What Slice, Split and Pad do to one axis, and that it fits the output. Their numbers may be
-// values that are read when they run, long after the sizes of the outputs were inferred: evaluators
-// and the kernels of the host ask here before they read an element. Each check throws
+// What Slice, Split and Pad do to one axis, and checks that it fits the output. Their starts, sizes
+// and pads may be values that are known only at run time, after the output's shape was inferred:
+// evaluators and CPU kernels call the checks before they read an element. Each check throws
 // Error(kInput).
 #pragma once
 #include <cstddef>
@@ -18,24 +18,24 @@ struct AxisSizes {
 struct AxisSlice {
   int64_t start = 0, step = 1;
 };
-/// Where a slice of an axis of `size` begins: as ONNX says, a negative start counts from the end,
-/// and one outside is moved to the nearest element (step > 0: or behind the last).
+/// The first element of a slice of an axis of `size`: as in ONNX, a negative start counts from the
+/// end, and a start outside is clamped to the nearest element (step > 0: or past the last).
 AxisSlice slice_from(AxisSlice given, int64_t size);
-/// The output's elements of the slice lie on the input's axis.
+/// Checks that the slice's elements, as many as the output has, are inside the input's axis.
 void check_slice(AxisSlice slice, AxisSizes sizes);
 
-/// `size` elements, the first of them number `first`.
+/// `size` elements from element `first` on.
 struct AxisPart {
   int64_t first = 0, size = 0;
 };
-/// The part lies on the input's axis and is the output's.
+/// Checks that the part is inside the input's axis and has the output's size.
 void check_part(AxisPart part, AxisSizes sizes);
 
-/// Elements added before and behind; negative: cut off.
+/// Elements added before and after; negative: removed.
 struct AxisPadding {
   int64_t begin = 0, end = 0;
 };
-/// The padded axis is the output's.
+/// Checks that the padded axis has the output's size.
 void check_padding(AxisPadding padding, AxisSizes sizes);
 
 }  // namespace vernier

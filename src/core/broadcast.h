@@ -10,12 +10,12 @@ namespace vernier {
 /// The shape that `a` and `b` broadcast to. Throws Error(kInput) naming both if there is none.
 Shape broadcast_shape(std::span<const int64_t> a, std::span<const int64_t> b);
 
-/// Element strides of a dense row-major array of `shape` seen as `out`: one per axis of `out`, 0
-/// along repeated axes. `shape` must broadcast to `out` (asserted).
+/// Element strides of a dense row-major array of `shape` broadcast to `out`: one per axis of `out`,
+/// 0 along repeated axes. `shape` must broadcast to `out` (asserted).
 Shape broadcast_strides(std::span<const int64_t> shape, std::span<const int64_t> out);
 
 /// Calls body(out_index, offsets) for every element of `out` in row-major order, where offsets[n]
-/// is the element of operand n that stands there. strides[n]: as broadcast_strides gives them.
+/// is the element of operand n at that position. strides[n]: from broadcast_strides.
 template <size_t N, class Body>
 void for_each_broadcast(std::span<const int64_t> out, const std::array<Shape, N>& strides,
                         const Body& body) {

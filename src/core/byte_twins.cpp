@@ -1,4 +1,4 @@
-// Finding equal arrays: see byte_twins.h.
+// Finds equal arrays: see byte_twins.h.
 #include "core/byte_twins.h"
 
 #include <algorithm>

@@ -23,7 +23,7 @@ class ByteTwins {
   };
   struct Bucket {
     Entry first;
-    std::unordered_multimap<std::string, Entry> others;  // by hash: many may agree in their samples
+    std::unordered_multimap<std::string, Entry> others;  // by hash: different arrays, equal samples
   };
   std::unordered_map<std::string, Bucket> buckets_;  // by kind, size and sample
 };

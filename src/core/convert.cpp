@@ -1,4 +1,4 @@
-// What most weights of an engine in 16 bits go through, without a double in between: see convert.h.
+// Conversion of tensors, without doubles in between for the common types: see convert.h.
 #include "core/convert.h"
 
 #include <cstring>
@@ -9,12 +9,12 @@
 namespace vernier {
 namespace {
 
-constexpr int64_t kLeastElems = int64_t{1} << 18;  // of a thread
+constexpr int64_t kMinElems = int64_t{1} << 18;  // per thread
 
 template <uint16_t (*Round)(float)>
 Tensor narrowed(const Tensor& t, DType type) {
   return Tensor::filled(type, t.shape(), [&t](std::byte* bytes) {
-    in_parallel(t.elems(), kLeastElems, [&](int64_t begin, int64_t end) {
+    in_parallel(t.elems(), kMinElems, [&](int64_t begin, int64_t end) {
       for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
         float value = 0;
         std::memcpy(&value, t.data() + i * sizeof value, sizeof value);

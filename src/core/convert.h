@@ -4,7 +4,7 @@
 
 namespace vernier {
 
-/// The float tensor rounded once to another float type; itself where it is of that type.
+/// The float tensor rounded once to another float type; the tensor itself if it has that type.
 Tensor converted(const Tensor& t, DType type);
 
 }  // namespace vernier

@@ -15,13 +15,14 @@
 namespace vernier {
 namespace {
 
-constexpr size_t kMostCpus = 1 << 16;
+constexpr size_t kMaxCpus = 1 << 16;
 
-// The mask of the first thread, which is the process's: any other may have chosen a CPU for itself.
-// One for 1024 CPUs is refused (EINVAL) by a kernel that knows more: then a larger one. No bytes
-// where the system tells none. Allocates nothing: threads that begin ask it.
+// The affinity mask of the first thread, which stands for the process: other threads may have
+// restricted themselves. A kernel with more than 1024 CPUs refuses the default mask size (EINVAL):
+// then a larger one is tried. Empty if the system reports none. Allocates nothing, because starting
+// threads call it.
 struct CpuMask {
-  std::array<cpu_set_t, kMostCpus / CPU_SETSIZE> sets{};
+  std::array<cpu_set_t, kMaxCpus / CPU_SETSIZE> sets{};
   size_t bytes = 0;
 
   CpuMask() {
@@ -53,7 +54,7 @@ double cpus_of_v1(const std::string& folder) {
                                                                                  : 0;
 }
 
-// The least quota of the group `path` and its parents, under a mount point.
+// The smallest quota of the group `path` and its parents, under a mount point.
 template <class Read>
 double least_quota(const std::string& mount, std::string path, const Read& read) {
   double least = 0;

@@ -1,4 +1,4 @@
-// What decides: see decisions.h.
+// Which results are decisions: see decisions.h.
 #include "core/decisions.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What decides: results that a small change of a float flips. Verify follows the engine's decisions
-// (docs/verification.md "Decisions"), so passes leave a node that decides a step of its own.
+// Decisions: results that a small change of a float can flip. Verify follows the engine's decisions
+// (docs/verification.md "Decisions"), so passes keep a deciding node as a step of its own.
 #pragma once
 #include <span>
 
@@ -8,9 +8,9 @@
 
 namespace vernier {
 
-/// Does an output of type `out` decide about floats? Integers of a discrete operator or a Cast do,
-/// and what Round and its like give; TopK's values do not, its places do. `in`: the types of the
-/// inputs that are there.
+/// Is an output of type `out` a decision about floats? True for integers of a discrete operator or
+/// a Cast, results of Round, Floor and Ceil, and TopK's indices (not its values). `in`: the types
+/// of the present inputs.
 bool is_decision(OpKind kind, std::span<const DType> in, DType out);
 
 }  // namespace vernier

@@ -34,13 +34,13 @@ struct MonomialLess {
 
 namespace {
 
-// An expression from a file must not cost more than it says: products of sums grow exponentially.
+// Bounds for expressions from files: products of sums grow exponentially.
 constexpr size_t kMaxTerms = 1024, kMaxText = 16384;
 constexpr size_t kMaxFactors = 256;  // of one term
-constexpr int kMaxDepth = 64;        // of functions of functions; Dim::parse follows no more
+constexpr int kMaxDepth = 64;        // of nested functions; Dim::parse has the same limit
 
 [[noreturn]] void fail_overflow() {
-  throw Error(ErrorCode::kInput, "size expression leaves the range of 64-bit integers");
+  throw Error(ErrorCode::kInput, "size expression exceeds the range of 64-bit integers");
 }
 int64_t checked_add(int64_t a, int64_t b) {
   int64_t sum = 0;
@@ -329,7 +329,7 @@ Dim mod(const Dim& a, const Dim& b) {
   return DimBuilder::function(DimOp::Kind::kMod, "mod", a, b);
 }
 
-// The largest known lower bound of a − b; none where the difference leaves 64 bits.
+// The largest known lower bound of a − b; none if the difference exceeds 64 bits.
 static std::optional<int64_t> difference_bound(const Dim& a, const Dim& b) {
   try {
     return (a - b).lower_bound();
@@ -339,7 +339,7 @@ static std::optional<int64_t> difference_bound(const Dim& a, const Dim& b) {
 }
 
 std::optional<bool> less_equal(const Dim& a, const Dim& b) {
-  // Numbers whose difference leaves 64 bits have an order all the same.
+  // Numbers whose difference exceeds 64 bits are still ordered.
   const auto x = a.as_constant(), y = b.as_constant();
   if (x && y) return *x <= *y;
   const auto gap = difference_bound(b, a);
@@ -378,13 +378,13 @@ std::optional<Choice> choice_in(const Dim& a) {
   return std::nullopt;
 }
 
-// a <= b is proven; `depth` choices are looked into.
+// True if a <= b is proven, looking into up to `depth` choices of min and max.
 bool is_at_most(const Dim& a, const Dim& b, int depth) {
   if (less_equal(a, b) == true) return true;
   if (depth == 0) return false;
   if (const auto c = choice_in(a)) {
     const bool x = is_at_most(c->x, b, depth - 1);
-    if (x == c->least) return x;  // of a min one is enough, of a max one is too many
+    if (x == c->least) return x;  // one proof is enough for a min, one failure for a max
     return is_at_most(c->y, b, depth - 1);
   }
   if (const auto c = choice_in(b)) {
@@ -422,7 +422,7 @@ std::optional<bool> at_most(const Dim& a, const Dim& b) {
 }
 
 std::string guard_text(const Dim& lhs, const Dim& rhs, int64_t left, int64_t right) {
-  // Where the guard fails, the minimum is the other one.
+  // If the guard fails, the minimum is the other side.
   if (const auto limit = other_of_min(lhs, rhs))
     return with_value(rhs, right) + " must be at most " + with_value(*limit, left);
   if (const auto limit = other_of_min(rhs, lhs))

@@ -61,7 +61,7 @@ class Dim {
   friend struct DimBuilder;
 };
 
-/// Floor division and modulus round towards minus infinity, as Python's // and %.
+/// Floor division and modulus round toward minus infinity, as Python's // and %.
 Dim floordiv(const Dim& a, const Dim& b);
 Dim mod(const Dim& a, const Dim& b);
 Dim min(const Dim& a, const Dim& b);
@@ -69,10 +69,10 @@ Dim max(const Dim& a, const Dim& b);
 /// a <= b for every value of the symbols? True and false when provable, else empty.
 std::optional<bool> less_equal(const Dim& a, const Dim& b);
 std::optional<bool> equal(const Dim& a, const Dim& b);
-/// As less_equal, but it also looks into sums with one min or max: min(n, 5) + 2 <= n + 2.
+/// As less_equal, but also analyzes sums with one min or max: min(n, 5) + 2 <= n + 2.
 std::optional<bool> at_most(const Dim& a, const Dim& b);
-/// "3 must be at most n = 2" of a guard lhs == rhs, whose sides are these numbers: min(a, b) == a
-/// says that a is at most b. Otherwise "a = 1 must equal b = 2".
+/// The message for a failed guard lhs == rhs with these values: "a = 1 must equal b = 2", or "3
+/// must be at most n = 2" if the guard is min(a, b) == a.
 std::string guard_text(const Dim& lhs, const Dim& rhs, int64_t left, int64_t right);
 
 int64_t floordiv(int64_t a, int64_t b);

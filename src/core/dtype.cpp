@@ -62,7 +62,7 @@ uint16_t f32_to_f16(float x) {
   const uint16_t sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
   if (std::isnan(x)) return static_cast<uint16_t>(sign | 0x7e00u | ((bits >> 13) & 0x3ffu));
   const uint32_t magnitude = bits & 0x7fffffffu;
-  constexpr uint32_t kOverflow = 0x477ff000u;  // 65520: half way to what f16 does not have
+  constexpr uint32_t kOverflow = 0x477ff000u;  // 65520: halfway between 65504 and 65536
   constexpr uint32_t kLeastNormal = 0x38800000u, kRebias = 112u << 23;
   if (magnitude >= kOverflow) return static_cast<uint16_t>(sign | 0x7c00u);
   if (magnitude >= kLeastNormal) {
@@ -125,8 +125,8 @@ namespace {
 struct FloatFormat {
   double min_normal;         // the smallest normal number
   double spacing;            // of the numbers in [1, 2)
-  double max_finite;         // the largest number
-  double beyond = HUGE_VAL;  // what overflow gives
+  double max_finite;         // the largest finite number
+  double beyond = HUGE_VAL;  // the result of overflow
 };
 constexpr FloatFormat format_of(DType t) {
   switch (t) {

@@ -1,4 +1,4 @@
-// Element types: names, sizes and conversions. Contract: design "Words" (storage / compute type).
+// Element types: names, sizes and conversions. Words: docs/architecture.md (storage, compute type).
 // tf32 exists only as a compute type; it has no storage size.
 #pragma once
 #include <algorithm>
@@ -26,8 +26,8 @@ float f8e4m3_to_f32(uint8_t bits);
 uint8_t f32_to_f8e5m2(float x);
 float f8e5m2_to_f32(uint8_t bits);
 
-/// Rounds doubles to the values of one float type; inline, for loops. Identity for every type that
-/// is no float narrower than f64. NaN stays NaN; infinity stays infinity, in f8e4m3 it is NaN.
+/// Rounds doubles to the values of one float type; inline, for loops. Identity for all types but
+/// floats narrower than f64. NaN stays NaN; infinity stays infinity, but becomes NaN in f8e4m3.
 class FloatRounder {
  public:
   explicit FloatRounder(DType t);
@@ -36,7 +36,7 @@ class FloatRounder {
     const double rounded = on_grid(x);
     return std::abs(rounded) <= max_finite_ ? rounded : overflowed(x);
   }
-  /// Towards zero: a finite number never overflows.
+  /// Toward zero: a finite number never overflows.
   double truncated(double x) const {
     double rounded = on_grid(x);
     if (std::abs(rounded) > std::abs(x)) rounded -= std::copysign(binade(x) * spacing_, x);
@@ -50,7 +50,7 @@ class FloatRounder {
     constexpr uint64_t kExponent = 0x7ff0000000000000u;
     return std::max(std::bit_cast<double>(std::bit_cast<uint64_t>(x) & kExponent), min_normal_);
   }
-  // Adding and taking away 1.5·2^52 spacings leaves x at the nearest multiple of its spacing.
+  // Adding and subtracting 1.5·2^52 spacings rounds x to the nearest multiple of its spacing.
   double on_grid(double x) const {
     const double shift = binade(x) * shift_;
     return std::copysign((x + shift) - shift, x);
@@ -65,7 +65,7 @@ class FloatRounder {
 
 /// x rounded once to the nearest value of `t`, returned as double. Identity for kUndefined and f64.
 double round_to(DType t, double x);
-/// As round_to, towards zero.
+/// As round_to, toward zero.
 double truncate_to(DType t, double x);
 
 /// One element at `src` of type `t` as double (floats) — and back, rounding to nearest.

@@ -28,7 +28,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
-// The labels of one term whose ellipsis, if any, stands for `ellipsis_axes` axes.
+// The labels of one term whose ellipsis, if any, covers `ellipsis_axes` axes.
 std::vector<int> labels_of(std::string_view equation, const std::string& term, int ellipsis_axes) {
   std::vector<int> labels;
   bool seen = false;

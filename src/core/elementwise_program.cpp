@@ -37,8 +37,9 @@ int parse_operand(std::string_view instruction, std::string_view text, size_t av
   const auto [at, error] = std::from_chars(text.data() + 1, end, index);
   if (error != std::errc{} || at != end) bad_program(instruction, "operands are written %0, %1, …");
   if (index < 0 || static_cast<size_t>(index) >= available) {
-    bad_program(instruction, "operand %" + std::to_string(index) + " is not computed before it; " +
-                                 std::to_string(available) + " values are");
+    bad_program(instruction, "operand %" + std::to_string(index) +
+                                 " is not computed before it; expected an operand below %" +
+                                 std::to_string(available));
   }
   return index;
 }
@@ -88,7 +89,7 @@ std::vector<Instruction> parse_elementwise_program(std::string_view text, size_t
     program.push_back(parse_instruction(text.substr(0, end), num_inputs + program.size()));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
-  if (program.empty()) throw Error(ErrorCode::kInput, "elementwise program: it is empty");
+  if (program.empty()) throw Error(ErrorCode::kInput, "the elementwise program is empty");
   return program;
 }
 

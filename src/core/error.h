@@ -1,4 +1,4 @@
-// Error and Support, the two ways of saying no. Contract: design "Errors".
+// Error, Support and assertions. Contract: docs/design.md "Errors".
 // Wrong input throws Error; "this kernel cannot" is a Support with a reason; a wrong program
 // asserts.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace vernier {
 
-/// A kernel's or rule's answer to "can you do this?": yes, or no with a reason a user can act on.
+/// Whether a kernel or rule can do something: yes, or no with a reason that a user can act on.
 struct Support {
   std::string reason;
   explicit operator bool() const { return reason.empty(); }
@@ -20,7 +20,8 @@ inline Support no(std::string why) { return {std::move(why)}; }
 
 }  // namespace vernier
 
-/// An assertion that stays on in release builds: wrong program, never wrong input (exit code 4).
+/// An assertion that is active in release builds too: wrong program, never wrong input (exit code
+/// 4).
 #define VERNIER_ASSERT(condition, ...)                                                        \
   do {                                                                                        \
     if (!(condition))                                                                         \
@@ -28,7 +29,7 @@ inline Support no(std::string why) { return {std::move(why)}; }
   } while (0)
 
 namespace vernier {
-/// Throws Error{kInternal}: what failed and where, and that it is our bug.
+/// Throws Error{kInternal}: what failed and where, and that it is a bug in Vernier.
 [[noreturn]] void assertion_failed(const char* condition, const char* file, int line,
                                    const std::string& detail = "");
 }  // namespace vernier

@@ -12,7 +12,7 @@ namespace vernier {
 
 /// One evaluation. in[i] is null for an absent optional input. Every out[i] arrives zero-filled
 /// with its dtype and shape set from shape inference; only kDataDependent operators may reshape it.
-/// An output the caller does not want has dtype kUndefined: leave it alone.
+/// An output that is not wanted has dtype kUndefined and must not be written.
 struct EvalCall {
   AttrView attrs;
   std::span<const EvalTensor* const> in;
@@ -27,8 +27,7 @@ struct EvalCall {
 using EvalFn = void (*)(const EvalCall&);
 
 /// The evaluator of an operator, from its row in ops.def (defined in src/reference/table.cpp).
-/// Where no output has elements, it looks at nothing but values that may be refused
-/// (core/value_rules.h).
+/// If no output has elements, it reads only values that it may refuse (core/value_rules.h).
 EvalFn evaluator(OpKind kind);
 
 }  // namespace vernier

@@ -1,4 +1,4 @@
-// Counts forks in the child, and keeps them apart from other work: see fork.h.
+// Counts forks, and keeps them from interrupting other work: see fork.h.
 #include "core/fork.h"
 
 #include <pthread.h>
@@ -11,7 +11,7 @@ namespace {
 constinit std::atomic<uint32_t> count{0};
 constinit std::mutex mutex;
 
-// Before main(), and so before the first fork that could meet it.
+// Registered before main(), and so before the first fork.
 [[maybe_unused]] const int registered = pthread_atfork(
     [] { mutex.lock(); }, [] { mutex.unlock(); },
     [] {

@@ -1,4 +1,4 @@
-// Has this process been forked? What a fork does not carry over (threads, a GPU's context) is made
+// Detects forks of the process. What a fork does not copy (threads, a GPU's context) is created
 // again or refused in the child.
 #pragma once
 #include <cstdint>
@@ -10,9 +10,9 @@ namespace vernier {
 /// load.
 uint32_t forks();
 
-/// Held while a fork() copies the process. Whoever changes what all threads share in ways that a
-/// child could not finish (a library's own cache, the first use of a static object) holds it
-/// meanwhile. Not for long work: a fork waits.
+/// Locked while a fork() copies the process. Code that changes shared state which a child could not
+/// finish (a library's cache, the first use of a static object) locks it meanwhile. Only for short
+/// work: a fork waits.
 std::mutex& fork_mutex();
 
 }  // namespace vernier

@@ -1,5 +1,5 @@
-// XXH3-128: the hash of engines, files and arrays. It finds damage and tells things apart; it is no
-// signature.
+// XXH3-128: the hash of engines, files and arrays. It detects damage and identifies contents; it is
+// not a signature.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -11,7 +11,7 @@ struct XXH3_state_s;  // of xxhash.h
 
 namespace vernier {
 
-/// The hash of a stream of bytes; how it is cut into pieces does not matter.
+/// The hash of a stream of bytes, independent of the pieces in which it is added.
 class Hash128 {
  public:
   Hash128();

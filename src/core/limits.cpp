@@ -94,19 +94,18 @@ void Watch::end(std::string_view where) const {
   if (limits_->max_seconds > 0 && seconds >= limits_->max_seconds) {
     throw Error(ErrorCode::kMachine,
                 "the time limit of " + number_text("%g", limits_->max_seconds) +
-                    " s (max-seconds) is over after " + number_text("%.3g", seconds) +
-                    " s, while " + std::string(where) + "; give more time or less work");
+                    " s (max-seconds) was exceeded after " + number_text("%.3g", seconds) +
+                    " s, while " + std::string(where) + "; allow more time, or reduce the work");
   }
   throw Error(ErrorCode::kMachine, "stopped while " + std::string(where));
 }
 
 void Watch::refuse(uint64_t bytes, std::string_view what) const {
-  const std::string held =
-      held_ > 0 ? " beside " + bytes_text(held_) + " that are held already" : "";
+  const std::string held = held_ > 0 ? " in addition to " + bytes_text(held_) + " in use" : "";
   throw Error(ErrorCode::kMachine, std::string(what) + " would take " + bytes_text(bytes) + held +
                                        ", but the memory limit (max-memory) is " +
                                        bytes_text(max_bytes_) +
-                                       "; use smaller sizes, or a larger limit");
+                                       "; use smaller sizes, or raise the limit");
 }
 
 uint64_t saturating_sum(uint64_t a, uint64_t b) {

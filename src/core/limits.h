@@ -1,5 +1,5 @@
-// Watch: the limits of one piece of work, asked between its steps. Passed down explicitly; costs a
-// branch where nothing is limited.
+// Watch: the limits of one task, checked between its steps. Passed down explicitly; costs a branch
+// if nothing is limited.
 #pragma once
 #include <limits>
 #include <string>
@@ -14,11 +14,11 @@ class Watch {
  public:
   /// Limits nothing.
   Watch() = default;
-  /// `limits` must outlive this. Its clock begins now, unless it has begun.
+  /// `limits` must outlive this. Starts its clock, unless it is running.
   explicit Watch(const Limits& limits);
 
-  /// Throws Error(kMachine) when the time is over or stop() says so. `where`: what is being done,
-  /// as text or as a function that makes it ("running step 3 (…)").
+  /// Throws Error(kMachine) when the time is over or stop() returns true. `where`: what is being
+  /// done, as text or a function that returns it ("running step 3 (…)").
   template <class Where>
   void check_time(const Where& where) const {
     if (!timed_) return;
@@ -28,8 +28,8 @@ class Watch {
       if (is_over()) end(where);
     }
   }
-  /// Throws Error(kMachine) when `bytes` more than what is held already are over the limit. `what`
-  /// begins the message: "the activations of batch=4", or a function that makes it.
+  /// Throws Error(kMachine) if `bytes` in addition to the memory in use exceed the limit. `what`
+  /// begins the message: "the activations of batch=4", or a function that returns it.
   template <class What>
   void check_memory(uint64_t bytes, const What& what) const {
     if (bytes <= max_bytes_ && held_ <= max_bytes_ - bytes) return;
@@ -39,9 +39,9 @@ class Watch {
       refuse(bytes, what);
     }
   }
-  /// Is there a limit that an estimate is worth making for?
+  /// Is there a memory limit, so that an estimate is needed?
   bool limits_memory() const { return max_bytes_ != kNoLimit; }
-  /// The same limits for work that begins with `bytes` taken.
+  /// The same limits for work that starts with `bytes` in use.
   Watch holding(uint64_t bytes) const;
 
  private:
@@ -52,11 +52,11 @@ class Watch {
   static constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
   const Limits* limits_ = nullptr;
   Limits::Clock::time_point since_{};
-  bool timed_ = false;  // is there anything that check_time() must ask?
+  bool timed_ = false;  // is there a limit that check_time() must check?
   uint64_t max_bytes_ = kNoLimit, held_ = 0;
 };
 
-/// a + b, or the largest number where that is not one of 64 bits: for estimates.
+/// a + b, saturated at the largest 64-bit number: for estimates.
 uint64_t saturating_sum(uint64_t a, uint64_t b);
 uint64_t saturating_product(uint64_t a, uint64_t b);
 

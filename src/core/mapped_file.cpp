@@ -31,8 +31,8 @@ struct Descriptor {
   throw Error(code, "cannot read '" + path.string() + "': " + why);
 }
 
-// One mapped range, for a signal handler. Records are never freed, but used again: whoever reads
-// the list needs no lock.
+// One mapped range, for a signal handler. Records are never freed, but reused: readers of the list
+// need no lock.
 struct MappedRange {
   std::atomic<bool> taken{true};
   std::atomic<uintptr_t> begin{0}, end{0};  // end is set last and cleared first
@@ -111,7 +111,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
   if (access == FileAccess::kRead) {
     watch.check_memory(bytes, [&] { return "reading '" + path.string() + "' into memory"; });
   }
-  // Memory of its own is mapped as well: page-aligned, and given back as the other is.
+  // The memory for a read file is mapped as well: page-aligned, and released like a mapped file.
   void* data =
       access == FileAccess::kMapped
           ? ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file.number, 0)
@@ -133,7 +133,7 @@ void MappedFile::read(int descriptor, const std::filesystem::path& path) {
     const ssize_t count = ::read(descriptor, to + done, size_ - done);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail(ErrorCode::kMachine, path, std::strerror(errno));
-    if (count == 0) fail(ErrorCode::kMachine, path, "it was cut short while it was read");
+    if (count == 0) fail(ErrorCode::kMachine, path, "it was truncated while it was read");
     done += static_cast<size_t>(count);
   }
   struct stat status {};
@@ -144,7 +144,7 @@ void MappedFile::read(int descriptor, const std::filesystem::path& path) {
 void MappedFile::check_unchanged() const {
   if (access_ == FileAccess::kRead || size_ == 0) return;
   struct stat status {};
-  if (::stat(path_.c_str(), &status) != 0) return;  // its name is gone; the mapping is not
+  if (::stat(path_.c_str(), &status) != 0) return;  // the name is removed; the mapping stays valid
   const Identity now = identity_of(status);
   const bool same_file = now.device == identity_.device && now.inode == identity_.inode;
   if (!same_file || now == identity_) return;

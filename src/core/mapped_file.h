@@ -1,5 +1,5 @@
-// MappedFile: the bytes of a regular file, mapped read-only for as long as somebody holds it, or
-// read into memory, where no other process can change them.
+// MappedFile: the bytes of a regular file, mapped read-only as long as it is referenced, or read
+// into memory, where no other process can change them.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -27,12 +27,12 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
-  /// Throws Error(kMachine) if the mapped file was written to since it was opened: its bytes may be
-  /// others now. A file that another one took the place of is still whole. Cheap: one stat().
+  /// Throws Error(kMachine) if the mapped file was written to since it was opened, because its
+  /// bytes may have changed. A file that was replaced by a rename is still valid. Cost: one stat().
   void check_unchanged() const;
 
  private:
-  /// What identifies a file and its contents: a file that was written to later has another one.
+  /// Identifies a file and its contents: a later write changes it.
   struct Identity {
     uint64_t device = 0, inode = 0, bytes = 0;
     int64_t seconds = 0, nanoseconds = 0;  ///< of the last write

@@ -1,4 +1,4 @@
-// Nearest names: see names.h.
+// Nearest names and names of operators: see names.h.
 #include "core/names.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ bool is_upper(char c) { return std::isupper(static_cast<unsigned char>(c)) != 0;
 std::string nearest_names(std::string_view wanted, const std::vector<std::string>& known) {
   constexpr size_t kShown = 3;
   std::vector<std::pair<size_t, std::string_view>> ranked;
-  // Of a pattern, what stands before its first star says what was meant.
+  // A pattern is compared by the part before its first star.
   const size_t star = wanted.find('*');
   const bool pattern = star != wanted.npos && star > 0;
   const std::string_view meant = pattern ? wanted.substr(0, star) : wanted;

@@ -1,4 +1,4 @@
-// Names: those nearest to what a user wrote, for messages; operators' in the names of kernels.
+// Names: the nearest names for messages; operators in the names of kernels.
 #pragma once
 #include <string>
 #include <string_view>
@@ -7,7 +7,7 @@
 namespace vernier {
 
 /// "; nearest: 'a', 'b', 'c'" — at most three of `known`, by edit distance; "" if there are none.
-/// Of a pattern ("Softmax_*") the part before the star is compared with what the names begin with.
+/// The part of a pattern ("Softmax_*") before the star is compared with the beginnings of names.
 std::string nearest_names(std::string_view wanted, const std::vector<std::string>& known);
 
 /// An operator as a part of a kernel's name: "RMSNorm" → "rms_norm", "GatherND" → "gather_nd",

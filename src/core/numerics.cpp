@@ -49,7 +49,7 @@ bool is_simulated(const PointRounding& rounding) {
 }
 
 namespace {
-// What is declared, as far as `keeps` says.
+// The declared roundings for which `keeps` is true.
 Rounding declared(OpKind op, const Numerics& numerics, bool (*keeps)(const PointRounding&)) {
   Rounding rounding;
   for (size_t i = 0; i < rounding_points(op).size(); ++i) {
@@ -86,17 +86,17 @@ namespace {
 
 struct Choice {
   TypeRequest type;
-  bool is_second = false;  ///< b's wish, not a's
+  bool is_second = false;  ///< b's request, not a's
 };
 
-// The stronger of two wishes for one part; empty if no type satisfies both.
+// The stronger of two requests for one part; empty if no type satisfies both.
 std::optional<Choice> stronger(const TypeRequest& a, const TypeRequest& b) {
   if (b.type == DType::kUndefined) return Choice{a};
   if (a.type == DType::kUndefined) return Choice{b, true};
   const auto fits = [](const TypeRequest& chosen, const TypeRequest& other) {
     return other.exact ? chosen.type == other.type : represents(chosen.type, other.type);
   };
-  // An exact wish cannot be raised; a floor can.
+  // An exact request cannot be raised; a floor can.
   if (fits(a, b) && (a.exact || !b.exact)) return Choice{a};
   if (fits(b, a) && (b.exact || !a.exact)) return Choice{b, true};
   if (a.exact || b.exact) return std::nullopt;
@@ -122,7 +122,8 @@ std::optional<Request> common_request(const Request& a, const Request& b) {
 
 std::optional<Request> fused_request(const Request& producer, Part producer_part,
                                      const Request& consumer, Part consumer_part) {
-  // The value between them stays in an f32 register: no floor is broken, an exact type may be.
+  // The value between them is in an f32 register, which meets every floor, but not every exact
+  // type.
   if (producer.store.exact && producer.store.type != DType::kF32) return std::nullopt;
   const auto as_inner = [](Request r) {
     r.inner = r.compute;
@@ -154,8 +155,7 @@ Support satisfies(const Numerics& got, const Request& asked) {
   std::string reason = shortfall("computes", got.compute, asked.compute, asked.by);
   if (reason.empty()) reason = shortfall("accumulates", got.accumulate, asked.accumulate, asked.by);
   if (reason.empty()) reason = shortfall("stores", got.store, asked.store, asked.by);
-  if (reason.empty())
-    reason = shortfall("computes besides its products", got.inner, asked.inner, asked.by);
+  if (reason.empty()) reason = shortfall("computes other parts", got.inner, asked.inner, asked.by);
   return reason.empty() ? yes() : no(reason);
 }
 

@@ -1,5 +1,5 @@
-// Requests and numerics: what is asked of a node, and what a kernel says that it does. Contract:
-// design "Words" (request, rule, numerics, floor, exact).
+// Requests and numerics: what is asked of a node, and what a kernel declares. Words:
+// docs/architecture.md and docs/design.md (request, rule, numerics, floor, exact).
 #pragma once
 #include <optional>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace vernier {
 
-/// One wish for a type: floor (`=`: at least this) or exact (`==`). kUndefined: none.
+/// The requested type of one part: floor (`=`: at least this) or exact (`==`). kUndefined: none.
 struct TypeRequest {
   DType type = DType::kUndefined;
   bool exact = false;
@@ -20,8 +20,8 @@ struct TypeRequest {
 /// What is asked of a node, and who asked: "model", "mode fp32", "rule 2", "search".
 /// compute     the type operands are taken in; of a product (kProduct: Linear, MatMul, Conv,
 ///             Attention …) the operands of the products only
-/// inner       of a product: the type everything else in it computes in (softmax, activation, bias,
-///             residual). Elsewhere kUndefined: compute says it all
+/// inner       of a product: the compute type of all its other parts (softmax, activation, bias,
+///             residual). kUndefined for other operators
 /// accumulate  the type sums are carried in          store  the type its results are held in
 struct Request {
   TypeRequest compute, accumulate, store;
@@ -29,7 +29,7 @@ struct Request {
   TypeRequest inner = {};
 };
 
-/// What a kernel does to a node it covers, one row per node.
+/// What a kernel does to a node that it covers.
 struct Numerics {
   DType store = DType::kF32;                       ///< of its floating outputs
   DType compute = DType::kF32;                     ///< operands are taken in this type
@@ -48,7 +48,7 @@ struct Numerics {
 /// The roundings that evaluate what a kernel with these numerics does to a node of kind `op`.
 Rounding rounding_of(OpKind op, const Numerics& numerics);
 /// True if I simulates `rounding` element by element: a type narrower than f32, a promoted
-/// accumulator, or truncation. What is plainly f32 or f64 is a statistical term (docs/numerics.md).
+/// accumulator, or truncation. Plain f32 and f64 are a statistical term (docs/numerics.md).
 bool is_simulated(const PointRounding& rounding);
 /// The part of rounding_of() that I simulates.
 Rounding ideal_rounding(OpKind op, const Numerics& numerics);
@@ -57,11 +57,12 @@ Rounding ideal_rounding(OpKind op, const Numerics& numerics);
 bool represents(DType a, DType b);
 /// A float type that is stored in fewer bytes than f32. tf32 is a compute type and never stored.
 bool is_narrow(DType type);
-/// A float type that does not hold every value of f32: the narrow ones and tf32.
+/// A float type that does not represent every value of f32: the narrow ones and tf32.
 bool below_f32(DType type);
 /// The largest finite number of a float type.
 double largest_finite(DType type);
-/// What must still fit in a type, over what was seen or is known: other inputs may be larger.
+/// Values this many times as large as those seen or known must fit a type: other inputs may be
+/// larger.
 inline constexpr double kRangeMargin = 2;
 /// The request that satisfies both: part by part the type that represents the other's (an exact one
 /// wins over a floor). `by` is that of the request that prevails, `a`'s where both ask the same.

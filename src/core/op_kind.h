@@ -24,9 +24,9 @@ enum OpFlags : uint32_t {
   kDiscrete = 32,       ///< a small input change can flip the output (comparisons, ArgMax, …)
   kBoolResult = 64,     ///< the output is bool whatever the inputs are
   kProduct = 128,       ///< sums of products over long axes: 16-bit modes lower its operands
-  kOptionalBias = 256,  ///< input 2 may be absent, though inputs behind it are required
-  /// Every element of a result is an element of input 0 as it is, no other number; other inputs say
-  /// which. Not Concat, Where and Pad, which take elements of several inputs.
+  kOptionalBias = 256,  ///< input 2 may be absent, although later inputs are required
+  /// Every element of a result is an unchanged element of input 0; other inputs select which. Not
+  /// Concat, Where and Pad, which take elements of several inputs.
   kMoves = 512,
 };
 
@@ -40,11 +40,11 @@ struct Arity {
   int min_in, max_in, max_out;
 };
 Arity arity(OpKind kind);
-/// May input `i` not be absent?
+/// Is input `i` required?
 bool requires_input(OpKind kind, size_t i);
-/// Does it round nothing? Its floats are elements of its inputs as they are (kMoves, and where
-/// there are several sources: Concat, Where, Pad, MaxPool) or fixed numbers (a fill, 0 and 1); of
-/// operators with bool results: no.
+/// Is it exact? Its floats are unchanged elements of its inputs (kMoves, and Concat, Where, Pad and
+/// MaxPool with several sources) or fixed numbers (a fill, 0 and 1). False for operators with bool
+/// results.
 bool is_exact(OpKind kind);
 /// The operator's rounding points, e.g. {"q","k","v","scores","probs","context","out"}.
 std::span<const std::string_view> rounding_points(OpKind kind);

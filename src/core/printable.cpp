@@ -29,7 +29,7 @@ std::string escape_of(std::string_view character, LineBreaks line_breaks) {
   if (line_breaks == LineBreaks::kEscaped && character == "\t") return "\\t";
   if (!is_unprintable(character)) return {};
   const uint32_t code = code_point(character);
-  // JSON never holds those below 0x20 as they are; the others may stand in its strings.
+  // JSON never has characters below 0x20 unescaped; the others may occur in its strings.
   return formatted(code < 0x20 ? "\\x%02x" : "\\u%04x", code);
 }
 

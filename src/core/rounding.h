@@ -1,5 +1,5 @@
-// Rounding points: the named places inside an operator where a value takes a type (design "Words").
-// A kernel fills one PointRounding per point of the node it covers; the evaluators apply them.
+// Rounding points: the named places inside an operator where a value is rounded to a type. A kernel
+// declares one PointRounding per point of the node it covers; the evaluators apply them.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -29,35 +29,34 @@ inline constexpr size_t kMaxPoints = 8;
 /// What happens to a value at one point. kUndefined: nothing (full precision).
 struct PointRounding {
   enum class Mode : uint8_t { kNearest = 0, kTruncate = 1 };
-  /// What the probabilities of Attention are when they take their type (point "probs" only).
+  /// The form of Attention's probabilities when they are rounded (point "probs" only).
   enum class Scale : uint8_t {
     kNormalised = 0,             ///< exp(s − max) / sum
-    kUnnormalised = 1,           ///< exp(s − max), as flash attention has them, then brought to
-                                 ///< the final max; the sum of the unrounded ones divides the
-                                 ///< context
+    kUnnormalised = 1,           ///< exp(s − max) as in flash attention, then rescaled to the
+                                 ///< final max; the context is divided by the sum of the unrounded
+                                 ///< ones
     kUnnormalisedRoundedSum = 2  ///< the same, divided by the sum of the rounded ones
   };
   DType type = DType::kUndefined;
   Mode mode = Mode::kNearest;
-  /// Accumulators: promoted to f32 every `block` products; 0: never. Unnormalised probabilities:
-  /// the maximum is the largest score so far, taken anew every `block` keys; 0: of all keys at
-  /// once.
+  /// Accumulators: promoted to f32 every `block` products; 0: never. Unnormalized probabilities:
+  /// the maximum is the largest score so far, updated every `block` keys; 0: over all keys.
   int64_t block = 0;
   Scale scale = Scale::kNormalised;
 
   friend bool operator==(const PointRounding&, const PointRounding&) = default;
 };
 
-/// `value` as it is after `rounding` (its type and mode).
+/// `value` after `rounding` (its type and mode).
 inline double rounded(const PointRounding& rounding, double value) {
   if (rounding.type == DType::kUndefined) return value;
   return rounding.mode == PointRounding::Mode::kNearest ? round_to(rounding.type, value)
                                                         : truncate_to(rounding.type, value);
 }
 
-/// One sum, carried as `accumulator` says: terms are added in double, after each addition the
-/// partial sum takes the accumulator's type. With a block it is added to a sum in f32 and starts
-/// again at 0 every `block` terms, and at the end. kUndefined and f64: carried in double.
+/// One sum with the given accumulator: terms are added in double, and after each addition the
+/// partial sum is rounded to the accumulator's type. With a block it is added to an f32 sum and
+/// restarted at 0 every `block` terms, and at the end. kUndefined and f64: accumulates in double.
 class Sum {
  public:
   explicit Sum(const PointRounding& accumulator)
@@ -65,7 +64,7 @@ class Sum {
         rounder_(accumulator.type),
         mode_(accumulator.mode),
         block_(exact_ ? 0 : accumulator.block) {}
-  /// True if sums are carried in double.
+  /// True if it accumulates in double.
   static bool is_exact(const PointRounding& accumulator) {
     return accumulator.type == DType::kUndefined || accumulator.type == DType::kF64;
   }
@@ -92,7 +91,7 @@ class Sum {
   double partial_ = 0, total_ = 0;
 };
 
-/// Σ term(v) over `values`, carried as `accumulator` says.
+/// Σ term(v) over `values` with the given accumulator.
 template <class Values, class Term>
 double carried_sum(const PointRounding& accumulator, const Values& values, const Term& term) {
   Sum sum(accumulator);
@@ -100,8 +99,8 @@ double carried_sum(const PointRounding& accumulator, const Values& values, const
   return sum.value();
 }
 
-/// The largest finite |value| seen at each point, before it was rounded (range audit). NaN and true
-/// infinities, which every type has, do not count.
+/// The largest finite |value| at each point before rounding (range audit). NaN and infinities do
+/// not count.
 using PointPeaks = std::array<double, kMaxPoints>;
 
 /// The roundings of one node, by point index. Default: none — the FP64 meaning of the operator.
@@ -111,25 +110,23 @@ class Rounding {
   Rounding() = default;
   void set(size_t point, PointRounding r) { points_[point] = r; }
   const PointRounding& at(size_t point) const { return points_[point]; }
-  /// Type (and mode and block) that sums of products and other sums are carried in; kUndefined:
-  /// double.
+  /// Type (and mode and block) of accumulators; kUndefined: double.
   void set_accumulator(PointRounding r) { accumulator_ = r; }
   const PointRounding& accumulator() const { return accumulator_; }
-  /// What happens to results inside the operator that have no point of their own: the instructions
-  /// of FusedElementwise, the exponentials of a softmax, bias and activation of a product.
+  /// The rounding of inner results without a point: the instructions of FusedElementwise, the
+  /// exponentials of a softmax, bias and activation of a product.
   void set_inner(PointRounding r) { inner_ = r; }
   const PointRounding& inner() const { return inner_; }
-  /// Such a result.
+  /// An inner result, rounded.
   double inner(double value) const { return rounded(inner_, value); }
   /// Peaks are added to `peaks`, which must outlive this; null: none.
   void record(PointPeaks* peaks) { peaks_ = peaks; }
-  /// False if values stay as they are at `point`, though it may be recorded how large they are.
+  /// False if values are not changed at `point` (their peak may still be recorded).
   bool changes(size_t point) const { return points_[point].type != DType::kUndefined; }
-  /// Shows all values to a point that changes none.
+  /// Records the peak of values at a point that changes none.
   void see(size_t point, std::span<const double> values) const {
     if (peaks_ == nullptr) return;
-    // Without their sign the bits of doubles are in the order of their sizes, infinity and NaN
-    // last.
+    // Without the sign, the bits of doubles are ordered by magnitude, infinity and NaN last.
     constexpr uint64_t kSize = ~(uint64_t{1} << 63), kInfinity = uint64_t{0x7ff} << 52;
     uint64_t most = 0;
     for (double value : values) {
@@ -138,7 +135,7 @@ class Rounding {
     }
     note(point, std::bit_cast<double>(most));
   }
-  /// The value as it is at `point`.
+  /// The value after the rounding at `point`.
   double operator()(size_t point, double value) const {
     if (peaks_ != nullptr) note(point, value);
     return rounded(points_[point], value);

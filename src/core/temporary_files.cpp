@@ -42,15 +42,15 @@ std::string contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The fields of /proc/PID/stat behind the command, which may hold anything but ends with the last
-// ')': the first is the state, the 20th when the process began, in ticks since the boot.
+// The fields of /proc/PID/stat after the command, which may contain anything but ends at the last
+// ')': the first is the state, the 20th the start time in ticks since boot.
 std::optional<std::string> start_of_process(const std::string& pid) {
   constexpr int kStart = 19;
   const std::string stat = contents("/proc/" + pid + "/stat");
   size_t at = stat.rfind(')');
   if (at == std::string::npos || at + 2 >= stat.size()) return std::nullopt;
   at += 2;
-  if (stat[at] == 'Z' || stat[at] == 'X') return std::nullopt;  // ended, and only not reaped yet
+  if (stat[at] == 'Z' || stat[at] == 'X') return std::nullopt;  // ended, but not reaped yet
   for (int field = 0; field < kStart; ++field) {
     at = stat.find(' ', at);
     if (at == std::string::npos) return std::nullopt;
@@ -59,25 +59,25 @@ std::optional<std::string> start_of_process(const std::string& pid) {
   return stat.substr(at, stat.find(' ', at) - at);
 }
 
-// Tells a process from all others of its id: other starts, other boots, other machines.
+// Distinguishes a process from others with the same id: other starts, boots or machines.
 std::optional<std::string> identity_of(const std::string& pid) {
   const std::optional<std::string> start = start_of_process(pid);
   if (!start) return std::nullopt;
   return hex_digits(*start + " " + contents("/proc/sys/kernel/random/boot_id"));
 }
 
-// Asked each time: a child by fork() is another process. Without /proc there is none; then only
-// locks tell.
+// Computed each time, because a child by fork() is another process. Empty without /proc; then only
+// locks show whether a file is in use.
 std::string own_identity() {
   return identity_of(std::to_string(::getpid())).value_or(std::string(kIdentityDigits, '0'));
 }
 
-// "NAME." of all temporary files of a target.
+// The common prefix "NAME." of all temporary files of a target.
 std::string stem_of(const fs::path& target) {
-  constexpr size_t kLongest = 200;  // of the 255 bytes that a name may have
+  constexpr size_t kMaxLength = 200;  // of at most 255 bytes
   const std::string name = target.filename().string();
-  if (name.size() <= kLongest) return name + ".";
-  return name.substr(0, kLongest - kIdentityDigits) + hex_digits(name) + ".";
+  if (name.size() <= kMaxLength) return name + ".";
+  return name.substr(0, kMaxLength - kIdentityDigits) + hex_digits(name) + ".";
 }
 
 bool takes_number(std::string_view& text, char end) {
@@ -87,7 +87,7 @@ bool takes_number(std::string_view& text, char end) {
   return true;
 }
 
-// The writer that "<pid>-<process>-<n>.tmp" names.
+// The writer in the suffix "<pid>-<process>-<n>.tmp".
 struct Writer {
   std::string pid, identity;
 };
@@ -104,23 +104,23 @@ std::optional<Writer> writer_of(std::string_view text) {
 
 bool is_locked(const fs::path& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (descriptor < 0) return true;  // not ours to judge
+  if (descriptor < 0) return true;  // unknown: treated as in use
   const bool locked = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0;
   ::close(descriptor);
   return locked;
 }
 
-// The one register of the process: a signal handler has no other way to it. A slot holds a path
-// that malloc() gave; who takes it out owns it.
+// The register of the process, global because a signal handler needs it. A slot holds a path from
+// malloc(); whoever removes it owns it.
 struct Slot {
   std::atomic<char*> path{nullptr};
   std::atomic<char*> removed{nullptr};  // by a handler, which cannot free it
 };
 std::array<Slot, 64> registered{};
-// The process that the register is of: a child by fork() has a copy, but not the files.
+// The process that owns the register: a child by fork() has a copy of it, but not the files.
 std::atomic<pid_t> registrar{0};
 
-// The child begins with an empty register; its copies of the paths stay behind.
+// The child starts with an empty register; its copies of the paths are not freed.
 [[maybe_unused]] const int at_fork = pthread_atfork(nullptr, nullptr, [] {
   for (Slot& slot : registered) slot.path = nullptr;
 });
@@ -146,7 +146,7 @@ fs::path temporary_beside(const fs::path& target, int number) {
 void sweep_temporaries(const fs::path& target) {
   const std::string stem = stem_of(target);
   const fs::path folder = target.parent_path().empty() ? "." : target.parent_path();
-  // libstdc++'s iterator ends the process where memory is short.
+  // libstdc++'s iterator terminates the process if memory is exhausted.
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(folder.c_str()), &::closedir);
   if (!entries) return;
   while (const dirent* entry = ::readdir(entries.get())) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::align_val_t kAlignment{64};
 
-// Uninitialised, 64-byte aligned, shared bytes (at least one, so that data() is never null).
+// Uninitialized, 64-byte aligned, shared bytes (at least one, so that data() is never null).
 std::shared_ptr<std::byte> allocate(size_t bytes) {
   auto* raw = static_cast<std::byte*>(::operator new(std::max<size_t>(bytes, 1), kAlignment));
   return {raw, [](std::byte* p) { ::operator delete(p, kAlignment); }};
@@ -138,10 +138,10 @@ EvalTensor EvalTensor::from(const Tensor& t, std::vector<double> memory) {
     result.i = t.integers();
     return result;
   }
-  constexpr int64_t kLeastElems = int64_t{1} << 18;  // of a thread
+  constexpr int64_t kMinElems = int64_t{1} << 18;  // per thread
   result.f = std::move(memory);
   result.f.resize(static_cast<size_t>(t.elems()));
-  in_parallel(t.elems(), kLeastElems, [&](int64_t begin, int64_t end) {
+  in_parallel(t.elems(), kMinElems, [&](int64_t begin, int64_t end) {
     if (t.dtype() == DType::kF32) {
       const auto* src = reinterpret_cast<const float*>(t.data());
       std::copy(src + begin, src + end, result.f.begin() + begin);

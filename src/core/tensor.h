@@ -1,4 +1,4 @@
-// EvalTensor: a mutable array in double or int64 (what the FP64 evaluators work on), beside Tensor.
+// EvalTensor: a mutable array of double or int64 for the FP64 evaluators; includes Tensor.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -20,7 +20,7 @@ struct EvalTensor {
   EvalTensor() = default;
   /// Zero-filled array of the given type and shape.
   EvalTensor(DType dtype, Shape shape);
-  /// `memory` becomes that of the floats: where it is large enough, no other is taken.
+  /// Reuses `memory` for the floats if it is large enough.
   static EvalTensor from(const Tensor& t, std::vector<double> memory = {});
   /// As a Tensor of its logical dtype (floats round once to it).
   Tensor to_tensor() const;
@@ -28,7 +28,7 @@ struct EvalTensor {
   bool is_float() const { return vernier::is_float(dtype); }
   int64_t elems() const { return num_elems(shape); }
   size_t rank() const { return shape.size(); }
-  /// Element as double whatever the type (exact for |integers| < 2^53).
+  /// An element of any type as double (exact for |integers| < 2^53).
   double value(int64_t index) const {
     const auto at = static_cast<size_t>(index);
     return is_float() ? f[at] : static_cast<double>(i[at]);

@@ -10,30 +10,30 @@
 namespace vernier {
 namespace {
 
-// A caller waits for parts that workers have begun as long as an uneven division explains, a
-// quarter of what its own took; then it sleeps, so that a worker gets the CPU if that is what it
-// lacks.
+// A caller spins for parts that workers have begun for as long as an uneven division explains, a
+// quarter of the time of its own parts; then it sleeps, so that a worker that needs the CPU gets
+// it.
 constexpr int64_t kUneven = 4;
 
-// The share of a caller's time that other programs took: it follows a rise within one time slice of
-// the scheduler, and a fall slowly, since working alone may be why it fell: more slowly each time
-// that the crowd was there again at once.
+// The share of a caller's time that other programs took: the estimate rises within one time slice
+// of the scheduler and falls slowly, because working alone may be the reason for the fall; more
+// slowly each time that the load returned at once.
 constexpr double kRiseNs = 20e6, kFallNs = 200e6, kSlowestFallNs = 5e9;
 constexpr int64_t kAtOnceNs = 1'000'000'000;
 constexpr double kCrowdBegins = 0.15, kCrowdEnds = 0.05;
-// In a crowd a part of this length is worth a thread that has to be woken and may lose its CPU, as
-// long as nothing was measured.
+// Under load from other programs a part of this length is worth waking a thread that may lose its
+// CPU, until both variants are measured.
 constexpr double kLongPartUs = 150;
-// A block of runs in a crowd spans several time slices of the scheduler (3 to 4 ms), so that its
-// mean says something. A variant that was found faster is kept for at least 16 times the trial of
-// the other one, twice as long after each trial that confirms it.
+// A block of runs spans several time slices of the scheduler (3 to 4 ms each), so that blocks can
+// be compared. The faster variant is kept for at least 16 times the length of a trial of the other
+// one, twice as long after each trial that confirms it.
 constexpr double kTrialUs = 50e3, kKeptUs = 1e6, kLongestKeptUs = 16e6, kKeptTrials = 16;
 constexpr double kTrialRuns = 2;
-// A run that shares goes on alone once it has taken so many times a run alone: the worker's CPU is
-// needed elsewhere, and each step would wait for it.
+// A run stops sharing its steps after this many times the length of a run on one thread: other
+// programs have the workers' CPUs, and each further step would wait for them.
 constexpr double kGiveUpAfter = 3;
 
-// The run that this thread works on.
+// The run of the calling thread.
 thread_local ThreadTeam* own_turn = nullptr;
 
 }  // namespace
@@ -42,7 +42,7 @@ thread_local ThreadTeam* own_turn = nullptr;
 
 ThreadTeam::ThreadTeam(int threads) : fall_ns_(kFallNs) {
   Pool& pool = Pool::here();
-  size_ = std::min(threads > 0 ? threads : pool.cpus(), kMostThreads);
+  size_ = std::min(threads > 0 ? threads : pool.cpus(), kMaxThreads);
   pool.add_team();
   pool.start_workers(size_);
 }
@@ -66,7 +66,7 @@ void ThreadTeam::run(int parts, void (*body)(void*, int), void* context) {
 void ThreadTeam::share(int parts, void (*body)(void*, int), void* context) {
   const int64_t begun = now_ns();
   job_->open_parts(parts, body, context);
-  // Those that came to the last job are there, those that were just called are on their way.
+  // Workers of the last job are awake, those that were just called are starting.
   const int on_their_way = begun - called_ns_ < pool_->patience_ns() ? called_ : 0;
   const int called = pool_->call_workers(parts - 1, std::max(helped_, on_their_way));
   if (called > 0) {
@@ -83,7 +83,7 @@ void ThreadTeam::share(int parts, void (*body)(void*, int), void* context) {
   const int64_t now = now_ns();
   const int64_t slept =
       job_->wait_for(helped_, now + std::max(pool_->patience_ns(), (now - begun) / kUneven));
-  // A part as long as ours may have begun when ours ended; what is longer, other programs took.
+  // A part as long as ours may have started when ours ended; other programs took the rest.
   if (slept > 0 && own > 0) slept_ns_ += std::min(slept, (now - begun) / own);
   if (give_up_ns_ > 0 && now > give_up_ns_) alone_ = true;
   if (job_->error) std::rethrow_exception(std::exchange(job_->error, nullptr));
@@ -96,7 +96,7 @@ ThreadTeam::Turn::Turn(ThreadTeam& team, Pace* pace)
   if (!outermost_) return;
   Pool& pool = Pool::here();
   team.pool_ = &pool;
-  pool.start_workers(team.size_);  // after a fork: there are none
+  pool.start_workers(team.size_);  // after a fork there are none
   team.job_ = pool.enter(team.size_ > 1);
   team.own_parts_ = team.slept_ns_ = 0;
   team.alone_ = team.crowded_ && pace && team.works_alone(*pace);
@@ -116,8 +116,8 @@ ThreadTeam::Turn::~Turn() {
     const int64_t now = now_ns();
     const auto cpu_ns = static_cast<double>(thread_cpu_ns() - cpu_ns_);
     const auto wall_ns = static_cast<double>(now - wall_ns_);
-    // Who was never interrupted waited for a disk, or for a worker, and lost nothing to others. The
-    // first run of a kind says nothing: it reads what others have in memory.
+    // A thread that was never preempted waited for a disk or a worker and lost no time to other
+    // programs. The first run of a kind is not representative: it reads cold memory.
     const bool first = pace_ && pace_->part_us == 0;
     const bool interrupted = preemptions() > preemptions_;
     const double awake_ns = std::max(1.0, wall_ns - static_cast<double>(team_.slept_ns_));
@@ -131,7 +131,7 @@ ThreadTeam::Turn::~Turn() {
   own_turn = before_;
 }
 
-// In a crowd: what the current block of runs does.
+// Under load: the variant of the current block of runs.
 bool ThreadTeam::works_alone(Pace& pace) const {
   if (pace.crowd != crowds_) {
     pace = {.part_us = pace.part_us, .alone = pace.part_us < kLongPartUs, .crowd = crowds_};
@@ -151,8 +151,8 @@ void ThreadTeam::measure(Pace& pace, double wall_ns, double cpu_ns) const {
   if ((over || gave_up) && pace.runs >= kTrialRuns) end_block(pace);
 }
 
-// Which variant the next block takes: after a kept variant a trial of the other one, after a trial
-// the faster of both.
+// Chooses the variant of the next block: after a kept block a trial of the other variant, after a
+// trial the faster one.
 void ThreadTeam::end_block(Pace& pace) {
   const double length_us = std::exchange(pace.block_us, 0);
   (pace.alone ? pace.alone_us : pace.shared_us) = length_us / std::exchange(pace.runs, 0);

@@ -1,12 +1,12 @@
 // Threads that share the machine: one pool of workers per process, and for each session a
 // ThreadTeam, which says into how many parts a step is cut and how many threads may work on it.
 //
-// How a step is cut depends on the team's size alone, so results never depend on timing. Who does a
-// part is free: the caller begins with the first, workers with theirs, and whoever is done takes
-// what is left. A worker that does not come delays nobody. No more threads work at once, callers
-// included, than the process may use CPUs (core/cpus.h): where enough callers work, each works
-// alone. docs/decisions/0015-one-pool-per-process.md says why. in_parallel: for work outside
-// sessions, such as a build's.
+// The division of a step depends only on the team's size, so results never depend on timing. Any
+// thread may compute any part: the caller starts with the first, workers with theirs, and a thread
+// that has finished takes another one. A worker that does not start delays nobody. At most as many
+// threads work at once, callers included, as the process may use CPUs (core/cpus.h): with enough
+// callers each works alone. Reasons: docs/decisions/0015-one-pool-per-process.md. in_parallel: for
+// work outside sessions, such as a build.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -14,32 +14,32 @@
 
 namespace vernier {
 
-/// Of one caller at a time; any number of teams work at once.
+/// A team serves one caller at a time; any number of teams work at once.
 class ThreadTeam {
  public:
-  static constexpr int kMostThreads = 1024;
+  static constexpr int kMaxThreads = 1024;
 
-  /// Steps are cut into up to `threads` parts; 0: allowed_cpus(). Starts the workers that the pool
-  /// lacks for it. Where the system refuses (RLIMIT_NPROC, memory) a line of the log says so, and
-  /// the work is done by those that there are, at worst by the caller alone.
+  /// Steps are divided into up to `threads` parts; 0: allowed_cpus(). Starts missing workers of the
+  /// pool. If the system refuses (RLIMIT_NPROC, memory), a line is logged and the existing threads
+  /// do the work, at worst the caller alone.
   explicit ThreadTeam(int threads);
-  /// The last team takes the workers with it.
+  /// The last team ends the workers.
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
-  /// Parts that a step is cut into at most; results do not depend on it.
+  /// The most parts of a step; results do not depend on it.
   int size() const { return size_; }
 
   /// Calls body(context, part) once for each part in [0, parts), parts <= size(), and returns when
-  /// all are done. `part` is the only index of scratch memory: threads have none. What a body
-  /// throws is thrown here, that of the first part that throws, after all parts have ended; a
-  /// single thread may skip those behind it. A body that calls run() again does that work itself.
-  /// No allocation, no lock. Waits by spinning shortly, then on a futex.
+  /// all are done. Scratch memory is indexed by `part`, not by thread. If bodies throw, the
+  /// exception of the first such part is rethrown here after all parts have ended; a single thread
+  /// may skip later parts. A nested run() is executed by the calling thread alone. No allocation,
+  /// no lock. Waits by spinning briefly, then on a futex.
   void run(int parts, void (*body)(void* context, int part), void* context);
 
-  /// body(begin, end, part) over [0, count) cut into contiguous parts whose bounds are multiples of
-  /// `grain`: the least that is worth another thread (a microsecond or two of work).
+  /// body(begin, end, part) over [0, count) in contiguous parts whose bounds are multiples of
+  /// `grain`: the minimum work for another thread (a microsecond or two).
   template <class Body>
   void parallel_for(int64_t count, int64_t grain, const Body& body) {
     if (count <= 0) return;
@@ -60,20 +60,20 @@ class ThreadTeam {
         &context);
   }
 
-  /// How long one kind of run takes, kept from run to run by the code that starts them.
+  /// Measured times of one kind of run, kept by the caller between runs.
   struct Pace {
     double part_us = 0;  ///< a part of a step; 0: not known yet
-    // Beside other programs runs come in blocks, which share their steps or do not.
-    bool alone = false;                  ///< what the current block does
+    // Under load runs come in blocks, which share their steps or do not.
+    bool alone = false;                  ///< the variant of the current block
     bool trial = true;                   ///< a short block, to compare with the other variant
     double block_us = 0, runs = 0;       ///< of the current block, so far
-    double kept_us = 0;                  ///< how long the faster variant is kept, without trials
+    double kept_us = 0;                  ///< length of a block of the faster variant
     double shared_us = 0, alone_us = 0;  ///< mean of a run in the last block of each; 0: not known
-    uint32_t crowd = 0;                  ///< the crowd that these were measured in
+    uint32_t crowd = 0;                  ///< the period of load of the measurement
   };
-  /// While it lives the caller works on one run: it counts among the threads at work, workers stay
-  /// awake between its steps, and the time that other programs take is watched. run() makes its own
-  /// where there is none.
+  /// During its lifetime the caller executes one run: it counts as a working thread, workers stay
+  /// awake between steps, and the time taken by other programs is measured. run() creates one if
+  /// there is none.
   class Turn {
    public:
     explicit Turn(ThreadTeam& team, Pace* pace = nullptr);
@@ -85,8 +85,8 @@ class ThreadTeam {
     ThreadTeam& team_;
     bool outermost_;
     Pace* pace_;
-    ThreadTeam* before_ = nullptr;                        // the turn that this one stands in
-    int64_t wall_ns_ = 0, cpu_ns_ = 0, preemptions_ = 0;  // when it began
+    ThreadTeam* before_ = nullptr;                        // the enclosing turn
+    int64_t wall_ns_ = 0, cpu_ns_ = 0, preemptions_ = 0;  // at its start
   };
 
  private:
@@ -97,30 +97,29 @@ class ThreadTeam {
   void watch(int64_t now, double wall_ns, double lost);
 
   int size_ = 1;
-  class Pool* pool_ = nullptr;  // during a turn: the process's, which is another after a fork
-  struct Job* job_ = nullptr;   // during a turn: where workers find our parts; null: they do not
-  int64_t own_parts_ = 0;       // that the caller did in this turn
-  int64_t slept_ns_ = 0;        // that it waited in this turn for parts as long as its own
-  bool alone_ = false;          // this turn shares nothing (more)
-  int64_t give_up_ns_ = 0;      // when it stops sharing; 0: never
-  int helped_ = 0;              // parts of the last shared job that workers did
-  int called_ = 0;              // workers, the last time that any were, at this time
+  class Pool* pool_ = nullptr;  // during a turn: the process's pool, a new one after a fork
+  struct Job* job_ = nullptr;   // during a turn: our job; null: steps are not shared
+  int64_t own_parts_ = 0;       // parts that the caller did in this turn
+  int64_t slept_ns_ = 0;        // time waited in this turn for parts as long as its own
+  bool alone_ = false;          // the steps of this turn are not shared, or no longer
+  int64_t give_up_ns_ = 0;      // when this turn stops sharing steps; 0: never
+  int helped_ = 0;              // parts of the last shared job done by workers
+  int called_ = 0;              // workers called the last time, at the time below
   int64_t called_ns_ = 0;
-  double lost_ = 0;           // share of our time that went to other programs, lately
-  bool crowded_ = false;      // so much that a run may be faster on one thread
-  uint32_t crowds_ = 0;       // how often that began, other than at once after the last
-  int64_t crowd_end_ns_ = 0;  // when it ended last
-  double fall_ns_;            // how slowly `lost_` falls
+  double lost_ = 0;           // recent share of our time taken by other programs
+  bool crowded_ = false;      // under load: a run may be faster on one thread
+  uint32_t crowds_ = 0;       // number of periods of load; those less than 1 s apart are one
+  int64_t crowd_end_ns_ = 0;  // end of the last one
+  double fall_ns_;            // time constant of the fall of `lost_`
 };
 
-/// body(begin, end) over [0, count) cut into contiguous parts of at least `least` (> 0), at most
-/// one per CPU. How it is cut depends on the machine: a body must give the same results however it
-/// is.
+/// body(begin, end) over [0, count) in contiguous parts of at least `least` (> 0), at most one per
+/// CPU. The division depends on the machine; results of the body must not depend on it.
 void in_parallel(int64_t count, int64_t least,
                  const std::function<void(int64_t begin, int64_t end)>& body);
 
-/// For tests: while it lives the process may use `cpus` CPUs, whatever the machine has. Made and
-/// ended while there is no team.
+/// For tests: during its lifetime the process may use `cpus` CPUs. Created and destroyed while
+/// there is no team.
 class PretendCpus {
  public:
   explicit PretendCpus(int cpus);
@@ -128,7 +127,7 @@ class PretendCpus {
   PretendCpus(const PretendCpus&) = delete;
   PretendCpus& operator=(const PretendCpus&) = delete;
 };
-/// For tests: worker threads that the pool has now.
+/// For tests: the number of the pool's worker threads.
 int pool_workers();
 
 }  // namespace vernier

@@ -67,7 +67,7 @@ Rules divisor_values(AttrView, size_t) { return {{.kind = Kind::kNonZero, .input
 // The rules of its instructions, where their operands are inputs of the chain.
 Rules program_values(AttrView attrs, size_t num_inputs) {
   const std::string text = decode<FusedElementwiseAttrs>(attrs).program;
-  // Most chains divide nothing; reading them costs more than the rest of opening their step.
+  // Most chains have no division, and parsing them is the largest cost of opening their step.
   if (text.find("Div") == std::string::npos && text.find("Mod") == std::string::npos) return {};
   Rules rules;
   for (const Instruction& instruction : parse_elementwise_program(text, num_inputs)) {

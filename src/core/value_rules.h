@@ -1,6 +1,6 @@
-// Which values of an operator's inputs its definition refuses. Each operator says it once, in its
-// CHECKED row of ops.def; inference (constants and sizes), the runtime (arrays of the caller),
-// verify and the tests ask here. Shapes, types and attributes are the rules' (rules/rules.h).
+// Which values of an operator's inputs its definition forbids. Defined once per operator, in its
+// CHECKED row of ops.def; used by inference (constants and sizes), the runtime (arrays of the
+// caller), verify and the tests. Shapes, types and attributes are checked by rules/rules.h.
 #pragma once
 #include <optional>
 #include <span>
@@ -12,13 +12,13 @@
 
 namespace vernier {
 
-/// What every element of input `input` must be. Sizes are those of axis `axis` of input `table`.
+/// A condition on every element of input `input`. The size is that of axis `axis` of input `table`.
 struct ValueRule {
   enum class Kind : uint8_t {
     kIndex,    ///< in [-size, size): negative counts from the end
     kClass,    ///< in [0, size), or `ignored`
     kLength,   ///< in [0, size]
-    kStarts,   ///< the first 0, none less than the one before it, the last at most size
+    kStarts,   ///< the first is 0, ascending, the last is at most size
     kAxis,     ///< in [-rank, rank) of the table
     kNonZero,  ///< not 0, if it is an integer; no table
   };
@@ -31,7 +31,7 @@ struct ValueRule {
 
 /// The rules of an operator with these attributes and so many inputs; absent inputs have no values.
 std::vector<ValueRule> value_rules(OpKind op, AttrView attrs, size_t num_inputs);
-/// Is there any rule, whatever the attributes?
+/// Does the operator have rules for any attributes?
 bool has_value_rules(OpKind op);
 
 /// Numbers from `low` to `high`, both included.
@@ -39,7 +39,7 @@ struct ValueRange {
   int64_t low, high;
   bool holds(int64_t value) const { return value >= low && value <= high; }
 };
-/// What a rule allows where its size (kAxis: its rank) is `size`; kNonZero has no range.
+/// The range that a rule allows if its size (kAxis: its rank) is `size`; kNonZero has none.
 ValueRange allowed_values(ValueRule::Kind kind, int64_t size);
 
 }  // namespace vernier

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The file behind a link that leads to one, so that the link stays a link.
+// The target of a link to a file, so that the link is kept.
 fs::path behind_links(const fs::path& path) {
   std::error_code error;
   if (!fs::is_symlink(path, error)) return path;
@@ -26,14 +26,14 @@ fs::path behind_links(const fs::path& path) {
   return error ? path : target;
 }
 
-// Permissions of what will be replaced; nothing where nothing is.
+// Permissions of the file that will be replaced; empty if there is none.
 std::optional<mode_t> permissions_of(const fs::path& path, const WholeFile::Target& target) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return std::nullopt;
   if (S_ISREG(status.st_mode)) return status.st_mode & 07777;
   throw Error(ErrorCode::kInput, "cannot write " + target.what + " '" + target.path.string() +
                                      "': it is " +
-                                     (S_ISDIR(status.st_mode) ? "a folder" : "no regular file") +
+                                     (S_ISDIR(status.st_mode) ? "a folder" : "not a regular file") +
                                      "; give the name of a file");
 }
 
@@ -55,14 +55,14 @@ WholeFile::WholeFile(Target target) : target_(std::move(target)), name_(target_.
   sweep_temporaries(place);
   for (int attempt = 0; descriptor_ < 0; ++attempt) {
     temporary_ = temporary_beside(place, attempt);
-    record_ = register_temporary(temporary_);  // first: a signal may come at any time
+    record_ = register_temporary(temporary_);  // first, because of signals
     descriptor_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor_ >= 0) break;
     const int number = errno;
     forget_temporary(record_);
     if (number != EEXIST || attempt == 100) fail(std::strerror(number));
   }
-  ::flock(descriptor_, LOCK_EX | LOCK_NB);  // until it is closed: somebody writes this one
+  ::flock(descriptor_, LOCK_EX | LOCK_NB);  // until it is closed: marks the file as being written
   if (permissions) ::fchmod(descriptor_, *permissions);
 }
 
@@ -76,8 +76,7 @@ void WholeFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0 && errno == EFAULT)
-      fail("a file whose bytes go into it was cut short meanwhile");
+    if (written < 0 && errno == EFAULT) fail("a source file was truncated while it was copied");
     if (written <= 0) fail(std::strerror(written < 0 ? errno : ENOSPC));
     position_ += static_cast<uint64_t>(written);
     bytes = bytes.subspan(static_cast<size_t>(written));
@@ -97,16 +96,16 @@ void WholeFile::sync() {
 void WholeFile::commit() {
   if (::rename(temporary_.c_str(), target_.path.c_str()) != 0) fail(std::strerror(errno));
   done_ = true;
-  // The file is whole by now; a file system that cannot sync folders is no reason to fail.
+  // The file is complete; a file system that cannot sync folders is not an error.
   if (synced_) sync_folder(fs::absolute(target_.path).parent_path());
 }
 
 void WholeFile::fail(const std::string& reason) const {
   const std::string bytes =
       target_.bytes_expected > 0 ? std::to_string(target_.bytes_expected) + " bytes in " : "";
-  throw Error(ErrorCode::kMachine,
-              "cannot write " + target_.what + " '" + name_ + "': " + reason + "; it needs " +
-                  bytes + "a folder that can be written: free space or choose another folder");
+  throw Error(ErrorCode::kMachine, "cannot write " + target_.what + " '" + name_ + "': " + reason +
+                                       "; it needs " + bytes +
+                                       "a writable folder: free space or choose another folder");
 }
 
 }  // namespace vernier

@@ -1,5 +1,5 @@
-// WholeFile: a file that is under its name whole or not at all, whatever happens to the process or
-// the disk meanwhile.
+// WholeFile: a file that appears under its name complete or not at all, whatever happens to the
+// process or the disk meanwhile.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace vernier {
 
-/// Written as NAME.<pid>-<process>-<n>.tmp beside its place, then renamed over it. Whoever opens
-/// the name sees the old file or the new one, and whoever has mapped the old one keeps it. A link
-/// is followed; an old file's permissions stay. Temporary files of the same NAME whose writers are
-/// gone (kill -9, a power loss) are removed first; remove_temporary_files() (vernier/process.h)
-/// removes those of this process.
+/// Written as NAME.<pid>-<process>-<n>.tmp in the same folder, then renamed. Opening the name gives
+/// the old file or the new one, and existing mappings of the old file stay valid. Links are
+/// followed; an old file's permissions are kept. Temporary files of the same NAME whose writers
+/// have ended (kill -9, a power loss) are removed first; remove_temporary_files()
+/// (vernier/process.h) removes those of this process.
 ///
-/// Not an unnamed file (O_TMPFILE): linkat() gives it a name only where none is yet, so that to
-/// replace a file it would take a temporary name all the same.
+/// Not an unnamed file (O_TMPFILE): linkat() cannot replace a file, so a temporary name would be
+/// needed as well.
 class WholeFile {
  public:
   struct Target {
@@ -24,8 +24,8 @@ class WholeFile {
     std::string what;         ///< for messages: "engine", "arrays"
     uint64_t bytes_expected;  ///< likewise; 0: not known yet
   };
-  /// Throws Error(kInput) when the target is there and no regular file or has no name,
-  /// Error(kMachine) "cannot write <what> 'PATH': …" when the temporary file cannot be made.
+  /// Throws Error(kInput) if the target exists and is not a regular file, or has no name;
+  /// Error(kMachine) "cannot write <what> 'PATH': …" if the temporary file cannot be created.
   explicit WholeFile(Target target);
   /// Removes the temporary file unless commit() succeeded.
   ~WholeFile();
@@ -34,16 +34,15 @@ class WholeFile {
 
   /// Appends. Throws Error(kMachine).
   void write(std::span<const std::byte> bytes);
-  /// Goes on at this byte, for a library that fills in what it did not know. Throws
-  /// Error(kMachine).
+  /// Continues at this byte, for a library that fills in fields later. Throws Error(kMachine).
   void seek(uint64_t position);
   uint64_t position() const { return position_; }
-  /// Waits until what was written is on the disk, so that the file is whole also after a power
-  /// loss. Throws Error(kMachine).
+  /// Waits until the contents are on disk, so that the file is complete after a power loss too.
+  /// Throws Error(kMachine).
   void sync();
   /// Puts the file in its place. Throws Error(kMachine).
   void commit();
-  /// Throws the Error(kMachine) of a write that failed for `reason`.
+  /// Throws the Error(kMachine) of a failed write.
   [[noreturn]] void fail(const std::string& reason) const;
 
  private:

@@ -25,11 +25,11 @@
 namespace vernier {
 namespace {
 
-// Steps of a model follow each other faster than this; a thread that slept comes 5 to 50 µs late.
+// Steps of a model follow each other faster than this; a sleeping thread starts 5 to 50 µs late.
 constexpr int64_t kPatienceNs = 100'000;
-// Where other programs wait for the CPU, looking for work is taken from them, and from us next.
+// Under load from other programs, spinning takes CPU time from them, and then from us.
 constexpr int64_t kPatienceInCrowdNs = 5'000;
-constexpr int kLooksPerClock = 32;  // looks for work between two looks at the clock
+constexpr int kLooksPerClock = 32;  // checks for work between two readings of the clock
 
 int64_t ns_of(clockid_t clock) {
   timespec time{};
@@ -37,8 +37,7 @@ int64_t ns_of(clockid_t clock) {
   return int64_t{1'000'000'000} * time.tv_sec + time.tv_nsec;
 }
 
-// A thread that works gets no signal that the program may handle elsewhere, except those that its
-// own instructions raise.
+// Blocks all signals in a worker, except those that its own instructions raise.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -56,7 +55,7 @@ class SignalsBlocked {
   sigset_t before_{};
 };
 
-// Never destroyed: a team may be a global object of the program.
+// Never destroyed: a team may be a global object.
 constinit std::atomic<Pool*> the_pool{nullptr};
 
 Pool* make_pool() {
@@ -65,7 +64,7 @@ Pool* make_pool() {
   return the_pool.load();
 }
 
-// While a fork() copies the process nobody changes the list of workers.
+// Locked while a fork() copies the process, so that the list of workers does not change.
 Pool* locked = nullptr;
 void before_fork() {
   locked = the_pool.load();
@@ -74,8 +73,8 @@ void before_fork() {
 void parent_of_fork() {
   if (locked) locked->mutex.unlock();
 }
-// The child of a fork() has one thread and a copy of the pool that the parent's threads may have
-// been changing: it gets a new one. The old one's memory stays: a run may be under way in it.
+// The child of a fork() has one thread and a copy of a pool that the parent's threads may have been
+// changing: it gets a new pool. The old one is not freed: a run may be using it.
 void child_of_fork() {
   if (!locked) return the_pool.store(nullptr);
   auto* own = new Pool(locked->cpus());
@@ -121,7 +120,7 @@ void pause() {
 
 thread_local bool InAPart::current_ = false;
 
-// No word is open before: all parts of the step before were taken.
+// No bit is set before: all parts of the previous step were taken.
 void Job::open_parts(int parts, void (*what)(void*, int), void* with) {
   body = what;
   context = with;
@@ -135,15 +134,15 @@ void Job::open_parts(int parts, void (*what)(void*, int), void* with) {
   }
 }
 
-int Job::take(int favourite) {
+int Job::take(int favorite) {
   const int used = words.load(std::memory_order_relaxed);
-  favourite %= used * kWordBits;
+  favorite %= used * kWordBits;
   for (int i = 0; i < used; ++i) {
-    const int word = (favourite / kWordBits + i) % used;
+    const int word = (favorite / kWordBits + i) % used;
     std::atomic<uint64_t>& bits = open[static_cast<size_t>(word)];
     uint64_t seen = bits.load(std::memory_order_relaxed);
     while (seen != 0) {
-      const int liked = favourite % kWordBits;
+      const int liked = favorite % kWordBits;
       const bool has_liked = i == 0 && (seen >> liked & 1) != 0;
       const int bit = has_liked ? liked : std::countr_zero(seen);
       const uint64_t mask = uint64_t{1} << bit;
@@ -205,7 +204,7 @@ void Pool::start_workers(int size) {
   try {
     while (workers() < wanted && start_worker()) {
     }
-  } catch (const std::bad_alloc&) {  // what lacks memory for a list goes on without threads
+  } catch (const std::bad_alloc&) {  // without memory for the list, work continues without threads
     threads.resize(static_cast<size_t>(workers()));
     refused_.store(true);
   }
@@ -235,8 +234,8 @@ bool Pool::start_worker() {
   threads.pop_back();
   refused_.store(true);
   log::warn("thread " + std::to_string(worker + 1) + " could not be started (" +
-            std::strerror(status) + "): work goes on with " + std::to_string(worker) +
-            ", the results are the same; see 'ulimit -u' and 'ulimit -v'");
+            std::strerror(status) + "): work continues with " + std::to_string(worker) +
+            " threads, the results are the same; check 'ulimit -u' and 'ulimit -v'");
   return false;
 }
 
@@ -280,7 +279,7 @@ int Pool::call_workers(int wanted, int coming) {
   return call(std::min(wanted - std::min(coming, awake), room() - awake));
 }
 
-// Who calls counts the called as awake at once, whenever they come: nobody calls them twice.
+// The caller counts the called workers as awake at once, so they are not called twice.
 int Pool::call(int most) {
   int asleep = sleepers_.load(std::memory_order_seq_cst), called = 0;
   do {
@@ -292,7 +291,7 @@ int Pool::call(int most) {
   return called;
 }
 
-// One part of a job, the runs served in turn.
+// Takes one part of a job; jobs are served round-robin.
 bool Pool::help(int worker, size_t& place) {
   const uint64_t taken = taken_.load(std::memory_order_acquire);
   for (size_t i = 1; taken != 0 && i <= kPlaces; ++i) {
@@ -321,11 +320,11 @@ bool Pool::anything_open() const {
   return false;
 }
 
-// `sleepers_` already counts this thread: it sleeps until it is called, unless there is work now.
+// `sleepers_` already counts this thread: it sleeps until called, unless there is work now.
 void Pool::lie_down() {
   const int awake = workers() - sleepers_.load(std::memory_order_seq_cst);
   const bool wanted = !too_many_awake(awake + 1) && anything_open();
-  if (wanted || stop_.load(std::memory_order_seq_cst)) call(1);  // itself, if nobody else
+  if (wanted || stop_.load(std::memory_order_seq_cst)) call(1);  // may wake this thread itself
   for (;;) {
     uint32_t calls = calls_.load(std::memory_order_acquire);
     if (calls == 0)
@@ -339,7 +338,7 @@ void Pool::work(int worker) {
   auto place = static_cast<size_t>(worker);
   int64_t idle_since = now_ns();
   for (int looks = 1; !stop_.load(std::memory_order_acquire); ++looks) {
-    // Counted one by one: of several that are too many, so many lie down.
+    // Counted one by one: exactly the surplus workers go to sleep.
     int asleep = sleepers_.load(std::memory_order_relaxed);
     if (too_many_awake(workers() - asleep)) {
       if (!sleepers_.compare_exchange_strong(asleep, asleep + 1)) continue;

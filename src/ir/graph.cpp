@@ -13,7 +13,7 @@ namespace vernier::ir {
 namespace {
 
 std::optional<double> uniform_of(const Tensor& t) {
-  if (t.elems() < 1 || t.elems() > kMostUniformElems) return std::nullopt;
+  if (t.elems() < 1 || t.elems() > kMaxUniformElems) return std::nullopt;
   const auto at = [&t](int64_t i) {
     return is_float(t.dtype()) ? t.float_at(i) : static_cast<double>(t.integer_at(i));
   };
@@ -114,7 +114,7 @@ void Graph::set_inputs(NodeId id, std::vector<ValueId> new_inputs) {
 
 void Graph::replace_uses(ValueId from, ValueId to) {
   if (from == to) return;
-  const std::vector<UserList::Use> uses = value(from).users.uses_;  // set_input edits the list
+  const std::vector<UserList::Use> uses = value(from).users.uses_;  // set_input changes the list
   for (const UserList::Use& use : uses) {
     if (use.node != kNoNode) set_input(use.node, use.input, to);
   }
@@ -132,7 +132,7 @@ void Graph::make_constant(ValueId id, Tensor tensor) {
   }
   const bool wider = !typed && tensor.dtype() == DType::kF32 &&
                      (v.dtype == DType::kF16 || v.dtype == DType::kBF16);
-  if (!wider) v.dtype = tensor.dtype();  // else: held in f32 until types are decided
+  if (!wider) v.dtype = tensor.dtype();  // else stored in f32 until types are decided
   v.shape.assign(tensor.shape().begin(), tensor.shape().end());
   v.has_shape = true;
   v.uniform = uniform_of(tensor);
@@ -160,7 +160,7 @@ void Graph::remove_node(NodeId id) {
   VERNIER_ASSERT(!is_used(node(id)));
   set_inputs(id, {});
   node(id).removed = true;
-  // What is removed alone was added last, as a rule.
+  // A node that is removed alone was usually added last.
   const auto at = std::find(order_.rbegin(), order_.rend(), id);
   order_.erase(std::next(at).base());
 }
@@ -184,7 +184,7 @@ int Graph::remove_dead() {
     Node& n = node(*it);
     if (n.removed || is_used(n)) continue;
     dead.push_back(*it);
-    set_inputs(*it, {});  // so that producers further up see one use less
+    set_inputs(*it, {});  // so that its producers have one use less
     n.removed = true;
   }
   if (dead.empty()) return 0;
@@ -195,7 +195,7 @@ int Graph::remove_dead() {
   return static_cast<int>(dead.size());
 }
 
-// Origins of dead nodes that no live node and no earlier row holds get a row.
+// Adds a row for each origin of dead nodes that is on no live node and in no earlier row.
 void Graph::retire_dead(const std::vector<NodeId>& dead) {
   std::unordered_set<std::string> open;
   for (NodeId id : dead) {
@@ -240,7 +240,7 @@ bool Graph::is_sorted() const {
 }
 
 void Graph::sort() {
-  if (is_sorted()) return;  // and stays as it is
+  if (is_sorted()) return;
   ++changes_;
   std::vector<size_t> position(nodes_.size(), 0);
   for (size_t i = 0; i < order_.size(); ++i) position[static_cast<size_t>(order_[i])] = i;
@@ -271,7 +271,7 @@ void Graph::sort() {
 }
 
 void merge_origins(std::vector<Origin>& to, const std::vector<Origin>& from) {
-  constexpr size_t kFew = 16;  // up to it a search is quicker than a table
+  constexpr size_t kFew = 16;  // for fewer, a search is faster than a table
   if (from.size() <= kFew) {
     for (const Origin& origin : from) {
       const bool present =

@@ -1,5 +1,5 @@
-// Graph: the SSA intermediate representation. Values and nodes are owned by the graph and named by
-// ids, which stay valid while the graph lives. No ONNX, no device. Text form: ir/text.h.
+// Graph: the SSA intermediate representation. The graph owns values and nodes; ids refer to them
+// and stay valid during the graph's lifetime. No ONNX, no device. Text form: ir/text.h.
 #pragma once
 #include <deque>
 #include <map>
@@ -19,25 +19,25 @@
 
 namespace vernier::ir {
 
-/// Where a node came from: one ONNX node. `key` is unique in the model ("/fn_call/3#17": path of
-/// function calls, then the index in file order); `part` says which part of a composite it is
-/// (a rounding point of the composite, or empty). `asked` is what precision/ asks of this one ONNX
-/// node; the request of a live node is what serves all of its origins.
+/// The ONNX node that a node came from. `key` is unique in the model ("/fn_call/3#17": path of
+/// function calls, then the index in file order); `part` is its part of a composite (a rounding
+/// point, or empty). `asked` is the request that precision/ makes for this ONNX node; the request
+/// of a live node satisfies all of its origins.
 struct Origin {
   std::string key, name, op_type, part;
   Request asked = {};
 };
 
-inline constexpr int64_t kMostUniformElems = 1 << 16;
+inline constexpr int64_t kMaxUniformElems = 1 << 16;
 
 struct Value {
   std::string name;  ///< the ONNX name where the value equals an ONNX value, else empty
   DType dtype = DType::kUndefined;
   SymShape shape;
   bool has_shape = false;  ///< false until inference has run
-  Tensor constant;  ///< defined() for constants; until types are decided, f16 and bf16 may be held
-                    ///< in f32
-  /// c if every element of the constant is c; of constants of at most kMostUniformElems elements.
+  Tensor constant;  ///< defined() for constants; until types are decided, f16 and bf16 may be
+                    ///< stored in f32
+  /// c if every element of the constant is c; only for at most kMaxUniformElems elements.
   std::optional<double> uniform;
   /// Known contents of a small integer or bool tensor as size expressions, in row-major order.
   std::optional<std::vector<Dim>> values;
@@ -54,17 +54,17 @@ struct Node {
   OpKind op = OpKind::kIdentity;
   AttrBytes attrs;
   std::vector<ValueId> inputs, outputs;
-  std::vector<UserList::Place> uses;  ///< of inputs[i] in its value's users; the graph's own
+  std::vector<UserList::Place> uses;  ///< place of inputs[i] in its value's users; for Graph only
   std::string name;                   ///< for messages; no pass reads it
   std::vector<Origin> origins;
   Request request;                                ///< what is asked of this node (precision/)
   std::vector<std::shared_ptr<Graph>> subgraphs;  ///< bodies of If, Loop, Scan
   bool removed = false;
-  bool apart = false;  ///< no pass may make it part of a composite: it is asked for something else
+  bool apart = false;  ///< no pass may merge it into a composite: its request conflicts with it
 
-  /// Is input `i` present: listed and not left out?
+  /// Is input `i` present?
   bool has_input(size_t i) const { return i < inputs.size() && inputs[i] != kNoValue; }
-  /// Is output `i` made: listed and wanted?
+  /// Is output `i` wanted?
   bool has_output(size_t i) const { return i < outputs.size() && outputs[i] != kNoValue; }
   template <class A>
   A attrs_as() const {
@@ -75,16 +75,16 @@ struct Node {
 /// A condition that the sizes of the inputs must meet at run time: lhs == rhs.
 struct Guard {
   Dim lhs, rhs;
-  std::string where;  ///< the node that needs it, for the message
+  std::string where;  ///< the node that requires it, for messages
 };
 
-/// Which of a graph's guards are known: the texts of their sides, the smaller first.
+/// Index of a graph's guards: the texts of their two sides, the smaller first.
 struct GuardIndex {
   std::set<std::pair<std::string, std::string>> texts;
-  size_t count = 0;  ///< of the guards, from the first
+  size_t count = 0;  ///< number of guards in the index
 };
 
-/// What became of an ONNX node that has no node of the graph any more.
+/// The state of an ONNX node that no longer has a node in the graph.
 struct Retired {
   Origin origin;
   std::string state;  ///< folded, shape, merged, dead or removed
@@ -98,18 +98,18 @@ class Graph {
   OutputList outputs;
   std::vector<std::string> output_names;  ///< ONNX names, parallel to outputs
   std::vector<Guard> guards;
-  GuardIndex known_guards;  ///< of ops/infer.cpp, which adds guards
+  GuardIndex known_guards;  ///< for ops/infer.cpp, which adds guards
   std::map<std::string, Dim>
-      symbol_substitutions;  ///< symbols unified away, for messages and binding
-  /// Precision is decided: results are stored as their node's request says, operands of one node
-  /// may have different float types.
+      symbol_substitutions;  ///< symbols replaced by unification, for messages and binding
+  /// True after precision is decided: results have the storage type of their node's request, and
+  /// operands of one node may have different float types.
   bool typed = false;
   std::map<std::string, Dim> symbol_bounds;  ///< upper bounds of sizes that depend on data
   std::vector<Retired> retired;
-  /// Of constants computed so far, and what all may take (ops::fold_node); 0: nothing asked yet.
-  double folded_work = 0, most_folded_work = 0;
+  /// Work of folded constants so far, and its limit (ops::fold_node); 0: not computed yet.
+  double folded_work = 0, max_folded_work = 0;
 
-  /// A constant; equal tensors are not merged here (see the fold pass).
+  /// Adds a constant; equal tensors are not merged here (see the fold pass).
   ValueId add_constant(Tensor tensor, std::string name = "");
   ValueId add_input(std::string name, DType dtype, SymShape shape);
   /// Appends a node with `num_outputs` fresh values (types unknown until inferred).
@@ -121,7 +121,7 @@ class Graph {
   const Node& node(NodeId id) const { return nodes_[static_cast<size_t>(id)]; }
   size_t num_values() const { return values_.size(); }
   size_t num_nodes() const { return nodes_.size(); }  ///< including removed ones
-  /// Live nodes in topological order (stable: kept by sort()); what drop_dead() removes stays in it
+  /// Live nodes in topological order (sort() is stable); nodes removed by drop_dead() stay in it
   /// until the next remove_dead().
   const std::vector<NodeId>& order() const { return order_; }
 
@@ -141,11 +141,11 @@ class Graph {
   void make_constant(ValueId value, Tensor tensor);
   /// Removes a node whose outputs have no uses.
   void remove_node(NodeId id);
-  /// Removes the node if its outputs have no uses, and then, going up, what only it used. For a
-  /// pass that makes many nodes dead, one after the other: the order is brought up to date, and
-  /// origins are retired, by the next remove_dead().
+  /// Removes the node if its outputs have no uses, and then its producers that became unused. For a
+  /// pass that makes many nodes dead one by one: the next remove_dead() updates the order and
+  /// retires origins.
   void drop_dead(NodeId id);
-  /// Records what became of origins that no live node carries.
+  /// Records the state of origins that no live node has.
   void retire(const std::vector<Origin>& origins, const std::string& state, const std::string& why);
   /// Removes nodes without used outputs; retires their origins unless a live node or an earlier
   /// row holds them: "shape" if all outputs have known values, "folded" if constant, else "dead".
@@ -172,7 +172,7 @@ class Graph {
   uint64_t changes_ = 0;
 };
 
-/// Appends every origin of `from` to `to` that `to` lacks (by key).
+/// Appends the origins of `from` whose keys are not in `to`.
 void merge_origins(std::vector<Origin>& to, const std::vector<Origin>& from);
 
 /// Throws Error(kInternal) naming `where` and the first broken rule: ids in range, producers and

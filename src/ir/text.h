@@ -1,4 +1,4 @@
-// The text form of a graph: what tests are written in and what `inspect --dump-graph` prints.
+// The text form of a graph, for tests and `inspect --dump-graph`.
 //
 //   graph main(%ids: i64[batch, seq], %x: f32[batch, seq, 8]) {
 //     %w = const f32[2, 2]{1, 2, 3, 4}       values in row-major order
@@ -11,10 +11,10 @@
 //   }
 //
 // A value is %name (its ONNX name, if that is a short identifier), %"any name" (graph inputs only)
-// or %number. `_` is an absent input or an unwanted output. A constant stands on its own line or
-// inside the operands (i64[2]{1, 2}, f32{0.5}); instead of values, `fill(c)` and
-// `normal(seed=7, mean=0, std=1)` make one. `#` and `//` start a comment. Types of node results may
-// be left out where the reader infers them. Attributes are those of core/op_attrs.h.
+// or %number. `_` is an absent input or an unwanted output. A constant is on its own line or inside
+// the operands (i64[2]{1, 2}, f32{0.5}); instead of values, `fill(c)` and
+// `normal(seed=7, mean=0, std=1)` generate it. `#` and `//` start a comment. Types of node results
+// may be omitted if the reader infers them. Attributes: core/op_attrs.h.
 #pragma once
 #include <memory>
 #include <string>
@@ -25,14 +25,13 @@
 namespace vernier::ir {
 
 struct PrintOptions {
-  /// Constants with more elements print as {...}: pleasant to read, but not parseable. Negative:
-  /// every constant is printed in full.
+  /// Constants with more elements are printed as {...}, which cannot be parsed. Negative: every
+  /// constant is printed in full.
   int64_t max_constant_elems = -1;
   enum class Names : uint8_t { kOnnx, kNumbers } names = Names::kOnnx;
   enum class Origins : uint8_t { kHide, kShow } origins = Origins::kHide;
   enum class Types : uint8_t { kShow, kHide } types = Types::kShow;
-  /// What is asked of each node, as a comment behind it: "# compute >= f16, store >= f16 (mode
-  /// fp16)".
+  /// The request of each node, as a comment after it: "# compute >= f16, store >= f16 (mode fp16)".
   enum class Requests : uint8_t { kHide, kShow } requests = Requests::kHide;
 };
 
@@ -41,8 +40,8 @@ std::string print(const Graph& graph, const PrintOptions& options = {});
 /// Sets the types and shapes of a node's outputs (ops::infer_node).
 using InferFn = void (*)(Graph& graph, NodeId node);
 
-/// Inverse of print(). With `infer`, result types may be absent; where given, they must not
-/// contradict the inferred ones. Without it every used result needs its type.
+/// Inverse of print(). With `infer`, result types may be omitted; given types must agree with the
+/// inferred ones. Without it every used result needs its type.
 /// Throws Error(kInput) with line and column on anything malformed, undefined or defined twice.
 std::shared_ptr<Graph> parse(std::string_view text, InferFn infer = nullptr);
 

@@ -243,7 +243,7 @@ class Parser {
     skip();
     if (text_.substr(at_, 3) == "...") {
       fail(
-          "the constant's values were left out when the graph was printed; print it without "
+          "the constant's values were omitted when the graph was printed; print it without "
           "max_constant_elems");
     }
     return is_float(t.dtype) ? listed<double>(t.dtype, std::move(shape), count)
@@ -290,7 +290,7 @@ class Parser {
       if (!slot) fail("expected seed, mean or std, got '" + key + "'");
       *slot = number();
     }
-    if (!(seed >= 0 && seed < 1e15)) fail("a seed lies in [0, 1e15)");
+    if (!(seed >= 0 && seed < 1e15)) fail("a seed must be in [0, 1e15)");
     SplitMix source(static_cast<uint64_t>(seed));
     std::vector<double> values(static_cast<size_t>(count));
     for (double& v : values) v = mean + std * source.normal();

@@ -38,7 +38,7 @@ std::string quoted(std::string_view s) {
   return text + '"';
 }
 
-// The shortest text that reads back as the same value of the type.
+// The shortest text that parses to the same value of the type.
 std::string number(DType dtype, double v) {
   char buffer[40];
   const bool narrow = dtype != DType::kF64;
@@ -121,7 +121,7 @@ class Printer {
     return std::string(name(v.dtype)) + (v.has_shape ? str(v.shape) : "");
   }
 
-  // Inputs keep their names whatever they are.
+  // Inputs always keep their names.
   void reserve(ValueId id) {
     const std::string& given = graph_.value(id).name;
     if (options_.names == PrintOptions::Names::kNumbers || given.empty()) return;

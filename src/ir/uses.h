@@ -1,5 +1,5 @@
-// Who uses a value: the nodes that read it, and the places where the graph returns it. Lists in
-// which adding, removing and asking cost the same however long they are. Part of graph.h.
+// The users of a value: the nodes that read it, and the graph outputs that return it. Lists with
+// constant-time insertion, removal and lookup. Part of graph.h.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -15,11 +15,11 @@ using NodeId = int32_t;
 inline constexpr ValueId kNoValue = -1;  ///< an absent optional input, an unwanted output
 inline constexpr NodeId kNoNode = -1;
 
-/// The users of a value, one entry per use, in the order in which they came. What is removed leaves
-/// a gap, which nobody sees; Graph closes the gaps when they outnumber the users.
+/// The users of a value, one entry per use, in order of insertion. A removal leaves a gap, which
+/// iteration skips; Graph closes the gaps when they outnumber the users.
 class UserList {
  public:
-  using Place = uint32_t;  ///< of a use in the list, until gaps are closed
+  using Place = uint32_t;  ///< index of a use in the list, until gaps are closed
   struct Use {
     NodeId node;     ///< kNoNode: a gap
     uint32_t input;  ///< which of the node's inputs
@@ -59,7 +59,7 @@ class UserList {
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   NodeId front() const { return *begin(); }
-  /// Does `place` stand for this use?
+  /// Is this use at `place`?
   bool holds(Place place, NodeId node, size_t input) const {
     return place < uses_.size() && uses_[place].node == node && uses_[place].input == input;
   }

@@ -1,5 +1,5 @@
 // Translation of ONNX Attention and RotaryEmbedding (opset 23). Contract: node_context.h,
-// translations.h; the meaning of the target stands at AttentionAttrs.
+// translations.h; meaning of the graph's operator: AttentionAttrs in core/attrs.h.
 #include "onnx/attention.h"
 
 #include <array>
@@ -17,12 +17,13 @@ namespace {
 ir::ValueId split_heads(NodeContext& node, ir::ValueId value, int64_t heads) {
   const SymShape shape = node.shape(value);
   if (shape.size() == 4) return node.transpose(value, {0, 2, 1, 3});
-  if (heads < 1) node.fail("q_num_heads and kv_num_heads are needed for inputs of rank 3");
+  if (heads < 1)
+    node.fail("inputs of rank 3 need the attributes q_num_heads and kv_num_heads (at least 1)");
   return node.reshape(value, {shape[0], shape[1], heads, floordiv(shape[2], Dim(heads))});
 }
 
-// The mask for all keys. From opset 24 on one for fewer keys hides the rest; before, one for a
-// single key is for all. Sizes that are not known to differ are taken to be equal.
+// The mask for all keys. From opset 24 on, a mask for fewer keys hides the remaining ones; before,
+// a mask for a single key applies to all. Sizes not known to differ are assumed to be equal.
 ir::ValueId padded_mask(NodeContext& node, ir::ValueId mask, const Dim& keys) {
   const SymShape shape = node.shape(mask);
   if (node.opset() < 24 || shape.empty()) return mask;
@@ -40,9 +41,9 @@ ir::ValueId padded_mask(NodeContext& node, ir::ValueId mask, const Dim& keys) {
 
 void check_variant(NodeContext& node) {
   if (node.attrs().number("softcap", 0.0F) != 0) node.unsupported("it has a softcap");
-  node.attrs().ignore("qk_matmul_output_mode");  // of output 3, which is not provided
+  node.attrs().ignore("qk_matmul_output_mode");  // for output 3, which is not provided
   const int64_t precision = node.attrs().integer("softmax_precision", 1);
-  if (precision != 1 && precision != 10 && precision != 16) {  // softmax computes in f32 at least
+  if (precision != 1 && precision != 10 && precision != 16) {  // softmax computes in at least f32
     node.unsupported("softmax_precision " + std::to_string(precision) + " is wider than FLOAT");
   }
   for (const char* window : {"left_window_size", "right_window_size"}) {
@@ -60,7 +61,7 @@ void translate_attention(NodeContext& node) {
   if (rank != 3 && rank != 4)
     node.fail("input 0 has rank " + std::to_string(rank) + "; expected 3 or 4");
   for (size_t i = 1; i < 3; ++i) {
-    if (node.rank(node.input(i)) != rank) node.fail("inputs 0, 1 and 2 must have one rank");
+    if (node.rank(node.input(i)) != rank) node.fail("inputs 0, 1 and 2 must have the same rank");
   }
   const int64_t q_heads = node.attrs().integer("q_num_heads", 0);
   const int64_t kv_heads = node.attrs().integer("kv_num_heads", 0);
@@ -93,7 +94,8 @@ void translate_attention(NodeContext& node) {
   node.set_output(2, v.present);
 }
 
-// The tables hold one row per position, or one per entry of batch and sequence without positions.
+// With position ids the tables have one row per position, otherwise one per batch and sequence
+// entry.
 void translate_rotary(NodeContext& node) {
   RotaryInputs rotary{.x = node.input(0), .cos = node.input(1), .sin = node.input(2)};
   rotary.heads = node.attrs().integer("num_heads", 0);
@@ -145,7 +147,7 @@ void align_causal(NodeContext& node, ir::ValueId q, ir::ValueId k, const Dim& pa
 
 double default_scale(NodeContext& node, ir::ValueId q) {
   const auto head_dim = node.shape(q)[3].as_constant();
-  if (!head_dim) node.unsupported("its head size is not a number");
+  if (!head_dim) node.unsupported("its head size is not constant");
   return 1.0 / std::sqrt(static_cast<double>(*head_dim));
 }
 

@@ -13,7 +13,7 @@ using proto::AttributeProto;
 
 const char* kind_name(AttributeProto::AttributeType kind) {
   static constexpr std::array<const char*, 15> kNames{
-      "nothing", "a float",         "an integer",     "a string", "a tensor",
+      "empty",   "a float",         "an integer",     "a string", "a tensor",
       "a graph", "floats",          "integers",       "strings",  "tensors",
       "graphs",  "a sparse tensor", "sparse tensors", "a type",   "types"};
   return kNames[static_cast<size_t>(kind)];
@@ -64,7 +64,7 @@ const AttributeProto* Attributes::find(std::string_view name, AttributeProto::At
   found->second.read = true;
   const AttributeProto* attribute = found->second.attribute;
   const auto got = attribute_kind(*attribute);
-  const bool empty_list = got == AttributeProto::UNDEFINED;  // old files: a list without items
+  const bool empty_list = got == AttributeProto::UNDEFINED;  // old files omit the type
   if (got != kind && !(empty_list && kind >= AttributeProto::FLOATS)) {
     fail("attribute " + quote(name) + " is " + kind_name(got) + "; expected " + kind_name(kind));
   }

@@ -1,5 +1,5 @@
-// Attributes: typed reading of one node's attributes. Every attribute must be asked for: what no
-// call asked for is an error, so nothing that a model says is skipped.
+// Attributes: typed reading of one node's attributes. Every attribute must be read: one that no
+// call reads is an error, so nothing in a model is skipped silently.
 #pragma once
 #include <map>
 #include <optional>
@@ -26,7 +26,7 @@ class Attributes {
 
   bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
 
-  // Each reads one attribute and marks it as read; the default stands when it is absent.
+  // Each reads one attribute and marks it as read; returns the default if it is absent.
   // Throws Error(kInput) if it has another kind.
   int64_t integer(std::string_view name, int64_t absent);
   int64_t required_integer(std::string_view name);
@@ -44,9 +44,9 @@ class Attributes {
   /// Marks an attribute that has no meaning for inference as read.
   void ignore(std::string_view name);
 
-  /// Name of an attribute that was not read, if any.
+  /// The first attribute that was not read, if any.
   std::optional<std::string> first_unread() const;
-  /// All of them with references resolved, marked as read (for calls of local functions).
+  /// All attributes with references resolved, marked as read (for calls of local functions).
   AttributeBindings take_all();
 
  private:

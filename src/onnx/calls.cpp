@@ -1,5 +1,5 @@
-// Importer, continued: local functions are inlined where they are called, and of an If only the
-// branch that its condition takes is imported. Contract: importer.h.
+// Importer, continued: local functions are inlined at their calls, and only the branch of an If
+// that its condition selects is imported. Contract: importer.h.
 #include <algorithm>
 #include <set>
 
@@ -12,9 +12,9 @@ namespace {
 
 [[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::kInput, what); }
 
-constexpr int kDeepestCall = 64;
-constexpr size_t kMostInlinedBytes = size_t{1} << 30;
-constexpr size_t kNodeBytes = 256;  // of a node besides its names, roughly
+constexpr int kMaxCallDepth = 64;
+constexpr size_t kMaxInlinedBytes = size_t{1} << 30;
+constexpr size_t kNodeBytes = 256;  // rough size of a node without its names
 
 // The call's attributes, with the function's defaults where the call gives none.
 AttributeBindings bind_attributes(const proto::NodeProto& node,
@@ -39,14 +39,14 @@ AttributeBindings bind_attributes(const proto::NodeProto& node,
 
 void Importer::charge(size_t bytes) {
   inlined_bytes_ += kNodeBytes + bytes;
-  if (inlined_bytes_ <= kMostInlinedBytes) return;
-  fail("functions and branches take more than " + std::to_string(kMostInlinedBytes >> 20) +
-       " MiB (names, operands and constants) once they are inlined; write the model without them");
+  if (inlined_bytes_ <= kMaxInlinedBytes) return;
+  fail("inlined functions and branches take more than " + std::to_string(kMaxInlinedBytes >> 20) +
+       " MiB (names, operands and constants); export the model without local functions");
 }
 
 void Importer::enter(const std::string& where) {
-  if (++nesting_ <= kDeepestCall) return;
-  fail(where + ": functions and branches are nested more than " + std::to_string(kDeepestCall) +
+  if (++nesting_ <= kMaxCallDepth) return;
+  fail(where + ": functions and branches are nested more than " + std::to_string(kMaxCallDepth) +
        " deep");
 }
 
@@ -62,7 +62,7 @@ void Importer::bind_results(const NodeSite& site, const std::vector<std::string>
     }
     if (binding->kind == Binding::Kind::kValue && binding->value == ir::kNoValue) {
       fail(describe(site.origin) + ": its output " + quote(name) +
-           " is an input that the call leaves out");
+           " is an input that the call omits");
     }
     if (binding->kind == Binding::Kind::kValue) {
       // A value made inside takes the name that the caller has for it.
@@ -93,7 +93,7 @@ void Importer::inline_call(const proto::FunctionProto& function, const NodeSite&
   if (site.inputs.size() > static_cast<size_t>(function.input_size()) ||
       node.output_size() > function.output_size()) {
     fail(where + ": function " + quote(function.name()) + " takes " +
-         std::to_string(function.input_size()) + " inputs and gives " +
+         std::to_string(function.input_size()) + " inputs and returns " +
          std::to_string(function.output_size()) + " outputs; the call has " +
          std::to_string(site.inputs.size()) + " and " + std::to_string(node.output_size()));
   }
@@ -120,15 +120,15 @@ void Importer::inline_call(const proto::FunctionProto& function, const NodeSite&
 }
 
 void Importer::fold_cone(ir::ValueId value, size_t depth, std::set<ir::NodeId>& seen) {
-  constexpr size_t kDeepest = 100;
-  constexpr int64_t kMostElems = 4096;
+  constexpr size_t kMaxDepth = 100;
+  constexpr int64_t kMaxElems = 4096;
   const ir::NodeId producer = graph_->value(value).producer;
-  if (producer == ir::kNoNode || depth > kDeepest || !seen.insert(producer).second) return;
+  if (producer == ir::kNoNode || depth > kMaxDepth || !seen.insert(producer).second) return;
   const std::vector<ir::ValueId> inputs = graph_->node(producer).inputs;
   for (ir::ValueId input : inputs) {
     if (input != ir::kNoValue) fold_cone(input, depth + 1, seen);
   }
-  const auto folded = ops::fold_node(*graph_, producer, kMostElems);
+  const auto folded = ops::fold_node(*graph_, producer, kMaxElems);
   if (!folded) return;
   const std::vector<ir::ValueId> outputs = graph_->node(producer).outputs;
   for (size_t i = 0; i < outputs.size(); ++i) {

@@ -1,4 +1,4 @@
-// The attributes that all convolutions share, plain and quantised.
+// The attributes that all convolutions share, plain and quantized.
 #pragma once
 #include "core/attrs.h"
 #include "onnx/node_context.h"

@@ -10,19 +10,20 @@ namespace {
 
 // ---- two inputs -----------------------------------------------------------------------------
 
-// Before opset 7 broadcasting is asked for by attribute: the second input's dimensions stand at
-// `axis` of the first (default: at its end).
+// Before opset 7 broadcasting is requested by an attribute: the second input's dimensions are
+// aligned at `axis` of the first (default: at its end).
 ir::ValueId align_legacy(NodeContext& node, ir::ValueId a, ir::ValueId b) {
   const bool broadcast = node.attrs().flag("broadcast", 0);
   const int64_t rank_a = node.rank(a), rank_b = node.rank(b);
   const int64_t axis = node.attrs().integer("axis", rank_a - rank_b);
   if (!broadcast) return b;
   const int64_t start = axis < 0 ? axis + rank_a : axis;
-  const int64_t behind = rank_a - rank_b - start;
-  if (start < 0 || behind < 0) node.fail("attribute 'axis' is out of range for the inputs' ranks");
+  const int64_t trailing = rank_a - rank_b - start;
+  if (start < 0 || trailing < 0)
+    node.fail("attribute 'axis' is out of range for the inputs' ranks");
   SymShape shape = node.shape(b);
-  shape.insert(shape.end(), static_cast<size_t>(behind), Dim(1));
-  return behind == 0 ? b : node.reshape(b, std::move(shape));
+  shape.insert(shape.end(), static_cast<size_t>(trailing), Dim(1));
+  return trailing == 0 ? b : node.reshape(b, std::move(shape));
 }
 
 template <OpKind kOp>
@@ -155,11 +156,11 @@ void translate_is_inf(NodeContext& node) {
   node.set_output(0, node.emit(OpKind::kIsInf, node.all_inputs(), attrs));
 }
 
-// Is this constant ratio of Dropout 0?
+// Is Dropout's constant ratio 0?
 bool is_zero_ratio(NodeContext& node, const Tensor& ratio) {
   if (ratio.elems() != 1) {
     node.fail("the ratio in input 1 has shape " + str(ratio.shape()) +
-              "; expected one number. Leave it out for inference");
+              "; expected one number. Omit it for inference");
   }
   return EvalTensor::from(ratio).value(0) == 0;
 }
@@ -170,7 +171,7 @@ void translate_dropout(NodeContext& node) {
   node.attrs().ignore("ratio");
   node.attrs().ignore("is_test");
   const ir::ValueId x = node.input(0);
-  const ir::ValueId ratio = node.optional_input(1);  // without meaning for inference
+  const ir::ValueId ratio = node.optional_input(1);  // unused at inference
   const bool drops_nothing = ratio != ir::kNoValue && node.value(ratio).is_constant() &&
                              is_zero_ratio(node, node.value(ratio).constant);
   const ir::ValueId mode = node.optional_input(2);

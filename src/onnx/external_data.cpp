@@ -44,14 +44,14 @@ Range read_range(const proto::TensorProto& tensor, const std::string& where) {
                       "; expected location, offset, length or checksum");
     }
   }
-  if (range.location.empty()) fail(where, "names no file");
+  if (range.location.empty()) fail(where, "has no location");
   if (range.location.find('\0') != std::string::npos)
-    fail(where, "has a file name with a zero byte");
+    fail(where, "has a NUL byte in its file name");
   return range;
 }
 
-// As much as a model file can hold, which is read into memory too.
-constexpr size_t kMostCopiedBytes = size_t{1} << 31;
+// The largest model file, which is read into memory too.
+constexpr size_t kMaxCopiedBytes = size_t{1} << 31;
 
 bool is_below(const fs::path& path, const fs::path& folder) {
   auto part = path.begin();
@@ -79,11 +79,11 @@ std::shared_ptr<const MappedFile> ExternalData::map(const std::string& location,
     fail(where, quote(location) + " cannot be read: the model came from memory without a folder");
   }
   if (relative.is_absolute()) {
-    fail(where, quote(location) + " has an absolute path; it must lie in the model's folder");
+    fail(where, quote(location) + " is an absolute path; it must be inside the model's folder");
   }
   for (const fs::path& part : relative) {
     if (part == "..") {
-      fail(where, quote(location) + " leaves the model's folder with '..', which is refused");
+      fail(where, quote(location) + " leaves the model's folder through '..', which is refused");
     }
   }
   std::error_code error;
@@ -103,16 +103,17 @@ std::shared_ptr<const MappedFile> ExternalData::map(const std::string& location,
 
 void ExternalData::charge_copy(const std::string& where, size_t offset, size_t width,
                                size_t bytes) {
-  if (bytes <= kMostCopiedBytes - copied_bytes_) {
+  if (bytes <= kMaxCopiedBytes - copied_bytes_) {
     copied_bytes_ += bytes;
     return;
   }
-  fail(where, "is at offset " + std::to_string(offset) + ", which is no multiple of the " +
-                  std::to_string(width) +
-                  " bytes of its type: such weights are copied into memory, at most " +
-                  std::to_string(kMostCopiedBytes >> 20) + " MiB of a model; this one has " +
-                  std::to_string(bytes) + " bytes, those before " + std::to_string(copied_bytes_) +
-                  ". Save the model with aligned external data (or each tensor in its own file)");
+  fail(where, "is at offset " + std::to_string(offset) +
+                  ", which is not a multiple of its element size " + std::to_string(width) +
+                  ": unaligned weights are copied into memory, at most " +
+                  std::to_string(kMaxCopiedBytes >> 20) + " MiB per model; this one has " +
+                  std::to_string(bytes) + " bytes after " + std::to_string(copied_bytes_) +
+                  " copied before. Save the model with aligned external data (or each tensor in "
+                  "its own file)");
 }
 
 std::optional<Tensor> ExternalData::read(const proto::TensorProto& tensor, DType dtype, Shape shape,
@@ -131,7 +132,7 @@ std::optional<Tensor> ExternalData::read(const proto::TensorProto& tensor, DType
     fail(where, quote(range.location) + " has " + std::to_string(available) +
                     " bytes; the tensor needs bytes " + std::to_string(range.offset) + " to " +
                     std::to_string(range.offset) + "+" + std::to_string(needed) +
-                    ". The file is truncated or of another model");
+                    ". The file is truncated or belongs to another model");
   }
   const auto bytes = file->bytes().subspan(range.offset, needed);
   if (needed == 0 || range.offset % width != 0) {

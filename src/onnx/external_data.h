@@ -1,4 +1,4 @@
-// ExternalData: the weight files beside a model. A location may not leave the model's folder, and
+// ExternalData: the weight files of a model. A location may not leave the model's folder, and
 // nothing is read before offset and length are checked against the file.
 #pragma once
 #include <filesystem>
@@ -18,10 +18,10 @@ class ExternalData {
   /// `folder` empty: no external data is allowed.
   explicit ExternalData(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-  /// The array of a tensor whose data lie outside the model file, sharing the mapped file (copied
+  /// The array of a tensor whose data is outside the model file, sharing the mapped file (copied
   /// only where the offset is not aligned for the type). Empty if the file does not exist.
   /// Throws Error(kInput) for an absolute location, one with "..", one that leads out of the folder
-  /// through a link, bad or unknown keys, ranges that do not fit file or tensor, and where copies
+  /// through a link, bad or unknown keys, ranges that do not fit file or tensor, and if copies
   /// would take more than 2 GiB.
   std::optional<Tensor> read(const proto::TensorProto& tensor, DType dtype, Shape shape,
                              const std::string& where);
@@ -29,7 +29,7 @@ class ExternalData {
  private:
   std::shared_ptr<const MappedFile> map(const std::string& location, const std::string& where);
 
-  /// Counts a copy of `bytes`, made because `offset` is no multiple of `width`.
+  /// Counts a copy of `bytes`, made because `offset` is not a multiple of `width`.
   void charge_copy(const std::string& where, size_t offset, size_t width, size_t bytes);
 
   std::filesystem::path folder_;

@@ -41,7 +41,7 @@ void resize_legacy(NodeContext& node, ir::ValueId scales) {
   const ir::Value& known = node.value(scales);
   if (attrs.mode == Interpolation::kNearest) {
     if (!known.is_constant() || !is_float(known.dtype)) {
-      node.unsupported("its scales are not constant, and nearest sampling depends on them");
+      node.unsupported("its scales are not constant, which nearest sampling requires");
     }
     bool enlarges = false, shrinks = false;
     for (int64_t i = 0; i < known.constant.elems(); ++i) {
@@ -56,7 +56,7 @@ void resize_legacy(NodeContext& node, ir::ValueId scales) {
 }
 
 void translate_upsample(NodeContext& node) {
-  if (node.opset() >= 10) node.fail("Upsample ended with opset 9; Resize replaces it");
+  if (node.opset() >= 10) node.fail("Upsample was removed in opset 10; use Resize");
   if (node.opset() >= 9) return resize_legacy(node, node.input(1));
   const std::vector<double> scales = node.attrs().numbers("scales");
   resize_legacy(node, node.constant(Tensor::from(DType::kF32, {static_cast<int64_t>(scales.size())},

@@ -33,20 +33,20 @@ struct ImportOptions {
 struct ImportReport {
   std::string producer;
   int64_t opset = 0;  ///< of the default domain
-  int64_t nodes = 0;  ///< ONNX nodes met, function bodies and taken branches included
+  int64_t nodes = 0;  ///< ONNX nodes read, including function bodies and selected branches
   std::vector<std::string> notes;
 };
 
 /// Reads a model file. Large weights are mapped or moved, never copied.
 /// Throws Error(kInput) for anything that is not a model Vernier can compile: damaged files, names
-/// without a definition, external data outside the model's folder, and, all in one message, the
-/// nodes it has no operator for. Throws Error(kMachine) when the file cannot be read.
+/// without a definition, external data outside the model's folder, and, in one message, all nodes
+/// without a supported operator. Throws Error(kMachine) if the file cannot be read.
 std::shared_ptr<ir::Graph> import_model(const std::filesystem::path& path,
                                         const ImportOptions& options = {},
                                         ImportReport* report = nullptr);
 
 /// As import_model, from memory. External data is looked up below `external_data_folder`; an empty
-/// path allows none. `bytes` may go away afterwards.
+/// path allows none. `bytes` is not used after the call.
 std::shared_ptr<ir::Graph> import_model_bytes(std::span<const std::byte> bytes,
                                               const std::filesystem::path& external_data_folder,
                                               const ImportOptions& options = {},

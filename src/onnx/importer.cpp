@@ -15,11 +15,11 @@ namespace {
 
 [[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::kInput, what); }
 
-constexpr int64_t kMostNodes = 200'000;  // bounds what nested calls can multiply to
+constexpr int64_t kMaxNodes = 200'000;  // nested calls can multiply nodes
 
 bool ends_with(const std::string& text, const std::string& tail) { return text.ends_with(tail); }
 
-// What weights are used for, as far as normalisation operators say it (for seeded weights).
+// What weights are used for, as far as normalization operators show it (for seeded weights).
 std::map<std::string, WeightRole> weight_roles(const proto::GraphProto& graph) {
   std::map<std::string, WeightRole> roles;
   for (const auto& node : graph.node()) {
@@ -45,14 +45,14 @@ std::string missing_reason(const google::protobuf::RepeatedPtrField<proto::NodeP
     for (const std::string& output : nodes[i].output()) {
       if (output != name) continue;
       return "which node #" + std::to_string(i) + " (" + nodes[i].op_type() +
-             ") defines only with its help: the nodes form a cycle";
+             ") defines, but that node depends on it: the nodes form a cycle";
     }
   }
-  return "which no node, input or initialiser defines";
+  return "which no node, input or initializer defines";
 }
 
-// What the node takes of the attributes that stand at the call of the function around it: as much
-// again at every node that refers to them. A call hands them on and copies nothing.
+// Bytes that the node copies from the attributes of the enclosing function's call: every node that
+// refers to them has its own copy. A call passes them on without a copy.
 size_t referenced_bytes(const proto::NodeProto& node, const AttributeBindings* bindings,
                         const Functions& functions) {
   if (bindings == nullptr || functions.contains(function_key(node))) return 0;
@@ -64,7 +64,7 @@ size_t referenced_bytes(const proto::NodeProto& node, const AttributeBindings* b
   return bytes;
 }
 
-// Rules, ledger and reports call nodes by their names.
+// Rules, ledger and reports identify nodes by name.
 void check_node_names(const google::protobuf::RepeatedPtrField<proto::NodeProto>& nodes,
                       const std::string& path) {
   std::map<std::string, int> seen;
@@ -78,18 +78,18 @@ void check_node_names(const google::protobuf::RepeatedPtrField<proto::NodeProto>
   }
 }
 
-// Each may turn out to be equal to each other one.
+// Unification may compare every size with every other one.
 void check_named_sizes(const ir::Graph& graph) {
-  constexpr size_t kMostSizes = 2048;
+  constexpr size_t kMaxSizes = 2048;
   std::set<std::string> names;
   for (ir::ValueId id : graph.inputs) {
     for (const Dim& size : graph.value(id).shape)
       for (std::string& name : size.symbols()) names.insert(std::move(name));
   }
-  if (names.size() <= kMostSizes) return;
-  fail("the inputs have " + std::to_string(names.size()) + " different sizes that are not fixed, " +
-       "at most " + std::to_string(kMostSizes) +
-       " are supported; export the model with fixed sizes, or one name for equal ones");
+  if (names.size() <= kMaxSizes) return;
+  fail("the inputs have " + std::to_string(names.size()) + " different symbolic sizes, at most " +
+       std::to_string(kMaxSizes) +
+       " are supported; export the model with fixed sizes, or use one name for equal sizes");
 }
 
 void check_fixed_inputs(const std::vector<const proto::ValueInfoProto*>& inputs,
@@ -151,11 +151,14 @@ std::shared_ptr<ir::Graph> Importer::run() {
   add_outputs(scope);
   ops::apply_substitutions(*graph_);
   if (!tensors_.seeded().empty()) {
-    report_.notes.push_back(std::to_string(tensors_.seeded().size()) +
-                            " weights have no data file and were filled with seeded values");
+    const size_t count = tensors_.seeded().size();
+    report_.notes.push_back(
+        std::to_string(count) +
+        (count == 1 ? " weight has no data file and was" : " weights have no data file and were") +
+        " filled with seeded values");
   }
   if (graph.quantization_annotation_size() > 0) {
-    report_.notes.push_back("quantisation annotations are not read");
+    report_.notes.push_back("quantization annotations are ignored");
   }
   ir::check(*graph_, "import");
   return graph_;
@@ -176,8 +179,8 @@ void Importer::add_initializers(proto::GraphProto& graph, Scope& scope) {
   std::map<std::string, WeightRole> roles;
   if (options_.missing_weights == MissingWeights::kSeeded) roles = weight_roles(graph);
   for (proto::TensorProto& tensor : *graph.mutable_initializer()) {
-    const std::string where = "initialiser " + quote(tensor.name());
-    if (tensor.name().empty()) fail("an initialiser has no name");
+    const std::string where = "initializer " + quote(tensor.name());
+    if (tensor.name().empty()) fail("an initializer has no name");
     Tensor data = tensors_.read(tensor, where, role_of(tensor, roles));
     const std::string inner = scope.path.empty() ? tensor.name() : scope.path + "/" + tensor.name();
     define(scope, tensor.name(), {.value = graph_->add_constant(std::move(data), inner)}, where);
@@ -191,7 +194,7 @@ void Importer::add_inputs(Scope& scope) {
       inputs.push_back(&input);
     } else if (model_.ir_version() >= 4) {
       report_.notes.push_back("input " + quote(input.name()) +
-                              " has a default and is taken as that constant");
+                              " has a default value and is treated as that constant");
     }
   }
   check_fixed_inputs(inputs, options_);
@@ -200,7 +203,8 @@ void Importer::add_inputs(Scope& scope) {
     const std::string where = "graph input " + quote(input->name());
     if (input->name().empty()) fail("a graph input has no name");
     if (!input->type().has_tensor_type()) {
-      fail(where + " is no tensor (sequences, maps, optional and sparse values are not supported)");
+      fail(where +
+           " is not a tensor (sequences, maps, optional and sparse values are not supported)");
     }
     const DType dtype = element_type(input->type().tensor_type().elem_type(), where);
     if (scope.names.contains(input->name())) fail(where + " is declared twice");
@@ -236,8 +240,8 @@ void Importer::note_declared_shape(const proto::ValueInfoProto& declared, ir::Va
     text += (i ? ", " : "");
     text += dim.has_dim_value() ? std::to_string(dim.dim_value()) : dim.dim_param();
   }
-  report_.notes.push_back("output " + quote(declared.name()) + " is declared as " + text +
-                          "] and computes " + str(shape));
+  report_.notes.push_back("output " + quote(declared.name()) + " is declared with shape " + text +
+                          "], but its inferred shape is " + str(shape));
 }
 
 void Importer::add_outputs(const Scope& scope) {
@@ -246,7 +250,7 @@ void Importer::add_outputs(const Scope& scope) {
     const std::string where = "graph output " + quote(output.name());
     if (!names.insert(output.name()).second) fail(where + " is declared twice");
     const Binding* binding = scope.find(output.name());
-    if (binding == nullptr) fail(where + " is defined by no node, input or initialiser");
+    if (binding == nullptr) fail(where + " is defined by no node, input or initializer");
     if (binding->kind == Binding::Kind::kUnavailable) {
       unsupported_.add("", binding->producer,
                        "output " + quote(output.name()) + " is not computed by Vernier");
@@ -285,10 +289,10 @@ bool Importer::resolve_inputs(const proto::NodeProto& node, const Scope& scope,
       continue;
     }
     const Binding* binding = scope.find(name);
-    VERNIER_ASSERT(binding != nullptr, name);  // import_nodes has looked
+    VERNIER_ASSERT(binding != nullptr, name);  // checked by import_nodes
     if (binding->kind == Binding::Kind::kUnavailable) {
       unsupported_.add("", binding->producer,
-                       "its output " + quote(name) + " is used, which Vernier does not compute");
+                       "its output " + quote(name) + " is used, but Vernier does not compute it");
     }
     known = known && binding->kind == Binding::Kind::kValue;
     inputs.push_back(binding->value);
@@ -310,8 +314,8 @@ void Importer::import_nodes(const Nodes& nodes, Scope& scope) {
   const std::vector<int> order = node_order(nodes);
   if (!std::is_sorted(order.begin(), order.end())) {
     report_.notes.push_back((scope.path.empty() ? "the graph" : scope.path) +
-                            " has nodes before those whose outputs they use, which ONNX does not "
-                            "allow; they were sorted");
+                            " has nodes that are not in topological order, which ONNX requires; "
+                            "they were sorted");
   }
   for (const int i : order) {
     watch_.check_time([&] { return "importing node " + quote(nodes[i].name()); });
@@ -325,8 +329,8 @@ void Importer::import_nodes(const Nodes& nodes, Scope& scope) {
 }
 
 void Importer::import_node(const proto::NodeProto& node, const ir::Origin& origin, Scope& scope) {
-  if (++report_.nodes > kMostNodes) {
-    fail("the model has more than " + std::to_string(kMostNodes) +
+  if (++report_.nodes > kMaxNodes) {
+    fail("the model has more than " + std::to_string(kMaxNodes) +
          " nodes once its functions are inlined");
   }
   NodeSite site{
@@ -339,7 +343,7 @@ void Importer::import_node(const proto::NodeProto& node, const ir::Origin& origi
   }
   const std::string domain(canonical_domain(node.domain()));
   const auto opset = scope.opsets->find(domain);
-  // ONNX Runtime's own operators have one version; its tools leave the import out at times.
+  // ONNX Runtime's own operators have one version, and its tools sometimes omit the import.
   if (opset == scope.opsets->end() && domain != "com.microsoft") {
     fail(describe(origin) + ": no operator set is imported for domain " + quote(node.domain()));
   }

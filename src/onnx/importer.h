@@ -1,5 +1,5 @@
-// Importer: walks a model's nodes in file order and builds the graph, inferring as it goes. Local
-// functions are inlined and branches of If taken on the way. Contract: import.h.
+// Importer: reads a model's nodes in file order and builds the graph with inferred types and
+// shapes; inlines local functions and selects branches of If. Contract: import.h.
 #pragma once
 #include <map>
 #include <memory>
@@ -14,11 +14,11 @@
 
 namespace vernier::onnx {
 
-/// What a name of the model stands for.
+/// The meaning of a name of the model.
 struct Binding {
   enum class Kind : uint8_t {
     kValue,        ///< a value of the graph, or kNoValue for an argument a call leaves out
-    kUnknown,      ///< depends on a node that is not supported (an error is on its way)
+    kUnknown,      ///< depends on a node that is not supported (reported at the end)
     kUnavailable,  ///< an output of a supported node that Vernier does not compute
   };
   Kind kind = Kind::kValue;
@@ -62,23 +62,23 @@ class Importer {
   void define_unknown(const proto::NodeProto& node, Scope& scope, const std::string& where);
 
   // calls.cpp
-  /// Counts what one more copy of (a part of) a body takes; bodies may call bodies many times over.
+  /// Counts the bytes of one more copy of (a part of) a body: nested calls multiply bodies.
   void charge(size_t bytes);
   /// Throws Error(kInput) where a call or branch at `where` would be nested too deeply.
   void enter(const std::string& where);
-  /// The operator sets of a function, read once however often it is called.
+  /// The operator sets of a function, read once per function.
   const Opsets& opsets_of(const proto::FunctionProto& function);
   void inline_call(const proto::FunctionProto& function, const NodeSite& site, Scope& scope);
   void import_if(const NodeSite& site, Scope& scope);
   void take_branch(const proto::GraphProto& branch, const std::string& path, const NodeSite& site,
                    Scope& scope);
   void retire_branch(const proto::GraphProto& branch, const std::string& path);
-  /// The node's outputs in `scope` stand for the values that `inner` calls `results`.
+  /// Binds the node's outputs in `scope` to the values named `results` in `inner`.
   void bind_results(const NodeSite& site, const std::vector<std::string>& results,
                     const Scope& inner, Scope& scope);
-  /// The condition of an If where constants and known sizes decide it.
+  /// The condition of an If, if constants and known sizes determine it.
   std::optional<bool> known_condition(ir::ValueId condition);
-  /// Makes constants of what the value is computed from, as far as that is constant.
+  /// Folds the constant nodes that the value is computed from.
   void fold_cone(ir::ValueId value, size_t depth, std::set<ir::NodeId>& seen);
 
   proto::ModelProto& model_;

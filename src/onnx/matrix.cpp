@@ -47,7 +47,7 @@ void translate_pool(NodeContext& node) {
   if (kOp == OpKind::kAveragePool) {
     attrs.count_include_pad = node.attrs().flag("count_include_pad", 0);
   } else {
-    node.attrs().ignore("storage_order");  // of the indices, which are not provided
+    node.attrs().ignore("storage_order");  // for the indices, which are not provided
   }
   node.set_output(0, node.emit(kOp, node.all_inputs(), attrs));
 }

@@ -1,7 +1,7 @@
-// Translations of ONNX Runtime's fused encoder operators (domain com.microsoft), in terms of what
-// they were fused from, so that the passes see the same graph as without that fusion. Meanings:
-// ONNX Runtime's docs/ContribOperators.md. Attention has a file of its own
-// (microsoft_attention.cpp). Contract: node_context.h, translations.h.
+// Translations of ONNX Runtime's fused encoder operators (domain com.microsoft) into the operators
+// they were fused from, so that the passes see the same graph as without that fusion. Source:
+// ONNX Runtime's docs/ContribOperators.md. Attention is in microsoft_attention.cpp. Contract:
+// node_context.h, translations.h.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -15,7 +15,7 @@ namespace {
 
 // ---- residual and norm ----------------------------------------------------------------------
 
-constexpr float kEpsilon = 1e-12F;  // of the norms where the attribute is absent
+constexpr float kEpsilon = 1e-12F;  // default of the norms
 
 // norm(input + skip + bias), and the sum as output 3. Outputs 1 and 2 are for training.
 void skip_norm(NodeContext& node, OpKind norm, std::vector<ir::ValueId> scales, ir::ValueId bias) {
@@ -40,7 +40,7 @@ void translate_skip_rms_norm(NodeContext& node) {
 
 // ---- embedding ------------------------------------------------------------------------------
 
-// How many tokens of each row are real: the ones of `mask` [batch, seq], as i32 [batch].
+// The number of tokens in each row that are not padding: ones of `mask` [batch, seq], i32 [batch].
 ir::ValueId count_tokens(NodeContext& node, ir::ValueId mask) {
   const ir::ValueId one = node.constant(Tensor::scalar(node.dtype(mask), 1));
   const ir::ValueId real = node.emit(OpKind::kEqual, {mask, one});
@@ -52,14 +52,14 @@ ir::ValueId count_tokens(NodeContext& node, ir::ValueId mask) {
   return node.emit(OpKind::kReduceSum, {node.emit(OpKind::kCast, {real}, to_i32)}, over_row);
 }
 
-// 0, 1, … for the columns of `ids`, as exporters write it: a slice of all positions of the table;
-// counted in each run where it has more than any model's.
+// 0, 1, … for the columns of `ids`, as exporters write it: a slice of all positions of the table.
+// For a table larger than any model's the positions are computed in each run.
 ir::ValueId default_positions(NodeContext& node, ir::ValueId ids, ir::ValueId table) {
-  constexpr int64_t kMostListed = 1 << 17;
+  constexpr int64_t kMaxListed = 1 << 17;
   const auto rows = node.shape(table)[0].as_constant();
   if (!rows) node.unsupported("its position table has no fixed number of rows");
   const Dim columns = node.shape(ids)[1];
-  if (*rows > kMostListed) return positions(node, 0, columns, {columns});
+  if (*rows > kMaxListed) return positions(node, 0, columns, {columns});
   std::vector<int64_t> all(static_cast<size_t>(*rows));
   std::iota(all.begin(), all.end(), 0);
   const ir::ValueId end =
@@ -134,8 +134,8 @@ void translate_quick_gelu(NodeContext& node) {
 
 // ---- matrix product -------------------------------------------------------------------------
 
-// The operand with its batch axes in front (transBatch: [rows, batch…, cols]) and its matrices
-// turned (trans).
+// The operand with its batch axes moved to the front (transBatch: [rows, batch…, cols]) and its
+// matrices transposed (trans).
 ir::ValueId operand(NodeContext& node, size_t index, const char* trans, const char* trans_batch) {
   const ir::ValueId x = node.input(index);
   const auto rank = static_cast<size_t>(node.rank(x));

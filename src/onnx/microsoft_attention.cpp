@@ -1,6 +1,6 @@
 // Translations of ONNX Runtime's Attention, MultiHeadAttention and RotaryEmbedding (domain
-// com.microsoft) into the graph's Attention. Meanings: ONNX Runtime's docs/ContribOperators.md.
-// Contract: node_context.h, translations.h; the meaning of the target stands at AttentionAttrs.
+// com.microsoft) into the graph's Attention. Source: ONNX Runtime's docs/ContribOperators.md.
+// Contract: node_context.h, translations.h; meaning of the graph's operator: AttentionAttrs.
 #include <array>
 
 #include "core/attrs.h"
@@ -10,10 +10,10 @@
 namespace vernier::onnx {
 namespace {
 
-constexpr double kAbsorbs = -1e30;  // a score plus this is this, in f32 and f64
+constexpr double kAbsorbs = -1e30;  // a score plus this equals this in f32 and f64
 
-// Queries [batch, seq, heads, head_dim], keys and values behind their past, and what the scores
-// are changed by.
+// Queries [batch, seq, heads, head_dim], keys and values after their past, and what modifies the
+// scores.
 struct Operands {
   ir::ValueId q, k, v;
   Dim past = 0;
@@ -32,7 +32,7 @@ ir::ValueId keep_of_lengths(NodeContext& node, ir::ValueId mask, const Dim& batc
                             const Dim& keys) {
   const Dim count = node.shape(mask)[0];
   if (equal(count, batch * Dim(3) + Dim(2)) == true)
-    node.unsupported("its mask holds cumulated lengths of packed sequences");
+    node.unsupported("its mask holds cumulative lengths of packed sequences");
   const SymShape row{batch, 1, 1, 1};
   const ir::ValueId places = positions(node, 0, keys, {1, 1, 1, keys});
   const ir::ValueId bounds = as_i64(node, mask);
@@ -52,7 +52,7 @@ ir::ValueId keep_of_lengths(NodeContext& node, ir::ValueId mask, const Dim& batc
 ir::ValueId keep_of(NodeContext& node, ir::ValueId mask, const Dim& batch, const Dim& keys) {
   const DType dtype = node.dtype(mask);
   if (!is_integer(dtype) && dtype != DType::kBool)
-    node.fail("its mask is " + std::string(name(dtype)) + ", expected integers");
+    node.fail("the mask has type " + std::string(name(dtype)) + "; expected integers");
   const SymShape shape = node.shape(mask);
   if (shape.size() == 1) return keep_of_lengths(node, mask, batch, keys);
   SymShape spread;
@@ -67,8 +67,8 @@ ir::ValueId keep_of(NodeContext& node, ir::ValueId mask, const Dim& batch, const
   return node.reshape(seen, std::move(spread));
 }
 
-// The filter value is added to the scores of masked keys; where it absorbs any score, they become
-// it, which is what the passes make of exported masks too.
+// The filter value is added to the scores of masked keys. If it absorbs every score, the scores
+// are replaced by it, as the passes do with exported masks.
 ir::ValueId masked(NodeContext& node, Operands& operands, double filter, AttentionAttrs& attrs) {
   if (operands.mask == ir::kNoValue) return ir::kNoValue;
   const Dim keys = node.shape(operands.k)[1];
@@ -102,7 +102,8 @@ void attend(NodeContext& node, Operands operands) {
 
 int64_t head_count(NodeContext& node) {
   const int64_t heads = node.attrs().required_integer("num_heads");
-  if (heads < 1) node.fail("attribute 'num_heads' is " + std::to_string(heads));
+  if (heads < 1)
+    node.fail("attribute 'num_heads' is " + std::to_string(heads) + "; expected at least 1");
   return heads;
 }
 
@@ -110,7 +111,8 @@ int64_t head_count(NodeContext& node) {
 ir::ValueId split_heads(NodeContext& node, ir::ValueId value, int64_t heads) {
   const SymShape shape = node.shape(value);
   if (equal(mod(shape[2], heads), 0) == false)
-    node.fail(shape[2].str() + " columns do not divide into " + std::to_string(heads) + " heads");
+    node.fail(shape[2].str() + " columns are not divisible into " + std::to_string(heads) +
+              " heads");
   return node.reshape(value, {shape[0], shape[1], heads, floordiv(shape[2], heads)});
 }
 
@@ -136,12 +138,12 @@ std::vector<int64_t> projection_sizes(NodeContext& node, ir::ValueId weights) {
   if (const auto sizes = node.attrs().optional_integers("qkv_hidden_sizes")) {
     if (sizes->size() != 3) {
       node.fail("attribute 'qkv_hidden_sizes' has " + std::to_string(sizes->size()) +
-                " items, expected 3");
+                " items; expected 3");
     }
     return *sizes;
   }
   const auto columns = node.shape(weights)[1].as_constant();
-  if (!columns) node.unsupported("the size of its weights is not a number");
+  if (!columns) node.unsupported("the width of its weights is not constant");
   return {*columns / 3, *columns / 3, *columns - *columns / 3 * 2};
 }
 
@@ -150,7 +152,7 @@ void join_stacked_past(NodeContext& node, ir::ValueId past, Operands& operands) 
   std::array<ir::ValueId, 2> earlier{ir::kNoValue, ir::kNoValue};
   if (past != ir::kNoValue) {
     const SymShape s = node.shape(past);
-    if (s.size() != 5) node.fail("past has shape " + str(s) + ", expected rank 5");
+    if (s.size() != 5) node.fail("past has shape " + str(s) + "; expected rank 5");
     const auto parts = split(node, past, 0, {1, 1});
     for (size_t i = 0; i < 2; ++i) earlier[i] = node.reshape(parts[i], {s[1], s[2], s[3], s[4]});
     operands.past = s[3];
@@ -173,8 +175,8 @@ void translate_attention(NodeContext& node) {
   const int64_t heads = head_count(node);
   const ir::ValueId x = node.input(0), weights = node.input(1), bias = node.optional_input(2);
   if (node.rank(x) != 3 || node.rank(weights) != 2) {
-    node.fail("its input and weights have shapes " + str(node.shape(x)) + " and " +
-              str(node.shape(weights)) + ", expected ranks 3 and 2");
+    node.fail("the input and the weights have shapes " + str(node.shape(x)) + " and " +
+              str(node.shape(weights)) + "; expected ranks 3 and 2");
   }
   std::vector<ir::ValueId> linear{x, weights};
   if (bias != ir::kNoValue) linear.push_back(bias);
@@ -190,7 +192,7 @@ void translate_attention(NodeContext& node) {
   attend(node, operands);
 }
 
-// ---- MultiHeadAttention: q, k and v come projected -------------------------------------------
+// ---- MultiHeadAttention: q, k and v are already projected ------------------------------------
 
 // Parts of [batch, seq, heads, parts, head_dim], each [batch, seq, heads · head_dim].
 std::vector<ir::ValueId> unpacked(NodeContext& node, ir::ValueId packed, int64_t count) {
@@ -200,8 +202,8 @@ std::vector<ir::ValueId> unpacked(NodeContext& node, ir::ValueId packed, int64_t
   return parts;
 }
 
-// q, k and v [batch, seq, heads · head_dim] in the spellings that the operator has; keys and values
-// of cross-attention may come as [batch, heads, seq, head_dim].
+// q, k and v [batch, seq, heads · head_dim] from each layout that the operator allows; keys and
+// values of cross-attention may be [batch, heads, seq, head_dim].
 std::array<ir::ValueId, 3> projected(NodeContext& node) {
   const ir::ValueId q = node.input(0);
   const ir::ValueId k = node.optional_input(1), v = node.optional_input(2);
@@ -220,7 +222,7 @@ std::array<ir::ValueId, 3> projected(NodeContext& node) {
     return value == ir::kNoValue ? std::string("absent") : str(node.shape(value));
   };
   node.fail("query " + shape(q) + ", key " + shape(k) + " and value " + shape(v) +
-            " are none of the forms that it has");
+            " are not a supported combination of shapes");
 }
 
 void check_multi_head(NodeContext& node) {
@@ -230,14 +232,14 @@ void check_multi_head(NodeContext& node) {
     node.fail("past_key and past_value must both be given or both be absent");
 }
 
-// Adds the parts of the projections' bias; keys and values of rank 4 have theirs already.
+// Adds the parts of the projections' bias; keys and values of rank 4 already include it.
 void add_bias(NodeContext& node, ir::ValueId bias, std::array<ir::ValueId, 3>& qkv) {
   std::vector<int64_t> sizes;
   const bool projected_already = node.rank(qkv[1]) == 4;
   for (size_t i = 0; i < 3; ++i) {
     const SymShape& s = node.shape(qkv[i]);
     const auto width = (s.size() == 4 ? s[1] * s[3] : s[2]).as_constant();
-    if (!width) node.unsupported("its bias belongs to sizes that are not numbers");
+    if (!width) node.unsupported("its bias covers sizes that are not constant");
     sizes.push_back(*width);
   }
   const auto parts = split(node, bias, 0, sizes);
@@ -276,7 +278,7 @@ void translate_multi_head_attention(NodeContext& node) {
 
 // ---- RotaryEmbedding -------------------------------------------------------------------------
 
-// position_ids are [batch, seq], or one number that the first position has.
+// position_ids are [batch, seq], or one number: the first position.
 void translate_rotary(NodeContext& node) {
   if (node.attrs().flag("is_packed_batching", 0)) node.unsupported("its batch is packed");
   if (node.attrs().number("scale", 1.0F) != 1) node.unsupported("it has a scale");
@@ -285,10 +287,10 @@ void translate_rotary(NodeContext& node) {
   rotary.interleaved = node.attrs().flag("interleaved", 0);
   rotary.heads = node.attrs().integer("num_heads", 0);
   const SymShape shape = node.shape(rotary.x), table = node.shape(rotary.cos);
-  if (table.size() != 2) node.fail("cos_cache has shape " + str(table) + ", expected rank 2");
-  if (rotary.heads == 0 && shape.size() == 3) {  // the tables tell the size of a head
+  if (table.size() != 2) node.fail("cos_cache has shape " + str(table) + "; expected rank 2");
+  if (rotary.heads == 0 && shape.size() == 3) {  // the head size follows from the tables
     const auto heads = floordiv(shape[2], table[1] * Dim(2)).as_constant();
-    if (!heads) node.unsupported("its head size is not a number");
+    if (!heads) node.unsupported("its head size is not constant");
     rotary.heads = *heads;
   }
   ir::ValueId places = node.input(1);

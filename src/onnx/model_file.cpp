@@ -1,4 +1,4 @@
-// Parsing the protobuf and refusing what is unknown: see model_file.h.
+// Parses the protobuf message and refuses unknown fields: see model_file.h.
 #include "onnx/model_file.h"
 
 #include <google/protobuf/io/coded_stream.h>
@@ -22,7 +22,7 @@ uint32_t first_field(const std::string& unknown) {
   return stream.ReadTag() >> 3;
 }
 
-// Whether the bytes are UTF-8, as the format asks of every name: names go into reports and JSON.
+// Whether the bytes are UTF-8, as the format requires of names: names go into reports and JSON.
 bool is_utf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     const auto lead = static_cast<unsigned char>(text[i]);
@@ -54,7 +54,7 @@ template <class Message>
 void check_known(const Message& message, const char* type, const std::string& where) {
   if (message.unknown_fields().empty()) return;
   fail(where + ": field " + std::to_string(first_field(message.unknown_fields())) + " of " + type +
-       " is unknown to this version of Vernier. The file is damaged or of a newer ONNX format; "
+       " is unknown to this version of Vernier. The file is damaged or uses a newer ONNX format; "
        "export it again with an older opset");
 }
 
@@ -108,7 +108,7 @@ void check_graph(const proto::GraphProto& graph, const std::string& where) {
   check_known(graph, "GraphProto", where);
   if (graph.sparse_initializer_size() > 0) {
     fail(where + " has " + std::to_string(graph.sparse_initializer_size()) +
-         " sparse initialisers, which Vernier does not read. Store them as dense tensors");
+         " sparse initializers, which Vernier does not read. Store them as dense tensors");
   }
   for (const auto& tensor : graph.initializer()) check_tensor(tensor, where);
   for (const auto* infos : {&graph.input(), &graph.output()}) {
@@ -152,7 +152,7 @@ proto::ModelProto parse_model(std::span<const std::byte> bytes) {
   if (bytes.empty()) fail("the model file is empty");
   if (bytes.size() > static_cast<size_t>(INT_MAX)) {
     fail("the model file has " + std::to_string(bytes.size()) +
-         " bytes; protobuf ends at 2 GiB. Save the weights as external data");
+         " bytes; protobuf is limited to 2 GiB. Save the weights as external data");
   }
   proto::ModelProto model;
   if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
@@ -187,16 +187,16 @@ Opsets read_opsets(const RepeatedPtrField<proto::OperatorSetIdProto>& opset_impo
   if (found == opsets.end()) return opsets;  // a function may use other domains only
   if (found->second < kOldestOpset || found->second > kNewestOpset) {
     fail(where + " uses ai.onnx opset " + std::to_string(found->second) +
-         "; Vernier knows opsets " + std::to_string(kOldestOpset) + " to " +
+         "; Vernier supports opsets " + std::to_string(kOldestOpset) + " to " +
          std::to_string(kNewestOpset) +
-         ". Export it again or run it through ONNX's version converter");
+         ". Export it again, or convert it with ONNX's version converter");
   }
   return opsets;
 }
 
 std::string quote(std::string_view text) {
-  constexpr size_t kLongest = 120;
-  size_t length = std::min(text.size(), kLongest);
+  constexpr size_t kMaxLength = 120;
+  size_t length = std::min(text.size(), kMaxLength);
   const auto inside_character = [&] {
     return length < text.size() && (static_cast<unsigned char>(text[length]) & 0xc0) == 0x80;
   };

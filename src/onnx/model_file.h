@@ -1,5 +1,5 @@
-// Bytes of a model to the format's messages, and the checks that need no graph: the file parses,
-// holds nothing that this version does not know, and its operator sets are known.
+// Parses the bytes of a model, and makes the checks that need no graph: the file parses, has no
+// field unknown to this version, and its operator sets are supported.
 #pragma once
 #include <cstddef>
 #include <map>
@@ -11,14 +11,14 @@
 
 namespace vernier::onnx {
 
-/// Opset versions of the default domain whose operators are known.
+/// Supported opset versions of the default domain.
 inline constexpr int64_t kOldestOpset = 6, kNewestOpset = 28;
 
 /// Opset version by domain; the default domain is "" ("ai.onnx" is another spelling of it).
 using Opsets = std::map<std::string, int64_t>;
 
 /// Parses and checks. Throws Error(kInput): empty, larger than 2 GiB, not a model, damaged, a field
-/// of a newer format, sparse initialisers.
+/// of a newer format, sparse initializers.
 proto::ModelProto parse_model(std::span<const std::byte> bytes);
 
 /// The operator sets of a model or function. Throws Error(kInput) if the default domain's version

@@ -24,10 +24,10 @@ namespace {
 namespace fs = std::filesystem;
 using google::protobuf::io::CodedOutputStream;
 
-constexpr int64_t kIrVersion = 8;                  // of opset 17 (ONNX 1.12)
-constexpr size_t kPieceElems = size_t{1} << 22;    // 16 MiB of f32 at a time
-constexpr int64_t kLeastElems = int64_t{1} << 15;  // of a thread that makes values: some 1 ms
-constexpr uint64_t kDataAlignment = 64;            // of weights in the data file: a cache line
+constexpr int64_t kIrVersion = 8;                // of opset 17 (ONNX 1.12)
+constexpr size_t kPieceElems = size_t{1} << 22;  // 16 MiB of f32 at a time
+constexpr int64_t kMinElems = int64_t{1} << 15;  // per thread that makes values: about 1 ms
+constexpr uint64_t kDataAlignment = 64;          // of weights in the data file: a cache line
 
 // Field numbers of the messages that are streamed by hand (onnx.proto).
 constexpr uint32_t kModelGraph = 7, kGraphInitializer = 5, kTensorRawData = 9;
@@ -49,7 +49,7 @@ class WeightValues {
   }
 
   void fill(uint64_t begin, std::span<float> out) const {
-    in_parallel(static_cast<int64_t>(out.size()), kLeastElems, [&](int64_t from, int64_t to) {
+    in_parallel(static_cast<int64_t>(out.size()), kMinElems, [&](int64_t from, int64_t to) {
       const auto first = static_cast<size_t>(from);
       fill_part(begin + first, out.subspan(first, static_cast<size_t>(to) - first));
     });
@@ -128,7 +128,7 @@ void set_attribute(proto::AttributeProto& message, const NodeAttribute& attribut
   }
 }
 
-// Name, type and dims: what stands before the data.
+// Name, type and dims: the fields before the data.
 proto::TensorProto head_of(const SeededWeight& weight) {
   proto::TensorProto message;
   message.mutable_dims()->Assign(weight.dims.begin(), weight.dims.end());
@@ -166,7 +166,7 @@ uint64_t align_up(uint64_t value) {
   return (value + kDataAlignment - 1) / kDataAlignment * kDataAlignment;
 }
 
-// One initialiser of the model file: the bytes before its data, and whether the data follow.
+// One initializer of the model file: the bytes before its data, and whether the data follow.
 struct Initializer {
   std::string head;
   const SeededWeight* inline_weight = nullptr;
@@ -190,8 +190,8 @@ Initializer beside_the_model(const SeededWeight& weight, const std::string& file
 
 struct ModelWriter::Parts {
   uint64_t seed = 0;
-  proto::ModelProto head;        // what stands before the graph
-  proto::ModelProto tail;        // and after it
+  proto::ModelProto head;        // fields before the graph
+  proto::ModelProto tail;        // fields after the graph
   proto::GraphProto graph_head;  // nodes and name
   proto::GraphProto graph_tail;  // inputs and outputs
   std::vector<SeededWeight> weights;
@@ -242,7 +242,7 @@ uint64_t ModelWriter::weight_bytes() const {
 
 namespace {
 
-// Writes weights piece by piece and says how far it is.
+// Writes weights piece by piece and reports the progress.
 class WeightStream {
  public:
   WeightStream(uint64_t seed, uint64_t total_bytes, const SaveOptions& options)
@@ -272,10 +272,10 @@ void write_text(WholeFile& file, std::string_view bytes) {
   file.write(std::as_bytes(std::span(bytes)));
 }
 
-// What the files hold, and how long they are.
+// Contents and sizes of the files.
 struct FileLayout {
   std::vector<Initializer> initializers;  // one per weight
-  std::vector<uint64_t> offsets;          // in the data file, of those that lie there
+  std::vector<uint64_t> offsets;          // in the data file, of weights stored there
   uint64_t graph_bytes = 0;               // of the field `graph` of the model
   SavedModel saved;
 };

@@ -1,6 +1,6 @@
 // ModelWriter: an ONNX graph, node by node, and its file. Weights are recipes: their values are
 // made while the file is written, a piece at a time, so that a model of any size takes little
-// memory. The format's messages stay behind this header.
+// memory. This header hides the format's messages.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -49,7 +49,7 @@ struct SeededWeight {
 };
 
 struct SaveOptions {
-  /// Weights in a file beside the model, though they are smaller than kExternalFrom.
+  /// Weights in a separate file, even if they are smaller than kExternalFrom.
   bool external = false;
   /// Called after every piece of weights with the share written so far, in [0, 1].
   std::function<void(double share)> progress;
@@ -57,12 +57,12 @@ struct SaveOptions {
 
 struct SavedModel {
   uint64_t model_bytes = 0, data_bytes = 0;
-  std::string data_file;  ///< name of the file of weights; empty: they lie in the model
+  std::string data_file;  ///< name of the weights' file; empty: they are in the model file
 };
 
 class ModelWriter {
  public:
-  /// Weights of this size go into "<model file>.data" beside the model: ONNX files end at 2 GiB.
+  /// Weights of this size go into "<model file>.data": ONNX files are limited to 2 GiB.
   static constexpr uint64_t kExternalFrom = uint64_t{1} << 30;
   /// Smaller weights stay in the model file even then, as other writers do.
   static constexpr uint64_t kInlineBelow = 1024;
@@ -81,7 +81,7 @@ class ModelWriter {
   uint64_t num_nodes() const;
   uint64_t weight_bytes() const;
 
-  /// Writes the model, and its weights beside it where they are large; both appear when they are
+  /// Writes the model, and large weights into a file beside it; each file appears when it is
   /// complete. The same graph and seed give the same bytes. Throws Error(kInput) if the path is a
   /// folder, Error(kMachine) if the files cannot be written.
   SavedModel save(const std::filesystem::path& path, const SaveOptions& options) const;

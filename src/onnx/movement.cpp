@@ -12,7 +12,7 @@ void translate_concat(NodeContext& node) {
                                AxisAttrs{node.attrs().required_integer("axis")}));
 }
 
-// Sizes are an attribute before opset 13, then input 1; equal parts where neither is given.
+// Sizes are an attribute before opset 13, then input 1; equal parts if neither is given.
 void translate_split(NodeContext& node) {
   SplitAttrs attrs;
   attrs.axis = node.attrs().integer("axis", 0);
@@ -122,7 +122,7 @@ void translate_one_hot(NodeContext& node) {
                                OneHotAttrs{node.attrs().integer("axis", -1)}));
 }
 
-// The blocks behind each channel instead of the channels behind each block:
+// Blocks are the inner axis of each channel, instead of channels of each block:
 //   [n, c, h, w] -> [n, c, h/b, b, w/b, b] -> [n, c, b, b, h/b, w/b] -> [n, c·b·b, h/b, w/b]
 void space_to_depth_crd(NodeContext& node, int64_t block) {
   const ir::ValueId x = node.input(0);

@@ -1,4 +1,4 @@
-// The view of one ONNX node that translations work with: see node_context.h.
+// The view of one ONNX node that its translation works on: see node_context.h.
 #include "onnx/node_context.h"
 
 #include "core/error.h"

@@ -18,7 +18,7 @@ struct UnsupportedNode {
   std::string why;
 };
 
-/// One node as it stands in the file, with names resolved.
+/// One node of the file, with names resolved.
 struct NodeSite {
   const proto::NodeProto* node;
   ir::Origin origin;

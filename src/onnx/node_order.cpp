@@ -49,7 +49,7 @@ std::vector<int> node_order(const Nodes& nodes) {
     for (int i = 0; i < nodes.size(); ++i) order.push_back(i);
     return order;
   }
-  // Depth first, with a stack of its own: chains in a file can be as long as the file.
+  // Depth first with an explicit stack: chains can be as long as the file.
   struct Visit {
     int node;
     std::vector<int> needed;

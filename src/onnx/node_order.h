@@ -1,4 +1,4 @@
-// The order in which a body's nodes are imported. ONNX asks for topological order; optimisers that
+// The order in which a body's nodes are imported. ONNX asks for topological order; optimizers that
 // append nodes at the end write files without it, and every other runtime sorts them.
 #pragma once
 #include <vector>
@@ -7,9 +7,9 @@
 
 namespace vernier::onnx {
 
-/// Indices of the nodes, each behind the nodes whose outputs it uses (in the bodies of its branches
-/// too). File order where that is topological; otherwise a node is preceded by what it needs. On a
-/// cycle some node still stands before one that it uses: the caller sees the undefined name.
+/// Indices of the nodes in topological order (uses inside the bodies of branches count too). File
+/// order if that is topological; otherwise depth first from the first node on. In a cycle some node
+/// still comes before one that it uses: the caller finds an undefined name.
 std::vector<int> node_order(const google::protobuf::RepeatedPtrField<proto::NodeProto>& nodes);
 
 }  // namespace vernier::onnx

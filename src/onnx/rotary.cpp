@@ -1,4 +1,4 @@
-// Rotary embedding as the exporters write it, so that the attention pass finds it again: see
+// Rotary embedding in the form that exporters write, which the attention pass recognizes: see
 // attention.h.
 #include <numeric>
 
@@ -35,9 +35,9 @@ ir::ValueId rotate_halves(NodeContext& node, ir::ValueId x, ir::ValueId cos, ir:
   return node.emit(OpKind::kAdd, {straight, across});
 }
 
-// The pairs are neighbours: turned apart and put together again.
-ir::ValueId rotate_neighbours(NodeContext& node, ir::ValueId x, ir::ValueId cos, ir::ValueId sin,
-                              int64_t dim) {
+// Pairs are neighbors: split into two arrays, rotated and interleaved again.
+ir::ValueId rotate_neighbors(NodeContext& node, ir::ValueId x, ir::ValueId cos, ir::ValueId sin,
+                             int64_t dim) {
   const ir::ValueId a = slice_last(node, x, 0, dim / 2, 2), b = slice_last(node, x, 1, dim / 2, 2);
   const auto mul = [&](ir::ValueId l, ir::ValueId r) { return node.emit(OpKind::kMul, {l, r}); };
   const ir::ValueId real = node.emit(OpKind::kSub, {mul(a, cos), mul(b, sin)});
@@ -56,22 +56,22 @@ ir::ValueId rotate(NodeContext& node, const RotaryInputs& rotary) {
   if (shape.size() != 3 && shape.size() != 4)
     node.fail("input 0 has shape " + str(shape) + "; expected rank 3 or 4");
   ir::ValueId x = rotary.x;
-  if (shape.size() == 3) {  // [batch, heads, seq, head_dim] for the time being
-    if (rotary.heads < 1) node.fail("num_heads is needed for an input of rank 3");
+  if (shape.size() == 3) {  // temporarily [batch, heads, seq, head_dim]
+    if (rotary.heads < 1) node.fail("an input of rank 3 needs the attribute num_heads");
     x = node.reshape(x, {shape[0], shape[1], rotary.heads, floordiv(shape[2], rotary.heads)});
     x = node.transpose(x, {0, 2, 1, 3});
   }
   const auto head_dim = node.shape(x)[3].as_constant();
-  if (!head_dim) node.unsupported("its head size is not a number");
+  if (!head_dim) node.unsupported("its head size is not constant");
   const int64_t dim = rotary.rotary_dim == 0 ? *head_dim : rotary.rotary_dim;
   if (dim < 2 || dim % 2 != 0 || dim > *head_dim) {
     node.fail("rotary_embedding_dim is " + std::to_string(dim) +
-              ", expected an even number up to the head size " + std::to_string(*head_dim));
+              "; expected an even number up to the head size " + std::to_string(*head_dim));
   }
   const auto table = [&](ir::ValueId value) {
     const SymShape s = node.shape(value);
     if (s.size() != 3 || equal(s[2], Dim(dim / 2)) == false) {
-      node.fail("a table of cosines and sines has shape " + str(s) + ", expected [batch, seq, " +
+      node.fail("a table of cosines and sines has shape " + str(s) + "; expected [batch, seq, " +
                 std::to_string(dim / 2) + "]");
     }
     return node.reshape(value, {s[0], 1, s[1], s[2]});
@@ -79,7 +79,7 @@ ir::ValueId rotate(NodeContext& node, const RotaryInputs& rotary) {
   const ir::ValueId cos = table(rotary.cos), sin = table(rotary.sin);
   const bool whole = dim == *head_dim;
   const ir::ValueId part = whole ? x : slice_last(node, x, 0, dim);
-  ir::ValueId y = rotary.interleaved ? rotate_neighbours(node, part, cos, sin, dim)
+  ir::ValueId y = rotary.interleaved ? rotate_neighbors(node, part, cos, sin, dim)
                                      : rotate_halves(node, part, cos, sin, dim);
   if (!whole) y = join_last(node, {y, slice_last(node, x, dim, *head_dim - dim)});
   if (shape.size() == 4) return y;

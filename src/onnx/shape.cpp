@@ -8,7 +8,7 @@
 namespace vernier::onnx {
 namespace {
 
-// The seven spellings of a constant; exactly one must be there.
+// The value of a constant has several forms; exactly one must be present.
 void translate_constant(NodeContext& node) {
   Attributes& attrs = node.attrs();
   for (const char* name : {"value_string", "value_strings"}) {
@@ -19,7 +19,7 @@ void translate_constant(NodeContext& node) {
   for (const char* name : {"value", "value_float", "value_floats", "value_int", "value_ints"}) {
     forms += attrs.has(name);
   }
-  if (forms != 1) node.fail("has " + std::to_string(forms) + " values; expected one");
+  if (forms != 1) node.fail("has " + std::to_string(forms) + " value attributes; expected one");
   Tensor tensor;
   if (const auto* stored = attrs.tensor("value")) {
     tensor = node.read_tensor(*stored);
@@ -117,7 +117,7 @@ void translate_constant_of_shape(NodeContext& node) {
 }
 
 void translate_range(NodeContext& node) {
-  // Of the steps in between, from opset 27: ours are never narrower than f32.
+  // The type of intermediate steps, from opset 27: ours are at least f32.
   if (node.attrs().integer("stash_type", 1) != 1) node.unsupported("its stash_type is not FLOAT");
   node.set_output(0, node.emit(OpKind::kRange, node.all_inputs()));
 }

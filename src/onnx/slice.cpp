@@ -1,4 +1,4 @@
-// Cutting models: see slice.h.
+// Extracts parts of models: see slice.h.
 #include "onnx/slice.h"
 
 #include <charconv>
@@ -13,7 +13,7 @@
 namespace vernier::onnx {
 namespace {
 
-// Names that a node uses from around it: inputs, and what bodies of branches use but do not define.
+// Names that a node uses: its inputs, and names that bodies of its branches use but do not define.
 void add_used(const proto::NodeProto& node, std::vector<std::string>& used) {
   for (const std::string& name : node.input()) {
     if (!name.empty()) used.push_back(name);
@@ -86,9 +86,9 @@ ModelSlicer::ModelSlicer(const std::filesystem::path& path) : parts_(std::make_u
     nodes_.push_back(std::move(row));
   }
   for (int i = 0; i < graph.initializer_size(); ++i)
-    initialisers_.emplace(graph.initializer(i).name(), i);
+    initializers_.emplace(graph.initializer(i).name(), i);
   for (const auto& input : graph.input()) {
-    if (!is_initialiser(input.name())) inputs_.insert(input.name());
+    if (!is_initializer(input.name())) inputs_.insert(input.name());
   }
   for (const auto& output : graph.output()) outputs_.insert(output.name());
 }
@@ -126,24 +126,24 @@ std::vector<std::byte> ModelSlicer::model_of(const Slice& slice) const {
       continue;
     }
     const auto constant = slice.constants.find(name);
-    const auto stored = initialisers_.find(name);
-    if (constant == slice.constants.end() && stored == initialisers_.end()) {
+    const auto stored = initializers_.find(name);
+    if (constant == slice.constants.end() && stored == initializers_.end()) {
       throw Error(ErrorCode::kInput, "the part of the model uses value " + quote(name) +
-                                         ", which is neither in it nor given to it");
+                                         ", which it neither computes nor gets as an input");
     }
     Tensor tensor;
     if (constant != slice.constants.end()) {
       tensor = constant->second;
     } else {
       proto::TensorProto copy = whole.initializer(stored->second);
-      tensor = reader.read(copy, "initialiser " + quote(name));
+      tensor = reader.read(copy, "initializer " + quote(name));
     }
     weight_bytes += tensor.bytes();
-    if (weight_bytes > kMostWeightBytes) {
+    if (weight_bytes > kMaxWeightBytes) {
       throw Error(ErrorCode::kInput, "the part of the model has more than " +
-                                         std::to_string(kMostWeightBytes >> 20) +
+                                         std::to_string(kMaxWeightBytes >> 20) +
                                          " MiB of weights, with " + quote(name) +
-                                         "; a model that holds its weights may not be larger");
+                                         "; a model with embedded weights may not be larger");
     }
     set_tensor(*graph.add_initializer(), name, tensor);
   }

@@ -1,4 +1,4 @@
-// Reading TensorProto in all its spellings: see tensor_reader.h.
+// Reads TensorProto in all its encodings: see tensor_reader.h.
 #include "onnx/tensor_reader.h"
 
 #include <xxhash.h>
@@ -21,18 +21,19 @@ static_assert(std::endian::native == std::endian::little, "raw_data is little-en
   throw Error(ErrorCode::kInput, where + ": " + what);
 }
 
-constexpr int64_t kMaxRank = 64;  // far above any model; bounds the cost of a damaged file
+constexpr int64_t kMaxRank = 64;  // far above any model; bounds the work of a damaged file
 
 Shape read_shape(const proto::TensorProto& tensor, const std::string& where) {
   if (tensor.dims_size() > kMaxRank) {
-    fail(where, "has " + std::to_string(tensor.dims_size()) + " dimensions");
+    fail(where, "has " + std::to_string(tensor.dims_size()) + " dimensions; at most " +
+                    std::to_string(kMaxRank) + " are supported");
   }
   Shape shape(tensor.dims().begin(), tensor.dims().end());
   int64_t elems = 1;
   for (int64_t size : shape) {
     if (size < 0 || __builtin_mul_overflow(elems, std::max<int64_t>(size, 1), &elems) ||
         elems > kMaxArrayElems) {
-      fail(where, "has an impossible shape " + str(shape));
+      fail(where, "has an invalid shape " + str(shape));
     }
   }
   return shape;
@@ -116,7 +117,7 @@ bool has_typed_data(const proto::TensorProto& tensor) {
          0;
 }
 
-// Integers are indices: positions count along the last axis, anything else is 0.
+// Integers are indices: position ids count along the last axis, all others are 0.
 Tensor seeded_indices(const std::string& name, DType dtype, Shape shape) {
   const int64_t last = shape.empty() ? 1 : shape.back();
   std::vector<int64_t> values(static_cast<size_t>(num_elems(shape)), 0);
@@ -137,10 +138,10 @@ Tensor seeded_weight(const std::string& name, DType dtype, Shape shape, WeightRo
   SplitMix random(XXH3_64bits(name.data(), name.size()));
   const auto count = static_cast<size_t>(num_elems(shape));
   const double deviation = role == WeightRole::kPlain ? 0.02 + 0.03 * random.uniform() : 0.05;
-  const double centre = role == WeightRole::kPlain ? 0.0 : 1.0;
+  const double center = role == WeightRole::kPlain ? 0.0 : 1.0;
   std::vector<double> values(count);
   for (double& value : values) {
-    value = centre + deviation * random.normal();
+    value = center + deviation * random.normal();
     if (role == WeightRole::kVariance) value = std::abs(value) + 0.01;
   }
   return Tensor::from(dtype, std::move(shape), std::span<const double>(values));
@@ -152,22 +153,22 @@ Tensor TensorReader::read(proto::TensorProto& tensor, const std::string& where, 
   if (tensor.has_segment()) fail(where, "is stored in segments, which is not supported");
   if (tensor.data_location() == proto::TensorProto::EXTERNAL) {
     if (tensor.has_raw_data() || has_typed_data(tensor)) {
-      fail(where, "is external and has data in the model file as well");
+      fail(where, "is external but also has data in the model file");
     }
     if (auto external = external_.read(tensor, dtype, shape, where)) return *std::move(external);
     const std::string file = quote(external_location(tensor));
     if (missing_ == MissingWeights::kError) {
       fail(where, "its external data file " + file +
-                      " does not exist. Put it beside the model (it was saved together with it)");
+                      " does not exist. Copy it next to the model (it was saved with the model)");
     }
     seeded_.push_back(tensor.name());
     return seeded_weight(tensor.name(), dtype, std::move(shape), role);
   }
   if (tensor.external_data_size() > 0) {
-    fail(where, "names external data but is not marked as external");
+    fail(where, "has a location of external data but is not marked as external");
   }
   if (tensor.has_raw_data()) {
-    if (has_typed_data(tensor)) fail(where, "has raw_data and typed data at once");
+    if (has_typed_data(tensor)) fail(where, "has both raw_data and typed data");
     return read_raw(tensor, dtype, std::move(shape), where);
   }
   return read_typed(tensor, dtype, std::move(shape), where);

@@ -1,4 +1,4 @@
-// TensorReader: the format's tensors as Tensors, with every size checked against the bytes present
+// TensorReader: converts TensorProto to Tensor. Every size is checked against the bytes present
 // before anything is allocated.
 #pragma once
 #include <string>
@@ -28,7 +28,7 @@ class TensorReader {
   Tensor read(proto::TensorProto& tensor, const std::string& where,
               WeightRole role = WeightRole::kPlain);
 
-  /// Names of the tensors that were filled because their file is missing.
+  /// Names of the tensors that got seeded values because their file is missing.
   const std::vector<std::string>& seeded() const { return seeded_; }
 
  private:

@@ -1,4 +1,4 @@
-// Look-up in the table of ONNX operators: see translations.h.
+// Lookup in the table of ONNX operators: see translations.h.
 #include "onnx/translations.h"
 
 #include <map>
@@ -14,8 +14,8 @@ std::map<Key, const Translation*> make_index() {
   std::map<Key, const Translation*> index;
   for (const auto group :
        {elementwise_translations(), reduction_translations(), matrix_translations(),
-        normalisation_translations(), attention_translations(), shape_translations(),
-        movement_translations(), image_translations(), quantisation_translations(),
+        normalization_translations(), attention_translations(), shape_translations(),
+        movement_translations(), image_translations(), quantization_translations(),
         microsoft_translations(), microsoft_attention_translations()}) {
     for (const Translation& row : group) {
       const bool added = index.emplace(Key{row.domain, row.op_type}, &row).second;

@@ -1,5 +1,5 @@
-// The table of ONNX operators: which function translates which operator. The rows stand in the
-// group files beside their functions; find_translation() looks through all groups.
+// The table of ONNX operators: which function translates which operator. The rows are in the
+// group files next to their functions; find_translation() searches all groups.
 #pragma once
 #include <span>
 #include <string_view>
@@ -19,12 +19,12 @@ struct Translation {
 std::span<const Translation> elementwise_translations();
 std::span<const Translation> reduction_translations();
 std::span<const Translation> matrix_translations();
-std::span<const Translation> normalisation_translations();
+std::span<const Translation> normalization_translations();
 std::span<const Translation> attention_translations();
 std::span<const Translation> shape_translations();
 std::span<const Translation> movement_translations();
 std::span<const Translation> image_translations();
-std::span<const Translation> quantisation_translations();
+std::span<const Translation> quantization_translations();
 std::span<const Translation> microsoft_translations();
 std::span<const Translation> microsoft_attention_translations();
 

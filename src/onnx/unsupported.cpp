@@ -1,4 +1,4 @@
-// Finding and listing what cannot be imported: see unsupported.h.
+// Finds and lists the nodes that cannot be imported: see unsupported.h.
 #include "onnx/unsupported.h"
 
 #include <set>
@@ -16,8 +16,8 @@ class Scan {
   Scan(const Functions& functions, UnsupportedNodes& found)
       : functions_(functions), found_(found) {}
 
-  // In the order of the calls, with a stack of its own: functions may call one another as deep as
-  // the file is long.
+  // In the order of the calls, with an explicit stack: the depth of nested calls is bounded only by
+  // the size of the file.
   void nodes(const Nodes& nodes, const Opsets& opsets, const std::string& path) {
     open_.push_back({&nodes, opsets, path});
     while (!open_.empty()) {
@@ -44,7 +44,7 @@ class Scan {
     const std::string domain(canonical_domain(node.domain()));
     if (const auto call = functions_.find(function_key(node)); call != functions_.end()) {
       const proto::FunctionProto& function = *call->second;
-      if (!seen_.insert(&function).second) return;  // each body once, however often it is called
+      if (!seen_.insert(&function).second) return;  // each body once
       open_.push_back({&function.node(),
                        read_opsets(function.opset_import(), "function " + function.name()),
                        "/" + function.name()});
@@ -60,7 +60,7 @@ class Scan {
     const auto opset = opsets.find(domain);
     if (opset != opsets.end() && opset->second < row->since) {
       found_.add(domain, origin,
-                 "at opset " + std::to_string(opset->second) + " (known since opset " +
+                 "at opset " + std::to_string(opset->second) + " (supported since opset " +
                      std::to_string(row->since) + ")");
     }
   }
@@ -106,12 +106,12 @@ void UnsupportedNodes::throw_if_any() const {
   if (standard) {
     advice +=
         "\nExport the model without these nodes, or with another opset; docs/operators.md "
-        "lists the operators that are known.";
+        "lists the supported operators.";
   }
   if (foreign) {
     advice +=
-        "\nOperators of other domains come from a runtime's optimiser or a custom exporter: "
-        "use the model from before that optimisation.";
+        "\nOperators of other domains come from a runtime's optimizer or a custom exporter: "
+        "use the model as it was before that optimization.";
   }
   throw Error(ErrorCode::kInput, std::to_string(count) + (count == 1 ? " node is" : " nodes are") +
                                      " not supported:" + list + advice);

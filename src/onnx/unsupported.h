@@ -1,5 +1,5 @@
-// UnsupportedNodes: everything in a model that Vernier has no operator for, gathered so that one
-// error lists all of it.
+// UnsupportedNodes: all nodes of a model whose operator Vernier does not support, collected for one
+// error message.
 #pragma once
 #include <map>
 #include <string>
@@ -18,7 +18,7 @@ FunctionKey function_key(const proto::NodeProto& node);
 
 class UnsupportedNodes {
  public:
-  /// One node; `why` empty means that the operator as such is unknown.
+  /// Adds one node; an empty `why` means that the operator is unknown.
   void add(const std::string& domain, const ir::Origin& origin, const std::string& why);
   bool empty() const { return rows_.empty(); }
   /// Throws Error(kInput) listing every operator with its nodes, unless there is none.
@@ -29,7 +29,7 @@ class UnsupportedNodes {
 };
 
 /// Adds every node of the graph, and of the functions it calls, whose operator is unknown. Branches
-/// of If are left out: whether they are needed is known later.
+/// of If are skipped: which of them is needed is known later.
 void find_unsupported(const google::protobuf::RepeatedPtrField<proto::NodeProto>& nodes,
                       const Opsets& opsets, const Functions& functions, const std::string& path,
                       UnsupportedNodes& found);

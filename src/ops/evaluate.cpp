@@ -102,9 +102,9 @@ class Evaluator {
           [&] { return "evaluating node '" + graph_.node(id).name + "' in FP64"; });
       run_node(id);
     }
-    for (ir::ValueId id : options_.wanted) result_.values[id] = materialise(id);
+    for (ir::ValueId id : options_.wanted) result_.values[id] = materialize(id);
     for (size_t i = 0; options_.wanted.empty() && i < graph_.outputs.size(); ++i)
-      result_.outputs[graph_.output_names[i]] = materialise(graph_.outputs[i]);
+      result_.outputs[graph_.output_names[i]] = materialize(graph_.outputs[i]);
     return std::move(result_);
   }
 
@@ -130,10 +130,10 @@ class Evaluator {
     v.has_shape = true;
     live_[id] = value;
     remember_small(id);
-    ++uses_[static_cast<size_t>(id)];  // stays
+    ++uses_[static_cast<size_t>(id)];  // kept
   }
 
-  // Nodes on the way from inputs, constants and given values to what is asked for.
+  // Nodes between inputs, constants and given values and the wanted values.
   std::set<ir::NodeId> needed_nodes() const {
     std::set<ir::NodeId> needed;
     std::vector<ir::ValueId> open =
@@ -152,13 +152,13 @@ class Evaluator {
     return needed;
   }
 
-  // Small tensors are constants to the inference of what follows: shapes may depend on them.
+  // Small tensors are constants for the inference of later nodes: shapes may depend on them.
   void remember_small(ir::ValueId id) {
     const EvalTensor& t = live_.at(id);
     if (t.elems() <= rules::kMaxSymbolicElems) graph_.value(id).constant = t.to_tensor();
   }
 
-  const EvalTensor& materialise(ir::ValueId id) {
+  const EvalTensor& materialize(ir::ValueId id) {
     const auto it = live_.find(id);
     if (it != live_.end()) return it->second;
     const ir::Value& v = graph_.value(id);
@@ -171,7 +171,7 @@ class Evaluator {
     const ir::Node& node = graph_.node(id);
     std::vector<const EvalTensor*> in;
     for (ir::ValueId value : node.inputs)
-      in.push_back(value == ir::kNoValue ? nullptr : &materialise(value));
+      in.push_back(value == ir::kNoValue ? nullptr : &materialize(value));
     std::vector<EvalTensor> out;
     for (ir::ValueId value : node.outputs) {
       if (value == ir::kNoValue)
@@ -223,8 +223,8 @@ std::optional<Tensor> known_contents(const ir::Value& v) {
   return Tensor::from(v.dtype, concrete(v.shape), std::span<const int64_t>(numbers));
 }
 
-// What a folded node leaves behind. R does not round between nodes, so what 16 bits would change is
-// held in f32 until types are decided; it is rounded where it is stored.
+// The constant of a folded node. R does not round between nodes, so values that 16 bits would
+// change are kept in f32 until types are decided, and rounded when they are stored.
 Tensor held(EvalTensor result, const ir::Graph& graph) {
   const DType type = result.dtype;
   const bool narrow = !graph.typed && (type == DType::kF16 || type == DType::kBF16);
@@ -234,9 +234,9 @@ Tensor held(EvalTensor result, const ir::Graph& graph) {
 }
 
 struct Work {
-  double elems = 0, all = 0;  // read and written; these and the operations
+  double elems = 0, all = 0;  // elements read and written; the total with the operations
 };
-// Sizes of 0 count as 1: an evaluator may walk over the others.
+// Sizes of 0 count as 1: an evaluator may loop over the other axes.
 Work work_of(const ir::Graph& graph, const ir::Node& node) {
   std::vector<Shape> in, out;
   std::vector<DType> in_types, out_types;
@@ -264,13 +264,13 @@ double elems_of_constants(const ir::Graph& graph) {
   return elems;
 }
 
-// May the node be evaluated? Then its work counts.
+// May the node be evaluated? If so, its work is charged.
 bool charge_fold(ir::Graph& graph, const ir::Node& node) {
-  if (graph.most_folded_work == 0)
-    graph.most_folded_work = kMostFoldWorkInAll + kFoldWorkPerWeight * elems_of_constants(graph);
+  if (graph.max_folded_work == 0)
+    graph.max_folded_work = kMaxFoldWorkInAll + kFoldWorkPerWeight * elems_of_constants(graph);
   const Work work = work_of(graph, node);
-  if (work.all > kMostFoldWork + kFoldWorkPerWeight * work.elems ||
-      graph.folded_work + work.all > graph.most_folded_work)
+  if (work.all > kMaxFoldWork + kFoldWorkPerWeight * work.elems ||
+      graph.folded_work + work.all > graph.max_folded_work)
     return false;
   graph.folded_work += work.all;
   return true;
@@ -326,7 +326,7 @@ uint64_t evaluation_bytes(const ir::Graph& graph, const Binding& sizes) {
   for (ir::ValueId id : graph.outputs) ++uses[static_cast<size_t>(id)];
   uint64_t live = 0, most = 0;
   for (ir::ValueId id : graph.inputs) live = saturating_sum(live, bytes_of(id));
-  std::set<ir::ValueId> constants;  // that are held until their last use
+  std::set<ir::ValueId> constants;  // kept until their last use
   for (ir::NodeId id : graph.order()) {
     const ir::Node& node = graph.node(id);
     for (ir::ValueId in : node.inputs) {

@@ -1,5 +1,5 @@
-// The FP64 meaning of a whole graph on concrete inputs (R and F of the design), and the folding of
-// one node. Every operator means what its evaluator in reference/ computes.
+// FP64 evaluation of a whole graph on concrete inputs (R and F of docs/design.md), and folding of
+// one node. The meaning of every operator is its evaluator in reference/.
 #pragma once
 #include <map>
 #include <optional>
@@ -26,13 +26,13 @@ enum class Keep : uint8_t {
 };
 struct EvaluateOptions {
   Keep keep = Keep::kOutputs;
-  /// Values taken as these arrays instead of computed (a part of the graph: what only they need is
-  /// not evaluated). Types and shapes must be the values'.
+  /// Values given as arrays instead of computed, for a part of the graph: nodes needed only for
+  /// them are not evaluated. Types and shapes must match.
   std::map<ir::ValueId, EvalTensor> given;
   /// Instead of the graph's outputs: these values, by the id in the given graph, in
   /// Evaluation::values.
   std::vector<ir::ValueId> wanted;
-  /// Asked before every node; of memory once, before the first: evaluation_bytes().
+  /// Time is checked before every node, memory once before the first: evaluation_bytes().
   Watch watch;
 };
 struct Evaluation {
@@ -42,7 +42,7 @@ struct Evaluation {
 };
 
 /// The most bytes that evaluate() holds at a time, in 8 per element: live values, and the constants
-/// that a node reads. An estimate: sizes that depend on data, which nobody knows before, count 0.
+/// that a node reads. An estimate: sizes that depend on data count 0.
 uint64_t evaluation_bytes(const ir::Graph& graph, const Binding& sizes);
 
 /// Evaluates the graph: floats in double without rounding between nodes, integers exactly. Shapes
@@ -52,18 +52,17 @@ uint64_t evaluation_bytes(const ir::Graph& graph, const Binding& sizes);
 Evaluation evaluate(const ir::Graph& graph, const std::map<std::string, Tensor>& inputs,
                     const EvaluateOptions& options = {});
 
-/// What evaluating one node may take, in operations (Cost::flops; an element that is read or
-/// written counts as 16, and a size of 0 as 1), and what all nodes that are folded may take
-/// together: some seconds. For each element of its constants, and of the model's weights, so much
-/// more. A small file can ask for any number of operations: what would take more stays in the
-/// graph.
-inline constexpr double kMostFoldWork = 0x1p30, kMostFoldWorkInAll = 0x1p31;
+/// Limits of the work of one folded node, and of all together (a few seconds), in operations:
+/// Cost::flops, 16 per element read or written, sizes of 0 counting as 1. kFoldWorkPerWeight is
+/// added for each element of the node's constants, or of the model's weights. A small file can ask
+/// for any number of operations; nodes above the limit stay in the graph.
+inline constexpr double kMaxFoldWork = 0x1p30, kMaxFoldWorkInAll = 0x1p31;
 inline constexpr double kFoldWorkPerWeight = 1024, kFoldWorkPerElem = 16;
 
 /// The outputs of a node whose inputs are all constants, or whose integer contents inference knows
-/// as numbers; each rounded once to its type, f16 and bf16 to f32 where they cannot hold it. Empty
-/// if that is not so, an output has more than `max_elems` elements, or it would take too much work
-/// (see above; counted in Graph::folded_work). The outputs must have been inferred.
+/// as numbers; each rounded once to its type, or to f32 if f16 or bf16 cannot represent it. Empty
+/// for other nodes, if an output has more than `max_elems` elements, or if it would take too much
+/// work (see above; counted in Graph::folded_work). The outputs must have been inferred.
 std::optional<std::vector<Tensor>> fold_node(ir::Graph& graph, ir::NodeId node, int64_t max_elems);
 
 }  // namespace vernier::ops

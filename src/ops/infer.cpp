@@ -11,7 +11,7 @@ namespace {
 
 using rules::kMaxSymbolicElems;
 
-constexpr size_t kMostDims = 64;  // of a value; a plan's have fewer, those between are folded
+constexpr size_t kMaxDims = 64;  // of a value; values of a plan have fewer
 
 using Substitutions = std::map<std::string, Dim>;
 
@@ -145,9 +145,9 @@ DType GraphContext::stored_type(DType inferred) const {
 
 void GraphContext::set_output(size_t i, DType dtype, SymShape shape) {
   if (!node().has_output(i)) return;
-  if (shape.size() > kMostDims) {
-    fail("output " + std::to_string(i) + " would have more than " + std::to_string(kMostDims) +
-         " dimensions");
+  if (shape.size() > kMaxDims) {
+    fail("output " + std::to_string(i) + " would have more than " + std::to_string(kMaxDims) +
+         " dimensions, the limit");
   }
   Shape least;
   for (Dim& d : shape) {
@@ -156,7 +156,7 @@ void GraphContext::set_output(size_t i, DType dtype, SymShape shape) {
     if (size && *size < 0) fail("output " + std::to_string(i) + " would have shape " + str(shape));
     least.push_back(std::max<int64_t>(d.lower_bound().value_or(0), 0));
   }
-  num_elems(least);  // throws where there are too many, whatever the symbols are
+  num_elems(least);  // throws if there are too many for all values of the symbols
   ir::Value& v = graph_.value(node().outputs[i]);
   v.dtype = stored_type(dtype);
   v.shape = std::move(shape);
@@ -218,7 +218,7 @@ void GraphContext::require_at_most(const Dim& small, const Dim& large) {
 }
 
 Dim GraphContext::fresh_symbol(const std::string& hint, const Dim& upper) {
-  // Named by the node, so that inferring it again gives the same symbol.
+  // Named after the node, so that repeated inference gives the same symbol.
   const std::string name = hint + "." + std::to_string(id_);
   graph_.symbol_bounds[name] = upper;
   return Dim::symbol(name);

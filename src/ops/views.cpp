@@ -29,7 +29,7 @@ std::optional<Layout> layout_reshape(const ir::Graph& graph, const ir::Node& nod
     bool started = false;
     const size_t group_end = to;
     do {
-      // Grow the side that is provably behind; a size of 1 is always taken along.
+      // Extend the side with the provably smaller product; a size of 1 is always included.
       const bool take_in = from > 0 && (less_equal(in_product, out_product) == true || to == 0);
       if (take_in) {
         --from;

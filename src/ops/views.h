@@ -8,7 +8,7 @@
 
 namespace vernier::ops {
 
-/// How a value lies in the memory of a base value: element [i…] is at offset + Σ i·strides.
+/// The position of a value in the memory of a base value: element [i…] is at offset + Σ i·strides.
 struct Layout {
   ir::ValueId base = ir::kNoValue;
   Dim offset = 0;
@@ -18,18 +18,19 @@ struct Layout {
 SymShape dense_strides(const SymShape& shape);
 /// Row-major without gaps (sizes of 1 do not matter).
 bool is_dense(const Layout& layout);
-/// The innermost axis longer than 1 has stride 1 (what strided_inputs promises a kernel).
+/// The innermost axis longer than 1 has stride 1 (the condition of strided_inputs).
 bool innermost_contiguous(const Layout& layout);
-/// An axis that may be longer than 1 has stride 0: its elements are one and the same.
+/// An axis that may be longer than 1 has stride 0: all its elements are the same.
 bool repeats(const Layout& layout);
 
-/// How an operator with kView lies over its input 0: a row's `layout` in ops.def.
+/// The layout of an operator with kView over its input 0: a row's `layout` in ops.def.
 using LayoutFn = std::optional<Layout> (*)(const ir::Graph& graph, const ir::Node& node,
                                            size_t output, const Layout& input);
 
-/// The layout of output `output` of `node` if the node only re-reads its input 0, lying as `input`:
-/// Identity, Reshape and its kin (where the axes split or merge without gaps), Expand, Transpose,
-/// Slice with inline starts, Split. Empty for other nodes and where no strides can say it.
+/// The layout of output `output` of `node` if the node is a view of its input 0 with layout
+/// `input`: Identity; Reshape, Squeeze, Unsqueeze and Flatten if the axes split or merge without
+/// gaps; Expand; Transpose; Slice with inline starts; Split. Empty for other nodes and if no
+/// strides describe it.
 std::optional<Layout> view_layout(const ir::Graph& graph, const ir::Node& node, size_t output,
                                   const Layout& input);
 

@@ -1,6 +1,6 @@
-// LayerNorm(x + r, scale, bias) ⇒ AddLayerNorm(x, r, scale, bias), and its second output is x + r
-//   where the sum has other uses.   requires: x and r of the sum's shape and type; one request that
-//   serves both.
+// LayerNorm(x + r, scale, bias) ⇒ AddLayerNorm(x, r, scale, bias), with x + r as second output if
+//   the sum has other uses.
+//   requires: x and r have the sum's shape and type; one request satisfies both nodes
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -18,7 +18,7 @@ bool fuse(Graph& graph, NodeId id) {
       return false;
   }
   const auto attrs = n.attrs_as<NormAttrs>();
-  // The fused operator wants parameters of exactly the normalised axes.
+  // The fused operator needs parameters of exactly the normalized axes.
   const auto axes =
       static_cast<size_t>(attrs.axis < 0 ? -attrs.axis : rank_of(graph, sum) - attrs.axis);
   std::vector<ValueId> inputs = add->inputs;
@@ -27,7 +27,7 @@ bool fuse(Graph& graph, NodeId id) {
     inputs.push_back(n.inputs[i]);
   }
   const bool keeps_sum = !graph.single_use(sum);
-  // A sum that is kept is stored as the result is.
+  // A sum that is kept is stored in the result's type.
   const auto request = keeps_sum ? common_request(n.request, add->request) : fused_request(*add, n);
   if (!request) return false;
   OriginSet origins;
@@ -38,7 +38,7 @@ bool fuse(Graph& graph, NodeId id) {
   graph.producer(out)->request = *request;
   graph.replace_uses(graph.node(id).outputs[0], out);
   if (keeps_sum) {
-    graph.set_inputs(id, {});  // the norm is gone; its use of the sum must not be replaced
+    graph.set_inputs(id, {});  // the norm is dead; its use of the sum must not be replaced
     graph.replace_uses(sum, graph.producer(out)->outputs[1]);
   }
   const NodeId sum_node = graph.value(sum).producer;

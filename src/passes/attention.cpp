@@ -1,17 +1,18 @@
 // softmax(scale · q kᵀ + bias, masked) v ⇒ Transpose(Attention(Transpose(q), …, Transpose(v)))
 //   with q, k, v [B, H, S, D] (or [B·H, S, D]); the transposes to [B, S, H, D] cancel against the
 //   exporter's own in canonicalise.
-//   scale: constant factors after the product, on q or on k (also √ on both), before or after
-//   masks. bias: every added term, times the factors that follow it. keep, fill: Where(keep,
-//   scores, fill); Where(keep, 0, fill) added, if fill <= −1e30 (there
-//     scores + fill equals fill in f64 and f32). Several masks: all keep, if their fills are equal.
-//   causal: a mask proven to be j <= i + (Sk − Sq) (index.h); an added triangle of c <= −1e8 if it
-//   is
-//     the only term: the diagonal keeps every row's maximum within reach, so exp(c) is 0.
-//   rotary: q and k both as x·cos + rotate_half(x)·sin with the same tables.
-//   zero_nan_rows: Where(IsNaN(p), 0, p).
-//   requires: softmax over the last axis; probabilities and scores used nowhere else; no bias added
-//     after a mask unless its fill is −inf, or <= −1e30: then the mask becomes a bias as well.
+//   scale          constant factors after the product, on q or on k (also √ on both), before or
+//                  after masks
+//   bias           every added term, times the factors that follow it
+//   keep, fill     Where(keep, scores, fill); Where(keep, 0, fill) added, if fill <= −1e30 (then
+//                  scores + fill equals fill in f64 and f32); several masks if their fills are
+//                  equal
+//   causal         a mask proven to be j <= i + (Sk − Sq) (index.h); an added triangle of c <= −1e8
+//                  if it is the only term: the diagonal bounds every row's maximum, so exp(c) is 0
+//   rotary         q and k both as x·cos + rotate_half(x)·sin with the same tables
+//   zero_nan_rows  Where(IsNaN(p), 0, p)
+//   requires: softmax over the last axis; probabilities and scores not used elsewhere; no bias
+//     added after a mask unless its fill is −inf, or <= −1e30 (then the mask becomes a bias too)
 #include "passes/attention.h"
 
 #include <algorithm>

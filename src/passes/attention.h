@@ -1,11 +1,11 @@
-// The matcher of scaled dot product attention, shared by its pass and the raise report. Formula and
+// The matcher of scaled dot-product attention, shared by its pass and the raise report. Formula and
 // conditions: attention.cpp.
 #pragma once
 #include "passes/match.h"
 
 namespace vernier::passes {
 
-/// One term between the scaled products and the softmax, from the inside out.
+/// One term between the scaled products and the softmax, innermost first.
 struct ScoreTerm {
   enum class Kind : uint8_t { kBias, kKeep } kind = Kind::kBias;
   ValueId value = kNoValue;  ///< what is added, or the condition
@@ -22,7 +22,7 @@ struct AttentionMatch {
   ValueId scores = kNoValue, probs = kNoValue, out = kNoValue;  ///< products and softmax, by value
 };
 
-/// Anchored at the Softmax.
+/// Matches around the Softmax node.
 std::optional<AttentionMatch> match_attention(const Graph& graph, NodeId softmax,
                                               Trace* trace = nullptr);
 

@@ -1,4 +1,4 @@
-// Finding softmax(scale · q kᵀ + …) v around a Softmax: see attention.h.
+// Matches softmax(scale · q kᵀ + …) v around a Softmax: see attention.h.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +10,7 @@ namespace {
 using enum OpKind;
 
 constexpr int kMaxTerms = 16;
-constexpr int kMaxVisits = 256;  // nodes of one search for the scores, tries included
+constexpr int kMaxVisits = 256;  // nodes that one search for the scores visits
 
 class Finder {
  public:
@@ -81,7 +81,7 @@ class Finder {
     }
   }
 
-  // From the softmax's input to the product of q and k. `factor` multiplies all that lies above.
+  // From the softmax's input to the product of q and k. `factor` multiplies everything above.
   bool follow_up(ValueId value, double factor, int depth) {
     value = under_casts(graph_, value);
     const Node* n = graph_.producer(value);
@@ -107,7 +107,7 @@ class Finder {
   bool follow_sum(const Node& n, double factor, int depth) {
     const size_t before = match_.terms.size();
     for (size_t i : {size_t{0}, size_t{1}}) {
-      if (n.op == kSub && i == 1) break;  // bias − scores is no attention
+      if (n.op == kSub && i == 1) break;  // bias − scores is not attention
       if (!same_shape(shape_of(graph_, n.inputs[i]), shape_of(graph_, n.outputs[0]))) continue;
       match_.terms.resize(before);
       ScoreTerm term;

@@ -12,8 +12,8 @@ namespace {
 
 using enum OpKind;
 
-constexpr double kAbsorbs = -1e30;      // scores + this equals this
-constexpr double kHidesForSure = -1e8;  // exp(this + score − max) is 0 if the maximum is a score
+constexpr double kAbsorbs = -1e30;     // scores + this equals this
+constexpr double kHidesAlways = -1e8;  // exp(this + score − max) is 0 if the maximum is a score
 
 // ---- masks
 
@@ -22,11 +22,11 @@ struct Condition {
   ValueId value;
   bool negated;
 };
-constexpr int kMaxMaskNodes = 64;  // that one mask is taken apart into; what is left stays whole
+constexpr int kMaxMaskNodes = 64;  // nodes that one mask is split into; the rest stays one mask
 
 void flatten_condition(const Graph& graph, Condition condition, std::vector<Condition>& out,
                        OriginSet& origins) {
-  std::vector<Condition> open{condition};  // the next one last
+  std::vector<Condition> open{condition};  // a stack
   for (int taken = 0; !open.empty();) {
     const Condition c = open.back();
     open.pop_back();
@@ -69,9 +69,9 @@ class Combiner {
     return false;
   }
 
-  // A sum of biases one by one: a padding mask and a position bias stay as small as they are.
+  // A sum of biases term by term, so that a padding mask and a position bias keep their sizes.
   void split_sum(const ScoreTerm& sum, std::vector<ScoreTerm>& terms) {
-    std::vector<ScoreTerm> open{sum};  // the next one last
+    std::vector<ScoreTerm> open{sum};  // a stack
     for (int taken = 0; !open.empty();) {
       const ScoreTerm term = open.back();
       open.pop_back();
@@ -108,8 +108,8 @@ class Combiner {
     return std::nullopt;
   }
 
-  // Additive masks as keep masks: all of them if every fill is −inf, which nothing changes; one
-  // with a finite fill, outermost, if it is the only mask (two of them would add up).
+  // Additive masks as keep masks: all of them if every fill is −inf; a mask with a finite fill only
+  // if it is the outermost term and the only mask (two of them would add up).
   void read_additive_masks(std::vector<ScoreTerm>& terms) {
     size_t masks = 0, finite = 0;
     for (const ScoreTerm& term : terms) {
@@ -140,7 +140,7 @@ class Combiner {
   void read_causal_triangle(ScoreTerm& term) {
     if (term.kind != ScoreTerm::Kind::kBias) return;
     const auto c = triangle_value(term.value);
-    if (!c || *c * term.factor > kHidesForSure) return;
+    if (!c || *c * term.factor > kHidesAlways) return;
     if (analysis::causal_kind(graph_, term.value) != analysis::CausalKind::kHidden) return;
     term.kind = ScoreTerm::Kind::kKeep;
     term.negated = true;
@@ -186,8 +186,8 @@ class Combiner {
     bias_ = bias_ == kNoValue ? value : ops::emit(graph_, kAdd, {bias_, value}, NoAttrs{}, {});
   }
 
-  // What follows is added to hidden scores too: fill + bias. As a bias of its own, the mask means
-  // the same, for scores + fill equals fill.
+  // Later terms are added to hidden scores too: fill + bias. As a bias the mask has the same
+  // meaning, because scores + fill equals fill.
   void masks_to_bias() {
     for (const ScoreTerm& mask : masks_) {
       const ValueId zero = add_scalar(graph_, dtype_, 0);
@@ -289,7 +289,7 @@ bool is_half(const Graph& graph, ValueId value, ValueId x, bool upper) {
          attrs.starts[0] == (upper ? *width / 2 : 0) && attrs.sizes[0] == Dim(*width / 2);
 }
 
-// Also as the outputs of Split in two.
+// The same with the two outputs of a Split.
 bool is_split_half(const Graph& graph, ValueId value, ValueId x, bool upper) {
   const Node* split = producer_of(graph, value, kSplit);
   if (!split || split->inputs[0] != x || split->outputs.size() != 2) return false;
@@ -350,7 +350,7 @@ std::optional<RotaryMatch> match_rotary(const Graph& graph, ValueId q, ValueId k
   if (rank_of(graph, q) != 4 || rank_of(graph, k) != 4) return std::nullopt;
   const auto a = match_rotated(graph, q), b = match_rotated(graph, k);
   if (!a || !b || a->cos != b->cos || a->sin != b->sin) return std::nullopt;
-  // Tables of more axes or entries than x would broadcast it.
+  // Tables with more axes or entries than x would broadcast x.
   if (!same_shape(shape_of(graph, a->x), shape_of(graph, q)) ||
       !same_shape(shape_of(graph, b->x), shape_of(graph, k)))
     return std::nullopt;

@@ -1,5 +1,5 @@
-// Parts of an attention that stand beside its two products: masks, head layout, rotary tables.
-// Formulas and conditions: attention.cpp.
+// Parts of an attention besides its two products: masks, head layout, rotary tables. Formulas and
+// conditions: attention.cpp.
 #pragma once
 #include "passes/attention.h"
 
@@ -11,13 +11,13 @@ struct CombinedMasks {
   double fill = -__builtin_huge_val();
   std::vector<Origin> origins;  ///< of mask nodes that the composite replaces
 };
-/// The terms as one bias, one keep mask and a causal flag; emits the nodes that join them. Empty if
-/// their order or fills do not allow it (the miss is traced).
+/// The terms as one bias, one keep mask and a causal flag; emits the nodes that combine them. Empty
+/// if their order or fills do not allow it (the trace has the reason).
 std::optional<CombinedMasks> combine_terms(Graph& graph, const AttentionMatch& match,
                                            Trace* trace = nullptr);
 
-/// Batch and heads of scores [B, H, Sq, Sk], or of [B·H, Sq, Sk]: found where q was split from
-/// [S, B, H·D]; else one head.
+/// Batch and heads of scores [B, H, Sq, Sk], or of [B·H, Sq, Sk] if q was split from [S, B, H·D];
+/// otherwise one head.
 struct HeadSplit {
   Dim batch, heads;
 };

@@ -1,5 +1,5 @@
-// canonicalise: every graph of one meaning takes one form. Small rules, applied until none fits;
-// the rules and their conditions stand in the canonicalise_*.cpp files.
+// canonicalise: brings equivalent graphs into one form by small rules, applied until none matches.
+// The rules and their conditions are in the canonicalise_*.cpp files.
 #include "passes/canonicalise.h"
 
 #include "passes/passes.h"

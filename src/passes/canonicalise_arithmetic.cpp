@@ -5,9 +5,9 @@
 //   Pow(x, 2) ⇒ x·x   Pow(x, 1) ⇒ x   x/c ⇒ x·(1/c)   requires: c a power of two
 //   (x·a)·b ⇒ x·(a·b), (x+a)+b ⇒ x+(a+b)      requires: the merged constant is exact in the type
 //   Cast(Cast(x)) ⇒ Cast(x)                   requires: integers or bool, inner type holds all of x
-//   Cast(x to bool) ⇒ x, Where(Not(c), a, b) ⇒ Where(c, b, a), Where(true, a, b) ⇒ a, Where(c, a,
-//   a) ⇒ a a < b and its siblings ⇒ true or false    requires: proven by bounds (Range starts at 0,
-//   …)
+//   Cast(x to bool) ⇒ x                       requires: x bool
+//   Where(Not(c), a, b) ⇒ Where(c, b, a)   Where(true, a, b) ⇒ a   Where(c, a, a) ⇒ a
+//   a < b, a <= b, a > b, a >= b ⇒ true or false   requires: proven by bounds (a Range starts at 0)
 #include <array>
 #include <cmath>
 

@@ -1,5 +1,5 @@
-// Broadcasts move down the graph until an operator broadcasts by itself, so that masks and position
-// tables stay as small as they began.
+// Moves broadcasts down the graph to an operator that broadcasts by itself, so that masks and
+// position tables stay small.
 //   f(Expand(a), b) ⇒ f(a, b)             f elementwise;  requires: the result keeps its shape
 //   f(Expand(a), b) ⇒ Expand(f(a, b))     f elementwise;  otherwise
 //   Expand(Expand(a)) ⇒ Expand(a)
@@ -150,7 +150,7 @@ bool attention_broadcasts(Graph& graph, NodeId id) {
 
 bool spread_uniform(Graph& graph, NodeId id) {
   const Node& n = graph.node(id);
-  // An Expand of a scalar is what this rule ends in.
+  // The result of this rule is an Expand of a scalar.
   const bool moves = (flags(n.op) & kMoves) != 0 && n.op != OpKind::kExpand;
   if (!moves || n.outputs.size() != 1 || !n.has_output(0)) return false;
   const auto c = uniform(graph, n.inputs[0]);

@@ -1,12 +1,11 @@
 // Gathers whose indices are positions. Exporters index a mask [B, S] by (batch, key) ranges; proven
 // by the affine forms of index.h.
 //   Gather(Reshape(x), i) ⇒ Reshape(x)          requires: axis 0; i counts 0, 1, 2, … over all of x
-//   GatherND(x, i) ⇒ Expand(Reshape(x))         requires: component k of i is the position along
-//   one
-//     output axis, in rising order, over all of axis k of x (or 0, where that axis has size 1)
-//   GatherElements(x, i) ⇒ x                    requires: i is the position along the axis; same
-//   shape
-// Two symbols that these identities make equal are unified (an exporter's two names of one size).
+//   GatherND(x, i) ⇒ Expand(Reshape(x))
+//     requires: component k of i is the position along one output axis, in ascending order, over
+//     all of axis k of x (or 0 if that axis has size 1)
+//   GatherElements(x, i) ⇒ x         requires: i is the position along the axis; same shape
+// Two symbols that these identities prove equal are unified (an exporter's two names of one size).
 #include <algorithm>
 
 #include "analysis/index.h"
@@ -26,7 +25,7 @@ SymShape without_units(const SymShape& shape) {
   return kept;
 }
 
-// The sizes of x, up to axes of 1, are those of the index: then counting over one counts the other.
+// True if the sizes of x, up to axes of 1, are those of the index.
 bool unify_sizes(Graph& graph, NodeId id, const SymShape& a, const SymShape& b) {
   const SymShape x = without_units(a), y = without_units(b);
   if (x.size() != y.size()) return false;
@@ -41,7 +40,7 @@ bool gather_all(Graph& graph, NodeId id) {
   if (n.op != OpKind::kGather || n.attrs_as<AxisAttrs>().axis != 0) return false;
   const auto form = analysis::affine(graph, n.inputs[1]);
   if (!form) return false;
-  // [N, 1, …] made from x: look at x's own sizes, where the exporter's names are.
+  // [N, 1, …] reshaped from x: use x's own sizes, which have the exporter's names.
   const SymShape& data = shape_of(graph, n.inputs[0]);
   const bool one_column =
       std::all_of(data.begin() + 1, data.end(), [](const Dim& d) { return d == Dim(1); });
@@ -49,7 +48,7 @@ bool gather_all(Graph& graph, NodeId id) {
   const ValueId source = view && one_column ? view->inputs[0] : n.inputs[0];
   SymShape counted = shape_of(graph, source);
   if (source == n.inputs[0]) counted = {data[0]};
-  // Strides are written with the data's sizes; the index's own sizes may carry other names.
+  // Strides use the data's sizes; the index's own sizes may have other names.
   SymShape index = shape_of(graph, n.inputs[1]);
   const SymShape names = without_units(counted), own = without_units(index);
   if (names.size() != own.size() || !std::equal(names.begin(), names.end(), own.begin(), unifiable))
@@ -109,7 +108,7 @@ std::optional<std::vector<analysis::Affine>> component_forms(const Graph& graph,
   const int64_t rank = rank_of(graph, indices), axis = concat->attrs_as<AxisAttrs>().axis;
   if ((axis + rank) % rank != rank - 1) return std::nullopt;
   for (ValueId part : concat->inputs) {
-    if (rank_of(graph, part) != rank) return std::nullopt;  // a number joined into a list
+    if (rank_of(graph, part) != rank) return std::nullopt;  // a scalar joined into a list
     auto form = analysis::affine(graph, part);
     if (!form || !(shape_of(graph, part).back() == Dim(1))) return std::nullopt;
     form->coefficients.pop_back();

@@ -1,4 +1,4 @@
-// Spellings of masks, so that what is kept is a bool tensor compared once.
+// Forms of masks: what is kept becomes one bool tensor, compared once.
 //   Cast(1 − Cast(m) to bool) ⇒ Not(m == 1)        requires: m integer or bool
 //   Where(Cast(x to bool), a, x) ⇒ Where(Cast(x to bool), a, 0)   (x is 0 where the cast is false)
 //   Cast(b) == 0 ⇒ Not(b), Cast(b) == 1 ⇒ b        requires: b bool (also under Casts)
@@ -17,7 +17,7 @@ ValueId under_number_casts(const Graph& graph, ValueId value) {
   return cast->inputs[0];
 }
 
-// zero_where_false looks for this Cast: it goes first.
+// zero_where_false matches this Cast and must run first.
 bool chooses_its_source(const Graph& graph, const Node& cast) {
   for (NodeId user : graph.value(cast.outputs[0]).users) {
     const Node& n = graph.node(user);
@@ -74,7 +74,7 @@ bool test_of_bool(Graph& graph, NodeId id) {
     const ValueId source = under_number_casts(graph, n.inputs[0]);
     if (source == kNoValue || dtype_of(graph, source) != DType::kBool) return false;
     if (!same_shape(shape_of(graph, source), shape_of(graph, n.outputs[0]))) return false;
-    if (!test.negated) return replace_by(graph, id, source, "tests what is a bool already");
+    if (!test.negated) return replace_by(graph, id, source, "compares a bool with a constant");
     mutate(graph, id, kNot, {source}, NoAttrs{});
     return true;
   }

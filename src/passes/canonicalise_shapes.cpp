@@ -1,14 +1,15 @@
-// Sizes leave the data flow: what a shape chain computes is known as expressions, so operators take
-// their shapes as attributes and the chain dies.
-//   Reshape(x, s), Squeeze, Unsqueeze, Flatten ⇒ Reshape{shape}(x)     Expand(x, s) ⇒
-//   Expand{shape}(x) ConstantOfShape{c}(s) ⇒ Expand{shape}(c) Slice(x, starts, ends, axes, steps) ⇒
-//   Slice{starts, steps, sizes}(x)   requires: constant steps;
-//     starts constant, non-negative or of a constant axis
+// Removes sizes from the data flow: the results of a shape chain are known as expressions, so
+// operators take their shapes as attributes and the chain becomes dead.
+//   Reshape(x, s), Squeeze, Unsqueeze, Flatten ⇒ Reshape{shape}(x)
+//   Expand(x, s) ⇒ Expand{shape}(x)
+//   ConstantOfShape{c}(s) ⇒ Expand{shape}(c)
+//   Slice(x, starts, ends, axes, steps) ⇒ Slice{starts, steps, sizes}(x)
+//     requires: constant steps; starts constant, non-negative or of a constant axis
 //   Gather(x, i) ⇒ Reshape(Slice(x))   requires: one constant index, non-negative or constant axis
 //   Split(x, sizes) ⇒ Split{sizes}(x)  requires: constant sizes
 //   Reduce*(x, axes) ⇒ Reduce*{axes}(x)  requires: constant axes
 //   a small integer tensor with known contents that is still needed as data ⇒ ShapeValues
-//   identities (same type, same shape) go away
+//   identities (same type, same shape) are removed
 #include <algorithm>
 
 #include "passes/canonicalise.h"
@@ -20,9 +21,9 @@ bool all_equal_to(std::span<const int64_t> list, int64_t wanted) {
   return std::all_of(list.begin(), list.end(), [wanted](int64_t v) { return v == wanted; });
 }
 
-// Operators that keep every element where it is when the shape does not change.
-// Narrower than kMoves, which may reorder or repeat, and wider: one operand of a sum stays as it
-// is.
+// Operators that keep every element in place if the shape does not change. Not the flag kMoves,
+// which includes operators that reorder or repeat elements; also sums and the like with one
+// operand.
 bool keeps_elements(const Graph& graph, const Node& n) {
   switch (n.op) {
     case OpKind::kIdentity:
@@ -91,8 +92,8 @@ bool take_shape(Graph& graph, NodeId id) {
   }
 }
 
-// The start as a position counted from the front of an axis that is not empty; nothing if it is not
-// a number at build time.
+// The start as a position from the front of a non-empty axis; empty if it is not known at build
+// time.
 std::optional<int64_t> front_position(int64_t start, const Dim& size, int64_t step) {
   const auto known = size.as_constant();
   if (known) {
@@ -127,7 +128,7 @@ bool inline_slice(Graph& graph, NodeId id) {
   for (size_t i = 0; i < starts->size(); ++i) {
     attrs.axes[i] = (attrs.axes[i] + rank) % rank;
     const auto axis = static_cast<size_t>(attrs.axes[i]);
-    if (in[axis] == Dim(0) || out[axis] == Dim(0)) return false;  // no position to start at
+    if (in[axis] == Dim(0) || out[axis] == Dim(0)) return false;  // no valid start position
     const auto at = front_position((*starts)[i], in[axis], attrs.steps[i]);
     if (!at) return false;
     attrs.starts.push_back(*at);

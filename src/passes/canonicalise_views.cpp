@@ -1,4 +1,4 @@
-// Layout operators move towards one form: reshapes that split axes go up, transposes merge, axes of
+// Layout operators move toward one form: reshapes that split axes go up, transposes merge, axes of
 // size 1 are added last, scalar factors come after layout changes.
 //   Reshape(Reshape(x)) ⇒ Reshape(x)      Transpose(Transpose(x)) ⇒ Transpose(x)
 //   Transpose(x) ⇒ Reshape(x)             requires: only axes of size 1 move
@@ -9,7 +9,7 @@
 //   f(Slice(c)) ⇒ Slice(f(c))             f elementwise; c and f's other operands constant
 //   Reshape(f(x)) ⇒ f(Reshape(x)), Transpose(x·c) ⇒ Transpose(x)·c   f elementwise;
 //     requires: f's other operands scalars, f(x) used once
-//   Slice(Slice(x)) ⇒ Slice(x);  Slices that part one axis of x ⇒ Split(x)
+//   Slice(Slice(x)) ⇒ Slice(x);  Slices that partition one axis of x ⇒ Split(x)
 //   Transpose(Reshape(x)) ⇒ Reshape(Transpose(x))   requires: the reshape only merges axes
 //   products and softmax of [B·H, S, D] made from or cut into [B, H, S, D] ⇒ those of [B, H, S, D]
 #include <algorithm>
@@ -215,7 +215,7 @@ bool slice_after_constant_math(Graph& graph, NodeId id) {
   return true;
 }
 
-// The one operand of an elementwise operator that is no scalar, or nothing.
+// The one operand of an elementwise operator that is not a scalar, or nothing.
 std::optional<size_t> varying_operand(const Graph& graph, const Node& math) {
   if ((flags(math.op) & kElementwise) == 0 || math.outputs.size() != 1) return std::nullopt;
   std::optional<size_t> found;
@@ -275,7 +275,7 @@ bool merge_slices(Graph& graph, NodeId id) {
     const auto k = static_cast<size_t>(at - attrs.axes.begin());
     attrs.starts[k] += outer.starts[i] * attrs.steps[k];
     attrs.steps[k] *= outer.steps[i];
-    if (std::abs(attrs.steps[k]) > rules::kLargestNumber) return false;  // no step of a Slice
+    if (std::abs(attrs.steps[k]) > rules::kLargestNumber) return false;  // not valid for a Slice
     attrs.sizes[k] = outer.sizes[i];
   }
   absorb_origins(graph, id, *inner);
@@ -294,7 +294,7 @@ std::optional<SliceAttrs> part_of_axis(const Graph& graph, NodeId user) {
   return attrs;
 }
 
-// All parts are looked at when the first of them is visited.
+// Handles all parts when the first of them is visited.
 bool slices_to_split(Graph& graph, NodeId id) {
   const auto first = part_of_axis(graph, id);
   if (!first) return false;

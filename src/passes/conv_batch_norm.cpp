@@ -1,8 +1,8 @@
 // BatchNormalization(Conv(x, w, b), scale, bias, mean, var) ⇒ Conv(x, w·a, (b − mean)·a + bias)
 //   with a = scale / √(var + ε) per output channel
 //   requires: w, b and the four vectors constant f32; the convolution used once; one request that
-//   f32 weights satisfy; new weights finite, and each channel's shift at most kMaxCancellation of
-//   what it leaves. They are computed in double and rounded once.
+//   f32 weights satisfy; new weights finite; each channel's shift at most kMaxCancellation times
+//   the result. New weights are computed in double and rounded once.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -13,9 +13,9 @@
 namespace vernier::passes {
 namespace {
 
-// Rounding weights and bias to f32 changes each by some 2.4e-8 of itself (rms), which counts
-// against what is left where they cancel: with terms 16 times as large as |scale| + |bias| by up to
-// 8e-7, and a rewrite may change 1e-6 (verify: F against R).
+// Rounding weights and bias to f32 changes each by about 2.4e-8 of its value (rms). Where they
+// cancel, this is relative to the difference: with terms 16 times as large as |scale| + |bias| up
+// to 8e-7. A rewrite may change a result by 1e-6 (verify: F against R).
 constexpr double kMaxCancellation = 16;
 
 struct Weights {
@@ -37,7 +37,7 @@ bool all_finite(const Tensor& t) {
   return true;
 }
 
-// The weights of the one convolution, or nothing where they would lose too much.
+// The weights of the merged convolution, or nothing if they would lose too much accuracy.
 std::optional<Weights> fold_weights(const Graph& graph, const Node& conv, const Node& norm) {
   const Tensor& w = *constant_of(graph, conv.inputs[1]);
   const Tensor* b = conv.has_input(2) ? constant_of(graph, conv.inputs[2]) : nullptr;
@@ -52,7 +52,7 @@ std::optional<Weights> fold_weights(const Graph& graph, const Node& conv, const 
     const double scale = stored(1, c), bias = stored(2, c);
     const double a = scale / std::sqrt(stored(4, c) + epsilon);
     const double shift = ((b ? b->float_at(c) : 0.0) - stored(3, c)) * a;
-    // A channel of such a convolution has the deviation |scale| around the mean `bias`.
+    // The result of a channel has the deviation |scale| around the mean `bias`.
     if (std::abs(shift) > kMaxCancellation * (std::abs(scale) + std::abs(bias))) return {};
     biases.push_back(shift + bias);
     const int64_t per_channel = w.elems() / channels;
@@ -65,7 +65,7 @@ std::optional<Weights> fold_weights(const Graph& graph, const Node& conv, const 
   return folded;
 }
 
-// Is an f32 constant as good as what is asked?
+// Does an f32 constant satisfy the request?
 bool allows_f32(const Request& request) {
   return std::ranges::all_of(std::array{request.compute, request.inner}, [](TypeRequest r) {
     return r.exact ? r.type == DType::kF32

@@ -1,9 +1,9 @@
 // g(f(a, b), c) ⇒ FusedElementwise{"f(%0,%1);g(%3,%2)"}(a, b, c)
-//   requires: every operator elementwise with one output; every inner result used inside the chain
-//   only, and of the chain's own shape (a smaller one would be computed again for every row); one
-//   request that serves all. A node that decides about floats stays a step of its own, so that
-//   verify can follow the engine's decision (docs/decisions/0012-decisions-are-steps.md).
-//   Maximal: chains grow upwards from their last node; nodes are visited from the end.
+//   requires: every operator elementwise with one output; every inner result used only inside the
+//   chain, and of the chain's shape (a smaller one would be computed again for every row); one
+//   request that satisfies all nodes. A decision about floats stays a step of its own, so that
+//   verify can follow it (docs/decisions/0012-decisions-are-steps.md).
+//   Chains are maximal: they grow upward from their last node, and nodes are visited from the end.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -16,7 +16,7 @@
 namespace vernier::passes {
 namespace {
 
-// What one loop can hold: operand pointers, and results on its stack.
+// Limits of one loop: operand pointers, and results on its stack.
 constexpr size_t kMaxInputs = 12;
 constexpr size_t kMaxInstructions = 32;
 
@@ -29,7 +29,7 @@ bool decides(const Graph& graph, const Node& n) {
 bool fusable(const Graph& graph, const Node& n) {
   if ((flags(n.op) & kElementwise) == 0 || n.op == OpKind::kFusedElementwise) return false;
   if (n.op == OpKind::kIdentity || n.outputs.size() != 1 || !n.has_output(0)) return false;
-  if (graph.value(n.outputs[0]).values) return false;  // sizes: the host's business
+  if (graph.value(n.outputs[0]).values) return false;  // sizes are computed on the host
   if (std::ranges::find(n.inputs, kNoValue) != n.inputs.end()) return false;
   return !decides(graph, n);
 }
@@ -40,7 +40,7 @@ class Chain {
   Chain(const Graph& graph, NodeId root, const std::vector<size_t>& position)
       : graph_(graph), root_(root), request_(graph.node(root).request) {
     members_.insert(root);
-    // A member takes one input away at most: beyond one too many nothing can be taken in.
+    // A new member removes at most one input, so with more than one too many no node fits.
     const bool can_grow = inputs_with_members() <= kMaxInputs + 1;
     while (can_grow && members_.size() < kMaxInstructions && grow()) {
     }
@@ -87,7 +87,7 @@ class Chain {
     return producer != ir::kNoNode && members_.contains(producer);
   }
 
-  // Adds one producer whose every use lies inside; false if there is none.
+  // Adds one producer whose uses are all inside the chain; false if there is none.
   bool grow() {
     const SymShape& shape = shape_of(graph_, graph_.node(root_).outputs[0]);
     std::set<ValueId> seen;  // an operand may be read many times

@@ -1,7 +1,7 @@
 // LayerNorm(Gather(t1, i1) + Gather(t2, i2) + … + c) ⇒ EmbedNorm(i1, t1, i2, t2, …, scale, bias)
-//   requires: the sum used once, over the last axis; tables constant matrices of one type, gathered
-//   along axis 0; one request that serves all. A constant addend c [.., H] counts as a table of its
-//   own rows.
+//   requires: the sum used once, norm over the last axis; tables constant matrices of one type,
+//   gathered along axis 0; one request that satisfies all nodes. A constant addend c [.., H] is
+//   treated as a table of its own rows.
 #include <numeric>
 
 #include "passes/match.h"
@@ -31,7 +31,7 @@ Lookup as_table(Graph& graph, const Tensor& rows) {
           graph.add_constant(rows.reshaped({count, width}))};
 }
 
-constexpr int kMaxTerms = 64;  // nodes of one sum: a longer one is no embedding
+constexpr int kMaxTerms = 64;  // nodes of one sum: a longer one is not an embedding
 
 struct Sum {
   std::vector<ValueId> lookups;    // Gather results

@@ -1,7 +1,6 @@
 // f(c1, …, cn) ⇒ its value, by the FP64 evaluator.
-//   requires: every input constant; the result is not much larger than its inputs, so that an
-//   Expand or a Tile does not become weights, and a constant with other uses is not duplicated by a
-//   transpose.
+//   requires: every input constant; the result not much larger than its inputs (an Expand or a Tile
+//   must not become weights); a layout change of a large constant with other uses is not folded
 // A value whose symbolic contents are all numbers ⇒ the constant.
 // Equal constants become one.
 #include "core/byte_twins.h"
@@ -20,7 +19,7 @@ std::optional<int64_t> elems_of(const Graph& graph, ValueId value) {
   return product(shape_of(graph, value)).as_constant();
 }
 
-// Would the result be out of proportion to the constants it replaces?
+// Is the result much larger than the constants it replaces?
 bool too_large(const Graph& graph, const Node& node, int64_t result_elems) {
   if (result_elems <= kSmallElems) return false;
   int64_t input_elems = 0;
@@ -36,7 +35,7 @@ bool too_large(const Graph& graph, const Node& node, int64_t result_elems) {
 }
 
 bool is_expensive(const Graph& graph, const Node& node) {
-  // The evaluators of contractions are slow; weights are not multiplied at build time beyond this.
+  // The evaluators of products are slow: weights above this size are not multiplied at build time.
   const bool contraction = node.op == OpKind::kMatMul || node.op == OpKind::kGemm ||
                            node.op == OpKind::kLinear || node.op == OpKind::kConv ||
                            node.op == OpKind::kEinsum || node.op == OpKind::kAttention;
@@ -70,7 +69,7 @@ int merge_equal_constants(Graph& graph) {
 
 namespace {
 
-// What the evaluator holds: operands and results, 8 bytes per element.
+// Memory of the evaluator: operands and results, 8 bytes per element.
 uint64_t evaluation_bytes(const Graph& graph, const Node& node) {
   constexpr uint64_t kElemBytes = 8;
   uint64_t elems = 0;
@@ -89,7 +88,7 @@ bool fold_watched(Graph& graph, NodeId id, const Watch& watch) {
     const auto elems = elems_of(graph, out);
     if (!elems || too_large(graph, node, *elems)) return false;
   }
-  // Sizes that the host evaluates per shape are not constants.
+  // Sizes that the host computes for each shape are not constants.
   if (node.op == OpKind::kShapeValues && !integers_of(graph, node.outputs[0])) return false;
   const auto where = [&] { return "folding node '" + node.name + "'"; };
   watch.check_time(where);

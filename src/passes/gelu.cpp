@@ -1,8 +1,8 @@
 // ½·x·(1 + erf(x/√2))                        ⇒ Gelu{erf}(x)
 // ½·x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))   ⇒ Gelu{tanh}(x)
-//   requires: the constants within the rounding of their type. The product may be associated and
-//   ordered in any way, ½ may sit in any factor (also inside the sum), x/√2 may be a product, x³
-//   may be Pow or products: factors are flattened and the argument is read as a polynomial in x.
+//   requires: the constants within the rounding of their type. The product may have any order and
+//   association, ½ may be in any factor (also inside the sum), x/√2 may be a product, x³ may be Pow
+//   or products: factors are flattened and the argument is read as a polynomial in x.
 #include "passes/gelu.h"
 
 #include <array>

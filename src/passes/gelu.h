@@ -9,7 +9,7 @@ struct GeluMatch {
   GeluKind kind = GeluKind::kErf;
 };
 
-/// Anchored at the last multiplication.
+/// Matches from the last multiplication.
 std::optional<GeluMatch> match_gelu(const Graph& graph, NodeId anchor, Trace* trace = nullptr);
 
 }  // namespace vernier::passes

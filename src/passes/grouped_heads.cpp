@@ -1,7 +1,7 @@
 // Attention(q, repeat(k), repeat(v)) ⇒ Attention(q, k, v)
 //   repeat: [B, S, Hk, 1, D] expanded to [B, S, Hk, G, D], seen as [B, S, Hk·G, D];
 //           or, of one head, [B, S, 1, D] expanded to [B, S, G, D]
-//   requires: k and v repeated alike; Hk constant. Attention shares key heads by itself.
+//   requires: k and v repeated in the same way; Hk constant. Attention itself shares key heads.
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

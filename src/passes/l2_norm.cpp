@@ -1,8 +1,8 @@
 // x / max(√(sum x²), c) ⇒ L2Norm{minimum = c}(x)
 //   with √(sum x²) as ReduceL2, or as the root of ReduceSumSquare or of ReduceSum of x·x or x²
-//   requires: the sum over the last axis, kept as 1; c > 0 constant (Clip or Max); what lies
-//   between x and the quotient read nowhere else. An Expand of the divisor is gone by then
-//   (canonicalise_expand.cpp).
+//   requires: the sum over the last axis, kept as 1; c > 0 constant (Clip or Max); the values
+//   between x and the quotient not used elsewhere. canonicalise has removed an Expand of the
+//   divisor (canonicalise_expand.cpp).
 #include "passes/match.h"
 #include "passes/passes.h"
 

@@ -1,8 +1,8 @@
 // (x − mean(x)) / sqrt(mean((x − mean(x))²) + ε) · scale + bias ⇒ LayerNorm(x, scale, bias)
 //   requires: both means over the same last axes, kept as 1; scale and bias of those axes' shape.
-//   Spellings: d·d or Pow(d, 2); Sqrt or Pow ½; Div, Reciprocal, 1/…, or Pow −½; scale and bias
-//   absent; ε absent; TensorFlow's x·i + (bias − mean·i) with i = scale / sqrt(…); Casts between
-//   float types anywhere (the wider type is kept as a request).
+//   Variants: d·d or Pow(d, 2); Sqrt or Pow ½; Div, Reciprocal, 1/…, or Pow −½; no scale or bias;
+//   no ε; TensorFlow's x·i + (bias − mean·i) with i = scale / sqrt(…); Casts between float types
+//   anywhere (the wider type is kept as a request).
 #include "passes/norms.h"
 #include "passes/passes.h"
 

@@ -4,7 +4,7 @@
 //   requires: a not transposed
 // Linear(x, w) + b              ⇒ Linear(x, w, b)     requires: b of shape [N] up to leading ones
 // Linear(Reshape(x), w, b)      ⇒ Reshape(Linear(x, w, b))
-//   requires: the reshape merges all axes but the last (Gemm wants matrices)
+//   requires: the reshape merges all axes but the last (for Gemm, which takes matrices)
 // Reshape(Linear(Reshape(x)))   ⇒ Linear(Reshape(x))  requires: the outer one keeps the last axis
 #include "passes/canonicalise.h"
 #include "passes/passes.h"
@@ -110,12 +110,12 @@ bool reshape_after(Graph& graph, NodeId id) {
   const SymShape& x = shape_of(graph, view->inputs[0]);
   if (x.empty() || !(x.back() == shape_of(graph, n.inputs[0]).back())) return false;
   if (rank_of(graph, n.inputs[0]) != 2 || differ_by_unit_axes(x, shape_of(graph, n.inputs[0])))
-    return false;  // no matrix made for Gemm's sake
+    return false;  // not a reshape to a matrix for Gemm
   const SymShape out = shape_of(graph, n.outputs[0]);
   std::vector<ValueId> inputs = n.inputs;
   inputs[0] = view->inputs[0];
   const ValueId linear = ops::emit(graph, kLinear, std::move(inputs), n.attrs, n.origins);
-  // The view's own node is gone: it was nobody's computation.
+  // The view's node is removed: it computed nothing.
   mutate(graph, id, kReshape, {linear}, shape_attrs(out));
   graph.node(id).origins = view->origins;
   return true;

@@ -1,5 +1,5 @@
 // f(Linear(x, w, b)) ⇒ Linear{activation = f}(x, w, b)   f: Gelu (erf, tanh), Relu, Tanh
-//   requires: the product used once; no activation or residual yet; one request that serves both.
+//   requires: the product used once; no activation or residual yet; one request that satisfies both
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

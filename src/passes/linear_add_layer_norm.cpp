@@ -1,8 +1,8 @@
-// AddLayerNorm(Linear(x, w, b), r, scale, c) ⇒ LinearAddLayerNorm(x, w, b, r, scale, c), and with
-//   the addends in the other order, since a sum has none.   requires: the product used once, with
-//   no activation or residual, and stored as the result is, for a kernel may round it to that; w
-//   constant; the sum not kept; rows of the last axis; one parameter per column; one request that
-//   serves both; a kernel of the device's own.
+// AddLayerNorm(Linear(x, w, b), r, scale, c) ⇒ LinearAddLayerNorm(x, w, b, r, scale, c), with the
+//   addends in either order
+//   requires: the product used once, with no activation or residual, and stored in the result's
+//   type (a kernel may round it to that type); w constant; the sum not kept; rows of the last axis;
+//   one parameter per column; one request that satisfies both; a kernel of the device's own
 #include <algorithm>
 
 #include "passes/passes.h"
@@ -11,7 +11,7 @@
 namespace vernier::passes {
 namespace {
 
-// The norm with the product that is its addend `i` in it, or nothing if they stay two.
+// The norm merged with the product that is its addend `i`, or nothing if they stay two nodes.
 std::optional<Node> fused(const Graph& graph, const Node& norm, size_t i) {
   const ValueId product = norm.inputs[i], residual = norm.inputs[1 - i];
   const Node* linear = producer_of(graph, product, OpKind::kLinear);

@@ -1,6 +1,6 @@
 // Linear(x, w, b) + r ⇒ Linear(x, w, b, r)
 //   requires: the product used once, no residual yet; r of its shape and type; one request that
-//   serves both. Sums that feed a LayerNorm belong to AddLayerNorm, which runs before.
+//   satisfies both. Sums that feed a LayerNorm belong to AddLayerNorm, whose pass runs earlier.
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

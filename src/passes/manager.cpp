@@ -20,21 +20,20 @@ void check_options(const PassOptions& options) {
       optional += (optional.empty() ? "" : ", ") + std::string(pass.name);
     }
     if (!found) {
-      throw Error(
-          ErrorCode::kInput,
-          "there is no pass '" + name + "' that can be switched off; passes that can: " + optional);
+      throw Error(ErrorCode::kInput, "there is no optional pass '" + name +
+                                         "'; passes that can be switched off: " + optional);
     }
   }
 }
 
-// Everything that nodes of the graph and rows of Graph::retired stand for, by key.
+// All origins of the graph's nodes and of rows of Graph::retired, by key.
 class Ledger {
  public:
   explicit Ledger(const ir::Graph& graph) {
     each_origin(graph, [this](const ir::Origin& origin) { rows_.try_emplace(origin.key, origin); });
   }
 
-  // An ONNX node whose place was taken by an existing value still has its row.
+  // An ONNX node that was replaced by an existing value still gets a row.
   void retire_lost(ir::Graph& graph, std::string_view pass) {
     ++round_;
     each_origin(graph, [this](const ir::Origin& origin) {
@@ -47,14 +46,14 @@ class Ledger {
       if (row.seen != round_) lost.emplace(key, &row.origin);
     }
     for (const auto& [key, origin] : lost)
-      graph.retire({*origin}, "removed", "does nothing after pass " + std::string(pass));
+      graph.retire({*origin}, "removed", "not needed after pass " + std::string(pass));
   }
 
  private:
   struct Row {
     explicit Row(const ir::Origin& from) : origin(from) {}
     ir::Origin origin;
-    int seen = 0;  // in which round
+    int seen = 0;  // the last round in which it was found
   };
 
   template <class Visit>
@@ -94,7 +93,7 @@ std::vector<PassReport> run_passes(ir::Graph& graph, Phase phase, const PassOpti
     const int changes = watched ? pass.run_watched(graph, options.watch)
                         : asks  ? pass.run_where(graph, options.takes)
                                 : run(graph);
-    // The graph of a pass that found nothing is as the pass before it has left it.
+    // A pass that changed nothing leaves the invariants as they were.
     const bool untouched = changes == 0 && graph.changes() == before;
     if (!untouched || reports.empty()) restore_invariants(graph, pass.name, ledger);
     const std::chrono::duration<double, std::milli> spent =

@@ -1,4 +1,4 @@
-// Helpers of patterns: see match.h.
+// Helpers for patterns: see match.h.
 #include "passes/match.h"
 
 #include <algorithm>

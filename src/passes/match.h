@@ -1,13 +1,13 @@
 // Typed, composable patterns over values. A pattern is any callable bool(ValueId); captures are
-// written through references and mean something only if the whole match returned true.
+// written through references and are valid only if the whole match returned true.
 //
 //   Patterns p(graph, &trace);
 //   ValueId x;
 //   p.op<OpKind::Div>(p.any(x), p.op<OpKind::Sqrt>(p.same(x)))(value)
 //
-// Commutative operators are tried both ways. Casts between float types are looked through: they are
-// requests for precision, not mathematics. The trace keeps the deepest disappointment, for
-// `inspect`: which node stopped a match, and what was expected of it.
+// Commutative operators are tried in both orders. Casts between float types are skipped: they are
+// requests for precision, not mathematics. For `inspect` the trace keeps the deepest mismatch:
+// which node stopped the match, and what was expected there.
 #pragma once
 #include <string>
 #include <utility>
@@ -16,7 +16,7 @@
 
 namespace vernier::passes {
 
-/// Why a match failed: the miss furthest from the root. Absent while nothing was missed.
+/// Why a match failed: the mismatch furthest from the root. Empty if there was none.
 struct Trace {
   int depth = -1;
   ValueId value = kNoValue;
@@ -40,7 +40,7 @@ class Patterns {
       return true;
     };
   }
-  /// The value captured before (in an operand to the left, or higher up), casts aside.
+  /// The value captured before (by an earlier operand or an outer pattern), ignoring casts.
   auto same(const ValueId& wanted) const {
     return [this, &wanted](ValueId v) {
       const bool is_same = same_value(graph_, under_casts(graph_, v), under_casts(graph_, wanted));
@@ -66,7 +66,7 @@ class Patterns {
       return c.has_value();
     };
   }
-  /// An operator whose inputs match; nodes matched are remembered for their origins.
+  /// An operator whose inputs match.
   template <OpKind K, class... P>
   auto op(P... operands) const {
     return [this, operands...](ValueId v) {
@@ -96,7 +96,7 @@ class Patterns {
   auto either(A a, B b) const {
     return [a, b](ValueId v) { return a(v) || b(v); };
   }
-  /// `pattern`, and the value itself is captured.
+  /// Matches `pattern` and captures the value itself.
   template <class A>
   auto as(ValueId& out, A pattern) const {
     return [&out, pattern](ValueId v) {

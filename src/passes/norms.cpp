@@ -1,4 +1,4 @@
-// Matching decomposed normalisations: see norms.h.
+// Matches decomposed normalizations: see norms.h.
 #include "passes/norms.h"
 
 namespace vernier::passes {
@@ -6,28 +6,28 @@ namespace {
 
 using enum OpKind;
 
-// `centred` · 1/sqrt(mean(centred²) + epsilon) in every spelling, with `centred` given.
-bool divides_by_deviation(const Patterns& p, const Node& anchor, const ValueId& centred,
+// All forms of `centered` · 1/sqrt(mean(centered²) + epsilon), with `centered` given.
+bool divides_by_deviation(const Patterns& p, const Node& anchor, const ValueId& centered,
                           ValueId& mean_square, double& epsilon) {
-  // mean(d²) with d·d, Pow(d, 2) or ReduceSumSquare's relatives spelled out.
-  const auto square = p.either(p.op<kMul>(p.same(centred), p.same(centred)),
-                               p.op<kPow>(p.same(centred), p.scalar(2)));
+  // mean(d²) with d·d or Pow(d, 2).
+  const auto square = p.either(p.op<kMul>(p.same(centered), p.same(centered)),
+                               p.op<kPow>(p.same(centered), p.scalar(2)));
   const auto variance = p.as(mean_square, p.op<kReduceMean>(square));
-  const auto stabilised = [&](ValueId v) {
+  const auto stabilized = [&](ValueId v) {
     if (p.op<kAdd>(variance, p.constant(epsilon))(v)) return true;
     epsilon = 0;
     return variance(v);
   };
-  const auto deviation = p.either(p.op<kSqrt>(stabilised), p.op<kPow>(stabilised, p.scalar(0.5)));
+  const auto deviation = p.either(p.op<kSqrt>(stabilized), p.op<kPow>(stabilized, p.scalar(0.5)));
   const auto inverse =
       p.either(p.either(p.op<kReciprocal>(deviation), p.op<kDiv>(p.scalar(1), deviation)),
-               p.op<kPow>(stabilised, p.scalar(-0.5)));
+               p.op<kPow>(stabilized, p.scalar(-0.5)));
   if (anchor.op == kDiv) return deviation(anchor.inputs[1]);
   return inverse(anchor.inputs[0]) || inverse(anchor.inputs[1]);
 }
 
-// The operand of the anchor that is normalised: for Mul, the one that is not the inverse deviation.
-ValueId normalised_operand(const Graph& graph, const Node& anchor) {
+// The operand of the anchor that is normalized: for Mul, the one that is not the inverse deviation.
+ValueId normalized_operand(const Graph& graph, const Node& anchor) {
   if (anchor.op == kDiv) return anchor.inputs[0];
   for (size_t i : {size_t{0}, size_t{1}}) {
     const Node* n = graph.producer(under_casts(graph, anchor.inputs[1 - i]));
@@ -37,7 +37,7 @@ ValueId normalised_operand(const Graph& graph, const Node& anchor) {
   return kNoValue;
 }
 
-// A scale or bias: its shape is that of the normalised axes, leading ones aside.
+// True if the shape of a scale or bias is that of the normalized axes, up to leading ones.
 bool fits_axes(const Graph& graph, ValueId value, const SymShape& x, int64_t axis) {
   const SymShape& shape = shape_of(graph, value);
   const auto wanted = static_cast<std::ptrdiff_t>(x.size()) - axis;
@@ -81,14 +81,14 @@ void take_scale_and_bias(const Graph& graph, NormMatch& m, bool with_bias) {
 
 bool is_anchor(const Node& n) { return n.op == kDiv || n.op == kMul; }
 
-// The first axis of x that `value` is a mean over, if it is one over the last axes of x's shape.
+// The first reduced axis, if `value` is the mean of x over its last axes.
 std::optional<int64_t> mean_axis(const Graph& graph, ValueId value, ValueId x) {
   const Node* mean = producer_of(graph, under_casts(graph, value), kReduceMean);
   if (!mean || rank_of(graph, mean->inputs[0]) != rank_of(graph, x)) return std::nullopt;
   return reduces_last_axes(graph, *mean);
 }
 
-// A constant of a higher rank than x would broadcast the result.
+// False for a constant of higher rank than x, which would broadcast the result.
 bool keeps_shape(const Graph& graph, const NormMatch& m) {
   return same_shape(shape_of(graph, m.out), shape_of(graph, m.x));
 }
@@ -102,10 +102,10 @@ bool match_inverse(const Patterns& p, NormMatch& m, ValueId mean, ValueId invers
     m.scale = product->inputs[i];
     if (!fits_axes(graph, m.scale, shape_of(graph, m.x), m.axis)) continue;
     ValueId d = kNoValue, mean_square = kNoValue;
-    const auto centred =
+    const auto centered =
         p.either(p.op<kSub>(p.same(m.x), p.same(mean)), p.op<kSub>(p.same(mean), p.same(m.x)));
     const auto square =
-        p.either(p.op<kMul>(p.as(d, centred), p.same(d)), p.op<kPow>(centred, p.scalar(2)));
+        p.either(p.op<kMul>(p.as(d, centered), p.same(d)), p.op<kPow>(centered, p.scalar(2)));
     const auto variance = p.as(mean_square, p.op<kReduceMean>(square));
     const auto deviation = p.op<kSqrt>(p.op<kAdd>(variance, p.constant(m.epsilon)));
     const auto inverted =
@@ -151,13 +151,13 @@ std::optional<NormMatch> match_layer_norm(const Graph& graph, NodeId anchor, Tra
   if (n.op == kAdd) return match_batch_form(graph, n, trace);
   if (!is_anchor(n)) return std::nullopt;
   const Patterns p(graph, trace);
-  const ValueId centred = normalised_operand(graph, n);
-  if (centred == kNoValue) return std::nullopt;
+  const ValueId centered = normalized_operand(graph, n);
+  if (centered == kNoValue) return std::nullopt;
   NormMatch m;
   ValueId mean = kNoValue, mean_square = kNoValue;
   const auto subtract = p.op<kSub>(p.any(m.x), p.as(mean, p.op<kReduceMean>(p.same(m.x))));
-  if (!subtract(centred)) return std::nullopt;
-  if (!divides_by_deviation(p, n, centred, mean_square, m.epsilon)) return std::nullopt;
+  if (!subtract(centered)) return std::nullopt;
+  if (!divides_by_deviation(p, n, centered, mean_square, m.epsilon)) return std::nullopt;
   const auto axis = mean_axis(graph, mean, m.x), axis2 = mean_axis(graph, mean_square, m.x);
   if (!axis || axis != axis2) {
     if (trace) trace->miss(100, mean, "a mean over the last axes, kept as size 1");
@@ -175,7 +175,7 @@ std::optional<NormMatch> match_rms_norm(const Graph& graph, NodeId anchor, Trace
   if (!is_anchor(n)) return std::nullopt;
   const Patterns p(graph, trace);
   NormMatch m;
-  m.x = normalised_operand(graph, n);
+  m.x = normalized_operand(graph, n);
   if (m.x == kNoValue) return std::nullopt;
   ValueId mean_square = kNoValue;
   if (!divides_by_deviation(p, n, m.x, mean_square, m.epsilon)) return std::nullopt;
@@ -200,7 +200,7 @@ ValueId as_type(Graph& graph, ValueId value, DType dtype, const std::vector<Orig
   return ops::emit(graph, kCast, {value}, attrs, origins);
 }
 
-// The operand in the type and shape that the composite wants: [axes …].
+// The operand in the type and shape that the composite takes: [axes …].
 ValueId parameter(Graph& graph, ValueId value, const NormMatch& m,
                   const std::vector<Origin>& origins) {
   const SymShape& x = shape_of(graph, m.x);
@@ -230,7 +230,7 @@ void replace_norm(Graph& graph, OpKind op, const NormMatch& m) {
   attrs.axis = m.axis - rank_of(graph, m.x);
   attrs.epsilon = m.epsilon;
   const ValueId result = ops::emit(graph, op, std::move(inputs), attrs, origins);
-  // Exporters compute the statistics of 16-bit tensors in f32: that is the model's own request.
+  // Exporters compute the statistics of 16-bit tensors in f32, which counts as the model's request.
   if (wide != dtype_of(graph, m.x))
     graph.producer(result)->request = {{wide, false}, {}, {}, "model"};
   graph.replace_uses(m.out, as_type(graph, result, wide, origins));

@@ -1,5 +1,5 @@
-// A pass: a function over the graph, and the manager that runs the one ordered list.
-// Contract: docs/adding_a_pass.md. The order stands in pipeline.cpp and nowhere else.
+// A pass: a function over the graph, and the manager that runs the ordered list of passes.
+// Contract: docs/adding_a_pass.md. The order is defined in pipeline.cpp only.
 #pragma once
 #include <functional>
 #include <set>
@@ -18,18 +18,18 @@ enum class Phase : uint8_t {
   kFuse,   ///< fuse, layout: after it; may only keep or raise precision
 };
 
-/// Does the device have a kernel of its own for `node` of `graph`? The node may be one that a pass
-/// would make: it need not be in the graph, only its inputs and outputs.
+/// Does the device have a kernel of its own for `node` of `graph`? The node need not be in the
+/// graph, only its inputs and outputs: a pass asks before it makes the node.
 using Takes = std::function<bool(const ir::Graph& graph, const ir::Node& node)>;
 
 /// Options a user may set: which passes are off (`--fuse NAME=off`).
 struct PassOptions {
   std::set<std::string> off;
-  /// Empty: no pass runs that fuses only what the device takes.
+  /// Empty: passes that depend on the device's kernels do not run.
   Takes takes;
   /// Called after each pass that changed something, with the pass name (dumping, tests).
   std::function<void(std::string_view pass, const ir::Graph&)> after;
-  /// Asked before each pass, and by those that evaluate before each evaluation.
+  /// Checked before each pass, and before each evaluation in passes that evaluate.
   Watch watch = {};
 };
 
@@ -37,13 +37,13 @@ struct Pass {
   std::string_view name;
   Phase phase;
   bool optional;  ///< may be switched off by name
-  /// Changes the graph; returns how many places it changed.
+  /// Changes the graph; returns the number of changes.
   int (*run)(ir::Graph& graph);
-  /// Runs instead when the pass is switched off; null: nothing does.
+  /// Runs instead if the pass is switched off; null: nothing runs.
   int (*when_off)(ir::Graph& graph) = nullptr;
-  /// Of a pass that fuses only what the device takes: stands in place of `run`.
+  /// Replaces `run` in a pass that depends on the device's kernels.
   int (*run_where)(ir::Graph& graph, const Takes& takes) = nullptr;
-  /// Of a pass that takes time and memory at every place: stands in place of `run`.
+  /// Replaces `run` in a pass whose changes take time and memory.
   int (*run_watched)(ir::Graph& graph, const Watch& watch) = nullptr;
 };
 

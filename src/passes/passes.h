@@ -1,5 +1,5 @@
-// Every pass function, one per file of this folder. Each changes the graph and returns how many
-// places it changed; formula and conditions stand at the top of its file. Order: pipeline.cpp.
+// All pass functions, one per file of this folder. Each changes the graph and returns the number of
+// changes; formula and conditions are at the top of its file. Order: pipeline.cpp.
 #pragma once
 #include "passes/pass.h"
 
@@ -8,7 +8,7 @@ namespace vernier::passes {
 // ---- before raising
 int infer(ir::Graph& graph);
 int fold(ir::Graph& graph);
-int fold(ir::Graph& graph, const Watch& watch);  ///< asked before every evaluation
+int fold(ir::Graph& graph, const Watch& watch);  ///< checked before every evaluation
 int canonicalise(ir::Graph& graph);
 
 // ---- raise: one mathematical concept each

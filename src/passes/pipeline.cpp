@@ -19,10 +19,10 @@ std::span<const Pass> pipeline() {
       Pass{"raise_attention", Phase::kRaise, false, &raise_attention},
       Pass{"masked_mean", Phase::kRaise, false, &raise_masked_mean},
       Pass{"l2_norm", Phase::kRaise, false, &raise_l2_norm},
-      // Raising leaves transposes and reshapes beside each other.
+      // Raising leaves adjacent transposes and reshapes.
       Pass{"canonicalise_raised", Phase::kRaise, false, &canonicalise},
       Pass{"grouped_heads", Phase::kRaise, false, &raise_grouped_heads},
-      // Raising always runs: roles keep their meaning. Off, the composite comes apart again.
+      // Raising always runs, so that roles keep their meaning; `off` splits the composite again.
       Pass{"attention", Phase::kFuse, true, nullptr, &split_attention},
       Pass{"conv_batch_norm", Phase::kFuse, true, &fuse_conv_batch_norm},
       Pass{"embed_norm", Phase::kFuse, true, &fuse_embed_norm},

@@ -1,7 +1,7 @@
 // Linear(x, w1, b1), Linear(x, w2, b2), … ⇒ Split(Linear(x, [w1 w2 …], [b1 b2 …]))
 //   requires: weights and biases constant, of one type and orientation, no activation or residual;
-//   each result reaches an Attention through layout changes only (there a strided view costs
-//   nothing); one request that serves all. A missing bias is zeros if another has one.
+//   each result reaches an Attention through layout changes only (a strided view of the result is
+//   free there); one request that satisfies all. A missing bias is zero if another node has one.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -34,7 +34,7 @@ bool mergeable(const Graph& graph, const Node& n) {
   return reaches_attention(graph, n.outputs[0]);
 }
 
-// Matrices side by side: rows [K, N1 + N2 + …], or below each other when transposed.
+// Matrices side by side, [K, N1 + N2 + …], or stacked if transposed.
 Tensor join(const std::vector<Tensor>& parts, bool rows_below) {
   const int64_t rank = static_cast<int64_t>(parts[0].rank());
   const int64_t lines = rank == 1 || rows_below ? 1 : parts[0].shape()[0];

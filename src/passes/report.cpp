@@ -1,4 +1,4 @@
-// Counting composites and explaining what was not raised: see report.h.
+// Counts composites and explains what was not raised: see report.h.
 #include "passes/report.h"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ std::string describe(const Graph& graph, ValueId value) {
     return std::string(name(n->op)) + " '" + n->origins.front().name + "' (" +
            n->origins.front().key + ")";
   }
-  if (n) return std::string(name(n->op)) + " made by a rewrite";
+  if (n) return std::string(name(n->op)) + " created by a rewrite";
   if (value == kNoValue) return "an absent operand";
   return (graph.value(value).is_constant() ? "the constant '" : "the input '") +
          graph.value(value).name + "'";
@@ -56,7 +56,7 @@ Leftover leftover(const Graph& graph, const Node& n, const char* pattern, const 
       n.origins.empty() ? n.name : n.origins.front().name + " (" + n.origins.front().key + ")";
   row.op = std::string(name(n.op));
   row.pattern = pattern;
-  row.stopped = trace.depth < 0 ? "nothing around it looks like one"
+  row.stopped = trace.depth < 0 ? "no similar pattern around it"
                                 : describe(graph, trace.value) + ", expected " + trace.expected;
   return row;
 }
@@ -108,7 +108,7 @@ void explain_norm(const Graph& graph, NodeId id, RaiseReport& report) {
 void explain_gelu(const Graph& graph, NodeId id, RaiseReport& report) {
   const Node& n = graph.node(id);
   if (n.op == kTanh) {
-    // A Tanh that is not 1 + tanh(…) is an activation of its own.
+    // A Tanh that is not part of 1 + tanh(…) is an activation of its own.
     const NodeId user = sole_user(graph, n.outputs[0]);
     if (user == ir::kNoNode || graph.node(user).op != kAdd) return;
     const auto& operands = graph.node(user).inputs;

@@ -1,4 +1,4 @@
-// What raising found and what it did not: the text behind `inspect --raised`.
+// What raising found and what it did not find: the output of `inspect --raised`.
 #pragma once
 #include <map>
 #include <string>
@@ -15,12 +15,12 @@ struct LayerParts {
   friend bool operator==(const LayerParts&, const LayerParts&) = default;
 };
 
-/// A node that looks like part of a composite and is none.
+/// A node that looks like part of a composite but was not raised.
 struct Leftover {
   std::string node;     ///< ONNX name and key
   std::string op;       ///< its operator
-  std::string pattern;  ///< what it could have been: "Attention", "LayerNorm or RMSNorm", "Gelu"
-  std::string stopped;  ///< the node that stopped the match, and what was expected of it
+  std::string pattern;  ///< the candidate: "Attention", "LayerNorm or RMSNorm", "Gelu"
+  std::string stopped;  ///< the node that stopped the match, and what was expected there
 };
 
 struct RaiseReport {

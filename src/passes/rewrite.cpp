@@ -1,4 +1,4 @@
-// Ways to replace nodes: see rewrite.h.
+// Functions that replace nodes: see rewrite.h.
 #include "passes/rewrite.h"
 
 #include <algorithm>
@@ -6,11 +6,10 @@
 
 namespace vernier::passes {
 namespace {
-// Rounds end when none finds anything; before, in graphs that large or that change that much: what
-// one round moves by one node only (a view up a chain) would take as many rounds as there are
-// nodes.
+// Rounds end when one changes nothing, or at these limits: a rule that moves a node by one position
+// per round (a view up a chain) would need as many rounds as there are nodes.
 constexpr size_t kMaxRounds = 100;
-constexpr size_t kMostVisits = size_t{1} << 20;
+constexpr size_t kMaxVisits = size_t{1} << 20;
 constexpr size_t kChangesPerNode = 4, kFewChanges = 20'000;
 }  // namespace
 
@@ -61,7 +60,7 @@ void become_uniform(Graph& graph, NodeId node, double c) {
 
 ShapeAttrs shape_attrs(SymShape shape) {
   ShapeAttrs attrs;
-  // Sizes are what they say: a 0 is an empty axis, not "copy from the input".
+  // A 0 is an empty axis, not "copy from the input".
   attrs.allowzero = std::find(shape.begin(), shape.end(), Dim(0)) != shape.end();
   attrs.shape = std::move(shape);
   attrs.has_shape = true;
@@ -86,7 +85,7 @@ ValueId emit_expand(Graph& graph, ValueId value, SymShape shape,
 int apply_rules(Graph& graph, std::span<const Rule> rules) {
   int changes = 0;
   size_t visits = 0;
-  const size_t most_changes = kFewChanges + kChangesPerNode * graph.order().size();
+  const size_t max_changes = kFewChanges + kChangesPerNode * graph.order().size();
   for (size_t round = 0; round < kMaxRounds; ++round) {
     int found = merge_duplicates(graph);
     const std::vector<NodeId> order = graph.order();
@@ -101,7 +100,7 @@ int apply_rules(Graph& graph, std::span<const Rule> rules) {
     ops::apply_substitutions(graph);
     changes += found;
     visits += order.size();
-    if (found == 0 || visits > kMostVisits || static_cast<size_t>(changes) > most_changes) break;
+    if (found == 0 || visits > kMaxVisits || static_cast<size_t>(changes) > max_changes) break;
   }
   return changes;
 }
@@ -131,7 +130,7 @@ int merge_duplicates(Graph& graph) {
 }
 
 bool can_absorb(const Graph& graph, NodeId node, const Node& inner) {
-  return graph.node(node).origins.size() + inner.origins.size() <= kMostOrigins;
+  return graph.node(node).origins.size() + inner.origins.size() <= kMaxOrigins;
 }
 
 void absorb_origins(Graph& graph, NodeId node, const Node& inner) {

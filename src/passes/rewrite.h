@@ -1,4 +1,4 @@
-// What every pass needs: ways to replace a node, beside the facts of src/analysis. Contract:
+// What every pass needs: functions that replace nodes, and the facts of src/analysis. Contract:
 // pass.h. Nothing here reads a node or value name.
 #pragma once
 #include <functional>
@@ -70,9 +70,10 @@ ValueId emit_expand(Graph& graph, ValueId value, SymShape shape,
 /// Attributes of Reshape and Expand with a shape of their own.
 ShapeAttrs shape_attrs(SymShape shape);
 
-/// A local rewrite: looks at one node, and returns true if it changed the graph.
+/// A local rewrite: examines one node, and returns true if it changed the graph.
 using Rule = bool (*)(Graph& graph, NodeId node);
-/// Applies rules to all nodes in order, first that fits, until none does. Returns the changes made.
+/// Applies to each node in order the first rule that matches, until none does. Returns the number
+/// of changes.
 int apply_rules(Graph& graph, std::span<const Rule> rules);
 /// Merges nodes with the same operator, attributes and inputs.
 int merge_duplicates(Graph& graph);
@@ -80,14 +81,14 @@ int merge_duplicates(Graph& graph);
 bool fold_constant(Graph& graph, NodeId node);
 
 // ---- origins
-/// Of a node that local rules make of several: a long chain becomes several nodes.
-inline constexpr size_t kMostOrigins = 128;
-/// May the node take over what `inner`, the producer of one of its inputs, stands for?
+/// The most ONNX nodes that local rules merge into one node.
+inline constexpr size_t kMaxOrigins = 128;
+/// May the node take over the origins of `inner`, the producer of one of its inputs?
 bool can_absorb(const Graph& graph, NodeId node, const Node& inner);
-/// It does: its own origins first, then those. An `inner` without other users gives them away.
+/// Takes them over, after the node's own. An `inner` without other users loses them.
 void absorb_origins(Graph& graph, NodeId node, const Node& inner);
 
-/// Collects origins of the nodes that a composite absorbs; `part` names what they become.
+/// Collects origins of the nodes that a composite absorbs; `part` names their part of it.
 class OriginSet {
  public:
   void add(const Graph& graph, const Node* node, std::string_view part = "");

@@ -1,6 +1,6 @@
 // x / sqrt(mean(x²) + ε) · scale ⇒ RMSNorm(x, scale)
-//   requires: the mean over the last axes, kept as 1; scale of those axes' shape. Spellings as in
-//   layer_norm.cpp. A mean that is subtracted before makes it a LayerNorm, which runs first.
+//   requires: the mean over the last axes, kept as 1; scale of those axes' shape. Variants as in
+//   layer_norm.cpp. With a mean subtracted first it is a LayerNorm, whose pass runs earlier.
 #include "passes/norms.h"
 #include "passes/passes.h"
 

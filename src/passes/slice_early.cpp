@@ -1,11 +1,10 @@
-// Slice(f(x, …)) ⇒ f(Slice(x), …)   f: Linear, norms, elementwise; again and again, up to what
-// mixes
-//   rows. A classifier reads the first token of its encoder: of the last layer only that row is
-//   left to compute.
-//   requires: constant bounds; every use of f's result is this slice; the sliced axes are rows to f
-//   (not channels that it sums or normalises); each input of f has its size there or is broadcast;
-//   one request that serves both. A slice is a view or a small copy, and rows do not depend on each
-//   other, so no bit changes.
+// Slice(f(x, …)) ⇒ f(Slice(x), …)   f: Linear, norms, elementwise; repeated up to an operator that
+//   mixes rows. A classifier reads the first token of its encoder: only that row of the last layer
+//   remains to be computed.
+//   requires: constant bounds; every use of f's result is this slice; the sliced axes are rows of f
+//   (not channels that it sums or normalizes); each input of f has the full size there or is
+//   broadcast; one request that satisfies both. Rows do not depend on each other, so no bit
+//   changes.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -18,7 +17,7 @@ namespace {
 
 using enum OpKind;
 
-// How many of f's first axes are rows to it; 0 where f is nothing that this pass knows.
+// The number of leading axes of f that are rows; 0 if this pass does not handle f.
 int64_t row_axes(const Graph& graph, const Node& f) {
   const int64_t rank = rank_of(graph, f.outputs[0]);
   switch (f.op) {
@@ -37,7 +36,7 @@ int64_t row_axes(const Graph& graph, const Node& f) {
   }
 }
 
-// Is input `i` of f rows (and not a weight, a scale or a bias)?
+// Does input `i` of f have rows (not a weight, a scale or a bias)?
 bool holds_rows(const Node& f, size_t i) {
   switch (f.op) {
     case kLinear:
@@ -54,8 +53,8 @@ bool holds_rows(const Node& f, size_t i) {
 }
 
 enum class Operand : uint8_t { kSliced, kKept, kUnclear };
-// What becomes of an operand of f whose result has shape `result`; other axes than the sliced ones
-// may differ (channels).
+// What the rewrite does with an operand of f, whose result has shape `result`; axes that are not
+// sliced may differ (channels).
 Operand treatment(const Graph& graph, ValueId input, const SymShape& result,
                   const SliceAttrs& slice) {
   const SymShape& shape = shape_of(graph, input);
@@ -148,8 +147,8 @@ bool push(Graph& graph, NodeId id) {
   return true;
 }
 
-// The slices that a pass over the graph has to look at, in its order. One that could not move is
-// looked at again when something moved beside it.
+// The slices to visit, in graph order. A slice that could not move is visited again after a change
+// next to it.
 class Worklist {
  public:
   explicit Worklist(const Graph& graph) {
@@ -169,7 +168,7 @@ class Worklist {
     return id;
   }
 
-  /// The slices of `value` may be able to move now, if it is only sliced.
+  /// Slices of `value` may be able to move now, if it has no other uses.
   void wake_users(const Graph& graph, ValueId value) {
     const auto& users = graph.value(value).users;
     const auto is_slice = [&](NodeId user) { return is_constant_slice(graph.node(user)); };
@@ -180,7 +179,7 @@ class Worklist {
  private:
   void add(const Graph& graph, NodeId id) {
     if (!is_constant_slice(graph.node(id))) return;
-    // New slices come after all others: in the graph's order they are the last that can be.
+    // New slices come after all others in the graph's order.
     const size_t place = place_.try_emplace(id, place_.size()).first->second;
     (place > at_ && place < end_ ? now_ : next_).emplace(place, id);
   }

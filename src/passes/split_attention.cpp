@@ -1,9 +1,9 @@
 // `--fuse attention=off`:
 //   Attention(q, k, v, bias, keep) ⇒ softmax(where(keep, scale · q kᵀ + bias, fill)) v
 //   as the nodes that a model without the composite has, each a step of its own. Scores and
-//   probabilities are stored in f32; the products keep what was asked of them.
-//   requires: no rotary tables, no packed sequences, masks that write (not masks_add); with causal,
-//   as many queries as keys. Others stay fused: what they mean has no plain form.
+//   probabilities are stored in f32; the products keep their requests.
+//   requires: no rotary tables, no packed sequences, masks that replace scores (not masks_add);
+//   with causal, as many queries as keys. Other attentions stay fused: they have no plain form.
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -62,7 +62,7 @@ class Split {
     return emit_reshape(graph_, wide, {s[0], s[1], heads, s[3]}, {});
   }
 
-  // The ONNX nodes of this part; the first node made of a part carries them.
+  // The ONNX nodes of this part; the first node created for a part carries them.
   std::vector<Origin> origins(std::string_view part, bool product) {
     std::vector<Origin> list;
     for (const Origin& origin : node_.origins) {

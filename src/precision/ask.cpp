@@ -18,7 +18,7 @@ void keep_apart(ir::Graph& imported, const std::set<std::string>& apart) {
   }
 }
 
-// What the range audit found out binds like a rule, except where a rule of the user's insists.
+// Promotions of the range audit bind like a rule, except against an exact rule (==) of the user.
 void promote(ir::Graph& raised, const std::vector<Promotion>& promotions) {
   const auto raise_to_f32 = [](TypeRequest& wish, Request& asked) {
     if (wish.exact || represents(wish.type, DType::kF32)) return;
@@ -69,7 +69,7 @@ void raise_nodes(ir::Graph& raised, const std::set<std::string>& keys) {
 
 Asked ask(const ir::Graph& imported, const Wishes& wishes, const Raise& raise) {
   std::set<std::string> apart;
-  std::shared_ptr<ir::Graph> all_raised;  // what rules speak of: no node apart yet
+  std::shared_ptr<ir::Graph> all_raised;  // what rules refer to: no node kept apart
   std::vector<std::string> notes;
   while (true) {
     Asked result;
@@ -93,15 +93,15 @@ Asked ask(const ir::Graph& imported, const Wishes& wishes, const Raise& raise) {
     if (apart.size() > before) continue;
     if (!first.empty()) {
       throw Error(ErrorCode::kInput,
-                  "node " + asked_text(*result.raised, first) + ": the nodes around it in one " +
-                      "composite are asked for other types, and it cannot be taken out of it; ask "
-                      "the same of the whole composite (op: instead of name:), or a floor (= "
-                      "instead of ==)");
+                  "node " + asked_text(*result.raised, first) + ": other nodes of its " +
+                      "composite are asked for other types, and it cannot be computed outside the "
+                      "composite; ask the same of the whole composite (op: instead of name:), or "
+                      "ask for a floor (= instead of ==)");
     }
     std::ranges::move(kept, std::back_inserter(result.notes));
     for (const std::string& key : apart)
       result.notes.push_back("node " + asked_text(*result.raised, key) +
-                             ", stands alone: the composite around it does something else");
+                             ", is computed on its own: its composite is asked for other types");
     return result;
   }
 }

@@ -1,4 +1,4 @@
-// What is asked of every node of a model: its mode, its rules, and what is promoted over them.
+// The requests of all nodes of a model: from its mode, its rules, and promotions over them.
 // Contract: docs/precision.md.
 #pragma once
 #include <functional>
@@ -13,13 +13,12 @@
 
 namespace vernier::precision {
 
-/// What is asked for beside the model's own types, in rising order.
+/// The sources of requests besides the model's own types, in rising priority.
 struct Wishes {
   const Policy& policy;
-  /// Of the range audit: binds like a rule, except where a rule of the user's insists (==).
+  /// From the range audit: binds like a rule, except against an exact rule (==) of the user.
   const std::vector<Promotion>& promotions;
-  /// Keys of ONNX nodes that take and store at least f32 whatever the rest asks, exact requests
-  /// too.
+  /// Keys of ONNX nodes that compute and store in at least f32, also against exact requests.
   const std::set<std::string>& raised;
 };
 
@@ -32,8 +31,8 @@ struct Asked {
 using Raise = std::function<void(ir::Graph& graph)>;
 
 /// `imported` raised, with a request at every node. A node whose request no composite around it
-/// can honor is kept out of composites (Node::apart), and raising is done again. Throws
-/// Error(kInput) as apply_rules() does, and where such a node cannot be taken out.
+/// can honor is kept out of composites (Node::apart), and raising is repeated. Throws Error(kInput)
+/// as apply_rules() does, and if such a node cannot be kept out.
 Asked ask(const ir::Graph& imported, const Wishes& wishes, const Raise& raise);
 
 /// Can a graph that is asked `policy` compute or store in a type with a shorter range than f32's

@@ -1,4 +1,4 @@
-// Reach of constants: see constant_range.h. Interval arithmetic over the graph, in order.
+// Range of values that constants cause: see constant_range.h. Interval arithmetic over the graph.
 #include "precision/constant_range.h"
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ Reach joined(const Reach& a, const Reach& b) {
   return {std::min(a.least, b.least), std::max(a.most, b.most)};
 }
 
-// Overflow of FP64 stays a number: a larger one is in no type.
+// Overflow of FP64 is clamped to a finite number, which no narrower type holds.
 Reach finite(double least, double most) {
   constexpr double kLargest = std::numeric_limits<double>::max();
   const auto bounded = [=](double v) {
@@ -48,7 +48,7 @@ struct Extremes {
   double least = HUGE_VAL, most = -HUGE_VAL;
 };
 
-// Of the finite ones. Comparisons only, so that it goes as fast as memory does.
+// Over the finite elements. Comparisons only, so that memory bandwidth is the limit.
 template <class T, class Element>
 Extremes extremes(int64_t begin, int64_t end, const Element& element) {
   constexpr T kLargest = std::numeric_limits<T>::max();
@@ -66,13 +66,13 @@ Extremes extremes(int64_t begin, int64_t end, const Element& element) {
 
 // The finite elements of a constant; 0 for one that has none.
 Reach reach_of(const Tensor& t) {
-  constexpr int64_t kLeastElems = int64_t{1} << 20;  // of a thread
+  constexpr int64_t kMinElems = int64_t{1} << 20;  // per thread
   Extremes all;
   std::mutex mutex;
-  in_parallel(t.elems(), kLeastElems, [&](int64_t begin, int64_t end) {
+  in_parallel(t.elems(), kMinElems, [&](int64_t begin, int64_t end) {
     const auto* floats = reinterpret_cast<const float*>(t.data());
     const Extremes here =
-        t.dtype() == DType::kF32  // what most weights are
+        t.dtype() == DType::kF32  // the common case
             ? extremes<float>(begin, end, [&](int64_t i) { return floats[i]; })
             : is_float(t.dtype())
                   ? extremes<double>(begin, end, [&](int64_t i) { return t.float_at(i); })
@@ -107,8 +107,8 @@ class Reader {
   const Reach& at(const Node& node, size_t input) const {
     return reach_[static_cast<size_t>(node.inputs[input])];
   }
-  // Which inputs the elements are taken from: the first, as kMoves says, or of other exact
-  // operators several. The rest are places, sizes, conditions.
+  // The inputs that elements are taken from: the first one for kMoves, several for other exact
+  // operators. The remaining inputs are indices, sizes or conditions.
   static bool is_moved(const Node& node, size_t input) {
     switch (node.op) {
       case kConcat:
@@ -147,7 +147,7 @@ class Reader {
     return reach;
   }
 
-  // The least (or the largest) of all inputs: no farther than the one that is nearest.
+  // The minimum (or maximum) of all inputs is bounded by the smallest bound.
   Reach of_extreme(const Node& node) const {
     Reach reach = at(node, 0);
     for (size_t i = 1; i < node.inputs.size(); ++i) {
@@ -170,7 +170,7 @@ class Reader {
     return reach;
   }
 
-  // What is added to a product's result, which data decide.
+  // What is added to a product's result, which depends on data.
   Reach of_linear(const Node& node) const {
     Reach reach = kFromData;
     for (size_t i = 2; i < node.inputs.size(); ++i) {
@@ -181,7 +181,7 @@ class Reader {
                                                                         : joined(reach, kFromData);
   }
 
-  // A divisor that data decide counts as 1.
+  // A divisor that depends on data counts as 1.
   Reach of_quotient(const Node& node) const {
     const Reach &a = at(node, 0), &b = at(node, 1);
     if (!graph_.value(node.inputs[1]).is_constant() || (b.least <= 0 && b.most >= 0)) return a;
@@ -232,7 +232,7 @@ class Reader {
       default:
         break;
     }
-    // Of exact operators the discrete ones make positions, not elements.
+    // Discrete exact operators return positions, not elements.
     const bool moves = is_exact(node.op) && !has(node, kDiscrete);
     return moves && !node.inputs.empty() ? of_moved(node) : kFromData;
   }
@@ -278,7 +278,7 @@ class Keeper {
   }
 
  private:
-  // Fits everywhere: no need to look at what is asked.
+  // What fits in every type needs no look at the request.
   static double least_limit() {
     static const double limit = largest_finite(DType::kF8E4M3) / kRangeMargin;
     return limit;
@@ -305,7 +305,7 @@ class Keeper {
     notes_.push_back(fmt::format(
         "range audit of constants: node '{}' {} {:.6g}, {} holds at most {:.6g}: {} in f32, as "
         "--rule 'name:{} {}=f32' would",
-        name, setting[0] == 's' ? "makes up to" : "multiplies up to", peak, vernier::name(type),
+        name, setting[0] == 's' ? "gives up to" : "multiplies up to", peak, vernier::name(type),
         largest_finite(type), setting[0] == 's' ? "stored" : "computed", name, setting));
   }
 
@@ -314,7 +314,7 @@ class Keeper {
   std::vector<std::string> notes_;
 };
 
-// Is anything asked for that does not reach as far as f32?
+// Does any request have a shorter range than f32?
 bool asks_for_less(const Graph& graph) {
   const auto is_less = [](const Request& asked) {
     return !holds(asked.store.type, std::numeric_limits<float>::max()) ||

@@ -1,6 +1,5 @@
-// Where the constants of a model lead: how large values get because of them, known without data,
-// and f32 for what a smaller type cannot hold. Contract: docs/precision.md "Constants that do not
-// fit".
+// How large values become because of a model's constants, known without data, and requests for f32
+// where a narrower type cannot hold them. Contract: docs/precision.md "Constants that do not fit".
 #pragma once
 #include <string>
 #include <vector>
@@ -9,19 +8,19 @@
 
 namespace vernier::precision {
 
-/// What a value is known to reach: the finite constants of the graph taken through arithmetic, with
-/// everything that is computed from data as a number in [0, 1], like a mask.
+/// The known range of a value: the finite constants of the graph propagated through arithmetic.
+/// Everything that depends on data counts as a number in [0, 1], like a mask.
 struct Reach {
   double least = 0, most = 1;
   double peak() const;
 };
-/// By ValueId. True infinities among the constants are left out: they are infinite in every type.
+/// By ValueId. Infinite constants are ignored: they are infinite in every type.
 std::vector<Reach> constant_reach(const ir::Graph& graph);
 
-/// Asks for f32 wherever constants reach what the type that is asked for cannot hold (with
-/// kRangeMargin): results are stored, and products take their operands, in f32. Binds like the
-/// range audit, over the mode and over floors of rules; a rule that insists (==) is left as it is.
-/// The requests must be there (ask_mode, apply_rules). Returns a note for each node that it raised.
+/// Requests f32 for values whose constants exceed the requested type (with kRangeMargin): results
+/// are stored, and products take their operands, in f32. Binds like the range audit, over the mode
+/// and over floors of rules; exact rules (==) are kept. Needs the requests of ask_mode and
+/// apply_rules. Returns a note for each node that it raised.
 std::vector<std::string> keep_constants_finite(ir::Graph& raised);
 
 }  // namespace vernier::precision

@@ -1,5 +1,5 @@
-// The ONNX nodes of a raised graph: one entry each, with the places where its origin stands and the
-// names that a rule may call it by. Contract: docs/precision.md ("Selectors", "trtexec").
+// The ONNX nodes of a raised graph: one entry each, with the places of its origin and the names
+// that a rule may use for it. Contract: docs/precision.md ("Selectors", "trtexec").
 #pragma once
 #include <compare>
 #include <map>
@@ -11,8 +11,8 @@
 
 namespace vernier::precision {
 
-/// One ONNX node. Origins are copied when a rewrite makes several nodes of one, so it may stand on
-/// several live nodes, or on none (folded, merged, …).
+/// One ONNX node. Origins are copied when a rewrite splits a node, so an origin may be on several
+/// live nodes, or on none (folded, merged, …).
 struct OnnxNode {
   struct Place {
     ir::NodeId node = ir::kNoNode;
@@ -33,11 +33,11 @@ std::strong_ordering compare_keys(std::string_view a, std::string_view b);
 /// The ONNX name of a composite: "LayerNormalization" for LayerNorm, else the operator's own name.
 std::string_view onnx_name(OpKind composite);
 
-/// Names that trtexec specs may use besides the ONNX name; counted from 0.
+/// Names that trtexec specs may use besides the ONNX name; numbered from 0.
 struct SyntheticNames {
   std::string by_type;  ///< "Softmax_12": the k-th ONNX node of that type in file order
   /// "LayerNormalization_3": the k-th raised composite of that kind, by the file order of its last
-  /// ONNX node; empty for nodes of no composite. Several if it stands in several.
+  /// ONNX node; empty for nodes outside composites. Several if it is part of several.
   std::vector<std::string> composites;
 };
 /// By Origin::key, for every ONNX node of the graph.

@@ -1,4 +1,4 @@
-// What rules ask of a raised graph: see policy.h.
+// Applies rules to a raised graph: see policy.h.
 #include "precision/policy.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ std::string described(const Rule& rule, size_t number) {
   return "rule " + std::to_string(number) + " (" + option + "'" + rule.text + "')";
 }
 
-// Who asks for each part of one ONNX node's request: 0 for what stood there before the rules.
+// The rule that asks for each part of one ONNX node's request; 0: asked before the rules.
 struct Askers {
   std::array<size_t, 4> part{};  // compute, inner, accumulate, store
   std::set<size_t> replaced;     // numbers of rules; 0: the model
@@ -69,7 +69,7 @@ class Application {
              });
     });
   }
-  // Views, lookups and selections only move values: there is nothing to compute or to sum.
+  // Views, lookups and selections only move values: they have no compute or accumulate type.
   bool computes(const OnnxNode& node) const {
     return !node.is_live() ||
            std::any_of(node.places.begin(), node.places.end(), [&](const OnnxNode::Place& place) {
@@ -82,7 +82,7 @@ class Application {
     });
   }
 
-  /// The copy of the origin that says what is asked so far.
+  /// The copy of the origin that has the request so far.
   const Request& asked_of(const OnnxNode& node) const {
     if (!node.is_live()) return graph_.retired[node.retired.front()].origin.asked;
     const OnnxNode::Place& place = node.places.front();
@@ -116,9 +116,8 @@ class Application {
     for (size_t i : node.retired) graph_.retired[i].origin.asked = asked;
   }
 
-  /// Which values of an ONNX node a rule means. Where one ONNX node is a whole Attention, a role
-  /// means a part of it: its softmax is what Request::inner speaks of, and only `context` makes
-  /// the result.
+  /// Which parts of an ONNX node a rule applies to. If one ONNX node is a whole Attention, a role
+  /// selects a part of it: the softmax is Request::inner, and only `context` has the result.
   struct Aim {
     bool softmax = false, result = true;
   };
@@ -135,7 +134,7 @@ class Application {
     return aim;
   }
 
-  /// "rule 1, rule 3 (over rule 2)"; that a mode is replaced goes without saying.
+  /// "rule 1, rule 3 (over rule 2)"; a replaced mode is not mentioned.
   static std::string asker_text(const Askers& askers, const std::string& prior) {
     const std::set<size_t> in_force(askers.part.begin(), askers.part.end());
     const auto list = [&](const std::set<size_t>& numbers, const std::string& first) {

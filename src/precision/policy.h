@@ -1,5 +1,5 @@
-// The user's precision policy as data: a mode and rules in order, their spellings, and what they
-// ask of a raised graph. Contract: docs/precision.md. Knows no kernels.
+// The user's precision policy as data: a mode and ordered rules, their syntax, and the requests
+// they make in a raised graph. Contract: docs/precision.md. Knows no kernels.
 #pragma once
 #include <string>
 #include <string_view>
@@ -11,14 +11,14 @@
 
 namespace vernier::precision {
 
-/// Where a rule was written: which option, which key of a policy file.
+/// The option, or key of a policy file, in which a rule was written.
 enum class Spelling : uint8_t {
   kRule,             ///< --rule 'op:LayerNorm compute=f32'
   kLayerPrecisions,  ///< --layerPrecisions='LayerNormalization_*:fp32', one entry
   kLayerOutputTypes  ///< --layerOutputTypes='LayerNormalization_*:fp32', one entry
 };
 
-/// One line of the policy. Types of kUndefined are not asked for.
+/// One line of the policy. A type of kUndefined asks for nothing.
 struct Rule {
   Selector selector;
   TypeRequest compute, accumulate, store;
@@ -44,14 +44,14 @@ std::vector<Rule> parse_layer_output_types(std::string_view text);
 /// accepted where there is no rule to ignore. Throws Error(kInput) for everything else.
 void check_precision_constraints(std::string_view text, size_t num_rules);
 
-/// Sets Origin::asked of the ONNX nodes that each rule matches, part by part, later rules over
-/// earlier ones and over the mode's default that stands there. asked.by names the rules in force
-/// and what they replaced: "rule 2 (over rule 1)".
-/// Throws Error(kInput) for a rule that matches no ONNX node. Returns notes, one for each rule that
-/// reaches no floating-point work (folded, shape, integer nodes only).
+/// Sets Origin::asked of the ONNX nodes that each rule matches, part by part; later rules replace
+/// earlier ones and the mode's default. asked.by names the rules in force and what they replaced:
+/// "rule 2 (over rule 1)".
+/// Throws Error(kInput) for a rule that matches no ONNX node. Returns a note for each rule that
+/// matches no floating-point computation (only folded, shape or integer nodes).
 std::vector<std::string> apply_rules(ir::Graph& raised, const std::vector<Rule>& rules);
-/// Asks of `raised` what rules asked of the ONNX nodes of `asked`: the same model, raised with no
-/// node apart. Roles and blocks are positions in the graph where every composite was found.
+/// Copies the requests that rules made in `asked` to `raised`: `asked` is the same model raised
+/// without nodes kept apart, in which roles and blocks are defined.
 void keep_rules(const ir::Graph& asked, ir::Graph& raised);
 
 }  // namespace vernier::precision

@@ -39,13 +39,13 @@ Json parsed(std::string_view text, const std::string& file) {
     const bool opens =
         event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
     if (opens && depth >= kMaxDepth)
-      fail(file, "nested too deep; expected rules as {\"rule\": \"SELECTOR SETTING\"}");
+      fail(file, "nested too deeply; expected rules as {\"rule\": \"SELECTOR SETTING\"}");
     if (event == Json::parse_event_t::object_start) {
       // Keys of this object come at depth + 1.
       std::erase_if(keys, [&](const auto& key) { return key.first > depth; });
     }
     if (event == Json::parse_event_t::key && !keys.emplace(depth, value.get<std::string>()).second)
-      fail(file, "the key \"" + value.get<std::string>() + "\" stands twice in one object");
+      fail(file, "the key \"" + value.get<std::string>() + "\" occurs twice in one object");
     return true;
   };
   try {
@@ -59,7 +59,7 @@ std::vector<Rule> read_rule(const Json& json, size_t index, const std::string& f
   const std::string where = "rules[" + std::to_string(index) + "]";
   const char* expected =
       ": expected an object with one of \"rule\", \"layerPrecisions\" or "
-      "\"layerOutputTypes\" and a text";
+      "\"layerOutputTypes\" with a string";
   if (!json.is_object() || json.size() != 1 || !json.begin().value().is_string())
     fail(file, where + expected);
   const auto text = json.begin().value().get<std::string>();
@@ -98,7 +98,7 @@ std::string save_policy(const Policy& policy) {
   try {
     return json.dump(2) + "\n";
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorCode::kInput, "a policy file holds UTF-8 only: " + plain(error.what()));
+    throw Error(ErrorCode::kInput, "a policy file must be UTF-8: " + plain(error.what()));
   }
 }
 

@@ -1,4 +1,4 @@
-// Requests by mode, and what they come to for a composite: see requests.h.
+// Requests by mode, and the combined request of a composite: see requests.h.
 #include "precision/requests.h"
 
 #include <algorithm>
@@ -41,8 +41,8 @@ bool has(const ir::Node& node, uint32_t flag) { return (flags(node.op) & flag) !
 // Attention's fourth and fifth inputs: an added bias, and which keys to keep.
 constexpr size_t kFirstMask = 3, kLastMask = 4;
 
-// Values that only masks, decisions and integers come from: 16 bits would save nothing there, and
-// -3.4e38 would become an infinity.
+// Values from which only masks, decisions and integers are computed: 16 bits would save nothing
+// there, and -3.4e38 would become infinite.
 class ExactZone {
  public:
   explicit ExactZone(const ir::Graph& graph) : graph_(graph) {
@@ -71,7 +71,7 @@ class ExactZone {
       return node.op == OpKind::kAttention && is_mask_of(node, v);
     });
   }
-  // An output that nothing else reads is stored as the model declares it.
+  // An output that no node reads is stored in the type that the model declares.
   bool ends_here(ir::ValueId v) const { return graph_.value(v).users.empty(); }
   static bool is_mask_of(const ir::Node& attention, ir::ValueId v) {
     for (size_t i = 0; i < attention.inputs.size(); ++i) {
@@ -84,7 +84,7 @@ class ExactZone {
   std::set<ir::NodeId> nodes_;
 };
 
-// What the mode asks of one ONNX node that is (part of) `node`.
+// The mode's request for one ONNX node that is (part of) `node`.
 Request default_request(Mode mode, DType declared, bool product, bool exact_zone) {
   const ModeRow& row = row_of(mode);
   const DType wide = declared == DType::kF64 ? DType::kF64 : DType::kF32;
@@ -108,7 +108,7 @@ TypeRequest join(const TypeRequest& a, const TypeRequest& b, bool& possible) {
   return both ? both->compute : a;
 }
 
-// Where two wishes cannot both be met, whoever insists on a type has to stand alone.
+// If two requests cannot both be met, the nodes with exact requests are kept apart.
 void keep_exact_apart(const std::vector<ir::Origin>& origins, std::set<std::string>& apart) {
   for (const ir::Origin& origin : origins) {
     const Request& asked = origin.asked;
@@ -146,7 +146,7 @@ class Join {
       hold_exactly(asked.store.type, composite_product_ ? request_.inner : request_.compute);
   }
 
-  // Who insists on f32 for a result inside gets a register of f32, for another type none.
+  // Inner results are f32 registers: exactly f32 is met there, exactly another type is not.
   void hold_exactly(DType type, TypeRequest& registers) {
     registers = join(registers, {DType::kF32, false}, possible_);
     possible_ = possible_ && type == DType::kF32;
@@ -169,7 +169,7 @@ std::optional<Mode> parse_mode(std::string_view text) {
 }
 
 bool is_product(std::string_view onnx_op) {
-  // Operators of ONNX Runtime's domain that have no OpKind of their own.
+  // Operators of ONNX Runtime's domain that have no OpKind.
   static constexpr std::string_view kOthers[] = {"MultiHeadAttention", "FusedMatMul", "FusedGemm",
                                                  "FusedConv", "QAttention"};
   if (std::ranges::find(kOthers, onnx_op) != std::end(kOthers)) return true;
@@ -195,7 +195,7 @@ void ask_mode(ir::Graph& raised, Mode mode) {
       origin.asked = default_request(mode, declared, product, exact.contains(id));
       if (out == DType::kUndefined) origin.asked.store = {};
     }
-    // A node of the compiler's own (a transpose beside an attention) has no ONNX node.
+    // A node that a pass added (a transpose next to an attention) has no ONNX node.
     if (node.origins.empty() && !has(node, kView)) {
       node.request = default_request(mode, declared, has(node, kProduct), exact.contains(id));
       if (out == DType::kUndefined) node.request.store = {};

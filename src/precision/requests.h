@@ -1,5 +1,6 @@
-// Which types are asked of each ONNX node (design "Words": request). In rising order: what the
-// model itself says, the mode, the user's rules (policy.h). Contract: docs/precision.md.
+// The types requested of each ONNX node (docs/architecture.md "Words": request). In rising
+// priority: the model's own types, the mode, the user's rules (policy.h). Contract:
+// docs/precision.md.
 #pragma once
 #include <optional>
 #include <set>
@@ -22,18 +23,17 @@ std::string_view name(Mode mode);
 std::optional<Mode> parse_mode(std::string_view text);
 
 /// Sets Origin::asked of every ONNX node of a raised graph that computes floats: the default of
-/// `mode`. Products (kProduct) take the mode's operand type and accumulate in f32; the rest
-/// computes in f32; results are stored in the mode's type. Values that only masks, comparisons or
-/// conversions to integers read, and the model's outputs, are stored as the model has them.
+/// `mode`. Products (kProduct) take the mode's operand type and accumulate in f32; all others
+/// compute in f32; results are stored in the mode's type. Values that only masks, comparisons or
+/// conversions to integers read, and the model's outputs, are stored in the model's types.
 void ask_mode(ir::Graph& raised, Mode mode);
 
-/// Sets Node::request of every live node from what is asked of its ONNX nodes. Returns the keys of
-/// ONNX nodes that ask for something the composite around them cannot do together with the rest:
-/// import again with those kept apart (Node::apart).
+/// Sets Node::request of every live node from the requests of its ONNX nodes. Returns the keys of
+/// ONNX nodes whose requests conflict with the rest of their composite: the caller raises again
+/// with those kept apart (Node::apart).
 std::set<std::string> join_requests(ir::Graph& raised);
 
-/// Is this ONNX operator one whose operands the 16-bit modes lower ("MatMul", "Conv",
-/// "Attention")?
+/// Do the 16-bit modes lower the operands of this ONNX operator ("MatMul", "Conv", "Attention")?
 bool is_product(std::string_view onnx_op);
 
 /// Does `a` come after `b` in the file? Keys are "path#index".

@@ -1,4 +1,4 @@
-// Spellings of roles: see roles.h.
+// Names of roles: see roles.h.
 #include <array>
 
 #include "precision/roles.h"

@@ -1,5 +1,5 @@
-// Where each node of a raised graph stands: its roles and its block. Table: docs/precision.md.
-// Roles are structure, never names: positions relative to raised composites and residual sums.
+// The roles and the block of each node of a raised graph. Table: docs/precision.md. Roles depend on
+// structure, never on names: positions relative to raised composites and residual sums.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -16,15 +16,15 @@ enum class Role : uint8_t {
   kAttentionScores,   ///< its product of q and k, scale, masks and bias
   kAttentionSoftmax,  ///< its softmax
   kAttentionContext,  ///< its product of probabilities and v
-  kFfnUp,             ///< Linear layers that open a feed-forward branch, the gate's too
+  kFfnUp,             ///< Linear layers that begin a feed-forward branch, including its gate
   kFfnDown,           ///< the Linear layer that ends it
   kResidual,          ///< Add of a branch to the value that the branch was computed from
-  kEmbedding,         ///< what makes the first block's input: lookups, patches, positions, sums
+  kEmbedding,         ///< what computes the first block's input: lookups, patches, positions, sums
   kNorm,              ///< LayerNorm, RMSNorm, GroupNormalization
   kHead,              ///< what follows the last block, norms excepted
 };
 
-/// "attention.softmax" …, the spelling of `role:`.
+/// The name in `role:`, such as "attention.softmax".
 std::string_view name(Role role);
 /// Inverse of name(); empty when unknown.
 std::optional<Role> parse_role(std::string_view text);
@@ -47,7 +47,7 @@ Structure structure_of(const ir::Graph& raised);
 /// Roles of one origin on one node: those of the node or, on an Attention, of the origin's part.
 Roles roles_of(const Structure& structure, const ir::Graph& graph, ir::NodeId node,
                const ir::Origin& origin);
-/// A node whose origins are no parts: one ONNX node that is a whole composite.
+/// True if the node's origins are not parts: one ONNX node that is a whole composite.
 bool is_whole(const ir::Node& node);
 
 }  // namespace vernier::precision

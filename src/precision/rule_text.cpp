@@ -1,5 +1,5 @@
-// Reading rules as users write them, in Vernier's and in trtexec's spelling. Grammar:
-// docs/precision.md. Any text gives rules or an Error(kInput) that says where it went wrong.
+// Parses rules in Vernier's and in trtexec's syntax. Grammar: docs/precision.md. Any text gives
+// rules or an Error(kInput) with the position of the mistake.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -66,7 +66,7 @@ class Reader {
                           std::to_string(text.size()));
     }
     const size_t zero = text.find('\0');
-    if (zero != text.npos) fail(zero, "a zero byte");
+    if (zero != text.npos) fail(zero, "a NUL byte");
   }
 
   [[noreturn]] void fail(size_t at, const std::string& message) const {
@@ -79,20 +79,19 @@ class Reader {
       if (row.word == word) return row.type;
     }
     if (is_one_of(word, {"int8", "i8", "uint8", "u8", "int4", "fp8", "fp4"})) {
-      fail(at, "quantised types such as " + quoted(word) +
-                   " are not asked for by rules in this version; " + kExpectedType);
+      fail(at, "quantized types such as " + quoted(word) +
+                   " cannot be requested by rules in this version; " + kExpectedType);
     }
     if (is_one_of(word, {"int32", "i32", "int64", "i64", "bool"})) {
-      fail(at,
-           quoted(word) + ": integers keep the model's type and take no rule; " + kExpectedType);
+      fail(at, quoted(word) + ": integers keep the model's type; " + kExpectedType);
     }
-    fail(at, quoted(word) + " is no type a rule can ask for; " + kExpectedType);
+    fail(at, quoted(word) + " is not a type that a rule can request; " + kExpectedType);
   }
 
   /// The type of results in memory; tf32 has no storage.
   DType storage_type(size_t at, std::string_view word) const {
     const DType read = type(at, word);
-    if (read == DType::kTF32) fail(at, "tf32 is a compute type, results cannot be held in it");
+    if (read == DType::kTF32) fail(at, "tf32 is a compute type, results cannot be stored in it");
     return read;
   }
 
@@ -103,7 +102,7 @@ class Reader {
   std::string_view text_;
 };
 
-// ---- Vernier's spelling
+// ---- Vernier's syntax
 
 class RuleReader : Reader {
  public:
@@ -145,7 +144,7 @@ class RuleReader : Reader {
     std::string read;
     if (at_ < text().size() && text()[at_] == '"') {
       for (++at_;; ++at_) {
-        if (at_ == text().size()) fail(start, "the quotation is not closed");
+        if (at_ == text().size()) fail(start, "the closing quote is missing");
         if (text()[at_] == '"') break;
         if (text()[at_] == '\\' && at_ + 1 < text().size()) ++at_;
         read += text()[at_];
@@ -193,7 +192,7 @@ class RuleReader : Reader {
       const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), into);
       const bool whole = error == std::errc() && end == digits.data() + digits.size();
       if (!whole || into < 0) {
-        fail(at, quoted(text) + " is no range of blocks; expected layer:3 or layer:0..3");
+        fail(at, quoted(text) + " is not a range of blocks; expected layer:3 or layer:0..3");
       }
     };
     number(std::string_view(text).substr(0, dots), term.first);
@@ -229,7 +228,7 @@ class RuleReader : Reader {
   int settings_ = 0;
 };
 
-// ---- trtexec's spelling
+// ---- trtexec's syntax
 
 struct Entry {
   std::string_view text;  ///< "Softmax_12:fp32"
@@ -290,7 +289,7 @@ std::vector<Rule> read_entries(std::string_view text, Spelling spelling) {
       const size_t end = std::min(one.find('+', at), one.size());
       const DType type = reader.storage_type(at, one.substr(at, end - at));
       if (rule.store.type != DType::kUndefined && rule.store.type != type)
-        reader.fail(at, "outputs of one node are held in one type; expected the same type again");
+        reader.fail(at, "outputs of one node are stored in one type; expected the same type again");
       rule.store = {type, false};
       at = end + 1;
     }
@@ -316,14 +315,14 @@ void check_precision_constraints(std::string_view text, size_t num_rules) {
   const std::string who = "--precisionConstraints=" + std::string(text);
   if (text == "none") {
     throw Error(ErrorCode::kInput, who + " would ignore the " + std::to_string(num_rules) +
-                                       " rules given; leave them out, or write obey: rules always "
-                                       "bind");
+                                       (num_rules == 1 ? " rule" : " rules") +
+                                       " given; remove them, or write obey: rules always bind");
   }
   if (text == "prefer") {
     throw Error(ErrorCode::kInput,
                 who +
-                    ": a rule that cannot be met is an error here, never dropped; write obey, "
-                    "and take out the rules that you can do without");
+                    ": a rule that cannot be met is an error in Vernier, never dropped; write "
+                    "obey, and remove the rules that are not required");
   }
   throw Error(ErrorCode::kInput,
               "--precisionConstraints=" + quoted(text) + ": expected obey, prefer or none");

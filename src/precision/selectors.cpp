@@ -87,8 +87,8 @@ bool Selection::has_op(const OnnxNode& node, std::string_view op) const {
   });
 }
 
-// What an ONNX node serves: composites if there are any, then what computes, then views. A mask
-// that is made once for all blocks is in `first` … `last` only if all of them are.
+// The nodes that decide an ONNX node's block: composites if there are any, else nodes that compute,
+// else views. A mask shared by all blocks is in `first` … `last` only if all of them are.
 bool Selection::in_blocks(const OnnxNode& node, int first, int last) const {
   const auto rank = [&](const OnnxNode::Place& place) {
     const uint32_t what = flags(graph_.node(place.node).op);
@@ -122,7 +122,7 @@ bool Selection::holds(const Term& term, const OnnxNode& node) const {
   return false;
 }
 
-// An exact name means the first kind of name that has it; a pattern means all that fit.
+// An exact name matches the first kind of name that has it; a pattern matches all kinds.
 std::vector<size_t> Selection::trtexec_matches(const Term& term, const std::string& who,
                                                std::vector<std::string>& notes) const {
   std::array<std::vector<size_t>, 3> by_kind;
@@ -145,7 +145,7 @@ std::vector<size_t> Selection::trtexec_matches(const Term& term, const std::stri
   std::sort(found.begin(), found.end());
   const auto count = [&](size_t kind) { return std::to_string(by_kind[kind].size()); };
   if (is_pattern(term.pattern) && !by_kind[0].empty() && found.size() > by_kind[0].size()) {
-    notes.push_back(who + " fits " + count(0) + " nodes by their ONNX name and also " + count(1) +
+    notes.push_back(who + " matches " + count(0) + " by ONNX name, and also " + count(1) +
                     " by type and number and " + count(2) +
                     " as parts of a composite; it applies to all");
   }
@@ -157,7 +157,7 @@ void Selection::check_blocks(const Term& term, const std::string& who) const {
     throw Error(ErrorCode::kInput,
                 who + ": '" + str(term) +
                     "' needs blocks, which are counted by raised Attentions, and this model has "
-                    "none; `vernier inspect MODEL --raised` tells what stopped them");
+                    "none; `vernier inspect MODEL --raised` shows what stopped them");
   }
   if (term.last < structure_.num_blocks) return;
   throw Error(ErrorCode::kInput, who + ": '" + str(term) + "' asks for block " +
@@ -176,7 +176,7 @@ std::vector<size_t> Selection::matches_of(const Term& term, const std::string& w
   return found;
 }
 
-// "; nearest: …" among what this term could have been.
+// "; nearest: …" among the names that this kind of term can have.
 std::string Selection::nearest(const Term& term) const {
   std::set<std::string> known;
   for (const OnnxNode& node : nodes_) {
@@ -223,7 +223,7 @@ std::vector<size_t> Selection::matches(const Selector& selector, const std::stri
   }
   if (found.empty()) {
     throw Error(ErrorCode::kInput,
-                who + " matches nothing: no node fits all of " + counted + " at once");
+                who + " matches nothing: no node matches all of " + counted + " at once");
   }
   return found;
 }

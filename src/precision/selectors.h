@@ -1,4 +1,4 @@
-// Which ONNX nodes a rule speaks of: selectors and their matching. Grammar: docs/precision.md.
+// Selectors of rules: which ONNX nodes they match. Grammar: docs/precision.md.
 #pragma once
 #include <map>
 #include <string>
@@ -31,27 +31,27 @@ struct Selector {
   std::vector<Term> terms;
 };
 
-/// The term as a user writes it: "op:LayerNorm", "layer:0..3"; of trtexec the name alone.
+/// The term as a user writes it: "op:LayerNorm", "layer:0..3"; for trtexec the name alone.
 std::string str(const Term& term);
 
 /// Anchored match: `*` stands for any characters, `?` for one.
 bool matches_glob(std::string_view pattern, std::string_view text);
 
-/// The ONNX nodes of one raised graph, ready to be selected from. Holds the graph's structure as it
-/// was when made; the graph must outlive it.
+/// The ONNX nodes of one raised graph, for selection. Holds the graph's structure at construction;
+/// the graph must outlive it.
 class Selection {
  public:
   explicit Selection(const ir::Graph& raised);
 
   const std::vector<OnnxNode>& nodes() const { return nodes_; }
-  /// Indices into nodes() of those that the selector matches, ascending. `notes` gets what a user
-  /// should know about how they were found. Throws Error(kInput), starting with `who`, if there are
-  /// none or a block does not exist: which term is to blame, and the nearest names.
+  /// Indices into nodes() of the matches, ascending. `notes` gets remarks for the user about
+  /// ambiguous names. Throws Error(kInput), starting with `who`, if there is no match or a block
+  /// does not exist: names the term at fault and the nearest names.
   std::vector<size_t> matches(const Selector& selector, const std::string& who,
                               std::vector<std::string>& notes) const;
-  /// All roles of an ONNX node, over the places where it stands.
+  /// All roles of an ONNX node, over all its places.
   Roles roles(const OnnxNode& node) const;
-  /// The node stands on an Attention that is this one ONNX node.
+  /// True if the node is the only origin of an Attention.
   bool is_whole_attention(const OnnxNode& node) const;
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 bool has(const ir::Node& node, uint32_t flag) { return (flags(node.op) & flag) != 0; }
 
-// How many of its first inputs a product multiplies.
+// The number of leading inputs that a product multiplies.
 size_t product_operands(OpKind op) { return op == OpKind::kAttention ? 3 : 2; }
 
 // Is input i of a lookup the table that it reads rows of?
@@ -22,7 +22,7 @@ bool is_table(const ir::Node& node, size_t i) {
   return i % 2 == 1 && i < 2 * static_cast<size_t>(node.attrs_as<EmbedNormAttrs>().tables);
 }
 
-// More than what the mode or the model asks: a rule's, the range audit's, a probe's of bisect.
+// Does the request come from a rule, the range audit or bisect, not from the mode or the model?
 bool binds(const std::string& by) {
   return by.starts_with("rule") || by.starts_with("range audit") || by.starts_with("raised");
 }
@@ -45,7 +45,7 @@ class Typing {
  private:
   const ir::Value& value(ir::ValueId id) const { return graph_.value(id); }
 
-  // A constant that was held wider than its value is a value of that type from here on.
+  // A constant that was held in a wider type becomes a value of that type here.
   void hold_as_they_are() {
     for (size_t i = 0; i < graph_.num_values(); ++i) {
       ir::Value& v = graph_.value(static_cast<ir::ValueId>(i));
@@ -79,7 +79,7 @@ class Typing {
     node.request = {};
   }
 
-  // A result that is exact is stored as the widest of what it comes from, unless more is asked.
+  // An exact result is stored in the widest type of its sources, unless more is requested.
   void keep_exact_type(ir::Node& node) const {
     if (node.request.by.empty() || node.request.store.exact) return;
     DType widest = DType::kUndefined;
@@ -100,7 +100,7 @@ class Typing {
     if (node.request.store.type != DType::kTF32) return;
     throw Error(ErrorCode::kInput, "node '" + node.name + "' is asked to store tf32 (" +
                                        node.request.by +
-                                       "), which is a compute type only; store f32");
+                                       "), which is only a compute type; store f32");
   }
 
   void cast_operands(ir::NodeId id) {
@@ -116,7 +116,7 @@ class Typing {
     }
   }
 
-  // A view is its input's bytes: where a rule wants its result in another type, a Cast follows.
+  // A view shares its input's bytes: if a rule asks for another type of its result, a Cast follows.
   void cast_view(ir::NodeId id) {
     for (const ir::Origin& origin : std::vector<ir::Origin>(graph_.node(id).origins)) {
       const TypeRequest wish = origin.asked.store;
@@ -135,7 +135,7 @@ class Typing {
 
   void convert_uses(ir::ValueId from, const ir::Origin& origin) {
     const TypeRequest wish = origin.asked.store;
-    // A floor must not cost what the value has: f16 that is asked for bf16 becomes f32.
+    // A floor must not lose precision: f16 that is asked for bf16 becomes f32.
     const bool fits = wish.exact || represents(wish.type, value(from).dtype);
     const DType to = fits ? wish.type : DType::kF32;
     const ir::NodeId id = graph_.add_node(OpKind::kCast, {}, encode(CastAttrs{.to = to}));
@@ -190,7 +190,7 @@ DType stored_type(const ir::Graph& graph, const ir::Node& node, size_t i) {
     return wide ? DType::kF32 : narrowed(type);
   }
   if (is_table(node, i)) return narrowed(node.request.store.type);
-  // A model's 16-bit bias is the same numbers in f32, which is what kernels take beside operands.
+  // A model's 16-bit bias is stored in f32, exactly: kernels take f32 besides their operands.
   return is_narrow(v.dtype) && !is_exact(node.op) ? DType::kF32 : v.dtype;
 }
 

@@ -1,5 +1,5 @@
-// From requests to a typed graph: every value gets the type it is stored in, and a Cast stands
-// wherever a value must exist in another type. Contract: docs/precision.md "The typed graph".
+// From requests to a typed graph: every value gets its storage type, and a Cast is inserted where a
+// value is needed in another type. Contract: docs/precision.md "The typed graph".
 #pragma once
 #include "ir/graph.h"
 
@@ -7,17 +7,17 @@ namespace vernier::precision {
 
 /// Types a raised graph by its nodes' requests (join_requests has run):
 ///   results   are stored in their node's `store` type; nodes that only move values keep the type
-///             of what they move (a table of constants takes the type asked of the result)
-///   operands  of a product that is asked to compute in a type get a Cast where they are stored
-///             wider; other nodes convert as they read (Graph::typed)
-///   outputs   keep the model's types: a Cast where they are stored otherwise
-/// Casts of the model between float types are requests that were heard by now: they become
-/// Identity. Throws Error(kInput) where a request cannot be stored (tf32).
+///             of these values (a table of constants takes the type requested for the result)
+///   operands  of a product with a requested compute type get a Cast if they are stored in a wider
+///             type; other nodes convert as they read (Graph::typed)
+///   outputs   keep the model's types: a Cast if they are stored in another type
+/// Casts of the model between float types have become requests, so they are replaced by Identity.
+/// Throws Error(kInput) if a requested type has no storage (tf32).
 void type_graph(ir::Graph& graph);
 
-/// The type that input `i` of `node` is stored in: its value's, or for constant operands of a
-/// product and constant tables the type that is asked of them, and f32 for other constants in 16
-/// bits (weights are converted when the plan is written, not before).
+/// The storage type of input `i` of `node`: its value's type, or for constant operands of a product
+/// and constant tables the requested type, and f32 for other 16-bit constants (weights are
+/// converted when the plan is written, not before).
 DType stored_type(const ir::Graph& graph, const ir::Node& node, size_t i);
 
 }  // namespace vernier::precision

@@ -10,7 +10,7 @@
 namespace vernier::reference {
 
 double sigmoid(double x) {
-  // The branch keeps exp from overflowing.
+  // The branch avoids overflow of exp.
   if (x >= 0) return 1.0 / (1.0 + std::exp(-x));
   const double e = std::exp(x);
   return e / (1.0 + e);
@@ -41,7 +41,7 @@ namespace {
 
 double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
 
-// x cut to [low, high]; NaN stays.
+// x clamped to [low, high]; NaN stays NaN.
 double clamp(double x, double low, double high) { return x < low ? low : (x > high ? high : x); }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The activation functions in double, shared by the elementwise evaluators and Linear.
-// NaN goes in, NaN comes out.
+// NaN gives NaN.
 #pragma once
 #include "core/attrs.h"
 

@@ -1,8 +1,8 @@
 // FP64 evaluator of Attention: blocks of queries against all keys of their sequence.
 // Contract: AttentionAttrs in core/attrs.h, core/evaluator.h; rounding points q k v (after rotary),
-// scores (scaled, with bias, before masking), probs (PointRounding::scale says of what), context
-// (the weighted mean of v), out. Both products are carried as the accumulator says; scaling, bias,
-// exponentials and their sum are inner results.
+// scores (scaled, with bias, before masking), probs (in the form of PointRounding::scale), context
+// (the weighted mean of v), out. Both products use the accumulator; scaling, bias, exponentials and
+// their sum are inner results.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +14,7 @@ namespace vernier::reference {
 namespace {
 
 enum Point : size_t { kQ, kK, kV, kScores, kProbs, kContext, kOut };
-constexpr int64_t kQueryBlock = 64;  // rows of scores held at once
+constexpr int64_t kQueryBlock = 64;  // rows of scores in memory at once
 
 // A tensor broadcast to [batch, heads, queries, keys], read by position.
 struct Broadcast4 {
@@ -141,8 +141,8 @@ std::vector<double> gather_head(const Problem& p, const EvalTensor& x, const Hea
   return result;
 }
 
-// Scales, biases, rounds and masks one row of raw dot products. True if what the bias and the masks
-// add is −inf for every key.
+// Scales, biases, rounds and masks one row of raw dot products. True if the bias and the masks add
+// −inf for every key.
 bool finish_scores(const Problem& p, const Sequence& s, int64_t head, int64_t query,
                    std::span<double> row) {
   const int64_t offset = (s.k_end - s.k_begin) - (s.q_end - s.q_begin);
@@ -166,8 +166,8 @@ bool finish_scores(const Problem& p, const Sequence& s, int64_t head, int64_t qu
   return all_hidden;
 }
 
-// row = exp(row − max), rounded where the point "probs" takes them unnormalised; the result is the
-// sum that P·V must be divided by.
+// row = exp(row − max), rounded if the point "probs" is unnormalized; returns the sum by which P·V
+// must be divided.
 double exponentiate(const Problem& p, std::span<double> row, double max) {
   using Scale = PointRounding::Scale;
   const Rounding& rounding = p.call.rounding;
@@ -181,8 +181,8 @@ double exponentiate(const Problem& p, std::span<double> row, double max) {
   }
   return sum.value();
 }
-// row = exp(row − max), where the point "probs" takes it against the largest score up to the end of
-// each block of keys, and brought to the final max. The result is the sum of those before rounding.
+// row = exp(row − max) for a point "probs" that uses the largest score up to the end of each block
+// of keys, rescaled to the final max. Returns the sum before rounding.
 double exponentiate_blocks(const Problem& p, std::span<double> row, double max) {
   const Rounding& rounding = p.call.rounding;
   const int64_t block = rounding.at(kProbs).block;
@@ -193,7 +193,7 @@ double exponentiate_blocks(const Problem& p, std::span<double> row, double max) 
     const auto part =
         row.subspan(static_cast<size_t>(begin), static_cast<size_t>(std::min(block, keys - begin)));
     for (double v : part) top = std::max(top, v);
-    // While every key so far is hidden with −inf, its probability is 0.
+    // While all keys so far are hidden with −inf, their probability is 0.
     const double base = top == -HUGE_VAL ? 0 : top;
     const double to_final = top == -HUGE_VAL ? 1 : std::exp(base - max);
     for (double& v : part) {
@@ -204,9 +204,9 @@ double exponentiate_blocks(const Problem& p, std::span<double> row, double max) 
   return sum.value();
 }
 
-// row = softmax(row), and the result 1; or, where the point "probs" takes them unnormalised, row =
-// exp(row − max), and the result is the sum that P·V must be divided by. A row that is all −inf
-// gives NaN, or 0 with zero_nan_rows.
+// row = softmax(row), returns 1; or if the point "probs" is unnormalized, row = exp(row − max),
+// returns the sum by which P·V must be divided. A row that is all −inf gives NaN, or 0 with
+// zero_nan_rows.
 double softmax_row(const Problem& p, std::span<double> row) {
   using Scale = PointRounding::Scale;
   const Rounding& rounding = p.call.rounding;

@@ -10,7 +10,7 @@
 namespace vernier::reference {
 namespace {
 
-constexpr int64_t kChunk = 1024;  // output positions whose columns are held at once
+constexpr int64_t kChunk = 1024;  // output positions whose columns are in memory at once
 
 struct ConvSizes {
   int64_t batch, groups;
@@ -70,7 +70,7 @@ void add_bias_and_round(const EvalCall& call, int64_t plane) {
   }
 }
 
-// out plane += x plane spread by w: each input position adds to the positions its taps reach.
+// out plane += x plane scattered by w: each input position adds to the positions its taps reach.
 void spread_plane(const std::vector<int64_t>& table, int64_t in_plane, const double* x,
                   const double* w, std::vector<Sum>& out) {
   for (size_t i = 0; i < table.size(); ++i) {
@@ -80,7 +80,7 @@ void spread_plane(const std::vector<int64_t>& table, int64_t in_plane, const dou
   }
 }
 
-// Padding of ConvTranspose where the output size is fixed by output_shape or auto_pad.
+// Padding of ConvTranspose if output_shape or auto_pad gives the output size.
 void set_transposed_pads(const ConvAttrs& attrs, Window& window) {
   if (attrs.output_shape.empty() && (attrs.auto_pad == 0 || attrs.auto_pad == 3)) return;
   for (size_t i = 0; i < window.out.size(); ++i) {
@@ -121,8 +121,8 @@ void eval_conv(const EvalCall& call) {
   add_bias_and_round(call, s.out_plane);
 }
 
-// The transpose of Conv: w is [in channels, out channels / group, kernel...]. The window walks over
-// the output, its positions are those of the input.
+// The transpose of Conv: w is [in channels, out channels / group, kernel...]. The window moves over
+// the output, one position per element of the input.
 void eval_conv_transpose(const EvalCall& call) {
   const auto attrs = decode<ConvAttrs>(call.attrs);
   const EvalTensor &x = *call.in[0], &w = *call.in[1];

@@ -46,7 +46,7 @@ EinsumLoop plan_loop(const EvalCall& call, const EinsumEquation& equation) {
     Shape strides(labels.size(), 0);
     for (size_t axis = 0; axis < dense.size(); ++axis) {
       const auto at = std::find(labels.begin(), labels.end(), equation.inputs[n][axis]);
-      // A label that occurs twice in one input walks its diagonal: the strides add up.
+      // A label that occurs twice in one input selects its diagonal: the strides add up.
       if (call.in[n]->shape[axis] != 1)
         strides[static_cast<size_t>(at - labels.begin())] += dense[axis];
     }

@@ -9,7 +9,7 @@
 
 namespace vernier::reference {
 
-/// Two's complement arithmetic without undefined behaviour; results are wrapped by the caller.
+/// Two's complement arithmetic without undefined behavior; results are wrapped by the caller.
 inline int64_t wrapping_add(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
 }

@@ -38,7 +38,7 @@ int64_t integer_pow(int64_t base, uint64_t exponent) {
 }
 
 // Combines all inputs pairwise, left to right: out = (in0 ∘ in1) ∘ in2 …, before the point "out".
-// Results between them are inner ones.
+// Intermediate results are inner results.
 template <class F, class G>
 void accumulate(const EvalCall& call, const F& f, const G& g) {
   EvalTensor& y = call.out[0];

@@ -77,7 +77,7 @@ void eval_bitwise_xor(const EvalCall& call) {
   combine_integers("BitwiseXor", call, [](int64_t a, int64_t b) { return a ^ b; });
 }
 // Right shifts of signed types fill with the sign bit. A shift by the width or more, or by a
-// negative number, leaves the fill alone.
+// negative number, gives only fill bits.
 void eval_bit_shift(const EvalCall& call) {
   const bool left = decode<BitShiftAttrs>(call.attrs).left;
   const uint64_t width = size_bytes(call.in[0]->dtype) * 8;

@@ -46,7 +46,7 @@ void eval_ceil(const EvalCall& call) {
 void eval_floor(const EvalCall& call) {
   map_float("Floor", call, [](double x) { return std::floor(x); });
 }
-// Halves go to the even neighbour.
+// Halves go to the even neighbor.
 void eval_round(const EvalCall& call) {
   map_float("Round", call, [](double x) { return std::nearbyint(x); });
 }

@@ -4,7 +4,7 @@
 
 #include "core/attrs.h"
 #include "reference/elementwise.h"
-#include "reference/normalise_rows.h"
+#include "reference/normalize_rows.h"
 
 namespace vernier::reference {
 namespace {
@@ -34,7 +34,7 @@ void eval_embed_norm(const EvalCall& call) {
   for (int64_t t = 0; t < attrs.tables; ++t) {
     const auto input = static_cast<size_t>(2 * t);
     const EvalTensor &ids = *call.in[input], &table = *call.in[input + 1];
-    // Where rows are empty there are ids to check, and nothing to repeat them for.
+    // Empty rows still have ids to check, but no elements to compute.
     const bool repeats = width > 0 || num_elems(ids_shape) == 0;
     const Shape& walked = repeats ? ids_shape : ids.shape;
     for_each_pair(ids, ids, walked, [&](size_t at, size_t i, size_t) {
@@ -46,7 +46,7 @@ void eval_embed_norm(const EvalCall& call) {
     });
   }
   for (size_t i = 0; width > 0 && i < y.f.size(); i += width)
-    normalise_row(std::span(y.f).subspan(i, width), attrs.epsilon, call.rounding, kNormIndex);
+    normalize_row(std::span(y.f).subspan(i, width), attrs.epsilon, call.rounding, kNormIndex);
   const EvalTensor* bias = call.in.size() > scale_at + 1 ? call.in[scale_at + 1] : nullptr;
   scale_and_shift(y, *call.in[scale_at], bias, call.rounding, kNormIndex.out);
 }

@@ -1,5 +1,5 @@
 // FP64 evaluator of FusedElementwise: the program's instructions, one whole tensor at a time. Each
-// one's result is an inner result (Rounding::inner); the last one also passes the point "out".
+// result is an inner result (Rounding::inner); the last one also passes the point "out".
 // Contract: FusedElementwiseAttrs in core/attrs.h, core/elementwise_program.h.
 #include <algorithm>
 
@@ -17,7 +17,7 @@ EvalTensor run_instruction(const Instruction& instruction,
   Shape shape;
   for (int index : instruction.operands) {
     operands.push_back(values[static_cast<size_t>(index)]);
-    // Floats of several stored types meet in registers of one.
+    // Floats of several storage types are converted to registers of one type.
     const DType type = operands.back()->dtype;
     types.push_back(is_float(type) && type != DType::kF64 ? DType::kF32 : type);
     shape = broadcast_shape(shape, operands.back()->shape);

@@ -32,7 +32,7 @@ void scatter(const EvalCall& call, ScatterReduction reduction, int64_t from, int
   if (y.is_float()) {
     y.f[target] = call.rounding(0, combine(reduction, y.f[target], updates.f[source]));
   } else {
-    // Sums and products wrap: done in unsigned, which is defined.
+    // Sums and products wrap: computed as unsigned, which is defined behavior.
     const int64_t old = y.i[target], update = updates.i[source];
     const bool arithmetic =
         reduction == ScatterReduction::kAdd || reduction == ScatterReduction::kMul;
@@ -74,7 +74,7 @@ struct TupleIndex {
 void eval_gather(const EvalCall& call) {
   const EvalTensor &data = *call.in[0], &indices = *call.in[1];
   const AxisView view =
-      view_axis(data.shape, normalise_axis(decode<AxisAttrs>(call.attrs).axis, data.rank()));
+      view_axis(data.shape, normalize_axis(decode<AxisAttrs>(call.attrs).axis, data.rank()));
   const int64_t count = indices.elems(), outer = view.inner == 0 ? 0 : view.outer;
   for (int64_t k = 0; k < count; ++k) {
     const int64_t row = wrap_index(indices.i[static_cast<size_t>(k)], view.size, k);
@@ -87,7 +87,7 @@ void eval_gather(const EvalCall& call) {
 
 void eval_gather_elements(const EvalCall& call) {
   const EvalTensor &data = *call.in[0], &indices = *call.in[1];
-  const size_t axis = normalise_axis(decode<AxisAttrs>(call.attrs).axis, data.rank());
+  const size_t axis = normalize_axis(decode<AxisAttrs>(call.attrs).axis, data.rank());
   Shape strides = row_major_strides(data.shape);
   const int64_t along = strides[axis];
   strides[axis] = 0;
@@ -120,7 +120,7 @@ void eval_scatter_elements(const EvalCall& call) {
   const auto attrs = decode<ScatterAttrs>(call.attrs);
   const EvalTensor &data = *call.in[0], &indices = *call.in[1];
   copy_data(call);
-  const size_t axis = normalise_axis(attrs.axis, data.rank());
+  const size_t axis = normalize_axis(attrs.axis, data.rank());
   Shape strides = row_major_strides(data.shape);
   const int64_t along = strides[axis];
   strides[axis] = 0;
@@ -146,7 +146,7 @@ void eval_scatter_nd(const EvalCall& call) {
   }
 }
 
-// Indices outside [-depth, depth) leave their line at the off value.
+// An index outside [-depth, depth) gives a line of off values.
 void eval_one_hot(const EvalCall& call) {
   const EvalTensor &indices = *call.in[0], &values = *call.in[2];
   EvalTensor& y = call.out[0];
@@ -154,7 +154,7 @@ void eval_one_hot(const EvalCall& call) {
     throw Error(ErrorCode::kInput,
                 "OneHot values must be [off, on], got shape " + str(values.shape));
   const AxisView view =
-      view_axis(y.shape, normalise_axis(decode<OneHotAttrs>(call.attrs).axis, y.rank()));
+      view_axis(y.shape, normalize_axis(decode<OneHotAttrs>(call.attrs).axis, y.rank()));
   for (int64_t k = 0; k < y.elems(); ++k) copy_element(values, 0, y, k);
   for (int64_t o = 0; o < view.outer; ++o) {
     for (int64_t i = 0; i < view.inner; ++i) {

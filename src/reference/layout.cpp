@@ -3,7 +3,7 @@
 
 namespace vernier::reference {
 
-size_t normalise_axis(int64_t axis, size_t rank) {
+size_t normalize_axis(int64_t axis, size_t rank) {
   const auto signed_rank = static_cast<int64_t>(rank);
   if (axis < -signed_rank || axis >= signed_rank) {
     throw Error(ErrorCode::kInput, "axis " + std::to_string(axis) + " is outside [" +

@@ -7,7 +7,7 @@
 namespace vernier::reference {
 
 /// axis in [-rank, rank) to [0, rank); throws Error(kInput) otherwise.
-size_t normalise_axis(int64_t axis, size_t rank);
+size_t normalize_axis(int64_t axis, size_t rank);
 
 /// index in [-size, size) to [0, size). Throws Error(kInput) naming the value, its position in the
 /// index tensor and the valid range.

@@ -1,6 +1,6 @@
 // FP64 evaluators of MatMul, Gemm, Linear and LinearAddLayerNorm. Contract: core/evaluator.h;
-// rounding points a, b, out, and before out the product and those of the norm. Products are blocked
-// for the cache (facts: 14–23 GFLOP/s in i-k-j order) but stay plain loops.
+// rounding points a, b, out, and before out the product and those of the norm. Products are plain
+// loops, blocked for the cache (measured: 14–23 GFLOP/s in i-k-j order).
 #include "reference/matmul.h"
 
 #include <algorithm>
@@ -9,14 +9,14 @@
 #include "core/threads.h"
 #include "reference/activations.h"
 #include "reference/elementwise.h"
-#include "reference/normalise_rows.h"
+#include "reference/normalize_rows.h"
 
 namespace vernier::reference {
 namespace {
 
 constexpr int64_t kBlockK = 64;   // rows of b per block: with kBlockN columns 256 KiB, one L2
 constexpr int64_t kBlockN = 512;  // columns of b per block
-constexpr int64_t kLeastProducts = int64_t{1} << 22;  // of a thread: some 0.5 ms
+constexpr int64_t kMinProducts = int64_t{1} << 22;  // per thread: about 0.5 ms
 
 // c[0, cols) += Σ_k a[k]·b[k][0, cols) for `depth` rows of b, four at a time.
 void add_rows(int64_t depth, int64_t cols, const double* a, const double* b, int64_t stride,
@@ -33,8 +33,8 @@ void add_rows(int64_t depth, int64_t cols, const double* a, const double* b, int
   }
 }
 
-// c[0, n) += Σ_k a[k]·b[k][0, n), each sum carried as `accumulator` says; the same as one Sum per
-// column. `partial` is scratch of n elements.
+// c[0, n) += Σ_k a[k]·b[k][0, n) with the given accumulator; the same as one Sum per column.
+// `partial` is scratch of n elements.
 template <PointRounding::Mode mode>
 void carry_row(MatMulSizes sizes, const double* a, const double* b, double* c, double* partial,
                const PointRounding& accumulator) {
@@ -112,7 +112,7 @@ const double* maybe_transposed(std::span<const double> x, const Shape& shape, bo
   return storage.data();
 }
 
-// y = x·w + bias, where inputs 0, 1 and 2 are these and bias may be absent; w is [N, K] if so said.
+// y = x·w + bias of inputs 0, 1 and 2; bias may be absent; w is [N, K] if transposed.
 void multiply_linear(const EvalCall& call, bool trans_w) {
   const EvalTensor &x = *call.in[0], &w = *call.in[1], *bias = call.optional(2);
   EvalTensor& y = call.out[0];
@@ -134,7 +134,7 @@ void multiply_linear(const EvalCall& call, bool trans_w) {
 
 void multiply_add(MatMulSizes sizes, const double* a, const double* b, double* c) {
   const int64_t least_cols =
-      std::max(int64_t{1}, kLeastProducts / std::max(int64_t{1}, sizes.m * sizes.k));
+      std::max(int64_t{1}, kMinProducts / std::max(int64_t{1}, sizes.m * sizes.k));
   in_parallel(sizes.n, least_cols, [=](int64_t begin, int64_t end) {
     for (int64_t k = 0; k < sizes.k; k += kBlockK) {
       const int64_t depth = std::min(kBlockK, sizes.k - k);
@@ -243,7 +243,7 @@ void eval_linear_add_layer_norm(const EvalCall& call) {
   constexpr size_t kProduct = 2;  // with the bias
   for (size_t i = 0; i < y.f.size(); ++i) y.f[i] = call.rounding(kProduct, y.f[i]) + residual.f[i];
   for (size_t i = 0; i < y.f.size(); i += columns)
-    normalise_row(std::span(y.f).subspan(i, columns), attrs.epsilon, call.rounding,
+    normalize_row(std::span(y.f).subspan(i, columns), attrs.epsilon, call.rounding,
                   kLinearNormIndex);
   scale_and_shift(y, *call.in[4], call.optional(5), call.rounding, kLinearNormIndex.out);
 }

@@ -11,15 +11,15 @@ struct MatMulSizes {
 /// over k depends on k alone, so a row of c does not depend on m or on other rows.
 void multiply_add(MatMulSizes sizes, const double* a, const double* b, double* c);
 
-/// The same with sums carried as `accumulator` says (Sum in core/rounding.h), in order of k.
+/// The same with the given accumulator (Sum in core/rounding.h), in order of k.
 void multiply_add(MatMulSizes sizes, const double* a, const double* b, double* c,
                   const PointRounding& accumulator);
 
 /// dst[cols, rows] = transpose of src[rows, cols].
 void transpose(int64_t rows, int64_t cols, const double* src, double* dst);
 
-/// The floats of `x` as they are at rounding point `point`: x's own where nothing is rounded, else
-/// a copy in `storage`, which must outlive the result.
+/// The floats of `x` after rounding point `point`: x's own if nothing is rounded, else a copy in
+/// `storage`, which must outlive the result.
 std::span<const double> at_point(const EvalCall& call, size_t point, const EvalTensor& x,
                                  std::vector<double>& storage);
 

@@ -53,7 +53,7 @@ Shape pad_begins(const EvalCall& call) {
   const EvalTensor* axes = call.in.size() > 3 ? call.in[3] : nullptr;
   const size_t count = axes ? axes->i.size() : in.size();
   for (size_t i = 0; i < count; ++i) {
-    paddings[axes ? normalise_axis(axes->i[i], in.size()) : i] = {call.in[1]->i[i],
+    paddings[axes ? normalize_axis(axes->i[i], in.size()) : i] = {call.in[1]->i[i],
                                                                   call.in[1]->i[count + i]};
   }
   Shape begins;
@@ -68,7 +68,7 @@ Shape pad_begins(const EvalCall& call) {
 
 void eval_concat(const EvalCall& call) {
   EvalTensor& y = call.out[0];
-  const size_t axis = normalise_axis(decode<AxisAttrs>(call.attrs).axis, y.rank());
+  const size_t axis = normalize_axis(decode<AxisAttrs>(call.attrs).axis, y.rank());
   const AxisView out = view_axis(y.shape, axis);
   int64_t first = 0;
   for (const EvalTensor* x : call.in) {
@@ -84,7 +84,7 @@ void eval_concat(const EvalCall& call) {
 void eval_split(const EvalCall& call) {
   const EvalTensor& x = *call.in[0];
   const auto attrs = decode<SplitAttrs>(call.attrs);
-  const size_t axis = normalise_axis(attrs.axis, x.rank());
+  const size_t axis = normalize_axis(attrs.axis, x.rank());
   const AxisView in = view_axis(x.shape, axis);
   const auto parts = static_cast<int64_t>(call.out.size());
   const int64_t chunk = (in.size + parts - 1) / parts;
@@ -92,7 +92,7 @@ void eval_split(const EvalCall& call) {
   int64_t first = 0;
   for (size_t p = 0; p < call.out.size(); ++p) {
     EvalTensor& y = call.out[p];
-    // An unwanted part has no shape: its size comes from where inference took it.
+    // An unwanted part has no shape: its size comes from the attribute or input.
     const int64_t size = !attrs.sizes.empty() ? attrs.sizes[p]
                          : given != nullptr   ? given->i[p]
                                               : std::min(chunk, in.size - first);
@@ -113,7 +113,7 @@ void eval_slice(const EvalCall& call) {
   const SliceStarts s = slice_starts(call);
   std::vector<AxisSlice> slices(x.rank());
   for (size_t i = 0; i < s.axes.size(); ++i) {
-    const size_t axis = normalise_axis(s.axes[i], x.rank());
+    const size_t axis = normalize_axis(s.axes[i], x.rank());
     slices[axis] = slice_from({s.starts[i], s.steps[i]}, x.shape[axis]);
   }
   Shape strides = row_major_strides(x.shape);

@@ -30,7 +30,7 @@ template <class Better>
 void arg_reduce(const EvalCall& call, const Better& better) {
   const auto attrs = decode<ArgReduceAttrs>(call.attrs);
   const EvalTensor& x = *call.in[0];
-  const AxisView view = view_axis(x.shape, normalise_axis(attrs.axis, x.rank()));
+  const AxisView view = view_axis(x.shape, normalize_axis(attrs.axis, x.rank()));
   const LineOrder order{x};
   for (int64_t o = 0; o < view.outer; ++o) {
     for (int64_t i = 0; i < view.inner; ++i) {
@@ -54,7 +54,7 @@ void for_each_line(const EvalCall& call, int64_t axis, const Line& line) {
     throw Error(ErrorCode::kInput, "expected a floating type, got " + std::string(name(x.dtype)));
   }
   const size_t rank = std::max<size_t>(x.rank(), 1);
-  const AxisView view = x.rank() == 0 ? AxisView{} : view_axis(x.shape, normalise_axis(axis, rank));
+  const AxisView view = x.rank() == 0 ? AxisView{} : view_axis(x.shape, normalize_axis(axis, rank));
   std::vector<double> values(static_cast<size_t>(view.size));
   for (int64_t o = 0; o < view.outer; ++o) {
     for (int64_t i = 0; i < view.inner; ++i) {
@@ -88,7 +88,7 @@ void eval_cum_sum(const EvalCall& call) {
   EvalTensor& y = call.out[0];
   if (call.in[1]->elems() != 1 || call.in[1]->is_float())
     throw Error(ErrorCode::kInput, "the axis must be one integer");
-  const AxisView view = view_axis(x.shape, normalise_axis(call.in[1]->i[0], x.rank()));
+  const AxisView view = view_axis(x.shape, normalize_axis(call.in[1]->i[0], x.rank()));
   if (x.elems() == 0) return;
   for (int64_t o = 0; o < view.outer; ++o) {
     for (int64_t i = 0; i < view.inner; ++i) {
@@ -114,7 +114,7 @@ void eval_cum_sum(const EvalCall& call) {
 void eval_top_k(const EvalCall& call) {
   const auto attrs = decode<TopKAttrs>(call.attrs);
   const EvalTensor& x = *call.in[0];
-  const size_t axis = normalise_axis(attrs.axis, x.rank());
+  const size_t axis = normalize_axis(attrs.axis, x.rank());
   const AxisView view = view_axis(x.shape, axis);
   const int64_t k = call.in[1]->i.at(0);
   if (k < 0 || k > view.size) {
@@ -148,8 +148,8 @@ void eval_top_k(const EvalCall& call) {
   }
 }
 
-// y = exp(x − max) / sum exp(x − max). What it computes in is what its operands are taken in: x is
-// an inner value. NaN in gives NaN out; a line that is all −inf gives NaN.
+// y = exp(x − max) / sum exp(x − max). Its compute type is the type of its operands: x is an inner
+// value. NaN gives NaN; a line that is all −inf gives NaN.
 void eval_softmax(const EvalCall& call) {
   const Rounding& rounding = call.rounding;
   for_each_line(call, decode<AxisAttrs>(call.attrs).axis, [&](std::vector<double>& v) {

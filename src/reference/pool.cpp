@@ -20,7 +20,7 @@ Window pool_window(const EvalCall& call, const PoolAttrs& attrs) {
 template <class Reduce>
 void for_each_window(const EvalCall& call, const Window& window, const Reduce& reduce) {
   const int64_t planes = call.in[0]->shape[0] * call.in[0]->shape[1];
-  if (planes == 0) return;  // of any size
+  if (planes == 0) return;  // planes may have any size
   const int64_t plane = num_elems(window.in), positions = num_elems(window.out);
   if (positions == 0) return;
   Shape at(window.out.size(), 0);

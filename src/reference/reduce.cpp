@@ -1,6 +1,5 @@
 // FP64 evaluators of Reduce*. Each is a function of the list of reduced elements; floats in double
-// (sums carried as the accumulator says), integers in int64 (wrapped at the end). Contract:
-// core/evaluator.h.
+// (sums with the accumulator), integers in int64 (wrapped at the end). Contract: core/evaluator.h.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -24,7 +23,7 @@ std::vector<bool> reduced_axes(const EvalCall& call) {
   const size_t rank = call.in[0]->rank();
   if (axes.empty()) return std::vector<bool>(rank, !attrs.noop_with_empty_axes);
   std::vector<bool> reduced(rank, false);
-  for (int64_t axis : axes) reduced[normalise_axis(axis, rank)] = true;
+  for (int64_t axis : axes) reduced[normalize_axis(axis, rank)] = true;
   return reduced;
 }
 
@@ -65,7 +64,7 @@ void reduce(const EvalCall& call, const F& of_floats, const G& of_integers) {
   });
 }
 
-// Reductions whose integer form is the double form rounded towards zero.
+// Reductions whose integer form is the double form rounded toward zero.
 template <class F>
 void reduce_as_double(const EvalCall& call, const F& f) {
   reduce(call, f, [&](Integers group) {
@@ -76,7 +75,7 @@ void reduce_as_double(const EvalCall& call, const F& f) {
 
 enum class ReduceEnd : uint8_t { kMin, kMax };
 
-// Σ term(v) of a group, carried as the call says; terms are inner results.
+// Σ term(v) of a group with the call's accumulator; terms are inner results.
 template <class Term>
 double sum(const EvalCall& call, Floats group, const Term& term) {
   return carried_sum(call.rounding.accumulator(), group,
@@ -85,7 +84,7 @@ double sum(const EvalCall& call, Floats group, const Term& term) {
 double itself(double v) { return v; }
 double square(double v) { return v * v; }
 int64_t sum(Integers group) {
-  uint64_t total = 0;  // wraps without undefined behaviour
+  uint64_t total = 0;  // wraps without undefined behavior
   for (int64_t v : group) total += static_cast<uint64_t>(v);
   return static_cast<int64_t>(total);
 }
@@ -100,7 +99,7 @@ double extreme(Floats group, double start, const Better& better) {
   }
   return best;
 }
-// The largest or smallest integer of `type` in its own order; the identity of the other for none.
+// The largest or smallest integer in the order of `type`; for an empty group the identity.
 int64_t integer_extreme(DType type, Integers group, ReduceEnd end) {
   const int bits = type == DType::kBool ? 1 : static_cast<int>(8 * size_bytes(type));
   const bool is_signed = is_signed_integer(type);

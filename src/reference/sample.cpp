@@ -12,7 +12,7 @@
 namespace vernier::reference {
 namespace {
 
-/// One source position of an axis and its weight; −1 stands for a zero outside.
+/// One source position of an axis and its weight; −1 is a zero outside.
 struct Tap {
   int64_t index = 0;
   double weight = 0;
@@ -42,10 +42,10 @@ double source_coordinate(const std::string& mode, const ResizeAxis& axis, int64_
   // The resized length is the whole number of pixels (as in PyTorch), not in·scale.
   if (mode == "align_corners") return axis.out == 1 ? 0 : x * (in - 1) / (out - 1);
   if (mode == "pytorch_half_pixel" && axis.out == 1) return 0;
-  const double centred = (x + 0.5) / axis.scale - 0.5;
-  if (mode != "half_pixel_symmetric") return centred;
+  const double centered = (x + 0.5) / axis.scale - 0.5;
+  if (mode != "half_pixel_symmetric") return centered;
   const double adjustment = out / (axis.scale * in);
-  return in / 2 * (1 - adjustment) + centred;
+  return in / 2 * (1 - adjustment) + centered;
 }
 
 int64_t nearest_index(const std::string& mode, double x) {
@@ -80,14 +80,14 @@ Taps resize_taps(const ResizeAttrs& attrs, const ResizeAxis& axis, int64_t at) {
   return taps;
 }
 
-// Input and output size and scale of every axis, as inference decided them.
+// Input and output size and scale of every axis, from inference.
 std::vector<ResizeAxis> resize_axes(const EvalCall& call, const ResizeAttrs& attrs) {
   const Shape &in = call.in[0]->shape, &out = call.out[0].shape;
   std::vector<ResizeAxis> result(in.size());
   for (size_t i = 0; i < in.size(); ++i)
     result[i] = {in[i], out[i], static_cast<double>(out[i]) / static_cast<double>(in[i])};
   std::vector<size_t> axes;
-  for (int64_t axis : attrs.axes) axes.push_back(normalise_axis(axis, in.size()));
+  for (int64_t axis : attrs.axes) axes.push_back(normalize_axis(axis, in.size()));
   for (size_t i = 0; attrs.axes.empty() && i < in.size(); ++i) axes.push_back(i);
   const EvalTensor* sizes = call.in.size() > 3 ? call.in[3] : nullptr;
   if (sizes == nullptr) {
@@ -126,7 +126,7 @@ std::vector<double> resize_axis(const std::vector<double>& x, const AxisView& vi
 
 struct GridAxis {
   int64_t size = 1;
-  double low = 0, high = 0;  ///< where the image ends
+  double low = 0, high = 0;  ///< the borders of the image
 };
 
 double reflect(double x, double low, double high) {
@@ -144,13 +144,13 @@ int64_t grid_index(const GridAxis& axis, Padding padding, double at) {
   return static_cast<int64_t>(std::clamp(at, 0.0, last));
 }
 
-// The taps of one normalised coordinate in [-1, 1]; empty if it is NaN.
-Taps grid_taps(const GridSampleAttrs& attrs, int64_t size, double normalised) {
+// The taps of one normalized coordinate in [-1, 1]; empty if it is NaN.
+Taps grid_taps(const GridSampleAttrs& attrs, int64_t size, double normalized) {
   const auto length = static_cast<double>(size);
   const GridAxis axis{size, attrs.align_corners ? 0.0 : -0.5,
                       attrs.align_corners ? length - 1 : length - 0.5};
-  double x = attrs.align_corners ? (normalised + 1) / 2 * (length - 1)
-                                 : ((normalised + 1) * length - 1) / 2;
+  double x = attrs.align_corners ? (normalized + 1) / 2 * (length - 1)
+                                 : ((normalized + 1) * length - 1) / 2;
   if (attrs.mode == Interpolation::kNearest) x = std::nearbyint(x);
   if (x < axis.low || x > axis.high) {
     if (attrs.padding == Padding::kBorder) x = std::clamp(x, 0.0, length - 1);
@@ -192,7 +192,7 @@ void eval_resize(const EvalCall& call) {
   if (x.elems() == 0) throw Error(ErrorCode::kInput, "cannot resize the empty " + str(x.shape));
   std::vector<double> values = x.f;
   if (!x.is_float()) values.assign(x.i.begin(), x.i.end());
-  // Integers are picked exactly: instead of them, their positions go through double.
+  // Integers are selected exactly: their positions, not their values, are computed in double.
   const bool picks_integers = !x.is_float() && attrs.mode == Interpolation::kNearest;
   if (picks_integers) std::iota(values.begin(), values.end(), 0.0);
   const std::vector<ResizeAxis> axes = resize_axes(call, attrs);

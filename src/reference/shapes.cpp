@@ -43,7 +43,7 @@ void eval_transpose(const EvalCall& call) {
   const Shape own = row_major_strides(x.shape);
   Shape strides;
   for (int64_t axis : decode<TransposeAttrs>(call.attrs).perm)
-    strides.push_back(own[normalise_axis(axis, x.rank())]);
+    strides.push_back(own[normalize_axis(axis, x.rank())]);
   copy_strided(x, 0, strides, call.out[0]);
 }
 
@@ -51,7 +51,7 @@ void eval_constant_of_shape(const EvalCall& call) {
   const double value = decode<ConstantOfShapeAttrs>(call.attrs).value;
   EvalTensor& y = call.out[0];
   std::fill(y.f.begin(), y.f.end(), value);
-  // Inference lets no other value pass than one that 64 bits hold.
+  // Inference has checked that the value fits 64 bits.
   if (!y.is_float())
     std::fill(y.i.begin(), y.i.end(), wrap_integer(y.dtype, static_cast<int64_t>(value)));
 }

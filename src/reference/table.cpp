@@ -15,8 +15,8 @@ namespace reference {
 
 namespace {
 
-// No output has an element, and no input has one that the operator might refuse. The other sizes
-// may be as large as they like: no loop over them may be entered.
+// True if no output has elements, and no input has elements that the operator may refuse. Other
+// sizes may be arbitrarily large, so no loop over them may run.
 bool is_nothing(OpKind op, const EvalCall& call) {
   if ((flags(op) & kDataDependent) != 0) return false;
   const auto is_empty = [](const EvalTensor& y) {

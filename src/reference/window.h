@@ -5,7 +5,7 @@
 
 namespace vernier::reference {
 
-/// What Conv and pool attributes say of their windows; empty vectors mean ones (pads: zeros).
+/// The window attributes of Conv and pools; empty vectors mean ones (pads: zeros).
 struct WindowAttrs {
   std::vector<int64_t> kernel, strides, dilations, pads;
   int64_t auto_pad = 0;  ///< 0 NOTSET, 1 SAME_UPPER, 2 SAME_LOWER, 3 VALID

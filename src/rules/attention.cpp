@@ -44,7 +44,8 @@ void check_rotary(InferContext& context) {
   const SymShape cos = context.shape(7), sin = context.shape(8);
   const Dim width = context.shape(0)[3];
   if (cos.empty() || cos.size() != sin.size())
-    context.fail("the rotary tables have shapes " + str(cos) + " and " + str(sin));
+    context.fail("the rotary tables have shapes " + str(cos) + " and " + str(sin) +
+                 ", expected the same rank of at least 1");
   for (size_t i = 0; i < cos.size(); ++i) context.unify(cos[i], sin[i]);
   if (cos.back() != width && cos.back() * Dim(2) != width) {
     context.fail("the rotary tables of shape " + str(cos) + " must have width " + width.str() +
@@ -81,7 +82,7 @@ void infer_attention(InferContext& context) {
 }
 
 // Both products over all queries and keys, and per score: scale, exp, subtract, sum, divide. With
-// cu_seqlens this is the bound of one sequence that holds every row.
+// cu_seqlens this is the bound for one sequence with all rows.
 Cost cost_attention(const CostCall& call) {
   const Shape &q = call.in[0], &k = call.in[1], &v = call.in[2];
   double pairs = 1;  // each factor may be large where another size is 0

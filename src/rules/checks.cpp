@@ -1,4 +1,4 @@
-// Checks that inference functions share: see checks.h.
+// Checks shared by inference functions: see checks.h.
 #include "rules/checks.h"
 
 #include <algorithm>
@@ -66,7 +66,7 @@ void require_distinct(InferContext& context, const std::vector<size_t>& axes) {
 
 namespace {
 
-// One rule of one node, and the numbers that it is about as inference knows them.
+// One value rule of one node, and the numbers it concerns, as far as inference knows them.
 class ValueCheck {
  public:
   ValueCheck(InferContext& context, const ValueRule& rule)
@@ -77,7 +77,7 @@ class ValueCheck {
     if (rule_.kind == ValueRule::Kind::kNonZero) return check_divisors();
     if (!find_sizes()) return;
     if (const Tensor* constant = context_.constant(input_)) return check_constant(*constant);
-    if (rule_.kind == ValueRule::Kind::kStarts) return;  // the launch checks what sizes it is given
+    if (rule_.kind == ValueRule::Kind::kStarts) return;  // checked at launch
     const auto known = context_.values(input_);
     for (size_t k = 0; known && k < known->size(); ++k) check_size((*known)[k], k);
   }
@@ -85,7 +85,7 @@ class ValueCheck {
  private:
   using Kind = ValueRule::Kind;
 
-  // The sizes that bound the elements: one, or of tuples one per element. False: not to be said.
+  // The sizes that bound the elements: one, or for tuples one per element. False: not known.
   bool find_sizes() {
     const auto table = static_cast<size_t>(rule_.table);
     if (!context_.has_input(table)) return false;
@@ -125,8 +125,8 @@ class ValueCheck {
   }
 
   void check_constant(const Tensor& constant) {
-    if (!is_integer(constant.dtype())) return;  // its type is the operator's own business
-    // Of the elements under a size that only the run knows, the least and the largest.
+    if (!is_integer(constant.dtype())) return;  // the operator's rule checks the type
+    // The smallest and largest elements whose size is known only at run time.
     std::vector<std::optional<std::pair<int64_t, int64_t>>> extremes(sizes_.size());
     int64_t before = 0;
     for (int64_t i = 0; i < constant.elems(); ++i) {
@@ -162,9 +162,9 @@ class ValueCheck {
       if (rule_.ignored != number && !allowed.holds(*number)) refuse(*number, element, allowed);
       return;
     }
-    constexpr int64_t kFar = int64_t{1} << 62;  // no size is; and it can be negated
+    constexpr int64_t kFar = int64_t{1} << 62;  // beyond every size; can be negated
     if (number && (*number < -kFar || *number > kFar))
-      context_.fail("value " + std::to_string(*number) + " is beyond every size");
+      context_.fail("value " + std::to_string(*number) + " is larger than any size");
     const bool from_end = rule_.kind == Kind::kIndex || rule_.kind == Kind::kAxis;
     context_.require_at_most(from_end ? Dim(0) - size : Dim(0), value);
     const bool reaches_size = rule_.kind == Kind::kLength || rule_.kind == Kind::kStarts;

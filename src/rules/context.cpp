@@ -1,4 +1,4 @@
-// What the rules of operators share: see context.h.
+// Functions shared by the rules of operators: see context.h.
 #include "rules/context.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ std::optional<std::vector<int64_t>> InferContext::integers(size_t i) const {
   return numbers;
 }
 
-size_t InferContext::normalise_axis(int64_t axis, int64_t rank) const {
+size_t InferContext::normalize_axis(int64_t axis, int64_t rank) const {
   if (axis < -rank || axis >= rank) {
     fail("axis " + std::to_string(axis) + " is outside [" + std::to_string(-rank) + ", " +
          std::to_string(rank) + ")");
@@ -47,7 +47,7 @@ SymShape broadcast(InferContext& context, const SymShape& a, const SymShape& b) 
 }
 
 void propagate_moved_values(InferContext& context, std::span<const size_t> data_inputs) {
-  // The evaluator moves positions in `pool` instead of numbers; position 0 stands for a zero fill.
+  // The evaluator moves positions in `pool` instead of numbers; position 0 is a fill with zero.
   std::vector<Dim> pool{Dim(0)};
   std::vector<EvalTensor> inputs(context.num_inputs());
   std::vector<const EvalTensor*> in(context.num_inputs(), nullptr);

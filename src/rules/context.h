@@ -1,9 +1,9 @@
-// InferContext: what an operator's inference rule sees and sets. Sizes and attributes only: rules
-// run on a graph while a model is built (ops/infer.h) and once more on the steps of an engine that
+// InferContext: what an operator's inference rule reads and sets. Sizes and attributes only: rules
+// run on a graph while a model is built (ops/infer.h), and again on the steps of an engine when it
 // is opened (runtime/proof.h). Contract of the infer column of ops.def: read inputs, set every
-// output's type and shape, and, for small integer tensors whose contents are size expressions, the
-// symbolic values. What a kernel or evaluator counts on, the rule requires: it fails through
-// fail(), or adds a guard that every run is held to. Throws Error(kInput).
+// output's type and shape, and for small integer tensors whose contents are size expressions the
+// symbolic values. A rule checks everything that kernels and evaluators rely on: it fails through
+// fail(), or adds a guard that is checked in every run. Throws Error(kInput).
 #pragma once
 #include <optional>
 #include <span>
@@ -21,7 +21,7 @@ namespace vernier::rules {
 /// Longest integer tensor whose contents are tracked symbolically.
 inline constexpr int64_t kMaxSymbolicElems = 64;
 
-/// What a rule throws: an error that names its node already.
+/// The error of a rule, which already names its node.
 struct Refusal : Error {
   explicit Refusal(const Error& error) : Error(error) {}
 };
@@ -35,7 +35,7 @@ class InferContext {
   virtual size_t num_inputs() const = 0;
   virtual size_t num_outputs() const = 0;
   virtual bool has_input(size_t i) const = 0;
-  /// In a typed graph every float input up to f32 counts as f32: a node converts as it reads.
+  /// In a typed graph every float input up to f32 is reported as f32: a node converts as it reads.
   virtual DType dtype(size_t i) const = 0;
   virtual const SymShape& shape(size_t i) const = 0;
   /// The input as a constant, or null.
@@ -54,9 +54,9 @@ class InferContext {
   /// Both sizes must be equal: the returned Dim stands for both. A plain symbol may be substituted
   /// by the other side, anything else becomes a guard. Throws if the two are provably different.
   virtual Dim unify(const Dim& a, const Dim& b) = 0;
-  /// The run must meet lhs == rhs: a guard unless provable. Throws if provably false.
+  /// Requires lhs == rhs at run time: a guard unless provable. Throws if provably false.
   virtual void require_equal(const Dim& lhs, const Dim& rhs) = 0;
-  /// The run must meet small <= large: a guard unless provable. Throws if provably false.
+  /// Requires small <= large at run time: a guard unless provable. Throws if provably false.
   virtual void require_at_most(const Dim& small, const Dim& large) = 0;
   /// The symbol for a size that depends on data, bounded above by `upper`. The same node gets the
   /// same symbol each time.
@@ -73,7 +73,7 @@ class InferContext {
     return decode<A>(attr_bytes());
   }
   /// axis in [-rank, rank) to [0, rank); fails otherwise.
-  size_t normalise_axis(int64_t axis, int64_t rank) const;
+  size_t normalize_axis(int64_t axis, int64_t rank) const;
 
  protected:
   InferContext() = default;
@@ -84,9 +84,9 @@ class InferContext {
 /// ONNX multidirectional broadcasting of input shapes, unifying symbols.
 SymShape broadcast(InferContext& context, const SymShape& a, const SymShape& b);
 
-/// For operators that only move elements: once the output shapes are set, carries the symbolic
-/// values of `data_inputs` to the outputs by running the operator's own evaluator on positions. The
-/// other inputs must be numbers. Does nothing where something is unknown.
+/// For operators that only move elements: after the output shapes are set, propagates the symbolic
+/// values of `data_inputs` to the outputs by running the operator's evaluator on positions. The
+/// other inputs must be numbers. Does nothing if anything is unknown.
 void propagate_moved_values(InferContext& context, std::span<const size_t> data_inputs);
 
 }  // namespace vernier::rules

@@ -211,7 +211,7 @@ void infer_to_bool(InferContext& context) {
 void infer_cast(InferContext& context) {
   const DType to = context.attrs<CastAttrs>().to;
   if (to == DType::kUndefined || size_bytes(to) == 0)
-    context.fail("casts to " + std::string(name(to)) + ", which no tensor is stored in");
+    context.fail("casts to " + std::string(name(to)) + ", which is not a storage type");
   context.set_output(0, to, context.shape(0));
   if (!tracks_contents(to)) return;
   set_contents(context, [&](Operands x) -> Known {
@@ -273,8 +273,8 @@ void infer_where(InferContext& context) {
 
 namespace {
 
-// Operands of an instruction have the types that its operator's own rule asks for; floats of
-// several types meet in registers of one.
+// Operands of an instruction must have the types that its operator's rule requires; floats of
+// several types are converted to registers of one type.
 void check_operands(InferContext& context, const Instruction& instruction,
                     const std::vector<DType>& types, const std::vector<SymShape>& shapes) {
   const auto bad = [&](size_t i, const std::string& expected) {
@@ -285,7 +285,7 @@ void check_operands(InferContext& context, const Instruction& instruction,
   };
   const auto type = [&](size_t i) { return types[static_cast<size_t>(instruction.operands[i])]; };
   const OpKind op = instruction.op;
-  const Rule rule = rule_of(op);  // what it asks of types is what it asks of them here
+  const Rule rule = rule_of(op);  // the same requirements for types
   const bool boolean = rule == &infer_not || rule == &infer_and || rule == &infer_or ||
                        rule == &infer_xor || rule == &infer_where;
   const bool real =
@@ -306,8 +306,8 @@ void check_operands(InferContext& context, const Instruction& instruction,
   }
 }
 
-// Every input is an operand, and so is every result but the last. Then what anyone reads broadcasts
-// to the last result, step by step: kernels run all of the program over that shape.
+// Every input is an operand, and so is every result but the last. Then every operand broadcasts to
+// the last result, step by step: kernels run the whole program over that shape.
 void require_used(InferContext& context, std::span<const Instruction> program) {
   std::vector<bool> used(context.num_inputs() + program.size(), false);
   for (const Instruction& instruction : program) {

@@ -9,7 +9,7 @@ namespace vernier::rules {
 namespace {
 
 constexpr std::array<size_t, 1> kFirst{0};
-constexpr int64_t kLargestBlock = int64_t{1} << 20;  // of DepthToSpace: its square is a size
+constexpr int64_t kMaxBlock = int64_t{1} << 20;  // of DepthToSpace: its square must be a valid size
 
 std::vector<int64_t> constant_list(InferContext& context, size_t index, const char* what) {
   auto list = context.integers(index);
@@ -35,7 +35,7 @@ Dim slice_bound(InferContext& context, const Dim& bound, const Dim& size, const 
   return min(bound, high);
 }
 
-// An end at a limit of 32 bits means as far as it goes, as ONNX recommends to write it.
+// An end at a limit of 32 bits means the end of the axis, as ONNX recommends.
 Dim far_end(const Dim& end) {
   if (end == Dim(INT32_MAX)) return INT64_MAX;
   return end == Dim(INT32_MIN) || end == Dim(-INT32_MAX) ? Dim(INT64_MIN) : end;
@@ -60,7 +60,7 @@ void require_slice(InferContext& context, const Dim& whole, int64_t start, int64
                    const Dim& size) {
   context.require_at_most(0, size);
   const Dim last = Dim(start) + (size - Dim(1)) * Dim(step), some = min(size, 1);
-  // Where it may be empty, nothing is asked of an empty one.
+  // If the slice may be empty, an empty one has no conditions.
   const auto inside = [&](const Dim& position) {
     const Dim end = position + Dim(1);
     if (at_most(end, whole) != true) context.require_at_most(some * end, whole);
@@ -76,7 +76,7 @@ void infer_inline_slice(InferContext& context, const SliceAttrs& attrs) {
   SymShape out = context.shape(0);
   std::vector<size_t> axes;
   for (size_t i = 0; i < count; ++i) {
-    axes.push_back(context.normalise_axis(attrs.axes[i], context.rank(0)));
+    axes.push_back(context.normalize_axis(attrs.axes[i], context.rank(0)));
     const size_t axis = axes.back();
     require_distinct(context, axes);
     if (attrs.steps[i] == 0) context.fail("a step is 0");
@@ -117,14 +117,14 @@ SymShape split_sizes(InferContext& context, const SplitAttrs& attrs, const Dim& 
 
 }  // namespace
 
-// ONNX wants equal ranks; models of 2020 also join scalars into a list, as ONNX Runtime allows.
+// ONNX requires equal ranks; models of 2020 also join scalars into a list, as ONNX Runtime allows.
 void infer_concat(InferContext& context) {
   const auto listed = [&](size_t i) {
     return context.shape(i).empty() ? SymShape{1} : context.shape(i);
   };
   SymShape out = listed(0);
   const size_t axis =
-      context.normalise_axis(context.attrs<AxisAttrs>().axis, static_cast<int64_t>(out.size()));
+      context.normalize_axis(context.attrs<AxisAttrs>().axis, static_cast<int64_t>(out.size()));
   std::vector<size_t> data{0};
   for (size_t i = 1; i < context.num_inputs(); ++i) {
     data.push_back(i);
@@ -143,7 +143,7 @@ void infer_concat(InferContext& context) {
 
 void infer_split(InferContext& context) {
   const auto attrs = context.attrs<SplitAttrs>();
-  const size_t axis = context.normalise_axis(attrs.axis, context.rank(0));
+  const size_t axis = context.normalize_axis(attrs.axis, context.rank(0));
   const Dim size = context.shape(0)[axis];
   const SymShape sizes = split_sizes(context, attrs, size);
   if (sizes.size() != context.num_outputs()) {
@@ -192,7 +192,7 @@ void infer_slice(InferContext& context) {
   SymShape out = context.shape(0);
   std::vector<size_t> sliced;
   for (size_t i = 0; i < axes.size(); ++i) {
-    const size_t axis = context.normalise_axis(axes[i], context.rank(0));
+    const size_t axis = context.normalize_axis(axes[i], context.rank(0));
     sliced.push_back(axis);
     require_distinct(context, sliced);
     out[axis] = slice_size(context, context.shape(0)[axis], (*starts)[i], (*ends)[i], steps[i]);
@@ -206,7 +206,7 @@ void infer_gather(InferContext& context) {
   const SymShape& data = context.shape(0);
   const SymShape& indices = context.shape(1);
   const auto axis = static_cast<std::ptrdiff_t>(
-      context.normalise_axis(context.attrs<AxisAttrs>().axis, context.rank(0)));
+      context.normalize_axis(context.attrs<AxisAttrs>().axis, context.rank(0)));
   SymShape out(data.begin(), data.begin() + axis);
   out.insert(out.end(), indices.begin(), indices.end());
   out.insert(out.end(), data.begin() + axis + 1, data.end());
@@ -220,7 +220,7 @@ namespace {
 // the data on any axis but `axis`.
 void check_element_indices(InferContext& context, int64_t axis) {
   require_integer(context, 1);
-  const size_t along = context.normalise_axis(axis, context.rank(0));
+  const size_t along = context.normalize_axis(axis, context.rank(0));
   const SymShape &data = context.shape(0), &indices = context.shape(1);
   if (data.size() != indices.size())
     context.fail("data " + str(data) + " and indices " + str(indices) + " differ in rank");
@@ -335,7 +335,7 @@ void infer_pad(InferContext& context) {
   SymShape out = context.shape(0);
   std::vector<size_t> padded;
   for (size_t i = 0; i < axes.size(); ++i) {
-    padded.push_back(context.normalise_axis(axes[i], context.rank(0)));
+    padded.push_back(context.normalize_axis(axes[i], context.rank(0)));
     require_distinct(context, padded);
     Dim& size = out[padded.back()];
     const bool repeats = context.attrs<PadAttrs>().mode != PadMode::kConstant;
@@ -386,7 +386,7 @@ void infer_one_hot(InferContext& context) {
   context.require_at_most(0, depth);
   SymShape out = context.shape(0);
   const size_t axis =
-      context.normalise_axis(context.attrs<OneHotAttrs>().axis, context.rank(0) + 1);
+      context.normalize_axis(context.attrs<OneHotAttrs>().axis, context.rank(0) + 1);
   out.insert(out.begin() + static_cast<std::ptrdiff_t>(axis), depth);
   context.set_output(0, context.dtype(2), std::move(out));
 }
@@ -411,9 +411,9 @@ void infer_depth_to_space(InferContext& context) {
   const SymShape& in = context.shape(0);
   if (in.size() != 4 || block < 1)
     context.fail("input " + str(in) + " with block size " + std::to_string(block));
-  require_between(context, "the block size", block, 1, kLargestBlock);
+  require_between(context, "the block size", block, 1, kMaxBlock);
   if (equal(mod(in[1], block * block), 0) == false) {
-    context.fail("channels " + in[1].str() + " are no multiple of " +
+    context.fail("channels " + in[1].str() + " are not a multiple of " +
                  std::to_string(block * block));
   }
   context.require_equal(mod(in[1], block * block), 0);
@@ -427,10 +427,10 @@ void infer_space_to_depth(InferContext& context) {
   const SymShape& in = context.shape(0);
   if (in.size() != 4 || block < 1)
     context.fail("input " + str(in) + " with block size " + std::to_string(block));
-  require_between(context, "the block size", block, 1, kLargestBlock);
+  require_between(context, "the block size", block, 1, kMaxBlock);
   for (size_t axis : {2, 3}) {
     if (mod(in[axis], block).as_constant().value_or(0) != 0)
-      context.fail("size " + in[axis].str() + " is no multiple of " + std::to_string(block));
+      context.fail("size " + in[axis].str() + " is not a multiple of " + std::to_string(block));
     context.require_equal(mod(in[axis], block), 0);
   }
   context.set_output(

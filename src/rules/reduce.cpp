@@ -21,7 +21,7 @@ std::vector<bool> reduced_axes(InferContext& context) {
   const auto rank = context.shape(0).size();
   if (axes.empty()) return std::vector<bool>(rank, !attrs.noop_with_empty_axes);
   std::vector<bool> reduced(rank, false);
-  for (int64_t axis : axes) reduced[context.normalise_axis(axis, context.rank(0))] = true;
+  for (int64_t axis : axes) reduced[context.normalize_axis(axis, context.rank(0))] = true;
   return reduced;
 }
 
@@ -70,14 +70,14 @@ std::vector<bool> infer_reduced_shape(InferContext& context) {
 
 void infer_reduce(InferContext& context) { infer_reduced_shape(context); }
 
-// Of no floats the mean is NaN; of no integers there is none.
+// The mean of an empty list of floats is NaN; an empty list of integers has no mean.
 void infer_reduce_mean(InferContext& context) {
   const std::vector<bool> reduced = infer_reduced_shape(context);
   for (size_t i = 0; i < reduced.size() && !is_float(context.dtype(0)); ++i) {
     if (!reduced[i]) continue;
     const Dim& size = context.shape(0)[i];
     if (equal(size, 0) == true)
-      context.fail("the mean of no integers has no value: axis " + std::to_string(i) + " of " +
+      context.fail("the mean of zero integers is undefined: axis " + std::to_string(i) + " of " +
                    str(context.shape(0)) + " is empty");
     context.require_at_most(1, size);
   }
@@ -100,7 +100,7 @@ void infer_reduce_min(InferContext& context) {
 
 void infer_arg_reduce(InferContext& context) {
   const auto attrs = context.attrs<ArgReduceAttrs>();
-  const size_t axis = context.normalise_axis(attrs.axis, context.rank(0));
+  const size_t axis = context.normalize_axis(attrs.axis, context.rank(0));
   SymShape out = context.shape(0);
   if (out[axis] == Dim(0)) context.fail("axis " + std::to_string(axis) + " is empty");
   context.require_at_most(1, out[axis]);
@@ -113,11 +113,11 @@ void infer_arg_reduce(InferContext& context) {
 
 void infer_one_axis(InferContext& context) {
   require_float(context, 0);
-  context.normalise_axis(context.attrs<AxisAttrs>().axis, std::max<int64_t>(context.rank(0), 1));
+  context.normalize_axis(context.attrs<AxisAttrs>().axis, std::max<int64_t>(context.rank(0), 1));
   context.set_output(0, context.dtype(0), context.shape(0));
 }
 
-// The axis, in input 1, is often known at run time only: its value is a rule of the row.
+// The axis, in input 1, is often known only at run time: a value rule checks it.
 void infer_cum_sum(InferContext& context) {
   if (context.rank(0) == 0) context.fail("input 0 is a scalar, which has no axis");
   require_integer(context, 1);
@@ -128,13 +128,13 @@ void infer_cum_sum(InferContext& context) {
 void infer_lp_normalization(InferContext& context) {
   const auto attrs = context.attrs<LpNormAttrs>();
   require_float(context, 0);
-  context.normalise_axis(attrs.axis, std::max<int64_t>(context.rank(0), 1));
+  context.normalize_axis(attrs.axis, std::max<int64_t>(context.rank(0), 1));
   require_between(context, "p", attrs.p, 1, 2);
   infer_same(context);
 }
 
 void infer_top_k(InferContext& context) {
-  const size_t axis = context.normalise_axis(context.attrs<TopKAttrs>().axis, context.rank(0));
+  const size_t axis = context.normalize_axis(context.attrs<TopKAttrs>().axis, context.rank(0));
   require_signed_index(context, 1);
   const auto k = context.values(1);
   if (!k || k->size() != 1)

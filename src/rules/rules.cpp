@@ -57,8 +57,7 @@ void infer(InferContext& context) {
   } catch (const Refusal&) {
     throw;
   } catch (const Error& error) {
-    // Sizes and attributes know no node: what they throw (overflow, division by zero) gets its
-    // name.
+    // Errors of sizes and attributes (overflow, division by zero) get the node's name.
     if (error.code() != ErrorCode::kInput) throw;
     context.fail(error.what());
   }

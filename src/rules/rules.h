@@ -1,5 +1,5 @@
-// The rules of the operators, one row of ops.def each: which operands they take, what becomes of
-// shapes and types, and what a node costs. There is no switch over OpKind and no second list.
+// The rules of the operators, one row of ops.def each: which operands they take, their output types
+// and shapes, and the cost of a node. There is no switch over OpKind and no second list.
 #pragma once
 #include <span>
 
@@ -10,7 +10,7 @@
 
 namespace vernier::rules {
 
-/// The operator's own rule, from its row.
+/// The operator's rule, from its row.
 using Rule = void (*)(InferContext&);
 Rule rule_of(OpKind kind);
 

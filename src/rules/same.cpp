@@ -63,7 +63,7 @@ Cost cost_none(const CostCall&) { return {}; }
 
 Cost cost_elementwise(const CostCall& call) {
   Cost cost;
-  double most = 0;  // a reduction works on its input, an expansion on its output
+  double most = 0;  // a reduction reads its input, an expansion writes its output
   for (size_t i = 0; i < call.in.size(); ++i) {
     const auto count = static_cast<double>(num_elems(call.in[i]));
     cost.bytes += count * static_cast<double>(size_bytes(call.in_types[i]));

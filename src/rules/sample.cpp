@@ -16,7 +16,8 @@ namespace {
 Dim scaled_size(InferContext& context, const Dim& size, float scale) {
   constexpr float kLargest = 0x1p40F;
   if (!(scale > 0 && scale < kLargest))
-    context.fail("scale " + std::to_string(scale) + " is no scale");
+    context.fail("scale " + std::to_string(scale) +
+                 " is not valid, expected a positive number up to " + "2^40");
   if (const auto known = size.as_constant()) {
     const float scaled = std::floor(static_cast<float>(*known) * scale);
     if (!(scaled < kLargest)) context.fail("a scale of " + std::to_string(scale) + " is too large");
@@ -40,10 +41,10 @@ void check_modes(InferContext& context, const ResizeAttrs& attrs) {
   constexpr std::array<std::string_view, 4> kNearest{"round_prefer_floor", "round_prefer_ceil",
                                                      "floor", "ceil"};
   if (std::find(kNearest.begin(), kNearest.end(), attrs.nearest_mode) == kNearest.end())
-    context.fail("nearest mode '" + attrs.nearest_mode + "' is not known");
+    context.fail("nearest mode '" + attrs.nearest_mode + "' is not supported");
   constexpr std::array<std::string_view, 3> kPolicies{"stretch", "not_larger", "not_smaller"};
   if (std::find(kPolicies.begin(), kPolicies.end(), attrs.aspect_policy) == kPolicies.end())
-    context.fail("aspect ratio policy '" + attrs.aspect_policy + "' is not known");
+    context.fail("aspect ratio policy '" + attrs.aspect_policy + "' is not supported");
   if (attrs.antialias && attrs.mode == Interpolation::kNearest)
     context.fail("antialias needs linear or cubic mode");
 }
@@ -79,7 +80,7 @@ void infer_resize(InferContext& context) {
   check_modes(context, attrs);
   SymShape out = context.shape(0);
   std::vector<size_t> axes;
-  for (int64_t axis : attrs.axes) axes.push_back(context.normalise_axis(axis, context.rank(0)));
+  for (int64_t axis : attrs.axes) axes.push_back(context.normalize_axis(axis, context.rank(0)));
   for (size_t i = 0; attrs.axes.empty() && i < out.size(); ++i) axes.push_back(i);
   require_distinct(context, axes);
   if (context.has_input(2)) require_float(context, 2);
@@ -108,7 +109,7 @@ void infer_resize(InferContext& context) {
       out[axes[i]] = scaled_size(context, out[axes[i]], scale);
     }
   }
-  // What is resized has something to read.
+  // A nonempty output needs a nonempty input.
   for (size_t axis : axes) {
     if (out[axis] == context.shape(0)[axis] || out[axis] == Dim(0)) continue;
     if (context.shape(0)[axis] == Dim(0))
@@ -125,7 +126,8 @@ void infer_grid_sample(InferContext& context) {
   const SymShape& x = context.shape(0);
   const SymShape& grid = context.shape(1);
   if (x.size() < 3 || x.size() > 5 || grid.size() != x.size())
-    context.fail("input " + str(x) + " and grid " + str(grid) + " do not fit together");
+    context.fail("input " + str(x) + " and grid " + str(grid) +
+                 " do not match, expected [N, C, D...] and [N, d..., axes]");
   if (grid.back() != Dim(context.rank(0) - 2))
     context.fail("the last axis of grid " + str(grid) + " must be " +
                  std::to_string(context.rank(0) - 2));
@@ -140,9 +142,9 @@ void infer_grid_sample(InferContext& context) {
   context.set_output(0, context.dtype(0), std::move(out));
 }
 
-// One axis after the other; each may grow what the next one reads, beyond what an array may have.
+// One axis after the other; an intermediate result may be larger than input and output.
 Cost cost_resize(const CostCall& call) {
-  constexpr double kTaps = 4;  // per axis and element, of what is written or read: cubic
+  constexpr double kTaps = 4;  // per axis and element read or written: cubic
   const auto elems = [](const Shape& shape) {
     return std::accumulate(shape.begin(), shape.end(), 1.0, [](double product, int64_t size) {
       return product * static_cast<double>(size);

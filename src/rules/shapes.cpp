@@ -45,17 +45,18 @@ void cancel_common(SymShape& a, SymShape& b) {
   b.push_back(cb / common);
 }
 
-// The size written as −1: what is left of the elements.
+// The size written as −1, from the remaining elements.
 Dim remaining_size(InferContext& context, const SymShape& in, const SymShape& out, size_t unknown) {
   SymShape others = out;
   others.erase(others.begin() + static_cast<std::ptrdiff_t>(unknown));
   const Dim total = product(in), rest = product(others);
   if (rest == Dim(0)) {
     if (total == Dim(0)) return 0;
-    context.fail("cannot divide " + str(in) + " over " + str(out));
+    context.fail("shape " + str(in) + " cannot become " + str(out) +
+                 ": its sizes besides -1 have no elements");
   }
   if (mod(total, rest).is_constant() && mod(total, rest) != Dim(0))
-    context.fail("shape " + str(in) + " does not divide into " + str(out));
+    context.fail("shape " + str(in) + " is not divisible into " + str(out));
   context.require_equal(mod(total, rest), 0);
   return floordiv(total, rest);
 }
@@ -107,7 +108,7 @@ std::optional<std::vector<int64_t>> axes_of(InferContext& context) {
   return attrs.axes;
 }
 
-// Sizes that are asked for are not negative.
+// Requested sizes must not be negative.
 void require_sizes(InferContext& context, const SymShape& sizes, const char* what) {
   for (const Dim& d : sizes) {
     if (less_equal(d, -1) == true) context.fail(what + (" " + str(sizes)) + " has a negative size");
@@ -174,7 +175,7 @@ void infer_squeeze(InferContext& context) {
   std::vector<bool> drop(in.size(), false);
   if (const auto axes = axes_of(context)) {
     for (int64_t axis : *axes) {
-      const size_t at = context.normalise_axis(axis, context.rank(0));
+      const size_t at = context.normalize_axis(axis, context.rank(0));
       drop[at] = true;
       if (equal(in[at], 1) == false)
         context.fail("axis " + std::to_string(axis) + " of " + str(in) + " is not 1");
@@ -197,7 +198,7 @@ void infer_unsqueeze(InferContext& context) {
   const auto rank = context.rank(0) + static_cast<int64_t>(axes->size());
   std::vector<bool> added(static_cast<size_t>(rank), false);
   for (int64_t axis : *axes) {
-    const size_t at = context.normalise_axis(axis, rank);
+    const size_t at = context.normalize_axis(axis, rank);
     if (added[at]) context.fail("axis " + std::to_string(axis) + " is given twice");
     added[at] = true;
   }
@@ -214,7 +215,7 @@ void infer_flatten(InferContext& context) {
   const auto split = static_cast<std::ptrdiff_t>(
       axis == rank
           ? axis
-          : static_cast<int64_t>(context.normalise_axis(axis, std::max<int64_t>(rank, 1))));
+          : static_cast<int64_t>(context.normalize_axis(axis, std::max<int64_t>(rank, 1))));
   const SymShape& in = context.shape(0);
   SymShape out{product(SymShape(in.begin(), in.begin() + split)),
                product(SymShape(in.begin() + split, in.end()))};
@@ -237,7 +238,7 @@ void infer_transpose(InferContext& context) {
   std::vector<bool> seen(in.size(), false);
   SymShape out;
   for (int64_t axis : perm) {
-    const size_t at = context.normalise_axis(axis, context.rank(0));
+    const size_t at = context.normalize_axis(axis, context.rank(0));
     if (seen[at]) context.fail("perm names axis " + std::to_string(axis) + " twice");
     seen[at] = true;
     out.push_back(in[at]);
@@ -255,10 +256,11 @@ void infer_constant_of_shape(InferContext& context) {
   SymShape out = attrs.has_shape ? std::move(attrs.shape) : shape_input(context, 0);
   require_sizes(context, out, "shape");
   if (attrs.dtype == DType::kUndefined || size_bytes(attrs.dtype) == 0)
-    context.fail("fills a tensor of " + std::string(name(attrs.dtype)));
+    context.fail("fills a tensor of " + std::string(name(attrs.dtype)) +
+                 ", which is not a storage type");
   constexpr double kBeyond = 0x1p63;
   if (!is_float(attrs.dtype) && !(attrs.value >= -kBeyond && attrs.value < kBeyond))
-    context.fail("its value " + std::to_string(attrs.value) + " is no " +
+    context.fail("the value " + std::to_string(attrs.value) + " is not a valid " +
                  std::string(name(attrs.dtype)));
   const auto count = product(out).as_constant();
   context.set_output(0, attrs.dtype, std::move(out));

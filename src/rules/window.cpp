@@ -119,7 +119,8 @@ void infer_conv(InferContext& context) {
   }
   context.unify(x[1], w[1] * Dim(attrs.group));
   if (mod(w[0], attrs.group) != Dim(0))
-    context.fail("the weights' " + w[0].str() + " output channels do not divide into groups");
+    context.fail("the weights' " + w[0].str() + " output channels are not divisible into " +
+                 std::to_string(attrs.group) + " groups");
   if (context.has_input(2)) context.unify(context.shape(2)[0], w[0]);
   SymShape out{x[0], w[0]};
   const std::vector<AxisWindow> windows = axis_windows(context, attrs, kernel);
@@ -140,7 +141,8 @@ void infer_conv_transpose(InferContext& context) {
   const SymShape x = context.shape(0), w = context.shape(1);
   context.unify(x[1], w[0]);
   if (mod(x[1], attrs.group) != Dim(0))
-    context.fail("the " + x[1].str() + " input channels do not divide into groups");
+    context.fail("the " + x[1].str() + " input channels are not divisible into " +
+                 std::to_string(attrs.group) + " groups");
   check_count(context, attrs.output_shape, kernel.size(), "output_shape");
   check_count(context, attrs.output_padding, kernel.size(), "output_padding");
   SymShape out{x[0], w[1] * Dim(attrs.group)};

@@ -82,7 +82,7 @@ bool Cutter::settle_inputs(std::set<size_t>& nodes, onnx::Slice& slice) const {
     for (const std::string& name : slicer_.nodes()[i].inputs) {
       const auto made_by = producer_.find(name);
       const bool outside = made_by == producer_.end() || !nodes.contains(made_by->second);
-      if (!outside || slicer_.is_initialiser(name)) continue;
+      if (!outside || slicer_.is_initializer(name)) continue;
       if (const Tensor* given = find(inputs_, name); given && slicer_.inputs().contains(name)) {
         slice.inputs[name] = *given;
         continue;

@@ -104,9 +104,9 @@ TEST_F(Hostile, FilesThatMayNotBeReadAreTheMachines) {
 TEST_F(Hostile, OutputsGoToFilesOnly) {
   for (const auto& [place, why] : std::vector<std::pair<std::string, std::string>>{
            {file("folder"), "it is a folder; give the name of a file"},
-           {file("pipe"), "it is no regular file"},
-           {"/dev/null", "it is no regular file"},
-           {"/dev/full", "it is no regular file"},
+           {file("pipe"), "it is not a regular file"},
+           {"/dev/null", "it is not a regular file"},
+           {"/dev/full", "it is not a regular file"},
            {"", "its name is empty"}}) {
     expect_refused({"build", kModel, "-o", place}, 2, {"cannot write engine", place, why});
     expect_refused({"run", engine(), "--inputs", inputs(), "-o", place}, 2,

@@ -52,7 +52,7 @@ TEST_F(LimitsOfCommands, MemoryIsRefusedBeforeItIsTaken) {
 TEST_F(LimitsOfCommands, TimeEndsTheWorkAndSaysWhere) {
   for (const auto& arguments : commands())
     expect_over(arguments, "--max-seconds", "0.001",
-                "the time limit of 0.001 s (max-seconds) is over after ");
+                "the time limit of 0.001 s (max-seconds) was exceeded after ");
 }
 
 TEST_F(LimitsOfCommands, WhatIsEnoughChangesNothing) {

@@ -14,8 +14,8 @@
 namespace vernier {
 namespace {
 
-enum class Colour : uint8_t { kRed = 0, kBlue = 2 };
-constexpr Colour last_value(Colour) { return Colour::kBlue; }
+enum class Color : uint8_t { kRed = 0, kBlue = 2 };
+constexpr Color last_value(Color) { return Color::kBlue; }
 
 struct Everything {
   int64_t number = 7;
@@ -26,7 +26,7 @@ struct Everything {
   std::vector<int64_t> numbers;
   std::vector<double> reals;
   SymShape sizes;
-  Colour colour = Colour::kBlue;
+  Color color = Color::kBlue;
   template <class V>
   void visit(V& v) {
     v("number", number);
@@ -37,7 +37,7 @@ struct Everything {
     v("numbers", numbers);
     v("reals", reals);
     v("sizes", sizes);
-    v("colour", colour);
+    v("color", color);
   }
 };
 
@@ -67,7 +67,7 @@ Everything sample() {
 TEST(AttrCodec, TextIsReadable) {
   EXPECT_EQ(print_attrs<Everything>(encode(Everything{})),
             "{number=7, real=0.1, flag=true, type=bf16, text=\"plain\", numbers=[], reals=[], "
-            "sizes=(), colour=2}");
+            "sizes=(), color=2}");
   EXPECT_EQ(print_attrs<NoAttrs>(encode(NoAttrs{})), "");
 }
 
@@ -93,7 +93,7 @@ TEST(AttrCodec, FieldsComeInAnyOrderAndMissingOnesKeepDefaults) {
   EXPECT_EQ(e.number, -3);
   EXPECT_FALSE(e.flag);
   EXPECT_EQ(e.text, "plain");
-  EXPECT_EQ(e.colour, Colour::kBlue);
+  EXPECT_EQ(e.color, Color::kBlue);
 }
 
 TEST(AttrCodec, EveryTruncationIsAnError) {
@@ -134,7 +134,7 @@ TEST(AttrCodec, BadTextNamesTheField) {
   EXPECT_EQ(parse("{numbers=[a]}"), "attribute numbers=a: expected an integer");
   EXPECT_EQ(parse("{sizes=[1]}"), "attribute sizes=[1]: expected a list in ()");
   EXPECT_EQ(parse("{number}"), "attribute =number: expected name=value");
-  EXPECT_EQ(parse("{number=3"), "attributes lack the closing '}'");
+  EXPECT_EQ(parse("{number=3"), "the closing '}' of the attributes is missing");
   EXPECT_NE(parse("{sizes=(1 +)}").find("bad size expression"), std::string::npos);
 }
 

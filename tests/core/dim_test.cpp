@@ -55,7 +55,7 @@ TEST(Dim, ModulusOfMultiplesIsKnown) {
   EXPECT_EQ(mod(a * b, a), Dim(0));
   EXPECT_EQ(mod(Dim(5) * a, 4), mod(a, 4));
   EXPECT_EQ(mod(Dim(2) * a, 4), Dim(2) * mod(a, 2));
-  EXPECT_EQ(mod(Dim(-1), 4), Dim(3)) << "rounds towards minus infinity";
+  EXPECT_EQ(mod(Dim(-1), 4), Dim(3)) << "rounds toward minus infinity";
   EXPECT_EQ(floordiv(Dim(-1), 4), Dim(-1));
 }
 
@@ -138,7 +138,7 @@ TEST(Dim, ExpressionsThatCostTooMuchAreErrors) {
 }
 
 TEST(Dim, ArithmeticOutside64BitsIsAnError) {
-  const char* expected = "size expression leaves the range of 64-bit integers";
+  const char* expected = "size expression exceeds the range of 64-bit integers";
   EXPECT_EQ(parse_error("9223372036854775807 + 1"), expected);
   EXPECT_EQ(parse_error("4611686018427387904*a*2"), expected);
   EXPECT_EQ(parse_error("floordiv(-9223372036854775807 - 1, -1)"), expected);
@@ -347,7 +347,7 @@ TEST(Dim, NumbersThatLeave64BitsAreErrors) {
            [&] {
              return (huge * a).substitute({{"a", Dim(2)}});
            }}) {
-    EXPECT_NE(size_error(make).find("leaves the range of 64-bit integers"), std::string::npos);
+    EXPECT_NE(size_error(make).find("exceeds the range of 64-bit integers"), std::string::npos);
   }
 }
 

@@ -50,7 +50,7 @@ TEST(DType, EveryPatternSurvivesARoundTrip) {
   }
 }
 
-// Between two neighbouring values: below the middle goes down, above goes up, the middle goes to
+// Between two neighboring values: below the middle goes down, above goes up, the middle goes to
 // the even pattern. Positive values are increasing in their bits.
 TEST(DType, EveryMiddleRoundsToEven) {
   for (const Narrow& type : narrow_types()) {
@@ -72,7 +72,7 @@ TEST(DType, EveryMiddleRoundsToEven) {
   }
 }
 
-// Towards zero: everything from a value up to just below the next becomes the value.
+// Toward zero: everything from a value up to just below the next becomes the value.
 TEST(DType, TruncationGoesTowardsZero) {
   for (const Narrow& type : narrow_types()) {
     SCOPED_TRACE(name(type.type));

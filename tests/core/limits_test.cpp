@@ -57,13 +57,13 @@ TEST(Watch, RefusesMemoryBeforeItIsTaken) {
   EXPECT_EQ(error.code(), ErrorCode::kMachine);
   EXPECT_STREQ(error.what(),
                "one byte more would take 4.0 MB, but the memory limit (max-memory) is 4.0 MB; use "
-               "smaller sizes, or a larger limit");
+               "smaller sizes, or raise the limit");
   const Watch later = watch.holding(3'000'000);
   EXPECT_NO_THROW(later.check_memory(1'000'000, "the rest"));
   EXPECT_THAT(thrown_by([&] {
                 later.check_memory(2'000'000, [] { return std::string("too much"); });
               }).what(),
-              StartsWith("too much would take 2.0 MB beside 3.0 MB that are held already"));
+              StartsWith("too much would take 2.0 MB in addition to 3.0 MB in use"));
   EXPECT_THROW(later.check_memory(UINT64_MAX, "an overflow"), Error);
   EXPECT_THROW(watch.holding(UINT64_MAX).check_memory(0, "nothing more"), Error);
 }
@@ -76,8 +76,8 @@ TEST(Watch, EndsWorkWhoseTimeIsOver) {
   const Error error =
       thrown_by([&] { Watch(limits).check_time([] { return std::string("running step 3"); }); });
   EXPECT_EQ(error.code(), ErrorCode::kMachine);
-  EXPECT_THAT(error.what(), AllOf(StartsWith("the time limit of 3600 s (max-seconds) is over"),
-                                  HasSubstr("while running step 3; give more time")));
+  EXPECT_THAT(error.what(), AllOf(StartsWith("the time limit of 3600 s (max-seconds) was exceeded"),
+                                  HasSubstr("while running step 3; allow more time")));
 }
 
 TEST(Watch, AsksWhetherToStop) {

@@ -98,7 +98,7 @@ TEST_F(Threads, ZeroIsAllCpusAndMoreThanThereAreWaitForNobody) {
   ThreadTeam many(64);
   EXPECT_EQ(many.size(), 64);
   EXPECT_LE(pool_workers(), kCpus - 1);
-  EXPECT_EQ(ThreadTeam(5000).size(), ThreadTeam::kMostThreads);
+  EXPECT_EQ(ThreadTeam(5000).size(), ThreadTeam::kMaxThreads);
 }
 
 TEST_F(Threads, WorkersComeWithTheTeamsThatWantThemAndGoWithTheLast) {
@@ -302,8 +302,8 @@ TEST_F(Threads, ThatCannotBeStartedAreDoneWithout) {
     const std::string log = testing::internal::GetCapturedStderr();
     const std::string count = std::to_string(pool_workers() + 1);
     if (pool_workers() >= 63) return 1;
-    if (log.find(": work goes on with " + count + ", the results are the same; see 'ulimit -u'") ==
-        std::string::npos)
+    if (log.find(": work continues with " + count +
+                 " threads, the results are the same; check 'ulimit -u'") == std::string::npos)
       return 2;
     if (log.find("could not be started") != log.rfind("could not be started")) return 3;  // once
     for (int run = 0; run < 100; ++run) {

@@ -203,7 +203,7 @@ TEST_F(Whole, BytesOfAMappedFileThatWasCutShortAreSaidSo) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kMachine);
-    EXPECT_THAT(error.what(), HasSubstr("was cut short meanwhile"));
+    EXPECT_THAT(error.what(), HasSubstr("a source file was truncated"));
   }
 }
 

@@ -62,7 +62,7 @@ class FuzzLongTest(unittest.TestCase):
     def test_unknown_targets_and_files_are_refused(self):
         code, _, errors = run("nothing")
         self.assertEqual(code, 2)
-        self.assertIn("there is no target 'nothing'; there are compile, run, request and verify",
+        self.assertIn("unknown target 'nothing'; expected compile, run, request or verify",
                       errors)
         code, _, errors = run("run", "--replay", self.folder / "missing")
         self.assertEqual(code, 2)

@@ -249,7 +249,7 @@ TEST_F(Write, OnlyFilesAreReplaced) {
               HasSubstr("it is a folder; give the name of a file"));
   const Error error = error_of("/dev/null", sample_plan());
   EXPECT_EQ(error.code(), ErrorCode::kInput);
-  EXPECT_THAT(error.what(), HasSubstr("'/dev/null': it is no regular file"));
+  EXPECT_THAT(error.what(), HasSubstr("'/dev/null': it is not a regular file"));
   EXPECT_THAT(error_of("", sample_plan()).what(),
               HasSubstr("cannot write engine: its name is empty"));
 }

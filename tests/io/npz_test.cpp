@@ -142,7 +142,7 @@ TEST_F(NpzTest, OnlyFilesAreReplacedAndLinksStay) {
     return "no error";
   };
   EXPECT_THAT(refusal(folder_), HasSubstr("it is a folder; give the name of a file"));
-  EXPECT_THAT(refusal("/dev/null"), HasSubstr("'/dev/null': it is no regular file"));
+  EXPECT_THAT(refusal("/dev/null"), HasSubstr("'/dev/null': it is not a regular file"));
   write_npz(folder_ / "a.npz", {});
   fs::create_symlink("a.npz", folder_ / "link.npz");
   write_npz(folder_ / "link.npz", arrays);

@@ -65,7 +65,7 @@ TEST(Text, LargeConstantsCanBeElidedAndThenDoNotParse) {
       parse("graph g(%x: f32[3]) { %y: f32[3] = Add(%x, f32[3]{1, 2, 3}) return %y as \"y\" }");
   const std::string text = print(*graph, options);
   EXPECT_THAT(text, HasSubstr("Add(%x, f32[3]{...})"));
-  EXPECT_THAT(error_of(text), HasSubstr("left out when the graph was printed"));
+  EXPECT_THAT(error_of(text), HasSubstr("omitted when the graph was printed"));
 }
 
 TEST(Text, GeneratedConstantsAreDeterministic) {
@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{"graph g() { %y = const i8[1] {x} }", "expected an integer"},
         BadText{"graph g() { %y = const i8[1] normal(seed=1) }", "float constants only"},
         BadText{"graph g() { %y = const f32[1] normal(sed=1) }", "expected seed, mean or std"},
-        BadText{"graph g() { %y = const f32[1] normal(seed=-1) }", "a seed lies in"},
+        BadText{"graph g() { %y = const f32[1] normal(seed=-1) }", "a seed must be in"},
         BadText{"graph g(%x: f32[2]) { %y = Softmax(%x) {axes=1} }", "unknown attributes: axes"},
         BadText{"graph g(%x: f32[2]) { %y = Softmax(%x) {axis=q} }", "expected an integer"},
         BadText{"graph g(%x: f32[2]) { %y: f32[3] = Abs(%x) }",

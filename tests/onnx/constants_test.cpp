@@ -1,4 +1,4 @@
-// Constants in every form and initialisers in every field, and what is refused about them.
+// Constants in every form and initializers in every field, and what is refused about them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ TEST(Constant, StringsSparseAndNothingAreRefused) {
   sparse.set_type(Attribute::SPARSE_TENSOR);
   sparse.set_sparse_tensor("");
   EXPECT_THAT(constant_error({sparse}), HasSubstr("it is sparse"));
-  EXPECT_THAT(constant_error({}), HasSubstr("has 0 values; expected one"));
+  EXPECT_THAT(constant_error({}), HasSubstr("has 0 value attributes; expected one"));
   EXPECT_THAT(constant_error({attr_int("value_int", 1), attr_float("value_float", 1)}),
               HasSubstr("has 2 values"));
 }
@@ -69,7 +69,7 @@ proto::TensorProto typed(int32_t type, const std::vector<int64_t>& dims) {
 }
 
 Tensor read(proto::TensorProto tensor) {
-  return TensorReader("", MissingWeights::kError).read(tensor, "initialiser 'w'");
+  return TensorReader("", MissingWeights::kError).read(tensor, "initializer 'w'");
 }
 std::string read_error(const proto::TensorProto& tensor) {
   ModelBuilder model(13);
@@ -77,7 +77,7 @@ std::string read_error(const proto::TensorProto& tensor) {
   return model.error();
 }
 
-TEST(Initialiser, TypedFieldsHoldEachTypeAsTheFormatSays) {
+TEST(Initializer, TypedFieldsHoldEachTypeAsTheFormatSays) {
   proto::TensorProto half = typed(kFloat16, {2});
   half.add_int32_data(0x3c00);
   half.add_int32_data(0xc000);
@@ -101,7 +101,7 @@ TEST(Initialiser, TypedFieldsHoldEachTypeAsTheFormatSays) {
   EXPECT_EQ(read(doubles).float_at(0), 1e-300);
 }
 
-TEST(Initialiser, RawBytesAreReadSmallAndLarge) {
+TEST(Initializer, RawBytesAreReadSmallAndLarge) {
   for (int64_t count : {3, 5000}) {  // the large one is moved, not copied
     std::vector<float> values(static_cast<size_t>(count));
     for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
@@ -113,11 +113,11 @@ TEST(Initialiser, RawBytesAreReadSmallAndLarge) {
   }
 }
 
-TEST(Initialiser, DataThatDoNotFitTheShapeAreRefused) {
+TEST(Initializer, DataThatDoNotFitTheShapeAreRefused) {
   proto::TensorProto raw = typed(kFloat, {3});
   raw.set_raw_data("12345678");
   EXPECT_THAT(read_error(raw),
-              HasSubstr("initialiser 'w': raw_data has 8 bytes; shape [3] of f32 needs 12"));
+              HasSubstr("initializer 'w': raw_data has 8 bytes; shape [3] of f32 needs 12"));
   proto::TensorProto few = typed(kFloat, {3});
   few.add_float_data(1);
   EXPECT_THAT(read_error(few), HasSubstr("float_data holds 1 values; shape [3] needs 3"));
@@ -127,17 +127,17 @@ TEST(Initialiser, DataThatDoNotFitTheShapeAreRefused) {
   proto::TensorProto both = typed(kFloat, {1});
   both.add_float_data(1);
   both.set_raw_data("1234");
-  EXPECT_THAT(read_error(both), HasSubstr("raw_data and typed data at once"));
-  EXPECT_THAT(read_error(typed(kFloat, {-1})), HasSubstr("impossible shape [-1]"));
+  EXPECT_THAT(read_error(both), HasSubstr("both raw_data and typed data"));
+  EXPECT_THAT(read_error(typed(kFloat, {-1})), HasSubstr("invalid shape [-1]"));
   EXPECT_THAT(read_error(typed(kFloat, {int64_t{1} << 40, int64_t{1} << 40})),
-              HasSubstr("impossible shape"));
+              HasSubstr("invalid shape"));
   EXPECT_THAT(read_error(typed(kFloat, {int64_t{1} << 40})),
               HasSubstr("float_data holds 0 values"));
   EXPECT_THAT(read_error(typed(kFloat, std::vector<int64_t>(65, 1))),
               HasSubstr("has 65 dimensions"));
 }
 
-TEST(Initialiser, TypesWithoutCounterpartAreRefusedByName) {
+TEST(Initializer, TypesWithoutCounterpartAreRefusedByName) {
   EXPECT_THAT(read_error(typed(kString, {0})), HasSubstr("element type STRING is not supported"));
   EXPECT_THAT(read_error(typed(kInt4, {2})), HasSubstr("element type INT4"));
   EXPECT_THAT(read_error(typed(18, {2})), HasSubstr("FLOAT8E4M3FNUZ"));

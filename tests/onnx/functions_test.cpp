@@ -109,7 +109,7 @@ TEST(Functions, MistakesAreNamed) {
   EXPECT_THAT(error_of([](ModelBuilder& m) {
                 call(m, "outer", {"x", "x"}, {"y"});
               }),
-              HasSubstr("takes 1 inputs and gives 1 outputs; the call has 2 and 1"));
+              HasSubstr("takes 1 inputs and returns 1 outputs; the call has 2 and 1"));
   EXPECT_THAT(error_of([](ModelBuilder& m) {
                 m.model().mutable_functions(1)->set_output(0, "nothing");
                 call(m, "outer", {"x"}, {"y"});
@@ -128,7 +128,7 @@ TEST(Functions, MistakesAreNamed) {
                 m.model().mutable_functions(0)->mutable_node(0)->set_input(0, "x");
                 call(m, "outer", {"x"}, {"y"});
               }),
-              HasSubstr("uses 'x', which no node, input or initialiser defines"));
+              HasSubstr("uses 'x', which no node, input or initializer defines"));
 }
 
 // y = f0(x), f0 calls f1, and so on; the last one computes.
@@ -160,7 +160,7 @@ TEST(Functions, WhatIsUnknownIsFoundHoweverDeepItIsCalled) {
   EXPECT_THAT(model.error(), HasSubstr("Frobnicate x1: '/f19999/Frobnicate_0' (/f19999#0)"));
 }
 
-// An If around `inner` whose condition is the initialiser "yes".
+// An If around `inner` whose condition is the initializer "yes".
 proto::NodeProto branch_around(const proto::NodeProto& inner, const std::string& in,
                                const std::string& out) {
   proto::GraphProto taken, other;
@@ -214,7 +214,7 @@ TEST(Functions, CopiesOfLargeBodiesAreStoppedBeforeTheyFillMemory) {
            {i + 1 == calls ? "y" : "v" + std::to_string(i)});
     return model.error();
   };
-  const std::string limit = "take more than 1024 MiB (names, operands and constants) once";
+  const std::string limit = "take more than 1024 MiB (names, operands and constants); export";
   const auto long_name = [](proto::FunctionProto& f) {
     f.mutable_node(0)->set_name(std::string(1 << 20, 'n'));
   };

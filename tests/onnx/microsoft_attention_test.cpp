@@ -413,31 +413,31 @@ std::vector<RefusedCase> refused_cases() {
        "its mask has 4 dimensions"},
       {"attention_mask_of_packed_sequences",
        attention_with({{"mask", {3 * kBatch + 2}, ones}}, with_mask, {kNumHeads}),
-       "its mask holds cumulated lengths of packed sequences"},
+       "its mask holds cumulative lengths of packed sequences"},
       {"attention_mask_of_floats",
        attention_with({{"mask", {kBatch, kSeq}}}, with_mask, {kNumHeads}),
-       "its mask is f32, expected integers"},
+       "the mask has type f32; expected integers"},
       {"attention_mask_of_another_length",
        attention_with({{"mask", {kBatch, 7}, ones}}, with_mask, {kNumHeads}), "7"},
       {"attention_without_heads", attention_with({}, xwb, {}), "'num_heads'"},
       {"attention_of_no_heads", attention_with({}, xwb, {attr_int("num_heads", 0)}),
        "attribute 'num_heads' is 0"},
       {"attention_heads_do_not_divide", attention_with({}, xwb, {attr_int("num_heads", 3)}),
-       "8 columns do not divide into 3 heads"},
+       "8 columns are not divisible into 3 heads"},
       {"attention_two_sizes",
        attention_with({}, xwb, {kNumHeads, attr_ints("qkv_hidden_sizes", {8, 8})}),
-       "attribute 'qkv_hidden_sizes' has 2 items, expected 3"},
+       "attribute 'qkv_hidden_sizes' has 2 items; expected 3"},
       {"attention_sizes_of_other_weights",
        attention_with({}, xwb, {kNumHeads, attr_ints("qkv_hidden_sizes", {8, 8, 6})}),
        "parts [8, 8, 6] do not add up to 24"},
       {"attention_ranks", attention_with({}, {"x", "b"}, {kNumHeads}),
-       "its input and weights have shapes [2, 3, 5] and [24], expected ranks 3 and 2"},
+       "the input and the weights have shapes [2, 3, 5] and [24]; expected ranks 3 and 2"},
       {"attention_past_rank",
        attention_with({{"past", {kBatch, kHeads, 2, kSize}}}, {"x", "w", "b", "", "past"},
                       {kNumHeads}),
-       "past has shape [2, 2, 2, 4], expected rank 5"},
+       "past has shape [2, 2, 2, 4]; expected rank 5"},
       {"multi_head_forms", multi_head_with({q, k}, {"q", "k"}),
-       "query [2, 3, 8], key [2, 5, 8] and value absent are none of the forms"},
+       "query [2, 3, 8], key [2, 5, 8] and value absent are not a supported combination"},
       {"multi_head_shared_buffer",
        multi_head_with({q, k, v, {"n", {1}, {1}}}, {"q", "k", "v", "", "", "", "", "", "n"}),
        "its past and present share a buffer"},
@@ -472,14 +472,14 @@ std::vector<RefusedCase> refused_cases() {
          m.input("x", kFloat, {2, 2, 3, 8}).input("i", kInt32, {2, 3}).input("t", kFloat, {9, 2});
          fused(m, "RotaryEmbedding", {"x", "i", "t", "t"}, {"y"});
        },
-       "a table of cosines and sines has shape [2, 3, 2], expected [batch, seq, 4]"},
+       "a table of cosines and sines has shape [2, 3, 2]; expected [batch, seq, 4]"},
       {"rotary_odd_part",
        [](ModelBuilder& m) {
          m.input("x", kFloat, {2, 2, 3, 8}).input("i", kInt32, {2, 3}).input("t", kFloat, {9, 2});
          fused(m, "RotaryEmbedding", {"x", "i", "t", "t"}, {"y"},
                {attr_int("rotary_embedding_dim", 3)});
        },
-       "rotary_embedding_dim is 3, expected an even number up to the head size 8"},
+       "rotary_embedding_dim is 3; expected an even number up to the head size 8"},
       {"rotary_rank",
        [](ModelBuilder& m) {
          m.input("x", kFloat, {3, 8}).input("i", kInt32, {2, 3}).input("t", kFloat, {9, 2});
@@ -492,7 +492,7 @@ std::vector<RefusedCase> refused_cases() {
          m.input("x", kFloat, {2, 3, 8}).input("t", kFloat, {2, 3, 2});
          m.node("RotaryEmbedding", {"x", "t", "t"}, {"y"});
        },
-       "num_heads is needed for an input of rank 3"},
+       "an input of rank 3 needs the attribute num_heads"},
   };
 }
 INSTANTIATE_TEST_SUITE_P(Microsoft, AttentionRefused, ::testing::ValuesIn(refused_cases()),

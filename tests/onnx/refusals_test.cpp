@@ -85,11 +85,11 @@ TEST(UnknownContent, IsRefusedWithItsFieldNumber) {
               }),
               HasSubstr("field 111 of ModelProto is unknown"));
   EXPECT_THAT(error_of([](ModelBuilder& m) { m.graph().add_sparse_initializer(); }),
-              HasSubstr("1 sparse initialisers"));
+              HasSubstr("1 sparse initializers"));
 }
 
 TEST(Opsets, UnknownDoubledAndMissingOnesAreRefused) {
-  EXPECT_THAT(ModelBuilder(5).error(), HasSubstr("opset 5; Vernier knows opsets 6 to 28"));
+  EXPECT_THAT(ModelBuilder(5).error(), HasSubstr("opset 5; Vernier supports opsets 6 to 28"));
   EXPECT_THAT(ModelBuilder(29).error(), HasSubstr("opset 29"));
   EXPECT_THAT(error_of([](ModelBuilder& m) {
                 auto* id = m.model().add_opset_import();
@@ -106,7 +106,7 @@ TEST(Opsets, UnknownDoubledAndMissingOnesAreRefused) {
 TEST(Names, EveryViolationNamesNodeAndValue) {
   EXPECT_THAT(
       error_of([](ModelBuilder& m) { m.node("Neg", {"nowhere"}, {"z"}); }),
-      HasSubstr("node 'Neg_0' (Neg, #1) uses 'nowhere', which no node, input or initialiser"));
+      HasSubstr("node 'Neg_0' (Neg, #1) uses 'nowhere', which no node, input or initializer"));
   EXPECT_THAT(error_of([](ModelBuilder& m) { m.node("Neg", {"x"}, {"y"}); }),
               HasSubstr("node 'Neg_0' (Neg, #1) defines 'y', which is defined already"));
   EXPECT_THAT(error_of([](ModelBuilder& m) { m.node("Neg", {"x"}, {"x"}); }),
@@ -115,10 +115,10 @@ TEST(Names, EveryViolationNamesNodeAndValue) {
                 m.node("Neg", {"late"}, {"early"});
                 m.node("Neg", {"early"}, {"late"});
               }),
-              HasSubstr("uses 'early', which node #1 (Neg) defines only with its help: the nodes "
-                        "form a cycle"));
+              HasSubstr("uses 'early', which node #1 (Neg) defines, but that node depends on it: "
+                        "the nodes form a cycle"));
   EXPECT_THAT(error_of([](ModelBuilder& m) { m.node("Neg", {"own"}, {"own"}); }),
-              HasSubstr("uses 'own', which node #1 (Neg) defines only with its help"));
+              HasSubstr("uses 'own', which node #1 (Neg) defines, but that node depends on it"));
   EXPECT_THAT(error_of([](ModelBuilder& m) { m.input("x", kFloat, {2}); }),
               HasSubstr("graph input 'x' is declared twice"));
   EXPECT_THAT(error_of([](ModelBuilder& m) { m.output("y"); }),
@@ -130,9 +130,9 @@ TEST(Names, EveryViolationNamesNodeAndValue) {
   EXPECT_THAT(error_of([](ModelBuilder& m) {
                 m.initializer(f32_tensor("w", {1}, {1})).initializer(f32_tensor("w", {1}, {1}));
               }),
-              HasSubstr("initialiser 'w' defines 'w', which is defined already"));
+              HasSubstr("initializer 'w' defines 'w', which is defined already"));
   EXPECT_THAT(error_of([](ModelBuilder& m) { m.initializer(f32_tensor("", {1}, {1})); }),
-              HasSubstr("an initialiser has no name"));
+              HasSubstr("an initializer has no name"));
   EXPECT_THAT(error_of([](ModelBuilder& m) { m.input("", kFloat, {2}); }),
               HasSubstr("a graph input has no name"));
   EXPECT_THAT(error_of([](ModelBuilder& m) { m.graph().clear_name(); }),
@@ -170,7 +170,7 @@ TEST(Inputs, OnlyTensorsOfKnownRankAndTypeAreTaken) {
                 info->set_name("s");
                 info->mutable_type()->set_sequence_type("");
               }),
-              HasSubstr("graph input 's' is no tensor"));
+              HasSubstr("graph input 's' is not a tensor"));
   EXPECT_THAT(error_of([](ModelBuilder& m) {
                 m.graph().mutable_input(0)->mutable_type()->mutable_tensor_type()->clear_shape();
               }),
@@ -183,7 +183,7 @@ TEST(Inputs, OnlyTensorsOfKnownRankAndTypeAreTaken) {
   EXPECT_THAT(error_of([](ModelBuilder& m) {
                 m.input("t", kFloat, {kHuge, "n", kHuge});
               }),
-              AllOf(HasSubstr("graph input 't' has the shape [1099511627776, n, 1099511627776] of "
+              AllOf(HasSubstr("graph input 't' has shape [1099511627776, n, 1099511627776] with "
                               "more than 281474976710656 elements"),
                     HasSubstr("smaller or symbolic sizes")));
   EXPECT_EQ(error_of([](ModelBuilder& m) { m.input("t", kFloat, {kHuge, "n", 256}); }), "no error");
@@ -201,10 +201,11 @@ TEST(Inputs, NamedUnnamedAndComputedSizesBecomeDims) {
   const SymShape& b = graph->value(graph->inputs[1]).shape;
   EXPECT_EQ(b[0], a[6]);
   EXPECT_EQ(b[1].str(), "unbound_2");
-  EXPECT_THAT(report.notes, ::testing::Contains(HasSubstr("'sequence length' is called")));
+  EXPECT_THAT(report.notes, ::testing::Contains(HasSubstr(
+                                "'sequence length' is not an identifier; the engine calls it")));
 }
 
-TEST(Inputs, WithAnInitialiserAreConstants) {
+TEST(Inputs, WithAnInitializerAreConstants) {
   ModelBuilder model = relu_model();
   model.input("w", kFloat, {1}).initializer(f32_tensor("w", {1}, {3}));
   ImportReport report;
@@ -241,7 +242,8 @@ TEST(Outputs, ADeclaredShapeThatIsNotComputedIsNoted) {
   ImportReport report;
   model.import(&report);
   EXPECT_THAT(report.notes,
-              ::testing::ElementsAre("output 'y' is declared as [3] and computes [2]"));
+              ::testing::ElementsAre(
+                  "output 'y' is declared with shape [3], but its inferred shape is [2]"));
 }
 
 TEST(Report, TellsProducerOpsetAndNodes) {
@@ -349,9 +351,9 @@ TEST(Unsupported, AllNodesStandInOneErrorWithDomainNameAndCount) {
       AllOf(HasSubstr("6 nodes are not supported:"),
             HasSubstr("\n  NonMaxSuppression x2: 'nms_1' (#0), 'NonMaxSuppression_1' (#2)"),
             HasSubstr("\n  com.microsoft.PackedAttention x1: 'attn' (#3)"),
-            HasSubstr("\n  Gelu x1, at opset 13 (known since opset 20): 'Gelu_0' (#4)"),
+            HasSubstr("\n  Gelu x1, at opset 13 (supported since opset 20): 'Gelu_0' (#4)"),
             HasSubstr("\n  Loop x1: 'Loop_0' (#5)"), HasSubstr("\n  Det x1: '/f/Det_0' (/f#0)"),
-            HasSubstr("docs/operators.md"), HasSubstr("from before that optimisation")));
+            HasSubstr("docs/operators.md"), HasSubstr("as it was before that optimization")));
 }
 
 TEST(Unsupported, OutputsThatAreNotComputedMatterOnlyWhereTheyAreUsed) {
@@ -378,10 +380,9 @@ TEST(Bounds, InputsOfTooManySizesAreRefused) {
     return model.output("y");
   };
   EXPECT_EQ(model_of(2048).error(), "no error") << "all are found to be one size";
-  EXPECT_THAT(
-      model_of(2049).error(),
-      AllOf(HasSubstr("the inputs have 2049 different sizes that are not fixed, at most 2048"),
-            HasSubstr("or one name for equal ones")));
+  EXPECT_THAT(model_of(2049).error(),
+              AllOf(HasSubstr("the inputs have 2049 different symbolic sizes, at most 2048"),
+                    HasSubstr("or use one name for equal sizes")));
 }
 
 TEST(Bounds, ManyUnnamedSizesOfLongInputNamesAreCountedAtOnce) {
@@ -390,7 +391,7 @@ TEST(Bounds, ManyUnnamedSizesOfLongInputNamesAreCountedAtOnce) {
   for (int i = 0; i < 2000; ++i)
     model.input(std::string(250, 'x') + std::to_string(i), kFloat, std::vector<TestDim>(32, ""));
   model.node("Relu", {std::string(250, 'x') + "0"}, {"y"});
-  EXPECT_THAT(model.output("y").error(), HasSubstr("the inputs have 64000 different sizes"));
+  EXPECT_THAT(model.output("y").error(), HasSubstr("the inputs have 64000 different symbolic sizes"));
 }
 
 TEST(Bounds, SizesThatGrowWithoutEndAreRefused) {

@@ -67,8 +67,8 @@ TEST_F(Sliced, KnowsTheNodesOfAModel) {
   EXPECT_EQ(slicer.nodes()[0].name, "first");
   EXPECT_EQ(slicer.nodes()[1].name, "Relu_0");  // as import calls it
   EXPECT_THAT(slicer.nodes()[2].inputs, ElementsAre("positive", "c"));
-  EXPECT_TRUE(slicer.is_initialiser("c"));
-  EXPECT_FALSE(slicer.is_initialiser("x"));
+  EXPECT_TRUE(slicer.is_initializer("c"));
+  EXPECT_FALSE(slicer.is_initializer("x"));
   EXPECT_THAT(slicer.inputs(), ElementsAre("x"));
   EXPECT_THAT(slicer.outputs(), ElementsAre("y"));
 }
@@ -136,7 +136,8 @@ TEST_F(Sliced, AMissingValueIsNamed) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInput);
-    EXPECT_THAT(error.what(), HasSubstr("uses value 'positive', which is neither in it nor given"));
+    EXPECT_THAT(error.what(),
+                HasSubstr("uses value 'positive', which it neither computes nor gets"));
   }
 }
 

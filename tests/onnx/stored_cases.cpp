@@ -52,16 +52,16 @@ fs::path numbered(const fs::path& folder, const char* stem, size_t i) {
   return folder / (stem + std::to_string(i) + ".pb");
 }
 
-// Stored inputs by the model's input names; initialisers listed as inputs are not counted.
+// Stored inputs by the model's input names; initializers listed as inputs are not counted.
 std::map<std::string, Tensor> stored_inputs(const fs::path& model, const fs::path& data_set) {
   std::ifstream file(model, std::ios::binary);
   proto::ModelProto parsed;
   if (!parsed.ParseFromIstream(&file)) throw Error(ErrorCode::kInput, "model does not parse");
-  std::set<std::string> initialisers;
-  for (const auto& tensor : parsed.graph().initializer()) initialisers.insert(tensor.name());
+  std::set<std::string> initializers;
+  for (const auto& tensor : parsed.graph().initializer()) initializers.insert(tensor.name());
   std::map<std::string, Tensor> inputs;
   for (const auto& input : parsed.graph().input()) {
-    if (initialisers.contains(input.name())) continue;
+    if (initializers.contains(input.name())) continue;
     inputs[input.name()] = read_stored_tensor(numbered(data_set, "input_", inputs.size()));
   }
   return inputs;

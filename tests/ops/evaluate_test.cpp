@@ -345,8 +345,8 @@ TEST(Fold, AllFoldsTogetherAreBounded) {
   ASSERT_TRUE(folds(graph));
   const double one = graph.folded_work;
   EXPECT_EQ(one, 2 * 2 * 8 * 8 * 8 * 8 + kFoldWorkPerElem * (64 + 64 + 1));
-  EXPECT_EQ(graph.most_folded_work, kMostFoldWorkInAll + kFoldWorkPerWeight * 64);
-  graph.folded_work = graph.most_folded_work - 1.5 * one;
+  EXPECT_EQ(graph.max_folded_work, kMaxFoldWorkInAll + kFoldWorkPerWeight * 64);
+  graph.folded_work = graph.max_folded_work - 1.5 * one;
   EXPECT_TRUE(folds(graph));
   EXPECT_FALSE(folds(graph)) << "half of what it takes is left";
   EXPECT_FALSE(folds(*graph.clone())) << "a copy goes on from there";

@@ -601,14 +601,14 @@ const OpCases kOneHot(
          {ramp(kF32, {1, 1, 3, 2})},
          {},
          0,
-         "size 3 is no multiple of 2"},
+         "size 3 is not a multiple of 2"},
         {"depth_to_space_odd",
          OpKind::kDepthToSpace,
          "{block_size=2}",
          {ramp(kF32, {1, 3, 1, 1})},
          {},
          0,
-         "channels 3 are no multiple of 4"},
+         "channels 3 are not a multiple of 4"},
     });
 
 const ShapeCases kNonZeroShapes(

@@ -113,7 +113,7 @@ const OpCases kOtherNorms(
          1e-14},
         bad("group_count", OpKind::kGroupNormalization, "{num_groups=3}",
             {ramp(kF32, {1, 4, 2}), ramp(kF32, {4}), ramp(kF32, {4})},
-            "4 channels do not divide into 3 groups"),
+            "4 channels are not divisible into 3 groups"),
         bad("batch_statistics", OpKind::kBatchNormalization, "",
             {ramp(kF32, {1, 2, 2}), ramp(kF32, {2}), ramp(kF32, {2}), ramp(kF32, {3}),
              ramp(kF32, {2})},

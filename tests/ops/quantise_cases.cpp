@@ -1,4 +1,4 @@
-// Cases of the operators in src/ops/quantise.cpp. Row fields: case.h.
+// Cases of the operators in src/ops/quantize.cpp. Row fields: case.h.
 #include <cmath>
 
 #include "ops/case.h"
@@ -66,7 +66,7 @@ const OpCases kQuantize(
         bad_quantise("of_bools", "", {boolean({1}, {1}), f32({}, {1})}, "input 0 has type bool"),
         bad_quantise("integer_scale", "", {f32({1}, {1}), i32({}, {1})}, "input 1 has type i32"),
         bad_quantise("to_a_wide_type", "{dtype=i64}", {f32({1}, {1}), f32({}, {1})},
-                     "quantises to i64, expected 8 or 16 bits"),
+                     "quantizes to i64, expected 8 or 16 bits"),
         bad_quantise("zero_point_of_another_type", "{dtype=i8}",
                      {f32({1}, {1}), f32({}, {1}), u8({}, {1})},
                      "the zero point is u8, the output i8"),
@@ -80,7 +80,7 @@ const OpCases kQuantize(
                      {ramp(kF32, {2, 3}), f32({2}, {1, 1}), u8({}, {0})},
                      "the zero point has shape [], the scale [2]"),
         bad_quantise("rank_of_blocks", "{block_size=2}", {ramp(kF32, {2, 3}), f32({2}, {1, 1})},
-                     "the scale has shape [2], blocks need the rank of [2, 3]"),
+                     "the scale has shape [2], expected the rank of [2, 3]"),
         bad_quantise("number_of_blocks", "{block_size=2}", {ramp(kF32, {2, 3}), ramp(kF32, {2, 3})},
                      "sizes 3 and 2 differ"),
         bad_quantise("negative_blocks", "{block_size=-1}", {ramp(kF32, {2}), f32({}, {1})},
@@ -105,7 +105,7 @@ const OpCases kDequantize(
                    typed(kF64, {3}, {1, -896, NAN})),
         dequantise("nothing", "", {u8({0}, {}), f32({}, {1})}, f32({0}, {})),
         bad_dequantise("of_floats", {f32({1}, {1}), f32({}, {1})},
-                       "input 0 is f32, expected a quantised type or i32"),
+                       "input 0 is f32, expected a quantized type or i32"),
         bad_dequantise("zero_point_of_another_type", {u8({1}, {1}), f32({}, {1}), i8({}, {1})},
                        "input 2 has type i8, expected u8"),
         {"to_integers",

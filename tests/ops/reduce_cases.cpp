@@ -197,7 +197,7 @@ const OpCases kReduce(
                    {i64({0}, {})},
                    {},
                    0,
-                   "the mean of no integers has no value"},
+                   "the mean of zero integers is undefined"},
               });
 
 const ShapeCases kReduceShapes("Reduce", {

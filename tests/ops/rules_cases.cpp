@@ -154,13 +154,13 @@ const OpCases kMoved(
         bad("sizes_that_are_floats", OpKind::kShapeValues, "{values=(2, 3), dtype=f32}", {},
             "sizes are held as f32, expected an integer type"),
         bad("cast_to_nothing", OpKind::kCast, "{to=undefined}", {k23},
-            "which no tensor is stored in"),
+            "which is not a storage type"),
         good("eye_far_diagonal", OpKind::kEyeLike, "{k=-9223372036854775808}", {k23},
              f32({2, 3}, {0, 0, 0, 0, 0, 0})),
         bad("constant_of_a_negative_size", OpKind::kConstantOfShape, "", {i64({2}, {2, -1})},
             "shape [2, -1] has a negative size"),
         bad("constant_beyond_integers", OpKind::kConstantOfShape, "{dtype=i32, value=1e300}",
-            {i64({1}, {1})}, "is no i32"),
+            {i64({1}, {1})}, "is not a valid i32"),
         bad("pad_nothing_with_itself", OpKind::kPad, "{mode=1}", {f32({0}, {}), i64({2}, {1, 1})},
             "an empty tensor has no elements to pad with"),
         good("pad_nothing_with_nothing", OpKind::kPad, "{mode=1}", {f32({0}, {}), i64({2}, {0, 0})},
@@ -168,7 +168,7 @@ const OpCases kMoved(
         bad("too_many_elements", OpKind::kTile, "", {k23, i64({2}, {0x1p31, 0x1p31})},
             "node 'case' (Tile): shape [4294967296, 6442450944] has a negative size or too many"),
         bad("sizes_beyond_numbers", OpKind::kTile, "", {k23, i64({2}, {0x1p62, 1})},
-            "node 'case' (Tile): size expression leaves the range of 64-bit integers"),
+            "node 'case' (Tile): size expression exceeds the range of 64-bit integers"),
     });
 
 const Arg kImage = ramp(kF32, {1, 1, 3, 3});
@@ -250,7 +250,7 @@ const OpCases kTypes(
         bad("hardmax_of_integers", OpKind::kHardmax, "", {i64({2}, {0, 1})},
             "input 0 has type i64, expected a float type"),
         bad("norm_of_nothing", OpKind::kLayerNorm, "{axis=-1}", {ramp(kF32, {2, 0}), f32({0}, {})},
-            "normalises over axis 1 of [2, 0], which is empty"),
+            "normalizes over axis 1 of [2, 0], which is empty"),
         bad("embeddings_without_tables", OpKind::kEmbedNorm, "{tables=4611686018427387904}",
             {i64({1}, {0}), k23, f32({3}, {1, 1, 1})}, "expected ids and table for each of"),
         bad("embeddings_with_too_many_inputs", OpKind::kEmbedNorm, "{tables=1}",

@@ -95,7 +95,7 @@ const OpCases kReshape(
          {ramp(kF32, {2, 6}), i64({2}, {5, -1})},
          {},
          0,
-         "shape [2, 6] does not divide into [5, -1]"},
+         "shape [2, 6] is not divisible into [5, -1]"},
         {"two_minus_ones",
          OpKind::kReshape,
          "",

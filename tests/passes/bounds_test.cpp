@@ -185,12 +185,12 @@ TEST(Bounds, AChainOfViewsBecomesNodesOfBoundedOrigins) {
   canonicalise(graph);
   std::set<std::string> keys;
   for (ir::NodeId id : graph.order()) {
-    EXPECT_LE(graph.node(id).origins.size(), kMostOrigins);
+    EXPECT_LE(graph.node(id).origins.size(), kMaxOrigins);
     for (const ir::Origin& origin : graph.node(id).origins) keys.insert(origin.key);
   }
   for (const ir::Retired& row : graph.retired) keys.insert(row.origin.key);
   EXPECT_EQ(keys.size(), static_cast<size_t>(kViews));
-  EXPECT_LT(graph.order().size(), 2 * kViews / kMostOrigins + 2);
+  EXPECT_LT(graph.order().size(), 2 * kViews / kMaxOrigins + 2);
   ir::check(graph, "test");
   expect_same_results(*before, graph, 0, {{"n", 4}});
 }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kInputs = "%x: f32[b, 2, n], %v: f32[3], %u: f32[3, 2, 1]";
 
-// A convolution to three channels, and a normalisation of them whose factors a are 2, −0.5 and 1.
+// A convolution to three channels, and a normalization of them whose factors a are 2, −0.5 and 1.
 constexpr const char* kConv =
     "%c = Conv(%x, f32[3, 2, 1]{1, 2, 3, 4, 5, 6}, f32[3]{1, 2, 3}) {pads=[1, 0]} ";
 constexpr const char* kNorm =

@@ -30,7 +30,7 @@ TEST(Pipeline, UnknownPassNamesTheOptionalOnes) {
     FAIL() << "accepted an unknown pass";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ErrorCode::kInput);
-    EXPECT_THAT(e.what(), HasSubstr("no pass 'add_layer_nrom' that can be switched off"));
+    EXPECT_THAT(e.what(), HasSubstr("no optional pass 'add_layer_nrom'; passes that can be switched off"));
     EXPECT_THAT(e.what(), HasSubstr("embed_norm, add_layer_norm, qkv_merge"));
   }
 }

@@ -104,7 +104,7 @@ TEST(ConstantRange, RaisesWhatDoesNotFitAndSaysSo) {
     EXPECT_EQ(asked.by, raised ? "range audit of constants (over mode fp16)" : "mode fp16");
     ASSERT_EQ(notes.size(), raised ? 2U : 0U) << fill;  // the product of mask and fill, and the sum
     if (!raised) continue;
-    EXPECT_NE(notes[1].find("node '/2' makes up to "), std::string::npos) << notes[1];
+    EXPECT_NE(notes[1].find("node '/2' gives up to "), std::string::npos) << notes[1];
     EXPECT_NE(notes[1].find("--rule 'name:/2 store=f32'"), std::string::npos) << notes[1];
   }
 }

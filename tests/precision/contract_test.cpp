@@ -1,4 +1,4 @@
-// The precision contract on random models under random policies: a plan honours every request, as
+// The precision contract on random models under random policies: a plan honors every request, as
 // this file works them out by itself from docs/precision.md ("mode, then rules in order"), or the
 // build is refused with a node and a type. Models: random_model.h.
 #include <gtest/gtest.h>
@@ -219,7 +219,7 @@ void check_plan(const Case& one) {
     ++rows[row.node];
     ASSERT_TRUE(asked.contains(row.node)) << row.node;
     check_row(one.plan, row, asked[row.node]);
-    // A view that vanished or moved past an elementwise node leaves its name to its neighbour.
+    // A view that vanished or moved past an elementwise node leaves its name to its neighbor.
     if (row.step != plan::kNone && makes(one.plan, row.node + "_out", row))
       asked_by_output[row.node + "_out"] = asked[row.node];
   }
@@ -283,7 +283,7 @@ void check_run(const Case& one, uint64_t seed) {
   }
 }
 
-TEST(Contract, RandomModelsUnderRandomPoliciesAreHonouredOrRefused) {
+TEST(Contract, RandomModelsUnderRandomPoliciesAreHonoredOrRefused) {
   int built = 0;
   std::map<std::string, int> refusals;  // by the words after the node's name
   for (uint64_t seed = 0; seed < kCases; ++seed) {

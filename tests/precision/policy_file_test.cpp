@@ -89,20 +89,20 @@ TEST(PolicyFile, SaysWhatIsWrongAndWhere) {
            {R"({"vernier_policy": 1, "mode": 16})", "\"mode\": expected \"model\", \"fp32\""},
            {R"({"vernier_policy": 1, "mode": "fp16", "rule": []})", "unknown key \"rule\""},
            {R"({"vernier_policy": 1, "mode": "fp16", "mode": "bf16"})",
-            "the key \"mode\" stands twice"},
+            "the key \"mode\" occurs twice"},
            {start + R"({}})", "\"rules\": expected an array"},
            {start + R"(["op:Add compute=f32"]})", "rules[0]: expected an object with one of"},
            {start + R"([{"rule": 3}]})", "rules[0]: expected an object with one of"},
            {start + R"([{"rule": "op:Add compute=f32"}, {"precision": "x"}]})",
             "rules[1]: expected an object with one of \"rule\", \"layerPrecisions\" or "
-            "\"layerOutputTypes\" and a text; got \"precision\""},
+            "\"layerOutputTypes\" with a string; got \"precision\""},
            {start + R"([{"rule": "op:Add compute=f31"}]})",
-            "policy 'p.json': rules[0]: rule 'op:Add compute=f31', column 16: 'f31' is no type"},
+            "policy 'p.json': rules[0]: rule 'op:Add compute=f31', column 16: 'f31' is not a type"},
            {start + R"([{"layerPrecisions": "x"}]})",
             "rules[0]: --layerPrecisions 'x', column 1: expected LAYER:TYPE"},
-           {start + R"([{"rule": "a", "rule": "b"}]})", "the key \"rule\" stands twice"},
-           {start + R"([{"rule": ["a"]}]})", "nested too deep"},
-           {start + std::string(100000, '['), "nested too deep"},
+           {start + R"([{"rule": "a", "rule": "b"}]})", "the key \"rule\" occurs twice"},
+           {start + R"([{"rule": ["a"]}]})", "nested too deeply"},
+           {start + std::string(100000, '['), "nested too deeply"},
        }) {
     EXPECT_THAT(message_of(json), HasSubstr(message)) << json.substr(0, 200);
   }
@@ -130,7 +130,7 @@ TEST(PolicyFile, HoldsUtf8Only) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInput);
-    EXPECT_THAT(error.what(), HasSubstr("a policy file holds UTF-8 only"));
+    EXPECT_THAT(error.what(), HasSubstr("a policy file must be UTF-8"));
   }
 }
 

@@ -118,11 +118,11 @@ class Writer {
     }
     composite_ = "LayerNorm";
     const std::vector<Attribute> last = {attr_ints("axes", {-1}), attr_int("keepdims", 1)};
-    const std::string centred = node("Sub", {x, node("ReduceMean", {x}, "", last)});
-    const std::string squares = node("Pow", {centred, scalar(2)});
+    const std::string centered = node("Sub", {x, node("ReduceMean", {x}, "", last)});
+    const std::string squares = node("Pow", {centered, scalar(2)});
     const std::string variance = node("ReduceMean", {squares}, "", last);
     const std::string deviation = node("Sqrt", {node("Add", {variance, scalar(1e-5F)})});
-    const std::string normal = node("Div", {centred, deviation});
+    const std::string normal = node("Div", {centered, deviation});
     const std::string y = node("Add", {node("Mul", {normal, scale}), bias});
     composite_ = "";
     return y;
@@ -144,7 +144,7 @@ class Writer {
     const std::string wide = node("Concat", {x, stream()}, "", {attr_int("axis", -1)});
     return node("MatMul", {wide, weight({2 * kWidth, kWidth}, 0.2)});
   }
-  std::string centre(const std::string& x) {
+  std::string center(const std::string& x) {
     const std::string mean = node("ReduceMean", {x}, "", {attr_ints("axes", {-1})});
     return node("Mul", {x, node("Tanh", {mean})});
   }
@@ -187,7 +187,7 @@ class Writer {
         y = concat(x);
         break;
       case 11:
-        y = centre(x);
+        y = center(x);
         break;
       default:
         y = table(x);

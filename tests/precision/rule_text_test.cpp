@@ -109,26 +109,27 @@ TEST(ParseRule, SaysWhatIsWrongWhereAndWhatWasExpected) {
            {"op: compute=f32", "column 4: nothing after 'op:'"},
            {"op:Add compute=", "column 16: nothing after 'compute='"},
            {"op:Add compute= f32", "column 16: nothing after 'compute='"},
-           {"op:Add compute===f32", "column 17: '=f32' is no type"},
+           {"op:Add compute===f32", "column 17: '=f32' is not a type"},
            {"op:Add speed=f32", "column 8: unknown setting 'speed'"},
-           {"op:Add compute=f23", "column 16: 'f23' is no type a rule can ask for; expected f32"},
-           {"op:Add compute=F32", "column 16: 'F32' is no type"},
-           {"op:Add compute=f64", "column 16: 'f64' is no type"},
+           {"op:Add compute=f23",
+            "column 16: 'f23' is not a type that a rule can request; expected f32"},
+           {"op:Add compute=F32", "column 16: 'F32' is not a type"},
+           {"op:Add compute=f64", "column 16: 'f64' is not a type"},
            {"op:Add compute=int8",
-            "quantised types such as 'int8' are not asked for by rules in "
+            "quantized types such as 'int8' cannot be requested by rules in "
             "this version"},
            {"op:Add store=i64", "'i64': integers keep the model's type"},
            {"op:Add store=tf32", "column 14: tf32 is a compute type"},
            {"op:Add acc=f32 accumulate=f16", "column 16: 'accumulate' is set twice"},
            {"role:attention.sofmax compute=f32",
             "unknown role 'attention.sofmax'; nearest: 'attention.softmax'"},
-           {"layer:a compute=f32", "'a' is no range of blocks; expected layer:3 or layer:0..3"},
-           {"layer:1.. compute=f32", "'1..' is no range"},
-           {"layer:..2 compute=f32", "'..2' is no range"},
-           {"layer:-1 compute=f32", "'-1' is no range"},
-           {"layer:99999999999 compute=f32", "is no range"},
+           {"layer:a compute=f32", "'a' is not a range of blocks; expected layer:3 or layer:0..3"},
+           {"layer:1.. compute=f32", "'1..' is not a range"},
+           {"layer:..2 compute=f32", "'..2' is not a range"},
+           {"layer:-1 compute=f32", "'-1' is not a range"},
+           {"layer:99999999999 compute=f32", "is not a range"},
            {"layer:3..1 compute=f32", "'3..1': the last block is below the first"},
-           {"name:\"a b compute=f32", "column 6: the quotation is not closed"},
+           {"name:\"a b compute=f32", "column 6: the closing quote is missing"},
            {"name:\"a\"b compute=f32", "column 9: expected a space"},
            {"op:Add compute\x01=f32", "unknown setting 'compute\\x01'"},
        }) {
@@ -143,7 +144,7 @@ TEST(ParseRule, BoundsWhatItReads) {
   EXPECT_THAT(message, HasSubstr("column 1025: a rule has at most 1024 characters, got 2017"));
   EXPECT_LT(message.size(), 300U);
   EXPECT_THAT(message_of([] { parse_rule(std::string_view("op:A\0 store=f32", 15)); }),
-              HasSubstr("column 5: a zero byte"));
+              HasSubstr("column 5: a NUL byte"));
 }
 
 // Every prefix of a rule, and it with each byte replaced: a rule or an Error, never anything else.
@@ -211,8 +212,8 @@ TEST(LayerPrecisions, SayWhatIsWrong) {
            {"a:fp32,:fp32", "--layerPrecisions ':fp32', column 1: expected LAYER:TYPE"},
            {"Softmax_1:", "column 1: expected LAYER:TYPE"},
            {"'':fp32", "an empty layer name"},
-           {"Softmax_1:fp31", "column 11: 'fp31' is no type"},
-           {"Softmax_1:int8", "quantised types such as 'int8'"},
+           {"Softmax_1:fp31", "column 11: 'fp31' is not a type"},
+           {"Softmax_1:int8", "quantized types such as 'int8'"},
            {"Softmax_1:int32", "'int32': integers keep the model's type"},
        }) {
     EXPECT_THAT(message_of([&] { parse_layer_precisions(wrong.text); }), HasSubstr(wrong.message))
@@ -233,8 +234,8 @@ TEST(LayerOutputTypes, SayWhatIsWrong) {
   for (const Wrong& wrong : std::initializer_list<Wrong>{
            {"Split_0:fp16+fp32",
             "--layerOutputTypes 'Split_0:fp16+fp32', column 14: outputs of "
-            "one node are held in one type"},
-           {"Split_0:fp16+", "column 14: '' is no type"},
+            "one node are stored in one type"},
+           {"Split_0:fp16+", "column 14: '' is not a type"},
            {"Split_0:tf32", "tf32 is a compute type"},
        }) {
     EXPECT_THAT(message_of([&] { parse_layer_output_types(wrong.text); }), HasSubstr(wrong.message))

@@ -123,7 +123,7 @@ TEST(Select, TrtexecPatternsMeanAllThatFit) {
               ElementsAre("#3", "#4", "#5", "#6", "#21", "#27"));
   EXPECT_THAT(notes, IsEmpty());
   EXPECT_THAT(matched_by_trtexec("Softmax_*", &notes), ElementsAre("#15", "#27"));
-  EXPECT_THAT(notes, ElementsAre(HasSubstr("fits 1 nodes by their ONNX name and also 1 by type")));
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("matches 1 by ONNX name, and also 1 by type")));
 }
 
 TEST(Select, NothingIsAnErrorWithTheNearestNames) {
@@ -133,7 +133,7 @@ TEST(Select, NothingIsAnErrorWithTheNearestNames) {
             "'/ln/Pow'"},
            {"op:LayerNrm", "no node 'op:LayerNrm'; nearest: 'LayerNorm'"},
            {"op:LayerNorm role:attention",
-            "no node fits all of 'op:LayerNorm' (6), "
+            "no node matches all of 'op:LayerNorm' (6), "
             "'role:attention' (4) at once"},
            {"layer:1", "'layer:1' asks for block 1, but this model has blocks 0..0"},
            {"layer:0..2 op:Gelu", "'layer:0..2' asks for block 2"},

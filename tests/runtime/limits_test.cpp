@@ -107,7 +107,7 @@ TEST(SessionLimits, TimeEndsARunBetweenSteps) {
   const Arrays inputs{{"x", random_f32({4, 64}, 1)}};
   const Error error = thrown_by([&] { run(late, inputs); });
   EXPECT_EQ(error.code(), ErrorCode::kMachine);
-  EXPECT_THAT(error.what(), AllOf(StartsWith("the time limit of 1 s (max-seconds) is over"),
+  EXPECT_THAT(error.what(), AllOf(StartsWith("the time limit of 1 s (max-seconds) was exceeded"),
                                   HasSubstr("while running step 0 of "), HasSubstr("batch=4")));
 }
 

@@ -1,4 +1,4 @@
-// What the kernels of the CPU backend need besides backend/body.h: threads and cache lines.
+// Helpers of the CPU's kernels besides backend/body.h: threads and cache lines.
 #pragma once
 #include "backend/body.h"
 #include "core/threads.h"

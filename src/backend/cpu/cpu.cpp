@@ -19,7 +19,7 @@ namespace cpu {
 
 namespace {
 
-// First the rows as they stand, then each of them again for 16-bit operands, then the evaluator.
+// First the rows of kernels.def, then each of them again for 16-bit operands, then the evaluator.
 KernelTable make_table() {
   KernelTable table("cpu");
 #define KERNEL(op, strategy, body) table.add(OpKind::k##op, strategy, body);

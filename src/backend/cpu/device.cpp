@@ -69,7 +69,7 @@ std::unique_ptr<Device> make_device(const DeviceOptions& options) {
 }
 
 std::string target() {
-  // SupportedTargets() is a bit set whose lowest bit is the best instruction set here.
+  // SupportedTargets() is a bit set whose lowest bit is the best instruction set of this machine.
   const int64_t targets = hwy::SupportedTargets();
   std::string text = hwy::TargetName(targets & -targets);
 #if defined(__x86_64__)

@@ -5,7 +5,7 @@
 namespace vernier::backend::cpu {
 
 std::unique_ptr<Device> make_device(const DeviceOptions& options);
-/// "x86_64 avx3 oneDNN 2.6.3": instruction set that Highway chose, and the matmul library.
+/// "x86_64 avx3 oneDNN 2.6.3": the instruction set that Highway selected, and the matmul library.
 std::string target();
 
 }  // namespace vernier::backend::cpu

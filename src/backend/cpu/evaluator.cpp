@@ -1,7 +1,7 @@
 // The last row of every operator: its naive FP64 evaluator as a kernel. Contract: per_op.h,
 // core/evaluator.h. Converts operands to double or int64, evaluates, and rounds the results once.
-// Asked for exactly a narrow type (compute==f16), it rounds at every rounding point as a device
-// that computes in that type would: slow, for trying a precision, never a default.
+// If exactly a narrow type is requested (compute==f16), it rounds at every rounding point as a
+// device that computes in that type would: slow, for experiments with a precision.
 #include "core/evaluator.h"
 
 #include "backend/cpu/per_op.h"
@@ -80,7 +80,7 @@ void run_evaluator(OpKind op, const LaunchCall& call) {
 
 Support supports(const Problem& problem) {
   if ((flags(problem.op) & kDataDependent) != 0) {
-    return no("the size of its output depends on values, which only constant inputs allow");
+    return no("the output's size depends on values of inputs that are not constant");
   }
   return yes();
 }
@@ -89,7 +89,7 @@ bool is_operand(std::string_view point) {
   return point == "a" || point == "b" || point == "q" || point == "k" || point == "v";
 }
 
-// f64 throughout, except for what is asked exactly.
+// f64 throughout, except for types that are requested exactly.
 Numerics numerics(const Problem& problem) {
   Numerics result = exact_numerics(problem);
   result.compute = result.accumulate = result.inner = DType::kF64;

@@ -16,7 +16,7 @@ inline int64_t read_index(const TensorArg& indices, int64_t at) {
 }
 
 /// Element `at` of `axes` as an axis of `x`, counted from the front. Throws Error(kInput) naming
-/// `what` and the axis where x has none such.
+/// `what` and the axis if x does not have it.
 int read_axis(const TensorArg& axes, int64_t at, const TensorArg& x, std::string_view what);
 
 /// Throws Error(kInput) naming `what`, the index, its position and the range [-size, size) if an

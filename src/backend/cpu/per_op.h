@@ -1,5 +1,5 @@
-// Kernel bodies that exist once per operator: prepare and launch are not told the operator, so each
-// operator has functions of its own. Used by cpu.cpp only.
+// Kernel bodies that exist once per operator: prepare and launch do not get the operator as an
+// argument, so each operator has its own functions. Used by cpu.cpp only.
 #pragma once
 #include "backend/cpu/body.h"
 

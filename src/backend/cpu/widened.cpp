@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kAs = " as ";
 
-// The problem that the inner kernel is asked: f32 for every 16-bit type.
+// The problem of the inner kernel: f32 for every 16-bit type.
 Problem in_f32(const Problem& problem) {
   Problem wide = problem;
   for (auto* operands : {&wide.inputs, &wide.outputs}) {
@@ -29,8 +29,8 @@ std::string widened_layout(const Problem& problem, int input, const std::string&
 
 Error unknown_layout(std::string_view layout) {
   return {ErrorCode::kInput, "a step's weight has layout \"" + std::string(layout) +
-                                 "\"; expected \"TYPE as LAYOUT\", TYPE being f32, f16 or bf16 and "
-                                 "LAYOUT one of f32; rebuild the engine"};
+                                 "\"; expected \"TYPE as LAYOUT\" with TYPE f32, f16 or bf16 and a "
+                                 "LAYOUT for f32; rebuild the engine"};
 }
 
 bool has_16_bits(const std::vector<Operand>& operands) {
@@ -45,7 +45,7 @@ struct WidenedState final : KernelState {
   std::vector<bool> packed;       ///< by input: in inner_state
 };
 
-// One operand that is not handed on as it is: its f32 array stands at `offset` of the workspace.
+// A converted operand: its f32 array is at `offset` of the workspace.
 struct Copy {
   size_t operand, offset;
 };
@@ -80,7 +80,7 @@ Numerics widened_numerics(const KernelBody& inner, const Problem& problem) {
   numerics.store = stored->dtype;
   const size_t points = rounding_points(problem.op).size();
   if (points > 0) numerics.points[points - 1].type = stored->dtype;
-  // A weight was rounded to what it is stored in: the product's operands are taken in that.
+  // A weight was rounded to its storage type, which is the type of the product's operands.
   const bool product = (flags(problem.op) & kProduct) != 0;
   for (size_t i = 0; product && i < std::min<size_t>(2, problem.inputs.size()); ++i) {
     const Operand& operand = problem.inputs[i];

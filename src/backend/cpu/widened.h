@@ -18,9 +18,9 @@ std::vector<PackedConstant> pack_widened(const KernelBody& inner, const Problem&
 Tensor unpack_widened(const KernelBody& inner, const Problem& problem, const ConstantArg& packed);
 std::vector<PackedLayout> widened_layouts(const KernelBody& inner, const Problem& problem);
 
-/// The state knows `inner`, so that the other two need not be told.
+/// The state holds `inner` for the other two.
 std::unique_ptr<KernelState> create_widened(const KernelBody& inner, const CreateCall& call);
-/// Workspace: that of `inner`, and 4 bytes per element of each 16-bit operand that is no constant.
+/// Workspace: that of `inner`, and 4 bytes per element of each non-constant 16-bit operand.
 std::unique_ptr<ShapeState> prepare_widened(const PrepareCall& call);
 void launch_widened(const LaunchCall& call);
 

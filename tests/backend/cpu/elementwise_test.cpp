@@ -80,7 +80,7 @@ TEST(CpuElementwise, AnInstructionHasSixtyFourOperandsAtMost) {
     ASSERT_TRUE(kernel->supports(make_problem(most)));
     EXPECT_EQ(compare(most, run_kernel(*kernel, most, {}), run_reference(most)), "");
     EXPECT_EQ(kernel->supports(make_problem(more)).reason,
-              std::string(name(op)) + " has 65 operands, at most 64 fit the loop");
+              std::string(name(op)) + " has 65 operands, at most 64 are supported");
     const KernelDef* last = find_kernel(cpu_backend(), "cpu.fused_elementwise.evaluator");
     ASSERT_NE(last, nullptr);
     EXPECT_EQ(compare(more, run_kernel(*last, more, {}), run_reference(more)), "");

@@ -54,7 +54,7 @@ TEST(CpuMovement, NumbersThatDoNotGiveTheOutputsSizesAreAnError) {
   for (const Bad& bad : std::vector<Bad>{
            {OpKind::kSlice, {i64({1}, {-2}), i64({1}, {4}), one}, {2, 3}, "Slice: axis 1 of 4"},
            {OpKind::kSlice, {i64({1}, {3}), i64({1}, {-9}), one, i64({1}, {-2})}, {2, 3}, "-2"},
-           {OpKind::kSlice, {one, i64({1}, {4}), one, i64({1}, {INT64_MAX})}, {2, 3}, "in steps"},
+           {OpKind::kSlice, {one, i64({1}, {4}), one, i64({1}, {INT64_MAX})}, {2, 3}, "and step"},
            {OpKind::kSlice, {one, i64({1}, {4}), one}, {3, 3}, "Slice: axis 0 of 2"},
            {OpKind::kSlice, {one, i64({1}, {4}), far_axis}, {2, 3}, "xis 4294967295 is outside"},
            {OpKind::kSplit, {i64({1}, {2})}, {5, 4}, "Split: axis 0 of 2"},

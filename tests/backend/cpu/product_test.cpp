@@ -19,7 +19,7 @@ TEST(CpuProducts, LoopsForFloatsRefuseIntegers) {
     for (const KernelDef& kernel : cpu_backend().kernels) {
       if (kernel.op != op || kernel.name.ends_with(".evaluator")) continue;
       EXPECT_THAT(kernel.supports(make_problem(c)).reason,
-                  ::testing::StartsWith("output 0 is i64, this kernel gives f32"));
+                  ::testing::StartsWith("output 0 is i64, this kernel returns f32"));
     }
   };
   refused(OpKind::kMatMul, {}, {{3, 4}, {4, 5}}, {3, 5});

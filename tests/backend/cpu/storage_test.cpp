@@ -58,7 +58,7 @@ TEST(CpuStorage, TheAdapterSaysWhyItDoesNotFit) {
             "the kernel takes these types without widening");
   const OpCase mixed = stored_as(moved, std::array{DType::kF16, DType::kF32});
   EXPECT_EQ(row("cpu.transpose.copy").supports(make_problem(mixed)).reason,
-            "it moves elements and cannot turn f16 into f32");
+            "this kernel moves elements and cannot convert f16 to f32");
 }
 
 TEST(CpuStorage, NumericsNameTheStoredTypeAndF32Inside) {

@@ -1,14 +1,14 @@
-// cpu.linear.onednn_brg, and what cpu.linear.onednn_bf16 runs on: the product of a linear layer
-// through oneDNN 2.x `matmul`, the only file that knows its API. Contract: kernels/linear/linear.h;
-// reasons: docs/decisions/0008-linear-on-onednn-brgemm.md.
+// cpu.linear.onednn_brg, and the product of cpu.linear.onednn_bf16: a linear layer through `matmul`
+// of oneDNN 2.x. The only file that uses its API. Contract: kernels/linear/linear.h; reasons:
+// docs/decisions/0008-linear-on-onednn-brgemm.md.
 //
 // A row's bits must depend on neither M nor the threads. In oneDNN that holds for `matmul` with a
-// fixed M whose implementation is "brg:…", so rows are cut into chunks of 256, 128, 64, 32 or 16
-// and at the end one of 16, 8, 4, 2 or 1 (padded) and columns into tiles of at most 512; each
-// (chunk, tile) size is one primitive, run by one thread per part of the grid, whichever takes it.
-// K is never split. Where this machine has no such primitive the step runs on our own kernel,
-// same packed weight. bf16 products are exact and summed in f32; subnormal operands count as zero
-// (the instruction's rule).
+// fixed M whose implementation is "brg:…". So rows are divided into chunks of 256, 128, 64, 32 or
+// 16 and a last one of 16, 8, 4, 2 or 1 (padded), and columns into tiles of at most 512. Each
+// (chunk, tile) size is one primitive; one thread runs it for each part of the grid. K is never
+// split. If this machine has no such primitive, the step runs on Vernier's kernel with the same
+// packed weight. bf16 products are exact and summed in f32; subnormal operands count as zero (a
+// rule of the instruction).
 #include "backend/cpu/kernels/linear/linear.h"
 
 #include <omp.h>
@@ -29,20 +29,20 @@ namespace {
 
 constexpr std::array<int64_t, 9> kLadder{256, 128, 64, 32, 16, 8, 4, 2, 1};
 constexpr int64_t kRowUnit = 16;  // threads get multiples of this; only the last rows are fewer
-// A chunk of 256 × 512 results (512 KiB) is in the second-level cache when the epilogue reads it.
+// A chunk of 256 × 512 results (512 KiB) stays in the second-level cache until the epilogue.
 constexpr int64_t kTileCols = 512;
 
-// oneDNN 2.6 does not ask whether the memory for its code and objects could be had, and crashes:
-// asked before it makes any.
+// oneDNN 2.6 does not check its allocations for code and objects, and crashes if they fail. So the
+// memory is checked before.
 void require_room() {
-  constexpr size_t kRoom = size_t{4} << 20;  // several times what a primitive takes
+  constexpr size_t kRoom = size_t{4} << 20;  // several times the size of a primitive
   void* room = mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (room == MAP_FAILED) throw std::bad_alloc();
   munmap(room, kRoom);
 }
 
-// Primitives made and run under this use the calling thread only: the parts are our pool's. OpenMP
-// keeps the number per thread, so a worker sets it for each part.
+// Primitives created and run in its scope use the calling thread only: Vernier's pool runs the
+// parts. OpenMP keeps the number per thread, so a worker sets it for each part.
 class SingleThreaded {
  public:
   SingleThreaded() : saved_(omp_get_max_threads()) { omp_set_num_threads(1); }
@@ -72,7 +72,7 @@ dnnl::memory::data_type data_type(DType type) {
   return type == DType::kBF16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 }
 
-// Throws dnnl::error where this machine has no implementation at all.
+// Throws dnnl::error if this machine has no implementation.
 dnnl::matmul::primitive_desc describe(const Sizes& s) {
   using dnnl::memory;
   // gemm.h's panels; k is a multiple of 16 (f32) or 32 (bf16), so the tags have no padding along k.
@@ -86,7 +86,7 @@ dnnl::matmul::primitive_desc describe(const Sizes& s) {
   return {dnnl::matmul::desc(x, weight, y), attr, engine()};
 }
 
-// brg, and for bf16 on an instruction set that has it: others would widen in another order.
+// brg, and for bf16 only on an instruction set with bf16 products: others add in another order.
 bool is_brg(const dnnl::matmul::primitive_desc& description, DType type) {
   const std::string_view name = description.impl_info_str();
   if (!name.starts_with("brg:")) return false;
@@ -94,8 +94,8 @@ bool is_brg(const dnnl::matmul::primitive_desc& description, DType type) {
   return type == DType::kF32 || name.find("bf16") != std::string_view::npos;
 }
 
-// The next chunk when `left` rows remain: the largest that fits, at the end the smallest that
-// covers.
+// The next chunk for `left` remaining rows: the largest that fits, at the end the smallest that
+// covers them.
 int64_t chunk_of(int64_t left) {
   for (size_t i = 0; i + 1 < kLadder.size(); ++i) {
     if (kLadder[i] <= left && left >= kRowUnit) return kLadder[i];
@@ -126,15 +126,15 @@ Support ask_machine(DType type, int64_t k) {
   }
   return yes();
 }
-// The answer depends on the machine alone, takes milliseconds, and is wanted for every layer when a
+// The answer depends only on the machine, takes milliseconds, and is needed for every layer when a
 // model is planned and when an engine is opened.
 Support machine_supports(DType type, int64_t k) {
-  constexpr size_t kMostAnswers = 4096;
+  constexpr size_t kMaxAnswers = 4096;
   const std::lock_guard lock(fork_mutex());
   static std::map<std::pair<DType, int64_t>, Support> answers;
   if (const auto known = answers.find({type, k}); known != answers.end()) return known->second;
   const Support answer = ask_machine(type, k);
-  if (answers.size() < kMostAnswers) answers.emplace(std::pair(type, k), answer);
+  if (answers.size() < kMaxAnswers) answers.emplace(std::pair(type, k), answer);
   return answer;
 }
 // f32 panels have no padded rows, and a product padded from few columns to 64 costs more than ours.
@@ -153,8 +153,8 @@ struct Primitive {
   size_t scratch_bytes = 0;
   std::vector<Arguments> per_part;
 
-  // oneDNN keeps what it compiles for the whole process: a child must not wait for what only its
-  // parent would have finished.
+  // oneDNN's cache belongs to the process: after a fork a child must not wait for an entry that
+  // only its parent would have finished.
   Primitive(const Sizes& sizes, int parts) {
     const std::lock_guard lock(fork_mutex());
     require_room();
@@ -257,7 +257,7 @@ class BrgLinear final : public LinearState {
     const LinearRun run(call);
     const auto& shape = static_cast<const BrgShape&>(*call.shape_state);
     const auto count = static_cast<int64_t>(shape.per_part.size());
-    // As many cells of the grid as parts: what is indexed by one is indexed by the other.
+    // The grid has as many cells as parts, so both have the same index.
     call.execution.threads->parallel_for(count, 1, [&](int64_t begin, int64_t end, int part) {
       const SingleThreaded single;
       std::byte* workspace = call.workspace + static_cast<size_t>(part) * shape.part_bytes;
@@ -291,8 +291,8 @@ class BrgLinear final : public LinearState {
     return primitives_.try_emplace({m, cols}, sizes, parts).first->second;
   }
 
-  // The chunk's rows side by side and k_ long, rows and columns that are not there zero. Only
-  // tails, strided inputs and a K that the panels pad come here, once per tile.
+  // The chunk's rows contiguous with length k_, missing rows and columns zero. Only for tails,
+  // strided inputs and a padded K, once per tile.
   const std::byte* copy_chunk(const LinearRun& run, const Job& job, std::byte* copy) const {
     const auto width = static_cast<int64_t>(run.x.elem_bytes());
     for (int64_t r = 0; r < job.rows; ++r) {

@@ -22,7 +22,7 @@ bool has_tiles() {
 }  // namespace
 
 void onednn::leave_out_tiles() {
-  // No use where the library has run before us in this process: is_brg() refuses tiles then.
+  // Has no effect if the library was used before in this process; then is_brg() refuses tiles.
   if (has_tiles()) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
 }
 

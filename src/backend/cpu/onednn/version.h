@@ -1,12 +1,12 @@
-// Which oneDNN this build and machine use; the folder without_onednn answers for builds without.
+// The oneDNN version of this build and machine; without_onednn/ defines it for builds without.
 #pragma once
 #include <string>
 
 namespace vernier::backend::cpu::onednn {
 
-/// Keeps oneDNN from tile instructions (AMX), for good and before its first use: they add a row's
-/// products in an order that depends on the number of rows (measured: 4 of 8 models, oneDNN 2.6.3
-/// on an Intel Xeon with AMX).
+/// Disables oneDNN's tile instructions (AMX) permanently; call before its first use. They add a
+/// row's products in an order that depends on the number of rows (measured: 4 of 8 models, oneDNN
+/// 2.6.3 on an Intel Xeon with AMX).
 void leave_out_tiles();
 
 /// "oneDNN 2.6.3 isa 231" (library version and the instruction set it chose, dnnl_cpu_isa_t), or

@@ -47,8 +47,8 @@ HWY_INLINE VU16 narrow_bf16(VF32 v) {
   return hn::TruncateTo(U16(), hn::ShiftRight<16>(round_to_bf16(v)));
 }
 
-// F16C is part of the x86 targets from AVX2 on, f16 conversions are part of A64; elsewhere lane by
-// lane.
+// F16C is part of the x86 targets from AVX2 on, f16 conversions are part of A64; other targets
+// convert lane by lane.
 #if HWY_TARGET <= HWY_AVX2 || HWY_ARCH_ARM_A64
 HWY_INLINE VF32 widen_f16(F32 d, VU16 v) {
   const hn::Rebind<hwy::float16_t, F32> half;
@@ -141,7 +141,7 @@ HWY_INLINE void widen_elems(DType type, const std::byte* src, float* dst, int64_
     widen_run<BF16>(reinterpret_cast<const uint16_t*>(src), dst, n);
   }
 }
-/// The way back: each element is rounded once, to nearest even.
+/// The inverse: each element is rounded once, to nearest even.
 HWY_INLINE void narrow_elems(DType type, const float* src, std::byte* dst, int64_t n) {
   if (type == DType::kF32) {
     std::memcpy(dst, src, static_cast<size_t>(n) * sizeof(float));

@@ -46,9 +46,9 @@ TensorArg dense_f32(const TensorArg& t, float* data) {
 
 namespace {
 
-constexpr int64_t kGrainElems = 1 << 14;  // less is not worth another thread
+constexpr int64_t kGrainElems = 1 << 14;  // the least work for another thread
 
-// run(element of t, place in row-major order, count) for each contiguous piece of t.
+// run(element of t, position in row-major order, count) for each contiguous piece of t.
 template <class Run>
 void for_each_run(const TensorArg& t, ThreadTeam& threads, const Run& run) {
   if (is_dense(t)) {

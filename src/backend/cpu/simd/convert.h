@@ -1,6 +1,6 @@
 // 16-bit storage, f32 arithmetic: how kernels read and write arrays of f32, f16 and bf16 in any
-// mix. Rounding on the way back is to nearest even, the same bits as core/dtype.h gives; overflow
-// is infinite, NaN stays NaN (a signalling one becomes quiet). Highway, all targets, dispatched
+// combination. Results are rounded to nearest even with the same bits as core/dtype.h; overflow
+// gives infinity, NaN stays NaN (a signaling one becomes quiet). Highway, all targets, dispatched
 // here.
 #pragma once
 #include "backend/cpu/body.h"
@@ -17,15 +17,15 @@ inline std::byte* element(const TensorArg& t, int64_t at) {
   return t.data + at * static_cast<int64_t>(size_bytes(t.dtype));
 }
 
-/// n contiguous elements of `t` from element `at` as f32: where they lie if they are f32, else
-/// widened into `buffer`.
+/// n contiguous elements of `t` from element `at` as f32: in place if they are f32, else widened
+/// into `buffer`.
 inline const float* read_f32(const TensorArg& t, int64_t at, int64_t n, float* buffer) {
   if (t.dtype == DType::kF32) return t.as<const float>() + at;
   widen(t.dtype, element(t, at), buffer, n);
   return buffer;
 }
-/// Where f32 results for elements from `at` of `t` are put: in their place, or in `buffer`. After
-/// that write_f32 moves them to where they belong.
+/// The address for f32 results of elements of `t` from `at` on: in place, or `buffer`. write_f32
+/// then moves them to their destination.
 inline float* place_f32(const TensorArg& t, int64_t at, float* buffer) {
   return t.dtype == DType::kF32 ? t.as<float>() + at : buffer;
 }
@@ -35,11 +35,11 @@ inline void write_f32(const TensorArg& t, int64_t at, int64_t n, const float* re
 
 /// `t` as a dense f32 array at `data`.
 TensorArg dense_f32(const TensorArg& t, float* data);
-/// The elements of `t`, with any strides, to a dense array — and back. All threads.
+/// The elements of `t`, with any strides, to a dense array, and back. All threads.
 void widen_array(const TensorArg& t, float* dst, ThreadTeam& threads);
 void narrow_array(const float* src, const TensorArg& t, ThreadTeam& threads);
 
-/// The contents of a constant as they are after rounding to `stored`, in f32.
+/// The contents of a constant in f32, rounded to `stored`.
 Tensor widened_constant(const Tensor& contents, DType stored);
 
 }  // namespace vernier::backend::cpu

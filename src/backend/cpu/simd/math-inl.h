@@ -161,7 +161,7 @@ HWY_INLINE V gelu_tanh_f32(D d, V x) {
   const V inner =
       hn::MulAdd(hn::Mul(hn::Mul(limited, limited), limited), hn::Set(d, 0.044715f), limited);
   const V phi = sigmoid_f32(d, hn::Mul(inner, hn::Set(d, 1.595769122f)));
-  // The bounded argument gives about 1e-39, not 0: x far below would not vanish.
+  // The bounded argument gives about 1e-39, not 0, which times a large negative x is not 0.
   const V tail = hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -12.0f)), phi);
   const V y = hn::Mul(x, tail);
   return hn::IfThenElse(hn::IsNaN(x), x, y);

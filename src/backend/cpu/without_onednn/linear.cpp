@@ -1,4 +1,4 @@
-// Builds without oneDNN (VERNIER_ONEDNN=OFF): the oneDNN rows of kernels.def say so.
+// Builds without oneDNN (VERNIER_ONEDNN=OFF): the oneDNN rows of kernels.def decline every problem.
 #include "backend/cpu/kernels/linear/linear.h"
 
 #include "backend/cpu/onednn/version.h"

@@ -1,9 +1,9 @@
 // The tile code of cpu.attention.blocked. Contract: attention.cpp. Included once per target.
 //
-// Scores are held transposed, [key][query]: a query is one vector lane, a key one multiply-add of
-// that lane. So keys and values are read as they lie (broadcast loads), maxima and sums run down
-// the keys without horizontal steps, and every lane does the same operations in the same order —
-// the bits of a query row depend on nothing but its own query, its keys and their mask.
+// Scores are stored transposed, [key][query]: a query is one vector lane, a key one multiply-add of
+// that lane. Keys and values are read in place (broadcast loads), maxima and sums over keys need no
+// horizontal steps, and every lane does the same operations in the same order: the bits of a query
+// row depend only on its query, its keys and their mask.
 #if defined(VERNIER_CPU_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VERNIER_CPU_ATTENTION_INL_H_
 #undef VERNIER_CPU_ATTENTION_INL_H_
@@ -31,7 +31,7 @@ HWY_INLINE int64_t lanes_of_f32() { return static_cast<int64_t>(hn::Lanes(F32())
 HWY_INLINE int64_t tile_queries() { return 2 * lanes_of_f32(); }
 
 /// Scratch of one thread: scores of one tile, a key block's copies, and per tile of the group the
-/// packed queries, the unnormalised context, the running maxima and sums.
+/// packed queries, the unnormalized context, the running maxima and sums.
 struct TileScratch {
   float *scores, *keys, *values;
   float *queries, *context, *maxima, *sums;  // of tile 0; next tile at + *_step
@@ -86,8 +86,8 @@ HWY_INLINE HeadView copy_rows(const StoredRows& stored, int64_t rows, int64_t wi
     widen_elems(stored.dtype, stored.row(i), dst + i * step, width);
   return {dst, step};
 }
-/// Where the rows lie, or a copy in `dst`. Rows whose step is a multiple of 1 KiB are copied too:
-/// they share a few sets of the first-level cache.
+/// The rows in place, or a copy in `dst`. Rows whose step is a multiple of 1 KiB are copied too,
+/// because they share a few sets of the first-level cache.
 HWY_INLINE HeadView block_view(const StoredRows& stored, int64_t rows, int64_t width, float* dst) {
   const bool in_place = stored.dtype == DType::kF32 && stored.step % 256 != 0;
   return in_place ? view_in_place(stored) : copy_rows(stored, rows, width, dst);
@@ -119,7 +119,7 @@ HWY_INLINE void pack_queries(const HeadView& q, int64_t queries, int64_t head_di
     hn::StoreU(hn::Mul(hn::LoadU(d, packed + i), factor), d, packed + i);
 }
 
-/// Where a tile's queries stand in the mask tables.
+/// The position of a tile's queries in the mask tables.
 struct TilePlace {
   int64_t batch, head, query, queries;  // query: row of q of lane 0
   int64_t key;                          // row of k of the block's first key
@@ -192,12 +192,12 @@ HWY_INLINE void add_bias(const ScoreTable& bias, const TilePlace& place, int64_t
   }
 }
 
-/// What becomes of the scores of hidden keys.
+/// How the scores of hidden keys are changed.
 struct Hiding {
   float fill;
-  /// By key of the block, null: none. True: the score gets -inf added, which keeps NaN. Only for
-  /// keys that are not finite: in f32 the score of any other may overflow, where the exact one
-  /// vanishes beside -inf.
+  /// By key of the block; null: none. True: -inf is added to the score, which keeps NaN. Only for
+  /// keys that are not finite: the f32 score of a finite key may overflow to infinity, while the
+  /// exact score plus -inf is -inf.
   const bool* adds;
   void operator()(float* scores, int64_t count, int64_t key) const {
     if (adds == nullptr || !adds[key]) return std::fill(scores, scores + count, fill);
@@ -314,7 +314,7 @@ HWY_INLINE void attend_block(const AttentionRun& run, const TilePlace& place, co
     multiply_panel<kVectors, Start::kAdd>(product, value_dim, width);
 }
 
-/// True if bias, keep and causal together add nothing but -inf to the scores of `query`.
+/// True if bias, keep and causal add -inf to all scores of `query`.
 HWY_INLINE bool all_hidden(const AttentionRun& run, const AttentionTask& task, int64_t query) {
   const auto at = [&](const ScoreTable& table, int64_t key) {
     return task.batch * table.batch + task.head * table.head + query * table.query +
@@ -333,8 +333,7 @@ HWY_INLINE bool all_hidden(const AttentionRun& run, const AttentionTask& task, i
   return true;
 }
 
-/// A row without any probability: every probability is 0, and 0 · v is 0 unless some v is NaN or
-/// infinite.
+/// A row whose probabilities are all 0: 0 · v is 0 unless some v is NaN or infinite.
 HWY_INLINE void zero_row(const AttentionRun& run, const AttentionTask& task, float* row) {
   const int64_t value_dim = run.v.dim(3);
   std::fill(row, row + value_dim, 0.0f);
@@ -361,7 +360,7 @@ HWY_INLINE void store_tile(const AttentionRun& run, const AttentionTask& task, i
       hn::Store(hn::Div(hn::Load(d, at), hn::Load(d, sums + l)), d, at);
     }
   }
-  // Rows of 16 bits are made where the copies of the values were: 96 rows have room for a tile.
+  // 16-bit rows are written into the memory of the value copies: 96 rows have room for a tile.
   const StoredRows out = head_rows(run.out, task.batch, first_query, task.head);
   const bool in_place = out.dtype == DType::kF32;
   float* dst = in_place ? reinterpret_cast<float*>(out.data) : s.values;
@@ -369,7 +368,7 @@ HWY_INLINE void store_tile(const AttentionRun& run, const AttentionTask& task, i
   transpose_block(context, tile, dst, step, value_dim, queries);
   for (int64_t l = 0; l < queries; ++l) {
     float* row = dst + l * step;
-    // A sum that is not positive: NaN, or a row of nothing but -inf.
+    // A sum that is not positive is NaN, or belongs to a row that is all -inf.
     const bool hidden =
         !(sums[l] > 0) &&
         (run.zero_nan_rows || (run.masks_add && all_hidden(run, task, first_query + l)));
@@ -401,8 +400,8 @@ void AttendTask(const AttentionRun& run, const AttentionTask& task, int part) {
     pack_queries(in_place ? view_in_place(q) : copy_rows(q, queries, head_dim, s.keys), queries,
                  head_dim, run.scale, s.queries + t * s.query_step);
   }
-  // Keys hidden from every query of the task have probability 0, and add 0 · v: nothing, if they
-  // are finite. With a finite fill their probability may not be 0.
+  // Keys hidden from every query of the task have probability 0 and add 0 · v, which is 0 if v is
+  // finite. With a finite fill their probability may not be 0.
   const bool skip_hidden = run.causal && run.fill == -std::numeric_limits<float>::infinity();
   const uint8_t must_be_finite =
       FiniteRows::kValues | (run.masks_add ? FiniteRows::kKeys : uint8_t{0});

@@ -1,25 +1,29 @@
 // cpu.attention.blocked: out = softmax(scale · q kᵀ + bias, masked) v without an [S, S] array.
 // Contract: AttentionAttrs in core/attrs.h. Tile code for every Highway target: attention-inl.h.
 //
-// q, k, v   [B, S, H, D], any strides but a contiguous last axis; k and v may have fewer heads.
-// These, bias, rotary tables and out: f32, f16 or bf16 in any mix; 16 bits are widened where a tile
-// or a key block is copied to scratch, and results rounded once. Computes and accumulates in f32; a
-// running softmax over key blocks of 96 from key 0 on, so keys that are masked with -inf after the
-// last real one change no bits. Rows that are all -inf give NaN (0 with zero_nan_rows, and with
-// masks_add where the masks make them so), as the definition does. NaN in a query, key, value or
-// bias reaches every row that it reaches by definition: with causal and fill = -inf, keys after the
-// last visible one are left out only if they are finite. Error     <= (D + Sk)·2^-24-ish relative
-// to Σ p|v|; exp within 2 ulp. Workspace about 250 KiB per part at D = 64, plus rotated copies of
-// q and k with rotary tables,
-//           (and those tables as f32), plus a byte per 96 keys of a head with causal, or keep and
-//           masks_add.
-// Source    online normaliser, Milakov & Gimelshein, arXiv:1805.02867.
+// Shapes     q, k, v [B, S, H, D], any outer strides, last axis contiguous; k and v may have fewer
+//            heads
+// Types      q, k, v, bias, rotary tables and out: f32, f16 or bf16 in any combination; 16-bit
+//            operands are widened when a tile or a key block is copied to scratch, results are
+//            rounded once; computes and accumulates in f32
+// Order      a running softmax over key blocks of 96 from key 0 on, so keys masked with -inf after
+//            the last visible one change no bits
+// Special    rows that are all -inf give NaN (0 with zero_nan_rows, and with masks_add if the masks
+//            make them so). NaN in a query, key, value or bias reaches every row that it reaches by
+//            definition: with causal and fill = -inf, keys after the last visible one are skipped
+//            only if they are finite
+// Error      about (D + Sk)·2^-24 relative to Σ p|v|; exp within 2 ulp
+// Workspace  about 250 KiB per part at D = 64; with rotary tables also rotated copies of q and k,
+//            and f32 copies of 16-bit tables; with causal, or keep and masks_add, also a byte per
+//            96 keys of a head
+// Source     online normalizer, Milakov & Gimelshein, arXiv:1805.02867
 #include "backend/cpu/kernels/attention/attention.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "backend/cpu/simd/convert.h"
+#include "backend/supports.h"
 #include "core/error.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -54,27 +58,12 @@ int64_t attention_scratch_elems(int64_t head_dim, int64_t value_dim) {
 
 namespace {
 
-enum Input : size_t { kQ, kK, kV, kBias, kKeep, kStartsQ, kStartsK, kCos, kSin };
-
 Support supports(const Problem& problem) {
-  Support floats = all_up_to_f32(problem);
-  if (!floats) return floats;
-  for (size_t i = kQ; i <= kV; ++i) {
-    if (rank_of(problem.inputs[i]) != 4) return no("q, k and v must have four axes");
-  }
-  if (problem.has_input(kKeep) && problem.inputs[kKeep].dtype != DType::kBool)
-    return no("keep is not bool");
-  for (size_t i : {kBias, kKeep, kCos, kSin}) {
-    if (problem.has_input(i) && rank_of(problem.inputs[i]) > 4)
-      return no("a table has more than four axes");
-  }
-  if (problem.has_input(kStartsQ) != problem.has_input(kStartsK))
-    return no("only one of the two cu_seqlens is given");
-  if (problem.has_input(kCos) != problem.has_input(kSin))
-    return no("only one of the rotary tables is given");
+  Support operands = attention_operands(problem);
+  if (!operands) return operands;
   const Dim& head_dim = problem.inputs[kQ].shape[3];
   if (problem.has_input(kCos) && !is_constant({head_dim}))
-    return no("rotary with a symbolic head size");
+    return no("rotary tables need a constant head size");
   return yes();
 }
 
@@ -318,7 +307,7 @@ void launch(const LaunchCall& call) {
           zero_rows(run.out, s.batch, s.q_begin, s.q_begin + s.queries);
         for (int64_t head = 0; s.keys > 0 && head < heads; ++head) {
           for (int64_t q = 0; q < s.queries; q += step) {
-            // Dealt out so that each part gets early and late blocks (causal: light and heavy).
+            // Each part gets early and late blocks (with causal: light and heavy ones).
             if ((i * heads + head + q / step) % threads.size() != dealt) continue;
             attend(run,
                    {.batch = s.batch,

@@ -7,11 +7,11 @@
 
 namespace vernier::backend::cpu {
 
-/// Keys per step of the running softmax. A constant: it is part of a row's bits.
+/// Keys per step of the running softmax. A constant, because a row's bits depend on it.
 inline constexpr int64_t kKeyBlock = 96;
 /// Query tiles that share one copy of a key block.
 inline constexpr int64_t kTilesPerGroup = 4;
-/// Floats between copied key and value rows beyond their size: spreads them over the cache sets.
+/// Extra floats between copied key and value rows, which spread them over the cache sets.
 inline constexpr int64_t kRowSpread = 16;
 
 /// A float or bool array broadcast to [batch, heads, queries, keys]; stride 0 where it repeats.
@@ -29,7 +29,7 @@ struct RotaryTable {
   bool interleaved = false;
 };
 
-/// Which chunks of kKeyBlock rows of k and v are known to hold finite numbers only.
+/// Which chunks of kKeyBlock rows of k and v are known to be finite.
 struct FiniteRows {
   static constexpr uint8_t kKeys = 1, kValues = 2;
   uint8_t* flags = nullptr;  ///< by [batch, key head, chunk]; null: not known
@@ -37,8 +37,8 @@ struct FiniteRows {
   uint8_t& at(int64_t batch, int64_t head, int64_t chunk) const {
     return flags[(batch * heads + head) * chunks + chunk];
   }
-  /// True if all of `what` is finite in rows [begin, end) of a head; chunks at the ends count
-  /// whole.
+  /// True if all of `what` is finite in rows [begin, end) of a head; partial chunks at the ends are
+  /// tested as a whole.
   bool covers(int64_t batch, int64_t head, int64_t begin, int64_t end, uint8_t what) const {
     if (flags == nullptr) return false;
     for (int64_t chunk = begin / kKeyBlock; chunk * kKeyBlock < end; ++chunk) {
@@ -48,7 +48,7 @@ struct FiniteRows {
   }
 };
 
-/// Everything about one launch that does not change from tile to tile.
+/// The arguments of one launch, the same for all tiles.
 struct AttentionRun {
   TensorArg q, k, v, out;  // [batch, seq, heads, width], last axis contiguous; f32, f16 or bf16
   ScoreTable bias, keep;

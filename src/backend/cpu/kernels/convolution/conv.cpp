@@ -131,7 +131,7 @@ void launch(const LaunchCall& call) {
 
 Support supports(const Problem& problem) {
   const size_t rank = rank_of(problem.inputs[0]);
-  if (rank != 3 && rank != 4) return no("only one or two spatial axes");
+  if (rank != 3 && rank != 4) return no("only one or two spatial axes are supported");
   return all_f32(problem);
 }
 

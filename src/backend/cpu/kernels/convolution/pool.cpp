@@ -131,8 +131,8 @@ void launch_global_max(const LaunchCall& call) {
 
 Support supports_windows(const Problem& problem) {
   const size_t rank = rank_of(problem.inputs[0]);
-  if (rank != 3 && rank != 4) return no("only one or two spatial axes");
-  if (problem.attrs_as<PoolAttrs>().auto_pad != 0) return no("automatic padding");
+  if (rank != 3 && rank != 4) return no("only one or two spatial axes are supported");
+  if (problem.attrs_as<PoolAttrs>().auto_pad != 0) return no("auto_pad is not supported");
   return all_f32(problem);
 }
 

@@ -1,19 +1,18 @@
 // cpu.resize.nearest, cpu.resize.linear: resampling along any axes. Contract: ResizeAttrs in
-// core/attrs.h; formulas: ONNX Resize-19. Where an output element looks is found per axis and shape
-// in double, as the definition writes it, so that no rounding moves it to a neighbour.
+// core/attrs.h; formulas: ONNX Resize-19. The source position of an output element is computed per
+// axis and shape in double, as in the definition, so that no rounding moves it to a neighbor.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "backend/cpu/body.h"
+#include "backend/supports.h"
 #include "core/error.h"
 
 namespace vernier::backend::cpu {
 namespace {
 
-enum Input : size_t { kX, kScales = 2, kSizes };
-
-/// Attributes, and the scale of every axis where scales are given (else the sizes decide).
+/// Attributes, and the scale of every axis if scales are given (otherwise the sizes decide).
 struct ResizeState final : KernelState {
   ResizeAttrs attrs;
   std::vector<double> scales;  ///< by position in attrs.axes (all axes if that is empty)
@@ -22,8 +21,8 @@ struct ResizeState final : KernelState {
 std::unique_ptr<KernelState> create_resize(const CreateCall& call) {
   auto state = std::make_unique<ResizeState>();
   state->attrs = decode<ResizeAttrs>(call.attrs);
-  if (call.constant_inputs.size() <= kScales) return state;
-  const TensorArg& scales = call.constant_inputs[kScales];
+  if (call.constant_inputs.size() <= kResizeScales) return state;
+  const TensorArg& scales = call.constant_inputs[kResizeScales];
   if (scales.data == nullptr) return state;
   for (int64_t i = 0; i < scales.elems(); ++i) {
     const auto at = static_cast<size_t>(i) * size_bytes(scales.dtype);
@@ -32,7 +31,7 @@ std::unique_ptr<KernelState> create_resize(const CreateCall& call) {
   return state;
 }
 
-// ---- one axis: where the elements of the output look
+// ---- one axis: source positions of the output's elements
 
 struct ResizeAxis {
   int64_t in = 1, out = 1;
@@ -46,9 +45,9 @@ double source_coordinate(const std::string& mode, const ResizeAxis& axis, int64_
   if (mode == "asymmetric") return x / axis.scale;
   if (mode == "align_corners") return axis.out == 1 ? 0 : x * (in - 1) / (out - 1);
   if (mode == "pytorch_half_pixel" && axis.out == 1) return 0;
-  const double centred = (x + 0.5) / axis.scale - 0.5;
-  if (mode != "half_pixel_symmetric") return centred;
-  return in / 2 * (1 - out / (axis.scale * in)) + centred;
+  const double centered = (x + 0.5) / axis.scale - 0.5;
+  if (mode != "half_pixel_symmetric") return centered;
+  return in / 2 * (1 - out / (axis.scale * in)) + centered;
 }
 
 int64_t nearest_index(const ResizeAttrs& attrs, const ResizeAxis& axis, int64_t at) {
@@ -61,8 +60,8 @@ int64_t nearest_index(const ResizeAttrs& attrs, const ResizeAxis& axis, int64_t 
   return std::clamp<int64_t>(static_cast<int64_t>(whole), 0, axis.in - 1);
 }
 
-/// Two elements and their weights. Where the definition takes one, it is taken twice with half its
-/// weight: a neighbour times 0 would be NaN if it is infinite.
+/// Two elements and their weights. If the definition uses one element, it is used twice with half
+/// its weight: an infinite neighbor times 0 would be NaN.
 struct Pair {
   std::array<int64_t, 2> index{};
   std::array<double, 2> weight{};
@@ -88,7 +87,7 @@ Pair linear_pair(const ResizeAttrs& attrs, const ResizeAxis& axis, int64_t at) {
 
 std::array<ResizeAxis, kMaxRank> resize_axes(const PrepareCall& call) {
   const auto& state = static_cast<const ResizeState&>(*call.state);
-  const TensorArg &x = call.in[kX], &y = call.out[0];
+  const TensorArg &x = call.in[kResizeX], &y = call.out[0];
   if (y.elems() > 0 && x.elems() == 0)
     throw Error(ErrorCode::kInput, "Resize: the input is empty, the output is not");
   std::array<ResizeAxis, kMaxRank> axes;
@@ -96,7 +95,7 @@ std::array<ResizeAxis, kMaxRank> resize_axes(const PrepareCall& call) {
     const double ratio = static_cast<double>(y.dim(i)) / static_cast<double>(x.dim(i));
     axes[static_cast<size_t>(i)] = {x.dim(i), y.dim(i), ratio};
   }
-  if (given(call.in, kSizes)) return axes;
+  if (given(call.in, kResizeSizes)) return axes;
   for (size_t i = 0; i < state.scales.size(); ++i) {
     const int64_t axis = state.attrs.axes.empty() ? static_cast<int64_t>(i) : state.attrs.axes[i];
     axes[static_cast<size_t>(positive_axis(axis, x.rank))].scale = state.scales[i];
@@ -106,51 +105,33 @@ std::array<ResizeAxis, kMaxRank> resize_axes(const PrepareCall& call) {
 
 // ---- what is supported
 
-/// Axes whose elements may differ from the input's, for some shape that the symbols allow.
-int changing_axes(const Problem& problem, const ResizeAttrs& attrs) {
-  const SymShape &x = problem.inputs[kX].shape, &y = problem.outputs[0].shape;
-  const size_t count = attrs.axes.empty() ? x.size() : attrs.axes.size();
-  const auto rank = static_cast<int64_t>(x.size());
-  int changing = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const auto axis = static_cast<size_t>(attrs.axes.empty() ? static_cast<int64_t>(i)
-                                                             : positive_axis(attrs.axes[i], rank));
-    const bool scaled = !problem.has_input(kSizes) &&
-                        problem.inputs[kScales].constant->float_at(static_cast<int64_t>(i)) != 1;
-    changing += scaled || x[axis] != y[axis] ? 1 : 0;
-  }
-  return changing;
-}
-
-Support supports_any(const Problem& problem, const ResizeAttrs& attrs) {
-  if (problem.inputs[kX].shape.empty()) return no("input is a scalar");
-  const bool sizes = problem.has_input(kSizes);
-  if (sizes && attrs.aspect_policy != "stretch") return no("keeps the aspect ratio of its input");
-  if (!sizes && (!problem.has_input(kScales) || problem.inputs[kScales].constant == nullptr))
-    return no("its scales are not constant");
-  const DType from = problem.inputs[kX].dtype, to = problem.outputs[0].dtype;
+// What both rows take.
+Support supports_any(const Problem& problem) {
+  Support operands = resize_operands(problem);
+  if (!operands) return operands;
+  const DType from = problem.inputs[kResizeX].dtype, to = problem.outputs[0].dtype;
   if (from != to)
-    return no("cannot turn " + std::string(name(from)) + " into " + std::string(name(to)));
+    return no("cannot convert " + std::string(name(from)) + " to " + std::string(name(to)));
   return yes();
 }
 
 Support supports_nearest(const Problem& problem) {
   const auto attrs = problem.attrs_as<ResizeAttrs>();
-  if (attrs.mode != Interpolation::kNearest) return no("its mode is not nearest");
-  return supports_any(problem, attrs);
+  if (attrs.mode != Interpolation::kNearest) return no("the mode is not nearest");
+  return supports_any(problem);
 }
 
 Support supports_linear(const Problem& problem) {
   const auto attrs = problem.attrs_as<ResizeAttrs>();
-  if (attrs.mode != Interpolation::kLinear) return no("its mode is not linear");
-  if (attrs.antialias) return no("antialiasing weighs more than two elements per axis");
-  if (attrs.exclude_outside) return no("leaves out elements beyond the border");
-  if (problem.inputs[kX].dtype != DType::kF32)
-    return no("input is " + std::string(name(problem.inputs[kX].dtype)) +
+  if (attrs.mode != Interpolation::kLinear) return no("the mode is not linear");
+  if (attrs.antialias) return no("antialias is not supported");
+  if (attrs.exclude_outside) return no("exclude_outside is not supported");
+  if (problem.inputs[kResizeX].dtype != DType::kF32)
+    return no("input is " + std::string(name(problem.inputs[kResizeX].dtype)) +
               ", linear interpolation takes f32");
-  Support any = supports_any(problem, attrs);
+  Support any = supports_any(problem);
   if (!any) return any;
-  const int changing = changing_axes(problem, attrs);
+  const int changing = resized_axes(problem);
   if (changing > 2)
     return no("resizes " + std::to_string(changing) + " axes, linear interpolation takes two");
   return yes();
@@ -165,7 +146,7 @@ Numerics linear_numerics(const Problem& problem) {
 // ---- nearest
 
 struct NearestShape final : ShapeState {
-  std::array<std::vector<int64_t>, kMaxRank> offsets;  ///< by axis and place in the output
+  std::array<std::vector<int64_t>, kMaxRank> offsets;  ///< by axis and position in the output
   bool last_axis_is_copied = false;
 };
 
@@ -174,12 +155,12 @@ std::unique_ptr<ShapeState> prepare_nearest(const PrepareCall& call) {
   const auto axes = resize_axes(call);
   const auto& attrs = static_cast<const ResizeState&>(*call.state).attrs;
   if (call.out[0].elems() == 0) return shape;
-  const int rank = call.in[kX].rank;
+  const int rank = call.in[kResizeX].rank;
   for (int i = 0; i < rank; ++i) {
     const ResizeAxis& axis = axes[static_cast<size_t>(i)];
     for (int64_t at = 0; at < axis.out; ++at) {
       const int64_t index = axis.changes() ? nearest_index(attrs, axis, at) : at;
-      shape->offsets[static_cast<size_t>(i)].push_back(index * call.in[kX].stride(i));
+      shape->offsets[static_cast<size_t>(i)].push_back(index * call.in[kResizeX].stride(i));
     }
   }
   shape->last_axis_is_copied = !axes[static_cast<size_t>(rank - 1)].changes();
@@ -202,11 +183,12 @@ void pick_row(const std::byte* src, std::span<const int64_t> offsets, std::byte*
 }
 
 /// y[i…] = x[nearest(i)…]: each axis on its own, coordinates and rounding as the attributes say.
-/// x        any shape of rank >= 1, any strides but a contiguous last axis; any type. y: same type.
+/// x        any shape of rank >= 1, any outer strides, last axis contiguous; any type. y: same
+///          type.
 /// Error    exact: elements are moved as bits.
-/// Cost     reads what it writes. No workspace; tables of one offset per place of every axis.
+/// Cost     reads as much as it writes. No workspace; tables of one offset per position of an axis.
 void launch_nearest(const LaunchCall& call) {
-  const TensorArg &x = call.in[kX], &y = call.out[0];
+  const TensorArg &x = call.in[kResizeX], &y = call.out[0];
   if (y.elems() == 0) return;
   const auto& shape = static_cast<const NearestShape&>(*call.shape_state);
   const auto last = static_cast<size_t>(y.rank - 1);
@@ -253,8 +235,8 @@ std::unique_ptr<ShapeState> prepare_linear(const PrepareCall& call) {
   const auto axes = resize_axes(call);
   const auto& attrs = static_cast<const ResizeState&>(*call.state).attrs;
   if (call.out[0].elems() == 0) return shape;
-  const TensorArg& x = call.in[kX];
-  int row = -1, col = x.rank - 1;  // where nothing changes, the last axis is cols
+  const TensorArg& x = call.in[kResizeX];
+  int row = -1, col = x.rank - 1;  // if no axis changes, the last axis is cols
   for (int i = x.rank - 1, seen = 0; i >= 0; --i) {
     if (!axes[static_cast<size_t>(i)].changes()) continue;
     (seen++ == 0 ? col : row) = i;
@@ -284,13 +266,13 @@ void blend(const From* a, const From* b, const Pair& pair, To* to, int64_t n) {
 /// coordinate mode says, j kept inside the array.
 /// x        f32, dense, any shape. y: f32.
 /// Compute and accumulate in f64, first along the earlier axis, rounded once.
-/// Error    1/2 ulp beside the double formula.
+/// Error    1/2 ulp from the formula in double.
 /// Cost     reads two lines per line written.
 /// Workspace one line of the input in f64 per part.
 void launch_linear(const LaunchCall& call) {
   if (call.out[0].elems() == 0) return;
   const auto& s = static_cast<const LinearShape&>(*call.shape_state);
-  const auto* x = call.in[kX].as<const float>();
+  const auto* x = call.in[kResizeX].as<const float>();
   auto* y = call.out[0].as<float>();
   const auto rows_out = static_cast<int64_t>(s.rows.size());
   const auto line_out = static_cast<int64_t>(s.cols.size()) * s.inner;

@@ -27,7 +27,7 @@ double reflect(double x, double low, double high) {
 
 struct Axis {
   int64_t size;
-  double low, high;  // where the image ends
+  double low, high;  // the borders of the image
   Padding padding;
 };
 
@@ -39,12 +39,12 @@ int64_t tap_index(const Axis& axis, double at) {
   return static_cast<int64_t>(std::clamp(at, 0.0, last));
 }
 
-AxisTaps axis_taps(const GridSampleAttrs& attrs, int64_t size, double normalised) {
+AxisTaps axis_taps(const GridSampleAttrs& attrs, int64_t size, double normalized) {
   const auto length = static_cast<double>(size);
   const Axis axis{size, attrs.align_corners ? 0.0 : -0.5,
                   attrs.align_corners ? length - 1 : length - 0.5, attrs.padding};
-  double x = attrs.align_corners ? (normalised + 1) / 2 * (length - 1)
-                                 : ((normalised + 1) * length - 1) / 2;
+  double x = attrs.align_corners ? (normalized + 1) / 2 * (length - 1)
+                                 : ((normalized + 1) * length - 1) / 2;
   const bool nearest = attrs.mode == Interpolation::kNearest;
   if (nearest) x = std::nearbyint(x);
   if (x < axis.low || x > axis.high) {
@@ -104,8 +104,9 @@ void launch(const LaunchCall& call) {
 }
 
 Support supports(const Problem& problem) {
-  if (rank_of(problem.inputs[0]) != 4) return no("only two spatial axes");
-  if (problem.attrs_as<GridSampleAttrs>().mode == Interpolation::kCubic) return no("cubic");
+  if (rank_of(problem.inputs[0]) != 4) return no("only two spatial axes are supported");
+  if (problem.attrs_as<GridSampleAttrs>().mode == Interpolation::kCubic)
+    return no("cubic mode is not supported");
   return all_f32(problem);
 }
 

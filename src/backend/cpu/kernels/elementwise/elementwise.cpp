@@ -2,9 +2,9 @@
 // over tiles of the output, each instruction a vector loop over the tile. Contract: elementwise.h.
 //
 // Inputs may have any strides and broadcast; the output is dense. f32, i32, i64, i8, u8, bool; f16
-// and bf16 in any mix with f32: tiles of them are widened, the whole program runs in f32, and its
-// result is rounded once to the type of the output. A Cast between floats inside rounds nothing.
-// An element's bits depend on its own operands only. Work is cut into whole tiles.
+// and bf16 in any combination with f32: their tiles are widened, the whole program runs in f32, and
+// its result is rounded once to the output's type. A Cast between floats inside a chain rounds
+// nothing. An element's bits depend only on its own operands. Work is divided into whole tiles.
 // Cost: reads each input once, writes once; intermediate results stay in the first-level cache.
 #include "backend/cpu/kernels/elementwise/elementwise.h"
 
@@ -19,7 +19,7 @@
 namespace vernier::backend::cpu {
 namespace {
 
-// Of one instruction: they are listed on the stack of run_tile().
+// Per instruction: they are listed on the stack of run_tile().
 constexpr size_t kMaxOperands = 64;
 
 struct TypedInstruction {
@@ -28,7 +28,7 @@ struct TypedInstruction {
   double alpha, beta;
 };
 
-// Instructions with their tile functions, or the reason why one of them has none.
+// Instructions with their tile functions, or the reason why one has none.
 struct TypedProgram {
   std::vector<TypedInstruction> instructions;
   std::vector<DType> types;  // of values
@@ -42,7 +42,7 @@ TypedProgram type_program(OpKind op, AttrView attrs, std::span<const DType> inpu
     if (instruction.operands.size() > kMaxOperands) {
       typed.reason = std::string(name(instruction.op)) + " has " +
                      std::to_string(instruction.operands.size()) + " operands, at most " +
-                     std::to_string(kMaxOperands) + " fit the loop";
+                     std::to_string(kMaxOperands) + " are supported";
       return typed;
     }
     std::vector<DType> operand_types;
@@ -75,21 +75,21 @@ Support supports(const Problem& problem) {
   if (!typed.reason.empty()) return no(typed.reason);
   const DType result = typed.types.back(), out = problem.outputs[0].dtype;
   if (result == computed_type(out)) return yes();
-  return no("gives " + std::string(name(result)) + ", not " + std::string(name(out)));
+  return no("returns " + std::string(name(result)) + ", not " + std::string(name(out)));
 }
 
-// ---- shape: how inputs lie against the output
+// ---- shape: the layout of inputs relative to the output
 
 // How one input is read, tile by tile.
 struct InputPlan {
   enum class Kind { kAbsent, kDense, kScalar, kStrided } kind = Kind::kAbsent;
   DType dtype = DType::kUndefined;
-  int slot = -1;  // its tile buffer; -1: read where it lies (kDense, unless 16-bit floats)
+  int slot = -1;  // its tile buffer; -1: read in place (kDense, unless 16-bit floats)
   std::vector<int64_t> strides;
 };
 
 struct LoopState final : ShapeState {
-  std::vector<int64_t> shape;  // axes of the output that matter, neighbours merged where they can
+  std::vector<int64_t> shape;  // the output's axes, without those of size 1, neighbors merged
   std::vector<InputPlan> inputs;
   TypedProgram program;
   std::vector<int> slots;  // tile buffer of each instruction's result; -1: the output
@@ -140,8 +140,8 @@ void classify(LoopState& state, InputPlan& input) {
     input.slot = state.num_slots++;
 }
 
-// Results get buffers that no later instruction still reads; the last one is the output, or a
-// buffer of its own if it still has to be rounded.
+// Results get buffers that no later instruction reads; the last result is the output, or has a
+// buffer of its own if it has to be rounded.
 void assign_slots(LoopState& state) {
   const auto& instructions = state.program.instructions;
   const size_t inputs = state.inputs.size();
@@ -162,7 +162,7 @@ void assign_slots(LoopState& state) {
       ++state.num_slots;
     }
     state.slots.push_back(slot);
-    // After taking its own buffer: no instruction writes over its operands.
+    // Released after the result has its buffer: no instruction overwrites its operands.
     for (size_t v = inputs; v < inputs + k; ++v) {
       if (last_use[v] == k) free.push_back(state.slots[v - inputs]);
     }
@@ -207,7 +207,7 @@ void load_run(const T* src, int64_t stride, T* dst, int64_t n) {
   }
 }
 
-// Elements [begin, begin + n) of the output's order, from an input that repeats or has gaps.
+// Elements [begin, begin + n) in the output's order, from an input that repeats or has gaps.
 template <class T>
 void load_strided(const LoopState& state, const InputPlan& input, const T* src, int64_t begin,
                   int64_t n, T* dst) {
@@ -322,7 +322,7 @@ class TileLoop {
 void launch(const LaunchCall& call) {
   const auto& state = static_cast<const LoopState&>(*call.shape_state);
   std::atomic<int> error{0};
-  // Four tiles at least per part: below that, another thread costs more than the loop.
+  // At least four tiles per part: below that, another thread costs more than the loop.
   const int64_t grain = kTileElems * (state.count >= 8 * kTileElems ? 1 : 8);
   call.execution.threads->parallel_for(
       state.count, grain, [&](int64_t begin, int64_t end, int part) {

@@ -24,8 +24,8 @@ struct TileCall {
 };
 using TileFunction = void (*)(const TileCall&);
 
-/// The instruction for `op` on operands of type `operand` (Where: of its branches) that gives
-/// `result`, for the best instruction set of this machine; null: there is none.
+/// The instruction for `op` on operands of type `operand` (Where: the type of its branches) that
+/// returns `result`, for the best instruction set of this machine; null: there is none.
 struct TileKey {
   OpKind op;
   DType operand, result;

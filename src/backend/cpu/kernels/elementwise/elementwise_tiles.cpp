@@ -35,7 +35,7 @@ constexpr DType type_of() {
   return DType::kU8;
 }
 
-// A stored bool: callers' bytes other than 0 are true, and only 0 and 1 may be read as `bool`.
+// A stored bool: every nonzero byte is true, and only 0 and 1 may be read as `bool`.
 struct StoredBool {
   uint8_t byte;
   operator bool() const { return byte != 0; }  // NOLINT(google-explicit-constructor)
@@ -48,7 +48,7 @@ const Stored<T>* operand(const TileCall& call, size_t i) {
   return static_cast<const Stored<T>*>(call.in[i]);
 }
 
-// Loops over single elements; the compiler vectorises them for the target.
+// Loops over single elements; the compiler vectorizes them for the target.
 template <class T, class R, class F>
 void map_one(const TileCall& call) {
   const auto* x = operand<T>(call, 0);
@@ -96,7 +96,7 @@ void map_with_numbers(const TileCall& call) {
   for (int64_t i = 0; i < call.n; ++i) y[i] = f(x[i], alpha, beta);
 }
 
-// Two's complement: the wrapped result, without undefined behaviour.
+// Two's complement: the wrapped result, without undefined behavior.
 template <class T, class F>
 T wrapping(T a, T b, const F& f) {
   if constexpr (std::is_floating_point_v<T>) {

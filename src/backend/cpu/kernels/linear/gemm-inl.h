@@ -1,8 +1,7 @@
 // The register-blocked matrix product under linear, matmul, convolution and attention:
 //   c[r, j] (+)= Σ_k a[r, k] · b[k, j]      j over one panel of 1 or 2 vectors
-// One accumulator per c element, k from 0 upwards, one multiply-add each: the bits of c[r, j]
-// depend on row r of a and column j of b only, not on the tile they fall in. Included per Highway
-// target.
+// One accumulator per element of c, k from 0 upward, one multiply-add each: the bits of c[r, j]
+// depend only on row r of a and column j of b, not on their tile. Included per Highway target.
 #if defined(VERNIER_CPU_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VERNIER_CPU_GEMM_INL_H_
 #undef VERNIER_CPU_GEMM_INL_H_
@@ -22,7 +21,7 @@ namespace HWY_NAMESPACE {
 struct PanelProduct {
   const float* a;  // a[r, k] at a + r·a_row_step + k·a_k_step
   int64_t a_row_step, a_k_step;
-  const float* b;  // panel row k at b + k·b_step, vector aligned not required
+  const float* b;  // panel row k at b + k·b_step, no alignment required
   int64_t b_step;
   float* c;  // c row r at c + r·c_step
   int64_t c_step;

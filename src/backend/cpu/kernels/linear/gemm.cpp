@@ -16,9 +16,9 @@ HWY_BEFORE_NAMESPACE();
 namespace vernier::backend::cpu {
 namespace HWY_NAMESPACE {
 
-// Rows of a copied at a time: their panel products find them in the second-level cache.
+// Rows of a copied at a time: they stay in the second-level cache for their panel products.
 constexpr int64_t kBlockRows = 8 * kTileRows;
-// Rows a power of two apart fall into the same few cache sets; copies are spread by one line.
+// Rows that are a power of two apart share a few cache sets; copies are spread by one line.
 constexpr int64_t kSpread = 16;
 
 int64_t BlockRows() { return kBlockRows; }
@@ -73,7 +73,7 @@ void NarrowPanel(const float* src, int64_t k, FloatsOut dst) {
 
 /// Reads each panel of b once per kBlockRows rows of a. a is copied to scratch (rows spread over
 /// the cache sets) so that the speed does not depend on its row step; 16-bit panels are widened
-/// behind it, 1 of kBlockRows parts of the work.
+/// after it, which is 1/kBlockRows of the work.
 void Gemm(const GemmCall& call) {
   const F32 d;
   const auto width = static_cast<int64_t>(hn::Lanes(d));
@@ -168,7 +168,7 @@ void pack_panels(const MatrixView& b, float* packed, int64_t first_panel, int64_
                     static_cast<size_t>(cols) * sizeof(float));
       }
     } else {
-      // Columns of b are rows in memory: eight at a time share the lines they write.
+      // Columns of b are rows in memory: eight at a time share the written cache lines.
       for (int64_t j0 = 0; j0 < cols; j0 += 8) {
         const int64_t j_end = std::min(cols, j0 + 8);
         for (int64_t i = 0; i < b.rows; ++i) {
@@ -198,8 +198,8 @@ void gemm(const GemmCall& call) { HWY_DYNAMIC_DISPATCH(Gemm)(call); }
 void linear_epilogue(const EpilogueCall& call) { HWY_DYNAMIC_DISPATCH(Epilogue)(call); }
 
 int threads_worth(int threads, int64_t m, int64_t n, int64_t k) {
-  // A core does 50 or more products a nanosecond and reads 20 bytes of a weight; another thread
-  // begins after a half to one microsecond.
+  // A core does at least 50 products and reads 20 bytes of a weight per nanosecond; another thread
+  // starts after 0.5 to 1 µs.
   constexpr double kProductsPerNs = 50, kBytesPerNs = 20, kLeastNs = 2000;
   const double weight = static_cast<double>(n) * static_cast<double>(k);
   const double ns = std::max(static_cast<double>(m) * weight / kProductsPerNs,

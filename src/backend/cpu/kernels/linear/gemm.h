@@ -1,4 +1,4 @@
-// Matrix product on packed panels, and what follows it in a linear layer. Contract of the bits:
+// Matrix product on packed panels, and the epilogue of a linear layer. Contract of the bits:
 // gemm-inl.h. Highway, all targets, dispatched here.
 #pragma once
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace vernier::backend::cpu {
 
-/// Where a run of floats begins and the type they are stored in: f32, bf16 or f16. Null: absent.
+/// Address and storage type of contiguous floats: f32, bf16 or f16. Null: absent.
 template <class Byte>
 struct Floats {
   using F32 = std::conditional_t<std::is_const_v<Byte>, const float, float>;
@@ -18,14 +18,14 @@ struct Floats {
 
   Floats() = default;
   Floats(Byte* first, DType type) : data(first), dtype(type) {}
-  /// f32 needs no word: most rows are.
+  /// f32, the common case.
   Floats(F32* first)
       : data(reinterpret_cast<Byte*>(first)) {}  // NOLINT(google-explicit-constructor)
   explicit Floats(const TensorArg& t) : data(t.data), dtype(t.dtype) {}
 
   bool present() const { return data != nullptr; }
   size_t elem_bytes() const { return dtype == DType::kF32 ? 4 : 2; }
-  /// `elems` elements further; an absent one stays so.
+  /// `elems` elements further; absent stays absent.
   Floats at(int64_t elems) const {
     if (data == nullptr) return *this;
     return {data + elems * static_cast<int64_t>(elem_bytes()), dtype};
@@ -105,7 +105,7 @@ struct GridCall {
   double row_unit_bytes = 0, col_unit_bytes = 0;  ///< read per unit by each part
 };
 Grid choose_grid(const GridCall& call);
-/// `threads`, or 1 where x [m, k] · w [k, n] is done before another thread would have begun.
+/// `threads`, or 1 if x [m, k] · w [k, n] ends before another thread would have started.
 int threads_worth(int threads, int64_t m, int64_t n, int64_t k);
 
 /// [begin, end) of part `index` of `parts` equal shares of `count`.

@@ -1,10 +1,9 @@
-// cpu.linear.highway: y = act(x·w + bias) + residual with our own packed product. Also what the
-// other linear rows share with it. Contract: linear.h, LinearAttrs in core/attrs.h.
+// cpu.linear.highway: y = act(x·w + bias) + residual with Vernier's packed product, and the code
+// that the other linear rows share with it. Contract: linear.h, LinearAttrs in core/attrs.h.
 //
-// Work is cut statically into a grid of row and column parts, one per thread of the session; K is
-// never split, so the bits of a row depend on neither M nor the number of threads (gemm-inl.h).
-// Error of a sum:
-// <= K·2^-24·Σ|x||w| (in practice √K), plus the activation's (math-inl.h).
+// Work is divided statically into a grid of row and column parts, one per thread of the session; K
+// is never split, so the bits of a row depend on neither M nor the number of threads (gemm-inl.h).
+// Error of a sum: <= K·2^-24·Σ|x||w| (in practice √K), plus the activation's (math-inl.h).
 #include "backend/cpu/kernels/linear/linear.h"
 
 #include <algorithm>
@@ -16,9 +15,9 @@
 namespace vernier::backend::cpu {
 namespace {
 
-constexpr int64_t kRowUnit = 16;  // rows are dealt to threads in these
-// Where results are not f32, products of 96 × 1024 (384 KiB) wait in the second-level cache for the
-// epilogue; gemm copies 96 rows of x at a time.
+constexpr int64_t kRowUnit = 16;  // rows are assigned to threads in these units
+// If results are not f32, blocks of 96 × 1024 products (384 KiB) stay in the second-level cache for
+// the epilogue; gemm copies 96 rows of x at a time.
 constexpr int64_t kTileRows = 96, kTilePanels = 16;
 
 std::string_view layout_prefix(DType type) {
@@ -37,7 +36,7 @@ struct Layout {
   }
   size_t bytes() const { return static_cast<size_t>(num_panels(shape.n) * panel_bytes()); }
 };
-// What layout() wrote; throws Error(kInput) for anything else.
+// Parses the text of layout(); throws Error(kInput) for anything else.
 Layout parse_layout(std::string_view text) {
   constexpr int64_t kLimit = int64_t{1} << 28;  // bytes() stays below 2^60
   const auto number = [text](std::string_view key) {
@@ -60,8 +59,8 @@ Layout parse_layout(std::string_view text) {
 
 bool transposed(const Problem& problem) { return problem.attrs_as<LinearAttrs>().trans_w; }
 
-// The contents as f32, each of them a value of `type`: one rounding, whatever the model holds.
-// f32 contents stay where they are, narrow_panel() rounds them.
+// The contents as f32 numbers that `type` represents: rounded once from the model's type. f32
+// contents are not copied: narrow_panel() rounds them.
 struct Contents {
   std::vector<float> owned;
   const float* data;

@@ -1,4 +1,4 @@
-// What the linear kernels share: the packed weight's layout and the view of a call as a product of
+// Shared by the linear kernels: the packed weight's layout and the view of a call as a product of
 // [m, k] and [k, n]. Contract of the operator: LinearAttrs in core/attrs.h.
 #pragma once
 #include "backend/cpu/body.h"
@@ -29,7 +29,7 @@ struct PackedWeight {
   FloatsIn panels;
   WeightShape shape;
 };
-/// Throws Error(kInput) if the engine holds something else than a weight packed in `type`.
+/// Throws Error(kInput) if the engine does not hold a weight packed in `type`.
 PackedWeight packed_weight(const CreateCall& call, DType type);
 
 /// One run seen as a matrix product followed by the epilogue.
@@ -44,23 +44,24 @@ struct LinearRun {
   bool has_epilogue() const {
     return bias.present() || residual.present() || activation != Activation::kNone;
   }
-  /// Epilogue of a block whose product stands at src: rows from row0, columns from col0.
+  /// Epilogue of a block whose product is at src: rows from row0, columns from col0.
   EpilogueCall epilogue(int64_t row0, int64_t col0) const;
 };
 
-/// How a step runs on this machine (own kernel or oneDNN), made by create().
+/// The implementation of a step on this machine (Vernier's kernel or oneDNN), made by create().
 class LinearState : public KernelState {
  public:
   virtual std::unique_ptr<ShapeState> prepare(const PrepareCall& call) = 0;
   virtual void launch(const LaunchCall& call) const = 0;
 };
-/// The own kernel on a packed weight.
+/// Vernier's kernel on a packed weight.
 std::unique_ptr<LinearState> make_highway_linear(const PackedWeight& weight);
-/// oneDNN on a packed f32 or bf16 weight, inputs in the weight's type; null where this build or
-/// machine has no product of that type whose row bits hold. Stands in onednn/ and without_onednn/.
+/// oneDNN on a packed f32 or bf16 weight, inputs in the weight's type; null if this build or
+/// machine has no product of that type whose rows are independent. Defined in onednn/ and
+/// without_onednn/.
 std::unique_ptr<LinearState> make_onednn_linear(const PackedWeight& weight, int parts);
 
-/// oneDNN if it can, else the own kernel.
+/// oneDNN if it can run the step, else Vernier's kernel.
 std::unique_ptr<LinearState> make_linear(const PackedWeight& weight, int parts);
 
 std::unique_ptr<ShapeState> prepare_linear(const PrepareCall& call);

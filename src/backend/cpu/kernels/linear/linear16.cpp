@@ -1,13 +1,12 @@
-// Linear layers in 16 bit, weights packed in 16 bit: y = act(x·w + bias) + residual. Contract:
-// LinearAttrs in core/attrs.h; layouts and what runs: linear.h.
+// Linear layers with 16-bit weights: y = act(x·w + bias) + residual. Contract: LinearAttrs in
+// core/attrs.h; layouts and implementations: linear.h.
 //
 // cpu.linear.onednn_bf16   x and w bf16; bias, residual and y each bf16 or f32. Products of bf16
-//     operands are exact; sums, bias, activation and residual are f32; y is rounded once. On
-//     instruction sets with bf16 products through oneDNN, where subnormal operands count as zero;
-//     elsewhere (and in builds without oneDNN) on our own f32 product, operands widened.
-// cpu.linear.f16   w f16; x, bias, residual and y each f16 or f32. Weights take half of the memory
-// and
-//     are widened panel by panel: everything is computed in f32, at its speed.
+//     operands are exact; sums, bias, activation and residual are f32; y is rounded once. Runs on
+//     oneDNN on instruction sets with bf16 products, where subnormal operands count as zero;
+//     elsewhere (and in builds without oneDNN) on Vernier's f32 product, operands widened.
+// cpu.linear.f16   w f16; x, bias, residual and y each f16 or f32. Weights take half the memory and
+//     are widened panel by panel; everything is computed in f32, at the speed of f32.
 //
 // K is never split and its order fixed: row bits as in linear.cpp. Error of a sum: <=
 // K·2^-24·Σ|x||w| (in practice √K), plus the activation's (math-inl.h), plus half an ulp of y.
@@ -60,7 +59,7 @@ Numerics bf16_numerics(const Problem& problem) {
   numerics.points[2].type = numerics.store;
   return numerics;
 }
-// Operands are taken as they are stored; the weight was rounded when it was packed.
+// Operands have their storage types; the weight was rounded when it was packed.
 Numerics f16_numerics(const Problem& problem) {
   Numerics numerics = f32_numerics(problem);
   numerics.store = problem.outputs[0].dtype;

@@ -1,5 +1,5 @@
-// cpu.matmul.packed, cpu.gemm.packed, cpu.linear.packed_at_run: products whose right side is not a
-// constant; it is packed at run time. Contract: MatMul as in ONNX (any rank, broadcast batch axes,
+// cpu.matmul.packed, cpu.gemm.packed, cpu.linear.packed_at_run: products whose right operand is not
+// constant and is packed at run time. Contract: MatMul as in ONNX (any rank, broadcast batch axes,
 // one-axis operands), GemmAttrs, LinearAttrs; bits as in gemm-inl.h. f32.
 #include <algorithm>
 
@@ -121,7 +121,7 @@ void multiply_part(const Product& p, int64_t batch, const float* packed, const P
         .scratch = scratch});
 }
 
-// Many batches: each part is whole ones, packed and multiplied. Few: all parts share each.
+// With many batches each part packs and multiplies whole batches; with few, all parts share each.
 void multiply(const Product& p, const LaunchCall& call) {
   ThreadTeam& threads = *call.execution.threads;
   const int64_t batches = p.batches(), panels = num_panels(p.n);
@@ -199,7 +199,7 @@ Product gemm_product(AttrView bytes, std::span<const TensorArg> in) {
 }
 
 Support supports_gemm(const Problem& problem) {
-  if (problem.attrs_as<GemmAttrs>().trans_a) return no("the left side is transposed");
+  if (problem.attrs_as<GemmAttrs>().trans_a) return no("the left operand is transposed");
   return all_f32(problem);
 }
 std::unique_ptr<ShapeState> prepare_gemm(const PrepareCall& call) {

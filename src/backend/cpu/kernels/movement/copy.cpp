@@ -30,7 +30,7 @@ namespace {
 constexpr int64_t kBlock = 32;  // two blocks of 4 KiB stay in the first-level cache
 constexpr int64_t kParallelBytes = 1 << 16;
 
-// The axes that matter: outermost destination first, neighbours that step together merged.
+// The axes longer than 1, outermost destination first; neighbors that step together are merged.
 struct Loops {
   std::array<CopyAxis, kMaxCopyAxes> axes;
   int count = 0;
@@ -41,7 +41,7 @@ struct Loops {
       VERNIER_ASSERT(count < kMaxCopyAxes);
       axes[static_cast<size_t>(count++)] = axis;
     }
-    // By insertion: std::stable_sort would allocate in every launch.
+    // Insertion sort: std::stable_sort would allocate in every launch.
     for (int i = 1; i < count; ++i) {
       for (int j = i;
            j > 0 && axes[static_cast<size_t>(j)].dst > axes[static_cast<size_t>(j - 1)].dst; --j)
@@ -113,8 +113,8 @@ template <class T>
 void copy_typed(const CopyCall& call, Loops loops) {
   const auto* src = reinterpret_cast<const T*>(call.src);
   auto* dst = reinterpret_cast<T*>(call.dst);
-  // Is there an axis along which the source is contiguous, while the destination's inner one is
-  // not?
+  // Find an axis along which the source is contiguous, if it is not along the destination's inner
+  // axis.
   bool plane = false;
   if (loops.count >= 2 && loops.inner().dst == 1 && loops.inner().src != 1) {
     for (int i = 0; i + 1 < loops.count; ++i) {
@@ -166,7 +166,7 @@ void copy_strided(const CopyCall& call) {
 void fill_elements(std::byte* dst, int64_t count, const std::byte* element, size_t elem_bytes) {
   if (count == 0) return;
   std::memcpy(dst, element, elem_bytes);
-  // Doubling: each step copies what is there so far.
+  // Doubling: each step copies everything written so far.
   const size_t total = static_cast<size_t>(count) * elem_bytes;
   for (size_t done = elem_bytes; done < total; done += std::min(done, total - done))
     std::memcpy(dst + done, dst, std::min(done, total - done));

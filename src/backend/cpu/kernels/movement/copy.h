@@ -1,5 +1,5 @@
-// Copying strided arrays: what Transpose, Expand, Slice, Concat and the like come down to.
-// Contract here. Any element size of 1, 2, 4 or 8 bytes; bits are moved, never changed.
+// Strided copies, which implement Transpose, Expand, Slice, Concat and similar operators. Element
+// sizes of 1, 2, 4 or 8 bytes; bits are moved, never changed.
 #pragma once
 #include <span>
 
@@ -12,7 +12,7 @@ struct CopyAxis {
   int64_t size = 1, src = 0, dst = 0;
 };
 
-/// At most this many axes.
+/// The most axes of a copy.
 inline constexpr int kMaxCopyAxes = 2 * kMaxRank;
 
 struct CopyCall {

@@ -1,4 +1,4 @@
-// Kernels that pick or place elements by index, and that make index patterns: Gather,
+// Kernels that read or write elements by index, and that make index patterns: Gather,
 // GatherElements, GatherND, ScatterElements, ScatterND (without reduction), OneHot, Range,
 // ConstantOfShape, EyeLike, Trilu, CumSum. Contract of each: its attributes in core/attrs.h.
 // Negative indices count from the end; indices outside their table are Error(kInput).
@@ -82,7 +82,7 @@ void copy_all(const LaunchCall& call) {
 }
 Support supports_scatter(const Problem& problem) {
   if (problem.attrs_as<ScatterAttrs>().reduction != ScatterReduction::kNone)
-    return no("scatter with a reduction");
+    return no("a reduction is not supported");
   return one_float_type(problem);
 }
 
@@ -134,7 +134,7 @@ void launch_gather_nd(const LaunchCall& call) {
   const Tuples tuples(call.in[0], call.in[1], decode<GatherNDAttrs>(call.attrs).batch_dims);
   const size_t width = size_bytes(call.in[0].dtype);
   const size_t bytes = static_cast<size_t>(tuples.slice) * width;
-  if (tuples.depth == 0 && bytes == 0) return;  // any number of tuples, which name nothing
+  if (tuples.depth == 0 && bytes == 0) return;  // any number of empty tuples
   for (int64_t t = 0; t < tuples.count; ++t) {
     std::memcpy(call.out[0].data + static_cast<size_t>(t) * bytes,
                 call.in[0].data + static_cast<size_t>(tuples.offset(t, "GatherND")) * width, bytes);
@@ -163,7 +163,7 @@ void launch_one_hot(const LaunchCall& call) {
   fill_elements(y.data, y.elems(), values.data, width);
   for (int64_t i = 0; i < indices.elems(); ++i) {
     const int64_t index = read_index(indices, i);
-    if (index < -size || index >= size) continue;  // by definition: all off
+    if (index < -size || index >= size) continue;  // all off, by definition
     const int64_t at = (i / inner * size + positive_axis(index, size)) * inner + i % inner;
     std::memcpy(y.data + static_cast<size_t>(at) * width, values.data + width, width);
   }
@@ -208,7 +208,7 @@ void launch_trilu(const LaunchCall& call) {
   const TensorArg& x = call.in[0];
   const bool upper = decode<TriluAttrs>(call.attrs).upper;
   const int64_t rows = x.dim(-2), cols = x.dim(-1);
-  // Beyond the corners all numbers mean the same.
+  // Diagonals beyond the corners are equivalent.
   const int64_t k =
       std::clamp<int64_t>(given(call.in, 1) ? read_index(call.in[1], 0) : 0, -rows - 1, cols + 1);
   const auto width = static_cast<int64_t>(size_bytes(x.dtype));
@@ -257,7 +257,7 @@ Support supports_cum_sum(const Problem& problem) {
   const DType type = problem.inputs[0].dtype;
   if (type == DType::kF32 || type == DType::kI32 || type == DType::kI64)
     return one_float_type(problem);
-  return no("running sums of " + std::string(name(type)));
+  return no("no loop for " + std::string(name(type)));
 }
 
 constexpr KernelBody body(void (*launch)(const LaunchCall&),

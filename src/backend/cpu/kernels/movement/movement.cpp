@@ -1,6 +1,6 @@
-// Kernels that only move elements, all of them strided copies (copy.h): Transpose, Expand, Reshape
-// and its kin, Slice, Split, Concat, Tile, Pad, DepthToSpace, SpaceToDepth. Contract of each: its
-// attributes in core/attrs.h. Any type; outputs are dense; bits are moved unchanged.
+// Kernels that only move elements by strided copies (copy.h): Transpose, Expand, Reshape, Squeeze,
+// Unsqueeze, Flatten, Slice, Split, Concat, Tile, Pad, DepthToSpace, SpaceToDepth. Contract of
+// each: its attributes in core/attrs.h. Any type; outputs are dense; bits are moved unchanged.
 #include <algorithm>
 
 #include "backend/cpu/index.h"
@@ -72,7 +72,7 @@ int64_t index_at(const TensorArg& t, int64_t i) {
                                             static_cast<int64_t>(size_bytes(t.dtype)));
 }
 
-// What the attributes or the inputs take of every axis.
+// The range of every axis that the attributes or the inputs select.
 std::array<AxisSlice, kMaxRank> slices_of(const LaunchCall& call) {
   const TensorArg& x = call.in[0];
   const auto& attrs = attrs_of<SliceAttrs>(call.state);
@@ -155,7 +155,7 @@ void launch_concat(const LaunchCall& call) {
   }
 }
 
-// Each axis of the output is (repeats, size): the repeats read the source again.
+// Each axis of the output is (repeats, size): repeats read the source again.
 void launch_tile(const LaunchCall& call) {
   const TensorArg &x = call.in[0], &y = call.out[0];
   AxisList axes;
@@ -167,7 +167,7 @@ void launch_tile(const LaunchCall& call) {
   copy(call, {x.data, y.data}, axes);
 }
 
-// The pads of every axis, which give the sizes of the output.
+// The pads of every axis; they must give the output's sizes.
 std::array<AxisPadding, kMaxRank> paddings_of(const LaunchCall& call) {
   const TensorArg& x = call.in[0];
   std::array<AxisPadding, kMaxRank> paddings;
@@ -193,14 +193,14 @@ void launch_pad(const LaunchCall& call) {
   constexpr std::array<std::byte, 8> kZero{};
   const std::byte* element = given(call.in, 2) ? call.in[2].data : kZero.data();
   fill_elements(y.data, y.elems(), element, width);
-  // Negative padding cuts: copy the part of x that lies inside y.
+  // Negative padding removes elements: copy the part of x that is inside y.
   AxisList axes;
   int64_t from = 0, to = 0;
   for (int i = 0; i < y.rank; ++i) {
     const int64_t begin = paddings[static_cast<size_t>(i)].begin;
     const int64_t first = std::max<int64_t>(0, -begin);
     const int64_t size = std::min(x.dim(i) - first, y.dim(i) - std::max<int64_t>(0, begin));
-    if (size <= 0) return;  // nothing of x is left
+    if (size <= 0) return;  // no element of x is left
     from += first * x.stride(i);
     to += std::max<int64_t>(0, begin) * y.stride(i);
     axes.add({size, x.stride(i), y.stride(i)});
@@ -209,7 +209,8 @@ void launch_pad(const LaunchCall& call) {
   copy(call, {x.data + from * bytes, y.data + to * bytes}, axes);
 }
 Support supports_pad(const Problem& problem) {
-  if (problem.attrs_as<PadAttrs>().mode != PadMode::kConstant) return no("only constant padding");
+  if (problem.attrs_as<PadAttrs>().mode != PadMode::kConstant)
+    return no("only constant padding is supported");
   return one_float_type(problem);
 }
 

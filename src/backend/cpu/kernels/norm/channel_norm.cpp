@@ -1,4 +1,4 @@
-// cpu.group_normalization.groups, cpu.batch_normalization.planes: normalisation with one scale and
+// cpu.group_normalization.groups, cpu.batch_normalization.planes: normalization with one scale and
 // bias per channel of [batch, channels, spatial…]. Contract: GroupNormAttrs, BatchNormAttrs in
 // core/attrs.h. f32; group statistics as in norm.cpp; a batch item's bits are its own.
 #include <algorithm>
@@ -64,7 +64,7 @@ void launch_batch_norm(const LaunchCall& call) {
 }
 
 Support supports_channels(const Problem& problem) {
-  if (rank_of(problem.inputs[0]) < 2) return no("input has no channel axis");
+  if (rank_of(problem.inputs[0]) < 2) return no("the input has no channel axis");
   return all_f32(problem);
 }
 

@@ -1,8 +1,8 @@
 // cpu.embed_norm.rows: y = LayerNorm(sum of table rows named by ids); cpu.masked_mean.columns:
 // y[b, h] = Σ_s x[b, s, h]·m[b, s] / max(Σ_s m[b, s], minimum). Contract: EmbedNormAttrs,
 // MaskedMeanAttrs in core/attrs.h. ids i32 or i64, an id outside its table is Error(kInput).
-// EmbedNorm takes tables, scale and bias of f32, f16 and bf16 in any mix, sums and normalises in
-// f32 and rounds once (convert.h); MaskedMean is f32.
+// EmbedNorm takes tables, scale and bias of f32, f16 and bf16 in any combination, computes in f32
+// and rounds once (convert.h); MaskedMean is f32.
 #include <algorithm>
 
 #include "backend/cpu/index.h"
@@ -13,7 +13,7 @@ namespace vernier::backend::cpu {
 namespace {
 
 constexpr int64_t kMaxTables = 8;
-// For messages, without text made in every launch.
+// For messages, so that launches build no strings.
 constexpr std::array<std::string_view, kMaxTables> kTableNames{
     "embedding table 0", "embedding table 1", "embedding table 2", "embedding table 3",
     "embedding table 4", "embedding table 5", "embedding table 6", "embedding table 7"};
@@ -21,11 +21,12 @@ constexpr std::array<std::string_view, kMaxTables> kTableNames{
 Support supports_embed(const Problem& problem) {
   Support floats = all_up_to_f32(problem);
   if (!floats) return floats;
-  if (problem.attrs_as<EmbedNormAttrs>().tables > kMaxTables) return no("more than 8 tables");
+  if (problem.attrs_as<EmbedNormAttrs>().tables > kMaxTables)
+    return no("more than 8 tables are not supported");
   return yes();
 }
 
-// Where ids of one table stand for output row r: strides along the axes of the rows.
+// The ids of one table by output row: strides along the axes of the rows.
 struct Ids {
   const TensorArg* ids;
   int64_t rows;  // of the table
@@ -112,7 +113,7 @@ Support supports_masked_mean(const Problem& problem) {
   if (!floats) return floats;
   const DType mask = problem.inputs[1].dtype;
   if (mask != DType::kF32 && mask != DType::kI64 && mask != DType::kI32 && mask != DType::kBool)
-    return no("a mask of " + std::string(name(mask)));
+    return no("the mask has type " + std::string(name(mask)));
   return yes();
 }
 

@@ -1,8 +1,8 @@
 // cpu.layer_norm.rows, cpu.rms_norm.rows, cpu.add_layer_norm.rows, cpu.l2_norm.rows: one row at a
 // time, two passes over a row that stays in cache. Contract: NormAttrs, L2NormAttrs in
 // core/attrs.h; Highway, all targets.
-// f32, f16 and bf16 in any mix: a row of 16 bits is widened into a buffer of its thread, scale and
-// bias once per launch; the arithmetic is that of f32, results are rounded once (convert.h).
+// f32, f16 and bf16 in any combination: a 16-bit row is widened into a buffer of its thread, scale
+// and bias once per launch; computes in f32, results are rounded once (convert.h).
 #include "backend/cpu/kernels/norm/norm.h"
 
 #include <algorithm>
@@ -21,8 +21,8 @@ namespace vernier::backend::cpu {
 namespace HWY_NAMESPACE {
 
 /// y = (x - mean) / sqrt(var + epsilon) · scale + bias,  x := x + addend if there is one
-/// All f32, cols > 0. Variance from x - mean (two passes); the mean's own rounding error is
-/// measured in the second pass and taken out, so a large mean costs no accuracy.
+/// All f32, cols > 0. Variance from x - mean (two passes); the mean's rounding error is measured in
+/// the second pass and removed, so a large mean costs no accuracy.
 /// Error  <= 4·eps·(max|x|/σ + log2 cols) relative to max|y - bias| (tests/backend/cpu).
 void LayerNormRow(const NormRow& row) {
   const F32 d;
@@ -79,8 +79,8 @@ void RmsNormRow(const NormRow& row) {
   });
 }
 
-// Σ x² in f64, as ReduceL2 has it: no square of an f32 overflows. 16 sums side by side, pairwise at
-// the end; plain code, since not every target has vectors of both types.
+// Σ x² in f64, as in ReduceL2: no square of an f32 overflows. 16 partial sums, added pairwise at
+// the end; scalar code, because not every target has vectors of both types.
 double sum_squares(const float* x, int64_t n) {
   constexpr int64_t kParts = 16;
   double parts[kParts] = {};
@@ -124,7 +124,7 @@ void layer_norm_row(const NormRow& row) { HWY_DYNAMIC_DISPATCH(LayerNormRow)(row
 
 namespace {
 
-// Rows of one thread: about 8 KiB of work, so that small tensors stay on one thread.
+// Minimum rows per thread: about 8 KiB of work, so that small tensors use one thread.
 int64_t grain_rows(int64_t cols) { return std::max<int64_t>(1, 2048 / std::max<int64_t>(cols, 1)); }
 
 /// `first_parameter`: input index of scale; bias follows it.
@@ -137,7 +137,7 @@ Support supports_norm(const Problem& problem, size_t first_parameter) {
   const auto axis = static_cast<size_t>(positive_axis(problem.attrs_as<NormAttrs>().axis, rank));
   for (size_t i = first_parameter; i < problem.inputs.size(); ++i) {
     if (problem.has_input(i) && !is_per_row_element(problem.inputs[i].shape, shape, axis))
-      return no("scale and bias must have one value per normalised element");
+      return no("scale and bias must have one value per normalized element");
   }
   for (size_t i = 1; i < first_parameter; ++i) {
     if (str(problem.inputs[i].shape) != str(shape)) return no("the two addends differ in shape");
@@ -150,13 +150,13 @@ bool takes_last_axis(const Problem& problem) {
   return positive_axis(problem.attrs_as<NormAttrs>().axis, rank) == rank - 1;
 }
 
-// Rows may lie apart only where a row is the last axis: several axes are read as one.
+// Rows may have strides only if a row is the last axis: several axes are read as one.
 Support supports_rows(const Problem& problem, size_t first_parameter) {
-  if (!takes_last_axis(problem)) return no("normalises over more than the last axis");
+  if (!takes_last_axis(problem)) return no("normalizes over more than the last axis");
   return supports_norm(problem, first_parameter);
 }
 Support supports_slabs(const Problem& problem, size_t first_parameter) {
-  if (takes_last_axis(problem)) return no("normalises over the last axis only");
+  if (takes_last_axis(problem)) return no("normalizes over the last axis only");
   return supports_norm(problem, first_parameter);
 }
 
@@ -164,12 +164,12 @@ bool has_16_bits(std::span<const TensorArg> args) {
   return std::ranges::any_of(args, [](const TensorArg& t) { return is_16_bit_float(t.dtype); });
 }
 
-int normalised_axis(AttrView attrs, const TensorArg& x) {
+int normalized_axis(AttrView attrs, const TensorArg& x) {
   return static_cast<int>(positive_axis(decode<NormAttrs>(attrs).axis, x.rank));
 }
 
-// Workspace where anything is stored in 16 bits, in rows of `cols` floats: scale and bias, then
-// these of each part.
+// Workspace if any operand is stored in 16 bits, in rows of `cols` floats: scale and bias, then the
+// buffers of each part.
 constexpr size_t kParameterRows = 2;
 enum Buffer : size_t { kX, kAddend, kSum, kY, kBuffers };
 
@@ -180,18 +180,18 @@ std::unique_ptr<ShapeState> prepare_norm(const PrepareCall& call) {
   const TensorArg& x = call.in[0];
   const auto threads = static_cast<size_t>(call.execution.threads->size());
   return workspace_only((kParameterRows + threads * kBuffers) *
-                        row_bytes(elems_between(x, normalised_axis(call.attrs, x), x.rank)));
+                        row_bytes(elems_between(x, normalized_axis(call.attrs, x), x.rank)));
 }
 
 using RowFunction = void (*)(const NormRow&);
 
-// One launch; `first_parameter` as above: 2 where input 1 is added before the normalisation.
+// One launch; `first_parameter` as above: 2 where input 1 is added before the normalization.
 class NormLaunch {
  public:
   NormLaunch(const LaunchCall& call, size_t first_parameter)
       : call_(call),
         adds_(first_parameter == 2),
-        axis_(normalised_axis(call.attrs, call.in[0])),
+        axis_(normalized_axis(call.attrs, call.in[0])),
         cols_(elems_between(call.in[0], axis_, call.in[0].rank)),
         epsilon_(static_cast<float>(decode<NormAttrs>(call.attrs).epsilon)),
         x_rows_(call.in[0], call.in[0].rank - axis_),
@@ -204,7 +204,7 @@ class NormLaunch {
     call_.execution.threads->parallel_for(x_rows_.count(), grain_rows(cols_),
                                           [&](int64_t begin, int64_t end, int part) {
                                             for (int64_t r = begin; r < end; ++r)
-                                              normalise(r, part, run_row);
+                                              normalize(r, part, run_row);
                                           });
   }
 
@@ -221,7 +221,7 @@ class NormLaunch {
   }
   bool wants(size_t i) const { return i < call_.out.size() && call_.out[i].data != nullptr; }
 
-  void normalise(int64_t r, int part, RowFunction run_row) const {
+  void normalize(int64_t r, int part, RowFunction run_row) const {
     float mean = 0, inv_std = 0;
     NormRow row{.x = read_f32(call_.in[0], x_rows_.offset(r), cols_, buffer(part, kX)),
                 .scale = scale_,
@@ -262,7 +262,7 @@ Numerics l2_norm_numerics(const Problem& problem) {
   return numerics;
 }
 
-// A row in 16 bits is made in a buffer of its thread.
+// A 16-bit row is computed in a buffer of its thread.
 std::unique_ptr<ShapeState> prepare_l2_norm(const PrepareCall& call) {
   if (!has_16_bits(call.out)) return workspace_only(0);
   return workspace_only(static_cast<size_t>(call.execution.threads->size()) *
@@ -275,7 +275,7 @@ void launch_l2_norm(const LaunchCall& call) {
   if (x.elems() == 0) return;
   const double minimum = decode<L2NormAttrs>(call.attrs).minimum;
   const Rows rows(x);
-  const auto normalise = [&](int64_t r, float* buffer) {
+  const auto normalize = [&](int64_t r, float* buffer) {
     float* y = place_f32(out, r * cols, buffer);
     const float* from = read_f32(x, rows.offset(r), cols, y);  // 16 bits are widened in place
     HWY_DYNAMIC_DISPATCH(L2NormRow)(from, y, cols, minimum);
@@ -284,7 +284,7 @@ void launch_l2_norm(const LaunchCall& call) {
   call.execution.threads->parallel_for(
       rows.count(), grain_rows(cols), [&](int64_t begin, int64_t end, int part) {
         std::byte* buffer = call.workspace + static_cast<size_t>(part) * row_bytes(cols);
-        for (int64_t r = begin; r < end; ++r) normalise(r, reinterpret_cast<float*>(buffer));
+        for (int64_t r = begin; r < end; ++r) normalize(r, reinterpret_cast<float*>(buffer));
       });
 }
 

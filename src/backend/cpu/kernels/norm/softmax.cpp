@@ -1,7 +1,7 @@
 // cpu.softmax.rows: softmax along the last axis. Contract: AxisAttrs in core/attrs.h; Highway, all
 // targets. Columns along another axis are copied to the workspace and run through the same code.
-// f32, f16 and bf16 along the last axis (a row is widened where its result is made, or into a
-// buffer of its thread); f32 along others.
+// f32, f16 and bf16 along the last axis (a row is widened in place of its result, or into a buffer
+// of its thread); f32 along other axes.
 #include <cmath>
 #include <limits>
 
@@ -28,7 +28,7 @@ void SoftmaxRow(const float* x, float* y, int64_t n) {
   for_each_vector(d, n, [&](int64_t c, int64_t lanes) {
     maxima = hn::Max(maxima, load_lanes(d, x + c, lanes, lowest));
   });
-  // A NaN may get lost in Max, but not in the exponentials below.
+  // Max may drop a NaN; the exponentials below keep it.
   const VF32 max = hn::MaxOfLanes(d, maxima);
   const float sum = sum_columns(d, n, [&](int64_t c, int64_t lanes) {
     const VF32 e = exp_f32(d, hn::Sub(load_lanes(d, x + c, lanes, 0.0f), max));

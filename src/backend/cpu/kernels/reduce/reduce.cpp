@@ -41,7 +41,7 @@ Groups split_axes(const LaunchCall& call) {
 
 namespace {
 
-// ---- what is computed: start, one step, the combination of partial results, the end
+// ---- functions: initial value, one step, combination of partial results, final step
 
 template <class T>
 struct Carried {
@@ -82,7 +82,7 @@ struct MeanOp : SumOp {
 struct AbsSumOp : SumOp {
   template <class A>
   static A step(A a, A x) {
-    if constexpr (std::is_integral_v<A>)  // the least number has no opposite: it wraps
+    if constexpr (std::is_integral_v<A>)  // the smallest number has no opposite: it wraps
       return SumOp::step(a, x < 0 ? static_cast<A>(0 - static_cast<uint64_t>(x)) : x);
     else
       return SumOp::step(a, x < 0 ? -x : x);
@@ -142,7 +142,7 @@ struct ExtremeOp {
   template <class A>
   static A step(A a, A x) {
     const bool better = kMax ? x > a : x < a;
-    return better || x != x ? x : a;  // NaN once taken stays: no number is better than it
+    return better || x != x ? x : a;  // no number is better than NaN
   }
   template <class A>
   static A join(A a, A b) {
@@ -177,7 +177,7 @@ A reduce_row(const T* x, int64_t n) {
   return part[0];
 }
 
-// `columns` neighbouring outputs at once, the group one step of `axes` at a time.
+// `columns` neighboring outputs at once, one step of `axes` of the group at a time.
 template <class Op, class T, class A = typename Carried<T>::type>
 void reduce_columns(const T* x, const Axes& reduced, int64_t columns, A* sums) {
   std::fill_n(sums, columns, Op::template start<A>());
@@ -200,7 +200,7 @@ void reduce_typed(const LaunchCall& call) {
   const bool rows = reduced.count == 1 && reduced.list[0].stride == 1;
   const Axes& kept = groups.kept;
   const Axis last = kept.last();
-  // Neighbouring outputs share rows of the source where the last kept axis is contiguous.
+  // Neighboring outputs share rows of the source where the last kept axis is contiguous.
   constexpr int64_t kColumns = 64;
   const int64_t block = rows || last.stride != 1 ? 1 : std::min(kColumns, last.size);
   const int64_t per_line = (last.size + block - 1) / block;
@@ -238,7 +238,7 @@ Support supports_reduce(const Problem& problem) {
   const bool floats_only = problem.op == OpKind::kReduceMean || problem.op == OpKind::kReduceL2 ||
                            problem.op == OpKind::kReduceLogSum;
   const bool extreme = problem.op == OpKind::kReduceMax || problem.op == OpKind::kReduceMin;
-  // An empty group of integers has its own type's extreme value; the evaluator knows it.
+  // An empty group of integers gives its type's extreme value, which the evaluator computes.
   if (!floats_only && !extreme && (type == DType::kI32 || type == DType::kI64)) return yes();
   if (extreme && type == DType::kI64) return yes();
   return no("no loop for " + std::string(name(type)));

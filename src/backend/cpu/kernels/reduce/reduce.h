@@ -1,4 +1,4 @@
-// Which elements a reduction takes together: axes split into kept and reduced ones. Contract:
+// The groups of elements of a reduction: axes split into kept and reduced ones. Contract:
 // ReduceAttrs in core/attrs.h.
 #pragma once
 #include "backend/cpu/body.h"
@@ -9,7 +9,7 @@ struct Axis {
   int64_t size, stride;
 };
 
-/// A list of axes, outermost first; neighbours that step evenly are one, axes of size 1 none.
+/// A list of axes, outermost first; neighbors that step evenly are merged, axes of size 1 dropped.
 struct Axes {
   std::array<Axis, kMaxRank> list;
   int count = 0;
@@ -29,7 +29,7 @@ struct Axes {
     for (int i = 0; i < count; ++i) n *= list[static_cast<size_t>(i)].size;
     return n;
   }
-  /// Where element `index` (row-major) is.
+  /// Offset of element `index` (row-major).
   int64_t offset(int64_t index) const {
     int64_t at = 0;
     for (int i = count - 1; i >= 0; --i) {
@@ -43,7 +43,7 @@ struct Axes {
   Axis last() const { return count > 0 ? list[static_cast<size_t>(count - 1)] : Axis{1, 1}; }
 };
 
-/// Output i is made of the elements at kept.offset(i) + reduced.offset(k).
+/// Output i reduces the elements at kept.offset(i) + reduced.offset(k).
 struct Groups {
   Axes kept, reduced;
 };

@@ -1,6 +1,6 @@
 // cpu.reduce_log_sum_exp.groups: ln Σ exp over any axes. Contract: ReduceAttrs in core/attrs.h;
-// Highway, all targets. A group is walked in chunks, copied together where it has gaps, so its bits
-// do not depend on how it lies in memory.
+// Highway, all targets. A group is read in chunks, which are copied if it has gaps, so its bits do
+// not depend on its layout in memory.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -18,7 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace vernier::backend::cpu {
 namespace HWY_NAMESPACE {
 
-/// The largest of x[0, n) and `so_far`; NaN if one of them is.
+/// The largest of x[0, n) and `so_far`; NaN if one of them is NaN.
 float LargestOrNan(const float* x, int64_t n, float so_far) {
   const F32 d;
   VF32 maxima = hn::Set(d, so_far);
@@ -56,7 +56,7 @@ Support supports_log_sum_exp(const Problem& problem) {
   return type == DType::kF32 ? all_f32(problem) : no("no loop for " + std::string(name(type)));
 }
 
-/// Elements taken at once. A constant: it is part of an output's bits.
+/// Elements per chunk. A constant, because an output's bits depend on it.
 constexpr int64_t kChunk = 1024;
 
 /// Calls visit(elements, count) for each chunk of a group.
@@ -84,10 +84,11 @@ void for_each_chunk(const float* x, const Axes& reduced, const Visit& visit) {
 }
 
 /// y = max + ln Σ exp(x − max) over each group; a group with NaN gives NaN, else one with +inf
-/// gives +inf, one of nothing but -inf (or of nothing) gives -inf. x        f32, any shape and
-/// strides. y: f32. Compute and accumulate in f32, chunks of 1024 added in f64. Error    <=
-/// 2^-24·(|y| + 32): the sum is off by 16 additions in a row and exp by 2 ulp, and ln
-///          makes a relative error an absolute one.
+/// gives +inf, one that is all -inf (or empty) gives -inf.
+/// x        f32, any shape and strides. y: f32.
+/// Computes and accumulates in f32, chunks of 1024 are added in f64.
+/// Error    <= 2^-24·(|y| + 32): the sum has the error of 16 consecutive additions and exp of 2
+///          ulp, and ln turns a relative error into an absolute one.
 /// Cost     reads x twice. No workspace.
 void launch_log_sum_exp(const LaunchCall& call) {
   const Groups groups = split_axes(call);

@@ -1,5 +1,5 @@
 // cpu.top_k.heap: the k largest or smallest elements of every line along one axis, best first, and
-// where they stood. Contract: TopKAttrs in core/attrs.h.
+// their indices. Contract: TopKAttrs in core/attrs.h.
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -44,7 +44,7 @@ struct FloatType {
   }
 };
 
-/// One line of `size` elements that lie `step` apart.
+/// One line of `size` elements with step `step`.
 struct Line {
   const std::byte* data;
   int64_t size, step;
@@ -142,7 +142,7 @@ std::unique_ptr<ShapeState> prepare_top_k(const PrepareCall& call) {
 ///          the axis; indices: i64. k is the size of the outputs.
 /// Error    exact: elements are moved as bits.
 /// Cost     reads x once; a line of n costs n comparisons and, in random order, about k·ln(n/k)
-///          heap steps. Lines go to threads; one line is never divided.
+///          heap steps. Threads take whole lines.
 /// Workspace 16·k bytes per part.
 void launch_top_k(const LaunchCall& call) {
   const auto attrs = decode<TopKAttrs>(call.attrs);

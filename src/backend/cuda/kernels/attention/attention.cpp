@@ -28,11 +28,11 @@
 #include "backend/cuda/check.h"
 #include "backend/cuda/product_numerics.h"
 #include "backend/cuda/usable.h"
+#include "backend/supports.h"
 
 namespace vernier::backend::cuda {
 namespace {
 
-enum Input : size_t { kQ, kK, kV, kBias, kKeep, kStartsQ, kStartsK, kCos, kSin };
 constexpr uint32_t kStrided = 0x1f;  // q, k, v, bias, keep
 // q, k and v, which the copy engine of Hopper reads: its maps have no stride 0. Another kernel
 // would take such arrays, and only where the repeated axis (a batch, say) is longer than 1.
@@ -41,26 +41,13 @@ constexpr uint32_t kMapped = 0x7;
 // ---- what each row takes
 
 Support supports_plain(const Problem& problem) {
-  Support floats = all_up_to_f32(problem);
-  if (!floats) return floats;
-  for (size_t i = kQ; i <= kV; ++i) {
-    if (rank_of(problem.inputs[i]) != 4) return no("q, k and v must have four axes");
-  }
-  if (problem.has_input(kKeep) && problem.inputs[kKeep].dtype != DType::kBool)
-    return no("keep is not bool");
-  for (size_t i : {kBias, kKeep, kCos, kSin}) {
-    if (problem.has_input(i) && rank_of(problem.inputs[i]) > 4)
-      return no("a table has more than four axes");
-  }
+  Support operands = attention_operands(problem);
+  if (!operands) return operands;
   for (size_t i : {kStartsQ, kStartsK}) {
     if (!problem.has_input(i)) continue;
     const DType type = problem.inputs[i].dtype;
     if (type != DType::kI32 && type != DType::kI64) return no("cu_seqlens are not i32 or i64");
   }
-  if (problem.has_input(kStartsQ) != problem.has_input(kStartsK))
-    return no("only one of the two cu_seqlens is given");
-  if (problem.has_input(kCos) != problem.has_input(kSin))
-    return no("only one of the rotary tables is given");
   return yes();
 }
 

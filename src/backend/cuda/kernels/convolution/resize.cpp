@@ -4,12 +4,11 @@
 
 #include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
+#include "backend/supports.h"
 #include "core/error.h"
 
 namespace vernier::backend::cuda {
 namespace {
-
-enum Input : size_t { kX, kScales = 2, kSizes };
 
 /// Attributes, and the scale of every axis where scales are given (else the sizes decide).
 struct ResizeState final : KernelState {
@@ -20,37 +19,11 @@ struct ResizeState final : KernelState {
 std::unique_ptr<KernelState> create_resize(const CreateCall& call) {
   auto state = std::make_unique<ResizeState>();
   state->attrs = decode<ResizeAttrs>(call.attrs);
-  state->scales = constant_floats(call, kScales);
+  state->scales = constant_floats(call, kResizeScales);
   return state;
 }
 
 // ---- what is supported
-
-/// Axes whose elements may differ from the input's, for some shape that the symbols allow.
-int changing_axes(const Problem& problem, const ResizeAttrs& attrs) {
-  const SymShape &x = problem.inputs[kX].shape, &y = problem.outputs[0].shape;
-  const size_t count = attrs.axes.empty() ? x.size() : attrs.axes.size();
-  const auto rank = static_cast<int64_t>(x.size());
-  int changing = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const auto axis = static_cast<size_t>(attrs.axes.empty() ? static_cast<int64_t>(i)
-                                                             : positive_axis(attrs.axes[i], rank));
-    const bool scaled = !problem.has_input(kSizes) &&
-                        problem.inputs[kScales].constant->float_at(static_cast<int64_t>(i)) != 1;
-    changing += scaled || x[axis] != y[axis] ? 1 : 0;
-  }
-  return changing;
-}
-
-// What both rows ask, before they look at types.
-Support supports_any(const Problem& problem, const ResizeAttrs& attrs) {
-  if (problem.inputs[kX].shape.empty()) return no("input is a scalar");
-  const bool sizes = problem.has_input(kSizes);
-  if (sizes && attrs.aspect_policy != "stretch") return no("keeps the aspect ratio of its input");
-  if (!sizes && (!problem.has_input(kScales) || problem.inputs[kScales].constant == nullptr))
-    return no("its scales are not constant");
-  return yes();
-}
 
 /// The problem with its image and result alone.
 Problem image_of(const Problem& problem) {
@@ -62,16 +35,16 @@ Problem image_of(const Problem& problem) {
 Support supports_nearest(const Problem& problem) {
   const auto attrs = problem.attrs_as<ResizeAttrs>();
   if (attrs.mode != Interpolation::kNearest) return no("its mode is not nearest");
-  Support support = supports_any(problem, attrs);
+  Support support = resize_operands(problem);
   return support ? one_float_type(image_of(problem)) : support;
 }
 
 Support supports_weighted(const Problem& problem) {
   const auto attrs = problem.attrs_as<ResizeAttrs>();
   if (attrs.mode == Interpolation::kNearest) return no("its mode is nearest");
-  Support support = supports_any(problem, attrs);
+  Support support = resize_operands(problem);
   if (!support) return support;
-  const int changing = changing_axes(problem, attrs);
+  const int changing = resized_axes(problem);
   if (changing > kMaxResized)
     return no("resizes " + std::to_string(changing) + " axes, this kernel takes three");
   if (!is_float(problem.outputs[0].dtype)) return no("interpolates integers");
@@ -100,13 +73,13 @@ struct ResizeShape final : ShapeState {
 
 std::unique_ptr<ShapeState> prepare_resize(const PrepareCall& call) {
   const auto& state = static_cast<const ResizeState&>(*call.state);
-  const TensorArg &x = call.in[kX], &y = call.out[0];
+  const TensorArg &x = call.in[kResizeX], &y = call.out[0];
   if (y.elems() > 0 && x.elems() == 0)
     throw Error(ErrorCode::kInput, "Resize: the input is empty, the output is not");
   std::array<double, kMaxRank> scales{};
   for (int i = 0; i < x.rank; ++i)
     scales[static_cast<size_t>(i)] = static_cast<double>(y.dim(i)) / static_cast<double>(x.dim(i));
-  for (size_t i = 0; !given(call.in, kSizes) && i < state.scales.size(); ++i) {
+  for (size_t i = 0; !given(call.in, kResizeSizes) && i < state.scales.size(); ++i) {
     const int64_t axis = state.attrs.axes.empty() ? static_cast<int64_t>(i) : state.attrs.axes[i];
     scales[static_cast<size_t>(positive_axis(axis, x.rank))] = state.scales[i];
   }
@@ -132,7 +105,7 @@ std::unique_ptr<ShapeState> prepare_resize(const PrepareCall& call) {
 template <cudaError_t (*kRun)(const ResizeLaunch&, cudaStream_t)>
 void launch_resize(const LaunchCall& call) {
   ResizeLaunch args = static_cast<const ResizeShape&>(*call.shape_state).args;
-  args.x.data = call.in[kX].data;
+  args.x.data = call.in[kResizeX].data;
   args.y.data = call.out[0].data;
   check_cuda(kRun(args, stream_of(call.execution)), "Resize");
 }

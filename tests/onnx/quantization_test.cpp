@@ -1,4 +1,4 @@
-// Quantised products, losses and MeanVarianceNormalization, which import writes in other operators,
+// Quantized products, losses and MeanVarianceNormalization, which import writes in other operators,
 // against their meaning; and what is refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,10 +9,10 @@
 namespace vernier::onnx {
 namespace {
 
-class QuantisedMeaning : public ::testing::TestWithParam<MeaningCase> {};
-TEST_P(QuantisedMeaning, IsThatOfThePlainOperators) { expect_same_meaning(GetParam()); }
-class QuantisedRefused : public ::testing::TestWithParam<RefusedCase> {};
-TEST_P(QuantisedRefused, WithTheReason) { expect_refused(GetParam()); }
+class QuantizedMeaning : public ::testing::TestWithParam<MeaningCase> {};
+TEST_P(QuantizedMeaning, IsThatOfThePlainOperators) { expect_same_meaning(GetParam()); }
+class QuantizedRefused : public ::testing::TestWithParam<RefusedCase> {};
+TEST_P(QuantizedRefused, WithTheReason) { expect_refused(GetParam()); }
 
 constexpr int32_t kInt8 = 3;
 
@@ -51,8 +51,8 @@ void image(ModelBuilder& m) {
   m.initializer(f32_tensor("sx", {}, {0.2F})).initializer(f32_tensor("sw", {2}, {0.3F, 1.1F}));
   m.initializer(f32_tensor("sy", {}, {1.7F})).initializer(u8_tensor("zy", {}, {20}));
 }
-// The numbers that quantised ones stand for.
-void dequantise(ModelBuilder& m, const std::string& x, int64_t axis) {
+// The numbers that quantized ones stand for.
+void dequantize(ModelBuilder& m, const std::string& x, int64_t axis) {
   m.node("DequantizeLinear", {x, "s" + x, "z" + x}, {x + "_real"}, {attr_int("axis", axis)});
 }
 
@@ -98,8 +98,8 @@ std::vector<MeaningCase> cases() {
        },
        [](ModelBuilder& m) {
          matrices(m);
-         dequantise(m, "a", 0);
-         dequantise(m, "b", 1);
+         dequantize(m, "a", 0);
+         dequantize(m, "b", 1);
          m.node("MatMul", {"a_real", "b_real"}, {"p"});
          m.node("QuantizeLinear", {"p", "sy", "zy"}, {"y"});
        }},
@@ -128,8 +128,8 @@ std::vector<MeaningCase> cases() {
        },
        [=](ModelBuilder& m) {
          image(m);
-         dequantise(m, "x", 1);
-         dequantise(m, "w", 0);
+         dequantize(m, "x", 1);
+         dequantize(m, "w", 0);
          m.node("Mul", {"sx", "sw"}, {"sb"});
          m.node("DequantizeLinear", {"bias", "sb"}, {"bias_real"}, {attr_int("axis", 0)});
          m.node("Conv", {"x_real", "w_real", "bias_real"}, {"p"}, padded);
@@ -167,12 +167,12 @@ std::vector<MeaningCase> cases() {
          m.node("Sub", {"mean_xx", "mm"}, {"variance"});
          m.node("Sqrt", {"variance"}, {"deviation"});
          m.node("Add", {"deviation", "tiny"}, {"divisor"});
-         m.node("Sub", {"x", "mean"}, {"centred"});
-         m.node("Div", {"centred", "divisor"}, {"y"});
+         m.node("Sub", {"x", "mean"}, {"centered"});
+         m.node("Div", {"centered", "divisor"}, {"y"});
        }},
   };
 }
-INSTANTIATE_TEST_SUITE_P(Products, QuantisedMeaning, ::testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Products, QuantizedMeaning, ::testing::ValuesIn(cases()),
                          [](const auto& row) { return row.param.name; });
 
 // Example of the operator's specification, and a tensor that has no range.
@@ -216,7 +216,7 @@ TEST(QuantizeLinear, TakesItsTypeFromZeroPointOrAttribute) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Quantised, QuantisedRefused,
+    Quantized, QuantizedRefused,
     ::testing::Values(
         RefusedCase{
             "types_that_differ",

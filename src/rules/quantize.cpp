@@ -6,7 +6,7 @@ namespace vernier::rules {
 namespace {
 
 bool is_f8(DType type) { return type == DType::kF8E4M3 || type == DType::kF8E5M2; }
-bool is_quantised(DType type) {
+bool is_quantized(DType type) {
   return is_f8(type) || type == DType::kI8 || type == DType::kU8 || type == DType::kI16 ||
          type == DType::kU16;
 }
@@ -20,15 +20,16 @@ void check_layout(InferContext& context, const QuantizeAttrs& attrs) {
   const bool one_number = scale.empty() || (scale.size() == 1 && scale[0] == Dim(1));
   if (attrs.block_size > 0) {
     if (scale.size() != x.size())
-      context.fail("the scale has shape " + str(scale) + ", blocks need the rank of " + str(x));
-    const size_t axis = context.normalise_axis(attrs.axis, context.rank(0));
+      context.fail("the scale has shape " + str(scale) + ", expected the rank of " + str(x) +
+                   " for blocks");
+    const size_t axis = context.normalize_axis(attrs.axis, context.rank(0));
     for (size_t i = 0; i < x.size(); ++i) {
       const Dim blocks = floordiv(x[i] + Dim(attrs.block_size - 1), attrs.block_size);
       context.unify(scale[i], i == axis ? blocks : x[i]);
     }
   } else if (!one_number) {
     require_rank(context, 1, 1);
-    context.unify(scale[0], x[context.normalise_axis(attrs.axis, context.rank(0))]);
+    context.unify(scale[0], x[context.normalize_axis(attrs.axis, context.rank(0))]);
   }
   if (!context.has_input(2)) return;
   const SymShape zero = context.shape(2);
@@ -46,8 +47,8 @@ void infer_quantize_linear(InferContext& context) {
   if (context.dtype(0) != DType::kI32) require_float(context, 0);
   check_layout(context, attrs);
   const DType type = attrs.dtype == DType::kUndefined ? DType::kU8 : attrs.dtype;
-  if (!is_quantised(type))
-    context.fail("quantises to " + std::string(name(type)) + ", expected 8 or 16 bits");
+  if (!is_quantized(type))
+    context.fail("quantizes to " + std::string(name(type)) + ", expected 8 or 16 bits");
   if (context.has_input(2) && context.dtype(2) != type) {
     context.fail("the zero point is " + std::string(name(context.dtype(2))) + ", the output " +
                  std::string(name(type)));
@@ -58,8 +59,8 @@ void infer_quantize_linear(InferContext& context) {
 void infer_dequantize_linear(InferContext& context) {
   const auto attrs = context.attrs<QuantizeAttrs>();
   const DType from = context.dtype(0);
-  if (!is_quantised(from) && from != DType::kI32)
-    context.fail("input 0 is " + std::string(name(from)) + ", expected a quantised type or i32");
+  if (!is_quantized(from) && from != DType::kI32)
+    context.fail("input 0 is " + std::string(name(from)) + ", expected a quantized type or i32");
   check_layout(context, attrs);
   if (context.has_input(2)) require_same_type(context, 2);
   const DType type = attrs.dtype == DType::kUndefined ? context.dtype(1) : attrs.dtype;

@@ -1,4 +1,4 @@
-// Row normalisation in FP64, shared by LayerNorm, RMSNorm, AddLayerNorm, LinearAddLayerNorm,
+// Row normalization in FP64, shared by LayerNorm, RMSNorm, AddLayerNorm, LinearAddLayerNorm,
 // GroupNormalization and EmbedNorm. Mean and variance are two passes in double.
 #pragma once
 #include <span>
@@ -7,9 +7,9 @@
 
 namespace vernier::reference {
 
-/// Which rounding points of the operator stand for the row's statistics and its normalised values.
+/// The operator's rounding points for the row's statistics and its normalized values.
 struct NormPoints {
-  size_t x, mean, var, normalised, out;
+  size_t x, mean, var, normalized, out;
 };
 inline constexpr NormPoints kNormIndex{0, 1, 2, 3, 4};
 inline constexpr NormPoints kAddNormIndex{1, 2, 3, 4, 5};     // x is the sum
@@ -19,9 +19,9 @@ struct RowStatistics {
   double mean, inv_std;
 };
 /// row = (row − mean)/√(var + epsilon), with x, mean, var and normalised rounded at their points,
-/// sums carried as the accumulator says, and everything between them an inner result; var is the
+/// sums with the accumulator, and everything between them an inner result; var is the
 /// biased variance. An empty row has NaN statistics.
-RowStatistics normalise_row(std::span<double> row, double epsilon, const Rounding& rounding,
+RowStatistics normalize_row(std::span<double> row, double epsilon, const Rounding& rounding,
                             const NormPoints& points);
 
 /// y = round(y·scale + bias) at point `out`; scale and bias broadcast to y, bias may be null.

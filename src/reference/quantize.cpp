@@ -10,13 +10,13 @@
 namespace vernier::reference {
 namespace {
 
-// Which element of scale and zero point belongs to element `flat` of x.
+// The index of the scale and zero point of element `flat` of x.
 class ScaleIndex {
  public:
   ScaleIndex(const QuantizeAttrs& attrs, const Shape& x, const EvalTensor& scale)
       : one_number_(scale.elems() == 1 && attrs.block_size == 0), block_(attrs.block_size) {
     if (one_number_) return;
-    const size_t axis = normalise_axis(attrs.axis, x.size());
+    const size_t axis = normalize_axis(attrs.axis, x.size());
     view_ = view_axis(x, axis);
     if (block_ > 0) blocks_ = scale.shape[axis];
   }
@@ -34,7 +34,7 @@ class ScaleIndex {
   AxisView view_;
 };
 
-// The zero point of elements with scale number `s`; none is 0.
+// The zero point of elements with scale number `s`; 0 if absent.
 double zero_point(const EvalCall& call, size_t s) {
   const EvalTensor* zero = call.in.size() > 2 ? call.in[2] : nullptr;
   if (zero == nullptr) return 0;
@@ -45,8 +45,8 @@ double finite_limit(DType f8) { return f8 == DType::kF8E4M3 ? 448 : 57344; }
 
 }  // namespace
 
-// y = saturate(round(x / scale) + zero), halves to even; NaN gives the zero point. To f8 the
-// quotient goes as it is, clipped to the largest finite value where it saturates.
+// y = saturate(round(x / scale) + zero), halves to even; NaN gives the zero point. For f8 the
+// quotient is not rounded to an integer, and clamped to the largest finite value if it saturates.
 void eval_quantize_linear(const EvalCall& call) {
   const auto attrs = decode<QuantizeAttrs>(call.attrs);
   const EvalTensor &x = *call.in[0], &scale = *call.in[1];
@@ -77,8 +77,8 @@ void eval_dequantize_linear(const EvalCall& call) {
   }
 }
 
-// loss[n, d] = −w[t]·x[n, t, d] with t = targets[n, d], 0 where t is ignored; as it is, summed, or
-// divided by the sum of the weights that counted.
+// loss[n, d] = −w[t]·x[n, t, d] with t = targets[n, d], 0 if t is ignored; unreduced, summed, or
+// summed and divided by the sum of the weights used.
 void eval_negative_log_likelihood(const EvalCall& call) {
   const auto attrs = decode<LossAttrs>(call.attrs);
   const EvalTensor &x = *call.in[0], &targets = *call.in[1];

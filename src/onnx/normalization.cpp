@@ -1,4 +1,4 @@
-// Translations of the normalisation operators. Contract: node_context.h, translations.h.
+// Translations of the normalization operators. Contract: node_context.h, translations.h.
 #include <array>
 
 #include "core/attrs.h"
@@ -7,13 +7,12 @@
 namespace vernier::onnx {
 namespace {
 
-// Statistics are asked for in f32 (1), f64 (11) or nothing in particular (0): ours are never
-// narrower than f32.
+// The type requested for statistics: f32 (1), f64 (11) or none (0). Ours are at least f32.
 void check_stash_type(NodeContext& node) {
   const int64_t stash_type = node.attrs().integer("stash_type", 1);
   if (stash_type != 0 && stash_type != 1 && stash_type != 11) {
     node.unsupported("its stash_type is " + std::to_string(stash_type) +
-                     "; only 1 (FLOAT) is known");
+                     "; only 1 (FLOAT) is supported");
   }
 }
 
@@ -92,17 +91,17 @@ void translate_mean_variance(NodeContext& node) {
   ReduceAttrs over;
   over.axes = node.attrs().optional_integers("axes").value_or(std::vector<int64_t>{0, 2, 3});
   const ir::ValueId mean = node.emit(OpKind::kReduceMean, {x}, over);
-  const ir::ValueId centred = node.emit(OpKind::kSub, {x, mean});
-  const ir::ValueId squares = node.emit(OpKind::kMul, {centred, centred});
+  const ir::ValueId centered = node.emit(OpKind::kSub, {x, mean});
+  const ir::ValueId squares = node.emit(OpKind::kMul, {centered, centered});
   const ir::ValueId variance = node.emit(OpKind::kReduceMean, {squares}, over);
   const ir::ValueId deviation = node.emit(OpKind::kSqrt, {variance});
   const ir::ValueId epsilon = node.constant(Tensor::scalar(node.dtype(x), 1e-9));
   node.set_output(
-      0, node.emit(OpKind::kDiv, {centred, node.emit(OpKind::kAdd, {deviation, epsilon})}));
+      0, node.emit(OpKind::kDiv, {centered, node.emit(OpKind::kAdd, {deviation, epsilon})}));
 }
 
 constexpr std::array kRows{
-    // Since opset 17; ONNX Runtime's optimiser writes it into models of any opset.
+    // Since opset 17; ONNX Runtime's optimizer writes it into models of any opset.
     Translation{"", "LayerNormalization", 1, translate_layer_norm},
     Translation{"", "RMSNormalization", 23, translate_rms_norm},
     // ONNX Runtime's name for it, likewise.
@@ -115,6 +114,6 @@ constexpr std::array kRows{
 
 }  // namespace
 
-std::span<const Translation> normalisation_translations() { return kRows; }
+std::span<const Translation> normalization_translations() { return kRows; }
 
 }  // namespace vernier::onnx

@@ -1,5 +1,5 @@
 // Inference of LayerNorm, RMSNorm, AddLayerNorm, BatchNormalization, GroupNormalization, EmbedNorm,
-// L2Norm and MaskedMean. Contract: context.h; formulas in src/reference and at the attributes.
+// L2Norm and MaskedMean. Contract: context.h; formulas: src/reference and core/attrs.h.
 #include <algorithm>
 
 #include "rules/checks.h"
@@ -7,7 +7,7 @@
 namespace vernier::rules {
 namespace {
 
-// Scale and bias broadcast to the normalised axes.
+// Scale and bias broadcast to the normalized axes.
 void check_scale(InferContext& context, size_t input, const SymShape& data, size_t first_axis) {
   if (!context.has_input(input)) return;
   require_float(context, input);
@@ -19,7 +19,7 @@ void check_scale(InferContext& context, size_t input, const SymShape& data, size
 void require_rows(InferContext& context, const SymShape& shape, size_t axis) {
   for (size_t i = axis; i < shape.size(); ++i) {
     if (equal(shape[i], 0) == true)
-      context.fail("normalises over axis " + std::to_string(i) + " of " + str(shape) +
+      context.fail("normalizes over axis " + std::to_string(i) + " of " + str(shape) +
                    ", which is empty");
     context.require_at_most(1, shape[i]);
   }
@@ -32,7 +32,7 @@ void check_per_channel(InferContext& context, size_t i, const Dim& channels) {
   context.unify(context.shape(i)[0], channels);
 }
 
-// Statistics of a row are f32 (f64 for f64 data), with size 1 on the normalised axes.
+// Statistics of a row are f32 (f64 for f64 data), with size 1 on the normalized axes.
 DType statistics_type(DType data) { return data == DType::kF64 ? DType::kF64 : DType::kF32; }
 
 }  // namespace
@@ -40,7 +40,7 @@ DType statistics_type(DType data) { return data == DType::kF64 ? DType::kF64 : D
 void infer_layer_norm(InferContext& context) {
   require_float(context, 0);
   const SymShape x = context.shape(0);
-  const size_t axis = context.normalise_axis(context.attrs<NormAttrs>().axis, context.rank(0));
+  const size_t axis = context.normalize_axis(context.attrs<NormAttrs>().axis, context.rank(0));
   require_rows(context, x, axis);
   // ONNX lets scale and bias broadcast to the whole of x.
   check_scale(context, 1, x, 0);
@@ -54,7 +54,7 @@ void infer_layer_norm(InferContext& context) {
 void infer_rms_norm(InferContext& context) {
   require_float(context, 0);
   require_rows(context, context.shape(0),
-               context.normalise_axis(context.attrs<NormAttrs>().axis, context.rank(0)));
+               context.normalize_axis(context.attrs<NormAttrs>().axis, context.rank(0)));
   check_scale(context, 1, context.shape(0), 0);
   infer_same(context);
 }
@@ -64,7 +64,7 @@ void infer_add_layer_norm(InferContext& context) {
   require_same_type(context, 1);
   const SymShape sum = broadcast(context, context.shape(0), context.shape(1));
   const auto rank = static_cast<int64_t>(sum.size());
-  const size_t axis = context.normalise_axis(context.attrs<NormAttrs>().axis, rank);
+  const size_t axis = context.normalize_axis(context.attrs<NormAttrs>().axis, rank);
   require_rows(context, sum, axis);
   check_scale(context, 2, sum, axis);
   check_scale(context, 3, sum, axis);
@@ -88,7 +88,7 @@ void infer_group_normalization(InferContext& context) {
   const int64_t groups = context.attrs<GroupNormAttrs>().num_groups;
   const Dim channels = context.shape(0)[1];
   if (groups < 0 || (groups > 0 && mod(channels, groups) != Dim(0))) {
-    context.fail(channels.str() + " channels do not divide into " + std::to_string(groups) +
+    context.fail(channels.str() + " channels are not divisible into " + std::to_string(groups) +
                  " groups");
   }
   for (size_t i = 1; i < 3; ++i) check_per_channel(context, i, channels);

@@ -1,17 +1,16 @@
 // FP64 evaluators of LayerNorm, RMSNorm, AddLayerNorm, BatchNormalization, GroupNormalization and
 // L2Norm. Contract: core/evaluator.h; rounding points x (sum), mean, var, normalised, out. Sums
-// over a row are carried as the accumulator says; differences, squares and products are inner
-// results.
+// over a row use the accumulator; differences, squares and products are inner results.
 #include <algorithm>
 #include <cmath>
 
 #include "core/attrs.h"
 #include "reference/elementwise.h"
-#include "reference/normalise_rows.h"
+#include "reference/normalize_rows.h"
 
 namespace vernier::reference {
 
-RowStatistics normalise_row(std::span<double> row, double epsilon, const Rounding& rounding,
+RowStatistics normalize_row(std::span<double> row, double epsilon, const Rounding& rounding,
                             const NormPoints& points) {
   const auto count = static_cast<double>(row.size());
   const PointRounding& accumulator = rounding.accumulator();
@@ -23,7 +22,7 @@ RowStatistics normalise_row(std::span<double> row, double epsilon, const Roundin
       carried_sum(accumulator, row, [&](double v) { return rounding.inner(v * v); });
   const double var = rounding(points.var, squares / count);
   const double inv_std = rounding.inner(1.0 / std::sqrt(rounding.inner(var + epsilon)));
-  for (double& v : row) v = rounding(points.normalised, rounding.inner(v * inv_std));
+  for (double& v : row) v = rounding(points.normalized, rounding.inner(v * inv_std));
   return {mean, inv_std};
 }
 
@@ -44,7 +43,7 @@ size_t row_length(const Shape& shape, int64_t axis) {
   return static_cast<size_t>(num_elems(std::span(shape).subspan(first)));
 }
 
-// Output n if the caller wants it.
+// Output n if it is wanted.
 EvalTensor* wanted_output(const EvalCall& call, size_t n) {
   return call.out.size() > n && call.out[n].dtype != DType::kUndefined ? &call.out[n] : nullptr;
 }
@@ -74,7 +73,7 @@ void eval_layer_norm(const EvalCall& call) {
   EvalTensor &y = call.out[0], *mean = wanted_output(call, 1), *inv_std = wanted_output(call, 2);
   y.f = x.f;
   for_each_row(y.f, row_length(x.shape, attrs.axis), [&](std::span<double> row, size_t i) {
-    const RowStatistics s = normalise_row(row, attrs.epsilon, call.rounding, kNormIndex);
+    const RowStatistics s = normalize_row(row, attrs.epsilon, call.rounding, kNormIndex);
     if (mean) mean->f[i] = s.mean;
     if (inv_std) inv_std->f[i] = s.inv_std;
   });
@@ -96,7 +95,7 @@ void eval_rms_norm(const EvalCall& call) {
     const double mean_square = rounding(kNormIndex.var, squares / static_cast<double>(row.size()));
     const double inv_rms =
         rounding.inner(1.0 / std::sqrt(rounding.inner(mean_square + attrs.epsilon)));
-    for (double& v : row) v = rounding(kNormIndex.normalised, rounding.inner(v * inv_rms));
+    for (double& v : row) v = rounding(kNormIndex.normalized, rounding.inner(v * inv_rms));
   });
   scale_and_shift(y, *call.in[1], nullptr, rounding, kNormIndex.out);
 }
@@ -113,7 +112,7 @@ void eval_add_layer_norm(const EvalCall& call) {
   });
   if (EvalTensor* sum = wanted_output(call, 1)) sum->f = y.f;
   for_each_row(y.f, row_length(y.shape, attrs.axis), [&](std::span<double> row, size_t) {
-    normalise_row(row, attrs.epsilon, call.rounding, kAddNormIndex);
+    normalize_row(row, attrs.epsilon, call.rounding, kAddNormIndex);
   });
   scale_and_shift(y, *call.in[2], call.optional(3), call.rounding, kAddNormIndex.out);
 }
@@ -131,8 +130,8 @@ void eval_batch_normalization(const EvalCall& call) {
   for (size_t i = 0; i < y.f.size(); ++i) {
     const size_t c = i / plane % channels;
     const Rounding& rounding = call.rounding;
-    const double normalised = rounding.inner((x.f[i] - mean.f[c]) / std::sqrt(var.f[c] + epsilon));
-    y.f[i] = rounding(0, rounding.inner(normalised * scale.f[c]) + bias.f[c]);
+    const double normalized = rounding.inner((x.f[i] - mean.f[c]) / std::sqrt(var.f[c] + epsilon));
+    y.f[i] = rounding(0, rounding.inner(normalized * scale.f[c]) + bias.f[c]);
   }
 }
 
@@ -147,15 +146,15 @@ void eval_group_normalization(const EvalCall& call) {
   const int64_t rows = x.shape[0] * groups;
   if (rows == 0) return;
   for_each_row(y.f, y.f.size() / static_cast<size_t>(rows), [&](std::span<double> row, size_t) {
-    normalise_row(row, attrs.epsilon, call.rounding, kNormIndex);
+    normalize_row(row, attrs.epsilon, call.rounding, kNormIndex);
   });
   const EvalTensor scale = per_channel(*call.in[1], x.rank());
   const EvalTensor bias = per_channel(*call.in[2], x.rank());
   scale_and_shift(y, scale, &bias, call.rounding, kNormIndex.out);
 }
 
-// y = x/max(√Σx², minimum), as Div of x by Clip of ReduceL2: a NaN makes its row NaN, and beside an
-// infinite element, which becomes NaN, numbers become 0.
+// y = x/max(√Σx², minimum), as Div of x by Clip of ReduceL2: a NaN makes its row NaN; an infinite
+// element becomes NaN and the finite elements of its row become 0.
 void eval_l2_norm(const EvalCall& call) {
   const double minimum = decode<L2NormAttrs>(call.attrs).minimum;
   const EvalTensor& x = *call.in[0];
@@ -167,7 +166,7 @@ void eval_l2_norm(const EvalCall& call) {
     const double squares =
         carried_sum(rounding.accumulator(), row, [&](double v) { return rounding.inner(v * v); });
     const double norm = rounding.inner(std::sqrt(squares));
-    const double divisor = std::max(norm, minimum);  // NaN stays
+    const double divisor = std::max(norm, minimum);  // NaN stays NaN
     for (double& v : row) v = rounding(0, v / divisor);
   });
 }

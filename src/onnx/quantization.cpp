@@ -1,4 +1,4 @@
-// Translations of the quantisation operators and the integer products. Products of quantised
+// Translations of the quantization operators and the integer products. Products of quantized
 // numbers are computed on the integers themselves (i32, or f64 where it holds them exactly).
 // Contract: node_context.h, translations.h.
 #include <algorithm>
@@ -37,7 +37,7 @@ QuantizeAttrs quantize_attrs(NodeContext& node) {
 void translate_quantize(NodeContext& node) {
   QuantizeAttrs attrs = quantize_attrs(node);
   attrs.saturate = node.attrs().flag("saturate", 1);
-  node.attrs().ignore("precision");  // of the quotient: ours is never narrower than f32
+  node.attrs().ignore("precision");  // of the quotient: ours is at least f32
   if (attrs.dtype == DType::kUndefined && node.has_input(2))
     attrs.dtype = node.dtype(node.input(2));
   node.set_output(0, node.emit(OpKind::kQuantizeLinear, node.all_inputs(), attrs));
@@ -80,8 +80,8 @@ ir::ValueId along(NodeContext& node, ir::ValueId list, int64_t axis, int64_t ran
   if (shape.size() != 1) return list;
   if (shape[0] == Dim(1)) return node.reshape(list, {});
   if (axis < 0 || axis >= rank) {
-    node.fail("a list of " + shape[0].str() + " zero points or scales is for axis " +
-              std::to_string(axis) + " of an array of " + std::to_string(rank) + " axes");
+    node.fail("a list of " + shape[0].str() + " zero points or scales belongs to axis " +
+              std::to_string(axis) + ", but the array has rank " + std::to_string(rank));
   }
   SymShape spread(static_cast<size_t>(rank), 1);
   spread[static_cast<size_t>(axis)] = shape[0];
@@ -89,8 +89,8 @@ ir::ValueId along(NodeContext& node, ir::ValueId list, int64_t axis, int64_t ran
 }
 
 // value − zero in `type`, the zero point along `axis`.
-ir::ValueId centred(NodeContext& node, ir::ValueId value, ir::ValueId zero, int64_t axis,
-                    DType type) {
+ir::ValueId centered(NodeContext& node, ir::ValueId value, ir::ValueId zero, int64_t axis,
+                     DType type) {
   const ir::ValueId wide = cast(node, value, type);
   if (zero == ir::kNoValue) return wide;
   const ir::ValueId base = along(node, cast(node, zero, type), axis, node.rank(value));
@@ -101,8 +101,8 @@ ir::ValueId centred(NodeContext& node, ir::ValueId value, ir::ValueId zero, int6
 ir::ValueId integer_matmul(NodeContext& node, ir::ValueId a, ir::ValueId a_zero, ir::ValueId b,
                            ir::ValueId b_zero) {
   const ir::ValueId rows =
-      centred(node, a, a_zero, std::max<int64_t>(node.rank(a) - 2, 0), DType::kI32);
-  const ir::ValueId cols = centred(node, b, b_zero, node.rank(b) - 1, DType::kI32);
+      centered(node, a, a_zero, std::max<int64_t>(node.rank(a) - 2, 0), DType::kI32);
+  const ir::ValueId cols = centered(node, b, b_zero, node.rank(b) - 1, DType::kI32);
   return node.emit(OpKind::kMatMul, {rows, cols});
 }
 
@@ -139,16 +139,16 @@ void translate_qlinear_matmul(NodeContext& node) {
 
 // Sums of products of 8-bit numbers are exact in f64.
 void translate_conv_integer(NodeContext& node) {
-  const ir::ValueId x = centred(node, node.input(0), node.optional_input(2), 1, DType::kF64);
-  const ir::ValueId w = centred(node, node.input(1), node.optional_input(3), 0, DType::kF64);
+  const ir::ValueId x = centered(node, node.input(0), node.optional_input(2), 1, DType::kF64);
+  const ir::ValueId w = centered(node, node.input(1), node.optional_input(3), 0, DType::kF64);
   node.set_output(0, cast(node, node.emit(OpKind::kConv, {x, w}, conv_attrs(node)), DType::kI32));
 }
 
 // Inputs: x, its scale and zero point, w, its scale and zero point, scale and zero point of y, bias
 // (i32, in units of x's scale times w's).
 void translate_qlinear_conv(NodeContext& node) {
-  const ir::ValueId x = centred(node, node.input(0), node.input(2), 1, DType::kF64);
-  const ir::ValueId w = centred(node, node.input(3), node.input(5), 0, DType::kF64);
+  const ir::ValueId x = centered(node, node.input(0), node.input(2), 1, DType::kF64);
+  const ir::ValueId w = centered(node, node.input(3), node.input(5), 0, DType::kF64);
   std::vector<ir::ValueId> inputs{x, w};
   if (node.has_input(8)) inputs.push_back(cast(node, node.input(8), DType::kF64));
   ir::ValueId y = node.emit(OpKind::kConv, std::move(inputs), conv_attrs(node));
@@ -174,6 +174,6 @@ constexpr std::array kRows{
 
 }  // namespace
 
-std::span<const Translation> quantisation_translations() { return kRows; }
+std::span<const Translation> quantization_translations() { return kRows; }
 
 }  // namespace vernier::onnx
