@@ -1,5 +1,6 @@
-// Cases of Resize and GridSample (src/ops/sample.cpp). Row fields: case.h. Expected numbers: the
-// reference implementation of the onnx package, in double.
+// Cases of Resize, GridSample and RoiAlign (src/rules/sample.cpp). Row fields: case.h. Expected
+// numbers of Resize and GridSample: the reference implementation of the onnx package, in double.
+#include <cmath>
 #include <limits>
 
 #include "ops/case.h"
@@ -349,6 +350,101 @@ const OpCases kGridSample(
                        0,
                        "cubic mode needs a 4-dimensional input"},
                   });
+
+// 5·row + column: between its pixels the mean of a bin is the value at its center.
+Arg slope() { return ramp(DType::kF32, {1, 1, 4, 5}); }
+Arg region(std::vector<double> corners) { return f32({1, 4}, std::move(corners)); }
+const Arg kFirst = i64({1}, {0});
+
+// clang-format off
+const OpCases kRoiAlign("RoiAlign", OpKind::kRoiAlign, {
+    {.name = "one_sample_per_bin", .attrs = "{height=2, width=2}",
+     .in = {slope(), region({1, 1, 3, 3}), kFirst}, .out = {f32({1, 1, 2, 2}, {6, 7, 11, 12})}},
+    {.name = "two_samples_per_bin", .attrs = "{height=2, width=2, sampling_ratio=2}",
+     .in = {slope(), region({1, 1, 3, 3}), kFirst}, .out = {f32({1, 1, 2, 2}, {6, 7, 11, 12})}},
+    {.name = "as_many_samples_as_pixels",
+     .in = {slope(), region({1, 1, 3, 3}), kFirst}, .out = {f32({1, 1, 1, 1}, {9})}},
+    {.name = "more_columns_than_rows", .attrs = "{width=4}",
+     .in = {slope(), region({1, 1, 3, 3}), kFirst},
+     .out = {f32({1, 1, 1, 4}, {8.25, 8.75, 9.25, 9.75})}},
+    {.name = "without_the_shift", .attrs = "{half_pixel=false, height=2, width=2}",
+     .in = {slope(), region({1, 1, 3, 3}), kFirst}, .out = {f32({1, 1, 2, 2}, {9, 10, 14, 15})}},
+    {.name = "a_point_without_the_shift_is_a_pixel", .attrs = "{half_pixel=false}",
+     .in = {slope(), region({2, 2, 2, 2}), kFirst}, .out = {f32({1, 1, 1, 1}, {15})}},
+    {.name = "a_point_has_no_pixel",
+     .in = {slope(), region({2, 2, 2, 2}), kFirst}, .out = {f32({1, 1, 1, 1}, {0})}},
+    {.name = "a_point_that_is_sampled", .attrs = "{sampling_ratio=1}",
+     .in = {slope(), region({2, 2, 2, 2}), kFirst}, .out = {f32({1, 1, 1, 1}, {9})}},
+    {.name = "corners_the_other_way_round", .attrs = "{sampling_ratio=2}",
+     .in = {slope(), region({3, 3, 1, 1}), kFirst}, .out = {f32({1, 1, 1, 1}, {9})}},
+    {.name = "scaled", .attrs = "{height=2, width=2, spatial_scale=0.5}",
+     .in = {slope(), region({2, 2, 6, 6}), kFirst}, .out = {f32({1, 1, 2, 2}, {6, 7, 11, 12})}},
+    {.name = "at_the_near_edge",
+     .in = {slope(), region({-0.5, 1, 0.5, 2}), kFirst}, .out = {f32({1, 1, 1, 1}, {5})}},
+    {.name = "at_the_far_edge",
+     .in = {slope(), region({5, 1, 6, 2}), kFirst}, .out = {f32({1, 1, 1, 1}, {9})}},
+    {.name = "two_of_four_samples_outside",
+     .in = {slope(), region({-3, 1, 1, 2}), kFirst}, .out = {f32({1, 1, 1, 1}, {2.5})}},
+    {.name = "outside",
+     .in = {slope(), region({-4, -4, -3, -3}), kFirst}, .out = {f32({1, 1, 1, 1}, {0})}},
+    {.name = "far_larger_than_the_image",
+     .in = {slope(), region({-1e30, -1e30, 1e30, 1e30}), kFirst}, .out = {f32({1, 1, 1, 1}, {0})},
+     .tolerance = 1e-9},
+    {.name = "images_and_channels",
+     .in = {ramp(DType::kF32, {2, 2, 2, 2}), f32({2, 4}, {0.5, 0.5, 1.5, 1.5, 0.5, 0.5, 1.5, 1.5}),
+            i64({2}, {1, 0})},
+     .out = {f32({2, 2, 1, 1}, {9.5, 13.5, 1.5, 5.5})}},
+    {.name = "nan_corner",
+     .in = {slope(), region({kNaN, 1, 3, 3}), kFirst}, .out = {f32({1, 1, 1, 1}, {kNaN})}},
+    {.name = "infinite_corner",
+     .in = {slope(), region({1, 1, HUGE_VAL, 3}), kFirst}, .out = {f32({1, 1, 1, 1}, {kNaN})}},
+    {.name = "nan_pixel",
+     .in = {f32({1, 1, 1, 2}, {kNaN, 1}), region({0, 0, 1, 1}), kFirst},
+     .out = {f32({1, 1, 1, 1}, {kNaN})}},
+    {.name = "no_regions", .attrs = "{height=3}",
+     .in = {slope(), f32({0, 4}, {}), i64({0}, {})}, .out = {f32({0, 1, 3, 1}, {})}},
+    {.name = "image_outside",
+     .in = {slope(), region({1, 1, 3, 3}), i64({1}, {1})},
+     .error = "1 at element 0 of input 2 is outside [0, 0]"},
+    {.name = "negative_image",
+     .in = {slope(), region({1, 1, 3, 3}), i64({1}, {-1})},
+     .error = "-1 at element 0 of input 2 is outside [0, 0]"},
+    {.name = "three_corners", .in = {slope(), f32({1, 3}, {1, 1, 3}), kFirst},
+     .error = "sizes 3 and 4 differ"},
+    {.name = "counts_differ", .in = {slope(), region({1, 1, 3, 3}), i64({2}, {0, 0})},
+     .error = "sizes 1 and 2 differ"},
+    {.name = "flat_image", .in = {f32({2, 2}, {1, 2, 3, 4}), region({1, 1, 3, 3}), kFirst},
+     .error = "input 0 has shape [2, 2], expected rank 4"},
+    {.name = "one_region_without_a_list", .in = {slope(), f32({4}, {1, 1, 3, 3}), kFirst},
+     .error = "input 1 has shape [4], expected rank 2"},
+    {.name = "one_image_without_a_list", .in = {slope(), region({1, 1, 3, 3}), i64({}, {0})},
+     .error = "input 2 has shape [], expected rank 1"},
+    {.name = "empty_image", .in = {f32({1, 1, 0, 2}, {}), region({1, 1, 3, 3}), kFirst},
+     .error = "the image [1, 1, 0, 2] is empty"},
+    {.name = "integer_image", .in = {i64({1, 1, 1, 1}, {3}), region({1, 1, 3, 3}), kFirst},
+     .error = "input 0 has type i64"},
+    {.name = "integer_region", .in = {slope(), i64({1, 4}, {1, 1, 3, 3}), kFirst},
+     .error = "input 1 has type i64"},
+    {.name = "float_image_number", .in = {slope(), region({1, 1, 3, 3}), f32({1}, {0})},
+     .error = "input 2 has type f32"},
+    {.name = "no_rows", .attrs = "{height=0}", .in = {slope(), region({1, 1, 3, 3}), kFirst},
+     .error = "output_height is 0, expected 1.."},
+    {.name = "no_columns", .attrs = "{width=0}", .in = {slope(), region({1, 1, 3, 3}), kFirst},
+     .error = "output_width is 0, expected 1.."},
+    {.name = "negative_samples", .attrs = "{sampling_ratio=-1}",
+     .in = {slope(), region({1, 1, 3, 3}), kFirst},
+     .error = "sampling_ratio is -1, expected 0..1024"},
+    {.name = "infinite_scale", .attrs = "{spatial_scale=inf}",
+     .in = {slope(), region({1, 1, 3, 3}), kFirst},
+     .error = "spatial_scale is inf, expected a number"},
+});
+
+const ShapeCases kRoiShapes("RoiAlign", OpKind::kRoiAlign, {
+    {.name = "regions_take_the_place_of_images", .attrs = "{height=7, width=5}",
+     .in = {"f32 [n, c, 8, 9]", "f32 [regions, 4]", "i64 [r2]"}, .out = {"f32 [regions, c, 7, 5]"},
+     .substitutions = {"r2 := regions"}},
+});
+// clang-format on
 
 }  // namespace
 }  // namespace vernier::test
