@@ -219,8 +219,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Flash{"bf16_rounded_sum", kBF16, 4, Scale::kUnnormalisedRoundedSum}),
     [](const auto& row) { return row.param.name; });
 
-// Where few keys count, the largest probability is 1 and exact when it is not normalised: an I that
-// rounds normalised probabilities expects another error.
+// Where few keys count, the largest probability is 1 and exact when it is not normalized: an I that
+// rounds normalized probabilities expects another error.
 TEST(Ideal, NormalisedProbabilitiesAreAnotherError) {
   const Flash row{"", kBF16, 24};
   const Shape queries{1, kQueries, 1, kWidth}, keys{1, kKeys, 1, kWidth};
