@@ -77,7 +77,7 @@ class Cases {
 /// Results of one run: output arrays, dense.
 using Results = std::vector<Tensor>;
 
-/// How a launch is done. Every way gives the same bits.
+/// How a launch is done. Every variant gives the same bits.
 enum class Way : uint8_t {
   kOnce,
   kTwice,  ///< again with the same states, outputs and workspace poisoned in between

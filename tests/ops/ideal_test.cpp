@@ -238,8 +238,8 @@ TEST(Ideal, NormalisedProbabilitiesAreAnotherError) {
 }
 
 // A kernel rounds a key's probability against the largest score up to its block's end, another
-// number than against the largest of all: where that is told, I has the kernel's own bits but where
-// f32's noise moves a probability over a tie.
+// number than against the largest of all: where the size of a block is given, I has the kernel's
+// own bits, except where f32's noise moves a probability over a tie.
 TEST(Ideal, ProbabilitiesAreRoundedAgainstTheLargestScoreSoFar) {
   for (const Format& format : {kBF16, kF16}) {
     for (const double spread : {0.5, 4.0, 12.0}) {

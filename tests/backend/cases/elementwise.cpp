@@ -66,7 +66,7 @@ OpCase op_case(Maker& make, OpKind op, DType type, const std::vector<Shape>& sha
   return c;
 }
 
-// Has the operator a meaning for that type? Inference sees to it before any kernel is asked.
+// Is the operator defined for that type? Inference checks it before any kernel is asked.
 bool has_meaning(OpKind op, DType type) {
   const std::string_view of = name(op);
   const bool logical =
