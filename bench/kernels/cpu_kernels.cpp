@@ -209,6 +209,10 @@ std::vector<BenchCase> cases() {
       rows("cpu.hardmax.lines", encode(AxisAttrs{.axis = -1}), {{{512, 768}}}, {{{512, 768}}}));
   list.push_back(rows("cpu.gelu.loop", encode(GeluAttrs{}), {{{512, 3072}}}, {{{512, 3072}}}));
   list.push_back(rows("cpu.add.loop", {}, {{{512, 768}}, {{768}}}, {{{512, 768}}}));
+  list.push_back(rows("cpu.quantize_linear.runs", encode(QuantizeAttrs{.dtype = DType::kI8}),
+                      {{{512, 768}}, {{1}}}, {{{512, 768}, DType::kI8}}));
+  list.push_back(rows("cpu.dequantize_linear.runs", encode(QuantizeAttrs{.axis = 1}),
+                      {{{512, 768}, DType::kI8}, {{768}}}, {{{512, 768}}}));
   list.push_back(rows("cpu.transpose.copy", encode(TransposeAttrs{.perm = {0, 2, 1, 3}}),
                       {{{4, 128, 12, 64}}}, {{{4, 12, 128, 64}}}));
   list.push_back(rows("cpu.transpose.copy", encode(TransposeAttrs{.perm = {1, 0}}), {{{768, 768}}},

@@ -497,6 +497,20 @@ struct GridSampleAttrs {
     v("align_corners", align_corners);
   }
 };
+struct RoiAlignAttrs {
+  bool half_pixel = true;  ///< false: corners without the shift of 0.5, regions of 1 pixel or more
+  int64_t height = 1, width = 1;
+  int64_t sampling_ratio = 0;  ///< samples per bin and axis; 0: one per pixel of the bin
+  double spatial_scale = 1;
+  template <class V>
+  void visit(V& v) {
+    v("half_pixel", half_pixel);
+    v("height", height);
+    v("width", width);
+    v("sampling_ratio", sampling_ratio);
+    v("spatial_scale", spatial_scale);
+  }
+};
 /// Resize; strings as in ONNX. Inputs x, roi, scales, sizes.
 struct ResizeAttrs {
   Interpolation mode = Interpolation::kNearest;

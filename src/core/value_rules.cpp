@@ -56,6 +56,11 @@ Rules target_values(AttrView bytes, size_t) {
   return {rule};
 }
 
+// RoiAlign: the image of each region.
+Rules image_values(AttrView, size_t) {
+  return {{.kind = Kind::kClass, .input = 2, .table = 0, .axis = 0}};
+}
+
 // cu_seqlens of q and k.
 Rules attention_values(AttrView, size_t) {
   return {{.kind = Kind::kStarts, .input = 5, .table = 0, .axis = 1},

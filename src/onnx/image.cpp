@@ -80,8 +80,30 @@ void translate_resize(NodeContext& node) {
   node.set_output(0, node.emit(OpKind::kResize, node.all_inputs(), attrs));
 }
 
+// Before opset 16 corners were not shifted by half a pixel.
+void translate_roi_align(NodeContext& node) {
+  RoiAlignAttrs attrs;
+  const std::string mode = node.attrs().text("mode", "avg");
+  if (mode == "max") node.unsupported("its mode is max; only avg has one meaning in all runtimes");
+  if (mode != "avg") node.fail("attribute 'mode' is '" + mode + "'; expected avg or max");
+  std::string corners = "output_half_pixel";
+  if (node.opset() >= 16)
+    corners = node.attrs().text("coordinate_transformation_mode", "half_pixel");
+  attrs.half_pixel = corners == "half_pixel";
+  if (!attrs.half_pixel && corners != "output_half_pixel") {
+    node.fail("attribute 'coordinate_transformation_mode' is '" + corners +
+              "'; expected half_pixel or output_half_pixel");
+  }
+  attrs.height = node.attrs().integer("output_height", 1);
+  attrs.width = node.attrs().integer("output_width", 1);
+  attrs.sampling_ratio = node.attrs().integer("sampling_ratio", 0);
+  attrs.spatial_scale = node.attrs().number("spatial_scale", 1.0F);
+  node.set_output(0, node.emit(OpKind::kRoiAlign, node.all_inputs(), attrs));
+}
+
 constexpr std::array kRows{
     Translation{"", "GridSample", 16, translate_grid_sample},
+    Translation{"", "RoiAlign", 10, translate_roi_align},
     Translation{"", "Upsample", 7, translate_upsample},
     Translation{"", "Resize", 10, translate_resize},
 };

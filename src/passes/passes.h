@@ -23,6 +23,7 @@ int raise_l2_norm(ir::Graph& graph);
 
 // ---- fuse: after precision is decided
 int split_attention(ir::Graph& graph);  ///< only with attention=off
+int drop_transposes(ir::Graph& graph);
 int fuse_conv_batch_norm(ir::Graph& graph);
 int fuse_embed_norm(ir::Graph& graph);
 int fuse_add_layer_norm(ir::Graph& graph);

@@ -24,6 +24,7 @@ std::span<const Pass> pipeline() {
       Pass{"grouped_heads", Phase::kRaise, false, &raise_grouped_heads},
       // Raising always runs, so that roles keep their meaning; `off` splits the composite again.
       Pass{"attention", Phase::kFuse, true, nullptr, &split_attention},
+      Pass{"transposed_elementwise", Phase::kFuse, true, &drop_transposes},
       Pass{"conv_batch_norm", Phase::kFuse, true, &fuse_conv_batch_norm},
       Pass{"embed_norm", Phase::kFuse, true, &fuse_embed_norm},
       // Before linear_residual: docs/decisions/0013-sums-belong-to-norms.md.

@@ -1,4 +1,4 @@
-// Inference of the operators that sample between elements: Resize and GridSample.
+// Inference of the operators that sample between elements: Resize, GridSample and RoiAlign.
 // Contract: context.h.
 #include <algorithm>
 #include <array>
@@ -140,6 +140,47 @@ void infer_grid_sample(InferContext& context) {
   SymShape out{context.unify(x[0], grid[0]), x[1]};
   out.insert(out.end(), grid.begin() + 1, grid.end() - 1);
   context.set_output(0, context.dtype(0), std::move(out));
+}
+
+// Images [N, C, H, W], regions [R, 4] as (x1, y1, x2, y2), the image of each region [R].
+void infer_roi_align(InferContext& context) {
+  const auto attrs = context.attrs<RoiAlignAttrs>();
+  constexpr int64_t kMostSamples = 1024;
+  require_between(context, "output_height", attrs.height, 1);
+  require_between(context, "output_width", attrs.width, 1);
+  require_between(context, "sampling_ratio", attrs.sampling_ratio, 0, kMostSamples);
+  if (!std::isfinite(attrs.spatial_scale))
+    context.fail("spatial_scale is " + std::to_string(attrs.spatial_scale) + ", expected a number");
+  require_float(context, 0);
+  require_float(context, 1);
+  require_signed_index(context, 2);
+  require_rank(context, 0, 4);
+  require_rank(context, 1, 2);
+  require_rank(context, 2, 1);
+  const SymShape x = context.shape(0), regions = context.shape(1);
+  context.unify(regions[1], 4);
+  for (size_t axis = 2; axis < 4; ++axis) {
+    if (x[axis] == Dim(0)) context.fail("the image " + str(x) + " is empty");
+    context.require_at_most(1, x[axis]);
+  }
+  const Dim count = context.unify(regions[0], context.shape(2)[0]);
+  context.set_output(0, context.dtype(0), {count, x[1], attrs.height, attrs.width});
+}
+
+// Four pixels per sample. Without a sampling ratio, samples inside the image are half a pixel apart
+// or more, or there is one per bin (reference/roi_align.cpp).
+Cost cost_roi_align(const CostCall& call) {
+  constexpr double kPixels = 4;
+  const auto attrs = decode<RoiAlignAttrs>(call.attrs);
+  double samples = 1;
+  for (size_t axis = 2; axis < 4; ++axis) {
+    const auto bins = static_cast<double>(call.out[0][axis]);
+    const auto size = static_cast<double>(call.in[0][axis]);
+    samples *= attrs.sampling_ratio > 0 ? bins * static_cast<double>(attrs.sampling_ratio)
+                                        : 3 * bins + 2 * (size + 2);
+  }
+  const auto images = static_cast<double>(call.out[0][0]) * static_cast<double>(call.out[0][1]);
+  return {2 * kPixels * images * samples, tensor_bytes(call)};
 }
 
 // One axis after the other; an intermediate result may be larger than input and output.

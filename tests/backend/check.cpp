@@ -99,7 +99,7 @@ std::string way_text(const RunOptions& options) {
 }
 
 // Inputs at addresses that are multiples of their elements only: where the device has one set of
-// bits for all addresses, check_other_ways() sees to them.
+// bits for all addresses, check_other_ways() covers them.
 void check_odd_addresses(const KernelDef& kernel, const OpCase& c) {
   if (device_under_test().address_unit() == 1) return;
   EXPECT_EQ(check_values(kernel, c, run_kernel(kernel, c, {.odd_inputs = true})), "")

@@ -13,7 +13,7 @@ namespace vernier::backend::test {
 namespace {
 
 constexpr std::byte kGuardByte{0xa5};
-constexpr uint32_t kSignallingNaN = 0x7fa00001u;
+constexpr uint32_t kSignalingNaN = 0x7fa00001u;
 
 // Device memory for all arrays of a run, kept and reused: allocations cost more than the runs.
 std::byte* kept_allocation(Device& device, size_t slot, size_t bytes) {
@@ -52,14 +52,14 @@ class Arrays {
   Arrays(const Arrays&) = delete;
   Arrays& operator=(const Arrays&) = delete;
 
-  /// Its contents are signalling NaN. It starts `late` bytes after an aligned address.
+  /// Its contents are signaling NaN. It starts `late` bytes after an aligned address.
   size_t add(Kind kind, size_t bytes, size_t late = 0) {
     const size_t begin = image_.size(), data = begin + guard_ + late;
     const size_t unit = device_.alignment();
     const size_t end = (data + bytes + guard_ + unit) / unit * unit;
     image_.resize(end, kGuardByte);
     for (size_t i = 0; i < bytes; ++i)
-      image_[data + i] = reinterpret_cast<const std::byte*>(&kSignallingNaN)[i % 4];
+      image_[data + i] = reinterpret_cast<const std::byte*>(&kSignalingNaN)[i % 4];
     arrays_.push_back({kind, begin, data, bytes, tested_.bare() ? data + bytes : end, nullptr});
     return arrays_.size() - 1;
   }

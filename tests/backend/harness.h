@@ -2,7 +2,7 @@
 // (device_under_test.h). Contract: docs/adding_a_kernel.md ("Its tests"). A case is data; what is
 // checked of each row is the same for all rows:
 //   values against the FP64 evaluator, guard bytes, untouched inputs, no read of unwritten memory
-//   (outputs and workspace start as signalling NaN), the device's other ways to run it (threads and
+//   (outputs and workspace start as signaling NaN), the device's other ways to run it (threads and
 //   instruction sets; a second launch and a CUDA graph), inputs with gaps or at odd addresses, NaN
 //   and Inf at the first, middle and last element of each float input, a row alone against the row
 //   in its batch. All of it again with the f32 operands stored as f16, as bf16, and (values only)
@@ -77,7 +77,7 @@ class Cases {
 /// Results of one run: output arrays, dense.
 using Results = std::vector<Tensor>;
 
-/// How a launch is done. Every way gives the same bits.
+/// How a launch is done. Every variant gives the same bits.
 enum class Way : uint8_t {
   kOnce,
   kTwice,  ///< again with the same states, outputs and workspace poisoned in between

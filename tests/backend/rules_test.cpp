@@ -74,7 +74,7 @@ class Mutator {
  public:
   explicit Mutator(uint64_t seed) : random_(seed) {}
 
-  /// One or two changes. False: the result is no operator at all (attributes that do not parse).
+  /// One or two changes. False: the result is not an operator (attributes that do not parse).
   bool change(OpCase& c) {
     const int64_t changes = number(1, 2);
     for (int64_t i = 0; i < changes; ++i) {
@@ -334,7 +334,7 @@ EvalTensor without_last(const EvalTensor& t, size_t axis) {
 }
 
 // Indices outside their table, in a case whose answer is what docs/architecture.md says of them:
-// they name an entry of zeros behind the table's own.
+// they name an entry of zeros after the table's own.
 struct Clamped {
   OpCase c;
   int cut_axis = -1;  // of the output: its last entry is not of the case

@@ -540,6 +540,26 @@ std::vector<VersionCase> shape_and_image_cases() {
        },
        {1.5},
        {1, 1, 1, 1}},
+      {"RoiAlign_10_without_the_shift",
+       10,
+       {1, 1, 1, 2},
+       [](ModelBuilder& m) {
+         m.initializer(f32_tensor("regions", {1, 4}, {0, 0, 1, 1}));
+         m.initializer(i64("images", {0}));
+         m.node("RoiAlign", {"x", "regions", "images"}, {"y"});
+       },
+       {1.5},
+       {1, 1, 1, 1}},
+      {"RoiAlign_16_shifted_by_half_a_pixel",
+       16,
+       {1, 1, 1, 2},
+       [](ModelBuilder& m) {
+         m.initializer(f32_tensor("regions", {1, 4}, {0, 0, 1, 1}));
+         m.initializer(i64("images", {0}));
+         m.node("RoiAlign", {"x", "regions", "images"}, {"y"});
+       },
+       {1},
+       {1, 1, 1, 1}},
       {"Reshape_14_allowzero_off_copies",
        14,
        {2, 3},

@@ -84,7 +84,7 @@ void expect_moved(const EvalTensor& source, const EvalTensor& result) {
     bool found = false;
     for (int64_t from = 0; from < source.elems() && !found; ++from)
       found = same(result.value(i), source.value(from), 0);
-    EXPECT_TRUE(found) << result.value(i) << " is no element of input 0";
+    EXPECT_TRUE(found) << result.value(i) << " is not an element of input 0";
   }
 }
 

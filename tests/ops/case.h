@@ -2,8 +2,10 @@
 // within a tolerance; a shape row runs inference on symbolic sizes. A table registers its rows as
 // tests named <Table>.<row>, so case files need no GoogleTest header; the same files run on the
 // kernel rows of each backend (tests/backend/cuda/op_tables.cpp):
-//   const OpCases kRows("Softmax", {{.name = "last_axis", .op = OpKind::kSoftmax, .in = {...},
-//   ...}});
+//   const OpCases kRows("Softmax", OpKind::kSoftmax, {
+//       {.name = "last_axis", .in = {...}, .out = {...}},
+//   });
+// A row is one line, or two of up to 100 columns, between clang-format off and on.
 #pragma once
 #include <string>
 #include <vector>
@@ -66,14 +68,26 @@ struct ShapeCase {
   std::vector<std::string> substitutions = {};  ///< "s6 := s33"
 };
 
+template <class Row>
+std::vector<Row> rows_of(OpKind op, std::vector<Row> rows) {
+  for (Row& row : rows) row.op = row.op == OpKind::kIdentity ? op : row.op;
+  return rows;
+}
+
 /// Registers each row as a test; keep as a namespace-level constant of the case file.
 class OpCases {
  public:
   OpCases(const std::string& table, std::vector<OpCase> rows);
+  /// Rows that name no operator are of `op`.
+  OpCases(const std::string& table, OpKind op, std::vector<OpCase> rows)
+      : OpCases(table, rows_of(op, std::move(rows))) {}
 };
 class ShapeCases {
  public:
   ShapeCases(const std::string& table, std::vector<ShapeCase> rows);
+  /// Rows that name no operator are of `op`.
+  ShapeCases(const std::string& table, OpKind op, std::vector<ShapeCase> rows)
+      : ShapeCases(table, rows_of(op, std::move(rows))) {}
 };
 
 }  // namespace vernier::test

@@ -219,8 +219,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Flash{"bf16_rounded_sum", kBF16, 4, Scale::kUnnormalisedRoundedSum}),
     [](const auto& row) { return row.param.name; });
 
-// Where few keys count, the largest probability is 1 and exact when it is not normalised: an I that
-// rounds normalised probabilities expects another error.
+// Where few keys count, the largest probability is 1 and exact when it is not normalized: an I that
+// rounds normalized probabilities expects another error.
 TEST(Ideal, NormalisedProbabilitiesAreAnotherError) {
   const Flash row{"", kBF16, 24};
   const Shape queries{1, kQueries, 1, kWidth}, keys{1, kKeys, 1, kWidth};
@@ -238,8 +238,8 @@ TEST(Ideal, NormalisedProbabilitiesAreAnotherError) {
 }
 
 // A kernel rounds a key's probability against the largest score up to its block's end, another
-// number than against the largest of all: where that is told, I has the kernel's own bits but where
-// f32's noise moves a probability over a tie.
+// number than against the largest of all: where the size of a block is given, I has the kernel's
+// own bits, except where f32's noise moves a probability over a tie.
 TEST(Ideal, ProbabilitiesAreRoundedAgainstTheLargestScoreSoFar) {
   for (const Format& format : {kBF16, kF16}) {
     for (const double spread : {0.5, 4.0, 12.0}) {

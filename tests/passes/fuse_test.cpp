@@ -350,6 +350,10 @@ const Requests kRequests[] = {
                 "%q4 = Reshape(%q) {shape=(b, s, 1, 2), has_shape=true} "
                 "%k4 = Reshape(%k) {shape=(b, s, 1, 2), has_shape=true} "
                 "%y = Attention(%q4, %k4, %k4)")},
+    {"transposed_elementwise", &drop_transposes,
+     graph_text("%x: f32[b, s, 4]",
+                "%t = Transpose(%x) {perm=[0, 2, 1]} %e = Exp(%t) "
+                "%y = Transpose(%e) {perm=[0, 2, 1]}")},
     {"slice_early", &slice_early,
      graph_text(kBlock, "%p = Linear(%x, %w) %y = Slice(%p)" + std::string(kFirst))},
     {"elementwise_chain", &fuse_elementwise, graph_text(kChain, "%1 = Mul(%a, %c) %y = Exp(%1)")},

@@ -23,27 +23,24 @@ Tensor from(DType type, const Shape& shape, const std::vector<double>& values) {
 
 const std::vector<AttentionVariant>& attention_variants() {
   const double lowest = -3.4e38;
+  // clang-format off
   static const std::vector<AttentionVariant> all{
-      {.name = "key bias", .bias = Table::kKeyRow},
-      {.name = "full bias", .bias = Table::kQueryRow},
-      {.name = "key mask", .keep = Table::kKeyRow},
-      {.name = "full mask", .attrs = {.fill = lowest}, .keep = Table::kQueryRow},
-      {.name = "both",
-       .attrs = {.zero_nan_rows = true},
-       .bias = Table::kQueryRow,
-       .keep = Table::kKeyRow},
-      {.name = "added key bias", .attrs = {.masks_add = true}, .bias = Table::kKeyRow},
-      {.name = "added key mask", .attrs = {.masks_add = true}, .keep = Table::kKeyRow},
-      {.name = "added full mask",
-       .attrs = {.masks_add = true},
-       .bias = Table::kQueryRow,
-       .keep = Table::kQueryRow},
+      {.name = "key bias",                                        .bias = Table::kKeyRow},
+      {.name = "full bias",                                       .bias = Table::kQueryRow},
+      {.name = "key mask",                                        .keep = Table::kKeyRow},
+      {.name = "full mask", .attrs = {.fill = lowest},            .keep = Table::kQueryRow},
+      {.name = "both", .attrs = {.zero_nan_rows = true},
+       .bias = Table::kQueryRow, .keep = Table::kKeyRow},
+      {.name = "added key bias", .attrs = {.masks_add = true},    .bias = Table::kKeyRow},
+      {.name = "added key mask", .attrs = {.masks_add = true},    .keep = Table::kKeyRow},
+      {.name = "added full mask", .attrs = {.masks_add = true},
+       .bias = Table::kQueryRow, .keep = Table::kQueryRow},
       {.name = "added causal", .attrs = {.causal = true, .masks_add = true}},
-      {.name = "added causal and mask",
-       .attrs = {.causal = true, .masks_add = true},
+      {.name = "added causal and mask", .attrs = {.causal = true, .masks_add = true},
        .keep = Table::kQueryRow},
       {.name = "causal", .attrs = {.causal = true}},
       {.name = "causal finite", .attrs = {.causal = true, .fill = -10000}}};
+  // clang-format on
   return all;
 }
 

@@ -53,12 +53,15 @@ const Cases kPools("Pools", [] {
   PoolAttrs counted = padded;
   counted.count_include_pad = true;
   for (OpKind op : {OpKind::kMaxPool, OpKind::kAveragePool}) {
+    // clang-format off
     for (const PoolCase& pool : std::vector<PoolCase>{
-             {{.kernel_shape = {2, 3}}, {3, 6, 4, 5}},
-             {padded, {3, 6, 3, 4}},
-             {counted, {3, 6, 3, 4}},
-             {{.kernel_shape = {2, 2}, .strides = {2, 2}, .ceil_mode = true}, {3, 6, 3, 4}},
-             {{.kernel_shape = {2, 2}, .dilations = {2, 3}}, {3, 6, 3, 4}}}) {
+             {.attrs = {.kernel_shape = {2, 3}},                          .y = {3, 6, 4, 5}},
+             {.attrs = padded,                                            .y = {3, 6, 3, 4}},
+             {.attrs = counted,                                           .y = {3, 6, 3, 4}},
+             {.attrs = {.kernel_shape = {2, 2}, .strides = {2, 2}, .ceil_mode = true},
+              .y = {3, 6, 3, 4}},
+             {.attrs = {.kernel_shape = {2, 2}, .dilations = {2, 3}},     .y = {3, 6, 3, 4}}}) {
+      // clang-format on
       OpCase c{.op = op, .attrs = encode(pool.attrs)};
       c.name = std::string(name(op));
       c.name += str(pool.y);

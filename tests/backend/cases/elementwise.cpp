@@ -66,7 +66,7 @@ OpCase op_case(Maker& make, OpKind op, DType type, const std::vector<Shape>& sha
   return c;
 }
 
-// Has the operator a meaning for that type? Inference sees to it before any kernel is asked.
+// Is the operator defined for that type? Inference checks it before any kernel is asked.
 bool has_meaning(OpKind op, DType type) {
   const std::string_view of = name(op);
   const bool logical =
@@ -211,20 +211,27 @@ const Cases kChains("ElementwiseChains", [] {
   };
   std::vector<OpCase> cases;
   const char* const three = "Mul(%0,%1);Add(%3,%2);Relu(%4)";
+  // clang-format off
   for (const Chain& chain : std::vector<Chain>{
-           {three, {{9, 2048}, {9, 2048}, {}}},
-           {three, {{9, 2048}, {2048}, {9, 1}}},
-           {three, {{9, 2047}, {2047}, {9, 1}}},
-           {three, {{5, 3, 1024}, {5, 1, 1024}, {3, 1}}},
-           {"Add(%0,%1);Add(%12,%2);Add(%13,%3);Add(%14,%4);Add(%15,%5);Add(%16,%6);Add(%17,%7);"
+           {.program = three, .inputs = {{9, 2048}, {9, 2048}, {}}},
+           {.program = three, .inputs = {{9, 2048}, {2048}, {9, 1}}},
+           {.program = three, .inputs = {{9, 2047}, {2047}, {9, 1}}},
+           {.program = three, .inputs = {{5, 3, 1024}, {5, 1, 1024}, {3, 1}}},
+           {.program =
+            "Add(%0,%1);Add(%12,%2);Add(%13,%3);Add(%14,%4);Add(%15,%5);Add(%16,%6);Add(%17,%7);"
             "Add(%18,%8);Add(%19,%9);Add(%20,%10);Add(%21,%11);Exp(%0);Mul(%22,%23);Sub(%24,%12)",
-            std::vector<Shape>(12, Shape{7, 1500})},
-           {"Less(%0,%1);Where(%2,%0,%1);Erf(%3);Where(%2,%4,%0);Sub(%5,%3)", {{5, 1700}, {1700}}},
-           {"Mul(%0,%1);Add(%3,%2);Tanh(%4)", {{5, 700}, {700}, {}}},
-           {"Sub(%0,%1);Mul(%2,%2);Gelu{kind=1}(%3);Add(%3,%4)", {{3, 4, 33}, {4, 1}}},
-           {"Greater(%0,%1);Cast{to=f32}(%2);Mul(%3,%0)", {{2, 1500}, {1500}}},
-           {"Less(%0,%1);Not(%2);Where(%3,%0,%1);Exp(%4);Sigmoid(%5)", {{17, 3}, {17, 1}}},
-           {"Cast{to=i64}(%0);Equal(%1,%1);Not(%2)", {{100}}, DType::kBool}}) {
+            .inputs = std::vector<Shape>(12, Shape{7, 1500})},
+           {.program = "Less(%0,%1);Where(%2,%0,%1);Erf(%3);Where(%2,%4,%0);Sub(%5,%3)",
+            .inputs = {{5, 1700}, {1700}}},
+           {.program = "Mul(%0,%1);Add(%3,%2);Tanh(%4)", .inputs = {{5, 700}, {700}, {}}},
+           {.program = "Sub(%0,%1);Mul(%2,%2);Gelu{kind=1}(%3);Add(%3,%4)",
+            .inputs = {{3, 4, 33}, {4, 1}}},
+           {.program = "Greater(%0,%1);Cast{to=f32}(%2);Mul(%3,%0)", .inputs = {{2, 1500}, {1500}}},
+           {.program = "Less(%0,%1);Not(%2);Where(%3,%0,%1);Exp(%4);Sigmoid(%5)",
+            .inputs = {{17, 3}, {17, 1}}},
+           {.program = "Cast{to=i64}(%0);Equal(%1,%1);Not(%2)", .inputs = {{100}},
+            .out = DType::kBool}}) {
+    // clang-format on
     OpCase c{.op = OpKind::kFusedElementwise,
              .attrs = encode(FusedElementwiseAttrs{.program = chain.program})};
     c.name = chain.program;
@@ -249,26 +256,25 @@ const Cases kIntegerChains("ElementwiseIntegerChains", [] {
     bool numbers = false;  // the inputs after the first are one element each
   };
   std::vector<OpCase> cases;
+  // clang-format off
   for (const Chain& chain : std::vector<Chain>{
-           {"Equal(%0,%1);Not(%2);Cast{to=i32}(%3)", {DType::kI64, DType::kI64}, DType::kI32, true},
-           {"Mul(%0,%1);Cast{to=i64}(%3);Add(%4,%2)",
-            {DType::kI32, DType::kI32, DType::kI64},
-            DType::kI64},
-           {"Sub(%0,%1);Less(%2,%1);Or(%3,%3)", {DType::kI64, DType::kI64}, DType::kBool},
-           {"Mul(%0,%0);Cast{to=u8}(%2);Cast{to=i64}(%3);GreaterOrEqual(%4,%1)",
-            {DType::kI32, DType::kI64},
-            DType::kBool,
-            true},
-           {"Add(%0,%1);Cast{to=f32}(%2)", {DType::kI64, DType::kI64}, DType::kF32},
-           {"Cast{to=bool}(%0);And(%2,%1);Cast{to=i64}(%3)",
-            {DType::kI64, DType::kBool},
-            DType::kI64},
-           {"Greater(%0,%1);LessOrEqual(%0,%1);Or(%2,%3)",
-            {DType::kI64, DType::kI64},
-            DType::kBool},
-           {"Add(%0,%0);Sub(%0,%2);Mul(%3,%1);Max(%4,%0)",
-            {DType::kI32, DType::kI32},
-            DType::kI32}}) {
+           {.program = "Equal(%0,%1);Not(%2);Cast{to=i32}(%3)",
+            .inputs = {DType::kI64, DType::kI64}, .out = DType::kI32, .numbers = true},
+           {.program = "Mul(%0,%1);Cast{to=i64}(%3);Add(%4,%2)",
+            .inputs = {DType::kI32, DType::kI32, DType::kI64}, .out = DType::kI64},
+           {.program = "Sub(%0,%1);Less(%2,%1);Or(%3,%3)",
+            .inputs = {DType::kI64, DType::kI64}, .out = DType::kBool},
+           {.program = "Mul(%0,%0);Cast{to=u8}(%2);Cast{to=i64}(%3);GreaterOrEqual(%4,%1)",
+            .inputs = {DType::kI32, DType::kI64}, .out = DType::kBool, .numbers = true},
+           {.program = "Add(%0,%1);Cast{to=f32}(%2)",
+            .inputs = {DType::kI64, DType::kI64}, .out = DType::kF32},
+           {.program = "Cast{to=bool}(%0);And(%2,%1);Cast{to=i64}(%3)",
+            .inputs = {DType::kI64, DType::kBool}, .out = DType::kI64},
+           {.program = "Greater(%0,%1);LessOrEqual(%0,%1);Or(%2,%3)",
+            .inputs = {DType::kI64, DType::kI64}, .out = DType::kBool},
+           {.program = "Add(%0,%0);Sub(%0,%2);Mul(%3,%1);Max(%4,%0)",
+            .inputs = {DType::kI32, DType::kI32}, .out = DType::kI32}}) {
+    // clang-format on
     for (const Shape& shape : {Shape{1}, Shape{3, 129}, Shape{70'000}}) {
       OpCase c{.op = OpKind::kFusedElementwise,
                .attrs = encode(FusedElementwiseAttrs{.program = chain.program})};

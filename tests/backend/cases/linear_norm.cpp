@@ -77,7 +77,7 @@ const Cases kSmall("LinearAddLayerNorm", [] {
   return in_16_bits(cases);
 });
 
-// Every row count with every width; K is the width or, as behind a feed-forward layer, four times.
+// Every row count with every width; K is the width, or four times it as after a feed-forward layer.
 const Cases kSizes("LinearAddLayerNormSizes", [] {
   Maker make(121);
   std::vector<OpCase> cases;

@@ -142,7 +142,7 @@ const Cases kLongSoftmax("SoftmaxLongRows", [] {
   return cases;
 });
 
-// Sizes on both sides of those at which a device shares rows out another way.
+// Sizes on both sides of those at which a device divides rows in another way.
 const Cases kSoftmaxRows("SoftmaxRowSizes", [] {
   Maker make(105);
   std::vector<OpCase> cases;

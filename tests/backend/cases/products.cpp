@@ -25,16 +25,19 @@ OpCase matmul_case(Maker& make, const Shapes& s) {
 const Cases kMatMul("MatMul", [] {
   Maker make(41);
   std::vector<OpCase> cases;
-  for (const Shapes& s : std::vector<Shapes>{{{1, 1}, {1, 1}, {1, 1}},
-                                             {{3, 17}, {17, 33}, {3, 33}},
-                                             {{40, 65}, {65, 130}, {40, 130}},
-                                             {{2, 3, 17, 5}, {2, 3, 5, 9}, {2, 3, 17, 9}},
-                                             {{2, 1, 4, 5}, {3, 5, 70}, {2, 3, 4, 70}},
-                                             {{5, 7, 33}, {33, 20}, {5, 7, 20}},
-                                             {{33}, {33, 20}, {20}},
-                                             {{4, 6, 33}, {33}, {4, 6}},
-                                             {{33}, {33}, {}},
-                                             {{2, 3, 0}, {2, 0, 4}, {2, 3, 4}}})
+  // clang-format off
+  for (const Shapes& s : std::vector<Shapes>{
+           {.a = {1, 1},        .b = {1, 1},       .y = {1, 1}},
+           {.a = {3, 17},       .b = {17, 33},     .y = {3, 33}},
+           {.a = {40, 65},      .b = {65, 130},    .y = {40, 130}},
+           {.a = {2, 3, 17, 5}, .b = {2, 3, 5, 9}, .y = {2, 3, 17, 9}},
+           {.a = {2, 1, 4, 5},  .b = {3, 5, 70},   .y = {2, 3, 4, 70}},
+           {.a = {5, 7, 33},    .b = {33, 20},     .y = {5, 7, 20}},
+           {.a = {33},          .b = {33, 20},     .y = {20}},
+           {.a = {4, 6, 33},    .b = {33},         .y = {4, 6}},
+           {.a = {33},          .b = {33},         .y = {}},
+           {.a = {2, 3, 0},     .b = {2, 0, 4},    .y = {2, 3, 4}}})
+    // clang-format on
     cases.push_back(matmul_case(make, s));
   return cases;
 });
@@ -42,12 +45,15 @@ const Cases kMatMul("MatMul", [] {
 const Cases kLargerMatMul("MatMulSizes", [] {
   Maker make(141);
   std::vector<OpCase> cases;
-  for (const Shapes& s : std::vector<Shapes>{{{129, 257}, {257, 131}, {129, 131}},
-                                             {{64, 512}, {512, 64}, {64, 64}},
-                                             {{2, 12, 65, 64}, {2, 12, 64, 65}, {2, 12, 65, 65}},
-                                             {{3, 1, 33, 72}, {1, 5, 72, 40}, {3, 5, 33, 40}},
-                                             {{1000, 100}, {100, 24}, {1000, 24}},
-                                             {{7, 2049}, {2049, 8}, {7, 8}}}) {
+  // clang-format off
+  for (const Shapes& s : std::vector<Shapes>{
+           {.a = {129, 257},       .b = {257, 131},       .y = {129, 131}},
+           {.a = {64, 512},        .b = {512, 64},        .y = {64, 64}},
+           {.a = {2, 12, 65, 64},  .b = {2, 12, 64, 65},  .y = {2, 12, 65, 65}},
+           {.a = {3, 1, 33, 72},   .b = {1, 5, 72, 40},   .y = {3, 5, 33, 40}},
+           {.a = {1000, 100},      .b = {100, 24},        .y = {1000, 24}},
+           {.a = {7, 2049},        .b = {2049, 8},        .y = {7, 8}}}) {
+    // clang-format on
     OpCase c = matmul_case(make, s);
     c.ulps = 16 + std::sqrt(static_cast<double>(s.a.back()));
     c.device_only = true;
@@ -88,41 +94,23 @@ struct ConvCase {
 const Cases kConv("Conv", [] {
   Maker make(43);
   std::vector<OpCase> cases;
-  for (const ConvCase& conv :
-       std::vector<ConvCase>{{"patches",
-                              {.kernel_shape = {4, 4}, .strides = {4, 4}},
-                              {2, 3, 12, 16},
-                              {10, 3, 4, 4},
-                              {2, 10, 3, 4}},
-                             {"padded",
-                              {.kernel_shape = {3, 3}, .pads = {1, 1, 1, 1}},
-                              {3, 2, 9, 11},
-                              {5, 2, 3, 3},
-                              {3, 5, 9, 11}},
-                             {"dilated groups",
-                              {.kernel_shape = {3, 2},
-                              .strides = {2, 1},
-                              .dilations = {2, 3},
-                              .pads = {2, 0, 1, 2},
-                              .group = 2},
-                              {2, 4, 10, 9},
-                              {6, 2, 3, 2},
-                              {2, 6, 5, 8}},
-                             {"depthwise",
-                              {.kernel_shape = {3, 3}, .group = 5, .auto_pad = 1},
-                              {2, 5, 7, 7},
-                              {5, 1, 3, 3},
-                              {2, 5, 7, 7}},
-                             {"one axis",
-                              {.kernel_shape = {5}, .strides = {2}, .pads = {2, 2}},
-                              {2, 3, 17},
-                              {4, 3, 5},
-                              {2, 4, 9}},
-                             {"one by one",
-                              {.kernel_shape = {1, 1}},
-                              {2, 33, 5, 7},
-                              {17, 33, 1, 1},
-                              {2, 17, 5, 7}}}) {
+  // clang-format off
+  for (const ConvCase& conv : std::vector<ConvCase>{
+           {.name = "patches", .attrs = {.kernel_shape = {4, 4}, .strides = {4, 4}},
+            .x = {2, 3, 12, 16}, .w = {10, 3, 4, 4}, .y = {2, 10, 3, 4}},
+           {.name = "padded", .attrs = {.kernel_shape = {3, 3}, .pads = {1, 1, 1, 1}},
+            .x = {3, 2, 9, 11},  .w = {5, 2, 3, 3},  .y = {3, 5, 9, 11}},
+           {.name = "dilated groups",
+            .attrs = {.kernel_shape = {3, 2}, .strides = {2, 1}, .dilations = {2, 3},
+                      .pads = {2, 0, 1, 2}, .group = 2},
+            .x = {2, 4, 10, 9},  .w = {6, 2, 3, 2},  .y = {2, 6, 5, 8}},
+           {.name = "depthwise", .attrs = {.kernel_shape = {3, 3}, .group = 5, .auto_pad = 1},
+            .x = {2, 5, 7, 7},   .w = {5, 1, 3, 3},  .y = {2, 5, 7, 7}},
+           {.name = "one axis", .attrs = {.kernel_shape = {5}, .strides = {2}, .pads = {2, 2}},
+            .x = {2, 3, 17},     .w = {4, 3, 5},     .y = {2, 4, 9}},
+           {.name = "one by one", .attrs = {.kernel_shape = {1, 1}},
+            .x = {2, 33, 5, 7},  .w = {17, 33, 1, 1}, .y = {2, 17, 5, 7}}}) {
+    // clang-format on
     OpCase c{.op = OpKind::kConv, .attrs = encode(conv.attrs)};
     c.name = conv.name;
     const bool padded = !conv.attrs.pads.empty() || conv.attrs.auto_pad != 0;

@@ -19,7 +19,7 @@ OpCase resize_case(Maker& make, const Resampling& r, DType type) {
   c.name += r.attrs.coordinate_mode + " " + r.attrs.nearest_mode + " ";
   c.name += str(r.x) + " to " + str(r.y) + (r.scales.empty() ? " by size" : " by scale");
   const bool batched = r.x[0] == r.y[0];
-  // All the bits that a type has: large integers are no doubles.
+  // All the bits that a type has: large integers are not doubles.
   constexpr int64_t kMin = std::numeric_limits<int64_t>::min(), kMax = -(kMin + 1);
   const int64_t low = is_integer(type) ? kMin : 0, high = is_integer(type) ? kMax : 1;
   c.inputs = {

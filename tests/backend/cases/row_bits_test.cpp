@@ -1,5 +1,5 @@
 // What every row promises of bits: those of a row of Linear do not depend on how many rows there
-// are, those of a packed sequence not on its neighbours, those of a query not on hidden keys behind
+// are, those of a packed sequence not on its neighbors, those of a query not on hidden keys behind
 // the last visible one. Values: the case tables beside this file.
 #include <gtest/gtest.h>
 
