@@ -7,19 +7,16 @@
 #include <vector>
 
 #include "vernier/error.h"
+#include "vernier/kernel_set.h"
 #include "vernier/limits.h"
 #include "vernier/promotion.h"
 
 namespace vernier {
 
-namespace backend {
-struct Backend;
-}
-
 struct CompileOptions {
   std::string device = "cpu";
   /// Kernels in place of the device's own (load_plugins()); must outlive the call. Null: its own.
-  const backend::Backend* backend = nullptr;
+  const KernelSet* kernels = nullptr;
   /// Size ranges: "ids=1..32x4..512" per input, "batch=1..32,seq=4..512" per named size,
   /// "min..opt..max" where an optimum matters. Empty: batch-like sizes 1..64, others 1..512 or the
   /// model's position table.

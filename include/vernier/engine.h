@@ -9,13 +9,10 @@
 #include "vernier/certificate.h"
 #include "vernier/dtype.h"
 #include "vernier/error.h"
+#include "vernier/kernel_set.h"
 #include "vernier/limits.h"
 
 namespace vernier {
-
-namespace backend {
-struct Backend;
-}
 
 /// One size of an input or output: a number, or an expression over named sizes ("batch", "2*seq").
 struct PortDim {
@@ -34,7 +31,7 @@ struct Port {
 struct EngineOptions {
   /// Kernels in place of the device's own, looked up there by name; must outlive the engine. Null:
   /// the device's own.
-  const backend::Backend* backend = nullptr;
+  const KernelSet* kernels = nullptr;
   /// The file is read, not mapped: later writes to it change nothing, and cutting it short does not
   /// end the process (SIGBUS). Takes its size in memory and the time to read it.
   bool read_into_memory = false;
@@ -49,15 +46,14 @@ class Engine {
   /// Error(kInput) when it is no engine, truncated, corrupt or of another format, and names what to
   /// do.
   static std::shared_ptr<const Engine> open(const std::string& path);
-  /// As open(), with the kernels of `backend` in place of the device's own: they are looked up
-  /// there by name. `backend` must outlive the engine.
-  static std::shared_ptr<const Engine> open(const std::string& path,
-                                            const backend::Backend& backend);
+  /// As open(), with `kernels` in place of the device's own: they are looked up there by name.
+  /// `kernels` must outlive the engine.
+  static std::shared_ptr<const Engine> open(const std::string& path, const KernelSet& kernels);
   static std::shared_ptr<const Engine> open(const std::string& path, const EngineOptions& options);
   /// As open(), from bytes in memory.
   static std::shared_ptr<const Engine> from_bytes(std::vector<std::byte> bytes);
   static std::shared_ptr<const Engine> from_bytes(std::vector<std::byte> bytes,
-                                                  const backend::Backend& backend);
+                                                  const KernelSet& kernels);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

@@ -51,7 +51,7 @@ struct UserInputs {
 struct Request {
   std::filesystem::path model, engine;
   /// Kernels in place of the device's own (load_plugins()), for `engine`; null: its own.
-  const backend::Backend* backend = nullptr;
+  const KernelSet* kernels = nullptr;
   bool read_into_memory = false;   ///< as EngineOptions has it
   std::vector<UserInputs> inputs;  ///< empty: a sweep of seeded inputs inside their domains
   NamedTensors expect;             ///< outputs of the first of `inputs`; empty: none
