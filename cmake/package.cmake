@@ -57,7 +57,7 @@ set_target_properties(vernier_shared PROPERTIES OUTPUT_NAME vernier)
 # Whoever links vernier::vernier calls what lies in vernier::runtime, too.
 target_link_libraries(vernier_shared INTERFACE vernier_runtime_shared)
 
-option(VERNIER_INSTALL "Rules that install the libraries, headers and the program" ${PROJECT_IS_TOP_LEVEL})
+option(VERNIER_INSTALL "Install the libraries, the headers and the program" ${PROJECT_IS_TOP_LEVEL})
 if(NOT VERNIER_INSTALL)
   return()
 endif()
@@ -114,5 +114,6 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR})
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)  # and the ldconfig trigger
 set(CPACK_STRIP_FILES ON)
 include(CPack)
