@@ -1,4 +1,4 @@
-// Plugins: kernels of the user's from shared libraries. Contract: docs/custom_kernels.md; what a
+// Plugins: the user's kernels, from shared libraries. Contract: docs/custom_kernels.md; what a
 // library exports: vernier/custom_op.h.
 #pragma once
 #include <string>
@@ -11,7 +11,7 @@ namespace vernier {
 /// The CPU's kernels with those of the libraries before them, in the order of `paths`. For
 /// CompileOptions::kernels, EngineOptions::kernels and verify::Request::kernels. Loads each library
 /// once; they and the result stay for the life of the process. Throws Error(kInput) naming the
-/// library: not there, no plugin, made for another version of the interface, or wrong in itself.
+/// library: missing, not a plugin, made for another version of the interface, or inconsistent.
 const KernelSet& load_plugins(const std::vector<std::string>& paths);
 
 }  // namespace vernier

@@ -99,7 +99,7 @@ class DevTest(unittest.TestCase):
         self.assertIn("Not found: Highway", errors)
         self.assertIn("cmake could not configure the preset 'release'", errors)
 
-    def test_another_distribution_is_told_what_is_missing(self):
+    def test_on_another_distribution_prints_what_is_missing(self):
         with tempfile.TemporaryDirectory() as folder:
             for tool in ("bash", "dirname", "nproc", "cat"):
                 os.symlink(shutil.which(tool), pathlib.Path(folder, tool))

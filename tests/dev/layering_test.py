@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The layering check says no to a wrong include: which file and line, what, and what is allowed."""
+"""The layering check refuses a wrong include and says which file and line, what, and what is allowed."""
 import pathlib
 import subprocess
 import sys
