@@ -36,16 +36,17 @@ OURS = ("-W", "-D", "-f", "-U")  # flags of cmake/options.cmake and cmake/harden
 
 def check_compilation(source, build):
     """The flags of the other project's own files; compiles them without output."""
-    for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
+    entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
+    own = [entry for entry in entries if pathlib.Path(entry["file"]).parent == build.parent]
+    demand(len(own) == len(PROGRAMS), f"{len(own)} files of the project are compiled")
+    for entry in own:
         file = pathlib.Path(entry["file"])
-        if file.parent.parent != build.parent:
-            continue
         flags = shlex.split(entry["command"])
         ours = [flag for flag in flags[1:] if flag.startswith(OURS)]
         demand(not ours, f"{file.name} is compiled with flags of Vernier's: {ours}")
         folders = [flag[2:] for flag in flags if flag.startswith("-I")]
         folders += [flags[at + 1] for at, flag in enumerate(flags) if flag == "-isystem"]
-        demand(folders == [str(source / "include")], f"{file.name} gets the include folders {folders}")
+        demand(folders == [str(source / "include")], f"{file.name} gets the folders {folders}")
         run(*flags, "-fsyntax-only", cwd=entry["directory"])
 
 
