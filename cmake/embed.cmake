@@ -1,4 +1,4 @@
-# Puts text files into the program: cmake -DOUT=FILE.cpp -DHEADER=H -DNAMESPACE=N -P embed.cmake
+# Embeds text files in the program: cmake -DOUT=FILE.cpp -DHEADER=H -DNAMESPACE=N -P embed.cmake
 # NAME=FILE... makes FILE.cpp with `std::string_view NAME()` for each. GCC and Clang take raw strings
 # of any length; the delimiter must not occur in the files, which is checked.
 set(text "// Made by cmake/embed.cmake; do not edit.\n#include \"${HEADER}\"\n\nnamespace ${NAMESPACE} {\n\n")

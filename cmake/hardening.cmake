@@ -1,6 +1,6 @@
-# Flags that make what is left of a memory error stop the program: for every target, ours and
-# generated code alike. Off: -DVERNIER_HARDENING=OFF (measurements). What a build has of them,
-# tests/dev/hardening_test.py reads off the program. Contract: docs/security.md.
+# Flags that end the program when a memory error occurs: for every target, also for generated code.
+# Off: -DVERNIER_HARDENING=OFF (measurements). tests/dev/hardening_test.py reads from the program
+# which of them it was built with. Contract: docs/security.md.
 option(VERNIER_HARDENING "Stack protectors, checked library calls and containers, read-only tables" ON)
 if(NOT VERNIER_HARDENING)
   return()
@@ -25,7 +25,7 @@ endfunction()
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-D_GLIBCXX_ASSERTIONS>)
 if(NOT VERNIER_SANITIZE AND NOT VERNIER_FUZZ)  # sanitizers see more, and not through checked calls
   vernier_harden(-fstack-protector-strong -fstack-clash-protection -fcf-protection)
-  # Needs optimisation; distributions may define another level.
+  # Needs optimization; distributions may define another level.
   add_compile_options("$<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<NOT:$<CONFIG:Debug>>>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=3>")
   # clang before 15 and glibc before 2.34 take level 3 as 2.
 endif()

@@ -1,5 +1,5 @@
-# The libraries that everything needs. All are looked for before the first is refused, so that one
-# message names all that are missing and the Debian packages that hold them.
+# The libraries that Vernier needs. All are searched for before an error, so that one message names
+# all that are missing and their Debian packages.
 find_package(Threads REQUIRED)
 find_package(Protobuf)
 find_package(fmt QUIET)
@@ -12,7 +12,7 @@ if(PkgConfig_FOUND)
 endif()
 find_path(CLI11_INCLUDE_DIR CLI/CLI.hpp)
 if(VERNIER_ONEDNN)
-  # Found by hand: the package's own CMake file asks for OpenCL headers, which no kernel here needs.
+  # Not find_package: oneDNN's own CMake file needs OpenCL headers, which no kernel here uses.
   find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
   find_library(DNNL_LIBRARY dnnl)
   if(VERNIER_CUDA AND NOT (DNNL_INCLUDE_DIR AND DNNL_LIBRARY))

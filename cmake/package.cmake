@@ -6,12 +6,12 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(VERNIER_SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})  # 0.x: any release may break
+set(VERNIER_SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})  # 0.x: 0.1 and 0.2 differ
 set(package_folder ${PROJECT_BINARY_DIR}/package)
-file(WRITE ${package_folder}/empty.cpp "// A shared library of other libraries has no source of its own.\n")
+file(WRITE ${package_folder}/empty.cpp "// A shared library of static libraries has no source of its own.\n")
 
-# vernier_shared(target name PARTS static... LINKS library...): `name` of all that PARTS hold, with
-# the symbols of ours visible and no other.
+# vernier_shared(target name PARTS static... LINKS library...): the shared library vernier::name of
+# all objects of PARTS. Only symbols of namespace vernier are visible.
 function(vernier_shared target name)
   cmake_parse_arguments(arg "" "" "PARTS;LINKS" ${ARGN})
   add_library(${target} SHARED ${package_folder}/empty.cpp)
@@ -54,10 +54,10 @@ vernier_shared(vernier_shared vernier
   LINKS vernier_runtime_shared protobuf::libprotobuf-lite PkgConfig::XXHASH PkgConfig::LIBZIP
         fmt::fmt Threads::Threads)
 set_target_properties(vernier_shared PROPERTIES OUTPUT_NAME vernier)
-# Whoever links vernier::vernier calls what lies in vernier::runtime, too.
+# A user of vernier::vernier calls functions of vernier::runtime, too.
 target_link_libraries(vernier_shared INTERFACE vernier_runtime_shared)
 
-option(VERNIER_INSTALL "Rules that install the libraries, headers and the program" ${PROJECT_IS_TOP_LEVEL})
+option(VERNIER_INSTALL "Install the libraries, the headers and the program" ${PROJECT_IS_TOP_LEVEL})
 if(NOT VERNIER_INSTALL)
   return()
 endif()
@@ -114,5 +114,6 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR})
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)  # and the ldconfig trigger
 set(CPACK_STRIP_FILES ON)
 include(CPack)

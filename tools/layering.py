@@ -2,9 +2,10 @@
 """Checks the include order between the folders of src/, include/ and python/.
 
 Usage: layering.py ROOT      (./dev layering)
-The order is the table below and nothing else; docs/architecture.md draws it. A wrong include is
-printed as file:line, what it includes, and what its folder may include; so is a rule for files
-that do not exist. Exit 1 if there is one.
+The order is the table below and nothing else; docs/architecture.md shows it. A wrong include is
+printed as file:line, what it includes, and what its folder may include. Two more errors: a rule
+for files that do not exist, and a public header that names a namespace of src/. Exit 1 if there is
+any error.
 """
 import pathlib
 import re
@@ -18,9 +19,9 @@ BUILD = BASE + ["core", "rules", "ir", "ops"]
 DATA = BASE + ["core", "plan data", "engine reader"]
 LAYERS = {
     "operator table": (["ops/ops.def"], []),  # data: anyone may include it
-    "api": (["vernier/certificate.h", "vernier/custom_op.h", "vernier/dtype.h", "vernier/error.h", "vernier/limits.h",
-            "vernier/printable.h", "vernier/process.h", "vernier/promotion.h", "vernier/tensor.h", "vernier/verdict.h",
-             "vernier/version.h"],
+    "api": (["vernier/certificate.h", "vernier/custom_op.h", "vernier/dtype.h",
+             "vernier/error.h", "vernier/kernel_set.h", "vernier/limits.h", "vernier/printable.h",
+             "vernier/process.h", "vernier/promotion.h", "vernier/tensor.h", "vernier/verdict.h", "vernier/version.h"],
             []),
     "api of runtime": (["vernier/engine.h", "vernier/plugins.h", "vernier/session.h",
                         "vernier/synthetic.h"],
@@ -94,6 +95,9 @@ THIRD_PARTY = {
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+NAMESPACE = re.compile(r"^\s*namespace ((?:\w+::)*\w+) *\{")
+# What public headers may declare; every other namespace of src/ is internal.
+PUBLIC_NAMESPACES = {"vernier", "verify"}
 
 
 def layer_of(path):
@@ -122,6 +126,31 @@ def wrong_include(layer, bracket, target, known):
     return None
 
 
+def namespaces_of(text):
+    """Names of the namespaces that a file opens: {"vernier", "backend", "cpu"}."""
+    return {name for line in text.splitlines() if (found := NAMESPACE.match(line))
+            for name in found.group(1).split("::")}
+
+
+def internal_names(sources):
+    """A pattern for names of internal namespaces, as a public header could write them."""
+    internal = set().union(*(namespaces_of(path.read_text(encoding="utf-8"))
+                             for relative, path in sources.items()
+                             if not relative.startswith("vernier/"))) - PUBLIC_NAMESPACES
+    names = "|".join(sorted(internal)) or "(?!)"
+    return re.compile(rf"\b(?:namespace\s+(?:\w+::)*({names})\b|({names})::)")
+
+
+def internal_uses(shown, text, pattern):
+    """Complaints about a public header that names an internal namespace outside its comments."""
+    for number, line in enumerate(text.splitlines(), 1):
+        found = pattern.search(line.split("//")[0])
+        if found:
+            name = found.group(1) or found.group(2)
+            yield (f"{shown}:{number}: names the namespace '{name}' of src/; a public header has "
+                   "public types only")
+
+
 def check(root):
     """Returns (number of files, list of complaints)."""
     sources = {}
@@ -133,13 +162,17 @@ def check(root):
     complaints = [f'tools/layering.py: layer "{name}" names {prefix}, which no file has'
                   for name, (prefixes, _) in LAYERS.items() for prefix in prefixes
                   if whole and not any(relative.startswith(prefix) for relative in sources)]
+    internal = internal_names(sources)
     for relative, path in sources.items():
         shown = path.relative_to(root).as_posix()
         layer = layer_of(relative)
         if layer is None:
             complaints.append(f"{shown}:1: its folder is in no layer; add it to tools/layering.py")
             continue
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        text = path.read_text(encoding="utf-8")
+        if relative.startswith("vernier/"):
+            complaints.extend(internal_uses(shown, text, internal))
+        for number, line in enumerate(text.splitlines(), 1):
             found = INCLUDE.match(line)
             why = found and wrong_include(layer, found.group(1), found.group(2), sources)
             if why:
@@ -156,7 +189,7 @@ def main():
         print(complaint, file=sys.stderr)
     if complaints:
         return 1
-    print(f"layering: {count} files, every include is allowed")
+    print(f"layering: {count} files, every include is allowed, public headers name public types")
     return 0
 
 

@@ -1,5 +1,5 @@
-// Certificate: what an engine was verified with, and the verdict. Plain data. It lies in the engine
-// file outside the content hash (docs/engine_format.md) and has no date: same input, same bytes.
+// Certificate: what an engine was verified with, and the verdict. Plain data. It is in the engine
+// file, outside the content hash (docs/engine_format.md), and has no date: same input, same bytes.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -9,19 +9,19 @@ namespace vernier {
 
 /// Hashes are XXH3-128, 32 digits in hex.
 struct Certificate {
-  /// What was held against the outputs, e.g. {"rms", 1e-3}.
+  /// A limit that the outputs were compared with, e.g. {"rms", 1e-3}.
   struct Limit {
     std::string name;
     double value = 0;
     bool operator==(const Limit&) const = default;
   };
-  /// What did the work, e.g. {"vernier", "0.1.0"}.
+  /// The version of a program that took part, e.g. {"vernier", "0.1.0"}.
   struct Version {
     std::string of, number;
     bool operator==(const Version&) const = default;
   };
 
-  std::string verdict;                    ///< "pass", or what was found instead: "precision" …
+  std::string verdict;                    ///< "pass", or the finding: "precision" …
   std::string engine_hash;                ///< Engine::content_hash() of the engine that ran
   std::string model_hash;                 ///< of the model's file
   std::string data_hash;                  ///< of the input arrays

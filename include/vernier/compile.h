@@ -7,43 +7,40 @@
 #include <vector>
 
 #include "vernier/error.h"
+#include "vernier/kernel_set.h"
 #include "vernier/limits.h"
 #include "vernier/promotion.h"
 
 namespace vernier {
 
-namespace backend {
-struct Backend;
-}
-
 struct CompileOptions {
   std::string device = "cpu";
   /// Kernels in place of the device's own (load_plugins()); must outlive the call. Null: its own.
-  const backend::Backend* backend = nullptr;
+  const KernelSet* kernels = nullptr;
   /// Size ranges: "ids=1..32x4..512" per input, "batch=1..32,seq=4..512" per named size,
   /// "min..opt..max" where an optimum matters. Empty: batch-like sizes 1..64, others 1..512 or the
   /// model's position table.
   std::string shapes;
   std::vector<std::string> extra_outputs;  ///< ONNX value names to give as outputs too
   std::vector<std::string> passes_off;     ///< optional passes to leave out, by name
-  /// What is asked of every node: model (its own float types), fp32, tf32, fp16 or bf16; empty: the
-  /// policy's mode, or model.
+  /// What is requested of every node: model (its own float types), fp32, tf32, fp16 or bf16; empty:
+  /// the policy's mode, or model.
   std::string mode;
   /// Rules that change it, later ones win: "op:LayerNorm compute=f32" (docs/precision.md).
   std::vector<std::string> rules;
   /// The same in trtexec's spelling: "LayerNormalization_*:fp32,Softmax_12:fp32"; before `rules`.
   std::string layer_precisions, layer_output_types;
   std::vector<Promotion> promotions;
-  std::string precision_constraints;  ///< trtexec's; "obey" is what always holds here
+  std::string precision_constraints;  ///< trtexec's; "obey" is what Vernier always does
   /// A policy file's JSON, to which the above add, and its name for messages.
   std::string policy, policy_file;
-  /// JSON file with what was found fastest on a device: read where it exists, and written with what
-  /// had to be timed. The same file gives the same engine. Empty: what must be is timed anew.
+  /// JSON file with the variants that were fastest on a device: read if it exists, and written with
+  /// what had to be timed. The same file gives the same engine. Empty: everything is timed again.
   std::string tuning_file;
-  bool seed_missing_weights = false;  ///< seeded values for external data that is not there
+  bool seed_missing_weights = false;  ///< seeded values for external data that is missing
   /// Called with each stage of the work ("import", "raise_attention", "pack", "write").
   std::function<void(std::string_view stage)> progress;
-  /// max_bytes: of the model's weights, as they are read and once more as they are packed, and of
+  /// max_bytes: of the model's weights, as they are read and again as they are packed, and of
   /// what folding and the range audit evaluate beside them.
   Limits limits;
 };
@@ -52,7 +49,7 @@ struct CompileReport {
   std::string model;                                      ///< name in the ONNX file
   int64_t onnx_nodes = 0, steps = 0, fallback_steps = 0;  ///< fallback: on the FP64 evaluator
   uint64_t weight_bytes = 0;
-  std::vector<std::string> notes;  ///< defaults taken and what else a reader should know
+  std::vector<std::string> notes;  ///< defaults taken and what else the user should know
   std::string policy;              ///< mode and rules as JSON, as --policy reads it
   double ms = 0;
 };

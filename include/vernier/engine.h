@@ -9,13 +9,10 @@
 #include "vernier/certificate.h"
 #include "vernier/dtype.h"
 #include "vernier/error.h"
+#include "vernier/kernel_set.h"
 #include "vernier/limits.h"
 
 namespace vernier {
-
-namespace backend {
-struct Backend;
-}
 
 /// One size of an input or output: a number, or an expression over named sizes ("batch", "2*seq").
 struct PortDim {
@@ -34,30 +31,29 @@ struct Port {
 struct EngineOptions {
   /// Kernels in place of the device's own, looked up there by name; must outlive the engine. Null:
   /// the device's own.
-  const backend::Backend* backend = nullptr;
-  /// The file is read, not mapped: later writes to it change nothing, and cutting it short does not
-  /// end the process (SIGBUS). Takes its size in memory and the time to read it.
+  const KernelSet* kernels = nullptr;
+  /// The file is read, not mapped: later writes to it change nothing, and truncating it does not
+  /// end the process (SIGBUS). Costs its size in memory and the time to read it.
   bool read_into_memory = false;
-  /// Of opening: max_bytes of what is read into memory and packed again for this machine.
+  /// For opening: max_bytes limits what is read into memory and packed again for this machine.
   Limits limits = {};
 };
 
 class Engine {
  public:
-  /// Maps the file; weights are not copied. Whoever replaces it meanwhile must rename another one
-  /// over it, as Vernier does (EngineOptions::read_into_memory: or may not care). Throws
-  /// Error(kInput) when it is no engine, truncated, corrupt or of another format, and names what to
-  /// do.
+  /// Maps the file; weights are not copied. A program that replaces the file while it is open must
+  /// rename another one over it, as Vernier does (not with EngineOptions::read_into_memory). Throws
+  /// Error(kInput), which says what to do, if it is not an engine, truncated, corrupt or of another
+  /// format.
   static std::shared_ptr<const Engine> open(const std::string& path);
-  /// As open(), with the kernels of `backend` in place of the device's own: they are looked up
-  /// there by name. `backend` must outlive the engine.
-  static std::shared_ptr<const Engine> open(const std::string& path,
-                                            const backend::Backend& backend);
+  /// As open(), with `kernels` in place of the device's own: they are looked up there by name.
+  /// `kernels` must outlive the engine.
+  static std::shared_ptr<const Engine> open(const std::string& path, const KernelSet& kernels);
   static std::shared_ptr<const Engine> open(const std::string& path, const EngineOptions& options);
   /// As open(), from bytes in memory.
   static std::shared_ptr<const Engine> from_bytes(std::vector<std::byte> bytes);
   static std::shared_ptr<const Engine> from_bytes(std::vector<std::byte> bytes,
-                                                  const backend::Backend& backend);
+                                                  const KernelSet& kernels);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -76,7 +72,7 @@ class Engine {
   /// Reads all weights and compares their checksums. Throws Error(kInput) naming the first bad one.
   void check_weights() const;
   /// Throws Error(kMachine) if the mapped file was written to since it was opened: the engine's
-  /// numbers may be wrong then. Every new Session asks; one stat(), nothing is read.
+  /// numbers may be wrong then. Every new Session calls this; one stat(), nothing is read.
   void check_unchanged() const;
 
   struct Impl;  ///< src/runtime/engine_impl.h

@@ -10,10 +10,10 @@ enum class ErrorCode {
   kCheckFailed = 1,  ///< a verdict or check failed
   kInput = 2,        ///< wrong usage or input: model, engine file, arrays, shapes, rules
   kMachine = 3,      ///< disk, memory or device
-  kInternal = 4,     ///< a bug of Vernier's
+  kInternal = 4,     ///< a bug in Vernier
 };
 
-/// message: what failed, where, what was got and expected, and what to do.
+/// message: what failed, where, what was found and expected, and what to do.
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}

@@ -32,7 +32,7 @@ enum class EngineView : uint8_t {
   kPlan,     ///< one row per step: operator, kernel, shapes
   kMemory,   ///< arena at the largest and at the optimal shape, by value
   kTiming,   ///< one row per step: time at the given shape, share
-  kLedger,   ///< one row per ONNX node: asked, got, kernel, why
+  kLedger,   ///< one row per ONNX node: requested and actual types, kernel, reason
 };
 struct EngineInspection {
   EngineView view = EngineView::kSummary;
@@ -43,7 +43,7 @@ struct EngineInspection {
 };
 std::string inspect_engine(const Engine& engine, const EngineInspection& what);
 
-/// Is the file an engine (by its first bytes)? False also when it cannot be read.
+/// Is the file an engine (by its first bytes)? False, too, if it cannot be read.
 bool is_engine_file(const std::string& path);
 
 }  // namespace vernier

@@ -1,4 +1,4 @@
-// Limits: how much memory and time a call may take, and how somebody ends it early. Contract:
+// Limits: how much memory and time a call may take, and how a caller ends it early. Contract:
 // docs/security.md "Limits".
 #pragma once
 #include <chrono>
@@ -8,19 +8,21 @@
 
 namespace vernier {
 
-/// What was reached is Error(kMachine), with where the work stood. The work ends between steps: the
-/// nodes of an evaluation, passes, checks, launches. One step that has begun is not cut short.
+/// A limit that is reached is Error(kMachine), which says how far the work had come. The work ends
+/// between steps: nodes of an evaluation, passes, checks, launches. A step that has begun
+/// completes.
 struct Limits {
   using Clock = std::chrono::steady_clock;
-  /// Of what Vernier takes for this work, estimated before it is taken; 0: no limit. Mapped files
-  /// do not count: the system drops their pages when memory is short.
+  /// Memory that Vernier allocates for this work, estimated before it is allocated; 0: no limit.
+  /// Mapped files do not count: the system drops their pages when memory is short.
   uint64_t max_bytes = 0;
   double max_seconds = 0;     ///< 0: no limit
-  Clock::time_point since{};  ///< when the seconds begin; as it is here: with each call
-  /// Asked between steps, often: true ends the work. What it throws comes out of the call.
+  Clock::time_point since{};  ///< when the seconds begin; default: with each call
+  /// Called between steps, often: true ends the work. What it throws leaves the call.
   std::function<bool()> stop = {};
 
-  /// These limits with a clock that begins now, unless it has begun: for a call made of others.
+  /// These limits with a clock that starts now, unless it has started: for a call that makes
+  /// others.
   Limits begun() const;
 };
 

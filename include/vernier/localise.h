@@ -21,7 +21,7 @@ struct RangeRow {
   double peak = 0;                 ///< largest |value| before it is rounded there
   DType type = DType::kUndefined;  ///< that it takes there
   double limit = 0;                ///< the largest finite number of `type`
-  /// Twice the peak is within the limit; the peak alone in f32, which nothing is wider than.
+  /// Twice the peak is within the limit; the peak alone in f32, the widest type.
   bool fits = true;
 };
 
@@ -36,22 +36,22 @@ struct StepError {
   double local_rms = 0;      ///< E − the step in FP64 on E's own inputs and weights
   double weights_rms = 0;  ///< the step in FP64 with E's weights − with the model's: their rounding
   double carried_rms = 0;  ///< the step in FP64 on E's inputs − on F's: what its inputs bring in
-  /// (carried / reference) over the largest relative error of an input; 0: its inputs have none.
+  /// (carried / reference) / the largest relative error of an input; 0: its inputs have no error.
   double amplification = 0;
   /// Of the error power at the engine's outputs, what this step adds. Errors of different steps
   /// are taken as independent; the shares of all steps add up to 1 (0 where nothing is wrong).
   double share = 0;
-  int64_t non_finite = 0;      ///< elements NaN or infinite in E only, or in F only …
-  int64_t own_non_finite = 0;  ///< … of which this step made so on its own inputs
+  int64_t non_finite = 0;      ///< elements that are NaN or infinite in E only, or in F only …
+  int64_t own_non_finite = 0;  ///< … of these, the ones that this step produced from its own inputs
 };
 
 struct Localisation {
   std::string inputs;            ///< "batch 4, length 16", or the user's file
   std::vector<StepError> steps;  ///< in order
   std::vector<RangeRow> ranges;  ///< of F: points that were passed, in step order
-  /// The step that makes the first NaN or infinity on the way to the outputs.
+  /// The step that produces the first NaN or infinity that reaches the outputs.
   int32_t first_non_finite = -1;
-  /// Steps by what they add, the largest first; those that add at least `least`.
+  /// Steps by the error that they add, the largest first; those that add at least `least`.
   std::vector<size_t> by_share(double least) const;
 };
 

@@ -1,5 +1,5 @@
-// Text from files as text for a terminal. Names of models, engines and arrays may hold anything:
-// whatever a program prints of them, and of Error::what(), goes through here.
+// Text from files as text for a terminal. Names in models, engines and arrays may hold any bytes:
+// a program prints them, and Error::what(), through these functions only.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -9,13 +9,13 @@ namespace vernier {
 
 /// `text` without anything that a terminal would act on: control characters (of ASCII but line
 /// break and tab, DEL, U+0080..U+009F), U+2028 and U+2029, characters that turn the direction of
-/// text (U+061C, U+200E, U+200F, U+202A..U+202E, U+2066..U+2069) and bytes that are no UTF-8 become
-/// visible escapes: \x1b, \u202e. What was UTF-8 stays valid JSON where it was JSON.
+/// text (U+061C, U+200E, U+200F, U+202A..U+202E, U+2066..U+2069) and bytes that are not UTF-8
+/// become visible escapes: \x1b, \u202e. What was UTF-8 stays valid JSON where it was JSON.
 std::string printable(std::string_view text);
 /// The same for what must stay on its line: line breaks and tabs are escaped too.
 std::string printable_name(std::string_view name);
-/// The same for a message of several lines: its first line stands where it is printed, and no other
-/// begins at the margin, so that none is taken for a line of the program's own.
+/// The same for a message of several lines: every line but the first is indented, so that none can
+/// be mistaken for a line of the program.
 std::string printable_message(std::string_view message);
 
 /// Bytes of the UTF-8 character at the start of `text`; 0 where there is none (RFC 3629, table 3-7

@@ -1,6 +1,6 @@
 // For programs that install signal handlers: what Vernier leaves in the file system and maps from
 // it. The library installs none; `vernier` (src/cli/signals.cpp) shows how these are used. All are
-// async-signal-safe: they take no lock and no memory.
+// async-signal-safe: they take no lock and allocate nothing.
 #pragma once
 
 namespace vernier {

@@ -15,7 +15,7 @@ struct Request;
 
 enum class ReduceOutcome : uint8_t {
   kPasses,         ///< the engine passes: there is nothing to reduce
-  kReduced,        ///< the files are written, and read again they fail
+  kReduced,        ///< the files are written, and fail when they are read again
   kNotReproduced,  ///< not even the whole model fails when it is built with fixed sizes
 };
 
@@ -36,14 +36,14 @@ struct Reduction {
 
 /// Where the part goes.
 struct ReduceTarget {
-  std::filesystem::path folder;      ///< made if it is not there
-  std::vector<std::string> plugins;  ///< libraries of the request's backend, for the command
+  std::filesystem::path folder;      ///< created if it does not exist
+  std::vector<std::string> plugins;  ///< libraries of the request's kernels, for the command
 };
 
 /// Verifies the engine of `request`, and where it fails writes model.onnx, inputs.npz and
-/// command.txt into the target's folder. The part is built for the sizes of the
-/// smallest failing cell, with what was asked of its nodes. Throws as verify(), and Error(kMachine)
-/// where the files cannot be written.
+/// command.txt into the target's folder. The part is built for the sizes of the smallest failing
+/// cell, with the requests of its nodes. Throws as verify(), and Error(kMachine) where the files
+/// cannot be written.
 Reduction reduce(const Request& request, const ReduceTarget& target);
 /// The result for a terminal, and as JSON.
 std::string to_text(const Reduction& found);

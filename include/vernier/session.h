@@ -15,7 +15,7 @@
 namespace vernier {
 
 /// Where a caller's array is: memory of the host, or of the engine's device ("cpu": the same). It
-/// is taken as said: an address of the other memory crashes, as in any call of CUDA.
+/// is not checked: an address of the other memory crashes, as in any CUDA call.
 enum class Memory : uint8_t { kHost, kDevice };
 
 /// An input array: dense, row-major, alive during run(). Ids in device memory are not checked
@@ -60,14 +60,15 @@ struct SessionOptions {
   /// whose handle is null too, is passed as cudaStreamLegacy or cudaStreamPerThread.
   void* stream = nullptr;
   /// max_bytes: of inputs, outputs, activations, and of weights that are not mapped or lie on the
-  /// device, known exactly for each shape and refused before the activations are allocated.
-  /// max_seconds: of one run, unless `since` is set; asked between the launches of steps, and on a
-  /// GPU, which works on its own, only before a run and between the launches of a shape's first.
+  /// device, known exactly for each shape and checked before the activations are allocated.
+  /// max_seconds: of one run, unless `since` is set; checked between the launches of steps. On a
+  /// GPU, which works asynchronously, only before a run and between the launches of a shape's
+  /// first.
   Limits limits = {};
 };
 
-/// One thread's at a time: a call while another thread is in one throws Error(kInput). After fork()
-/// a session of the CPU works on in the child, one of a GPU throws there.
+/// For one thread at a time: a call while another thread is in one throws Error(kInput). After
+/// fork() a session of the CPU still works in the child; one of a GPU throws there.
 class Session {
  public:
   explicit Session(std::shared_ptr<const Engine> engine, const SessionOptions& options = {});
@@ -77,19 +78,20 @@ class Session {
 
   /// Runs the engine. All inputs by name, in any order. Throws Error(kInput) before anything runs
   /// when a name, type, shape or size range does not fit, naming the input, what it is and what was
-  /// expected. After a shape has been seen once: no allocation, no lock, no log of ours. The last
+  /// expected. After a shape has been seen once: no allocation, no lock, no log line. The last
   /// 32 shapes are remembered.
   std::span<const Output> run(std::span<const Input> inputs);
   /// As above, with the named outputs in the caller's buffers.
   void run(std::span<const Input> inputs, std::span<const OutputBuffer> buffers);
-  /// As run(), but returns at once where the device works on its own and all inputs are there: the
-  /// buffers are complete when the session's stream is (or after wait()), and the inputs must stay
-  /// as they are until then. Inputs of the host are copied first, behind a wait for the run before.
+  /// As run(), but returns at once where the device works asynchronously and all inputs are in its
+  /// memory: the buffers are complete when the session's stream is (or after wait()), and the
+  /// inputs must not change until then. Inputs of the host are copied first, after a wait for the
+  /// run before.
   void enqueue(std::span<const Input> inputs, std::span<const OutputBuffer> buffers);
-  /// Waits for what was enqueued.
+  /// Waits for all enqueued runs.
   void wait();
   /// Throws as run() does where a name, type, shape or size range does not fit; the data is not
-  /// looked at and may be null. For who wants to know before reading it.
+  /// read and may be null. For callers that check before they read the arrays.
   void check_inputs(std::span<const Input> inputs);
   /// Does the once-per-shape work of run() for these input shapes.
   void prepare(std::span<const InputShape> shapes);

@@ -1,4 +1,4 @@
-// Synthetic inputs: arrays that an engine accepts, for timing when the user has none at hand.
+// Synthetic inputs: arrays that an engine accepts, for timing when the user has none.
 #pragma once
 #include <cstddef>
 #include <cstdint>

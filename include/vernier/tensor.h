@@ -16,7 +16,7 @@ namespace vernier {
 
 using Shape = std::vector<int64_t>;
 
-/// The most elements of an array: no machine holds more, and 16 bytes for each still fit 64 bits.
+/// Upper bound of the elements of an array: no machine holds more, and 16 bytes each fit 64 bits.
 inline constexpr int64_t kMaxArrayElems = int64_t{1} << 48;
 /// Product of the sizes; 1 for a scalar. Throws Error(kInput) if a size is negative or the product
 /// passes kMaxArrayElems; sizes of 0 count as 1 there, so that no product of some of them (a

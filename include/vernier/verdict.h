@@ -1,12 +1,12 @@
-// Verdicts of verify: one table says what each is called, what to do about it and how a program
-// ends with it. Contract: docs/verification.md "Verdicts".
+// Verdicts of verify: one table has the name of each, the advice and the exit code of a program.
+// Contract: docs/verification.md "Verdicts".
 #pragma once
 #include <cstdint>
 #include <string_view>
 
 namespace vernier::verify {
 
-/// The gravest first: of several findings, the one that explains the others is the verdict.
+/// The most severe first: of several findings, the one that explains the others is the verdict.
 enum class Verdict : uint8_t {
   kRewriteBug,         ///< "bug (rewrite)": a pass changed what the graph computes
   kUninitialisedRead,  ///< "bug (uninitialised read)"
@@ -24,7 +24,7 @@ enum class Verdict : uint8_t {
 std::string_view name(Verdict verdict);
 /// What a user does about it, in a sentence or two.
 std::string_view advice(Verdict verdict);
-/// Of the command line: 0 for pass, else 1.
+/// Exit code of the command line: 0 for pass, else 1.
 int exit_code(Verdict verdict);
 
 inline bool operator==(Verdict verdict, std::string_view text) { return name(verdict) == text; }

@@ -29,10 +29,10 @@ namespace vernier::verify {
 struct Tolerance {
   double worst = 1e-5;          ///< of |E − R| / (1 + |R|), every element
   double rms = 1e-5;            ///< of rms(E − R) / rms(R), over all cells; never below the noise
-  bool above_noise = true;      ///< worst and rms do not ask for less than f32 can do here
+  bool above_noise = true;      ///< worst and rms ask for no less error than f32 has here
   std::optional<double> max;    ///< of |E − R|, every element
-  std::optional<double> cos;    ///< least cosine similarity of a cell
-  std::optional<double> flips;  ///< largest share of rankings whose first place changes
+  std::optional<double> cos;    ///< minimum cosine similarity of a cell
+  std::optional<double> flips;  ///< maximum share of rankings whose first place changes
 };
 /// "rms=1e-3,max=1e-2,cos=0.9999,flips=0" (worst= too): exactly these limits; empty: the usual
 /// ones. Throws Error(kInput) on anything else.
@@ -42,7 +42,7 @@ std::string to_text(const Tolerance& tolerance);
 
 enum class Depth : uint8_t { kDefault, kThorough };
 
-/// Arrays of the user's, and where they come from.
+/// The user's arrays, and where they come from.
 struct UserInputs {
   std::string label;
   NamedTensors arrays;
@@ -51,7 +51,7 @@ struct UserInputs {
 struct Request {
   std::filesystem::path model, engine;
   /// Kernels in place of the device's own (load_plugins()), for `engine`; null: its own.
-  const backend::Backend* backend = nullptr;
+  const KernelSet* kernels = nullptr;
   bool read_into_memory = false;   ///< as EngineOptions has it
   std::vector<UserInputs> inputs;  ///< empty: a sweep of seeded inputs inside their domains
   NamedTensors expect;             ///< outputs of the first of `inputs`; empty: none
@@ -84,8 +84,8 @@ struct Distance {
   int64_t worst_index = 0, worst_row = 0;   ///< of `worst`
   int64_t elems = 0, wrong_non_finite = 0;  ///< NaN or Inf on one side only, or of another sign
   int64_t different_integers = 0;           ///< integer and bool arrays
-  /// The errors above are those of all elements. False: of what is left of them beside NaN and
-  /// infinities of one side only, which says nothing; reports do not show it.
+  /// True if the errors above cover all elements. False: NaN or infinities of one side only are
+  /// left out, so the rest means nothing; reports do not show it.
   bool says_it_all() const { return wrong_non_finite == 0; }
 };
 
@@ -108,7 +108,7 @@ struct StepResult {
   double ratio = 0;  ///< error / limit; infinite for a wrong NaN or integer
   /// Of an output in 16 bits: the root mean square of all its errors beside its limit.
   double rms_ratio = 0;
-  double inside_factor = 0;  ///< of T: what the element that needs it most needs
+  double inside_factor = 0;  ///< of T: the largest that any element needs
   int64_t elems = 0;
   /// A result that its type cannot hold: FP64 has a finite one. What the element was, and the type.
   bool overflowed = false;
@@ -139,10 +139,10 @@ struct CellResult {
 struct OutputResult {
   std::string name, why;
   Verdict verdict = Verdict::kPass;
-  Distance worst;          ///< of the cell with the largest |E − R| / (1 + |R|)
-  std::string worst_cell;  ///< its label
-  double noise_rms = 0;    ///< rms(I − R): what rounding is expected to do here, over all cells
-  double all_rms = 0;      ///< rms(E − R) over all cells: what is held against the noise
+  Distance worst;                ///< of the cell with the largest |E − R| / (1 + |R|)
+  std::string worst_cell;        ///< its label
+  double noise_rms = 0;          ///< rms(I − R), the error expected from rounding, over all cells
+  double all_rms = 0;            ///< rms(E − R) over all cells, compared with the noise
   double all_rms_reference = 0;  ///< rms(R) over all cells
   bool mixed_by_model = false;
   std::vector<RowMetrics> rows;  ///< of the worst cell
@@ -190,7 +190,7 @@ Report verify(const Request& request);
 /// As verify(), and writes the certificate, whatever the verdict, into the engine file.
 Report verify_and_stamp(const Request& request);
 
-/// The report as a reader wants it on a terminal, and as JSON: docs/verification.md.
+/// The report for a terminal, and as JSON: docs/verification.md.
 std::string to_text(const Report& report);
 std::string to_json(const Report& report);
 

@@ -19,6 +19,7 @@
 #include "core/numerics.h"
 #include "core/op_kind.h"
 #include "core/tensor.h"
+#include "vernier/kernel_set.h"
 
 namespace vernier {
 class ThreadTeam;
@@ -261,18 +262,29 @@ struct DeviceOptions {
   void* stream = nullptr;  ///< of a GPU: the caller's cudaStream_t; null: the device makes one
 };
 
-struct Backend {
+}  // namespace vernier::backend
+
+namespace vernier {
+
+/// The public handle (vernier/kernel_set.h), as src/ sees it; written backend::Backend there.
+struct KernelSet {
   std::string_view name;  ///< "cpu", "cuda"
-  std::span<const KernelDef> kernels;
-  std::unique_ptr<Device> (*make_device)(const DeviceOptions&);
+  std::span<const backend::KernelDef> kernels;
+  std::unique_ptr<backend::Device> (*make_device)(const backend::DeviceOptions&);
   /// What packed weights depend on, such as "x86-64 avx512 oneDNN 2.6.3"; stored in the engine. On
   /// a machine without the device, where plans can be made too: what the kernels are compiled for.
   std::string (*target)();
   /// Yes, or why nothing can run here: "no CUDA device: …". Null: always yes.
-  Support (*available)() = nullptr;
+  backend::Support (*available)() = nullptr;
   /// Yes, or why an engine built for `target` cannot run here. Null: always yes.
-  Support (*runs_engine_of)(std::string_view target) = nullptr;
+  backend::Support (*runs_engine_of)(std::string_view target) = nullptr;
 };
+
+}  // namespace vernier
+
+namespace vernier::backend {
+
+using Backend = KernelSet;
 
 /// The kernel of that name in a backend, or null.
 const KernelDef* find_kernel(const Backend& backend, std::string_view name);

@@ -34,7 +34,7 @@ void add_plugins(CLI::App& command, std::vector<std::string>& plugins) {
       ->allow_extra_args(false);
 }
 
-const backend::Backend* plugin_kernels(const std::vector<std::string>& plugins) {
+const KernelSet* plugin_kernels(const std::vector<std::string>& plugins) {
   return plugins.empty() ? nullptr : &load_plugins(plugins);
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "vernier/engine.h"
+#include "vernier/kernel_set.h"
 #include "vernier/limits.h"
 
 namespace CLI {
@@ -21,7 +21,7 @@ void add_device(CLI::App& command, std::string& device);
 /// --plugin LIB.so, once or often.
 void add_plugins(CLI::App& command, std::vector<std::string>& plugins);
 /// The kernels of these libraries before the CPU's own; null where there are none.
-const backend::Backend* plugin_kernels(const std::vector<std::string>& plugins);
+const KernelSet* plugin_kernels(const std::vector<std::string>& plugins);
 
 /// --max-memory SIZE, --max-seconds S.
 struct LimitOptions {

@@ -19,7 +19,7 @@ NamedTensors read_inputs(Session& session, const std::string& path) {
 NamedTensors read_inputs(const std::string& engine, const std::vector<std::string>& plugins,
                          const std::string& path) {
   io::ArrayFile::open(path);  // a wrong file is refused before the engine is opened
-  const EngineOptions opening{.backend = plugin_kernels(plugins)};
+  const EngineOptions opening{.kernels = plugin_kernels(plugins)};
   Session session(Engine::open(engine, opening), {.threads = 1});
   return read_inputs(session, path);
 }
@@ -27,7 +27,7 @@ NamedTensors read_inputs(const std::string& engine, const std::vector<std::strin
 NamedTensors read_outputs(const std::string& engine, const std::vector<std::string>& plugins,
                           const std::string& path) {
   const io::ArrayFile file = io::ArrayFile::open(path);
-  const EngineOptions opening{.backend = plugin_kernels(plugins)};
+  const EngineOptions opening{.kernels = plugin_kernels(plugins)};
   const std::shared_ptr<const Engine> opened = Engine::open(engine, opening);
   const std::vector<Port>& outputs = opened->outputs();
   NamedTensors arrays;

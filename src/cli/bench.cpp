@@ -119,7 +119,7 @@ NamedTensors inputs_of(const Engine& engine, Session& session, const Options& op
 }
 
 int bench(const Options& options) {
-  const EngineOptions opening{.backend = plugin_kernels(options.plugins),
+  const EngineOptions opening{.kernels = plugin_kernels(options.plugins),
                               .read_into_memory = options.read_into_memory};
   const std::shared_ptr<const Engine> engine = Engine::open(options.engine, opening);
   Session session(engine, {.threads = options.threads});

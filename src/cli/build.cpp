@@ -40,7 +40,7 @@ verify::Report verify_built(const Options& options, const Limits& limits) {
   verify::Request request;
   request.model = options.model;
   request.engine = options.engine;
-  request.backend = plugin_kernels(options.plugins);
+  request.kernels = plugin_kernels(options.plugins);
   request.tolerance = verify::parse_tolerance(options.tolerance);
   request.limits = limits;
   Progress progress("verifying " + options.engine);
@@ -85,7 +85,7 @@ int build(const Options& options) {
   CompileOptions compile_options;
   compile_options.limits = limits_of(options.limits);
   compile_options.device = options.device;
-  compile_options.backend = plugin_kernels(options.plugins);
+  compile_options.kernels = plugin_kernels(options.plugins);
   compile_options.shapes = options.shapes;
   compile_options.tuning_file = options.tuning;
   compile_options.seed_missing_weights = options.seed_missing_weights;

@@ -64,7 +64,7 @@ int inspect_engine_file(const Options& options) {
         Choice{"--typed", !options.typed.empty()}, Choice{"--rule", !options.rules.empty()}}) {
     if (choice.given) wrong_kind(options, choice.option, "an engine", "a model");
   }
-  const EngineOptions opening{.backend = plugin_kernels(options.plugins)};
+  const EngineOptions opening{.kernels = plugin_kernels(options.plugins)};
   const std::shared_ptr<const Engine> engine = Engine::open(options.file, opening);
   if (options.check) engine->check_weights();
   EngineInspection what{.node = options.why, .shapes = options.shapes, .threads = options.threads};

@@ -25,7 +25,7 @@ struct Options {
 verify::Request request_of(const Options& options) {
   verify::Request request;
   request.engine = options.engine;
-  request.backend = plugin_kernels(options.plugins);
+  request.kernels = plugin_kernels(options.plugins);
   request.model = options.model;
   request.seed = options.seed;
   request.threads = options.threads;

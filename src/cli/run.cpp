@@ -43,7 +43,7 @@ int run(const Options& options) {
   const Progress progress("running " + options.engine);
   check_keeps_inputs(options.outputs, {options.engine, options.inputs});
   const Limits limits = limits_of(options.limits);
-  const EngineOptions opening{.backend = plugin_kernels(options.plugins),
+  const EngineOptions opening{.kernels = plugin_kernels(options.plugins),
                               .read_into_memory = options.read_into_memory,
                               .limits = limits};
   const std::shared_ptr<const Engine> engine = Engine::open(options.engine, opening);

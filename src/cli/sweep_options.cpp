@@ -30,7 +30,7 @@ void add_sweep_options(CLI::App& command, SweepOptions& options) {
 verify::Request request_of(const SweepOptions& options) {
   verify::Request request;
   request.engine = options.engine;
-  request.backend = plugin_kernels(options.plugins);
+  request.kernels = plugin_kernels(options.plugins);
   request.model = options.model;
   request.tolerance = verify::parse_tolerance(options.tolerance);
   request.batches = parse_sizes(options.batches, "--batches");

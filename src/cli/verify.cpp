@@ -38,7 +38,7 @@ int verify_engine(const Options& options) {
   verify::Request request;
   request.model = options.model;
   request.engine = options.engine;
-  request.backend = plugin_kernels(options.plugins);
+  request.kernels = plugin_kernels(options.plugins);
   request.tolerance = verify::parse_tolerance(options.tolerance);
   request.batches = parse_sizes(options.batches, "--batches");
   request.lengths = parse_sizes(options.lengths, "--lengths");

@@ -179,7 +179,7 @@ plan::Plan plan_of(const ir::Graph& imported, const Job& job,
                    plan::KeptConstants* kept) {
   const CompileOptions& options = job.options;
   const backend::Backend& backend =
-      options.backend ? *options.backend : backend_named(options.device);
+      options.kernels ? *options.kernels : backend_named(options.device);
   precision::Asked asked = ask(imported, job, raised);
   ir::Graph& graph = *asked.raised;
   std::vector<plan::TableBound> table_bounds = plan::table_bounds(graph);
@@ -224,7 +224,7 @@ CompileOptions options_of(const plan::Plan& plan) {
 }
 
 Compiled run(const std::string& model_path, const Job& asked) {
-  if (!asked.options.backend) backend_named(asked.options.device);  // refused before the work
+  if (!asked.options.kernels) backend_named(asked.options.device);  // refused before the work
   Job job = asked;
   Compiled result;
   const std::shared_ptr<ir::Graph> imported = import(model_path, job.options, result);

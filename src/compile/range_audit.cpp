@@ -38,7 +38,7 @@ RangeAudit promote_out_of_range(const ir::Graph& model, Job& job) {
   if (!precision::may_have_short_range(model, job.policy)) return audit;
   CompileOptions& options = job.options;
   const backend::Backend& backend =
-      options.backend ? *options.backend : backend_named(options.device);
+      options.kernels ? *options.kernels : backend_named(options.device);
   std::optional<evaluate::Domains> domains;
   for (int round = 0; round < kMaxRounds; ++round) {
     const plan::Plan plan = plan_of(model, job, plan::PlanOptions::Constants::kExact);

@@ -100,7 +100,7 @@ std::shared_ptr<const Engine> product_engine(const LargeProduct& p, const std::s
   ops::infer_graph(graph);
   CompileOptions options;
   options.device = backend.name;
-  options.backend = &backend;
+  options.kernels = &backend;
   options.mode = mode;
   plan::Plan plan = plan_of(graph, options);
   tune(plan, options);

@@ -66,7 +66,7 @@ Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file,
                    const EngineOptions& options)
     : file(std::move(engine_file)),
       plan(file->plan),
-      backend(options.backend ? options.backend
+      backend(options.kernels ? options.kernels
                               : &runtime::backend_named(plan.device, "the engine's device")),
       program(symbol_names(plan)) {
   const Watch watch(options.limits);
@@ -126,7 +126,7 @@ std::shared_ptr<const Engine> Engine::Impl::engine_of(plan::Plan plan,
   file->name = "engine in memory";
   file->plan = std::move(plan);
   return std::shared_ptr<const Engine>(
-      new Engine(std::make_unique<Impl>(std::move(file), EngineOptions{.backend = &backend})));
+      new Engine(std::make_unique<Impl>(std::move(file), EngineOptions{.kernels = &backend})));
 }
 
 const runtime::DeviceWeights& Engine::Impl::device_weights() const {
@@ -147,9 +147,8 @@ Engine::~Engine() = default;
 std::shared_ptr<const Engine> Engine::open(const std::string& path) {
   return open(path, EngineOptions{});
 }
-std::shared_ptr<const Engine> Engine::open(const std::string& path,
-                                           const backend::Backend& backend) {
-  return open(path, EngineOptions{.backend = &backend});
+std::shared_ptr<const Engine> Engine::open(const std::string& path, const KernelSet& kernels) {
+  return open(path, EngineOptions{.kernels = &kernels});
 }
 std::shared_ptr<const Engine> Engine::open(const std::string& path, const EngineOptions& options) {
   EngineOptions begun = options;
@@ -163,9 +162,9 @@ std::shared_ptr<const Engine> Engine::from_bytes(std::vector<std::byte> bytes) {
       new Engine(std::make_unique<Impl>(engine::read_engine_bytes(std::move(bytes)))));
 }
 std::shared_ptr<const Engine> Engine::from_bytes(std::vector<std::byte> bytes,
-                                                 const backend::Backend& backend) {
+                                                 const KernelSet& kernels) {
   return std::shared_ptr<const Engine>(new Engine(std::make_unique<Impl>(
-      engine::read_engine_bytes(std::move(bytes)), EngineOptions{.backend = &backend})));
+      engine::read_engine_bytes(std::move(bytes)), EngineOptions{.kernels = &kernels})));
 }
 const std::vector<Port>& Engine::inputs() const { return impl_->inputs; }
 const std::vector<Port>& Engine::outputs() const { return impl_->outputs; }

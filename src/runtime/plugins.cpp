@@ -152,7 +152,7 @@ std::string text_of(const plan::Plugin& plugin) {
 
 }  // namespace
 
-const backend::Backend& load_plugins(const std::vector<std::string>& paths) {
+const KernelSet& load_plugins(const std::vector<std::string>& paths) {
   return registry().backend_of(paths);
 }
 

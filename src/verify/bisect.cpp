@@ -49,7 +49,7 @@ class Probes {
         model_(model),
         request_(request),
         trials_(sweep.failing_trials()) {
-    options_.backend = &backend_;
+    options_.kernels = &backend_;
     options_.limits = request.limits;
   }
 

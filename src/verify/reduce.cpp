@@ -69,7 +69,7 @@ class Parts {
   CompileOptions options_for(const Cut& cut) const;
   Request request_for(NamedTensors inputs) const {
     Request request;
-    request.backend = &backend_;
+    request.kernels = &backend_;
     request.inputs.push_back({kInputsFile, std::move(inputs)});
     request.tolerance = request_.tolerance;
     request.threads = request_.threads;
@@ -99,7 +99,7 @@ class Parts {
 CompileOptions Parts::options_for(const Cut& cut) const {
   CompileOptions options;
   options.device = plan_.device;
-  options.backend = &backend_;
+  options.kernels = &backend_;
   options.mode = mode_;
   options.passes_off = plan_.build.passes_off;
   options.limits = request_.limits;

@@ -43,7 +43,7 @@ std::string data_hash(const Request& request, const Report& report) {
 }
 
 std::shared_ptr<const Engine> open_engine(const Request& request) {
-  return Engine::open(request.engine.string(), {.backend = request.backend,
+  return Engine::open(request.engine.string(), {.kernels = request.kernels,
                                                 .read_into_memory = request.read_into_memory,
                                                 .limits = request.limits});
 }

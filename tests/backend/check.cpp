@@ -134,7 +134,7 @@ void check_row(const KernelDef& kernel, const OpCase& c, Storage storage) {
     check_rows_alone(kernel, c, one);
     // The largest number of f16; f32 holds sums of its squares, not of bf16's largest.
     constexpr std::array<float, 5> kSpecial{NAN, kInf, -kInf, 65504, -65504};
-    // Infinities on the best instruction set only: the others differ in how NaN gets lost.
+    // Infinities on the best instruction sets only: the others differ in how NaN gets lost.
     const size_t count = storage == Storage::kSixteenBits ? 5 : best ? 3 : 1;
     check_special_values(kernel, c, std::span(kSpecial).first(count));
   });

@@ -31,7 +31,8 @@ class DeviceUnderTest {
   /// workspace again.
   virtual void launch(Way way, const Execution& execution, const std::function<void()>& launch,
                       const std::function<void()>& restore) = 0;
-  /// Calls body once per variant of the same code that can run here, the best one last.
+  /// Calls body once per variant of the same code that can run here, the best one last. `best`: the
+  /// best variant of this machine or of another one; the rest get the values' checks only.
   virtual void for_each_target(
       const std::function<void(const std::string& name, bool best)>& body) = 0;
   /// What products are asked besides nothing in particular: each request that changes what a row

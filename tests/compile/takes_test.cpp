@@ -38,7 +38,7 @@ TEST_F(Takes, NothingIsFusedForTheEvaluator) { EXPECT_EQ(fused_steps({}), 0); }
 
 TEST_F(Takes, AKernelOfTheBackendIsUsed) {
   CompileOptions options;
-  options.backend = &backend_;
+  options.kernels = &backend_;
   EXPECT_GT(fused_steps(options), 0);
   options.passes_off = {"linear_add_layer_norm"};
   EXPECT_EQ(fused_steps(options), 0);
@@ -47,7 +47,7 @@ TEST_F(Takes, AKernelOfTheBackendIsUsed) {
 TEST_F(Takes, AKernelThatRefusesIsNotUsed) {
   kernels_.front().supports = [](const backend::Problem&) { return no("it is a toy"); };
   CompileOptions options;
-  options.backend = &backend_;
+  options.kernels = &backend_;
   EXPECT_EQ(fused_steps(options), 0);
 }
 
@@ -56,7 +56,7 @@ TEST_F(Takes, AKernelThatFallsShortOfTheRequestIsNotUsed) {
     return Numerics{.inner = DType::kF16};
   };
   CompileOptions options;
-  options.backend = &backend_;
+  options.kernels = &backend_;
   EXPECT_EQ(fused_steps(options), 0);
 }
 

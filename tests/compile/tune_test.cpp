@@ -42,7 +42,7 @@ class Tuning : public ::testing::Test {
 
   std::vector<std::byte> build(const std::string& record) {
     CompileOptions options;
-    options.backend = &backend_;
+    options.kernels = &backend_;
     if (!record.empty()) options.tuning_file = (folder_ / record).string();
     return compile_to_bytes(kModel, options);
   }

@@ -10,11 +10,20 @@ import unittest
 DEV = pathlib.Path(__file__).resolve().parents[2] / "dev"
 
 
-def run(arguments, path=None):
+def run(arguments, path=None, dev=DEV):
     environment = dict(os.environ, PATH=path or os.environ["PATH"])
-    done = subprocess.run([shutil.which("bash"), str(DEV), *arguments], capture_output=True,
+    done = subprocess.run([shutil.which("bash"), str(dev), *arguments], capture_output=True,
                           text=True, env=environment, stdin=subprocess.DEVNULL)
     return done.returncode, done.stdout, done.stderr
+
+
+PROJECT = {
+    "CMakeLists.txt": "cmake_minimum_required(VERSION 3.25)\nproject(tiny LANGUAGES NONE)\n"
+                      "add_custom_target(built ALL COMMAND ${CMAKE_COMMAND} -E echo "
+                      "built in ${CMAKE_SOURCE_DIR})\n",
+    "CMakePresets.json": '{"version": 3, "configurePresets": [{"name": "release", "generator": '
+                         '"Ninja", "binaryDir": "${sourceDir}/build/release"}]}',
+}
 
 
 def fake_program(folder, name, script):
@@ -58,6 +67,26 @@ class DevTest(unittest.TestCase):
         self.assertIn("install them as root", errors)
         self.assertIn("apt-get install --no-install-recommends g++ cmake ninja-build", errors)
 
+    @unittest.skipUnless(shutil.which("ninja"), "ninja is not installed")
+    def test_a_moved_clone_builds(self):
+        with tempfile.TemporaryDirectory() as folder:
+            first, second = pathlib.Path(folder, "first"), pathlib.Path(folder, "second")
+            first.mkdir()
+            shutil.copy(DEV, first)
+            for name, text in PROJECT.items():
+                (first / name).write_text(text, encoding="utf-8")
+            fake_program(folder, "dpkg-query", "echo install ok installed")
+            path = f"{folder}:{os.environ['PATH']}"
+            code, out, errors = run(["build"], path, dev=first / "dev")
+            self.assertEqual((code, "configured in" in out), (0, False), errors)
+            shutil.copytree(first, second)
+            for attempt in range(2):  # once with the message, then as any other build
+                code, out, errors = run(["build"], path, dev=second / "dev")
+                self.assertEqual(code, 0, errors)
+                self.assertIn(f"built in {second}", out)
+                message = f"build/release was configured in {first}; configuring it again"
+                self.assertEqual(message in out, attempt == 0)
+
     def test_packages_that_cannot_be_installed_are_left_to_cmake(self):
         with tempfile.TemporaryDirectory() as folder:
             fake_program(folder, "dpkg-query", "exit 1")
@@ -70,7 +99,7 @@ class DevTest(unittest.TestCase):
         self.assertIn("Not found: Highway", errors)
         self.assertIn("cmake could not configure the preset 'release'", errors)
 
-    def test_another_distribution_is_told_what_is_missing(self):
+    def test_on_another_distribution_prints_what_is_missing(self):
         with tempfile.TemporaryDirectory() as folder:
             for tool in ("bash", "dirname", "nproc", "cat"):
                 os.symlink(shutil.which(tool), pathlib.Path(folder, tool))

@@ -2,8 +2,8 @@
 """What cmake/hardening.cmake asks for is in the program and in the Python package's library.
 
 Usage: hardening_test.py PROGRAM [LIBRARY.so...]
-Read with readelf: a program whose place is chosen at its start, tables that are read-only once it
-runs, no stack that can be run, stack protectors, checked calls of the C library and of containers.
+Read with readelf: a position-independent program, tables that are read-only once it runs, no
+executable stack, stack protectors, checked calls of the C library and of containers.
 """
 import re
 import shutil
@@ -22,12 +22,12 @@ def complaints(path, is_program):
     dynamic, symbols = readelf("-d", path), readelf("--dyn-syms", path)
     stack = re.search(r"GNU_STACK\s.*?\s([RWE ]+)\s+0x", segments)
     checks = {
-        "is no position-independent program": "DYN" in header,
+        "is not a position-independent program": "DYN" in header,
         "has no interpreter: is it a program?": not is_program or "INTERP" in segments,
-        "says that it is no program (-pie)": not is_program or re.search(r"FLAGS_1.*PIE", dynamic),
-        "has tables that stay writable (relro)": "GNU_RELRO" in segments,
-        "binds functions late (now)": re.search(r"BIND_NOW|FLAGS_1.*NOW", dynamic),
-        "has a stack that can be run": stack and "E" not in stack.group(1),
+        "is not marked as a program (-pie)": not is_program or re.search(r"FLAGS_1.*PIE", dynamic),
+        "has tables that remain writable (relro)": "GNU_RELRO" in segments,
+        "binds functions late (-z now is missing)": re.search(r"BIND_NOW|FLAGS_1.*NOW", dynamic),
+        "has an executable stack": stack and "E" not in stack.group(1),
         "has no stack protectors": "__stack_chk_fail" in symbols,
         "has no checked calls (_FORTIFY_SOURCE)": re.search(
             r"__(mem|str|v?s?n?printf|read|fread|vfprintf)\w*_chk\b", symbols),

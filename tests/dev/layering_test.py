@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The layering check says no to a wrong include: which file and line, what, and what is allowed."""
+"""The layering check refuses a wrong include and says which file and line, what, and what is allowed."""
 import pathlib
 import subprocess
 import sys
@@ -73,6 +73,30 @@ class LayeringTest(unittest.TestCase):
         code, errors = run({"src/runtime/a.cpp": "#include <google/protobuf/message.h>\n"})
         self.assertEqual(code, 1)
         self.assertIn("src/runtime/a.cpp:1: includes <google/protobuf/message.h>", errors)
+
+    def test_refuses_a_public_header_that_names_an_internal_namespace(self):
+        internal = {"src/backend/kernel.h": "namespace vernier::backend {\n}\n"}
+        rows = [
+            ("namespace backend {\nstruct Backend;\n}\n", 1),
+            ("namespace vernier::backend {\n}\n", 1),
+            ("#pragma once\nvoid use(const backend::Backend& backend);\n", 2),
+        ]
+        for text, line in rows:
+            with self.subTest(text=text):
+                code, errors = run({**internal, "include/vernier/engine.h": text})
+                self.assertEqual(code, 1)
+                self.assertIn(f"include/vernier/engine.h:{line}: names the namespace 'backend' of "
+                              "src/; a public header has public types only", errors)
+
+    def test_a_public_header_may_name_public_namespaces_and_mention_files_of_src(self):
+        code, errors = run({
+            "src/backend/kernel.h": "namespace vernier::backend {\n}\n",
+            "src/verify/verify.h": "namespace vernier::verify {\n}\n",
+            "include/vernier/verify.h": "namespace vernier::verify {\n"
+                                        "struct Impl;  ///< backend::Backend, src/verify/verify.h\n"
+                                        "const verify::Request& backend();\n}\n",
+        })
+        self.assertEqual((code, errors), (0, ""))
 
     def test_refuses_a_folder_that_is_in_no_layer(self):
         code, errors = run({"src/helpers/a.cpp": "\n"})

@@ -3,9 +3,10 @@
 
 Usage: package_test.py CMAKE BUILD_FOLDER SOURCE_FOLDER MODEL.onnx
 Installs the build into a temporary folder, builds the example there with find_package and once
-more with pkg-config, and checks that no header of src/ is found, that libraries have a version,
-that the runtime needs no protobuf, and that only names of ours are visible.
+more with pkg-config, and checks that no header of src/ is on its path, that the libraries have a
+version, that the runtime needs no protobuf, and that only Vernier's names are visible.
 """
+import json
 import os
 import pathlib
 import re
@@ -56,6 +57,39 @@ def use(embed, run_only, model, folder, environment):
     demand("output " in out, f"run_only printed\n{out}")
 
 
+def check_includes(build, prefix):
+    """The example's sources are compiled with the include folder of the tree and no other."""
+    for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
+        folders = re.findall(r"(?:-I|-isystem) ?(\S+)", entry["command"])
+        demand(folders == [str(prefix / "include")], f"{entry['file']} gets the folders {folders}")
+
+
+def check_tree(cmake, prefix, source, model, folder):
+    """An installed tree: its libraries, and the example built and run against it with find_package
+    and with pkg-config."""
+    demand("0." in run(prefix / "bin" / "vernier", "--version"), "the program does not run")
+    libraries = library_folder(prefix)
+    check_libraries(libraries)
+    example = folder / "embed"  # a copy: nothing of the source tree is near it
+    shutil.copytree(source / "examples" / "embed", example)
+    build = folder / "build"
+    run(cmake, "-S", example, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}",
+        "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
+    check_includes(build, prefix)
+    run(cmake, "--build", build)
+    use(build / "embed", build / "run_only", model, folder, os.environ)
+    if shutil.which("pkg-config") is None:
+        print("SKIP pkg-config: it is not installed")
+        return
+    environment = {**os.environ, "PKG_CONFIG_PATH": str(libraries / "pkgconfig"),
+                   "LD_LIBRARY_PATH": str(libraries)}
+    for program, package in (("embed", "vernier"), ("run_only", "vernier-runtime")):
+        flags = run("pkg-config", "--cflags", "--libs", package, env=environment).split()
+        run(os.environ.get("CXX", "c++"), "-std=c++20", example / f"{program}.cpp", "-o",
+            folder / f"{program}.program", *flags)
+    use(folder / "embed.program", folder / "run_only.program", model, folder, environment)
+
+
 def main():
     if len(sys.argv) != 5:
         print(__doc__, file=sys.stderr)
@@ -65,25 +99,7 @@ def main():
         folder = pathlib.Path(name)
         prefix = folder / "prefix"
         run(cmake, "--install", build, "--prefix", prefix)
-        demand((prefix / "bin" / "vernier").exists(), "the program is not installed")
-        libraries = library_folder(prefix)
-        check_libraries(libraries)
-        example = folder / "embed"  # a copy: nothing of the source tree is near it
-        shutil.copytree(source / "examples" / "embed", example)
-        run(cmake, "-S", example, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={prefix}",
-            "-DCMAKE_BUILD_TYPE=Release")
-        run(cmake, "--build", folder / "build")
-        use(folder / "build" / "embed", folder / "build" / "run_only", model, folder, os.environ)
-        if shutil.which("pkg-config") is None:
-            print("SKIP pkg-config: it is not installed")
-            return 0
-        environment = {**os.environ, "PKG_CONFIG_PATH": str(libraries / "pkgconfig"),
-                       "LD_LIBRARY_PATH": str(libraries)}
-        for program, package in (("embed", "vernier"), ("run_only", "vernier-runtime")):
-            flags = run("pkg-config", "--cflags", "--libs", package, env=environment).split()
-            run(os.environ.get("CXX", "c++"), "-std=c++20", example / f"{program}.cpp", "-o",
-                folder / f"{program}.program", *flags)
-        use(folder / "embed.program", folder / "run_only.program", model, folder, environment)
+        check_tree(cmake, prefix, source, model, folder)
         print("the installed package works")
     return 0
 

@@ -55,21 +55,21 @@ class CustomKernel : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  CompileReport build(const backend::Backend& backend, CompileOptions options = {}) {
-    options.backend = &backend;
+  CompileReport build(const KernelSet& backend, CompileOptions options = {}) {
+    options.kernels = &backend;
     return compile(model_, engine_, options);
   }
-  Report verified(const backend::Backend& backend) {
+  Report verified(const KernelSet& backend) {
     Request request;
     request.model = model_;
     request.engine = engine_;
-    request.backend = &backend;
+    request.kernels = &backend;
     request.batches = {1, 4};
     request.lengths = {4, 16};
     request.threads = 2;
     return verify(request);
   }
-  int steps_of(const backend::Backend& backend, const std::string& kernel) const {
+  int steps_of(const KernelSet& backend, const std::string& kernel) const {
     int count = 0;
     const auto engine = Engine::open(engine_, backend);
     for (const plan::Step& step : engine->impl().plan.steps) count += step.kernel == kernel;
@@ -81,7 +81,7 @@ class CustomKernel : public ::testing::Test {
 };
 
 TEST_F(CustomKernel, TakesThePlaceOfVerniersAndPassesVerify) {
-  const backend::Backend& backend = load_plugins({example("custom_layer_norm")});
+  const KernelSet& backend = load_plugins({example("custom_layer_norm")});
   build(backend);
   EXPECT_EQ(steps_of(backend, "plugin.custom_layer_norm.layer_norm.two_pass"), 1);
   EXPECT_GT(steps_of(backend, "plugin.custom_layer_norm.add_layer_norm.two_pass"), 1);
@@ -92,7 +92,7 @@ TEST_F(CustomKernel, TakesThePlaceOfVerniersAndPassesVerify) {
 }
 
 TEST_F(CustomKernel, StatisticsInHalfPrecisionAreFoundAndTheStepIsNamed) {
-  const backend::Backend& backend = load_plugins({example("half_layer_norm")});
+  const KernelSet& backend = load_plugins({example("half_layer_norm")});
   build(backend);
   EXPECT_EQ(steps_of(backend, "plugin.half_layer_norm.layer_norm.one_pass"), 1);
   const Report report = verified(backend);
@@ -114,7 +114,7 @@ TEST_F(CustomKernel, AnEngineWithoutItsPluginIsAnErrorThatNamesIt) {
 TEST_F(CustomKernel, TheEngineRecordsThePluginsThatItHasStepsOf) {
   const std::string path = example("custom_layer_norm"), hash = file_hash(path);
   // The second has no step: the first takes every node that it would.
-  const backend::Backend& backend = load_plugins({path, example("half_layer_norm")});
+  const KernelSet& backend = load_plugins({path, example("half_layer_norm")});
   build(backend);
   const auto engine = Engine::open(engine_, backend);
   const plan::Plan& plan = engine->impl().plan;
@@ -128,7 +128,7 @@ TEST_F(CustomKernel, TheEngineRecordsThePluginsThatItHasStepsOf) {
 }
 
 TEST_F(CustomKernel, AnotherLibraryOfTheSameNameIsWarnedOf) {
-  const backend::Backend& backend = load_plugins({example("custom_layer_norm")});
+  const KernelSet& backend = load_plugins({example("custom_layer_norm")});
   build(backend);
   plan::Plan plan = Engine::open(engine_, backend)->impl().plan;
   const std::string before = plan.build.plugins.at(0).hash;
@@ -144,18 +144,18 @@ TEST_F(CustomKernel, AnotherLibraryOfTheSameNameIsWarnedOf) {
 
 TEST_F(CustomKernel, TheFirstPluginIsTriedFirstAndALibraryIsLoadedOnce) {
   const std::string half = example("half_layer_norm"), full = example("custom_layer_norm");
-  const backend::Backend& both = load_plugins({half, full});
+  const KernelSet& both = load_plugins({half, full});
   build(both);
   EXPECT_EQ(steps_of(both, "plugin.half_layer_norm.layer_norm.one_pass"), 1);
   EXPECT_EQ(steps_of(both, "plugin.custom_layer_norm.layer_norm.two_pass"), 0);
   EXPECT_GT(steps_of(both, "plugin.custom_layer_norm.add_layer_norm.two_pass"), 1);
-  const backend::Backend& again = load_plugins({full, half});
+  const KernelSet& again = load_plugins({full, half});
   build(again);
   EXPECT_EQ(steps_of(again, "plugin.custom_layer_norm.layer_norm.two_pass"), 1);
 }
 
 TEST_F(CustomKernel, WhatItDoesNotSupportIsVerniersAndTheLedgerSaysWhy) {
-  const backend::Backend& backend = load_plugins({example("custom_layer_norm")});
+  const KernelSet& backend = load_plugins({example("custom_layer_norm")});
   build(backend, {.mode = "bf16"});
   EXPECT_EQ(steps_of(backend, "plugin.custom_layer_norm.add_layer_norm.two_pass"), 0);
   bool said = false;
@@ -168,7 +168,7 @@ TEST_F(CustomKernel, WhatItDoesNotSupportIsVerniersAndTheLedgerSaysWhy) {
 }
 
 TEST_F(CustomKernel, TheSameEngineGivesTheSameBitsOnAnyNumberOfThreads) {
-  const backend::Backend& backend = load_plugins({example("custom_layer_norm")});
+  const KernelSet& backend = load_plugins({example("custom_layer_norm")});
   build(backend);
   const auto engine = Engine::open(engine_, backend);
   const std::vector<InputArray> arrays = synthetic_inputs(*engine, "batch=3,seq=17");
@@ -213,14 +213,14 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_F(CustomKernel, ATypeThatIsNoneIsRefusedWhenTheNodeIsPlanned) {
   model_ = test::example_model("deformable_attention_ts17").path.string();  // has a Softmax
-  const backend::Backend& backend = load_plugins({plugin("bad_type")});
+  const KernelSet& backend = load_plugins({plugin("bad_type")});
   EXPECT_THAT(message_of([&] { build(backend); }),
               HasSubstr("kernel plugin.bad_type.softmax.loop declares 14 as its compute type"));
 }
 
 TEST_F(CustomKernel, WhatAKernelSaysInARunIsAnErrorWithTheNode) {
   model_ = test::example_model("deformable_attention_ts17").path.string();
-  const backend::Backend& backend = load_plugins({plugin("run_fails")});
+  const KernelSet& backend = load_plugins({plugin("run_fails")});
   build(backend);
   const auto engine = Engine::open(engine_, backend);
   const std::vector<InputArray> arrays = synthetic_inputs(*engine, "");
