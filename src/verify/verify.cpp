@@ -13,7 +13,7 @@
 #include "io/text_file.h"
 #include "onnx/import.h"
 #include "runtime/engine_impl.h"
-#include "verify/html_report.h"
+#include "verify/html/report.h"
 #include "verify/sweep.h"
 #include "vernier/inspect.h"
 #include "vernier/version.h"

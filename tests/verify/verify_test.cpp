@@ -49,8 +49,8 @@ struct Pieces {
   }
 };
 
-const Check& check_named(const Report& report, const std::string& part) {
-  for (const Check& check : report.checks) {
+const CheckResult& check_named(const Report& report, const std::string& part) {
+  for (const CheckResult& check : report.checks) {
     if (check.name.find(part) != std::string::npos) return check;
   }
   throw std::runtime_error("no check named " + part);

@@ -4,8 +4,8 @@
 
 #include <set>
 
-#include "verify/html_sections.h"
-#include "verify/html_writer.h"
+#include "verify/html/sections.h"
+#include "verify/html/writer.h"
 
 namespace vernier::verify::html {
 namespace {

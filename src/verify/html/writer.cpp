@@ -1,5 +1,5 @@
-// Parts of an HTML page: see html_writer.h.
-#include "verify/html_writer.h"
+// Parts of an HTML page: see writer.h.
+#include "verify/html/writer.h"
 
 #include <fmt/format.h>
 

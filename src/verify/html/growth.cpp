@@ -7,8 +7,8 @@
 #include <limits>
 #include <optional>
 
-#include "verify/html_sections.h"
-#include "verify/html_writer.h"
+#include "verify/html/sections.h"
+#include "verify/html/writer.h"
 
 namespace vernier::verify::html {
 namespace {

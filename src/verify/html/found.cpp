@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
-#include "verify/html_sections.h"
-#include "verify/html_writer.h"
+#include "verify/html/sections.h"
+#include "verify/html/writer.h"
 #include "vernier/version.h"
 
 namespace vernier::verify::html {
@@ -175,7 +175,7 @@ std::string outputs(const ReportPage& page) {
 std::string checks(const ReportPage& page) {
   if (page.report.checks.empty()) return empty_section("checks", "Checks", "No check was made.");
   Table table("Checks", {"check", "result", "#made", "#failed", "note"});
-  for (const Check& c : page.report.checks) {
+  for (const CheckResult& c : page.report.checks) {
     const Cell result =
         c.done == 0 ? text_cell("does not apply") : verdict_cell(c.failed == 0 ? "pass" : "failed");
     table.row({text_cell(c.name), result, count_cell(c.done), count_cell(c.failed),

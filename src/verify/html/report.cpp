@@ -1,11 +1,11 @@
 // The HTML report: the page around its sections, and the order of these. See html_report.h.
-#include "verify/html_report.h"
+#include "verify/html/report.h"
 
 #include <fmt/format.h>
 
-#include "verify/html_assets.h"
-#include "verify/html_sections.h"
-#include "verify/html_writer.h"
+#include "verify/html/assets.h"
+#include "verify/html/sections.h"
+#include "verify/html/writer.h"
 
 namespace vernier::verify {
 namespace {
