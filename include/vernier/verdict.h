@@ -1,12 +1,13 @@
-// Verdicts of verify: one table says what each is called, what to do about it and how a program
-// ends with it. Contract: docs/verification.md "Verdicts".
+// Verdicts of verify. One table (src/verify/verdict.cpp) has their rank, name, advice and exit
+// code. Contract: docs/verification.md "Verdicts".
 #pragma once
 #include <cstdint>
 #include <string_view>
 
 namespace vernier::verify {
 
-/// The gravest first: of several findings, the one that explains the others is the verdict.
+/// By rank, the gravest first: of several findings, the one that explains the others is the
+/// verdict. A smaller value has a higher rank.
 enum class Verdict : uint8_t {
   kRewriteBug,         ///< "bug (rewrite)": a pass changed what the graph computes
   kUninitialisedRead,  ///< "bug (uninitialised read)"
