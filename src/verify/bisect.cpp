@@ -18,7 +18,7 @@
 #include "runtime/engine_impl.h"
 #include "verify/build_options.h"
 #include "verify/minimise.h"
-#include "verify/sweep.h"
+#include "verify/sweep/sweep.h"
 
 namespace vernier::verify {
 namespace {

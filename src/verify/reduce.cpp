@@ -20,7 +20,7 @@
 #include "verify/build_options.h"
 #include "verify/cutter.h"
 #include "verify/minimise.h"
-#include "verify/sweep.h"
+#include "verify/sweep/sweep.h"
 
 namespace vernier::verify {
 

@@ -1,4 +1,4 @@
-// Verify on files: see verify.h; the checks are in sweep.cpp.
+// Verify on files: see verify.h; the sweep is in sweep/sweep.h.
 #include "verify/verify.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 #include "onnx/import.h"
 #include "runtime/engine_impl.h"
 #include "verify/html/report.h"
-#include "verify/sweep.h"
+#include "verify/sweep/sweep.h"
 #include "vernier/inspect.h"
 #include "vernier/version.h"
 

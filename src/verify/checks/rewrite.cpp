@@ -1,17 +1,11 @@
-// Is the rewrite right? F against R at every value that is still visible, and what f32 rounding is
-// expected to do to the outputs. See sweep.h.
+// Is the rewrite right? F against R at every value that still has its name.
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "evaluate/plan_evaluator.h"
-#include "ops/evaluate.h"
-#include "runtime/engine_impl.h"
-#include "verify/sweep.h"
+#include "verify/checks/table.h"
 
-namespace vernier::verify {
-
-using namespace evaluate;
+namespace vernier::verify::checks {
 namespace {
 
 // Limit of rms(F − R) / rms(R): both are FP64, so a right rewrite differs by reordering only.
@@ -49,55 +43,55 @@ std::map<size_t, std::vector<size_t>> named_aliases(const plan::Plan& plan) {
   return aliases;
 }
 
+// Value `index` of the plan, which `step` made, against the model's value of the same name.
+Finding compare(const plan::Plan& plan, size_t step, size_t index, const EvalTensor& got,
+                const EvalTensor& want, double limit) {
+  ValueResult row;
+  row.name = plan.values[index].name;
+  row.step = static_cast<int32_t>(step);
+  row.kernel = plan.steps[step].kernel;
+  row.step_name = plan.steps[step].name;
+  row.passed = agrees(got, want, limit, row.distance);
+  Finding finding;
+  if (!row.passed) {
+    finding = failure(
+        Verdict::kRewriteBug,
+        fmt::format("in FP64, value '{}' of the engine's plan differs from the model's by rms "
+                    "{:.3g} of {:.3g}; it is made by {}. A pass rewrote the graph wrongly: "
+                    "please report it with the model",
+                    row.name, row.distance.rms, row.distance.rms_reference,
+                    step_text(plan, row.step)));
+  }
+  finding.value = std::move(row);
+  return finding;
+}
+
+Findings ask_rewrite(Context& context, const GroupValues& group) {
+  const plan::Plan& plan = context.subject.plan;
+  const ir::Graph& model = context.subject.model;
+  References reference;
+  for (const auto& [id, value] : group.r.values) reference[model.value(id).name] = &value;
+  for (const auto& [name, value] : group.r.outputs) reference[name] = &value;
+  const double limit = rewrite_limit(model);
+  auto aliases = named_aliases(plan);
+  PlanEvaluator f = f_of(context);
+  Findings findings;
+  const auto add = [&](size_t step, size_t index, const EvalTensor& got) {
+    const std::string& name = plan.values[index].name;
+    const auto it = reference.find(name);
+    if (name.empty() || it == reference.end()) return;
+    findings.push_back(compare(plan, step, index, got, *it->second, limit));
+  };
+  f.run(in_plan_order(context, group.inputs),
+        [&](size_t step, size_t index, const EvalTensor& got) {
+          add(step, index, got);
+          for (size_t alias : aliases[index]) add(step, alias, f.value(alias));
+        });
+  return findings;
+}
+
 }  // namespace
 
-void Sweep::compare_value(int32_t step, size_t index, const EvalTensor& got,
-                          const References& reference) {
-  const std::string& name = plan_.values[index].name;
-  const auto it = reference.find(name);
-  if (name.empty() || it == reference.end()) return;
-  ValueResult row;
-  row.name = name;
-  row.step = step;
-  row.kernel = plan_.steps[static_cast<size_t>(step)].kernel;
-  row.step_name = plan_.steps[static_cast<size_t>(step)].name;
-  row.passed = agrees(got, *it->second, rewrite_limit_, row.distance);
-  ++report_.compared_values;
-  if (row.passed) return passed(check_names::kRewrite);
-  failed(check_names::kRewrite, Verdict::kRewriteBug,
-         fmt::format("in FP64, value '{}' of the engine's plan differs from the model's by rms "
-                     "{:.3g} of {:.3g}; it is made by {}. A pass rewrote the graph wrongly: "
-                     "please report it with the model",
-                     name, row.distance.rms, row.distance.rms_reference, step_text(plan_, step)),
-         nullptr);
-  report_.rewrites.push_back(std::move(row));
-}
+constexpr Check rewrite{.ask = &ask_rewrite};
 
-void Sweep::rewrite(Group& group) {
-  const auto available = static_cast<int64_t>(group.rows.size());
-  int64_t count = axes_.known() ? std::min<int64_t>(2, available) : 1;
-  if (axes_.fixed_rows > 1) count = axes_.fixed_rows;
-  const NamedTensors inputs = batch_of(group, first_rows(count));
-  ops::EvaluateOptions named;
-  named.keep = ops::Keep::kNamed;
-  named.watch = watch_;
-  const ops::Evaluation r = ops::evaluate(model_, {inputs.begin(), inputs.end()}, named);
-  References reference;
-  for (const auto& [id, value] : r.values) reference[model_.value(id).name] = &value;
-  for (const auto& [name, value] : r.outputs) reference[name] = &value;
-  std::vector<Tensor> ordered;
-  for (const std::string& name : plan_.input_names) ordered.push_back(*find(inputs, name));
-  auto aliases = named_aliases(plan_);
-  rewrite_limit_ = rewrite_limit(model_);
-  PlanEvaluator f(plan_, *engine_->impl().backend, watched());
-  set_exact_constants(f);
-  f.run(ordered, [&](size_t step, size_t index, const EvalTensor& got) {
-    compare_value(static_cast<int32_t>(step), index, got, reference);
-    for (size_t alias : aliases[index])
-      compare_value(static_cast<int32_t>(step), alias, f.value(alias), reference);
-  });
-  add_noise(ordered, r.outputs, 0);
-  add_noise_rows(group);
-}
-
-}  // namespace vernier::verify
+}  // namespace vernier::verify::checks

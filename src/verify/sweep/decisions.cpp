@@ -1,7 +1,6 @@
-// Steps that decide (ArgMax, a comparison, a Cast to integers; is_decision()): where FP64's own
-// decision is a tie within what the engine's types explain, the engine's is taken, so that what
-// follows is judged on the same path. Contract: docs/verification.md "Decisions". See sweep.h.
-#include <fmt/format.h>
+// Decisions: see decisions.h. Where FP64's own decision is a tie within what the engine's types
+// explain, the engine's is taken, so that what follows is judged on the same path.
+#include "verify/sweep/decisions.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,14 +8,14 @@
 #include <random>
 
 #include "core/decisions.h"
-#include "evaluate/plan_evaluator.h"
-#include "runtime/engine_impl.h"
+#include "verify/metrics.h"
 #include "verify/replay.h"
-#include "verify/sweep.h"
+#include "verify/sweep/noise.h"
+#include "verify/sweep/reference.h"
+#include "verify/tolerance.h"
 
 namespace vernier::verify {
 
-using namespace evaluate;
 namespace {
 
 constexpr uint64_t kTrials = 4;     // ideal evaluations, which also tell how far operands are off
@@ -140,31 +139,32 @@ void follow_decisions(const plan::Plan& plan, size_t step, const PlanEvaluator& 
   }
 }
 
+namespace {
+
 // F on the path of the engine's decisions, as far as they are ties: R's values for it.
-NamedValues Sweep::reference_on_ties(const NamedTensors& inputs, const NamedValues& reference) {
-  const backend::Backend& backend = *engine_->impl().backend;
+NamedValues reference_on_ties(Context& context, const NamedTensors& inputs, NamedValues reference) {
+  const plan::Plan& plan = context.subject.plan;
   Recorder run;
-  runner_.run(inputs, run);
-  std::vector<Tensor> ordered;
-  for (const std::string& name : plan_.input_names) ordered.push_back(*find(inputs, name));
-  PlanEvaluator exact(plan_, backend, watched());
-  set_exact_constants(exact);
+  context.runs.several.run(inputs, run);
+  const std::vector<Tensor> ordered = in_plan_order(context, inputs);
+  PlanEvaluator exact = f_of(context);
   exact.begin(ordered);
   std::vector<PlanEvaluator> noisy;
   for (uint64_t seed = 1; seed <= kTrials; ++seed) {
-    noisy.emplace_back(plan_, backend, watched({.evaluation = Evaluation::kIdeal, .seed = seed}));
+    noisy.emplace_back(plan, context.subject.backend,
+                       watched(context, {.evaluation = Evaluation::kIdeal, .seed = seed}));
     noisy.back().begin(ordered);
   }
   int64_t ties = 0;
   std::vector<std::vector<EvalTensor>> nearby;
-  for (size_t s = 0; s < plan_.steps.size(); ++s) {
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
     exact.evaluate_step(s);
     for (PlanEvaluator& one : noisy) one.evaluate_step(s);
-    const std::vector<size_t> outputs = decisions_of(plan_, plan_.steps[s]);
-    if (!outputs.empty()) nearby = decided_nearby(plan_, s, outputs, exact, noisy);
+    const std::vector<size_t> outputs = decisions_of(plan, plan.steps[s]);
+    if (!outputs.empty()) nearby = decided_nearby(plan, s, outputs, exact, noisy);
     for (size_t at = 0; at < outputs.size(); ++at) {
       const size_t o = outputs[at];
-      const auto index = static_cast<size_t>(plan_.steps[s].outputs[o]);
+      const auto index = static_cast<size_t>(plan.steps[s].outputs[o]);
       std::vector<EvalTensor> others = std::move(nearby[at]);
       for (const PlanEvaluator& one : noisy) others.push_back(one.value(index));
       EvalTensor decided = exact.value(index);
@@ -176,26 +176,35 @@ NamedValues Sweep::reference_on_ties(const NamedTensors& inputs, const NamedValu
     exact.release_after(s);
     for (PlanEvaluator& one : noisy) one.release_after(s);
   }
-  ties_ += ties;
-  NamedValues values = reference;
-  if (ties == 0) return values;
-  for (size_t i = 0; i < plan_.outputs.size(); ++i) {
-    const auto it = values.find(plan_.output_names[i]);
-    EvalTensor value = exact.value(static_cast<size_t>(plan_.outputs[i]));
-    if (it != values.end() && it->second.shape == value.shape && it->second.dtype == value.dtype)
+  context.ties += ties;
+  if (ties == 0) return reference;
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const auto it = reference.find(plan.output_names[i]);
+    EvalTensor value = exact.value(static_cast<size_t>(plan.outputs[i]));
+    if (it != reference.end() && it->second.shape == value.shape && it->second.dtype == value.dtype)
       it->second = std::move(value);
   }
-  return values;
+  return reference;
 }
 
-bool Sweep::answers_agree(const NamedValues& reference, const NamedTensors& answers) const {
+bool answers_agree(const Context& context, const NamedValues& reference,
+                   const NamedTensors& answers) {
   return std::ranges::all_of(reference, [&](const auto& pair) {
     const auto& [name, want] = pair;
     const Tensor* got = find(answers, name);
     if (!got || got->dtype() != want.dtype || got->shape() != want.shape) return true;
-    const Distance d = distance(EvalTensor::from(*got), want, axes_.of(name));
-    return complaint(d, request_.tolerance, noise_limit(name)).empty();
+    const Distance d = distance(EvalTensor::from(*got), want, context.inputs.axes.of(name));
+    return complaint(d, context.subject.request.tolerance, noise_limit(context, name)).empty();
   });
+}
+
+}  // namespace
+
+NamedValues reference_beside(Context& context, NamedValues reference, const NamedTensors& inputs,
+                             const NamedTensors& answers) {
+  if (!decides(context.subject.plan) || answers_agree(context, reference, answers))
+    return reference;
+  return reference_on_ties(context, inputs, std::move(reference));
 }
 
 }  // namespace vernier::verify

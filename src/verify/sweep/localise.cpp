@@ -1,23 +1,22 @@
 // Localise on one cell of a sweep: the worst one of a verification, or the one that was asked for.
 // See sweep.h and localise.h.
-#include <fmt/format.h>
+#include "verify/localise.h"
 
 #include <algorithm>
 
-#include "runtime/engine_impl.h"
-#include "verify/localise.h"
-#include "verify/sweep.h"
+#include "verify/sweep/inputs.h"
+#include "verify/sweep/noise.h"
+#include "verify/sweep/sweep.h"
 
 namespace vernier::verify {
 
 Localisation Sweep::localise_group(const Group& group, int64_t batch) {
-  const std::string label =
-      fmt::format("batch {}{}{}", batch, group.label.empty() ? "" : ", ", group.label);
-  stage(label + ": where the error comes from, in FP64");
-  PlanEvaluator f(plan_, *engine_->impl().backend, watched());
-  set_exact_constants(f);
+  const std::string label = cell_of(group, batch).label;
+  stage(context_, label + ": where the error comes from, in FP64");
+  PlanEvaluator f = f_of(context_);
+  const std::vector<int64_t> rows = first_rows(context_.inputs.axes.known() ? batch : 1);
   Localisation found =
-      follow(*engine_, f, runner_, batch_of(group, first_rows(axes_.known() ? batch : 1)));
+      follow(*context_.subject.engine, f, context_.runs.several, batch_of(context_, group, rows));
   found.inputs = label;
   return found;
 }
@@ -31,30 +30,22 @@ Sweep::CellOf Sweep::worst_cell() {
     return a_failed != b_failed ? a_failed : a.worst > b.worst;
   };
   size_t at = 0;
-  for (Group& group : groups_) {
-    for (size_t i = 0; i < batches_of(group).size(); ++i, ++at) {
-      if (worst && !graver(report_.cells[at], *worst)) continue;
-      worst = &report_.cells[at];
-      found = {.group = &group, .batch = worst->batch};
+  for (Group& group : context_.inputs.groups) {
+    for (size_t i = 0; i < batches_of(context_, group).size(); ++i, ++at) {
+      const CellResult& cell = report_.report.cells[at];
+      if (worst && !graver(cell, *worst)) continue;
+      worst = &cell;
+      found = {.group = &group, .batch = cell.batch};
     }
   }
   return found;
 }
 
-void Sweep::localise_worst() {
-  const CellOf worst = worst_cell();
-  if (worst.group) report_.localisation = localise_group(*worst.group, worst.batch);
-}
-
 Localisation Sweep::run_localise() {
-  check_same_model();
-  read_precision();
-  read_domains();
-  choose_axes();
-  make_groups();
-  const Group& group = groups_.back();  // the user's, or that of the largest length
-  const std::vector<int64_t> batches = batches_of(group);
-  return localise_group(group, *std::max_element(batches.begin(), batches.end()));
+  make_inputs(context_);
+  read_precision(context_);
+  const Group& group = context_.inputs.groups.back();  // the user's, or that of the largest length
+  return localise_group(group, std::ranges::max(batches_of(context_, group)));
 }
 
 Localisation localise_model(const std::shared_ptr<const Engine>& engine, const ir::Graph& model,

@@ -6,14 +6,15 @@
 #include <set>
 
 #include "core/names.h"
-#include "evaluate/plan_evaluator.h"
 #include "ops/evaluate.h"
-#include "runtime/engine_impl.h"
-#include "verify/sweep.h"
+#include "verify/replay.h"
+#include "verify/sweep/inputs.h"
+#include "verify/sweep/measure.h"
+#include "verify/sweep/noise.h"
+#include "verify/sweep/sweep.h"
 
 namespace vernier::verify {
 
-using namespace evaluate;
 namespace {
 
 // Names of the plan that a run can show: inputs, and what a step makes or a view of it.
@@ -77,19 +78,19 @@ std::optional<EvalTensor> value_of_run(const plan::Plan& plan, const Recorder& r
   return view_of(value, *found, bind_symbols(plan, ordered));
 }
 
-}  // namespace
-
-void Sweep::check_part_names() const {
+void check_part_names(const Subject& subject) {
+  const plan::Plan& plan = subject.plan;
+  const ir::Graph& model = subject.model;
   const auto check = [&](const std::string& option, const std::vector<std::string>& names) {
     for (const std::string& name : names) {
-      if (model_value(model_, name) == ir::kNoValue) {
+      if (model_value(model, name) == ir::kNoValue) {
         std::vector<std::string> known;
-        for (size_t v = 0; v < model_.num_values(); ++v)
-          known.push_back(model_.value(static_cast<ir::ValueId>(v)).name);
+        for (size_t v = 0; v < model.num_values(); ++v)
+          known.push_back(model.value(static_cast<ir::ValueId>(v)).name);
         throw Error(ErrorCode::kInput, option + ": the model has no value '" + name + "'" +
                                            nearest_names(name, known));
       }
-      const std::vector<std::string> visible = visible_names(plan_);
+      const std::vector<std::string> visible = visible_names(plan);
       if (std::find(visible.begin(), visible.end(), name) != visible.end()) continue;
       throw Error(ErrorCode::kInput,
                   option + ": value '" + name +
@@ -97,35 +98,36 @@ void Sweep::check_part_names() const {
                       nearest_names(name, visible) + ", or build with --outputs " + name);
     }
   };
-  check("--from", request_.from);
-  check("--to", request_.to);
+  check("--from", subject.request.from);
+  check("--to", subject.request.to);
 }
 
 // I of the part: from the engine's own values at `from`, which are put in the place of I's. It is
 // the engine's plan that is followed: the usual policy's need not have these values.
-void Sweep::add_part_noise(const NamedTensors& inputs, const Recorder& run,
-                           const NamedValues& reference) {
-  const auto base_of = [this](size_t index) {
-    const plan::PlanValue& v = plan_.values[index];
+void add_part_noise(Context& context, const NamedTensors& inputs, const Recorder& run,
+                    const NamedValues& reference) {
+  const plan::Plan& plan = context.subject.plan;
+  const auto base_of = [&](size_t index) {
+    const plan::PlanValue& v = plan.values[index];
     return v.kind == plan::PlanValue::Kind::kAlias ? static_cast<size_t>(v.alias_of) : index;
   };
   std::set<size_t> given;
-  for (const std::string& name : request_.from) given.insert(base_of(index_of(plan_, name)));
-  std::vector<Tensor> ordered;
-  for (const std::string& name : plan_.input_names) ordered.push_back(*find(inputs, name));
-  PlanEvaluator ideal(plan_, *engine_->impl().backend, watched({.evaluation = Evaluation::kIdeal}));
-  ideal.begin(ordered);
-  for (size_t s = 0; s < plan_.steps.size(); ++s) {
+  for (const std::string& name : context.subject.request.from)
+    given.insert(base_of(index_of(plan, name)));
+  PlanEvaluator ideal(plan, context.subject.backend,
+                      watched(context, {.evaluation = Evaluation::kIdeal}));
+  ideal.begin(in_plan_order(context, inputs));
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
     ideal.evaluate_step(s);
-    const std::vector<int32_t>& outputs = plan_.steps[s].outputs;
+    const std::vector<int32_t>& outputs = plan.steps[s].outputs;
     for (size_t o = 0; o < outputs.size(); ++o) {
       if (outputs[o] == plan::kNone) continue;
       const auto index = static_cast<size_t>(outputs[o]);
       for (const auto& [name, want] : reference) {
-        const size_t at = index_of(plan_, name);
+        const size_t at = index_of(plan, name);
         if (base_of(at) != index || !want.is_float() || given.contains(index)) continue;
         const EvalTensor value = ideal.value(at);
-        if (value.shape == want.shape) add_to_noise(name, distance(value, want));
+        if (value.shape == want.shape) add_to_noise(context, name, distance(value, want));
       }
       if (given.contains(index))
         ideal.set_value(index, EvalTensor::from(run.steps().at(static_cast<int32_t>(s))[o]));
@@ -134,75 +136,77 @@ void Sweep::add_part_noise(const NamedTensors& inputs, const Recorder& run,
   }
 }
 
+}  // namespace
+
 void Sweep::run_part_cell(Group& group, int64_t batch) {
-  CellResult cell;
-  cell.batch = batch;
-  cell.length = group.length;
-  cell.sizes = group.sizes_text;
-  cell.label = fmt::format("batch {}{}{}", batch, group.label.empty() ? "" : ", ", group.label);
-  stage(cell.label);
-  const NamedTensors inputs = batch_of(group, first_rows(axes_.known() ? batch : 1));
+  const auto& [engine, plan, backend, model, request, limits] = context_.subject;
+  CellResult cell = cell_of(group, batch);
+  stage(context_, cell.label);
+  const int64_t rows = context_.inputs.axes.known() ? batch : 1;
+  const NamedTensors inputs = batch_of(context_, group, first_rows(rows));
   Recorder run;
-  const NamedTensors answers = runner_.run(inputs, run);
+  const NamedTensors answers = context_.runs.several.run(inputs, run);
   ops::EvaluateOptions options;
-  options.watch = watch_;
-  for (const std::string& name : request_.from) {
-    const auto value = value_of_run(plan_, run, inputs, index_of(plan_, name));
+  options.watch = context_.watch;
+  for (const std::string& name : request.from) {
+    const auto value = value_of_run(plan, run, inputs, index_of(plan, name));
     VERNIER_ASSERT(value.has_value(), name);
-    const ir::ValueId id = model_value(model_, name);
-    options.given[id] = in_type(*value, model_.value(id).dtype);
+    const ir::ValueId id = model_value(model, name);
+    options.given[id] = in_type(*value, model.value(id).dtype);
   }
-  std::vector<std::string> wanted = request_.to;
-  if (wanted.empty()) wanted = model_.output_names;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    ir::ValueId id = model_value(model_, wanted[i]);
-    for (size_t o = 0; o < model_.outputs.size(); ++o) {
-      if (model_.output_names[o] == wanted[i]) id = model_.outputs[o];
+  std::vector<std::string> wanted = request.to;
+  if (wanted.empty()) wanted = model.output_names;
+  for (const std::string& name : wanted) {
+    ir::ValueId id = model_value(model, name);
+    for (size_t o = 0; o < model.outputs.size(); ++o) {
+      if (model.output_names[o] == name) id = model.outputs[o];
     }
     options.wanted.push_back(id);
   }
-  const ops::Evaluation r = ops::evaluate(model_, {inputs.begin(), inputs.end()}, options);
+  const ops::Evaluation r = ops::evaluate(model, {inputs.begin(), inputs.end()}, options);
   NamedValues reference;
   for (size_t i = 0; i < wanted.size(); ++i) reference[wanted[i]] = r.values.at(options.wanted[i]);
-  add_part_noise(inputs, run, reference);
+  add_part_noise(context_, inputs, run, reference);
+  MeasuredAnswers measured;
   for (const std::string& name : wanted) {
     const EvalTensor& want = reference.at(name);
-    const Tensor* answer = find(answers, name);
     std::optional<Tensor> got;
-    if (answer) {
+    if (const Tensor* answer = find(answers, name)) {
       got = *answer;
-    } else if (const auto value = value_of_run(plan_, run, inputs, index_of(plan_, name))) {
+    } else if (const auto value = value_of_run(plan, run, inputs, index_of(plan, name))) {
       got = in_type(*value, want.dtype).to_tensor();
     }
-    judge_output(name, want, got ? &*got : nullptr, inputs, cell);
+    const Answer answer{
+        .name = name, .want = want, .got = got ? &*got : nullptr, .inputs = inputs, .batch = batch};
+    measured.outputs.push_back(measure(context_, answer, cell, report_.output(name)));
   }
-  report_.cells.push_back(std::move(cell));
+  ask(measured, &cell);
+  report_.report.cells.push_back(std::move(cell));
 }
 
 Report Sweep::run_part() {
-  report_.tolerance = request_.tolerance;
-  report_.engine_hash = engine_->content_hash();
-  check_same_model();
-  check_part_names();
-  check(check_names::kAnswers);
-  read_precision();
-  read_domains();
-  choose_axes();
-  make_groups();
+  const Request& request = context_.subject.request;
+  for (const CheckRow& row : check_table()) {
+    if (std::holds_alternative<AskedAbout<MeasuredAnswers>>(row.check->ask)) report_.list(row);
+  }
+  make_inputs(context_);
+  check_part_names(context_.subject);
+  read_precision(context_);
+  for (const std::string& name : context_.inputs.mixed) report_.output(name);
   const auto list = [](const std::vector<std::string>& names, const char* none) {
     std::string text;
     for (const std::string& name : names) text += (text.empty() ? "'" : ", '") + name + "'";
     return text.empty() ? std::string(none) : text;
   };
-  report_.notes.push_back("only the part from " + list(request_.from, "the inputs") + " to " +
-                          list(request_.to, "the outputs") +
-                          ", on the engine's own values; rows and kernels are checked without "
-                          "--from and --to");
-  for (Group& group : groups_) {
-    for (int64_t batch : batches_of(group)) run_part_cell(group, batch);
+  context_.notes.push_back("only the part from " + list(request.from, "the inputs") + " to " +
+                           list(request.to, "the outputs") +
+                           ", on the engine's own values; rows and kernels are checked without "
+                           "--from and --to");
+  for (Group& group : context_.inputs.groups) {
+    for (int64_t batch : batches_of(context_, group)) run_part_cell(group, batch);
   }
   finish();
-  return std::move(report_);
+  return report_.report;
 }
 
 }  // namespace vernier::verify

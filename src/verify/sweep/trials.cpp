@@ -3,30 +3,32 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
-#include "verify/sweep.h"
+#include "verify/sweep/inputs.h"
+#include "verify/sweep/measure.h"
+#include "verify/sweep/noise.h"
+#include "verify/sweep/reference.h"
+#include "verify/sweep/sweep.h"
+#include "verify/tolerance.h"
 
 namespace vernier::verify {
 
 Trial Sweep::trial_of(const CellOf& cell) {
-  const std::vector<int64_t> rows = first_rows(axes_.known() ? cell.batch : 1);
-  const Group& group = *cell.group;
-  Trial trial{.label = fmt::format("batch {}{}{}", cell.batch, group.label.empty() ? "" : ", ",
-                                   group.label),
+  const int64_t rows = context_.inputs.axes.known() ? cell.batch : 1;
+  Trial trial{.label = cell_of(*cell.group, cell.batch).label,
               .batch = cell.batch,
-              .inputs = batch_of(group, rows),
+              .inputs = batch_of(context_, *cell.group, first_rows(rows)),
               .reference = {}};
-  trial.reference = reference_for(*cell.group, rows, trial.inputs);
+  trial.reference = reference_for(context_, *cell.group, rows, trial.inputs);
   return trial;
 }
 
 std::vector<Trial> Sweep::failing_trials() {
   std::vector<Trial> worst{trial_of(worst_cell())};
-  if (!complaint_about(worst, {runner_.run(worst[0].inputs)}).empty()) return worst;
+  if (!complaint_about(worst, {context_.runs.several.run(worst[0].inputs)}).empty()) return worst;
   std::vector<Trial> all;
-  for (Group& group : groups_) {
-    for (int64_t batch : batches_of(group))
+  for (Group& group : context_.inputs.groups) {
+    for (int64_t batch : batches_of(context_, group))
       all.push_back(trial_of({.group = &group, .batch = batch}));
   }
   return all;
@@ -36,9 +38,9 @@ Trial Sweep::smallest_failing_trial() {
   CellOf found;
   int64_t fewest = 0;
   size_t at = 0;
-  for (Group& group : groups_) {
-    for (size_t i = 0; i < batches_of(group).size(); ++i, ++at) {
-      const CellResult& cell = report_.cells[at];
+  for (Group& group : context_.inputs.groups) {
+    for (size_t i = 0; i < batches_of(context_, group).size(); ++i, ++at) {
+      const CellResult& cell = report_.report.cells[at];
       const int64_t size = cell.batch * std::max<int64_t>(1, cell.length);
       if (cell.verdict == Verdict::kPass || (found.group && size >= fewest)) continue;
       found = {.group = &group, .batch = cell.batch};
@@ -48,46 +50,29 @@ Trial Sweep::smallest_failing_trial() {
   return trial_of(found.group ? found : worst_cell());
 }
 
-// The same questions as judge_output() asks, of an answer that leaves no mark in the report.
-std::string Sweep::complaint_about_output(const std::string& name, const EvalTensor& want,
-                                          const Tensor* got, const Trial& trial,
-                                          OutputResult& rankings, Pool& pool) {
-  if (!got || got->dtype() != want.dtype || got->shape() != want.shape)
-    return "is missing or of another type or shape";
-  EvalTensor answer = EvalTensor::from(*got);
-  const int axis = axes_.of(name);
-  Distance d = distance(answer, want, axis);
-  if (d.different_integers > 0) {
-    forgive_ties(name, want, answer, trial.inputs);
-    d = distance(answer, want, axis);
-  }
-  const auto finite = static_cast<double>(d.elems - d.wrong_non_finite);
-  pool.error += d.rms * d.rms * finite;
-  pool.reference += d.rms_reference * d.rms_reference * finite;
-  pool.elems += d.elems;
-  count_rankings(rankings, {.answer = answer, .want = want, .axis = axis, .batch = trial.batch});
-  return complaint(d, request_.tolerance, noise_limit(name));
-}
-
 std::string Sweep::complaint_about(const std::vector<Trial>& trials,
                                    const std::vector<NamedTensors>& answers) {
+  const Tolerance& tolerance = context_.subject.request.tolerance;
   std::map<std::string, Pool> pools;
   std::map<std::string, OutputResult> rankings;
   for (size_t t = 0; t < trials.size(); ++t) {
     for (const auto& [name, want] : trials[t].reference) {
-      const std::string why = complaint_about_output(name, want, find(answers[t], name), trials[t],
-                                                     rankings[name], pools[name]);
+      const Answer answer{.name = name,
+                          .want = want,
+                          .got = find(answers[t], name),
+                          .inputs = trials[t].inputs,
+                          .batch = trials[t].batch};
+      const MeasuredOutput one = measure_alone(context_, answer, pools[name], rankings[name]);
+      const std::string why = !one.misfit.empty()
+                                  ? "is missing or of another type or shape"
+                                  : complaint(one.distance, tolerance, noise_limit(context_, name));
       if (!why.empty()) return fmt::format("{}: output '{}': {}", trials[t].label, name, why);
     }
   }
   for (const auto& [name, pool] : pools) {
     if (pool.elems == 0 || pool.reference <= 0) continue;
-    const Pool& measured = pools_[name];
-    const double noise = measured.noise_elems > 0
-                             ? std::sqrt(measured.noise / static_cast<double>(measured.noise_elems))
-                             : 0;
-    std::string why = pooled_complaint(pool, noise);
-    if (why.empty()) why = flips_complaint(rankings[name]);
+    std::string why = pooled_complaint(context_, pool, noise_rms(context_.precision.pools[name]));
+    if (why.empty()) why = flips_complaint(tolerance, rankings[name]);
     if (!why.empty()) return fmt::format("output '{}': {}", name, why);
   }
   return "";
