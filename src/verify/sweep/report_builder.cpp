@@ -54,6 +54,11 @@ void ReportBuilder::add_failure(CheckResult& check, const Finding& finding, Cell
   report.explanation = where + why;
 }
 
+void ReportBuilder::explain_nothing(const CheckRow& row, const std::string& why) {
+  const auto found = std::ranges::find(report.checks, row.name, &CheckResult::name);
+  if (found != report.checks.end() && found->done == 0 && found->note.empty()) found->note = why;
+}
+
 void ReportBuilder::finish() {
   for (const CheckRow& row : check_table()) {
     const auto found = std::ranges::find(report.checks, row.name, &CheckResult::name);

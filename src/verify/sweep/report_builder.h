@@ -15,6 +15,8 @@ class ReportBuilder {
   /// What a check found, in the order it was found; `cell`: where, null: not in one cell. The
   /// gravest verdict counts, and of several the first.
   void add(const CheckRow& row, const Findings& findings, CellResult* cell);
+  /// The row of a check that found nothing to look at says why.
+  void explain_nothing(const CheckRow& row, const std::string& why);
   /// The line of an output, which is added where there is none.
   OutputResult& output(const std::string& name);
   /// The words that go with what passed.

@@ -237,6 +237,9 @@ void Sweep::finish() {
   }
   for (const std::string& name : context_.inputs.mixed) report_.output(name).mixed_by_model = true;
   ask(FinishedSweep{.outputs = report_.report.outputs});
+  for (const CheckRow& row : check_table()) {
+    if (row.check->why_not) report_.explain_nothing(row, row.check->why_not(context_));
+  }
   report_.finish();
   report_.report.notes = context_.notes;
 }
