@@ -3,7 +3,7 @@
 //   R  FP64 evaluation of the original ONNX graph      F  FP64 evaluation of the engine's plan
 //   E  the engine's own answer                         I_s  one step in FP64 on E's own inputs
 // Four questions, none skipped: is the rewrite right (F against R), is every kernel right (E_s
-// against I_s), is the answer right (E against R), are rows independent (bits). No hole: NaN or
+// against I_s), is the answer right (E against R), are rows independent (bits). NaN or
 // Inf that R lacks, a missing or extra output, another type or shape is a failure.
 #pragma once
 #include <cstddef>
@@ -31,7 +31,7 @@ struct Tolerance {
   double rms = 1e-5;            ///< of rms(E − R) / rms(R), over all cells; never below the noise
   bool above_noise = true;      ///< worst and rms do not ask for less than f32 can do here
   std::optional<double> max;    ///< of |E − R|, every element
-  std::optional<double> cos;    ///< least cosine similarity of a cell
+  std::optional<double> cos;    ///< minimum cosine similarity of a cell
   std::optional<double> flips;  ///< largest share of rankings whose first place changes
 };
 /// "rms=1e-3,max=1e-2,cos=0.9999,flips=0" (worst= too): exactly these limits; empty: the usual

@@ -146,8 +146,8 @@ Report verify_and_stamp(const Request& request) {
   if (!request.from.empty() || !request.to.empty()) {
     throw Error(
         ErrorCode::kInput,
-        "--stamp: a part of the model (--from, --to) is no verdict on the engine; leave them "
-        "out to stamp it");
+        "--stamp: a part of the model (--from, --to) gives no verdict on the engine; leave out "
+        "both options");
   }
   Report report = verify(request);
   engine::stamp_certificate(request.engine, certificate_of(report, file_hash(request.model)),

@@ -20,7 +20,7 @@ std::string fact(std::string_view what, std::string_view value) {
 
 // ---- heat map
 
-// The colours of report.css: shares of the limit up to these bounds.
+// The colors of report.css: shares of the limit up to these bounds.
 constexpr double kShares[] = {0.01, 0.1, 0.5};
 
 std::string share_class(double share) {

@@ -44,7 +44,7 @@ std::map<int32_t, std::string> wishes_by_step(const plan::Plan& plan) {
 }
 
 // A step whose results are exact (it moves or compares values) computes in f64 on paper: its
-// colour is that of what it stores.
+// color is that of what it stores.
 std::string strip(const plan::Plan& plan) {
   std::string items;
   for (size_t s = 0; s < plan.steps.size(); ++s) {
@@ -102,7 +102,7 @@ std::string precision(const ReportPage& page) {
         fmt::format("id=\"step-{}\"", s));
   }
   return section("precision", "Precision map",
-                 hint("Every step in order, in the colour of its compute type: above what operands "
+                 hint("Every step in order, in the color of its compute type: above what operands "
                       "are taken in, below what is stored. A step that only moves or compares "
                       "values loses nothing, which is written as f64.") +
                      strip_key(plan) + strip(plan) + table.html());

@@ -17,7 +17,7 @@ std::string escaped(std::string_view text);
 std::string number_text(double value);
 /// "0.4 %", "36 %", "over 1000 %".
 std::string percent_text(double share);
-/// The class of the colour of a type: "type-f16"; both f8 types share one.
+/// The class of the color of a type: "type-f16"; both f8 types share one.
 std::string type_class(DType type);
 /// "f32"; empty for kUndefined.
 std::string type_text(DType type);
@@ -33,7 +33,7 @@ Cell number_cell(double value);
 Cell count_cell(int64_t value);
 /// A bar and the percentage: part 1 is a full bar.
 Cell bar_cell(double part);
-/// A type on its colour.
+/// A type on its color.
 Cell type_cell(DType type);
 /// "pass" or the verdict, with a sign before it.
 Cell verdict_cell(std::string_view verdict);

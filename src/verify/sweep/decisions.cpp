@@ -18,7 +18,7 @@ namespace vernier::verify {
 
 namespace {
 
-constexpr uint64_t kTrials = 4;     // ideal evaluations, which also tell how far operands are off
+constexpr uint64_t kTrials = 4;     // ideal evaluations, which also show how far operands are off
 constexpr int kPerturbations = 24;  // of a deciding step's operands, by up to
 constexpr double kReach = 3;        // times that
 
@@ -61,7 +61,8 @@ int64_t take_ties(EvalTensor& exact, const EvalTensor& engine,
 }
 
 // The operand moved about as far as the trials find it off, each element by a share of its own: at
-// least as far, relatively, as its fellows are on average, since four trials may all come near.
+// least as far, relatively, as the other elements are on average, since four trials may all come
+// near.
 class Perturbed {
  public:
   Perturbed(EvalTensor exact, const std::vector<EvalTensor>& trials) : exact_(std::move(exact)) {
