@@ -46,7 +46,7 @@ TEST_P(AfterOthers, FindsAStaleRecordingThatNoOtherCheckFinds) {
 }
 
 TEST(AfterOthers, RightKernelsPassInEveryCell) {
-  for (const std::vector<int64_t>& batches : {std::vector<int64_t>{1}, {1, 2}}) {
+  for (const auto& batches : std::vector<std::vector<int64_t>>{{1}, {1, 2}}) {
     const Report report = verified(nullptr, batches);
     EXPECT_EQ(report.verdict, "pass") << to_text(report);
     const auto check = std::ranges::find(report.checks, kName, &CheckResult::name);
