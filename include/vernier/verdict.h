@@ -1,12 +1,13 @@
-// Verdicts of verify: one table has the name of each, the advice and the exit code of a program.
-// Contract: docs/verification.md "Verdicts".
+// Verdicts of verify. One table (src/verify/verdict.cpp) has their rank, name, advice and exit
+// code. Contract: docs/verification.md "Verdicts".
 #pragma once
 #include <cstdint>
 #include <string_view>
 
 namespace vernier::verify {
 
-/// The most severe first: of several findings, the one that explains the others is the verdict.
+/// By rank, the most severe first: of several findings, the one that explains the others is the
+/// verdict. A smaller value has a higher rank.
 enum class Verdict : uint8_t {
   kRewriteBug,         ///< "bug (rewrite)": a pass changed what the graph computes
   kUninitialisedRead,  ///< "bug (uninitialised read)"

@@ -3,7 +3,7 @@
 //   R  FP64 evaluation of the original ONNX graph      F  FP64 evaluation of the engine's plan
 //   E  the engine's own answer                         I_s  one step in FP64 on E's own inputs
 // Four questions, none skipped: is the rewrite right (F against R), is every kernel right (E_s
-// against I_s), is the answer right (E against R), are rows independent (bits). No hole: NaN or
+// against I_s), is the answer right (E against R), are rows independent (bits). NaN or
 // Inf that R lacks, a missing or extra output, another type or shape is a failure.
 #pragma once
 #include <cstddef>
@@ -118,7 +118,7 @@ struct StepResult {
 };
 
 /// One kind of check over all cells.
-struct Check {
+struct CheckResult {
   std::string name;
   int64_t done = 0, failed = 0;
   std::string note;  ///< the first failure, or why there was nothing to do
@@ -171,7 +171,7 @@ struct Report {
   std::vector<std::string> notes;  ///< domains and what else the reader should know
   std::vector<CellResult> cells;
   std::vector<OutputResult> outputs;
-  std::vector<Check> checks;
+  std::vector<CheckResult> checks;
   std::vector<ValueResult> rewrites;  ///< F against R: values that differ
   std::vector<StepResult> steps;      ///< replay: the worst of every step
   int64_t compared_values = 0;

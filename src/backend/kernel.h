@@ -275,9 +275,9 @@ struct KernelSet {
   /// a machine without the device, where plans can be made too: what the kernels are compiled for.
   std::string (*target)();
   /// Yes, or why nothing can run here: "no CUDA device: …". Null: always yes.
-  backend::Support (*available)() = nullptr;
+  Support (*available)() = nullptr;
   /// Yes, or why an engine built for `target` cannot run here. Null: always yes.
-  backend::Support (*runs_engine_of)(std::string_view target) = nullptr;
+  Support (*runs_engine_of)(std::string_view target) = nullptr;
 };
 
 }  // namespace vernier

@@ -18,7 +18,8 @@
 #include "runtime/engine_impl.h"
 #include "verify/build_options.h"
 #include "verify/minimise.h"
-#include "verify/sweep.h"
+#include "verify/sweep/sweep.h"
+#include "verify/words.h"
 
 namespace vernier::verify {
 namespace {
@@ -30,7 +31,7 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// What a node would store counts too, where a fusion keeps it in registers: raising its neighbours
+// What a node would store counts too, where a fusion keeps it in registers: raising its neighbors
 // may end the fusion.
 bool is_candidate(const plan::LedgerRow& row) {
   const bool narrow = below_f32(row.got_compute) || below_f32(row.got_accumulate) ||
@@ -54,7 +55,7 @@ class Probes {
   }
 
   std::string inputs() const {
-    return trials_.size() == 1 ? trials_[0].label : fmt::format("all {} cells", trials_.size());
+    return trials_.size() == 1 ? trials_[0].label : "all " + counted(trials_.size(), "cell");
   }
   int builds() const { return builds_; }
   /// Why the last build that was tried does not pass.
@@ -64,7 +65,7 @@ class Probes {
   bool passes_with(const std::set<std::string>& raised) {
     const auto known = tried_.find(raised);
     if (known != tried_.end()) return known->second;
-    return tried_[raised] = passes(options_, raised, fmt::format("{} nodes raised", raised.size()));
+    return tried_[raised] = passes(options_, raised, counted(raised.size(), "node") + " raised");
   }
   /// … with these rules behind the engine's own?
   bool passes_with_rules(const std::vector<std::string>& rules) {

@@ -1,4 +1,4 @@
-// Bisect for an engine and its imported model at hand; for files: vernier/bisect.h.
+// Bisect for an engine and a model that are in memory; for files: vernier/bisect.h.
 #pragma once
 #include <memory>
 

@@ -5,6 +5,7 @@
 #include "compile/lines.h"
 #include "verify/bisect.h"
 #include "verify/build_options.h"
+#include "verify/words.h"
 
 namespace vernier::verify {
 namespace {
@@ -30,30 +31,30 @@ std::string row_text(const BisectedNode& node) {
 
 std::string found_text(const Bisection& found) {
   std::string text = format_line(
-      "{} of the {} nodes that have less than f32 or ask for it ({} steps) must be raised for it "
+      "{} of the {} that have less than f32 or ask for it ({}) must be raised for the engine "
       "to pass; none of them can be left out\n  {:<48} {:<22} {:<22} {}\n",
-      found.nodes.size(), found.candidates, found.candidate_steps, "node", "op",
-      "has (store/compute/acc)", "where, asked by");
+      found.nodes.size(), counted(found.candidates, "node"), counted(found.candidate_steps, "step"),
+      "node", "op", "has (store/compute/acc)", "where, asked by");
   for (const BisectedNode& node : found.nodes) text += row_text(node);
   text += "add to the build\n";
   for (const BisectedNode& node : found.nodes) {
     for (const std::string& rule : node.raising) text += format_line("  {}\n", option_of(rule));
   }
   text += found.rules_pass ? "tried: built with these, the engine passes on these inputs\n"
-                           : "tried: built with these, the engine still fails: their names do not "
-                             "say what the set says; please report it with the model\n";
+                           : "tried: built with these, the engine still fails: the rules "
+                             "select other nodes; please report it with the model\n";
   return text;
 }
 
 std::string not_precision_text(const Bisection& found) {
   if (found.builds == 0 && found.candidates > 0)
-    return "this is no matter of precision: nothing was built\n";
+    return "precision is not the cause: nothing was built\n";
   if (found.candidates == 0)
-    return "this is no matter of precision: every node has at least f32 and asks "
+    return "precision is not the cause: every node has at least f32 and asks "
            "for no less\n";
   return format_line(
-      "this is no matter of precision: raising all {} nodes that have less than f32 or ask "
-      "for it does not mend it; look for a bug, or for limits that f32 cannot meet\n",
+      "precision is not the cause: raising all nodes that have less than f32 or ask for it ({}) "
+      "does not fix it; look for a bug, or for limits that f32 cannot meet\n",
       found.candidates);
 }
 
@@ -82,8 +83,9 @@ std::string to_text(const Bisection& found) {
   if (found.outcome == BisectOutcome::kFound) text += found_text(found);
   if (found.outcome == BisectOutcome::kNotPrecision) text += not_precision_text(found);
   for (const std::string& note : found.notes) text += format_line("note: {}\n", note);
-  return text + format_line("{} builds, {:.1f} s, of which verify {:.1f} s\n", found.builds,
-                            found.ms / 1000, found.verify_ms / 1000);
+  return text + format_line("{}, {:.1f} s, of which verify {:.1f} s\n",
+                            counted(static_cast<size_t>(found.builds), "build"), found.ms / 1000,
+                            found.verify_ms / 1000);
 }
 
 std::string to_json(const Bisection& found) {

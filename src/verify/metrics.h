@@ -29,7 +29,7 @@ Ranking ranking(const std::vector<double>& got, const std::vector<double>& want)
 /// where it is longer than 1 and not the row axis.
 std::vector<RowMetrics> row_metrics(const EvalTensor& got, const EvalTensor& want, int axis);
 
-/// Distance between neighbouring numbers of `dtype` at `value`.
+/// Distance between adjacent numbers of `dtype` at `value`.
 double ulp(DType dtype, double value);
 /// Both NaN, or the same infinity.
 bool same_non_finite(double a, double b);

@@ -20,7 +20,7 @@ enum class Finiteness : uint8_t { kFinite, kInfinite, kNaN };
 /// What of E is not finite but is in F, or the reverse: elements that both have alike do not count.
 Finiteness unlike(const EvalTensor& e, const EvalTensor& f);
 
-/// The books of one run, and where its outputs' NaN and infinities come from.
+/// What one run made, and where its outputs' NaN and infinities come from.
 class NonFiniteTrace {
  public:
   /// `plan` must outlive this.

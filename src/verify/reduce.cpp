@@ -20,7 +20,8 @@
 #include "verify/build_options.h"
 #include "verify/cutter.h"
 #include "verify/minimise.h"
-#include "verify/sweep.h"
+#include "verify/sweep/sweep.h"
+#include "verify/words.h"
 
 namespace vernier::verify {
 
@@ -139,8 +140,9 @@ bool Parts::fails(const MainNodes& chosen) {
   ++builds_;
   const bool failed = fails(*cut);
   if (request_.progress) {
-    request_.progress(fmt::format("build {}, {} of {} nodes: {}", builds_, cut->nodes.size(),
-                                  slicer_.nodes().size(), failed ? "fails" : "does not"));
+    request_.progress(fmt::format("build {}, {} of {}: {}", builds_, cut->nodes.size(),
+                                  counted(slicer_.nodes().size(), "node"),
+                                  failed ? "fails" : "does not fail"));
   }
   return tried_[cut->nodes] = failed;
 }

@@ -1,4 +1,4 @@
-// Reduce for an engine and its imported model at hand; for files: vernier/reduce.h.
+// Reduce for an engine and a model that are in memory; for files: vernier/reduce.h.
 #pragma once
 #include <memory>
 

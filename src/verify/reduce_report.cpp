@@ -16,7 +16,7 @@ constexpr size_t kMostListed = 12;
 
 std::string part_text(const Reduction& found) {
   std::string text =
-      format_line("{} of the model's {} nodes are left\n", found.nodes.size(), found.model_nodes);
+      format_line("{} of {} left\n", found.nodes.size(), counted(found.model_nodes, "node"));
   for (size_t i = 0; i < std::min(found.nodes.size(), kMostListed); ++i)
     text += format_line("  {}\n", found.nodes[i]);
   if (found.nodes.size() > kMostListed)
@@ -41,7 +41,8 @@ std::string to_text(const Reduction& found) {
               "not fail in this way; nothing was written\n"
             : "not reproduced: the part fails when it is cut, but not from these files\n";
   }
-  return text + format_line("{} builds, {:.1f} s\n", found.builds, found.ms / 1000);
+  return text + format_line("{}, {:.1f} s\n", counted(static_cast<size_t>(found.builds), "build"),
+                            found.ms / 1000);
 }
 
 std::string to_json(const Reduction& found) {

@@ -40,8 +40,8 @@ class Poison final : public RunObserver {
  private:
   uint32_t word_;
 };
-/// Two fillings that no right answer depends on: a signalling NaN (in 16 bits: NaN beside a small
-/// number), and numbers that are finite in every type, so that answers differ from NaN's.
+/// Two fill patterns that no right answer depends on: a signalling NaN (in 16 bits: NaN beside a
+/// small number), and numbers that are finite in every type, so that answers differ from NaN's.
 inline constexpr uint32_t kSignallingNan = 0x7fa0'0bad, kOtherNumber = 0x4b1d'4a57;
 
 /// Fills them too and keeps the outputs of every step.

@@ -142,7 +142,7 @@ std::string line(const OutputResult& o) {
   return text;
 }
 
-std::string line(const Check& c) {
+std::string line(const CheckResult& c) {
   const std::string count = c.done == 0     ? "does not apply"
                             : c.failed == 0 ? format_line("{} pass", c.done)
                                             : format_line("{} of {} FAIL", c.failed, c.done);
@@ -166,7 +166,7 @@ std::string to_json(const Report& report) {
               {"steps", json::array()}};
   for (const OutputResult& o : report.outputs) result["outputs"].push_back(to_json(o));
   for (const CellResult& c : report.cells) result["cells"].push_back(to_json(c));
-  for (const Check& c : report.checks)
+  for (const CheckResult& c : report.checks)
     result["checks"].push_back(
         {{"name", c.name}, {"done", c.done}, {"failed", c.failed}, {"note", c.note}});
   for (const ValueResult& v : report.rewrites) {
@@ -188,7 +188,7 @@ std::string to_text(const Report& report) {
   text += "outputs (engine against FP64 of the model, at their worst cell)\n";
   for (const OutputResult& o : report.outputs) text += line(o);
   text += "checks\n";
-  for (const Check& c : report.checks) text += line(c);
+  for (const CheckResult& c : report.checks) text += line(c);
   const auto closest = std::ranges::max_element(report.steps, {}, &StepResult::ratio);
   if (closest != report.steps.end()) {
     text += format_line("  the step nearest its limit is {} ({}, '{}'): {:.2g} of it\n",

@@ -7,7 +7,7 @@ namespace vernier::verify {
 namespace {
 
 // Row `row` of `rows` in an array of one run, given its shape in the other; the array itself where
-// no axis tells rows apart.
+// no axis counts rows.
 std::optional<Tensor> row_in(const Tensor& t, int64_t row, int64_t rows, const Shape& other,
                              int64_t other_rows) {
   if (t.rank() != other.size()) return std::nullopt;

@@ -1,4 +1,4 @@
-// Verify on files: see verify.h; the checks are in sweep.cpp.
+// Verify on files: see verify.h; the sweep is in sweep/sweep.h.
 #include "verify/verify.h"
 
 #include <fmt/format.h>
@@ -13,8 +13,8 @@
 #include "io/text_file.h"
 #include "onnx/import.h"
 #include "runtime/engine_impl.h"
-#include "verify/html_report.h"
-#include "verify/sweep.h"
+#include "verify/html/report.h"
+#include "verify/sweep/sweep.h"
 #include "vernier/inspect.h"
 #include "vernier/version.h"
 
@@ -146,8 +146,8 @@ Report verify_and_stamp(const Request& request) {
   if (!request.from.empty() || !request.to.empty()) {
     throw Error(
         ErrorCode::kInput,
-        "--stamp: a part of the model (--from, --to) is no verdict on the engine; leave them "
-        "out to stamp it");
+        "--stamp: a part of the model (--from, --to) gives no verdict on the engine; leave out "
+        "both options");
   }
   Report report = verify(request);
   engine::stamp_certificate(request.engine, certificate_of(report, file_hash(request.model)),

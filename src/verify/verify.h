@@ -1,4 +1,4 @@
-// Verify for an engine and its imported model at hand; for files: vernier/verify.h. Contract:
+// Verify for an engine and a model that are in memory; for files: vernier/verify.h. Contract:
 // docs/verification.md.
 #pragma once
 #include <memory>

@@ -75,7 +75,7 @@ TEST_F(Failing, NothingIsDoneAboutAnEngineThatPasses) {
 TEST_F(Failing, AnF32EngineThatFailsHasNoCandidates) {
   const Outcome outcome = run_on("bisect", engine(), {"--tolerance", "max=1e-15"});
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.out, HasSubstr("no matter of precision: every node has at least f32"));
+  EXPECT_THAT(outcome.out, HasSubstr("precision is not the cause: every node has at least f32"));
 }
 
 TEST_F(Failing, WhatTheyReadIsNotOverwritten) {

@@ -7,12 +7,14 @@
 #include <atomic>
 #include <cmath>
 #include <deque>
+#include <map>
 #include <string>
 #include <utility>
 
 #include "core/attrs.h"
 #include "plants/cuda_plants.h"
 #include "runtime/backends.h"
+#include "verify/replay.h"
 
 namespace vernier::test {
 namespace {
@@ -124,6 +126,35 @@ void races(const KernelDef& right, const LaunchCall& call) {
   call.out[0].as<float>()[0] += 0x1p-10F * static_cast<float>(arrivals++ % kOrders);
 }
 
+// Fills of verify's, which only stand where a step is to write while somebody watches.
+bool is_watched(const LaunchCall& call) {
+  const uint32_t word = *call.out[0].as<uint32_t>();
+  return word == verify::kSignallingNan || word == verify::kOtherNumber;
+}
+size_t one_word(const backend::PrepareCall&) { return sizeof(uint32_t); }  // for a state per shape
+
+// What a recording of a shape that counts its replays does: two are right.
+void wrong_from_the_third_replay(const KernelDef& right, const LaunchCall& call) {
+  static std::map<const backend::ShapeState*, int> replays;
+  constexpr int kRight = 2;
+  const bool watched = is_watched(call);
+  right.launch(call);
+  if (!watched && ++replays[call.shape_state] > kRight) call.out[0].as<float>()[0] *= 1.5F;
+}
+
+// What a recording of a shape that does not look at its inputs does: made in the second run.
+void replays_its_first_answer(const KernelDef& right, const LaunchCall& call) {
+  static std::map<const backend::ShapeState*, std::pair<int, std::vector<float>>> recordings;
+  constexpr int kRecorded = 2;
+  const bool watched = is_watched(call);
+  right.launch(call);
+  if (watched) return;
+  auto& [runs, answer] = recordings[call.shape_state];
+  float* y = call.out[0].as<float>();
+  if (++runs == kRecorded) answer.assign(y, y + call.out[0].elems());
+  if (runs > kRecorded) std::ranges::copy(answer, y);
+}
+
 constexpr Plant kPlants[] = {
     {"reads-past-row", "the last column takes in a little of the row below", "bge_reranker_ts17",
      kNorm, "bug", true, &reads_past_its_row},
@@ -139,6 +170,26 @@ constexpr Plant kPlants[] = {
      "bug (uninitialised read)", true, &writes_nothing},
     {"race", "one element depends on who comes first", "bge_reranker_ts17", kNorm, "bug (race)",
      true, &races},
+    {"third-replay",
+     "right in two unwatched runs of a shape, wrong from the third on",
+     "bge_reranker_ts17",
+     kNorm,
+     "bug (race)",
+     false,
+     &wrong_from_the_third_replay,
+     "fp32",
+     {},
+     &one_word},
+    {"stale-replay",
+     "unwatched runs of a shape give the answer of the second one",
+     "bge_reranker_ts17",
+     kNorm,
+     "bug (race)",
+     false,
+     &replays_its_first_answer,
+     "fp32",
+     {},
+     &one_word},
 };
 
 // ---- a plant in the place of a kernel

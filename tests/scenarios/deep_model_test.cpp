@@ -79,7 +79,7 @@ TEST_F(DeepModel, EverythingInFp16IsNoise) {
   if (logits.worst.wrong_non_finite == 0) {
     EXPECT_GT(logits.all_rms, 0.1 * logits.all_rms_reference);
   }
-  for (const Check& check : report.checks) {
+  for (const CheckResult& check : report.checks) {
     if (check.name.starts_with("kernels")) {
       EXPECT_EQ(check.failed, 0) << "the kernels do what they are asked: the policy is at fault";
     }

@@ -33,7 +33,7 @@ TEST_P(Reranker, EveryBatchAndLengthGivesEachRowItsOwnBits) {
   EXPECT_EQ(report.verdict, "pass") << to_text(report);
   EXPECT_EQ(report.cells.size(), 8U * 5U);
   for (const CellResult& cell : report.cells) EXPECT_EQ(cell.verdict, "pass") << cell.label;
-  for (const Check& check : report.checks) EXPECT_GT(check.done, 0) << check.name;
+  for (const CheckResult& check : report.checks) EXPECT_GT(check.done, 0) << check.name;
   const OutputResult& logits = report.outputs.at(0);
   EXPECT_GT(logits.rankings, 0) << "the rows of a batch are ranked";
   EXPECT_EQ(logits.top1_changes, 0);
@@ -54,7 +54,7 @@ TEST_P(Reranker, TheStaticShapePassesToo) {
   ASSERT_EQ(report.cells.size(), 1U);
   EXPECT_EQ(report.cells[0].batch, 4);
   EXPECT_EQ(report.cells[0].length, 4);
-  for (const Check& check : report.checks) {
+  for (const CheckResult& check : report.checks) {
     const bool placed = check.name.starts_with("rows") && !check.name.ends_with("alone") &&
                         !check.name.ends_with("length");
     if (placed) {
@@ -82,7 +82,7 @@ TEST_P(RerankerInSixteenBits, GivesEachRowItsOwnBitsWithinTwiceTheNoise) {
   const Report report = verify_model(name, options, request);
   EXPECT_EQ(report.verdict, "pass") << to_text(report);
   for (const CellResult& cell : report.cells) EXPECT_EQ(cell.verdict, "pass") << cell.label;
-  for (const Check& check : report.checks) EXPECT_GT(check.done, 0) << check.name;
+  for (const CheckResult& check : report.checks) EXPECT_GT(check.done, 0) << check.name;
   const OutputResult& logits = report.outputs.at(0);
   EXPECT_LE(logits.all_rms, 2 * logits.noise_rms);
   EXPECT_GT(logits.rankings, 0);

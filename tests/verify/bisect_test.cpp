@@ -1,4 +1,4 @@
-// Bisect: planted rules are found, near and far and as a set; what is no matter of precision is
+// Bisect: planted rules are found, near and far and as a set; what is not caused by precision is
 // said to be none.
 #include "verify/bisect.h"
 
@@ -126,7 +126,7 @@ TEST(Bisect, KeepsToTheLimitsOfTheUser) {
   const Bisection impossible = bisected(fp16(), request);
   EXPECT_EQ(impossible.outcome, BisectOutcome::kNotPrecision);
   EXPECT_EQ(impossible.builds, 2);
-  EXPECT_THAT(to_text(impossible), HasSubstr("no matter of precision"));
+  EXPECT_THAT(to_text(impossible), HasSubstr("precision is not the cause"));
 }
 
 // A product that adds its residual keeps what it has before the sum in registers. With the sum
@@ -157,7 +157,7 @@ TEST(Bisect, LeavesBugsToReplay) {
     EXPECT_EQ(found.outcome, BisectOutcome::kNotPrecision) << plant.name;
     EXPECT_EQ(found.verdict, "bug") << plant.name;
     EXPECT_EQ(found.builds, 0);
-    EXPECT_THAT(to_text(found), HasSubstr("no matter of precision"));
+    EXPECT_THAT(to_text(found), HasSubstr("precision is not the cause"));
     return;
   }
   FAIL() << "no plant to try";

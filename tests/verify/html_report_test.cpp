@@ -1,6 +1,6 @@
 // The HTML report: names that look like HTML stay text, a section without data says what would fill
 // it, and every verdict shows. What a browser makes of it: tests/dev/report_browser_test.py.
-#include "verify/html_report.h"
+#include "verify/html/report.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "io/text_file.h"
-#include "verify/html_writer.h"
+#include "verify/html/writer.h"
 
 namespace vernier::verify {
 namespace {

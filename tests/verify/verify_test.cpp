@@ -49,8 +49,8 @@ struct Pieces {
   }
 };
 
-const Check& check_named(const Report& report, const std::string& part) {
-  for (const Check& check : report.checks) {
+const CheckResult& check_named(const Report& report, const std::string& part) {
+  for (const CheckResult& check : report.checks) {
     if (check.name.find(part) != std::string::npos) return check;
   }
   throw std::runtime_error("no check named " + part);
@@ -193,7 +193,7 @@ TEST(Expectation, StoredOutputsAgreeAndChangedOnesDoNot) {
   EXPECT_EQ(report.verdict, "reference") << to_text(report);
   EXPECT_NE(report.explanation.find("is not what was expected"), std::string::npos);
   pieces.request.expect[0].first = "logits";
-  EXPECT_NE(pieces.error().find("array 'logits' is no output of the model; its outputs are output"),
+  EXPECT_NE(pieces.error().find("array 'logits' is not an output of the model; its outputs are output"),
             std::string::npos)
       << pieces.error();
 }

@@ -1,0 +1,95 @@
+// What checks are asked about: the evidence that a sweep makes, one type for each kind. The type of
+// a check's argument says what it needs and how often it is asked. References are valid during the
+// call.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "evaluate/rows.h"
+#include "ops/evaluate.h"
+#include "verify/metrics.h"
+#include "verify/sweep/context.h"
+#include "vernier/verify.h"
+
+namespace vernier::verify {
+
+/// A group before its cells are run: its first rows (two; all of a batch that the model fixes), and
+/// R of every value of the model that has a name.
+struct GroupValues {
+  Group& group;
+  const NamedTensors& inputs;
+  const ops::Evaluation& r;
+};
+
+/// One run of the engine.
+struct CellRun {
+  int64_t rows = 1;
+  NamedTensors inputs, answers;
+};
+
+/// Each cell: the same inputs run again, and the outputs whose bits differ from the first run's.
+struct RepeatedRuns {
+  const Group& group;
+  const CellRun& run;
+  std::vector<std::string> other_memory;  ///< with other numbers in memory before the run
+  std::vector<std::string> again;         ///< the same run
+  std::vector<std::string> one_thread;
+  bool repeats() const { return again.empty() && one_thread.empty(); }
+};
+
+/// An output of the engine beside R.
+struct MeasuredOutput {
+  std::string name;
+  std::string misfit;  ///< empty, or: it is missing, or of another type or shape; no distance then
+  Distance distance;   ///< integers that differ in a tie count as equal
+};
+
+/// Each cell, and each cell of a part (--from, --to): the answers measured against R.
+struct MeasuredAnswers {
+  std::vector<MeasuredOutput> outputs;  ///< of the model, by name
+  std::vector<std::string> strangers;   ///< answers that are no values of the model
+};
+
+/// Each cell of several rows, where the engine can run one row: its rows alone.
+struct RowsAlone {
+  const CellRun& batch;
+  const std::vector<NamedTensors>& inputs;   ///< by row; may have more rows than the batch
+  const std::vector<NamedTensors>& answers;  ///< by row
+};
+
+/// A row of one run and where it stands in another.
+struct RowMove {
+  int64_t from = 0, to = 0;
+};
+
+/// The largest cell of each group, of several rows: the same rows placed otherwise. `moves` are the
+/// rows that have the same inputs in both runs.
+struct PlacedRows {
+  const CellRun& base;
+  const CellRun& other;
+  const std::vector<RowMove>& moves;
+};
+struct ReversedRows : PlacedRows {};  ///< in reverse order
+struct CopiedRows : PlacedRows {};    ///< the first row in every place
+struct PoisonedRows : PlacedRows {};  ///< the first row beside rows of NaN and infinities
+
+/// The largest cell of each group, and each cell that fails: every step in FP64 on the inputs that
+/// it had in a run. Asked after all other checks of the cell.
+struct ReplayedSteps {
+  const CellRun& run;
+  const std::vector<StepResult>& steps;
+  Verdict so_far = Verdict::kPass;  ///< of the cell
+};
+
+/// A group after its cells.
+struct FinishedGroup {
+  Group& group;
+};
+
+/// Once, after all cells, also of a part: the outputs over all of them.
+struct FinishedSweep {
+  const std::vector<OutputResult>& outputs;
+};
+
+}  // namespace vernier::verify

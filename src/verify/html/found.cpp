@@ -1,0 +1,199 @@
+// Sections of the HTML report on the whole engine: verdict, facts, cells, outputs, checks, notes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "verify/html/sections.h"
+#include "verify/html/writer.h"
+#include "vernier/version.h"
+
+namespace vernier::verify::html {
+namespace {
+
+std::string fact(std::string_view what, std::string_view value) {
+  if (value.empty()) return "";
+  return fmt::format("<dt>{}</dt><dd><code>{}</code></dd>\n", escaped(what), escaped(value));
+}
+
+// ---- heat map
+
+// The colors of report.css: shares of the limit up to these bounds.
+constexpr double kShares[] = {0.01, 0.1, 0.5};
+
+std::string share_class(double share) {
+  size_t level = 0;
+  while (level < std::size(kShares) && share > kShares[level]) ++level;
+  return fmt::format("share-{}", level);
+}
+
+bool graver(const CellResult* a, const CellResult* b) {
+  const bool a_failed = a->verdict != Verdict::kPass, b_failed = b->verdict != Verdict::kPass;
+  return a_failed != b_failed ? a_failed : a->share_of_limit > b->share_of_limit;
+}
+
+// Several of the user's files may have the same sizes: the gravest is shown, the others counted.
+std::string heat_cell(std::vector<const CellResult*> here) {
+  if (here.empty()) return "<td>–</td>";
+  std::ranges::stable_sort(here, graver);
+  const CellResult& cell = *here.front();
+  const bool failed = cell.verdict != Verdict::kPass;
+  const std::string limit =
+      std::isfinite(cell.share_of_limit) ? percent_text(cell.share_of_limit) + " of limit" : "";
+  const std::string more =
+      here.size() > 1 ? fmt::format("<small>worst of {}</small>", here.size()) : "";
+  return fmt::format(
+      "<td class=\"{}\" title=\"{}\">{} {}<small "
+      "class=\"number\">{}</small><small>{}</small>{}</td>",
+      failed ? "failed" : share_class(cell.share_of_limit),
+      escaped(cell.label + (cell.why.empty() ? "" : ": " + cell.why)), failed ? "✗" : "✓",
+      escaped(name(cell.verdict)), std::isfinite(cell.worst) ? number_text(cell.worst) : "", limit,
+      more);
+}
+
+std::string heat_table(const Report& report) {
+  std::map<std::pair<int64_t, int64_t>, std::vector<const CellResult*>> at;
+  std::set<int64_t> batches;
+  std::map<int64_t, std::string> heads;  // by length
+  for (const CellResult& cell : report.cells) {
+    at[{cell.batch, cell.length}].push_back(&cell);
+    batches.insert(cell.batch);
+    heads[cell.length] = cell.sizes;
+  }
+  std::string head = "<th scope=\"col\">batch</th>", body;
+  for (const auto& [length, sizes] : heads)
+    head +=
+        fmt::format("<th scope=\"col\">{}</th>", sizes.empty() ? "fixed length" : escaped(sizes));
+  for (int64_t batch : batches) {
+    body += fmt::format("<tr><th scope=\"row\">{}</th>", batch);
+    for (const auto& [length, sizes] : heads) body += heat_cell(at[{batch, length}]);
+    body += "</tr>\n";
+  }
+  return fmt::format(
+      "<div class=\"scroll whole\" role=\"region\" tabindex=\"0\" aria-label=\"Cells by batch and "
+      "length\"><table "
+      "class=\"heat\"><thead><tr>{}</tr></thead><tbody>\n{}</tbody></table></div>\n",
+      head, body);
+}
+
+std::string heat_key() {
+  std::string items;
+  const std::string bounds[] = {"up to 1 % of the limit", "up to 10 %", "up to 50 %", "above 50 %"};
+  for (size_t i = 0; i < std::size(bounds); ++i)
+    items += fmt::format("<li><span class=\"swatch share-{}\"></span>{}</li>", i, bounds[i]);
+  return "<ul class=\"key\" aria-label=\"Colours\">" + items + "<li>✗ failed</li></ul>\n";
+}
+
+std::string ranking_text(const OutputResult& o) {
+  if (o.rankings == 0) return "";
+  return fmt::format("{} of {} first places, {} among the first five; rank correlation ≥ {:.4f}",
+                     o.top1_changes, o.rankings, o.top5_changes, o.least_correlation);
+}
+
+}  // namespace
+
+std::string verdict(const ReportPage& page) {
+  const Report& r = page.report;
+  return fmt::format(
+      "<section id=\"verdict\" class=\"verdict{}\" aria-labelledby=\"verdict-title\">\n"
+      "<h2 id=\"verdict-title\">{} {}</h2>\n<p>{}</p>\n<p><strong>What to do:</strong> "
+      "{}</p>\n</section>\n",
+      r.passed() ? " pass" : "", r.passed() ? "✓" : "✗", escaped(name(r.verdict)),
+      escaped(r.explanation), escaped(advice(r.verdict)));
+}
+
+std::string facts(const ReportPage& page) {
+  const plan::Plan& plan = page.plan;
+  std::string list = fact("engine file", page.engine_file);
+  list += fact("engine hash", page.report.engine_hash);
+  list += fact("model file", page.model_file);
+  list += fact("model hash", page.model_hash);
+  list += fact("model name", plan.model_name) + fact("made by", plan.producer);
+  list += fact("data hash", page.report.data_hash);
+  list += fact("tolerance", to_text(page.report.tolerance));
+  list += fact("device", plan.device) + fact("target", plan.target);
+  list += fact("size",
+               fmt::format("{} steps for {} ONNX nodes", plan.steps.size(), plan.ledger.size()));
+  std::string symbols;
+  for (const plan::Symbol& s : plan.symbols)
+    symbols += fmt::format("{}{}={}..{}", symbols.empty() ? "" : ", ", s.name, s.min, s.max);
+  list += fact("sizes", symbols);
+  list += fact("Vernier", kVersion);
+  return section("facts", "What was verified", "<dl>\n" + list + "</dl>\n");
+}
+
+std::string cells(const ReportPage& page) {
+  const Report& r = page.report;
+  if (r.cells.empty()) return empty_section("cells", "Batches and lengths", "No cell was run.");
+  Table failed("Failed cells", {"cell", "verdict", "#worst", "why"});
+  for (const CellResult& cell : r.cells) {
+    if (cell.verdict == Verdict::kPass) continue;
+    failed.row({text_cell(cell.label), verdict_cell(name(cell.verdict)),
+                std::isfinite(cell.worst) ? number_cell(cell.worst) : text_cell("–"),
+                text_cell(cell.why, "why")},
+               "class=\"failed\"");
+  }
+  return section("cells", "Batches and lengths",
+                 hint("The largest |E − R| / (1 + |R|) of an element, where E is the engine's "
+                      "answer and R the FP64 evaluation of the model; and how much of the limits "
+                      "the output nearest to them takes up.") +
+                     heat_table(r) + heat_key() + (failed.empty() ? "" : failed.html()));
+}
+
+// Errors of what is left beside NaN and infinity are not shown.
+Cell error_cell(const Distance& d, double error) {
+  return d.says_it_all() ? number_cell(error) : text_cell("–");
+}
+
+std::string outputs(const ReportPage& page) {
+  if (page.report.outputs.empty())
+    return empty_section("outputs", "Outputs", "No output was compared.");
+  Table table("Outputs", {"output", "verdict", "#max |E − R|", "#mean", "#99th percentile",
+                          "#max relative", "#rms", "#noise rms", "#rms of R", "#ULP", "#1 − cosine",
+                          "#SNR dB", "worst at", "rankings that change", "why"});
+  for (const OutputResult& o : page.report.outputs) {
+    const Distance& d = o.worst;
+    table.row(
+        {name_cell(o.name), verdict_cell(name(o.verdict)), error_cell(d, d.max_abs),
+         error_cell(d, d.mean_abs), error_cell(d, d.p99_abs), error_cell(d, d.max_rel),
+         error_cell(d, d.rms), number_cell(o.noise_rms), number_cell(d.rms_reference),
+         error_cell(d, d.max_ulp), error_cell(d, 1 - d.cosine),
+         d.says_it_all() ? Cell{fmt::format("{:.1f}", d.snr_db), "number"} : error_cell(d, 0),
+         text_cell(fmt::format("{}, row {}", o.worst_cell, d.worst_row), "short"),
+         text_cell(ranking_text(o), "short"),
+         text_cell(o.why.empty() && o.mixed_by_model ? "mixes rows by the model" : o.why, "why")},
+        o.verdict == Verdict::kPass ? "" : "class=\"failed\"");
+  }
+  return section("outputs", "Outputs",
+                 hint("The engine against FP64 of the model, each output at its worst cell. Noise: "
+                      "what rounding in the engine's types is expected to do here.") +
+                     table.html());
+}
+
+std::string checks(const ReportPage& page) {
+  if (page.report.checks.empty()) return empty_section("checks", "Checks", "No check was made.");
+  Table table("Checks", {"check", "result", "#made", "#failed", "note"});
+  for (const CheckResult& c : page.report.checks) {
+    const Cell result =
+        c.done == 0 ? text_cell("does not apply") : verdict_cell(c.failed == 0 ? "pass" : "failed");
+    table.row({text_cell(c.name), result, count_cell(c.done), count_cell(c.failed),
+               text_cell(c.note, "why")},
+              c.failed > 0 ? "class=\"failed\"" : "");
+  }
+  return section("checks", "Checks", table.html());
+}
+
+std::string notes(const ReportPage& page) {
+  std::string items;
+  for (const std::string& note : page.report.notes) items += "<li>" + escaped(note) + "</li>\n";
+  for (const std::string& note : page.plan.notes)
+    items += "<li>of the build: " + escaped(note) + "</li>\n";
+  if (items.empty()) return empty_section("notes", "Notes", "Nothing to note.");
+  return section("notes", "Notes",
+                 hint("What the inputs were taken to be, and what else matters.") + "<ul>\n" +
+                     items + "</ul>\n");
+}
+
+}  // namespace vernier::verify::html

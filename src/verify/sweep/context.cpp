@@ -1,0 +1,75 @@
+// Context: see context.h.
+#include "verify/sweep/context.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/engine_impl.h"
+
+namespace vernier::verify {
+namespace {
+
+Subject subject_of(std::shared_ptr<const Engine> engine, const ir::Graph& model,
+                   const Request& request) {
+  const Engine::Impl& parts = engine->impl();
+  return {.engine = std::move(engine),
+          .plan = parts.plan,
+          .backend = *parts.backend,
+          .model = model,
+          .request = request,
+          .limits = request.limits.begun()};
+}
+
+}  // namespace
+
+Context::Context(std::shared_ptr<const Engine> engine, const ir::Graph& model,
+                 const Request& request)
+    : subject(subject_of(std::move(engine), model, request)),
+      watch(subject.limits),
+      runs{.several = {subject.engine, {.threads = request.threads, .limits = subject.limits}},
+           .single = {subject.engine, {.threads = 1, .limits = subject.limits}}} {}
+
+void stage(const Context& context, const std::string& text) {
+  context.watch.check_time(text);
+  if (context.subject.request.progress) context.subject.request.progress(text);
+}
+
+EvaluatorOptions watched(const Context& context, EvaluatorOptions options) {
+  options.watch = context.watch;
+  return options;
+}
+
+PlanEvaluator f_of(const Context& context) {
+  PlanEvaluator f(context.subject.plan, context.subject.backend, watched(context));
+  for (const ExactConstant& constant : context.precision.exact)
+    f.set_exact_constant(constant.step, constant.input, constant.contents);
+  return f;
+}
+
+std::vector<Tensor> in_plan_order(const Context& context, const NamedTensors& inputs) {
+  std::vector<Tensor> ordered;
+  for (const std::string& name : context.subject.plan.input_names)
+    ordered.push_back(*find(inputs, name));
+  return ordered;
+}
+
+std::vector<int64_t> first_rows(int64_t count) {
+  std::vector<int64_t> rows(static_cast<size_t>(count));
+  std::iota(rows.begin(), rows.end(), int64_t{0});
+  return rows;
+}
+
+NamedTensors batch_of(const Context& context, const Group& group,
+                      const std::vector<int64_t>& rows) {
+  std::vector<NamedTensors> parts;
+  for (int64_t row : rows) parts.push_back(group.rows[static_cast<size_t>(row)]);
+  return context.inputs.axes.known() ? join_rows(parts, context.inputs.axes) : parts[0];
+}
+
+bool runs_alone(const Context& context) {
+  const std::vector<plan::Symbol>& symbols = context.subject.plan.symbols;
+  const auto symbol = std::ranges::find(symbols, context.inputs.axes.symbol, &plan::Symbol::name);
+  return symbol != symbols.end() && symbol->min <= 1;
+}
+
+}  // namespace vernier::verify

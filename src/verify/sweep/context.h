@@ -1,0 +1,108 @@
+// Context: what a sweep knows, for the sweep and for its checks. Plain data in parts, each filled
+// by one file of this folder. The report is not in it: checks return findings.
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "evaluate/domain.h"
+#include "evaluate/plan_evaluator.h"
+#include "evaluate/rows.h"
+#include "verify/runner.h"
+#include "vernier/verify.h"
+
+namespace vernier::verify {
+
+using namespace evaluate;
+
+/// What is verified, as it was asked for. `model` and `request` must outlive it.
+struct Subject {
+  std::shared_ptr<const Engine> engine;
+  const plan::Plan& plan;
+  const backend::Backend& backend;
+  const ir::Graph& model;
+  const Request& request;
+  const Limits limits;  ///< with a clock that has begun
+};
+
+/// Sessions of the engine, with all threads and with one.
+struct Runs {
+  Runner several, single;
+};
+
+/// Rows that go together: the same sizes but for the batch, and the arrays without a batch axis.
+struct Group {
+  std::string label;                     ///< "length 16", "src 4, tgt 16", or the user's file
+  std::string sizes_text;                ///< the label without a file
+  int64_t length = 0;                    ///< of the first size that is not the batch
+  std::map<std::string, int64_t> sizes;  ///< of all symbols but the batch's
+  bool seeded = false;
+  std::vector<NamedTensors> rows;      ///< batch size 1 each
+  std::vector<NamedValues> reference;  ///< R of each row alone, as far as computed
+  std::vector<NamedTensors> alone;     ///< E of each row alone, as far as computed
+};
+
+/// What the engine is run on (inputs.h).
+struct SweepInputs {
+  Domains domains;
+  BatchAxes axes;
+  std::string length_symbol;    ///< the first size that is not the batch; empty: none
+  std::set<std::string> mixed;  ///< outputs whose rows the model itself mixes
+  std::vector<Group> groups;
+};
+
+/// Squares over all cells, of one output.
+struct Pool {
+  double error = 0, reference = 0, noise = 0;
+  double noise_max = 0;  ///< largest |I0 − R|
+  int64_t elems = 0, noise_elems = 0;
+};
+
+/// A constant input of a step as the model has it.
+struct ExactConstant {
+  size_t step = 0, input = 0;
+  Tensor contents;
+};
+
+/// What the engine's types explain (noise.h).
+struct Precision {
+  DType narrowest = DType::kF32;         ///< type of fewest bits that a step rounds to
+  std::optional<plan::Plan> usual_plan;  ///< of the mode without the user's rules
+  std::vector<ExactConstant> exact;      ///< constants that the engine holds rounded
+  std::map<std::string, Pool> pools;     ///< by output
+};
+
+struct Context {
+  Context(std::shared_ptr<const Engine> engine, const ir::Graph& model, const Request& request);
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  Subject subject;
+  Watch watch;
+  Runs runs;
+  SweepInputs inputs;
+  Precision precision;
+  int64_t ties = 0;                ///< decisions of the engine that were taken for R's
+  std::vector<std::string> notes;  ///< for the report
+};
+
+/// Says what is done now, and throws Error(kMachine) when a limit is reached.
+void stage(const Context& context, const std::string& text);
+/// The options with the watch of the sweep.
+EvaluatorOptions watched(const Context& context, EvaluatorOptions options = {});
+/// F, on the constants as the model has them.
+PlanEvaluator f_of(const Context& context);
+/// The arrays in the order of the plan's inputs.
+std::vector<Tensor> in_plan_order(const Context& context, const NamedTensors& inputs);
+
+/// 0, 1, … count − 1.
+std::vector<int64_t> first_rows(int64_t count);
+/// These rows of a group as one batch.
+NamedTensors batch_of(const Context& context, const Group& group, const std::vector<int64_t>& rows);
+/// Does the engine's range let one row run alone?
+bool runs_alone(const Context& context);
+
+}  // namespace vernier::verify

@@ -1,0 +1,211 @@
+// Decisions: see decisions.h. Where FP64's own decision is a tie within what the engine's types
+// explain, the engine's is taken, so that what follows is judged on the same path.
+#include "verify/sweep/decisions.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
+
+#include "core/decisions.h"
+#include "verify/metrics.h"
+#include "verify/replay.h"
+#include "verify/sweep/noise.h"
+#include "verify/sweep/reference.h"
+#include "verify/tolerance.h"
+
+namespace vernier::verify {
+
+namespace {
+
+constexpr uint64_t kTrials = 4;     // ideal evaluations, which also show how far operands are off
+constexpr int kPerturbations = 24;  // of a deciding step's operands, by up to
+constexpr double kReach = 3;        // times that
+
+// The outputs of a step that are decisions.
+std::vector<size_t> decisions_of(const plan::Plan& plan, const plan::Step& step) {
+  const auto type_of = [&](int32_t index) { return plan.values[static_cast<size_t>(index)].dtype; };
+  std::vector<DType> in;
+  for (int32_t index : step.inputs) {
+    if (index != plan::kNone) in.push_back(type_of(index));
+  }
+  std::vector<size_t> outputs;
+  for (size_t o = 0; o < step.outputs.size(); ++o) {
+    const int32_t index = step.outputs[o];
+    if (index != plan::kNone && is_decision(step.op, in, type_of(index))) outputs.push_back(o);
+  }
+  return outputs;
+}
+
+// Takes `engine`'s decisions where one of `noisy` decides otherwise than `exact`, too. Returns how
+// many.
+int64_t take_ties(EvalTensor& exact, const EvalTensor& engine,
+                  const std::vector<EvalTensor>& noisy) {
+  int64_t ties = 0;
+  const auto is_tie = [&](const auto& values, size_t i) {
+    return std::ranges::any_of(
+        noisy, [&](const EvalTensor& other) { return values(other)[i] != values(exact)[i]; });
+  };
+  const auto merge = [&](const auto& values) {
+    for (size_t i = 0; i < values(exact).size(); ++i) {
+      if (values(engine)[i] == values(exact)[i] || !is_tie(values, i)) continue;
+      values(exact)[i] = values(engine)[i];
+      ++ties;
+    }
+  };
+  if (exact.is_float())
+    merge([](auto& t) -> auto& { return t.f; });
+  else
+    merge([](auto& t) -> auto& { return t.i; });
+  return ties;
+}
+
+// The operand moved about as far as the trials find it off, each element by a share of its own: at
+// least as far, relatively, as the other elements are on average, since four trials may all come
+// near.
+class Perturbed {
+ public:
+  Perturbed(EvalTensor exact, const std::vector<EvalTensor>& trials) : exact_(std::move(exact)) {
+    const size_t count = exact_.f.size();
+    spread_.resize(count);
+    double squares = 0, noise = 0;
+    for (size_t i = 0; i < count; ++i) {
+      squares += exact_.f[i] * exact_.f[i];
+      for (const EvalTensor& trial : trials) {
+        const double d = std::abs(trial.f[i] - exact_.f[i]);
+        noise += d * d;
+        spread_[i] = std::max(spread_[i], d);
+      }
+    }
+    const double relative =
+        squares > 0 ? std::sqrt(noise / static_cast<double>(trials.size()) / squares) : 0;
+    for (size_t i = 0; i < count; ++i)
+      spread_[i] = std::max(spread_[i], relative * std::abs(exact_.f[i]));
+  }
+  const EvalTensor& exact() const { return exact_; }
+  EvalTensor draw(std::mt19937_64& random) const {
+    std::uniform_real_distribution<double> share(-kReach, kReach);
+    EvalTensor moved = exact_;
+    for (size_t i = 0; i < moved.f.size(); ++i) moved.f[i] += share(random) * spread_[i];
+    return moved;
+  }
+
+ private:
+  EvalTensor exact_;
+  std::vector<double> spread_;
+};
+
+// What the step decides when its float operands are moved by what the engine's types explain, for
+// each output of `outputs`. `exact` is left as it was.
+std::vector<std::vector<EvalTensor>> decided_nearby(const plan::Plan& plan, size_t s,
+                                                    const std::vector<size_t>& outputs,
+                                                    PlanEvaluator& exact,
+                                                    const std::vector<PlanEvaluator>& noisy) {
+  const plan::Step& step = plan.steps[s];
+  std::map<size_t, Perturbed> operands;
+  for (int32_t input : step.inputs) {
+    if (input == plan::kNone) continue;
+    const auto index = static_cast<size_t>(input);
+    EvalTensor value = exact.value(index);
+    if (!value.is_float() || plan.values[index].kind == plan::PlanValue::Kind::kConstant) continue;
+    std::vector<EvalTensor> trials;
+    for (const PlanEvaluator& one : noisy) trials.push_back(one.value(index));
+    operands.try_emplace(index, std::move(value), trials);
+  }
+  std::vector<std::vector<EvalTensor>> decided(outputs.size());
+  std::mt19937_64 random(s);
+  for (int trial = 0; trial < kPerturbations && !operands.empty(); ++trial) {
+    for (const auto& [index, operand] : operands) exact.set_value(index, operand.draw(random));
+    exact.evaluate_step(s);
+    for (size_t o = 0; o < outputs.size(); ++o)
+      decided[o].push_back(exact.value(static_cast<size_t>(step.outputs[outputs[o]])));
+  }
+  for (const auto& [index, operand] : operands) exact.set_value(index, operand.exact());
+  exact.evaluate_step(s);
+  return decided;
+}
+
+}  // namespace
+
+bool decides(const plan::Plan& plan) {
+  return std::ranges::any_of(
+      plan.steps, [&](const plan::Step& step) { return !decisions_of(plan, step).empty(); });
+}
+
+void follow_decisions(const plan::Plan& plan, size_t step, const PlanEvaluator& leader,
+                      PlanEvaluator& follower) {
+  for (size_t o : decisions_of(plan, plan.steps[step])) {
+    const auto index = static_cast<size_t>(plan.steps[step].outputs[o]);
+    follower.set_value(index, leader.value(index));
+  }
+}
+
+namespace {
+
+// F on the path of the engine's decisions, as far as they are ties: R's values for it.
+NamedValues reference_on_ties(Context& context, const NamedTensors& inputs, NamedValues reference) {
+  const plan::Plan& plan = context.subject.plan;
+  Recorder run;
+  context.runs.several.run(inputs, run);
+  const std::vector<Tensor> ordered = in_plan_order(context, inputs);
+  PlanEvaluator exact = f_of(context);
+  exact.begin(ordered);
+  std::vector<PlanEvaluator> noisy;
+  for (uint64_t seed = 1; seed <= kTrials; ++seed) {
+    noisy.emplace_back(plan, context.subject.backend,
+                       watched(context, {.evaluation = Evaluation::kIdeal, .seed = seed}));
+    noisy.back().begin(ordered);
+  }
+  int64_t ties = 0;
+  std::vector<std::vector<EvalTensor>> nearby;
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    exact.evaluate_step(s);
+    for (PlanEvaluator& one : noisy) one.evaluate_step(s);
+    const std::vector<size_t> outputs = decisions_of(plan, plan.steps[s]);
+    if (!outputs.empty()) nearby = decided_nearby(plan, s, outputs, exact, noisy);
+    for (size_t at = 0; at < outputs.size(); ++at) {
+      const size_t o = outputs[at];
+      const auto index = static_cast<size_t>(plan.steps[s].outputs[o]);
+      std::vector<EvalTensor> others = std::move(nearby[at]);
+      for (const PlanEvaluator& one : noisy) others.push_back(one.value(index));
+      EvalTensor decided = exact.value(index);
+      ties +=
+          take_ties(decided, EvalTensor::from(run.steps().at(static_cast<int32_t>(s))[o]), others);
+      for (PlanEvaluator& one : noisy) one.set_value(index, decided);
+      exact.set_value(index, std::move(decided));
+    }
+    exact.release_after(s);
+    for (PlanEvaluator& one : noisy) one.release_after(s);
+  }
+  context.ties += ties;
+  if (ties == 0) return reference;
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const auto it = reference.find(plan.output_names[i]);
+    EvalTensor value = exact.value(static_cast<size_t>(plan.outputs[i]));
+    if (it != reference.end() && it->second.shape == value.shape && it->second.dtype == value.dtype)
+      it->second = std::move(value);
+  }
+  return reference;
+}
+
+bool answers_agree(const Context& context, const NamedValues& reference,
+                   const NamedTensors& answers) {
+  return std::ranges::all_of(reference, [&](const auto& pair) {
+    const auto& [name, want] = pair;
+    const Tensor* got = find(answers, name);
+    if (!got || got->dtype() != want.dtype || got->shape() != want.shape) return true;
+    const Distance d = distance(EvalTensor::from(*got), want, context.inputs.axes.of(name));
+    return complaint(d, context.subject.request.tolerance, noise_limit(context, name)).empty();
+  });
+}
+
+}  // namespace
+
+NamedValues reference_beside(Context& context, NamedValues reference, const NamedTensors& inputs,
+                             const NamedTensors& answers) {
+  if (!decides(context.subject.plan) || answers_agree(context, reference, answers))
+    return reference;
+  return reference_on_ties(context, inputs, std::move(reference));
+}
+
+}  // namespace vernier::verify

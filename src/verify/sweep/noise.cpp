@@ -1,0 +1,223 @@
+// Noise: see noise.h.
+#include "verify/sweep/noise.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "compile/pipeline.h"
+#include "precision/policy_file.h"
+#include "verify/sweep/decisions.h"
+#include "verify/sweep/reference.h"
+
+namespace vernier::verify {
+
+namespace {
+
+// The type of fewest significant bits that a step holds results or operands in.
+DType narrowest_of(const plan::Plan& plan) {
+  DType narrowest = DType::kF32;
+  const auto take = [&](DType type) {
+    if (below_f32(type) && ulp(type, 1) > ulp(narrowest, 1)) narrowest = type;
+  };
+  for (const plan::Step& step : plan.steps) {
+    take(step.numerics.store);
+    take(step.numerics.compute);
+    take(step.numerics.inner);
+    take(step.numerics.accumulate);
+    for (const PointRounding& point : step.numerics.points) take(point.type);
+  }
+  return narrowest;
+}
+
+// What a constant input of a step holds, in the engine.
+std::optional<EvalTensor> constant_input(const plan::Plan& plan, const backend::Backend& backend,
+                                         const plan::Step& step, size_t input) {
+  for (const plan::PackedInput& packed : step.packed) {
+    if (static_cast<size_t>(packed.input) == input) return unpacked(plan, backend, step, packed);
+  }
+  if (input >= step.inputs.size() || step.inputs[input] == plan::kNone) return std::nullopt;
+  const plan::PlanValue& v = plan.values[static_cast<size_t>(step.inputs[input])];
+  if (v.kind != plan::PlanValue::Kind::kConstant) return std::nullopt;
+  return EvalTensor::from(plan.blobs[static_cast<size_t>(v.constant)].bytes);
+}
+
+// Is `stored` what `exact` becomes when it is rounded to the type it is stored in?
+bool is_rounding_of(const EvalTensor& stored, const Tensor& exact) {
+  if (!stored.is_float() || !is_float(exact.dtype()) || stored.shape != exact.shape()) return false;
+  for (size_t i = 0; i < stored.f.size(); ++i) {
+    const double value = round_to(stored.dtype, exact.float_at(static_cast<int64_t>(i)));
+    if (value != stored.f[i] && !same_non_finite(value, stored.f[i])) return false;
+  }
+  return true;
+}
+
+// rms(E − R) / rms(R) that is never accepted, however noisy the type is.
+double cap_of(DType type) {
+  constexpr double kF16Cap = 1e-2, kBf16Cap = 5e-2;
+  if (type == DType::kF32) return std::numeric_limits<double>::infinity();  // tolerance.rms holds
+  return type == DType::kF16 || type == DType::kTF32 ? kF16Cap : kBf16Cap;
+}
+
+// Weights are stored rounded; F is the plan on the model's own. An engine constant is replaced only
+// where it is exactly the rounding of what the compiler makes of the model: a wrong one stays, and
+// shows.
+std::vector<ExactConstant> exact_constants(const Subject& subject, const plan::Plan& twin) {
+  const plan::Plan& plan = subject.plan;
+  std::vector<ExactConstant> found;
+  if (twin.steps.size() != plan.steps.size()) return found;
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    const plan::Step &step = plan.steps[s], &other = twin.steps[s];
+    if (step.op != other.op || step.origins != other.origins) continue;
+    for (size_t i = 0; i < other.inputs.size(); ++i) {
+      if (other.inputs[i] == plan::kNone) continue;
+      const plan::PlanValue& v = twin.values[static_cast<size_t>(other.inputs[i])];
+      if (v.kind != plan::PlanValue::Kind::kConstant) continue;
+      const Tensor& exact = twin.blobs[static_cast<size_t>(v.constant)].bytes;
+      const auto stored = constant_input(plan, subject.backend, step, i);
+      if (!stored || !below_f32(stored->dtype) || !is_rounding_of(*stored, exact)) continue;
+      found.push_back({s, i, exact});
+    }
+  }
+  return found;
+}
+
+// I0 on the path of F's decisions: noise is what roundings do, not what another path would.
+void run_on_decisions_of_f(const Context& context, const plan::Plan& plan,
+                           const std::vector<Tensor>& inputs, PlanEvaluator& ideal) {
+  if (!decides(plan)) return ideal.run(inputs, [](size_t, size_t, const EvalTensor&) {});
+  const bool own = &plan == &context.subject.plan;
+  PlanEvaluator exact =
+      own ? f_of(context) : PlanEvaluator(plan, context.subject.backend, watched(context));
+  exact.begin(inputs);
+  ideal.begin(inputs);
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    exact.evaluate_step(s);
+    ideal.evaluate_step(s);
+    follow_decisions(plan, s, exact, ideal);
+    exact.release_after(s);
+    ideal.release_after(s);
+  }
+}
+
+}  // namespace
+
+void read_precision(Context& context) {
+  const plan::Plan& plan = context.subject.plan;
+  Precision& precision = context.precision;
+  precision.narrowest = narrowest_of(plan);
+  const bool stores_narrow =
+      std::ranges::any_of(plan.blobs, [](const plan::Blob& blob) { return below_f32(blob.dtype); });
+  if (plan.build.policy.empty() || (precision.narrowest == DType::kF32 && !stores_narrow)) return;
+  const CompileOptions options = compiler::options_of(plan);
+  const ir::Graph& model = context.subject.model;
+  if (stores_narrow) {
+    stage(context, "the weights as the model has them");
+    precision.exact = exact_constants(
+        context.subject, compiler::plan_of(model, options, plan::PlanOptions::Constants::kExact));
+  }
+  vernier::precision::Policy policy =
+      vernier::precision::load_policy(options.policy, options.policy_file);
+  if (policy.rules.empty()) return;
+  policy.rules.clear();
+  CompileOptions usual = options;
+  usual.policy = vernier::precision::save_policy(policy);
+  precision.usual_plan = compiler::plan_of(model, usual);
+}
+
+void add_noise(Context& context, const NamedTensors& inputs, const NamedValues& reference,
+               uint64_t seed) {
+  const std::optional<plan::Plan>& usual = context.precision.usual_plan;
+  const plan::Plan& plan = usual ? *usual : context.subject.plan;
+  PlanEvaluator ideal(plan, context.subject.backend,
+                      watched(context, {.evaluation = Evaluation::kIdeal, .seed = seed}));
+  run_on_decisions_of_f(context, plan, in_plan_order(context, inputs), ideal);
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const auto it = reference.find(plan.output_names[i]);
+    if (it == reference.end() || !it->second.is_float()) continue;
+    const EvalTensor value = ideal.value(static_cast<size_t>(plan.outputs[i]));
+    if (value.shape != it->second.shape) continue;
+    add_to_noise(context, it->first, distance(value, it->second));
+  }
+}
+
+void add_to_noise(Context& context, const std::string& name, const Distance& d) {
+  const auto finite = static_cast<double>(d.elems - d.wrong_non_finite);
+  Pool& pool = context.precision.pools[name];
+  pool.noise += d.rms * d.rms * finite;
+  pool.noise_elems += d.elems - d.wrong_non_finite;
+  pool.noise_max = std::max(pool.noise_max, d.max_abs);
+}
+
+// Drawn several times: rows differ in scale by orders of magnitude (a reranker's saturated scores
+// against its doubtful ones), and f32's noise below makes the roundings of each draw fall
+// differently.
+void add_noise_of_rows(Context& context, Group& group) {
+  constexpr int64_t kEnoughValues = 256, kLeastDraws = 2, kMostDraws = 12, kMostTokens = 1500;
+  if (context.precision.narrowest == DType::kF32 || !context.inputs.axes.known()) return;
+  const auto rows = static_cast<int64_t>(group.rows.size());
+  const NamedTensors inputs = batch_of(context, group, first_rows(rows));
+  const NamedValues reference = reference_for(context, group, rows, inputs);
+  int64_t fewest = kEnoughValues;
+  for (const auto& [name, value] : reference) {
+    if (value.is_float()) fewest = std::min(fewest, std::max<int64_t>(1, value.elems()));
+  }
+  const auto groups = static_cast<int64_t>(context.inputs.groups.size());
+  const int64_t tokens = rows * std::max<int64_t>(1, group.length);
+  const int64_t affordable = std::max(kLeastDraws, kMostTokens / std::max<int64_t>(1, tokens));
+  const int64_t draws =
+      std::clamp(kEnoughValues / (fewest * groups), kLeastDraws, std::min(kMostDraws, affordable));
+  for (int64_t draw = 1; draw <= draws; ++draw)
+    add_noise(context, inputs, reference, static_cast<uint64_t>(draw));
+}
+
+double noise_rms(const Pool& pool) {
+  return pool.noise_elems > 0 ? std::sqrt(pool.noise / static_cast<double>(pool.noise_elems)) : 0;
+}
+
+double noise_limit(const Context& context, const std::string& name) {
+  constexpr double kDeviations = 6;  // the largest of 10^6 normal values is below 5
+  constexpr double kLargest = 4;     // rows and channels differ in scale: of the largest one seen
+  const auto it = context.precision.pools.find(name);
+  if (it == context.precision.pools.end() || it->second.noise_elems == 0) return 0;
+  const Pool& pool = it->second;
+  const double limit = kDeviations * noise_rms(pool);
+  if (context.precision.narrowest == DType::kF32) return limit;
+  return std::max(limit, kLargest * pool.noise_max);
+}
+
+std::string pooled_complaint(const Context& context, const Pool& pool, double noise) {
+  constexpr double kNoises = 3;  // docs/verification.md "Limits": three times rms(I0 − R)
+  const double error = std::sqrt(pool.error / static_cast<double>(pool.elems));
+  const double scale = std::sqrt(pool.reference / static_cast<double>(pool.elems));
+  const Tolerance& tolerance = context.subject.request.tolerance;
+  const DType narrowest = context.precision.narrowest;
+  double limit = tolerance.rms * scale;
+  // The rms of few values strays farther from its expectation than that of many.
+  if (tolerance.above_noise)
+    limit = std::max(limit, kNoises * noise * (1 + 1 / std::sqrt(static_cast<double>(pool.elems))));
+  if (tolerance.above_noise && error > cap_of(narrowest) * scale) {
+    return fmt::format(
+        "rms error {:.3g} is {:.2g} of the answer's rms, more than {} may ever be "
+        "off: {:g}",
+        error, error / scale, vernier::name(narrowest), cap_of(narrowest));
+  }
+  if (error <= limit) return "";
+  return fmt::format(
+      "rms error {:.3g} over all cells, limit {:.3g}{}", error, limit,
+      tolerance.above_noise && narrowest != DType::kF32
+          ? fmt::format(" (three times what {} is expected to do here)", vernier::name(narrowest))
+          : "");
+}
+
+std::string flips_complaint(const Tolerance& tolerance, const OutputResult& output) {
+  const double share = output.rankings > 0 ? static_cast<double>(output.top1_changes) /
+                                                 static_cast<double>(output.rankings)
+                                           : 0;
+  if (!tolerance.flips || share <= *tolerance.flips) return "";
+  return fmt::format("{} of {} rankings change their first place, limit {:g}", output.top1_changes,
+                     output.rankings, *tolerance.flips);
+}
+
+}  // namespace vernier::verify

@@ -1,0 +1,32 @@
+// What the engine's types are expected to do to the answers, and the limits that follow. Contract:
+// docs/verification.md "Limits".
+#pragma once
+#include <string>
+
+#include "verify/metrics.h"
+#include "verify/sweep/context.h"
+
+namespace vernier::verify {
+
+/// Fills `context.precision` but for its pools. Compiles the model again where the engine is in 16
+/// bits or its policy has rules.
+void read_precision(Context& context);
+
+/// Adds I0 − R on one set of inputs to the pools: I0 is the ideal evaluation of the mode's usual
+/// policy, so that a policy of the user's is not measured by itself.
+void add_noise(Context& context, const NamedTensors& inputs, const NamedValues& reference,
+               uint64_t seed);
+/// The noise of the rows that are judged, where the engine is in 16 bits.
+void add_noise_of_rows(Context& context, Group& group);
+void add_to_noise(Context& context, const std::string& name, const Distance& d);
+
+/// The largest error of one element of an output that the engine's types explain.
+double noise_limit(const Context& context, const std::string& name);
+/// rms of the noise of a pool; 0 where none was measured.
+double noise_rms(const Pool& pool);
+/// Why the error over all cells is too large, or empty. `noise`: rms of the sweep's own pool.
+std::string pooled_complaint(const Context& context, const Pool& pool, double noise);
+/// Why the rankings of an output are outside --tolerance flips, or empty.
+std::string flips_complaint(const Tolerance& tolerance, const OutputResult& output);
+
+}  // namespace vernier::verify

@@ -1,0 +1,27 @@
+// R: see reference.h. Ties are found in decisions.cpp.
+#include "verify/sweep/reference.h"
+
+#include "ops/evaluate.h"
+
+namespace vernier::verify {
+
+NamedValues reference_of(const Context& context, const NamedTensors& inputs) {
+  ops::EvaluateOptions options;
+  options.watch = context.watch;
+  return ops::evaluate(context.subject.model, {inputs.begin(), inputs.end()}, options).outputs;
+}
+
+NamedValues reference_for(const Context& context, Group& group, int64_t count,
+                          const NamedTensors& inputs) {
+  const BatchAxes& axes = context.inputs.axes;
+  if (!axes.known() || axes.fixed_rows > 1 || !context.inputs.mixed.empty())
+    return reference_of(context, inputs);
+  const auto rows = static_cast<size_t>(count);
+  while (group.reference.size() < rows)
+    group.reference.push_back(reference_of(context, group.rows[group.reference.size()]));
+  std::vector<const NamedValues*> parts;
+  for (size_t row = 0; row < rows; ++row) parts.push_back(&group.reference[row]);
+  return join_rows(parts, axes);
+}
+
+}  // namespace vernier::verify

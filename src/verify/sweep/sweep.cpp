@@ -1,0 +1,267 @@
+// The sweep: see sweep.h.
+#include "verify/sweep/sweep.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "evaluate/samples.h"
+#include "verify/replay.h"
+#include "verify/sweep/inputs.h"
+#include "verify/sweep/measure.h"
+#include "verify/sweep/noise.h"
+#include "verify/sweep/reference.h"
+#include "verify/sweep/same_in_fp64.h"
+
+namespace vernier::verify {
+namespace {
+
+// The same bits whatever the memory held before, on one thread and on several, and again?
+RepeatedRuns repeated(Context& context, const Group& group, const CellRun& run) {
+  Poison other(kOtherNumber);
+  RepeatedRuns runs{.group = group, .run = run, .other_memory = {}, .again = {}, .one_thread = {}};
+  runs.other_memory = different_outputs(run.answers, context.runs.several.run(run.inputs, other));
+  runs.again = different_outputs(run.answers, context.runs.several.run(run.inputs));
+  runs.one_thread = different_outputs(run.answers, context.runs.single.run(run.inputs));
+  return runs;
+}
+
+// Answers that are neither outputs nor other values of the model.
+std::vector<std::string> strangers_in(const Context& context, const NamedTensors& answers,
+                                      const NamedValues& reference) {
+  const ir::Graph& model = context.subject.model;
+  std::vector<std::string> strangers;
+  for (const auto& [name, tensor] : answers) {
+    if (reference.contains(name)) continue;
+    bool known = false;  // an output that the build added: a value of the model
+    for (size_t v = 0; v < model.num_values(); ++v)
+      known = known || model.value(static_cast<ir::ValueId>(v)).name == name;
+    if (!known) strangers.push_back(name);
+  }
+  return strangers;
+}
+
+}  // namespace
+
+Sweep::Sweep(std::shared_ptr<const Engine> engine, const ir::Graph& model, const Request& request)
+    : context_(std::move(engine), model, request) {
+  report_.report.tolerance = request.tolerance;
+  report_.report.engine_hash = context_.subject.engine->content_hash();
+}
+
+bool Sweep::applies(const Check& check) const {
+  return !check.why_not || check.why_not(context_).empty();
+}
+
+void Sweep::list_checks() {
+  for (const CheckRow& row : check_table()) {
+    if (!row.check->requested || row.check->requested(context_.subject.request)) report_.list(row);
+  }
+}
+
+// Of the largest cell, before the first is begun.
+void Sweep::check_memory() const {
+  const PlanEvaluator f(context_.subject.plan, context_.subject.backend);
+  for (const Group& group : context_.inputs.groups) {
+    if (!group.seeded) continue;  // each evaluation asks, too
+    const int64_t most = std::ranges::max(batches_of(context_, group));
+    std::map<std::string, int64_t> sizes = group.sizes;
+    if (!context_.inputs.axes.symbol.empty()) sizes[context_.inputs.axes.symbol] = most;
+    context_.watch.check_memory(f.bytes(sizes), [&] {
+      return fmt::format("the FP64 evaluation of the plan at {}, batch {}", group.label, most);
+    });
+  }
+}
+
+// R by name on the first rows, and the noise of the group.
+void Sweep::evaluate(Group& group) {
+  stage(context_, group.label + ": plan and model in FP64");
+  const BatchAxes& axes = context_.inputs.axes;
+  const auto available = static_cast<int64_t>(group.rows.size());
+  int64_t count = axes.known() ? std::min<int64_t>(2, available) : 1;
+  if (axes.fixed_rows > 1) count = axes.fixed_rows;
+  const NamedTensors inputs = batch_of(context_, group, first_rows(count));
+  ops::EvaluateOptions named;
+  named.keep = ops::Keep::kNamed;
+  named.watch = context_.watch;
+  const ops::Evaluation r =
+      ops::evaluate(context_.subject.model, {inputs.begin(), inputs.end()}, named);
+  add_noise(context_, inputs, r.outputs, 0);
+  add_noise_of_rows(context_, group);
+  ask(GroupValues{.group = group, .inputs = inputs, .r = r});
+}
+
+CellResult Sweep::cell_of(const Group& group, int64_t batch) const {
+  CellResult cell;
+  cell.batch = batch;
+  cell.length = group.length;
+  cell.sizes = group.sizes_text;
+  cell.label = fmt::format("batch {}{}{}", batch, group.label.empty() ? "" : ", ", group.label);
+  return cell;
+}
+
+void Sweep::ask_about_answers(Group& group, const CellRun& run, CellResult& cell) {
+  const int64_t rows = context_.inputs.axes.known() ? run.rows : 1;
+  const NamedValues reference = reference_beside(
+      context_, reference_for(context_, group, rows, run.inputs), run.inputs, run.answers);
+  MeasuredAnswers measured;
+  for (const auto& [name, want] : reference) {
+    const Answer answer{.name = name,
+                        .want = want,
+                        .got = find(run.answers, name),
+                        .inputs = run.inputs,
+                        .batch = cell.batch};
+    measured.outputs.push_back(measure(context_, answer, cell, report_.output(name)));
+  }
+  measured.strangers = strangers_in(context_, run.answers, reference);
+  ask(measured, &cell);
+}
+
+// Outputs of the build's own (--outputs) have a line as soon as their rows are compared.
+void Sweep::list_outputs_with_rows(const CellRun& run) {
+  for (const auto& [name, tensor] : run.answers) {
+    if (context_.inputs.axes.of(name) != kNoAxis) report_.output(name);
+  }
+}
+
+void Sweep::ask_about_rows_alone(Group& group, const CellRun& run, CellResult& cell) {
+  if (!runs_alone(context_) || run.rows < 2) return;
+  list_outputs_with_rows(run);
+  while (static_cast<int64_t>(group.alone.size()) < run.rows)
+    group.alone.push_back(context_.runs.several.run(group.rows[group.alone.size()]));
+  ask(RowsAlone{.batch = run, .inputs = group.rows, .answers = group.alone}, &cell);
+}
+
+// Does the model itself mix the rows of a fixed batch? R of them placed otherwise.
+void Sweep::mark_mixed(const PlacedRows& rows) {
+  const NamedValues before = reference_of(context_, rows.base.inputs);
+  const NamedValues after = reference_of(context_, rows.other.inputs);
+  for (const auto& named : before) {
+    const std::string& name = named.first;
+    const int axis = context_.inputs.axes.of(name);
+    const bool same = axis != kNoAxis && std::ranges::all_of(rows.moves, [&](const RowMove& move) {
+                        return same_in_fp64(take_row(after.at(name), axis, move.to),
+                                            take_row(named.second, axis, move.from));
+                      });
+    if (same || !context_.inputs.mixed.insert(name).second) continue;
+    context_.notes.push_back("output '" + name + "' mixes rows by the model itself: R of a row " +
+                             "differs in another order or beside other rows");
+  }
+}
+
+void Sweep::ask_about_placed_rows(Group& group, const CellRun& base, CellResult& cell) {
+  const BatchAxes& axes = context_.inputs.axes;
+  const int64_t batch = base.rows;
+  if (batch < 2 || !axes.known()) return;
+  list_outputs_with_rows(base);
+  std::vector<int64_t> reversed = first_rows(batch);
+  std::ranges::reverse(reversed);
+  const std::vector<int64_t> copies(static_cast<size_t>(batch), 0);
+  std::vector<NamedTensors> poisoned;
+  std::vector<RowMove> to_copies, to_reversed;
+  for (int64_t r = 0; r < batch; ++r) {
+    const NamedTensors& row = group.rows[static_cast<size_t>(r)];
+    poisoned.push_back(r == 0 ? row : poisoned_row(row, context_.inputs.domains, axes));
+    to_copies.push_back({0, r});
+    to_reversed.push_back({r, batch - 1 - r});
+  }
+  const auto run = [&](NamedTensors inputs) {
+    NamedTensors answers = context_.runs.several.run(inputs);
+    return CellRun{.rows = batch, .inputs = std::move(inputs), .answers = std::move(answers)};
+  };
+  const CellRun turned = run(batch_of(context_, group, reversed));
+  const CellRun copied = run(batch_of(context_, group, copies));
+  const ReversedRows in_reverse{{.base = base, .other = turned, .moves = to_reversed}};
+  const CopiedRows in_copies{{.base = base, .other = copied, .moves = to_copies}};
+  if (axes.fixed_rows > 1) {
+    mark_mixed(in_reverse);
+    mark_mixed(in_copies);
+  }
+  ask(in_reverse, &cell);
+  ask(in_copies, &cell);
+  const CellRun beside_poison = run(join_rows(poisoned, axes));
+  const std::vector<RowMove> first_row{{0, 0}};
+  ask(PoisonedRows{{.base = base, .other = beside_poison, .moves = first_row}}, &cell);
+}
+
+void Sweep::replay(const CellRun& run, CellResult& cell) {
+  stage(context_, cell.label + ": replaying every step in FP64");
+  Replay watch(context_.subject.plan, context_.subject.backend, kSignallingNan);
+  context_.runs.several.run(run.inputs, watch);
+  std::vector<StepResult>& all = report_.report.steps;
+  if (all.empty()) all = watch.steps();
+  for (size_t s = 0; s < all.size(); ++s) {
+    const StepResult& step = watch.steps()[s];
+    StepResult& worst = all[s];
+    const double rms = std::max(worst.rms_ratio, step.rms_ratio);
+    const double inside = std::max(worst.inside_factor, step.inside_factor);
+    if (step.ratio > worst.ratio) worst = step;
+    worst.rms_ratio = rms;
+    worst.inside_factor = inside;
+  }
+  ask(ReplayedSteps{.run = run, .steps = watch.steps(), .so_far = cell.verdict}, &cell);
+}
+
+void Sweep::run_cell(Group& group, int64_t batch) {
+  CellResult cell = cell_of(group, batch);
+  stage(context_, cell.label);
+  const bool rows_known = context_.inputs.axes.known();
+  CellRun run{.rows = batch,
+              .inputs = batch_of(context_, group, first_rows(rows_known ? batch : 1)),
+              .answers = {}};
+  run.answers = context_.runs.several.run(run.inputs);
+  ask(repeated(context_, group, run), &cell);
+  ask_about_answers(group, run, cell);
+  ask_about_rows_alone(group, run, cell);
+  const bool last = static_cast<size_t>(batch) == group.rows.size() || !rows_known;
+  if (last) ask_about_placed_rows(group, run, cell);
+  if (last || cell.verdict != Verdict::kPass) replay(run, cell);
+  report_.report.cells.push_back(std::move(cell));
+}
+
+// What is judged over all cells.
+void Sweep::finish() {
+  if (context_.ties > 0) {
+    context_.notes.push_back(fmt::format(
+        "{} decisions were ties within what the engine's types explain: the engine's were taken, "
+        "and what follows was judged on its path",
+        context_.ties));
+  }
+  for (const auto& [name, pool] : context_.precision.pools) {
+    OutputResult& line = report_.output(name);
+    line.noise_rms = noise_rms(pool);
+    if (pool.elems == 0 || pool.reference <= 0) continue;
+    line.all_rms = std::sqrt(pool.error / static_cast<double>(pool.elems));
+    line.all_rms_reference = std::sqrt(pool.reference / static_cast<double>(pool.elems));
+  }
+  for (const std::string& name : context_.inputs.mixed) report_.output(name).mixed_by_model = true;
+  ask(FinishedSweep{.outputs = report_.report.outputs});
+  for (const CheckRow& row : check_table()) {
+    if (row.check->why_not) report_.explain_nothing(row, row.check->why_not(context_));
+  }
+  report_.finish();
+  report_.report.notes = context_.notes;
+}
+
+Report Sweep::run() {
+  list_checks();
+  make_inputs(context_);
+  read_precision(context_);
+  check_memory();
+  for (const std::string& name : context_.inputs.mixed) report_.output(name);
+  std::vector<Group>& groups = context_.inputs.groups;
+  for (Group& group : groups) evaluate(group);  // first: their noise is every cell's limit
+  for (Group& group : groups) {
+    for (int64_t batch : batches_of(context_, group)) run_cell(group, batch);
+    ask(FinishedGroup{.group = group});
+  }
+  finish();
+  if (context_.subject.request.localise) {
+    const CellOf worst = worst_cell();
+    if (worst.group) report_.report.localisation = localise_group(*worst.group, worst.batch);
+  }
+  return report_.report;
+}
+
+}  // namespace vernier::verify

@@ -1,0 +1,81 @@
+// Sweep: makes the inputs of a verification, runs the engine on them, evaluates R, F and I, asks
+// every check of the table about what came of it, and puts the findings into a Report. Contract:
+// docs/verification.md; the checks: check.h. Internal to verify/.
+#pragma once
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "verify/check.h"
+#include "verify/evidence.h"
+#include "verify/sweep/context.h"
+#include "verify/sweep/report_builder.h"
+#include "verify/verify.h"
+
+namespace vernier::verify {
+
+/// Inputs of one cell with R on them: what a probe is judged on (trials.cpp).
+struct Trial {
+  std::string label;
+  int64_t batch = 0;
+  NamedTensors inputs;
+  NamedValues reference;
+};
+
+class Sweep {
+ public:
+  Sweep(std::shared_ptr<const Engine> engine, const ir::Graph& model, const Request& request);
+  Report run();
+  /// The part between request.from and request.to.
+  Report run_part();
+  /// One run on the user's first arrays, or on seeded ones of the largest batch and length.
+  Localisation run_localise();
+  /// After run() that did not pass: the worst cell where it fails by itself, else every cell.
+  std::vector<Trial> failing_trials();
+  /// The failing cell of the fewest elements; the worst one where only all together fail.
+  Trial smallest_failing_trial();
+  /// Why `answers` (one set for each of `trials`) of an engine of the same model are outside the
+  /// limits of this sweep; empty: they are not. After run(), which measured the noise.
+  std::string complaint_about(const std::vector<Trial>& trials,
+                              const std::vector<NamedTensors>& answers);
+
+ private:
+  struct CellOf {
+    Group* group = nullptr;
+    int64_t batch = 0;
+  };
+  /// Asks the checks of this kind of evidence, in the order of the table.
+  template <class Evidence>
+  void ask(const Evidence& evidence, CellResult* cell = nullptr) {
+    for (const CheckRow& row : check_table()) {
+      const auto* check = std::get_if<AskedAbout<Evidence>>(&row.check->ask);
+      if (!check || !applies(*row.check)) continue;
+      report_.add(row, (*check)(context_, evidence), cell);
+    }
+  }
+  bool applies(const Check& check) const;
+  void list_checks();
+  void check_memory() const;
+  void evaluate(Group& group);
+  CellResult cell_of(const Group& group, int64_t batch) const;
+  void run_cell(Group& group, int64_t batch);
+  void ask_about_answers(Group& group, const CellRun& run, CellResult& cell);
+  void list_outputs_with_rows(const CellRun& run);
+  void ask_about_rows_alone(Group& group, const CellRun& run, CellResult& cell);
+  void ask_about_placed_rows(Group& group, const CellRun& run, CellResult& cell);
+  void mark_mixed(const PlacedRows& rows);
+  void replay(const CellRun& run, CellResult& cell);
+  void finish();
+
+  void run_part_cell(Group& group, int64_t batch);  // part.cpp
+
+  Localisation localise_group(const Group& group, int64_t batch);  // localise.cpp
+  CellOf worst_cell();
+  Trial trial_of(const CellOf& cell);  // trials.cpp
+
+  Context context_;
+  ReportBuilder report_;
+};
+
+}  // namespace vernier::verify
