@@ -400,13 +400,13 @@ std::string tune(const TuneCall& call) {
       if (reference.empty()) reference = row;
       if (row == reference) same.push_back(algorithm);
     }
-    const size_t way =
-        fastest_way(call.device, same.size(), [&](size_t i, const Execution& execution) {
+    const size_t variant =
+        fastest_variant(call.device, same.size(), [&](size_t i, const Execution& execution) {
           sizes.algorithm = same[i];
           sizes.algorithm_bytes = workspace_of(*state, sizes, handle, same[i]).value_or(0);
           check_cublas(multiply(*state, sizes, data, execution), "timing Linear");
         });
-    if (way < same.size()) choices[bucket] = algorithm_text(same[way]);
+    if (variant < same.size()) choices[bucket] = algorithm_text(same[variant]);
   }
   return record_text(choices);
 }

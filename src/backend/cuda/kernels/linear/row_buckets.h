@@ -16,19 +16,19 @@ namespace vernier::backend::cuda {
 inline constexpr std::array<int64_t, 9> kRowBuckets{1, 16, 64, 128, 256, 512, 1024, 4096, 16384};
 
 /// A variant that is taken unless another is faster by more than `advantage` microseconds.
-struct PreferredWay {
-  size_t way;
+struct PreferredVariant {
+  size_t variant;
   double advantage;
 };
 
 /// The index of the smallest bucket with at least `rows` rows, the last one beyond.
 size_t bucket_of(int64_t rows);
 
-/// The fastest variant in [0, ways): by the minimum of a few times of a recording of
-/// several runs. A variant whose run throws is left out; `ways` where all do.
-size_t fastest_way(Device& device, size_t ways,
-                   const std::function<void(size_t way, const Execution& execution)>& run,
-                   const std::optional<PreferredWay>& preferred = std::nullopt);
+/// The fastest variant in [0, variants): by the minimum of a few times of a recording of
+/// several runs. A variant whose run throws is left out; `variants` where all do.
+size_t fastest_variant(Device& device, size_t variants,
+                       const std::function<void(size_t variant, const Execution& execution)>& run,
+                       const std::optional<PreferredVariant>& preferred = std::nullopt);
 
 /// One choice per bucket as text, and back: "a;b;c". Choices contain no ';'.
 std::string record_text(const std::array<std::string, kRowBuckets.size()>& choices);
