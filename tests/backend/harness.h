@@ -10,6 +10,7 @@
 #pragma once
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/kernel.h"

@@ -312,7 +312,8 @@ int time_cases(const std::vector<TimedCase>& cases, const TimingOptions& options
         failed = failed || lines.back().check == "WRONG";
         print(lines.back());
       } catch (const Error& error) {
-        std::printf("FAILED: %s %s: %s\n", kernel->name.data(), timed.name.c_str(), error.what());
+        const std::string row(kernel->name);
+        std::printf("FAILED: %s %s: %s\n", row.c_str(), timed.name.c_str(), error.what());
         failed = true;
       }
     }
