@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs what needs an NVIDIA device, and ends in one table: what was shown, what it must be.
+"""Runs what needs an NVIDIA device, and prints one table of results and limits at the end.
 
     tools/gpu.py build/cuda                               the tests                 (./dev gpu)
     tools/gpu.py build/cuda --all                         every stage               (./dev gpu --all)
@@ -8,7 +8,7 @@
 FOLDER holds the programs, in bench/ and tests/ below it or side by side. Run it from the root of the
 source tree. A stage whose tools are missing prints SKIP and why. Exit 1 if a test failed, a result is
 wrong, a memory checker reports something, a row's bits depend on its batch or a program did not end;
-times decide nothing: the table says what they are and what they must be. Contract: docs/testing.md.
+times decide nothing: the table shows them beside their goals. Contract: docs/testing.md.
 """
 import argparse
 import concurrent.futures
@@ -33,10 +33,10 @@ SCENARIOS = ("*OnDevice*:*Reranker*:*Attention*:*Tracker*:*LayerNorm*:*Mask*:*Pl
 SESSIONS = "Session.*:Observer.*:Callers*:OutOfMemory.*:Recordings.*:SideBySide.*"
 STAGES = {
     "tests": "operator tables, scenarios, sessions, planted defects",
-    "checks": "the kernels' own checks: products, attention and norms against FP64",
     "memcheck": "compute-sanitizer on the operator tables",
     "initcheck": "compute-sanitizer on the operator tables",
     "racecheck": "compute-sanitizer on the operator tables",
+    "kernels": "times of single kernels, sampled rows of their results against FP64",
     "invariance": "what equal bits of rows cost in products",
     "peers": "beside PyTorch, run after run",
     "rests": "beside PyTorch, 100 ms of rest before each run",
@@ -45,6 +45,10 @@ SHARDS = 8  # of the operator tables
 JOB_LIMIT_S = 900  # of one process
 REST_MS = 100
 PEERS_S = 120  # of one comparison: its last cell is begun before
+# Parts of the names of the cases that the stage 'kernels' times (tests/backend/cuda/timed_*.cpp).
+TIMED = ("1024x4096 gelu", "x4096x1024 f16", "LinearAddLayerNorm 16384x384", "Attention 32x16x512x64",
+         "Attention 128x12x128x64", "LayerNorm 16384x1024", "EmbedNorm 16384x768 f16", "Softmax 1024",
+         "Gelu erf f16", "chain of 3 f16", "Transpose 0213")
 # racecheck reports this kernel, and a program of its order alone (docs/adding_a_kernel.md).
 KNOWN_RACE = "linear_f32"
 # Percent that equal bits may cost (products of all layers, ours against the free choice), by rows.
@@ -87,7 +91,7 @@ class Job:
 
     def why_failed(self):
         if self.code is None:
-            return "was ended: it took too long"
+            return "was stopped: it took too long"
         return f"exit {self.code}" if self.code else ""
 
     def passed(self):
@@ -123,7 +127,7 @@ class Run:
         return next((str(place) for place in places if place.is_file()), None)
 
     def lacks(self, stage, *programs):
-        """Tells what a stage lacks: the first of these programs that is missing."""
+        """Whether one of these programs is missing; prints which."""
         for name in programs:
             if not self.program(name):
                 print(f"SKIP {stage}: {self.folder} has no {name}; './dev gpu --all' builds it")
@@ -176,24 +180,6 @@ class Run:
             f"; {bad} of {len(jobs)} processes FAILED" if bad else "")
         self.lines.append(Line(what, figure, "all pass", not bad))
 
-    def checks(self):
-        kernels = {"bench_gemm": [["check"]], "bench_linear_f32": [["check"]],
-                   "bench_linear_norm": [["check"]],
-                   "bench_attention": [["check", kernel]
-                                       for kernel in ("flash", "sm90", "plain", "f32", "tf32")]}
-        if self.lacks("checks", *kernels):
-            return
-        done = self.jobs([(" ".join([name, *options]), [self.program(name), *options], {})
-                          for name, all_options in kernels.items() for options in all_options])
-        bad = [job for job in done if job.code != 0]
-        for job in done:
-            if job in bad:
-                job.tell_failure(job.why_failed())
-            else:
-                print(f"== {job.name}: {(job.text.splitlines() or ['-'])[-1]}", flush=True)
-        self.lines.append(Line("kernels' own checks", f"{len(done) - len(bad)} of {len(done)} right",
-                               "all right", not bad))
-
     def sanitizer(self, tool):
         """One of compute-sanitizer's tools on the operator tables."""
         if self.lacks(tool, "test_backend_cuda"):
@@ -203,7 +189,7 @@ class Run:
             print(f"SKIP {tool}: compute-sanitizer, a part of the CUDA toolkit, is not on PATH")
             self.lines.append(Line(tool, "not run: no compute-sanitizer"))
             return
-        # A test asks for 2^50 bytes: what the driver answers is no error of a kernel.
+        # A test requests 2^50 bytes: the driver's refusal is not an error of a kernel.
         before = [checker, "--tool", tool] + (["--report-api-errors", "no"]
                                               if tool == "memcheck" else [])
         done = self.jobs(self.shards("test_backend_cuda", SHARDS, "--bare", before=before,
@@ -221,6 +207,22 @@ class Run:
         figure = f"{len(found) - len(known)} reports, {passed} passed" + (
             f"; {len(known)} known, in {KNOWN_RACE}" if known else "")
         self.lines.append(Line(tool, figure, "0 reports", len(found) == len(known)))
+
+    def kernels(self):
+        if self.lacks("kernels", "test_backend_cuda"):
+            return
+        file = self.logs / "kernels.json"
+        [job] = self.jobs([("kernels.txt", [self.program("test_backend_cuda"), "--time", *TIMED,
+                                            "--json", str(file)], {})])
+        print(job.text, end="", flush=True)
+        if job.code != 0:
+            job.tell_failure(job.why_failed())
+        checks = [row["check"] for row in json.loads(file.read_text(encoding="utf-8"))
+                  ] if file.is_file() else []
+        figure = ", ".join(f"{checks.count(what)} {what}"
+                           for what in ("right", "not compared", "WRONG") if what in checks)
+        self.lines.append(Line("timed kernels", figure or job.why_failed() or "none",
+                               "none wrong", job.code == 0 and "right" in checks))
 
     def invariance(self):
         if self.lacks("invariance", "bench_invariance"):
@@ -280,9 +282,9 @@ class Run:
 
 
 def sanitizer_errors(tool, text):
-    """What compute-sanitizer reports, a line each: without its frames, pid and addresses."""
+    """The reports of compute-sanitizer, a line each, without frames, pid and addresses."""
     if tool == "racecheck":
-        # The kernel stands in the line of the first access, the number of hazards does not matter.
+        # The kernel is named in the line of the first access; the number of hazards does not matter.
         return re.findall(r"^========= (?:Error|Warning): (Race reported between .*)$", text,
                           re.MULTILINE)
     summary = re.findall(r"^========= ERROR SUMMARY: (\d+) error", text, re.MULTILINE)
@@ -346,7 +348,7 @@ def device():
 
 
 def tree(folder):
-    """What the programs were built from: packs have a file that says so."""
+    """The tree that the programs were built from; a pack has it in a file."""
     file = folder / "tree"
     if file.is_file():
         return file.read_text(encoding="utf-8").strip()
@@ -372,7 +374,7 @@ def parse():
     made.add_argument("--all", action="store_true", help="every stage")
     made.add_argument("--stages", type=stages, metavar="LIST", help="these, e.g. tests,peers")
     made.add_argument("--limit", type=float, default=float("inf"), metavar="SECONDS",
-                      help="then end what runs and print the table")
+                      help="then stop what runs and print the table")
     made.add_argument("--output", type=pathlib.Path, metavar="FOLDER",
                       help="what the programs print, the JSON and the table; default: "
                       "build/gpu_logs, emptied first")

@@ -1,13 +1,16 @@
 // verify_seeds: verifies engines of models in FP16 and BF16 over many seeds and prints how close a
 // correct engine comes to its limits (docs/verification_fitting.md "Limits in 16 bits").
-// Usage: verify_seeds SEEDS MODEL.onnx...   exit 1 if a verdict is not pass
-// Environment: VERNIER_DEVICE (cpu), VERNIER_FIRST_SEED (1), VERNIER_LENGTHS ("4,16,48")
+// Usage: verify_seeds SEEDS MODEL.onnx... [--device cpu] [--first-seed 1] [--lengths 4,16,48]
+// exit 1 if a verdict is not pass
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "onnx/import.h"
 #include "verify/verify.h"
@@ -36,31 +39,59 @@ struct Nearest {
   }
 };
 
-std::string setting(const char* name, const char* otherwise) {
-  const char* value = std::getenv(name);
-  return value ? value : otherwise;
-}
+struct Settings {
+  int seeds = 0, first_seed = 1;
+  std::string device = "cpu";
+  std::vector<int64_t> lengths{4, 16, 48};
+  std::vector<std::filesystem::path> models = {};
+};
 
-std::vector<int64_t> lengths() {
+std::vector<int64_t> lengths_of(const std::string& text) {
   std::vector<int64_t> all;
-  std::istringstream text(setting("VERNIER_LENGTHS", "4,16,48"));
-  for (std::string one; std::getline(text, one, ',');) all.push_back(std::atoll(one.c_str()));
+  std::istringstream parts(text);
+  for (std::string one; std::getline(parts, one, ',');) all.push_back(std::atoll(one.c_str()));
   return all;
 }
 
-Nearest over_seeds(const std::filesystem::path& model, const std::string& mode, int seeds) {
+// Empty where the arguments make no sense.
+std::optional<Settings> settings_of(int argc, char** argv) {
+  Settings settings;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (!argument.starts_with("--")) {
+      if (settings.seeds == 0)
+        settings.seeds = std::atoi(argv[i]);
+      else
+        settings.models.emplace_back(argument);
+      continue;
+    }
+    if (++i == argc) return std::nullopt;
+    if (argument == "--device")
+      settings.device = argv[i];
+    else if (argument == "--first-seed")
+      settings.first_seed = std::atoi(argv[i]);
+    else if (argument == "--lengths")
+      settings.lengths = lengths_of(argv[i]);
+    else
+      return std::nullopt;
+  }
+  if (settings.seeds <= 0 || settings.models.empty()) return std::nullopt;
+  return settings;
+}
+
+Nearest over_seeds(const std::filesystem::path& model, const std::string& mode,
+                   const Settings& settings) {
   vernier::CompileOptions options;
   options.mode = mode;
-  options.device = setting("VERNIER_DEVICE", "cpu");
-  const int first = std::atoi(setting("VERNIER_FIRST_SEED", "1").c_str());
+  options.device = settings.device;
   const auto engine =
       vernier::Engine::from_bytes(vernier::compile_to_bytes(model.string(), options));
   const auto graph = vernier::onnx::import_model(model);
   Nearest nearest;
-  for (int seed = first; seed < first + seeds; ++seed) {
+  for (int seed = settings.first_seed; seed < settings.first_seed + settings.seeds; ++seed) {
     vernier::verify::Request request;
     request.seed = static_cast<uint64_t>(seed);
-    request.lengths = lengths();
+    request.lengths = settings.lengths;
     request.threads = 2;
     const Report report = vernier::verify::verify_engine(engine, *graph, request);
     nearest.add(report);
@@ -74,18 +105,19 @@ Nearest over_seeds(const std::filesystem::path& model, const std::string& mode, 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int seeds = argc > 2 ? std::atoi(argv[1]) : 0;
-  if (seeds <= 0) {
-    fmt::print(stderr, "usage: verify_seeds SEEDS MODEL.onnx...\n");
+  const std::optional<Settings> settings = settings_of(argc, argv);
+  if (!settings) {
+    fmt::print(stderr,
+               "usage: verify_seeds SEEDS MODEL.onnx... [--device cpu] [--first-seed 1] [--lengths "
+               "4,16,48]\n");
     return 2;
   }
   int failed = 0;
   fmt::print("{:<34} {:<5} {:>6} {:>8} {:>8} {:>8} {:>10} {:>7}\n", "model", "mode", "failed",
              "element", "rms", "replay", "replay rms", "inside");
-  for (int i = 2; i < argc; ++i) {
-    const std::filesystem::path model = argv[i];
+  for (const std::filesystem::path& model : settings->models) {
     for (const char* mode : {"fp16", "bf16"}) {
-      const Nearest n = over_seeds(model, mode, seeds);
+      const Nearest n = over_seeds(model, mode, *settings);
       fmt::print("{:<34} {:<5} {:>6} {:>8.3f} {:>8.3f} {:>8.3f} {:>10.3f} {:>7.2f}\n",
                  model.parent_path().filename().string(), mode, n.failed, n.element, n.rms,
                  n.replay, n.replay_rms, n.inside);

@@ -1,5 +1,6 @@
-"""Times PyTorch's attention (cuDNN and flash backends, forced) on the shapes of attention_bench:
-q, k, v as views of one [B, S, 3, H, D] array, f16, 20 calls in a CUDA graph, median of 25 replays."""
+"""Times PyTorch's attention (cuDNN and flash backends, forced) on the shapes that
+`test_backend_cuda --time Attention` times: q, k, v as views of one [B, S, 3, H, D] array, f16, 20
+calls in a CUDA graph, median of 25 replays."""
 import json
 import sys
 

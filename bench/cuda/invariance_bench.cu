@@ -3,10 +3,10 @@
 // split-K too, in one run on one device. docs/performance.md "GPU" says how to read it.
 //   build/cuda/bench/bench_invariance [out.json|sums] [f16|bf16] [ROWS…]
 // sums: compares f32 sums only. ROWS: these numbers of rows, and what each tile shape takes.
-// Each way is timed in a graph of launches, ours overlapped as in an engine (the library's cannot
-// be), the best of each kind again in turns; weights rotate through more than the second-level
-// cache. All with a bias and no activation: what the library's
-// epilogue can do too. C++17.
+// Each variant is timed in a graph of launches, ours overlapped as in an engine (the library's
+// cannot be), the best of each kind again in turns; weights rotate through more than the
+// second-level cache. All with a bias and no activation: what the library's epilogue can do too.
+// C++17.
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -121,8 +121,8 @@ class Timed {
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
-// One way to do a product.
-struct Way {
+// A variant of a product.
+struct Variant {
   Launch launch;
   std::string name;
   bool ours = false;
@@ -178,7 +178,7 @@ struct LibraryProblem {
 struct Times {
   double ours = 0, library = 0, free = 0;  // us: our tile shapes, its one class, any of all
   std::string ours_name, free_name;
-  size_t library_ways = 0, library_same = 0;
+  size_t library_variants = 0, library_same = 0;
 };
 
 class Bench {
@@ -199,7 +199,7 @@ class Bench {
     fill(bias_.data, 4096, type, 1, 3);
   }
 
-  // Of all numbers of rows. The bits of a family are those of its first way at the most rows.
+  // Of all numbers of rows. The bits of a family are those of its first variant at the most rows.
   std::vector<Times> product(Product p) {
     std::vector<char> ours_bits, library_bits;
     std::vector<Times> all(rows_.size());
@@ -225,11 +225,11 @@ class Bench {
       };
       const std::vector<char> ours = fetched();
       const LibraryProblem whole(handle_, p, m, type_, nullptr, 0);
-      std::vector<Way> ways;
-      library_ways(p, whole, ways);
-      for (const Way& way : ways) {
+      std::vector<Variant> variants;
+      library_variants(p, whole, variants);
+      for (const Variant& variant : variants) {
         require(cudaMemset(y_.data, 0xFF, ours.size()), "poison");
-        way.launch(nullptr, 0);
+        variant.launch(nullptr, 0);
         ++all;
         same += fetched() == ours;
       }
@@ -242,8 +242,8 @@ class Bench {
     return static_cast<const char*>(weights_.data) + turn % (kWeightBytes / bytes) * bytes;
   }
 
-  std::vector<Way> our_ways(Product p, int64_t m) const {
-    std::vector<Way> ways;
+  std::vector<Variant> our_variants(Product p, int64_t m) const {
+    std::vector<Variant> variants;
     for (int v = 0; v < gemm_sm90_variants(); ++v) {
       GemmSm90 call{};
       call.x = x_.data, call.y = y_.data, call.bias = bias_.data;
@@ -255,12 +255,13 @@ class Bench {
         turned.w = weight(p, turn);
         require(launch_gemm_sm90(turned, v, stream), gemm_sm90_name(v));
       };
-      ways.push_back({launch, gemm_sm90_name(v), true, false});
+      variants.push_back({launch, gemm_sm90_name(v), true, false});
     }
-    return ways;
+    return variants;
   }
 
-  void library_ways(Product p, const LibraryProblem& problem, std::vector<Way>& ways) const {
+  void library_variants(Product p, const LibraryProblem& problem,
+                        std::vector<Variant>& variants) const {
     for (const auto& found : problem.found) {
       const auto launch = [=, &problem](cudaStream_t stream, int turn) {
         const float one = 1, zero = 0;
@@ -269,7 +270,7 @@ class Bench {
                                &found.algo, workspace_.data, kWorkspaceBytes, stream),
                 "cublasLtMatmul");
       };
-      ways.push_back({launch, name_of(found.algo), false, false});
+      variants.push_back({launch, name_of(found.algo), false, false});
     }
   }
   static std::string name_of(const cublasLtMatmulAlgo_t& algorithm) {
@@ -281,8 +282,8 @@ class Bench {
   }
 
   // The first row of y after one launch.
-  std::vector<char> bits(const Way& way, Product p) const {
-    way.launch(nullptr, 0);
+  std::vector<char> bits(const Variant& variant, Product p) const {
+    variant.launch(nullptr, 0);
     std::vector<char> row(p.n * kElemBytes);
     require(cudaMemcpy(row.data(), y_.data, row.size(), cudaMemcpyDeviceToHost), "row");
     return row;
@@ -291,29 +292,31 @@ class Bench {
   Times one(Product p, int64_t m, std::vector<char>& ours_bits, std::vector<char>& library_bits) {
     const LibraryProblem whole(handle_, p, m, type_, bias_.data, 0);
     const LibraryProblem any(handle_, p, m, type_, bias_.data, CUBLASLT_REDUCTION_SCHEME_MASK);
-    std::vector<Way> ways = our_ways(p, m);
-    library_ways(p, whole, ways);
-    library_ways(p, any, ways);
+    std::vector<Variant> variants = our_variants(p, m);
+    library_variants(p, whole, variants);
+    library_variants(p, any, variants);
     const double floor_us = 2 + 2e-6 * static_cast<double>(m) * p.k * p.n / 700;
     const int count = std::clamp(static_cast<int>(600 / floor_us), 4, 120);
-    std::vector<Way*> best(3, nullptr);  // ours, the library's one class, any
+    std::vector<Variant*> best(3, nullptr);  // ours, the library's one class, any
     double least[3] = {1e30, 1e30, 1e30};
     Times times;
-    for (Way& way : ways) {
-      const std::vector<char> row = bits(way, p);
-      std::vector<char>& reference = way.ours ? ours_bits : library_bits;
+    for (Variant& variant : variants) {
+      const std::vector<char> row = bits(variant, p);
+      std::vector<char>& reference = variant.ours ? ours_bits : library_bits;
       if (reference.empty()) reference = row;
-      way.same_bits = row == reference;
-      require(way.same_bits || !way.ours, way.name + ": other bits than our first tile shape");
-      times.library_ways += !way.ours, times.library_same += !way.ours && way.same_bits;
-      Timed timed(way.launch, count);
+      variant.same_bits = row == reference;
+      require(variant.same_bits || !variant.ours,
+              variant.name + ": other bits than our first tile shape");
+      times.library_variants += !variant.ours,
+          times.library_same += !variant.ours && variant.same_bits;
+      Timed timed(variant.launch, count);
       const double us = std::min(timed.once(), timed.once());
-      if (lists_tiles_ && way.ours) std::printf(" %s:%.2f", way.name.c_str(), us);
+      if (lists_tiles_ && variant.ours) std::printf(" %s:%.2f", variant.name.c_str(), us);
       const auto take = [&](int kind) {
-        if (us < least[kind]) least[kind] = us, best[kind] = &way;
+        if (us < least[kind]) least[kind] = us, best[kind] = &variant;
       };
-      if (way.ours) take(0);
-      if (!way.ours && way.same_bits) take(1);
+      if (variant.ours) take(0);
+      if (!variant.ours && variant.same_bits) take(1);
       take(2);
     }
     in_turns(best, count, times);
@@ -324,11 +327,11 @@ class Bench {
     return times;
   }
 
-  void in_turns(const std::vector<Way*>& best, int count, Times& times) {
+  void in_turns(const std::vector<Variant*>& best, int count, Times& times) {
     std::vector<double> rounds[3];
     std::vector<std::unique_ptr<Timed>> timed;
-    for (const Way* way : best)
-      timed.push_back(way ? std::make_unique<Timed>(way->launch, count) : nullptr);
+    for (const Variant* variant : best)
+      timed.push_back(variant ? std::make_unique<Timed>(variant->launch, count) : nullptr);
     for (int round = 0; round < kRounds; ++round) {
       for (int i = 0; i < 3; ++i) {
         if (best[i]) rounds[i].push_back(timed[i]->once());
@@ -341,7 +344,7 @@ class Bench {
     };
     times.ours = median(rounds[0]);
     times.library = median(rounds[1]);
-    // The same way in two places is no difference.
+    // The same variant in two places is no difference.
     times.free = best[2] == best[0]   ? times.ours
                  : best[2] == best[1] ? times.library
                                       : median(rounds[2]);
@@ -367,12 +370,13 @@ void print_product(FILE* out, const Model& model, Product p, const std::vector<i
                  "\"library_one_class_us\":%.3f,\"free_us\":%.3f,\"tile\":\"%s\",\"free\":\"%s\","
                  "\"library_algorithms\":%zu,\"of_one_class\":%zu}",
                  comma, model.name, static_cast<long long>(rows[i]), p.k, p.n, t.ours, t.library,
-                 t.free, t.ours_name.c_str(), t.free_name.c_str(), t.library_ways, t.library_same);
+                 t.free, t.ours_name.c_str(), t.free_name.c_str(), t.library_variants,
+                 t.library_same);
     comma = ",\n";
   }
 }
 
-// Products of all layers at each number of rows; a line of each product that another way does
+// Products of all layers at each number of rows; a line of each product that another variant does
 // faster.
 void print_model(const Model& model, const std::vector<int64_t>& rows,
                  const std::vector<std::vector<Times>>& products) {
@@ -414,7 +418,7 @@ int main(int argc, char** argv) {
   if (rows.empty()) rows = kUsualRows;
   Bench bench(bf16 ? GemmType::kBF16 : GemmType::kF16, rows, lists_tiles);
   const char* comma = "";
-  size_t ways = 0, same = 0;
+  size_t variants = 0, same = 0;
   size_t equal = 0, compared = 0;
   for (const Model& model : kModels) {
     for (const Product& p : model.products) bench.compare_sums(p, equal, compared);
@@ -428,14 +432,14 @@ int main(int argc, char** argv) {
     for (const Product& p : model.products) {
       products.push_back(bench.product(p));
       print_product(out, model, p, rows, products.back(), comma);
-      for (const Times& t : products.back()) ways += t.library_ways, same += t.library_same;
+      for (const Times& t : products.back()) variants += t.library_variants, same += t.library_same;
     }
     print_model(model, rows, products);
   }
   std::printf(
       "all our tile shapes gave a row the same bits at every number of rows; of cuBLASLt's "
       "%zu (algorithm, rows) %zu did\n",
-      ways, same);
+      variants, same);
   if (out) std::fprintf(out, "\n]\n"), std::fclose(out);
   return 0;
 }

@@ -3,9 +3,13 @@
 // a (attention; k: under a mask of keys), o (product of the context), n (residual + norm), f
 // (product and erf GELU), g (product back). Capital letters: products in bf16, the same work in
 // another kernel. Tiles of q, o, f, g as tuning names them. Weights are distinct per layer, with
-// --hot those of the first layer for all; --rest MS before each graph. C++17.
-//   build/cuda/bench/bench_layer [--hot] [--rest MS] [ROWS [WIDTH [SEQUENCE[:TILES]...]]]
+// --hot those of the first layer for all; --rest MS before each graph; sequences of --length tokens
+// (128, or all rows where there are fewer), heads of --head-dim (32, 64 or 128). C++17.
+//   build/cuda/bench/bench_layer [--hot] [--rest MS] [--length N] [--head-dim D]
+//                                [ROWS [WIDTH [SEQUENCE[:TILES]...]]]
 //   build/cuda/bench/bench_layer 128 1024 qkonfgn qkonfgn:64x32,64x32,64x32,64x32
+// What attention adds between its two products: bench_layer --length 512 16384 1024 qo qao qko;
+// what a norm adds to a product: bench_layer 128 768 o on.
 #include <algorithm>
 #include <cctype>
 #include <string>
@@ -29,10 +33,16 @@ struct Weights {
   }
 };
 
+struct Heads {
+  int64_t length;  // tokens of a sequence
+  int dim;
+};
+
 class Layers {
  public:
-  Layers(int64_t rows, int width, bool hot)
+  Layers(int64_t rows, int width, const Heads& heads, bool hot)
       : hot_(hot),
+        heads_(heads),
         rows_(rows),
         width_(width),
         x_(2 * rows * width),
@@ -92,17 +102,18 @@ class Layers {
     require(launch_gemm_sm90(call, tile, stream), "product");
   }
   void attention(bool keep, cudaStream_t stream) const {
-    const int64_t row = int64_t{3} * width_, length = std::min<int64_t>(rows_, 128);
+    const int64_t row = int64_t{3} * width_, length = heads_.length;
     const auto part = [&](int i) {
-      return AttentionRows{static_cast<char*>(qkv_.data()) + i * width_ * 2, length * row, row, 64,
-                           AttentionType::kF16};
+      return AttentionRows{static_cast<char*>(qkv_.data()) + i * width_ * 2, length * row, row,
+                           heads_.dim, AttentionType::kF16};
     };
     AttentionLaunch args{};
     args.q = part(0), args.k = part(1), args.v = part(2);
-    args.out = {context_.data(), length * width_, width_, 64, AttentionType::kF16};
+    args.out = {context_.data(), length * width_, width_, heads_.dim, AttentionType::kF16};
     args.batch = rows_ / length, args.queries = args.keys = length;
-    args.heads = args.kv_heads = width_ / 64, args.head_dim = args.value_dim = 64;
-    args.scale = 0.125f, args.fill = -__builtin_huge_valf();
+    args.heads = args.kv_heads = width_ / heads_.dim;
+    args.head_dim = args.value_dim = heads_.dim;
+    args.scale = 1 / std::sqrt(static_cast<float>(heads_.dim)), args.fill = -__builtin_huge_valf();
     if (keep) args.keep = {keep_.data(), length, 0, 0, 1, AttentionType::kF32};
     require(launch_attention_sm90(args, stream), "attention");
   }
@@ -117,6 +128,7 @@ class Layers {
   }
 
   const bool hot_;
+  const Heads heads_;
   mutable GemmType products_type_ = kType;
   int64_t rows_;
   int width_;
@@ -139,17 +151,25 @@ int main(int argc, char** argv) {
   require(prepare_gemm_sm90(), "preparing products");
   const bool hot = take_option(argc, argv, "--hot", false) != nullptr;
   take_rest(argc, argv);
-  const int64_t rows = argc > 1 ? std::atoll(argv[1]) : 128;
+  const char* length = take_option(argc, argv, "--length", true);
+  const char* head_dim = take_option(argc, argv, "--head-dim", true);
+  const int64_t rows = argc > 1 ? rows_of(argv[1]) : 128;
   const int width = argc > 2 ? std::atoi(argv[2]) : 1024;
-  if (rows < 1 || (rows > 128 && rows % 128 != 0) || width < 64 || width % 64 != 0 ||
-      width > 1024) {
+  const Heads heads{length ? std::atoll(length) : std::min<int64_t>(rows, 128),
+                    head_dim ? std::atoi(head_dim) : 64};
+  const bool has_dim = heads.dim == 32 || heads.dim == 64 || heads.dim == 128;
+  if (!has_dim || heads.length < 1 || rows % heads.length != 0) {
     std::printf(
-        "%lld rows of %d: expected up to 128 rows or a multiple of 128, and 64 to 1024 columns, "
-        "a multiple of 64\n",
-        static_cast<long long>(rows), width);
+        "--length %lld --head-dim %d: expected a length that divides the %lld rows, and a "
+        "head size of 32, 64 or 128\n",
+        static_cast<long long>(heads.length), heads.dim, static_cast<long long>(rows));
     return 2;
   }
-  const Layers layers(rows, width, hot);
+  if (width < heads.dim || width % heads.dim != 0 || width % 64 != 0 || width > 1024) {
+    std::printf("%d columns: expected 64 to 1024, a multiple of 64 and of the head size\n", width);
+    return 2;
+  }
+  const Layers layers(rows, width, heads, hot);
   std::vector<std::string> sequences;
   for (int i = 3; i < argc; ++i) sequences.emplace_back(argv[i]);
   if (sequences.empty()) sequences = {"q", "o", "f", "g", "qofg", "qaofg", "qonfgn", "qaonfgn"};

@@ -1,11 +1,10 @@
-// Checks and times the f32 matrix product (src/backend/cuda/kernels/linear/linear_f32.h) against
-// chains of fused multiply-adds on the host and against cuBLASLt in the same run.
-//   build/cuda/bench/bench_linear_f32 [check|time|all] [M]      M: times for this many rows only
-// Check: sampled elements must have the chain's bits, in every tile shape; ragged sizes, addresses
-// without alignment, 16-bit arrays, poisoned outputs, guard bytes, NaN; rows at every M.
-// Time: medians of graphs of launches, ours in its fastest tile shape and the best of cuBLASLt's
-// candidates in turns; weights rotate through more than the second-level cache where M <= 128.
-// C++17.
+// Times the f32 matrix product (src/backend/cuda/kernels/linear/linear_f32.h) in each tile shape,
+// beside the best of cuBLASLt's candidates, which may split K, in the same run.
+//   build/cuda/bench/bench_linear_f32 [--rest MS] [ROWS…]
+// ROWS: these numbers of rows only. Medians of graphs of launches, ours in its fastest tile shape
+// and cuBLASLt in turns; weights rotate through more than the second-level cache where M <= 128.
+// What the product computes is checked by tests/backend; `test_backend_cuda --time` times the rows
+// of kernels.def. C++17.
 #include "backend/cuda/kernels/linear/linear_f32.h"
 #include "products.h"
 
@@ -15,10 +14,6 @@ using vernier::DType;
 struct Case {
   int64_t m;
   int n, k;
-  bool bias = false, residual = false;
-  int activation = 0;
-  GemmType bias_type = GemmType::kF32, residual_type = GemmType::kF32, y_type = GemmType::kF32;
-  int shift = 0;  // elements by which x, the residual and y are off their alignment
 };
 
 __global__ void pack_kernel(const float* w, float* packed, int n, int k) {
@@ -34,230 +29,43 @@ __global__ void pack_kernel(const float* w, float* packed, int n, int k) {
 size_t packed_bytes(int n, int k) {
   return static_cast<size_t>(panels_of(n) * kPanelCols * padded_k(k)) * 4;
 }
-DType dtype_of(GemmType t) {
-  return t == GemmType::kF32 ? DType::kF32 : t == GemmType::kF16 ? DType::kF16 : DType::kBF16;
-}
 
 struct Problem {
   Case c;
-  Buffer x, w, packed, bias, residual, y;
+  Buffer x, w, packed, bias, y;
   explicit Problem(const Case& c)
       : c(c),
-        x(static_cast<size_t>(c.m * c.k + c.shift) * 4),
+        x(static_cast<size_t>(c.m * c.k) * 4),
         w(static_cast<size_t>(c.n) * c.k * 4),
         packed(packed_bytes(c.n, c.k)),
-        bias(static_cast<size_t>(c.n) * bytes_of(c.bias_type)),
-        residual(static_cast<size_t>(c.residual ? c.m * c.n + c.shift : 4) *
-                 bytes_of(c.residual_type)),
-        y(static_cast<size_t>(c.m * c.n + c.shift) * bytes_of(c.y_type)) {
-    fill(x, c.m * c.k + c.shift, GemmType::kF32, 1, 1);
+        bias(static_cast<size_t>(c.n) * 4),
+        y(static_cast<size_t>(c.m * c.n) * 4) {
+    fill(x, c.m * c.k, GemmType::kF32, 1, 1);
     fill(w, int64_t{c.n} * c.k, GemmType::kF32, 1 / std::sqrt(static_cast<float>(c.k)), 2);
-    fill(bias, c.n, c.bias_type, 1, 3);
-    if (c.residual) fill(residual, c.m * c.n + c.shift, c.residual_type, 1, 4);
-    pack();
-  }
-  void pack() const {
+    fill(bias, c.n, GemmType::kF32, 1, 3);
     pack_kernel<<<1024, 256>>>(static_cast<const float*>(w.data()),
                                static_cast<float*>(packed.data()), c.n, c.k);
     require(cudaGetLastError(), "pack");
   }
-  void* at(const Buffer& buffer, GemmType type) const {
-    return static_cast<char*>(buffer.data()) + static_cast<size_t>(c.shift) * bytes_of(type);
-  }
   LinearF32 call() const {
-    return {static_cast<const float*>(at(x, GemmType::kF32)),
+    return {static_cast<const float*>(x.data()),
             static_cast<const float*>(packed.data()),
-            c.bias ? bias.data() : nullptr,
-            c.residual ? at(residual, c.residual_type) : nullptr,
-            at(y, c.y_type),
+            bias.data(),
+            nullptr,
+            y.data(),
             c.m,
             c.n,
             c.k,
-            dtype_of(c.bias_type),
-            dtype_of(c.residual_type),
-            dtype_of(c.y_type),
-            c.activation,
+            DType::kF32,
+            DType::kF32,
+            DType::kF32,
+            0,
             processors()};
-  }
-  void run(int variant) {
-    y.poison();
-    require(launch_linear_f32(call(), variant, nullptr), "launch");
-    require(cudaDeviceSynchronize(), linear_f32_name(variant));
   }
 };
 
-int failures = 0;
-void report(bool ok, const std::string& what) {
-  if (ok) return;
-  if (++failures < 40) std::printf("WRONG: %s\n", what.c_str());
-}
-std::string text(const Case& c, int variant) {
-  return std::string(linear_f32_name(variant)) + " M=" + std::to_string(c.m) +
-         " N=" + std::to_string(c.n) + " K=" + std::to_string(c.k) + "->" + name_of(c.y_type) +
-         (c.bias ? " bias" : "") + (c.residual ? " residual" : "") + " act " +
-         std::to_string(c.activation) + " shift " + std::to_string(c.shift);
-}
-
-// `samples` elements (all where there are fewer): the bits of the chain where nothing but sums
-// happens, else within 3e-7·max(|x|, 1) and half an ulp of y.
-void check_values(const Case& c, int samples) {
-  Problem p(c);
-  const auto x = fetch(p.x.data(), p.x.bytes), w = fetch(p.w.data(), p.w.bytes);
-  const auto bias = fetch(p.bias.data(), p.bias.bytes),
-             residual = fetch(p.residual.data(), p.residual.bytes);
-  const float* xs = reinterpret_cast<const float*>(x.data()) + c.shift;
-  const float* ws = reinterpret_cast<const float*>(w.data());
-  std::mt19937_64 random(seed());
-  const int64_t count = c.m * c.n;
-  std::vector<int64_t> at;
-  for (int64_t i = 0; i < std::min<int64_t>(samples, count); ++i)
-    at.push_back(count <= samples ? i : static_cast<int64_t>(random() % count));
-  std::vector<double> expected, limit;
-  for (int64_t i : at) {
-    float sum = 0;
-    for (int k = 0; k < c.k; ++k)
-      sum = std::fmaf(xs[i / c.n * c.k + k], ws[i % c.n + int64_t{c.n} * k], sum);
-    if (c.bias) sum += static_cast<float>(widen(bias, c.bias_type, i % c.n));
-    const double half_ulp = c.y_type == GemmType::kF32   ? 0x1p-24
-                            : c.y_type == GemmType::kF16 ? 0x1p-11
-                                                         : 0x1p-8;
-    if (c.activation == 0) {
-      if (c.residual) sum += static_cast<float>(widen(residual, c.residual_type, i + c.shift));
-      expected.push_back(sum);
-      limit.push_back(c.y_type == GemmType::kF32 ? 0 : half_ulp * std::abs(sum) * 1.01 + 6e-8);
-      continue;
-    }
-    double y = activation_of(c.activation, sum);
-    limit.push_back(3e-7 * std::max(std::abs(static_cast<double>(sum)), 1.0));
-    if (c.residual) y += widen(residual, c.residual_type, i + c.shift);
-    limit.back() += 1.01 * half_ulp * std::abs(y);
-    expected.push_back(y);
-  }
-  for (int v = 0; v < linear_f32_variants(); ++v) {
-    p.run(v);
-    const auto y = fetch(p.y.data(), p.y.bytes);
-    int wrong = 0;
-    for (size_t s = 0; s < at.size(); ++s)
-      wrong += !(std::abs(widen(y, c.y_type, at[s] + c.shift) - expected[s]) <= limit[s]);
-    report(wrong == 0, text(c, v) + ": " + std::to_string(wrong) + " of " +
-                           std::to_string(at.size()) + " beyond the limit");
-    bool written = true;
-    for (int64_t i = 0; i < count; ++i)
-      written = written && !std::isnan(widen(y, c.y_type, i + c.shift));
-    for (int64_t i = 0; i < c.shift; ++i) written = written && std::isnan(widen(y, c.y_type, i));
-    report(written, text(c, v) + ": an element was not written, or one before y was");
-    report(p.y.guards_whole(), text(c, v) + ": wrote outside y");
-  }
-}
-
-void check_bits(int n, int k) {
-  constexpr int64_t kRows = 4096;
-  Case c{kRows, n, k};
-  Problem all(c);
-  all.run(linear_f32_variants() - 1);
-  const Buffer reference(all.y.bytes);
-  require(cudaMemcpy(reference.data(), all.y.data(), all.y.bytes, cudaMemcpyDeviceToDevice),
-          "copy");
-  for (int64_t m : {int64_t{1}, int64_t{13}, int64_t{128}, int64_t{512}, kRows}) {
-    for (int v = 0; v < linear_f32_variants(); ++v) {
-      for (int64_t first : {int64_t{0}, kRows - m}) {
-        LinearF32 call = all.call();
-        call.m = m;
-        call.x += first * k;
-        all.y.poison();
-        require(launch_linear_f32(call, v, nullptr), "launch");
-        const auto differ = different_words(
-            all.y.data(), static_cast<const char*>(reference.data()) + first * n * 4,
-            static_cast<size_t>(m * n) * 4);
-        report(differ == 0, std::string("bits of ") + linear_f32_name(v) +
-                                " M=" + std::to_string(m) + " N=" + std::to_string(n) + " K=" +
-                                std::to_string(k) + ": " + std::to_string(differ) + " differ");
-      }
-    }
-  }
-}
-
-// NaN in x reaches its row and no other, NaN in w its column, large numbers stay numbers.
-void check_special() {
-  for (int activation : {0, 1, 2, 3, 4}) {
-    Case c{130, 250, 200};
-    c.activation = activation, c.bias = true;
-    Problem p(c);
-    const float nan = std::numeric_limits<float>::quiet_NaN(), large = 0x1p120f;
-    const auto put = [](const Buffer& buffer, int64_t at, float value) {
-      cudaMemcpy(static_cast<float*>(buffer.data()) + at, &value, 4, cudaMemcpyHostToDevice);
-    };
-    put(p.x, 3 * 200, nan), put(p.x, 129 * 200 + 199, nan), put(p.x, 64 * 200 + 7, large);
-    put(p.w, 199 * 250 + 249, nan);
-    p.pack();
-    for (int v = 0; v < linear_f32_variants(); ++v) {
-      p.run(v);
-      const auto y = fetch(p.y.data(), p.y.bytes);
-      bool right = true;
-      for (int64_t i = 0; i < c.m * c.n; ++i) {
-        const int64_t row = i / c.n;
-        right = right &&
-                std::isnan(widen(y, c.y_type, i)) == (row == 3 || row == 129 || i % c.n == 249);
-      }
-      report(right, text(c, v) + ": NaN went astray or was lost");
-    }
-  }
-}
-
-// In a graph behind a copy of x, launches overlapped.
-void check_graph() {
-  Problem p(Case{64, 256, 128});
-  p.run(0);
-  const auto expected = fetch(p.y.data(), p.y.bytes);
-  const Buffer source(p.x.bytes);
-  require(cudaMemcpy(source.data(), p.x.data(), p.x.bytes, cudaMemcpyDeviceToDevice), "copy");
-  p.x.poison(), p.y.poison();
-  require(cudaDeviceSynchronize(), "poison");  // the graph's stream does not wait for it
-  const double us = time_us(
-      [&](cudaStream_t stream, int i) {
-        require(
-            cudaMemcpyAsync(p.x.data(), source.data(), p.x.bytes, cudaMemcpyDeviceToDevice, stream),
-            "captured copy");
-        require(launch_linear_f32(p.call(), i % linear_f32_variants(), stream), "launch");
-      },
-      2 * linear_f32_variants(), 1);
-  report(us > 0 && fetch(p.y.data(), p.y.bytes) == expected,
-         "a graph with a copy gives other bits");
-}
-
-int check() {
-  std::printf("seed %llu\n", static_cast<unsigned long long>(seed()));
-  for (int64_t m : {1, 7, 63, 129, 1000}) {
-    check_values({m, 200, 136}, 1 << 20);
-    check_values({m, 1024, 768, true, true, 1}, 4000);
-  }
-  check_values({300, 1, 1}, 1 << 20);
-  check_values({300, 8, 33, true}, 1 << 20);
-  check_values({70, 17, 65, true, true, 0}, 1 << 20);
-  for (int shift : {0, 1, 3}) {
-    const GemmType f32 = GemmType::kF32, f16 = GemmType::kF16, bf16 = GemmType::kBF16;
-    check_values({131, 390, 130, true, true, 2, f32, f32, f32, shift}, 4000);
-    check_values({131, 392, 64, true, true, 3, f16, bf16, bf16, shift}, 4000);
-    check_values({131, 391, 64, true, false, 4, bf16, f32, f16, shift}, 4000);
-    check_values({131, 256, 96, false, true, 0, f32, f32, f32, shift}, 4000);
-  }
-  check_values({4096, 4096, 1024, true, false, 1}, 2000);
-  check_values({5000, 1024, 4096, true, true, 0}, 1000);
-  check_bits(1024, 4096);
-  check_bits(768, 768);
-  check_bits(1000, 200);
-  check_special();
-  check_graph();
-  std::printf("check: %d wrong\n", failures);
-  return failures;
-}
-
-// ---- timing ------------------------------------------------------------------------------------
-
 void time_one(const Library& library, int64_t m, int k, int n) {
-  Case c{m, n, k};
-  c.bias = true;
-  Problem p(c);
+  Problem p({m, n, k});
   const int copies = m <= 128 ? std::max<int>(2, (160 << 20) / (n * k * 4)) : 1;
   std::vector<Buffer*> ws;
   for (int i = 0; i < copies; ++i) {
@@ -307,26 +115,26 @@ void time_one(const Library& library, int64_t m, int k, int n) {
               line.c_str());
 }
 
-void time_all(int64_t only) {
+void time_all(const std::vector<int64_t>& rows) {
   const Library library(F32Products::kF32);
   const int shapes[9][2] = {{768, 2304},  {768, 768},   {768, 3072},  {3072, 768}, {1024, 3072},
                             {1024, 1024}, {1024, 4096}, {4096, 1024}, {4096, 4096}};
   std::printf(
       "f32, us: cuBLASLt, best of 16 (s: splits K) | ours with bias | with bias and erf GELU | "
       "cuBLASLt/ours, /GELU | TFLOP/s cuBLASLt, ours | tile | choice untuned: tiles with GELU\n");
-  for (int64_t m : {16384, 4096, 512, 128, 32, 1})
-    for (const auto& s : shapes)
-      if (only == 0 || only == m) time_one(library, m, s[0], s[1]);
+  for (int64_t m : rows)
+    for (const auto& s : shapes) time_one(library, m, s[0], s[1]);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   take_rest(argc, argv);
-  const std::string what = argc > 1 ? argv[1] : "all";
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  std::vector<int64_t> rows;
+  for (int i = 1; i < argc; ++i) rows.push_back(rows_of(argv[i]));
+  if (rows.empty()) rows = {16384, 4096, 512, 128, 32, 1};
   require(prepare_linear_f32(), "preparing the kernels");
-  const int wrong = what == "time" ? 0 : check();
-  if (what != "check") time_all(argc > 2 ? std::atoll(argv[2]) : 0);
-  return wrong ? 1 : 0;
+  time_all(rows);
+  return 0;
 }

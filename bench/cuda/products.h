@@ -1,5 +1,5 @@
-// What the benchmarks of matrix products share: arrays with guard bytes, random numbers made on the
-// device, times of graphs of launches, and cuBLASLt on the same arrays. C++17.
+// What the benchmarks of matrix products share: arrays of random numbers made on the device, times
+// of graphs of launches, options, and cuBLASLt on the same arrays. C++17.
 #pragma once
 #include <cublasLt.h>
 #include <cuda_bf16.h>
@@ -49,25 +49,15 @@ const char* name_of(GemmType t) {
 // What products of f32 are taken in.
 enum class F32Products { kF32, kTF32 };
 
-constexpr size_t kGuard = 256;
 struct Buffer {
-  char* all = nullptr;
-  size_t bytes;
-  explicit Buffer(size_t n) : bytes(n) {
-    require(cudaMalloc(&all, n + 2 * kGuard), "cudaMalloc");
-    poison();
-  }
-  ~Buffer() { cudaFree(all); }
+  explicit Buffer(size_t bytes) : bytes(bytes) { require(cudaMalloc(&data_, bytes), "cudaMalloc"); }
+  ~Buffer() { cudaFree(data_); }
   Buffer(const Buffer&) = delete;
-  void* data() const { return all + kGuard; }
-  // All bits set: NaN in every type.
-  void poison() { require(cudaMemset(all, 0xFF, bytes + 2 * kGuard), "poison"); }
-  bool guards_whole() const {
-    std::vector<unsigned char> guard(2 * kGuard);
-    cudaMemcpy(guard.data(), all, kGuard, cudaMemcpyDeviceToHost);
-    cudaMemcpy(guard.data() + kGuard, all + kGuard + bytes, kGuard, cudaMemcpyDeviceToHost);
-    return std::all_of(guard.begin(), guard.end(), [](unsigned char c) { return c == 0xFF; });
-  }
+  void* data() const { return data_; }
+  const size_t bytes;
+
+ private:
+  void* data_ = nullptr;
 };
 
 __device__ uint64_t mixed(uint64_t x) {
@@ -93,38 +83,6 @@ void fill(const Buffer& buffer, int64_t count, GemmType type, float deviation, u
   fill_kernel<<<1024, 256>>>(buffer.data(), count, type, deviation, seed() + salt * 7919);
   require(cudaGetLastError(), "fill");
 }
-__global__ void compare_kernel(const uint32_t* a, const uint32_t* b, int64_t words,
-                               unsigned long long* different) {
-  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < words;
-       i += int64_t{gridDim.x} * blockDim.x)
-    if (a[i] != b[i]) atomicAdd(different, 1ull);
-}
-unsigned long long different_words(const void* a, const void* b, size_t bytes) {
-  static unsigned long long* count = nullptr;
-  if (!count) require(cudaMalloc(&count, 8), "count");
-  require(cudaMemset(count, 0, 8), "count");
-  compare_kernel<<<1024, 256>>>(static_cast<const uint32_t*>(a), static_cast<const uint32_t*>(b),
-                                static_cast<int64_t>(bytes / 4), count);
-  unsigned long long different = 0;
-  require(cudaMemcpy(&different, count, 8, cudaMemcpyDeviceToHost), "compare");
-  return different;
-}
-double widen(const std::vector<char>& host, GemmType type, int64_t i) {
-  if (type == GemmType::kF32) return reinterpret_cast<const float*>(host.data())[i];
-  if (type == GemmType::kF16) return __half2float(reinterpret_cast<const __half*>(host.data())[i]);
-  return __bfloat162float(reinterpret_cast<const __nv_bfloat16*>(host.data())[i]);
-}
-std::vector<char> fetch(const void* data, size_t bytes) {
-  std::vector<char> host(bytes);
-  require(cudaMemcpy(host.data(), data, bytes, cudaMemcpyDeviceToHost), "fetch");
-  return host;
-}
-double activation_of(int kind, double x) {
-  if (kind == 1) return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
-  if (kind == 2) return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-  if (kind == 3) return x < 0 ? 0 : x;
-  return kind == 4 ? std::tanh(x) : x;
-}
 
 // Milliseconds of rest before each timed graph: the option --rest.
 inline int rest_ms = 0;
@@ -148,6 +106,15 @@ inline const char* take_option(int& argc, char** argv, const char* name, bool ha
 }
 inline void take_rest(int& argc, char** argv) {
   if (const char* rest = take_option(argc, argv, "--rest", true)) rest_ms = std::atoi(rest);
+}
+
+// A number of rows among the arguments. Exits with 2 where it is none.
+inline int64_t rows_of(const std::string& argument) {
+  char* end = nullptr;
+  const long long rows = std::strtoll(argument.c_str(), &end, 10);
+  if (*end == 0 && rows > 0) return rows;
+  std::printf("unexpected argument '%s'; expected a number of rows\n", argument.c_str());
+  std::exit(2);
 }
 
 // Median microseconds of one launch, out of graphs of `count` launches.

@@ -1,11 +1,10 @@
 // When each kernel of a program began and ended on the device, overlapped and recorded in graphs as
-// it is, told by CUPTI's activity records: what `vernier inspect --timing`, which stops between
-// steps, cannot show. A library that the CUDA driver loads into any program; a run takes about 2 %
-// longer.
+// it is, from CUPTI's activity records: what `vernier inspect --timing`, which stops between steps,
+// cannot show. A library that the CUDA driver loads into any program; a run takes about 2 % longer.
 //   CUDA_INJECTION64_PATH=$PWD/build/cuda/bench/libbench_trace.so vernier bench model.vn
-// prints the last 200 kernels to trace.txt (TRACE_KERNELS and TRACE_FILE in the environment say
-// otherwise): microseconds since the first, duration, from the end of the kernel before to this
-// one's begin (negative: they overlap), blocks x threads, name.
+// writes trace.txt to the working directory, a line per kernel: microseconds since the first,
+// duration, from the end of the kernel before to this one's begin (negative: they overlap), blocks
+// x threads, name.
 // Source: NVIDIA, CUPTI documentation, "Activity API" and "Injection".
 #include <cupti.h>
 #include <cxxabi.h>
@@ -57,30 +56,24 @@ void CUPTIAPI take_buffer(CUcontext, uint32_t, uint8_t* buffer, size_t, size_t v
   std::free(buffer);
 }
 
-const char* from_environment(const char* name, const char* otherwise) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? otherwise : value;
-}
+constexpr const char* kFile = "trace.txt";
 
 void print() {
   cuptiActivityFlushAll(1);
   std::vector<Kernel>& all = kernels();
   std::sort(all.begin(), all.end(),
             [](const Kernel& a, const Kernel& b) { return a.begin < b.begin; });
-  const auto wanted = static_cast<size_t>(std::atoll(from_environment("TRACE_KERNELS", "200")));
-  const size_t first = all.size() > wanted ? all.size() - wanted : 0;
-  const char* file = from_environment("TRACE_FILE", "trace.txt");
-  std::FILE* out = std::fopen(file, "w");
+  std::FILE* out = std::fopen(kFile, "w");
   if (out == nullptr) {
-    std::fprintf(stderr, "bench_trace: '%s' cannot be written; set TRACE_FILE\n", file);
+    std::fprintf(stderr, "bench_trace: '%s' cannot be written\n", kFile);
     return;
   }
-  for (size_t i = first; i < all.size(); ++i) {
+  for (size_t i = 0; i < all.size(); ++i) {
     const auto us = [](uint64_t from, uint64_t to) {
       return static_cast<double>(static_cast<int64_t>(to - from)) / 1e3;
     };
-    std::fprintf(out, "%9.2f %8.2f %8.2f  %lld x %lld %s\n", us(all[first].begin, all[i].begin),
-                 us(all[i].begin, all[i].end), i > first ? us(all[i - 1].end, all[i].begin) : 0.0,
+    std::fprintf(out, "%9.2f %8.2f %8.2f  %lld x %lld %s\n", us(all[0].begin, all[i].begin),
+                 us(all[i].begin, all[i].end), i > 0 ? us(all[i - 1].end, all[i].begin) : 0.0,
                  static_cast<long long>(all[i].blocks), static_cast<long long>(all[i].threads),
                  demangled(all[i].name.c_str()).substr(0, 140).c_str());
   }
@@ -89,11 +82,11 @@ void print() {
 
 }  // namespace
 
-/// Called by the driver when it is initialised.
+/// Called by the driver when it is initialized.
 extern "C" int InitializeInjection() {
   if (cuptiActivityRegisterCallbacks(give_buffer, take_buffer) != CUPTI_SUCCESS ||
       cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) != CUPTI_SUCCESS) {
-    std::fprintf(stderr, "bench_trace: CUPTI refuses to record kernels\n");
+    std::fprintf(stderr, "bench_trace: CUPTI could not record kernels\n");
     return 1;
   }
   kernels();  // made before print() is registered, so it outlives it

@@ -133,14 +133,6 @@ class Arrays {
   std::vector<Array> arrays_;
 };
 
-TensorArg dense_arg(DType dtype, const Shape& shape) {
-  TensorArg arg{.data = nullptr, .dtype = dtype, .rank = static_cast<int>(shape.size())};
-  const Shape strides = row_major_strides(shape);
-  std::copy(shape.begin(), shape.end(), arg.shape.begin());
-  std::copy(strides.begin(), strides.end(), arg.strides.begin());
-  return arg;
-}
-
 // An array that has no address yet.
 struct Placed {
   TensorArg arg = {};
@@ -267,6 +259,14 @@ Tensor Maker::integers(DType dtype, Shape shape, int64_t low, int64_t high) {
   return Tensor::from(dtype, std::move(shape), std::span<const int64_t>(values));
 }
 
+TensorArg dense_arg(DType dtype, const Shape& shape) {
+  TensorArg arg{.data = nullptr, .dtype = dtype, .rank = static_cast<int>(shape.size())};
+  const Shape strides = row_major_strides(shape);
+  std::copy(shape.begin(), shape.end(), arg.shape.begin());
+  std::copy(strides.begin(), strides.end(), arg.strides.begin());
+  return arg;
+}
+
 Problem make_problem(const OpCase& c) {
   Problem problem{.op = c.op, .attrs = c.attrs, .inputs = {}, .outputs = {}, .asked = c.asked};
   for (const Arg& arg : c.inputs) {
@@ -310,7 +310,8 @@ Results run_kernel(const KernelDef& kernel, const OpCase& c, const RunOptions& o
   std::unique_ptr<KernelState> state;
   const Numerics numerics = kernel.numerics(problem);
   if (kernel.create != nullptr)
-    state = kernel.create({c.attrs, &numerics, constants, constant_inputs, execution});
+    state =
+        kernel.create({c.attrs, &numerics, constants, constant_inputs, execution, options.tuning});
   std::unique_ptr<ShapeState> shape;
   if (kernel.prepare != nullptr) shape = kernel.prepare({c.attrs, state.get(), in, out, execution});
   const size_t workspace =

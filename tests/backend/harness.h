@@ -10,6 +10,7 @@
 #pragma once
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/kernel.h"
@@ -91,7 +92,8 @@ struct RunOptions {
   /// Inputs, with gaps where they may have them, begin one element late even where the device has
   /// one set of bits for rounder addresses only. Outputs begin where memory of the device does.
   bool odd_inputs = false;
-  bool backwards = false;  ///< LaunchCall::backwards
+  bool backwards = false;        ///< LaunchCall::backwards
+  std::string_view tuning = {};  ///< CreateCall::tuning
 };
 /// Plans, packs, prepares and launches `kernel`; adds a test failure if a guard byte or an input
 /// changed.
@@ -99,6 +101,8 @@ Results run_kernel(const KernelDef& kernel, const OpCase& c, const RunOptions& o
 /// The FP64 evaluator's answer, floats rounded to f64 tensors.
 std::vector<EvalTensor> run_reference(const OpCase& c, const Rounding& rounding = {});
 Problem make_problem(const OpCase& c);
+/// An array without contents.
+TensorArg dense_arg(DType dtype, const Shape& shape);
 
 /// All kernel rows of the case's operator except the evaluator that support it and satisfy what it
 /// asks.

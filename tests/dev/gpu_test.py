@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""tools/gpu.py and './dev gpu --programs': what they make of what programs print, with programs, a
-device and a compute-sanitizer that only print. Needs no device.
+"""tools/gpu.py and './dev gpu --programs': what they conclude from the output of programs, with
+programs, a device and a compute-sanitizer that only print. Needs no device.
 """
 import os
 import pathlib
@@ -22,6 +22,14 @@ INVARIANCE = """cat >"$1" <<END
  {"model": "base", "m": 512, "ours_us": 200.0, "free_us": 100.0}]
 END
 echo all our tile shapes gave a row the same bits"""
+
+# Writes to its last argument, the file after --json.
+TIMED = """for file; do :; done
+cat >"$file" <<END
+[{{"case": "Add f16", "kernel": "cuda.add.loop", "us": 1.5, "check": "{}"}},
+ {{"case": "Add f32", "kernel": "cuda.add.loop", "us": 1.5, "check": "not compared"}}]
+END
+exit {}"""
 
 
 def program(file, script):
@@ -83,7 +91,7 @@ class Tests(Machine):
         self.assertEqual(code, 1)
         self.assertIn("test_scenarios 3 of 4: FAILED, ran no test", out)
 
-    def test_skips_are_counted_and_told(self):
+    def test_skips_are_counted_and_printed(self):
         self.made("test_scenarios", PASSES + "\necho 'SKIP: no such kernel'"
                   "\necho '[  SKIPPED ] Half.Softmax (0 ms)'\necho '[  SKIPPED ] Half.Softmax'")
         code, out = self.run_gpu()
@@ -91,11 +99,11 @@ class Tests(Machine):
         self.assertIn("SKIP: no such kernel", out)
         self.assertRegex(out, "scenarios, example models +4 passed, 4 skipped ")
 
-    def test_what_hangs_is_ended_and_fails(self):
+    def test_what_hangs_is_stopped_and_fails(self):
         self.made("test_runtime", "exec sleep 60")
         code, out = self.run_gpu("--limit", "2")
         self.assertEqual(code, 1)
-        self.assertIn("test_runtime 1 of 1: FAILED, was ended", out)
+        self.assertIn("test_runtime 1 of 1: FAILED, was stopped", out)
 
     def test_without_a_device_nothing_runs(self):
         self.tool("nvidia-smi", "exit 9")
@@ -106,7 +114,7 @@ class Tests(Machine):
     def test_a_wrong_stage_is_named(self):
         code, out = self.run_gpu("--stages", "tests,speed")
         self.assertEqual(code, 2)
-        self.assertIn("there is no 'speed'; there are tests, checks, memcheck", out)
+        self.assertIn("there is no 'speed'; there are tests, memcheck", out)
 
 
 class Sanitizer(Machine):
@@ -132,7 +140,7 @@ echo '========= ERROR SUMMARY: 3 errors'""")
         self.assertEqual(code, 1)
         self.assertIn("or the tool did not end", out)
 
-    def test_the_known_report_of_racecheck_is_told_apart(self):
+    def test_the_known_report_of_racecheck_is_counted_apart(self):
         report = "echo '========= Error: Race reported between Write access at {} [8 hazards]'\n"
         end = "echo '========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)'"
         self.tool("compute-sanitizer",
@@ -162,18 +170,23 @@ class Benchmarks(Machine):
         self.assertIn("FAILED: bits of rows in products", out)
 
     def test_a_stage_without_its_program_is_skipped(self):
-        code, out = self.run_gpu("--stages", "checks,invariance")
+        code, out = self.run_gpu("--stages", "invariance")
         self.assertEqual(code, 0)
-        self.assertIn("has no bench_gemm; './dev gpu --all' builds it", out)
+        self.assertIn("has no bench_invariance; './dev gpu --all' builds it", out)
         self.assertRegex(out, r"invariance +not run: no bench_invariance +-")
 
-    def test_a_wrong_result_of_a_check_fails(self):
-        for name in ("bench_linear_f32", "bench_linear_norm", "bench_attention"):
-            self.made(name, "echo right")
-        self.made("bench_gemm", "echo 'WRONG: M=3'; exit 1")
-        code, out = self.run_gpu("--stages", "checks")
+    def test_timed_kernels_are_counted(self):
+        self.made("test_backend_cuda", TIMED.format("right", 0))
+        code, out = self.run_gpu("--stages", "kernels")
+        self.assertEqual(code, 0, out)
+        self.assertRegex(out, r"timed kernels +1 right, 1 not compared +none wrong +yes")
+
+    def test_a_wrong_result_of_a_timed_kernel_fails(self):
+        self.made("test_backend_cuda", TIMED.format("WRONG", 1))
+        code, out = self.run_gpu("--stages", "kernels")
         self.assertEqual(code, 1)
-        self.assertRegex(out, r"kernels' own checks +7 of 8 right +all right +NO")
+        self.assertRegex(out, r"timed kernels +1 not compared, 1 WRONG +none wrong +NO")
+        self.assertIn("FAILED: timed kernels", out)
 
     def test_the_lines_of_a_comparison(self):
         result = {"failures": [], "engines": [
@@ -215,7 +228,7 @@ class Packed(Machine):
         self.assertEqual(code, 1)
         self.assertIn("FAILED: planted defects", out)
 
-    def test_what_is_no_pack_is_told(self):
+    def test_what_is_no_pack_is_an_error(self):
         done = subprocess.run(["bash", str(ROOT / "dev"), "gpu", "--programs", "nothing.tar.xz"],
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 2)

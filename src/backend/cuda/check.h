@@ -11,7 +11,7 @@ namespace vernier::backend {
 
 inline void check_cuda(cudaError_t status, const std::string& what) {
   if (status == cudaSuccess) return;
-  cudaGetLastError();  // told here, not at the next launch
+  cudaGetLastError();  // reported here, not at the next launch
   throw Error(ErrorCode::kMachine, what + " failed on the GPU: " + cudaGetErrorString(status));
 }
 inline void check_cublas(cublasStatus_t status, const std::string& what) {

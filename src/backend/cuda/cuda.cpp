@@ -37,7 +37,7 @@ class GraphRecording final : public Recording {
   explicit GraphRecording(cudaGraph_t graph) : num_kernels_(kernels_of(graph)) {
     const cudaError_t status = cudaGraphInstantiate(&graph_, graph, 0);
     cudaGraphDestroy(graph);
-    check_cuda(status, "making a graph of the steps");
+    check_cuda(status, "instantiating the graph of the steps");
   }
   ~GraphRecording() override { cudaGraphExecDestroy(graph_); }
   GraphRecording(const GraphRecording&) = delete;
@@ -67,7 +67,7 @@ class EventMark final : public Mark {
  public:
   explicit EventMark(cudaStream_t stream) {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    check_cuda(cudaStreamIsCapturing(stream, &status), "asking a stream what it does");
+    check_cuda(cudaStreamIsCapturing(stream, &status), "querying the state of a stream");
     const bool recorded = status != cudaStreamCaptureStatusNone;
     check_cuda(cudaEventCreate(&event_.value), "creating an event");
     check_cuda(
@@ -100,7 +100,7 @@ class CudaDevice final : public Device {
 
   int enter() override {
     int before = 0;
-    check_cuda(cudaGetDevice(&before), "asking which GPU is this thread's");
+    check_cuda(cudaGetDevice(&before), "querying the GPU of the thread");
     if (before != kGpu) check_cuda(cudaSetDevice(kGpu), "selecting GPU " + std::to_string(kGpu));
     return before;
   }
@@ -111,7 +111,7 @@ class CudaDevice final : public Device {
     void* data = nullptr;
     const cudaError_t status = cudaMalloc(&data, bytes);
     if (status == cudaSuccess) return static_cast<std::byte*>(data);
-    cudaGetLastError();  // told here, not at the next launch
+    cudaGetLastError();  // reported here, not at the next launch
     size_t free_bytes = 0, total_bytes = 0;
     cudaMemGetInfo(&free_bytes, &total_bytes);
     throw Error(ErrorCode::kMachine, "GPU memory: needed " + std::to_string(bytes) + " bytes, " +
@@ -184,7 +184,7 @@ class CudaDevice final : public Device {
   // The engine's weights are on this device: a stream of another cannot run its steps.
   void check_stream() const {
     int its = 0;
-    check_cuda(cudaStreamGetDevice(stream_, &its), "asking for the GPU of the caller's stream");
+    check_cuda(cudaStreamGetDevice(stream_, &its), "querying the GPU of the caller's stream");
     if (its == kGpu) return;
     throw Error(ErrorCode::kInput,
                 "the stream belongs to GPU " + std::to_string(its) + ", engines run on GPU " +
@@ -214,7 +214,7 @@ Support cuda_available() {
   if (forks() != first_forks) {
     return no(
         "no CUDA device: this process was forked from one that had used CUDA, which CUDA does not "
-        "allow; start it anew (multiprocessing: 'spawn')");
+        "allow; start it again (multiprocessing: 'spawn')");
   }
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
@@ -225,7 +225,7 @@ Support cuda_available() {
   if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, cuda::kGpu) !=
           cudaSuccess ||
       cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, cuda::kGpu) != cudaSuccess)
-    return no("GPU " + std::to_string(cuda::kGpu) + " does not tell its compute capability");
+    return no("GPU " + std::to_string(cuda::kGpu) + ": could not query the compute capability");
   return cuda::has_code_for(VERNIER_CUDA_ARCH, major, minor);
 }
 

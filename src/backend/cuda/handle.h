@@ -1,4 +1,4 @@
-// Owners of what CUDA's libraries hand out.
+// RAII owners of the handles of CUDA's libraries.
 #pragma once
 
 namespace vernier::backend {

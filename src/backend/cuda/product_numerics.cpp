@@ -8,7 +8,7 @@ namespace vernier::backend::cuda {
 Support supports_tensor_cores(const Problem& problem) {
   const DType a = problem.inputs[0].dtype;
   if (problem.inputs.size() < 2 || !is_16_bit_float(a) || problem.inputs[1].dtype != a)
-    return no("its operands are not both f16 or both bf16");
+    return no("operands are not both f16 or both bf16");
   return all_up_to_f32(problem);
 }
 

@@ -40,8 +40,8 @@ cudaGraph_t capture(cudaStream_t stream, const std::function<void()>& launch) {
     throw;
   }
   const cudaError_t status = cudaStreamEndCapture(stream, &graph);
-  if (status != cudaSuccess) cudaGetLastError();  // it is told here, not at the next launch
-  check_cuda(status, "capturing a launch (does it allocate or synchronise?)");
+  if (status != cudaSuccess) cudaGetLastError();  // reported here, not at the next launch
+  check_cuda(status, "capturing a launch (does it allocate or synchronize?)");
   return graph;
 }
 
@@ -86,7 +86,7 @@ class Cuda final : public DeviceUnderTest {
                                       at_least(DType::kF16), at_least(DType::kBF16)};
     return kRequests;
   }
-  /// None: what has no row here is a SKIP line.
+  /// None: a case without a row here is a SKIP line.
   void expect_rows(const OpCase&, size_t) const override {}
   bool one_allocation() const override { return !bare_; }
   bool bare() const override { return bare_; }

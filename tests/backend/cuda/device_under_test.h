@@ -11,7 +11,7 @@ void make_bare();
 
 namespace vernier::test {
 
-/// Makes a test of each of op_tables(). Before GoogleTest is initialised.
+/// Makes a test of each of op_tables(). Before GoogleTest is initialized.
 void register_op_tables();
 
 }  // namespace vernier::test

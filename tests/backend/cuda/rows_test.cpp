@@ -1,5 +1,5 @@
-// The CUDA list and device: which operators have no row, indices outside their tables, memory that
-// there is not. Values and bits of the rows: tests/backend/cases. Skips, saying why, without a GPU.
+// The CUDA list and device: which operators have no row, indices outside their tables, too large
+// allocations. Values and bits of the rows: tests/backend/cases. Skips, saying why, without a GPU.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -15,14 +15,14 @@ TEST(CudaRows, EachHasAnOperatorItsNameAndAClassOfBits) {
   std::set<std::string_view> names;
   for (const KernelDef& kernel : cuda_backend().kernels) {
     EXPECT_TRUE(kernel.name.starts_with("cuda.")) << kernel.name;
-    EXPECT_TRUE(names.insert(kernel.name).second) << kernel.name << " stands there twice";
+    EXPECT_TRUE(names.insert(kernel.name).second) << kernel.name << " is listed twice";
     EXPECT_FALSE(kernel.bit_class.empty()) << kernel.name;
     EXPECT_TRUE(kernel.supports != nullptr && kernel.numerics != nullptr &&
                 kernel.launch != nullptr)
         << kernel.name;
     const bool packs = kernel.pack != nullptr;
     EXPECT_TRUE(packs == (kernel.unpack != nullptr) && packs == (kernel.packed_layouts != nullptr))
-        << kernel.name << ": pack, unpack and packed_layouts are there together or not at all";
+        << kernel.name << ": pack, unpack and packed_layouts come together or not at all";
   }
 }
 
@@ -50,7 +50,7 @@ Tensor indices(Shape shape, std::vector<int64_t> values, DType type = DType::kI6
   return Tensor::from(type, std::move(shape), std::span<const int64_t>(values));
 }
 
-// What stands in the output is not said; guards, inputs and the device are whole afterwards.
+// The output is unspecified; guards, inputs and the device are intact afterwards.
 TEST_F(CudaDevice, IndicesOutsideTheirTableHarmNothing) {
   constexpr int64_t kFar = int64_t{1} << 40;
   Maker make(34);

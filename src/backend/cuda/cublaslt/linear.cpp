@@ -171,8 +171,8 @@ std::optional<cublasLtMatmulAlgo_t> algorithm_of(std::string_view text) {
 
 bool one_algorithm(DType operands) { return operands == DType::kF32; }
 
-// What the record says of each bucket; where it is silent what it says of the one before. The
-// heuristic's choice for all buckets where nothing is recorded: nobody has compared bits.
+// The recorded algorithm of each bucket; where there is none, that of the one before. The
+// heuristic's choice for all buckets where nothing is recorded: bits were not compared.
 void choose_algorithms(State& state, cublasLtHandle_t handle, std::string_view tuning) {
   const auto choices = record_of(tuning);
   const bool one = one_algorithm(state.x_type) || tuning.empty();
@@ -400,28 +400,28 @@ std::string tune(const TuneCall& call) {
       if (reference.empty()) reference = row;
       if (row == reference) same.push_back(algorithm);
     }
-    const size_t way =
-        fastest_way(call.device, same.size(), [&](size_t i, const Execution& execution) {
+    const size_t variant =
+        fastest_variant(call.device, same.size(), [&](size_t i, const Execution& execution) {
           sizes.algorithm = same[i];
           sizes.algorithm_bytes = workspace_of(*state, sizes, handle, same[i]).value_or(0);
           check_cublas(multiply(*state, sizes, data, execution), "timing Linear");
         });
-    if (way < same.size()) choices[bucket] = algorithm_text(same[way]);
+    if (variant < same.size()) choices[bucket] = algorithm_text(same[variant]);
   }
   return record_text(choices);
 }
 
-// ---- what it can do
+// ---- supported problems
 
 Support supports(const Problem& problem) {
   const auto attrs = problem.attrs_as<LinearAttrs>();
   const DType type = problem.inputs[0].dtype, out = problem.outputs[0].dtype;
-  if (type != DType::kF32 && !is_16_bit_float(type))
-    return no("its operands are no floats it takes");
-  if (problem.inputs[1].dtype != type) return no("x and the weight have two types");
+  if (type != DType::kF32 && !is_16_bit_float(type)) return no("operands are not f32, f16 or bf16");
+  if (problem.inputs[1].dtype != type) return no("x and the weight have different types");
   Support support = supports_constant_weight(problem);
   if (!support) return support;
-  if (out != type && out != DType::kF32) return no("the output's type is not x's or f32");
+  if (out != type && out != DType::kF32)
+    return no("the output is neither of the type of x nor f32");
   if (problem.has_input(2) && !problem.inputs[2].is_constant())
     return no("the bias is not a constant");
   if (problem.has_input(2) && problem.inputs[2].dtype != out)
@@ -430,14 +430,14 @@ Support supports(const Problem& problem) {
   if (residual && problem.inputs[3].dtype != out)
     return no("the residual has another type than the output");
   if (residual && attrs.activation != Activation::kNone)
-    return no("no residual after an activation in its epilogue");
+    return no("its epilogue adds no residual after an activation");
   if (attrs.activation != Activation::kNone && attrs.activation != Activation::kGeluTanh)
-    return no("of activations its epilogue has GELU with tanh only");
+    return no("GELU with tanh is the only activation of its epilogue");
   const WeightShape w = weight_shape(problem);
   const int64_t multiple = type == DType::kF32 && !takes_tf32(problem) ? 1 : 8;
   if (w.k % multiple != 0 || w.n % multiple != 0)
     return no("K = " + std::to_string(w.k) + " or N = " + std::to_string(w.n) +
-              " is no multiple of 8");
+              " is not a multiple of 8");
   return yes();
 }
 

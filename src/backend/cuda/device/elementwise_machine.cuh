@@ -19,7 +19,7 @@ namespace vernier::backend::cuda {
 inline constexpr int kElementwiseThreads = 256;
 inline constexpr int kElementwiseBlocks = 4;  // per multiprocessor at least: 64 registers
 
-/// kVectors vectors of kN neighbouring elements per thread; neighbouring threads have neighbouring
+/// kVectors vectors of kN neighboring elements per thread; neighboring threads have neighboring
 /// vectors.
 template <class Machine, int kN, int kVectors>
 struct ElementwiseThread {

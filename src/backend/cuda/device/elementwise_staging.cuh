@@ -1,5 +1,5 @@
 // Operands of an elementwise program in shared memory: each warp's part of every input, as it is
-// stored. All copies of a thread are under way together; a thread reads only what it has copied, so
+// stored. All copies of a thread are in flight together; a thread reads only what it has copied, so
 // nothing waits for other threads. C++17.
 #pragma once
 #include "backend/cuda/device/vectors.cuh"
@@ -7,7 +7,7 @@
 
 namespace vernier::backend::cuda {
 
-/// A thread has 4 units of 4 neighbouring elements: unit u of lane l is the elements
+/// A thread has 4 units of 4 neighboring elements: unit u of lane l is the elements
 /// [128·u + 4·l, + 4) of the 512 that its warp has.
 inline constexpr int kUnit = kElementwiseLanes, kUnits = 4;
 inline constexpr int kThreadElements = kUnit * kUnits;

@@ -17,7 +17,7 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
 __device__ __forceinline__ void barrier_init(uint32_t barrier, uint32_t arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
-/// Makes initialised barriers visible to the copy engine and to the cluster.
+/// Makes initialized barriers visible to the copy engine and to the cluster.
 __device__ __forceinline__ void fence_barrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -159,7 +159,7 @@ __device__ __forceinline__ void fence_shared_to_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/// Nearest TF32, ties to even, as the copy engine rounds on its way; NaN stays NaN.
+/// Nearest TF32, ties to even, as the copy engine rounds; NaN stays NaN.
 __device__ __forceinline__ float tf32_rounded(float value) {
   uint32_t bits;
   asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));

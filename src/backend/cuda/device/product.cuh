@@ -2,7 +2,7 @@
 // col] in f32, one block per tile of 64 × 64. A `Problem` (a plain struct, the kernel's argument)
 // says where the elements are:
 //   int64_t rows, cols, batches; int k
-//   bool a_along_k(), b_along_k()       neighbouring k (else rows, columns) are neighbours in
+//   bool a_along_k(), b_along_k()       neighboring k (else rows, columns) are neighbors in
 //   memory Batch begin(batch)                  where the matrices of a batch are; the others get it
 //   Row row(Batch, r), Col col(Batch, c)       what finding elements of a row or column starts from
 //   float a(Row, k), float b(Col, k)    elements as f32

@@ -1,4 +1,4 @@
-// What the kernels of LayerNorm share: from sums over a row to its normalisation. C++17.
+// What the kernels of LayerNorm share: from sums over a row to its normalization. C++17.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -18,7 +18,7 @@ __device__ inline float mean_of(float total, float count, float reciprocal) {
   return __fmaf_rn(__fmaf_rn(-quotient, count, total), reciprocal, quotient);
 }
 
-/// A row without its mean, c, is normalised as c · inverse + offset.
+/// A row without its mean, c, is normalized as c · inverse + offset.
 struct RowScale {
   float inverse, offset;
 };

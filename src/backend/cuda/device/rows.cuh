@@ -49,7 +49,7 @@ struct RowThreads {
     else
       load_part<T>(array, at + c, cols - c, v, fill);
   }
-  /// Every vector of the row that this thread holds. All loads are under way before any is used.
+  /// Every vector of the row that this thread holds. All loads are in flight before any is used.
   static __device__ void read_all(const FloatArray& array, int64_t at, int cols, bool aligned,
                                   float fill, float (&v)[kVectors][kN]) {
     with_type<T>(array, [&](auto element) {

@@ -43,7 +43,7 @@ __device__ void sum_rows(float (&values)[kCount]) {
     for (float& value : values) value += __shfl_xor_sync(~0u, value, offset);
   }
 }
-/// The same, neighbours first.
+/// The same, neighbors first.
 template <int kThreads, int kCount>
 __device__ void sum_rows_upwards(float (&values)[kCount]) {
 #pragma unroll

@@ -1,5 +1,5 @@
-// The accumulators of wgmma, spelt out as PTX wants them: VERNIER_REGISTERS_n names the first n
-// operands of an instruction, VERNIER_FLOATS_n(io, d) hands it d[0] to d[n - 1]. C++17.
+// The accumulators of wgmma, spelled out as PTX requires: VERNIER_REGISTERS_n names the first n
+// operands of an instruction, VERNIER_FLOATS_n(io, d) passes it d[0] to d[n - 1]. C++17.
 #pragma once
 
 #define VERNIER_OUT "=f"     // what d was does not matter

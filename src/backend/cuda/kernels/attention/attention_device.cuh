@@ -140,7 +140,7 @@ struct QueryMasks {
   int64_t visible;  // keys of the sequence after it are hidden
 };
 __device__ inline QueryMasks query_masks(const AttentionLaunch& args, const Tile& tile, int row) {
-  // Rows past the last query read what the last one reads; nobody uses their results.
+  // Rows past the last query read what the last one reads; their results are not used.
   const int64_t query = tile.query + (row < tile.queries ? row : tile.queries - 1);
   const AttentionTable &bias = args.bias, &keep = args.keep;
   return {

@@ -21,7 +21,7 @@ constexpr float kLog2E = 1.4426950408889634f;
 // is 0 for those; the rounding of −1e20·slope would be 2^42, and its power infinite.
 constexpr float kAbsorbingRaw = 0x1p28f, kLargestRaw = 0x1p100f;
 
-// Which masks a kernel knows; the others' code would only lie in the way, and the registers it
+// Which masks a kernel knows; the code of the others would cost time, and the registers it
 // takes are missing in the loop. Keys past the last one are hidden in all of them.
 enum class Masks {
   kNone,
@@ -50,7 +50,7 @@ struct Maps {
 __device__ inline float raw_score(float score, float inverse_scale) {
   const float raw = score * inverse_scale;
   if (fabsf(raw) <= kAbsorbingRaw || !(fabsf(score) < kInfinity)) return raw;
-  const float power = __uint_as_float(__float_as_uint(raw) & 0x7f800000u);  // towards 0
+  const float power = __uint_as_float(__float_as_uint(raw) & 0x7f800000u);  // toward 0
   return copysignf(fminf(power, kLargestRaw), score);
 }
 
@@ -183,7 +183,7 @@ __device__ inline void raise_maxima(const float (&scores)[64], float slope, Rows
   for (int r = 0; r < 2; ++r) {
     const float max = row_maximum(scores, r, rows.max[r]);
     shift[r] = shift_of(max, slope);
-    // Rounded alike, so that an unchanged maximum gives exactly 1: no multiply-add here.
+    // Rounded equally, so that an unchanged maximum gives exactly 1: no multiply-add here.
     factor[r] = exp2_fast(__fsub_rn(__fmul_rn(rows.max[r], slope), shift[r]));
     rows.max[r] = max;
     rows.sum[r] *= factor[r];

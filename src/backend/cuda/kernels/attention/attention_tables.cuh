@@ -90,7 +90,7 @@ __device__ inline float widened(__half x) { return __half2float(x); }
 __device__ inline float widened(__nv_bfloat16 x) { return __bfloat162float(x); }
 
 // Fills table[row][kPitch] for `rows` rows of the tile from `first` on and the 64 keys from `key`
-// on: what is added to a score, or a code. The warp's lanes call it together and synchronise
+// on: what is added to a score, or a code. The warp's lanes call it together and synchronize
 // before they read. Returns, with masks_add, bit r: bias and masks leave row r a key. By key (one
 // row): the first key that they leave, causal not asked, or a large number.
 template <int kPitch>
@@ -98,7 +98,7 @@ __device__ __noinline__ int fill_table(const AttentionLaunch& args, Tile tile, i
                                        int first, int rows, float* table) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int left = tile.keys - key < kStepKeys ? static_cast<int>(tile.keys - key) : kStepKeys;
-  // Rows past the last query have what the last one has; nobody uses their results.
+  // Rows past the last query have what the last one has; their results are not used.
   const int last = tile.queries - 1, from = first < last ? first : last;
   const int exist = last - from + 1 < rows ? last - from + 1 : rows;
   const QueryMasks masks = query_masks(args, tile, from);

@@ -152,7 +152,7 @@ __device__ __forceinline__ void multiply_keys(float (&scores)[S::kTiles][kKeys /
 #pragma unroll
       for (int i = 0; i < 4; ++i)
         load_matrices(b[i], own + static_cast<uint32_t>((8 * (n + i) * S::kPitch + step * 8) * 4));
-        // Products of one sum stand apart.
+        // Products of one sum are apart.
 #pragma unroll
       for (int part = 0; part < 2; ++part) {
 #pragma unroll

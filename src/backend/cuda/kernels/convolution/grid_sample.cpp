@@ -20,7 +20,7 @@ static_assert(static_cast<int>(Interpolation::kNearest) == static_cast<int>(Samp
 
 Support supports_grid_sample(const Problem& problem) {
   Support support = supports_spatial(problem);
-  if (support && !is_float(problem.outputs[0].dtype)) return no("the images are integers");
+  if (support && !is_float(problem.outputs[0].dtype)) return no("the images are not floats");
   return support ? all_up_to_f32(problem) : support;
 }
 

@@ -56,7 +56,7 @@ Support supports_spatial(const Problem& problem) {
   const size_t rank = rank_of(problem.inputs[0]);
   if (rank >= 3 && rank <= 5) return yes();
   return no("the input has " + std::to_string(rank) +
-            " axes; one to three spatial ones are served");
+            " axes; one to three spatial axes are supported");
 }
 
 }  // namespace vernier::backend::cuda

@@ -1,5 +1,5 @@
 // Sliding windows over one to three spatial axes at concrete sizes: what Conv, ConvTranspose and
-// the pools hand to their kernels. Plain types; made by windows_of() of window_shape.h.
+// the pools pass to their kernels. Plain types; made by windows_of() of window_shape.h.
 #pragma once
 #include <cuda_runtime_api.h>
 

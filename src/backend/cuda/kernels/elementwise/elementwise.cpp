@@ -347,7 +347,7 @@ std::optional<Access> second_access(const ElementwiseInput& b, const StridedInde
 }
 
 // The launch by a kernel of the operator's own, where the program is one step that has it and its
-// operands lie as that wants.
+// operands have the layout that it needs.
 std::optional<CommonElementwiseLaunch> common_launch(const ElementwiseLaunch& launch) {
   const ElementwiseStep &load = launch.steps[0], &step = launch.steps[1];
   const bool is_unary = step.b == OperandFrom::kNowhere;

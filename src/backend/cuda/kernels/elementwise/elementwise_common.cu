@@ -1,5 +1,5 @@
 // The operators that models spend time in, each as a kernel of its own: operands of one float type,
-// the second one dense, a number or broadcast in any way; casts between float types. Contract in
+// the second one dense, a number or broadcast on any axes; casts between float types. Contract in
 // elementwise.h. C++17.
 #include "backend/cuda/device/elementwise_math.cuh"
 #include "backend/cuda/device/elementwise_staging.cuh"
@@ -9,7 +9,7 @@ namespace vernier::backend::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kVectors = 2;  // per thread: 32 bytes of each operand under way
+constexpr int kVectors = 2;  // per thread: 32 bytes of each operand in flight
 
 template <ElementwiseOp kOp>
 constexpr bool kIsBinary = kOp == ElementwiseOp::kAdd || kOp == ElementwiseOp::kSub ||
@@ -34,7 +34,7 @@ __device__ float compute(float a, float b, float alpha) {
   }
 }
 
-// The elements of the second operand for kN neighbours of the output from `at` on.
+// The elements of the second operand for kN neighbors of the output from `at` on.
 template <class A, int kN>
 __device__ Pack<A, kN> second_operand(const CommonElementwiseLaunch& args, int64_t at) {
   const auto* b = static_cast<const A*>(args.b);

@@ -279,7 +279,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
   const int64_t block = static_cast<int64_t>(blockIdx.x) * blockDim.x * kThreadElements;
   const bool is_whole_block = block + blockDim.x * kThreadElements <= args.count;
   allow_next_kernel();
-  // Few blocks: a rehearsal beyond the last element, which reads and writes nothing, while the
+  // Few blocks: a dry run beyond the last element, which reads and writes nothing, while the
   // kernel before still runs. What a small program waits for is its arguments and its code.
   constexpr unsigned kFewBlocks = 64;
 #pragma unroll 1

@@ -1,6 +1,6 @@
 // cuda.einsum.loops: contractions of up to four operands. Contract: core/einsum.h. What is a batch
 // of matrix products runs on their tiles (matmul.h), the rest one thread per element (einsum.h);
-// both add the same products in the same order, so bits do not tell them apart.
+// both add the same products in the same order, so they give the same bits.
 #include "backend/cuda/kernels/linear/einsum.h"
 
 #include <algorithm>

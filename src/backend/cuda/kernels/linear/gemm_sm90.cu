@@ -164,7 +164,7 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   return cudaLaunchKernelExC(&launch.config, kernel.function, arguments);
 }
 
-// The least estimated cycles, in rounds of one tile per multiprocessor: per 128 bytes of K the
+// The fewest estimated cycles, in rounds of one tile per multiprocessor: per 128 bytes of K the
 // longer of the products (2048 a cycle) and of what two multiprocessors side by side must take in,
 // which share one operand where both have tiles; and what the next kernel can't hide where no pair
 // is left to it. The constants are fitted to the times of bench_invariance on an H200 (sizes of

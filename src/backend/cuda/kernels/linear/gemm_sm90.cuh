@@ -30,7 +30,7 @@ struct RingPlace {
   }
 };
 
-// Addresses in shared memory: stages, results on their way out, the bias, barriers. The boxes of
+// Addresses in shared memory: stages, results to be stored, the bias, barriers. The boxes of
 // results are shared by the two groups in turns; a strip belongs to one warp of the eight.
 template <class S>
 struct GemmShared {
@@ -185,7 +185,7 @@ __device__ void produce_residual(const GemmShared<S>& shared, const GemmArgument
     const GemmTile tile = tile_at<S>(args, t, rank);
     const int group = S::kTogether ? 0 : count % 2, round = S::kTogether ? count : count / 2;
     barrier_wait(shared.boxes_turn(group), (round + 1 + group) % 2);
-    // Boxes that lie beyond the matrix are not brought.
+    // Boxes outside the matrix are not loaded.
     const auto place = [&](int i) {
       const int warp = i / S::kBoxesOfWarp, box = i % S::kBoxesOfWarp;
       return GemmTile{tile.row + warp / 4 * S::kGroupRows + box / kAcross * 64 + warp % 4 * 16,
@@ -212,7 +212,7 @@ __device__ void produce_residual(const GemmShared<S>& shared, const GemmArgument
 }
 
 // ---- main loop ---------------------------------------------------------------------------------
-// This warp has read a stage: tells the producers of all blocks that write into it.
+// This warp has read a stage: signals the producers of all blocks that write into it.
 template <class S>
 __device__ __forceinline__ void release(uint32_t empty) {
   const int lane = threadIdx.x % 32;

@@ -11,7 +11,7 @@ enum class GemmType : uint8_t { kF16, kBF16, kF32 };
 
 /// y = act(x·wᵀ + bias) + residual. `operands` is the type of x and w; bias, residual and y each
 /// have that type or f32. TF32: x and w are f32 and are rounded to the nearest TF32 (ties to even)
-/// on their way in.
+/// when they are loaded.
 struct GemmSm90 {
   const void* x;         // [m, k] row-major
   const void* w;         // [n, k] row-major, 16-byte aligned
@@ -55,7 +55,7 @@ cudaError_t prepare_gemm_sm90();
 /// no multiple of a tile's is filled up with zeros; a sum of −0 becomes +0, so that the filling
 /// does not show. Bias, activation and residual are f32; y is rounded once. Cost: 2·m·n·k
 /// operations on the tensor cores; at small m the bytes of w. Never splitting K costs most at
-/// k = 4096, m <= 128, where one block walks all of K: measured in bench/cuda. No workspace.
+/// k = 4096, m <= 128, where one block walks all of K: measured by bench_gemm. No workspace.
 /// Encodes tensor maps on the host (about 0.3 us), so it can be captured in a graph.
 cudaError_t launch_gemm_sm90(const GemmSm90& call, int variant, cudaStream_t stream);
 

@@ -53,7 +53,7 @@ __device__ __forceinline__ uint32_t narrow_pair(float a, float b) {
   }
 }
 
-// Two neighbours of type T as they lie in memory.
+// Two neighbors of type T as they lie in memory.
 template <class T>
 using PairBits = std::conditional_t<sizeof(T) == 4, float2, uint32_t>;
 template <class T>
@@ -83,7 +83,7 @@ __device__ __forceinline__ void pick_slice(const GemmSums<S>& sums, int index, G
 }
 
 // The bias of this thread's columns as f32, 0 where there is none: an added +0 also turns sums of
-// −0 into +0. A group reads it together: each thread its part, as it stands there, long before it
+// −0 into +0. A group reads it together: each thread its part, as it is stored, long before it
 // is needed, and the others' through shared memory before the products.
 template <class S>
 using GemmBias = float2[S::kCols / 8];
@@ -172,7 +172,7 @@ __device__ __forceinline__ void add_residual(GemmSlice<S>& v, const GemmArgument
   }
 }
 // The residual of a tile that is one slice, read before its products, beside the first of x: all
-// pairs are on their way at once.
+// pairs are in flight at once.
 template <class S>
 struct ResidualAhead {
   static constexpr bool kIs = S::kSlices == 1;

@@ -80,11 +80,11 @@ Tensor unpack(const Problem& problem, const ConstantArg& packed) {
   return Tensor::from_bytes(DType::kF32, trans_w ? Shape{w.n, w.k} : Shape{w.k, w.n}, plain);
 }
 
-// ---- what it can do
+// ---- supported problems
 
 Support supports(const Problem& problem) {
   if (problem.inputs[0].dtype != DType::kF32 || problem.inputs[1].dtype != DType::kF32)
-    return no("its operands are not f32");
+    return no("operands are not f32");
   if (takes_tf32(problem)) return no("the request allows TF32, which tensor cores take");
   Support support = supports_float_product(problem);
   if (support) support = supports_constant_weight(problem);

@@ -77,8 +77,8 @@ cudaError_t launch_linear_f32(const LinearF32& call, int index, cudaStream_t str
                            v.shared_bytes, stream, args);
 }
 
-// The least estimated cycles: rounds of one tile per multiprocessor, each at its shape's rate. The
-// rates are fitted to the times of bench/cuda on an H200 (sizes of BERT, M from 1 to 16384): the
+// The fewest estimated cycles: rounds of one tile per multiprocessor, each at its shape's rate. The
+// rates are fitted to times of bench_linear_f32 on an H200 (sizes of BERT, M from 1 to 16384): the
 // choice is within 10 % of the best in each.
 int linear_f32_choice(int64_t m, int n, int, int processors) {
   int best = 0;

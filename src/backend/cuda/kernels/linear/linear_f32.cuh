@@ -43,7 +43,7 @@ struct F32Shape {
   static constexpr int kXElems = kRows * kBlockK;
   static constexpr int kPanelElems = kBlockK * kPanelCols;
   static constexpr int kStageElems = kXElems + kPanels * kPanelElems;
-  // A warp's strip: 8 rows of its results on their way out; the step keeps rows in different banks.
+  // A warp's strip: 8 rows of results not yet stored; the step keeps rows in different banks.
   static constexpr int kStripStep = 4 * kTN + 8, kStripElems = 8 * kStripStep;
   static constexpr int kStripsAt = kStages * kStageElems;
   static constexpr int kBarriersAt = kStripsAt + kWarps * kStripElems;
@@ -185,7 +185,7 @@ __device__ void f32_produce(F32Ring<S> ring, int producer, const LinearF32Argume
 
 // ---- the products ------------------------------------------------------------------------------
 
-/// kCount elements, fours of neighbours `step` apart.
+/// kCount elements, fours of neighbors `step` apart.
 template <int kCount>
 __device__ __forceinline__ void load_fours(float (&v)[kCount], const float* src, int step) {
 #pragma unroll
@@ -217,7 +217,7 @@ struct F32Place {
   }
 };
 
-/// y of four neighbouring columns, `count` at the end of a row, from element `at` of y.
+/// y of four neighboring columns, `count` at the end of a row, from element `at` of y.
 __device__ __forceinline__ void f32_finish(float (&v)[4], int64_t at, int count,
                                            const LinearF32Arguments& args) {
   const LinearF32& p = args.p;
@@ -254,7 +254,7 @@ struct F32Finish {
   __device__ __forceinline__ static int col(int chunk) {
     return (static_cast<int>(threadIdx.x) % 32 + 32 * chunk) % S::kTN * 4;
   }
-  /// Ahead of the products, so that nobody waits for it. `first`: the warp's column.
+  /// Ahead of the products, so that no warp waits for it. `first`: the warp's column.
   __device__ __forceinline__ void load_bias(const LinearF32& p, int first) {
 #pragma unroll
     for (int i = 0; i < kBiases; ++i) {
@@ -333,7 +333,7 @@ __device__ void f32_multiply(F32Ring<S> ring, int warp, const LinearF32Arguments
       for (int k = 0; k < S::kBlockK; ++k) {
         if (k == S::kCrossing) {
           ring.advance();
-          // Behind the last stage of all the reads ahead find what nobody uses.
+          // Behind the last stage of all the reads ahead find unused values.
           if (k0 + S::kBlockK < args.padded_k || t + step < tiles)
             barrier_wait(ring.full(), ring.parity);
         }

@@ -177,7 +177,7 @@ struct LinearNormRows {
     return S::kParts == 1 ? parts[0] : parts[0] + parts[S::kParts - 1];
   }
 
-  /// sums become normalised rows, before scale and shift.
+  /// sums become normalized rows, before scale and shift.
   __device__ __forceinline__ void normalise(float epsilon, uint32_t parity) {
     constexpr auto kCount = static_cast<float>(S::kRowCols);
     constexpr float kReciprocal = 1.0f / kCount;

@@ -26,10 +26,10 @@ cudaError_t prepare_linear_norm_sm90();
 /// The rows that one kernel does at a time, behind prepare_linear_norm_sm90().
 int64_t linear_norm_sm90_wave(int n, int processors);
 /// All in one kernel: a cluster of up to four blocks has 128 whole rows, whose sums never leave its
-/// registers; the blocks tell each other what their columns sum up to. It takes as long for one row
+/// registers; the blocks exchange the sums of their columns. It takes as long for one row
 /// as for a wave.
 cudaError_t launch_linear_norm_joined(const LinearNormSm90& call, cudaStream_t stream);
-/// The norm of a p that stands in y, in its place. Both ways give the same bits: p is rounded to
+/// The norm of p, which is in y, in place. Both variants give the same bits: p is rounded to
 /// its type; the sums over a row run over fixed parts of it in the order of linear_norm_sm90.cuh,
 /// in f32; the variance in a second pass; y is rounded once.
 cudaError_t launch_linear_norm_rows(const LinearNormSm90& call, cudaStream_t stream);

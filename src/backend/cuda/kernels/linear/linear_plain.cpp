@@ -1,5 +1,5 @@
 // The rows cuda.linear.narrow, of a few columns, and cuda.linear.tensor_cores and
-// cuda.linear.plain, which any size and alignment can take and which stand last; and what the rows
+// cuda.linear.plain, which take any size and alignment and are tried last; and what the rows
 // of Linear share. Kernels in linear_narrow.cu and linear_plain.cu.
 #include "backend/cuda/kernels/linear/linear_plain.h"
 
@@ -79,7 +79,7 @@ Support supports_narrow(const Problem& problem) {
   if (support) support = supports_any(problem);
   if (!support) return support;
   if (problem.inputs[0].dtype != problem.inputs[1].dtype)
-    return no("its operands are of different types");
+    return no("operands have different types");
   constexpr int64_t kMaxCols = 7;
   const SymShape& shape = problem.inputs[1].shape;
   const Dim& cols = shape[problem.attrs_as<LinearAttrs>().trans_w ? 0 : 1];

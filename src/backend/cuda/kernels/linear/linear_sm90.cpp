@@ -1,7 +1,7 @@
 // cuda.linear.sm90: Linear with 16-bit operands on our own matrix product (gemm_sm90.h), everything
 // in its epilogue; cuda.linear.sm90_tf32: the same with f32 operands whose products may be TF32;
-// cuda.linear_add_layer_norm.sm90: with the sum and the norm behind it (linear_norm_sm90.h).
-// The weight is packed as [N, K] in its stored type; f32 is rounded to TF32 on its way in.
+// cuda.linear_add_layer_norm.sm90: followed by the sum and the norm (linear_norm_sm90.h).
+// The weight is packed as [N, K] in its stored type; f32 is rounded to TF32 when it is loaded.
 #include <algorithm>
 #include <cstring>
 
@@ -91,7 +91,7 @@ Tensor unpack(const Problem& problem, const ConstantArg& packed) {
   return Tensor::from_bytes(type, {w.k, w.n}, plain);
 }
 
-// ---- what it can do
+// ---- supported problems
 
 constexpr size_t kScale = 4, kShift = 5;  // inputs of LinearAddLayerNorm
 
@@ -107,7 +107,7 @@ Support supports_product(const Problem& problem) {
   const WeightShape w = weight_shape(problem);
   if (w.k % 8 != 0 || w.n % 8 != 0)
     return no("K = " + std::to_string(w.k) + " or N = " + std::to_string(w.n) +
-              " is no multiple of 8");
+              " is not a multiple of 8");
   constexpr int64_t kMax = int64_t{1} << 30;
   if (w.k > kMax || w.n > kMax) return no("the weight is too large");
   if (!hopper_kernels_usable()) return no("no sm_90 GPU, or not compiled for sm_90a");
@@ -130,7 +130,7 @@ Support supports_norm(const Problem& problem) {
     if (!problem.has_input(i)) continue;
     const Operand& input = problem.inputs[i];
     if (input.dtype != DType::kF32 || !input.is_constant())
-      return no("scale and bias of the norm are no constants in f32");
+      return no("scale and bias of the norm are not constants in f32");
   }
   const WeightShape w = weight_shape(problem);
   if (!linear_norm_sm90_has(static_cast<int>(w.n), static_cast<int>(w.k)))
@@ -254,7 +254,7 @@ std::unique_ptr<KernelState> create_norm(const CreateCall& call) {
   return state;
 }
 
-// The rows that one kernel does, the first of `rows`; a product and a norm of its own do the rest.
+// How many of `rows`, from the first, one kernel computes; two kernels compute the others.
 // In units of what a wave of rows takes with these two: one kernel takes 0.85 for it, and few rows
 // take 0.3 more than their share (H200, bench_linear_norm).
 int64_t joined_rows(int64_t rows, int64_t wave) {

@@ -85,11 +85,12 @@ void fold_batches(ProductLaunch& p) {
 
 Support supports_integers(const Problem& problem) {
   const DType type = problem.outputs[0].dtype;
-  if (!is_integer(type)) return no("the result is " + std::string(name(type)) + ", no integer");
+  if (!is_integer(type))
+    return no("the result is " + std::string(name(type)) + ", not an integer type");
   return yes();
 }
 
-// Sums are counted in 32 bits, and their last step may begin a little beyond K.
+// Sums are counted in 32 bits, and their last step may begin slightly after K.
 std::unique_ptr<ShapeState> check_terms(int64_t terms) {
   constexpr int64_t kMost = (int64_t{1} << 31) - 64;
   if (terms > kMost)

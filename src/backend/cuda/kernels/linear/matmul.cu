@@ -46,7 +46,7 @@ struct StridedProduct {
   __device__ T b16(Col col, int at) const {
     return reinterpret_cast<const T*>(p.b.data)[col.at + at * p.b.row_step];
   }
-  // `run` elements from `at` if they are neighbours, inside and aligned.
+  // `run` elements from `at` if they are neighbors, inside and aligned.
   template <class T>
   __device__ const T* run(const Matrices& m, int64_t at, int64_t step, bool inside) const {
     const T* src = reinterpret_cast<const T*>(m.data) + at;

@@ -1,4 +1,4 @@
-// Host side: matrices as the tensor copy engine is told of them. C++17.
+// Host side: maps of matrices for the tensor copy engine. C++17.
 #pragma once
 #include "backend/cuda/encode_tiled.h"
 #include "backend/cuda/kernels/linear/gemm_sm90.h"
@@ -8,7 +8,7 @@ namespace vernier::backend::cuda {
 inline size_t bytes_of(GemmType type) { return type == GemmType::kF32 ? 4 : 2; }
 
 // A row-major [rows, cols] matrix, copied in boxes of box_rows x 128 bytes, swizzled. f32 is
-// rounded to TF32 on its way in unless the copies are exact.
+// rounded to TF32 when it is loaded unless the copies are exact.
 struct MatrixMap {
   const void* data;
   int64_t rows, cols;

@@ -15,30 +15,30 @@ size_t bucket_of(int64_t rows) {
   return static_cast<size_t>(it - kRowBuckets.begin());
 }
 
-size_t fastest_way(Device& device, size_t ways,
-                   const std::function<void(size_t way, const Execution& execution)>& run,
-                   const std::optional<PreferredWay>& preferred) {
+size_t fastest_variant(Device& device, size_t variants,
+                       const std::function<void(size_t variant, const Execution& execution)>& run,
+                       const std::optional<PreferredVariant>& preferred) {
   constexpr int kRounds = 4, kRuns = 8;
   const Execution execution = device.execution();
   double least = std::numeric_limits<double>::infinity();
-  size_t best = ways;
-  for (size_t way = 0; way < ways; ++way) {
+  size_t best = variants;
+  for (size_t variant = 0; variant < variants; ++variant) {
     try {
-      run(way, execution);  // loads the code, and throws here if it must
+      run(variant, execution);  // loads the code, and throws here if it must
     } catch (const Error&) {
       continue;
     }
     const auto recording = device.record([&](const Execution& recorded) {
-      for (int i = 0; i < kRuns; ++i) run(way, recorded);
+      for (int i = 0; i < kRuns; ++i) run(variant, recorded);
     });
-    const double advantage = preferred && way == preferred->way ? preferred->advantage : 0;
+    const double advantage = preferred && variant == preferred->variant ? preferred->advantage : 0;
     for (int round = 0; round < kRounds; ++round) {
       const auto first = device.mark(execution.stream);
       recording->replay(execution.stream);
       const auto last = device.mark(execution.stream);
       device.synchronise(execution.stream);
       const double time = device.milliseconds_between(*first, *last) * 1e3 / kRuns - advantage;
-      if (round > 0 && time < least) least = time, best = way;
+      if (round > 0 && time < least) least = time, best = variant;
     }
   }
   return best;
@@ -76,17 +76,17 @@ std::string tune_tiles(const TuneCall& call, const WeightShape& shape, const Til
   std::array<std::string, kRowBuckets.size()> choices;
   const auto count = static_cast<size_t>(tiles.count);
   for (size_t bucket = 0; bucket <= last; ++bucket) {
-    std::optional<PreferredWay> preferred;
+    std::optional<PreferredVariant> preferred;
     const FewRowsTile& few = tiles.few_rows;
     if (few.tile >= 0 && kRowBuckets[bucket] <= few.most)
-      preferred = PreferredWay{static_cast<size_t>(few.tile), few.advantage};
-    const size_t way = fastest_way(
+      preferred = PreferredVariant{static_cast<size_t>(few.tile), few.advantage};
+    const size_t variant = fastest_variant(
         call.device, count,
         [&](size_t tile, const Execution& execution) {
           run({static_cast<int>(tile), kRowBuckets[bucket], in, out, execution});
         },
         preferred);
-    if (way < count) choices[bucket] = tiles.name(static_cast<int>(way));
+    if (variant < count) choices[bucket] = tiles.name(static_cast<int>(variant));
   }
   return record_text(choices);
 }

@@ -1,6 +1,6 @@
-// Numbers of rows that products are tuned for, and the timing of the ways to do one. A step is
-// tuned for each bucket and runs as the smallest one that holds its rows. Every way gives the same
-// bits.
+// Numbers of rows that products are tuned for, and the timing of its variants. A step is
+// tuned for each bucket and runs as the smallest one that holds its rows. Every variant gives the
+// same bits.
 #pragma once
 #include <array>
 #include <functional>
@@ -15,20 +15,20 @@ namespace vernier::backend::cuda {
 
 inline constexpr std::array<int64_t, 9> kRowBuckets{1, 16, 64, 128, 256, 512, 1024, 4096, 16384};
 
-/// A way that has `advantage` microseconds of the others: it is taken where none is faster by more.
-struct PreferredWay {
-  size_t way;
+/// A variant that is taken unless another is faster by more than `advantage` microseconds.
+struct PreferredVariant {
+  size_t variant;
   double advantage;
 };
 
 /// The index of the smallest bucket with at least `rows` rows, the last one beyond.
 size_t bucket_of(int64_t rows);
 
-/// The way in [0, ways) whose run takes the shortest: the least of a few times of a recording of
-/// several runs. A way whose run throws is left out; `ways` where all do.
-size_t fastest_way(Device& device, size_t ways,
-                   const std::function<void(size_t way, const Execution& execution)>& run,
-                   const std::optional<PreferredWay>& preferred = std::nullopt);
+/// The fastest variant in [0, variants): by the minimum of a few times of a recording of
+/// several runs. A variant whose run throws is left out; `variants` where all do.
+size_t fastest_variant(Device& device, size_t variants,
+                       const std::function<void(size_t variant, const Execution& execution)>& run,
+                       const std::optional<PreferredVariant>& preferred = std::nullopt);
 
 /// One choice per bucket as text, and back: "a;b;c". Choices contain no ';'.
 std::string record_text(const std::array<std::string, kRowBuckets.size()>& choices);

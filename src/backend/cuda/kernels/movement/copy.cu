@@ -36,7 +36,7 @@ struct Walk {
 
 constexpr int kUnitsPerThread = 4;  // all read before the first is written
 
-// Units T (an element, or up to 16 bytes of neighbours) in destination order.
+// Units T (an element, or up to 16 bytes of neighbors) in destination order.
 template <class T, class Index>
 __global__ void __launch_bounds__(kBlock) copy_units(const __grid_constant__ Walk<Index> walk) {
   const auto* src = reinterpret_cast<const T*>(walk.src);
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(kBlock) fill_units(T* dst, int64_t count, T va
 
 // ---- host side
 
-// The axes that matter: outermost destination first, neighbours that step together merged.
+// The axes that matter: outermost destination first, neighbors that step together merged.
 struct Loops {
   CopyAxis axes[kMaxCopyAxes];
   int count = 0;

@@ -5,7 +5,7 @@
 namespace vernier::backend::cuda {
 namespace {
 
-// The id of this row, as it stands there.
+// The id of this row, as it is stored.
 __device__ int64_t id_of(const PackedTable& table, int64_t row) {
   const int64_t at = offset_of(table.index, row);
   return table.ids.type == DType::kI32 ? static_cast<const int32_t*>(table.ids.data)[at]
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kPackedThreads, L::kVectors > 4 ? 1 : 2)
   allow_next_kernel();
   wait_for_previous_kernel();
 
-  // The next row of each table is on its way while one is worked on, and the ids after it.
+  // The next row of each table is loaded while one is computed, and the ids after it.
   const PackedRows<L> rows(norm.rows);
   int64_t ids[kMaxPackedTables] = {};
   uint4 raw[kMaxPackedTables][L::kVectors];

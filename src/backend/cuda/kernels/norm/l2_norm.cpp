@@ -40,7 +40,7 @@ std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
   launch.rows = elems_between(out, 0, out.rank - 1);
   launch.cols = out.dim(-1);
   launch.minimum = decode<L2NormAttrs>(call.attrs).minimum;
-  check_lines(launch.rows, launch.cols, "an array to normalise");
+  check_lines(launch.rows, launch.cols, "an array to normalize");
   return state;
 }
 

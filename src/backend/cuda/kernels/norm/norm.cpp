@@ -1,7 +1,7 @@
 // cuda.{layer_norm,rms_norm,add_layer_norm}.{rows,slabs}, cuda.embed_norm.rows,
 // cuda.group_normalization.groups: the rows of norm.cu. Contract: NormAttrs, EmbedNormAttrs,
 // GroupNormAttrs in core/attrs.h. f32, f16 and bf16 in any mix, arithmetic in f32.
-// "rows" normalise the last axis, of inputs with any outer strides; "slabs" several axes.
+// "rows" normalize the last axis, of inputs with any outer strides; "slabs" several axes.
 // An id outside its table reads the table's row 0: the runtime checks an engine's own ids.
 #include "backend/cuda/kernels/norm/norm.h"
 
@@ -38,9 +38,9 @@ Support supports_norm(const Problem& problem, size_t first_parameter) {
     if (!input.present) continue;
     if (i >= first_parameter) {
       if (!is_per_row_element(input.shape, shape, axis))
-        return no("scale and bias must have one value per normalised element");
+        return no("scale and bias must have one value per normalized element");
     } else if (input.shape.size() != shape.size() || elems_from(input.shape, axis) != cols) {
-      return no("an addend is repeated along the normalised axes");
+      return no("an addend is repeated along the normalized axes");
     }
   }
   return yes();
@@ -50,7 +50,7 @@ Support supports_rows(const Problem& problem, size_t first_parameter) {
   if (!any) return any;
   const auto rank = static_cast<int64_t>(problem.outputs[0].shape.size());
   if (positive_axis(problem.attrs_as<NormAttrs>().axis, rank) != rank - 1)
-    return no("normalises over more than the last axis");
+    return no("normalizes over more than the last axis");
   return yes();
 }
 
@@ -69,7 +69,7 @@ std::unique_ptr<ShapeState> prepare_norm(const PrepareCall& call, size_t first_p
   launch.source_count = static_cast<int>(first_parameter);
   for (size_t i = 0; i < first_parameter; ++i)
     launch.sources[i].index = row_index(call.in[i], out, axis);
-  check_lines(launch.rows, launch.cols, "an array to normalise");
+  check_lines(launch.rows, launch.cols, "an array to normalize");
   return state;
 }
 
@@ -109,7 +109,7 @@ void launch_rows(const LaunchCall& call) {
     launch.inverse = float_array(call.out, 2);
   }
   choose_access(launch);
-  check_cuda(launch_norm(launch, stream_of(call.execution)), "normalising rows");
+  check_cuda(launch_norm(launch, stream_of(call.execution)), "normalizing rows");
 }
 
 // ---- EmbedNorm
@@ -134,7 +134,7 @@ std::unique_ptr<ShapeState> prepare_embed(const PrepareCall& call) {
     launch.sources[t].index = id_index(call.in[input], out);
     launch.sources[t].table_rows = call.in[input + 1].dim(0);
   }
-  check_lines(launch.rows, launch.cols, "an array to normalise");
+  check_lines(launch.rows, launch.cols, "an array to normalize");
   return state;
 }
 
@@ -152,7 +152,7 @@ void launch_embed(const LaunchCall& call) {
   launch.bias = float_array(call.in, state.first_parameter + 1);
   launch.y = float_array(call.out, 0);
   choose_access(launch);
-  check_cuda(launch_norm(launch, stream_of(call.execution)), "normalising embeddings");
+  check_cuda(launch_norm(launch, stream_of(call.execution)), "normalizing embeddings");
 }
 
 // ---- GroupNormalization
@@ -174,7 +174,7 @@ std::unique_ptr<ShapeState> prepare_groups(const PrepareCall& call) {
   launch.cols = launch.row_channels * plane;
   launch.channels = channels;
   launch.epsilon = static_cast<float>(attrs.epsilon);
-  check_lines(launch.rows, launch.cols, "an array to normalise");
+  check_lines(launch.rows, launch.cols, "an array to normalize");
   if (plane > 0) launch.channel = divisor_of(plane);
   const std::array<int64_t, 1> sizes{launch.rows}, strides{launch.cols};
   launch.sources[0].index = strided_index(sizes, strides);

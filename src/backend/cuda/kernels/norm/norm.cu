@@ -90,7 +90,7 @@ struct NormRow : RowThreads<T, kThreads> {
       });
     });
   }
-  // x·scale + bias, both under way together where they have one type.
+  // x·scale + bias, both in flight together where they have one type.
   template <int kCount>
   __device__ void scale_and_shift(float (&x)[kCount][kN], int c) const {
     if (args.bias.data == nullptr || args.scale.type != args.bias.type) {

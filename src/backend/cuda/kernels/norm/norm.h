@@ -6,7 +6,7 @@
 
 namespace vernier::backend::cuda {
 
-/// One addend of the rows that are normalised: row r of an array, or the row of a table that an id
+/// One addend of the rows that are normalized: row r of an array, or the row of a table that an id
 /// names. `index`: where row r begins, in elements — or where its id stands.
 struct NormSource {
   FloatArray array;
@@ -28,7 +28,7 @@ struct NormLaunch {
   bool is_rms = false;
   bool is_aligned = false;         ///< vectors of `lanes` are aligned in every array with rows
   DType type = DType::kUndefined;  ///< of sources, y and sum; kUndefined: they differ
-  /// Group normalisation: scale and bias are [channels], a row is `row_channels` channels of
+  /// Group normalization: scale and bias are [channels], a row is `row_channels` channels of
   /// `channel.size` elements, cols < 2^31. 0 channels: scale and bias are [cols].
   int64_t channels = 0, row_channels = 0;
   Divisor channel;

@@ -25,11 +25,11 @@ struct EmbedState final : ShapeState {
 Support supports_rows(const Problem& problem, size_t first_parameter) {
   const Operand& out = problem.outputs[0];
   if (out.dtype != DType::kF32 && !is_16_bit_float(out.dtype))
-    return no("its rows are no f32, f16 or bf16");
+    return no("rows are not f32, f16 or bf16");
   const auto cols = out.shape.back().as_constant();
   const auto lanes = static_cast<int64_t>(kVectorBytes / size_bytes(out.dtype));
   if (!cols || *cols == 0 || *cols % lanes != 0 || *cols > kMaxPackedColumns)
-    return no("a row is no constant number of up to 1024 columns in vectors of 16 bytes");
+    return no("a row is not a constant number of up to 1024 columns, in vectors of 16 bytes");
   for (size_t i = first_parameter; i < problem.inputs.size(); ++i) {
     const Operand& input = problem.inputs[i];
     if (input.present && (input.dtype != DType::kF32 ||
@@ -44,7 +44,7 @@ Support supports_packed(const Problem& problem, size_t first_parameter) {
   const auto rank = static_cast<int64_t>(out.shape.size());
   if (rank == 0) return no("input is a scalar");
   if (positive_axis(problem.attrs_as<NormAttrs>().axis, rank) != rank - 1)
-    return no("normalises over more than the last axis");
+    return no("normalizes over more than the last axis");
   if (Support rows = supports_rows(problem, first_parameter); !rows) return rows;
   for (size_t i = 0; i < first_parameter; ++i) {
     const Operand& input = problem.inputs[i];
@@ -55,7 +55,7 @@ Support supports_packed(const Problem& problem, size_t first_parameter) {
     if (!problem.outputs[o].present) continue;
     const bool is_sum = o == 1 && first_parameter == 2;
     if (!is_sum || problem.outputs[o].dtype != out.dtype)
-      return no("gives no mean or deviation, and a sum in the rows' type only");
+      return no("no mean or deviation as an output, and the sum in the type of the rows only");
   }
   return yes();
 }
@@ -113,7 +113,7 @@ void launch_packed(const LaunchCall& call, size_t first_parameter, bool is_rms) 
   }
   args.is_aligned =
       args.is_aligned && is_aligned(args.x) && is_aligned(args.addend) && is_aligned(args.sum);
-  check_cuda(launch_packed_norm(args, stream_of(call.execution)), "normalising rows");
+  check_cuda(launch_packed_norm(args, stream_of(call.execution)), "normalizing rows");
 }
 
 std::unique_ptr<ShapeState> prepare_packed_embed(const PrepareCall& call) {
@@ -138,7 +138,7 @@ void launch_packed_embed(const LaunchCall& call) {
                       .rows = table.dim(0)};
     args.norm.is_aligned = args.norm.is_aligned && is_aligned(table.data);
   }
-  check_cuda(launch_packed_embed_norm(args, stream_of(call.execution)), "normalising embeddings");
+  check_cuda(launch_packed_embed_norm(args, stream_of(call.execution)), "normalizing embeddings");
 }
 
 template <size_t kFirstParameter, bool kIsRms>

@@ -8,7 +8,7 @@ namespace {
 // From this many rows on every warp has several.
 constexpr int64_t kSideBySideRows = 4096;
 
-// 16 bits: the next row is on its way while one is worked on. f32 has no registers left for that.
+// 16 bits: the next row is loaded while one is computed. f32 has no registers left for that.
 template <class L>
 constexpr bool kIsAhead = L::kN == 8;
 template <class L>

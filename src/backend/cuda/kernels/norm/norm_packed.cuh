@@ -1,5 +1,5 @@
 // Device side of norm_packed.cu and embed_packed.cu: a row without gaps over the lanes of a warp or
-// half of one, its normalisation, and the blocks of a launch. C++17.
+// half of one, its normalization, and the blocks of a launch. C++17.
 #pragma once
 #include "backend/cuda/device/overlap.cuh"
 #include "backend/cuda/device/row_norm.cuh"
@@ -86,7 +86,7 @@ struct PackedRow {
 };
 
 /// Brings constant scale and bias into the first-level cache, a 32-byte sector per thread, while
-/// the kernel before may still run. The copies go nowhere: a load that nobody uses would be left
+/// the kernel before may still run. The copies are not read: an unused load would be left
 /// out.
 __device__ inline void fetch_parameters(const PackedNorm& args) {
   __shared__ float nowhere[kPackedThreads];
@@ -136,7 +136,7 @@ __device__ float sum_of_pairs(const float (&x)[L::kVectors][L::kN], const Add& a
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-/// The sums that normalise() wants of rows in parts; x loses its mean.
+/// The sums that normalise() needs of rows in parts; x loses its mean.
 template <class L, int kRows>
 __device__ void sums_in_parts(float (&x)[kRows][L::kVectors][L::kN], float cols, float reciprocal,
                               float (&sums)[2 * kRows]) {
@@ -197,7 +197,7 @@ __device__ void sums_of_vectors(float (&x)[kRows][L::kVectors][L::kN], int cols,
   sum_rows<kThreads>(sums);
 }
 
-/// x becomes kRows normalised rows. Variance in a second pass over registers, in which the mean's
+/// x becomes kRows normalized rows. Variance in a second pass over registers, in which the mean's
 /// own rounding error is measured and taken out (device/row_norm.cuh).
 template <class L, int kRows>
 __device__ void normalise(const PackedNorm& args, bool is_rms,
@@ -235,7 +235,7 @@ __device__ void normalise(const PackedNorm& args, bool is_rms,
 }
 
 /// The rows of this thread: `first`, `first` + step, … below `end`, the same number of them for all
-/// lanes of a warp; rows past the last are nobody's own.
+/// lanes of a warp; rows past the last belong to no lane.
 template <class L>
 struct PackedRows {
   static constexpr int kPerWarp = kWarpThreads / L::kThreads;

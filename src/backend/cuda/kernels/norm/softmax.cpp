@@ -55,7 +55,7 @@ void launch(const LaunchCall& call) {
   const int64_t lanes = common_lanes(arrays);
   launch.is_aligned = launch.size % lanes == 0 && is_aligned(launch.x, launch.x_lines, lanes) &&
                       is_aligned(launch.y, launch.y_lines, lanes);
-  check_cuda(launch_lines(launch, stream_of(call.execution)), "normalising lines");
+  check_cuda(launch_lines(launch, stream_of(call.execution)), "normalizing lines");
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ __device__ void normalise(Part& part, LineKind kind) {
   part.rewrite([&](float v, int) { return v - max - log_sum; });
 }
 
-// A row of neighbours, in vectors.
+// A row of neighbors, in vectors.
 template <class T, int kThreads, bool kInRegisters>
 struct RowPart {
   using R = RowThreads<T, kThreads>;
@@ -126,8 +126,8 @@ __global__ void __launch_bounds__(RowThreads<T, kThreads>::kBlock,
   normalise(part, args.kind);
 }
 
-// A line along another axis: every kSlices-th element of it; neighbouring threads of a warp have
-// neighbouring lines.
+// A line along another axis: every kSlices-th element of it; neighboring threads of a warp have
+// neighboring lines.
 template <class T>
 struct ColumnPart {
   static constexpr bool kKeeps = false;

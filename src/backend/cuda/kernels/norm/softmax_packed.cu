@@ -1,4 +1,4 @@
-// Softmax of rows of up to 32768 neighbours of one type: each row is read once into registers, by 4
+// Softmax of rows of up to 32768 neighbors of one type: each row is read once into registers, by 4
 // threads to a whole block; where rows are short, a thread has several. Contract in
 // softmax_packed.h. C++17.
 #include "backend/cuda/device/elementwise_math.cuh"
@@ -12,7 +12,7 @@ namespace {
 constexpr int kSmallBlock = 128;  // threads of a block that has several rows
 
 /// kThreads threads hold a row in kVectors vectors of kN each, and kRows rows at once. kN 1 is for
-/// rows that are no multiple of a vector: there neighbouring threads have neighbouring elements.
+/// rows that are no multiple of a vector: there neighboring threads have neighboring elements.
 template <int kN_, int kThreads_, int kVectors_, int kRows_ = 1>
 struct Share {
   static constexpr int kN = kN_, kThreads = kThreads_, kVectors = kVectors_, kRows = kRows_;
@@ -76,7 +76,7 @@ struct Rows {
   }
   __device__ bool is_row(int r) const { return row(r) < args.lines; }
   // −inf where there is nothing: it changes neither the largest value nor the sum. What is there
-  // instead is read all the same: without branches all reads are under way together.
+  // instead is read too: without branches all reads are in flight together.
   __device__ void read_vectors() {
     uint4 words[S::kRows][S::kVectors];
     const int cols = static_cast<int>(args.size);

@@ -4,7 +4,7 @@
 
 namespace vernier::backend::cuda {
 
-/// True for a softmax of rows of neighbours (steps 1) of at most 32768 elements, in and out of one
+/// True for a softmax of rows of neighbors (steps 1) of at most 32768 elements, in and out of one
 /// type: f32, f16 or bf16.
 bool is_packed_softmax(const LineLaunch& launch);
 

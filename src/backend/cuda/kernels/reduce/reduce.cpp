@@ -40,7 +40,7 @@ struct ReduceState final : ShapeState {
 Support supports_reduce(const Problem& problem) {
   if (problem.has_input(1)) return no("its axes are in device memory");
   if (is_float(problem.inputs[0].dtype) != is_float(problem.outputs[0].dtype))
-    return no("turns floats into integers");
+    return no("the input is a float, the output an integer");
   return not_f8(problem);
 }
 

@@ -1,4 +1,4 @@
-// Reduce*: one warp or block per output where its elements are neighbours, else 32 neighbouring
+// Reduce*: one warp or block per output where its elements are neighbors, else 32 neighboring
 // outputs per block. Contract in reduce.h. C++17.
 #include "backend/cuda/device/integer_math.cuh"
 #include "backend/cuda/device/overlap.cuh"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kSlices = 8;          // parts of a group that are reduced beside each other
 constexpr int kLanesPerBlock = 32;  // threads beside each other in column_kernel
-constexpr int kVectorColumns = 4;   // outputs of a thread there, where they are neighbours
+constexpr int kVectorColumns = 4;   // outputs of a thread there, where they are neighbors
 constexpr int kSmallBlock = 128;
 constexpr int64_t kLongRow = 4096;  // elements from which a row gets a block
 constexpr int kLongRowThreads = 512;
@@ -154,7 +154,7 @@ __device__ void store_value(const AnyArray& y, int64_t at, A value) {
   }
 }
 
-// T: element type of x, so that neighbours are read in vectors, whose elements a thread takes in
+// T: element type of x, so that neighbors are read in vectors, whose elements a thread takes in
 // any case; void: any type, element by element.
 template <class T, class A>
 using ExtremeValue = std::conditional_t<std::is_void_v<T>, A, float>;
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(kThreads > kWarpThreads ? kThreads : kSmallBlo
   if (thread == 0) store_value(args.y, row, y[0]);
 }
 
-// Block: kLanesPerBlock threads of kN neighbouring outputs × kSlices parts of their groups, part s
+// Block: kLanesPerBlock threads of kN neighboring outputs × kSlices parts of their groups, part s
 // the elements s, s + kSlices, …
 template <class T, class A, int kN>
 __global__ void __launch_bounds__(kLanesPerBlock* kSlices)

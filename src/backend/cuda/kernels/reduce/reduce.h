@@ -28,7 +28,7 @@ struct ReduceLaunch {
   bool in_rows = false;     ///< the last axis is reduced; it has stride 1
   bool is_one_row = false;  ///< it is the only one
   bool is_aligned = false;  ///< 16-byte vectors of such rows are
-  bool in_vectors = false;  ///< 4 neighbouring outputs are 4 neighbours of x, aligned
+  bool in_vectors = false;  ///< 4 neighboring outputs are 4 neighbors of x, aligned
   bool as_double = false;   ///< integers go through double: L2, LogSum, LogSumExp
 };
 

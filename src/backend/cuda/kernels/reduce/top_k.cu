@@ -47,7 +47,7 @@ __device__ uint64_t key_at(const TopKLaunch& args, const Line& line, int width, 
   return args.largest ? key : ~key & all;
 }
 
-// The least good candidate that is kept: better keys are, and equal ones up to `index`.
+// The worst candidate that is kept: better keys are kept, and equal ones up to `index`.
 struct Threshold {
   uint64_t key;
   int64_t index;

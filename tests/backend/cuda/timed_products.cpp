@@ -1,0 +1,166 @@
+// Timed cases (backend/timing.h) of products and attention at the sizes of BERT base and large.
+#include <cmath>
+
+#include "backend/timing.h"
+
+namespace vernier::backend::test {
+namespace {
+
+// Types of operands; TF32 is f32 whose products may be TF32.
+constexpr std::array kTypes{DType::kF16, DType::kBF16, DType::kTF32, DType::kF32};
+DType stored(DType type) { return type == DType::kTF32 ? DType::kF32 : type; }
+void ask(OpCase& c, DType type) {
+  if (type != DType::kTF32) return;
+  c.asked.compute.type = DType::kTF32;
+  c.asked.by = "a timing";
+}
+std::string sizes(std::initializer_list<int64_t> all) {
+  std::string text;
+  for (int64_t size : all) text += (text.empty() ? "" : "x") + std::to_string(size);
+  return text;
+}
+
+Arg constant(Tensor value) { return {.value = std::move(value), .constant = true}; }
+Arg in_batch(Tensor value) { return {.value = std::move(value), .batch_axis = 0}; }
+
+struct Product {
+  int64_t m, k, n;
+  Activation activation;
+  DType type;
+};
+
+OpCase linear(const Product& p) {
+  const DType type = stored(p.type);
+  OpCase c{.op = OpKind::kLinear, .attrs = encode(LinearAttrs{.activation = p.activation})};
+  c.inputs = {in_batch(repeated(type, {p.m, p.k})), constant(repeated(type, {p.k, p.n})),
+              constant(repeated(type, {p.n}))};
+  c.outputs = {{.dtype = type, .shape = {p.m, p.n}}};
+  c.ulps = 16 + std::sqrt(static_cast<double>(p.k));
+  ask(c, p.type);
+  return c;
+}
+
+const TimedCases kLinear([] {
+  std::vector<TimedCase> all;
+  for (DType type : kTypes) {
+    for (int64_t m : {16384, 4096, 512, 128, 32, 1}) {
+      for (const auto& [k, n] : std::vector<std::pair<int64_t, int64_t>>{{768, 2304},
+                                                                         {768, 768},
+                                                                         {768, 3072},
+                                                                         {3072, 768},
+                                                                         {1024, 3072},
+                                                                         {1024, 1024},
+                                                                         {1024, 4096},
+                                                                         {4096, 1024},
+                                                                         {4096, 4096}}) {
+        for (Activation activation : {Activation::kNone, Activation::kGeluErf}) {
+          const Product p{m, k, n, activation, type};
+          const char* gelu = activation == Activation::kNone ? " " : " gelu ";
+          all.push_back({.name = "Linear " + sizes({m, k, n}) + gelu + std::string(name(type)),
+                         .make = [p] { return linear(p); }});
+        }
+      }
+    }
+  }
+  return all;
+});
+
+OpCase linear_norm(const Product& p) {
+  OpCase c{.op = OpKind::kLinearAddLayerNorm, .attrs = encode(LinearNormAttrs{.epsilon = 1e-5})};
+  const auto parameter = [&p] { return constant(repeated(DType::kF32, {p.n})); };
+  c.inputs = {in_batch(repeated(p.type, {p.m, p.k})),
+              constant(repeated(p.type, {p.k, p.n})),
+              parameter(),
+              in_batch(repeated(p.type, {p.m, p.n})),
+              parameter(),
+              parameter()};
+  c.outputs = {{.dtype = p.type, .shape = {p.m, p.n}}};
+  c.ulps = 16 + std::sqrt(static_cast<double>(p.k)) + 2 * std::sqrt(static_cast<double>(p.n));
+  return c;
+}
+
+const TimedCases kLinearNorm([] {
+  std::vector<TimedCase> all;
+  for (int64_t m : {16384, 4096, 2048, 1024, 128}) {
+    for (const auto& [k, n] : std::vector<std::pair<int64_t, int64_t>>{{384, 384},
+                                                                       {1536, 384},
+                                                                       {512, 512},
+                                                                       {2048, 512},
+                                                                       {1024, 256},
+                                                                       {768, 768},
+                                                                       {1024, 1024}}) {
+      const Product p{m, k, n, Activation::kNone, DType::kF16};
+      all.push_back({.name = "LinearAddLayerNorm " + sizes({m, k, n}) + " f16",
+                     .make = [p] { return linear_norm(p); }});
+    }
+  }
+  return all;
+});
+
+enum class Mask : uint8_t { kNone, kPadding, kBias, kCausal };
+constexpr std::array<const char*, 4> kMasks{"", " padding", " bias", " causal"};
+
+struct Attended {
+  int64_t batch, heads, length, dim;
+  Mask mask;
+  DType type;
+};
+
+// Item b of a batch has length - (b mod 3)·length/3 keys.
+bool is_padding(const Attended& a, int64_t item, int64_t key) {
+  return key >= a.length - item % 3 * a.length / 3;
+}
+
+OpCase attention(const Attended& a) {
+  const DType type = stored(a.type);
+  AttentionAttrs attrs{.causal = a.mask == Mask::kCausal};
+  attrs.scale = 1.0 / std::sqrt(static_cast<double>(a.dim));
+  OpCase c{.op = OpKind::kAttention, .attrs = encode(attrs)};
+  const Shape rows{a.batch, a.length, a.heads, a.dim}, keys{a.batch, 1, 1, a.length};
+  c.inputs = {in_batch(repeated(type, rows)), in_batch(repeated(type, rows)),
+              in_batch(repeated(type, rows))};
+  if (a.mask == Mask::kPadding || a.mask == Mask::kBias) {
+    std::vector<double> table;
+    for (int64_t i = 0; i < a.batch * a.length; ++i) {
+      const bool hidden = is_padding(a, i / a.length, i % a.length);
+      table.push_back(a.mask == Mask::kBias ? hidden * -10000.0 : 1.0 - hidden);
+    }
+    const DType table_type = a.mask == Mask::kBias ? type : DType::kBool;
+    if (a.mask == Mask::kPadding) c.inputs.emplace_back();
+    c.inputs.push_back(in_batch(Tensor::from(table_type, keys, std::span<const double>(table))));
+  }
+  c.outputs = {{.dtype = type, .shape = rows}};
+  c.ulps = 64;
+  ask(c, a.type);
+  return c;
+}
+
+// batch, heads, length, head size
+const TimedCases kAttention([] {
+  std::vector<TimedCase> all;
+  for (DType type : kTypes) {
+    for (const std::array<int64_t, 4>& s : std::vector<std::array<int64_t, 4>>{{32, 16, 512, 64},
+                                                                               {128, 16, 512, 64},
+                                                                               {16, 16, 2048, 64},
+                                                                               {32, 16, 128, 64},
+                                                                               {1, 16, 128, 64},
+                                                                               {1, 12, 128, 64},
+                                                                               {16, 16, 512, 128},
+                                                                               {8, 16, 2048, 128},
+                                                                               {32, 16, 512, 32},
+                                                                               {128, 12, 128, 64},
+                                                                               {128, 12, 128, 32},
+                                                                               {1, 12, 128, 32}}) {
+      for (Mask mask : {Mask::kNone, Mask::kPadding, Mask::kBias, Mask::kCausal}) {
+        const Attended a{s[0], s[1], s[2], s[3], mask, type};
+        all.push_back({.name = "Attention " + sizes({s[0], s[1], s[2], s[3]}) +
+                               kMasks[static_cast<size_t>(mask)] + " " + std::string(name(type)),
+                       .make = [a] { return attention(a); }});
+      }
+    }
+  }
+  return all;
+});
+
+}  // namespace
+}  // namespace vernier::backend::test
