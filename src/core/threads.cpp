@@ -29,6 +29,8 @@ constexpr double kLongPartUs = 150;
 // one, twice as long after each trial that confirms it.
 constexpr double kTrialUs = 50e3, kKeptUs = 1e6, kLongestKeptUs = 16e6, kKeptTrials = 16;
 constexpr double kTrialRuns = 2;
+// Sharing must pay for the CPUs that it takes from others: other sessions of this process, too.
+constexpr double kWorthSharing = 0.8;  // of the time of a run on one thread
 // A run stops sharing its steps after this many times the length of a run on one thread: other
 // programs have the workers' CPUs, and each further step would wait for them.
 constexpr double kGiveUpAfter = 3;
@@ -84,7 +86,11 @@ void ThreadTeam::share(int parts, void (*body)(void*, int), void* context) {
   const int64_t slept =
       job_->wait_for(helped_, now + std::max(pool_->patience_ns(), (now - begun) / kUneven));
   // A part as long as ours may have started when ours ended; other programs took the rest.
-  if (slept > 0 && own > 0) slept_ns_ += std::min(slept, (now - begun) / own);
+  if (slept > 0 && own > 0) {
+    const int64_t explained = std::min(slept, (now - begun) / own);
+    slept_ns_ += explained;
+    late_ns_ += slept - explained;
+  }
   if (give_up_ns_ > 0 && now > give_up_ns_) alone_ = true;
   if (job_->error) std::rethrow_exception(std::exchange(job_->error, nullptr));
 }
@@ -98,7 +104,7 @@ ThreadTeam::Turn::Turn(ThreadTeam& team, Pace* pace)
   team.pool_ = &pool;
   pool.start_workers(team.size_);  // after a fork there are none
   team.job_ = pool.enter(team.size_ > 1);
-  team.own_parts_ = team.slept_ns_ = 0;
+  team.own_parts_ = team.slept_ns_ = team.late_ns_ = 0;
   team.alone_ = team.crowded_ && pace && team.works_alone(*pace);
   team.give_up_ns_ = 0;
   before_ = std::exchange(own_turn, &team);
@@ -116,14 +122,16 @@ ThreadTeam::Turn::~Turn() {
     const int64_t now = now_ns();
     const auto cpu_ns = static_cast<double>(thread_cpu_ns() - cpu_ns_);
     const auto wall_ns = static_cast<double>(now - wall_ns_);
-    // A thread that was never preempted waited for a disk or a worker and lost no time to other
-    // programs. The first run of a kind is not representative: it reads cold memory.
+    // A thread that was never preempted lost to other programs what it waited for parts that took
+    // longer than its own: their workers were preempted. The rest of its waits are for a disk. The
+    // first run of a kind is not representative: it reads cold memory.
     const bool first = pace_ && pace_->part_us == 0;
     const bool interrupted = preemptions() > preemptions_;
     const double awake_ns = std::max(1.0, wall_ns - static_cast<double>(team_.slept_ns_));
+    const double lost = interrupted ? std::clamp(1 - cpu_ns / awake_ns, 0.0, 1.0)
+                                    : static_cast<double>(team_.late_ns_) / awake_ns;
     if (pace_) team_.measure(*pace_, wall_ns, cpu_ns);
-    if (!first)
-      team_.watch(now, wall_ns, interrupted ? std::clamp(1 - cpu_ns / awake_ns, 0.0, 1.0) : 0);
+    if (!first) team_.watch(now, wall_ns, lost);
   }
   team_.pool_->leave(team_.job_);
   team_.pool_ = nullptr;
@@ -162,7 +170,7 @@ void ThreadTeam::end_block(Pace& pace) {
     pace.trial = true;
     return;
   }
-  const bool alone = pace.alone_us <= pace.shared_us;
+  const bool alone = pace.shared_us > kWorthSharing * pace.alone_us;
   const bool confirmed = alone != pace.alone && pace.kept_us > 0;
   const double kept_us = confirmed ? std::min(2 * pace.kept_us, kLongestKeptUs) : kKeptUs;
   pace.kept_us = std::max(kept_us, kKeptTrials * length_us);

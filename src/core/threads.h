@@ -101,6 +101,7 @@ class ThreadTeam {
   struct Job* job_ = nullptr;   // during a turn: our job; null: steps are not shared
   int64_t own_parts_ = 0;       // parts that the caller did in this turn
   int64_t slept_ns_ = 0;        // time waited in this turn for parts as long as its own
+  int64_t late_ns_ = 0;         // and for parts that took longer
   bool alone_ = false;          // the steps of this turn are not shared, or no longer
   int64_t give_up_ns_ = 0;      // when this turn stops sharing steps; 0: never
   int helped_ = 0;              // parts of the last shared job done by workers
