@@ -19,7 +19,7 @@ DATA = BASE + ["core", "plan data", "engine reader"]
 LAYERS = {
     "operator table": (["ops/ops.def"], []),  # data: anyone may include it
     "api": (["vernier/certificate.h", "vernier/custom_op.h", "vernier/dtype.h", "vernier/error.h", "vernier/limits.h",
-            "vernier/printable.h", "vernier/process.h", "vernier/promotion.h", "vernier/tensor.h", "vernier/verdict.h",
+            "vernier/nearest.h", "vernier/printable.h", "vernier/process.h", "vernier/promotion.h", "vernier/tensor.h", "vernier/verdict.h",
              "vernier/version.h"],
             []),
     "api of runtime": (["vernier/engine.h", "vernier/plugins.h", "vernier/session.h",

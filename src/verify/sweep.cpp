@@ -9,6 +9,7 @@
 #include <numeric>
 #include <set>
 
+#include "core/names.h"
 #include "evaluate/plan_evaluator.h"
 #include "evaluate/samples.h"
 #include "ops/evaluate.h"
@@ -329,11 +330,15 @@ void Sweep::compare_expected(Group& group) {
   for (const auto& [name, tensor] : request_.expect) {
     const auto it = reference.find(name);
     if (it == reference.end()) {
-      std::string names;
-      for (const auto& [output_name, value] : reference)
-        names += (names.empty() ? "" : ", ") + output_name;
+      std::string listed;
+      std::vector<std::string> known;
+      for (const auto& [output_name, value] : reference) {
+        listed += (listed.empty() ? "" : ", ") + output_name;
+        known.push_back(output_name);
+      }
       throw Error(ErrorCode::kInput, "--expect: array '" + name +
-                                         "' is no output of the model; its outputs are " + names);
+                                         "' is no output of the model; its outputs are " + listed +
+                                         did_you_mean(name, known));
     }
     const EvalTensor want = EvalTensor::from(tensor);
     std::string why;
