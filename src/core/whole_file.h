@@ -25,7 +25,8 @@ class WholeFile {
     uint64_t bytes_expected;  ///< likewise; 0: not known yet
   };
   /// Throws Error(kInput) when the target is there and no regular file or has no name,
-  /// Error(kMachine) "cannot write <what> 'PATH': …" when the temporary file cannot be made.
+  /// Error(kMachine) "cannot write <what> 'PATH': …" when the temporary file cannot be made;
+  /// of a folder that does not exist, the message says so.
   explicit WholeFile(Target target);
   /// Removes the temporary file unless commit() succeeded.
   ~WholeFile();
@@ -55,5 +56,9 @@ class WholeFile {
   uint64_t position_ = 0;
   bool synced_ = false, done_ = false;
 };
+
+/// Throws what writing `path` would throw; leaves no file behind. Asked before work whose result
+/// goes there. `what`: for messages, "engine".
+void check_can_write(const std::filesystem::path& path, const std::string& what);
 
 }  // namespace vernier
