@@ -2,6 +2,7 @@
 // whatever a program prints of them, and of Error::what(), goes through here.
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,10 @@ std::string printable_name(std::string_view name);
 /// The same for a message of several lines: its first line stands where it is printed, and no other
 /// begins at the margin, so that none is taken for a line of the program's own.
 std::string printable_message(std::string_view message);
+
+/// "1 node", "2 nodes", "1 query", "0 queries": a count and its noun. `plural`: where it is not the
+/// noun and an s.
+std::string counted(int64_t count, std::string_view noun, std::string_view plural = "");
 
 /// Bytes of the UTF-8 character at the start of `text`; 0 where there is none (RFC 3629, table 3-7
 /// of Unicode: no overlong forms, no surrogates, nothing above U+10FFFF).

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "compile/json.h"
 #include "compile/lines.h"
 #include "verify/bisect.h"
 #include "verify/build_options.h"
@@ -30,9 +31,10 @@ std::string row_text(const BisectedNode& node) {
 
 std::string found_text(const Bisection& found) {
   std::string text = format_line(
-      "{} of the {} nodes that have less than f32 or ask for it ({} steps) must be raised for it "
+      "{} of the {} nodes that have less than f32 or ask for it ({}) must be raised for it "
       "to pass; none of them can be left out\n  {:<48} {:<22} {:<22} {}\n",
-      found.nodes.size(), found.candidates, found.candidate_steps, "node", "op",
+      found.nodes.size(), found.candidates,
+      counted(static_cast<int64_t>(found.candidate_steps), "step"), "node", "op",
       "has (store/compute/acc)", "where, asked by");
   for (const BisectedNode& node : found.nodes) text += row_text(node);
   text += "add to the build\n";
@@ -63,9 +65,9 @@ json to_json(const BisectedNode& node) {
           {"op", node.op},
           {"origin_of", node.composite},
           {"got",
-           {{"compute", type_name(node.compute)},
-            {"accumulate", type_name(node.accumulate)},
-            {"store", type_name(node.store)}}},
+           {{"compute", type_json(node.compute)},
+            {"accumulate", type_json(node.accumulate)},
+            {"store", type_json(node.store)}}},
           {"by", node.by},
           {"rule", node.rule},
           {"step", node.step},
@@ -82,15 +84,16 @@ std::string to_text(const Bisection& found) {
   if (found.outcome == BisectOutcome::kFound) text += found_text(found);
   if (found.outcome == BisectOutcome::kNotPrecision) text += not_precision_text(found);
   for (const std::string& note : found.notes) text += format_line("note: {}\n", note);
-  return text + format_line("{} builds, {:.1f} s, of which verify {:.1f} s\n", found.builds,
-                            found.ms / 1000, found.verify_ms / 1000);
+  return text + format_line("{}, {:.1f} s, of which verify {:.1f} s\n",
+                            counted(found.builds, "build"), found.ms / 1000,
+                            found.verify_ms / 1000);
 }
 
 std::string to_json(const Bisection& found) {
   json result{{"outcome", kOutcomes[static_cast<size_t>(found.outcome)]},
               {"verdict", name(found.verdict)},
               {"explanation", found.explanation},
-              {"inputs", found.inputs},
+              {"cell", found.inputs},
               {"candidates", found.candidates},
               {"candidate_steps", found.candidate_steps},
               {"nodes", json::array()},
@@ -98,8 +101,8 @@ std::string to_json(const Bisection& found) {
               {"rules_pass", found.rules_pass},
               {"notes", found.notes},
               {"builds", found.builds},
-              {"seconds", found.ms / 1000},
-              {"verify_seconds", found.verify_ms / 1000}};
+              {"ms", found.ms},
+              {"verify_ms", found.verify_ms}};
   for (const BisectedNode& node : found.nodes) {
     result["nodes"].push_back(to_json(node));
     for (const std::string& rule : node.raising) result["options"].push_back(option_of(rule));

@@ -16,7 +16,8 @@ constexpr size_t kMostListed = 12;
 
 std::string part_text(const Reduction& found) {
   std::string text =
-      format_line("{} of the model's {} nodes are left\n", found.nodes.size(), found.model_nodes);
+      format_line("{} of the model's {} left\n", found.nodes.size(),
+                  counted(static_cast<int64_t>(found.model_nodes), "node is", "nodes are"));
   for (size_t i = 0; i < std::min(found.nodes.size(), kMostListed); ++i)
     text += format_line("  {}\n", found.nodes[i]);
   if (found.nodes.size() > kMostListed)
@@ -41,22 +42,22 @@ std::string to_text(const Reduction& found) {
               "not fail in this way; nothing was written\n"
             : "not reproduced: the part fails when it is cut, but not from these files\n";
   }
-  return text + format_line("{} builds, {:.1f} s\n", found.builds, found.ms / 1000);
+  return text + format_line("{}, {:.1f} s\n", counted(found.builds, "build"), found.ms / 1000);
 }
 
 std::string to_json(const Reduction& found) {
   const json result{{"outcome", kOutcomes[static_cast<size_t>(found.outcome)]},
                     {"verdict", name(found.verdict)},
                     {"explanation", found.explanation},
-                    {"inputs", found.inputs},
+                    {"cell", found.inputs},
                     {"nodes", found.nodes},
-                    {"model_nodes", found.model_nodes},
+                    {"onnx_nodes", found.model_nodes},
                     {"part_verdict", name(found.part_verdict)},
                     {"part_explanation", found.part_explanation},
                     {"command", found.command},
                     {"folder", found.folder.string()},
                     {"builds", found.builds},
-                    {"seconds", found.ms / 1000}};
+                    {"ms", found.ms}};
   return result.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
