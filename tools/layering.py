@@ -40,6 +40,7 @@ LAYERS = {
     "passes": (["passes/"], BUILD + ["analysis"]),
     "precision": (["precision/"], BUILD + ["analysis"]),
     "io": (["io/"], BASE + ["core"]),
+    "demo": (["demo/"], BASE + ["io"]),
     "kernel contract": (["backend/kernel.h", "backend/kernel.cpp", "backend/body.h",
                          "backend/body.cpp", "backend/elementwise.h",
                          "backend/elementwise.cpp", "backend/elementwise_ops.def",
@@ -69,7 +70,7 @@ LAYERS = {
     ),
     "cli": (
         ["cli/"],
-        BASE + ["api of runtime", "api of compile", "api of verify", "io", "make model"],
+        BASE + ["api of runtime", "api of compile", "api of verify", "io", "make model", "demo"],
     ),
     "python": (
         ["bindings/"],
