@@ -55,11 +55,24 @@ def outputs_of(archive):
         return digest(*(name.encode() + source.read(name) for name in sorted(source.namelist())))
 
 
+def as_recorded(plan):
+    """The plan with tensors as text ("f32[batch, 64]", "-"): the form of earlier records, whose
+    hashes stay comparable."""
+    def text(tensor):
+        return (tensor if isinstance(tensor, str) else "-" if tensor is None else
+                f"{tensor['type']}[{', '.join(map(str, tensor['shape']))}]")
+    for step in plan["steps"]:
+        step["name"] = step.pop("node", step.get("name"))
+        for key in ("inputs", "outputs"):
+            step[key] = [text(tensor) for tensor in step[key]]
+    return plan
+
+
 def fingerprint(program, model, mode, device, folder):
     engine = folder / "engine.vn"
     options = [] if device == "cpu" else ["--device", device]
     command(program, "build", model / "model.onnx", "-o", engine, f"--{mode}", *options)
-    plan = json.loads(command(program, "inspect", engine, "--plan", "--json"))
+    plan = as_recorded(json.loads(command(program, "inspect", engine, "--plan", "--json")))
     steps = [f"{step['kernel']} {' '.join(step['inputs'])} -> {' '.join(step['outputs'])}"
              for step in plan["steps"]]
     cases = {}

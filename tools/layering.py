@@ -20,8 +20,9 @@ DATA = BASE + ["core", "plan data", "engine reader"]
 LAYERS = {
     "operator table": (["ops/ops.def"], []),  # data: anyone may include it
     "api": (["vernier/certificate.h", "vernier/custom_op.h", "vernier/dtype.h",
-             "vernier/error.h", "vernier/kernel_set.h", "vernier/limits.h", "vernier/printable.h",
-             "vernier/process.h", "vernier/promotion.h", "vernier/tensor.h", "vernier/verdict.h", "vernier/version.h"],
+             "vernier/error.h", "vernier/kernel_set.h", "vernier/limits.h", "vernier/nearest.h",
+             "vernier/printable.h", "vernier/process.h", "vernier/promotion.h", "vernier/tensor.h",
+             "vernier/verdict.h", "vernier/version.h"],
             []),
     "api of runtime": (["vernier/engine.h", "vernier/plugins.h", "vernier/session.h",
                         "vernier/synthetic.h"],
@@ -41,6 +42,7 @@ LAYERS = {
     "passes": (["passes/"], BUILD + ["analysis"]),
     "precision": (["precision/"], BUILD + ["analysis"]),
     "io": (["io/"], BASE + ["core"]),
+    "demo": (["demo/"], BASE + ["io"]),
     "kernel contract": (["backend/kernel.h", "backend/kernel.cpp", "backend/body.h",
                          "backend/body.cpp", "backend/elementwise.h",
                          "backend/elementwise.cpp", "backend/elementwise_ops.def",
@@ -71,7 +73,7 @@ LAYERS = {
     ),
     "cli": (
         ["cli/"],
-        BASE + ["api of runtime", "api of compile", "api of verify", "io", "make model"],
+        BASE + ["api of runtime", "api of compile", "api of verify", "io", "make model", "demo"],
     ),
     "python": (
         ["bindings/"],

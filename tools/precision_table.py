@@ -45,7 +45,7 @@ def steps_of(engine):
     """How many steps there are, how many read or write 16 bits, how many of those by widening."""
     steps = vernier("inspect", engine, "--plan")["steps"]
     narrow = [s for s in steps
-              if any(v.startswith(("f16", "bf16")) for v in s["inputs"] + s["outputs"])]
+              if any(v and v["type"] in ("f16", "bf16") for v in s["inputs"] + s["outputs"])]
     return len(steps), len(narrow), sum(s["kernel"].endswith("_widened") for s in narrow)
 
 

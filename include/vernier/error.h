@@ -1,4 +1,4 @@
-// vernier::Error: every failure that a caller can meet. Contract: README "Exit codes".
+// vernier::Error: every failure that a caller can meet. Contract: docs/commands.md "Exit codes".
 #pragma once
 #include <stdexcept>
 #include <string>
@@ -12,6 +12,9 @@ enum class ErrorCode {
   kMachine = 3,      ///< disk, memory or device
   kInternal = 4,     ///< a bug in Vernier
 };
+
+/// "check_failed", "input", "machine" or "internal": in JSON (docs/json.md) and in Python.
+const char* name(ErrorCode code);
 
 /// message: what failed, where, what was found and expected, and what to do.
 class Error : public std::runtime_error {

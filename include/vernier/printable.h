@@ -1,7 +1,9 @@
 // Text from files as text for a terminal. Names in models, engines and arrays may hold any bytes:
 // a program prints them, and Error::what(), through these functions only.
 #pragma once
+#include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -17,6 +19,14 @@ std::string printable_name(std::string_view name);
 /// The same for a message of several lines: every line but the first is indented, so that none can
 /// be mistaken for a line of the program.
 std::string printable_message(std::string_view message);
+
+/// "1 node", "2 nodes", "1 query", "0 queries": a count and its noun. `plural`: where it is not the
+/// noun and an s.
+std::string counted(int64_t count, std::string_view noun, std::string_view plural = "");
+template <std::integral Count>
+std::string counted(Count count, std::string_view noun, std::string_view plural = "") {
+  return counted(static_cast<int64_t>(count), noun, plural);
+}
 
 /// Bytes of the UTF-8 character at the start of `text`; 0 where there is none (RFC 3629, table 3-7
 /// of Unicode: no overlong forms, no surrogates, nothing above U+10FFFF).

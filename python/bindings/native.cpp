@@ -30,7 +30,7 @@ namespace {
 
 // ---- text and limits
 
-/// Names may be no UTF-8, which a str must be: then they are shown as a terminal shows them.
+/// A str must be UTF-8, and names need not be: those that are not are shown with escapes.
 std::string as_str(const std::string& name) {
   std::string_view rest = name;
   while (!rest.empty()) {
@@ -130,7 +130,7 @@ NamedTensors tensors_of(const std::vector<NamedElements>& arrays) {
 
 // ---- engines and sessions
 
-/// (name, type, [(text, least, most) of each size])
+/// (name, type, [(text, minimum, maximum) of each size])
 using PortRow =
     std::tuple<std::string, std::string, std::vector<std::tuple<std::string, int64_t, int64_t>>>;
 
@@ -161,7 +161,7 @@ class PythonSession {
       : session_(engine.engine,
                  {.threads = threads, .limits = limits_of(max_memory, max_seconds)}) {}
 
-  /// The outputs, and what is to be said about those that hold NaN or infinity (empty: none does).
+  /// The outputs, and the message about those that hold NaN or infinity (empty: none does).
   nb::tuple run(const std::vector<NamedElements>& arrays) {
     std::vector<Result> results;
     std::string non_finite;
@@ -266,28 +266,16 @@ std::string inspect(const std::string& path, const std::string& view, const std:
 
 // ---- errors
 
-const char* code_text(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kCheckFailed:
-      return "check_failed";
-    case ErrorCode::kInput:
-      return "input";
-    case ErrorCode::kMachine:
-      return "machine";
-    case ErrorCode::kInternal:
-      break;
-  }
-  return "internal";
-}
-
-/// vernier::Error becomes vernier.Error (python/vernier/_error.py), which `type` is.
-void translate(const std::exception_ptr& thrown, void* type) {
+/// vernier::Error becomes vernier.Error, which the function `make` makes of its message and code
+/// (from_library of python/vernier/_error.py).
+void translate(const std::exception_ptr& thrown, void* make) {
   try {
     std::rethrow_exception(thrown);
   } catch (const Error& error) {
-    const nb::handle python_error(static_cast<PyObject*>(type));
-    PyErr_SetObject(python_error.ptr(),
-                    python_error(printable_message(error.what()), code_text(error.code())).ptr());
+    const nb::handle from_library(static_cast<PyObject*>(make));
+    const nb::object made =
+        from_library(printable_message(error.what()), std::string(name(error.code())));
+    PyErr_SetObject(made.type().ptr(), made.ptr());
   }
 }
 
@@ -296,8 +284,8 @@ void translate(const std::exception_ptr& thrown, void* type) {
 NB_MODULE(_native, m) {
   m.attr("version") = kVersion;
   // Kept for the life of the process, as the module is.
-  nb::object error = nb::module_::import_("vernier._error").attr("Error");
-  nb::register_exception_translator(&translate, error.release().ptr());
+  nb::object make = nb::module_::import_("vernier._error").attr("from_library");
+  nb::register_exception_translator(&translate, make.release().ptr());
 
   nb::class_<PythonEngine>(m, "Engine")
       .def(nb::init<const std::string&, bool>())

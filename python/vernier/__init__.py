@@ -5,7 +5,7 @@
     outputs = session.run({"input_ids": ids, "attention_mask": mask})
     verdict = vernier.verify("model.vn", "model.onnx")["verdict"]
 
-The words, rules and limits are those of the command line (README.md, docs/precision.md,
+The words, rules and limits are those of the command line (docs/commands.md, docs/precision.md,
 docs/verification.md). Every failure is a vernier.Error with a `code`. build, run and verify release
 the interpreter's lock.
 """
@@ -21,6 +21,7 @@ import numpy as np
 from vernier import _native
 from vernier._arrays import from_native, numpy_name, to_native
 from vernier._error import Error
+from vernier._spelling import in_python
 
 __all__ = ["Engine", "Error", "Port", "Session", "build", "inspect", "verify"]
 __version__ = _native.version
@@ -36,7 +37,7 @@ class Port(NamedTuple):
     name: str
     dtype: str  #: NumPy's name, "float32"; "bfloat16" and "float8_…" are ml_dtypes'
     shape: tuple[int | str, ...]  #: a number, or an expression over named sizes: "batch"
-    ranges: tuple[tuple[int, int], ...]  #: the least and the most of each size
+    ranges: tuple[tuple[int, int], ...]  #: minimum and maximum of each size
 
 
 class Engine:
@@ -120,6 +121,7 @@ class Session:
         step by step.
         """
         rows, non_finite = self._native.run(to_native(inputs, self.engine._types))
+        non_finite = in_python(non_finite)
         if non_finite and check:
             raise Error(non_finite, "check_failed")
         if non_finite:
@@ -145,13 +147,13 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
     outputs   values of the graph that the engine also returns.
     fuse_off  optional passes to leave out, by name.
     max_memory, max_seconds
-              for models of strangers: "8GB" or bytes, estimated before it is taken; seconds, asked
+              for untrusted models: "8GB" or bytes, estimated before it is taken; seconds, asked
               between steps. What is over them is an Error with the code "machine". Ctrl-C ends the
               work between steps, too.
 
     Returns engine, model, onnx_nodes, steps, fallback_steps, weight_bytes, notes, policy (which
     `policy` takes back) and ms. Raises Error: a rule that matches nothing, a request that no kernel
-    can honour, an operator that is not supported.
+    can honor, an operator that is not supported.
     """
     options = _native.CompileOptions()
     options.device = device
@@ -169,7 +171,8 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
     options.limit(_size(max_memory), max_seconds or 0.0)
     _check_keeps(engine, model)
     report = _native.build(os.fspath(model), os.fspath(engine), options)
-    return report | {"policy": json.loads(report["policy"])}
+    return report | {"policy": json.loads(report["policy"]),
+                     "notes": [in_python(note) for note in report["notes"]]}
 
 
 def verify(engine: Path, model: Path, inputs: Arrays | Sequence[Arrays] | None = None, *,
@@ -179,11 +182,11 @@ def verify(engine: Path, model: Path, inputs: Arrays | Sequence[Arrays] | None =
            report: Path | None = None, stamp: bool = False, read_into_memory: bool = False,
            max_memory: int | str | None = None,
            max_seconds: float | None = None) -> dict[str, Any]:
-    """Holds a saved engine against the FP64 evaluation of its model, as `vernier verify` does.
+    """Compares a saved engine with the FP64 evaluation of its model, as `vernier verify` does.
 
     inputs    arrays named as the model's inputs, or several such; None: a sweep of seeded inputs
               that fit the model, over `batches` [1, 2, 4, 8] and `lengths` [4, 16, 48].
-    expect    outputs of the first `inputs`: holds the FP64 evaluation against them.
+    expect    outputs of the first `inputs`: the FP64 evaluation is compared with them.
     tolerance limits instead of the usual ones: "rms=1e-3,max=1e-2,cos=0.9999,flips=0".
     thorough  a larger sweep. begin, end: only the part between these values of the model.
     report    also write the report to this HTML file.
@@ -199,7 +202,7 @@ def verify(engine: Path, model: Path, inputs: Arrays | Sequence[Arrays] | None =
     for number, arrays in enumerate(given):
         request.add_inputs(f"inputs {number}", to_native(arrays, types))
     if expect is not None and not given:
-        raise Error("expect holds the outputs of inputs, which is not given; add inputs", "input")
+        raise Error("expect holds the outputs of inputs, which is missing; add inputs", "input")
     if expect is not None:
         request.expect(to_native(expect, {}))
     request.batches, request.lengths = list(batches), list(lengths)
@@ -212,7 +215,9 @@ def verify(engine: Path, model: Path, inputs: Arrays | Sequence[Arrays] | None =
     if report is not None:
         _check_keeps(report, engine, model)
         request.html(os.fspath(report))
-    return json.loads(_native.verify(request, tolerance or "", stamp))
+    found = json.loads(_native.verify(request, tolerance or "", stamp))
+    return found | {"explanation": in_python(found["explanation"]),
+                    "notes": [in_python(note) for note in found["notes"]]}
 
 
 def inspect(path: Path, view: str = "summary", *, node: str = "", shapes: str = "",
@@ -228,8 +233,8 @@ def inspect(path: Path, view: str = "summary", *, node: str = "", shapes: str = 
 
 
 def _port(name: str, dtype: str, dims: list[tuple[str, int, int]]) -> Port:
-    shape = tuple(least if least == most else text for text, least, most in dims)
-    return Port(name, numpy_name(dtype), shape, tuple((least, most) for _, least, most in dims))
+    shape = tuple(low if low == high else text for text, low, high in dims)
+    return Port(name, numpy_name(dtype), shape, tuple((low, high) for _, low, high in dims))
 
 
 def _size(size: int | str | None) -> str:

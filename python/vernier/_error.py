@@ -1,4 +1,5 @@
-"""vernier.Error: every failure that a caller can meet. Contract: README.md "Exit codes"."""
+"""vernier.Error: every failure that a caller can meet. Contract: docs/commands.md "Exit codes"."""
+from vernier._spelling import in_python
 
 
 class Error(Exception):
@@ -6,7 +7,7 @@ class Error(Exception):
 
     `code` says whose fault it is: "input" (an option, a model, an engine file, an array, a shape),
     "machine" (disk, memory, device, a limit of time or memory), "check_failed" (a checksum or
-    another check) or "internal" (a bug of Vernier's). Names in the message come from files: what a
+    another check) or "internal" (a bug in Vernier). Names in the message come from files: what a
     terminal would act on in them is shown as an escape.
     """
 
@@ -15,6 +16,11 @@ class Error(Exception):
     def __init__(self, message: str, code: str = "internal") -> None:
         super().__init__("".join(map(_shown, message)))
         self.code = code
+
+
+def from_library(message: str, code: str) -> Error:
+    """The Error of one that the library threw (python/bindings/native.cpp)."""
+    return Error(in_python(message), code)
 
 
 def _shown(character: str) -> str:

@@ -40,8 +40,8 @@ const KernelSet* plugin_kernels(const std::vector<std::string>& plugins) {
 
 void add_limits(CLI::App& command, LimitOptions& options) {
   command.add_option("--max-memory", options.memory,
-                     "end with exit code 3 before more than this is taken, by estimate: 4GB, "
-                     "512MiB");
+                     "end with exit code 3 before more memory than this is allocated, by estimate: "
+                     "4GB, 512MiB");
   command
       .add_option("--max-seconds", options.seconds,
                   "end with exit code 3 after this time, between two steps")
@@ -58,8 +58,8 @@ Limits limits_of(const LimitOptions& options) {
 
 void add_read_into_memory(CLI::App& command, bool& read_into_memory) {
   command.add_flag("--read-into-memory", read_into_memory,
-                   "read the engine instead of mapping it: nothing that is done to its file "
-                   "meanwhile matters");
+                   "read the engine instead of mapping it: later changes to its file have no "
+                   "effect");
 }
 
 std::vector<int64_t> parse_sizes(const std::string& text, const std::string& option) {

@@ -1,4 +1,4 @@
-// Options that several commands share, so that they read and fail alike.
+// Options that several commands share, so that they have the same texts and errors.
 #pragma once
 #include <cstdint>
 #include <string>

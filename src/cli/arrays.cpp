@@ -2,6 +2,7 @@
 #include "cli/arrays.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "cli/arguments.h"
 
@@ -66,6 +67,14 @@ Tensor row_of(const Tensor& tensor, int64_t row) {
   return Tensor::from_bytes(
       tensor.dtype(), std::move(shape),
       tensor.byte_span().subspan(static_cast<size_t>(row) * row_bytes, row_bytes));
+}
+
+nlohmann::json json_of(const NamedTensors& arrays) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const auto& [name, tensor] : arrays)
+    rows.push_back(
+        {{"name", name}, {"type", vernier::name(tensor.dtype())}, {"shape", tensor.shape()}});
+  return rows;
 }
 
 NamedTensors with_prefix(const NamedTensors& arrays, const std::string& prefix) {

@@ -1,5 +1,6 @@
 // Arrays as the commands need them: in and out of a session, rows, lookup by name.
 #pragma once
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,8 @@ NamedTensors read_inputs(Session& session, const std::string& path);
 /// As above, for a command that makes its sessions later; one is made for the check.
 NamedTensors read_inputs(const std::string& engine, const std::vector<std::string>& plugins,
                          const std::string& path);
-/// Arrays named as the engine's outputs. One of another name is not read: it comes back empty, for
-/// whoever compares them to refuse.
+/// Arrays named as the engine's outputs. One of another name is not read: it comes back empty, and
+/// the comparison refuses it.
 NamedTensors read_outputs(const std::string& engine, const std::vector<std::string>& plugins,
                           const std::string& path);
 
@@ -26,6 +27,9 @@ std::vector<Input> as_inputs(const NamedTensors& arrays);
 
 /// Row `row` along axis 0 as an array with one row.
 Tensor row_of(const Tensor& tensor, int64_t row);
+
+/// [{"name": "ids", "type": "i64", "shape": [4, 48]}, …] (docs/json.md).
+nlohmann::json json_of(const NamedTensors& arrays);
 
 /// The arrays whose name begins with `prefix`, without it ("in.ids" -> "ids").
 NamedTensors with_prefix(const NamedTensors& arrays, const std::string& prefix);

@@ -1,5 +1,5 @@
-// vernier bench: how long one run takes, on synthesised inputs or given ones. Contract: README.md
-// "Commands".
+// vernier bench: how long one run takes, on synthetic inputs or given ones. Contract:
+// docs/commands.md.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -16,13 +16,15 @@
 #include "cli/arrays.h"
 #include "cli/common.h"
 #include "vernier/error.h"
+#include "vernier/printable.h"
 #include "vernier/synthetic.h"
 
 namespace vernier::cli {
 namespace {
 
-constexpr int kWarmUpRuns = 3;                  // the first creates what a new shape needs
-constexpr int64_t kMaxSize = int64_t{1} << 24;  // of --batch and --length; catches slips only
+constexpr int kWarmUpRuns = 3;  // the first creates what a new shape needs
+// Of --batch and --length; catches typing errors only.
+constexpr int64_t kMaxSize = int64_t{1} << 24;
 
 constexpr int64_t kDefaultLength = 128;
 
@@ -36,7 +38,7 @@ struct Options {
   bool json = false, read_into_memory = false;
 };
 
-/// What was asked for, checked against the engine's range, or a default within it.
+/// The requested size, checked against the engine's range, or a default within it.
 int64_t size_of(const PortDim& dim, int64_t asked, int64_t fallback, const char* option) {
   if (asked == 0) return std::clamp(fallback, dim.min, dim.max);
   if (asked < dim.min || asked > dim.max) {
@@ -109,7 +111,7 @@ void check_memory(const Engine& engine, Session& session, const std::string& siz
   if (all > machine_bytes()) too_large(sizes, "the inputs and activations", all);
 }
 
-/// The arrays to run on: the user's, or synthesised ones of the sizes asked for.
+/// The arrays to run on: the user's, or synthetic ones of the requested sizes.
 NamedTensors inputs_of(const Engine& engine, Session& session, const Options& options) {
   if (!options.inputs.empty()) return read_inputs(session, options.inputs);
   NamedTensors arrays;
@@ -140,15 +142,12 @@ int bench(const Options& options) {
   std::vector<double> sorted = times;
   std::sort(sorted.begin(), sorted.end());
   const double median = quantile(sorted, 0.5);
-  nlohmann::json shapes = nlohmann::json::object();
   std::string text;
-  for (const auto& [name, array] : arrays) {
-    shapes[name] = array.shape();
+  for (const auto& [name, array] : arrays)
     text += fmt::format("{} [{}]  ", name, fmt::join(array.shape(), ", "));
-  }
   if (options.json) {
     nlohmann::json json{{"engine", options.engine},
-                        {"inputs", shapes},
+                        {"inputs", json_of(arrays)},
                         {"threads", options.threads},
                         {"pause_ms", options.pause},
                         {"runs", times.size()},
@@ -160,8 +159,9 @@ int bench(const Options& options) {
     print_json(json);
     return 0;
   }
-  print_line(fmt::format("{}median {:.3f} ms   p10 {:.3f}   p90 {:.3f}   {} runs", text, median,
-                         quantile(sorted, 0.1), quantile(sorted, 0.9), times.size()));
+  print_line(fmt::format("{}median {:.3f} ms   p10 {:.3f}   p90 {:.3f}   {}", text, median,
+                         quantile(sorted, 0.1), quantile(sorted, 0.9),
+                         counted(static_cast<int64_t>(times.size()), "run")));
   if (!on_device.empty()) {
     print_line(fmt::format("on the device alone: median {:.4f} ms   p10 {:.4f}   p90 {:.4f}",
                            quantile(on_device, 0.5), quantile(on_device, 0.1),
@@ -173,11 +173,11 @@ int bench(const Options& options) {
 }  // namespace
 
 void add_bench(CLI::App& app, Run& chosen) {
-  CLI::App* command = app.add_subcommand("bench", "Time an engine on synthesised or given inputs");
+  CLI::App* command = app.add_subcommand("bench", "Time an engine on synthetic or given inputs");
   const auto options = std::make_shared<Options>();
   command->add_option("ENGINE", options->engine, "engine file (.vn)")->required();
-  CLI::Option* inputs =
-      command->add_option("--inputs", options->inputs, "arrays to run on (.npz), not made-up ones");
+  CLI::Option* inputs = command->add_option("--inputs", options->inputs,
+                                            "arrays to run on (.npz) instead of synthetic ones");
   command->add_option("--batch", options->batch, "rows; default 1")
       ->check(CLI::Range(int64_t{1}, kMaxSize))
       ->excludes(inputs);
@@ -193,10 +193,10 @@ void add_bench(CLI::App& app, Run& chosen) {
   command
       ->add_option("--pause", options->pause,
                    "milliseconds of rest before each run, as in a service that is not always busy; "
-                   "without, large batches keep a GPU at its power limit")
+                   "without rests, large batches keep a GPU at its power limit")
       ->check(CLI::Range(0.0, 1e5))
       ->capture_default_str();
-  command->add_option("--runs", options->runs, "least number of runs")
+  command->add_option("--runs", options->runs, "minimum number of runs")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   command->add_flag("--json", options->json,

@@ -1,5 +1,5 @@
-// vernier bisect: the nodes that have to be raised for an engine to pass. Contract: README.md
-// "Commands"; how they are found: docs/diagnosis.md "Bisect".
+// vernier bisect: the nodes that have to be raised for an engine to pass. Contract:
+// docs/commands.md; how they are found: docs/diagnosis.md "Bisect".
 #include "vernier/bisect.h"
 
 #include <CLI/CLI.hpp>
@@ -49,8 +49,8 @@ void add_bisect(CLI::App& app, Run& chosen) {
       "  vernier bisect model.vn --model model.onnx\n"
       "  vernier bisect model.vn --model model.onnx --inputs in.npz --tolerance rms=1e-3\n"
       "  vernier bisect model.vn --model model.onnx --batches 4 --lengths 16 -o found.json\n"
-      "Exit code 0 when the engine passes or the nodes were found, 1 when it is no matter of "
-      "precision");
+      "Exit code 0 when the engine passes or the nodes were found, 1 when precision is not "
+      "the cause");
   command->callback([options, &chosen] { chosen = [options] { return bisect(*options); }; });
 }
 

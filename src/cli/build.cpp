@@ -1,4 +1,4 @@
-// vernier build: a model into an engine file. Contract: README.md "Commands".
+// vernier build: a model into an engine file. Contract: docs/commands.md.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -10,6 +10,7 @@
 #include "io/text_file.h"
 #include "vernier/compile.h"
 #include "vernier/error.h"
+#include "vernier/printable.h"
 #include "vernier/verify.h"
 
 namespace vernier::cli {
@@ -82,6 +83,10 @@ int build(const Options& options) {
                 "--tolerance limits what --verify accepts; add --verify to the build");
   }
   verify::parse_tolerance(options.tolerance);  // refused before the work
+  if (!options.save_policy.empty()) {
+    check_keeps_inputs(options.save_policy, {options.model});
+    io::check_can_write(options.save_policy, "policy");
+  }
   CompileOptions compile_options;
   compile_options.limits = limits_of(options.limits);
   compile_options.device = options.device;
@@ -118,10 +123,10 @@ int build(const Options& options) {
     print_json(json);
     return code;
   }
-  print_line(fmt::format(
-      "{}: {} ONNX nodes, {} steps ({} on the FP64 evaluator), {:.1f} MB of weights, {:.2f} s",
-      options.engine, report.onnx_nodes, report.steps, report.fallback_steps,
-      static_cast<double>(report.weight_bytes) / 1e6, report.ms / 1e3));
+  print_line(fmt::format("{}: {}, {} ({} on the FP64 evaluator), {:.1f} MB of weights, {:.2f} s",
+                         options.engine, counted(report.onnx_nodes, "ONNX node"),
+                         counted(report.steps, "step"), report.fallback_steps,
+                         static_cast<double>(report.weight_bytes) / 1e6, report.ms / 1e3));
   for (const std::string& note : report.notes) print_line("note: " + note);
   if (verdict) print(verify::to_text(*verdict));
   return code;
@@ -145,7 +150,7 @@ void add_build(CLI::App& app, Run& chosen) {
   command->add_flag("--bf16", options->bf16, "as --fp16, in BF16");
   command
       ->add_option("--rule", options->rules,
-                   "change what is asked of nodes, e.g. 'op:LayerNorm compute=f32'; later rules "
+                   "change the precision of nodes, e.g. 'op:LayerNorm compute=f32'; later rules "
                    "win")
       ->allow_extra_args(false);
   command->add_option("--policy", options->policy, "read mode and rules from this JSON file");
@@ -159,9 +164,10 @@ void add_build(CLI::App& app, Run& chosen) {
                       "trtexec's; 'obey' is what Vernier always does");
   command->add_option("--shapes", options->shapes,
                       "range of each named size, e.g. 'batch=1..32,seq=4..512'");
-  command->add_option("--tuning", options->tuning,
-                      "JSON file of what was found fastest on the device: read where it exists, "
-                      "completed and written; the same file gives the same engine");
+  command->add_option(
+      "--tuning", options->tuning,
+      "JSON file of the fastest variants on the device: read if it exists, completed "
+      "and written; the same file gives the same engine");
   command->add_option("--outputs", options->outputs,
                       "also return these values of the graph, e.g. Add_12,Softmax_3");
   command->add_option("--fuse", options->fuse, "PASS=off switches an optional pass off")
@@ -180,7 +186,7 @@ void add_build(CLI::App& app, Run& chosen) {
       "  vernier build model.onnx -o model.vn\n"
       "  vernier build model.onnx -o model.vn --shapes 'batch=1..32,seq=4..512'\n"
       "  vernier build model.onnx -o model.vn --verify\n"
-      "  vernier build stranger.onnx -o model.vn --max-memory 8GB --max-seconds 120\n"
+      "  vernier build untrusted.onnx -o model.vn --max-memory 8GB --max-seconds 120\n"
       "  vernier build model.onnx -o model.vn --bf16 --rule 'role:head compute=f32' --verify\n"
       "  vernier build model.onnx -o model.vn --fp16 "
       "--layerPrecisions='LayerNormalization_*:fp32'\n"

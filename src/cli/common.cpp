@@ -1,11 +1,13 @@
 // Errors, progress and printing of the commands: see common.h.
 #include "cli/common.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <system_error>
 
 #include "vernier/error.h"
@@ -27,34 +29,48 @@ void say(const char* kind, std::string_view message) {
   write_line("vernier: " + std::string(kind) + ": " + printable_message(message));
 }
 
-int report(ErrorCode code, std::string_view message) {
+int report(ErrorFormat format, ErrorCode code, std::string_view message) {
   say("error", message);
-  return static_cast<int>(code);
+  const int exit_code = static_cast<int>(code);
+  if (format == ErrorFormat::kJson) {
+    print_json({{"error", {{"code", name(code)}, {"exit_code", exit_code}, {"message", message}}}});
+    std::fflush(stdout);
+  }
+  return exit_code;
 }
 
 }  // namespace
 
 void warn(std::string_view message) { say("warning", message); }
 
-int run_guarded(const Run& body) {
+ErrorFormat error_format(int argc, const char* const* argv) {
+  const std::span arguments(argv, static_cast<size_t>(argc));
+  const auto is_json = [](std::string_view argument) { return argument == "--json"; };
+  return std::ranges::any_of(arguments, is_json) ? ErrorFormat::kJson : ErrorFormat::kText;
+}
+
+int run_guarded(const Run& body, ErrorFormat format) {
+  const auto fail = [format](ErrorCode code, const std::string& message) {
+    return report(format, code, message);
+  };
   try {
     const int code = body();
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-      return report(ErrorCode::kMachine, "standard output could not be written; is the disk full?");
-    }
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)  // nor could JSON be written
+      return report(ErrorFormat::kText, ErrorCode::kMachine,
+                    "standard output could not be written; is the disk full?");
     return code;
   } catch (const Error& error) {
-    return report(error.code(), error.what());
+    return fail(error.code(), error.what());
   } catch (const std::bad_alloc&) {
-    return report(ErrorCode::kMachine,
-                  "out of memory; use smaller batches or lengths, or a machine with more memory");
+    return fail(ErrorCode::kMachine,
+                "out of memory; use smaller batches or lengths, or a machine with more memory");
   } catch (const std::system_error& error) {  // files, threads: what the system refuses
-    return report(ErrorCode::kMachine, std::string("the system refused: ") + error.what() +
-                                           "; see the limits of 'ulimit -a' and the disk");
+    return fail(ErrorCode::kMachine, std::string("the operating system refused: ") + error.what() +
+                                         "; see the limits of 'ulimit -a' and the disk");
   } catch (const std::exception& error) {
-    return report(ErrorCode::kInternal,
-                  std::string("internal error: ") + error.what() +
-                      ". This is a bug of Vernier's; please report it with the command");
+    return fail(ErrorCode::kInternal,
+                std::string("internal error: ") + error.what() +
+                    ". This is a bug in Vernier; please report it with the command");
   }
 }
 
@@ -94,7 +110,7 @@ std::string read_text_file(const std::string& path) {
     throw Error(ErrorCode::kInput, "cannot read '" + path + "': there is no such file");
   const std::streamoff size = file.tellg();
   if (size > kLargest)
-    throw Error(ErrorCode::kInput, "'" + path + "' is larger than 16 MiB, which no policy is");
+    throw Error(ErrorCode::kInput, "'" + path + "' is larger than 16 MiB; expected a policy file");
   std::string text(static_cast<size_t>(size), '\0');
   file.seekg(0);
   file.read(text.data(), size);
@@ -119,7 +135,7 @@ Progress::Progress(std::string what) : what_(std::move(what)) {
       talking_ = true;
       say();
     });
-  } catch (const std::system_error&) {  // no thread to be had: the work is done in silence
+  } catch (const std::system_error&) {  // no thread can be started: no progress is shown
   }
 }
 

@@ -1,5 +1,5 @@
 // What the commands share: registration, errors and exit codes, progress, JSON on stdout.
-// Contract: README.md "Exit codes". Results go to stdout, everything else to stderr.
+// Contract: docs/commands.md "Exit codes". Results go to stdout, everything else to stderr.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -32,8 +32,12 @@ void add_reduce(CLI::App& app, Run& run);
 void add_demo(CLI::App& app, Run& run);
 void add_make_model(CLI::App& app, Run& run);
 
-/// Runs `body` and turns what it throws into "vernier: error: ..." on stderr and an exit code.
-int run_guarded(const Run& body);
+enum class ErrorFormat : uint8_t { kText, kJson };
+/// Was --json among the arguments? Asked before they are parsed: errors of parsing are JSON, too.
+ErrorFormat error_format(int argc, const char* const* argv);
+/// Runs `body` and turns what it throws into "vernier: error: ..." on stderr and an exit code; as
+/// JSON also into {"error": ...} on stdout (docs/json.md).
+int run_guarded(const Run& body, ErrorFormat format);
 
 /// "vernier: warning: ..." on stderr: the command goes on.
 void warn(std::string_view message);

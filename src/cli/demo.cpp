@@ -1,6 +1,6 @@
 // vernier demo: compiles an example model, runs its stored cases against their FP64 outputs, each
 // row alone against the row in its batch, verifies the engine, and ranks the model's evaluation set
-// if it has one. Contract: README.md.
+// if it has one. Contract: docs/commands.md.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -10,9 +10,10 @@
 
 #include "cli/arrays.h"
 #include "cli/common.h"
-#include "cli/demo_ranking.h"
+#include "demo/ranking.h"
 #include "vernier/compile.h"
 #include "vernier/error.h"
+#include "vernier/printable.h"
 #include "vernier/verify.h"
 
 namespace vernier::cli {
@@ -30,7 +31,7 @@ struct Result {
   bool same_bits = true;
 };
 
-/// Deletes the engine file when the demo ends, however it ends.
+/// Deletes the engine file when the demo ends, also by an exception.
 struct TemporaryFile {
   fs::path path;
   ~TemporaryFile() {
@@ -142,16 +143,16 @@ verify::Report verify_engine(const fs::path& folder, const fs::path& engine) {
   return report;
 }
 
-int demo(const fs::path& folder) {
+int run_demo(const fs::path& folder) {
   const std::vector<fs::path> files = stored_cases(folder);
   const TemporaryFile engine{
       fs::temp_directory_path() /
       fmt::format("vernier-demo-{}.vn", reinterpret_cast<uintptr_t>(&files))};
   const Clock clock;
   const CompileReport report = compile((folder / "model.onnx").string(), engine.path.string());
-  print(fmt::format("built {} in {:.2f} s: {} ONNX nodes, {} steps\n",
-                    (folder / "model.onnx").string(), clock.ms() / 1e3, report.onnx_nodes,
-                    report.steps));
+  print(fmt::format("built {} in {:.2f} s: {}, {}\n", (folder / "model.onnx").string(),
+                    clock.ms() / 1e3, counted(report.onnx_nodes, "ONNX node"),
+                    counted(report.steps, "step")));
   print(
       "        batch  length  scores                                       error  same  time of a "
       "run");
@@ -171,12 +172,15 @@ int demo(const fs::path& folder) {
   bool good = all.worst <= kLimit && all.same_bits;
   const verify::Report verdict = verify_engine(folder, engine.path);
   good = verdict.passed() && good;
-  if (has_evaluation_set(folder)) {
+  if (demo::has_evaluation_set(folder)) {
     std::vector<std::string> inputs;
     for (const Port& port : opened->inputs()) inputs.push_back(port.name);
     constexpr double kDeviations = 6;  // as verify's own limit
     const double noise = kDeviations * verdict.outputs.front().noise_rms;
-    good = rank_evaluation_set(session, folder, inputs, noise) && good;
+    const auto run = [&session](const NamedTensors& rows) { return run_session(session, rows); };
+    const demo::Ranking ranking = demo::rank_evaluation_set(run, folder, inputs, noise);
+    print(demo::to_text(ranking));
+    good = ranking.passed() && good;
   }
   return good ? 0 : static_cast<int>(ErrorCode::kCheckFailed);
 }
@@ -189,7 +193,7 @@ void add_demo(CLI::App& app, Run& chosen) {
   const auto folder = std::make_shared<std::string>();
   command->add_option("FOLDER", *folder, "folder with model.onnx and case_<i>.npz")->required();
   command->footer("Example:\n  vernier demo tests/models/demo_reranker");
-  command->callback([folder, &chosen] { chosen = [folder] { return demo(*folder); }; });
+  command->callback([folder, &chosen] { chosen = [folder] { return run_demo(*folder); }; });
 }
 
 }  // namespace vernier::cli

@@ -1,4 +1,4 @@
-// vernier inspect: what is in a model or an engine. Contract: README.md "Commands"; the views
+// vernier inspect: what is in a model or an engine. Contract: docs/commands.md; the views
 // themselves: include/vernier/inspect.h.
 #include "vernier/inspect.h"
 
@@ -96,7 +96,7 @@ int inspect(const Options& options) {
   const std::filesystem::path path(options.file);
   if (!std::filesystem::exists(path))
     throw Error(ErrorCode::kInput, "cannot read '" + options.file + "': there is no such file");
-  // A file that is called an engine and is none is told so by who opens engines.
+  // A file that is named like an engine but is not one: opening it says so.
   const bool engine = is_engine_file(options.file) || path.extension() == ".vn";
   return engine ? inspect_engine_file(options) : inspect_model_file(options);
 }

@@ -1,4 +1,4 @@
-// vernier localise: which steps of an engine its error comes from. Contract: README.md "Commands";
+// vernier localise: which steps of an engine its error comes from. Contract: docs/commands.md;
 // what the numbers are: docs/diagnosis.md "Localise".
 #include "vernier/localise.h"
 
@@ -76,7 +76,7 @@ void add_localise(CLI::App& app, Run& chosen) {
                       "arrays named as the model's inputs (.npz) [seeded ones that fit the model]");
   command->add_option("--batch", options->batch, "batch size of the seeded inputs [8]");
   command->add_option("--length", options->length, "length of the seeded inputs [48]");
-  command->add_option("--seed", options->seed, "seed of the made inputs [1]");
+  command->add_option("--seed", options->seed, "seed of the generated inputs [1]");
   command->add_option("-o,--output", options->output, "where the numbers go as JSON");
   add_threads(*command, options->threads);
   add_plugins(*command, options->plugins);

@@ -1,9 +1,10 @@
-// The program `vernier`: one command per file of this folder. Contract: README.md "Commands".
+// The program `vernier`: one command per file of this folder. Contract: docs/commands.md.
 #include <CLI/CLI.hpp>
 
 #include "cli/common.h"
 #include "cli/signals.h"
 #include "vernier/error.h"
+#include "vernier/nearest.h"
 #include "vernier/version.h"
 
 namespace {
@@ -21,23 +22,45 @@ std::string option_names(const CLI::App& command) {
   return names;
 }
 
+/// `message` and then a sentence of its own.
+std::string followed_by(const std::string& message, const std::string& next) {
+  return message + (message.ends_with('?') ? " " : ". ") + next;
+}
+
+/// The word that stands for no command or option of the program, and what was meant.
+std::string unknown_word(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> known;
+  for (const CLI::App* command : app.get_subcommands({})) known.push_back(command->get_name());
+  return "there is no command or option '" + word + "'" + vernier::did_you_mean(word, known);
+}
+
+/// The word that a command does not take: an option that was meant, or all that there are.
+std::string unknown_option(const CLI::App& command, const std::string& word) {
+  const std::string option = word.substr(0, word.find('='));
+  std::vector<std::string> known;
+  for (const CLI::Option* each : command.get_options()) {
+    for (const std::string& name : each->get_lnames()) known.push_back("--" + name);
+  }
+  const std::string meant =
+      option.starts_with("--") ? vernier::did_you_mean(option, known) : std::string();
+  return "'vernier " + command.get_name() + "' does not take '" + word + "'" +
+         (meant.empty() ? "; its options are " + option_names(command) : meant);
+}
+
 /// What the parser found wrong, with what would be right.
 std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
   if (chosen.empty()) {
     const std::vector<std::string> words = app.remaining();
-    const std::string what =
-        words.empty() ? error.what() : "there is no command or option '" + words.front() + "'";
-    return what + ". Run 'vernier --help' for the commands";
+    return followed_by(words.empty() ? error.what() : unknown_word(app, words.front()),
+                       "Run 'vernier --help' for the commands");
   }
   const CLI::App& command = *chosen.front();
   const std::string help = "Run 'vernier " + command.get_name() + " --help' for examples";
   const std::vector<std::string> extra = command.remaining();
-  if (!extra.empty()) {
-    return "'vernier " + command.get_name() + "' does not take '" + extra.front() +
-           "'; its options are " + option_names(command) + ". " + help;
-  }
-  return "vernier " + command.get_name() + ": " + error.what() + ". " + help;
+  return followed_by(extra.empty() ? "vernier " + command.get_name() + ": " + error.what()
+                                   : unknown_option(command, extra.front()),
+                     help);
 }
 
 int parse_and_run(int argc, char** argv) {
@@ -51,7 +74,8 @@ int parse_and_run(int argc, char** argv) {
       "  vernier build model.onnx -o model.vn\n"
       "  vernier run model.vn --inputs in.npz --outputs out.npz\n"
       "  vernier verify model.vn --model model.onnx --inputs in.npz\n"
-      "Exit codes: 0 ok, 1 a check failed, 2 wrong usage or input, 3 the machine, 4 our bug");
+      "Exit codes: 0 ok, 1 a check failed, 2 wrong usage or input, 3 the machine, 4 a bug in "
+      "Vernier");
   vernier::cli::Run run;
   vernier::cli::add_build(app, run);
   vernier::cli::add_run(app, run);
@@ -76,7 +100,8 @@ int parse_and_run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   vernier::cli::install_signal_handlers();
-  const int code = vernier::cli::run_guarded([&] { return parse_and_run(argc, argv); });
+  const int code = vernier::cli::run_guarded([&] { return parse_and_run(argc, argv); },
+                                             vernier::cli::error_format(argc, argv));
   vernier::cli::die_if_interrupted();
   return code;
 }

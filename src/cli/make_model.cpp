@@ -1,5 +1,5 @@
 // vernier make-model: a Transformer as an exporter would write it, with seeded weights, for speed
-// work and tests without a download. Contract: README.md "Commands".
+// work and tests without a download. Contract: docs/commands.md.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -9,8 +9,11 @@
 #include <optional>
 
 #include "cli/common.h"
+#include "io/text_file.h"
 #include "make_model/architectures.h"
 #include "vernier/error.h"
+#include "vernier/nearest.h"
+#include "vernier/printable.h"
 
 namespace vernier::cli {
 namespace {
@@ -36,7 +39,7 @@ const std::array kArchitectures{
     Architecture{"vit-base", {"vit", 12, 768, 12, 3072, 1000, 197}},
 };
 
-// Slips, not limits of the format: beyond these a model has more weights than a machine.
+// To catch typing errors: beyond these a model has more weights than a machine can hold.
 constexpr int64_t kMaxLayers = 1000, kMaxHidden = 1 << 16, kMaxRows = 1 << 24;
 constexpr int64_t kLeastVocabulary = 4;  // padding and the special tokens
 
@@ -55,18 +58,24 @@ struct Options {
 [[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::kInput, what); }
 
 Geometry named(const std::string& name) {
-  std::string known;
+  std::vector<std::string> known;
   for (const Architecture& row : kArchitectures) {
     if (name == row.name || name == row.geometry.family) return row.geometry;
-    known += (known.empty() ? "" : ", ") + std::string(row.name);
+    known.emplace_back(row.name);
+    known.push_back(row.geometry.family);
   }
+  const std::string meant = did_you_mean(name, known);
+  if (!meant.empty()) fail("there is no architecture '" + name + "'" + meant);
+  std::string sizes;
+  for (const Architecture& row : kArchitectures)
+    sizes += (sizes.empty() ? "" : ", ") + std::string(row.name);
   fail("there is no architecture '" + name +
-       "'; there are the families bert, xlmr, minilm, gpt2, vit and the sizes " + known);
+       "'; there are the families bert, xlmr, minilm, gpt2, vit and the sizes " + sizes);
 }
 
-void check_range(const char* option, int64_t value, int64_t least, int64_t most) {
-  if (value >= least && value <= most) return;
-  fail(fmt::format("{} {}: expected {} to {}", option, value, least, most));
+void check_range(const char* option, int64_t value, int64_t minimum, int64_t maximum) {
+  if (value >= minimum && value <= maximum) return;
+  fail(fmt::format("{} {}: expected {} to {}", option, value, minimum, maximum));
 }
 
 void check(const Geometry& g) {
@@ -114,10 +123,10 @@ std::vector<int64_t> outlier_channels(int64_t hidden) {
 std::string description(const Options& options, const Geometry& g) {
   const bool post_norm = g.family != "gpt2" && g.family != "vit";
   return fmt::format(
-      "{}: {} layers, hidden {}, {} heads, ffn {}; seeded normal weights (seed {}), no training. "
+      "{}: {}, hidden {}, {}, ffn {}; seeded normal weights (seed {}), no training. "
       "Outlier channels {} of the hidden size: {} are {} times as large",
-      options.architecture, g.layers, g.hidden, g.heads, g.ffn, options.seed,
-      fmt::join(outlier_channels(g.hidden), ", "),
+      options.architecture, counted(g.layers, "layer"), g.hidden, counted(g.heads, "head"), g.ffn,
+      options.seed, fmt::join(outlier_channels(g.hidden), ", "),
       post_norm ? "the gains of their LayerNorms"
                 : "the columns of the weights that write them into the residual stream",
       options.outliers);
@@ -131,6 +140,7 @@ void make_graph(TorchGraph& graph, const Geometry& g) {
 
 int make_model(const Options& options) {
   const Geometry g = geometry_of(options);
+  io::check_can_write(options.output, "model");
   const std::string text = description(options, g);
   onnx::ModelWriter writer(text, make_model::kOpset, options.seed);
   TorchGraph graph(writer, outlier_channels(g.hidden), options.outliers);
@@ -155,7 +165,7 @@ int make_model(const Options& options) {
                 {"heads", g.heads},
                 {"ffn", g.ffn},
                 {"vocab", g.vocabulary},
-                {"nodes", writer.num_nodes()},
+                {"onnx_nodes", writer.num_nodes()},
                 {"weight_bytes", writer.weight_bytes()},
                 {"model_bytes", saved.model_bytes},
                 {"data_file", saved.data_file},
@@ -164,7 +174,8 @@ int make_model(const Options& options) {
     return 0;
   }
   print_line(fmt::format("{}: {}", options.output, text));
-  print_line(fmt::format("{} nodes, {:.1f} MB of weights{}, {:.2f} s", writer.num_nodes(),
+  print_line(fmt::format("{}, {:.1f} MB of weights{}, {:.2f} s",
+                         counted(static_cast<int64_t>(writer.num_nodes()), "node"),
                          static_cast<double>(writer.weight_bytes()) / 1e6,
                          saved.data_file.empty() ? "" : " in " + saved.data_file + " beside it",
                          clock.ms() / 1e3));
@@ -197,12 +208,12 @@ void add_make_model(CLI::App& app, Run& chosen) {
       ->capture_default_str();
   command->add_option("--seed", options->seed, "of the weights")->capture_default_str();
   command->add_flag("--external", options->external,
-                    "weights in a file beside the model, as from 1 GiB on");
+                    "weights in a file beside the model, as is usual from 1 GiB on");
   command->add_flag("--json", options->json, "print the result as JSON");
   command->footer(
-      "Weights are normal, as wide as trained ones; three channels are outliers, told in the "
-      "output and in\n"
-      "the model's doc_string. The same command writes the same bytes.\n"
+      "Weights are normally distributed, as wide as trained ones; three channels are outliers, "
+      "which the output and\n"
+      "the model's doc_string name. The same command writes the same bytes.\n"
       "Examples:\n"
       "  vernier make-model bert-mini -o mini.onnx\n"
       "  vernier make-model bge-reranker-large -o reranker.onnx\n"

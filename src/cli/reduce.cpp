@@ -1,11 +1,12 @@
-// vernier reduce: the smallest part of a model that still fails, as files. Contract: README.md
-// "Commands"; how it is found: docs/diagnosis.md "Reduce".
+// vernier reduce: the smallest part of a model that still fails, as files. Contract:
+// docs/commands.md; how it is found: docs/diagnosis.md "Reduce".
 #include "vernier/reduce.h"
 
 #include <CLI/CLI.hpp>
 
 #include "cli/common.h"
 #include "cli/sweep_options.h"
+#include "io/text_file.h"
 #include "vernier/error.h"
 
 namespace vernier::cli {
@@ -15,10 +16,18 @@ struct Options : SweepOptions {
   std::string folder;
 };
 
+/// The folder itself is made where it is missing; the one that it is made in must be there.
+void check_can_make(const std::filesystem::path& folder) {
+  const std::filesystem::path named = folder.has_filename() ? folder : folder.parent_path();
+  io::check_can_write(std::filesystem::is_directory(named) ? named / "command.txt" : named,
+                      "the part");
+}
+
 int reduce(const Options& options) {
   const std::filesystem::path folder(options.folder);
   for (const char* name : {"model.onnx", "model.vn", "inputs.npz", "command.txt"})
     check_keeps_inputs((folder / name).string(), options);
+  check_can_make(folder);
   verify::Request request = request_of(options);
   verify::Reduction found;
   {

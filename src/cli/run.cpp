@@ -1,9 +1,11 @@
-// vernier run: one engine, one .npz of inputs, one .npz of outputs. Contract: README.md "Commands".
+// vernier run: one engine, one .npz of inputs, one .npz of outputs. Contract: docs/commands.md.
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 #include "cli/arguments.h"
 #include "cli/arrays.h"
 #include "cli/common.h"
+#include "io/text_file.h"
 #include "vernier/verify.h"
 
 namespace vernier::cli {
@@ -14,10 +16,10 @@ struct Options {
   std::vector<std::string> plugins;
   int threads = 0;
   LimitOptions limits;
-  bool check = false, require_certificate = false, read_into_memory = false;
+  bool check = false, require_certificate = false, read_into_memory = false, json = false;
 };
 
-/// Refuses an engine that nobody has verified, or that failed: a check that failed, exit code 1.
+/// Refuses an engine that was not verified, or that failed: a failed check, exit code 1.
 void require_certificate(const Engine& engine, const std::string& file) {
   const Certificate* certificate = engine.certificate();
   if (certificate != nullptr && certificate->passed()) return;
@@ -29,7 +31,7 @@ void require_certificate(const Engine& engine, const std::string& file) {
                                            " --model MODEL.onnx --stamp' makes one");
 }
 
-/// What is to be said about outputs that hold NaN or infinity; empty: they are finite.
+/// The message about outputs that hold NaN or infinity; empty: all are finite.
 std::string about_non_finite(Session& session, const NamedTensors& inputs,
                              const NamedTensors& outputs) {
   std::vector<std::string> names;
@@ -42,6 +44,7 @@ std::string about_non_finite(Session& session, const NamedTensors& inputs,
 int run(const Options& options) {
   const Progress progress("running " + options.engine);
   check_keeps_inputs(options.outputs, {options.engine, options.inputs});
+  io::check_can_write(options.outputs, "arrays");
   const Limits limits = limits_of(options.limits);
   const EngineOptions opening{.kernels = plugin_kernels(options.plugins),
                               .read_into_memory = options.read_into_memory,
@@ -63,6 +66,13 @@ int run(const Options& options) {
     throw Error(ErrorCode::kCheckFailed, "--check: " + non_finite + "; nothing was written");
   if (!non_finite.empty()) warn(non_finite);
   io::write_npz(options.outputs, outputs);
+  if (options.json) {
+    print_json({{"engine", options.engine},
+                {"inputs", json_of(inputs)},
+                {"outputs", json_of(outputs)},
+                {"outputs_file", options.outputs},
+                {"warning", non_finite}});
+  }
   return 0;
 }
 
@@ -86,6 +96,7 @@ void add_run(CLI::App& app, Run& chosen) {
                     "output is an error then");
   command->add_flag("--require-certificate", options->require_certificate,
                     "refuse an engine that was not verified with verdict 'pass'; implies --check");
+  command->add_flag("--json", options->json, "print the result as JSON");
   command->footer(
       "Examples:\n"
       "  vernier run model.vn --inputs in.npz --outputs out.npz\n"

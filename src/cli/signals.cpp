@@ -31,7 +31,7 @@ void write_text(std::string_view text) {
   }
 }
 
-// By the signal itself: its default action is what the parent shall see.
+// By the signal itself, so that the parent sees its default action.
 [[noreturn]] void die_by(int signal) {
   std::signal(signal, SIG_DFL);
   sigset_t only;
@@ -52,7 +52,7 @@ void on_interrupt(int signal) {
   ::alarm(kPatienceSeconds);
 }
 
-// The work did not ask in time: a long step.
+// The work did not check in time: a long step.
 void on_alarm(int /*signal*/) { on_end(interrupted ? SIGINT : SIGALRM); }
 
 void on_bus_error(int signal, siginfo_t* info, void* /*context*/) {
@@ -62,9 +62,9 @@ void on_bus_error(int signal, siginfo_t* info, void* /*context*/) {
   write_text("vernier: error: '");
   write_text(name);
   write_text(
-      "' was cut short or written over while it was mapped, and what was to be read is gone. Run "
-      "the command again on a whole file; replace files that are in use by renaming others over "
-      "them, or open engines with --read-into-memory\n");
+      "' was truncated or overwritten while it was mapped, so its data is lost. Run the command "
+      "again on a complete file; replace files that are in use by renaming others over them, or "
+      "open engines with --read-into-memory\n");
   ::_exit(static_cast<int>(ErrorCode::kMachine));
 }
 

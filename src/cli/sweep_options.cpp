@@ -19,7 +19,7 @@ void add_sweep_options(CLI::App& command, SweepOptions& options) {
   command.add_option("--lengths", options.lengths, "lengths of the sweep [4,16,48]");
   command.add_option("--batch-axis", options.batch_axis,
                      "the named size that counts rows [found on the model]");
-  command.add_option("--seed", options.seed, "seed of the made inputs [1]");
+  command.add_option("--seed", options.seed, "seed of the generated inputs [1]");
   command.add_option("--tolerance", options.tolerance,
                      "limits instead of the usual ones, as in verify");
   add_plugins(command, options.plugins);

@@ -1,5 +1,5 @@
-// vernier verify: an engine held against the FP64 evaluation of its model. Contract: README.md
-// "Commands"; what is compared with what: verify/verify.h.
+// vernier verify: an engine compared with the FP64 evaluation of its model. Contract:
+// docs/commands.md; what is compared with what: verify/verify.h.
 #include "vernier/verify.h"
 
 #include <CLI/CLI.hpp>
@@ -7,6 +7,7 @@
 #include "cli/arguments.h"
 #include "cli/arrays.h"
 #include "cli/common.h"
+#include "io/text_file.h"
 #include "vernier/error.h"
 
 namespace vernier::cli {
@@ -29,6 +30,7 @@ void add_report(const Options& options, verify::Request& request) {
   read.insert(read.end(), {options.engine, options.model});
   if (!options.expect.empty()) read.push_back(options.expect);
   check_keeps_inputs(options.report, read);
+  io::check_can_write(options.report, "report");
   request.html = options.report;
   request.localise = true;
   request.time = options.timing;
@@ -55,9 +57,8 @@ int verify_engine(const Options& options) {
     request.inputs.push_back({file, read_inputs(options.engine, options.plugins, file)});
   if (!options.expect.empty()) {
     if (request.inputs.empty()) {
-      throw Error(
-          ErrorCode::kInput,
-          "--expect holds the outputs of --inputs, which is not given; add --inputs IN.npz");
+      throw Error(ErrorCode::kInput,
+                  "--expect holds the outputs of --inputs, which is missing; add --inputs IN.npz");
     }
     request.expect = read_outputs(options.engine, options.plugins, options.expect);
   }
@@ -75,7 +76,7 @@ int verify_engine(const Options& options) {
 
 void add_verify(CLI::App& app, Run& chosen) {
   CLI::App* command =
-      app.add_subcommand("verify", "Hold an engine against the FP64 evaluation of its model");
+      app.add_subcommand("verify", "Compare an engine with the FP64 evaluation of its model");
   const auto options = std::make_shared<Options>();
   command->add_option("ENGINE", options->engine, "engine file (.vn)")->required();
   command->add_option("--model", options->model, "the ONNX file it was built from")->required();
@@ -84,7 +85,7 @@ void add_verify(CLI::App& app, Run& chosen) {
                       "inputs that fit the model are made");
   command->add_option(
       "--expect", options->expect,
-      "arrays named as the model's outputs: holds the FP64 evaluation against them");
+      "arrays named as the model's outputs: the FP64 evaluation is compared with them");
   command->add_option("--batches", options->batches, "batch sizes of the sweep [1,2,4,8]");
   command->add_option("--lengths", options->lengths, "lengths of the sweep [4,16,48]");
   command->add_flag("--thorough", options->thorough,
@@ -99,7 +100,7 @@ void add_verify(CLI::App& app, Run& chosen) {
   command->add_flag("--stamp", options->stamp, "write the verdict into the engine file");
   command->add_option("--batch-axis", options->batch_axis,
                       "the named size that counts rows [found on the model]");
-  command->add_option("--seed", options->seed, "seed of the made inputs [1]");
+  command->add_option("--seed", options->seed, "seed of the generated inputs [1]");
   command->add_option(
       "--tolerance", options->tolerance,
       "limits instead of the usual ones, e.g. rms=1e-3,max=1e-2,cos=0.9999,flips=0");

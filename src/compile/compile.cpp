@@ -5,7 +5,7 @@
 #include <chrono>
 
 #include "compile/pipeline.h"
-#include "core/names.h"
+#include "core/whole_file.h"
 #include "engine/writer.h"
 
 namespace vernier {
@@ -41,6 +41,8 @@ CompileReport compiler::report_of(const Compiled& compiled, double ms) {
 CompileReport compile(const std::string& model_path, const std::string& engine_path,
                       const CompileOptions& asked) {
   const Clock clock;
+  check_can_write(engine_path, "engine");  // before the work
+  if (!asked.tuning_file.empty()) check_can_write(asked.tuning_file, "tuning record");
   const compiler::Job job = compiler::begun(asked);
   const compiler::Compiled compiled = compiler::run(model_path, job);
   compiler::stage(job.options, "write");

@@ -6,8 +6,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "compile/json.h"
 #include "compile/lines.h"
 #include "compile/roofline.h"
+#include "core/names.h"
 #include "runtime/session_impl.h"
 #include "vernier/inspect.h"
 #include "vernier/synthetic.h"
@@ -34,27 +36,32 @@ std::string value_text(const plan::Plan& plan, int32_t index) {
   return type_name(v.dtype) + str(v.shape);
 }
 
+json value_json(const plan::Plan& plan, int32_t index) {
+  if (index == plan::kNone) return nullptr;
+  const plan::PlanValue& v = plan.values[static_cast<size_t>(index)];
+  return tensor_json(v.name, v.dtype, v.shape);
+}
+
 // ---- summary -----------------------------------------------------------------------------------
 
 json certificate_json(const Certificate* certificate) {
   if (certificate == nullptr) return nullptr;
-  json tolerances = json::object(), versions = json::object();
+  json tolerance = json::object(), versions = json::object();
   for (const Certificate::Limit& limit : certificate->tolerances)
-    tolerances[limit.name] = limit.value;
+    tolerance[limit.name] = limit.value;
   for (const Certificate::Version& version : certificate->versions)
     versions[version.of] = version.number;
   return {{"verdict", certificate->verdict},       {"engine_hash", certificate->engine_hash},
           {"model_hash", certificate->model_hash}, {"data_hash", certificate->data_hash},
           {"batches", certificate->batches},       {"lengths", certificate->lengths},
-          {"tolerances", std::move(tolerances)},   {"versions", std::move(versions)}};
+          {"tolerance", std::move(tolerance)},     {"versions", std::move(versions)}};
 }
 
 json summary_json(const Engine& engine) {
   const plan::Plan& plan = engine.impl().plan;
   const auto ports = [](const std::vector<Port>& list) {
     json result = json::array();
-    for (const Port& p : list)
-      result.push_back({{"name", p.name}, {"type", name(p.dtype)}, {"shape", p.shape_text()}});
+    for (const Port& p : list) result.push_back(port_json(p));
     return result;
   };
   json plugins = json::array();
@@ -66,7 +73,7 @@ json summary_json(const Engine& engine) {
           {"producer", plan.producer},
           {"device", plan.device},
           {"target", plan.target},
-          {"content_hash", engine.content_hash()},
+          {"engine_hash", engine.content_hash()},
           {"inputs", ports(engine.inputs())},
           {"outputs", ports(engine.outputs())},
           {"steps", plan.steps.size()},
@@ -104,8 +111,8 @@ std::string summary_text(const Engine& engine) {
   for (const Port& p : engine.outputs())
     text += format_line("output      {}: {} {}\n", p.name, name(p.dtype), p.shape_text());
   text += format_line(
-      "steps       {} for {} ONNX nodes, {} on the FP64 evaluator\nweights     {:.1f} MB\n",
-      engine.impl().plan.steps.size(), engine.impl().plan.ledger.size(),
+      "steps       {} for {}, {} on the FP64 evaluator\nweights     {:.1f} MB\n",
+      engine.impl().plan.steps.size(), count_of(engine.impl().plan.ledger, "ONNX node"),
       s["fallback_steps"].get<size_t>(), static_cast<double>(engine.weight_bytes()) / 1e6);
   for (const plan::Plugin& p : engine.impl().plan.build.plugins)
     text += format_line("plugin      {}: {} ({})\n", p.name, p.file, p.hash);
@@ -122,12 +129,12 @@ json plan_json(const plan::Plan& plan) {
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     const plan::Step& step = plan.steps[s];
     json in = json::array(), out = json::array();
-    for (int32_t v : step.inputs) in.push_back(value_text(plan, v));
-    for (int32_t v : step.outputs) out.push_back(value_text(plan, v));
+    for (int32_t v : step.inputs) in.push_back(value_json(plan, v));
+    for (int32_t v : step.outputs) out.push_back(value_json(plan, v));
     steps.push_back({{"step", s},
                      {"op", name(step.op)},
                      {"kernel", step.kernel},
-                     {"name", step.name},
+                     {"node", step.name},
                      {"bit_class", step.bit_class},
                      {"inputs", in},
                      {"outputs", out},
@@ -161,16 +168,18 @@ std::string plan_text(const plan::Plan& plan) {
 
 // ---- ledger ------------------------------------------------------------------------------------
 
+json text_or_null(const std::string& text) { return text.empty() ? json() : json(text); }
+
 json ledger_json(const plan::Plan& plan, const std::string& node) {
   json rows = json::array();
   for (const plan::LedgerRow& row : plan.ledger) {
     if (!node.empty() && row.node != node && row.key != node) continue;
-    json got{{"compute", type_name(row.got_compute)},
-             {"accumulate", type_name(row.got_accumulate)},
-             {"store", store_name(row)}};
-    json asked{{"compute", request_name(row.asked.compute)},
-               {"accumulate", request_name(row.asked.accumulate)},
-               {"store", request_name(row.asked.store)},
+    json got{{"compute", type_json(row.got_compute)},
+             {"accumulate", type_json(row.got_accumulate)},
+             {"store", text_or_null(store_name(row))}};
+    json asked{{"compute", text_or_null(request_name(row.asked.compute))},
+               {"accumulate", text_or_null(request_name(row.asked.accumulate))},
+               {"store", text_or_null(request_name(row.asked.store))},
                {"by", row.asked.by}};
     rows.push_back({{"node", row.node},
                     {"key", row.key},
@@ -214,13 +223,13 @@ std::string ledger_text(const plan::Plan& plan, const std::string& node) {
 }
 
 void require_node(const plan::Plan& plan, const std::string& node) {
-  const bool known = node.empty() || std::any_of(plan.ledger.begin(), plan.ledger.end(),
-                                                 [&](const plan::LedgerRow& row) {
-                                                   return row.node == node || row.key == node;
-                                                 });
-  if (!known)
-    throw Error(ErrorCode::kInput,
-                "--why: the model has no node '" + node + "'; --ledger lists them");
+  std::vector<std::string> known;
+  for (const plan::LedgerRow& row : plan.ledger) {
+    if (node.empty() || row.node == node || row.key == node) return;
+    known.push_back(row.node);
+  }
+  throw Error(ErrorCode::kInput, "--why: the model has no node '" + node +
+                                     "'; --ledger lists them" + did_you_mean(node, known));
 }
 
 // ---- memory and timing -------------------------------------------------------------------------
@@ -234,15 +243,25 @@ double median(std::vector<double> values) {
 struct PreparedRun {
   std::vector<InputArray> arrays;
   std::vector<Input> inputs;
-  std::string sizes;  // "input_ids [4, 128], …"
+  json tensors = json::array();
 };
 PreparedRun prepare_run(const Engine& engine, const std::string& shapes) {
-  PreparedRun run{synthetic_inputs(engine, shapes), {}, ""};
+  PreparedRun run{.arrays = synthetic_inputs(engine, shapes), .inputs = {}};
   for (const InputArray& array : run.arrays) {
     run.inputs.push_back(array.ref());
-    run.sizes += (run.sizes.empty() ? "" : ", ") + array.name + " " + str(array.shape);
+    run.tensors.push_back(
+        {{"name", array.name}, {"type", type_json(array.dtype)}, {"shape", array.shape}});
   }
   return run;
+}
+
+// "input_ids [4, 128], …"
+std::string sizes_text(const json& tensors) {
+  std::string text;
+  for (const json& tensor : tensors)
+    text +=
+        (text.empty() ? "" : ", ") + tensor["name"].get<std::string>() + " " + shape_text(tensor);
+  return text;
 }
 
 // The engine stays alive elsewhere: a session wants shared ownership.
@@ -301,14 +320,14 @@ json timing_json(const Engine& engine, const EngineInspection& what) {
     steps.push_back({{"step", s},
                      {"op", name(plan.steps[s].op)},
                      {"kernel", plan.steps[s].kernel},
-                     {"name", plan.steps[s].name},
+                     {"node", plan.steps[s].name},
                      {"ms", ms},
                      {"share", total > 0 ? ms / total : 0},
                      {"floor_ms", floor},
                      {"of_floor", ms > 0 ? floor / ms : 0}});
     if (!kernels.empty()) steps.back()["kernels"] = kernels[s];
   }
-  json result{{"inputs", run.sizes},
+  json result{{"inputs", run.tensors},
               {"runs", kRuns},
               {"total_ms", total},
               {"run_ms", median(whole)},
@@ -326,17 +345,17 @@ std::string timing_text(const json& timing) {
   for (const auto& [type, rate] : rates["product_gflop_per_s"].items())
     text += format_line(", {} product {:.0f} GFLOP/s", type, rate.get<double>());
   text += format_line(
-      "\n{} runs with {}; medians\n{:>4} {:>10} {:>6} {:>10} {:>6} {:>3}  {:<18} "
+      "\n{} with {}; medians\n{:>4} {:>10} {:>6} {:>10} {:>6} {:>3}  {:<18} "
       "{:<36} {}\n",
-      timing["runs"].get<int>(), timing["inputs"].get<std::string>(), "step", "ms", "share",
-      "floor", "of it", "", "op", "kernel", "node");
+      counted(timing["runs"].get<int>(), "run"), sizes_text(timing["inputs"]), "step", "ms",
+      "share", "floor", "of it", "", "op", "kernel", "node");
   for (const json& s : timing["steps"]) {
     const std::string kernels = s.contains("kernels") ? s["kernels"].dump() : "";
     text += format_line("{:>4} {:>10.4f} {:>5.1f}% {:>10.4f} {:>5.0f}% {:>3}  {:<18} {:<36} {}\n",
                         s["step"].get<int>(), s["ms"].get<double>(), 100 * s["share"].get<double>(),
                         s["floor_ms"].get<double>(), 100 * s["of_floor"].get<double>(), kernels,
                         s["op"].get<std::string>(), s["kernel"].get<std::string>(),
-                        s["name"].get<std::string>());
+                        s["node"].get<std::string>());
   }
   const double total = timing["total_ms"].get<double>();
   const double floor = timing["total_floor_ms"].get<double>();
@@ -378,17 +397,17 @@ json memory_json(const Engine& engine, const EngineInspection& what) {
                         {"bytes", step.shape_state->workspace_bytes}});
     }
   }
-  return {{"inputs", run.sizes},
+  return {{"inputs", run.tensors},
           {"weight_bytes", engine.weight_bytes()},
           {"arena_bytes", entry.arena_bytes},
           {"values", values}};
 }
 
 std::string memory_text(const json& memory) {
-  std::string text =
-      format_line("with {}: weights {} bytes (mapped), arena {} bytes\n{:>12} {:>12} {:>11}  {}\n",
-                  memory["inputs"].get<std::string>(), memory["weight_bytes"].get<uint64_t>(),
-                  memory["arena_bytes"].get<uint64_t>(), "offset", "bytes", "steps", "value");
+  std::string text = format_line(
+      "with {}: weights {} (mapped), arena {}\n{:>12} {:>12} {:>11}  {}\n",
+      sizes_text(memory["inputs"]), counted(memory["weight_bytes"].get<int64_t>(), "byte"),
+      counted(memory["arena_bytes"].get<int64_t>(), "byte"), "offset", "bytes", "steps", "value");
   for (const json& v : memory["values"]) {
     text += format_line("{:>12} {:>12} {:>5}-{:<5}  {}\n", v["offset"].get<uint64_t>(),
                         v["bytes"].get<uint64_t>(), v["step"].get<int>(), v["last_step"].get<int>(),

@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "compile/json.h"
 #include "compile/lines.h"
 #include "compile/pipeline.h"
 #include "ir/text.h"
@@ -23,8 +24,6 @@ std::string graph_text(const ir::Graph& graph) {
   return ir::print(graph, {.max_constant_elems = kShownElems});
 }
 
-std::string type_and_shape(const ir::Value& v) { return std::string(name(v.dtype)) + str(v.shape); }
-
 json summary_json(const ir::Graph& graph, const compiler::Compiled& compiled) {
   std::map<std::string, int> operators;
   for (ir::NodeId id : graph.order()) {
@@ -32,15 +31,17 @@ json summary_json(const ir::Graph& graph, const compiler::Compiled& compiled) {
     ++operators[node.origins.empty() ? std::string(name(node.op)) : node.origins.front().op_type];
   }
   json inputs = json::array(), outputs = json::array();
-  for (ir::ValueId id : graph.inputs)
-    inputs.push_back({{"name", graph.value(id).name}, {"type", type_and_shape(graph.value(id))}});
+  for (ir::ValueId id : graph.inputs) {
+    const ir::Value& value = graph.value(id);
+    inputs.push_back(tensor_json(value.name, value.dtype, value.shape));
+  }
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
-    outputs.push_back(
-        {{"name", graph.output_names[i]}, {"type", type_and_shape(graph.value(graph.outputs[i]))}});
+    const ir::Value& value = graph.value(graph.outputs[i]);
+    outputs.push_back(tensor_json(graph.output_names[i], value.dtype, value.shape));
   }
   return {{"model", compiled.plan.model_name},
           {"producer", compiled.plan.producer},
-          {"nodes", compiled.onnx_nodes},
+          {"onnx_nodes", compiled.onnx_nodes},
           {"inputs", inputs},
           {"outputs", outputs},
           {"operators", operators},
@@ -50,13 +51,13 @@ json summary_json(const ir::Graph& graph, const compiler::Compiled& compiled) {
 std::string summary_text(const json& s) {
   std::string text =
       format_line("model     {}\nproducer  {}\nnodes     {}\n", s["model"].get<std::string>(),
-                  s["producer"].get<std::string>(), s["nodes"].get<int64_t>());
-  for (const json& port : s["inputs"])
-    text += format_line("input     {}: {}\n", port["name"].get<std::string>(),
-                        port["type"].get<std::string>());
-  for (const json& port : s["outputs"])
-    text += format_line("output    {}: {}\n", port["name"].get<std::string>(),
-                        port["type"].get<std::string>());
+                  s["producer"].get<std::string>(), s["onnx_nodes"].get<int64_t>());
+  for (const char* ports : {"input", "output"}) {
+    for (const json& port : s[std::string(ports) + "s"]) {
+      text += format_line("{:<8}  {}: {}\n", ports, port["name"].get<std::string>(),
+                          port["type"].get<std::string>() + shape_text(port));
+    }
+  }
   for (const json& note : s["notes"])
     text += format_line("note      {}\n", note.get<std::string>());
   text += "operators\n";
@@ -92,8 +93,11 @@ json raised_json(const passes::RaiseReport& report) {
 
 // A node of the raised graph that does work.
 struct Row {
-  std::string op, result, trtexec, from;
+  std::string op, trtexec, node;
+  DType type = DType::kUndefined;
+  SymShape shape;
   size_t nodes = 0;
+  std::string result() const { return std::string(name(type)) + str(shape); }
 };
 
 // What trtexec specs may call a node besides its ONNX name: of a composite its own (that all of its
@@ -118,10 +122,12 @@ std::vector<Row> rows_of(const ir::Graph& graph) {
   for (ir::NodeId id : graph.order()) {
     const ir::Node& node = graph.node(id);
     if (flags(node.op) & kView || node.op == OpKind::kShapeValues) continue;
+    const ir::Value& result = graph.value(node.outputs[0]);
     rows.push_back({.op = std::string(name(node.op)),
-                    .result = type_and_shape(graph.value(node.outputs[0])),
                     .trtexec = trtexec_name(node, names),
-                    .from = node.origins.empty() ? "" : node.origins.front().name,
+                    .node = node.origins.empty() ? "" : node.origins.front().name,
+                    .type = result.dtype,
+                    .shape = result.shape,
                     .nodes = node.origins.size()});
   }
   return rows;
@@ -131,8 +137,8 @@ std::string outline(const std::vector<Row>& rows) {
   std::string text = format_line("{:<18} {:<30} {:>6}  {:<26} {}\n", "operator", "result", "nodes",
                                  "in trtexec specs", "from");
   for (const Row& row : rows) {
-    text += format_line("{:<18} {:<30} {:>6}  {:<26} {}\n", row.op, row.result, row.nodes,
-                        row.trtexec, row.from);
+    text += format_line("{:<18} {:<30} {:>6}  {:<26} {}\n", row.op, row.result(), row.nodes,
+                        row.trtexec, row.node);
   }
   return text;
 }
@@ -141,10 +147,11 @@ json rows_json(const std::vector<Row>& rows) {
   json result = json::array();
   for (const Row& row : rows) {
     result.push_back({{"op", row.op},
-                      {"result", row.result},
-                      {"nodes", row.nodes},
+                      {"type", type_json(row.type)},
+                      {"shape", shape_json(row.shape)},
+                      {"onnx_nodes", row.nodes},
                       {"trtexec", row.trtexec},
-                      {"from", row.from}});
+                      {"node", row.node}});
   }
   return result;
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include <fmt/format.h>
 
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -29,6 +30,12 @@ template <class... Args>
 std::string format_line(fmt::format_string<const Shown<Args>&...> format, const Args&... args) {
   const std::tuple<Shown<Args>...> all(shown(args)...);
   return std::apply([&](const auto&... each) { return fmt::format(format, each...); }, all);
+}
+
+/// "2 nodes" of a container with two.
+template <class Container>
+std::string count_of(const Container& items, std::string_view noun) {
+  return counted(static_cast<int64_t>(std::size(items)), noun);
 }
 
 }  // namespace vernier

@@ -9,6 +9,7 @@
 #include "compile/pipeline.h"
 #include "core/whole_file.h"
 #include "runtime/tuning.h"
+#include "vernier/printable.h"
 
 namespace vernier::compiler {
 namespace {
@@ -64,10 +65,9 @@ void tune(plan::Plan& plan, const CompileOptions& options) {
     return kernel && kernel->tune && step.tuning.empty();
   });
   if (untuned > 0) {
-    plan.notes.push_back(
-        std::to_string(untuned) +
-        " steps are not tuned: there is no such device here; build on one, or give "
-        "--tuning a file made there");
+    plan.notes.push_back(counted(untuned, "step is", "steps are") +
+                         " not tuned: there is no such device here; build on one, or give "
+                         "--tuning a file made there");
   }
   if (timed > 0 && !options.tuning_file.empty()) write(options.tuning_file, plan.target, record);
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/threads.h"
+#include "vernier/printable.h"
 
 namespace vernier::compiler {
 namespace {
@@ -73,7 +74,7 @@ std::string line(const ir::Value& value, const Census& census) {
   add(census.negative, "-Inf");
   return "weight '" + value.name + "' " + std::string(name(value.dtype)) +
          str(value.constant.shape()) + " holds " + counts + " among " +
-         std::to_string(value.constant.elems()) + " values, the first at " +
+         counted(value.constant.elems(), "value") + ", the first at " +
          position_text(census.first, value.constant.shape()) +
          ": what depends on them will not be finite; check the exported model";
 }

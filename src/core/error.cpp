@@ -1,7 +1,21 @@
-// Assertion failures: see error.h.
+// Names of error codes and assertion failures: see vernier/error.h and error.h.
 #include "core/error.h"
 
 namespace vernier {
+
+const char* name(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kCheckFailed:
+      return "check_failed";
+    case ErrorCode::kInput:
+      return "input";
+    case ErrorCode::kMachine:
+      return "machine";
+    case ErrorCode::kInternal:
+      break;
+  }
+  return "internal";
+}
 
 void assertion_failed(const char* condition, const char* file, int line,
                       const std::string& detail) {

@@ -101,4 +101,10 @@ std::string printable_message(std::string_view message) {
   return result;
 }
 
+std::string counted(int64_t count, std::string_view noun, std::string_view plural) {
+  const std::string number = std::to_string(count) + " ";
+  if (count == 1) return number + std::string(noun);
+  return number + (plural.empty() ? std::string(noun) + "s" : std::string(plural));
+}
+
 }  // namespace vernier

@@ -37,6 +37,14 @@ std::optional<mode_t> permissions_of(const fs::path& path, const WholeFile::Targ
                                      "; give the name of a file");
 }
 
+// "'out' does not exist; …" of the folder of `path`; empty where it exists.
+std::string missing_folder(const fs::path& path) {
+  const fs::path folder = path.parent_path();
+  std::error_code error;
+  if (folder.empty() || fs::exists(folder, error) || error) return "";
+  return "the folder '" + folder.string() + "' does not exist; make it or choose another folder";
+}
+
 void sync_folder(const fs::path& path) {
   const int descriptor = ::open(path.c_str(), O_DIRECTORY | O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return;
@@ -60,7 +68,11 @@ WholeFile::WholeFile(Target target) : target_(std::move(target)), name_(target_.
     if (descriptor_ >= 0) break;
     const int number = errno;
     forget_temporary(record_);
-    if (number != EEXIST || attempt == 100) fail(std::strerror(number));
+    if (number == EEXIST && attempt < 100) continue;
+    const std::string missing = number == ENOENT ? missing_folder(place) : "";
+    if (missing.empty()) fail(std::strerror(number));
+    throw Error(ErrorCode::kMachine,
+                "cannot write " + target_.what + " '" + name_ + "': " + missing);
   }
   ::flock(descriptor_, LOCK_EX | LOCK_NB);  // until it is closed: marks the file as being written
   if (permissions) ::fchmod(descriptor_, *permissions);
@@ -106,6 +118,10 @@ void WholeFile::fail(const std::string& reason) const {
   throw Error(ErrorCode::kMachine, "cannot write " + target_.what + " '" + name_ + "': " + reason +
                                        "; it needs " + bytes +
                                        "a writable folder: free space or choose another folder");
+}
+
+void check_can_write(const fs::path& path, const std::string& what) {
+  const WholeFile file({.path = path, .what = what, .bytes_expected = 0});
 }
 
 }  // namespace vernier

@@ -25,7 +25,8 @@ class WholeFile {
     uint64_t bytes_expected;  ///< likewise; 0: not known yet
   };
   /// Throws Error(kInput) if the target exists and is not a regular file, or has no name;
-  /// Error(kMachine) "cannot write <what> 'PATH': …" if the temporary file cannot be created.
+  /// Error(kMachine) "cannot write <what> 'PATH': …" if the temporary file cannot be created. If
+  /// the folder does not exist, the message says so.
   explicit WholeFile(Target target);
   /// Removes the temporary file unless commit() succeeded.
   ~WholeFile();
@@ -54,5 +55,9 @@ class WholeFile {
   uint64_t position_ = 0;
   bool synced_ = false, done_ = false;
 };
+
+/// Throws what writing `path` would throw; leaves no file behind. Asked before work whose result
+/// goes there. `what`: for messages, "engine".
+void check_can_write(const std::filesystem::path& path, const std::string& what);
 
 }  // namespace vernier

@@ -176,7 +176,7 @@ class HeaderParser {
 size_t npy_header_bytes(std::span<const std::byte> bytes, const std::string& where) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (!text.starts_with(kMagic) || text.size() < kVersionEnd) {
-    fail(where, "is no .npy array (its magic bytes are missing)");
+    fail(where, "is not an .npy array (its magic bytes are missing)");
   }
   const auto byte_at = [&](size_t i) { return static_cast<size_t>(bytes[i]); };
   const size_t major = byte_at(kMagic.size());

@@ -20,7 +20,7 @@ struct NpyHeader {
 /// Longest header that is read; NumPy's own are 128 bytes.
 inline constexpr size_t kMaxNpyHeader = 65536;
 
-/// So many bytes are enough to know how long a header is.
+/// This many bytes are enough to know how long a header is.
 inline constexpr size_t kNpyHeaderStart = 12;
 /// Bytes before the elements, from the first kNpyHeaderStart bytes of an array (or all, if there
 /// are fewer). Throws as parse_npy_header().

@@ -70,7 +70,7 @@ void check_size(const NpyHeader& header, uint64_t present, const std::string& wh
 }
 
 // `unclaimed` counts the archive's bytes that no earlier entry has claimed as its own: entries that
-// overlap or lie about their compressed size run out of it.
+// overlap, or whose compressed size is wrong, exhaust it.
 void check_entry(const zip_stat_t& status, uint64_t& unclaimed, const std::string& where) {
   constexpr zip_uint64_t kNeeded =
       ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
@@ -82,7 +82,7 @@ void check_entry(const zip_stat_t& status, uint64_t& unclaimed, const std::strin
   }
   if (status.comp_size > unclaimed) fail(where, "claims more bytes than the archive has");
   unclaimed -= status.comp_size;
-  // Deflate shrinks by 1032 at most: a larger claim is a lie, made to allocate memory.
+  // Deflate shrinks by 1032 at most: a larger claim is false, and would only allocate memory.
   constexpr uint64_t kMostPerByte = 1032, kSlack = 4096;
   if (status.size > status.comp_size * kMostPerByte + kSlack) {
     fail(where, "claims " + std::to_string(status.size) + " bytes in " +
@@ -90,7 +90,7 @@ void check_entry(const zip_stat_t& status, uint64_t& unclaimed, const std::strin
   }
 }
 
-// What libzip says of a file that it cannot open: no archive, or the system refuses.
+// The error of a file that libzip cannot open: not an archive, or refused by the system.
 [[noreturn]] void fail_to_open(const std::string& file, int code) {
   zip_error_t error;
   zip_error_init_with_code(&error, code);
@@ -106,9 +106,9 @@ class Reader {
  public:
   explicit Reader(std::string where) : where_(std::move(where)) {}
   virtual ~Reader() = default;
-  // As many bytes as there are, up to `to`.size().
+  // Reads the bytes that are left, at most `to`.size().
   virtual size_t read(std::span<std::byte> to) = 0;
-  // After the last byte: is what was read what was written?
+  // Called after the last byte: checks the checksum.
   virtual void finish() = 0;
 
   const std::string& where() const { return where_; }
@@ -210,7 +210,7 @@ bool is_zip(std::span<const std::byte> bytes) {
 
 // ---- writing --------------------------------------------------------------------------------
 
-// A tensor as NumPy can hold it.
+// A tensor in a type that NumPy has.
 Tensor storable(const Tensor& tensor, const std::string& where) {
   if (tensor.dtype() == DType::kBF16) {
     std::vector<double> values(static_cast<size_t>(tensor.elems()));
@@ -224,7 +224,7 @@ Tensor storable(const Tensor& tensor, const std::string& where) {
   return tensor;
 }
 
-// Does libzip take it?
+// Does libzip accept this name?
 bool is_entry_name(std::string_view name) {
   while (!name.empty()) {
     const size_t length = utf8_length(name);
@@ -262,8 +262,8 @@ void add_entry(zip_t* archive, const std::string& name, const Part& part, const 
   }
 }
 
-// Where libzip writes to: `file`, so that no other temporary file is made. What fails is kept,
-// since no exception goes through a library in C.
+// libzip writes to `file`, so that no other temporary file is made. Errors are kept for later,
+// because no exception may pass through a library in C.
 struct ZipTarget {
   WholeFile& file;
   std::exception_ptr failure = {};
@@ -392,7 +392,7 @@ struct ArrayFile::Impl {
       std::string name = status.name;
       const std::string where = file + ": array " + quote(name);
       if (!name.ends_with(".npy"))
-        fail(where, "is no .npy entry; expected an archive of numpy.savez");
+        fail(where, "is not an .npy entry; expected an archive of numpy.savez");
       name.resize(name.size() - 4);
       if (!names.insert(name).second) fail(where, "is in the archive twice");
       check_entry(status, unclaimed, where);
@@ -483,9 +483,10 @@ void write_npz(const fs::path& path, const NamedTensors& arrays) {
     const std::string where = quote(path.string()) + ": array " + quote(name);
     if (name.empty() || !names.insert(name).second) fail(where, "its name is empty or used twice");
     if (!is_entry_name(name)) {
-      fail(where,
-           "its name holds control characters or is no UTF-8, which no .npz file can hold; call "
-           "the model's output otherwise");
+      fail(
+          where,
+          "its name holds control characters or is not UTF-8, which an .npz file cannot hold; name "
+          "the model's output otherwise");
     }
     Tensor stored = storable(tensor, where);
     parts.push_back({make_npy_header(stored.dtype(), stored.shape()), std::move(stored)});

@@ -20,11 +20,11 @@ struct ArrayHeader {
 };
 
 /// An .npz archive or .npy file, opened: names, types and shapes are known and checked against the
-/// sizes that the file claims; elements are read (and inflated) one array at a time, by who wants
-/// them. Takes memory for the directory of the archive, and for what read() returns.
+/// sizes that the file claims; elements are read (and inflated) one array at a time, on demand.
+/// Takes memory for the directory of the archive, and for what read() returns.
 class ArrayFile {
  public:
-  /// At most so many arrays in one archive.
+  /// Maximum number of arrays in one archive.
   static constexpr size_t kMostArrays = 65536;
 
   /// Throws as read_arrays() does, for all that can be known without the elements.
@@ -60,7 +60,7 @@ NamedTensors read_arrays_bytes(std::span<const std::byte> bytes, const std::stri
 
 /// Writes an uncompressed .npz archive, whole or not at all (core/whole_file.h). bf16 is written as
 /// f4 (exact). Equal arrays give equal bytes. Throws Error(kInput) for f8 types, double or empty
-/// names and a path that is no regular file, Error(kMachine) if the file cannot be written.
+/// names and a path that is not a regular file, Error(kMachine) if the file cannot be written.
 void write_npz(const std::filesystem::path& path, const NamedTensors& arrays);
 
 /// Hex hash of names, types, shapes and elements; the order of the arrays does not matter.

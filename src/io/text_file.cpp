@@ -8,7 +8,7 @@
 namespace vernier::io {
 
 void check_can_write(const std::filesystem::path& path, const std::string& what) {
-  const WholeFile file({.path = path, .what = what, .bytes_expected = 0});
+  vernier::check_can_write(path, what);
 }
 
 void write_text_file(const std::filesystem::path& path, const std::string& what,

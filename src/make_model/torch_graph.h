@@ -18,7 +18,7 @@ inline constexpr int64_t kToFloat = 1, kToInt32 = 6, kToInt64 = 7, kToBool = 9;
 
 inline constexpr int64_t kOpset = 17;
 
-/// What a parameter holds: normal values around `mean`.
+/// The values of a parameter: normal values around `mean`.
 struct Spread {
   double mean = 0, deviation = 0;
   bool outliers = false;  ///< its outlier channels (the last axis) are larger

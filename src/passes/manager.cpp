@@ -4,6 +4,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "core/names.h"
 #include "ops/infer.h"
 #include "passes/pass.h"
 
@@ -12,17 +13,17 @@ namespace {
 
 void check_options(const PassOptions& options) {
   for (const std::string& name : options.off) {
-    std::string optional;
-    bool found = false;
+    std::vector<std::string> known;
+    std::string listed;
     for (const Pass& pass : pipeline()) {
       if (!pass.optional) continue;
-      found = found || pass.name == name;
-      optional += (optional.empty() ? "" : ", ") + std::string(pass.name);
+      known.emplace_back(pass.name);
+      listed += (listed.empty() ? "" : ", ") + known.back();
     }
-    if (!found) {
-      throw Error(ErrorCode::kInput, "there is no optional pass '" + name +
-                                         "'; passes that can be switched off: " + optional);
-    }
+    if (std::ranges::find(known, name) != known.end()) continue;
+    const std::string meant = did_you_mean(name, known);
+    throw Error(ErrorCode::kInput, "there is no pass '" + name + "' that can be switched off" +
+                                       (meant.empty() ? "; passes that can: " + listed : meant));
   }
 }
 

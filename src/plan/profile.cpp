@@ -6,6 +6,8 @@
 #include <iterator>
 #include <map>
 
+#include "core/names.h"
+
 namespace vernier::plan {
 namespace {
 
@@ -111,8 +113,10 @@ class ProfileMaker {
     const auto input = std::find_if(graph_.inputs.begin(), graph_.inputs.end(), is_named);
     if (input == graph_.inputs.end()) {
       if (!is_batch_.contains(name) && !graph_.symbol_substitutions.contains(name)) {
-        bad(part,
-            "'" + name + "' is neither an input nor a named size; there are " + known_names());
+        std::vector<std::string> known = order_;
+        for (ir::ValueId id : graph_.inputs) known.push_back(graph_.value(id).name);
+        bad(part, "'" + name + "' is neither an input nor a named size; there are " +
+                      known_names() + did_you_mean(name, known));
       }
       set(part, name, parse_range(part, ranges));
       return;

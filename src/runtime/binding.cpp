@@ -1,6 +1,7 @@
 // Binding inputs: names, types, shapes and ranges, before anything runs. Part of Session::Impl.
 #include <algorithm>
 
+#include "core/names.h"
 #include "runtime/session_impl.h"
 
 namespace vernier {
@@ -13,6 +14,12 @@ std::string names_of(const std::vector<Port>& ports) {
   for (const Port& port : ports)
     text += (text.empty() ? "" : ", ") + ("'" + port.name + "' " + port.shape_text());
   return text;
+}
+
+std::vector<std::string> plain_names(const std::vector<Port>& ports) {
+  std::vector<std::string> names;
+  for (const Port& port : ports) names.push_back(port.name);
+  return names;
 }
 
 // Calls visit(offset in elements) for each element of a view.
@@ -124,7 +131,8 @@ void Session::Impl::bind(std::span<const Input> inputs, Data data) {
     if (index == parts.inputs.size()) {
       throw Error(ErrorCode::kInput, "input '" + std::string(input.name) +
                                          "' does not exist; the engine's inputs are " +
-                                         names_of(parts.inputs));
+                                         names_of(parts.inputs) +
+                                         did_you_mean(input.name, plain_names(parts.inputs)));
     }
     if (bound_[index]) fail(index, "given twice");
     bound_[index] = &input;

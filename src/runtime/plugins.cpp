@@ -62,8 +62,9 @@ OpKind operator_of(const std::string& path, const std::string& kernel, const std
   std::vector<std::string> names;
   for (size_t i = 0; i < num_op_kinds(); ++i) names.emplace_back(name(static_cast<OpKind>(i)));
   fail(path, "kernel '" + kernel + "' is for the operator '" + op +
-                 "', which Vernier does not have" + nearest_names(op, names) +
-                 ". Version 0 of the interface replaces kernels; it adds no operators");
+                 "', which Vernier does not have; version 0 of the interface replaces kernels and "
+                 "adds no operators" +
+                 nearest_names(op, names));
 }
 
 backend::KernelDef checked_row(const std::string& path, const vernier_plugin_info& info,

@@ -19,7 +19,7 @@
 #include "verify/build_options.h"
 #include "verify/minimise.h"
 #include "verify/sweep/sweep.h"
-#include "verify/words.h"
+#include "vernier/printable.h"
 
 namespace vernier::verify {
 namespace {

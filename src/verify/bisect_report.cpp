@@ -2,10 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "compile/json.h"
 #include "compile/lines.h"
 #include "verify/bisect.h"
 #include "verify/build_options.h"
-#include "verify/words.h"
+#include "vernier/printable.h"
 
 namespace vernier::verify {
 namespace {
@@ -64,9 +65,9 @@ json to_json(const BisectedNode& node) {
           {"op", node.op},
           {"origin_of", node.composite},
           {"got",
-           {{"compute", type_name(node.compute)},
-            {"accumulate", type_name(node.accumulate)},
-            {"store", type_name(node.store)}}},
+           {{"compute", type_json(node.compute)},
+            {"accumulate", type_json(node.accumulate)},
+            {"store", type_json(node.store)}}},
           {"by", node.by},
           {"rule", node.rule},
           {"step", node.step},
@@ -84,7 +85,7 @@ std::string to_text(const Bisection& found) {
   if (found.outcome == BisectOutcome::kNotPrecision) text += not_precision_text(found);
   for (const std::string& note : found.notes) text += format_line("note: {}\n", note);
   return text + format_line("{}, {:.1f} s, of which verify {:.1f} s\n",
-                            counted(static_cast<size_t>(found.builds), "build"), found.ms / 1000,
+                            counted(found.builds, "build"), found.ms / 1000,
                             found.verify_ms / 1000);
 }
 
@@ -92,7 +93,7 @@ std::string to_json(const Bisection& found) {
   json result{{"outcome", kOutcomes[static_cast<size_t>(found.outcome)]},
               {"verdict", name(found.verdict)},
               {"explanation", found.explanation},
-              {"inputs", found.inputs},
+              {"cell", found.inputs},
               {"candidates", found.candidates},
               {"candidate_steps", found.candidate_steps},
               {"nodes", json::array()},
@@ -100,8 +101,8 @@ std::string to_json(const Bisection& found) {
               {"rules_pass", found.rules_pass},
               {"notes", found.notes},
               {"builds", found.builds},
-              {"seconds", found.ms / 1000},
-              {"verify_seconds", found.verify_ms / 1000}};
+              {"ms", found.ms},
+              {"verify_ms", found.verify_ms}};
   for (const BisectedNode& node : found.nodes) {
     result["nodes"].push_back(to_json(node));
     for (const std::string& rule : node.raising) result["options"].push_back(option_of(rule));

@@ -64,14 +64,14 @@ std::string to_text(const Localisation& found) {
   }
   if (found.first_non_finite >= 0) {
     const StepError& s = found.steps[static_cast<size_t>(found.first_non_finite)];
-    text += format_line("NaN or infinity begins in {}: {} elements that are finite in FP64\n",
-                        step_name(s), s.non_finite);
+    text += format_line("NaN or infinity begins in {}: {} finite in FP64\n", step_name(s),
+                        counted(s.non_finite, "element that is", "elements that are"));
   }
   return text;
 }
 
 std::string to_json(const Localisation& found) {
-  json result{{"inputs", found.inputs},
+  json result{{"cell", found.inputs},
               {"steps", json::array()},
               {"ranges", json::array()},
               {"by_share", json::array()},

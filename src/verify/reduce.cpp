@@ -21,7 +21,7 @@
 #include "verify/cutter.h"
 #include "verify/minimise.h"
 #include "verify/sweep/sweep.h"
-#include "verify/words.h"
+#include "vernier/printable.h"
 
 namespace vernier::verify {
 

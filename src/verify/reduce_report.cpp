@@ -5,6 +5,7 @@
 
 #include "compile/lines.h"
 #include "verify/reduce.h"
+#include "vernier/printable.h"
 
 namespace vernier::verify {
 namespace {
@@ -41,23 +42,22 @@ std::string to_text(const Reduction& found) {
               "not fail in this way; nothing was written\n"
             : "not reproduced: the part fails when it is cut, but not from these files\n";
   }
-  return text + format_line("{}, {:.1f} s\n", counted(static_cast<size_t>(found.builds), "build"),
-                            found.ms / 1000);
+  return text + format_line("{}, {:.1f} s\n", counted(found.builds, "build"), found.ms / 1000);
 }
 
 std::string to_json(const Reduction& found) {
   const json result{{"outcome", kOutcomes[static_cast<size_t>(found.outcome)]},
                     {"verdict", name(found.verdict)},
                     {"explanation", found.explanation},
-                    {"inputs", found.inputs},
+                    {"cell", found.inputs},
                     {"nodes", found.nodes},
-                    {"model_nodes", found.model_nodes},
+                    {"onnx_nodes", found.model_nodes},
                     {"part_verdict", name(found.part_verdict)},
                     {"part_explanation", found.part_explanation},
                     {"command", found.command},
                     {"folder", found.folder.string()},
                     {"builds", found.builds},
-                    {"seconds", found.ms / 1000}};
+                    {"ms", found.ms}};
   return result.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

@@ -68,11 +68,26 @@ json to_json(const OutputResult& o) {
   return result;
 }
 
-// A ratio of an infinite error has no number in JSON.
-json number(double value) { return std::isfinite(value) ? json(value) : json("inf"); }
+// Infinity and NaN have no number in JSON.
+json number(double value) { return std::isfinite(value) ? json(value) : json(); }
+
+json to_json(const Tolerance& t) {
+  json limits = json::object();
+  const auto add = [&](const char* key, std::optional<double> limit) {
+    if (limit && std::isfinite(*limit)) limits[key] = *limit;
+  };
+  add("worst", t.worst);
+  add("rms", t.rms);
+  add("max", t.max);
+  add("cos", t.cos);
+  add("flips", t.flips);
+  return limits;
+}
+
+json step_json(int32_t step) { return step < 0 ? json() : json(step); }
 
 json to_json(const StepResult& s) {
-  return {{"step", s.step},
+  return {{"step", step_json(s.step)},
           {"kernel", s.kernel},
           {"node", s.name},
           {"passed", s.passed},
@@ -86,9 +101,8 @@ json to_json(const CellResult& c) {
   return {{"label", c.label},
           {"batch", c.batch},
           {"length", c.length},
-          {"sizes", c.sizes},
           {"verdict", name(c.verdict)},
-          {"worst", std::isfinite(c.worst) ? json(c.worst) : json()},
+          {"worst", number(c.worst)},
           {"share_of_limit", number(c.share_of_limit)},
           {"why", c.why}};
 }
@@ -154,9 +168,9 @@ std::string line(const CheckResult& c) {
 std::string to_json(const Report& report) {
   json result{{"verdict", name(report.verdict)},
               {"explanation", report.explanation},
-              {"engine", report.engine_hash},
-              {"data", report.data_hash},
-              {"tolerance", to_text(report.tolerance)},
+              {"engine_hash", report.engine_hash},
+              {"data_hash", report.data_hash},
+              {"tolerance", to_json(report.tolerance)},
               {"ms", report.ms},
               {"notes", report.notes},
               {"outputs", json::array()},
@@ -171,7 +185,7 @@ std::string to_json(const Report& report) {
         {{"name", c.name}, {"done", c.done}, {"failed", c.failed}, {"note", c.note}});
   for (const ValueResult& v : report.rewrites) {
     result["rewrite"]["differing"].push_back({{"value", v.name},
-                                              {"step", v.step},
+                                              {"step", step_json(v.step)},
                                               {"kernel", v.kernel},
                                               {"node", v.step_name},
                                               {"rms", v.distance.rms},

@@ -1,4 +1,4 @@
-// vernier build: the engine file, the report, and every way of saying no.
+// vernier build: the engine file, the report, and every refusal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ const std::string kHidden =
 
 class Build : public WithEngine {};
 
-/// Two nodes with operators that nobody has.
+/// Two nodes with operators that do not exist.
 std::string unsupported_model() {
   onnx::ModelBuilder builder(17);
   builder.input("x", onnx::kFloat, {int64_t{2}}).output("y");
@@ -90,6 +90,18 @@ TEST_F(Build, EveryErrorIsAMessage) {
        2,
        {"Frobnicate", "first", "Defenestrate", "second"}},
       {{"build", kModel, "-o", out, "--outputs", "Nope"}, 2, {"no value 'Nope'"}},
+      {{"build", kModel, "-o", out, "--outputs", "inputids"}, 2, {"did you mean 'input_ids'?"}},
+      {{"build", kModel, "-o", out, "--shapes", "bach=1..4"}, 2, {"did you mean 'batch'?"}},
+      {{"build", kModel, "-o", out, "--fuse", "qkv_marge=off"}, 2, {"did you mean 'qkv_merge'?"}},
+      {{"build", kModel, "-o", out, "--rule", "role:attension compute=f32"},
+       2,
+       {"unknown role 'attension'; did you mean 'attention'"}},
+      {{"build", kModel, "-o", out, "--rule", "op:LayerNrm compute=f32"},
+       2,
+       {"no node 'op:LayerNrm'; did you mean 'LayerNorm'"}},
+      {{"build", kModel, "-o", out, "--fp16", "--layerPrecisions=LayerNorm_0:fp32"},
+       2,
+       {"no node 'LayerNorm_0'; did you mean 'LayerNormalization_0'"}},
       {{"build", kModel, "-o", out, "--shapes", "batch"}, 2, {"--shapes", "batch"}},
       {{"build", kModel, "-o", out, "--shapes", "nobody=1..4"}, 2, {"--shapes", "nobody"}},
       {{"build", kModel, "-o", out, "--shapes", "input_ids=4..1x4"}, 2, {"4..1"}},

@@ -88,12 +88,12 @@ TEST_F(Certified, InspectShowsIt) {
   }
   const json summary = json::parse(run_program({"inspect", path, "--json"}).out);
   const json expected{{"verdict", "precision"},
-                      {"engine_hash", summary.at("content_hash")},
+                      {"engine_hash", summary.at("engine_hash")},
                       {"model_hash", std::string(32, 'a')},
                       {"data_hash", std::string(32, 'b')},
                       {"batches", {1, 8}},
                       {"lengths", {4, 16}},
-                      {"tolerances", {{"rms", 0.001}}},
+                      {"tolerance", {{"rms", 0.001}}},
                       {"versions", {{"vernier", "0.1.0"}}}};
   EXPECT_EQ(summary.at("certificate"), expected);
   EXPECT_THAT(run_program({"inspect", engine()}).out, HasSubstr("certificate none: not verified"));

@@ -1,5 +1,5 @@
-// Files that are no files, places that cannot be written, disks and memory that are full: a message
-// that names them, the exit code of README.md, and whatever was there stays.
+// Paths that are not regular files, places that cannot be written, full disks and memory: a message
+// that names them, the exit code of docs/commands.md, and existing files stay as they are.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

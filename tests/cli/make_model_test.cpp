@@ -163,7 +163,7 @@ TEST(MakeModelOutput, SaysWhatWasWritten) {
   const json report = json::parse(outcome.out);
   EXPECT_EQ(report.at("model_bytes"), read_file(path).size());
   EXPECT_EQ(report.at("data_file"), "");
-  EXPECT_GT(report.at("nodes"), 100);
+  EXPECT_GT(report.at("onnx_nodes"), 100);
   EXPECT_EQ(report.at("layers"), 3);
   EXPECT_EQ(report.at("ffn"), 40);
   // Words, positions and types, then the layers: close to what the sizes say.
@@ -244,8 +244,9 @@ TEST_P(MakeModelRefuses, WhatCannotBe) {
 
 const std::vector<Refusal> kRefusals{
     {"unknown_architecture",
-     {"brt"},
-     {"no architecture 'brt'", "bert, xlmr, minilm, gpt2, vit", "bge-reranker-large"}},
+     {"transformer"},
+     {"no architecture 'transformer'", "bert, xlmr, minilm, gpt2, vit", "bge-reranker-large"}},
+    {"mistyped_architecture", {"bge-rerankr"}, {"did you mean 'bge-reranker-large'?"}},
     {"heads",
      {"bert", "--hidden", "130"},
      {"--hidden 130 does not divide among --heads 12", "Give --heads 10 or"}},
@@ -272,7 +273,7 @@ TEST(MakeModelOutput, SaysWhereItCannotWrite) {
   EXPECT_THAT(taken.err, HasSubstr("it is a folder; give the name of a file"));
   const Outcome absent = run_program(small("bert", folder / "none/m.onnx"));
   EXPECT_EQ(absent.code, 3);
-  EXPECT_THAT(absent.err, HasSubstr("none/m.onnx': No such file or directory; it needs "));
+  EXPECT_THAT(absent.err, HasSubstr("none' does not exist; make it or choose another"));
   std::filesystem::create_directory(folder / "m.onnx.data");
   const Outcome beside = run_program(small("bert", folder / "m.onnx", {"--external"}));
   EXPECT_EQ(beside.code, 2);

@@ -14,7 +14,7 @@ struct Outcome {
   std::string out, err;  ///< stdout and stderr
 };
 
-/// What the program meets besides its arguments.
+/// The conditions under which the program runs, besides its arguments.
 struct Conditions {
   uint64_t largest_file_bytes = 0;  ///< as on a full disk; 0: no limit
   uint64_t memory_bytes = 0;        ///< of address space; 0: no limit
@@ -32,7 +32,7 @@ Outcome run_program(const std::vector<std::string>& arguments, const Conditions&
 class Running {
  public:
   explicit Running(const std::vector<std::string>& arguments);
-  /// Kills it, where wait() was not called.
+  /// Kills it unless wait() was called.
   ~Running();
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
@@ -51,7 +51,7 @@ class Running {
   std::filesystem::path folder_;
 };
 
-/// Asks every millisecond until it is so; false where `running` ends before.
+/// Polls every millisecond until the condition holds; false if `running` ends first.
 template <class Condition>
 bool wait_until(Running& running, const Condition& condition) {
   while (!condition()) {

@@ -14,6 +14,13 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
+/// {"input_ids": [4, 48]} of a list of tensors.
+json shapes_by_name(const json& tensors) {
+  json shapes = json::object();
+  for (const json& tensor : tensors) shapes[tensor.at("name")] = tensor.at("shape");
+  return shapes;
+}
+
 class Report : public WithEngine {
  protected:
   static Outcome refused(const std::vector<std::string>& arguments,
@@ -86,7 +93,14 @@ TEST_F(Report, VerifyOfAPartNamesIt) {
   EXPECT_THAT(outcome.out, HasSubstr("only the part from 'input_ids' to 'output'"));
   refused({"verify", engine(), "--model", kModel, "--batches", "two"}, {"--batches", "got 'two'"});
   refused({"verify", engine(), "--model", kModel, "--from", "nowhere"}, {"--from", "nowhere"});
+  refused({"verify", engine(), "--model", kModel, "--from", "input_id"},
+          {"no value 'input_id'; did you mean 'input_ids'"});
   refused({"verify", engine(), "--model", kModel, "--expect", inputs()}, {"--inputs"});
+  const Tensor answer = io::read_arrays(expected()).front().second;
+  io::write_npz(file("outptu.npz"), {{"outptu", answer}});
+  refused(
+      {"verify", engine(), "--model", kModel, "--inputs", inputs(), "--expect", file("outptu.npz")},
+      {"--expect: array 'outptu'", "did you mean 'output'?"});
 }
 
 TEST_F(Report, VerifyRefusesWhatDoesNotFit) {
@@ -144,7 +158,7 @@ TEST_F(Report, LocaliseNamesWhatContributesMost) {
   const Outcome seeded = run_program(
       {"localise", engine(), "--model", kModel, "--batch", "2", "--length", "7", "--json"});
   ASSERT_EQ(seeded.code, 0) << seeded.err;
-  EXPECT_EQ(json::parse(seeded.out).at("inputs"), "batch 2, length 7");
+  EXPECT_EQ(json::parse(seeded.out).at("cell"), "batch 2, length 7");
 }
 
 TEST_F(Report, LocaliseRefusesWhatDoesNotFit) {
@@ -209,6 +223,44 @@ TEST_F(Report, InspectViewsOfAnEngine) {
   EXPECT_THAT(summary.out, HasSubstr("input_ids"));
 }
 
+// One form per concept: docs/json.md "Forms".
+TEST_F(Report, TensorsHaveOneFormInAllJson) {
+  const auto parsed = [](std::vector<std::string> arguments) {
+    arguments.emplace_back("--json");
+    return json::parse(run_program(arguments).out);
+  };
+  const auto expect_tensor = [](const json& tensor) {
+    EXPECT_TRUE(tensor.at("name").is_string()) << tensor;
+    EXPECT_TRUE(tensor.at("type").is_string()) << tensor;
+    ASSERT_TRUE(tensor.at("shape").is_array()) << tensor;
+    for (const json& size : tensor.at("shape"))
+      EXPECT_TRUE(size.is_number_integer() || size.is_string()) << tensor;
+  };
+  const json summary = parsed({"inspect", engine()});
+  EXPECT_EQ(summary.at("inputs")[0].at("shape"), json({"batch", "seq"}));
+  EXPECT_EQ(summary.at("inputs")[0].at("ranges")[0], json({1, 64}));
+  const json model = parsed({"inspect", kModel});
+  EXPECT_EQ(model.at("inputs")[0].at("shape"), summary.at("inputs")[0].at("shape"));
+  EXPECT_EQ(model.at("inputs")[0].at("type"), "i64");
+  EXPECT_EQ(model.at("onnx_nodes"), summary.at("onnx_nodes"));
+  const json small = parsed({"inspect", engine(), "--memory", "--shapes", "batch=2,seq=16"});
+  EXPECT_EQ(small.at("inputs")[0].at("shape"), json({2, 16}));
+  const json run = parsed({"run", engine(), "--inputs", inputs(), "-o", file("json.npz")});
+  EXPECT_EQ(run.at("outputs")[0], (json{{"name", "output"}, {"type", "f32"}, {"shape", {4, 1}}}));
+  for (const json& tensors : {summary.at("inputs"), summary.at("outputs"), model.at("inputs"),
+                              model.at("outputs"), small.at("inputs"), run.at("inputs")})
+    for (const json& tensor : tensors) expect_tensor(tensor);
+  for (const json& step : parsed({"inspect", engine(), "--plan"}).at("steps")) {
+    for (const char* side : {"inputs", "outputs"}) {
+      for (const json& tensor : step.at(side)) {
+        if (!tensor.is_null()) expect_tensor(tensor);
+      }
+    }
+  }
+  for (const json& node : parsed({"inspect", kModel, "--raised"}).at("nodes"))
+    EXPECT_TRUE(node.at("shape").is_array()) << node;
+}
+
 TEST_F(Report, TimingSetsEachStepBesideWhatTheDeviceCanDo) {
   const json timing = json::parse(
       run_program({"inspect", engine(), "--timing", "--shapes", "batch=2,seq=16", "--json"}).out);
@@ -253,7 +305,7 @@ TEST_F(Report, WhyShowsOneNodeAndNamesTheNearest) {
   const Outcome found = run_program({"inspect", engine(), "--why", node});
   EXPECT_EQ(found.code, 0) << found.err;
   EXPECT_THAT(found.out, HasSubstr(node));
-  refused({"inspect", engine(), "--why", node + "x"}, {node + "x", node});
+  refused({"inspect", engine(), "--why", node + "x"}, {node + "x", "did you mean '" + node + "'"});
 }
 
 TEST_F(Report, InspectRefusesTheWrongKindOfFile) {
@@ -288,7 +340,7 @@ TEST_F(Report, BenchTimesRuns) {
   EXPECT_EQ(report.at("pause_ms"), 1);
   EXPECT_GE(report.at("runs").get<int>(), 10);
   EXPECT_GT(report.at("median_ms").get<double>(), 0);
-  EXPECT_EQ(report.at("inputs").at("input_ids"), json({2, 16}));
+  EXPECT_EQ(shapes_by_name(report.at("inputs")).at("input_ids"), json({2, 16}));
   EXPECT_EQ(report.at("times_ms").size(), report.at("runs").get<size_t>());
   EXPECT_THAT(run_program({"bench", engine(), "--seconds", "0"}).out, HasSubstr("median"));
 }
@@ -299,7 +351,7 @@ TEST_F(Report, BenchTakesTheUsersArrays) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const json report = json::parse(outcome.out);
   EXPECT_EQ(report.at("runs"), 3);
-  EXPECT_EQ(report.at("inputs").at("input_ids"), json({4, 48}));
+  EXPECT_EQ(shapes_by_name(report.at("inputs")).at("input_ids"), json({4, 48}));
   refused({"bench", engine(), "--inputs", inputs(), "--batch", "2"}, {"--inputs excludes --batch"});
   refused({"bench", engine(), "--inputs", file("none.npz")}, {"none.npz"});
 }

@@ -62,8 +62,8 @@ TEST_F(RunEngine, ThreadsDoNotChangeBits) {
   }
 }
 
-// Too little address space for threads is done without them; for the rest it is the machine's
-// error.
+// With too little address space for threads, the run does without them; with too little for the
+// rest, it is an error of the machine (exit code 3).
 TEST_F(RunEngine, ThreadsThatCannotStartAndMemoryThatIsShortAreTheMachines) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "SKIP: sanitizers reserve address space";

@@ -1,5 +1,5 @@
-// Signals: temporary files go, the program dies by the signal, a file that is cut short while it is
-// mapped is named. Contract: README.md "Exit codes", docs/security.md.
+// Signals: temporary files go, the program dies by the signal, a file that is truncated while it is
+// mapped is named. Contract: docs/commands.md "Exit codes", docs/security.md.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ std::vector<std::string> names(const std::string& folder) {
   return found;
 }
 
-// A writer that is busy for a second or more, met in the middle of two files.
+// A command that writes for a second or more, interrupted in the middle of two files.
 class Writing : public testing::Test {
  protected:
   static std::vector<std::string> command(const std::string& folder) {
@@ -101,7 +101,7 @@ TEST_F(Signals, AnEngineThatIsCutShortIsNamed) {
   fs::resize_file(path, 4096);
   const Outcome outcome = running.wait();
   EXPECT_EQ(outcome.code, 3) << outcome.err;
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("vernier: error: '" + path + "' was cut short"),
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("vernier: error: '" + path + "' was truncated"),
                                  HasSubstr("--read-into-memory")));
 }
 

@@ -21,7 +21,7 @@ using testing::Not;
 const std::string kName = "\x1b[2J\nvernier: all is well\u202E\u009B\x7f\x07";
 // The end of all of them, on its line and visible.
 const std::string kShown = "\\nvernier: all is well\\u202e\\u009b\\u007f";
-// … and is no UTF-8, which names in models must be and those of files need not.
+// … and is not UTF-8, which names in models must be and names in files need not be.
 const std::string kEvil = kName + "\xff";
 // What an .npz file can hold as the name of an array.
 const std::string kEvilArray = "\nvernier: all is well\u202E\u009B\x7f";

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/program.h"
 
 namespace vernier::test {
@@ -30,13 +32,29 @@ TEST_P(Usage, IsRefusedWithAMessage) {
 
 const std::vector<WrongUsage> kRows{
     {"no_command", {}, {"subcommand is required", "Run 'vernier --help'"}},
-    {"unknown_command", {"bild"}, {"no command or option 'bild'", "Run 'vernier --help'"}},
+    {"unknown_command",
+     {"bild"},
+     {"no command or option 'bild'; did you mean 'build'? Run 'vernier --help'"}},
+    {"a_command_like_none", {"frobnicate"}, {"no command or option 'frobnicate'. Run"}},
+    {"mistyped_option",
+     {"verify", "e.vn", "--model", "m.onnx", "--toleranse", "rms=1e-3"},
+     {"'vernier verify' does not take '--toleranse'; did you mean '--tolerance'? Run "
+      "'vernier verify --help'"}},
+    {"mistyped_option_with_value",
+     {"verify", "e.vn", "--model", "m.onnx", "--toleranse=rms=1e-3"},
+     {"did you mean '--tolerance'?"}},
+    {"mistyped_required_option",
+     {"verify", "e.vn", "--modle", "m.onnx"},
+     {"does not take '--modle'; did you mean '--model'?"}},
     {"unknown_global_option", {"--fast"}, {"no command or option '--fast'"}},
     {"build_without_model", {"build"}, {"vernier build: MODEL is required", "build --help"}},
     {"build_without_output", {"build", "m.onnx"}, {"--output is required"}},
     {"unknown_mode",
      {"build", "m.onnx", "-o", "e.vn", "--fp12"},
-     {"'vernier build' does not take '--fp12'; its options are ", "--fp32", "build --help"}},
+     {"'vernier build' does not take '--fp12'; did you mean", "'--fp32'", "build --help"}},
+    {"an_option_like_none",
+     {"build", "m.onnx", "-o", "e.vn", "--x"},
+     {"'vernier build' does not take '--x'; its options are ", "--fp32", "build --help"}},
     {"two_modes",
      {"build", "m.onnx", "-o", "e.vn", "--fp16", "--bf16"},
      {"--fp16 and --bf16 exclude each other", "--rule"}},
@@ -93,6 +111,72 @@ const std::vector<WrongUsage> kRows{
 
 INSTANTIATE_TEST_SUITE_P(Rows, Usage, testing::ValuesIn(kRows),
                          [](const auto& row) { return row.param.name; });
+
+// With --json standard output is one JSON document, whatever happens; text goes to stderr as
+// always.
+TEST(Errors, AreJsonUnderJson) {
+  struct Row {
+    std::vector<std::string> arguments;
+    int exit_code;
+    std::string code, message;
+  };
+  const TemporaryFolder folder;
+  const std::string none = folder / "none.vn";
+  const std::vector<Row> rows{
+      {{"build", "--json"}, 2, "input", "MODEL is required"},
+      {{"build", none, "-o", folder / "e.vn", "--json"}, 2, "input", "none.vn"},
+      {{"build", none, "-o", folder / "a/e.vn", "--json"}, 3, "machine", "does not exist"},
+      {{"run", none, "--inputs", "i.npz", "-o", folder / "o.npz", "--json"}, 2, "input", "none.vn"},
+      {{"verify", none, "--model", none, "--json"}, 2, "input", "none.vn"},
+      {{"verify", none, "--json", "--toleranse"}, 2, "input", "did you mean '--tolerance'?"},
+      {{"localise", none, "--model", none, "--json"}, 2, "input", "none.vn"},
+      {{"bisect", none, "--model", none, "--json"}, 2, "input", "none.vn"},
+      {{"reduce", none, "--model", none, "-o", folder / "part", "--json"}, 2, "input", "none.vn"},
+      {{"inspect", none, "--json"}, 2, "input", "none.vn"},
+      {{"bench", none, "--json"}, 2, "input", "none.vn"},
+      {{"make-model", "brt", "-o", none, "--json"}, 2, "input", "did you mean 'bert'?"},
+      {{"biuld", "--json"}, 2, "input", "did you mean 'build'?"},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(testing::PrintToString(row.arguments));
+    const Outcome outcome = run_program(row.arguments);
+    EXPECT_EQ(outcome.code, row.exit_code);
+    EXPECT_THAT(outcome.err, StartsWith("vernier: error: "));
+    ASSERT_TRUE(nlohmann::json::accept(outcome.out)) << outcome.out;
+    const nlohmann::json error = nlohmann::json::parse(outcome.out).at("error");
+    EXPECT_EQ(error.at("code"), row.code);
+    EXPECT_EQ(error.at("exit_code"), row.exit_code);
+    EXPECT_THAT(error.at("message").get<std::string>(), HasSubstr(row.message));
+    EXPECT_EQ(error.size(), 3U);
+  }
+}
+
+// None of the files that these commands read is there: the place of the output is looked at first.
+TEST(Outputs, FoldersThatDoNotExistAreRefusedBeforeTheWork) {
+  const TemporaryFolder folder;
+  const std::string place = folder / "none/file";
+  const std::vector<std::vector<std::string>> commands{
+      {"build", "m.onnx", "-o", place},
+      {"build", "m.onnx", "-o", folder / "e.vn", "--save-policy", place},
+      {"build", "m.onnx", "-o", folder / "e.vn", "--tuning", place},
+      {"run", "e.vn", "--inputs", "i.npz", "-o", place},
+      {"run", "e.vn", "--inputs", "i.npz", "--outputs", place},
+      {"verify", "e.vn", "--model", "m.onnx", "--report", place},
+      {"verify", "e.vn", "--model", "m.onnx", "--inputs", "i.npz", "--report", place},
+      {"localise", "e.vn", "--model", "m.onnx", "-o", place},
+      {"bisect", "e.vn", "--model", "m.onnx", "-o", place},
+      {"reduce", "e.vn", "--model", "m.onnx", "-o", place},
+      {"make-model", "bert", "-o", place},
+  };
+  for (const std::vector<std::string>& arguments : commands) {
+    const Outcome outcome = run_program(arguments);
+    EXPECT_EQ(outcome.code, 3) << testing::PrintToString(arguments);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, HasSubstr("'" + place + "': the folder '" + (folder / "none") +
+                                       "' does not exist; make it or choose another folder"))
+        << testing::PrintToString(arguments);
+  }
+}
 
 TEST(Help, EveryCommandHasExamples) {
   for (const char* command : {"build", "run", "verify", "localise", "bisect", "reduce", "inspect",

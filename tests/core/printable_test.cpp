@@ -43,5 +43,13 @@ TEST(Printable, NoLineOfAMessageButTheFirstBeginsAtTheMargin) {
   EXPECT_EQ(printable_message("line"), "line");
 }
 
+TEST(Counted, OneHasNoPlural) {
+  EXPECT_EQ(counted(0, "node"), "0 nodes");
+  EXPECT_EQ(counted(1, "node"), "1 node");
+  EXPECT_EQ(counted(2, "node"), "2 nodes");
+  EXPECT_EQ(counted(1, "query", "queries"), "1 query");
+  EXPECT_EQ(counted(3, "query", "queries"), "3 queries");
+}
+
 }  // namespace
 }  // namespace vernier

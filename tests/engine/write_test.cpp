@@ -241,7 +241,8 @@ TEST_F(Write, AFileThatCannotBeReadIsNamed) {
 TEST_F(Write, AFolderThatIsNotThereIsNamed) {
   const Error error = error_of(folder_ / "none" / "model.vn", sample_plan());
   EXPECT_EQ(error.code(), ErrorCode::kMachine);
-  EXPECT_THAT(error.what(), HasSubstr("none/model.vn': No such file or directory"));
+  EXPECT_THAT(error.what(), HasSubstr("none/model.vn': the folder '"));
+  EXPECT_THAT(error.what(), HasSubstr("none' does not exist; make it or choose another folder"));
 }
 
 TEST_F(Write, OnlyFilesAreReplaced) {

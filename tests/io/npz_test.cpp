@@ -124,7 +124,7 @@ TEST_F(NpzTest, WritingRefusesWhatNumpyCannotHold) {
   EXPECT_THAT(refuses({{"x", Tensor::i64({1})}, {"x", Tensor::i64({1})}}), HasSubstr("used twice"));
   for (const char* name : {"x\x1b[2J", "x\xff", "\xC3"}) {
     EXPECT_THAT(refuses({{name, Tensor::i64({1})}}),
-                HasSubstr("its name holds control characters or is no UTF-8"));
+                HasSubstr("its name holds control characters or is not UTF-8"));
   }
   EXPECT_FALSE(fs::exists(folder_ / "a.npz"));
   EXPECT_THROW(write_npz(folder_ / "no" / "such" / "folder.npz", {{"x", Tensor::i64({1})}}), Error);

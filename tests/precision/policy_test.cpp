@@ -118,7 +118,7 @@ TEST(ApplyRules, NothingMatchedIsAnErrorThatNamesTheRule) {
                 apply_rules(*graph, rules_of({"op:Pow compute=f32", "op:Powr compute=f32"}));
               }),
               HasSubstr("rule 2 ('op:Powr compute=f32') matches nothing: the model has no node "
-                        "'op:Powr'; nearest: 'Pow'"));
+                        "'op:Powr'; did you mean 'Pow'?"));
   EXPECT_THAT(message_of([&] { apply_rules(*graph, parse_layer_precisions("Norm_*:fp32")); }),
               HasSubstr("rule 1 (--layerPrecisions 'Norm_*:fp32') matches nothing"));
 }

@@ -122,7 +122,7 @@ TEST(ParseRule, SaysWhatIsWrongWhereAndWhatWasExpected) {
            {"op:Add store=tf32", "column 14: tf32 is a compute type"},
            {"op:Add acc=f32 accumulate=f16", "column 16: 'accumulate' is set twice"},
            {"role:attention.sofmax compute=f32",
-            "unknown role 'attention.sofmax'; nearest: 'attention.softmax'"},
+            "unknown role 'attention.sofmax'; did you mean 'attention.softmax'?"},
            {"layer:a compute=f32", "'a' is not a range of blocks; expected layer:3 or layer:0..3"},
            {"layer:1.. compute=f32", "'1..' is not a range"},
            {"layer:..2 compute=f32", "'..2' is not a range"},

@@ -129,9 +129,9 @@ TEST(Select, TrtexecPatternsMeanAllThatFit) {
 TEST(Select, NothingIsAnErrorWithTheNearestNames) {
   for (const auto& [selector, message] : std::initializer_list<std::pair<const char*, const char*>>{
            {"name:/ln/Pov",
-            "matches nothing: the model has no node 'name:/ln/Pov'; nearest: "
+            "matches nothing: the model has no node 'name:/ln/Pov'; did you mean "
             "'/ln/Pow'"},
-           {"op:LayerNrm", "no node 'op:LayerNrm'; nearest: 'LayerNorm'"},
+           {"op:LayerNrm", "no node 'op:LayerNrm'; did you mean 'LayerNorm'?"},
            {"op:LayerNorm role:attention",
             "no node matches all of 'op:LayerNorm' (6), "
             "'role:attention' (4) at once"},
@@ -141,7 +141,7 @@ TEST(Select, NothingIsAnErrorWithTheNearestNames) {
     EXPECT_THAT(message_of([&] { matched(selector); }), HasSubstr(message));
   }
   EXPECT_THAT(message_of([&] { matched_by_trtexec("LayerNorm_*"); }),
-              HasSubstr("no node 'LayerNorm_*'; nearest: 'LayerNormalization_0'"));
+              HasSubstr("no node 'LayerNorm_*'; did you mean 'LayerNormalization_0'"));
 }
 
 TEST(Select, WithoutAttentionsThereAreNoBlocks) {

@@ -23,7 +23,7 @@ def machine_error(work):
 
 
 def test_memory_is_refused_before_it_is_taken(engine_path, tmp_path):
-    assert "memory limit (max-memory) is 1000 bytes" in machine_error(
+    assert "memory limit (max_memory) is 1000 bytes" in machine_error(
         lambda: vernier.build(MODEL, tmp_path / "m.vn", max_memory=1000))
     assert "1.0 MB" in machine_error(lambda: vernier.verify(engine_path, MODEL, max_memory="1MB"))
     session = vernier.Session(vernier.Engine(engine_path), max_memory="20kB")
@@ -34,7 +34,7 @@ def test_memory_is_refused_before_it_is_taken(engine_path, tmp_path):
 def test_time_ends_the_work(engine_path, tmp_path):
     for work in (lambda: vernier.build(MODEL, tmp_path / "m.vn", max_seconds=1e-4),
                  lambda: vernier.verify(engine_path, MODEL, max_seconds=1e-4)):
-        assert "time limit of 0.0001 s (max-seconds) was exceeded" in machine_error(work)
+        assert "time limit of 0.0001 s (max_seconds) was exceeded" in machine_error(work)
     session = vernier.Session(vernier.Engine(engine_path), max_seconds=1e-9)
     assert "while running step" in machine_error(lambda: session.run(stored_case(0)[0]))
 

@@ -203,7 +203,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"none", "there is no such file"}, Wrong{"no_library", "cannot be loaded: "},
         Wrong{"no_function", "has no function 'vernier_plugin'"},
         Wrong{"version", "was built for version 7 of the interface, this Vernier has version 0"},
-        Wrong{"unknown_operator", "which Vernier does not have; nearest: 'LayerNorm'"},
+        Wrong{"unknown_operator", "adds no operators; did you mean 'LayerNorm'"},
         Wrong{"no_launch", "kernel 'loop' lacks one of supports, numerics and launch"},
         Wrong{"bad_name", "the name of a kernel is 'Has Spaces', expected [a-z0-9_]+"},
         Wrong{"no_bit_class", "kernel 'loop' states no bit class"},

@@ -4,6 +4,7 @@
 #include "verify/checks/table.h"
 #include "verify/sweep/reference.h"
 #include "verify/tolerance.h"
+#include "vernier/nearest.h"
 
 namespace vernier::verify::checks {
 namespace {
@@ -20,11 +21,15 @@ std::string complaint_about(const EvalTensor& r, const EvalTensor& want) {
 }
 
 [[noreturn]] void refuse(const std::string& name, const NamedValues& reference) {
-  std::string names;
-  for (const auto& [output_name, value] : reference)
-    names += (names.empty() ? "" : ", ") + output_name;
+  std::string listed;
+  std::vector<std::string> known;
+  for (const auto& [output_name, value] : reference) {
+    listed += (listed.empty() ? "" : ", ") + output_name;
+    known.push_back(output_name);
+  }
   throw Error(ErrorCode::kInput, "--expect: array '" + name +
-                                     "' is not an output of the model; its outputs are " + names);
+                                     "' is not an output of the model; its outputs are " + listed +
+                                     did_you_mean(name, known));
 }
 
 Findings ask_expected(Context& context, const GroupValues& values) {

@@ -94,8 +94,8 @@ void check_part_names(const Subject& subject) {
       if (std::find(visible.begin(), visible.end(), name) != visible.end()) continue;
       throw Error(ErrorCode::kInput,
                   option + ": value '" + name +
-                      "' is inside a fused step of this engine; take one that the engine has" +
-                      nearest_names(name, visible) + ", or build with --outputs " + name);
+                      "' is inside a fused step of this engine; build with --outputs " + name +
+                      ", or take one that the engine has" + nearest_names(name, visible));
     }
   };
   check("--from", subject.request.from);

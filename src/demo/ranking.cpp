@@ -1,20 +1,21 @@
-// Ranking an evaluation set: see demo_ranking.h.
-#include "cli/demo_ranking.h"
+// Ranking an evaluation set: see ranking.h.
+#include "demo/ranking.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "cli/arrays.h"
-#include "cli/common.h"
+#include "io/npz.h"
 #include "vernier/error.h"
+#include "vernier/printable.h"
 
-namespace vernier::cli {
+namespace vernier::demo {
 namespace {
 
 namespace fs = std::filesystem;
@@ -113,29 +114,43 @@ std::string shortened(std::string text) {
 }
 
 // One query in words: the model's first three passages, with their places in BM25's order.
-void show(const nlohmann::json& example, const std::vector<double>& scores) {
+std::string shown(const nlohmann::json& example, const std::vector<double>& scores) {
   const auto& passages = example.at("passages");
   std::vector<double> bm25;
   for (const auto& passage : passages) bm25.push_back(passage.at("bm25").get<double>());
-  print(fmt::format("\n\"{}\"", example.at("query").get<std::string>()));
+  std::string text = fmt::format("\n\"{}\"\n", example.at("query").get<std::string>());
   const std::vector<size_t> order = best_first(scores);
   for (size_t place = 0; place < std::min<size_t>(3, order.size()); ++place) {
     const size_t i = order[place];
-    print(fmt::format("  {}. {:7.3f}  BM25: {:>2}.  {:<5}  {}  {}", place + 1, scores[i],
-                      static_cast<int>(rank_of(bm25, static_cast<int64_t>(i))),
-                      static_cast<int64_t>(i) == example.at("right").get<int64_t>() ? "right" : "",
-                      passages[i].at("name").get<std::string>(),
-                      shortened(passages[i].at("text").get<std::string>())));
+    text +=
+        fmt::format("  {}. {:7.3f}  BM25: {:>2}.  {:<5}  {}  {}\n", place + 1, scores[i],
+                    static_cast<int>(rank_of(bm25, static_cast<int64_t>(i))),
+                    static_cast<int64_t>(i) == example.at("right").get<int64_t>() ? "right" : "",
+                    passages[i].at("name").get<std::string>(),
+                    shortened(passages[i].at("text").get<std::string>()));
   }
+  return text;
 }
 
-struct Totals {
-  double bm25 = 0, reference = 0, engine = 0;  // sums of 1 / rank
-  double worst = 0;
-  bool within = true;   // every score within the limit of its FP64 value
-  int64_t changed = 0;  // queries whose order of passages is not FP64's
-  std::vector<double> times_ms;
-};
+double timed_ms(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+// Adds the distance of one query's scores from FP64's.
+void compare(const std::vector<double>& scores, const std::vector<double>& reference, double noise,
+             Ranking& ranking) {
+  ranking.changed += best_first(scores) != best_first(reference);
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const double difference = std::abs(scores[i] - reference[i]),
+                 scale = 1 + std::abs(reference[i]);
+    const double error = difference / scale;
+    ranking.worst = std::isnan(error) ? INFINITY : std::max(ranking.worst, error);
+    ranking.within = ranking.within && difference <= std::max(kLimit * scale, noise);
+  }
+}
 
 }  // namespace
 
@@ -143,47 +158,48 @@ bool has_evaluation_set(const fs::path& folder) {
   return fs::exists(folder / "eval.npz") && fs::exists(folder / "examples.json");
 }
 
-bool rank_evaluation_set(Session& session, const fs::path& folder,
-                         const std::vector<std::string>& input_names, double noise) {
+Ranking rank_evaluation_set(const RunEngine& run, const fs::path& folder,
+                            const std::vector<std::string>& input_names, double noise) {
   const EvaluationSet set = read_set(folder, input_names);
   std::ifstream file(folder / "examples.json");
   const nlohmann::json examples = nlohmann::json::parse(file);
-  Totals totals;
+  const int64_t readable = std::min<int64_t>(kReadable, static_cast<int64_t>(examples.size()));
+  Ranking ranking{.examples = {}, .queries = set.queries, .candidates = set.candidates};
+  std::vector<double> times_ms;
   for (int64_t query = 0; query < set.queries; ++query) {
     const NamedTensors rows = rows_of_query(set, query);
-    if (query == 0) run_session(session, rows);  // warm
-    const Clock clock;
-    const NamedTensors outputs = run_session(session, rows);
-    totals.times_ms.push_back(clock.ms());
+    if (query == 0) run(rows);  // warm
+    NamedTensors outputs;
+    times_ms.push_back(timed_ms([&] { outputs = run(rows); }));
     const std::vector<double> scores = scores_of(outputs.front().second, 0, set.candidates);
     const std::vector<double> reference = scores_of(set.reference, query, set.candidates);
     const int64_t right = set.right.integer_at(query);
-    totals.bm25 += 1 / rank_of(scores_of(set.bm25, query, set.candidates), right);
-    totals.reference += 1 / rank_of(reference, right);
-    totals.engine += 1 / rank_of(scores, right);
-    totals.changed += best_first(scores) != best_first(reference);
-    for (size_t i = 0; i < scores.size(); ++i) {
-      const double error = std::abs(scores[i] - reference[i]) / (1 + std::abs(reference[i]));
-      totals.worst = std::isnan(error) ? INFINITY : std::max(totals.worst, error);
-      totals.within = totals.within && std::abs(scores[i] - reference[i]) <=
-                                           std::max(kLimit * (1 + std::abs(reference[i])), noise);
-    }
-    if (query < std::min<int64_t>(kReadable, static_cast<int64_t>(examples.size())))
-      show(examples[static_cast<size_t>(query)], scores);
+    ranking.mrr_bm25 += 1 / rank_of(scores_of(set.bm25, query, set.candidates), right);
+    ranking.mrr_reference += 1 / rank_of(reference, right);
+    ranking.mrr_engine += 1 / rank_of(scores, right);
+    compare(scores, reference, noise, ranking);
+    if (query < readable) ranking.examples += shown(examples[static_cast<size_t>(query)], scores);
   }
-  std::ranges::sort(totals.times_ms);
-  const auto count = static_cast<double>(set.queries);
-  print(fmt::format("\n{} queries with {} passages each", set.queries, set.candidates));
-  print(
-      fmt::format("  mean reciprocal rank: BM25 {:.4f}, model in FP64 {:.4f}, engine in FP32 "
-                  "{:.4f} ({:+.4f} over BM25)",
-                  totals.bm25 / count, totals.reference / count, totals.engine / count,
-                  (totals.engine - totals.bm25) / count));
-  print(
-      fmt::format("  orders that are not FP64's: {}; largest error {:.1e}·(1+|ref|); {:.2f} ms "
-                  "per query (median)",
-                  totals.changed, totals.worst, totals.times_ms[totals.times_ms.size() / 2]));
-  return totals.within && totals.engine > totals.bm25;
+  for (double* mrr : {&ranking.mrr_bm25, &ranking.mrr_reference, &ranking.mrr_engine})
+    *mrr /= static_cast<double>(set.queries);
+  std::ranges::sort(times_ms);
+  ranking.median_ms = times_ms[times_ms.size() / 2];
+  return ranking;
 }
 
-}  // namespace vernier::cli
+std::string to_text(const Ranking& ranking) {
+  return ranking.examples +
+         fmt::format(
+             "\n{} with {} each\n"
+             "  mean reciprocal rank: BM25 {:.4f}, model in FP64 {:.4f}, engine in FP32 {:.4f} "
+             "({:+.4f} over BM25)\n"
+             "  orders that are not FP64's: {}; largest error {:.1e}·(1+|ref|); {:.2f} ms per "
+             "query "
+             "(median)\n",
+             counted(ranking.queries, "query", "queries"), counted(ranking.candidates, "passage"),
+             ranking.mrr_bm25, ranking.mrr_reference, ranking.mrr_engine,
+             ranking.mrr_engine - ranking.mrr_bm25, ranking.changed, ranking.worst,
+             ranking.median_ms);
+}
+
+}  // namespace vernier::demo
