@@ -8,6 +8,7 @@
 #include "core/attrs.h"
 #include "core/byte_twins.h"
 #include "core/convert.h"
+#include "core/mapped_file.h"
 #include "ops/views.h"
 #include "plan/ledger.h"
 #include "plan/profile.h"
@@ -87,6 +88,9 @@ class Planner {
  public:
   Planner(const ir::Graph& graph, const backend::Backend& backend, const PlanOptions& options)
       : graph_(graph), backend_(backend), options_(options) {}
+  /// Lets go of the graph's constants as they are planned.
+  Planner(ir::Graph&& graph, const backend::Backend& backend, const PlanOptions& options)
+      : graph_(graph), owned_(&graph), backend_(backend), options_(options) {}
 
   Plan make() {
     plan_.device = backend_.name;
@@ -105,7 +109,11 @@ class Planner {
       const OpKind op = graph_.node(id).op;
       if (op != OpKind::kShapeValues && !(flags(op) & kView)) choices_[id] = choose(id, Read::kAny);
     }
-    for (ir::NodeId id : graph_.order()) plan_node(id);
+    find_last_readers();
+    for (ir::NodeId id : graph_.order()) {
+      plan_node(id);
+      release_constants(id);
+    }
     plan_outputs();
     find_lifetimes();
     plan_.segments.push_back({0, static_cast<int32_t>(plan_.steps.size())});
@@ -234,6 +242,32 @@ class Planner {
     if (const auto twin = blobs_.find_or_add(kind, blob.bytes, index)) return *twin;
     plan_.blobs.push_back(std::move(blob));
     return index;
+  }
+
+  // Only of a graph that is the planner's; constants without a reader are released at once.
+  void find_last_readers() {
+    if (!owned_) return;
+    for (ir::NodeId id : graph_.order()) {
+      for (ir::ValueId in : graph_.node(id).inputs)
+        if (in != ir::kNoValue && graph_.value(in).is_constant()) last_reader_[in] = id;
+    }
+    for (size_t v = 0; v < graph_.num_values(); ++v) {
+      const auto id = static_cast<ir::ValueId>(v);
+      if (!last_reader_.contains(id)) release(id);
+    }
+  }
+  void release_constants(ir::NodeId reader) {
+    for (ir::ValueId in : graph_.node(reader).inputs) {
+      const auto last = last_reader_.find(in);
+      if (last != last_reader_.end() && last->second == reader) release(in);
+    }
+  }
+  // Pages of a mapped file are dropped for whoever holds it besides.
+  void release(ir::ValueId id) {
+    Tensor& constant = owned_->value(id).constant;
+    if (!constant.defined()) return;
+    drop_pages(constant.byte_span());
+    if (!graph_.is_output(id)) constant = {};
   }
 
   void plan_node(ir::NodeId id) {
@@ -484,6 +518,7 @@ class Planner {
   }
 
   const ir::Graph& graph_;
+  ir::Graph* owned_ = nullptr;  // graph_, where its constants may be released
   const backend::Backend& backend_;
   const PlanOptions& options_;
   Plan plan_;
@@ -493,6 +528,7 @@ class Planner {
   std::map<std::pair<ir::ValueId, DType>, int32_t> narrowed_;  // constants by stored type
   std::map<ir::ValueId, Layout> layouts_;
   std::map<ir::ValueId, int32_t> made_by_;
+  std::map<ir::ValueId, ir::NodeId> last_reader_;  // of constants
   ByteTwins blobs_;
 };
 
@@ -506,6 +542,10 @@ bool has_kernel(const ir::Graph& graph, const ir::Node& node, const backend::Bac
 Plan make_plan(const ir::Graph& graph, const backend::Backend& backend,
                const PlanOptions& options) {
   return Planner(graph, backend, options).make();
+}
+
+Plan make_plan(ir::Graph&& graph, const backend::Backend& backend, const PlanOptions& options) {
+  return Planner(std::move(graph), backend, options).make();
 }
 
 }  // namespace vernier::plan

@@ -36,5 +36,8 @@ bool has_kernel(const ir::Graph& graph, const ir::Node& node, const backend::Bac
 /// Throws Error(kInput) naming the node, what is asked of it and the nearest kernel's reason when
 /// no kernel can honour a request, or an input size that no symbol can be read from.
 Plan make_plan(const ir::Graph& graph, const backend::Backend& backend, const PlanOptions& options);
+/// As above, of a graph that nobody needs any more: it lets go of every constant once the plan
+/// holds it as the engine will, so that a build holds one set of weights and not two.
+Plan make_plan(ir::Graph&& graph, const backend::Backend& backend, const PlanOptions& options);
 
 }  // namespace vernier::plan
