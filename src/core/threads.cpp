@@ -37,7 +37,7 @@ thread_local ThreadTeam* own_turn = nullptr;
 
 // ---- ThreadTeam
 
-ThreadTeam::ThreadTeam(int threads) {
+ThreadTeam::ThreadTeam(int threads) : fall_ns_(kFallNs) {
   Pool& pool = Pool::here();
   size_ = std::min(threads > 0 ? threads : pool.cpus(), kMostThreads);
   pool.add_team();
@@ -153,7 +153,6 @@ void ThreadTeam::measure(Pace& pace, double wall_ns, double cpu_ns) const {
 
 // After a run of `wall_ns`, the share `lost` of which went to other programs.
 void ThreadTeam::watch(int64_t now, double wall_ns, double lost) {
-  if (fall_ns_ == 0) fall_ns_ = kFallNs;
   const double weight = std::min(1.0, wall_ns / (lost > lost_ ? kRiseNs : fall_ns_));
   lost_ += weight * (lost - lost_);
   const bool before = crowded_;

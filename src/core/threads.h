@@ -106,7 +106,7 @@ class ThreadTeam {
   bool crowded_ = false;      // so much that a run may be faster on one thread
   uint32_t crowds_ = 0;       // how often that began
   int64_t crowd_end_ns_ = 0;  // when it ended last
-  double fall_ns_ = 0;        // how slowly `lost_` falls; 0: not set yet
+  double fall_ns_;            // how slowly `lost_` falls
 };
 
 /// body(begin, end) over [0, count) cut into contiguous parts of at least `least` (> 0), at most
