@@ -157,7 +157,7 @@ plan::BuildOptions record_of(const Job& job) {
           .plugins = {}};
 }
 
-// The plugins that steps come from, for whoever opens the engine and whoever reads the ledger.
+// Which plugins steps come from, for those who open the engine or read the ledger.
 void record_plugins(plan::Plan& plan) {
   plan.build.plugins = runtime::plugins_of(plan);
   for (plan::LedgerRow& row : plan.ledger) {
@@ -254,7 +254,7 @@ Compiled run(const std::string& model_path, const Job& asked) {
   std::shared_ptr<ir::Graph> imported = import(model_path, job.options, result);
   const RangeAudit audit = promote_out_of_range(*imported, job);
   Fused fused = fuse(*imported, job, {});
-  imported.reset();  // the planner can let go of weights that nobody else holds
+  imported.reset();  // the planner can then release the weights
   plan::Plan plan =
       plan_fused(std::move(fused), job, plan::PlanOptions::Constants::kStored, nullptr);
   plan.model_name = result.plan.model_name;

@@ -47,7 +47,8 @@ class Ledger {
       if (row.seen != round_) lost.emplace(key, &row.origin);
     }
     for (const auto& [key, origin] : lost)
-      graph.retire({*origin}, "removed", "does nothing after pass " + std::string(pass));
+      graph.retire({*origin}, LedgerState::kRemoved,
+                   "does nothing after pass " + std::string(pass));
   }
 
  private:

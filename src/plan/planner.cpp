@@ -88,7 +88,7 @@ class Planner {
  public:
   Planner(const ir::Graph& graph, const backend::Backend& backend, const PlanOptions& options)
       : graph_(graph), backend_(backend), options_(options) {}
-  /// Lets go of the graph's constants as they are planned.
+  /// Releases the graph's constants as they are planned.
   Planner(ir::Graph&& graph, const backend::Backend& backend, const PlanOptions& options)
       : graph_(graph), owned_(&graph), backend_(backend), options_(options) {}
 
@@ -182,7 +182,7 @@ class Planner {
     if (choice.kernel != nullptr) return choice;
     throw Error(ErrorCode::kInput,
                 "node '" + label_of(node, id) + "' (" + std::string(name(node.op)) + "): no " +
-                    std::string(backend_.name) + " kernel can honour what is asked of it (" +
+                    std::string(backend_.name) + " kernel can honor what is asked of it (" +
                     request_text(node.request) + "); nearest: " + choice.nearest);
   }
 
@@ -224,9 +224,8 @@ class Planner {
     const bool exact = options_.constants == PlanOptions::Constants::kExact;
     const Tensor bytes = exact || !is_float(stored) ? contents : rounded(contents, stored);
     const int32_t index = new_value(id, PlanValue::Kind::kConstant);
-    plan_.values[static_cast<size_t>(index)].dtype = exact ? contents.dtype() : stored;
-    plan_.values[static_cast<size_t>(index)].constant =
-        add_blob({bytes.dtype(), bytes.shape(), "", bytes});
+    plan_.value(index).dtype = exact ? contents.dtype() : stored;
+    plan_.value(index).constant = add_blob({bytes.dtype(), bytes.shape(), "", bytes});
     return index;
   }
 
@@ -244,7 +243,7 @@ class Planner {
     return index;
   }
 
-  // Only of a graph that is the planner's; constants without a reader are released at once.
+  // Only where the graph may be released; constants without a reader are released at once.
   void find_last_readers() {
     if (!owned_) return;
     for (ir::NodeId id : graph_.order()) {
@@ -262,7 +261,7 @@ class Planner {
       if (last != last_reader_.end() && last->second == reader) release(in);
     }
   }
-  // Pages of a mapped file are dropped for whoever holds it besides.
+  // Others may hold a mapped file too: its pages are dropped all the same.
   void release(ir::ValueId id) {
     Tensor& constant = owned_->value(id).constant;
     if (!constant.defined()) return;
@@ -281,9 +280,10 @@ class Planner {
   void plan_shape_values(ir::NodeId id) {
     const ir::Node& node = graph_.node(id);
     const int32_t index = new_value(node.outputs[0], PlanValue::Kind::kShapeValues);
-    plan_.values[static_cast<size_t>(index)].values = node.attrs_as<ShapeValuesAttrs>().values;
-    places_[id] = {
-        .state = "shape", .step = kNone, .why = "sizes the host computes once per shape"};
+    plan_.value(index).values = node.attrs_as<ShapeValuesAttrs>().values;
+    places_[id] = {.state = LedgerState::kShape,
+                   .step = kNone,
+                   .why = "sizes the host computes once per shape"};
   }
 
   // Every output of a view node becomes an alias, or none does.
@@ -304,7 +304,7 @@ class Planner {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.has_output(i)) add_alias(node.outputs[i], layouts[i]);
     }
-    places_[id] = {.state = "merged",
+    places_[id] = {.state = LedgerState::kMerged,
                    .step = producer_step(input.base),
                    .why = "a view of its input: no work"};
     return true;
@@ -313,8 +313,7 @@ class Planner {
   // Can every reader of `id` take it as it lies?
   bool usable(ir::ValueId id, const Layout& layout) const {
     const bool dense = ops::is_dense(layout);
-    const bool base_is_input =
-        plan_.values[static_cast<size_t>(index_.at(layout.base))].kind == PlanValue::Kind::kInput;
+    const bool base_is_input = plan_.value(index_.at(layout.base)).kind == PlanValue::Kind::kInput;
     if (graph_.is_output(id) && (!dense || base_is_input)) return false;
     if (dense) return true;
     const auto& users = graph_.value(id).users;
@@ -335,7 +334,7 @@ class Planner {
 
   void add_alias(ir::ValueId id, const Layout& layout) {
     const int32_t index = new_value(id, PlanValue::Kind::kAlias);
-    PlanValue& value = plan_.values[static_cast<size_t>(index)];
+    PlanValue& value = plan_.value(index);
     value.alias_of = index_.at(layout.base);
     value.offset_elems = layout.offset;
     if (!ops::is_dense(layout)) value.strides = layout.strides;
@@ -374,8 +373,9 @@ class Planner {
     }
     plan_.steps.push_back(std::move(step));
     const bool composite = node.origins.size() > 1;
-    places_[id] = {
-        .state = composite ? "composite" : "step", .step = index, .why = choice.refusals};
+    places_[id] = {.state = composite ? LedgerState::kComposite : LedgerState::kStep,
+                   .step = index,
+                   .why = choice.refusals};
   }
 
   // The kernel of a view that has to move elements, from wherever they lie.
@@ -401,8 +401,7 @@ class Planner {
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       const ir::ValueId id = graph_.outputs[i];
       int32_t index = value_index(id);
-      if (plan_.values[static_cast<size_t>(index)].kind == PlanValue::Kind::kInput)
-        index = copy_step(id, index);
+      if (plan_.value(index).kind == PlanValue::Kind::kInput) index = copy_step(id, index);
       plan_.outputs.push_back(index);
       plan_.output_names.push_back(graph_.output_names[i]);
     }
@@ -423,7 +422,7 @@ class Planner {
       step.bit_class = row.bit_class;
       step.name = "copy of input '" + v.name + "'";
       step.inputs = {source};
-      PlanValue value = plan_.values[static_cast<size_t>(source)];
+      PlanValue value = plan_.value(source);
       value.kind = PlanValue::Kind::kArena;
       plan_.values.push_back(std::move(value));
       step.outputs = {static_cast<int32_t>(plan_.values.size() - 1)};
@@ -435,26 +434,21 @@ class Planner {
                                        std::string(name(v.dtype)));
   }
 
-  int32_t base_of(int32_t value) const {
-    const PlanValue& v = plan_.values[static_cast<size_t>(value)];
-    return v.kind == PlanValue::Kind::kAlias ? v.alias_of : value;
-  }
-
   // An arena value lives from the step that makes it to the last that reads it or an alias of it;
   // outputs live to the end. Constants that only packed kernels read drop out in drop_unused().
   void find_lifetimes() {
     const auto last = static_cast<int32_t>(plan_.steps.size()) - 1;
     const auto extend = [&](int32_t value, int32_t step) {
-      PlanValue& v = plan_.values[static_cast<size_t>(base_of(value))];
+      PlanValue& v = plan_.value(plan_.base_index(value));
       if (v.kind != PlanValue::Kind::kArena) return;
       if (v.first_step == kNone) v.first_step = step;
       v.last_step = std::max(v.last_step, step);
     };
     for (int32_t s = 0; s <= last; ++s) {
-      for (int32_t out : plan_.steps[static_cast<size_t>(s)].outputs) {
+      for (int32_t out : plan_.step(s).outputs) {
         if (out != kNone) extend(out, s);
       }
-      for (int32_t in : plan_.steps[static_cast<size_t>(s)].inputs) {
+      for (int32_t in : plan_.step(s).inputs) {
         if (in != kNone) extend(in, s);
       }
     }
@@ -468,7 +462,7 @@ class Planner {
     const auto use = [&](int32_t v) {
       if (v == kNone) return;
       used[static_cast<size_t>(v)] = true;
-      used[static_cast<size_t>(base_of(v))] = true;
+      used[static_cast<size_t>(plan_.base_index(v))] = true;
     };
     for (const Step& step : plan_.steps) {
       for (int32_t v : step.inputs) use(v);
@@ -504,7 +498,7 @@ class Planner {
       int32_t& to = moved[static_cast<size_t>(blob)];
       if (to == kNone) {
         to = static_cast<int32_t>(blobs.size());
-        blobs.push_back(std::move(plan_.blobs[static_cast<size_t>(blob)]));
+        blobs.push_back(std::move(plan_.blob(blob)));
       }
       blob = to;
     };
