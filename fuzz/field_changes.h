@@ -85,6 +85,9 @@ class FieldChanges {
     changes_.push_back(
         [&v](Choices& choices) { v = static_cast<OpKind>(choices.below(num_op_kinds())); });
   }
+  void add(LedgerState& v) {
+    changes_.push_back([&v](Choices& choices) { v = choices.of(kLedgerStates).state; });
+  }
   void add(Dim& v) {
     changes_.push_back([this, &v](Choices& choices) { change_dim(v, symbols_, choices); });
   }

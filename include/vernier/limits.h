@@ -26,6 +26,9 @@ struct Limits {
   Limits begun() const;
 };
 
+/// Memory and swap of this machine; the largest number where the system does not say.
+uint64_t machine_memory_bytes();
+
 /// "4GB", "512MiB", "1.5 GB", "1000000": a number of bytes. Throws Error(kInput) that names
 /// `option`.
 uint64_t parse_bytes(const std::string& text, const std::string& option);

@@ -2,7 +2,6 @@
 // docs/commands.md.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include "cli/arrays.h"
 #include "cli/common.h"
 #include "vernier/error.h"
+#include "vernier/limits.h"
 #include "vernier/printable.h"
 #include "vernier/synthetic.h"
 
@@ -85,14 +85,12 @@ double quantile(const std::vector<double>& sorted, double q) {
 
 constexpr double kGigabyte = 1e9;
 
-double machine_bytes() {
-  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
-}
+double machine_bytes() { return static_cast<double>(machine_memory_bytes()); }
 
 [[noreturn]] void too_large(const std::string& sizes, const std::string& what, double bytes) {
   throw Error(ErrorCode::kMachine,
-              fmt::format("{}: {} take {:.1f} GB, but this machine has {:.1f} GB; give a smaller "
-                          "--batch or --length",
+              fmt::format("{}: {} take {:.1f} GB, but this machine has {:.1f} GB of memory and "
+                          "swap; give a smaller --batch or --length",
                           sizes, what, bytes / kGigabyte, machine_bytes() / kGigabyte));
 }
 

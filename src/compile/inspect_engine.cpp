@@ -32,7 +32,7 @@ std::string store_name(const plan::LedgerRow& row) {
 
 std::string value_text(const plan::Plan& plan, int32_t index) {
   if (index == plan::kNone) return "-";
-  const plan::PlanValue& v = plan.values[static_cast<size_t>(index)];
+  const plan::PlanValue& v = plan.value(index);
   return type_name(v.dtype) + str(v.shape);
 }
 
@@ -185,7 +185,7 @@ json ledger_json(const plan::Plan& plan, const std::string& node) {
                     {"key", row.key},
                     {"op", row.op},
                     {"origin_of", row.composite},
-                    {"state", row.state},
+                    {"state", name(row.state)},
                     {"asked", asked},
                     {"got", got},
                     {"step", row.step == plan::kNone ? json(nullptr) : json(row.step)},
@@ -214,8 +214,9 @@ std::string ledger_text(const plan::Plan& plan, const std::string& node) {
                                       type_name(row.got_accumulate);
     const std::string step =
         row.step == plan::kNone
-            ? row.state
-            : format_line("{} {}", row.step, row.state == "merged" ? "merged" : row.kernel);
+            ? std::string(name(row.state))
+            : format_line("{} {}", row.step,
+                          row.state == LedgerState::kMerged ? name(row.state) : row.kernel);
     text += format_line("{:<44} {:<22} {:<24} {:<18} {:<42} {}\n",
                         row.node.empty() ? row.key : row.node, op, asked, got, step, row.why);
   }
@@ -382,7 +383,7 @@ json memory_json(const Engine& engine, const EngineInspection& what) {
     const auto& step = entry.steps[s];
     for (size_t i = 0; i < step.out.size(); ++i) {
       if (!plan.steps[s].has_output(i)) continue;
-      const plan::PlanValue& v = plan.values[static_cast<size_t>(plan.steps[s].outputs[i])];
+      const plan::PlanValue& v = plan.value(plan.steps[s].outputs[i]);
       values.push_back({{"value", v.name},
                         {"step", s},
                         {"last_step", v.last_step},
@@ -421,7 +422,7 @@ std::string memory_text(const json& memory) {
 std::string inspect_engine(const Engine& engine, const EngineInspection& what) {
   const plan::Plan& plan = engine.impl().plan;
   const bool as_json = what.format == InspectFormat::kJson;
-  // Names come from a file: whatever is no text in them is replaced.
+  // Names come from a file: bytes that are not text are replaced.
   const auto dump = [](const json& j) {
     return j.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
   };

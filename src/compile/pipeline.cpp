@@ -157,7 +157,7 @@ plan::BuildOptions record_of(const Job& job) {
           .plugins = {}};
 }
 
-// The plugins that steps come from, for whoever opens the engine and whoever reads the ledger.
+// Which plugins steps come from, for those who open the engine or read the ledger.
 void record_plugins(plan::Plan& plan) {
   plan.build.plugins = runtime::plugins_of(plan);
   for (plan::LedgerRow& row : plan.ledger) {
@@ -174,12 +174,22 @@ std::shared_ptr<ir::Graph> typed(const ir::Graph& imported, const Job& job) {
   return asked.raised;
 }
 
-plan::Plan plan_of(const ir::Graph& imported, const Job& job,
-                   plan::PlanOptions::Constants constants, const std::set<std::string>& raised,
-                   plan::KeptConstants* kept) {
+namespace {
+
+// A graph that only the planner needs, and what the plan takes from the steps before.
+struct Fused {
+  std::shared_ptr<ir::Graph> graph;
+  std::vector<plan::TableBound> table_bounds;
+  std::vector<std::string> notes;
+};
+
+const backend::Backend& backend_of(const CompileOptions& options) {
+  return options.kernels ? *options.kernels : backend_named(options.device);
+}
+
+Fused fuse(const ir::Graph& imported, const Job& job, const std::set<std::string>& raised) {
   const CompileOptions& options = job.options;
-  const backend::Backend& backend =
-      options.kernels ? *options.kernels : backend_named(options.device);
+  const backend::Backend& backend = backend_of(options);
   precision::Asked asked = ask(imported, job, raised);
   ir::Graph& graph = *asked.raised;
   std::vector<plan::TableBound> table_bounds = plan::table_bounds(graph);
@@ -195,20 +205,34 @@ plan::Plan plan_of(const ir::Graph& imported, const Job& job,
     passes::run_passes(*marked, passes::Phase::kRaise, pass_options(options, imported));
     add_side_outputs(graph, *marked, options.extra_outputs);
   }
+  return {std::move(asked.raised), std::move(table_bounds), std::move(asked.notes)};
+}
+
+plan::Plan plan_fused(Fused fused, const Job& job, plan::PlanOptions::Constants constants,
+                      plan::KeptConstants* kept) {
+  const CompileOptions& options = job.options;
   stage(options, "plan");
   const auto watch_node = [&options](std::string_view node) {
     Watch(options.limits).check_time([&] { return "planning node '" + std::string(node) + "'"; });
   };
-  plan::Plan plan = plan::make_plan(graph, backend,
+  plan::Plan plan = plan::make_plan(std::move(*fused.graph), backend_of(options),
                                     {.shapes = options.shapes,
-                                     .table_bounds = std::move(table_bounds),
+                                     .table_bounds = std::move(fused.table_bounds),
                                      .constants = constants,
                                      .progress = watch_node,
                                      .kept = kept});
-  plan.notes.insert(plan.notes.begin(), asked.notes.begin(), asked.notes.end());
+  plan.notes.insert(plan.notes.begin(), fused.notes.begin(), fused.notes.end());
   plan.build = record_of(job);
   record_plugins(plan);
   return plan;
+}
+
+}  // namespace
+
+plan::Plan plan_of(const ir::Graph& imported, const Job& job,
+                   plan::PlanOptions::Constants constants, const std::set<std::string>& raised,
+                   plan::KeptConstants* kept) {
+  return plan_fused(fuse(imported, job, raised), job, constants, kept);
 }
 
 CompileOptions options_of(const plan::Plan& plan) {
@@ -227,9 +251,12 @@ Compiled run(const std::string& model_path, const Job& asked) {
   if (!asked.options.kernels) backend_named(asked.options.device);  // refused before the work
   Job job = asked;
   Compiled result;
-  const std::shared_ptr<ir::Graph> imported = import(model_path, job.options, result);
+  std::shared_ptr<ir::Graph> imported = import(model_path, job.options, result);
   const RangeAudit audit = promote_out_of_range(*imported, job);
-  plan::Plan plan = plan_of(*imported, job);
+  Fused fused = fuse(*imported, job, {});
+  imported.reset();  // the planner can then release the weights
+  plan::Plan plan =
+      plan_fused(std::move(fused), job, plan::PlanOptions::Constants::kStored, nullptr);
   plan.model_name = result.plan.model_name;
   plan.producer = result.plan.producer;
   plan.notes.insert(plan.notes.begin(), result.plan.notes.begin(), result.plan.notes.end());

@@ -41,7 +41,7 @@ class SideOutputs {
  private:
   // The value of `fused_` that stands for a value of `raised_`, computed again if there is none.
   ir::ValueId value_of(ir::ValueId wanted) {
-    std::vector<ir::ValueId> open{wanted};  // the next one last; what it needs comes behind it
+    std::vector<ir::ValueId> open{wanted};  // the next one last, what it needs behind it
     while (!open.empty()) {
       const ir::ValueId id = open.back();
       if (find(id)) {

@@ -28,12 +28,12 @@ runtime::TuningRecord read(const std::string& file, const std::string& target) {
   const json parsed = json::parse(stream, nullptr, false);
   if (!parsed.is_object() || !parsed.contains("target") || !parsed["target"].is_string() ||
       !parsed.contains("choices") || !parsed["choices"].is_object())
-    fail(file, "is no tuning record");
+    fail(file, "is not a tuning record");
   if (parsed["target"] != target)
     fail(file, "was made for '" + parsed["target"].get<std::string>() + "', and this is '" +
                    target + "'");
   for (const auto& [problem, choice] : parsed["choices"].items()) {
-    if (!choice.is_string()) fail(file, "holds no text for '" + problem + "'");
+    if (!choice.is_string()) fail(file, "has no text for '" + problem + "'");
     record[problem] = choice.get<std::string>();
   }
   return record;

@@ -1,5 +1,5 @@
 // Weights that hold NaN or infinities: a model that was damaged or diverged in training is built
-// all the same, but nobody should have to find out by its outputs.
+// all the same, but nobody should have to learn it from its outputs.
 #pragma once
 #include <string>
 #include <vector>

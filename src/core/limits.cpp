@@ -1,6 +1,8 @@
 // Limits of time and memory: see limits.h.
 #include "core/limits.h"
 
+#include <sys/sysinfo.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -116,6 +118,12 @@ uint64_t saturating_sum(uint64_t a, uint64_t b) {
 uint64_t saturating_product(uint64_t a, uint64_t b) {
   uint64_t product = 0;
   return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<uint64_t>::max() : product;
+}
+
+uint64_t machine_memory_bytes() {
+  struct sysinfo info {};
+  if (::sysinfo(&info) != 0) return std::numeric_limits<uint64_t>::max();
+  return saturating_product(saturating_sum(info.totalram, info.totalswap), info.mem_unit);
 }
 
 }  // namespace vernier

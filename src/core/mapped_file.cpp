@@ -82,6 +82,18 @@ const char* mapped_file_at(const void* address) noexcept {
   return nullptr;
 }
 
+void drop_pages(std::span<const std::byte> bytes) noexcept {
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.data()), end = begin + bytes.size();
+  const auto holds = [&](const MappedRange* r) { return begin >= r->begin && end <= r->end; };
+  const MappedRange* range = mapped_ranges;
+  while (range != nullptr && !holds(range)) range = range->next;
+  if (range == nullptr || bytes.empty()) return;
+  // Whole pages of the mapping, which begins at one. Neighbors on the same pages are read again.
+  static const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t first = begin / page * page;
+  ::madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
+}
+
 MappedFile::Identity MappedFile::identity_of(const struct stat& status) {
   return {.device = status.st_dev,
           .inode = status.st_ino,

@@ -51,4 +51,9 @@ class MappedFile {
   void* record_ = nullptr;  ///< for mapped_file_at()
 };
 
+/// Gives back the memory of the pages that hold `bytes` of a mapped file: the next access reads
+/// them from the file again. For whoever reads large files once. Memory that is not a mapped file
+/// stays as it is.
+void drop_pages(std::span<const std::byte> bytes) noexcept;
+
 }  // namespace vernier

@@ -32,6 +32,7 @@ struct Writer {
     put(static_cast<uint8_t>(v));
   }
   void put(OpKind v) { put(std::string(name(v))); }
+  void put(LedgerState v) { put(std::string(name(v))); }
   void put(const Dim& v) { put(v.str()); }
   void put(const std::string& v) {
     put_count(v.size());
@@ -124,6 +125,13 @@ class Reader {
     const auto kind = parse_op_kind(text);
     if (!kind) fail("operator '" + text + "' is not one of this version of Vernier");
     v = *kind;
+  }
+  void get(LedgerState& v) {
+    std::string text;
+    get(text);
+    const auto state = parse_ledger_state(text);
+    if (!state) fail("'" + text + "' is not a state of a ledger row");
+    v = *state;
   }
   void get(Dim& v) {
     std::string text;

@@ -44,14 +44,14 @@ std::vector<uint64_t> words(std::span<const std::byte> bytes) {
   return out;
 }
 
-// decode(), whose complaint gets the section in front.
+// decode(), with the section in front of its error.
 template <class Decode>
 auto decoded(SectionKind kind, const Header& header, Decode decode) {
   try {
     return decode();
   } catch (const Error& error) {
     fail("its " + name(kind) + " section at offset " + std::to_string(header.at(kind).offset) +
-         " makes no sense: " + error.what() + "; rebuild it with this version of Vernier");
+         " cannot be decoded: " + error.what() + "; rebuild it with this version of Vernier");
   }
 }
 

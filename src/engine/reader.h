@@ -31,11 +31,11 @@ struct EngineFile {
   std::shared_ptr<const MappedFile> file;  ///< null: from bytes in memory
 };
 
-/// Throws Error(kInput) "engine 'path': …" when the file is no engine, truncated, corrupt (naming
-/// section and offset), of another format, holds a plan that breaks its rules, or a certificate of
-/// another engine, each with what to do; "cannot read 'path': …" when there is no such file, with
-/// Error(kMachine) when it cannot be opened or mapped.
-/// `access`, `watch`: as MappedFile::open() has them.
+/// Throws Error(kInput) "engine 'path': …" when the file is not an engine, truncated, corrupt
+/// (naming section and offset), of another format, holds a plan that breaks its rules, or a
+/// certificate of another engine, each with what to do; "cannot read 'path': …" when there is no
+/// such file, with Error(kMachine) when it cannot be opened or mapped. `access`, `watch`: as
+/// MappedFile::open() has them.
 std::shared_ptr<const EngineFile> read_engine(const std::filesystem::path& path,
                                               FileAccess access = FileAccess::kMapped,
                                               const Watch& watch = {});

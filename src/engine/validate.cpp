@@ -53,8 +53,9 @@ class Checker {
   }
 
  private:
-  std::string value_text(size_t v) const {
-    return "value " + std::to_string(v) + " ('" + plan_.values[v].name + "')";
+  std::string value_text(size_t v) const { return value_text(static_cast<int32_t>(v)); }
+  std::string value_text(int32_t v) const {
+    return "value " + std::to_string(v) + " ('" + plan_.value(v).name + "')";
   }
   std::string step_text(size_t s) const {
     return "step " + std::to_string(s) + " ('" + plan_.steps[s].name + "')";
@@ -63,14 +64,6 @@ class Checker {
                           const std::string& what) {
     if (index >= 0 && static_cast<size_t>(index) < count) return;
     fail(where, what + " " + std::to_string(index) + " does not exist (" + range_text(count) + ")");
-  }
-  const plan::PlanValue& base_of(int32_t v) const {
-    const plan::PlanValue& value = plan_.values[static_cast<size_t>(v)];
-    return value.kind == Kind::kAlias ? plan_.values[static_cast<size_t>(value.alias_of)] : value;
-  }
-  size_t base_index(int32_t v) const {
-    const plan::PlanValue& value = plan_.values[static_cast<size_t>(v)];
-    return static_cast<size_t>(value.kind == Kind::kAlias ? value.alias_of : v);
   }
 
   void check_symbols() const {
@@ -92,7 +85,7 @@ class Checker {
       if (!(flags(step.op) & kDataDependent)) continue;
       for (int32_t out : step.outputs) {
         if (out < 0 || static_cast<size_t>(out) >= plan_.values.size()) continue;
-        for (const Dim& d : plan_.values[static_cast<size_t>(out)].shape) {
+        for (const Dim& d : plan_.value(out).shape) {
           if (const auto symbol = d.as_symbol()) known_.insert(*symbol);
         }
       }
@@ -149,11 +142,11 @@ class Checker {
   void check_alias(const plan::PlanValue& value, const std::string& where) const {
     if (value.kind != Kind::kAlias) {
       if (value.alias_of != kNone || !value.strides.empty() || !(value.offset_elems == Dim(0)))
-        fail(where, "is no alias but has alias_of, an offset or strides");
+        fail(where, "is not an alias but has alias_of, an offset or strides");
       return;
     }
     check_index(value.alias_of, plan_.values.size(), where, "aliased value");
-    const plan::PlanValue& base = plan_.values[static_cast<size_t>(value.alias_of)];
+    const plan::PlanValue& base = plan_.value(value.alias_of);
     if (base.kind == Kind::kAlias) fail(where, "is an alias of an alias");
     if (base.dtype != value.dtype)
       fail(where, "is an alias with elements of another type: " + std::string(name(value.dtype)) +
@@ -171,11 +164,11 @@ class Checker {
   }
   void check_constant(const plan::PlanValue& value, const std::string& where) const {
     if (value.kind != Kind::kConstant) {
-      if (value.constant != kNone) fail(where, "is no constant but has a blob");
+      if (value.constant != kNone) fail(where, "is not a constant but has a blob");
       return;
     }
     check_index(value.constant, plan_.blobs.size(), where, "blob");
-    const plan::Blob& blob = plan_.blobs[static_cast<size_t>(value.constant)];
+    const plan::Blob& blob = plan_.blob(value.constant);
     if (!blob.layout.empty()) fail(where, "is a constant of packed bytes");
     const auto shape = constants(value.shape);
     if (blob.dtype != value.dtype || !shape || *shape != blob.shape) {
@@ -228,7 +221,7 @@ class Checker {
     for (size_t i = 0; i < plan_.inputs.size(); ++i) {
       const auto v = static_cast<size_t>(plan_.inputs[i]);
       const std::string where = "input '" + plan_.input_names[i] + "'";
-      if (plan_.values[v].kind != Kind::kInput) fail(where, value_text(v) + " is no input");
+      if (plan_.values[v].kind != Kind::kInput) fail(where, value_text(v) + " is not an input");
       if (written_[v]) fail(where, value_text(v) + " is two inputs");
       written_[v] = true;
     }
@@ -260,13 +253,11 @@ class Checker {
     for (int32_t out : step.outputs) {
       if (out == kNone) continue;
       check_index(out, plan_.values.size(), where, "output value");
-      if (plan_.values[static_cast<size_t>(out)].kind != Kind::kArena)
-        fail(where,
-             "writes " + value_text(static_cast<size_t>(out)) + ", which is not in the arena");
-      if (written_[static_cast<size_t>(out)])
-        fail(where, "writes " + value_text(static_cast<size_t>(out)) + " a second time");
+      if (plan_.value(out).kind != Kind::kArena)
+        fail(where, "writes " + value_text(out) + ", which is not in the arena");
+      if (written(out)) fail(where, "writes " + value_text(out) + " a second time");
       check_alive(out, s);
-      written_[static_cast<size_t>(out)] = true;
+      written(out) = true;
     }
   }
   static void check_operand_counts(const plan::Step& step, const std::string& where) {
@@ -293,7 +284,7 @@ class Checker {
     for (const plan::PackedInput& packed : step.packed) {
       check_index(packed.input, step.inputs.size(), where, "packed input");
       check_index(packed.blob, plan_.blobs.size(), where, "packed blob");
-      if (step.has_input(static_cast<size_t>(packed.input)) || !seen.insert(packed.input).second)
+      if (step.has_input(packed.at()) || !seen.insert(packed.input).second)
         fail(where, "input " + std::to_string(packed.input) + " is given twice");
     }
     for (size_t i = 0; i < step.inputs.size(); ++i) {
@@ -302,27 +293,26 @@ class Checker {
     }
   }
   void check_written(int32_t v, const std::string& where) const {
-    if (!written_[base_index(v)])
-      fail(where, "reads " + value_text(static_cast<size_t>(v)) + " before a step wrote it");
+    if (!written(plan_.base_index(v)))
+      fail(where, "reads " + value_text(v) + " before a step wrote it");
   }
   void check_output(size_t i) const {
     const int32_t v = plan_.outputs[i];
     const std::string where = "output '" + plan_.output_names[i] + "'";
     check_written(v, where);
-    if (!plan_.values[static_cast<size_t>(v)].strides.empty()) fail(where, "has gaps");
-    const plan::PlanValue& base = base_of(v);
+    if (!plan_.value(v).strides.empty()) fail(where, "has gaps");
+    const plan::PlanValue& base = plan_.base_of(v);
     if (base.kind == Kind::kInput) fail(where, "is memory of an input");
     if (base.kind == Kind::kArena && static_cast<size_t>(base.last_step) + 1 != plan_.steps.size())
       fail(where, "does not live to the last step");
   }
   void check_alive(int32_t v, size_t s) const {
-    const plan::PlanValue& base = base_of(v);
+    const plan::PlanValue& base = plan_.base_of(v);
     if (base.kind != Kind::kArena) return;
     const auto step = static_cast<int32_t>(s);
     if (base.first_step <= step && step <= base.last_step) return;
-    fail(step_text(s), "uses " + value_text(static_cast<size_t>(v)) +
-                           " outside its lifetime, steps " + std::to_string(base.first_step) +
-                           ".." + std::to_string(base.last_step));
+    fail(step_text(s), "uses " + value_text(v) + " outside its lifetime, steps " +
+                           std::to_string(base.first_step) + ".." + std::to_string(base.last_step));
   }
 
   void check_segments() const {
@@ -342,10 +332,12 @@ class Checker {
     for (const plan::LedgerRow& row : plan_.ledger) {
       const std::string where = "ledger row '" + row.key + "'";
       if (row.key.empty() || !keys.insert(row.key).second) fail(where, "needs a key of its own");
-      if (row.state.empty()) fail(where, "has no state");
       if (row.step != kNone) check_index(row.step, plan_.steps.size(), where, "step");
     }
   }
+
+  std::vector<bool>::reference written(int32_t v) { return written_[static_cast<size_t>(v)]; }
+  bool written(int32_t v) const { return written_[static_cast<size_t>(v)]; }
 
   const plan::Plan& plan_;
   std::set<std::string> known_;

@@ -1,4 +1,4 @@
-// Is a decoded plan one that a session can run, a decoded certificate one that says something?
+// Checks of decoded plans and certificates: can a session run the plan, is the certificate whole?
 // Contract: plan/plan.h, vernier/certificate.h, docs/engine_format.md.
 #pragma once
 #include <span>
@@ -12,8 +12,8 @@ namespace vernier::engine {
 /// indices in range, aliases of non-aliases of the same type, ranks <= 10, attributes that decode,
 /// lifetimes that cover every use, steps that read what was written and write only arena memory,
 /// and write something, segments that cover the steps, size symbols that are known, blobs of the
-/// right size, shape values that fit their type, unique input and output names. Whether the kernels
-/// exist is for the runtime to say.
+/// right size, shape values that fit their type, unique input and output names. The runtime checks
+/// that the kernels exist.
 void check_plan(const plan::Plan& plan);
 
 /// Throws Error(kInput) unless the certificate has a verdict, hashes of 32 hex digits, sizes above

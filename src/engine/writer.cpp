@@ -5,6 +5,7 @@
 #include <array>
 
 #include "core/hash.h"
+#include "core/mapped_file.h"
 #include "core/whole_file.h"
 #include "engine/codec.h"
 #include "engine/format.h"
@@ -16,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Calls write(bytes) for the pieces of each blob and the zeros that align the next one.
+// Calls write(bytes) for the pieces of each blob and the zeros that align the next one. Pieces of a
+// mapped file, such as a model's weights that are stored as they are, do not stay in memory.
 template <class Write>
 void for_each_weight_piece(const plan::Plan& plan, const Watch& watch, Write write) {
   constexpr std::array<std::byte, kBlobAlignment> kZeros{};
@@ -25,7 +27,9 @@ void for_each_weight_piece(const plan::Plan& plan, const Watch& watch, Write wri
     const auto bytes = blob.bytes.byte_span();
     for (size_t at = 0; at < bytes.size(); at += kPiece) {
       watch.check_time("writing the engine");
-      write(bytes.subspan(at, std::min(kPiece, bytes.size() - at)));
+      const auto piece = bytes.subspan(at, std::min(kPiece, bytes.size() - at));
+      write(piece);
+      drop_pages(piece);
     }
     write(std::span(kZeros).first(align_up(bytes.size(), kBlobAlignment) - bytes.size()));
   }

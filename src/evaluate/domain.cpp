@@ -16,7 +16,7 @@ constexpr int64_t kAttentionBias = 3, kAttentionKeep = 4;  // operands of Attent
 constexpr double kCutOff = 3;                              // deviations of a normal input
 constexpr double kPixelScale = 1.0 / 64;  // a smaller factor on an input means pixels in 0..255
 
-// How a value hangs together with the input the walk began at.
+// How a value depends on the input that the walk began at.
 enum class Link : uint8_t {
   kSame,      // the same numbers: views and casts only
   kAffine,    // times and plus constants
@@ -24,7 +24,7 @@ enum class Link : uint8_t {
   kSummed,    // added to other values
 };
 
-// What the readers of one input say of it.
+// What the readers of one input tell about it.
 struct Evidence {
   std::optional<int64_t> table;  // rows of the smallest table it indexes
   std::optional<int64_t> compared_with;
@@ -255,7 +255,7 @@ InputDomain float_domain(InputDomain domain, const Evidence& evidence, bool mask
     domain.kind = Kind::kNormal;
     domain.min = -kCutOff;
     domain.max = kCutOff;
-    domain.why = "a feature, taken as normalised";
+    domain.why = "a feature, taken as normalized";
   }
   return domain;
 }

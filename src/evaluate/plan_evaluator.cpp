@@ -17,7 +17,7 @@ std::map<std::string, int64_t> bind_symbols(const plan::Plan& plan,
                                             const std::vector<Tensor>& inputs) {
   std::map<std::string, int64_t> symbols;
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
-    const SymShape& shape = plan.values[static_cast<size_t>(plan.inputs[i])].shape;
+    const SymShape& shape = plan.value(plan.inputs[i]).shape;
     VERNIER_ASSERT(shape.size() == inputs[i].rank(), plan.input_names[i]);
     for (size_t d = 0; d < shape.size(); ++d) {
       if (const auto symbol = shape[d].as_symbol()) symbols.emplace(*symbol, inputs[i].shape()[d]);
@@ -28,7 +28,7 @@ std::map<std::string, int64_t> bind_symbols(const plan::Plan& plan,
 
 EvalTensor unpacked(const plan::Plan& plan, const backend::Backend& backend, const plan::Step& step,
                     const plan::PackedInput& packed) {
-  const plan::Blob& blob = plan.blobs[static_cast<size_t>(packed.blob)];
+  const plan::Blob& blob = plan.blob(packed.blob);
   const backend::KernelDef* kernel = backend::find_kernel(backend, step.kernel);
   VERNIER_ASSERT(kernel && kernel->unpack, step.kernel);
   const backend::Problem problem = runtime::problem_of(plan, step);
@@ -118,7 +118,7 @@ PlanEvaluator::PlanEvaluator(const plan::Plan& plan, const backend::Backend& bac
   // An output stays, and so does what an output is a view of.
   std::vector<bool> stays(plan.values.size(), false);
   for (int32_t output : plan.outputs) {
-    const int32_t base = plan.values[static_cast<size_t>(output)].alias_of;
+    const int32_t base = plan.value(output).alias_of;
     stays[static_cast<size_t>(base == plan::kNone ? output : base)] = true;
   }
   for (size_t v = 0; v < plan.values.size(); ++v) {
@@ -141,34 +141,34 @@ void PlanEvaluator::begin(const std::vector<Tensor>& inputs) {
     options_.watch.check_memory(bytes(symbols_), "the FP64 evaluation of the engine's plan");
   std::fill(values_.begin(), values_.end(), std::nullopt);
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
-    values_[static_cast<size_t>(plan_.inputs[i])] = EvalTensor::from(inputs[i]);
+    slot_of(plan_.inputs[i]) = EvalTensor::from(inputs[i]);
   }
 }
 
 uint64_t PlanEvaluator::bytes(const std::map<std::string, int64_t>& symbols) const {
   constexpr uint64_t kElemBytes = 8;
-  const auto bytes_of = [&](size_t index) {
+  const auto bytes_of = [&](int32_t index) {
     uint64_t size = kElemBytes;
-    for (const Dim& d : plan_.values[index].shape)
+    for (const Dim& d : plan_.value(index).shape)
       size = saturating_product(size,
                                 static_cast<uint64_t>(std::max<int64_t>(d.evaluate(symbols), 0)));
     return size;
   };
   uint64_t live = 0, most = 0;
-  for (int32_t in : plan_.inputs) live = saturating_sum(live, bytes_of(static_cast<size_t>(in)));
+  for (int32_t in : plan_.inputs) live = saturating_sum(live, bytes_of(in));
   for (size_t s = 0; s < plan_.steps.size(); ++s) {
     const plan::Step& step = plan_.steps[s];
     uint64_t read = 0;
     for (int32_t in : step.inputs)
-      if (in != plan::kNone) read = saturating_sum(read, bytes_of(static_cast<size_t>(in)));
+      if (in != plan::kNone) read = saturating_sum(read, bytes_of(in));
     for (const plan::PackedInput& p : step.packed) {
-      const plan::Blob& blob = plan_.blobs[static_cast<size_t>(p.blob)];
+      const plan::Blob& blob = plan_.blob(p.blob);
       read = saturating_sum(read, saturating_product(num_elems(blob.shape), kElemBytes));
     }
     for (int32_t out : step.outputs)
-      if (out != plan::kNone) live = saturating_sum(live, bytes_of(static_cast<size_t>(out)));
+      if (out != plan::kNone) live = saturating_sum(live, bytes_of(out));
     most = std::max(most, saturating_sum(live, read));
-    for (size_t dead : dies_after_[s]) live -= std::min(live, bytes_of(dead));
+    for (size_t dead : dies_after_[s]) live -= std::min(live, bytes_of(static_cast<int32_t>(dead)));
   }
   return most;
 }
@@ -199,8 +199,7 @@ EvalTensor view_of(const plan::PlanValue& v, const EvalTensor& base,
 EvalTensor PlanEvaluator::value(size_t index) const {
   const plan::PlanValue& v = plan_.values[index];
   using Kind = plan::PlanValue::Kind;
-  if (v.kind == Kind::kConstant)
-    return EvalTensor::from(plan_.blobs[static_cast<size_t>(v.constant)].bytes);
+  if (v.kind == Kind::kConstant) return EvalTensor::from(plan_.blob(v.constant).bytes);
   if (v.kind == Kind::kShapeValues) {
     EvalTensor t(v.dtype, shape_of(v.shape));
     for (size_t i = 0; i < t.i.size(); ++i) t.i[i] = v.values[i].evaluate(symbols_);
@@ -211,15 +210,14 @@ EvalTensor PlanEvaluator::value(size_t index) const {
                    "plan value " + std::to_string(index) + " is not live");
     return *values_[index];
   }
-  return view_of(v, value(static_cast<size_t>(v.alias_of)), symbols_);
+  return view_of(v, value(v.alias_of), symbols_);
 }
 
 void PlanEvaluator::set_exact_constant(size_t step, size_t input, const Tensor& contents) {
   const plan::Step& s = plan_.steps[step];
   Shape held = contents.shape();
   for (const plan::PackedInput& p : s.packed) {
-    if (static_cast<size_t>(p.input) == input)
-      held = plan_.blobs[static_cast<size_t>(p.blob)].shape;
+    if (p.at() == input) held = plan_.blob(p.blob).shape;
   }
   VERNIER_ASSERT(held == contents.shape(), s.name);
   exact_constants_[{step, input}] = EvalTensor::from(contents);
@@ -228,8 +226,7 @@ void PlanEvaluator::set_exact_constant(size_t step, size_t input, const Tensor& 
 size_t PlanEvaluator::num_inputs(size_t index) const {
   const plan::Step& step = plan_.steps[index];
   size_t count = step.inputs.size();
-  for (const plan::PackedInput& p : step.packed)
-    count = std::max(count, static_cast<size_t>(p.input) + 1);
+  for (const plan::PackedInput& p : step.packed) count = std::max(count, p.at() + 1);
   return count;
 }
 
@@ -238,7 +235,7 @@ namespace {
 struct CutTable {
   EvalTensor table, ids;
 };
-// Nothing where an id is outside: the evaluator tells which.
+// Empty where an id is outside the table: the evaluator reports which.
 std::optional<CutTable> cut(const Tensor& table, const EvalTensor& ids) {
   const int64_t rows = table.shape()[0], width = table.elems() / rows;
   std::map<int64_t, int64_t> places;  // of the rows that are read
@@ -272,11 +269,11 @@ void PlanEvaluator::cut_tables(size_t index, Inputs& held) const {
         i >= step.inputs.size() || step.inputs[i] == plan::kNone ||
         exact_constants_.contains({index, t}))
       continue;
-    const plan::PlanValue& v = plan_.values[static_cast<size_t>(step.inputs[t])];
+    const plan::PlanValue& v = plan_.value(step.inputs[t]);
     if (v.kind != plan::PlanValue::Kind::kConstant || !is_float(v.dtype)) continue;
-    const Tensor& table = plan_.blobs[static_cast<size_t>(v.constant)].bytes;
+    const Tensor& table = plan_.blob(v.constant).bytes;
     if (table.elems() < kLargeElems) continue;
-    if (auto small = cut(table, value(static_cast<size_t>(step.inputs[i])))) {
+    if (auto small = cut(table, value(step.inputs[i]))) {
       held[t] = std::move(small->table);
       held[i] = std::move(small->ids);
     }
@@ -287,18 +284,17 @@ void PlanEvaluator::complete(size_t index, Inputs& held, std::vector<double>& me
   const plan::Step& step = plan_.steps[index];
   for (size_t i = 0; i < step.inputs.size(); ++i) {
     if (held[i] || step.inputs[i] == plan::kNone) continue;
-    const plan::PlanValue& v = plan_.values[static_cast<size_t>(step.inputs[i])];
+    const plan::PlanValue& v = plan_.value(step.inputs[i]);
     if (v.kind != plan::PlanValue::Kind::kConstant || !is_float(v.dtype)) {
-      held[i] = value(static_cast<size_t>(step.inputs[i]));
+      held[i] = value(step.inputs[i]);
       continue;
     }
     constexpr int64_t kLargeElems = int64_t{1} << 18;
-    const Tensor& bytes = plan_.blobs[static_cast<size_t>(v.constant)].bytes;
+    const Tensor& bytes = plan_.blob(v.constant).bytes;
     held[i] = bytes.elems() < kLargeElems ? EvalTensor::from(bytes)
                                           : EvalTensor::from(bytes, std::exchange(memory, {}));
   }
-  for (const plan::PackedInput& p : step.packed)
-    held[static_cast<size_t>(p.input)] = unpacked(plan_, backend_, step, p);
+  for (const plan::PackedInput& p : step.packed) held[p.at()] = unpacked(plan_, backend_, step, p);
   if (options_.evaluation != Evaluation::kExact) return;
   for (size_t i = 0; i < held.size(); ++i) {
     const auto exact = exact_constants_.find({index, i});
@@ -313,8 +309,7 @@ std::vector<std::optional<EvalTensor>> PlanEvaluator::inputs_of(size_t index) co
   return held;
 }
 
-// Weights of a layer are as large as those of the one before: fresh memory for each costs more than
-// what is done with it.
+// Layers have weights of equal size: to allocate memory for each costs more than the work on it.
 void PlanEvaluator::keep_memory(Inputs& held) {
   constexpr size_t kMostElems = size_t{1} << 23;
   for (std::optional<EvalTensor>& t : held) {
@@ -341,7 +336,7 @@ std::vector<EvalTensor> PlanEvaluator::outputs_of(size_t index) const {
       out.emplace_back();
       continue;
     }
-    const plan::PlanValue& v = plan_.values[static_cast<size_t>(o)];
+    const plan::PlanValue& v = plan_.value(o);
     out.emplace_back(v.dtype, shape_of(v.shape));
   }
   return out;
@@ -380,7 +375,7 @@ void PlanEvaluator::evaluate_step(size_t index, PointPeaks* peaks) {
     if (ideal && is_simulated(stored)) {
       for (double& v : out[i].f) v = rounded(stored, v);
     }
-    values_[static_cast<size_t>(step.outputs[i])] = std::move(out[i]);
+    slot_of(step.outputs[i]) = std::move(out[i]);
   }
   if (options_.peaks) options_.peaks(index, *peaks);
 }

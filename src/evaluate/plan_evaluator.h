@@ -74,8 +74,7 @@ class PlanEvaluator {
     for (size_t s = 0; s < plan_.steps.size(); ++s) {
       evaluate_step(s);
       for (int32_t out : plan_.steps[s].outputs) {
-        if (out != plan::kNone)
-          observe(s, static_cast<size_t>(out), *values_[static_cast<size_t>(out)]);
+        if (out != plan::kNone) observe(s, static_cast<size_t>(out), *slot_of(out));
       }
       release_after(s);
     }
@@ -96,11 +95,13 @@ class PlanEvaluator {
   /// What the step reads, by input index; empty: absent. Until release_after(step).
   std::vector<std::optional<EvalTensor>> inputs_of(size_t step) const;
   /// The value of a plan value that is an input, a constant, an output or still live (aliases are
-  /// materialised).
+  /// copied).
   EvalTensor value(size_t index) const;
+  EvalTensor value(int32_t index) const { return value(static_cast<size_t>(index)); }
 
  private:
   using Inputs = std::vector<std::optional<EvalTensor>>;
+  std::optional<EvalTensor>& slot_of(int32_t value) { return values_[static_cast<size_t>(value)]; }
   // How many inputs a step has, by index.
   size_t num_inputs(size_t step) const;
   // Large tables of which the step reads few rows: only those rows, and the ids in what is left.

@@ -11,7 +11,7 @@ double work_of(const plan::Plan& plan, const std::map<std::string, int64_t>& siz
   const auto shape_of = [&](int32_t index) {
     Shape shape;
     if (index == plan::kNone) return shape;
-    for (const Dim& d : plan.values[static_cast<size_t>(index)].shape) {
+    for (const Dim& d : plan.value(index).shape) {
       const std::vector<std::string> symbols = d.symbols();
       const auto known = [&](const std::string& s) { return sizes.contains(s); };
       shape.push_back(std::ranges::all_of(symbols, known) ? d.evaluate(sizes) : 1);
@@ -23,7 +23,7 @@ double work_of(const plan::Plan& plan, const std::map<std::string, int64_t>& siz
     std::vector<Shape> in, out;
     for (int32_t v : step.inputs) in.push_back(shape_of(v));
     for (const plan::PackedInput& packed : step.packed)
-      in[static_cast<size_t>(packed.input)] = plan.blobs[static_cast<size_t>(packed.blob)].shape;
+      in[packed.at()] = plan.blob(packed.blob).shape;
     for (int32_t v : step.outputs) out.push_back(shape_of(v));
     const std::vector<DType> in_types(in.size(), DType::kF32), out_types(out.size(), DType::kF32);
     work += rules::cost(step.op, {step.attrs, in, out, in_types, out_types}).flops;

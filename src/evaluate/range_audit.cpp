@@ -41,7 +41,7 @@ class Audit {
     for (size_t i = 0; i < plan_.inputs.size(); ++i) {
       ordered.push_back(
           *std::ranges::find(domains.inputs, plan_.input_names[i], &InputDomain::name));
-      ordered.back().shape = plan_.values[static_cast<size_t>(plan_.inputs[i])].shape;
+      ordered.back().shape = plan_.value(plan_.inputs[i]).shape;
     }
     domains.inputs = std::move(ordered);
   }
@@ -73,12 +73,12 @@ class Audit {
   Ranges ranges_;
 };
 
-// bf16 reaches almost as far as f32 does: only what constants bring near its end can leave it.
+// bf16 has almost the range of f32: only values that constants bring near its end can leave it.
 bool reaches_far(const plan::Plan& plan) {
   constexpr double kFar = 1e30;
   return std::ranges::any_of(plan.values, [&](const plan::PlanValue& value) {
     if (value.kind != plan::PlanValue::Kind::kConstant || !is_float(value.dtype)) return false;
-    const Tensor& t = plan.blobs[static_cast<size_t>(value.constant)].bytes;
+    const Tensor& t = plan.blob(value.constant).bytes;
     return largest_finite_element(t) >= kFar;
   });
 }
@@ -96,7 +96,7 @@ bool needs_range_audit(const plan::Plan& plan) {
 }
 
 Promotion promotion_for(const plan::Plan& plan, const RangeRow& row) {
-  const plan::Step& step = plan.steps[static_cast<size_t>(row.step)];
+  const plan::Step& step = plan.step(row.step);
   const bool operand = row.point != "out" || (step.op == OpKind::kCast && step.origins.empty());
   const plan::Step* target = &step;
   // A Cast stands before the product whose operand it makes: that product computes in f32 then.

@@ -60,9 +60,9 @@ void Ranges::note_constants() {
         std::min<size_t>(step.op == OpKind::kAttention ? 3 : 2, step.inputs.size());
     for (int32_t in : std::span(step.inputs).first(operands)) {
       if (in == plan::kNone) continue;
-      const plan::PlanValue& v = plan_.values[static_cast<size_t>(in)];
+      const plan::PlanValue& v = plan_.value(in);
       if (v.kind != plan::PlanValue::Kind::kConstant || !is_float(v.dtype)) continue;
-      const Tensor& t = plan_.blobs[static_cast<size_t>(v.constant)].bytes;
+      const Tensor& t = plan_.blob(v.constant).bytes;
       constants_.push_back(row_of(s, "weight", largest_finite_element(t), step.numerics.compute));
     }
   }
@@ -89,7 +89,7 @@ RangeRow Ranges::row_of(size_t step, std::string point, double peak, DType type)
 DType Ranges::type_at(const plan::Step& step, size_t point) const {
   DType type = step.numerics.points[point].type;
   if (point + 1 == points_of(step.op).size() && step.outputs[0] != plan::kNone) {
-    const DType stored = plan_.values[static_cast<size_t>(step.outputs[0])].dtype;
+    const DType stored = plan_.value(step.outputs[0]).dtype;
     if (type == DType::kUndefined || !is_float(stored) || represents(type, stored)) type = stored;
   }
   return type == DType::kUndefined ? step.numerics.accumulate : type;

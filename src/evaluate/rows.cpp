@@ -80,9 +80,7 @@ bool counts_one_axis(const SymShape& shape, const std::string& symbol) {
   return std::ranges::count_if(shape, names) == 1 && axis_of(shape, symbol) != kNoAxis;
 }
 
-const SymShape& shape_of(const plan::Plan& plan, int32_t value) {
-  return plan.values[static_cast<size_t>(value)].shape;
-}
+const SymShape& shape_of(const plan::Plan& plan, int32_t value) { return plan.value(value).shape; }
 
 }  // namespace
 

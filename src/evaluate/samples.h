@@ -21,7 +21,7 @@ struct RowId {
 NamedTensors sample_row(const Domains& domains, const BatchAxes& axes,
                         const std::map<std::string, int64_t>& sizes, const RowId& id);
 
-/// Neighbours that must not matter: `row` with its floats replaced by NaN, infinities and the
+/// Neighbors that must not matter: `row` with its floats replaced by NaN, infinities and the
 /// largest finite values in turn, its ids by other ids of the domain, its masks by ones.
 NamedTensors poisoned_row(const NamedTensors& row, const Domains& domains, const BatchAxes& axes);
 

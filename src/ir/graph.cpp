@@ -165,8 +165,7 @@ void Graph::remove_node(NodeId id) {
   order_.erase(std::next(at).base());
 }
 
-void Graph::retire(const std::vector<Origin>& origins, const std::string& state,
-                   const std::string& why) {
+void Graph::retire(const std::vector<Origin>& origins, LedgerState state, const std::string& why) {
   ++changes_;
   for (const Origin& origin : origins) retired.push_back({origin, state, why});
 }
@@ -217,11 +216,11 @@ void Graph::retire_dead(const std::vector<NodeId>& dead) {
     for (const Origin& origin : n.origins) {
       if (open.erase(origin.key) == 0) continue;
       if (all_constant)
-        retired.push_back({origin, "folded", "constant"});
+        retired.push_back({origin, LedgerState::kFolded, "constant"});
       else if (all_shape)
-        retired.push_back({origin, "shape", "computes sizes only"});
+        retired.push_back({origin, LedgerState::kShape, "computes sizes only"});
       else
-        retired.push_back({origin, "dead", "no output depends on it"});
+        retired.push_back({origin, LedgerState::kDead, "no output depends on it"});
     }
   }
 }

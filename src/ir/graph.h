@@ -12,6 +12,7 @@
 
 #include "core/attr_codec.h"
 #include "core/dim.h"
+#include "core/ledger_state.h"
 #include "core/numerics.h"
 #include "core/op_kind.h"
 #include "core/tensor.h"
@@ -87,7 +88,7 @@ struct GuardIndex {
 /// The state of an ONNX node that no longer has a node in the graph.
 struct Retired {
   Origin origin;
-  std::string state;  ///< folded, shape, merged, dead or removed
+  LedgerState state = LedgerState::kRemoved;
   std::string why;
 };
 
@@ -146,9 +147,9 @@ class Graph {
   /// retires origins.
   void drop_dead(NodeId id);
   /// Records the state of origins that no live node has.
-  void retire(const std::vector<Origin>& origins, const std::string& state, const std::string& why);
+  void retire(const std::vector<Origin>& origins, LedgerState state, const std::string& why);
   /// Removes nodes without used outputs; retires their origins unless a live node or an earlier
-  /// row holds them: "shape" if all outputs have known values, "folded" if constant, else "dead".
+  /// row holds them: kShape if all outputs have known values, kFolded if constant, else kDead.
   /// Returns how many were removed.
   int remove_dead();
   /// Restores topological order (stable by current position). Asserts that there is no cycle.

@@ -115,7 +115,7 @@ void Importer::inline_call(const proto::FunctionProto& function, const NodeSite&
   import_nodes(function.node(), inner);
   call_stack_.pop_back();
   --nesting_;
-  graph_->retire({site.origin}, "removed", "function " + function.name() + " inlined");
+  graph_->retire({site.origin}, LedgerState::kRemoved, "function " + function.name() + " inlined");
   bind_results(site, {function.output().begin(), function.output().end()}, inner, scope);
 }
 
@@ -134,7 +134,7 @@ void Importer::fold_cone(ir::ValueId value, size_t depth, std::set<ir::NodeId>& 
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i] != ir::kNoValue) graph_->make_constant(outputs[i], (*folded)[i]);
   }
-  graph_->retire(graph_->node(producer).origins, "folded", "constant");
+  graph_->retire(graph_->node(producer).origins, LedgerState::kFolded, "constant");
   graph_->remove_node(producer);
 }
 
@@ -173,7 +173,7 @@ void Importer::import_if(const NodeSite& site, Scope& scope) {
   const std::string index = site.origin.key.substr(site.origin.key.rfind('#') + 1);
   const std::string then_path = scope.path + "/then_branch/" + index;
   const std::string else_path = scope.path + "/else_branch/" + index;
-  graph_->retire({site.origin}, "removed",
+  graph_->retire({site.origin}, LedgerState::kRemoved,
                  *condition ? "condition is true: then_branch taken"
                             : "condition is false: else_branch taken");
   take_branch(*condition ? *then_branch : *else_branch, *condition ? then_path : else_path, site,
@@ -219,7 +219,7 @@ void Importer::retire_branch(const proto::GraphProto& branch, const std::string&
   for (int i = 0; i < branch.node_size(); ++i) {
     const proto::NodeProto& node = branch.node(i);
     charge(2 * path.size() + node.name().size() + node.op_type().size());
-    graph_->retire({names.origin(node, i, path)}, "dead", "branch not taken");
+    graph_->retire({names.origin(node, i, path)}, LedgerState::kDead, "branch not taken");
     for (const auto& attribute : node.attribute()) {
       if (!attribute.has_g()) continue;
       retire_branch(attribute.g(), path + "/" + attribute.name() + "/" + std::to_string(i));

@@ -366,7 +366,8 @@ void Importer::translate(const proto::NodeProto& node, NodeSite site, Scope& sco
     unsupported_.add(domain, origin, variant.why);
     return define_unknown(node, scope, describe(origin));
   }
-  if (graph_->num_nodes() == nodes_before) graph_->retire({origin}, "folded", "a constant");
+  if (graph_->num_nodes() == nodes_before)
+    graph_->retire({origin}, LedgerState::kFolded, "a constant");
   for (int i = 0; i < node.output_size(); ++i) {
     const std::string& name = node.output(i);
     if (name.empty()) continue;

@@ -2,11 +2,13 @@
 #include "onnx/model_file.h"
 
 #include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream.h>
 
 #include <algorithm>
 #include <climits>
 
 #include "core/error.h"
+#include "core/mapped_file.h"
 
 namespace vernier::onnx {
 namespace {
@@ -148,6 +150,38 @@ void check_model(const proto::ModelProto& model) {
 
 }  // namespace
 
+namespace {
+
+// A model's bytes piece by piece. Those of a mapped file that were read are dropped, so that
+// weights are in memory once: in the messages.
+class Pieces final : public google::protobuf::io::ZeroCopyInputStream {
+ public:
+  explicit Pieces(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  bool Next(const void** data, int* size) override {
+    constexpr size_t kPiece = size_t{1} << 24;
+    if (at_ > dropped_) drop_pages(bytes_.subspan(dropped_, at_ - dropped_));
+    dropped_ = at_;
+    const auto piece = bytes_.subspan(at_, std::min(kPiece, bytes_.size() - at_));
+    at_ += piece.size();
+    *data = piece.data();
+    *size = static_cast<int>(piece.size());
+    return !piece.empty();
+  }
+  void BackUp(int count) override { at_ -= static_cast<size_t>(count); }
+  bool Skip(int count) override {
+    const size_t left = bytes_.size() - at_, wanted = static_cast<size_t>(count);
+    at_ += std::min(left, wanted);
+    return wanted <= left;
+  }
+  int64_t ByteCount() const override { return static_cast<int64_t>(at_); }
+
+ private:
+  std::span<const std::byte> bytes_;
+  size_t at_ = 0, dropped_ = 0;
+};
+
+}  // namespace
+
 proto::ModelProto parse_model(std::span<const std::byte> bytes) {
   if (bytes.empty()) fail("the model file is empty");
   if (bytes.size() > static_cast<size_t>(INT_MAX)) {
@@ -155,7 +189,8 @@ proto::ModelProto parse_model(std::span<const std::byte> bytes) {
          " bytes; protobuf is limited to 2 GiB. Save the weights as external data");
   }
   proto::ModelProto model;
-  if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+  Pieces pieces(bytes);
+  if (!model.ParseFromZeroCopyStream(&pieces)) {
     fail("not an ONNX model, or damaged: its " + std::to_string(bytes.size()) +
          " bytes do not parse as protobuf. Check that the file was copied completely");
   }

@@ -4,6 +4,7 @@
 // A value whose symbolic contents are all numbers ⇒ the constant.
 // Equal constants become one.
 #include "core/byte_twins.h"
+#include "core/mapped_file.h"
 #include "ops/evaluate.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -95,6 +96,9 @@ bool fold_watched(Graph& graph, NodeId id, const Watch& watch) {
   watch.check_memory(evaluation_bytes(graph, node), where);
   const auto results = ops::fold_node(graph, id, kMaxElems);
   if (!results) return false;
+  for (ValueId in : node.inputs) {
+    if (in != kNoValue) drop_pages(graph.value(in).constant.byte_span());  // of a model's file
+  }
   const std::vector<ValueId> ids = node.outputs;
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] != kNoValue) graph.make_constant(ids[i], (*results)[i]);

@@ -47,7 +47,7 @@ class Ledger {
       if (row.seen != round_) lost.emplace(key, &row.origin);
     }
     for (const auto& [key, origin] : lost)
-      graph.retire({*origin}, "removed", "not needed after pass " + std::string(pass));
+      graph.retire({*origin}, LedgerState::kRemoved, "not needed after pass " + std::string(pass));
   }
 
  private:

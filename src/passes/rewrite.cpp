@@ -38,7 +38,7 @@ bool replace_by(Graph& graph, NodeId node, ValueId value, const char* why) {
   const ValueId out = graph.node(node).outputs[0];
   const bool from_outside = graph.producer(value) == nullptr;
   if (graph.is_output(out) && from_outside) return false;
-  graph.retire(graph.node(node).origins, "removed", why);
+  graph.retire(graph.node(node).origins, LedgerState::kRemoved, why);
   graph.replace_uses(out, value);
   return true;
 }
@@ -123,7 +123,7 @@ int merge_duplicates(Graph& graph) {
     for (size_t i = 0; i < n.outputs.size(); ++i) {
       if (n.has_output(i)) graph.replace_uses(n.outputs[i], kept.outputs[i]);
     }
-    graph.retire(n.origins, "merged", "computes the same as another node");
+    graph.retire(n.origins, LedgerState::kMerged, "computes the same as another node");
     ++merged;
   }
   return merged;

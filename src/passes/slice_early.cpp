@@ -135,7 +135,8 @@ bool push(Graph& graph, NodeId id) {
   for (NodeId other : users_of(graph, whole)) {
     if (other == id) continue;
     graph.replace_uses(graph.node(other).outputs[0], slice.outputs[0]);
-    graph.retire(graph.node(other).origins, "merged", "computes the same as another node");
+    graph.retire(graph.node(other).origins, LedgerState::kMerged,
+                 "computes the same as another node");
     graph.drop_dead(other);
   }
   mutate(graph, id, f.op, std::move(inputs), f.attrs);

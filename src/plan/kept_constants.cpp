@@ -10,7 +10,7 @@
 namespace vernier::plan {
 namespace {
 
-// Text in front of which its length stands: no two lists of such texts are the same.
+// Text with its length in front: two different lists of texts never give the same key.
 void add_text(std::string& key, std::string_view text) {
   key += std::to_string(text.size()) + ":";
   key += text;

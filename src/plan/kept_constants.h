@@ -20,8 +20,8 @@ struct PackedTensor {
 std::vector<PackedTensor> packed_by(const backend::KernelDef& kernel,
                                     const backend::Problem& problem);
 
-/// Told apart by what they are made from: kernel, attributes, types, shapes, requests and the hash
-/// of the contents (XXH3-128), never by where they lie. Holds all it ever made.
+/// Identified by what they are made from: kernel, attributes, types, shapes, requests and the hash
+/// of the contents (XXH3-128), never by address. Keeps everything it made.
 class KeptConstants {
  public:
   /// As converted(contents, stored).
@@ -29,7 +29,7 @@ class KeptConstants {
   /// As packed_by().
   const std::vector<PackedTensor>& packed(const backend::KernelDef& kernel,
                                           const backend::Problem& problem);
-  /// How often something was rounded or packed, and not found.
+  /// How often something had to be rounded or packed.
   int64_t made() const { return made_; }
 
  private:

@@ -45,9 +45,9 @@ void fill_from_step(const Plan& plan, const Place& place, const ir::Node& node, 
   row.step = place.step;
   row.why = place.why;
   if (place.step == kNone) return;
-  const Step& step = plan.steps[static_cast<size_t>(place.step)];
+  const Step& step = plan.step(place.step);
   row.kernel = step.kernel;
-  if (place.state == "merged") return;
+  if (place.state == LedgerState::kMerged) return;
   if (node.origins.size() > 1 || name(node.op) != row.op) row.composite = name(node.op);
   // Kernels of integers say f32 for the floats they do not have.
   if (!row.asked.by.empty()) fill_types(step.numerics, node, row);
@@ -58,7 +58,7 @@ void fill_from_step(const Plan& plan, const Place& place, const ir::Node& node, 
 
 void write_ledger(const ir::Graph& graph, const std::map<ir::NodeId, Place>& places, Plan& plan) {
   std::set<std::string> seen;
-  // A node split over several (QKV merged, then cut) is told by the first that computes.
+  // A node split over several (QKV merged, then cut) is reported for the first that computes.
   for (const bool views : {false, true}) {
     for (ir::NodeId id : graph.order()) {
       const ir::Node& node = graph.node(id);

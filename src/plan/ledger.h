@@ -10,7 +10,7 @@ namespace vernier::plan {
 
 /// Where a node of the fused graph went.
 struct Place {
-  std::string state;  ///< step, composite, merged or shape
+  LedgerState state = LedgerState::kStep;
   int32_t step = kNone;
   std::string why;
 };

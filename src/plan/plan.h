@@ -6,6 +6,7 @@
 
 #include "core/attr_codec.h"
 #include "core/dim.h"
+#include "core/ledger_state.h"
 #include "core/numerics.h"
 #include "core/op_kind.h"
 #include "core/tensor.h"
@@ -58,6 +59,8 @@ struct Blob {
 struct PackedInput {
   int32_t input = 0;  ///< which input of the step it replaces (that input is kNone in `inputs`)
   int32_t blob = kNone;
+  /// `input` as an index of lists by input.
+  size_t at() const { return static_cast<size_t>(input); }
 };
 
 struct Step {
@@ -92,7 +95,7 @@ struct LedgerRow {
   DType got_store = DType::kUndefined, got_compute = DType::kUndefined,
         got_accumulate = DType::kUndefined;
   bool in_register = false;  ///< its result is never stored: got_store is the register's type
-  std::string state;         ///< step, composite, folded, shape, merged, dead or removed
+  LedgerState state = LedgerState::kStep;
   int32_t step = kNone;
   std::string kernel, why;
 };
@@ -129,6 +132,24 @@ struct Plan {
   std::vector<std::string> input_names, output_names;
   std::vector<LedgerRow> ledger;
   std::vector<std::string> notes;  ///< what the build wants a reader to know (defaults taken, …)
+
+  /// By index, as other parts of the plan name them: not kNone.
+  PlanValue& value(int32_t index) { return values[static_cast<size_t>(index)]; }
+  const PlanValue& value(int32_t index) const { return values[static_cast<size_t>(index)]; }
+  Step& step(int32_t index) { return steps[static_cast<size_t>(index)]; }
+  const Step& step(int32_t index) const { return steps[static_cast<size_t>(index)]; }
+  Blob& blob(int32_t index) { return blobs[static_cast<size_t>(index)]; }
+  const Blob& blob(int32_t index) const { return blobs[static_cast<size_t>(index)]; }
+  const Symbol& symbol(int32_t index) const { return symbols[static_cast<size_t>(index)]; }
+
+  /// The value whose memory `index` is: itself, or what it is a view of.
+  int32_t base_index(int32_t index) const {
+    const PlanValue& v = value(index);
+    return v.kind == PlanValue::Kind::kAlias ? v.alias_of : index;
+  }
+  const PlanValue& base_of(int32_t index) const { return value(base_index(index)); }
+  /// The contents of a constant.
+  const Blob& blob_of(const PlanValue& constant) const { return blob(constant.constant); }
 };
 
 }  // namespace vernier::plan

@@ -8,6 +8,7 @@
 #include "core/attrs.h"
 #include "core/byte_twins.h"
 #include "core/convert.h"
+#include "core/mapped_file.h"
 #include "ops/views.h"
 #include "plan/ledger.h"
 #include "plan/profile.h"
@@ -87,6 +88,9 @@ class Planner {
  public:
   Planner(const ir::Graph& graph, const backend::Backend& backend, const PlanOptions& options)
       : graph_(graph), backend_(backend), options_(options) {}
+  /// Releases the graph's constants as they are planned.
+  Planner(ir::Graph&& graph, const backend::Backend& backend, const PlanOptions& options)
+      : graph_(graph), owned_(&graph), backend_(backend), options_(options) {}
 
   Plan make() {
     plan_.device = backend_.name;
@@ -105,7 +109,11 @@ class Planner {
       const OpKind op = graph_.node(id).op;
       if (op != OpKind::kShapeValues && !(flags(op) & kView)) choices_[id] = choose(id, Read::kAny);
     }
-    for (ir::NodeId id : graph_.order()) plan_node(id);
+    find_last_readers();
+    for (ir::NodeId id : graph_.order()) {
+      plan_node(id);
+      release_constants(id);
+    }
     plan_outputs();
     find_lifetimes();
     plan_.segments.push_back({0, static_cast<int32_t>(plan_.steps.size())});
@@ -174,7 +182,7 @@ class Planner {
     if (choice.kernel != nullptr) return choice;
     throw Error(ErrorCode::kInput,
                 "node '" + label_of(node, id) + "' (" + std::string(name(node.op)) + "): no " +
-                    std::string(backend_.name) + " kernel can honour what is asked of it (" +
+                    std::string(backend_.name) + " kernel can honor what is asked of it (" +
                     request_text(node.request) + "); nearest: " + choice.nearest);
   }
 
@@ -216,9 +224,8 @@ class Planner {
     const bool exact = options_.constants == PlanOptions::Constants::kExact;
     const Tensor bytes = exact || !is_float(stored) ? contents : rounded(contents, stored);
     const int32_t index = new_value(id, PlanValue::Kind::kConstant);
-    plan_.values[static_cast<size_t>(index)].dtype = exact ? contents.dtype() : stored;
-    plan_.values[static_cast<size_t>(index)].constant =
-        add_blob({bytes.dtype(), bytes.shape(), "", bytes});
+    plan_.value(index).dtype = exact ? contents.dtype() : stored;
+    plan_.value(index).constant = add_blob({bytes.dtype(), bytes.shape(), "", bytes});
     return index;
   }
 
@@ -236,6 +243,32 @@ class Planner {
     return index;
   }
 
+  // Only where the graph may be released; constants without a reader are released at once.
+  void find_last_readers() {
+    if (!owned_) return;
+    for (ir::NodeId id : graph_.order()) {
+      for (ir::ValueId in : graph_.node(id).inputs)
+        if (in != ir::kNoValue && graph_.value(in).is_constant()) last_reader_[in] = id;
+    }
+    for (size_t v = 0; v < graph_.num_values(); ++v) {
+      const auto id = static_cast<ir::ValueId>(v);
+      if (!last_reader_.contains(id)) release(id);
+    }
+  }
+  void release_constants(ir::NodeId reader) {
+    for (ir::ValueId in : graph_.node(reader).inputs) {
+      const auto last = last_reader_.find(in);
+      if (last != last_reader_.end() && last->second == reader) release(in);
+    }
+  }
+  // Others may hold a mapped file too: its pages are dropped all the same.
+  void release(ir::ValueId id) {
+    Tensor& constant = owned_->value(id).constant;
+    if (!constant.defined()) return;
+    drop_pages(constant.byte_span());
+    if (!graph_.is_output(id)) constant = {};
+  }
+
   void plan_node(ir::NodeId id) {
     const ir::Node& node = graph_.node(id);
     if (options_.progress) options_.progress(label_of(node, id));
@@ -247,9 +280,10 @@ class Planner {
   void plan_shape_values(ir::NodeId id) {
     const ir::Node& node = graph_.node(id);
     const int32_t index = new_value(node.outputs[0], PlanValue::Kind::kShapeValues);
-    plan_.values[static_cast<size_t>(index)].values = node.attrs_as<ShapeValuesAttrs>().values;
-    places_[id] = {
-        .state = "shape", .step = kNone, .why = "sizes the host computes once per shape"};
+    plan_.value(index).values = node.attrs_as<ShapeValuesAttrs>().values;
+    places_[id] = {.state = LedgerState::kShape,
+                   .step = kNone,
+                   .why = "sizes the host computes once per shape"};
   }
 
   // Every output of a view node becomes an alias, or none does.
@@ -270,7 +304,7 @@ class Planner {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.has_output(i)) add_alias(node.outputs[i], layouts[i]);
     }
-    places_[id] = {.state = "merged",
+    places_[id] = {.state = LedgerState::kMerged,
                    .step = producer_step(input.base),
                    .why = "a view of its input: no work"};
     return true;
@@ -279,8 +313,7 @@ class Planner {
   // Can every reader of `id` take it as it lies?
   bool usable(ir::ValueId id, const Layout& layout) const {
     const bool dense = ops::is_dense(layout);
-    const bool base_is_input =
-        plan_.values[static_cast<size_t>(index_.at(layout.base))].kind == PlanValue::Kind::kInput;
+    const bool base_is_input = plan_.value(index_.at(layout.base)).kind == PlanValue::Kind::kInput;
     if (graph_.is_output(id) && (!dense || base_is_input)) return false;
     if (dense) return true;
     const auto& users = graph_.value(id).users;
@@ -301,7 +334,7 @@ class Planner {
 
   void add_alias(ir::ValueId id, const Layout& layout) {
     const int32_t index = new_value(id, PlanValue::Kind::kAlias);
-    PlanValue& value = plan_.values[static_cast<size_t>(index)];
+    PlanValue& value = plan_.value(index);
     value.alias_of = index_.at(layout.base);
     value.offset_elems = layout.offset;
     if (!ops::is_dense(layout)) value.strides = layout.strides;
@@ -340,8 +373,9 @@ class Planner {
     }
     plan_.steps.push_back(std::move(step));
     const bool composite = node.origins.size() > 1;
-    places_[id] = {
-        .state = composite ? "composite" : "step", .step = index, .why = choice.refusals};
+    places_[id] = {.state = composite ? LedgerState::kComposite : LedgerState::kStep,
+                   .step = index,
+                   .why = choice.refusals};
   }
 
   // The kernel of a view that has to move elements, from wherever they lie.
@@ -367,8 +401,7 @@ class Planner {
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       const ir::ValueId id = graph_.outputs[i];
       int32_t index = value_index(id);
-      if (plan_.values[static_cast<size_t>(index)].kind == PlanValue::Kind::kInput)
-        index = copy_step(id, index);
+      if (plan_.value(index).kind == PlanValue::Kind::kInput) index = copy_step(id, index);
       plan_.outputs.push_back(index);
       plan_.output_names.push_back(graph_.output_names[i]);
     }
@@ -389,7 +422,7 @@ class Planner {
       step.bit_class = row.bit_class;
       step.name = "copy of input '" + v.name + "'";
       step.inputs = {source};
-      PlanValue value = plan_.values[static_cast<size_t>(source)];
+      PlanValue value = plan_.value(source);
       value.kind = PlanValue::Kind::kArena;
       plan_.values.push_back(std::move(value));
       step.outputs = {static_cast<int32_t>(plan_.values.size() - 1)};
@@ -401,26 +434,21 @@ class Planner {
                                        std::string(name(v.dtype)));
   }
 
-  int32_t base_of(int32_t value) const {
-    const PlanValue& v = plan_.values[static_cast<size_t>(value)];
-    return v.kind == PlanValue::Kind::kAlias ? v.alias_of : value;
-  }
-
   // An arena value lives from the step that makes it to the last that reads it or an alias of it;
   // outputs live to the end. Constants that only packed kernels read drop out in drop_unused().
   void find_lifetimes() {
     const auto last = static_cast<int32_t>(plan_.steps.size()) - 1;
     const auto extend = [&](int32_t value, int32_t step) {
-      PlanValue& v = plan_.values[static_cast<size_t>(base_of(value))];
+      PlanValue& v = plan_.value(plan_.base_index(value));
       if (v.kind != PlanValue::Kind::kArena) return;
       if (v.first_step == kNone) v.first_step = step;
       v.last_step = std::max(v.last_step, step);
     };
     for (int32_t s = 0; s <= last; ++s) {
-      for (int32_t out : plan_.steps[static_cast<size_t>(s)].outputs) {
+      for (int32_t out : plan_.step(s).outputs) {
         if (out != kNone) extend(out, s);
       }
-      for (int32_t in : plan_.steps[static_cast<size_t>(s)].inputs) {
+      for (int32_t in : plan_.step(s).inputs) {
         if (in != kNone) extend(in, s);
       }
     }
@@ -434,7 +462,7 @@ class Planner {
     const auto use = [&](int32_t v) {
       if (v == kNone) return;
       used[static_cast<size_t>(v)] = true;
-      used[static_cast<size_t>(base_of(v))] = true;
+      used[static_cast<size_t>(plan_.base_index(v))] = true;
     };
     for (const Step& step : plan_.steps) {
       for (int32_t v : step.inputs) use(v);
@@ -470,7 +498,7 @@ class Planner {
       int32_t& to = moved[static_cast<size_t>(blob)];
       if (to == kNone) {
         to = static_cast<int32_t>(blobs.size());
-        blobs.push_back(std::move(plan_.blobs[static_cast<size_t>(blob)]));
+        blobs.push_back(std::move(plan_.blob(blob)));
       }
       blob = to;
     };
@@ -484,6 +512,7 @@ class Planner {
   }
 
   const ir::Graph& graph_;
+  ir::Graph* owned_ = nullptr;  // graph_, where its constants may be released
   const backend::Backend& backend_;
   const PlanOptions& options_;
   Plan plan_;
@@ -493,6 +522,7 @@ class Planner {
   std::map<std::pair<ir::ValueId, DType>, int32_t> narrowed_;  // constants by stored type
   std::map<ir::ValueId, Layout> layouts_;
   std::map<ir::ValueId, int32_t> made_by_;
+  std::map<ir::ValueId, ir::NodeId> last_reader_;  // of constants
   ByteTwins blobs_;
 };
 
@@ -506,6 +536,10 @@ bool has_kernel(const ir::Graph& graph, const ir::Node& node, const backend::Bac
 Plan make_plan(const ir::Graph& graph, const backend::Backend& backend,
                const PlanOptions& options) {
   return Planner(graph, backend, options).make();
+}
+
+Plan make_plan(ir::Graph&& graph, const backend::Backend& backend, const PlanOptions& options) {
+  return Planner(std::move(graph), backend, options).make();
 }
 
 }  // namespace vernier::plan

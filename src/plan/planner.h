@@ -24,17 +24,20 @@ struct PlanOptions {
   enum class Constants : uint8_t { kStored, kExact } constants = Constants::kStored;
   /// Called with the name of each node as it is planned (progress).
   std::function<void(std::string_view node)> progress{};
-  /// Where constants that an earlier plan had are found, and those of this one left. Null: all are
+  /// Constants of earlier plans are found here, and those of this plan are added. Null: all are
   /// made anew; the plan is the same.
   KeptConstants* kept = nullptr;
 };
 
-/// Does a kernel of the backend's own (no FP64 evaluator) honour what is asked of `node`, whose
+/// Does a kernel of the backend's own (no FP64 evaluator) honor what is asked of `node`, whose
 /// inputs and outputs are values of `graph`?
 bool has_kernel(const ir::Graph& graph, const ir::Node& node, const backend::Backend& backend);
 
 /// Throws Error(kInput) naming the node, what is asked of it and the nearest kernel's reason when
-/// no kernel can honour a request, or an input size that no symbol can be read from.
+/// no kernel can honor a request, or an input size that no symbol can be read from.
 Plan make_plan(const ir::Graph& graph, const backend::Backend& backend, const PlanOptions& options);
+/// As above, of a graph that nobody needs any more: each constant is released once the plan
+/// holds it as the engine will, so that a build holds one set of weights, not two.
+Plan make_plan(ir::Graph&& graph, const backend::Backend& backend, const PlanOptions& options);
 
 }  // namespace vernier::plan

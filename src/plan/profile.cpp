@@ -102,8 +102,8 @@ class ProfileMaker {
   }
 
  private:
-  /// What sizes that nobody gave are taken to be where a bound depends on several: as large as the
-  /// one in question, or 1.
+  /// The value of sizes that were not given, where a bound depends on several sizes: as large as
+  /// the one in question, or 1.
   enum class Sharing : uint8_t { kEqual, kLeast };
 
   void read_part(const std::string& part, const std::string& name, const std::string& ranges) {
@@ -144,7 +144,7 @@ class ProfileMaker {
       bad(part, "input '" + name + "' has dimensions 0.." + std::to_string(shape.size() - 1) +
                     ": " + str(shape) + ", got ':" + number + "'");
     }
-    bad(part, "'" + name + "' is no input; there are " + known_names());
+    bad(part, "'" + name + "' is not an input; there are " + known_names());
   }
 
   void set_dimension(const std::string& part, const Dim& dim, size_t number, const Range& range) {

@@ -40,7 +40,7 @@ class Application {
         continue;
       }
       live += works && (rule.store.type != DType::kUndefined || computes(node));
-      if (!works) ++elsewhere[graph_.retired[node.retired.front()].state];
+      if (!works) ++elsewhere[std::string(name(graph_.retired[node.retired.front()].state))];
       ask(node, rule, number);
     }
     if (live > 0) return;

@@ -15,7 +15,7 @@ struct Interval {
 
 /// Sets every offset (multiples of `alignment`) so that intervals alive at the same step do not
 /// overlap: largest first, each at the lowest place that fits. Returns the bytes needed. Throws
-/// Error(kInput) where that is more than an address can tell.
+/// Error(kInput) where that is more than kMostBytes.
 size_t place(std::vector<Interval>& intervals, size_t alignment);
 
 /// The next multiple of `alignment`, a + b, a * b. Throw Error(kInput) beyond kMostBytes.

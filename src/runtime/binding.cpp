@@ -1,13 +1,13 @@
-// Binding inputs: names, types, shapes and ranges, before anything runs. Part of Session::Impl.
+// Checks of inputs: see binding.h.
+#include "runtime/binding.h"
+
 #include <algorithm>
+#include <array>
 
-#include "core/names.h"
-#include "runtime/session_impl.h"
+#include "vernier/nearest.h"
 
-namespace vernier {
+namespace vernier::runtime {
 namespace {
-
-std::string shape_text(std::span<const int64_t> shape) { return str(shape); }
 
 std::string names_of(const std::vector<Port>& ports) {
   std::string text;
@@ -84,25 +84,29 @@ std::string reads(const ValueRule& rule, int64_t size) {
 
 }  // namespace
 
-void Session::Impl::fail(size_t input, const std::string& what) const {
-  const Port& port = parts.inputs[input];
+Binding::Binding(const Engine::Impl& engine)
+    : engine_(engine), inputs_(engine.plan.inputs.size()), symbols_(engine.plan.symbols.size()) {
+  make_rules();
+}
+
+void Binding::fail(size_t input, const std::string& what) const {
+  const Port& port = engine_.inputs[input];
   throw Error(ErrorCode::kInput, "input '" + port.name + "': " + what + "; the engine takes " +
                                      std::string(name(port.dtype)) + " " + port.shape_text());
 }
 
-void Session::Impl::make_rules() {
-  const plan::Plan& plan = parts.plan;
+void Binding::make_rules() {
+  const plan::Plan& plan = engine_.plan;
   std::vector<std::pair<int32_t, int32_t>> bound_at(plan.symbols.size(), {-1, -1});
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
-    const auto value = static_cast<size_t>(plan.inputs[i]);
+    const SymShape& shape = plan.value(plan.inputs[i]).shape;
     std::vector<SizeRule> rules;
-    for (size_t d = 0; d < plan.values[value].shape.size(); ++d) {
-      const Dim& dim = plan.values[value].shape[d];
+    for (size_t d = 0; d < shape.size(); ++d) {
       SizeRule rule;
-      if (const auto number = dim.as_constant()) {
+      if (const auto number = shape[d].as_constant()) {
         rule.number = *number;
-      } else if (const auto symbol = dim.as_symbol()) {
-        rule.symbol = parts.program.symbol_index(*symbol);
+      } else if (const auto symbol = shape[d].as_symbol()) {
+        rule.symbol = engine_.program.symbol_index(*symbol);
         auto& first = bound_at[static_cast<size_t>(rule.symbol)];
         rule.kind = first.first < 0 ? SizeRule::Kind::kBinds : SizeRule::Kind::kRepeats;
         if (first.first < 0) first = {static_cast<int32_t>(i), static_cast<int32_t>(d)};
@@ -110,7 +114,7 @@ void Session::Impl::make_rules() {
         rule.first_dim = first.second;
       } else {
         rule.kind = SizeRule::Kind::kExpression;
-        rule.slot = parts.slots[value].shape[d];
+        rule.slot = engine_.slots_of(plan.inputs[i]).shape[d];
       }
       rules.push_back(rule);
     }
@@ -123,63 +127,61 @@ void Session::Impl::make_rules() {
   }
 }
 
-void Session::Impl::bind(std::span<const Input> inputs, Data data) {
-  std::fill(bound_.begin(), bound_.end(), nullptr);
+void Binding::bind(std::span<const Input> inputs, Data data) {
+  const std::vector<Port>& ports = engine_.inputs;
+  std::fill(inputs_.begin(), inputs_.end(), nullptr);
   for (const Input& input : inputs) {
     size_t index = 0;
-    while (index < parts.inputs.size() && parts.inputs[index].name != input.name) ++index;
-    if (index == parts.inputs.size()) {
+    while (index < ports.size() && ports[index].name != input.name) ++index;
+    if (index == ports.size()) {
       throw Error(ErrorCode::kInput, "input '" + std::string(input.name) +
                                          "' does not exist; the engine's inputs are " +
-                                         names_of(parts.inputs) +
-                                         did_you_mean(input.name, plain_names(parts.inputs)));
+                                         names_of(ports) +
+                                         did_you_mean(input.name, plain_names(ports)));
     }
-    if (bound_[index]) fail(index, "given twice");
-    bound_[index] = &input;
+    if (inputs_[index]) fail(index, "given twice");
+    inputs_[index] = &input;
   }
-  for (size_t i = 0; i < bound_.size(); ++i) {
-    if (!bound_[i]) fail(i, "missing");
-    const Input& input = *bound_[i];
-    if (input.dtype != parts.inputs[i].dtype) fail(i, "got " + std::string(name(input.dtype)));
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (!inputs_[i]) fail(i, "missing");
+    const Input& input = *inputs_[i];
+    if (input.dtype != ports[i].dtype) fail(i, "got " + std::string(name(input.dtype)));
     if (input.shape.size() != rules_[i].size()) {
-      fail(i, "got shape " + shape_text(input.shape) + " with " +
-                  std::to_string(input.shape.size()) + " dimensions, expected " +
-                  std::to_string(rules_[i].size()));
+      fail(i, "got shape " + str(input.shape) + " with " + std::to_string(input.shape.size()) +
+                  " dimensions, expected " + std::to_string(rules_[i].size()));
     }
     if (data == Data::kNeeded && !input.data) fail(i, "its data pointer is null");
     for (size_t d = 0; d < rules_[i].size(); ++d) bind_size(i, d, input.shape[d]);
   }
-  check_range();
+  check_ranges();
 }
 
-void Session::Impl::bind_size(size_t input, size_t dim, int64_t size) {
+void Binding::bind_size(size_t input, size_t dim, int64_t size) {
   const SizeRule& rule = rules_[input][dim];
   const auto where = [&] {
-    return "got shape " + shape_text(bound_[input]->shape) + ": dimension " + std::to_string(dim) +
+    return "got shape " + str(inputs_[input]->shape) + ": dimension " + std::to_string(dim) +
            " is " + std::to_string(size);
   };
   if (rule.kind == SizeRule::Kind::kNumber && size != rule.number)
     fail(input, where() + ", expected " + std::to_string(rule.number));
-  if (rule.kind == SizeRule::Kind::kBinds) symbols_[static_cast<size_t>(rule.symbol)] = size;
-  if (rule.kind == SizeRule::Kind::kRepeats && symbols_[static_cast<size_t>(rule.symbol)] != size) {
+  if (rule.kind == SizeRule::Kind::kBinds) size_of(rule) = size;
+  if (rule.kind == SizeRule::Kind::kRepeats && size_of(rule) != size) {
     const auto first = static_cast<size_t>(rule.first_input);
     fail(input, where() + ", but dimension " + std::to_string(rule.first_dim) + " of input '" +
-                    parts.inputs[first].name + "' is " +
-                    std::to_string(symbols_[static_cast<size_t>(rule.symbol)]) +
-                    " and both must be the size '" +
-                    parts.program.symbol(static_cast<size_t>(rule.symbol)) + "'");
+                    engine_.inputs[first].name + "' is " + std::to_string(size_of(rule)) +
+                    " and both must be the size '" + engine_.plan.symbol(rule.symbol).name + "'");
   }
 }
 
-void Session::Impl::check_range() const {
+void Binding::check_ranges() const {
   for (size_t i = 0; i < rules_.size(); ++i) {
     for (size_t d = 0; d < rules_[i].size(); ++d) {
       const SizeRule& rule = rules_[i][d];
       if (rule.kind != SizeRule::Kind::kBinds) continue;
-      const plan::Symbol& symbol = parts.plan.symbols[static_cast<size_t>(rule.symbol)];
-      const int64_t size = symbols_[static_cast<size_t>(rule.symbol)];
+      const plan::Symbol& symbol = engine_.plan.symbol(rule.symbol);
+      const int64_t size = size_of(rule);
       if (size >= symbol.min && size <= symbol.max) continue;
-      fail(i, "got shape " + shape_text(bound_[i]->shape) + ": '" + symbol.name + "' (dimension " +
+      fail(i, "got shape " + str(inputs_[i]->shape) + ": '" + symbol.name + "' (dimension " +
                   std::to_string(d) + ") is " + std::to_string(size) + ", outside " +
                   std::to_string(symbol.min) + ".." + std::to_string(symbol.max) +
                   ", the range it was built for (build with --shapes " + symbol.name +
@@ -188,56 +190,59 @@ void Session::Impl::check_range() const {
   }
 }
 
-void Session::Impl::check_expressions(const ShapeEntry& entry) const {
+void Binding::check_expressions(const ShapeEntry& entry) const {
   for (size_t i = 0; i < rules_.size(); ++i) {
     for (size_t d = 0; d < rules_[i].size(); ++d) {
       const SizeRule& rule = rules_[i][d];
       if (rule.kind != SizeRule::Kind::kExpression) continue;
-      const int64_t expected = entry.slots[static_cast<size_t>(rule.slot)];
-      if (bound_[i]->shape[d] == expected) continue;
-      fail(i, "got shape " + shape_text(bound_[i]->shape) + ": dimension " + std::to_string(d) +
-                  " is " + std::to_string(bound_[i]->shape[d]) + ", expected " +
-                  parts.inputs[i].dims[d].text + " = " + std::to_string(expected));
+      const int64_t expected = entry.slot(rule.slot);
+      if (inputs_[i]->shape[d] == expected) continue;
+      fail(i, "got shape " + str(inputs_[i]->shape) + ": dimension " + std::to_string(d) + " is " +
+                  std::to_string(inputs_[i]->shape[d]) + ", expected " +
+                  engine_.inputs[i].dims[d].text + " = " + std::to_string(expected));
     }
   }
 }
 
-// Values that a step refuses, before anything runs. The CPU's kernels check those that a model
-// computes.
-void Session::Impl::check_ids(const ShapeEntry& entry) const {
-  for (const runtime::IdRule& rule : parts.id_rules) {
-    const Input& input = *bound_[rule.input];
-    if (input.memory == Memory::kDevice && !on_host()) continue;
-    const StepRun& step = entry.steps[rule.step];
-    const backend::TensorArg& values = step.in[rule.operand];
-    // What the kernel reads, where the caller has it.
-    const size_t start = on_host() ? 0 : entry.staged_offset + entry.input_offsets[rule.input];
-    const std::byte* data =
-        static_cast<const std::byte*>(input.data) + (step.in_sources[rule.operand].offset - start);
-    const backend::TensorArg table =
-        rule.table == plan::kNone ? backend::TensorArg{} : argument(entry, rule.table);
-    const auto axis = static_cast<int>(rule.rule.axis);
-    const int of_tuple = rule.rule.tuples && values.rank > 0 ? static_cast<int>(values.dim(-1)) : 1;
-    const bool has_axis = table.rank > 0 && rule.rule.kind != ValueRule::Kind::kAxis;
-    if (has_axis && axis + of_tuple > table.rank) continue;  // a file may say anything
-    int place = -1;                                          // in its tuple
-    const auto width = static_cast<int64_t>(size_bytes(values.dtype));
-    int64_t before = kNothing;
-    for_each_element(values, [&](int64_t offset) {
-      const std::byte* element = data + offset * width;
-      const int64_t value = load_integer(values.dtype, element);
-      place = place + 1 == of_tuple ? 0 : place + 1;
-      const int64_t size = has_axis ? table.dim(axis + place) : table.rank;
-      const bool good = keeps(rule.rule, value, size, before);
-      before = value;
-      if (good) return;
-      const int64_t at = (element - static_cast<const std::byte*>(input.data)) / width;
-      fail(rule.input, "element " + position_text(at, input.shape) + " is " +
-                           std::to_string(value) + ", " + refusal_of(rule.rule, size) +
-                           " that step '" + parts.plan.steps[rule.reader].name + "' " +
-                           reads(rule.rule, size));
-    });
+void Binding::check_values(const ShapeEntry& entry, const Arguments& arguments) const {
+  for (const IdRule& rule : engine_.id_rules) {
+    if (inputs_[rule.input]->memory == Memory::kHost || arguments.on_host())
+      check_values(rule, entry, arguments);
   }
 }
 
-}  // namespace vernier
+void Binding::check_values(const IdRule& rule, const ShapeEntry& entry,
+                           const Arguments& arguments) const {
+  const Input& input = *inputs_[rule.input];
+  const StepRun& step = entry.steps[rule.step];
+  const backend::TensorArg& values = step.in[rule.operand];
+  // What the kernel reads, where the caller has it.
+  const size_t start =
+      arguments.on_host() ? 0 : entry.staged.offset + entry.staged.input_offsets[rule.input];
+  const std::byte* data =
+      static_cast<const std::byte*>(input.data) + (step.in_sources[rule.operand].offset - start);
+  const backend::TensorArg table =
+      rule.table == plan::kNone ? backend::TensorArg{} : arguments.value(rule.table, entry.slots);
+  const auto axis = static_cast<int>(rule.rule.axis);
+  const int of_tuple = rule.rule.tuples && values.rank > 0 ? static_cast<int>(values.dim(-1)) : 1;
+  const bool has_axis = table.rank > 0 && rule.rule.kind != ValueRule::Kind::kAxis;
+  if (has_axis && axis + of_tuple > table.rank) return;  // a file may say anything
+  int place = -1;                                        // in its tuple
+  const auto width = static_cast<int64_t>(size_bytes(values.dtype));
+  int64_t before = kNothing;
+  for_each_element(values, [&](int64_t offset) {
+    const std::byte* element = data + offset * width;
+    const int64_t value = load_integer(values.dtype, element);
+    place = place + 1 == of_tuple ? 0 : place + 1;
+    const int64_t size = has_axis ? table.dim(axis + place) : table.rank;
+    const bool good = keeps(rule.rule, value, size, before);
+    before = value;
+    if (good) return;
+    const int64_t at = (element - static_cast<const std::byte*>(input.data)) / width;
+    fail(rule.input, "element " + position_text(at, input.shape) + " is " + std::to_string(value) +
+                         ", " + refusal_of(rule.rule, size) + " that step '" +
+                         engine_.plan.steps[rule.reader].name + "' " + reads(rule.rule, size));
+  });
+}
+
+}  // namespace vernier::runtime

@@ -24,7 +24,8 @@ DeviceWeights::DeviceWeights(const backend::Backend& backend, const plan::Plan& 
   void* stream = device_->execution().stream;
   for (size_t i = 0; i < plan.blobs.size(); ++i) {
     const Tensor& bytes = plan.blobs[i].bytes;
-    if (bytes.bytes() > 0) device_->copy_to_device(blob(i), bytes.data(), bytes.bytes(), stream);
+    if (bytes.bytes() > 0)
+      device_->copy_to_device(memory_->data() + offsets_[i], bytes.data(), bytes.bytes(), stream);
   }
   device_->synchronise(stream);
 }

@@ -14,7 +14,7 @@ class DeviceWeights {
  public:
   /// Uploads every blob of the plan. Throws Error(kMachine) with the sizes when memory is short.
   DeviceWeights(const backend::Backend& backend, const plan::Plan& plan);
-  /// In a child by fork() the weights are left to the parent, whose they are.
+  /// In a child by fork() the weights are not freed: they are the parent's.
   ~DeviceWeights();
   DeviceWeights(const DeviceWeights&) = delete;
   DeviceWeights& operator=(const DeviceWeights&) = delete;
@@ -22,7 +22,9 @@ class DeviceWeights {
   /// Were they uploaded by the process that this one was forked from?
   bool of_parent() const;
 
-  std::byte* blob(size_t index) const { return memory_->data() + offsets_[index]; }
+  std::byte* blob(int32_t index) const {
+    return memory_->data() + offsets_[static_cast<size_t>(index)];
+  }
   /// The same bytes in host memory; null: `address` is not in a blob.
   const std::byte* on_host(const std::byte* address) const;
 

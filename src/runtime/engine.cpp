@@ -21,8 +21,7 @@ std::vector<std::string> symbol_names(const plan::Plan& plan) {
   return names;
 }
 
-// A size of a port; `beyond` where it cannot be told: runs of such sizes are refused when they
-// come.
+// A size of a port; `beyond` where it cannot be evaluated: runs of such sizes are refused.
 int64_t size_of(const Dim& d, const std::map<std::string, int64_t>& sizes, int64_t beyond) {
   try {
     return d.evaluate(sizes);
@@ -32,7 +31,7 @@ int64_t size_of(const Dim& d, const std::map<std::string, int64_t>& sizes, int64
 }
 
 Port port_of(const plan::Plan& plan, const std::string& name, int32_t index) {
-  const plan::PlanValue& value = plan.values[static_cast<size_t>(index)];
+  const plan::PlanValue& value = plan.value(index);
   Port port{name, value.dtype, {}};
   for (const Dim& d : value.shape) {
     PortDim dim{d.str(), 0, 0};
@@ -80,7 +79,7 @@ Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file,
     kernels.push_back(placed.kernel);
     if (!placed.repacked) continue;
     bytes_held += runtime::bytes_of(*placed.repacked);
-    // One weight late: how many bytes another layout takes is known when it is packed.
+    // Checked one weight late: the size of another layout is known once the weight is packed.
     watch.check_memory(bytes_held, [&] { return file->name + " with weights packed again"; });
     repacked[static_cast<int32_t>(s)] = std::move(*placed.repacked);
   }
@@ -94,7 +93,7 @@ Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file,
               (repacked.empty() ? "its packed weights fit as they are"
                                 : std::to_string(repacked.size()) + " of its weights are packed " +
                                       "again, build it here to open it faster") +
-              (tuned ? "; what tuning found there is left aside" : ""));
+              (tuned ? "; its tuning results are ignored" : ""));
   }
   for (size_t i = 0; i < plan.inputs.size(); ++i)
     inputs.push_back(port_of(plan, plan.input_names[i], plan.inputs[i]));
@@ -116,7 +115,7 @@ Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file,
 std::shared_ptr<const Engine> Engine::Impl::engine_of(plan::Plan plan,
                                                       const backend::Backend& backend) {
   engine::check_plan(plan);
-  // Kernels count on the alignment that a file gives.
+  // Kernels rely on the alignment of blobs in a file.
   for (plan::Blob& blob : plan.blobs) {
     const Tensor& bytes = blob.bytes;
     if (reinterpret_cast<uintptr_t>(bytes.data()) % engine::kBlobAlignment != 0)

@@ -21,8 +21,8 @@ struct Engine::Impl {
   /// Of `options`, the backend and the limits.
   explicit Impl(std::shared_ptr<const engine::EngineFile> engine_file,
                 const EngineOptions& options = {});
-  /// An engine that was never a file: it runs as the one that would be written from the plan, and
-  /// shares the plan's weights. It has no content hash. `backend` must outlive it.
+  /// An engine that was never a file: it runs as the engine that would be written from the plan,
+  /// and shares the plan's weights. It has no content hash. `backend` must outlive it.
   static std::shared_ptr<const Engine> engine_of(plan::Plan plan, const backend::Backend& backend);
 
   std::shared_ptr<const engine::EngineFile> file;
@@ -41,11 +41,12 @@ struct Engine::Impl {
     int32_t offset = -1;
   };
   std::vector<ValueSlots> slots;
+  const ValueSlots& slots_of(int32_t value) const { return slots[static_cast<size_t>(value)]; }
   std::vector<plan::Guard> guards_to_hold;          ///< the plan's, and what could not be proven
   std::vector<std::pair<int32_t, int32_t>> guards;  ///< slots of lhs and rhs of those
 
-  /// What tune() said of a step, where it said so of the machine that this is: a library's
-  /// algorithms are those of one device and version.
+  /// The tuning result of a step if it was found on this machine, else empty: a library's
+  /// algorithms belong to one device and version.
   std::string_view tuning_of(const plan::Step& step) const {
     return built_here ? std::string_view(step.tuning) : std::string_view();
   }

@@ -49,13 +49,11 @@ class Finder {
     if (!step.has_input(checked)) return std::nullopt;
     std::optional<IdRule> found = at_input(reader, checked);
     if (!found) found = before_cast(step.inputs[checked]);
-    if (!found || is_float(plan_.values[static_cast<size_t>(plan_.inputs[found->input])].dtype))
-      return std::nullopt;
+    if (!found || is_float(plan_.value(plan_.inputs[found->input]).dtype)) return std::nullopt;
     found->reader = reader;
     if (rule.kind != ValueRule::Kind::kNonZero) {
       if (!step.has_input(table)) return std::nullopt;
-      const auto rank =
-          static_cast<int64_t>(plan_.values[static_cast<size_t>(step.inputs[table])].shape.size());
+      const auto rank = static_cast<int64_t>(plan_.value(step.inputs[table]).shape.size());
       if (rule.axis < 0) rule.axis += rank;
       if (rule.kind != ValueRule::Kind::kAxis && (rule.axis < 0 || rule.axis >= rank))
         return std::nullopt;
@@ -72,7 +70,7 @@ class Finder {
     const auto s = static_cast<size_t>(producer);
     const plan::Step& step = plan_.steps[s];
     if (step.op != OpKind::kCast || !step.has_input(0) ||
-        !is_integer(plan_.values[static_cast<size_t>(step.inputs[0])].dtype))
+        !is_integer(plan_.value(step.inputs[0]).dtype))
       return std::nullopt;
     return at_input(s, 0);
   }

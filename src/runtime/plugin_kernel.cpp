@@ -79,15 +79,15 @@ Support supports(const PluginKernel& kernel, const Problem& asked) {
   fill(problem, asked);
   const char* reason = kernel.functions->supports(&problem.c);
   if (!reason) return yes();
-  return no(*reason ? reason : "says no without a reason");
+  return no(*reason ? reason : "refuses without a reason");
 }
 
 DType float_type(const PluginKernel& kernel, const char* what, int32_t number) {
   const auto type = static_cast<DType>(number);
   if (number >= VERNIER_F32 && number <= VERNIER_TF32) return type;
-  throw Error(ErrorCode::kInput, "kernel " + kernel.row + " declares " + std::to_string(number) +
-                                     " as its " + what +
-                                     " type, which is no floating type of vernier/custom_op.h");
+  throw Error(ErrorCode::kInput,
+              "kernel " + kernel.row + " declares " + std::to_string(number) + " as its " + what +
+                  " type, which is not a floating-point type of vernier/custom_op.h");
 }
 
 Numerics numerics(const PluginKernel& kernel, const Problem& asked) {

@@ -80,8 +80,8 @@ backend::KernelDef checked_row(const std::string& path, const vernier_plugin_inf
                    "alone");
   }
   if (kernel.output_shapes || kernel.reference) {
-    fail(path, "kernel '" + name + "' brings shapes or a reference for '" + known(kernel.op) +
-                   "', whose own hold; leave output_shapes and reference NULL");
+    fail(path, "kernel '" + name + "' gives shapes or a reference for '" + known(kernel.op) +
+                   "', which has its own; leave output_shapes and reference NULL");
   }
   return runtime::row_of(
       {.plugin = info.name,

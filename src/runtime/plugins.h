@@ -17,7 +17,7 @@ std::optional<plan::Plugin> loaded_plugin(const std::string& name);
 std::vector<plan::Plugin> plugins_of(const plan::Plan& plan);
 /// "'my_norm' (libmine.so, XXH3-128 0123…)"; of one that the plan does not record: "'my_norm'".
 std::string plugin_text(const plan::Plan& plan, const std::string& name);
-/// Warns of plugins that are not the libraries that `plan` was built with.
+/// Warns where a plugin is another library than the one that `plan` was built with.
 void warn_of_other_plugins(const plan::Plan& plan);
 
 }  // namespace vernier::runtime

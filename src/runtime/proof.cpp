@@ -22,12 +22,8 @@ Error refused(const plan::Step& step, const std::string& what) {
                                       "): " + what + "; build the engine again");
 }
 
-const plan::PlanValue& value_at(const plan::Plan& plan, int32_t v) {
-  return plan.values[static_cast<size_t>(v)];
-}
-
-// Floats are stored in any of their types, constants of f64 products in f32 too: kernels say which
-// they take.
+// Floats may be stored in any float type, constants of f64 products in f32 too: kernels say which
+// types they take.
 DType as_computed(DType stored) { return is_float(stored) ? DType::kF32 : stored; }
 
 /// What is known of a plan's integer contents, and what could not be proven for all sizes.
@@ -67,14 +63,13 @@ class StepContext final : public rules::InferContext {
       : plan_(plan), step_(step), known_(known) {
     for (int32_t in : step.inputs) {
       const bool there = in != kNone;
-      inputs_.push_back(there ? Input{true, value_at(plan, in).dtype, &value_at(plan, in).shape}
-                              : Input{});
+      inputs_.push_back(there ? Input{true, plan.value(in).dtype, &plan.value(in).shape} : Input{});
     }
     packed_shapes_.reserve(step.packed.size());
     for (const plan::PackedInput& packed : step.packed) {
-      const plan::Blob& blob = plan.blobs[static_cast<size_t>(packed.blob)];
+      const plan::Blob& blob = plan.blob(packed.blob);
       packed_shapes_.emplace_back(blob.shape.begin(), blob.shape.end());
-      inputs_[static_cast<size_t>(packed.input)] = {true, blob.dtype, &packed_shapes_.back()};
+      inputs_[packed.at()] = {true, blob.dtype, &packed_shapes_.back()};
     }
   }
 
@@ -88,9 +83,9 @@ class StepContext final : public rules::InferContext {
 
   const Tensor* constant(size_t i) const override {
     if (!step_.has_input(i)) return nullptr;
-    const plan::PlanValue& value = value_at(plan_, step_.inputs[i]);
+    const plan::PlanValue& value = plan_.value(step_.inputs[i]);
     if (value.kind != Kind::kConstant) return nullptr;
-    return &plan_.blobs[static_cast<size_t>(value.constant)].bytes;
+    return &plan_.blob_of(value).bytes;
   }
 
   std::optional<std::vector<Dim>> values(size_t i) const override {
@@ -101,13 +96,13 @@ class StepContext final : public rules::InferContext {
       return std::vector<Dim>(numbers.begin(), numbers.end());
     }
     if (!step_.has_input(i)) return std::nullopt;
-    const plan::PlanValue& value = value_at(plan_, step_.inputs[i]);
+    const plan::PlanValue& value = plan_.value(step_.inputs[i]);
     if (value.kind == Kind::kShapeValues) return value.values;
-    // A view without gaps of all of it.
+    // A view of all of it, without gaps.
     const bool view = value.kind == Kind::kAlias;
     if (view && (!value.strides.empty() || !(value.offset_elems == Dim(0)))) return std::nullopt;
     const int32_t base = view ? value.alias_of : step_.inputs[i];
-    const plan::PlanValue& owner = value_at(plan_, base);
+    const plan::PlanValue& owner = plan_.value(base);
     std::optional<std::vector<Dim>> found;
     if (owner.kind == Kind::kShapeValues) found = owner.values;
     if (const auto it = known_.contents.find(base); it != known_.contents.end()) found = it->second;
@@ -212,7 +207,7 @@ class StepContext final : public rules::InferContext {
   }
   const plan::PlanValue* output(size_t i) const {
     if (!step_.has_output(i)) return nullptr;
-    return &value_at(plan_, step_.outputs[i]);
+    return &plan_.value(step_.outputs[i]);
   }
 
   const plan::Plan& plan_;
@@ -223,7 +218,7 @@ class StepContext final : public rules::InferContext {
   std::vector<SymShape> packed_shapes_;
 };
 
-// As ops/views.h has it of layouts: the innermost axis longer than 1 has stride 1.
+// As ops/views.h says it of layouts: the innermost axis longer than 1 has stride 1.
 bool innermost_contiguous(const plan::PlanValue& view) {
   for (size_t i = view.shape.size(); i > 0; --i) {
     if (!(view.shape[i - 1] == Dim(1))) return view.strides[i - 1] == Dim(1);
@@ -243,7 +238,7 @@ void check_layouts(const plan::Plan& plan, const plan::Step& step,
   constexpr size_t kBits = 32;
   for (size_t i = 0; i < step.inputs.size(); ++i) {
     if (!step.has_input(i)) continue;
-    const plan::PlanValue& value = value_at(plan, step.inputs[i]);
+    const plan::PlanValue& value = plan.value(step.inputs[i]);
     if (value.strides.empty()) continue;
     const bool any_strides = (flags(step.op) & kView) != 0 && i == 0;
     const bool takes =
@@ -269,7 +264,7 @@ std::vector<plan::Guard> prove_shapes(const plan::Plan& plan, const Watch& watch
     } catch (const Error& error) {
       if (error.code() == ErrorCode::kInput) throw;
       throw refused(step,
-                    error.what());  // a rule met what an importer would have refused before it
+                    error.what());  // a rule met what an importer would have refused
     }
   }
   return std::move(known.guards);
@@ -280,32 +275,44 @@ void check_sizes(const plan::Plan& plan, const std::vector<plan::Guard>& guards,
   for (const plan::Guard& guard : guards) {
     const int64_t lhs = guard.lhs.evaluate(sizes), rhs = guard.rhs.evaluate(sizes);
     if (lhs == rhs) continue;
-    throw Error(ErrorCode::kInput,
-                "at node '" + guard.where + "' " + guard_text(guard.lhs, guard.rhs, lhs, rhs));
+    throw Error(ErrorCode::kInput, broken_guard(guard, lhs, rhs));
   }
   const auto at = [&](const SymShape& dims) {
     Shape shape;
     for (const Dim& d : dims) shape.push_back(d.evaluate(sizes));
     return shape;
   };
-  for (const plan::PlanValue& view : plan.values) {
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    const plan::PlanValue& view = plan.values[v];
     for (const Dim& d : view.values) check_shape_value(view, d.evaluate(sizes));
     if (view.kind != Kind::kAlias) continue;
-    const Shape shape = at(view.shape), base = at(value_at(plan, view.alias_of).shape);
+    const Shape shape = at(view.shape), base = at(plan.value(view.alias_of).shape);
     num_elems(shape);  // throws where there are too many
     const Shape strides = view.strides.empty() ? row_major_strides(shape) : at(view.strides);
-    const int64_t offset = view.offset_elems.evaluate(sizes);
-    if (engine::stays_inside(offset, shape, strides, num_elems(base))) continue;
-    throw Error(ErrorCode::kInput, "the engine's value '" + view.name +
-                                       "' reaches outside the value that it is a view of; build "
-                                       "the engine again");
+    check_view(plan, static_cast<int32_t>(v),
+               {.offset = view.offset_elems.evaluate(sizes),
+                .shape = shape,
+                .strides = strides,
+                .base_elems = num_elems(base)});
   }
+}
+
+std::string broken_guard(const plan::Guard& guard, int64_t lhs, int64_t rhs) {
+  return "at node '" + guard.where + "' " + guard_text(guard.lhs, guard.rhs, lhs, rhs);
+}
+
+void check_view(const plan::Plan& plan, int32_t view, const ViewSizes& sizes) {
+  if (engine::stays_inside(sizes.offset, sizes.shape, sizes.strides, sizes.base_elems)) return;
+  throw Error(ErrorCode::kInput, "the engine's value " + std::to_string(view) + " '" +
+                                     plan.value(view).name +
+                                     "' reaches outside the value that it is a view of; build the "
+                                     "engine again");
 }
 
 void check_shape_value(const plan::PlanValue& value, int64_t number) {
   if (wrap_integer(value.dtype, number) == number) return;
   throw Error(ErrorCode::kInput, "the engine's value '" + value.name + "' would be " +
-                                     std::to_string(number) + ", which is no " +
+                                     std::to_string(number) + ", which does not fit " +
                                      std::string(name(value.dtype)) + "; use smaller inputs");
 }
 
@@ -316,16 +323,15 @@ backend::Problem problem_of(const plan::Plan& plan, const plan::Step& step) {
   problem.asked = step.asked;
   const auto operand = [&](int32_t index) -> backend::Operand {
     if (index == kNone) return {};
-    const plan::PlanValue& v = value_at(plan, index);
-    const Tensor* contents =
-        v.kind == Kind::kConstant ? &plan.blobs[static_cast<size_t>(v.constant)].bytes : nullptr;
+    const plan::PlanValue& v = plan.value(index);
+    const Tensor* contents = v.kind == Kind::kConstant ? &plan.blob_of(v).bytes : nullptr;
     return {true, v.dtype, v.shape, contents};
   };
   for (int32_t in : step.inputs) problem.inputs.push_back(operand(in));
   for (int32_t out : step.outputs) problem.outputs.push_back(operand(out));
   for (const plan::PackedInput& packed : step.packed) {
-    const plan::Blob& blob = plan.blobs[static_cast<size_t>(packed.blob)];
-    backend::Operand& in = problem.inputs[static_cast<size_t>(packed.input)];
+    const plan::Blob& blob = plan.blob(packed.blob);
+    backend::Operand& in = problem.inputs[packed.at()];
     in = {true, blob.dtype, SymShape(blob.shape.begin(), blob.shape.end()), nullptr};
     in.packed = true;
   }

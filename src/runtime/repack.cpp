@@ -9,8 +9,8 @@
 namespace vernier::runtime {
 namespace {
 
-// The plain array of one packed input. What it is packed as says its type and shape once more: both
-// must be those that the step was proven with.
+// The plain array of one packed input. Its layout repeats its type and shape: both must be those
+// that the step was proven with.
 Tensor unpack(const plan::Blob& blob, int32_t input, const backend::KernelDef& kernel,
               const backend::Problem& problem) {
   VERNIER_ASSERT(kernel.unpack && kernel.packed_layouts, "a kernel that packs must unpack");
@@ -28,7 +28,7 @@ std::vector<Tensor> unpack(const plan::Plan& plan, const plan::Step& step,
                            const backend::KernelDef& kernel, const backend::Problem& problem) {
   std::vector<Tensor> plain;
   for (const plan::PackedInput& packed : step.packed) {
-    const plan::Blob& blob = plan.blobs[static_cast<size_t>(packed.blob)];
+    const plan::Blob& blob = plan.blob(packed.blob);
     try {
       plain.push_back(unpack(blob, packed.input, kernel, problem));
     } catch (const Error&) {
@@ -69,7 +69,7 @@ bool is_packed_here(const plan::Plan& plan, const plan::Step& step,
   if (!kernel.packed_layouts) return false;
   const std::vector<backend::PackedLayout> expected = kernel.packed_layouts(problem);
   return std::ranges::all_of(step.packed, [&](const plan::PackedInput& packed) {
-    const plan::Blob& blob = plan.blobs[static_cast<size_t>(packed.blob)];
+    const plan::Blob& blob = plan.blob(packed.blob);
     return std::ranges::any_of(expected, [&](const backend::PackedLayout& e) {
       return e.input == packed.input && e.layout == blob.layout && e.bytes == blob.bytes.bytes();
     });
@@ -119,7 +119,7 @@ Placed place_step(const backend::Backend& backend, const plan::Plan& plan, const
   if (!own->supports(problem) || !is_packed_here(plan, step, *own, problem)) {
     plain = unpack(plan, step, *own, problem);
     for (size_t i = 0; i < step.packed.size(); ++i) {
-      backend::Operand& in = problem.inputs[static_cast<size_t>(step.packed[i].input)];
+      backend::Operand& in = problem.inputs[step.packed[i].at()];
       in.constant = &plain[i];
       in.packed = false;
     }

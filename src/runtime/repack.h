@@ -27,7 +27,7 @@ struct Placed {
 /// The step's own kernel; where its weights are packed for another machine, they are packed again,
 /// for the first kernel that runs here and is as precise. The shapes must have been proven
 /// (proof.h); what the kernel counts on is proven here. Throws Error(kInput) when the backend has
-/// no such kernel, or nobody knows the layout: build the engine again.
+/// no such kernel, or the layout is unknown: build the engine again.
 Placed place_step(const backend::Backend& backend, const plan::Plan& plan, const plan::Step& step);
 
 }  // namespace vernier::runtime

@@ -54,7 +54,7 @@ std::vector<InputShape> synthetic_shapes(const Engine& engine, const std::string
   std::vector<InputShape> shapes;
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
     InputShape& shape = shapes.emplace_back(InputShape{plan.input_names[i], {}});
-    for (const Dim& d : plan.values[static_cast<size_t>(plan.inputs[i])].shape)
+    for (const Dim& d : plan.value(plan.inputs[i]).shape)
       shape.shape.push_back(d.evaluate(symbols));
   }
   return shapes;
@@ -67,7 +67,7 @@ std::vector<InputArray> synthetic_inputs(const Engine& engine, const std::string
   std::normal_distribution<double> normal;
   std::vector<InputArray> arrays;
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
-    const plan::PlanValue& value = plan.values[static_cast<size_t>(plan.inputs[i])];
+    const plan::PlanValue& value = plan.value(plan.inputs[i]);
     InputArray array{plan.input_names[i], value.dtype, shapes[i].shape, {}};
     const size_t width = size_bytes(value.dtype);
     const auto elems = static_cast<size_t>(num_elems(array.shape));

@@ -8,7 +8,7 @@
 namespace vernier::runtime {
 namespace {
 
-// The largest size of every symbol: what there is most to gain at.
+// The largest size of every symbol, where there is most to gain.
 std::map<std::string, int64_t> largest_sizes(const plan::Plan& plan) {
   std::map<std::string, int64_t> sizes;
   for (const plan::Symbol& symbol : plan.symbols) sizes[symbol.name] = symbol.max;
@@ -44,12 +44,11 @@ class Tuner {
     }
     std::vector<backend::ConstantArg> constants;
     for (const plan::PackedInput& packed : step.packed) {
-      const plan::Blob& blob = plan_.blobs[static_cast<size_t>(packed.blob)];
-      constants.push_back({packed.input,
-                           blob.layout,
-                           {weights_.blob(static_cast<size_t>(packed.blob)), blob.bytes.bytes()}});
-      constant_inputs[static_cast<size_t>(packed.input)] = dense(blob.dtype, blob.shape);
-      in[static_cast<size_t>(packed.input)] = dense(blob.dtype, blob.shape);
+      const plan::Blob& blob = plan_.blob(packed.blob);
+      constants.push_back(
+          {packed.input, blob.layout, {weights_.blob(packed.blob), blob.bytes.bytes()}});
+      constant_inputs[packed.at()] = dense(blob.dtype, blob.shape);
+      in[packed.at()] = dense(blob.dtype, blob.shape);
     }
     return kernel.tune(
         {{step.attrs, &step.numerics, constants, constant_inputs, execution_}, in, out, *device_});
@@ -58,14 +57,13 @@ class Tuner {
  private:
   backend::TensorArg argument(int32_t index) const {
     if (index == plan::kNone) return {};
-    const plan::PlanValue& value = plan_.values[static_cast<size_t>(index)];
+    const plan::PlanValue& value = plan_.value(index);
     Shape shape;
     for (const Dim& d : value.shape) shape.push_back(d.evaluate(sizes_));
     backend::TensorArg arg = dense(value.dtype, shape);
     for (size_t d = 0; d < value.strides.size(); ++d)
       arg.strides[d] = value.strides[d].evaluate(sizes_);
-    if (value.kind == plan::PlanValue::Kind::kConstant)
-      arg.data = weights_.blob(static_cast<size_t>(value.constant));
+    if (value.kind == plan::PlanValue::Kind::kConstant) arg.data = weights_.blob(value.constant);
     return arg;
   }
 
@@ -82,13 +80,13 @@ std::string problem_key(const plan::Plan& plan, const plan::Step& step) {
   std::string key = step.kernel;
   const auto add_value = [&](int32_t index) {
     if (index == plan::kNone) return;
-    const plan::PlanValue& value = plan.values[static_cast<size_t>(index)];
+    const plan::PlanValue& value = plan.value(index);
     key.append(" ").append(name(value.dtype));
     if (value.kind == plan::PlanValue::Kind::kConstant) key += str(value.shape);
   };
   for (int32_t value : step.inputs) add_value(value);
   for (const plan::PackedInput& packed : step.packed) {
-    const plan::Blob& blob = plan.blobs[static_cast<size_t>(packed.blob)];
+    const plan::Blob& blob = plan.blob(packed.blob);
     key.append(" ").append(name(blob.dtype)).append(str(blob.shape));
   }
   key += " ->";
@@ -115,7 +113,7 @@ std::map<std::string, const plan::Step*> largest_of_each(const plan::Plan& plan,
   const auto elems = [&](const plan::Step& step) {
     double count = 1;
     if (!step.has_input(0)) return count;
-    for (const Dim& d : plan.values[static_cast<size_t>(step.inputs[0])].shape)
+    for (const Dim& d : plan.value(step.inputs[0]).shape)
       count *= static_cast<double>(d.evaluate(sizes));
     return count;
   };

@@ -1,4 +1,4 @@
-// Timing the ways that kernels have to do the steps of a plan on the device. Speed only: all of
+// Timing the variants that kernels have for the steps of a plan on the device. Speed only: all of
 // them give the same bits (KernelBody::tune).
 #pragma once
 #include <functional>
@@ -13,8 +13,8 @@ namespace vernier::runtime {
 /// What was found fastest, by problem_key(). The same record gives the same plan.
 using TuningRecord = std::map<std::string, std::string>;
 
-/// "cuda.linear.cublaslt f16[1024, 4096] f16 → f16 {…}": all that a step's speed depends on but its
-/// rows. Steps with one key are tuned once.
+/// "cuda.linear.cublaslt f16[1024, 4096] f16 → f16 {…}": all that a step's speed depends on, except
+/// its rows. Steps with one key are tuned once.
 std::string problem_key(const plan::Plan& plan, const plan::Step& step);
 
 /// Fills Step::tuning of every step whose kernel tunes, from `record` where it has the step's key;

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <fstream>
 #include <thread>
 
@@ -113,6 +114,32 @@ TEST_F(Mapped, AnAddressTellsItsFile) {
     EXPECT_EQ(mapped_file_at(read->bytes().data()), nullptr);
   }
   EXPECT_EQ(mapped_file_at(address), nullptr);
+}
+
+// Pages of the process, of files and of its own: /proc/self/statm.
+size_t resident_pages() {
+  std::ifstream file("/proc/self/statm");
+  size_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident;
+}
+
+TEST_F(Mapped, DroppedPagesAreReadAgain) {
+  const std::string contents(size_t{1} << 24, 'x');
+  write(contents);
+  const auto file = MappedFile::open(path());
+  const auto same = [&](std::span<const std::byte> bytes) {
+    return std::memcmp(bytes.data(), contents.data(), bytes.size()) == 0;
+  };
+  ASSERT_TRUE(same(file->bytes()));
+  const size_t pages = resident_pages();
+  drop_pages(file->bytes().subspan(100, (size_t{1} << 23)));
+  const auto least = static_cast<size_t>((size_t{1} << 22) / sysconf(_SC_PAGESIZE));
+  EXPECT_LT(resident_pages() + least, pages);
+  EXPECT_TRUE(same(file->bytes()));
+  drop_pages({});
+  drop_pages(std::as_bytes(std::span(contents)));  // memory that no file stands behind stays
+  EXPECT_EQ(contents, std::string(contents.size(), 'x'));
 }
 
 TEST_F(Mapped, ManyThreadsMapAndUnmap) {

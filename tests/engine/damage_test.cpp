@@ -221,7 +221,7 @@ TEST(Damage, APlanThatDoesNotDecodeSaysWhere) {
   Bytes bad = plan;
   bad.push_back(std::byte{0});
   EXPECT_THAT(message_of_sections(bad, ledger),
-              AllOf(HasSubstr("its plan section at offset 208 makes no sense: at byte"),
+              AllOf(HasSubstr("its plan section at offset 208 cannot be decoded: at byte"),
                     HasSubstr("1 bytes too many"), HasSubstr("rebuild it")));
   EXPECT_THAT(message_of_sections({}, ledger), HasSubstr("ends inside a number"));
   EXPECT_THAT(message_of_sections(plan, Bytes(4, std::byte{0xff})),
@@ -252,6 +252,8 @@ TEST(Damage, WrongFieldsAreNamed) {
   const Bytes plan = encode_plan(sample_plan()), ledger = encode_ledger(sample_plan());
   EXPECT_THAT(message_of_sections(replaced(plan, "Gather", "Lather"), ledger),
               HasSubstr("operator 'Lather' is not one of this version"));
+  EXPECT_THAT(message_of_sections(plan, replaced(ledger, "folded", "fooled")),
+              HasSubstr("'fooled' is not a state of a ledger row"));
   EXPECT_THAT(message_of_sections(replaced(plan, "batch*seq", "batch**eq"), ledger),
               HasSubstr("bad size expression 'batch**eq'"));
   EXPECT_THAT(message_of_sections(replaced(plan, "batch*seq", "seq*batch"), ledger),

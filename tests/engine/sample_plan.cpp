@@ -127,7 +127,7 @@ plan::LedgerRow ledger_row() {
   row.got_compute = DType::kBF16;
   row.got_accumulate = DType::kF32;
   row.in_register = true;
-  row.state = "composite";
+  row.state = LedgerState::kComposite;
   row.step = 1;
   row.kernel = "cpu.linear.onednn";
   row.why = "cpu.linear.own: slower";
@@ -256,7 +256,7 @@ plan::Plan sample_plan() {
   p.ledger = {ledger_row()};
   p.ledger.push_back({});
   p.ledger.back().key = "/4";
-  p.ledger.back().state = "folded";
+  p.ledger.back().state = LedgerState::kFolded;
   p.notes = {"sizes: seq 4..512 from the position table"};
   return p;
 }

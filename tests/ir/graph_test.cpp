@@ -130,7 +130,7 @@ TEST(Graph, DroppingTakesWhatOnlyTheDroppedUsed) {
   EXPECT_EQ(graph.order(), (std::vector<NodeId>{a, d}));
   ASSERT_EQ(graph.retired.size(), 2U);
   EXPECT_EQ(graph.retired[0].origin.key, "#1");
-  EXPECT_EQ(graph.retired[1].state, "dead");
+  EXPECT_EQ(graph.retired[1].state, LedgerState::kDead);
   check(graph, "test");
 }
 

@@ -19,7 +19,7 @@ Tensor constant_of(const std::vector<Attribute>& attributes) {
   const auto graph = model.import();
   EXPECT_EQ(graph->order().size(), 0U);
   EXPECT_EQ(graph->retired.size(), 1U);
-  EXPECT_EQ(graph->retired[0].state, "folded");
+  EXPECT_EQ(graph->retired[0].state, LedgerState::kFolded);
   return graph->value(graph->outputs[0]).constant;
 }
 

@@ -62,7 +62,7 @@ TEST(Functions, NodesKnowTheirPathAndCallsAreRetired) {
   EXPECT_EQ(leaky.origins[0].op_type, "LeakyRelu");
   std::vector<std::string> removed;
   for (const auto& row : graph->retired) {
-    EXPECT_EQ(row.state, "removed");
+    EXPECT_EQ(row.state, LedgerState::kRemoved);
     removed.push_back(row.origin.key + " " + row.origin.name);
   }
   EXPECT_THAT(removed, ::testing::UnorderedElementsAre("#1 block", "/outer/1#0 /outer/1/inner_0"));
@@ -294,10 +294,10 @@ TEST(If, AConstantConditionTakesItsBranch) {
               value ? "/then_branch/0#0" : "/else_branch/0#0");
     EXPECT_EQ(graph->value(graph->outputs[0]).name, "y");
     ASSERT_EQ(graph->retired.size(), 2U);
-    EXPECT_EQ(graph->retired[0].state, "removed");
+    EXPECT_EQ(graph->retired[0].state, LedgerState::kRemoved);
     EXPECT_THAT(graph->retired[0].why,
                 HasSubstr(value ? "then_branch taken" : "else_branch taken"));
-    EXPECT_EQ(graph->retired[1].state, "dead");
+    EXPECT_EQ(graph->retired[1].state, LedgerState::kDead);
   }
 }
 

@@ -26,7 +26,7 @@ TEST(Ledger, ANodeOfItsOwnIsAStep) {
   EXPECT_EQ(row.node, "/enc/Abs");
   EXPECT_EQ(row.op, "Abs");
   EXPECT_EQ(row.composite, "");
-  EXPECT_EQ(row.state, "step");
+  EXPECT_EQ(row.state, LedgerState::kStep);
   EXPECT_EQ(row.step, 0);
   EXPECT_EQ(row.kernel, "toy.abs.dense");
   EXPECT_EQ(row.asked.by, "mode fp32");
@@ -41,7 +41,7 @@ TEST(Ledger, EveryNodeOfACompositeSaysWhichItIsPartOf) {
       "\"#2|bias|Add|\" return %y as \"y\" }");
   for (const char* key : {"#1", "#2"}) {
     EXPECT_EQ(row_of(plan, key).composite, "Linear") << key;
-    EXPECT_EQ(row_of(plan, key).state, "composite") << key;
+    EXPECT_EQ(row_of(plan, key).state, LedgerState::kComposite) << key;
     EXPECT_EQ(row_of(plan, key).step, 0) << key;
   }
 }
@@ -62,7 +62,7 @@ TEST(Ledger, ANormFoldedIntoAConvolutionHasItsRow) {
     const plan::Plan plan = plan::make_plan(*typed, backend::cpu_backend(), {});
     ASSERT_EQ(plan.ledger.size(), 2u);
     for (const plan::LedgerRow& row : plan.ledger) {
-      EXPECT_EQ(row.state, fused ? "composite" : "step") << row.node;
+      EXPECT_EQ(row.state, fused ? LedgerState::kComposite : LedgerState::kStep) << row.node;
       EXPECT_EQ(row.composite, fused ? "Conv" : "") << row.node;
       EXPECT_EQ(row.step, fused || row.op == "Conv" ? 0 : 1) << row.node;
       EXPECT_EQ(row.asked.by, "mode fp32") << row.node;
@@ -88,7 +88,7 @@ TEST(Ledger, AProductWithItsNormSaysWhatStaysInRegisters) {
   ASSERT_EQ(plan.steps.size(), 1u);
   ASSERT_EQ(plan.ledger.size(), 3u);
   for (const plan::LedgerRow& row : plan.ledger) {
-    EXPECT_EQ(row.state, "composite") << row.node;
+    EXPECT_EQ(row.state, LedgerState::kComposite) << row.node;
     EXPECT_EQ(row.composite, "LinearAddLayerNorm") << row.node;
     EXPECT_EQ(row.step, 0) << row.node;
     EXPECT_EQ(row.asked.by, "mode fp32") << row.node;
@@ -101,7 +101,7 @@ TEST(Ledger, AViewIsMergedIntoTheStepThatMadeItsElements) {
       "graph g(%x: f32[b, 4]) { %a = Abs(%x) from \"#0|a|Abs|\" %r = Reshape(%a) {shape=(4*b), "
       "has_shape=true} from \"#1|r|Reshape|\" %y = Neg(%r) from \"#2|n|Neg|\" return %y as \"y\" "
       "}");
-  EXPECT_EQ(row_of(plan, "#1").state, "merged");
+  EXPECT_EQ(row_of(plan, "#1").state, LedgerState::kMerged);
   EXPECT_EQ(row_of(plan, "#1").step, 0);
   EXPECT_EQ(row_of(plan, "#1").why, "a view of its input: no work");
   EXPECT_EQ(row_of(plan, "#1").got_compute, DType::kUndefined) << "a view computes nothing";
@@ -111,17 +111,19 @@ TEST(Ledger, RetiredNodesKeepTheirRowsInFileOrder) {
   auto graph = graph_of(
       "graph g(%x: f32[b]) { %y = Abs(%x) from \"/f/2#10|y|Abs|\" %z = Neg(%y) from "
       "\"#9|z|Neg|\" return %z as \"z\" }");
-  graph->retire({{.key = "#2", .name = "c", .op_type = "Shape", .part = ""}}, "folded", "constant");
-  graph->retire({{.key = "/f/2#9", .name = "d", .op_type = "Mul", .part = ""}}, "dead", "unused");
+  graph->retire({{.key = "#2", .name = "c", .op_type = "Shape", .part = ""}}, LedgerState::kFolded,
+                "constant");
+  graph->retire({{.key = "/f/2#9", .name = "d", .op_type = "Mul", .part = ""}}, LedgerState::kDead,
+                "unused");
   precision::ask_mode(*graph, precision::Mode::kFp32);
   precision::join_requests(*graph);
   const plan::Plan plan = plan::make_plan(*graph, toy_backend(), {});
   std::vector<std::string> keys;
   for (const plan::LedgerRow& row : plan.ledger) keys.push_back(row.key);
   EXPECT_EQ(keys, (std::vector<std::string>{"#2", "#9", "/f/2#9", "/f/2#10"}));
-  EXPECT_EQ(row_of(plan, "#2").state, "folded");
+  EXPECT_EQ(row_of(plan, "#2").state, LedgerState::kFolded);
   EXPECT_EQ(row_of(plan, "#2").why, "constant");
-  EXPECT_EQ(row_of(plan, "/f/2#9").state, "dead");
+  EXPECT_EQ(row_of(plan, "/f/2#9").state, LedgerState::kDead);
 }
 
 TEST(Ledger, ANodeWhoseWorkWasSplitHasOneRow) {

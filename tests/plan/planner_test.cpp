@@ -123,6 +123,26 @@ TEST(Constants, AConstantMayBeAnOutput) {
   EXPECT_EQ(plan.values[static_cast<size_t>(plan.outputs[1])].kind, PlanValue::Kind::kConstant);
 }
 
+TEST(Constants, AGraphThatNobodyNeedsLetsGoOfThem) {
+  const auto graph = graph_of(
+      "graph g(%x: f32[b, 16]) { %v = const f32[16, 16] normal(seed=1, mean=0, std=1) %w = const "
+      "f32[16, 3] normal(seed=2, mean=0, std=1) %p = Linear(%x, %v) %n = Neg(%v) %q = "
+      "Linear(%p, %w) return %q as \"q\", %n as \"n\", i64[2]{3, 4} as \"two\" }");
+  precision::ask_mode(*graph, precision::Mode::kFp32);
+  precision::join_requests(*graph);
+  const plan::Plan kept = plan::make_plan(*graph, toy_backend(), {});
+  const auto constants = [&] {
+    size_t count = 0;
+    for (size_t v = 0; v < graph->num_values(); ++v)
+      count += graph->value(static_cast<ir::ValueId>(v)).is_constant();
+    return count;
+  };
+  EXPECT_EQ(constants(), 3u);
+  const plan::Plan plan = plan::make_plan(std::move(*graph), toy_backend(), {});
+  EXPECT_EQ(constants(), 1u) << "the output";
+  EXPECT_EQ(engine::engine_bytes(plan), engine::engine_bytes(kept));
+}
+
 // What makes two plans of one model share a constant.
 plan::Plan plan_keeping(plan::KeptConstants& kept, int64_t n, int seed) {
   const auto graph = graph_of(linear_text(16, n, seed));

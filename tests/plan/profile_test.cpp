@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"FixedInTheModel", "x:1=4", {"dimension 1 is fixed at 3"}},
         Mistake{"AnExpression", "x:2=4..8", {"dimension 2 is 2*seq"}},
         Mistake{"NoSuchDimension", "ids:2=4", {"dimensions 0..1", "':2'"}},
-        Mistake{"NoSuchInput", "idx:0=4", {"'idx' is no input"}},
+        Mistake{"NoSuchInput", "idx:0=4", {"'idx' is not an input"}},
         Mistake{"Disagreement", "ids=1..4x1..8,mask=1..4x1..9", {"'seq' was given as 1..8 before"}},
         Mistake{"BeyondTheTable", "seq=1..513", {"at most 512 in this model"}}),
     [](const auto& one) { return std::string(one.param.name); });

@@ -160,9 +160,9 @@ bool names_a_type(const std::string& text) {
 }
 
 void check_row(const plan::Plan& plan, const plan::LedgerRow& row, const Wishes& asked) {
-  SCOPED_TRACE("ledger row of " + row.node + " (" + row.state + ", " + row.kernel + ", asked by " +
-               row.asked.by + ")");
-  if (row.state != "step" && row.state != "composite") return;
+  SCOPED_TRACE("ledger row of " + row.node + " (" + std::string(name(row.state)) + ", " +
+               row.kernel + ", asked by " + row.asked.by + ")");
+  if (row.state != LedgerState::kStep && row.state != LedgerState::kComposite) return;
   ASSERT_GE(row.step, 0);
   const plan::Step& step = plan.steps.at(static_cast<size_t>(row.step));
   EXPECT_EQ(row.kernel, step.kernel);

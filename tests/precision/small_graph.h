@@ -44,10 +44,10 @@ graph g(%ids: i64[b, s], %mask: i64[b, 1, 1, s]) {
 /// kBlock with what folding left behind: an ONNX node that computed a shape, one that was constant.
 inline std::shared_ptr<ir::Graph> small_graph(const std::string& text = kBlock) {
   auto graph = ir::parse(text, &ops::infer_node);
-  graph->retire({{.key = "#0", .name = "/mask/Shape", .op_type = "Shape", .part = ""}}, "shape",
-                "computes sizes only");
-  graph->retire({{.key = "#29", .name = "/fold/Mul", .op_type = "Mul", .part = ""}}, "folded",
-                "constant");
+  graph->retire({{.key = "#0", .name = "/mask/Shape", .op_type = "Shape", .part = ""}},
+                LedgerState::kShape, "computes sizes only");
+  graph->retire({{.key = "#29", .name = "/fold/Mul", .op_type = "Mul", .part = ""}},
+                LedgerState::kFolded, "constant");
   return graph;
 }
 

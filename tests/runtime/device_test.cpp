@@ -260,7 +260,7 @@ TEST_F(Recordings, AreBoundedAsShapesAreAndRight) {
       }
     }
     size_t recorded = 0;
-    for (const auto& entry : session.impl().shapes) recorded += entry->recording != nullptr;
+    for (const auto& entry : session.impl().shapes) recorded += entry->recording.made();
     const bool records = !Caller().has_host_memory();
     EXPECT_EQ(recorded, records ? Session::Impl::kMaxShapes : 0);
     EXPECT_EQ(session.impl().shapes.size(), Session::Impl::kMaxShapes);

@@ -195,7 +195,7 @@ TEST(ProofContents, OfShapeValuesStayInTheirType) {
   };
   EXPECT_NO_THROW(run(session, arrays(1)));
   EXPECT_THAT(error_of([&] { run(session, arrays(2)); }),
-              HasSubstr("value 'counts' would be 2147483648, which is no i32"));
+              HasSubstr("value 'counts' would be 2147483648, which does not fit i32"));
 }
 
 // ---- the rest

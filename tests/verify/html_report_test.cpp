@@ -43,7 +43,7 @@ struct Sample {
     plan.model_name = plan.producer = plan.target = kNasty;
     plan.notes = {kNasty};
     plan::LedgerRow row;
-    row.node = row.op = row.composite = row.kernel = row.why = row.state = row.asked.by = kNasty;
+    row.node = row.op = row.composite = row.kernel = row.why = row.asked.by = kNasty;
     row.asked.compute.type = row.got_compute = DType::kF32;
     row.step = 0;
     plan.ledger = {row};

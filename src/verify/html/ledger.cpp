@@ -16,7 +16,7 @@ struct Filter {
   std::string (*value)(const plan::LedgerRow&);
 };
 constexpr Filter kFilters[] = {
-    {"State", "state", [](const plan::LedgerRow& row) { return row.state; }},
+    {"State", "state", [](const plan::LedgerRow& row) { return std::string(name(row.state)); }},
     {"Computes in", "compute",
      [](const plan::LedgerRow& row) { return type_text(row.got_compute); }},
     {"Stored in", "store", [](const plan::LedgerRow& row) { return type_text(row.got_store); }},
@@ -72,7 +72,7 @@ std::string ledger(const ReportPage& page) {
          type_cell(row.got_compute),
          type_cell(row.got_accumulate),
          type_cell(row.got_store),
-         text_cell(row.state),
+         text_cell(std::string(name(row.state))),
          {row.step == plan::kNone ? "" : fmt::format("<a href=\"#step-{0}\">{0}</a>", row.step),
           "number"},
          text_cell(row.kernel),

@@ -1,0 +1,63 @@
+// What a session keeps of a combination of input sizes: everything that a run needs and that does
+// not depend on the data.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/kernel.h"
+#include "core/threads.h"
+#include "plan/plan.h"
+#include "runtime/run_recording.h"
+
+namespace vernier::runtime {
+
+/// Where an argument's bytes are: `base` indexes the table of bases of a run (the arena, the shape
+/// values, then the inputs); kFixed: data is already final (constants).
+struct Source {
+  static constexpr int32_t kFixed = -1, kArena = 0, kShapeValues = 1, kFirstInput = 2;
+  int32_t base = kFixed;
+  size_t offset = 0;
+};
+
+struct StepRun {
+  std::vector<backend::TensorArg> in, out;
+  std::vector<Source> in_sources, out_sources;
+  std::unique_ptr<backend::ShapeState> shape_state;
+  size_t workspace_offset = 0;
+  bool empty = false;  ///< nothing to write or to check: neither prepared nor launched
+};
+
+/// Inputs and shape values as they lie together in the arena, and in the staging memory that they
+/// are copied from. Only where the device's memory is not the host's.
+struct StagedInputs {
+  size_t offset = 0;  ///< in the arena
+  size_t bytes = 0;
+  std::vector<size_t> input_offsets, input_bytes;  ///< by input; offsets from `offset`
+  size_t shape_values_offset = 0;                  ///< from `offset`
+};
+
+struct ShapeEntry {
+  std::vector<int64_t> symbols, slots;
+  std::vector<StepRun> steps;
+  std::vector<std::byte> shape_values;
+  std::vector<std::vector<int64_t>> output_shapes;
+  std::vector<backend::TensorArg> outputs;
+  std::vector<Source> output_sources;
+  size_t arena_bytes = 0;
+  uint64_t last_used = 0;
+  StagedInputs staged;
+  ThreadTeam::Pace pace;  ///< the CPU's
+  RunRecording recording;
+
+  int64_t slot(int32_t index) const { return slots[static_cast<size_t>(index)]; }
+  /// Sets the address of every argument, from the bases of a run (Source::base).
+  void resolve(std::span<std::byte* const> bases);
+};
+
+/// "batch=4, seq=128", or "fixed sizes": for messages. `symbols`: by symbol of the plan.
+std::string sizes_text(const plan::Plan& plan, std::span<const int64_t> symbols);
+
+}  // namespace vernier::runtime
