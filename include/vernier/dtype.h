@@ -26,6 +26,8 @@ enum class DType : uint8_t {
   kI64 = 14,
   kU64 = 15,
   kBool = 16,
+  kQ8 = 17,  ///< whole numbers from -127 to 127 in units of a scale that is stored beside them: the
+             ///< operands of products that an engine computes in int8
 };
 
 /// Bytes of one stored element; 0 for kUndefined and kTF32.
@@ -35,8 +37,10 @@ std::string_view name(DType t);
 /// Inverse of name(); empty when unknown.
 std::optional<DType> parse_dtype(std::string_view text);
 
-/// True for f64, f32, tf32, f16, bf16 and both f8 types.
-constexpr bool is_float(DType t) { return t >= DType::kF32 && t <= DType::kTF32; }
+/// True for f64, f32, tf32, f16, bf16, both f8 types and q8, whose integers are rounded numbers.
+constexpr bool is_float(DType t) {
+  return (t >= DType::kF32 && t <= DType::kTF32) || t == DType::kQ8;
+}
 /// True for the eight integer types (bool is not an integer).
 constexpr bool is_integer(DType t) { return t >= DType::kI8 && t <= DType::kU64; }
 constexpr bool is_signed_integer(DType t) {

@@ -137,7 +137,7 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
           max_seconds: float | None = None) -> dict[str, Any]:
     """Compiles an ONNX model into an engine file, as `vernier build` does, range audit included.
 
-    mode      "model" (its own float types), "fp32", "tf32", "fp16" or "bf16"; None: the policy's,
+    mode      "model" (its own float types), "fp32", "tf32", "fp16", "bf16" or "int8"; None: the policy's,
               or the model's.
     rules     "SELECTOR SETTING", later ones win: "op:LayerNorm compute=f32".
     shapes    "batch=1..32,seq=4..512" or "ids=1..32x4..512"; None: 1..64 and 1..512.

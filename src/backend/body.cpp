@@ -23,7 +23,7 @@ namespace {
 // Does the problem contain a GELU? Its f32 forms are within 4e-7·max(|x|, 1) (math-inl.h).
 bool has_gelu(const Problem& problem) {
   if (problem.op == OpKind::kGelu) return true;
-  if (problem.op == OpKind::kLinear) {
+  if (problem.op == OpKind::kLinear || problem.op == OpKind::kQuantizedLinear) {
     const Activation activation = problem.attrs_as<LinearAttrs>().activation;
     return activation == Activation::kGeluErf || activation == Activation::kGeluTanh;
   }

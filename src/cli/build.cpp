@@ -21,7 +21,7 @@ struct Options {
   std::vector<std::string> fuse, plugins;
   std::vector<std::string> rules;
   std::string policy, save_policy, layer_precisions, layer_output_types, constraints;
-  bool fp32 = false, tf32 = false, fp16 = false, bf16 = false;
+  bool fp32 = false, tf32 = false, fp16 = false, bf16 = false, int8 = false;
   LimitOptions limits;
   bool seed_missing_weights = false, verify = false, json = false;
 };
@@ -53,7 +53,8 @@ std::string mode_of(const Options& options) {
   std::string mode;
   for (const auto& [given, name] :
        {std::pair{options.fp32, "fp32"}, std::pair{options.tf32, "tf32"},
-        std::pair{options.fp16, "fp16"}, std::pair{options.bf16, "bf16"}}) {
+        std::pair{options.fp16, "fp16"}, std::pair{options.bf16, "bf16"},
+        std::pair{options.int8, "int8"}}) {
     if (!given) continue;
     if (!mode.empty()) {
       throw Error(ErrorCode::kInput, "--" + mode + " and --" + name +
@@ -148,6 +149,9 @@ void add_build(CLI::App& app, Run& chosen) {
                     "products take FP16 operands, values are stored in FP16; the rest computes in "
                     "FP32");
   command->add_flag("--bf16", options->bf16, "as --fp16, in BF16");
+  command->add_flag("--int8", options->int8,
+                    "products with a constant weight take INT8 operands, scaled by row; the rest is "
+                    "as with --fp16");
   command
       ->add_option("--rule", options->rules,
                    "change the precision of nodes, e.g. 'op:LayerNorm compute=f32'; later rules "

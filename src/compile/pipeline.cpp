@@ -90,7 +90,7 @@ precision::Policy policy_of(const CompileOptions& options) {
     const auto mode = precision::parse_mode(options.mode);
     if (!mode) {
       throw Error(ErrorCode::kInput,
-                  "mode: got '" + options.mode + "', expected model, fp32, tf32, fp16 or bf16");
+                  "mode: got '" + options.mode + "', expected model, fp32, tf32, fp16, bf16 or int8");
     }
     policy.mode = *mode;
   }

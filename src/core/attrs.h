@@ -352,6 +352,17 @@ struct LinearAttrs {
     v("trans_w", trans_w);
   }
 };
+/// QuantizeRows: q = x / scale of its row (q8), scale [..., 1] = largest |x| of the row / 127. x
+/// [..., K]. A row of zeros has scale 0 and q 0.
+using QuantizeRowsAttrs = NoAttrs;
+/// QuantizedLinear: y = act((x − x_zero)·(w − w_zero)·x_scale·w_scale + bias) (+ residual). Inputs:
+///   0 x [..., K], q8, i8 or u8        1 w [K, N] (or [N, K] with trans_w), q8, i8 or u8
+///   2 x_scale, one number or [..., 1] 3 w_scale, one number or [N]
+///   4 x_zero, one number, x's type    5 w_zero, one number or [N], w's type       (absent: 0)
+///   6 bias [N] optional               7 residual [..., N] optional
+/// A q8 weight that is a constant is held as real numbers in units of w_scale, and rounded where it
+/// is packed.
+using QuantizedLinearAttrs = LinearAttrs;
 /// LinearAddLayerNorm: y = LayerNorm(x·w + bias + residual)·scale + norm_bias over the last axis.
 /// Inputs: x [..., K], w [K, N] (or [N, K] with trans_w), bias [N] optional, residual [..., N],
 /// scale [N], norm_bias [N] optional.

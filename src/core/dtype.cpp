@@ -32,6 +32,7 @@ constexpr std::array kRows{
     DTypeRow{DType::kI64, "i64", 8},
     DTypeRow{DType::kU64, "u64", 8},
     DTypeRow{DType::kBool, "bool", 1},
+    DTypeRow{DType::kQ8, "q8", 1},
 };
 
 template <class T>
@@ -142,6 +143,8 @@ constexpr FloatFormat format_of(DType t) {
       return {0x1p-6, 0x1p-3, 448, std::numeric_limits<double>::quiet_NaN()};
     case DType::kF8E5M2:
       return {0x1p-14, 0x1p-2, 57344};
+    case DType::kQ8:  // spaced by 1 wherever it is finite; it saturates
+      return {128, 0x1p-7, 127, 127};
     default:
       return {0, 0, HUGE_VAL};
   }
@@ -175,6 +178,8 @@ double load_float(DType t, const void* src) {
       return f8e4m3_to_f32(read<uint8_t>(src));
     case DType::kF8E5M2:
       return f8e5m2_to_f32(read<uint8_t>(src));
+    case DType::kQ8:
+      return read<int8_t>(src);
     default:
       return static_cast<double>(load_integer(t, src));
   }
@@ -205,6 +210,8 @@ void store_float(DType t, double value, void* dst) {
       return write(dst, f32_to_f8e4m3(static_cast<float>(round_to(t, value))));
     case DType::kF8E5M2:
       return write(dst, f32_to_f8e5m2(static_cast<float>(round_to(t, value))));
+    case DType::kQ8:
+      return write(dst, static_cast<int8_t>(std::isnan(value) ? 0 : round_to(t, value)));
     default:
       return store_integer(t, saturated_int64(value), dst);
   }

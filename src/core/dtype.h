@@ -14,7 +14,7 @@
 namespace vernier {
 
 /// IEEE round-to-nearest-even conversions. NaN stays NaN; overflow of f16 and bf16 gives infinity,
-/// of f8e4m3 gives NaN (the type has no infinity), of f8e5m2 gives infinity.
+/// of f8e4m3 gives NaN (the type has no infinity), of f8e5m2 gives infinity. q8 stores NaN as 0.
 uint16_t f32_to_f16(float x);
 float f16_to_f32(uint16_t bits);
 uint16_t f32_to_bf16(float x);
@@ -27,7 +27,8 @@ uint8_t f32_to_f8e5m2(float x);
 float f8e5m2_to_f32(uint8_t bits);
 
 /// Rounds doubles to the values of one float type; inline, for loops. Identity for all types but
-/// floats narrower than f64. NaN stays NaN; infinity stays infinity, but becomes NaN in f8e4m3.
+/// floats narrower than f64. NaN stays NaN; infinity stays infinity, but becomes NaN in f8e4m3 and
+/// ±127 in q8, which saturates.
 class FloatRounder {
  public:
   explicit FloatRounder(DType t);

@@ -27,10 +27,11 @@ bool represents(DType a, DType b) {
       return is_float(b) && b != DType::kF64;
     // tf32 has bf16's exponent and f16's mantissa.
     case DType::kTF32:
-      return b == DType::kF16 || b == DType::kBF16 || b == DType::kF8E4M3 || b == DType::kF8E5M2;
+      return b == DType::kF16 || b == DType::kBF16 || b == DType::kF8E4M3 || b == DType::kF8E5M2 ||
+             b == DType::kQ8;
     case DType::kF16:
     case DType::kBF16:
-      return b == DType::kF8E4M3 || b == DType::kF8E5M2;
+      return b == DType::kF8E4M3 || b == DType::kF8E5M2 || b == DType::kQ8;
     default:
       return false;
   }
@@ -43,7 +44,9 @@ bool is_narrow(DType type) {
 bool below_f32(DType type) { return is_float(type) && !represents(type, DType::kF32); }
 
 bool is_simulated(const PointRounding& rounding) {
-  if (rounding.type == DType::kUndefined || rounding.type == DType::kF64) return false;
+  if (rounding.type == DType::kUndefined || rounding.type == DType::kF64 ||
+      rounding.type == DType::kI32)
+    return false;
   return rounding.type != DType::kF32 || rounding.block > 0 ||
          rounding.mode == PointRounding::Mode::kTruncate;
 }
@@ -76,6 +79,7 @@ std::string shortfall(const char* what, DType got, const TypeRequest& asked,
                       const std::string& by) {
   if (asked.type == DType::kUndefined) return "";
   if (asked.exact ? got == asked.type : represents(got, asked.type)) return "";
+  if (got == DType::kI32 && !asked.exact) return "";  // sums of integers are exact
   return std::string(what) + " in " + std::string(name(got)) + ", asked for " +
          (asked.exact ? "exactly " : "at least ") + std::string(name(asked.type)) +
          (by.empty() ? "" : " (" + by + ")");

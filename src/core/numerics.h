@@ -22,7 +22,8 @@ struct TypeRequest {
 ///             Attention …) the operands of the products only
 /// inner       of a product: the compute type of all its other parts (softmax, activation, bias,
 ///             residual). kUndefined for other operators
-/// accumulate  the type sums are carried in          store  the type its results are held in
+/// accumulate  the type sums are carried in; i32, which is exact, meets every floor
+/// store       the type its results are held in
 struct Request {
   TypeRequest compute, accumulate, store;
   std::string by;
@@ -53,7 +54,8 @@ bool is_simulated(const PointRounding& rounding);
 /// The part of rounding_of() that I simulates.
 Rounding ideal_rounding(OpKind op, const Numerics& numerics);
 
-/// True iff every value of `b` is a value of `a` (f64 ≥ f32 ≥ tf32 ≥ {f16, bf16} ≥ their f8).
+/// True iff every value of `b` is a value of `a` (f64 ≥ f32 ≥ tf32 ≥ {f16, bf16} ≥ f8 and
+/// q8).
 bool represents(DType a, DType b);
 /// A float type that is stored in fewer bytes than f32. tf32 is a compute type and never stored.
 bool is_narrow(DType type);

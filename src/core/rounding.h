@@ -56,7 +56,8 @@ inline double rounded(const PointRounding& rounding, double value) {
 
 /// One sum with the given accumulator: terms are added in double, and after each addition the
 /// partial sum is rounded to the accumulator's type. With a block it is added to an f32 sum and
-/// restarted at 0 every `block` terms, and at the end. kUndefined and f64: accumulates in double.
+/// restarted at 0 every `block` terms, and at the end. kUndefined, f64 and i32 (the sums of integer
+/// products are exact): accumulates in double.
 class Sum {
  public:
   explicit Sum(const PointRounding& accumulator)
@@ -66,7 +67,8 @@ class Sum {
         block_(exact_ ? 0 : accumulator.block) {}
   /// True if it accumulates in double.
   static bool is_exact(const PointRounding& accumulator) {
-    return accumulator.type == DType::kUndefined || accumulator.type == DType::kF64;
+    return accumulator.type == DType::kUndefined || accumulator.type == DType::kF64 ||
+           accumulator.type == DType::kI32;
   }
   void add(double term) {
     partial_ += term;

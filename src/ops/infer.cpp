@@ -136,7 +136,7 @@ DType GraphContext::dtype(size_t i) const {
 DType GraphContext::stored_type(DType inferred) const {
   if (!graph_.typed || !is_float(inferred)) return inferred;
   if (node().request.store.type != DType::kUndefined) return node().request.store.type;
-  if (node().op == OpKind::kCast) return inferred;
+  if (node().op == OpKind::kCast || node().op == OpKind::kQuantizeRows) return inferred;
   for (size_t i = 0; i < num_inputs(); ++i) {
     if (has_input(i) && is_float(input(i).dtype)) return input(i).dtype;
   }

@@ -35,6 +35,8 @@ std::span<const Pass> pipeline() {
       Pass{"linear_add_layer_norm", Phase::kFuse, true, nullptr, nullptr,
            &fuse_linear_add_layer_norm},
       Pass{"slice_early", Phase::kFuse, true, &slice_early},
+      // Behind all that knows Linear.
+      Pass{"quantize", Phase::kFuse, false, nullptr, nullptr, &quantize_linear},
       Pass{"elementwise_chain", Phase::kFuse, true, &fuse_elementwise},
   };
   return kPasses;

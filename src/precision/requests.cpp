@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "analysis/layers.h"
 #include "precision/onnx_nodes.h"
 
 namespace vernier::precision {
@@ -17,7 +18,8 @@ constexpr ModeRow kModes[] = {{Mode::kModel, "model", DType::kF32, DType::kF32},
                               {Mode::kFp32, "fp32", DType::kF32, DType::kF32},
                               {Mode::kTf32, "tf32", DType::kTF32, DType::kF32},
                               {Mode::kFp16, "fp16", DType::kF16, DType::kF16},
-                              {Mode::kBf16, "bf16", DType::kBF16, DType::kBF16}};
+                              {Mode::kBf16, "bf16", DType::kBF16, DType::kBF16},
+                              {Mode::kInt8, "int8", DType::kF16, DType::kF16}};
 
 const ModeRow& row_of(Mode mode) {
   return *std::find_if(std::begin(kModes), std::end(kModes),
@@ -84,15 +86,35 @@ class ExactZone {
   std::set<ir::NodeId> nodes_;
 };
 
+// The products that mode int8 quantizes: those with a constant weight, but for the head's, whose
+// few results are the answer.
+class Quantized {
+ public:
+  Quantized(const ir::Graph& graph, Mode mode) : graph_(graph) {
+    if (mode == Mode::kInt8) behind_ = analysis::layers_of(graph).behind;
+  }
+  bool contains(ir::NodeId id) const {
+    const ir::Node& node = graph_.node(id);
+    return !behind_.empty() && !behind_[static_cast<size_t>(id)] && node.op == OpKind::kLinear &&
+           graph_.value(node.inputs[1]).is_constant();
+  }
+
+ private:
+  const ir::Graph& graph_;
+  analysis::NodeSet behind_;
+};
+
+enum class Operands : uint8_t { kNone, kOfMode, kQuantized };
+
 // The mode's request for one ONNX node that is (part of) `node`.
-Request default_request(Mode mode, DType declared, bool product, bool exact_zone) {
+Request default_request(Mode mode, DType declared, Operands product, bool exact_zone) {
   const ModeRow& row = row_of(mode);
   const DType wide = declared == DType::kF64 ? DType::kF64 : DType::kF32;
-  DType operand = row.operand, store = row.store;
+  DType operand = product == Operands::kQuantized ? DType::kQ8 : row.operand, store = row.store;
   if (mode == Mode::kModel) operand = store = declared;
   if (declared == DType::kF64 || exact_zone) store = wide;
   if (operand == DType::kF64) operand = DType::kF32;
-  return {.compute = {product ? operand : DType::kF32, false},
+  return {.compute = {product == Operands::kNone ? DType::kF32 : operand, false},
           .accumulate = {DType::kF32, false},
           .store = {store, false},
           .by = mode == Mode::kModel ? "model" : "mode " + std::string(row.name),
@@ -183,21 +205,24 @@ bool later_in_file(const ir::Origin& a, const ir::Origin& b) {
 
 void ask_mode(ir::Graph& raised, Mode mode) {
   const ExactZone exact(raised);
+  const Quantized quantized(raised, mode);
   for (ir::NodeId id : raised.order()) {
     ir::Node& node = raised.node(id);
     const DType out = widest_float(raised, node.outputs);
     const DType in = widest_float(raised, node.inputs);
     if (out == DType::kUndefined && in == DType::kUndefined) continue;
     const DType declared = out == DType::kUndefined ? in : out;
+    const Operands operands = quantized.contains(id) ? Operands::kQuantized : Operands::kOfMode;
+    const auto of = [&](bool product) { return product ? operands : Operands::kNone; };
     for (ir::Origin& origin : node.origins) {
       const bool product =
           has(node, kProduct) && (is_product(origin.op_type) || node.origins.size() == 1);
-      origin.asked = default_request(mode, declared, product, exact.contains(id));
+      origin.asked = default_request(mode, declared, of(product), exact.contains(id));
       if (out == DType::kUndefined) origin.asked.store = {};
     }
     // A node that a pass added (a transpose next to an attention) has no ONNX node.
     if (node.origins.empty() && !has(node, kView)) {
-      node.request = default_request(mode, declared, has(node, kProduct), exact.contains(id));
+      node.request = default_request(mode, declared, of(has(node, kProduct)), exact.contains(id));
       if (out == DType::kUndefined) node.request.store = {};
     }
   }

@@ -17,6 +17,7 @@ enum class Mode : uint8_t {
   kTf32,   ///< products take tf32 operands, everything else f32
   kFp16,  ///< products take f16 operands, values are stored in f16; everything else computes in f32
   kBf16,  ///< as fp16, in bf16
+  kInt8,  ///< as fp16, but products with a constant weight take int8 operands, heads excepted
 };
 
 std::string_view name(Mode mode);

@@ -25,9 +25,10 @@ constexpr std::array kTypeWords{
     TypeWord{"fp16", DType::kF16},      TypeWord{"half", DType::kF16},
     TypeWord{"bf16", DType::kBF16},     TypeWord{"tf32", DType::kTF32},
     TypeWord{"f8e4m3", DType::kF8E4M3}, TypeWord{"f8e5m2", DType::kF8E5M2},
+    TypeWord{"int8", DType::kQ8},       TypeWord{"q8", DType::kQ8},
 };
 constexpr const char* kExpectedType =
-    "expected f32 (fp32, float32), f16 (fp16, half), bf16, tf32, f8e4m3 or f8e5m2";
+    "expected f32 (fp32, float32), f16 (fp16, half), bf16, tf32, f8e4m3, f8e5m2 or int8";
 
 bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -78,7 +79,7 @@ class Reader {
     for (const TypeWord& row : kTypeWords) {
       if (row.word == word) return row.type;
     }
-    if (is_one_of(word, {"int8", "i8", "uint8", "u8", "int4", "fp8", "fp4"})) {
+    if (is_one_of(word, {"i8", "uint8", "u8", "int4", "fp8", "fp4"})) {
       fail(at, "quantized types such as " + quoted(word) +
                    " cannot be requested by rules in this version; " + kExpectedType);
     }
@@ -92,6 +93,8 @@ class Reader {
   DType storage_type(size_t at, std::string_view word) const {
     const DType read = type(at, word);
     if (read == DType::kTF32) fail(at, "tf32 is a compute type, results cannot be stored in it");
+    if (read == DType::kQ8)
+      fail(at, "int8 is the type of a product's operands (compute=), results cannot be stored in it");
     return read;
   }
 

@@ -102,6 +102,94 @@ void infer_linear(InferContext& context) {
 }
 Cost cost_linear(const CostCall& call) { return product_cost(call, call.in[0].back()); }
 
+namespace {
+
+bool is_8_bits(DType type) {
+  return type == DType::kQ8 || type == DType::kI8 || type == DType::kU8;
+}
+
+// Of a typed graph q8 is a float like the others; the kernels look at the stored types.
+void require_8_bits(InferContext& context, size_t i) {
+  const DType type = context.dtype(i);
+  if (is_8_bits(type) || is_float(type)) return;
+  context.fail("input " + std::to_string(i) + " is " + std::string(name(type)) +
+               ", expected q8, i8 or u8");
+}
+
+bool is_one_number(const SymShape& shape) {
+  return std::ranges::all_of(shape, [](const Dim& d) { return d == Dim(1); });
+}
+
+// Input `i` is one number, or has one for each column.
+void check_one_or_columns(InferContext& context, size_t i, const Dim& columns) {
+  const SymShape& shape = context.shape(i);
+  if (is_one_number(shape)) return;
+  require_rank(context, i, 1);
+  context.unify(shape[0], columns);
+}
+
+// A zero point of operand `of`, in its type.
+void check_zero(InferContext& context, size_t i, size_t of) {
+  require_same_type(context, i, of);
+  if (!is_8_bits(context.dtype(i)) || context.dtype(i) == DType::kQ8)
+    context.fail("input " + std::to_string(i) + " is a zero point of " +
+                 std::string(name(context.dtype(i))) + " numbers, expected i8 or u8");
+}
+
+}  // namespace
+
+// q8 is symmetric. A row is the last axis.
+void infer_quantize_rows(InferContext& context) {
+  require_float(context, 0);
+  SymShape shape = context.shape(0);
+  if (shape.empty()) context.fail("input 0 must have at least one axis, got a scalar");
+  context.set_output(0, DType::kQ8, shape);
+  shape.back() = Dim(1);
+  context.set_output(1, DType::kF32, std::move(shape));
+}
+
+void infer_quantized_linear(InferContext& context) {
+  const bool trans_w = context.attrs<QuantizedLinearAttrs>().trans_w;
+  require_8_bits(context, 0);
+  require_8_bits(context, 1);
+  require_rank(context, 1, 2);
+  SymShape out = context.shape(0);
+  const SymShape w = context.shape(1);
+  if (out.empty()) context.fail("input 0 must have at least one axis, got a scalar");
+  unify_inner(context, out.back(), w[trans_w ? 1 : 0]);
+  const Dim depth = out.back();
+  // Sums of products of 8 bits, at most 255 · 255 each, fit 32 bits.
+  constexpr int64_t kMostProducts = 1 << 15;
+  if (const auto k = depth.as_constant(); !k || *k > kMostProducts)
+    context.fail("sums over " + depth.str() + " products, expected at most " +
+                 std::to_string(kMostProducts));
+  out.back() = w[trans_w ? 0 : 1];
+  for (size_t i : {size_t{2}, size_t{3}}) require_float(context, i);
+  if (const SymShape& scale = context.shape(2); !is_one_number(scale)) {
+    require_rank(context, 2, context.rank(0));
+    for (size_t i = 0; i < scale.size(); ++i)
+      context.unify(scale[i], i + 1 == scale.size() ? Dim(1) : out[i]);
+  }
+  check_one_or_columns(context, 3, out.back());
+  if (context.has_input(4)) {
+    check_zero(context, 4, 0);
+    if (!is_one_number(context.shape(4)))
+      context.fail("the zero point of input 0 has shape " + str(context.shape(4)) +
+                   ", expected one number");
+  }
+  if (context.has_input(5)) {
+    check_zero(context, 5, 1);
+    check_one_or_columns(context, 5, out.back());
+  }
+  check_columns(context, 6, out.back());
+  if (context.has_input(7)) {
+    require_float(context, 7);
+    require_rank(context, 7, context.rank(0));
+    for (size_t i = 0; i < out.size(); ++i) context.unify(context.shape(7)[i], out[i]);
+  }
+  context.set_output(0, context.dtype(2), std::move(out));
+}
+
 void infer_linear_add_layer_norm(InferContext& context) {
   SymShape out = linear_shape(context, context.attrs<LinearNormAttrs>().trans_w);
   for (size_t i : {size_t{4}, size_t{5}}) check_columns(context, i, out.back());

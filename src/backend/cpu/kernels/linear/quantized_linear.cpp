@@ -1,0 +1,570 @@
+// cpu.quantized_linear.panels: y = act((x − x_zero)·(w − w_zero)·x_scale·w_scale + bias) + residual
+// on 8-bit operands.
+//
+// x        [..., K], q8, i8 or u8; any outer strides. w: constant [K, N] or [N, K], q8, i8 or u8.
+// others   scales f32; bias, residual and y each f32, f16 or bf16
+// Error    sums are exact integers; then f32: a few 2^-24 of each addend, the activation's, and half
+//          an ulp of y
+// Cost     2·M·N·K operations in multiplications of 8 bits (AVX-512 VNNI: 64 per instruction;
+//          without it 16-bit ones, at a quarter of that), and M·N elements of f32 work
+// Memory   per part 96 rows of x and a tile
+//
+// Bytes of x are multiplied as unsigned numbers u = x + 128 (u8: x itself), because the VNNI product
+// is one of unsigned and signed numbers:
+//   Σ (x − z)(w − v) = Σ u·w − o·Σ w − v·(Σ u − K·o),   o = z + 128 (u8: z)
+// Σ w is packed with the weight; Σ u is summed only where the weight has zero points.
+// Sums are exact, so the bits of a row depend on neither tile, thread nor instruction set but for
+// those of the activation, which are the same everywhere.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+
+#include "backend/cpu/kernels/linear/linear.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/kernels/linear/quantized_linear.cpp"
+#include <hwy/foreach_target.h>
+
+#include "backend/cpu/simd/convert-inl.h"
+#include "backend/cpu/simd/math-inl.h"
+
+#ifndef VERNIER_CPU_QUANTIZED_TILES_H_
+#define VERNIER_CPU_QUANTIZED_TILES_H_
+namespace vernier::backend::cpu {
+
+constexpr int64_t kGroup = 4;            // bytes of k that one instruction multiplies
+constexpr int64_t kBlockOfRows = 96;     // rows of x that are copied at a time
+constexpr int64_t kMostTileRows = 6;
+
+/// Rows of x as unsigned bytes against the panels of a weight, and what becomes of the sums.
+struct QuantizedTiles {
+  const uint8_t* u;  ///< row r at u + r·step; step is a multiple of kGroup
+  int64_t step, rows;
+  const int8_t* panels;  ///< [K/4][64][4] each
+  int64_t groups;        ///< K/4, rounded up
+  int64_t first_panel, end_panel, cols;
+  bool vnni;
+  // The epilogue.
+  const int32_t *row_sums, *col_sums;  ///< Σ u − K·o by row (null: no zero points); Σ w by column
+  int32_t offset;                      ///< o
+  const float* x_scales;               ///< by row, or one
+  bool scale_per_row;
+  const float* w_scales;  ///< by column
+  const int32_t* w_zeros; ///< by column, null where row_sums is
+  EpilogueCall out;       ///< but for src; row 0 is row 0 of u, column 0 that of first_panel
+};
+
+}  // namespace vernier::backend::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace vernier::backend::cpu {
+namespace HWY_NAMESPACE {
+
+using I32 = hn::Rebind<int32_t, F32>;
+using VI32 = hn::Vec<I32>;
+
+// The tile of sums in registers.
+#if HWY_TARGET <= HWY_AVX3
+constexpr int kTileVectors = 4;
+constexpr int kTileRows = 6;
+#else
+constexpr int kTileVectors = 2;
+constexpr int kTileRows = 4;
+#endif
+static_assert(kTileRows <= kMostTileRows);
+
+// sums + Σ of the four products of unsigned bytes of u and signed bytes of w, in each lane.
+template <bool kVnni>
+HWY_INLINE VI32 add_products(VI32 sums, VI32 u, VI32 w) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  if constexpr (kVnni) {
+    // AVX3 as Highway compiles it has no VNNI; the instruction is there (has_vnni).
+    asm("vpdpbusd %2, %1, %0" : "+v"(sums.raw) : "v"(u.raw), "v"(w.raw));
+    return sums;
+  }
+#endif
+#if HWY_TARGET <= HWY_AVX2 && HWY_ARCH_X86
+  const hn::Repartition<int16_t, I32> d16;
+  const I32 d;
+  const auto low = hn::Set(d, 0x00ff00ff);
+  const auto even_u = hn::BitCast(d16, hn::And(u, low));
+  const auto odd_u = hn::BitCast(d16, hn::And(hn::ShiftRight<8>(u), low));
+  const auto w16 = hn::BitCast(d16, w);
+  const auto even_w = hn::ShiftRight<8>(hn::ShiftLeft<8>(w16));
+  const auto odd_w = hn::ShiftRight<8>(w16);
+#if HWY_TARGET <= HWY_AVX3
+  const VI32 even{_mm512_madd_epi16(even_u.raw, even_w.raw)},
+      odd{_mm512_madd_epi16(odd_u.raw, odd_w.raw)};
+#else
+  const VI32 even{_mm256_madd_epi16(even_u.raw, even_w.raw)},
+      odd{_mm256_madd_epi16(odd_u.raw, odd_w.raw)};
+#endif
+  return hn::Add(sums, hn::Add(even, odd));
+#else
+  const I32 d;
+  const auto byte = hn::Set(d, 0xff);
+  sums = hn::Add(sums, hn::Mul(hn::And(u, byte), hn::ShiftRight<24>(hn::ShiftLeft<24>(w))));
+  sums = hn::Add(sums, hn::Mul(hn::And(hn::ShiftRight<8>(u), byte),
+                               hn::ShiftRight<24>(hn::ShiftLeft<16>(w))));
+  sums = hn::Add(sums, hn::Mul(hn::And(hn::ShiftRight<16>(u), byte),
+                               hn::ShiftRight<24>(hn::ShiftLeft<8>(w))));
+  return hn::Add(sums,
+                 hn::Mul(hn::And(hn::ShiftRight<24>(u), byte), hn::ShiftRight<24>(w)));
+#endif
+}
+
+// kRows rows against kTileVectors vectors of columns of a panel; sums to [kRows][64].
+template <int kRows, bool kVnni>
+HWY_INLINE void sum_tile(const QuantizedTiles& t, const uint8_t* u, const int8_t* w,
+                         int32_t* sums) {
+  const I32 d;
+  const auto width = static_cast<int64_t>(hn::Lanes(d));
+  VI32 acc[kRows][kTileVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kTileVectors; ++v) acc[r][v] = hn::Zero(d);
+  }
+  const int64_t step = t.step;
+  for (int64_t g = 0; g < t.groups; ++g) {
+    VI32 wv[kTileVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kTileVectors; ++v)
+      wv[v] = hn::LoadU(d, reinterpret_cast<const int32_t*>(w) + v * width);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      int32_t bytes;
+      std::memcpy(&bytes, u + r * step, sizeof(bytes));
+      const VI32 uv = hn::Set(d, bytes);
+#pragma GCC unroll 4
+      for (int v = 0; v < kTileVectors; ++v)
+        acc[r][v] = add_products<kVnni>(acc[r][v], uv, wv[v]);
+    }
+    u += kGroup;
+    w += kPanelCols * kGroup;
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kTileVectors; ++v)
+      hn::StoreU(acc[r][v], d, sums + r * kPanelCols + v * width);
+  }
+}
+
+template <int kRows, bool kVnni>
+HWY_INLINE void sum_panel(const QuantizedTiles& t, const uint8_t* u, const int8_t* w,
+                          int32_t* sums) {
+  const I32 d;
+  const auto cols = static_cast<int64_t>(hn::Lanes(d)) * kTileVectors;
+  for (int64_t c = 0; c < kPanelCols; c += cols)
+    sum_tile<kRows, kVnni>(t, u, w + c * kGroup, sums + c);
+}
+
+template <int kRows, bool kVnni>
+void sum_rows(int64_t rows, const QuantizedTiles& t, const uint8_t* u, const int8_t* w,
+              int32_t* sums) {
+  if (rows == kRows) return sum_panel<kRows, kVnni>(t, u, w, sums);
+  if constexpr (kRows > 1) sum_rows<kRows - 1, kVnni>(rows, t, u, w, sums);
+}
+
+// Rows [row, row + rows) of the result, in the columns of panel `panel`.
+template <class Act>
+HWY_INLINE void finish_tile(const QuantizedTiles& t, int64_t row, int64_t rows, int64_t panel,
+                            const int32_t* sums, const Act& act) {
+  const F32 d;
+  const I32 di;
+  const int64_t col0 = panel * kPanelCols, cols = std::min(kPanelCols, t.cols - col0);
+  const int64_t out_col = (panel - t.first_panel) * kPanelCols;
+  const auto offset = hn::Set(di, t.offset);
+  for (int64_t r = 0; r < rows; ++r) {
+    const EpilogueCall& out = t.out;
+    const FloatsOut dst = out.dst.at((row + r) * out.dst_step + out_col);
+    const FloatsIn bias = out.bias.at(out_col),
+                   residual = out.residual.at((row + r) * out.residual_step + out_col);
+    const auto x_scale = hn::Set(d, t.x_scales[t.scale_per_row ? row + r : 0]);
+    for_each_vector(d, cols, [&](int64_t c, int64_t lanes) {
+      // Panels, sums by column and their scales are padded to whole panels.
+      VI32 sum = hn::LoadU(di, sums + r * kPanelCols + c);
+      sum = hn::Sub(sum, hn::Mul(offset, hn::LoadU(di, t.col_sums + col0 + c)));
+      if (t.row_sums != nullptr)
+        sum = hn::Sub(sum, hn::Mul(hn::Set(di, t.row_sums[row + r]),
+                                   hn::LoadU(di, t.w_zeros + col0 + c)));
+      const VF32 scale = hn::Mul(x_scale, hn::LoadU(d, t.w_scales + col0 + c));
+      VF32 v = hn::Mul(hn::ConvertTo(d, sum), scale);
+      if (bias.present()) v = hn::Add(v, load_floats(d, bias.dtype, bias.data, c, lanes));
+      v = act(d, v);
+      if (residual.present())
+        v = hn::Add(v, load_floats(d, residual.dtype, residual.data, c, lanes));
+      store_floats(d, dst.dtype, v, dst.data, c, lanes);
+    });
+  }
+}
+
+template <bool kVnni, class Act>
+void MultiplyPanels(const QuantizedTiles& t, const Act& act) {
+  HWY_ALIGN int32_t sums[kTileRows * kPanelCols];
+  const int64_t panel_bytes = t.groups * kGroup * kPanelCols;
+  const int64_t tiles = (t.rows + kTileRows - 1) / kTileRows;
+  for (int64_t panel = t.first_panel; panel < t.end_panel; ++panel) {
+    // Tiles of nearly equal height.
+    for (int64_t i = 0; i < tiles; ++i) {
+      const int64_t row = t.rows * i / tiles, rows = t.rows * (i + 1) / tiles - row;
+      sum_rows<kTileRows, kVnni>(rows, t, t.u + row * t.step, t.panels + panel * panel_bytes, sums);
+      finish_tile(t, row, rows, panel, sums, act);
+    }
+  }
+}
+
+template <class Act>
+void MultiplyTiles(const QuantizedTiles& t, const Act& act) {
+  if (t.vnni)
+    MultiplyPanels<true>(t, act);
+  else
+    MultiplyPanels<false>(t, act);
+}
+
+void QuantizedProduct(const QuantizedTiles& t) {
+  switch (t.out.activation) {
+    case Activation::kNone:
+      return MultiplyTiles(t, [](F32, VF32 v) HWY_ATTR { return v; });
+    case Activation::kGeluErf:
+      return MultiplyTiles(t, [](F32 d, VF32 v) HWY_ATTR { return gelu_erf_f32(d, v); });
+    case Activation::kGeluTanh:
+      return MultiplyTiles(t, [](F32 d, VF32 v) HWY_ATTR { return gelu_tanh_f32(d, v); });
+    case Activation::kRelu:
+      return MultiplyTiles(t, [](F32 d, VF32 v) HWY_ATTR { return relu_f32(d, v); });
+    case Activation::kTanh:
+      return MultiplyTiles(t, [](F32 d, VF32 v) HWY_ATTR { return tanh_f32(d, v); });
+  }
+}
+
+// Bytes of a row as unsigned ones.
+void UnsignedBytes(const std::byte* src, int64_t count, uint8_t flip, uint8_t* dst) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(src);
+  for (int64_t i = 0; i < count; ++i) dst[i] = static_cast<uint8_t>(bytes[i] ^ flip);
+}
+int32_t SumBytes(const uint8_t* bytes, int64_t count) {
+  int32_t sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += bytes[i];
+  return sum;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vernier::backend::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vernier::backend::cpu {
+namespace {
+
+HWY_EXPORT(QuantizedProduct);
+HWY_EXPORT(UnsignedBytes);
+HWY_EXPORT(SumBytes);
+
+bool has_vnni() {
+#if HWY_ARCH_X86 && (defined(__GNUC__) || defined(__clang__))
+  return __builtin_cpu_supports("avx512vnni") != 0;
+#else
+  return false;
+#endif
+}
+
+constexpr int64_t kRowUnit = kMostTileRows;
+
+bool is_8_bits(DType type) {
+  return type == DType::kQ8 || type == DType::kI8 || type == DType::kU8;
+}
+
+// ---- the packed weight: panels of 64 columns, [K/4][64][4] bytes each, k and columns padded with
+// zeros; behind them Σ_k w by column, i32. Unsigned weights are held 128 lower.
+
+struct Packed {
+  DType type;
+  WeightShape shape;
+  int64_t groups() const { return (shape.k + kGroup - 1) / kGroup; }
+  int64_t panel_bytes() const { return groups() * kGroup * kPanelCols; }
+  size_t sums_at() const { return static_cast<size_t>(num_panels(shape.n) * panel_bytes()); }
+  size_t bytes() const {
+    return sums_at() + static_cast<size_t>(num_panels(shape.n) * kPanelCols) * sizeof(int32_t);
+  }
+  int64_t at(int64_t k, int64_t n) const {
+    return n / kPanelCols * panel_bytes() +
+           (k / kGroup * kPanelCols + n % kPanelCols) * kGroup + k % kGroup;
+  }
+  std::string layout() const {
+    return "panels64x4 " + std::string(name(type)) + " K=" + std::to_string(shape.k) +
+           " N=" + std::to_string(shape.n);
+  }
+};
+
+Packed packed_of(const Problem& problem) {
+  return {problem.inputs[1].dtype, weight_shape(problem)};
+}
+
+Packed parse_layout(std::string_view text) {
+  const auto number = [text](std::string_view key) {
+    int64_t value = 0;
+    const size_t at = text.find(key);
+    if (at != std::string_view::npos)
+      std::from_chars(text.data() + at + key.size(), text.data() + text.size(), value);
+    return value;
+  };
+  constexpr int64_t kLimit = int64_t{1} << 28;
+  const WeightShape shape{number("K="), number("N=")};
+  for (const DType type : {DType::kQ8, DType::kI8, DType::kU8}) {
+    const Packed packed{type, shape};
+    if (shape.k > 0 && shape.k < kLimit && shape.n > 0 && shape.n < kLimit &&
+        text == packed.layout())
+      return packed;
+  }
+  throw Error(ErrorCode::kInput, "a quantized product's weight has layout \"" + std::string(text) +
+                                     "\"; expected \"panels64x4 q8 K=.. N=..\", or i8 or u8; "
+                                     "rebuild the engine");
+}
+
+bool transposed(const Problem& problem) {
+  return problem.attrs_as<QuantizedLinearAttrs>().trans_w;
+}
+
+// Element i of the weight as the signed byte that is multiplied.
+int8_t signed_byte(const Tensor& w, DType type, int64_t i) {
+  if (is_float(w.dtype()))
+    return static_cast<int8_t>(std::lrint(round_to(DType::kQ8, w.float_at(i))));
+  const int byte = type == DType::kU8 ? std::to_integer<uint8_t>(w.data()[i]) - 128
+                                      : std::to_integer<int8_t>(w.data()[i]);
+  return static_cast<int8_t>(byte);
+}
+
+std::vector<PackedConstant> pack_quantized(const Problem& problem) {
+  const Packed to = packed_of(problem);
+  const auto [k, n] = to.shape;
+  const bool trans = transposed(problem);
+  const Tensor& w = *problem.inputs[1].constant;
+  PackedConstant packed{.input = 1, .layout = to.layout(), .bytes = {}};
+  packed.bytes.resize(to.bytes());
+  std::vector<int32_t> sums(static_cast<size_t>(num_panels(n) * kPanelCols));
+  for (int64_t i = 0; i < k * n; ++i) {
+    const int64_t row = trans ? i % k : i / n, col = trans ? i / k : i % n;
+    const int8_t byte = signed_byte(w, to.type, i);
+    packed.bytes[static_cast<size_t>(to.at(row, col))] = static_cast<std::byte>(byte);
+    sums[static_cast<size_t>(col)] += byte;
+  }
+  std::memcpy(packed.bytes.data() + to.sums_at(), sums.data(), sums.size() * sizeof(int32_t));
+  return {std::move(packed)};
+}
+
+Tensor unpack_quantized(const Problem& problem, const ConstantArg& constant) {
+  const Packed from = parse_layout(constant.layout);
+  const auto [k, n] = from.shape;
+  const WeightShape expected = weight_shape(problem);
+  VERNIER_ASSERT(k == expected.k && n == expected.n && constant.bytes.size() == from.bytes(),
+                 std::string(constant.layout));
+  const bool trans = transposed(problem);
+  std::vector<std::byte> plain(static_cast<size_t>(k * n));
+  const int raise = from.type == DType::kU8 ? 128 : 0;
+  for (int64_t i = 0; i < k * n; ++i) {
+    const int64_t row = trans ? i % k : i / n, col = trans ? i / k : i % n;
+    const auto byte =
+        std::to_integer<int8_t>(constant.bytes[static_cast<size_t>(from.at(row, col))]);
+    plain[static_cast<size_t>(i)] = static_cast<std::byte>(byte + raise);
+  }
+  return Tensor::from_bytes(from.type, trans ? Shape{n, k} : Shape{k, n}, plain);
+}
+
+std::vector<PackedLayout> quantized_layouts(const Problem& problem) {
+  const Packed to = packed_of(problem);
+  return {{.input = 1, .layout = to.layout(), .bytes = to.bytes()}};
+}
+
+// ---- run time
+
+class QuantizedState final : public KernelState {
+ public:
+  explicit QuantizedState(const CreateCall& call) : vnni_(has_vnni()) {
+    for (const ConstantArg& constant : call.constants) {
+      if (constant.input != 1) continue;
+      packed_ = parse_layout(constant.layout);
+      if (constant.bytes.size() != packed_.bytes()) break;
+      bytes_ = constant.bytes.data();
+    }
+    if (bytes_ == nullptr)
+      throw Error(ErrorCode::kInput,
+                  "the engine holds no packed weight for a quantized product; expected layout "
+                  "\"panels64x4 q8 K=.. N=..\"; rebuild the engine");
+  }
+
+  size_t part_bytes() const {
+    return round_to_line(static_cast<size_t>(kBlockOfRows * step())) +
+           round_to_line(kBlockOfRows * sizeof(int32_t));
+  }
+  // Scales and zero points by column, padded to whole panels.
+  size_t columns_bytes() const {
+    return 2 * round_to_line(static_cast<size_t>(padded_cols()) * sizeof(float));
+  }
+
+  void launch(const LaunchCall& call) const;
+
+ private:
+  int64_t step() const { return (packed_.shape.k + 63) / 64 * 64 + 64; }
+  int64_t padded_cols() const { return num_panels(packed_.shape.n) * kPanelCols; }
+
+  bool vnni_;
+  Packed packed_{};
+  const std::byte* bytes_ = nullptr;
+};
+
+int32_t zero_at(const TensorArg& zeros, int64_t i) {
+  const int64_t at = zeros.elems() == 1 ? 0 : i;
+  return zeros.dtype == DType::kU8 ? zeros.as<const uint8_t>()[at] - 128
+                                   : zeros.as<const int8_t>()[at];
+}
+
+void QuantizedState::launch(const LaunchCall& call) const {
+  const TensorArg &x = call.in[0], &x_scale = call.in[2], &w_scale = call.in[3];
+  const auto [k, n] = packed_.shape;
+  const int64_t m = elems_between(x, 0, x.rank - 1);
+  if (m == 0) return;
+  ThreadTeam& threads = *call.execution.threads;
+  auto* w_scales = reinterpret_cast<float*>(call.workspace);
+  auto* w_zeros = reinterpret_cast<int32_t*>(call.workspace + columns_bytes() / 2);
+  // u8 weights are held 128 lower: their zero points too, and they have one of -128 without any.
+  const bool zeros = given(call.in, 5) || packed_.type == DType::kU8;
+  for (int64_t c = 0; c < padded_cols(); ++c) {
+    w_scales[c] = c >= n ? 0 : w_scale.as<const float>()[w_scale.elems() == 1 ? 0 : c];
+    if (zeros) w_zeros[c] = c >= n ? 0 : given(call.in, 5) ? zero_at(call.in[5], c) : -128;
+  }
+  const bool is_unsigned = x.dtype == DType::kU8;
+  int32_t offset = is_unsigned ? 0 : 128;
+  if (given(call.in, 4))
+    offset = zero_at(call.in[4], 0) + 128;  // u8: the zero point itself
+  const Rows x_rows(x);
+  const FloatsOut out(call.out[0]);
+  const FloatsIn bias = given(call.in, 6) ? FloatsIn(call.in[6]) : FloatsIn();
+  const FloatsIn residual = given(call.in, 7) ? FloatsIn(call.in[7]) : FloatsIn();
+  const Activation activation = decode<QuantizedLinearAttrs>(call.attrs).activation;
+  const bool scale_per_row = x_scale.elems() != 1;
+
+  const int64_t row_units = (m + kRowUnit - 1) / kRowUnit;
+  const Grid grid = choose_grid({.threads = threads_worth(threads.size(), m, n, k / 4),
+                                 .row_units = row_units,
+                                 .col_units = num_panels(n),
+                                 .row_unit_bytes = static_cast<double>(k * kRowUnit),
+                                 .col_unit_bytes = static_cast<double>(k * kPanelCols)});
+  threads.parallel_for(grid.rows * grid.cols, 1, [&](int64_t begin, int64_t end, int part) {
+    std::byte* own =
+        call.workspace + columns_bytes() + static_cast<size_t>(part) * part_bytes();
+    auto* u = reinterpret_cast<uint8_t*>(own);
+    auto* row_sums =
+        reinterpret_cast<int32_t*>(own + round_to_line(static_cast<size_t>(kBlockOfRows * step())));
+    for (int64_t cell = begin; cell < end; ++cell) {
+      const Span units = share(row_units, static_cast<int>(cell) / grid.cols, grid.rows);
+      const Span panels = share(num_panels(n), static_cast<int>(cell) % grid.cols, grid.cols);
+      const int64_t last = std::min(m, units.end * kRowUnit);
+      for (int64_t row = units.begin * kRowUnit; row < last; row += kBlockOfRows) {
+        const int64_t rows = std::min(kBlockOfRows, last - row);
+        for (int64_t r = 0; r < rows; ++r) {
+          uint8_t* to = u + r * step();
+          HWY_DYNAMIC_DISPATCH(UnsignedBytes)(x.data + x_rows.offset(row + r), k,
+                                              is_unsigned ? 0 : 0x80, to);
+          std::memset(to + k, 0, static_cast<size_t>(packed_.groups() * kGroup - k));
+          if (zeros)
+            row_sums[r] = HWY_DYNAMIC_DISPATCH(SumBytes)(to, k) -
+                          static_cast<int32_t>(k) * offset;
+        }
+        const int64_t at = row * n + panels.begin * kPanelCols;
+        HWY_DYNAMIC_DISPATCH(QuantizedProduct)
+        ({.u = u,
+          .step = step(),
+          .rows = rows,
+          .panels = reinterpret_cast<const int8_t*>(bytes_),
+          .groups = packed_.groups(),
+          .first_panel = panels.begin,
+          .end_panel = panels.end,
+          .cols = n,
+          .vnni = vnni_,
+          .row_sums = zeros ? row_sums : nullptr,
+          .col_sums = reinterpret_cast<const int32_t*>(bytes_ + packed_.sums_at()),
+          .offset = offset,
+          .x_scales = x_scale.as<const float>() + (scale_per_row ? row : 0),
+          .scale_per_row = scale_per_row,
+          .w_scales = w_scales,
+          .w_zeros = w_zeros,
+          .out = {.dst = out.at(at),
+                  .dst_step = n,
+                  .bias = bias.at(panels.begin * kPanelCols),
+                  .residual = residual.at(at),
+                  .residual_step = n,
+                  .activation = activation}});
+      }
+    }
+  });
+}
+
+Support supports_quantized(const Problem& problem) {
+  const Operand& w = problem.inputs[1];
+  for (size_t i : {size_t{0}, size_t{1}}) {
+    if (!is_8_bits(problem.inputs[i].dtype))
+      return no("input " + std::to_string(i) + " is " +
+                std::string(name(problem.inputs[i].dtype)) + ", this kernel takes q8, i8 and u8");
+  }
+  if (!w.is_constant()) return no("the weight is not a constant");
+  if (rank_of(w) != 2) return no("the weight is not a matrix");
+  if (product(w.shape) == Dim(0)) return no("the weight is empty");
+  for (size_t i : {size_t{2}, size_t{3}}) {
+    if (problem.inputs[i].dtype != DType::kF32) return no("a scale is not f32");
+  }
+  if (problem.has_input(7) && str(problem.inputs[7].shape) != str(problem.outputs[0].shape))
+    return no("the residual is broadcast");
+  const auto fits = [](const Operand& o) {
+    return !o.present || o.dtype == DType::kF32 || is_16_bit_float(o.dtype);
+  };
+  for (size_t i : {size_t{6}, size_t{7}}) {
+    if (problem.has_input(i) && !fits(problem.inputs[i]))
+      return no("input " + std::to_string(i) + " is " + std::string(name(problem.inputs[i].dtype)));
+  }
+  if (!fits(problem.outputs[0]))
+    return no("the output is " + std::string(name(problem.outputs[0].dtype)));
+  return yes();
+}
+
+Numerics quantized_numerics(const Problem& problem) {
+  Numerics numerics = f32_numerics(problem);
+  numerics.store = problem.outputs[0].dtype;
+  numerics.compute = DType::kQ8;
+  numerics.accumulate = DType::kI32;
+  for (size_t i : {size_t{0}, size_t{1}}) {
+    const bool rounds = problem.inputs[i].dtype == DType::kQ8;
+    numerics.points[i].type = rounds ? DType::kQ8 : DType::kUndefined;
+  }
+  numerics.points[2].type = numerics.store;
+  return numerics;
+}
+
+}  // namespace
+
+extern const KernelBody quantized_linear_panels;
+constexpr KernelBody quantized_linear_panels{
+    .supports = &supports_quantized,
+    .numerics = &quantized_numerics,
+    .strided_inputs = 1,
+    .pack = &pack_quantized,
+    .unpack = &unpack_quantized,
+    .packed_layouts = &quantized_layouts,
+    .create = [](const CreateCall& call) -> std::unique_ptr<KernelState> {
+      return std::make_unique<QuantizedState>(call);
+    },
+    .prepare = [](const PrepareCall& call) -> std::unique_ptr<ShapeState> {
+      const auto& state = *static_cast<const QuantizedState*>(call.state);
+      const auto threads = static_cast<size_t>(call.execution.threads->size());
+      return workspace_only(state.columns_bytes() + threads * state.part_bytes());
+    },
+    .launch =
+        [](const LaunchCall& call) {
+          static_cast<const QuantizedState*>(call.state)->launch(call);
+        },
+};
+
+}  // namespace vernier::backend::cpu
+#endif

@@ -1,0 +1,81 @@
+// FP64 evaluators of QuantizeRows and QuantizedLinear. Contract: core/evaluator.h; operands at
+// QuantizeRows and QuantizedLinear in core/attrs.h.
+#include <algorithm>
+#include <cmath>
+
+#include "core/attrs.h"
+#include "reference/activations.h"
+#include "reference/elementwise.h"
+#include "reference/matmul.h"
+
+namespace vernier::reference {
+namespace {
+
+constexpr double kLargestQ8 = 127;
+
+// x − zero as real numbers; the zero points are `zeros`, one number or one for each column of w.
+std::vector<double> centered(const EvalTensor& x, const Rounding& rounding, size_t point,
+                             const EvalTensor* zeros, bool zero_per_row) {
+  std::vector<double> values(static_cast<size_t>(x.elems()));
+  const int64_t cols = x.shape.empty() ? 1 : x.shape.back();
+  for (int64_t i = 0; i < x.elems(); ++i) {
+    double zero = 0;
+    if (zeros != nullptr)
+      zero = zeros->value(zeros->elems() == 1 ? 0 : zero_per_row ? i / cols : i % cols);
+    const double value = x.value(i);
+    values[static_cast<size_t>(i)] = (x.is_float() ? rounding(point, value) : value) - zero;
+  }
+  return values;
+}
+
+}  // namespace
+
+// q = x / scale, scale = max |x| / 127 of its row.
+void eval_quantize_rows(const EvalCall& call) {
+  const EvalTensor& x = *call.in[0];
+  EvalTensor &q = call.out[0], &scales = call.out[1];
+  const auto cols = static_cast<size_t>(x.shape.back());
+  for (size_t row = 0; row * cols < x.f.size(); ++row) {
+    double largest = 0;
+    for (size_t i = row * cols; i < (row + 1) * cols; ++i) {
+      const double size = std::abs(x.f[i]);
+      if (size > largest || std::isnan(size)) largest = size;
+      if (std::isnan(largest)) break;
+    }
+    const double scale = largest / kLargestQ8;
+    for (size_t i = row * cols; i < (row + 1) * cols; ++i)
+      q.f[i] = scale == 0 ? 0 : call.rounding(0, x.f[i] / scale);
+    if (!scales.f.empty()) scales.f[row] = scale;
+  }
+}
+
+// y = act((x − x_zero)·(w − w_zero)·x_scale·w_scale + bias) + residual
+void eval_quantized_linear(const EvalCall& call) {
+  const auto attrs = decode<QuantizedLinearAttrs>(call.attrs);
+  const EvalTensor &x = *call.in[0], &w = *call.in[1], &x_scale = *call.in[2],
+                   &w_scale = *call.in[3];
+  const EvalTensor *bias = call.optional(6), *residual = call.optional(7);
+  const Rounding& rounding = call.rounding;
+  EvalTensor& y = call.out[0];
+  if (y.f.empty()) return;
+  const std::vector<double> left = centered(x, rounding, 0, call.optional(4), false);
+  std::vector<double> right = centered(w, rounding, 1, call.optional(5), attrs.trans_w);
+  if (attrs.trans_w) {
+    std::vector<double> columns(right.size());
+    transpose(w.shape[0], w.shape[1], right.data(), columns.data());
+    right = std::move(columns);
+  }
+  const auto n = static_cast<size_t>(y.shape.back());
+  multiply_add({static_cast<int64_t>(y.f.size() / n), y.shape.back(), x.shape.back()}, left.data(),
+               right.data(), y.f.data(), rounding.accumulator());
+  for (size_t i = 0; i < y.f.size(); ++i) {
+    const size_t row = i / n, column = i % n;
+    const double scale = x_scale.f[x_scale.elems() == 1 ? 0 : row] *
+                         w_scale.f[w_scale.elems() == 1 ? 0 : column];
+    const double sum = rounding.inner(y.f[i] * scale + (bias ? bias->f[column] : 0.0));
+    const double active = rounding.inner(activate(attrs.activation, sum));
+    y.f[i] = rounding(2, rounding.inner(active + (residual ? residual->f[i] : 0.0)));
+  }
+}
+
+}  // namespace vernier::reference
