@@ -66,7 +66,10 @@ StepTimes step_times(const Engine& engine, int threads) {
   what.format = InspectFormat::kJson;
   what.threads = threads;
   const auto timing = nlohmann::json::parse(inspect_engine(engine, what));
-  StepTimes times{timing.at("inputs"), {}};
+  StepTimes times;
+  for (const auto& input : timing.at("inputs"))
+    times.inputs += (times.inputs.empty() ? "" : ", ") + input.at("name").get<std::string>() + " " +
+                    str(input.at("shape").get<Shape>());
   for (const auto& step : timing.at("steps")) times.ms.push_back(step.at("ms"));
   return times;
 }

@@ -102,7 +102,7 @@ TEST_P(BuildMemory, IsThatOfOneSetOfWeights) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Weights, BuildMemory, testing::Bool(),
-                         [](const auto& info) { return info.param ? "External" : "InTheModel"; });
+                         [](const auto& own) { return own.param ? "External" : "InTheModel"; });
 
 }  // namespace
 }  // namespace vernier

@@ -34,7 +34,7 @@ TEST(NonFiniteWeights, AreCountedByKindAndPlaced) {
                           "first at [1, 0]: what depends on them will not be finite; check the "
                           "exported model"));
   EXPECT_THAT(lines_of(DType::kF32, {}, {NAN}),
-              ElementsAre(HasSubstr("holds 1 NaN among 1 values, the first at []")));
+              ElementsAre(HasSubstr("holds 1 NaN among 1 value, the first at []")));
 }
 
 TEST(NonFiniteWeights, OfEveryFloatTypeAreFound) {

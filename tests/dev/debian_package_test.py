@@ -22,7 +22,7 @@ def check_control(package):
            f"the package is {fields['Package']} {fields['Version']}")
     for library in ("libc6", "libstdc++6", "libprotobuf", "libzip"):
         demand(library in fields["Depends"], f"Depends lacks {library}: {fields['Depends']}")
-    demand("ldconfig" in run("dpkg-deb", "--info", package, "triggers"),
+    demand("ldconfig" in run("dpkg-deb", "--info", package, "postinst"),
            "the package does not run ldconfig")
 
 

@@ -57,7 +57,7 @@ TEST(Constant, StringsSparseAndNothingAreRefused) {
   EXPECT_THAT(constant_error({sparse}), HasSubstr("it is sparse"));
   EXPECT_THAT(constant_error({}), HasSubstr("has 0 value attributes; expected one"));
   EXPECT_THAT(constant_error({attr_int("value_int", 1), attr_float("value_float", 1)}),
-              HasSubstr("has 2 values"));
+              HasSubstr("has 2 value attributes; expected one"));
 }
 
 proto::TensorProto typed(int32_t type, const std::vector<int64_t>& dims) {

@@ -30,7 +30,14 @@ TEST(Pipeline, UnknownPassNamesTheOptionalOnes) {
     FAIL() << "accepted an unknown pass";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ErrorCode::kInput);
-    EXPECT_THAT(e.what(), HasSubstr("no optional pass 'add_layer_nrom'; passes that can be switched off"));
+    EXPECT_THAT(e.what(), HasSubstr("there is no pass 'add_layer_nrom' that can be switched off; "
+                                    "did you mean 'add_layer_norm'?"));
+  }
+  options.off = {"xyz"};
+  try {
+    run_passes(*graph, Phase::kFuse, options);
+    FAIL() << "accepted an unknown pass";
+  } catch (const Error& e) {
     EXPECT_THAT(e.what(), HasSubstr("embed_norm, add_layer_norm, qkv_merge"));
   }
 }

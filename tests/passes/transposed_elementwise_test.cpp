@@ -41,7 +41,7 @@ TEST(TransposedElementwise, AnInnerTransposeThatOthersReadStays) {
                   text("%t = Transpose(%x)" + kLast + "%e = Exp(%t) %b = Transpose(%e)" + kFirst +
                        "%f = Flatten(%t) {axis=1} %g = Flatten(%b) {axis=1} %y = Add(%f, %g)"),
                   text("%t = Transpose(%x)" + kLast +
-                       "%f = Flatten(%t) {axis=1} %b = Exp(%x) "
+                       "%b = Exp(%x) %f = Flatten(%t) {axis=1} "
                        "%g = Flatten(%b) {axis=1} %y = Add(%f, %g)")});
 }
 

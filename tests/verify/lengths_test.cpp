@@ -46,7 +46,7 @@ TEST(TwoLengths, DifferInTheDefaultSweepAndTheReportSaysHow) {
   EXPECT_EQ(report.cells[2].sizes, "src 16, tgt 48");
   EXPECT_EQ(report.cells[4].sizes, "src 48, tgt 4");
   EXPECT_NE(to_text(report).find("src 48, tgt 4"), std::string::npos) << to_text(report);
-  EXPECT_NE(to_json(report).find("\"src 48, tgt 4\""), std::string::npos);
+  EXPECT_NE(to_json(report).find(", src 48, tgt 4\""), std::string::npos);
 }
 
 TEST(TwoLengths, ADefectThatEqualLengthsHideIsFound) {

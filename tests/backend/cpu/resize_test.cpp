@@ -16,10 +16,10 @@ TEST(CpuResize, SaysWhyItRefuses) {
     return find_kernel(cpu_backend(), kernel)->supports(make_problem(c)).reason;
   };
   const Resampling twice{linear, {1, 4, 4}, {1, 8, 8}, {1, 2, 2}};
-  EXPECT_EQ(reason("cpu.resize.nearest", resize_case(make, twice)), "its mode is not nearest");
+  EXPECT_EQ(reason("cpu.resize.nearest", resize_case(make, twice)), "the mode is not nearest");
   Resampling r = twice;
   r.attrs.mode = Interpolation::kCubic;
-  EXPECT_EQ(reason("cpu.resize.linear", resize_case(make, r)), "its mode is not linear");
+  EXPECT_EQ(reason("cpu.resize.linear", resize_case(make, r)), "the mode is not linear");
   r.attrs = linear;
   r.attrs.antialias = true;
   EXPECT_EQ(reason("cpu.resize.linear", resize_case(make, r)),

@@ -156,10 +156,11 @@ TEST_F(TileShapes, KeepSpecialValuesInTheirRows) {
 TEST_F(TileShapes, RoundOperandsToTheNearestTF32) {
   constexpr uint32_t kLow[]{0x0000, 0x1000, 0x3000, 0x0fff, 0x1001, 0x2fff, 0x3001, 0x1fff};
   std::mt19937 random(133);
+  const auto draw = [&] { return static_cast<uint32_t>(random()); };
   std::vector<float> x(64 * 8), w(64, 0.0f);
   for (size_t i = 0; i < x.size(); ++i) {
-    const uint32_t bits = (i % 3 == 0 ? 0x80000000u : 0) | (90 + random() % 60) << 23 |
-                          (random() & 0x7fc000) | kLow[i % 8];
+    const uint32_t bits = (i % 3 == 0 ? 0x80000000u : 0) | (90 + draw() % 60) << 23 |
+                          (draw() & 0x7fc000) | kLow[i % 8];
     std::memcpy(&x[i], &bits, sizeof(float));
   }
   for (size_t i = 0; i < 8; ++i) w[i * 9] = 1;
