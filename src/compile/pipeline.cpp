@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compile/quantized_share.h"
 #include "compile/range_audit.h"
 #include "compile/side_outputs.h"
 #include "compile/tune.h"
@@ -222,6 +223,8 @@ plan::Plan plan_fused(Fused fused, const Job& job, plan::PlanOptions::Constants 
                                      .progress = watch_node,
                                      .kept = kept});
   plan.notes.insert(plan.notes.begin(), fused.notes.begin(), fused.notes.end());
+  const bool is_int8 = job.policy.mode == precision::Mode::kInt8;
+  for (std::string& note : quantization_notes(plan, is_int8)) plan.notes.push_back(std::move(note));
   plan.build = record_of(job);
   record_plugins(plan);
   return plan;

@@ -49,6 +49,21 @@ bool is_expensive(const Graph& graph, const Node& node) {
   return false;
 }
 
+// A weight of 8 bits that a product may take as it is (quantize.cpp).
+bool is_quantized_weight(const Graph& graph, const Node& node) {
+  if (node.op != OpKind::kDequantizeLinear || rank_of(graph, node.outputs[0]) != 2) return false;
+  const DType type = dtype_of(graph, node.inputs[0]);
+  if (type != DType::kI8 && type != DType::kU8) return false;
+  const auto multiplies = [&](NodeId id) {
+    const OpKind op = graph.node(id).op;
+    return op == OpKind::kMatMul || op == OpKind::kGemm || op == OpKind::kLinear;
+  };
+  return std::ranges::any_of(graph.value(node.outputs[0]).users, [&](NodeId user) {
+    if (graph.node(user).op != OpKind::kTranspose) return multiplies(user);
+    return std::ranges::any_of(graph.value(graph.node(user).outputs[0]).users, multiplies);
+  });
+}
+
 int merge_equal_constants(Graph& graph) {
   ByteTwins twins;
   int merged = 0;
@@ -84,6 +99,7 @@ uint64_t evaluation_bytes(const Graph& graph, const Node& node) {
 bool fold_watched(Graph& graph, NodeId id, const Watch& watch) {
   const Node& node = graph.node(id);
   if ((flags(node.op) & kDataDependent) != 0 || is_expensive(graph, node)) return false;
+  if (!graph.typed && is_quantized_weight(graph, node)) return false;
   for (ValueId out : node.outputs) {
     if (out == kNoValue) continue;
     const auto elems = elems_of(graph, out);

@@ -4,7 +4,6 @@
 #include "passes/rewrite.h"
 
 namespace vernier::passes {
-namespace {
 
 std::optional<Activation> activation_of(const Node& n) {
   switch (n.op) {
@@ -19,6 +18,8 @@ std::optional<Activation> activation_of(const Node& n) {
       return std::nullopt;
   }
 }
+
+namespace {
 
 bool fuse(Graph& graph, NodeId id) {
   const Node& n = graph.node(id);

@@ -32,6 +32,7 @@ int fuse_linear_activation(ir::Graph& graph);
 int fuse_linear_residual(ir::Graph& graph);
 int fuse_linear_add_layer_norm(ir::Graph& graph, const Takes& takes);
 int quantize_linear(ir::Graph& graph, const Takes& takes);
+int fold_weights(ir::Graph& graph);
 int slice_early(ir::Graph& graph);
 int fuse_elementwise(ir::Graph& graph);
 

@@ -36,7 +36,7 @@ std::span<const Pass> pipeline() {
            &fuse_linear_add_layer_norm},
       Pass{"slice_early", Phase::kFuse, true, &slice_early},
       // Behind all that knows Linear.
-      Pass{"quantize", Phase::kFuse, false, nullptr, nullptr, &quantize_linear},
+      Pass{"quantize", Phase::kFuse, true, nullptr, &fold_weights, &quantize_linear},
       Pass{"elementwise_chain", Phase::kFuse, true, &fuse_elementwise},
   };
   return kPasses;

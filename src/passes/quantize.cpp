@@ -1,8 +1,16 @@
+// Products of 8-bit numbers. Each requires that the device has a kernel for the result, a constant
+// w, and at most 2^15 products per sum.
+//
 // Linear(x, w, b, r){compute int8}  ⇒  QuantizedLinear(q, w / s, x's scales, s, b, r)
 //   with (q, x's scales) = QuantizeRows(x), one for all readers of x
-//   requires: w constant, at most 2^15 products per sum, and a kernel of the device for it
-// s: one scale for each column of w, the one among kClips that rounds the column with the least
-// error. w / s is not rounded here: like every constant it is rounded where it is stored.
+//   s: one scale for each column of w, the one among kClips that rounds the column with the least
+//   error. w / s is not rounded here: like every constant it is rounded where it is stored.
+// Linear(DequantizeLinear(x), DequantizeLinear(w), b, r)  ⇒  QuantizedLinear(x, w, scales, zero
+//   points, b, r)      a Transpose between the product and w's DequantizeLinear becomes trans_w
+//   requires: i8 or u8; one scale for x; for w one, or one for each column
+// Cast(MatMul(x - x_zero, w - w_zero))·s  ⇒  QuantizedLinear(x, w, scales, zero points)
+//   of integers, as MatMulInteger is imported; s one number, or one number times a constant [N]
+// QuantizedLinear(…) + b, f(QuantizedLinear(…))  ⇒  QuantizedLinear with a bias, an activation
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -91,8 +99,9 @@ class Quantizer {
   Quantizer(Graph& graph, const Takes& takes) : graph_(graph), takes_(takes) {}
 
   bool quantize(NodeId id) {
-    const Node& linear = graph_.node(id);
-    if (linear.op != OpKind::kLinear || linear.request.compute.type != DType::kQ8) return false;
+    if (graph_.node(id).op != OpKind::kLinear) return false;
+    const Node linear = graph_.node(id);  // nodes are added below
+    if (linear.request.compute.type != DType::kQ8) return false;
     const Tensor* weight = constant_of(graph_, linear.inputs[1]);
     const auto attrs = linear.attrs_as<LinearAttrs>();
     if (weight == nullptr || weight->rank() != 2 || weight->elems() == 0 ||
@@ -156,13 +165,270 @@ class Quantizer {
   std::map<std::pair<ValueId, bool>, Weight> weights_;
 };
 
+// ---- products of the model's own integers
+
+bool is_byte(DType type) { return type == DType::kI8 || type == DType::kU8; }
+
+bool is_one_number(const Graph& graph, ValueId value) {
+  const SymShape& shape = shape_of(graph, value);
+  return std::ranges::all_of(shape, [](const Dim& d) { return d == Dim(1); });
+}
+
+// What DequantizeLinear takes apart: (values - zero)·scale.
+struct Parts {
+  ValueId values = kNoValue, scale = kNoValue, zero = kNoValue;
+  int64_t axis = 0;  // of the scale, where it is a list
+};
+
+std::optional<Parts> dequantized(const Graph& graph, ValueId value) {
+  const Node* n = producer_of(graph, value, OpKind::kDequantizeLinear);
+  if (n == nullptr || !is_byte(dtype_of(graph, n->inputs[0])) ||
+      dtype_of(graph, n->inputs[1]) != DType::kF32)
+    return std::nullopt;
+  const auto attrs = n->attrs_as<QuantizeAttrs>();
+  if (attrs.block_size != 0) return std::nullopt;
+  Parts parts{n->inputs[0], n->inputs[1], n->has_input(2) ? n->inputs[2] : kNoValue, attrs.axis};
+  if (parts.zero != kNoValue && is_uniform(graph, parts.zero, 0)) parts.zero = kNoValue;
+  const int64_t rank = rank_of(graph, parts.values);
+  if (parts.axis < 0) parts.axis += rank;
+  return parts;
+}
+
+// The largest number of products in a sum is known and small enough.
+bool sums_fit(const Graph& graph, ValueId w, bool trans_w) {
+  const auto k = shape_of(graph, w)[trans_w ? 1 : 0].as_constant();
+  return k && *k > 0 && *k <= kMostProducts;
+}
+
+// A product of two DequantizeLinears becomes one of their integers.
+bool multiply_integers(Graph& graph, NodeId id, const Takes& takes) {
+  const Node& linear = graph.node(id);
+  if (linear.op != OpKind::kLinear) return false;
+  const auto x = dequantized(graph, linear.inputs[0]);
+  if (!x || !is_one_number(graph, x->scale) ||
+      (x->zero != kNoValue && !is_one_number(graph, x->zero)))
+    return false;
+  auto attrs = linear.attrs_as<LinearAttrs>();
+  ValueId weight = linear.inputs[1];
+  if (const Node* turn = producer_of(graph, weight, OpKind::kTranspose)) {
+    weight = turn->inputs[0];
+    attrs.trans_w = !attrs.trans_w;
+  }
+  const auto w = dequantized(graph, weight);
+  if (!w || !constant_of(graph, w->values) || rank_of(graph, w->values) != 2 ||
+      !sums_fit(graph, w->values, attrs.trans_w))
+    return false;
+  const int64_t columns = attrs.trans_w ? 0 : 1;
+  if (!is_one_number(graph, w->scale) && w->axis != columns) return false;
+  Node wanted = linear;
+  wanted.op = OpKind::kQuantizedLinear;
+  wanted.attrs = encode(attrs);
+  wanted.inputs = {x->values,
+                   w->values,
+                   x->scale,
+                   w->scale,
+                   x->zero,
+                   w->zero,
+                   linear.has_input(2) ? linear.inputs[2] : kNoValue,
+                   linear.has_input(3) ? linear.inputs[3] : kNoValue};
+  if (!takes(graph, wanted)) return false;
+  OriginSet origins;
+  origins.add(graph, &graph.node(id));
+  origins.add_value(graph, linear.inputs[1]);
+  origins.add_value(graph, weight);
+  mutate(graph, id, wanted.op, wanted.inputs, wanted.attrs);
+  graph.node(id).origins = origins.list();
+  return true;
+}
+
+// Constant integers as bytes and their zero point: values = bytes - zero. Empty if they do not fit.
+struct Bytes {
+  Tensor values;
+  std::optional<Tensor> zero;
+};
+std::optional<Bytes> as_bytes(const Tensor& integers) {
+  int64_t low = 0, high = 0;
+  for (int64_t i = 0; i < integers.elems(); ++i) {
+    low = std::min(low, integers.integer_at(i));
+    high = std::max(high, integers.integer_at(i));
+  }
+  if (high - low > 255) return std::nullopt;
+  const bool is_signed = low >= -128 && high <= 127;
+  const DType type = is_signed ? DType::kI8 : DType::kU8;
+  const int64_t zero = is_signed ? 0 : -low;
+  std::vector<int64_t> bytes;
+  for (int64_t i = 0; i < integers.elems(); ++i) bytes.push_back(integers.integer_at(i) + zero);
+  Bytes result{Tensor::from(type, integers.shape(), std::span<const int64_t>(bytes)), {}};
+  if (zero != 0) result.zero = Tensor::scalar(type, static_cast<double>(zero));
+  return result;
+}
+
+// The bytes under a Cast to i32.
+ValueId bytes_under_cast(const Graph& graph, ValueId value) {
+  const Node* cast = producer_of(graph, value, OpKind::kCast);
+  return cast && is_byte(dtype_of(graph, cast->inputs[0])) ? cast->inputs[0] : kNoValue;
+}
+
+// x - zero of a product of integers.
+struct Centered {
+  ValueId bytes = kNoValue, zero = kNoValue;
+  std::optional<Tensor> constant_zero = {};
+};
+std::optional<Centered> centered(const Graph& graph, ValueId value) {
+  if (const ValueId bytes = bytes_under_cast(graph, value); bytes != kNoValue)
+    return Centered{.bytes = bytes};
+  const Node* minus = producer_of(graph, value, OpKind::kSub);
+  if (minus == nullptr) return std::nullopt;
+  const ValueId bytes = bytes_under_cast(graph, minus->inputs[0]);
+  if (bytes == kNoValue || !is_one_number(graph, minus->inputs[1])) return std::nullopt;
+  if (const Tensor* zero = constant_of(graph, minus->inputs[1])) {
+    const int64_t number = zero->integer_at(0);
+    if (number == 0) return Centered{.bytes = bytes};
+    return Centered{.bytes = bytes,
+                    .constant_zero = Tensor::scalar(dtype_of(graph, bytes),
+                                                    static_cast<double>(number))};
+  }
+  ValueId zero = minus->inputs[1];
+  if (const Node* view = producer_of(graph, zero, OpKind::kReshape)) zero = view->inputs[0];
+  zero = bytes_under_cast(graph, zero);
+  if (zero == kNoValue || dtype_of(graph, zero) != dtype_of(graph, bytes)) return std::nullopt;
+  return Centered{.bytes = bytes, .zero = zero};
+}
+
+struct Scales {
+  ValueId x = kNoValue, w = kNoValue;
+};
+// `scale` of a product with N columns as one of x and one of w.
+std::optional<Scales> split_scales(const Graph& graph, ValueId scale, const Dim& columns) {
+  if (dtype_of(graph, scale) != DType::kF32) return std::nullopt;
+  if (is_one_number(graph, scale)) return Scales{.x = scale};
+  const Node* both = producer_of(graph, scale, OpKind::kMul);
+  if (both == nullptr) return std::nullopt;
+  for (size_t i : {size_t{0}, size_t{1}}) {
+    const ValueId x = both->inputs[i], w = both->inputs[1 - i];
+    const SymShape& list = shape_of(graph, w);
+    if (is_one_number(graph, x) && constant_of(graph, w) && list.size() == 1 && list[0] == columns)
+      return Scales{.x = x, .w = w};
+  }
+  return std::nullopt;
+}
+
+// Cast(MatMul of integers)·scale.
+bool scale_integers(Graph& graph, NodeId id, const Takes& takes) {
+  const Node& scaled = graph.node(id);
+  if (scaled.op != OpKind::kMul) return false;
+  for (size_t i : {size_t{0}, size_t{1}}) {
+    const Node* cast = producer_of(graph, scaled.inputs[i], OpKind::kCast);
+    if (cast == nullptr || !graph.single_use(scaled.inputs[i])) continue;
+    const Node* product = producer_of(graph, cast->inputs[0], OpKind::kMatMul);
+    if (product == nullptr || !graph.single_use(cast->inputs[0])) continue;
+    const Tensor* weight = constant_of(graph, product->inputs[1]);
+    const auto x = centered(graph, product->inputs[0]);
+    if (weight == nullptr || weight->rank() != 2 || weight->elems() == 0 || !x ||
+        rank_of(graph, x->bytes) < 2 || !sums_fit(graph, product->inputs[1], false) ||
+        !same_shape(shape_of(graph, scaled.outputs[0]), shape_of(graph, product->outputs[0])))
+      continue;
+    const auto scales =
+        split_scales(graph, scaled.inputs[1 - i], shape_of(graph, product->outputs[0]).back());
+    const auto bytes = as_bytes(*weight);
+    if (!scales || !bytes) continue;
+    const auto constant = [&](const std::optional<Tensor>& t, ValueId other) {
+      return t ? graph.add_constant(*t) : other;
+    };
+    Node wanted = scaled;
+    wanted.op = OpKind::kQuantizedLinear;
+    wanted.attrs = encode(QuantizedLinearAttrs{});
+    wanted.inputs = {
+        x->bytes,
+        graph.add_constant(bytes->values),
+        scales->x,
+        scales->w == kNoValue ? add_scalar(graph, DType::kF32, 1) : scales->w,
+        constant(x->constant_zero, x->zero),
+        constant(bytes->zero, kNoValue)};
+    if (!takes(graph, wanted)) continue;
+    OriginSet origins;
+    origins.add(graph, &graph.node(id));
+    origins.add(graph, cast);
+    origins.add(graph, product);
+    mutate(graph, id, wanted.op, wanted.inputs, wanted.attrs);
+    graph.node(id).origins = origins.list();
+    return true;
+  }
+  return false;
+}
+
+// The QuantizedLinear that makes `value` for one reader, and whose result is still the bare sum.
+const Node* bare_product(const Graph& graph, ValueId value) {
+  const Node* product = producer_of(graph, value, OpKind::kQuantizedLinear);
+  if (product == nullptr || !graph.single_use(value) || product->has_input(7)) return nullptr;
+  return product->attrs_as<QuantizedLinearAttrs>().activation == Activation::kNone ? product
+                                                                                   : nullptr;
+}
+
+bool absorb(Graph& graph, NodeId id, const Node& product, std::vector<ValueId> inputs,
+            const QuantizedLinearAttrs& attrs) {
+  const auto request = fused_request(product, graph.node(id));
+  if (!request) return false;
+  OriginSet origins;
+  origins.add(graph, &product);
+  origins.add(graph, &graph.node(id));
+  mutate(graph, id, OpKind::kQuantizedLinear, std::move(inputs), attrs);
+  graph.node(id).origins = origins.list();
+  graph.node(id).request = *request;
+  return true;
+}
+
+bool absorb_bias(Graph& graph, NodeId id) {
+  const Node& sum = graph.node(id);
+  if (sum.op != OpKind::kAdd) return false;
+  for (size_t i : {size_t{0}, size_t{1}}) {
+    const Node* product = bare_product(graph, sum.inputs[i]);
+    const ValueId bias = sum.inputs[1 - i];
+    if (product == nullptr || product->has_input(6) || !constant_of(graph, bias)) continue;
+    const SymShape& shape = shape_of(graph, bias);
+    if (shape.size() != 1 || !(shape[0] == shape_of(graph, sum.outputs[0]).back())) continue;
+    std::vector<ValueId> inputs = product->inputs;
+    inputs.resize(7, kNoValue);
+    inputs[6] = bias;
+    if (absorb(graph, id, *product, std::move(inputs),
+               product->attrs_as<QuantizedLinearAttrs>()))
+      return true;
+  }
+  return false;
+}
+
+bool absorb_activation(Graph& graph, NodeId id) {
+  const auto activation = activation_of(graph.node(id));
+  if (!activation) return false;
+  const Node* product = bare_product(graph, graph.node(id).inputs[0]);
+  if (product == nullptr) return false;
+  auto attrs = product->attrs_as<QuantizedLinearAttrs>();
+  attrs.activation = *activation;
+  return absorb(graph, id, *product, product->inputs, attrs);
+}
+
 }  // namespace
 
 int quantize_linear(Graph& graph, const Takes& takes) {
   int found = 0;
   Quantizer quantizer(graph, takes);
   for (NodeId id : std::vector<NodeId>(graph.order())) {
-    if (is_live(graph, id)) found += quantizer.quantize(id);
+    if (!is_live(graph, id)) continue;
+    const bool changed = multiply_integers(graph, id, takes) || quantizer.quantize(id) ||
+                         scale_integers(graph, id, takes) || absorb_bias(graph, id) ||
+                         absorb_activation(graph, id);
+    found += changed;
+  }
+  return found + fold_weights(graph);
+}
+
+// Weights that no product of integers took are plain constants from here on.
+int fold_weights(Graph& graph) {
+  int found = 0;
+  for (NodeId id : std::vector<NodeId>(graph.order())) {
+    const OpKind op = graph.node(id).op;
+    if ((op == OpKind::kDequantizeLinear || op == OpKind::kTranspose) && is_live(graph, id))
+      found += fold_constant(graph, id);
   }
   return found;
 }

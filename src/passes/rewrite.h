@@ -80,6 +80,9 @@ int merge_duplicates(Graph& graph);
 /// Evaluates the node if all its inputs are constant and the result is small enough (fold.cpp).
 bool fold_constant(Graph& graph, NodeId node);
 
+/// The activation that the operator is, if a product can have it; of linear_activation.cpp.
+std::optional<Activation> activation_of(const Node& node);
+
 // ---- origins
 /// The most ONNX nodes that local rules merge into one node.
 inline constexpr size_t kMaxOrigins = 128;

@@ -89,6 +89,13 @@ class Reader {
     fail(at, quoted(word) + " is not a type that a rule can request; " + kExpectedType);
   }
 
+  /// The type of sums.
+  DType sum_type(size_t at, std::string_view word) const {
+    const DType read = type(at, word);
+    if (read == DType::kQ8) fail(at, "int8 is the type of a product's operands (compute=), not of sums");
+    return read;
+  }
+
   /// The type of results in memory; tf32 has no storage.
   DType storage_type(size_t at, std::string_view word) const {
     const DType read = type(at, word);
@@ -222,7 +229,11 @@ class RuleReader : Reader {
     const size_t value_at = at_;
     const std::string word = value(std::string(key) + (exact ? "==" : "="));
     const bool stored = &asked == &rule_.store;
-    asked = {stored ? storage_type(value_at, word) : type(value_at, word), exact};
+    const bool summed = &asked == &rule_.accumulate;
+    asked = {stored   ? storage_type(value_at, word)
+             : summed ? sum_type(value_at, word)
+                      : type(value_at, word),
+             exact};
     ++settings_;
   }
 

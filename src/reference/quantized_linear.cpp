@@ -25,6 +25,7 @@ std::vector<double> centered(const EvalTensor& x, const Rounding& rounding, size
     const double value = x.value(i);
     values[static_cast<size_t>(i)] = (x.is_float() ? rounding(point, value) : value) - zero;
   }
+  if (!x.is_float()) rounding.see(point, values);
   return values;
 }
 
@@ -33,7 +34,8 @@ std::vector<double> centered(const EvalTensor& x, const Rounding& rounding, size
 // q = x / scale, scale = max |x| / 127 of its row.
 void eval_quantize_rows(const EvalCall& call) {
   const EvalTensor& x = *call.in[0];
-  EvalTensor &q = call.out[0], &scales = call.out[1];
+  EvalTensor& q = call.out[0];
+  EvalTensor* scales = call.out.size() > 1 && !call.out[1].f.empty() ? &call.out[1] : nullptr;
   const auto cols = static_cast<size_t>(x.shape.back());
   for (size_t row = 0; row * cols < x.f.size(); ++row) {
     double largest = 0;
@@ -45,7 +47,7 @@ void eval_quantize_rows(const EvalCall& call) {
     const double scale = largest / kLargestQ8;
     for (size_t i = row * cols; i < (row + 1) * cols; ++i)
       q.f[i] = scale == 0 ? 0 : call.rounding(0, x.f[i] / scale);
-    if (!scales.f.empty()) scales.f[row] = scale;
+    if (scales != nullptr) scales->f[row] = scale;
   }
 }
 

@@ -7,7 +7,7 @@ namespace vernier::test {
 namespace {
 
 constexpr DType kF32 = DType::kF32, kF64 = DType::kF64, kF8 = DType::kF8E4M3;
-constexpr DType kU8 = DType::kU8, kI8 = DType::kI8, kU16 = DType::kU16;
+constexpr DType kU8 = DType::kU8, kI8 = DType::kI8, kU16 = DType::kU16, kQ8 = DType::kQ8;
 
 Arg u8(Shape shape, std::vector<double> values) {
   return typed(kU8, std::move(shape), std::move(values));
@@ -146,6 +146,47 @@ const ShapeCases kShapes("Quantise", {
      .attrs = "{reduction=0}", .in = {"f32 [batch, classes, seq]", "i64 [b2, seq]"},
      .out = {"f32 [batch, seq]"}, .substitutions = {"b2 := batch"}},
 });
+const OpCases kQuantizeRows("QuantizeRows", OpKind::kQuantizeRows, {
+    {.name = "by_the_largest_of_each_row",
+     .in = {f32({3, 3}, {1, -2, 127, 0, 0, 0, -63.5, 0.5, 1})},
+     .out = {typed(kQ8, {3, 3}, {1, -2, 127, 0, 0, 0, -127, 1, 2}), f32({3, 1}, {1, 0, 0.5})}},
+    {.name = "a_vector_is_a_row", .in = {f32({2}, {-127, 1})},
+     .out = {typed(kQ8, {2}, {-127, 1}), f32({1}, {1})}},
+    {.name = "no_rows",           .in = {f32({0, 2}, {})},
+     .out = {typed(kQ8, {0, 2}, {}), f32({0, 1}, {})}},
+    {.name = "a_scalar",          .in = {f32({}, {1})}, .error = "at least one axis, got a scalar"},
+    {.name = "of_integers",       .in = {i32({1, 1}, {1})}, .error = "input 0 has type i32"},
+});
+
+const OpCases kQuantizedLinear("QuantizedLinear", OpKind::kQuantizedLinear, {
+    {.name = "by_row_and_column",
+     .in = {typed(kQ8, {2, 2}, {1, -2, 3, 0}), typed(kQ8, {2, 2}, {3, 4, 5, 6}),
+            f32({2, 1}, {0.5, 2}), f32({2}, {1, 2})},
+     .out = {f32({2, 2}, {-3.5, -8, 18, 48})}},
+    {.name = "zero_points_bias_and_residual", .attrs = "{activation=3, trans_w=true}",
+     .in = {u8({1, 2}, {3, 1}), u8({2, 2}, {130, 129, 128, 127}), f32({}, {2}), f32({1}, {1}),
+            u8({}, {2}), u8({2}, {128, 130}), f32({2}, {1, -10}), f32({1, 2}, {100, 200})},
+     .out = {f32({1, 2}, {103, 200})}},
+    {.name = "wide_operands",
+     .in = {i32({1, 1}, {1}), i8({1, 1}, {1}), f32({}, {1}), f32({}, {1})},
+     .error = "input 0 is i32, expected q8, i8 or u8"},
+    {.name = "inner_sizes",
+     .in = {i8({1, 2}, {1, 1}), i8({3, 1}, {1, 1, 1}), f32({}, {1}), f32({}, {1})},
+     .error = "inner sizes differ"},
+    {.name = "scales_of_other_rows",
+     .in = {i8({2, 1}, {1, 1}), i8({1, 1}, {1}), f32({3, 1}, {1, 1, 1}), f32({}, {1})},
+     .error = "sizes 3 and 2 differ"},
+    {.name = "scales_of_other_columns",
+     .in = {i8({1, 1}, {1}), i8({1, 2}, {1, 1}), f32({}, {1}), f32({3}, {1, 1, 1})},
+     .error = "sizes 3 and 2 differ"},
+    {.name = "zero_point_by_row",
+     .in = {i8({2, 1}, {1, 1}), i8({1, 1}, {1}), f32({}, {1}), f32({}, {1}), i8({2}, {1, 2})},
+     .error = "expected one number"},
+    {.name = "zero_point_of_another_type",
+     .in = {i8({1, 1}, {1}), i8({1, 1}, {1}), f32({}, {1}), f32({}, {1}), u8({}, {1})},
+     .error = "input 4 has type u8"},
+});
+
 // clang-format on
 
 }  // namespace

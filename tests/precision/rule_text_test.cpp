@@ -115,9 +115,11 @@ TEST(ParseRule, SaysWhatIsWrongWhereAndWhatWasExpected) {
             "column 16: 'f23' is not a type that a rule can request; expected f32"},
            {"op:Add compute=F32", "column 16: 'F32' is not a type"},
            {"op:Add compute=f64", "column 16: 'f64' is not a type"},
-           {"op:Add compute=int8",
-            "quantized types such as 'int8' cannot be requested by rules in "
+           {"op:Add compute=uint8",
+            "quantized types such as 'uint8' cannot be requested by rules in "
             "this version"},
+           {"op:Add store=int8", "column 14: int8 is the type of a product's operands"},
+           {"op:Add acc=int8", "column 12: int8 is the type of a product's operands"},
            {"op:Add store=i64", "'i64': integers keep the model's type"},
            {"op:Add store=tf32", "column 14: tf32 is a compute type"},
            {"op:Add acc=f32 accumulate=f16", "column 16: 'accumulate' is set twice"},
@@ -213,7 +215,7 @@ TEST(LayerPrecisions, SayWhatIsWrong) {
            {"Softmax_1:", "column 1: expected LAYER:TYPE"},
            {"'':fp32", "an empty layer name"},
            {"Softmax_1:fp31", "column 11: 'fp31' is not a type"},
-           {"Softmax_1:int8", "quantized types such as 'int8'"},
+           {"Softmax_1:uint8", "quantized types such as 'uint8'"},
            {"Softmax_1:int32", "'int32': integers keep the model's type"},
        }) {
     EXPECT_THAT(message_of([&] { parse_layer_precisions(wrong.text); }), HasSubstr(wrong.message))

@@ -3,7 +3,8 @@
 //
 // x        [..., K], f32, f16 or bf16; any outer strides. q [..., K] q8, scale [..., 1] f32
 // Error    scale: half an ulp of f32. q: |x| · 127 / largest, off by 2^-23 of it before rounding. A
-//          row of zeros: scale 0, q 0. NaN in a row: its scale is NaN, and so is what is made of it
+//          row of zeros, or of numbers below 1e-43: scale 0, q 0. NaN in a row: its scale is NaN, and
+//          so is what is made of it
 // Cost     reads x twice (the second time from the cache), writes a byte per element
 #include <cmath>
 
@@ -89,6 +90,12 @@ Support supports_quantize_rows(const Problem& problem) {
   const DType type = problem.inputs[0].dtype;
   if (type != DType::kF32 && !is_16_bit_float(type))
     return no("input 0 is " + std::string(name(type)) + ", this kernel takes f32, f16 and bf16");
+  if (problem.outputs[0].dtype != DType::kQ8)
+    return no("output 0 is " + std::string(name(problem.outputs[0].dtype)));
+  if (problem.outputs.size() > 1 && problem.outputs[1].present &&
+      problem.outputs[1].dtype != DType::kF32)
+    return no("the scales are " + std::string(name(problem.outputs[1].dtype)) +
+              ", this kernel gives f32");
   return yes();
 }
 

@@ -230,7 +230,7 @@ void QuantizedProduct(const QuantizedTiles& t) {
     case Activation::kNone:
       return MultiplyTiles(t, [](F32, VF32 v) HWY_ATTR { return v; });
     case Activation::kGeluErf:
-      return MultiplyTiles(t, [](F32 d, VF32 v) HWY_ATTR { return gelu_erf_f32(d, v); });
+      return MultiplyTiles(t, [](F32 d, VF32 v) HWY_ATTR { return gelu_erf_table_f32(d, v); });
     case Activation::kGeluTanh:
       return MultiplyTiles(t, [](F32 d, VF32 v) HWY_ATTR { return gelu_tanh_f32(d, v); });
     case Activation::kRelu:
@@ -532,7 +532,8 @@ Support supports_quantized(const Problem& problem) {
 Numerics quantized_numerics(const Problem& problem) {
   Numerics numerics = f32_numerics(problem);
   numerics.store = problem.outputs[0].dtype;
-  numerics.compute = DType::kQ8;
+  // The model's own integers are not rounded.
+  numerics.compute = problem.inputs[0].dtype == DType::kQ8 ? DType::kQ8 : DType::kF32;
   numerics.accumulate = DType::kI32;
   for (size_t i : {size_t{0}, size_t{1}}) {
     const bool rounds = problem.inputs[i].dtype == DType::kQ8;

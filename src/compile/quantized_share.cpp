@@ -1,0 +1,54 @@
+// The share of quantized products: see quantized_share.h.
+#include "compile/quantized_share.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "compile/lines.h"
+#include "rules/rules.h"
+
+namespace vernier::compiler {
+namespace {
+
+// 2 per multiply-add, at the largest sizes.
+double operations(const plan::Plan& plan, const plan::Step& step,
+                  const std::map<std::string, int64_t>& largest) {
+  double sum = 2;
+  for (const Dim& d : plan.value(step.outputs[0]).shape)
+    sum *= static_cast<double>(d.evaluate(largest));
+  return sum * static_cast<double>(plan.value(step.inputs[0]).shape.back().evaluate(largest));
+}
+
+}  // namespace
+
+std::vector<std::string> quantization_notes(const plan::Plan& plan, bool mode_is_int8) {
+  std::map<std::string, int64_t> largest;
+  for (const plan::Symbol& symbol : plan.symbols) largest[symbol.name] = symbol.max;
+  int asked = 0, quantized = 0;
+  double all = 0, part = 0;
+  for (const plan::Step& step : plan.steps) {
+    const bool is_product = step.op == OpKind::kLinear || step.op == OpKind::kQuantizedLinear;
+    if (!is_product || step.asked.compute.type != DType::kQ8) continue;
+    const double work = operations(plan, step, largest);
+    ++asked;
+    all += work;
+    if (step.op != OpKind::kQuantizedLinear) continue;
+    ++quantized;
+    part += work;
+  }
+  if (asked == 0 && !mode_is_int8) return {};
+  if (quantized == 0) {
+    return {asked == 0
+                ? "warning: int8: nothing is quantized: the model has no product with a constant "
+                  "weight, heads excepted; --fp16 gives the same engine"
+                : fmt::format("warning: int8: nothing is quantized: this version has no {} kernel "
+                              "for int8 products; --fp16 gives the same engine",
+                              plan.device)};
+  }
+  return {fmt::format("int8: {} of {} with a constant weight, heads excepted: {:.1f} % of their "
+                      "operations",
+                      quantized, counted(asked, "product"), 100 * part / all)};
+}
+
+}  // namespace vernier::compiler

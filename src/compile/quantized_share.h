@@ -1,0 +1,15 @@
+// How much of a plan's products is quantized, for its notes. Contract: docs/quantization.md.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace vernier::compiler {
+
+/// Empty if no product was asked for int8 operands and `mode_is_int8` is false. Else one note: how
+/// many of the products that were asked for have them, and their share of the operations, at the
+/// largest sizes of the plan.
+std::vector<std::string> quantization_notes(const plan::Plan& plan, bool mode_is_int8);
+
+}  // namespace vernier::compiler

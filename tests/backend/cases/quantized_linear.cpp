@@ -1,0 +1,141 @@
+// Cases of QuantizeRows and QuantizedLinear: odd sizes, every type of an 8-bit operand, zero points,
+// scales by row and column, every activation.
+#include <cmath>
+
+#include "backend/harness.h"
+
+namespace vernier::backend::test {
+namespace {
+
+constexpr DType kF32 = DType::kF32, kI8 = DType::kI8, kU8 = DType::kU8, kQ8 = DType::kQ8;
+
+// Numbers of all of the type's range.
+Tensor bytes(Maker& make, DType type, const Shape& shape) {
+  const Tensor drawn = make.integers(
+      DType::kI32, shape, type == kU8 ? 0 : type == kI8 ? -128 : -127, type == kU8 ? 255 : 127);
+  std::vector<double> values;
+  for (int64_t i = 0; i < drawn.elems(); ++i)
+    values.push_back(static_cast<double>(drawn.integer_at(i)));
+  return Tensor::from(type, shape, std::span<const double>(values));
+}
+
+Tensor scales(Maker& make, const Shape& shape) {
+  const Tensor drawn = make.normal(shape);
+  std::vector<double> values;
+  for (int64_t i = 0; i < drawn.elems(); ++i)
+    values.push_back(0.01 * (0.1 + std::abs(drawn.float_at(i))));
+  return Tensor::from(kF32, shape, std::span<const double>(values));
+}
+
+const Cases kQuantizeRows("QuantizeRows", [] {
+  Maker make(91);
+  std::vector<OpCase> cases;
+  for (const Shape& shape : std::vector<Shape>{
+           {1, 1}, {3, 17}, {2, 5, 33}, {17, 64}, {3, 127}, {5, 1536}, {0, 3}, {4}}) {
+    for (const double mean : {0.0, 100.0}) {
+      OpCase c{.name = str(shape), .op = OpKind::kQuantizeRows, .attrs = encode(QuantizeRowsAttrs{})};
+      const int axis = shape.size() > 1 ? 0 : -1;
+      Shape by_row = shape;
+      by_row.back() = 1;
+      // q8 holds no NaN: the row's scale is NaN where the row has one.
+      c.inputs = {{.value = make.normal(shape, mean), .batch_axis = axis, .special = false}};
+      c.outputs = {{.dtype = kQ8, .shape = shape, .batch_axis = axis},
+                   {.shape = by_row, .batch_axis = axis}};
+      cases.push_back(c);
+    }
+  }
+  OpCase ties{.name = "ties", .op = OpKind::kQuantizeRows, .attrs = encode(QuantizeRowsAttrs{})};
+  const std::vector<double> row{127, 0.5, 1.5, -2.5, -127, 3.5, 126.5};
+  ties.inputs = {{.value = Tensor::from(kF32, {1, 7}, std::span<const double>(row)),
+                  .special = false}};
+  ties.outputs = {{.dtype = kQ8, .shape = {1, 7}}, {.shape = {1, 1}}};
+  cases.push_back(ties);
+  OpCase small = ties;
+  small.name = "zeros and tiny numbers";
+  const std::vector<double> tiny{0, 0, 0, 1e-36, -2e-36, 3e-37, 1e-33, 0, -3e-34};
+  small.inputs[0].value = Tensor::from(kF32, {3, 3}, std::span<const double>(tiny));
+  small.inputs[0].stays_f32 = true;
+  small.outputs = {{.dtype = kQ8, .shape = {3, 3}}, {.shape = {3, 1}}};
+  small.checks = Checks::kValues;
+  cases.push_back(small);
+  return cases;
+});
+
+struct Row {
+  const char* name;
+  Shape x;  ///< [..., K]
+  int64_t n;
+  LinearAttrs attrs = {};
+  DType x_type = kQ8, w_type = kQ8;
+  bool by_row = true, by_column = true;
+  bool x_zero = false, w_zero = false, w_zero_by_column = false;
+  bool bias = true, residual = false;
+};
+
+// clang-format off
+const std::vector<Row> kRows{
+    {.name = "one number",            .x = {1, 1},     .n = 1},
+    {.name = "odd sizes",             .x = {3, 17},    .n = 33,  .attrs = {.activation = Activation::kGeluErf}},
+    {.name = "a panel and one",       .x = {5, 33},    .n = 65,  .attrs = {.trans_w = true}},
+    {.name = "rows of two axes",      .x = {2, 7, 64}, .n = 127, .attrs = {.activation = Activation::kGeluTanh}, .residual = true},
+    {.name = "several blocks",        .x = {130, 48},  .n = 130, .attrs = {.activation = Activation::kRelu}},
+    {.name = "tanh, transposed",      .x = {40, 128},  .n = 192, .attrs = {.activation = Activation::kTanh, .trans_w = true}},
+    {.name = "one scale each",        .x = {4, 31},    .n = 5,   .by_row = false, .by_column = false, .bias = false},
+    {.name = "u8 by i8",              .x = {6, 35},    .n = 70,  .x_type = kU8, .w_type = kI8, .by_row = false, .x_zero = true},
+    {.name = "i8 by i8",              .x = {7, 36},    .n = 64,  .x_type = kI8, .w_type = kI8, .by_row = false},
+    {.name = "i8 by i8, zero points", .x = {13, 37},   .n = 66,  .x_type = kI8, .w_type = kI8, .by_row = false, .x_zero = true, .w_zero = true, .w_zero_by_column = true},
+    {.name = "u8 by u8",              .x = {9, 38},    .n = 67,  .x_type = kU8, .w_type = kU8, .by_row = false},
+    {.name = "u8 by u8, zero points", .x = {9, 39},    .n = 67,  .attrs = {.trans_w = true}, .x_type = kU8, .w_type = kU8, .by_row = false, .x_zero = true, .w_zero = true, .residual = true},
+    {.name = "i8 by u8",              .x = {2, 40},    .n = 68,  .x_type = kI8, .w_type = kU8, .w_zero = true, .w_zero_by_column = true},
+    {.name = "no rows",               .x = {0, 8},     .n = 3},
+};
+// clang-format on
+
+OpCase quantized_case(Maker& make, const Row& row) {
+  OpCase c{.name = row.name, .op = OpKind::kQuantizedLinear, .attrs = encode(row.attrs)};
+  const int64_t k = row.x.back(), n = row.n;
+  Shape out = row.x, by_row = row.x;
+  out.back() = n;
+  by_row.back() = 1;
+  const Arg absent{.value = Tensor(), .special = false};
+  const auto optional = [&](bool present, Arg arg) { return present ? arg : absent; };
+  c.inputs = {
+      {.value = bytes(make, row.x_type, row.x), .batch_axis = 0, .special = false},
+      {.value = bytes(make, row.w_type, row.attrs.trans_w ? Shape{n, k} : Shape{k, n}),
+       .constant = true,
+       .special = false},
+      {.value = scales(make, row.by_row ? by_row : Shape{}),
+       .batch_axis = row.by_row ? 0 : -1,
+       .stays_f32 = true},
+      {.value = scales(make, row.by_column ? Shape{n} : Shape{1}), .stays_f32 = true},
+      optional(row.x_zero, {.value = make.integers(row.x_type, {}, row.x_type == kU8 ? 3 : -9, 100),
+                            .special = false}),
+      optional(row.w_zero, {.value = make.integers(row.w_type,
+                                                   row.w_zero_by_column ? Shape{n} : Shape{},
+                                                   row.w_type == kU8 ? 100 : -9, 120),
+                            .special = false}),
+      optional(row.bias, {.value = make.normal({n})}),
+      optional(row.residual, {.value = make.normal(out), .batch_axis = 0})};
+  c.outputs = {{.shape = out}};
+  c.ulps = 16;
+  return c;
+}
+
+const Cases kQuantizedLinear("QuantizedLinear", [] {
+  Maker make(92);
+  std::vector<OpCase> cases;
+  for (const Row& row : kRows) cases.push_back(quantized_case(make, row));
+  Row longest{.name = "the largest sums", .x = {2, 1 << 15}, .n = 3, .x_type = kU8, .w_type = kI8};
+  OpCase c = quantized_case(make, longest);
+  const auto all = [](DType type, const Shape& shape, double value) {
+    const std::vector<double> values(static_cast<size_t>(num_elems(shape)), value);
+    return Tensor::from(type, shape, std::span<const double>(values));
+  };
+  c.inputs[0].value = all(kU8, {2, 1 << 15}, 255);
+  c.inputs[1].value = all(kI8, {1 << 15, 3}, -128);
+  cases.push_back(c);
+  return cases;
+});
+
+}  // namespace
+}  // namespace vernier::backend::test
