@@ -19,7 +19,7 @@ constexpr ModeRow kModes[] = {{Mode::kModel, "model", DType::kF32, DType::kF32},
                               {Mode::kTf32, "tf32", DType::kTF32, DType::kF32},
                               {Mode::kFp16, "fp16", DType::kF16, DType::kF16},
                               {Mode::kBf16, "bf16", DType::kBF16, DType::kBF16},
-                              {Mode::kInt8, "int8", DType::kF16, DType::kF16}};
+                              {Mode::kInt8, "int8", DType::kBF16, DType::kBF16}};
 
 const ModeRow& row_of(Mode mode) {
   return *std::find_if(std::begin(kModes), std::end(kModes),

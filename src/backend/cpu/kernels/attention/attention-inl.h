@@ -233,9 +233,158 @@ HWY_INLINE void apply_causal(int64_t visible, int64_t keys, const Hiding& hide, 
   }
 }
 
+// ---- products of pairs of bf16 numbers: two multiply-adds per lane and instruction
+
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+inline constexpr bool kHasPairs = true;
+#else
+inline constexpr bool kHasPairs = false;
+#endif
+
+/// c[r, lane] (+)= Σ_k a[r, k]·b[k, lane] over pairs: a pair is two bf16 numbers of consecutive k,
+/// the first in the lower half. Steps of a in bytes, of b and c in lanes.
+struct PairProduct {
+  const std::byte* a;
+  int64_t a_row_step, a_pair_step;
+  const uint32_t* b;
+  int64_t b_step;
+  float* c;
+  int64_t c_step;
+  int64_t pairs;
+  float scale;  ///< of the sums, if c is overwritten
+};
+
+HWY_INLINE VF32 add_pair_products(VF32 sums, VU32 a, VU32 b) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  // AVX3 as Highway compiles it has no BF16; the instruction is there (has_bf16_products).
+  asm("vdpbf16ps %2, %1, %0" : "+v"(sums.raw) : "v"(b.raw), "v"(a.raw));
+#else
+  (void)a, (void)b;
+#endif
+  return sums;
+}
+
+template <int kRows, int kVectors, Start kStart>
+HWY_INLINE void micro_pairs(const PairProduct& p) {
+  const F32 d;
+  const U32 du;
+  const int64_t width = lanes_of_f32();
+  VF32 acc[kRows][kVectors];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v)
+      acc[r][v] = kStart == Start::kZero ? hn::Zero(d) : hn::LoadU(d, p.c + r * p.c_step + v * width);
+  }
+  const std::byte* a = p.a;
+  const uint32_t* b = p.b;
+  for (int64_t k = 0; k < p.pairs; ++k) {
+    VU32 bv[kVectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) bv[v] = hn::LoadU(du, b + v * width);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      uint32_t pair;
+      std::memcpy(&pair, a + r * p.a_row_step, sizeof(pair));
+      const VU32 av = hn::Set(du, pair);
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) acc[r][v] = add_pair_products(acc[r][v], av, bv[v]);
+    }
+    a += p.a_pair_step;
+    b += p.b_step;
+  }
+  const VF32 scale = hn::Set(d, p.scale);
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      const VF32 sum = kStart == Start::kZero ? hn::Mul(acc[r][v], scale) : acc[r][v];
+      hn::StoreU(sum, d, p.c + r * p.c_step + v * width);
+    }
+  }
+}
+
+template <int kRows, int kVectors, Start kStart>
+HWY_INLINE void pairs_of(int64_t rows, const PairProduct& p) {
+  if (rows == kRows) return micro_pairs<kRows, kVectors, kStart>(p);
+  if constexpr (kRows > 1) pairs_of<kRows - 1, kVectors, kStart>(rows, p);
+}
+
+template <int kVectors, Start kStart>
+HWY_INLINE void multiply_pairs(const PairProduct& p, int64_t rows) {
+  const int64_t tiles = (rows + kTileRows - 1) / kTileRows;
+  for (int64_t i = 0; i < tiles; ++i) {
+    const int64_t begin = rows * i / tiles, height = rows * (i + 1) / tiles - begin;
+    PairProduct tile = p;
+    tile.a += begin * p.a_row_step;
+    tile.c += begin * p.c_step;
+    pairs_of<kTileRows, kVectors, kStart>(height, tile);
+  }
+}
+
+/// Lanes of two rows, rounded to bf16, as pairs.
+HWY_INLINE VU32 pairs_of_rows(VF32 low, VF32 high) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  __m256i l, h;
+  asm("vcvtneps2bf16 %1, %0" : "=v"(l) : "v"(low.raw));
+  asm("vcvtneps2bf16 %1, %0" : "=v"(h) : "v"(high.raw));
+  return VU32{_mm512_or_si512(_mm512_cvtepu16_epi32(l),
+                              _mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16))};
+#else
+  return hn::Or(hn::ShiftRight<16>(round_to_bf16(low)), round_to_bf16(high));
+#endif
+}
+
+/// packed[d / 2][lane] = elements d and d + 1 of row `lane`; lanes past `queries` are 0.
+HWY_INLINE void pack_query_pairs(const StoredRows& q, int64_t queries, int64_t head_dim,
+                                 uint32_t* packed) {
+  const int64_t tile = tile_queries(), pairs = head_dim / 2;
+  if (queries < tile) std::memset(packed, 0, static_cast<size_t>(pairs * tile) * sizeof(uint32_t));
+  if (q.step % 2 == 0 && reinterpret_cast<uintptr_t>(q.data) % sizeof(float) == 0) {
+    // Only moved: a pair is as wide as a float.
+    return transpose_block(reinterpret_cast<const float*>(q.data), q.step / 2,
+                           reinterpret_cast<float*>(packed), tile, queries, pairs);
+  }
+  for (int64_t l = 0; l < queries; ++l) {
+    for (int64_t i = 0; i < pairs; ++i)
+      std::memcpy(packed + i * tile + l, q.row(l) + i * 4, sizeof(uint32_t));
+  }
+}
+
+/// Rows of k in place, or a copy where their step would crowd a few sets of the cache.
+HWY_INLINE StoredRows key_rows(const StoredRows& k, int64_t keys, int64_t head_dim,
+                               std::byte* copy) {
+  if (k.step % 512 != 0) return k;
+  const StoredRows rows{copy, head_dim + 2 * kRowSpread, DType::kBF16};
+  for (int64_t j = 0; j < keys; ++j)
+    std::memcpy(rows.row(j), k.row(j), static_cast<size_t>(head_dim) * sizeof(uint16_t));
+  return rows;
+}
+
+/// pairs[j / 2][c] = v[j][c] and v[j + 1][c]; behind the last key 0.
+HWY_INLINE void pair_values(const StoredRows& v, int64_t keys, int64_t value_dim, int64_t step,
+                            uint32_t* pairs) {
+  const F32 d;
+  const U32 du;
+  for (int64_t j = 0; j < keys; j += 2) {
+    uint32_t* row = pairs + j / 2 * step;
+    const auto* low = reinterpret_cast<const uint16_t*>(v.row(j));
+    const auto* high = j + 1 < keys ? reinterpret_cast<const uint16_t*>(v.row(j + 1)) : nullptr;
+    for_each_vector(d, value_dim, [&](int64_t c, int64_t lanes) {
+      VU32 pair = hn::PromoteTo(du, load_halves(low + c, lanes));
+      if (high != nullptr)
+        pair = hn::Or(pair,
+                      hn::ShiftLeft<16>(hn::PromoteTo(du, load_halves(high + c, lanes))));
+      // Rows have room for whole vectors (kRowSpread).
+      hn::StoreU(pair, du, row + c);
+    });
+  }
+}
+
 /// One step of the running softmax on one tile: scores become probabilities relative to the new
-/// maxima; the sums and the context so far are rescaled.
-template <int kVectors>
+/// maxima; the sums and the context so far are rescaled. With kPairs the probabilities of keys j and
+/// j + 1 are written as a row of pairs, j / 2.
+template <int kVectors, bool kPairs = false>
 HWY_INLINE void softmax_step(float* scores, int64_t keys, const TileScratch& s, int64_t tile_index,
                              int64_t value_dim, bool first) {
   const F32 d;
@@ -269,15 +418,26 @@ HWY_INLINE void softmax_step(float* scores, int64_t keys, const TileScratch& s, 
         }
       }
     }
-    for (j = 0; j < keys; ++j) {
-      float* at = column + j * tile;
-      const VF32 p = exp_f32(d, hn::Sub(hn::LoadU(d, at), base));
-      hn::StoreU(p, d, at);
+    const auto probability = [&](int64_t key) HWY_ATTR {
+      const VF32 p = exp_f32(d, hn::Sub(hn::LoadU(d, column + key * tile), base));
       sum = hn::Add(sum, p);
+      return p;
+    };
+    for (j = 0; kPairs && j < keys; j += 2) {
+      const VF32 low = probability(j), high = j + 1 < keys ? probability(j + 1) : hn::Zero(d);
+      hn::StoreU(hn::BitCast(d, pairs_of_rows(low, high)), d, column + j / 2 * tile);
     }
+    for (; !kPairs && j < keys; ++j) hn::StoreU(probability(j), d, column + j * tile);
     hn::Store(max, d, maxima + v * width);
     hn::Store(sum, d, sums + v * width);
   }
+}
+
+HWY_INLINE void add_masks(const AttentionRun& run, const TilePlace& place, int64_t keys,
+                          const Hiding& hide, float* scores) {
+  if (run.bias.data != nullptr) add_bias(run.bias, place, keys, scores);
+  if (run.keep.data != nullptr) apply_keep(run.keep, place, keys, hide, scores);
+  if (run.causal) apply_causal(place.visible, keys, hide, scores);
 }
 
 /// One key block on one tile: scores, masks, softmax step, context.
@@ -296,9 +456,7 @@ HWY_INLINE void attend_block(const AttentionRun& run, const TilePlace& place, co
                                           .c_step = tile,
                                           .k = head_dim},
                                          keys, width);
-  if (run.bias.data != nullptr) add_bias(run.bias, place, keys, s.scores);
-  if (run.keep.data != nullptr) apply_keep(run.keep, place, keys, hide, s.scores);
-  if (run.causal) apply_causal(place.visible, keys, hide, s.scores);
+  add_masks(run, place, keys, hide, s.scores);
   softmax_step<kVectors>(s.scores, keys, s, tile_index, value_dim, first);
   const PanelProduct product{.a = v.data,
                              .a_row_step = 1,
@@ -312,6 +470,41 @@ HWY_INLINE void attend_block(const AttentionRun& run, const TilePlace& place, co
     multiply_panel<kVectors, Start::kZero>(product, value_dim, width);
   else
     multiply_panel<kVectors, Start::kAdd>(product, value_dim, width);
+}
+
+/// The same in pairs: k is bf16, v pairs of keys.
+template <int kVectors>
+HWY_INLINE void attend_pairs(const AttentionRun& run, const TilePlace& place, const StoredRows& k,
+                             const uint32_t* v, int64_t v_step, int64_t keys, const Hiding& hide,
+                             const TileScratch& s, int64_t tile_index, bool first) {
+  const int64_t tile = tile_queries();
+  const int64_t head_dim = run.q.dim(3), value_dim = run.v.dim(3);
+  multiply_pairs<kVectors, Start::kZero>(
+      {.a = k.data,
+       .a_row_step = k.step * 2,
+       .a_pair_step = 4,
+       .b = reinterpret_cast<const uint32_t*>(s.queries + tile_index * s.query_step),
+       .b_step = tile,
+       .c = s.scores,
+       .c_step = tile,
+       .pairs = head_dim / 2,
+       .scale = run.scale},
+      keys);
+  add_masks(run, place, keys, hide, s.scores);
+  softmax_step<kVectors, true>(s.scores, keys, s, tile_index, value_dim, first);
+  const PairProduct product{.a = reinterpret_cast<const std::byte*>(v),
+                            .a_row_step = 4,
+                            .a_pair_step = v_step * 4,
+                            .b = reinterpret_cast<const uint32_t*>(s.scores),
+                            .b_step = tile,
+                            .c = s.context + tile_index * s.context_step,
+                            .c_step = tile,
+                            .pairs = (keys + 1) / 2,
+                            .scale = 1};
+  if (first)
+    multiply_pairs<kVectors, Start::kZero>(product, value_dim);
+  else
+    multiply_pairs<kVectors, Start::kAdd>(product, value_dim);
 }
 
 /// True if bias, keep and causal add -inf to all scores of `query`.
@@ -396,6 +589,11 @@ void AttendTask(const AttentionRun& run, const AttentionTask& task, int part) {
   for (int64_t t = 0; t < tiles; ++t) {
     const int64_t queries = std::min(tile, task.queries - t * tile);
     const StoredRows q = head_rows(run.q, task.batch, task.q_begin + t * tile, task.head);
+    if (kHasPairs && run.bf16_products) {
+      pack_query_pairs(q, queries, head_dim,
+                       reinterpret_cast<uint32_t*>(s.queries + t * s.query_step));
+      continue;
+    }
     const bool in_place = q.dtype == DType::kF32;
     pack_queries(in_place ? view_in_place(q) : copy_rows(q, queries, head_dim, s.keys), queries,
                  head_dim, run.scale, s.queries + t * s.query_step);
@@ -415,10 +613,20 @@ void AttendTask(const AttentionRun& run, const AttentionTask& task, int part) {
                           must_be_finite))
       break;
     const int64_t keys = std::min(kKeyBlock, task.keys - key);
-    const HeadView k = block_view(head_rows(run.k, task.batch, task.k_begin + key, kv_head), keys,
-                                  head_dim, s.keys);
-    const HeadView v = block_view(head_rows(run.v, task.batch, task.k_begin + key, kv_head), keys,
-                                  value_dim, s.values);
+    const bool pairs = kHasPairs && run.bf16_products;
+    const StoredRows stored_k = head_rows(run.k, task.batch, task.k_begin + key, kv_head);
+    const StoredRows stored_v = head_rows(run.v, task.batch, task.k_begin + key, kv_head);
+    HeadView k{}, v{};
+    StoredRows k16{};
+    auto* v16 = reinterpret_cast<uint32_t*>(s.values);
+    const int64_t v16_step = (value_dim + kRowSpread - 1) / kRowSpread * kRowSpread + kRowSpread;
+    if (pairs) {
+      k16 = key_rows(stored_k, keys, head_dim, reinterpret_cast<std::byte*>(s.keys));
+      pair_values(stored_v, keys, value_dim, v16_step, v16);
+    } else {
+      k = block_view(stored_k, keys, head_dim, s.keys);
+      v = block_view(stored_v, keys, value_dim, s.values);
+    }
     const bool any_adds =
         may_add && find_not_finite(run, task.batch, kv_head, task.k_begin + key, keys, adds);
     const Hiding hide{run.fill, any_adds ? adds : nullptr};
@@ -430,7 +638,11 @@ void AttendTask(const AttentionRun& run, const AttentionTask& task, int part) {
                             .queries = queries,
                             .key = task.k_begin + key,
                             .visible = first_visible + first_query - key};
-      if (queries > width)
+      if (pairs && queries > width)
+        attend_pairs<2>(run, place, k16, v16, v16_step, keys, hide, s, t, key == 0);
+      else if (pairs)
+        attend_pairs<1>(run, place, k16, v16, v16_step, keys, hide, s, t, key == 0);
+      else if (queries > width)
         attend_block<2>(run, place, k, v, keys, hide, s, t, key == 0);
       else
         attend_block<1>(run, place, k, v, keys, hide, s, t, key == 0);

@@ -51,12 +51,36 @@ HWY_EXPORT(ScratchElems);
 HWY_EXPORT(AttendTask);
 HWY_EXPORT(RowsAreFinite);
 
-int64_t attention_tile_queries() { return HWY_DYNAMIC_DISPATCH(TileQueries)(); }
-int64_t attention_scratch_elems(int64_t head_dim, int64_t value_dim) {
-  return HWY_DYNAMIC_DISPATCH(ScratchElems)(head_dim, value_dim);
-}
-
 namespace {
+
+// The tile code: of the best instruction set, or of the one whose products are of bf16 pairs.
+struct TileCode {
+  int64_t (*tile_queries)();
+  int64_t (*scratch_elems)(int64_t head_dim, int64_t value_dim);
+  void (*attend)(const AttentionRun& run, const AttentionTask& task, int part);
+};
+
+#if (HWY_TARGETS & HWY_AVX3) && HWY_ARCH_X86
+constexpr bool kPairsCompiled = true;
+TileCode code_of_pairs() {
+  return {&N_AVX3::TileQueries, &N_AVX3::ScratchElems, &N_AVX3::AttendTask};
+}
+bool cpu_has_pairs() {
+  return (hwy::SupportedTargets() & HWY_AVX3) != 0 && __builtin_cpu_supports("avx512bf16") != 0;
+}
+#else
+constexpr bool kPairsCompiled = false;
+TileCode code_of_pairs() { return {}; }
+bool cpu_has_pairs() { return false; }
+#endif
+
+// On one CPU a step always has the same code, so that its bits are the same.
+bool multiplies_pairs(const KernelState* state) { return kPairsCompiled && state != nullptr; }
+TileCode tile_code(const KernelState* state) {
+  if (multiplies_pairs(state)) return code_of_pairs();
+  return {HWY_DYNAMIC_DISPATCH(TileQueries), HWY_DYNAMIC_DISPATCH(ScratchElems),
+          HWY_DYNAMIC_DISPATCH(AttendTask)};
+}
 
 Support supports(const Problem& problem) {
   Support operands = attention_operands(problem);
@@ -180,8 +204,8 @@ class Sequences {
 size_t f32_bytes(const TensorArg& x) {
   return round_to_line(static_cast<size_t>(x.elems()) * sizeof(float));
 }
-size_t part_bytes(int64_t head_dim, int64_t value_dim) {
-  const auto elems = static_cast<size_t>(attention_scratch_elems(head_dim, value_dim));
+size_t part_bytes(const TileCode& code, int64_t head_dim, int64_t value_dim) {
+  const auto elems = static_cast<size_t>(code.scratch_elems(head_dim, value_dim));
   return round_to_line(elems * sizeof(float));
 }
 
@@ -200,7 +224,8 @@ size_t finite_bytes(const TensorArg& k) {
 }
 
 std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
-  size_t bytes = part_bytes(call.in[kQ].dim(3), call.in[kV].dim(3)) *
+  const TileCode code = tile_code(call.state);
+  size_t bytes = part_bytes(code, call.in[kQ].dim(3), call.in[kV].dim(3)) *
                  static_cast<size_t>(call.execution.threads->size());
   if (given(call.in, kCos)) {
     bytes += f32_bytes(call.in[kQ]) + f32_bytes(call.in[kK]);
@@ -232,7 +257,7 @@ void find_finite_rows(const AttentionRun& run, ThreadTeam& threads) {
       });
 }
 
-AttentionRun make_run(const LaunchCall& call) {
+AttentionRun make_run(const LaunchCall& call, const TileCode& code) {
   const auto attrs = decode<AttentionAttrs>(call.attrs);
   AttentionRun run{.q = call.in[kQ],
                    .k = call.in[kK],
@@ -245,7 +270,8 @@ AttentionRun make_run(const LaunchCall& call) {
                    .causal = attrs.causal,
                    .zero_nan_rows = attrs.zero_nan_rows,
                    .masks_add = attrs.masks_add,
-                   .heads_per_kv = call.in[kQ].dim(2) / call.in[kK].dim(2)};
+                   .heads_per_kv = call.in[kQ].dim(2) / call.in[kK].dim(2),
+                   .bf16_products = multiplies_pairs(call.state)};
   std::byte* workspace = call.workspace;
   const auto take = [&workspace](const TensorArg& t) {
     auto* at = reinterpret_cast<float*>(workspace);
@@ -270,7 +296,7 @@ AttentionRun make_run(const LaunchCall& call) {
     find_finite_rows(run, *call.execution.threads);
   }
   run.scratch = reinterpret_cast<float*>(workspace);
-  run.scratch_step = static_cast<int64_t>(part_bytes(run.q.dim(3), run.v.dim(3)) / sizeof(float));
+  run.scratch_step = static_cast<int64_t>(part_bytes(code, run.q.dim(3), run.v.dim(3)) / sizeof(float));
   return run;
 }
 
@@ -290,10 +316,11 @@ int64_t tiles_per_task(int64_t total_tiles, int threads) {
 void launch(const LaunchCall& call) {
   const Sequences sequences(call);
   if (call.out[0].elems() == 0) return;
-  const AttentionRun run = make_run(call);
+  const TileCode code = tile_code(call.state);
+  const AttentionRun run = make_run(call, code);
   if (sequences.varlen()) zero_rows(run.out, 0, sequences.end_row(), run.out.dim(1));
-  const auto attend = HWY_DYNAMIC_DISPATCH(AttendTask);
-  const int64_t tile = attention_tile_queries(), heads = run.q.dim(2);
+  const auto attend = code.attend;
+  const int64_t tile = code.tile_queries(), heads = run.q.dim(2);
   ThreadTeam& threads = *call.execution.threads;
   int64_t tiles = 0;
   for (int64_t i = 0; i < sequences.count(); ++i)
@@ -326,7 +353,51 @@ void launch(const LaunchCall& call) {
   });
 }
 
+// ---- bf16
+
+Support supports_bf16(const Problem& problem) {
+  Support support = supports(problem);
+  if (!support) return support;
+  for (size_t i : {kQ, kK, kV}) {
+    if (problem.inputs[i].dtype != DType::kBF16)
+      return no("input " + std::to_string(i) + " is " +
+                std::string(name(problem.inputs[i].dtype)) + ", this kernel takes bf16");
+  }
+  if (problem.has_input(kCos)) return no("heads are rotated, which this kernel does not do");
+  const auto head_dim = problem.inputs[kQ].shape[3].as_constant();
+  if (!head_dim || *head_dim % 2 != 0) return no("the head size is not an even constant");
+  return yes();
+}
+
+// q, k and v are bf16 already; the probabilities are rounded relative to the running maximum.
+Numerics bf16_numerics(const Problem& problem) {
+  Numerics numerics = f32_numerics(problem);
+  constexpr size_t kProbabilities = 4;
+  numerics.compute = DType::kBF16;
+  for (size_t i = 0; i < 3; ++i) numerics.points[i].type = DType::kBF16;
+  numerics.points[kProbabilities] = {.type = DType::kBF16,
+                                     .block = kKeyBlock,
+                                     .scale = PointRounding::Scale::kUnnormalised};
+  return numerics;
+}
+
+// Made where the CPU multiplies pairs; without it the step is computed in f32.
+struct PairsState final : KernelState {};
+
 }  // namespace
+
+extern const KernelBody attention_bf16;
+constexpr KernelBody attention_bf16{
+    .supports = &supports_bf16,
+    .numerics = &bf16_numerics,
+    .strided_inputs = 0x1f,
+    .create = [](const CreateCall&) -> std::unique_ptr<KernelState> {
+      if (!kPairsCompiled || !cpu_has_pairs()) return nullptr;
+      return std::make_unique<PairsState>();
+    },
+    .prepare = &prepare,
+    .launch = &launch,
+};
 
 extern const KernelBody attention_blocked;
 constexpr KernelBody attention_blocked{

@@ -55,8 +55,9 @@ struct AttentionRun {
   float scale = 1, fill = 0;
   bool causal = false, zero_nan_rows = false, masks_add = false;
   int64_t heads_per_kv = 1;
+  bool bf16_products = false;  ///< q, k and v are bf16, and the CPU multiplies pairs of them
   FiniteRows finite = {};  ///< known if a mask depends on it: causal with fill = -inf, or masks_add
-  float* scratch = nullptr;  ///< attention_scratch_elems() per part
+  float* scratch = nullptr;  ///< TileScratch per part
   int64_t scratch_step = 0;
 };
 
@@ -68,9 +69,5 @@ struct AttentionTask {
   int64_t k_begin = 0, keys = 0;
   int64_t causal_offset = 0;  ///< keys − queries of the sequence
 };
-
-/// Queries in one tile on this machine (two vectors).
-int64_t attention_tile_queries();
-int64_t attention_scratch_elems(int64_t head_dim, int64_t value_dim);
 
 }  // namespace vernier::backend::cpu
