@@ -122,8 +122,35 @@ ir::ValueId requantized(NodeContext& node, ir::ValueId value, ir::ValueId y_scal
   return node.emit(OpKind::kQuantizeLinear, std::move(inputs), attrs);
 }
 
+// A constant weight with one scale, or one for each column, is read as Q/DQ: QuantizeLinear(MatMul(
+// DequantizeLinear(a), DequantizeLinear(b))). That is what a pass makes an integer product of.
+bool read_as_qdq(NodeContext& node) {
+  const ir::ValueId b = node.input(3);
+  const auto one = [&](size_t i) { return product(node.shape(node.input(i))) == Dim(1); };
+  const bool f32 = node.dtype(node.input(1)) == DType::kF32 &&
+                   node.dtype(node.input(4)) == DType::kF32 &&
+                   node.dtype(node.input(6)) == DType::kF32;
+  if (!f32 || !node.value(b).is_constant() || node.rank(b) != 2 || !one(1) || !one(2) ||
+      node.rank(node.input(0)) < 2)
+    return false;
+  const auto real = [&](size_t first, int64_t axis) {
+    QuantizeAttrs attrs;
+    attrs.axis = axis;
+    return node.emit(OpKind::kDequantizeLinear,
+                     {node.input(first), node.input(first + 1), node.input(first + 2)}, attrs);
+  };
+  const ir::ValueId y =
+      node.emit(OpKind::kMatMul, {real(0, node.rank(node.input(0)) - 1), real(3, 1)});
+  QuantizeAttrs attrs;
+  attrs.axis = node.rank(y) - 1;
+  attrs.dtype = node.dtype(node.input(7));
+  node.set_output(0, node.emit(OpKind::kQuantizeLinear, {y, node.input(6), node.input(7)}, attrs));
+  return true;
+}
+
 // Inputs: a, its scale and zero point, b, its scale and zero point, scale and zero point of y.
 void translate_qlinear_matmul(NodeContext& node) {
+  if (read_as_qdq(node)) return;
   const ir::ValueId a = node.input(0), b = node.input(3);
   const ir::ValueId sums = integer_matmul(node, a, node.input(2), b, node.input(5));
   const int64_t rank = node.rank(sums);

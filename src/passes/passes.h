@@ -31,6 +31,7 @@ int fuse_qkv(ir::Graph& graph);
 int fuse_linear_activation(ir::Graph& graph);
 int fuse_linear_residual(ir::Graph& graph);
 int fuse_linear_add_layer_norm(ir::Graph& graph, const Takes& takes);
+int multiply_as_integers(ir::Graph& graph, const Takes& takes);
 int quantize_linear(ir::Graph& graph, const Takes& takes);
 int fold_weights(ir::Graph& graph);
 int slice_early(ir::Graph& graph);

@@ -22,6 +22,8 @@ std::span<const Pass> pipeline() {
       // Raising leaves adjacent transposes and reshapes.
       Pass{"canonicalise_raised", Phase::kRaise, false, &canonicalise},
       Pass{"grouped_heads", Phase::kRaise, false, &raise_grouped_heads},
+      // First, so that the weights that it leaves are constants for the passes below.
+      Pass{"integer_products", Phase::kFuse, true, nullptr, &fold_weights, &multiply_as_integers},
       // Raising always runs, so that roles keep their meaning; `off` splits the composite again.
       Pass{"attention", Phase::kFuse, true, nullptr, &split_attention},
       Pass{"transposed_elementwise", Phase::kFuse, true, &drop_transposes},
@@ -36,7 +38,7 @@ std::span<const Pass> pipeline() {
            &fuse_linear_add_layer_norm},
       Pass{"slice_early", Phase::kFuse, true, &slice_early},
       // Behind all that knows Linear.
-      Pass{"quantize", Phase::kFuse, true, nullptr, &fold_weights, &quantize_linear},
+      Pass{"quantize", Phase::kFuse, true, nullptr, nullptr, &quantize_linear},
       Pass{"elementwise_chain", Phase::kFuse, true, &fuse_elementwise},
   };
   return kPasses;

@@ -181,6 +181,7 @@ struct Parts {
 };
 
 std::optional<Parts> dequantized(const Graph& graph, ValueId value) {
+  value = under_casts(graph, value);
   const Node* n = producer_of(graph, value, OpKind::kDequantizeLinear);
   if (n == nullptr || !is_byte(dtype_of(graph, n->inputs[0])) ||
       dtype_of(graph, n->inputs[1]) != DType::kF32)
@@ -200,6 +201,31 @@ bool sums_fit(const Graph& graph, ValueId w, bool trans_w) {
   return k && *k > 0 && *k <= kMostProducts;
 }
 
+// View(DequantizeLinear(x)) ⇒ DequantizeLinear(View(x)), so that a product behind it finds it.
+bool view_integers(Graph& graph, NodeId id) {
+  const Node view = graph.node(id);
+  if (view.op != OpKind::kReshape && view.op != OpKind::kTranspose) return false;
+  const Node* taken = producer_of(graph, view.inputs[0], OpKind::kDequantizeLinear);
+  if (taken == nullptr || !graph.single_use(view.inputs[0]) ||
+      constant_of(graph, taken->inputs[0]))
+    return false;
+  const auto parts = dequantized(graph, view.inputs[0]);
+  if (!parts || !is_one_number(graph, parts->scale) ||
+      (parts->zero != kNoValue && !is_one_number(graph, parts->zero)))
+    return false;
+  const Node apart = *taken;
+  std::vector<ValueId> inputs = view.inputs;
+  inputs[0] = parts->values;
+  const ValueId turned = ops::emit(graph, view.op, std::move(inputs), view.attrs, view.origins);
+  graph.producer(turned)->request = view.request;
+  std::vector<ValueId> operands = apart.inputs;
+  operands[0] = turned;
+  graph.node(id).origins = apart.origins;
+  graph.node(id).request = apart.request;
+  mutate(graph, id, OpKind::kDequantizeLinear, std::move(operands), apart.attrs);
+  return true;
+}
+
 // A product of two DequantizeLinears becomes one of their integers.
 bool multiply_integers(Graph& graph, NodeId id, const Takes& takes) {
   const Node& linear = graph.node(id);
@@ -209,7 +235,7 @@ bool multiply_integers(Graph& graph, NodeId id, const Takes& takes) {
       (x->zero != kNoValue && !is_one_number(graph, x->zero)))
     return false;
   auto attrs = linear.attrs_as<LinearAttrs>();
-  ValueId weight = linear.inputs[1];
+  ValueId weight = under_casts(graph, linear.inputs[1]);
   if (const Node* turn = producer_of(graph, weight, OpKind::kTranspose)) {
     weight = turn->inputs[0];
     attrs.trans_w = !attrs.trans_w;
@@ -241,25 +267,36 @@ bool multiply_integers(Graph& graph, NodeId id, const Takes& takes) {
   return true;
 }
 
-// Constant integers as bytes and their zero point: values = bytes - zero. Empty if they do not fit.
+// A constant matrix of integers as bytes and their zero point, one or one for each column: values =
+// bytes - zero. Empty if they do not fit.
 struct Bytes {
   Tensor values;
   std::optional<Tensor> zero;
 };
 std::optional<Bytes> as_bytes(const Tensor& integers) {
-  int64_t low = 0, high = 0;
+  const auto columns = static_cast<size_t>(integers.shape()[1]);
+  std::vector<int64_t> low(columns, 0), high(columns, 0);
   for (int64_t i = 0; i < integers.elems(); ++i) {
-    low = std::min(low, integers.integer_at(i));
-    high = std::max(high, integers.integer_at(i));
+    const auto c = static_cast<size_t>(i) % columns;
+    low[c] = std::min(low[c], integers.integer_at(i));
+    high[c] = std::max(high[c], integers.integer_at(i));
   }
-  if (high - low > 255) return std::nullopt;
-  const bool is_signed = low >= -128 && high <= 127;
+  const int64_t lowest = *std::ranges::min_element(low), highest = *std::ranges::max_element(high);
+  const bool is_signed = lowest >= -128 && highest <= 127;
+  for (size_t c = 0; c < columns; ++c)
+    if (high[c] - low[c] > 255) return std::nullopt;
+  const bool together = highest - lowest <= 255;
   const DType type = is_signed ? DType::kI8 : DType::kU8;
-  const int64_t zero = is_signed ? 0 : -low;
+  std::vector<int64_t> zeros(columns, 0);
+  for (size_t c = 0; c < columns && !is_signed; ++c) zeros[c] = together ? -lowest : -low[c];
   std::vector<int64_t> bytes;
-  for (int64_t i = 0; i < integers.elems(); ++i) bytes.push_back(integers.integer_at(i) + zero);
+  for (int64_t i = 0; i < integers.elems(); ++i)
+    bytes.push_back(integers.integer_at(i) + zeros[static_cast<size_t>(i) % columns]);
   Bytes result{Tensor::from(type, integers.shape(), std::span<const int64_t>(bytes)), {}};
-  if (zero != 0) result.zero = Tensor::scalar(type, static_cast<double>(zero));
+  if (!is_signed && together) zeros.resize(1);
+  if (!is_signed)
+    result.zero = Tensor::from(type, {static_cast<int64_t>(zeros.size())},
+                               std::span<const int64_t>(zeros));
   return result;
 }
 
@@ -409,12 +446,11 @@ bool absorb_activation(Graph& graph, NodeId id) {
 
 }  // namespace
 
-int quantize_linear(Graph& graph, const Takes& takes) {
+int multiply_as_integers(Graph& graph, const Takes& takes) {
   int found = 0;
-  Quantizer quantizer(graph, takes);
   for (NodeId id : std::vector<NodeId>(graph.order())) {
     if (!is_live(graph, id)) continue;
-    const bool changed = multiply_integers(graph, id, takes) || quantizer.quantize(id) ||
+    const bool changed = view_integers(graph, id) || multiply_integers(graph, id, takes) ||
                          scale_integers(graph, id, takes) || absorb_bias(graph, id) ||
                          absorb_activation(graph, id);
     found += changed;
@@ -422,13 +458,35 @@ int quantize_linear(Graph& graph, const Takes& takes) {
   return found + fold_weights(graph);
 }
 
-// Weights that no product of integers took are plain constants from here on.
+int quantize_linear(Graph& graph, const Takes& takes) {
+  int found = 0;
+  Quantizer quantizer(graph, takes);
+  for (NodeId id : std::vector<NodeId>(graph.order())) {
+    if (is_live(graph, id)) found += quantizer.quantize(id);
+  }
+  return found;
+}
+
+// Weights that no product of integers took are plain constants from here on, in the model's type:
+// they are rounded where they are stored.
 int fold_weights(Graph& graph) {
   int found = 0;
   for (NodeId id : std::vector<NodeId>(graph.order())) {
-    const OpKind op = graph.node(id).op;
-    if ((op == OpKind::kDequantizeLinear || op == OpKind::kTranspose) && is_live(graph, id))
-      found += fold_constant(graph, id);
+    Node& node = graph.node(id);
+    const bool folds = node.op == OpKind::kDequantizeLinear || node.op == OpKind::kTranspose;
+    if (!folds || !is_live(graph, id) || !constant_of(graph, node.inputs[0])) continue;
+    if (node.op == OpKind::kDequantizeLinear) node.request.store = {DType::kF32, false};
+    ops::infer_node(graph, id);
+    found += fold_constant(graph, id);
+  }
+  for (NodeId id : std::vector<NodeId>(graph.order())) {
+    if ((flags(graph.node(id).op) & kProduct) == 0) continue;
+    for (size_t i = 0; i < graph.node(id).inputs.size(); ++i) {
+      const ValueId in = graph.node(id).inputs[i];
+      if (in == kNoValue || constant_of(graph, in)) continue;
+      const ValueId base = under_casts(graph, in);
+      if (base != in && constant_of(graph, base)) graph.set_input(id, i, base);
+    }
   }
   return found;
 }

@@ -23,8 +23,12 @@ int64_t row_axes(const Graph& graph, const Node& f) {
   switch (f.op) {
     case kLinear:
     case kLinearAddLayerNorm:
+    case kQuantizedLinear:
     case kL2Norm:
       return rank - 1;
+    case kQuantizeLinear:
+    case kDequantizeLinear:
+      return product(shape_of(graph, f.inputs[1])) == Dim(1) ? rank : 0;
     case kLayerNorm:
     case kRMSNorm:
     case kAddLayerNorm: {
@@ -42,8 +46,12 @@ bool holds_rows(const Node& f, size_t i) {
     case kLinear:
     case kLinearAddLayerNorm:
       return i == 0 || i == 3;
+    case kQuantizedLinear:
+      return i == 0 || i == 7;
     case kLayerNorm:
     case kRMSNorm:
+    case kQuantizeLinear:
+    case kDequantizeLinear:
       return i == 0;
     case kAddLayerNorm:
       return i <= 1;

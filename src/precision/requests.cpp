@@ -19,7 +19,7 @@ constexpr ModeRow kModes[] = {{Mode::kModel, "model", DType::kF32, DType::kF32},
                               {Mode::kTf32, "tf32", DType::kTF32, DType::kF32},
                               {Mode::kFp16, "fp16", DType::kF16, DType::kF16},
                               {Mode::kBf16, "bf16", DType::kBF16, DType::kBF16},
-                              {Mode::kInt8, "int8", DType::kBF16, DType::kBF16}};
+                              {Mode::kInt8, "int8", DType::kF16, DType::kF16}};
 
 const ModeRow& row_of(Mode mode) {
   return *std::find_if(std::begin(kModes), std::end(kModes),
@@ -104,13 +104,50 @@ class Quantized {
   analysis::NodeSet behind_;
 };
 
-enum class Operands : uint8_t { kNone, kOfMode, kQuantized };
+// Attention's q, k and v in mode int8: bf16, of which a CPU multiplies pairs. What only they are made
+// of is stored so.
+class Attended {
+ public:
+  Attended(const ir::Graph& graph, Mode mode) : graph_(graph) {
+    if (mode != Mode::kInt8) return;
+    const auto& order = graph.order();
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+      const ir::Node& node = graph.node(*it);
+      const auto inside = [this](ir::ValueId v) { return v == ir::kNoValue || is_operand(v); };
+      if (std::ranges::all_of(node.outputs, inside)) nodes_.insert(*it);
+    }
+  }
+  bool contains(ir::NodeId id) const { return nodes_.contains(id); }
+
+ private:
+  bool is_operand(ir::ValueId v) const {
+    const auto& users = graph_.value(v).users;
+    return !graph_.is_output(v) && !users.empty() &&
+           std::ranges::all_of(users, [&](ir::NodeId user) {
+             const ir::Node& node = graph_.node(user);
+             if (has(node, kView)) return nodes_.contains(user);
+             if (node.op != OpKind::kAttention) return false;
+             for (size_t i = kFirstMask; i < node.inputs.size(); ++i)
+               if (node.inputs[i] == v) return false;
+             return true;
+           });
+  }
+
+  const ir::Graph& graph_;
+  std::set<ir::NodeId> nodes_;
+};
+
+enum class Operands : uint8_t { kNone, kOfMode, kQuantized, kAttended };
 
 // The mode's request for one ONNX node that is (part of) `node`.
-Request default_request(Mode mode, DType declared, Operands product, bool exact_zone) {
+Request default_request(Mode mode, DType declared, Operands product, bool exact_zone,
+                        bool attended) {
   const ModeRow& row = row_of(mode);
   const DType wide = declared == DType::kF64 ? DType::kF64 : DType::kF32;
-  DType operand = product == Operands::kQuantized ? DType::kQ8 : row.operand, store = row.store;
+  DType operand = product == Operands::kQuantized  ? DType::kQ8
+                  : product == Operands::kAttended ? DType::kBF16
+                                                   : row.operand;
+  DType store = attended ? DType::kBF16 : row.store;
   if (mode == Mode::kModel) operand = store = declared;
   if (declared == DType::kF64 || exact_zone) store = wide;
   if (operand == DType::kF64) operand = DType::kF32;
@@ -206,23 +243,29 @@ bool later_in_file(const ir::Origin& a, const ir::Origin& b) {
 void ask_mode(ir::Graph& raised, Mode mode) {
   const ExactZone exact(raised);
   const Quantized quantized(raised, mode);
+  const Attended attended(raised, mode);
   for (ir::NodeId id : raised.order()) {
     ir::Node& node = raised.node(id);
     const DType out = widest_float(raised, node.outputs);
     const DType in = widest_float(raised, node.inputs);
     if (out == DType::kUndefined && in == DType::kUndefined) continue;
     const DType declared = out == DType::kUndefined ? in : out;
-    const Operands operands = quantized.contains(id) ? Operands::kQuantized : Operands::kOfMode;
+    const bool attends = mode == Mode::kInt8 && node.op == OpKind::kAttention;
+    const Operands operands = quantized.contains(id) ? Operands::kQuantized
+                              : attends              ? Operands::kAttended
+                                                     : Operands::kOfMode;
     const auto of = [&](bool product) { return product ? operands : Operands::kNone; };
     for (ir::Origin& origin : node.origins) {
       const bool product =
           has(node, kProduct) && (is_product(origin.op_type) || node.origins.size() == 1);
-      origin.asked = default_request(mode, declared, of(product), exact.contains(id));
+      origin.asked = default_request(mode, declared, of(product), exact.contains(id),
+                                     attended.contains(id));
       if (out == DType::kUndefined) origin.asked.store = {};
     }
     // A node that a pass added (a transpose next to an attention) has no ONNX node.
     if (node.origins.empty() && !has(node, kView)) {
-      node.request = default_request(mode, declared, of(has(node, kProduct)), exact.contains(id));
+      node.request = default_request(mode, declared, of(has(node, kProduct)), exact.contains(id),
+                                     attended.contains(id));
       if (out == DType::kUndefined) node.request.store = {};
     }
   }

@@ -28,11 +28,13 @@ bool binds(const std::string& by) {
 }
 
 // The type that a product takes its operands in. An int8 product is made of a Linear by a later
-// pass (passes/quantize.cpp); what stays a Linear takes operands as they are stored.
-DType operand_type(const ir::Node& node) {
+// pass (passes/quantize.cpp); what stays a Linear takes operands in the type that its first one is
+// stored in.
+DType operand_type(const ir::Graph& graph, const ir::Node& node) {
   const DType type = node.request.compute.type;
   if (type != DType::kQ8 || node.op == OpKind::kQuantizedLinear) return type;
-  return node.request.store.type == DType::kUndefined ? DType::kF32 : node.request.store.type;
+  const DType stored = graph.value(node.inputs[0]).dtype;
+  return is_narrow(stored) ? stored : DType::kF32;
 }
 
 class Typing {
@@ -112,7 +114,7 @@ class Typing {
   }
 
   void cast_operands(ir::NodeId id) {
-    const DType type = operand_type(graph_.node(id));
+    const DType type = operand_type(graph_, graph_.node(id));
     if (!is_narrow(type)) return;
     const size_t count =
         std::min(product_operands(graph_.node(id).op), graph_.node(id).inputs.size());
@@ -193,7 +195,7 @@ DType stored_type(const ir::Graph& graph, const ir::Node& node, size_t i) {
     return is_narrow(type) && !represents(type, v.dtype) ? type : v.dtype;
   };
   if (has(node, kProduct) && i < product_operands(node.op)) {
-    const DType type = operand_type(node);
+    const DType type = operand_type(graph, node);
     const bool wide = type == DType::kF32 || type == DType::kTF32;
     return wide ? DType::kF32 : narrowed(type);
   }
