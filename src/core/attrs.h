@@ -352,13 +352,15 @@ struct LinearAttrs {
     v("trans_w", trans_w);
   }
 };
-/// QuantizeRows: q = x / scale of its row (q8), scale [..., 1] = largest |x| of the row / 127. x
-/// [..., K]. A row of zeros has scale 0 and q 0.
+/// QuantizeRows: q = x / scale + zero (q8) with the scale and zero of its row, [..., 1] both:
+///   low = min(x, 0), high = max(x, 0), scale = (high - low) / 254, zero = -(high + low) / 2 / scale
+/// x [..., K]. A row of zeros has scale, zero and q 0.
 using QuantizeRowsAttrs = NoAttrs;
 /// QuantizedLinear: y = act((x − x_zero)·(w − w_zero)·x_scale·w_scale + bias) (+ residual). Inputs:
 ///   0 x [..., K], q8, i8 or u8        1 w [K, N] (or [N, K] with trans_w), q8, i8 or u8
 ///   2 x_scale, one number or [..., 1] 3 w_scale, one number or [N]
-///   4 x_zero, one number, x's type    5 w_zero, one number or [N], w's type       (absent: 0)
+///   4 x_zero: of q8 a real number, or one for each row, [..., 1]; else one number of x's type
+///   5 w_zero, one number or [N], w's type                                         (absent: 0)
 ///   6 bias [N] optional               7 residual [..., N] optional
 /// A q8 weight that is a constant is held as real numbers in units of w_scale, and rounded where it
 /// is packed.

@@ -1,8 +1,8 @@
 // Products of 8-bit numbers. Each requires that the device has a kernel for the result, a constant
 // w, and at most 2^15 products per sum.
 //
-// Linear(x, w, b, r){compute int8}  ⇒  QuantizedLinear(q, w / s, x's scales, s, b, r)
-//   with (q, x's scales) = QuantizeRows(x), one for all readers of x
+// Linear(x, w, b, r){compute int8}  ⇒  QuantizedLinear(q, w / s, scales, s, zero points, b, r)
+//   with (q, scales, zero points) = QuantizeRows(x), one for all readers of x
 //   s: one scale for each column of w, the one among kClips that rounds the column with the least
 //   error. w / s is not rounded here: like every constant it is rounded where it is stored.
 // Linear(DequantizeLinear(x), DequantizeLinear(w), b, r)  ⇒  QuantizedLinear(x, w, scales, zero
@@ -114,7 +114,7 @@ class Quantizer {
                      linear.inputs[1],
                      rows.scales,
                      scales_like(weight->shape()[attrs.trans_w ? 0 : 1]),
-                     kNoValue,
+                     rows.zeros,
                      kNoValue,
                      linear.has_input(2) ? linear.inputs[2] : kNoValue,
                      linear.has_input(3) ? linear.inputs[3] : kNoValue};
@@ -128,17 +128,17 @@ class Quantizer {
 
  private:
   struct Rows {
-    ValueId values, scales;
+    ValueId values, scales, zeros;
   };
   Rows rows_of(ValueId x, const Request& request) {
     const auto [at, fresh] = rows_.try_emplace(x);
     if (fresh) {
-      const NodeId id = graph_.add_node(OpKind::kQuantizeRows, {x}, encode(QuantizeRowsAttrs{}), 2);
+      const NodeId id = graph_.add_node(OpKind::kQuantizeRows, {x}, encode(QuantizeRowsAttrs{}), 3);
       Node& node = graph_.node(id);
       node.request.compute = {DType::kF32, false};
       node.request.by = request.by;
       ops::infer_node(graph_, id);
-      at->second = {graph_.node(id).outputs[0], graph_.node(id).outputs[1]};
+      at->second = {node.outputs[0], node.outputs[1], node.outputs[2]};
     }
     return at->second;
   }

@@ -1,7 +1,6 @@
 // FP64 evaluators of QuantizeRows and QuantizedLinear. Contract: core/evaluator.h; operands at
 // QuantizeRows and QuantizedLinear in core/attrs.h.
 #include <algorithm>
-#include <cmath>
 
 #include "core/attrs.h"
 #include "reference/activations.h"
@@ -11,17 +10,16 @@
 namespace vernier::reference {
 namespace {
 
-constexpr double kLargestQ8 = 127;
-
-// x − zero as real numbers; the zero points are `zeros`, one number or one for each column of w.
+// x − zero as real numbers; the zero points are `zeros`: one number, or one for each row of x, or
+// for each column.
 std::vector<double> centered(const EvalTensor& x, const Rounding& rounding, size_t point,
-                             const EvalTensor* zeros, bool zero_per_row) {
+                             const EvalTensor* zeros, bool by_row) {
   std::vector<double> values(static_cast<size_t>(x.elems()));
   const int64_t cols = x.shape.empty() ? 1 : x.shape.back();
   for (int64_t i = 0; i < x.elems(); ++i) {
     double zero = 0;
     if (zeros != nullptr)
-      zero = zeros->value(zeros->elems() == 1 ? 0 : zero_per_row ? i / cols : i % cols);
+      zero = zeros->value(zeros->elems() == 1 ? 0 : by_row ? i / cols : i % cols);
     const double value = x.value(i);
     values[static_cast<size_t>(i)] = (x.is_float() ? rounding(point, value) : value) - zero;
   }
@@ -31,23 +29,29 @@ std::vector<double> centered(const EvalTensor& x, const Rounding& rounding, size
 
 }  // namespace
 
-// q = x / scale, scale = max |x| / 127 of its row.
+// q = x / scale + zero of its row.
 void eval_quantize_rows(const EvalCall& call) {
+  constexpr double kSteps = 254;
   const EvalTensor& x = *call.in[0];
-  EvalTensor& q = call.out[0];
-  EvalTensor* scales = call.out.size() > 1 && !call.out[1].f.empty() ? &call.out[1] : nullptr;
+  const auto other = [&](size_t i) {
+    return i < call.out.size() && !call.out[i].f.empty() ? &call.out[i] : nullptr;
+  };
+  EvalTensor &q = call.out[0], *scales = other(1), *zeros = other(2);
   const auto cols = static_cast<size_t>(x.shape.back());
   for (size_t row = 0; row * cols < x.f.size(); ++row) {
-    double largest = 0;
-    for (size_t i = row * cols; i < (row + 1) * cols; ++i) {
-      const double size = std::abs(x.f[i]);
-      if (size > largest || std::isnan(size)) largest = size;
-      if (std::isnan(largest)) break;
+    const auto values = std::span(x.f).subspan(row * cols, cols);
+    double low = 0, high = 0, sum = 0;
+    for (const double v : values) {
+      low = std::min(low, v);
+      high = std::max(high, v);
+      sum += v - v;  // NaN where one of them is not finite
     }
-    const double scale = largest / kLargestQ8;
-    for (size_t i = row * cols; i < (row + 1) * cols; ++i)
-      q.f[i] = scale == 0 ? 0 : call.rounding(0, x.f[i] / scale);
+    const double scale = (high - low) / kSteps + sum;
+    const double zero = scale == 0 ? 0 : -(high + low) / 2 / scale;
+    for (size_t i = 0; i < cols; ++i)
+      q.f[row * cols + i] = scale == 0 ? 0 : call.rounding(0, values[i] / scale + zero);
     if (scales != nullptr) scales->f[row] = scale;
+    if (zeros != nullptr) zeros->f[row] = zero;
   }
 }
 
@@ -60,7 +64,7 @@ void eval_quantized_linear(const EvalCall& call) {
   const Rounding& rounding = call.rounding;
   EvalTensor& y = call.out[0];
   if (y.f.empty()) return;
-  const std::vector<double> left = centered(x, rounding, 0, call.optional(4), false);
+  const std::vector<double> left = centered(x, rounding, 0, call.optional(4), true);
   std::vector<double> right = centered(w, rounding, 1, call.optional(5), attrs.trans_w);
   if (attrs.trans_w) {
     std::vector<double> columns(right.size());

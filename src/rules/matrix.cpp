@@ -128,6 +128,15 @@ void check_one_or_columns(InferContext& context, size_t i, const Dim& columns) {
   context.unify(shape[0], columns);
 }
 
+// Input `i` is one number, or has one for each row of a result of shape `out`.
+void check_one_or_rows(InferContext& context, size_t i, const SymShape& out) {
+  const SymShape& shape = context.shape(i);
+  if (is_one_number(shape)) return;
+  require_rank(context, i, static_cast<int64_t>(out.size()));
+  for (size_t axis = 0; axis < shape.size(); ++axis)
+    context.unify(shape[axis], axis + 1 == shape.size() ? Dim(1) : out[axis]);
+}
+
 // A zero point of operand `of`, in its type.
 void check_zero(InferContext& context, size_t i, size_t of) {
   require_same_type(context, i, of);
@@ -138,14 +147,15 @@ void check_zero(InferContext& context, size_t i, size_t of) {
 
 }  // namespace
 
-// q8 is symmetric. A row is the last axis.
+// A row is the last axis.
 void infer_quantize_rows(InferContext& context) {
   require_float(context, 0);
   SymShape shape = context.shape(0);
   if (shape.empty()) context.fail("input 0 must have at least one axis, got a scalar");
   context.set_output(0, DType::kQ8, shape);
   shape.back() = Dim(1);
-  context.set_output(1, DType::kF32, std::move(shape));
+  context.set_output(1, DType::kF32, shape);
+  context.set_output(2, DType::kF32, std::move(shape));
 }
 
 void infer_quantized_linear(InferContext& context) {
@@ -165,13 +175,12 @@ void infer_quantized_linear(InferContext& context) {
                  std::to_string(kMostProducts));
   out.back() = w[trans_w ? 0 : 1];
   for (size_t i : {size_t{2}, size_t{3}}) require_float(context, i);
-  if (const SymShape& scale = context.shape(2); !is_one_number(scale)) {
-    require_rank(context, 2, context.rank(0));
-    for (size_t i = 0; i < scale.size(); ++i)
-      context.unify(scale[i], i + 1 == scale.size() ? Dim(1) : out[i]);
-  }
+  check_one_or_rows(context, 2, out);
   check_one_or_columns(context, 3, out.back());
-  if (context.has_input(4)) {
+  if (context.has_input(4) && is_float(context.dtype(0))) {
+    require_float(context, 4);
+    check_one_or_rows(context, 4, out);
+  } else if (context.has_input(4)) {
     check_zero(context, 4, 0);
     if (!is_one_number(context.shape(4)))
       context.fail("the zero point of input 0 has shape " + str(context.shape(4)) +

@@ -217,7 +217,10 @@ class Together {
   double squares_ = 0, expected_ = 0, expected_squares_ = 0;
 };
 
-bool is_16_bits(DType type) { return type == DType::kF16 || type == DType::kBF16; }
+// The types whose errors are judged together, too.
+bool is_short(DType type) {
+  return type == DType::kF16 || type == DType::kBF16 || type == DType::kQ8;
+}
 
 }  // namespace
 
@@ -300,7 +303,7 @@ StepResult Replay::judge(const plan::Step& step, const backend::LaunchCall& call
       if (inside > 0)
         result.inside_factor = std::max(result.inside_factor, (error - without_inside) / inside);
       const double one = noise / kNoiseFactor * single, within = ideal.inside_rms[o][i];
-      if (is_16_bits(want.dtype)) {
+      if (is_short(want.dtype)) {
         const double rounding = stored - w;
         together.add(error, rounding * rounding + one * one + approximation * approximation +
                                 within * within);

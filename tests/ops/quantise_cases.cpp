@@ -147,13 +147,14 @@ const ShapeCases kShapes("Quantise", {
      .out = {"f32 [batch, seq]"}, .substitutions = {"b2 := batch"}},
 });
 const OpCases kQuantizeRows("QuantizeRows", OpKind::kQuantizeRows, {
-    {.name = "by_the_largest_of_each_row",
-     .in = {f32({3, 3}, {1, -2, 127, 0, 0, 0, -63.5, 0.5, 1})},
-     .out = {typed(kQ8, {3, 3}, {1, -2, 127, 0, 0, 0, -127, 1, 2}), f32({3, 1}, {1, 0, 0.5})}},
-    {.name = "a_vector_is_a_row", .in = {f32({2}, {-127, 1})},
-     .out = {typed(kQ8, {2}, {-127, 1}), f32({1}, {1})}},
+    {.name = "by_the_range_of_each_row",
+     .in = {f32({3, 3}, {1, -127, 127, 0, 0, 0, -8, 119, 1})},
+     .out = {typed(kQ8, {3, 3}, {1, -127, 127, 0, 0, 0, -127, 127, -109}),
+             f32({3, 1}, {1, 0, 0.5}), f32({3, 1}, {0, 0, -111})}},
+    {.name = "zero_is_in_the_range", .in = {f32({2}, {127, 1})},
+     .out = {typed(kQ8, {2}, {127, -125}), f32({1}, {0.5}), f32({1}, {-127})}},
     {.name = "no_rows",           .in = {f32({0, 2}, {})},
-     .out = {typed(kQ8, {0, 2}, {}), f32({0, 1}, {})}},
+     .out = {typed(kQ8, {0, 2}, {}), f32({0, 1}, {}), f32({0, 1}, {})}},
     {.name = "a_scalar",          .in = {f32({}, {1})}, .error = "at least one axis, got a scalar"},
     {.name = "of_integers",       .in = {i32({1, 1}, {1})}, .error = "input 0 has type i32"},
 });

@@ -40,6 +40,7 @@ const Cases kQuantizeRows("QuantizeRows", [] {
       // q8 holds no NaN: the row's scale is NaN where the row has one.
       c.inputs = {{.value = make.normal(shape, mean), .batch_axis = axis, .special = false}};
       c.outputs = {{.dtype = kQ8, .shape = shape, .batch_axis = axis},
+                   {.shape = by_row, .batch_axis = axis},
                    {.shape = by_row, .batch_axis = axis}};
       cases.push_back(c);
     }
@@ -48,14 +49,14 @@ const Cases kQuantizeRows("QuantizeRows", [] {
   const std::vector<double> row{127, 0.5, 1.5, -2.5, -127, 3.5, 126.5};
   ties.inputs = {{.value = Tensor::from(kF32, {1, 7}, std::span<const double>(row)),
                   .special = false}};
-  ties.outputs = {{.dtype = kQ8, .shape = {1, 7}}, {.shape = {1, 1}}};
+  ties.outputs = {{.dtype = kQ8, .shape = {1, 7}}, {.shape = {1, 1}}, {.shape = {1, 1}}};
   cases.push_back(ties);
   OpCase small = ties;
   small.name = "zeros and tiny numbers";
   const std::vector<double> tiny{0, 0, 0, 1e-36, -2e-36, 3e-37, 1e-33, 0, -3e-34};
   small.inputs[0].value = Tensor::from(kF32, {3, 3}, std::span<const double>(tiny));
   small.inputs[0].stays_f32 = true;
-  small.outputs = {{.dtype = kQ8, .shape = {3, 3}}, {.shape = {3, 1}}};
+  small.outputs = {{.dtype = kQ8, .shape = {3, 3}}, {.shape = {3, 1}}, {.shape = {3, 1}}};
   small.checks = Checks::kValues;
   cases.push_back(small);
   return cases;
@@ -80,6 +81,8 @@ const std::vector<Row> kRows{
     {.name = "rows of two axes",      .x = {2, 7, 64}, .n = 127, .attrs = {.activation = Activation::kGeluTanh}, .residual = true},
     {.name = "several blocks",        .x = {130, 48},  .n = 130, .attrs = {.activation = Activation::kRelu}},
     {.name = "tanh, transposed",      .x = {40, 128},  .n = 192, .attrs = {.activation = Activation::kTanh, .trans_w = true}},
+    {.name = "zero points by row",    .x = {7, 35},    .n = 66,  .attrs = {.activation = Activation::kGeluErf}, .x_zero = true},
+    {.name = "one real zero point",   .x = {3, 36},    .n = 64,  .by_row = false, .x_zero = true},
     {.name = "one scale each",        .x = {4, 31},    .n = 5,   .by_row = false, .by_column = false, .bias = false},
     {.name = "u8 by i8",              .x = {6, 35},    .n = 70,  .x_type = kU8, .w_type = kI8, .by_row = false, .x_zero = true},
     {.name = "i8 by i8",              .x = {7, 36},    .n = 64,  .x_type = kI8, .w_type = kI8, .by_row = false},
@@ -108,8 +111,14 @@ OpCase quantized_case(Maker& make, const Row& row) {
        .batch_axis = row.by_row ? 0 : -1,
        .stays_f32 = true},
       {.value = scales(make, row.by_column ? Shape{n} : Shape{1}), .stays_f32 = true},
-      optional(row.x_zero, {.value = make.integers(row.x_type, {}, row.x_type == kU8 ? 3 : -9, 100),
-                            .special = false}),
+      optional(row.x_zero,
+               row.x_type == kQ8
+                   ? Arg{.value = make.normal(row.by_row ? by_row : Shape{}, 20, 30),
+                         .batch_axis = row.by_row ? 0 : -1,
+                         .special = false,  // a row whose zero point is infinite has scale NaN
+                         .stays_f32 = true}
+                   : Arg{.value = make.integers(row.x_type, {}, row.x_type == kU8 ? 3 : -9, 100),
+                         .special = false}),
       optional(row.w_zero, {.value = make.integers(row.w_type,
                                                    row.w_zero_by_column ? Shape{n} : Shape{},
                                                    row.w_type == kU8 ? 100 : -9, 120),

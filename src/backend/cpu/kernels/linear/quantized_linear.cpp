@@ -13,6 +13,7 @@
 // is one of unsigned and signed numbers:
 //   Σ (x − z)(w − v) = Σ u·w − o·Σ w − v·(Σ u − K·o),   o = z + 128 (u8: z)
 // Σ w is packed with the weight; Σ u is summed only where the weight has zero points.
+// The zero points of q8 rows are real numbers; they are taken off in f32.
 // Sums are exact, so the bits of a row depend on neither tile, thread nor instruction set but for
 // those of the activation, which are the same everywhere.
 #include <algorithm>
@@ -50,6 +51,8 @@ struct QuantizedTiles {
   int32_t offset;                      ///< o
   const float* x_scales;               ///< by row, or one
   bool scale_per_row;
+  const float* x_zeros;  ///< of q8, beside o: by row, or one; null: 0
+  bool zero_per_row;
   const float* w_scales;  ///< by column
   const int32_t* w_zeros; ///< by column, null where row_sums is
   EpilogueCall out;       ///< but for src; row 0 is row 0 of u, column 0 that of first_panel
@@ -184,15 +187,20 @@ HWY_INLINE void finish_tile(const QuantizedTiles& t, int64_t row, int64_t rows, 
     const FloatsIn bias = out.bias.at(out_col),
                    residual = out.residual.at((row + r) * out.residual_step + out_col);
     const auto x_scale = hn::Set(d, t.x_scales[t.scale_per_row ? row + r : 0]);
+    const float zero = t.x_zeros == nullptr ? 0 : t.x_zeros[t.zero_per_row ? row + r : 0];
+    const auto x_zero = hn::Set(d, zero);
     for_each_vector(d, cols, [&](int64_t c, int64_t lanes) {
       // Panels, sums by column and their scales are padded to whole panels.
+      const VI32 col_sums = hn::LoadU(di, t.col_sums + col0 + c);
       VI32 sum = hn::LoadU(di, sums + r * kPanelCols + c);
-      sum = hn::Sub(sum, hn::Mul(offset, hn::LoadU(di, t.col_sums + col0 + c)));
+      sum = hn::Sub(sum, hn::Mul(offset, col_sums));
       if (t.row_sums != nullptr)
         sum = hn::Sub(sum, hn::Mul(hn::Set(di, t.row_sums[row + r]),
                                    hn::LoadU(di, t.w_zeros + col0 + c)));
       const VF32 scale = hn::Mul(x_scale, hn::LoadU(d, t.w_scales + col0 + c));
-      VF32 v = hn::Mul(hn::ConvertTo(d, sum), scale);
+      VF32 v = hn::ConvertTo(d, sum);
+      if (t.x_zeros != nullptr) v = hn::NegMulAdd(x_zero, hn::ConvertTo(d, col_sums), v);
+      v = hn::Mul(v, scale);
       if (bias.present()) v = hn::Add(v, load_floats(d, bias.dtype, bias.data, c, lanes));
       v = act(d, v);
       if (residual.present())
@@ -437,8 +445,10 @@ void QuantizedState::launch(const LaunchCall& call) const {
   }
   const bool is_unsigned = x.dtype == DType::kU8;
   int32_t offset = is_unsigned ? 0 : 128;
-  if (given(call.in, 4))
+  const bool real_zero = given(call.in, 4) && call.in[4].dtype == DType::kF32;
+  if (given(call.in, 4) && !real_zero)
     offset = zero_at(call.in[4], 0) + 128;  // u8: the zero point itself
+  const bool zero_per_row = real_zero && call.in[4].elems() != 1;
   const Rows x_rows(x);
   const FloatsOut out(call.out[0]);
   const FloatsIn bias = given(call.in, 6) ? FloatsIn(call.in[6]) : FloatsIn();
@@ -489,6 +499,8 @@ void QuantizedState::launch(const LaunchCall& call) const {
           .offset = offset,
           .x_scales = x_scale.as<const float>() + (scale_per_row ? row : 0),
           .scale_per_row = scale_per_row,
+          .x_zeros = real_zero ? call.in[4].as<const float>() + (zero_per_row ? row : 0) : nullptr,
+          .zero_per_row = zero_per_row,
           .w_scales = w_scales,
           .w_zeros = w_zeros,
           .out = {.dst = out.at(at),
@@ -515,6 +527,10 @@ Support supports_quantized(const Problem& problem) {
   for (size_t i : {size_t{2}, size_t{3}}) {
     if (problem.inputs[i].dtype != DType::kF32) return no("a scale is not f32");
   }
+  if (problem.has_input(4) && is_float(problem.inputs[4].dtype) &&
+      (problem.inputs[4].dtype != DType::kF32 || problem.has_input(5)))
+    return no("the zero points are " + std::string(name(problem.inputs[4].dtype)) +
+              ", this kernel takes f32, and none of the weight then");
   if (problem.has_input(7) && str(problem.inputs[7].shape) != str(problem.outputs[0].shape))
     return no("the residual is broadcast");
   const auto fits = [](const Operand& o) {
