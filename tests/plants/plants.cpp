@@ -25,7 +25,7 @@ using backend::TensorArg;
 
 constexpr std::string_view kNorm = "cpu.add_layer_norm.rows", kPlainNorm = "cpu.layer_norm.rows",
                            kLinear = "cpu.linear.", kHead = "cpu.linear.highway",
-                           kAttention = "cpu.attention.blocked", kSoftmax = "cpu.softmax.rows";
+                           kAttention = "cpu.attention.", kSoftmax = "cpu.softmax.rows";
 
 struct RowView {
   float* data;

@@ -66,9 +66,10 @@ class Cpu final : public DeviceUnderTest {
         [&](const std::string& target) { body(target, target == best || target == avx2); });
   }
   std::span<const Request> requests() const override { return {}; }
-  /// Every operator here has one row that takes it; Linear has several.
+  /// Every operator here has one row that takes it; Linear and Attention have several.
   void expect_rows(const OpCase& c, size_t rows) const override {
-    const bool right = rows == 1 || (rows == 0 ? c.optional : c.op == OpKind::kLinear);
+    const bool several = c.op == OpKind::kLinear || c.op == OpKind::kAttention;
+    const bool right = rows == 1 || (rows == 0 ? c.optional : several);
     EXPECT_TRUE(right) << name(c.op) << " " << c.name << " has " << rows << " rows";
   }
   bool takes(const OpCase& c) const override { return !c.device_only; }
