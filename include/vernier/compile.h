@@ -23,8 +23,8 @@ struct CompileOptions {
   std::string shapes;
   std::vector<std::string> extra_outputs;  ///< ONNX value names to give as outputs too
   std::vector<std::string> passes_off;     ///< optional passes to leave out, by name
-  /// What is requested of every node: model (its own float types), fp32, tf32, fp16, bf16 or int8; empty:
-  /// the policy's mode, or model.
+  /// What is requested of every node: model (its own float types), fp32, tf32, fp16, bf16 or int8;
+  /// empty: the policy's mode, or model.
   std::string mode;
   /// Rules that change it, later ones win: "op:LayerNorm compute=f32" (docs/precision.md).
   std::vector<std::string> rules;

@@ -149,9 +149,10 @@ void add_build(CLI::App& app, Run& chosen) {
                     "products take FP16 operands, values are stored in FP16; the rest computes in "
                     "FP32");
   command->add_flag("--bf16", options->bf16, "as --fp16, in BF16");
-  command->add_flag("--int8", options->int8,
-                    "products with a constant weight take INT8 operands, scaled by row; the rest is "
-                    "as with --fp16");
+  command->add_flag(
+      "--int8", options->int8,
+      "products with a constant weight take INT8 operands, scaled by row; the rest is "
+      "as with --fp16");
   command
       ->add_option("--rule", options->rules,
                    "change the precision of nodes, e.g. 'op:LayerNorm compute=f32'; later rules "

@@ -90,8 +90,8 @@ precision::Policy policy_of(const CompileOptions& options) {
   if (!options.mode.empty()) {
     const auto mode = precision::parse_mode(options.mode);
     if (!mode) {
-      throw Error(ErrorCode::kInput,
-                  "mode: got '" + options.mode + "', expected model, fp32, tf32, fp16, bf16 or int8");
+      throw Error(ErrorCode::kInput, "mode: got '" + options.mode +
+                                         "', expected model, fp32, tf32, fp16, bf16 or int8");
     }
     policy.mode = *mode;
   }

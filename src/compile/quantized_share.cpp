@@ -40,11 +40,12 @@ std::vector<std::string> quantization_notes(const plan::Plan& plan, bool mode_is
   }
   if (asked == 0 && !mode_is_int8) return {};
   if (quantized == 0) {
-    const auto of_the_model = std::ranges::count(plan.steps, OpKind::kQuantizedLinear, &plan::Step::op);
+    const auto of_the_model =
+        std::ranges::count(plan.steps, OpKind::kQuantizedLinear, &plan::Step::op);
     if (asked == 0 && of_the_model > 0)
-      return {fmt::format("int8: the model is quantized already; {} on its integers",
-                          of_the_model == 1 ? "1 product runs"
-                                            : fmt::format("{} products run", of_the_model))};
+      return {fmt::format(
+          "int8: the model is quantized already; {} on its integers",
+          of_the_model == 1 ? "1 product runs" : fmt::format("{} products run", of_the_model))};
     return {asked == 0
                 ? "warning: int8: nothing is quantized: the model has no product with a constant "
                   "weight, heads excepted; --fp16 gives the same engine"
@@ -52,9 +53,10 @@ std::vector<std::string> quantization_notes(const plan::Plan& plan, bool mode_is
                               "for int8 products; --fp16 gives the same engine",
                               plan.device)};
   }
-  return {fmt::format("int8: {} of {} with a constant weight, heads excepted: {:.1f} % of their "
-                      "operations",
-                      quantized, counted(asked, "product"), 100 * part / all)};
+  return {
+      fmt::format("int8: {} of {} with a constant weight, heads excepted: {:.1f} % of their "
+                  "operations",
+                  quantized, counted(asked, "product"), 100 * part / all)};
 }
 
 }  // namespace vernier::compiler

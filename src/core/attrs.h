@@ -353,7 +353,8 @@ struct LinearAttrs {
   }
 };
 /// QuantizeRows: q = x / scale + zero (q8) with the scale and zero of its row, [..., 1] both:
-///   low = min(x, 0), high = max(x, 0), scale = (high - low) / 254, zero = -(high + low) / 2 / scale
+///   low = min(x, 0), high = max(x, 0), scale = (high - low) / 254, zero = -(high + low) / 2 /
+///   scale
 /// x [..., K]. A row of zeros has scale, zero and q 0.
 using QuantizeRowsAttrs = NoAttrs;
 /// QuantizedLinear: y = act((x − x_zero)·(w − w_zero)·x_scale·w_scale + bias) (+ residual). Inputs:

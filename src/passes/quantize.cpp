@@ -206,8 +206,7 @@ bool view_integers(Graph& graph, NodeId id) {
   const Node view = graph.node(id);
   if (view.op != OpKind::kReshape && view.op != OpKind::kTranspose) return false;
   const Node* taken = producer_of(graph, view.inputs[0], OpKind::kDequantizeLinear);
-  if (taken == nullptr || !graph.single_use(view.inputs[0]) ||
-      constant_of(graph, taken->inputs[0]))
+  if (taken == nullptr || !graph.single_use(view.inputs[0]) || constant_of(graph, taken->inputs[0]))
     return false;
   const auto parts = dequantized(graph, view.inputs[0]);
   if (!parts || !is_one_number(graph, parts->scale) ||
@@ -295,8 +294,8 @@ std::optional<Bytes> as_bytes(const Tensor& integers) {
   Bytes result{Tensor::from(type, integers.shape(), std::span<const int64_t>(bytes)), {}};
   if (!is_signed && together) zeros.resize(1);
   if (!is_signed)
-    result.zero = Tensor::from(type, {static_cast<int64_t>(zeros.size())},
-                               std::span<const int64_t>(zeros));
+    result.zero =
+        Tensor::from(type, {static_cast<int64_t>(zeros.size())}, std::span<const int64_t>(zeros));
   return result;
 }
 
@@ -321,9 +320,9 @@ std::optional<Centered> centered(const Graph& graph, ValueId value) {
   if (const Tensor* zero = constant_of(graph, minus->inputs[1])) {
     const int64_t number = zero->integer_at(0);
     if (number == 0) return Centered{.bytes = bytes};
-    return Centered{.bytes = bytes,
-                    .constant_zero = Tensor::scalar(dtype_of(graph, bytes),
-                                                    static_cast<double>(number))};
+    return Centered{
+        .bytes = bytes,
+        .constant_zero = Tensor::scalar(dtype_of(graph, bytes), static_cast<double>(number))};
   }
   ValueId zero = minus->inputs[1];
   if (const Node* view = producer_of(graph, zero, OpKind::kReshape)) zero = view->inputs[0];
@@ -375,13 +374,12 @@ bool scale_integers(Graph& graph, NodeId id, const Takes& takes) {
     Node wanted = scaled;
     wanted.op = OpKind::kQuantizedLinear;
     wanted.attrs = encode(QuantizedLinearAttrs{});
-    wanted.inputs = {
-        x->bytes,
-        graph.add_constant(bytes->values),
-        scales->x,
-        scales->w == kNoValue ? add_scalar(graph, DType::kF32, 1) : scales->w,
-        constant(x->constant_zero, x->zero),
-        constant(bytes->zero, kNoValue)};
+    wanted.inputs = {x->bytes,
+                     graph.add_constant(bytes->values),
+                     scales->x,
+                     scales->w == kNoValue ? add_scalar(graph, DType::kF32, 1) : scales->w,
+                     constant(x->constant_zero, x->zero),
+                     constant(bytes->zero, kNoValue)};
     if (!takes(graph, wanted)) continue;
     OriginSet origins;
     origins.add(graph, &graph.node(id));
@@ -427,8 +425,7 @@ bool absorb_bias(Graph& graph, NodeId id) {
     std::vector<ValueId> inputs = product->inputs;
     inputs.resize(7, kNoValue);
     inputs[6] = bias;
-    if (absorb(graph, id, *product, std::move(inputs),
-               product->attrs_as<QuantizedLinearAttrs>()))
+    if (absorb(graph, id, *product, std::move(inputs), product->attrs_as<QuantizedLinearAttrs>()))
       return true;
   }
   return false;

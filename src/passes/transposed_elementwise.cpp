@@ -41,7 +41,8 @@ class Tree {
     const NodeId root = nodes_.front();
     const Node f = graph_.node(root);
     std::vector<ValueId> inputs = moved_operands(f);
-    graph_.retire(graph_.node(outer_).origins, LedgerState::kRemoved, "undoes a transpose before it");
+    graph_.retire(graph_.node(outer_).origins, LedgerState::kRemoved,
+                  "undoes a transpose before it");
     Node& made = graph_.node(outer_);
     made.name = f.name;
     made.origins = f.origins;

@@ -104,8 +104,8 @@ class Quantized {
   analysis::NodeSet behind_;
 };
 
-// Attention's q, k and v in mode int8: bf16, of which a CPU multiplies pairs. What only they are made
-// of is stored so.
+// Attention's q, k and v in mode int8: bf16, of which a CPU multiplies pairs. What only they are
+// made of is stored so.
 class Attended {
  public:
   Attended(const ir::Graph& graph, Mode mode) : graph_(graph) {
@@ -258,8 +258,8 @@ void ask_mode(ir::Graph& raised, Mode mode) {
     for (ir::Origin& origin : node.origins) {
       const bool product =
           has(node, kProduct) && (is_product(origin.op_type) || node.origins.size() == 1);
-      origin.asked = default_request(mode, declared, of(product), exact.contains(id),
-                                     attended.contains(id));
+      origin.asked =
+          default_request(mode, declared, of(product), exact.contains(id), attended.contains(id));
       if (out == DType::kUndefined) origin.asked.store = {};
     }
     // A node that a pass added (a transpose next to an attention) has no ONNX node.

@@ -92,7 +92,8 @@ class Reader {
   /// The type of sums.
   DType sum_type(size_t at, std::string_view word) const {
     const DType read = type(at, word);
-    if (read == DType::kQ8) fail(at, "int8 is the type of a product's operands (compute=), not of sums");
+    if (read == DType::kQ8)
+      fail(at, "int8 is the type of a product's operands (compute=), not of sums");
     return read;
   }
 
@@ -101,7 +102,8 @@ class Reader {
     const DType read = type(at, word);
     if (read == DType::kTF32) fail(at, "tf32 is a compute type, results cannot be stored in it");
     if (read == DType::kQ8)
-      fail(at, "int8 is the type of a product's operands (compute=), results cannot be stored in it");
+      fail(at,
+           "int8 is the type of a product's operands (compute=), results cannot be stored in it");
     return read;
   }
 

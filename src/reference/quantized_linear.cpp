@@ -76,8 +76,8 @@ void eval_quantized_linear(const EvalCall& call) {
                right.data(), y.f.data(), rounding.accumulator());
   for (size_t i = 0; i < y.f.size(); ++i) {
     const size_t row = i / n, column = i % n;
-    const double scale = x_scale.f[x_scale.elems() == 1 ? 0 : row] *
-                         w_scale.f[w_scale.elems() == 1 ? 0 : column];
+    const double scale =
+        x_scale.f[x_scale.elems() == 1 ? 0 : row] * w_scale.f[w_scale.elems() == 1 ? 0 : column];
     const double sum = rounding.inner(y.f[i] * scale + (bias ? bias->f[column] : 0.0));
     const double active = rounding.inner(activate(attrs.activation, sum));
     y.f[i] = rounding(2, rounding.inner(active + (residual ? residual->f[i] : 0.0)));

@@ -154,11 +154,13 @@ TEST_F(Hostile, AFullDiskLeavesTheOldFilesAndNothingElse) {
   write_file(file("full/o.npz"), "old arrays");
   // The engine has 2.3 MB, the arrays 98 kB.
   expect_refused({"build", kModel, "-o", file("full/e.vn")}, 3,
-                 {"cannot write engine '" + file("full/e.vn") + "': File too large", "bytes in a writable folder"},
+                 {"cannot write engine '" + file("full/e.vn") + "': File too large",
+                  "bytes in a writable folder"},
                  {.largest_file_bytes = 1'000'000});
-  expect_refused({"run", file("wide.vn"), "--inputs", inputs(), "-o", file("full/o.npz")}, 3,
-                 {"cannot write arrays '" + file("full/o.npz") + "': ", "bytes in a writable folder"},
-                 {.largest_file_bytes = 50'000});
+  expect_refused(
+      {"run", file("wide.vn"), "--inputs", inputs(), "-o", file("full/o.npz")}, 3,
+      {"cannot write arrays '" + file("full/o.npz") + "': ", "bytes in a writable folder"},
+      {.largest_file_bytes = 50'000});
   EXPECT_EQ(read_file(file("full/e.vn")), "old engine");
   EXPECT_EQ(read_file(file("full/o.npz")), "old arrays");
   EXPECT_EQ(names(file("full")).size(), 2u);

@@ -395,7 +395,8 @@ TEST(Bounds, ManyUnnamedSizesOfLongInputNamesAreCountedAtOnce) {
   for (int i = 0; i < 2000; ++i)
     model.input(std::string(250, 'x') + std::to_string(i), kFloat, std::vector<TestDim>(32, ""));
   model.node("Relu", {std::string(250, 'x') + "0"}, {"y"});
-  EXPECT_THAT(model.output("y").error(), HasSubstr("the inputs have 64000 different symbolic sizes"));
+  EXPECT_THAT(model.output("y").error(),
+              HasSubstr("the inputs have 64000 different symbolic sizes"));
 }
 
 TEST(Bounds, SizesThatGrowWithoutEndAreRefused) {

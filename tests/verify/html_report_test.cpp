@@ -1,7 +1,5 @@
 // The HTML report: names that look like HTML stay text, a section without data says what would fill
 // it, and every verdict shows. What a browser makes of it: tests/dev/report_browser_test.py.
-#include "verify/html/report.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -9,6 +7,7 @@
 #include <limits>
 
 #include "io/text_file.h"
+#include "verify/html/report.h"
 #include "verify/html/writer.h"
 
 namespace vernier::verify {

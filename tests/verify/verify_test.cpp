@@ -193,8 +193,9 @@ TEST(Expectation, StoredOutputsAgreeAndChangedOnesDoNot) {
   EXPECT_EQ(report.verdict, "reference") << to_text(report);
   EXPECT_NE(report.explanation.find("is not what was expected"), std::string::npos);
   pieces.request.expect[0].first = "logits";
-  EXPECT_NE(pieces.error().find("array 'logits' is not an output of the model; its outputs are output"),
-            std::string::npos)
+  EXPECT_NE(
+      pieces.error().find("array 'logits' is not an output of the model; its outputs are output"),
+      std::string::npos)
       << pieces.error();
 }
 

@@ -1,5 +1,5 @@
-// Cases of QuantizeRows and QuantizedLinear: odd sizes, every type of an 8-bit operand, zero points,
-// scales by row and column, every activation.
+// Cases of QuantizeRows and QuantizedLinear: odd sizes, every type of an 8-bit operand, zero
+// points, scales by row and column, every activation.
 #include <cmath>
 
 #include "backend/harness.h"
@@ -11,8 +11,11 @@ constexpr DType kF32 = DType::kF32, kI8 = DType::kI8, kU8 = DType::kU8, kQ8 = DT
 
 // Numbers of all of the type's range.
 Tensor bytes(Maker& make, DType type, const Shape& shape) {
-  const Tensor drawn = make.integers(
-      DType::kI32, shape, type == kU8 ? 0 : type == kI8 ? -128 : -127, type == kU8 ? 255 : 127);
+  const Tensor drawn = make.integers(DType::kI32, shape,
+                                     type == kU8   ? 0
+                                     : type == kI8 ? -128
+                                                   : -127,
+                                     type == kU8 ? 255 : 127);
   std::vector<double> values;
   for (int64_t i = 0; i < drawn.elems(); ++i)
     values.push_back(static_cast<double>(drawn.integer_at(i)));
@@ -33,7 +36,8 @@ const Cases kQuantizeRows("QuantizeRows", [] {
   for (const Shape& shape : std::vector<Shape>{
            {1, 1}, {3, 17}, {2, 5, 33}, {17, 64}, {3, 127}, {5, 1536}, {0, 3}, {4}}) {
     for (const double mean : {0.0, 100.0}) {
-      OpCase c{.name = str(shape), .op = OpKind::kQuantizeRows, .attrs = encode(QuantizeRowsAttrs{})};
+      OpCase c{
+          .name = str(shape), .op = OpKind::kQuantizeRows, .attrs = encode(QuantizeRowsAttrs{})};
       const int axis = shape.size() > 1 ? 0 : -1;
       Shape by_row = shape;
       by_row.back() = 1;
@@ -47,8 +51,8 @@ const Cases kQuantizeRows("QuantizeRows", [] {
   }
   OpCase ties{.name = "ties", .op = OpKind::kQuantizeRows, .attrs = encode(QuantizeRowsAttrs{})};
   const std::vector<double> row{127, 0.5, 1.5, -2.5, -127, 3.5, 126.5};
-  ties.inputs = {{.value = Tensor::from(kF32, {1, 7}, std::span<const double>(row)),
-                  .special = false}};
+  ties.inputs = {
+      {.value = Tensor::from(kF32, {1, 7}, std::span<const double>(row)), .special = false}};
   ties.outputs = {{.dtype = kQ8, .shape = {1, 7}}, {.shape = {1, 1}}, {.shape = {1, 1}}};
   cases.push_back(ties);
   OpCase small = ties;
@@ -119,10 +123,10 @@ OpCase quantized_case(Maker& make, const Row& row) {
                          .stays_f32 = true}
                    : Arg{.value = make.integers(row.x_type, {}, row.x_type == kU8 ? 3 : -9, 100),
                          .special = false}),
-      optional(row.w_zero, {.value = make.integers(row.w_type,
-                                                   row.w_zero_by_column ? Shape{n} : Shape{},
-                                                   row.w_type == kU8 ? 100 : -9, 120),
-                            .special = false}),
+      optional(row.w_zero,
+               {.value = make.integers(row.w_type, row.w_zero_by_column ? Shape{n} : Shape{},
+                                       row.w_type == kU8 ? 100 : -9, 120),
+                .special = false}),
       optional(row.bias, {.value = make.normal({n})}),
       optional(row.residual, {.value = make.normal(out), .batch_axis = 0})};
   c.outputs = {{.shape = out}};

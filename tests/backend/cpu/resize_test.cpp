@@ -22,12 +22,10 @@ TEST(CpuResize, SaysWhyItRefuses) {
   EXPECT_EQ(reason("cpu.resize.linear", resize_case(make, r)), "the mode is not linear");
   r.attrs = linear;
   r.attrs.antialias = true;
-  EXPECT_EQ(reason("cpu.resize.linear", resize_case(make, r)),
-            "antialias is not supported");
+  EXPECT_EQ(reason("cpu.resize.linear", resize_case(make, r)), "antialias is not supported");
   r.attrs = linear;
   r.attrs.exclude_outside = true;
-  EXPECT_EQ(reason("cpu.resize.linear", resize_case(make, r)),
-            "exclude_outside is not supported");
+  EXPECT_EQ(reason("cpu.resize.linear", resize_case(make, r)), "exclude_outside is not supported");
   EXPECT_EQ(reason("cpu.resize.linear", resize_case(make, twice, DType::kI64)),
             "input is i64, linear interpolation takes f32");
   EXPECT_EQ(reason("cpu.resize.linear",

@@ -274,7 +274,8 @@ HWY_INLINE void micro_pairs(const PairProduct& p) {
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v)
-      acc[r][v] = kStart == Start::kZero ? hn::Zero(d) : hn::LoadU(d, p.c + r * p.c_step + v * width);
+      acc[r][v] =
+          kStart == Start::kZero ? hn::Zero(d) : hn::LoadU(d, p.c + r * p.c_step + v * width);
   }
   const std::byte* a = p.a;
   const uint32_t* b = p.b;
@@ -328,8 +329,8 @@ HWY_INLINE VU32 pairs_of_rows(VF32 low, VF32 high) {
   __m256i l, h;
   asm("vcvtneps2bf16 %1, %0" : "=v"(l) : "v"(low.raw));
   asm("vcvtneps2bf16 %1, %0" : "=v"(h) : "v"(high.raw));
-  return VU32{_mm512_or_si512(_mm512_cvtepu16_epi32(l),
-                              _mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16))};
+  return VU32{
+      _mm512_or_si512(_mm512_cvtepu16_epi32(l), _mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16))};
 #else
   return hn::Or(hn::ShiftRight<16>(round_to_bf16(low)), round_to_bf16(high));
 #endif
@@ -373,8 +374,7 @@ HWY_INLINE void pair_values(const StoredRows& v, int64_t keys, int64_t value_dim
     for_each_vector(d, value_dim, [&](int64_t c, int64_t lanes) {
       VU32 pair = hn::PromoteTo(du, load_halves(low + c, lanes));
       if (high != nullptr)
-        pair = hn::Or(pair,
-                      hn::ShiftLeft<16>(hn::PromoteTo(du, load_halves(high + c, lanes))));
+        pair = hn::Or(pair, hn::ShiftLeft<16>(hn::PromoteTo(du, load_halves(high + c, lanes))));
       // Rows have room for whole vectors (kRowSpread).
       hn::StoreU(pair, du, row + c);
     });
@@ -382,8 +382,8 @@ HWY_INLINE void pair_values(const StoredRows& v, int64_t keys, int64_t value_dim
 }
 
 /// One step of the running softmax on one tile: scores become probabilities relative to the new
-/// maxima; the sums and the context so far are rescaled. With kPairs the probabilities of keys j and
-/// j + 1 are written as a row of pairs, j / 2.
+/// maxima; the sums and the context so far are rescaled. With kPairs the probabilities of keys j
+/// and j + 1 are written as a row of pairs, j / 2.
 template <int kVectors, bool kPairs = false>
 HWY_INLINE void softmax_step(float* scores, int64_t keys, const TileScratch& s, int64_t tile_index,
                              int64_t value_dim, bool first) {

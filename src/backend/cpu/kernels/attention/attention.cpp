@@ -296,7 +296,8 @@ AttentionRun make_run(const LaunchCall& call, const TileCode& code) {
     find_finite_rows(run, *call.execution.threads);
   }
   run.scratch = reinterpret_cast<float*>(workspace);
-  run.scratch_step = static_cast<int64_t>(part_bytes(code, run.q.dim(3), run.v.dim(3)) / sizeof(float));
+  run.scratch_step =
+      static_cast<int64_t>(part_bytes(code, run.q.dim(3), run.v.dim(3)) / sizeof(float));
   return run;
 }
 
@@ -360,8 +361,8 @@ Support supports_bf16(const Problem& problem) {
   if (!support) return support;
   for (size_t i : {kQ, kK, kV}) {
     if (problem.inputs[i].dtype != DType::kBF16)
-      return no("input " + std::to_string(i) + " is " +
-                std::string(name(problem.inputs[i].dtype)) + ", this kernel takes bf16");
+      return no("input " + std::to_string(i) + " is " + std::string(name(problem.inputs[i].dtype)) +
+                ", this kernel takes bf16");
   }
   if (problem.has_input(kCos)) return no("heads are rotated, which this kernel does not do");
   const auto head_dim = problem.inputs[kQ].shape[3].as_constant();
@@ -375,9 +376,8 @@ Numerics bf16_numerics(const Problem& problem) {
   constexpr size_t kProbabilities = 4;
   numerics.compute = DType::kBF16;
   for (size_t i = 0; i < 3; ++i) numerics.points[i].type = DType::kBF16;
-  numerics.points[kProbabilities] = {.type = DType::kBF16,
-                                     .block = kKeyBlock,
-                                     .scale = PointRounding::Scale::kUnnormalised};
+  numerics.points[kProbabilities] = {
+      .type = DType::kBF16, .block = kKeyBlock, .scale = PointRounding::Scale::kUnnormalised};
   return numerics;
 }
 

@@ -1,5 +1,6 @@
-// cpu.quantize_rows.rows: q = x / scale + zero, rounded to the nearest of -127 … 127, halves to even,
-// with the scale and zero of its row: [low, high] = all of its numbers and 0 become [-127, 127].
+// cpu.quantize_rows.rows: q = x / scale + zero, rounded to the nearest of -127 … 127, halves to
+// even, with the scale and zero of its row: [low, high] = all of its numbers and 0 become [-127,
+// 127].
 //
 // x        [..., K], f32, f16 or bf16; any outer strides. q [..., K] q8; scale, zero [..., 1] f32
 // Error    scale and zero: an ulp of f32. q: off by 2^-22 · 127 before rounding. A row of zeros, or
@@ -89,8 +90,8 @@ Scaling scaling_of(const RowRange& range) {
   const auto zero = static_cast<float>(-middle * factor);
   if (factor < 1e30)
     return {{static_cast<float>(middle), static_cast<float>(factor), 1}, scale, zero};
-  return {{static_cast<float>(middle), 0x1p100F, static_cast<float>(factor * 0x1p-100)},
-          scale, zero};
+  return {
+      {static_cast<float>(middle), 0x1p100F, static_cast<float>(factor * 0x1p-100)}, scale, zero};
 }
 
 void launch_quantize_rows(const LaunchCall& call) {

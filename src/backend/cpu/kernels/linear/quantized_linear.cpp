@@ -3,14 +3,15 @@
 //
 // x        [..., K], q8, i8 or u8; any outer strides. w: constant [K, N] or [N, K], q8, i8 or u8.
 // others   scales f32; bias, residual and y each f32, f16 or bf16
-// Error    sums are exact integers; then f32: a few 2^-24 of each addend, the activation's, and half
+// Error    sums are exact integers; then f32: a few 2^-24 of each addend, the activation's, and
+// half
 //          an ulp of y
 // Cost     2·M·N·K operations in multiplications of 8 bits (AVX-512 VNNI: 64 per instruction;
 //          without it 16-bit ones, at a quarter of that), and M·N elements of f32 work
 // Memory   per part 96 rows of x and a tile
 //
-// Bytes of x are multiplied as unsigned numbers u = x + 128 (u8: x itself), because the VNNI product
-// is one of unsigned and signed numbers:
+// Bytes of x are multiplied as unsigned numbers u = x + 128 (u8: x itself), because the VNNI
+// product is one of unsigned and signed numbers:
 //   Σ (x − z)(w − v) = Σ u·w − o·Σ w − v·(Σ u − K·o),   o = z + 128 (u8: z)
 // Σ w is packed with the weight; Σ u is summed only where the weight has zero points.
 // The zero points of q8 rows are real numbers; they are taken off in f32.
@@ -34,8 +35,8 @@
 #define VERNIER_CPU_QUANTIZED_TILES_H_
 namespace vernier::backend::cpu {
 
-constexpr int64_t kGroup = 4;            // bytes of k that one instruction multiplies
-constexpr int64_t kBlockOfRows = 96;     // rows of x that are copied at a time
+constexpr int64_t kGroup = 4;         // bytes of k that one instruction multiplies
+constexpr int64_t kBlockOfRows = 96;  // rows of x that are copied at a time
 constexpr int64_t kMostTileRows = 6;
 
 /// Rows of x as unsigned bytes against the panels of a weight, and what becomes of the sums.
@@ -53,9 +54,9 @@ struct QuantizedTiles {
   bool scale_per_row;
   const float* x_zeros;  ///< of q8, beside o: by row, or one; null: 0
   bool zero_per_row;
-  const float* w_scales;  ///< by column
-  const int32_t* w_zeros; ///< by column, null where row_sums is
-  EpilogueCall out;       ///< but for src; row 0 is row 0 of u, column 0 that of first_panel
+  const float* w_scales;   ///< by column
+  const int32_t* w_zeros;  ///< by column, null where row_sums is
+  EpilogueCall out;        ///< but for src; row 0 is row 0 of u, column 0 that of first_panel
 };
 
 }  // namespace vernier::backend::cpu
@@ -109,12 +110,11 @@ HWY_INLINE VI32 add_products(VI32 sums, VI32 u, VI32 w) {
   const I32 d;
   const auto byte = hn::Set(d, 0xff);
   sums = hn::Add(sums, hn::Mul(hn::And(u, byte), hn::ShiftRight<24>(hn::ShiftLeft<24>(w))));
-  sums = hn::Add(sums, hn::Mul(hn::And(hn::ShiftRight<8>(u), byte),
-                               hn::ShiftRight<24>(hn::ShiftLeft<16>(w))));
-  sums = hn::Add(sums, hn::Mul(hn::And(hn::ShiftRight<16>(u), byte),
-                               hn::ShiftRight<24>(hn::ShiftLeft<8>(w))));
-  return hn::Add(sums,
-                 hn::Mul(hn::And(hn::ShiftRight<24>(u), byte), hn::ShiftRight<24>(w)));
+  sums = hn::Add(
+      sums, hn::Mul(hn::And(hn::ShiftRight<8>(u), byte), hn::ShiftRight<24>(hn::ShiftLeft<16>(w))));
+  sums = hn::Add(
+      sums, hn::Mul(hn::And(hn::ShiftRight<16>(u), byte), hn::ShiftRight<24>(hn::ShiftLeft<8>(w))));
+  return hn::Add(sums, hn::Mul(hn::And(hn::ShiftRight<24>(u), byte), hn::ShiftRight<24>(w)));
 #endif
 }
 
@@ -142,8 +142,7 @@ HWY_INLINE void sum_tile(const QuantizedTiles& t, const uint8_t* u, const int8_t
       std::memcpy(&bytes, u + r * step, sizeof(bytes));
       const VI32 uv = hn::Set(d, bytes);
 #pragma GCC unroll 4
-      for (int v = 0; v < kTileVectors; ++v)
-        acc[r][v] = add_products<kVnni>(acc[r][v], uv, wv[v]);
+      for (int v = 0; v < kTileVectors; ++v) acc[r][v] = add_products<kVnni>(acc[r][v], uv, wv[v]);
     }
     u += kGroup;
     w += kPanelCols * kGroup;
@@ -195,8 +194,8 @@ HWY_INLINE void finish_tile(const QuantizedTiles& t, int64_t row, int64_t rows, 
       VI32 sum = hn::LoadU(di, sums + r * kPanelCols + c);
       sum = hn::Sub(sum, hn::Mul(offset, col_sums));
       if (t.row_sums != nullptr)
-        sum = hn::Sub(sum, hn::Mul(hn::Set(di, t.row_sums[row + r]),
-                                   hn::LoadU(di, t.w_zeros + col0 + c)));
+        sum = hn::Sub(
+            sum, hn::Mul(hn::Set(di, t.row_sums[row + r]), hn::LoadU(di, t.w_zeros + col0 + c)));
       const VF32 scale = hn::Mul(x_scale, hn::LoadU(d, t.w_scales + col0 + c));
       VF32 v = hn::ConvertTo(d, sum);
       if (t.x_zeros != nullptr) v = hn::NegMulAdd(x_zero, hn::ConvertTo(d, col_sums), v);
@@ -298,8 +297,8 @@ struct Packed {
     return sums_at() + static_cast<size_t>(num_panels(shape.n) * kPanelCols) * sizeof(int32_t);
   }
   int64_t at(int64_t k, int64_t n) const {
-    return n / kPanelCols * panel_bytes() +
-           (k / kGroup * kPanelCols + n % kPanelCols) * kGroup + k % kGroup;
+    return n / kPanelCols * panel_bytes() + (k / kGroup * kPanelCols + n % kPanelCols) * kGroup +
+           k % kGroup;
   }
   std::string layout() const {
     return "panels64x4 " + std::string(name(type)) + " K=" + std::to_string(shape.k) +
@@ -332,9 +331,7 @@ Packed parse_layout(std::string_view text) {
                                      "rebuild the engine");
 }
 
-bool transposed(const Problem& problem) {
-  return problem.attrs_as<QuantizedLinearAttrs>().trans_w;
-}
+bool transposed(const Problem& problem) { return problem.attrs_as<QuantizedLinearAttrs>().trans_w; }
 
 // Element i of the weight as the signed byte that is multiplied.
 int8_t signed_byte(const Tensor& w, DType type, int64_t i) {
@@ -463,8 +460,7 @@ void QuantizedState::launch(const LaunchCall& call) const {
                                  .row_unit_bytes = static_cast<double>(k * kRowUnit),
                                  .col_unit_bytes = static_cast<double>(k * kPanelCols)});
   threads.parallel_for(grid.rows * grid.cols, 1, [&](int64_t begin, int64_t end, int part) {
-    std::byte* own =
-        call.workspace + columns_bytes() + static_cast<size_t>(part) * part_bytes();
+    std::byte* own = call.workspace + columns_bytes() + static_cast<size_t>(part) * part_bytes();
     auto* u = reinterpret_cast<uint8_t*>(own);
     auto* row_sums =
         reinterpret_cast<int32_t*>(own + round_to_line(static_cast<size_t>(kBlockOfRows * step())));
@@ -476,12 +472,11 @@ void QuantizedState::launch(const LaunchCall& call) const {
         const int64_t rows = std::min(kBlockOfRows, last - row);
         for (int64_t r = 0; r < rows; ++r) {
           uint8_t* to = u + r * step();
-          HWY_DYNAMIC_DISPATCH(UnsignedBytes)(x.data + x_rows.offset(row + r), k,
-                                              is_unsigned ? 0 : 0x80, to);
+          HWY_DYNAMIC_DISPATCH(UnsignedBytes)
+          (x.data + x_rows.offset(row + r), k, is_unsigned ? 0 : 0x80, to);
           std::memset(to + k, 0, static_cast<size_t>(packed_.groups() * kGroup - k));
           if (zeros)
-            row_sums[r] = HWY_DYNAMIC_DISPATCH(SumBytes)(to, k) -
-                          static_cast<int32_t>(k) * offset;
+            row_sums[r] = HWY_DYNAMIC_DISPATCH(SumBytes)(to, k) - static_cast<int32_t>(k) * offset;
         }
         const int64_t at = row * n + panels.begin * kPanelCols;
         HWY_DYNAMIC_DISPATCH(QuantizedProduct)
@@ -518,8 +513,8 @@ Support supports_quantized(const Problem& problem) {
   const Operand& w = problem.inputs[1];
   for (size_t i : {size_t{0}, size_t{1}}) {
     if (!is_8_bits(problem.inputs[i].dtype))
-      return no("input " + std::to_string(i) + " is " +
-                std::string(name(problem.inputs[i].dtype)) + ", this kernel takes q8, i8 and u8");
+      return no("input " + std::to_string(i) + " is " + std::string(name(problem.inputs[i].dtype)) +
+                ", this kernel takes q8, i8 and u8");
   }
   if (!w.is_constant()) return no("the weight is not a constant");
   if (rank_of(w) != 2) return no("the weight is not a matrix");
