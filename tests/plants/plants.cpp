@@ -25,7 +25,9 @@ using backend::TensorArg;
 
 constexpr std::string_view kNorm = "cpu.add_layer_norm.rows", kPlainNorm = "cpu.layer_norm.rows",
                            kLinear = "cpu.linear.", kHead = "cpu.linear.highway",
-                           kAttention = "cpu.attention.", kSoftmax = "cpu.softmax.rows";
+                           kAttention = "cpu.attention.", kSoftmax = "cpu.softmax.rows",
+                           kInt8Product = "cpu.quantized_linear.panels",
+                           kQuantizeRows = "cpu.quantize_rows.rows";
 
 struct RowView {
   float* data;
@@ -155,6 +157,69 @@ void replays_its_first_answer(const KernelDef& right, const LaunchCall& call) {
   if (runs > kRecorded) std::ranges::copy(answer, y);
 }
 
+// ---- of int8 products
+
+// The same call with input `i` moved on by one place: each element is its neighbor's.
+void with_rotated(const KernelDef& right, const LaunchCall& call, size_t i) {
+  std::vector<TensorArg> in(call.in.begin(), call.in.end());
+  std::vector<float> rotated(in[i].as<float>(), in[i].as<float>() + in[i].elems());
+  std::ranges::rotate(rotated, rotated.begin() + 1);
+  in[i].data = reinterpret_cast<std::byte*>(rotated.data());
+  LaunchCall other = call;
+  other.in = in;
+  right.launch(other);
+}
+constexpr size_t kRowScale = 2, kColumnScale = 3, kRowZero = 4, kBias = 6, kResidual = 7;
+void takes_the_next_columns_scale(const KernelDef& right, const LaunchCall& call) {
+  with_rotated(right, call, kColumnScale);
+}
+void takes_the_next_rows_zero_point(const KernelDef& right, const LaunchCall& call) {
+  with_rotated(right, call, kRowZero);
+}
+
+// Where nothing follows the bias, the sum can be read off the result.
+void sums_saturate_at_16_bits(const KernelDef& right, const LaunchCall& call) {
+  right.launch(call);
+  const bool plain = decode<QuantizedLinearAttrs>(call.attrs).activation == Activation::kNone &&
+                     (call.in.size() <= kResidual || call.in[kResidual].data == nullptr);
+  if (!plain) return;
+  const TensorArg& y = call.out[0];
+  const auto width = static_cast<int64_t>(size_bytes(y.dtype));
+  for (int64_t i = 0; i < y.elems(); ++i) {
+    const int64_t row = i / y.dim(-1), column = i % y.dim(-1);
+    const double scale = static_cast<double>(call.in[kRowScale].as<float>()[row]) *
+                         static_cast<double>(call.in[kColumnScale].as<float>()[column]);
+    const TensorArg& b = call.in[kBias];
+    const double bias =
+        b.data ? load_float(b.dtype, b.data + column * static_cast<int64_t>(size_bytes(b.dtype)))
+               : 0;
+    const double sum = (load_float(y.dtype, y.data + i * width) - bias) / scale;
+    if (std::abs(sum) > INT16_MAX)
+      store_float(y.dtype, std::copysign(INT16_MAX, sum) * scale + bias, y.data + i * width);
+  }
+}
+
+// All rows of the batch are one: what a scale per tensor is.
+void one_scale_for_the_batch(const KernelDef& right, const LaunchCall& call) {
+  const auto as_one_row = [](const TensorArg& t) {
+    TensorArg row = t;
+    row.rank = 1;
+    row.shape = {t.elems()};
+    row.strides = {1};
+    return row;
+  };
+  std::vector<TensorArg> in(call.in.begin(), call.in.end()), out(call.out.begin(), call.out.end());
+  in[0] = as_one_row(in[0]);
+  out[0] = as_one_row(out[0]);
+  LaunchCall other = call;
+  other.in = in;
+  other.out = out;
+  right.launch(other);
+  for (size_t i = 1; i < out.size(); ++i)
+    if (out[i].data)
+      std::fill_n(out[i].as<float>(), out[i].elems(), out[i].as<float>()[0]);
+}
+
 constexpr Plant kPlants[] = {
     {"reads-past-row", "the last column takes in a little of the row below", "bge_reranker_ts17",
      kNorm, "bug", true, &reads_past_its_row},
@@ -190,6 +255,14 @@ constexpr Plant kPlants[] = {
      "fp32",
      {},
      &one_word},
+    {"next-columns-scale", "a column's scale is that of the next one", "bge_reranker_ts17",
+     kInt8Product, "bug", true, &takes_the_next_columns_scale, "int8"},
+    {"next-rows-zero-point", "a row's zero point is that of the next one", "bge_reranker_ts17",
+     kInt8Product, "bug", true, &takes_the_next_rows_zero_point, "int8"},
+    {"saturating-sums", "sums of int8 products saturate at 16 bits", "bge_reranker_ts17",
+     kInt8Product, "bug", true, &sums_saturate_at_16_bits, "int8"},
+    {"scale-per-batch", "all rows of a batch are quantized with one scale", "bge_reranker_ts17",
+     kQuantizeRows, "bug", true, &one_scale_for_the_batch, "int8"},
 };
 
 // ---- a plant in the place of a kernel

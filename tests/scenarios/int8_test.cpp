@@ -1,0 +1,103 @@
+// --int8 quantizes what it says, keeps each row's bits, and is held to the verdict of every other
+// type. Field case: the INT8 that changed nothing, slowly.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "compile/pipeline.h"
+#include "engine/writer.h"
+#include "onnx/import.h"
+#include "precision/requests.h"
+#include "runtime/models.h"
+#include "verify/verify.h"
+
+namespace vernier::verify {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+bool is_int8(const plan::Step& step) { return step.op == OpKind::kQuantizedLinear; }
+
+plan::Plan build(const std::string& model, const std::string& mode,
+                 std::vector<std::string> rules = {}) {
+  CompileOptions options;
+  options.mode = mode;
+  options.rules = std::move(rules);
+  return compiler::run(test::example_model(model).path.string(), options).plan;
+}
+
+class Int8 : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (test::device_under_test() != "cpu") GTEST_SKIP() << "SKIP: int8 products run on a CPU";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Models, Int8,
+                         ::testing::Values("demo_reranker", "bert_embedder_ts17",
+                                           "bge_reranker_dynamo", "gpt2_ts17", "vit_ts17"),
+                         [](const auto& one) { return std::string(one.param); });
+
+TEST_P(Int8, QuantizesEveryProductWithAConstantWeightButTheHeads) {
+  const plan::Plan plan = build(GetParam(), "int8"), wide = build(GetParam(), "fp32");
+  EXPECT_THAT(plan.notes, Contains(HasSubstr("100.0 % of their operations")));
+  const auto products = std::ranges::count_if(
+      wide.steps, [](const plan::Step& s) { return s.op == OpKind::kLinear; });
+  const auto quantized = std::ranges::count_if(plan.steps, &is_int8);
+  const auto others = std::ranges::count_if(
+      plan.steps, [](const plan::Step& s) { return s.op == OpKind::kLinear; });
+  EXPECT_EQ(quantized + others, products);
+  EXPECT_LE(others, 2) << "the head's";
+  for (const plan::LedgerRow& row : plan.ledger) {
+    if (row.kernel != "cpu.quantized_linear.panels" || !precision::is_product(row.op)) continue;
+    EXPECT_EQ(row.got_compute, DType::kQ8) << row.node;
+    EXPECT_EQ(row.got_accumulate, DType::kI32) << row.node;
+  }
+  size_t bytes = 0, wide_bytes = 0;
+  for (const plan::Blob& blob : plan.blobs) bytes += blob.bytes.bytes();
+  for (const plan::Blob& blob : wide.blobs) wide_bytes += blob.bytes.bytes();
+  EXPECT_LT(bytes, wide_bytes * 2 / 3);
+}
+
+TEST_P(Int8, PassesAndEveryRowKeepsItsBits) {
+  Request request;
+  request.threads = 2;
+  const auto path = test::example_model(GetParam()).path;
+  const Report report = verify_engine(Engine::from_bytes(engine::engine_bytes(
+                                          build(GetParam(), "int8"))),
+                                      *onnx::import_model(path), request);
+  EXPECT_EQ(report.verdict, "pass") << to_text(report);
+  for (const CheckResult& check : report.checks) EXPECT_EQ(check.failed, 0) << check.name;
+  double error = 0;
+  for (const OutputResult& output : report.outputs) error = std::max(error, output.worst.rms);
+  EXPECT_GT(error, 1e-5) << "it is quantized";
+}
+
+TEST_P(Int8, RulesComeFirst) {
+  const plan::Plan plan = build(GetParam(), "int8", {"layer:0 compute=f32"});
+  const auto count = [&](DType type) {
+    return std::ranges::count_if(plan.steps, [&](const plan::Step& s) {
+      const bool product = s.op == OpKind::kLinear || s.op == OpKind::kQuantizedLinear;
+      return product && s.numerics.compute == type;
+    });
+  };
+  EXPECT_GE(count(DType::kF32), 3);
+  for (const plan::Step& step : plan.steps) {
+    if (!is_int8(step)) continue;
+    EXPECT_EQ(step.asked.by, "mode int8") << step.name;
+  }
+  const plan::Plan one = build(GetParam(), "fp32", {"role:ffn.up compute=int8"});
+  EXPECT_THAT(one.steps, Contains(testing::Truly(&is_int8)));
+}
+
+TEST(Int8Build, SaysWhatItQuantizes) {
+  if (test::device_under_test() != "cpu") GTEST_SKIP() << "SKIP: int8 products run on a CPU";
+  const plan::Plan plan = build("bert_embedder_ts17", "int8");
+  EXPECT_THAT(plan.notes, Contains(HasSubstr("int8: 8 of 8 products with a constant weight")));
+  const plan::Plan off = build("bert_embedder_ts17", "int8", {"op:Linear compute=f16"});
+  EXPECT_THAT(off.notes, Contains(HasSubstr("nothing is quantized")));
+}
+
+}  // namespace
+}  // namespace vernier::verify
