@@ -188,7 +188,8 @@ const backend::Backend& backend_of(const CompileOptions& options) {
   return options.kernels ? *options.kernels : backend_named(options.device);
 }
 
-Fused fuse(const ir::Graph& imported, const Job& job, const std::set<std::string>& raised) {
+Fused fuse(const ir::Graph& imported, const Job& job, const std::set<std::string>& raised,
+           plan::PlanOptions::Constants constants) {
   const CompileOptions& options = job.options;
   const backend::Backend& backend = backend_of(options);
   precision::Asked asked = ask(imported, job, raised);
@@ -196,6 +197,7 @@ Fused fuse(const ir::Graph& imported, const Job& job, const std::set<std::string
   std::vector<plan::TableBound> table_bounds = plan::table_bounds(graph);
   precision::type_graph(graph);
   passes::PassOptions fusions = pass_options(options, imported);
+  fusions.exact_weights = constants == plan::PlanOptions::Constants::kExact;
   fusions.takes = [&backend](const ir::Graph& fused, const ir::Node& node) {
     return plan::has_kernel(fused, node, backend);
   };
@@ -235,7 +237,7 @@ plan::Plan plan_fused(Fused fused, const Job& job, plan::PlanOptions::Constants 
 plan::Plan plan_of(const ir::Graph& imported, const Job& job,
                    plan::PlanOptions::Constants constants, const std::set<std::string>& raised,
                    plan::KeptConstants* kept) {
-  return plan_fused(fuse(imported, job, raised), job, constants, kept);
+  return plan_fused(fuse(imported, job, raised, constants), job, constants, kept);
 }
 
 CompileOptions options_of(const plan::Plan& plan) {
@@ -256,7 +258,7 @@ Compiled run(const std::string& model_path, const Job& asked) {
   Compiled result;
   std::shared_ptr<ir::Graph> imported = import(model_path, job.options, result);
   const RangeAudit audit = promote_out_of_range(*imported, job);
-  Fused fused = fuse(*imported, job, {});
+  Fused fused = fuse(*imported, job, {}, plan::PlanOptions::Constants::kStored);
   imported.reset();  // the planner can then release the weights
   plan::Plan plan =
       plan_fused(std::move(fused), job, plan::PlanOptions::Constants::kStored, nullptr);

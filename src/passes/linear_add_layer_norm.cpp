@@ -68,10 +68,10 @@ bool fuse(Graph& graph, NodeId id, const Takes& takes) {
 
 }  // namespace
 
-int fuse_linear_add_layer_norm(Graph& graph, const Takes& takes) {
+int fuse_linear_add_layer_norm(Graph& graph, const PassOptions& options) {
   int found = 0;
   for (NodeId id : std::vector<NodeId>(graph.order())) {
-    if (is_live(graph, id)) found += fuse(graph, id, takes);
+    if (is_live(graph, id)) found += fuse(graph, id, options.takes);
   }
   return found;
 }

@@ -92,7 +92,7 @@ std::vector<PassReport> run_passes(ir::Graph& graph, Phase phase, const PassOpti
     const auto start = std::chrono::steady_clock::now();
     const uint64_t before = graph.changes();
     const int changes = watched ? pass.run_watched(graph, options.watch)
-                        : asks  ? pass.run_where(graph, options.takes)
+                        : asks  ? pass.run_where(graph, options)
                                 : run(graph);
     // A pass that changed nothing leaves the invariants as they were.
     const bool untouched = changes == 0 && graph.changes() == before;

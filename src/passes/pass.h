@@ -27,6 +27,8 @@ struct PassOptions {
   std::set<std::string> off;
   /// Empty: passes that depend on the device's kernels do not run.
   Takes takes;
+  /// Weights that a pass quantizes stay real numbers: for an FP64 evaluation of the model's own.
+  bool exact_weights = false;
   /// Called after each pass that changed something, with the pass name (dumping, tests).
   std::function<void(std::string_view pass, const ir::Graph&)> after;
   /// Checked before each pass, and before each evaluation in passes that evaluate.
@@ -41,8 +43,8 @@ struct Pass {
   int (*run)(ir::Graph& graph);
   /// Runs instead if the pass is switched off; null: nothing runs.
   int (*when_off)(ir::Graph& graph) = nullptr;
-  /// Replaces `run` in a pass that depends on the device's kernels.
-  int (*run_where)(ir::Graph& graph, const Takes& takes) = nullptr;
+  /// Replaces `run` in a pass that depends on the device's kernels (options.takes).
+  int (*run_where)(ir::Graph& graph, const PassOptions& options) = nullptr;
   /// Replaces `run` in a pass whose changes take time and memory.
   int (*run_watched)(ir::Graph& graph, const Watch& watch) = nullptr;
 };

@@ -4,7 +4,7 @@
 // Linear(x, w, b, r){compute int8}  ⇒  QuantizedLinear(q, w / s, scales, s, zero points, b, r)
 //   with (q, scales, zero points) = QuantizeRows(x), one for all readers of x
 //   s: one scale for each column of w, the one among kClips that rounds the column with the least
-//   error. w / s is not rounded here: like every constant it is rounded where it is stored.
+//   error. With PassOptions::exact_weights w / s is not rounded here.
 // Linear(DequantizeLinear(x), DequantizeLinear(w), b, r)  ⇒  QuantizedLinear(x, w, scales, zero
 //   points, b, r)      a Transpose between the product and w's DequantizeLinear becomes trans_w
 //   requires: i8 or u8; one scale for x; for w one, or one for each column
@@ -16,6 +16,7 @@
 #include <cmath>
 #include <map>
 
+#include "core/mapped_file.h"
 #include "core/threads.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -46,7 +47,18 @@ double error_of(const Columns& w, int64_t c, float scale) {
   return sum;
 }
 
-float scale_of(const Columns& w, int64_t c) {
+// The same numbers beside each other: columns of a row-major matrix are far apart.
+Columns gathered(const Columns& w, int64_t c, std::vector<float>& room) {
+  room.resize(static_cast<size_t>(w.length));
+  for (int64_t k = 0; k < w.length; ++k)
+    room[static_cast<size_t>(k)] = w.data[c * w.column + k * w.step];
+  return {room.data(), 1, w.length, 0, 1};
+}
+
+float scale_of(const Columns& matrix, int64_t column) {
+  std::vector<float> room;
+  const Columns w = gathered(matrix, column, room);
+  constexpr int64_t c = 0;
   float largest = 0;
   for (int64_t k = 0; k < w.length; ++k)
     largest = std::max(largest, std::abs(w.data[c * w.column + k * w.step]));
@@ -67,24 +79,41 @@ struct Weight {
   Tensor values, scales;
 };
 
-Weight quantized(const Tensor& w, bool trans_w) {
+// The weight in units of its columns' scales, rounded to q8 unless it is to stay exact. One copy of
+// the weight in f32 exists meanwhile, if it is none itself.
+Weight quantized(const Tensor& w, bool trans_w, bool exact) {
   const int64_t rows = w.shape()[0], cols = w.shape()[1];
-  std::vector<float> values(static_cast<size_t>(w.elems()));
-  for (int64_t i = 0; i < w.elems(); ++i)
-    values[static_cast<size_t>(i)] = static_cast<float>(w.float_at(i));
-  const Columns columns{values.data(), trans_w ? rows : cols, trans_w ? cols : rows,
-                        trans_w ? cols : 1, trans_w ? 1 : cols};
+  std::vector<float> wide;
+  const auto* data = reinterpret_cast<const float*>(w.data());
+  if (w.dtype() != DType::kF32) {
+    wide.resize(static_cast<size_t>(w.elems()));
+    for (int64_t i = 0; i < w.elems(); ++i)
+      wide[static_cast<size_t>(i)] = static_cast<float>(w.float_at(i));
+    data = wide.data();
+  }
+  const Columns columns{data, trans_w ? rows : cols, trans_w ? cols : rows, trans_w ? cols : 1,
+                        trans_w ? 1 : cols};
   std::vector<float> scales(static_cast<size_t>(columns.count));
+  std::vector<float> values(exact ? static_cast<size_t>(w.elems()) : 0);
+  std::vector<int8_t> bytes(exact ? 0 : static_cast<size_t>(w.elems()));
   constexpr int64_t kLeastColumns = 64;
   in_parallel(columns.count, kLeastColumns, [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
       const float scale = scale_of(columns, c);
       scales[static_cast<size_t>(c)] = scale;
-      for (int64_t k = 0; k < columns.length; ++k)
-        values[static_cast<size_t>(c * columns.column + k * columns.step)] /= scale;
+      for (int64_t k = 0; k < columns.length; ++k) {
+        const auto at = static_cast<size_t>(c * columns.column + k * columns.step);
+        const float value = data[at] / scale;
+        if (exact)
+          values[at] = value;
+        else
+          bytes[at] = static_cast<int8_t>(
+              std::clamp(std::nearbyint(value), -kLargestQ8, kLargestQ8));
+      }
     }
   });
-  return {Tensor::from_bytes(DType::kF32, w.shape(), std::as_bytes(std::span(values))),
+  return {exact ? Tensor::from_bytes(DType::kF32, w.shape(), std::as_bytes(std::span(values)))
+                : Tensor::from_bytes(DType::kQ8, w.shape(), std::as_bytes(std::span(bytes))),
           Tensor::from_bytes(DType::kF32, {columns.count}, std::as_bytes(std::span(scales)))};
 }
 
@@ -96,7 +125,7 @@ bool is_finite(const Tensor& t) {
 
 class Quantizer {
  public:
-  Quantizer(Graph& graph, const Takes& takes) : graph_(graph), takes_(takes) {}
+  Quantizer(Graph& graph, const PassOptions& options) : graph_(graph), options_(options) {}
 
   bool quantize(NodeId id) {
     if (graph_.node(id).op != OpKind::kLinear) return false;
@@ -118,11 +147,12 @@ class Quantizer {
                      kNoValue,
                      linear.has_input(2) ? linear.inputs[2] : kNoValue,
                      linear.has_input(3) ? linear.inputs[3] : kNoValue};
-    if (!takes_(graph_, wanted)) return false;
+    if (!options_.takes(graph_, wanted)) return false;
     const Weight& made = weight_of(linear.inputs[1], *weight, attrs.trans_w);
     wanted.inputs[1] = graph_.add_constant(made.values);
     wanted.inputs[3] = graph_.add_constant(made.scales);
     mutate(graph_, id, wanted.op, wanted.inputs, wanted.attrs);
+    release(linear.inputs[1]);
     return true;
   }
 
@@ -142,6 +172,15 @@ class Quantizer {
     }
     return at->second;
   }
+  // A weight that only quantized products read is not held any longer.
+  void release(ValueId weight) {
+    ir::Value& value = graph_.value(weight);
+    if (!value.users.empty() || graph_.is_output(weight)) return;
+    drop_pages(value.constant.byte_span());
+    const std::vector<float> none;
+    value.shape = {Dim(0)};
+    value.constant = Tensor::from_bytes(DType::kF32, {0}, std::as_bytes(std::span(none)));
+  }
   // Stands for the scales until they are known to be wanted.
   ValueId scales_like(int64_t columns) {
     const auto [at, fresh] = scales_like_.try_emplace(columns);
@@ -154,12 +193,12 @@ class Quantizer {
   }
   const Weight& weight_of(ValueId id, const Tensor& weight, bool trans_w) {
     const auto [at, fresh] = weights_.try_emplace({id, trans_w});
-    if (fresh) at->second = quantized(weight, trans_w);
+    if (fresh) at->second = quantized(weight, trans_w, options_.exact_weights);
     return at->second;
   }
 
   Graph& graph_;
-  const Takes& takes_;
+  const PassOptions& options_;
   std::map<ValueId, Rows> rows_;
   std::map<int64_t, ValueId> scales_like_;
   std::map<std::pair<ValueId, bool>, Weight> weights_;
@@ -443,7 +482,8 @@ bool absorb_activation(Graph& graph, NodeId id) {
 
 }  // namespace
 
-int multiply_as_integers(Graph& graph, const Takes& takes) {
+int multiply_as_integers(Graph& graph, const PassOptions& options) {
+  const Takes& takes = options.takes;
   int found = 0;
   for (NodeId id : std::vector<NodeId>(graph.order())) {
     if (!is_live(graph, id)) continue;
@@ -455,9 +495,9 @@ int multiply_as_integers(Graph& graph, const Takes& takes) {
   return found + fold_weights(graph);
 }
 
-int quantize_linear(Graph& graph, const Takes& takes) {
+int quantize_linear(Graph& graph, const PassOptions& options) {
   int found = 0;
-  Quantizer quantizer(graph, takes);
+  Quantizer quantizer(graph, options);
   for (NodeId id : std::vector<NodeId>(graph.order())) {
     if (is_live(graph, id)) found += quantizer.quantize(id);
   }

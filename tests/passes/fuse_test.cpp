@@ -335,8 +335,8 @@ const Requests kRequests[] = {
      graph_text(kLinear, "%p = Linear(%x, %w) %y = Add(%r, %p)")},
     {"linear_add_layer_norm",
      [](ir::Graph& graph) {
-       return fuse_linear_add_layer_norm(graph,
-                                         [](const ir::Graph&, const ir::Node&) { return true; });
+       return fuse_linear_add_layer_norm(
+           graph, {.takes = [](const ir::Graph&, const ir::Node&) { return true; }});
      },
      graph_text(kNorm, "%p = Linear(%x, f32[4, 4] fill(1), %row) %y = AddLayerNorm(%p, %r, %g)")},
     {"add_layer_norm", &fuse_add_layer_norm,

@@ -10,10 +10,12 @@ namespace vernier::passes::testing {
 namespace {
 
 int fuse_always(ir::Graph& graph) {
-  return fuse_linear_add_layer_norm(graph, [](const ir::Graph&, const ir::Node&) { return true; });
+  return fuse_linear_add_layer_norm(
+      graph, {.takes = [](const ir::Graph&, const ir::Node&) { return true; }});
 }
 int fuse_never(ir::Graph& graph) {
-  return fuse_linear_add_layer_norm(graph, [](const ir::Graph&, const ir::Node&) { return false; });
+  return fuse_linear_add_layer_norm(
+      graph, {.takes = [](const ir::Graph&, const ir::Node&) { return false; }});
 }
 
 constexpr const char* kInputs =
@@ -70,7 +72,8 @@ TEST(LinearAddLayerNorm, ShowsTheDeviceTheWholeNode) {
                                .store = {DType::kF32, false},
                                .by = "mode fp16"};
   int asked = 0;
-  fuse_linear_add_layer_norm(*graph, [&](const ir::Graph& all, const ir::Node& node) {
+  PassOptions options;
+  options.takes = [&](const ir::Graph& all, const ir::Node& node) {
     ++asked;
     EXPECT_EQ(node.op, OpKind::kLinearAddLayerNorm);
     EXPECT_EQ(node.inputs.size(), 6u);
@@ -80,7 +83,8 @@ TEST(LinearAddLayerNorm, ShowsTheDeviceTheWholeNode) {
     EXPECT_EQ(node.request.store.type, DType::kF32);
     EXPECT_EQ(node.attrs_as<LinearNormAttrs>().epsilon, 0.5);
     return true;
-  });
+  };
+  fuse_linear_add_layer_norm(*graph, options);
   EXPECT_EQ(asked, 1);
   graph->remove_dead();
   EXPECT_EQ(count(*graph, "LinearAddLayerNorm"), 1);

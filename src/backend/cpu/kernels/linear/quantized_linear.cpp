@@ -333,28 +333,36 @@ Packed parse_layout(std::string_view text) {
 
 bool transposed(const Problem& problem) { return problem.attrs_as<QuantizedLinearAttrs>().trans_w; }
 
-// Element i of the weight as the signed byte that is multiplied.
-int8_t signed_byte(const Tensor& w, DType type, int64_t i) {
-  if (is_float(w.dtype()))
-    return static_cast<int8_t>(std::lrint(round_to(DType::kQ8, w.float_at(i))));
-  const int byte = type == DType::kU8 ? std::to_integer<uint8_t>(w.data()[i]) - 128
-                                      : std::to_integer<int8_t>(w.data()[i]);
-  return static_cast<int8_t>(byte);
+// The weight as the signed bytes that are multiplied, in its own order.
+std::vector<int8_t> signed_bytes(const Tensor& w, DType type) {
+  std::vector<int8_t> bytes(static_cast<size_t>(w.elems()));
+  if (is_float(w.dtype()) && w.dtype() != DType::kQ8) {
+    for (int64_t i = 0; i < w.elems(); ++i)
+      store_float(DType::kQ8, w.float_at(i), &bytes[static_cast<size_t>(i)]);
+    return bytes;
+  }
+  const auto flip = static_cast<uint8_t>(type == DType::kU8 ? 0x80 : 0);  // 128 lower
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<int8_t>(std::to_integer<uint8_t>(w.data()[i]) ^ flip);
+  return bytes;
 }
 
 std::vector<PackedConstant> pack_quantized(const Problem& problem) {
   const Packed to = packed_of(problem);
   const auto [k, n] = to.shape;
   const bool trans = transposed(problem);
-  const Tensor& w = *problem.inputs[1].constant;
+  const std::vector<int8_t> from = signed_bytes(*problem.inputs[1].constant, to.type);
   PackedConstant packed{.input = 1, .layout = to.layout(), .bytes = {}};
   packed.bytes.resize(to.bytes());
   std::vector<int32_t> sums(static_cast<size_t>(num_panels(n) * kPanelCols));
-  for (int64_t i = 0; i < k * n; ++i) {
-    const int64_t row = trans ? i % k : i / n, col = trans ? i / k : i % n;
-    const int8_t byte = signed_byte(w, to.type, i);
-    packed.bytes[static_cast<size_t>(to.at(row, col))] = static_cast<std::byte>(byte);
-    sums[static_cast<size_t>(col)] += byte;
+  const int64_t rows = trans ? n : k, cols = trans ? k : n;
+  for (int64_t row = 0; row < rows; ++row) {
+    const int8_t* line = from.data() + row * cols;
+    for (int64_t col = 0; col < cols; ++col) {
+      const int64_t i = trans ? col : row, j = trans ? row : col;
+      packed.bytes[static_cast<size_t>(to.at(i, j))] = static_cast<std::byte>(line[col]);
+      sums[static_cast<size_t>(j)] += line[col];
+    }
   }
   std::memcpy(packed.bytes.data() + to.sums_at(), sums.data(), sums.size() * sizeof(int32_t));
   return {std::move(packed)};
