@@ -107,8 +107,8 @@ Weight quantized(const Tensor& w, bool trans_w, bool exact) {
         if (exact)
           values[at] = value;
         else
-          bytes[at] = static_cast<int8_t>(
-              std::clamp(std::nearbyint(value), -kLargestQ8, kLargestQ8));
+          bytes[at] =
+              static_cast<int8_t>(std::clamp(std::nearbyint(value), -kLargestQ8, kLargestQ8));
       }
     }
   });

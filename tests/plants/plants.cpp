@@ -216,8 +216,7 @@ void one_scale_for_the_batch(const KernelDef& right, const LaunchCall& call) {
   other.out = out;
   right.launch(other);
   for (size_t i = 1; i < out.size(); ++i)
-    if (out[i].data)
-      std::fill_n(out[i].as<float>(), out[i].elems(), out[i].as<float>()[0]);
+    if (out[i].data) std::fill_n(out[i].as<float>(), out[i].elems(), out[i].as<float>()[0]);
 }
 
 constexpr Plant kPlants[] = {

@@ -64,9 +64,9 @@ TEST_P(Int8, PassesAndEveryRowKeepsItsBits) {
   Request request;
   request.threads = 2;
   const auto path = test::example_model(GetParam()).path;
-  const Report report = verify_engine(Engine::from_bytes(engine::engine_bytes(
-                                          build(GetParam(), "int8"))),
-                                      *onnx::import_model(path), request);
+  const Report report =
+      verify_engine(Engine::from_bytes(engine::engine_bytes(build(GetParam(), "int8"))),
+                    *onnx::import_model(path), request);
   EXPECT_EQ(report.verdict, "pass") << to_text(report);
   for (const CheckResult& check : report.checks) EXPECT_EQ(check.failed, 0) << check.name;
   double error = 0;

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Times Vernier beside OpenVINO in FP32, BF16 and INT8 on the CPU, in one run.
+
+    ./dev bench --openvino                       mini and base (about 15 minutes)
+    ./dev bench --openvino --models mini --rounds 2 --seconds 1
+
+Models of make-model. OpenVINO's INT8 is NNCF's post-training quantization of the same model
+(transformer preset, seeded ids), with FP32 and with BF16 for the rest; Vernier's is build --int8.
+Windows of the subjects follow each other, forwards and backwards in turn. The table has medians of
+all runs. Writes bench/results/openvino_cpu.json. How to read it: docs/performance.md.
+"""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+import nncf
+import numpy
+import openvino
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "build" / "release" / "vernier"
+WORK = ROOT / "build" / "bench" / "openvino"
+MODELS = {"mini": "minilm-l6", "base": "bert-base", "large": "bert-large"}
+CELLS = [(1, 32), (1, 128), (8, 128), (32, 128)]
+MODES = ("fp32", "bf16", "int8")
+CALIBRATION_ROWS = 30
+LEAST_RUNS = 5
+
+
+def vernier(*arguments):
+    done = subprocess.run([str(PROGRAM), *map(str, arguments)], capture_output=True, text=True,
+                          check=False)
+    if done.returncode != 0:
+        sys.exit(f"vernier {' '.join(map(str, arguments))}: exit {done.returncode}\n{done.stderr}")
+    return json.loads(done.stdout) if done.stdout.startswith("{") else None
+
+
+def inputs(vocabulary, batch, length):
+    random = numpy.random.default_rng(batch * 1000 + length)
+    shape = (batch, length)
+    return {"input_ids": random.integers(5, vocabulary, shape, dtype=numpy.int64),
+            "attention_mask": numpy.ones(shape, numpy.int64),
+            "token_type_ids": numpy.zeros(shape, numpy.int64)}
+
+
+class Subjects:
+    """A model's engines and compiled models."""
+
+    def __init__(self, name, threads):
+        self.threads = threads
+        model = WORK / f"{name}.onnx"
+        self.sizes = vernier("make-model", MODELS[name], "-o", model, "--json")
+        self.engines = {}
+        for mode in MODES:
+            self.engines[mode] = WORK / f"{name}.{mode}.vn"
+            vernier("build", model, "-o", self.engines[mode], f"--{mode}", "--json")
+        core = openvino.Core()
+        plain = core.read_model(model)
+        rows = [inputs(self.sizes["vocab"], 1, 64 + i) for i in range(CALIBRATION_ROWS)]
+        quantized = nncf.quantize(core.read_model(model), nncf.Dataset(rows),
+                                  model_type=nncf.ModelType.TRANSFORMER,
+                                  subset_size=CALIBRATION_ROWS)
+        self.peers = {label: self.compiled(core, source, rest)
+                      for label, source, rest in (("fp32", plain, "f32"), ("bf16", plain, "bf16"),
+                                                  ("int8 + f32", quantized, "f32"),
+                                                  ("int8 + bf16", quantized, "bf16"))}
+
+    def compiled(self, core, model, rest):
+        settings = {"INFERENCE_NUM_THREADS": self.threads, "NUM_STREAMS": 1,
+                    "INFERENCE_PRECISION_HINT": rest}
+        return core.compile_model(model, "CPU", settings).create_infer_request()
+
+    def names(self):
+        return [("vernier", mode) for mode in MODES] + [("openvino", label) for label in self.peers]
+
+    def window(self, subject, arrays, file, seconds):
+        """Milliseconds of each run."""
+        who, what = subject
+        if who == "vernier":
+            return vernier("bench", self.engines[what], "--inputs", file, "--threads", self.threads,
+                           "--seconds", seconds, "--runs", LEAST_RUNS, "--json")["times_ms"]
+        request, times = self.peers[what], []
+        for _ in range(3):
+            request.infer(arrays)
+        start = time.perf_counter()
+        while len(times) < LEAST_RUNS or time.perf_counter() - start < seconds:
+            before = time.perf_counter()
+            request.infer(arrays)
+            times.append((time.perf_counter() - before) * 1e3)
+        return times
+
+
+def measure(subjects, batch, length, options):
+    arrays = inputs(subjects.sizes["vocab"], batch, length)
+    file = WORK / "cell.npz"
+    numpy.savez(file, **arrays)
+    windows = {subject: [] for subject in subjects.names()}
+    for turn in range(options.rounds):
+        for subject in list(windows) if turn % 2 == 0 else reversed(list(windows)):
+            windows[subject].append(subjects.window(subject, arrays, file, options.seconds))
+    medians = {subject: statistics.median(statistics.median(w) for w in times)
+               for subject, times in windows.items()}
+    best = min(medians["openvino", label] for label in subjects.peers if label.startswith("int8"))
+    ratios = {"fp32": medians["openvino", "fp32"] / medians["vernier", "fp32"],
+              "bf16": medians["openvino", "bf16"] / medians["vernier", "bf16"],
+              "int8": best / medians["vernier", "int8"]}
+    return {"batch": batch, "length": length,
+            "medians_ms": {f"{who} {what}": ms for (who, what), ms in medians.items()},
+            "openvino_over_vernier": ratios}
+
+
+def row(name, cell):
+    text = f"{name:<6} {cell['batch']:>3} x {cell['length']:<4}"
+    for mode in MODES:
+        peers = [ms for label, ms in cell["medians_ms"].items()
+                 if label.startswith(f"openvino {mode}")]
+        text += (f"  {mode} {cell['medians_ms'][f'vernier {mode}']:8.3f} {min(peers):8.3f}"
+                 f" {cell['openvino_over_vernier'][mode]:5.2f}x")
+    return text
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default="mini,base", help=f"of {','.join(MODELS)}")
+    parser.add_argument("--rounds", type=int, default=4, help="windows of each subject")
+    parser.add_argument("--seconds", type=float, default=2, help="of a window")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--output", type=pathlib.Path,
+                        default=ROOT / "bench" / "results" / "openvino_cpu.json")
+    options = parser.parse_args()
+    for name in options.models.split(","):
+        if name not in MODELS:
+            parser.error(f"--models: there is no '{name}'; there are {', '.join(MODELS)}")
+    WORK.mkdir(parents=True, exist_ok=True)
+    tree = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, text=True,
+                          capture_output=True, check=False).stdout.strip()
+    result = {"command": " ".join(["./dev bench --openvino", *sys.argv[1:]]),
+              "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+              "versions": {"vernier": tree, "openvino": openvino.__version__,
+                           "nncf": nncf.__version__},
+              "settings": {"threads": options.threads, "rounds": options.rounds,
+                           "seconds_per_window": options.seconds},
+              "load": round(os.getloadavg()[0], 1), "models": {}}
+    print("ms: Vernier, OpenVINO (of INT8 the better of two), and OpenVINO / Vernier")
+    for name in options.models.split(","):
+        subjects = Subjects(name, options.threads)
+        cells = []
+        for batch, length in CELLS:
+            cells.append(measure(subjects, batch, length, options))
+            print(row(name, cells[-1]), flush=True)
+        result["models"][name] = cells
+    options.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    print(f"written to {options.output}")
+
+
+if __name__ == "__main__":
+    main()
