@@ -188,10 +188,23 @@ const backend::Backend& backend_of(const CompileOptions& options) {
   return options.kernels ? *options.kernels : backend_named(options.device);
 }
 
+// Refused before the work: the mode would change nothing.
+void check_int8(const Job& job, const backend::Backend& backend) {
+  if (job.policy.mode != precision::Mode::kInt8) return;
+  const auto multiplies = [](const backend::KernelDef& row) {
+    return row.op == OpKind::kQuantizedLinear && !backend::is_evaluator(row.name);
+  };
+  if (std::ranges::any_of(backend.kernels, multiplies)) return;
+  throw Error(ErrorCode::kInput, "mode int8: this version has no " + std::string(backend.name) +
+                                     " kernel for int8 products; build with fp16 or bf16, or with "
+                                     "int8 for the device cpu");
+}
+
 Fused fuse(const ir::Graph& imported, const Job& job, const std::set<std::string>& raised,
            plan::PlanOptions::Constants constants) {
   const CompileOptions& options = job.options;
   const backend::Backend& backend = backend_of(options);
+  check_int8(job, backend);
   precision::Asked asked = ask(imported, job, raised);
   ir::Graph& graph = *asked.raised;
   std::vector<plan::TableBound> table_bounds = plan::table_bounds(graph);
@@ -253,7 +266,7 @@ CompileOptions options_of(const plan::Plan& plan) {
 }
 
 Compiled run(const std::string& model_path, const Job& asked) {
-  if (!asked.options.kernels) backend_named(asked.options.device);  // refused before the work
+  check_int8(asked, backend_of(asked.options));  // refused before the work
   Job job = asked;
   Compiled result;
   std::shared_ptr<ir::Graph> imported = import(model_path, job.options, result);

@@ -49,8 +49,8 @@ std::vector<std::string> quantization_notes(const plan::Plan& plan, bool mode_is
     return {asked == 0
                 ? "warning: int8: nothing is quantized: the model has no product with a constant "
                   "weight, heads excepted; --fp16 gives the same engine"
-                : fmt::format("warning: int8: nothing is quantized: this version has no {} kernel "
-                              "for int8 products; --fp16 gives the same engine",
+                : fmt::format("warning: int8: nothing is quantized: no {} kernel takes these "
+                              "products (finite weights, sums of at most 32,768 products)",
                               plan.device)};
   }
   return {

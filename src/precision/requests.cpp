@@ -10,16 +10,16 @@ namespace vernier::precision {
 namespace {
 
 struct ModeRow {
-  Mode mode;
   std::string_view name;
+  Mode mode;
   DType operand, store;  // of products; of results
 };
-constexpr ModeRow kModes[] = {{Mode::kModel, "model", DType::kF32, DType::kF32},
-                              {Mode::kFp32, "fp32", DType::kF32, DType::kF32},
-                              {Mode::kTf32, "tf32", DType::kTF32, DType::kF32},
-                              {Mode::kFp16, "fp16", DType::kF16, DType::kF16},
-                              {Mode::kBf16, "bf16", DType::kBF16, DType::kBF16},
-                              {Mode::kInt8, "int8", DType::kF16, DType::kF16}};
+constexpr ModeRow kModes[] = {{"model", Mode::kModel, DType::kF32, DType::kF32},
+                              {"fp32", Mode::kFp32, DType::kF32, DType::kF32},
+                              {"tf32", Mode::kTf32, DType::kTF32, DType::kF32},
+                              {"fp16", Mode::kFp16, DType::kF16, DType::kF16},
+                              {"bf16", Mode::kBf16, DType::kBF16, DType::kBF16},
+                              {"int8", Mode::kInt8, DType::kF16, DType::kF16}};
 
 const ModeRow& row_of(Mode mode) {
   return *std::find_if(std::begin(kModes), std::end(kModes),
@@ -237,7 +237,7 @@ bool is_product(std::string_view onnx_op) {
 }
 
 bool later_in_file(const ir::Origin& a, const ir::Origin& b) {
-  return compare_keys(a.key, b.key) > 0;
+  return compare_keys(a.key, b.key) > 0;  // NOLINT(modernize-use-nullptr): an ordering
 }
 
 void ask_mode(ir::Graph& raised, Mode mode) {

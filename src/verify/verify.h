@@ -11,7 +11,7 @@
 
 namespace vernier::verify {
 
-using namespace evaluate;
+using namespace evaluate;  // NOLINT(google-build-using-namespace): its words are ours
 
 /// As verify(), without a page.
 Report verify_engine(const std::shared_ptr<const Engine>& engine, const ir::Graph& model,

@@ -163,7 +163,7 @@ void replays_its_first_answer(const KernelDef& right, const LaunchCall& call) {
 void with_rotated(const KernelDef& right, const LaunchCall& call, size_t i) {
   std::vector<TensorArg> in(call.in.begin(), call.in.end());
   std::vector<float> rotated(in[i].as<float>(), in[i].as<float>() + in[i].elems());
-  std::ranges::rotate(rotated, rotated.begin() + 1);
+  std::rotate(rotated.begin(), rotated.begin() + 1, rotated.end());
   in[i].data = reinterpret_cast<std::byte*>(rotated.data());
   LaunchCall other = call;
   other.in = in;

@@ -9,6 +9,7 @@
 #include "engine/writer.h"
 #include "onnx/import.h"
 #include "precision/requests.h"
+#include "runtime/backends.h"
 #include "runtime/models.h"
 #include "verify/verify.h"
 
@@ -97,6 +98,25 @@ TEST(Int8Build, SaysWhatItQuantizes) {
   EXPECT_THAT(plan.notes, Contains(HasSubstr("int8: 8 of 8 products with a constant weight")));
   const plan::Plan off = build("bert_embedder_ts17", "int8", {"op:Linear compute=f16"});
   EXPECT_THAT(off.notes, Contains(HasSubstr("nothing is quantized")));
+}
+
+TEST(Int8Build, IsRefusedWhereTheDeviceHasNoKernelForIt) {
+  backend::Backend other = runtime::backend_named("cpu", "the test's device");
+  std::vector<backend::KernelDef> rows;
+  for (const backend::KernelDef& row : other.kernels) {
+    if (!row.name.starts_with("cpu.quantized_linear.panels")) rows.push_back(row);
+  }
+  other.kernels = rows;
+  CompileOptions options;
+  options.mode = "int8";
+  options.kernels = &other;
+  try {
+    compiler::run(test::example_model("bert_embedder_ts17").path.string(), options);
+    FAIL() << "nothing was refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInput);
+    EXPECT_THAT(error.what(), HasSubstr("mode int8: this version has no cpu kernel"));
+  }
 }
 
 }  // namespace

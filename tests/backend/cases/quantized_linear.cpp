@@ -105,7 +105,7 @@ OpCase quantized_case(Maker& make, const Row& row) {
   out.back() = n;
   by_row.back() = 1;
   const Arg absent{.value = Tensor(), .special = false};
-  const auto optional = [&](bool present, Arg arg) { return present ? arg : absent; };
+  const auto optional = [&](bool present, const Arg& arg) { return present ? arg : absent; };
   c.inputs = {
       {.value = bytes(make, row.x_type, row.x), .batch_axis = 0, .special = false},
       {.value = bytes(make, row.w_type, row.attrs.trans_w ? Shape{n, k} : Shape{k, n}),
@@ -137,6 +137,7 @@ OpCase quantized_case(Maker& make, const Row& row) {
 const Cases kQuantizedLinear("QuantizedLinear", [] {
   Maker make(92);
   std::vector<OpCase> cases;
+  cases.reserve(kRows.size() + 1);
   for (const Row& row : kRows) cases.push_back(quantized_case(make, row));
   Row longest{.name = "the largest sums", .x = {2, 1 << 15}, .n = 3, .x_type = kU8, .w_type = kI8};
   OpCase c = quantized_case(make, longest);

@@ -94,7 +94,8 @@ HWY_INLINE HeadView block_view(const StoredRows& stored, int64_t rows, int64_t w
 }
 
 /// True if no element of rows [begin, end) of one head of `t` is NaN or infinite.
-bool RowsAreFinite(const TensorArg& t, int64_t batch, int64_t head, int64_t begin, int64_t end) {
+inline bool RowsAreFinite(const TensorArg& t, int64_t batch, int64_t head, int64_t begin,
+                          int64_t end) {
   const F32 d;
   VF32 differences = hn::Zero(d);  // x - x is 0 or NaN
   const StoredRows rows = head_rows(t, batch, begin, head);
@@ -381,6 +382,20 @@ HWY_INLINE void pair_values(const StoredRows& v, int64_t keys, int64_t value_dim
   }
 }
 
+/// A key block: keys are bf16 rows, values pairs of keys.
+struct PairView {
+  StoredRows keys;
+  const uint32_t* values;
+  int64_t value_step;
+};
+HWY_INLINE PairView pair_view(const StoredRows& k, const StoredRows& v, int64_t keys,
+                              int64_t head_dim, int64_t value_dim, const TileScratch& s) {
+  const int64_t step = (value_dim + kRowSpread - 1) / kRowSpread * kRowSpread + kRowSpread;
+  auto* pairs = reinterpret_cast<uint32_t*>(s.values);
+  pair_values(v, keys, value_dim, step, pairs);
+  return {key_rows(k, keys, head_dim, reinterpret_cast<std::byte*>(s.keys)), pairs, step};
+}
+
 /// One step of the running softmax on one tile: scores become probabilities relative to the new
 /// maxima; the sums and the context so far are rescaled. With kPairs the probabilities of keys j
 /// and j + 1 are written as a row of pairs, j / 2.
@@ -472,16 +487,16 @@ HWY_INLINE void attend_block(const AttentionRun& run, const TilePlace& place, co
     multiply_panel<kVectors, Start::kAdd>(product, value_dim, width);
 }
 
-/// The same in pairs: k is bf16, v pairs of keys.
+/// The same in pairs.
 template <int kVectors>
-HWY_INLINE void attend_pairs(const AttentionRun& run, const TilePlace& place, const StoredRows& k,
-                             const uint32_t* v, int64_t v_step, int64_t keys, const Hiding& hide,
-                             const TileScratch& s, int64_t tile_index, bool first) {
+HWY_INLINE void attend_pairs(const AttentionRun& run, const TilePlace& place, const PairView& kv,
+                             int64_t keys, const Hiding& hide, const TileScratch& s,
+                             int64_t tile_index, bool first) {
   const int64_t tile = tile_queries();
   const int64_t head_dim = run.q.dim(3), value_dim = run.v.dim(3);
   multiply_pairs<kVectors, Start::kZero>(
-      {.a = k.data,
-       .a_row_step = k.step * 2,
+      {.a = kv.keys.data,
+       .a_row_step = kv.keys.step * 2,
        .a_pair_step = 4,
        .b = reinterpret_cast<const uint32_t*>(s.queries + tile_index * s.query_step),
        .b_step = tile,
@@ -492,9 +507,9 @@ HWY_INLINE void attend_pairs(const AttentionRun& run, const TilePlace& place, co
       keys);
   add_masks(run, place, keys, hide, s.scores);
   softmax_step<kVectors, true>(s.scores, keys, s, tile_index, value_dim, first);
-  const PairProduct product{.a = reinterpret_cast<const std::byte*>(v),
+  const PairProduct product{.a = reinterpret_cast<const std::byte*>(kv.values),
                             .a_row_step = 4,
-                            .a_pair_step = v_step * 4,
+                            .a_pair_step = kv.value_step * 4,
                             .b = reinterpret_cast<const uint32_t*>(s.scores),
                             .b_step = tile,
                             .c = s.context + tile_index * s.context_step,
@@ -581,7 +596,7 @@ HWY_INLINE bool find_not_finite(const AttentionRun& run, int64_t batch, int64_t 
 }
 
 /// All keys for the tiles of one task.
-void AttendTask(const AttentionRun& run, const AttentionTask& task, int part) {
+inline void AttendTask(const AttentionRun& run, const AttentionTask& task, int part) {
   const int64_t tile = tile_queries(), width = lanes_of_f32();
   const int64_t head_dim = run.q.dim(3), value_dim = run.v.dim(3);
   const TileScratch s(run.scratch + part * run.scratch_step, head_dim, value_dim);
@@ -617,12 +632,9 @@ void AttendTask(const AttentionRun& run, const AttentionTask& task, int part) {
     const StoredRows stored_k = head_rows(run.k, task.batch, task.k_begin + key, kv_head);
     const StoredRows stored_v = head_rows(run.v, task.batch, task.k_begin + key, kv_head);
     HeadView k{}, v{};
-    StoredRows k16{};
-    auto* v16 = reinterpret_cast<uint32_t*>(s.values);
-    const int64_t v16_step = (value_dim + kRowSpread - 1) / kRowSpread * kRowSpread + kRowSpread;
+    PairView kv{};
     if (pairs) {
-      k16 = key_rows(stored_k, keys, head_dim, reinterpret_cast<std::byte*>(s.keys));
-      pair_values(stored_v, keys, value_dim, v16_step, v16);
+      kv = pair_view(stored_k, stored_v, keys, head_dim, value_dim, s);
     } else {
       k = block_view(stored_k, keys, head_dim, s.keys);
       v = block_view(stored_v, keys, value_dim, s.values);
@@ -639,9 +651,9 @@ void AttendTask(const AttentionRun& run, const AttentionTask& task, int part) {
                             .key = task.k_begin + key,
                             .visible = first_visible + first_query - key};
       if (pairs && queries > width)
-        attend_pairs<2>(run, place, k16, v16, v16_step, keys, hide, s, t, key == 0);
+        attend_pairs<2>(run, place, kv, keys, hide, s, t, key == 0);
       else if (pairs)
-        attend_pairs<1>(run, place, k16, v16, v16_step, keys, hide, s, t, key == 0);
+        attend_pairs<1>(run, place, kv, keys, hide, s, t, key == 0);
       else if (queries > width)
         attend_block<2>(run, place, k, v, keys, hide, s, t, key == 0);
       else

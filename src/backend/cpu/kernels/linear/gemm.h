@@ -19,8 +19,8 @@ struct Floats {
   Floats() = default;
   Floats(Byte* first, DType type) : data(first), dtype(type) {}
   /// f32, the common case.
-  Floats(F32* first)
-      : data(reinterpret_cast<Byte*>(first)) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Floats(F32* first) : data(reinterpret_cast<Byte*>(first)) {}
   explicit Floats(const TensorArg& t) : data(t.data), dtype(t.dtype) {}
 
   bool present() const { return data != nullptr; }

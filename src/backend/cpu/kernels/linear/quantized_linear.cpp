@@ -436,7 +436,7 @@ int32_t zero_at(const TensorArg& zeros, int64_t i) {
 
 void QuantizedState::launch(const LaunchCall& call) const {
   const TensorArg &x = call.in[0], &x_scale = call.in[2], &w_scale = call.in[3];
-  const auto [k, n] = packed_.shape;
+  const int64_t k = packed_.shape.k, n = packed_.shape.n;
   const int64_t m = elems_between(x, 0, x.rank - 1);
   if (m == 0) return;
   ThreadTeam& threads = *call.execution.threads;
