@@ -1,0 +1,118 @@
+// Products of 8-bit numbers: what becomes a QuantizedLinear, with the meaning that it had, and what
+// stays.
+#include <gtest/gtest.h>
+
+#include "passes/pass_testing.h"
+#include "passes/passes.h"
+
+namespace vernier::passes::testing {
+namespace {
+
+PassOptions always() {
+  return {.takes = [](const ir::Graph&, const ir::Node&) { return true; }};
+}
+int integers(ir::Graph& graph) { return multiply_as_integers(graph, always()); }
+int int8(ir::Graph& graph) {
+  PassOptions options = always();
+  options.exact_weights = true;
+  return quantize_linear(graph, options);
+}
+
+constexpr const char* kX = "%x: f32[b, 4]";
+const std::string kTaken =
+    "%q = QuantizeLinear(%x, f32{0.05}, u8{120}) %d = DequantizeLinear(%q, f32{0.05}, u8{120}) ";
+const std::string kWeight = "i8[4, 2]{1, -2, 3, -4, 5, 6, -7, 8}";
+const std::string kColumns = "%w = DequantizeLinear(" + kWeight + ", f32[2]{0.5, 2}) {axis=1} ";
+
+struct Spelling {
+  const char* name;
+  std::string lines;
+  const char* gone;  ///< the operator that is left nowhere
+  const char* inputs = kX;
+};
+void PrintTo(const Spelling& row, std::ostream* out) { *out << row.name; }
+
+class IntegerProducts : public ::testing::TestWithParam<Spelling> {};
+
+TEST_P(IntegerProducts, KeepTheirMeaning) {
+  expect_no(&integers, GetParam().gone, graph_text(GetParam().inputs, GetParam().lines));
+}
+
+const Spelling kSpellings[] = {
+    {"scales_by_column", kTaken + kColumns + "%y = Linear(%d, %w)", "Linear"},
+    {"one_scale_and_a_zero_point",
+     kTaken + "%w = DequantizeLinear(" + kWeight + ", f32{0.5}, i8{3}) %y = Linear(%d, %w)",
+     "Linear"},
+    {"transposed",
+     kTaken + "%w = DequantizeLinear(i8[2, 4]{1, -2, 3, -4, 5, 6, -7, 8}, f32[2]{0.5, 2}) {axis=0} "
+              "%t = Transpose(%w) {perm=[1, 0]} %y = Linear(%d, %t)",
+     "Linear"},
+    {"bias_and_activation", kTaken + kColumns + "%p = Linear(%d, %w, f32[2]{1, -1}) %y = Relu(%p)",
+     "Relu"},
+    {"under_a_transpose",
+     kTaken + "%t = Transpose(%d) {perm=[0, 2, 1]} " + kColumns + "%y = Linear(%t, %w)", "Linear",
+     "%x: f32[b, 4, 3]"},
+    {"of_integers",
+     kTaken + "%i = Cast(%q) {to=i32} %m = MatMul(%i, i32[4, 2]{1, -2, 3, -4, 5, 6, -7, 8}) "
+              "%f = Cast(%m) {to=f32} %y = Mul(%f, f32{0.25})",
+     "MatMul"},
+    {"of_centered_integers_with_a_bias",
+     kTaken + "%i = Cast(%q) {to=i32} %z = Sub(%i, i32{120}) "
+              "%m = MatMul(%z, i32[4, 2]{200, -2, 3, -4, 5, -250, 7, 0}) %f = Cast(%m) {to=f32} "
+              "%s = Mul(f32{0.25}, f32[2]{0.5, 2}) %p = Mul(%f, %s) %y = Add(f32[2]{1, 2}, %p)",
+     "MatMul"},
+};
+INSTANTIATE_TEST_SUITE_P(Spellings, IntegerProducts, ::testing::ValuesIn(kSpellings),
+                         [](const auto& row) { return std::string(row.param.name); });
+
+class NoIntegerProducts : public ::testing::TestWithParam<Spelling> {};
+
+TEST_P(NoIntegerProducts, AreMade) {
+  const auto graph = graph_of(graph_text(GetParam().inputs, GetParam().lines));
+  const auto before = graph->clone();
+  integers(*graph);
+  graph->remove_dead();
+  EXPECT_EQ(count(*graph, "QuantizedLinear"), 0);
+  expect_same_results(*before, *graph, 1e-12);
+}
+
+const Spelling kNearMisses[] = {
+    {"scales_along_the_sums",
+     kTaken + "%w = DequantizeLinear(" + kWeight +
+         ", f32[4]{0.5, 2, 1, 1}) {axis=0} %y = Linear(%d, %w)",
+     ""},
+    {"scales_of_x_by_column",
+     "%q = QuantizeLinear(%x, f32[4]{1, 2, 1, 1}) {axis=1} "
+     "%d = DequantizeLinear(%q, f32[4]{1, 2, 1, 1}) {axis=1} " +
+         kColumns + "%y = Linear(%d, %w)",
+     ""},
+    {"integers_beyond_a_byte",
+     kTaken + "%i = Cast(%q) {to=i32} %m = MatMul(%i, i32[4, 2]{200, -2, -100, -4, 5, 6, 7, 8}) "
+              "%f = Cast(%m) {to=f32} %y = Mul(%f, f32{0.25})",
+     ""},
+};
+INSTANTIATE_TEST_SUITE_P(NearMisses, NoIntegerProducts, ::testing::ValuesIn(kNearMisses),
+                         [](const auto& row) { return std::string(row.param.name); });
+
+// Without rounding the products of int8 mode are those of the model.
+TEST(Quantize, KeepsTheMeaningAndSharesRows) {
+  const std::string text = graph_text(
+      kX,
+      "%p = Linear(%x, f32[4, 2]{1, -2, 3, -4, 5, 6, -7, 8}, f32[2]{1, 2}) "
+      "%r = Linear(%x, f32[2, 4]{1, -2, 3, 0, 5, 0, -7, 8}) {trans_w=true} %y = Add(%p, %r)");
+  const auto graph = graph_of(text);
+  const auto before = graph->clone();
+  for (ir::NodeId id : graph->order())
+    graph->node(id).request = {
+        .compute = {DType::kQ8, false}, .accumulate = {}, .store = {}, .by = "mode int8"};
+  EXPECT_EQ(int8(*graph), 2);
+  graph->sort();
+  graph->remove_dead();
+  EXPECT_EQ(count(*graph, "Linear"), 0);
+  EXPECT_EQ(count(*graph, "QuantizeRows"), 1);
+  EXPECT_EQ(count(*graph, "QuantizedLinear"), 2);
+  expect_same_results(*before, *graph, 1e-5);  // scales are f32
+}
+
+}  // namespace
+}  // namespace vernier::passes::testing
