@@ -69,12 +69,14 @@ TEST(Localise, FollowsEveryStepOfARightEngine) {
 
 TEST(Localise, NamesThePlantedStep) {
   for (const test::Plant& plant : test::plants()) {
-    if (plant.model != kModel || !plant.names_step || plant.verdict != "bug") continue;
+    if (plant.model != kModel || !plant.names_step || plant.verdict != "bug" ||
+        plant.mode != "fp32")
+      continue;
     const Localised planted(&plant);
     // Its kernel may stand in several steps: together they make most of the error.
     double share = 0;
     for (const StepError& step : planted.found.steps)
-      share += step.kernel == plant.kernel ? step.share : 0;
+      share += step.kernel.starts_with(plant.kernel) ? step.share : 0;
     EXPECT_GT(share, 0.5) << plant.name << "\n" << to_text(planted.found);
     EXPECT_NE(to_text(planted.found).find("what adds most"), std::string::npos);
     EXPECT_NEAR(sum_of_shares(planted.found), 1, 1e-9);
