@@ -12,7 +12,7 @@
 
 namespace vernier::verify {
 
-using namespace evaluate;
+using namespace evaluate;  // NOLINT(google-build-using-namespace): its words are ours
 
 struct Cut {
   std::set<size_t> nodes;  ///< of the main graph, by number in the file

@@ -8,7 +8,7 @@
 
 namespace vernier::verify {
 
-using namespace evaluate;
+using namespace evaluate;  // NOLINT(google-build-using-namespace): its words are ours
 
 /// Follows one run of `runner`'s engine beside `f`, which evaluates its plan without rounding.
 /// Memory: the engine's own, F's live values, and one step's arrays in FP64.

@@ -16,7 +16,7 @@
 
 namespace vernier::verify {
 
-using namespace evaluate;
+using namespace evaluate;  // NOLINT(google-build-using-namespace): its words are ours
 
 /// What is verified, as it was asked for. `model` and `request` must outlive it.
 struct Subject {

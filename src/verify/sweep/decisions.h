@@ -6,7 +6,7 @@
 
 namespace vernier::verify {
 
-using namespace evaluate;
+using namespace evaluate;  // NOLINT(google-build-using-namespace): its words are ours
 
 /// Does any step of the plan decide?
 bool decides(const plan::Plan& plan);
