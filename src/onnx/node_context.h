@@ -66,6 +66,7 @@ class NodeContext {
   std::vector<ir::ValueId> emit_all(OpKind op, std::vector<ir::ValueId> inputs, AttrBytes attrs,
                                     size_t num_outputs);
   template <class A>
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved on
   ir::ValueId emit(OpKind op, std::vector<ir::ValueId> inputs, const A& attrs) {
     return emit_all(op, std::move(inputs), encode(attrs), 1)[0];
   }

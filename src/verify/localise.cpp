@@ -19,7 +19,7 @@
 
 namespace vernier::verify {
 
-using namespace evaluate;
+using namespace evaluate;  // NOLINT(google-build-using-namespace): its words are ours
 namespace {
 
 using Inputs = std::vector<std::optional<EvalTensor>>;

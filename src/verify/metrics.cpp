@@ -11,7 +11,7 @@
 
 namespace vernier::verify {
 
-using namespace evaluate;
+using namespace evaluate;  // NOLINT(google-build-using-namespace): its words are ours
 namespace {
 
 constexpr double kEqualSnr = 400;  // dB: more than any two different doubles have
@@ -169,7 +169,7 @@ std::vector<RowMetrics> row_metrics(const EvalTensor& got, const EvalTensor& wan
       m.top5_changes += one.top5_changed;
       m.least_correlation = std::min(m.least_correlation, one.correlation);
     }
-    metrics.push_back(std::move(m));
+    metrics.push_back(m);
   }
   return metrics;
 }

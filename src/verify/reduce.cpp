@@ -25,7 +25,7 @@
 
 namespace vernier::verify {
 
-using namespace evaluate;
+using namespace evaluate;  // NOLINT(google-build-using-namespace): its words are ours
 namespace {
 
 namespace fs = std::filesystem;

@@ -15,7 +15,7 @@
 
 namespace vernier::verify {
 
-using namespace evaluate;
+using namespace evaluate;  // NOLINT(google-build-using-namespace): its words are ours
 namespace {
 
 // The constant c of the limit  1 ulp + declared error + c·√K·(S + u·|I|); K sums per element, u the

@@ -14,7 +14,6 @@ namespace vernier::test {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::AllOf;
 using testing::HasSubstr;
 
 class Hostile : public WithEngine {
