@@ -363,8 +363,7 @@ using QuantizeRowsAttrs = NoAttrs;
 ///   4 x_zero: of q8 a real number, or one for each row, [..., 1]; else one number of x's type
 ///   5 w_zero, one number or [N], w's type                                         (absent: 0)
 ///   6 bias [N] optional               7 residual [..., N] optional
-/// A q8 weight that is a constant is held as real numbers in units of w_scale, and rounded where it
-/// is packed.
+/// A q8 weight is in units of w_scale. Where it is held as real numbers, packing rounds it.
 using QuantizedLinearAttrs = LinearAttrs;
 /// LinearAddLayerNorm: y = LayerNorm(x·w + bias + residual)·scale + norm_bias over the last axis.
 /// Inputs: x [..., K], w [K, N] (or [N, K] with trans_w), bias [N] optional, residual [..., N],

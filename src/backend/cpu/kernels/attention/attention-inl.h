@@ -257,7 +257,7 @@ struct PairProduct {
 
 HWY_INLINE VF32 add_pair_products(VF32 sums, VU32 a, VU32 b) {
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-  // AVX3 as Highway compiles it has no BF16; the instruction is there (has_bf16_products).
+  // AVX3 as Highway compiles it has no BF16; the instruction is there (cpu_has_pairs).
   asm("vdpbf16ps %2, %1, %0" : "+v"(sums.raw) : "v"(b.raw), "v"(a.raw));
 #else
   (void)a, (void)b;
