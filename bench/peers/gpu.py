@@ -4,6 +4,7 @@
     ./dev bench --device cuda                       large, base and minilm in fp16
     ./dev bench --device cuda --models base --types fp16,fp32 --cells b1s128,mixed
     ./dev bench --device cuda --models large --types fp16,bf16,tf32,fp32 --compile b1s128
+    ./dev bench --device cuda --models large --types fp16,int8 --cells b32s512,b1s128
     python3 bench/peers/gpu.py --check --vernier build/release/vernier     tiny models on the CPU
 
 Needs torch, onnx and numpy in this interpreter. The table comes last; how to read it, and what is
@@ -36,7 +37,7 @@ from engines import BUILT_FOR, MODELS, Program, make_inputs, working_folder
 torch_peer = None  # imported by main(): it takes seconds, and models are written meanwhile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TYPES = ["fp16", "bf16", "tf32", "fp32"]
+TYPES = ["fp16", "bf16", "tf32", "fp32", "int8"]
 CHECK_SIZES = {"layers": 3, "hidden": 64, "heads": 4, "ffn": 192, "vocab": 500}
 CHECK_CELLS = ["b3s40", "b1s17"]
 COMPARED = {"rows": 64, "longest": 128}

@@ -156,6 +156,8 @@ struct LaunchCall {
   /// A hint to begin with the last rows, set for every second step: the previous step wrote them
   /// last, so they are still in the cache. No bit depends on it.
   bool backwards = false;
+  /// The call of the step behind this one, whose work this launch does too (KernelBody::joins).
+  const LaunchCall* next = nullptr;
 };
 
 /// The functions and properties of a kernel: a file of kernels defines one for each of its rows.
@@ -193,6 +195,11 @@ struct KernelBody {
   /// Times the variants of the kernel for a step and returns the name of the fastest, for
   /// CreateCall::tuning. All variants give the same bits. Null: there is one variant.
   std::string (*tune)(const TuneCall&) = nullptr;
+  /// Can its launch do the work of the step `next` as well (LaunchCall::next), which reads output 0
+  /// of `own` and is of a row with `may_be_joined`? Both steps' arrays have the bits of two
+  /// launches. Null: of none. A run that is observed or timed by steps launches both.
+  bool (*joins)(const Problem& own, const Problem& next) = nullptr;
+  bool may_be_joined = false;
 };
 
 /// One row of a backend's kernels.def.
@@ -278,6 +285,8 @@ struct KernelSet {
   Support (*available)() = nullptr;
   /// Yes, or why an engine built for `target` cannot run here. Null: always yes.
   Support (*runs_engine_of)(std::string_view target) = nullptr;
+  /// What mode int8 asks of attention's products: the type of 16 bits that is multiplied best.
+  DType attended = DType::kF16;
 };
 
 }  // namespace vernier

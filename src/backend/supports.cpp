@@ -3,6 +3,39 @@
 
 namespace vernier::backend {
 
+Support quantize_rows_operands(const Problem& problem) {
+  const DType type = problem.inputs[0].dtype;
+  if (type != DType::kF32 && !is_16_bit_float(type))
+    return no("input 0 is " + std::string(name(type)) + ", this kernel takes f32, f16 and bf16");
+  if (problem.outputs[0].dtype != DType::kQ8)
+    return no("output 0 is " + std::string(name(problem.outputs[0].dtype)));
+  for (size_t i = 1; i < problem.outputs.size(); ++i) {
+    const Operand& out = problem.outputs[i];
+    if (out.present && out.dtype != DType::kF32)
+      return no("output " + std::to_string(i) + " is " + std::string(name(out.dtype)) +
+                ", this kernel gives f32");
+  }
+  return yes();
+}
+
+bool quantizes_result_of(const Problem& own, const Problem& next) {
+  return next.op == OpKind::kQuantizeRows && next.inputs[0].dtype == own.outputs[0].dtype &&
+         str(next.inputs[0].shape) == str(own.outputs[0].shape);
+}
+
+Numerics quantized_numerics(const Problem& problem) {
+  Numerics numerics = f32_numerics(problem);
+  // The model's own integers are not rounded.
+  numerics.compute =
+      problem.inputs[kQuantizedX].dtype == DType::kQ8 ? DType::kQ8 : DType::kF32;
+  numerics.accumulate = DType::kI32;
+  for (size_t i : {kQuantizedX, kQuantizedW}) {
+    const bool rounds = problem.inputs[i].dtype == DType::kQ8;
+    numerics.points[i].type = rounds ? DType::kQ8 : DType::kUndefined;
+  }
+  return numerics;
+}
+
 Support attention_operands(const Problem& problem) {
   Support floats = all_up_to_f32(problem);
   if (!floats) return floats;

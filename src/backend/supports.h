@@ -1,10 +1,29 @@
 // Rules of `supports` that the kernels of all devices share, for operators whose devices add few
 // rules of their own. Contract: KernelBody::supports in backend/kernel.h.
 #pragma once
+#include "backend/body.h"
 #include "backend/operands.h"
 #include "core/attrs.h"
 
 namespace vernier::backend {
+
+/// Inputs of QuantizedLinear, see QuantizedLinearAttrs.
+enum QuantizedInput : size_t {
+  kQuantizedX,
+  kQuantizedW,
+  kXScale,
+  kWScale,
+  kXZero,
+  kWZero,
+  kQuantizedBias,
+  kQuantizedResidual
+};
+/// Yes if x is f32, f16 or bf16, q q8, and the scales and zero points f32.
+Support quantize_rows_operands(const Problem& problem);
+/// Is `next` a QuantizeRows of the last axis of what `own` gives? For KernelBody::joins.
+bool quantizes_result_of(const Problem& own, const Problem& next);
+/// Operands of q8 are rounded to it, integers of the model are not; sums are of i32, the rest f32.
+Numerics quantized_numerics(const Problem& problem);
 
 /// Inputs of Attention, see AttentionAttrs.
 enum AttentionInput : size_t { kQ, kK, kV, kBias, kKeep, kStartsQ, kStartsK, kCos, kSin };

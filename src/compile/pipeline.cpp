@@ -140,12 +140,19 @@ std::shared_ptr<ir::Graph> raise(const std::string& model_path, const CompileOpt
 
 namespace {
 
+const backend::Backend& backend_of(const CompileOptions& options) {
+  return options.kernels ? *options.kernels : backend_named(options.device);
+}
+
 precision::Asked ask(const ir::Graph& imported, const Job& job,
                      const std::set<std::string>& raised) {
-  return precision::ask(
-      imported, {job.policy, job.options.promotions, raised}, [&](ir::Graph& graph) {
-        passes::run_passes(graph, passes::Phase::kRaise, pass_options(job.options, imported));
-      });
+  const precision::Wishes wishes{.policy = job.policy,
+                                 .promotions = job.options.promotions,
+                                 .raised = raised,
+                                 .attended = backend_of(job.options).attended};
+  return precision::ask(imported, wishes, [&](ir::Graph& graph) {
+    passes::run_passes(graph, passes::Phase::kRaise, pass_options(job.options, imported));
+  });
 }
 
 plan::BuildOptions record_of(const Job& job) {
@@ -183,10 +190,6 @@ struct Fused {
   std::vector<plan::TableBound> table_bounds;
   std::vector<std::string> notes;
 };
-
-const backend::Backend& backend_of(const CompileOptions& options) {
-  return options.kernels ? *options.kernels : backend_named(options.device);
-}
 
 // Refused before the work: the mode would change nothing.
 void check_int8(const Job& job, const backend::Backend& backend) {

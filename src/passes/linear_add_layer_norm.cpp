@@ -2,7 +2,8 @@
 //   addends in either order
 //   requires: the product used once, with no activation or residual, and stored in the result's
 //   type (a kernel may round it to that type); w constant; the sum not kept; rows of the last axis;
-//   one parameter per column; one request that satisfies both; a kernel of the device's own
+//   one parameter per column; one request that satisfies both, not of int8; a kernel of the
+//   device's own
 #include <algorithm>
 
 #include "passes/passes.h"
@@ -16,6 +17,7 @@ std::optional<Node> fused(const Graph& graph, const Node& norm, size_t i) {
   const ValueId product = norm.inputs[i], residual = norm.inputs[1 - i];
   const Node* linear = producer_of(graph, product, OpKind::kLinear);
   if (!linear || linear->inputs.size() > 3 || !graph.single_use(product)) return std::nullopt;
+  if (linear->request.compute.type == DType::kQ8) return std::nullopt;
   const auto attrs = linear->attrs_as<LinearAttrs>();
   if (attrs.activation != Activation::kNone || !constant_of(graph, linear->inputs[1]))
     return std::nullopt;

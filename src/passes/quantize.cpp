@@ -29,17 +29,11 @@ constexpr int64_t kMostProducts = int64_t{1} << 15;  // of the operator's rule
 // Shares of a column's largest weight that its scale may reach: the rest saturates.
 constexpr std::array kClips{1.0F, 0.93F, 0.86F, 0.79F, 0.72F};
 
-// A weight seen as columns of n numbers: element k of column c is at data[c·column + k·step].
-struct Columns {
-  const float* data;
-  int64_t count, length, column, step;
-};
-
-double error_of(const Columns& w, int64_t c, float scale) {
+// The square error of a column that is rounded to multiples of `scale`.
+double error_of(std::span<const float> column, float scale) {
   const float inverse = 1 / scale;
   double sum = 0;
-  for (int64_t k = 0; k < w.length; ++k) {
-    const float v = w.data[c * w.column + k * w.step];
+  for (const float v : column) {
     const float q = std::clamp(std::nearbyint(v * inverse), -kLargestQ8, kLargestQ8);
     const double error = static_cast<double>(v) - static_cast<double>(q * scale);
     sum += error * error;
@@ -47,27 +41,15 @@ double error_of(const Columns& w, int64_t c, float scale) {
   return sum;
 }
 
-// The same numbers beside each other: columns of a row-major matrix are far apart.
-Columns gathered(const Columns& w, int64_t c, std::vector<float>& room) {
-  room.resize(static_cast<size_t>(w.length));
-  for (int64_t k = 0; k < w.length; ++k)
-    room[static_cast<size_t>(k)] = w.data[c * w.column + k * w.step];
-  return {room.data(), 1, w.length, 0, 1};
-}
-
-float scale_of(const Columns& matrix, int64_t column) {
-  std::vector<float> room;
-  const Columns w = gathered(matrix, column, room);
-  constexpr int64_t c = 0;
+float scale_of(std::span<const float> column) {
   float largest = 0;
-  for (int64_t k = 0; k < w.length; ++k)
-    largest = std::max(largest, std::abs(w.data[c * w.column + k * w.step]));
+  for (const float v : column) largest = std::max(largest, std::abs(v));
   const float widest = largest / kLargestQ8;
   if (!(widest > std::numeric_limits<float>::min()) || !std::isfinite(1 / widest)) return 1;
   float best = widest;
   double least = HUGE_VAL;
   for (const float clip : kClips) {
-    const double error = error_of(w, c, widest * clip);
+    const double error = error_of(column, widest * clip);
     if (error >= least) continue;
     least = error;
     best = widest * clip;
@@ -91,18 +73,22 @@ Weight quantized(const Tensor& w, bool trans_w, bool exact) {
       wide[static_cast<size_t>(i)] = static_cast<float>(w.float_at(i));
     data = wide.data();
   }
-  const Columns columns{data, trans_w ? rows : cols, trans_w ? cols : rows, trans_w ? cols : 1,
-                        trans_w ? 1 : cols};
-  std::vector<float> scales(static_cast<size_t>(columns.count));
+  // Element k of column c is at c·column + k·step.
+  const int64_t count = trans_w ? rows : cols, length = trans_w ? cols : rows;
+  const int64_t column = trans_w ? cols : 1, step = trans_w ? 1 : cols;
+  std::vector<float> scales(static_cast<size_t>(count));
   std::vector<float> values(exact ? static_cast<size_t>(w.elems()) : 0);
   std::vector<int8_t> bytes(exact ? 0 : static_cast<size_t>(w.elems()));
   constexpr int64_t kLeastColumns = 64;
-  in_parallel(columns.count, kLeastColumns, [&](int64_t begin, int64_t end) {
+  in_parallel(count, kLeastColumns, [&](int64_t begin, int64_t end) {
+    std::vector<float> gathered(static_cast<size_t>(length));
     for (int64_t c = begin; c < end; ++c) {
-      const float scale = scale_of(columns, c);
+      for (int64_t k = 0; k < length; ++k)
+        gathered[static_cast<size_t>(k)] = data[c * column + k * step];
+      const float scale = scale_of(gathered);
       scales[static_cast<size_t>(c)] = scale;
-      for (int64_t k = 0; k < columns.length; ++k) {
-        const auto at = static_cast<size_t>(c * columns.column + k * columns.step);
+      for (int64_t k = 0; k < length; ++k) {
+        const auto at = static_cast<size_t>(c * column + k * step);
         const float value = data[at] / scale;
         if (exact)
           values[at] = value;
@@ -114,7 +100,7 @@ Weight quantized(const Tensor& w, bool trans_w, bool exact) {
   });
   return {exact ? Tensor::from_bytes(DType::kF32, w.shape(), std::as_bytes(std::span(values)))
                 : Tensor::from_bytes(DType::kQ8, w.shape(), std::as_bytes(std::span(bytes))),
-          Tensor::from_bytes(DType::kF32, {columns.count}, std::as_bytes(std::span(scales)))};
+          Tensor::from_bytes(DType::kF32, {count}, std::as_bytes(std::span(scales)))};
 }
 
 bool is_finite(const Tensor& t) {
@@ -142,7 +128,7 @@ class Quantizer {
     wanted.inputs = {rows.values,
                      linear.inputs[1],
                      rows.scales,
-                     scales_like(weight->shape()[attrs.trans_w ? 0 : 1]),
+                     any_scale(),
                      rows.zeros,
                      kNoValue,
                      linear.has_input(2) ? linear.inputs[2] : kNoValue,
@@ -182,14 +168,9 @@ class Quantizer {
     value.constant = Tensor::from_bytes(DType::kF32, {0}, std::as_bytes(std::span(none)));
   }
   // Stands for the scales until they are known to be wanted.
-  ValueId scales_like(int64_t columns) {
-    const auto [at, fresh] = scales_like_.try_emplace(columns);
-    if (fresh) {
-      const std::vector<double> ones(static_cast<size_t>(columns), 1.0);
-      at->second =
-          graph_.add_constant(Tensor::from(DType::kF32, {columns}, std::span<const double>(ones)));
-    }
-    return at->second;
+  ValueId any_scale() {
+    if (any_scale_ == kNoValue) any_scale_ = add_scalar(graph_, DType::kF32, 1);
+    return any_scale_;
   }
   const Weight& weight_of(ValueId id, const Tensor& weight, bool trans_w) {
     const auto [at, fresh] = weights_.try_emplace({id, trans_w});
@@ -199,8 +180,8 @@ class Quantizer {
 
   Graph& graph_;
   const PassOptions& options_;
+  ValueId any_scale_ = kNoValue;
   std::map<ValueId, Rows> rows_;
-  std::map<int64_t, ValueId> scales_like_;
   std::map<std::pair<ValueId, bool>, Weight> weights_;
 };
 
@@ -209,8 +190,7 @@ class Quantizer {
 bool is_byte(DType type) { return type == DType::kI8 || type == DType::kU8; }
 
 bool is_one_number(const Graph& graph, ValueId value) {
-  const SymShape& shape = shape_of(graph, value);
-  return std::ranges::all_of(shape, [](const Dim& d) { return d == Dim(1); });
+  return product(shape_of(graph, value)) == Dim(1);
 }
 
 // What DequantizeLinear takes apart: (values - zero)·scale.

@@ -367,6 +367,9 @@ class Planner {
                                                                         : input_index(node, i));
     }
     const auto index = static_cast<int32_t>(plan_.steps.size());
+    if (is_joined(node, *choice.kernel)) joined_.insert(index);
+    last_ = {choice.kernel, node.outputs[0], {}};
+    if (choice.kernel->joins != nullptr) last_.problem = problem_of(graph_, node);
     for (ir::ValueId out : node.outputs) {
       step.outputs.push_back(out == ir::kNoValue ? kNone : new_value(out, PlanValue::Kind::kArena));
       if (out != ir::kNoValue) made_by_[out] = index;
@@ -376,6 +379,13 @@ class Planner {
     places_[id] = {.state = composite ? LedgerState::kComposite : LedgerState::kStep,
                    .step = index,
                    .why = choice.refusals};
+  }
+
+  // Can the launch of the step before do this one's work too?
+  bool is_joined(const ir::Node& node, const backend::KernelDef& kernel) const {
+    if (!kernel.may_be_joined || last_.kernel == nullptr || !last_.kernel->joins) return false;
+    return node.has_input(0) && node.inputs[0] == last_.result &&
+           last_.kernel->joins(last_.problem, problem_of(graph_, node));
   }
 
   // The kernel of a view that has to move elements, from wherever they lie.
@@ -417,6 +427,7 @@ class Planner {
       if (row.op != OpKind::kIdentity || !row.supports(problem)) continue;
       Step step;
       step.kernel = row.name;
+      last_ = {};
       step.op = OpKind::kIdentity;
       step.numerics = row.numerics(problem);
       step.bit_class = row.bit_class;
@@ -434,8 +445,8 @@ class Planner {
                                        std::string(name(v.dtype)));
   }
 
-  // An arena value lives from the step that makes it to the last that reads it or an alias of it;
-  // outputs live to the end. Constants that only packed kernels read drop out in drop_unused().
+  // An arena value lives from the step that makes it, or from the one before whose launch may do
+  // that, to the last that reads it or an alias of it; outputs live to the end. Constants that only packed kernels read drop out in drop_unused().
   void find_lifetimes() {
     const auto last = static_cast<int32_t>(plan_.steps.size()) - 1;
     const auto extend = [&](int32_t value, int32_t step) {
@@ -446,6 +457,7 @@ class Planner {
     };
     for (int32_t s = 0; s <= last; ++s) {
       for (int32_t out : plan_.step(s).outputs) {
+        if (out != kNone) extend(out, joined_.contains(s) ? s - 1 : s);
         if (out != kNone) extend(out, s);
       }
       for (int32_t in : plan_.step(s).inputs) {
@@ -522,6 +534,13 @@ class Planner {
   std::map<std::pair<ir::ValueId, DType>, int32_t> narrowed_;  // constants by stored type
   std::map<ir::ValueId, Layout> layouts_;
   std::map<ir::ValueId, int32_t> made_by_;
+  struct Planned {
+    const backend::KernelDef* kernel = nullptr;
+    ir::ValueId result = ir::kNoValue;
+    backend::Problem problem;  // of kernels that join others
+  };
+  Planned last_;              // the last step
+  std::set<int32_t> joined_;  // steps whose work the launch before can do
   std::map<ir::ValueId, ir::NodeId> last_reader_;  // of constants
   ByteTwins blobs_;
 };

@@ -76,7 +76,7 @@ Asked ask(const ir::Graph& imported, const Wishes& wishes, const Raise& raise) {
     result.raised = imported.clone();
     keep_apart(*result.raised, apart);
     raise(*result.raised);
-    ask_mode(*result.raised, wishes.policy.mode);
+    ask_mode(*result.raised, wishes.policy.mode, wishes.attended);
     if (!all_raised) {
       all_raised = result.raised->clone();
       notes = apply_rules(*all_raised, wishes.policy.rules);

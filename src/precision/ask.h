@@ -20,6 +20,9 @@ struct Wishes {
   const std::vector<Promotion>& promotions;
   /// Keys of ONNX nodes that compute and store in at least f32, also against exact requests.
   const std::set<std::string>& raised;
+  /// What mode int8 asks of attention's products: the type of 16 bits that the device multiplies
+  /// best.
+  DType attended = DType::kF16;
 };
 
 struct Asked {

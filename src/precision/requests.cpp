@@ -43,48 +43,62 @@ bool has(const ir::Node& node, uint32_t flag) { return (flags(node.op) & flag) !
 // Attention's fourth and fifth inputs: an added bias, and which keys to keep.
 constexpr size_t kFirstMask = 3, kLastMask = 4;
 
+// The nodes whose results are read only where `wanted(graph, nodes, value)` says so. It is asked
+// from the last node to the first, so that it can look up a value's users in `nodes`.
+using NodeIds = std::set<ir::NodeId>;
+template <class Wanted>
+NodeIds nodes_of(const ir::Graph& graph, const Wanted& wanted) {
+  NodeIds nodes;
+  const auto& order = graph.order();
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    const auto inside = [&](ir::ValueId v) {
+      return v == ir::kNoValue || wanted(graph, nodes, v);
+    };
+    if (std::ranges::all_of(graph.node(*it).outputs, inside)) nodes.insert(*it);
+  }
+  return nodes;
+}
+
+// Does `attention` read v as a mask, and as nothing else?
+bool is_mask_of(const ir::Node& attention, ir::ValueId v) {
+  for (size_t i = 0; i < attention.inputs.size(); ++i) {
+    if (attention.inputs[i] == v && (i < kFirstMask || i > kLastMask)) return false;
+  }
+  return true;
+}
+
 // Values from which only masks, decisions and integers are computed: 16 bits would save nothing
-// there, and -3.4e38 would become infinite.
-class ExactZone {
- public:
-  explicit ExactZone(const ir::Graph& graph) : graph_(graph) {
-    const auto& order = graph.order();
-    for (auto it = order.rbegin(); it != order.rend(); ++it) {
-      const ir::Node& node = graph.node(*it);
-      const auto inside = [this](ir::ValueId v) { return v == ir::kNoValue || read_exactly(v); };
-      if (std::ranges::all_of(node.outputs, inside)) nodes_.insert(*it);
-    }
-  }
-  bool contains(ir::NodeId id) const { return nodes_.contains(id); }
+// there, and -3.4e38 would become infinite. An output that no node reads is stored in the type that
+// the model declares.
+bool is_read_exactly(const ir::Graph& graph, const NodeIds& exact, ir::ValueId v) {
+  const auto& users = graph.value(v).users;
+  if (graph.is_output(v)) return users.empty();
+  return !users.empty() && std::ranges::all_of(users, [&](ir::NodeId user) {
+    const ir::Node& node = graph.node(user);
+    const bool spreads = has(node, kElementwise) || has(node, kView);
+    if (spreads && exact.contains(user)) return true;
+    if (has(node, kDiscrete) || has(node, kBoolResult)) return true;
+    if (std::ranges::none_of(node.outputs, [&](ir::ValueId out) {
+          return out != ir::kNoValue && is_float(graph.value(out).dtype);
+        }))
+      return true;
+    return node.op == OpKind::kAttention && is_mask_of(node, v);
+  });
+}
 
- private:
-  bool read_exactly(ir::ValueId v) const {
-    if (graph_.is_output(v)) return ends_here(v);
-    const auto& users = graph_.value(v).users;
-    return !users.empty() && std::ranges::all_of(users, [&](ir::NodeId user) {
-      const ir::Node& node = graph_.node(user);
-      const bool spreads = has(node, kElementwise) || has(node, kView);
-      if (spreads && nodes_.contains(user)) return true;
-      if (has(node, kDiscrete) || has(node, kBoolResult)) return true;
-      if (std::ranges::none_of(node.outputs, [&](ir::ValueId out) {
-            return out != ir::kNoValue && is_float(graph_.value(out).dtype);
-          }))
-        return true;
-      return node.op == OpKind::kAttention && is_mask_of(node, v);
-    });
-  }
-  // An output that no node reads is stored in the type that the model declares.
-  bool ends_here(ir::ValueId v) const { return graph_.value(v).users.empty(); }
-  static bool is_mask_of(const ir::Node& attention, ir::ValueId v) {
-    for (size_t i = 0; i < attention.inputs.size(); ++i) {
-      if (attention.inputs[i] == v && (i < kFirstMask || i > kLastMask)) return false;
-    }
-    return true;
-  }
-
-  const ir::Graph& graph_;
-  std::set<ir::NodeId> nodes_;
-};
+// Values of which only q, k and v of attentions are made.
+bool is_attended(const ir::Graph& graph, const NodeIds& attended, ir::ValueId v) {
+  const auto& users = graph.value(v).users;
+  return !graph.is_output(v) && !users.empty() &&
+         std::ranges::all_of(users, [&](ir::NodeId user) {
+           const ir::Node& node = graph.node(user);
+           if (has(node, kView)) return attended.contains(user);
+           if (node.op != OpKind::kAttention) return false;
+           for (size_t i = kFirstMask; i < node.inputs.size(); ++i)
+             if (node.inputs[i] == v) return false;
+           return true;
+         });
+}
 
 // The products that mode int8 quantizes: those with a constant weight, but for the head's, whose
 // few results are the answer.
@@ -104,54 +118,26 @@ class Quantized {
   analysis::NodeSet behind_;
 };
 
-// Attention's q, k and v in mode int8: bf16, of which a CPU multiplies pairs. What only they are
-// made of is stored so.
-class Attended {
- public:
-  Attended(const ir::Graph& graph, Mode mode) : graph_(graph) {
-    if (mode != Mode::kInt8) return;
-    const auto& order = graph.order();
-    for (auto it = order.rbegin(); it != order.rend(); ++it) {
-      const ir::Node& node = graph.node(*it);
-      const auto inside = [this](ir::ValueId v) { return v == ir::kNoValue || is_operand(v); };
-      if (std::ranges::all_of(node.outputs, inside)) nodes_.insert(*it);
-    }
-  }
-  bool contains(ir::NodeId id) const { return nodes_.contains(id); }
-
- private:
-  bool is_operand(ir::ValueId v) const {
-    const auto& users = graph_.value(v).users;
-    return !graph_.is_output(v) && !users.empty() &&
-           std::ranges::all_of(users, [&](ir::NodeId user) {
-             const ir::Node& node = graph_.node(user);
-             if (has(node, kView)) return nodes_.contains(user);
-             if (node.op != OpKind::kAttention) return false;
-             for (size_t i = kFirstMask; i < node.inputs.size(); ++i)
-               if (node.inputs[i] == v) return false;
-             return true;
-           });
-  }
-
-  const ir::Graph& graph_;
-  std::set<ir::NodeId> nodes_;
-};
-
 enum class Operands : uint8_t { kNone, kOfMode, kQuantized, kAttended };
 
-// The mode's request for one ONNX node that is (part of) `node`.
-Request default_request(Mode mode, DType declared, Operands product, bool exact_zone,
-                        bool attended) {
+// What a mode's request for one ONNX node depends on.
+struct ModeCase {
+  DType declared;     // of its result
+  Operands operands;  // of its product
+  DType attended;     // type of attention's operands
+  bool exact_zone, is_attended;
+};
+Request default_request(Mode mode, const ModeCase& node) {
   const ModeRow& row = row_of(mode);
-  const DType wide = declared == DType::kF64 ? DType::kF64 : DType::kF32;
-  DType operand = product == Operands::kQuantized  ? DType::kQ8
-                  : product == Operands::kAttended ? DType::kBF16
-                                                   : row.operand;
-  DType store = attended ? DType::kBF16 : row.store;
-  if (mode == Mode::kModel) operand = store = declared;
-  if (declared == DType::kF64 || exact_zone) store = wide;
+  const DType wide = node.declared == DType::kF64 ? DType::kF64 : DType::kF32;
+  DType operand = node.operands == Operands::kQuantized  ? DType::kQ8
+                  : node.operands == Operands::kAttended ? node.attended
+                                                         : row.operand;
+  DType store = node.is_attended ? node.attended : row.store;
+  if (mode == Mode::kModel) operand = store = node.declared;
+  if (node.declared == DType::kF64 || node.exact_zone) store = wide;
   if (operand == DType::kF64) operand = DType::kF32;
-  return {.compute = {product == Operands::kNone ? DType::kF32 : operand, false},
+  return {.compute = {node.operands == Operands::kNone ? DType::kF32 : operand, false},
           .accumulate = {DType::kF32, false},
           .store = {store, false},
           .by = mode == Mode::kModel ? "model" : "mode " + std::string(row.name),
@@ -240,10 +226,10 @@ bool later_in_file(const ir::Origin& a, const ir::Origin& b) {
   return compare_keys(a.key, b.key) > 0;  // NOLINT(modernize-use-nullptr): an ordering
 }
 
-void ask_mode(ir::Graph& raised, Mode mode) {
-  const ExactZone exact(raised);
+void ask_mode(ir::Graph& raised, Mode mode, DType attended) {
+  const NodeIds exact = nodes_of(raised, is_read_exactly);
   const Quantized quantized(raised, mode);
-  const Attended attended(raised, mode);
+  const NodeIds attended_nodes = mode == Mode::kInt8 ? nodes_of(raised, is_attended) : NodeIds();
   for (ir::NodeId id : raised.order()) {
     ir::Node& node = raised.node(id);
     const DType out = widest_float(raised, node.outputs);
@@ -254,18 +240,22 @@ void ask_mode(ir::Graph& raised, Mode mode) {
     const Operands operands = quantized.contains(id) ? Operands::kQuantized
                               : attends              ? Operands::kAttended
                                                      : Operands::kOfMode;
-    const auto of = [&](bool product) { return product ? operands : Operands::kNone; };
+    const auto of = [&](bool product) {
+      return default_request(mode, {.declared = declared,
+                                    .operands = product ? operands : Operands::kNone,
+                                    .attended = attended,
+                                    .exact_zone = exact.contains(id),
+                                    .is_attended = attended_nodes.contains(id)});
+    };
     for (ir::Origin& origin : node.origins) {
       const bool product =
           has(node, kProduct) && (is_product(origin.op_type) || node.origins.size() == 1);
-      origin.asked =
-          default_request(mode, declared, of(product), exact.contains(id), attended.contains(id));
+      origin.asked = of(product);
       if (out == DType::kUndefined) origin.asked.store = {};
     }
     // A node that a pass added (a transpose next to an attention) has no ONNX node.
     if (node.origins.empty() && !has(node, kView)) {
-      node.request = default_request(mode, declared, of(has(node, kProduct)), exact.contains(id),
-                                     attended.contains(id));
+      node.request = of(has(node, kProduct));
       if (out == DType::kUndefined) node.request.store = {};
     }
   }

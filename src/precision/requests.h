@@ -26,8 +26,9 @@ std::optional<Mode> parse_mode(std::string_view text);
 /// Sets Origin::asked of every ONNX node of a raised graph that computes floats: the default of
 /// `mode`. Products (kProduct) take the mode's operand type and accumulate in f32; all others
 /// compute in f32; results are stored in the mode's type. Values that only masks, comparisons or
-/// conversions to integers read, and the model's outputs, are stored in the model's types.
-void ask_mode(ir::Graph& raised, Mode mode);
+/// conversions to integers read, and the model's outputs, are stored in the model's types. In mode
+/// int8 attention's operands, and what only they are made of, have type `attended`.
+void ask_mode(ir::Graph& raised, Mode mode, DType attended = DType::kF16);
 
 /// Sets Node::request of every live node from the requests of its ONNX nodes. Returns the keys of
 /// ONNX nodes whose requests conflict with the rest of their composite: the caller raises again

@@ -104,10 +104,6 @@ Cost cost_linear(const CostCall& call) { return product_cost(call, call.in[0].ba
 
 namespace {
 
-bool is_8_bits(DType type) {
-  return type == DType::kQ8 || type == DType::kI8 || type == DType::kU8;
-}
-
 // Of a typed graph q8 is a float like the others; the kernels look at the stored types.
 void require_8_bits(InferContext& context, size_t i) {
   const DType type = context.dtype(i);
@@ -116,9 +112,7 @@ void require_8_bits(InferContext& context, size_t i) {
                ", expected q8, i8 or u8");
 }
 
-bool is_one_number(const SymShape& shape) {
-  return std::ranges::all_of(shape, [](const Dim& d) { return d == Dim(1); });
-}
+bool is_one_number(const SymShape& shape) { return product(shape) == Dim(1); }
 
 // Input `i` is one number, or has one for each column.
 void check_one_or_columns(InferContext& context, size_t i, const Dim& columns) {

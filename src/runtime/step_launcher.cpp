@@ -71,11 +71,24 @@ void StepLauncher::launch(const ShapeEntry& entry, size_t s, const backend::Exec
   at_step(s, [&] { engine_.kernels[s]->launch(call_of(entry, s, on, arena)); });
 }
 
+void StepLauncher::launch_both(const ShapeEntry& entry, size_t s, const backend::Execution& on,
+                               std::byte* arena) const {
+  const backend::LaunchCall next = call_of(entry, s + 1, on, arena);
+  backend::LaunchCall call = call_of(entry, s, on, arena);
+  call.next = &next;
+  at_step(s, [&] { engine_.kernels[s]->launch(call); });
+}
+
 void StepLauncher::launch_all(const ShapeEntry& entry, const backend::Execution& on,
                               std::byte* arena, const Watch& watch) const {
   for (size_t s = 0; s < entry.steps.size(); ++s) {
     check_time(watch, entry, s);
-    launch(entry, s, on, arena);
+    if (engine_.joins[s] && !entry.steps[s].empty && !entry.steps[s + 1].empty) {
+      launch_both(entry, s, on, arena);
+      ++s;
+    } else {
+      launch(entry, s, on, arena);
+    }
   }
 }
 

@@ -47,7 +47,8 @@ const Backend& cpu_backend() {
   static const Backend backend{.name = "cpu",
                                .kernels = table.kernels(),
                                .make_device = &cpu::make_device,
-                               .target = &cpu::target};
+                               .target = &cpu::target,
+                               .attended = DType::kBF16};
   return backend;
 }
 

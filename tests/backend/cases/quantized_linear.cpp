@@ -1,8 +1,8 @@
 // Cases of QuantizeRows and QuantizedLinear: odd sizes, every type of an 8-bit operand, zero
 // points, scales by row and column, every activation.
-#include <cmath>
+#include "backend/cases/quantized_linear.h"
 
-#include "backend/harness.h"
+#include <cmath>
 
 namespace vernier::backend::test {
 namespace {
@@ -66,19 +66,8 @@ const Cases kQuantizeRows("QuantizeRows", [] {
   return cases;
 });
 
-struct Row {
-  const char* name;
-  Shape x;  ///< [..., K]
-  int64_t n;
-  LinearAttrs attrs = {};
-  DType x_type = kQ8, w_type = kQ8;
-  bool by_row = true, by_column = true;
-  bool x_zero = false, w_zero = false, w_zero_by_column = false;
-  bool bias = true, residual = false;
-};
-
 // clang-format off
-const std::vector<Row> kRows{
+const std::vector<QuantizedCase> kRows{
     {.name = "one number",            .x = {1, 1},     .n = 1},
     {.name = "odd sizes",             .x = {3, 17},    .n = 33,  .attrs = {.activation = Activation::kGeluErf}},
     {.name = "a panel and one",       .x = {5, 33},    .n = 65,  .attrs = {.trans_w = true}},
@@ -94,11 +83,20 @@ const std::vector<Row> kRows{
     {.name = "u8 by u8",              .x = {9, 38},    .n = 67,  .x_type = kU8, .w_type = kU8, .by_row = false},
     {.name = "u8 by u8, zero points", .x = {9, 39},    .n = 67,  .attrs = {.trans_w = true}, .x_type = kU8, .w_type = kU8, .by_row = false, .x_zero = true, .w_zero = true, .residual = true},
     {.name = "i8 by u8",              .x = {2, 40},    .n = 68,  .x_type = kI8, .w_type = kU8, .w_zero = true, .w_zero_by_column = true},
+    {.name = "whole chunks",          .x = {129, 144}, .n = 264, .attrs = {.activation = Activation::kGeluErf}, .x_zero = true},
+    {.name = "chunks, residual",      .x = {3, 50, 80}, .n = 136, .attrs = {.trans_w = true}, .x_zero = true, .residual = true},
+    {.name = "chunks, relu, residual", .x = {66, 1040}, .n = 392, .attrs = {.activation = Activation::kRelu}, .residual = true},
+    {.name = "chunks, tanh",          .x = {5, 32},    .n = 8,   .attrs = {.activation = Activation::kTanh}, .by_column = false},
+    {.name = "chunks, i8 by i8",      .x = {70, 48},   .n = 72,  .x_type = kI8, .w_type = kI8, .by_row = false, .x_zero = true, .constant_x_zero = true},
+    {.name = "chunks, i8 by i8, gelu", .x = {7, 64},   .n = 64,  .attrs = {.activation = Activation::kGeluTanh}, .x_type = kI8, .w_type = kI8, .by_row = false},
     {.name = "no rows",               .x = {0, 8},     .n = 3},
+    {.name = "no rows of chunks",     .x = {0, 16},    .n = 8},
 };
 // clang-format on
 
-OpCase quantized_case(Maker& make, const Row& row) {
+}  // namespace
+
+OpCase quantized_case(Maker& make, const QuantizedCase& row) {
   OpCase c{.name = row.name, .op = OpKind::kQuantizedLinear, .attrs = encode(row.attrs)};
   const int64_t k = row.x.back(), n = row.n;
   Shape out = row.x, by_row = row.x;
@@ -114,7 +112,9 @@ OpCase quantized_case(Maker& make, const Row& row) {
       {.value = scales(make, row.by_row ? by_row : Shape{}),
        .batch_axis = row.by_row ? 0 : -1,
        .stays_f32 = true},
-      {.value = scales(make, row.by_column ? Shape{n} : Shape{1}), .stays_f32 = true},
+      {.value = scales(make, row.by_column ? Shape{n} : Shape{1}),
+       .constant = true,
+       .stays_f32 = true},
       optional(row.x_zero,
                row.x_type == kQ8
                    ? Arg{.value = make.normal(row.by_row ? by_row : Shape{}, 20, 30),
@@ -122,10 +122,12 @@ OpCase quantized_case(Maker& make, const Row& row) {
                          .special = false,  // a row whose zero point is infinite has scale NaN
                          .stays_f32 = true}
                    : Arg{.value = make.integers(row.x_type, {}, row.x_type == kU8 ? 3 : -9, 100),
+                         .constant = row.constant_x_zero,
                          .special = false}),
       optional(row.w_zero,
                {.value = make.integers(row.w_type, row.w_zero_by_column ? Shape{n} : Shape{},
                                        row.w_type == kU8 ? 100 : -9, 120),
+                .constant = true,
                 .special = false}),
       optional(row.bias, {.value = make.normal({n})}),
       optional(row.residual, {.value = make.normal(out), .batch_axis = 0})};
@@ -134,12 +136,14 @@ OpCase quantized_case(Maker& make, const Row& row) {
   return c;
 }
 
+namespace {
+
 const Cases kQuantizedLinear("QuantizedLinear", [] {
   Maker make(92);
   std::vector<OpCase> cases;
   cases.reserve(kRows.size() + 1);
-  for (const Row& row : kRows) cases.push_back(quantized_case(make, row));
-  Row longest{.name = "the largest sums", .x = {2, 1 << 15}, .n = 3, .x_type = kU8, .w_type = kI8};
+  for (const QuantizedCase& row : kRows) cases.push_back(quantized_case(make, row));
+  QuantizedCase longest{.name = "the largest sums", .x = {2, 1 << 15}, .n = 3, .x_type = kU8, .w_type = kI8};
   OpCase c = quantized_case(make, longest);
   const auto all = [](DType type, const Shape& shape, double value) {
     const std::vector<double> values(static_cast<size_t>(num_elems(shape)), value);

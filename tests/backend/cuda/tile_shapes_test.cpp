@@ -10,6 +10,7 @@
 #include <map>
 
 #include "backend/cases/linear.h"
+#include "backend/cases/quantized_linear.h"
 #include "backend/cuda/device_under_test.h"
 #include "backend/cuda/kernels/linear/gemm_sm90.h"
 #include "backend/cuda/kernels/linear/linear_f32.h"
@@ -22,6 +23,7 @@ namespace {
 
 cuda::GemmType gemm_type(DType type) {
   if (type == DType::kF32) return cuda::GemmType::kF32;
+  if (type == DType::kQ8 || type == DType::kI8) return cuda::GemmType::kI8;
   return type == DType::kF16 ? cuda::GemmType::kF16 : cuda::GemmType::kBF16;
 }
 
@@ -150,6 +152,29 @@ TEST_F(TileShapes, KeepSpecialValuesInTheirRows) {
     c.inputs[0].value = Tensor::from(DType::kF32, {kRows, kK}, std::span<const double>(x));
     for (const OpCase& stored : in_each_product(c)) check(stored);
   }
+}
+
+// Products of i8, into f16, bf16 and f32, few rows and more tiles than a wave of them.
+TEST_F(TileShapes, OfProductsOfInt8HaveTheSameBits) {
+  Maker make(136);
+  const std::vector<QuantizedCase> cases{
+      {.name = "one row", .x = {1, 144}, .n = 200, .x_zero = true},
+      {.name = "ragged", .x = {131, 784}, .n = 264, .x_zero = true, .residual = true},
+      {.name = "gelu", .x = {300, 1024}, .n = 1032,
+       .attrs = {.activation = Activation::kGeluErf}, .x_zero = true},
+      {.name = "tanh, residual", .x = {65, 48}, .n = 72,
+       .attrs = {.activation = Activation::kTanh}, .residual = true},
+      {.name = "large", .x = {5000, 256}, .n = 1024, .x_zero = true, .residual = true}};
+  for (const QuantizedCase& row : cases) {
+    const OpCase c = quantized_case(make, row);
+    check(c);
+    for (DType type : {DType::kF16, DType::kBF16}) {
+      const OpCase stored = stored_as(c, std::array{type});
+      check(stored);
+      check(with_f32_output(stored));
+    }
+  }
+  expect_ran({"cuda.quantized_linear.sm90"});
 }
 
 // y is x as the products take it: ties go to even.

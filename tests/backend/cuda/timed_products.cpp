@@ -20,6 +20,11 @@ std::string sizes(std::initializer_list<int64_t> all) {
   return text;
 }
 
+// Numbers of i8 as q8.
+Tensor bytes_of(const Tensor& integers) {
+  return Tensor::from_bytes(DType::kQ8, integers.shape(), integers.byte_span());
+}
+
 Arg constant(Tensor value) { return {.value = std::move(value), .constant = true}; }
 Arg in_batch(Tensor value) { return {.value = std::move(value), .batch_axis = 0}; }
 
@@ -60,6 +65,63 @@ const TimedCases kLinear([] {
                          .make = [p] { return linear(p); }});
         }
       }
+    }
+  }
+  return all;
+});
+
+// Operands q8 with scales and zero points by row, results f16.
+OpCase quantized(const Product& p) {
+  OpCase c{.op = OpKind::kQuantizedLinear,
+           .attrs = encode(QuantizedLinearAttrs{.activation = p.activation})};
+  const auto by_row = [&p] {
+    Arg arg = in_batch(repeated(DType::kF32, {p.m, 1}));
+    arg.stays_f32 = true;
+    return arg;
+  };
+  c.inputs = {in_batch(bytes_of(repeated(DType::kI8, {p.m, p.k}))),
+              constant(bytes_of(repeated(DType::kI8, {p.k, p.n}))),
+              by_row(),
+              constant(repeated(DType::kF32, {p.n})),
+              by_row(),
+              {},
+              constant(repeated(DType::kF16, {p.n}))};
+  c.outputs = {{.dtype = DType::kF16, .shape = {p.m, p.n}}};
+  c.ulps = 16 + std::sqrt(static_cast<double>(p.k));
+  return c;
+}
+
+OpCase quantized_rows(int64_t rows, int64_t cols) {
+  OpCase c{.op = OpKind::kQuantizeRows, .attrs = encode(QuantizeRowsAttrs{})};
+  c.inputs = {in_batch(repeated(DType::kF16, {rows, cols}))};
+  c.outputs = {{.dtype = DType::kQ8, .shape = {rows, cols}}, {.shape = {rows, 1}},
+               {.shape = {rows, 1}}};
+  return c;
+}
+
+const TimedCases kQuantizedLinear([] {
+  std::vector<TimedCase> all;
+  for (int64_t m : {16384, 4096, 512, 128}) {
+    for (const auto& [k, n] : std::vector<std::pair<int64_t, int64_t>>{{384, 1152},
+                                                                       {384, 1536},
+                                                                       {1536, 384},
+                                                                       {768, 768},
+                                                                       {768, 3072},
+                                                                       {3072, 768},
+                                                                       {1024, 3072},
+                                                                       {1024, 1024},
+                                                                       {1024, 4096},
+                                                                       {4096, 1024}}) {
+      for (Activation activation : {Activation::kNone, Activation::kGeluErf}) {
+        const Product p{m, k, n, activation, DType::kQ8};
+        const char* gelu = activation == Activation::kNone ? " " : " gelu ";
+        all.push_back({.name = "QuantizedLinear " + sizes({m, k, n}) + gelu + "q8",
+                       .make = [p] { return quantized(p); }});
+      }
+    }
+    for (int64_t cols : {384, 768, 1024, 1536, 3072, 4096}) {
+      all.push_back({.name = "QuantizeRows " + sizes({m, cols}) + " f16",
+                     .make = [m, cols] { return quantized_rows(m, cols); }});
     }
   }
   return all;

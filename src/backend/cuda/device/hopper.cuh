@@ -173,6 +173,10 @@ __device__ __forceinline__ void store_shared(uint32_t address, float value) {
 __device__ __forceinline__ void store_shared_16_bits(uint32_t address, uint16_t value) {
   asm volatile("st.shared.u16 [%0], %1;" ::"r"(address), "h"(value) : "memory");
 }
+__device__ __forceinline__ void store_shared_8_bits(uint32_t address, uint8_t value) {
+  asm volatile("st.shared.u8 [%0], %1;" ::"r"(address), "r"(static_cast<uint32_t>(value))
+               : "memory");
+}
 __device__ __forceinline__ void store_shared_four(uint32_t address, float4 v) {
   asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(v.x), "f"(v.y),
                "f"(v.z), "f"(v.w)

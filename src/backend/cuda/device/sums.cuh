@@ -9,6 +9,12 @@ namespace vernier::backend::cuda {
 
 constexpr int kWarpThreads = 32;
 
+/// `value` of the thread whose number differs in the bits of `offset`.
+template <class V>
+__device__ V shuffled(V value, int offset) {
+  return __shfl_xor_sync(~0u, value, offset);
+}
+
 /// `value` combined over the kThreads threads of a row; every thread gets the result. A butterfly
 /// in each warp, then the warps in order. Up to a warp (of which the row has an aligned part): no
 /// barrier. Else the block is the row's, and `shared` holds a value per warp.
@@ -17,7 +23,7 @@ __device__ V combine_row(V value, V* shared, const Combine& combine) {
   constexpr int kPart = kThreads < kWarpThreads ? kThreads : kWarpThreads;
 #pragma unroll
   for (int offset = kPart / 2; offset > 0; offset >>= 1)
-    value = combine(value, __shfl_xor_sync(~0u, value, offset));
+    value = combine(value, shuffled(value, offset));
   if constexpr (kThreads > kWarpThreads) {
     __syncthreads();  // the previous result has been read
     if (threadIdx.x % kWarpThreads == 0) shared[threadIdx.x / kWarpThreads] = value;

@@ -4,6 +4,7 @@
 
 #define VERNIER_OUT "=f"     // what d was does not matter
 #define VERNIER_IN_OUT "+f"  // d is added to
+#define VERNIER_INTEGERS_IN_OUT "+r"
 
 // clang-format off
 #define VERNIER_REGISTERS_4 "%0, %1, %2, %3"

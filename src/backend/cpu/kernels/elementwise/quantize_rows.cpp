@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "backend/cpu/body.h"
+#include "backend/supports.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/elementwise/quantize_rows.cpp"
@@ -119,26 +120,11 @@ void launch_quantize_rows(const LaunchCall& call) {
       });
 }
 
-Support supports_quantize_rows(const Problem& problem) {
-  const DType type = problem.inputs[0].dtype;
-  if (type != DType::kF32 && !is_16_bit_float(type))
-    return no("input 0 is " + std::string(name(type)) + ", this kernel takes f32, f16 and bf16");
-  if (problem.outputs[0].dtype != DType::kQ8)
-    return no("output 0 is " + std::string(name(problem.outputs[0].dtype)));
-  for (size_t i = 1; i < problem.outputs.size(); ++i) {
-    const Operand& out = problem.outputs[i];
-    if (out.present && out.dtype != DType::kF32)
-      return no("output " + std::to_string(i) + " is " + std::string(name(out.dtype)) +
-                ", this kernel gives f32");
-  }
-  return yes();
-}
-
 }  // namespace
 
 extern const KernelBody quantize_rows;
 constexpr KernelBody quantize_rows{
-    .supports = &supports_quantize_rows,
+    .supports = &quantize_rows_operands,
     .numerics = &f32_numerics,
     .strided_inputs = 1,
     .launch = &launch_quantize_rows,

@@ -38,18 +38,9 @@ struct Layout {
 };
 // Parses the text of layout(); throws Error(kInput) for anything else.
 Layout parse_layout(std::string_view text) {
-  constexpr int64_t kLimit = int64_t{1} << 28;  // bytes() stays below 2^60
-  const auto number = [text](std::string_view key) {
-    int64_t value = 0;
-    const size_t at = text.find(key);
-    if (at != std::string_view::npos)
-      std::from_chars(text.data() + at + key.size(), text.data() + text.size(), value);
-    return value;
-  };
-  const WeightShape shape{number("K="), number("N=")};
-  const bool sane = shape.k > 0 && shape.k < kLimit && shape.n > 0 && shape.n < kLimit;
+  const auto shape = parse_weight_shape(text);
   for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
-    if (sane && text == layout(type, shape)) return {type, shape};
+    if (shape && text == layout(type, *shape)) return {type, *shape};
   }
   throw Error(ErrorCode::kInput,
               "a linear step's weight has layout \"" + std::string(text) +
@@ -156,15 +147,22 @@ class HighwayLinear final : public LinearState {
 
 }  // namespace
 
-Support supports_packed_weight(const Problem& problem) {
+Support supports_weight_matrix(const Problem& problem) {
   const Operand& weight = problem.inputs[1];
   if (!weight.is_constant()) return no("the weight is not a constant");
   if (rank_of(weight) != 2) return no("the weight is not a matrix");
   if (product(weight.shape) == Dim(0)) return no("the weight is empty");
-  if (problem.has_input(3) && str(problem.inputs[3].shape) != str(problem.outputs[0].shape)) {
-    return no("the residual is broadcast");
-  }
   return yes();
+}
+Support supports_residual(const Problem& problem, size_t residual) {
+  if (problem.has_input(residual) &&
+      str(problem.inputs[residual].shape) != str(problem.outputs[0].shape))
+    return no("the residual is broadcast");
+  return yes();
+}
+Support supports_packed_weight(const Problem& problem) {
+  const Support weight = supports_weight_matrix(problem);
+  return weight ? supports_residual(problem, 3) : weight;
 }
 Support supports_packed_linear(const Problem& problem) {
   Support floats = all_f32(problem);
@@ -175,6 +173,20 @@ WeightShape weight_shape(const Problem& problem) {
   const SymShape& shape = problem.inputs[1].shape;
   const int64_t rows = shape[0].constant(), cols = shape[1].constant();
   return transposed(problem) ? WeightShape{cols, rows} : WeightShape{rows, cols};
+}
+
+std::optional<WeightShape> parse_weight_shape(std::string_view layout) {
+  constexpr int64_t kLimit = int64_t{1} << 28;
+  const auto number = [layout](std::string_view key) {
+    int64_t value = 0;
+    const size_t at = layout.find(key);
+    if (at != std::string_view::npos)
+      std::from_chars(layout.data() + at + key.size(), layout.data() + layout.size(), value);
+    return value;
+  };
+  const WeightShape shape{number("K="), number("N=")};
+  const bool sane = shape.k > 0 && shape.k < kLimit && shape.n > 0 && shape.n < kLimit;
+  return sane ? std::optional(shape) : std::nullopt;
 }
 
 std::vector<PackedLayout> linear_layouts(const Problem& problem) {

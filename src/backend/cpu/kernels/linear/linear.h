@@ -1,13 +1,19 @@
 // Shared by the linear kernels: the packed weight's layout and the view of a call as a product of
 // [m, k] and [k, n]. Contract of the operator: LinearAttrs in core/attrs.h.
 #pragma once
+#include <optional>
+#include <string_view>
+
 #include "backend/cpu/body.h"
 #include "backend/cpu/kernels/linear/gemm.h"
 
 namespace vernier::backend::cpu {
 
-/// Yes if the weight is a constant matrix and the residual is not broadcast: what every packed
-/// linear kernel needs.
+/// Yes if input 1 is a constant matrix that is not empty.
+Support supports_weight_matrix(const Problem& problem);
+/// Yes if input `residual`, where it is present, has the shape of the result.
+Support supports_residual(const Problem& problem, size_t residual);
+/// Both: what every packed linear kernel needs.
 Support supports_packed_weight(const Problem& problem);
 /// As supports_packed_weight, and everything is f32.
 Support supports_packed_linear(const Problem& problem);
@@ -16,6 +22,9 @@ struct WeightShape {
   int64_t k = 0, n = 0;
 };
 WeightShape weight_shape(const Problem& problem);
+/// The sizes that a layout "... K=.. N=.." names; nothing unless both are in (0, 2^28), so that
+/// their product in bytes fits 60 bits.
+std::optional<WeightShape> parse_weight_shape(std::string_view layout);
 
 /// gemm.h's panels in the weight's type: "panels64 f32 K=.. N=..", "panels64 f16 K=.. N=.." or
 /// "panels64x2 bf16 K=.. N=..". The same for every kernel and machine.

@@ -18,11 +18,11 @@
 // Sums are exact, so the bits of a row depend on neither tile, thread nor instruction set but for
 // those of the activation, which are the same everywhere.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 
 #include "backend/cpu/kernels/linear/linear.h"
+#include "backend/supports.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/linear/quantized_linear.cpp"
@@ -280,10 +280,6 @@ bool has_vnni() {
 
 constexpr int64_t kRowUnit = kMostTileRows;
 
-bool is_8_bits(DType type) {
-  return type == DType::kQ8 || type == DType::kI8 || type == DType::kU8;
-}
-
 // ---- the packed weight: panels of 64 columns, [K/4][64][4] bytes each, k and columns padded with
 // zeros; behind them Σ_k w by column, i32. Unsigned weights are held 128 lower.
 
@@ -311,20 +307,9 @@ Packed packed_of(const Problem& problem) {
 }
 
 Packed parse_layout(std::string_view text) {
-  const auto number = [text](std::string_view key) {
-    int64_t value = 0;
-    const size_t at = text.find(key);
-    if (at != std::string_view::npos)
-      std::from_chars(text.data() + at + key.size(), text.data() + text.size(), value);
-    return value;
-  };
-  constexpr int64_t kLimit = int64_t{1} << 28;
-  const WeightShape shape{number("K="), number("N=")};
+  const auto shape = parse_weight_shape(text);
   for (const DType type : {DType::kQ8, DType::kI8, DType::kU8}) {
-    const Packed packed{type, shape};
-    if (shape.k > 0 && shape.k < kLimit && shape.n > 0 && shape.n < kLimit &&
-        text == packed.layout())
-      return packed;
+    if (shape && text == Packed{type, *shape}.layout()) return {type, *shape};
   }
   throw Error(ErrorCode::kInput, "a quantized product's weight has layout \"" + std::string(text) +
                                      "\"; expected \"panels64x4 q8 K=.. N=..\", or i8 or u8; "
@@ -393,9 +378,28 @@ std::vector<PackedLayout> quantized_layouts(const Problem& problem) {
 
 // ---- run time
 
+int32_t zero_at(const TensorArg& zeros, int64_t i) {
+  const int64_t at = zeros.elems() == 1 ? 0 : i;
+  return zeros.dtype == DType::kU8 ? zeros.as<const uint8_t>()[at] - 128
+                                   : zeros.as<const int8_t>()[at];
+}
+
 class QuantizedState final : public KernelState {
  public:
   explicit QuantizedState(const CreateCall& call) : vnni_(has_vnni()) {
+    read_weight(call);
+    read_columns(operand_at(call.constant_inputs, 3), operand_at(call.constant_inputs, 5));
+  }
+
+  size_t part_bytes() const {
+    return round_to_line(static_cast<size_t>(kBlockOfRows * step())) +
+           round_to_line(kBlockOfRows * sizeof(int32_t));
+  }
+
+  void launch(const LaunchCall& call) const;
+
+ private:
+  void read_weight(const CreateCall& call) {
     for (const ConstantArg& constant : call.constants) {
       if (constant.input != 1) continue;
       packed_ = parse_layout(constant.layout);
@@ -407,47 +411,40 @@ class QuantizedState final : public KernelState {
                   "the engine holds no packed weight for a quantized product; expected layout "
                   "\"panels64x4 q8 K=.. N=..\"; rebuild the engine");
   }
-
-  size_t part_bytes() const {
-    return round_to_line(static_cast<size_t>(kBlockOfRows * step())) +
-           round_to_line(kBlockOfRows * sizeof(int32_t));
+  void read_columns(const TensorArg& scales, const TensorArg& zeros) {
+    if (scales.data == nullptr || (given(zeros) && zeros.data == nullptr))
+      throw Error(ErrorCode::kInput,
+                  "the scales or zero points of a quantized product's weight are not constants of "
+                  "the engine; rebuild the engine");
+    const int64_t n = packed_.shape.n;
+    scales_.resize(static_cast<size_t>(padded_cols()));
+    for (int64_t c = 0; c < n; ++c)
+      scales_[static_cast<size_t>(c)] = scales.as<const float>()[scales.elems() == 1 ? 0 : c];
+    // u8 weights are held 128 lower: their zero points too, and they have one of -128 without any.
+    if (!given(zeros) && packed_.type != DType::kU8) return;
+    zeros_.resize(scales_.size());
+    for (int64_t c = 0; c < n; ++c)
+      zeros_[static_cast<size_t>(c)] = given(zeros) ? zero_at(zeros, c) : -128;
   }
-  // Scales and zero points by column, padded to whole panels.
-  size_t columns_bytes() const {
-    return 2 * round_to_line(static_cast<size_t>(padded_cols()) * sizeof(float));
-  }
 
-  void launch(const LaunchCall& call) const;
-
- private:
   int64_t step() const { return (packed_.shape.k + 63) / 64 * 64 + 64; }
   int64_t padded_cols() const { return num_panels(packed_.shape.n) * kPanelCols; }
 
   bool vnni_;
   Packed packed_{};
   const std::byte* bytes_ = nullptr;
+  // By column, padded to whole panels; no zero points: empty.
+  std::vector<float> scales_;
+  std::vector<int32_t> zeros_;
 };
 
-int32_t zero_at(const TensorArg& zeros, int64_t i) {
-  const int64_t at = zeros.elems() == 1 ? 0 : i;
-  return zeros.dtype == DType::kU8 ? zeros.as<const uint8_t>()[at] - 128
-                                   : zeros.as<const int8_t>()[at];
-}
-
 void QuantizedState::launch(const LaunchCall& call) const {
-  const TensorArg &x = call.in[0], &x_scale = call.in[2], &w_scale = call.in[3];
+  const TensorArg &x = call.in[0], &x_scale = call.in[2];
   const int64_t k = packed_.shape.k, n = packed_.shape.n;
   const int64_t m = elems_between(x, 0, x.rank - 1);
   if (m == 0) return;
   ThreadTeam& threads = *call.execution.threads;
-  auto* w_scales = reinterpret_cast<float*>(call.workspace);
-  auto* w_zeros = reinterpret_cast<int32_t*>(call.workspace + columns_bytes() / 2);
-  // u8 weights are held 128 lower: their zero points too, and they have one of -128 without any.
-  const bool zeros = given(call.in, 5) || packed_.type == DType::kU8;
-  for (int64_t c = 0; c < padded_cols(); ++c) {
-    w_scales[c] = c >= n ? 0 : w_scale.as<const float>()[w_scale.elems() == 1 ? 0 : c];
-    if (zeros) w_zeros[c] = c >= n ? 0 : given(call.in, 5) ? zero_at(call.in[5], c) : -128;
-  }
+  const bool zeros = !zeros_.empty();
   const bool is_unsigned = x.dtype == DType::kU8;
   int32_t offset = is_unsigned ? 0 : 128;
   const bool real_zero = given(call.in, 4) && call.in[4].dtype == DType::kF32;
@@ -468,7 +465,7 @@ void QuantizedState::launch(const LaunchCall& call) const {
                                  .row_unit_bytes = static_cast<double>(k * kRowUnit),
                                  .col_unit_bytes = static_cast<double>(k * kPanelCols)});
   threads.parallel_for(grid.rows * grid.cols, 1, [&](int64_t begin, int64_t end, int part) {
-    std::byte* own = call.workspace + columns_bytes() + static_cast<size_t>(part) * part_bytes();
+    std::byte* own = call.workspace + static_cast<size_t>(part) * part_bytes();
     auto* u = reinterpret_cast<uint8_t*>(own);
     auto* row_sums =
         reinterpret_cast<int32_t*>(own + round_to_line(static_cast<size_t>(kBlockOfRows * step())));
@@ -504,8 +501,8 @@ void QuantizedState::launch(const LaunchCall& call) const {
           .scale_per_row = scale_per_row,
           .x_zeros = real_zero ? call.in[4].as<const float>() + (zero_per_row ? row : 0) : nullptr,
           .zero_per_row = zero_per_row,
-          .w_scales = w_scales,
-          .w_zeros = w_zeros,
+          .w_scales = scales_.data(),
+          .w_zeros = zeros_.data(),
           .out = {.dst = out.at(at),
                   .dst_step = n,
                   .bias = bias.at(panels.begin * kPanelCols),
@@ -518,24 +515,24 @@ void QuantizedState::launch(const LaunchCall& call) const {
 }
 
 Support supports_quantized(const Problem& problem) {
-  const Operand& w = problem.inputs[1];
   for (size_t i : {size_t{0}, size_t{1}}) {
     if (!is_8_bits(problem.inputs[i].dtype))
       return no("input " + std::to_string(i) + " is " + std::string(name(problem.inputs[i].dtype)) +
                 ", this kernel takes q8, i8 and u8");
   }
-  if (!w.is_constant()) return no("the weight is not a constant");
-  if (rank_of(w) != 2) return no("the weight is not a matrix");
-  if (product(w.shape) == Dim(0)) return no("the weight is empty");
+  if (const Support weight = supports_weight_matrix(problem); !weight) return weight;
   for (size_t i : {size_t{2}, size_t{3}}) {
     if (problem.inputs[i].dtype != DType::kF32) return no("a scale is not f32");
+  }
+  for (size_t i : {size_t{3}, size_t{5}}) {
+    if (problem.has_input(i) && !problem.inputs[i].is_constant())
+      return no("scales or zero points of the weight are not constants");
   }
   if (problem.has_input(4) && is_float(problem.inputs[4].dtype) &&
       (problem.inputs[4].dtype != DType::kF32 || problem.has_input(5)))
     return no("the zero points are " + std::string(name(problem.inputs[4].dtype)) +
               ", this kernel takes f32, and none of the weight then");
-  if (problem.has_input(7) && str(problem.inputs[7].shape) != str(problem.outputs[0].shape))
-    return no("the residual is broadcast");
+  if (const Support residual = supports_residual(problem, 7); !residual) return residual;
   const auto fits = [](const Operand& o) {
     return !o.present || o.dtype == DType::kF32 || is_16_bit_float(o.dtype);
   };
@@ -546,20 +543,6 @@ Support supports_quantized(const Problem& problem) {
   if (!fits(problem.outputs[0]))
     return no("the output is " + std::string(name(problem.outputs[0].dtype)));
   return yes();
-}
-
-Numerics quantized_numerics(const Problem& problem) {
-  Numerics numerics = f32_numerics(problem);
-  numerics.store = problem.outputs[0].dtype;
-  // The model's own integers are not rounded.
-  numerics.compute = problem.inputs[0].dtype == DType::kQ8 ? DType::kQ8 : DType::kF32;
-  numerics.accumulate = DType::kI32;
-  for (size_t i : {size_t{0}, size_t{1}}) {
-    const bool rounds = problem.inputs[i].dtype == DType::kQ8;
-    numerics.points[i].type = rounds ? DType::kQ8 : DType::kUndefined;
-  }
-  numerics.points[2].type = numerics.store;
-  return numerics;
 }
 
 }  // namespace
@@ -578,7 +561,7 @@ constexpr KernelBody quantized_linear_panels{
     .prepare = [](const PrepareCall& call) -> std::unique_ptr<ShapeState> {
       const auto& state = *static_cast<const QuantizedState*>(call.state);
       const auto threads = static_cast<size_t>(call.execution.threads->size());
-      return workspace_only(state.columns_bytes() + threads * state.part_bytes());
+      return workspace_only(threads * state.part_bytes());
     },
     .launch =
         [](const LaunchCall& call) {

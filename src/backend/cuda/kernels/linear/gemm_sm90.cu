@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "backend/cuda/kernels/linear/gemm_sm90.cuh"
+#include "backend/cuda/kernels/linear/gemm_sm90_int8.h"
 #include "backend/cuda/kernels/linear/matrix_maps.h"
 
 namespace vernier::backend::cuda {
@@ -14,16 +15,17 @@ struct Variant {
   const char* name;
   int rows, cols, sub, cluster;
   bool together;
-  struct Kernel {
-    const void* function;  // null where the shape is not made for the type
-    uint32_t shared_bytes;
-    bool boxes;
-  } kernels[3];  // f16, bf16, TF32: as GemmType
+  GemmKernel kernels[5];  // f16, bf16, TF32, as GemmType; i8 into f16, into bf16
 };
+constexpr int kInt8IntoF16 = 3, kInt8IntoBf16 = 4;
 
 template <class S>
-Variant::Kernel kernel() {
+GemmKernel kernel() {
   return {reinterpret_cast<const void*>(&gemm_kernel<S>), S::kSharedBytes, S::kBoxes};
+}
+void add_int8(Variant& variant) {
+  variant.kernels[kInt8IntoF16] = gemm_sm90_int8(variant.name, GemmType::kF16);
+  variant.kernels[kInt8IntoBf16] = gemm_sm90_int8(variant.name, GemmType::kBF16);
 }
 // Both warpgroups on one tile of 128 rows; not for TF32.
 template <int kCols, int kStages, int kCluster>
@@ -31,6 +33,7 @@ Variant together(const char* name) {
   Variant made{name, 128, kCols, 1, kCluster, true, {}};
   made.kernels[0] = kernel<GemmShape<__half, 1, kCols, 1, kStages, kCluster, true>>();
   made.kernels[1] = kernel<GemmShape<__nv_bfloat16, 1, kCols, 1, kStages, kCluster, true>>();
+  add_int8(made);
   return made;
 }
 // kTf32Stages: of the ring where results of 4 bytes wait beside it; 0: no such kernel.
@@ -41,6 +44,7 @@ Variant variant(const char* name) {
   made.kernels[1] = kernel<GemmShape<__nv_bfloat16, kRowBlocks, kCols, kSub, kStages, kCluster>>();
   if constexpr (kTf32Stages > 0)
     made.kernels[2] = kernel<GemmShape<float, kRowBlocks, kCols, kSub, kTf32Stages, kCluster>>();
+  add_int8(made);
   return made;
 }
 
@@ -65,6 +69,19 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 bool shares_w(const Variant& v, int64_t m) {
   constexpr int64_t kManyRows = 2048;
   return v.cluster == 1 && (v.cols > v.rows || (v.cols == v.rows && m <= kManyRows));
+}
+// The type of 16 bits that results leave in where they leave through boxes; of operands kI8 the one
+// among bias, residual and y.
+GemmType result_type(const GemmSm90& call) {
+  if (call.operands != GemmType::kI8) return call.operands;
+  const bool has_bf16 = (call.bias != nullptr && call.bias_type == GemmType::kBF16) ||
+                        (call.residual != nullptr && call.residual_type == GemmType::kBF16) ||
+                        call.y_type == GemmType::kBF16;
+  return has_bf16 ? GemmType::kBF16 : GemmType::kF16;
+}
+const GemmKernel& kernel_for(const Variant& v, const GemmSm90& call) {
+  if (call.operands != GemmType::kI8) return v.kernels[static_cast<int>(call.operands)];
+  return v.kernels[result_type(call) == GemmType::kBF16 ? kInt8IntoBf16 : kInt8IntoF16];
 }
 // Rows of tiles that are walked column by column before the next. One, with which all of w comes
 // again for each, only as long as w stays in the second-level cache.
@@ -94,7 +111,7 @@ bool gemm_sm90_has(int variant, GemmType operands) {
 cudaError_t prepare_gemm_sm90() {
   if (encode_tiled() == nullptr) return cudaErrorNotSupported;
   for (const Variant& v : kVariants) {
-    for (const Variant::Kernel& kernel : v.kernels) {
+    for (const GemmKernel& kernel : v.kernels) {
       if (kernel.function == nullptr) continue;
       const cudaError_t status =
           cudaFuncSetAttribute(kernel.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -108,7 +125,8 @@ cudaError_t prepare_gemm_sm90() {
 cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t stream) {
   if (call.m == 0 || call.n == 0) return cudaSuccess;
   const Variant& v = kVariants[index];
-  const Variant::Kernel& kernel = v.kernels[static_cast<int>(call.operands)];
+  const GemmKernel& kernel = kernel_for(v, call);
+  const GemmType result = result_type(call);
   if (kernel.function == nullptr) return cudaErrorInvalidDeviceFunction;
   // A box of no more rows than there are: the rest of the tile of x may hold anything, it only
   // reaches rows that are not stored.
@@ -119,17 +137,17 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   const bool x_aligned = aligned(call.x, 16);
   const bool y_aligned = aligned(call.y, 16);
   const bool adds = call.residual != nullptr;
-  const bool boxes = kernel.boxes && y_aligned && call.y_type == call.operands &&
-                     (adds ? call.activation == 0 && call.residual_type == call.operands &&
+  const bool boxes = kernel.boxes && y_aligned && call.y_type == result &&
+                     (adds ? call.activation == 0 && call.residual_type == result &&
                                  aligned(call.residual, 16)
                            : call.activation <= 1);
   CUtensorMap maps[4] = {};
   const bool ok =
       encode(&maps[1], {call.w, call.n, call.k, v.cols / v.cluster, call.operands}) &&
       (!x_aligned || encode(&maps[0], {call.x, call.m, call.k, x_rows, call.operands})) &&
-      (!boxes || encode(&maps[2], {call.y, call.m, call.n, 16, call.operands, true})) &&
+      (!boxes || encode(&maps[2], {call.y, call.m, call.n, 16, result, true})) &&
       (!boxes || !adds ||
-       encode(&maps[3], {call.residual, call.m, call.n, 16, call.operands, true}));
+       encode(&maps[3], {call.residual, call.m, call.n, 16, result, true}));
   if (!ok) return cudaErrorInvalidValue;
 
   const auto elem_bytes = static_cast<int64_t>(bytes_of(call.operands));
@@ -155,6 +173,7 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   args.w_bytes = static_cast<uint32_t>(v.sub * v.cols * 128);
   args.bias_type = call.bias_type, args.residual_type = call.residual_type;
   args.y_type = call.y_type, args.activation = call.activation;
+  args.scales = call.scales;
 
   const int64_t tiles = int64_t{args.row_tiles} * args.col_tiles;
   const int64_t clusters = std::min<int64_t>(tiles, call.processors / v.cluster);

@@ -42,7 +42,7 @@ struct GemmShared {
   }
   __device__ uint32_t strip(int warp) const { return x(S::kStages) + warp * S::kStripBytes; }
   __device__ uint32_t bias(int group) const {
-    return x(S::kStages) + S::kResultBytes + group * S::kCols * 4;
+    return x(S::kStages) + S::kResultBytes + group * S::kColumnBytes;
   }
   __device__ uint32_t full(int stage) const { return bias(2) + stage * 8; }
   __device__ uint32_t empty(int stage) const { return full(S::kStages) + stage * 8; }
@@ -127,6 +127,13 @@ template <>
 struct CopiedElement<4> {
   using Type = float;
 };
+template <>
+struct CopiedElement<1> {
+  using Type = uint8_t;
+};
+__device__ __forceinline__ void store_element(uint32_t address, uint8_t bits) {
+  store_shared_8_bits(address, bits);
+}
 __device__ __forceinline__ void store_element(uint32_t address, uint16_t bits) {
   store_shared_16_bits(address, bits);
 }
@@ -242,7 +249,7 @@ __device__ __forceinline__ void multiply(GemmSums<S>& sums, const GemmShared<S>&
       const int sub = step / 4, within = 2 * (step % 4);  // 32 bytes: 2 units of a descriptor
 #pragma unroll
       for (int b = 0; b < S::kRowBlocks; ++b) {
-        Wgmma<S::kCols, typename S::T>::run(
+        Wgmma<S::kCols, typename S::Operand>::run(
             sums[b], x + (sub * S::kXBytes + b * 64 * 128) / 16 + within,
             w + sub * S::kWBytes / 16 + within, step > 0 || block > 0);
       }
@@ -268,9 +275,9 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
   const bool begins_later = !S::kTogether && group == 1;
   int t = blockIdx.x / S::kCluster + (begins_later ? clusters : 0);
   GemmTile tile = tile_at<S>(args, t, rank);
-  GemmBiasPart<S> bias_part;
+  GemmColumnPart<S> column_part;
   if (!args.constant_bias) wait_for_previous_kernel();
-  if (t < tiles) read_bias<S>(args, tile.col, bias_part);
+  if (t < tiles) column_part.read(args, tile.col);
   wait_for_previous_kernel();  // it may still read y, or write the residual
   RingPlace<S::kStages> place;
   if (begins_later) place.skip(args.k_blocks);
@@ -278,12 +285,15 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
   uint32_t residual_parity = 0;
 #pragma unroll 1
   while (t < tiles) {
-    GemmBias<S> bias;
-    share_bias<S>(args, bias_part, shared.bias(group), group, bias);
+    GemmColumns<S> columns;
+    column_part.share(args, shared.bias(group), group);
+    columns.load(shared.bias(group));
     t += (S::kTogether ? 1 : 2) * clusters;
     const GemmTile next = tile_at<S>(args, t, rank);
-    if (t < tiles) read_bias<S>(args, next.col, bias_part);  // arrives while this one is multiplied
+    if (t < tiles) column_part.read(args, next.col);  // arrives while this one is multiplied
     if (S::kTogether) tile.row += group * S::kGroupRows;
+    GemmRows<S> rows;
+    rows.read(args, tile.row);
     GemmSums<S> sums;
     ResidualAhead<S> ahead;
     if constexpr (ResidualAhead<S>::kIs) ahead.read(args, tile);
@@ -299,11 +309,11 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
         barrier_wait(shared.boxes_turn(group), turn_parity);
       }
       if (args.finish == GemmFinish::kBoxesGelu) {
-        finish_boxes<S, true, false>(sums, bias, y_map, boxes, tile);
+        finish_boxes<S, true, false>(sums, columns, rows, y_map, boxes, tile);
       } else if (args.finish == GemmFinish::kBoxesResidual) {
-        finish_boxes<S, false, true>(sums, bias, y_map, boxes, tile);
+        finish_boxes<S, false, true>(sums, columns, rows, y_map, boxes, tile);
       } else {
-        finish_boxes<S, false, false>(sums, bias, y_map, boxes, tile);
+        finish_boxes<S, false, false>(sums, columns, rows, y_map, boxes, tile);
       }
       if (threadIdx.x % 32 == 0) {
         wait_for_reads_of_boxes();
@@ -311,8 +321,8 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
       }
       __syncwarp();
     } else {
-      add_bias<S>(sums, bias);
-      finish<S>(sums, args, ahead, shared.strip(4 * group + warp), tile);
+      if constexpr (!S::kIsInt8) add_bias<S>(sums, columns.bias);
+      finish<S>(sums, columns, rows, args, ahead, shared.strip(4 * group + warp), tile);
     }
     turn_parity ^= 1;
     tile = next;

@@ -19,7 +19,7 @@ namespace vernier::backend::cuda {
 // instruction cache and runs at less than half the speed (measured with GELU).
 
 template <class S>
-using GemmSums = float[S::kRowBlocks][S::kCols / 2];
+using GemmSums = typename S::Sum[S::kRowBlocks][S::kCols / 2];
 template <class S>
 using GemmSlice = float[S::kSliceCols / 2];
 
@@ -69,7 +69,8 @@ __device__ __forceinline__ float2 widen_pair(PairBits<T> pair) {
 
 // Slice `index` of [kFirst, kFirst + kCount): a register's number cannot be computed, so branches.
 template <class S, int kFirst, int kCount>
-__device__ __forceinline__ void pick_slice(const GemmSums<S>& sums, int index, GemmSlice<S>& v) {
+__device__ __forceinline__ void pick_slice(const GemmSums<S>& sums, int index,
+                                           typename S::Sum (&v)[S::kSliceCols / 2]) {
   if constexpr (kCount == 1) {
     constexpr int kBlock = kFirst / S::kColSlices, kBegin = kFirst % S::kColSlices;
 #pragma unroll
@@ -82,47 +83,112 @@ __device__ __forceinline__ void pick_slice(const GemmSums<S>& sums, int index, G
   }
 }
 
-// The bias of this thread's columns as f32, 0 where there is none: an added +0 also turns sums of
-// −0 into +0. A group reads it together: each thread its part, as it is stored, long before it
-// is needed, and the others' through shared memory before the products.
+// What is known of this thread's columns: their bias as f32, 0 where there is none (an added +0
+// also turns sums of −0 into +0); of i8 also their scales and sums of w. A group reads it together:
+// each thread its part, as it is stored, long before it is needed, and the others' through shared
+// memory before the products. Of i8 there are too many for registers: they stay there.
 template <class S>
 using GemmBias = float2[S::kCols / 8];
 template <class S>
-using GemmBiasPart = uint32_t[(S::kCols + 127) / 128];
-template <class S>
-__device__ __forceinline__ void read_bias(const GemmArguments& args, int tile_col,
-                                          GemmBiasPart<S>& held) {
+struct GemmColumnPart {
+  static constexpr int kCount = (S::kCols + 127) / 128, kOfInt8 = S::kIsInt8 ? kCount : 1;
+  uint32_t bias[kCount];
+  float scales[kOfInt8], w_sums[kOfInt8];
+
+  __device__ __forceinline__ void read(const GemmArguments& args, int tile_col) {
 #pragma unroll
-  for (int i = 0; i < (S::kCols + 127) / 128; ++i) {
-    const int at = i * 128 + threadIdx.x % 128, col = tile_col + at;
-    held[i] = 0;
-    if (args.bias == nullptr || at >= S::kCols || col >= args.n) continue;
-    if (args.bias_type == GemmType::kF32) {
-      held[i] = static_cast<const uint32_t*>(args.bias)[col];
-    } else {
-      held[i] = static_cast<const uint16_t*>(args.bias)[col];
+    for (int i = 0; i < kCount; ++i) {
+      const int at = i * 128 + threadIdx.x % 128, col = tile_col + at;
+      bias[i] = 0;
+      const bool inside = at < S::kCols && col < args.n;
+      if constexpr (S::kIsInt8) {
+        scales[i] = inside ? args.scales.w[args.scales.by_column ? col : 0] : 0;
+        w_sums[i] = inside ? args.scales.w_sums[col] : 0;
+      }
+      if (args.bias == nullptr || !inside) continue;
+      if (args.bias_type == GemmType::kF32) {
+        bias[i] = static_cast<const uint32_t*>(args.bias)[col];
+      } else {
+        bias[i] = static_cast<const uint16_t*>(args.bias)[col];
+      }
     }
   }
-}
-template <class S>
-__device__ __forceinline__ void share_bias(const GemmArguments& args, const GemmBiasPart<S>& held,
-                                           uint32_t through, int group, GemmBias<S>& bias) {
-  const auto widened = [&](uint32_t bits) {
-    if (args.bias_type == GemmType::kF32) return __uint_as_float(bits);
-    return widen_pair<std::conditional_t<__is_same(typename S::T, __half), __half, __nv_bfloat16>>(
-               bits)
-        .x;
-  };
-  warpgroup_sync(1 + group);  // the last tile's has been read
+  __device__ __forceinline__ void share(const GemmArguments& args, uint32_t through,
+                                        int group) const {
+    const auto widened = [&](uint32_t bits) {
+      if (args.bias_type == GemmType::kF32) return __uint_as_float(bits);
+      using Narrow = std::conditional_t<__is_same(typename S::Result, __half), __half,
+                                        __nv_bfloat16>;
+      return widen_pair<Narrow>(bits).x;
+    };
+    warpgroup_sync(1 + group);  // the last tile's has been read
 #pragma unroll
-  for (int i = 0; i < (S::kCols + 127) / 128; ++i) {
-    const int at = i * 128 + threadIdx.x % 128;
-    if (at < S::kCols) store_shared(through + at * 4, widened(held[i]) + 0.0f);
+    for (int i = 0; i < kCount; ++i) {
+      const int at = i * 128 + threadIdx.x % 128;
+      if (at >= S::kCols) continue;
+      store_shared(through + at * 4, widened(bias[i]) + 0.0f);
+      if constexpr (S::kIsInt8) {
+        store_shared(through + (S::kCols + at) * 4, scales[i]);
+        store_shared(through + (2 * S::kCols + at) * 4, scales[i] * w_sums[i]);
+      }
+    }
+    warpgroup_sync(1 + group);
   }
-  warpgroup_sync(1 + group);
+};
+template <class S, bool kIsInt8 = S::kIsInt8>
+struct GemmColumns {
+  GemmBias<S> bias;
+  __device__ __forceinline__ void load(uint32_t from) {
 #pragma unroll
-  for (int j = 0; j < S::kCols / 8; ++j)
-    bias[j] = load_shared_pair(through + (8 * j + 2 * (threadIdx.x % 4)) * 4);
+    for (int j = 0; j < S::kCols / 8; ++j)
+      bias[j] = load_shared_pair(from + (8 * j + 2 * (threadIdx.x % 4)) * 4);
+  }
+};
+template <class S>
+struct GemmColumns<S, true> {
+  uint32_t from;
+  __device__ __forceinline__ void load(uint32_t shared) {
+    from = shared + 2 * (threadIdx.x % 4) * 4;
+  }
+};
+
+// Scales and zero points of this thread's rows, of products of i8.
+template <class S, bool kIsInt8 = S::kIsInt8>
+struct GemmRows {
+  __device__ __forceinline__ void read(const GemmArguments&, int) {}
+};
+template <class S>
+struct GemmRows<S, true> {
+  float scales[2 * S::kRowBlocks], zeros[2 * S::kRowBlocks];
+  __device__ __forceinline__ void read(const GemmArguments& args, int tile_row) {
+    const GemmScales& by = args.scales;
+#pragma unroll
+    for (int i = 0; i < 2 * S::kRowBlocks; ++i) {
+      const int row = tile_row + i / 2 * 64 + i % 2 * 8 + threadIdx.x / 32 % 4 * 16 +
+                      threadIdx.x % 32 / 4;
+      const int last = min(row, args.m - 1);
+      scales[i] = by.x[by.by_row ? last : 0];
+      zeros[i] = by.x_zeros == nullptr ? by.x_zero : by.x_zeros[by.zeros_by_row ? last : 0];
+    }
+  }
+};
+
+// v = what the four sums of eight columns, number `eight` of a tile, in rows g and g + 8 of row
+// block `block` become before the activation.
+template <class S>
+__device__ __forceinline__ void scaled(const int (&d)[4], const GemmColumns<S>& columns,
+                                       const GemmRows<S>& rows, int block, int eight, float* v) {
+  const uint32_t at = columns.from + eight * 32;
+  const float2 bias = load_shared_pair(at), scale = load_shared_pair(at + S::kCols * 4),
+               w_sum = load_shared_pair(at + 2 * S::kCols * 4);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float x_scale = rows.scales[2 * block + half], zero = -rows.zeros[2 * block + half];
+    const float a = __fmaf_rn(zero, w_sum.x, scale.x * __int2float_rn(d[2 * half]));
+    const float b = __fmaf_rn(zero, w_sum.y, scale.y * __int2float_rn(d[2 * half + 1]));
+    v[2 * half] = __fmaf_rn(x_scale, a, bias.x);
+    v[2 * half + 1] = __fmaf_rn(x_scale, b, bias.y);
+  }
 }
 template <class S>
 __device__ __forceinline__ void add_bias(GemmSums<S>& sums, const GemmBias<S>& bias) {
@@ -168,7 +234,7 @@ __device__ __forceinline__ void add_residual(GemmSlice<S>& v, const GemmArgument
   if (args.residual_type == GemmType::kF32) {
     add_residual_of<S, float>(v, args, spot);
   } else {
-    add_residual_of<S, typename S::T>(v, args, spot);
+    add_residual_of<S, typename S::Result>(v, args, spot);
   }
 }
 // The residual of a tile that is one slice, read before its products, beside the first of x: all
@@ -176,10 +242,10 @@ __device__ __forceinline__ void add_residual(GemmSlice<S>& v, const GemmArgument
 template <class S>
 struct ResidualAhead {
   static constexpr bool kIs = S::kSlices == 1;
-  PairBits<typename S::T> pairs[S::kSliceCols / 4];
+  PairBits<typename S::Result> pairs[S::kSliceCols / 4];
   bool is_read;
   __device__ __forceinline__ void read(const GemmArguments& args, GemmTile tile) {
-    using T = typename S::T;
+    using T = typename S::Result;
     is_read = args.residual != nullptr && args.residual_aligned &&
               (args.residual_type == GemmType::kF32) == (sizeof(T) == 4);
     if (!is_read) return;
@@ -196,7 +262,7 @@ struct ResidualAhead {
   __device__ __forceinline__ void add(GemmSlice<S>& v) const {
 #pragma unroll
     for (int i = 0; i < S::kSliceCols / 4; ++i) {
-      const float2 add = widen_pair<typename S::T>(pairs[i]);
+      const float2 add = widen_pair<typename S::Result>(pairs[i]);
       v[2 * i] += add.x, v[2 * i + 1] += add.y;
     }
   }
@@ -229,7 +295,7 @@ __device__ __forceinline__ void store_direct(const GemmSlice<S>& v, const GemmAr
 template <class S>
 __device__ __forceinline__ void store_strip(const GemmSlice<S>& v, const GemmArguments& args,
                                             uint32_t strip, int row, int col) {
-  using T = typename S::T;
+  using T = typename S::Result;
   constexpr int kChunks = S::kSliceCols / 8;
   const int lane = threadIdx.x % 32;
   const auto chunk_at = [strip](int r, int c) {
@@ -284,15 +350,15 @@ __device__ __forceinline__ void add_box(uint32_t box, float (&v)[kCount]) {
   }
 }
 
-/// y = act(sums + bias) + residual in type T: 16 rows and 128 bytes of a warp after the other into
+/// y = act(sums + bias) + residual in type Result: 16 rows and 128 bytes of a warp after the other into
 /// a box of shared memory each, and from there to y through the copy engine (which leaves out what
 /// is beyond y). One after the other, because all at once they would hold up the other group's
 /// products (measured: 5 % at K = 1024). kResidual: it lies in the boxes already.
 template <class S, bool kGelu, bool kResidual>
-__device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const GemmBias<S>& bias,
-                                             const CUtensorMap* y_map, uint32_t boxes,
-                                             GemmTile tile) {
-  using T = typename S::T;
+__device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const GemmColumns<S>& columns,
+                                             const GemmRows<S>& rows, const CUtensorMap* y_map,
+                                             uint32_t boxes, GemmTile tile) {
+  using T = typename S::Result;
   const int warp = uniform(threadIdx.x / 32 % 4), lane = threadIdx.x % 32;
 #pragma unroll
   for (int b = 0; b < S::kRowBlocks; ++b) {
@@ -302,10 +368,15 @@ __device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const Gemm
       float v[4 * kEights];
 #pragma unroll
       for (int j = 0; j < kEights; ++j) {
-        const float2 add = bias[kEights * c + j];
-        const float* d = sums[b] + 4 * (kEights * c + j);
-        v[4 * j] = d[0] + add.x, v[4 * j + 1] = d[1] + add.y;
-        v[4 * j + 2] = d[2] + add.x, v[4 * j + 3] = d[3] + add.y;
+        const typename S::Sum* d = sums[b] + 4 * (kEights * c + j);
+        if constexpr (S::kIsInt8) {
+          const int four[4] = {d[0], d[1], d[2], d[3]};
+          scaled<S>(four, columns, rows, b, kEights * c + j, v + 4 * j);
+        } else {
+          const float2 add = columns.bias[kEights * c + j];
+          v[4 * j] = d[0] + add.x, v[4 * j + 1] = d[1] + add.y;
+          v[4 * j + 2] = d[2] + add.x, v[4 * j + 3] = d[3] + add.y;
+        }
       }
       if constexpr (kGelu) {
         constexpr int kDegree = sizeof(T) == 4 ? 8 : 5;
@@ -335,12 +406,38 @@ __device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const Gemm
   }
 }
 
+// A slice of the sums before the activation; those in f32 have their bias already.
+template <class S>
+__device__ __forceinline__ void take_slice(const GemmSums<S>& sums, const GemmColumns<S>& columns,
+                                           const GemmRows<S>& rows, int slice, GemmSlice<S>& v) {
+  if constexpr (S::kIsInt8) {
+    int d[S::kSliceCols / 2];
+    pick_slice<S, 0, S::kSlices>(sums, slice, d);
+    const int block = slice / S::kColSlices, eight = slice % S::kColSlices * (S::kSliceCols / 8);
+    GemmRows<S> own = rows;  // a register's number cannot be computed
+#pragma unroll
+    for (int b = 0; b < S::kRowBlocks; ++b) {
+      if (b != block) continue;
+      own.scales[0] = rows.scales[2 * b], own.scales[1] = rows.scales[2 * b + 1];
+      own.zeros[0] = rows.zeros[2 * b], own.zeros[1] = rows.zeros[2 * b + 1];
+    }
+#pragma unroll
+    for (int j = 0; j < S::kSliceCols / 8; ++j) {
+      const int four[4] = {d[4 * j], d[4 * j + 1], d[4 * j + 2], d[4 * j + 3]};
+      scaled<S>(four, columns, own, 0, eight + j, v + 4 * j);
+    }
+  } else {
+    pick_slice<S, 0, S::kSlices>(sums, slice, v);
+  }
+}
+
 /// y = act(sums) + residual for one tile of a group, any types.
 template <class S>
-__device__ __forceinline__ void finish(const GemmSums<S>& sums, const GemmArguments& args,
+__device__ __forceinline__ void finish(const GemmSums<S>& sums, const GemmColumns<S>& columns,
+                                       const GemmRows<S>& rows, const GemmArguments& args,
                                        const ResidualAhead<S>& ahead, uint32_t strip,
                                        GemmTile tile) {
-  using T = typename S::T;
+  using T = typename S::Result;
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
 #pragma unroll 1
   for (int slice = 0; slice < S::kSlices; ++slice) {
@@ -348,7 +445,7 @@ __device__ __forceinline__ void finish(const GemmSums<S>& sums, const GemmArgume
     const int begin = slice % S::kColSlices * S::kSliceCols;
     const GemmSpot spot{row + lane / 4, tile.col + begin + 2 * (lane % 4)};
     GemmSlice<S> v;
-    pick_slice<S, 0, S::kSlices>(sums, slice, v);
+    take_slice<S>(sums, columns, rows, slice, v);
     activate(v, args);
     if (args.residual != nullptr) {
       if (ResidualAhead<S>::kIs && ahead.is_read) {

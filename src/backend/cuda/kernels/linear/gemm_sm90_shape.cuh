@@ -4,11 +4,30 @@
 #include <cstdint>
 
 #include "backend/cuda/device/vectors.cuh"
+#include "backend/cuda/device/wgmma.cuh"
 #include "backend/cuda/kernels/linear/gemm_sm90.h"
 
 namespace vernier::backend::cuda {
 
-/// How results leave: any types and operands in one small loop, or, of the operands' type, in code
+/// T = Int8Into<R>: products of i8 whose results have type R of 16 bits.
+template <class R>
+struct Int8Into {};
+
+/// Of a product: the type of results that leave through boxes, the sums' type, and wgmma's name.
+template <class T_>
+struct GemmTypes {
+  using Result = T_;
+  using Sum = float;
+  using Operand = T_;
+};
+template <class R>
+struct GemmTypes<Int8Into<R>> {
+  using Result = R;
+  using Sum = int;
+  using Operand = Int8;
+};
+
+/// How results leave: any types and operands in one small loop, or, of the results' type, in code
 /// that is unrolled over the sums, through the copy engine, which then brings the residual too.
 enum class GemmFinish : uint8_t { kAny, kBoxes, kBoxesGelu, kBoxesResidual };
 
@@ -28,11 +47,12 @@ struct GemmArguments {
   GemmType bias_type, residual_type, y_type;
   int activation;
   bool backwards, constant_bias;  // as in GemmSm90
+  GemmScales scales;
 };
 
 constexpr int kGemmThreads = 384;  // two consumer warpgroups, one producer
 
-/// T operand type, float for TF32; kRowBlocks·64 rows per warpgroup and kCols columns; kSub rows of
+/// T operand type, float for TF32, Int8Into<R>; kRowBlocks·64 rows per warpgroup and kCols columns; kSub rows of
 /// 128 bytes of K per stage of the ring. kTogether: both warpgroups work on one tile, each on its
 /// own rows, instead of a tile each in turns. The blocks of a cluster lie one below the other and
 /// share w, or (kBeside) beside each other, over whole rows of y, and share x.
@@ -40,6 +60,10 @@ template <class T_, int kRowBlocks_, int kCols_, int kSub_, int kStages_, int kB
           bool kTogether_ = false, int kBeside_ = 1>
 struct GemmShape {
   using T = T_;
+  using Result = typename GemmTypes<T>::Result;
+  using Sum = typename GemmTypes<T>::Sum;
+  using Operand = typename GemmTypes<T>::Operand;
+  static constexpr bool kIsInt8 = sizeof(T) == 1;
   static constexpr int kRowBlocks = kRowBlocks_, kCols = kCols_, kSub = kSub_, kStages = kStages_,
                        kBelow = kBelow_, kBeside = kBeside_, kCluster = kBelow * kBeside;
   static constexpr bool kTogether = kTogether_;
@@ -51,8 +75,8 @@ struct GemmShape {
   // The epilogue takes 64 rows and kSliceCols columns at a time.
   static constexpr int kSliceCols = kCols % 32 == 0 ? 32 : kCols % 16 == 0 ? 16 : kCols;
   static constexpr int kColSlices = kCols / kSliceCols, kSlices = kRowBlocks * kColSlices;
-  // Results of type T leave through the copy engine, 128 bytes of columns at a time.
-  static constexpr int kBoxCols = kBlockK;
+  // Results of type Result leave through the copy engine, 128 bytes of columns at a time.
+  static constexpr int kBoxCols = 128 / static_cast<int>(sizeof(Result));
   static constexpr bool kBoxes = kCols % kBoxCols == 0;
   static constexpr uint32_t kBoxBytes = 16 * 128, kBoxesOfWarp = kRowBlocks * (kCols / kBoxCols);
   // Of a block's boxes at a time: of one group in turns, of both together.
@@ -60,8 +84,10 @@ struct GemmShape {
   static constexpr uint32_t kStripBytes = 16 * kSliceCols * 2;  // of one warp
   static constexpr uint32_t kResultBytes =
       kBoxes ? kBoxWarps * kBoxesOfWarp * kBoxBytes : 8 * kStripBytes;
+  // Of one group: the bias of its columns; of i8 also their scales and sums of w.
+  static constexpr uint32_t kColumnBytes = kCols * 4 * (kIsInt8 ? 3 : 1);
   static constexpr uint32_t kSharedBytes =
-      kStages * (kStageBytes + 16) + 48 + kResultBytes + 2 * kCols * 4 + 1024;
+      kStages * (kStageBytes + 16) + 48 + kResultBytes + 2 * kColumnBytes + 1024;
   static_assert(kSharedBytes <= 232448, "more than a block can have");
 };
 

@@ -16,6 +16,13 @@ WeightShape weight_shape(const Problem& problem);
 /// are not named.
 std::string weight_layout(std::string_view kind, DType type, const WeightShape& shape);
 WeightShape weight_shape_of(std::string_view layout);
+/// dst [cols, rows] = src [rows, cols]ᵀ of elements of 1, 2 or 4 bytes, in several threads.
+void transpose_weight(size_t elem_bytes, const std::byte* src, std::byte* dst, int64_t rows,
+                      int64_t cols);
+/// Yes if input 1 is a constant matrix that is not empty.
+Support supports_weight_matrix(const Problem& problem);
+/// Yes if input `residual`, where it is present, has the shape of the result.
+Support supports_residual(const Problem& problem, size_t residual);
 /// Yes if the weight is a constant matrix that is not empty and the residual is not broadcast.
 Support supports_constant_weight(const Problem& problem);
 /// Yes if operand `input`, where present, is `type` or f32.

@@ -102,7 +102,7 @@ TileShapes tile_shapes() { return {linear_f32_variants(), &linear_f32_name}; }
 
 std::unique_ptr<KernelState> create(const CreateCall& call) {
   check_cuda(prepare_linear_f32(), "preparing Linear");
-  auto state = make_tiled_state(call, &parse_layout, tile_shapes());
+  auto state = make_tiled_state(call, {&parse_layout}, tile_shapes());
   for (const ConstantArg& constant : call.constants) {
     if (constant.input == 1 && constant.bytes.size() != packed_elems(state->shape) * sizeof(float))
       throw Error(ErrorCode::kInput,
@@ -144,7 +144,8 @@ void launch(const LaunchCall& call) {
 std::string tune(const TuneCall& call) {
   const auto made = create(call.create);
   const auto& state = static_cast<const TiledState&>(*made);
-  return tune_tiles(call, state.shape, tile_shapes(), [&state](const TileRun& run) {
+  const std::array residual{RowInput{3, state.shape.n}};
+  return tune_tiles(call, state.shape, residual, tile_shapes(), [&state](const TileRun& run) {
     check_cuda(launch_linear_f32(product_of(state, run.rows, run.in, run.out), run.tile,
                                  stream_of(run.execution)),
                "timing Linear");

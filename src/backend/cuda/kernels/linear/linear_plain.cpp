@@ -3,12 +3,14 @@
 // of Linear share. Kernels in linear_narrow.cu and linear_plain.cu.
 #include "backend/cuda/kernels/linear/linear_plain.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "backend/cuda/check.h"
 #include "backend/cuda/kernels/linear/linear.h"
 #include "backend/cuda/kernels/linear/row_buckets.h"
 #include "backend/cuda/product_numerics.h"
+#include "core/threads.h"
 
 namespace vernier::backend::cuda {
 
@@ -37,14 +39,53 @@ WeightShape weight_shape_of(std::string_view layout) {
   return {number("K="), number("N=")};
 }
 
-Support supports_constant_weight(const Problem& problem) {
+Support supports_weight_matrix(const Problem& problem) {
   const Operand& weight = problem.inputs[1];
   if (!weight.is_constant()) return no("the weight is not a constant");
   if (rank_of(weight) != 2) return no("the weight is not a matrix");
   if (product(weight.shape) == Dim(0)) return no("the weight is empty");
-  if (problem.has_input(3) && str(problem.inputs[3].shape) != str(problem.outputs[0].shape))
+  return yes();
+}
+Support supports_residual(const Problem& problem, size_t residual) {
+  if (problem.has_input(residual) &&
+      str(problem.inputs[residual].shape) != str(problem.outputs[0].shape))
     return no("the residual is broadcast");
   return yes();
+}
+Support supports_constant_weight(const Problem& problem) {
+  const Support weight = supports_weight_matrix(problem);
+  return weight ? supports_residual(problem, 3) : weight;
+}
+
+namespace {
+
+template <class Bits>
+void transpose(const std::byte* from, std::byte* to, int64_t rows, int64_t cols) {
+  const auto* src = reinterpret_cast<const Bits*>(from);
+  auto* dst = reinterpret_cast<Bits*>(to);
+  // In blocks that stay in the cache.
+  constexpr int64_t kBlock = 64, kLeastElems = int64_t{1} << 18;  // of a thread
+  const int64_t blocks = (cols + kBlock - 1) / kBlock;
+  in_parallel(blocks, std::max(int64_t{1}, kLeastElems / (rows * kBlock + 1)),
+              [=](int64_t begin, int64_t end) {
+                for (int64_t r0 = 0; r0 < rows; r0 += kBlock) {
+                  for (int64_t c0 = begin * kBlock; c0 < end * kBlock; c0 += kBlock) {
+                    for (int64_t c = c0; c < std::min(cols, c0 + kBlock); ++c) {
+                      for (int64_t r = r0; r < std::min(rows, r0 + kBlock); ++r)
+                        dst[c * rows + r] = src[r * cols + c];
+                    }
+                  }
+                }
+              });
+}
+
+}  // namespace
+
+void transpose_weight(size_t elem_bytes, const std::byte* src, std::byte* dst, int64_t rows,
+                      int64_t cols) {
+  elem_bytes == 4   ? transpose<uint32_t>(src, dst, rows, cols)
+  : elem_bytes == 2 ? transpose<uint16_t>(src, dst, rows, cols)
+                    : transpose<uint8_t>(src, dst, rows, cols);
 }
 
 Support is_type_or_f32(const Problem& problem, size_t input, DType type) {

@@ -12,7 +12,6 @@
 #include "backend/cuda/product_numerics.h"
 #include "backend/cuda/usable.h"
 #include "core/convert.h"
-#include "core/threads.h"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -31,32 +30,6 @@ WeightShape parse_layout(std::string_view text) {
                                      "or f32; rebuild the engine");
 }
 
-// dst [cols, rows] = src [rows, cols]ᵀ, in blocks that stay in the cache.
-template <class Bits>
-void transpose(const std::byte* from, std::byte* to, int64_t rows, int64_t cols) {
-  const auto* src = reinterpret_cast<const Bits*>(from);
-  auto* dst = reinterpret_cast<Bits*>(to);
-  constexpr int64_t kBlock = 64, kLeastElems = int64_t{1} << 18;  // of a thread
-  const int64_t blocks = (cols + kBlock - 1) / kBlock;
-  in_parallel(blocks, std::max(int64_t{1}, kLeastElems / (rows * kBlock + 1)),
-              [=](int64_t begin, int64_t end) {
-                for (int64_t r0 = 0; r0 < rows; r0 += kBlock) {
-                  for (int64_t c0 = begin * kBlock; c0 < end * kBlock; c0 += kBlock) {
-                    for (int64_t c = c0; c < std::min(cols, c0 + kBlock); ++c) {
-                      for (int64_t r = r0; r < std::min(rows, r0 + kBlock); ++r)
-                        dst[c * rows + r] = src[r * cols + c];
-                    }
-                  }
-                }
-              });
-}
-
-void transpose(size_t elem_bytes, const std::byte* src, std::byte* dst, int64_t rows,
-               int64_t cols) {
-  elem_bytes == 4 ? transpose<uint32_t>(src, dst, rows, cols)
-                  : transpose<uint16_t>(src, dst, rows, cols);
-}
-
 std::vector<PackedConstant> pack(const Problem& problem) {
   const Operand& weight = problem.inputs[1];
   const WeightShape w = weight_shape(problem);
@@ -66,7 +39,7 @@ std::vector<PackedConstant> pack(const Problem& problem) {
   if (is_weight_transposed(problem)) {
     std::memcpy(packed.bytes.data(), plain.data(), plain.bytes());
   } else {
-    transpose(size_bytes(weight.dtype), plain.data(), packed.bytes.data(), w.k, w.n);
+    transpose_weight(size_bytes(weight.dtype), plain.data(), packed.bytes.data(), w.k, w.n);
   }
   return {std::move(packed)};
 }
@@ -87,7 +60,7 @@ Tensor unpack(const Problem& problem, const ConstantArg& packed) {
                  std::string(packed.layout));
   if (is_weight_transposed(problem)) return Tensor::from_bytes(type, {w.n, w.k}, packed.bytes);
   std::vector<std::byte> plain(packed.bytes.size());
-  transpose(size_bytes(type), packed.bytes.data(), plain.data(), w.n, w.k);
+  transpose_weight(size_bytes(type), packed.bytes.data(), plain.data(), w.n, w.k);
   return Tensor::from_bytes(type, {w.k, w.n}, plain);
 }
 
@@ -172,7 +145,7 @@ TileShapes tile_shapes() {
 
 std::unique_ptr<KernelState> create(const CreateCall& call) {
   check_cuda(prepare_gemm_sm90(), "preparing Linear");
-  return make_tiled_state(call, &parse_layout, tile_shapes());
+  return make_tiled_state(call, {&parse_layout}, tile_shapes());
 }
 
 GemmType gemm_type(DType type) {
@@ -221,7 +194,8 @@ void launch(const LaunchCall& call) {
 }
 
 std::string tune_products(const TuneCall& call, const TiledState& state, bool adds) {
-  return tune_tiles(call, state.shape, tile_shapes(), [&state, adds](const TileRun& run) {
+  const std::array residual{RowInput{3, state.shape.n}};
+  return tune_tiles(call, state.shape, residual, tile_shapes(), [&state, adds](const TileRun& run) {
     GemmSm90 product = product_of(state, run.in, run.out);
     product.m = run.rows;
     if (!adds) product.residual = nullptr;
@@ -244,7 +218,7 @@ std::unique_ptr<KernelState> create_norm(const CreateCall& call) {
   check_cuda(prepare_gemm_sm90(), "preparing Linear");
   check_cuda(prepare_linear_norm_sm90(), "preparing Linear with LayerNorm");
   auto state = std::make_unique<NormState>();
-  fill_tiled_state(call, &parse_layout, tile_shapes(), *state);
+  fill_tiled_state(call, {&parse_layout}, tile_shapes(), *state);
   state->epsilon = static_cast<float>(decode<LinearNormAttrs>(call.attrs).epsilon);
   state->wave = linear_norm_sm90_wave(static_cast<int>(state->shape.n), state->processors);
   if (state->wave == 0)

@@ -2,6 +2,7 @@
 #include "backend/cuda/kernels/linear/row_buckets.h"
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 
 #include "backend/cuda/body.h"
@@ -60,19 +61,23 @@ std::array<std::string, kRowBuckets.size()> record_of(std::string_view text) {
   return choices;
 }
 
-std::string tune_tiles(const TuneCall& call, const WeightShape& shape, const TileShapes& tiles,
+std::string tune_tiles(const TuneCall& call, const WeightShape& shape,
+                       std::span<const RowInput> others, const TileShapes& tiles,
                        const std::function<void(const TileRun&)>& run) {
   std::vector<TensorArg> in(call.in.begin(), call.in.end()), out(call.out.begin(), call.out.end());
   const size_t last = bucket_of(rows_of(in[0]));
   const auto bytes = [last](int64_t cols, const TensorArg& t) {
     return static_cast<size_t>(kRowBuckets[last] * cols) * size_bytes(t.dtype);
   };
-  const bool residual_given = given(in, 3);
-  const DeviceMemory x(call.device, bytes(shape.k, in[0])), y(call.device, bytes(shape.n, out[0])),
-      residual(call.device, residual_given ? bytes(shape.n, in[3]) : 0);
+  const DeviceMemory x(call.device, bytes(shape.k, in[0])), y(call.device, bytes(shape.n, out[0]));
   in[0].data = x.data();
   out[0].data = y.data();
-  if (residual_given) in[3].data = residual.data();
+  std::deque<DeviceMemory> arrays;
+  for (const RowInput& other : others) {
+    if (!given(in, other.input)) continue;
+    TensorArg& arg = in[other.input];
+    arg.data = arrays.emplace_back(call.device, bytes(other.cols, arg)).data();
+  }
   std::array<std::string, kRowBuckets.size()> choices;
   const auto count = static_cast<size_t>(tiles.count);
   for (size_t bucket = 0; bucket <= last; ++bucket) {
@@ -101,14 +106,14 @@ std::array<int, kRowBuckets.size()> tiles_of(std::string_view record, const Tile
   return found;
 }
 
-void fill_tiled_state(const CreateCall& call, WeightShape (*parse)(std::string_view layout),
+void fill_tiled_state(const CreateCall& call, const TiledConstants& constants,
                       const TileShapes& tiles, TiledState& state) {
   for (const ConstantArg& constant : call.constants) {
     if (constant.input != 1) continue;
-    state.shape = parse(constant.layout);
+    state.shape = constants.parse(constant.layout);
     state.w = constant.bytes.data();
-    constexpr size_t kNarrowest = 2;  // bytes of an element
-    const size_t least = static_cast<size_t>(state.shape.k * state.shape.n) * kNarrowest;
+    const size_t least =
+        static_cast<size_t>(state.shape.k * state.shape.n) * constants.element_bytes;
     if (constant.bytes.size() < least)
       throw Error(ErrorCode::kInput, "the packed weight '" + std::string(constant.layout) +
                                          "' has " + std::to_string(constant.bytes.size()) +
@@ -120,17 +125,15 @@ void fill_tiled_state(const CreateCall& call, WeightShape (*parse)(std::string_v
                 "the engine holds no packed weight for a linear step; rebuild the engine");
   check_cuda(cudaDeviceGetAttribute(&state.processors, cudaDevAttrMultiProcessorCount, kGpu),
              "counting multiprocessors");
-  constexpr size_t kBias = 2;
-  state.constant_bias =
-      call.constant_inputs.size() > kBias && call.constant_inputs[kBias].data != nullptr;
+  state.constant_bias = operand_at(call.constant_inputs, constants.bias).data != nullptr;
   state.tiles = tiles_of(call.tuning, tiles);
 }
 
 std::unique_ptr<TiledState> make_tiled_state(const CreateCall& call,
-                                             WeightShape (*parse)(std::string_view layout),
+                                             const TiledConstants& constants,
                                              const TileShapes& tiles) {
   auto state = std::make_unique<TiledState>();
-  fill_tiled_state(call, parse, tiles, *state);
+  fill_tiled_state(call, constants, tiles, *state);
   state->activation = decode<LinearAttrs>(call.attrs).activation;
   return state;
 }

@@ -53,9 +53,15 @@ struct TileRun {
   std::span<const TensorArg> in, out;
   const Execution& execution;
 };
-/// For Linear with a weight of `shape`: the record of the fastest tile shape for each bucket up to
-/// the call's rows.
-std::string tune_tiles(const TuneCall& call, const WeightShape& shape, const TileShapes& tiles,
+/// Inputs besides x that have rows, or nothing: their number and columns.
+struct RowInput {
+  size_t input;
+  int64_t cols;
+};
+/// For a product with a weight of `shape`: the record of the fastest tile shape for each bucket up
+/// to the call's rows. Arrays of so many rows stand for x, the result and `others`.
+std::string tune_tiles(const TuneCall& call, const WeightShape& shape,
+                       std::span<const RowInput> others, const TileShapes& tiles,
                        const std::function<void(const TileRun&)>& run);
 /// The tile shape that a record names for each bucket; -1 where it names none.
 std::array<int, kRowBuckets.size()> tiles_of(std::string_view record, const TileShapes& tiles);
@@ -69,13 +75,18 @@ struct TiledState : KernelState {
   bool constant_bias = false;
   std::array<int, kRowBuckets.size()> tiles{};  ///< by bucket; -1: not tuned
 };
-/// Fills `state` but for the activation. parse: the sizes that a layout names. Throws Error(kInput)
-/// where the engine holds no such weight.
-void fill_tiled_state(const CreateCall& call, WeightShape (*parse)(std::string_view layout),
+/// How a product's constants are found: what reads a layout's sizes, the fewest bytes of an element
+/// of the weight, and which input the bias is.
+struct TiledConstants {
+  WeightShape (*parse)(std::string_view layout);
+  size_t element_bytes = 2, bias = 2;
+};
+/// Fills `state` but for the activation. Throws Error(kInput) where the engine holds no such weight.
+void fill_tiled_state(const CreateCall& call, const TiledConstants& constants,
                       const TileShapes& tiles, TiledState& state);
-/// The same of a Linear.
+/// The same of a Linear or QuantizedLinear.
 std::unique_ptr<TiledState> make_tiled_state(const CreateCall& call,
-                                             WeightShape (*parse)(std::string_view layout),
+                                             const TiledConstants& constants,
                                              const TileShapes& tiles);
 /// No workspace; Error(kInput) where there are more rows than 32-bit row numbers reach.
 std::unique_ptr<ShapeState> prepare_rows(const PrepareCall& call);

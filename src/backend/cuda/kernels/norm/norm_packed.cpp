@@ -5,7 +5,9 @@
 
 #include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
+#include "backend/cuda/kernels/elementwise/quantize_rows_step.h"
 #include "backend/cuda/kernels/norm/embedding.h"
+#include "backend/supports.h"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -113,7 +115,17 @@ void launch_packed(const LaunchCall& call, size_t first_parameter, bool is_rms) 
   }
   args.is_aligned =
       args.is_aligned && is_aligned(args.x) && is_aligned(args.addend) && is_aligned(args.sum);
+  const bool quantizes = call.next != nullptr && packed_norm_quantizes(args);
+  if (quantizes) {
+    const auto output = [&call](size_t i) {
+      return static_cast<float*>(const_cast<void*>(data(call.next->out, i)));
+    };
+    args.q = call.next->out[0].as<int8_t>();
+    args.scales = output(1);
+    args.zeros = output(2);
+  }
   check_cuda(launch_packed_norm(args, stream_of(call.execution)), "normalizing rows");
+  if (call.next != nullptr && !quantizes) launch_quantize_rows(*call.next);
 }
 
 std::unique_ptr<ShapeState> prepare_packed_embed(const PrepareCall& call) {
@@ -147,7 +159,8 @@ constexpr KernelBody packed_body() {
       .supports = [](const Problem& problem) { return supports_packed(problem, kFirstParameter); },
       .numerics = &f32_numerics,
       .create = [](const CreateCall& call) { return create_norm(call, kFirstParameter); },
-      .launch = [](const LaunchCall& call) { launch_packed(call, kFirstParameter, kIsRms); }};
+      .launch = [](const LaunchCall& call) { launch_packed(call, kFirstParameter, kIsRms); },
+      .joins = kFirstParameter == 2 ? &quantizes_result_of : nullptr};
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // LayerNorm, RMSNorm and AddLayerNorm of rows without gaps, of up to 1024 columns. Contract in
 // norm_packed.h. C++17.
+#include "backend/cuda/device/quantize_row.cuh"
 #include "backend/cuda/kernels/norm/norm_packed.cuh"
 
 namespace vernier::backend::cuda {
@@ -14,8 +15,33 @@ constexpr bool kIsAhead = L::kN == 8;
 template <class L>
 constexpr int kMinBlocks = L::kVectors* L::kN > 24 || kIsAhead<L> ? 2 : 3;
 
+/// Row `row` of y as it is stored, quantized.
+template <class L>
+__device__ void quantize(const PackedNorm& args, int64_t row, bool inside,
+                         float (&x)[L::kVectors][L::kN]) {
+  RowRange range{0, 0};
+  float differences = 0;
+#pragma unroll
+  for (int i = 0; i < L::kVectors * L::kN; ++i) {
+    float& v = x[i / L::kN][i % L::kN];
+    v = to_f32(from_f32<typename L::T>(v));
+    range = {fminf(range.low, v), fmaxf(range.high, v)};
+    differences += v - v;
+  }
+  const RowScaling by = scaling_of(range_of_row<L::kThreads>(range, differences, nullptr));
+  if (!inside) return;
+#pragma unroll
+  for (int k = 0; k < L::kVectors; ++k) {
+    const int column = PackedRow<L>::column(k);
+    store_bytes(args.q, row * args.cols + column, args.cols - column, true, x[k], by);
+  }
+  if (PackedRow<L>::lane() != 0) return;
+  if (args.scales != nullptr) args.scales[row] = by.scale;
+  if (args.zeros != nullptr) args.zeros[row] = by.zero;
+}
+
 // kRows: rows (of each part of a warp) that are worked on side by side.
-template <class L, bool kAdds, int kRows>
+template <class L, bool kAdds, int kRows, bool kQuantizes>
 __global__ void __launch_bounds__(kPackedThreads, kMinBlocks<L>)
     packed_norm_kernel(const __grid_constant__ PackedNorm args) {
   using Row = PackedRow<L>;
@@ -56,13 +82,20 @@ __global__ void __launch_bounds__(kPackedThreads, kMinBlocks<L>)
     if (kAdds && args.sum != nullptr) store(args.sum);
     normalise<L>(args, !kAdds && args.is_rms, x);
     store(args.y);
+    if constexpr (kQuantizes) {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        const int64_t own = row + r * rows.step;
+        quantize<L>(args, place(rows.clamped(own)), own < args.rows, x[r]);
+      }
+    }
   }
 }
 
 struct LaunchNorm {
-  template <class L, bool kAdds, int kRows>
+  template <class L, bool kAdds, int kRows, bool kQuantizes = false>
   static cudaError_t launch(const PackedNorm& args, cudaStream_t stream) {
-    const auto kernel = &packed_norm_kernel<L, kAdds, kRows>;
+    const auto kernel = &packed_norm_kernel<L, kAdds, kRows, kQuantizes>;
     static const PackedRoom kRoom = room_for(kernel);
     return launch_packed<L>(kernel, kRoom, args.rows, kRows, args, stream);
   }
@@ -83,6 +116,7 @@ template <class T, int kThreads, int kVectors>
 cudaError_t launch_in_parts(const PackedNorm& args, cudaStream_t stream) {
   using Exact = PackedLayout<T, kThreads, kVectors, true, true>;
   using Any = PackedLayout<T, kThreads, kVectors, false, true>;
+  if (args.q != nullptr) return LaunchNorm::launch<Exact, true, 1, true>(args, stream);
   return args.is_aligned ? LaunchNorm::launch<Exact, true, 1>(args, stream)
                          : LaunchNorm::launch<Any, true, 1>(args, stream);
 }
@@ -110,6 +144,8 @@ bool is_in_parts(const PackedNorm& args) {
 }
 
 }  // namespace
+
+bool packed_norm_quantizes(const PackedNorm& args) { return is_in_parts(args) && args.is_aligned; }
 
 cudaError_t launch_packed_norm(const PackedNorm& args, cudaStream_t stream) {
   if (is_in_parts(args) && args.rows > 0) {

@@ -19,6 +19,10 @@ struct PackedNorm {
   bool is_rms = false;
   bool is_aligned = false;     ///< every array lies at a multiple of 16 bytes
   bool has_constants = false;  ///< no kernel writes scale and bias
+  /// Where not null, y is quantized by rows too, as by QuantizeRows (quantize_rows.h); only where
+  /// packed_norm_quantizes(). `scales`, `zeros`: [rows], or null.
+  int8_t* q = nullptr;
+  float *scales = nullptr, *zeros = nullptr;
   bool backwards = false;      ///< rows from the last to the first; EmbedNorm takes no notice
 };
 
@@ -46,6 +50,9 @@ struct PackedEmbedNorm {
 /// input read once, each output written once. The launch overlaps the kernel before it
 /// (device/overlap.cuh).
 cudaError_t launch_packed_norm(const PackedNorm& args, cudaStream_t stream);
+/// Can it quantize y as well? With an addend, aligned rows of 16 bits and 256, 384, 512, 768 or 1024
+/// columns.
+bool packed_norm_quantizes(const PackedNorm& args);
 
 /// The same of s = Σ table_t[id_t].
 cudaError_t launch_packed_embed_norm(const PackedEmbedNorm& args, cudaStream_t stream);
