@@ -1,0 +1,68 @@
+// What the kernels that quantize rows share: the range of a row, its scaling, its bytes. Contract:
+// QuantizeRowsAttrs in core/attrs.h, kernels/elementwise/quantize_rows.h. C++17.
+#pragma once
+#include "backend/cuda/device/sums.cuh"
+#include "backend/cuda/device/vectors.cuh"
+
+namespace vernier::backend::cuda {
+
+/// Of the numbers of a row and 0.
+struct RowRange {
+  float low, high;
+};
+__device__ inline RowRange shuffled(RowRange range, int offset) {
+  return {__shfl_xor_sync(~0u, range.low, offset), __shfl_xor_sync(~0u, range.high, offset)};
+}
+/// q = (x − middle)·first·second. Of tiny numbers the product of both factors is infinite.
+struct RowScaling {
+  float middle, first, second, scale, zero;
+};
+
+/// The scaling with which the range becomes [-127, 127].
+__device__ inline RowScaling scaling_of(const RowRange& range) {
+  constexpr double kSteps = 254;
+  const double low = range.low, high = range.high;
+  const auto scale = static_cast<float>((high - low) / kSteps);
+  if (scale == 0) return {0, 0, 1, 0, 0};
+  const double middle = (high + low) / 2, factor = kSteps / (high - low);
+  const bool tiny = factor >= 1e30;
+  return {static_cast<float>(middle), static_cast<float>(tiny ? 0x1p100 : factor),
+          static_cast<float>(tiny ? factor * 0x1p-100 : 1.0), scale,
+          static_cast<float>(-middle * factor)};
+}
+
+/// The range of a row of which each of kThreads threads knows a part; NaN if `differences`, the sum
+/// of x − x, is not 0 in one of them. `shared` as of combine_row().
+template <int kThreads>
+__device__ RowRange range_of_row(RowRange range, float differences, RowRange* shared) {
+  if (differences != 0) range.low = range.high = __int_as_float(0x7fffffff);
+  return combine_row<kThreads>(range, shared, [](const RowRange& a, const RowRange& b) {
+    // fminf() would lose a NaN.
+    const bool is_nan = a.low != a.low || b.low != b.low;
+    const float nan = __int_as_float(0x7fffffff);
+    return RowRange{is_nan ? nan : fminf(a.low, b.low), is_nan ? nan : fmaxf(a.high, b.high)};
+  });
+}
+
+/// q[at, at + kN) = v, or the first `count` of them where they are not aligned.
+template <int kN>
+__device__ void store_bytes(int8_t* q, int64_t at, int count, bool aligned,
+                            const float (&v)[kN], const RowScaling& by) {
+  constexpr int kLargestQ8 = 127;
+  Pack<int8_t, kN> pack;
+#pragma unroll
+  for (int i = 0; i < kN; ++i) {
+    const int rounded = __float2int_rn((v[i] - by.middle) * by.first * by.second);  // of NaN: 0
+    pack.element[i] = static_cast<int8_t>(max(-kLargestQ8, min(kLargestQ8, rounded)));
+  }
+  if (aligned) {
+    *reinterpret_cast<Pack<int8_t, kN>*>(q + at) = pack;
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < kN; ++i) {
+    if (i < count) q[at + i] = pack.element[i];
+  }
+}
+
+}  // namespace vernier::backend::cuda

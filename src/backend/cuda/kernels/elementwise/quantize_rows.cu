@@ -1,0 +1,67 @@
+// QuantizeRows: 8 threads per row of up to 256 columns, a warp up to 1024, a block per longer row.
+// Contract in quantize_rows.h. C++17.
+#include "backend/cuda/device/overlap.cuh"
+#include "backend/cuda/device/quantize_row.cuh"
+#include "backend/cuda/device/rows.cuh"
+#include "backend/cuda/kernels/elementwise/quantize_rows.h"
+
+namespace vernier::backend::cuda {
+namespace {
+
+template <class T, int kThreads, bool kInRegisters>
+__global__ void __launch_bounds__(RowThreads<T, kThreads>::kBlock)
+    quantize_rows_kernel(const __grid_constant__ QuantizeRowsLaunch args) {
+  using R = RowThreads<T, kThreads>;
+  constexpr int kN = R::kN;
+  __shared__ RowRange shared[R::kBlock / kWarpThreads];
+  allow_next_kernel();
+  wait_for_previous_kernel();
+  const int64_t row = R::row(args.rows), at = offset_of(args.x_rows, row);
+  const int cols = static_cast<int>(args.cols);
+  float x[kInRegisters ? R::kVectors : 1][kN];
+  if constexpr (kInRegisters) R::read_all(args.x, at, cols, args.is_aligned, 0, x);
+  const auto each = [&](const auto& body) {
+    const auto read = [&](int c, float(&v)[kN]) {
+      R::read(args.x, at, c, cols, args.is_aligned, 0, v);
+    };
+    for_each_vector<kInRegisters, R>(cols, x, read, body);
+  };
+  RowRange range{0, 0};
+  float differences = 0;  // x − x is 0 or NaN
+  each([&](const float(&v)[kN], int) {
+#pragma unroll
+    for (int i = 0; i < kN; ++i) {  // past the end: 0
+      range = {fminf(range.low, v[i]), fmaxf(range.high, v[i])};
+      differences += v[i] - v[i];
+    }
+  });
+  const RowScaling by = scaling_of(range_of_row<kThreads>(range, differences, shared));
+  each([&](const float(&v)[kN], int c) {
+    store_bytes(args.q, row * args.cols + c, cols - c, args.is_aligned, v, by);
+  });
+  if (R::column(0) != 0) return;
+  if (args.scales != nullptr) args.scales[row] = by.scale;
+  if (args.zeros != nullptr) args.zeros[row] = by.zero;
+}
+
+}  // namespace
+
+cudaError_t launch_quantize_rows(const QuantizeRowsLaunch& args, cudaStream_t stream) {
+  if (args.rows == 0 || args.cols == 0) return cudaSuccess;
+  cudaError_t status = cudaSuccess;
+  with_float_type(args.x.type, [&](auto element) {
+    using T = decltype(element);
+    if constexpr (std::is_same_v<T, AnyFloat>) {
+      status = cudaErrorInvalidValue;
+    } else {
+      with_row_size(args.cols, [&](auto threads, auto in_registers) {
+        using R = RowThreads<T, threads.value>;
+        status = launch_overlapped(&quantize_rows_kernel<T, threads.value, in_registers.value>,
+                                   dim3(R::blocks(args.rows)), dim3(R::kBlock), 0, stream, args);
+      });
+    }
+  });
+  return status;
+}
+
+}  // namespace vernier::backend::cuda

@@ -1,0 +1,18 @@
+// Tile shapes of the sm_90a matrix product of i8 (gemm_sm90_int8.cu), looked up by gemm_sm90.cu.
+#pragma once
+#include "backend/cuda/kernels/linear/gemm_sm90.h"
+
+namespace vernier::backend::cuda {
+
+/// One instantiation, as the host needs it.
+struct GemmKernel {
+  const void* function;  ///< null where the shape is not made for the type
+  uint32_t shared_bytes;
+  bool boxes;
+};
+
+/// The kernel of the tile shape `name` (gemm_sm90_name) on operands of i8, whose results of 16 bits
+/// are `result` (kF16 or kBF16).
+GemmKernel gemm_sm90_int8(const char* name, GemmType result);
+
+}  // namespace vernier::backend::cuda

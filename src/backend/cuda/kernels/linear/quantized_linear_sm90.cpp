@@ -1,0 +1,252 @@
+// cuda.quantized_linear.sm90: QuantizedLinear on our own matrix product (gemm_sm90.h), everything in
+// its epilogue.
+//
+// x        [..., K], q8 or i8        w: constant [K, N] or [N, K], q8 or i8, without zero points
+// scales   f32, w's constant; zero points of x: of q8 f32, of i8 a constant
+// others   bias, residual and y: f32 and one of f16 and bf16
+// Error    sums are exact integers; then f32: a few 2^-24 of each addend, the activation's, and half
+//          an ulp of y
+// The weight is packed as [N, K]; behind it Σ_k w by column, f32.
+#include <array>
+#include <cstring>
+
+#include "backend/cuda/check.h"
+#include "backend/cuda/kernels/linear/gemm_sm90.h"
+#include "backend/cuda/kernels/linear/row_buckets.h"
+#include "backend/cuda/usable.h"
+#include "backend/supports.h"
+#include "core/convert.h"
+
+namespace vernier::backend::cuda {
+namespace {
+
+constexpr std::string_view kLayout = "k-major";
+
+size_t packed_bytes(const WeightShape& w) {
+  return static_cast<size_t>(w.k * w.n) + static_cast<size_t>(w.n) * sizeof(float);
+}
+
+WeightShape parse_layout(std::string_view text) {
+  const WeightShape shape = weight_shape_of(text);
+  for (DType type : {DType::kQ8, DType::kI8}) {
+    if (text == weight_layout(kLayout, type, shape)) return shape;
+  }
+  throw Error(ErrorCode::kInput, "a quantized product's weight has layout \"" + std::string(text) +
+                                     "\"; expected \"k-major q8 K=.. N=..\" or i8; rebuild the "
+                                     "engine");
+}
+
+std::vector<PackedConstant> pack(const Problem& problem) {
+  const Operand& weight = problem.inputs[kQuantizedW];
+  const WeightShape w = weight_shape(problem);
+  const Tensor plain = converted(*weight.constant, weight.dtype);
+  PackedConstant packed{
+      .input = kQuantizedW, .layout = weight_layout(kLayout, weight.dtype, w), .bytes = {}};
+  packed.bytes.resize(packed_bytes(w));
+  if (is_weight_transposed(problem)) {
+    std::memcpy(packed.bytes.data(), plain.data(), plain.bytes());
+  } else {
+    transpose_weight(1, plain.data(), packed.bytes.data(), w.k, w.n);
+  }
+  const auto* bytes = reinterpret_cast<const int8_t*>(packed.bytes.data());
+  auto* sums = reinterpret_cast<float*>(packed.bytes.data() + w.k * w.n);  // w.k is 16·i
+  for (int64_t column = 0; column < w.n; ++column) {
+    int64_t sum = 0;
+    for (int64_t k = 0; k < w.k; ++k) sum += bytes[column * w.k + k];
+    sums[column] = static_cast<float>(sum);
+  }
+  return {std::move(packed)};
+}
+
+std::vector<PackedLayout> packed_layouts(const Problem& problem) {
+  const WeightShape w = weight_shape(problem);
+  return {{.input = kQuantizedW,
+           .layout = weight_layout(kLayout, problem.inputs[kQuantizedW].dtype, w),
+           .bytes = packed_bytes(w)}};
+}
+
+Tensor unpack(const Problem& problem, const ConstantArg& packed) {
+  const WeightShape w = weight_shape(problem), stored = parse_layout(packed.layout);
+  const DType type = problem.inputs[kQuantizedW].dtype;
+  VERNIER_ASSERT(stored.k == w.k && stored.n == w.n && packed.bytes.size() == packed_bytes(w),
+                 std::string(packed.layout));
+  const auto bytes = packed.bytes.first(static_cast<size_t>(w.k * w.n));
+  if (is_weight_transposed(problem)) return Tensor::from_bytes(type, {w.n, w.k}, bytes);
+  std::vector<std::byte> plain(bytes.size());
+  transpose_weight(1, bytes.data(), plain.data(), w.n, w.k);
+  return Tensor::from_bytes(type, {w.k, w.n}, plain);
+}
+
+// ---- supported problems
+
+Support supports_operands(const Problem& problem) {
+  for (size_t i : {kQuantizedX, kQuantizedW}) {
+    const DType type = problem.inputs[i].dtype;
+    if (type != DType::kQ8 && type != DType::kI8)
+      return no("input " + std::to_string(i) + " is " + std::string(name(type)) +
+                ", this kernel takes q8 and i8");
+  }
+  for (size_t i : {kXScale, kWScale}) {
+    if (problem.inputs[i].dtype != DType::kF32) return no("a scale is not f32");
+  }
+  if (!problem.inputs[kWScale].is_constant()) return no("the weight's scales are not constants");
+  if (problem.has_input(kWZero)) return no("the weight has zero points");
+  if (!problem.has_input(kXZero)) return yes();
+  const Operand& zero = problem.inputs[kXZero];
+  if (is_float(zero.dtype) ? zero.dtype != DType::kF32 : !zero.is_constant())
+    return no("the zero points are neither f32 nor a constant integer");
+  return yes();
+}
+
+// bias, residual and the result are f32 or all of one type of 16 bits.
+Support supports_types(const Problem& problem) {
+  DType narrow = DType::kF32;
+  const auto fits = [&narrow](const Operand& o) {
+    if (!o.present || o.dtype == DType::kF32) return true;
+    if (!is_16_bit_float(o.dtype) || (narrow != DType::kF32 && narrow != o.dtype)) return false;
+    narrow = o.dtype;
+    return true;
+  };
+  const bool all = fits(problem.outputs[0]) &&
+                   (!problem.has_input(kQuantizedBias) || fits(problem.inputs[kQuantizedBias])) &&
+                   (!problem.has_input(kQuantizedResidual) ||
+                    fits(problem.inputs[kQuantizedResidual]));
+  return all ? yes() : no("bias, residual and result are not f32 and one of f16 and bf16");
+}
+
+Support supports(const Problem& problem) {
+  if (const Support operands = supports_operands(problem); !operands) return operands;
+  if (const Support weight = supports_weight_matrix(problem); !weight) return weight;
+  if (const Support residual = supports_residual(problem, kQuantizedResidual); !residual)
+    return residual;
+  if (const Support types = supports_types(problem); !types) return types;
+  const WeightShape w = weight_shape(problem);
+  if (w.k % 16 != 0 || w.n % 8 != 0)
+    return no("K = " + std::to_string(w.k) + " is not a multiple of 16, or N = " +
+              std::to_string(w.n) + " of 8");
+  constexpr int64_t kMax = int64_t{1} << 30;
+  if (w.n > kMax) return no("the weight is too large");
+  if (!hopper_kernels_usable()) return no("no sm_90 GPU, or not compiled for sm_90a");
+  return yes();
+}
+
+Numerics numerics(const Problem& problem) {
+  Numerics numerics = quantized_numerics(problem);
+  // device/activation.cuh: GELU of a 16-bit result is within 7e-7 times max(|x|, 1).
+  if (numerics.approximation_abs > 0 && problem.outputs[0].dtype != DType::kF32)
+    numerics.approximation_abs = numerics.approximation_rel = 8e-7;
+  return numerics;
+}
+
+// ---- running
+
+struct QuantizedState final : TiledState {
+  float x_zero = 0;  ///< of operands i8
+};
+
+TileShapes tile_shapes() {
+  return {gemm_sm90_variants(),
+          &gemm_sm90_name,
+          {gemm_sm90_few_rows(), kGemmFewRows, kGemmShapeSwitchUs}};
+}
+
+std::unique_ptr<KernelState> create(const CreateCall& call) {
+  check_cuda(prepare_gemm_sm90(), "preparing QuantizedLinear");
+  auto state = std::make_unique<QuantizedState>();
+  fill_tiled_state(call, {&parse_layout, 1, kQuantizedBias}, tile_shapes(), *state);
+  state->activation = decode<QuantizedLinearAttrs>(call.attrs).activation;
+  const TensorArg zero = operand_at(call.constant_inputs, kXZero);
+  if (zero.data != nullptr && !is_float(zero.dtype)) {
+    int8_t value = 0;
+    const cudaStream_t stream = stream_of(call.execution);
+    check_cuda(cudaMemcpyAsync(&value, zero.data, 1, cudaMemcpyDefault, stream),
+               "reading a zero point back");
+    check_cuda(cudaStreamSynchronize(stream), "reading a zero point back");
+    state->x_zero = value;
+  }
+  return state;
+}
+
+GemmType gemm_type(std::span<const TensorArg> operands, size_t i) {
+  if (!given(operands, i) || operands[i].dtype == DType::kF32) return GemmType::kF32;
+  return operands[i].dtype == DType::kF16 ? GemmType::kF16 : GemmType::kBF16;
+}
+
+GemmSm90 product_of(const QuantizedState& state, std::span<const TensorArg> in,
+                    std::span<const TensorArg> out) {
+  const auto data = [in](size_t i) { return given(in, i) ? in[i].data : nullptr; };
+  const auto numbers = [&data](size_t i) { return reinterpret_cast<const float*>(data(i)); };
+  const auto several = [in](size_t i) { return given(in, i) && in[i].elems() != 1; };
+  const bool real_zero = given(in, kXZero) && is_float(in[kXZero].dtype);
+  const GemmScales scales{
+      .x = numbers(kXScale),
+      .x_zeros = real_zero ? numbers(kXZero) : nullptr,
+      .x_zero = state.x_zero,
+      .w = numbers(kWScale),
+      .w_sums = reinterpret_cast<const float*>(state.w + state.shape.k * state.shape.n),
+      .by_row = several(kXScale),
+      .zeros_by_row = several(kXZero),
+      .by_column = several(kWScale)};
+  return {.x = in[kQuantizedX].data,
+          .w = state.w,
+          .bias = data(kQuantizedBias),
+          .residual = data(kQuantizedResidual),
+          .y = out[0].data,
+          .m = rows_of(in[kQuantizedX]),
+          .n = static_cast<int>(state.shape.n),
+          .k = static_cast<int>(state.shape.k),
+          .operands = GemmType::kI8,
+          .bias_type = gemm_type(in, kQuantizedBias),
+          .residual_type = gemm_type(in, kQuantizedResidual),
+          .y_type = gemm_type(out, 0),
+          .activation = static_cast<int>(state.activation),
+          .processors = state.processors,
+          .overlap = true,
+          .constant_bias = state.constant_bias,
+          .scales = scales};
+}
+
+int tile_of(const QuantizedState& state, const GemmSm90& product) {
+  const int tuned = state.tiles[bucket_of(product.m)];
+  if (tuned >= 0 && gemm_sm90_has(tuned, GemmType::kI8)) return tuned;
+  return gemm_sm90_choice(product.m, product.n, product.k, GemmType::kI8, product.processors);
+}
+
+void launch(const LaunchCall& call) {
+  const auto& state = static_cast<const QuantizedState&>(*call.state);
+  GemmSm90 product = product_of(state, call.in, call.out);
+  product.backwards = call.backwards;
+  check_cuda(launch_gemm_sm90(product, tile_of(state, product), stream_of(call.execution)),
+             "QuantizedLinear");
+}
+
+std::string tune(const TuneCall& call) {
+  const auto made = create(call.create);
+  const auto& state = static_cast<const QuantizedState&>(*made);
+  const std::array others{RowInput{kXScale, 1}, RowInput{kXZero, 1},
+                          RowInput{kQuantizedResidual, state.shape.n}};
+  return tune_tiles(call, state.shape, others, tile_shapes(), [&state](const TileRun& run) {
+    GemmSm90 product = product_of(state, run.in, run.out);
+    product.m = run.rows;
+    check_cuda(launch_gemm_sm90(product, run.tile, stream_of(run.execution)),
+               "timing QuantizedLinear");
+  });
+}
+
+}  // namespace
+
+extern const KernelBody quantized_linear_sm90;
+constexpr KernelBody quantized_linear_sm90{
+    .supports = &supports,
+    .numerics = &numerics,
+    .bit_class = "exact sums, then f32",
+    .pack = &pack,
+    .unpack = &unpack,
+    .packed_layouts = &packed_layouts,
+    .create = &create,
+    .prepare = &prepare_tiled,
+    .launch = &launch,
+    .tune = &tune,
+};
+
+}  // namespace vernier::backend::cuda
