@@ -129,8 +129,8 @@ def engine_lines(engine):
         peer, ours = accuracy["pytorch"], accuracy["vernier"]
         lines.append(f"{name}: against FP64 PyTorch is off by rms {peer['rms']:.1e}, max "
                      f"{peer['max_abs']:.1e}; Vernier by rms {ours['rms']:.1e}, max "
-                     f"{ours['max_abs']:.1e}{'' if accurate(accuracy, engine['type']) else '  WRONG'}; rows "
-                     f"bitwise equal in batches of 1, 4 and {accuracy['rows']}: PyTorch "
+                     f"{ours['max_abs']:.1e}"
+                     f"{'' if accurate(accuracy, engine['type']) else '  WRONG'}; rows bitwise equal in batches of 1, 4 and {accuracy['rows']}: PyTorch "
                      f"{yes(peer['rows_equal'])}, Vernier {yes(ours['rows_equal'])}; the first row "
                      f"alone and among 4: PyTorch {yes(peer['first_equal'])}, Vernier "
                      f"{yes(ours['first_equal'])}")
@@ -142,6 +142,7 @@ def verdict(result):
     not repeatable. Times decide nothing."""
     engines = result["engines"]
     good = all(engine.get("build", {}).get("same_bytes", True) for engine in engines)
-    good &= all(accurate(engine["accuracy"]) and engine["accuracy"]["vernier"]["rows_equal"]
+    good &= all(accurate(engine["accuracy"], engine["type"])
+                and engine["accuracy"]["vernier"]["rows_equal"]
                 for engine in engines if "accuracy" in engine)
     return 0 if good and not result["failures"] else 1

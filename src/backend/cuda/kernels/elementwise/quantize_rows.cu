@@ -1,5 +1,6 @@
-// QuantizeRows: 8 threads per row of up to 256 columns, a warp up to 1024, a block per longer row.
-// Contract in quantize_rows.h. C++17.
+// QuantizeRows: aligned rows of 16 bits and up to 4096 columns, a warp each, all of which is in
+// flight at once; others 8 threads per row of up to 256 columns, a warp up to 1024, a block per
+// longer row. Contract in quantize_rows.h. C++17.
 #include "backend/cuda/device/overlap.cuh"
 #include "backend/cuda/device/quantize_row.cuh"
 #include "backend/cuda/device/rows.cuh"
@@ -44,10 +45,78 @@ __global__ void __launch_bounds__(RowThreads<T, kThreads>::kBlock)
   if (args.zeros != nullptr) args.zeros[row] = by.zero;
 }
 
+constexpr int kWarpsOfBlock = 8, kVectorColumns = 8;  // of 16 bits
+
+// A warp's row: lane l has vectors l, l + 32, … of up to kVectors.
+template <class T, int kVectors>
+__global__ void __launch_bounds__(kWarpsOfBlock* kWarpThreads)
+    quantize_warp_rows_kernel(const __grid_constant__ QuantizeRowsLaunch args) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
+  const int64_t row =
+      static_cast<int64_t>(blockIdx.x) * kWarpsOfBlock + static_cast<int>(threadIdx.x) / kWarpThreads;
+  const auto column = [lane](int k) { return (k * kWarpThreads + lane) * kVectorColumns; };
+  allow_next_kernel();
+  wait_for_previous_kernel();
+  if (row >= args.rows) return;
+  const T* x = static_cast<const T*>(args.x.data) + offset_of(args.x_rows, row);
+  const int cols = static_cast<int>(args.cols);
+  Pack<T, kVectorColumns> raw[kVectors];
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    if (column(k) < cols)
+      raw[k] = *reinterpret_cast<const Pack<T, kVectorColumns>*>(x + column(k));
+    else
+      raw[k] = {};
+  }
+  RowRange range{0, 0};
+  float differences = 0;  // x − x is 0 or NaN
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+#pragma unroll
+    for (int i = 0; i < kVectorColumns; ++i) {
+      const float v = to_f32(raw[k].element[i]);
+      range = {fminf(range.low, v), fmaxf(range.high, v)};
+      differences += v - v;
+    }
+  }
+  const RowScaling by = scaling_of(range_of_row<kWarpThreads>(range, differences, nullptr));
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    if (column(k) >= cols) continue;
+    float v[kVectorColumns];
+#pragma unroll
+    for (int i = 0; i < kVectorColumns; ++i) v[i] = to_f32(raw[k].element[i]);
+    store_bytes(args.q, row * args.cols + column(k), kVectorColumns, true, v, by);
+  }
+  if (lane != 0) return;
+  if (args.scales != nullptr) args.scales[row] = by.scale;
+  if (args.zeros != nullptr) args.zeros[row] = by.zero;
+}
+
+template <class T>
+cudaError_t launch_warp_rows(const QuantizeRowsLaunch& args, cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>((args.rows + kWarpsOfBlock - 1) / kWarpsOfBlock);
+  const auto launch = [&](auto vectors) {
+    return launch_overlapped(&quantize_warp_rows_kernel<T, vectors.value>, dim3(blocks),
+                             dim3(kWarpsOfBlock * kWarpThreads), 0, stream, args);
+  };
+  constexpr int64_t kColumns = kWarpThreads * kVectorColumns;  // of a vector of every lane
+  if (args.cols <= 2 * kColumns) return launch(std::integral_constant<int, 2>{});
+  if (args.cols <= 4 * kColumns) return launch(std::integral_constant<int, 4>{});
+  if (args.cols <= 6 * kColumns) return launch(std::integral_constant<int, 6>{});
+  if (args.cols <= 12 * kColumns) return launch(std::integral_constant<int, 12>{});
+  return launch(std::integral_constant<int, 16>{});
+}
+
 }  // namespace
 
 cudaError_t launch_quantize_rows(const QuantizeRowsLaunch& args, cudaStream_t stream) {
   if (args.rows == 0 || args.cols == 0) return cudaSuccess;
+  constexpr int64_t kMostWarpColumns = 16 * kWarpThreads * kVectorColumns;
+  if (args.is_aligned && args.cols <= kMostWarpColumns) {
+    if (args.x.type == DType::kF16) return launch_warp_rows<__half>(args, stream);
+    if (args.x.type == DType::kBF16) return launch_warp_rows<__nv_bfloat16>(args, stream);
+  }
   cudaError_t status = cudaSuccess;
   with_float_type(args.x.type, [&](auto element) {
     using T = decltype(element);

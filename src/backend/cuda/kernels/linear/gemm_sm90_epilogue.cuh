@@ -129,7 +129,7 @@ struct GemmColumnPart {
       store_shared(through + at * 4, widened(bias[i]) + 0.0f);
       if constexpr (S::kIsInt8) {
         store_shared(through + (S::kCols + at) * 4, scales[i]);
-        store_shared(through + (2 * S::kCols + at) * 4, scales[i] * w_sums[i]);
+        store_shared(through + (2 * S::kCols + at) * 4, w_sums[i]);
       }
     }
     warpgroup_sync(1 + group);
@@ -184,10 +184,10 @@ __device__ __forceinline__ void scaled(const int (&d)[4], const GemmColumns<S>& 
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float x_scale = rows.scales[2 * block + half], zero = -rows.zeros[2 * block + half];
-    const float a = __fmaf_rn(zero, w_sum.x, scale.x * __int2float_rn(d[2 * half]));
-    const float b = __fmaf_rn(zero, w_sum.y, scale.y * __int2float_rn(d[2 * half + 1]));
-    v[2 * half] = __fmaf_rn(x_scale, a, bias.x);
-    v[2 * half + 1] = __fmaf_rn(x_scale, b, bias.y);
+    const float a = __fmaf_rn(zero, w_sum.x, __int2float_rn(d[2 * half]));
+    const float b = __fmaf_rn(zero, w_sum.y, __int2float_rn(d[2 * half + 1]));
+    v[2 * half] = __fmaf_rn(x_scale, a * scale.x, bias.x);
+    v[2 * half + 1] = __fmaf_rn(x_scale, b * scale.y, bias.y);
   }
 }
 template <class S>

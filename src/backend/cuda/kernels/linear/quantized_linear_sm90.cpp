@@ -39,7 +39,8 @@ WeightShape parse_layout(std::string_view text) {
 std::vector<PackedConstant> pack(const Problem& problem) {
   const Operand& weight = problem.inputs[kQuantizedW];
   const WeightShape w = weight_shape(problem);
-  const Tensor plain = converted(*weight.constant, weight.dtype);
+  const Tensor plain = is_float(weight.dtype) ? converted(*weight.constant, weight.dtype)
+                                              : *weight.constant;
   PackedConstant packed{
       .input = kQuantizedW, .layout = weight_layout(kLayout, weight.dtype, w), .bytes = {}};
   packed.bytes.resize(packed_bytes(w));
