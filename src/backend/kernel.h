@@ -158,6 +158,8 @@ struct LaunchCall {
   bool backwards = false;
   /// The call of the step behind this one, whose work this launch does too (KernelBody::joins).
   const LaunchCall* next = nullptr;
+  /// Nobody but `next` reads output 0: it need not be written.
+  bool result_unused = false;
 };
 
 /// The functions and properties of a kernel: a file of kernels defines one for each of its rows.
@@ -197,7 +199,7 @@ struct KernelBody {
   std::string (*tune)(const TuneCall&) = nullptr;
   /// Can its launch do the work of the step `next` as well (LaunchCall::next), which reads output 0
   /// of `own` and is of a row with `may_be_joined`? Both steps' arrays have the bits of two
-  /// launches. Null: of none. A run that is observed or timed by steps launches both.
+  /// launches, but for a result that nobody else reads. Null: of none. A run that is observed or timed by steps launches both.
   bool (*joins)(const Problem& own, const Problem& next) = nullptr;
   bool may_be_joined = false;
 };

@@ -7,6 +7,11 @@ Support quantize_rows_operands(const Problem& problem) {
   const DType type = problem.inputs[0].dtype;
   if (type != DType::kF32 && !is_16_bit_float(type))
     return no("input 0 is " + std::string(name(type)) + ", this kernel takes f32, f16 and bf16");
+  for (size_t i = 1; i < problem.inputs.size(); ++i) {
+    if (problem.has_input(i) && problem.inputs[i].dtype != DType::kF32)
+      return no("input " + std::to_string(i) + " is " + std::string(name(problem.inputs[i].dtype)) +
+                ", this kernel takes f32");
+  }
   if (problem.outputs[0].dtype != DType::kQ8)
     return no("output 0 is " + std::string(name(problem.outputs[0].dtype)));
   for (size_t i = 1; i < problem.outputs.size(); ++i) {

@@ -139,6 +139,19 @@ void check_zero(InferContext& context, size_t i, size_t of) {
                  std::string(name(context.dtype(i))) + " numbers, expected i8 or u8");
 }
 
+// Inputs 2 and 3 of QuantizeRows hold for all rows: there are none to find.
+void check_static_scale(InferContext& context) {
+  for (size_t i : {size_t{2}, size_t{3}}) {
+    require_float(context, i);
+    if (!is_one_number(context.shape(i)))
+      context.fail("input " + std::to_string(i) + " has shape " + str(context.shape(i)) +
+                   ", expected one number");
+  }
+  if (context.num_outputs() > 1)
+    context.fail("has " + std::to_string(context.num_outputs()) +
+                 " outputs, expected one: its scale is given");
+}
+
 }  // namespace
 
 // A row is the last axis.
@@ -146,7 +159,11 @@ void infer_quantize_rows(InferContext& context) {
   require_float(context, 0);
   SymShape shape = context.shape(0);
   if (shape.empty()) context.fail("input 0 must have at least one axis, got a scalar");
+  check_columns(context, 1, shape.back());
+  if (context.has_input(2) != context.has_input(3))
+    context.fail("a scale and its zero point must both be given or both be absent");
   context.set_output(0, DType::kQ8, shape);
+  if (context.has_input(2)) return check_static_scale(context);
   shape.back() = Dim(1);
   context.set_output(1, DType::kF32, shape);
   context.set_output(2, DType::kF32, std::move(shape));

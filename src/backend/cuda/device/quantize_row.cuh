@@ -13,9 +13,15 @@ struct RowRange {
 __device__ inline RowRange shuffled(RowRange range, int offset) {
   return {__shfl_xor_sync(~0u, range.low, offset), __shfl_xor_sync(~0u, range.high, offset)};
 }
-/// q = (x − middle)·first·second. Of tiny numbers the product of both factors is infinite.
+/// q = (x − middle)·first·second + shift, rounded to the nearest of -127 … 127, halves to even; NaN:
+/// 0. Of tiny numbers first·second would be infinite.
 struct RowScaling {
-  float middle, first, second, scale, zero;
+  float middle, first, second, shift, scale, zero;
+  __device__ int byte(float x) const {
+    constexpr int kLargestQ8 = 127;
+    const float v = __fmaf_rn((x - middle) * first, second, shift);
+    return max(-kLargestQ8, min(kLargestQ8, __float2int_rn(v)));
+  }
 };
 
 /// The scaling with which the range becomes [-127, 127].
@@ -23,12 +29,16 @@ __device__ inline RowScaling scaling_of(const RowRange& range) {
   constexpr double kSteps = 254;
   const double low = range.low, high = range.high;
   const auto scale = static_cast<float>((high - low) / kSteps);
-  if (scale == 0) return {0, 0, 1, 0, 0};
+  if (scale == 0) return {0, 0, 1, 0, 0, 0};
   const double middle = (high + low) / 2, factor = kSteps / (high - low);
   const bool tiny = factor >= 1e30;
   return {static_cast<float>(middle), static_cast<float>(tiny ? 0x1p100 : factor),
-          static_cast<float>(tiny ? factor * 0x1p-100 : 1.0), scale,
+          static_cast<float>(tiny ? factor * 0x1p-100 : 1.0), 0, scale,
           static_cast<float>(-middle * factor)};
+}
+/// The scaling x / scale + zero.
+__device__ inline RowScaling given_scaling(float scale, float zero) {
+  return {0, 1, 1 / scale, zero, scale, zero};
 }
 
 /// The range of a row of which each of kThreads threads knows a part; NaN if `differences`, the sum
@@ -44,17 +54,22 @@ __device__ RowRange range_of_row(RowRange range, float differences, RowRange* sh
   });
 }
 
+/// v·factors[c, c + kN); null: v. Only the first `count` are there.
+template <int kN>
+__device__ void multiply_factors(const float* factors, int c, int count, float (&v)[kN]) {
+  if (factors == nullptr) return;
+#pragma unroll
+  for (int i = 0; i < kN; ++i) {
+    if (i < count) v[i] *= factors[c + i];
+  }
+}
 /// q[at, at + kN) = v, or the first `count` of them where they are not aligned.
 template <int kN>
 __device__ void store_bytes(int8_t* q, int64_t at, int count, bool aligned,
                             const float (&v)[kN], const RowScaling& by) {
-  constexpr int kLargestQ8 = 127;
   Pack<int8_t, kN> pack;
 #pragma unroll
-  for (int i = 0; i < kN; ++i) {
-    const int rounded = __float2int_rn((v[i] - by.middle) * by.first * by.second);  // of NaN: 0
-    pack.element[i] = static_cast<int8_t>(max(-kLargestQ8, min(kLargestQ8, rounded)));
-  }
+  for (int i = 0; i < kN; ++i) pack.element[i] = static_cast<int8_t>(by.byte(v[i]));
   if (aligned) {
     *reinterpret_cast<Pack<int8_t, kN>*>(q + at) = pack;
     return;

@@ -1,12 +1,18 @@
-// cpu.quantize_rows.rows: q = x / scale + zero, rounded to the nearest of -127 … 127, halves to
-// even, with the scale and zero of its row: [low, high] = all of its numbers and 0 become [-127,
-// 127].
+// cpu.quantize_rows.rows: q = x·factor / scale + zero, rounded to the nearest of -127 … 127, halves
+// to even, with the scale and zero of its row: [low, high] = all of its products x·factor and 0
+// become [-127, 127].
 //
-// x        [..., K], f32, f16 or bf16; any outer strides. q [..., K] q8; scale, zero [..., 1] f32
-// Error    scale and zero: an ulp of f32. q: off by 2^-22 · 127 before rounding. A row of zeros, or
-//          of numbers below 1e-42: scale, zero and q 0. NaN or infinity in a row: its scale is NaN,
-//          and so is what is made of it
-// Cost     reads x twice (the second time from the cache), writes a byte per element
+// Or with a given scale and zero point for all rows.
+//
+// x        [..., K], f32, f16 or bf16; any outer strides. factor [K] f32, optional (absent: 1)
+//          q [..., K] q8; scale, zero [..., 1] f32, or one number each, given
+// Error    scale and zero: an ulp of f32. q: off by 2^-22 · 127 before rounding, and by x·factor's
+//          rounding to f32, which is none where factors are powers of two. A row of zeros, or of
+//          numbers below 1e-42: scale, zero and q 0. NaN or infinity in a row, or a product beyond
+//          f32: its scale is NaN, and so is what is made of it
+// Cost     reads x and factor twice (the second time from the cache), writes a byte per element
+#include "backend/cpu/kernels/elementwise/quantize_rows.h"
+
 #include <cmath>
 
 #include "backend/cpu/body.h"
@@ -21,12 +27,21 @@
 #ifndef VERNIER_CPU_QUANTIZE_ROWS_H_
 #define VERNIER_CPU_QUANTIZE_ROWS_H_
 namespace vernier::backend::cpu {
+struct RowOfX {
+  DType type;
+  const std::byte* x;
+  const float* factors;  ///< of its columns; null: 1
+};
 struct RowRange {
   float low, high;
 };
-/// q = (x - middle)·first·second. Of tiny numbers the product of both factors is infinite.
+/// q = (x·factor - middle)·first·second. Of tiny numbers the product of both factors is infinite.
 struct RowScale {
   float middle, first, second;
+};
+/// q = x·factor·inverse + zero.
+struct GivenScale {
+  float inverse, zero;
 };
 }  // namespace vernier::backend::cpu
 #endif
@@ -35,12 +50,27 @@ HWY_BEFORE_NAMESPACE();
 namespace vernier::backend::cpu {
 namespace HWY_NAMESPACE {
 
+// A row of x, or of x·factor.
+template <bool kFactors>
+struct ScaledRow {
+  DType type;
+  const std::byte* x;
+  const float* factors;
+  HWY_INLINE VF32 load(F32 d, int64_t c, int64_t lanes) const {
+    const VF32 v = load_floats(d, type, x, c, lanes);
+    if constexpr (!kFactors) return v;
+    return hn::Mul(
+        v, load_floats(d, DType::kF32, reinterpret_cast<const std::byte*>(factors), c, lanes));
+  }
+};
+
 // The range of a row and 0. NaN or infinity in it: NaN.
-RowRange RangeOf(DType type, const std::byte* row, int64_t cols) {
+template <class Row>
+RowRange range_of(const Row& row, int64_t cols) {
   const F32 d;
   VF32 low = hn::Zero(d), high = low, differences = low;  // x - x is 0 or NaN
   for_each_vector(d, cols, [&](int64_t c, int64_t lanes) {
-    const VF32 x = load_floats(d, type, row, c, lanes);
+    const VF32 x = row.load(d, c, lanes);
     low = hn::Min(low, x);
     high = hn::Max(high, x);
     differences = hn::Or(differences, hn::Sub(x, x));
@@ -49,16 +79,15 @@ RowRange RangeOf(DType type, const std::byte* row, int64_t cols) {
   return {hn::GetLane(hn::MinOfLanes(d, low)), hn::GetLane(hn::MaxOfLanes(d, high))};
 }
 
-void QuantizeRow(DType type, const std::byte* row, int64_t cols, const RowScale& by, int8_t* q) {
+// q[c] = by(v), rounded, of every vector of the row.
+template <class Row, class By>
+void quantize_row(const Row& row, int64_t cols, const By& by, int8_t* q) {
   constexpr float kLargestQ8 = 127;
   const F32 d;
   const hn::Rebind<int8_t, F32> d8;
-  const auto middle = hn::Set(d, by.middle), first = hn::Set(d, by.first),
-             second = hn::Set(d, by.second);
   const auto low = hn::Set(d, -kLargestQ8), high = hn::Set(d, kLargestQ8);
   for_each_vector(d, cols, [&](int64_t c, int64_t lanes) {
-    VF32 v = hn::Mul(hn::Sub(load_floats(d, type, row, c, lanes), middle), first);
-    if (by.second != 1) v = hn::Mul(v, second);
+    VF32 v = by(row.load(d, c, lanes));
     v = hn::Min(hn::Max(v, low), high);
     const auto bytes = hn::DemoteTo(d8, hn::NearestInt(v));
     if (lanes == static_cast<int64_t>(hn::Lanes(d))) return hn::StoreU(bytes, d8, q + c);
@@ -66,6 +95,42 @@ void QuantizeRow(DType type, const std::byte* row, int64_t cols, const RowScale&
     hn::Store(bytes, d8, last);
     std::memcpy(q + c, last, static_cast<size_t>(lanes));
   });
+}
+template <class By>
+void quantize_either(const RowOfX& row, int64_t cols, const By& by, int8_t* q) {
+  if (row.factors == nullptr)
+    return quantize_row(ScaledRow<false>{row.type, row.x, nullptr}, cols, by, q);
+  quantize_row(ScaledRow<true>{row.type, row.x, row.factors}, cols, by, q);
+}
+
+RowRange RangeOf(const RowOfX& row, int64_t cols) {
+  if (row.factors == nullptr) return range_of(ScaledRow<false>{row.type, row.x, nullptr}, cols);
+  return range_of(ScaledRow<true>{row.type, row.x, row.factors}, cols);
+}
+
+void QuantizeRow(const RowOfX& row, int64_t cols, const RowScale& by, int8_t* q) {
+  const F32 d;
+  const auto middle = hn::Set(d, by.middle), first = hn::Set(d, by.first),
+             second = hn::Set(d, by.second);
+  quantize_either(
+      row, cols,
+      [&](VF32 x) HWY_ATTR {
+        const VF32 v = hn::Mul(hn::Sub(x, middle), first);
+        return by.second != 1 ? hn::Mul(v, second) : v;
+      },
+      q);
+}
+// NaN becomes 0: no scale can carry it.
+void QuantizeGiven(const RowOfX& row, int64_t cols, const GivenScale& by, int8_t* q) {
+  const F32 d;
+  const auto inverse = hn::Set(d, by.inverse), zero = hn::Set(d, by.zero);
+  quantize_either(
+      row, cols,
+      [&](VF32 x) HWY_ATTR {
+        const VF32 v = hn::MulAdd(x, inverse, zero);
+        return hn::IfThenElse(hn::Eq(v, v), v, hn::Zero(d));
+      },
+      q);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -78,6 +143,7 @@ namespace {
 
 HWY_EXPORT(RangeOf);
 HWY_EXPORT(QuantizeRow);
+HWY_EXPORT(QuantizeGiven);
 
 struct Scaling {
   RowScale by;
@@ -97,30 +163,41 @@ Scaling scaling_of(const RowRange& range) {
 
 void launch_quantize_rows(const LaunchCall& call) {
   constexpr int64_t kChunk = 8192;  // elements: a microsecond or two
-  const TensorArg& x = call.in[0];
-  const int64_t cols = x.dim(-1);
-  if (x.elems() == 0) return;
-  const Rows rows(x);
-  auto* q = call.out[0].as<int8_t>();
-  const auto output = [&](size_t i) {
-    return given(call.out, i) ? call.out[i].as<float>() : nullptr;
-  };
-  float *scales = output(1), *zeros = output(2);
-  const auto width = static_cast<int64_t>(size_bytes(x.dtype));
-  const int64_t count = elems_between(x, 0, x.rank - 1);
+  if (call.in[0].elems() == 0) return;
+  const QuantizeRowsLaunch launch(call);
   call.execution.threads->parallel_for(
-      count, std::max<int64_t>(1, kChunk / cols), [&](int64_t begin, int64_t end, int) {
-        for (int64_t r = begin; r < end; ++r) {
-          const std::byte* row = x.data + rows.offset(r) * width;
-          const Scaling made = scaling_of(HWY_DYNAMIC_DISPATCH(RangeOf)(x.dtype, row, cols));
-          HWY_DYNAMIC_DISPATCH(QuantizeRow)(x.dtype, row, cols, made.by, q + r * cols);
-          if (scales != nullptr) scales[r] = made.scale;
-          if (zeros != nullptr) zeros[r] = made.zero;
-        }
+      launch.rows(), std::max<int64_t>(1, kChunk / launch.cols()),
+      [&](int64_t begin, int64_t end, int) {
+        for (int64_t r = begin; r < end; ++r) launch.run(r);
       });
 }
 
 }  // namespace
+
+QuantizeRowsLaunch::QuantizeRowsLaunch(const LaunchCall& call)
+    : x_(call.in[0]),
+      rows_(x_),
+      cols_(x_.dim(-1)),
+      factors_(given(call.in, 1) ? call.in[1].as<const float>() : nullptr),
+      q_(call.out[0].as<int8_t>()),
+      scales_(given(call.out, 1) ? call.out[1].as<float>() : nullptr),
+      zeros_(given(call.out, 2) ? call.out[2].as<float>() : nullptr) {
+  if (!given(call.in, 2)) return;
+  is_given_ = true;
+  inverse_ = 1 / *call.in[2].as<const float>();
+  zero_ = *call.in[3].as<const float>();
+}
+
+void QuantizeRowsLaunch::run(int64_t r) const {
+  const auto width = static_cast<int64_t>(size_bytes(x_.dtype));
+  const RowOfX row{x_.dtype, x_.data + rows_.offset(r) * width, factors_};
+  int8_t* q = q_ + r * cols_;
+  if (is_given_) return HWY_DYNAMIC_DISPATCH(QuantizeGiven)(row, cols_, {inverse_, zero_}, q);
+  const Scaling made = scaling_of(HWY_DYNAMIC_DISPATCH(RangeOf)(row, cols_));
+  HWY_DYNAMIC_DISPATCH(QuantizeRow)(row, cols_, made.by, q);
+  if (scales_ != nullptr) scales_[r] = made.scale;
+  if (zeros_ != nullptr) zeros_[r] = made.zero;
+}
 
 extern const KernelBody quantize_rows;
 constexpr KernelBody quantize_rows{
@@ -128,6 +205,7 @@ constexpr KernelBody quantize_rows{
     .numerics = &f32_numerics,
     .strided_inputs = 1,
     .launch = &launch_quantize_rows,
+    .may_be_joined = true,
 };
 
 }  // namespace vernier::backend::cpu

@@ -7,8 +7,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
+#include "backend/cpu/kernels/elementwise/quantize_rows.h"
 #include "backend/cpu/simd/convert.h"
+#include "backend/supports.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/norm/norm.cpp"
@@ -197,7 +200,9 @@ class NormLaunch {
         x_rows_(call.in[0], call.in[0].rank - axis_),
         addend_rows_(call.in[adds_ ? 1 : 0], call.in[adds_ ? 1 : 0].rank - axis_),
         scale_(parameter(first_parameter, 0)),
-        bias_(parameter(first_parameter + 1, 1)) {}
+        bias_(parameter(first_parameter + 1, 1)) {
+    if (call.next != nullptr) next_.emplace(*call.next);
+  }
 
   void run(RowFunction run_row) const {
     if (cols_ == 0) return;
@@ -237,6 +242,7 @@ class NormLaunch {
     }
     run_row(row);
     write_f32(call_.out[0], r * cols_, cols_, row.y);
+    if (next_) next_->run(r);
     if (adds_) {
       if (wants(1)) write_f32(call_.out[1], r * cols_, cols_, row.sum);
       return;
@@ -252,6 +258,7 @@ class NormLaunch {
   float epsilon_;
   Rows x_rows_, addend_rows_;
   const float *scale_, *bias_;
+  std::optional<QuantizeRowsLaunch> next_;  // of the step behind, where it is joined
 };
 
 // ---- L2Norm
@@ -298,6 +305,7 @@ constexpr KernelBody layer_norm_rows{
     .prepare = &prepare_norm,
     .launch =
         [](const LaunchCall& call) { NormLaunch(call, 1).run(HWY_DYNAMIC_DISPATCH(LayerNormRow)); },
+    .joins = &quantizes_result_of,
 };
 constexpr KernelBody rms_norm_rows{
     .supports = [](const Problem& problem) { return supports_rows(problem, 1); },
@@ -306,6 +314,7 @@ constexpr KernelBody rms_norm_rows{
     .prepare = &prepare_norm,
     .launch =
         [](const LaunchCall& call) { NormLaunch(call, 1).run(HWY_DYNAMIC_DISPATCH(RmsNormRow)); },
+    .joins = &quantizes_result_of,
 };
 constexpr KernelBody add_layer_norm_rows{
     .supports = [](const Problem& problem) { return supports_rows(problem, 2); },
@@ -314,6 +323,7 @@ constexpr KernelBody add_layer_norm_rows{
     .prepare = &prepare_norm,
     .launch =
         [](const LaunchCall& call) { NormLaunch(call, 2).run(HWY_DYNAMIC_DISPATCH(LayerNormRow)); },
+    .joins = &quantizes_result_of,
 };
 
 extern const KernelBody l2_norm_rows;
@@ -329,6 +339,7 @@ constexpr KernelBody l2_norm_rows{
 constexpr KernelBody slabs_of(KernelBody rows, Support (*supports)(const Problem&)) {
   rows.supports = supports;
   rows.strided_inputs = 0;
+  rows.joins = nullptr;
   return rows;
 }
 extern const KernelBody layer_norm_slabs, rms_norm_slabs, add_layer_norm_slabs;

@@ -41,6 +41,12 @@ void launch_quantize_rows(const LaunchCall& call) {
   launch.q = call.out[0].as<int8_t>();
   launch.scales = output(1);
   launch.zeros = output(2);
+  const auto input = [&](size_t i) {
+    return given(call.in, i) ? call.in[i].as<const float>() : nullptr;
+  };
+  launch.factors = input(1);
+  launch.scale = input(2);
+  launch.zero = input(3);
   const int64_t lanes = launch.x.type == DType::kF32 ? 4 : 8;
   launch.is_aligned = launch.cols % lanes == 0 && is_aligned(launch.x, launch.x_rows, lanes) &&
                       reinterpret_cast<uintptr_t>(launch.q) % static_cast<uintptr_t>(lanes) == 0;

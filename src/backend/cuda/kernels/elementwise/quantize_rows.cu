@@ -29,15 +29,19 @@ __global__ void __launch_bounds__(RowThreads<T, kThreads>::kBlock)
   };
   RowRange range{0, 0};
   float differences = 0;  // x − x is 0 or NaN
-  each([&](const float(&v)[kN], int) {
+  each([&](float(&v)[kN], int c) {
+    multiply_factors(args.factors, c, cols - c, v);
 #pragma unroll
     for (int i = 0; i < kN; ++i) {  // past the end: 0
       range = {fminf(range.low, v[i]), fmaxf(range.high, v[i])};
       differences += v[i] - v[i];
     }
   });
-  const RowScaling by = scaling_of(range_of_row<kThreads>(range, differences, shared));
-  each([&](const float(&v)[kN], int c) {
+  const RowScaling by = args.scale != nullptr
+                            ? given_scaling(*args.scale, *args.zero)
+                            : scaling_of(range_of_row<kThreads>(range, differences, shared));
+  each([&](float(&v)[kN], int c) {
+    if constexpr (!kInRegisters) multiply_factors(args.factors, c, cols - c, v);
     store_bytes(args.q, row * args.cols + c, cols - c, args.is_aligned, v, by);
   });
   if (R::column(0) != 0) return;
@@ -68,24 +72,33 @@ __global__ void __launch_bounds__(kWarpsOfBlock* kWarpThreads)
     else
       raw[k] = {};
   }
-  RowRange range{0, 0};
-  float differences = 0;  // x − x is 0 or NaN
+  const auto widen = [&](int k, float(&v)[kVectorColumns]) {
 #pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
+    for (int i = 0; i < kVectorColumns; ++i) v[i] = to_f32(raw[k].element[i]);
+    multiply_factors(args.factors, column(k), cols - column(k), v);
+  };
+  const auto range_of = [&] {
+    RowRange range{0, 0};
+    float differences = 0;  // x − x is 0 or NaN
 #pragma unroll
-    for (int i = 0; i < kVectorColumns; ++i) {
-      const float v = to_f32(raw[k].element[i]);
-      range = {fminf(range.low, v), fmaxf(range.high, v)};
-      differences += v - v;
+    for (int k = 0; k < kVectors; ++k) {
+      float v[kVectorColumns];
+      widen(k, v);
+#pragma unroll
+      for (int i = 0; i < kVectorColumns; ++i) {
+        range = {fminf(range.low, v[i]), fmaxf(range.high, v[i])};
+        differences += v[i] - v[i];
+      }
     }
-  }
-  const RowScaling by = scaling_of(range_of_row<kWarpThreads>(range, differences, nullptr));
+    return range_of_row<kWarpThreads>(range, differences, nullptr);
+  };
+  const RowScaling by = args.scale != nullptr ? given_scaling(*args.scale, *args.zero)
+                                              : scaling_of(range_of());
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     if (column(k) >= cols) continue;
     float v[kVectorColumns];
-#pragma unroll
-    for (int i = 0; i < kVectorColumns; ++i) v[i] = to_f32(raw[k].element[i]);
+    widen(k, v);
     store_bytes(args.q, row * args.cols + column(k), kVectorColumns, true, v, by);
   }
   if (lane != 0) return;

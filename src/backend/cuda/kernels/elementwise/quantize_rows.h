@@ -11,12 +11,15 @@ struct QuantizeRowsLaunch {
   FloatArray x;
   int8_t* q = nullptr;
   float *scales = nullptr, *zeros = nullptr;  ///< [rows], or null
+  const float* factors = nullptr;             ///< [cols], or null: 1
+  /// Of all rows, where `scale` is not null; then `scales` and `zeros` are.
+  const float *scale = nullptr, *zero = nullptr;
   StridedIndex x_rows;
   int64_t rows = 0, cols = 0;
   bool is_aligned = false;  ///< vectors are, in x and q
 };
 
-/// q = x / scale + zero of its row, rounded to the nearest of -127 … 127, halves to even: the range
+/// q = x·factor / scale + zero of its row, rounded to the nearest of -127 … 127, halves to even: the range
 /// [low, high] of the row and 0 becomes [-127, 127] (QuantizeRowsAttrs in core/attrs.h). A row of
 /// zeros has scale, zero and q 0; NaN or infinity in a row makes its scale NaN. Error  scale and
 /// zero: an ulp of f32; q: off by 2^-22·127 before rounding. Cost: x read once where cols <= 8192,

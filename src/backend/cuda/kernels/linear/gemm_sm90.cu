@@ -15,9 +15,9 @@ struct Variant {
   const char* name;
   int rows, cols, sub, cluster;
   bool together;
-  GemmKernel kernels[5];  // f16, bf16, TF32, as GemmType; i8 into f16, into bf16
+  GemmKernel kernels[6];  // f16, bf16, TF32, as GemmType; i8 into f16, into bf16, into i8
 };
-constexpr int kInt8IntoF16 = 3, kInt8IntoBf16 = 4;
+constexpr int kInt8IntoF16 = 3, kInt8IntoBf16 = 4, kInt8IntoInt8 = 5;
 
 template <class S>
 GemmKernel kernel() {
@@ -26,6 +26,7 @@ GemmKernel kernel() {
 void add_int8(Variant& variant) {
   variant.kernels[kInt8IntoF16] = gemm_sm90_int8(variant.name, GemmType::kF16);
   variant.kernels[kInt8IntoBf16] = gemm_sm90_int8(variant.name, GemmType::kBF16);
+  variant.kernels[kInt8IntoInt8] = gemm_sm90_int8(variant.name, GemmType::kI8);
 }
 // Both warpgroups on one tile of 128 rows; not for TF32.
 template <int kCols, int kStages, int kCluster>
@@ -70,10 +71,11 @@ bool shares_w(const Variant& v, int64_t m) {
   constexpr int64_t kManyRows = 2048;
   return v.cluster == 1 && (v.cols > v.rows || (v.cols == v.rows && m <= kManyRows));
 }
-// The type of 16 bits that results leave in where they leave through boxes; of operands kI8 the one
-// among bias, residual and y.
+// The type that results leave in where they leave through boxes; of operands kI8 that of 16 bits
+// among bias, residual and y, or kI8 where they are quantized.
 GemmType result_type(const GemmSm90& call) {
   if (call.operands != GemmType::kI8) return call.operands;
+  if (call.quantized.q != nullptr) return GemmType::kI8;
   const bool has_bf16 = (call.bias != nullptr && call.bias_type == GemmType::kBF16) ||
                         (call.residual != nullptr && call.residual_type == GemmType::kBF16) ||
                         call.y_type == GemmType::kBF16;
@@ -81,7 +83,10 @@ GemmType result_type(const GemmSm90& call) {
 }
 const GemmKernel& kernel_for(const Variant& v, const GemmSm90& call) {
   if (call.operands != GemmType::kI8) return v.kernels[static_cast<int>(call.operands)];
-  return v.kernels[result_type(call) == GemmType::kBF16 ? kInt8IntoBf16 : kInt8IntoF16];
+  const GemmType result = result_type(call);
+  return v.kernels[result == GemmType::kI8    ? kInt8IntoInt8
+                   : result == GemmType::kBF16 ? kInt8IntoBf16
+                                               : kInt8IntoF16];
 }
 // Rows of tiles that are walked column by column before the next. One, with which all of w comes
 // again for each, only as long as w stays in the second-level cache.
@@ -135,9 +140,11 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
     return reinterpret_cast<uintptr_t>(data) % bytes == 0;
   };
   const bool x_aligned = aligned(call.x, 16);
-  const bool y_aligned = aligned(call.y, 16);
+  const bool quantizes = call.quantized.q != nullptr;
+  void* const y = quantizes ? call.quantized.q : call.y;
+  const bool y_aligned = aligned(y, 16) && (!quantizes || call.n % 16 == 0);
   const bool adds = call.residual != nullptr;
-  const bool boxes = kernel.boxes && y_aligned && call.y_type == result &&
+  const bool boxes = kernel.boxes && y_aligned && (call.y_type == result || quantizes) &&
                      (adds ? call.activation == 0 && call.residual_type == result &&
                                  aligned(call.residual, 16)
                            : call.activation <= 1);
@@ -145,7 +152,7 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   const bool ok =
       encode(&maps[1], {call.w, call.n, call.k, v.cols / v.cluster, call.operands}) &&
       (!x_aligned || encode(&maps[0], {call.x, call.m, call.k, x_rows, call.operands})) &&
-      (!boxes || encode(&maps[2], {call.y, call.m, call.n, 16, result, true})) &&
+      (!boxes || encode(&maps[2], {y, call.m, call.n, 16, result, true})) &&
       (!boxes || !adds ||
        encode(&maps[3], {call.residual, call.m, call.n, 16, result, true}));
   if (!ok) return cudaErrorInvalidValue;
@@ -173,7 +180,7 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   args.w_bytes = static_cast<uint32_t>(v.sub * v.cols * 128);
   args.bias_type = call.bias_type, args.residual_type = call.residual_type;
   args.y_type = call.y_type, args.activation = call.activation;
-  args.scales = call.scales;
+  args.scales = call.scales, args.quantized = call.quantized;
 
   const int64_t tiles = int64_t{args.row_tiles} * args.col_tiles;
   const int64_t clusters = std::min<int64_t>(tiles, call.processors / v.cluster);

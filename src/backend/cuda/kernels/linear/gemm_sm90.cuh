@@ -308,7 +308,12 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
       } else if (!S::kTogether) {
         barrier_wait(shared.boxes_turn(group), turn_parity);
       }
-      if (args.finish == GemmFinish::kBoxesGelu) {
+      if constexpr (S::kQuantizes) {
+        if (args.finish == GemmFinish::kBoxesGelu)
+          finish_bytes<S, true>(sums, columns, rows, args, y_map, boxes, tile);
+        else
+          finish_bytes<S, false>(sums, columns, rows, args, y_map, boxes, tile);
+      } else if (args.finish == GemmFinish::kBoxesGelu) {
         finish_boxes<S, true, false>(sums, columns, rows, y_map, boxes, tile);
       } else if (args.finish == GemmFinish::kBoxesResidual) {
         finish_boxes<S, false, true>(sums, columns, rows, y_map, boxes, tile);

@@ -17,6 +17,14 @@ struct GemmScales {
   bool by_row = false, zeros_by_row = false, by_column = false;
 };
 
+/// Where q is not null, y, of operands kI8 and type kF16, is not stored, but quantized as by
+/// QuantizeRows with one scale: q = y·factor / scale + zero (device/quantize_row.cuh).
+struct GemmQuantized {
+  int8_t* q = nullptr;                              // [m, n]
+  const float* factors = nullptr;                   // [n], or null: 1
+  const float *scale = nullptr, *zero = nullptr;  // one number each
+};
+
 /// y = act(x·wᵀ + bias) + residual. `operands` is the type of x and w; bias, residual and y each
 /// have that type or f32. TF32: x and w are f32 and are rounded to the nearest TF32 (ties to even)
 /// when they are loaded. i8: the product is scaled (`scales`), y is f16, bf16 or f32, bias and
@@ -38,7 +46,8 @@ struct GemmSm90 {
   bool backwards = false;  ///< tiles from the last to the first; the same bits
   /// No kernel writes the bias: it is read while the kernel before still runs.
   bool constant_bias = false;
-  GemmScales scales = {};  ///< of operands kI8
+  GemmScales scales = {};        ///< of operands kI8
+  GemmQuantized quantized = {};  ///< without a residual
 };
 
 /// Number of tile shapes, their names ("128x128 c2"), and the one that a problem of these sizes is

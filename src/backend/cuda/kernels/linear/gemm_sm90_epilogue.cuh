@@ -9,6 +9,7 @@
 #include "backend/cuda/device/activation.cuh"
 #include "backend/cuda/device/hopper.cuh"
 #include "backend/cuda/device/mma.cuh"
+#include "backend/cuda/device/quantize_row.cuh"
 #include "backend/cuda/kernels/linear/gemm_sm90_shape.cuh"
 
 namespace vernier::backend::cuda {
@@ -117,7 +118,7 @@ struct GemmColumnPart {
                                         int group) const {
     const auto widened = [&](uint32_t bits) {
       if (args.bias_type == GemmType::kF32) return __uint_as_float(bits);
-      using Narrow = std::conditional_t<__is_same(typename S::Result, __half), __half,
+      using Narrow = std::conditional_t<__is_same(typename S::Narrow, __half), __half,
                                         __nv_bfloat16>;
       return widen_pair<Narrow>(bits).x;
     };
@@ -234,7 +235,7 @@ __device__ __forceinline__ void add_residual(GemmSlice<S>& v, const GemmArgument
   if (args.residual_type == GemmType::kF32) {
     add_residual_of<S, float>(v, args, spot);
   } else {
-    add_residual_of<S, typename S::Result>(v, args, spot);
+    add_residual_of<S, typename S::Narrow>(v, args, spot);
   }
 }
 // The residual of a tile that is one slice, read before its products, beside the first of x: all
@@ -242,10 +243,10 @@ __device__ __forceinline__ void add_residual(GemmSlice<S>& v, const GemmArgument
 template <class S>
 struct ResidualAhead {
   static constexpr bool kIs = S::kSlices == 1;
-  PairBits<typename S::Result> pairs[S::kSliceCols / 4];
+  PairBits<typename S::Narrow> pairs[S::kSliceCols / 4];
   bool is_read;
   __device__ __forceinline__ void read(const GemmArguments& args, GemmTile tile) {
-    using T = typename S::Result;
+    using T = typename S::Narrow;
     is_read = args.residual != nullptr && args.residual_aligned &&
               (args.residual_type == GemmType::kF32) == (sizeof(T) == 4);
     if (!is_read) return;
@@ -262,7 +263,7 @@ struct ResidualAhead {
   __device__ __forceinline__ void add(GemmSlice<S>& v) const {
 #pragma unroll
     for (int i = 0; i < S::kSliceCols / 4; ++i) {
-      const float2 add = widen_pair<typename S::Result>(pairs[i]);
+      const float2 add = widen_pair<typename S::Narrow>(pairs[i]);
       v[2 * i] += add.x, v[2 * i + 1] += add.y;
     }
   }
@@ -431,6 +432,75 @@ __device__ __forceinline__ void take_slice(const GemmSums<S>& sums, const GemmCo
   }
 }
 
+// Two neighbors of y, columns `col` and the next, as they are stored in f16, quantized: two bytes.
+__device__ __forceinline__ uint16_t quantized_pair(const GemmArguments& args, const RowScaling& by,
+                                                   int col, float a, float b) {
+  const float* factors = args.quantized.factors;
+  float2 factor{1, 1};
+  if (factors != nullptr && col < args.n)  // n is a multiple of 8
+    factor = float2{factors[col], factors[col + 1]};
+  const auto byte = [&by](float v, float f) {
+    return static_cast<uint16_t>(by.byte(__half2float(__float2half_rn(v)) * f) & 0xff);
+  };
+  return static_cast<uint16_t>(byte(a, factor.x) | byte(b, factor.y) << 8);
+}
+__device__ __forceinline__ RowScaling scaling_of(const GemmQuantized& by) {
+  return given_scaling(*by.scale, *by.zero);
+}
+
+/// q of a tile through boxes of 16 rows and 128 columns.
+template <class S, bool kGelu>
+__device__ __forceinline__ void finish_bytes(const GemmSums<S>& sums, const GemmColumns<S>& columns,
+                                             const GemmRows<S>& rows, const GemmArguments& args,
+                                             const CUtensorMap* y_map, uint32_t boxes,
+                                             GemmTile tile) {
+  const int warp = uniform(threadIdx.x / 32 % 4), lane = threadIdx.x % 32;
+  const RowScaling by = scaling_of(args.quantized);
+#pragma unroll
+  for (int b = 0; b < S::kRowBlocks; ++b) {
+#pragma unroll
+    for (int c = 0; c < S::kCols / S::kBoxCols; ++c) {
+      const uint32_t box = boxes + (b * (S::kCols / S::kBoxCols) + c) * S::kBoxBytes;
+#pragma unroll
+      for (int j = 0; j < S::kBoxCols / 8; ++j) {
+        const int eight = S::kBoxCols / 8 * c + j;
+        const int* d = sums[b] + 4 * eight;
+        const int four[4] = {d[0], d[1], d[2], d[3]};
+        float v[4];
+        scaled<S>(four, columns, rows, b, eight, v);
+        if constexpr (kGelu) epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
+        const int col = tile.col + 8 * eight + 2 * (lane % 4);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const uint32_t at =
+              box_place(box, lane / 4 + 8 * half, j / 2) + j % 2 * 8 + lane % 4 * 2;
+          store_shared_16_bits(at, quantized_pair(args, by, col, v[2 * half], v[2 * half + 1]));
+        }
+      }
+      fence_shared_to_async();
+      __syncwarp();
+      if (lane == 0)
+        store_box(y_map, box, tile.col + S::kBoxCols * c, tile.row + 64 * b + 16 * warp);
+    }
+  }
+}
+/// The same of a slice, straight from registers.
+template <class S>
+__device__ __forceinline__ void store_bytes(const GemmSlice<S>& v, const GemmArguments& args,
+                                            GemmSpot spot) {
+  const RowScaling by = scaling_of(args.quantized);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    int8_t* q = args.quantized.q + static_cast<int64_t>(spot.row + 8 * half) * args.n + spot.col;
+#pragma unroll
+    for (int j = 0; j < S::kSliceCols / 8; ++j) {
+      if (spot.row + 8 * half >= args.m || spot.col + 8 * j >= args.n) continue;
+      *reinterpret_cast<uint16_t*>(q + 8 * j) = quantized_pair(
+          args, by, spot.col + 8 * j, v[4 * j + 2 * half], v[4 * j + 2 * half + 1]);
+    }
+  }
+}
+
 /// y = act(sums) + residual for one tile of a group, any types.
 template <class S>
 __device__ __forceinline__ void finish(const GemmSums<S>& sums, const GemmColumns<S>& columns,
@@ -453,6 +523,10 @@ __device__ __forceinline__ void finish(const GemmSums<S>& sums, const GemmColumn
       } else {
         add_residual<S>(v, args, spot);
       }
+    }
+    if constexpr (S::kQuantizes) {
+      store_bytes<S>(v, args, spot);
+      continue;
     }
     if (args.y_type == GemmType::kF32) {
       store_direct<S, float>(v, args, spot);

@@ -11,7 +11,7 @@ namespace {
 
 struct Row {
   std::string_view name;
-  GemmKernel into_f16, into_bf16;
+  GemmKernel into_f16, into_bf16, into_int8;
 };
 
 template <class S>
@@ -24,6 +24,8 @@ Row row(std::string_view name) {
           kernel<GemmShape<Int8Into<__half>, kRowBlocks, kCols, kSub, kStages, kCluster,
                            kTogether>>(),
           kernel<GemmShape<Int8Into<__nv_bfloat16>, kRowBlocks, kCols, kSub, kStages, kCluster,
+                           kTogether>>(),
+          kernel<GemmShape<Int8Into<int8_t>, kRowBlocks, kCols, kSub, kStages, kCluster,
                            kTogether>>()};
 }
 
@@ -39,7 +41,9 @@ GemmKernel gemm_sm90_int8(const char* name, GemmType result) {
       row<1, 256, 1, 3, 1, true>("128x256 t"), row<1, 256, 1, 3, 2, true>("128x256 c2 t"),
   };
   for (const Row& made : kRows) {
-    if (made.name == name) return result == GemmType::kBF16 ? made.into_bf16 : made.into_f16;
+    if (made.name != name) continue;
+    if (result == GemmType::kI8) return made.into_int8;
+    return result == GemmType::kBF16 ? made.into_bf16 : made.into_f16;
   }
   return {};
 }

@@ -12,7 +12,7 @@ struct GemmKernel {
 };
 
 /// The kernel of the tile shape `name` (gemm_sm90_name) on operands of i8, whose results of 16 bits
-/// are `result` (kF16 or kBF16).
+/// are `result`, or kI8: f16, quantized.
 GemmKernel gemm_sm90_int8(const char* name, GemmType result);
 
 }  // namespace vernier::backend::cuda

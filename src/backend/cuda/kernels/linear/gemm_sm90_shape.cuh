@@ -2,6 +2,7 @@
 // which tile comes when. See gemm_sm90.cuh. C++17.
 #pragma once
 #include <cstdint>
+#include <type_traits>
 
 #include "backend/cuda/device/vectors.cuh"
 #include "backend/cuda/device/wgmma.cuh"
@@ -9,20 +10,24 @@
 
 namespace vernier::backend::cuda {
 
-/// T = Int8Into<R>: products of i8 whose results have type R of 16 bits.
+/// T = Int8Into<R>: products of i8 whose results have type R of 16 bits, or, R = int8_t, are f16
+/// that is quantized.
 template <class R>
 struct Int8Into {};
 
-/// Of a product: the type of results that leave through boxes, the sums' type, and wgmma's name.
+/// Of a product: the type of results that leave through boxes, that of narrow operands, the sums'
+/// type, and wgmma's name.
 template <class T_>
 struct GemmTypes {
   using Result = T_;
+  using Narrow = T_;
   using Sum = float;
   using Operand = T_;
 };
 template <class R>
 struct GemmTypes<Int8Into<R>> {
   using Result = R;
+  using Narrow = std::conditional_t<sizeof(R) == 1, __half, R>;
   using Sum = int;
   using Operand = Int8;
 };
@@ -48,6 +53,7 @@ struct GemmArguments {
   int activation;
   bool backwards, constant_bias;  // as in GemmSm90
   GemmScales scales;
+  GemmQuantized quantized;
 };
 
 constexpr int kGemmThreads = 384;  // two consumer warpgroups, one producer
@@ -61,9 +67,10 @@ template <class T_, int kRowBlocks_, int kCols_, int kSub_, int kStages_, int kB
 struct GemmShape {
   using T = T_;
   using Result = typename GemmTypes<T>::Result;
+  using Narrow = typename GemmTypes<T>::Narrow;
   using Sum = typename GemmTypes<T>::Sum;
   using Operand = typename GemmTypes<T>::Operand;
-  static constexpr bool kIsInt8 = sizeof(T) == 1;
+  static constexpr bool kIsInt8 = sizeof(T) == 1, kQuantizes = sizeof(Result) == 1;
   static constexpr int kRowBlocks = kRowBlocks_, kCols = kCols_, kSub = kSub_, kStages = kStages_,
                        kBelow = kBelow_, kBeside = kBeside_, kCluster = kBelow * kBeside;
   static constexpr bool kTogether = kTogether_;

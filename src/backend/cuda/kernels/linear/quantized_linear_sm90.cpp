@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "backend/cuda/check.h"
+#include "backend/cuda/kernels/elementwise/quantize_rows_step.h"
 #include "backend/cuda/kernels/linear/gemm_sm90.h"
 #include "backend/cuda/kernels/linear/row_buckets.h"
 #include "backend/cuda/usable.h"
@@ -213,12 +214,30 @@ int tile_of(const QuantizedState& state, const GemmSm90& product) {
   return gemm_sm90_choice(product.m, product.n, product.k, GemmType::kI8, product.processors);
 }
 
+// The step behind, where it quantizes the result with a given scale and nobody else reads it.
+GemmQuantized quantized_of(const LaunchCall& call) {
+  if (call.next == nullptr || !call.result_unused) return {};
+  const LaunchCall& next = *call.next;
+  return {.q = next.out[0].as<int8_t>(),
+          .factors = given(next.in, 1) ? next.in[1].as<const float>() : nullptr,
+          .scale = next.in[2].as<const float>(),
+          .zero = next.in[3].as<const float>()};
+}
+
 void launch(const LaunchCall& call) {
   const auto& state = static_cast<const QuantizedState&>(*call.state);
   GemmSm90 product = product_of(state, call.in, call.out);
   product.backwards = call.backwards;
+  product.quantized = quantized_of(call);
   check_cuda(launch_gemm_sm90(product, tile_of(state, product), stream_of(call.execution)),
              "QuantizedLinear");
+  if (call.next != nullptr && product.quantized.q == nullptr) launch_quantize_rows(*call.next);
+}
+
+// A QuantizeRows with a given scale of results in f16.
+bool joins(const Problem& own, const Problem& next) {
+  return quantizes_result_of(own, next) && next.has_input(2) &&
+         own.outputs[0].dtype == DType::kF16 && !own.has_input(kQuantizedResidual);
 }
 
 std::string tune(const TuneCall& call) {
@@ -248,6 +267,7 @@ constexpr KernelBody quantized_linear_sm90{
     .prepare = &prepare_tiled,
     .launch = &launch,
     .tune = &tune,
+    .joins = &joins,
 };
 
 }  // namespace vernier::backend::cuda

@@ -22,11 +22,15 @@ __device__ void quantize(const PackedNorm& args, int64_t row, bool inside,
   RowRange range{0, 0};
   float differences = 0;
 #pragma unroll
-  for (int i = 0; i < L::kVectors * L::kN; ++i) {
-    float& v = x[i / L::kN][i % L::kN];
-    v = to_f32(from_f32<typename L::T>(v));
-    range = {fminf(range.low, v), fmaxf(range.high, v)};
-    differences += v - v;
+  for (int k = 0; k < L::kVectors; ++k) {
+#pragma unroll
+    for (float& v : x[k]) v = to_f32(from_f32<typename L::T>(v));
+    multiply_factors(args.factors, PackedRow<L>::column(k), L::kN, x[k]);
+#pragma unroll
+    for (const float v : x[k]) {
+      range = {fminf(range.low, v), fmaxf(range.high, v)};
+      differences += v - v;
+    }
   }
   const RowScaling by = scaling_of(range_of_row<L::kThreads>(range, differences, nullptr));
   if (!inside) return;

@@ -23,6 +23,7 @@ struct PackedNorm {
   /// packed_norm_quantizes(). `scales`, `zeros`: [rows], or null.
   int8_t* q = nullptr;
   float *scales = nullptr, *zeros = nullptr;
+  const float* factors = nullptr;  ///< of QuantizeRows: [cols], or null: 1
   bool backwards = false;      ///< rows from the last to the first; EmbedNorm takes no notice
 };
 
