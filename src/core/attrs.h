@@ -352,10 +352,10 @@ struct LinearAttrs {
     v("trans_w", trans_w);
   }
 };
-/// QuantizeRows: q = x / scale + zero (q8) with the scale and zero of its row, [..., 1] both:
-///   low = min(x, 0), high = max(x, 0), scale = (high - low) / 254, zero = -(high + low) / 2 /
-///   scale
-/// x [..., K]. A row of zeros has scale, zero and q 0.
+/// QuantizeRows: q = x·factor / scale + zero (q8) with the scale and zero of its row, [..., 1] both:
+///   low = min(x·factor, 0), high = max(x·factor, 0), scale = (high - low) / 254,
+///   zero = -(high + low) / 2 / scale
+/// x [..., K], factor [K] optional (absent: 1). A row of zeros has scale, zero and q 0.
 using QuantizeRowsAttrs = NoAttrs;
 /// QuantizedLinear: y = act((x − x_zero)·(w − w_zero)·x_scale·w_scale + bias) (+ residual). Inputs:
 ///   0 x [..., K], q8, i8 or u8        1 w [K, N] (or [N, K] with trans_w), q8, i8 or u8

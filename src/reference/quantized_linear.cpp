@@ -29,17 +29,20 @@ std::vector<double> centered(const EvalTensor& x, const Rounding& rounding, size
 
 }  // namespace
 
-// q = x / scale + zero of its row.
+// q = x·factor / scale + zero of its row.
 void eval_quantize_rows(const EvalCall& call) {
   constexpr double kSteps = 254;
   const EvalTensor& x = *call.in[0];
+  const EvalTensor* factor = call.optional(1);
   const auto other = [&](size_t i) {
     return i < call.out.size() && !call.out[i].f.empty() ? &call.out[i] : nullptr;
   };
   EvalTensor &q = call.out[0], *scales = other(1), *zeros = other(2);
   const auto cols = static_cast<size_t>(x.shape.back());
   for (size_t row = 0; row * cols < x.f.size(); ++row) {
-    const auto values = std::span(x.f).subspan(row * cols, cols);
+    const auto read = std::span(x.f).subspan(row * cols, cols);
+    std::vector<double> values(read.begin(), read.end());
+    for (size_t i = 0; i < cols && factor != nullptr; ++i) values[i] *= factor->f[i];
     double low = 0, high = 0, sum = 0;
     for (const double v : values) {
       low = std::min(low, v);

@@ -152,6 +152,7 @@ void infer_quantize_rows(InferContext& context) {
   require_float(context, 0);
   SymShape shape = context.shape(0);
   if (shape.empty()) context.fail("input 0 must have at least one axis, got a scalar");
+  check_columns(context, 1, shape.back());
   context.set_output(0, DType::kQ8, shape);
   shape.back() = Dim(1);
   context.set_output(1, DType::kF32, shape);

@@ -49,6 +49,24 @@ const Cases kQuantizeRows("QuantizeRows", [] {
       cases.push_back(c);
     }
   }
+  for (const Shape& shape : std::vector<Shape>{{3, 1}, {4, 17}, {2, 5, 64}, {3, 1537}}) {
+    OpCase c{.name = str(shape) + " times factors",
+             .op = OpKind::kQuantizeRows,
+             .attrs = encode(QuantizeRowsAttrs{})};
+    Shape by_row = shape;
+    by_row.back() = 1;
+    std::vector<double> factors;
+    for (int64_t k = 0; k < shape.back(); ++k) factors.push_back(std::exp2(k % 7 - 3));
+    c.inputs = {{.value = make.normal(shape, 1), .batch_axis = 0, .special = false},
+                {.value = Tensor::from(kF32, {shape.back()}, std::span<const double>(factors)),
+                 .constant = true,
+                 .special = false,
+                 .stays_f32 = true}};
+    c.outputs = {{.dtype = kQ8, .shape = shape, .batch_axis = 0},
+                 {.shape = by_row, .batch_axis = 0},
+                 {.shape = by_row, .batch_axis = 0}};
+    cases.push_back(c);
+  }
   OpCase ties{.name = "ties", .op = OpKind::kQuantizeRows, .attrs = encode(QuantizeRowsAttrs{})};
   const std::vector<double> row{127, 0.5, 1.5, -2.5, -127, 3.5, 126.5};
   ties.inputs = {

@@ -1,12 +1,14 @@
-// cpu.quantize_rows.rows: q = x / scale + zero, rounded to the nearest of -127 … 127, halves to
-// even, with the scale and zero of its row: [low, high] = all of its numbers and 0 become [-127,
-// 127].
+// cpu.quantize_rows.rows: q = x·factor / scale + zero, rounded to the nearest of -127 … 127, halves
+// to even, with the scale and zero of its row: [low, high] = all of its products x·factor and 0
+// become [-127, 127].
 //
-// x        [..., K], f32, f16 or bf16; any outer strides. q [..., K] q8; scale, zero [..., 1] f32
-// Error    scale and zero: an ulp of f32. q: off by 2^-22 · 127 before rounding. A row of zeros, or
-//          of numbers below 1e-42: scale, zero and q 0. NaN or infinity in a row: its scale is NaN,
-//          and so is what is made of it
-// Cost     reads x twice (the second time from the cache), writes a byte per element
+// x        [..., K], f32, f16 or bf16; any outer strides. factor [K] f32, optional (absent: 1)
+//          q [..., K] q8; scale, zero [..., 1] f32
+// Error    scale and zero: an ulp of f32. q: off by 2^-22 · 127 before rounding, and by x·factor's
+//          rounding to f32, which is none where factors are powers of two. A row of zeros, or of
+//          numbers below 1e-42: scale, zero and q 0. NaN or infinity in a row, or a product beyond
+//          f32: its scale is NaN, and so is what is made of it
+// Cost     reads x and factor twice (the second time from the cache), writes a byte per element
 #include <cmath>
 
 #include "backend/cpu/body.h"
@@ -20,10 +22,15 @@
 #ifndef VERNIER_CPU_QUANTIZE_ROWS_H_
 #define VERNIER_CPU_QUANTIZE_ROWS_H_
 namespace vernier::backend::cpu {
+struct RowOfX {
+  DType type;
+  const std::byte* x;
+  const float* factors;  ///< of its columns; null: 1
+};
 struct RowRange {
   float low, high;
 };
-/// q = (x - middle)·first·second. Of tiny numbers the product of both factors is infinite.
+/// q = (x·factor - middle)·first·second. Of tiny numbers the product of both factors is infinite.
 struct RowScale {
   float middle, first, second;
 };
@@ -34,12 +41,27 @@ HWY_BEFORE_NAMESPACE();
 namespace vernier::backend::cpu {
 namespace HWY_NAMESPACE {
 
+// A row of x, or of x·factor.
+template <bool kFactors>
+struct ScaledRow {
+  DType type;
+  const std::byte* x;
+  const float* factors;
+  HWY_INLINE VF32 load(F32 d, int64_t c, int64_t lanes) const {
+    const VF32 v = load_floats(d, type, x, c, lanes);
+    if constexpr (!kFactors) return v;
+    return hn::Mul(
+        v, load_floats(d, DType::kF32, reinterpret_cast<const std::byte*>(factors), c, lanes));
+  }
+};
+
 // The range of a row and 0. NaN or infinity in it: NaN.
-RowRange RangeOf(DType type, const std::byte* row, int64_t cols) {
+template <class Row>
+RowRange range_of(const Row& row, int64_t cols) {
   const F32 d;
   VF32 low = hn::Zero(d), high = low, differences = low;  // x - x is 0 or NaN
   for_each_vector(d, cols, [&](int64_t c, int64_t lanes) {
-    const VF32 x = load_floats(d, type, row, c, lanes);
+    const VF32 x = row.load(d, c, lanes);
     low = hn::Min(low, x);
     high = hn::Max(high, x);
     differences = hn::Or(differences, hn::Sub(x, x));
@@ -48,7 +70,8 @@ RowRange RangeOf(DType type, const std::byte* row, int64_t cols) {
   return {hn::GetLane(hn::MinOfLanes(d, low)), hn::GetLane(hn::MaxOfLanes(d, high))};
 }
 
-void QuantizeRow(DType type, const std::byte* row, int64_t cols, const RowScale& by, int8_t* q) {
+template <class Row>
+void quantize_row(const Row& row, int64_t cols, const RowScale& by, int8_t* q) {
   constexpr float kLargestQ8 = 127;
   const F32 d;
   const hn::Rebind<int8_t, F32> d8;
@@ -56,7 +79,7 @@ void QuantizeRow(DType type, const std::byte* row, int64_t cols, const RowScale&
              second = hn::Set(d, by.second);
   const auto low = hn::Set(d, -kLargestQ8), high = hn::Set(d, kLargestQ8);
   for_each_vector(d, cols, [&](int64_t c, int64_t lanes) {
-    VF32 v = hn::Mul(hn::Sub(load_floats(d, type, row, c, lanes), middle), first);
+    VF32 v = hn::Mul(hn::Sub(row.load(d, c, lanes), middle), first);
     if (by.second != 1) v = hn::Mul(v, second);
     v = hn::Min(hn::Max(v, low), high);
     const auto bytes = hn::DemoteTo(d8, hn::NearestInt(v));
@@ -65,6 +88,17 @@ void QuantizeRow(DType type, const std::byte* row, int64_t cols, const RowScale&
     hn::Store(bytes, d8, last);
     std::memcpy(q + c, last, static_cast<size_t>(lanes));
   });
+}
+
+RowRange RangeOf(const RowOfX& row, int64_t cols) {
+  if (row.factors == nullptr) return range_of(ScaledRow<false>{row.type, row.x, nullptr}, cols);
+  return range_of(ScaledRow<true>{row.type, row.x, row.factors}, cols);
+}
+
+void QuantizeRow(const RowOfX& row, int64_t cols, const RowScale& by, int8_t* q) {
+  if (row.factors == nullptr)
+    return quantize_row(ScaledRow<false>{row.type, row.x, nullptr}, cols, by, q);
+  quantize_row(ScaledRow<true>{row.type, row.x, row.factors}, cols, by, q);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -100,6 +134,7 @@ void launch_quantize_rows(const LaunchCall& call) {
   const int64_t cols = x.dim(-1);
   if (x.elems() == 0) return;
   const Rows rows(x);
+  const float* factors = given(call.in, 1) ? call.in[1].as<const float>() : nullptr;
   auto* q = call.out[0].as<int8_t>();
   const auto output = [&](size_t i) {
     return given(call.out, i) ? call.out[i].as<float>() : nullptr;
@@ -110,9 +145,9 @@ void launch_quantize_rows(const LaunchCall& call) {
   call.execution.threads->parallel_for(
       count, std::max<int64_t>(1, kChunk / cols), [&](int64_t begin, int64_t end, int) {
         for (int64_t r = begin; r < end; ++r) {
-          const std::byte* row = x.data + rows.offset(r) * width;
-          const Scaling made = scaling_of(HWY_DYNAMIC_DISPATCH(RangeOf)(x.dtype, row, cols));
-          HWY_DYNAMIC_DISPATCH(QuantizeRow)(x.dtype, row, cols, made.by, q + r * cols);
+          const RowOfX row{x.dtype, x.data + rows.offset(r) * width, factors};
+          const Scaling made = scaling_of(HWY_DYNAMIC_DISPATCH(RangeOf)(row, cols));
+          HWY_DYNAMIC_DISPATCH(QuantizeRow)(row, cols, made.by, q + r * cols);
           if (scales != nullptr) scales[r] = made.scale;
           if (zeros != nullptr) zeros[r] = made.zero;
         }
@@ -123,6 +158,9 @@ Support supports_quantize_rows(const Problem& problem) {
   const DType type = problem.inputs[0].dtype;
   if (type != DType::kF32 && !is_16_bit_float(type))
     return no("input 0 is " + std::string(name(type)) + ", this kernel takes f32, f16 and bf16");
+  if (problem.has_input(1) && problem.inputs[1].dtype != DType::kF32)
+    return no("the factors are " + std::string(name(problem.inputs[1].dtype)) +
+              ", this kernel takes f32");
   if (problem.outputs[0].dtype != DType::kQ8)
     return no("output 0 is " + std::string(name(problem.outputs[0].dtype)));
   for (size_t i = 1; i < problem.outputs.size(); ++i) {
