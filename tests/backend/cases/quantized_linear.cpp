@@ -67,6 +67,32 @@ const Cases kQuantizeRows("QuantizeRows", [] {
                  {.shape = by_row, .batch_axis = 0}};
     cases.push_back(c);
   }
+  for (const Shape& shape : std::vector<Shape>{{3, 17}, {2, 5, 64}, {70, 1536}, {3, 5000}}) {
+    for (const bool factors : {false, true}) {
+      OpCase c{.name = str(shape) + (factors ? " times factors" : "") + " by a given scale",
+               .op = OpKind::kQuantizeRows,
+               .attrs = encode(QuantizeRowsAttrs{})};
+      const auto number = [](double value) {
+        return Arg{.value = Tensor::scalar(kF32, value),
+                   .constant = true,
+                   .special = false,
+                   .stays_f32 = true};
+      };
+      Arg factor{.value = Tensor(), .special = false};
+      if (factors) {
+        std::vector<double> values;
+        for (int64_t k = 0; k < shape.back(); ++k) values.push_back(std::exp2(k % 7 - 3));
+        factor = {.value = Tensor::from(kF32, {shape.back()}, std::span<const double>(values)),
+                  .constant = true,
+                  .special = false,
+                  .stays_f32 = true};
+      }
+      c.inputs = {{.value = make.normal(shape, 1), .batch_axis = 0, .special = false}, factor,
+                  number(0.03), number(-40)};
+      c.outputs = {{.dtype = kQ8, .shape = shape, .batch_axis = 0}};
+      cases.push_back(c);
+    }
+  }
   OpCase ties{.name = "ties", .op = OpKind::kQuantizeRows, .attrs = encode(QuantizeRowsAttrs{})};
   const std::vector<double> row{127, 0.5, 1.5, -2.5, -127, 3.5, 126.5};
   ties.inputs = {
