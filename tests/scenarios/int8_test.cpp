@@ -10,6 +10,7 @@
 #include "onnx/import.h"
 #include "precision/requests.h"
 #include "runtime/backends.h"
+#include "runtime/engine_impl.h"
 #include "runtime/models.h"
 #include "verify/verify.h"
 
@@ -85,6 +86,21 @@ TEST_P(Int8, RulesComeFirst) {
   }
   const plan::Plan one = build(GetParam(), "fp32", {"role:ffn.up compute=int8"});
   EXPECT_THAT(one.steps, Contains(testing::Truly(&is_int8)));
+}
+
+// Each step alone has the same bits: the check "runs that nobody watches" of the test above.
+TEST_P(Int8, NormsQuantizeTheirRowsInOneLaunch) {
+  const auto engine = Engine::from_bytes(engine::engine_bytes(build(GetParam(), "int8")));
+  const Engine::Impl& impl = engine->impl();
+  int norms = 0, joint = 0;
+  for (size_t s = 0; s + 1 < impl.plan.steps.size(); ++s) {
+    const bool quantized = impl.plan.steps[s + 1].op == OpKind::kQuantizeRows &&
+                           impl.plan.steps[s].op == OpKind::kAddLayerNorm;
+    norms += quantized;
+    joint += quantized && impl.joins[s] != Engine::Impl::Joins::kNo;
+  }
+  EXPECT_GT(norms, 0);
+  EXPECT_EQ(joint, norms);
 }
 
 TEST(Int8Build, SaysWhatItQuantizes) {
