@@ -9,6 +9,7 @@
 
 #include "cli/program.h"
 #include "io/npz.h"
+#include "onnx/model_builder.h"
 
 namespace vernier::test {
 namespace {
@@ -34,8 +35,12 @@ NamedTensors sentences(int64_t rows, int64_t length, uint64_t seed) {
     }
   }
   const Shape shape{rows, length};
-  return {{"input_ids", Tensor::from(DType::kI64, shape, std::span<const int64_t>(ids))},
-          {"attention_mask", Tensor::from(DType::kI64, shape, std::span<const int64_t>(mask))}};
+  const std::vector<int64_t> types(ids.size(), 0);
+  const auto array = [&](const std::vector<int64_t>& values) {
+    return Tensor::from(DType::kI64, shape, std::span(values));
+  };
+  return {
+      {"input_ids", array(ids)}, {"attention_mask", array(mask)}, {"token_type_ids", array(types)}};
 }
 
 int64_t tokens(const NamedTensors& arrays) {
@@ -245,7 +250,7 @@ TEST_F(Calibrate, EveryErrorIsAMessage) {
   };
   const Row rows[] = {
       {{file("empty")}, 2, "holds no .npz file"},
-      {{file("absent.npz")}, 3, "absent.npz"},
+      {{file("absent.npz")}, 2, "absent.npz"},
       {{file("text.npz")}, 2, "text.npz"},
       {{file("wrong.npz")}, 2, "wrong.npz': "},
       {{file("long.npz")}, 2, "long.npz': "},
@@ -269,9 +274,12 @@ TEST_F(Calibrate, EveryErrorIsAMessage) {
 }
 
 TEST_F(Calibrate, AModelWithoutInt8ProductsIsRefused) {
-  const Outcome outcome =
-      run_program({"calibrate", "tests/models/tracker_filter_predictor_ts17/model.onnx", "--data",
-                   file("data"), "-o", file("none.json")});
+  onnx::ModelBuilder builder(17);
+  builder.input("x", onnx::kFloat, {int64_t{2}}).output("y");
+  builder.node("Relu", {"x"}, {"y"});
+  write_file(file("relu.onnx"), builder.bytes());
+  const Outcome outcome = run_program(
+      {"calibrate", file("relu.onnx"), "--data", file("data"), "-o", file("none.json")});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("there is nothing to calibrate"));
 }
