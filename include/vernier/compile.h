@@ -34,6 +34,9 @@ struct CompileOptions {
   std::string precision_constraints;  ///< trtexec's; "obey" is what Vernier always does
   /// A policy file's JSON, to which the above add, and its name for messages.
   std::string policy, policy_file;
+  /// What calibrate() wrote (docs/quantization.md "Scales files"): the JSON text, and the file's
+  /// name for messages. Products in int8 take its factors. Empty: none.
+  std::string scales, scales_file;
   /// JSON file with the variants that were fastest on a device: read if it exists, and written with
   /// what had to be timed. The same file gives the same engine. Empty: everything is timed again.
   std::string tuning_file;

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "vernier/calibrate.h"
 #include "vernier/compile.h"
 #include "vernier/inspect.h"
 #include "vernier/limits.h"
@@ -227,6 +228,12 @@ std::string verify_files(verify::Request& request, const std::string& tolerance,
   return verify::to_json(stamp ? verify::verify_and_stamp(request) : verify::verify(request));
 }
 
+/// The result is JSON.
+std::string calibrate_files(const CalibrateOptions& options) {
+  const nb::gil_scoped_release unlocked;
+  return to_json(calibrate(options));
+}
+
 template <class View>
 View view_named(const std::string& name, const std::string& path,
                 std::initializer_list<std::pair<const char*, View>> views) {
@@ -320,10 +327,27 @@ NB_MODULE(_native, m) {
       .def_rw("layer_output_types", &CompileOptions::layer_output_types)
       .def_rw("policy", &CompileOptions::policy)
       .def_rw("policy_file", &CompileOptions::policy_file)
+      .def_rw("scales", &CompileOptions::scales)
+      .def_rw("scales_file", &CompileOptions::scales_file)
       .def("limit", [](CompileOptions& options, const std::string& max_memory, double max_seconds) {
         options.limits = limits_of(max_memory, max_seconds);
       });
   m.def("build", &build);
+
+  m.def("calibrate",
+        [](const std::string& model, const std::vector<std::string>& data,
+           const std::string& output, const std::string& method, const std::string& shapes,
+           int threads, const std::string& max_memory, double max_seconds) {
+          CalibrateOptions options;
+          options.model = model;
+          options.data.assign(data.begin(), data.end());
+          options.output = output;
+          options.method = method;
+          options.shapes = shapes;
+          options.threads = threads;
+          options.limits = limits_of(max_memory, max_seconds);
+          return calibrate_files(options);
+        });
 
   using verify::Request;
   nb::class_<Request>(m, "VerifyRequest")

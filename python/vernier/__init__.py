@@ -23,7 +23,7 @@ from vernier._arrays import from_native, numpy_name, to_native
 from vernier._error import Error
 from vernier._spelling import in_python
 
-__all__ = ["Engine", "Error", "Port", "Session", "build", "inspect", "verify"]
+__all__ = ["Engine", "Error", "Port", "Session", "build", "calibrate", "inspect", "verify"]
 __version__ = _native.version
 Error.__module__ = "vernier"
 
@@ -133,7 +133,7 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
           shapes: str | None = None, layer_precisions: str | None = None,
           layer_output_types: str | None = None, policy: Path | Mapping[str, Any] | None = None,
           outputs: Iterable[str] = (), fuse_off: Iterable[str] = (), device: str = "cpu",
-          max_memory: int | str | None = None,
+          scales: Path | None = None, max_memory: int | str | None = None,
           max_seconds: float | None = None) -> dict[str, Any]:
     """Compiles an ONNX model into an engine file, as `vernier build` does, range audit included.
 
@@ -146,6 +146,7 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
     policy    a policy file, or what it holds; the above add to it.
     outputs   values of the graph that the engine also returns.
     fuse_off  optional passes to leave out, by name.
+    scales    of mode "int8": a scales file that calibrate() has written.
     max_memory, max_seconds
               for untrusted models: "8GB" or bytes, estimated before it is taken; seconds, asked
               between steps. What is over them is an Error with the code "machine". Ctrl-C ends the
@@ -168,11 +169,37 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
         options.policy, options.policy_file = json.dumps(policy), "policy"
     elif policy is not None:
         options.policy, options.policy_file = _text_of(policy), os.fspath(policy)
+    if scales is not None:
+        options.scales, options.scales_file = _text_of(scales), os.fspath(scales)
+        _check_keeps(engine, scales)
     options.limit(_size(max_memory), max_seconds or 0.0)
     _check_keeps(engine, model)
     report = _native.build(os.fspath(model), os.fspath(engine), options)
     return report | {"policy": json.loads(report["policy"]),
                      "notes": [in_python(note) for note in report["notes"]]}
+
+
+def calibrate(model: Path, data: Path | Iterable[Path], output: Path, *,
+              method: str = "output-error", shapes: str | None = None, threads: int = 0,
+              max_memory: int | str | None = None,
+              max_seconds: float | None = None) -> dict[str, Any]:
+    """Finds scales for the int8 products of a model and writes them to the JSON file `output`, which
+    build() takes as `scales`, as `vernier calibrate` does.
+
+    data      an .npz file with arrays named as the model's inputs, a folder of them, or several.
+    method    of static ranges: "output-error", "max", "percentile", "mse" or "entropy".
+    shapes    as of build: sizes that the batches may have. threads: of the runs in FP32.
+    max_memory, max_seconds  as of build.
+
+    Returns files, batches, tokens, sites (operands of products, with their errors), notes and ms.
+    A call that was ended (Ctrl-C, a limit) goes on when it is repeated.
+    """
+    paths = [data] if isinstance(data, (str, os.PathLike)) else list(data)
+    _check_keeps(output, model, *paths)
+    found = json.loads(_native.calibrate(
+        os.fspath(model), [os.fspath(path) for path in paths], os.fspath(output), method,
+        shapes or "", threads, _size(max_memory), max_seconds or 0.0))
+    return found | {"notes": [in_python(note) for note in found["notes"]]}
 
 
 def verify(engine: Path, model: Path, inputs: Arrays | Sequence[Arrays] | None = None, *,

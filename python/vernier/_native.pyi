@@ -33,6 +33,8 @@ class CompileOptions:
     layer_output_types: str
     policy: str
     policy_file: str
+    scales: str
+    scales_file: str
     def limit(self, max_memory: str, max_seconds: float) -> None: ...
 
 class VerifyRequest:
@@ -52,5 +54,7 @@ class VerifyRequest:
     threads: int
 
 def build(model: str, engine: str, options: CompileOptions) -> dict[str, object]: ...
+def calibrate(model: str, data: list[str], output: str, method: str, shapes: str, threads: int,
+              max_memory: str, max_seconds: float) -> str: ...
 def verify(request: VerifyRequest, tolerance: str, stamp: bool) -> str: ...
 def inspect(path: str, view: str, node: str, shapes: str, threads: int) -> str: ...

@@ -13,21 +13,22 @@ import re
 # and stands with the argument. Options that are missing here have no argument.
 _ARGUMENTS = {
     "batch-axis": ("batch_axis", "text"), "batches": ("batches", "numbers"),
-    "device": ("device", "text"), "expect": ("expect", "name"), "from": ("begin", "list"),
+    "data": ("data", "text"), "device": ("device", "text"), "expect": ("expect", "name"), "from": ("begin", "list"),
     "fuse": ("fuse_off", "pass"), "inputs": ("inputs", "name"),
     "layerOutputTypes": ("layer_output_types", "text"),
     "layerPrecisions": ("layer_precisions", "text"), "ledger": ("view='ledger'", "flag"),
     "lengths": ("lengths", "numbers"), "max-memory": ("max_memory", "text"),
     "max-seconds": ("max_seconds", "name"), "memory": ("view='memory'", "flag"),
+    "method": ("method", "text"),
     "model": ("model", "name"), "outputs": ("outputs", "list"), "plan": ("view='plan'", "flag"),
     "policy": ("policy", "text"), "raised": ("view='raised'", "flag"),
     "read-into-memory": ("read_into_memory=True", "flag"), "report": ("report", "text"),
-    "rule": ("rules", "list"), "seed": ("seed", "name"), "shapes": ("shapes", "text"),
+    "rule": ("rules", "list"), "scales": ("scales", "text"), "seed": ("seed", "name"), "shapes": ("shapes", "text"),
     "stamp": ("stamp=True", "flag"), "thorough": ("thorough=True", "flag"),
     "threads": ("threads", "name"), "to": ("end", "list"), "tolerance": ("tolerance", "text"),
     "why": ("node", "text"),
 }
-_FUNCTIONS = ("build", "inspect", "verify")
+_FUNCTIONS = ("build", "calibrate", "inspect", "verify")
 
 # What is a value behind an option, and no word of the sentence: text in quotes, an assignment, a
 # number, a placeholder, a device.

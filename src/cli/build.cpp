@@ -20,7 +20,7 @@ struct Options {
   std::string model, engine, shapes, outputs, tolerance, tuning, device = "cpu";
   std::vector<std::string> fuse, plugins;
   std::vector<std::string> rules;
-  std::string policy, save_policy, layer_precisions, layer_output_types, constraints;
+  std::string policy, save_policy, layer_precisions, layer_output_types, constraints, scales;
   bool fp32 = false, tf32 = false, fp16 = false, bf16 = false, int8 = false;
   LimitOptions limits;
   bool seed_missing_weights = false, verify = false, json = false;
@@ -72,13 +72,17 @@ void take_precision(const Options& options, CompileOptions& compile_options) {
   compile_options.layer_precisions = options.layer_precisions;
   compile_options.layer_output_types = options.layer_output_types;
   compile_options.precision_constraints = options.constraints;
+  if (!options.scales.empty()) {
+    compile_options.scales = read_text_file(options.scales, "scales");
+    compile_options.scales_file = options.scales;
+  }
   if (options.policy.empty()) return;
-  compile_options.policy = read_text_file(options.policy);
+  compile_options.policy = read_text_file(options.policy, "policy");
   compile_options.policy_file = options.policy;
 }
 
 int build(const Options& options) {
-  check_keeps_inputs(options.engine, {options.model});
+  check_keeps_inputs(options.engine, {options.model, options.scales});
   if (!options.tolerance.empty() && !options.verify) {
     throw Error(ErrorCode::kInput,
                 "--tolerance limits what --verify accepts; add --verify to the build");
@@ -167,6 +171,9 @@ void add_build(CLI::App& app, Run& chosen) {
                       "trtexec's spelling of store rules");
   command->add_option("--precisionConstraints", options->constraints,
                       "trtexec's; 'obey' is what Vernier always does");
+  command->add_option("--scales", options->scales,
+                      "with --int8: factors of channels from this file, as 'vernier calibrate' "
+                      "writes it");
   command->add_option("--shapes", options->shapes,
                       "range of each named size, e.g. 'batch=1..32,seq=4..512'");
   command->add_option(
@@ -193,6 +200,7 @@ void add_build(CLI::App& app, Run& chosen) {
       "  vernier build model.onnx -o model.vn --verify\n"
       "  vernier build untrusted.onnx -o model.vn --max-memory 8GB --max-seconds 120\n"
       "  vernier build model.onnx -o model.vn --bf16 --rule 'role:head compute=f32' --verify\n"
+      "  vernier build model.onnx -o model.vn --int8 --scales scales.json --verify\n"
       "  vernier build model.onnx -o model.vn --fp16 "
       "--layerPrecisions='LayerNormalization_*:fp32'\n"
       "  vernier build model.onnx -o debug.vn --outputs Add_12 --fuse linear_activation=off");

@@ -103,14 +103,14 @@ std::vector<std::string> split_list(const std::string& text, const std::string& 
   return parts;
 }
 
-std::string read_text_file(const std::string& path) {
+std::string read_text_file(const std::string& path, const std::string& what) {
   constexpr std::streamoff kLargest = std::streamoff{16} << 20;
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file || !std::filesystem::is_regular_file(path))
     throw Error(ErrorCode::kInput, "cannot read '" + path + "': there is no such file");
   const std::streamoff size = file.tellg();
   if (size > kLargest)
-    throw Error(ErrorCode::kInput, "'" + path + "' is larger than 16 MiB; expected a policy file");
+    throw Error(ErrorCode::kInput, "'" + path + "' is larger than 16 MiB; expected a " + what + " file");
   std::string text(static_cast<size_t>(size), '\0');
   file.seekg(0);
   file.read(text.data(), size);

@@ -22,6 +22,7 @@ using Run = std::function<int()>;
 
 // One per file: adds the command and its options to `app`; parsing it sets `run`.
 void add_build(CLI::App& app, Run& run);
+void add_calibrate(CLI::App& app, Run& run);
 void add_run(CLI::App& app, Run& run);
 void add_inspect(CLI::App& app, Run& run);
 void add_bench(CLI::App& app, Run& run);
@@ -52,8 +53,8 @@ void print_json(const nlohmann::json& value);
 /// "a, b" -> {"a", "b"}; empty parts are an Error(kInput) naming `option`.
 std::vector<std::string> split_list(const std::string& text, const std::string& option);
 
-/// All of a small file (a policy). Throws Error(kInput) where it cannot be read.
-std::string read_text_file(const std::string& path);
+/// All of a small file. Throws Error(kInput) where it cannot be read; `what` was expected: "policy".
+std::string read_text_file(const std::string& path, const std::string& what);
 /// Throws Error(kInput) when `output` is a file that the command reads: writing would destroy it.
 void check_keeps_inputs(const std::string& output, const std::vector<std::string>& inputs);
 

@@ -78,6 +78,7 @@ int parse_and_run(int argc, char** argv) {
       "Vernier");
   vernier::cli::Run run;
   vernier::cli::add_build(app, run);
+  vernier::cli::add_calibrate(app, run);
   vernier::cli::add_run(app, run);
   vernier::cli::add_verify(app, run);
   vernier::cli::add_localise(app, run);

@@ -5,9 +5,11 @@
 
 #include "compile/quantized_share.h"
 #include "compile/range_audit.h"
+#include "compile/scales_use.h"
 #include "compile/side_outputs.h"
 #include "compile/tune.h"
 #include "compile/weights.h"
+#include "core/attrs.h"
 #include "core/names.h"
 #include "onnx/import.h"
 #include "plan/planner.h"
@@ -110,7 +112,9 @@ precision::Policy policy_of(const CompileOptions& options) {
 
 }  // namespace
 
-Job::Job(CompileOptions asked) : options(std::move(asked)), policy(policy_of(options)) {}
+Job::Job(CompileOptions asked) : options(std::move(asked)), policy(policy_of(options)) {
+  if (!options.scales.empty()) scales = load_scales(options.scales, options.scales_file);
+}
 
 std::shared_ptr<ir::Graph> import(const std::string& model_path, const CompileOptions& options,
                                   Compiled& result) {
@@ -162,7 +166,8 @@ plan::BuildOptions record_of(const Job& job) {
           .shapes = options.shapes,
           .passes_off = options.passes_off,
           .outputs = options.extra_outputs,
-          .plugins = {}};
+          .plugins = {},
+          .scales = job.scales ? save_scales(recorded(*job.scales)) : std::string()};
 }
 
 // Which plugins steps come from, for those who open the engine or read the ledger.
@@ -203,8 +208,10 @@ void check_int8(const Job& job, const backend::Backend& backend) {
                                      "int8 for the device cpu");
 }
 
+using Quantizes = std::function<void(const ir::Graph&, const ir::Node&, const Tensor&)>;
+
 Fused fuse(const ir::Graph& imported, const Job& job, const std::set<std::string>& raised,
-           plan::PlanOptions::Constants constants) {
+           plan::PlanOptions::Constants constants, const Quantizes& quantizes = {}) {
   const CompileOptions& options = job.options;
   const backend::Backend& backend = backend_of(options);
   check_int8(job, backend);
@@ -217,7 +224,19 @@ Fused fuse(const ir::Graph& imported, const Job& job, const std::set<std::string
   fusions.takes = [&backend](const ir::Graph& fused, const ir::Node& node) {
     return plan::has_kernel(fused, node, backend);
   };
+  std::optional<ScalesUse> use;
+  if (job.scales) {
+    check_scales_names(*job.scales, options.scales_file, graph);
+    use.emplace(*job.scales, options.scales_file);
+    fusions.factors = use->factors();
+  }
+  fusions.quantizes = [&](const ir::Graph& fused, const ir::Node& product, const Tensor& weight) {
+    if (use) use->take(product, weight);
+    if (quantizes) quantizes(fused, product, weight);
+  };
   passes::run_passes(graph, passes::Phase::kFuse, fusions);
+  for (std::string& note : use ? use->notes() : std::vector<std::string>())
+    asked.notes.push_back(std::move(note));
   if (!options.extra_outputs.empty()) {
     const std::shared_ptr<ir::Graph> marked = imported.clone();
     add_outputs(*marked, options.extra_outputs);
@@ -256,6 +275,21 @@ plan::Plan plan_of(const ir::Graph& imported, const Job& job,
   return plan_fused(fuse(imported, job, raised, constants), job, constants, kept);
 }
 
+std::vector<QuantizedProduct> quantized_products(const ir::Graph& imported, const Job& job) {
+  std::vector<QuantizedProduct> found;
+  const auto take = [&found](const ir::Graph& graph, const ir::Node& product,
+                             const Tensor& weight) {
+    QuantizedProduct& own = found.emplace_back();
+    own.names = passes::product_names(product);
+    own.x = product.inputs[0];
+    own.x_name = graph.value(own.x).name;
+    own.weight = weight;
+    own.trans_w = product.attrs_as<LinearAttrs>().trans_w;
+  };
+  fuse(imported, job, {}, plan::PlanOptions::Constants::kStored, take);
+  return found;
+}
+
 CompileOptions options_of(const plan::Plan& plan) {
   CompileOptions options;
   options.device = plan.device;
@@ -265,12 +299,15 @@ CompileOptions options_of(const plan::Plan& plan) {
   options.shapes = plan.build.shapes;
   options.passes_off = plan.build.passes_off;
   options.extra_outputs = plan.build.outputs;
+  options.scales = plan.build.scales;
+  options.scales_file = "the engine's scales";
   return options;
 }
 
 Compiled run(const std::string& model_path, const Job& asked) {
   check_int8(asked, backend_of(asked.options));  // refused before the work
   Job job = asked;
+  if (job.scales) check_scales_model(*job.scales, job.options.scales_file, model_path);
   Compiled result;
   std::shared_ptr<ir::Graph> imported = import(model_path, job.options, result);
   const RangeAudit audit = promote_out_of_range(*imported, job);

@@ -1,11 +1,14 @@
 // The compiler's stages in order, for compile(), inspect and the tests.
 #pragma once
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
+#include "compile/scales.h"
 #include "ir/graph.h"
 #include "passes/pass.h"
+#include "passes/quantize.h"
 #include "plan/planner.h"
 #include "precision/policy.h"
 #include "vernier/compile.h"
@@ -17,12 +20,22 @@ struct Compiled {
   int64_t onnx_nodes = 0;
 };
 
-/// The options of a build, with its policy parsed once for all stages.
+/// The options of a build, with its policy and its scales parsed once for all stages.
 struct Job {
-  /// Throws Error(kInput) for a mode, a rule or a policy file that is wrong.
+  /// Throws Error(kInput) for a mode, a rule, a policy file or a scales file that is wrong.
   Job(CompileOptions asked = {});  // NOLINT(google-explicit-constructor): one is the other, parsed
   CompileOptions options;
   precision::Policy policy;
+  std::optional<Scales> scales;
+};
+
+/// A product that mode int8 quantizes.
+struct QuantizedProduct {
+  std::vector<passes::ProductName> names;  ///< of its ONNX nodes
+  ir::ValueId x = ir::kNoValue;            ///< equal for products that read the same value
+  std::string x_name;                      ///< its ONNX name; may be empty
+  Tensor weight;                           ///< [K, N], or [N, K] with trans_w
+  bool trans_w = false;
 };
 
 /// `job` whose clock runs.
@@ -46,6 +59,8 @@ std::shared_ptr<ir::Graph> typed(const ir::Graph& imported, const Job& job);
 plan::Plan plan_of(const ir::Graph& imported, const Job& job,
                    plan::PlanOptions::Constants constants = plan::PlanOptions::Constants::kStored,
                    const std::set<std::string>& raised = {}, plan::KeptConstants* kept = nullptr);
+/// The products of an imported graph that this job quantizes, in order.
+std::vector<QuantizedProduct> quantized_products(const ir::Graph& imported, const Job& job);
 /// The options that an engine was built with, as it records them.
 CompileOptions options_of(const plan::Plan& plan);
 /// All stages, the range audit among them. Throws Error.

@@ -2,6 +2,8 @@
 // Contract: docs/adding_a_pass.md. The order is defined in pipeline.cpp only.
 #pragma once
 #include <functional>
+#include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -22,6 +24,11 @@ enum class Phase : uint8_t {
 /// graph, only its inputs and outputs: a pass asks before it makes the node.
 using Takes = std::function<bool(const ir::Graph& graph, const ir::Node& node)>;
 
+/// The factors of the columns of a product's operand x, positive numbers.
+using SharedFactors = std::shared_ptr<const std::vector<float>>;
+/// By the names of the products' ONNX nodes (passes/quantize.h).
+using ColumnFactors = std::map<std::string, SharedFactors, std::less<>>;
+
 /// Options a user may set: which passes are off (`--fuse NAME=off`).
 struct PassOptions {
   std::set<std::string> off;
@@ -29,6 +36,11 @@ struct PassOptions {
   Takes takes;
   /// Weights that a pass quantizes stay real numbers: for an FP64 evaluation of the model's own.
   bool exact_weights = false;
+  /// What calibration found of products that are quantized.
+  ColumnFactors factors = {};
+  /// Called with each Linear that takes int8 operands, before it does, and its weight.
+  std::function<void(const ir::Graph&, const ir::Node& linear, const Tensor& weight)> quantizes =
+      {};
   /// Called after each pass that changed something, with the pass name (dumping, tests).
   std::function<void(std::string_view pass, const ir::Graph&)> after;
   /// Checked before each pass, and before each evaluation in passes that evaluate.

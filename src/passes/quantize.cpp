@@ -5,12 +5,15 @@
 //   with (q, scales, zero points) = QuantizeRows(x), one for all readers of x
 //   s: one scale for each column of w, the one among kClips that rounds the column with the least
 //   error. With PassOptions::exact_weights w / s is not rounded here.
+//   With PassOptions::factors: QuantizeRows(x, factor), and row k of w is divided by factor[k].
 // Linear(DequantizeLinear(x), DequantizeLinear(w), b, r)  ⇒  QuantizedLinear(x, w, scales, zero
 //   points, b, r)      a Transpose between the product and w's DequantizeLinear becomes trans_w
 //   requires: i8 or u8; one scale for x; for w one, or one for each column
 // Cast(MatMul(x - x_zero, w - w_zero))·s  ⇒  QuantizedLinear(x, w, scales, zero points)
 //   of integers, as MatMulInteger is imported; s one number, or one number times a constant [N]
 // QuantizedLinear(…) + b, f(QuantizedLinear(…))  ⇒  QuantizedLinear with a bias, an activation
+#include "passes/quantize.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -57,20 +60,27 @@ float scale_of(std::span<const float> column) {
   return best;
 }
 
-struct Weight {
-  Tensor values, scales;
-};
+// The weight in f32, its rows divided by their factors.
+std::vector<float> divided(const Tensor& w, const WeightRounding& how) {
+  std::vector<float> wide(static_cast<size_t>(w.elems()));
+  const int64_t cols = w.shape()[1];
+  for (int64_t i = 0; i < w.elems(); ++i) {
+    float& value = wide[static_cast<size_t>(i)] = static_cast<float>(w.float_at(i));
+    if (!how.factors.empty())
+      value /= how.factors[static_cast<size_t>(how.trans_w ? i % cols : i / cols)];
+  }
+  return wide;
+}
 
-// The weight in units of its columns' scales, rounded to q8 unless it is to stay exact. One copy of
-// the weight in f32 exists meanwhile, if it is none itself.
-Weight quantized(const Tensor& w, bool trans_w, bool exact) {
+}  // namespace
+
+QuantizedWeight quantized_weight(const Tensor& w, const WeightRounding& how) {
+  const bool trans_w = how.trans_w, exact = how.exact;
   const int64_t rows = w.shape()[0], cols = w.shape()[1];
   std::vector<float> wide;
   const auto* data = reinterpret_cast<const float*>(w.data());
-  if (w.dtype() != DType::kF32) {
-    wide.resize(static_cast<size_t>(w.elems()));
-    for (int64_t i = 0; i < w.elems(); ++i)
-      wide[static_cast<size_t>(i)] = static_cast<float>(w.float_at(i));
+  if (w.dtype() != DType::kF32 || !how.factors.empty()) {
+    wide = divided(w, how);
     data = wide.data();
   }
   // Element k of column c is at c·column + k·step.
@@ -103,9 +113,40 @@ Weight quantized(const Tensor& w, bool trans_w, bool exact) {
           Tensor::from_bytes(DType::kF32, {count}, std::as_bytes(std::span(scales)))};
 }
 
-bool is_finite(const Tensor& t) {
+std::vector<ProductName> product_names(const ir::Node& product) {
+  std::vector<ProductName> names, all;
+  for (const Origin& origin : product.origins) {
+    all.push_back({origin.key, origin.name});
+    const auto kind = parse_op_kind(origin.op_type);
+    if (kind && (flags(*kind) & kProduct) != 0) names.push_back(all.back());
+  }
+  return names.empty() ? all : names;
+}
+
+SharedFactors factors_of(const ProductName& product, const ColumnFactors& factors) {
+  auto at = factors.find(product.key);
+  if (at == factors.end()) at = factors.find(product.name);
+  return at == factors.end() ? nullptr : at->second;
+}
+
+SharedFactors factors_of(const ir::Node& product, const ColumnFactors& factors) {
+  SharedFactors found;
+  for (const ProductName& name : product_names(product)) {
+    const SharedFactors own = factors_of(name, factors);
+    if (!own || (found && *found != *own)) return nullptr;
+    found = own;
+  }
+  return found;
+}
+
+namespace {
+
+// Can all numbers be divided by the factors? False where one is NaN or infinite.
+bool stays_finite(const Tensor& t, const SharedFactors& factors) {
+  const float least = factors && !factors->empty() ? *std::ranges::min_element(*factors) : 1;
+  const double limit = std::numeric_limits<float>::max() * std::min(1.0, double{least});
   for (int64_t i = 0; i < t.elems(); ++i)
-    if (!std::isfinite(t.float_at(i))) return false;
+    if (!(std::abs(t.float_at(i)) <= limit)) return false;
   return true;
 }
 
@@ -120,9 +161,12 @@ class Quantizer {
     const Tensor* weight = constant_of(graph_, linear.inputs[1]);
     const auto attrs = linear.attrs_as<LinearAttrs>();
     if (weight == nullptr || weight->rank() != 2 || weight->elems() == 0 ||
-        weight->shape()[attrs.trans_w ? 1 : 0] > kMostProducts || !is_finite(*weight))
+        weight->shape()[attrs.trans_w ? 1 : 0] > kMostProducts)
       return false;
-    const Rows rows = rows_of(linear.inputs[0], linear.request);
+    const SharedFactors factors =
+        useful_factors(linear, static_cast<size_t>(weight->shape()[attrs.trans_w ? 1 : 0]));
+    if (!stays_finite(*weight, factors)) return false;
+    const Rows rows = rows_of(linear.inputs[0], factors, linear.request);
     Node wanted = linear;
     wanted.op = OpKind::kQuantizedLinear;
     wanted.inputs = {rows.values,
@@ -134,7 +178,8 @@ class Quantizer {
                      linear.has_input(2) ? linear.inputs[2] : kNoValue,
                      linear.has_input(3) ? linear.inputs[3] : kNoValue};
     if (!options_.takes(graph_, wanted)) return false;
-    const Weight& made = weight_of(linear.inputs[1], *weight, attrs.trans_w);
+    if (options_.quantizes) options_.quantizes(graph_, linear, *weight);
+    const QuantizedWeight& made = weight_of(linear.inputs[1], *weight, attrs.trans_w, factors);
     wanted.inputs[1] = graph_.add_constant(made.values);
     wanted.inputs[3] = graph_.add_constant(made.scales);
     mutate(graph_, id, wanted.op, wanted.inputs, wanted.attrs);
@@ -146,10 +191,21 @@ class Quantizer {
   struct Rows {
     ValueId values, scales, zeros;
   };
-  Rows rows_of(ValueId x, const Request& request) {
-    const auto [at, fresh] = rows_.try_emplace(x);
+  // Null where they change nothing. Of a wrong number: `quantizes` may refuse them.
+  SharedFactors useful_factors(const Node& linear, size_t channels) const {
+    SharedFactors factors = factors_of(linear, options_.factors);
+    if (!factors || factors->size() != channels) return nullptr;
+    const bool changes = std::ranges::any_of(*factors, [](float f) { return f != 1; });
+    return changes ? factors : nullptr;
+  }
+  // Readers of x with other factors have rows of their own.
+  Rows rows_of(ValueId x, const SharedFactors& factors, const Request& request) {
+    const auto [at, fresh] = rows_.try_emplace({x, contents(factors)});
     if (fresh) {
-      const NodeId id = graph_.add_node(OpKind::kQuantizeRows, {x}, encode(QuantizeRowsAttrs{}), 3);
+      std::vector<ValueId> inputs{x};
+      if (factors) inputs.push_back(add_factors(*factors));
+      const NodeId id =
+          graph_.add_node(OpKind::kQuantizeRows, std::move(inputs), encode(QuantizeRowsAttrs{}), 3);
       Node& node = graph_.node(id);
       node.request.compute = {DType::kF32, false};
       node.request.by = request.by;
@@ -172,17 +228,28 @@ class Quantizer {
     if (any_scale_ == kNoValue) any_scale_ = add_scalar(graph_, DType::kF32, 1);
     return any_scale_;
   }
-  const Weight& weight_of(ValueId id, const Tensor& weight, bool trans_w) {
-    const auto [at, fresh] = weights_.try_emplace({id, trans_w});
-    if (fresh) at->second = quantized(weight, trans_w, options_.exact_weights);
+  const QuantizedWeight& weight_of(ValueId id, const Tensor& weight, bool trans_w,
+                                   const SharedFactors& factors) {
+    const auto [at, fresh] = weights_.try_emplace({id, trans_w, contents(factors)});
+    if (fresh)
+      at->second = quantized_weight(
+          weight,
+          {.trans_w = trans_w, .exact = options_.exact_weights, .factors = std::get<2>(at->first)});
     return at->second;
+  }
+  static std::vector<float> contents(const SharedFactors& factors) {
+    return factors ? *factors : std::vector<float>();
+  }
+  ValueId add_factors(const std::vector<float>& values) {
+    return graph_.add_constant(Tensor::from_bytes(
+        DType::kF32, {static_cast<int64_t>(values.size())}, std::as_bytes(std::span(values))));
   }
 
   Graph& graph_;
   const PassOptions& options_;
   ValueId any_scale_ = kNoValue;
-  std::map<ValueId, Rows> rows_;
-  std::map<std::pair<ValueId, bool>, Weight> weights_;
+  std::map<std::pair<ValueId, std::vector<float>>, Rows> rows_;
+  std::map<std::tuple<ValueId, bool, std::vector<float>>, QuantizedWeight> weights_;
 };
 
 // ---- products of the model's own integers

@@ -115,6 +115,7 @@ struct BuildOptions {
   std::vector<std::string> passes_off;  ///< --fuse NAME=off
   std::vector<std::string> outputs;     ///< --outputs
   std::vector<Plugin> plugins;          ///< of --plugin, those that steps come from
+  std::string scales;                   ///< of --scales: JSON, what the build took of the file
 };
 
 struct Plan {

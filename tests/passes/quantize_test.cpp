@@ -1,5 +1,8 @@
 // Products of 8-bit numbers: what becomes a QuantizedLinear, with the meaning that it had, and what
 // stays.
+#include "passes/quantize.h"
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "passes/pass_testing.h"
@@ -112,6 +115,94 @@ TEST(Quantize, KeepsTheMeaningAndSharesRows) {
   EXPECT_EQ(count(*graph, "QuantizeRows"), 1);
   EXPECT_EQ(count(*graph, "QuantizedLinear"), 2);
   expect_same_results(*before, *graph, 1e-5);  // scales are f32
+}
+
+// Two products of one x, asked for int8, whose ONNX nodes are called p and r.
+std::shared_ptr<ir::Graph> two_products(
+    const std::string& w_of_r = "f32[2, 4]{1, -2, 3, 0, 5, 0, -7, 8}) {trans_w=true}") {
+  auto graph = graph_of(graph_text(
+      kX, "%p = Linear(%x, f32[4, 2]{1, -2, 3, -4, 5, 6, -7, 8}, f32[2]{1, 2}) %r = Linear(%x, " +
+              w_of_r + " %y = Add(%p, %r)"));
+  const char* names[] = {"p", "r"};
+  size_t next = 0;
+  for (ir::NodeId id : graph->order()) {
+    ir::Node& node = graph->node(id);
+    node.request = {.compute = {DType::kQ8, false}, .accumulate = {}, .store = {}, .by = "int8"};
+    if (node.op != OpKind::kLinear) continue;
+    const std::string name = names[next++];
+    node.origins = {{.key = "#" + name, .name = name, .op_type = "MatMul", .part = ""}};
+  }
+  return graph;
+}
+
+SharedFactors shared(std::vector<float> factors) {
+  return std::make_shared<const std::vector<float>>(std::move(factors));
+}
+
+struct FactorsCase {
+  const char* name;
+  ColumnFactors factors;
+  int rows;    ///< QuantizeRows
+  int scaled;  ///< of them, with factors
+};
+void PrintTo(const FactorsCase& row, std::ostream* out) { *out << row.name; }
+
+class Factors : public ::testing::TestWithParam<FactorsCase> {};
+
+// Rows are scaled and the weight's are divided, whatever the factors: the products are the same.
+TEST_P(Factors, KeepTheMeaning) {
+  const auto graph = two_products();
+  const auto before = graph->clone();
+  PassOptions options = always();
+  options.exact_weights = true;
+  options.factors = GetParam().factors;
+  std::vector<std::string> asked;
+  options.quantizes = [&](const ir::Graph&, const ir::Node& product, const Tensor& weight) {
+    asked.push_back(product_names(product)[0].name);
+    EXPECT_EQ(weight.elems(), 8);
+  };
+  EXPECT_EQ(quantize_linear(*graph, options), 2);
+  EXPECT_THAT(asked, ::testing::ElementsAre("p", "r"));
+  graph->sort();
+  graph->remove_dead();
+  EXPECT_EQ(count(*graph, "QuantizeRows"), GetParam().rows);
+  int scaled = 0;
+  for (ir::NodeId id : graph->order())
+    scaled += graph->node(id).op == OpKind::kQuantizeRows && graph->node(id).has_input(1);
+  EXPECT_EQ(scaled, GetParam().scaled);
+  expect_same_results(*before, *graph, 1e-5);  // scales are f32
+}
+
+const FactorsCase kFactors[] = {
+    {"of_both", {{"p", shared({1, 0.5, 4, 1})}, {"r", shared({1, 0.5, 4, 1})}}, 1, 1},
+    {"by_key", {{"#p", shared({1, 0.5, 4, 1})}, {"#r", shared({1, 0.5, 4, 1})}}, 1, 1},
+    {"that_differ", {{"p", shared({1, 0.5, 4, 1})}, {"r", shared({1, 1, 1, 2})}}, 2, 2},
+    {"of_one", {{"r", shared({1, 0.5, 4, 1})}}, 2, 1},
+    {"of_one_alone", {{"p", shared({1, 1, 1, 1})}, {"r", shared({1, 1, 1, 1})}}, 1, 0},
+    {"of_another_count", {{"p", shared({2, 2})}, {"r", shared({2, 2})}}, 1, 0},
+    {"of_others", {{"q", shared({2, 2, 2, 2})}}, 1, 0},
+};
+INSTANTIATE_TEST_SUITE_P(Cases, Factors, ::testing::ValuesIn(kFactors),
+                         [](const auto& row) { return std::string(row.param.name); });
+
+// A weight that its factors make infinite stays a product in 16 bits.
+TEST(Quantize, LeavesWeightsThatFactorsCarryBeyondTheirType) {
+  const auto graph = two_products("f32[4, 2]{1, -2, 3, 0, 5, 0, -7, 3e38})");
+  PassOptions options = always();
+  options.factors = {{"p", shared({1, 1, 1, 0.5})}, {"r", shared({1, 1, 1, 0.5})}};
+  EXPECT_EQ(quantize_linear(*graph, options), 1);
+}
+
+TEST(Quantize, RoundsAWeightDividedByItsFactors) {
+  const Tensor w = Tensor::from(DType::kF32, {2, 2}, std::vector<double>{127, 2, 12.7, 254});
+  const std::vector<float> factors{0.5, 2};
+  const QuantizedWeight made = quantized_weight(w, {.factors = factors});
+  EXPECT_EQ(made.scales.float_at(0), 2);
+  EXPECT_EQ(made.values.float_at(0), 127) << "127 / 0.5 in units of 2";
+  EXPECT_EQ(made.values.float_at(2), 3) << "12.7 / 2 in units of 2";
+  const QuantizedWeight turned = quantized_weight(w, {.trans_w = true, .factors = factors});
+  EXPECT_EQ(turned.values.float_at(0), 127) << "row 0 is a column: 127 / 0.5 and 2 / 2";
+  EXPECT_EQ(turned.values.float_at(1), 0);
 }
 
 }  // namespace

@@ -1,0 +1,43 @@
+// What quantization to int8 shares with calibration (src/calibrate): the rounding of weights, and
+// the names under which a product is known. Contract: docs/quantization.md.
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "passes/pass.h"
+
+namespace vernier::passes {
+
+/// A weight in units of its columns' scales.
+struct QuantizedWeight {
+  Tensor values;  ///< q8, or f32 where it stays exact; the weight's shape
+  Tensor scales;  ///< f32 [N]
+};
+
+/// How a weight is taken.
+struct WeightRounding {
+  bool trans_w = false;  ///< it is [N, K], else [K, N]
+  bool exact = false;    ///< its values are not rounded
+  /// Row k is divided by factors[k]; K positive numbers, or empty: 1.
+  std::span<const float> factors = {};
+};
+
+/// w / factor, each column in units of the scale that rounds it with the least square error (of
+/// five shares of its largest number / 127). `w`: a finite float matrix that is not empty. One copy
+/// of it in f32 exists meanwhile, if it is none itself or has factors.
+QuantizedWeight quantized_weight(const Tensor& w, const WeightRounding& how);
+
+/// An ONNX node by which a product is known.
+struct ProductName {
+  std::string key;   ///< of the origin: "#17", unique in the model
+  std::string name;  ///< may be empty, or that of other nodes too
+};
+/// The ONNX nodes by which a product is known: the MatMuls, Gemms, … that it computes.
+std::vector<ProductName> product_names(const ir::Node& product);
+/// Of one ONNX node, by its key or by its name; null if neither is there.
+SharedFactors factors_of(const ProductName& product, const ColumnFactors& factors);
+/// The factors of x's columns, where all nodes of this product have the same ones; else null.
+SharedFactors factors_of(const ir::Node& product, const ColumnFactors& factors);
+
+}  // namespace vernier::passes
