@@ -1,6 +1,7 @@
 // The rows that products read, copied while an engine runs. Contract: runtime/run_observer.h.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 

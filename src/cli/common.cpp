@@ -110,7 +110,8 @@ std::string read_text_file(const std::string& path, const std::string& what) {
     throw Error(ErrorCode::kInput, "cannot read '" + path + "': there is no such file");
   const std::streamoff size = file.tellg();
   if (size > kLargest)
-    throw Error(ErrorCode::kInput, "'" + path + "' is larger than 16 MiB; expected a " + what + " file");
+    throw Error(ErrorCode::kInput,
+                "'" + path + "' is larger than 16 MiB; expected a " + what + " file");
   std::string text(static_cast<size_t>(size), '\0');
   file.seekg(0);
   file.read(text.data(), size);

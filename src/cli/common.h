@@ -53,7 +53,8 @@ void print_json(const nlohmann::json& value);
 /// "a, b" -> {"a", "b"}; empty parts are an Error(kInput) naming `option`.
 std::vector<std::string> split_list(const std::string& text, const std::string& option);
 
-/// All of a small file. Throws Error(kInput) where it cannot be read; `what` was expected: "policy".
+/// All of a small file. Throws Error(kInput) where it cannot be read; `what` was expected:
+/// "policy".
 std::string read_text_file(const std::string& path, const std::string& what);
 /// Throws Error(kInput) when `output` is a file that the command reads: writing would destroy it.
 void check_keeps_inputs(const std::string& output, const std::vector<std::string>& inputs);

@@ -352,7 +352,7 @@ struct LinearAttrs {
     v("trans_w", trans_w);
   }
 };
-/// QuantizeRows: q = x·factor / scale + zero (q8) with the scale and zero of its row, [..., 1] both:
+/// QuantizeRows: q = x·factor / scale + zero (q8), the scale and zero of each row, [..., 1]:
 ///   low = min(x·factor, 0), high = max(x·factor, 0), scale = (high - low) / 254,
 ///   zero = -(high + low) / 2 / scale
 /// x [..., K], factor [K] optional (absent: 1). A row of zeros has scale, zero and q 0. Or with

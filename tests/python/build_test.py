@@ -169,3 +169,21 @@ def test_the_package_is_typed():
     done = subprocess.run([sys.executable, "-c", "import vernier; " + names], check=True,
                           capture_output=True, text=True)
     assert done.stdout.strip() == "[]"  # needs NumPy and nothing else
+
+
+def test_scales_of_data_make_int8_more_exact(tmp_path):
+    inputs, _ = stored_case(2)
+    (tmp_path / "data").mkdir()
+    np.savez(tmp_path / "data" / "0.npz", **inputs)
+    report = vernier.calibrate(MODEL, tmp_path / "data", tmp_path / "scales.json")
+    assert report["batches"] == 1 and report["files"] == ["0.npz"] and report["sites"]
+    assert all(site["error"] <= site["plain_error"] for site in report["sites"])
+    built = vernier.build(MODEL, tmp_path / "m.vn", mode="int8", scales=tmp_path / "scales.json")
+    assert not any(note.startswith("warning: scales") for note in built["notes"])
+    wide = vernier.build(MODEL, tmp_path / "wide.vn", scales=tmp_path / "scales.json")
+    assert any("change nothing" in note for note in wide["notes"])
+    with pytest.raises(vernier.Error, match="holds no .npz file") as error:
+        vernier.calibrate(MODEL, [tmp_path], tmp_path / "other.json")
+    assert error.value.code == "input"
+    with pytest.raises(vernier.Error, match="method: got 'median'"):
+        vernier.calibrate(MODEL, tmp_path / "data", tmp_path / "other.json", method="median")
