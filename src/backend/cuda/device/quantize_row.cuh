@@ -58,9 +58,18 @@ __device__ RowRange range_of_row(RowRange range, float differences, RowRange* sh
 template <int kN>
 __device__ void multiply_factors(const float* factors, int c, int count, float (&v)[kN]) {
   if (factors == nullptr) return;
+  const float* from = factors + c;
+  if (count >= kN && reinterpret_cast<uintptr_t>(from) % 16 == 0) {
+#pragma unroll
+    for (int i = 0; i < kN; i += 4) {
+      const float4 four = *reinterpret_cast<const float4*>(from + i);
+      v[i] *= four.x, v[i + 1] *= four.y, v[i + 2] *= four.z, v[i + 3] *= four.w;
+    }
+    return;
+  }
 #pragma unroll
   for (int i = 0; i < kN; ++i) {
-    if (i < count) v[i] *= factors[c + i];
+    if (i < count) v[i] *= from[i];
   }
 }
 /// q[at, at + kN) = v, or the first `count` of them where they are not aligned.
