@@ -199,7 +199,8 @@ struct KernelBody {
   std::string (*tune)(const TuneCall&) = nullptr;
   /// Can its launch do the work of the step `next` as well (LaunchCall::next), which reads output 0
   /// of `own` and is of a row with `may_be_joined`? Both steps' arrays have the bits of two
-  /// launches, but for a result that nobody else reads. Null: of none. A run that is observed or timed by steps launches both.
+  /// launches, but for a result that nobody else reads. Null: of none. A run that is observed or
+  /// timed by steps launches both.
   bool (*joins)(const Problem& own, const Problem& next) = nullptr;
   bool may_be_joined = false;
 };

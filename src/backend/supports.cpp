@@ -31,8 +31,7 @@ bool quantizes_result_of(const Problem& own, const Problem& next) {
 Numerics quantized_numerics(const Problem& problem) {
   Numerics numerics = f32_numerics(problem);
   // The model's own integers are not rounded.
-  numerics.compute =
-      problem.inputs[kQuantizedX].dtype == DType::kQ8 ? DType::kQ8 : DType::kF32;
+  numerics.compute = problem.inputs[kQuantizedX].dtype == DType::kQ8 ? DType::kQ8 : DType::kF32;
   numerics.accumulate = DType::kI32;
   for (size_t i : {kQuantizedX, kQuantizedW}) {
     const bool rounds = problem.inputs[i].dtype == DType::kQ8;

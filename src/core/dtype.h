@@ -14,9 +14,7 @@
 namespace vernier {
 
 /// True for q8, i8 and u8: operands of products of 8 bits.
-constexpr bool is_8_bits(DType t) {
-  return t == DType::kQ8 || t == DType::kI8 || t == DType::kU8;
-}
+constexpr bool is_8_bits(DType t) { return t == DType::kQ8 || t == DType::kI8 || t == DType::kU8; }
 
 /// IEEE round-to-nearest-even conversions. NaN stays NaN; overflow of f16 and bf16 gives infinity,
 /// of f8e4m3 gives NaN (the type has no infinity), of f8e5m2 gives infinity. q8 stores NaN as 0.

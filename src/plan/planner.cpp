@@ -446,7 +446,8 @@ class Planner {
   }
 
   // An arena value lives from the step that makes it, or from the one before whose launch may do
-  // that, to the last that reads it or an alias of it; outputs live to the end. Constants that only packed kernels read drop out in drop_unused().
+  // that, to the last that reads it or an alias of it; outputs live to the end. Constants that only
+  // packed kernels read drop out in drop_unused().
   void find_lifetimes() {
     const auto last = static_cast<int32_t>(plan_.steps.size()) - 1;
     const auto extend = [&](int32_t value, int32_t step) {
@@ -539,8 +540,8 @@ class Planner {
     ir::ValueId result = ir::kNoValue;
     backend::Problem problem;  // of kernels that join others
   };
-  Planned last_;              // the last step
-  std::set<int32_t> joined_;  // steps whose work the launch before can do
+  Planned last_;                                   // the last step
+  std::set<int32_t> joined_;                       // steps whose work the launch before can do
   std::map<ir::ValueId, ir::NodeId> last_reader_;  // of constants
   ByteTwins blobs_;
 };

@@ -51,9 +51,7 @@ NodeIds nodes_of(const ir::Graph& graph, const Wanted& wanted) {
   NodeIds nodes;
   const auto& order = graph.order();
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
-    const auto inside = [&](ir::ValueId v) {
-      return v == ir::kNoValue || wanted(graph, nodes, v);
-    };
+    const auto inside = [&](ir::ValueId v) { return v == ir::kNoValue || wanted(graph, nodes, v); };
     if (std::ranges::all_of(graph.node(*it).outputs, inside)) nodes.insert(*it);
   }
   return nodes;
@@ -89,15 +87,14 @@ bool is_read_exactly(const ir::Graph& graph, const NodeIds& exact, ir::ValueId v
 // Values of which only q, k and v of attentions are made.
 bool is_attended(const ir::Graph& graph, const NodeIds& attended, ir::ValueId v) {
   const auto& users = graph.value(v).users;
-  return !graph.is_output(v) && !users.empty() &&
-         std::ranges::all_of(users, [&](ir::NodeId user) {
-           const ir::Node& node = graph.node(user);
-           if (has(node, kView)) return attended.contains(user);
-           if (node.op != OpKind::kAttention) return false;
-           for (size_t i = kFirstMask; i < node.inputs.size(); ++i)
-             if (node.inputs[i] == v) return false;
-           return true;
-         });
+  return !graph.is_output(v) && !users.empty() && std::ranges::all_of(users, [&](ir::NodeId user) {
+    const ir::Node& node = graph.node(user);
+    if (has(node, kView)) return attended.contains(user);
+    if (node.op != OpKind::kAttention) return false;
+    for (size_t i = kFirstMask; i < node.inputs.size(); ++i)
+      if (node.inputs[i] == v) return false;
+    return true;
+  });
 }
 
 // The products that mode int8 quantizes: those with a constant weight, but for the head's, whose

@@ -29,10 +29,11 @@ struct Engine::Impl {
   const plan::Plan& plan;
   const backend::Backend* backend = nullptr;
   std::vector<const backend::KernelDef*> kernels;  ///< by step
-  /// By step: does its launch do the next step's work too? kAlone: and nobody else reads its result.
+  /// By step: does its launch do the next step's work too? kAlone: and nobody else reads its
+  /// result.
   enum class Joins : uint8_t { kNo, kYes, kAlone };
   std::vector<Joins> joins;
-  std::map<int32_t, runtime::Repacked> repacked;   ///< by step; absent: as in the file
+  std::map<int32_t, runtime::Repacked> repacked;  ///< by step; absent: as in the file
   uint64_t bytes_held = 0;  ///< of the file, where it was read into memory, and of `repacked`
   std::vector<runtime::IdRule> id_rules;
   std::vector<Port> inputs, outputs;

@@ -47,7 +47,9 @@ TEST_P(Int8, QuantizesEveryProductWithAConstantWeightButTheHeads) {
   EXPECT_EQ(quantized + others, products);
   EXPECT_LE(others, 2) << "the head's";
   for (const plan::LedgerRow& row : plan.ledger) {
-    if (row.kernel.find(".quantized_linear.") == std::string::npos || !precision::is_product(row.op)) continue;
+    if (row.kernel.find(".quantized_linear.") == std::string::npos ||
+        !precision::is_product(row.op))
+      continue;
     EXPECT_EQ(row.got_compute, DType::kQ8) << row.node;
     EXPECT_EQ(row.got_accumulate, DType::kI32) << row.node;
   }

@@ -87,8 +87,10 @@ const Cases kQuantizeRows("QuantizeRows", [] {
                   .special = false,
                   .stays_f32 = true};
       }
-      c.inputs = {{.value = make.normal(shape, 1), .batch_axis = 0, .special = false}, factor,
-                  number(0.03), number(-40)};
+      c.inputs = {{.value = make.normal(shape, 1), .batch_axis = 0, .special = false},
+                  factor,
+                  number(0.03),
+                  number(-40)};
       c.outputs = {{.dtype = kQ8, .shape = shape, .batch_axis = 0}};
       cases.push_back(c);
     }
@@ -187,7 +189,8 @@ const Cases kQuantizedLinear("QuantizedLinear", [] {
   std::vector<OpCase> cases;
   cases.reserve(kRows.size() + 1);
   for (const QuantizedCase& row : kRows) cases.push_back(quantized_case(make, row));
-  QuantizedCase longest{.name = "the largest sums", .x = {2, 1 << 15}, .n = 3, .x_type = kU8, .w_type = kI8};
+  QuantizedCase longest{
+      .name = "the largest sums", .x = {2, 1 << 15}, .n = 3, .x_type = kU8, .w_type = kI8};
   OpCase c = quantized_case(make, longest);
   const auto all = [](DType type, const Shape& shape, double value) {
     const std::vector<double> values(static_cast<size_t>(num_elems(shape)), value);

@@ -160,10 +160,16 @@ TEST_F(TileShapes, OfProductsOfInt8HaveTheSameBits) {
   const std::vector<QuantizedCase> cases{
       {.name = "one row", .x = {1, 144}, .n = 200, .x_zero = true},
       {.name = "ragged", .x = {131, 784}, .n = 264, .x_zero = true, .residual = true},
-      {.name = "gelu", .x = {300, 1024}, .n = 1032,
-       .attrs = {.activation = Activation::kGeluErf}, .x_zero = true},
-      {.name = "tanh, residual", .x = {65, 48}, .n = 72,
-       .attrs = {.activation = Activation::kTanh}, .residual = true},
+      {.name = "gelu",
+       .x = {300, 1024},
+       .n = 1032,
+       .attrs = {.activation = Activation::kGeluErf},
+       .x_zero = true},
+      {.name = "tanh, residual",
+       .x = {65, 48},
+       .n = 72,
+       .attrs = {.activation = Activation::kTanh},
+       .residual = true},
       {.name = "large", .x = {5000, 256}, .n = 1024, .x_zero = true, .residual = true}};
   for (const QuantizedCase& row : cases) {
     const OpCase c = quantized_case(make, row);

@@ -94,8 +94,8 @@ OpCase quantized(const Product& p) {
 OpCase quantized_rows(int64_t rows, int64_t cols) {
   OpCase c{.op = OpKind::kQuantizeRows, .attrs = encode(QuantizeRowsAttrs{})};
   c.inputs = {in_batch(repeated(DType::kF16, {rows, cols}))};
-  c.outputs = {{.dtype = DType::kQ8, .shape = {rows, cols}}, {.shape = {rows, 1}},
-               {.shape = {rows, 1}}};
+  c.outputs = {
+      {.dtype = DType::kQ8, .shape = {rows, cols}}, {.shape = {rows, 1}}, {.shape = {rows, 1}}};
   return c;
 }
 

@@ -13,8 +13,8 @@ struct RowRange {
 __device__ inline RowRange shuffled(RowRange range, int offset) {
   return {__shfl_xor_sync(~0u, range.low, offset), __shfl_xor_sync(~0u, range.high, offset)};
 }
-/// q = (x − middle)·first·second + shift, rounded to the nearest of -127 … 127, halves to even; NaN:
-/// 0. Of tiny numbers first·second would be infinite.
+/// q = (x − middle)·first·second + shift, rounded to the nearest of -127 … 127, halves to even;
+/// NaN: 0. Of tiny numbers first·second would be infinite.
 struct RowScaling {
   float middle, first, second, shift, scale, zero;
   __device__ int byte(float x) const {
@@ -32,8 +32,11 @@ __device__ inline RowScaling scaling_of(const RowRange& range) {
   if (scale == 0) return {0, 0, 1, 0, 0, 0};
   const double middle = (high + low) / 2, factor = kSteps / (high - low);
   const bool tiny = factor >= 1e30;
-  return {static_cast<float>(middle), static_cast<float>(tiny ? 0x1p100 : factor),
-          static_cast<float>(tiny ? factor * 0x1p-100 : 1.0), 0, scale,
+  return {static_cast<float>(middle),
+          static_cast<float>(tiny ? 0x1p100 : factor),
+          static_cast<float>(tiny ? factor * 0x1p-100 : 1.0),
+          0,
+          scale,
           static_cast<float>(-middle * factor)};
 }
 /// The scaling x / scale + zero.
@@ -74,8 +77,8 @@ __device__ void multiply_factors(const float* factors, int c, int count, float (
 }
 /// q[at, at + kN) = v, or the first `count` of them where they are not aligned.
 template <int kN>
-__device__ void store_bytes(int8_t* q, int64_t at, int count, bool aligned,
-                            const float (&v)[kN], const RowScaling& by) {
+__device__ void store_bytes(int8_t* q, int64_t at, int count, bool aligned, const float (&v)[kN],
+                            const RowScaling& by) {
   Pack<int8_t, kN> pack;
 #pragma unroll
   for (int i = 0; i < kN; ++i) pack.element[i] = static_cast<int8_t>(by.byte(v[i]));

@@ -165,11 +165,10 @@ void launch_quantize_rows(const LaunchCall& call) {
   constexpr int64_t kChunk = 8192;  // elements: a microsecond or two
   if (call.in[0].elems() == 0) return;
   const QuantizeRowsLaunch launch(call);
-  call.execution.threads->parallel_for(
-      launch.rows(), std::max<int64_t>(1, kChunk / launch.cols()),
-      [&](int64_t begin, int64_t end, int) {
-        for (int64_t r = begin; r < end; ++r) launch.run(r);
-      });
+  call.execution.threads->parallel_for(launch.rows(), std::max<int64_t>(1, kChunk / launch.cols()),
+                                       [&](int64_t begin, int64_t end, int) {
+                                         for (int64_t r = begin; r < end; ++r) launch.run(r);
+                                       });
 }
 
 }  // namespace

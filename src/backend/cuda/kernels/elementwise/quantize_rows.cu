@@ -1,6 +1,6 @@
-// QuantizeRows: many aligned rows of 16 bits and up to 4096 columns, a warp each, all of which is in
-// flight at once; others, with the same bits, 8 threads per row of up to 256 columns, a warp up to 1024, a block per
-// longer row. Contract in quantize_rows.h. C++17.
+// QuantizeRows: many aligned rows of 16 bits and up to 4096 columns, a warp each, all of which is
+// in flight at once; others, with the same bits, 8 threads per row of up to 256 columns, a warp up
+// to 1024, a block per longer row. Contract in quantize_rows.h. C++17.
 #include "backend/cuda/device/overlap.cuh"
 #include "backend/cuda/device/quantize_row.cuh"
 #include "backend/cuda/device/rows.cuh"
@@ -56,8 +56,8 @@ template <class T, int kVectors>
 __global__ void __launch_bounds__(kWarpsOfBlock* kWarpThreads)
     quantize_warp_rows_kernel(const __grid_constant__ QuantizeRowsLaunch args) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
-  const int64_t row =
-      static_cast<int64_t>(blockIdx.x) * kWarpsOfBlock + static_cast<int>(threadIdx.x) / kWarpThreads;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarpsOfBlock +
+                      static_cast<int>(threadIdx.x) / kWarpThreads;
   const auto column = [lane](int k) { return (k * kWarpThreads + lane) * kVectorColumns; };
   allow_next_kernel();
   wait_for_previous_kernel();
@@ -92,8 +92,8 @@ __global__ void __launch_bounds__(kWarpsOfBlock* kWarpThreads)
     }
     return range_of_row<kWarpThreads>(range, differences, nullptr);
   };
-  const RowScaling by = args.scale != nullptr ? given_scaling(*args.scale, *args.zero)
-                                              : scaling_of(range_of());
+  const RowScaling by =
+      args.scale != nullptr ? given_scaling(*args.scale, *args.zero) : scaling_of(range_of());
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     if (column(k) >= cols) continue;

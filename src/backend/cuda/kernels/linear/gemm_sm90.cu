@@ -84,7 +84,7 @@ GemmType result_type(const GemmSm90& call) {
 const GemmKernel& kernel_for(const Variant& v, const GemmSm90& call) {
   if (call.operands != GemmType::kI8) return v.kernels[static_cast<int>(call.operands)];
   const GemmType result = result_type(call);
-  return v.kernels[result == GemmType::kI8    ? kInt8IntoInt8
+  return v.kernels[result == GemmType::kI8     ? kInt8IntoInt8
                    : result == GemmType::kBF16 ? kInt8IntoBf16
                                                : kInt8IntoF16];
 }
@@ -144,17 +144,16 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   void* const y = quantizes ? call.quantized.q : call.y;
   const bool y_aligned = aligned(y, 16) && (!quantizes || call.n % 16 == 0);
   const bool adds = call.residual != nullptr;
-  const bool boxes = kernel.boxes && y_aligned && (call.y_type == result || quantizes) &&
-                     (adds ? call.activation == 0 && call.residual_type == result &&
-                                 aligned(call.residual, 16)
-                           : call.activation <= 1);
+  const bool boxes =
+      kernel.boxes && y_aligned && (call.y_type == result || quantizes) &&
+      (adds ? call.activation == 0 && call.residual_type == result && aligned(call.residual, 16)
+            : call.activation <= 1);
   CUtensorMap maps[4] = {};
   const bool ok =
       encode(&maps[1], {call.w, call.n, call.k, v.cols / v.cluster, call.operands}) &&
       (!x_aligned || encode(&maps[0], {call.x, call.m, call.k, x_rows, call.operands})) &&
       (!boxes || encode(&maps[2], {y, call.m, call.n, 16, result, true})) &&
-      (!boxes || !adds ||
-       encode(&maps[3], {call.residual, call.m, call.n, 16, result, true}));
+      (!boxes || !adds || encode(&maps[3], {call.residual, call.m, call.n, 16, result, true}));
   if (!ok) return cudaErrorInvalidValue;
 
   const auto elem_bytes = static_cast<int64_t>(bytes_of(call.operands));

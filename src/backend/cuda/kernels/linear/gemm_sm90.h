@@ -13,15 +13,15 @@ enum class GemmType : uint8_t { kF16, kBF16, kF32, kI8 };
 struct GemmScales {
   const float *x = nullptr, *x_zeros = nullptr;  // one or [m]; x_zeros null: all are x_zero
   float x_zero = 0;
-  const float *w = nullptr, *w_sums = nullptr;   // one or [n]; [n]: Σ_k w
+  const float *w = nullptr, *w_sums = nullptr;  // one or [n]; [n]: Σ_k w
   bool by_row = false, zeros_by_row = false, by_column = false;
 };
 
 /// Where q is not null, y, of operands kI8 and type kF16, is not stored, but quantized as by
 /// QuantizeRows with one scale: q = y·factor / scale + zero (device/quantize_row.cuh).
 struct GemmQuantized {
-  int8_t* q = nullptr;                              // [m, n]
-  const float* factors = nullptr;                   // [n], or null: 1
+  int8_t* q = nullptr;                            // [m, n]
+  const float* factors = nullptr;                 // [n], or null: 1
   const float *scale = nullptr, *zero = nullptr;  // one number each
 };
 

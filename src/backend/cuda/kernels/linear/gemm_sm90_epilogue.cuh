@@ -118,8 +118,8 @@ struct GemmColumnPart {
                                         int group) const {
     const auto widened = [&](uint32_t bits) {
       if (args.bias_type == GemmType::kF32) return __uint_as_float(bits);
-      using Narrow = std::conditional_t<__is_same(typename S::Narrow, __half), __half,
-                                        __nv_bfloat16>;
+      using Narrow =
+          std::conditional_t<__is_same(typename S::Narrow, __half), __half, __nv_bfloat16>;
       return widen_pair<Narrow>(bits).x;
     };
     warpgroup_sync(1 + group);  // the last tile's has been read
@@ -165,8 +165,8 @@ struct GemmRows<S, true> {
     const GemmScales& by = args.scales;
 #pragma unroll
     for (int i = 0; i < 2 * S::kRowBlocks; ++i) {
-      const int row = tile_row + i / 2 * 64 + i % 2 * 8 + threadIdx.x / 32 % 4 * 16 +
-                      threadIdx.x % 32 / 4;
+      const int row =
+          tile_row + i / 2 * 64 + i % 2 * 8 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
       const int last = min(row, args.m - 1);
       scales[i] = by.x[by.by_row ? last : 0];
       zeros[i] = by.x_zeros == nullptr ? by.x_zero : by.x_zeros[by.zeros_by_row ? last : 0];
@@ -351,9 +351,9 @@ __device__ __forceinline__ void add_box(uint32_t box, float (&v)[kCount]) {
   }
 }
 
-/// y = act(sums + bias) + residual in type Result: 16 rows and 128 bytes of a warp after the other into
-/// a box of shared memory each, and from there to y through the copy engine (which leaves out what
-/// is beyond y). One after the other, because all at once they would hold up the other group's
+/// y = act(sums + bias) + residual in type Result: 16 rows and 128 bytes of a warp after the other
+/// into a box of shared memory each, and from there to y through the copy engine (which leaves out
+/// what is beyond y). One after the other, because all at once they would hold up the other group's
 /// products (measured: 5 % at K = 1024). kResidual: it lies in the boxes already.
 template <class S, bool kGelu, bool kResidual>
 __device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const GemmColumns<S>& columns,
@@ -468,12 +468,12 @@ __device__ __forceinline__ void finish_bytes(const GemmSums<S>& sums, const Gemm
         const int four[4] = {d[0], d[1], d[2], d[3]};
         float v[4];
         scaled<S>(four, columns, rows, b, eight, v);
-        if constexpr (kGelu) epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
+        if constexpr (kGelu)
+          epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
         const int col = tile.col + 8 * eight + 2 * (lane % 4);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          const uint32_t at =
-              box_place(box, lane / 4 + 8 * half, j / 2) + j % 2 * 8 + lane % 4 * 2;
+          const uint32_t at = box_place(box, lane / 4 + 8 * half, j / 2) + j % 2 * 8 + lane % 4 * 2;
           store_shared_16_bits(at, quantized_pair(args, by, col, v[2 * half], v[2 * half + 1]));
         }
       }
@@ -495,8 +495,8 @@ __device__ __forceinline__ void store_bytes(const GemmSlice<S>& v, const GemmArg
 #pragma unroll
     for (int j = 0; j < S::kSliceCols / 8; ++j) {
       if (spot.row + 8 * half >= args.m || spot.col + 8 * j >= args.n) continue;
-      *reinterpret_cast<uint16_t*>(q + 8 * j) = quantized_pair(
-          args, by, spot.col + 8 * j, v[4 * j + 2 * half], v[4 * j + 2 * half + 1]);
+      *reinterpret_cast<uint16_t*>(q + 8 * j) =
+          quantized_pair(args, by, spot.col + 8 * j, v[4 * j + 2 * half], v[4 * j + 2 * half + 1]);
     }
   }
 }

@@ -1,10 +1,9 @@
 // The tile shapes of the sm_90a matrix product that are made for operands of i8. Contract in
 // gemm_sm90.h, device code in gemm_sm90.cuh. C++17.
-#include "backend/cuda/kernels/linear/gemm_sm90_int8.h"
-
 #include <string_view>
 
 #include "backend/cuda/kernels/linear/gemm_sm90.cuh"
+#include "backend/cuda/kernels/linear/gemm_sm90_int8.h"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -20,25 +19,30 @@ GemmKernel kernel() {
 }
 template <int kRowBlocks, int kCols, int kSub, int kStages, int kCluster, bool kTogether = false>
 Row row(std::string_view name) {
-  return {name,
-          kernel<GemmShape<Int8Into<__half>, kRowBlocks, kCols, kSub, kStages, kCluster,
-                           kTogether>>(),
-          kernel<GemmShape<Int8Into<__nv_bfloat16>, kRowBlocks, kCols, kSub, kStages, kCluster,
-                           kTogether>>(),
-          kernel<GemmShape<Int8Into<int8_t>, kRowBlocks, kCols, kSub, kStages, kCluster,
-                           kTogether>>()};
+  return {
+      name,
+      kernel<GemmShape<Int8Into<__half>, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>>(),
+      kernel<GemmShape<Int8Into<__nv_bfloat16>, kRowBlocks, kCols, kSub, kStages, kCluster,
+                       kTogether>>(),
+      kernel<GemmShape<Int8Into<int8_t>, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>>()};
 }
 
 }  // namespace
 
 GemmKernel gemm_sm90_int8(const char* name, GemmType result) {
   static const Row kRows[] = {
-      row<1, 16, 4, 5, 1>("64x16"),           row<1, 32, 2, 9, 1>("64x32"),
-      row<1, 64, 1, 12, 1>("64x64"),          row<1, 128, 1, 8, 1>("64x128"),
-      row<1, 192, 1, 6, 1>("64x192"),         row<2, 128, 1, 5, 1>("128x128"),
-      row<2, 128, 1, 5, 2>("128x128 c2"),     row<1, 64, 1, 8, 1, true>("128x64 t"),
-      row<1, 128, 1, 5, 1, true>("128x128 t"), row<1, 192, 1, 4, 1, true>("128x192 t"),
-      row<1, 256, 1, 3, 1, true>("128x256 t"), row<1, 256, 1, 3, 2, true>("128x256 c2 t"),
+      row<1, 16, 4, 5, 1>("64x16"),
+      row<1, 32, 2, 9, 1>("64x32"),
+      row<1, 64, 1, 12, 1>("64x64"),
+      row<1, 128, 1, 8, 1>("64x128"),
+      row<1, 192, 1, 6, 1>("64x192"),
+      row<2, 128, 1, 5, 1>("128x128"),
+      row<2, 128, 1, 5, 2>("128x128 c2"),
+      row<1, 64, 1, 8, 1, true>("128x64 t"),
+      row<1, 128, 1, 5, 1, true>("128x128 t"),
+      row<1, 192, 1, 4, 1, true>("128x192 t"),
+      row<1, 256, 1, 3, 1, true>("128x256 t"),
+      row<1, 256, 1, 3, 2, true>("128x256 c2 t"),
   };
   for (const Row& made : kRows) {
     if (made.name != name) continue;

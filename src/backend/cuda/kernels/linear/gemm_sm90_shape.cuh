@@ -58,10 +58,10 @@ struct GemmArguments {
 
 constexpr int kGemmThreads = 384;  // two consumer warpgroups, one producer
 
-/// T operand type, float for TF32, Int8Into<R>; kRowBlocks·64 rows per warpgroup and kCols columns; kSub rows of
-/// 128 bytes of K per stage of the ring. kTogether: both warpgroups work on one tile, each on its
-/// own rows, instead of a tile each in turns. The blocks of a cluster lie one below the other and
-/// share w, or (kBeside) beside each other, over whole rows of y, and share x.
+/// T operand type, float for TF32, Int8Into<R>; kRowBlocks·64 rows per warpgroup and kCols columns;
+/// kSub rows of 128 bytes of K per stage of the ring. kTogether: both warpgroups work on one tile,
+/// each on its own rows, instead of a tile each in turns. The blocks of a cluster lie one below the
+/// other and share w, or (kBeside) beside each other, over whole rows of y, and share x.
 template <class T_, int kRowBlocks_, int kCols_, int kSub_, int kStages_, int kBelow_,
           bool kTogether_ = false, int kBeside_ = 1>
 struct GemmShape {

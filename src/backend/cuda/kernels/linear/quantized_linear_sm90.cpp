@@ -1,10 +1,11 @@
-// cuda.quantized_linear.sm90: QuantizedLinear on our own matrix product (gemm_sm90.h), everything in
-// its epilogue.
+// cuda.quantized_linear.sm90: QuantizedLinear on our own matrix product (gemm_sm90.h), everything
+// in its epilogue.
 //
 // x        [..., K], q8 or i8        w: constant [K, N] or [N, K], q8 or i8, without zero points
 // scales   f32, w's constant; zero points of x: of q8 f32, of i8 a constant
 // others   bias, residual and y: f32 and one of f16 and bf16
-// Error    sums are exact integers; then f32: a few 2^-24 of each addend, the activation's, and half
+// Error    sums are exact integers; then f32: a few 2^-24 of each addend, the activation's, and
+// half
 //          an ulp of y
 // The weight is packed as [N, K]; behind it Σ_k w by column, f32.
 #include <array>
@@ -40,8 +41,8 @@ WeightShape parse_layout(std::string_view text) {
 std::vector<PackedConstant> pack(const Problem& problem) {
   const Operand& weight = problem.inputs[kQuantizedW];
   const WeightShape w = weight_shape(problem);
-  const Tensor plain = is_float(weight.dtype) ? converted(*weight.constant, weight.dtype)
-                                              : *weight.constant;
+  const Tensor plain =
+      is_float(weight.dtype) ? converted(*weight.constant, weight.dtype) : *weight.constant;
   PackedConstant packed{
       .input = kQuantizedW, .layout = weight_layout(kLayout, weight.dtype, w), .bytes = {}};
   packed.bytes.resize(packed_bytes(w));
@@ -109,10 +110,10 @@ Support supports_types(const Problem& problem) {
     narrow = o.dtype;
     return true;
   };
-  const bool all = fits(problem.outputs[0]) &&
-                   (!problem.has_input(kQuantizedBias) || fits(problem.inputs[kQuantizedBias])) &&
-                   (!problem.has_input(kQuantizedResidual) ||
-                    fits(problem.inputs[kQuantizedResidual]));
+  const bool all =
+      fits(problem.outputs[0]) &&
+      (!problem.has_input(kQuantizedBias) || fits(problem.inputs[kQuantizedBias])) &&
+      (!problem.has_input(kQuantizedResidual) || fits(problem.inputs[kQuantizedResidual]));
   return all ? yes() : no("bias, residual and result are not f32 and one of f16 and bf16");
 }
 
@@ -124,8 +125,8 @@ Support supports(const Problem& problem) {
   if (const Support types = supports_types(problem); !types) return types;
   const WeightShape w = weight_shape(problem);
   if (w.k % 16 != 0 || w.n % 8 != 0)
-    return no("K = " + std::to_string(w.k) + " is not a multiple of 16, or N = " +
-              std::to_string(w.n) + " of 8");
+    return no("K = " + std::to_string(w.k) +
+              " is not a multiple of 16, or N = " + std::to_string(w.n) + " of 8");
   constexpr int64_t kMax = int64_t{1} << 30;
   if (w.n > kMax) return no("the weight is too large");
   if (!hopper_kernels_usable()) return no("no sm_90 GPU, or not compiled for sm_90a");

@@ -81,7 +81,8 @@ struct TiledConstants {
   WeightShape (*parse)(std::string_view layout);
   size_t element_bytes = 2, bias = 2;
 };
-/// Fills `state` but for the activation. Throws Error(kInput) where the engine holds no such weight.
+/// Fills `state` but for the activation. Throws Error(kInput) where the engine holds no such
+/// weight.
 void fill_tiled_state(const CreateCall& call, const TiledConstants& constants,
                       const TileShapes& tiles, TiledState& state);
 /// The same of a Linear or QuantizedLinear.

@@ -24,7 +24,7 @@ struct PackedNorm {
   int8_t* q = nullptr;
   float *scales = nullptr, *zeros = nullptr;
   const float* factors = nullptr;  ///< of QuantizeRows: [cols], or null: 1
-  bool backwards = false;      ///< rows from the last to the first; EmbedNorm takes no notice
+  bool backwards = false;          ///< rows from the last to the first; EmbedNorm takes no notice
 };
 
 /// A table whose rows ids name, as NormSource of norm.h.
@@ -51,8 +51,8 @@ struct PackedEmbedNorm {
 /// input read once, each output written once. The launch overlaps the kernel before it
 /// (device/overlap.cuh).
 cudaError_t launch_packed_norm(const PackedNorm& args, cudaStream_t stream);
-/// Can it quantize y as well? With an addend, aligned rows of 16 bits and 256, 384, 512, 768 or 1024
-/// columns.
+/// Can it quantize y as well? With an addend, aligned rows of 16 bits and 256, 384, 512, 768 or
+/// 1024 columns.
 bool packed_norm_quantizes(const PackedNorm& args);
 
 /// The same of s = Σ table_t[id_t].
