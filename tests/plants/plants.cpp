@@ -170,8 +170,18 @@ void with_rotated(const KernelDef& right, const LaunchCall& call, size_t i) {
   right.launch(other);
 }
 constexpr size_t kRowScale = 2, kColumnScale = 3, kRowZero = 4, kBias = 6, kResidual = 7;
-void takes_the_next_columns_scale(const KernelDef& right, const LaunchCall& call) {
-  with_rotated(right, call, kColumnScale);
+// The kernel reads the scales of columns once, when it is made.
+void launches(const KernelDef& right, const LaunchCall& call) { right.launch(call); }
+std::unique_ptr<backend::KernelState> with_the_next_columns_scale(const KernelDef& right,
+                                                                  const backend::CreateCall& call) {
+  std::vector<TensorArg> inputs(call.constant_inputs.begin(), call.constant_inputs.end());
+  TensorArg& scales = inputs[kColumnScale];
+  std::vector<float> rotated(scales.as<float>(), scales.as<float>() + scales.elems());
+  std::rotate(rotated.begin(), rotated.begin() + 1, rotated.end());
+  scales.data = reinterpret_cast<std::byte*>(rotated.data());
+  backend::CreateCall other = call;
+  other.constant_inputs = inputs;
+  return right.create(other);
 }
 void takes_the_next_rows_zero_point(const KernelDef& right, const LaunchCall& call) {
   with_rotated(right, call, kRowZero);
@@ -254,8 +264,17 @@ constexpr Plant kPlants[] = {
      "fp32",
      {},
      &one_word},
-    {"next-columns-scale", "a column's scale is that of the next one", "bge_reranker_ts17",
-     kInt8Product, "bug", true, &takes_the_next_columns_scale, "int8"},
+    {"next-columns-scale",
+     "a column's scale is that of the next one",
+     "bge_reranker_ts17",
+     kInt8Product,
+     "bug",
+     true,
+     &launches,
+     "int8",
+     {},
+     nullptr,
+     &with_the_next_columns_scale},
     {"next-rows-zero-point", "a row's zero point is that of the next one", "bge_reranker_ts17",
      kInt8Product, "bug", true, &takes_the_next_rows_zero_point, "int8"},
     {"saturating-sums", "sums of int8 products saturate at 16 bits", "bge_reranker_ts17",
@@ -291,13 +310,19 @@ std::unique_ptr<backend::ShapeState> prepare_planted(const backend::PrepareCall&
   return state;
 }
 
+template <size_t kPlace>
+std::unique_ptr<backend::KernelState> create_planted(const backend::CreateCall& call) {
+  return places[kPlace].plant->create(*places[kPlace].right, call);
+}
+
 struct Functions {
   void (*launch)(const LaunchCall&);
   std::unique_ptr<backend::ShapeState> (*prepare)(const backend::PrepareCall&);
+  std::unique_ptr<backend::KernelState> (*create)(const backend::CreateCall&);
 };
 template <size_t... kPlace>
 constexpr std::array<Functions, sizeof...(kPlace)> functions_of(std::index_sequence<kPlace...>) {
-  return {Functions{&launch_planted<kPlace>, &prepare_planted<kPlace>}...};
+  return {Functions{&launch_planted<kPlace>, &prepare_planted<kPlace>, &create_planted<kPlace>}...};
 }
 constexpr auto kFunctions = functions_of(std::make_index_sequence<kPlaces>());
 
@@ -321,6 +346,10 @@ const backend::Backend& planted_backend(const Plant* plant, std::string_view dev
     places[taken] = {plant, &base.kernels[i]};
     kernel.launch = kFunctions[taken].launch;
     if (plant->scratch) kernel.prepare = kFunctions[taken].prepare;
+    if (plant->create) kernel.create = kFunctions[taken].create;
+    // Another kernel's launch would do its work without the defect.
+    kernel.joins = nullptr;
+    kernel.may_be_joined = false;
     ++taken;
   }
   backend.kernels = kernels;

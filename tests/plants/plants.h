@@ -28,6 +28,9 @@ struct Plant {
   std::string_view fusion = {};
   /// Bytes of workspace beyond the kernel's own; scratch_of() is where they lie. Null: none.
   size_t (*scratch)(const backend::PrepareCall&) = nullptr;
+  /// Makes the state of `right` wrongly. Null: as `right` does.
+  std::unique_ptr<backend::KernelState> (*create)(const backend::KernelDef& right,
+                                                  const backend::CreateCall&) = nullptr;
 };
 
 /// The defects for a device ("cpu", "cuda"); empty where the program was built without it.
