@@ -110,7 +110,7 @@ def command_of(subject, cell, sessions, begin, options):
 
 
 def window(subject, cell, options):
-    """Milliseconds of all runs of all sessions, and the seconds that they had."""
+    """The milliseconds of every run, one list for each session of all processes."""
     processes = cell["sessions"] if cell["kind"] == "processes" else 1
     each = cell["sessions"] // processes
     crowd = 1 + cell["sessions"] / CPUS + (1 if cell["load"] else 0)
@@ -118,13 +118,13 @@ def window(subject, cell, options):
     begin = time.time() + wait
     running = [subprocess.Popen(list(map(str, command_of(subject, cell, each, begin, options))),
                                 stdout=subprocess.PIPE, text=True) for _ in range(processes)]
-    times = []
+    sessions = []
     for process in running:
         out, _ = process.communicate()
         if process.returncode != 0:
             sys.exit(f"{subject}: exit {process.returncode}")
-        times += [run for session in json.loads(out)["times_ms"] for run in session]
-    return times
+        sessions += json.loads(out)["times_ms"]
+    return sessions
 
 
 def measure(cell, options):
@@ -134,8 +134,8 @@ def measure(cell, options):
             for subject in report.SUBJECTS if turn % 2 == 0 else reversed(report.SUBJECTS):
                 windows[subject].append(window(subject, cell, options))
                 time.sleep(0.1)
-    for subject, times in windows.items():
-        cell[subject] = report.summary(times, options.seconds)
+    for subject, sessions in windows.items():
+        cell[subject] = report.summary(sessions)
     return cell
 
 

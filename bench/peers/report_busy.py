@@ -15,11 +15,17 @@ def quantile(values, q):
     return ordered[int(q * (len(ordered) - 1))]
 
 
-def summary(windows, seconds):
-    """Of the runs of all sessions in windows of so many seconds: runs per second as the median of the
-    windows, the median and the 99th percentile of all runs."""
-    runs = [time for window in windows for time in window]
-    return {"per_s": quantile([len(window) / seconds for window in windows], 0.5),
+def rate(window):
+    """Runs per second of all sessions of a window. A session ends with the run in which its time is
+    over: it counts with the time of its own runs, so that a long last run is no rounding error."""
+    return sum(len(runs) / (sum(runs) / 1e3) for runs in window if runs)
+
+
+def summary(windows):
+    """Of windows, each a list of sessions, each a list of its runs in milliseconds: runs per second as
+    the median of the windows, the median and the 99th percentile of all runs."""
+    runs = [time for window in windows for session in window for time in session]
+    return {"per_s": quantile([rate(window) for window in windows], 0.5),
             "median_ms": quantile(runs, 0.5), "p99_ms": quantile(runs, 0.99), "runs": len(runs)}
 
 

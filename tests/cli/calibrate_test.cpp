@@ -197,9 +197,8 @@ TEST_F(Calibrate, CutsAFileWithManyRowsIntoBatches) {
 
 TEST_F(Calibrate, GoesOnAfterAKillAndWritesTheSameFile) {
   fs::create_directory(file("long"));
-  for (int i = 0; i < 12; ++i)
-    io::write_npz(file("long/" + std::to_string(10 + i) + ".npz"),
-                  sentences(64, 60, static_cast<uint64_t>(40 + i)));
+  for (uint64_t i = 0; i < 12; ++i)
+    io::write_npz(file("long/" + std::to_string(10 + i) + ".npz"), sentences(64, 60, 40 + i));
   const auto command = [&](const std::string& output) {
     return Arguments{"calibrate", file("m.onnx"), "--data", file("long"), "-o", file(output)};
   };

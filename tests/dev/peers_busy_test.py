@@ -20,8 +20,12 @@ def cell(load=False, ours=subject(100, 10, 20), one=subject(100, 10, 20),
 
 class Busy(unittest.TestCase):
     def test_a_summary_counts_runs_of_all_sessions(self):
-        summary = report.summary([[1, 2, 3], [4, 5, 6], [7]], 2.0)
-        self.assertEqual(summary, {"per_s": 1.5, "median_ms": 4, "p99_ms": 6, "runs": 7})
+        summary = report.summary([[[1, 2, 3]], [[4, 6], [5]], [[7]]])
+        self.assertEqual(summary, {"per_s": 400.0, "median_ms": 4, "p99_ms": 6, "runs": 7})
+
+    def test_a_session_is_counted_with_its_own_time(self):
+        # Two sessions of 1 s: the last run of one began at 0.9 s and took 1.6 s.
+        self.assertEqual(report.rate([[500, 500], [900, 1600], []]), 2 / 1.0 + 2 / 2.5)
 
     def test_cells_that_reach_everything_miss_nothing(self):
         cells = [cell(), cell(load=True, ours=subject(96, 25, 40))]

@@ -20,7 +20,7 @@ Tensor floats(Shape shape) {
   return Tensor::from(DType::kF32, std::move(shape), std::span<const double>(values));
 }
 
-plan::Blob plain(Tensor t) { return {t.dtype(), t.shape(), "", t}; }
+plan::Blob plain(const Tensor& t) { return {t.dtype(), t.shape(), "", t}; }
 
 plan::PlanValue value(std::string name, DType dtype, SymShape shape, Kind kind) {
   plan::PlanValue v;

@@ -50,72 +50,48 @@ __device__ inline void start_loads(const Maps& maps, const Tile& tile, const Til
   for (int i = 1; i < kSlots && i < ring.count; ++i) ring.load(i, i);
 }
 
+// One thread's part of a tile: its two queries' scores, maxima, sums and context.
 template <class T, int kDim, int kGroups, Masks kMasks, int kParts>
-__device__ inline void attend_tile(const Sm90Launch& launch) {
-  const Maps& maps = launch.maps;
-  const AttentionLaunch& args = launch.args;
+struct TileAttention {
   using Places = Room<kDim, kGroups>;
-  constexpr bool kMasked = kMasks != Masks::kNone;
-  constexpr bool kOverlap = kDim == 128;  // where a block has a multiprocessor's registers
-  extern __shared__ unsigned char dynamic[];
-  unsigned char* shared = dynamic + (1024 - shared_address(dynamic) % 1024) % 1024;
-  const uint32_t base = shared_address(shared), barriers = base + Places::kBarriers;
-  Tile& tile = *reinterpret_cast<Tile*>(shared + Places::kTile);
-  Ring<kDim, kOverlap> ring{
-      base + Places::kRing, barriers, barriers + kSlots * 8, maps, &tile, 0, {}, {}, {}};
-  int steps;
-  allow_next_kernel();
-  {
-    if (threadIdx.x == 32) start_barriers<kGroups>(maps, barriers);
-    if (args.starts_q != nullptr) wait_for_previous_kernel();
-    const Tile found = find_tile<kGroups * kGroupQueries>(args, launch.tiles, blockIdx.x);
-    steps = static_cast<int>((found.keys + kKeys - 1) / kKeys);
-    if (threadIdx.x == 0) tile = found;
-    __syncthreads();
-    wait_for_previous_kernel();
-    if (found.queries == 0) return;
-    if (kMayCause<kMasks> && args.causal)
-      steps = static_cast<int>((keys_to_visit(args, found, kGroups * 128) + kKeys - 1) / kKeys);
-    ring.count = 2 * steps;
-    if (threadIdx.x == 0) start_loads<kDim, kGroups>(maps, found, ring, base);
-  }
+  static constexpr bool kMasked = kMasks != Masks::kNone;
+  static constexpr bool kOverlap = kDim == 128;  // where a block has a multiprocessor's registers
 
-  const int group = static_cast<int>(threadIdx.x) / 128,
-            thread = static_cast<int>(threadIdx.x) % 128;
-  const int row = group * kGroupQueries + thread / 32 * 16 + thread % 32 / 4;
-  const uint32_t query = base + Places::kQuery + static_cast<uint32_t>(group * Places::kGroupBytes);
-  const float slope = args.scale * kLog2E, inverse_scale = 1.0f / args.scale;
-  const bool bias_by_key = kMayAdd<kMasks> && args.bias.data != nullptr && args.bias.query == 0;
-  const bool keep_by_key = kMasks == Masks::kKeep ||
-                           (kMayKeep<kMasks> && args.keep.data != nullptr && args.keep.query == 0);
-  auto* bias = reinterpret_cast<float*>(shared + Places::kBias) + group * 2 * kKeys;
-  Rows rows;
-  const int keys = static_cast<int>(tile.keys);
+  const AttentionLaunch& args;
+  const Tile& tile;
+  Ring<kDim, kOverlap>& ring;
+  const int steps, keys, group, thread, row;
+  const uint32_t query;
+  const float slope, inverse_scale;
+  const bool bias_by_key, keep_by_key;
+  float* const bias;       // of two steps, in shared memory
+  uint4* const kept_room;  // of kStagedSteps steps, in shared memory
+  float key_bias = 0;
+  Rows rows{};
   float context[kDim / 2] = {}, shift[2], factor[2];
 
   // Masks that are the same for all queries: a bias is loaded a step ahead and spread while a
   // product runs.
-  auto* const kept_room = reinterpret_cast<uint4*>(shared + Places::kKept) + group * kStagedSteps;
-  const auto kept_keys = [&](int step) {
+  __device__ __forceinline__ KeptKeys kept_keys(int step) {
     if (!keep_by_key) return KeptKeys{{}, true, false};
     if (step % kStagedSteps == 0) stage_kept(args, tile, step, steps, kept_room, group);
     return spread_kept(kept_room[step % kStagedSteps]);
-  };
-  float key_bias = 0;
-  const auto load_bias = [&](int step) {
+  }
+  __device__ __forceinline__ void load_bias(int step) {
     if (!bias_by_key) return;
     const int j = step * kKeys + thread;
     const int64_t at = query_masks(args, tile, row).bias + j * args.bias.key;
     key_bias = j < keys ? load_float(args.bias.data, at, args.bias.type) : 0.0f;
-  };
-  const auto spread_bias = [&](int step) {
+  }
+  __device__ __forceinline__ void spread_bias(int step) {
     if (!bias_by_key) return;
     bias[step % 2 * kKeys + thread] = raw_score(key_bias, inverse_scale);
     warpgroup_sync(group + 1);
     if (step + 1 < steps) load_bias(step + 1);
-  };
+  }
   // Bias, masks and the new maxima.
-  const auto finish_scores = [&](int step, const KeptKeys& kept, float(&scores)[64]) {
+  __device__ __forceinline__ void finish_scores(int step, const KeptKeys& kept,
+                                                float (&scores)[64]) {
     const int key = step * kKeys;
     if constexpr (kMasked) {
       mask_scores<kMasks>(args, tile, row, key, kept,
@@ -127,20 +103,36 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
       });
     }
     raise_maxima(scores, slope, rows, shift, factor);
-  };
-  const auto rescale = [&] {
+  }
+  __device__ __forceinline__ void rescale() {
 #pragma unroll
     for (int i = 0; i < kDim / 2; ++i) context[i] *= factor[i / 2 % 2];
-  };
-  const auto next_values = [&](int step) {
+  }
+  __device__ __forceinline__ uint32_t next_values(int step) {
     const uint32_t values = ring.next();
     if (keys - step * kKeys < kKeys && args.starts_q != nullptr)
       clear_rows<kDim>(values, keys - step * kKeys, group);
     return values;
-  };
-  if (kMasked && steps > 0) load_bias(0);
-  barrier_wait(barriers + 2 * kSlots * 8, 0);
-  if constexpr (!kOverlap) {
+  }
+  __device__ __forceinline__ void take_exponentials(float (&scores)[64]) {
+    float sums[2][2] = {};
+#pragma unroll
+    for (int n = 0; n < 16; ++n) exponentiate(scores, n, slope, shift, sums);
+    rows.sum[0] += sums[0][0] + sums[0][1];
+    rows.sum[1] += sums[1][0] + sums[1][1];
+  }
+  // Two warpgroups take turns with their products, so that one's run beside the other's softmax.
+  __device__ __forceinline__ void my_turn() const {
+    if constexpr (kGroups == 2) turn_wait(group + 3);
+  }
+  __device__ __forceinline__ void your_turn(bool last) const {
+    if constexpr (kGroups == 2) {
+      if (!last || group == 0) turn_give(4 - group);
+    }
+  }
+
+  // Head sizes 32 and 64: a step's two products and its softmax one after the other.
+  __device__ __forceinline__ void attend_step_by_step() {
     for (int step = 0; step < steps; ++step) {
       const uint32_t step_keys = ring.next();
       uint32_t values = 0;
@@ -167,25 +159,12 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
       wgmma_wait<0>();
       ring.leave();
     }
-  } else {
-    // Two warpgroups take turns with their products, so that one's run beside the other's softmax.
-    const auto my_turn = [&] {
-      if constexpr (kGroups == 2) turn_wait(group + 3);
-    };
-    const auto your_turn = [&](bool last) {
-      if constexpr (kGroups == 2) {
-        if (!last || group == 0) turn_give(4 - group);
-      }
-    };
+  }
+
+  // Head size 128: P·V of a step runs beside the softmax of the next one.
+  __device__ __forceinline__ void attend_overlapped() {
     if (kGroups == 2 && group == 1 && steps > 0) turn_give(3);
     uint32_t p[8][4];
-    const auto take_exponentials = [&](float(&scores)[64]) {
-      float sums[2][2] = {};
-#pragma unroll
-      for (int n = 0; n < 16; ++n) exponentiate(scores, n, slope, shift, sums);
-      rows.sum[0] += sums[0][0] + sums[0][1];
-      rows.sum[1] += sums[1][0] + sums[1][1];
-    };
     const auto pack_all = [&](const float(&scores)[64]) {
 #pragma unroll
       for (int step = 0; step < 8; ++step) pack_part<T>(scores, step, p[step]);
@@ -224,10 +203,65 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
     if (steps > 0) multiply_values<T, kDim>(p, next_values(steps - 1), context);
     wgmma_wait<0>();
   }
-  if constexpr (kOverlap) {
-    store_rows<T, kDim>(args, tile, rows, context, row);
+};
+
+template <class T, int kDim, int kGroups, Masks kMasks, int kParts>
+__device__ inline void attend_tile(const Sm90Launch& launch) {
+  using Attention = TileAttention<T, kDim, kGroups, kMasks, kParts>;
+  using Places = typename Attention::Places;
+  const AttentionLaunch& args = launch.args;
+  extern __shared__ unsigned char dynamic[];
+  unsigned char* shared = dynamic + (1024 - shared_address(dynamic) % 1024) % 1024;
+  const uint32_t base = shared_address(shared), barriers = base + Places::kBarriers;
+  Tile& tile = *reinterpret_cast<Tile*>(shared + Places::kTile);
+  Ring<kDim, Attention::kOverlap> ring{
+      base + Places::kRing, barriers, barriers + kSlots * 8, launch.maps, &tile, 0, {}, {}, {}};
+  // Barriers, the tile of this block and the first copies. As a function of its own this part makes
+  // the compiler spill registers in the loops below.
+  int steps;
+  allow_next_kernel();
+  {
+    if (threadIdx.x == 32) start_barriers<kGroups>(launch.maps, barriers);
+    if (args.starts_q != nullptr) wait_for_previous_kernel();
+    const Tile found = find_tile<kGroups * kGroupQueries>(args, launch.tiles, blockIdx.x);
+    steps = static_cast<int>((found.keys + kKeys - 1) / kKeys);
+    if (threadIdx.x == 0) tile = found;
+    __syncthreads();
+    wait_for_previous_kernel();
+    if (found.queries == 0) return;
+    if (kMayCause<kMasks> && args.causal)
+      steps = static_cast<int>((keys_to_visit(args, found, kGroups * 128) + kKeys - 1) / kKeys);
+    ring.count = 2 * steps;
+    if (threadIdx.x == 0) start_loads<kDim, kGroups>(launch.maps, found, ring, base);
+  }
+
+  const int group = static_cast<int>(threadIdx.x) / 128,
+            thread = static_cast<int>(threadIdx.x) % 128;
+  Attention attention{
+      args,
+      tile,
+      ring,
+      steps,
+      /*keys=*/static_cast<int>(tile.keys),
+      group,
+      thread,
+      /*row=*/group * kGroupQueries + thread / 32 * 16 + thread % 32 / 4,
+      /*query=*/base + Places::kQuery + static_cast<uint32_t>(group * Places::kGroupBytes),
+      /*slope=*/args.scale * kLog2E,
+      /*inverse_scale=*/1.0f / args.scale,
+      /*bias_by_key=*/kMayAdd<kMasks> && args.bias.data != nullptr && args.bias.query == 0,
+      /*keep_by_key=*/kMasks == Masks::kKeep ||
+          (kMayKeep<kMasks> && args.keep.data != nullptr && args.keep.query == 0),
+      reinterpret_cast<float*>(shared + Places::kBias) + group * 2 * kKeys,
+      reinterpret_cast<uint4*>(shared + Places::kKept) + group * kStagedSteps};
+  if (Attention::kMasked && steps > 0) attention.load_bias(0);
+  barrier_wait(barriers + 2 * kSlots * 8, 0);
+  if constexpr (Attention::kOverlap) {
+    attention.attend_overlapped();
+    store_rows<T, kDim>(args, tile, attention.rows, attention.context, attention.row);
   } else {
-    store_rows_staged<T, kDim>(args, tile, rows, context,
+    attention.attend_step_by_step();
+    store_rows_staged<T, kDim>(args, tile, attention.rows, attention.context,
                                shared + Places::kQuery + group * Places::kGroupBytes,
                                group * kGroupQueries, group);
   }
