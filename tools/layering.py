@@ -98,7 +98,7 @@ THIRD_PARTY = {
     "google/protobuf/": ["onnx", "model writer"],
     "dnnl": ["cpu"],
     "oneapi/dnnl": ["cpu"],
-    "hwy/": ["cpu"],
+    "hwy/": ["cpu", "reference"],
     "cuda": ["cuda"],
     "cublas": ["cuda"],
     "zip.h": ["io"],

@@ -133,6 +133,7 @@ struct CellResult {
   std::string why;
   double worst = 0;           ///< largest |E − R| / (1 + |R|)
   double share_of_limit = 0;  ///< of the output that comes closest to its limit
+  bool far = false;           ///< beyond the grid of batches and lengths
 };
 
 /// One output over all cells.

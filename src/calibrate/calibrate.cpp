@@ -140,7 +140,7 @@ void Calibration::prepare() {
   padding_.emplace(plan, domains_of(*imported));
   std::vector<calibration::Watched> watched;
   for (size_t s = 0; s < sites_.size(); ++s) {
-    const plan::Step& step = plan.steps[static_cast<size_t>(sites_[s].step)];
+    const plan::Step& step = plan.step(sites_[s].step);
     watched.push_back({sites_[s].step, padding_->source_of(plan.value(step.inputs[0]).shape)});
     samples_.emplace_back(sites_[s].channels, capacity_of(sites_), s + 1);
   }

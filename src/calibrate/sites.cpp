@@ -26,7 +26,7 @@ int32_t step_of(const QuantizedProduct& product, const plan::Plan& plan,
   for (const passes::ProductName& node : product.names) {
     const auto at = step_by_key.find(node.key);
     if (at == step_by_key.end() || at->second == plan::kNone) continue;
-    const plan::Step& step = plan.steps[static_cast<size_t>(at->second)];
+    const plan::Step& step = plan.step(at->second);
     if (multiplies(plan, step, channels_of(product))) return at->second;
   }
   return plan::kNone;

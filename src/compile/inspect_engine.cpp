@@ -38,7 +38,7 @@ std::string value_text(const plan::Plan& plan, int32_t index) {
 
 json value_json(const plan::Plan& plan, int32_t index) {
   if (index == plan::kNone) return nullptr;
-  const plan::PlanValue& v = plan.values[static_cast<size_t>(index)];
+  const plan::PlanValue& v = plan.value(index);
   return tensor_json(v.name, v.dtype, v.shape);
 }
 

@@ -123,6 +123,7 @@ class Rounding {
   double inner(double value) const { return rounded(inner_, value); }
   /// Peaks are added to `peaks`, which must outlive this; null: none.
   void record(PointPeaks* peaks) { peaks_ = peaks; }
+  bool records() const { return peaks_ != nullptr; }
   /// False if values are not changed at `point` (their peak may still be recorded).
   bool changes(size_t point) const { return points_[point].type != DType::kUndefined; }
   /// Records the peak of values at a point that changes none.

@@ -21,16 +21,24 @@ constexpr int64_t kUneven = 4;
 constexpr double kRiseNs = 20e6, kFallNs = 200e6, kSlowestFallNs = 5e9;
 constexpr int64_t kAtOnceNs = 1'000'000'000;
 constexpr double kCrowdBegins = 0.15, kCrowdEnds = 0.05;
+// A thread that asks for its CPU time is often replaced by another at that moment, and each such
+// change costs it its caches: runs on one thread under load ask only this often.
+constexpr int64_t kBetweenLooksNs = 4'000'000;
 // Under load from other programs a part of this length is worth waking a thread that may lose its
-// CPU, until both variants are measured.
+// CPU, until both variants are measured. Shorter ones are shared only after a trial, which comes
+// last.
 constexpr double kLongPartUs = 150;
 // A block of runs spans several time slices of the scheduler (3 to 4 ms each), so that blocks can
 // be compared. The faster variant is kept for at least 16 times the length of a trial of the other
 // one, twice as long after each trial that confirms it.
 constexpr double kTrialUs = 50e3, kKeptUs = 1e6, kLongestKeptUs = 16e6, kKeptTrials = 16;
 constexpr double kTrialRuns = 2;
-// Sharing must pay for the CPUs that it takes from others: other sessions of this process, too.
-constexpr double kWorthSharing = 0.8;  // of the time of a run on one thread
+// Sharing must pay for the CPUs that it takes from others: other sessions of this process, too. Of
+// two threads among many that are ready each has the CPU as often as one: a run of twice the cost
+// looks faster. With short parts, more of which wait for a thread that is not there, that is most
+// of what a trial sees.
+constexpr double kWorthSharing = 0.8;       // of the time of a run on one thread
+constexpr double kShortWorthSharing = 0.5;  // of that, with parts below kLongPartUs
 // A run stops sharing its steps after this many times the length of a run on one thread: other
 // programs have the workers' CPUs, and each further step would wait for them.
 constexpr double kGiveUpAfter = 3;
@@ -112,6 +120,9 @@ ThreadTeam::Turn::Turn(ThreadTeam& team, Pace* pace)
   wall_ns_ = now_ns();
   if (team.crowded_ && pace && !team.alone_ && pace->alone_us > 0)
     team.give_up_ns_ = wall_ns_ + static_cast<int64_t>(kGiveUpAfter * 1e3 * pace->alone_us);
+  looks_ =
+      !team.alone_ || (pace && pace->part_us == 0) || wall_ns_ - team.look_ns_ > kBetweenLooksNs;
+  if (!looks_) return;
   cpu_ns_ = thread_cpu_ns();
   preemptions_ = preemptions();
 }
@@ -120,18 +131,10 @@ ThreadTeam::Turn::~Turn() {
   if (!outermost_) return;
   if (team_.size_ > 1) {
     const int64_t now = now_ns();
-    const auto cpu_ns = static_cast<double>(thread_cpu_ns() - cpu_ns_);
     const auto wall_ns = static_cast<double>(now - wall_ns_);
-    // A thread that was never preempted lost to other programs what it waited for parts that took
-    // longer than its own: their workers were preempted. The rest of its waits are for a disk. The
-    // first run of a kind is not representative: it reads cold memory.
-    const bool first = pace_ && pace_->part_us == 0;
-    const bool interrupted = preemptions() > preemptions_;
-    const double awake_ns = std::max(1.0, wall_ns - static_cast<double>(team_.slept_ns_));
-    const double lost = interrupted ? std::clamp(1 - cpu_ns / awake_ns, 0.0, 1.0)
-                                    : static_cast<double>(team_.late_ns_) / awake_ns;
-    if (pace_) team_.measure(*pace_, wall_ns, cpu_ns);
-    if (!first) team_.watch(now, wall_ns, lost);
+    team_.unseen_ns_ += wall_ns;
+    if (looks_) look(now, wall_ns);
+    if (pace_) team_.count(*pace_, wall_ns);
   }
   team_.pool_->leave(team_.job_);
   team_.pool_ = nullptr;
@@ -139,19 +142,39 @@ ThreadTeam::Turn::~Turn() {
   own_turn = before_;
 }
 
+// A thread that was never preempted lost to other programs what it waited for parts that took
+// longer than its own: their workers were preempted. The rest of its waits are for a disk. The
+// first run of a kind is not representative: it reads cold memory.
+void ThreadTeam::Turn::look(int64_t now, double wall_ns) {
+  const auto cpu_ns = static_cast<double>(thread_cpu_ns() - cpu_ns_);
+  const bool first = pace_ && pace_->part_us == 0;
+  const bool interrupted = preemptions() > preemptions_;
+  const double awake_ns = std::max(1.0, wall_ns - static_cast<double>(team_.slept_ns_));
+  const double lost = interrupted ? std::clamp(1 - cpu_ns / awake_ns, 0.0, 1.0)
+                                  : static_cast<double>(team_.late_ns_) / awake_ns;
+  if (pace_ && team_.own_parts_ > 0)
+    pace_->part_us = cpu_ns / 1e3 / static_cast<double>(team_.own_parts_);
+  if (!first) team_.watch(now, team_.unseen_ns_, lost);
+  team_.unseen_ns_ = 0;
+  team_.look_ns_ = now;
+}
+
 // Under load: the variant of the current block of runs.
 bool ThreadTeam::works_alone(Pace& pace) const {
   if (pace.crowd != crowds_) {
-    pace = {.part_us = pace.part_us, .alone = pace.part_us < kLongPartUs, .crowd = crowds_};
+    const bool is_short = pace.part_us < kLongPartUs;
+    pace = {.part_us = pace.part_us,
+            .alone = is_short,
+            .trial = !is_short,
+            .kept_us = is_short ? kKeptUs : 0,
+            .crowd = crowds_};
   }
   return pace.alone;
 }
 
-// After a run that took `wall_ns`, of which this thread had a CPU for `cpu_ns`.
-void ThreadTeam::measure(Pace& pace, double wall_ns, double cpu_ns) const {
-  if (own_parts_ == 0) return;
-  pace.part_us = cpu_ns / 1e3 / static_cast<double>(own_parts_);
-  if (!crowded_ || pace.crowd != crowds_) return;
+// After a run that took `wall_ns`.
+void ThreadTeam::count(Pace& pace, double wall_ns) const {
+  if (own_parts_ == 0 || !crowded_ || pace.crowd != crowds_) return;
   pace.block_us += wall_ns / 1e3;
   ++pace.runs;
   const bool gave_up = pace.trial && alone_ && !pace.alone;
@@ -170,7 +193,8 @@ void ThreadTeam::end_block(Pace& pace) {
     pace.trial = true;
     return;
   }
-  const bool alone = pace.shared_us > kWorthSharing * pace.alone_us;
+  const double worth = pace.part_us < kLongPartUs ? kShortWorthSharing : kWorthSharing;
+  const bool alone = pace.shared_us > worth * pace.alone_us;
   const bool confirmed = alone != pace.alone && pace.kept_us > 0;
   const double kept_us = confirmed ? std::min(2 * pace.kept_us, kLongestKeptUs) : kKeptUs;
   pace.kept_us = std::max(kept_us, kKeptTrials * length_us);
@@ -178,9 +202,9 @@ void ThreadTeam::end_block(Pace& pace) {
   pace.trial = false;
 }
 
-// After a run of `wall_ns`, the share `lost` of which went to other programs.
-void ThreadTeam::watch(int64_t now, double wall_ns, double lost) {
-  const double weight = std::min(1.0, wall_ns / (lost > lost_ ? kRiseNs : fall_ns_));
+// After runs of `time_ns` in all, of the last of which the share `lost` went to other programs.
+void ThreadTeam::watch(int64_t now, double time_ns, double lost) {
+  const double weight = std::min(1.0, time_ns / (lost > lost_ ? kRiseNs : fall_ns_));
   lost_ += weight * (lost - lost_);
   const bool before = crowded_;
   crowded_ = lost_ > (crowded_ ? kCrowdEnds : kCrowdBegins);

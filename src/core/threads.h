@@ -82,8 +82,10 @@ class ThreadTeam {
     Turn& operator=(const Turn&) = delete;
 
    private:
+    void look(int64_t now, double wall_ns);
+
     ThreadTeam& team_;
-    bool outermost_;
+    bool outermost_, looks_ = false;  // looks_: this run measures what other programs took
     Pace* pace_;
     ThreadTeam* before_ = nullptr;                        // the enclosing turn
     int64_t wall_ns_ = 0, cpu_ns_ = 0, preemptions_ = 0;  // at its start
@@ -92,9 +94,9 @@ class ThreadTeam {
  private:
   void share(int parts, void (*body)(void*, int), void* context);
   bool works_alone(Pace& pace) const;
-  void measure(Pace& pace, double wall_ns, double cpu_ns) const;
+  void count(Pace& pace, double wall_ns) const;
   static void end_block(Pace& pace);
-  void watch(int64_t now, double wall_ns, double lost);
+  void watch(int64_t now, double time_ns, double lost);
 
   int size_ = 1;
   class Pool* pool_ = nullptr;  // during a turn: the process's pool, a new one after a fork
@@ -112,6 +114,8 @@ class ThreadTeam {
   uint32_t crowds_ = 0;       // number of periods of load; those less than 1 s apart are one
   int64_t crowd_end_ns_ = 0;  // end of the last one
   double fall_ns_;            // time constant of the fall of `lost_`
+  int64_t look_ns_ = 0;       // end of the last run that measured what other programs took
+  double unseen_ns_ = 0;      // length of the runs since then
 };
 
 /// body(begin, end) over [0, count) in contiguous parts of at least `least` (> 0), at most one per

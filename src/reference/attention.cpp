@@ -9,6 +9,7 @@
 #include "core/attrs.h"
 #include "reference/elementwise.h"
 #include "reference/matmul.h"
+#include "reference/parts.h"
 
 namespace vernier::reference {
 namespace {
@@ -265,10 +266,14 @@ void attend(const Problem& p, const Sequence& s, int64_t head) {
 }  // namespace
 
 void eval_attention(const EvalCall& call) {
-  const Problem p = make_problem(call);
-  for (const Sequence& s : sequences_of(p)) {
-    for (int64_t head = 0; head < p.heads; ++head) attend(p, s, head);
-  }
+  const Problem whole = make_problem(call);
+  const std::vector<Sequence> sequences = sequences_of(whole);
+  const auto heads = static_cast<int64_t>(sequences.size()) * whole.heads;
+  in_rounded_parts(call, heads, 1, [&](const EvalCall& part, int64_t begin, int64_t end) {
+    const Problem p = make_problem(part);
+    for (int64_t i = begin; i < end; ++i)
+      attend(p, sequences[static_cast<size_t>(i / p.heads)], i % p.heads);
+  });
 }
 
 }  // namespace vernier::reference

@@ -6,6 +6,7 @@
 
 #include "core/broadcast.h"
 #include "core/evaluator.h"
+#include "reference/parts.h"
 
 namespace vernier::reference {
 
@@ -44,7 +45,11 @@ void map_float(const char* op, const EvalCall& call, const F& f) {
   const EvalTensor& x = *call.in[0];
   require_float(op, x);
   std::vector<double>& y = call.out[0].f;
-  for (size_t i = 0; i < y.size(); ++i) y[i] = call.rounding(0, f(x.f[i]));
+  in_rounded_parts(call, std::ssize(y), kFunctionGrain,
+                   [&](const EvalCall& part, int64_t begin, int64_t end) {
+                     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+                       y[i] = part.rounding(0, f(x.f[i]));
+                   });
 }
 
 /// y = f(x) for floats, wrap(g(x)) for integers and bool.

@@ -1,6 +1,5 @@
 // FP64 evaluators of MatMul, Gemm, Linear and LinearAddLayerNorm. Contract: core/evaluator.h;
-// rounding points a, b, out, and before out the product and those of the norm. Products are plain
-// loops, blocked for the cache (measured: 14–23 GFLOP/s in i-k-j order).
+// rounding points a, b, out, and before out the product and those of the norm.
 #include "reference/matmul.h"
 
 #include <algorithm>
@@ -8,15 +7,16 @@
 #include "core/attrs.h"
 #include "core/threads.h"
 #include "reference/activations.h"
+#include "reference/blocked_product.h"
 #include "reference/elementwise.h"
 #include "reference/normalize_rows.h"
 
 namespace vernier::reference {
 namespace {
 
-constexpr int64_t kBlockK = 64;   // rows of b per block: with kBlockN columns 256 KiB, one L2
-constexpr int64_t kBlockN = 512;  // columns of b per block
-constexpr int64_t kMinProducts = int64_t{1} << 22;  // per thread: about 0.5 ms
+// Below so many elements of b the loops below are as fast. By b alone: a row's sums must not depend
+// on the number of rows.
+constexpr int64_t kFewElements = 1 << 10;
 
 // c[0, cols) += Σ_k a[k]·b[k][0, cols) for `depth` rows of b, four at a time.
 void add_rows(int64_t depth, int64_t cols, const double* a, const double* b, int64_t stride,
@@ -98,8 +98,20 @@ void multiply_integers(const EvalCall& call, const MatMulLayout& layout) {
   });
 }
 
+// y[i] = f(the part's rounding, y[i], i) for every element of the output, each of which may take a
+// function.
+template <class F>
+void for_each_result(const EvalCall& call, const F& f) {
+  std::vector<double>& y = call.out[0].f;
+  in_rounded_parts(call, std::ssize(y), kFunctionGrain,
+                   [&](const EvalCall& part, int64_t begin, int64_t end) {
+                     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+                       y[i] = f(part.rounding, y[i], i);
+                   });
+}
+
 void round_output(const EvalCall& call) {
-  for (double& v : call.out[0].f) v = call.rounding(2, v);
+  for_each_result(call, [](const Rounding& rounding, double v, size_t) { return rounding(2, v); });
 }
 
 // The matrix `x` [rows, cols], transposed into `storage` if asked.
@@ -124,28 +136,21 @@ void multiply_linear(const EvalCall& call, bool trans_w) {
       maybe_transposed(at_point(call, 1, w, storage_w), w.shape, trans_w, storage_w);
   multiply_add({static_cast<int64_t>(y.f.size()) / n, n, x.shape.back()}, left.data(), right,
                y.f.data(), call.rounding.accumulator());
-  for (size_t i = 0; i < y.f.size(); ++i) {
-    const double addend = bias ? bias->f[i % static_cast<size_t>(n)] : 0.0;
-    y.f[i] = call.rounding.inner(y.f[i] + addend);
-  }
+  for_each_result(call, [&](const Rounding& rounding, double v, size_t i) {
+    return rounding.inner(v + (bias ? bias->f[i % static_cast<size_t>(n)] : 0.0));
+  });
 }
 
 }  // namespace
 
+void multiply_plainly(MatMulSizes sizes, const double* a, const double* b, double* c) {
+  for (int64_t i = 0; i < sizes.m; ++i)
+    add_rows(sizes.k, sizes.n, a + i * sizes.k, b, sizes.n, c + i * sizes.n);
+}
+
 void multiply_add(MatMulSizes sizes, const double* a, const double* b, double* c) {
-  const int64_t least_cols =
-      std::max(int64_t{1}, kMinProducts / std::max(int64_t{1}, sizes.m * sizes.k));
-  in_parallel(sizes.n, least_cols, [=](int64_t begin, int64_t end) {
-    for (int64_t k = 0; k < sizes.k; k += kBlockK) {
-      const int64_t depth = std::min(kBlockK, sizes.k - k);
-      for (int64_t j = begin; j < end; j += kBlockN) {
-        const int64_t cols = std::min(kBlockN, end - j);
-        for (int64_t i = 0; i < sizes.m; ++i)
-          add_rows(depth, cols, a + i * sizes.k + k, b + k * sizes.n + j, sizes.n,
-                   c + i * sizes.n + j);
-      }
-    }
-  });
+  if (sizes.k * sizes.n <= kFewElements) return multiply_plainly(sizes, a, b, c);
+  multiply_in_blocks(sizes, a, b, c);
 }
 
 void multiply_add(MatMulSizes sizes, const double* a, const double* b, double* c,
@@ -176,7 +181,11 @@ std::span<const double> at_point(const EvalCall& call, size_t point, const EvalT
     return x.f;
   }
   storage.resize(x.f.size());
-  for (size_t i = 0; i < storage.size(); ++i) storage[i] = call.rounding(point, x.f[i]);
+  in_rounded_parts(call, std::ssize(storage), kCopyGrain,
+                   [&](const EvalCall& part, int64_t begin, int64_t end) {
+                     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+                       storage[i] = part.rounding(point, x.f[i]);
+                   });
   return storage;
 }
 
@@ -223,13 +232,10 @@ void eval_linear(const EvalCall& call) {
   require_float("Linear", *call.in[0]);
   multiply_linear(call, attrs.trans_w);
   const EvalTensor* residual = call.optional(3);
-  const Rounding& rounding = call.rounding;
-  EvalTensor& y = call.out[0];
-  for (size_t i = 0; i < y.f.size(); ++i) {
-    const double active = rounding.inner(activate(attrs.activation, y.f[i]));
-    y.f[i] = rounding.inner(active + (residual ? residual->f[i] : 0.0));
-  }
-  round_output(call);
+  for_each_result(call, [&](const Rounding& rounding, double v, size_t i) {
+    const double active = rounding.inner(activate(attrs.activation, v));
+    return rounding(2, rounding.inner(active + (residual ? residual->f[i] : 0.0)));
+  });
 }
 
 // y = LayerNorm(x·w + bias + residual)·scale + norm_bias over the last axis.
@@ -241,10 +247,10 @@ void eval_linear_add_layer_norm(const EvalCall& call) {
   EvalTensor& y = call.out[0];
   const auto columns = static_cast<size_t>(y.shape.back());
   constexpr size_t kProduct = 2;  // with the bias
-  for (size_t i = 0; i < y.f.size(); ++i) y.f[i] = call.rounding(kProduct, y.f[i]) + residual.f[i];
-  for (size_t i = 0; i < y.f.size(); i += columns)
-    normalize_row(std::span(y.f).subspan(i, columns), attrs.epsilon, call.rounding,
-                  kLinearNormIndex);
+  for_each_result(call, [&](const Rounding& rounding, double v, size_t i) {
+    return rounding(kProduct, v) + residual.f[i];
+  });
+  normalize_rows(call, columns, attrs.epsilon, kLinearNormIndex);
   scale_and_shift(y, *call.in[4], call.optional(5), call.rounding, kLinearNormIndex.out);
 }
 

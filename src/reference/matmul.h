@@ -11,6 +11,10 @@ struct MatMulSizes {
 /// over k depends on k alone, so a row of c does not depend on m or on other rows.
 void multiply_add(MatMulSizes sizes, const double* a, const double* b, double* c);
 
+/// The same in plain loops, which are its definition: multiply_add() differs by roundings of
+/// doubles.
+void multiply_plainly(MatMulSizes sizes, const double* a, const double* b, double* c);
+
 /// The same with the given accumulator (Sum in core/rounding.h), in order of k.
 void multiply_add(MatMulSizes sizes, const double* a, const double* b, double* c,
                   const PointRounding& accumulator);

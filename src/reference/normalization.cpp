@@ -26,6 +26,22 @@ RowStatistics normalize_row(std::span<double> row, double epsilon, const Roundin
   return {mean, inv_std};
 }
 
+void normalize_rows(const EvalCall& call, size_t columns, double epsilon, const NormPoints& points,
+                    EvalTensor* mean, EvalTensor* inv_std) {
+  std::vector<double>& y = call.out[0].f;
+  if (columns == 0) return;
+  const auto least = std::max<int64_t>(1, kCopyGrain / static_cast<int64_t>(columns));
+  in_rounded_parts(call, std::ssize(y) / static_cast<int64_t>(columns), least,
+                   [&](const EvalCall& part, int64_t begin, int64_t end) {
+                     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+                       const auto row = std::span(y).subspan(i * columns, columns);
+                       const RowStatistics s = normalize_row(row, epsilon, part.rounding, points);
+                       if (mean) mean->f[i] = s.mean;
+                       if (inv_std) inv_std->f[i] = s.inv_std;
+                     }
+                   });
+}
+
 void scale_and_shift(EvalTensor& y, const EvalTensor& scale, const EvalTensor* bias,
                      const Rounding& rounding, size_t out_point) {
   for_each_pair(scale, bias ? *bias : scale, y.shape, [&](size_t at, size_t i, size_t j) {
@@ -72,11 +88,7 @@ void eval_layer_norm(const EvalCall& call) {
   require_float("LayerNorm", x);
   EvalTensor &y = call.out[0], *mean = wanted_output(call, 1), *inv_std = wanted_output(call, 2);
   y.f = x.f;
-  for_each_row(y.f, row_length(x.shape, attrs.axis), [&](std::span<double> row, size_t i) {
-    const RowStatistics s = normalize_row(row, attrs.epsilon, call.rounding, kNormIndex);
-    if (mean) mean->f[i] = s.mean;
-    if (inv_std) inv_std->f[i] = s.inv_std;
-  });
+  normalize_rows(call, row_length(x.shape, attrs.axis), attrs.epsilon, kNormIndex, mean, inv_std);
   scale_and_shift(y, *call.in[1], call.optional(2), call.rounding, kNormIndex.out);
 }
 
@@ -111,9 +123,7 @@ void eval_add_layer_norm(const EvalCall& call) {
     y.f[at] = call.rounding(kAddNormIndex.x, sum);
   });
   if (EvalTensor* sum = wanted_output(call, 1)) sum->f = y.f;
-  for_each_row(y.f, row_length(y.shape, attrs.axis), [&](std::span<double> row, size_t) {
-    normalize_row(row, attrs.epsilon, call.rounding, kAddNormIndex);
-  });
+  normalize_rows(call, row_length(y.shape, attrs.axis), attrs.epsilon, kAddNormIndex);
   scale_and_shift(y, *call.in[2], call.optional(3), call.rounding, kAddNormIndex.out);
 }
 

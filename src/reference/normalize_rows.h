@@ -24,6 +24,11 @@ struct RowStatistics {
 RowStatistics normalize_row(std::span<double> row, double epsilon, const Rounding& rounding,
                             const NormPoints& points);
 
+/// normalize_row() of every row of output 0, of `columns` elements each. Their statistics go to
+/// `mean` and `inv_std`, which may be null.
+void normalize_rows(const EvalCall& call, size_t columns, double epsilon, const NormPoints& points,
+                    EvalTensor* mean = nullptr, EvalTensor* inv_std = nullptr);
+
 /// y = round(y·scale + bias) at point `out`; scale and bias broadcast to y, bias may be null.
 void scale_and_shift(EvalTensor& y, const EvalTensor& scale, const EvalTensor* bias,
                      const Rounding& rounding, size_t out_point);

@@ -138,7 +138,7 @@ Follower::Changes Follower::changed_inputs(const plan::Step& step, const backend
 
 // The constants that F has as the model holds them, as the engine holds them.
 Follower::Changed Follower::rounded_weights(int32_t index, const backend::LaunchCall& call) const {
-  const plan::Step& step = plan_.steps[static_cast<size_t>(index)];
+  const plan::Step& step = plan_.step(index);
   Changed weights;
   weights.slots = f_.exact_inputs(static_cast<size_t>(index));
   for (size_t slot : weights.slots) {
@@ -195,7 +195,7 @@ Follower::Evaluations Follower::evaluations(const plan::Step& step, const backen
 // in.
 void Follower::judge_outputs(StepError& row, const backend::LaunchCall& call,
                              const Evaluations& made) {
-  const plan::Step& step = plan_.steps[static_cast<size_t>(row.step)];
+  const plan::Step& step = plan_.step(row.step);
   Power reference, total, local, weights, carried;
   for (size_t o = 0; o < call.out.size(); ++o) {
     if (!call.out[o].data || step.outputs[o] == plan::kNone) continue;
@@ -224,7 +224,7 @@ void Follower::judge_outputs(StepError& row, const backend::LaunchCall& call,
 }
 
 void Follower::after_step(int32_t index, const backend::LaunchCall& call) {
-  const plan::Step& step = plan_.steps[static_cast<size_t>(index)];
+  const plan::Step& step = plan_.step(index);
   PointPeaks peaks{};
   f_.evaluate_step(static_cast<size_t>(index), &peaks);
   const Inputs f_inputs = f_.inputs_of(static_cast<size_t>(index));

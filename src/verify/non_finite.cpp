@@ -43,7 +43,7 @@ class Watch final : public RunObserver {
  public:
   explicit Watch(const plan::Plan& plan) : trace(plan), plan_(plan) {}
   void after_step(int32_t index, const backend::LaunchCall& call) override {
-    const plan::Step& step = plan_.steps[static_cast<size_t>(index)];
+    const plan::Step& step = plan_.step(index);
     bool made = false;
     for (size_t o = 0; o < call.out.size(); ++o) {
       if (!call.out[o].data || step.outputs[o] == plan::kNone) continue;
@@ -85,7 +85,7 @@ NonFiniteTrace::NonFiniteTrace(const plan::Plan& plan)
     : plan_(plan), values_(plan.values.size(), Finiteness::kFinite), own_(plan.steps.size()) {}
 
 size_t NonFiniteTrace::base_of(int32_t value) const {
-  const int32_t base = plan_.values[static_cast<size_t>(value)].alias_of;
+  const int32_t base = plan_.value(value).alias_of;
   return static_cast<size_t>(base == plan::kNone ? value : base);
 }
 
@@ -126,7 +126,7 @@ std::optional<NonFiniteTrace::Found> NonFiniteTrace::find() const {
     last = found.nan_step = first_of(way_back(outputs, Finiteness::kNaN, last));
     if (last == count) return std::nullopt;  // an input of the engine is an output
     std::fill(outputs.begin(), outputs.end(), false);
-    for (int32_t out : plan_.steps[static_cast<size_t>(last)].outputs) {
+    for (int32_t out : plan_.step(last).outputs) {
       if (out != plan::kNone) outputs[base_of(out)] = true;
     }
   }

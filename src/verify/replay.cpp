@@ -249,7 +249,7 @@ void Replay::before_run(std::span<std::byte> arena) {
 void Replay::before_step(std::span<std::byte> unwritten) { Poison(poison_).before_step(unwritten); }
 
 void Replay::after_step(int32_t step, const backend::LaunchCall& call) {
-  results_.push_back(judge(plan_.steps[static_cast<size_t>(step)], call));
+  results_.push_back(judge(plan_.step(step), call));
   results_.back().step = step;
 }
 

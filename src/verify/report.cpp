@@ -104,15 +104,23 @@ json to_json(const CellResult& c) {
           {"verdict", name(c.verdict)},
           {"worst", number(c.worst)},
           {"share_of_limit", number(c.share_of_limit)},
+          {"far", c.far},
           {"why", c.why}};
 }
 
-// Batches down, lengths across: the worst error of a cell, or its verdict.
+std::string shown(const CellResult& c) {
+  return c.verdict == Verdict::kPass
+             ? format_line("ok {:.1e}", c.worst)
+             : std::string(name(c.verdict).substr(0, name(c.verdict).find(' ')));
+}
+
+// Batches down, lengths across: the worst error of a cell, or its verdict. Then the other cells.
 std::string table(const Report& report) {
   constexpr size_t kWidth = 13, kGap = 2;
   std::set<int64_t> batches;
   std::map<int64_t, std::string> heads;  // by length
   for (const CellResult& c : report.cells) {
+    if (c.far) continue;
     batches.insert(c.batch);
     heads[c.length] = c.sizes;
   }
@@ -123,17 +131,18 @@ std::string table(const Report& report) {
   for (int64_t batch : batches) {
     text += format_line("{:>{}}", batch, kWidth);
     for (const auto& [length, head] : heads) {
-      std::string shown = "-";
+      std::string there = "-";
       for (const CellResult& c : report.cells) {
-        if (c.batch != batch || c.length != length) continue;
-        const bool wrong = c.verdict != Verdict::kPass;
-        if (wrong || shown == "-" || shown.starts_with("ok"))
-          shown = wrong ? std::string(name(c.verdict).substr(0, name(c.verdict).find(' ')))
-                        : format_line("ok {:.1e}", c.worst);
+        if (c.far || c.batch != batch || c.length != length) continue;
+        if (c.verdict != Verdict::kPass || there == "-" || there.starts_with("ok"))
+          there = shown(c);
       }
-      text += format_line("{:>{}}", shown, width(head));
+      text += format_line("{:>{}}", there, width(head));
     }
     text += "\n";
+  }
+  for (const CellResult& c : report.cells) {
+    if (c.far) text += format_line("{:>{}}   {}\n", c.label, 2 * kWidth, shown(c));
   }
   return text;
 }

@@ -58,7 +58,7 @@ NamedTensors Runner::run(const NamedTensors& inputs) {
 }
 
 std::string step_text(const plan::Plan& plan, int32_t step) {
-  const plan::Step& s = plan.steps[static_cast<size_t>(step)];
+  const plan::Step& s = plan.step(step);
   return fmt::format("step {} ({}, '{}')", step, s.kernel, s.name);
 }
 

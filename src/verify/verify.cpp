@@ -127,6 +127,7 @@ Certificate certificate_of(const Report& report, const std::string& model_hash) 
   certificate.data_hash = report.data_hash;
   std::set<int64_t> batches, lengths;
   for (const CellResult& cell : report.cells) {
+    if (cell.far) continue;  // no grid: a certificate means each batch with each length
     batches.insert(cell.batch);
     if (cell.length > 0) lengths.insert(cell.length);
   }

@@ -2,28 +2,59 @@
 // products, convolutions and attention.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "core/attrs.h"
 #include "ops/eval_node.h"
+#include "reference/matmul.h"
 #include "rules/rules.h"
 
 namespace vernier::test {
 namespace {
 
 TEST(MatMul, BlockedProductEqualsTheDotProduct) {
-  // 64 rows and 512 columns of b make a block: sizes beside and beyond it.
-  for (const auto& [m, n, k] : {std::array<int64_t, 3>{3, 511, 63}, {2, 513, 65}, {1, 1030, 131}}) {
+  // A tile has 4 rows and 6 to 24 columns, a block 256 products; 8 rows do not copy the block.
+  for (const auto& [m, n, k] :
+       {std::array<int64_t, 3>{3, 511, 63}, {2, 513, 65}, {1, 1030, 131}, {9, 23, 255},
+        {13, 25, 257}, {8, 48, 513}, {131, 7, 600}, {70, 1, 1025}, {5, 1025, 1}, {257, 129, 2}}) {
     const EvalTensor a = random_tensor({m, k}, 1), b = random_tensor({k, n}, 2);
     const EvalTensor y = eval_node(OpKind::kMatMul, "", {a, b});
-    for (int64_t i = 0; i < m; ++i) {
-      for (int64_t j = 0; j < n; ++j) {
-        double sum = 0;
-        for (int64_t l = 0; l < k; ++l)
-          sum += a.f[static_cast<size_t>(i * k + l)] * b.f[static_cast<size_t>(l * n + j)];
-        // Two orders of a sum of k products below 1 differ by at most k²·2⁻⁵³.
-        ASSERT_NEAR(y.f[static_cast<size_t>(i * n + j)], sum, static_cast<double>(k * k) * 0x1p-53);
-      }
+    std::vector<double> plain(y.f.size(), 0.0);
+    reference::multiply_plainly({m, n, k}, a.f.data(), b.f.data(), plain.data());
+    for (size_t i = 0; i < plain.size(); ++i) {
+      // Two orders of a sum of k products below 1 differ by at most k²·2⁻⁵³, in practice by √k.
+      ASSERT_NEAR(y.f[i], plain[i], 1e-12) << m << "x" << n << "x" << k << " at " << i;
     }
   }
+}
+
+TEST(MatMul, NanAndInfinityStayInTheirRowsAndColumns) {
+  const int64_t m = 9, n = 50, k = 300;
+  EvalTensor a = random_tensor({m, k}, 1), b = random_tensor({k, n}, 2);
+  a.f[static_cast<size_t>(2 * k + 299)] = std::numeric_limits<double>::quiet_NaN();
+  b.f[static_cast<size_t>(7 * n + 49)] = std::numeric_limits<double>::infinity();
+  const EvalTensor y = eval_node(OpKind::kMatMul, "", {a, b});
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j)
+      EXPECT_EQ(std::isfinite(y.f[static_cast<size_t>(i * n + j)]), i != 2 && j != 49) << i << j;
+  }
+}
+
+// What is recorded at rounding points does not depend on the threads that see it.
+TEST(Peaks, OfAllPartsAreRecorded) {
+  EvalTensor x = random_tensor({200, 700}, 1);
+  x.f.front() = -9;
+  x.f[70'000] = 11;
+  x.f.back() = std::numeric_limits<double>::infinity();
+  PointPeaks peaks{};
+  Rounding rounding;
+  rounding.record(&peaks);
+  std::vector<const EvalTensor*> in{&x};
+  std::vector<EvalTensor> out{EvalTensor(DType::kF32, {200, 700})};
+  evaluator(OpKind::kRelu)({{}, in, out, rounding});
+  evaluator(OpKind::kSqrt)({{}, in, out, rounding});
+  EXPECT_EQ(peaks[0], 11);
 }
 
 TEST(MatMul, ARowKeepsItsBitsForAnyNumberOfRows) {

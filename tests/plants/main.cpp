@@ -2,7 +2,8 @@
 // own, with the plant and without; the first must exit 1 with the right verdict and name the step,
 // the second must exit 0. Usage: planted_defects          the whole matrix, exit 1 if a row is
 // wrong
-//                                planted_defects --one PLANT|none MODEL.onnx ENGINE.vn OUT.json
+//                                planted_defects --one PLANT|none|none-at-default-sizes MODEL.onnx
+//                                  ENGINE.vn OUT.json
 // The kernels are those of the device under test (VERNIER_TEST_DEVICE).
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -23,6 +24,7 @@
 namespace {
 
 namespace fs = std::filesystem;
+constexpr std::string_view kNone = "none", kNoneAtDefaultSizes = "none-at-default-sizes";
 using vernier::test::device_under_test;
 using vernier::test::Plant;
 
@@ -39,11 +41,14 @@ int verify_one(std::string_view plant, const std::string& model, const std::stri
   vernier::verify::Request request;
   request.model = model;
   request.engine = engine;
-  request.batches = {1, 4, 8};
-  request.lengths = {4, 16};
+  const Plant* planted = find_plant(plant);
+  if (plant != kNoneAtDefaultSizes && !(planted && planted->default_sizes)) {
+    request.batches = {1, 4, 8};
+    request.lengths = {4, 16};
+  }
   request.threads = 2;
-  const auto opened = vernier::Engine::open(
-      engine, vernier::test::planted_backend(find_plant(plant), device_under_test()));
+  const auto opened =
+      vernier::Engine::open(engine, vernier::test::planted_backend(planted, device_under_test()));
   const vernier::verify::Report report =
       vernier::verify::verify_engine(opened, *vernier::onnx::import_model(request.model), request);
   std::ofstream(out) << vernier::verify::to_json(report);
@@ -124,14 +129,16 @@ class Matrix {
     return ::run(program_, plant, model_of(of), engine, out);
   }
   const Outcome& twin_of(const Plant& plant, const fs::path& engine) {
-    const auto found = twins_.find(engine);
+    const std::string_view none = plant.default_sizes ? kNoneAtDefaultSizes : kNone;
+    const fs::path key = engine / none;
+    const auto found = twins_.find(key);
     if (found != twins_.end()) return found->second;
-    return twins_[engine] = run("none", plant, engine);
+    return twins_[key] = run(none, plant, engine);
   }
 
   std::string program_;
   fs::path folder_;
-  std::map<fs::path, Outcome> twins_;
+  std::map<fs::path, Outcome> twins_;  // by engine and sizes
 };
 
 }  // namespace
@@ -140,7 +147,9 @@ int main(int argc, char** argv) {
   if (argc == 6 && std::string_view(argv[1]) == "--one")
     return verify_one(argv[2], argv[3], argv[4], argv[5]);
   if (argc != 1) {
-    fmt::print(stderr, "usage: planted_defects [--one PLANT|none MODEL ENGINE OUT.json]\n");
+    fmt::print(stderr,
+               "usage: planted_defects [--one PLANT|none|none-at-default-sizes MODEL ENGINE "
+               "OUT.json]\n");
     return 2;
   }
   const std::string device = device_under_test();

@@ -229,7 +229,52 @@ void one_scale_for_the_batch(const KernelDef& right, const LaunchCall& call) {
     if (out[i].data) std::fill_n(out[i].as<float>(), out[i].elems(), out[i].as<float>()[0]);
 }
 
+// Right but for rows of x [batch, length, columns] at some sizes.
+void is_wrong(const KernelDef& right, const LaunchCall& call, bool here) {
+  right.launch(call);
+  const RowView y = rows_of(call.out[0]);
+  for (int64_t i = 0; here && i < y.rows * y.cols; ++i) y.data[i] *= 1.01F;
+}
+int64_t batch_of(const LaunchCall& call) { return call.out[0].dim(0); }
+int64_t length_of(const LaunchCall& call) { return call.out[0].dim(-2); }
+void wrong_from_length_49(const KernelDef& right, const LaunchCall& call) {
+  is_wrong(right, call, length_of(call) >= 49);
+}
+void wrong_from_length_97(const KernelDef& right, const LaunchCall& call) {
+  is_wrong(right, call, length_of(call) >= 97);
+}
+void wrong_at_the_longest(const KernelDef& right, const LaunchCall& call) {
+  is_wrong(right, call, length_of(call) == 512);
+}
+void wrong_from_batch_9(const KernelDef& right, const LaunchCall& call) {
+  is_wrong(right, call, batch_of(call) >= 9);
+}
+void wrong_from_513_rows(const KernelDef& right, const LaunchCall& call) {
+  is_wrong(right, call, batch_of(call) * length_of(call) >= 513);
+}
+void wrong_at_odd_rows(const KernelDef& right, const LaunchCall& call) {
+  is_wrong(right, call, batch_of(call) * length_of(call) % 4 != 0);
+}
+
+constexpr Plant at_some_sizes(std::string_view name, std::string_view defect,
+                              PlantedLaunch launch) {
+  return {.name = name,
+          .defect = defect,
+          .model = "bge_reranker_ts17",
+          .kernel = kNorm,
+          .verdict = "bug",
+          .names_step = true,
+          .launch = launch,
+          .default_sizes = true};
+}
+
 constexpr Plant kPlants[] = {
+    at_some_sizes("from-length-49", "wrong from length 49 on", &wrong_from_length_49),
+    at_some_sizes("from-length-97", "wrong from length 97 on", &wrong_from_length_97),
+    at_some_sizes("at-length-512", "wrong at the greatest length", &wrong_at_the_longest),
+    at_some_sizes("from-batch-9", "wrong from batch 9 on", &wrong_from_batch_9),
+    at_some_sizes("from-513-rows", "wrong from 513 rows of all sequences on", &wrong_from_513_rows),
+    at_some_sizes("rows-not-by-4", "wrong where rows are no multiple of 4", &wrong_at_odd_rows),
     {"reads-past-row", "the last column takes in a little of the row below", "bge_reranker_ts17",
      kNorm, "bug", true, &reads_past_its_row},
     {"one-pass-variance", "variance as E[x²] − E[x]² in f32", "large_mean", kPlainNorm, "bug", true,

@@ -31,6 +31,8 @@ struct Plant {
   /// Makes the state of `right` wrongly. Null: as `right` does.
   std::unique_ptr<backend::KernelState> (*create)(const backend::KernelDef& right,
                                                   const backend::CreateCall&) = nullptr;
+  /// Only at sizes that verify must visit by itself: it chooses them, not the matrix.
+  bool default_sizes = false;
 };
 
 /// The defects for a device ("cpu", "cuda"); empty where the program was built without it.

@@ -15,11 +15,10 @@ namespace {
 // The steps that make what a step reads, and the step itself.
 std::vector<int32_t> makers_of(const plan::Plan& plan, int32_t step) {
   std::vector<int32_t> steps;
-  for (int32_t in : plan.steps[static_cast<size_t>(step)].inputs) {
+  for (int32_t in : plan.step(step).inputs) {
     if (in == plan::kNone) continue;
-    const int32_t base = plan.values[static_cast<size_t>(in)].alias_of;
-    const int32_t maker =
-        plan.values[static_cast<size_t>(base == plan::kNone ? in : base)].first_step;
+    const int32_t base = plan.value(in).alias_of;
+    const int32_t maker = plan.value(base == plan::kNone ? in : base).first_step;
     if (maker != plan::kNone && maker < step) steps.push_back(maker);
   }
   steps.push_back(step);

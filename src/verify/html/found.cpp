@@ -58,6 +58,7 @@ std::string heat_table(const Report& report) {
   std::set<int64_t> batches;
   std::map<int64_t, std::string> heads;  // by length
   for (const CellResult& cell : report.cells) {
+    if (cell.far) continue;
     at[{cell.batch, cell.length}].push_back(&cell);
     batches.insert(cell.batch);
     heads[cell.length] = cell.sizes;
@@ -76,6 +77,20 @@ std::string heat_table(const Report& report) {
       "length\"><table "
       "class=\"heat\"><thead><tr>{}</tr></thead><tbody>\n{}</tbody></table></div>\n",
       head, body);
+}
+
+// The cells beyond the grid, in the order in which they were run.
+std::string far_table(const Report& report) {
+  Table table("Beyond the grid", {"cell", "verdict", "#worst", "#share of the limit"});
+  for (const CellResult& cell : report.cells) {
+    if (!cell.far) continue;
+    table.row(
+        {text_cell(cell.label), verdict_cell(name(cell.verdict)),
+         std::isfinite(cell.worst) ? number_cell(cell.worst) : text_cell("–"),
+         std::isfinite(cell.share_of_limit) ? number_cell(cell.share_of_limit) : text_cell("–")},
+        cell.verdict == Verdict::kPass ? "" : "class=\"failed\"");
+  }
+  return table.empty() ? "" : table.html();
 }
 
 std::string heat_key() {
@@ -139,7 +154,8 @@ std::string cells(const ReportPage& page) {
                  hint("The largest |E − R| / (1 + |R|) of an element, where E is the engine's "
                       "answer and R the FP64 evaluation of the model; and how much of the limits "
                       "the output nearest to them takes up.") +
-                     heat_table(r) + heat_key() + (failed.empty() ? "" : failed.html()));
+                     heat_table(r) + heat_key() + far_table(r) +
+                     (failed.empty() ? "" : failed.html()));
 }
 
 // Errors of what is left beside NaN and infinity are not shown.

@@ -22,8 +22,7 @@ std::string type_request(std::string_view what, const TypeRequest& r) {
 // The type of what the step gives: integers too, which have no numerics.
 DType stored_type(const plan::Plan& plan, const plan::Step& step) {
   for (int32_t out : step.outputs) {
-    if (out != plan::kNone && !is_float(plan.values[static_cast<size_t>(out)].dtype))
-      return plan.values[static_cast<size_t>(out)].dtype;
+    if (out != plan::kNone && !is_float(plan.value(out).dtype)) return plan.value(out).dtype;
     if (out != plan::kNone) break;
   }
   return step.numerics.store;

@@ -40,7 +40,8 @@ struct Group {
   int64_t length = 0;                    ///< of the first size that is not the batch
   std::map<std::string, int64_t> sizes;  ///< of all symbols but the batch's
   bool seeded = false;
-  std::vector<NamedTensors> rows;      ///< batch size 1 each
+  bool far = false;                ///< beyond the grid: run as one batch, replayed only if it fails
+  std::vector<NamedTensors> rows;  ///< batch size 1 each
   std::vector<NamedValues> reference;  ///< R of each row alone, as far as computed
   std::vector<NamedTensors> alone;     ///< E of each row alone, as far as computed
 };

@@ -24,7 +24,7 @@ constexpr double kReach = 3;        // times that
 
 // The outputs of a step that are decisions.
 std::vector<size_t> decisions_of(const plan::Plan& plan, const plan::Step& step) {
-  const auto type_of = [&](int32_t index) { return plan.values[static_cast<size_t>(index)].dtype; };
+  const auto type_of = [&](int32_t index) { return plan.value(index).dtype; };
   std::vector<DType> in;
   for (int32_t index : step.inputs) {
     if (index != plan::kNone) in.push_back(type_of(index));

@@ -87,7 +87,7 @@ void read_domains(Context& context) {
     VERNIER_ASSERT(it != found.inputs.end(), context.subject.plan.input_names[i]);
     context.inputs.domains.inputs.push_back(*it);
     context.inputs.domains.inputs.back().shape =
-        context.subject.plan.values[static_cast<size_t>(context.subject.plan.inputs[i])].shape;
+        context.subject.plan.value(context.subject.plan.inputs[i]).shape;
     padded = padded || it->pad || it->kind == InputDomain::Kind::kMask;
     context.notes.push_back(describe(*it));
   }
@@ -96,15 +96,6 @@ void read_domains(Context& context) {
                                         found.padding == PaddingSide::kRight ? "right" : "left",
                                         found.padding_why));
   }
-}
-
-std::map<std::string, int64_t> sizes_for(const Context& context, int64_t length) {
-  std::map<std::string, int64_t> sizes;
-  for (const plan::Symbol& symbol : context.subject.plan.symbols) {
-    if (symbol.name != context.inputs.axes.symbol)
-      sizes[symbol.name] = std::clamp(length, symbol.min, symbol.max);
-  }
-  return sizes;
 }
 
 // Does the model itself mix rows along these axes? R of a batch against R of its rows. Outputs that
@@ -127,7 +118,7 @@ bool mixes_rows(const Context& context, NamedValues* whole, NamedValues* parts) 
     rows.clear();
     const plan::Symbol* symbol = find_symbol(context.subject.plan, context.inputs.length_symbol);
     auto sizes =
-        sizes_for(context, symbol ? std::clamp<int64_t>(kLengths[0], symbol->min, symbol->max) : 1);
+        sizes_at(context, symbol ? std::clamp<int64_t>(kLengths[0], symbol->min, symbol->max) : 1);
     sizes[axes.symbol] = 1;
     for (int64_t r : {0, 2})
       rows.push_back(
@@ -236,7 +227,7 @@ std::vector<int64_t> batches_in_range(const Context& context) {
 // The first length takes lengths[index], every other one the next of the sweep in turn.
 std::map<std::string, int64_t> different_sizes(const Context& context, size_t index,
                                                const std::vector<int64_t>& lengths) {
-  std::map<std::string, int64_t> sizes = sizes_for(context, lengths[index]);
+  std::map<std::string, int64_t> sizes = sizes_at(context, lengths[index]);
   for (const plan::Symbol& symbol : context.subject.plan.symbols) {
     if (symbol.name == context.inputs.axes.symbol || symbol.name == context.inputs.length_symbol)
       continue;
@@ -274,15 +265,13 @@ bool runs_at(Context& context, std::map<std::string, int64_t> sizes) {
   }
 }
 
-void add_seeded_group(Context& context, size_t index, const std::vector<int64_t>& lengths,
-                      int64_t rows) {
-  std::map<std::string, int64_t> sizes = different_sizes(context, index, lengths);
-  const std::map<std::string, int64_t> equal = sizes_for(context, lengths[index]);
-  if (sizes != equal && !runs_at(context, sizes)) sizes = equal;
+// A group of seeded rows of these sizes.
+Group seeded_group(const Context& context, std::map<std::string, int64_t> sizes, int64_t length,
+                   int64_t rows) {
   const std::string text = text_of(context, sizes);
   Group group{.label = text,
               .sizes_text = text,
-              .length = lengths[index],
+              .length = length,
               .sizes = sizes,
               .seeded = true,
               .rows = {},
@@ -292,7 +281,15 @@ void add_seeded_group(Context& context, size_t index, const std::vector<int64_t>
   for (int64_t r = 0; r < rows; ++r)
     group.rows.push_back(sample_row(context.inputs.domains, context.inputs.axes, sizes,
                                     {context.subject.request.seed, r}));
-  context.inputs.groups.push_back(std::move(group));
+  return group;
+}
+
+void add_seeded_group(Context& context, size_t index, const std::vector<int64_t>& lengths,
+                      int64_t rows) {
+  std::map<std::string, int64_t> sizes = different_sizes(context, index, lengths);
+  const std::map<std::string, int64_t> equal = sizes_at(context, lengths[index]);
+  if (sizes != equal && !runs_at(context, sizes)) sizes = equal;
+  context.inputs.groups.push_back(seeded_group(context, sizes, lengths[index], rows));
 }
 
 void add_user_group(Context& context, const UserInputs& inputs) {
@@ -308,8 +305,7 @@ void add_user_group(Context& context, const UserInputs& inputs) {
   for (size_t i = 0; i < context.subject.plan.inputs.size(); ++i) {
     const Tensor* tensor = find(inputs.arrays, context.subject.plan.input_names[i]);
     if (!tensor) continue;  // the session says what is missing
-    const SymShape& shape =
-        context.subject.plan.values[static_cast<size_t>(context.subject.plan.inputs[i])].shape;
+    const SymShape& shape = context.subject.plan.value(context.subject.plan.inputs[i]).shape;
     for (size_t d = 0; d < std::min(shape.size(), tensor->rank()); ++d) {
       const auto symbol = shape[d].as_symbol();
       if (symbol && *symbol == context.inputs.axes.symbol) rows = tensor->shape()[d];
@@ -341,6 +337,24 @@ void make_groups(Context& context) {
 
 }  // namespace
 
+std::map<std::string, int64_t> sizes_at(const Context& context, int64_t length) {
+  std::map<std::string, int64_t> sizes;
+  for (const plan::Symbol& symbol : context.subject.plan.symbols) {
+    if (symbol.name != context.inputs.axes.symbol)
+      sizes[symbol.name] = std::clamp(length, symbol.min, symbol.max);
+  }
+  return sizes;
+}
+
+bool add_seeded_rows(Context& context, int64_t length, int64_t rows) {
+  const std::map<std::string, int64_t> sizes = sizes_at(context, length);
+  if (!runs_at(context, sizes)) return false;
+  Group group = seeded_group(context, sizes, length, rows);
+  group.far = true;
+  context.inputs.groups.push_back(std::move(group));
+  return true;
+}
+
 void make_inputs(Context& context) {
   check_same_model(context.subject);
   stage(context, "reading input domains");
@@ -350,7 +364,7 @@ void make_inputs(Context& context) {
 }
 
 std::vector<int64_t> batches_of(const Context& context, const Group& group) {
-  if (group.seeded) return batches_in_range(context);
+  if (group.seeded && !group.far) return batches_in_range(context);
   return {static_cast<int64_t>(group.rows.size())};
 }
 

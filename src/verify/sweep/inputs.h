@@ -11,6 +11,13 @@ namespace vernier::verify {
 /// model, and for sizes and arrays that it does not take.
 void make_inputs(Context& context);
 
+/// The sizes of a run but for the batch, each as near `length` as its range allows.
+std::map<std::string, int64_t> sizes_at(const Context& context, int64_t length);
+
+/// Adds a group of so many seeded rows, which are run as one batch only. False, with a note, if the
+/// engine refuses such sizes.
+bool add_seeded_rows(Context& context, int64_t length, int64_t rows);
+
 /// The batches that a group is run at.
 std::vector<int64_t> batches_of(const Context& context, const Group& group);
 

@@ -38,9 +38,9 @@ std::optional<EvalTensor> constant_input(const plan::Plan& plan, const backend::
     if (static_cast<size_t>(packed.input) == input) return unpacked(plan, backend, step, packed);
   }
   if (input >= step.inputs.size() || step.inputs[input] == plan::kNone) return std::nullopt;
-  const plan::PlanValue& v = plan.values[static_cast<size_t>(step.inputs[input])];
+  const plan::PlanValue& v = plan.value(step.inputs[input]);
   if (v.kind != plan::PlanValue::Kind::kConstant) return std::nullopt;
-  return EvalTensor::from(plan.blobs[static_cast<size_t>(v.constant)].bytes);
+  return EvalTensor::from(plan.blob(v.constant).bytes);
 }
 
 // Is `stored` what `exact` becomes when it is rounded to the type it is stored in?
@@ -72,9 +72,9 @@ std::vector<ExactConstant> exact_constants(const Subject& subject, const plan::P
     if (step.op != other.op || step.origins != other.origins) continue;
     for (size_t i = 0; i < other.inputs.size(); ++i) {
       if (other.inputs[i] == plan::kNone) continue;
-      const plan::PlanValue& v = twin.values[static_cast<size_t>(other.inputs[i])];
+      const plan::PlanValue& v = twin.value(other.inputs[i]);
       if (v.kind != plan::PlanValue::Kind::kConstant) continue;
-      const Tensor& exact = twin.blobs[static_cast<size_t>(v.constant)].bytes;
+      const Tensor& exact = twin.blob(v.constant).bytes;
       const auto stored = constant_input(plan, subject.backend, step, i);
       if (!stored || !below_f32(stored->dtype) || !is_rounding_of(*stored, exact)) continue;
       found.push_back({s, i, exact});
@@ -163,7 +163,8 @@ void add_noise_of_rows(Context& context, Group& group) {
   for (const auto& [name, value] : reference) {
     if (value.is_float()) fewest = std::min(fewest, std::max<int64_t>(1, value.elems()));
   }
-  const auto groups = static_cast<int64_t>(context.inputs.groups.size());
+  const int64_t groups =
+      std::ranges::count_if(context.inputs.groups, [](const Group& g) { return !g.far; });
   const int64_t tokens = rows * std::max<int64_t>(1, group.length);
   const int64_t affordable = std::max(kLeastDraws, kMostTokens / std::max<int64_t>(1, tokens));
   const int64_t draws =

@@ -66,7 +66,7 @@ std::optional<EvalTensor> value_of_run(const plan::Plan& plan, const Recorder& r
       found = EvalTensor::from(*find(inputs, plan.input_names[i]));
   }
   for (const auto& [step, arrays] : run.steps()) {
-    const std::vector<int32_t>& outputs = plan.steps[static_cast<size_t>(step)].outputs;
+    const std::vector<int32_t>& outputs = plan.step(step).outputs;
     for (size_t o = 0; o < outputs.size(); ++o) {
       if (outputs[o] == static_cast<int32_t>(base) && arrays[o].defined())
         found = EvalTensor::from(arrays[o]);

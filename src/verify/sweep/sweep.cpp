@@ -8,6 +8,7 @@
 
 #include "evaluate/samples.h"
 #include "verify/replay.h"
+#include "verify/sweep/far_sizes.h"
 #include "verify/sweep/inputs.h"
 #include "verify/sweep/measure.h"
 #include "verify/sweep/noise.h"
@@ -88,7 +89,7 @@ void Sweep::evaluate(Group& group) {
   const ops::Evaluation r =
       ops::evaluate(context_.subject.model, {inputs.begin(), inputs.end()}, named);
   add_noise(context_, inputs, r.outputs, 0);
-  add_noise_of_rows(context_, group);
+  if (!group.far) add_noise_of_rows(context_, group);
   ask(GroupValues{.group = group, .inputs = inputs, .r = r});
 }
 
@@ -97,6 +98,7 @@ CellResult Sweep::cell_of(const Group& group, int64_t batch) const {
   cell.batch = batch;
   cell.length = group.length;
   cell.sizes = group.sizes_text;
+  cell.far = group.far;
   cell.label = fmt::format("batch {}{}{}", batch, group.label.empty() ? "" : ", ", group.label);
   return cell;
 }
@@ -216,7 +218,7 @@ void Sweep::run_cell(Group& group, int64_t batch) {
   ask_about_rows_alone(group, run, cell);
   const bool last = static_cast<size_t>(batch) == group.rows.size() || !rows_known;
   if (last) ask_about_placed_rows(group, run, cell);
-  if (last || cell.verdict != Verdict::kPass) replay(run, cell);
+  if ((last && !group.far) || cell.verdict != Verdict::kPass) replay(run, cell);
   report_.report.cells.push_back(std::move(cell));
 }
 
@@ -247,6 +249,7 @@ void Sweep::finish() {
 Report Sweep::run() {
   list_checks();
   make_inputs(context_);
+  add_far_groups(context_);
   read_precision(context_);
   check_memory();
   for (const std::string& name : context_.inputs.mixed) report_.output(name);

@@ -89,15 +89,18 @@ struct PackedRow {
 /// the kernel before may still run. The copies are not read: an unused load would be left
 /// out.
 __device__ inline void fetch_parameters(const PackedNorm& args) {
-  __shared__ float nowhere[kPackedThreads];
+  __shared__ float nowhere[2][kPackedThreads];  // a place for each copy: two to one would race
   if (!args.has_constants) return;
   constexpr int kSector = 8;
-  const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(&nowhere[threadIdx.x]));
-  for (const float* from : {args.scale, args.bias}) {
-    if (from == nullptr) continue;
-    const int step = kSector * static_cast<int>(blockDim.x);
-    for (int at = kSector * static_cast<int>(threadIdx.x); at < args.cols; at += step)
-      asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from + at) : "memory");
+  const int at = kSector * static_cast<int>(threadIdx.x);
+  if (at >= args.cols) return;  // 128 threads and more: a sector each covers 1024 columns
+  const float* const from[2] = {args.scale, args.bias};
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    if (from[i] == nullptr) continue;
+    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(&nowhere[i][threadIdx.x]));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from[i] + at)
+                 : "memory");
   }
 }
 

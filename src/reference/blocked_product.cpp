@@ -1,0 +1,131 @@
+// The blocked FP64 product: see blocked_product.h. A tile of 4 rows and 3 vectors of columns stays
+// in registers over a block of k; the block of b is copied to where its rows lie side by side.
+// Method: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, ACM TOMS 34(3),
+// 2008.
+#include "reference/blocked_product.h"
+
+#include <algorithm>
+
+#include "core/threads.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "reference/blocked_product.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace vernier::reference {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using F64 = hn::CappedTag<double, 8>;
+constexpr int64_t kDepth = 256;   // products of a block
+constexpr int64_t kTileRows = 4;  // of c in registers
+constexpr int kTileVectors = 3;   // beside each other
+constexpr int64_t kFewRows = 8;   // so few rows do not pay for a copy of b
+
+// Rows of a block of b, `stride` apart.
+struct Strip {
+  const double* rows;
+  int64_t stride, depth;
+};
+// Up to kTileRows rows of a and c, at the block's first k and the strip's first column.
+struct TileRows {
+  const double* a;
+  double* c;
+  int64_t a_stride, c_stride, cols;
+};
+
+template <int kRows>
+HWY_INLINE void add_tile(const Strip& b, const TileRows& tile) {
+  const F64 d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<F64> sums[kRows][kTileVectors];
+  for (auto& row : sums) {
+    for (auto& sum : row) sum = hn::Zero(d);
+  }
+  for (int64_t k = 0; k < b.depth; ++k) {
+    const double* row = b.rows + k * b.stride;
+    const hn::Vec<F64> b0 = hn::LoadU(d, row), b1 = hn::LoadU(d, row + lanes),
+                       b2 = hn::LoadU(d, row + 2 * lanes);
+    for (int r = 0; r < kRows; ++r) {
+      const hn::Vec<F64> factor = hn::Set(d, tile.a[r * tile.a_stride + k]);
+      sums[r][0] = hn::MulAdd(factor, b0, sums[r][0]);
+      sums[r][1] = hn::MulAdd(factor, b1, sums[r][1]);
+      sums[r][2] = hn::MulAdd(factor, b2, sums[r][2]);
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    double* c = tile.c + r * tile.c_stride;
+    if (tile.cols == kTileVectors * lanes) {
+      for (int v = 0; v < kTileVectors; ++v)
+        hn::StoreU(hn::Add(hn::LoadU(d, c + v * lanes), sums[r][v]), d, c + v * lanes);
+      continue;
+    }
+    HWY_ALIGN double parts[kTileVectors * hn::MaxLanes(F64())];
+    for (int v = 0; v < kTileVectors; ++v) hn::Store(sums[r][v], d, parts + v * lanes);
+    for (int64_t j = 0; j < tile.cols; ++j) c[j] += parts[j];
+  }
+}
+
+// Columns [begin, end) of c.
+void MultiplyColumns(MatMulSizes sizes, const double* a, const double* b, double* c, int64_t begin,
+                     int64_t end) {
+  constexpr int64_t kMostWidth = kTileVectors * static_cast<int64_t>(hn::MaxLanes(F64()));
+  const int64_t width = kTileVectors * static_cast<int64_t>(hn::Lanes(F64()));
+  HWY_ALIGN double copy[kDepth * kMostWidth];
+  for (int64_t j = begin; j < end; j += width) {
+    const int64_t cols = std::min(width, end - j);
+    for (int64_t k = 0; k < sizes.k; k += kDepth) {
+      Strip strip{b + k * sizes.n + j, sizes.n, std::min(kDepth, sizes.k - k)};
+      if (sizes.m > kFewRows || cols < width) {
+        for (int64_t l = 0; l < strip.depth; ++l) {
+          double* to = std::copy_n(strip.rows + l * sizes.n, cols, copy + l * width);
+          std::fill_n(to, width - cols, 0.0);
+        }
+        strip.rows = copy;
+        strip.stride = width;
+      }
+      TileRows tile{a + k, c + j, sizes.k, sizes.n, cols};
+      int64_t i = 0;
+      const auto advance = [&](int64_t rows) {
+        i += rows;
+        tile.a += rows * sizes.k;
+        tile.c += rows * sizes.n;
+      };
+      for (; i + kTileRows <= sizes.m; advance(kTileRows)) add_tile<kTileRows>(strip, tile);
+      for (; i < sizes.m; advance(1)) add_tile<1>(strip, tile);
+    }
+  }
+}
+}  // namespace HWY_NAMESPACE
+}  // namespace vernier::reference
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vernier::reference {
+HWY_EXPORT(MultiplyColumns);
+
+void multiply_in_blocks(MatMulSizes sizes, const double* a, const double* b, double* c) {
+  constexpr int64_t kGrain = 24;                        // columns: a multiple of every tile's
+  constexpr int64_t kLeastProducts = int64_t{1} << 20;  // of a thread
+  const int64_t m = std::max<int64_t>(sizes.m, 1), n = std::max<int64_t>(sizes.n, 1);
+  const int64_t k = std::max<int64_t>(sizes.k, 1);
+  if (sizes.m > sizes.n) {
+    return in_parallel(sizes.m, std::max<int64_t>(kLeastProducts / (n * k), 1),
+                       [=](int64_t begin, int64_t end) {
+                         HWY_DYNAMIC_DISPATCH(MultiplyColumns)
+                         ({end - begin, sizes.n, sizes.k}, a + begin * sizes.k, b,
+                          c + begin * sizes.n, 0, sizes.n);
+                       });
+  }
+  const int64_t strips = (sizes.n + kGrain - 1) / kGrain;
+  in_parallel(strips, std::max<int64_t>(kLeastProducts / (m * k * kGrain), 1),
+              [=](int64_t begin, int64_t end) {
+                HWY_DYNAMIC_DISPATCH(MultiplyColumns)
+                (sizes, a, b, c, begin * kGrain, std::min(end * kGrain, sizes.n));
+              });
+}
+
+}  // namespace vernier::reference
+#endif

@@ -1,0 +1,19 @@
+// Evaluators on all threads.
+#pragma once
+#include <functional>
+
+#include "core/evaluator.h"
+
+namespace vernier::reference {
+
+/// Elements per thread at least, where one takes a function such as exp, or a few additions.
+inline constexpr int64_t kFunctionGrain = 1 << 12, kCopyGrain = 1 << 15;
+
+/// body(part, begin, end) over [0, count) in parts of at least `least`, on all threads. `part` is
+/// the call with a Rounding of the part's own, whose peaks are added to the call's: bodies round
+/// through it, and write elements of their own.
+void in_rounded_parts(
+    const EvalCall& call, int64_t count, int64_t least,
+    const std::function<void(const EvalCall& part, int64_t begin, int64_t end)>& body);
+
+}  // namespace vernier::reference

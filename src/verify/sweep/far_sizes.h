@@ -1,0 +1,35 @@
+// Sizes beyond the sweep's grid: the ends of the engine's ranges, and sizes where kernels change
+// variant. A kernel may be right at every size of the grid and wrong from the next block of keys
+// on.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "verify/sweep/context.h"
+
+namespace vernier::verify {
+
+/// A cell: so many rows, each of so many positions.
+struct FarSize {
+  int64_t batch = 1, length = 0;
+  friend bool operator==(const FarSize&, const FarSize&) = default;
+};
+
+/// Ranges of the sizes, and what the grid visits anyway.
+struct SizeRanges {
+  plan::Symbol batch, length;                     ///< without a name: the model has no such size
+  int64_t largest_batch = 1, largest_length = 1;  ///< of the grid
+};
+
+/// In the order of their worth: one row of the greatest length; three rows one shorter; the largest
+/// batch at a short length, and a batch of odd rows above 32; one row of the usual length (`opt`);
+/// then four drawn with the seed, rows from 3 to 33 of lengths at a power of two or a multiple of
+/// 48, 96 or 128, or one beside it. None twice, none of the grid.
+std::vector<FarSize> far_sizes(const SizeRanges& ranges, uint64_t seed);
+
+/// Adds a group for each of them to `context.inputs`, as far as the FP64 evaluation of all is
+/// affordable (`kFarWork` operations; with Depth::kThorough ten times that), and notes which were
+/// left out. Nothing where the user has chosen inputs or sizes.
+void add_far_groups(Context& context);
+
+}  // namespace vernier::verify
