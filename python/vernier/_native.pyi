@@ -35,6 +35,7 @@ class CompileOptions:
     policy_file: str
     scales: str
     scales_file: str
+    static_scales: bool
     def limit(self, max_memory: str, max_seconds: float) -> None: ...
 
 class VerifyRequest:

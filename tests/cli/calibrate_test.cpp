@@ -323,6 +323,83 @@ TEST_F(Calibrate, ProductsWithoutAnEntryKeepTheScalesOfTheirRows) {
   EXPECT_EQ(verified.code, 0) << verified.out;
 }
 
+// Every operand takes the file's range: a row is the same in every batch, and beside any other row.
+TEST_F(Calibrate, StaticRangesHoldForAllRows) {
+  scales();
+  ASSERT_EQ(build("by_row.vn", {"--int8", "--scales", file("s.json")}).code, 0);
+  const Outcome built = build("static.vn", {"--int8", "--scales", file("s.json"), "--static"});
+  ASSERT_EQ(built.code, 0) << built.err;
+  EXPECT_THAT(built.out, Not(HasSubstr("warning")));
+  const json plan =
+      json::parse(run_program({"inspect", file("static.vn"), "--plan", "--json"}).out);
+  int quantized = 0;
+  for (const json& step : plan.at("steps")) {
+    if (step.at("op") != "QuantizeRows") continue;
+    ++quantized;
+    EXPECT_EQ(step.at("outputs").size(), 1) << step;
+    ASSERT_EQ(step.at("inputs").size(), 4) << step;
+    EXPECT_FALSE(step.at("inputs")[2].is_null()) << step;
+  }
+  EXPECT_EQ(quantized, 2 * 4);
+  const Outcome verified = run_program(
+      {"verify", file("static.vn"), "--model", file("m.onnx"), "--inputs", file("data/0.npz")});
+  EXPECT_EQ(verified.code, 0) << verified.out;
+  const auto answer = [](const std::string& engine) {
+    const Outcome run = run_program(
+        {"run", file(engine), "--inputs", file("data/1.npz"), "-o", file("static.npz")});
+    EXPECT_EQ(run.code, 0) << run.err;
+    return read_file(file("static.npz"));
+  };
+  EXPECT_FALSE(answer("static.vn") == answer("by_row.vn"));
+}
+
+// What the data did not show saturates, which is what the kernels are to do: no verdict of a bug.
+TEST_F(Calibrate, ValuesBeyondAStaticRangeAreNoBug) {
+  json narrow = scales();
+  for (json& site : narrow.at("sites")) {
+    site.at("static").at("low") = site.at("static").at("low").get<double>() / 8;
+    site.at("static").at("high") = site.at("static").at("high").get<double>() / 8;
+  }
+  write_file(file("narrow.json"), narrow.dump());
+  const Outcome built = build("narrow.vn", {"--int8", "--scales", file("narrow.json"), "--static"});
+  ASSERT_EQ(built.code, 0) << built.err;
+  const Outcome verified = run_program({"verify", file("narrow.vn"), "--model", file("m.onnx"),
+                                        "--inputs", file("data/0.npz"), "--json"});
+  const json report = json::parse(verified.out);
+  EXPECT_EQ(report.at("verdict"), "precision") << verified.out;
+  for (const json& step : report.at("steps")) EXPECT_TRUE(step.at("passed")) << step;
+}
+
+TEST_F(Calibrate, StaticScalesNeedARangeOfEveryOperand) {
+  scales();
+  const Outcome none = build("x.vn", {"--int8", "--static"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, AllOf(HasSubstr("--static takes the ranges of operands from a scales file"),
+                              HasSubstr("--scales FILE")));
+  const auto static_build = [](const json& changed, const Arguments& more = {}) {
+    write_file(file("changed.json"), changed.dump());
+    Arguments arguments{"--int8", "--scales", file("changed.json"), "--static"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return build("x.vn", arguments);
+  };
+  json changed = scales();
+  const std::string x = changed.at("sites")[1].at("x"),
+                    product = changed.at("sites")[1].at("products")[0];
+  changed.at("sites")[1].erase("static");
+  changed.at("sites")[2].at("static") = {{"low", 0}, {"high", 0}};
+  changed.at("sites").erase(7);
+  const Outcome missing = static_build(changed);
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_THAT(missing.err, AllOf(HasSubstr("have no static range for 3 operands of int8 products"),
+                                 HasSubstr(x.empty() ? "input of " + product : x),
+                                 HasSubstr("Calibrate the model again")));
+  json one = scales();
+  one.at("sites")[1].erase("static");
+  EXPECT_EQ(static_build(one).code, 2);
+  const Outcome kept = static_build(one, {"--rule", "name:" + product + " compute=f16"});
+  EXPECT_EQ(kept.code, 0) << kept.err;
+}
+
 TEST_F(Calibrate, ScalesWithoutInt8ChangeNothing) {
   scales();
   const Outcome outcome = build("wide.vn", {"--fp32", "--scales", file("s.json")});

@@ -180,6 +180,15 @@ def test_scales_of_data_make_int8_more_exact(tmp_path):
     assert all(site["error"] <= site["plain_error"] for site in report["sites"])
     built = vernier.build(MODEL, tmp_path / "m.vn", mode="int8", scales=tmp_path / "scales.json")
     assert not any(note.startswith("warning: scales") for note in built["notes"])
+    fixed = vernier.build(MODEL, tmp_path / "fixed.vn", mode="int8",
+                          scales=tmp_path / "scales.json", static_scales=True)
+    assert not any(note.startswith("warning: scales") for note in fixed["notes"])
+    steps = {name: [step for step in vernier.inspect(tmp_path / f"{name}.vn", "plan")["steps"]
+                    if step["op"] == "QuantizeRows"] for name in ("m", "fixed")}
+    assert steps["fixed"] and all(len(step["outputs"]) == 1 for step in steps["fixed"])
+    assert all(len(step["outputs"]) == 3 for step in steps["m"])
+    with pytest.raises(vernier.Error, match="static_scales=True takes .*add scales='FILE'"):
+        vernier.build(MODEL, tmp_path / "none.vn", mode="int8", static_scales=True)
     wide = vernier.build(MODEL, tmp_path / "wide.vn", scales=tmp_path / "scales.json")
     assert any("change nothing" in note for note in wide["notes"])
     with pytest.raises(vernier.Error, match="holds no .npz file") as error:
