@@ -25,7 +25,7 @@ void check_can_make(const std::filesystem::path& folder) {
 
 int reduce(const Options& options) {
   const std::filesystem::path folder(options.folder);
-  for (const char* name : {"model.onnx", "model.vn", "inputs.npz", "command.txt"})
+  for (const char* name : {"model.onnx", "model.vn", "inputs.npz", "scales.json", "command.txt"})
     check_keeps_inputs((folder / name).string(), options);
   check_can_make(folder);
   verify::Request request = request_of(options);
