@@ -23,7 +23,8 @@ from vernier._arrays import from_native, numpy_name, to_native
 from vernier._error import Error
 from vernier._spelling import in_python
 
-__all__ = ["Engine", "Error", "Port", "Session", "build", "calibrate", "inspect", "verify"]
+__all__ = ["Engine", "Error", "Port", "Session", "build", "calibrate", "import_cache", "inspect",
+           "verify"]
 __version__ = _native.version
 Error.__module__ = "vernier"
 
@@ -181,6 +182,21 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
     report = _native.build(os.fspath(model), os.fspath(engine), options)
     return report | {"policy": json.loads(report["policy"]),
                      "notes": [in_python(note) for note in report["notes"]]}
+
+
+def import_cache(model: Path, cache: Path, output: Path, *, max_memory: int | str | None = None,
+                 max_seconds: float | None = None) -> dict[str, Any]:
+    """Writes the scales file `output` from a calibration cache that TensorRT has made of this model,
+    as `vernier calibrate --import-cache` does: static ranges, and factors of 1.
+
+    max_memory, max_seconds  as of build.
+
+    Returns version and algorithm (of TensorRT), found and missing (operands of int8 products with
+    and without a range), unknown (tensors that the model does not have) and ms.
+    """
+    _check_keeps(output, model, cache)
+    return json.loads(_native.import_cache(os.fspath(model), os.fspath(cache), os.fspath(output),
+                                           _size(max_memory), max_seconds or 0.0))
 
 
 def calibrate(model: Path, data: Path | Iterable[Path], output: Path, *,

@@ -49,8 +49,9 @@ void add_reduce(CLI::App& app, Run& chosen) {
   const auto options = std::make_shared<Options>();
   add_sweep_options(*command, *options);
   command
-      ->add_option("-o,--output", options->folder,
-                   "folder for model.onnx, inputs.npz and command.txt")
+      ->add_option(
+          "-o,--output", options->folder,
+          "folder for model.onnx, inputs.npz, scales.json (if it has scales) and command.txt")
       ->required();
   command->footer(
       "Examples:\n"

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -398,6 +400,76 @@ TEST_F(Calibrate, StaticScalesNeedARangeOfEveryOperand) {
   EXPECT_EQ(static_build(one).code, 2);
   const Outcome kept = static_build(one, {"--rule", "name:" + product + " compute=f16"});
   EXPECT_EQ(kept.code, 0) << kept.err;
+}
+
+// The ranges that calibration has found, written as TensorRT writes them.
+std::string cache_of(const json& scales, const std::vector<size_t>& sites) {
+  std::string text = "TRT-8601-EntropyCalibration2\nnot_here: 3c010a14\n";
+  for (const size_t s : sites) {
+    const json& site = scales.at("sites").at(s);
+    const double largest = std::max(-site.at("static").at("low").get<double>(),
+                                    site.at("static").at("high").get<double>());
+    char digits[16];
+    std::snprintf(digits, sizeof digits, "%08x",
+                  std::bit_cast<uint32_t>(static_cast<float>(largest / 127)));
+    text += site.at("x").get<std::string>() + ": " + digits + "\n";
+  }
+  return text;
+}
+
+TEST_F(Calibrate, TakesTheRangesOfACacheOfTensorRt) {
+  const Outcome max = calibrate("max.json", {"--method", "max"});
+  ASSERT_EQ(max.code, 0) << max.err;
+  const json made = json::parse(read_file(file("max.json")));
+  const auto import = [](const std::string& text, const Arguments& more = {}) {
+    write_file(file("m.cache"), text);
+    Arguments arguments{"calibrate",     file("m.onnx"), "--import-cache",
+                        file("m.cache"), "-o",           file("imported.json")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_program(arguments);
+  };
+  const Outcome all = import(cache_of(made, {0, 1, 2, 3, 4, 5, 6, 7}));
+  ASSERT_EQ(all.code, 0) << all.err;
+  EXPECT_THAT(all.out, AllOf(HasSubstr("TensorRT 8601, EntropyCalibration2: ranges for 8 of 8"),
+                             HasSubstr("the model has no tensor 'not_here' of the cache"),
+                             HasSubstr("--scales " + file("imported.json") + " --static")));
+  const json imported = json::parse(read_file(file("imported.json")));
+  ASSERT_EQ(imported.at("sites").size(), 8);
+  for (size_t s = 0; s < 8; ++s) {
+    const json &own = imported.at("sites")[s], &theirs = made.at("sites")[s];
+    EXPECT_EQ(own.at("products"), theirs.at("products"));
+    EXPECT_EQ(own.at("factors").size(), theirs.at("factors").size());
+    for (const json& factor : own.at("factors")) EXPECT_EQ(factor, 1);
+    EXPECT_EQ(own.at("static").at("low").get<double>(), -own.at("static").at("high").get<double>());
+  }
+  const Outcome built =
+      build("imported.vn", {"--int8", "--scales", file("imported.json"), "--static"});
+  ASSERT_EQ(built.code, 0) << built.err;
+  const Outcome some = import(cache_of(made, {0, 3}), {"--json"});
+  ASSERT_EQ(some.code, 0) << some.err;
+  const json report = json::parse(some.out);
+  EXPECT_EQ(report.at("found").size(), 2);
+  EXPECT_EQ(report.at("missing").size(), 6);
+  EXPECT_EQ(report.at("missing")[0].at("x"), made.at("sites")[1].at("x"));
+  EXPECT_EQ(report.at("unknown"), json({"not_here"}));
+  const Outcome refused = build("x.vn", {"--int8", "--scales", file("imported.json"), "--static"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("have no static range for 6 operands"));
+  const Outcome none = import(cache_of(made, {}));
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("has no scale of an operand of the products that mode int8"));
+  const Outcome wrong = import("TRT-8601-EntropyCalibration2\na: 7fc00000\n");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, AllOf(HasSubstr("m.cache', line 2: the scale of tensor 'a' is nan")));
+}
+
+TEST_F(Calibrate, TakesDataOrACache) {
+  const Outcome neither = run_program({"calibrate", file("m.onnx"), "-o", file("n.json")});
+  EXPECT_EQ(neither.code, 2);
+  EXPECT_THAT(neither.err, HasSubstr("--data is missing"));
+  const Outcome both = calibrate("n.json", {"--import-cache", file("m.onnx")});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.err, AllOf(HasSubstr("--import-cache"), HasSubstr("--data")));
 }
 
 TEST_F(Calibrate, ScalesWithoutInt8ChangeNothing) {

@@ -191,6 +191,17 @@ def test_scales_of_data_make_int8_more_exact(tmp_path):
         vernier.build(MODEL, tmp_path / "none.vn", mode="int8", static_scales=True)
     wide = vernier.build(MODEL, tmp_path / "wide.vn", scales=tmp_path / "scales.json")
     assert any("change nothing" in note for note in wide["notes"])
+    cache = tmp_path / "m.cache"
+    tensors = ["other", *(site["x"] for site in report["sites"] if site["x"])]
+    for _ in range(2):  # what has no name in the scales file has one in the model
+        cache.write_text("TRT-8601-EntropyCalibration2\n" +
+                         "".join(f"{tensor}: 3d800000\n" for tensor in tensors))
+        imported = vernier.import_cache(MODEL, cache, tmp_path / "imported.json")
+        tensors += [operand["x"] for operand in imported["missing"]]
+    assert len(imported["found"]) == len(report["sites"]) and imported["missing"] == []
+    assert imported["unknown"] == ["other"] and imported["found"][0]["limit"] == 127 / 16
+    vernier.build(MODEL, tmp_path / "imported.vn", mode="int8",
+                  scales=tmp_path / "imported.json", static_scales=True)
     with pytest.raises(vernier.Error, match="holds no .npz file") as error:
         vernier.calibrate(MODEL, [tmp_path], tmp_path / "other.json")
     assert error.value.code == "input"
