@@ -68,7 +68,7 @@ LAYERS = {
     ),
     "calibrate": (
         ["calibrate/"],
-        BUILD + DATA + ["passes", "precision", "io", "kernel contract", "planner", "evaluate",
+        BUILD + DATA + ["onnx", "passes", "precision", "io", "kernel contract", "planner", "evaluate",
                         "runtime", "compile", "api of runtime", "api of compile",
                         "api of calibrate"],
     ),

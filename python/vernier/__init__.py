@@ -23,7 +23,8 @@ from vernier._arrays import from_native, numpy_name, to_native
 from vernier._error import Error
 from vernier._spelling import in_python
 
-__all__ = ["Engine", "Error", "Port", "Session", "build", "calibrate", "inspect", "verify"]
+__all__ = ["Engine", "Error", "Port", "Session", "build", "calibrate", "import_cache", "inspect",
+           "verify"]
 __version__ = _native.version
 Error.__module__ = "vernier"
 
@@ -133,12 +134,12 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
           shapes: str | None = None, layer_precisions: str | None = None,
           layer_output_types: str | None = None, policy: Path | Mapping[str, Any] | None = None,
           outputs: Iterable[str] = (), fuse_off: Iterable[str] = (), device: str = "cpu",
-          scales: Path | None = None, max_memory: int | str | None = None,
-          max_seconds: float | None = None) -> dict[str, Any]:
+          scales: Path | None = None, static_scales: bool = False,
+          max_memory: int | str | None = None, max_seconds: float | None = None) -> dict[str, Any]:
     """Compiles an ONNX model into an engine file, as `vernier build` does, range audit included.
 
-    mode      "model" (its own float types), "fp32", "tf32", "fp16", "bf16" or "int8"; None: the policy's,
-              or the model's.
+    mode      "model" (its own float types), "fp32", "tf32", "fp16", "bf16" or "int8"; None: the
+              policy's, or the model's.
     rules     "SELECTOR SETTING", later ones win: "op:LayerNorm compute=f32".
     shapes    "batch=1..32,seq=4..512" or "ids=1..32x4..512"; None: 1..64 and 1..512.
     layer_precisions, layer_output_types
@@ -147,6 +148,9 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
     outputs   values of the graph that the engine also returns.
     fuse_off  optional passes to leave out, by name.
     scales    of mode "int8": a scales file that calibrate() has written.
+    static_scales
+              with scales: int8 operands take the file's static ranges, not that of each row; less
+              exact.
     max_memory, max_seconds
               for untrusted models: "8GB" or bytes, estimated before it is taken; seconds, asked
               between steps. What is over them is an Error with the code "machine". Ctrl-C ends the
@@ -172,11 +176,27 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
     if scales is not None:
         options.scales, options.scales_file = _text_of(scales), os.fspath(scales)
         _check_keeps(engine, scales)
+    options.static_scales = static_scales
     options.limit(_size(max_memory), max_seconds or 0.0)
     _check_keeps(engine, model)
     report = _native.build(os.fspath(model), os.fspath(engine), options)
     return report | {"policy": json.loads(report["policy"]),
                      "notes": [in_python(note) for note in report["notes"]]}
+
+
+def import_cache(model: Path, cache: Path, output: Path, *, max_memory: int | str | None = None,
+                 max_seconds: float | None = None) -> dict[str, Any]:
+    """Writes the scales file `output` from a calibration cache that TensorRT has made of this model,
+    as `vernier calibrate --import-cache` does: static ranges, and factors of 1.
+
+    max_memory, max_seconds  as of build.
+
+    Returns version and algorithm (of TensorRT), found and missing (operands of int8 products with
+    and without a range), unknown (tensors that the model does not have) and ms.
+    """
+    _check_keeps(output, model, cache)
+    return json.loads(_native.import_cache(os.fspath(model), os.fspath(cache), os.fspath(output),
+                                           _size(max_memory), max_seconds or 0.0))
 
 
 def calibrate(model: Path, data: Path | Iterable[Path], output: Path, *,

@@ -24,7 +24,7 @@ _ARGUMENTS = {
     "policy": ("policy", "text"), "raised": ("view='raised'", "flag"),
     "read-into-memory": ("read_into_memory=True", "flag"), "report": ("report", "text"),
     "rule": ("rules", "list"), "scales": ("scales", "text"), "seed": ("seed", "name"), "shapes": ("shapes", "text"),
-    "stamp": ("stamp=True", "flag"), "thorough": ("thorough=True", "flag"),
+    "stamp": ("stamp=True", "flag"), "static": ("static_scales=True", "flag"), "thorough": ("thorough=True", "flag"),
     "threads": ("threads", "name"), "to": ("end", "list"), "tolerance": ("tolerance", "text"),
     "why": ("node", "text"),
 }

@@ -1,4 +1,4 @@
-// The report of a calibration as text and JSON. Contract: vernier/calibrate.h.
+// The reports of a calibration and of an import as text and JSON. Contract: vernier/calibrate.h.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -54,6 +54,39 @@ std::string to_json(const CalibrateReport& report) {
                              {"static_error", site.static_error},
                              {"range_method", site.range_method}});
   }
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string to_text(const ImportCacheReport& report) {
+  std::string text = format_line("TensorRT {}, {}: ranges for {} of {} of products in int8\n",
+                                 report.version, report.algorithm, report.found.size(),
+                                 counted(report.found.size() + report.missing.size(), "operand"));
+  text += fmt::format("{:>10}  operand\n", "range");
+  for (const ImportedRange& range : report.found)
+    text += format_line("{:>10}  {}\n", fmt::format("±{:.4g}", range.limit), range.x);
+  for (const ImportedRange& range : report.missing)
+    text += format_line("{:>10}  {}, read by {}\n", "none", range.x, range.products[0]);
+  if (!report.missing.empty())
+    text += format_line(
+        "note: warning: the cache has no range for {}: build without --static, or keep their "
+        "products in 16 bits\n",
+        counted(report.missing.size(), "operand"));
+  for (const std::string& name : report.unknown)
+    text += format_line("note: the model has no tensor '{}' of the cache\n", name);
+  return text;
+}
+
+std::string to_json(const ImportCacheReport& report) {
+  const auto listed = [](const std::vector<ImportedRange>& ranges) {
+    auto list = nlohmann::ordered_json::array();
+    for (const ImportedRange& range : ranges)
+      list.push_back({{"x", range.x}, {"products", range.products}, {"limit", range.limit}});
+    return list;
+  };
+  const nlohmann::ordered_json json{
+      {"version", report.version},     {"algorithm", report.algorithm},
+      {"found", listed(report.found)}, {"missing", listed(report.missing)},
+      {"unknown", report.unknown},     {"ms", report.ms}};
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

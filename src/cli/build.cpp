@@ -21,6 +21,7 @@ struct Options {
   std::vector<std::string> fuse, plugins;
   std::vector<std::string> rules;
   std::string policy, save_policy, layer_precisions, layer_output_types, constraints, scales;
+  bool static_scales = false;
   bool fp32 = false, tf32 = false, fp16 = false, bf16 = false, int8 = false;
   LimitOptions limits;
   bool seed_missing_weights = false, verify = false, json = false;
@@ -72,6 +73,7 @@ void take_precision(const Options& options, CompileOptions& compile_options) {
   compile_options.layer_precisions = options.layer_precisions;
   compile_options.layer_output_types = options.layer_output_types;
   compile_options.precision_constraints = options.constraints;
+  compile_options.static_scales = options.static_scales;
   if (!options.scales.empty()) {
     compile_options.scales = read_text_file(options.scales, "scales");
     compile_options.scales_file = options.scales;
@@ -174,6 +176,9 @@ void add_build(CLI::App& app, Run& chosen) {
   command->add_option("--scales", options->scales,
                       "with --int8: factors of channels from this file, as 'vernier calibrate' "
                       "writes it");
+  command->add_flag("--static", options->static_scales,
+                    "with --scales: int8 operands take the file's static ranges, not that of each "
+                    "row; less exact");
   command->add_option("--shapes", options->shapes,
                       "range of each named size, e.g. 'batch=1..32,seq=4..512'");
   command->add_option(
@@ -201,6 +206,7 @@ void add_build(CLI::App& app, Run& chosen) {
       "  vernier build untrusted.onnx -o model.vn --max-memory 8GB --max-seconds 120\n"
       "  vernier build model.onnx -o model.vn --bf16 --rule 'role:head compute=f32' --verify\n"
       "  vernier build model.onnx -o model.vn --int8 --scales scales.json --verify\n"
+      "  vernier build model.onnx -o model.vn --int8 --scales scales.json --static\n"
       "  vernier build model.onnx -o model.vn --fp16 "
       "--layerPrecisions='LayerNormalization_*:fp32'\n"
       "  vernier build model.onnx -o debug.vn --outputs Add_12 --fuse linear_activation=off");

@@ -12,14 +12,31 @@ namespace vernier::cli {
 namespace {
 
 struct Options {
-  std::string model, output = "scales.json", method = "output-error", shapes;
+  std::string model, output = "scales.json", method = "output-error", shapes, cache;
   std::vector<std::string> data;
   LimitOptions limits;
   int threads = 0;
   bool json = false;
 };
 
+void print_next(const Options& options, const std::string& more) {
+  print_line("wrote " + options.output + "; build with: vernier build " + options.model +
+             " -o ENGINE.vn --int8 --scales " + options.output + more);
+}
+
+int import_calibration(const Options& options) {
+  check_keeps_inputs(options.output, {options.model, options.cache});
+  const ImportCacheReport report = import_cache({.model = options.model,
+                                                 .cache = options.cache,
+                                                 .output = options.output,
+                                                 .limits = limits_of(options.limits)});
+  print(options.json ? to_json(report) : to_text(report));
+  if (!options.json) print_next(options, report.missing.empty() ? " --static" : "");
+  return 0;
+}
+
 int calibrate_model(const Options& options) {
+  if (!options.cache.empty()) return import_calibration(options);
   std::vector<std::string> read = options.data;
   read.push_back(options.model);
   check_keeps_inputs(options.output, read);
@@ -38,9 +55,7 @@ int calibrate_model(const Options& options) {
     report = calibrate(request);
   }
   print(options.json ? to_json(report) : to_text(report));
-  if (!options.json)
-    print_line("wrote " + options.output + "; build with: vernier build " + options.model +
-               " -o ENGINE.vn --int8 --scales " + options.output);
+  if (!options.json) print_next(options, "");
   return 0;
 }
 
@@ -55,8 +70,12 @@ void add_calibrate(CLI::App& app, Run& chosen) {
       ->add_option("--data", options->data,
                    "arrays named as the model's inputs: an .npz file, or a folder of them; may be "
                    "repeated")
-      ->required()
       ->allow_extra_args(false);
+  command
+      ->add_option("--import-cache", options->cache,
+                   "in place of data: a calibration cache that TensorRT has written of this model; "
+                   "it gives static ranges, and factors of 1")
+      ->excludes("--data");
   command->add_option("-o,--output", options->output, "the scales file to write (JSON)")
       ->capture_default_str();
   command
@@ -76,6 +95,7 @@ void add_calibrate(CLI::App& app, Run& chosen) {
       "Examples:\n"
       "  vernier calibrate model.onnx --data batches/ -o scales.json\n"
       "  vernier calibrate model.onnx --data a.npz --data b.npz -o scales.json --method entropy\n"
+      "  vernier calibrate model.onnx --import-cache model.cache -o scales.json\n"
       "  vernier build model.onnx -o model.vn --int8 --scales scales.json --verify");
   command->callback(
       [options, &chosen] { chosen = [options] { return calibrate_model(*options); }; });

@@ -25,7 +25,7 @@ void check_can_make(const std::filesystem::path& folder) {
 
 int reduce(const Options& options) {
   const std::filesystem::path folder(options.folder);
-  for (const char* name : {"model.onnx", "model.vn", "inputs.npz", "command.txt"})
+  for (const char* name : {"model.onnx", "model.vn", "inputs.npz", "scales.json", "command.txt"})
     check_keeps_inputs((folder / name).string(), options);
   check_can_make(folder);
   verify::Request request = request_of(options);
@@ -49,8 +49,9 @@ void add_reduce(CLI::App& app, Run& chosen) {
   const auto options = std::make_shared<Options>();
   add_sweep_options(*command, *options);
   command
-      ->add_option("-o,--output", options->folder,
-                   "folder for model.onnx, inputs.npz and command.txt")
+      ->add_option(
+          "-o,--output", options->folder,
+          "folder for model.onnx, inputs.npz, scales.json (if it has scales) and command.txt")
       ->required();
   command->footer(
       "Examples:\n"

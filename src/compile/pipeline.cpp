@@ -114,6 +114,10 @@ precision::Policy policy_of(const CompileOptions& options) {
 
 Job::Job(CompileOptions asked) : options(std::move(asked)), policy(policy_of(options)) {
   if (!options.scales.empty()) scales = load_scales(options.scales, options.scales_file);
+  if (options.static_scales && !scales)
+    throw Error(ErrorCode::kInput,
+                "--static takes the ranges of operands from a scales file, and there is none; add "
+                "--scales FILE, as 'vernier calibrate' writes it");
 }
 
 std::shared_ptr<ir::Graph> import(const std::string& model_path, const CompileOptions& options,
@@ -167,7 +171,8 @@ plan::BuildOptions record_of(const Job& job) {
           .passes_off = options.passes_off,
           .outputs = options.extra_outputs,
           .plugins = {},
-          .scales = job.scales ? save_scales(recorded(*job.scales)) : std::string()};
+          .scales = job.scales ? save_scales(recorded(*job.scales)) : std::string(),
+          .static_scales = options.static_scales};
 }
 
 // Which plugins steps come from, for those who open the engine or read the ledger.
@@ -227,14 +232,17 @@ Fused fuse(const ir::Graph& imported, const Job& job, const std::set<std::string
   std::optional<ScalesUse> use;
   if (job.scales) {
     check_scales_names(*job.scales, options.scales_file, graph);
-    use.emplace(*job.scales, options.scales_file);
+    use.emplace(*job.scales, options.scales_file,
+                options.static_scales ? OperandScales::kStatic : OperandScales::kByRow);
     fusions.factors = use->factors();
+    fusions.ranges = use->ranges();
   }
   fusions.quantizes = [&](const ir::Graph& fused, const ir::Node& product, const Tensor& weight) {
-    if (use) use->take(product, weight);
+    if (use) use->take(fused, product, weight);
     if (quantizes) quantizes(fused, product, weight);
   };
   passes::run_passes(graph, passes::Phase::kFuse, fusions);
+  if (use) use->check_ranges();
   for (std::string& note : use ? use->notes() : std::vector<std::string>())
     asked.notes.push_back(std::move(note));
   if (!options.extra_outputs.empty()) {
@@ -301,6 +309,7 @@ CompileOptions options_of(const plan::Plan& plan) {
   options.extra_outputs = plan.build.outputs;
   options.scales = plan.build.scales;
   options.scales_file = "the engine's scales";
+  options.static_scales = plan.build.static_scales;
   return options;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -167,6 +168,9 @@ void Reader::read_static(const Json& value, const std::string& where, ScalesSite
   if (!(site.low <= 0 && site.high >= 0))
     fail(where +
          fmt::format(" is {:g} to {:g}, expected a range that holds 0", site.low, site.high));
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  if (!(site.low >= -kLargest && site.high <= kLargest))
+    fail(where + fmt::format(" is {:g} to {:g}, expected numbers of f32", site.low, site.high));
 }
 
 ScalesSite Reader::site_of(const Json& value, const std::string& where) const {

@@ -12,17 +12,21 @@ namespace vernier::compiler {
 /// Errors at a product's results: rms of the difference / rms of the results, by what made it.
 using NamedErrors = std::vector<std::pair<std::string, double>>;
 
+/// A static range that is not wider says nothing: its scale would leave f32's normal numbers.
+inline constexpr double kLeastRange = 1e-30;
+
 /// A value that products read, and how it is quantized for them.
 struct ScalesSite {
   std::string x;                      ///< its ONNX name; may be empty
   std::vector<std::string> products;  ///< names of the ONNX nodes (passes/quantize.h)
   std::vector<float> factors;  ///< of its channels: powers of two, 2^-kMostFactor … 2^kMostFactor
-  // What a reader wants to know; a build does not take it.
-  int64_t rows = 0;           ///< rows of the data that were seen
-  double low = 0, high = 0;   ///< static range of x·factor
-  std::string range_method;   ///< what gave it: "max", "percentile 99.99", "mse", "entropy"
-  NamedErrors factor_errors;  ///< by exponent a, "0" (all factors 1) first
-  NamedErrors range_errors;   ///< by method
+  int64_t rows = 0;            ///< rows of the data that were seen
+  double low = 0, high = 0;    ///< static range of x·factor; both 0: none
+  std::string range_method;    ///< what gave it: "max", "percentile 99.99", "mse", "entropy"
+  NamedErrors factor_errors;   ///< by exponent a, "0" (all factors 1) first
+  NamedErrors range_errors;    ///< by method
+
+  bool has_range() const { return high - low > kLeastRange; }
 };
 
 struct Scales {

@@ -16,13 +16,16 @@ namespace vernier::compiler {
 namespace {
 
 // "'a', 'b', 'c' and 4 others"
-std::string listed(const std::vector<std::string>& names) {
-  constexpr size_t kMost = 5;
+std::string listed(const std::vector<std::string>& names, size_t most = 5) {
   std::string text;
-  for (size_t i = 0; i < std::min(kMost, names.size()); ++i)
+  for (size_t i = 0; i < std::min(most, names.size()); ++i)
     text += (i == 0 ? "'" : ", '") + names[i] + "'";
-  if (names.size() > kMost) text += fmt::format(" and {} others", names.size() - kMost);
+  if (names.size() > most) text += fmt::format(" and {} others", names.size() - most);
   return text;
+}
+
+std::string label(const passes::ProductName& product) {
+  return product.name.empty() ? product.key : product.name;
 }
 
 }  // namespace
@@ -65,6 +68,16 @@ passes::ColumnFactors column_factors(const Scales& scales) {
   return factors;
 }
 
+passes::StaticRanges static_ranges(const Scales& scales) {
+  passes::StaticRanges ranges;
+  for (const ScalesSite& site : scales.sites) {
+    if (!site.has_range()) continue;
+    for (const std::string& product : site.products)
+      ranges.emplace(product, passes::StaticRange{site.low, site.high});
+  }
+  return ranges;
+}
+
 Scales recorded(const Scales& scales) {
   Scales kept;
   kept.model_file = scales.model_file;
@@ -74,17 +87,16 @@ Scales recorded(const Scales& scales) {
     own.x = site.x;
     own.products = site.products;
     own.factors = site.factors;
+    own.low = site.low;
+    own.high = site.high;
   }
   return kept;
 }
 
-void ScalesUse::take(const ir::Node& linear, const Tensor& weight) {
+void ScalesUse::take(const ir::Graph& graph, const ir::Node& linear, const Tensor& weight) {
   ++taken_;
   const std::vector<passes::ProductName> names = passes::product_names(linear);
   const int64_t channels = weight.shape()[linear.attrs_as<LinearAttrs>().trans_w ? 1 : 0];
-  const auto label = [](const passes::ProductName& own) {
-    return own.name.empty() ? own.key : own.name;
-  };
   for (const passes::ProductName& name : names) {
     const passes::SharedFactors found = passes::factors_of(name, factors_);
     if (!found || std::ssize(*found) == channels) continue;
@@ -93,8 +105,27 @@ void ScalesUse::take(const ir::Node& linear, const Tensor& weight) {
                             "channel of its input. Write the file again with 'vernier calibrate'",
                             file_, label(name), found->size(), channels));
   }
+  if (operands_ == OperandScales::kStatic && !passes::range_of(linear, ranges_)) {
+    const std::string& x = graph.value(linear.inputs[0]).name;
+    const std::string operand = x.empty() && !names.empty() ? "input of " + label(names[0]) : x;
+    if (std::ranges::find(without_range_, operand) == without_range_.end())
+      without_range_.push_back(operand);
+  }
   if (passes::factors_of(linear, factors_)) return;
   for (const passes::ProductName& name : names) missing_.push_back(label(name));
+}
+
+void ScalesUse::check_ranges() const {
+  constexpr size_t kMost = 20;
+  if (without_range_.empty()) return;
+  throw Error(
+      ErrorCode::kInput,
+      fmt::format("--static: scales '{}' have no static range for {} of int8 products: {}. "
+                  "Calibrate the model again, with data in which they are not all 0; or keep "
+                  "their products in 16 bits with --rule 'name:PRODUCT compute=f16'; or build "
+                  "without --static, with the scales of rows",
+                  file_, counted(std::ssize(without_range_), "operand"),
+                  listed(without_range_, kMost)));
 }
 
 std::vector<std::string> ScalesUse::notes() const {

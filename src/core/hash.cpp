@@ -34,10 +34,14 @@ std::string hex(std::span<const std::byte> bytes) {
   return text;
 }
 
-std::string file_hash(const std::filesystem::path& path) {
+std::string hash_of(std::span<const std::byte> bytes) {
   Hash128 hash;
-  hash.add(MappedFile::open(path)->bytes());
+  hash.add(bytes);
   return hex(hash.digest());
+}
+
+std::string file_hash(const std::filesystem::path& path) {
+  return hash_of(MappedFile::open(path)->bytes());
 }
 
 }  // namespace vernier

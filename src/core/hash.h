@@ -28,6 +28,7 @@ class Hash128 {
 
 /// Two digits for each byte.
 std::string hex(std::span<const std::byte> bytes);
+std::string hash_of(std::span<const std::byte> bytes);  ///< in hex
 /// Hex hash of a file's bytes. Throws as MappedFile::open().
 std::string file_hash(const std::filesystem::path& path);
 

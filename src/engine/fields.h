@@ -76,7 +76,8 @@ void fields(V& v, Fields<V, plan::Plugin> x) {
 }
 template <class V>
 void fields(V& v, Fields<V, plan::BuildOptions> x) {
-  v(x.policy, x.promotions, x.shapes, x.passes_off, x.outputs, x.plugins, x.scales);
+  v(x.policy, x.promotions, x.shapes, x.passes_off, x.outputs, x.plugins, x.scales,
+    x.static_scales);
 }
 template <class V>
 void fields(V& v, Fields<V, plan::Plan> x) {  // the ledger is a section of its own

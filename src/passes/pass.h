@@ -29,6 +29,14 @@ using SharedFactors = std::shared_ptr<const std::vector<float>>;
 /// By the names of the products' ONNX nodes (passes/quantize.h).
 using ColumnFactors = std::map<std::string, SharedFactors, std::less<>>;
 
+/// What becomes -127 … 127 of a product's operand x, multiplied by its factors: low <= 0 <= high.
+struct StaticRange {
+  double low = 0, high = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): an ordering
+  friend auto operator<=>(const StaticRange&, const StaticRange&) = default;
+};
+using StaticRanges = std::map<std::string, StaticRange, std::less<>>;
+
 /// Options a user may set: which passes are off (`--fuse NAME=off`).
 struct PassOptions {
   std::set<std::string> off;
@@ -38,6 +46,8 @@ struct PassOptions {
   bool exact_weights = false;
   /// What calibration found of products that are quantized.
   ColumnFactors factors = {};
+  /// The range that all rows of a product's operand take. Not listed: that of each row.
+  StaticRanges ranges = {};
   /// Called with each Linear that takes int8 operands, before it does, and its weight.
   std::function<void(const ir::Graph&, const ir::Node& linear, const Tensor& weight)> quantizes =
       {};

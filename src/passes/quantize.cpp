@@ -6,6 +6,8 @@
 //   s: one scale for each column of w, the one among kClips that rounds the column with the least
 //   error. With PassOptions::exact_weights w / s is not rounded here.
 //   With PassOptions::factors: QuantizeRows(x, factor), and row k of w is divided by factor[k].
+//   With PassOptions::ranges: q = QuantizeRows(x, factor, scale, zero); the product takes the same
+//   scale and zero, a whole number, for all rows
 // Linear(DequantizeLinear(x), DequantizeLinear(w), b, r)  ⇒  QuantizedLinear(x, w, scales, zero
 //   points, b, r)      a Transpose between the product and w's DequantizeLinear becomes trans_w
 //   requires: i8 or u8; one scale for x; for w one, or one for each column
@@ -123,10 +125,21 @@ std::vector<ProductName> product_names(const ir::Node& product) {
   return names.empty() ? all : names;
 }
 
+namespace {
+
+// What a map has of a node, by its key or by its name.
+template <class Map>
+const typename Map::mapped_type* entry_of(const ProductName& product, const Map& map) {
+  auto at = map.find(product.key);
+  if (at == map.end()) at = map.find(product.name);
+  return at == map.end() ? nullptr : &at->second;
+}
+
+}  // namespace
+
 SharedFactors factors_of(const ProductName& product, const ColumnFactors& factors) {
-  auto at = factors.find(product.key);
-  if (at == factors.end()) at = factors.find(product.name);
-  return at == factors.end() ? nullptr : at->second;
+  const SharedFactors* found = entry_of(product, factors);
+  return found == nullptr ? nullptr : *found;
 }
 
 SharedFactors factors_of(const ir::Node& product, const ColumnFactors& factors) {
@@ -137,6 +150,21 @@ SharedFactors factors_of(const ir::Node& product, const ColumnFactors& factors) 
     found = own;
   }
   return found;
+}
+
+std::optional<StaticRange> range_of(const ir::Node& product, const StaticRanges& ranges) {
+  std::optional<StaticRange> found;
+  for (const ProductName& name : product_names(product)) {
+    const StaticRange* own = entry_of(name, ranges);
+    if (own == nullptr || (found && *found != *own)) return std::nullopt;
+    found = *own;
+  }
+  return found;
+}
+
+StaticScale static_scale(const StaticRange& range) {
+  const auto scale = static_cast<float>((range.high - range.low) / (2 * kLargestQ8));
+  return {scale, static_cast<float>(std::nearbyint(-(range.high + range.low) / 2 / scale))};
 }
 
 namespace {
@@ -166,7 +194,7 @@ class Quantizer {
     const SharedFactors factors =
         useful_factors(linear, static_cast<size_t>(weight->shape()[attrs.trans_w ? 1 : 0]));
     if (!stays_finite(*weight, factors)) return false;
-    const Rows rows = rows_of(linear.inputs[0], factors, linear.request);
+    const Rows rows = rows_of(linear, factors);
     Node wanted = linear;
     wanted.op = OpKind::kQuantizedLinear;
     wanted.inputs = {rows.values,
@@ -198,21 +226,38 @@ class Quantizer {
     const bool changes = std::ranges::any_of(*factors, [](float f) { return f != 1; });
     return changes ? factors : nullptr;
   }
-  // Readers of x with other factors have rows of their own.
-  Rows rows_of(ValueId x, const SharedFactors& factors, const Request& request) {
-    const auto [at, fresh] = rows_.try_emplace({x, contents(factors)});
-    if (fresh) {
-      std::vector<ValueId> inputs{x};
-      if (factors) inputs.push_back(add_factors(*factors));
-      const NodeId id =
-          graph_.add_node(OpKind::kQuantizeRows, std::move(inputs), encode(QuantizeRowsAttrs{}), 3);
-      Node& node = graph_.node(id);
-      node.request.compute = {DType::kF32, false};
-      node.request.by = request.by;
-      ops::infer_node(graph_, id);
-      at->second = {node.outputs[0], node.outputs[1], node.outputs[2]};
+  // Readers of x with other factors, or another range, have rows of their own.
+  Rows rows_of(const Node& linear, const SharedFactors& factors) {
+    const ValueId x = linear.inputs[0];
+    const auto range = range_of(linear, options_.ranges);
+    const auto [at, fresh] = rows_.try_emplace({x, contents(factors), range});
+    if (!fresh) return at->second;
+    std::vector<ValueId> inputs{x};
+    if (factors) inputs.push_back(add_factors(*factors));
+    if (range) {
+      inputs.resize(2, kNoValue);
+      const StaticScale made = static_scale(*range);
+      inputs.push_back(add_scalar(graph_, DType::kF32, made.scale));
+      inputs.push_back(add_scalar(graph_, DType::kF32, made.zero));
+    }
+    at->second = add_rows(inputs, range ? 1 : 3, linear.request.by);
+    if (range) {
+      at->second.scales = inputs[2];
+      at->second.zeros = inputs[3];
     }
     return at->second;
+  }
+  Rows add_rows(const std::vector<ValueId>& inputs, int outputs, const std::string& by) {
+    const NodeId id =
+        graph_.add_node(OpKind::kQuantizeRows, inputs, encode(QuantizeRowsAttrs{}), outputs);
+    Node& node = graph_.node(id);
+    node.request.compute = {DType::kF32, false};
+    node.request.by = by;
+    ops::infer_node(graph_, id);
+    const auto output = [&node](size_t i) {
+      return i < node.outputs.size() ? node.outputs[i] : kNoValue;
+    };
+    return {output(0), output(1), output(2)};
   }
   // A weight that only quantized products read is not held any longer.
   void release(ValueId weight) {
@@ -248,7 +293,7 @@ class Quantizer {
   Graph& graph_;
   const PassOptions& options_;
   ValueId any_scale_ = kNoValue;
-  std::map<std::pair<ValueId, std::vector<float>>, Rows> rows_;
+  std::map<std::tuple<ValueId, std::vector<float>, std::optional<StaticRange>>, Rows> rows_;
   std::map<std::tuple<ValueId, bool, std::vector<float>>, QuantizedWeight> weights_;
 };
 

@@ -1,6 +1,7 @@
 // What quantization to int8 shares with calibration (src/calibrate): the rounding of weights, and
 // the names under which a product is known. Contract: docs/quantization.md.
 #pragma once
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,5 +40,15 @@ std::vector<ProductName> product_names(const ir::Node& product);
 SharedFactors factors_of(const ProductName& product, const ColumnFactors& factors);
 /// The factors of x's columns, where all nodes of this product have the same ones; else null.
 SharedFactors factors_of(const ir::Node& product, const ColumnFactors& factors);
+/// The range of x, where all nodes of this product have the same one.
+std::optional<StaticRange> range_of(const ir::Node& product, const StaticRanges& ranges);
+/// q = x / scale + zero.
+struct StaticScale {
+  float scale;
+  float zero;  ///< a whole number, so that 0 is one of the numbers that q stands for
+};
+/// [low, high] becomes [-127, 127], up to half a unit: what zero is rounded by. Not of an empty
+/// range.
+StaticScale static_scale(const StaticRange& range);
 
 }  // namespace vernier::passes

@@ -116,6 +116,7 @@ struct BuildOptions {
   std::vector<std::string> outputs;     ///< --outputs
   std::vector<Plugin> plugins;          ///< of --plugin, those that steps come from
   std::string scales;                   ///< of --scales: JSON, what the build took of the file
+  bool static_scales = false;           ///< --static
 };
 
 struct Plan {

@@ -65,8 +65,30 @@ bool is_mask_of(const ir::Node& attention, ir::ValueId v) {
   return true;
 }
 
-// Values from which only masks, decisions and integers are computed: 16 bits would save nothing
-// there, and -3.4e38 would become infinite. An output that no node reads is stored in the type that
+// Sums of products of integers as floats: MatMulInteger and ConvInteger with the Cast behind them.
+bool is_cast_of_sums(const ir::Graph& graph, ir::ValueId v) {
+  const auto integers = [&](ir::ValueId value) {
+    const ir::Node* node = graph.producer(value);
+    return node != nullptr && node->op == OpKind::kCast ? node->inputs[0] : ir::kNoValue;
+  };
+  const ir::ValueId sums = integers(v);
+  if (sums == ir::kNoValue || graph.value(sums).dtype != DType::kI32) return false;
+  const ir::ValueId exact = integers(sums);  // of a Conv, in f64
+  const ir::Node* product = graph.producer(exact == ir::kNoValue ? sums : exact);
+  return product != nullptr && has(*product, kProduct);
+}
+
+// Does `node` read v as the scale of quantized numbers, or of such sums?
+bool reads_as_scale(const ir::Graph& graph, const ir::Node& node, ir::ValueId v) {
+  if (node.op == OpKind::kDequantizeLinear) return node.inputs[1] == v && node.inputs[0] != v;
+  return node.op == OpKind::kMul && std::ranges::any_of(node.inputs, [&](ir::ValueId other) {
+           return other != v && is_cast_of_sums(graph, other);
+         });
+}
+
+// Values from which only masks, decisions, integers and scales of integers are computed: 16 bits
+// would save nothing there, -3.4e38 would become infinite, and products of integers take their
+// scales in f32. An output that no node reads is stored in the type that
 // the model declares.
 bool is_read_exactly(const ir::Graph& graph, const NodeIds& exact, ir::ValueId v) {
   const auto& users = graph.value(v).users;
@@ -76,6 +98,7 @@ bool is_read_exactly(const ir::Graph& graph, const NodeIds& exact, ir::ValueId v
     const bool spreads = has(node, kElementwise) || has(node, kView);
     if (spreads && exact.contains(user)) return true;
     if (has(node, kDiscrete) || has(node, kBoolResult)) return true;
+    if (reads_as_scale(graph, node, v)) return true;
     if (std::ranges::none_of(node.outputs, [&](ir::ValueId out) {
           return out != ir::kNoValue && is_float(graph.value(out).dtype);
         }))
@@ -229,6 +252,8 @@ void ask_mode(ir::Graph& raised, Mode mode, DType attended) {
   const NodeIds attended_nodes = mode == Mode::kInt8 ? nodes_of(raised, is_attended) : NodeIds();
   for (ir::NodeId id : raised.order()) {
     ir::Node& node = raised.node(id);
+    // A sum is up to 2^31.
+    const bool sums = node.op == OpKind::kCast && is_cast_of_sums(raised, node.outputs[0]);
     const DType out = widest_float(raised, node.outputs);
     const DType in = widest_float(raised, node.inputs);
     if (out == DType::kUndefined && in == DType::kUndefined) continue;
@@ -241,7 +266,7 @@ void ask_mode(ir::Graph& raised, Mode mode, DType attended) {
       return default_request(mode, {.declared = declared,
                                     .operands = product ? operands : Operands::kNone,
                                     .attended = attended,
-                                    .exact_zone = exact.contains(id),
+                                    .exact_zone = sums || exact.contains(id),
                                     .is_attended = attended_nodes.contains(id)});
     };
     for (ir::Origin& origin : node.origins) {

@@ -29,9 +29,10 @@ bool binds(const std::string& by) {
 
 // The type that a product takes its operands in. An int8 product is made of a Linear by a later
 // pass (passes/quantize.cpp); what stays a Linear takes operands in the type that its first one is
-// stored in.
+// stored in. Products of f64 are never narrowed: they are the model's own, or sums of integers.
 DType operand_type(const ir::Graph& graph, const ir::Node& node) {
   const DType type = node.request.compute.type;
+  if (graph.value(node.inputs[0]).dtype == DType::kF64) return DType::kF32;
   if (type != DType::kQ8 || node.op == OpKind::kQuantizedLinear) return type;
   const DType stored = graph.value(node.inputs[0]).dtype;
   return is_narrow(stored) ? stored : DType::kF32;

@@ -11,11 +11,13 @@
 #include <numeric>
 
 #include "compile/pipeline.h"
+#include "core/hash.h"
 #include "engine/writer.h"
 #include "io/npz.h"
 #include "io/text_file.h"
 #include "onnx/import.h"
 #include "precision/policy_file.h"
+#include "precision/requests.h"
 #include "runtime/engine_impl.h"
 #include "verify/build_options.h"
 #include "verify/cutter.h"
@@ -36,6 +38,7 @@ constexpr const char* kModelFile = "model.onnx";
 constexpr const char* kEngineFile = "model.vn";
 constexpr const char* kInputsFile = "inputs.npz";
 constexpr const char* kCommandFile = "command.txt";
+constexpr const char* kScalesFile = "scales.json";
 
 // Findings that stand for each other: an infinity is what a large error becomes.
 Verdict family(Verdict verdict) {
@@ -45,6 +48,25 @@ Verdict family(Verdict verdict) {
 // Was this asked by somebody, not by the mode?
 bool asked_for(const plan::LedgerRow& row) {
   return row.asked.by.starts_with("rule") || row.asked.by.starts_with("range audit");
+}
+
+// A key as the part counts main nodes ("#172", "/function/3#17"), or a name that begins like it
+// ("/function/3/MatMul_0").
+std::string renumbered(const std::string& text, size_t number) {
+  const size_t begin = (text.starts_with('/') ? text.find('/', 1) : text.find('#')) + 1;
+  const size_t end = std::min(text.find_first_not_of("0123456789", begin), text.size());
+  return text.substr(0, begin) + std::to_string(number) + text.substr(end);
+}
+
+// The number in the part of a node of the whole model.
+size_t number_in(const Cut& cut, size_t main) {
+  return static_cast<size_t>(std::distance(cut.nodes.begin(), cut.nodes.find(main)));
+}
+
+// How the part calls the node of a ledger row. Calls of functions are numbered anew.
+std::string name_in(const Cut& cut, const plan::LedgerRow& row) {
+  if (!row.key.starts_with('/')) return row.node;
+  return renumbered(row.node, number_in(cut, onnx::main_node_of(row.key)));
 }
 
 // Parts of one model, built as its engine was and verified on what goes into them.
@@ -62,6 +84,8 @@ class Parts {
     if (!plan_.build.policy.empty())
       policy = precision::load_policy(plan_.build.policy, "the engine's policy");
     mode_ = std::string(precision::name(policy.mode));
+    if (!plan_.build.scales.empty())
+      scales_ = compiler::load_scales(plan_.build.scales, "the engine's scales");
   }
   const Cutter& cutter() const { return cutter_; }
   int builds() const { return builds_; }
@@ -83,6 +107,8 @@ class Parts {
 
  private:
   bool fails(const Cut& cut) const;
+  std::vector<std::string> rules_for(const Cut& cut) const;
+  compiler::Scales scales_for(const Cut& cut) const;
 
   const plan::Plan& plan_;
   const backend::Backend& backend_;
@@ -90,13 +116,52 @@ class Parts {
   const Request& request_;
   Verdict family_;
   std::string mode_;
+  std::optional<compiler::Scales> scales_;
   Cutter cutter_;
   std::map<MainNodes, bool> tried_;  // by nodes of the cut
   int builds_ = 0;
 };
 
-// The engine's options, with one rule for every node that was asked for something: selectors of the
-// whole model mean other nodes in a part.
+// One rule for every node that was asked for something: selectors of the whole model mean other
+// nodes in a part. So does mode int8, which looks for blocks and heads: its products are named.
+std::vector<std::string> Parts::rules_for(const Cut& cut) const {
+  std::vector<std::string> rules;
+  const bool is_int8 = mode_ == precision::name(precision::Mode::kInt8);
+  for (const plan::LedgerRow& row : plan_.ledger) {
+    if (!cut.nodes.contains(onnx::main_node_of(row.key))) continue;
+    plan::LedgerRow wanted = row;
+    if (!asked_for(row)) {
+      const bool weighs = row.step != plan::kNone && precision::is_product(row.op) &&
+                          plan_.step(row.step).op != OpKind::kAttention;
+      if (!is_int8 || !weighs) continue;
+      wanted.asked = {.compute = row.asked.compute, .accumulate = {}, .store = {}, .by = {}};
+    }
+    for (std::string& rule : asking_rules(wanted, name_in(cut, row)))
+      rules.push_back(std::move(rule));
+  }
+  return rules;
+}
+
+// What the engine's scales say of the part's products, under the names that they have there.
+compiler::Scales Parts::scales_for(const Cut& cut) const {
+  compiler::Scales own = *scales_;
+  for (compiler::ScalesSite& site : own.sites) {
+    std::vector<std::string> products;
+    for (const plan::LedgerRow& row : plan_.ledger) {
+      const size_t main = onnx::main_node_of(row.key);
+      if (!cut.nodes.contains(main)) continue;
+      if (std::ranges::find(site.products, row.key) != site.products.end())
+        products.push_back(renumbered(row.key, number_in(cut, main)));
+      else if (std::ranges::find(site.products, row.node) != site.products.end())
+        products.push_back(name_in(cut, row));
+    }
+    site.products = std::move(products);
+  }
+  std::erase_if(own.sites, [](const auto& site) { return site.products.empty(); });
+  return own;
+}
+
+// The engine's options for a part.
 CompileOptions Parts::options_for(const Cut& cut) const {
   CompileOptions options;
   options.device = plan_.device;
@@ -104,18 +169,15 @@ CompileOptions Parts::options_for(const Cut& cut) const {
   options.mode = mode_;
   options.passes_off = plan_.build.passes_off;
   options.limits = request_.limits;
-  const std::vector<size_t> order(cut.nodes.begin(), cut.nodes.end());
-  for (const plan::LedgerRow& row : plan_.ledger) {
-    const size_t main = onnx::main_node_of(row.key);
-    if (!asked_for(row) || !cut.nodes.contains(main)) continue;
-    std::string name = row.node;
-    if (row.key.starts_with('/')) {  // "/function/3/MatMul_0": calls are numbered anew
-      const size_t at = name.find('/', 1) + 1, end = name.find('/', at);
-      const auto number = std::ranges::lower_bound(order, main) - order.begin();
-      name = name.substr(0, at) + std::to_string(number) + name.substr(end);
-    }
-    for (std::string& rule : asking_rules(row, name)) options.rules.push_back(std::move(rule));
-  }
+  options.rules = rules_for(cut);
+  if (!scales_) return options;
+  compiler::Scales scales = scales_for(cut);
+  if (scales.sites.empty()) return options;
+  scales.model_file = kModelFile;
+  scales.model_hash = hash_of(cut.model);
+  options.scales = compiler::save_scales(scales);
+  options.scales_file = kScalesFile;
+  options.static_scales = plan_.build.static_scales;
   return options;
 }
 
@@ -195,6 +257,8 @@ std::string command_of(const CompileOptions& options, const Tolerance& tolerance
   for (const std::string& pass : options.passes_off)
     build += " --fuse " + shell_word(pass + "=off");
   for (const std::string& rule : options.rules) build += " --rule " + shell_word(rule);
+  if (!options.scales.empty()) build += fmt::format(" --scales {}", kScalesFile);
+  if (options.static_scales) build += " --static";
   std::string verify =
       fmt::format("vernier verify {} --model {} --inputs {}", kEngineFile, kModelFile, kInputsFile);
   build += plugin_options;
@@ -220,6 +284,7 @@ void write_and_repeat(const Cut& cut, const Parts& parts, const ReduceTarget& ta
   const auto* text = reinterpret_cast<const char*>(cut.model.data());
   io::write_text_file(request.model, "model", {text, cut.model.size()});
   io::write_npz(folder / kInputsFile, cut.inputs);
+  if (!options.scales.empty()) io::write_text_file(folder / kScalesFile, "scales", options.scales);
   found.command = command_of(options, request.tolerance, target.plugins);
   io::write_text_file(folder / kCommandFile, "command", found.command + "\n");
   request.inputs[0].arrays = io::read_arrays(folder / kInputsFile);

@@ -217,6 +217,14 @@ class Together {
   double squares_ = 0, expected_ = 0, expected_squares_ = 0;
 };
 
+// What a kernel has to store where this is the value: q8 saturates, and has no NaN. The kernel may
+// be given a scale whose range the value leaves.
+double in_range_of(DType type, double value) {
+  constexpr double kLargestQ8 = 127;
+  if (type != DType::kQ8) return value;
+  return std::isnan(value) ? 0 : std::clamp(value, -kLargestQ8, kLargestQ8);
+}
+
 // The types whose errors are judged together, too.
 bool is_short(DType type) {
   return type == DType::kF16 || type == DType::kBF16 || type == DType::kQ8;
@@ -280,7 +288,8 @@ StepResult Replay::judge(const plan::Step& step, const backend::LaunchCall& call
     }
     Together together;
     for (size_t i = 0; i < want.f.size(); ++i) {
-      const double g = got.f[i], w = want.f[i], stored = round_to(want.dtype, w);
+      const double g = got.f[i], w = in_range_of(want.dtype, want.f[i]),
+                   stored = round_to(want.dtype, w);
       if (!std::isfinite(g) || !std::isfinite(stored)) {
         if (!std::isfinite(stored) && std::isfinite(w) && !result.overflowed) {
           result.overflowed = true;

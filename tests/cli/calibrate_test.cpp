@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -321,6 +323,153 @@ TEST_F(Calibrate, ProductsWithoutAnEntryKeepTheScalesOfTheirRows) {
   const Outcome verified = run_program({"verify", file("changed.vn"), "--model", file("m.onnx"),
                                         "--batches", "1,2", "--lengths", "4"});
   EXPECT_EQ(verified.code, 0) << verified.out;
+}
+
+// Every operand takes the file's range: a row is the same in every batch, and beside any other row.
+TEST_F(Calibrate, StaticRangesHoldForAllRows) {
+  scales();
+  ASSERT_EQ(build("by_row.vn", {"--int8", "--scales", file("s.json")}).code, 0);
+  const Outcome built = build("static.vn", {"--int8", "--scales", file("s.json"), "--static"});
+  ASSERT_EQ(built.code, 0) << built.err;
+  EXPECT_THAT(built.out, Not(HasSubstr("warning")));
+  const json plan =
+      json::parse(run_program({"inspect", file("static.vn"), "--plan", "--json"}).out);
+  int quantized = 0;
+  for (const json& step : plan.at("steps")) {
+    if (step.at("op") != "QuantizeRows") continue;
+    ++quantized;
+    EXPECT_EQ(step.at("outputs").size(), 1) << step;
+    ASSERT_EQ(step.at("inputs").size(), 4) << step;
+    EXPECT_FALSE(step.at("inputs")[2].is_null()) << step;
+  }
+  EXPECT_EQ(quantized, 2 * 4);
+  const Outcome verified = run_program(
+      {"verify", file("static.vn"), "--model", file("m.onnx"), "--inputs", file("data/0.npz")});
+  EXPECT_EQ(verified.code, 0) << verified.out;
+  const auto answer = [](const std::string& engine) {
+    const Outcome run = run_program(
+        {"run", file(engine), "--inputs", file("data/1.npz"), "-o", file("static.npz")});
+    EXPECT_EQ(run.code, 0) << run.err;
+    return read_file(file("static.npz"));
+  };
+  EXPECT_FALSE(answer("static.vn") == answer("by_row.vn"));
+}
+
+// What the data did not show saturates, which is what the kernels are to do: no verdict of a bug.
+TEST_F(Calibrate, ValuesBeyondAStaticRangeAreNoBug) {
+  json narrow = scales();
+  for (json& site : narrow.at("sites")) {
+    site.at("static").at("low") = site.at("static").at("low").get<double>() / 8;
+    site.at("static").at("high") = site.at("static").at("high").get<double>() / 8;
+  }
+  write_file(file("narrow.json"), narrow.dump());
+  const Outcome built = build("narrow.vn", {"--int8", "--scales", file("narrow.json"), "--static"});
+  ASSERT_EQ(built.code, 0) << built.err;
+  const Outcome verified = run_program({"verify", file("narrow.vn"), "--model", file("m.onnx"),
+                                        "--inputs", file("data/0.npz"), "--json"});
+  const json report = json::parse(verified.out);
+  EXPECT_EQ(report.at("verdict"), "precision") << verified.out;
+  for (const json& step : report.at("steps")) EXPECT_TRUE(step.at("passed")) << step;
+}
+
+TEST_F(Calibrate, StaticScalesNeedARangeOfEveryOperand) {
+  scales();
+  const Outcome none = build("x.vn", {"--int8", "--static"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, AllOf(HasSubstr("--static takes the ranges of operands from a scales file"),
+                              HasSubstr("--scales FILE")));
+  const auto static_build = [](const json& changed, const Arguments& more = {}) {
+    write_file(file("changed.json"), changed.dump());
+    Arguments arguments{"--int8", "--scales", file("changed.json"), "--static"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return build("x.vn", arguments);
+  };
+  json changed = scales();
+  const std::string x = changed.at("sites")[1].at("x"),
+                    product = changed.at("sites")[1].at("products")[0];
+  changed.at("sites")[1].erase("static");
+  changed.at("sites")[2].at("static") = {{"low", 0}, {"high", 0}};
+  changed.at("sites").erase(7);
+  const Outcome missing = static_build(changed);
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_THAT(missing.err, AllOf(HasSubstr("have no static range for 3 operands of int8 products"),
+                                 HasSubstr(x.empty() ? "input of " + product : x),
+                                 HasSubstr("Calibrate the model again")));
+  json one = scales();
+  one.at("sites")[1].erase("static");
+  EXPECT_EQ(static_build(one).code, 2);
+  const Outcome kept = static_build(one, {"--rule", "name:" + product + " compute=f16"});
+  EXPECT_EQ(kept.code, 0) << kept.err;
+}
+
+// The ranges that calibration has found, written as TensorRT writes them.
+std::string cache_of(const json& scales, const std::vector<size_t>& sites) {
+  std::string text = "TRT-8601-EntropyCalibration2\nnot_here: 3c010a14\n";
+  for (const size_t s : sites) {
+    const json& site = scales.at("sites").at(s);
+    const double largest = std::max(-site.at("static").at("low").get<double>(),
+                                    site.at("static").at("high").get<double>());
+    char digits[16];
+    std::snprintf(digits, sizeof digits, "%08x",
+                  std::bit_cast<uint32_t>(static_cast<float>(largest / 127)));
+    text += site.at("x").get<std::string>() + ": " + digits + "\n";
+  }
+  return text;
+}
+
+TEST_F(Calibrate, TakesTheRangesOfACacheOfTensorRt) {
+  const Outcome max = calibrate("max.json", {"--method", "max"});
+  ASSERT_EQ(max.code, 0) << max.err;
+  const json made = json::parse(read_file(file("max.json")));
+  const auto import = [](const std::string& text, const Arguments& more = {}) {
+    write_file(file("m.cache"), text);
+    Arguments arguments{"calibrate",     file("m.onnx"), "--import-cache",
+                        file("m.cache"), "-o",           file("imported.json")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_program(arguments);
+  };
+  const Outcome all = import(cache_of(made, {0, 1, 2, 3, 4, 5, 6, 7}));
+  ASSERT_EQ(all.code, 0) << all.err;
+  EXPECT_THAT(all.out, AllOf(HasSubstr("TensorRT 8601, EntropyCalibration2: ranges for 8 of 8"),
+                             HasSubstr("the model has no tensor 'not_here' of the cache"),
+                             HasSubstr("--scales " + file("imported.json") + " --static")));
+  const json imported = json::parse(read_file(file("imported.json")));
+  ASSERT_EQ(imported.at("sites").size(), 8);
+  for (size_t s = 0; s < 8; ++s) {
+    const json &own = imported.at("sites")[s], &theirs = made.at("sites")[s];
+    EXPECT_EQ(own.at("products"), theirs.at("products"));
+    EXPECT_EQ(own.at("factors").size(), theirs.at("factors").size());
+    for (const json& factor : own.at("factors")) EXPECT_EQ(factor, 1);
+    EXPECT_EQ(own.at("static").at("low").get<double>(), -own.at("static").at("high").get<double>());
+  }
+  const Outcome built =
+      build("imported.vn", {"--int8", "--scales", file("imported.json"), "--static"});
+  ASSERT_EQ(built.code, 0) << built.err;
+  const Outcome some = import(cache_of(made, {0, 3}), {"--json"});
+  ASSERT_EQ(some.code, 0) << some.err;
+  const json report = json::parse(some.out);
+  EXPECT_EQ(report.at("found").size(), 2);
+  EXPECT_EQ(report.at("missing").size(), 6);
+  EXPECT_EQ(report.at("missing")[0].at("x"), made.at("sites")[1].at("x"));
+  EXPECT_EQ(report.at("unknown"), json({"not_here"}));
+  const Outcome refused = build("x.vn", {"--int8", "--scales", file("imported.json"), "--static"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("have no static range for 6 operands"));
+  const Outcome none = import(cache_of(made, {}));
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("has no scale of an operand of the products that mode int8"));
+  const Outcome wrong = import("TRT-8601-EntropyCalibration2\na: 7fc00000\n");
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, AllOf(HasSubstr("m.cache', line 2: the scale of tensor 'a' is nan")));
+}
+
+TEST_F(Calibrate, TakesDataOrACache) {
+  const Outcome neither = run_program({"calibrate", file("m.onnx"), "-o", file("n.json")});
+  EXPECT_EQ(neither.code, 2);
+  EXPECT_THAT(neither.err, HasSubstr("--data is missing"));
+  const Outcome both = calibrate("n.json", {"--import-cache", file("m.onnx")});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.err, AllOf(HasSubstr("--import-cache"), HasSubstr("--data")));
 }
 
 TEST_F(Calibrate, ScalesWithoutInt8ChangeNothing) {

@@ -67,6 +67,8 @@ TEST(Scales, AreReadAsTheyWereWritten) {
   EXPECT_EQ(read.sites[0].low, -1.5);
   EXPECT_EQ(read.sites[0].factor_errors[1].second, 0.01);
   EXPECT_THAT(read.sites[1].factors, ElementsAre(65536, 1.0F / 65536));
+  EXPECT_TRUE(read.sites[0].has_range());
+  EXPECT_FALSE(read.sites[1].has_range()) << "0 to 0";
 }
 
 TEST(Scales, NeedOnlyProductsAndFactors) {
@@ -133,6 +135,9 @@ const Wrong kWrong[] = {
     {"range_without_zero",
      file_with(R"({"products": ["p"], "factors": [1], "static": {"low": 1, "high": 2}})"),
      "sites[0].static is 1 to 2, expected a range that holds 0"},
+    {"range_beyond_f32",
+     file_with(R"({"products": ["p"], "factors": [1], "static": {"low": -1e39, "high": 2}})"),
+     "sites[0].static is -1e+39 to 2, expected numbers of f32"},
     {"negative_rows", file_with(R"({"products": ["p"], "factors": [1], "rows": -1})"),
      "sites[0].rows is -1, expected a number of rows"},
     {"deep", std::string(100000, '['), "nested too deeply"},

@@ -4,9 +4,10 @@
 Usage: quantized_models_test.py VERNIER SOURCE_DIR [--folder FOLDER] [CASE...]
 
 Two kinds of cases. A product is one node with what quantizers put around it, compared with exact
-numbers (quantized_products.py), and verified with --fp16 too. A model is one of tests/models after
+numbers (quantized_products.py), and verified with --fp16 too, on the same kernels. A model is one of tests/models after
 ONNX Runtime's quantizers or NNCF: `vernier verify` must pass, and quantizing may not cost more than
-it costs ONNX Runtime, which reads the file without our importer. Each case has the number of ONNX
+it costs ONNX Runtime, which reads the file without our importer. With --fp16 its scales stay f32,
+and as many products run on integer kernels. Each case has the number of ONNX
 products that must have run on QuantizedLinear's kernel, by the engine's ledger. CASE: only cases
 whose name holds it.
 --folder keeps the files. Exit code 0: all well, or SKIP where onnx, onnxruntime or numpy are
@@ -128,7 +129,10 @@ def check_product(vernier, name, case):
     if error > 1:
         raise Failure(f"wrong numbers: {line}")
     try:
-        vernier.verify(vernier.build(model, "--fp16")[0], model, graph.feeds)
+        engine, _, in_fp16 = vernier.build(model, "--fp16")
+        vernier.verify(engine, model, graph.feeds)
+        if in_fp16 < expected:
+            raise Failure(f"{in_fp16} of {expected} products on integer kernels")
     except Failure as failure:
         raise Failure(f"with --fp16: {failure}") from failure
     return line, products >= expected
@@ -233,7 +237,12 @@ def check_model(vernier, source_dir, name, case):
     # quantizing costs: ONNX Runtime's optimized run of vit_ts17 loses 1.4 times its plain one.
     if our_loss > 1.5 * their_loss + 1e-3:
         raise Failure(f"loses more than onnxruntime: {line}")
-    return line, products >= expected
+    engine, _, in_fp16 = vernier.build(model, "--fp16")
+    fp16_loss = distance([vernier.run(engine, given) for given in feeds], truths)
+    line += f"; with --fp16 {in_fp16} products, lost {fp16_loss:.2g}"
+    if fp16_loss > 1.5 * their_loss + 1e-3:
+        raise Failure(f"loses more than onnxruntime: {line}")
+    return line, min(products, in_fp16) >= expected
 
 
 # ---- all cases --------------------------------------------------------------------------------

@@ -304,6 +304,22 @@ def integer_product():
     return g, y, real(x, 1, 117) @ real(w, 1, zeros), 0
 
 
+def convolution():
+    """ConvInteger as quantize_dynamic writes it."""
+    g = Graph()
+    x = g.random.normal(size=(2, 3, 6, 6)).astype(np.float32)
+    x_scale = (x.max() - x.min()) / np.float32(255)
+    x_zero = np.rint(-x.min() / x_scale)
+    xq = real(np.clip(np.rint(x / x_scale) + x_zero, 0, 255), x_scale, x_zero)
+    w, w_scale = g.integers((4, 3, 3, 3), I8), np.float32(1e-3)
+    q, s, z = g.node("DynamicQuantizeLinear", [g.input(x)], outputs=3)
+    y = g.node("ConvInteger", [q, g.constant(w), z])
+    y = g.node("Mul", [g.node("Cast", [y], to=TensorProto.FLOAT),
+                       g.node("Mul", [s, g.constant(w_scale)])])
+    windows = np.lib.stride_tricks.sliding_window_view(xq, (3, 3), (2, 3))
+    return g, y, np.einsum("nchwij,ocij->nohw", windows, real(w, w_scale))
+
+
 def quantized_product(dtype, zero, columns):
     """QLinearMatMul: at most one step from the exact sum."""
     def make():
@@ -379,6 +395,7 @@ ONE_NODE = {
     "dynamic_u8": (1, dynamic_product(U8, 119, False)),
     "dynamic_i8_columns": (1, dynamic_product(I8, 0, True)),
     "dynamic_u8_columns": (1, dynamic_product(U8, np.arange(110, 110 + N), True)),
+    "convolution": (0, convolution),
     "scaled_columns": (0, scaled_sums((N,))),
     "scaled_rows": (0, scaled_sums((N, 1), rows=N)),
     "scaled_to_more": (0, scaled_sums((3, 1, 1))),

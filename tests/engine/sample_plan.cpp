@@ -184,8 +184,8 @@ auto members(const plan::Plugin& x) {
   return std::tie(a, b, c);
 }
 auto members(const plan::BuildOptions& x) {
-  const auto& [a, b, c, d, e, f, g] = x;
-  return std::tie(a, b, c, d, e, f, g);
+  const auto& [a, b, c, d, e, f, g, h] = x;
+  return std::tie(a, b, c, d, e, f, g, h);
 }
 auto members(const plan::Plan& x) {
   const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] = x;
@@ -234,7 +234,8 @@ plan::Plan sample_plan() {
              .passes_off = {"gelu"},
              .outputs = {"logits", "found"},
              .plugins = {{"my_norm", "libmine.so", "00112233445566778899aabbccddeeff"}},
-             .scales = "{}"};
+             .scales = "{}",
+             .static_scales = true};
   p.device = "cpu";
   p.target = "avx512_core_bf16 onednn 2.6.3";
   p.symbols = {{"batch", 1, 4, 32}, {"seq", 4, 16, 512}};

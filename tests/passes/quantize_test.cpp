@@ -185,6 +185,71 @@ const FactorsCase kFactors[] = {
 INSTANTIATE_TEST_SUITE_P(Cases, Factors, ::testing::ValuesIn(kFactors),
                          [](const auto& row) { return std::string(row.param.name); });
 
+struct RangesCase {
+  const char* name;
+  StaticRanges ranges;
+  int rows;   ///< QuantizeRows
+  int fixed;  ///< of them, with a scale for all rows
+};
+void PrintTo(const RangesCase& row, std::ostream* out) { *out << row.name; }
+
+class Ranges : public ::testing::TestWithParam<RangesCase> {};
+
+TEST_P(Ranges, KeepTheMeaning) {
+  const auto graph = two_products();
+  const auto before = graph->clone();
+  PassOptions options = always();
+  options.exact_weights = true;
+  options.factors = {{"p", shared({1, 0.5, 4, 1})}, {"r", shared({1, 0.5, 4, 1})}};
+  options.ranges = GetParam().ranges;
+  EXPECT_EQ(quantize_linear(*graph, options), 2);
+  graph->sort();
+  graph->remove_dead();
+  EXPECT_EQ(count(*graph, "QuantizeRows"), GetParam().rows);
+  int fixed = 0;
+  for (ir::NodeId id : graph->order()) {
+    const ir::Node& node = graph->node(id);
+    if (node.op != OpKind::kQuantizeRows || !node.has_input(2)) continue;
+    ++fixed;
+    EXPECT_EQ(node.outputs.size(), 1U);
+    EXPECT_TRUE(node.has_input(1)) << "factors";
+  }
+  EXPECT_EQ(fixed, GetParam().fixed);
+  expect_same_results(*before, *graph, 1e-5);  // scales are f32
+}
+
+const RangesCase kRanges[] = {
+    {"of_both", {{"p", {-1, 3}}, {"r", {-1, 3}}}, 1, 1},
+    {"by_key", {{"#p", {-1, 3}}, {"#r", {-1, 3}}}, 1, 1},
+    {"that_differ", {{"p", {-1, 3}}, {"r", {-2, 3}}}, 2, 2},
+    {"of_one", {{"r", {-1, 3}}}, 2, 1},
+    {"of_others", {{"q", {-1, 3}}}, 1, 0},
+};
+INSTANTIATE_TEST_SUITE_P(Cases, Ranges, ::testing::ValuesIn(kRanges),
+                         [](const auto& row) { return std::string(row.param.name); });
+
+// One product of two ONNX nodes takes a range that both of them have.
+TEST(Quantize, TakesNoRangeThatItsNodesDoNotShare) {
+  const auto graph = two_products();
+  ir::Node& product = *graph->producer(graph->node(graph->order().back()).inputs[0]);
+  product.origins.push_back({.key = "#s", .name = "s", .op_type = "MatMul", .part = ""});
+  EXPECT_EQ(range_of(product, {{"p", {-1, 3}}, {"s", {-1, 3}}}), (StaticRange{-1, 3}));
+  EXPECT_EQ(range_of(product, {{"p", {-1, 3}}, {"s", {-1, 2}}}), std::nullopt);
+  EXPECT_EQ(range_of(product, {{"p", {-1, 3}}}), std::nullopt);
+}
+
+TEST(Quantize, StaticZeroPointsAreWholeNumbers) {
+  const StaticScale even = static_scale({-127, 127});
+  EXPECT_EQ(even.scale, 1);
+  EXPECT_EQ(even.zero, 0);
+  const StaticScale positive = static_scale({0, 508});
+  EXPECT_EQ(positive.scale, 2);
+  EXPECT_EQ(positive.zero, -127) << "0 is -127";
+  const StaticScale uneven = static_scale({-100, 154.5});
+  EXPECT_FLOAT_EQ(uneven.scale, 254.5F / 254);
+  EXPECT_EQ(uneven.zero, -27) << "of -27.2";
+}
+
 // A weight that its factors make infinite stays a product in 16 bits.
 TEST(Quantize, LeavesWeightsThatFactorsCarryBeyondTheirType) {
   const auto graph = two_products("f32[4, 2]{1, -2, 3, 0, 5, 0, -7, 3e38})");

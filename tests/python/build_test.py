@@ -180,8 +180,28 @@ def test_scales_of_data_make_int8_more_exact(tmp_path):
     assert all(site["error"] <= site["plain_error"] for site in report["sites"])
     built = vernier.build(MODEL, tmp_path / "m.vn", mode="int8", scales=tmp_path / "scales.json")
     assert not any(note.startswith("warning: scales") for note in built["notes"])
+    fixed = vernier.build(MODEL, tmp_path / "fixed.vn", mode="int8",
+                          scales=tmp_path / "scales.json", static_scales=True)
+    assert not any(note.startswith("warning: scales") for note in fixed["notes"])
+    steps = {name: [step for step in vernier.inspect(tmp_path / f"{name}.vn", "plan")["steps"]
+                    if step["op"] == "QuantizeRows"] for name in ("m", "fixed")}
+    assert steps["fixed"] and all(len(step["outputs"]) == 1 for step in steps["fixed"])
+    assert all(len(step["outputs"]) == 3 for step in steps["m"])
+    with pytest.raises(vernier.Error, match="static_scales=True takes .*add scales='FILE'"):
+        vernier.build(MODEL, tmp_path / "none.vn", mode="int8", static_scales=True)
     wide = vernier.build(MODEL, tmp_path / "wide.vn", scales=tmp_path / "scales.json")
     assert any("change nothing" in note for note in wide["notes"])
+    cache = tmp_path / "m.cache"
+    tensors = ["other", *(site["x"] for site in report["sites"] if site["x"])]
+    for _ in range(2):  # what has no name in the scales file has one in the model
+        cache.write_text("TRT-8601-EntropyCalibration2\n" +
+                         "".join(f"{tensor}: 3d800000\n" for tensor in tensors))
+        imported = vernier.import_cache(MODEL, cache, tmp_path / "imported.json")
+        tensors += [operand["x"] for operand in imported["missing"]]
+    assert len(imported["found"]) == len(report["sites"]) and imported["missing"] == []
+    assert imported["unknown"] == ["other"] and imported["found"][0]["limit"] == 127 / 16
+    vernier.build(MODEL, tmp_path / "imported.vn", mode="int8",
+                  scales=tmp_path / "imported.json", static_scales=True)
     with pytest.raises(vernier.Error, match="holds no .npz file") as error:
         vernier.calibrate(MODEL, [tmp_path], tmp_path / "other.json")
     assert error.value.code == "input"

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "compile/pipeline.h"
+#include "core/hash.h"
 #include "engine/writer.h"
 #include "onnx/import.h"
 #include "precision/requests.h"
@@ -105,6 +106,97 @@ TEST_P(Int8, NormsQuantizeTheirRowsInOneLaunch) {
   }
   EXPECT_GT(norms, 0);
   EXPECT_EQ(joint, norms);
+}
+
+// Scales with one range for all operands of the model that mode int8 quantizes.
+std::string scales_of(const std::string& model, double low, double high) {
+  CompileOptions options = test::options_here();
+  options.mode = "int8";
+  compiler::Compiled compiled;
+  const auto path = test::example_model(model).path.string();
+  const auto imported = compiler::import(path, options, compiled);
+  compiler::Scales scales;
+  scales.model_hash = file_hash(path);
+  for (const compiler::QuantizedProduct& product :
+       compiler::quantized_products(*imported, options)) {
+    compiler::ScalesSite& site = scales.sites.emplace_back();
+    for (const passes::ProductName& name : product.names) site.products.push_back(name.key);
+    site.factors.assign(static_cast<size_t>(product.weight.shape()[product.trans_w ? 1 : 0]), 1);
+    site.low = low;
+    site.high = high;
+  }
+  return compiler::save_scales(scales);
+}
+
+plan::Plan build_static(const std::string& model, double low, double high) {
+  CompileOptions options = test::options_here();
+  options.mode = "int8";
+  options.scales = scales_of(model, low, high);
+  options.scales_file = "the test's scales";
+  options.static_scales = true;
+  return compiler::run(test::example_model(model).path.string(), options).plan;
+}
+
+Report verified(const std::string& model, std::shared_ptr<const Engine> engine,
+                const backend::Backend* kernels = nullptr) {
+  Request request;
+  request.threads = 2;
+  request.batches = {1, 2};
+  request.lengths = {16};
+  request.kernels = kernels;
+  return verify_engine(std::move(engine), *onnx::import_model(test::example_model(model).path),
+                       request);
+}
+
+int failed_steps(const Report& report) {
+  return static_cast<int>(std::ranges::count(report.steps, false, &StepResult::passed));
+}
+
+// Numbers beyond a range that is given saturate. Replay expects the largest number, not a larger
+// one.
+TEST(StaticScales, SaturateWithoutAStepThatFails) {
+  const plan::Plan plan = build_static("bert_embedder_ts17", -0.25, 0.5);
+  EXPECT_THAT(plan.steps, Contains(testing::Truly([](const plan::Step& step) {
+                return step.op == OpKind::kQuantizeRows && step.has_input(2);
+              })));
+  const Report report =
+      verified("bert_embedder_ts17", Engine::from_bytes(engine::engine_bytes(plan)));
+  EXPECT_EQ(failed_steps(report), 0) << to_text(report);
+  EXPECT_NE(report.verdict, Verdict::kBug) << to_text(report);
+  double error = 0;
+  for (const OutputResult& output : report.outputs)
+    error = std::max(error, output.worst.rms / output.worst.rms_reference);
+  EXPECT_GT(error, 0.1) << "most of the numbers saturate";
+}
+
+const backend::KernelDef* right_rows = nullptr;
+// Values beyond the range come around from below.
+void wraps_around(const backend::LaunchCall& call) {
+  right_rows->launch(call);
+  const backend::TensorArg& q = call.out[0];
+  for (int64_t i = 0; i < q.elems(); ++i) {
+    auto& value = q.as<int8_t>()[i];
+    if (value == 127) value = -127;
+  }
+}
+
+TEST(StaticScales, AKernelThatWrapsAroundIsABug) {
+  backend::Backend wrong = runtime::backend_named("cpu", "the test's device");
+  std::vector<backend::KernelDef> rows(wrong.kernels.begin(), wrong.kernels.end());
+  for (backend::KernelDef& row : rows) {
+    if (row.name != "cpu.quantize_rows.rows") continue;
+    static const backend::KernelDef kRight = row;
+    right_rows = &kRight;
+    row.launch = &wraps_around;
+    row.may_be_joined = false;
+  }
+  ASSERT_NE(right_rows, nullptr);
+  wrong.kernels = rows;
+  const plan::Plan plan = build_static("bert_embedder_ts17", -0.25, 0.5);
+  const Report report =
+      verified("bert_embedder_ts17", Engine::from_bytes(engine::engine_bytes(plan), wrong), &wrong);
+  EXPECT_EQ(report.verdict, Verdict::kBug) << to_text(report);
+  EXPECT_GT(failed_steps(report), 0);
 }
 
 TEST(Int8Build, SaysWhatItQuantizes) {

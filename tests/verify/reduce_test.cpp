@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "compile/pipeline.h"
+#include "core/hash.h"
 #include "onnx/import.h"
 #include "plants/plants.h"
 #include "runtime/models.h"
@@ -93,6 +95,49 @@ TEST_F(Reduced, AWrongKernelIsLeftAlone) {
     return;
   }
   FAIL() << "no plant to try";
+}
+
+// One operand of an int8 engine has a static range that is far too narrow. The part is built with
+// the same factors and ranges: with the scales of its rows it would pass.
+TEST_F(Reduced, ScalesOfItsProductsGoWithThePart) {
+  const test::ExampleModel model = test::example_model("bert_embedder_ts17");
+  CompileOptions options;
+  options.mode = "int8";
+  compiler::Compiled compiled;
+  const auto imported = compiler::import(model.path.string(), options, compiled);
+  compiler::Scales scales;
+  scales.model_hash = file_hash(model.path);
+  for (const compiler::QuantizedProduct& product :
+       compiler::quantized_products(*imported, options)) {
+    compiler::ScalesSite& site = scales.sites.emplace_back();
+    const bool by_key = scales.sites.size() % 2 == 1;
+    for (const passes::ProductName& name : product.names)
+      site.products.push_back(by_key ? name.key : name.name);
+    site.factors.assign(static_cast<size_t>(product.weight.shape()[product.trans_w ? 1 : 0]), 0.5);
+    site.low = scales.sites.size() == 4 ? -0.01 : -4;
+    site.high = -site.low;
+  }
+  const std::vector<std::string> narrow = scales.sites[3].products;
+  options.scales = compiler::save_scales(scales);
+  options.scales_file = "the test's scales";
+  options.static_scales = true;
+  const auto engine = Engine::from_bytes(compile_to_bytes(model.path.string(), options));
+  Request request;
+  request.batches = {1};
+  request.lengths = {16};
+  request.threads = 2;
+  const Reduction found = reduce_engine(engine, *imported, onnx::ModelSlicer(model.path), request,
+                                        {.folder = folder_, .plugins = {}});
+  ASSERT_EQ(found.outcome, ReduceOutcome::kReduced) << to_text(found);
+  EXPECT_THAT(found.nodes, Contains(narrow[0]));
+  EXPECT_LE(found.nodes.size(), 4U) << to_text(found);
+  EXPECT_THAT(found.command, HasSubstr("compute=q8' --scales scales.json --static && "));
+  const compiler::Scales part = compiler::load_scales(text_of("scales.json"), "scales.json");
+  EXPECT_EQ(part.model_hash, file_hash(folder_ / "model.onnx"));
+  ASSERT_EQ(part.sites.size(), 1U);
+  EXPECT_EQ(part.sites[0].products, narrow);
+  EXPECT_EQ(part.sites[0].factors, scales.sites[3].factors);
+  EXPECT_EQ(part.sites[0].high, 0.01);
 }
 
 TEST_F(Reduced, AnEngineThatPassesLeavesNothing) {
