@@ -116,7 +116,7 @@ def options_of(mode, folder, tokenizer):
     """The options of `vernier build` for a mode."""
     sizes = ["--shapes", f"batch_size=1..{BATCH}"]
     if mode != "int8-calibrated":
-        return [f"--{mode}", *sizes]
+        return [f"--{mode}", "--no-compare", *sizes]
     data = folder / "train"
     data.mkdir()
     _, ids = read_split("train", tokenizer, CALIBRATE_EVERY)
@@ -124,7 +124,7 @@ def options_of(mode, folder, tokenizer):
         numpy.savez(data / f"{number:03}.npz", input_ids=tokens, attention_mask=mask)
     subprocess.run([PROGRAM, "calibrate", folder / "model.onnx", "--data", data, "-o",
                     folder / "scales.json", *sizes], check=True, capture_output=True)
-    return ["--int8", "--scales", folder / "scales.json", *sizes]
+    return ["--int8", "--no-compare", "--scales", folder / "scales.json", *sizes]
 
 
 def ranks(values):

@@ -8,6 +8,7 @@
 #include "cli/arguments.h"
 #include "cli/common.h"
 #include "io/text_file.h"
+#include "vernier/compare.h"
 #include "vernier/compile.h"
 #include "vernier/error.h"
 #include "vernier/printable.h"
@@ -24,6 +25,7 @@ struct Options {
   bool fp32 = false, tf32 = false, fp16 = false, bf16 = false, int8 = false;
   LimitOptions limits;
   bool seed_missing_weights = false, verify = false, json = false;
+  bool no_compare = false, force = false;
 };
 
 /// "qkv_merge=off" -> "qkv_merge".
@@ -81,6 +83,16 @@ void take_precision(const Options& options, CompileOptions& compile_options) {
   compile_options.policy_file = options.policy;
 }
 
+/// As the mode asks; int8 only where it is no slower than 16 bits, unless the options say
+/// otherwise.
+ComparedReport built(const Options& options, const CompileOptions& compile_options) {
+  if (options.no_compare)
+    return {compile(options.model, options.engine, compile_options), std::nullopt};
+  using enum CompareOptions::Keep;
+  return compile_faster(options.model, options.engine, compile_options,
+                        {.keep = options.force ? kInt8 : kFaster});
+}
+
 int build(const Options& options) {
   check_keeps_inputs(options.engine, {options.model, options.scales});
   if (!options.tolerance.empty() && !options.verify) {
@@ -105,12 +117,13 @@ int build(const Options& options) {
     compile_options.passes_off.push_back(pass_switched_off(text));
   }
   take_precision(options, compile_options);
-  CompileReport report;
+  ComparedReport all;
   {
     Progress progress("building " + options.engine);
     compile_options.progress = [&](std::string_view name) { progress.stage(name); };
-    report = compile(options.model, options.engine, compile_options);
+    all = built(options, compile_options);
   }
+  const CompileReport& report = all.build;
   if (!options.save_policy.empty())
     io::write_text_file(options.save_policy, "policy", report.policy);
   std::optional<verify::Report> verdict;
@@ -124,6 +137,7 @@ int build(const Options& options) {
                         {"fallback_steps", report.fallback_steps},
                         {"notes", report.notes},
                         {"ms", report.ms}};
+    if (all.comparison) json["comparison"] = nlohmann::json::parse(to_json(*all.comparison));
     if (verdict) json["verification"] = nlohmann::json::parse(verify::to_json(*verdict));
     print_json(json);
     return code;
@@ -174,6 +188,13 @@ void add_build(CLI::App& app, Run& chosen) {
   command->add_option("--scales", options->scales,
                       "with --int8: factors of channels from this file, as 'vernier calibrate' "
                       "writes it");
+  CLI::Option* no_compare =
+      command->add_flag("--no-compare", options->no_compare,
+                        "with --int8: do not time the engine beside one in 16 bits");
+  command
+      ->add_flag("--force", options->force,
+                 "with --int8: keep the engine even where it is slower than 16 bits")
+      ->excludes(no_compare);
   command->add_option("--shapes", options->shapes,
                       "range of each named size, e.g. 'batch=1..32,seq=4..512'");
   command->add_option(
@@ -201,6 +222,7 @@ void add_build(CLI::App& app, Run& chosen) {
       "  vernier build untrusted.onnx -o model.vn --max-memory 8GB --max-seconds 120\n"
       "  vernier build model.onnx -o model.vn --bf16 --rule 'role:head compute=f32' --verify\n"
       "  vernier build model.onnx -o model.vn --int8 --scales scales.json --verify\n"
+      "  vernier build model.onnx -o model.vn --int8 --no-compare\n"
       "  vernier build model.onnx -o model.vn --fp16 "
       "--layerPrecisions='LayerNormalization_*:fp32'\n"
       "  vernier build model.onnx -o debug.vn --outputs Add_12 --fuse linear_activation=off");
