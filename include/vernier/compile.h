@@ -37,6 +37,9 @@ struct CompileOptions {
   /// What calibrate() wrote (docs/quantization.md "Scales files"): the JSON text, and the file's
   /// name for messages. Products in int8 take its factors. Empty: none.
   std::string scales, scales_file;
+  /// Mode int8: how far rounding to int8 may move an output on seeded inputs, rms, as a part of the
+  /// output's. Products are kept in 16 bits until it holds (docs/quantization.md "Fallback").
+  double int8_error = 0.05;
   /// JSON file with the variants that were fastest on a device: read if it exists, and written with
   /// what had to be timed. The same file gives the same engine. Empty: everything is timed again.
   std::string tuning_file;

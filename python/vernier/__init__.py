@@ -133,7 +133,8 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
           shapes: str | None = None, layer_precisions: str | None = None,
           layer_output_types: str | None = None, policy: Path | Mapping[str, Any] | None = None,
           outputs: Iterable[str] = (), fuse_off: Iterable[str] = (), device: str = "cpu",
-          scales: Path | None = None, compare: bool = False, force: bool = False,
+          scales: Path | None = None, int8_error: float = 5.0, compare: bool = False,
+          force: bool = False,
           max_memory: int | str | None = None,
           max_seconds: float | None = None) -> dict[str, Any]:
     """Compiles an ONNX model into an engine file, as `vernier build` does, range audit included.
@@ -148,6 +149,9 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
     outputs   values of the graph that the engine also returns.
     fuse_off  optional passes to leave out, by name.
     scales    of mode "int8": a scales file that calibrate() has written.
+    int8_error
+              of mode "int8": percent by which rounding to int8 may move an output, rms; the
+              products that cost most are kept in 16 bits until it holds.
     compare   of mode "int8": time the engine beside one in 16 bits on this machine, and keep the
               faster one; without it nothing is timed. force: keep int8 even where it is slower.
     max_memory, max_seconds
@@ -175,6 +179,7 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
     if scales is not None:
         options.scales, options.scales_file = _text_of(scales), os.fspath(scales)
         _check_keeps(engine, scales)
+    options.int8_error = int8_error / 100
     options.limit(_size(max_memory), max_seconds or 0.0)
     _check_keeps(engine, model)
     keep = "int8" if force else "faster" if compare else ""

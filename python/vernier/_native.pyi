@@ -35,6 +35,7 @@ class CompileOptions:
     policy_file: str
     scales: str
     scales_file: str
+    int8_error: float
     def limit(self, max_memory: str, max_seconds: float) -> None: ...
 
 class VerifyRequest:

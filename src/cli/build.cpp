@@ -26,6 +26,7 @@ struct Options {
   LimitOptions limits;
   bool seed_missing_weights = false, verify = false, json = false;
   bool no_compare = false, force = false;
+  double int8_error = 100 * CompileOptions().int8_error;  ///< percent
 };
 
 /// "qkv_merge=off" -> "qkv_merge".
@@ -74,6 +75,7 @@ void take_precision(const Options& options, CompileOptions& compile_options) {
   compile_options.layer_precisions = options.layer_precisions;
   compile_options.layer_output_types = options.layer_output_types;
   compile_options.precision_constraints = options.constraints;
+  compile_options.int8_error = options.int8_error / 100;
   if (!options.scales.empty()) {
     compile_options.scales = read_text_file(options.scales, "scales");
     compile_options.scales_file = options.scales;
@@ -188,6 +190,12 @@ void add_build(CLI::App& app, Run& chosen) {
   command->add_option("--scales", options->scales,
                       "with --int8: factors of channels from this file, as 'vernier calibrate' "
                       "writes it");
+  command
+      ->add_option("--int8-error", options->int8_error,
+                   "with --int8: percent by which rounding to INT8 may move an output, rms; the "
+                   "products that cost most are kept in 16 bits until it holds")
+      ->check(CLI::Range(0.001, 1e6))
+      ->capture_default_str();
   CLI::Option* no_compare =
       command->add_flag("--no-compare", options->no_compare,
                         "with --int8: do not time the engine beside one in 16 bits");

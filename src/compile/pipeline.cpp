@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compile/fallback.h"
 #include "compile/quantized_share.h"
 #include "compile/range_audit.h"
 #include "compile/scales_use.h"
@@ -114,6 +115,12 @@ precision::Policy policy_of(const CompileOptions& options) {
 
 Job::Job(CompileOptions asked) : options(std::move(asked)), policy(policy_of(options)) {
   if (!options.scales.empty()) scales = load_scales(options.scales, options.scales_file);
+  if (!(options.int8_error > 0)) {
+    throw Error(ErrorCode::kInput,
+                "--int8-error: got " + std::to_string(100 * options.int8_error) +
+                    ", expected a positive number of percent; give a large one to keep every "
+                    "product in int8");
+  }
 }
 
 std::shared_ptr<ir::Graph> import(const std::string& model_path, const CompileOptions& options,
@@ -261,7 +268,8 @@ plan::Plan plan_fused(Fused fused, const Job& job, plan::PlanOptions::Constants 
                                      .kept = kept});
   plan.notes.insert(plan.notes.begin(), fused.notes.begin(), fused.notes.end());
   const bool is_int8 = job.policy.mode == precision::Mode::kInt8;
-  for (std::string& note : quantization_notes(plan, is_int8)) plan.notes.push_back(std::move(note));
+  for (std::string& note : quantization_notes(plan, is_int8, job.fragile))
+    plan.notes.push_back(std::move(note));
   plan.build = record_of(job);
   record_plugins(plan);
   return plan;
@@ -311,6 +319,7 @@ Compiled run(const std::string& model_path, const Job& asked) {
   Compiled result;
   std::shared_ptr<ir::Graph> imported = import(model_path, job.options, result);
   const RangeAudit audit = promote_out_of_range(*imported, job);
+  const Fallback fallback = keep_fragile_products(*imported, job);
   Fused fused = fuse(*imported, job, {}, plan::PlanOptions::Constants::kStored);
   imported.reset();  // the planner can then release the weights
   plan::Plan plan =
@@ -319,6 +328,8 @@ Compiled run(const std::string& model_path, const Job& asked) {
   plan.producer = result.plan.producer;
   plan.notes.insert(plan.notes.begin(), result.plan.notes.begin(), result.plan.notes.end());
   plan.notes.insert(plan.notes.end(), audit.notes.begin(), audit.notes.end());
+  plan.notes.insert(plan.notes.end(), fallback.notes.begin(), fallback.notes.end());
+  explain(fallback, plan);
   result.plan = std::move(plan);
   tune(result.plan, job.options);
   return result;

@@ -1,4 +1,4 @@
-// vernier build --int8 times the engine beside one in 16 bits: its options and what it prints.
+// vernier build --int8 measures: time beside 16 bits, and errors. Its options and what it prints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,6 +41,17 @@ TEST_F(CompareBuild, ForceKeepsInt8) {
   EXPECT_THAT(outcome.out, HasSubstr("in bf16 at batch=1,seq=8: "));
   ASSERT_EQ(build("plain.vn", {"--int8", "--no-compare"}).code, 0);
   EXPECT_TRUE(read_file(file("forced.vn")) == read_file(file("plain.vn"))) << "the bytes differ";
+}
+
+TEST_F(CompareBuild, ProductsAreKeptIn16BitsByTheirErrors) {
+  const Outcome outcome = build("tight.vn", {"--int8", "--no-compare", "--int8-error", "0.001"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("' kept in bf16: int8 is off by "));
+  const Outcome ledger = run_program({"inspect", file("tight.vn"), "--ledger"});
+  EXPECT_THAT(ledger.out, HasSubstr("kept in bf16: int8 is off by "));
+  const Outcome wrong = build("tight.vn", {"--int8", "--int8-error", "-1"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("--int8-error"));
 }
 
 TEST_F(CompareBuild, WithoutComparisonNothingIsTimed) {

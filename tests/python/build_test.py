@@ -199,3 +199,10 @@ def test_int8_is_compared_with_16_bits_when_asked(tmp_path):
     kept = faster["comparison"]["kept"]
     assert kept in ("int8", "bf16") and faster["policy"]["mode"] == kept
     assert not any("--" in note for note in faster["notes"])
+
+
+def test_a_tight_tolerance_keeps_products_in_16_bits(tmp_path):
+    tight = vernier.build(MODEL, tmp_path / "m.vn", mode="int8", int8_error=0.001)
+    assert any("kept in bf16" in note for note in tight["notes"])
+    with pytest.raises(vernier.Error, match="int8_error"):
+        vernier.build(MODEL, tmp_path / "m.vn", mode="int8", int8_error=0)
