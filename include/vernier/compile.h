@@ -41,6 +41,9 @@ struct CompileOptions {
   /// of each row. All of them must have one. Less exact; faster where a product can quantize what
   /// it makes (a GPU's).
   bool static_scales = false;
+  /// Mode int8: how far rounding to int8 may move an output on seeded inputs, rms, as a part of the
+  /// output's. Products are kept in 16 bits until it holds (docs/quantization.md "Fallback").
+  double int8_error = 0.05;
   /// JSON file with the variants that were fastest on a device: read if it exists, and written with
   /// what had to be timed. The same file gives the same engine. Empty: everything is timed again.
   std::string tuning_file;

@@ -16,6 +16,7 @@
 #include <mutex>
 
 #include "vernier/calibrate.h"
+#include "vernier/compare.h"
 #include "vernier/compile.h"
 #include "vernier/inspect.h"
 #include "vernier/limits.h"
@@ -202,12 +203,20 @@ class PythonSession {
 
 // ---- functions
 
-nb::dict build(const std::string& model, const std::string& engine, const CompileOptions& options) {
-  CompileReport report;
+/// `keep`: "" times nothing; "faster" and "int8" keep that engine (CompareOptions::Keep). The
+/// comparison is JSON.
+nb::dict build(const std::string& model, const std::string& engine, const CompileOptions& options,
+               const std::string& keep) {
+  using enum CompareOptions::Keep;
+  ComparedReport all;
   {
     const nb::gil_scoped_release unlocked;
-    report = compile(model, engine, options);
+    if (keep.empty())
+      all.build = compile(model, engine, options);
+    else
+      all = compile_faster(model, engine, options, {.keep = keep == "int8" ? kInt8 : kFaster});
   }
+  const CompileReport& report = all.build;
   nb::dict result;
   result["engine"] = engine;
   result["model"] = as_str(report.model);
@@ -218,6 +227,7 @@ nb::dict build(const std::string& model, const std::string& engine, const Compil
   result["notes"] = as_strs(report.notes);
   result["policy"] = report.policy;
   result["ms"] = report.ms;
+  result["comparison"] = all.comparison ? to_json(*all.comparison) : "null";
   return result;
 }
 
@@ -335,6 +345,7 @@ NB_MODULE(_native, m) {
       .def_rw("scales", &CompileOptions::scales)
       .def_rw("scales_file", &CompileOptions::scales_file)
       .def_rw("static_scales", &CompileOptions::static_scales)
+      .def_rw("int8_error", &CompileOptions::int8_error)
       .def("limit", [](CompileOptions& options, const std::string& max_memory, double max_seconds) {
         options.limits = limits_of(max_memory, max_seconds);
       });

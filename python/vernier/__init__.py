@@ -134,8 +134,9 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
           shapes: str | None = None, layer_precisions: str | None = None,
           layer_output_types: str | None = None, policy: Path | Mapping[str, Any] | None = None,
           outputs: Iterable[str] = (), fuse_off: Iterable[str] = (), device: str = "cpu",
-          scales: Path | None = None, static_scales: bool = False,
-          max_memory: int | str | None = None, max_seconds: float | None = None) -> dict[str, Any]:
+          scales: Path | None = None, static_scales: bool = False, int8_error: float = 5.0,
+          compare: bool = False, force: bool = False, max_memory: int | str | None = None,
+          max_seconds: float | None = None) -> dict[str, Any]:
     """Compiles an ONNX model into an engine file, as `vernier build` does, range audit included.
 
     mode      "model" (its own float types), "fp32", "tf32", "fp16", "bf16" or "int8"; None: the
@@ -151,13 +152,18 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
     static_scales
               with scales: int8 operands take the file's static ranges, not that of each row; less
               exact.
+    int8_error
+              of mode "int8": percent by which rounding to int8 may move an output, rms; the
+              products that cost most are kept in 16 bits until it holds.
+    compare   of mode "int8": time the engine beside one in 16 bits on this machine, and keep the
+              faster one; without it nothing is timed. force: keep int8 even where it is slower.
     max_memory, max_seconds
               for untrusted models: "8GB" or bytes, estimated before it is taken; seconds, asked
               between steps. What is over them is an Error with the code "machine". Ctrl-C ends the
               work between steps, too.
 
     Returns engine, model, onnx_nodes, steps, fallback_steps, weight_bytes, notes, policy (which
-    `policy` takes back) and ms. Raises Error: a rule that matches nothing, a request that no kernel
+    `policy` takes back), comparison (of int8 with 16 bits; None: nothing was timed) and ms. Raises Error: a rule that matches nothing, a request that no kernel
     can honor, an operator that is not supported.
     """
     options = _native.CompileOptions()
@@ -177,10 +183,13 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
         options.scales, options.scales_file = _text_of(scales), os.fspath(scales)
         _check_keeps(engine, scales)
     options.static_scales = static_scales
+    options.int8_error = int8_error / 100
     options.limit(_size(max_memory), max_seconds or 0.0)
     _check_keeps(engine, model)
-    report = _native.build(os.fspath(model), os.fspath(engine), options)
+    keep = "int8" if force else "faster" if compare else ""
+    report = _native.build(os.fspath(model), os.fspath(engine), options, keep)
     return report | {"policy": json.loads(report["policy"]),
+                     "comparison": json.loads(report["comparison"]),
                      "notes": [in_python(note) for note in report["notes"]]}
 
 

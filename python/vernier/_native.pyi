@@ -36,6 +36,7 @@ class CompileOptions:
     scales: str
     scales_file: str
     static_scales: bool
+    int8_error: float
     def limit(self, max_memory: str, max_seconds: float) -> None: ...
 
 class VerifyRequest:
@@ -54,7 +55,7 @@ class VerifyRequest:
     read_into_memory: bool
     threads: int
 
-def build(model: str, engine: str, options: CompileOptions) -> dict[str, object]: ...
+def build(model: str, engine: str, options: CompileOptions, keep: str) -> dict[str, object]: ...
 def calibrate(model: str, data: list[str], output: str, method: str, shapes: str, threads: int,
               max_memory: str, max_seconds: float) -> str: ...
 def import_cache(model: str, cache: str, output: str, max_memory: str, max_seconds: float) -> str: ...

@@ -14,7 +14,8 @@ import re
 _ARGUMENTS = {
     "batch-axis": ("batch_axis", "text"), "batches": ("batches", "numbers"),
     "data": ("data", "text"), "device": ("device", "text"), "expect": ("expect", "name"), "from": ("begin", "list"),
-    "fuse": ("fuse_off", "pass"), "inputs": ("inputs", "name"),
+    "force": ("force=True", "flag"), "fuse": ("fuse_off", "pass"), "inputs": ("inputs", "name"),
+    "int8-error": ("int8_error", "name"),
     "layerOutputTypes": ("layer_output_types", "text"),
     "layerPrecisions": ("layer_precisions", "text"), "ledger": ("view='ledger'", "flag"),
     "lengths": ("lengths", "numbers"), "max-memory": ("max_memory", "text"),

@@ -8,6 +8,7 @@
 #include "cli/arguments.h"
 #include "cli/common.h"
 #include "io/text_file.h"
+#include "vernier/compare.h"
 #include "vernier/compile.h"
 #include "vernier/error.h"
 #include "vernier/printable.h"
@@ -25,6 +26,8 @@ struct Options {
   bool fp32 = false, tf32 = false, fp16 = false, bf16 = false, int8 = false;
   LimitOptions limits;
   bool seed_missing_weights = false, verify = false, json = false;
+  bool no_compare = false, force = false;
+  double int8_error = 100 * CompileOptions().int8_error;  ///< percent
 };
 
 /// "qkv_merge=off" -> "qkv_merge".
@@ -74,6 +77,7 @@ void take_precision(const Options& options, CompileOptions& compile_options) {
   compile_options.layer_output_types = options.layer_output_types;
   compile_options.precision_constraints = options.constraints;
   compile_options.static_scales = options.static_scales;
+  compile_options.int8_error = options.int8_error / 100;
   if (!options.scales.empty()) {
     compile_options.scales = read_text_file(options.scales, "scales");
     compile_options.scales_file = options.scales;
@@ -81,6 +85,16 @@ void take_precision(const Options& options, CompileOptions& compile_options) {
   if (options.policy.empty()) return;
   compile_options.policy = read_text_file(options.policy, "policy");
   compile_options.policy_file = options.policy;
+}
+
+/// As the mode asks; int8 only where it is no slower than 16 bits, unless the options say
+/// otherwise.
+ComparedReport built(const Options& options, const CompileOptions& compile_options) {
+  if (options.no_compare)
+    return {compile(options.model, options.engine, compile_options), std::nullopt};
+  using enum CompareOptions::Keep;
+  return compile_faster(options.model, options.engine, compile_options,
+                        {.keep = options.force ? kInt8 : kFaster});
 }
 
 int build(const Options& options) {
@@ -107,12 +121,13 @@ int build(const Options& options) {
     compile_options.passes_off.push_back(pass_switched_off(text));
   }
   take_precision(options, compile_options);
-  CompileReport report;
+  ComparedReport all;
   {
     Progress progress("building " + options.engine);
     compile_options.progress = [&](std::string_view name) { progress.stage(name); };
-    report = compile(options.model, options.engine, compile_options);
+    all = built(options, compile_options);
   }
+  const CompileReport& report = all.build;
   if (!options.save_policy.empty())
     io::write_text_file(options.save_policy, "policy", report.policy);
   std::optional<verify::Report> verdict;
@@ -126,6 +141,7 @@ int build(const Options& options) {
                         {"fallback_steps", report.fallback_steps},
                         {"notes", report.notes},
                         {"ms", report.ms}};
+    if (all.comparison) json["comparison"] = nlohmann::json::parse(to_json(*all.comparison));
     if (verdict) json["verification"] = nlohmann::json::parse(verify::to_json(*verdict));
     print_json(json);
     return code;
@@ -179,6 +195,19 @@ void add_build(CLI::App& app, Run& chosen) {
   command->add_flag("--static", options->static_scales,
                     "with --scales: int8 operands take the file's static ranges, not that of each "
                     "row; less exact");
+  command
+      ->add_option("--int8-error", options->int8_error,
+                   "with --int8: percent by which rounding to INT8 may move an output, rms; the "
+                   "products that cost most are kept in 16 bits until it holds")
+      ->check(CLI::Range(0.001, 1e6))
+      ->capture_default_str();
+  CLI::Option* no_compare =
+      command->add_flag("--no-compare", options->no_compare,
+                        "with --int8: do not time the engine beside one in 16 bits");
+  command
+      ->add_flag("--force", options->force,
+                 "with --int8: keep the engine even where it is slower than 16 bits")
+      ->excludes(no_compare);
   command->add_option("--shapes", options->shapes,
                       "range of each named size, e.g. 'batch=1..32,seq=4..512'");
   command->add_option(
@@ -207,6 +236,7 @@ void add_build(CLI::App& app, Run& chosen) {
       "  vernier build model.onnx -o model.vn --bf16 --rule 'role:head compute=f32' --verify\n"
       "  vernier build model.onnx -o model.vn --int8 --scales scales.json --verify\n"
       "  vernier build model.onnx -o model.vn --int8 --scales scales.json --static\n"
+      "  vernier build model.onnx -o model.vn --int8 --no-compare\n"
       "  vernier build model.onnx -o model.vn --fp16 "
       "--layerPrecisions='LayerNormalization_*:fp32'\n"
       "  vernier build model.onnx -o debug.vn --outputs Add_12 --fuse linear_activation=off");

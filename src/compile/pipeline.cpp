@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compile/fallback.h"
 #include "compile/quantized_share.h"
 #include "compile/range_audit.h"
 #include "compile/scales_use.h"
@@ -118,6 +119,12 @@ Job::Job(CompileOptions asked) : options(std::move(asked)), policy(policy_of(opt
     throw Error(ErrorCode::kInput,
                 "--static takes the ranges of operands from a scales file, and there is none; add "
                 "--scales FILE, as 'vernier calibrate' writes it");
+  if (!(options.int8_error > 0)) {
+    throw Error(ErrorCode::kInput,
+                "--int8-error: got " + std::to_string(100 * options.int8_error) +
+                    ", expected a positive number of percent; give a large one to keep every "
+                    "product in int8");
+  }
 }
 
 std::shared_ptr<ir::Graph> import(const std::string& model_path, const CompileOptions& options,
@@ -269,7 +276,8 @@ plan::Plan plan_fused(Fused fused, const Job& job, plan::PlanOptions::Constants 
                                      .kept = kept});
   plan.notes.insert(plan.notes.begin(), fused.notes.begin(), fused.notes.end());
   const bool is_int8 = job.policy.mode == precision::Mode::kInt8;
-  for (std::string& note : quantization_notes(plan, is_int8)) plan.notes.push_back(std::move(note));
+  for (std::string& note : quantization_notes(plan, is_int8, job.fragile))
+    plan.notes.push_back(std::move(note));
   plan.build = record_of(job);
   record_plugins(plan);
   return plan;
@@ -320,6 +328,7 @@ Compiled run(const std::string& model_path, const Job& asked) {
   Compiled result;
   std::shared_ptr<ir::Graph> imported = import(model_path, job.options, result);
   const RangeAudit audit = promote_out_of_range(*imported, job);
+  const Fallback fallback = keep_fragile_products(*imported, job);
   Fused fused = fuse(*imported, job, {}, plan::PlanOptions::Constants::kStored);
   imported.reset();  // the planner can then release the weights
   plan::Plan plan =
@@ -328,6 +337,8 @@ Compiled run(const std::string& model_path, const Job& asked) {
   plan.producer = result.plan.producer;
   plan.notes.insert(plan.notes.begin(), result.plan.notes.begin(), result.plan.notes.end());
   plan.notes.insert(plan.notes.end(), audit.notes.begin(), audit.notes.end());
+  plan.notes.insert(plan.notes.end(), fallback.notes.begin(), fallback.notes.end());
+  explain(fallback, plan);
   result.plan = std::move(plan);
   tune(result.plan, job.options);
   return result;

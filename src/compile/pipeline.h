@@ -27,6 +27,8 @@ struct Job {
   CompileOptions options;
   precision::Policy policy;
   std::optional<Scales> scales;
+  std::set<std::string>
+      fragile;  ///< keys of ONNX nodes that the fallback of int8 keeps (fallback.h)
 };
 
 /// A product that mode int8 quantizes.

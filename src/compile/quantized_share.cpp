@@ -23,14 +23,19 @@ double operations(const plan::Plan& plan, const plan::Step& step,
 
 }  // namespace
 
-std::vector<std::string> quantization_notes(const plan::Plan& plan, bool mode_is_int8) {
+std::vector<std::string> quantization_notes(const plan::Plan& plan, bool mode_is_int8,
+                                            const std::set<std::string>& fragile) {
+  const auto is_asked = [&fragile](const plan::Step& step) {
+    const auto is_fragile = [&](const std::string& key) { return fragile.contains(key); };
+    return step.asked.compute.type == DType::kQ8 || std::ranges::any_of(step.origins, is_fragile);
+  };
   std::map<std::string, int64_t> largest;
   for (const plan::Symbol& symbol : plan.symbols) largest[symbol.name] = symbol.max;
   int asked = 0, quantized = 0;
   double all = 0, part = 0;
   for (const plan::Step& step : plan.steps) {
     const bool is_product = step.op == OpKind::kLinear || step.op == OpKind::kQuantizedLinear;
-    if (!is_product || step.asked.compute.type != DType::kQ8) continue;
+    if (!is_product || !is_asked(step)) continue;
     const double work = operations(plan, step, largest);
     ++asked;
     all += work;
@@ -39,6 +44,12 @@ std::vector<std::string> quantization_notes(const plan::Plan& plan, bool mode_is
     part += work;
   }
   if (asked == 0 && !mode_is_int8) return {};
+  if (quantized == 0 && !fragile.empty()) {
+    return {
+        fmt::format("warning: int8: nothing is quantized: all of {} cost too much; see the notes "
+                    "on them",
+                    counted(asked, "product"))};
+  }
   if (quantized == 0) {
     const auto of_the_model =
         std::ranges::count(plan.steps, OpKind::kQuantizedLinear, &plan::Step::op);

@@ -15,9 +15,16 @@ namespace {
 
 TEST(MatMul, BlockedProductEqualsTheDotProduct) {
   // A tile has 4 rows and 6 to 24 columns, a block 256 products; 8 rows do not copy the block.
-  for (const auto& [m, n, k] :
-       {std::array<int64_t, 3>{3, 511, 63}, {2, 513, 65}, {1, 1030, 131}, {9, 23, 255},
-        {13, 25, 257}, {8, 48, 513}, {131, 7, 600}, {70, 1, 1025}, {5, 1025, 1}, {257, 129, 2}}) {
+  for (const auto& [m, n, k] : {std::array<int64_t, 3>{3, 511, 63},
+                                {2, 513, 65},
+                                {1, 1030, 131},
+                                {9, 23, 255},
+                                {13, 25, 257},
+                                {8, 48, 513},
+                                {131, 7, 600},
+                                {70, 1, 1025},
+                                {5, 1025, 1},
+                                {257, 129, 2}}) {
     const EvalTensor a = random_tensor({m, k}, 1), b = random_tensor({k, n}, 2);
     const EvalTensor y = eval_node(OpKind::kMatMul, "", {a, b});
     std::vector<double> plain(y.f.size(), 0.0);

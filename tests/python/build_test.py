@@ -207,3 +207,22 @@ def test_scales_of_data_make_int8_more_exact(tmp_path):
     assert error.value.code == "input"
     with pytest.raises(vernier.Error, match="method: got 'median'"):
         vernier.calibrate(MODEL, tmp_path / "data", tmp_path / "other.json", method="median")
+
+
+def test_int8_is_compared_with_16_bits_when_asked(tmp_path):
+    plain = vernier.build(MODEL, tmp_path / "m.vn", mode="int8")
+    assert plain["comparison"] is None
+    forced = vernier.build(MODEL, tmp_path / "forced.vn", mode="int8", force=True)
+    assert forced["comparison"]["kept"] == "int8" and forced["comparison"]["times"]
+    assert (tmp_path / "forced.vn").read_bytes() == (tmp_path / "m.vn").read_bytes()
+    faster = vernier.build(MODEL, tmp_path / "faster.vn", mode="int8", compare=True)
+    kept = faster["comparison"]["kept"]
+    assert kept in ("int8", "bf16") and faster["policy"]["mode"] == kept
+    assert not any("--" in note for note in faster["notes"])
+
+
+def test_a_tight_tolerance_keeps_products_in_16_bits(tmp_path):
+    tight = vernier.build(MODEL, tmp_path / "m.vn", mode="int8", int8_error=0.001)
+    assert any("kept in bf16" in note for note in tight["notes"])
+    with pytest.raises(vernier.Error, match="int8_error"):
+        vernier.build(MODEL, tmp_path / "m.vn", mode="int8", int8_error=0)

@@ -1,0 +1,255 @@
+// int8 beside 16 bits, timed: see include/vernier/compare.h.
+#include "vernier/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "compile/pipeline.h"
+#include "core/limits.h"
+#include "core/whole_file.h"
+#include "engine/writer.h"
+#include "evaluate/rows.h"
+#include "runtime/engine_impl.h"
+#include "vernier/session.h"
+#include "vernier/synthetic.h"
+
+namespace vernier {
+namespace {
+
+using Keep = CompareOptions::Keep;
+using compiler::Compiled;
+using compiler::Job;
+
+// Medians of one cell differ by less between two measurements of one engine on a quiet machine.
+constexpr double kNoise = 1.03;
+constexpr int64_t kBatch = 8;
+constexpr double kCellMs = 1500;
+constexpr size_t kFewestRuns = 3, kMostRuns = 200;
+
+class Clock {
+ public:
+  double ms() const {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_)
+        .count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// "batch=8,seq=128": `rows` where they are counted, the optimum of every other size.
+std::string sizes_at(const plan::Plan& plan, const std::string& batch, int64_t rows) {
+  std::string text;
+  for (const plan::Symbol& symbol : plan.symbols) {
+    const int64_t size =
+        symbol.name == batch ? std::clamp(rows, symbol.min, symbol.max) : symbol.opt;
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", symbol.name, size);
+  }
+  return text;
+}
+
+// One session of each engine, on the same arrays.
+class Pair {
+ public:
+  Pair(const Engine& int8, const Engine& other, const Limits& limits)
+      : engines_{&int8, &other}, watch_(limits) {
+    // The caller keeps both engines open longer than this.
+    for (const Engine* engine : engines_) {
+      const std::shared_ptr<const Engine> lent(engine, [](const Engine*) {});
+      sessions_.emplace_back(lent, SessionOptions{.threads = 0, .limits = limits});
+    }
+  }
+
+  ComparedTimes time(const std::string& sizes) {
+    const std::vector<InputArray> arrays = synthetic_inputs(*engines_[0], sizes);
+    std::vector<Input> inputs;
+    for (const InputArray& array : arrays) inputs.push_back(array.ref());
+    for (size_t e : {0, 1, 0, 1}) run(e, inputs, sizes);  // the first makes what a shape needs
+    std::vector<double> times[2];
+    const Clock total;
+    while (times[0].size() < kFewestRuns || (times[0].size() < kMostRuns && total.ms() < kCellMs)) {
+      const size_t first = times[0].size() % 2;  // whoever is second finds a warmer machine
+      for (size_t e : {first, 1 - first}) times[e].push_back(run(e, inputs, sizes));
+    }
+    return {.sizes = sizes, .int8_ms = median(times[0]), .other_ms = median(times[1])};
+  }
+
+ private:
+  double run(size_t engine, const std::vector<Input>& inputs, const std::string& sizes) {
+    watch_.check_time([&] { return "timing the engines at " + sizes; });
+    if (engines_[engine]->device() != "cpu")
+      return sessions_[engine].device_milliseconds(inputs, 1);
+    const Clock clock;
+    sessions_[engine].run(inputs);
+    return clock.ms();
+  }
+
+  const Engine* engines_[2];
+  std::vector<Session> sessions_;
+  Watch watch_;
+};
+
+// The largest batch, at most kBatch, of which a few runs are no longer than a cell may take.
+int64_t batch_of(const ComparedTimes& one) {
+  const double both = one.int8_ms + one.other_ms;
+  const double most = kCellMs / (static_cast<double>(kFewestRuns) * std::max(both, 1e-3));
+  return static_cast<int64_t>(std::clamp(most, 1.0, static_cast<double>(kBatch)));
+}
+
+CompileOptions in_16_bits(const Job& job, const backend::Backend& backend) {
+  CompileOptions options = job.options;
+  options.mode = backend.attended == DType::kBF16 ? "bf16" : "fp16";
+  const auto asks_int8 = [](const precision::Rule& rule) {
+    return rule.compute.type == DType::kQ8;
+  };
+  if (std::ranges::none_of(job.policy.rules, asks_int8)) options.scales.clear();
+  return options;
+}
+
+uint64_t weight_bytes(const plan::Plan& plan) {
+  uint64_t bytes = 0;
+  for (const plan::Blob& blob : plan.blobs) bytes += blob.bytes.bytes();
+  return bytes;
+}
+
+double speedup_of(const std::vector<ComparedTimes>& times) {
+  double sum = 0;
+  for (const ComparedTimes& cell : times) sum += std::log(cell.other_ms / cell.int8_ms);
+  return times.empty() ? 1 : std::exp(sum / static_cast<double>(times.size()));
+}
+
+// Builds in 16 bits as well and times both. An error of the second build or of a run is the reason
+// why nothing was measured; what a caller's stop() throws is not caught.
+Comparison compared(const std::string& model_path, const Job& job, const Compiled& int8,
+                    const TimeEngines& time, std::optional<Compiled>& other) {
+  const backend::Backend& backend =
+      job.options.kernels ? *job.options.kernels : compiler::backend_named(job.options.device);
+  CompileOptions options = in_16_bits(job, backend);
+  Comparison result;
+  result.other = options.mode;
+  result.int8_bytes = weight_bytes(int8.plan);
+  if (const Support here = backend.available ? backend.available() : yes(); !here) {
+    result.why_not = here.reason;
+    return result;
+  }
+  // What the first build holds is taken from the memory of the second.
+  if (uint64_t& most = options.limits.max_bytes; most > 0)
+    most -= std::min(most - 1, result.int8_bytes);
+  try {
+    Compiled built = compiler::run(model_path, Job(options));
+    result.other_bytes = weight_bytes(built.plan);
+    const auto engines = std::pair{Engine::Impl::engine_of(int8.plan, backend),
+                                   Engine::Impl::engine_of(built.plan, backend)};
+    result.times =
+        time ? time(*engines.first, *engines.second)
+             : time_engines(*engines.first, *engines.second, options.limits, options.progress);
+    other = std::move(built);
+  } catch (const Error& error) {
+    Watch(job.options.limits).check_time("comparing int8 with " + result.other);
+    result.why_not = error.what();
+    return result;
+  }
+  result.speedup = speedup_of(result.times);
+  return result;
+}
+
+std::vector<std::string> notes_of(const Comparison& comparison) {
+  if (!comparison.why_not.empty()) {
+    return {fmt::format("int8 is not compared with {}: {}", comparison.other, comparison.why_not)};
+  }
+  std::vector<std::string> notes;
+  for (const ComparedTimes& cell : comparison.times) {
+    notes.push_back(fmt::format("int8: {:.4g} ms against {:.4g} ms in {}{}{}: {:.2f} times as fast",
+                                cell.int8_ms, cell.other_ms, comparison.other,
+                                cell.sizes.empty() ? "" : " at ", cell.sizes,
+                                cell.other_ms / cell.int8_ms));
+  }
+  notes.push_back(fmt::format("int8: {:.1f} MB of weights against {:.1f} MB in {}",
+                              static_cast<double>(comparison.int8_bytes) / 1e6,
+                              static_cast<double>(comparison.other_bytes) / 1e6, comparison.other));
+  if (comparison.speedup * kNoise >= 1) return notes;
+  const std::string slower =
+      fmt::format("warning: int8 is slower than {} on this machine: {:.2f} times as fast",
+                  comparison.other, comparison.speedup);
+  notes.push_back(comparison.kept_int8
+                      ? slower + "; kept, as --force asks"
+                      : fmt::format("{}. The engine is built in {}; --force keeps int8", slower,
+                                    comparison.other));
+  return notes;
+}
+
+}  // namespace
+
+std::vector<ComparedTimes> time_engines(const Engine& int8, const Engine& other,
+                                        const Limits& limits,
+                                        const std::function<void(std::string_view)>& progress) {
+  const Limits running = limits.begun();
+  const plan::Plan& plan = int8.impl().plan;
+  const std::vector<std::string> candidates = evaluate::batch_candidates(plan);
+  const std::string batch = candidates.empty() ? "" : candidates.front();
+  Pair pair(int8, other, running);
+  const auto time = [&](const std::string& sizes) {
+    if (progress) progress("timing int8 and 16 bits " + sizes);
+    return pair.time(sizes);
+  };
+  std::vector<ComparedTimes> times{time(sizes_at(plan, batch, 1))};
+  const std::string more = sizes_at(plan, batch, batch_of(times[0]));
+  if (more != times[0].sizes) times.push_back(time(more));
+  return times;
+}
+
+ComparedReport compile_faster(const std::string& model_path, const std::string& engine_path,
+                              const CompileOptions& asked, const CompareOptions& compare) {
+  const Clock clock;
+  check_can_write(engine_path, "engine");  // before the work
+  if (!asked.tuning_file.empty()) check_can_write(asked.tuning_file, "tuning record");
+  const Job job = compiler::begun(asked);
+  const Compiled int8 = compiler::run(model_path, job);
+  ComparedReport report;
+  std::optional<Compiled> other;
+  if (job.policy.mode == precision::Mode::kInt8) {
+    Comparison& comparison =
+        report.comparison.emplace(compared(model_path, job, int8, compare.time, other));
+    comparison.kept_int8 =
+        !other || compare.keep == Keep::kInt8 || comparison.speedup * kNoise >= 1;
+  }
+  const bool keeps_other = report.comparison && !report.comparison->kept_int8;
+  const Compiled& kept = keeps_other ? *other : int8;
+  compiler::stage(job.options, "write");
+  engine::write_engine(engine_path, kept.plan, Watch(job.options.limits));
+  report.build = compiler::report_of(kept, clock.ms());
+  if (report.comparison)
+    std::ranges::move(notes_of(*report.comparison), std::back_inserter(report.build.notes));
+  return report;
+}
+
+std::string to_json(const Comparison& comparison) {
+  nlohmann::json times = nlohmann::json::array();
+  for (const ComparedTimes& cell : comparison.times)
+    times.push_back(
+        {{"sizes", cell.sizes}, {"int8_ms", cell.int8_ms}, {"other_ms", cell.other_ms}});
+  const auto bytes = [](uint64_t count) {
+    return count == 0 ? nlohmann::json() : nlohmann::json(count);
+  };
+  return nlohmann::json{
+      {"kept", comparison.kept_int8 ? "int8" : comparison.other},
+      {"other", comparison.other},
+      {"speedup", comparison.times.empty() ? nlohmann::json() : nlohmann::json(comparison.speedup)},
+      {"times", std::move(times)},
+      {"int8_weight_bytes", bytes(comparison.int8_bytes)},
+      {"other_weight_bytes", bytes(comparison.other_bytes)},
+      {"why_not", comparison.why_not}}
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace vernier
