@@ -363,7 +363,8 @@ TEST_F(Calibrate, ValuesBeyondAStaticRangeAreNoBug) {
     site.at("static").at("high") = site.at("static").at("high").get<double>() / 8;
   }
   write_file(file("narrow.json"), narrow.dump());
-  const Outcome built = build("narrow.vn", {"--int8", "--scales", file("narrow.json"), "--static"});
+  const Outcome built = build(
+      "narrow.vn", {"--int8", "--int8-error", "1000", "--scales", file("narrow.json"), "--static"});
   ASSERT_EQ(built.code, 0) << built.err;
   const Outcome verified = run_program({"verify", file("narrow.vn"), "--model", file("m.onnx"),
                                         "--inputs", file("data/0.npz"), "--json"});

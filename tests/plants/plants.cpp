@@ -244,7 +244,7 @@ void wrong_from_length_97(const KernelDef& right, const LaunchCall& call) {
   is_wrong(right, call, length_of(call) >= 97);
 }
 void wrong_at_the_longest(const KernelDef& right, const LaunchCall& call) {
-  is_wrong(right, call, length_of(call) == 512);
+  is_wrong(right, call, length_of(call) == 128);
 }
 void wrong_from_batch_9(const KernelDef& right, const LaunchCall& call) {
   is_wrong(right, call, batch_of(call) >= 9);
@@ -271,7 +271,7 @@ constexpr Plant at_some_sizes(std::string_view name, std::string_view defect,
 constexpr Plant kPlants[] = {
     at_some_sizes("from-length-49", "wrong from length 49 on", &wrong_from_length_49),
     at_some_sizes("from-length-97", "wrong from length 97 on", &wrong_from_length_97),
-    at_some_sizes("at-length-512", "wrong at the greatest length", &wrong_at_the_longest),
+    at_some_sizes("at-length-128", "wrong at the greatest length", &wrong_at_the_longest),
     at_some_sizes("from-batch-9", "wrong from batch 9 on", &wrong_from_batch_9),
     at_some_sizes("from-513-rows", "wrong from 513 rows of all sequences on", &wrong_from_513_rows),
     at_some_sizes("rows-not-by-4", "wrong where rows are no multiple of 4", &wrong_at_odd_rows),

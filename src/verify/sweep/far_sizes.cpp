@@ -19,7 +19,7 @@ constexpr double kFarWork = 2e11, kThoroughFarWork = 10 * kFarWork;
 constexpr double kEvaluationsOfFirstRows = 4;
 
 constexpr int64_t kShortest = 5, kShortLengths = 11;  // of large batches: 5 to 15
-constexpr int64_t kMostRows = 64;  // of a far cell: rows are evaluated one by one
+constexpr int64_t kMostRows = 64;                     // of a far cell
 constexpr int kDrawn = 4;
 
 // Lengths where kernels change variant, within the range.
@@ -58,7 +58,7 @@ SizeRanges ranges_of(const Context& context) {
 }
 
 double work_of(const Context& context, const FarSize& size) {
-  const auto rows = static_cast<double>(size.batch);
+  const auto rows = static_cast<double>(std::min(size.batch, kDistinctFarRows));
   std::map<std::string, int64_t> sizes = sizes_at(context, size.length);
   if (!context.inputs.axes.symbol.empty()) sizes[context.inputs.axes.symbol] = 1;
   return evaluate::work_of(context.subject.plan, sizes) *

@@ -265,9 +265,9 @@ bool runs_at(Context& context, std::map<std::string, int64_t> sizes) {
   }
 }
 
-// A group of seeded rows of these sizes.
+// A group of seeded rows of these sizes, which repeat after `distinct` of them.
 Group seeded_group(const Context& context, std::map<std::string, int64_t> sizes, int64_t length,
-                   int64_t rows) {
+                   int64_t rows, int64_t distinct) {
   const std::string text = text_of(context, sizes);
   Group group{.label = text,
               .sizes_text = text,
@@ -280,7 +280,7 @@ Group seeded_group(const Context& context, std::map<std::string, int64_t> sizes,
   if (!context.inputs.axes.symbol.empty()) sizes[context.inputs.axes.symbol] = 1;
   for (int64_t r = 0; r < rows; ++r)
     group.rows.push_back(sample_row(context.inputs.domains, context.inputs.axes, sizes,
-                                    {context.subject.request.seed, r}));
+                                    {context.subject.request.seed, r % distinct}));
   return group;
 }
 
@@ -289,7 +289,7 @@ void add_seeded_group(Context& context, size_t index, const std::vector<int64_t>
   std::map<std::string, int64_t> sizes = different_sizes(context, index, lengths);
   const std::map<std::string, int64_t> equal = sizes_at(context, lengths[index]);
   if (sizes != equal && !runs_at(context, sizes)) sizes = equal;
-  context.inputs.groups.push_back(seeded_group(context, sizes, lengths[index], rows));
+  context.inputs.groups.push_back(seeded_group(context, sizes, lengths[index], rows, rows));
 }
 
 void add_user_group(Context& context, const UserInputs& inputs) {
@@ -349,8 +349,9 @@ std::map<std::string, int64_t> sizes_at(const Context& context, int64_t length) 
 bool add_seeded_rows(Context& context, int64_t length, int64_t rows) {
   const std::map<std::string, int64_t> sizes = sizes_at(context, length);
   if (!runs_at(context, sizes)) return false;
-  Group group = seeded_group(context, sizes, length, rows);
+  Group group = seeded_group(context, sizes, length, rows, kDistinctFarRows);
   group.far = true;
+  group.distinct_rows = static_cast<size_t>(kDistinctFarRows);
   context.inputs.groups.push_back(std::move(group));
   return true;
 }

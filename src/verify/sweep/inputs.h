@@ -14,6 +14,10 @@ void make_inputs(Context& context);
 /// The sizes of a run but for the batch, each as near `length` as its range allows.
 std::map<std::string, int64_t> sizes_at(const Context& context, int64_t length);
 
+/// Rows of a cell beyond the grid repeat after so many, as many as the grid has: their noise is
+/// that of the grid's rows, of which a larger sample would have rarer ones.
+inline constexpr int64_t kDistinctFarRows = 8;
+
 /// Adds a group of so many seeded rows, which are run as one batch only. False, with a note, if the
 /// engine refuses such sizes.
 bool add_seeded_rows(Context& context, int64_t length, int64_t rows);

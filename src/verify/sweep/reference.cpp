@@ -17,8 +17,12 @@ NamedValues reference_for(const Context& context, Group& group, int64_t count,
   if (!axes.known() || axes.fixed_rows > 1 || !context.inputs.mixed.empty())
     return reference_of(context, inputs);
   const auto rows = static_cast<size_t>(count);
-  while (group.reference.size() < rows)
-    group.reference.push_back(reference_of(context, group.rows[group.reference.size()]));
+  while (group.reference.size() < rows) {
+    const size_t row = group.reference.size(), distinct = group.distinct_rows;
+    group.reference.push_back(distinct > 0 && row >= distinct
+                                  ? NamedValues(group.reference[row - distinct])
+                                  : reference_of(context, group.rows[row]));
+  }
   std::vector<const NamedValues*> parts;
   for (size_t row = 0; row < rows; ++row) parts.push_back(&group.reference[row]);
   return join_rows(parts, axes);
