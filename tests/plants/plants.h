@@ -14,7 +14,7 @@ namespace vernier::test {
 /// Does what `right` should do, wrongly. On a GPU everything goes to the stream of the call.
 using PlantedLaunch = void (*)(const backend::KernelDef& right, const backend::LaunchCall&);
 
-struct Plant {
+struct Plant {  // NOLINT(clang-analyzer-optin.performance.Padding): in the order of the tables
   std::string_view name;
   std::string_view defect;  ///< in words
   std::string_view model;   ///< folder below tests/models, or a model of models.h

@@ -138,15 +138,14 @@ plan::Plan build_static(const std::string& model, double low, double high) {
   return compiler::run(test::example_model(model).path.string(), options).plan;
 }
 
-Report verified(const std::string& model, std::shared_ptr<const Engine> engine,
+Report verified(const std::string& model, const std::shared_ptr<const Engine>& engine,
                 const backend::Backend* kernels = nullptr) {
   Request request;
   request.threads = 2;
   request.batches = {1, 2};
   request.lengths = {16};
   request.kernels = kernels;
-  return verify_engine(std::move(engine), *onnx::import_model(test::example_model(model).path),
-                       request);
+  return verify_engine(engine, *onnx::import_model(test::example_model(model).path), request);
 }
 
 int failed_steps(const Report& report) {

@@ -35,7 +35,7 @@ std::vector<int64_t> edges(const plan::Symbol& length, int64_t above) {
     for (int64_t edge = block; edge <= length.max && edge <= 8 * block; edge += block) add(edge);
   }
   std::ranges::sort(found);
-  found.erase(std::ranges::unique(found).begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }
 
