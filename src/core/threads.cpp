@@ -22,8 +22,10 @@ constexpr double kRiseNs = 20e6, kFallNs = 200e6, kSlowestFallNs = 5e9;
 constexpr int64_t kAtOnceNs = 1'000'000'000;
 constexpr double kCrowdBegins = 0.15, kCrowdEnds = 0.05;
 // A thread that asks for its CPU time is often replaced by another at that moment, and each such
-// change costs it its caches: runs on one thread under load ask only this often.
-constexpr int64_t kBetweenLooksNs = 4'000'000;
+// change costs it its caches: runs on one thread under load ask once in about this much CPU time,
+// at random: else the runs that ask could be those that follow an interruption.
+constexpr double kBetweenLooksNs = 4e6;
+constexpr double kMostRunsBetweenLooks = 64;
 // Under load from other programs a part of this length is worth waking a thread that may lose its
 // CPU, until both variants are measured. Shorter ones are shared only after a trial, which comes
 // last.
@@ -120,8 +122,7 @@ ThreadTeam::Turn::Turn(ThreadTeam& team, Pace* pace)
   wall_ns_ = now_ns();
   if (team.crowded_ && pace && !team.alone_ && pace->alone_us > 0)
     team.give_up_ns_ = wall_ns_ + static_cast<int64_t>(kGiveUpAfter * 1e3 * pace->alone_us);
-  looks_ =
-      !team.alone_ || (pace && pace->part_us == 0) || wall_ns_ - team.look_ns_ > kBetweenLooksNs;
+  looks_ = !team.alone_ || (pace && pace->part_us == 0) || --team.runs_to_look_ <= 0;
   if (!looks_) return;
   cpu_ns_ = thread_cpu_ns();
   preemptions_ = preemptions();
@@ -156,7 +157,15 @@ void ThreadTeam::Turn::look(int64_t now, double wall_ns) {
     pace_->part_us = cpu_ns / 1e3 / static_cast<double>(team_.own_parts_);
   if (!first) team_.watch(now, team_.unseen_ns_, lost);
   team_.unseen_ns_ = 0;
-  team_.look_ns_ = now;
+  team_.runs_to_look_ = team_.draw_runs_to_look(cpu_ns);
+}
+
+// 1 to 2n − 1, n runs of so much CPU time being what lies between two looks.
+int ThreadTeam::draw_runs_to_look(double cpu_ns) {
+  const double runs =
+      std::clamp(kBetweenLooksNs / std::max(cpu_ns, 1.0), 1.0, kMostRunsBetweenLooks);
+  random_ = random_ * 1664525 + 1013904223;  // Knuth's linear congruential generator
+  return 1 + static_cast<int>((random_ >> 16) % static_cast<uint32_t>(2 * runs - 1));
 }
 
 // Under load: the variant of the current block of runs.

@@ -97,6 +97,7 @@ class ThreadTeam {
   void count(Pace& pace, double wall_ns) const;
   static void end_block(Pace& pace);
   void watch(int64_t now, double time_ns, double lost);
+  int draw_runs_to_look(double cpu_ns);
 
   int size_ = 1;
   class Pool* pool_ = nullptr;  // during a turn: the process's pool, a new one after a fork
@@ -114,7 +115,8 @@ class ThreadTeam {
   uint32_t crowds_ = 0;       // number of periods of load; those less than 1 s apart are one
   int64_t crowd_end_ns_ = 0;  // end of the last one
   double fall_ns_;            // time constant of the fall of `lost_`
-  int64_t look_ns_ = 0;       // end of the last run that measured what other programs took
+  int runs_to_look_ = 0;      // until one measures what other programs took
+  uint32_t random_ = 1;       // state of a generator
   double unseen_ns_ = 0;      // length of the runs since then
 };
 
