@@ -76,7 +76,7 @@ class InAPart {
   bool before_;
 };
 
-class Pool {
+class Pool {  // NOLINT(clang-analyzer-optin.performance.Padding): cache lines of their own
  public:
   static constexpr int kPlaces = 64;  ///< runs that share steps at once; further ones work alone
 
