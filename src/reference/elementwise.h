@@ -45,11 +45,8 @@ void map_float(const char* op, const EvalCall& call, const F& f) {
   const EvalTensor& x = *call.in[0];
   require_float(op, x);
   std::vector<double>& y = call.out[0].f;
-  in_rounded_parts(call, std::ssize(y), kFunctionGrain,
-                   [&](const EvalCall& part, int64_t begin, int64_t end) {
-                     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-                       y[i] = part.rounding(0, f(x.f[i]));
-                   });
+  for_each_rounded(call, std::ssize(y), kFunctionGrain,
+                   [&](const Rounding& rounding, size_t i) { y[i] = rounding(0, f(x.f[i])); });
 }
 
 /// y = f(x) for floats, wrap(g(x)) for integers and bool.

@@ -103,11 +103,8 @@ void multiply_integers(const EvalCall& call, const MatMulLayout& layout) {
 template <class F>
 void for_each_result(const EvalCall& call, const F& f) {
   std::vector<double>& y = call.out[0].f;
-  in_rounded_parts(call, std::ssize(y), kFunctionGrain,
-                   [&](const EvalCall& part, int64_t begin, int64_t end) {
-                     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-                       y[i] = f(part.rounding, y[i], i);
-                   });
+  for_each_rounded(call, std::ssize(y), kFunctionGrain,
+                   [&](const Rounding& rounding, size_t i) { y[i] = f(rounding, y[i], i); });
 }
 
 void round_output(const EvalCall& call) {
@@ -181,11 +178,9 @@ std::span<const double> at_point(const EvalCall& call, size_t point, const EvalT
     return x.f;
   }
   storage.resize(x.f.size());
-  in_rounded_parts(call, std::ssize(storage), kCopyGrain,
-                   [&](const EvalCall& part, int64_t begin, int64_t end) {
-                     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-                       storage[i] = part.rounding(point, x.f[i]);
-                   });
+  for_each_rounded(call, std::ssize(storage), kCopyGrain, [&](const Rounding& rounding, size_t i) {
+    storage[i] = rounding(point, x.f[i]);
+  });
   return storage;
 }
 

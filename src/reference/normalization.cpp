@@ -31,14 +31,12 @@ void normalize_rows(const EvalCall& call, size_t columns, double epsilon, const 
   std::vector<double>& y = call.out[0].f;
   if (columns == 0) return;
   const auto least = std::max<int64_t>(1, kCopyGrain / static_cast<int64_t>(columns));
-  in_rounded_parts(call, std::ssize(y) / static_cast<int64_t>(columns), least,
-                   [&](const EvalCall& part, int64_t begin, int64_t end) {
-                     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-                       const auto row = std::span(y).subspan(i * columns, columns);
-                       const RowStatistics s = normalize_row(row, epsilon, part.rounding, points);
-                       if (mean) mean->f[i] = s.mean;
-                       if (inv_std) inv_std->f[i] = s.inv_std;
-                     }
+  for_each_rounded(call, std::ssize(y) / static_cast<int64_t>(columns), least,
+                   [&](const Rounding& rounding, size_t i) {
+                     const auto row = std::span(y).subspan(i * columns, columns);
+                     const RowStatistics s = normalize_row(row, epsilon, rounding, points);
+                     if (mean) mean->f[i] = s.mean;
+                     if (inv_std) inv_std->f[i] = s.inv_std;
                    });
 }
 

@@ -16,4 +16,13 @@ void in_rounded_parts(
     const EvalCall& call, int64_t count, int64_t least,
     const std::function<void(const EvalCall& part, int64_t begin, int64_t end)>& body);
 
+/// body(rounding, i) for every i of [0, count), in such parts.
+template <class Body>
+void for_each_rounded(const EvalCall& call, int64_t count, int64_t least, const Body& body) {
+  in_rounded_parts(call, count, least, [&](const EvalCall& part, int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+      body(part.rounding, i);
+  });
+}
+
 }  // namespace vernier::reference

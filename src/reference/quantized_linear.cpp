@@ -83,18 +83,14 @@ void eval_quantized_linear(const EvalCall& call) {
   const auto n = static_cast<size_t>(y.shape.back());
   multiply_add({static_cast<int64_t>(y.f.size() / n), y.shape.back(), x.shape.back()}, left.data(),
                right.data(), y.f.data(), rounding.accumulator());
-  const auto finish = [&](const EvalCall& part, int64_t begin, int64_t end) {
-    const Rounding& own = part.rounding;
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      const size_t row = i / n, column = i % n;
-      const double scale =
-          x_scale.f[x_scale.elems() == 1 ? 0 : row] * w_scale.f[w_scale.elems() == 1 ? 0 : column];
-      const double sum = own.inner(y.f[i] * scale + (bias ? bias->f[column] : 0.0));
-      const double active = own.inner(activate(attrs.activation, sum));
-      y.f[i] = own(2, own.inner(active + (residual ? residual->f[i] : 0.0)));
-    }
-  };
-  in_rounded_parts(call, std::ssize(y.f), kFunctionGrain, finish);
+  for_each_rounded(call, std::ssize(y.f), kFunctionGrain, [&](const Rounding& own, size_t i) {
+    const size_t row = i / n, column = i % n;
+    const double scale =
+        x_scale.f[x_scale.elems() == 1 ? 0 : row] * w_scale.f[w_scale.elems() == 1 ? 0 : column];
+    const double sum = own.inner(y.f[i] * scale + (bias ? bias->f[column] : 0.0));
+    const double active = own.inner(activate(attrs.activation, sum));
+    y.f[i] = own(2, own.inner(active + (residual ? residual->f[i] : 0.0)));
+  });
 }
 
 }  // namespace vernier::reference

@@ -29,9 +29,17 @@ TEST(MatMul, BlockedProductEqualsTheDotProduct) {
     const EvalTensor y = eval_node(OpKind::kMatMul, "", {a, b});
     std::vector<double> plain(y.f.size(), 0.0);
     reference::multiply_plainly({m, n, k}, a.f.data(), b.f.data(), plain.data());
-    for (size_t i = 0; i < plain.size(); ++i) {
-      // Two orders of a sum of k products below 1 differ by at most k²·2⁻⁵³, in practice by √k.
-      ASSERT_NEAR(y.f[i], plain[i], 1e-12) << m << "x" << n << "x" << k << " at " << i;
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        const auto at = static_cast<size_t>(i * n + j);
+        double sum = 0;
+        for (int64_t l = 0; l < k; ++l)
+          sum += a.f[static_cast<size_t>(i * k + l)] * b.f[static_cast<size_t>(l * n + j)];
+        // Two orders of a sum of k products below 1 differ by at most k²·2⁻⁵³.
+        ASSERT_NEAR(y.f[at], sum, static_cast<double>(k * k) * 0x1p-53)
+            << m << "x" << n << "x" << k;
+        ASSERT_NEAR(y.f[at], plain[at], 1e-12) << m << "x" << n << "x" << k;
+      }
     }
   }
 }
