@@ -1,4 +1,4 @@
-// TensorRT's calibration caches: text, a line "TRT-<version>-<algorithm>", then "tensor: XXXXXXXX",
+// TensorRT's calibration caches: text, a line "TRT-<version>-<algorithm>", then "tensor: 3c010a14",
 // the bits of the tensor's scale as f32 in hex. A number is scale times an integer of -127 … 127.
 // Contract: docs/quantization.md "Calibration caches of TensorRT".
 #pragma once
