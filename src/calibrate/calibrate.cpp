@@ -62,12 +62,6 @@ CompileOptions compile_options(const CalibrateOptions& options, const std::strin
   return result;
 }
 
-evaluate::Domains domains_of(const ir::Graph& imported) {
-  const std::shared_ptr<ir::Graph> raised = imported.clone();
-  passes::run_passes(*raised, passes::Phase::kRaise, {});
-  return evaluate::infer_domains(*raised);
-}
-
 int64_t capacity_of(const std::vector<Site>& sites) {
   int64_t channels = 1;
   for (const Site& site : sites) channels += site.channels;
@@ -137,7 +131,7 @@ void Calibration::prepare() {
                 "there is nothing to calibrate: mode int8 quantizes no product of '" +
                     options_.model.string() +
                     "' (products with a constant weight, heads excepted)");
-  padding_.emplace(plan, domains_of(*imported));
+  padding_.emplace(plan, compiler::domains_of(*imported));
   std::vector<calibration::Watched> watched;
   for (size_t s = 0; s < sites_.size(); ++s) {
     const plan::Step& step = plan.step(sites_[s].step);

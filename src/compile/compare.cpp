@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "compile/clock.h"
 #include "compile/pipeline.h"
 #include "core/limits.h"
 #include "core/whole_file.h"
@@ -21,6 +21,7 @@ namespace vernier {
 namespace {
 
 using Keep = CompareOptions::Keep;
+using compiler::Clock;
 using compiler::Compiled;
 using compiler::Job;
 
@@ -29,17 +30,6 @@ constexpr double kNoise = 1.03;
 constexpr int64_t kBatch = 8;
 constexpr double kCellMs = 1500;
 constexpr size_t kFewestRuns = 3, kMostRuns = 200;
-
-class Clock {
- public:
-  double ms() const {
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_)
-        .count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + std::ssize(values) / 2;
@@ -132,8 +122,7 @@ double speedup_of(const std::vector<ComparedTimes>& times) {
 // why nothing was measured; what a caller's stop() throws is not caught.
 Comparison compared(const std::string& model_path, const Job& job, const Compiled& int8,
                     const TimeEngines& time, std::optional<Compiled>& other) {
-  const backend::Backend& backend =
-      job.options.kernels ? *job.options.kernels : compiler::backend_named(job.options.device);
+  const backend::Backend& backend = compiler::backend_of(job.options);
   CompileOptions options = in_16_bits(job, backend);
   Comparison result;
   result.other = options.mode;

@@ -2,28 +2,13 @@
 #include "vernier/compile.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "compile/clock.h"
 #include "compile/pipeline.h"
 #include "core/whole_file.h"
 #include "engine/writer.h"
 
 namespace vernier {
-namespace {
-
-class Clock {
- public:
-  double ms() const {
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_)
-        .count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
-}  // namespace
-
 CompileReport compiler::report_of(const Compiled& compiled, double ms) {
   CompileReport report;
   report.model = compiled.plan.model_name;
@@ -40,7 +25,7 @@ CompileReport compiler::report_of(const Compiled& compiled, double ms) {
 
 CompileReport compile(const std::string& model_path, const std::string& engine_path,
                       const CompileOptions& asked) {
-  const Clock clock;
+  const compiler::Clock clock;
   check_can_write(engine_path, "engine");  // before the work
   if (!asked.tuning_file.empty()) check_can_write(asked.tuning_file, "tuning record");
   const compiler::Job job = compiler::begun(asked);
@@ -52,7 +37,7 @@ CompileReport compile(const std::string& model_path, const std::string& engine_p
 
 std::vector<std::byte> compile_to_bytes(const std::string& model_path,
                                         const CompileOptions& options, CompileReport* report) {
-  const Clock clock;
+  const compiler::Clock clock;
   const compiler::Compiled compiled = compiler::run(model_path, compiler::begun(options));
   if (report) *report = compiler::report_of(compiled, clock.ms());
   return engine::engine_bytes(compiled.plan);

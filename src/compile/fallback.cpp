@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "compile/lines.h"
+#include "evaluate/plan_work.h"
 #include "evaluate/product_errors.h"
-#include "passes/pass.h"
 #include "precision/requests.h"
 
 namespace vernier::compiler {
@@ -16,8 +16,6 @@ namespace {
 
 // The first rounds keep as many products as their errors say; what these leave takes few more.
 constexpr int kMaxRounds = 12;
-// Of one run: minutes; models with symbolic sizes are far below. As of the range audit.
-constexpr double kMostWork = 0x1p40;
 constexpr uint64_t kSeed = 1;
 
 // A quantized product, with the names and the keys of the ONNX nodes by which a rule finds it.
@@ -92,23 +90,19 @@ std::string text_of(const Kept& kept, DType type, double after) {
 class Search {
  public:
   Search(const ir::Graph& model, Job& job)
-      : model_(model),
-        job_(job),
-        backend_(job.options.kernels ? *job.options.kernels : backend_named(job.options.device)) {}
+      : model_(model), job_(job), backend_(backend_of(job.options)) {}
 
   Fallback run() {
     exact_ = plan_of(model_, job_, plan::PlanOptions::Constants::kExact);
     if (std::ranges::count(exact_.steps, OpKind::kQuantizedLinear, &plan::Step::op) == 0) return {};
-    if (evaluate::product_errors_work(exact_) > kMostWork) {
+    if (evaluate::product_errors_work(exact_) > evaluate::kMostWork) {
       found_.notes.push_back(
           "warning: int8: errors are not measured: at its fixed sizes one run of the model takes "
           "more than 2^40 operations in FP64. 'vernier verify' finds what is too much");
       return std::move(found_);
     }
     stage(job_.options, "errors of int8");
-    const std::shared_ptr<ir::Graph> raised = model_.clone();
-    passes::run_passes(*raised, passes::Phase::kRaise, {});
-    const evaluate::Domains domains = evaluate::infer_domains(*raised);
+    const evaluate::Domains domains = domains_of(model_);
     try {
       search({exact_, backend_, domains, kSeed, Watch(job_.options.limits)});
     } catch (const Error& error) {

@@ -153,11 +153,17 @@ std::shared_ptr<ir::Graph> raise(const std::string& model_path, const CompileOpt
   return graph;
 }
 
-namespace {
-
 const backend::Backend& backend_of(const CompileOptions& options) {
   return options.kernels ? *options.kernels : backend_named(options.device);
 }
+
+evaluate::Domains domains_of(const ir::Graph& imported) {
+  const std::shared_ptr<ir::Graph> raised = imported.clone();
+  passes::run_passes(*raised, passes::Phase::kRaise, {});
+  return evaluate::infer_domains(*raised);
+}
+
+namespace {
 
 precision::Asked ask(const ir::Graph& imported, const Job& job,
                      const std::set<std::string>& raised) {

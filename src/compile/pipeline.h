@@ -6,6 +6,7 @@
 #include <string>
 
 #include "compile/scales.h"
+#include "evaluate/domain.h"
 #include "ir/graph.h"
 #include "passes/pass.h"
 #include "passes/quantize.h"
@@ -46,6 +47,10 @@ Job begun(Job job);
 void stage(const CompileOptions& options, std::string_view name);
 /// The backend of `--device`. Throws Error(kInput) for one that this build does not have.
 const backend::Backend& backend_named(const std::string& device);
+/// The kernels of the options, or those of their device.
+const backend::Backend& backend_of(const CompileOptions& options);
+/// What goes into an imported graph, read off the raised one.
+evaluate::Domains domains_of(const ir::Graph& imported);
 /// The model as imported, with the extra outputs added.
 std::shared_ptr<ir::Graph> import(const std::string& model_path, const CompileOptions& options,
                                   Compiled& result);

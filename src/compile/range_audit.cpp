@@ -5,15 +5,13 @@
 
 #include <algorithm>
 
-#include "passes/pass.h"
+#include "evaluate/plan_work.h"
 #include "precision/ask.h"
 
 namespace vernier::compiler {
 namespace {
 
 constexpr int kMaxRounds = 8;
-// Of one run: minutes; models with symbolic sizes are far below.
-constexpr double kMostWork = 0x1p40;
 constexpr uint64_t kSeed = 1;
 
 std::string note_of(const evaluate::RangeRow& row) {
@@ -25,25 +23,18 @@ std::string note_of(const evaluate::RangeRow& row) {
       stored ? "stored" : "computed", row.name, stored ? "store" : "compute");
 }
 
-evaluate::Domains domains_of(const ir::Graph& model) {
-  const std::shared_ptr<ir::Graph> raised = model.clone();
-  passes::run_passes(*raised, passes::Phase::kRaise, {});
-  return evaluate::infer_domains(*raised);
-}
-
 }  // namespace
 
 RangeAudit promote_out_of_range(const ir::Graph& model, Job& job) {
   RangeAudit audit;
   if (!precision::may_have_short_range(model, job.policy)) return audit;
   CompileOptions& options = job.options;
-  const backend::Backend& backend =
-      options.kernels ? *options.kernels : backend_named(options.device);
+  const backend::Backend& backend = backend_of(options);
   std::optional<evaluate::Domains> domains;
   for (int round = 0; round < kMaxRounds; ++round) {
     const plan::Plan plan = plan_of(model, job, plan::PlanOptions::Constants::kExact);
     if (!evaluate::needs_range_audit(plan)) break;
-    if (evaluate::range_audit_work(plan) > kMostWork) {
+    if (evaluate::range_audit_work(plan) > evaluate::kMostWork) {
       audit.notes.push_back(
           "warning: the range audit is left out: at its fixed sizes one run of the model takes "
           "more than 2^40 operations in FP64. 'vernier verify' finds what overflows");

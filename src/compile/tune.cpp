@@ -52,8 +52,7 @@ void write(const std::string& file, const std::string& target,
 }  // namespace
 
 void tune(plan::Plan& plan, const CompileOptions& options) {
-  const backend::Backend& backend =
-      options.kernels ? *options.kernels : backend_named(options.device);
+  const backend::Backend& backend = backend_of(options);
   if (std::ranges::none_of(backend.kernels, [](const auto& row) { return row.tune != nullptr; }))
     return;
   runtime::TuningRecord record = read(options.tuning_file, plan.target);

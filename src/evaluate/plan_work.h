@@ -8,6 +8,10 @@
 
 namespace vernier::evaluate {
 
+/// Operations of one run, of which a build evaluates several: minutes. Models with symbolic sizes
+/// are far below.
+inline constexpr double kMostWork = 0x1p40;
+
 /// Operations of one run at these sizes, by the operators' costs (rules/rules.h), and elements that
 /// are written. Sizes that depend on data count as 1. Throws Error(kInput) where an array would
 /// have too many elements.

@@ -35,14 +35,6 @@ struct Squares {
   }
 };
 
-std::map<std::string, int64_t> sizes_at(const plan::Plan& plan, const std::string& batch,
-                                        int64_t length) {
-  std::map<std::string, int64_t> sizes;
-  for (const plan::Symbol& symbol : plan.symbols)
-    sizes[symbol.name] = std::clamp(symbol.name == batch ? 1 : length, symbol.min, symbol.max);
-  return sizes;
-}
-
 // The domains with the shapes of the plan's inputs, in their order.
 Domains in_plan_order(Domains domains, const plan::Plan& plan) {
   std::vector<InputDomain> ordered;
@@ -64,7 +56,7 @@ ProductErrorMeter::ProductErrorMeter(const plan::Plan& exact, const backend::Bac
   const std::string batch = candidates.empty() ? "" : candidates.front();
   const BatchAxes axes = batch.empty() ? fixed_axes(exact) : axes_of_symbol(exact, batch);
   for (const int64_t length : kLengths) {
-    const std::map<std::string, int64_t> sizes = sizes_at(exact, batch, length);
+    const std::map<std::string, int64_t> sizes = sizes_of_row(exact, batch, length);
     const auto row = [&](int64_t index) {
       return sample_row(in_order, axes, sizes, {seed_, index});
     };
@@ -159,7 +151,7 @@ std::map<size_t, ProductError> ProductErrorMeter::products(const plan::Plan& sto
 }
 
 double product_errors_work(const plan::Plan& plan) {
-  return work_of(plan, sizes_at(plan, "", std::ranges::max(kLengths)));
+  return work_of(plan, sizes_of_row(plan, "", std::ranges::max(kLengths)));
 }
 
 }  // namespace vernier::evaluate

@@ -12,15 +12,6 @@ namespace {
 
 constexpr int64_t kAuditRows = 2, kAuditLengths[] = {4, 48};
 
-// Of one row.
-std::map<std::string, int64_t> sizes_at(const plan::Plan& plan, const std::string& batch,
-                                        int64_t length) {
-  std::map<std::string, int64_t> sizes;
-  for (const plan::Symbol& symbol : plan.symbols)
-    sizes[symbol.name] = std::clamp(symbol.name == batch ? 1 : length, symbol.min, symbol.max);
-  return sizes;
-}
-
 class Audit {
  public:
   Audit(const plan::Plan& plan, const backend::Backend& backend, const Watch& watch)
@@ -50,7 +41,7 @@ class Audit {
     const std::vector<std::string> candidates = batch_candidates(plan_);
     const std::string batch = candidates.empty() ? "" : candidates.front();
     const BatchAxes axes = batch.empty() ? fixed_axes(plan_) : axes_of_symbol(plan_, batch);
-    const std::map<std::string, int64_t> sizes = sizes_at(plan_, batch, length);
+    const std::map<std::string, int64_t> sizes = sizes_of_row(plan_, batch, length);
     // A model that fixes its batch takes that many rows, not one.
     const int64_t count = batch.empty() ? std::max<int64_t>(1, axes.fixed_rows) : kAuditRows;
     std::vector<NamedTensors> rows;
@@ -109,7 +100,7 @@ Promotion promotion_for(const plan::Plan& plan, const RangeRow& row) {
 }
 
 double range_audit_work(const plan::Plan& plan) {
-  return work_of(plan, sizes_at(plan, "", kAuditLengths[1]));
+  return work_of(plan, sizes_of_row(plan, "", kAuditLengths[1]));
 }
 
 std::vector<RangeRow> audit_ranges(const plan::Plan& plan, const backend::Backend& backend,

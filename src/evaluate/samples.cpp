@@ -98,6 +98,14 @@ EvalTensor sample(const InputDomain& domain, Shape shape, const Validity& valid,
 
 }  // namespace
 
+std::map<std::string, int64_t> sizes_of_row(const plan::Plan& plan, const std::string& batch,
+                                            int64_t length) {
+  std::map<std::string, int64_t> sizes;
+  for (const plan::Symbol& symbol : plan.symbols)
+    sizes[symbol.name] = std::clamp(symbol.name == batch ? 1 : length, symbol.min, symbol.max);
+  return sizes;
+}
+
 NamedTensors sample_row(const Domains& domains, const BatchAxes& axes,
                         const std::map<std::string, int64_t>& sizes, const RowId& id) {
   const bool padded = masks_somewhere(domains);

@@ -15,6 +15,11 @@ struct RowId {
   int64_t index = 0;
 };
 
+/// The sizes of one row: 1 for the symbol `batch`, for every other one `length`, or what is nearest
+/// in its range.
+std::map<std::string, int64_t> sizes_of_row(const plan::Plan& plan, const std::string& batch,
+                                            int64_t length);
+
 /// One row (batch size 1) for these sizes of all symbols. Row 0 is full, row 1 has one valid
 /// position, row 2 half of them, row 5 a hole in its mask; the others end where their seed says.
 /// Arrays without a batch axis are equal in all rows of a seed.

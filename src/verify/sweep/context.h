@@ -41,7 +41,6 @@ struct Group {
   std::map<std::string, int64_t> sizes;  ///< of all symbols but the batch's
   bool seeded = false;
   bool far = false;                ///< beyond the grid: run as one batch, replayed only if it fails
-  size_t distinct_rows = 0;        ///< the rows repeat after so many; 0: they do not
   std::vector<NamedTensors> rows;  ///< batch size 1 each
   std::vector<NamedValues> reference;  ///< R of each row alone, as far as computed
   std::vector<NamedTensors> alone;     ///< E of each row alone, as far as computed

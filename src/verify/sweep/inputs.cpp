@@ -7,9 +7,9 @@
 #include <cmath>
 #include <set>
 
+#include "compile/pipeline.h"
 #include "evaluate/samples.h"
 #include "ops/evaluate.h"
-#include "passes/pass.h"
 #include "verify/metrics.h"
 #include "verify/sweep/reference.h"
 
@@ -75,9 +75,7 @@ void check_same_model(const Subject& subject) {
 
 // Domains are read off the raised graph and put in the order and sizes of the engine's inputs.
 void read_domains(Context& context) {
-  const std::shared_ptr<ir::Graph> raised = context.subject.model.clone();
-  passes::run_passes(*raised, passes::Phase::kRaise, {});
-  const Domains found = infer_domains(*raised);
+  const Domains found = compiler::domains_of(context.subject.model);
   context.inputs.domains.padding = found.padding;
   context.inputs.domains.padding_why = found.padding_why;
   bool padded = false;
@@ -351,7 +349,6 @@ bool add_seeded_rows(Context& context, int64_t length, int64_t rows) {
   if (!runs_at(context, sizes)) return false;
   Group group = seeded_group(context, sizes, length, rows, kDistinctFarRows);
   group.far = true;
-  group.distinct_rows = static_cast<size_t>(kDistinctFarRows);
   context.inputs.groups.push_back(std::move(group));
   return true;
 }

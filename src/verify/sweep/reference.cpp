@@ -2,6 +2,7 @@
 #include "verify/sweep/reference.h"
 
 #include "ops/evaluate.h"
+#include "verify/sweep/inputs.h"
 
 namespace vernier::verify {
 
@@ -18,10 +19,10 @@ NamedValues reference_for(const Context& context, Group& group, int64_t count,
     return reference_of(context, inputs);
   const auto rows = static_cast<size_t>(count);
   while (group.reference.size() < rows) {
-    const size_t row = group.reference.size(), distinct = group.distinct_rows;
-    group.reference.push_back(distinct > 0 && row >= distinct
-                                  ? NamedValues(group.reference[row - distinct])
-                                  : reference_of(context, group.rows[row]));
+    const size_t row = group.reference.size();
+    const bool repeats = group.far && row >= kDistinctFarRows;
+    group.reference.push_back(repeats ? NamedValues(group.reference[row - kDistinctFarRows])
+                                      : reference_of(context, group.rows[row]));
   }
   std::vector<const NamedValues*> parts;
   for (size_t row = 0; row < rows; ++row) parts.push_back(&group.reference[row]);
