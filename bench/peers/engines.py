@@ -12,6 +12,7 @@ import time
 import numpy
 
 import report_gpu
+from modes import mode_options
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Program:
         seq = max([BUILT_FOR["seq"], *map(max, lengths)])
         start = time.perf_counter()
         done = self.call("build", self.model(name), "-o", self.engine(name, kind, suffix),
-                         "--device", self.device, f"--{kind}", "--json",
+                         "--device", self.device, *mode_options(kind), "--json",
                          "--shapes", f"batch=1..{batch},seq=1..{seq}",
                          "--tuning", self.folder / f"{name}.{kind}.tuning.json")
         seconds = time.perf_counter() - start

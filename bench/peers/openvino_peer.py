@@ -5,7 +5,8 @@
     ./dev bench --openvino --models mini --rounds 2 --seconds 1
 
 Models of make-model. OpenVINO's INT8 is NNCF's post-training quantization of the same model
-(transformer preset, seeded ids), with FP32 and with BF16 for the rest; Vernier's is build --int8.
+(transformer preset, seeded ids), with FP32 and with BF16 for the rest; Vernier's is build --int8,
+every product.
 Windows of the subjects follow each other, forwards and backwards in turn. The table has medians of
 all runs. Writes bench/results/openvino_cpu.json. How to read it: docs/performance.md.
 """
@@ -22,6 +23,8 @@ import time
 import nncf
 import numpy
 import openvino
+
+from modes import mode_options
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build" / "release" / "vernier"
@@ -59,7 +62,7 @@ class Subjects:
         self.engines = {}
         for mode in MODES:
             self.engines[mode] = WORK / f"{name}.{mode}.vn"
-            vernier("build", model, "-o", self.engines[mode], f"--{mode}", "--json")
+            vernier("build", model, "-o", self.engines[mode], *mode_options(mode), "--json")
         core = openvino.Core()
         plain = core.read_model(model)
         rows = [inputs(self.sizes["vocab"], 1, 64 + i) for i in range(CALIBRATION_ROWS)]

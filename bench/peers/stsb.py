@@ -22,6 +22,8 @@ import subprocess
 import sys
 import tempfile
 
+from modes import mode_options
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared"
 GRAPH = SHARED / "models" / "graphs" / "minilm_l6" / "model.onnx"
@@ -29,7 +31,6 @@ SENTENCES = SHARED / "data" / "stsb"
 PROGRAM = ROOT / "build" / "release" / "vernier"
 BATCH, LONGEST = 128, 128
 CALIBRATE_EVERY = 29  # pairs of the train split
-WHOLE = ["--no-compare", "--int8-error", "100"]  # every product in int8
 
 try:
     import importlib.util
@@ -133,9 +134,9 @@ def options_of(mode, folder, tokenizer):
     """The options of `vernier build` for a mode."""
     sizes = ["--shapes", f"batch_size=1..{BATCH}"]
     if mode not in ("int8-calibrated", "int8-static"):
-        return [f"--{mode}", *WHOLE, *sizes]
+        return [*mode_options(mode), *sizes]
     static = ["--static"] if mode == "int8-static" else []
-    return ["--int8", *WHOLE, "--scales", scales_of(folder, tokenizer, sizes), *static, *sizes]
+    return [*mode_options("int8"), "--scales", scales_of(folder, tokenizer, sizes), *static, *sizes]
 
 
 def ranks(values):
