@@ -42,7 +42,8 @@ struct CompileOptions {
   /// it makes (a GPU's).
   bool static_scales = false;
   /// Mode int8: how far rounding to int8 may move an output on seeded inputs, rms, as a part of the
-  /// output's. Products are kept in 16 bits until it holds (docs/quantization.md "Fallback").
+  /// output's. Products are kept in 16 bits until it holds (docs/quantization.md "Fallback"). 1 and
+  /// above: nothing is measured, and every product stays in int8.
   double int8_error = 0.05;
   /// JSON file with the variants that were fastest on a device: read if it exists, and written with
   /// what had to be timed. The same file gives the same engine. Empty: everything is timed again.

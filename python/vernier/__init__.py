@@ -154,7 +154,8 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
               exact.
     int8_error
               of mode "int8": percent by which rounding to int8 may move an output, rms; the
-              products that cost most are kept in 16 bits until it holds.
+              products that cost most are kept in 16 bits until it holds. From 100 on nothing is
+              measured.
     compare   of mode "int8": time the engine beside one in 16 bits on this machine, and keep the
               faster one; without it nothing is timed. force: keep int8 even where it is slower.
     max_memory, max_seconds

@@ -198,7 +198,8 @@ void add_build(CLI::App& app, Run& chosen) {
   command
       ->add_option("--int8-error", options->int8_error,
                    "with --int8: percent by which rounding to INT8 may move an output, rms; the "
-                   "products that cost most are kept in 16 bits until it holds")
+                   "products that cost most are kept in 16 bits until it holds; from 100 on "
+                   "nothing is measured")
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
   CLI::Option* no_compare =

@@ -172,7 +172,7 @@ class Search {
 }  // namespace
 
 Fallback keep_fragile_products(const ir::Graph& model, Job& job) {
-  if (job.policy.mode != precision::Mode::kInt8) return {};
+  if (job.policy.mode != precision::Mode::kInt8 || job.options.int8_error >= 1) return {};
   return Search(model, job).run();
 }
 

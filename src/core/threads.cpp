@@ -21,11 +21,14 @@ constexpr int64_t kUneven = 4;
 constexpr double kRiseNs = 20e6, kFallNs = 200e6, kSlowestFallNs = 5e9;
 constexpr int64_t kAtOnceNs = 1'000'000'000;
 constexpr double kCrowdBegins = 0.15, kCrowdEnds = 0.05;
-// A thread that asks for its CPU time is often replaced by another at that moment, and each such
-// change costs it its caches: runs on one thread under load ask once in about this much CPU time,
-// at random: else the runs that ask could be those that follow an interruption.
-constexpr double kBetweenLooksNs = 4e6;
-constexpr double kMostRunsBetweenLooks = 64;
+// A thread that asks for its CPU time ends its time slice early, and the scheduler moves it to a
+// free CPU less often. So short runs on one thread are only timed: what they take beyond an
+// undisturbed one went to other programs. Longer ones are all interrupted, and ask.
+constexpr double kShortRunUs = 4e3;
+// Without an undisturbed run the time of one rises by so much in a second: CPUs become slower, too.
+constexpr double kUndisturbedRise = 0.2;
+// Caches alone make a run this much longer.
+constexpr double kUneventful = 1.1;
 // Under load from other programs a part of this length is worth waking a thread that may lose its
 // CPU, until both variants are measured. Shorter ones are shared only after a trial, which comes
 // last.
@@ -34,6 +37,7 @@ constexpr double kLongPartUs = 150;
 // be compared. The faster variant is kept for at least 16 times the length of a trial of the other
 // one, twice as long after each trial that confirms it.
 constexpr double kTrialUs = 50e3, kKeptUs = 1e6, kLongestKeptUs = 16e6, kKeptTrials = 16;
+constexpr double kShortAloneUs = 4e6;  // with short parts, before the first trial of sharing
 constexpr double kTrialRuns = 2;
 // Sharing must pay for the CPUs that it takes from others: other sessions of this process, too. Of
 // two threads among many that are ready each has the CPU as often as one: a run of twice the cost
@@ -54,7 +58,7 @@ thread_local ThreadTeam* own_turn = nullptr;
 
 ThreadTeam::ThreadTeam(int threads) : fall_ns_(kFallNs) {
   Pool& pool = Pool::here();
-  size_ = std::min(threads > 0 ? threads : pool.cpus(), kMaxThreads);
+  size_ = parts_ = std::min(threads > 0 ? threads : pool.cpus(), kMaxThreads);
   pool.add_team();
   pool.start_workers(size_);
 }
@@ -115,15 +119,18 @@ ThreadTeam::Turn::Turn(ThreadTeam& team, Pace* pace)
   pool.start_workers(team.size_);  // after a fork there are none
   team.job_ = pool.enter(team.size_ > 1);
   team.own_parts_ = team.slept_ns_ = team.late_ns_ = 0;
-  team.alone_ = team.crowded_ && pace && team.works_alone(*pace);
+  team.alone_ = team.crowded_ && pace && pace->part_us > 0 && team.works_alone(*pace);
+  team.parts_ = team.alone_ ? 1 : team.size_;
   team.give_up_ns_ = 0;
   before_ = std::exchange(own_turn, &team);
   if (team.size_ == 1) return;
   wall_ns_ = now_ns();
   if (team.crowded_ && pace && !team.alone_ && pace->alone_us > 0)
     team.give_up_ns_ = wall_ns_ + static_cast<int64_t>(kGiveUpAfter * 1e3 * pace->alone_us);
-  looks_ = !team.alone_ || (pace && pace->part_us == 0) || --team.runs_to_look_ <= 0;
-  if (!looks_) return;
+  const bool short_and_known =
+      pace && pace->undisturbed_us > 0 && pace->undisturbed_us < kShortRunUs;
+  asks_ = !team.alone_ || !short_and_known;
+  if (!asks_) return;
   cpu_ns_ = thread_cpu_ns();
   preemptions_ = preemptions();
 }
@@ -133,39 +140,35 @@ ThreadTeam::Turn::~Turn() {
   if (team_.size_ > 1) {
     const int64_t now = now_ns();
     const auto wall_ns = static_cast<double>(now - wall_ns_);
-    team_.unseen_ns_ += wall_ns;
-    if (looks_) look(now, wall_ns);
+    // The first run of a kind is not representative: it reads cold memory.
+    const bool first = pace_ && pace_->part_us == 0;
+    const double lost = asks_ ? share_lost(wall_ns) : share_of_pace(wall_ns);
+    if (!first) team_.watch(now, wall_ns, lost);
     if (pace_) team_.count(*pace_, wall_ns);
   }
+  team_.parts_ = team_.size_;
   team_.pool_->leave(team_.job_);
   team_.pool_ = nullptr;
   team_.job_ = nullptr;
   own_turn = before_;
 }
 
-// A thread that was never preempted lost to other programs what it waited for parts that took
-// longer than its own: their workers were preempted. The rest of its waits are for a disk. The
-// first run of a kind is not representative: it reads cold memory.
-void ThreadTeam::Turn::look(int64_t now, double wall_ns) {
+// The share of this run that other programs took, as the system says. A thread that was never
+// preempted lost to them what it waited for parts that took longer than its own: their workers were
+// preempted. The rest of its waits are for a disk.
+double ThreadTeam::Turn::share_lost(double wall_ns) {
   const auto cpu_ns = static_cast<double>(thread_cpu_ns() - cpu_ns_);
-  const bool first = pace_ && pace_->part_us == 0;
   const bool interrupted = preemptions() > preemptions_;
   const double awake_ns = std::max(1.0, wall_ns - static_cast<double>(team_.slept_ns_));
-  const double lost = interrupted ? std::clamp(1 - cpu_ns / awake_ns, 0.0, 1.0)
-                                  : static_cast<double>(team_.late_ns_) / awake_ns;
   if (pace_ && team_.own_parts_ > 0)
     pace_->part_us = cpu_ns / 1e3 / static_cast<double>(team_.own_parts_);
-  if (!first) team_.watch(now, team_.unseen_ns_, lost);
-  team_.unseen_ns_ = 0;
-  team_.runs_to_look_ = team_.draw_runs_to_look(cpu_ns);
+  return interrupted ? std::clamp(1 - cpu_ns / awake_ns, 0.0, 1.0)
+                     : static_cast<double>(team_.late_ns_) / awake_ns;
 }
 
-// 1 to 2n − 1, n runs of so much CPU time being what lies between two looks.
-int ThreadTeam::draw_runs_to_look(double cpu_ns) {
-  const double runs =
-      std::clamp(kBetweenLooksNs / std::max(cpu_ns, 1.0), 1.0, kMostRunsBetweenLooks);
-  random_ = random_ * 1664525 + 1013904223;  // Knuth's linear congruential generator
-  return 1 + static_cast<int>((random_ >> 16) % static_cast<uint32_t>(2 * runs - 1));
+// The same of a run on one thread, from its length.
+double ThreadTeam::Turn::share_of_pace(double wall_ns) const {
+  return std::max(0.0, 1 - kUneventful * 1e3 * pace_->undisturbed_us / wall_ns);
 }
 
 // Under load: the variant of the current block of runs.
@@ -173,9 +176,10 @@ bool ThreadTeam::works_alone(Pace& pace) const {
   if (pace.crowd != crowds_) {
     const bool is_short = pace.part_us < kLongPartUs;
     pace = {.part_us = pace.part_us,
+            .undisturbed_us = pace.undisturbed_us,
             .alone = is_short,
             .trial = !is_short,
-            .kept_us = is_short ? kKeptUs : 0,
+            .kept_us = is_short ? kShortAloneUs : 0,
             .crowd = crowds_};
   }
   return pace.alone;
@@ -183,7 +187,13 @@ bool ThreadTeam::works_alone(Pace& pace) const {
 
 // After a run that took `wall_ns`.
 void ThreadTeam::count(Pace& pace, double wall_ns) const {
-  if (own_parts_ == 0 || !crowded_ || pace.crowd != crowds_) return;
+  if (parts_ == 1) {
+    const double risen = pace.undisturbed_us * (1 + kUndisturbedRise * wall_ns / 1e9);
+    const double run_us = wall_ns / 1e3;
+    pace.undisturbed_us = risen > 0 ? std::min(risen, run_us) : run_us;
+  }
+  const bool none_shared = own_parts_ == 0 && parts_ > 1;
+  if (none_shared || !crowded_ || pace.crowd != crowds_) return;
   pace.block_us += wall_ns / 1e3;
   ++pace.runs;
   const bool gave_up = pace.trial && alone_ && !pace.alone;

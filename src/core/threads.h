@@ -48,7 +48,7 @@ class ThreadTeam {
       int64_t count, grain, blocks;
       int parts;
     } context{&body, count, grain, (count + grain - 1) / grain, size_};
-    context.parts = static_cast<int>(std::min<int64_t>(size_, context.blocks));
+    context.parts = static_cast<int>(std::min<int64_t>(parts_, context.blocks));
     run(
         context.parts,
         [](void* opaque, int part) {
@@ -63,6 +63,8 @@ class ThreadTeam {
   /// Measured times of one kind of run, kept by the caller between runs.
   struct Pace {
     double part_us = 0;  ///< a part of a step; 0: not known yet
+    /// A run on one thread that nothing interrupts; 0: not known. Rises slowly until the next one.
+    double undisturbed_us = 0;
     // Under load runs come in blocks, which share their steps or do not.
     bool alone = false;                  ///< the variant of the current block
     bool trial = true;                   ///< a short block, to compare with the other variant
@@ -82,10 +84,11 @@ class ThreadTeam {
     Turn& operator=(const Turn&) = delete;
 
    private:
-    void look(int64_t now, double wall_ns);
+    double share_lost(double wall_ns);
+    double share_of_pace(double wall_ns) const;
 
     ThreadTeam& team_;
-    bool outermost_, looks_ = false;  // looks_: this run measures what other programs took
+    bool outermost_, asks_ = false;  // asks_: the system, for what other programs took of this run
     Pace* pace_;
     ThreadTeam* before_ = nullptr;                        // the enclosing turn
     int64_t wall_ns_ = 0, cpu_ns_ = 0, preemptions_ = 0;  // at its start
@@ -97,9 +100,9 @@ class ThreadTeam {
   void count(Pace& pace, double wall_ns) const;
   static void end_block(Pace& pace);
   void watch(int64_t now, double time_ns, double lost);
-  int draw_runs_to_look(double cpu_ns);
 
   int size_ = 1;
+  int parts_ = 1;               // those that parallel_for() makes: 1 in a turn that works alone
   class Pool* pool_ = nullptr;  // during a turn: the process's pool, a new one after a fork
   struct Job* job_ = nullptr;   // during a turn: our job; null: steps are not shared
   int64_t own_parts_ = 0;       // parts that the caller did in this turn
@@ -115,9 +118,6 @@ class ThreadTeam {
   uint32_t crowds_ = 0;       // number of periods of load; those less than 1 s apart are one
   int64_t crowd_end_ns_ = 0;  // end of the last one
   double fall_ns_;            // time constant of the fall of `lost_`
-  int runs_to_look_ = 0;      // until one measures what other programs took
-  uint32_t random_ = 1;       // state of a generator
-  double unseen_ns_ = 0;      // length of the runs since then
 };
 
 /// body(begin, end) over [0, count) in contiguous parts of at least `least` (> 0), at most one per

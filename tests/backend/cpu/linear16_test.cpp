@@ -110,7 +110,8 @@ std::string compare16(const OpCase& c, const Tensor& got) {
 const std::vector<Types>& type_table(std::string_view row) {
   constexpr DType b = DType::kBF16, h = DType::kF16, f = DType::kF32, none = DType::kUndefined;
   static const std::vector<Types> bf16{{b, b, none, none, b}, {b, b, f, none, b}, {b, b, b, b, b},
-                                       {b, b, f, f, b},       {b, b, b, f, f},    {b, b, f, b, f}};
+                                       {b, b, f, f, b},       {b, b, b, f, f},    {b, b, f, b, f},
+                                       {b, b, f, none, h},    {b, b, h, h, h},    {b, b, h, b, f}};
   static const std::vector<Types> f16{{h, h, none, none, h}, {h, h, f, none, h},
                                       {h, h, h, h, h},       {f, h, f, f, f},
                                       {h, h, f, f, h},       {f, h, none, h, h}};
@@ -265,7 +266,9 @@ TEST(CpuLinear16, SaysWhyItDoesNotFitAndWhatItRounds) {
   };
   EXPECT_EQ(reason(bf16, {f, f, f, f, f}), "the weight is f32, this kernel takes bf16");
   EXPECT_EQ(reason(bf16, {f, b, f, f, f}), "input 0 is f32, this kernel takes bf16");
-  EXPECT_EQ(reason(bf16, {b, b, h, f, f}), "input 2 is f16, this kernel takes bf16 or f32");
+  EXPECT_EQ(reason(bf16, {b, b, h, f, h}), "");
+  EXPECT_EQ(reason(bf16, {b, b, DType::kI32, f, f}),
+            "input 2 is i32, this kernel takes bf16, f16 or f32");
   EXPECT_EQ(reason(f16, {h, h, f, f, b}), "the output is bf16, this kernel takes f16 or f32");
 
   const OpCase c = linear_case(make, {2, 3, 4}, {b, b, f, b, f});

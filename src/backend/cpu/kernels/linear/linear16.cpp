@@ -1,30 +1,36 @@
 // Linear layers with 16-bit weights: y = act(x·w + bias) + residual. Contract: LinearAttrs in
 // core/attrs.h; layouts and implementations: linear.h.
 //
-// cpu.linear.onednn_bf16   x and w bf16; bias, residual and y each bf16 or f32. Products of bf16
-//     operands are exact; sums, bias, activation and residual are f32; y is rounded once. Runs on
-//     oneDNN on instruction sets with bf16 products, where subnormal operands count as zero;
+// cpu.linear.onednn_bf16   x and w bf16; bias, residual and y each bf16, f16 or f32. Products of
+//     bf16 operands are exact; sums, bias, activation and residual are f32; y is rounded once. Runs
+//     on oneDNN on instruction sets with bf16 products, where subnormal operands count as zero;
 //     elsewhere (and in builds without oneDNN) on Vernier's f32 product, operands widened.
 // cpu.linear.f16   w f16; x, bias, residual and y each f16 or f32. Weights take half the memory and
 //     are widened panel by panel; everything is computed in f32, at the speed of f32.
 //
 // K is never split and its order fixed: row bits as in linear.cpp. Error of a sum: <=
 // K·2^-24·Σ|x||w| (in practice √K), plus the activation's (math-inl.h), plus half an ulp of y.
+#include <algorithm>
+#include <array>
+#include <span>
+
 #include "backend/cpu/kernels/linear/linear.h"
 
 namespace vernier::backend::cpu {
 namespace {
 
-// Inputs and output 0 of the operator, bias and residual among them, are `type` or f32.
-Support type_or_f32(const Problem& problem, DType type) {
-  const auto fits = [type](const Operand& operand) {
-    return !operand.present || operand.dtype == type || operand.dtype == DType::kF32;
+// Inputs and output 0 of the operator from input `first` on have one of `types`.
+Support types_are(const Problem& problem, size_t first, std::span<const DType> types) {
+  const auto refuse = [types](const std::string& what, const Operand& operand) {
+    std::string text = what + " is " + std::string(name(operand.dtype)) + ", this kernel takes ";
+    for (size_t i = 0; i < types.size(); ++i)
+      text += (i == 0 ? "" : i + 1 < types.size() ? ", " : " or ") + std::string(name(types[i]));
+    return no(text);
   };
-  const auto refuse = [type](const std::string& what, const Operand& operand) {
-    return no(what + " is " + std::string(name(operand.dtype)) + ", this kernel takes " +
-              std::string(name(type)) + " or f32");
+  const auto fits = [types](const Operand& operand) {
+    return !operand.present || std::ranges::find(types, operand.dtype) != types.end();
   };
-  for (size_t i = 0; i < problem.inputs.size(); ++i) {
+  for (size_t i = first; i < problem.inputs.size(); ++i) {
     if (!fits(problem.inputs[i])) return refuse("input " + std::to_string(i), problem.inputs[i]);
   }
   if (!fits(problem.outputs[0])) return refuse("the output", problem.outputs[0]);
@@ -43,12 +49,14 @@ Support supports_bf16(const Problem& problem) {
   if (support && problem.inputs[0].dtype != DType::kBF16)
     return no("input 0 is " + std::string(name(problem.inputs[0].dtype)) +
               ", this kernel takes bf16");
-  return support ? type_or_f32(problem, DType::kBF16) : support;
+  static constexpr std::array kOthers{DType::kBF16, DType::kF16, DType::kF32};
+  return support ? types_are(problem, 2, kOthers) : support;
 }
 Support supports_f16(const Problem& problem) {
   Support support = supports_packed_weight(problem);
   if (support) support = weight_is(problem, DType::kF16);
-  return support ? type_or_f32(problem, DType::kF16) : support;
+  static constexpr std::array kAll{DType::kF16, DType::kF32};
+  return support ? types_are(problem, 0, kAll) : support;
 }
 
 Numerics bf16_numerics(const Problem& problem) {

@@ -115,8 +115,7 @@ void launch_packed(const LaunchCall& call, size_t first_parameter, bool is_rms) 
   }
   args.is_aligned =
       args.is_aligned && is_aligned(args.x) && is_aligned(args.addend) && is_aligned(args.sum);
-  const bool quantizes =
-      call.next != nullptr && !given(call.next->in, 2) && packed_norm_quantizes(args);
+  const bool quantizes = call.next != nullptr && packed_norm_quantizes(args);
   if (quantizes) {
     const auto output = [&call](size_t i) {
       return static_cast<float*>(const_cast<void*>(data(call.next->out, i)));
@@ -125,6 +124,8 @@ void launch_packed(const LaunchCall& call, size_t first_parameter, bool is_rms) 
     args.scales = output(1);
     args.zeros = output(2);
     args.factors = static_cast<const float*>(data(call.next->in, 1));
+    args.given_scale = static_cast<const float*>(data(call.next->in, 2));
+    args.given_zero = static_cast<const float*>(data(call.next->in, 3));
   }
   check_cuda(launch_packed_norm(args, stream_of(call.execution)), "normalizing rows");
   if (call.next != nullptr && !quantizes) launch_quantize_rows(*call.next);

@@ -19,20 +19,28 @@ constexpr int kMinBlocks = L::kVectors* L::kN > 24 || kIsAhead<L> ? 2 : 3;
 template <class L>
 __device__ void quantize(const PackedNorm& args, int64_t row, bool inside,
                          float (&x)[L::kVectors][L::kN]) {
-  RowRange range{0, 0};
-  float differences = 0;
 #pragma unroll
   for (int k = 0; k < L::kVectors; ++k) {
 #pragma unroll
     for (float& v : x[k]) v = to_f32(from_f32<typename L::T>(v));
     multiply_factors(args.factors, PackedRow<L>::column(k), L::kN, x[k]);
-#pragma unroll
-    for (const float v : x[k]) {
-      range = {fminf(range.low, v), fmaxf(range.high, v)};
-      differences += v - v;
-    }
   }
-  const RowScaling by = scaling_of(range_of_row<L::kThreads>(range, differences, nullptr));
+  const auto range_of_x = [&x] {
+    RowRange range{0, 0};
+    float differences = 0;
+#pragma unroll
+    for (int k = 0; k < L::kVectors; ++k) {
+#pragma unroll
+      for (const float v : x[k]) {
+        range = {fminf(range.low, v), fmaxf(range.high, v)};
+        differences += v - v;
+      }
+    }
+    return range_of_row<L::kThreads>(range, differences, nullptr);
+  };
+  const RowScaling by = args.given_scale != nullptr
+                            ? given_scaling(*args.given_scale, *args.given_zero)
+                            : scaling_of(range_of_x());
   if (!inside) return;
 #pragma unroll
   for (int k = 0; k < L::kVectors; ++k) {

@@ -24,6 +24,7 @@ struct PackedNorm {
   int8_t* q = nullptr;
   float *scales = nullptr, *zeros = nullptr;
   const float* factors = nullptr;  ///< of QuantizeRows: [cols], or null: 1
+  const float *given_scale = nullptr, *given_zero = nullptr;  ///< of all rows; null: each its own
   bool backwards = false;          ///< rows from the last to the first; EmbedNorm takes no notice
 };
 
