@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -22,6 +23,7 @@ struct Options {
   std::vector<std::string> fuse, plugins;
   std::vector<std::string> rules;
   std::string policy, save_policy, layer_precisions, layer_output_types, constraints, scales;
+  std::string export_qdq;
   bool static_scales = false;
   bool fp32 = false, tf32 = false, fp16 = false, bf16 = false, int8 = false;
   LimitOptions limits;
@@ -77,6 +79,7 @@ void take_precision(const Options& options, CompileOptions& compile_options) {
   compile_options.layer_output_types = options.layer_output_types;
   compile_options.precision_constraints = options.constraints;
   compile_options.static_scales = options.static_scales;
+  compile_options.export_qdq = options.export_qdq;
   compile_options.int8_error = options.int8_error / 100;
   if (!options.scales.empty()) {
     compile_options.scales = read_text_file(options.scales, "scales");
@@ -97,8 +100,21 @@ ComparedReport built(const Options& options, const CompileOptions& compile_optio
                         {.keep = options.force ? kInt8 : kFaster});
 }
 
+void check_export(const Options& options) {
+  check_keeps_inputs(options.export_qdq, {options.model, options.scales, options.policy});
+  for (const std::string& other : {options.engine, options.save_policy, options.tuning}) {
+    if (std::filesystem::path(options.export_qdq).lexically_normal() !=
+        std::filesystem::path(other).lexically_normal())
+      continue;
+    throw Error(ErrorCode::kInput, "--export-qdq '" + options.export_qdq +
+                                       "' is a file that the command writes something else to; "
+                                       "give another name");
+  }
+}
+
 int build(const Options& options) {
   check_keeps_inputs(options.engine, {options.model, options.scales});
+  if (!options.export_qdq.empty()) check_export(options);
   if (!options.tolerance.empty() && !options.verify) {
     throw Error(ErrorCode::kInput,
                 "--tolerance limits what --verify accepts; add --verify to the build");
@@ -195,6 +211,9 @@ void add_build(CLI::App& app, Run& chosen) {
   command->add_flag("--static", options->static_scales,
                     "with --scales: int8 operands take the file's static ranges, not that of each "
                     "row; less exact");
+  command->add_option("--export-qdq", options->export_qdq,
+                      "with --int8 and --static: also write the model with its int8 products as "
+                      "QuantizeLinear and DequantizeLinear (.onnx), for other runtimes");
   command
       ->add_option("--int8-error", options->int8_error,
                    "with --int8: percent by which rounding to INT8 may move an output, rms; the "
@@ -236,6 +255,8 @@ void add_build(CLI::App& app, Run& chosen) {
       "  vernier build model.onnx -o model.vn --bf16 --rule 'role:head compute=f32' --verify\n"
       "  vernier build model.onnx -o model.vn --int8 --scales scales.json --verify\n"
       "  vernier build model.onnx -o model.vn --int8 --scales scales.json --static\n"
+      "  vernier build model.onnx -o model.vn --int8 --scales scales.json --static "
+      "--export-qdq model.qdq.onnx\n"
       "  vernier build model.onnx -o model.vn --int8 --no-compare\n"
       "  vernier build model.onnx -o model.vn --fp16 "
       "--layerPrecisions='LayerNormalization_*:fp32'\n"

@@ -102,7 +102,11 @@ CompileOptions in_16_bits(const Job& job, const backend::Backend& backend) {
   const auto asks_int8 = [](const precision::Rule& rule) {
     return rule.compute.type == DType::kQ8;
   };
-  if (std::ranges::none_of(job.policy.rules, asks_int8)) options.scales.clear();
+  options.export_qdq.clear();
+  if (std::ranges::none_of(job.policy.rules, asks_int8)) {
+    options.scales.clear();
+    options.static_scales = false;
+  }
   return options;
 }
 

@@ -18,6 +18,8 @@ CompileReport compiler::report_of(const Compiled& compiled, double ms) {
     report.fallback_steps += backend::is_evaluator(step.kernel);
   for (const plan::Blob& blob : compiled.plan.blobs) report.weight_bytes += blob.bytes.bytes();
   report.notes = compiled.plan.notes;
+  report.notes.insert(report.notes.end(), compiled.report_notes.begin(),
+                      compiled.report_notes.end());
   report.policy = compiled.plan.build.policy;
   report.ms = ms;
   return report;

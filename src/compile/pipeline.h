@@ -18,7 +18,9 @@ namespace vernier::compiler {
 
 struct Compiled {
   plan::Plan plan;
-  int64_t onnx_nodes = 0;
+  int64_t onnx_nodes = 0, opset = 0;
+  std::string exported_policy;  ///< of a model that --export-qdq wrote, as JSON
+  std::vector<std::string> report_notes;  ///< behind the plan's, which engines hold
 };
 
 /// The options of a build, with its policy and its scales parsed once for all stages.
