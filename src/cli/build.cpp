@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -100,28 +99,16 @@ ComparedReport built(const Options& options, const CompileOptions& compile_optio
                         {.keep = options.force ? kInt8 : kFaster});
 }
 
-void check_export(const Options& options) {
-  check_keeps_inputs(options.export_qdq, {options.model, options.scales, options.policy});
-  for (const std::string& other : {options.engine, options.save_policy, options.tuning}) {
-    if (std::filesystem::path(options.export_qdq).lexically_normal() !=
-        std::filesystem::path(other).lexically_normal())
-      continue;
-    throw Error(ErrorCode::kInput, "--export-qdq '" + options.export_qdq +
-                                       "' is a file that the command writes something else to; "
-                                       "give another name");
-  }
-}
-
 int build(const Options& options) {
   check_keeps_inputs(options.engine, {options.model, options.scales});
-  if (!options.export_qdq.empty()) check_export(options);
+  check_keeps_inputs(options.export_qdq, {options.model, options.scales, options.policy});
   if (!options.tolerance.empty() && !options.verify) {
     throw Error(ErrorCode::kInput,
                 "--tolerance limits what --verify accepts; add --verify to the build");
   }
   verify::parse_tolerance(options.tolerance);  // refused before the work
   if (!options.save_policy.empty()) {
-    check_keeps_inputs(options.save_policy, {options.model});
+    check_keeps_inputs(options.save_policy, {options.model, options.export_qdq});
     io::check_can_write(options.save_policy, "policy");
   }
   CompileOptions compile_options;

@@ -10,7 +10,6 @@
 #include "compile/clock.h"
 #include "compile/pipeline.h"
 #include "core/limits.h"
-#include "core/whole_file.h"
 #include "engine/writer.h"
 #include "evaluate/rows.h"
 #include "runtime/engine_impl.h"
@@ -204,8 +203,7 @@ std::vector<ComparedTimes> time_engines(const Engine& int8, const Engine& other,
 ComparedReport compile_faster(const std::string& model_path, const std::string& engine_path,
                               const CompileOptions& asked, const CompareOptions& compare) {
   const Clock clock;
-  check_can_write(engine_path, "engine");  // before the work
-  if (!asked.tuning_file.empty()) check_can_write(asked.tuning_file, "tuning record");
+  compiler::check_targets(engine_path, asked);
   const Job job = compiler::begun(asked);
   const Compiled int8 = compiler::run(model_path, job);
   ComparedReport report;

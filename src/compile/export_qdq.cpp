@@ -207,6 +207,14 @@ std::vector<std::string> write_export(const Job& job, const std::string& model_p
                       to)};
 }
 
+void check_can_calibrate(const ir::Graph& imported, const std::string& model) {
+  if (imported.int8_operands.empty()) return;
+  throw Error(ErrorCode::kInput,
+              fmt::format("'{}' has the scales of its int8 products itself ('vernier build "
+                          "--export-qdq' wrote it); calibrate the model that it was made from",
+                          model));
+}
+
 bool take_exported_policy(const ir::Graph& imported, Compiled& compiled, Job& job) {
   if (!imported.int8_operands.empty() && job.scales)
     throw Error(ErrorCode::kInput,
@@ -220,9 +228,9 @@ bool take_exported_policy(const ir::Graph& imported, Compiled& compiled, Job& jo
   precision::Policy policy = precision::load_policy(compiled.exported_policy,
                                                     "the model's metadata 'vernier.int8'");
   compiled.plan.notes.push_back(
-      fmt::format("mode {} and {} are those that the model was written with; --int8, --fp16, … "
-                  "replace them",
-                  precision::name(policy.mode), count_of(policy.rules, "rule")));
+      fmt::format("mode {}{} as the model was written with; a mode or a policy of yours replaces it",
+                  precision::name(policy.mode),
+                  policy.rules.empty() ? "" : " and " + count_of(policy.rules, "rule")));
   std::ranges::move(job.policy.rules, std::back_inserter(policy.rules));
   job.policy = std::move(policy);
   return true;

@@ -27,6 +27,9 @@ std::vector<onnx::QdqProduct> qdq_products(
 std::vector<std::string> write_export(const Job& job, const std::string& model_path,
                                       const std::vector<onnx::QdqProduct>& products);
 
+/// Throws Error(kInput) for a model that an export wrote: it has scales, and takes no others.
+void check_can_calibrate(const ir::Graph& imported, const std::string& model);
+
 /// Of an imported model that an export wrote: takes its policy for `job`, unless the user gave a
 /// mode or a policy; the rules of the options come behind it. Returns whether it did. Throws
 /// Error(kInput) for a policy that is damaged, and for scales beside those of the model.

@@ -143,6 +143,17 @@ std::optional<OperandW> operand_w(const Graph& graph, ValueId value, size_t colu
   return OperandW{*values, std::move(scales)};
 }
 
+bool same_type(const Graph& graph, ValueId a, ValueId b) {
+  const ir::Value &left = graph.value(a), &right = graph.value(b);
+  return left.dtype == right.dtype && left.shape == right.shape;
+}
+
+bool all_finite(const Tensor& f32) {
+  const std::span numbers(reinterpret_cast<const float*>(f32.data()),
+                          static_cast<size_t>(f32.elems()));
+  return std::ranges::all_of(numbers, [](float v) { return std::isfinite(v); });
+}
+
 // values · scale of the column · factor of the row; the factors are powers of two, or 1.
 Tensor real_weight(const OperandW& w, const std::vector<float>& factors, size_t columns) {
   const int64_t width = w.values.shape()[1];
@@ -179,9 +190,12 @@ class Taker {
     auto x = operand_x(graph_, node.inputs[0], product.factors);
     const auto w = operand_w(graph_, node.inputs[1], columns);
     if (!x || !w) return false;
+    if (!same_type(graph_, x->x, node.inputs[0])) return false;
     if (!x->factors.empty() && std::ssize(x->factors) != w->values.shape()[1 - columns])
       return false;
-    const ValueId real = graph_.add_constant(real_weight(*w, x->factors, columns));
+    Tensor weight = real_weight(*w, x->factors, columns);
+    if (graph_.value(node.inputs[1]).dtype != DType::kF32 || !all_finite(weight)) return false;
+    const ValueId real = graph_.add_constant(std::move(weight));
     graph_.int8_operands.emplace(node.origins[0].key,
                                  ir::Int8Operands{.x_scale = x->by.scale,
                                                   .x_zero = x->by.zero,
