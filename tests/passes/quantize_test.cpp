@@ -191,18 +191,18 @@ INSTANTIATE_TEST_SUITE_P(Cases, Factors, ::testing::ValuesIn(kFactors),
 // Weights that were whole numbers of scales get these scales and these numbers again, to the bit;
 // 127·s / 127 is not always s.
 TEST(QuantizedWeight, KeepsScalesInWhoseUnitsItIsWhole) {
-  constexpr int64_t kRows = 8, kColumns = 200;
-  std::vector<float> scales, values(kRows * kColumns);
+  constexpr int64_t kLong = 8, kWide = 200;
+  std::vector<float> scales, values(kLong * kWide);
   std::vector<int8_t> whole(values.size());
-  for (int64_t c = 0; c < kColumns; ++c)
+  for (int64_t c = 0; c < kWide; ++c)
     scales.push_back(0.01F * (1 + std::sin(static_cast<float>(c)) / 2));
-  for (int64_t i = 0; i < kRows * kColumns; ++i) {
+  for (int64_t i = 0; i < kLong * kWide; ++i) {
     const auto at = static_cast<size_t>(i);
     // Column 0 has only 0 and ±127: its scale cannot be found in the numbers.
-    whole[at] = static_cast<int8_t>(i % kColumns == 0 ? 127 * (i % 3 - 1) : i * i % 255 - 127);
-    values[at] = static_cast<float>(whole[at]) * scales[at % kColumns];
+    whole[at] = static_cast<int8_t>(i % kWide == 0 ? 127 * (i % 3 - 1) : i * i % 255 - 127);
+    values[at] = static_cast<float>(whole[at]) * scales[at % kWide];
   }
-  const Tensor w = Tensor::from_bytes(DType::kF32, {kRows, kColumns}, std::as_bytes(std::span(values)));
+  const Tensor w = Tensor::from_bytes(DType::kF32, {kLong, kWide}, std::as_bytes(std::span(values)));
   const QuantizedWeight made = quantized_weight(w, {.scales = scales});
   EXPECT_EQ(std::memcmp(made.scales.data(), scales.data(), made.scales.bytes()), 0);
   EXPECT_EQ(std::memcmp(made.values.data(), whole.data(), made.values.bytes()), 0);
