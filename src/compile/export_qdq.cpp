@@ -111,6 +111,12 @@ class Exporter {
     return changes ? *factors : std::vector<float>();
   }
 
+  // Not, for example, a FusedMatMul, which import makes a MatMul of.
+  static bool is_plain(const ir::Node& node, const std::string& key) {
+    const auto origin = std::ranges::find(node.origins, key, &ir::Origin::key);
+    return origin->op_type == "MatMul" || origin->op_type == "Gemm";
+  }
+
   void check_node(const passes::ProductName& name, const Tensor& weight, bool trans_w) const {
     const std::string instead = fmt::format(
         "; keep it in 16 bits with --rule 'name:{} compute=f16', or build without --export-qdq",
@@ -121,7 +127,7 @@ class Exporter {
                        "onnx.inliner.inline_local_functions does{}",
                        label(name), instead));
     const auto found = nodes_.find(name.key);
-    if (found == nodes_.end())
+    if (found == nodes_.end() || !is_plain(*found->second, name.key))
       fail(fmt::format("product '{}' is not made by a MatMul or a Gemm, expected one of these to "
                        "write Q/DQ operators around its operands{}",
                        label(name), instead));
