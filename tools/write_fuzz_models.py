@@ -6,11 +6,12 @@ axes and shapes made constants, as exporters write them), and a few small models
 make of attention, masks, shapes, images, indices, local functions and quantised products.
 """
 
+import json
 import sys
 from pathlib import Path
 
 import numpy as np
-from onnx import ModelProto, numpy_helper, parser
+from onnx import ModelProto, helper, numpy_helper, parser
 from onnx.backend.test.case.node import collect_testcases
 
 MOST_BYTES = 600
@@ -29,6 +30,13 @@ LEFT_OUT = set(
 )
 # Their integers are data, not sizes.
 INDEXING = {"Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "OneHot"}
+
+# What --export-qdq writes into the metadata of "int8_operands".
+INT8 = {
+    "version": 1,
+    "policy": '{"vernier_policy": 1, "mode": "int8", "rules": []}',
+    "products": [{"output": "p", "factors": True}],
+}
 
 HEAD = '<ir_version: 8, opset_import: ["" : 18]>\n'
 
@@ -207,6 +215,21 @@ twice (p) => (q) { u = Add(p, p) q = Sigmoid(u) }
             numbers("point", 3, np.uint8),
         ],
     ),
+    "int8_operands": (
+        HEAD
+        + """g (float[n,4] x) => (float[n,3] y) {
+  f = Mul(x, factors)  q = QuantizeLinear(f, s, z)  d = DequantizeLinear(q, s, z)
+  v = DequantizeLinear<axis=1>(w, scales, zeros)  p = MatMul(d, v)  y = Relu(p)
+}""",
+        [
+            numpy_helper.from_array(np.arange(12, dtype=np.int8).reshape(4, 3) - 5, "w"),
+            floats("scales", [0.05, 0.1, 0.2]),
+            numbers("zeros", [0, 0, 0], np.int8),
+            floats("factors", [1, 0.5, 2, 1]),
+            floats("s", 0.02),
+            numbers("z", -3, np.int8),
+        ],
+    ),
     "causal": (
         HEAD
         + """g (float[batch,seq,8] x) => (float[batch,2,seq,seq] y) {
@@ -236,6 +259,8 @@ def main():
     for name, (text, weights) in MODELS.items():
         model = parser.parse_model(text)
         model.graph.initializer.extend(weights)
+        if name == "int8_operands":
+            helper.set_model_props(model, {"vernier.int8": json.dumps(INT8)})
         (folder / f"{name}.onnx").write_bytes(model.SerializeToString())
 
 

@@ -41,6 +41,9 @@ struct CompileOptions {
   /// of each row. All of them must have one. Less exact; faster where a product can quantize what
   /// it makes (a GPU's).
   bool static_scales = false;
+  /// Writes the model with its int8 products as Q/DQ operators to this file too, for other runtimes
+  /// (docs/quantization.md "Q/DQ models for other runtimes"). Needs static_scales. Empty: none.
+  std::string export_qdq;
   /// Mode int8: how far rounding to int8 may move an output on seeded inputs, rms, as a part of the
   /// output's. Products are kept in 16 bits until it holds (docs/quantization.md "Fallback"). 1 and
   /// above: nothing is measured, and every product stays in int8.

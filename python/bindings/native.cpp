@@ -345,6 +345,7 @@ NB_MODULE(_native, m) {
       .def_rw("scales", &CompileOptions::scales)
       .def_rw("scales_file", &CompileOptions::scales_file)
       .def_rw("static_scales", &CompileOptions::static_scales)
+      .def_rw("export_qdq", &CompileOptions::export_qdq)
       .def_rw("int8_error", &CompileOptions::int8_error)
       .def("limit", [](CompileOptions& options, const std::string& max_memory, double max_seconds) {
         options.limits = limits_of(max_memory, max_seconds);

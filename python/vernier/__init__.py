@@ -134,7 +134,8 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
           shapes: str | None = None, layer_precisions: str | None = None,
           layer_output_types: str | None = None, policy: Path | Mapping[str, Any] | None = None,
           outputs: Iterable[str] = (), fuse_off: Iterable[str] = (), device: str = "cpu",
-          scales: Path | None = None, static_scales: bool = False, int8_error: float = 5.0,
+          scales: Path | None = None, static_scales: bool = False,
+          export_qdq: Path | None = None, int8_error: float = 5.0,
           compare: bool = False, force: bool = False, max_memory: int | str | None = None,
           max_seconds: float | None = None) -> dict[str, Any]:
     """Compiles an ONNX model into an engine file, as `vernier build` does, range audit included.
@@ -152,6 +153,9 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
     static_scales
               with scales: int8 operands take the file's static ranges, not that of each row; less
               exact.
+    export_qdq
+              with static_scales: also write the model with its int8 products as Q/DQ operators to
+              this file, for other runtimes.
     int8_error
               of mode "int8": percent by which rounding to int8 may move an output, rms; the
               products that cost most are kept in 16 bits until it holds. From 100 on nothing is
@@ -184,6 +188,10 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
         options.scales, options.scales_file = _text_of(scales), os.fspath(scales)
         _check_keeps(engine, scales)
     options.static_scales = static_scales
+    if export_qdq is not None:
+        options.export_qdq = os.fspath(export_qdq)
+        for read in (model, *([] if scales is None else [scales])):
+            _check_keeps(export_qdq, read)
     options.int8_error = int8_error / 100
     options.limit(_size(max_memory), max_seconds or 0.0)
     _check_keeps(engine, model)

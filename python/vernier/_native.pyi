@@ -36,6 +36,7 @@ class CompileOptions:
     scales: str
     scales_file: str
     static_scales: bool
+    export_qdq: str
     int8_error: float
     def limit(self, max_memory: str, max_seconds: float) -> None: ...
 

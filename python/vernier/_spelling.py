@@ -13,7 +13,8 @@ import re
 # and stands with the argument. Options that are missing here have no argument.
 _ARGUMENTS = {
     "batch-axis": ("batch_axis", "text"), "batches": ("batches", "numbers"),
-    "data": ("data", "text"), "device": ("device", "text"), "expect": ("expect", "name"), "from": ("begin", "list"),
+    "data": ("data", "text"), "device": ("device", "text"), "expect": ("expect", "name"),
+    "export-qdq": ("export_qdq", "text"), "from": ("begin", "list"),
     "force": ("force=True", "flag"), "fuse": ("fuse_off", "pass"), "inputs": ("inputs", "name"),
     "int8-error": ("int8_error", "name"),
     "layerOutputTypes": ("layer_output_types", "text"),

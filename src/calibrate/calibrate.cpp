@@ -10,6 +10,7 @@
 #include "calibrate/checkpoint.h"
 #include "calibrate/observer.h"
 #include "calibrate/sites.h"
+#include "compile/export_qdq.h"
 #include "core/hash.h"
 #include "core/whole_file.h"
 #include "evaluate/rows.h"
@@ -120,6 +121,7 @@ void Calibration::prepare() {
                       fp32 = compile_options(options_, "fp32");
   const std::shared_ptr<ir::Graph> imported =
       compiler::import(options_.model.string(), fp32.options, compiled);
+  compiler::check_can_calibrate(*imported, options_.model.string());
   const std::vector<compiler::QuantizedProduct> products =
       compiler::quantized_products(*imported, int8);
   engine_ =

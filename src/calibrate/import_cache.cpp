@@ -7,6 +7,7 @@
 #include <set>
 
 #include "calibrate/cache.h"
+#include "compile/export_qdq.h"
 #include "compile/lines.h"
 #include "compile/pipeline.h"
 #include "core/hash.h"
@@ -87,6 +88,7 @@ ImportCacheReport import_cache(const ImportCacheOptions& asked) {
   options.limits = asked.limits.begun();
   compiler::Compiled compiled;
   const auto imported = compiler::import(asked.model.string(), options, compiled);
+  compiler::check_can_calibrate(*imported, asked.model.string());
   std::map<std::string, int> uses;
   for (const precision::OnnxNode& node : precision::onnx_nodes(*imported)) ++uses[node.name];
   const onnx::ModelSlicer slicer(asked.model);

@@ -22,6 +22,7 @@ struct Options {
   std::vector<std::string> fuse, plugins;
   std::vector<std::string> rules;
   std::string policy, save_policy, layer_precisions, layer_output_types, constraints, scales;
+  std::string export_qdq;
   bool static_scales = false;
   bool fp32 = false, tf32 = false, fp16 = false, bf16 = false, int8 = false;
   LimitOptions limits;
@@ -77,6 +78,7 @@ void take_precision(const Options& options, CompileOptions& compile_options) {
   compile_options.layer_output_types = options.layer_output_types;
   compile_options.precision_constraints = options.constraints;
   compile_options.static_scales = options.static_scales;
+  compile_options.export_qdq = options.export_qdq;
   compile_options.int8_error = options.int8_error / 100;
   if (!options.scales.empty()) {
     compile_options.scales = read_text_file(options.scales, "scales");
@@ -99,13 +101,14 @@ ComparedReport built(const Options& options, const CompileOptions& compile_optio
 
 int build(const Options& options) {
   check_keeps_inputs(options.engine, {options.model, options.scales});
+  check_keeps_inputs(options.export_qdq, {options.model, options.scales, options.policy});
   if (!options.tolerance.empty() && !options.verify) {
     throw Error(ErrorCode::kInput,
                 "--tolerance limits what --verify accepts; add --verify to the build");
   }
   verify::parse_tolerance(options.tolerance);  // refused before the work
   if (!options.save_policy.empty()) {
-    check_keeps_inputs(options.save_policy, {options.model});
+    check_keeps_inputs(options.save_policy, {options.model, options.export_qdq});
     io::check_can_write(options.save_policy, "policy");
   }
   CompileOptions compile_options;
@@ -195,6 +198,9 @@ void add_build(CLI::App& app, Run& chosen) {
   command->add_flag("--static", options->static_scales,
                     "with --scales: int8 operands take the file's static ranges, not that of each "
                     "row; less exact");
+  command->add_option("--export-qdq", options->export_qdq,
+                      "with --int8 and --static: also write the model with its int8 products as "
+                      "QuantizeLinear and DequantizeLinear (.onnx), for other runtimes");
   command
       ->add_option("--int8-error", options->int8_error,
                    "with --int8: percent by which rounding to INT8 may move an output, rms; the "
@@ -237,6 +243,8 @@ void add_build(CLI::App& app, Run& chosen) {
       "  vernier build model.onnx -o model.vn --bf16 --rule 'role:head compute=f32' --verify\n"
       "  vernier build model.onnx -o model.vn --int8 --scales scales.json --verify\n"
       "  vernier build model.onnx -o model.vn --int8 --scales scales.json --static\n"
+      "  vernier build model.onnx -o model.vn --int8 --scales scales.json --static "
+      "--export-qdq model.qdq.onnx\n"
       "  vernier build model.onnx -o model.vn --int8 --no-compare\n"
       "  vernier build model.onnx -o model.vn --fp16 "
       "--layerPrecisions='LayerNormalization_*:fp32'\n"

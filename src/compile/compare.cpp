@@ -10,7 +10,6 @@
 #include "compile/clock.h"
 #include "compile/pipeline.h"
 #include "core/limits.h"
-#include "core/whole_file.h"
 #include "engine/writer.h"
 #include "evaluate/rows.h"
 #include "runtime/engine_impl.h"
@@ -102,7 +101,11 @@ CompileOptions in_16_bits(const Job& job, const backend::Backend& backend) {
   const auto asks_int8 = [](const precision::Rule& rule) {
     return rule.compute.type == DType::kQ8;
   };
-  if (std::ranges::none_of(job.policy.rules, asks_int8)) options.scales.clear();
+  options.export_qdq.clear();
+  if (std::ranges::none_of(job.policy.rules, asks_int8)) {
+    options.scales.clear();
+    options.static_scales = false;
+  }
   return options;
 }
 
@@ -200,8 +203,7 @@ std::vector<ComparedTimes> time_engines(const Engine& int8, const Engine& other,
 ComparedReport compile_faster(const std::string& model_path, const std::string& engine_path,
                               const CompileOptions& asked, const CompareOptions& compare) {
   const Clock clock;
-  check_can_write(engine_path, "engine");  // before the work
-  if (!asked.tuning_file.empty()) check_can_write(asked.tuning_file, "tuning record");
+  compiler::check_targets(engine_path, asked);
   const Job job = compiler::begun(asked);
   const Compiled int8 = compiler::run(model_path, job);
   ComparedReport report;

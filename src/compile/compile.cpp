@@ -2,6 +2,7 @@
 #include "vernier/compile.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "compile/clock.h"
 #include "compile/pipeline.h"
@@ -9,6 +10,21 @@
 #include "engine/writer.h"
 
 namespace vernier {
+void compiler::check_targets(const std::string& engine_path, const CompileOptions& options) {
+  check_can_write(engine_path, "engine");
+  if (!options.tuning_file.empty()) check_can_write(options.tuning_file, "tuning record");
+  if (options.export_qdq.empty()) return;
+  const auto normal = [](const std::string& path) {
+    return std::filesystem::absolute(path).lexically_normal();
+  };
+  for (const std::string& other : {engine_path, options.tuning_file}) {
+    if (other.empty() || normal(other) != normal(options.export_qdq)) continue;
+    throw Error(ErrorCode::kInput, "--export-qdq '" + options.export_qdq +
+                                       "' is a file that the build writes something else to; give "
+                                       "another name");
+  }
+}
+
 CompileReport compiler::report_of(const Compiled& compiled, double ms) {
   CompileReport report;
   report.model = compiled.plan.model_name;
@@ -18,6 +34,8 @@ CompileReport compiler::report_of(const Compiled& compiled, double ms) {
     report.fallback_steps += backend::is_evaluator(step.kernel);
   for (const plan::Blob& blob : compiled.plan.blobs) report.weight_bytes += blob.bytes.bytes();
   report.notes = compiled.plan.notes;
+  report.notes.insert(report.notes.end(), compiled.report_notes.begin(),
+                      compiled.report_notes.end());
   report.policy = compiled.plan.build.policy;
   report.ms = ms;
   return report;
@@ -26,8 +44,7 @@ CompileReport compiler::report_of(const Compiled& compiled, double ms) {
 CompileReport compile(const std::string& model_path, const std::string& engine_path,
                       const CompileOptions& asked) {
   const compiler::Clock clock;
-  check_can_write(engine_path, "engine");  // before the work
-  if (!asked.tuning_file.empty()) check_can_write(asked.tuning_file, "tuning record");
+  compiler::check_targets(engine_path, asked);
   const compiler::Job job = compiler::begun(asked);
   const compiler::Compiled compiled = compiler::run(model_path, job);
   compiler::stage(job.options, "write");

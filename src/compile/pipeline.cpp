@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compile/export_qdq.h"
 #include "compile/fallback.h"
 #include "compile/quantized_share.h"
 #include "compile/range_audit.h"
@@ -136,6 +137,8 @@ std::shared_ptr<ir::Graph> import(const std::string& model_path, const CompileOp
   onnx::ImportReport report;
   std::shared_ptr<ir::Graph> graph = onnx::import_model(model_path, import_options, &report);
   result.onnx_nodes = report.nodes;
+  result.opset = report.opset;
+  result.exported_policy = report.policy;
   result.plan.model_name = graph->name;
   result.plan.producer = report.producer;
   result.plan.notes = report.notes;
@@ -226,6 +229,18 @@ void check_int8(const Job& job, const backend::Backend& backend) {
                                      "int8 for the device cpu");
 }
 
+// What the model says of its int8 products itself.
+void take_int8_operands(const ir::Graph& graph, passes::PassOptions& options) {
+  for (const auto& [key, operands] : graph.int8_operands) {
+    const auto shared = [](const std::vector<float>& numbers) {
+      return std::make_shared<const std::vector<float>>(numbers);
+    };
+    options.ranges.emplace(key, passes::range_of({operands.x_scale, operands.x_zero}));
+    options.weight_scales.emplace(key, shared(operands.w_scales));
+    if (!operands.factors.empty()) options.factors.emplace(key, shared(operands.factors));
+  }
+}
+
 using Quantizes = std::function<void(const ir::Graph&, const ir::Node&, const Tensor&)>;
 
 Fused fuse(const ir::Graph& imported, const Job& job, const std::set<std::string>& raised,
@@ -243,6 +258,7 @@ Fused fuse(const ir::Graph& imported, const Job& job, const std::set<std::string
     return plan::has_kernel(fused, node, backend);
   };
   std::optional<ScalesUse> use;
+  take_int8_operands(graph, fusions);
   if (job.scales) {
     check_scales_names(*job.scales, options.scales_file, graph);
     use.emplace(*job.scales, options.scales_file,
@@ -329,13 +345,23 @@ CompileOptions options_of(const plan::Plan& plan) {
 
 Compiled run(const std::string& model_path, const Job& asked) {
   check_int8(asked, backend_of(asked.options));  // refused before the work
+  check_export(asked, model_path);
   Job job = asked;
   if (job.scales) check_scales_model(*job.scales, job.options.scales_file, model_path);
   Compiled result;
   std::shared_ptr<ir::Graph> imported = import(model_path, job.options, result);
+  check_export(job, result);
+  const bool is_decided = take_exported_policy(*imported, result, job);
+  if (is_decided) check_int8(job, backend_of(job.options));
   const RangeAudit audit = promote_out_of_range(*imported, job);
-  const Fallback fallback = keep_fragile_products(*imported, job);
-  Fused fused = fuse(*imported, job, {}, plan::PlanOptions::Constants::kStored);
+  const Fallback fallback = is_decided ? Fallback() : keep_fragile_products(*imported, job);
+  std::vector<std::vector<passes::ProductName>> quantized;
+  const auto take = [&quantized](const ir::Graph&, const ir::Node& product, const Tensor&) {
+    quantized.push_back(passes::product_names(product));
+  };
+  Fused fused = fuse(*imported, job, {}, plan::PlanOptions::Constants::kStored, take);
+  std::vector<onnx::QdqProduct> exported;
+  if (!job.options.export_qdq.empty()) exported = qdq_products(*imported, job, quantized);
   imported.reset();  // the planner can then release the weights
   plan::Plan plan =
       plan_fused(std::move(fused), job, plan::PlanOptions::Constants::kStored, nullptr);
@@ -347,6 +373,7 @@ Compiled run(const std::string& model_path, const Job& asked) {
   explain(fallback, plan);
   result.plan = std::move(plan);
   tune(result.plan, job.options);
+  if (!exported.empty()) result.report_notes = write_export(job, model_path, exported);
   return result;
 }
 

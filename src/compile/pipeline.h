@@ -18,7 +18,9 @@ namespace vernier::compiler {
 
 struct Compiled {
   plan::Plan plan;
-  int64_t onnx_nodes = 0;
+  int64_t onnx_nodes = 0, opset = 0;
+  std::string exported_policy;  ///< of a model that --export-qdq wrote, as JSON
+  std::vector<std::string> report_notes;  ///< behind the plan's, which engines hold
 };
 
 /// The options of a build, with its policy and its scales parsed once for all stages.
@@ -43,6 +45,9 @@ struct QuantizedProduct {
 
 /// `job` whose clock runs.
 Job begun(Job job);
+/// Before the work: throws Error where one of the files that a build writes cannot be written, or
+/// where two of them are one.
+void check_targets(const std::string& engine_path, const CompileOptions& options);
 /// Reports what is done next, and ends the work where the options' limits do.
 void stage(const CompileOptions& options, std::string_view name);
 /// The backend of `--device`. Throws Error(kInput) for one that this build does not have.

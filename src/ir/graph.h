@@ -92,6 +92,13 @@ struct Retired {
   std::string why;
 };
 
+/// The int8 operands of a product whose model says them itself (onnx/int8_operands.h).
+struct Int8Operands {
+  float x_scale = 1, x_zero = 0;  ///< q = x·factor / x_scale + x_zero, a whole number, in all rows
+  std::vector<float> factors;     ///< of x's columns; empty: 1
+  std::vector<float> w_scales;    ///< by column: w / factor is whole numbers in units of them
+};
+
 class Graph {
  public:
   std::string name = "main";
@@ -106,6 +113,7 @@ class Graph {
   /// operands of one node may have different float types.
   bool typed = false;
   std::map<std::string, Dim> symbol_bounds;  ///< upper bounds of sizes that depend on data
+  std::map<std::string, Int8Operands> int8_operands;  ///< by the key of the product's ONNX node
   std::vector<Retired> retired;
   /// Work of folded constants so far, and its limit (ops::fold_node); 0: not computed yet.
   double folded_work = 0, max_folded_work = 0;

@@ -35,6 +35,8 @@ struct ImportReport {
   int64_t opset = 0;  ///< of the default domain
   int64_t nodes = 0;  ///< ONNX nodes read, including function bodies and selected branches
   std::vector<std::string> notes;
+  /// Of the build that wrote this Q/DQ model, as JSON (int8_operands.h); empty: none did.
+  std::string policy;
 };
 
 /// Reads a model file. Large weights are mapped or moved, never copied.

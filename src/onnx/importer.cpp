@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "onnx/element_types.h"
 #include "onnx/input_shapes.h"
+#include "onnx/int8_operands.h"
 #include "onnx/node_order.h"
 #include "onnx/translations.h"
 
@@ -157,11 +158,26 @@ std::shared_ptr<ir::Graph> Importer::run() {
         (count == 1 ? " weight has no data file and was" : " weights have no data file and were") +
         " filled with seeded values");
   }
+  take_operands();
   if (graph.quantization_annotation_size() > 0) {
     report_.notes.push_back("quantization annotations are ignored");
   }
   ir::check(*graph_, "import");
   return graph_;
+}
+
+void Importer::take_operands() {
+  const auto metadata = find_int8_metadata(model_);
+  if (!metadata) return;
+  report_.policy = metadata->policy;
+  const int taken = take_int8_operands(*graph_, *metadata);
+  report_.notes.push_back(
+      "int8: the operands of " + std::to_string(taken) + " of " +
+      std::to_string(metadata->products.size()) +
+      " products are those that 'vernier build --export-qdq' wrote into the model" +
+      (taken == std::ssize(metadata->products)
+           ? ""
+           : "; the others were changed since, and their Q/DQ operators are read as such"));
 }
 
 void Importer::read_functions() {

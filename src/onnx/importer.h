@@ -47,6 +47,8 @@ class Importer {
   using Nodes = google::protobuf::RepeatedPtrField<proto::NodeProto>;
 
   void read_functions();
+  /// After all nodes: what a Q/DQ model that Vernier wrote says of int8 products.
+  void take_operands();
   void add_initializers(proto::GraphProto& graph, Scope& scope);
   void add_inputs(Scope& scope);
   void add_outputs(const Scope& scope);

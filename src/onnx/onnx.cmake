@@ -7,4 +7,5 @@ target_include_directories(vernier_onnx_proto SYSTEM PUBLIC ${PROJECT_BINARY_DIR
 target_link_libraries(vernier_onnx_proto PUBLIC protobuf::libprotobuf-lite)
 
 vernier_library(vernier_onnx onnx)
-target_link_libraries(vernier_onnx PUBLIC vernier_ir vernier_onnx_proto)
+target_link_libraries(vernier_onnx PUBLIC vernier_ir vernier_onnx_proto
+                                   PRIVATE nlohmann_json::nlohmann_json)

@@ -103,6 +103,7 @@ std::vector<std::byte> ModelSlicer::model_of(const Slice& slice) const {
   model.set_producer_version(parts_->model.producer_version());
   *model.mutable_opset_import() = parts_->model.opset_import();
   *model.mutable_functions() = parts_->model.functions();
+  *model.mutable_metadata_props() = parts_->model.metadata_props();  // of int8_operands.h
   proto::GraphProto& graph = *model.mutable_graph();
   graph.set_name(whole.name());
   std::set<std::string> defined, used;

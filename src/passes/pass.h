@@ -48,6 +48,9 @@ struct PassOptions {
   ColumnFactors factors = {};
   /// The range that all rows of a product's operand take. Not listed: that of each row.
   StaticRanges ranges = {};
+  /// Scales of a weight's columns in whose units it is whole numbers already, by the products'
+  /// ONNX nodes as `factors`. Not listed: found anew.
+  ColumnFactors weight_scales = {};
   /// Called with each Linear that takes int8 operands, before it does, and its weight.
   std::function<void(const ir::Graph&, const ir::Node& linear, const Tensor& weight)> quantizes =
       {};

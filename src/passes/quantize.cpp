@@ -62,6 +62,15 @@ float scale_of(std::span<const float> column) {
   return best;
 }
 
+// Is the column whole numbers of q8 in units of `scale`, up to the rounding of their product?
+bool is_whole(std::span<const float> column, float scale) {
+  constexpr float kRounding = 1e-3F;  // 127 · 2^-23 and that of the quotient are far less
+  return std::ranges::all_of(column, [scale](float v) {
+    const float q = v / scale;
+    return std::abs(q - std::nearbyint(q)) <= kRounding && std::abs(q) <= kLargestQ8 + kRounding;
+  });
+}
+
 // The weight in f32, its rows divided by their factors.
 std::vector<float> divided(const Tensor& w, const WeightRounding& how) {
   std::vector<float> wide(static_cast<size_t>(w.elems()));
@@ -97,7 +106,8 @@ QuantizedWeight quantized_weight(const Tensor& w, const WeightRounding& how) {
     for (int64_t c = begin; c < end; ++c) {
       for (int64_t k = 0; k < length; ++k)
         gathered[static_cast<size_t>(k)] = data[c * column + k * step];
-      const float scale = scale_of(gathered);
+      const float given = how.scales.empty() ? 0 : how.scales[static_cast<size_t>(c)];
+      const float scale = given > 0 && is_whole(gathered, given) ? given : scale_of(gathered);
       scales[static_cast<size_t>(c)] = scale;
       for (int64_t k = 0; k < length; ++k) {
         const auto at = static_cast<size_t>(c * column + k * step);
@@ -152,6 +162,16 @@ SharedFactors factors_of(const ir::Node& product, const ColumnFactors& factors) 
   return found;
 }
 
+std::vector<float> weight_scales_of(const ir::Node& product, const ColumnFactors& scales) {
+  std::vector<float> all;
+  for (const ProductName& name : product_names(product)) {
+    const SharedFactors own = factors_of(name, scales);
+    if (!own) return {};
+    all.insert(all.end(), own->begin(), own->end());
+  }
+  return all;
+}
+
 std::optional<StaticRange> range_of(const ir::Node& product, const StaticRanges& ranges) {
   std::optional<StaticRange> found;
   for (const ProductName& name : product_names(product)) {
@@ -160,6 +180,11 @@ std::optional<StaticRange> range_of(const ir::Node& product, const StaticRanges&
     found = *own;
   }
   return found;
+}
+
+StaticRange range_of(const StaticScale& scale) {
+  return {.low = (-double{kLargestQ8} - scale.zero) * scale.scale,
+          .high = (double{kLargestQ8} - scale.zero) * scale.scale};
 }
 
 StaticScale static_scale(const StaticRange& range) {
@@ -207,7 +232,7 @@ class Quantizer {
                      linear.has_input(3) ? linear.inputs[3] : kNoValue};
     if (!options_.takes(graph_, wanted)) return false;
     if (options_.quantizes) options_.quantizes(graph_, linear, *weight);
-    const QuantizedWeight& made = weight_of(linear.inputs[1], *weight, attrs.trans_w, factors);
+    const QuantizedWeight& made = weight_of(linear, *weight, factors);
     wanted.inputs[1] = graph_.add_constant(made.values);
     wanted.inputs[3] = graph_.add_constant(made.scales);
     mutate(graph_, id, wanted.op, wanted.inputs, wanted.attrs);
@@ -273,13 +298,18 @@ class Quantizer {
     if (any_scale_ == kNoValue) any_scale_ = add_scalar(graph_, DType::kF32, 1);
     return any_scale_;
   }
-  const QuantizedWeight& weight_of(ValueId id, const Tensor& weight, bool trans_w,
+  const QuantizedWeight& weight_of(const Node& linear, const Tensor& weight,
                                    const SharedFactors& factors) {
-    const auto [at, fresh] = weights_.try_emplace({id, trans_w, contents(factors)});
+    const bool trans_w = linear.attrs_as<LinearAttrs>().trans_w;
+    std::vector<float> scales = weight_scales_of(linear, options_.weight_scales);
+    if (std::ssize(scales) != weight.shape()[trans_w ? 0 : 1]) scales.clear();
+    const auto [at, fresh] =
+        weights_.try_emplace({linear.inputs[1], trans_w, contents(factors), std::move(scales)});
     if (fresh)
-      at->second = quantized_weight(
-          weight,
-          {.trans_w = trans_w, .exact = options_.exact_weights, .factors = std::get<2>(at->first)});
+      at->second = quantized_weight(weight, {.trans_w = trans_w,
+                                             .exact = options_.exact_weights,
+                                             .factors = std::get<2>(at->first),
+                                             .scales = std::get<3>(at->first)});
     return at->second;
   }
   static std::vector<float> contents(const SharedFactors& factors) {
@@ -294,7 +324,8 @@ class Quantizer {
   const PassOptions& options_;
   ValueId any_scale_ = kNoValue;
   std::map<std::tuple<ValueId, std::vector<float>, std::optional<StaticRange>>, Rows> rows_;
-  std::map<std::tuple<ValueId, bool, std::vector<float>>, QuantizedWeight> weights_;
+  std::map<std::tuple<ValueId, bool, std::vector<float>, std::vector<float>>, QuantizedWeight>
+      weights_;
 };
 
 // ---- products of the model's own integers

@@ -22,6 +22,9 @@ struct WeightRounding {
   bool exact = false;    ///< its values are not rounded
   /// Row k is divided by factors[k]; K positive numbers, or empty: 1.
   std::span<const float> factors = {};
+  /// N scales in whose units the columns are whole numbers; a column that is not gets a new scale.
+  /// Empty: all get one.
+  std::span<const float> scales = {};
 };
 
 /// w / factor, each column in units of the scale that rounds it with the least square error (of
@@ -40,6 +43,8 @@ std::vector<ProductName> product_names(const ir::Node& product);
 SharedFactors factors_of(const ProductName& product, const ColumnFactors& factors);
 /// The factors of x's columns, where all nodes of this product have the same ones; else null.
 SharedFactors factors_of(const ir::Node& product, const ColumnFactors& factors);
+/// The scales of all columns, those of its nodes side by side; empty where one of them has none.
+std::vector<float> weight_scales_of(const ir::Node& product, const ColumnFactors& scales);
 /// The range of x, where all nodes of this product have the same one.
 std::optional<StaticRange> range_of(const ir::Node& product, const StaticRanges& ranges);
 /// q = x / scale + zero.
@@ -50,5 +55,7 @@ struct StaticScale {
 /// [low, high] becomes [-127, 127], up to half a unit: what zero is rounded by. Not of an empty
 /// range.
 StaticScale static_scale(const StaticRange& range);
+/// The range with this scale and zero point, exactly.
+StaticRange range_of(const StaticScale& scale);
 
 }  // namespace vernier::passes

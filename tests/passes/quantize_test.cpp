@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
+
 #include "passes/pass_testing.h"
 #include "passes/passes.h"
 
@@ -184,6 +187,54 @@ const FactorsCase kFactors[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Cases, Factors, ::testing::ValuesIn(kFactors),
                          [](const auto& row) { return std::string(row.param.name); });
+
+// Weights that were whole numbers of scales get these scales and these numbers again, to the bit;
+// 127·s / 127 is not always s.
+TEST(QuantizedWeight, KeepsScalesInWhoseUnitsItIsWhole) {
+  constexpr int64_t kLong = 8, kWide = 200;
+  std::vector<float> scales, values(kLong * kWide);
+  std::vector<int8_t> whole(values.size());
+  for (int64_t c = 0; c < kWide; ++c)
+    scales.push_back(0.01F * (1 + std::sin(static_cast<float>(c)) / 2));
+  for (int64_t i = 0; i < kLong * kWide; ++i) {
+    const auto at = static_cast<size_t>(i);
+    // Column 0 has only 0 and ±127: its scale cannot be found in the numbers.
+    whole[at] = static_cast<int8_t>(i % kWide == 0 ? 127 * (i % 3 - 1) : i * i % 255 - 127);
+    values[at] = static_cast<float>(whole[at]) * scales[at % kWide];
+  }
+  const Tensor w = Tensor::from_bytes(DType::kF32, {kLong, kWide}, std::as_bytes(std::span(values)));
+  const QuantizedWeight made = quantized_weight(w, {.scales = scales});
+  EXPECT_EQ(std::memcmp(made.scales.data(), scales.data(), made.scales.bytes()), 0);
+  EXPECT_EQ(std::memcmp(made.values.data(), whole.data(), made.values.bytes()), 0);
+  // A column that is not whole in these units gets a scale of its own.
+  std::vector<float> others = scales;
+  others[7] *= 1.3F;
+  const QuantizedWeight found = quantized_weight(w, {.scales = others});
+  EXPECT_NE(found.scales.float_at(7), others[7]);
+  EXPECT_EQ(found.scales.float_at(8), others[8]);
+}
+
+// The scales of a product that is made of two are those of both, side by side.
+TEST(WeightScales, AreThoseOfAllNodes) {
+  const auto graph = two_products();
+  ir::Node product = graph->node(graph->order()[0]);
+  product.origins = {{.key = "#p", .name = "p", .op_type = "MatMul", .part = ""},
+                     {.key = "#b", .name = "b", .op_type = "Add", .part = ""},
+                     {.key = "#r", .name = "r", .op_type = "MatMul", .part = ""}};
+  EXPECT_THAT(weight_scales_of(product, {{"#r", shared({3})}, {"#p", shared({1, 2})}}),
+              ::testing::ElementsAre(1, 2, 3));
+  EXPECT_THAT(weight_scales_of(product, {{"#r", shared({3})}}), ::testing::IsEmpty());
+}
+
+TEST(StaticScale, IsThatOfItsRange) {
+  for (const float zero : {-127.0F, -3.0F, 0.0F, 88.0F, 127.0F}) {
+    for (const float scale : {0.1F, 3e-7F, 1.2345678F, 1e20F}) {
+      const StaticScale made = static_scale(range_of(StaticScale{scale, zero}));
+      EXPECT_EQ(made.scale, scale);
+      EXPECT_EQ(made.zero, zero);
+    }
+  }
+}
 
 struct RangesCase {
   const char* name;
