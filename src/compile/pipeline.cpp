@@ -15,6 +15,7 @@
 #include "onnx/import.h"
 #include "plan/planner.h"
 #include "precision/ask.h"
+#include "precision/onnx_nodes.h"
 #include "precision/policy_file.h"
 #include "precision/typing.h"
 #include "runtime/backends.h"
@@ -135,7 +136,7 @@ std::shared_ptr<ir::Graph> import(const std::string& model_path, const CompileOp
   import_options.limits = options.limits;
   onnx::ImportReport report;
   std::shared_ptr<ir::Graph> graph = onnx::import_model(model_path, import_options, &report);
-  result.onnx_nodes = report.nodes;
+  result.onnx_nodes = static_cast<int64_t>(precision::onnx_nodes(*graph).size());
   result.plan.model_name = graph->name;
   result.plan.producer = report.producer;
   result.plan.notes = report.notes;
