@@ -43,6 +43,9 @@ struct StepError {
   double share = 0;
   int64_t non_finite = 0;      ///< elements that are NaN or infinite in E only, or in F only …
   int64_t own_non_finite = 0;  ///< … of these, the ones that this step produced from its own inputs
+  /// True if the errors above cover all elements. Of what is left beside NaN and infinity they mean
+  /// nothing: reports say "NaN".
+  bool says_it_all() const { return non_finite == 0; }
 };
 
 struct Localisation {
@@ -51,6 +54,8 @@ struct Localisation {
   std::vector<RangeRow> ranges;  ///< of F: points that were passed, in step order
   /// The step that produces the first NaN or infinity that reaches the outputs.
   int32_t first_non_finite = -1;
+  /// Do the shares mean anything? Not where NaN or infinity reaches the outputs.
+  bool has_shares() const { return first_non_finite < 0; }
   /// Steps by the error that they add, the largest first; those that add at least `least`.
   std::vector<size_t> by_share(double least) const;
 };

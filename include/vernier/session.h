@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -65,6 +66,11 @@ struct SessionOptions {
   /// GPU, which works asynchronously, only before a run and between the launches of a shape's
   /// first.
   Limits limits = {};
+  /// Only what the engine's certificate covers is run: the constructor throws Error(kCheckFailed)
+  /// unless there is one with the verdict "pass" of this program, machine and plugins, on terms as
+  /// these; a run, where its sizes are outside those that were verified. Of the weights it holds
+  /// once Engine::check_weights() has read them. Outputs are not looked at: is_non_finite().
+  std::optional<CertificateTerms> certificate = {};
 };
 
 /// For one thread at a time: a call while another thread is in one throws Error(kInput). After

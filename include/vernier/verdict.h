@@ -16,6 +16,7 @@ enum class Verdict : uint8_t {
   kOverflow,           ///< "overflow": a type cannot hold a value
   kNan,                ///< "nan": NaN or infinity where FP64 has none, or the reverse
   kNeighbours,         ///< "neighbours": a row depends on its batch
+  kDeclared,           ///< "declared error": a kernel declares more error than the cap
   kPrecision,          ///< "precision": the limits are not met
   kReference,          ///< "reference": the model is not what --expect holds
   kPass,               ///< "pass"

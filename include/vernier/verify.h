@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,7 +35,10 @@ struct Tolerance {
   std::optional<double> max;    ///< of |E − R|, every element
   std::optional<double> cos;    ///< minimum cosine similarity of a cell
   std::optional<double> flips;  ///< maximum share of rankings whose first place changes
+  bool operator==(const Tolerance&) const = default;
 };
+/// Are these limits a choice of the user's, other than the usual ones?
+inline bool is_own(const Tolerance& tolerance) { return tolerance != Tolerance{}; }
 /// "rms=1e-3,max=1e-2,cos=0.9999,flips=0" (worst= too): exactly these limits; empty: the usual
 /// ones. Throws Error(kInput) on anything else.
 Tolerance parse_tolerance(const std::string& text);
@@ -56,6 +61,9 @@ struct Request {
   std::vector<UserInputs> inputs;  ///< empty: a sweep of seeded inputs inside their domains
   NamedTensors expect;             ///< outputs of the first of `inputs`; empty: none
   Tolerance tolerance;
+  /// Errors that kernels declare above the cap (docs/verification.md "Declared errors") are no
+  /// finding; the report and the certificate say that they were accepted.
+  bool accept_declared = false;
   std::vector<int64_t> batches, lengths;  ///< of the sweep; empty: those of `depth`
   Depth depth = Depth::kDefault;
   /// Only the part between these named values of the model, on the engine's own values at `from`
@@ -115,6 +123,10 @@ struct StepResult {
   double overflow_value = 0;
   DType overflow_type = DType::kUndefined;
   bool non_finite = false;  ///< NaN or infinite where FP64 is finite
+  /// The error that the kernel declares, at the rms of the step's output, and the most that it may
+  /// declare there: of the cell where it exceeds this most. 0: it declares none.
+  double declared = 0, declared_limit = 0;
+  bool declares_too_much() const { return declared > declared_limit; }
 };
 
 /// One kind of check over all cells.
@@ -134,6 +146,17 @@ struct CellResult {
   double worst = 0;           ///< largest |E − R| / (1 + |R|)
   double share_of_limit = 0;  ///< of the output that comes closest to its limit
   bool far = false;           ///< beyond the grid of batches and lengths
+  bool given = false;         ///< the user's arrays, which are no part of the grid
+  std::map<std::string, int64_t> named_sizes;  ///< of the run: each named size of the engine
+};
+
+/// What an output was really held to: the tolerance, raised by the noise.
+struct AppliedLimits {
+  /// Of |E − R| / (1 + |R|) of each element; infinite: none.
+  double worst = std::numeric_limits<double>::infinity();
+  double element = 0;  ///< |E − R| of an element may be this in any case: what the types explain
+  double rms = std::numeric_limits<double>::infinity();  ///< of rms(E − R) over all cells
+  std::optional<double> max, cos, flips;                 ///< as of Tolerance
 };
 
 /// One output over all cells.
@@ -145,6 +168,7 @@ struct OutputResult {
   double noise_rms = 0;          ///< rms(I − R), the error expected from rounding, over all cells
   double all_rms = 0;            ///< rms(E − R) over all cells, compared with the noise
   double all_rms_reference = 0;  ///< rms(R) over all cells
+  AppliedLimits limits;
   bool mixed_by_model = false;
   std::vector<RowMetrics> rows;  ///< of the worst cell
   int64_t rankings = 0, top1_changes = 0, top5_changes = 0;
@@ -166,9 +190,21 @@ struct StepTimes {
   std::vector<double> ms;
 };
 
+/// What a verdict comes from and what is to be done, in parts: of the finding that gave the verdict.
+struct Cause {
+  std::string cell = {};  ///< "batch 4, length 16"; empty: of no single one
+  int32_t step = -1;      ///< that is to blame; -1: not one step
+  std::string kernel = {}, node = {};  ///< of it: the ONNX node that names the composite
+  std::string value = {};   ///< "94371.2, and f16 holds at most 65504"; empty: no single value
+  std::string reason = {};  ///< the explanation without cell and rules
+  std::vector<std::string> rules = {};  ///< for --rule: what mends it
+  std::string command = {};  ///< the next one to run: a build with the rules, bisect, verify …
+};
+
 struct Report {
   Verdict verdict = Verdict::kPass;
   std::string explanation;         ///< what, where, which step, what to do
+  Cause cause;                     ///< the same in parts
   std::vector<std::string> notes;  ///< domains and what else the reader should know
   std::vector<CellResult> cells;
   std::vector<OutputResult> outputs;
@@ -182,6 +218,8 @@ struct Report {
   Tolerance tolerance;
   double ms = 0;
   bool passed() const { return verdict == Verdict::kPass; }
+  /// Does it pass although kernels declare errors above the cap? (Request::accept_declared)
+  bool accepted_declared() const;
 };
 
 /// Verifies the files of `request` and writes its HTML page, whatever the verdict. Throws

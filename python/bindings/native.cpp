@@ -158,10 +158,14 @@ struct PythonEngine {
 /// One thread's at a time: a second one gets an error, as in C++, until the outputs are copied too.
 class PythonSession {
  public:
+  /// `terms`: of the certificate that is asked for; none: none is.
   PythonSession(const PythonEngine& engine, int threads, const std::string& max_memory,
-                double max_seconds)
-      : session_(engine.engine,
-                 {.threads = threads, .limits = limits_of(max_memory, max_seconds)}) {}
+                double max_seconds, const std::optional<CertificateTerms>& terms)
+      : session_(engine.engine, {.threads = threads,
+                                 .limits = limits_of(max_memory, max_seconds),
+                                 .certificate = terms}) {
+    if (terms) engine.engine->check_weights();
+  }
 
   /// The outputs, and the message about those that hold NaN or infinity (empty: none does).
   nb::tuple run(const std::vector<NamedElements>& arrays) {
@@ -325,9 +329,15 @@ NB_MODULE(_native, m) {
           "check_weights", [](const PythonEngine& e) { e.engine->check_weights(); },
           nb::call_guard<nb::gil_scoped_release>())
       .def("check_unchanged", [](const PythonEngine& e) { e.engine->check_unchanged(); });
+  nb::class_<CertificateTerms>(m, "CertificateTerms")
+      .def(nb::init<>())
+      .def_rw("own_tolerance", &CertificateTerms::own_tolerance)
+      .def_rw("declared", &CertificateTerms::declared);
   nb::class_<PythonSession>(m, "Session")
-      .def(nb::init<const PythonEngine&, int, const std::string&, double>(),
-           nb::call_guard<nb::gil_scoped_release>())
+      .def(nb::init<const PythonEngine&, int, const std::string&, double,
+                    const std::optional<CertificateTerms>&>(),
+           nb::call_guard<nb::gil_scoped_release>(), nb::arg("engine"), nb::arg("threads"),
+           nb::arg("max_memory"), nb::arg("max_seconds"), nb::arg("terms").none())
       .def("run", &PythonSession::run);
 
   nb::class_<CompileOptions>(m, "CompileOptions")
@@ -406,6 +416,7 @@ NB_MODULE(_native, m) {
       .def_rw("batch_axis", &Request::batch_axis)
       .def_rw("seed", &Request::seed)
       .def_rw("read_into_memory", &Request::read_into_memory)
+      .def_rw("accept_declared", &Request::accept_declared)
       .def_rw("threads", &Request::threads);
   m.def("verify", &verify_files);
   m.def("inspect", &inspect);

@@ -100,13 +100,28 @@ class Session:
                 depend on it.
     max_memory  what a run may take, as bytes or "4GB": a shape that needs more is an Error before
                 anything is allocated. max_seconds: of each run, asked between its steps.
+    require_certificate
+                only what was verified is run, as by `vernier run --require-certificate`: an Error
+                of code "check_failed" says what is outside. Here: the engine, its verdict, this
+                machine and program; in run(): sizes, and outputs that hold NaN or infinity.
+    accept_own_tolerance, accept_declared
+                with require_certificate: also limits that were the user's own, and errors that
+                kernels declare above the cap.
     """
 
     def __init__(self, engine: Engine, threads: int = 0, *, max_memory: int | str | None = None,
-                 max_seconds: float | None = None) -> None:
+                 max_seconds: float | None = None, require_certificate: bool = False,
+                 accept_own_tolerance: bool = False, accept_declared: bool = False) -> None:
         self.engine = engine
+        self._certified = require_certificate
+        if (accept_own_tolerance or accept_declared) and not require_certificate:
+            raise Error("accept_own_tolerance and accept_declared say which certificates "
+                        "require_certificate takes; add it, or leave them out", "input")
+        terms = _native.CertificateTerms() if require_certificate else None
+        if terms is not None:
+            terms.own_tolerance, terms.declared = accept_own_tolerance, accept_declared
         self._native = _native.Session(engine._native, threads, _size(max_memory),
-                                       max_seconds or 0.0)
+                                       max_seconds or 0.0, terms)
 
     def run(self, inputs: Arrays, *, check: bool = False) -> dict[str, np.ndarray]:
         """Runs the engine on arrays named as its inputs; returns new arrays by output name.
@@ -123,7 +138,7 @@ class Session:
         """
         rows, non_finite = self._native.run(to_native(inputs, self.engine._types))
         non_finite = in_python(non_finite)
-        if non_finite and check:
+        if non_finite and (check or self._certified):
             raise Error(non_finite, "check_failed")
         if non_finite:
             warnings.warn(non_finite, RuntimeWarning, stacklevel=2)
@@ -242,7 +257,8 @@ def calibrate(model: Path, data: Path | Iterable[Path], output: Path, *,
 
 def verify(engine: Path, model: Path, inputs: Arrays | Sequence[Arrays] | None = None, *,
            expect: Arrays | None = None, batches: Iterable[int] = (), lengths: Iterable[int] = (),
-           tolerance: str | None = None, thorough: bool = False, begin: Iterable[str] = (),
+           tolerance: str | None = None, accept_declared: bool = False, thorough: bool = False,
+           begin: Iterable[str] = (),
            end: Iterable[str] = (), batch_axis: str | None = None, seed: int = 1, threads: int = 0,
            report: Path | None = None, stamp: bool = False, read_into_memory: bool = False,
            max_memory: int | str | None = None,
@@ -253,9 +269,12 @@ def verify(engine: Path, model: Path, inputs: Arrays | Sequence[Arrays] | None =
               that fit the model, over `batches` [1, 2, 4, 8] and `lengths` [4, 16, 48].
     expect    outputs of the first `inputs`: the FP64 evaluation is compared with them.
     tolerance limits instead of the usual ones: "rms=1e-3,max=1e-2,cos=0.9999,flips=0".
+    accept_declared
+              take kernels' word for errors that they declare above the cap.
     thorough  a larger sweep. begin, end: only the part between these values of the model.
     report    also write the report to this HTML file.
-    stamp     write the verdict into the engine file, whatever it is.
+    stamp     write the verdict into the engine file, whatever it is; with tolerance, the
+              certificate says that the limits are your own.
     read_into_memory  as of Engine. max_memory, max_seconds: as of build.
 
     Returns the report: "verdict" ("pass", or what was found), "explanation", "outputs", "cells", ….
@@ -274,6 +293,7 @@ def verify(engine: Path, model: Path, inputs: Arrays | Sequence[Arrays] | None =
     request.begin, request.end = _texts(begin), _texts(end)
     request.batch_axis, request.seed, request.threads = batch_axis or "", seed, threads
     request.read_into_memory = read_into_memory
+    request.accept_declared = accept_declared
     request.limit(_size(max_memory), max_seconds or 0.0)
     if thorough:
         request.thorough()
@@ -281,7 +301,8 @@ def verify(engine: Path, model: Path, inputs: Arrays | Sequence[Arrays] | None =
         _check_keeps(report, engine, model)
         request.html(os.fspath(report))
     found = json.loads(_native.verify(request, tolerance or "", stamp))
-    return found | {"explanation": in_python(found["explanation"]),
+    cause = found["cause"] | {"reason": in_python(found["cause"]["reason"])}
+    return found | {"explanation": in_python(found["explanation"]), "cause": cause,
                     "notes": [in_python(note) for note in found["notes"]]}
 
 

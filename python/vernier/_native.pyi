@@ -16,9 +16,14 @@ class Engine:
     def check_weights(self) -> None: ...
     def check_unchanged(self) -> None: ...
 
+class CertificateTerms:
+    def __init__(self) -> None: ...
+    own_tolerance: bool
+    declared: bool
+
 class Session:
-    def __init__(self, engine: Engine, threads: int, max_memory: str,
-                 max_seconds: float) -> None: ...
+    def __init__(self, engine: Engine, threads: int, max_memory: str, max_seconds: float,
+                 terms: CertificateTerms | None) -> None: ...
     def run(self, arrays: list[NamedElements]) -> tuple[list[NamedElements], str]: ...
 
 class CompileOptions:
@@ -54,6 +59,7 @@ class VerifyRequest:
     batch_axis: str
     seed: int
     read_into_memory: bool
+    accept_declared: bool
     threads: int
 
 def build(model: str, engine: str, options: CompileOptions, keep: str) -> dict[str, object]: ...

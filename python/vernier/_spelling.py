@@ -12,6 +12,8 @@ import re
 # Option of the command line -> the argument and the kind of its value. "flag": the value is fixed
 # and stands with the argument. Options that are missing here have no argument.
 _ARGUMENTS = {
+    "accept-declared": ("accept_declared=True", "flag"),
+    "accept-own-tolerance": ("accept_own_tolerance=True", "flag"),
     "batch-axis": ("batch_axis", "text"), "batches": ("batches", "numbers"),
     "data": ("data", "text"), "device": ("device", "text"), "expect": ("expect", "name"),
     "export-qdq": ("export_qdq", "text"), "from": ("begin", "list"),
@@ -25,6 +27,7 @@ _ARGUMENTS = {
     "model": ("model", "name"), "outputs": ("outputs", "list"), "plan": ("view='plan'", "flag"),
     "policy": ("policy", "text"), "raised": ("view='raised'", "flag"),
     "read-into-memory": ("read_into_memory=True", "flag"), "report": ("report", "text"),
+    "require-certificate": ("require_certificate=True", "flag"),
     "rule": ("rules", "list"), "scales": ("scales", "text"), "seed": ("seed", "name"), "shapes": ("shapes", "text"),
     "stamp": ("stamp=True", "flag"), "static": ("static_scales=True", "flag"), "thorough": ("thorough=True", "flag"),
     "threads": ("threads", "name"), "to": ("end", "list"), "tolerance": ("tolerance", "text"),

@@ -276,6 +276,11 @@ struct DeviceOptions {
 
 namespace vernier {
 
+/// {"driver", "580.65.06"}
+struct NamedVersion {
+  std::string of, number;
+};
+
 /// The public handle (vernier/kernel_set.h), as src/ sees it; written backend::Backend there.
 struct KernelSet {
   std::string_view name;  ///< "cpu", "cuda"
@@ -284,6 +289,9 @@ struct KernelSet {
   /// What packed weights depend on, such as "x86-64 avx512 oneDNN 2.6.3"; stored in the engine. On
   /// a machine without the device, where plans can be made too: what the kernels are compiled for.
   std::string (*target)();
+  /// What bits may depend on besides the target and the program, each with its version: the chip,
+  /// the driver, shared libraries. Null: nothing.
+  std::vector<NamedVersion> (*environment)() = nullptr;
   /// Yes, or why nothing can run here: "no CUDA device: …". Null: always yes.
   Support (*available)() = nullptr;
   /// Yes, or why an engine built for `target` cannot run here. Null: always yes.

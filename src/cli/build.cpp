@@ -26,7 +26,8 @@ struct Options {
   bool static_scales = false;
   bool fp32 = false, tf32 = false, fp16 = false, bf16 = false, int8 = false;
   LimitOptions limits;
-  bool seed_missing_weights = false, verify = false, json = false;
+  bool seed_missing_weights = false, verify = false, json = false, accept_declared = false,
+       stamp = false;
   bool no_compare = false, force = false;
   double int8_error = 100 * CompileOptions().int8_error;  ///< percent
 };
@@ -41,6 +42,9 @@ std::string pass_switched_off(const std::string& text) {
   return text.substr(0, equals);
 }
 
+/// Does the verdict go into the file? Under limits of the user's own only if --stamp asks for it.
+bool stamps(const Options& options) { return options.tolerance.empty() || options.stamp; }
+
 /// Verifies the engine just built and stamps it; the report goes where the build's does.
 verify::Report verify_built(const Options& options, const Limits& limits) {
   verify::Request request;
@@ -48,10 +52,11 @@ verify::Report verify_built(const Options& options, const Limits& limits) {
   request.engine = options.engine;
   request.kernels = plugin_kernels(options.plugins);
   request.tolerance = verify::parse_tolerance(options.tolerance);
+  request.accept_declared = options.accept_declared;
   request.limits = limits;
   Progress progress("verifying " + options.engine);
   request.progress = [&](const std::string& stage) { progress.stage(stage); };
-  return verify::verify_and_stamp(request);
+  return stamps(options) ? verify::verify_and_stamp(request) : verify::verify(request);
 }
 
 std::string mode_of(const Options& options) {
@@ -106,6 +111,11 @@ int build(const Options& options) {
     throw Error(ErrorCode::kInput,
                 "--tolerance limits what --verify accepts; add --verify to the build");
   }
+  if ((options.stamp || options.accept_declared) && !options.verify) {
+    throw Error(ErrorCode::kInput,
+                std::string(options.stamp ? "--stamp" : "--accept-declared") +
+                    " is about the verdict of --verify; add --verify to the build");
+  }
   verify::parse_tolerance(options.tolerance);  // refused before the work
   if (!options.save_policy.empty()) {
     check_keeps_inputs(options.save_policy, {options.model, options.export_qdq});
@@ -145,7 +155,10 @@ int build(const Options& options) {
                         {"notes", report.notes},
                         {"ms", report.ms}};
     if (all.comparison) json["comparison"] = nlohmann::json::parse(to_json(*all.comparison));
-    if (verdict) json["verification"] = nlohmann::json::parse(verify::to_json(*verdict));
+    if (verdict) {
+      json["verification"] = nlohmann::json::parse(verify::to_json(*verdict));
+      json["stamped"] = stamps(options);
+    }
     print_json(json);
     return code;
   }
@@ -155,6 +168,11 @@ int build(const Options& options) {
                          static_cast<double>(report.weight_bytes) / 1e6, report.ms / 1e3));
   for (const std::string& note : report.notes) print_line("note: " + note);
   if (verdict) print(verify::to_text(*verdict));
+  if (verdict && !stamps(options)) {
+    print_line("not stamped: the limits of --tolerance are your own; --stamp writes the verdict into "
+               "the file, and 'vernier run --require-certificate' takes it with "
+               "--accept-own-tolerance");
+  }
   return code;
 }
 
@@ -232,6 +250,10 @@ void add_build(CLI::App& app, Run& chosen) {
                     "code 1 when it is not 'pass'");
   command->add_option("--tolerance", options->tolerance,
                       "limits of --verify instead of the usual ones, e.g. rms=1e-3,max=1e-2");
+  command->add_flag("--stamp", options->stamp,
+                    "with --verify --tolerance: write the verdict into the file all the same");
+  command->add_flag("--accept-declared", options->accept_declared,
+                    "with --verify: take kernels' word for errors that they declare above the cap");
   add_limits(*command, options->limits);
   command->add_flag("--json", options->json, "print the result as JSON");
   command->footer(

@@ -67,7 +67,8 @@ int parse_and_run(int argc, char** argv) {
   CLI::App app(
       "Vernier compiles Transformer models from ONNX into engines and checks their numbers.",
       "vernier");
-  app.set_version_flag("--version", std::string("vernier ") + vernier::kVersion);
+  app.set_version_flag("--version", std::string("vernier ") + vernier::kVersion + " (build " +
+                                        vernier::build_id() + ")");
   app.require_subcommand(1);
   app.footer(
       "Examples:\n"

@@ -175,7 +175,7 @@ int make_model(const Options& options) {
   }
   print_line(fmt::format("{}: {}", options.output, text));
   print_line(fmt::format("{}, {:.1f} MB of weights{}, {:.2f} s",
-                         counted(static_cast<int64_t>(writer.num_nodes()), "node"),
+                         counted(static_cast<int64_t>(writer.num_nodes()), "ONNX node"),
                          static_cast<double>(writer.weight_bytes()) / 1e6,
                          saved.data_file.empty() ? "" : " in " + saved.data_file + " beside it",
                          clock.ms() / 1e3));

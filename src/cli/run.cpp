@@ -1,6 +1,7 @@
 // vernier run: one engine, one .npz of inputs, one .npz of outputs. Contract: docs/commands.md.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/arguments.h"
 #include "cli/arrays.h"
@@ -17,18 +18,29 @@ struct Options {
   int threads = 0;
   LimitOptions limits;
   bool check = false, require_certificate = false, read_into_memory = false, json = false;
+  CertificateTerms terms;
 };
 
-/// Refuses an engine that was not verified, or that failed: a failed check, exit code 1.
-void require_certificate(const Engine& engine, const std::string& file) {
-  const Certificate* certificate = engine.certificate();
-  if (certificate != nullptr && certificate->passed()) return;
-  const std::string what = certificate == nullptr
-                               ? "has no certificate"
-                               : "has the verdict '" + certificate->verdict + "', not 'pass'";
-  throw Error(ErrorCode::kCheckFailed, "--require-certificate: engine '" + file + "' " + what +
-                                           "; 'vernier verify " + file +
-                                           " --model MODEL.onnx --stamp' makes one");
+/// What the session is to hold the engine to; nothing without --require-certificate.
+std::optional<CertificateTerms> terms_of(const Options& options) {
+  if (options.require_certificate) return options.terms;
+  if (options.terms.own_tolerance || options.terms.declared) {
+    throw Error(ErrorCode::kInput,
+                "--accept-own-tolerance and --accept-declared say which certificates "
+                "--require-certificate takes; add it, or leave them out");
+  }
+  return std::nullopt;
+}
+
+/// `work` whose failed checks begin with the option that asked for them.
+template <class Work>
+auto certified(const Work& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kCheckFailed) throw;
+    throw Error(error.code(), std::string("--require-certificate: ") + error.what());
+  }
 }
 
 /// The message about outputs that hold NaN or infinity; empty: all are finite.
@@ -55,15 +67,19 @@ int run(const Options& options) {
                                        "' was built for " + engine->device() +
                                        "; leave --device out, or build the model for the other");
   }
-  if (options.require_certificate) require_certificate(*engine, options.engine);
+  const SessionOptions session_options{
+      .threads = options.threads, .limits = limits, .certificate = terms_of(options)};
+  Session session = certified([&] { return Session(engine, session_options); });
   if (options.check || options.require_certificate) engine->check_weights();
-  Session session(engine, {.threads = options.threads, .limits = limits});
   const NamedTensors inputs = read_inputs(session, options.inputs);
-  const NamedTensors outputs = run_session(session, inputs);
+  const NamedTensors outputs = certified([&] { return run_session(session, inputs); });
   engine->check_unchanged();  // before numbers of another file are written
   const std::string non_finite = about_non_finite(session, inputs, outputs);
-  if (!non_finite.empty() && options.check)
-    throw Error(ErrorCode::kCheckFailed, "--check: " + non_finite + "; nothing was written");
+  if (!non_finite.empty() && (options.check || options.require_certificate)) {
+    throw Error(ErrorCode::kCheckFailed,
+                (options.require_certificate ? "--require-certificate: " : "--check: ") +
+                    non_finite + "; nothing was written");
+  }
   if (!non_finite.empty()) warn(non_finite);
   io::write_npz(options.outputs, outputs);
   if (options.json) {
@@ -95,14 +111,20 @@ void add_run(CLI::App& app, Run& chosen) {
                     "read all weights first and compare their checksums; NaN or infinity in an "
                     "output is an error then");
   command->add_flag("--require-certificate", options->require_certificate,
-                    "refuse an engine that was not verified with verdict 'pass'; implies --check");
+                    "refuse what was not verified with verdict 'pass': the engine, these sizes, on "
+                    "this machine, with this program and these plugins; implies --check");
+  command->add_flag("--accept-own-tolerance", options->terms.own_tolerance,
+                    "with --require-certificate: also limits that were the user's own");
+  command->add_flag("--accept-declared", options->terms.declared,
+                    "with --require-certificate: also errors that kernels declare above the cap");
   command->add_flag("--json", options->json, "print the result as JSON");
   command->footer(
       "Examples:\n"
       "  vernier run model.vn --inputs in.npz --outputs out.npz\n"
       "  vernier run model.vn --inputs in.npz -o out.npz --threads 1\n"
       "  vernier run model.vn --inputs in.npz -o out.npz --max-memory 4GB --max-seconds 10\n"
-      "  vernier run model.vn --inputs in.npz -o out.npz --read-into-memory");
+      "  vernier run model.vn --inputs in.npz -o out.npz --read-into-memory\n"
+      "  vernier run model.vn --inputs in.npz -o out.npz --require-certificate");
   command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }
 

@@ -19,7 +19,8 @@ struct Options {
   uint64_t seed = 1;
   int threads = 0;
   LimitOptions limits;
-  bool thorough = false, stamp = false, json = false, timing = false, read_into_memory = false;
+  bool thorough = false, stamp = false, json = false, timing = false, read_into_memory = false,
+       accept_declared = false;
 };
 
 void add_report(const Options& options, verify::Request& request) {
@@ -42,6 +43,7 @@ int verify_engine(const Options& options) {
   request.engine = options.engine;
   request.kernels = plugin_kernels(options.plugins);
   request.tolerance = verify::parse_tolerance(options.tolerance);
+  request.accept_declared = options.accept_declared;
   request.batches = parse_sizes(options.batches, "--batches");
   request.lengths = parse_sizes(options.lengths, "--lengths");
   request.depth = options.thorough ? verify::Depth::kThorough : verify::Depth::kDefault;
@@ -98,6 +100,9 @@ void add_verify(CLI::App& app, Run& chosen) {
                       "write the report as one HTML file, whatever the verdict");
   command->add_flag("--timing", options->timing, "put the time of every step into the report");
   command->add_flag("--stamp", options->stamp, "write the verdict into the engine file");
+  command->add_flag("--accept-declared", options->accept_declared,
+                    "take kernels' word for errors that they declare above the cap; the certificate "
+                    "says so");
   command->add_option("--batch-axis", options->batch_axis,
                       "the named size that counts rows [found on the model]");
   command->add_option("--seed", options->seed, "seed of the generated inputs [1]");

@@ -44,17 +44,42 @@ json value_json(const plan::Plan& plan, int32_t index) {
 
 // ---- summary -----------------------------------------------------------------------------------
 
+json limits_json(const std::vector<Certificate::Limit>& limits) {
+  json result = json::object();
+  for (const Certificate::Limit& limit : limits) result[limit.name] = limit.value;
+  return result;
+}
+
 json certificate_json(const Certificate* certificate) {
   if (certificate == nullptr) return nullptr;
-  json tolerance = json::object(), versions = json::object();
-  for (const Certificate::Limit& limit : certificate->tolerances)
-    tolerance[limit.name] = limit.value;
+  json versions = json::object(), ranges = json::array(), outputs = json::array(),
+       plugins = json::array();
   for (const Certificate::Version& version : certificate->versions)
     versions[version.of] = version.number;
-  return {{"verdict", certificate->verdict},       {"engine_hash", certificate->engine_hash},
-          {"model_hash", certificate->model_hash}, {"data_hash", certificate->data_hash},
-          {"batches", certificate->batches},       {"lengths", certificate->lengths},
-          {"tolerance", std::move(tolerance)},     {"versions", std::move(versions)}};
+  for (const Certificate::Range& range : certificate->ranges) {
+    json sizes = json::object();
+    for (const Certificate::Size& size : range) sizes[size.name] = size.swept;
+    ranges.push_back(std::move(sizes));
+  }
+  for (const Certificate::OutputLimits& output : certificate->outputs) {
+    outputs.push_back({{"name", output.output},
+                       {"noise_rms", output.noise_rms},
+                       {"rms_reference", output.reference_rms},
+                       {"limits", limits_json(output.limits)}});
+  }
+  for (const Certificate::Plugin& p : certificate->plugins)
+    plugins.push_back({{"name", p.name}, {"file", p.file}, {"hash", p.hash}});
+  return {{"verdict", certificate->verdict},
+          {"engine_hash", certificate->engine_hash},
+          {"model_hash", certificate->model_hash},
+          {"data_hash", certificate->data_hash},
+          {"ranges", std::move(ranges)},
+          {"tolerance", limits_json(certificate->tolerances)},
+          {"own_tolerance", certificate->own_tolerance},
+          {"accepted_declared", certificate->accepted_declared},
+          {"outputs", std::move(outputs)},
+          {"versions", std::move(versions)},
+          {"plugins", std::move(plugins)}};
 }
 
 json summary_json(const Engine& engine) {
@@ -85,19 +110,48 @@ json summary_json(const Engine& engine) {
           {"notes", plan.notes}};
 }
 
-std::string certificate_text(const Certificate* certificate) {
-  if (certificate == nullptr) return "certificate none: not verified\n";
-  std::string limits, versions;
-  for (const Certificate::Limit& limit : certificate->tolerances)
-    limits += format_line("{}{} {:g}", limits.empty() ? "" : ", ", limit.name, limit.value);
-  for (const Certificate::Version& version : certificate->versions)
-    versions += format_line("{}{} {}", versions.empty() ? "" : ", ", version.of, version.number);
-  return format_line(
-      "certificate {}\n  model     {}\n  data      {}\n  batches   {}\n  lengths   {}\n"
-      "  limits    {}\n  versions  {}\n",
-      certificate->verdict, certificate->model_hash, certificate->data_hash,
-      fmt::format("{}", fmt::join(certificate->batches, ", ")),
-      fmt::format("{}", fmt::join(certificate->lengths, ", ")), limits, versions);
+std::string limits_text(const std::vector<Certificate::Limit>& limits) {
+  std::string text;
+  for (const Certificate::Limit& limit : limits)
+    text += format_line("{}{} {:.3g}", text.empty() ? "" : ", ", limit.name, limit.value);
+  return text;
+}
+
+// "batch 1, 2, 4, 8; seq 4, 16, 48": what was run.
+std::string sizes_text(const Certificate::Range& range) {
+  std::string text;
+  for (const Certificate::Size& size : range)
+    text += format_line("{}{} {}", text.empty() ? "" : "; ", size.name,
+                        fmt::format("{}", fmt::join(size.swept, ", ")));
+  return text.empty() ? "fixed sizes" : text;
+}
+
+std::string certificate_text(const engine::EngineFile& file) {
+  if (file.outdated_certificate)
+    return "certificate of another version, which does not count: verify the engine again\n";
+  if (!file.certificate) return "certificate none: not verified\n";
+  const Certificate& certificate = *file.certificate;
+  std::string text =
+      format_line("certificate {}\n  model     {}\n  data      {}\n", certificate.verdict,
+                  certificate.model_hash, certificate.data_hash);
+  const auto add = [&](const char* what, const std::string& value) {
+    text += format_line("  {:<9} {}\n", what, value);
+  };
+  for (const Certificate::Range& range : certificate.ranges) add("sizes", sizes_text(range));
+  add("limits", limits_text(certificate.tolerances) +
+                    (certificate.own_tolerance ? " (the user's own)" : ""));
+  for (const Certificate::OutputLimits& output : certificate.outputs) {
+    add("output", format_line("{}: held to {}; noise {:.3g}, rms of the reference {:.3g}",
+                              output.output, limits_text(output.limits), output.noise_rms,
+                              output.reference_rms));
+  }
+  if (certificate.accepted_declared)
+    add("accepted", "errors that kernels declare above the cap");
+  for (const Certificate::Version& version : certificate.versions)
+    add("version", version.of + " " + version.number);
+  for (const Certificate::Plugin& plugin : certificate.plugins)
+    add("plugin", format_line("{}: {} ({})", plugin.name, plugin.file, plugin.hash));
+  return text;
 }
 
 std::string summary_text(const Engine& engine) {
@@ -116,7 +170,7 @@ std::string summary_text(const Engine& engine) {
       s["fallback_steps"].get<size_t>(), static_cast<double>(engine.weight_bytes()) / 1e6);
   for (const plan::Plugin& p : engine.impl().plan.build.plugins)
     text += format_line("plugin      {}: {} ({})\n", p.name, p.file, p.hash);
-  text += certificate_text(engine.certificate());
+  text += certificate_text(*engine.impl().file);
   for (const std::string& note : engine.impl().plan.notes)
     text += format_line("note        {}\n", note);
   return text;

@@ -16,6 +16,7 @@
 #include "onnx/import.h"
 #include "plan/planner.h"
 #include "precision/ask.h"
+#include "precision/onnx_nodes.h"
 #include "precision/policy_file.h"
 #include "precision/typing.h"
 #include "runtime/backends.h"
@@ -136,7 +137,7 @@ std::shared_ptr<ir::Graph> import(const std::string& model_path, const CompileOp
   import_options.limits = options.limits;
   onnx::ImportReport report;
   std::shared_ptr<ir::Graph> graph = onnx::import_model(model_path, import_options, &report);
-  result.onnx_nodes = report.nodes;
+  result.onnx_nodes = static_cast<int64_t>(precision::onnx_nodes(*graph).size());
   result.opset = report.opset;
   result.exported_policy = report.policy;
   result.plan.model_name = graph->name;

@@ -6,6 +6,7 @@
 #include <concepts>
 
 #include "engine/fields.h"
+#include "engine/format.h"
 
 namespace vernier::engine {
 namespace {
@@ -189,7 +190,7 @@ std::vector<std::byte> encode_ledger(const plan::Plan& plan) {
 }
 std::vector<std::byte> encode_certificate(const Certificate& certificate) {
   Writer writer;
-  writer(certificate);
+  writer(kCertificateVersion, certificate);
   return std::move(writer.bytes);
 }
 
@@ -209,9 +210,12 @@ std::vector<plan::LedgerRow> decode_ledger(std::span<const std::byte> section) {
   return ledger;
 }
 
-Certificate decode_certificate(std::span<const std::byte> section) {
+std::optional<Certificate> decode_certificate(std::span<const std::byte> section) {
+  uint32_t version = 0;
   Certificate certificate;
   Reader reader(section);
+  reader(version);
+  if (version != kCertificateVersion) return std::nullopt;
   reader(certificate);
   reader.check_at_end();
   return certificate;

@@ -3,6 +3,7 @@
 // by format.h.
 #pragma once
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct DecodedPlan {
 /// Throw Error(kInput) "at byte N: …" on bytes that no encode_…() writes.
 DecodedPlan decode_plan(std::span<const std::byte> section);
 std::vector<plan::LedgerRow> decode_ledger(std::span<const std::byte> section);
-Certificate decode_certificate(std::span<const std::byte> section);
+/// Absent: of another version (kCertificateVersion).
+std::optional<Certificate> decode_certificate(std::span<const std::byte> section);
 
 }  // namespace vernier::engine

@@ -93,9 +93,21 @@ void fields(V& v, Fields<V, Certificate::Version> x) {
   v(x.of, x.number);
 }
 template <class V>
+void fields(V& v, Fields<V, Certificate::OutputLimits> x) {
+  v(x.output, x.noise_rms, x.reference_rms, x.limits);
+}
+template <class V>
+void fields(V& v, Fields<V, Certificate::Size> x) {
+  v(x.name, x.swept);
+}
+template <class V>
+void fields(V& v, Fields<V, Certificate::Plugin> x) {
+  v(x.name, x.file, x.hash);
+}
+template <class V>
 void fields(V& v, Fields<V, Certificate> x) {
-  v(x.verdict, x.engine_hash, x.model_hash, x.data_hash, x.batches, x.lengths, x.tolerances,
-    x.versions);
+  v(x.verdict, x.engine_hash, x.model_hash, x.data_hash, x.ranges, x.tolerances, x.own_tolerance,
+    x.accepted_declared, x.outputs, x.versions, x.plugins);
 }
 
 // The largest number of each enumeration that is stored as one.

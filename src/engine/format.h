@@ -13,7 +13,10 @@ struct XXH3_state_s;  // of xxhash.h
 namespace vernier::engine {
 
 inline constexpr std::array<char, 8> kMagic{'V', 'E', 'R', 'N', 'I', 'E', 'R', '\0'};
-inline constexpr uint32_t kFormatVersion = 9;
+inline constexpr uint32_t kFormatVersion = 10;
+/// Of the certificate section, which begins with it. One of another version does not count, and the
+/// engine is read all the same: version 1, which had no number, recorded too little.
+inline constexpr uint32_t kCertificateVersion = 2;
 /// A blob begins at a multiple of this, in the file and so in the mapping: one cache line, the
 /// widest vector.
 inline constexpr uint64_t kBlobAlignment = 64;

@@ -119,8 +119,9 @@ std::shared_ptr<EngineFile> read(const SharedBytes& shared) {
   if (!certificate.empty()) {
     decoded(SectionKind::kCertificate, header, [&] {
       file->certificate = decode_certificate(certificate);
-      check_certificate(*file->certificate, file->content_hash);
+      if (file->certificate) check_certificate(*file->certificate, file->content_hash);
     });
+    file->outdated_certificate = !file->certificate;
   }
   return file;
 }

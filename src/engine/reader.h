@@ -21,6 +21,7 @@ struct EngineFile {
   uint32_t format_version = 0;
   uint64_t file_bytes = 0;
   std::optional<Certificate> certificate;  ///< of this engine; absent: not verified
+  bool outdated_certificate = false;       ///< it has one of another version, which does not count
 
   // What check_weights() needs.
   std::string name;                        ///< for messages: "engine 'path'"

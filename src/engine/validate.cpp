@@ -360,6 +360,26 @@ void check_hash(const std::string& of, const std::string& hash) {
     fail_certificate("has " + of + " hash '" + hash + "', expected 32 hex digits");
 }
 
+void check_range(const Certificate::Range& range) {
+  for (const Certificate::Size& size : range) {
+    if (size.name.empty()) fail_certificate("has a size without a name");
+    if (size.swept.empty()) fail_certificate("has no value of size '" + size.name + "'");
+    for (size_t i = 0; i < size.swept.size(); ++i) {
+      if (size.swept[i] < (i == 0 ? 0 : size.swept[i - 1] + 1)) {
+        fail_certificate("has size '" + size.name + "' = " + std::to_string(size.swept[i]) +
+                         ", expected ascending sizes of at least 0");
+      }
+    }
+  }
+}
+void check_limits(const std::vector<Certificate::Limit>& limits) {
+  for (const Certificate::Limit& limit : limits) {
+    if (!printable(limit.name)) fail_certificate("has a limit without a name in plain text");
+    if (!std::isfinite(limit.value))
+      fail_certificate("has limit " + limit.name + " = " + std::to_string(limit.value));
+  }
+}
+
 }  // namespace
 
 bool stays_inside(int64_t offset, std::span<const int64_t> shape, std::span<const int64_t> strides,
@@ -382,14 +402,17 @@ void check_certificate(const Certificate& certificate, const std::string& conten
   check_hash("engine", certificate.engine_hash);
   check_hash("model", certificate.model_hash);
   check_hash("data", certificate.data_hash);
-  for (const std::vector<int64_t>* sizes : {&certificate.batches, &certificate.lengths}) {
-    for (const int64_t size : *sizes)
-      if (size < 1) fail_certificate("has swept size " + std::to_string(size));
+  for (const Certificate::Range& range : certificate.ranges) check_range(range);
+  check_limits(certificate.tolerances);
+  for (const Certificate::OutputLimits& output : certificate.outputs) {
+    if (output.output.empty()) fail_certificate("has an output without a name");
+    check_limits(output.limits);
+    check_limits({{"noise", output.noise_rms}, {"rms of the reference", output.reference_rms}});
   }
-  for (const Certificate::Limit& limit : certificate.tolerances) {
-    if (!printable(limit.name)) fail_certificate("has a limit without a name in plain text");
-    if (!std::isfinite(limit.value))
-      fail_certificate("has limit " + limit.name + " = " + std::to_string(limit.value));
+  for (const Certificate::Plugin& plugin : certificate.plugins) {
+    if (!printable(plugin.name) || !printable(plugin.file))
+      fail_certificate("has a plugin without a name or file in plain text");
+    check_hash("plugin", plugin.hash);
   }
   for (const Certificate::Version& version : certificate.versions) {
     if (!printable(version.of) || !printable(version.number))

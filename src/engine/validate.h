@@ -16,9 +16,9 @@ namespace vernier::engine {
 /// that the kernels exist.
 void check_plan(const plan::Plan& plan);
 
-/// Throws Error(kInput) unless the certificate has a verdict, hashes of 32 hex digits, sizes above
-/// 0, finite limits, names in plain text (no control characters), and is of the engine with this
-/// content hash.
+/// Throws Error(kInput) unless the certificate has a verdict, hashes of 32 hex digits, ascending
+/// sizes, finite limits, names (what is not the model's own in plain text, without control
+/// characters), and is of the engine with this content hash.
 void check_certificate(const Certificate& certificate, const std::string& content_hash);
 
 /// Does a strided view of these sizes stay in [0, elems) of what it is a view of?

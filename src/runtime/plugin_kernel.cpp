@@ -90,6 +90,19 @@ DType float_type(const PluginKernel& kernel, const char* what, int32_t number) {
                   " type, which is not a floating-point type of vernier/custom_op.h");
 }
 
+// A rounding at a point widens what verify allows the step, so it must be to a type that the kernel
+// declares as one of its own: those are held against what is asked of the node.
+void check_point(const PluginKernel& kernel, const Numerics& declared, const char* point,
+                 DType type) {
+  for (DType own : {declared.store, declared.compute, declared.accumulate, declared.inner})
+    if (represents(type, own)) return;
+  throw Error(ErrorCode::kInput,
+              "kernel " + kernel.row + " declares that it rounds '" + point + "' to " +
+                  std::string(vernier::name(type)) +
+                  ", which is narrower than the types that it stores, computes and sums in; "
+                  "declare the type there, too, so that the planner sees it");
+}
+
 Numerics numerics(const PluginKernel& kernel, const Problem& asked) {
   CProblem problem;
   fill(problem, asked);
@@ -101,8 +114,9 @@ Numerics numerics(const PluginKernel& kernel, const Problem& asked) {
   result.accumulate = float_type(kernel, "accumulate", c.accumulate);
   result.inner = c.inner == VERNIER_NONE ? result.compute : float_type(kernel, "inner", c.inner);
   for (size_t i = 0; i < problem.points.size(); ++i) {
-    if (c.points[i] != VERNIER_NONE)
+    if (c.points[i] == VERNIER_NONE) continue;
       result.points[i].type = float_type(kernel, problem.points[i], c.points[i]);
+    check_point(kernel, result, problem.points[i], result.points[i].type);
   }
   if (!(c.approximation_abs >= 0 && c.approximation_rel >= 0)) {
     throw Error(ErrorCode::kInput,

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/certified.h"
 #include "runtime/session_impl.h"
 
 namespace vernier {
@@ -45,6 +46,12 @@ const runtime::DeviceWeights* weights_of(const Session::Impl& session) {
   return &session.parts.device_weights();
 }
 
+// Is a certificate asked for? It is one that holds then.
+bool holds(const Engine::Impl& engine, const SessionOptions& options) {
+  if (options.certificate) runtime::require_certificate(engine, *options.certificate);
+  return options.certificate.has_value();
+}
+
 std::shared_ptr<const Engine> unchanged(std::shared_ptr<const Engine> engine) {
   engine->check_unchanged();
   return engine;
@@ -56,6 +63,7 @@ Session::Impl::Impl(std::shared_ptr<const Engine> shared_engine, const SessionOp
     : engine(unchanged(std::move(shared_engine))),
       parts(engine->impl()),
       limits(options.limits),
+      certified(holds(parts, options)),
       device(device_of(parts, options)),
       execution(execution_of(*device)),
       arguments_(parts, weights_of(*this)),
@@ -98,6 +106,7 @@ Session::Impl::ShapeEntry& Session::Impl::entry_of(const std::vector<int64_t>& s
     entry->last_used = runs_;
     return *entry;
   }
+  if (certified) runtime::require_certified_sizes(parts, symbols);
   std::unique_ptr<ShapeEntry> fresh =
       runtime::make_entry({parts, arguments_, steps_, *device, limits}, symbols);
   fresh->last_used = runs_;

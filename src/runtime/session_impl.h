@@ -48,6 +48,7 @@ struct Session::Impl {
   std::shared_ptr<const Engine> engine;
   const Engine::Impl& parts;
   const Limits limits;
+  const bool certified;  ///< only sizes that the certificate covers are run
   std::unique_ptr<backend::Device> device;
   const backend::Execution execution;
 

@@ -2,6 +2,7 @@
 #include "verify/build_options.h"
 
 #include "core/numerics.h"
+#include "precision/policy_file.h"
 
 namespace vernier::verify {
 namespace {
@@ -31,6 +32,37 @@ std::string shell_word(std::string_view text) {
   std::string word = "'";
   for (char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return word + "'";
+}
+
+std::string build_command(const plan::Plan& plan, const std::string& model,
+                          const std::string& engine, const std::vector<std::string>& rules) {
+  const plan::BuildOptions& build = plan.build;
+  std::string text = "vernier build " + shell_word(model) + " -o " + shell_word(engine);
+  const auto add = [&](const char* option, const std::string& value) {
+    text += std::string(" ") + option + " " + shell_word(value);
+  };
+  if (plan.device != "cpu") add("--device", plan.device);
+  precision::Policy policy;
+  if (!build.policy.empty()) policy = precision::load_policy(build.policy, "the engine's policy");
+  if (policy.mode != precision::Mode::kModel)
+    text += " --" + std::string(precision::name(policy.mode));
+  for (const precision::Rule& rule : policy.rules) {
+    using enum precision::Spelling;
+    add(rule.spelling == kRule              ? "--rule"
+        : rule.spelling == kLayerPrecisions ? "--layerPrecisions"
+                                            : "--layerOutputTypes",
+        rule.text);
+  }
+  for (const std::string& rule : rules) add("--rule", rule);
+  if (!build.shapes.empty()) add("--shapes", build.shapes);
+  std::string outputs;
+  for (const std::string& name : build.outputs) outputs += (outputs.empty() ? "" : ",") + name;
+  if (!outputs.empty()) add("--outputs", outputs);
+  for (const std::string& pass : build.passes_off) add("--fuse", pass + "=off");
+  if (!build.scales.empty()) text += " --scales SCALES.json";
+  if (build.static_scales) text += " --static";
+  for (const plan::Plugin& plugin : build.plugins) add("--plugin", plugin.file);
+  return text;
 }
 
 std::vector<std::string> raising_rules(const plan::LedgerRow& row) {

@@ -24,6 +24,7 @@ struct Finding {
   std::string output =
       {};                 ///< the output it is about, if any: its line of the report shows it, too
   std::string note = {};  ///< of a pass: what the check's row says about it
+  Cause cause = {};       ///< of a failure: the step, value and rules, where they are known
   /// Tells more about an earlier finding of the same verdict in this cell, and replaces its text.
   bool explains = false;
   /// A value that F and R both have; one that fails is in the list of rewrites of the report.

@@ -15,11 +15,17 @@ constexpr size_t kMostNamed = 5;
 
 std::string percent(double share) { return format_line("{:.1f} %", 100 * share); }
 
-std::string row_text(const StepError& s) {
+// "1.20e-07", or "NaN" where elements are left out of the error.
+std::string error_text(const StepError& s, double error) {
+  return s.says_it_all() ? format_line("{:.2e}", error) : "NaN";
+}
+
+std::string row_text(const StepError& s, bool has_shares) {
   return format_line(
-      "{:>4}  {:<34} {:<5} {:>9.2e} {:>9.2e} {:>9.2e} {:>9.2e} {:>8.2g} {:>8}  {}{}\n", s.step,
-      s.kernel, name(s.store), s.reference_rms, s.local_rms, s.weights_rms, s.total_rms,
-      s.amplification, percent(s.share), s.name,
+      "{:>4}  {:<34} {:<5} {:>9.2e} {:>9} {:>9} {:>9} {:>8} {:>8}  {}{}\n", s.step, s.kernel,
+      name(s.store), s.reference_rms, error_text(s, s.local_rms), error_text(s, s.weights_rms),
+      error_text(s, s.total_rms), s.says_it_all() ? format_line("{:.2g}", s.amplification) : "NaN",
+      has_shares ? percent(s.share) : "-", s.name,
       s.non_finite > 0 ? format_line("  {} NaN or infinite", s.non_finite) : "");
 }
 
@@ -27,18 +33,19 @@ std::string step_name(const StepError& s) {
   return format_line("step {} ({}, '{}')", s.step, s.kernel, s.name);
 }
 
-json to_json(const StepError& s) {
+json to_json(const StepError& s, bool has_shares) {
+  const auto error = [&](double value) { return s.says_it_all() ? json(value) : json(); };
   return {{"step", s.step},
           {"node", s.name},
           {"kernel", s.kernel},
           {"store", name(s.store)},
           {"reference_rms", s.reference_rms},
-          {"local_rms", s.local_rms},
-          {"weights_rms", s.weights_rms},
-          {"total_rms", s.total_rms},
-          {"carried_rms", s.carried_rms},
-          {"amplification", s.amplification},
-          {"share", s.share},
+          {"local_rms", error(s.local_rms)},
+          {"weights_rms", error(s.weights_rms)},
+          {"total_rms", error(s.total_rms)},
+          {"carried_rms", error(s.carried_rms)},
+          {"amplification", error(s.amplification)},
+          {"share", has_shares ? json(s.share) : json()},
           {"non_finite", s.non_finite},
           {"own_non_finite", s.own_non_finite}};
 }
@@ -54,10 +61,13 @@ std::string to_text(const Localisation& found) {
   std::string text = format_line(
       "inputs: {}\n{:>4}  {:<34} {:<5} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8}  {}\n", found.inputs,
       "step", "kernel", "store", "rms", "local", "weights", "total", "carries", "share", "node");
-  for (const StepError& s : found.steps) text += row_text(s);
-  const std::vector<size_t> order = found.by_share(kWorthNaming);
-  text += order.empty() ? "no step adds more than 5 % of the error at the outputs\n"
-                        : "what adds most to the error at the outputs\n";
+  for (const StepError& s : found.steps) text += row_text(s, found.has_shares());
+  const std::vector<size_t> order =
+      found.has_shares() ? found.by_share(kWorthNaming) : std::vector<size_t>{};
+  if (found.has_shares()) {
+    text += order.empty() ? "no step adds more than 5 % of the error at the outputs\n"
+                          : "what adds most to the error at the outputs\n";
+  }
   for (size_t i = 0; i < std::min(order.size(), kMostNamed); ++i) {
     const StepError& s = found.steps[order[i]];
     text += format_line("  {:>7}  {}\n", percent(s.share), step_name(s));
@@ -76,9 +86,11 @@ std::string to_json(const Localisation& found) {
               {"ranges", json::array()},
               {"by_share", json::array()},
               {"first_non_finite", nullptr}};
-  for (const StepError& s : found.steps) result["steps"].push_back(to_json(s));
+  for (const StepError& s : found.steps) result["steps"].push_back(to_json(s, found.has_shares()));
   for (const RangeRow& r : found.ranges) result["ranges"].push_back(to_json(r));
-  for (size_t s : found.by_share(kWorthNaming)) result["by_share"].push_back(found.steps[s].step);
+  if (found.has_shares()) {
+    for (size_t s : found.by_share(kWorthNaming)) result["by_share"].push_back(found.steps[s].step);
+  }
   if (found.first_non_finite >= 0) result["first_non_finite"] = found.first_non_finite;
   return result.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }

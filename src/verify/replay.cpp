@@ -22,6 +22,10 @@ namespace {
 // unit of f32, S what inputs that are off by u change in this element (rms over its row where that
 // is larger). Fitted: docs/verification_fitting.md "Limits of the replay".
 constexpr double kNoiseFactor = 8;
+// What a kernel may declare of its error and be taken on its word: of the rms of the step's output
+// (half a unit in the last place, where its type is coarser), and never below the second, which is
+// what the bounds of Vernier's own kernels come to: docs/decisions/0019-declared-errors.md.
+constexpr double kDeclaredPart = 1e-5, kDeclaredLeast = 1e-6;
 // What is rounded inside a step (the probabilities of an attention in 16 bits) may go the other way
 // where E's value and FP64's lie on two sides of a tie: up to this part of all that these roundings
 // do to the row.
@@ -225,6 +229,25 @@ double in_range_of(DType type, double value) {
   return std::isnan(value) ? 0 : std::clamp(value, -kLargestQ8, kLargestQ8);
 }
 
+// Notes the error that a kernel declares at the rms of an output, and the most that it may.
+void note_declared(const Numerics& numerics, const EvalTensor& output, StepResult& result) {
+  if (!output.is_float()) return;
+  double squares = 0;
+  for (double value : output.f) squares += std::isfinite(value) ? value * value : 0;
+  const double rms =
+      output.f.empty() ? 0 : std::sqrt(squares / static_cast<double>(output.f.size()));
+  const double half_unit = below_f32(output.dtype) && output.dtype != DType::kQ8
+                               ? ulp(output.dtype, 1) / 2
+                               : 0;
+  const double declared = numerics.approximation_abs + numerics.approximation_rel * rms;
+  const double limit = std::max(std::max(kDeclaredPart, half_unit) * rms, kDeclaredLeast);
+  const bool first = result.declared_limit == 0;
+  if (declared == 0 || (!first && declared / limit <= result.declared / result.declared_limit))
+    return;
+  result.declared = declared;
+  result.declared_limit = limit;
+}
+
 // The types whose errors are judged together, too.
 bool is_short(DType type) {
   return type == DType::kF16 || type == DType::kBF16 || type == DType::kQ8;
@@ -279,6 +302,7 @@ StepResult Replay::judge(const plan::Step& step, const backend::LaunchCall& call
     const EvalTensor got = EvalTensor::from(copy_of(call.out[o]));
     const EvalTensor& want = ideal.out[o];
     result.elems += want.elems();
+    note_declared(step.numerics, want, result);
     for (size_t i = 0; i < want.i.size(); ++i) {
       if (got.i[i] == want.i[i] || ideal.undecided[o][i]) continue;
       if (worse(std::abs(static_cast<double>(got.i[i]) - static_cast<double>(want.i[i])), 0,

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "compile/lines.h"
+#include "verify/tolerance.h"
 #include "verify/verify.h"
 
 namespace vernier::verify {
@@ -41,9 +42,28 @@ json to_json(const Distance& d) {
           {"different_integers", d.different_integers}};
 }
 
+// Infinity and NaN have no number in JSON.
+json number(double value) { return std::isfinite(value) ? json(value) : json(); }
+
+// A limit under each name; one that is not there has none.
+json to_json(const AppliedLimits& held) {
+  json limits = json::object();
+  const auto add = [&](const char* key, std::optional<double> limit) {
+    if (limit && std::isfinite(*limit)) limits[key] = *limit;
+  };
+  add("worst", held.worst);
+  if (held.element > 0) add("element", held.element);
+  add("rms", held.rms);
+  add("max", held.max);
+  add("cos", held.cos);
+  add("flips", held.flips);
+  return limits;
+}
+
 json to_json(const OutputResult& o) {
   json result = to_json(o.worst);
   result.update({{"name", o.name},
+                 {"limits", to_json(o.limits)},
                  {"verdict", name(o.verdict)},
                  {"why", o.why},
                  {"worst_cell", o.worst_cell},
@@ -68,9 +88,6 @@ json to_json(const OutputResult& o) {
   return result;
 }
 
-// Infinity and NaN have no number in JSON.
-json number(double value) { return std::isfinite(value) ? json(value) : json(); }
-
 json to_json(const Tolerance& t) {
   json limits = json::object();
   const auto add = [&](const char* key, std::optional<double> limit) {
@@ -94,7 +111,15 @@ json to_json(const StepResult& s) {
           {"error", number(s.error)},
           {"limit", s.limit},
           {"share_of_limit", number(s.ratio)},
+          {"declared", number(s.declared)},
+          {"declared_limit", s.declared_limit},
           {"why", s.why}};
+}
+
+json to_json(const Cause& cause) {
+  return {{"cell", cause.cell},     {"step", step_json(cause.step)}, {"kernel", cause.kernel},
+          {"node", cause.node},     {"value", cause.value},          {"reason", cause.reason},
+          {"rules", cause.rules},   {"command", cause.command}};
 }
 
 json to_json(const CellResult& c) {
@@ -105,6 +130,7 @@ json to_json(const CellResult& c) {
           {"worst", number(c.worst)},
           {"share_of_limit", number(c.share_of_limit)},
           {"far", c.far},
+          {"sizes", c.named_sizes},
           {"why", c.why}};
 }
 
@@ -174,12 +200,19 @@ std::string line(const CheckResult& c) {
 
 }  // namespace
 
+bool Report::accepted_declared() const {
+  return passed() && std::ranges::any_of(steps, &StepResult::declares_too_much);
+}
+
 std::string to_json(const Report& report) {
   json result{{"verdict", name(report.verdict)},
               {"explanation", report.explanation},
+              {"cause", to_json(report.cause)},
               {"engine_hash", report.engine_hash},
               {"data_hash", report.data_hash},
               {"tolerance", to_json(report.tolerance)},
+              {"own_tolerance", is_own(report.tolerance)},
+              {"accepted_declared", report.accepted_declared()},
               {"ms", report.ms},
               {"notes", report.notes},
               {"outputs", json::array()},
@@ -209,7 +242,11 @@ std::string to_text(const Report& report) {
   for (const std::string& note : report.notes) text += format_line("  {}\n", note);
   text += "cells (largest error of an element, as a part of 1+|reference|)\n" + table(report);
   text += "outputs (engine against FP64 of the model, at their worst cell)\n";
-  for (const OutputResult& o : report.outputs) text += line(o);
+  for (const OutputResult& o : report.outputs) {
+    text += line(o);
+    const std::string limits = limits_text(o.limits);
+    if (!limits.empty()) text += format_line("  {:<22} held to {}\n", "", limits);
+  }
   text += "checks\n";
   for (const CheckResult& c : report.checks) text += line(c);
   const auto closest = std::ranges::max_element(report.steps, {}, &StepResult::ratio);
@@ -217,8 +254,11 @@ std::string to_text(const Report& report) {
     text += format_line("  the step nearest its limit is {} ({}, '{}'): {:.2g} of it\n",
                         closest->step, closest->kernel, closest->name, closest->ratio);
   }
-  return text + format_line("verdict: {} ({:.1f} s)\n  {}\n", name(report.verdict),
-                            report.ms / 1000, report.explanation);
+  text += format_line("verdict: {} ({:.1f} s)\n  {}\n", name(report.verdict), report.ms / 1000,
+                      report.explanation);
+  if (!report.passed() && !report.cause.command.empty())
+    text += format_line("next: {}\n", report.cause.command);
+  return text;
 }
 
 }  // namespace vernier::verify

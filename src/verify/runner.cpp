@@ -62,6 +62,11 @@ std::string step_text(const plan::Plan& plan, int32_t step) {
   return fmt::format("step {} ({}, '{}')", step, s.kernel, s.name);
 }
 
+Cause cause_at(const plan::Plan& plan, int32_t step) {
+  const plan::Step& s = plan.step(step);
+  return {.step = step, .kernel = s.kernel, .node = s.name};
+}
+
 std::string first_difference(const plan::Plan& plan, const Recorder& a, const Recorder& b,
                              const std::optional<RowPair>& pair) {
   for (const auto& [step, arrays] : a.steps()) {

@@ -7,6 +7,7 @@
 #include "evaluate/rows.h"
 #include "verify/replay.h"
 #include "vernier/session.h"
+#include "vernier/verify.h"
 
 namespace vernier::verify {
 
@@ -39,6 +40,8 @@ std::string first_difference(const plan::Plan& plan, const Recorder& a, const Re
                              const std::optional<RowPair>& pair = {});
 /// "step 7 (cpu.linear.onednn_brg, '/enc/0/ffn/MatMul')"
 std::string step_text(const plan::Plan& plan, int32_t step);
+/// The same in parts.
+Cause cause_at(const plan::Plan& plan, int32_t step);
 
 /// Names of outputs whose bytes, type or shape differ, in the order of `a`; `axes` and `pair`
 /// given: of one row.

@@ -102,4 +102,18 @@ double share_of_limit(const Distance& d, const Tolerance& limit, double noise) {
   return by_element ? share : part(d.rms, limit.rms * d.rms_reference);
 }
 
+std::string limits_text(const AppliedLimits& held) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  if (std::isfinite(held.worst)) {
+    add(fmt::format("each element {:.2g}·(1+|reference|){}", held.worst,
+                    held.element > 0 ? fmt::format(" or {:.1e}", held.element) : ""));
+  }
+  if (std::isfinite(held.rms)) add(fmt::format("rms {:.1e} over all cells", held.rms));
+  if (held.max) add(fmt::format("max {:.2g}", *held.max));
+  if (held.cos) add(fmt::format("cosine {:.9g}", *held.cos));
+  if (held.flips) add(fmt::format("first places that change {:.2g}", *held.flips));
+  return text;
+}
+
 }  // namespace vernier::verify

@@ -13,4 +13,7 @@ std::string complaint(const Distance& distance, const Tolerance& limit, double n
 /// larger the worse; infinite for a wrong NaN or integer. Of rms where no element has a limit.
 double share_of_limit(const Distance& distance, const Tolerance& limit, double noise = 0);
 
+/// "each element 1e-05·(1+|reference|) or 3.2e-03, rms 1.1e-03 over all cells"; empty: no limits.
+std::string limits_text(const AppliedLimits& held);
+
 }  // namespace vernier::verify

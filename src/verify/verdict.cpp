@@ -37,6 +37,10 @@ constexpr Row kRows[] = {
     {Verdict::kNeighbours, kFailed, "neighbours",
      "This is a bug in Vernier: a row's bits depend on the other rows of its batch. Please report "
      "it."},
+    {Verdict::kDeclared, kFailed, "declared error",
+     "A kernel declares an error that nothing here proves to be small enough, so its steps were "
+     "judged by its own word. Make the kernel declare less, or accept what it says: "
+     "--accept-declared."},
     {Verdict::kPrecision, kFailed, "precision",
      "Every step does what its types allow, but the answer is further from FP64 than the limits. "
      "The error growth below says which steps add most: raise their precision, or set --tolerance "

@@ -12,11 +12,12 @@
 #include "engine/writer.h"
 #include "io/text_file.h"
 #include "onnx/import.h"
+#include "runtime/certified.h"
 #include "runtime/engine_impl.h"
+#include "verify/build_options.h"
 #include "verify/html/report.h"
 #include "verify/sweep/sweep.h"
 #include "vernier/inspect.h"
-#include "vernier/version.h"
 
 namespace vernier::verify {
 namespace {
@@ -54,8 +55,9 @@ std::shared_ptr<ir::Graph> import(const Request& request) {
   return onnx::import_model(request.model, options);
 }
 
-// One clock for all that is done for a request.
+// One clock for all that is done for a request, and a page that can be written.
 Request begun(Request request) {
+  if (!request.html.empty()) io::check_can_write(request.html, "report");
   request.limits = request.limits.begun();
   return request;
 }
@@ -74,6 +76,55 @@ StepTimes step_times(const Engine& engine, int threads) {
   return times;
 }
 
+// What is to be run next.
+std::string command_for(const plan::Plan& plan, const Request& request, const Report& report) {
+  const std::string engine = request.engine.string(), model = request.model.string();
+  std::string plugins;
+  for (const plan::Plugin& plugin : plan.build.plugins)
+    plugins += " --plugin " + shell_word(plugin.file);
+  const auto on_both = [&](std::string_view command, std::string_view more) {
+    return fmt::format("vernier {} {} --model {}{}{}", command, shell_word(engine),
+                       shell_word(model), plugins, more);
+  };
+  if (!report.cause.rules.empty()) {
+    return fmt::format("{} && {}", build_command(plan, model, engine, report.cause.rules),
+                       on_both("verify", ""));
+  }
+  switch (report.verdict) {
+    case Verdict::kPass:
+      return on_both("verify", " --stamp");
+    case Verdict::kPrecision:
+    case Verdict::kOverflow:
+    case Verdict::kNan:
+      return on_both("bisect", "");
+    case Verdict::kDeclared:
+      return on_both("verify", " --accept-declared");
+    case Verdict::kReference:
+      return fmt::format("vernier inspect {}", shell_word(model));
+    default:
+      return on_both("reduce", " -o part");
+  }
+}
+
+// The step that adds most, where no step is to blame, and the command.
+void complete_cause(const plan::Plan& plan, const Request& request, Report& report) {
+  Cause& cause = report.cause;
+  if (cause.reason.empty()) cause.reason = report.explanation;
+  if (report.verdict == Verdict::kPrecision && cause.step < 0 && report.localisation &&
+      report.localisation->has_shares()) {
+    const std::vector<size_t> order = report.localisation->by_share(0.05);
+    if (!order.empty()) {
+      const StepError& most = report.localisation->steps[order.front()];
+      cause.step = most.step;
+      cause.kernel = most.kernel;
+      cause.node = most.name;
+      cause.value = fmt::format("adds {:.0f} % of the error at the outputs", 100 * most.share);
+    }
+  }
+  if (request.from.empty() && request.to.empty())
+    cause.command = command_for(plan, request, report);
+}
+
 }  // namespace
 
 Report verify_engine(const std::shared_ptr<const Engine>& engine, const ir::Graph& model,
@@ -84,6 +135,7 @@ Report verify_engine(const std::shared_ptr<const Engine>& engine, const ir::Grap
   Report report = part ? sweep.run_part() : sweep.run();
   report.data_hash = data_hash(request, report);
   if (request.time) report.times = step_times(*engine, request.threads);
+  complete_cause(engine->impl().plan, request, report);
   report.ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return report;
@@ -96,10 +148,10 @@ std::shared_ptr<const Engine> open_checked(const Request& request) {
   return engine;
 }
 
-Report verify(const Request& asked) {
-  const Request request = begun(asked);
-  if (!request.html.empty()) io::check_can_write(request.html, "report");
-  const std::shared_ptr<const Engine> engine = open_checked(request);
+namespace {
+
+// Of an engine that is open, whose page is written.
+Report verified(const std::shared_ptr<const Engine>& engine, const Request& request) {
   Report report = verify_engine(engine, *import(request), request);
   engine->check_unchanged();
   if (!request.html.empty()) {
@@ -113,48 +165,110 @@ Report verify(const Request& asked) {
   return report;
 }
 
+}  // namespace
+
+Report verify(const Request& asked) {
+  const Request request = begun(asked);
+  return verified(open_checked(request), request);
+}
+
 Localisation localise(const Request& asked) {
   const Request request = begun(asked);
   const std::shared_ptr<const Engine> engine = open_engine(request);
   return localise_model(engine, *import(request), request);
 }
 
-Certificate certificate_of(const Report& report, const std::string& model_hash) {
-  Certificate certificate;
-  certificate.verdict = name(report.verdict);
-  certificate.engine_hash = report.engine_hash;
-  certificate.model_hash = model_hash;
-  certificate.data_hash = report.data_hash;
-  std::set<int64_t> batches, lengths;
-  for (const CellResult& cell : report.cells) {
-    if (cell.far) continue;  // no grid: a certificate means each batch with each length
-    batches.insert(cell.batch);
-    if (cell.length > 0) lengths.insert(cell.length);
+namespace {
+
+// Sizes of one run, each in its place: a size that is not there yet is added.
+void add_sizes(const CellResult& cell, Certificate::Range& range) {
+  for (const auto& [name, size] : cell.named_sizes) {
+    auto there = std::ranges::find(range, name, &Certificate::Size::name);
+    if (there == range.end()) there = range.insert(range.end(), {name, {}});
+    const auto place = std::ranges::lower_bound(there->swept, size);
+    if (place == there->swept.end() || *place != size) there->swept.insert(place, size);
   }
-  certificate.batches.assign(batches.begin(), batches.end());
-  certificate.lengths.assign(lengths.begin(), lengths.end());
-  const auto add = [&](const char* name, double value) {
-    if (std::isfinite(value)) certificate.tolerances.push_back({name, value});
-  };
-  const Tolerance& t = report.tolerance;
-  add("worst", t.worst);
-  add("rms", t.rms);
-  if (t.max) add("max", *t.max);
-  if (t.cos) add("cos", *t.cos);
-  if (t.flips) add("flips", *t.flips);
-  certificate.versions.push_back({"vernier", kVersion});
+}
+
+// Each batch of the grid was run with each length: one range. What lies outside of it was run just
+// as it is.
+std::vector<Certificate::Range> ranges_of(const Report& report) {
+  std::vector<Certificate::Range> ranges;
+  const auto in_grid = [](const CellResult& cell) { return !cell.far && !cell.given; };
+  if (std::ranges::any_of(report.cells, in_grid)) ranges.emplace_back();
+  for (const CellResult& cell : report.cells) {
+    if (in_grid(cell)) add_sizes(cell, ranges[0]);
+  }
+  for (const CellResult& cell : report.cells) {
+    if (in_grid(cell)) continue;
+    Certificate::Range range;
+    add_sizes(cell, range);
+    if (std::ranges::find(ranges, range) == ranges.end()) ranges.push_back(std::move(range));
+  }
+  return ranges;
+}
+
+void add_limit(std::vector<Certificate::Limit>& limits, const char* name,
+               std::optional<double> value) {
+  if (value && std::isfinite(*value)) limits.push_back({name, *value});
+}
+
+std::vector<Certificate::Limit> limits_of(const Tolerance& t) {
+  std::vector<Certificate::Limit> limits;
+  add_limit(limits, "worst", t.worst);
+  add_limit(limits, "rms", t.rms);
+  add_limit(limits, "max", t.max);
+  add_limit(limits, "cos", t.cos);
+  add_limit(limits, "flips", t.flips);
+  return limits;
+}
+
+Certificate::OutputLimits limits_of(const OutputResult& output) {
+  Certificate::OutputLimits held{.output = output.name,
+                                 .noise_rms = output.noise_rms,
+                                 .reference_rms = output.all_rms_reference,
+                                 .limits = {}};
+  const AppliedLimits& applied = output.limits;
+  add_limit(held.limits, "worst", applied.worst);
+  if (applied.element > 0) add_limit(held.limits, "element", applied.element);
+  add_limit(held.limits, "rms", applied.rms);
+  add_limit(held.limits, "max", applied.max);
+  add_limit(held.limits, "cos", applied.cos);
+  add_limit(held.limits, "flips", applied.flips);
+  return held;
+}
+
+}  // namespace
+
+Certificate certificate_of(const Engine& engine, const Report& report,
+                           const std::string& model_hash) {
+  Certificate certificate{.verdict = std::string(name(report.verdict)),
+                          .engine_hash = report.engine_hash,
+                          .model_hash = model_hash,
+                          .data_hash = report.data_hash,
+                          .ranges = ranges_of(report),
+                          .tolerances = limits_of(report.tolerance),
+                          .own_tolerance = is_own(report.tolerance),
+                          .accepted_declared = report.accepted_declared(),
+                          .outputs = {},
+                          .versions = runtime::environment_of(*engine.impl().backend),
+                          .plugins = runtime::certified_plugins(engine.impl().plan)};
+  for (const OutputResult& output : report.outputs) certificate.outputs.push_back(limits_of(output));
   return certificate;
 }
 
-Report verify_and_stamp(const Request& request) {
+Report verify_and_stamp(const Request& asked) {
+  const Request request = begun(asked);
   if (!request.from.empty() || !request.to.empty()) {
     throw Error(
         ErrorCode::kInput,
         "--stamp: a part of the model (--from, --to) gives no verdict on the engine; leave out "
         "both options");
   }
-  Report report = verify(request);
-  engine::stamp_certificate(request.engine, certificate_of(report, file_hash(request.model)),
+  const std::shared_ptr<const Engine> engine = open_checked(request);
+  Report report = verified(engine, request);
+  engine::stamp_certificate(request.engine,
+                            certificate_of(*engine, report, file_hash(request.model)),
                             Watch(request.limits));
   return report;
 }

@@ -25,7 +25,8 @@ std::shared_ptr<const Engine> open_checked(const Request& request);
 Localisation localise_model(const std::shared_ptr<const Engine>& engine, const ir::Graph& model,
                             const Request& request);
 
-/// What the report says, for the engine file. `model_hash`: of the model's file.
-Certificate certificate_of(const Report& report, const std::string& model_hash);
+/// What the report of `engine` says, for its file. `model_hash`: of the model's file.
+Certificate certificate_of(const Engine& engine, const Report& report,
+                           const std::string& model_hash);
 
 }  // namespace vernier::verify

@@ -38,6 +38,48 @@ TEST_F(Build, TheReportCountsNodesAndSteps) {
   EXPECT_GT(report.at("weight_bytes").get<int64_t>(), 1'000'000);
 }
 
+// An If, its branch of two nodes, which is taken, and the other one's: four, in every command.
+TEST_F(Build, AllCommandsCountTheSameNodes) {
+  const auto branch = [](const std::vector<std::string>& operators) {
+    onnx::proto::GraphProto graph;
+    graph.set_name("branch");
+    std::string last = "x";
+    for (const std::string& op : operators) {
+      *graph.add_node() = onnx::make_node(op, {last}, {op});
+      last = op;
+    }
+    graph.add_output()->set_name(last);
+    return graph;
+  };
+  onnx::ModelBuilder builder(17);
+  builder.input("x", onnx::kFloat, {"rows", int64_t{4}}).output("y");
+  onnx::proto::TensorProto condition;
+  condition.set_name("condition");
+  condition.set_data_type(onnx::kBool);
+  condition.add_int32_data(1);
+  builder.initializer(condition);
+  builder.node("If", {"condition"}, {"y"},
+               {onnx::attr_graph("then_branch", branch({"Neg", "Abs"})),
+                onnx::attr_graph("else_branch", branch({"Exp"}))});
+  const std::string model = file("if.onnx"), engine = file("if.vn");
+  write_file(model, builder.bytes());
+  const auto count = [](const std::vector<std::string>& arguments) {
+    const Outcome outcome = run_program(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out).at("onnx_nodes").get<int>();
+  };
+  EXPECT_EQ(count({"build", model, "-o", engine, "--json"}), 4);
+  EXPECT_EQ(count({"inspect", model, "--json"}), 4);
+  EXPECT_EQ(count({"inspect", engine, "--json"}), 4);
+  EXPECT_THAT(run_program({"inspect", model}).out, HasSubstr("nodes     4 ONNX nodes\n"));
+  EXPECT_THAT(run_program({"inspect", engine}).out, HasSubstr(" for 4 ONNX nodes, "));
+  EXPECT_THAT(run_program({"build", model, "-o", engine}).out, HasSubstr(": 4 ONNX nodes, "));
+  const Outcome verified = run_program({"verify", engine, "--model", model, "--batches", "2",
+                                        "--report", file("if.html")});
+  EXPECT_EQ(verified.code, 0) << verified.out << verified.err;
+  EXPECT_THAT(read_file(file("if.html")), HasSubstr(" for 4 ONNX nodes<"));
+}
+
 TEST_F(Build, TwoBuildsGiveTheSameBytes) {
   const Outcome outcome = run_program({"build", kModel, "-o", file("again.vn")});
   ASSERT_EQ(outcome.code, 0) << outcome.err;

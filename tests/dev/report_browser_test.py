@@ -174,16 +174,38 @@ class Browser(unittest.TestCase):
         steps = len(page.body_rows("growth"))
         self.assertTrue(page.texts["growth-readout"].startswith(f"step {steps - 2}: "))
 
+    def answer_at(self, width, script):
+        """What the page posts to its parent, in a frame of this width."""
+        inner, outer = self.changed("inner.html", script), self.folder / "outer.html"
+        outer.write_text(f"""<!DOCTYPE html><title>-</title><p id="over">none</p>
+            <script>onmessage = (e) => {{ document.getElementById("over").textContent = e.data;
+            }};</script><iframe width="{width}" height="800" src="{inner}"></iframe>""")
+        return self.dump(outer.as_uri()).texts["over"]
+
     def test_the_page_does_not_scroll_sideways(self):
-        inner = self.changed("inner.html", """
-            parent.postMessage(document.documentElement.scrollWidth - innerWidth, "*");""")
         for width in (360, 700, 1600):
-            outer = self.folder / "outer.html"
-            outer.write_text(f"""<!DOCTYPE html><title>-</title><p id="over">none</p>
-                <script>onmessage = (e) => {{ document.getElementById("over").textContent = e.data;
-                }};</script><iframe width="{width}" height="800" src="{inner}"></iframe>""")
-            over = self.dump(outer.as_uri()).texts["over"]
+            over = self.answer_at(width, """
+                parent.postMessage(document.documentElement.scrollWidth - innerWidth, "*");""")
             self.assertLessEqual(int(over), 0, f"at {width} px")
+
+    def test_no_table_is_cut(self):
+        for width in (360, 420, 800, 1000, 1400):
+            cut = self.answer_at(width, """
+                const cut = [...document.querySelectorAll(".scroll")]
+                  .filter((box) => box.scrollWidth > box.clientWidth + 1)
+                  .map((box) => box.getAttribute("aria-label"));
+                parent.postMessage("cut: " + cut.join(", "), "*");""")
+            self.assertEqual(cut, "cut: ", f"at {width} px")
+
+    def test_narrow_rows_have_their_headings(self):
+        shown = self.answer_at(360, """
+            const cells = [...document.querySelectorAll("#checks tbody td")];
+            const named = cells.filter((cell) =>
+              getComputedStyle(cell, "::before").content === `"${cell.dataset.label}"`);
+            const charts = [...document.querySelectorAll(".growth-chart")].filter(
+              (chart) => getComputedStyle(chart).display !== "none");
+            parent.postMessage(`${cells.length - named.length} ${charts.length}`, "*");""")
+        self.assertEqual(shown, "0 1", "all headings, and one of the two charts")
 
 
 if __name__ == "__main__":

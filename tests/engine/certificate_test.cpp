@@ -83,7 +83,7 @@ TEST_F(Stamp, TheLastOneCounts) {
   const Bytes first = slurp(path_);
   Certificate failed = certificate_;
   failed.verdict = "precision";
-  failed.lengths.clear();
+  failed.ranges.clear();
   failed.tolerances = {{"worst", -0.0}};
   stamp_certificate(path_, failed);
   EXPECT_EQ(*read_engine(path_)->certificate, failed);
@@ -171,8 +171,20 @@ TEST_F(Stamp, CertificatesThatMakeNoSenseAreRefused) {
            {"has model hash '', expected 32 hex digits", [](Certificate& c) { c.model_hash = ""; }},
            {"has data hash 'FFEEDDCCBBAA99887766554433221100', expected",
             [](Certificate& c) { c.data_hash = "FFEEDDCCBBAA99887766554433221100"; }},
-           {"has swept size 0", [](Certificate& c) { c.batches[2] = 0; }},
-           {"has swept size -4", [](Certificate& c) { c.lengths[0] = -4; }},
+           {"has size 'batch' = 0, expected ascending sizes",
+            [](Certificate& c) { c.ranges[0][0].swept[2] = 0; }},
+           {"has size 'batch' = 2, expected ascending sizes",
+            [](Certificate& c) { c.ranges[0][0].swept[2] = 2; }},
+           {"has size 'seq' = -4, expected ascending sizes of at least 0",
+            [](Certificate& c) { c.ranges[0][1].swept[0] = -4; }},
+           {"has no value of size 'seq'", [](Certificate& c) { c.ranges[1][1].swept.clear(); }},
+           {"has a size without a name", [](Certificate& c) { c.ranges[1][0].name = ""; }},
+           {"has an output without a name", [](Certificate& c) { c.outputs[0].output = ""; }},
+           {"has limit rms = nan", [](Certificate& c) { c.outputs[0].limits[0].value = NAN; }},
+           {"has limit noise = inf", [](Certificate& c) { c.outputs[0].noise_rms = INFINITY; }},
+           {"has a plugin without a name", [](Certificate& c) { c.plugins[0].name = ""; }},
+           {"has plugin hash 'x', expected 32 hex digits",
+            [](Certificate& c) { c.plugins[0].hash = "x"; }},
            {"has a limit without a name", [](Certificate& c) { c.tolerances[1].name = ""; }},
            {"has limit rms = nan", [](Certificate& c) { c.tolerances[0].value = NAN; }},
            {"has limit rms = inf", [](Certificate& c) { c.tolerances[0].value = INFINITY; }},

@@ -2,6 +2,7 @@
 import copy
 import os
 import pickle
+import shutil
 import signal
 import threading
 import time
@@ -185,3 +186,42 @@ def test_nan_and_infinity_are_a_warning_or_with_check_an_error(doubling_model, t
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert np.all(doubling.run({"x": np.ones((2, 4), np.float32)}, check=True)["y"] == 2)
+
+
+def test_only_what_was_verified_is_run(engine_path, tmp_path):
+    path = tmp_path / "certified.vn"
+    shutil.copy(engine_path, path)
+
+    def uncertified(make, words):
+        with pytest.raises(vernier.Error, match=words) as error:
+            make()
+        assert error.value.code == "check_failed"
+
+    uncertified(lambda: vernier.Session(vernier.Engine(path), require_certificate=True),
+                "has no certificate")
+    vernier.verify(path, MODEL, batches=[1, 4], lengths=[4, 16], stamp=True)
+    engine = vernier.Engine(path)
+    assert engine.verdict == "pass"
+    certified = vernier.Session(engine, threads=2, require_certificate=True)
+    certified.run(stored_case(0)[0])  # 1 x 16
+    uncertified(lambda: certified.run(stored_case(2)[0]),
+                r"was verified with batch 1\.\.4, seq 4\.\.16, and these inputs have batch=4, seq=48")
+    vernier.verify(path, MODEL, batches=[1], lengths=[4], tolerance="rms=10", stamp=True)
+    own = vernier.Engine(path)
+    uncertified(lambda: vernier.Session(own, require_certificate=True),
+                "under limits of its user's own, tolerance='rms=10'.*accept_own_tolerance=True")
+    vernier.Session(own, require_certificate=True, accept_own_tolerance=True)
+    with pytest.raises(vernier.Error, match="require_certificate takes") as error:
+        vernier.Session(own, accept_declared=True)
+    assert error.value.code == "input"
+
+
+def test_a_report_says_what_outputs_were_held_to_and_why(engine_path):
+    report = vernier.verify(engine_path, MODEL, batches=[2], lengths=[8])
+    limits = report["outputs"][0]["limits"]
+    assert limits["worst"] == 1e-5 and limits["rms"] > 0
+    assert not report["own_tolerance"] and not report["accepted_declared"]
+    assert report["cells"][0]["sizes"] == {"batch": 2, "seq": 8}
+    failed = vernier.verify(engine_path, MODEL, batches=[2], lengths=[8], tolerance="max=1e-12")
+    assert failed["own_tolerance"]
+    assert failed["cause"]["reason"] and "vernier bisect" in failed["cause"]["command"]

@@ -5,14 +5,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "engine/reader.h"
 #include "engine/writer.h"
 #include "plan/graphs.h"
+#include "runtime/backends.h"
+#include "runtime/certified.h"
+#include "runtime/engine_impl.h"
 #include "runtime/engines.h"
 #include "runtime/models.h"
 #include "vernier/compile.h"
+#include "vernier/version.h"
 
 namespace vernier::test {
 namespace {
@@ -248,6 +253,53 @@ TEST(Files, AnEngineKnowsItsCertificate) {
   ASSERT_NE(stamped->certificate(), nullptr);
   EXPECT_EQ(*stamped->certificate(), certificate);
   EXPECT_EQ(stamped->content_hash(), plain->content_hash());
+}
+
+// The engine of kSmall, with a certificate of this program and machine for batches 2 to 4.
+std::vector<std::byte> certified_bytes(const plan::Plan& plan) {
+  const auto plain = Engine::from_bytes(engine::engine_bytes(plan));
+  return engine::engine_bytes(
+      plan, Certificate{.verdict = "pass",
+                        .engine_hash = plain->content_hash(),
+                        .model_hash = std::string(32, '1'),
+                        .data_hash = std::string(32, '2'),
+                        .ranges = {{{"batch", {2, 4}}}},
+                        .versions = runtime::environment_of(*plain->impl().backend)});
+}
+
+TEST(Certificates, ASessionRunsOnlyTheSizesThatItsCertificateCovers) {
+  Session session(Engine::from_bytes(certified_bytes(plan_of_small())),
+                  {.threads = 1, .certificate = CertificateTerms{}});
+  for (const int64_t batch : {2, 3, 4}) EXPECT_NO_THROW(run(session, small_inputs(batch))) << batch;
+  for (const int64_t batch : {1, 5}) {
+    try {
+      run(session, small_inputs(batch));
+      FAIL() << batch;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kCheckFailed);
+      EXPECT_THAT(error.what(), HasSubstr("was verified with batch 2..4, and these inputs have "
+                                          "batch=" + std::to_string(batch)));
+    }
+  }
+  EXPECT_NO_THROW(run(session, small_inputs(3))) << "the session stays usable";
+}
+
+TEST(Certificates, ASessionWithoutTermsAsksForNone) {
+  Session session(Engine::from_bytes(certified_bytes(plan_of_small())), {.threads = 1});
+  EXPECT_NO_THROW(run(session, small_inputs(9)));
+}
+
+TEST(Certificates, ASessionIsRefusedWithoutOne) {
+  EXPECT_THAT(error_of([] {
+                Session(engine_of(kSmall), {.threads = 1, .certificate = CertificateTerms{}});
+              }, ErrorCode::kCheckFailed),
+              HasSubstr("has no certificate"));
+}
+
+TEST(Certificates, TheBuildIsNamed) {
+  EXPECT_THAT(build_id(), testing::MatchesRegex("[0-9a-f]{32}"));
+  const auto versions = runtime::environment_of(runtime::backend_named("cpu", "it"));
+  EXPECT_NE(std::ranges::find(versions, Certificate::Version{"build", build_id()}), versions.end());
 }
 
 TEST(Files, AViewThatLeavesItsBaseIsRefusedWhenTheShapeIsKnown) {

@@ -59,8 +59,7 @@ class CustomKernel : public ::testing::Test {
     options.kernels = &backend;
     return compile(model_, engine_, options);
   }
-  Report verified(const KernelSet& backend) {
-    Request request;
+  Report verified(const KernelSet& backend, Request request = {}) {
     request.model = model_;
     request.engine = engine_;
     request.kernels = &backend;
@@ -185,6 +184,78 @@ TEST_F(CustomKernel, TheSameEngineGivesTheSameBitsOnAnyNumberOfThreads) {
   EXPECT_EQ(results[0], results[1]);
 }
 
+const CheckResult& check_of(const Report& report, std::string_view name) {
+  const auto found = std::ranges::find(report.checks, name, &CheckResult::name);
+  EXPECT_NE(found, report.checks.end()) << name;
+  return *found;
+}
+
+// Limits of the answers so wide that only the kernel's own word is left to judge it by.
+Request of_wide_limits() {
+  Request request;
+  request.tolerance = parse_tolerance("rms=10");
+  return request;
+}
+
+TEST_F(CustomKernel, AKernelThatDeclaresHalfIsNotTakenOnItsWord) {
+  const KernelSet& backend = load_plugins({plugin("declares_half")});
+  build(backend);
+  ASSERT_EQ(steps_of(backend, "plugin.declares_half.layer_norm.declaring"), 1);
+  for (const Request& request : {Request{}, of_wide_limits()}) {
+    const Report report = verified(backend, request);
+    EXPECT_EQ(report.verdict, "declared error") << to_text(report);
+    EXPECT_THAT(report.explanation, HasSubstr("(plugin.declares_half.layer_norm.declaring, '"));
+    EXPECT_THAT(report.explanation, HasSubstr("declares an error of 0.5 + 0·|result|: 0.5 at the"));
+    EXPECT_THAT(report.explanation, HasSubstr("is taken on a kernel's word"));
+    EXPECT_EQ(report.cause.kernel, "plugin.declares_half.layer_norm.declaring");
+    EXPECT_THAT(report.cause.command, HasSubstr("--accept-declared"));
+    EXPECT_EQ(check_of(report, "each step against FP64").failed, 0) << "the replay believes it";
+    EXPECT_FALSE(report.accepted_declared());
+  }
+}
+
+TEST_F(CustomKernel, WhatItDeclaresCanBeAccepted) {
+  const KernelSet& backend = load_plugins({plugin("declares_half")});
+  build(backend);
+  Request request = of_wide_limits();
+  request.accept_declared = true;
+  const Report report = verified(backend, request);
+  EXPECT_EQ(report.verdict, "pass") << to_text(report);
+  EXPECT_TRUE(report.accepted_declared());
+  EXPECT_THAT(check_of(report, "errors that kernels declare").note,
+              HasSubstr("accepted: step"));
+  // Without the wide limits, its error shows in the answers.
+  request.tolerance = {};
+  EXPECT_EQ(verified(backend, request).verdict, "precision");
+}
+
+TEST_F(CustomKernel, ItsTwinDeclaresLittleAndPasses) {
+  const KernelSet& backend = load_plugins({plugin("declares_little")});
+  build(backend);
+  const Report report = verified(backend);
+  EXPECT_EQ(report.verdict, "pass") << to_text(report);
+  EXPECT_GT(check_of(report, "errors that kernels declare").done, 0);
+  EXPECT_EQ(check_of(report, "errors that kernels declare").note, "");
+  EXPECT_FALSE(report.accepted_declared());
+}
+
+TEST_F(CustomKernel, RelativeAndEndlessErrorsAreCappedToo) {
+  for (const char* name : {"declares_relative", "declares_endless"}) {
+    const KernelSet& backend = load_plugins({plugin(name)});
+    build(backend);
+    const Report report = verified(backend);
+    EXPECT_EQ(report.verdict, "declared error") << name << to_text(report);
+  }
+}
+
+// Roundings inside a step widen its limit as a declared error does.
+TEST_F(CustomKernel, RoundingsOfOtherTypesThanItsOwnAreRefused) {
+  const KernelSet& backend = load_plugins({plugin("narrow_points")});
+  EXPECT_THAT(message_of([&] { build(backend); }),
+              HasSubstr("kernel plugin.narrow_points.layer_norm.declaring declares that it rounds "
+                        "'x' to f8e5m2, which is narrower than the types that it stores"));
+}
+
 struct Wrong {
   const char *library, *words;
 };
@@ -263,6 +334,31 @@ TEST_F(CustomKernel, EveryCommandTakesPlugins) {
                                          (folder_ / "out.npz").string() + " --plugin none.so");
   EXPECT_EQ(none.first, 2);
   EXPECT_THAT(none.second, HasSubstr("plugin 'none.so': there is no such file"));
+}
+
+// Certificates are of the library that was loaded, not of its name.
+TEST_F(CustomKernel, ACertificateIsOfOneLibrary) {
+  const std::string with = " --plugin " + plugin("declares_little"),
+                    other = " --plugin " + plugin("another_file");
+  const std::string out = (folder_ / "out.npz").string();
+  const std::string run = "run " + engine_ + " --inputs " +
+                          test::example_model(kModel).path.parent_path().string() +
+                          "/case_0.npz -o " + out + " --require-certificate";
+  const auto built = vernier(folder_, "build " + model_ + " -o " + engine_ + with);
+  ASSERT_EQ(built.first, 0) << built.second;
+  const auto stamped = vernier(folder_, "verify " + engine_ + " --model " + model_ + with +
+                                            " --batches 1,4 --lengths 4,16 --stamp");
+  ASSERT_EQ(stamped.first, 0) << stamped.second;
+  const auto engine = Engine::open(engine_, load_plugins({plugin("declares_little")}));
+  ASSERT_EQ(engine->certificate()->plugins.size(), 1U);
+  EXPECT_EQ(engine->certificate()->plugins[0].hash, file_hash(plugin("declares_little")));
+  EXPECT_NO_THROW(Session(engine, {.threads = 1, .certificate = CertificateTerms{}}));
+  const auto refused = vernier(folder_, run + other);
+  EXPECT_EQ(refused.first, 1) << refused.second;
+  EXPECT_THAT(refused.second, HasSubstr("was verified with plugin 'declares_little' "
+                                        "(declares_little.so, XXH3-128 " +
+                                        file_hash(plugin("declares_little")) + ") and runs with"));
+  EXPECT_FALSE(fs::exists(out));
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ TEST_F(DeepModel, EverythingInFp16IsNoise) {
     EXPECT_GT(logits.all_rms, 0.1 * logits.all_rms_reference);
   }
   for (const CheckResult& check : report.checks) {
-    if (check.name.starts_with("kernels")) {
+    if (check.name == "each step against FP64") {
       EXPECT_EQ(check.failed, 0) << "the kernels do what they are asked: the policy is at fault";
     }
   }

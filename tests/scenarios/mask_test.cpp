@@ -196,6 +196,76 @@ TEST(MaskedRun, WarnsOfNaNAndWhereItBegins) {
   expect_named("warning: ");
 }
 
+// The card at the head of the report has all that a reader needs, and its command mends the engine;
+// no number is shown where NaN stands, and the curve ends there.
+TEST(MaskedReport, SaysAtItsHeadWhatMendsIt) {
+  const test::TemporaryFolder folder;
+  const std::string model = folder / "model.onnx", engine = folder / "model.vn",
+                    page_file = folder / "report.html";
+  std::ofstream(model) << deberta_bytes(DebertaMask::kMaskedFill);
+  ASSERT_EQ(test::run_program({"build", model, "-o", engine, "--fp16", "--rule",
+                               "op:Where store==f16"})
+                .code,
+            0);
+  Request request;
+  request.model = model;
+  request.engine = engine;
+  request.batches = {2};
+  request.lengths = {4};
+  request.threads = 2;
+  request.localise = true;
+  request.html = page_file;
+  const Report report = verify(request);
+  EXPECT_EQ(report.verdict, "overflow") << to_text(report);
+  const Cause& cause = report.cause;
+  EXPECT_EQ(cause.node, "/encoder/layer.0/Where");
+  EXPECT_EQ(cause.kernel, "cpu.where.loop");
+  EXPECT_EQ(cause.cell, "batch 2, length 4");
+  EXPECT_EQ(cause.value, "-3.40282e+38, and f16 holds at most 65504");
+  EXPECT_EQ(cause.rules, (std::vector<std::string>{"name:/encoder/layer.0/Where store=f32",
+                                                   "name:/encoder/layer.1/Where store=f32"}));
+  EXPECT_EQ(cause.reason.find("--rule"), std::string::npos) << cause.reason;
+  const std::string page = test::read_file(page_file);
+  const size_t card = page.find("<section id=\"verdict\""), facts = page.find("<section id=\"facts\"");
+  ASSERT_LT(card, facts);
+  const std::string head = page.substr(card, facts - card);
+  for (const char* part : {"✗ overflow", "layer.0/<wbr>Where", "holds at most 65504",
+                           "batch 2, length 4", "name:/encoder/layer.1/Where store=f32",
+                           "class=\"command\""})
+    EXPECT_NE(head.find(part), std::string::npos) << part;
+  // The command, as a shell takes it.
+  std::string command = cause.command;
+  const std::string program = VERNIER_PROGRAM;
+  for (size_t at = command.find("vernier "); at != std::string::npos;
+       at = command.find("vernier ", at + program.size()))
+    command.replace(at, 7, program);
+  EXPECT_NE(cause.command.find("--rule 'op:Where store==f16' --rule 'name:/enc"), std::string::npos)
+      << "the engine's own rules first: " << cause.command;
+  EXPECT_EQ(test::run_command("/bin/sh", {"-c", command + " --batches 2 --lengths 4"}).code, 0)
+      << command;
+  // Errors of what is left beside NaN are not shown.
+  const auto& found = *report.localisation;
+  ASSERT_GE(found.first_non_finite, 0);
+  EXPECT_FALSE(found.has_shares());
+  const std::string growth =
+      page.substr(page.find("<section id=\"growth\""), page.find("<section id=\"precision\"") -
+                                                            page.find("<section id=\"growth\""));
+  EXPECT_NE(growth.find("class=\"band\""), std::string::npos);
+  EXPECT_NE(growth.find("NaN or infinity begins in step "), std::string::npos);
+  size_t drawn = 0, finite = 0;
+  for (size_t at = growth.find("<circle class=\"dot-total\" cx"); at != std::string::npos;
+       at = growth.find("<circle class=\"dot-total\" cx", at + 1))
+    ++drawn;
+  for (const StepError& step : found.steps)
+    finite += step.says_it_all() && step.total_rms > 0 && step.reference_rms > 0;
+  EXPECT_EQ(drawn, 2 * finite + 1) << "both charts, and the key";
+  const std::string text = to_text(found);
+  for (const StepError& step : found.steps) {
+    if (step.says_it_all()) continue;
+    EXPECT_NE(text.find("NaN       NaN       NaN"), std::string::npos) << text;
+  }
+}
+
 // A true infinity of the model's own is named as such.
 TEST(MaskedRun, SaysThatAConstantHoldsTheInfinity) {
   const auto model = onnx::import_bytes(masked_attention_bytes(

@@ -49,6 +49,14 @@ struct Sample {
     report.verdict = Verdict::kBug;
     report.explanation = kNasty;
     report.notes = {kNasty};
+    report.cause = {.cell = kNasty,
+                    .step = 0,
+                    .kernel = kNasty,
+                    .node = kNasty,
+                    .value = kNasty,
+                    .reason = kNasty,
+                    .rules = {kNasty},
+                    .command = "next " + without(kNasty, " ")};
     CellResult cell;
     cell.label = cell.why = kNasty;
     cell.verdict = Verdict::kBug;
@@ -125,11 +133,36 @@ TEST(HtmlReport, ShowsWhatWasFound) {
   const std::string html = sample.html();
   for (const char* part :
        {"✗ neighbours", "a row&#39;s bits depend", "step-0", "over 1000 %", "1.500 ms in all",
-        "NaN or infinity begins in step 0", "data-compute=", "class=\"failed\"", "7.00e+04"})
+        "NaN or infinity begins in step 0", "data-compute=", "class=\"failed\"", "7.00e+04",
+        "data-label=\"kernel\"", "<span>next</span> <span>", "class=\"band\"", ">NaN</td>"})
     EXPECT_NE(html.find(part), std::string::npos) << part;
   sample.report.verdict = Verdict::kPass;
   EXPECT_NE(sample.html().find("✓ pass"), std::string::npos);
   EXPECT_EQ(sample.html(), sample.html());
+}
+
+// What an engine was held to stands beside each output, and whose limits they are.
+TEST(HtmlReport, ShowsTheLimitsThatWereApplied) {
+  Sample sample;
+  sample.report.outputs[0].limits = {.worst = 1e-5, .element = 3.2e-3, .rms = 1.1e-3};
+  EXPECT_NE(sample.html().find("each element 1e-05·(1+|reference|) or 3.2e-03, rms 1.1e-03"),
+            std::string::npos);
+  EXPECT_EQ(sample.html().find("(the user&#39;s own)"), std::string::npos);
+  sample.report.tolerance.rms = 0.5;
+  EXPECT_NE(sample.html().find("(the user&#39;s own)"), std::string::npos);
+}
+
+// A cell with NaN says so, and a finite error beside it is not shown.
+TEST(HtmlReport, NaNStandsWhereItIs) {
+  Sample sample;
+  sample.report.cells[0].worst = std::numeric_limits<double>::infinity();
+  sample.report.outputs[0].worst.wrong_non_finite = 1;
+  sample.report.outputs[0].worst.max_abs = 3.64e-5;
+  sample.report.localisation->steps[0].total_rms = 3.64e-5;
+  const std::string html = sample.html();
+  EXPECT_EQ(html.find("3.64e-05"), std::string::npos);
+  EXPECT_NE(html.find("<small class=\"number\">NaN</small>"), std::string::npos);
+  EXPECT_NE(html.find("data-label=\"max |E − R|\">NaN"), std::string::npos);
 }
 
 TEST(HtmlReport, SaysWhatWouldFillASectionWithoutData) {

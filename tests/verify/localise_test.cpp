@@ -115,6 +115,18 @@ TEST(Localise, SaysWhereNanBegins) {
   EXPECT_NE(to_text(found).find("NaN or infinity begins in step 1 (k, '/exp'): 7 elements"),
             std::string::npos)
       << to_text(found);
+  // The error of the elements that are left says nothing, nor do shares of it.
+  found.steps[0].total_rms = found.steps[1].total_rms = 3.64e-05;
+  found.steps[0].share = 1;
+  const auto json = nlohmann::json::parse(to_json(found));
+  EXPECT_EQ(json["steps"][0]["total_rms"], 3.64e-05);
+  for (const char* key : {"local_rms", "weights_rms", "total_rms", "carried_rms", "amplification"})
+    EXPECT_TRUE(json["steps"][1][key].is_null()) << key;
+  EXPECT_TRUE(json["steps"][0]["share"].is_null());
+  EXPECT_TRUE(json["by_share"].empty());
+  const std::string row = to_text(found).substr(to_text(found).find("   1  k"));
+  EXPECT_EQ(row.find("3.64e-05"), std::string::npos) << row;
+  EXPECT_EQ(to_text(found).find("what adds most"), std::string::npos);
 }
 
 TEST(Localise, IsPartOfAReportThatAsksForIt) {

@@ -63,8 +63,8 @@ TEST_P(RightEngine, PassesItsSweep) {
   const Report report = pieces.report();
   EXPECT_EQ(report.verdict, "pass") << to_text(report);
   EXPECT_GE(report.compared_values, 5) << to_text(report);
-  for (const char* name : {"rewrite", "kernels", "answers", "memory", "threads", "alone",
-                           "duplicated", "permuted", "poison"})
+  for (const char* name : {"rewritten", "each step", "outputs", "memory", "one thread", "alone",
+                           "copied", "reverse", "share a batch"})
     EXPECT_GT(check_named(report, name).done, 0) << name << "\n" << to_text(report);
   for (const OutputResult& output : report.outputs) {
     EXPECT_GT(output.noise_rms, 0) << output.name;
@@ -255,10 +255,13 @@ TEST(Stamp, TheVerdictIsReadBackFromTheFile) {
   EXPECT_EQ(stamped->certificate()->verdict, "pass");
   EXPECT_EQ(stamped->certificate()->engine_hash, stamped->content_hash());
   EXPECT_EQ(stamped->certificate()->data_hash, report.data_hash);
-  EXPECT_EQ(stamped->certificate()->batches, (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(stamped->certificate()->ranges,
+            (std::vector<Certificate::Range>{{{"batch", {1, 2}}}}));
+  EXPECT_FALSE(stamped->certificate()->own_tolerance);
   request.tolerance = parse_tolerance("max=1e-30");
   verify_and_stamp(request);
   EXPECT_EQ(Engine::open(file.string())->certificate()->verdict, "precision");
+  EXPECT_TRUE(Engine::open(file.string())->certificate()->own_tolerance);
   request.from = {"pixel_values"};
   EXPECT_THROW(verify_and_stamp(request), Error);
   std::filesystem::remove(file);

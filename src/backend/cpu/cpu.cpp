@@ -48,6 +48,7 @@ const Backend& cpu_backend() {
                                .kernels = table.kernels(),
                                .make_device = &cpu::make_device,
                                .target = &cpu::target,
+                               .environment = &cpu::environment,
                                .attended = DType::kBF16};
   return backend;
 }

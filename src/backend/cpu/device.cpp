@@ -2,6 +2,9 @@
 #include "backend/cpu/device.h"
 
 #include <hwy/targets.h>
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
 
 #include <chrono>
 #include <cstring>
@@ -78,6 +81,14 @@ std::string target() {
   text = "aarch64 " + text;
 #endif
   return text + " " + onednn::version();
+}
+
+std::vector<NamedVersion> environment() {
+#ifdef __GLIBC__
+  return {{"libc", gnu_get_libc_version()}};
+#else
+  return {};
+#endif
 }
 
 }  // namespace vernier::backend::cpu

@@ -7,5 +7,7 @@ namespace vernier::backend::cpu {
 std::unique_ptr<Device> make_device(const DeviceOptions& options);
 /// "x86_64 avx3 oneDNN 2.6.3": the instruction set that Highway selected, and the matmul library.
 std::string target();
+/// The C library, whose functions the FP64 evaluators call.
+std::vector<NamedVersion> environment();
 
 }  // namespace vernier::backend::cpu

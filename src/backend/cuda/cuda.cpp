@@ -2,6 +2,7 @@
 #include "backend/cuda/cuda.h"
 
 #include <algorithm>
+#include <fstream>
 #include <vector>
 
 #include "backend/cuda/body.h"
@@ -206,6 +207,32 @@ std::string target() {
          std::to_string(cublasLtGetVersion());
 }
 
+// "580.65.06": of the kernel's driver; empty where it does not say.
+std::string driver_version() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  for (std::string word; file >> word;) {
+    const bool number = word.find('.') != std::string::npos &&
+                        word.find_first_not_of("0123456789.") == std::string::npos;
+    if (number) return word;
+  }
+  return {};
+}
+
+std::vector<NamedVersion> environment() {
+  std::vector<NamedVersion> versions;
+  cudaDeviceProp properties{};
+  if (cuda_available() && cudaGetDeviceProperties(&properties, kGpu) == cudaSuccess)
+    versions.push_back({"gpu", properties.name});
+  int number = 0;
+  if (cudaDriverGetVersion(&number) == cudaSuccess && number > 0)
+    versions.push_back({"cuda driver", std::to_string(number)});
+  if (cudaRuntimeGetVersion(&number) == cudaSuccess)
+    versions.push_back({"cuda runtime", std::to_string(number)});
+  if (const std::string driver = driver_version(); !driver.empty())
+    versions.push_back({"driver", driver});
+  return versions;
+}
+
 }  // namespace
 }  // namespace cuda
 
@@ -238,6 +265,7 @@ const Backend& cuda_backend() {
         return std::make_unique<cuda::CudaDevice>(options);
       },
       .target = &cuda::target,
+      .environment = &cuda::environment,
       .available = &cuda_available,
       .runs_engine_of =
           [](std::string_view built_for) { return cuda::runs_on(built_for, cuda::target()); },

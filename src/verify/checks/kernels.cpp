@@ -25,24 +25,33 @@ std::vector<int32_t> makers_of(const plan::Plan& plan, int32_t step) {
   return steps;
 }
 
-// "--rule 'name:/a/Where store=f32' …" for what these steps have in less than f32.
-std::string rules_for(const plan::Plan& plan, const std::vector<int32_t>& steps) {
-  constexpr size_t kMostRules = 8;
+// What raises what these steps have in less than f32.
+std::vector<std::string> rules_for(const plan::Plan& plan, const std::vector<int32_t>& steps) {
   std::vector<std::string> rules;
   for (const plan::LedgerRow& row : plan.ledger) {
     if (row.step == plan::kNone || std::ranges::find(steps, row.step) == steps.end()) continue;
-    for (const std::string& rule : raising_rules(row))
-      rules.push_back("--rule " + shell_word(rule));
+    for (std::string& rule : raising_rules(row)) rules.push_back(std::move(rule));
   }
+  return rules;
+}
+
+// "--rule 'name:/a/Where store=f32' …"
+std::string options_text(const std::vector<std::string>& rules) {
+  constexpr size_t kMostRules = 8;
   if (rules.empty()) return "no rule can, for nothing there is asked for less than f32";
   std::string text;
   for (size_t i = 0; i < std::min(rules.size(), kMostRules); ++i)
-    text += (i > 0 ? " " : "") + rules[i];
+    text += (i > 0 ? " --rule " : "--rule ") + shell_word(rules[i]);
   return text + (rules.size() > kMostRules ? " …, as bisect finds them" : "");
 }
 
-std::string wrong_text(const plan::Plan& plan, const StepResult& step) {
-  return step_text(plan, step.step) + " is wrong on its own inputs: " + step.why;
+Finding wrong(const plan::Plan& plan, const StepResult& step) {
+  Finding finding =
+      failure(step.non_finite ? Verdict::kOverflow : Verdict::kBug,
+              step_text(plan, step.step) + " is wrong on its own inputs: " + step.why);
+  finding.cause = cause_at(plan, step.step);
+  finding.cause.value = step.why;
+  return finding;
 }
 
 // Where E has NaN or infinity and F has not, or the reverse, in one more run. F says which values
@@ -75,28 +84,38 @@ std::optional<Finding> blame(Context& context, const ReplayedSteps& replayed) {
   const auto found = origin_of(context, replayed);
   if (!found) return std::nullopt;
   const StepResult& step = replayed.steps[static_cast<size_t>(found->step)];
-  if (step.non_finite) return failure(Verdict::kOverflow, wrong_text(plan, step));
+  if (step.non_finite) return wrong(plan, step);
   if (step.overflowed) {
     // Fixed here, the same may begin in the next layer: every step that overflows is raised.
     std::vector<int32_t> overflowing = found->own_steps;
     for (const StepResult& one : replayed.steps) {
       if (one.overflowed && one.step > found->step) overflowing.push_back(one.step);
     }
-    return failure(
-        Verdict::kOverflow,
-        fmt::format("{} makes {:.6g}, but {} holds at most {:.6g}: the first value on the way "
-                    "to the outputs that does not fit. Store it in f32: {}",
-                    step_text(plan, step.step), step.overflow_value,
-                    vernier::name(step.overflow_type), largest_finite(step.overflow_type),
-                    rules_for(plan, overflowing)));
+    Cause cause = cause_at(plan, step.step);
+    cause.value = fmt::format("{:.6g}, and {} holds at most {:.6g}", step.overflow_value,
+                              vernier::name(step.overflow_type), largest_finite(step.overflow_type));
+    cause.reason = fmt::format(
+        "{} makes {:.6g}, but {} holds at most {:.6g}: the first value on the way to the outputs "
+        "that does not fit.",
+        step_text(plan, step.step), step.overflow_value, vernier::name(step.overflow_type),
+        largest_finite(step.overflow_type));
+    cause.rules = rules_for(plan, overflowing);
+    Finding finding = failure(
+        Verdict::kOverflow, cause.reason + " Store it in f32: " + options_text(cause.rules));
+    finding.cause = std::move(cause);
+    return finding;
   }
   // The verdict is that of the answers already; now it names the step.
+  Cause cause = cause_at(plan, step.step);
+  cause.value = "NaN or infinity, where FP64 has none, or the reverse";
+  cause.reason = fmt::format(
+      "{} is the first on the way to the outputs that has NaN or infinity where FP64 has none, or "
+      "the reverse; it is right on its own inputs, which differ from FP64's by rounding.",
+      step_text(plan, step.step));
+  cause.rules = rules_for(plan, makers_of(plan, step.step));
   Finding finding = failure(
-      Verdict::kNan,
-      fmt::format("{} is the first on the way to the outputs that has NaN or infinity where "
-                  "FP64 has none, or the reverse; it is right on its own inputs, which differ "
-                  "from FP64's by rounding. Raise what makes them: {}",
-                  step_text(plan, step.step), rules_for(plan, makers_of(plan, step.step))));
+      Verdict::kNan, cause.reason + " Raise what makes them: " + options_text(cause.rules));
+  finding.cause = std::move(cause);
   finding.explains = true;
   return finding;
 }
@@ -115,8 +134,7 @@ Findings ask_kernels(Context& context, const ReplayedSteps& replayed) {
     // Later steps are judged on their own inputs; the first wrong one is the culprit.
     if (blamed) continue;
     blamed = true;
-    findings.push_back(failure(step.non_finite ? Verdict::kOverflow : Verdict::kBug,
-                               wrong_text(context.subject.plan, step)));
+    findings.push_back(wrong(context.subject.plan, step));
   }
   return findings;
 }

@@ -61,6 +61,7 @@ Finding compare(const plan::Plan& plan, size_t step, size_t index, const EvalTen
                     "please report it with the model",
                     row.name, row.distance.rms, row.distance.rms_reference,
                     step_text(plan, row.step)));
+    finding.cause = cause_at(plan, row.step);
   }
   finding.value = std::move(row);
   return finding;

@@ -8,6 +8,7 @@
 
 #include "verify/html/sections.h"
 #include "verify/html/writer.h"
+#include "verify/tolerance.h"
 #include "vernier/version.h"
 
 namespace vernier::verify::html {
@@ -29,6 +30,18 @@ std::string share_class(double share) {
   return fmt::format("share-{}", level);
 }
 
+// The largest error of a cell; "NaN" where NaN or infinity stands in E or R alone.
+Cell worst_cell(const CellResult& cell) {
+  return std::isfinite(cell.worst) ? number_cell(cell.worst) : Cell{"NaN", "number"};
+}
+Cell share_cell(const CellResult& cell) {
+  return std::isfinite(cell.share_of_limit) ? Cell{percent_text(cell.share_of_limit), "number"}
+                                            : Cell{"–", "number"};
+}
+
+// Of a column of the grid.
+std::string head_of(const std::string& sizes) { return sizes.empty() ? "fixed length" : sizes; }
+
 bool graver(const CellResult* a, const CellResult* b) {
   const bool a_failed = a->verdict != Verdict::kPass, b_failed = b->verdict != Verdict::kPass;
   return a_failed != b_failed ? a_failed : a->share_of_limit > b->share_of_limit;
@@ -45,12 +58,11 @@ std::string heat_cell(std::vector<const CellResult*> here) {
   const std::string more =
       here.size() > 1 ? fmt::format("<small>worst of {}</small>", here.size()) : "";
   return fmt::format(
-      "<td class=\"{}\" title=\"{}\">{} {}<small "
+      "<td class=\"{}\" title=\"{}\" data-label=\"{}\">{} {}<small "
       "class=\"number\">{}</small><small>{}</small>{}</td>",
       failed ? "failed" : share_class(cell.share_of_limit),
-      escaped(cell.label + (cell.why.empty() ? "" : ": " + cell.why)), failed ? "✗" : "✓",
-      escaped(name(cell.verdict)), std::isfinite(cell.worst) ? number_text(cell.worst) : "", limit,
-      more);
+      escaped(cell.label + (cell.why.empty() ? "" : ": " + cell.why)), escaped(head_of(cell.sizes)),
+      failed ? "✗" : "✓", escaped(name(cell.verdict)), worst_cell(cell).html, limit, more);
 }
 
 std::string heat_table(const Report& report) {
@@ -66,9 +78,9 @@ std::string heat_table(const Report& report) {
   std::string head = "<th scope=\"col\">batch</th>", body;
   for (const auto& [length, sizes] : heads)
     head +=
-        fmt::format("<th scope=\"col\">{}</th>", sizes.empty() ? "fixed length" : escaped(sizes));
+        fmt::format("<th scope=\"col\">{}</th>", escaped(head_of(sizes)));
   for (int64_t batch : batches) {
-    body += fmt::format("<tr><th scope=\"row\">{}</th>", batch);
+    body += fmt::format("<tr><th scope=\"row\"><span class=\"narrow\">batch </span>{}</th>", batch);
     for (const auto& [length, sizes] : heads) body += heat_cell(at[{batch, length}]);
     body += "</tr>\n";
   }
@@ -85,9 +97,8 @@ std::string far_table(const Report& report) {
   for (const CellResult& cell : report.cells) {
     if (!cell.far) continue;
     table.row(
-        {text_cell(cell.label), verdict_cell(name(cell.verdict)),
-         std::isfinite(cell.worst) ? number_cell(cell.worst) : text_cell("–"),
-         std::isfinite(cell.share_of_limit) ? number_cell(cell.share_of_limit) : text_cell("–")},
+        {text_cell(cell.label), verdict_cell(name(cell.verdict)), worst_cell(cell),
+         share_cell(cell)},
         cell.verdict == Verdict::kPass ? "" : "class=\"failed\"");
   }
   return table.empty() ? "" : table.html();
@@ -101,6 +112,30 @@ std::string heat_key() {
   return "<ul class=\"key\" aria-label=\"Colours\">" + items + "<li>✗ failed</li></ul>\n";
 }
 
+// Words that stay whole where a line has room: a hyphen would part "--rule".
+std::string words_html(std::string_view text) {
+  std::string html;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    html += "<span>" + escaped(text.substr(0, end)) + "</span>";
+    if (end < text.size()) html += ' ';
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return html;
+}
+
+// The first of them; all are in the command.
+std::string rules_list(const std::vector<std::string>& rules) {
+  constexpr size_t kMost = 6;
+  if (rules.empty()) return "";
+  std::string items;
+  for (size_t i = 0; i < std::min(rules.size(), kMost); ++i)
+    items += "<li><code>" + escaped(rules[i]) + "</code></li>\n";
+  if (rules.size() > kMost)
+    items += fmt::format("<li>and {} more, which the command has</li>\n", rules.size() - kMost);
+  return "<ul class=\"plain\">\n" + items + "</ul>";
+}
+
 std::string ranking_text(const OutputResult& o) {
   if (o.rankings == 0) return "";
   return fmt::format("{} of {} first places, {} among the first five; rank correlation ≥ {:.4f}",
@@ -111,12 +146,31 @@ std::string ranking_text(const OutputResult& o) {
 
 std::string verdict(const ReportPage& page) {
   const Report& r = page.report;
+  const Cause& cause = r.cause;
+  std::string list;
+  const auto add = [&](std::string_view what, const std::string& html) {
+    if (!html.empty()) list += fmt::format("<dt>{}</dt><dd>{}</dd>\n", what, html);
+  };
+  const auto text = [](const std::string& words) { return escaped(words); };
+  if (!cause.node.empty()) {
+    add("Node", fmt::format("{}<br><small>step <a href=\"#step-{}\">{}</a>, kernel "
+                            "<code>{}</code></small>",
+                            name_cell(cause.node).html, cause.step, cause.step,
+                            escaped(cause.kernel)));
+  }
+  add("Value", text(cause.value));
+  add("Found at", text(cause.cell));
+  add("Reason", text(cause.reason.empty() ? r.explanation : cause.reason));
+  add("Rules that mend it", rules_list(cause.rules));
+  add("What to do", text(std::string(advice(r.verdict))));
+  if (!cause.command.empty()) {
+    add("Command", fmt::format("<pre class=\"command\" tabindex=\"0\">{}</pre>",
+                               words_html(cause.command)));
+  }
   return fmt::format(
       "<section id=\"verdict\" class=\"verdict{}\" aria-labelledby=\"verdict-title\">\n"
-      "<h2 id=\"verdict-title\">{} {}</h2>\n<p>{}</p>\n<p><strong>What to do:</strong> "
-      "{}</p>\n</section>\n",
-      r.passed() ? " pass" : "", r.passed() ? "✓" : "✗", escaped(name(r.verdict)),
-      escaped(r.explanation), escaped(advice(r.verdict)));
+      "<h2 id=\"verdict-title\">{} {}</h2>\n<dl>\n{}</dl>\n</section>\n",
+      r.passed() ? " pass" : "", r.passed() ? "✓" : "✗", escaped(name(r.verdict)), list);
 }
 
 std::string facts(const ReportPage& page) {
@@ -127,7 +181,8 @@ std::string facts(const ReportPage& page) {
   list += fact("model hash", page.model_hash);
   list += fact("model name", plan.model_name) + fact("made by", plan.producer);
   list += fact("data hash", page.report.data_hash);
-  list += fact("tolerance", to_text(page.report.tolerance));
+  list += fact("tolerance", to_text(page.report.tolerance) +
+                                (is_own(page.report.tolerance) ? " (the user's own)" : ""));
   list += fact("device", plan.device) + fact("target", plan.target);
   list += fact("size",
                fmt::format("{} steps for {} ONNX nodes", plan.steps.size(), plan.ledger.size()));
@@ -145,8 +200,7 @@ std::string cells(const ReportPage& page) {
   Table failed("Failed cells", {"cell", "verdict", "#worst", "why"});
   for (const CellResult& cell : r.cells) {
     if (cell.verdict == Verdict::kPass) continue;
-    failed.row({text_cell(cell.label), verdict_cell(name(cell.verdict)),
-                std::isfinite(cell.worst) ? number_cell(cell.worst) : text_cell("–"),
+    failed.row({text_cell(cell.label), verdict_cell(name(cell.verdict)), worst_cell(cell),
                 text_cell(cell.why, "why")},
                "class=\"failed\"");
   }
@@ -160,26 +214,29 @@ std::string cells(const ReportPage& page) {
 
 // Errors of what is left beside NaN and infinity are not shown.
 Cell error_cell(const Distance& d, double error) {
-  return d.says_it_all() ? number_cell(error) : text_cell("–");
+  return d.says_it_all() ? number_cell(error) : Cell{"NaN", "number"};
 }
 
 std::string outputs(const ReportPage& page) {
   if (page.report.outputs.empty())
     return empty_section("outputs", "Outputs", "No output was compared.");
-  Table table("Outputs", {"output", "verdict", "#max |E − R|", "#mean", "#99th percentile",
-                          "#max relative", "#rms", "#noise rms", "#rms of R", "#ULP", "#1 − cosine",
-                          "#SNR dB", "worst at", "rankings that change", "why"});
+  Table table("Outputs",
+              {"output", "verdict", "why", "held to", "worst at", "rankings that change",
+               "#max |E − R|", "#mean", "#99th percentile", "#max relative", "#rms", "#noise rms",
+               "#rms of R", "#ULP", "#1 − cosine", "#SNR dB"},
+              Table::Form::kCards);
   for (const OutputResult& o : page.report.outputs) {
     const Distance& d = o.worst;
     table.row(
-        {name_cell(o.name), verdict_cell(name(o.verdict)), error_cell(d, d.max_abs),
+        {name_cell(o.name), verdict_cell(name(o.verdict)),
+         text_cell(o.why.empty() && o.mixed_by_model ? "mixes rows by the model" : o.why, "why"),
+         text_cell(limits_text(o.limits), "why"),
+         text_cell(fmt::format("{}, row {}", o.worst_cell, d.worst_row), "short"),
+         text_cell(ranking_text(o), "short"), error_cell(d, d.max_abs),
          error_cell(d, d.mean_abs), error_cell(d, d.p99_abs), error_cell(d, d.max_rel),
          error_cell(d, d.rms), number_cell(o.noise_rms), number_cell(d.rms_reference),
          error_cell(d, d.max_ulp), error_cell(d, 1 - d.cosine),
-         d.says_it_all() ? Cell{fmt::format("{:.1f}", d.snr_db), "number"} : error_cell(d, 0),
-         text_cell(fmt::format("{}, row {}", o.worst_cell, d.worst_row), "short"),
-         text_cell(ranking_text(o), "short"),
-         text_cell(o.why.empty() && o.mixed_by_model ? "mixes rows by the model" : o.why, "why")},
+         d.says_it_all() ? Cell{fmt::format("{:.1f}", d.snr_db), "number"} : error_cell(d, 0)},
         o.verdict == Verdict::kPass ? "" : "class=\"failed\"");
   }
   return section("outputs", "Outputs",
@@ -194,7 +251,7 @@ std::string checks(const ReportPage& page) {
   for (const CheckResult& c : page.report.checks) {
     const Cell result =
         c.done == 0 ? text_cell("does not apply") : verdict_cell(c.failed == 0 ? "pass" : "failed");
-    table.row({text_cell(c.name), result, count_cell(c.done), count_cell(c.failed),
+    table.row({text_cell(c.name, "check"), result, count_cell(c.done), count_cell(c.failed),
                text_cell(c.note, "why")},
               c.failed > 0 ? "class=\"failed\"" : "");
   }

@@ -61,21 +61,22 @@ std::string ledger(const ReportPage& page) {
   if (page.plan.ledger.empty())
     return empty_section("ledger", "Ledger", "The engine carries no ledger.");
   Table table("Ledger", {"node", "operator", "part of", "asked", "compute", "accumulate", "store",
-                         "state", "#step", "kernel", "why"});
+                         "state", "#step", "kernel", "why"},
+              Table::Form::kWide);
   for (const plan::LedgerRow& row : page.plan.ledger) {
     const bool part = row.composite != row.op;
     table.row(
         {name_cell(row.node.empty() ? row.key : row.node),
-         text_cell(row.op),
-         text_cell(part ? row.composite : ""),
-         text_cell(asked_text(row.asked), "why"),
+         operator_cell(row.op),
+         operator_cell(part ? row.composite : ""),
+         text_cell(asked_text(row.asked), "asked"),
          type_cell(row.got_compute),
          type_cell(row.got_accumulate),
          type_cell(row.got_store),
          text_cell(std::string(name(row.state))),
          {row.step == plan::kNone ? "" : fmt::format("<a href=\"#step-{0}\">{0}</a>", row.step),
           "number"},
-         text_cell(row.kernel),
+         kernel_cell(row.kernel),
          text_cell(row.why, "why")},
         attributes(row));
   }

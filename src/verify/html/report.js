@@ -48,9 +48,12 @@ function ledger() {
 
 // ---- error growth: the step under the pointer, or under the cursor that the arrow keys move
 function growth() {
-  const chart = document.getElementById("growth-chart");
   const readout = document.getElementById("growth-readout");
-  if (!chart || !readout) return;
+  if (!readout) return;
+  for (const chart of document.querySelectorAll(".growth-chart")) walk(chart, readout);
+}
+
+function walk(chart, readout) {
   const cursor = chart.querySelector(".cursor");
   const hits = Array.from(chart.querySelectorAll(".hit"));
   let at = -1;

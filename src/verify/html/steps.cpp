@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
@@ -89,13 +90,14 @@ std::string precision(const ReportPage& page) {
     return empty_section("precision", "Precision map", "The engine has no steps.");
   const std::map<int32_t, std::string> wishes = wishes_by_step(plan);
   Table table("Steps and their types", {"#step", "node", "operator", "kernel", "compute", "inner",
-                                        "accumulate", "store", "asked"});
+                                        "accumulate", "store", "asked"},
+              Table::Form::kWide);
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     const plan::Step& step = plan.steps[s];
     const auto wish = wishes.find(static_cast<int32_t>(s));
     table.row(
-        {count_cell(static_cast<int64_t>(s)), name_cell(step.name), text_cell(name(step.op)),
-         text_cell(step.kernel), type_cell(step.numerics.compute), type_cell(step.numerics.inner),
+        {count_cell(static_cast<int64_t>(s)), name_cell(step.name), operator_cell(name(step.op)),
+         kernel_cell(step.kernel), type_cell(step.numerics.compute), type_cell(step.numerics.inner),
          type_cell(step.numerics.accumulate), type_cell(stored_type(plan, step)),
          text_cell(wish == wishes.end() ? "" : wish->second, "why")},
         fmt::format("id=\"step-{}\"", s));
@@ -120,7 +122,8 @@ std::string ranges(const ReportPage& page) {
                            [](const RangeRow* row) { return row->peak / row->limit; });
   const double f16 = largest_finite(DType::kF16);
   Table table("Largest values", {"#step", "node", "point", "#largest |value|", "type",
-                                 "#type's limit", "share of the limit", "in f16 it would be"});
+                                 "#type's limit", "share of the limit", "in f16 it would be"},
+              Table::Form::kWide);
   for (const RangeRow* row : rows) {
     table.row(
         {count_cell(row->step), name_cell(row->name), text_cell(row->point), number_cell(row->peak),
@@ -150,7 +153,7 @@ std::string times(const ReportPage& page) {
   for (size_t s = 0; s < times->ms.size(); ++s) {
     table.row({count_cell(static_cast<int64_t>(s)),
                name_cell(page.plan.steps[s].name),
-               text_cell(page.plan.steps[s].kernel),
+               kernel_cell(page.plan.steps[s].kernel),
                {fmt::format("{:.4f}", times->ms[s]), "number"},
                bar_cell(total > 0 ? times->ms[s] / total : 0)});
   }
@@ -170,16 +173,20 @@ std::string replay(const ReportPage& page) {
   for (const StepResult& step : page.report.steps) rows.push_back(&step);
   std::ranges::stable_sort(rows, std::ranges::greater{}, &StepResult::ratio);
   Table table("Replayed steps", {"#step", "node", "kernel", "result", "#error", "#limit",
-                                 "part of the limit", "why"});
+                                 "part of the limit", "#declared", "why"},
+              Table::Form::kWide);
   for (const StepResult* step : rows) {
-    table.row({count_cell(step->step), name_cell(step->name), text_cell(step->kernel),
-               verdict_cell(step->passed ? "pass" : "wrong"), number_cell(step->error),
-               number_cell(step->limit), bar_cell(step->ratio), text_cell(step->why, "why")},
+    table.row({count_cell(step->step), name_cell(step->name), kernel_cell(step->kernel),
+               verdict_cell(step->passed ? "pass" : "wrong"), std::isfinite(step->error) ? number_cell(step->error) : Cell{"NaN", "number"},
+               number_cell(step->limit), bar_cell(step->ratio),
+               step->declared > 0 ? number_cell(step->declared) : Cell{"", "number"},
+               text_cell(step->why, "why")},
               step->passed ? "" : "class=\"failed\"");
   }
   return section("replay", "Replay",
                  hint("Every step on the inputs that the engine itself gave it, against its FP64 "
-                      "evaluation: the element of all cells that comes nearest to its limit.") +
+                      "evaluation: the element of all cells that comes nearest to its limit. Declared: "
+                      "the error that the kernel declares, at the rms of its output.") +
                      table.html());
 }
 
@@ -197,7 +204,7 @@ std::string rewrites(const ReportPage& page) {
   Table table("Values that differ in FP64",
               {"value", "#step", "node", "kernel", "#rms of the difference", "#rms of the value"});
   for (const ValueResult& v : report.rewrites) {
-    table.row({name_cell(v.name), count_cell(v.step), name_cell(v.step_name), text_cell(v.kernel),
+    table.row({name_cell(v.name), count_cell(v.step), name_cell(v.step_name), kernel_cell(v.kernel),
                number_cell(v.distance.rms), number_cell(v.distance.rms_reference)},
               "class=\"failed\"");
   }

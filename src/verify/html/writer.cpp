@@ -29,6 +29,19 @@ std::string_view escape_of(char c) {
   }
 }
 
+// "cpu.<wbr>layer_<wbr>norm.<wbr>rows", "Layer<wbr>Normalization"
+std::string in_parts(std::string_view name) {
+  std::string html;
+  char before = 0;
+  for (char c : escaped(name)) {
+    if (c >= 'A' && c <= 'Z' && before >= 'a' && before <= 'z') html += "<wbr>";
+    html += c;
+    if (c == '.' || c == '_') html += "<wbr>";
+    before = c;
+  }
+  return html;
+}
+
 std::string attribute(std::string_view name, std::string_view value) {
   return value.empty() ? "" : fmt::format(" {}=\"{}\"", name, value);
 }
@@ -91,6 +104,8 @@ Cell name_cell(std::string_view name) {
   }
   return {name.empty() ? "" : "<code>" + html + "</code>", "name"};
 }
+Cell kernel_cell(std::string_view kernel) { return {in_parts(kernel), "kernel"}; }
+Cell operator_cell(std::string_view op) { return {in_parts(op), "operator"}; }
 Cell number_cell(double value) { return {number_text(value), "number"}; }
 Cell count_cell(int64_t value) { return {std::to_string(value), "number"}; }
 
@@ -110,28 +125,33 @@ Cell verdict_cell(std::string_view verdict) {
           ""};
 }
 
-Table::Table(std::string label, const std::vector<std::string>& headings)
-    : label_(std::move(label)) {
+Table::Table(std::string label, const std::vector<std::string>& headings, Form form)
+    : label_(std::move(label)), form_(form) {
   for (const std::string& heading : headings) {
     const bool number = heading.starts_with('#');
+    labels_.push_back(escaped(number ? heading.substr(1) : heading));
     head_ += fmt::format("<th scope=\"col\"{}>{}</th>", number ? " class=\"number\"" : "",
-                         escaped(number ? heading.substr(1) : heading));
+                         labels_.back());
   }
 }
 
 void Table::row(const std::vector<Cell>& cells, std::string_view attributes) {
   body_ += fmt::format("<tr{}{}>", attributes.empty() ? "" : " ", attributes);
-  for (const Cell& cell : cells)
-    body_ += fmt::format("<td{}>{}</td>", attribute("class", cell.css), cell.html);
+  for (size_t i = 0; i < cells.size(); ++i) {
+    body_ += fmt::format("<td{} data-label=\"{}\">{}</td>", attribute("class", cells[i].css),
+                         labels_[i], cells[i].html);
+  }
   body_ += "</tr>\n";
   ++rows_;
 }
 
 std::string Table::html() const {
+  constexpr const char* kForms[] = {"rows", "rows wide", "cards"};
+  constexpr size_t kMostShown = 25;  // more rows scroll in their box
   return fmt::format(
-      "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>\n"
-      "<thead><tr>{}</tr></thead>\n<tbody>\n{}</tbody>\n</table></div>\n",
-      escaped(label_), head_, body_);
+      "<div class=\"scroll{}\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table "
+      "class=\"{}\">\n<thead><tr>{}</tr></thead>\n<tbody>\n{}</tbody>\n</table></div>\n",
+      rows_ <= kMostShown ? " whole" : "", escaped(label_), kForms[static_cast<size_t>(form_)], head_, body_);
 }
 
 std::string section(std::string_view id, std::string_view title, std::string_view body) {

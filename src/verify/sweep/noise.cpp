@@ -188,25 +188,55 @@ double noise_limit(const Context& context, const std::string& name) {
   return std::max(limit, kLargest * pool.noise_max);
 }
 
-std::string pooled_complaint(const Context& context, const Pool& pool, double noise) {
+namespace {
+
+// The most that rms(E − R) may be: without a cap, and with it.
+struct RmsLimits {
+  double limit = 0, cap = 0;
+};
+RmsLimits rms_limits(const Context& context, const Pool& pool, double noise) {
   constexpr double kNoises = 3;  // docs/verification.md "Limits": three times rms(I0 − R)
+  const double scale = std::sqrt(pool.reference / static_cast<double>(pool.elems));
+  const Tolerance& tolerance = context.subject.request.tolerance;
+  RmsLimits limits{.limit = tolerance.rms * scale, .cap = std::numeric_limits<double>::infinity()};
+  if (!tolerance.above_noise) return limits;
+  // The rms of few values strays farther from its expectation than that of many.
+  limits.limit = std::max(
+      limits.limit, kNoises * noise * (1 + 1 / std::sqrt(static_cast<double>(pool.elems))));
+  limits.cap = cap_of(context.precision.narrowest) * scale;
+  return limits;
+}
+
+}  // namespace
+
+AppliedLimits applied_limits(const Context& context, const std::string& name, const Pool& pool) {
+  const Tolerance& tolerance = context.subject.request.tolerance;
+  AppliedLimits applied{.worst = tolerance.worst,
+                        .element = tolerance.above_noise ? noise_limit(context, name) : 0,
+                        .max = tolerance.max,
+                        .cos = tolerance.cos,
+                        .flips = tolerance.flips};
+  if (pool.elems == 0 || pool.reference <= 0) return applied;
+  const RmsLimits rms = rms_limits(context, pool, noise_rms(pool));
+  applied.rms = std::min(rms.limit, rms.cap);
+  return applied;
+}
+
+std::string pooled_complaint(const Context& context, const Pool& pool, double noise) {
   const double error = std::sqrt(pool.error / static_cast<double>(pool.elems));
   const double scale = std::sqrt(pool.reference / static_cast<double>(pool.elems));
   const Tolerance& tolerance = context.subject.request.tolerance;
   const DType narrowest = context.precision.narrowest;
-  double limit = tolerance.rms * scale;
-  // The rms of few values strays farther from its expectation than that of many.
-  if (tolerance.above_noise)
-    limit = std::max(limit, kNoises * noise * (1 + 1 / std::sqrt(static_cast<double>(pool.elems))));
-  if (tolerance.above_noise && error > cap_of(narrowest) * scale) {
+  const RmsLimits limits = rms_limits(context, pool, noise);
+  if (error > limits.cap) {
     return fmt::format(
         "rms error {:.3g} is {:.2g} of the answer's rms, more than {} may ever be "
         "off: {:g}",
         error, error / scale, vernier::name(narrowest), cap_of(narrowest));
   }
-  if (error <= limit) return "";
+  if (error <= limits.limit) return "";
   return fmt::format(
-      "rms error {:.3g} over all cells, limit {:.3g}{}", error, limit,
+      "rms error {:.3g} over all cells, limit {:.3g}{}", error, limits.limit,
       tolerance.above_noise && narrowest != DType::kF32
           ? fmt::format(" (three times what {} is expected to do here)", vernier::name(narrowest))
           : "");

@@ -24,6 +24,8 @@ void add_to_noise(Context& context, const std::string& name, const Distance& d);
 double noise_limit(const Context& context, const std::string& name);
 /// rms of the noise of a pool; 0 where none was measured.
 double noise_rms(const Pool& pool);
+/// What the output is held to over all cells: `tolerance`, raised by `pool`'s noise and size.
+AppliedLimits applied_limits(const Context& context, const std::string& name, const Pool& pool);
 /// Why the error over all cells is too large, or empty. `noise`: rms of the sweep's own pool.
 std::string pooled_complaint(const Context& context, const Pool& pool, double noise);
 /// Why the rankings of an output are outside --tolerance flips, or empty.

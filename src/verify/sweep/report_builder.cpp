@@ -53,6 +53,9 @@ void ReportBuilder::add_failure(CheckResult& check, const Finding& finding, Cell
   if (finding.verdict >= report.verdict && !(finding.explains && same)) return;
   report.verdict = finding.verdict;
   report.explanation = where + why;
+  report.cause = finding.cause;
+  report.cause.cell = cell ? cell->label : "";
+  if (report.cause.reason.empty()) report.cause.reason = why;
 }
 
 void ReportBuilder::explain_nothing(const CheckRow& row, const std::string& why) {

@@ -43,6 +43,11 @@ std::vector<std::string> strangers_in(const Context& context, const NamedTensors
   return strangers;
 }
 
+// By how much a step declares more error than it may.
+double excess(const StepResult& step) {
+  return step.declared > 0 ? step.declared / step.declared_limit : 0;
+}
+
 }  // namespace
 
 Sweep::Sweep(std::shared_ptr<const Engine> engine, const ir::Graph& model, const Request& request)
@@ -99,6 +104,7 @@ CellResult Sweep::cell_of(const Group& group, int64_t batch) const {
   cell.length = group.length;
   cell.sizes = group.sizes_text;
   cell.far = group.far;
+  cell.given = !group.seeded;
   cell.label = fmt::format("batch {}{}{}", batch, group.label.empty() ? "" : ", ", group.label);
   return cell;
 }
@@ -198,9 +204,12 @@ void Sweep::replay(const CellRun& run, CellResult& cell) {
     StepResult& worst = all[s];
     const double rms = std::max(worst.rms_ratio, step.rms_ratio);
     const double inside = std::max(worst.inside_factor, step.inside_factor);
+    const StepResult declared = excess(step) > excess(worst) ? step : worst;
     if (step.ratio > worst.ratio) worst = step;
     worst.rms_ratio = rms;
     worst.inside_factor = inside;
+    worst.declared = declared.declared;
+    worst.declared_limit = declared.declared_limit;
   }
   ask(ReplayedSteps{.run = run, .steps = watch.steps(), .so_far = cell.verdict}, &cell);
 }
@@ -213,6 +222,7 @@ void Sweep::run_cell(Group& group, int64_t batch) {
               .inputs = batch_of(context_, group, first_rows(rows_known ? batch : 1)),
               .answers = {}};
   run.answers = context_.runs.several.run(run.inputs);
+  cell.named_sizes = bind_symbols(context_.subject.plan, in_plan_order(context_, run.inputs));
   ask(repeated(context_, group, run), &cell);
   ask_about_answers(group, run, cell);
   ask_about_rows_alone(group, run, cell);
@@ -233,6 +243,7 @@ void Sweep::finish() {
   for (const auto& [name, pool] : context_.precision.pools) {
     OutputResult& line = report_.output(name);
     line.noise_rms = noise_rms(pool);
+    line.limits = applied_limits(context_, name, pool);
     if (pool.elems == 0 || pool.reference <= 0) continue;
     line.all_rms = std::sqrt(pool.error / static_cast<double>(pool.elems));
     line.all_rms_reference = std::sqrt(pool.reference / static_cast<double>(pool.elems));
