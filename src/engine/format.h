@@ -13,7 +13,7 @@ struct XXH3_state_s;  // of xxhash.h
 namespace vernier::engine {
 
 inline constexpr std::array<char, 8> kMagic{'V', 'E', 'R', 'N', 'I', 'E', 'R', '\0'};
-inline constexpr uint32_t kFormatVersion = 9;
+inline constexpr uint32_t kFormatVersion = 10;
 /// A blob begins at a multiple of this, in the file and so in the mapping: one cache line, the
 /// widest vector.
 inline constexpr uint64_t kBlobAlignment = 64;

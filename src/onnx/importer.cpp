@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "ir/derivations.h"
 #include "onnx/element_types.h"
 #include "onnx/input_shapes.h"
 #include "onnx/node_order.h"
@@ -160,6 +161,7 @@ std::shared_ptr<ir::Graph> Importer::run() {
   if (graph.quantization_annotation_size() > 0) {
     report_.notes.push_back("quantization annotations are ignored");
   }
+  ir::mark_constants_of_the_model(*graph_);
   ir::check(*graph_, "import");
   return graph_;
 }

@@ -14,6 +14,11 @@
 
 namespace vernier::verify {
 
+/// Once, before everything else; not for a part: the engine's constants beside the model's.
+struct EngineConstants {
+  const std::vector<HeldConstant>& constants;
+};
+
 /// A group before its cells are run: its first rows (two; all of a batch that the model fixes), and
 /// R of every value of the model that has a name.
 struct GroupValues {

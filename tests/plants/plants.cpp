@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/attrs.h"
+#include "plants/constant_plants.h"
 #include "plants/cuda_plants.h"
 #include "runtime/backends.h"
 #include "verify/replay.h"
@@ -27,7 +28,8 @@ constexpr std::string_view kNorm = "cpu.add_layer_norm.rows", kPlainNorm = "cpu.
                            kLinear = "cpu.linear.", kHead = "cpu.linear.highway",
                            kAttention = "cpu.attention.", kSoftmax = "cpu.softmax.rows",
                            kInt8Product = "cpu.quantized_linear.panels",
-                           kQuantizeRows = "cpu.quantize_rows.rows";
+                           kQuantizeRows = "cpu.quantize_rows.rows",
+                           kEmbedding = "cpu.embed_norm.";
 
 struct RowView {
   float* data;
@@ -157,6 +159,22 @@ void replays_its_first_answer(const KernelDef& right, const LaunchCall& call) {
   if (runs > kRecorded) std::ranges::copy(answer, y);
 }
 
+// What a recording does that takes over its inputs twice, and then those of before.
+void wrong_from_the_third_change(const KernelDef& right, const LaunchCall& call) {
+  static std::map<const backend::ShapeState*, std::pair<int, std::vector<float>>> recordings;
+  constexpr int kRight = 2;
+  const bool watched = is_watched(call);
+  right.launch(call);
+  if (watched) return;
+  auto& [changes, inputs] = recordings[call.shape_state];
+  const float* x = call.in[0].as<float>();
+  const bool changed =
+      !inputs.empty() && !std::equal(inputs.begin(), inputs.end(), x, x + call.in[0].elems());
+  inputs.assign(x, x + call.in[0].elems());
+  changes += changed;
+  if (changed && changes > kRight) call.out[0].as<float>()[0] *= 1.5F;
+}
+
 // ---- of int8 products
 
 // The same call with input `i` moved on by one place: each element is its neighbor's.
@@ -268,7 +286,33 @@ constexpr Plant at_some_sizes(std::string_view name, std::string_view defect,
           .default_sizes = true};
 }
 
+constexpr Plant in_a_constant(std::string_view name, std::string_view defect,
+                              std::string_view kernel, void (*spoil)(plan::Plan&),
+                              std::string_view mode = "fp32") {
+  return {.name = name,
+          .defect = defect,
+          .model = "bge_reranker_ts17",
+          .kernel = kernel,
+          .verdict = "bug (constant)",
+          .names_step = true,
+          .launch = nullptr,
+          .mode = mode,
+          .spoil = spoil};
+}
+
 constexpr Plant kPlants[] = {
+    in_a_constant("vocabulary-row", "a row of the vocabulary is multiplied by -3", kEmbedding,
+                  &spoil_vocabulary_row),
+    in_a_constant("late-positions", "positions from 64 on are those of the next one", kEmbedding,
+                  &spoil_late_positions),
+    in_a_constant("bias-element", "one element of a bias is off by 2^-12 of it", kLinear,
+                  &spoil_bias_element),
+    in_a_constant("packed-columns", "two columns of a packed weight change places", kLinear,
+                  &spoil_packed_columns),
+    in_a_constant("vocabulary-row-fp16", "a row of the vocabulary is multiplied by -3", kEmbedding,
+                  &spoil_vocabulary_row, "fp16"),
+    in_a_constant("int8-scale", "a column's int8 scale is twice what it should be", kInt8Product,
+                  &spoil_int8_scale, "int8"),
     at_some_sizes("from-length-49", "wrong from length 49 on", &wrong_from_length_49),
     at_some_sizes("from-length-97", "wrong from length 97 on", &wrong_from_length_97),
     at_some_sizes("at-length-128", "wrong at the greatest length", &wrong_at_the_longest),
@@ -306,6 +350,16 @@ constexpr Plant kPlants[] = {
      "bug (race)",
      false,
      &replays_its_first_answer,
+     "fp32",
+     {},
+     &one_word},
+    {"third-change",
+     "wrong from the third time on that the inputs of unwatched runs change",
+     "bge_reranker_ts17",
+     kNorm,
+     "bug (race)",
+     false,
+     &wrong_from_the_third_change,
      "fp32",
      {},
      &one_word},
@@ -386,7 +440,7 @@ const backend::Backend& planted_backend(const Plant* plant, std::string_view dev
   auto& [kernels, backend] = made.back();
   for (size_t i = 0; i < kernels.size(); ++i) {
     KernelDef& kernel = kernels[i];
-    if (!plant || !kernel.name.starts_with(plant->kernel)) continue;
+    if (!plant || !plant->launch || !kernel.name.starts_with(plant->kernel)) continue;
     VERNIER_ASSERT(taken < kPlaces, std::string(kernel.name));
     places[taken] = {plant, &base.kernels[i]};
     kernel.launch = kFunctions[taken].launch;

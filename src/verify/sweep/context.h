@@ -68,6 +68,16 @@ struct ExactConstant {
   Tensor contents;
 };
 
+/// A constant of the engine beside the model's (constants.h).
+struct HeldConstant {
+  std::string name;     ///< in the ONNX file; empty: it has none there
+  std::string where;    ///< "input 1 of step 0 (cpu.embed_norm.rows, 'node')"
+  std::string made_of;  ///< "Transpose('fc.weight')"
+  int64_t elems = 0;
+  bool held = false;  ///< does the engine say how it was made?
+  std::string why;    ///< of one that is held: what is wrong; empty: nothing
+};
+
 /// What the engine's types explain (noise.h).
 struct Precision {
   DType narrowest = DType::kF32;         ///< type of fewest bits that a step rounds to
@@ -85,6 +95,7 @@ struct Context {
   Watch watch;
   Runs runs;
   SweepInputs inputs;
+  std::vector<HeldConstant> constants;
   Precision precision;
   int64_t ties = 0;                ///< decisions of the engine that were taken for R's
   std::vector<std::string> notes;  ///< for the report

@@ -8,6 +8,7 @@
 
 #include "evaluate/samples.h"
 #include "verify/replay.h"
+#include "verify/sweep/constants.h"
 #include "verify/sweep/far_sizes.h"
 #include "verify/sweep/inputs.h"
 #include "verify/sweep/measure.h"
@@ -250,6 +251,8 @@ Report Sweep::run() {
   list_checks();
   make_inputs(context_);
   add_far_groups(context_);
+  hold_constants(context_);
+  ask(EngineConstants{.constants = context_.constants});
   read_precision(context_);
   check_memory();
   for (const std::string& name : context_.inputs.mixed) report_.output(name);
