@@ -106,6 +106,60 @@ void softmax_without_maximum(const KernelDef&, const LaunchCall& call) {
   }
 }
 
+// exp(s) / Σ exp(s) in f32, for operands in f32 and masks of one byte; no bias, no rotation.
+void attention_without_maximum(const KernelDef& right, const LaunchCall& call) {
+  constexpr size_t kBias = 3, kKeep = 4;
+  const auto given = [&](size_t i) { return i < call.in.size() && call.in[i].data != nullptr; };
+  if (given(kBias) || call.in.size() > kKeep + 1) return right.launch(call);
+  const auto attrs = decode<AttentionAttrs>(call.attrs);
+  const TensorArg &q = call.in[0], &k = call.in[1], &v = call.in[2], &y = call.out[0];
+  const auto row = [](const TensorArg& t, int64_t b, int64_t s, int64_t h) {
+    return t.as<float>() + b * t.stride(0) + s * t.stride(1) + h * t.stride(2);
+  };
+  const auto kept = [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+    if (!given(kKeep)) return true;
+    const TensorArg& keep = call.in[kKeep];
+    const std::array<int64_t, 4> place{b, h, i, j};
+    int64_t at = 0;
+    for (int d = 0; d < keep.rank; ++d) {
+      const int64_t index = place[static_cast<size_t>(d + 4 - keep.rank)];
+      if (keep.dim(d) > 1) at += index * keep.stride(d);
+    }
+    return keep.as<uint8_t>()[at] != 0;
+  };
+  const int64_t keys = k.dim(1), group = q.dim(2) / k.dim(2);
+  std::vector<float> weights(static_cast<size_t>(keys));
+  for (int64_t b = 0; b < q.dim(0); ++b)
+    for (int64_t i = 0; i < q.dim(1); ++i)
+      for (int64_t h = 0; h < q.dim(2); ++h) {
+        float sum = 0;
+        for (int64_t j = 0; j < keys; ++j) {
+          float score = 0;
+          for (int64_t d = 0; d < q.dim(3); ++d)
+            score += row(q, b, i, h)[d] * row(k, b, j, h / group)[d];
+          score *= static_cast<float>(attrs.scale);
+          if (!kept(b, h, i, j)) score = static_cast<float>(attrs.fill);
+          sum += weights[static_cast<size_t>(j)] = std::exp(score);
+        }
+        for (int64_t d = 0; d < v.dim(3); ++d) {
+          float value = 0;
+          for (int64_t j = 0; j < keys; ++j)
+            value += weights[static_cast<size_t>(j)] / sum * row(v, b, j, h / group)[d];
+          row(y, b, i, h)[d] = value;
+        }
+      }
+}
+
+// The model's epsilon is 1e-12.
+void large_epsilon(const KernelDef& right, const LaunchCall& call) {
+  auto attrs = decode<NormAttrs>(call.attrs);
+  attrs.epsilon = 1e-5;
+  const AttrBytes bytes = encode(attrs);
+  LaunchCall other = call;
+  other.attrs = bytes;
+  right.launch(other);
+}
+
 // With more than 64 rows the last 16 × 16 tile stays as the memory was.
 void skips_a_tile(const KernelDef& right, const LaunchCall& call) {
   constexpr int64_t kTile = 16, kRows = 64;
@@ -274,6 +328,15 @@ void wrong_at_odd_rows(const KernelDef& right, const LaunchCall& call) {
   is_wrong(right, call, batch_of(call) * length_of(call) % 4 != 0);
 }
 
+// One column, in every row of long sequences: rows alone are wrong in the same way.
+void one_column_from_length_97(const KernelDef& right, const LaunchCall& call) {
+  constexpr int64_t kColumn = 5;
+  right.launch(call);
+  if (call.out[0].rank < 2 || length_of(call) < 97) return;
+  const RowView y = rows_of(call.out[0]);
+  for (int64_t r = 0; r < y.rows; ++r) y.data[r * y.cols + kColumn] *= 1 + 0x1p-11F;
+}
+
 constexpr Plant at_some_sizes(std::string_view name, std::string_view defect,
                               PlantedLaunch launch) {
   return {.name = name,
@@ -286,6 +349,18 @@ constexpr Plant at_some_sizes(std::string_view name, std::string_view defect,
           .default_sizes = true};
 }
 
+// Right on the rows of a tame model.
+constexpr Plant on_extreme_rows(std::string_view name, std::string_view defect,
+                                std::string_view model, std::string_view kernel,
+                                PlantedLaunch launch, std::string_view verdict = "bug") {
+  return {.name = name,
+          .defect = defect,
+          .model = model,
+          .kernel = kernel,
+          .verdict = verdict,
+          .names_step = true,
+          .launch = launch};
+}
 constexpr Plant in_a_constant(std::string_view name, std::string_view defect,
                               std::string_view kernel, void (*spoil)(plan::Plan&),
                               std::string_view mode = "fp32") {
@@ -300,7 +375,24 @@ constexpr Plant in_a_constant(std::string_view name, std::string_view defect,
           .spoil = spoil};
 }
 
+// In the middle of the model, and too small to show in the answers.
+constexpr Plant in_one_column() {
+  Plant plant = at_some_sizes("one-column", "one column of products is off by 2^-11 from length 97",
+                              &one_column_from_length_97);
+  plant.kernel = kLinear;
+  return plant;
+}
+
 constexpr Plant kPlants[] = {
+    in_one_column(),
+    on_extreme_rows("tame-softmax", "softmax without its maximum, on logits that are small",
+                    "tame_logits", kSoftmax, &softmax_without_maximum, "overflow"),
+    on_extreme_rows("tame-variance", "variance as E[x²] − E[x]², on rows of mean 0", "gpt2_ts17",
+                    kPlainNorm, &one_pass_variance),
+    on_extreme_rows("tame-attention", "attention without the maximum, on scores that are small",
+                    "bge_reranker_ts17", kAttention, &attention_without_maximum, "overflow"),
+    on_extreme_rows("large-epsilon", "a norm's epsilon is 1e-5 instead of 1e-12",
+                    "bert_sdpa_dynamo", kNorm, &large_epsilon),
     in_a_constant("vocabulary-row", "a row of the vocabulary is multiplied by -3", kEmbedding,
                   &spoil_vocabulary_row),
     in_a_constant("late-positions", "positions from 64 on are those of the next one", kEmbedding,

@@ -86,6 +86,12 @@ struct Precision {
   std::map<std::string, Pool> pools;     ///< by output
 };
 
+/// What the projection of products sees (projection.h).
+struct ProjectionReach {
+  int64_t products = 0, left_out = 0;
+  double element = 0, factor = 0;  ///< the smallest defects that show in every product
+};
+
 struct Context {
   Context(std::shared_ptr<const Engine> engine, const ir::Graph& model, const Request& request);
   Context(const Context&) = delete;
@@ -97,6 +103,7 @@ struct Context {
   SweepInputs inputs;
   std::vector<HeldConstant> constants;
   Precision precision;
+  ProjectionReach reach;
   int64_t ties = 0;                ///< decisions of the engine that were taken for R's
   std::vector<std::string> notes;  ///< for the report
 };
