@@ -137,8 +137,8 @@ class Checker {
     const size_t width = size_bytes(row.dtype);
     const bool all = row.numbers.size() == elems * width, one = row.numbers.size() == width;
     if (row.kind == RowKind::kNumbers ? !(all || (one && elems > 0)) : !row.numbers.empty())
-      fail(where, std::to_string(row.numbers.size()) + " bytes for " + std::to_string(elems) +
-                      " numbers");
+      fail(where,
+           std::to_string(row.numbers.size()) + " bytes for " + std::to_string(elems) + " numbers");
     if (row.kind != RowKind::kOperator) {
       if (!row.inputs.empty() || !row.attrs.empty() || row.output != 0)
         fail(where, "has operands, but no operator");
@@ -150,15 +150,13 @@ class Checker {
       fail(where, error.what());
     }
     const Arity arity = vernier::arity(row.op);
-    if (row.inputs.empty() || row.output < 0 ||
-        (arity.max_out >= 0 && row.output >= arity.max_out))
+    if (row.inputs.empty() || row.output < 0 || (arity.max_out >= 0 && row.output >= arity.max_out))
       fail(where, std::string(name(row.op)) + " without operands, or without this output");
     for (int32_t in : row.inputs)
       if (in != kNone) check_index(in, d, where, "derivation");
   }
   void check_derivation_of(int32_t derivation, const std::string& where) const {
-    if (derivation != kNone)
-      check_index(derivation, plan_.derivations.size(), where, "derivation");
+    if (derivation != kNone) check_index(derivation, plan_.derivations.size(), where, "derivation");
   }
 
   void check_value(size_t v) const {

@@ -29,7 +29,8 @@ DerivationPtr derivation_of(const Graph& graph, ValueId id) {
   numbers.dtype = t.dtype();
   numbers.shape = t.shape();
   if (t.elems() > 1 && v.uniform && t.dtype() != DType::kUndefined)
-    numbers.numbers = Tensor::from_bytes(t.dtype(), {1}, t.byte_span().first(size_bytes(t.dtype())));
+    numbers.numbers =
+        Tensor::from_bytes(t.dtype(), {1}, t.byte_span().first(size_bytes(t.dtype())));
   else if (t.elems() <= kFewNumbers)
     numbers.numbers = t;
   else

@@ -109,9 +109,9 @@ bool simplify_div(Graph& graph, NodeId id) {
   const std::vector<double> inverse(static_cast<size_t>(t->elems()), 1 / *c);
   const ValueId factor = add_constant_like(
       graph, n.inputs[1], Tensor::from(t->dtype(), t->shape(), std::span<const double>(inverse)));
-  graph.value(factor).derivation = ir::derived(
-      graph, graph.value(factor).constant, OpKind::kReciprocal, encode(NoAttrs{}),
-      std::span(&n.inputs[1], 1));
+  graph.value(factor).derivation =
+      ir::derived(graph, graph.value(factor).constant, OpKind::kReciprocal, encode(NoAttrs{}),
+                  std::span(&n.inputs[1], 1));
   mutate(graph, id, OpKind::kMul, {n.inputs[0], factor}, NoAttrs{});
   return true;
 }

@@ -99,8 +99,7 @@ bool merge(Graph& graph, const std::vector<NodeId>& group) {
                                : ir::derived_numbers(biases.back()));
     origins.add(graph, &n);
   }
-  std::vector<ValueId> inputs{x,
-                              joined(graph, weights, attrs.trans_w, std::move(weights_made))};
+  std::vector<ValueId> inputs{x, joined(graph, weights, attrs.trans_w, std::move(weights_made))};
   if (any_bias) inputs.push_back(joined(graph, biases, false, std::move(biases_made)));
   const ValueId all = ops::emit(graph, kLinear, std::move(inputs), attrs, origins.list());
   graph.producer(all)->request = *request;

@@ -299,9 +299,8 @@ class Quantizer {
   const DerivationPtr& numbers_of(const std::vector<float>& values) {
     DerivationPtr& how = numbers_[values];
     if (!how)
-      how = ir::derived_numbers(Tensor::from_bytes(DType::kF32,
-                                                   {static_cast<int64_t>(values.size())},
-                                                   std::as_bytes(std::span(values))));
+      how = ir::derived_numbers(Tensor::from_bytes(
+          DType::kF32, {static_cast<int64_t>(values.size())}, std::as_bytes(std::span(values))));
     return how;
   }
   // The weight, its rows divided by their factors; null where nobody knows how it was made.
@@ -310,8 +309,8 @@ class Quantizer {
     if (!factors || !weight) return weight;
     const Shape shape = trans_w ? Shape{1, weight->shape[1]} : Shape{weight->shape[0], 1};
     const ShapeAttrs reshape{.shape = {shape.begin(), shape.end()}, .has_shape = true};
-    DerivationPtr divisors = ir::derived(DType::kF32, shape, OpKind::kReshape, encode(reshape),
-                                         {numbers_of(*factors)});
+    DerivationPtr divisors =
+        ir::derived(DType::kF32, shape, OpKind::kReshape, encode(reshape), {numbers_of(*factors)});
     return ir::derived(DType::kF32, weight->shape, OpKind::kDiv, encode(NoAttrs{}),
                        {weight, std::move(divisors)});
   }

@@ -65,14 +65,14 @@ struct PackedInput {
   size_t at() const { return static_cast<size_t>(input); }
 };
 
-/// How a constant was made of the model's: a core Derivation as plain data. Of an int8 weight and of
-/// its scales it is how the real weight was made.
+/// How a constant was made of the model's: a core Derivation as plain data. Of an int8 weight and
+/// of its scales it is how the real weight was made.
 struct DerivationRow {
   enum class Kind : uint8_t { kModel, kNumbers, kOperator } kind = Kind::kModel;
   DType dtype = DType::kUndefined;
   Shape shape;
-  std::string name;   ///< kModel
-  AttrBytes numbers;  ///< kNumbers: the bytes of all elements, or of one for all
+  std::string name;               ///< kModel
+  AttrBytes numbers;              ///< kNumbers: the bytes of all elements, or of one for all
   OpKind op = OpKind::kIdentity;  ///< kOperator
   AttrBytes attrs;
   int32_t output = 0;
@@ -147,7 +147,7 @@ struct Plan {
   std::vector<Segment> segments;
   std::vector<Blob> blobs;
   std::vector<DerivationRow> derivations;  ///< of constants, for verify
-  std::vector<int32_t> inputs, outputs;  ///< value indices
+  std::vector<int32_t> inputs, outputs;    ///< value indices
   std::vector<std::string> input_names, output_names;
   std::vector<LedgerRow> ledger;
   std::vector<std::string> notes;  ///< what the build wants a reader to know (defaults taken, …)

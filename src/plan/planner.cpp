@@ -441,9 +441,9 @@ class Planner {
       const Tensor& plain = graph_.value(node.inputs[static_cast<size_t>(packed.input)]).constant;
       const DType stored = precision::stored_type(graph_, node, static_cast<size_t>(packed.input));
       const ir::ValueId id = node.inputs[static_cast<size_t>(packed.input)];
-      step.packed.push_back(
-          {packed.input, add_blob({stored, plain.shape(), packed.layout, packed.bytes}),
-           derivation_row(ir::derivation_of(graph_, id))});
+      step.packed.push_back({packed.input,
+                             add_blob({stored, plain.shape(), packed.layout, packed.bytes}),
+                             derivation_row(ir::derivation_of(graph_, id))});
     }
   }
 

@@ -19,7 +19,8 @@ namespace {
 using namespace evaluate;  // NOLINT(google-build-using-namespace): its words are ours
 using backend::LaunchCall;
 
-// Of the deviation of a sum of independent errors with signs that r decides: exceeded once in 10^12.
+// Of the deviation of a sum of independent errors with signs that r decides: exceeded once in
+// 10^12.
 constexpr double kDeviations = 7.5;
 // Rounding to the nearest is off by at most half a unit; f32's own noise as in the replay.
 constexpr double kHalf = 0.5;
@@ -190,11 +191,10 @@ void Projection::after_step(int32_t index, const backend::LaunchCall& call) {
     }
     for (size_t c = 0; c < n; ++c) {
       const double v = y.f[m * n + c];
-      const double added = (bias ? bias->value(bias->elems() == 1 ? 0 : static_cast<int64_t>(c))
-                                 : 0) +
-                           (residual ? residual->f[m * n + c] : 0);
-      const double unit = kHalf * ulp(result.dtype, v) +
-                          step.numerics.approximation_abs +
+      const double added =
+          (bias ? bias->value(bias->elems() == 1 ? 0 : static_cast<int64_t>(c)) : 0) +
+          (residual ? residual->f[m * n + c] : 0);
+      const double unit = kHalf * ulp(result.dtype, v) + step.numerics.approximation_abs +
                           step.numerics.approximation_rel * std::abs(v);
       got += (v - added) * r[c];
       sum += v * r[c];
@@ -204,17 +204,15 @@ void Projection::after_step(int32_t index, const backend::LaunchCall& call) {
     // Both operands off by u, each of K additions by u of what is summed up so far.
     const double steps = static_cast<double>(k) * kSingleUnit * kSingleUnit *
                          (2 * noise + w.largest * w.largest * size);
-    const double limit = kDeviations * std::sqrt(rounding_error + steps) +
-                         std::numeric_limits<float>::min();
+    const double limit =
+        kDeviations * std::sqrt(rounding_error + steps) + std::numeric_limits<float>::min();
     const double error = std::abs(got - want);
     if (!std::isfinite(got) || !std::isfinite(want)) continue;  // of the answers and the replay
     product.worst = std::max(product.worst, error / limit);
     const double rms = std::sqrt(size / static_cast<double>(n));
     constexpr double kLeastDirection = 0.75;
-    if (rms > 0)
-      product.element = std::max(product.element, 2 * limit / kLeastDirection / rms);
-    if (std::abs(sum) > 0)
-      product.factor = std::min(product.factor, 2 * limit / std::abs(sum));
+    if (rms > 0) product.element = std::max(product.element, 2 * limit / kLeastDirection / rms);
+    if (std::abs(sum) > 0) product.factor = std::min(product.factor, 2 * limit / std::abs(sum));
     if (error > limit && product.why.empty()) {
       product.why = fmt::format(
           "row {} of its result, projected on random numbers, is {:.8g}, and its operands' is "

@@ -222,7 +222,10 @@ const Rule kDerivationRules[] = {
      "derivation 0: a constant of the model needs a name"},
     {"NumbersThatAreNot", [](plan::Plan& p) { p.derivations[1].numbers.pop_back(); },
      "derivation 1: 3 bytes for 4 numbers"},
-    {"NoElements", [](plan::Plan& p) { p.derivations[1].shape = {4, 0}; },
+    {"NoElements",
+     [](plan::Plan& p) {
+       p.derivations[1].shape = {4, 0};
+     },
      "derivation 1: 4 bytes for 0 numbers"},
     {"NegativeSize", [](plan::Plan& p) { p.derivations[0].shape = {-4}; }, "-4"},
     {"Attributes", [](plan::Plan& p) { p.derivations[2].attrs.resize(3); }, "derivation 2: "},

@@ -77,8 +77,8 @@ void change_packed(Plan& plan, Step& step, const plan::PackedInput& packed,
     if (again.input != packed.input) continue;
     Blob blob = plan.blob(packed.blob);
     blob.layout = again.layout;
-    blob.bytes = Tensor::from_bytes(DType::kU8, {static_cast<int64_t>(again.bytes.size())},
-                                    again.bytes);
+    blob.bytes =
+        Tensor::from_bytes(DType::kU8, {static_cast<int64_t>(again.bytes.size())}, again.bytes);
     plan.blob(packed.blob) = std::move(blob);
   }
 }

@@ -82,8 +82,7 @@ class Matrix {
 
   bool check(const Plant& plant) {
     const fs::path engine = engine_of(plant, "");
-    const Outcome planted =
-        run(plant.name, plant, plant.spoil ? spoiled(plant, engine) : engine);
+    const Outcome planted = run(plant.name, plant, plant.spoil ? spoiled(plant, engine) : engine);
     const Outcome& twin = twin_of(plant, engine);
     const std::string verdict = planted.report.value("verdict", "none");
     const std::string why = planted.report.value("explanation", "none");

@@ -1,6 +1,8 @@
 // The check of constants: every constant of an engine is held against the model's, whatever passes,
 // types and packing did to it; a wrong one that no input looks at is found by this check alone.
 // Contract: docs/verification.md "Constants".
+#include "verify/sweep/constants.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +16,6 @@
 #include "onnx/model_builder.h"
 #include "plants/plants.h"
 #include "runtime/models.h"
-#include "verify/sweep/constants.h"
 #include "verify/verify.h"
 
 namespace vernier::verify {
@@ -30,8 +31,8 @@ Report verified(const plan::Plan& plan, const ir::Graph& model) {
   request.batches = {1};
   request.lengths = {4};
   request.threads = 2;
-  const auto engine = Engine::from_bytes(engine::engine_bytes(plan),
-                                         test::planted_backend(nullptr));
+  const auto engine =
+      Engine::from_bytes(engine::engine_bytes(plan), test::planted_backend(nullptr));
   return verify_engine(engine, model, request);
 }
 
@@ -167,9 +168,9 @@ TEST(Constants, Int8WeightsAreWithinHalfAStep) {
               HasSubstr("[0, 1] is -126 steps of"));
   EXPECT_EQ(scales_complaint(scales, exact, false), "");
   const std::vector<double> wide{0.5 / 127, 0.011}, low{0.3 / 127, 0.01};
-  EXPECT_THAT(scales_complaint(Tensor::from(DType::kF32, {2}, std::span<const double>(wide)),
-                               exact, false),
-              HasSubstr("for column 1"));
+  EXPECT_THAT(
+      scales_complaint(Tensor::from(DType::kF32, {2}, std::span<const double>(wide)), exact, false),
+      HasSubstr("for column 1"));
   EXPECT_THAT(
       scales_complaint(Tensor::from(DType::kF32, {2}, std::span<const double>(low)), exact, false),
       HasSubstr("for column 0"));

@@ -52,7 +52,8 @@ INSTANTIATE_TEST_SUITE_P(Plants, ExtremePlants,
 TEST_P(ExtremePlants, AreFoundByNoOtherCheck) {
   const auto plant = std::ranges::find(test::plants(), GetParam(), &test::Plant::name);
   ASSERT_NE(plant, test::plants().end());
-  const Report report = verified(&*plant, std::string(plant->model), "fp32", {4, 16});
+  const Report report =
+      verified(&*plant, std::string(plant->model), std::string(plant->mode), {4, 16});
   EXPECT_EQ(report.verdict, plant->verdict) << to_text(report);
   for (const CheckResult& check : report.checks)
     EXPECT_EQ(check.failed > 0, check.name == kExtreme) << check.name << "\n" << to_text(report);
@@ -63,11 +64,12 @@ struct Case {
 };
 void PrintTo(const Case& one, std::ostream* out) { *out << one.model << " " << one.mode; }
 class RightKernels : public ::testing::TestWithParam<Case> {};
-INSTANTIATE_TEST_SUITE_P(
-    Models, RightKernels,
-    ::testing::Values(Case{"bge_reranker_ts17", "fp32"}, Case{"bert_embedder_ts17", "fp16"},
-                      Case{"gpt2_ts17", "bf16"}, Case{"vit_ts17", "fp16"},
-                      Case{"deformable_attention_ts17", "fp32"}, Case{"bert_ts11", "int8"}));
+INSTANTIATE_TEST_SUITE_P(Models, RightKernels,
+                         ::testing::Values(Case{"bge_reranker_ts17", "fp32"},
+                                           Case{"bert_embedder_ts17", "fp16"},
+                                           Case{"gpt2_ts17", "bf16"}, Case{"vit_ts17", "fp16"},
+                                           Case{"deformable_attention_ts17", "fp32"},
+                                           Case{"bert_ts11", "int8"}));
 
 TEST_P(RightKernels, PassOnExtremeOperandsAndProjected) {
   const Report report = verified(nullptr, GetParam().model, GetParam().mode, {4, 16});

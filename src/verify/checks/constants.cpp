@@ -1,5 +1,6 @@
 // Is every constant of the engine the model's, rounded? Constants are judged element by element,
-// whether an input looks at them or not: a row of a table that no input reads is a row of the model.
+// whether an input looks at them or not: a row of a table that no input reads is a row of the
+// model.
 #include <fmt/format.h>
 
 #include "verify/checks/table.h"
@@ -49,8 +50,7 @@ Findings ask_constants(Context&, const EngineConstants& engine) {
 std::string why_not(const Context& context) {
   for (const HeldConstant& constant : context.constants)
     if (constant.held) return "";
-  return context.constants.empty() ? "the engine has no constants"
-                                   : coverage(context.constants);
+  return context.constants.empty() ? "the engine has no constants" : coverage(context.constants);
 }
 
 }  // namespace

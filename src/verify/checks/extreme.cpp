@@ -17,12 +17,11 @@ Findings ask_extreme(Context& context, const ExtremeSteps& extreme) {
   const plan::Plan& plan = context.subject.plan;
   for (size_t i = 0; i < extreme.steps.size(); ++i) {
     const StepResult& step = extreme.steps[i];
-    findings.push_back(step.passed
-                           ? Finding{}
-                           : failure(step.non_finite ? Verdict::kOverflow : Verdict::kBug,
-                                     fmt::format("{} alone, on {}, is wrong: {}",
-                                                 step_text(plan, step.step), extreme.operands[i],
-                                                 step.why)));
+    findings.push_back(step.passed ? Finding{}
+                                   : failure(step.non_finite ? Verdict::kOverflow : Verdict::kBug,
+                                             fmt::format("{} alone, on {}, is wrong: {}",
+                                                         step_text(plan, step.step),
+                                                         extreme.operands[i], step.why)));
   }
   if (findings.empty() && !extreme.refused.empty()) {
     const std::string note = "not on extreme operands: " + extreme.refused.front();

@@ -18,12 +18,12 @@ Findings ask_projected(Context& context, const ProjectedProducts& run) {
     reach.element = std::max(reach.element, product.element);
     reach.factor = std::max(reach.factor, product.factor);
     reach.products = std::max(reach.products, static_cast<int64_t>(run.products.size()));
-    findings.push_back(product.why.empty()
-                           ? Finding{}
-                           : failure(Verdict::kBug,
-                                     fmt::format("{} is wrong on its own inputs: {}",
-                                                 step_text(context.subject.plan, product.step),
-                                                 product.why)));
+    findings.push_back(
+        product.why.empty()
+            ? Finding{}
+            : failure(Verdict::kBug,
+                      fmt::format("{} is wrong on its own inputs: {}",
+                                  step_text(context.subject.plan, product.step), product.why)));
   }
   return findings;
 }

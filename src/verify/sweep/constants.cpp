@@ -31,8 +31,8 @@ DType common_float(const std::vector<Tensor>& tensors) {
   for (const Tensor& t : tensors) {
     if (!t.defined() || !is_float(t.dtype()) || t.dtype() == common) continue;
     common = common == DType::kUndefined || represents(t.dtype(), common) ? t.dtype()
-             : represents(common, t.dtype())                             ? common
-                                                                         : DType::kF32;
+             : represents(common, t.dtype())                              ? common
+                                                                          : DType::kF32;
   }
   return common;
 }
@@ -105,8 +105,7 @@ class ModelConstants {
                         "a constant of the model");
     if (r.kind == DerivationRow::Kind::kNumbers) return numbers(r);
     std::vector<Tensor> inputs;
-    for (const int32_t in : r.inputs)
-      inputs.push_back(in == plan::kNone ? Tensor() : ready.at(in));
+    for (const int32_t in : r.inputs) inputs.push_back(in == plan::kNone ? Tensor() : ready.at(in));
     return operate(r, inputs);
   }
   // A graph of the one node: inference proves the operands before they are evaluated.
@@ -239,8 +238,7 @@ class Holder {
   // The scales beside int8 weights; none of a constant that is no int8 weight or scale.
   std::optional<Tensor> scales_of(const Place& place) const {
     constexpr size_t kScales = 3;
-    if (place.step >= plan_.steps.size() ||
-        plan_.steps[place.step].op != OpKind::kQuantizedLinear)
+    if (place.step >= plan_.steps.size() || plan_.steps[place.step].op != OpKind::kQuantizedLinear)
       return std::nullopt;
     const auto scales = plain(place.step, kScales);
     const bool weight = place.input == 1 && place.stored.dtype() == DType::kQ8;
@@ -282,8 +280,7 @@ class Holder {
       if (why.empty() && below_f32(place.stored.dtype())) take(place, exact);
       return why;
     }
-    const bool trans_w =
-        decode<QuantizedLinearAttrs>(plan_.steps[place.step].attrs).trans_w;
+    const bool trans_w = decode<QuantizedLinearAttrs>(plan_.steps[place.step].attrs).trans_w;
     if (place.input != 1) return scales_complaint(*scales, exact, trans_w);
     std::string why = int8_complaint(place.stored, *scales, exact, trans_w);
     if (why.empty()) take(place, in_steps(exact, *scales, trans_w));

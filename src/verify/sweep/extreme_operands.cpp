@@ -40,8 +40,8 @@ Place along(const Shape& shape, size_t first, size_t end, int64_t flat) {
 }
 size_t axis_of(int64_t axis, const Shape& shape) {
   const auto rank = static_cast<int64_t>(shape.size());
-  return static_cast<size_t>(std::clamp<int64_t>(axis < 0 ? axis + rank : axis, 0,
-                                                 std::max<int64_t>(rank - 1, 0)));
+  return static_cast<size_t>(
+      std::clamp<int64_t>(axis < 0 ? axis + rank : axis, 0, std::max<int64_t>(rank - 1, 0)));
 }
 
 constexpr int64_t kNormRows = 6, kOrdinaryRow = 2;
@@ -326,8 +326,7 @@ class Operands {
 
 StepResult judged(const Context& context, LoneStep lone, const Extreme& extreme) {
   // Before the plan moves into its engine: the operands are of its values.
-  const NamedTensors operands =
-      Operands(lone, extreme, context.subject.request.seed).tensors();
+  const NamedTensors operands = Operands(lone, extreme, context.subject.request.seed).tensors();
   const backend::Backend& backend = context.subject.backend;
   const std::shared_ptr<const Engine> engine =
       Engine::Impl::engine_of(std::move(lone.plan), backend);

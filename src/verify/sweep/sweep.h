@@ -80,7 +80,7 @@ class Sweep {
 
   Context context_;
   ReportBuilder report_;
-  std::set<std::string> seen_alone_;             // of run_steps_alone()
+  std::set<std::string> seen_alone_;              // of run_steps_alone()
   std::map<int32_t, ProjectedWeight> projected_;  // by step
 };
 
