@@ -9,6 +9,7 @@ namespace vernier::verify {
 /// By rank, the most severe first: of several findings, the one that explains the others is the
 /// verdict. A smaller value has a higher rank.
 enum class Verdict : uint8_t {
+  kConstant,           ///< "bug (constant)": a constant is not the model's, rounded
   kRewriteBug,         ///< "bug (rewrite)": a pass changed what the graph computes
   kUninitialisedRead,  ///< "bug (uninitialised read)"
   kRace,               ///< "bug (race)"

@@ -64,7 +64,12 @@ class SideOutputs {
     const ir::Value& value = raised_.value(id);
     const auto named = value.name.empty() ? named_.end() : named_.find(value.name);
     if (!value.is_constant() && named == named_.end()) return false;
-    known_[id] = value.is_constant() ? fused_.add_constant(value.constant) : named->second;
+    if (value.is_constant()) {
+      known_[id] = fused_.add_constant(value.constant);
+      fused_.value(known_[id]).derivation = value.derivation;
+    } else {
+      known_[id] = named->second;
+    }
     return true;
   }
 

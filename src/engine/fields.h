@@ -24,8 +24,8 @@ void fields(V& v, Fields<V, plan::Guard> x) {
 }
 template <class V>
 void fields(V& v, Fields<V, plan::PlanValue> x) {
-  v(x.name, x.dtype, x.shape, x.kind, x.constant, x.values, x.alias_of, x.offset_elems, x.strides,
-    x.first_step, x.last_step);
+  v(x.name, x.dtype, x.shape, x.kind, x.constant, x.derivation, x.values, x.alias_of,
+    x.offset_elems, x.strides, x.first_step, x.last_step);
 }
 template <class V>
 void fields(V& v, Fields<V, plan::Blob> x) {
@@ -33,7 +33,11 @@ void fields(V& v, Fields<V, plan::Blob> x) {
 }
 template <class V>
 void fields(V& v, Fields<V, plan::PackedInput> x) {
-  v(x.input, x.blob);
+  v(x.input, x.blob, x.derivation);
+}
+template <class V>
+void fields(V& v, Fields<V, plan::DerivationRow> x) {
+  v(x.kind, x.dtype, x.shape, x.name, x.numbers, x.op, x.attrs, x.output, x.inputs);
 }
 template <class V>
 void fields(V& v, Fields<V, PointRounding> x) {
@@ -82,7 +86,8 @@ void fields(V& v, Fields<V, plan::BuildOptions> x) {
 template <class V>
 void fields(V& v, Fields<V, plan::Plan> x) {  // the ledger is a section of its own
   v(x.model_name, x.producer, x.build, x.device, x.target, x.symbols, x.guards, x.values, x.steps,
-    x.segments, x.blobs, x.inputs, x.outputs, x.input_names, x.output_names, x.notes);
+    x.segments, x.blobs, x.derivations, x.inputs, x.outputs, x.input_names, x.output_names,
+    x.notes);
 }
 template <class V>
 void fields(V& v, Fields<V, Certificate::Limit> x) {
@@ -114,6 +119,9 @@ void fields(V& v, Fields<V, Certificate> x) {
 constexpr DType last_of(DType) { return DType::kQ8; }
 constexpr plan::PlanValue::Kind last_of(plan::PlanValue::Kind) {
   return plan::PlanValue::Kind::kAlias;
+}
+constexpr plan::DerivationRow::Kind last_of(plan::DerivationRow::Kind) {
+  return plan::DerivationRow::Kind::kOperator;
 }
 constexpr PointRounding::Mode last_of(PointRounding::Mode) {
   return PointRounding::Mode::kTruncate;

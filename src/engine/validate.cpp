@@ -14,7 +14,8 @@ namespace {
 using plan::kNone;
 using Kind = plan::PlanValue::Kind;
 
-constexpr size_t kMaxRank = 10;  // of the kernels' views (backend/kernel.h)
+constexpr size_t kMaxRank = 10;       // of the kernels' views (backend/kernel.h)
+constexpr size_t kMaxModelRank = 64;  // of a model's arrays (ops/infer.cpp)
 
 [[noreturn]] void fail(const std::string& where, const std::string& what) {
   throw Error(ErrorCode::kInput, where + ": " + what);
@@ -42,6 +43,7 @@ class Checker {
     find_known_symbols();
     check_guards();
     for (size_t b = 0; b < plan_.blobs.size(); ++b) check_blob(b);
+    for (size_t d = 0; d < plan_.derivations.size(); ++d) check_derivation(d);
     for (size_t v = 0; v < plan_.values.size(); ++v) check_value(v);
     check_ports(plan_.inputs, plan_.input_names, "input");
     check_ports(plan_.outputs, plan_.output_names, "output");
@@ -122,6 +124,41 @@ class Checker {
     }
   }
 
+  // Shapes that do not follow from the operands are found by whoever evaluates them.
+  void check_derivation(size_t d) const {
+    const plan::DerivationRow& row = plan_.derivations[d];
+    const std::string where = "derivation " + std::to_string(d);
+    if (size_bytes(row.dtype) == 0) fail(where, "elements of type " + std::string(name(row.dtype)));
+    if (row.shape.size() > kMaxModelRank) fail(where, "more than 64 dimensions");
+    const auto elems = static_cast<size_t>(num_elems(row.shape));  // throws on negative and huge
+    using RowKind = plan::DerivationRow::Kind;
+    if ((row.kind == RowKind::kModel) == row.name.empty())
+      fail(where, "a constant of the model needs a name, and nothing else has one");
+    const size_t width = size_bytes(row.dtype);
+    const bool all = row.numbers.size() == elems * width, one = row.numbers.size() == width;
+    if (row.kind == RowKind::kNumbers ? !(all || (one && elems > 0)) : !row.numbers.empty())
+      fail(where,
+           std::to_string(row.numbers.size()) + " bytes for " + std::to_string(elems) + " numbers");
+    if (row.kind != RowKind::kOperator) {
+      if (!row.inputs.empty() || !row.attrs.empty() || row.output != 0)
+        fail(where, "has operands, but no operator");
+      return;
+    }
+    try {
+      check_attrs(row.op, row.attrs);
+    } catch (const Error& error) {
+      fail(where, error.what());
+    }
+    const Arity arity = vernier::arity(row.op);
+    if (row.inputs.empty() || row.output < 0 || (arity.max_out >= 0 && row.output >= arity.max_out))
+      fail(where, std::string(name(row.op)) + " without operands, or without this output");
+    for (int32_t in : row.inputs)
+      if (in != kNone) check_index(in, d, where, "derivation");
+  }
+  void check_derivation_of(int32_t derivation, const std::string& where) const {
+    if (derivation != kNone) check_index(derivation, plan_.derivations.size(), where, "derivation");
+  }
+
   void check_value(size_t v) const {
     const plan::PlanValue& value = plan_.values[v];
     const std::string where = value_text(v);
@@ -164,10 +201,12 @@ class Checker {
   }
   void check_constant(const plan::PlanValue& value, const std::string& where) const {
     if (value.kind != Kind::kConstant) {
-      if (value.constant != kNone) fail(where, "is not a constant but has a blob");
+      if (value.constant != kNone || value.derivation != kNone)
+        fail(where, "is not a constant but has a blob or a derivation");
       return;
     }
     check_index(value.constant, plan_.blobs.size(), where, "blob");
+    check_derivation_of(value.derivation, where);
     const plan::Blob& blob = plan_.blob(value.constant);
     if (!blob.layout.empty()) fail(where, "is a constant of packed bytes");
     const auto shape = constants(value.shape);
@@ -284,6 +323,7 @@ class Checker {
     for (const plan::PackedInput& packed : step.packed) {
       check_index(packed.input, step.inputs.size(), where, "packed input");
       check_index(packed.blob, plan_.blobs.size(), where, "packed blob");
+      check_derivation_of(packed.derivation, where);
       if (step.has_input(packed.at()) || !seen.insert(packed.input).second)
         fail(where, "input " + std::to_string(packed.input) + " is given twice");
     }

@@ -137,6 +137,7 @@ void Graph::make_constant(ValueId id, Tensor tensor) {
   v.has_shape = true;
   v.uniform = uniform_of(tensor);
   v.constant = std::move(tensor);
+  v.derivation = nullptr;
   v.values.reset();
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/attr_codec.h"
+#include "core/derivation.h"
 #include "core/dim.h"
 #include "core/ledger_state.h"
 #include "core/numerics.h"
@@ -38,6 +39,8 @@ struct Value {
   bool has_shape = false;  ///< false until inference has run
   Tensor constant;  ///< defined() for constants; until types are decided, f16 and bf16 may be
                     ///< stored in f32
+  /// Of a constant: how it was made (ir/derivations.h); null: nobody recorded it.
+  DerivationPtr derivation;
   /// c if every element of the constant is c; only for at most kMaxUniformElems elements.
   std::optional<double> uniform;
   /// Known contents of a small integer or bool tensor as size expressions, in row-major order.
@@ -146,7 +149,8 @@ class Graph {
   /// Every use of `from` (graph outputs included) becomes a use of `to`. If `from` has an ONNX name
   /// and `to` has none, `to` takes it.
   void replace_uses(ValueId from, ValueId to);
-  /// `value` becomes a constant: its producer (if any) no longer defines it.
+  /// `value` becomes a constant: its producer (if any) no longer defines it. Its derivation is
+  /// what the caller sets after that.
   void make_constant(ValueId value, Tensor tensor);
   /// Removes a node whose outputs have no uses.
   void remove_node(NodeId id);

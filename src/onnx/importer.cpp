@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "ir/derivations.h"
 #include "onnx/element_types.h"
 #include "onnx/input_shapes.h"
 #include "onnx/int8_operands.h"
@@ -162,6 +163,7 @@ std::shared_ptr<ir::Graph> Importer::run() {
   if (graph.quantization_annotation_size() > 0) {
     report_.notes.push_back("quantization annotations are ignored");
   }
+  ir::mark_constants_of_the_model(*graph_);
   ir::check(*graph_, "import");
   return graph_;
 }

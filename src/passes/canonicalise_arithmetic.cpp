@@ -12,6 +12,7 @@
 #include <cmath>
 
 #include "analysis/index.h"
+#include "ir/derivations.h"
 #include "passes/canonicalise.h"
 
 namespace vernier::passes {
@@ -108,6 +109,9 @@ bool simplify_div(Graph& graph, NodeId id) {
   const std::vector<double> inverse(static_cast<size_t>(t->elems()), 1 / *c);
   const ValueId factor = add_constant_like(
       graph, n.inputs[1], Tensor::from(t->dtype(), t->shape(), std::span<const double>(inverse)));
+  graph.value(factor).derivation =
+      ir::derived(graph, graph.value(factor).constant, OpKind::kReciprocal, encode(NoAttrs{}),
+                  std::span(&n.inputs[1], 1));
   mutate(graph, id, OpKind::kMul, {n.inputs[0], factor}, NoAttrs{});
   return true;
 }
@@ -126,10 +130,13 @@ bool merge_scalars(Graph& graph, NodeId id) {
   const double merged = n.op == OpKind::kMul ? x * y : x + y;
   if (round_to(a->dtype(), merged) != merged || !std::isfinite(merged)) return false;
   const ValueId source = inner->inputs[0];
+  const std::array both{inner->inputs[1], n.inputs[1]};
   absorb_origins(graph, id, *inner);
   const Tensor& wider = a->rank() >= b->rank() ? *a : *b;
   const ValueId c = add_constant_like(graph, n.inputs[1],
                                       Tensor::scalar(a->dtype(), merged).reshaped(wider.shape()));
+  graph.value(c).derivation =
+      ir::derived(graph, graph.value(c).constant, n.op, encode(NoAttrs{}), both);
   mutate(graph, id, n.op, {source, c}, NoAttrs{});
   return true;
 }

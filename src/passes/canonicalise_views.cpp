@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "ir/derivations.h"
 #include "passes/canonicalise.h"
 #include "rules/checks.h"
 
@@ -244,7 +245,7 @@ bool math_after_view(Graph& graph, NodeId id) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (i == *varying || inputs[i] == kNoValue || rank_of(graph, inputs[i]) == 0) continue;
     // Rank 0, so that the result keeps the view's shape whatever its rank.
-    inputs[i] = add_constant_like(graph, inputs[i], constant_of(graph, inputs[i])->reshaped({}));
+    inputs[i] = ir::add_reshaped_constant(graph, inputs[i], {});
   }
   const OpKind op = math->op;
   const AttrBytes attrs = math->attrs;

@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 
+#include "ir/derivations.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -65,6 +66,49 @@ std::optional<Weights> fold_weights(const Graph& graph, const Node& conv, const 
   return folded;
 }
 
+// The same as an expression: in f64, rounded to f32 at the end.
+class Expression {
+ public:
+  Expression(const Graph& graph, const Node& conv, const Node& norm, const Weights& folded)
+      : graph_(graph), shape_{folded.bias.elems()} {
+    const double epsilon = norm.attrs_as<BatchNormAttrs>().epsilon;
+    const DerivationPtr eps = ir::derived_numbers(Tensor::scalar(DType::kF64, epsilon));
+    const DerivationPtr deviation =
+        of(OpKind::kSqrt, {of(OpKind::kAdd, {wide(norm.inputs[4]), eps})});
+    const DerivationPtr a = of(OpKind::kDiv, {wide(norm.inputs[1]), deviation});
+    DerivationPtr shift = wide(norm.inputs[3]);
+    shift = conv.has_input(2) ? of(OpKind::kSub, {wide(conv.inputs[2]), shift})
+                              : of(OpKind::kNeg, {shift});
+    bias = narrow(of(OpKind::kAdd, {of(OpKind::kMul, {shift, a}), wide(norm.inputs[2])}));
+    const Shape& shape = folded.w.shape();
+    Shape column(shape.size(), 1);
+    column[0] = shape[0];
+    const ShapeAttrs attrs{.shape = {column.begin(), column.end()}, .has_shape = true};
+    const DerivationPtr factor =
+        a ? ir::derived(DType::kF64, column, OpKind::kReshape, encode(attrs), {a}) : nullptr;
+    shape_ = shape;
+    w = narrow(of(OpKind::kMul, {wide(conv.inputs[1]), factor}));
+  }
+  DerivationPtr w, bias;
+
+ private:
+  // Null where an operand is unknown.
+  DerivationPtr of(OpKind op, std::vector<DerivationPtr> inputs, DType type = DType::kF64,
+                   AttrBytes attrs = encode(NoAttrs{})) const {
+    if (std::ranges::find(inputs, nullptr) != inputs.end()) return nullptr;
+    return ir::derived(type, shape_, op, std::move(attrs), std::move(inputs));
+  }
+  DerivationPtr wide(ValueId id) const {
+    return of(OpKind::kCast, {ir::derivation_of(graph_, id)}, DType::kF64,
+              encode(CastAttrs{.to = DType::kF64}));
+  }
+  DerivationPtr narrow(const DerivationPtr& exact) const {
+    return of(OpKind::kCast, {exact}, DType::kF32, encode(CastAttrs{.to = DType::kF32}));
+  }
+  const Graph& graph_;
+  Shape shape_;  // the shape of what is computed
+};
+
 // Does an f32 constant satisfy the request?
 bool allows_f32(const Request& request) {
   return std::ranges::all_of(std::array{request.compute, request.inner}, [](TypeRequest r) {
@@ -87,7 +131,10 @@ bool fuse(Graph& graph, NodeId id) {
   OriginSet origins;
   origins.add(graph, conv);
   origins.add(graph, &norm);
+  const Expression made(graph, *conv, norm, *folded);
   const ValueId w = graph.add_constant(folded->w), bias = graph.add_constant(folded->bias);
+  graph.value(w).derivation = made.w;
+  graph.value(bias).derivation = made.bias;
   mutate(graph, id, OpKind::kConv, {conv->inputs[0], w, bias}, conv->attrs);
   graph.node(id).origins = origins.list();
   graph.node(id).request = *request;

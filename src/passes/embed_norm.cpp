@@ -4,6 +4,7 @@
 //   treated as a table of its own rows.
 #include <numeric>
 
+#include "ir/derivations.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 
@@ -22,13 +23,16 @@ bool is_lookup(const Graph& graph, const Node& n) {
 }
 
 // [.., H] as a table of rows and the ids 0, 1, … of the leading shape.
-Lookup as_table(Graph& graph, const Tensor& rows) {
+Lookup as_table(Graph& graph, ValueId constant) {
+  const Tensor& rows = *constant_of(graph, constant);
   const int64_t width = rows.shape().back(), count = rows.elems() / width;
   std::vector<int64_t> ids(static_cast<size_t>(count));
   std::iota(ids.begin(), ids.end(), 0);
   Shape lead(rows.shape().begin(), rows.shape().end() - 1);
-  return {graph.add_constant(Tensor::from(DType::kI64, std::move(lead), ids)),
-          graph.add_constant(rows.reshaped({count, width}))};
+  const Tensor numbered = Tensor::from(DType::kI64, std::move(lead), ids);
+  const ValueId numbers = graph.add_constant(numbered);
+  graph.value(numbers).derivation = ir::derived_numbers(numbered);
+  return {numbers, ir::add_reshaped_constant(graph, constant, {count, width})};
 }
 
 constexpr int kMaxTerms = 64;  // nodes of one sum: a longer one is not an embedding
@@ -79,7 +83,7 @@ bool fuse(Graph& graph, NodeId id) {
     inputs.insert(inputs.end(), {gather.inputs[1], gather.inputs[0]});
   }
   for (ValueId value : sum.constants) {
-    const Lookup lookup = as_table(graph, *constant_of(graph, value));
+    const Lookup lookup = as_table(graph, value);
     inputs.insert(inputs.end(), {lookup.ids, lookup.table});
   }
   EmbedNormAttrs attrs;

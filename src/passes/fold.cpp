@@ -5,6 +5,7 @@
 // Equal constants become one.
 #include "core/byte_twins.h"
 #include "core/mapped_file.h"
+#include "ir/derivations.h"
 #include "ops/evaluate.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -112,12 +113,19 @@ bool fold_watched(Graph& graph, NodeId id, const Watch& watch) {
   watch.check_memory(evaluation_bytes(graph, node), where);
   const auto results = ops::fold_node(graph, id, kMaxElems);
   if (!results) return false;
+  std::vector<DerivationPtr> derivations(results->size());
+  for (size_t i = 0; i < results->size() && !node.inputs.empty(); ++i) {
+    if (node.has_output(i))
+      derivations[i] = ir::derived(graph, (*results)[i], node.op, node.attrs, node.inputs, i);
+  }
   for (ValueId in : node.inputs) {
     if (in != kNoValue) drop_pages(graph.value(in).constant.byte_span());  // of a model's file
   }
   const std::vector<ValueId> ids = node.outputs;
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] != kNoValue) graph.make_constant(ids[i], (*results)[i]);
+    if (ids[i] == kNoValue) continue;
+    graph.make_constant(ids[i], (*results)[i]);
+    graph.value(ids[i]).derivation = std::move(derivations[i]);
   }
   return true;
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 
+#include "ir/derivations.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -58,11 +59,24 @@ Tensor join(const std::vector<Tensor>& parts, bool rows_below) {
   return Tensor::from_bytes(parts[0].dtype(), std::move(shape), data);
 }
 
+// The parts side by side as a constant of the graph; null stands for zeros.
+ValueId joined(Graph& graph, const std::vector<Tensor>& parts, bool rows_below,
+               std::vector<DerivationPtr> made) {
+  const Tensor all = join(parts, rows_below);
+  const ValueId id = graph.add_constant(all);
+  const int64_t axis = all.rank() == 2 && !rows_below ? 1 : 0;
+  if (std::ranges::find(made, nullptr) == made.end())
+    graph.value(id).derivation = ir::derived(all.dtype(), all.shape(), kConcat,
+                                             encode(AxisAttrs{.axis = axis}), std::move(made));
+  return id;
+}
+
 bool merge(Graph& graph, const std::vector<NodeId>& group) {
   const Node& first = graph.node(group[0]);
   const auto attrs = first.attrs_as<LinearAttrs>();
   const ValueId x = first.inputs[0];
   std::vector<Tensor> weights, biases;
+  std::vector<DerivationPtr> weights_made, biases_made;
   OriginSet origins;
   SplitAttrs split;
   split.axis = rank_of(graph, first.outputs[0]) - 1;
@@ -80,10 +94,13 @@ bool merge(Graph& graph, const std::vector<NodeId>& group) {
     biases.push_back(bias ? *bias
                           : Tensor::from(weights.back().dtype(), {split.sizes.back()},
                                          std::span<const double>(zeros)));
+    weights_made.push_back(ir::derivation_of(graph, n.inputs[1]));
+    biases_made.push_back(bias ? ir::derivation_of(graph, n.inputs[2])
+                               : ir::derived_numbers(biases.back()));
     origins.add(graph, &n);
   }
-  std::vector<ValueId> inputs{x, graph.add_constant(join(weights, attrs.trans_w))};
-  if (any_bias) inputs.push_back(graph.add_constant(join(biases, false)));
+  std::vector<ValueId> inputs{x, joined(graph, weights, attrs.trans_w, std::move(weights_made))};
+  if (any_bias) inputs.push_back(joined(graph, biases, false, std::move(biases_made)));
   const ValueId all = ops::emit(graph, kLinear, std::move(inputs), attrs, origins.list());
   graph.producer(all)->request = *request;
   const ValueId parts = ops::emit(graph, kSplit, {all}, split, {}, static_cast<int>(group.size()));

@@ -23,6 +23,7 @@
 
 #include "core/mapped_file.h"
 #include "core/threads.h"
+#include "ir/derivations.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -233,8 +234,12 @@ class Quantizer {
     if (!options_.takes(graph_, wanted)) return false;
     if (options_.quantizes) options_.quantizes(graph_, linear, *weight);
     const QuantizedWeight& made = weight_of(linear, *weight, factors);
+    const DerivationPtr how = divided_weight(linear.inputs[1], attrs.trans_w, factors);
     wanted.inputs[1] = graph_.add_constant(made.values);
     wanted.inputs[3] = graph_.add_constant(made.scales);
+    // Both of the real weight: whoever evaluates it divides by the scales.
+    graph_.value(wanted.inputs[1]).derivation = how;
+    graph_.value(wanted.inputs[3]).derivation = how;
     mutate(graph_, id, wanted.op, wanted.inputs, wanted.attrs);
     release(linear.inputs[1]);
     return true;
@@ -316,8 +321,28 @@ class Quantizer {
     return factors ? *factors : std::vector<float>();
   }
   ValueId add_factors(const std::vector<float>& values) {
-    return graph_.add_constant(Tensor::from_bytes(
-        DType::kF32, {static_cast<int64_t>(values.size())}, std::as_bytes(std::span(values))));
+    const DerivationPtr how = numbers_of(values);
+    const ValueId id = graph_.add_constant(how->numbers);
+    graph_.value(id).derivation = how;
+    return id;
+  }
+  const DerivationPtr& numbers_of(const std::vector<float>& values) {
+    DerivationPtr& how = numbers_[values];
+    if (!how)
+      how = ir::derived_numbers(Tensor::from_bytes(
+          DType::kF32, {static_cast<int64_t>(values.size())}, std::as_bytes(std::span(values))));
+    return how;
+  }
+  // The weight, its rows divided by their factors; null where nobody knows how it was made.
+  DerivationPtr divided_weight(ValueId id, bool trans_w, const SharedFactors& factors) {
+    const DerivationPtr weight = ir::derivation_of(graph_, id);
+    if (!factors || !weight) return weight;
+    const Shape shape = trans_w ? Shape{1, weight->shape[1]} : Shape{weight->shape[0], 1};
+    const ShapeAttrs reshape{.shape = {shape.begin(), shape.end()}, .has_shape = true};
+    DerivationPtr divisors =
+        ir::derived(DType::kF32, shape, OpKind::kReshape, encode(reshape), {numbers_of(*factors)});
+    return ir::derived(DType::kF32, weight->shape, OpKind::kDiv, encode(NoAttrs{}),
+                       {weight, std::move(divisors)});
   }
 
   Graph& graph_;
@@ -326,6 +351,7 @@ class Quantizer {
   std::map<std::tuple<ValueId, std::vector<float>, std::optional<StaticRange>>, Rows> rows_;
   std::map<std::tuple<ValueId, bool, std::vector<float>, std::vector<float>>, QuantizedWeight>
       weights_;
+  std::map<std::vector<float>, DerivationPtr> numbers_;
 };
 
 // ---- products of the model's own integers
@@ -493,6 +519,33 @@ std::optional<Centered> centered(const Graph& graph, ValueId value) {
   return Centered{.bytes = bytes, .zero = zero};
 }
 
+// The bytes as constants of the graph, and how they were made of the integers.
+struct ByteConstants {
+  ValueId values = kNoValue, zero = kNoValue;
+};
+ByteConstants add_bytes(Graph& graph, ValueId integers, const Bytes& bytes) {
+  const Tensor& values = bytes.values;
+  ByteConstants added{.values = graph.add_constant(values)};
+  DerivationPtr how = ir::derivation_of(graph, integers);
+  const auto cast = [&](DType type, DerivationPtr from) {
+    Shape shape = from->shape;
+    return ir::derived(type, std::move(shape), OpKind::kCast, encode(CastAttrs{.to = type}),
+                       {std::move(from)});
+  };
+  if (bytes.zero) {
+    added.zero = graph.add_constant(*bytes.zero);
+    DerivationPtr zeros = ir::derived_numbers(*bytes.zero);
+    graph.value(added.zero).derivation = zeros;
+    if (how) {
+      const DType type = how->dtype;
+      how = ir::derived(type, values.shape(), OpKind::kAdd, encode(NoAttrs{}),
+                        {how, cast(type, std::move(zeros))});
+    }
+  }
+  if (how) graph.value(added.values).derivation = cast(values.dtype(), std::move(how));
+  return added;
+}
+
 struct Scales {
   ValueId x = kNoValue, w = kNoValue;
 };
@@ -530,18 +583,16 @@ bool scale_integers(Graph& graph, NodeId id, const Takes& takes) {
         split_scales(graph, scaled.inputs[1 - i], shape_of(graph, product->outputs[0]).back());
     const auto bytes = as_bytes(*weight);
     if (!scales || !bytes) continue;
-    const auto constant = [&](const std::optional<Tensor>& t, ValueId other) {
-      return t ? graph.add_constant(*t) : other;
-    };
+    const ByteConstants stored = add_bytes(graph, product->inputs[1], *bytes);
     Node wanted = scaled;
     wanted.op = OpKind::kQuantizedLinear;
     wanted.attrs = encode(QuantizedLinearAttrs{});
     wanted.inputs = {x->bytes,
-                     graph.add_constant(bytes->values),
+                     stored.values,
                      scales->x,
                      scales->w == kNoValue ? add_scalar(graph, DType::kF32, 1) : scales->w,
-                     constant(x->constant_zero, x->zero),
-                     constant(bytes->zero, kNoValue)};
+                     x->constant_zero ? graph.add_constant(*x->constant_zero) : x->zero,
+                     stored.zero};
     if (!takes(graph, wanted)) continue;
     OriginSet origins;
     origins.add(graph, &graph.node(id));

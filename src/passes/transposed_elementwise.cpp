@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ir/derivations.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -133,7 +134,7 @@ class Tree {
     Shape whole(perm_.size() - constant.shape().size(), 1), shape;
     whole.insert(whole.end(), constant.shape().begin(), constant.shape().end());
     for (int64_t axis : perm_) shape.push_back(whole[static_cast<size_t>(axis)]);
-    return add_constant_like(graph_, operand, constant.reshaped(std::move(shape)));
+    return ir::add_reshaped_constant(graph_, operand, std::move(shape));
   }
   std::vector<ValueId> moved_operands(const Node& n) {
     std::vector<ValueId> operands;

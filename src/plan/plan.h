@@ -41,6 +41,7 @@ struct PlanValue {
   SymShape shape;
   Kind kind = Kind::kArena;
   int32_t constant = kNone;                       ///< index into Plan::blobs
+  int32_t derivation = kNone;                     ///< kConstant: into Plan::derivations; or unknown
   std::vector<Dim> values;                        ///< kShapeValues
   int32_t alias_of = kNone;                       ///< never itself an alias
   Dim offset_elems;                               ///< kAlias
@@ -59,8 +60,23 @@ struct Blob {
 struct PackedInput {
   int32_t input = 0;  ///< which input of the step it replaces (that input is kNone in `inputs`)
   int32_t blob = kNone;
+  int32_t derivation = kNone;  ///< of the plain array
   /// `input` as an index of lists by input.
   size_t at() const { return static_cast<size_t>(input); }
+};
+
+/// How a constant was made of the model's: a core Derivation as plain data. Of an int8 weight and
+/// of its scales it is how the real weight was made.
+struct DerivationRow {
+  enum class Kind : uint8_t { kModel, kNumbers, kOperator } kind = Kind::kModel;
+  DType dtype = DType::kUndefined;
+  Shape shape;
+  std::string name;               ///< kModel
+  AttrBytes numbers;              ///< kNumbers: the bytes of all elements, or of one for all
+  OpKind op = OpKind::kIdentity;  ///< kOperator
+  AttrBytes attrs;
+  int32_t output = 0;
+  std::vector<int32_t> inputs;  ///< rows before this one; kNone: absent
 };
 
 struct Step {
@@ -130,7 +146,8 @@ struct Plan {
   std::vector<Step> steps;
   std::vector<Segment> segments;
   std::vector<Blob> blobs;
-  std::vector<int32_t> inputs, outputs;  ///< value indices
+  std::vector<DerivationRow> derivations;  ///< of constants, for verify
+  std::vector<int32_t> inputs, outputs;    ///< value indices
   std::vector<std::string> input_names, output_names;
   std::vector<LedgerRow> ledger;
   std::vector<std::string> notes;  ///< what the build wants a reader to know (defaults taken, …)

@@ -9,6 +9,7 @@
 #include "core/byte_twins.h"
 #include "core/convert.h"
 #include "core/mapped_file.h"
+#include "ir/derivations.h"
 #include "ops/views.h"
 #include "plan/ledger.h"
 #include "plan/profile.h"
@@ -226,7 +227,45 @@ class Planner {
     const int32_t index = new_value(id, PlanValue::Kind::kConstant);
     plan_.value(index).dtype = exact ? contents.dtype() : stored;
     plan_.value(index).constant = add_blob({bytes.dtype(), bytes.shape(), "", bytes});
+    plan_.value(index).derivation = derivation_row(ir::derivation_of(graph_, id));
     return index;
+  }
+
+  // Each expression is a row once, behind its operands.
+  int32_t derivation_row(const DerivationPtr& wanted) {
+    if (!wanted) return kNone;
+    kept_derivations_.push_back(wanted);
+    std::vector<const Derivation*> open{wanted.get()};
+    while (!open.empty()) {
+      const Derivation* made = open.back();
+      const size_t before = open.size();
+      for (const DerivationPtr& input : made->inputs)
+        if (input && !derivations_.contains(input.get())) open.push_back(input.get());
+      if (open.size() > before) continue;
+      open.pop_back();
+      if (!derivations_.contains(made)) add_derivation(*made);
+    }
+    return derivations_.at(wanted.get());
+  }
+  void add_derivation(const Derivation& made) {
+    using RowKind = DerivationRow::Kind;
+    DerivationRow row;
+    row.dtype = made.dtype;
+    row.shape = made.shape;
+    row.name = made.name;
+    if (made.numbers.defined()) {
+      row.kind = RowKind::kNumbers;
+      row.numbers.assign(made.numbers.byte_span().begin(), made.numbers.byte_span().end());
+    } else if (made.name.empty()) {
+      row.kind = RowKind::kOperator;
+      row.op = made.op;
+      row.attrs = made.attrs;
+      row.output = static_cast<int32_t>(made.output);
+      for (const DerivationPtr& input : made.inputs)
+        row.inputs.push_back(input ? derivations_.at(input.get()) : kNone);
+    }
+    derivations_[&made] = static_cast<int32_t>(plan_.derivations.size());
+    plan_.derivations.push_back(std::move(row));
   }
 
   Tensor rounded(const Tensor& contents, DType stored) const {
@@ -401,8 +440,10 @@ class Planner {
          options_.kept ? options_.kept->packed(kernel, problem) : packed_by(kernel, problem)) {
       const Tensor& plain = graph_.value(node.inputs[static_cast<size_t>(packed.input)]).constant;
       const DType stored = precision::stored_type(graph_, node, static_cast<size_t>(packed.input));
-      step.packed.push_back(
-          {packed.input, add_blob({stored, plain.shape(), packed.layout, packed.bytes})});
+      const ir::ValueId id = node.inputs[static_cast<size_t>(packed.input)];
+      step.packed.push_back({packed.input,
+                             add_blob({stored, plain.shape(), packed.layout, packed.bytes}),
+                             derivation_row(ir::derivation_of(graph_, id))});
     }
   }
 
@@ -544,6 +585,8 @@ class Planner {
   std::set<int32_t> joined_;                       // steps whose work the launch before can do
   std::map<ir::ValueId, ir::NodeId> last_reader_;  // of constants
   ByteTwins blobs_;
+  std::map<const Derivation*, int32_t> derivations_;  // their rows
+  std::vector<DerivationPtr> kept_derivations_;       // so that no address is used again
 };
 
 }  // namespace

@@ -45,9 +45,10 @@ using AskedAbout = Findings (*)(Context& context, const Evidence& evidence);
 /// The kinds of evidence, in the order in which the sweep makes them. Checks that are asked about
 /// the same kind are asked in the order of checks.def.
 using Ask =
-    std::variant<AskedAbout<GroupValues>, AskedAbout<RepeatedRuns>, AskedAbout<MeasuredAnswers>,
-                 AskedAbout<RowsAlone>, AskedAbout<ReversedRows>, AskedAbout<CopiedRows>,
-                 AskedAbout<PoisonedRows>, AskedAbout<ReplayedSteps>, AskedAbout<FinishedGroup>,
+    std::variant<AskedAbout<EngineConstants>, AskedAbout<GroupValues>, AskedAbout<RepeatedRuns>,
+                 AskedAbout<ProjectedProducts>, AskedAbout<MeasuredAnswers>, AskedAbout<RowsAlone>,
+                 AskedAbout<ReversedRows>, AskedAbout<CopiedRows>, AskedAbout<PoisonedRows>,
+                 AskedAbout<ReplayedSteps>, AskedAbout<ExtremeSteps>, AskedAbout<FinishedGroup>,
                  AskedAbout<FinishedSweep>>;
 
 struct Check {

@@ -14,6 +14,11 @@
 
 namespace vernier::verify {
 
+/// Once, before everything else; not for a part: the engine's constants beside the model's.
+struct EngineConstants {
+  const std::vector<HeldConstant>& constants;
+};
+
 /// A group before its cells are run: its first rows (two; all of a batch that the model fixes), and
 /// R of every value of the model that has a name.
 struct GroupValues {
@@ -36,6 +41,22 @@ struct RepeatedRuns {
   std::vector<std::string> again;         ///< the same run
   std::vector<std::string> one_thread;
   bool repeats() const { return again.empty() && one_thread.empty(); }
+};
+
+/// A product of one run, projected (projection.h).
+struct ProjectedProduct {
+  int32_t step = -1;
+  std::string why = {};  ///< empty, or the first row that is wrong
+  int64_t elems = 0;
+  double worst = 0;  ///< error of the row that comes nearest its limit, as a part of it
+  /// The smallest defects that cannot be missed: of one element, as a part of its row's rms (of the
+  /// row that hides most); of all elements, as a factor beside 1 (in the row that shows most).
+  double element = 0, factor = 1;
+};
+/// Each cell: the products of a run.
+struct ProjectedProducts {
+  std::vector<ProjectedProduct> products;
+  int64_t left_out = 0;  ///< with an activation, a weight that is computed, sums in 16 bits
 };
 
 /// An output of the engine beside R.
@@ -80,6 +101,14 @@ struct ReplayedSteps {
   const CellRun& run;
   const std::vector<StepResult>& steps;
   Verdict so_far = Verdict::kPass;  ///< of the cell
+};
+
+/// Each group of the grid, after its cells: steps that ran alone on extreme operands, those that
+/// other groups or steps have shown left out.
+struct ExtremeSteps {
+  std::vector<StepResult> steps;
+  std::vector<std::string> operands = {};  ///< by step, in words
+  std::vector<std::string> refused = {};   ///< steps that cannot run alone, and why
 };
 
 /// A group after its cells.

@@ -18,6 +18,9 @@ struct Row {
 };
 constexpr int kFailed = static_cast<int>(ErrorCode::kCheckFailed);
 constexpr Row kRows[] = {
+    {Verdict::kConstant, kFailed, "bug (constant)",
+     "A constant of the engine is not what it should be made of the model's: build the engine "
+     "again. If that does not help, this is a bug in Vernier: please report it with the model."},
     {Verdict::kRewriteBug, kFailed, "bug (rewrite)",
      "This is a bug in Vernier: a pass changed the meaning of the graph. Please report it with "
      "the model. Until it is fixed, build --fuse PASS=off leaves the pass out."},

@@ -215,6 +215,33 @@ const std::vector<Rule> kBlobRules{
 };
 
 std::string rule_name(const ::testing::TestParamInfo<Rule>& info) { return info.param.name; }
+const Rule kDerivationRules[] = {
+    {"OfALaterRow", [](plan::Plan& p) { p.derivations[2].inputs[0] = 2; },
+     "derivation 2: derivation 2 does not exist (expected 0..1)"},
+    {"OfNoModel", [](plan::Plan& p) { p.derivations[0].name = ""; },
+     "derivation 0: a constant of the model needs a name"},
+    {"NumbersThatAreNot", [](plan::Plan& p) { p.derivations[1].numbers.pop_back(); },
+     "derivation 1: 3 bytes for 4 numbers"},
+    {"NoElements",
+     [](plan::Plan& p) {
+       p.derivations[1].shape = {4, 0};
+     },
+     "derivation 1: 4 bytes for 0 numbers"},
+    {"NegativeSize", [](plan::Plan& p) { p.derivations[0].shape = {-4}; }, "-4"},
+    {"Attributes", [](plan::Plan& p) { p.derivations[2].attrs.resize(3); }, "derivation 2: "},
+    {"NoOutput", [](plan::Plan& p) { p.derivations[2].output = 1; },
+     "derivation 2: Mul without operands, or without this output"},
+    {"OperandsOfNumbers", [](plan::Plan& p) { p.derivations[1].inputs = {0}; },
+     "derivation 1: has operands, but no operator"},
+    {"OfAConstant", [](plan::Plan& p) { p.values[6].derivation = 3; },
+     "derivation 3 does not exist (expected 0..2)"},
+    {"OfAnInput", [](plan::Plan& p) { p.values[0].derivation = 0; },
+     "is not a constant but has a blob or a derivation"},
+    {"OfAPackedInput", [](plan::Plan& p) { p.steps[1].packed[0].derivation = -2; },
+     "derivation -2 does not exist"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Derivation, Rules, ::testing::ValuesIn(kDerivationRules), rule_name);
 INSTANTIATE_TEST_SUITE_P(Plan, Rules, ::testing::ValuesIn(kPlanRules), rule_name);
 INSTANTIATE_TEST_SUITE_P(Value, Rules, ::testing::ValuesIn(kValueRules), rule_name);
 INSTANTIATE_TEST_SUITE_P(Step, Rules, ::testing::ValuesIn(kStepRules), rule_name);

@@ -91,7 +91,7 @@ void add_steps(plan::Plan& p) {
   linear.attrs = encode(LinearAttrs{.activation = Activation::kGeluErf});
   linear.inputs = {4, kNone, 6};
   linear.outputs = {5};
-  linear.packed = {{.input = 1, .blob = 1}};
+  linear.packed = {{.input = 1, .blob = 1, .derivation = 2}};
   linear.asked = {.compute = {DType::kBF16, false},
                   .accumulate = {DType::kF16, true},
                   .store = {DType::kF16, true},
@@ -110,6 +110,25 @@ void add_steps(plan::Plan& p) {
   non_zero.name = "/find";
   p.steps = {gather, linear, non_zero};
   p.segments = {{0, 2}, {2, 3}};
+}
+
+// The weight is numbers·w of the model.
+void add_derivations(plan::Plan& p) {
+  using RowKind = plan::DerivationRow::Kind;
+  plan::DerivationRow w, half, product;
+  w.dtype = half.dtype = product.dtype = DType::kF32;
+  w.shape = product.shape = {4, 3};
+  w.name = "head.weight";
+  half.kind = RowKind::kNumbers;
+  half.shape = {4, 1};
+  half.numbers = {std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0x3f}};
+  product.kind = RowKind::kOperator;
+  product.op = OpKind::kMul;
+  product.attrs = encode(NoAttrs{});
+  product.inputs = {0, 1};
+  p.derivations = {w, half, product};
+  p.values[1].derivation = kNone;
+  p.values[6].derivation = 1;
 }
 
 plan::LedgerRow ledger_row() {
@@ -144,16 +163,20 @@ auto members(const plan::Guard& x) {
   return std::tie(a, b, c);
 }
 auto members(const plan::PlanValue& x) {
-  const auto& [a, b, c, d, e, f, g, h, i, j, k] = x;
-  return std::tie(a, b, c, d, e, f, g, h, i, j, k);
+  const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = x;
+  return std::tie(a, b, c, d, e, f, g, h, i, j, k, l);
+}
+auto members(const plan::DerivationRow& x) {
+  const auto& [a, b, c, d, e, f, g, h, i] = x;
+  return std::tie(a, b, c, d, e, f, g, h, i);
 }
 auto members(const plan::Blob& x) {
   const auto& [a, b, c, d] = x;
   return std::tie(a, b, c, d);
 }
 auto members(const plan::PackedInput& x) {
-  const auto& [a, b] = x;
-  return std::tie(a, b);
+  const auto& [a, b, c] = x;
+  return std::tie(a, b, c);
 }
 auto members(const plan::Step& x) {
   const auto& [a, b, c, d, e, f, g, h, i, j, k, l] = x;
@@ -188,8 +211,8 @@ auto members(const plan::BuildOptions& x) {
   return std::tie(a, b, c, d, e, f, g, h);
 }
 auto members(const plan::Plan& x) {
-  const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q] = x;
-  return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q);
+  const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r] = x;
+  return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r);
 }
 
 template <class T>
@@ -251,6 +274,7 @@ plan::Plan sample_plan() {
              plain(Tensor::scalar(DType::kF64, -0.0))};
   add_values(p, batch, seq);
   add_steps(p);
+  add_derivations(p);
   p.inputs = {0};
   p.input_names = {"ids"};
   p.outputs = {5, 7};

@@ -14,9 +14,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "engine/writer.h"
 #include "onnx/import.h"
 #include "plants/models.h"
 #include "plants/plants.h"
+#include "runtime/engine_impl.h"
 #include "runtime/models.h"
 #include "verify/verify.h"
 #include "vernier/compile.h"
@@ -80,7 +82,7 @@ class Matrix {
 
   bool check(const Plant& plant) {
     const fs::path engine = engine_of(plant, "");
-    const Outcome planted = run(plant.name, plant, engine);
+    const Outcome planted = run(plant.name, plant, plant.spoil ? spoiled(plant, engine) : engine);
     const Outcome& twin = twin_of(plant, engine);
     const std::string verdict = planted.report.value("verdict", "none");
     const std::string why = planted.report.value("explanation", "none");
@@ -122,6 +124,13 @@ class Matrix {
     options.mode = plant.mode;
     if (!without.empty()) options.passes_off = {std::string(without)};
     vernier::compile(model_of(plant).string(), engine.string(), options);
+    return engine;
+  }
+  fs::path spoiled(const Plant& plant, const fs::path& right) const {
+    vernier::plan::Plan plan = vernier::Engine::open(right.string())->impl().plan;
+    plant.spoil(plan);
+    fs::path engine = folder_ / fmt::format("{}.vn", plant.name);
+    vernier::engine::write_engine(engine, plan);
     return engine;
   }
   Outcome run(std::string_view plant, const Plant& of, const fs::path& engine) const {

@@ -29,11 +29,11 @@ std::string large_mean() {
   return model.bytes();
 }
 
-// Softmax(100·x): logits up to 300.
-std::string large_logits() {
+// Softmax(factor·x): of 100, logits up to 300.
+std::string logits(float factor) {
   ModelBuilder model(kOpset);
   model.input("x", onnx::kFloat, {"batch", "seq", int64_t{40}});
-  model.initializer(f32_tensor("factor", {1}, {100}));
+  model.initializer(f32_tensor("factor", {1}, {factor}));
   model.node("Mul", {"x", "factor"}, {"logits"});
   model.node("Softmax", {"logits"}, {"y"}, {onnx::attr_int("axis", -1)});
   model.output("y");
@@ -43,7 +43,10 @@ std::string large_logits() {
 }  // namespace
 
 void write_plant_model(std::string_view name, const std::filesystem::path& path) {
-  const std::string bytes = name == "large_mean" ? large_mean() : large_logits();
+  constexpr float kLarge = 100, kTame = 1.5F;
+  const std::string bytes = name == "large_mean"    ? large_mean()
+                            : name == "tame_logits" ? logits(kTame)
+                                                    : logits(kLarge);
   std::ofstream(path, std::ios::binary)
       .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/attrs.h"
+#include "plants/constant_plants.h"
 #include "plants/cuda_plants.h"
 #include "runtime/backends.h"
 #include "verify/replay.h"
@@ -27,7 +28,7 @@ constexpr std::string_view kNorm = "cpu.add_layer_norm.rows", kPlainNorm = "cpu.
                            kLinear = "cpu.linear.", kHead = "cpu.linear.highway",
                            kAttention = "cpu.attention.", kSoftmax = "cpu.softmax.rows",
                            kInt8Product = "cpu.quantized_linear.panels",
-                           kQuantizeRows = "cpu.quantize_rows.rows";
+                           kQuantizeRows = "cpu.quantize_rows.rows", kEmbedding = "cpu.embed_norm.";
 
 struct RowView {
   float* data;
@@ -104,6 +105,60 @@ void softmax_without_maximum(const KernelDef&, const LaunchCall& call) {
   }
 }
 
+// exp(s) / Σ exp(s) in f32, for operands in f32 and masks of one byte; no bias, no rotation.
+void attention_without_maximum(const KernelDef& right, const LaunchCall& call) {
+  constexpr size_t kBias = 3, kKeep = 4;
+  const auto given = [&](size_t i) { return i < call.in.size() && call.in[i].data != nullptr; };
+  if (given(kBias) || call.in.size() > kKeep + 1) return right.launch(call);
+  const auto attrs = decode<AttentionAttrs>(call.attrs);
+  const TensorArg &q = call.in[0], &k = call.in[1], &v = call.in[2], &y = call.out[0];
+  const auto row = [](const TensorArg& t, int64_t b, int64_t s, int64_t h) {
+    return t.as<float>() + b * t.stride(0) + s * t.stride(1) + h * t.stride(2);
+  };
+  const auto kept = [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+    if (!given(kKeep)) return true;
+    const TensorArg& keep = call.in[kKeep];
+    const std::array<int64_t, 4> place{b, h, i, j};
+    int64_t at = 0;
+    for (int d = 0; d < keep.rank; ++d) {
+      const int64_t index = place[static_cast<size_t>(d + 4 - keep.rank)];
+      if (keep.dim(d) > 1) at += index * keep.stride(d);
+    }
+    return keep.as<uint8_t>()[at] != 0;
+  };
+  const int64_t keys = k.dim(1), group = q.dim(2) / k.dim(2);
+  std::vector<float> weights(static_cast<size_t>(keys));
+  for (int64_t b = 0; b < q.dim(0); ++b)
+    for (int64_t i = 0; i < q.dim(1); ++i)
+      for (int64_t h = 0; h < q.dim(2); ++h) {
+        float sum = 0;
+        for (int64_t j = 0; j < keys; ++j) {
+          float score = 0;
+          for (int64_t d = 0; d < q.dim(3); ++d)
+            score += row(q, b, i, h)[d] * row(k, b, j, h / group)[d];
+          score *= static_cast<float>(attrs.scale);
+          if (!kept(b, h, i, j)) score = static_cast<float>(attrs.fill);
+          sum += weights[static_cast<size_t>(j)] = std::exp(score);
+        }
+        for (int64_t d = 0; d < v.dim(3); ++d) {
+          float value = 0;
+          for (int64_t j = 0; j < keys; ++j)
+            value += weights[static_cast<size_t>(j)] / sum * row(v, b, j, h / group)[d];
+          row(y, b, i, h)[d] = value;
+        }
+      }
+}
+
+// The model's epsilon is 1e-12.
+void large_epsilon(const KernelDef& right, const LaunchCall& call) {
+  auto attrs = decode<NormAttrs>(call.attrs);
+  attrs.epsilon = 1e-5;
+  const AttrBytes bytes = encode(attrs);
+  LaunchCall other = call;
+  other.attrs = bytes;
+  right.launch(other);
+}
+
 // With more than 64 rows the last 16 × 16 tile stays as the memory was.
 void skips_a_tile(const KernelDef& right, const LaunchCall& call) {
   constexpr int64_t kTile = 16, kRows = 64;
@@ -155,6 +210,22 @@ void replays_its_first_answer(const KernelDef& right, const LaunchCall& call) {
   float* y = call.out[0].as<float>();
   if (++runs == kRecorded) answer.assign(y, y + call.out[0].elems());
   if (runs > kRecorded) std::ranges::copy(answer, y);
+}
+
+// What a recording does that takes over its inputs twice, and then those of before.
+void wrong_from_the_third_change(const KernelDef& right, const LaunchCall& call) {
+  static std::map<const backend::ShapeState*, std::pair<int, std::vector<float>>> recordings;
+  constexpr int kRight = 2;
+  const bool watched = is_watched(call);
+  right.launch(call);
+  if (watched) return;
+  auto& [changes, inputs] = recordings[call.shape_state];
+  const float* x = call.in[0].as<float>();
+  const bool changed =
+      !inputs.empty() && !std::equal(inputs.begin(), inputs.end(), x, x + call.in[0].elems());
+  inputs.assign(x, x + call.in[0].elems());
+  changes += changed;
+  if (changed && changes > kRight) call.out[0].as<float>()[0] *= 1.5F;
 }
 
 // ---- of int8 products
@@ -256,6 +327,15 @@ void wrong_at_odd_rows(const KernelDef& right, const LaunchCall& call) {
   is_wrong(right, call, batch_of(call) * length_of(call) % 4 != 0);
 }
 
+// One column, in every row of long sequences: rows alone are wrong in the same way.
+void one_column_from_length_97(const KernelDef& right, const LaunchCall& call) {
+  constexpr int64_t kColumn = 5;
+  right.launch(call);
+  if (call.out[0].rank < 2 || length_of(call) < 97) return;
+  const RowView y = rows_of(call.out[0]);
+  for (int64_t r = 0; r < y.rows; ++r) y.data[r * y.cols + kColumn] *= 1 + 0x1p-11F;
+}
+
 constexpr Plant at_some_sizes(std::string_view name, std::string_view defect,
                               PlantedLaunch launch) {
   return {.name = name,
@@ -268,7 +348,69 @@ constexpr Plant at_some_sizes(std::string_view name, std::string_view defect,
           .default_sizes = true};
 }
 
+// Right on the rows of a tame model.
+constexpr Plant on_extreme_rows(std::string_view name, std::string_view defect,
+                                std::string_view model, std::string_view kernel,
+                                PlantedLaunch launch, std::string_view verdict = "bug") {
+  return {.name = name,
+          .defect = defect,
+          .model = model,
+          .kernel = kernel,
+          .verdict = verdict,
+          .names_step = true,
+          .launch = launch};
+}
+// In 16 bits: in f32 it shows on ordinary rows, too.
+constexpr Plant with_epsilon() {
+  Plant plant = on_extreme_rows("large-epsilon", "a norm's epsilon is 1e-5 instead of 1e-12",
+                                "bert_sdpa_dynamo", kNorm, &large_epsilon);
+  plant.mode = "fp16";
+  return plant;
+}
+
+constexpr Plant in_a_constant(std::string_view name, std::string_view defect,
+                              std::string_view kernel, void (*spoil)(plan::Plan&),
+                              std::string_view mode = "fp32") {
+  return {.name = name,
+          .defect = defect,
+          .model = "bge_reranker_ts17",
+          .kernel = kernel,
+          .verdict = "bug (constant)",
+          .names_step = true,
+          .launch = nullptr,
+          .mode = mode,
+          .spoil = spoil};
+}
+
+// In the middle of the model, and too small to show in the answers.
+constexpr Plant in_one_column() {
+  Plant plant = at_some_sizes("one-column", "one column of products is off by 2^-11 from length 97",
+                              &one_column_from_length_97);
+  plant.kernel = kLinear;
+  return plant;
+}
+
 constexpr Plant kPlants[] = {
+    in_one_column(),
+    on_extreme_rows("tame-softmax", "softmax without its maximum, on logits that are small",
+                    "tame_logits", kSoftmax, &softmax_without_maximum, "overflow"),
+    on_extreme_rows("tame-variance", "variance as E[x²] − E[x]², on rows of mean 0", "gpt2_ts17",
+                    kPlainNorm, &one_pass_variance),
+    on_extreme_rows("tame-attention", "attention without the maximum, on scores that are small",
+                    "bge_reranker_ts17", kAttention, &attention_without_maximum, "overflow"),
+    with_epsilon(),
+    in_a_constant("vocabulary-row", "a row of the vocabulary is multiplied by -3", kEmbedding,
+                  &spoil_vocabulary_row),
+    in_a_constant("late-positions", "positions from 64 on are those of the next one", kEmbedding,
+                  &spoil_late_positions),
+    in_a_constant("bias-element", "one element of a bias is off by 2^-12 of it", kLinear,
+                  &spoil_bias_element),
+    in_a_constant("packed-columns", "two columns of a packed weight change places", kLinear,
+                  &spoil_packed_columns),
+    in_a_constant("vocabulary-row-fp16", "a row of the vocabulary is multiplied by -3", kEmbedding,
+                  &spoil_vocabulary_row, "fp16"),
+    in_a_constant("int8-scale", "a column's int8 scale is twice what it should be", kInt8Product,
+                  &spoil_int8_scale, "int8"),
     at_some_sizes("from-length-49", "wrong from length 49 on", &wrong_from_length_49),
     at_some_sizes("from-length-97", "wrong from length 97 on", &wrong_from_length_97),
     at_some_sizes("at-length-128", "wrong at the greatest length", &wrong_at_the_longest),
@@ -306,6 +448,16 @@ constexpr Plant kPlants[] = {
      "bug (race)",
      false,
      &replays_its_first_answer,
+     "fp32",
+     {},
+     &one_word},
+    {"third-change",
+     "wrong from the third time on that the inputs of unwatched runs change",
+     "bge_reranker_ts17",
+     kNorm,
+     "bug (race)",
+     false,
+     &wrong_from_the_third_change,
      "fp32",
      {},
      &one_word},
@@ -386,7 +538,7 @@ const backend::Backend& planted_backend(const Plant* plant, std::string_view dev
   auto& [kernels, backend] = made.back();
   for (size_t i = 0; i < kernels.size(); ++i) {
     KernelDef& kernel = kernels[i];
-    if (!plant || !kernel.name.starts_with(plant->kernel)) continue;
+    if (!plant || !plant->launch || !kernel.name.starts_with(plant->kernel)) continue;
     VERNIER_ASSERT(taken < kPlaces, std::string(kernel.name));
     places[taken] = {plant, &base.kernels[i]};
     kernel.launch = kFunctions[taken].launch;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/kernel.h"
+#include "plan/plan.h"
 
 namespace vernier::test {
 
@@ -33,6 +34,8 @@ struct Plant {  // NOLINT(clang-analyzer-optin.performance.Padding): in the orde
                                                   const backend::CreateCall&) = nullptr;
   /// Only at sizes that verify must visit by itself: it chooses them, not the matrix.
   bool default_sizes = false;
+  /// Spoils a constant of the engine; `launch` is null then, and the kernels are right.
+  void (*spoil)(plan::Plan& plan) = nullptr;
 };
 
 /// The defects for a device ("cpu", "cuda"); empty where the program was built without it.

@@ -12,6 +12,7 @@
 
 #include "core/hash.h"
 #include "engine/writer.h"
+#include "onnx/model_builder.h"
 #include "runtime/engine_impl.h"
 #include "runtime/models.h"
 #include "verify/verify.h"
@@ -88,6 +89,45 @@ TEST_F(CustomKernel, TakesThePlaceOfVerniersAndPassesVerify) {
   EXPECT_EQ(steps_of(backend, "cpu.add_layer_norm.rows"), 0);
   const Report report = verified(backend);
   EXPECT_EQ(report.verdict, "pass") << to_text(report);
+}
+
+// y = LayerNorm((x·w)[..., 16:80]). Vernier's norm reads that part where it lies; a plugin's takes
+// no array with gaps, so that the engine has a step more than one without the plugin.
+std::string sliced_norm() {
+  constexpr int64_t kWidth = 64, kColumns = 96;
+  std::vector<float> w(kWidth * kColumns);
+  for (size_t i = 0; i < w.size(); ++i) w[i] = 0.01F * static_cast<float>(i * 37 % 101) - 0.5F;
+  onnx::ModelBuilder model(17);
+  model.input("x", onnx::kFloat, {"batch", "seq", kWidth});
+  model.initializer(onnx::f32_tensor("w", {kWidth, kColumns}, w));
+  model.initializer(onnx::f32_tensor("scale", {kWidth}, std::vector<float>(kWidth, 1.1F)));
+  model.initializer(onnx::f32_tensor("bias", {kWidth}, std::vector<float>(kWidth, 0.3F)));
+  model.initializer(onnx::i64_tensor("from", {1}, {16}));
+  model.initializer(onnx::i64_tensor("to", {1}, {80}));
+  model.initializer(onnx::i64_tensor("axis", {1}, {2}));
+  model.node("MatMul", {"x", "w"}, {"product"}).set_name("product");
+  model.node("Slice", {"product", "from", "to", "axis"}, {"part"}).set_name("part");
+  model.node("LayerNormalization", {"part", "scale", "bias"}, {"y"}, {onnx::attr_int("axis", -1)})
+      .set_name("norm");
+  model.output("y");
+  return model.bytes();
+}
+
+TEST_F(CustomKernel, PassesVerifyInSixteenBitsWhereThePlanHasOtherSteps) {
+  model_ = (folder_ / "sliced.onnx").string();
+  const std::string bytes = sliced_norm();
+  std::ofstream(model_, std::ios::binary)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  const KernelSet& backend = load_plugins({example("custom_layer_norm")});
+  for (const char* mode : {"fp16", "bf16"}) {
+    CompileOptions options;
+    options.mode = mode;
+    options.rules = {"name:* store=f32"};
+    build(backend, options);
+    EXPECT_EQ(steps_of(backend, "plugin.custom_layer_norm.layer_norm.two_pass"), 1);
+    const Report report = verified(backend);
+    EXPECT_EQ(report.verdict, "pass") << to_text(report);
+  }
 }
 
 TEST_F(CustomKernel, StatisticsInHalfPrecisionAreFoundAndTheStepIsNamed) {

@@ -29,7 +29,8 @@ Report verified(const test::Plant* plant, std::vector<int64_t> batches) {
 }
 
 class AfterOthers : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Plants, AfterOthers, ::testing::Values("third-replay", "stale-replay"),
+INSTANTIATE_TEST_SUITE_P(Plants, AfterOthers,
+                         ::testing::Values("third-replay", "stale-replay", "third-change"),
                          [](const auto& one) {
                            std::string name = one.param;
                            std::ranges::replace(name, '-', '_');

@@ -1,6 +1,6 @@
 // Do other inputs in between matter? A GPU replays what it recorded of a run, with whatever inputs
-// come next: the same session is run on a cell's inputs A, then on others, B, then on A three
-// times, all of them unwatched. B must be what it is when watched, and A the same each time.
+// come next: the same session is run on a cell's inputs A, then three times on others, B, and on A
+// again, all of them unwatched. B must be what it is when watched, and A the same each time.
 #include <fmt/format.h>
 
 #include <optional>
@@ -54,15 +54,18 @@ Findings ask_after_others(Context& context, const RepeatedRuns& runs) {
   const std::optional<NamedTensors> watched = others ? run_if_taken(runner, *others) : std::nullopt;
   if (!watched) return {};
   runner.run_unwatched(runs.run.inputs);
-  const auto wrong = different_outputs(*watched, runner.run_unwatched(*others));
-  if (!wrong.empty())
-    return {differs(wrong.front(), "when other inputs of these sizes were run before it")};
   for (int run = 1; run <= kReplays; ++run) {
+    const auto wrong = different_outputs(*watched, runner.run_unwatched(*others));
+    if (!wrong.empty())
+      return {differs(wrong.front(),
+                      fmt::format("when other inputs of these sizes were run before it, in run {} "
+                                  "of {}",
+                                  run, kReplays))};
     const auto different =
         different_outputs(runs.run.answers, runner.run_unwatched(runs.run.inputs));
-    if (different.empty()) continue;
-    return {differs(different.front(),
-                    fmt::format("in run {} of {} after other inputs", run, kReplays))};
+    if (!different.empty())
+      return {differs(different.front(),
+                      fmt::format("in run {} of {} after other inputs", run, kReplays))};
   }
   return {Finding{}};
 }

@@ -68,12 +68,28 @@ struct ExactConstant {
   Tensor contents;
 };
 
+/// A constant of the engine beside the model's (constants.h).
+struct HeldConstant {
+  std::string name;     ///< in the ONNX file; empty: it has none there
+  std::string where;    ///< "input 1 of step 0 (cpu.embed_norm.rows, 'node')"
+  std::string made_of;  ///< "Transpose('fc.weight')"
+  int64_t elems = 0;
+  bool held = false;  ///< does the engine say how it was made?
+  std::string why;    ///< of one that is held: what is wrong; empty: nothing
+};
+
 /// What the engine's types explain (noise.h).
 struct Precision {
   DType narrowest = DType::kF32;         ///< type of fewest bits that a step rounds to
   std::optional<plan::Plan> usual_plan;  ///< of the mode without the user's rules
   std::vector<ExactConstant> exact;      ///< constants that the engine holds rounded
   std::map<std::string, Pool> pools;     ///< by output
+};
+
+/// What the projection of products sees (projection.h).
+struct ProjectionReach {
+  int64_t products = 0, left_out = 0;
+  double element = 0, factor = 0;  ///< the smallest defects that show in every product
 };
 
 struct Context {
@@ -85,7 +101,9 @@ struct Context {
   Watch watch;
   Runs runs;
   SweepInputs inputs;
+  std::vector<HeldConstant> constants;
   Precision precision;
+  ProjectionReach reach;
   int64_t ties = 0;                ///< decisions of the engine that were taken for R's
   std::vector<std::string> notes;  ///< for the report
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "verify/sweep/constants.h"
 #include "verify/sweep/inputs.h"
 #include "verify/sweep/noise.h"
 #include "verify/sweep/sweep.h"
@@ -43,6 +44,7 @@ Sweep::CellOf Sweep::worst_cell() {
 
 Localisation Sweep::run_localise() {
   make_inputs(context_);
+  hold_constants(context_);
   read_precision(context_);
   const Group& group = context_.inputs.groups.back();  // the user's, or that of the largest length
   return localise_group(group, std::ranges::max(batches_of(context_, group)));

@@ -31,56 +31,11 @@ DType narrowest_of(const plan::Plan& plan) {
   return narrowest;
 }
 
-// What a constant input of a step holds, in the engine.
-std::optional<EvalTensor> constant_input(const plan::Plan& plan, const backend::Backend& backend,
-                                         const plan::Step& step, size_t input) {
-  for (const plan::PackedInput& packed : step.packed) {
-    if (static_cast<size_t>(packed.input) == input) return unpacked(plan, backend, step, packed);
-  }
-  if (input >= step.inputs.size() || step.inputs[input] == plan::kNone) return std::nullopt;
-  const plan::PlanValue& v = plan.value(step.inputs[input]);
-  if (v.kind != plan::PlanValue::Kind::kConstant) return std::nullopt;
-  return EvalTensor::from(plan.blob(v.constant).bytes);
-}
-
-// Is `stored` what `exact` becomes when it is rounded to the type it is stored in?
-bool is_rounding_of(const EvalTensor& stored, const Tensor& exact) {
-  if (!stored.is_float() || !is_float(exact.dtype()) || stored.shape != exact.shape()) return false;
-  for (size_t i = 0; i < stored.f.size(); ++i) {
-    const double value = round_to(stored.dtype, exact.float_at(static_cast<int64_t>(i)));
-    if (value != stored.f[i] && !same_non_finite(value, stored.f[i])) return false;
-  }
-  return true;
-}
-
 // rms(E − R) / rms(R) that is never accepted, however noisy the type is.
 double cap_of(DType type) {
   constexpr double kF16Cap = 1e-2, kBf16Cap = 5e-2;
   if (type == DType::kF32) return std::numeric_limits<double>::infinity();  // tolerance.rms holds
   return type == DType::kF16 || type == DType::kTF32 ? kF16Cap : kBf16Cap;
-}
-
-// Weights are stored rounded; F is the plan on the model's own. An engine constant is replaced only
-// where it is exactly the rounding of what the compiler makes of the model: a wrong one stays, and
-// shows.
-std::vector<ExactConstant> exact_constants(const Subject& subject, const plan::Plan& twin) {
-  const plan::Plan& plan = subject.plan;
-  std::vector<ExactConstant> found;
-  if (twin.steps.size() != plan.steps.size()) return found;
-  for (size_t s = 0; s < plan.steps.size(); ++s) {
-    const plan::Step &step = plan.steps[s], &other = twin.steps[s];
-    if (step.op != other.op || step.origins != other.origins) continue;
-    for (size_t i = 0; i < other.inputs.size(); ++i) {
-      if (other.inputs[i] == plan::kNone) continue;
-      const plan::PlanValue& v = twin.value(other.inputs[i]);
-      if (v.kind != plan::PlanValue::Kind::kConstant) continue;
-      const Tensor& exact = twin.blob(v.constant).bytes;
-      const auto stored = constant_input(plan, subject.backend, step, i);
-      if (!stored || !below_f32(stored->dtype) || !is_rounding_of(*stored, exact)) continue;
-      found.push_back({s, i, exact});
-    }
-  }
-  return found;
 }
 
 // I0 on the path of F's decisions: noise is what roundings do, not what another path would.
@@ -112,11 +67,6 @@ void read_precision(Context& context) {
   if (plan.build.policy.empty() || (precision.narrowest == DType::kF32 && !stores_narrow)) return;
   const CompileOptions options = compiler::options_of(plan);
   const ir::Graph& model = context.subject.model;
-  if (stores_narrow) {
-    stage(context, "the weights as the model has them");
-    precision.exact = exact_constants(
-        context.subject, compiler::plan_of(model, options, plan::PlanOptions::Constants::kExact));
-  }
   vernier::precision::Policy policy =
       vernier::precision::load_policy(options.policy, options.policy_file);
   if (policy.rules.empty()) return;

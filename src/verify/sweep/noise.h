@@ -8,8 +8,8 @@
 
 namespace vernier::verify {
 
-/// Fills `context.precision` but for its pools. Compiles the model again where the engine is in 16
-/// bits or its policy has rules.
+/// Fills `context.precision` but for its pools and exact constants (constants.h). Compiles the
+/// model again where the engine's policy has rules.
 void read_precision(Context& context);
 
 /// Adds I0 − R on one set of inputs to the pools: I0 is the ideal evaluation of the mode's usual

@@ -8,6 +8,7 @@
 #include "core/names.h"
 #include "ops/evaluate.h"
 #include "verify/replay.h"
+#include "verify/sweep/constants.h"
 #include "verify/sweep/inputs.h"
 #include "verify/sweep/measure.h"
 #include "verify/sweep/noise.h"
@@ -191,6 +192,7 @@ Report Sweep::run_part() {
   }
   make_inputs(context_);
   check_part_names(context_.subject);
+  hold_constants(context_);
   read_precision(context_);
   for (const std::string& name : context_.inputs.mixed) report_.output(name);
   const auto list = [](const std::vector<std::string>& names, const char* none) {

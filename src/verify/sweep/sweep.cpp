@@ -7,7 +7,10 @@
 #include <cmath>
 
 #include "evaluate/samples.h"
+#include "verify/projection.h"
 #include "verify/replay.h"
+#include "verify/sweep/constants.h"
+#include "verify/sweep/extreme_operands.h"
 #include "verify/sweep/far_sizes.h"
 #include "verify/sweep/inputs.h"
 #include "verify/sweep/measure.h"
@@ -19,11 +22,12 @@ namespace vernier::verify {
 namespace {
 
 // The same bits whatever the memory held before, on one thread and on several, and again?
-RepeatedRuns repeated(Context& context, const Group& group, const CellRun& run) {
+RepeatedRuns repeated(Context& context, const Group& group, const CellRun& run,
+                      RunObserver& watch) {
   Poison other(kOtherNumber);
   RepeatedRuns runs{.group = group, .run = run, .other_memory = {}, .again = {}, .one_thread = {}};
   runs.other_memory = different_outputs(run.answers, context.runs.several.run(run.inputs, other));
-  runs.again = different_outputs(run.answers, context.runs.several.run(run.inputs));
+  runs.again = different_outputs(run.answers, context.runs.several.run(run.inputs, watch));
   runs.one_thread = different_outputs(run.answers, context.runs.single.run(run.inputs));
   return runs;
 }
@@ -223,13 +227,25 @@ void Sweep::run_cell(Group& group, int64_t batch) {
               .answers = {}};
   run.answers = context_.runs.several.run(run.inputs);
   cell.named_sizes = bind_symbols(context_.subject.plan, in_plan_order(context_, run.inputs));
-  ask(repeated(context_, group, run), &cell);
+  Projection products(context_.subject.plan, context_.subject.backend,
+                      context_.subject.request.seed, projected_);
+  ask(repeated(context_, group, run, products), &cell);
+  ask(products.products(), &cell);
   ask_about_answers(group, run, cell);
   ask_about_rows_alone(group, run, cell);
   const bool last = static_cast<size_t>(batch) == group.rows.size() || !rows_known;
   if (last) ask_about_placed_rows(group, run, cell);
   if ((last && !group.far) || cell.verdict != Verdict::kPass) replay(run, cell);
   report_.report.cells.push_back(std::move(cell));
+}
+
+void Sweep::run_steps_alone(const Group& group) {
+  if (group.far) return;
+  stage(context_, group.label + ": steps on extreme operands");
+  std::map<std::string, int64_t> sizes = group.sizes;
+  const std::string& batch = context_.inputs.axes.symbol;
+  if (!batch.empty()) sizes[batch] = std::ranges::max(batches_of(context_, group));
+  ask(run_on_extreme_operands(context_, sizes, seen_alone_));
 }
 
 // What is judged over all cells.
@@ -261,6 +277,8 @@ Report Sweep::run() {
   list_checks();
   make_inputs(context_);
   add_far_groups(context_);
+  hold_constants(context_);
+  ask(EngineConstants{.constants = context_.constants});
   read_precision(context_);
   check_memory();
   for (const std::string& name : context_.inputs.mixed) report_.output(name);
@@ -268,6 +286,7 @@ Report Sweep::run() {
   for (Group& group : groups) evaluate(group);  // first: their noise is every cell's limit
   for (Group& group : groups) {
     for (int64_t batch : batches_of(context_, group)) run_cell(group, batch);
+    run_steps_alone(group);
     ask(FinishedGroup{.group = group});
   }
   finish();

@@ -2,13 +2,16 @@
 // every check of the table about what came of it, and puts the findings into a Report. Contract:
 // docs/verification.md; the checks: check.h. Internal to verify/.
 #pragma once
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "verify/check.h"
 #include "verify/evidence.h"
+#include "verify/projection.h"
 #include "verify/sweep/context.h"
 #include "verify/sweep/report_builder.h"
 #include "verify/verify.h"
@@ -66,6 +69,7 @@ class Sweep {
   void ask_about_placed_rows(Group& group, const CellRun& run, CellResult& cell);
   void mark_mixed(const PlacedRows& rows);
   void replay(const CellRun& run, CellResult& cell);
+  void run_steps_alone(const Group& group);
   void finish();
 
   void run_part_cell(Group& group, int64_t batch);  // part.cpp
@@ -76,6 +80,8 @@ class Sweep {
 
   Context context_;
   ReportBuilder report_;
+  std::set<std::string> seen_alone_;              // of run_steps_alone()
+  std::map<int32_t, ProjectedWeight> projected_;  // by step
 };
 
 }  // namespace vernier::verify

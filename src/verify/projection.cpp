@@ -1,0 +1,226 @@
+// Projections of products: see projection.h.
+#include "verify/projection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <random>
+
+#include "core/attrs.h"
+#include "evaluate/plan_evaluator.h"
+#include "verify/replay.h"
+
+namespace vernier::verify {
+namespace {
+
+using namespace evaluate;  // NOLINT(google-build-using-namespace): its words are ours
+using backend::LaunchCall;
+
+// Of the deviation of a sum of independent errors with signs that r decides: exceeded once in
+// 10^12.
+constexpr double kDeviations = 7.5;
+// Rounding to the nearest is off by at most half a unit; f32's own noise as in the replay.
+constexpr double kHalf = 0.5;
+
+// Which inputs of a step are what; the operators take them in different order.
+struct Roles {
+  size_t bias = 2, residual = 3;
+  bool quantized = false, trans_w = false;
+};
+
+// Why a step is not projected; empty: it is.
+std::optional<Roles> roles_of(const plan::Step& step) {
+  Roles roles;
+  if (step.op == OpKind::kLinear || step.op == OpKind::kQuantizedLinear) {
+    const auto attrs = decode<LinearAttrs>(step.attrs);
+    if (attrs.activation != Activation::kNone) return std::nullopt;
+    roles.trans_w = attrs.trans_w;
+    roles.quantized = step.op == OpKind::kQuantizedLinear;
+    if (roles.quantized) roles = {6, 7, true, attrs.trans_w};
+  } else if (step.op == OpKind::kMatMul) {
+    roles = {SIZE_MAX, SIZE_MAX, false, false};
+  } else {
+    return std::nullopt;
+  }
+  // Sums in less than f32 are not a matter of noise.
+  const Rounding rounding = ideal_rounding(step.op, step.numerics);
+  if (is_simulated(rounding.accumulator()) || is_simulated(rounding.inner())) return std::nullopt;
+  return roles;
+}
+
+// In ±[0.75, 1.25], so that two columns that change places have different ones.
+std::vector<double> directions(size_t count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> size(0.75, 1.25);
+  std::vector<double> r(count);
+  for (double& v : r) v = (random() & 1) != 0 ? size(random) : -size(random);
+  return r;
+}
+
+std::optional<EvalTensor> given(const LaunchCall& call, size_t i) {
+  if (i >= call.in.size() || call.in[i].data == nullptr) return std::nullopt;
+  return EvalTensor::from(copy_of(call.in[i]));
+}
+
+// An operand of a product at its point: what the kernel multiplies.
+void round_operand(const Rounding& rounding, size_t point, EvalTensor& t) {
+  if (!rounding.changes(point)) return;
+  for (double& v : t.f) v = rounding(point, v);
+}
+
+EvalTensor weight_of(const plan::Plan& plan, const backend::Backend& backend,
+                     const plan::Step& step, const LaunchCall& call) {
+  for (const plan::PackedInput& packed : step.packed) {
+    if (packed.input == 1) return unpacked(plan, backend, step, packed);
+  }
+  return *given(call, 1);
+}
+
+bool is_constant_weight(const plan::Plan& plan, const plan::Step& step) {
+  if (!step.has_input(1)) return true;  // packed
+  return plan.base_of(step.inputs[1]).kind == plan::PlanValue::Kind::kConstant;
+}
+
+ProjectedWeight project(const EvalTensor& w, const Roles& roles, const LaunchCall& call,
+                        const std::vector<double>& r) {
+  const int64_t rows = w.shape[0], cols = w.shape[1];
+  const int64_t k = roles.trans_w ? cols : rows, n = roles.trans_w ? rows : cols;
+  const std::optional<EvalTensor> scale = roles.quantized ? given(call, 3) : std::nullopt;
+  const std::optional<EvalTensor> zero = roles.quantized ? given(call, 5) : std::nullopt;
+  const auto one_of = [](const std::optional<EvalTensor>& t, int64_t column, double absent) {
+    if (!t) return absent;
+    return t->value(t->elems() == 1 ? 0 : column);
+  };
+  ProjectedWeight made{std::vector<double>(static_cast<size_t>(k), 0),
+                       std::vector<double>(static_cast<size_t>(k), 0), 0};
+  std::vector<double> factors(static_cast<size_t>(n)), zeros(static_cast<size_t>(n));
+  for (int64_t c = 0; c < n; ++c) {
+    factors[static_cast<size_t>(c)] = one_of(scale, c, 1) * r[static_cast<size_t>(c)];
+    zeros[static_cast<size_t>(c)] = one_of(zero, c, 0);
+  }
+  for (int64_t i = 0; i < rows * cols; ++i) {
+    const auto column = static_cast<size_t>(roles.trans_w ? i / cols : i % cols);
+    const auto term = static_cast<size_t>(roles.trans_w ? i % cols : i / cols);
+    const double v = (w.value(i) - zeros[column]) * factors[column];
+    made.along[term] += v;
+    made.squares[term] += v * v;
+  }
+  for (const double v : r) made.largest = std::max(made.largest, std::abs(v));
+  return made;
+}
+
+// x as the sum takes it: in int8, without its zero point and in units of 1.
+EvalTensor operand_of(const LaunchCall& call, const Roles& roles, const Rounding& rounding) {
+  EvalTensor x = *given(call, 0);
+  if (!roles.quantized) {
+    round_operand(rounding, 0, x);
+    return x;
+  }
+  const std::optional<EvalTensor> scale = given(call, 2), zero = given(call, 4);
+  const int64_t k = x.shape.back();
+  EvalTensor real(DType::kF32, x.shape);
+  const auto one_of = [&](const std::optional<EvalTensor>& t, int64_t i, double absent) {
+    if (!t) return absent;
+    return t->value(t->elems() == 1 ? 0 : i / k);
+  };
+  for (int64_t i = 0; i < x.elems(); ++i)
+    real.f[static_cast<size_t>(i)] = (x.value(i) - one_of(zero, i, 0)) * one_of(scale, i, 1);
+  return real;
+}
+
+}  // namespace
+
+Projection::Projection(const plan::Plan& plan, const backend::Backend& backend, uint64_t seed,
+                       std::map<int32_t, ProjectedWeight>& weights)
+    : plan_(plan), backend_(backend), seed_(seed), weights_(weights) {}
+
+void Projection::before_run(std::span<std::byte> arena) {
+  Poison(kSignallingNan).before_run(arena);
+  products_ = {};
+}
+void Projection::before_step(std::span<std::byte> unwritten) {
+  Poison(kSignallingNan).before_step(unwritten);
+}
+
+void Projection::after_step(int32_t index, const backend::LaunchCall& call) {
+  const plan::Step& step = plan_.step(index);
+  if ((flags(step.op) & kProduct) == 0 || step.op == OpKind::kAttention) return;
+  const std::optional<Roles> roles = roles_of(step);
+  const backend::TensorArg& result = call.out[0];
+  const bool fits = roles && is_constant_weight(plan_, step) && result.data != nullptr &&
+                    is_float(result.dtype) && result.rank >= 1 && result.elems() > 0 &&
+                    call.in[0].data != nullptr && call.in[0].rank >= 1;
+  if (!fits) {
+    ++products_.left_out;
+    return;
+  }
+  const Rounding rounding = ideal_rounding(step.op, step.numerics);
+  const auto n = static_cast<size_t>(result.dim(-1));
+  const std::vector<double> r = directions(n, seed_ * 0x9e3779b97f4a7c15u + n);
+  if (!weights_.contains(index)) {
+    EvalTensor w = weight_of(plan_, backend_, step, call);
+    if (w.rank() != 2) {
+      ++products_.left_out;
+      return;
+    }
+    if (!roles->quantized) round_operand(rounding, 1, w);
+    weights_[index] = project(w, *roles, call, r);
+  }
+  const ProjectedWeight& w = weights_[index];
+  const EvalTensor x = operand_of(call, *roles, rounding);
+  const EvalTensor y = EvalTensor::from(copy_of(result));
+  const std::optional<EvalTensor> bias = given(call, roles->bias),
+                                  residual = given(call, roles->residual);
+  const size_t k = w.along.size(), rows = y.f.size() / n;
+  if (x.f.size() != rows * k || (residual && residual->f.size() != y.f.size()) ||
+      (bias && bias->elems() != 1 && bias->elems() != static_cast<int64_t>(n))) {
+    ++products_.left_out;
+    return;
+  }
+  ProjectedProduct product{.step = index};
+  product.elems = y.elems();
+  for (size_t m = 0; m < rows; ++m) {
+    double want = 0, noise = 0, got = 0, rounding_error = 0, size = 0, sum = 0;
+    for (size_t i = 0; i < k; ++i) {
+      const double v = x.f[m * k + i];
+      want += v * w.along[i];
+      noise += v * v * w.squares[i];
+    }
+    for (size_t c = 0; c < n; ++c) {
+      const double v = y.f[m * n + c];
+      const double added =
+          (bias ? bias->value(bias->elems() == 1 ? 0 : static_cast<int64_t>(c)) : 0) +
+          (residual ? residual->f[m * n + c] : 0);
+      const double unit = kHalf * ulp(result.dtype, v) + step.numerics.approximation_abs +
+                          step.numerics.approximation_rel * std::abs(v);
+      got += (v - added) * r[c];
+      sum += v * r[c];
+      rounding_error += r[c] * r[c] * unit * unit;
+      size += v * v;
+    }
+    // Both operands off by u, each of K additions by u of what is summed up so far.
+    const double steps = static_cast<double>(k) * kSingleUnit * kSingleUnit *
+                         (2 * noise + w.largest * w.largest * size);
+    const double limit =
+        kDeviations * std::sqrt(rounding_error + steps) + std::numeric_limits<float>::min();
+    const double error = std::abs(got - want);
+    if (!std::isfinite(got) || !std::isfinite(want)) continue;  // of the answers and the replay
+    product.worst = std::max(product.worst, error / limit);
+    const double rms = std::sqrt(size / static_cast<double>(n));
+    constexpr double kLeastDirection = 0.75;
+    if (rms > 0) product.element = std::max(product.element, 2 * limit / kLeastDirection / rms);
+    if (std::abs(sum) > 0) product.factor = std::min(product.factor, 2 * limit / std::abs(sum));
+    if (error > limit && product.why.empty()) {
+      product.why = fmt::format(
+          "row {} of its result, projected on random numbers, is {:.8g}, and its operands' is "
+          "{:.8g} ± {:.1e}",
+          m, got, want, limit);
+    }
+  }
+  products_.products.push_back(std::move(product));
+}
+
+}  // namespace vernier::verify

@@ -1,0 +1,41 @@
+// Products judged by a random projection: x·(w·r) beside (y − bias − residual)·r in FP64, for
+// numbers r that nobody knows. It covers every element of a result at the cost of reading the
+// operands. Contract and limits: docs/verification.md "Projection".
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+#include "runtime/session_impl.h"
+#include "verify/evidence.h"
+
+namespace vernier::verify {
+
+/// What is projected of a weight [K, N], rounded to what its kernel multiplies; once per engine.
+struct ProjectedWeight {
+  std::vector<double> along;    ///< [K]: w·r
+  std::vector<double> squares;  ///< [K]: the sum over n of (w·r)², for what rounding may do
+  double largest = 0;           ///< of |r|
+};
+
+/// Watches one run as Poison does, and judges the products in it.
+class Projection final : public RunObserver {
+ public:
+  /// `weights`, by step, are filled by the first run and used by all others of the engine.
+  Projection(const plan::Plan& plan, const backend::Backend& backend, uint64_t seed,
+             std::map<int32_t, ProjectedWeight>& weights);
+  void before_run(std::span<std::byte> arena) override;
+  void before_step(std::span<std::byte> unwritten) override;
+  void after_step(int32_t step, const backend::LaunchCall& call) override;
+  const ProjectedProducts& products() const { return products_; }
+
+ private:
+  const plan::Plan& plan_;
+  const backend::Backend& backend_;
+  uint64_t seed_;
+  std::map<int32_t, ProjectedWeight>& weights_;
+  ProjectedProducts products_;
+};
+
+}  // namespace vernier::verify
