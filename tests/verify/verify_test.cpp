@@ -255,8 +255,7 @@ TEST(Stamp, TheVerdictIsReadBackFromTheFile) {
   EXPECT_EQ(stamped->certificate()->verdict, "pass");
   EXPECT_EQ(stamped->certificate()->engine_hash, stamped->content_hash());
   EXPECT_EQ(stamped->certificate()->data_hash, report.data_hash);
-  EXPECT_EQ(stamped->certificate()->ranges,
-            (std::vector<Certificate::Range>{{{"batch", {1, 2}}}}));
+  EXPECT_EQ(stamped->certificate()->ranges, (std::vector<Certificate::Range>{{{"batch", {1, 2}}}}));
   EXPECT_FALSE(stamped->certificate()->own_tolerance);
   request.tolerance = parse_tolerance("max=1e-30");
   verify_and_stamp(request);
