@@ -64,7 +64,8 @@ typedef struct vernier_numerics {
   int32_t accumulate; /* the type sums are carried in */
   int32_t inner;      /* of products: the type the rest of it computes in; else as compute */
   int32_t points[VERNIER_MAX_POINTS]; /* the type values take at each point; 0: no rounding */
-  /* declared error of approximations (exp, erf …): verify takes up to 1e-5 of the result on its word
+  /* declared error of approximations (exp, erf …): verify takes up to 1e-5 of the result on its
+   * word
    */
   double approximation_abs, approximation_rel;
 } vernier_numerics;

@@ -143,10 +143,10 @@ struct CellResult {
   std::string sizes;                 ///< "length 16"; "src 4, tgt 16" where they differ
   Verdict verdict = Verdict::kPass;  ///< of this cell alone
   std::string why;
-  double worst = 0;           ///< largest |E − R| / (1 + |R|)
-  double share_of_limit = 0;  ///< of the output that comes closest to its limit
-  bool far = false;           ///< beyond the grid of batches and lengths
-  bool given = false;         ///< the user's arrays, which are no part of the grid
+  double worst = 0;                            ///< largest |E − R| / (1 + |R|)
+  double share_of_limit = 0;                   ///< of the output that comes closest to its limit
+  bool far = false;                            ///< beyond the grid of batches and lengths
+  bool given = false;                          ///< the user's arrays, which are no part of the grid
   std::map<std::string, int64_t> named_sizes;  ///< of the run: each named size of the engine
 };
 
@@ -190,10 +190,11 @@ struct StepTimes {
   std::vector<double> ms;
 };
 
-/// What a verdict comes from and what is to be done, in parts: of the finding that gave the verdict.
+/// What a verdict comes from and what is to be done, in parts: of the finding that gave the
+/// verdict.
 struct Cause {
-  std::string cell = {};  ///< "batch 4, length 16"; empty: of no single one
-  int32_t step = -1;      ///< that is to blame; -1: not one step
+  std::string cell = {};               ///< "batch 4, length 16"; empty: of no single one
+  int32_t step = -1;                   ///< that is to blame; -1: not one step
   std::string kernel = {}, node = {};  ///< of it: the ONNX node that names the composite
   std::string value = {};   ///< "94371.2, and f16 holds at most 65504"; empty: no single value
   std::string reason = {};  ///< the explanation without cell and rules

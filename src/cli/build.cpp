@@ -169,9 +169,10 @@ int build(const Options& options) {
   for (const std::string& note : report.notes) print_line("note: " + note);
   if (verdict) print(verify::to_text(*verdict));
   if (verdict && !stamps(options)) {
-    print_line("not stamped: the limits of --tolerance are your own; --stamp writes the verdict into "
-               "the file, and 'vernier run --require-certificate' takes it with "
-               "--accept-own-tolerance");
+    print_line(
+        "not stamped: the limits of --tolerance are your own; --stamp writes the verdict into "
+        "the file, and 'vernier run --require-certificate' takes it with "
+        "--accept-own-tolerance");
   }
   return code;
 }

@@ -100,9 +100,10 @@ void add_verify(CLI::App& app, Run& chosen) {
                       "write the report as one HTML file, whatever the verdict");
   command->add_flag("--timing", options->timing, "put the time of every step into the report");
   command->add_flag("--stamp", options->stamp, "write the verdict into the engine file");
-  command->add_flag("--accept-declared", options->accept_declared,
-                    "take kernels' word for errors that they declare above the cap; the certificate "
-                    "says so");
+  command->add_flag(
+      "--accept-declared", options->accept_declared,
+      "take kernels' word for errors that they declare above the cap; the certificate "
+      "says so");
   command->add_option("--batch-axis", options->batch_axis,
                       "the named size that counts rows [found on the model]");
   command->add_option("--seed", options->seed, "seed of the generated inputs [1]");

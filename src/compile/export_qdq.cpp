@@ -122,28 +122,32 @@ class Exporter {
         "; keep it in 16 bits with --rule 'name:{} compute=f16', or build without --export-qdq",
         label(name));
     if (name.key.starts_with('/'))
-      fail(fmt::format("product '{}' is in a local function or a branch of If, whose nodes stand "
-                       "for several products. Inline the model's functions first, as "
-                       "onnx.inliner.inline_local_functions does{}",
-                       label(name), instead));
+      fail(
+          fmt::format("product '{}' is in a local function or a branch of If, whose nodes stand "
+                      "for several products. Inline the model's functions first, as "
+                      "onnx.inliner.inline_local_functions does{}",
+                      label(name), instead));
     const auto found = nodes_.find(name.key);
     if (found == nodes_.end() || !is_plain(*found->second, name.key))
-      fail(fmt::format("product '{}' is not made by a MatMul or a Gemm, expected one of these to "
-                       "write Q/DQ operators around its operands{}",
-                       label(name), instead));
+      fail(
+          fmt::format("product '{}' is not made by a MatMul or a Gemm, expected one of these to "
+                      "write Q/DQ operators around its operands{}",
+                      label(name), instead));
     const ir::Node& node = *found->second;
     const DType type = imported_.value(node.inputs[0]).dtype;
     if (type != DType::kF32)
-      fail(fmt::format("product '{}' takes {}, expected f32: the scales of Q/DQ operators have the "
-                       "type of what they quantize. Export the model in float32",
-                       label(name), vernier::name(type)));
+      fail(
+          fmt::format("product '{}' takes {}, expected f32: the scales of Q/DQ operators have the "
+                      "type of what they quantize. Export the model in float32",
+                      label(name), vernier::name(type)));
     const Matrix own = matrix_of(imported_, node.inputs[1]);
     const bool trans_b = node.op == OpKind::kGemm && node.attrs_as<GemmAttrs>().trans_b;
     if (own.values == nullptr || own.values->rank() != 2 ||
         !equal(weight, *own.values, own.turned != (trans_b != trans_w)))
-      fail(fmt::format("the weight of product '{}' is computed from constants, expected an "
-                       "initializer. Fold the constants first, as onnxsim does{}",
-                       label(name), instead));
+      fail(
+          fmt::format("the weight of product '{}' is computed from constants, expected an "
+                      "initializer. Fold the constants first, as onnxsim does{}",
+                      label(name), instead));
   }
 
   const ir::Graph& imported_;
@@ -160,7 +164,8 @@ bool asks_int8(const precision::Rule& rule) { return rule.compute.type == DType:
 void check_export(const Job& job, const std::string& model_path) {
   const std::string& to = job.options.export_qdq;
   if (to.empty()) return;
-  if (job.policy.mode != precision::Mode::kInt8 && std::ranges::none_of(job.policy.rules, asks_int8))
+  if (job.policy.mode != precision::Mode::kInt8 &&
+      std::ranges::none_of(job.policy.rules, asks_int8))
     fail(
         "a Q/DQ model has products in int8, and this build asks for none; add --int8, --scales and "
         "--static");
@@ -231,12 +236,12 @@ bool take_exported_policy(const ir::Graph& imported, Compiled& compiled, Job& jo
   const CompileOptions& options = job.options;
   if (compiled.exported_policy.empty() || !options.mode.empty() || !options.policy.empty())
     return false;
-  precision::Policy policy = precision::load_policy(compiled.exported_policy,
-                                                    "the model's metadata 'vernier.int8'");
-  compiled.plan.notes.push_back(
-      fmt::format("mode {}{} as the model was written with; a mode or a policy of yours replaces it",
-                  precision::name(policy.mode),
-                  policy.rules.empty() ? "" : " and " + count_of(policy.rules, "rule")));
+  precision::Policy policy =
+      precision::load_policy(compiled.exported_policy, "the model's metadata 'vernier.int8'");
+  compiled.plan.notes.push_back(fmt::format(
+      "mode {}{} as the model was written with; a mode or a policy of yours replaces it",
+      precision::name(policy.mode),
+      policy.rules.empty() ? "" : " and " + count_of(policy.rules, "rule")));
   std::ranges::move(job.policy.rules, std::back_inserter(policy.rules));
   job.policy = std::move(policy);
   return true;

@@ -138,15 +138,14 @@ std::string certificate_text(const engine::EngineFile& file) {
     text += format_line("  {:<9} {}\n", what, value);
   };
   for (const Certificate::Range& range : certificate.ranges) add("sizes", sizes_text(range));
-  add("limits", limits_text(certificate.tolerances) +
-                    (certificate.own_tolerance ? " (the user's own)" : ""));
+  add("limits",
+      limits_text(certificate.tolerances) + (certificate.own_tolerance ? " (the user's own)" : ""));
   for (const Certificate::OutputLimits& output : certificate.outputs) {
-    add("output", format_line("{}: held to {}; noise {:.3g}, rms of the reference {:.3g}",
-                              output.output, limits_text(output.limits), output.noise_rms,
-                              output.reference_rms));
+    add("output",
+        format_line("{}: held to {}; noise {:.3g}, rms of the reference {:.3g}", output.output,
+                    limits_text(output.limits), output.noise_rms, output.reference_rms));
   }
-  if (certificate.accepted_declared)
-    add("accepted", "errors that kernels declare above the cap");
+  if (certificate.accepted_declared) add("accepted", "errors that kernels declare above the cap");
   for (const Certificate::Version& version : certificate.versions)
     add("version", version.of + " " + version.number);
   for (const Certificate::Plugin& plugin : certificate.plugins)

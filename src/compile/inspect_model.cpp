@@ -49,10 +49,9 @@ json summary_json(const ir::Graph& graph, const compiler::Compiled& compiled) {
 }
 
 std::string summary_text(const json& s) {
-  std::string text =
-      format_line("model     {}\nproducer  {}\nnodes     {}\n", s["model"].get<std::string>(),
-                  s["producer"].get<std::string>(),
-                  counted(s["onnx_nodes"].get<int64_t>(), "ONNX node"));
+  std::string text = format_line("model     {}\nproducer  {}\nnodes     {}\n",
+                                 s["model"].get<std::string>(), s["producer"].get<std::string>(),
+                                 counted(s["onnx_nodes"].get<int64_t>(), "ONNX node"));
   for (const char* ports : {"input", "output"}) {
     for (const json& port : s[std::string(ports) + "s"]) {
       text += format_line("{:<8}  {}: {}\n", ports, port["name"].get<std::string>(),

@@ -19,7 +19,7 @@ namespace vernier::compiler {
 struct Compiled {
   plan::Plan plan;
   int64_t onnx_nodes = 0, opset = 0;
-  std::string exported_policy;  ///< of a model that --export-qdq wrote, as JSON
+  std::string exported_policy;            ///< of a model that --export-qdq wrote, as JSON
   std::vector<std::string> report_notes;  ///< behind the plan's, which engines hold
 };
 

@@ -115,7 +115,7 @@ class Graph {
   /// True after precision is decided: results have the storage type of their node's request, and
   /// operands of one node may have different float types.
   bool typed = false;
-  std::map<std::string, Dim> symbol_bounds;  ///< upper bounds of sizes that depend on data
+  std::map<std::string, Dim> symbol_bounds;           ///< upper bounds of sizes that depend on data
   std::map<std::string, Int8Operands> int8_operands;  ///< by the key of the product's ONNX node
   std::vector<Retired> retired;
   /// Work of folded constants so far, and its limit (ops::fold_node); 0: not computed yet.

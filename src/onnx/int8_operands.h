@@ -16,7 +16,7 @@ namespace vernier::onnx {
 /// What the metadata entry kInt8Key holds, as JSON.
 struct Int8Metadata {
   struct Product {
-    std::string output;   ///< of the product's node
+    std::string output;    ///< of the product's node
     bool factors = false;  ///< a Mul before QuantizeLinear has the factors of x's columns
   };
   std::string policy;  ///< as precision/policy_file.h reads it

@@ -158,14 +158,12 @@ class Quantizer {
   }
 
   const std::string& real_x(const std::string& x, const QdqProduct& product) {
-    const auto [at, fresh] =
-        xs_.try_emplace({x, product.x_scale, product.x_zero, product.factors});
+    const auto [at, fresh] = xs_.try_emplace({x, product.x_scale, product.x_zero, product.factors});
     if (!fresh) return at->second;
     std::string from = x;
     if (!product.factors.empty()) {
       const std::string factors = values_.make(x + "_factors");
-      *graph_.add_initializer() =
-          floats(factors, {std::ssize(product.factors)}, product.factors);
+      *graph_.add_initializer() = floats(factors, {std::ssize(product.factors)}, product.factors);
       from = add_node("Mul", {x, factors}, x + "_times_factors");
     }
     const std::string scale = values_.make(x + "_scale"), zero = values_.make(x + "_zero_point");

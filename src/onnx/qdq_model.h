@@ -20,13 +20,13 @@ std::string opset_message(int64_t opset);
 
 /// A MatMul or Gemm of the main graph, and its operands.
 struct QdqProduct {
-  size_t node = 0;   ///< its number in the file
-  std::string name;  ///< for messages
-  Tensor w;          ///< whole numbers of -127 … 127, i8 or q8: w / factor
-  bool trans_w = false;  ///< w is [N, K], else [K, N]
-  Tensor w_scales;       ///< f32 [N]
-  float x_scale = 1;     ///< positive
-  int x_zero = 0;        ///< -127 … 127
+  size_t node = 0;             ///< its number in the file
+  std::string name;            ///< for messages
+  Tensor w;                    ///< whole numbers of -127 … 127, i8 or q8: w / factor
+  bool trans_w = false;        ///< w is [N, K], else [K, N]
+  Tensor w_scales;             ///< f32 [N]
+  float x_scale = 1;           ///< positive
+  int x_zero = 0;              ///< -127 … 127
   std::vector<float> factors;  ///< of x's K columns; empty: 1
 };
 

@@ -74,8 +74,8 @@ void check_plugins(const Engine::Impl& engine, const Certificate& certificate) {
                (then == certificate.plugins.end() ? "no plugin " + quoted(plugin.name)
                                                   : "plugin " + plugin_text(*then)) +
                " and runs with " + plugin_text(plugin),
-           "verify it here again: 'vernier verify ENGINE --model MODEL.onnx --plugin " + plugin.file +
-               " --stamp'");
+           "verify it here again: 'vernier verify ENGINE --model MODEL.onnx --plugin " +
+               plugin.file + " --stamp'");
   }
   for (const Certificate::Plugin& plugin : certificate.plugins) {
     if (std::ranges::any_of(here, same(plugin))) continue;
@@ -137,9 +137,8 @@ void require_certificate(const Engine::Impl& engine, const CertificateTerms& ter
 
 void require_certified_sizes(const Engine::Impl& engine, std::span<const int64_t> symbols) {
   const Certificate& certificate = certificate_of(engine);
-  const bool covered = std::ranges::any_of(certificate.ranges, [&](const auto& range) {
-    return covers(range, engine.plan, symbols);
-  });
+  const bool covered = std::ranges::any_of(
+      certificate.ranges, [&](const auto& range) { return covers(range, engine.plan, symbols); });
   if (covered) return;
   std::string verified;
   for (const Certificate::Range& range : certificate.ranges)

@@ -115,7 +115,7 @@ Numerics numerics(const PluginKernel& kernel, const Problem& asked) {
   result.inner = c.inner == VERNIER_NONE ? result.compute : float_type(kernel, "inner", c.inner);
   for (size_t i = 0; i < problem.points.size(); ++i) {
     if (c.points[i] == VERNIER_NONE) continue;
-      result.points[i].type = float_type(kernel, problem.points[i], c.points[i]);
+    result.points[i].type = float_type(kernel, problem.points[i], c.points[i]);
     check_point(kernel, result, problem.points[i], result.points[i].type);
   }
   if (!(c.approximation_abs >= 0 && c.approximation_rel >= 0)) {

@@ -21,12 +21,12 @@ std::string error_text(const StepError& s, double error) {
 }
 
 std::string row_text(const StepError& s, bool has_shares) {
-  return format_line(
-      "{:>4}  {:<34} {:<5} {:>9.2e} {:>9} {:>9} {:>9} {:>8} {:>8}  {}{}\n", s.step, s.kernel,
-      name(s.store), s.reference_rms, error_text(s, s.local_rms), error_text(s, s.weights_rms),
-      error_text(s, s.total_rms), s.says_it_all() ? format_line("{:.2g}", s.amplification) : "NaN",
-      has_shares ? percent(s.share) : "-", s.name,
-      s.non_finite > 0 ? format_line("  {} NaN or infinite", s.non_finite) : "");
+  return format_line("{:>4}  {:<34} {:<5} {:>9.2e} {:>9} {:>9} {:>9} {:>8} {:>8}  {}{}\n", s.step,
+                     s.kernel, name(s.store), s.reference_rms, error_text(s, s.local_rms),
+                     error_text(s, s.weights_rms), error_text(s, s.total_rms),
+                     s.says_it_all() ? format_line("{:.2g}", s.amplification) : "NaN",
+                     has_shares ? percent(s.share) : "-", s.name,
+                     s.non_finite > 0 ? format_line("  {} NaN or infinite", s.non_finite) : "");
 }
 
 std::string step_name(const StepError& s) {

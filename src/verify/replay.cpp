@@ -236,9 +236,8 @@ void note_declared(const Numerics& numerics, const EvalTensor& output, StepResul
   for (double value : output.f) squares += std::isfinite(value) ? value * value : 0;
   const double rms =
       output.f.empty() ? 0 : std::sqrt(squares / static_cast<double>(output.f.size()));
-  const double half_unit = below_f32(output.dtype) && output.dtype != DType::kQ8
-                               ? ulp(output.dtype, 1) / 2
-                               : 0;
+  const double half_unit =
+      below_f32(output.dtype) && output.dtype != DType::kQ8 ? ulp(output.dtype, 1) / 2 : 0;
   const double declared = numerics.approximation_abs + numerics.approximation_rel * rms;
   const double limit = std::max(std::max(kDeclaredPart, half_unit) * rms, kDeclaredLeast);
   const bool first = result.declared_limit == 0;

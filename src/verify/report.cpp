@@ -117,9 +117,9 @@ json to_json(const StepResult& s) {
 }
 
 json to_json(const Cause& cause) {
-  return {{"cell", cause.cell},     {"step", step_json(cause.step)}, {"kernel", cause.kernel},
-          {"node", cause.node},     {"value", cause.value},          {"reason", cause.reason},
-          {"rules", cause.rules},   {"command", cause.command}};
+  return {{"cell", cause.cell},   {"step", step_json(cause.step)}, {"kernel", cause.kernel},
+          {"node", cause.node},   {"value", cause.value},          {"reason", cause.reason},
+          {"rules", cause.rules}, {"command", cause.command}};
 }
 
 json to_json(const CellResult& c) {

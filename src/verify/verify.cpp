@@ -253,7 +253,8 @@ Certificate certificate_of(const Engine& engine, const Report& report,
                           .outputs = {},
                           .versions = runtime::environment_of(*engine.impl().backend),
                           .plugins = runtime::certified_plugins(engine.impl().plan)};
-  for (const OutputResult& output : report.outputs) certificate.outputs.push_back(limits_of(output));
+  for (const OutputResult& output : report.outputs)
+    certificate.outputs.push_back(limits_of(output));
   return certificate;
 }
 

@@ -74,8 +74,8 @@ TEST_F(Build, AllCommandsCountTheSameNodes) {
   EXPECT_THAT(run_program({"inspect", model}).out, HasSubstr("nodes     4 ONNX nodes\n"));
   EXPECT_THAT(run_program({"inspect", engine}).out, HasSubstr(" for 4 ONNX nodes, "));
   EXPECT_THAT(run_program({"build", model, "-o", engine}).out, HasSubstr(": 4 ONNX nodes, "));
-  const Outcome verified = run_program({"verify", engine, "--model", model, "--batches", "2",
-                                        "--report", file("if.html")});
+  const Outcome verified = run_program(
+      {"verify", engine, "--model", model, "--batches", "2", "--report", file("if.html")});
   EXPECT_EQ(verified.code, 0) << verified.out << verified.err;
   EXPECT_THAT(read_file(file("if.html")), HasSubstr(" for 4 ONNX nodes<"));
 }

@@ -58,9 +58,9 @@ class Certified : public WithEngine {
                              std::vector<std::string> options = {"--require-certificate"}) {
     const Outcome outcome = run_certified(path, std::move(options));
     EXPECT_EQ(outcome.code, 1) << why;
-    EXPECT_THAT(outcome.err, AllOf(HasSubstr("vernier: error: --require-certificate: engine '" +
-                                             path + "' "),
-                                   HasSubstr(why)));
+    EXPECT_THAT(outcome.err,
+                AllOf(HasSubstr("vernier: error: --require-certificate: engine '" + path + "' "),
+                      HasSubstr(why)));
     EXPECT_FALSE(std::filesystem::exists(file("certified.npz"))) << why;
   }
   static Certificate* certificate_;
@@ -122,8 +122,9 @@ TEST_F(Certified, TheLimitsAreThoseThatWereApplied) {
 }
 
 TEST_F(Certified, AnEngineThatNobodyVerifiedIsRefused) {
-  expect_refused(engine(), "has no certificate; 'vernier verify ENGINE --model MODEL.onnx --stamp' "
-                           "makes one");
+  expect_refused(engine(),
+                 "has no certificate; 'vernier verify ENGINE --model MODEL.onnx --stamp' "
+                 "makes one");
 }
 
 TEST_F(Certified, AnEngineThatFailedIsRefusedWithItsVerdict) {
@@ -144,11 +145,16 @@ void set(Certificate& c, const std::string& of, const std::string& number) {
 
 TEST_F(Certified, WhatLiesOutsideIsRefusedWithTheReason) {
   for (const Outside& row : std::vector<Outside>{
-           {"was verified with batch 1..3, seq 4..48, and these inputs have batch=4, seq=48; verify "
+           {"was verified with batch 1..3, seq 4..48, and these inputs have batch=4, seq=48; "
+            "verify "
             "it over such sizes",
-            [](Certificate& c) { c.ranges = {{{"batch", {1, 3}}, {"seq", {4, 48}}}}; }},
+            [](Certificate& c) {
+              c.ranges = {{{"batch", {1, 3}}, {"seq", {4, 48}}}};
+            }},
            {"was verified with batch 1, seq 1, and these inputs",
-            [](Certificate& c) { c.ranges = {{{"batch", {1}}, {"seq", {1}}}}; }},
+            [](Certificate& c) {
+              c.ranges = {{{"batch", {1}}, {"seq", {1}}}};
+            }},
            // Each axis is inside one range, but not both inside the same.
            {"was verified with batch 4, seq 4; batch 1, seq 48, and these inputs",
             [](Certificate& c) {
@@ -156,16 +162,22 @@ TEST_F(Certified, WhatLiesOutsideIsRefusedWithTheReason) {
             }},
            {"was verified with no sizes", [](Certificate& c) { c.ranges.clear(); }},
            {"was verified with fixed sizes, and these", [](Certificate& c) { c.ranges = {{}}; }},
-           {"was verified with build 'x' and runs with '", [](Certificate& c) { set(c, "build", "x"); }},
+           {"was verified with build 'x' and runs with '",
+            [](Certificate& c) { set(c, "build", "x"); }},
            {"was verified with vernier '0.0.9' and runs with '0.1.0'; verify it here again",
             [](Certificate& c) { set(c, "vernier", "0.0.9"); }},
            {"was verified with target 'x86_64 AVX2' and runs with '",
             [](Certificate& c) { set(c, "target", "x86_64 AVX2"); }},
            {"was verified with driver '570.1' and runs with none",
-            [](Certificate& c) { c.versions.push_back({"driver", "570.1"}); }},
+            [](Certificate& c) {
+              c.versions.push_back({"driver", "570.1"});
+            }},
            {"was verified with build none and runs with '",
-            [](Certificate& c) { std::erase_if(c.versions, [](const auto& v) { return v.of == "build"; }); }},
-           {"was verified with plugin 'mine' (mine.so, XXH3-128 " "00112233445566778899aabbccddeeff) "
+            [](Certificate& c) {
+              std::erase_if(c.versions, [](const auto& v) { return v.of == "build"; });
+            }},
+           {"was verified with plugin 'mine' (mine.so, XXH3-128 "
+            "00112233445566778899aabbccddeeff) "
             "and runs without it",
             [](Certificate& c) {
               c.plugins = {{"mine", "mine.so", "00112233445566778899aabbccddeeff"}};
@@ -194,8 +206,10 @@ TEST_F(Certified, TermsAreTakenOnlyWhereTheyAreAskedFor) {
   const auto own = [](Certificate& c) { c.own_tolerance = true; };
   const auto declared = [](Certificate& c) { c.accepted_declared = true; };
   const auto both = [](Certificate& c) { c.own_tolerance = c.accepted_declared = true; };
-  EXPECT_EQ(run_certified(stamped(own), {"--require-certificate", "--accept-own-tolerance"}).code, 0);
-  EXPECT_EQ(run_certified(stamped(declared), {"--require-certificate", "--accept-declared"}).code, 0);
+  EXPECT_EQ(run_certified(stamped(own), {"--require-certificate", "--accept-own-tolerance"}).code,
+            0);
+  EXPECT_EQ(run_certified(stamped(declared), {"--require-certificate", "--accept-declared"}).code,
+            0);
   std::filesystem::remove(file("certified.npz"));
   expect_refused(stamped(own), "--accept-own-tolerance",
                  {"--require-certificate", "--accept-declared"});
@@ -223,7 +237,8 @@ TEST_F(Certified, NanInAnOutputIsRefusedByName) {
   pixels[100] = std::numeric_limits<float>::quiet_NaN();
   const Outcome outcome = outcome_of();
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("--require-certificate: output 'output' holds NaN or infinity"));
+  EXPECT_THAT(outcome.err,
+              HasSubstr("--require-certificate: output 'output' holds NaN or infinity"));
   EXPECT_FALSE(std::filesystem::exists(file("vit.npz")));
 }
 
@@ -235,14 +250,14 @@ TEST_F(Certified, ATolerancedVerdictIsTheUsersOwn) {
                    "--tolerance", "rms=10", "--stamp"});
   ASSERT_EQ(verified.code, 0) << verified.out;
   expect_refused(file("own.vn"), "passed under limits of its user's own, --tolerance rms=10");
-  EXPECT_EQ(
-      run_certified(file("own.vn"), {"--require-certificate", "--accept-own-tolerance"}).code, 0);
+  EXPECT_EQ(run_certified(file("own.vn"), {"--require-certificate", "--accept-own-tolerance"}).code,
+            0);
   std::filesystem::remove(file("certified.npz"));
 }
 
 TEST_F(Certified, BuildStampsOwnLimitsOnlyWhenToldTo) {
   const std::string model = "tests/models/vit_ts17/model.onnx", built = file("built.vn");
-  const std::vector<std::string> build{"build", model,         "-o",     built,
+  const std::vector<std::string> build{"build",    model,         "-o",      built,
                                        "--verify", "--tolerance", "rms=1e-2"};
   const Outcome plain = run_program(build);
   ASSERT_EQ(plain.code, 0) << plain.err;
@@ -323,7 +338,8 @@ TEST_F(Certified, InspectShowsIt) {
   EXPECT_EQ(text.code, 0) << text.err;
   for (const std::string& part :
        {std::string("certificate precision\n"), "model     " + std::string(32, 'a') + "\n",
-        std::string("sizes     batch 1, 4; seq 4, 48\n"), std::string("sizes     batch 1; seq 512\n"),
+        std::string("sizes     batch 1, 4; seq 4, 48\n"),
+        std::string("sizes     batch 1; seq 512\n"),
         std::string("limits    rms 0.001 (the user's own)\n"),
         std::string("output    output: held to worst 1e-05, rms 0.75; noise 0.25, rms of the "
                     "reference 2\n"),
@@ -347,7 +363,8 @@ TEST_F(Certified, InspectShowsIt) {
                                 {"rms_reference", 2.0},
                                 {"limits", {{"worst", 1e-5}, {"rms", 0.75}}}}})},
       {"versions", {{"vernier", "0.1.0"}, {"driver", "570.1"}}},
-      {"plugins", json::array({{{"name", "mine"}, {"file", "mine.so"}, {"hash", std::string(32, 'c')}}})}};
+      {"plugins",
+       json::array({{{"name", "mine"}, {"file", "mine.so"}, {"hash", std::string(32, 'c')}}})}};
   EXPECT_EQ(summary.at("certificate"), expected);
   EXPECT_THAT(run_program({"inspect", engine()}).out, HasSubstr("certificate none: not verified"));
   EXPECT_TRUE(

@@ -66,8 +66,8 @@ TEST_F(Report, VerifySweepsWithoutInputsAndStampsTheEngine) {
   const Outcome outcome = run_program(
       {"verify", stamped, "--model", kModel, "--batches", "1,4", "--lengths", "4,48", "--stamp"});
   ASSERT_EQ(outcome.code, 0) << outcome.out << outcome.err;
-  for (const char* part : {"length 4", "length 48", "rows that share a batch with NaN", "verdict: pass",
-                           "ids in [0, 999], padding id 1"})
+  for (const char* part : {"length 4", "length 48", "rows that share a batch with NaN",
+                           "verdict: pass", "ids in [0, 999], padding id 1"})
     EXPECT_THAT(outcome.out, HasSubstr(part));
   const Outcome after = run_program({"run", stamped, "--inputs", inputs(), "--outputs",
                                      file("out.npz"), "--require-certificate"});

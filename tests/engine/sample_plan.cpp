@@ -310,18 +310,18 @@ plan::Plan weighty_plan(int64_t weight_elems) {
 }
 
 Certificate sample_certificate(const std::string& content_hash) {
-  return {.verdict = "pass",
-          .engine_hash = content_hash,
-          .model_hash = "00112233445566778899aabbccddeeff",
-          .data_hash = "ffeeddccbbaa99887766554433221100",
-          .ranges = {{{"batch", {1, 2, 4, 8}}, {"seq", {4, 16, 48}}},
-                     {{"batch", {1}}, {"seq", {512}}}},
-          .tolerances = {{"rms", 1e-3}, {"max", 0x1p-7}},
-          .own_tolerance = true,
-          .accepted_declared = true,
-          .outputs = {{"logits", 1e-4, 2, {{"rms", 3e-4}}}},
-          .versions = {{"vernier", "0.1.0"}, {"target", "avx512_core_bf16 onednn 2.6.3"}},
-          .plugins = {{"mine", "mine.so", "0123456789abcdef0123456789abcdef"}}};
+  return {
+      .verdict = "pass",
+      .engine_hash = content_hash,
+      .model_hash = "00112233445566778899aabbccddeeff",
+      .data_hash = "ffeeddccbbaa99887766554433221100",
+      .ranges = {{{"batch", {1, 2, 4, 8}}, {"seq", {4, 16, 48}}}, {{"batch", {1}}, {"seq", {512}}}},
+      .tolerances = {{"rms", 1e-3}, {"max", 0x1p-7}},
+      .own_tolerance = true,
+      .accepted_declared = true,
+      .outputs = {{"logits", 1e-4, 2, {{"rms", 3e-4}}}},
+      .versions = {{"vernier", "0.1.0"}, {"target", "avx512_core_bf16 onednn 2.6.3"}},
+      .plugins = {{"mine", "mine.so", "0123456789abcdef0123456789abcdef"}}};
 }
 
 bool same(const plan::Plan& a, const plan::Plan& b) { return equal(a, b); }

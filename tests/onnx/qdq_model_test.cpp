@@ -1,5 +1,5 @@
-// Q/DQ models: what is written is read back as int8 operands, with the weights in the file or beside
-// it; what has been changed since is read as Q/DQ operators; damaged metadata is an error.
+// Q/DQ models: what is written is read back as int8 operands, with the weights in the file or
+// beside it; what has been changed since is read as Q/DQ operators; damaged metadata is an error.
 #include "onnx/qdq_model.h"
 
 #include <gmock/gmock.h>
@@ -127,9 +127,9 @@ TEST_F(QdqModel, IsReadBack) {
     EXPECT_EQ(row.state, LedgerState::kRemoved);
     removed.push_back(row.origin.op_type);
   }
-  EXPECT_THAT(removed, ::testing::UnorderedElementsAre(
-                           "Mul", "QuantizeLinear", "QuantizeLinear", "DequantizeLinear",
-                           "DequantizeLinear", "DequantizeLinear", "DequantizeLinear"));
+  EXPECT_THAT(removed, ::testing::UnorderedElementsAre("Mul", "QuantizeLinear", "QuantizeLinear",
+                                                       "DequantizeLinear", "DequantizeLinear",
+                                                       "DequantizeLinear", "DequantizeLinear"));
 }
 
 TEST_F(QdqModel, IsAModelWithRoundedOperands) {
@@ -218,29 +218,28 @@ TEST_P(QdqRefused, WithTheReason) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Rows, QdqRefused,
-    ::testing::Values(
-        WrongModel{"old_opset",
-                   [](ModelBuilder& model, const fs::path&) {
-                     model.model().mutable_opset_import(0)->set_version(12);
-                   },
-                   "the model has opset 12"},
-        WrongModel{"another_operator",
-                   [](ModelBuilder& model, const fs::path&) {
-                     model.graph().mutable_node(1)->set_op_type("Add");
-                   },
-                   "product 'MatMul_0' is a Add, expected a MatMul or a Gemm"},
-        WrongModel{"over_itself", [](ModelBuilder&, const fs::path&) {},
-                   "would destroy", "m.onnx"},
-        WrongModel{"over_its_weights",
-                   [](ModelBuilder& model, const fs::path& folder) {
-                     beside(model, folder, "w.bin");
-                   },
-                   "would destroy", "w.bin"},
-        WrongModel{"weights_that_are_missing",
-                   [](ModelBuilder& model, const fs::path& folder) {
-                     beside(model, folder, "gone");
-                   },
-                   "its file 'gone' is missing"}),
+    ::testing::Values(WrongModel{"old_opset",
+                                 [](ModelBuilder& model, const fs::path&) {
+                                   model.model().mutable_opset_import(0)->set_version(12);
+                                 },
+                                 "the model has opset 12"},
+                      WrongModel{"another_operator",
+                                 [](ModelBuilder& model, const fs::path&) {
+                                   model.graph().mutable_node(1)->set_op_type("Add");
+                                 },
+                                 "product 'MatMul_0' is a Add, expected a MatMul or a Gemm"},
+                      WrongModel{"over_itself", [](ModelBuilder&, const fs::path&) {},
+                                 "would destroy", "m.onnx"},
+                      WrongModel{"over_its_weights",
+                                 [](ModelBuilder& model, const fs::path& folder) {
+                                   beside(model, folder, "w.bin");
+                                 },
+                                 "would destroy", "w.bin"},
+                      WrongModel{"weights_that_are_missing",
+                                 [](ModelBuilder& model, const fs::path& folder) {
+                                   beside(model, folder, "gone");
+                                 },
+                                 "its file 'gone' is missing"}),
     [](const auto& row) { return std::string(row.param.name); });
 
 // ---- what was changed since
@@ -289,9 +288,7 @@ const Change kChanges[] = {
        tensor_of(model, "x_zero_point_1").set_raw_data(std::string(1, -128));
      }},
     {"scale_that_is_negative",
-     [](proto::ModelProto& model) {
-       tensor_of(model, "x_scale_1").set_raw_data(as_bytes(-1));
-     }},
+     [](proto::ModelProto& model) { tensor_of(model, "x_scale_1").set_raw_data(as_bytes(-1)); }},
     {"scale_that_is_infinite",
      [](proto::ModelProto& model) {
        tensor_of(model, "v_scale").set_raw_data(as_bytes(INFINITY));
@@ -301,9 +298,7 @@ const Change kChanges[] = {
        tensor_of(model, "x_factors").set_raw_data(as_bytes(0) + as_bytes(0));
      }},
     {"weights_beyond_f32",
-     [](proto::ModelProto& model) {
-       tensor_of(model, "v_scale").set_raw_data(as_bytes(3e38F));
-     }},
+     [](proto::ModelProto& model) { tensor_of(model, "v_scale").set_raw_data(as_bytes(3e38F)); }},
     {"weight_with_a_zero_point",
      [](proto::ModelProto& model) {
        tensor_of(model, "v_zero_point").set_raw_data(std::string(1, 1));
@@ -316,8 +311,7 @@ const Change kChanges[] = {
        tensor_of(model, "v_zero_point").set_raw_data(std::string(2, 0));
        tensor_of(model, "v_zero_point").set_dims(0, 2);
      }},
-    {"no_quantizelinear",
-     [](proto::ModelProto& model) { node_of(model, "z").set_input(0, "x"); }},
+    {"no_quantizelinear", [](proto::ModelProto& model) { node_of(model, "z").set_input(0, "x"); }},
 };
 INSTANTIATE_TEST_SUITE_P(Rows, ChangedSince, ::testing::ValuesIn(kChanges),
                          [](const auto& row) { return std::string(row.param.name); });

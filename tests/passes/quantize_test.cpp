@@ -202,7 +202,8 @@ TEST(QuantizedWeight, KeepsScalesInWhoseUnitsItIsWhole) {
     whole[at] = static_cast<int8_t>(i % kWide == 0 ? 127 * (i % 3 - 1) : i * i % 255 - 127);
     values[at] = static_cast<float>(whole[at]) * scales[at % kWide];
   }
-  const Tensor w = Tensor::from_bytes(DType::kF32, {kLong, kWide}, std::as_bytes(std::span(values)));
+  const Tensor w =
+      Tensor::from_bytes(DType::kF32, {kLong, kWide}, std::as_bytes(std::span(values)));
   const QuantizedWeight made = quantized_weight(w, {.scales = scales});
   EXPECT_EQ(std::memcmp(made.scales.data(), scales.data(), made.scales.bytes()), 0);
   EXPECT_EQ(std::memcmp(made.values.data(), whole.data(), made.values.bytes()), 0);

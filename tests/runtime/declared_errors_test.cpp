@@ -64,10 +64,10 @@ TEST_P(Gelus, AreWithinWhatTheyDeclare) {
 INSTANTIATE_TEST_SUITE_P(
     Cpu, Gelus,
     ::testing::Values(
-        Row{"graph g(%x: f32[n, 1]) { %y = Gelu(%x) {kind=0} return %y as \"y\" }",
-            "cpu.gelu.loop", false},
-        Row{"graph g(%x: f32[n, 1]) { %y = Gelu(%x) {kind=1} return %y as \"y\" }",
-            "cpu.gelu.loop", true},
+        Row{"graph g(%x: f32[n, 1]) { %y = Gelu(%x) {kind=0} return %y as \"y\" }", "cpu.gelu.loop",
+            false},
+        Row{"graph g(%x: f32[n, 1]) { %y = Gelu(%x) {kind=1} return %y as \"y\" }", "cpu.gelu.loop",
+            true},
         Row{"graph g(%x: f32[n, 1]) { %y = Linear(%x, f32[1, 1]{1}) {activation=1} return %y as "
             "\"y\" }",
             "cpu.linear.", false},

@@ -278,7 +278,8 @@ TEST(Certificates, ASessionRunsOnlyTheSizesThatItsCertificateCovers) {
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kCheckFailed);
       EXPECT_THAT(error.what(), HasSubstr("was verified with batch 2..4, and these inputs have "
-                                          "batch=" + std::to_string(batch)));
+                                          "batch=" +
+                                          std::to_string(batch)));
     }
   }
   EXPECT_NO_THROW(run(session, small_inputs(3))) << "the session stays usable";
@@ -290,10 +291,11 @@ TEST(Certificates, ASessionWithoutTermsAsksForNone) {
 }
 
 TEST(Certificates, ASessionIsRefusedWithoutOne) {
-  EXPECT_THAT(error_of([] {
-                Session(engine_of(kSmall), {.threads = 1, .certificate = CertificateTerms{}});
-              }, ErrorCode::kCheckFailed),
-              HasSubstr("has no certificate"));
+  EXPECT_THAT(
+      error_of(
+          [] { Session(engine_of(kSmall), {.threads = 1, .certificate = CertificateTerms{}}); },
+          ErrorCode::kCheckFailed),
+      HasSubstr("has no certificate"));
 }
 
 TEST(Certificates, TheBuildIsNamed) {

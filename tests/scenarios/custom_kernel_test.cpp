@@ -262,8 +262,7 @@ TEST_F(CustomKernel, WhatItDeclaresCanBeAccepted) {
   const Report report = verified(backend, request);
   EXPECT_EQ(report.verdict, "pass") << to_text(report);
   EXPECT_TRUE(report.accepted_declared());
-  EXPECT_THAT(check_of(report, "errors that kernels declare").note,
-              HasSubstr("accepted: step"));
+  EXPECT_THAT(check_of(report, "errors that kernels declare").note, HasSubstr("accepted: step"));
   // Without the wide limits, its error shows in the answers.
   request.tolerance = {};
   EXPECT_EQ(verified(backend, request).verdict, "precision");

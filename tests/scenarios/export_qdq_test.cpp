@@ -1,5 +1,5 @@
-// --export-qdq: the file is valid ONNX, ONNX Runtime answers with it as the engine does, and a build
-// of it gives the bits of the engine that it was written with.
+// --export-qdq: the file is valid ONNX, ONNX Runtime answers with it as the engine does, and a
+// build of it gives the bits of the engine that it was written with.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -99,7 +99,7 @@ CompileOptions static_int8(const std::string& scales, const std::string& to) {
 }
 
 EnginePtr engine_of(const std::string& model, const CompileOptions& options,
-                                        CompileReport* report = nullptr) {
+                    CompileReport* report = nullptr) {
   return Engine::from_bytes(compile_to_bytes(model, options, report));
 }
 
@@ -129,8 +129,7 @@ const Exported& exported(const std::string& name) {
   }
   outcome = run_program(calibrate);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  one->engine =
-      engine_of(one->source.model, static_int8(one->scales, one->qdq), &one->report);
+  one->engine = engine_of(one->source.model, static_int8(one->scales, one->qdq), &one->report);
   one->again = engine_of(one->qdq, test::options_here());
   return *one;
 }
@@ -221,8 +220,8 @@ TEST_P(ExportQdq, AnswersInOnnxRuntimeAsTheEngineDoes) {
     GTEST_SKIP() << "SKIP: onnx and onnxruntime of requirements.txt are not in .venv";
   const Exported& one = exported(GetParam());
   const auto checked = run_command(
-      kPython, {"-c", "import onnx,sys; onnx.checker.check_model(sys.argv[1], full_check=True)",
-                one.qdq});
+      kPython,
+      {"-c", "import onnx,sys; onnx.checker.check_model(sys.argv[1], full_check=True)", one.qdq});
   ASSERT_EQ(checked.code, 0) << checked.err;
   for (size_t i = 0; i < one.source.batches.size(); ++i) {
     const std::string in = one.files / (std::to_string(i) + ".npz"), out = one.files / "out.npz";
@@ -329,9 +328,9 @@ TEST(ExportedModel, GivesNodesTheNamesThatRulesFoundThemBy) {
   const std::string path = files / "m.onnx", scales = files / "s.json", to = files / "q.onnx";
   test::write_file(path, model.bytes());
   test::write_file(
-      scales,
-      R"({"format": "vernier-scales", "version": 1, "model": {"hash": ")" + file_hash(path) +
-          R"("}, "sites": [{"products": ["MatMul_0"], "factors": [1, 2, 0.5, 1, 1, 1, 4, 1],
+      scales, R"({"format": "vernier-scales", "version": 1, "model": {"hash": ")" +
+                  file_hash(path) +
+                  R"("}, "sites": [{"products": ["MatMul_0"], "factors": [1, 2, 0.5, 1, 1, 1, 4, 1],
           "static": {"low": -3, "high": 4}}, {"products": ["Gemm_0"],
           "factors": [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1],
           "static": {"low": -30, "high": 25}}]})");
@@ -394,7 +393,7 @@ std::vector<std::string> one_product(const Files& files, const std::string& op, 
 
 std::vector<std::string> usual(const Exported& one, const std::string& to,
                                std::vector<std::string> more = {}) {
-  std::vector<std::string> all{one.source.model, "--int8",   "--static", "--scales",
+  std::vector<std::string> all{one.source.model, "--int8",       "--static", "--scales",
                                one.scales,       "--export-qdq", to};
   all.insert(all.end(), more.begin(), more.end());
   return all;

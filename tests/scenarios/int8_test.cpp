@@ -91,7 +91,8 @@ TEST_P(Int8, RulesComeFirst) {
   EXPECT_THAT(one.steps, Contains(testing::Truly(&is_int8)));
 }
 
-// Each step alone has the same bits: the check "plain runs (steps not inspected)" of the test above.
+// Each step alone has the same bits: the check "plain runs (steps not inspected)" of the test
+// above.
 TEST_P(Int8, NormsQuantizeTheirRowsInOneLaunch) {
   const auto engine = Engine::from_bytes(engine::engine_bytes(build(GetParam(), "int8")));
   const Engine::Impl& impl = engine->impl();

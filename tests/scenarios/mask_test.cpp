@@ -203,10 +203,10 @@ TEST(MaskedReport, SaysAtItsHeadWhatMendsIt) {
   const std::string model = folder / "model.onnx", engine = folder / "model.vn",
                     page_file = folder / "report.html";
   std::ofstream(model) << deberta_bytes(DebertaMask::kMaskedFill);
-  ASSERT_EQ(test::run_program({"build", model, "-o", engine, "--fp16", "--rule",
-                               "op:Where store==f16"})
-                .code,
-            0);
+  ASSERT_EQ(
+      test::run_program({"build", model, "-o", engine, "--fp16", "--rule", "op:Where store==f16"})
+          .code,
+      0);
   Request request;
   request.model = model;
   request.engine = engine;
@@ -226,12 +226,13 @@ TEST(MaskedReport, SaysAtItsHeadWhatMendsIt) {
                                                    "name:/encoder/layer.1/Where store=f32"}));
   EXPECT_EQ(cause.reason.find("--rule"), std::string::npos) << cause.reason;
   const std::string page = test::read_file(page_file);
-  const size_t card = page.find("<section id=\"verdict\""), facts = page.find("<section id=\"facts\"");
+  const size_t card = page.find("<section id=\"verdict\""),
+               facts = page.find("<section id=\"facts\"");
   ASSERT_LT(card, facts);
   const std::string head = page.substr(card, facts - card);
-  for (const char* part : {"✗ overflow", "layer.0/<wbr>Where", "holds at most 65504",
-                           "batch 2, length 4", "name:/encoder/layer.1/Where store=f32",
-                           "class=\"command\""})
+  for (const char* part :
+       {"✗ overflow", "layer.0/<wbr>Where", "holds at most 65504", "batch 2, length 4",
+        "name:/encoder/layer.1/Where store=f32", "class=\"command\""})
     EXPECT_NE(head.find(part), std::string::npos) << part;
   // The command, as a shell takes it.
   std::string command = cause.command;
@@ -248,8 +249,8 @@ TEST(MaskedReport, SaysAtItsHeadWhatMendsIt) {
   ASSERT_GE(found.first_non_finite, 0);
   EXPECT_FALSE(found.has_shares());
   const std::string growth =
-      page.substr(page.find("<section id=\"growth\""), page.find("<section id=\"precision\"") -
-                                                            page.find("<section id=\"growth\""));
+      page.substr(page.find("<section id=\"growth\""),
+                  page.find("<section id=\"precision\"") - page.find("<section id=\"growth\""));
   EXPECT_NE(growth.find("class=\"band\""), std::string::npos);
   EXPECT_NE(growth.find("NaN or infinity begins in step "), std::string::npos);
   size_t drawn = 0, finite = 0;

@@ -50,9 +50,8 @@ TEST(CertificateOf, TheGridIsOneRangeAndEveryOtherCellIsItsOwn) {
     report.cells.back().given = true;
   }
   const Certificate certificate = certificate_of(*engine_of("bert_ts11"), report, "hash");
-  EXPECT_EQ(certificate.ranges,
-            (std::vector<Range>{range({1, 2, 4}, {4, 16}), range({1}, {512}), range({3}, {511}),
-                                range({2}, {90})}));
+  EXPECT_EQ(certificate.ranges, (std::vector<Range>{range({1, 2, 4}, {4, 16}), range({1}, {512}),
+                                                    range({3}, {511}), range({2}, {90})}));
 }
 
 // Files alone make no grid: batch 1 of length 100 and batch 8 of length 4 say nothing of 8 x 100.
@@ -101,10 +100,10 @@ TEST(CertificateOf, LimitsAreThoseThatTheOutputsWereHeldTo) {
     EXPECT_LE(output.all_rms, output.limits.rms);
     EXPECT_EQ(certificate.outputs[i].output, output.name);
     EXPECT_EQ(certificate.outputs[i].noise_rms, output.noise_rms);
-    EXPECT_EQ(certificate.outputs[i].limits,
-              (std::vector<Certificate::Limit>{{"worst", 1e-5},
-                                               {"element", output.limits.element},
-                                               {"rms", output.limits.rms}}));
+    EXPECT_EQ(
+        certificate.outputs[i].limits,
+        (std::vector<Certificate::Limit>{
+            {"worst", 1e-5}, {"element", output.limits.element}, {"rms", output.limits.rms}}));
   }
   EXPECT_NE(to_text(report).find("held to each element 1e-05·(1+|reference|) or "),
             std::string::npos);

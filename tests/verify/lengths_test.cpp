@@ -98,7 +98,8 @@ TEST(OwnLength, CutsEveryInputAlongItsOwnAxis) {
       "  %y = ReduceSum(%p) {axes=[1], keepdims=false}\n  return %y as \"y\"\n}";
   const Report report = verified(kMasked, kMasked, {8});
   EXPECT_EQ(report.verdict, "pass") << to_text(report);
-  const auto own = std::ranges::find(report.checks, "rows without their padding", &CheckResult::name);
+  const auto own =
+      std::ranges::find(report.checks, "rows without their padding", &CheckResult::name);
   ASSERT_NE(own, report.checks.end());
   EXPECT_GT(own->done, 0) << to_text(report);
 }

@@ -92,16 +92,17 @@ std::optional<Finding> blame(Context& context, const ReplayedSteps& replayed) {
       if (one.overflowed && one.step > found->step) overflowing.push_back(one.step);
     }
     Cause cause = cause_at(plan, step.step);
-    cause.value = fmt::format("{:.6g}, and {} holds at most {:.6g}", step.overflow_value,
-                              vernier::name(step.overflow_type), largest_finite(step.overflow_type));
+    cause.value =
+        fmt::format("{:.6g}, and {} holds at most {:.6g}", step.overflow_value,
+                    vernier::name(step.overflow_type), largest_finite(step.overflow_type));
     cause.reason = fmt::format(
         "{} makes {:.6g}, but {} holds at most {:.6g}: the first value on the way to the outputs "
         "that does not fit.",
         step_text(plan, step.step), step.overflow_value, vernier::name(step.overflow_type),
         largest_finite(step.overflow_type));
     cause.rules = rules_for(plan, overflowing);
-    Finding finding = failure(
-        Verdict::kOverflow, cause.reason + " Store it in f32: " + options_text(cause.rules));
+    Finding finding = failure(Verdict::kOverflow,
+                              cause.reason + " Store it in f32: " + options_text(cause.rules));
     finding.cause = std::move(cause);
     return finding;
   }
@@ -113,8 +114,8 @@ std::optional<Finding> blame(Context& context, const ReplayedSteps& replayed) {
       "the reverse; it is right on its own inputs, which differ from FP64's by rounding.",
       step_text(plan, step.step));
   cause.rules = rules_for(plan, makers_of(plan, step.step));
-  Finding finding = failure(
-      Verdict::kNan, cause.reason + " Raise what makes them: " + options_text(cause.rules));
+  Finding finding =
+      failure(Verdict::kNan, cause.reason + " Raise what makes them: " + options_text(cause.rules));
   finding.cause = std::move(cause);
   finding.explains = true;
   return finding;

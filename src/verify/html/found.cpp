@@ -77,8 +77,7 @@ std::string heat_table(const Report& report) {
   }
   std::string head = "<th scope=\"col\">batch</th>", body;
   for (const auto& [length, sizes] : heads)
-    head +=
-        fmt::format("<th scope=\"col\">{}</th>", escaped(head_of(sizes)));
+    head += fmt::format("<th scope=\"col\">{}</th>", escaped(head_of(sizes)));
   for (int64_t batch : batches) {
     body += fmt::format("<tr><th scope=\"row\"><span class=\"narrow\">batch </span>{}</th>", batch);
     for (const auto& [length, sizes] : heads) body += heat_cell(at[{batch, length}]);
@@ -96,10 +95,9 @@ std::string far_table(const Report& report) {
   Table table("Beyond the grid", {"cell", "verdict", "#worst", "#share of the limit"});
   for (const CellResult& cell : report.cells) {
     if (!cell.far) continue;
-    table.row(
-        {text_cell(cell.label), verdict_cell(name(cell.verdict)), worst_cell(cell),
-         share_cell(cell)},
-        cell.verdict == Verdict::kPass ? "" : "class=\"failed\"");
+    table.row({text_cell(cell.label), verdict_cell(name(cell.verdict)), worst_cell(cell),
+               share_cell(cell)},
+              cell.verdict == Verdict::kPass ? "" : "class=\"failed\"");
   }
   return table.empty() ? "" : table.html();
 }
@@ -153,10 +151,10 @@ std::string verdict(const ReportPage& page) {
   };
   const auto text = [](const std::string& words) { return escaped(words); };
   if (!cause.node.empty()) {
-    add("Node", fmt::format("{}<br><small>step <a href=\"#step-{}\">{}</a>, kernel "
-                            "<code>{}</code></small>",
-                            name_cell(cause.node).html, cause.step, cause.step,
-                            escaped(cause.kernel)));
+    add("Node",
+        fmt::format("{}<br><small>step <a href=\"#step-{}\">{}</a>, kernel "
+                    "<code>{}</code></small>",
+                    name_cell(cause.node).html, cause.step, cause.step, escaped(cause.kernel)));
   }
   add("Value", text(cause.value));
   add("Found at", text(cause.cell));
@@ -164,8 +162,8 @@ std::string verdict(const ReportPage& page) {
   add("Rules that mend it", rules_list(cause.rules));
   add("What to do", text(std::string(advice(r.verdict))));
   if (!cause.command.empty()) {
-    add("Command", fmt::format("<pre class=\"command\" tabindex=\"0\">{}</pre>",
-                               words_html(cause.command)));
+    add("Command",
+        fmt::format("<pre class=\"command\" tabindex=\"0\">{}</pre>", words_html(cause.command)));
   }
   return fmt::format(
       "<section id=\"verdict\" class=\"verdict{}\" aria-labelledby=\"verdict-title\">\n"
@@ -232,10 +230,10 @@ std::string outputs(const ReportPage& page) {
          text_cell(o.why.empty() && o.mixed_by_model ? "mixes rows by the model" : o.why, "why"),
          text_cell(limits_text(o.limits), "why"),
          text_cell(fmt::format("{}, row {}", o.worst_cell, d.worst_row), "short"),
-         text_cell(ranking_text(o), "short"), error_cell(d, d.max_abs),
-         error_cell(d, d.mean_abs), error_cell(d, d.p99_abs), error_cell(d, d.max_rel),
-         error_cell(d, d.rms), number_cell(o.noise_rms), number_cell(d.rms_reference),
-         error_cell(d, d.max_ulp), error_cell(d, 1 - d.cosine),
+         text_cell(ranking_text(o), "short"), error_cell(d, d.max_abs), error_cell(d, d.mean_abs),
+         error_cell(d, d.p99_abs), error_cell(d, d.max_rel), error_cell(d, d.rms),
+         number_cell(o.noise_rms), number_cell(d.rms_reference), error_cell(d, d.max_ulp),
+         error_cell(d, 1 - d.cosine),
          d.says_it_all() ? Cell{fmt::format("{:.1f}", d.snr_db), "number"} : error_cell(d, 0)},
         o.verdict == Verdict::kPass ? "" : "class=\"failed\"");
   }

@@ -130,8 +130,8 @@ std::string bands(const Scale& scale, const std::vector<StepError>& steps) {
     size_t end = s;
     while (end < steps.size() && !steps[end].says_it_all()) ++end;
     if (end > s) {
-      const double left = scale.x(s) - scale.column() / 2, width =
-          static_cast<double>(end - s) * scale.column();
+      const double left = scale.x(s) - scale.column() / 2,
+                   width = static_cast<double>(end - s) * scale.column();
       svg += fmt::format(
           "<rect class=\"band\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"/>\n",
           left, kTop, width, kHeight - kTop - kBottom);
@@ -145,8 +145,8 @@ std::string bands(const Scale& scale, const std::vector<StepError>& steps) {
 }
 
 std::string summary(const StepError& s, bool has_shares) {
-  std::string line = fmt::format("step {}: {} ({}, stored in {}). ", s.step, s.name, s.kernel,
-                                 type_text(s.store));
+  std::string line =
+      fmt::format("step {}: {} ({}, stored in {}). ", s.step, s.name, s.kernel, type_text(s.store));
   if (!s.says_it_all())
     return line + fmt::format("No error: {} elements are NaN or infinite.", s.non_finite);
   const auto text = [&](double error) {
@@ -213,19 +213,14 @@ std::string table(const Localisation& found) {
               "#total rms", "#carries on", "share of the outputs' error", "#NaN or infinite"},
              Table::Form::kWide);
   for (const StepError& s : found.steps) {
-    rows.row({count_cell(s.step),
-              name_cell(s.name),
-              kernel_cell(s.kernel),
-              type_cell(s.store),
-              number_cell(s.reference_rms),
-              error_cell(s, s.local_rms),
-              error_cell(s, s.weights_rms),
-              error_cell(s, s.total_rms),
-              s.says_it_all() ? Cell{fmt::format("{:.2g}", s.amplification), "number"}
-                              : error_cell(s, 0),
-              found.has_shares() ? bar_cell(s.share) : Cell{"–", "number"},
-              count_cell(s.non_finite)},
-             s.own_non_finite > 0 ? "class=\"failed\"" : "");
+    rows.row(
+        {count_cell(s.step), name_cell(s.name), kernel_cell(s.kernel), type_cell(s.store),
+         number_cell(s.reference_rms), error_cell(s, s.local_rms), error_cell(s, s.weights_rms),
+         error_cell(s, s.total_rms),
+         s.says_it_all() ? Cell{fmt::format("{:.2g}", s.amplification), "number"}
+                         : error_cell(s, 0),
+         found.has_shares() ? bar_cell(s.share) : Cell{"–", "number"}, count_cell(s.non_finite)},
+        s.own_non_finite > 0 ? "class=\"failed\"" : "");
   }
   return rows.html();
 }

@@ -60,8 +60,9 @@ std::string attributes(const plan::LedgerRow& row) {
 std::string ledger(const ReportPage& page) {
   if (page.plan.ledger.empty())
     return empty_section("ledger", "Ledger", "The engine carries no ledger.");
-  Table table("Ledger", {"node", "operator", "part of", "asked", "compute", "accumulate", "store",
-                         "state", "#step", "kernel", "why"},
+  Table table("Ledger",
+              {"node", "operator", "part of", "asked", "compute", "accumulate", "store", "state",
+               "#step", "kernel", "why"},
               Table::Form::kWide);
   for (const plan::LedgerRow& row : page.plan.ledger) {
     const bool part = row.composite != row.op;

@@ -89,9 +89,10 @@ std::string precision(const ReportPage& page) {
   if (plan.steps.empty())
     return empty_section("precision", "Precision map", "The engine has no steps.");
   const std::map<int32_t, std::string> wishes = wishes_by_step(plan);
-  Table table("Steps and their types", {"#step", "node", "operator", "kernel", "compute", "inner",
-                                        "accumulate", "store", "asked"},
-              Table::Form::kWide);
+  Table table(
+      "Steps and their types",
+      {"#step", "node", "operator", "kernel", "compute", "inner", "accumulate", "store", "asked"},
+      Table::Form::kWide);
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     const plan::Step& step = plan.steps[s];
     const auto wish = wishes.find(static_cast<int32_t>(s));
@@ -121,8 +122,9 @@ std::string ranges(const ReportPage& page) {
   std::ranges::stable_sort(rows, std::ranges::greater{},
                            [](const RangeRow* row) { return row->peak / row->limit; });
   const double f16 = largest_finite(DType::kF16);
-  Table table("Largest values", {"#step", "node", "point", "#largest |value|", "type",
-                                 "#type's limit", "share of the limit", "in f16 it would be"},
+  Table table("Largest values",
+              {"#step", "node", "point", "#largest |value|", "type", "#type's limit",
+               "share of the limit", "in f16 it would be"},
               Table::Form::kWide);
   for (const RangeRow* row : rows) {
     table.row(
@@ -172,22 +174,25 @@ std::string replay(const ReportPage& page) {
   std::vector<const StepResult*> rows;
   for (const StepResult& step : page.report.steps) rows.push_back(&step);
   std::ranges::stable_sort(rows, std::ranges::greater{}, &StepResult::ratio);
-  Table table("Replayed steps", {"#step", "node", "kernel", "result", "#error", "#limit",
-                                 "part of the limit", "#declared", "why"},
+  Table table("Replayed steps",
+              {"#step", "node", "kernel", "result", "#error", "#limit", "part of the limit",
+               "#declared", "why"},
               Table::Form::kWide);
   for (const StepResult* step : rows) {
     table.row({count_cell(step->step), name_cell(step->name), kernel_cell(step->kernel),
-               verdict_cell(step->passed ? "pass" : "wrong"), std::isfinite(step->error) ? number_cell(step->error) : Cell{"NaN", "number"},
+               verdict_cell(step->passed ? "pass" : "wrong"),
+               std::isfinite(step->error) ? number_cell(step->error) : Cell{"NaN", "number"},
                number_cell(step->limit), bar_cell(step->ratio),
                step->declared > 0 ? number_cell(step->declared) : Cell{"", "number"},
                text_cell(step->why, "why")},
               step->passed ? "" : "class=\"failed\"");
   }
-  return section("replay", "Replay",
-                 hint("Every step on the inputs that the engine itself gave it, against its FP64 "
-                      "evaluation: the element of all cells that comes nearest to its limit. Declared: "
-                      "the error that the kernel declares, at the rms of its output.") +
-                     table.html());
+  return section(
+      "replay", "Replay",
+      hint("Every step on the inputs that the engine itself gave it, against its FP64 "
+           "evaluation: the element of all cells that comes nearest to its limit. Declared: "
+           "the error that the kernel declares, at the rms of its output.") +
+          table.html());
 }
 
 std::string rewrites(const ReportPage& page) {

@@ -151,8 +151,8 @@ RmsLimits rms_limits(const Context& context, const Pool& pool, double noise) {
   RmsLimits limits{.limit = tolerance.rms * scale, .cap = std::numeric_limits<double>::infinity()};
   if (!tolerance.above_noise) return limits;
   // The rms of few values strays farther from its expectation than that of many.
-  limits.limit = std::max(
-      limits.limit, kNoises * noise * (1 + 1 / std::sqrt(static_cast<double>(pool.elems))));
+  limits.limit = std::max(limits.limit,
+                          kNoises * noise * (1 + 1 / std::sqrt(static_cast<double>(pool.elems))));
   limits.cap = cap_of(context.precision.narrowest) * scale;
   return limits;
 }

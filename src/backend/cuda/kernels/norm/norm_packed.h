@@ -25,7 +25,7 @@ struct PackedNorm {
   float *scales = nullptr, *zeros = nullptr;
   const float* factors = nullptr;  ///< of QuantizeRows: [cols], or null: 1
   const float *given_scale = nullptr, *given_zero = nullptr;  ///< of all rows; null: each its own
-  bool backwards = false;          ///< rows from the last to the first; EmbedNorm takes no notice
+  bool backwards = false;  ///< rows from the last to the first; EmbedNorm takes no notice
 };
 
 /// A table whose rows ids name, as NormSource of norm.h.
