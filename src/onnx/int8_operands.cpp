@@ -15,7 +15,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using ir::Graph;
-using ir::kNoValue;
 using ir::Node;
 using ir::NodeId;
 using ir::ValueId;
