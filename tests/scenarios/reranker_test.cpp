@@ -58,8 +58,9 @@ TEST_P(Reranker, TheStaticShapePassesToo) {
   EXPECT_EQ(report.cells[0].batch, 4);
   EXPECT_EQ(report.cells[0].length, 4);
   for (const CheckResult& check : report.checks) {
-    const bool placed = check.name.starts_with("rows") && !check.name.ends_with("alone") &&
-                        !check.name.ends_with("length");
+    const bool placed = check.name == "one row copied over the batch" ||
+                        check.name == "rows in reverse order" ||
+                        check.name == "rows that share a batch with NaN";
     if (placed) {
       EXPECT_GT(check.done, 0) << check.name;
     }
