@@ -360,7 +360,7 @@ constexpr Plant on_extreme_rows(std::string_view name, std::string_view defect,
           .names_step = true,
           .launch = launch};
 }
-// In 16 bits: in f32 it shows on ordinary rows, too.
+// In 16 bits: norms that write f32 show it on ordinary rows, too.
 constexpr Plant with_epsilon() {
   Plant plant = on_extreme_rows("large-epsilon", "a norm's epsilon is 1e-5 instead of 1e-12",
                                 "bert_sdpa_dynamo", kNorm, &large_epsilon);

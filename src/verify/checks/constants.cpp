@@ -24,12 +24,12 @@ std::string coverage(const std::vector<HeldConstant>& constants) {
     held += constant.held;
     if (constant.held) elems += constant.elems;
     if (constant.held || named++ >= kMostNames) continue;
-    missing += (missing.empty() ? "" : ", ") + text(constant);
+    missing += (missing.empty() ? "" : ", ") + text(constant) + ": " + constant.why;
   }
   std::string note = fmt::format("{} of {} constants, {} numbers, held against the model", held,
                                  constants.size(), elems);
   if (named == 0) return note;
-  return note + "; nobody recorded how these were made: " + missing +
+  return note + "; not held: " + missing +
          (named > kMostNames ? fmt::format(" and {} more", named - kMostNames) : "");
 }
 

@@ -37,6 +37,10 @@ DType common_float(const std::vector<Tensor>& tensors) {
   return common;
 }
 
+struct MissingConstant : Error {
+  using Error::Error;
+};
+
 // The rows of a plan's derivations, evaluated. Each is rounded to its type, as the build does; the
 // operator itself is evaluated in FP64.
 class ModelConstants {
@@ -52,7 +56,8 @@ class ModelConstants {
         if (in != plan::kNone) ++uses_[static_cast<size_t>(in)];
     }
   }
-  /// Throws Error(kInput): the model has no such constant, or an operator refuses its operands.
+  /// Throws MissingConstant where the model has no such constant, Error(kInput) where an operator
+  /// refuses its operands.
   Tensor value(int32_t index) {
     std::vector<int32_t> open{index};
     std::map<int32_t, Tensor> ready;
@@ -92,8 +97,9 @@ class ModelConstants {
     const auto found = named_.find(row.name);
     if (found == named_.end() || found->second->dtype() != row.dtype ||
         found->second->shape() != row.shape) {
-      throw Error(ErrorCode::kInput, fmt::format("the model has no constant '{}' of type {}{}",
-                                                 row.name, name(row.dtype), str(row.shape)));
+      throw MissingConstant(ErrorCode::kInput,
+                            fmt::format("the model has no constant '{}' of type {}{}", row.name,
+                                        name(row.dtype), str(row.shape)));
     }
     return *found->second;
   }
@@ -120,7 +126,7 @@ class ModelConstants {
                                  : graph.add_constant(converts ? as_type(t, common) : t));
     }
     const auto output = static_cast<size_t>(r.output);
-    const ir::NodeId node = graph.add_node(r.op, std::move(ids), r.attrs, r.output + 1);
+    const ir::NodeId node = graph.add_node(r.op, std::move(ids), r.attrs, outputs_of(r, inputs));
     ops::infer_node(graph, node);
     graph.outputs.push_back(graph.node(node).outputs[output]);
     graph.output_names.emplace_back("made");
@@ -132,6 +138,26 @@ class ModelConstants {
     }
     made.dtype = r.dtype;
     return made.to_tensor();
+  }
+  // Up to the one that is wanted; a Split's rule wants all of its parts.
+  static int outputs_of(const DerivationRow& r, const std::vector<Tensor>& inputs) {
+    if (r.op != OpKind::kSplit) return r.output + 1;
+    const auto attrs = decode<SplitAttrs>(r.attrs);
+    int64_t parts = attrs.num_outputs;
+    if (!attrs.sizes.empty()) {
+      parts = static_cast<int64_t>(attrs.sizes.size());
+    } else if (inputs.size() > 1 && inputs[1].defined()) {
+      parts = inputs[1].elems();
+    } else if (parts <= 0 && inputs[0].rank() == r.shape.size() && !r.shape.empty()) {
+      const auto rank = static_cast<int64_t>(r.shape.size());
+      const int64_t axis =
+          std::clamp<int64_t>(attrs.axis < 0 ? attrs.axis + rank : attrs.axis, 0, rank - 1);
+      const int64_t part = std::max<int64_t>(r.shape[static_cast<size_t>(axis)], 1);
+      parts = inputs[0].shape()[static_cast<size_t>(axis)] / part;  // equal ones
+    }
+    constexpr int64_t kMostParts = 1 << 16;
+    return static_cast<int>(std::clamp<int64_t>(parts, int64_t{r.output} + 1,
+                                                std::max<int64_t>(kMostParts, r.output + 1)));
   }
   static Tensor as_type(const Tensor& t, DType type) {
     EvalTensor wide = EvalTensor::from(t);
@@ -261,14 +287,17 @@ class Holder {
                           : "an output";
     held.name = place.name;
     held.held = place.derivation != plan::kNone;
-    if (held.held) {
-      try {
-        const Tensor exact = model_.value(place.derivation);
-        held.why = judge(place, exact);
-      } catch (const Error& error) {
-        if (error.code() != ErrorCode::kInput) throw;
-        held.why = fmt::format("cannot be made of the model: {}", error.what());
-      }
+    try {
+      if (held.held)
+        held.why = judge(place, model_.value(place.derivation));
+      else
+        held.why = "nobody recorded how it was made";
+    } catch (const MissingConstant& error) {
+      held.why = fmt::format("cannot be made of the model: {}", error.what());
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kInput) throw;
+      held.held = false;
+      held.why = error.what();
     }
     context_.constants.push_back(std::move(held));
   }

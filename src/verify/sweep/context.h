@@ -74,8 +74,8 @@ struct HeldConstant {
   std::string where;    ///< "input 1 of step 0 (cpu.embed_norm.rows, 'node')"
   std::string made_of;  ///< "Transpose('fc.weight')"
   int64_t elems = 0;
-  bool held = false;  ///< does the engine say how it was made?
-  std::string why;    ///< of one that is held: what is wrong; empty: nothing
+  bool held = false;  ///< could it be made of the model's, as the engine says?
+  std::string why;    ///< held: what is wrong, empty: nothing; not held: the reason
 };
 
 /// What the engine's types explain (noise.h).
