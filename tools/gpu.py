@@ -29,7 +29,7 @@ import report_gpu  # noqa: E402
 # The field cases, every example model, sessions: what of these programs runs on any device.
 # Without those that start the program, which need not lie where it was built.
 SCENARIOS = ("*OnDevice*:*Reranker*:*Attention*:*Tracker*:*LayerNorm*:*Mask*:*Planted*:Sessions*:"
-             "-*HalfModel*:MaskedRun.*")
+             "-*HalfModel*:MaskedRun.*:MaskedReport.*")
 SESSIONS = "Session.*:Observer.*:Callers*:OutOfMemory.*:Recordings.*:SideBySide.*"
 STAGES = {
     "tests": "operator tables, scenarios, sessions, planted defects",
