@@ -44,19 +44,6 @@ __device__ inline RowScaling given_scaling(float scale, float zero) {
   return {0, 1, 1 / scale, zero, scale, zero};
 }
 
-/// The bytes of a and b, a's below, by a given_scaling().
-__device__ __forceinline__ uint32_t given_bytes(const RowScaling& by, float a, float b,
-                                                uint32_t above = 0) {
-  constexpr int kLeastQ8 = -127;
-  const int first = max(kLeastQ8, __float2int_rn(__fmaf_rn(a, by.second, by.shift)));
-  const int second = max(kLeastQ8, __float2int_rn(__fmaf_rn(b, by.second, by.shift)));
-  uint32_t bytes;
-  asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;"
-      : "=r"(bytes)
-      : "r"(second), "r"(first), "r"(above));
-  return bytes;
-}
-
 /// The range of a row of which each of kThreads threads knows a part; NaN if `differences`, the sum
 /// of x − x, is not 0 in one of them. `shared` as of combine_row().
 template <int kThreads>

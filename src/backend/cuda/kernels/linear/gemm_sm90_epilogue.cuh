@@ -432,36 +432,20 @@ __device__ __forceinline__ void take_slice(const GemmSums<S>& sums, const GemmCo
   }
 }
 
-// Two neighbors of y, columns `col` and the next, as they are stored in f16, times their factors.
-__device__ __forceinline__ float2 factored_pair(const GemmArguments& args, int col, float a,
-                                                float b) {
-  float2 v = __half22float2(__floats2half2_rn(a, b));
+// Two neighbors of y, columns `col` and the next, as they are stored in f16, quantized: two bytes.
+__device__ __forceinline__ uint16_t quantized_pair(const GemmArguments& args, const RowScaling& by,
+                                                   int col, float a, float b) {
   const float* factors = args.quantized.factors;
-  if (factors != nullptr && col < args.n) {  // n is a multiple of 8
-    v.x *= factors[col];
-    v.y *= factors[col + 1];
-  }
-  return v;
+  float2 factor{1, 1};
+  if (factors != nullptr && col < args.n)  // n is a multiple of 8
+    factor = float2{factors[col], factors[col + 1]};
+  const auto byte = [&by](float v, float f) {
+    return static_cast<uint16_t>(by.byte(__half2float(__float2half_rn(v)) * f) & 0xff);
+  };
+  return static_cast<uint16_t>(byte(a, factor.x) | byte(b, factor.y) << 8);
 }
 __device__ __forceinline__ RowScaling scaling_of(const GemmQuantized& by) {
   return given_scaling(*by.scale, *by.zero);
-}
-
-// Of eight columns, number `eight` of a tile, what this thread quantizes: a pair of row g and one
-// of row g + 8.
-template <class S, bool kGelu>
-__device__ __forceinline__ void finish_eight(const GemmSums<S>& sums, const GemmColumns<S>& columns,
-                                             const GemmRows<S>& rows, const GemmArguments& args,
-                                             GemmTile tile, int block, int eight,
-                                             float2 (&out)[2]) {
-  const int* d = sums[block] + 4 * eight;
-  const int four[4] = {d[0], d[1], d[2], d[3]};
-  float v[4];
-  scaled<S>(four, columns, rows, block, eight, v);
-  if constexpr (kGelu) epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
-  const int col = tile.col + 8 * eight + threadIdx.x % 4 * 2;
-  out[0] = factored_pair(args, col, v[0], v[1]);
-  out[1] = factored_pair(args, col, v[2], v[3]);
 }
 
 /// q of a tile through boxes of 16 rows and 128 columns.
@@ -472,29 +456,25 @@ __device__ __forceinline__ void finish_bytes(const GemmSums<S>& sums, const Gemm
                                              GemmTile tile) {
   const int warp = uniform(threadIdx.x / 32 % 4), lane = threadIdx.x % 32;
   const RowScaling by = scaling_of(args.quantized);
-  // A thread has two bytes of each of two neighboring eights. It gives its neighbor those of one
-  // and stores four of the other: an even one of the first eight, an odd one of the second.
-  const bool is_odd = lane % 2 != 0;
-  const uint32_t pick = is_odd ? 0x3276 : 0x5410;
-  const uint32_t place = (is_odd ? 8 : 0) + lane % 4 / 2 * 4;
 #pragma unroll
   for (int b = 0; b < S::kRowBlocks; ++b) {
 #pragma unroll
     for (int c = 0; c < S::kCols / S::kBoxCols; ++c) {
       const uint32_t box = boxes + (b * (S::kCols / S::kBoxCols) + c) * S::kBoxBytes;
 #pragma unroll
-      for (int j = 0; j < S::kBoxCols / 8; j += 2) {
-        float2 first[2], second[2];
+      for (int j = 0; j < S::kBoxCols / 8; ++j) {
         const int eight = S::kBoxCols / 8 * c + j;
-        finish_eight<S, kGelu>(sums, columns, rows, args, tile, b, eight, first);
-        finish_eight<S, kGelu>(sums, columns, rows, args, tile, b, eight + 1, second);
+        const int* d = sums[b] + 4 * eight;
+        const int four[4] = {d[0], d[1], d[2], d[3]};
+        float v[4];
+        scaled<S>(four, columns, rows, b, eight, v);
+        if constexpr (kGelu)
+          epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
+        const int col = tile.col + 8 * eight + 2 * (lane % 4);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          const uint32_t own = given_bytes(by, first[half].x, first[half].y,
-                                           given_bytes(by, second[half].x, second[half].y));
-          const uint32_t other = __shfl_xor_sync(~0u, own, 1);
-          store_shared(box_place(box, lane / 4 + 8 * half, j / 2) + place,
-                       __byte_perm(own, other, pick));
+          const uint32_t at = box_place(box, lane / 4 + 8 * half, j / 2) + j % 2 * 8 + lane % 4 * 2;
+          store_shared_16_bits(at, quantized_pair(args, by, col, v[2 * half], v[2 * half + 1]));
         }
       }
       fence_shared_to_async();
@@ -515,10 +495,8 @@ __device__ __forceinline__ void store_bytes(const GemmSlice<S>& v, const GemmArg
 #pragma unroll
     for (int j = 0; j < S::kSliceCols / 8; ++j) {
       if (spot.row + 8 * half >= args.m || spot.col + 8 * j >= args.n) continue;
-      const float2 pair =
-          factored_pair(args, spot.col + 8 * j, v[4 * j + 2 * half], v[4 * j + 2 * half + 1]);
       *reinterpret_cast<uint16_t*>(q + 8 * j) =
-          static_cast<uint16_t>(given_bytes(by, pair.x, pair.y));
+          quantized_pair(args, by, spot.col + 8 * j, v[4 * j + 2 * half], v[4 * j + 2 * half + 1]);
     }
   }
 }
