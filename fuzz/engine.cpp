@@ -44,17 +44,17 @@ bool weights_are_whole(const vernier::engine::EngineFile& file) {
 
 void check_file(const Bytes& bytes) {
   const auto file = open(bytes);
-  if (!file || !weights_are_whole(*file) || file->outdated_certificate) return;
-  require(vernier::engine::engine_bytes(file->plan, file->certificate) == bytes);
+  if (!file || !weights_are_whole(*file) || file->outdated_records) return;
+  require(vernier::engine::engine_bytes(file->plan, file->records) == bytes);
 }
 
-// The certificate section with the hash of this engine, if it can be decoded.
+// The section of records with the hash of this engine, if it can be decoded.
 Bytes made_to_fit(const Bytes& section, const std::string& content_hash) {
   try {
-    auto certificate = vernier::engine::decode_certificate(section);
-    if (!certificate) return section;
-    certificate->engine_hash = content_hash;
-    return vernier::engine::encode_certificate(*certificate);
+    auto records = vernier::engine::decode_records(section);
+    if (!records || records->empty()) return section;
+    if (records->certificate) records->certificate->engine_hash = content_hash;
+    return vernier::engine::encode_records(*records);
   } catch (const vernier::Error& error) {
     require(error.code() == vernier::ErrorCode::kInput);
     return section;
@@ -83,9 +83,9 @@ void check_sections(std::span<const std::byte> input) {
   sections.certificate = made_to_fit(take(input.size()), plain->content_hash);
   const Bytes bytes = assemble(sections);
   const auto file = open(bytes);
-  if (!file || file->outdated_certificate) return;
+  if (!file || file->outdated_records) return;
   require(file->content_hash == plain->content_hash);
-  require(vernier::engine::engine_bytes(file->plan, file->certificate) == bytes);
+  require(vernier::engine::engine_bytes(file->plan, file->records) == bytes);
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
-// verify_seeds: verifies engines of models in FP16 and BF16 over many seeds and prints how close a
-// correct engine comes to its limits (docs/verification_fitting.md "Limits in 16 bits").
+// verify_seeds: verifies engines of models over many seeds and prints how close a correct engine
+// comes to its limits (docs/verification_fitting.md "Limits in 16 bits").
 // Usage: verify_seeds SEEDS MODEL.onnx... [--device cpu] [--first-seed 1] [--lengths 4,16,48]
-// exit 1 if a verdict is not pass
+//                     [--modes fp16,bf16]
+// exit 1 if a verdict is not pass. With --lengths default it is the default sweep.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,13 +44,20 @@ struct Settings {
   int seeds = 0, first_seed = 1;
   std::string device = "cpu";
   std::vector<int64_t> lengths{4, 16, 48};
+  std::vector<std::string> modes{"fp16", "bf16"};
   std::vector<std::filesystem::path> models = {};
 };
 
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> all;
+  std::istringstream parts(text);
+  for (std::string one; std::getline(parts, one, ',');) all.push_back(one);
+  return all;
+}
 std::vector<int64_t> lengths_of(const std::string& text) {
   std::vector<int64_t> all;
-  std::istringstream parts(text);
-  for (std::string one; std::getline(parts, one, ',');) all.push_back(std::atoll(one.c_str()));
+  if (text == "default") return all;
+  for (const std::string& one : words_of(text)) all.push_back(std::atoll(one.c_str()));
   return all;
 }
 
@@ -72,6 +80,8 @@ std::optional<Settings> settings_of(int argc, char** argv) {
       settings.first_seed = std::atoi(argv[i]);
     else if (argument == "--lengths")
       settings.lengths = lengths_of(argv[i]);
+    else if (argument == "--modes")
+      settings.modes = words_of(argv[i]);
     else
       return std::nullopt;
   }
@@ -109,14 +119,14 @@ int main(int argc, char** argv) {
   if (!settings) {
     fmt::print(stderr,
                "usage: verify_seeds SEEDS MODEL.onnx... [--device cpu] [--first-seed 1] [--lengths "
-               "4,16,48]\n");
+               "4,16,48|default] [--modes fp16,bf16]\n");
     return 2;
   }
   int failed = 0;
   fmt::print("{:<34} {:<5} {:>6} {:>8} {:>8} {:>8} {:>10} {:>7}\n", "model", "mode", "failed",
              "element", "rms", "replay", "replay rms", "inside");
   for (const std::filesystem::path& model : settings->models) {
-    for (const char* mode : {"fp16", "bf16"}) {
+    for (const std::string& mode : settings->modes) {
       const Nearest n = over_seeds(model, mode, *settings);
       fmt::print("{:<34} {:<5} {:>6} {:>8.3f} {:>8.3f} {:>8.3f} {:>10.3f} {:>7.2f}\n",
                  model.parent_path().filename().string(), mode, n.failed, n.element, n.rms,

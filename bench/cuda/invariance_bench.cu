@@ -1,6 +1,6 @@
 // What it costs that a row's bits do not depend on the number of rows: products of encoder layers
 // by our own kernel (one class of bits), by cuBLASLt's algorithms of one class, and by any of them,
-// split-K too, in one run on one device. docs/performance.md "GPU" says how to read it.
+// split-K too, in one run on one device. docs/measuring.md "GPU" says how to read it.
 //   build/cuda/bench/bench_invariance [out.json|sums] [f16|bf16] [ROWS…]
 // sums: compares f32 sums only. ROWS: these numbers of rows, and what each tile shape takes.
 // Each variant is timed in a graph of launches, ours overlapped as in an engine (the library's

@@ -4,7 +4,7 @@
     ./dev build && .venv/bin/python bench/peers/bf16.py [--rounds 4] [--seconds 2]
 
 Windows of the four subjects follow each other, forwards and backwards in turn. Writes
-bench/results/bf16_cpu.json. How to read it: docs/performance.md.
+bench/results/bf16_cpu.json. How to read it: docs/measuring.md.
 """
 import argparse
 import datetime

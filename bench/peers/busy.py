@@ -9,7 +9,7 @@ Subjects: "vernier" and "onnxruntime" with --threads per session (default: the C
 may use), and "one", Vernier with one thread per session. Load: as many processes that do nothing but
 count as there are CPUs, started and ended by this script. In every cell the subjects take turns,
 forwards and backwards, so that drift of the machine meets all of them. How to read the table:
-docs/performance.md "Sessions that share the machine". Exit 1 if a goal of report_busy.py is missed
+docs/measuring.md "Sessions that share the machine". Exit 1 if a goal of report_busy.py is missed
 (with --quick: never).
 """
 import argparse

@@ -7,7 +7,7 @@
 
 Every cell is measured in rounds: a window of each subject after the other, forwards and backwards
 in turn, so that drift of the machine meets all of them. The inputs are the same and the outputs are
-compared. How to read the table: docs/performance.md. Exit 1 if outputs differ or a row's bits
+compared. How to read the table: docs/measuring.md. Exit 1 if outputs differ or a row's bits
 depend on its batch.
 """
 import argparse

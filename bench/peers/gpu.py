@@ -8,7 +8,7 @@
     python3 bench/peers/gpu.py --check --vernier build/release/vernier     tiny models on the CPU
 
 Needs torch, onnx and numpy in this interpreter. The table comes last; how to read it, and what is
-measured how: docs/performance.md "GPU". The JSON is written after every cell, so that a run that is
+measured how: docs/measuring.md "GPU". The JSON is written after every cell, so that a run that is
 ended early keeps what it has. Exit 1 if something failed, answers are wrong, a row's bits depend on
 its batch, or a second build gives other bytes.
 """

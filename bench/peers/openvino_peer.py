@@ -8,7 +8,7 @@ Models of make-model. OpenVINO's INT8 is NNCF's post-training quantization of th
 (transformer preset, seeded ids), with FP32 and with BF16 for the rest; Vernier's is build --int8,
 every product.
 Windows of the subjects follow each other, forwards and backwards in turn. The table has medians of
-all runs. Writes bench/results/openvino_cpu.json. How to read it: docs/performance.md.
+all runs. Writes bench/results/openvino_cpu.json. How to read it: docs/measuring.md.
 """
 import argparse
 import datetime

@@ -2,7 +2,7 @@
 No packages. The files that bench/peers/gpu.py writes hold cells
   {"model", "cell", "type", "flops", "floor_ms",
    "pytorch" | "vernier": {"median_ms", …}, "compiled": {"compile_s", "median_ms"}}
-and one entry per model and type, {"model", "type", "build", "accuracy"} (docs/performance.md).
+and one entry per model and type, {"model", "type", "build", "accuracy"} (docs/measuring.md).
 """
 import math
 import random

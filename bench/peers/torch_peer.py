@@ -1,5 +1,5 @@
 """PyTorch beside Vernier: a model's answers and times in every type, eager and compiled, the times of
-its matrix products alone, and what the device can do at most. Needs torch; see docs/performance.md.
+its matrix products alone, and what the device can do at most. Needs torch; see docs/measuring.md.
 """
 import contextlib
 import time

@@ -1,6 +1,6 @@
 // Certificate: how an engine was verified, and the verdict. Plain data. It is in the engine file,
 // outside the content hash (docs/engine_format.md), and has no date: same input, same bytes. What
-// it is good for: docs/verification.md "Certificate".
+// it is good for: docs/certificates.md "Certificate".
 #pragma once
 #include <cstdint>
 #include <string>

@@ -52,6 +52,9 @@ struct CompileOptions {
   /// what had to be timed. The same file gives the same engine. Empty: everything is timed again.
   std::string tuning_file;
   bool seed_missing_weights = false;  ///< seeded values for external data that is missing
+  /// Runs the engine on a few seeded inputs and records the hashes of its answers in the file
+  /// (docs/certificates.md "Canary"). Where it cannot run here, a note says why.
+  bool canary = true;
   /// Called with each stage of the work ("import", "raise_attention", "pack", "write").
   std::function<void(std::string_view stage)> progress;
   /// max_bytes: of the model's weights, as they are read and again as they are packed, and of

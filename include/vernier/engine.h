@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "vernier/canary.h"
 #include "vernier/certificate.h"
 #include "vernier/dtype.h"
 #include "vernier/error.h"
@@ -62,11 +63,13 @@ class Engine {
   const std::vector<Port>& outputs() const;
   /// "cpu" or "cuda".
   const std::string& device() const;
-  /// Hash of everything in the file but the certificate, in hex.
+  /// Hash of everything in the file but the certificate and the canary, in hex.
   const std::string& content_hash() const;
   /// What the engine was verified with; null when it carries no certificate. Always of this
   /// content, but of the weights only once check_weights() has read them.
   const Certificate* certificate() const;
+  /// What the engine answered when it was built; null when it carries none.
+  const Canary* canary() const;
   /// Bytes of weights in the file.
   uint64_t weight_bytes() const;
   /// Reads all weights and compares their checksums. Throws Error(kInput) naming the first bad one.

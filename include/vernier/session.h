@@ -71,6 +71,9 @@ struct SessionOptions {
   /// these; a run, where its sizes are outside those that were verified. Of the weights it holds
   /// once Engine::check_weights() has read them. Outputs are not looked at: is_non_finite().
   std::optional<CertificateTerms> certificate = {};
+  /// The constructor runs the engine's canary (Engine::canary()) first, and throws
+  /// Error(kCheckFailed) where there is none or an answer has other bits than at the build.
+  bool canary = false;
 };
 
 /// For one thread at a time: a call while another thread is in one throws Error(kInput). After

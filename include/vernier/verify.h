@@ -72,6 +72,12 @@ struct Request {
   std::string batch_axis;  ///< the size that counts rows; empty: found on R
   uint64_t seed = 1;
   int threads = 0;
+  /// Where the FP64 evaluation computes its large products: "cpu", "cuda", or empty: on the GPU
+  /// for an engine that runs there.
+  std::string evaluate_on;
+  /// Another engine of the same model, whose answers are compared with this one's
+  /// (Report::against); empty: none.
+  std::filesystem::path against;
   bool localise = false;  ///< fill Report::localisation: some more FP64 evaluations of one cell
   bool time = false;      ///< fill Report::times
   std::filesystem::path html;  ///< where verify() writes its page; empty: nowhere
@@ -202,6 +208,24 @@ struct Cause {
   std::string command = {};  ///< the next one to run: a build with the rules, bisect, verify …
 };
 
+/// How the answers differ from those of Request::against, over all cells. It decides no verdict.
+struct AgainstOlder {
+  struct OutputChange {
+    std::string name = {};
+    int64_t equal_cells = 0;      ///< with equal bits
+    std::string first_cell = {};  ///< that has other bits
+    double rms = 0;               ///< of the difference, as a part of the older engine's rms
+    double worst = 0;             ///< largest |new − old| / (1 + |old|)
+    int64_t wrong_non_finite = 0, different_integers = 0;
+    int64_t rankings = 0, top1_changes = 0, top5_changes = 0;
+    double least_correlation = 1;
+  };
+  std::string file, engine_hash;
+  int64_t cells = 0;
+  std::vector<OutputChange> outputs = {};
+  bool equal() const;  ///< all bits
+};
+
 struct Report {
   Verdict verdict = Verdict::kPass;
   std::string explanation;         ///< what, where, which step, what to do
@@ -215,6 +239,7 @@ struct Report {
   int64_t compared_values = 0;
   std::optional<Localisation> localisation;  ///< of the worst cell, where it was asked for
   std::optional<StepTimes> times;            ///< where they were asked for
+  std::optional<AgainstOlder> against;       ///< where another engine was given
   std::string engine_hash, data_hash;        ///< what was verified, on which arrays
   Tolerance tolerance;
   double ms = 0;

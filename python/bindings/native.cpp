@@ -160,10 +160,11 @@ class PythonSession {
  public:
   /// `terms`: of the certificate that is asked for; none: none is.
   PythonSession(const PythonEngine& engine, int threads, const std::string& max_memory,
-                double max_seconds, const std::optional<CertificateTerms>& terms)
+                double max_seconds, const std::optional<CertificateTerms>& terms, bool canary)
       : session_(engine.engine, {.threads = threads,
                                  .limits = limits_of(max_memory, max_seconds),
-                                 .certificate = terms}) {
+                                 .certificate = terms,
+                                 .canary = canary}) {
     if (terms) engine.engine->check_weights();
   }
 
@@ -335,14 +336,16 @@ NB_MODULE(_native, m) {
       .def_rw("declared", &CertificateTerms::declared);
   nb::class_<PythonSession>(m, "Session")
       .def(nb::init<const PythonEngine&, int, const std::string&, double,
-                    const std::optional<CertificateTerms>&>(),
+                    const std::optional<CertificateTerms>&, bool>(),
            nb::call_guard<nb::gil_scoped_release>(), nb::arg("engine"), nb::arg("threads"),
-           nb::arg("max_memory"), nb::arg("max_seconds"), nb::arg("terms").none())
+           nb::arg("max_memory"), nb::arg("max_seconds"), nb::arg("terms").none(),
+           nb::arg("canary"))
       .def("run", &PythonSession::run);
 
   nb::class_<CompileOptions>(m, "CompileOptions")
       .def(nb::init<>())
       .def_rw("device", &CompileOptions::device)
+      .def_rw("canary", &CompileOptions::canary)
       .def_rw("shapes", &CompileOptions::shapes)
       .def_rw("outputs", &CompileOptions::extra_outputs)
       .def_rw("fuse_off", &CompileOptions::passes_off)

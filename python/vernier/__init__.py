@@ -107,11 +107,15 @@ class Session:
     accept_own_tolerance, accept_declared
                 with require_certificate: also limits that were the user's own, and errors that
                 kernels declare above the cap.
+    canary      first the inputs that the build recorded are run: an Error of code "check_failed"
+                where the engine answers with other bits than it did then, which says what has
+                changed since.
     """
 
     def __init__(self, engine: Engine, threads: int = 0, *, max_memory: int | str | None = None,
                  max_seconds: float | None = None, require_certificate: bool = False,
-                 accept_own_tolerance: bool = False, accept_declared: bool = False) -> None:
+                 accept_own_tolerance: bool = False, accept_declared: bool = False,
+                 canary: bool = False) -> None:
         self.engine = engine
         self._certified = require_certificate
         if (accept_own_tolerance or accept_declared) and not require_certificate:
@@ -121,7 +125,7 @@ class Session:
         if terms is not None:
             terms.own_tolerance, terms.declared = accept_own_tolerance, accept_declared
         self._native = _native.Session(engine._native, threads, _size(max_memory),
-                                       max_seconds or 0.0, terms)
+                                       max_seconds or 0.0, terms, canary)
 
     def run(self, inputs: Arrays, *, check: bool = False) -> dict[str, np.ndarray]:
         """Runs the engine on arrays named as its inputs; returns new arrays by output name.
@@ -151,7 +155,8 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
           outputs: Iterable[str] = (), fuse_off: Iterable[str] = (), device: str = "cpu",
           scales: Path | None = None, static_scales: bool = False,
           export_qdq: Path | None = None, int8_error: float = 5.0,
-          compare: bool = False, force: bool = False, max_memory: int | str | None = None,
+          compare: bool = False, force: bool = False, canary: bool = True,
+          max_memory: int | str | None = None,
           max_seconds: float | None = None) -> dict[str, Any]:
     """Compiles an ONNX model into an engine file, as `vernier build` does, range audit included.
 
@@ -177,14 +182,17 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
               measured.
     compare   of mode "int8": time the engine beside one in 16 bits on this machine, and keep the
               faster one; without it nothing is timed. force: keep int8 even where it is slower.
+    canary    run the engine on a few seeded inputs and record the hashes of its answers, for
+              Session(canary=True).
     max_memory, max_seconds
               for untrusted models: "8GB" or bytes, estimated before it is taken; seconds, asked
               between steps. What is over them is an Error with the code "machine". Ctrl-C ends the
               work between steps, too.
 
     Returns engine, model, onnx_nodes, steps, fallback_steps, weight_bytes, notes, policy (which
-    `policy` takes back), comparison (of int8 with 16 bits; None: nothing was timed) and ms. Raises Error: a rule that matches nothing, a request that no kernel
-    can honor, an operator that is not supported.
+    `policy` takes back), comparison (of int8 with 16 bits; None: nothing was timed) and ms. Raises
+    Error: a rule that matches nothing, a request that no kernel can honor, an operator that is not
+    supported.
     """
     options = _native.CompileOptions()
     options.device = device
@@ -203,6 +211,7 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
         options.scales, options.scales_file = _text_of(scales), os.fspath(scales)
         _check_keeps(engine, scales)
     options.static_scales = static_scales
+    options.canary = canary
     if export_qdq is not None:
         options.export_qdq = os.fspath(export_qdq)
         for read in (model, *([] if scales is None else [scales])):

@@ -23,7 +23,7 @@ class CertificateTerms:
 
 class Session:
     def __init__(self, engine: Engine, threads: int, max_memory: str, max_seconds: float,
-                 terms: CertificateTerms | None) -> None: ...
+                 terms: CertificateTerms | None, canary: bool) -> None: ...
     def run(self, arrays: list[NamedElements]) -> tuple[list[NamedElements], str]: ...
 
 class CompileOptions:
@@ -32,6 +32,7 @@ class CompileOptions:
     shapes: str
     outputs: list[str]
     fuse_off: list[str]
+    canary: bool
     mode: str
     rules: list[str]
     layer_precisions: str

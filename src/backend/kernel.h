@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/attr_codec.h"
+#include "core/fp64_products.h"
 #include "core/numerics.h"
 #include "core/op_kind.h"
 #include "core/tensor.h"
@@ -298,6 +299,8 @@ struct KernelSet {
   Support (*runs_engine_of)(std::string_view target) = nullptr;
   /// What mode int8 asks of attention's products: the type of 16 bits that is multiplied best.
   DType attended = DType::kF16;
+  /// The device as a help of the FP64 evaluators, where it is available. Null: it is none.
+  std::unique_ptr<Fp64Products> (*fp64_products)() = nullptr;
 };
 
 }  // namespace vernier

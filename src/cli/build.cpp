@@ -28,7 +28,7 @@ struct Options {
   LimitOptions limits;
   bool seed_missing_weights = false, verify = false, json = false, accept_declared = false,
        stamp = false;
-  bool no_compare = false, force = false;
+  bool no_compare = false, force = false, no_canary = false;
   double int8_error = 100 * CompileOptions().int8_error;  ///< percent
 };
 
@@ -128,6 +128,7 @@ int build(const Options& options) {
   compile_options.shapes = options.shapes;
   compile_options.tuning_file = options.tuning;
   compile_options.seed_missing_weights = options.seed_missing_weights;
+  compile_options.canary = !options.no_canary;
   if (!options.outputs.empty())
     compile_options.extra_outputs = split_list(options.outputs, "--outputs");
   for (const std::string& text : options.fuse) {
@@ -227,6 +228,8 @@ void add_build(CLI::App& app, Run& chosen) {
                    "nothing is measured")
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
+  command->add_flag("--no-canary", options->no_canary,
+                    "do not run the engine on seeded inputs and record the hashes of its answers");
   CLI::Option* no_compare =
       command->add_flag("--no-compare", options->no_compare,
                         "with --int8: do not time the engine beside one in 16 bits");

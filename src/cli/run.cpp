@@ -17,7 +17,8 @@ struct Options {
   std::vector<std::string> plugins;
   int threads = 0;
   LimitOptions limits;
-  bool check = false, require_certificate = false, read_into_memory = false, json = false;
+  bool check = false, require_certificate = false, canary = false, read_into_memory = false,
+       json = false;
   CertificateTerms terms;
 };
 
@@ -34,13 +35,17 @@ std::optional<CertificateTerms> terms_of(const Options& options) {
 
 /// `work` whose failed checks begin with the option that asked for them.
 template <class Work>
-auto certified(const Work& work) {
+auto asked_by(const std::string& option, const Work& work) {
   try {
     return work();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kCheckFailed) throw;
-    throw Error(error.code(), std::string("--require-certificate: ") + error.what());
+    throw Error(error.code(), option + ": " + error.what());
   }
+}
+template <class Work>
+auto certified(const Work& work) {
+  return asked_by("--require-certificate", work);
 }
 
 /// The message about outputs that hold NaN or infinity; empty: all are finite.
@@ -69,6 +74,11 @@ int run(const Options& options) {
   }
   const SessionOptions session_options{
       .threads = options.threads, .limits = limits, .certificate = terms_of(options)};
+  if (options.canary) {
+    asked_by("--canary", [&] {
+      return Session(engine, {.threads = options.threads, .limits = limits, .canary = true});
+    });
+  }
   Session session = certified([&] { return Session(engine, session_options); });
   if (options.check || options.require_certificate) engine->check_weights();
   const NamedTensors inputs = read_inputs(session, options.inputs);
@@ -110,6 +120,9 @@ void add_run(CLI::App& app, Run& chosen) {
   command->add_flag("--check", options->check,
                     "read all weights first and compare their checksums; NaN or infinity in an "
                     "output is an error then");
+  command->add_flag("--canary", options->canary,
+                    "first run the inputs that the build recorded, and refuse the engine if it "
+                    "answers with other bits than it did then");
   command->add_flag("--require-certificate", options->require_certificate,
                     "refuse what was not verified with verdict 'pass': the engine, these sizes, on "
                     "this machine, with this program and these plugins; implies --check");
@@ -124,6 +137,7 @@ void add_run(CLI::App& app, Run& chosen) {
       "  vernier run model.vn --inputs in.npz -o out.npz --threads 1\n"
       "  vernier run model.vn --inputs in.npz -o out.npz --max-memory 4GB --max-seconds 10\n"
       "  vernier run model.vn --inputs in.npz -o out.npz --read-into-memory\n"
+      "  vernier run model.vn --inputs in.npz -o out.npz --canary\n"
       "  vernier run model.vn --inputs in.npz -o out.npz --require-certificate");
   command->callback([options, &chosen] { chosen = [options] { return run(*options); }; });
 }

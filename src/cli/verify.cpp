@@ -14,7 +14,8 @@ namespace vernier::cli {
 namespace {
 
 struct Options {
-  std::string engine, model, expect, tolerance, batches, lengths, batch_axis, from, to, report;
+  std::string engine, model, expect, tolerance, batches, lengths, batch_axis, from, to, report,
+      evaluate_on, against;
   std::vector<std::string> inputs, plugins;
   uint64_t seed = 1;
   int threads = 0;
@@ -52,6 +53,8 @@ int verify_engine(const Options& options) {
   if (!options.to.empty()) request.to = split_list(options.to, "--to");
   request.seed = options.seed;
   request.threads = options.threads;
+  request.evaluate_on = options.evaluate_on;
+  request.against = options.against;
   request.limits = limits_of(options.limits);
   request.read_into_memory = options.read_into_memory;
   add_report(options, request);
@@ -107,6 +110,14 @@ void add_verify(CLI::App& app, Run& chosen) {
   command->add_option("--batch-axis", options->batch_axis,
                       "the named size that counts rows [found on the model]");
   command->add_option("--seed", options->seed, "seed of the generated inputs [1]");
+  command->add_option("--against", options->against,
+                      "another engine of the same model (.vn): says by cell whether its answers "
+                      "have the same bits, else by how much they differ; decides no verdict");
+  command
+      ->add_option("--evaluate-on", options->evaluate_on,
+                   "where the FP64 evaluation computes its large products: cpu or cuda [the "
+                   "engine's device]")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
   command->add_option(
       "--tolerance", options->tolerance,
       "limits instead of the usual ones, e.g. rms=1e-3,max=1e-2,cos=0.9999,flips=0");
@@ -122,6 +133,7 @@ void add_verify(CLI::App& app, Run& chosen) {
       "  vernier verify model.vn --model model.onnx --stamp\n"
       "  vernier verify model.vn --model model.onnx --report report.html\n"
       "  vernier verify model.vn --model model.onnx --max-memory 8GB --max-seconds 600\n"
+      "  vernier verify new.vn --model model.onnx --against old.vn\n"
       "  vernier verify model.vn --model model.onnx --from /enc/0/Add --to /enc/1/Add\n"
       "  vernier verify model.vn --model model.onnx --inputs in.npz --expect out.npz --json\n"
       "Exit code 1 when the verdict is not 'pass'");

@@ -205,7 +205,7 @@ ComparedReport compile_faster(const std::string& model_path, const std::string& 
   const Clock clock;
   compiler::check_targets(engine_path, asked);
   const Job job = compiler::begun(asked);
-  const Compiled int8 = compiler::run(model_path, job);
+  Compiled int8 = compiler::run(model_path, job);
   ComparedReport report;
   std::optional<Compiled> other;
   if (job.policy.mode == precision::Mode::kInt8) {
@@ -215,9 +215,8 @@ ComparedReport compile_faster(const std::string& model_path, const std::string& 
         !other || compare.keep == Keep::kInt8 || comparison.speedup * kNoise >= 1;
   }
   const bool keeps_other = report.comparison && !report.comparison->kept_int8;
-  const Compiled& kept = keeps_other ? *other : int8;
-  compiler::stage(job.options, "write");
-  engine::write_engine(engine_path, kept.plan, Watch(job.options.limits));
+  Compiled& kept = keeps_other ? *other : int8;
+  compiler::write(engine_path, kept, job.options);
   report.build = compiler::report_of(kept, clock.ms());
   if (report.comparison)
     std::ranges::move(notes_of(*report.comparison), std::back_inserter(report.build.notes));

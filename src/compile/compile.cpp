@@ -4,12 +4,42 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "compile/canary.h"
 #include "compile/clock.h"
 #include "compile/pipeline.h"
 #include "core/whole_file.h"
 #include "engine/writer.h"
+#include "runtime/engine_impl.h"
 
 namespace vernier {
+namespace {
+
+std::optional<Canary> canary_noted(const std::shared_ptr<const Engine>& engine,
+                                   compiler::Compiled& compiled, const CompileOptions& options) {
+  std::string note;
+  std::optional<Canary> canary =
+      compiler::canary_of(engine, compiled.domains, options.limits, note);
+  if (!note.empty()) compiled.report_notes.push_back(note);
+  return canary;
+}
+
+}  // namespace
+
+void compiler::write(const std::string& engine_path, Compiled& compiled,
+                     const CompileOptions& options) {
+  stage(options, "write");
+  engine::RecordsOf records_of;
+  if (options.canary) {
+    records_of = [&](const std::filesystem::path& written) {
+      stage(options, "canary");
+      const backend::Backend& backend = backend_of(options);
+      const auto engine = Engine::open(written.string(), EngineOptions{.kernels = &backend});
+      return engine::Records{.certificate = {}, .canary = canary_noted(engine, compiled, options)};
+    };
+  }
+  engine::write_engine(engine_path, compiled.plan, Watch(options.limits), records_of);
+}
+
 void compiler::check_targets(const std::string& engine_path, const CompileOptions& options) {
   check_can_write(engine_path, "engine");
   if (!options.tuning_file.empty()) check_can_write(options.tuning_file, "tuning record");
@@ -46,18 +76,23 @@ CompileReport compile(const std::string& model_path, const std::string& engine_p
   const compiler::Clock clock;
   compiler::check_targets(engine_path, asked);
   const compiler::Job job = compiler::begun(asked);
-  const compiler::Compiled compiled = compiler::run(model_path, job);
-  compiler::stage(job.options, "write");
-  engine::write_engine(engine_path, compiled.plan, Watch(job.options.limits));
+  compiler::Compiled compiled = compiler::run(model_path, job);
+  compiler::write(engine_path, compiled, job.options);
   return compiler::report_of(compiled, clock.ms());
 }
 
 std::vector<std::byte> compile_to_bytes(const std::string& model_path,
                                         const CompileOptions& options, CompileReport* report) {
   const compiler::Clock clock;
-  const compiler::Compiled compiled = compiler::run(model_path, compiler::begun(options));
+  const compiler::Job job = compiler::begun(options);
+  compiler::Compiled compiled = compiler::run(model_path, job);
+  engine::Records records;
+  if (options.canary) {
+    const auto engine = Engine::Impl::engine_of(compiled.plan, compiler::backend_of(job.options));
+    records.canary = canary_noted(engine, compiled, job.options);
+  }
   if (report) *report = compiler::report_of(compiled, clock.ms());
-  return engine::engine_bytes(compiled.plan);
+  return engine::engine_bytes(compiled.plan, records);
 }
 
 }  // namespace vernier

@@ -107,7 +107,21 @@ json summary_json(const Engine& engine) {
           {"onnx_nodes", plan.ledger.size()},
           {"plugins", std::move(plugins)},
           {"certificate", certificate_json(engine.certificate())},
+          {"canary", canary_json(engine.canary())},
           {"notes", plan.notes}};
+}
+
+json canary_json(const Canary* canary) {
+  if (canary == nullptr) return nullptr;
+  json versions = json::object(), runs = json::array();
+  for (const Certificate::Version& version : canary->versions)
+    versions[version.of] = version.number;
+  for (const Canary::Run& run : canary->runs) {
+    json shapes = json::object();
+    for (const Canary::Array& array : run.inputs) shapes[array.name] = array.shape;
+    runs.push_back({{"shapes", std::move(shapes)}, {"outputs_hash", run.outputs_hash}});
+  }
+  return {{"versions", std::move(versions)}, {"runs", std::move(runs)}};
 }
 
 std::string limits_text(const std::vector<Certificate::Limit>& limits) {
@@ -126,11 +140,20 @@ std::string sizes_text(const Certificate::Range& range) {
   return text.empty() ? "fixed sizes" : text;
 }
 
+// "canary      3 runs, recorded with target 'x86-64 avx512', …"
+std::string canary_text(const Canary* canary) {
+  if (canary == nullptr) return "canary      none: answers were not recorded at the build\n";
+  std::string versions;
+  for (const Certificate::Version& version : canary->versions)
+    versions += (versions.empty() ? "" : ", ") + version.of + " '" + version.number + "'";
+  return format_line("canary      {}, recorded with {}\n", count_of(canary->runs, "run"), versions);
+}
+
 std::string certificate_text(const engine::EngineFile& file) {
-  if (file.outdated_certificate)
+  if (file.outdated_records)
     return "certificate of another version, which does not count: verify the engine again\n";
-  if (!file.certificate) return "certificate none: not verified\n";
-  const Certificate& certificate = *file.certificate;
+  if (!file.records.certificate) return "certificate none: not verified\n";
+  const Certificate& certificate = *file.records.certificate;
   std::string text =
       format_line("certificate {}\n  model     {}\n  data      {}\n", certificate.verdict,
                   certificate.model_hash, certificate.data_hash);
@@ -170,6 +193,7 @@ std::string summary_text(const Engine& engine) {
   for (const plan::Plugin& p : engine.impl().plan.build.plugins)
     text += format_line("plugin      {}: {} ({})\n", p.name, p.file, p.hash);
   text += certificate_text(*engine.impl().file);
+  text += canary_text(engine.canary());
   for (const std::string& note : engine.impl().plan.notes)
     text += format_line("note        {}\n", note);
   return text;

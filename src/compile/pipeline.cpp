@@ -363,6 +363,7 @@ Compiled run(const std::string& model_path, const Job& asked) {
   Fused fused = fuse(*imported, job, {}, plan::PlanOptions::Constants::kStored, take);
   std::vector<onnx::QdqProduct> exported;
   if (!job.options.export_qdq.empty()) exported = qdq_products(*imported, job, quantized);
+  if (job.options.canary) result.domains = domains_of(*imported);
   imported.reset();  // the planner can then release the weights
   plan::Plan plan =
       plan_fused(std::move(fused), job, plan::PlanOptions::Constants::kStored, nullptr);

@@ -21,6 +21,7 @@ struct Compiled {
   int64_t onnx_nodes = 0, opset = 0;
   std::string exported_policy;            ///< of a model that --export-qdq wrote, as JSON
   std::vector<std::string> report_notes;  ///< behind the plan's, which engines hold
+  evaluate::Domains domains;              ///< of the inputs, where a canary is asked for
 };
 
 /// The options of a build, with its policy and its scales parsed once for all stages.
@@ -77,6 +78,8 @@ std::vector<QuantizedProduct> quantized_products(const ir::Graph& imported, cons
 CompileOptions options_of(const plan::Plan& plan);
 /// All stages, the range audit among them. Throws Error.
 Compiled run(const std::string& model_path, const Job& job);
+/// Writes the engine, with its canary; adds to the notes of the report.
+void write(const std::string& engine_path, Compiled& compiled, const CompileOptions& options);
 /// What compile() returns. `ms`: since its beginning.
 CompileReport report_of(const Compiled& compiled, double ms);
 

@@ -1,5 +1,5 @@
 // What a device can do at most, and how long a step takes there at least: the share of it that each
-// step of an engine reaches. docs/performance.md "Shares of the device".
+// step of an engine reaches. docs/measuring.md "Shares of the device".
 #pragma once
 #include <map>
 

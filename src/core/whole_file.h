@@ -38,6 +38,8 @@ class WholeFile {
   /// Continues at this byte, for a library that fills in fields later. Throws Error(kMachine).
   void seek(uint64_t position);
   uint64_t position() const { return position_; }
+  /// Where what was written so far can be read, until commit().
+  const std::filesystem::path& temporary() const { return temporary_; }
   /// Waits until the contents are on disk, so that the file is complete after a power loss too.
   /// Throws Error(kMachine).
   void sync();

@@ -1,4 +1,4 @@
-// Plans and certificates to bytes and back: see codec.h. What they are made of: fields.h.
+// Plans and records to bytes and back: see codec.h. What they are made of: fields.h.
 #include "engine/codec.h"
 
 #include <array>
@@ -176,6 +176,12 @@ class Reader {
   size_t at_ = 0;
 };
 
+// A list of one or none.
+template <class T>
+std::vector<T> listed(const std::optional<T>& item) {
+  return item ? std::vector<T>{*item} : std::vector<T>{};
+}
+
 }  // namespace
 
 std::vector<std::byte> encode_plan(const plan::Plan& plan) {
@@ -188,9 +194,10 @@ std::vector<std::byte> encode_ledger(const plan::Plan& plan) {
   writer(plan.ledger);
   return std::move(writer.bytes);
 }
-std::vector<std::byte> encode_certificate(const Certificate& certificate) {
+std::vector<std::byte> encode_records(const Records& records) {
+  if (records.empty()) return {};
   Writer writer;
-  writer(kCertificateVersion, certificate);
+  writer(kRecordsVersion, listed(records.certificate), listed(records.canary));
   return std::move(writer.bytes);
 }
 
@@ -210,15 +217,21 @@ std::vector<plan::LedgerRow> decode_ledger(std::span<const std::byte> section) {
   return ledger;
 }
 
-std::optional<Certificate> decode_certificate(std::span<const std::byte> section) {
+std::optional<Records> decode_records(std::span<const std::byte> section) {
   uint32_t version = 0;
-  Certificate certificate;
+  std::vector<Certificate> certificates;
+  std::vector<Canary> canaries;
   Reader reader(section);
   reader(version);
-  if (version != kCertificateVersion) return std::nullopt;
-  reader(certificate);
+  if (version != kRecordsVersion) return std::nullopt;
+  reader(certificates, canaries);
   reader.check_at_end();
-  return certificate;
+  if (certificates.size() > 1 || canaries.size() > 1)
+    throw Error(ErrorCode::kInput, "more than one certificate or canary");
+  Records records;
+  if (!certificates.empty()) records.certificate = std::move(certificates[0]);
+  if (!canaries.empty()) records.canary = std::move(canaries[0]);
+  return records;
 }
 
 }  // namespace vernier::engine

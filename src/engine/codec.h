@@ -1,4 +1,4 @@
-// The plan, ledger and certificate sections of an engine file, to bytes and back. Contract:
+// The plan, ledger and record sections of an engine file, to bytes and back. Contract:
 // docs/engine_format.md. What the bytes mean is checked by validate.h; where they lie in the file
 // by format.h.
 #pragma once
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plan/plan.h"
+#include "vernier/canary.h"
 #include "vernier/certificate.h"
 
 namespace vernier::engine {
@@ -17,8 +18,14 @@ namespace vernier::engine {
 std::vector<std::byte> encode_plan(const plan::Plan& plan);
 /// The ledger section: `plan.ledger`.
 std::vector<std::byte> encode_ledger(const plan::Plan& plan);
-/// The certificate section.
-std::vector<std::byte> encode_certificate(const Certificate& certificate);
+/// What is known of an engine beyond its content.
+struct Records {
+  std::optional<Certificate> certificate;
+  std::optional<Canary> canary;
+  bool empty() const { return !certificate && !canary; }
+};
+/// The section of the records; empty for none.
+std::vector<std::byte> encode_records(const Records& records);
 
 struct DecodedPlan {
   plan::Plan plan;                   ///< without ledger; Blob::bytes undefined
@@ -28,7 +35,7 @@ struct DecodedPlan {
 /// Throw Error(kInput) "at byte N: …" on bytes that no encode_…() writes.
 DecodedPlan decode_plan(std::span<const std::byte> section);
 std::vector<plan::LedgerRow> decode_ledger(std::span<const std::byte> section);
-/// Absent: of another version (kCertificateVersion).
-std::optional<Certificate> decode_certificate(std::span<const std::byte> section);
+/// Absent: of another version (kRecordsVersion).
+std::optional<Records> decode_records(std::span<const std::byte> section);
 
 }  // namespace vernier::engine

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "plan/plan.h"
+#include "vernier/canary.h"
 #include "vernier/certificate.h"
 
 namespace vernier::engine {
@@ -113,6 +114,18 @@ template <class V>
 void fields(V& v, Fields<V, Certificate> x) {
   v(x.verdict, x.engine_hash, x.model_hash, x.data_hash, x.ranges, x.tolerances, x.own_tolerance,
     x.accepted_declared, x.outputs, x.versions, x.plugins);
+}
+template <class V>
+void fields(V& v, Fields<V, Canary::Array> x) {
+  v(x.name, x.dtype, x.shape, x.bytes);
+}
+template <class V>
+void fields(V& v, Fields<V, Canary::Run> x) {
+  v(x.inputs, x.outputs_hash);
+}
+template <class V>
+void fields(V& v, Fields<V, Canary> x) {
+  v(x.versions, x.runs);
 }
 
 // The largest number of each enumeration that is stored as one.

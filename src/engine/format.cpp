@@ -125,8 +125,8 @@ std::string name(SectionKind kind) {
       return "weight checksums";
     case SectionKind::kWeights:
       return "weights";
-    case SectionKind::kCertificate:
-      return "certificate";
+    case SectionKind::kRecords:
+      return "records";
   }
   return "?";
 }
@@ -158,7 +158,7 @@ std::vector<std::byte> file_head(const Contents& contents) {
   VERNIER_ASSERT(contents.weight_checksums.size() == num_chunks(contents.weight_bytes));
   const std::vector<std::byte> checksums = checksum_bytes(contents.weight_checksums);
   const std::array<std::span<const std::byte>, kSections> parts{
-      contents.plan, contents.ledger, checksums, {}, contents.certificate};
+      contents.plan, contents.ledger, checksums, {}, contents.records};
   Header header;
   header.content_hash = content_hash(contents);
   uint64_t end = kHeaderBytes;

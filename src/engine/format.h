@@ -14,9 +14,10 @@ namespace vernier::engine {
 
 inline constexpr std::array<char, 8> kMagic{'V', 'E', 'R', 'N', 'I', 'E', 'R', '\0'};
 inline constexpr uint32_t kFormatVersion = 10;
-/// Of the certificate section, which begins with it. One of another version does not count, and the
-/// engine is read all the same: version 1, which had no number, recorded too little.
-inline constexpr uint32_t kCertificateVersion = 2;
+/// Of the section of records (certificate, canary), which begins with it. One of another version
+/// does not count, and the engine is read all the same: version 1, which had no number, recorded
+/// too little, version 2 had no canary.
+inline constexpr uint32_t kRecordsVersion = 3;
 /// A blob begins at a multiple of this, in the file and so in the mapping: one cache line, the
 /// widest vector.
 inline constexpr uint64_t kBlobAlignment = 64;
@@ -29,7 +30,7 @@ enum class SectionKind : uint32_t {
   kLedger = 2,
   kWeightChecksums = 3,
   kWeights = 4,
-  kCertificate = 5,
+  kRecords = 5,
 };
 inline constexpr size_t kSections = 5;
 /// "plan", "ledger" …
@@ -55,10 +56,10 @@ struct Contents {
   std::span<const std::byte> plan, ledger;
   std::span<const uint64_t> weight_checksums;
   uint64_t weight_bytes = 0;
-  std::span<const std::byte> certificate;
+  std::span<const std::byte> records;
 };
 /// The file up to its weights: header, plan, ledger, weight checksums, padding. What follows is
-/// weight_bytes of weights and the certificate.
+/// weight_bytes of weights and the records.
 std::vector<std::byte> file_head(const Contents& contents);
 /// The inverse for the header. `bytes` is the whole file, of which the header and the padding are
 /// read. Throws Error(kInput): no engine, truncated, of another format, or corrupt at which offset.
@@ -67,7 +68,7 @@ Header read_header(std::span<const std::byte> bytes);
 /// XXH3-64.
 uint64_t checksum(std::span<const std::byte> bytes);
 /// XXH3-128 of the plan, ledger and weight checksum sections and the size of the weights: of all
-/// of the file but the certificate, since the checksums stand for the weights.
+/// of the file but the records, since the checksums stand for the weights.
 std::array<std::byte, 16> content_hash(const Contents& contents);
 
 constexpr uint64_t align_up(uint64_t bytes, uint64_t alignment) {

@@ -96,7 +96,7 @@ std::shared_ptr<EngineFile> read(const SharedBytes& shared) {
   const auto plan_section = checked_section(bytes, header, SectionKind::kPlan);
   const auto ledger_section = checked_section(bytes, header, SectionKind::kLedger);
   const auto checksums = checked_section(bytes, header, SectionKind::kWeightChecksums);
-  const auto certificate = checked_section(bytes, header, SectionKind::kCertificate);
+  const auto records = checked_section(bytes, header, SectionKind::kRecords);
   auto file = std::make_shared<EngineFile>();
   file->format_version = kFormatVersion;
   file->file_bytes = header.file_bytes;
@@ -105,7 +105,7 @@ std::shared_ptr<EngineFile> read(const SharedBytes& shared) {
   file->weights_offset = header.at(SectionKind::kWeights).offset;
   file->weight_checksums = words(checksums);
   if (content_hash({plan_section, ledger_section, file->weight_checksums, file->weights.size(),
-                    certificate}) != header.content_hash) {
+                    records}) != header.content_hash) {
     fail("its content does not have the hash in its header; copy the file again or rebuild it");
   }
   decoded(SectionKind::kPlan, header, [&] {
@@ -116,12 +116,14 @@ std::shared_ptr<EngineFile> read(const SharedBytes& shared) {
   file->plan.ledger =
       decoded(SectionKind::kLedger, header, [&] { return decode_ledger(ledger_section); });
   decoded(SectionKind::kPlan, header, [&] { check_plan(file->plan); });
-  if (!certificate.empty()) {
-    decoded(SectionKind::kCertificate, header, [&] {
-      file->certificate = decode_certificate(certificate);
-      if (file->certificate) check_certificate(*file->certificate, file->content_hash);
+  if (!records.empty()) {
+    decoded(SectionKind::kRecords, header, [&] {
+      const std::optional<Records> found = decode_records(records);
+      file->outdated_records = !found;
+      if (!found) return;
+      check_records(*found, file->content_hash);
+      file->records = *found;
     });
-    file->outdated_certificate = !file->certificate;
   }
   return file;
 }

@@ -3,13 +3,12 @@
 #pragma once
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/mapped_file.h"
+#include "engine/codec.h"
 #include "plan/plan.h"
-#include "vernier/certificate.h"
 
 namespace vernier::engine {
 
@@ -17,11 +16,11 @@ namespace vernier::engine {
 /// keep it alive.
 struct EngineFile {
   plan::Plan plan;
-  std::string content_hash;  ///< in hex; of everything but the certificate
+  std::string content_hash;  ///< in hex; of everything but the records
   uint32_t format_version = 0;
   uint64_t file_bytes = 0;
-  std::optional<Certificate> certificate;  ///< of this engine; absent: not verified
-  bool outdated_certificate = false;       ///< it has one of another version, which does not count
+  Records records;                ///< of this engine
+  bool outdated_records = false;  ///< it has some of another version, which do not count
 
   // What check_weights() needs.
   std::string name;                        ///< for messages: "engine 'path'"

@@ -1,4 +1,4 @@
-// The rules of plan.h, one function per part of a plan, and of certificates: see validate.h.
+// The rules of plan.h, one function per part of a plan, and of records: see validate.h.
 #include "engine/validate.h"
 
 #include <algorithm>
@@ -393,10 +393,13 @@ bool printable(const std::string& text) {
     return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
   });
 }
+bool is_hash(const std::string& hash) {
+  return hash.size() == 32 && std::ranges::all_of(hash, [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
+}
 void check_hash(const std::string& of, const std::string& hash) {
-  const bool digits = std::ranges::all_of(
-      hash, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
-  if (hash.size() != 32 || !digits)
+  if (!is_hash(hash))
     fail_certificate("has " + of + " hash '" + hash + "', expected 32 hex digits");
 }
 
@@ -420,22 +423,13 @@ void check_limits(const std::vector<Certificate::Limit>& limits) {
   }
 }
 
-}  // namespace
-
-bool stays_inside(int64_t offset, std::span<const int64_t> shape, std::span<const int64_t> strides,
-                  int64_t elems) {
-  if (std::ranges::find(shape, 0) != shape.end()) return true;
-  int64_t low = offset, high = offset;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    int64_t span = 0;
-    if (__builtin_mul_overflow(shape[i] - 1, strides[i], &span)) return false;
-    int64_t& end = span < 0 ? low : high;
-    if (__builtin_add_overflow(end, span, &end)) return false;
+void check_versions(const char* record, const std::vector<Certificate::Version>& versions) {
+  for (const Certificate::Version& version : versions) {
+    if (!printable(version.of) || !printable(version.number))
+      throw Error(ErrorCode::kInput, std::string("the ") + record +
+                                         " has a version without a name or number in plain text");
   }
-  return low >= 0 && high < elems;
 }
-
-void check_plan(const plan::Plan& plan) { Checker(plan).check(); }
 
 void check_certificate(const Certificate& certificate, const std::string& content_hash) {
   if (!printable(certificate.verdict)) fail_certificate("has no verdict in plain text");
@@ -454,15 +448,56 @@ void check_certificate(const Certificate& certificate, const std::string& conten
       fail_certificate("has a plugin without a name or file in plain text");
     check_hash("plugin", plugin.hash);
   }
-  for (const Certificate::Version& version : certificate.versions) {
-    if (!printable(version.of) || !printable(version.number))
-      fail_certificate("has a version without a name or number in plain text");
-  }
+  check_versions("certificate", certificate.versions);
   if (certificate.engine_hash != content_hash) {
     fail_certificate("is of another engine: verified was the content with hash " +
                      certificate.engine_hash + ", here is " + content_hash +
                      "; verify the engine again");
   }
+}
+
+void check_canary(const Canary& canary) {
+  const auto fail = [](const std::string& what) {
+    throw Error(ErrorCode::kInput, "the canary " + what);
+  };
+  check_versions("canary", canary.versions);
+  for (const Canary::Run& run : canary.runs) {
+    if (!is_hash(run.outputs_hash))
+      fail("has outputs hash '" + run.outputs_hash + "', expected 32 hex digits");
+    for (const Canary::Array& array : run.inputs) {
+      uint64_t bytes = size_bytes(array.dtype);
+      for (const int64_t size : array.shape) {
+        if (size < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes))
+          fail("has input '" + array.name + "' of shape " + str(array.shape));
+      }
+      if (array.name.empty() || bytes != array.bytes.size())
+        fail("has input '" + array.name + "' of " + std::to_string(array.bytes.size()) +
+             " bytes, expected a name and " + std::to_string(bytes) + " for " +
+             std::string(name(array.dtype)) + str(array.shape));
+    }
+  }
+}
+
+}  // namespace
+
+bool stays_inside(int64_t offset, std::span<const int64_t> shape, std::span<const int64_t> strides,
+                  int64_t elems) {
+  if (std::ranges::find(shape, 0) != shape.end()) return true;
+  int64_t low = offset, high = offset;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    int64_t span = 0;
+    if (__builtin_mul_overflow(shape[i] - 1, strides[i], &span)) return false;
+    int64_t& end = span < 0 ? low : high;
+    if (__builtin_add_overflow(end, span, &end)) return false;
+  }
+  return low >= 0 && high < elems;
+}
+
+void check_plan(const plan::Plan& plan) { Checker(plan).check(); }
+
+void check_records(const Records& records, const std::string& content_hash) {
+  if (records.certificate) check_certificate(*records.certificate, content_hash);
+  if (records.canary) check_canary(*records.canary);
 }
 
 }  // namespace vernier::engine

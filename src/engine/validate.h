@@ -1,10 +1,10 @@
-// Checks of decoded plans and certificates: can a session run the plan, is the certificate whole?
+// Checks of decoded plans and records: can a session run the plan, is the certificate whole?
 // Contract: plan/plan.h, vernier/certificate.h, docs/engine_format.md.
 #pragma once
 #include <span>
 
+#include "engine/codec.h"
 #include "plan/plan.h"
-#include "vernier/certificate.h"
 
 namespace vernier::engine {
 
@@ -16,10 +16,11 @@ namespace vernier::engine {
 /// that the kernels exist.
 void check_plan(const plan::Plan& plan);
 
-/// Throws Error(kInput) unless the certificate has a verdict, hashes of 32 hex digits, ascending
-/// sizes, finite limits, names (what is not the model's own in plain text, without control
-/// characters), and is of the engine with this content hash.
-void check_certificate(const Certificate& certificate, const std::string& content_hash);
+/// Throws Error(kInput) unless the certificate, if there is one, has a verdict, hashes of 32 hex
+/// digits, ascending sizes, finite limits, names (what is not the model's own in plain text,
+/// without control characters), and is of the engine with this content hash; and the canary, if
+/// there is one, has named arrays with as many bytes as their types and shapes say, and hashes.
+void check_records(const Records& records, const std::string& content_hash);
 
 /// Does a strided view of these sizes stay in [0, elems) of what it is a view of?
 /// One without elements does.

@@ -49,79 +49,85 @@ void check_readable(const plan::Plan& plan, std::span<const std::byte> plan_sect
 
 // Everything but the weights.
 struct Frame {
-  std::vector<std::byte> head;  // up to the weights
+  std::vector<std::byte> plan, ledger;
+  std::vector<uint64_t> weight_checksums;
   uint64_t weight_bytes = 0;
-  std::vector<std::byte> certificate;  // after them
+  std::vector<std::byte> records;
 
-  uint64_t bytes() const { return head.size() + weight_bytes + certificate.size(); }
+  Contents contents() const { return {plan, ledger, weight_checksums, weight_bytes, records}; }
+  void set(const Records& of) {
+    check_records(of, hex(content_hash(contents())));
+    records = encode_records(of);
+  }
 };
 
-Frame make_frame(const plan::Plan& plan, const std::optional<Certificate>& certificate,
-                 const Watch& watch) {
-  const std::vector<std::byte> plan_section = encode_plan(plan);
-  const std::vector<std::byte> ledger_section = encode_ledger(plan);
-  check_readable(plan, plan_section, ledger_section);
-  Frame frame;
+Frame make_frame(const plan::Plan& plan, const Records& records, const Watch& watch) {
+  Frame frame{.plan = encode_plan(plan), .ledger = encode_ledger(plan)};
+  check_readable(plan, frame.plan, frame.ledger);
   ChunkChecksums chunks;
   for_each_weight_piece(plan, watch, [&](std::span<const std::byte> piece) {
     chunks.add(piece);
     frame.weight_bytes += piece.size();
   });
-  const std::vector<uint64_t> checksums = chunks.finish();
-  Contents contents{plan_section, ledger_section, checksums, frame.weight_bytes, {}};
-  if (certificate) {
-    check_certificate(*certificate, hex(content_hash(contents)));
-    frame.certificate = encode_certificate(*certificate);
-    contents.certificate = frame.certificate;
-  }
-  frame.head = file_head(contents);
+  frame.weight_checksums = chunks.finish();
+  frame.set(records);
   return frame;
 }
 
 // Calls write(bytes) for the pieces of the file, in order.
 template <class Write>
 void for_each_piece(const plan::Plan& plan, const Frame& frame, const Watch& watch, Write write) {
-  write(std::span<const std::byte>(frame.head));
+  const std::vector<std::byte> head = file_head(frame.contents());
+  write(std::span<const std::byte>(head));
   for_each_weight_piece(plan, watch, write);
-  write(std::span<const std::byte>(frame.certificate));
+  write(std::span<const std::byte>(frame.records));
 }
 
-void write_file(const fs::path& path, const plan::Plan& plan, const Frame& frame,
-                const Watch& watch) {
-  WholeFile file({path, "engine", frame.bytes()});
+void write_file(const fs::path& path, const plan::Plan& plan, Frame frame, const Watch& watch,
+                const RecordsOf& records_of) {
+  const uint64_t head_bytes = file_head(frame.contents()).size();
+  WholeFile file({path, "engine", head_bytes + frame.weight_bytes + frame.records.size()});
   for_each_piece(plan, frame, watch, [&](std::span<const std::byte> piece) { file.write(piece); });
+  if (records_of) {  // which stand at the end: the head has their size and checksum
+    frame.set(records_of(file.temporary()));
+    file.seek(head_bytes + frame.weight_bytes);
+    file.write(frame.records);
+    file.seek(0);
+    file.write(file_head(frame.contents()));
+  }
   file.sync();
   file.commit();
 }
 
 }  // namespace
 
-std::vector<std::byte> engine_bytes(const plan::Plan& plan,
-                                    const std::optional<Certificate>& certificate) {
-  const Frame frame = make_frame(plan, certificate, Watch());
+std::vector<std::byte> engine_bytes(const plan::Plan& plan, const Records& records) {
+  const Frame frame = make_frame(plan, records, Watch());
   std::vector<std::byte> bytes;
-  bytes.reserve(frame.bytes());
   for_each_piece(plan, frame, Watch(), [&](std::span<const std::byte> piece) {
     bytes.insert(bytes.end(), piece.begin(), piece.end());
   });
   return bytes;
 }
 
-void write_engine(const fs::path& path, const plan::Plan& plan, const Watch& watch) {
-  write_file(path, plan, make_frame(plan, std::nullopt, watch), watch);
+void write_engine(const fs::path& path, const plan::Plan& plan, const Watch& watch,
+                  const RecordsOf& records_of) {
+  write_file(path, plan, make_frame(plan, {}, watch), watch, records_of);
 }
 
 void stamp_certificate(const fs::path& path, const Certificate& certificate, const Watch& watch) {
   const auto file = read_engine(path);
   check_weights(*file);
-  const Frame frame = [&] {
+  Frame frame = [&] {
     try {
-      return make_frame(file->plan, certificate, watch);
+      Records records = file->records;
+      records.certificate = certificate;
+      return make_frame(file->plan, records, watch);
     } catch (const Error& error) {
       throw Error(error.code(), file->name + " was not stamped: " + error.what());
     }
   }();
-  write_file(path, file->plan, frame, watch);
+  write_file(path, file->plan, std::move(frame), watch, {});
 }
 
 }  // namespace vernier::engine

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/attrs.h"
+#include "core/fp64_products.h"
 #include "core/threads.h"
 #include "reference/activations.h"
 #include "reference/blocked_product.h"
@@ -147,6 +148,7 @@ void multiply_plainly(MatMulSizes sizes, const double* a, const double* b, doubl
 
 void multiply_add(MatMulSizes sizes, const double* a, const double* b, double* c) {
   if (sizes.k * sizes.n <= kFewElements) return multiply_plainly(sizes, a, b, c);
+  if (multiply_on_device(sizes.m, sizes.n, sizes.k, a, b, c)) return;
   multiply_in_blocks(sizes, a, b, c);
 }
 

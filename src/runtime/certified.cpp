@@ -22,13 +22,13 @@ const char* const kVerifyHere =
     "verify it here again: 'vernier verify ENGINE --model MODEL.onnx --stamp'";
 
 const Certificate& certificate_of(const Engine::Impl& engine) {
-  if (engine.file->outdated_certificate) {
+  if (engine.file->outdated_records) {
     refuse(engine,
            "has a certificate of another version, which does not record what it was verified with",
            kVerifyHere);
   }
-  if (!engine.file->certificate) refuse(engine, "has no certificate", kVerify);
-  return *engine.file->certificate;
+  if (!engine.file->records.certificate) refuse(engine, "has no certificate", kVerify);
+  return *engine.file->records.certificate;
 }
 
 std::string quoted(const std::string& text) { return "'" + text + "'"; }

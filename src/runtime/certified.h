@@ -1,5 +1,5 @@
 // Does an engine's certificate cover what is about to be done with it? Contract:
-// docs/verification.md "Certificate".
+// docs/certificates.md "Certificate".
 #pragma once
 #include <span>
 #include <string>

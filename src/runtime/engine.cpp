@@ -212,8 +212,12 @@ const std::vector<Port>& Engine::outputs() const { return impl_->outputs; }
 const std::string& Engine::device() const { return impl_->plan.device; }
 const std::string& Engine::content_hash() const { return impl_->file->content_hash; }
 const Certificate* Engine::certificate() const {
-  const std::optional<Certificate>& certificate = impl_->file->certificate;
+  const std::optional<Certificate>& certificate = impl_->file->records.certificate;
   return certificate ? &*certificate : nullptr;
+}
+const Canary* Engine::canary() const {
+  const std::optional<Canary>& canary = impl_->file->records.canary;
+  return canary ? &*canary : nullptr;
 }
 uint64_t Engine::weight_bytes() const {
   uint64_t total = 0;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/canary.h"
 #include "runtime/certified.h"
 #include "runtime/session_impl.h"
 
@@ -52,15 +53,17 @@ bool holds(const Engine::Impl& engine, const SessionOptions& options) {
   return options.certificate.has_value();
 }
 
-std::shared_ptr<const Engine> unchanged(std::shared_ptr<const Engine> engine) {
+std::shared_ptr<const Engine> checked(std::shared_ptr<const Engine> engine,
+                                      const SessionOptions& options) {
   engine->check_unchanged();
+  if (options.canary) runtime::require_canary(engine, options);
   return engine;
 }
 
 }  // namespace
 
 Session::Impl::Impl(std::shared_ptr<const Engine> shared_engine, const SessionOptions& options)
-    : engine(unchanged(std::move(shared_engine))),
+    : engine(checked(std::move(shared_engine), options)),
       parts(engine->impl()),
       limits(options.limits),
       certified(holds(parts, options)),

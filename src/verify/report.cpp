@@ -45,6 +45,52 @@ json to_json(const Distance& d) {
 // Infinity and NaN have no number in JSON.
 json number(double value) { return std::isfinite(value) ? json(value) : json(); }
 
+json to_json(const AgainstOlder& against) {
+  json outputs = json::array();
+  for (const AgainstOlder::OutputChange& o : against.outputs) {
+    outputs.push_back({{"name", o.name},
+                       {"equal_cells", o.equal_cells},
+                       {"first_cell", o.first_cell.empty() ? json() : json(o.first_cell)},
+                       {"rms", number(o.rms)},
+                       {"worst", number(o.worst)},
+                       {"wrong_non_finite", o.wrong_non_finite},
+                       {"different_integers", o.different_integers},
+                       {"rankings", o.rankings},
+                       {"top1_changes", o.top1_changes},
+                       {"top5_changes", o.top5_changes},
+                       {"least_correlation", number(o.least_correlation)}});
+  }
+  return {{"engine", against.file},
+          {"engine_hash", against.engine_hash},
+          {"equal", against.equal()},
+          {"cells", against.cells},
+          {"outputs", std::move(outputs)}};
+}
+
+std::string against_text(const AgainstOlder& against) {
+  std::string text = format_line("against {}: {}\n", against.file,
+                                 against.equal() ? "all bits are equal" : "bits differ");
+  for (const AgainstOlder::OutputChange& o : against.outputs) {
+    text +=
+        format_line("  {:<22} bits equal in {} of {} cells", o.name, o.equal_cells, against.cells);
+    if (!o.first_cell.empty()) {
+      text += format_line(", first other at {}; rms {:.2g} of the other's, worst {:.2g}",
+                          o.first_cell, o.rms, o.worst);
+      if (o.wrong_non_finite > 0)
+        text += format_line("; NaN or infinity in one alone: {}", o.wrong_non_finite);
+      if (o.different_integers > 0)
+        text += format_line("; other integers: {}", o.different_integers);
+      if (o.rankings > 0)
+        text += format_line(
+            "; first places changed {} of {}, members of the first five {}, rank "
+            "correlation at least {:.6g}",
+            o.top1_changes, o.rankings, o.top5_changes, o.least_correlation);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
 // A limit under each name; one that is not there has none.
 json to_json(const AppliedLimits& held) {
   json limits = json::object();
@@ -221,6 +267,7 @@ std::string to_json(const Report& report) {
               {"rewrite", {{"compared", report.compared_values}, {"differing", json::array()}}},
               {"steps", json::array()}};
   for (const OutputResult& o : report.outputs) result["outputs"].push_back(to_json(o));
+  result["against"] = report.against ? to_json(*report.against) : json();
   for (const CellResult& c : report.cells) result["cells"].push_back(to_json(c));
   for (const CheckResult& c : report.checks)
     result["checks"].push_back(
@@ -237,6 +284,10 @@ std::string to_json(const Report& report) {
   return result.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
+bool AgainstOlder::equal() const {
+  return std::ranges::all_of(outputs, [this](const auto& o) { return o.equal_cells == cells; });
+}
+
 std::string to_text(const Report& report) {
   std::string text = "inputs\n";
   for (const std::string& note : report.notes) text += format_line("  {}\n", note);
@@ -249,6 +300,7 @@ std::string to_text(const Report& report) {
   }
   text += "checks\n";
   for (const CheckResult& c : report.checks) text += line(c);
+  if (report.against) text += against_text(*report.against);
   const auto closest = std::ranges::max_element(report.steps, {}, &StepResult::ratio);
   if (closest != report.steps.end()) {
     text += format_line("  the step nearest its limit is {} ({}, '{}'): {:.2g} of it\n",

@@ -284,42 +284,75 @@ Problem make_problem(const OpCase& c) {
   return problem;
 }
 
+namespace {
+
+// A kernel on a case, from pack to the call of launch. Life: the constructor adds its arrays; once
+// they are placed prepare() makes the states; once the workspaces are placed too, call().
+class PreparedStep {
+ public:
+  PreparedStep(const KernelDef& kernel, const OpCase& c, Arrays& arrays, const RunOptions& options)
+      : kernel_(kernel), case_(c), options_(options), problem_(make_problem(c)) {
+    if (kernel.pack != nullptr) packed_ = kernel.pack(problem_);
+    operands_ = add_operands(arrays, kernel, c, packed_, options);
+  }
+  /// Its input 0 is the other's output 0.
+  void read_result_of(const PreparedStep& other) { operands_.in[0] = other.operands_.out[0]; }
+
+  void prepare(const Arrays& arrays, Arrays& scratch, const Execution& execution) {
+    in_ = operands_.args(arrays, operands_.in);
+    out_ = operands_.args(arrays, operands_.out);
+    std::vector<TensorArg> constant_inputs = in_;
+    for (size_t i = 0; i < in_.size(); ++i) {
+      if (!case_.inputs[i].constant) constant_inputs[i] = {};
+    }
+    std::vector<ConstantArg> constants;
+    for (size_t i = 0; i < packed_.size(); ++i)
+      constants.push_back({packed_[i].input,
+                           packed_[i].layout,
+                           {arrays.on_device(operands_.packed[i]), packed_[i].bytes.size()}});
+    const Numerics numerics = kernel_.numerics(problem_);
+    if (kernel_.create != nullptr)
+      state_ = kernel_.create(
+          {case_.attrs, &numerics, constants, constant_inputs, execution, options_.tuning});
+    if (kernel_.prepare != nullptr)
+      shape_ = kernel_.prepare({case_.attrs, state_.get(), in_, out_, execution});
+    workspace_ = scratch.add(Kind::kWorkspace, shape_ == nullptr ? 0 : shape_->workspace_bytes);
+  }
+  LaunchCall call(const Arrays& scratch, const Execution& execution) const {
+    return {case_.attrs, state_.get(),      shape_.get(), in_, out_, scratch.on_device(workspace_),
+            execution,   options_.backwards};
+  }
+  Results results(const Arrays& arrays, const Arrays& scratch) const {
+    EXPECT_TRUE(scratch.intact(workspace_))
+        << kernel_.name << " wrote outside its workspace: " << case_.name;
+    return results_of(kernel_, case_, arrays, operands_);
+  }
+
+ private:
+  const KernelDef& kernel_;
+  const OpCase& case_;
+  RunOptions options_;
+  Problem problem_;
+  std::vector<PackedConstant> packed_;
+  Operands operands_;
+  std::vector<TensorArg> in_, out_;
+  std::unique_ptr<KernelState> state_;
+  std::unique_ptr<ShapeState> shape_;
+  size_t workspace_ = 0;
+};
+
+}  // namespace
+
 Results run_kernel(const KernelDef& kernel, const OpCase& c, const RunOptions& options) {
   DeviceUnderTest& tested = device_under_test();
   Device& device = tested.device(options.threads);
   const Execution execution = device.execution();
-  const Problem problem = make_problem(c);
-  std::vector<PackedConstant> packed;
-  if (kernel.pack != nullptr) packed = kernel.pack(problem);
-
   Arrays arrays(tested, device, 0), scratch(tested, device, 1);
-  const Operands operands = add_operands(arrays, kernel, c, packed, options);
+  PreparedStep step(kernel, c, arrays, options);
   arrays.place();
-  const std::vector<TensorArg> in = operands.args(arrays, operands.in);
-  const std::vector<TensorArg> out = operands.args(arrays, operands.out);
-  std::vector<TensorArg> constant_inputs = in;
-  for (size_t i = 0; i < in.size(); ++i) {
-    if (!c.inputs[i].constant) constant_inputs[i] = {};
-  }
-  std::vector<ConstantArg> constants;
-  for (size_t i = 0; i < packed.size(); ++i)
-    constants.push_back({packed[i].input,
-                         packed[i].layout,
-                         {arrays.on_device(operands.packed[i]), packed[i].bytes.size()}});
-
-  std::unique_ptr<KernelState> state;
-  const Numerics numerics = kernel.numerics(problem);
-  if (kernel.create != nullptr)
-    state =
-        kernel.create({c.attrs, &numerics, constants, constant_inputs, execution, options.tuning});
-  std::unique_ptr<ShapeState> shape;
-  if (kernel.prepare != nullptr) shape = kernel.prepare({c.attrs, state.get(), in, out, execution});
-  const size_t workspace =
-      scratch.add(Kind::kWorkspace, shape == nullptr ? 0 : shape->workspace_bytes);
+  step.prepare(arrays, scratch, execution);
   scratch.place();
-  const LaunchCall call{
-      c.attrs,   state.get(),      shape.get(), in, out, scratch.on_device(workspace),
-      execution, options.backwards};
+  const LaunchCall call = step.call(scratch, execution);
   tested.launch(
       options.way, execution, [&] { kernel.launch(call); },
       [&] {
@@ -328,9 +361,38 @@ Results run_kernel(const KernelDef& kernel, const OpCase& c, const RunOptions& o
       });
   arrays.download();
   scratch.download();
-  EXPECT_TRUE(scratch.intact(workspace))
-      << kernel.name << " wrote outside its workspace: " << c.name;
-  return results_of(kernel, c, arrays, operands);
+  return step.results(arrays, scratch);
+}
+
+PairResults run_pair(const PairOfSteps& pair, Together together, const RunOptions& options) {
+  DeviceUnderTest& tested = device_under_test();
+  Device& device = tested.device(options.threads);
+  const Execution execution = device.execution();
+  Arrays arrays(tested, device, 0), scratch(tested, device, 1);
+  PreparedStep first(pair.kernel, pair.first, arrays, options);
+  PreparedStep second(pair.next_kernel, pair.second, arrays, options);
+  second.read_result_of(first);
+  arrays.place();
+  first.prepare(arrays, scratch, execution);
+  second.prepare(arrays, scratch, execution);
+  scratch.place();
+  LaunchCall call = first.call(scratch, execution);
+  const LaunchCall next = second.call(scratch, execution);
+  if (together != Together::kNo) call.next = &next;
+  call.result_unused = together == Together::kUnused;
+  tested.launch(
+      options.way, execution,
+      [&] {
+        pair.kernel.launch(call);
+        if (together == Together::kNo) pair.next_kernel.launch(next);
+      },
+      [&] {
+        arrays.upload();
+        scratch.upload();
+      });
+  arrays.download();
+  scratch.download();
+  return {first.results(arrays, scratch), second.results(arrays, scratch)};
 }
 
 std::vector<EvalTensor> run_reference(const OpCase& c, const Rounding& rounding) {

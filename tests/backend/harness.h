@@ -98,6 +98,19 @@ struct RunOptions {
 /// Plans, packs, prepares and launches `kernel`; adds a test failure if a guard byte or an input
 /// changed.
 Results run_kernel(const KernelDef& kernel, const OpCase& c, const RunOptions& options);
+
+/// Two steps, the second on output 0 of the first (its own input 0 has only a type and a shape).
+struct PairOfSteps {
+  const KernelDef &kernel, &next_kernel;
+  const OpCase &first, &second;
+};
+/// One launch for both (KernelBody::joins): no, yes, or yes and nobody else reads the first result.
+enum class Together : uint8_t { kNo, kYes, kUnused };
+struct PairResults {
+  Results first, second;
+};
+/// As run_kernel. With Together::kUnused the first result may still be the signaling NaN.
+PairResults run_pair(const PairOfSteps& pair, Together together, const RunOptions& options);
 /// The FP64 evaluator's answer, floats rounded to f64 tensors.
 std::vector<EvalTensor> run_reference(const OpCase& c, const Rounding& rounding = {});
 Problem make_problem(const OpCase& c);

@@ -1,4 +1,4 @@
-// Times kernel rows on large cases: what `test_backend_cuda --time` does (docs/performance.md,
+// Times kernel rows on large cases: what `test_backend_cuda --time` does (docs/measuring.md,
 // "Single kernels"). A few rows of each result are compared with the FP64 evaluator, as in the
 // tables of the tests; times decide nothing.
 #pragma once

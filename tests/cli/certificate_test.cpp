@@ -1,5 +1,5 @@
 // Certificates as a user meets them: run --require-certificate on what a certificate covers and on
-// what it does not, run --check, and inspect. Contract: docs/verification.md "Certificate".
+// what it does not, run --check, and inspect. Contract: docs/certificates.md "Certificate".
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ class Certified : public WithEngine {
     const Outcome verified = run_program({"verify", file("pass.vn"), "--model", kModel, "--batches",
                                           "1,4", "--lengths", "4,48", "--stamp"});
     ASSERT_EQ(verified.code, 0) << verified.out << verified.err;
-    certificate_ = new Certificate(*engine::read_engine(file("pass.vn"))->certificate);
+    certificate_ = new Certificate(*engine::read_engine(file("pass.vn"))->records.certificate);
   }
   static void TearDownTestSuite() {
     delete certificate_;
@@ -112,7 +112,7 @@ TEST_F(Certified, TheLimitsAreThoseThatWereApplied) {
                                         "--lengths", "16", "--stamp", "--json"});
   ASSERT_EQ(verified.code, 0) << verified.out;
   const json output = json::parse(verified.out).at("outputs")[0];
-  const auto stored = engine::read_engine(half)->certificate->outputs.at(0);
+  const auto stored = engine::read_engine(half)->records.certificate->outputs.at(0);
   for (const auto& [name, value] : stored.limits)
     EXPECT_EQ(output.at("limits").at(name), value) << name;
   EXPECT_GT(output.at("limits").at("rms"),
@@ -262,18 +262,18 @@ TEST_F(Certified, BuildStampsOwnLimitsOnlyWhenToldTo) {
   const Outcome plain = run_program(build);
   ASSERT_EQ(plain.code, 0) << plain.err;
   EXPECT_THAT(plain.out, HasSubstr("not stamped: the limits of --tolerance are your own"));
-  EXPECT_FALSE(engine::read_engine(built)->certificate);
+  EXPECT_FALSE(engine::read_engine(built)->records.certificate);
   std::vector<std::string> told = build;
   told.insert(told.end(), {"--stamp", "--json"});
   const Outcome stamped = run_program(told);
   ASSERT_EQ(stamped.code, 0) << stamped.err;
   EXPECT_EQ(json::parse(stamped.out).at("stamped"), true);
-  ASSERT_TRUE(engine::read_engine(built)->certificate);
-  EXPECT_TRUE(engine::read_engine(built)->certificate->own_tolerance);
+  ASSERT_TRUE(engine::read_engine(built)->records.certificate);
+  EXPECT_TRUE(engine::read_engine(built)->records.certificate->own_tolerance);
   const Outcome usual = run_program({"build", model, "-o", built, "--verify"});
   ASSERT_EQ(usual.code, 0);
   EXPECT_THAT(usual.out, Not(HasSubstr("not stamped")));
-  EXPECT_FALSE(engine::read_engine(built)->certificate->own_tolerance);
+  EXPECT_FALSE(engine::read_engine(built)->records.certificate->own_tolerance);
   const Outcome lonely = run_program({"build", model, "-o", built, "--stamp"});
   EXPECT_EQ(lonely.code, 2);
   EXPECT_THAT(lonely.err, HasSubstr("add --verify"));
@@ -291,7 +291,7 @@ TEST_F(Certified, ACertificateOfAnotherVersionDoesNotCount) {
   constexpr size_t kEntry = 40 + 4 * 32;  // of the certificate, in the header
   uint64_t begin = 0;
   std::memcpy(&begin, bytes.data() + kEntry + 8, sizeof begin);
-  put(begin, engine::kCertificateVersion - 1);
+  put(begin, engine::kRecordsVersion - 1);
   put(kEntry + 24, checksum_of(begin, bytes.size()));
   put(engine::kHeaderBytes - 8, checksum_of(0, engine::kHeaderBytes - 8));
   write_file(file("old.vn"), bytes);

@@ -73,7 +73,7 @@ class Tests(Machine):
         code, out = self.run_gpu()
         self.assertEqual(code, 0, out)
         self.assertRegex(out, r"operator tables +8 passed +all pass +yes")
-        self.assertRegex(out, r"planted defects +1 passed +all pass +yes")
+        self.assertRegex(out, r"planted defects +6 passed +all pass +yes")
         self.assertTrue(out.endswith("nothing failed\n"), out)
         self.assertIn("8 passed", (self.folder / "logs" / "table.txt").read_text(encoding="utf-8"))
 
@@ -140,16 +140,10 @@ echo '========= ERROR SUMMARY: 3 errors'""")
         self.assertEqual(code, 1)
         self.assertIn("or the tool did not end", out)
 
-    def test_the_known_report_of_racecheck_is_counted_apart(self):
-        report = "echo '========= Error: Race reported between Write access at {} [8 hazards]'\n"
-        end = "echo '========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)'"
-        self.tool("compute-sanitizer",
-                  PASSES + "\n" + report.format("linear_f32_kernel<8>(X)+0x80") + end)
-        code, out = self.run_gpu("--stages", "racecheck")
-        self.assertEqual(code, 0, out)
-        self.assertIn("0 reports, 8 passed; 8 known, in linear_f32", out)
-        self.tool("compute-sanitizer",
-                  PASSES + "\n" + report.format("softmax_kernel(X)+0x80") + end)
+    def test_a_report_of_racecheck_fails(self):
+        self.tool("compute-sanitizer", PASSES + """
+echo '========= Error: Race reported between Write access at softmax_kernel(X)+0x80 [8 hazards]'
+echo '========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)'""")
         code, out = self.run_gpu("--stages", "racecheck")
         self.assertEqual(code, 1)
         self.assertIn("racecheck: Race reported between Write access at softmax_kernel", out)

@@ -66,16 +66,16 @@ class Stamp : public ::testing::Test {
 
 TEST_F(Stamp, EveryFieldComesBackAndTheEngineStays) {
   const auto plain = read_engine(path_);
-  EXPECT_FALSE(plain->certificate);
+  EXPECT_FALSE(plain->records.certificate);
   stamp_certificate(path_, certificate_);
   const auto stamped = read_engine(path_);
-  ASSERT_TRUE(stamped->certificate);
-  EXPECT_EQ(*stamped->certificate, certificate_);
-  EXPECT_TRUE(stamped->certificate->passed());
+  ASSERT_TRUE(stamped->records.certificate);
+  EXPECT_EQ(*stamped->records.certificate, certificate_);
+  EXPECT_TRUE(stamped->records.certificate->passed());
   EXPECT_EQ(stamped->content_hash, plain->content_hash);
   EXPECT_TRUE(same(stamped->plan, sample_plan()));
   EXPECT_NO_THROW(check_weights(*stamped));
-  EXPECT_EQ(slurp(path_), engine_bytes(sample_plan(), certificate_));
+  EXPECT_EQ(slurp(path_), engine_bytes(sample_plan(), {.certificate = certificate_}));
 }
 
 TEST_F(Stamp, TheLastOneCounts) {
@@ -86,8 +86,8 @@ TEST_F(Stamp, TheLastOneCounts) {
   failed.ranges.clear();
   failed.tolerances = {{"worst", -0.0}};
   stamp_certificate(path_, failed);
-  EXPECT_EQ(*read_engine(path_)->certificate, failed);
-  EXPECT_FALSE(read_engine(path_)->certificate->passed());
+  EXPECT_EQ(*read_engine(path_)->records.certificate, failed);
+  EXPECT_FALSE(read_engine(path_)->records.certificate->passed());
   stamp_certificate(path_, certificate_);
   EXPECT_EQ(slurp(path_), first) << "the same certificate gives the same bytes";
 }
@@ -106,7 +106,7 @@ TEST_F(Stamp, ALinkStaysALink) {
   fs::create_symlink("model.vn", folder_ / "link.vn");
   stamp_certificate(folder_ / "link.vn", certificate_);
   EXPECT_TRUE(fs::is_symlink(folder_ / "link.vn"));
-  EXPECT_TRUE(read_engine(path_)->certificate);
+  EXPECT_TRUE(read_engine(path_)->records.certificate);
 }
 
 TEST_F(Stamp, AnotherEnginesCertificateIsRefused) {
@@ -202,13 +202,13 @@ TEST_F(Stamp, CertificatesThatMakeNoSenseAreRefused) {
                       HasSubstr("the certificate " + std::string(row.message))));
     const Bytes bytes = assemble({encode_plan(file->plan), encode_ledger(file->plan),
                                   Bytes(file->weights.begin(), file->weights.end()),
-                                  encode_certificate(certificate)});
+                                  encode_records({.certificate = certificate})});
     try {
       read_engine_bytes(bytes);
       ADD_FAILURE() << "no error: " << row.message;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kInput);
-      EXPECT_THAT(error.what(), AllOf(HasSubstr("its certificate section at offset "),
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("its records section at offset "),
                                       HasSubstr(row.message), HasSubstr("rebuild it")));
     }
   }
@@ -217,7 +217,7 @@ TEST_F(Stamp, CertificatesThatMakeNoSenseAreRefused) {
 TEST_F(Stamp, EveryFlippedBitAndEveryCutIsFound) {
   stamp_certificate(path_, certificate_);
   Bytes bytes = slurp(path_);
-  const size_t begin = bytes.size() - encode_certificate(certificate_).size();
+  const size_t begin = bytes.size() - encode_records({.certificate = certificate_}).size();
   for (size_t at = begin; at < bytes.size(); ++at) {
     for (int bit = 0; bit < 8; ++bit) {
       bytes[at] ^= static_cast<std::byte>(1 << bit);
@@ -226,7 +226,7 @@ TEST_F(Stamp, EveryFlippedBitAndEveryCutIsFound) {
         ADD_FAILURE() << "no error for bit " << bit << " of byte " << at;
       } catch (const Error& error) {
         ASSERT_THAT(error.what(),
-                    AllOf(HasSubstr("its certificate section at offset " + std::to_string(begin)),
+                    AllOf(HasSubstr("its records section at offset " + std::to_string(begin)),
                           HasSubstr("is corrupt; copy the file again")));
       }
       bytes[at] ^= static_cast<std::byte>(1 << bit);
@@ -239,9 +239,9 @@ TEST_F(Stamp, EveryFlippedBitAndEveryCutIsFound) {
 }
 
 TEST_F(Stamp, SectionsThatDoNotDecodeAreErrors) {
-  const Bytes section = encode_certificate(certificate_);
+  const Bytes section = encode_records({.certificate = certificate_});
   for (size_t size = 0; size < section.size(); ++size)
-    EXPECT_THROW(decode_certificate(std::span(section).first(size)), Error) << size;
+    EXPECT_THROW(decode_records(std::span(section).first(size)), Error) << size;
   const auto file = read_engine(path_);
   try {
     read_engine_bytes(assemble({encode_plan(file->plan), encode_ledger(file->plan),

@@ -324,6 +324,16 @@ Certificate sample_certificate(const std::string& content_hash) {
       .plugins = {{"mine", "mine.so", "0123456789abcdef0123456789abcdef"}}};
 }
 
+Canary sample_canary() {
+  return {.versions = {{"vernier", "0.1.0"}, {"gpu", "some chip"}},
+          .runs = {{.inputs = {{.name = "ids",
+                                .dtype = DType::kI32,
+                                .shape = {1, 2},
+                                .bytes = std::vector<std::byte>(8, std::byte{1})},
+                               {.name = "x", .dtype = DType::kF16, .shape = {0, 3}, .bytes = {}}},
+                    .outputs_hash = "00112233445566778899aabbccddeeff"}}};
+}
+
 bool same(const plan::Plan& a, const plan::Plan& b) { return equal(a, b); }
 
 }  // namespace vernier::engine

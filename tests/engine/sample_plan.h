@@ -1,6 +1,7 @@
 // A small plan by hand in which every field of plan.h says something, and comparison of plans.
 #pragma once
 #include "plan/plan.h"
+#include "vernier/canary.h"
 #include "vernier/certificate.h"
 
 namespace vernier::engine {
@@ -13,6 +14,8 @@ plan::Plan weighty_plan(int64_t weight_elems);
 
 /// A certificate in which every field says something, of the engine with this content hash.
 Certificate sample_certificate(const std::string& content_hash);
+/// A canary with a run, for any plan.
+Canary sample_canary();
 
 /// Every field of every struct is equal; weights are compared by their bytes.
 bool same(const plan::Plan& a, const plan::Plan& b);

@@ -27,15 +27,16 @@ inline std::map<std::string, std::vector<std::byte>> fuzz_seeds() {
     const auto read = read_engine_bytes(file);
     const Certificate certificate = sample_certificate(read->content_hash);
     seeds[name + ".vn"] = file;
-    if (name == "empty") seeds["stamped.vn"] = engine_bytes(plan, certificate);
+    const Records records{.certificate = certificate, .canary = sample_canary()};
+    if (name == "empty") seeds["stamped.vn"] = engine_bytes(plan, records);
     const std::vector<std::byte> plan_section = encode_plan(plan), ledger = encode_ledger(plan),
-                                 certificate_section = encode_certificate(certificate);
+                                 records_section = encode_records(records);
     std::vector<std::byte>& sections = seeds[name + ".sections"];
     for (const uint64_t size :
          {uint64_t{plan_section.size()}, uint64_t{ledger.size()}, uint64_t{read->weights.size()}}) {
       append_u32(sections, size);
     }
-    for (const auto* part : {&plan_section, &ledger, &certificate_section})
+    for (const auto* part : {&plan_section, &ledger, &records_section})
       sections.insert(sections.end(), part->begin(), part->end());
   }
   return seeds;

@@ -3,11 +3,14 @@
 #include "plants/cuda_plants.h"
 
 #include <deque>
+#include <map>
 
 #include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
 #include "core/attrs.h"
+#include "plants/constant_plants.h"
 #include "plants/cuda_faults.h"
+#include "verify/replay.h"
 
 namespace vernier::test {
 namespace {
@@ -95,6 +98,12 @@ void wrong_when_recorded(const KernelDef& right, const LaunchCall& call) {
     check_cuda(add_next_row(float_array(call.out, 0), rows_of(y), y.dim(-1), 0x1p-4F,
                             stream_of(call.execution)),
                "a planted norm");
+}
+// The model's epsilon is 1e-12.
+void large_epsilon(const KernelDef& right, const LaunchCall& call) {
+  FaultyNorm norm = norm_of(right, call);
+  norm.epsilon = 1e-5F;
+  launch(norm, call);
 }
 void writes_nothing(const KernelDef&, const LaunchCall&) {}
 
@@ -209,7 +218,190 @@ void mask_off_by_one(const KernelDef& right, const LaunchCall& call) {
   right.launch(other);
 }
 
-constexpr std::string_view kNorm = "cuda.add_layer_norm.", kLinear = "cuda.linear.";
+// ---- some sizes only
+
+// Right but for rows of x [batch, length, columns] at some sizes.
+void is_wrong(const KernelDef& right, const LaunchCall& call, bool here) {
+  constexpr float kFactor = 1.01F;
+  right.launch(call);
+  if (here)
+    check_cuda(scale_elements(float_array(call.out, 0), call.out[0].elems(), 0, 1, kFactor,
+                              stream_of(call.execution)),
+               "a planted norm");
+}
+int64_t batch_of(const LaunchCall& call) { return call.out[0].dim(0); }
+int64_t length_of(const LaunchCall& call) { return call.out[0].dim(-2); }
+void wrong_from_length_97(const KernelDef& right, const LaunchCall& call) {
+  is_wrong(right, call, length_of(call) >= 97);
+}
+void wrong_from_batch_9(const KernelDef& right, const LaunchCall& call) {
+  is_wrong(right, call, batch_of(call) >= 9);
+}
+void wrong_at_odd_rows(const KernelDef& right, const LaunchCall& call) {
+  is_wrong(right, call, batch_of(call) * length_of(call) % 4 != 0);
+}
+// One column, in every row of long sequences: rows alone are wrong in the same way.
+void one_column_from_length_97(const KernelDef& right, const LaunchCall& call) {
+  constexpr int64_t kColumn = 5;
+  right.launch(call);
+  const TensorArg& y = call.out[0];
+  if (y.rank < 2 || length_of(call) < 97) return;
+  check_cuda(scale_elements(float_array(call.out, 0), y.elems(), kColumn, y.dim(-1), 1 + 0x1p-11F,
+                            stream_of(call.execution)),
+             "a planted product");
+}
+
+// ---- recordings
+
+// Counts and arrays of each shape, zero at first; taken by the first launch, which is no recording.
+float* replay_state(const LaunchCall& call) {
+  constexpr size_t kShapes = 64, kFloats = 4 + 2 * static_cast<size_t>(FaultyReplay::kMost);
+  static std::map<const backend::ShapeState*, size_t> places;
+  static float* const memory = [] {
+    void* data = nullptr;
+    check_cuda(cudaMalloc(&data, kShapes * kFloats * sizeof(float)), "allocating");
+    check_cuda(cudaMemset(data, 0, kShapes * kFloats * sizeof(float)), "clearing");
+    return static_cast<float*>(data);
+  }();
+  const size_t place = places.emplace(call.shape_state, places.size()).first->second;
+  // Shapes that are forgotten leave their places behind.
+  return memory + place % kShapes * kFloats;
+}
+template <ReplayFault kFault>
+void wrong_when_replayed(const KernelDef& right, const LaunchCall& call) {
+  const TensorArg &x = call.in[0], &y = call.out[0];
+  const FaultyReplay replay{.state = replay_state(call),
+                            .x = float_array(call.in, 0),
+                            .y = float_array(call.out, 0),
+                            .x_count = x.elems(),
+                            .y_count = y.elems(),
+                            .fills = {verify::kSignallingNan, verify::kOtherNumber},
+                            .fault = kFault};
+  check_cuda(note_replay(replay, stream_of(call.execution)), "a planted recording");
+  right.launch(call);
+  check_cuda(spoil_replay(replay, stream_of(call.execution)), "a planted recording");
+}
+
+// ---- int8 products
+
+constexpr size_t kRowScale = 2, kColumnScale = 3, kRowZero = 4, kInt8Bias = 6, kInt8Residual = 7;
+// The same call with input kInput moved on by one place: each element is its neighbor's.
+template <size_t kInput>
+size_t copy_of_input(const PrepareCall& call) {
+  return given(call.in, kInput) ? bytes_of(call.in[kInput]) : 0;
+}
+template <size_t kInput>
+void with_rotated(const KernelDef& right, const LaunchCall& call) {
+  if (!given(call.in, kInput)) return right.launch(call);
+  std::vector<TensorArg> in(call.in.begin(), call.in.end());
+  TensorArg& rotated = in[kInput];
+  const size_t bytes = bytes_of(rotated);
+  std::byte* to = scratch_of(call, bytes);
+  if (bytes > sizeof(float)) copy(call, to, rotated.data + sizeof(float), bytes - sizeof(float));
+  copy(call, to + bytes - sizeof(float), rotated.data, sizeof(float));
+  rotated.data = to;
+  LaunchCall other = call;
+  other.in = in;
+  right.launch(other);
+}
+
+// Where nothing follows the bias, the sum can be read off the result.
+void sums_saturate_at_16_bits(const KernelDef& right, const LaunchCall& call) {
+  right.launch(call);
+  const TensorArg& y = call.out[0];
+  if (decode<QuantizedLinearAttrs>(call.attrs).activation != Activation::kNone ||
+      given(call.in, kInt8Residual) || call.in[kRowScale].elems() != rows_of(y))
+    return;
+  check_cuda(saturate_sums({.y = float_array(call.out, 0),
+                            .bias = float_array(call.in, kInt8Bias),
+                            .x_scales = call.in[kRowScale].as<float>(),
+                            .w_scales = call.in[kColumnScale].as<float>(),
+                            .rows = rows_of(y),
+                            .cols = y.dim(-1)},
+                           stream_of(call.execution)),
+             "a planted product");
+}
+
+// All rows of the batch have the scale and the zero point of the first: what a scale per tensor is.
+void one_scale_for_the_batch(const KernelDef& right, const LaunchCall& call) {
+  right.launch(call);
+  for (size_t i = 1; i < call.out.size(); ++i) {
+    if (!given(call.out, i)) continue;
+    const TensorArg& by_row = call.out[i];
+    for (int64_t row = 1; row < by_row.elems(); ++row)
+      copy(call, by_row.data + static_cast<size_t>(row) * sizeof(float), by_row.data,
+           sizeof(float));
+  }
+}
+
+constexpr std::string_view kNorm = "cuda.add_layer_norm.", kLinear = "cuda.linear.",
+                           kEmbedding = "cuda.embed_norm.",
+                           kInt8Product = "cuda.quantized_linear.sm90",
+                           kQuantizeRows = "cuda.quantize_rows.rows";
+
+constexpr Plant in_a_constant(std::string_view name, std::string_view defect,
+                              std::string_view kernel, void (*spoil)(plan::Plan&),
+                              std::string_view mode) {
+  return {.name = name,
+          .defect = defect,
+          .model = kReranker,
+          .kernel = kernel,
+          .verdict = "bug (constant)",
+          .names_step = true,
+          .launch = nullptr,
+          .mode = mode,
+          .spoil = spoil};
+}
+constexpr Plant at_some_sizes(std::string_view name, std::string_view defect,
+                              PlantedLaunch launch) {
+  return {.name = name,
+          .defect = defect,
+          .model = kReranker,
+          .kernel = kNorm,
+          .verdict = "bug",
+          .names_step = true,
+          .launch = launch,
+          .mode = "fp16",
+          .default_sizes = true};
+}
+constexpr Plant in_one_column() {
+  Plant plant = at_some_sizes("one-column", "one column of products is off by 2^-11 from length 97",
+                              &one_column_from_length_97);
+  plant.kernel = kLinear;
+  plant.mode = "fp32";
+  return plant;
+}
+constexpr Plant in_a_recording(std::string_view name, std::string_view defect,
+                               PlantedLaunch launch) {
+  return {.name = name,
+          .defect = defect,
+          .model = kReranker,
+          .kernel = kNorm,
+          .verdict = "bug (race)",
+          .names_step = false,
+          .launch = launch,
+          .scratch = &one_word};
+}
+constexpr Plant in_int8(std::string_view name, std::string_view defect, PlantedLaunch launch) {
+  return {.name = name,
+          .defect = defect,
+          .model = kReranker,
+          .kernel = kInt8Product,
+          .verdict = "bug",
+          .names_step = true,
+          .launch = launch,
+          .mode = "int8"};
+}
+constexpr Plant with_scratch(Plant plant, size_t (*scratch)(const PrepareCall&)) {
+  plant.scratch = scratch;
+  return plant;
+}
+constexpr Plant of_quantize_rows() {
+  Plant plant = in_int8("scale-per-batch", "all rows of a batch have the first one's scale",
+                        &one_scale_for_the_batch);
+  plant.kernel = kQuantizeRows;
+  return plant;
+}
 
 const Plant kPlants[] = {
     {.name = "reads-past-row",
@@ -310,6 +502,59 @@ const Plant kPlants[] = {
      .verdict = "neighbours",
      .names_step = true,
      .launch = &order_by_rows},
+    {.name = "tame-softmax",
+     .defect = "softmax without its maximum, on logits that are small",
+     .model = "tame_logits",
+     .kernel = "cuda.softmax.",
+     .verdict = "overflow",
+     .names_step = true,
+     .launch = &without_maximum},
+    {.name = "tame-variance",
+     .defect = "variance as E[x²] − E[x]², on rows of mean 0",
+     .model = "gpt2_ts17",
+     .kernel = "cuda.layer_norm.",
+     .verdict = "bug",
+     .names_step = true,
+     .launch = &one_pass_variance},
+    {.name = "large-epsilon",
+     .defect = "a norm's epsilon is 1e-5 instead of 1e-12",
+     .model = "bert_sdpa_dynamo",
+     .kernel = kNorm,
+     .verdict = "bug",
+     .names_step = true,
+     .launch = &large_epsilon,
+     .mode = "fp16"},
+    in_a_constant("vocabulary-row", "a row of the vocabulary is multiplied by -3", kEmbedding,
+                  &spoil_vocabulary_row, "fp16"),
+    in_a_constant("late-positions", "positions from 64 on are those of the next one", kEmbedding,
+                  &spoil_late_positions, "fp16"),
+    in_a_constant("bias-element", "one element of a bias is off by 2^-12 of it", kLinear,
+                  &spoil_bias_element, "fp32"),
+    in_a_constant("packed-columns", "two columns of a packed weight change places", kLinear,
+                  &spoil_packed_columns, "fp16"),
+    in_a_constant("int8-scale", "a column's int8 scale is twice what it should be", kInt8Product,
+                  &spoil_int8_scale, "int8"),
+    in_one_column(),
+    at_some_sizes("from-length-97", "wrong from length 97 on", &wrong_from_length_97),
+    at_some_sizes("from-batch-9", "wrong from batch 9 on", &wrong_from_batch_9),
+    at_some_sizes("rows-not-by-4", "wrong where rows are no multiple of 4", &wrong_at_odd_rows),
+    in_a_recording("third-replay",
+                   "right in two unwatched runs of a shape, wrong from the third on",
+                   &wrong_when_replayed<ReplayFault::kFromTheThird>),
+    in_a_recording("stale-replay", "unwatched runs of a shape give the answer of the second one",
+                   &wrong_when_replayed<ReplayFault::kFirstAnswer>),
+    in_a_recording("third-change",
+                   "wrong from the third time on that the inputs of unwatched runs change",
+                   &wrong_when_replayed<ReplayFault::kFromTheThirdChange>),
+    with_scratch(in_int8("next-columns-scale", "a column's scale is that of the next one",
+                         &with_rotated<kColumnScale>),
+                 &copy_of_input<kColumnScale>),
+    with_scratch(in_int8("next-rows-zero-point", "a row's zero point is that of the next one",
+                         &with_rotated<kRowZero>),
+                 &copy_of_input<kRowZero>),
+    in_int8("saturating-sums", "sums of int8 products saturate at 16 bits",
+            &sums_saturate_at_16_bits),
+    of_quantize_rows(),
 };
 
 // ---- plants that are written once for all devices

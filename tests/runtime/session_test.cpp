@@ -249,7 +249,7 @@ TEST(Files, AnEngineKnowsItsCertificate) {
                                 .engine_hash = plain->content_hash(),
                                 .model_hash = std::string(32, '1'),
                                 .data_hash = std::string(32, '2')};
-  const auto stamped = Engine::from_bytes(engine::engine_bytes(plan, certificate));
+  const auto stamped = Engine::from_bytes(engine::engine_bytes(plan, {.certificate = certificate}));
   ASSERT_NE(stamped->certificate(), nullptr);
   EXPECT_EQ(*stamped->certificate(), certificate);
   EXPECT_EQ(stamped->content_hash(), plain->content_hash());
@@ -259,12 +259,13 @@ TEST(Files, AnEngineKnowsItsCertificate) {
 std::vector<std::byte> certified_bytes(const plan::Plan& plan) {
   const auto plain = Engine::from_bytes(engine::engine_bytes(plan));
   return engine::engine_bytes(
-      plan, Certificate{.verdict = "pass",
-                        .engine_hash = plain->content_hash(),
-                        .model_hash = std::string(32, '1'),
-                        .data_hash = std::string(32, '2'),
-                        .ranges = {{{"batch", {2, 4}}}},
-                        .versions = runtime::environment_of(*plain->impl().backend)});
+      plan,
+      {.certificate = Certificate{.verdict = "pass",
+                                  .engine_hash = plain->content_hash(),
+                                  .model_hash = std::string(32, '1'),
+                                  .data_hash = std::string(32, '2'),
+                                  .ranges = {{{"batch", {2, 4}}}},
+                                  .versions = runtime::environment_of(*plain->impl().backend)}});
 }
 
 TEST(Certificates, ASessionRunsOnlyTheSizesThatItsCertificateCovers) {

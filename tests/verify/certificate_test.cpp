@@ -1,5 +1,5 @@
 // What a certificate says of a report: the sizes that it covers, the limits that were applied, the
-// program and the machine. Contract: vernier/certificate.h, docs/verification.md "Certificate".
+// program and the machine. Contract: vernier/certificate.h, docs/certificates.md "Certificate".
 #include <gtest/gtest.h>
 
 #include <algorithm>

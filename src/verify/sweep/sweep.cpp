@@ -12,6 +12,7 @@
 #include "verify/sweep/constants.h"
 #include "verify/sweep/extreme_operands.h"
 #include "verify/sweep/far_sizes.h"
+#include "verify/sweep/fp64_device.h"
 #include "verify/sweep/inputs.h"
 #include "verify/sweep/measure.h"
 #include "verify/sweep/noise.h"
@@ -55,7 +56,8 @@ double excess(const StepResult& step) {
 }  // namespace
 
 Sweep::Sweep(std::shared_ptr<const Engine> engine, const ir::Graph& model, const Request& request)
-    : context_(std::move(engine), model, request) {
+    : context_(std::move(engine), model, request),
+      fp64_products_(fp64_device(request, context_.subject.backend)) {
   report_.report.tolerance = request.tolerance;
   report_.report.engine_hash = context_.subject.engine->content_hash();
 }
@@ -232,6 +234,7 @@ void Sweep::run_cell(Group& group, int64_t batch) {
   ask(repeated(context_, group, run, products), &cell);
   ask(products.products(), &cell);
   ask_about_answers(group, run, cell);
+  if (older_) older_->compare(context_, cell.label, run);
   ask_about_rows_alone(group, run, cell);
   const bool last = static_cast<size_t>(batch) == group.rows.size() || !rows_known;
   if (last) ask_about_placed_rows(group, run, cell);
@@ -271,10 +274,12 @@ void Sweep::finish() {
   }
   report_.finish();
   report_.report.notes = context_.notes;
+  if (older_) report_.report.against = older_->result();
 }
 
 Report Sweep::run() {
   list_checks();
+  if (!context_.subject.request.against.empty()) older_ = std::make_unique<OlderEngine>(context_);
   make_inputs(context_);
   add_far_groups(context_);
   hold_constants(context_);

@@ -9,10 +9,12 @@
 #include <variant>
 #include <vector>
 
+#include "core/fp64_products.h"
 #include "verify/check.h"
 #include "verify/evidence.h"
 #include "verify/projection.h"
 #include "verify/sweep/context.h"
+#include "verify/sweep/older_engine.h"
 #include "verify/sweep/report_builder.h"
 #include "verify/verify.h"
 
@@ -79,9 +81,11 @@ class Sweep {
   Trial trial_of(const CellOf& cell);  // trials.cpp
 
   Context context_;
+  WithFp64Products fp64_products_;
   ReportBuilder report_;
   std::set<std::string> seen_alone_;              // of run_steps_alone()
   std::map<int32_t, ProjectedWeight> projected_;  // by step
+  std::unique_ptr<OlderEngine> older_;            // where another engine is given
 };
 
 }  // namespace vernier::verify

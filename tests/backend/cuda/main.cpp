@@ -2,7 +2,7 @@
 // array in an allocation of its own and outputs not written before, for compute-sanitizer:
 //   compute-sanitizer --tool memcheck|racecheck|initcheck test_backend_cuda --bare
 // test_backend_cuda --time [PART...] [--rest MS] [--hot] [--all-rows] [--tuned] [--json FILE]:
-// times the cases whose names have one of these parts, all cases without any (docs/performance.md).
+// times the cases whose names have one of these parts, all cases without any (docs/measuring.md).
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 
+#include "backend/cases/joined.h"
 #include "backend/cases/linear.h"
 #include "backend/cases/quantized_linear.h"
 #include "backend/cuda/device_under_test.h"
@@ -181,6 +182,31 @@ TEST_F(TileShapes, OfProductsOfInt8HaveTheSameBits) {
     }
   }
   expect_ran({"cuda.quantized_linear.sm90"});
+}
+
+// Bytes leave through boxes of shared memory, straight from registers, or one pair at a time.
+TEST_F(TileShapes, QuantizeTheResultsOfProductsOfInt8) {
+  Maker make(137);
+  int joined = 0;
+  for (const QuantizedCase& row :
+       std::vector<QuantizedCase>{{.name = "few", .x = {9, 144}, .n = 392, .x_zero = true},
+                                  {.name = "gelu",
+                                  .x = {700, 528},
+                                  .n = 1040,
+                                  .attrs = {.activation = Activation::kGeluErf},
+                                  .x_zero = true},
+                                  {.name = "ragged", .x = {2050, 80}, .n = 776},
+                                  {.name = "large", .x = {5000, 256}, .n = 1024}}) {
+    const OpCase first = stored_as(quantized_case(make, row), std::array{DType::kF16});
+    for (const bool factors : {false, true}) {
+      const OpCase second = quantize_result_of(first, {.given = true, .factors = factors});
+      for (const KernelDef* kernel : rows_of(first)) {
+        for (const std::string& tuning : tunings_of(*kernel, first))
+          joined += check_pair(*kernel, first, second, tuning);
+      }
+    }
+  }
+  EXPECT_TRUE(joined > 0 || !cuda::hopper_kernels_usable()) << "nothing was joined";
 }
 
 // y is x as the products take it: ties go to even.

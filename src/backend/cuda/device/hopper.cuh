@@ -170,6 +170,9 @@ __device__ __forceinline__ float tf32_rounded(float value) {
 __device__ __forceinline__ void store_shared(uint32_t address, float value) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
 }
+__device__ __forceinline__ void store_shared_32_bits(uint32_t address, uint32_t value) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
 __device__ __forceinline__ void store_shared_16_bits(uint32_t address, uint16_t value) {
   asm volatile("st.shared.u16 [%0], %1;" ::"r"(address), "h"(value) : "memory");
 }

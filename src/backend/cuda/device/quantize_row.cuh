@@ -13,16 +13,27 @@ struct RowRange {
 __device__ inline RowRange shuffled(RowRange range, int offset) {
   return {__shfl_xor_sync(~0u, range.low, offset), __shfl_xor_sync(~0u, range.high, offset)};
 }
+inline constexpr int kLargestQ8 = 127;
 /// q = (x − middle)·first·second + shift, rounded to the nearest of -127 … 127, halves to even;
 /// NaN: 0. Of tiny numbers first·second would be infinite.
 struct RowScaling {
   float middle, first, second, shift, scale, zero;
-  __device__ int byte(float x) const {
-    constexpr int kLargestQ8 = 127;
-    const float v = __fmaf_rn((x - middle) * first, second, shift);
-    return max(-kLargestQ8, min(kLargestQ8, __float2int_rn(v)));
+  __device__ int rounded(float x) const {
+    return __float2int_rn(__fmaf_rn((x - middle) * first, second, shift));
   }
+  __device__ int byte(float x) const { return max(-kLargestQ8, min(kLargestQ8, rounded(x))); }
 };
+/// Four numbers as RowScaling::byte has them, of which these are rounded: `a` is the lowest byte.
+__device__ inline uint32_t packed_bytes(int a, int b, int c, int d) {
+  const auto pack = [](int low, int high, uint32_t above) {
+    uint32_t packed;  // saturates at -128 and 127
+    asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;"
+        : "=r"(packed)
+        : "r"(max(-kLargestQ8, high)), "r"(max(-kLargestQ8, low)), "r"(above));
+    return packed;
+  };
+  return pack(a, b, pack(c, d, 0));
+}
 
 /// The scaling with which the range becomes [-127, 127].
 __device__ inline RowScaling scaling_of(const RowRange& range) {
@@ -79,16 +90,19 @@ __device__ void multiply_factors(const float* factors, int c, int count, float (
 template <int kN>
 __device__ void store_bytes(int8_t* q, int64_t at, int count, bool aligned, const float (&v)[kN],
                             const RowScaling& by) {
-  Pack<int8_t, kN> pack;
-#pragma unroll
-  for (int i = 0; i < kN; ++i) pack.element[i] = static_cast<int8_t>(by.byte(v[i]));
+  static_assert(kN % 4 == 0);
   if (aligned) {
-    *reinterpret_cast<Pack<int8_t, kN>*>(q + at) = pack;
+    Pack<uint32_t, kN / 4> words;
+#pragma unroll
+    for (int i = 0; i < kN; i += 4)
+      words.element[i / 4] = packed_bytes(by.rounded(v[i]), by.rounded(v[i + 1]),
+                                          by.rounded(v[i + 2]), by.rounded(v[i + 3]));
+    *reinterpret_cast<Pack<uint32_t, kN / 4>*>(q + at) = words;
     return;
   }
 #pragma unroll
   for (int i = 0; i < kN; ++i) {
-    if (i < count) q[at + i] = pack.element[i];
+    if (i < count) q[at + i] = static_cast<int8_t>(by.byte(v[i]));
   }
 }
 

@@ -432,17 +432,24 @@ __device__ __forceinline__ void take_slice(const GemmSums<S>& sums, const GemmCo
   }
 }
 
-// Two neighbors of y, columns `col` and the next, as they are stored in f16, quantized: two bytes.
-__device__ __forceinline__ uint16_t quantized_pair(const GemmArguments& args, const RowScaling& by,
-                                                   int col, float a, float b) {
+// y of columns `col` and the next in rows g and g + 8, as it is stored in f16, quantized: the bytes
+// of row g, above them those of row g + 8.
+__device__ __forceinline__ uint32_t quantized_four(const GemmArguments& args, const RowScaling& by,
+                                                   int col, const float (&v)[4]) {
   const float* factors = args.quantized.factors;
   float2 factor{1, 1};
   if (factors != nullptr && col < args.n)  // n is a multiple of 8
-    factor = float2{factors[col], factors[col + 1]};
-  const auto byte = [&by](float v, float f) {
-    return static_cast<uint16_t>(by.byte(__half2float(__float2half_rn(v)) * f) & 0xff);
-  };
-  return static_cast<uint16_t>(byte(a, factor.x) | byte(b, factor.y) << 8);
+    factor = *reinterpret_cast<const float2*>(factors + col);
+  const float2 first = widen_pair<__half>(narrow_pair<__half>(v[0], v[1]));
+  const float2 second = widen_pair<__half>(narrow_pair<__half>(v[2], v[3]));
+  return packed_bytes(by.rounded(first.x * factor.x), by.rounded(first.y * factor.y),
+                      by.rounded(second.x * factor.x), by.rounded(second.y * factor.y));
+}
+// Of the two threads with lanes 2i and 2i + 1: the first gets row g's four bytes, the second those
+// of row g + 8. By whole warps.
+__device__ __forceinline__ uint32_t own_four_bytes(uint32_t bytes) {
+  const uint32_t others = __shfl_xor_sync(~0u, bytes, 1);
+  return __byte_perm(bytes, others, threadIdx.x % 2 == 0 ? 0x5410 : 0x3276);
 }
 __device__ __forceinline__ RowScaling scaling_of(const GemmQuantized& by) {
   return given_scaling(*by.scale, *by.zero);
@@ -471,11 +478,9 @@ __device__ __forceinline__ void finish_bytes(const GemmSums<S>& sums, const Gemm
         if constexpr (kGelu)
           epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
         const int col = tile.col + 8 * eight + 2 * (lane % 4);
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const uint32_t at = box_place(box, lane / 4 + 8 * half, j / 2) + j % 2 * 8 + lane % 4 * 2;
-          store_shared_16_bits(at, quantized_pair(args, by, col, v[2 * half], v[2 * half + 1]));
-        }
+        const uint32_t bytes = own_four_bytes(quantized_four(args, by, col, v));
+        const int row = lane / 4 + lane % 2 * 8;
+        store_shared_32_bits(box_place(box, row, j / 2) + j % 2 * 8 + lane % 4 / 2 * 4, bytes);
       }
       fence_shared_to_async();
       __syncwarp();
@@ -489,15 +494,13 @@ template <class S>
 __device__ __forceinline__ void store_bytes(const GemmSlice<S>& v, const GemmArguments& args,
                                             GemmSpot spot) {
   const RowScaling by = scaling_of(args.quantized);
+  const int odd = threadIdx.x % 2, row = spot.row + 8 * odd, first = spot.col - 2 * odd;
+  int8_t* q = args.quantized.q + static_cast<int64_t>(row) * args.n + first;
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    int8_t* q = args.quantized.q + static_cast<int64_t>(spot.row + 8 * half) * args.n + spot.col;
-#pragma unroll
-    for (int j = 0; j < S::kSliceCols / 8; ++j) {
-      if (spot.row + 8 * half >= args.m || spot.col + 8 * j >= args.n) continue;
-      *reinterpret_cast<uint16_t*>(q + 8 * j) =
-          quantized_pair(args, by, spot.col + 8 * j, v[4 * j + 2 * half], v[4 * j + 2 * half + 1]);
-    }
+  for (int j = 0; j < S::kSliceCols / 8; ++j) {
+    const float four[4] = {v[4 * j], v[4 * j + 1], v[4 * j + 2], v[4 * j + 3]};
+    const uint32_t bytes = own_four_bytes(quantized_four(args, by, spot.col + 8 * j, four));
+    if (row < args.m && first + 8 * j < args.n) *reinterpret_cast<uint32_t*>(q + 8 * j) = bytes;
   }
 }
 

@@ -22,8 +22,8 @@ Variant variant(const char* name, double rate) {
 }
 
 const Variant kVariants[] = {
-    variant<F32Shape<1, 4, 1, 1, 8, 7, 3>>("8x16", 0.10),
-    variant<F32Shape<1, 4, 1, 2, 8, 7, 3>>("8x32", 0.15),
+    variant<F32Shape<1, 4, 1, 1, 7, 7, 3>>("8x16", 0.10),
+    variant<F32Shape<1, 4, 1, 2, 7, 7, 3>>("8x32", 0.15),
     variant<F32Shape<2, 4, 1, 2, 6, 7, 2>>("16x32", 0.30),
     variant<F32Shape<2, 4, 1, 3, 6, 7, 2>>("16x48", 0.33),
     variant<F32Shape<2, 4, 2, 2, 6, 7, 2>>("32x32", 0.30),

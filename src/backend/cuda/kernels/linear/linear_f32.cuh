@@ -6,7 +6,9 @@
 // engine cannot take go through registers to the same places. The others each hold a part of the
 // tile in registers, 8 × 4 threads of kTM × kTN sums, and read the operands of the next steps of k
 // while they multiply, those of x four steps at a time; nothing but the stages' barriers keeps them
-// together, so that the end of one warp's tile runs beside another's products.
+// together, so that the end of one warp's tile runs beside another's products. What goes through
+// registers is ordered by named barriers beside the stages' own: compute-sanitizer's racecheck
+// knows their order, and not the one that an mbarrier gives to plain stores.
 #pragma once
 #include "backend/cuda/device/activation.cuh"
 #include "backend/cuda/device/elements.cuh"
@@ -58,6 +60,7 @@ struct F32Shape {
   static_assert(kTN % 4 == 0 && kBlockK % (kAhead + 1) == 0 && kBlockK * 4 == 128);
   // A producer waits for a stage by parity: none may come a whole round before another.
   static_assert(kStages >= kProducers);
+  static_assert(2 * kStages < 16, "more named barriers than a block has");
   static_assert(!kManySums || kWarps == 8 || (kWarps == 4 && kBlocks == 2));
   static_assert(kBarriersAt % 2 == 0 && kStageElems * 4 % kAlignment == 0);
   static_assert((kSharedBytes + 1024) * kBlocks <= 233472, "more than a multiprocessor has");
@@ -77,6 +80,24 @@ struct F32Ring {
     return shared_address(shared + S::kBarriersAt) + stage * 8;
   }
   __device__ __forceinline__ uint32_t empty() const { return full() + S::kStages * 8; }
+
+  // Named barriers of a stage, of the warp that fills it and of all that multiply. Whoever waits
+  // goes on when the others have arrived.
+  static constexpr int kTogether = 32 * (S::kWarps + 1);
+  __device__ __forceinline__ static void stored(int at) { give(1 + at); }
+  __device__ __forceinline__ static void wait_for_stores(int at) { wait(1 + at); }
+  __device__ __forceinline__ static void read(int at) { give(1 + S::kStages + at); }
+  __device__ __forceinline__ static void wait_for_reads(int at) { wait(1 + S::kStages + at); }
+
+ private:
+  __device__ __forceinline__ static void give(int id) {
+    __syncwarp();
+    turn_give<kTogether>(id);
+  }
+  __device__ __forceinline__ static void wait(int id) {
+    __syncwarp();
+    turn_wait<kTogether>(id);
+  }
 };
 
 struct F32Tile {
@@ -132,10 +153,11 @@ struct F32Part {
   }
 };
 
-/// One stage. `first`: this warp's first, where w does not wait for the kernel before.
+/// One stage. `first`: this warp's first, where w does not wait for the kernel before. `refill`: it
+/// held another before.
 template <class S>
 __device__ __forceinline__ void f32_fill(const F32Ring<S>& ring, const LinearF32Arguments& args,
-                                         const F32Tile& tile, int k0, bool first) {
+                                         const F32Tile& tile, int k0, bool first, bool refill) {
   const bool leader = threadIdx.x % 32 == 0;
   const auto begin = [&] {
     const int panels = min(S::kPanels, args.panels - tile.col / kPanelCols);
@@ -157,9 +179,11 @@ __device__ __forceinline__ void f32_fill(const F32Ring<S>& ring, const LinearF32
       F32Part x;
       x.load(args, tile.row + part * 16, k0);
       if (part == 0 && !first) begin();
+      if (part == 0 && refill) ring.wait_for_reads(ring.stage);
       x.template store<S>(ring.x() + part * 16 * S::kBlockK);
     }
     __syncwarp();
+    ring.stored(ring.stage);
   }
   if (leader) barrier_arrive(ring.full());
 }
@@ -167,20 +191,29 @@ __device__ __forceinline__ void f32_fill(const F32Ring<S>& ring, const LinearF32
 template <class S>
 __device__ void f32_produce(F32Ring<S> ring, int producer, const LinearF32Arguments& args) {
   bool first = true;
-  int turn = 0;
+  int turn = 0, fresh = S::kStages;  // stages that nobody has filled yet
+  const auto advance = [&] {
+    turn = turn + 1 == S::kProducers ? 0 : turn + 1;
+    if (fresh > 0) --fresh;
+    ring.advance();
+  };
   for (int t = blockIdx.x; t < args.row_tiles * args.col_tiles; t += gridDim.x) {
     const F32Tile tile = f32_tile<S>(args, t);
     for (int k0 = 0; k0 < args.padded_k; k0 += S::kBlockK) {
       if (turn == producer) {
-        f32_fill<S>(ring, args, tile, k0, first);
+        f32_fill<S>(ring, args, tile, k0, first, fresh == 0);
         first = false;
       }
-      turn = turn + 1 == S::kProducers ? 0 : turn + 1;
-      ring.advance();
+      advance();
     }
   }
   if (first) wait_for_previous_kernel();
   allow_next_kernel();
+  // No barrier is left with threads that have arrived.
+  for (int i = 0; i < S::kStages && !args.x_aligned; ++i) {
+    if (turn == producer && fresh == 0) ring.wait_for_reads(ring.stage);
+    advance();
+  }
 }
 
 // ---- the products ------------------------------------------------------------------------------
@@ -315,8 +348,12 @@ __device__ void f32_multiply(F32Ring<S> ring, int warp, const LinearF32Arguments
   const auto load_w = [&](int k) {
     load_fours(b[k % kBuffers], w + k % S::kBlockK * kPanelCols, S::kPanelElems);
   };
+  const auto wait_for_stage = [&] {
+    barrier_wait(ring.full(), ring.parity);
+    if (!args.x_aligned) ring.wait_for_stores(ring.stage);
+  };
   wait_for_previous_kernel();
-  barrier_wait(ring.full(), 0);
+  wait_for_stage();
 #pragma unroll
   for (int i = 0; i < S::kTM; ++i) load_x(0, i);
 #pragma unroll
@@ -329,13 +366,13 @@ __device__ void f32_multiply(F32Ring<S> ring, int warp, const LinearF32Arguments
 #pragma unroll 1
     for (int k0 = 0; k0 < args.padded_k; k0 += S::kBlockK) {
       const uint32_t read = ring.empty();
+      const int stage = ring.stage;
 #pragma unroll
       for (int k = 0; k < S::kBlockK; ++k) {
         if (k == S::kCrossing) {
           ring.advance();
           // Behind the last stage of all the reads ahead find unused values.
-          if (k0 + S::kBlockK < args.padded_k || t + step < tiles)
-            barrier_wait(ring.full(), ring.parity);
+          if (k0 + S::kBlockK < args.padded_k || t + step < tiles) wait_for_stage();
         }
         if (k + S::kAhead == S::kBlockK) w = place.w(ring);
         load_w(k + S::kAhead);
@@ -354,6 +391,7 @@ __device__ void f32_multiply(F32Ring<S> ring, int warp, const LinearF32Arguments
       }
       __syncwarp();
       if (threadIdx.x % 32 == 0) barrier_arrive(read);
+      if (!args.x_aligned) ring.read(stage);
     }
     finish.store(sums, place, tile, args);
   }

@@ -1,0 +1,181 @@
+// One launch for two steps gives the bits of two launches: products and norms with the QuantizeRows
+// behind them. Values of either step alone: the case tables beside this file.
+#include "backend/cases/joined.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "backend/cases/quantized_linear.h"
+#include "backend/device_under_test.h"
+
+namespace vernier::backend::test {
+
+OpCase quantize_result_of(const OpCase& first, const Quantizing& how) {
+  const Out& from = first.outputs[0];
+  OpCase c{.name = how.given ? "by a given scale" : "by rows",
+           .op = OpKind::kQuantizeRows,
+           .attrs = encode(QuantizeRowsAttrs{})};
+  const std::vector<double> zeros(static_cast<size_t>(num_elems(from.shape)), 0.0);
+  c.inputs = {{.value = Tensor::from(from.dtype, from.shape, std::span<const double>(zeros))}};
+  const auto constant = [](Tensor value) {
+    return Arg{.value = std::move(value), .constant = true, .special = false, .stays_f32 = true};
+  };
+  if (how.factors) {
+    c.name += " times factors";
+    std::vector<double> factors;
+    for (int64_t k = 0; k < from.shape.back(); ++k) factors.push_back(std::exp2(k % 5 - 2));
+    c.inputs.push_back(
+        constant(Tensor::from(DType::kF32, {from.shape.back()}, std::span<const double>(factors))));
+  } else {
+    c.inputs.push_back({.value = Tensor()});
+  }
+  c.outputs = {{.dtype = DType::kQ8, .shape = from.shape}};
+  if (how.given) {
+    c.inputs.push_back(constant(Tensor::scalar(DType::kF32, 0.04)));
+    c.inputs.push_back(constant(Tensor::scalar(DType::kF32, -40)));
+  } else {
+    Shape by_row = from.shape;
+    by_row.back() = 1;
+    c.outputs.insert(c.outputs.end(), 2, {.dtype = DType::kF32, .shape = by_row});
+  }
+  return c;
+}
+
+namespace {
+
+void expect_equal(const Results& a, const Results& b, const std::string& what) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].defined()) EXPECT_EQ(compare_bits(a[i], b[i]), "") << what << ", output " << i;
+  }
+}
+
+}  // namespace
+
+int check_pair(const KernelDef& kernel, const OpCase& first, const OpCase& second,
+               std::string_view tuning) {
+  if (kernel.joins == nullptr || !kernel.joins(make_problem(first), make_problem(second))) return 0;
+  int joined = 0;
+  for (const KernelDef* next : rows_of(second)) {
+    if (!next->may_be_joined) continue;
+    ++joined;
+    const std::string what = std::string(kernel.name) + " " + first.name + " and " +
+                             std::string(next->name) + " " + second.name + " " +
+                             std::string(tuning);
+    const PairOfSteps pair{kernel, *next, first, second};
+    const RunOptions own{.tuning = tuning};
+    const PairResults two = run_pair(pair, Together::kNo, own);
+    const PairResults one = run_pair(pair, Together::kYes, own);
+    expect_equal(two.first, one.first, what + ": first result of one launch");
+    expect_equal(two.second, one.second, what + ": second result of one launch");
+    std::vector<RunOptions> ways{own};
+    if (tuning.empty()) {
+      for (const RunOptions& way : device_under_test().other_ways()) ways.push_back(way);
+    }
+    for (const RunOptions& way : ways) {
+      const PairResults unused = run_pair(pair, Together::kUnused, way);
+      expect_equal(two.second, unused.second, what + ": second result alone");
+    }
+  }
+  return joined;
+}
+
+namespace {
+
+class Joined : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const Support here = device_under_test().available(); !here)
+      GTEST_SKIP() << "SKIP: " << here.reason;
+    if (device_under_test().bare()) GTEST_SKIP() << "SKIP: not for memory checkers";
+  }
+  // With the step behind it in every form.
+  void check(const OpCase& first) {
+    for (const bool given : {false, true}) {
+      for (const bool factors : {false, true}) {
+        const OpCase second = quantize_result_of(first, {given, factors});
+        for (const KernelDef* kernel : rows_of(first))
+          joined_[kernel->name] += check_pair(*kernel, first, second);
+      }
+    }
+  }
+  void expect_joined(const char* on_cpu, const char* on_cuda) {
+    const bool is_cpu = device_under_test().device(1).host_memory();
+    const std::string name = is_cpu ? on_cpu : on_cuda;
+    if (name.empty()) return;
+    EXPECT_GT(joined_[name], 0) << name << " joined nothing";
+  }
+  std::map<std::string, int, std::less<>> joined_;
+};
+
+OpCase in_f16(const OpCase& c) { return stored_as(c, std::array{DType::kF16}); }
+
+// Few rows, whose bytes leave straight from registers, and many, whose bytes leave through boxes of
+// shared memory; columns that end inside a box and inside a tile; odd rows.
+TEST_F(Joined, ProductsQuantizeTheirResult) {
+  Maker make(150);
+  const bool is_cpu = device_under_test().device(1).host_memory();
+  std::vector<QuantizedCase> rows{
+      {.name = "one row", .x = {1, 64}, .n = 128},
+      {.name = "few rows, gelu",
+       .x = {7, 384},
+       .n = 1536,
+       .attrs = {.activation = Activation::kGeluErf},
+       .x_zero = true},
+      {.name = "ragged", .x = {131, 144}, .n = 264, .x_zero = true},
+      {.name = "relu", .x = {129, 80}, .n = 136, .attrs = {.activation = Activation::kRelu}},
+      {.name = "eight columns", .x = {70, 32}, .n = 8},
+      {.name = "one scale", .x = {300, 128}, .n = 256, .by_row = false, .x_zero = true},
+      {.name = "tanh, no bias",
+       .x = {65, 48},
+       .n = 144,
+       .attrs = {.activation = Activation::kTanh},
+       .bias = false}};
+  if (!is_cpu) {
+    for (const int64_t n : {int64_t{1024}, int64_t{1032}, int64_t{1040}, int64_t{4096}}) {
+      rows.push_back({.name = "many rows", .x = {5001, 256}, .n = n, .x_zero = true});
+      rows.push_back({.name = "many rows, gelu",
+                      .x = {4096, 256},
+                      .n = n,
+                      .attrs = {.activation = Activation::kGeluErf}});
+    }
+  }
+  for (const QuantizedCase& row : rows) {
+    const OpCase c = quantized_case(make, row);
+    check(c);
+    check(in_f16(c));
+  }
+  expect_joined("", "cuda.quantized_linear.sm90");
+}
+
+TEST_F(Joined, NormsQuantizeTheirResult) {
+  Maker make(151);
+  for (const auto& [rows, cols] : std::vector<std::pair<int64_t, int64_t>>{
+           {1, 8}, {3, 17}, {130, 384}, {33, 768}, {300, 1024}, {5, 4096}}) {
+    const Arg x{.value = make.normal({rows, cols}, 0.5), .batch_axis = 0};
+    const auto parameter = [&](double mean) {
+      return Arg{.value = make.normal({cols}, mean, 0.1), .constant = true, .stays_f32 = true};
+    };
+    OpCase c{.name = std::to_string(rows) + "x" + std::to_string(cols),
+             .op = OpKind::kAddLayerNorm,
+             .attrs = encode(NormAttrs{.axis = -1, .epsilon = 1e-5})};
+    c.inputs = {
+        x, {.value = make.normal({rows, cols}), .batch_axis = 0}, parameter(1), parameter(0)};
+    c.outputs = {{.shape = {rows, cols}}};
+    OpCase with_sum = c;
+    with_sum.outputs.push_back({.shape = {rows, cols}});
+    OpCase alone = c;
+    alone.op = OpKind::kLayerNorm;
+    alone.inputs.erase(alone.inputs.begin() + 1);
+    for (const OpCase& first : {c, with_sum, alone}) {
+      check(first);
+      check(in_f16(first));
+      check(stored_as(first, std::array{DType::kBF16}));
+    }
+  }
+  expect_joined("cpu.add_layer_norm.rows", "cuda.add_layer_norm.packed");
+}
+
+}  // namespace
+}  // namespace vernier::backend::test
