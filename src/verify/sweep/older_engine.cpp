@@ -68,7 +68,7 @@ void OlderEngine::compare(const Context& context, const std::string& label, cons
     place->wrong_non_finite += far.wrong_non_finite;
     place->different_integers += far.different_integers;
     place->worst = std::max(place->worst, far.worst);
-    Sums& sums = sums_[static_cast<size_t>(place - all_.outputs.begin())];
+    Sums& sums = sums_[place - all_.outputs.begin()];
     if (got.is_float() && far.says_it_all()) {
       const auto elems = static_cast<double>(far.elems);
       sums.error += far.rms * far.rms * elems;

@@ -115,7 +115,7 @@ std::unique_ptr<Product> make_product(cublasLtHandle_t handle, int64_t n, int64_
                                               preference.value, kCandidates, found.data(), &count),
                "choosing an algorithm for doubles");
   for (int i = 0; i < count; ++i) {
-    const auto& candidate = found[static_cast<size_t>(i)];
+    const auto& candidate = found[i];
     if (candidate.state != CUBLAS_STATUS_SUCCESS || splits_k(candidate.algo)) continue;
     product->algorithm = candidate.algo;
     return product;
