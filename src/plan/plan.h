@@ -167,6 +167,19 @@ struct Plan {
     return v.kind == PlanValue::Kind::kAlias ? v.alias_of : index;
   }
   const PlanValue& base_of(int32_t index) const { return value(base_index(index)); }
+  /// Is `view` the value `of`, or all of its elements in their order, in another shape?
+  bool shows_all_of(int32_t view, int32_t of) const {
+    if (view == of) return true;
+    const PlanValue& v = value(view);
+    if (v.kind != PlanValue::Kind::kAlias || v.alias_of != of || !(v.offset_elems == Dim(0)))
+      return false;
+    Dim elems = 1, all = 1;
+    for (size_t i = v.shape.size(); i-- > 0; elems = elems * v.shape[i]) {
+      if (!(v.strides[i] == elems)) return false;
+    }
+    for (const Dim& size : value(of).shape) all = all * size;
+    return elems == all;
+  }
   /// The contents of a constant.
   const Blob& blob_of(const PlanValue& constant) const { return blob(constant.constant); }
 };

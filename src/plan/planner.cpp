@@ -406,7 +406,7 @@ class Planner {
                                                                         : input_index(node, i));
     }
     const auto index = static_cast<int32_t>(plan_.steps.size());
-    if (is_joined(node, *choice.kernel)) joined_.insert(index);
+    if (is_joined(node, step, *choice.kernel)) joined_.insert(index);
     last_ = {choice.kernel, node.outputs[0], {}};
     if (choice.kernel->joins != nullptr) last_.problem = problem_of(graph_, node);
     for (ir::ValueId out : node.outputs) {
@@ -421,9 +421,9 @@ class Planner {
   }
 
   // Can the launch of the step before do this one's work too?
-  bool is_joined(const ir::Node& node, const backend::KernelDef& kernel) const {
+  bool is_joined(const ir::Node& node, const Step& step, const backend::KernelDef& kernel) {
     if (!kernel.may_be_joined || last_.kernel == nullptr || !last_.kernel->joins) return false;
-    return node.has_input(0) && node.inputs[0] == last_.result &&
+    return step.has_input(0) && plan_.shows_all_of(step.inputs[0], value_index(last_.result)) &&
            last_.kernel->joins(last_.problem, problem_of(graph_, node));
   }
 

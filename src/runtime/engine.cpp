@@ -69,7 +69,8 @@ bool joins(const plan::Plan& plan, size_t s, const backend::KernelDef& own,
            const backend::KernelDef& next) {
   if (own.joins == nullptr || !next.may_be_joined) return false;
   const plan::Step &step = plan.steps[s], &behind = plan.steps[s + 1];
-  if (!step.has_output(0) || !behind.has_input(0) || behind.inputs[0] != step.outputs[0])
+  if (!step.has_output(0) || !behind.has_input(0) ||
+      !plan.shows_all_of(behind.inputs[0], step.outputs[0]))
     return false;
   for (size_t i = 1; i < behind.inputs.size(); ++i) {
     if (behind.has_input(i) &&
@@ -93,7 +94,11 @@ Engine::Impl::Joins joins_next(const plan::Plan& plan, size_t s,
   // A value lives to its last reader, an output of the engine to the end.
   const plan::PlanValue& result = plan.value(plan.steps[s].outputs[0]);
   const bool alone = result.last_step == static_cast<int32_t>(s + 1) &&
-                     std::ranges::count(plan.steps[s + 1].inputs, plan.steps[s].outputs[0]) == 1 &&
+                     std::ranges::count_if(plan.steps[s + 1].inputs,
+                                           [&](int32_t in) {
+                                             return in != plan::kNone &&
+                                                    plan.base_index(in) == plan.steps[s].outputs[0];
+                                           }) == 1 &&
                      std::ranges::none_of(plan.outputs, [&](int32_t out) {
                        return plan.base_index(out) == plan.steps[s].outputs[0];
                      });

@@ -295,8 +295,11 @@ class PreparedStep {
     if (kernel.pack != nullptr) packed_ = kernel.pack(problem_);
     operands_ = add_operands(arrays, kernel, c, packed_, options);
   }
-  /// Its input 0 is the other's output 0.
-  void read_result_of(const PreparedStep& other) { operands_.in[0] = other.operands_.out[0]; }
+  /// Its input 0 is the other's output 0, in the shape that this case has.
+  void read_result_of(const PreparedStep& other) {
+    operands_.in[0].array = other.operands_.out[0].array;
+    operands_.in[0].present = true;
+  }
 
   void prepare(const Arrays& arrays, Arrays& scratch, const Execution& execution) {
     in_ = operands_.args(arrays, operands_.in);

@@ -1,5 +1,5 @@
-// One launch for two steps gives the bits of two launches: products and norms with the QuantizeRows
-// behind them. Values of either step alone: the case tables beside this file.
+// One launch for two steps gives the bits of two launches: products, norms and attention with the
+// QuantizeRows behind them. Values of either step alone: the case tables beside this file.
 #include "backend/cases/joined.h"
 
 #include <gtest/gtest.h>
@@ -7,13 +7,19 @@
 #include <cmath>
 #include <map>
 
+#include "backend/cases/attention.h"
 #include "backend/cases/quantized_linear.h"
 #include "backend/device_under_test.h"
 
 namespace vernier::backend::test {
 
 OpCase quantize_result_of(const OpCase& first, const Quantizing& how) {
-  const Out& from = first.outputs[0];
+  Out from = first.outputs[0];
+  if (first.op == OpKind::kAttention) {  // all heads of a query are a row
+    const int64_t width = from.shape[2] * from.shape[3];
+    from.shape.resize(2);
+    from.shape.push_back(width);
+  }
   OpCase c{.name = how.given ? "by a given scale" : "by rows",
            .op = OpKind::kQuantizeRows,
            .attrs = encode(QuantizeRowsAttrs{})};
@@ -147,6 +153,26 @@ TEST_F(Joined, ProductsQuantizeTheirResult) {
     check(in_f16(c));
   }
   expect_joined("", "cuda.quantized_linear.sm90");
+}
+
+// Of one step of keys and of several, rows stored straight and through shared memory, and rows
+// whose keys are all hidden.
+TEST_F(Joined, AttentionQuantizesItsResult) {
+  if (device_under_test().device(1).host_memory()) GTEST_SKIP() << "SKIP: of a GPU only";
+  Maker make(152);
+  const AttentionVariant plain;
+  for (const AttentionShape& shape : std::vector<AttentionShape>{{2, 7, 7, 4, 4, 64, 64},
+                                                                 {3, 130, 128, 2, 2, 32, 32},
+                                                                 {2, 200, 300, 3, 3, 64, 64},
+                                                                 {1, 65, 200, 2, 1, 32, 32},
+                                                                 {1, 130, 200, 2, 2, 128, 128}}) {
+    check(in_f16(attention_case(make, shape, plain)));
+    for (const AttentionVariant& variant : attention_variants())
+      check(in_f16(attention_case(make, shape, variant)));
+  }
+  for (const AttentionVariant& variant : attention_variants())
+    check(in_f16(attention_case_with_hidden_rows(make, variant)));
+  expect_joined("", "cuda.attention.flash_sm90");
 }
 
 TEST_F(Joined, NormsQuantizeTheirResult) {

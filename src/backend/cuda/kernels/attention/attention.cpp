@@ -26,6 +26,7 @@
 
 #include "backend/cuda/body.h"
 #include "backend/cuda/check.h"
+#include "backend/cuda/kernels/elementwise/quantize_rows_step.h"
 #include "backend/cuda/product_numerics.h"
 #include "backend/cuda/usable.h"
 #include "backend/supports.h"
@@ -214,9 +215,11 @@ std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
 
 using Kernel = cudaError_t (*)(const AttentionLaunch&, cudaStream_t);
 
-void launch_with(const LaunchCall& call, Kernel kernel, bool looks_at_all_keys = false) {
+void launch_with(const LaunchCall& call, Kernel kernel, bool looks_at_all_keys = false,
+                 const AttentionQuantized& quantized = {}) {
   if (call.out[0].elems() == 0) return;
-  const AttentionLaunch args = arguments(call);
+  AttentionLaunch args = arguments(call);
+  args.quantized = quantized;
   const cudaStream_t stream = stream_of(call.execution);
   // Only where hidden keys have probability 0 can they be left out.
   const bool scan = args.causal && (args.masks_add || std::isinf(args.fill)) && !looks_at_all_keys;
@@ -229,10 +232,32 @@ void launch_plain(const LaunchCall& call) {
 }
 void launch_flash(const LaunchCall& call) { launch_with(call, &launch_attention_flash); }
 void launch_tf32(const LaunchCall& call) { launch_with(call, &launch_attention_tf32); }
+// The step behind, where it quantizes the result with a given scale and nobody else reads it.
+AttentionQuantized quantized_of(const LaunchCall& call) {
+  if (call.next == nullptr || !call.result_unused) return {};
+  const LaunchCall& next = *call.next;
+  return {.q = next.out[0].as<int8_t>(),
+          .factors = given(next.in, 1) ? next.in[1].as<const float>() : nullptr,
+          .scale = next.in[2].as<const float>(),
+          .zero = next.in[3].as<const float>()};
+}
 void launch_sm90(const LaunchCall& call) {
   const AttentionLaunch args = arguments(call);
-  if (!attention_sm90_takes(args)) return launch_with(call, &launch_attention_flash);
-  launch_with(call, &launch_attention_sm90, attention_short_takes(args));
+  const bool takes = attention_sm90_takes(args);
+  const AttentionQuantized quantized = takes ? quantized_of(call) : AttentionQuantized{};
+  if (takes) {
+    launch_with(call, &launch_attention_sm90, attention_short_takes(args), quantized);
+  } else {
+    launch_with(call, &launch_attention_flash);
+  }
+  if (call.next != nullptr && quantized.q == nullptr) launch_quantize_rows(*call.next);
+}
+// A QuantizeRows with a given scale of all heads of a query, in f16.
+bool joins(const Problem& own, const Problem& next) {
+  const SymShape &out = own.outputs[0].shape, &x = next.inputs[0].shape;
+  return next.op == OpKind::kQuantizeRows && next.has_input(2) &&
+         own.outputs[0].dtype == DType::kF16 && next.inputs[0].dtype == DType::kF16 &&
+         !own.has_input(kStartsQ) && x.size() == 3 && x[2] == out[2] * out[3];
 }
 
 }  // namespace
@@ -245,6 +270,7 @@ constexpr KernelBody attention_flash_sm90{
     .repeating_inputs = ~kMapped,
     .prepare = &prepare,
     .launch = &launch_sm90,
+    .joins = &joins,
 };
 
 extern const KernelBody attention_flash;

@@ -34,6 +34,14 @@ struct AttentionRotary {
   bool interleaved;
 };
 
+/// Where q is not null, out, dense and of type kF16, is not stored, but quantized as by
+/// QuantizeRows with one scale: q = out·factor / scale + zero (device/quantize_row.cuh).
+struct AttentionQuantized {
+  int8_t* q = nullptr;                            // as out
+  const float* factors = nullptr;                 // [heads · value_dim], or null: 1
+  const float *scale = nullptr, *zero = nullptr;  // one number each
+};
+
 /// One launch. Row [batch, query, head] of out from the keys of its batch item or, with starts_q
 /// and starts_k (i32 or i64, [sequences + 1], on the device), of its sequence.
 struct AttentionLaunch {
@@ -50,7 +58,8 @@ struct AttentionLaunch {
   /// With causal: one byte per [batch, kv_heads, chunk of kFiniteChunk keys], 1 where they may be
   /// left out if hidden (finite_rows below). Null: nothing is left out.
   uint8_t* finite;
-  bool backwards;  ///< tiles from the last to the first
+  bool backwards;                     ///< tiles from the last to the first
+  AttentionQuantized quantized = {};  ///< of launch_attention_sm90 only
 };
 
 constexpr int kFiniteChunk = 64;

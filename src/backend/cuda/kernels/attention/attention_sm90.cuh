@@ -216,8 +216,8 @@ __device__ inline void store_rows_staged(const AttentionLaunch& args, const Tile
   for (int i = 0; i < kChunks / 2; ++i) {
     const int row = (i * 32 + lane) / kChunks, chunk = lane % kChunks;
     if (first_row + row >= tile.queries) break;
-    *reinterpret_cast<uint4*>(out + (first_row + row) * args.out.row + chunk * 8) =
-        *reinterpret_cast<const uint4*>(own + place(row, chunk));
+    store_eight(args, tile, out + (first_row + row) * args.out.row + chunk * 8, chunk * 8,
+                *reinterpret_cast<const uint4*>(own + place(row, chunk)));
   }
   if (__any_sync(~0u, empty != 0))
     store_empty_rows<T, kDim>(args, tile, first_row + lane / 4, empty, out);

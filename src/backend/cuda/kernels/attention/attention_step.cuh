@@ -2,6 +2,7 @@
 // masks, softmax, and what stores a finished row. Shared by attention_sm90.cu and
 // attention_short.cu, whose rows have the same bits. C++17.
 #pragma once
+#include "backend/cuda/device/quantize_row.cuh"
 #include "backend/cuda/device/wgmma_attention.cuh"
 #include "backend/cuda/kernels/attention/attention_device.cuh"
 
@@ -257,6 +258,24 @@ __device__ inline void multiply_keys(uint32_t query, uint32_t keys, float (&scor
   wgmma_commit();
 }
 
+// Eight neighbors of a row of the context, from column `col` of the head on, to out or quantized.
+template <class T>
+__device__ inline void store_eight(const AttentionLaunch& args, const Tile& tile, T* to, int col,
+                                   const uint4& eight) {
+  if (args.quantized.q == nullptr) {
+    *reinterpret_cast<uint4*>(to) = eight;
+    return;
+  }
+  const T* from = reinterpret_cast<const T*>(&eight);
+  float v[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) v[i] = static_cast<float>(from[i]);
+  multiply_factors(args.quantized.factors, static_cast<int>(tile.head) * args.value_dim + col, 8,
+                   v);
+  store_bytes(args.quantized.q, to - static_cast<const T*>(args.out.data), 8, true, v,
+              given_scaling(*args.quantized.scale, *args.quantized.zero));
+}
+
 // Rows of the warp whose probabilities are all 0, which are rare: a loop, so that what is always
 // run stays short. `which` has bit r where the lane's row g + 8r is such a row; all lanes call it.
 template <class T, int kDim>
@@ -267,9 +286,22 @@ __device__ inline void store_empty_rows(const AttentionLaunch& args, const Tile&
   for (int i = 0; i < 2 * kDim / 8; ++i) {
     const int r = i % 2, col = i / 2 * 8 + static_cast<int>(threadIdx.x) % 4 * 2;
     if ((which >> r & 1) == 0 || row + 8 * r >= tile.queries) continue;
+    T* to = out + (row + 8 * r) * args.out.row + col;
     const uint32_t pair =
         pack<T>(empty_context(args, tile, col), empty_context(args, tile, col + 1));
-    *reinterpret_cast<uint32_t*>(out + (row + 8 * r) * args.out.row + col) = pair;
+    if (args.quantized.q == nullptr) {
+      *reinterpret_cast<uint32_t*>(to) = pair;
+      continue;
+    }
+    const RowScaling by = given_scaling(*args.quantized.scale, *args.quantized.zero);
+    const float* factors = args.quantized.factors;
+    for (int j = 0; j < 2; ++j) {
+      const float factor =
+          factors == nullptr ? 1.0f : factors[tile.head * args.value_dim + col + j];
+      const float v = static_cast<float>(reinterpret_cast<const T*>(&pair)[j]) * factor;
+      args.quantized.q[to + j - static_cast<const T*>(args.out.data)] =
+          static_cast<int8_t>(by.byte(v));
+    }
   }
 }
 
@@ -326,7 +358,8 @@ __device__ inline void store_rows(const AttentionLaunch& args, const Tile& tile,
         words[i] = pack<T>(pair[0] * inverse, pair[1] * inverse);
       }
       const uint4 chunk = gather_chunk(words);
-      if (row + 8 * r < tile.queries) *reinterpret_cast<uint4*>(to + n * 8) = chunk;
+      if (row + 8 * r < tile.queries)
+        store_eight(args, tile, to + n * 8, n * 8 + lane % 4 * 8, chunk);
     }
   }
   if (__any_sync(~0u, empty != 0)) store_empty_rows<T, kDim>(args, tile, row, empty, out);
