@@ -185,6 +185,15 @@ void add_build(CLI::App& app, Run& chosen) {
   const auto options = std::make_shared<Options>();
   command->add_option("MODEL", options->model, "ONNX file")->required();
   command->add_option("-o,--output", options->engine, "engine file to write (.vn)")->required();
+  command
+      ->add_option_function<std::string>(
+          "--saveEngine",
+          [](const std::string& file) {
+            throw Error(ErrorCode::kInput,
+                        "--saveEngine is trtexec's; write -o " + file +
+                            ", or run the whole command line with 'vernier trtexec'");
+          })
+      ->group("");
   add_device(*command, options->device);
   add_plugins(*command, options->plugins);
   command->add_flag("--fp32", options->fp32,

@@ -32,6 +32,7 @@ void add_bisect(CLI::App& app, Run& run);
 void add_reduce(CLI::App& app, Run& run);
 void add_demo(CLI::App& app, Run& run);
 void add_make_model(CLI::App& app, Run& run);
+void add_trtexec(CLI::App& app, Run& run);
 
 enum class ErrorFormat : uint8_t { kText, kJson };
 /// Was --json among the arguments? Asked before they are parsed: errors of parsing are JSON, too.

@@ -89,6 +89,7 @@ int parse_and_run(int argc, char** argv) {
   vernier::cli::add_bench(app, run);
   vernier::cli::add_demo(app, run);
   vernier::cli::add_make_model(app, run);
+  vernier::cli::add_trtexec(app, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -28,3 +28,17 @@ const backend::Backend& backend_named(const std::string& device, const std::stri
 }
 
 }  // namespace vernier::runtime
+
+namespace vernier {
+
+std::string why_unavailable(const std::string& device) {
+  try {
+    const KernelSet& backend = runtime::backend_named(device, "the device");
+    const Support support = backend.available ? backend.available() : yes();
+    return support ? "" : support.reason;
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace vernier
