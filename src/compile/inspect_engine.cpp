@@ -50,6 +50,19 @@ json limits_json(const std::vector<Certificate::Limit>& limits) {
   return result;
 }
 
+json canary_json(const Canary* canary) {
+  if (canary == nullptr) return nullptr;
+  json versions = json::object(), runs = json::array();
+  for (const Certificate::Version& version : canary->versions)
+    versions[version.of] = version.number;
+  for (const Canary::Run& run : canary->runs) {
+    json shapes = json::object();
+    for (const Canary::Array& array : run.inputs) shapes[array.name] = array.shape;
+    runs.push_back({{"shapes", std::move(shapes)}, {"outputs_hash", run.outputs_hash}});
+  }
+  return {{"versions", std::move(versions)}, {"runs", std::move(runs)}};
+}
+
 json certificate_json(const Certificate* certificate) {
   if (certificate == nullptr) return nullptr;
   json versions = json::object(), ranges = json::array(), outputs = json::array(),
@@ -109,19 +122,6 @@ json summary_json(const Engine& engine) {
           {"certificate", certificate_json(engine.certificate())},
           {"canary", canary_json(engine.canary())},
           {"notes", plan.notes}};
-}
-
-json canary_json(const Canary* canary) {
-  if (canary == nullptr) return nullptr;
-  json versions = json::object(), runs = json::array();
-  for (const Certificate::Version& version : canary->versions)
-    versions[version.of] = version.number;
-  for (const Canary::Run& run : canary->runs) {
-    json shapes = json::object();
-    for (const Canary::Array& array : run.inputs) shapes[array.name] = array.shape;
-    runs.push_back({{"shapes", std::move(shapes)}, {"outputs_hash", run.outputs_hash}});
-  }
-  return {{"versions", std::move(versions)}, {"runs", std::move(runs)}};
 }
 
 std::string limits_text(const std::vector<Certificate::Limit>& limits) {

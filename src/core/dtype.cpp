@@ -48,8 +48,8 @@ void write(void* dst, T value) {
 
 }  // namespace
 
-size_t size_bytes(DType t) { return kRows[t].bytes; }
-std::string_view name(DType t) { return kRows[t].name; }
+size_t size_bytes(DType t) { return kRows[static_cast<size_t>(t)].bytes; }
+std::string_view name(DType t) { return kRows[static_cast<size_t>(t)].name; }
 
 std::optional<DType> parse_dtype(std::string_view text) {
   for (const DTypeRow& row : kRows) {

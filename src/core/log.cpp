@@ -33,7 +33,7 @@ Level level() { return current(); }
 
 void write(Level at, std::string_view message) {
   if (at > level()) return;
-  std::string line = "vernier: " + std::string(kNames[at]) + ": ";
+  std::string line = "vernier: " + std::string(kNames[static_cast<size_t>(at)]) + ": ";
   line += printable_message(message);
   line += '\n';
   std::fwrite(line.data(), 1, line.size(), stderr);

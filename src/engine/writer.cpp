@@ -62,7 +62,9 @@ struct Frame {
 };
 
 Frame make_frame(const plan::Plan& plan, const Records& records, const Watch& watch) {
-  Frame frame{.plan = encode_plan(plan), .ledger = encode_ledger(plan)};
+  Frame frame;
+  frame.plan = encode_plan(plan);
+  frame.ledger = encode_ledger(plan);
   check_readable(plan, frame.plan, frame.ledger);
   ChunkChecksums chunks;
   for_each_weight_piece(plan, watch, [&](std::span<const std::byte> piece) {

@@ -205,7 +205,7 @@ void eval_resize(const EvalCall& call) {
   }
   for (size_t k = 0; k < y.f.size(); ++k) y.f[k] = call.rounding(0, values[k]);
   for (size_t k = 0; k < y.i.size(); ++k) {
-    y.i[k] = picks_integers ? x.i[values[k]]
+    y.i[k] = picks_integers ? x.i[static_cast<size_t>(values[k])]
                             : wrap_integer(y.dtype, double_to_integer(DType::kI64, values[k]));
   }
 }

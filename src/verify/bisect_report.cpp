@@ -90,7 +90,7 @@ std::string to_text(const Bisection& found) {
 }
 
 std::string to_json(const Bisection& found) {
-  json result{{"outcome", kOutcomes[found.outcome]},
+  json result{{"outcome", kOutcomes[static_cast<size_t>(found.outcome)]},
               {"verdict", name(found.verdict)},
               {"explanation", found.explanation},
               {"cell", found.inputs},

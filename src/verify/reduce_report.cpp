@@ -46,7 +46,7 @@ std::string to_text(const Reduction& found) {
 }
 
 std::string to_json(const Reduction& found) {
-  const json result{{"outcome", kOutcomes[found.outcome]},
+  const json result{{"outcome", kOutcomes[static_cast<size_t>(found.outcome)]},
                     {"verdict", name(found.verdict)},
                     {"explanation", found.explanation},
                     {"cell", found.inputs},
