@@ -19,7 +19,7 @@ BUILD = BASE + ["core", "rules", "ir", "ops"]
 DATA = BASE + ["core", "plan data", "engine reader"]
 LAYERS = {
     "operator table": (["ops/ops.def"], []),  # data: anyone may include it
-    "api": (["vernier/certificate.h", "vernier/custom_op.h", "vernier/dtype.h",
+    "api": (["vernier/canary.h", "vernier/certificate.h", "vernier/custom_op.h", "vernier/dtype.h",
              "vernier/error.h", "vernier/kernel_set.h", "vernier/limits.h", "vernier/nearest.h",
              "vernier/printable.h", "vernier/process.h", "vernier/promotion.h", "vernier/tensor.h",
              "vernier/verdict.h", "vernier/version.h"],

@@ -471,10 +471,13 @@ void show_profile(const Options& options, const Engine& engine, const std::strin
 void check_writable(const Options& options) {
   std::vector<std::string> read{options.onnx, options.load, options.calib};
   std::erase(read, std::string());
-  for (const auto& [path, what] :
-       {std::pair{options.save, "engine"}, std::pair{options.layer_info, "layer information"},
-        std::pair{options.profile, "profile"}, std::pair{options.times, "times"},
-        std::pair{options.output, "outputs"}}) {
+  const std::vector<std::pair<std::string, std::string>> written{
+      {options.save, "engine"},
+      {options.layer_info, "layer information"},
+      {options.profile, "profile"},
+      {options.times, "times"},
+      {options.output, "outputs"}};
+  for (const auto& [path, what] : written) {
     if (path.empty()) continue;
     check_keeps_inputs(path, read);
     io::check_can_write(path, what);
@@ -488,10 +491,13 @@ int trtexec(Options options) {
         "not both");
   check_writable(options);
   percentiles_of(options);  // refused before the work
-  const std::shared_ptr<const Engine> engine =
-      options.load.empty()
-          ? built(options)
-          : Engine::open(options.load, {.kernels = plugin_kernels(options.plugins)});
+  std::shared_ptr<const Engine> engine;
+  if (options.load.empty()) {
+    engine = built(options);
+  } else {
+    const EngineOptions opening{.kernels = plugin_kernels(options.plugins)};
+    engine = Engine::open(options.load, opening);
+  }
   for (const std::string& note : options.notes) print_line("note: " + note);
   show_layers(options, *engine);
   if (options.skip_inference) {

@@ -76,6 +76,9 @@ std::optional<Canary> canary_of(const std::shared_ptr<const Engine>& engine,
     }
     return runtime::record_canary(engine, std::move(inputs), {.limits = limits});
   } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInput)
+      throw Error(error.code(), std::string("recording the canary: ") + error.what() +
+                                    "; --no-canary leaves it out");
     note = std::string("no canary was recorded: ") + error.what();
     return std::nullopt;
   }

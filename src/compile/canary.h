@@ -13,7 +13,8 @@
 namespace vernier::compiler {
 
 /// Up to three runs of the engine on seeded inputs of these domains, and their answers. Absent
-/// where the engine cannot run here, or refuses such inputs: `note` says why.
+/// where the engine's device is not here, or the engine refuses such inputs: `note` says why.
+/// Throws what else a session throws.
 std::optional<Canary> canary_of(const std::shared_ptr<const Engine>& engine,
                                 const evaluate::Domains& domains, const Limits& limits,
                                 std::string& note);

@@ -216,8 +216,7 @@ ComparedReport compile_faster(const std::string& model_path, const std::string& 
   }
   const bool keeps_other = report.comparison && !report.comparison->kept_int8;
   Compiled& kept = keeps_other ? *other : int8;
-  compiler::write(engine_path, kept, job.options);
-  report.build = compiler::report_of(kept, clock.ms());
+  report.build = compiler::write(engine_path, kept, job.options, clock);
   if (report.comparison)
     std::ranges::move(notes_of(*report.comparison), std::back_inserter(report.build.notes));
   return report;

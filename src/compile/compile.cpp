@@ -15,29 +15,35 @@ namespace vernier {
 namespace {
 
 std::optional<Canary> canary_noted(const std::shared_ptr<const Engine>& engine,
-                                   compiler::Compiled& compiled, const CompileOptions& options) {
+                                   const evaluate::Domains& domains, const CompileOptions& options,
+                                   CompileReport& report) {
   std::string note;
-  std::optional<Canary> canary =
-      compiler::canary_of(engine, compiled.domains, options.limits, note);
-  if (!note.empty()) compiled.report_notes.push_back(note);
+  std::optional<Canary> canary = compiler::canary_of(engine, domains, options.limits, note);
+  if (!note.empty()) report.notes.push_back(note);
   return canary;
 }
 
 }  // namespace
 
-void compiler::write(const std::string& engine_path, Compiled& compiled,
-                     const CompileOptions& options) {
+CompileReport compiler::write(const std::string& engine_path, Compiled& compiled,
+                              const CompileOptions& options, const Clock& clock) {
   stage(options, "write");
+  CompileReport report = report_of(compiled, 0);
   engine::RecordsOf records_of;
   if (options.canary) {
     records_of = [&](const std::filesystem::path& written) {
       stage(options, "canary");
       const backend::Backend& backend = backend_of(options);
+      // The weights are in the file now, which the engine maps: not in memory twice.
+      for (plan::Blob& blob : compiled.plan.blobs) blob.bytes = Tensor();
       const auto engine = Engine::open(written.string(), EngineOptions{.kernels = &backend});
-      return engine::Records{.certificate = {}, .canary = canary_noted(engine, compiled, options)};
+      return engine::Records{.certificate = {},
+                             .canary = canary_noted(engine, compiled.domains, options, report)};
     };
   }
   engine::write_engine(engine_path, compiled.plan, Watch(options.limits), records_of);
+  report.ms = clock.ms();
+  return report;
 }
 
 void compiler::check_targets(const std::string& engine_path, const CompileOptions& options) {
@@ -77,21 +83,22 @@ CompileReport compile(const std::string& model_path, const std::string& engine_p
   compiler::check_targets(engine_path, asked);
   const compiler::Job job = compiler::begun(asked);
   compiler::Compiled compiled = compiler::run(model_path, job);
-  compiler::write(engine_path, compiled, job.options);
-  return compiler::report_of(compiled, clock.ms());
+  return compiler::write(engine_path, compiled, job.options, clock);
 }
 
 std::vector<std::byte> compile_to_bytes(const std::string& model_path,
                                         const CompileOptions& options, CompileReport* report) {
   const compiler::Clock clock;
   const compiler::Job job = compiler::begun(options);
-  compiler::Compiled compiled = compiler::run(model_path, job);
+  const compiler::Compiled compiled = compiler::run(model_path, job);
+  CompileReport made = compiler::report_of(compiled, 0);
   engine::Records records;
   if (options.canary) {
     const auto engine = Engine::Impl::engine_of(compiled.plan, compiler::backend_of(job.options));
-    records.canary = canary_noted(engine, compiled, job.options);
+    records.canary = canary_noted(engine, compiled.domains, job.options, made);
   }
-  if (report) *report = compiler::report_of(compiled, clock.ms());
+  made.ms = clock.ms();
+  if (report) *report = std::move(made);
   return engine::engine_bytes(compiled.plan, records);
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "compile/clock.h"
 #include "compile/scales.h"
 #include "evaluate/domain.h"
 #include "ir/graph.h"
@@ -78,8 +79,10 @@ std::vector<QuantizedProduct> quantized_products(const ir::Graph& imported, cons
 CompileOptions options_of(const plan::Plan& plan);
 /// All stages, the range audit among them. Throws Error.
 Compiled run(const std::string& model_path, const Job& job);
-/// Writes the engine, with its canary; adds to the notes of the report.
-void write(const std::string& engine_path, Compiled& compiled, const CompileOptions& options);
+/// Writes the engine, with its canary, for which the plan's weights are given up. What compile()
+/// returns.
+CompileReport write(const std::string& engine_path, Compiled& compiled,
+                    const CompileOptions& options, const Clock& clock);
 /// What compile() returns. `ms`: since its beginning.
 CompileReport report_of(const Compiled& compiled, double ms);
 

@@ -18,7 +18,8 @@ std::vector<std::byte> engine_bytes(const plan::Plan& plan, const Records& recor
 /// gathered in memory. Throws Error(kMachine) naming path and bytes needed when it cannot be
 /// written, and then leaves what was at `path`; Error(kInput) when `path` is there and not a
 /// regular file. `watch` is asked between pieces of the weights. `records_of` is called with the
-/// name of the file, complete but for the records that it returns, before it has its own name.
+/// name of the file, complete but for the records that it returns, before it has its own name. The
+/// plan is not read any more then.
 using RecordsOf = std::function<Records(const std::filesystem::path& written)>;
 void write_engine(const std::filesystem::path& path, const plan::Plan& plan,
                   const Watch& watch = Watch(), const RecordsOf& records_of = {});

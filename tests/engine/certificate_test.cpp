@@ -248,7 +248,7 @@ TEST_F(Stamp, SectionsThatDoNotDecodeAreErrors) {
                                 Bytes(file->weights.begin(), file->weights.end()), Bytes(3)}));
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("certificate section at offset"));
+    EXPECT_THAT(error.what(), HasSubstr("records section at offset"));
     EXPECT_THAT(error.what(), HasSubstr("the section ends inside a number"));
   }
 }

@@ -174,8 +174,8 @@ TEST(Damage, AHeaderThatMakesNoSenseIsCorrupt) {
       {entry_at(1, 0), 0, "section ledger at 0"},
       {entry_at(1, 8), 0, "section weight checksums at"},
       {entry_at(3, 0), big, "section weights at"},
-      {entry_at(3, 8), 64, "section certificate at"},
-      {entry_at(4, 8), big, "section certificate at"},
+      {entry_at(3, 8), 64, "section records at"},
+      {entry_at(4, 8), big, "section records at"},
   };
   for (const Case& c : cases) {
     Bytes bytes = good;

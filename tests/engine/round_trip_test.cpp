@@ -76,8 +76,8 @@ TEST(RoundTrip, TheHashIsOfEverythingButTheCertificate) {
   const plan::Plan plan = sample_plan();
   const auto plain = read_engine_bytes(engine_bytes(plan));
   EXPECT_EQ(plain->content_hash.size(), 32u);
-  const auto stamped =
-      read_engine_bytes(engine_bytes(plan, sample_certificate(plain->content_hash)));
+  const auto stamped = read_engine_bytes(
+      engine_bytes(plan, {.certificate = sample_certificate(plain->content_hash)}));
   EXPECT_EQ(stamped->content_hash, plain->content_hash);
   EXPECT_TRUE(same(stamped->plan, plan));
 

@@ -102,7 +102,7 @@ class Joined : public ::testing::Test {
       for (const bool factors : {false, true}) {
         const OpCase second = quantize_result_of(first, {given, factors});
         for (const KernelDef* kernel : rows_of(first))
-          joined_[kernel->name] += check_pair(*kernel, first, second);
+          joined_[std::string(kernel->name)] += check_pair(*kernel, first, second);
       }
     }
   }
