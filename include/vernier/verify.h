@@ -202,6 +202,12 @@ struct Cause {
   std::string command = {};  ///< the next one to run: a build with the rules, bisect, verify …
 };
 
+/// What a part of the work took.
+struct Cost {
+  std::string what;
+  double seconds = 0;
+};
+
 struct Report {
   Verdict verdict = Verdict::kPass;
   std::string explanation;         ///< what, where, which step, what to do
@@ -218,6 +224,7 @@ struct Report {
   std::string engine_hash, data_hash;        ///< what was verified, on which arrays
   Tolerance tolerance;
   double ms = 0;
+  std::vector<Cost> costs;  ///< parts of `ms`, in the order in which they first began
   bool passed() const { return verdict == Verdict::kPass; }
   /// Does it pass although kernels declare errors above the cap? (Request::accept_declared)
   bool accepted_declared() const;
@@ -232,6 +239,8 @@ Report verify_and_stamp(const Request& request);
 
 /// The report for a terminal, and as JSON: docs/verification.md.
 std::string to_text(const Report& report);
+/// Report::costs, a line each.
+std::string costs_text(const Report& report);
 std::string to_json(const Report& report);
 
 /// Does a dense float array hold NaN or infinity? False for other types. Reads `bytes` once.

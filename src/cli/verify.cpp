@@ -20,7 +20,7 @@ struct Options {
   int threads = 0;
   LimitOptions limits;
   bool thorough = false, stamp = false, json = false, timing = false, read_into_memory = false,
-       accept_declared = false;
+       accept_declared = false, cost = false;
 };
 
 void add_report(const Options& options, verify::Request& request) {
@@ -71,6 +71,7 @@ int verify_engine(const Options& options) {
     report = options.stamp ? verify::verify_and_stamp(request) : verify::verify(request);
   }
   print(options.json ? verify::to_json(report) : verify::to_text(report));
+  if (options.cost && !options.json) print(verify::costs_text(report));
   return verify::exit_code(report.verdict);
 }
 
@@ -115,6 +116,7 @@ void add_verify(CLI::App& app, Run& chosen) {
   add_limits(*command, options->limits);
   add_read_into_memory(*command, options->read_into_memory);
   command->add_flag("--json", options->json, "print the report as JSON");
+  command->add_flag("--cost", options->cost, "also print how long each part of the work took");
   command->footer(
       "Examples:\n"
       "  vernier verify model.vn --model model.onnx\n"

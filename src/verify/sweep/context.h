@@ -102,6 +102,7 @@ struct Context {
   Runs runs;
   SweepInputs inputs;
   std::vector<HeldConstant> constants;
+  std::unique_ptr<ConstantCache> in_fp64;  ///< constants that evaluations share
   Precision precision;
   ProjectionReach reach;
   int64_t ties = 0;                ///< decisions of the engine that were taken for R's
