@@ -41,6 +41,11 @@ void stage(const Context& context, const std::string& text) {
   if (context.subject.request.progress) context.subject.request.progress(text);
 }
 
+void scheduled_stage(Context& context, const std::string& text) {
+  const std::string where = context.schedule.begin();
+  stage(context, where.empty() ? text : where + ": " + text);
+}
+
 EvaluatorOptions watched(const Context& context, EvaluatorOptions options) {
   options.watch = context.watch;
   options.constants = context.in_fp64.get();

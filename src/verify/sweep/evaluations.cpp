@@ -112,7 +112,7 @@ std::vector<std::vector<NoiseDraw>> draws_of_rows(Context& context) {
 }  // namespace
 
 void Sweep::evaluate_groups() {
-  stage(context_, "plan and model in FP64");
+  scheduled_stage(context_, "plan and model in FP64");
   std::vector<Group>& groups = context_.inputs.groups;
   const std::set<std::string> names = names_of(context_.subject.plan);
   std::vector<Batch> batches = batches_of_groups(context_);

@@ -184,7 +184,7 @@ void Sweep::replay(const CellRun& run, CellResult& cell) {
 
 void Sweep::run_cell(Group& group, int64_t batch) {
   CellResult cell = cell_of(group, batch);
-  stage(context_, cell.label);
+  scheduled_stage(context_, cell.label);
   const bool rows_known = context_.inputs.axes.known();
   CellRun run{.rows = batch,
               .inputs = batch_of(context_, group, first_rows(rows_known ? batch : 1)),
@@ -249,6 +249,25 @@ void Sweep::finish() {
   report_.report.notes = context_.notes;
 }
 
+// One step for all evaluations, and one for each cell. Work is in evaluations of a token in FP64.
+void Sweep::make_schedule() {
+  constexpr double kEvaluations = 3;  // of a token of a group: R, and F and I of some
+  constexpr double kRun = 0.4, kRuns = 9, kReplays = 6;
+  double evaluations = 0;
+  std::vector<double> cells;
+  for (const Group& group : context_.inputs.groups) {
+    const auto length = static_cast<double>(std::max<int64_t>(1, group.length));
+    const auto rows = static_cast<double>(group.rows.size());
+    evaluations += kEvaluations * length *
+                   (group.far ? std::min(rows, static_cast<double>(kDistinctFarRows)) : rows);
+    for (const int64_t batch : batches_of(context_, group))
+      cells.push_back(kRuns * kRun * length * static_cast<double>(batch));
+    if (!group.far) cells.back() += kReplays * length * rows;
+  }
+  context_.schedule.add(evaluations);
+  for (const double work : cells) context_.schedule.add(work);
+}
+
 Report Sweep::run() {
   list_checks();
   timed("inputs", [&] {
@@ -262,6 +281,7 @@ Report Sweep::run() {
   timed("noise: the usual plan", [&] { read_precision(context_); });
   check_memory();
   for (const std::string& name : context_.inputs.mixed) report_.output(name);
+  make_schedule();
   std::vector<Group>& groups = context_.inputs.groups;
   // First: their noise is every cell's limit.
   timed("model and plan in FP64", [&] { evaluate_groups(); });

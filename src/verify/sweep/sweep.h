@@ -94,6 +94,7 @@ class Sweep {
   bool applies(const Check& check) const;
   void list_checks();
   void check_memory() const;
+  void make_schedule();
   void evaluate_groups();  // evaluations.cpp
   CellResult cell_of(const Group& group, int64_t batch) const;
   void run_cell(Group& group, int64_t batch);
