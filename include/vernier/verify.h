@@ -168,6 +168,8 @@ struct OutputResult {
   double noise_rms = 0;          ///< rms(I − R), the error expected from rounding, over all cells
   double all_rms = 0;            ///< rms(E − R) over all cells, compared with the noise
   double all_rms_reference = 0;  ///< rms(R) over all cells
+  double largest_abs = 0;        ///< |E − R| over all cells
+  double least_cosine = 1;       ///< of a cell
   AppliedLimits limits;
   bool mixed_by_model = false;
   std::vector<RowMetrics> rows;  ///< of the worst cell
@@ -242,6 +244,22 @@ std::string to_text(const Report& report);
 /// Report::costs, a line each.
 std::string costs_text(const Report& report);
 std::string to_json(const Report& report);
+
+/// A report that was stored as JSON, judged by other limits.
+struct StoredJudgement {
+  Verdict verdict = Verdict::kPass;
+  std::string explanation;
+  struct Output {
+    std::string name, why;  ///< why: empty where it is inside the limits
+  };
+  std::vector<Output> outputs;
+};
+/// What to_json() gave of a report under `tolerance`, whose limits are the user's own. A verdict
+/// that no tolerance changes stays. Nothing is run or evaluated. Throws Error(kInput) where the
+/// text is no such report, or `tolerance` is the usual one.
+StoredJudgement judge_stored(const std::string& json, const Tolerance& tolerance);
+std::string to_text(const StoredJudgement& judgement);
+std::string to_json(const StoredJudgement& judgement);
 
 /// Does a dense float array hold NaN or infinity? False for other types. Reads `bytes` once.
 bool is_non_finite(DType dtype, std::span<const std::byte> bytes);

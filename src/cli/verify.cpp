@@ -3,6 +3,7 @@
 #include "vernier/verify.h"
 
 #include <CLI/CLI.hpp>
+#include <utility>
 
 #include "cli/arguments.h"
 #include "cli/arrays.h"
@@ -14,7 +15,8 @@ namespace vernier::cli {
 namespace {
 
 struct Options {
-  std::string engine, model, expect, tolerance, batches, lengths, batch_axis, from, to, report;
+  std::string engine, model, expect, tolerance, batches, lengths, batch_axis, from, to, report,
+      from_report;
   std::vector<std::string> inputs, plugins;
   uint64_t seed = 1;
   int threads = 0;
@@ -37,7 +39,25 @@ void add_report(const Options& options, verify::Request& request) {
   request.time = options.timing;
 }
 
+int judge_report(const Options& options) {
+  if (!options.engine.empty() || !options.model.empty()) {
+    throw Error(ErrorCode::kInput,
+                "--from-report judges what a report holds; leave out the engine and the model");
+  }
+  const verify::StoredJudgement judgement = verify::judge_stored(
+      read_text_file(options.from_report, "report"), verify::parse_tolerance(options.tolerance));
+  print(options.json ? verify::to_json(judgement) : verify::to_text(judgement));
+  return verify::exit_code(judgement.verdict);
+}
+
 int verify_engine(const Options& options) {
+  if (!options.from_report.empty()) return judge_report(options);
+  for (const auto& [value, what] : {std::pair{&options.engine, "an engine file"},
+                                    std::pair{&options.model, "--model and the ONNX file"}}) {
+    if (value->empty())
+      throw Error(ErrorCode::kInput, std::string("verify needs ") + what +
+                                         ": vernier verify ENGINE.vn --model MODEL.onnx");
+  }
   verify::Request request;
   request.model = options.model;
   request.engine = options.engine;
@@ -81,8 +101,8 @@ void add_verify(CLI::App& app, Run& chosen) {
   CLI::App* command =
       app.add_subcommand("verify", "Compare an engine with the FP64 evaluation of its model");
   const auto options = std::make_shared<Options>();
-  command->add_option("ENGINE", options->engine, "engine file (.vn)")->required();
-  command->add_option("--model", options->model, "the ONNX file it was built from")->required();
+  command->add_option("ENGINE", options->engine, "engine file (.vn)");
+  command->add_option("--model", options->model, "the ONNX file it was built from");
   command->add_option("--inputs", options->inputs,
                       "arrays named as the model's inputs (.npz), one or many; without it, seeded "
                       "inputs that fit the model are made");
@@ -105,6 +125,9 @@ void add_verify(CLI::App& app, Run& chosen) {
       "--accept-declared", options->accept_declared,
       "take kernels' word for errors that they declare above the cap; the certificate "
       "says so");
+  command->add_option(
+      "--from-report", options->from_report,
+      "judge a report of verify --json again, by another --tolerance; nothing runs");
   command->add_option("--batch-axis", options->batch_axis,
                       "the named size that counts rows [found on the model]");
   command->add_option("--seed", options->seed, "seed of the generated inputs [1]");
@@ -126,6 +149,7 @@ void add_verify(CLI::App& app, Run& chosen) {
       "  vernier verify model.vn --model model.onnx --max-memory 8GB --max-seconds 600\n"
       "  vernier verify model.vn --model model.onnx --from /enc/0/Add --to /enc/1/Add\n"
       "  vernier verify model.vn --model model.onnx --inputs in.npz --expect out.npz --json\n"
+      "  vernier verify --from-report report.json --tolerance rms=1e-3\n"
       "Exit code 1 when the verdict is not 'pass'");
   command->callback([options, &chosen] { chosen = [options] { return verify_engine(*options); }; });
 }
