@@ -52,11 +52,11 @@ int judge_report(const Options& options) {
 
 int verify_engine(const Options& options) {
   if (!options.from_report.empty()) return judge_report(options);
-  for (const auto& [value, what] : {std::pair{&options.engine, "an engine file"},
-                                    std::pair{&options.model, "--model and the ONNX file"}}) {
+  for (const auto& [value, name] :
+       {std::pair{&options.engine, "ENGINE"}, std::pair{&options.model, "--model"}}) {
     if (value->empty())
-      throw Error(ErrorCode::kInput, std::string("verify needs ") + what +
-                                         ": vernier verify ENGINE.vn --model MODEL.onnx");
+      throw Error(ErrorCode::kInput,
+                  std::string(name) + " is required: vernier verify ENGINE.vn --model MODEL.onnx");
   }
   verify::Request request;
   request.model = options.model;
