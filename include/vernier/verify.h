@@ -45,7 +45,11 @@ Tolerance parse_tolerance(const std::string& text);
 /// "worst=1e-05,rms=1e-05": what parse_tolerance reads back.
 std::string to_text(const Tolerance& tolerance);
 
-enum class Depth : uint8_t { kDefault, kThorough };
+enum class Depth : uint8_t {
+  kDefault,
+  kThorough,
+  kQuick,  ///< batches 1 and 4, lengths 4 and 48, no cells beyond them
+};
 
 /// The user's arrays, and where they come from.
 struct UserInputs {
@@ -66,6 +70,8 @@ struct Request {
   bool accept_declared = false;
   std::vector<int64_t> batches, lengths;  ///< of the sweep; empty: those of `depth`
   Depth depth = Depth::kDefault;
+  /// Cells beyond the grid are visited as far as all work takes about so long; 0: as `depth` says.
+  double budget_seconds = 0;
   /// Only the part between these named values of the model, on the engine's own values at `from`
   /// (empty: the inputs); `to` empty: the outputs. Both empty: everything.
   std::vector<std::string> from, to;

@@ -19,10 +19,11 @@ struct Options {
       from_report;
   std::vector<std::string> inputs, plugins;
   uint64_t seed = 1;
+  double budget = 0;
   int threads = 0;
   LimitOptions limits;
   bool thorough = false, stamp = false, json = false, timing = false, read_into_memory = false,
-       accept_declared = false, cost = false;
+       accept_declared = false, cost = false, quick = false;
 };
 
 void add_report(const Options& options, verify::Request& request) {
@@ -66,7 +67,10 @@ int verify_engine(const Options& options) {
   request.accept_declared = options.accept_declared;
   request.batches = parse_sizes(options.batches, "--batches");
   request.lengths = parse_sizes(options.lengths, "--lengths");
-  request.depth = options.thorough ? verify::Depth::kThorough : verify::Depth::kDefault;
+  request.depth = options.thorough ? verify::Depth::kThorough
+                  : options.quick  ? verify::Depth::kQuick
+                                   : verify::Depth::kDefault;
+  request.budget_seconds = options.budget;
   request.batch_axis = options.batch_axis;
   if (!options.from.empty()) request.from = split_list(options.from, "--from");
   if (!options.to.empty()) request.to = split_list(options.to, "--to");
@@ -111,8 +115,16 @@ void add_verify(CLI::App& app, Run& chosen) {
       "arrays named as the model's outputs: the FP64 evaluation is compared with them");
   command->add_option("--batches", options->batches, "batch sizes of the sweep [1,2,4,8]");
   command->add_option("--lengths", options->lengths, "lengths of the sweep [4,16,48]");
-  command->add_flag("--thorough", options->thorough,
-                    "sweep batches 1,2,3,4,5,8,16,32 and lengths 4,7,16,48,128");
+  auto* thorough = command->add_flag("--thorough", options->thorough,
+                                     "sweep batches 1,2,3,4,5,8,16,32 and lengths 4,7,16,48,128");
+  command
+      ->add_flag("--quick", options->quick,
+                 "sweep batches 1,4 and lengths 4,48, and no sizes beyond them")
+      ->excludes(thorough);
+  command
+      ->add_option("--budget", options->budget,
+                   "seconds that the sweep may take: as many sizes beyond its grid as fit")
+      ->check(CLI::PositiveNumber);
   command->add_option("--from", options->from,
                       "verify only the part from these named values of the model, on the engine's "
                       "own numbers there");
