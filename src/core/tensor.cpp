@@ -119,7 +119,7 @@ int64_t Tensor::integer_at(int64_t i) const {
 }
 std::vector<int64_t> Tensor::integers() const {
   std::vector<int64_t> values(static_cast<size_t>(elems_));
-  for (int64_t i = 0; i < elems_; ++i) values[static_cast<size_t>(i)] = integer_at(i);
+  for (int64_t i = 0; i < elems_; ++i) values[i] = integer_at(i);
   return values;
 }
 Tensor Tensor::reshaped(Shape shape) const {
@@ -159,7 +159,7 @@ EvalTensor EvalTensor::from(const Tensor& t, std::vector<double> memory) {
   }
   constexpr int64_t kMinElems = int64_t{1} << 18;  // per thread
   result.f = std::move(memory);
-  result.f.resize(static_cast<size_t>(t.elems()));
+  result.f.resize(t.elems());
   in_parallel(t.elems(), kMinElems, [&](int64_t begin, int64_t end) {
     double* to = result.f.data();
     const auto each = [&]<class Stored>(const Stored* src, const auto& value_of) {

@@ -131,12 +131,12 @@ PlanEvaluator::PlanEvaluator(const plan::Plan& plan, const backend::Backend& bac
   std::vector<bool> stays(plan.values.size(), false);
   for (int32_t output : plan.outputs) {
     const int32_t base = plan.value(output).alias_of;
-    stays[static_cast<size_t>(base == plan::kNone ? output : base)] = true;
+    stays[base == plan::kNone ? output : base] = true;
   }
   for (size_t v = 0; v < plan.values.size(); ++v) {
     const plan::PlanValue& value = plan.values[v];
     if (value.kind == plan::PlanValue::Kind::kArena && value.last_step != plan::kNone && !stays[v])
-      dies_after_[static_cast<size_t>(value.last_step)].push_back(v);
+      dies_after_[value.last_step].push_back(v);
   }
 }
 
@@ -204,8 +204,7 @@ EvalTensor view_of(const plan::PlanValue& v, const EvalTensor& base,
     for (int64_t flat = 0; flat < t.elems(); flat += cols) {
       int64_t at = offset;
       for (size_t d = 0; d < outer; ++d) at += index_of[d] * strides[d];
-      for (int64_t j = 0; j < cols; ++j)
-        to[static_cast<size_t>(flat + j)] = from[static_cast<size_t>(at + j * step)];
+      for (int64_t j = 0; j < cols; ++j) to[flat + j] = from[at + j * step];
       for (size_t d = outer; d-- > 0 && ++index_of[d] == t.shape[d];) index_of[d] = 0;
     }
   };
@@ -289,7 +288,7 @@ void PlanEvaluator::read_value(int32_t index, size_t input, Held& held) const {
     return read_constant(bytes, input, held, from(bytes));
   }
   if (v.kind == Kind::kShapeValues || v.kind == Kind::kAlias) return held.keep(input, value(index));
-  const std::optional<EvalTensor>& live = values_[static_cast<size_t>(index)];
+  const std::optional<EvalTensor>& live = values_[index];
   VERNIER_ASSERT(live.has_value(), "plan value " + std::to_string(index) + " is not live");
   held.in[input] = &*live;
 }

@@ -122,7 +122,7 @@ class PlanEvaluator {
       in[i] = &*own[i];
     }
   };
-  std::optional<EvalTensor>& slot_of(int32_t value) { return values_[static_cast<size_t>(value)]; }
+  std::optional<EvalTensor>& slot_of(int32_t value) { return values_[value]; }
   // How many inputs a step has, by index.
   size_t num_inputs(size_t step) const;
   Held read(size_t step) const;

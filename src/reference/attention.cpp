@@ -131,8 +131,7 @@ std::vector<double> gather_head(const Problem& p, const EvalTensor& x, const Hea
   std::vector<double> result(static_cast<size_t>((rows.end - rows.begin) * width));
   for (int64_t s = rows.begin; s < rows.end; ++s) {
     const double* src = x.f.data() + ((rows.batch * x.shape[1] + s) * heads + rows.head) * width;
-    const auto row = std::span(result).subspan(static_cast<size_t>((s - rows.begin) * width),
-                                               static_cast<size_t>(width));
+    const auto row = std::span(result).subspan((s - rows.begin) * width, width);
     std::copy_n(src, width, row.begin());
     if (rotary) {
       const int64_t at = rows.batch * strides[0] + s * strides[1];
@@ -168,7 +167,7 @@ bool finish_scores(const Problem& p, const Sequence& s, int64_t head, int64_t qu
   const int64_t bias_step = bias ? p.bias.strides[3] : 0;
   if (bias) {
     bias += p.bias.at(s.batch, head, query, s.k_begin);
-    for (int64_t j = 0; j < keys; ++j) row[static_cast<size_t>(j)] += bias[j * bias_step];
+    for (int64_t j = 0; j < keys; ++j) row[j] += bias[j * bias_step];
     round_inner_each(p.call.rounding, row);
   }
   round_each(p.call.rounding, kScores, row);
@@ -181,7 +180,7 @@ bool finish_scores(const Problem& p, const Sequence& s, int64_t head, int64_t qu
   if (p.attrs.causal || p.keep.tensor) {
     for (int64_t j = 0; j < keys; ++j) {
       if (!is_masked(j)) continue;
-      double& score = row[static_cast<size_t>(j)];
+      double& score = row[j];
       score = p.attrs.masks_add ? score - HUGE_VAL : p.attrs.fill;
     }
   }
@@ -221,8 +220,7 @@ double exponentiate_blocks(const Problem& p, std::span<double> row, double max) 
   std::vector<double> against_all;
   double top = -HUGE_VAL;
   for (int64_t begin = 0; begin < keys; begin += block) {
-    const auto part =
-        row.subspan(static_cast<size_t>(begin), static_cast<size_t>(std::min(block, keys - begin)));
+    const auto part = row.subspan(begin, std::min(block, keys - begin));
     top = std::max(top, largest_of(part));
     // While all keys so far are hidden with −inf, their probability is 0.
     const double base = top == -HUGE_VAL ? 0 : top;
@@ -273,10 +271,9 @@ void attend(const Problem& p, const Sequence& s, int64_t head) {
                  p.call.rounding.accumulator());
     std::vector<double> divisors(static_cast<size_t>(rows));
     for (int64_t i = 0; i < rows; ++i) {
-      const auto row =
-          std::span(scores).subspan(static_cast<size_t>(i * keys), static_cast<size_t>(keys));
+      const auto row = std::span(scores).subspan(i * keys, keys);
       const bool all_hidden = finish_scores(p, s, head, begin + i, row);
-      double& divisor = divisors[static_cast<size_t>(i)] = softmax_row(p, row);
+      double& divisor = divisors[i] = softmax_row(p, row);
       if (!all_hidden) continue;
       std::fill(row.begin(), row.end(), 0.0);
       divisor = 1;
@@ -285,9 +282,8 @@ void attend(const Problem& p, const Sequence& s, int64_t head) {
     multiply_add({rows, p.value_dim, keys}, scores.data(), v.data(), context.data(),
                  p.call.rounding.accumulator());
     for (int64_t i = 0; i < rows; ++i) {
-      const auto row = std::span(context).subspan(static_cast<size_t>(i * p.value_dim),
-                                                  static_cast<size_t>(p.value_dim));
-      const double divisor = divisors[static_cast<size_t>(i)];
+      const auto row = std::span(context).subspan(i * p.value_dim, p.value_dim);
+      const double divisor = divisors[i];
       for (double& value : row) value /= divisor;
       round_each(p.call.rounding, kContext, row);
       round_each(p.call.rounding, kOut, row);
@@ -305,8 +301,7 @@ void eval_attention(const EvalCall& call) {
   const auto heads = static_cast<int64_t>(sequences.size()) * whole.heads;
   in_rounded_parts(call, heads, 1, [&](const EvalCall& part, int64_t begin, int64_t end) {
     const Problem p = make_problem(part);
-    for (int64_t i = begin; i < end; ++i)
-      attend(p, sequences[static_cast<size_t>(i / p.heads)], i % p.heads);
+    for (int64_t i = begin; i < end; ++i) attend(p, sequences[i / p.heads], i % p.heads);
   });
 }
 

@@ -46,7 +46,7 @@ void eval_embed_norm(const EvalCall& call) {
     const auto least = std::max<int64_t>(1, kCopyGrain / static_cast<int64_t>(width));
     in_parallel(std::ssize(rows), least, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
-        const auto& [at, place] = rows[static_cast<size_t>(r)];
+        const auto& [at, place] = rows[r];
         double* sums = y.f.data() + at * width;
         const double* row = table.f.data() + place * width;
         for (size_t h = 0; h < width; ++h) sums[h] += row[h];

@@ -94,7 +94,7 @@ void multiply_integers(const EvalCall& call, const MatMulLayout& layout) {
         const auto j = static_cast<size_t>(offsets[1] + l * n + at % n);
         sum = wrapping_add(sum, wrapping_mul(a[i], b[j]));
       }
-      y.i[static_cast<size_t>(batch * m * n + at)] = wrap_integer(y.dtype, sum);
+      y.i[batch * m * n + at] = wrap_integer(y.dtype, sum);
     }
   });
 }
@@ -110,8 +110,7 @@ void multiply_matrices(const MatMulLayout& layout, const double* a, const double
   for_each_broadcast(layout.batch, layout.steps,
                      [&](int64_t, const auto& offsets) { places.push_back(offsets); });
   const auto in_order = [&](int64_t i) {
-    return places[static_cast<size_t>(i)][0] == i * sizes.m * sizes.k &&
-           places[static_cast<size_t>(i)][1] == places[0][1];
+    return places[i][0] == i * sizes.m * sizes.k && places[i][1] == places[0][1];
   };
   bool one = true;  // all rows of a by one b: one product
   for (int64_t i = 0; one && i < matrices; ++i) one = in_order(i);
@@ -125,7 +124,7 @@ void multiply_matrices(const MatMulLayout& layout, const double* a, const double
   in_parallel(matrices, std::max<int64_t>(1, kLeastProducts / products),
               [&](int64_t begin, int64_t end) {
                 for (int64_t i = begin; i < end; ++i) {
-                  const auto& [left, right] = places[static_cast<size_t>(i)];
+                  const auto& [left, right] = places[i];
                   multiply_add(sizes, a + left, b + right, y + i * matrix, accumulator);
                 }
               });
@@ -138,15 +137,13 @@ void finish_rows(const EvalCall& call, const Finish& finish) {
   std::vector<double>& y = call.out[0].f;
   if (y.empty()) return;
   const int64_t cols = call.out[0].shape.empty() ? 1 : call.out[0].shape.back();
-  in_rounded_parts(
-      call, std::ssize(y) / cols, std::max<int64_t>(1, kFunctionGrain / cols),
-      [&](const EvalCall& part, int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; ++row) {
-          finish(part.rounding,
-                 std::span(y).subspan(static_cast<size_t>(row * cols), static_cast<size_t>(cols)),
-                 static_cast<size_t>(row * cols));
-        }
-      });
+  in_rounded_parts(call, std::ssize(y) / cols, std::max<int64_t>(1, kFunctionGrain / cols),
+                   [&](const EvalCall& part, int64_t begin, int64_t end) {
+                     for (int64_t row = begin; row < end; ++row) {
+                       finish(part.rounding, std::span(y).subspan(row * cols, cols),
+                              static_cast<size_t>(row * cols));
+                     }
+                   });
 }
 
 void add(std::span<double> row, const double* other) {

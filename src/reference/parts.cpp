@@ -36,8 +36,7 @@ void round_out_each(const EvalCall& call, size_t point) {
 void round_inner_parts(const EvalCall& call, std::span<double> values) {
   if (call.rounding.inner().type == DType::kUndefined) return;
   in_parallel(std::ssize(values), kCopyGrain, [&](int64_t begin, int64_t end) {
-    round_inner_each(call.rounding,
-                     values.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
+    round_inner_each(call.rounding, values.subspan(begin, end - begin));
   });
 }
 

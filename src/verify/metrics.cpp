@@ -173,13 +173,13 @@ Ranking ranking(const std::vector<double>& got, const std::vector<double>& want)
 }
 
 std::vector<RowMetrics> row_metrics(const EvalTensor& got, const EvalTensor& want, int axis) {
-  const int64_t rows = axis < 0 ? 1 : want.shape[static_cast<size_t>(axis)];
+  const int64_t rows = axis < 0 ? 1 : want.shape[axis];
   const bool ranked = want.is_float() && want.rank() > 0 &&
                       axis != static_cast<int>(want.rank()) - 1 && want.shape.back() > 1;
   std::vector<RowMetrics> metrics(static_cast<size_t>(rows));
   for_each_task(rows, [&](int64_t r) {
     const EvalTensor g = take_row(got, axis, r), w = take_row(want, axis, r);
-    RowMetrics& m = metrics[static_cast<size_t>(r)];
+    RowMetrics& m = metrics[r];
     m.row = r;
     m.distance = distance(g, w, kNoAxis);
     const auto cols = ranked ? static_cast<size_t>(w.shape.back()) : 0;

@@ -35,9 +35,9 @@ void Replay::after_step(int32_t step, const backend::LaunchCall& call) {
 void Replay::judge_waiting() {
   std::vector<StepResult> judged(waiting_.size());
   for_each_task(std::ssize(waiting_), [&](int64_t i) {
-    StepCopy& copy = waiting_[static_cast<size_t>(i)];
+    StepCopy& copy = waiting_[i];
     watch_.check_time([&] { return "replaying " + step_text(plan_, copy.step) + " in FP64"; });
-    judged[static_cast<size_t>(i)] = judge_step(plan_, backend_, copy);
+    judged[i] = judge_step(plan_, backend_, copy);
     copy = {};
   });
   std::ranges::move(judged, std::back_inserter(results_));

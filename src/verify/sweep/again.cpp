@@ -92,7 +92,7 @@ Placements placements_of(const Context& context, const Group& group, const CellR
   std::vector<NamedTensors> poisoned;
   Placements placements;
   for (int64_t r = 0; r < batch; ++r) {
-    const NamedTensors& row = group.rows[static_cast<size_t>(r)];
+    const NamedTensors& row = group.rows[r];
     poisoned.push_back(r == 0 ? row : poisoned_row(row, context.inputs.domains, axes));
     placements.reversed.moves.push_back({r, batch - 1 - r});
     placements.copied.moves.push_back({0, r});

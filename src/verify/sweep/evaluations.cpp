@@ -36,7 +36,7 @@ std::vector<NamedValues> rows_of(const Context& context, const NamedValues& batc
   std::vector<NamedValues> rows(static_cast<size_t>(count));
   for (const auto& [name, value] : batch) {
     for (int64_t row = 0; row < count; ++row)
-      rows[static_cast<size_t>(row)][name] = take_row(value, context.inputs.axes.of(name), row);
+      rows[row][name] = take_row(value, context.inputs.axes.of(name), row);
   }
   return rows;
 }
@@ -99,11 +99,11 @@ std::vector<std::vector<NoiseDraw>> draws_of_rows(Context& context) {
   std::vector<std::pair<size_t, size_t>> places;  // of every draw
   for (size_t g = groups.size(); g-- > 0;) {      // the longest first
     if (!groups[g].far) rows[g] = noisy_rows(context, groups[g]);
-    draws[g].resize(static_cast<size_t>(rows[g].draws));
+    draws[g].resize(rows[g].draws);
     for (size_t d = 0; d < draws[g].size(); ++d) places.emplace_back(g, d);
   }
   run_all(context, std::ssize(places), [&](int64_t i) {
-    const auto& [g, d] = places[static_cast<size_t>(i)];
+    const auto& [g, d] = places[i];
     draws[g][d] = draw_noise(context, rows[g].inputs, rows[g].reference, d + 1);
   });
   return draws;
@@ -122,7 +122,7 @@ void Sweep::evaluate_groups() {
   };
   std::vector<OfGroup> results(groups.size());
   run_all(context_, std::ssize(batches), [&](int64_t i) {
-    Batch& batch = batches[static_cast<size_t>(i)];
+    Batch& batch = batches[i];
     Group& group = groups[batch.group];
     const NamedTensors inputs = rows_of(context_, group, batch.begin, batch.end);
     if (batch.begin > 0) {
