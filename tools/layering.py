@@ -59,8 +59,8 @@ LAYERS = {
     "planner": (["plan/"], BUILD + ["analysis", "passes", "precision", "kernel contract",
                                  "plan data"]),
     "engine writer": (["engine/writer"], DATA),
-    "evaluate": (["evaluate/"], BASE + ["core", "rules", "ir", "kernel contract", "plan data",
-                                        "runtime", "api of verify"]),
+    "evaluate": (["evaluate/"], BASE + ["core", "reference", "rules", "ir", "kernel contract",
+                                        "plan data", "runtime", "api of verify"]),
     "runtime": (["runtime/"], DATA + ["rules", "api of runtime", "kernel contract", "cpu", "cuda"]),
     "compile": (
         ["compile/"],
@@ -76,8 +76,8 @@ LAYERS = {
     "verify": (
         ["verify/"],
         BUILD + DATA + ["onnx", "passes", "precision", "io", "kernel contract", "planner",
-                        "engine writer", "evaluate", "runtime", "compile", "api of runtime",
-                        "api of compile", "api of verify"],
+                        "engine writer", "reference", "evaluate", "runtime", "compile",
+                        "api of runtime", "api of compile", "api of verify"],
     ),
     "cli": (
         ["cli/"],

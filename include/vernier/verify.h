@@ -45,7 +45,11 @@ Tolerance parse_tolerance(const std::string& text);
 /// "worst=1e-05,rms=1e-05": what parse_tolerance reads back.
 std::string to_text(const Tolerance& tolerance);
 
-enum class Depth : uint8_t { kDefault, kThorough };
+enum class Depth : uint8_t {
+  kDefault,
+  kThorough,
+  kQuick,  ///< batches 1 and 4, lengths 4 and 48, no cells beyond them
+};
 
 /// The user's arrays, and where they come from.
 struct UserInputs {
@@ -66,6 +70,8 @@ struct Request {
   bool accept_declared = false;
   std::vector<int64_t> batches, lengths;  ///< of the sweep; empty: those of `depth`
   Depth depth = Depth::kDefault;
+  /// Cells beyond the grid are visited as far as all work takes about so long; 0: as `depth` says.
+  double budget_seconds = 0;
   /// Only the part between these named values of the model, on the engine's own values at `from`
   /// (empty: the inputs); `to` empty: the outputs. Both empty: everything.
   std::vector<std::string> from, to;
@@ -174,6 +180,8 @@ struct OutputResult {
   double noise_rms = 0;          ///< rms(I − R), the error expected from rounding, over all cells
   double all_rms = 0;            ///< rms(E − R) over all cells, compared with the noise
   double all_rms_reference = 0;  ///< rms(R) over all cells
+  double largest_abs = 0;        ///< |E − R| over all cells
+  double least_cosine = 1;       ///< of a cell
   AppliedLimits limits;
   bool mixed_by_model = false;
   std::vector<RowMetrics> rows;  ///< of the worst cell
@@ -226,6 +234,12 @@ struct AgainstOlder {
   bool equal() const;  ///< all bits
 };
 
+/// What a part of the work took.
+struct Cost {
+  std::string what;
+  double seconds = 0;
+};
+
 struct Report {
   Verdict verdict = Verdict::kPass;
   std::string explanation;         ///< what, where, which step, what to do
@@ -243,6 +257,7 @@ struct Report {
   std::string engine_hash, data_hash;        ///< what was verified, on which arrays
   Tolerance tolerance;
   double ms = 0;
+  std::vector<Cost> costs;  ///< parts of `ms`, in the order in which they first began
   bool passed() const { return verdict == Verdict::kPass; }
   /// Does it pass although kernels declare errors above the cap? (Request::accept_declared)
   bool accepted_declared() const;
@@ -257,7 +272,25 @@ Report verify_and_stamp(const Request& request);
 
 /// The report for a terminal, and as JSON: docs/verification.md.
 std::string to_text(const Report& report);
+/// Report::costs, a line each.
+std::string costs_text(const Report& report);
 std::string to_json(const Report& report);
+
+/// A report that was stored as JSON, judged by other limits.
+struct StoredJudgement {
+  Verdict verdict = Verdict::kPass;
+  std::string explanation;
+  struct Output {
+    std::string name, why;  ///< why: empty where it is inside the limits
+  };
+  std::vector<Output> outputs;
+};
+/// What to_json() gave of a report under `tolerance`, whose limits are the user's own. A verdict
+/// that no tolerance changes stays. Nothing is run or evaluated. Throws Error(kInput) where the
+/// text is no such report, or `tolerance` is the usual one.
+StoredJudgement judge_stored(const std::string& json, const Tolerance& tolerance);
+std::string to_text(const StoredJudgement& judgement);
+std::string to_json(const StoredJudgement& judgement);
 
 /// Does a dense float array hold NaN or infinity? False for other types. Reads `bytes` once.
 bool is_non_finite(DType dtype, std::span<const std::byte> bytes);

@@ -54,11 +54,11 @@ std::vector<std::string> as_strs(std::vector<std::string> texts) {
 class SignalCheck {
  public:
   bool operator()() {
+    if (::gettid() != ::getpid()) return false;
     constexpr auto kInterval = std::chrono::milliseconds(200);
     const auto now = Limits::Clock::now();
     if (now < next_) return false;
     next_ = now + kInterval;
-    if (::gettid() != ::getpid()) return false;
     const nb::gil_scoped_acquire locked;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     return false;

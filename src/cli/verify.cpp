@@ -3,6 +3,7 @@
 #include "vernier/verify.h"
 
 #include <CLI/CLI.hpp>
+#include <utility>
 
 #include "cli/arguments.h"
 #include "cli/arrays.h"
@@ -15,13 +16,14 @@ namespace {
 
 struct Options {
   std::string engine, model, expect, tolerance, batches, lengths, batch_axis, from, to, report,
-      evaluate_on, against;
+      evaluate_on, against, from_report;
   std::vector<std::string> inputs, plugins;
   uint64_t seed = 1;
+  double budget = 0;
   int threads = 0;
   LimitOptions limits;
   bool thorough = false, stamp = false, json = false, timing = false, read_into_memory = false,
-       accept_declared = false;
+       accept_declared = false, cost = false, quick = false;
 };
 
 void add_report(const Options& options, verify::Request& request) {
@@ -38,7 +40,25 @@ void add_report(const Options& options, verify::Request& request) {
   request.time = options.timing;
 }
 
+int judge_report(const Options& options) {
+  if (!options.engine.empty() || !options.model.empty()) {
+    throw Error(ErrorCode::kInput,
+                "--from-report judges what a report holds; leave out the engine and the model");
+  }
+  const verify::StoredJudgement judgement = verify::judge_stored(
+      read_text_file(options.from_report, "report"), verify::parse_tolerance(options.tolerance));
+  print(options.json ? verify::to_json(judgement) : verify::to_text(judgement));
+  return verify::exit_code(judgement.verdict);
+}
+
 int verify_engine(const Options& options) {
+  if (!options.from_report.empty()) return judge_report(options);
+  for (const auto& [value, name] :
+       {std::pair{&options.engine, "ENGINE"}, std::pair{&options.model, "--model"}}) {
+    if (value->empty())
+      throw Error(ErrorCode::kInput,
+                  std::string(name) + " is required: vernier verify ENGINE.vn --model MODEL.onnx");
+  }
   verify::Request request;
   request.model = options.model;
   request.engine = options.engine;
@@ -47,7 +67,10 @@ int verify_engine(const Options& options) {
   request.accept_declared = options.accept_declared;
   request.batches = parse_sizes(options.batches, "--batches");
   request.lengths = parse_sizes(options.lengths, "--lengths");
-  request.depth = options.thorough ? verify::Depth::kThorough : verify::Depth::kDefault;
+  request.depth = options.thorough ? verify::Depth::kThorough
+                  : options.quick  ? verify::Depth::kQuick
+                                   : verify::Depth::kDefault;
+  request.budget_seconds = options.budget;
   request.batch_axis = options.batch_axis;
   if (!options.from.empty()) request.from = split_list(options.from, "--from");
   if (!options.to.empty()) request.to = split_list(options.to, "--to");
@@ -74,6 +97,7 @@ int verify_engine(const Options& options) {
     report = options.stamp ? verify::verify_and_stamp(request) : verify::verify(request);
   }
   print(options.json ? verify::to_json(report) : verify::to_text(report));
+  if (options.cost && !options.json) print(verify::costs_text(report));
   return verify::exit_code(report.verdict);
 }
 
@@ -83,8 +107,8 @@ void add_verify(CLI::App& app, Run& chosen) {
   CLI::App* command =
       app.add_subcommand("verify", "Compare an engine with the FP64 evaluation of its model");
   const auto options = std::make_shared<Options>();
-  command->add_option("ENGINE", options->engine, "engine file (.vn)")->required();
-  command->add_option("--model", options->model, "the ONNX file it was built from")->required();
+  command->add_option("ENGINE", options->engine, "engine file (.vn)");
+  command->add_option("--model", options->model, "the ONNX file it was built from");
   command->add_option("--inputs", options->inputs,
                       "arrays named as the model's inputs (.npz), one or many; without it, seeded "
                       "inputs that fit the model are made");
@@ -93,8 +117,16 @@ void add_verify(CLI::App& app, Run& chosen) {
       "arrays named as the model's outputs: the FP64 evaluation is compared with them");
   command->add_option("--batches", options->batches, "batch sizes of the sweep [1,2,4,8]");
   command->add_option("--lengths", options->lengths, "lengths of the sweep [4,16,48]");
-  command->add_flag("--thorough", options->thorough,
-                    "sweep batches 1,2,3,4,5,8,16,32 and lengths 4,7,16,48,128");
+  auto* thorough = command->add_flag("--thorough", options->thorough,
+                                     "sweep batches 1,2,3,4,5,8,16,32 and lengths 4,7,16,48,128");
+  command
+      ->add_flag("--quick", options->quick,
+                 "sweep batches 1,4 and lengths 4,48, and no sizes beyond them")
+      ->excludes(thorough);
+  command
+      ->add_option("--budget", options->budget,
+                   "seconds that the sweep may take: as many sizes beyond its grid as fit")
+      ->check(CLI::PositiveNumber);
   command->add_option("--from", options->from,
                       "verify only the part from these named values of the model, on the engine's "
                       "own numbers there");
@@ -107,6 +139,9 @@ void add_verify(CLI::App& app, Run& chosen) {
       "--accept-declared", options->accept_declared,
       "take kernels' word for errors that they declare above the cap; the certificate "
       "says so");
+  command->add_option(
+      "--from-report", options->from_report,
+      "judge a report of verify --json again, by another --tolerance; nothing runs");
   command->add_option("--batch-axis", options->batch_axis,
                       "the named size that counts rows [found on the model]");
   command->add_option("--seed", options->seed, "seed of the generated inputs [1]");
@@ -126,6 +161,7 @@ void add_verify(CLI::App& app, Run& chosen) {
   add_limits(*command, options->limits);
   add_read_into_memory(*command, options->read_into_memory);
   command->add_flag("--json", options->json, "print the report as JSON");
+  command->add_flag("--cost", options->cost, "also print how long each part of the work took");
   command->footer(
       "Examples:\n"
       "  vernier verify model.vn --model model.onnx\n"
@@ -136,6 +172,7 @@ void add_verify(CLI::App& app, Run& chosen) {
       "  vernier verify new.vn --model model.onnx --against old.vn\n"
       "  vernier verify model.vn --model model.onnx --from /enc/0/Add --to /enc/1/Add\n"
       "  vernier verify model.vn --model model.onnx --inputs in.npz --expect out.npz --json\n"
+      "  vernier verify --from-report report.json --tolerance rms=1e-3\n"
       "Exit code 1 when the verdict is not 'pass'");
   command->callback([options, &chosen] { chosen = [options] { return verify_engine(*options); }; });
 }

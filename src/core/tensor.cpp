@@ -2,6 +2,7 @@
 #include "core/tensor.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <new>
 
@@ -82,8 +83,12 @@ template <class T, class Store>
 Tensor convert(DType dtype, Shape shape, std::span<const T> values, Store store) {
   VERNIER_ASSERT(static_cast<size_t>(num_elems(shape)) == values.size());
   const size_t width = size_bytes(dtype);
+  constexpr int64_t kMinElems = int64_t{1} << 16;  // per thread
   return Tensor::filled(dtype, std::move(shape), [&](std::byte* dst) {
-    for (size_t i = 0; i < values.size(); ++i) store(values[i], dst + i * width);
+    in_parallel(std::ssize(values), kMinElems, [&](int64_t begin, int64_t end) {
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+        store(values[i], dst + i * width);
+    });
   });
 }
 }  // namespace
@@ -130,6 +135,20 @@ EvalTensor::EvalTensor(DType type, Shape sizes) : dtype(type), shape(std::move(s
     i.assign(count, 0);
 }
 
+namespace {
+
+// As f16_to_f32, without branches: a loop of it becomes vectors.
+double value_of_f16(uint16_t bits) {
+  const uint32_t magnitude = (bits & 0x7fffu) << 13, sign = (bits & 0x8000u) << 16;
+  constexpr uint32_t kExponent = 0x7c00u << 13, kInfinity = 0x7f80'0000u;
+  // Exponents of f16 in f32's place are too small by 112, subnormal numbers' too.
+  const float finite = std::bit_cast<float>(magnitude) * 0x1p112f;
+  const uint32_t beyond = (magnitude & kExponent) == kExponent ? kInfinity : 0u;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(finite) | beyond | sign);
+}
+
+}  // namespace
+
 EvalTensor EvalTensor::from(const Tensor& t, std::vector<double> memory) {
   EvalTensor result;
   result.dtype = t.dtype();
@@ -142,11 +161,20 @@ EvalTensor EvalTensor::from(const Tensor& t, std::vector<double> memory) {
   result.f = std::move(memory);
   result.f.resize(t.elems());
   in_parallel(t.elems(), kMinElems, [&](int64_t begin, int64_t end) {
+    double* to = result.f.data();
+    const auto each = [&]<class Stored>(const Stored* src, const auto& value_of) {
+      for (int64_t k = begin; k < end; ++k) to[k] = value_of(src[k]);
+    };
+    const std::byte* src = t.data();
     if (t.dtype() == DType::kF32) {
-      const auto* src = reinterpret_cast<const float*>(t.data());
-      std::copy(src + begin, src + end, result.f.begin() + begin);
+      each(reinterpret_cast<const float*>(src), [](float v) { return double{v}; });
+    } else if (t.dtype() == DType::kF16) {
+      each(reinterpret_cast<const uint16_t*>(src), [](uint16_t v) { return value_of_f16(v); });
+    } else if (t.dtype() == DType::kBF16) {
+      each(reinterpret_cast<const uint16_t*>(src),
+           [](uint16_t v) { return double{bf16_to_f32(v)}; });
     } else {
-      for (int64_t k = begin; k < end; ++k) result.f[k] = t.float_at(k);
+      for (int64_t k = begin; k < end; ++k) to[k] = t.float_at(k);
     }
   });
   return result;

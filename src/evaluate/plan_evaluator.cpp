@@ -2,12 +2,14 @@
 #include "evaluate/plan_evaluator.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 #include <utility>
 
 #include "core/evaluator.h"
-#include "core/value_rules.h"
+#include "reference/cut_tables.h"
+#include "reference/round_each.h"
 #include "rules/rules.h"
 #include "runtime/proof.h"
 
@@ -37,17 +39,35 @@ EvalTensor unpacked(const plan::Plan& plan, const backend::Backend& backend, con
 }
 
 // Uniform noise, not ±size: two operands that share a large element would cancel half of the time.
-EvalTensor perturbed(const EvalTensor& t, double size, uint64_t seed) {
+void perturb(const EvalTensor& t, double size, uint64_t seed, EvalTensor& noisy) {
   constexpr double kRoot3 = 1.7320508075688772;  // a uniform value in ±√3 has deviation 1
   constexpr size_t kDraws = 4, kBits = 16;       // of one random word
-  EvalTensor noisy = t;
+  constexpr double kMiddle = 32767.5;
+  constexpr size_t kWords = 64;  // at a time
+  noisy.dtype = t.dtype;
+  noisy.shape = t.shape;
+  noisy.i = t.i;
+  noisy.f.resize(t.f.size());
+  const double unit = size * kRoot3 / kMiddle;
+  const double* from = t.f.data();
+  double* to = noisy.f.data();
   std::mt19937_64 random(seed);
-  uint64_t word = 0;
-  for (size_t i = 0; i < noisy.f.size(); ++i) {
-    word = i % kDraws == 0 ? random() : word >> kBits;
-    const double uniform = (static_cast<double>(word & 0xffff) - 32767.5) / 32767.5;
-    noisy.f[i] *= 1 + size * kRoot3 * uniform;
+  std::array<int32_t, kWords * kDraws> draws;
+  for (size_t begin = 0; begin < t.f.size(); begin += draws.size()) {
+    const size_t count = std::min(draws.size(), t.f.size() - begin);
+    for (size_t w = 0; w * kDraws < count; ++w) {
+      const uint64_t word = random();
+      for (size_t k = 0; k < kDraws; ++k)
+        draws[w * kDraws + k] = static_cast<int32_t>(word >> (kBits * k) & 0xffff);
+    }
+    for (size_t i = 0; i < count; ++i)
+      to[begin + i] = from[begin + i] * (1 + unit * (draws[i] - kMiddle));
   }
+}
+
+EvalTensor perturbed(const EvalTensor& t, double size, uint64_t seed) {
+  EvalTensor noisy;
+  perturb(t, size, seed, noisy);
   return noisy;
 }
 
@@ -60,10 +80,10 @@ double sum_length(const plan::Step& step, std::span<const Shape> in, std::span<c
 }
 
 void PlanEvaluator::add_noise(size_t index, const std::vector<EvalTensor>& outputs,
-                              Inputs& inputs) const {
+                              Held& held) const {
   std::vector<Shape> in, out;
   std::vector<DType> in_types, out_types;
-  for (const auto& t : inputs) {
+  for (const EvalTensor* t : held.in) {
     in.push_back(t ? t->shape : Shape{});
     in_types.push_back(t ? t->dtype : DType::kUndefined);
   }
@@ -74,36 +94,28 @@ void PlanEvaluator::add_noise(size_t index, const std::vector<EvalTensor>& outpu
   const double length = sum_length(plan_.steps[index], in, out, in_types, out_types);
   const uint64_t draw =
       options_.seed * 0x9e3779b97f4a7c15u;  // seeds far apart: 2^64 / golden ratio
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i] && inputs[i]->is_float())
-      inputs[i] = perturbed(*inputs[i], kSingleUnit * std::sqrt(length), draw + index * 64 + i);
+  for (size_t i = 0; i < held.in.size(); ++i) {
+    if (held.in[i] && held.in[i]->is_float())
+      held.keep(i, perturbed(*held.in[i], kSingleUnit * std::sqrt(length), draw + index * 64 + i));
   }
 }
 
 namespace {
 
-// How many inputs of a product are just its operands: input i is what point i rounds. Not those of
-// an Attention that rotates q and k first.
-size_t num_operands(const plan::Step& step, const std::vector<std::optional<EvalTensor>>& inputs) {
-  constexpr size_t kCosine = 7;  // input of Attention
-  if ((flags(step.op) & kProduct) == 0) return 0;
-  if (step.op == OpKind::kAttention && inputs.size() > kCosine && inputs[kCosine]) return 0;
+size_t num_operands(const plan::Step& step, bool rotates) {
+  if ((flags(step.op) & kProduct) == 0 || rotates) return 0;
   const auto points = rounding_points(step.op);
   const auto is_operand = [](std::string_view point) { return point.size() == 1; };  // a b, q k v
   return static_cast<size_t>(std::ranges::find_if_not(points, is_operand) - points.begin());
 }
-
-// Takes the operands at their points now, so that the noise of what follows is not rounded away.
-void round_operands(const plan::Step& step, std::vector<std::optional<EvalTensor>>& inputs,
-                    Rounding& rounding) {
-  for (size_t i = 0; i < num_operands(step, inputs); ++i) {
-    if (!inputs[i] || !inputs[i]->is_float()) continue;
-    for (double& v : inputs[i]->f) v = rounding(i, v);
-    rounding.set(i, {});
-  }
-}
+constexpr size_t kCosine = 7;  // input of Attention
 
 }  // namespace
+
+size_t num_operands(const plan::Step& step, const std::vector<std::optional<EvalTensor>>& inputs) {
+  return num_operands(step,
+                      step.op == OpKind::kAttention && inputs.size() > kCosine && inputs[kCosine]);
+}
 
 PlanEvaluator::PlanEvaluator(const plan::Plan& plan, const backend::Backend& backend,
                              EvaluatorOptions options)
@@ -183,16 +195,23 @@ EvalTensor view_of(const plan::PlanValue& v, const EvalTensor& base,
   EvalTensor t(v.dtype, sizes(v.shape));
   const Shape strides = v.strides.empty() ? row_major_strides(t.shape) : sizes(v.strides);
   const int64_t offset = v.offset_elems.evaluate(symbols);
-  std::vector<int64_t> index_of(t.rank(), 0);
-  for (int64_t flat = 0; flat < t.elems(); ++flat) {
-    int64_t at = offset;
-    for (size_t d = 0; d < index_of.size(); ++d) at += index_of[d] * strides[d];
-    if (t.is_float())
-      t.f[flat] = base.f[at];
-    else
-      t.i[flat] = base.i[at];
-    for (size_t d = index_of.size(); d-- > 0 && ++index_of[d] == t.shape[d];) index_of[d] = 0;
-  }
+  // A row along the last axis at a time.
+  const size_t outer = std::max<size_t>(t.rank(), 1) - 1;
+  const int64_t cols = t.rank() == 0 ? 1 : t.shape.back(),
+                step = t.rank() == 0 ? 1 : strides.back();
+  const auto copy = [&](const auto& from, auto& to) {
+    std::vector<int64_t> index_of(outer, 0);
+    for (int64_t flat = 0; flat < t.elems(); flat += cols) {
+      int64_t at = offset;
+      for (size_t d = 0; d < outer; ++d) at += index_of[d] * strides[d];
+      for (int64_t j = 0; j < cols; ++j) to[flat + j] = from[at + j * step];
+      for (size_t d = outer; d-- > 0 && ++index_of[d] == t.shape[d];) index_of[d] = 0;
+    }
+  };
+  if (t.is_float())
+    copy(base.f, t.f);
+  else
+    copy(base.i, t.i);
   return t;
 }
 
@@ -220,7 +239,7 @@ void PlanEvaluator::set_exact_constant(size_t step, size_t input, const Tensor& 
     if (p.at() == input) held = plan_.blob(p.blob).shape;
   }
   VERNIER_ASSERT(held == contents.shape(), s.name);
-  exact_constants_[{step, input}] = EvalTensor::from(contents);
+  exact_constants_[{step, input}] = contents;
 }
 
 size_t PlanEvaluator::num_inputs(size_t index) const {
@@ -232,90 +251,100 @@ size_t PlanEvaluator::num_inputs(size_t index) const {
 
 namespace {
 
-struct CutTable {
-  EvalTensor table, ids;
-};
-// Empty where an id is outside the table: the evaluator reports which.
-std::optional<CutTable> cut(const Tensor& table, const EvalTensor& ids) {
-  const int64_t rows = table.shape()[0], width = table.elems() / rows;
-  std::map<int64_t, int64_t> places;  // of the rows that are read
-  CutTable result{{}, ids};
-  std::vector<double> contents;
-  for (int64_t& id : result.ids.i) {
-    if (id < -rows || id >= rows) return std::nullopt;
-    const int64_t row = id < 0 ? id + rows : id;
-    const auto [place, fresh] = places.emplace(row, static_cast<int64_t>(places.size()));
-    id = place->second;
-    for (int64_t i = 0; fresh && i < width; ++i)
-      contents.push_back(table.float_at(row * width + i));
-  }
-  Shape shape = table.shape();
-  shape[0] = static_cast<int64_t>(places.size());
-  result.table = EvalTensor(table.dtype(), {0});
-  result.table.shape = std::move(shape);
-  result.table.f = std::move(contents);
-  return result;
+// Makes the values of `constant` in the memory that it is given.
+auto from(const Tensor& constant) {
+  return [&constant](std::vector<double> memory) {
+    return EvalTensor::from(constant, std::move(memory));
+  };
 }
 
 }  // namespace
 
-void PlanEvaluator::cut_tables(size_t index, Inputs& held) const {
-  constexpr int64_t kLargeElems = int64_t{1} << 20;
-  const plan::Step& step = plan_.steps[index];
-  if (step.op != OpKind::kGather && step.op != OpKind::kEmbedNorm) return;
-  for (const ValueRule& rule : value_rules(step.op, step.attrs, step.inputs.size())) {
-    const auto t = static_cast<size_t>(rule.table), i = static_cast<size_t>(rule.input);
-    if (rule.axis != 0 || t >= step.inputs.size() || step.inputs[t] == plan::kNone ||
-        i >= step.inputs.size() || step.inputs[i] == plan::kNone ||
-        exact_constants_.contains({index, t}))
-      continue;
-    const plan::PlanValue& v = plan_.value(step.inputs[t]);
-    if (v.kind != plan::PlanValue::Kind::kConstant || !is_float(v.dtype)) continue;
-    const Tensor& table = plan_.blob(v.constant).bytes;
-    if (table.elems() < kLargeElems) continue;
-    if (auto small = cut(table, value(step.inputs[i]))) {
-      held[t] = std::move(small->table);
-      held[i] = std::move(small->ids);
-    }
+void PlanEvaluator::read_constant(const Tensor& constant, size_t input, Held& held,
+                                  const Make& make) const {
+  constexpr int64_t kLargeElems = int64_t{1} << 18;
+  if (options_.constants == nullptr) {
+    const bool is_large = constant.elems() >= kLargeElems;
+    return held.keep(input, make(is_large ? std::exchange(spare_, {}) : std::vector<double>{}));
   }
-}
-
-void PlanEvaluator::complete(size_t index, Inputs& held, std::vector<double>& memory) const {
-  const plan::Step& step = plan_.steps[index];
-  for (size_t i = 0; i < step.inputs.size(); ++i) {
-    if (held[i] || step.inputs[i] == plan::kNone) continue;
-    const plan::PlanValue& v = plan_.value(step.inputs[i]);
-    if (v.kind != plan::PlanValue::Kind::kConstant || !is_float(v.dtype)) {
-      held[i] = value(step.inputs[i]);
-      continue;
-    }
-    constexpr int64_t kLargeElems = int64_t{1} << 18;
-    const Tensor& bytes = plan_.blob(v.constant).bytes;
-    held[i] = bytes.elems() < kLargeElems ? EvalTensor::from(bytes)
-                                          : EvalTensor::from(bytes, std::exchange(memory, {}));
-  }
-  for (const plan::PackedInput& p : step.packed) held[p.at()] = unpacked(plan_, backend_, step, p);
-  if (options_.evaluation != Evaluation::kExact) return;
-  for (size_t i = 0; i < held.size(); ++i) {
-    const auto exact = exact_constants_.find({index, i});
-    if (exact != exact_constants_.end()) held[i] = exact->second;
-  }
-}
-
-std::vector<std::optional<EvalTensor>> PlanEvaluator::inputs_of(size_t index) const {
-  Inputs held(num_inputs(index));
-  std::vector<double> memory;
-  complete(index, held, memory);
-  return held;
+  held.shared[input] = options_.constants->get(constant, [&] { return make({}); });
+  held.in[input] = held.shared[input].get();
 }
 
 // Layers have weights of equal size: to allocate memory for each costs more than the work on it.
-void PlanEvaluator::keep_memory(Inputs& held) {
+void PlanEvaluator::keep_memory(Held& held) {
   constexpr size_t kMostElems = size_t{1} << 23;
-  for (std::optional<EvalTensor>& t : held) {
+  for (std::optional<EvalTensor>& t : held.own) {
     if (t && t->f.capacity() > spare_.capacity() && t->f.capacity() <= kMostElems)
       spare_ = std::move(t->f);
   }
+}
+
+void PlanEvaluator::read_value(int32_t index, size_t input, Held& held) const {
+  const plan::PlanValue& v = plan_.value(index);
+  using Kind = plan::PlanValue::Kind;
+  if (v.kind == Kind::kConstant) {
+    const Tensor& bytes = plan_.blob(v.constant).bytes;
+    return read_constant(bytes, input, held, from(bytes));
+  }
+  if (v.kind == Kind::kShapeValues || v.kind == Kind::kAlias) return held.keep(input, value(index));
+  const std::optional<EvalTensor>& live = values_[index];
+  VERNIER_ASSERT(live.has_value(), "plan value " + std::to_string(index) + " is not live");
+  held.in[input] = &*live;
+}
+
+PlanEvaluator::Held PlanEvaluator::read(size_t index) const {
+  const plan::Step& step = plan_.steps[index];
+  Held held(num_inputs(index));
+  const auto exact = [&](size_t i) -> const Tensor* {
+    const auto found = exact_constants_.find({index, i});
+    const bool is_taken =
+        options_.evaluation == Evaluation::kExact && found != exact_constants_.end();
+    return is_taken ? &found->second : nullptr;
+  };
+  const auto read_input = [&](size_t i) {
+    if (const Tensor* contents = exact(i))
+      read_constant(*contents, i, held, from(*contents));
+    else
+      read_value(step.inputs[i], i, held);
+  };
+  // Integers first: they say which rows of tables are read.
+  for (size_t i = 0; i < step.inputs.size(); ++i) {
+    if (step.has_input(i) && !is_float(plan_.value(step.inputs[i]).dtype)) read_input(i);
+  }
+  const auto table = [&](size_t i) -> const Tensor* {
+    if (const Tensor* contents = exact(i)) return contents;
+    const bool is_constant =
+        step.has_input(i) && plan_.value(step.inputs[i]).kind == plan::PlanValue::Kind::kConstant;
+    return is_constant ? &plan_.blob_of(plan_.value(step.inputs[i])).bytes : nullptr;
+  };
+  const auto ids = [&](size_t i) { return held.in[i]; };
+  for (reference::CutTable& cut :
+       reference::cut_tables(step.op, step.attrs, step.inputs.size(), table, ids)) {
+    held.keep(cut.table_input, std::move(cut.table));
+    held.keep(cut.ids_input, std::move(cut.ids));
+  }
+  for (size_t i = 0; i < step.inputs.size(); ++i) {
+    if (step.has_input(i) && !held.in[i]) read_input(i);
+  }
+  for (const plan::PackedInput& p : step.packed) {
+    if (const Tensor* contents = exact(p.at())) {
+      read_constant(*contents, p.at(), held, from(*contents));
+    } else {
+      read_constant(plan_.blob(p.blob).bytes, p.at(), held,
+                    [&](std::vector<double>) { return unpacked(plan_, backend_, step, p); });
+    }
+  }
+  return held;
+}
+
+std::vector<std::optional<EvalTensor>> PlanEvaluator::inputs_of(size_t index) const {
+  const Held held = read(index);
+  std::vector<std::optional<EvalTensor>> inputs(held.in.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (held.in[i]) inputs[i] = *held.in[i];
+  }
+  return inputs;
 }
 
 std::vector<size_t> PlanEvaluator::exact_inputs(size_t step) const {
@@ -342,6 +371,23 @@ std::vector<EvalTensor> PlanEvaluator::outputs_of(size_t index) const {
   return out;
 }
 
+// Takes the operands at their points now, so that the noise of what follows is not rounded away.
+void PlanEvaluator::round_operands(size_t index, Rounding& rounding, Held& held) const {
+  const plan::Step& step = plan_.steps[index];
+  const bool rotates =
+      step.op == OpKind::kAttention && held.in.size() > kCosine && held.in[kCosine];
+  for (size_t i = 0; i < vernier::evaluate::num_operands(step, rotates); ++i) {
+    if (!held.in[i] || !held.in[i]->is_float()) continue;
+    if (rounding.changes(i)) {
+      if (!held.own[i]) held.keep(i, *held.in[i]);
+      reference::round_each(rounding, i, held.own[i]->f);
+    } else {
+      rounding.see(i, held.in[i]->f);
+    }
+    rounding.set(i, {});
+  }
+}
+
 void PlanEvaluator::evaluate_step(size_t index, PointPeaks* peaks) {
   const plan::Step& step = plan_.steps[index];
   options_.watch.check_time([&] {
@@ -349,21 +395,17 @@ void PlanEvaluator::evaluate_step(size_t index, PointPeaks* peaks) {
            "') in FP64";
   });
   const bool ideal = options_.evaluation == Evaluation::kIdeal;
-  Inputs held(num_inputs(index));
-  cut_tables(index, held);
-  complete(index, held, spare_);
+  Held held = read(index);
   std::vector<EvalTensor> out = outputs_of(index);
   Rounding rounding = ideal ? ideal_rounding(step.op, step.numerics) : Rounding{};
   PointPeaks own_peaks{};
   if (options_.peaks && peaks == nullptr) peaks = &own_peaks;
   rounding.record(peaks);
   if (ideal) {
-    round_operands(step, held, rounding);
+    round_operands(index, rounding, held);
     if (!is_simulated(rounding.accumulator())) add_noise(index, out, held);
   }
-  std::vector<const EvalTensor*> in;
-  for (const auto& t : held) in.push_back(t ? &*t : nullptr);
-  evaluator(step.op)({step.attrs, in, out, rounding});
+  evaluator(step.op)({step.attrs, held.in, out, rounding});
   keep_memory(held);
   // What only moves values has no point of its own; its result is stored all the same.
   if (peaks != nullptr && rounding_points(step.op).empty()) {
@@ -372,9 +414,7 @@ void PlanEvaluator::evaluate_step(size_t index, PointPeaks* peaks) {
   for (size_t i = 0; i < step.outputs.size(); ++i) {
     if (step.outputs[i] == plan::kNone) continue;
     const PointRounding stored{out[i].dtype};
-    if (ideal && is_simulated(stored)) {
-      for (double& v : out[i].f) v = rounded(stored, v);
-    }
+    if (ideal && is_simulated(stored)) reference::round_each(stored, out[i].f);
     slot_of(step.outputs[i]) = std::move(out[i]);
   }
   if (options_.peaks) options_.peaks(index, *peaks);

@@ -4,6 +4,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "backend/kernel.h"
+#include "core/constant_cache.h"
 #include "core/limits.h"
 #include "core/tensor.h"
 #include "plan/plan.h"
@@ -35,6 +37,12 @@ EvalTensor unpacked(const plan::Plan& plan, const backend::Backend& backend, con
 
 /// Noise on a float array, by `seed`: each element off by a relative amount of deviation `size`.
 EvalTensor perturbed(const EvalTensor& t, double size, uint64_t seed);
+/// The same in the memory of `noisy`.
+void perturb(const EvalTensor& t, double size, uint64_t seed, EvalTensor& noisy);
+
+/// How many inputs of a product are just its operands: input i is what point i rounds. Not those of
+/// an Attention that rotates q and k first. `inputs`: what the step is given, by input.
+size_t num_operands(const plan::Step& step, const std::vector<std::optional<EvalTensor>>& inputs);
 
 /// What the rounding of plain f32 accumulation is worth at a step: products summed per output.
 /// 1 where there are none. `in` and `out` are the step's concrete shapes.
@@ -50,11 +58,13 @@ enum class Evaluation : uint8_t {
 /// seed   kIdeal: of the noise that stands for f32 arithmetic; the same seed gives the same I
 /// peaks  called after each step with the largest |value| at each of its rounding points
 /// watch  asked before every step; of memory in begin(): bytes()
+/// constants  that evaluations share; null: none are. Must outlive the evaluator
 struct EvaluatorOptions {
   Evaluation evaluation = Evaluation::kExact;
   uint64_t seed = 0;
   std::function<void(size_t step, const PointPeaks&)> peaks = {};
   Watch watch = {};
+  ConstantCache* constants = nullptr;
 };
 
 /// Values of one plan on one input set, in FP64.
@@ -100,28 +110,41 @@ class PlanEvaluator {
   EvalTensor value(int32_t index) const { return value(static_cast<size_t>(index)); }
 
  private:
-  using Inputs = std::vector<std::optional<EvalTensor>>;
+  // What a step reads, by input: values of the evaluator and constants that others read, too, as
+  // they are, or copies that may be changed.
+  struct Held {
+    std::vector<const EvalTensor*> in;                      // null: absent
+    std::vector<std::optional<EvalTensor>> own;             // where in[i] is a copy
+    std::vector<std::shared_ptr<const EvalTensor>> shared;  // where it is a constant of the cache
+    explicit Held(size_t count) : in(count), own(count), shared(count) {}
+    void keep(size_t i, EvalTensor t) {
+      own[i] = std::move(t);
+      in[i] = &*own[i];
+    }
+  };
   std::optional<EvalTensor>& slot_of(int32_t value) { return values_[value]; }
   // How many inputs a step has, by index.
   size_t num_inputs(size_t step) const;
-  // Large tables of which the step reads few rows: only those rows, and the ids in what is left.
-  void cut_tables(size_t step, Inputs& held) const;
-  // inputs_of() but for those that are in `held` already. One constant takes `memory`.
-  void complete(size_t step, Inputs& held, std::vector<double>& memory) const;
-  void keep_memory(Inputs& held);
+  Held read(size_t step) const;
+  void read_value(int32_t index, size_t input, Held& held) const;
+  // A constant's values, in the given memory if it is large enough.
+  using Make = std::function<EvalTensor(std::vector<double> memory)>;
+  void read_constant(const Tensor& constant, size_t input, Held& held, const Make& make) const;
+  void keep_memory(Held& held);
+  void round_operands(size_t step, Rounding& rounding, Held& held) const;
   std::vector<EvalTensor> outputs_of(size_t step) const;
-  void add_noise(size_t step, const std::vector<EvalTensor>& outputs, Inputs& inputs) const;
+  void add_noise(size_t step, const std::vector<EvalTensor>& outputs, Held& held) const;
   Shape shape_of(const SymShape& shape) const;
 
   const plan::Plan& plan_;
   const backend::Backend& backend_;
   EvaluatorOptions options_;
-  std::map<std::pair<size_t, size_t>, EvalTensor> exact_constants_;  // by step and input
+  std::map<std::pair<size_t, size_t>, Tensor> exact_constants_;  // by step and input
   std::vector<plan::Guard> guards_;  // the plan's, and what its steps need besides
   std::map<std::string, int64_t> symbols_;
   std::vector<std::optional<EvalTensor>> values_;  // by value index; empty: not defined or dead
   std::vector<std::vector<size_t>> dies_after_;    // by step
-  std::vector<double> spare_;                      // memory of a constant that was read
+  mutable std::vector<double> spare_;              // memory of a constant that was read
 };
 
 }  // namespace vernier::evaluate

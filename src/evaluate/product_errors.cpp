@@ -12,6 +12,7 @@
 namespace vernier::evaluate {
 namespace {
 
+constexpr uint64_t kMostConstantBytes = uint64_t{1} << 29;  // kept in FP64 between evaluations
 constexpr int64_t kLengths[] = {4, 16, 48}, kTypicalLength = 16, kRows = 2;
 
 // Sums of squares.
@@ -50,7 +51,11 @@ Domains in_plan_order(Domains domains, const plan::Plan& plan) {
 
 ProductErrorMeter::ProductErrorMeter(const plan::Plan& exact, const backend::Backend& backend,
                                      const Domains& domains, uint64_t seed, const Watch& watch)
-    : exact_(exact), backend_(backend), seed_(seed), watch_(watch) {
+    : exact_(exact),
+      backend_(backend),
+      seed_(seed),
+      watch_(watch),
+      in_fp64_(std::make_unique<ConstantCache>(kMostConstantBytes)) {
   const Domains in_order = in_plan_order(domains, exact);
   const std::vector<std::string> candidates = batch_candidates(exact);
   const std::string batch = candidates.empty() ? "" : candidates.front();
@@ -76,14 +81,18 @@ ProductErrorMeter::ProductErrorMeter(const plan::Plan& exact, const backend::Bac
   }
 }
 
-EvaluatorOptions ProductErrorMeter::options(Evaluation evaluation) const {
-  return {.evaluation = evaluation, .seed = seed_, .peaks = {}, .watch = watch_};
+EvaluatorOptions ProductErrorMeter::options(Evaluation evaluation, ConstantCache* constants) const {
+  return {.evaluation = evaluation,
+          .seed = seed_,
+          .peaks = {},
+          .watch = watch_,
+          .constants = constants};
 }
 
 void ProductErrorMeter::add_run(const NamedTensors& inputs, bool starts_batch) {
   Run run{.inputs = {}, .right = {}, .starts_batch = starts_batch};
   for (const std::string& name : exact_.input_names) run.inputs.push_back(*find(inputs, name));
-  PlanEvaluator f(exact_, backend_, options(Evaluation::kExact));
+  PlanEvaluator f(exact_, backend_, options(Evaluation::kExact, in_fp64_.get()));
   f.run(run.inputs, [](size_t, size_t, const EvalTensor&) {});
   for (const int32_t output : exact_.outputs) run.right.push_back(f.value(output));
   runs_.push_back(std::move(run));
@@ -92,9 +101,10 @@ void ProductErrorMeter::add_run(const NamedTensors& inputs, bool starts_batch) {
 double ProductErrorMeter::answers(const plan::Plan& stored) const {
   double largest = 0;
   std::vector<Squares> cell;
+  ConstantCache constants(kMostConstantBytes);
   for (const Run& run : runs_) {
     if (run.starts_batch) cell.assign(run.right.size(), {});
-    PlanEvaluator ideal(stored, backend_, options(Evaluation::kIdeal));
+    PlanEvaluator ideal(stored, backend_, options(Evaluation::kIdeal, &constants));
     ideal.run(run.inputs, [](size_t, size_t, const EvalTensor&) {});
     for (size_t o = 0; o < run.right.size(); ++o) {
       cell[o].add(ideal.value(stored.outputs[o]), run.right[o]);
@@ -111,8 +121,8 @@ std::map<size_t, ProductError> ProductErrorMeter::products(const plan::Plan& sto
   const Run& run = runs_[typical_];
   // `own` rounds as I does but goes on from F's values: what it is off by after a product is this
   // product's own.
-  PlanEvaluator f(exact_, backend_, options(Evaluation::kExact));
-  PlanEvaluator own(stored, backend_, options(Evaluation::kIdeal));
+  PlanEvaluator f(exact_, backend_, options(Evaluation::kExact, in_fp64_.get()));
+  PlanEvaluator own(stored, backend_, options(Evaluation::kIdeal, nullptr));
   f.begin(run.inputs);
   own.begin(run.inputs);
   std::map<size_t, ProductError> errors;

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "backend/kernel.h"
@@ -43,12 +44,13 @@ class ProductErrorMeter {
     bool starts_batch = true;
   };
   void add_run(const NamedTensors& inputs, bool starts_batch);
-  EvaluatorOptions options(Evaluation evaluation) const;
+  EvaluatorOptions options(Evaluation evaluation, ConstantCache* constants) const;
 
   const plan::Plan& exact_;
   const backend::Backend& backend_;
   uint64_t seed_;
   Watch watch_;
+  std::unique_ptr<ConstantCache> in_fp64_;  // constants of `exact_`
   std::vector<Run> runs_;
   std::vector<double> scales_;  // rms of F over all runs, by output
   size_t typical_ = 0;          // the run of products()

@@ -2,10 +2,12 @@
 #include "ops/evaluate.h"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 
 #include "core/evaluator.h"
 #include "ops/infer.h"
+#include "reference/cut_tables.h"
 #include "rules/rules.h"
 
 namespace vernier::ops {
@@ -163,15 +165,40 @@ class Evaluator {
     if (it != live_.end()) return it->second;
     const ir::Value& v = graph_.value(id);
     VERNIER_ASSERT(v.is_constant(), "value " + std::to_string(id) + " is not computed");
-    return live_[id] = EvalTensor::from(v.constant);
+    if (options_.constants == nullptr) return live_[id] = EvalTensor::from(v.constant);
+    std::shared_ptr<const EvalTensor>& shared = shared_[id];
+    if (!shared) shared = options_.constants->get(v.constant);
+    return *shared;
+  }
+
+  // Reads a node's inputs; of large tables only the rows that it needs, which are put into `cut`.
+  std::vector<const EvalTensor*> read(const ir::Node& node, std::vector<reference::CutTable>& cut) {
+    const auto table = [&](size_t i) -> const Tensor* {
+      const ir::ValueId id = node.inputs[i];
+      if (id == ir::kNoValue || live_.contains(id) || !graph_.value(id).is_constant())
+        return nullptr;
+      return &graph_.value(id).constant;
+    };
+    const auto ids = [&](size_t i) -> const EvalTensor* {
+      return node.inputs[i] == ir::kNoValue ? nullptr : &materialize(node.inputs[i]);
+    };
+    cut = reference::cut_tables(node.op, node.attrs, node.inputs.size(), table, ids);
+    std::vector<const EvalTensor*> in(node.inputs.size());
+    for (const reference::CutTable& one : cut) {
+      in[one.table_input] = &one.table;
+      in[one.ids_input] = &one.ids;
+    }
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (!in[i] && node.inputs[i] != ir::kNoValue) in[i] = &materialize(node.inputs[i]);
+    }
+    return in;
   }
 
   void run_node(ir::NodeId id) {
     infer_node(graph_, id);
     const ir::Node& node = graph_.node(id);
-    std::vector<const EvalTensor*> in;
-    for (ir::ValueId value : node.inputs)
-      in.push_back(value == ir::kNoValue ? nullptr : &materialize(value));
+    std::vector<reference::CutTable> cut;
+    const std::vector<const EvalTensor*> in = read(node, cut);
     std::vector<EvalTensor> out;
     for (ir::ValueId value : node.outputs) {
       if (value == ir::kNoValue)
@@ -195,20 +222,25 @@ class Evaluator {
     if (id == ir::kNoValue) return;
     ir::Value& v = graph_.value(id);
     v.shape.assign(tensor.shape.begin(), tensor.shape.end());  // where it depends on data
-    if (options_.keep == Keep::kNamed && !v.name.empty()) result_.values[id] = tensor;
+    const bool named = options_.keep == Keep::kNamed && !v.name.empty();
+    if (named && (options_.names == nullptr || options_.names->contains(v.name)))
+      result_.values[id] = tensor;
     live_[id] = std::move(tensor);
     remember_small(id);
     release(id, 0);
   }
 
   void release(ir::ValueId id, int64_t uses) {
-    if ((uses_[id] -= uses) <= 0) live_.erase(id);
+    if ((uses_[id] -= uses) > 0) return;
+    live_.erase(id);
+    shared_.erase(id);
   }
 
   ir::Graph graph_;
   EvaluateOptions options_;
   std::vector<int64_t> uses_;
   std::map<ir::ValueId, EvalTensor> live_;
+  std::map<ir::ValueId, std::shared_ptr<const EvalTensor>> shared_;  // constants of the cache
   Evaluation result_;
 };
 

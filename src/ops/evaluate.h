@@ -3,9 +3,11 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "core/constant_cache.h"
 #include "core/limits.h"
 #include "core/tensor.h"
 #include "ir/graph.h"
@@ -32,6 +34,10 @@ struct EvaluateOptions {
   /// Instead of the graph's outputs: these values, by the id in the given graph, in
   /// Evaluation::values.
   std::vector<ir::ValueId> wanted;
+  /// Keep::kNamed: only values of these names; null: of all. Must outlive the evaluation.
+  const std::set<std::string>* names = nullptr;
+  /// Constants that evaluations share; null: none are. Must outlive the evaluation.
+  ConstantCache* constants = nullptr;
   /// Time is checked before every node, memory once before the first: evaluation_bytes().
   Watch watch;
 };

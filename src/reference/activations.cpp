@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "reference/elementwise.h"
+#include "reference/vector_math.h"
 
 namespace vernier::reference {
 
@@ -37,6 +38,23 @@ double activate(Activation activation, double x) {
   return x;
 }
 
+void activate_each(Activation activation, double* values, int64_t count) {
+  switch (activation) {
+    case Activation::kNone:
+      return;
+    case Activation::kGeluErf:
+      return gelu_erf_each(values, values, count);
+    case Activation::kGeluTanh:
+      return gelu_tanh_each(values, values, count);
+    case Activation::kRelu:
+      for (int64_t i = 0; i < count; ++i) values[i] = relu(values[i]);
+      return;
+    case Activation::kTanh:
+      return tanh_each(values, values, count);
+  }
+  VERNIER_ASSERT(false, "unknown activation");
+}
+
 namespace {
 
 double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
@@ -46,7 +64,7 @@ double clamp(double x, double low, double high) { return x < low ? low : (x > hi
 
 }  // namespace
 
-void eval_sigmoid(const EvalCall& call) { map_float("Sigmoid", call, sigmoid); }
+void eval_sigmoid(const EvalCall& call) { map_arrays("Sigmoid", call, sigmoid_each); }
 void eval_relu(const EvalCall& call) {
   const bool is_signed = is_signed_integer(call.in[0]->dtype);
   map_number(call, relu, [=](int64_t x) { return is_signed && x < 0 ? 0 : x; });
@@ -95,7 +113,7 @@ void eval_swish(const EvalCall& call) {
 }
 void eval_gelu(const EvalCall& call) {
   const auto attrs = decode<GeluAttrs>(call.attrs);
-  map_float("Gelu", call, attrs.kind == GeluKind::kErf ? gelu_erf : gelu_tanh);
+  map_arrays("Gelu", call, attrs.kind == GeluKind::kErf ? gelu_erf_each : gelu_tanh_each);
 }
 
 }  // namespace vernier::reference

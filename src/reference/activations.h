@@ -1,6 +1,8 @@
 // The activation functions in double, shared by the elementwise evaluators and Linear.
 // NaN gives NaN.
 #pragma once
+#include <cstdint>
+
 #include "core/attrs.h"
 
 namespace vernier::reference {
@@ -13,5 +15,7 @@ double gelu_erf(double x);
 /// x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³)))
 double gelu_tanh(double x);
 double activate(Activation activation, double x);
+/// values = activate(activation, values), by the functions of vector_math.h.
+void activate_each(Activation activation, double* values, int64_t count);
 
 }  // namespace vernier::reference

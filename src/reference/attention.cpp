@@ -10,6 +10,8 @@
 #include "reference/elementwise.h"
 #include "reference/matmul.h"
 #include "reference/parts.h"
+#include "reference/round_each.h"
+#include "reference/vector_math.h"
 
 namespace vernier::reference {
 namespace {
@@ -136,34 +138,61 @@ std::vector<double> gather_head(const Problem& p, const EvalTensor& x, const Hea
       rotate_row(row, cos->f.data() + at, sin->f.data() + at,
                  static_cast<size_t>(cos->shape.back()), p.attrs.rotary_interleaved);
     }
-    for (double& value : row) value = p.call.rounding(rows.point, value);
   }
+  round_each(p.call.rounding, rows.point, result);
   return result;
 }
 
-// Scales, biases, rounds and masks one row of raw dot products. True if the bias and the masks add
-// −inf for every key.
+// True if the bias and the masks add −inf for every key.
+template <class IsMasked>
+bool hides_all(const double* bias, int64_t bias_step, int64_t keys, const IsMasked& is_masked) {
+  for (int64_t j = 0; j < keys; ++j) {
+    double added = bias ? bias[j * bias_step] : 0;
+    if (is_masked(j)) added -= HUGE_VAL;
+    if (added != -HUGE_VAL) return false;
+  }
+  return true;
+}
+
+// Scales, biases, rounds and masks one row of raw dot products. True if the masks add and hide
+// every key.
 bool finish_scores(const Problem& p, const Sequence& s, int64_t head, int64_t query,
                    std::span<double> row) {
-  const int64_t offset = (s.k_end - s.k_begin) - (s.q_end - s.q_begin);
-  bool all_hidden = true;
-  for (int64_t j = 0; j < static_cast<int64_t>(row.size()); ++j) {
-    double& score = row[j];
-    const int64_t key = s.k_begin + j;
-    double added = p.bias.tensor ? p.bias.tensor->f[p.bias.at(s.batch, head, query, key)] : 0;
-    score = p.call.rounding.inner(score * p.attrs.scale);
-    if (p.bias.tensor) score = p.call.rounding.inner(score + added);
-    score = p.call.rounding(kScores, score);
-    const bool ahead = p.attrs.causal && j > (query - s.q_begin) + offset;
-    const bool dropped =
-        p.keep.tensor && p.keep.tensor->i[p.keep.at(s.batch, head, query, key)] == 0;
-    if (ahead || dropped) {
-      added -= HUGE_VAL;
+  const auto keys = static_cast<int64_t>(row.size());
+  const int64_t last_seen = (query - s.q_begin) + (s.k_end - s.k_begin) - (s.q_end - s.q_begin);
+  const double scale = p.attrs.scale;
+  for (double& score : row) score *= scale;
+  round_inner_each(p.call.rounding, row);
+  const double* bias = p.bias.tensor ? p.bias.tensor->f.data() : nullptr;
+  const int64_t bias_step = bias ? p.bias.strides[3] : 0;
+  if (bias) {
+    bias += p.bias.at(s.batch, head, query, s.k_begin);
+    for (int64_t j = 0; j < keys; ++j) row[j] += bias[j * bias_step];
+    round_inner_each(p.call.rounding, row);
+  }
+  round_each(p.call.rounding, kScores, row);
+  const int64_t* keep = p.keep.tensor ? p.keep.tensor->i.data() : nullptr;
+  const int64_t keep_step = keep ? p.keep.strides[3] : 0;
+  if (keep) keep += p.keep.at(s.batch, head, query, s.k_begin);
+  const auto is_masked = [&](int64_t j) {
+    return (p.attrs.causal && j > last_seen) || (keep && keep[j * keep_step] == 0);
+  };
+  if (p.attrs.causal || p.keep.tensor) {
+    for (int64_t j = 0; j < keys; ++j) {
+      if (!is_masked(j)) continue;
+      double& score = row[j];
       score = p.attrs.masks_add ? score - HUGE_VAL : p.attrs.fill;
     }
-    all_hidden = all_hidden && added == -HUGE_VAL;
   }
-  return all_hidden;
+  return p.attrs.masks_add && hides_all(bias, bias_step, keys, is_masked);
+}
+
+// row = exp(row − max) in the type of inner results.
+void exponentials(const Rounding& rounding, std::span<double> row, double max) {
+  for (double& v : row) v -= max;
+  round_inner_each(rounding, row);
+  exp_each(row.data(), row.data(), std::ssize(row));
+  round_inner_each(rounding, row);
 }
 
 // row = exp(row − max), rounded if the point "probs" is unnormalized; returns the sum by which P·V
@@ -172,14 +201,14 @@ double exponentiate(const Problem& p, std::span<double> row, double max) {
   using Scale = PointRounding::Scale;
   const Rounding& rounding = p.call.rounding;
   const Scale scale = rounding.at(kProbs).scale;
-  Sum sum(rounding.inner());
-  for (double& v : row) {
-    v = rounding.inner(std::exp(rounding.inner(v - max)));
-    if (scale != Scale::kUnnormalisedRoundedSum) sum.add(v);
-    if (scale != Scale::kNormalised) v = rounding(kProbs, v);
-    if (scale == Scale::kUnnormalisedRoundedSum) sum.add(v);
-  }
-  return sum.value();
+  const auto sum = [&] {
+    if (Sum::is_exact(rounding.inner())) return sum_of(row);
+    return carried_sum(rounding.inner(), row, [](double v) { return v; });
+  };
+  exponentials(rounding, row, max);
+  const double unrounded = scale == Scale::kUnnormalisedRoundedSum ? 0 : sum();
+  if (scale != Scale::kNormalised) round_each(rounding, kProbs, row);
+  return scale == Scale::kUnnormalisedRoundedSum ? sum() : unrounded;
 }
 // row = exp(row − max) for a point "probs" that uses the largest score up to the end of each block
 // of keys, rescaled to the final max. Returns the sum before rounding.
@@ -188,17 +217,20 @@ double exponentiate_blocks(const Problem& p, std::span<double> row, double max) 
   const int64_t block = rounding.at(kProbs).block;
   const auto keys = static_cast<int64_t>(row.size());
   Sum sum(rounding.inner());
+  std::vector<double> against_all;
   double top = -HUGE_VAL;
   for (int64_t begin = 0; begin < keys; begin += block) {
     const auto part = row.subspan(begin, std::min(block, keys - begin));
-    for (double v : part) top = std::max(top, v);
+    top = std::max(top, largest_of(part));
     // While all keys so far are hidden with −inf, their probability is 0.
     const double base = top == -HUGE_VAL ? 0 : top;
     const double to_final = top == -HUGE_VAL ? 1 : std::exp(base - max);
-    for (double& v : part) {
-      sum.add(rounding.inner(std::exp(rounding.inner(v - max))));
-      v = rounding(kProbs, rounding.inner(std::exp(rounding.inner(v - base)))) * to_final;
-    }
+    against_all.assign(part.begin(), part.end());
+    exponentials(rounding, against_all, max);
+    for (double v : against_all) sum.add(v);
+    exponentials(rounding, part, base);
+    round_each(rounding, kProbs, part);
+    for (double& v : part) v *= to_final;
   }
   return sum.value();
 }
@@ -210,8 +242,7 @@ double softmax_row(const Problem& p, std::span<double> row) {
   using Scale = PointRounding::Scale;
   const Rounding& rounding = p.call.rounding;
   const Scale scale = rounding.at(kProbs).scale;
-  double top = -HUGE_VAL;
-  for (double v : row) top = std::max(top, v);
+  const double top = largest_of(row);
   const int64_t block = rounding.at(kProbs).block;
   const bool in_blocks = scale == Scale::kUnnormalised && block > 0 && top > -HUGE_VAL;
   const double total = in_blocks ? exponentiate_blocks(p, row, top) : exponentiate(p, row, top);
@@ -220,7 +251,8 @@ double softmax_row(const Problem& p, std::span<double> row) {
     return 1;
   }
   if (scale != Scale::kNormalised) return total;
-  for (double& v : row) v = rounding(kProbs, v / total);
+  for (double& v : row) v /= total;
+  round_each(rounding, kProbs, row);
   return 1;
 }
 
@@ -242,19 +274,21 @@ void attend(const Problem& p, const Sequence& s, int64_t head) {
       const auto row = std::span(scores).subspan(i * keys, keys);
       const bool all_hidden = finish_scores(p, s, head, begin + i, row);
       double& divisor = divisors[i] = softmax_row(p, row);
-      if (!p.attrs.masks_add || !all_hidden) continue;
+      if (!all_hidden) continue;
       std::fill(row.begin(), row.end(), 0.0);
       divisor = 1;
     }
     std::vector<double> context(static_cast<size_t>(rows * p.value_dim), 0.0);
     multiply_add({rows, p.value_dim, keys}, scores.data(), v.data(), context.data(),
                  p.call.rounding.accumulator());
-    for (int64_t at = 0; at < rows * p.value_dim; ++at) {
-      const int64_t row = s.batch * p.q.shape[1] + begin + at / p.value_dim;
-      const double divisor = divisors[at / p.value_dim];
-      const double value = p.call.rounding(kContext, context[at] / divisor);
-      p.call.out[0].f[(row * p.heads + head) * p.value_dim + at % p.value_dim] =
-          p.call.rounding(kOut, value);
+    for (int64_t i = 0; i < rows; ++i) {
+      const auto row = std::span(context).subspan(i * p.value_dim, p.value_dim);
+      const double divisor = divisors[i];
+      for (double& value : row) value /= divisor;
+      round_each(p.call.rounding, kContext, row);
+      round_each(p.call.rounding, kOut, row);
+      const int64_t to = ((s.batch * p.q.shape[1] + begin + i) * p.heads + head) * p.value_dim;
+      std::ranges::copy(row, p.call.out[0].f.begin() + to);
     }
   }
 }

@@ -1,5 +1,6 @@
-// The blocked FP64 product: see blocked_product.h. A tile of 4 rows and 3 vectors of columns stays
-// in registers over a block of k; the block of b is copied to where its rows lie side by side.
+// The blocked FP64 product: see blocked_product.h. A tile of 4 or 8 rows and up to 3 vectors of
+// columns stays in registers over a block of k; the block of b is copied to where its rows lie side
+// by side.
 // Method: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, ACM TOMS 34(3),
 // 2008.
 #include "reference/blocked_product.h"
@@ -19,10 +20,10 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using F64 = hn::CappedTag<double, 8>;
-constexpr int64_t kDepth = 256;   // products of a block
-constexpr int64_t kTileRows = 4;  // of c in registers
-constexpr int kTileVectors = 3;   // beside each other
-constexpr int64_t kFewRows = 8;   // so few rows do not pay for a copy of b
+constexpr int64_t kDepth = 256;                                // products of a block
+constexpr int64_t kTileRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;  // of c in 32 or 16 registers
+constexpr int kTileVectors = 3;                                // beside each other
+constexpr int64_t kFewRows = 8;  // so few rows do not pay for a copy of b
 
 // Rows of a block of b, `stride` apart.
 struct Strip {
@@ -36,43 +37,57 @@ struct TileRows {
   int64_t a_stride, c_stride, cols;
 };
 
-template <int kRows>
+template <int kRows, int kVectors>
 HWY_INLINE void add_tile(const Strip& b, const TileRows& tile) {
   const F64 d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  hn::Vec<F64> sums[kRows][kTileVectors];
+  hn::Vec<F64> sums[kRows][kVectors];
   for (auto& row : sums) {
     for (auto& sum : row) sum = hn::Zero(d);
   }
   for (int64_t k = 0; k < b.depth; ++k) {
     const double* row = b.rows + k * b.stride;
-    const hn::Vec<F64> b0 = hn::LoadU(d, row), b1 = hn::LoadU(d, row + lanes),
-                       b2 = hn::LoadU(d, row + 2 * lanes);
+    hn::Vec<F64> columns[kVectors];
+    for (int v = 0; v < kVectors; ++v) columns[v] = hn::LoadU(d, row + v * lanes);
     for (int r = 0; r < kRows; ++r) {
       const hn::Vec<F64> factor = hn::Set(d, tile.a[r * tile.a_stride + k]);
-      sums[r][0] = hn::MulAdd(factor, b0, sums[r][0]);
-      sums[r][1] = hn::MulAdd(factor, b1, sums[r][1]);
-      sums[r][2] = hn::MulAdd(factor, b2, sums[r][2]);
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::MulAdd(factor, columns[v], sums[r][v]);
     }
   }
   for (int r = 0; r < kRows; ++r) {
     double* c = tile.c + r * tile.c_stride;
-    if (tile.cols == kTileVectors * lanes) {
-      for (int v = 0; v < kTileVectors; ++v)
+    if (tile.cols == kVectors * lanes) {
+      for (int v = 0; v < kVectors; ++v)
         hn::StoreU(hn::Add(hn::LoadU(d, c + v * lanes), sums[r][v]), d, c + v * lanes);
       continue;
     }
-    HWY_ALIGN double parts[kTileVectors * hn::MaxLanes(F64())];
-    for (int v = 0; v < kTileVectors; ++v) hn::Store(sums[r][v], d, parts + v * lanes);
+    HWY_ALIGN double parts[kVectors * hn::MaxLanes(F64())];
+    for (int v = 0; v < kVectors; ++v) hn::Store(sums[r][v], d, parts + v * lanes);
     for (int64_t j = 0; j < tile.cols; ++j) c[j] += parts[j];
   }
+}
+
+// All rows of c at a strip of kVectors vectors.
+template <int kVectors>
+HWY_INLINE void add_rows(const Strip& strip, TileRows tile, int64_t rows) {
+  const auto add = [&]<int kRows>() HWY_ATTR {
+    for (; rows >= kRows; rows -= kRows) {
+      add_tile<kRows, kVectors>(strip, tile);
+      tile.a += kRows * tile.a_stride;
+      tile.c += kRows * tile.c_stride;
+    }
+  };
+  add.template operator()<kTileRows>();
+  add.template operator()<4>();
+  add.template operator()<1>();
 }
 
 // Columns [begin, end) of c.
 void MultiplyColumns(MatMulSizes sizes, const double* a, const double* b, double* c, int64_t begin,
                      int64_t end) {
   constexpr int64_t kMostWidth = kTileVectors * static_cast<int64_t>(hn::MaxLanes(F64()));
-  const int64_t width = kTileVectors * static_cast<int64_t>(hn::Lanes(F64()));
+  const auto lanes = static_cast<int64_t>(hn::Lanes(F64()));
+  const int64_t width = kTileVectors * lanes;
   HWY_ALIGN double copy[kDepth * kMostWidth];
   for (int64_t j = begin; j < end; j += width) {
     const int64_t cols = std::min(width, end - j);
@@ -86,15 +101,13 @@ void MultiplyColumns(MatMulSizes sizes, const double* a, const double* b, double
         strip.rows = copy;
         strip.stride = width;
       }
-      TileRows tile{a + k, c + j, sizes.k, sizes.n, cols};
-      int64_t i = 0;
-      const auto advance = [&](int64_t rows) {
-        i += rows;
-        tile.a += rows * sizes.k;
-        tile.c += rows * sizes.n;
-      };
-      for (; i + kTileRows <= sizes.m; advance(kTileRows)) add_tile<kTileRows>(strip, tile);
-      for (; i < sizes.m; advance(1)) add_tile<1>(strip, tile);
+      const TileRows tile{a + k, c + j, sizes.k, sizes.n, cols};
+      if (cols > 2 * lanes)
+        add_rows<3>(strip, tile, sizes.m);
+      else if (cols > lanes)
+        add_rows<2>(strip, tile, sizes.m);
+      else
+        add_rows<1>(strip, tile, sizes.m);
     }
   }
 }

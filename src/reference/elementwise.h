@@ -2,11 +2,15 @@
 // Contract: core/evaluator.h. Every result passes through rounding point 0 where the operator has
 // one.
 #pragma once
+#include <algorithm>
+#include <array>
 #include <string>
 
 #include "core/broadcast.h"
 #include "core/evaluator.h"
+#include "core/threads.h"
 #include "reference/parts.h"
+#include "reference/round_each.h"
 
 namespace vernier::reference {
 
@@ -39,14 +43,27 @@ inline void require_float(const char* op, const EvalTensor& x) {
   if (!x.is_float()) unsupported_type(op, x.dtype);
 }
 
-/// y = f(x) for a float tensor.
+/// y = f(x) for a float tensor; f takes arrays (x, y, count).
 template <class F>
-void map_float(const char* op, const EvalCall& call, const F& f) {
+void map_arrays(const char* op, const EvalCall& call, const F& f) {
   const EvalTensor& x = *call.in[0];
   require_float(op, x);
   std::vector<double>& y = call.out[0].f;
-  for_each_rounded(call, std::ssize(y), kFunctionGrain,
-                   [&](const Rounding& rounding, size_t i) { y[i] = rounding(0, f(x.f[i])); });
+  const double* from = x.f.data();
+  in_rounded_parts(call, std::ssize(y), kFunctionGrain,
+                   [&](const EvalCall& part, int64_t begin, int64_t end) {
+                     double* to = y.data() + begin;
+                     f(from + begin, to, end - begin);
+                     round_each(part.rounding, 0, {to, static_cast<size_t>(end - begin)});
+                   });
+}
+
+/// y = f(x) for a float tensor, element by element.
+template <class F>
+void map_float(const char* op, const EvalCall& call, const F& f) {
+  map_arrays(op, call, [&](const double* x, double* y, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) y[i] = f(x[i]);
+  });
 }
 
 /// y = f(x) for floats, wrap(g(x)) for integers and bool.
@@ -54,9 +71,20 @@ template <class F, class G>
 void map_number(const EvalCall& call, const F& f, const G& g) {
   const EvalTensor& x = *call.in[0];
   EvalTensor& y = call.out[0];
-  for (size_t i = 0; i < y.f.size(); ++i) y.f[i] = call.rounding(0, f(x.f[i]));
+  if (y.is_float()) return map_float("", call, f);
   for (size_t i = 0; i < y.i.size(); ++i) y.i[i] = wrap_integer(y.dtype, g(x.i[i]));
 }
+
+/// Two arrays broadcast to one shape, as rows: of each array a row has a start and one step.
+struct PairRows {
+  int64_t count = 1, cols = 1;     ///< rows, and elements of each
+  std::array<int64_t, 2> steps{};  ///< within a row
+  Shape outer;                     ///< of the rows
+  std::array<Shape, 2> strides;    ///< over `outer`
+  std::array<int64_t, 2> starts(int64_t row) const;
+};
+/// With axes merged where both arrays allow it: rows are as long as they can be.
+PairRows pair_rows(const Shape& a, const Shape& b, const Shape& out);
 
 /// body(out_index, index_of_a, index_of_b) over the broadcast of a and b to `out`.
 template <class Body>
@@ -67,16 +95,50 @@ void for_each_pair(const EvalTensor& a, const EvalTensor& b, const Shape& out, c
   });
 }
 
+/// y[i] = f(a[…], b[…]) over the broadcast of a and b to the shape of y, for floats, on all
+/// threads. y may be the memory of an operand that is not repeated.
+template <class F>
+void combine_floats(const EvalTensor& a, const EvalTensor& b, EvalTensor& y, const F& f) {
+  const PairRows rows = pair_rows(a.shape, b.shape, y.shape);
+  const double *from_a = a.f.data(), *from_b = b.f.data();
+  double* to = y.f.data();
+  const int64_t cols = rows.cols, step_a = rows.steps[0], step_b = rows.steps[1];
+  const auto row = [&](const std::array<int64_t, 2>& starts, int64_t at, int64_t count) {
+    const double *x = from_a + starts[0], *z = from_b + starts[1];
+    double* out = to + at;
+    // Loops that a compiler turns into vectors.
+    if (step_a == 1 && step_b == 1) {
+      for (int64_t j = 0; j < count; ++j) out[j] = f(x[j], z[j]);
+    } else if (step_a == 1 && step_b == 0) {
+      const double second = *z;
+      for (int64_t j = 0; j < count; ++j) out[j] = f(x[j], second);
+    } else if (step_a == 0 && step_b == 1) {
+      const double first = *x;
+      for (int64_t j = 0; j < count; ++j) out[j] = f(first, z[j]);
+    } else {
+      for (int64_t j = 0; j < count; ++j) out[j] = f(x[j * step_a], z[j * step_b]);
+    }
+  };
+  if (rows.count == 1) {
+    in_parallel(cols, kCopyGrain, [&](int64_t begin, int64_t end) {
+      row({begin * step_a, begin * step_b}, begin, end - begin);
+    });
+    return;
+  }
+  const int64_t least = std::max<int64_t>(1, kCopyGrain / std::max<int64_t>(1, cols));
+  in_parallel(rows.count, least, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) row(rows.starts(r), r * cols, cols);
+  });
+}
+
 /// out = f(a, b) for floats, wrap(g(a, b)) for integers and bool, with broadcasting.
 template <class F, class G>
 void combine(const EvalCall& call, const F& f, const G& g) {
   const EvalTensor &a = *call.in[0], &b = *call.in[1];
   EvalTensor& y = call.out[0];
   if (y.is_float()) {
-    for_each_pair(a, b, y.shape, [&](size_t at, size_t i, size_t j) {
-      y.f[at] = call.rounding(0, f(a.f[i], b.f[j]));
-    });
-    return;
+    combine_floats(a, b, y, f);
+    return round_out_each(call, 0);
   }
   for_each_pair(a, b, y.shape, [&](size_t at, size_t i, size_t j) {
     y.i[at] = wrap_integer(y.dtype, g(a.i[i], b.i[j]));

@@ -51,18 +51,18 @@ void accumulate(const EvalCall& call, const F& f, const G& g) {
   });
   for (size_t n = 1; n < call.in.size(); ++n) {
     const EvalTensor& x = *call.in[n];
+    if (y.is_float()) {
+      combine_floats(y, x, y, f);
+      round_inner_parts(call, y.f);
+      continue;
+    }
     for_each_pair(x, x, y.shape, [&](size_t at, size_t i, size_t) {
-      if (y.is_float())
-        y.f[at] = call.rounding.inner(f(y.f[at], x.f[i]));
-      else
-        y.i[at] = wrap_integer(y.dtype, g(y.i[at], x.i[i]));
+      y.i[at] = wrap_integer(y.dtype, g(y.i[at], x.i[i]));
     });
   }
 }
 
-void round_output(const EvalCall& call) {
-  for (double& v : call.out[0].f) v = call.rounding(0, v);
-}
+void round_output(const EvalCall& call) { round_out_each(call, 0); }
 
 }  // namespace
 
@@ -151,7 +151,8 @@ void eval_mean(const EvalCall& call) {
   accumulate(
       call, [](double a, double b) { return a + b; }, wrapping_add);
   const auto count = static_cast<double>(call.in.size());
-  for (double& v : call.out[0].f) v = call.rounding(0, v / count);
+  for (double& v : call.out[0].f) v /= count;
+  round_output(call);
 }
 void eval_prelu(const EvalCall& call) {
   combine(

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "reference/elementwise.h"
+#include "reference/vector_math.h"
 
 namespace vernier::reference {
 
@@ -56,9 +57,7 @@ void eval_sqrt(const EvalCall& call) {
 void eval_reciprocal(const EvalCall& call) {
   map_float("Reciprocal", call, [](double x) { return 1.0 / x; });
 }
-void eval_exp(const EvalCall& call) {
-  map_float("Exp", call, [](double x) { return std::exp(x); });
-}
+void eval_exp(const EvalCall& call) { map_arrays("Exp", call, exp_each); }
 void eval_log(const EvalCall& call) {
   map_float("Log", call, [](double x) { return std::log(x); });
 }
@@ -86,9 +85,7 @@ void eval_sinh(const EvalCall& call) {
 void eval_cosh(const EvalCall& call) {
   map_float("Cosh", call, [](double x) { return std::cosh(x); });
 }
-void eval_tanh(const EvalCall& call) {
-  map_float("Tanh", call, [](double x) { return std::tanh(x); });
-}
+void eval_tanh(const EvalCall& call) { map_arrays("Tanh", call, tanh_each); }
 void eval_asinh(const EvalCall& call) {
   map_float("Asinh", call, [](double x) { return std::asinh(x); });
 }
@@ -98,8 +95,6 @@ void eval_acosh(const EvalCall& call) {
 void eval_atanh(const EvalCall& call) {
   map_float("Atanh", call, [](double x) { return std::atanh(x); });
 }
-void eval_erf(const EvalCall& call) {
-  map_float("Erf", call, [](double x) { return std::erf(x); });
-}
+void eval_erf(const EvalCall& call) { map_arrays("Erf", call, erf_each); }
 
 }  // namespace vernier::reference

@@ -37,18 +37,26 @@ void eval_embed_norm(const EvalCall& call) {
     // Empty rows still have ids to check, but no elements to compute.
     const bool repeats = width > 0 || num_elems(ids_shape) == 0;
     const Shape& walked = repeats ? ids_shape : ids.shape;
+    // Of each row the place of its table's row.
+    std::vector<std::pair<size_t, size_t>> rows;
     for_each_pair(ids, ids, walked, [&](size_t at, size_t i, size_t) {
-      const double* row = table.f.data() + table_row(ids, table, i, t) * width;
-      for (size_t h = 0; h < width; ++h) {
-        double& sum = y.f[at * width + h];
-        sum = call.rounding.inner(sum + row[h]);
+      rows.emplace_back(at, table_row(ids, table, i, t));
+    });
+    if (width == 0) continue;
+    const auto least = std::max<int64_t>(1, kCopyGrain / static_cast<int64_t>(width));
+    in_parallel(std::ssize(rows), least, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const auto& [at, place] = rows[r];
+        double* sums = y.f.data() + at * width;
+        const double* row = table.f.data() + place * width;
+        for (size_t h = 0; h < width; ++h) sums[h] += row[h];
+        round_inner_each(call.rounding, {sums, width});
       }
     });
   }
-  for (size_t i = 0; width > 0 && i < y.f.size(); i += width)
-    normalize_row(std::span(y.f).subspan(i, width), attrs.epsilon, call.rounding, kNormIndex);
+  normalize_rows(call, width, attrs.epsilon, kNormIndex);
   const EvalTensor* bias = call.in.size() > scale_at + 1 ? call.in[scale_at + 1] : nullptr;
-  scale_and_shift(y, *call.in[scale_at], bias, call.rounding, kNormIndex.out);
+  scale_and_shift(call, *call.in[scale_at], bias, kNormIndex.out);
 }
 
 // The sum of the mask has no upper bound; below `minimum` it is replaced, NaN stays.

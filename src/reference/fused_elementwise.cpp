@@ -11,7 +11,7 @@ namespace vernier::reference {
 namespace {
 
 EvalTensor run_instruction(const Instruction& instruction,
-                           std::span<const EvalTensor* const> values, const Rounding& rounding) {
+                           std::span<const EvalTensor* const> values, const EvalCall& call) {
   std::vector<const EvalTensor*> operands;
   std::vector<DType> types;
   Shape shape;
@@ -24,7 +24,7 @@ EvalTensor run_instruction(const Instruction& instruction,
   }
   EvalTensor result(result_type(instruction, types), shape);
   evaluator(instruction.op)({instruction.attrs, operands, std::span(&result, 1), Rounding{}});
-  for (double& v : result.f) v = rounding.inner(v);
+  round_inner_parts(call, result.f);
   return result;
 }
 
@@ -37,7 +37,7 @@ void eval_fused_elementwise(const EvalCall& call) {
   std::vector<EvalTensor> results;
   results.reserve(program.size());  // `values` points into it
   for (const Instruction& instruction : program) {
-    results.push_back(run_instruction(instruction, values, call.rounding));
+    results.push_back(run_instruction(instruction, values, call));
     values.push_back(&results.back());
   }
   EvalTensor& y = call.out[0];
@@ -46,7 +46,7 @@ void eval_fused_elementwise(const EvalCall& call) {
   VERNIER_ASSERT(y.shape == results.back().shape, text);
   y.f = std::move(results.back().f);
   y.i = std::move(results.back().i);
-  for (double& v : y.f) v = call.rounding(0, v);
+  round_out_each(call, 0);
 }
 
 }  // namespace vernier::reference

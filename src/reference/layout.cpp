@@ -1,6 +1,11 @@
 // Index helpers: see layout.h.
 #include "reference/layout.h"
 
+#include <algorithm>
+
+#include "core/threads.h"
+#include "reference/parts.h"
+
 namespace vernier::reference {
 
 size_t normalize_axis(int64_t axis, size_t rank) {
@@ -31,9 +36,28 @@ AxisView view_axis(const Shape& shape, size_t axis) {
 }
 
 void copy_strided(const EvalTensor& src, int64_t first, const Shape& strides, EvalTensor& dst) {
+  if (dst.elems() == 0) return;
+  const Shape& shape = dst.shape;
+  const int64_t cols = shape.empty() ? 1 : shape.back(), step = shape.empty() ? 1 : strides.back();
   const auto copy = [&](const auto& from, auto& to) {
-    walk(dst.shape, strides,
-         [&](int64_t flat, int64_t offset) { to[flat] = from[first + offset]; });
+    const auto* source = from.data() + first;
+    auto* target = to.data();
+    const int64_t least = std::max<int64_t>(1, kCopyGrain / cols);
+    in_parallel(dst.elems() / cols, least, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        int64_t place = row, offset = 0;
+        for (size_t axis = std::max<size_t>(shape.size(), 1) - 1; axis-- > 0;) {
+          offset += place % shape[axis] * strides[axis];
+          place /= shape[axis];
+        }
+        auto* out = target + row * cols;
+        if (step == 1) {
+          std::copy_n(source + offset, cols, out);
+        } else {
+          for (int64_t j = 0; j < cols; ++j) out[j] = source[offset + j * step];
+        }
+      }
+    });
   };
   if (src.is_float())
     copy(src.f, dst.f);
@@ -41,8 +65,6 @@ void copy_strided(const EvalTensor& src, int64_t first, const Shape& strides, Ev
     copy(src.i, dst.i);
 }
 
-void round_out(const EvalCall& call) {
-  for (double& v : call.out[0].f) v = call.rounding(0, v);
-}
+void round_out(const EvalCall& call) { round_out_each(call, 0); }
 
 }  // namespace vernier::reference

@@ -3,6 +3,7 @@
 #include "reference/matmul.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/attrs.h"
 #include "core/fp64_products.h"
@@ -99,17 +100,55 @@ void multiply_integers(const EvalCall& call, const MatMulLayout& layout) {
   });
 }
 
-// y[i] = f(the part's rounding, y[i], i) for every element of the output, each of which may take a
-// function.
-template <class F>
-void for_each_result(const EvalCall& call, const F& f) {
-  std::vector<double>& y = call.out[0].f;
-  for_each_rounded(call, std::ssize(y), kFunctionGrain,
-                   [&](const Rounding& rounding, size_t i) { y[i] = f(rounding, y[i], i); });
+// All matrices of a batch, small ones beside each other on the threads.
+void multiply_matrices(const MatMulLayout& layout, const double* a, const double* b,
+                       const EvalCall& call) {
+  double* y = call.out[0].f.data();
+  const PointRounding& accumulator = call.rounding.accumulator();
+  const MatMulSizes sizes = layout.sizes;
+  const int64_t matrix = sizes.m * sizes.n, matrices = num_elems(layout.batch);
+  std::vector<std::array<int64_t, 2>> places;
+  for_each_broadcast(layout.batch, layout.steps,
+                     [&](int64_t, const auto& offsets) { places.push_back(offsets); });
+  const auto in_order = [&](int64_t i) {
+    return places[i][0] == i * sizes.m * sizes.k && places[i][1] == places[0][1];
+  };
+  bool one = true;  // all rows of a by one b: one product
+  for (int64_t i = 0; one && i < matrices; ++i) one = in_order(i);
+  if (one && matrices > 0) {
+    multiply_add({matrices * sizes.m, sizes.n, sizes.k}, a + places[0][0], b + places[0][1], y,
+                 accumulator);
+    return;
+  }
+  constexpr int64_t kLeastProducts = int64_t{1} << 18;  // of a thread
+  const int64_t products = std::max<int64_t>(1, matrix * sizes.k);
+  in_parallel(matrices, std::max<int64_t>(1, kLeastProducts / products),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t i = begin; i < end; ++i) {
+                  const auto& [left, right] = places[i];
+                  multiply_add(sizes, a + left, b + right, y + i * matrix, accumulator);
+                }
+              });
 }
 
-void round_output(const EvalCall& call) {
-  for_each_result(call, [](const Rounding& rounding, double v, size_t) { return rounding(2, v); });
+// finish(part, rows [begin, end) of `cols` elements of the output), each of which may take a
+// function, on all threads.
+template <class Finish>
+void finish_rows(const EvalCall& call, const Finish& finish) {
+  std::vector<double>& y = call.out[0].f;
+  if (y.empty()) return;
+  const int64_t cols = call.out[0].shape.empty() ? 1 : call.out[0].shape.back();
+  in_rounded_parts(call, std::ssize(y) / cols, std::max<int64_t>(1, kFunctionGrain / cols),
+                   [&](const EvalCall& part, int64_t begin, int64_t end) {
+                     for (int64_t row = begin; row < end; ++row) {
+                       finish(part.rounding, std::span(y).subspan(row * cols, cols),
+                              static_cast<size_t>(row * cols));
+                     }
+                   });
+}
+
+void add(std::span<double> row, const double* other) {
+  for (size_t j = 0; j < row.size(); ++j) row[j] += other[j];
 }
 
 // The matrix `x` [rows, cols], transposed into `storage` if asked.
@@ -122,9 +161,9 @@ const double* maybe_transposed(std::span<const double> x, const Shape& shape, bo
   return storage.data();
 }
 
-// y = x·w + bias of inputs 0, 1 and 2; bias may be absent; w is [N, K] if transposed.
+// y = x·w of inputs 0 and 1; w is [N, K] if transposed.
 void multiply_linear(const EvalCall& call, bool trans_w) {
-  const EvalTensor &x = *call.in[0], &w = *call.in[1], *bias = call.optional(2);
+  const EvalTensor &x = *call.in[0], &w = *call.in[1];
   EvalTensor& y = call.out[0];
   if (y.f.empty()) return;
   const int64_t n = y.shape.back();
@@ -134,9 +173,14 @@ void multiply_linear(const EvalCall& call, bool trans_w) {
       maybe_transposed(at_point(call, 1, w, storage_w), w.shape, trans_w, storage_w);
   multiply_add({static_cast<int64_t>(y.f.size()) / n, n, x.shape.back()}, left.data(), right,
                y.f.data(), call.rounding.accumulator());
-  for_each_result(call, [&](const Rounding& rounding, double v, size_t i) {
-    return rounding.inner(v + (bias ? bias->f[i % static_cast<size_t>(n)] : 0.0));
-  });
+}
+// A row of it with the bias of input 2, which may be absent.
+void add_bias(const EvalCall& call, const Rounding& rounding, std::span<double> row) {
+  if (const EvalTensor* bias = call.optional(2)) {
+    VERNIER_ASSERT(bias->f.size() == row.size(), "a bias of another size than its rows");
+    add(row, bias->f.data());
+  }
+  round_inner_each(rounding, row);
 }
 
 }  // namespace
@@ -156,21 +200,30 @@ void multiply_add(MatMulSizes sizes, const double* a, const double* b, double* c
                   const PointRounding& accumulator) {
   if (Sum::is_exact(accumulator)) return multiply_add(sizes, a, b, c);
   using Mode = PointRounding::Mode;
-  std::vector<double> partial(static_cast<size_t>(sizes.n));
-  for (int64_t i = 0; i < sizes.m; ++i) {
-    const double* row = a + i * sizes.k;
-    double* sums = c + i * sizes.n;
-    if (accumulator.mode == Mode::kNearest)
-      carry_row<Mode::kNearest>(sizes, row, b, sums, partial.data(), accumulator);
-    else
-      carry_row<Mode::kTruncate>(sizes, row, b, sums, partial.data(), accumulator);
-  }
+  in_parallel(sizes.m, 1, [&](int64_t begin, int64_t end) {
+    std::vector<double> partial(static_cast<size_t>(sizes.n));
+    for (int64_t i = begin; i < end; ++i) {
+      const double* row = a + i * sizes.k;
+      double* sums = c + i * sizes.n;
+      if (accumulator.mode == Mode::kNearest)
+        carry_row<Mode::kNearest>(sizes, row, b, sums, partial.data(), accumulator);
+      else
+        carry_row<Mode::kTruncate>(sizes, row, b, sums, partial.data(), accumulator);
+    }
+  });
 }
 
 void transpose(int64_t rows, int64_t cols, const double* src, double* dst) {
-  for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < cols; ++j) dst[j * rows + i] = src[i * cols + j];
-  }
+  constexpr int64_t kBlock = 16;  // columns whose lines of the cache are written together
+  in_parallel(rows, std::max<int64_t>(1, kCopyGrain / std::max<int64_t>(1, cols)),
+              [=](int64_t begin, int64_t end) {
+                for (int64_t i0 = begin; i0 < end; i0 += kBlock) {
+                  const int64_t i1 = std::min(end, i0 + kBlock);
+                  for (int64_t j = 0; j < cols; ++j) {
+                    for (int64_t i = i0; i < i1; ++i) dst[j * rows + i] = src[i * cols + j];
+                  }
+                }
+              });
 }
 
 std::span<const double> at_point(const EvalCall& call, size_t point, const EvalTensor& x,
@@ -180,9 +233,12 @@ std::span<const double> at_point(const EvalCall& call, size_t point, const EvalT
     return x.f;
   }
   storage.resize(x.f.size());
-  for_each_rounded(call, std::ssize(storage), kCopyGrain, [&](const Rounding& rounding, size_t i) {
-    storage[i] = rounding(point, x.f[i]);
-  });
+  in_rounded_parts(call, std::ssize(storage), kCopyGrain,
+                   [&](const EvalCall& part, int64_t begin, int64_t end) {
+                     std::copy(x.f.begin() + begin, x.f.begin() + end, storage.begin() + begin);
+                     round_each(part.rounding, point,
+                                {storage.data() + begin, static_cast<size_t>(end - begin)});
+                   });
   return storage;
 }
 
@@ -192,12 +248,8 @@ void eval_matmul(const EvalCall& call) {
   std::vector<double> storage_a, storage_b;
   const std::span<const double> a = at_point(call, 0, *call.in[0], storage_a);
   const std::span<const double> b = at_point(call, 1, *call.in[1], storage_b);
-  const int64_t matrix = layout.sizes.m * layout.sizes.n;
-  for_each_broadcast(layout.batch, layout.steps, [&](int64_t batch, const auto& offsets) {
-    multiply_add(layout.sizes, a.data() + offsets[0], b.data() + offsets[1],
-                 call.out[0].f.data() + batch * matrix, call.rounding.accumulator());
-  });
-  round_output(call);
+  multiply_matrices(layout, a.data(), b.data(), call);
+  round_out_each(call, 2);
 }
 
 // y = alpha·A'·B' + beta·C, with C broadcast to [M, N].
@@ -213,14 +265,16 @@ void eval_gemm(const EvalCall& call) {
       maybe_transposed(at_point(call, 1, b, storage_b), b.shape, attrs.trans_b, storage_b);
   multiply_add({y.shape[0], y.shape[1], a.shape[attrs.trans_a ? 0 : 1]}, left, right, y.f.data(),
                call.rounding.accumulator());
-  for (double& v : y.f) v = call.rounding.inner(v * attrs.alpha);
-  if (call.in.size() > 2 && call.in[2]) {
-    const EvalTensor& c = *call.in[2];
-    for_each_pair(c, c, y.shape, [&](size_t at, size_t i, size_t) {
-      y.f[at] = call.rounding.inner(y.f[at] + attrs.beta * c.f[i]);
-    });
+  if (attrs.alpha != 1) {
+    for (double& v : y.f) v *= attrs.alpha;
   }
-  round_output(call);
+  round_inner_parts(call, y.f);
+  if (call.in.size() > 2 && call.in[2]) {
+    const double beta = attrs.beta;
+    combine_floats(y, *call.in[2], y, [beta](double v, double c) { return v + beta * c; });
+    round_inner_parts(call, y.f);
+  }
+  round_out_each(call, 2);
 }
 
 // y = act(x·w + bias) + residual.
@@ -229,9 +283,13 @@ void eval_linear(const EvalCall& call) {
   require_float("Linear", *call.in[0]);
   multiply_linear(call, attrs.trans_w);
   const EvalTensor* residual = call.optional(3);
-  for_each_result(call, [&](const Rounding& rounding, double v, size_t i) {
-    const double active = rounding.inner(activate(attrs.activation, v));
-    return rounding(2, rounding.inner(active + (residual ? residual->f[i] : 0.0)));
+  finish_rows(call, [&](const Rounding& rounding, std::span<double> row, size_t at) {
+    add_bias(call, rounding, row);
+    activate_each(attrs.activation, row.data(), std::ssize(row));
+    round_inner_each(rounding, row);
+    if (residual) add(row, residual->f.data() + at);
+    round_inner_each(rounding, row);
+    round_each(rounding, 2, row);
   });
 }
 
@@ -241,14 +299,15 @@ void eval_linear_add_layer_norm(const EvalCall& call) {
   require_float("LinearAddLayerNorm", *call.in[0]);
   multiply_linear(call, attrs.trans_w);
   const EvalTensor& residual = *call.in[3];
-  EvalTensor& y = call.out[0];
-  const auto columns = static_cast<size_t>(y.shape.back());
+  const auto columns = static_cast<size_t>(call.out[0].shape.back());
   constexpr size_t kProduct = 2;  // with the bias
-  for_each_result(call, [&](const Rounding& rounding, double v, size_t i) {
-    return rounding(kProduct, v) + residual.f[i];
+  finish_rows(call, [&](const Rounding& rounding, std::span<double> row, size_t at) {
+    add_bias(call, rounding, row);
+    round_each(rounding, kProduct, row);
+    add(row, residual.f.data() + at);
   });
   normalize_rows(call, columns, attrs.epsilon, kLinearNormIndex);
-  scale_and_shift(y, *call.in[4], call.optional(5), call.rounding, kLinearNormIndex.out);
+  scale_and_shift(call, *call.in[4], call.optional(5), kLinearNormIndex.out);
 }
 
 }  // namespace vernier::reference

@@ -29,8 +29,9 @@ RowStatistics normalize_row(std::span<double> row, double epsilon, const Roundin
 void normalize_rows(const EvalCall& call, size_t columns, double epsilon, const NormPoints& points,
                     EvalTensor* mean = nullptr, EvalTensor* inv_std = nullptr);
 
-/// y = round(y·scale + bias) at point `out`; scale and bias broadcast to y, bias may be null.
-void scale_and_shift(EvalTensor& y, const EvalTensor& scale, const EvalTensor* bias,
-                     const Rounding& rounding, size_t out_point);
+/// Output 0 = round(output 0·scale + bias) at point `out`; scale and bias broadcast to it, bias may
+/// be null. The product is an inner result.
+void scale_and_shift(const EvalCall& call, const EvalTensor& scale, const EvalTensor* bias,
+                     size_t out_point);
 
 }  // namespace vernier::reference

@@ -6,6 +6,9 @@
 
 #include "core/attrs.h"
 #include "reference/layout.h"
+#include "reference/parts.h"
+#include "reference/round_each.h"
+#include "reference/vector_math.h"
 
 namespace vernier::reference {
 namespace {
@@ -46,7 +49,8 @@ void arg_reduce(const EvalCall& call, const Better& better) {
   }
 }
 
-// line(get, put) for every line of a float tensor along `axis`; results round at "out".
+// line(values) for every line of a float tensor along `axis`, on all threads; results round at
+// "out".
 template <class Line>
 void for_each_line(const EvalCall& call, int64_t axis, const Line& line) {
   const EvalTensor& x = *call.in[0];
@@ -55,16 +59,22 @@ void for_each_line(const EvalCall& call, int64_t axis, const Line& line) {
   }
   const size_t rank = std::max<size_t>(x.rank(), 1);
   const AxisView view = x.rank() == 0 ? AxisView{} : view_axis(x.shape, normalize_axis(axis, rank));
-  std::vector<double> values(static_cast<size_t>(view.size));
-  for (int64_t o = 0; o < view.outer; ++o) {
-    for (int64_t i = 0; i < view.inner; ++i) {
-      for (int64_t k = 0; k < view.size; ++k) values[k] = x.f[view.at(o, k, i)];
-      line(values);
-      for (int64_t k = 0; k < view.size; ++k) {
-        call.out[0].f[view.at(o, k, i)] = call.rounding(0, values[k]);
-      }
-    }
-  }
+  const double* from = x.f.data();
+  double* to = call.out[0].f.data();
+  const int64_t least = std::max<int64_t>(1, kFunctionGrain / std::max<int64_t>(1, view.size));
+  in_rounded_parts(call, view.outer * view.inner, least,
+                   [&](const EvalCall& part, int64_t begin, int64_t end) {
+                     std::vector<double> values(static_cast<size_t>(view.size));
+                     for (int64_t at = begin; at < end; ++at) {
+                       const int64_t start = view.at(at / view.inner, 0, at % view.inner);
+                       for (int64_t k = 0; k < view.size; ++k)
+                         values[k] = from[start + k * view.inner];
+                       line(values);
+                       round_each(part.rounding, 0, values);
+                       for (int64_t k = 0; k < view.size; ++k)
+                         to[start + k * view.inner] = values[k];
+                     }
+                   });
 }
 
 }  // namespace
@@ -151,10 +161,15 @@ void eval_softmax(const EvalCall& call) {
   const Rounding& rounding = call.rounding;
   for_each_line(call, decode<AxisAttrs>(call.attrs).axis, [&](std::vector<double>& v) {
     if (v.empty()) return;
-    for (double& e : v) e = rounding.inner(e);
+    round_inner_each(rounding, v);
     const double top = *std::max_element(v.begin(), v.end());
-    for (double& e : v) e = rounding.inner(std::exp(rounding.inner(e - top)));
-    const double sum = carried_sum(rounding.accumulator(), v, [](double e) { return e; });
+    for (double& e : v) e -= top;
+    round_inner_each(rounding, v);
+    exp_each(v.data(), v.data(), std::ssize(v));
+    round_inner_each(rounding, v);
+    const double sum = Sum::is_exact(rounding.accumulator())
+                           ? sum_of(v)
+                           : carried_sum(rounding.accumulator(), v, [](double e) { return e; });
     for (double& e : v) e /= sum;
   });
 }

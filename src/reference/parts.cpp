@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "core/threads.h"
+#include "reference/round_each.h"
 
 namespace vernier::reference {
 
@@ -20,6 +21,22 @@ void in_rounded_parts(
     const std::lock_guard lock(peaks_mutex);
     for (size_t point = 0; point < peaks.size(); ++point)
       call.rounding.see(point, std::span(peaks).subspan(point, 1));
+  });
+}
+
+void round_out_each(const EvalCall& call, size_t point) {
+  if (!call.rounding.records() && !call.rounding.changes(point)) return;
+  std::vector<double>& y = call.out[0].f;
+  in_rounded_parts(
+      call, std::ssize(y), kCopyGrain, [&](const EvalCall& part, int64_t begin, int64_t end) {
+        round_each(part.rounding, point, {y.data() + begin, static_cast<size_t>(end - begin)});
+      });
+}
+
+void round_inner_parts(const EvalCall& call, std::span<double> values) {
+  if (call.rounding.inner().type == DType::kUndefined) return;
+  in_parallel(std::ssize(values), kCopyGrain, [&](int64_t begin, int64_t end) {
+    round_inner_each(call.rounding, values.subspan(begin, end - begin));
   });
 }
 

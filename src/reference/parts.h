@@ -16,6 +16,11 @@ void in_rounded_parts(
     const EvalCall& call, int64_t count, int64_t least,
     const std::function<void(const EvalCall& part, int64_t begin, int64_t end)>& body);
 
+/// Every element of output 0 through rounding point `point`, on all threads.
+void round_out_each(const EvalCall& call, size_t point);
+/// Every element of `values` as an inner result, on all threads.
+void round_inner_parts(const EvalCall& call, std::span<double> values);
+
 /// body(rounding, i) for every i of [0, count), in such parts.
 template <class Body>
 void for_each_rounded(const EvalCall& call, int64_t count, int64_t least, const Body& body) {

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <limits>
 #include <span>
+#include <type_traits>
 
 #include "core/attrs.h"
 #include "reference/elementwise.h"
 #include "reference/layout.h"
+#include "reference/round_each.h"
 
 namespace vernier::reference {
 namespace {
@@ -42,7 +44,15 @@ void for_each_group(const EvalCall& call, const std::vector<T>& from, const Writ
     throw Error(ErrorCode::kInput, "these axes leave shape " + str(kept_sizes) +
                                        ", which is not the output's " + str(call.out[0].shape));
   }
-  std::vector<T> group(static_cast<size_t>(num_elems(group_sizes)));
+  const auto elems = static_cast<size_t>(num_elems(group_sizes));
+  // Whole rows are read where they lie.
+  if (group_sizes.size() == 1 && group_strides[0] == 1) {
+    walk(kept_sizes, kept_strides, [&](int64_t out, int64_t base) {
+      write(static_cast<size_t>(out), std::span<const T>(from.data() + base, elems));
+    });
+    return;
+  }
+  std::vector<T> group(elems);
   walk(kept_sizes, kept_strides, [&](int64_t out, int64_t base) {
     walk(group_sizes, group_strides,
          [&](int64_t k, int64_t offset) { group[k] = from[base + offset]; });
@@ -74,13 +84,22 @@ void reduce_as_double(const EvalCall& call, const F& f) {
 
 enum class ReduceEnd : uint8_t { kMin, kMax };
 
+struct Itself {
+  double operator()(double v) const { return v; }
+};
+constexpr Itself itself;
+
 // Σ term(v) of a group with the call's accumulator; terms are inner results.
 template <class Term>
 double sum(const EvalCall& call, Floats group, const Term& term) {
+  const Rounding& rounding = call.rounding;
+  if constexpr (std::is_same_v<Term, Itself>) {
+    if (Sum::is_exact(rounding.accumulator()) && rounding.inner().type == DType::kUndefined)
+      return sum_of(group);
+  }
   return carried_sum(call.rounding.accumulator(), group,
                      [&](double v) { return call.rounding.inner(term(v)); });
 }
-double itself(double v) { return v; }
 double square(double v) { return v * v; }
 int64_t sum(Integers group) {
   uint64_t total = 0;  // wraps without undefined behavior

@@ -20,7 +20,8 @@ struct EngineConstants {
 };
 
 /// A group before its cells are run: its first rows (two; all of a batch that the model fixes), and
-/// R of every value of the model that has a name.
+/// R of every value of the model that the plan names, too. Several groups may be asked about at the
+/// same time.
 struct GroupValues {
   Group& group;
   const NamedTensors& inputs;
@@ -37,9 +38,14 @@ struct CellRun {
 struct RepeatedRuns {
   const Group& group;
   const CellRun& run;
-  std::vector<std::string> other_memory;  ///< with other numbers in memory before the run
-  std::vector<std::string> again;         ///< the same run
-  std::vector<std::string> one_thread;
+  std::vector<std::string> other_memory = {};  ///< with other numbers in memory before the run
+  std::vector<std::string> again = {};         ///< the same run
+  std::vector<std::string> one_thread = {};
+  std::vector<std::string> unwatched = {};  ///< without an observer, for the first time
+  /// Without an observer, after other inputs of these sizes, or other inputs after this run.
+  std::vector<std::string> after_others = {};
+  std::string after_what = {};  ///< of a difference: "in run 3 of 5, …"
+  bool has_others = false;      ///< there are other inputs of these sizes that the engine takes
   bool repeats() const { return again.empty() && one_thread.empty(); }
 };
 
@@ -84,8 +90,9 @@ struct RowMove {
   int64_t from = 0, to = 0;
 };
 
-/// The largest cell of each group, of several rows: the same rows placed otherwise. `moves` are the
-/// rows that have the same inputs in both runs.
+/// Each cell of several rows (of a batch that the model fixes, or whose rows it mixes, the largest
+/// of each group): the same rows placed otherwise. `moves` are the rows that have the same inputs
+/// in both runs.
 struct PlacedRows {
   const CellRun& base;
   const CellRun& other;

@@ -2,11 +2,12 @@
 #include "verify/metrics.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "core/dtype.h"
+#include "core/tasks.h"
 #include "evaluate/rows.h"
 
 namespace vernier::verify {
@@ -54,11 +55,26 @@ double rank_correlation(const std::vector<size_t>& a, const std::vector<size_t>&
 
 }  // namespace
 
+// By keys whose order as whole numbers is that of the scores, the best first; equal scores keep
+// their order, NaN comes before all numbers.
 std::vector<size_t> best_first(const std::vector<double>& scores) {
+  struct Place {
+    uint64_t key;
+    uint32_t index;
+    bool operator<(const Place& other) const {
+      return key < other.key || (key == other.key && index < other.index);
+    }
+  };
+  constexpr uint64_t kSign = uint64_t{1} << 63;
+  std::vector<Place> places(scores.size());
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const double score = std::isnan(scores[i]) ? std::abs(scores[i]) : scores[i] + 0.0;  // -0 is 0
+    const uint64_t bits = std::bit_cast<uint64_t>(score);
+    places[i] = {(bits & kSign) != 0 ? bits : ~(bits | kSign), static_cast<uint32_t>(i)};
+  }
+  std::sort(places.begin(), places.end());
   std::vector<size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+  for (size_t i = 0; i < order.size(); ++i) order[i] = places[i].index;
   return order;
 }
 
@@ -80,8 +96,14 @@ double ulp(DType dtype, double value) {
   if (dtype == DType::kTF32) mantissa = 10;
   if (!std::isfinite(value)) return 0;
   if (dtype == DType::kQ8) return 1;
-  const int exponent = value == 0 ? least : std::max(std::ilogb(value), least);
-  return std::ldexp(1.0, exponent - mantissa);
+  // The exponent as double has it: that of a subnormal number and of 0 is below all others.
+  constexpr int kMantissa = 52, kBias = 1023;
+  constexpr uint64_t kExponent = 0x7ff;
+  const auto biased =
+      static_cast<int>(std::bit_cast<uint64_t>(value) >> kMantissa & kExponent) - kBias;
+  const int exponent = std::max(biased, least) - mantissa;
+  if (exponent <= -kBias) return std::ldexp(1.0, exponent);
+  return std::bit_cast<double>(static_cast<uint64_t>(exponent + kBias) << kMantissa);
 }
 
 Distance distance(const EvalTensor& got, const EvalTensor& want, int row_axis) {
@@ -98,8 +120,10 @@ Distance distance(const EvalTensor& got, const EvalTensor& want, int row_axis) {
   double squares = 0, squares_want = 0, squares_got = 0, products = 0;
   std::vector<double> errors;
   errors.reserve(want.f.size());
+  VERNIER_ASSERT(got.f.size() == want.f.size(), "arrays of two sizes have no distance");
+  const double *all_got = got.f.data(), *all_want = want.f.data();
   for (int64_t i = 0; i < d.elems; ++i) {
-    const double g = got.f[i], w = want.f[i];
+    const double g = all_got[i], w = all_want[i];
     if (!std::isfinite(g) || !std::isfinite(w)) {
       if (same_non_finite(g, w)) continue;
       if (d.wrong_non_finite++ == 0) d.worst_row = row(i);
@@ -152,10 +176,10 @@ std::vector<RowMetrics> row_metrics(const EvalTensor& got, const EvalTensor& wan
   const int64_t rows = axis < 0 ? 1 : want.shape[axis];
   const bool ranked = want.is_float() && want.rank() > 0 &&
                       axis != static_cast<int>(want.rank()) - 1 && want.shape.back() > 1;
-  std::vector<RowMetrics> metrics;
-  for (int64_t r = 0; r < rows; ++r) {
+  std::vector<RowMetrics> metrics(static_cast<size_t>(rows));
+  for_each_task(rows, [&](int64_t r) {
     const EvalTensor g = take_row(got, axis, r), w = take_row(want, axis, r);
-    RowMetrics m;
+    RowMetrics& m = metrics[r];
     m.row = r;
     m.distance = distance(g, w, kNoAxis);
     const auto cols = ranked ? static_cast<size_t>(w.shape.back()) : 0;
@@ -169,8 +193,7 @@ std::vector<RowMetrics> row_metrics(const EvalTensor& got, const EvalTensor& wan
       m.top5_changes += one.top5_changed;
       m.least_correlation = std::min(m.least_correlation, one.correlation);
     }
-    metrics.push_back(m);
-  }
+  });
   return metrics;
 }
 

@@ -5,27 +5,36 @@
 #include <string>
 #include <vector>
 
+#include "core/limits.h"
 #include "plan/plan.h"
 #include "runtime/session_impl.h"
+#include "verify/step_copy.h"
 #include "vernier/verify.h"
 
 namespace vernier::verify {
 
-/// Watches one run: fills the arena, and what each step is to write, with `poison`, and judges each
-/// step right after it, from copies; the run itself is not changed.
+/// Watches one run: fills the arena, and what each step is to write, with `poison`, and copies what
+/// each step reads and makes; the run itself is not changed. The copies are judged after the run,
+/// on all threads; those of long runs in between, as soon as they take 256 MB.
 class Replay final : public RunObserver {
  public:
-  Replay(const plan::Plan& plan, const backend::Backend& backend, uint32_t poison);
+  /// `watch`: asked before each step is judged.
+  Replay(const plan::Plan& plan, const backend::Backend& backend, uint32_t poison,
+         const Watch& watch = {});
   void before_run(std::span<std::byte> arena) override;
   void before_step(std::span<std::byte> unwritten) override;
   void after_step(int32_t step, const backend::LaunchCall& call) override;
-  const std::vector<StepResult>& steps() const { return results_; }
+  /// Judges what is left to judge.
+  const std::vector<StepResult>& steps();
 
  private:
-  StepResult judge(const plan::Step& step, const backend::LaunchCall& call) const;
+  void judge_waiting();
   const plan::Plan& plan_;
   const backend::Backend& backend_;
   uint32_t poison_;
+  Watch watch_;
+  std::vector<StepCopy> waiting_;
+  size_t waiting_bytes_ = 0;
   std::vector<StepResult> results_;
 };
 
@@ -58,8 +67,5 @@ class Recorder final : public RunObserver {
   uint32_t poison_;
   std::map<int32_t, std::vector<Tensor>> steps_;
 };
-
-/// A dense copy of an argument, and its values in FP64.
-Tensor copy_of(const backend::TensorArg& arg);
 
 }  // namespace vernier::verify

@@ -116,7 +116,9 @@ json to_json(const OutputResult& o) {
                  {"noise_rms", o.noise_rms},
                  {"all_cells",
                   {{"rms", o.worst.says_it_all() ? json(o.all_rms) : json()},
-                   {"rms_reference", o.all_rms_reference}}},
+                   {"rms_reference", o.all_rms_reference},
+                   {"max_abs", o.worst.says_it_all() ? json(o.largest_abs) : json()},
+                   {"cosine", o.worst.says_it_all() ? json(o.least_cosine) : json()}}},
                  {"mixed_by_model", o.mixed_by_model},
                  {"rankings", o.rankings},
                  {"top1_changes", o.top1_changes},
@@ -260,12 +262,15 @@ std::string to_json(const Report& report) {
               {"own_tolerance", is_own(report.tolerance)},
               {"accepted_declared", report.accepted_declared()},
               {"ms", report.ms},
+              {"cost", json::array()},
               {"notes", report.notes},
               {"outputs", json::array()},
               {"cells", json::array()},
               {"checks", json::array()},
               {"rewrite", {{"compared", report.compared_values}, {"differing", json::array()}}},
               {"steps", json::array()}};
+  for (const Cost& c : report.costs)
+    result["cost"].push_back({{"what", c.what}, {"seconds", c.seconds}});
   for (const OutputResult& o : report.outputs) result["outputs"].push_back(to_json(o));
   result["against"] = report.against ? to_json(*report.against) : json();
   for (const CellResult& c : report.cells) result["cells"].push_back(to_json(c));
@@ -311,6 +316,16 @@ std::string to_text(const Report& report) {
   if (!report.passed() && !report.cause.command.empty())
     text += format_line("next: {}\n", report.cause.command);
   return text;
+}
+
+std::string costs_text(const Report& report) {
+  std::string text = "time\n";
+  double rest = report.ms / 1000;
+  for (const Cost& c : report.costs) {
+    text += format_line("  {:<34} {:8.2f} s\n", c.what, c.seconds);
+    rest -= c.seconds;
+  }
+  return text + format_line("  {:<34} {:8.2f} s\n", "other", std::max(rest, 0.0));
 }
 
 }  // namespace vernier::verify

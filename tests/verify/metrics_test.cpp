@@ -46,6 +46,28 @@ TEST(DistanceOf, InfinitiesMustAgreeInSign) {
   EXPECT_EQ(distance(array({2}, {inf, -inf}), array({2}, {inf, inf})).wrong_non_finite, 1);
 }
 
+TEST(UlpOf, IsTheSpacingAtEachValue) {
+  EXPECT_EQ(ulp(DType::kF32, 1), 0x1p-23);
+  EXPECT_EQ(ulp(DType::kF32, -1.999), 0x1p-23);
+  EXPECT_EQ(ulp(DType::kF32, 0), 0x1p-149);
+  EXPECT_EQ(ulp(DType::kF32, 0x1p-140), 0x1p-149);
+  EXPECT_EQ(ulp(DType::kF16, 0x1p-20), 0x1p-24);
+  EXPECT_EQ(ulp(DType::kF16, 4096), 4);
+  EXPECT_EQ(ulp(DType::kBF16, 3), 0x1p-6);
+  EXPECT_EQ(ulp(DType::kF64, 1), 0x1p-52);
+  EXPECT_EQ(ulp(DType::kF64, 0x1p-1060), 0x1p-1074);
+  EXPECT_EQ(ulp(DType::kF32, INFINITY), 0);
+  EXPECT_EQ(ulp(DType::kQ8, 100), 1);
+}
+
+TEST(BestFirst, EqualScoresKeepTheirOrderAndNanComesFirst) {
+  using Order = std::vector<size_t>;
+  EXPECT_EQ(best_first({1, 3, 2, 3}), (Order{1, 3, 2, 0}));
+  EXPECT_EQ(best_first({0.0, -0.0, 0.0}), (Order{0, 1, 2}));
+  EXPECT_EQ(best_first({-1, -INFINITY, INFINITY, -2, 5e-324, -5e-324}), (Order{2, 4, 5, 0, 3, 1}));
+  EXPECT_EQ(best_first({1, std::nan(""), INFINITY, -std::nan("")}), (Order{1, 3, 2, 0}));
+}
+
 TEST(RankingOf, FindsTheFirstPlaceAndTheOrder) {
   const Ranking same = ranking({3, 1, 2}, {30, 10, 20});
   EXPECT_FALSE(same.top1_changed);

@@ -20,6 +20,12 @@ Subject subject_of(std::shared_ptr<const Engine> engine, const ir::Graph& model,
           .limits = request.limits.begun()};
 }
 
+// Of shared constants; a quarter of what the user allows.
+uint64_t most_constant_bytes(const Limits& limits) {
+  constexpr uint64_t kMost = uint64_t{1} << 30;
+  return limits.max_bytes > 0 ? std::min(kMost, limits.max_bytes / 4) : kMost;
+}
+
 }  // namespace
 
 Context::Context(std::shared_ptr<const Engine> engine, const ir::Graph& model,
@@ -27,15 +33,22 @@ Context::Context(std::shared_ptr<const Engine> engine, const ir::Graph& model,
     : subject(subject_of(std::move(engine), model, request)),
       watch(subject.limits),
       runs{.several = {subject.engine, {.threads = request.threads, .limits = subject.limits}},
-           .single = {subject.engine, {.threads = 1, .limits = subject.limits}}} {}
+           .single = {subject.engine, {.threads = 1, .limits = subject.limits}}},
+      in_fp64(std::make_unique<ConstantCache>(most_constant_bytes(subject.limits))) {}
 
 void stage(const Context& context, const std::string& text) {
   context.watch.check_time(text);
   if (context.subject.request.progress) context.subject.request.progress(text);
 }
 
+void scheduled_stage(Context& context, const std::string& text) {
+  const std::string where = context.schedule.begin();
+  stage(context, where.empty() ? text : where + ": " + text);
+}
+
 EvaluatorOptions watched(const Context& context, EvaluatorOptions options) {
   options.watch = context.watch;
+  options.constants = context.in_fp64.get();
   return options;
 }
 

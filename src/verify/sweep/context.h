@@ -12,6 +12,7 @@
 #include "evaluate/plan_evaluator.h"
 #include "evaluate/rows.h"
 #include "verify/runner.h"
+#include "verify/sweep/schedule.h"
 #include "vernier/verify.h"
 
 namespace vernier::verify {
@@ -102,14 +103,18 @@ struct Context {
   Runs runs;
   SweepInputs inputs;
   std::vector<HeldConstant> constants;
+  std::unique_ptr<ConstantCache> in_fp64;  ///< constants that evaluations share
   Precision precision;
   ProjectionReach reach;
   int64_t ties = 0;                ///< decisions of the engine that were taken for R's
   std::vector<std::string> notes;  ///< for the report
+  Schedule schedule;
 };
 
 /// Says what is done now, and throws Error(kMachine) when a limit is reached.
 void stage(const Context& context, const std::string& text);
+/// The same of the next step of the schedule.
+void scheduled_stage(Context& context, const std::string& text);
 /// The options with the watch of the sweep.
 EvaluatorOptions watched(const Context& context, EvaluatorOptions options = {});
 /// F, on the constants as the model has them.

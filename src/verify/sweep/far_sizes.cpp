@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <random>
 
 #include "evaluate/plan_work.h"
 #include "evaluate/samples.h"
+#include "reference/matmul.h"
 #include "verify/sweep/inputs.h"
 
 namespace vernier::verify {
@@ -65,6 +67,40 @@ double work_of(const Context& context, const FarSize& size) {
          (rows + kEvaluationsOfFirstRows * std::min(rows, 2.0));
 }
 
+// Operations of a product of doubles in a second, on all threads.
+double measured_rate() {
+  constexpr reference::MatMulSizes kSizes{256, 512, 512};
+  constexpr int kRuns = 3;
+  const std::vector<double> a(static_cast<size_t>(kSizes.m * kSizes.k), 0.5),
+      b(static_cast<size_t>(kSizes.k * kSizes.n), 0.25);
+  std::vector<double> c(static_cast<size_t>(kSizes.m * kSizes.n), 0.0);
+  double best = 0;
+  for (int run = 0; run < kRuns; ++run) {
+    const auto begun = std::chrono::steady_clock::now();
+    reference::multiply_add(kSizes, a.data(), b.data(), c.data());
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begun;
+    best = std::max(best, 2.0 * static_cast<double>(kSizes.m * kSizes.n * kSizes.k) /
+                              std::max(time.count(), 1e-9));
+  }
+  return best;
+}
+
+// What a budget leaves for cells beyond the grid, in operations of their FP64 evaluation.
+double affordable_work(const Context& context) {
+  // Of the time of a sweep, products of doubles at full speed are about a third; the grid is
+  // evaluated and replayed about ten times.
+  constexpr double kShareOfProducts = 1.0 / 3, kGrid = 10;
+  double grid = 0;
+  for (const Group& group : context.inputs.groups) {
+    std::map<std::string, int64_t> sizes = group.sizes;
+    if (!context.inputs.axes.symbol.empty()) sizes[context.inputs.axes.symbol] = 1;
+    grid += kGrid * static_cast<double>(group.rows.size()) *
+            evaluate::work_of(context.subject.plan, sizes);
+  }
+  const double seconds = context.subject.request.budget_seconds;
+  return std::max(0.0, seconds * kShareOfProducts * measured_rate() - grid);
+}
+
 // Does the evaluation of this cell stay below the memory that the user allows?
 bool fits(const Context& context, const FarSize& size) {
   if (!context.watch.limits_memory()) return true;
@@ -114,8 +150,11 @@ std::vector<FarSize> far_sizes(const SizeRanges& ranges, uint64_t seed) {
 
 void add_far_groups(Context& context) {
   const Request& request = context.subject.request;
-  if (!request.inputs.empty() || !request.batches.empty() || !request.lengths.empty()) return;
+  const bool chosen =
+      !request.inputs.empty() || !request.batches.empty() || !request.lengths.empty();
+  if (chosen || request.depth == Depth::kQuick) return;
   double left = request.depth == Depth::kThorough ? kThoroughFarWork : kFarWork;
+  if (request.budget_seconds > 0) left = affordable_work(context);
   std::string skipped;
   for (const FarSize& size : far_sizes(ranges_of(context), request.seed)) {
     const double work = work_of(context, size);
@@ -130,7 +169,7 @@ void add_far_groups(Context& context) {
   if (skipped.empty()) return;
   context.notes.push_back(
       "not visited, since their evaluation in FP64 takes too much time or memory: " + skipped +
-      " (batch x length); --thorough takes more time, --batches and --lengths "
+      " (batch x length); --thorough and a larger --budget take more time, --batches and --lengths "
       "ask for single ones");
 }
 

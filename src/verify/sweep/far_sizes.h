@@ -28,8 +28,9 @@ struct SizeRanges {
 std::vector<FarSize> far_sizes(const SizeRanges& ranges, uint64_t seed);
 
 /// Adds a group for each of them to `context.inputs`, as far as the FP64 evaluation of all is
-/// affordable (`kFarWork` operations; with Depth::kThorough ten times that), and notes which were
-/// left out. Nothing where the user has chosen inputs or sizes.
+/// affordable (`kFarWork` operations; with Depth::kThorough ten times that; within a budget what it
+/// leaves), and notes which were left out. Nothing where the user has chosen inputs or sizes, or
+/// with Depth::kQuick.
 void add_far_groups(Context& context);
 
 }  // namespace vernier::verify

@@ -19,6 +19,7 @@ namespace {
 
 constexpr int64_t kBatches[] = {1, 2, 4, 8}, kThoroughBatches[] = {1, 2, 3, 4, 5, 8, 16, 32};
 constexpr int64_t kLengths[] = {4, 16, 48}, kThoroughLengths[] = {4, 7, 16, 48, 128};
+constexpr int64_t kQuickBatches[] = {1, 4}, kQuickLengths[] = {4, 48};
 // Two FP64 evaluations that add in another order differ by less; a mixed row by more.
 constexpr double kSameInFp64 = 1e-9;
 
@@ -202,8 +203,10 @@ std::vector<int64_t> lengths_in_range(const Context& context) {
     }
     return context.subject.request.lengths;
   }
-  return context.subject.request.depth == Depth::kThorough ? in_range(kThoroughLengths, *symbol)
-                                                           : in_range(kLengths, *symbol);
+  const Depth depth = context.subject.request.depth;
+  return depth == Depth::kThorough ? in_range(kThoroughLengths, *symbol)
+         : depth == Depth::kQuick  ? in_range(kQuickLengths, *symbol)
+                                   : in_range(kLengths, *symbol);
 }
 
 std::vector<int64_t> batches_in_range(const Context& context) {
@@ -218,8 +221,10 @@ std::vector<int64_t> batches_in_range(const Context& context) {
     }
     return context.subject.request.batches;
   }
-  return context.subject.request.depth == Depth::kThorough ? in_range(kThoroughBatches, *symbol)
-                                                           : in_range(kBatches, *symbol);
+  const Depth depth = context.subject.request.depth;
+  return depth == Depth::kThorough ? in_range(kThoroughBatches, *symbol)
+         : depth == Depth::kQuick  ? in_range(kQuickBatches, *symbol)
+                                   : in_range(kBatches, *symbol);
 }
 
 // The first length takes lengths[index], every other one the next of the sweep in turn.

@@ -104,6 +104,8 @@ MeasuredOutput measure(Context& context, const Answer& answer, CellResult& cell,
   const double share =
       share_of_limit(d, context.subject.request.tolerance, noise_limit(context, answer.name));
   cell.share_of_limit = std::max(cell.share_of_limit, share);
+  line.largest_abs = std::max(line.largest_abs, d.max_abs);
+  line.least_cosine = std::min(line.least_cosine, d.cosine);
   const bool worse = d.wrong_non_finite > line.worst.wrong_non_finite ||
                      d.different_integers > line.worst.different_integers ||
                      d.worst > line.worst.worst;

@@ -76,20 +76,25 @@ void read_precision(Context& context) {
   precision.usual_plan = compiler::plan_of(model, usual);
 }
 
-void add_noise(Context& context, const NamedTensors& inputs, const NamedValues& reference,
-               uint64_t seed) {
+NoiseDraw draw_noise(const Context& context, const NamedTensors& inputs,
+                     const NamedValues& reference, uint64_t seed) {
   const std::optional<plan::Plan>& usual = context.precision.usual_plan;
   const plan::Plan& plan = usual ? *usual : context.subject.plan;
   PlanEvaluator ideal(plan, context.subject.backend,
                       watched(context, {.evaluation = Evaluation::kIdeal, .seed = seed}));
   run_on_decisions_of_f(context, plan, in_plan_order(context, inputs), ideal);
+  NoiseDraw draw;
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     const auto it = reference.find(plan.output_names[i]);
     if (it == reference.end() || !it->second.is_float()) continue;
     const EvalTensor value = ideal.value(static_cast<size_t>(plan.outputs[i]));
-    if (value.shape != it->second.shape) continue;
-    add_to_noise(context, it->first, distance(value, it->second));
+    if (value.shape == it->second.shape) draw.emplace_back(it->first, distance(value, it->second));
   }
+  return draw;
+}
+
+void add_noise(Context& context, const NoiseDraw& draw) {
+  for (const auto& [name, d] : draw) add_to_noise(context, name, d);
 }
 
 void add_to_noise(Context& context, const std::string& name, const Distance& d) {
@@ -103,24 +108,24 @@ void add_to_noise(Context& context, const std::string& name, const Distance& d) 
 // Drawn several times: rows differ in scale by orders of magnitude (a reranker's saturated scores
 // against its doubtful ones), and f32's noise below makes the roundings of each draw fall
 // differently.
-void add_noise_of_rows(Context& context, Group& group) {
+NoisyRows noisy_rows(const Context& context, Group& group) {
   constexpr int64_t kEnoughValues = 256, kLeastDraws = 2, kMostDraws = 12, kMostTokens = 1500;
-  if (context.precision.narrowest == DType::kF32 || !context.inputs.axes.known()) return;
+  if (context.precision.narrowest == DType::kF32 || !context.inputs.axes.known()) return {};
   const auto rows = static_cast<int64_t>(group.rows.size());
-  const NamedTensors inputs = batch_of(context, group, first_rows(rows));
-  const NamedValues reference = reference_for(context, group, rows, inputs);
+  NoisyRows noisy;
+  noisy.inputs = batch_of(context, group, first_rows(rows));
+  noisy.reference = reference_for(context, group, rows, noisy.inputs);
   int64_t fewest = kEnoughValues;
-  for (const auto& [name, value] : reference) {
+  for (const auto& [name, value] : noisy.reference) {
     if (value.is_float()) fewest = std::min(fewest, std::max<int64_t>(1, value.elems()));
   }
   const int64_t groups =
       std::ranges::count_if(context.inputs.groups, [](const Group& g) { return !g.far; });
   const int64_t tokens = rows * std::max<int64_t>(1, group.length);
   const int64_t affordable = std::max(kLeastDraws, kMostTokens / std::max<int64_t>(1, tokens));
-  const int64_t draws =
+  noisy.draws =
       std::clamp(kEnoughValues / (fewest * groups), kLeastDraws, std::min(kMostDraws, affordable));
-  for (int64_t draw = 1; draw <= draws; ++draw)
-    add_noise(context, inputs, reference, static_cast<uint64_t>(draw));
+  return noisy;
 }
 
 double noise_rms(const Pool& pool) {

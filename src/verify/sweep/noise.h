@@ -2,6 +2,8 @@
 // docs/verification.md "Limits".
 #pragma once
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "verify/metrics.h"
 #include "verify/sweep/context.h"
@@ -12,12 +14,23 @@ namespace vernier::verify {
 /// model again where the engine's policy has rules.
 void read_precision(Context& context);
 
-/// Adds I0 − R on one set of inputs to the pools: I0 is the ideal evaluation of the mode's usual
-/// policy, so that a policy of the user's is not measured by itself.
-void add_noise(Context& context, const NamedTensors& inputs, const NamedValues& reference,
-               uint64_t seed);
-/// The noise of the rows that are judged, where the engine is in 16 bits.
-void add_noise_of_rows(Context& context, Group& group);
+/// I0 − R on one set of inputs, by output.
+using NoiseDraw = std::vector<std::pair<std::string, Distance>>;
+/// One draw: I0 is the ideal evaluation of the mode's usual policy, so that a policy of the user's
+/// is not measured by itself. Several may be drawn at the same time.
+NoiseDraw draw_noise(const Context& context, const NamedTensors& inputs,
+                     const NamedValues& reference, uint64_t seed);
+/// Adds a draw to the pools.
+void add_noise(Context& context, const NoiseDraw& draw);
+
+/// Rows that are judged and R of them, for so many draws, of the seeds 1, 2, …
+struct NoisyRows {
+  NamedTensors inputs;
+  NamedValues reference;
+  int64_t draws = 0;
+};
+/// The rows of a group whose noise is drawn, where the engine is in 16 bits; no draws otherwise.
+NoisyRows noisy_rows(const Context& context, Group& group);
 void add_to_noise(Context& context, const std::string& name, const Distance& d);
 
 /// The largest error of one element of an output that the engine's types explain.

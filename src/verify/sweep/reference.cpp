@@ -9,6 +9,7 @@ namespace vernier::verify {
 NamedValues reference_of(const Context& context, const NamedTensors& inputs) {
   ops::EvaluateOptions options;
   options.watch = context.watch;
+  options.constants = context.in_fp64.get();
   return ops::evaluate(context.subject.model, {inputs.begin(), inputs.end()}, options).outputs;
 }
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "evaluate/samples.h"
 #include "verify/projection.h"
 #include "verify/replay.h"
+#include "verify/sweep/again.h"
 #include "verify/sweep/constants.h"
 #include "verify/sweep/extreme_operands.h"
 #include "verify/sweep/far_sizes.h"
@@ -21,17 +21,6 @@
 
 namespace vernier::verify {
 namespace {
-
-// The same bits whatever the memory held before, on one thread and on several, and again?
-RepeatedRuns repeated(Context& context, const Group& group, const CellRun& run,
-                      RunObserver& watch) {
-  Poison other(kOtherNumber);
-  RepeatedRuns runs{.group = group, .run = run, .other_memory = {}, .again = {}, .one_thread = {}};
-  runs.other_memory = different_outputs(run.answers, context.runs.several.run(run.inputs, other));
-  runs.again = different_outputs(run.answers, context.runs.several.run(run.inputs, watch));
-  runs.one_thread = different_outputs(run.answers, context.runs.single.run(run.inputs));
-  return runs;
-}
 
 // Answers that are neither outputs nor other values of the model.
 std::vector<std::string> strangers_in(const Context& context, const NamedTensors& answers,
@@ -48,12 +37,28 @@ std::vector<std::string> strangers_in(const Context& context, const NamedTensors
   return strangers;
 }
 
+// Is a cell beyond the grid small enough to be replayed?
+bool is_brief(const Group& group, int64_t batch) {
+  constexpr int64_t kTokens = 512;
+  return batch * std::max<int64_t>(1, group.length) <= kTokens;
+}
+
 // By how much a step declares more error than it may.
 double excess(const StepResult& step) {
   return step.declared > 0 ? step.declared / step.declared_limit : 0;
 }
 
 }  // namespace
+
+CostClock::CostClock(Report& report, const char* what) : report_(report) {
+  const auto found = std::ranges::find(report.costs, what, &Cost::what);
+  place_ = static_cast<size_t>(found - report.costs.begin());
+  if (found == report.costs.end()) report.costs.push_back({.what = what});
+}
+CostClock::~CostClock() {
+  const auto time = std::chrono::steady_clock::now() - begun_;
+  report_.costs[place_].seconds += std::chrono::duration<double>(time).count();
+}
 
 Sweep::Sweep(std::shared_ptr<const Engine> engine, const ir::Graph& model, const Request& request)
     : context_(std::move(engine), model, request),
@@ -84,24 +89,6 @@ void Sweep::check_memory() const {
       return fmt::format("the FP64 evaluation of the plan at {}, batch {}", group.label, most);
     });
   }
-}
-
-// R by name on the first rows, and the noise of the group.
-void Sweep::evaluate(Group& group) {
-  stage(context_, group.label + ": plan and model in FP64");
-  const BatchAxes& axes = context_.inputs.axes;
-  const auto available = static_cast<int64_t>(group.rows.size());
-  int64_t count = axes.known() ? std::min<int64_t>(2, available) : 1;
-  if (axes.fixed_rows > 1) count = axes.fixed_rows;
-  const NamedTensors inputs = batch_of(context_, group, first_rows(count));
-  ops::EvaluateOptions named;
-  named.keep = ops::Keep::kNamed;
-  named.watch = context_.watch;
-  const ops::Evaluation r =
-      ops::evaluate(context_.subject.model, {inputs.begin(), inputs.end()}, named);
-  add_noise(context_, inputs, r.outputs, 0);
-  if (!group.far) add_noise_of_rows(context_, group);
-  ask(GroupValues{.group = group, .inputs = inputs, .r = r});
 }
 
 CellResult Sweep::cell_of(const Group& group, int64_t batch) const {
@@ -142,8 +129,12 @@ void Sweep::list_outputs_with_rows(const CellRun& run) {
 void Sweep::ask_about_rows_alone(Group& group, const CellRun& run, CellResult& cell) {
   if (!runs_alone(context_) || run.rows < 2) return;
   list_outputs_with_rows(run);
-  while (static_cast<int64_t>(group.alone.size()) < run.rows)
-    group.alone.push_back(context_.runs.several.run(group.rows[group.alone.size()]));
+  while (static_cast<int64_t>(group.alone.size()) < run.rows) {
+    const size_t row = group.alone.size();
+    const bool repeats = group.far && row >= kDistinctFarRows;
+    group.alone.push_back(repeats ? NamedTensors(group.alone[row - kDistinctFarRows])
+                                  : context_.runs.several.run(group.rows[row]));
+  }
   ask(RowsAlone{.batch = run, .inputs = group.rows, .answers = group.alone}, &cell);
 }
 
@@ -164,44 +155,23 @@ void Sweep::mark_mixed(const PlacedRows& rows) {
   }
 }
 
-void Sweep::ask_about_placed_rows(Group& group, const CellRun& base, CellResult& cell) {
-  const BatchAxes& axes = context_.inputs.axes;
-  const int64_t batch = base.rows;
-  if (batch < 2 || !axes.known()) return;
+void Sweep::ask_about_placed_rows(const CellRun& base, const Placements& placed, CellResult& cell) {
   list_outputs_with_rows(base);
-  std::vector<int64_t> reversed = first_rows(batch);
-  std::ranges::reverse(reversed);
-  const std::vector<int64_t> copies(static_cast<size_t>(batch), 0);
-  std::vector<NamedTensors> poisoned;
-  std::vector<RowMove> to_copies, to_reversed;
-  for (int64_t r = 0; r < batch; ++r) {
-    const NamedTensors& row = group.rows[r];
-    poisoned.push_back(r == 0 ? row : poisoned_row(row, context_.inputs.domains, axes));
-    to_copies.push_back({0, r});
-    to_reversed.push_back({r, batch - 1 - r});
-  }
-  const auto run = [&](NamedTensors inputs) {
-    NamedTensors answers = context_.runs.several.run(inputs);
-    return CellRun{.rows = batch, .inputs = std::move(inputs), .answers = std::move(answers)};
-  };
-  const CellRun turned = run(batch_of(context_, group, reversed));
-  const CellRun copied = run(batch_of(context_, group, copies));
-  const ReversedRows in_reverse{{.base = base, .other = turned, .moves = to_reversed}};
-  const CopiedRows in_copies{{.base = base, .other = copied, .moves = to_copies}};
-  if (axes.fixed_rows > 1) {
+  const auto& [reversed, copied, poisoned] = placed;
+  const ReversedRows in_reverse{{.base = base, .other = reversed.run, .moves = reversed.moves}};
+  const CopiedRows in_copies{{.base = base, .other = copied.run, .moves = copied.moves}};
+  if (context_.inputs.axes.fixed_rows > 1) {
     mark_mixed(in_reverse);
     mark_mixed(in_copies);
   }
   ask(in_reverse, &cell);
   ask(in_copies, &cell);
-  const CellRun beside_poison = run(join_rows(poisoned, axes));
-  const std::vector<RowMove> first_row{{0, 0}};
-  ask(PoisonedRows{{.base = base, .other = beside_poison, .moves = first_row}}, &cell);
+  ask(PoisonedRows{{.base = base, .other = poisoned.run, .moves = poisoned.moves}}, &cell);
 }
 
 void Sweep::replay(const CellRun& run, CellResult& cell) {
   stage(context_, cell.label + ": replaying every step in FP64");
-  Replay watch(context_.subject.plan, context_.subject.backend, kSignallingNan);
+  Replay watch(context_.subject.plan, context_.subject.backend, kSignallingNan, context_.watch);
   context_.runs.several.run(run.inputs, watch);
   std::vector<StepResult>& all = report_.report.steps;
   if (all.empty()) all = watch.steps();
@@ -222,23 +192,35 @@ void Sweep::replay(const CellRun& run, CellResult& cell) {
 
 void Sweep::run_cell(Group& group, int64_t batch) {
   CellResult cell = cell_of(group, batch);
-  stage(context_, cell.label);
+  scheduled_stage(context_, cell.label);
   const bool rows_known = context_.inputs.axes.known();
   CellRun run{.rows = batch,
               .inputs = batch_of(context_, group, first_rows(rows_known ? batch : 1)),
               .answers = {}};
-  run.answers = context_.runs.several.run(run.inputs);
-  cell.named_sizes = bind_symbols(context_.subject.plan, in_plan_order(context_, run.inputs));
   Projection products(context_.subject.plan, context_.subject.backend,
                       context_.subject.request.seed, projected_);
-  ask(repeated(context_, group, run, products), &cell);
-  ask(products.products(), &cell);
-  ask_about_answers(group, run, cell);
-  if (older_) older_->compare(context_, cell.label, run);
-  ask_about_rows_alone(group, run, cell);
+  timed("cells: runs and projections",
+        [&] { run.answers = context_.runs.several.run(run.inputs, products); });
+  cell.named_sizes = bind_symbols(context_.subject.plan, in_plan_order(context_, run.inputs));
   const bool last = static_cast<size_t>(batch) == group.rows.size() || !rows_known;
-  if (last) ask_about_placed_rows(group, run, cell);
-  if ((last && !group.far) || cell.verdict != Verdict::kPass) replay(run, cell);
+  const bool compares = compares_rows(context_, run.answers);
+  std::optional<Placements> placed;
+  if (rows_known && batch > 1 && (compares || last)) placed = placements_of(context_, group, run);
+  timed("cells: run again in other ways", [&] {
+    ask(run_again(context_, group, run, compares && placed ? &*placed : nullptr), &cell);
+  });
+  ask(products.products(), &cell);
+  timed("cells: answers", [&] { ask_about_answers(group, run, cell); });
+  if (older_) older_->compare(context_, cell.label, run);
+  timed("cells: rows alone", [&] { ask_about_rows_alone(group, run, cell); });
+  if (placed && !compares) {
+    for (Placement* placement : placed->all())
+      placement->run.answers = context_.runs.several.run(placement->run.inputs);
+  }
+  if (placed)
+    timed("cells: rows placed otherwise", [&] { ask_about_placed_rows(run, *placed, cell); });
+  if ((last && (!group.far || is_brief(group, batch))) || cell.verdict != Verdict::kPass)
+    timed("replay of steps", [&] { replay(run, cell); });
   report_.report.cells.push_back(std::move(cell));
 }
 
@@ -277,22 +259,47 @@ void Sweep::finish() {
   if (older_) report_.report.against = older_->result();
 }
 
+// One step for all evaluations, and one for each cell. Work is in evaluations of a token in FP64.
+void Sweep::make_schedule() {
+  constexpr double kEvaluations = 3;  // of a token of a group: R, and F and I of some
+  constexpr double kRun = 0.4, kRuns = 9, kReplays = 6;
+  double evaluations = 0;
+  std::vector<double> cells;
+  for (const Group& group : context_.inputs.groups) {
+    const auto length = static_cast<double>(std::max<int64_t>(1, group.length));
+    const auto rows = static_cast<double>(group.rows.size());
+    evaluations += kEvaluations * length *
+                   (group.far ? std::min(rows, static_cast<double>(kDistinctFarRows)) : rows);
+    for (const int64_t batch : batches_of(context_, group))
+      cells.push_back(kRuns * kRun * length * static_cast<double>(batch));
+    if (!group.far) cells.back() += kReplays * length * rows;
+  }
+  context_.schedule.add(evaluations);
+  for (const double work : cells) context_.schedule.add(work);
+}
+
 Report Sweep::run() {
   list_checks();
   if (!context_.subject.request.against.empty()) older_ = std::make_unique<OlderEngine>(context_);
-  make_inputs(context_);
-  add_far_groups(context_);
-  hold_constants(context_);
-  ask(EngineConstants{.constants = context_.constants});
-  read_precision(context_);
+  timed("inputs", [&] {
+    make_inputs(context_);
+    add_far_groups(context_);
+  });
+  timed("constants", [&] {
+    hold_constants(context_);
+    ask(EngineConstants{.constants = context_.constants});
+  });
+  timed("noise: the usual plan", [&] { read_precision(context_); });
   check_memory();
   for (const std::string& name : context_.inputs.mixed) report_.output(name);
+  make_schedule();
   std::vector<Group>& groups = context_.inputs.groups;
-  for (Group& group : groups) evaluate(group);  // first: their noise is every cell's limit
+  // First: their noise is every cell's limit.
+  timed("model and plan in FP64", [&] { evaluate_groups(); });
   for (Group& group : groups) {
     for (int64_t batch : batches_of(context_, group)) run_cell(group, batch);
-    run_steps_alone(group);
-    ask(FinishedGroup{.group = group});
+    timed("steps on extreme operands", [&] { run_steps_alone(group); });
+    timed("rows without their padding", [&] { ask(FinishedGroup{.group = group}); });
   }
   finish();
   if (context_.subject.request.localise) {

@@ -2,10 +2,12 @@
 // every check of the table about what came of it, and puts the findings into a Report. Contract:
 // docs/verification.md; the checks: check.h. Internal to verify/.
 #pragma once
+#include <chrono>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "verify/check.h"
 #include "verify/evidence.h"
 #include "verify/projection.h"
+#include "verify/sweep/again.h"
 #include "verify/sweep/context.h"
 #include "verify/sweep/older_engine.h"
 #include "verify/sweep/report_builder.h"
@@ -26,6 +29,20 @@ struct Trial {
   int64_t batch = 0;
   NamedTensors inputs;
   NamedValues reference;
+};
+
+/// Adds the time of its life to a part of Report::costs.
+class CostClock {
+ public:
+  CostClock(Report& report, const char* what);
+  ~CostClock();
+  CostClock(const CostClock&) = delete;
+  CostClock& operator=(const CostClock&) = delete;
+
+ private:
+  Report& report_;
+  size_t place_;
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 
 class Sweep {
@@ -59,10 +76,28 @@ class Sweep {
       report_.add(row, (*check)(context_, evidence), cell);
     }
   }
+  /// What the checks of this kind of evidence found, for add(): several threads may ask.
+  using Found = std::vector<std::pair<const CheckRow*, Findings>>;
+  template <class Evidence>
+  Found found_about(const Evidence& evidence) {
+    Found found;
+    for (const CheckRow& row : check_table()) {
+      const auto* check = std::get_if<AskedAbout<Evidence>>(&row.check->ask);
+      if (check && applies(*row.check)) found.emplace_back(&row, (*check)(context_, evidence));
+    }
+    return found;
+  }
+  /// work(), whose time is a part of Report::costs.
+  template <class Work>
+  auto timed(const char* what, const Work& work) {
+    const CostClock clock(report_.report, what);
+    return work();
+  }
   bool applies(const Check& check) const;
   void list_checks();
   void check_memory() const;
-  void evaluate(Group& group);
+  void make_schedule();
+  void evaluate_groups();  // evaluations.cpp
   CellResult cell_of(const Group& group, int64_t batch) const;
   void run_cell(Group& group, int64_t batch);
   void ask_about_answers(Group& group, const CellRun& run, CellResult& cell);

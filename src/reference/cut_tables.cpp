@@ -1,0 +1,60 @@
+// Tables cut to the rows that are read: see cut_tables.h.
+#include "reference/cut_tables.h"
+
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "core/value_rules.h"
+
+namespace vernier::reference {
+namespace {
+
+// Empty where an id is outside the table.
+std::optional<CutTable> cut(const Tensor& table, const EvalTensor& ids) {
+  const int64_t rows = table.shape()[0], width = table.elems() / rows;
+  const size_t row_bytes = static_cast<size_t>(width) * size_bytes(table.dtype());
+  std::map<int64_t, int64_t> places;  // of the rows that are read
+  CutTable result{.table = {}, .ids = ids};
+  std::vector<std::byte> bytes;
+  for (int64_t& id : result.ids.i) {
+    if (id < -rows || id >= rows) return std::nullopt;
+    const int64_t row = id < 0 ? id + rows : id;
+    const auto [place, fresh] = places.emplace(row, static_cast<int64_t>(places.size()));
+    id = place->second;
+    if (!fresh) continue;
+    const std::byte* from = table.data() + static_cast<size_t>(row) * row_bytes;
+    bytes.insert(bytes.end(), from, from + row_bytes);
+  }
+  Shape shape = table.shape();
+  shape[0] = static_cast<int64_t>(places.size());
+  result.table = EvalTensor::from(Tensor::from_bytes(table.dtype(), std::move(shape), bytes));
+  return result;
+}
+
+}  // namespace
+
+std::vector<CutTable> cut_tables(OpKind op, AttrView attrs, size_t num_inputs,
+                                 const std::function<const Tensor*(size_t)>& table,
+                                 const std::function<const EvalTensor*(size_t)>& ids) {
+  constexpr int64_t kLargeElems = int64_t{1} << 20;
+  std::vector<CutTable> tables;
+  if (op != OpKind::kGather && op != OpKind::kEmbedNorm) return tables;
+  for (const ValueRule& rule : value_rules(op, attrs, num_inputs)) {
+    const auto t = static_cast<size_t>(rule.table), i = static_cast<size_t>(rule.input);
+    if (rule.axis != 0 || t >= num_inputs || i >= num_inputs) continue;
+    const Tensor* whole = table(t);
+    const EvalTensor* read = ids(i);
+    if (!whole || !read || !is_float(whole->dtype()) || whole->rank() == 0 ||
+        whole->elems() < kLargeElems)
+      continue;
+    if (auto small = cut(*whole, *read)) {
+      small->table_input = t;
+      small->ids_input = i;
+      tables.push_back(std::move(*small));
+    }
+  }
+  return tables;
+}
+
+}  // namespace vernier::reference

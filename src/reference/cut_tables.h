@@ -1,0 +1,26 @@
+// Large tables of which an operator reads few rows: only those are converted to FP64.
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "core/attr_codec.h"
+#include "core/op_kind.h"
+#include "core/tensor.h"
+
+namespace vernier::reference {
+
+/// A table cut to the rows that are read, and the ids of these rows in it: two inputs of a step.
+struct CutTable {
+  size_t table_input = 0, ids_input = 0;
+  EvalTensor table, ids;
+};
+
+/// The tables of a Gather along axis 0 or an EmbedNorm that have at least 2^20 elements, cut; in
+/// place of them the operator gives the same results. A table with an id outside of it is left as
+/// it is: the evaluator reports the id. `table`: a float array by input, null: leave it alone;
+/// `ids`: an integer array by input, null: absent.
+std::vector<CutTable> cut_tables(OpKind op, AttrView attrs, size_t num_inputs,
+                                 const std::function<const Tensor*(size_t input)>& table,
+                                 const std::function<const EvalTensor*(size_t input)>& ids);
+
+}  // namespace vernier::reference

@@ -1,0 +1,26 @@
+// Rounding points on arrays. Contract: core/rounding.h; each function is the loop over the elements
+// that it says, in vectors.
+#pragma once
+#include <span>
+
+#include "core/rounding.h"
+
+namespace vernier::reference {
+
+/// v = rounded(rounding, v)
+void round_each(const PointRounding& rounding, std::span<double> values);
+/// v = rounding(point, v), peaks included
+void round_each(const Rounding& rounding, size_t point, std::span<double> values);
+/// v = rounding.inner(v)
+inline void round_inner_each(const Rounding& rounding, std::span<double> values) {
+  round_each(rounding.inner(), values);
+}
+
+/// The sum of all values, in an order that their number alone decides.
+double sum_of(std::span<const double> values);
+/// The sum of their squares.
+double square_sum_of(std::span<const double> values);
+/// The largest; NaN does not count. -inf where there is none.
+double largest_of(std::span<const double> values);
+
+}  // namespace vernier::reference

@@ -1,0 +1,14 @@
+// One step of a run against its FP64 evaluation on the inputs that it had. Contract and limits:
+// docs/verification.md "Replay".
+#pragma once
+#include "plan/plan.h"
+#include "verify/step_copy.h"
+#include "vernier/verify.h"
+
+namespace vernier::verify {
+
+/// Judges what `copy` holds of a step of `plan`. Several may be judged at the same time.
+StepResult judge_step(const plan::Plan& plan, const backend::Backend& backend,
+                      const StepCopy& copy);
+
+}  // namespace vernier::verify
