@@ -35,13 +35,13 @@ MaybeAffine of_constant(const Tensor& t) {
   const Shape strides = row_major_strides(t.shape());
   std::vector<int64_t> step(t.rank(), 0);
   for (size_t axis = 0; axis < step.size(); ++axis) {
-    if (t.shape()[axis] > 1) step[axis] = v[static_cast<size_t>(strides[axis])] - v[0];
+    if (t.shape()[axis] > 1) step[axis] = v[strides[axis]] - v[0];
   }
   for (int64_t i = 0; i < t.elems(); ++i) {
     int64_t expected = v[0];
     for (size_t axis = 0; axis < step.size(); ++axis)
       expected += step[axis] * (i / strides[axis] % t.shape()[axis]);
-    if (v[static_cast<size_t>(i)] != expected) return std::nullopt;
+    if (v[i] != expected) return std::nullopt;
   }
   return Affine{v[0], {step.begin(), step.end()}};
 }
@@ -107,7 +107,7 @@ MaybeAffine of_slice(const Graph& graph, const Node& n, Reach reach) {
   if (!form) return std::nullopt;
   const auto rank = static_cast<int64_t>(form->coefficients.size());
   for (size_t i = 0; i < attrs.axes.size(); ++i) {
-    Dim& c = form->coefficients[static_cast<size_t>((attrs.axes[i] + rank) % rank)];
+    Dim& c = form->coefficients[(attrs.axes[i] + rank) % rank];
     form->offset = form->offset + c * Dim(attrs.starts[i]);
     c = c * Dim(attrs.steps[i]);
   }
@@ -144,7 +144,7 @@ MaybeAffine of_node(const Graph& graph, const Node& n, Reach reach) {
       if (!in) return std::nullopt;
       Affine out{in->offset, {}};
       for (int64_t axis : n.attrs_as<TransposeAttrs>().perm)
-        out.coefficients.push_back(in->coefficients[static_cast<size_t>(axis)]);
+        out.coefficients.push_back(in->coefficients[axis]);
       return out;
     }
     case OpKind::kAdd:

@@ -208,7 +208,7 @@ class Reader {
     result_.count = groups;
     int next = groups;
     for (size_t i = attentions_.size(); i-- > 0;) {
-      int& layer = number[static_cast<size_t>(group[i])];
+      int& layer = number[group[i]];
       if (layer == Layers::kNone) layer = --next;
       result_.of[at(attentions_[i])] = layer;
     }

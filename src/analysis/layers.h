@@ -29,7 +29,7 @@ struct Layers {
   NodeSet before;
   NodeSet behind;  ///< nodes that depend on a layer and lead to no further layer
 
-  bool is_residual(NodeId node) const { return skip[static_cast<size_t>(node)] != kNoValue; }
+  bool is_residual(NodeId node) const { return skip[node] != kNoValue; }
 };
 /// Finds the layers. Cost: the graph's size times its attentions.
 Layers layers_of(const Graph& raised);

@@ -84,12 +84,12 @@ struct TensorArg {
 
   int64_t elems() const {
     int64_t n = 1;
-    for (int i = 0; i < rank; ++i) n *= shape[static_cast<size_t>(i)];
+    for (int i = 0; i < rank; ++i) n *= shape[i];
     return n;
   }
   /// Size of axis `i`; a negative `i` counts from the end.
-  int64_t dim(int i) const { return shape[static_cast<size_t>(i < 0 ? rank + i : i)]; }
-  int64_t stride(int i) const { return strides[static_cast<size_t>(i < 0 ? rank + i : i)]; }
+  int64_t dim(int i) const { return shape[i < 0 ? rank + i : i]; }
+  int64_t stride(int i) const { return strides[i < 0 ? rank + i : i]; }
   template <class T>
   T* as() const {
     return reinterpret_cast<T*>(data);

@@ -82,7 +82,7 @@ bool is_dense(const TensorArg& t) {
 
 int64_t elems_between(const TensorArg& t, int begin, int end) {
   int64_t count = 1;
-  for (int i = begin; i < end; ++i) count *= t.shape[static_cast<size_t>(i)];
+  for (int i = begin; i < end; ++i) count *= t.shape[i];
   return count;
 }
 
@@ -98,8 +98,8 @@ Rows::Rows(const TensorArg& t, int inner_axes) {
       strides_[last] = t.strides[k];
       continue;
     }
-    shape_[static_cast<size_t>(axes_)] = t.shape[k];
-    strides_[static_cast<size_t>(axes_)] = t.strides[k];
+    shape_[axes_] = t.shape[k];
+    strides_[axes_] = t.strides[k];
     ++axes_;
   }
   uniform_ = axes_ <= 1;

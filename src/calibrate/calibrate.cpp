@@ -183,7 +183,7 @@ int64_t Calibration::rows_at_once(const NamedTensors& arrays) const {
   for (const auto& [name, tensor] : arrays) {
     const int axis = axes_.of(name);
     if (axis == evaluate::kNoAxis || static_cast<size_t>(axis) >= tensor.rank()) continue;
-    const int64_t count = std::max<int64_t>(1, tensor.shape()[static_cast<size_t>(axis)]);
+    const int64_t count = std::max<int64_t>(1, tensor.shape()[axis]);
     rows = std::min(
         rows, std::max<int64_t>(1, kMostElems / std::max<int64_t>(1, tensor.elems() / count)));
   }
@@ -222,7 +222,7 @@ int64_t rows_of(const NamedTensors& arrays, const evaluate::BatchAxes& axes) {
     const int axis = axes.of(name);
     if (axis == evaluate::kNoAxis) continue;
     if (static_cast<size_t>(axis) >= tensor.rank()) return 0;
-    const int64_t own = tensor.shape()[static_cast<size_t>(axis)];
+    const int64_t own = tensor.shape()[axis];
     if (rows >= 0 && own != rows) return 0;
     rows = own;
   }

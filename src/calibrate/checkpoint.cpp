@@ -25,7 +25,7 @@ bool take(const NamedTensors& arrays, const std::string& name, int64_t elems,
           std::vector<float>& values) {
   const Tensor* array = named(arrays, name);
   if (array == nullptr || array->dtype() != DType::kF32 || array->elems() != elems) return false;
-  values.resize(static_cast<size_t>(elems));
+  values.resize(elems);
   if (elems > 0) std::memcpy(values.data(), array->data(), array->bytes());
   return true;
 }

@@ -28,7 +28,7 @@ Matrix multiplied(const Matrix& x, const Matrix& w) {
       for (int64_t k = 0; k < w.rows; ++k) {
         const float* line = w.values.data() + k * w.cols;
         for (int64_t r = r0; r < std::min(r0 + kBlock, x.rows); ++r) {
-          const float factor = x.values[static_cast<size_t>(r * x.cols + k)];
+          const float factor = x.values[r * x.cols + k];
           float* out = y.values.data() + r * w.cols;
           for (int64_t n = 0; n < w.cols; ++n) out[n] += factor * line[n];
         }
@@ -43,12 +43,12 @@ Matrix matrix_of(const ProductWeight& weight, const Tensor& values, const Tensor
   const int64_t rows = values.shape()[0], cols = values.shape()[1];
   const bool trans = weight.trans_w;
   Matrix w{trans ? cols : rows, trans ? rows : cols, {}};
-  w.values.resize(static_cast<size_t>(rows * cols));
+  w.values.resize(rows * cols);
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < cols; ++j) {
       const int64_t k = trans ? j : i, n = trans ? i : j;
       const double value = values.float_at(i * cols + j);
-      w.values[static_cast<size_t>(k * w.cols + n)] =
+      w.values[k * w.cols + n] =
           static_cast<float>(scales == nullptr ? value : value * scales->float_at(n));
     }
   }
@@ -105,7 +105,7 @@ std::vector<float> largest_rows(std::span<const ProductWeight> weights, int64_t 
   for (const ProductWeight& weight : weights) {
     const int64_t cols = weight.values.shape()[1];
     for (int64_t i = 0; i < weight.values.elems(); ++i) {
-      float& own = largest[static_cast<size_t>(weight.trans_w ? i % cols : i / cols)];
+      float& own = largest[weight.trans_w ? i % cols : i / cols];
       own = std::max(own, std::abs(static_cast<float>(weight.values.float_at(i))));
     }
   }

@@ -24,7 +24,7 @@ class Padding {
   void begin(const NamedTensors& inputs);
   /// Is this row no padding? `source` as source_of() gives it.
   bool is_real(int source, int64_t row) const {
-    return source == plan::kNone || real_[static_cast<size_t>(source)][static_cast<size_t>(row)];
+    return source == plan::kNone || real_[source][row];
   }
 
  private:

@@ -134,8 +134,8 @@ double unread_bytes(const plan::Step& step, const Session::Impl::StepRun& run) {
   double bytes = 0;
   for (const ValueRule& rule : value_rules(step.op, step.attrs, step.inputs.size())) {
     if (rule.kind != ValueRule::Kind::kIndex) continue;
-    const backend::TensorArg& table = run.in[static_cast<size_t>(rule.table)];
-    const backend::TensorArg& indices = run.in[static_cast<size_t>(rule.input)];
+    const backend::TensorArg& table = run.in[rule.table];
+    const backend::TensorArg& indices = run.in[rule.input];
     const int64_t rows = table.rank > 0 ? table.shape[0] : 0;
     if (rule.axis != 0 || rows <= indices.elems()) continue;
     bytes += static_cast<double>((rows - indices.elems()) * (table.elems() / rows)) *

@@ -24,7 +24,7 @@ class SideOutputs {
 
   void add(const std::string& name) {
     const auto at = std::ranges::find(raised_.output_names, name) - raised_.output_names.begin();
-    const ir::ValueId wanted = raised_.outputs[static_cast<size_t>(at)];
+    const ir::ValueId wanted = raised_.outputs[at];
     const ir::ValueId source = value_of(wanted);
     // A node of its own: the value's own step must not know that it is an output.
     const DType declared = raised_.value(wanted).dtype;

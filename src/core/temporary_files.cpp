@@ -175,7 +175,7 @@ int register_temporary(const fs::path& path) {
 }
 
 void forget_temporary(int record) {
-  if (record >= 0) std::free(registered[static_cast<size_t>(record)].path.exchange(nullptr));
+  if (record >= 0) std::free(registered[record].path.exchange(nullptr));
 }
 
 }  // namespace vernier

@@ -114,7 +114,7 @@ int64_t Tensor::integer_at(int64_t i) const {
 }
 std::vector<int64_t> Tensor::integers() const {
   std::vector<int64_t> values(static_cast<size_t>(elems_));
-  for (int64_t i = 0; i < elems_; ++i) values[static_cast<size_t>(i)] = integer_at(i);
+  for (int64_t i = 0; i < elems_; ++i) values[i] = integer_at(i);
   return values;
 }
 Tensor Tensor::reshaped(Shape shape) const {
@@ -140,13 +140,13 @@ EvalTensor EvalTensor::from(const Tensor& t, std::vector<double> memory) {
   }
   constexpr int64_t kMinElems = int64_t{1} << 18;  // per thread
   result.f = std::move(memory);
-  result.f.resize(static_cast<size_t>(t.elems()));
+  result.f.resize(t.elems());
   in_parallel(t.elems(), kMinElems, [&](int64_t begin, int64_t end) {
     if (t.dtype() == DType::kF32) {
       const auto* src = reinterpret_cast<const float*>(t.data());
       std::copy(src + begin, src + end, result.f.begin() + begin);
     } else {
-      for (int64_t k = begin; k < end; ++k) result.f[static_cast<size_t>(k)] = t.float_at(k);
+      for (int64_t k = begin; k < end; ++k) result.f[k] = t.float_at(k);
     }
   });
   return result;

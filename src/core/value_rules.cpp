@@ -78,7 +78,7 @@ Rules program_values(AttrView attrs, size_t num_inputs) {
   for (const Instruction& instruction : parse_elementwise_program(text, num_inputs)) {
     for (ValueRule rule :
          value_rules(instruction.op, instruction.attrs, instruction.operands.size())) {
-      rule.input = instruction.operands[static_cast<size_t>(rule.input)];
+      rule.input = instruction.operands[rule.input];
       if (rule.input < static_cast<int>(num_inputs)) rules.push_back(rule);
     }
   }

@@ -91,7 +91,7 @@ void WholeFile::write(std::span<const std::byte> bytes) {
     if (written < 0 && errno == EFAULT) fail("a source file was truncated while it was copied");
     if (written <= 0) fail(std::strerror(written < 0 ? errno : ENOSPC));
     position_ += static_cast<uint64_t>(written);
-    bytes = bytes.subspan(static_cast<size_t>(written));
+    bytes = bytes.subspan(written);
   }
 }
 

@@ -129,8 +129,7 @@ void Job::open_parts(int parts, void (*what)(void*, int), void* with) {
   words.store(used, std::memory_order_relaxed);
   for (int word = 0; word < used; ++word) {
     const int bits = std::min(parts - word * kWordBits, kWordBits);
-    open[static_cast<size_t>(word)].store(~uint64_t{0} >> (kWordBits - bits),
-                                          std::memory_order_seq_cst);
+    open[word].store(~uint64_t{0} >> (kWordBits - bits), std::memory_order_seq_cst);
   }
 }
 
@@ -139,7 +138,7 @@ int Job::take(int favorite) {
   favorite %= used * kWordBits;
   for (int i = 0; i < used; ++i) {
     const int word = (favorite / kWordBits + i) % used;
-    std::atomic<uint64_t>& bits = open[static_cast<size_t>(word)];
+    std::atomic<uint64_t>& bits = open[word];
     uint64_t seen = bits.load(std::memory_order_relaxed);
     while (seen != 0) {
       const int liked = favorite % kWordBits;
@@ -205,7 +204,7 @@ void Pool::start_workers(int size) {
     while (workers() < wanted && start_worker()) {
     }
   } catch (const std::bad_alloc&) {  // without memory for the list, work continues without threads
-    threads.resize(static_cast<size_t>(workers()));
+    threads.resize(workers());
     refused_.store(true);
   }
 }
@@ -262,7 +261,7 @@ Job* Pool::enter(bool shares) {
     const int place = std::countr_one(taken);
     if (taken_.compare_exchange_weak(taken, taken | uint64_t{1} << place,
                                      std::memory_order_acq_rel))
-      return &jobs_[static_cast<size_t>(place)];
+      return &jobs_[place];
   }
   return nullptr;
 }

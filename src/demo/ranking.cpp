@@ -95,8 +95,8 @@ double rank_of(const std::vector<double>& scores, int64_t right) {
   double rank = 1;
   for (size_t i = 0; i < scores.size(); ++i) {
     if (static_cast<int64_t>(i) == right) continue;
-    if (scores[i] > scores[static_cast<size_t>(right)]) rank += 1;
-    if (scores[i] == scores[static_cast<size_t>(right)]) rank += 0.5;
+    if (scores[i] > scores[right]) rank += 1;
+    if (scores[i] == scores[right]) rank += 0.5;
   }
   return rank;
 }
@@ -178,7 +178,7 @@ Ranking rank_evaluation_set(const RunEngine& run, const fs::path& folder,
     ranking.mrr_reference += 1 / rank_of(reference, right);
     ranking.mrr_engine += 1 / rank_of(scores, right);
     compare(scores, reference, noise, ranking);
-    if (query < readable) ranking.examples += shown(examples[static_cast<size_t>(query)], scores);
+    if (query < readable) ranking.examples += shown(examples[query], scores);
   }
   for (double* mrr : {&ranking.mrr_bm25, &ranking.mrr_reference, &ranking.mrr_engine})
     *mrr /= static_cast<double>(set.queries);

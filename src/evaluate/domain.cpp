@@ -142,14 +142,14 @@ class Walk {
     const SymShape& data = graph_.value(node.inputs[0]).shape;
     int64_t axis = node.attrs_as<AxisAttrs>().axis;
     if (axis < 0) axis += static_cast<int64_t>(data.size());
-    const auto rows = data[static_cast<size_t>(axis)].as_constant();
+    const auto rows = data[axis].as_constant();
     if (!rows || (evidence_.table && *evidence_.table <= *rows)) return;
     evidence_.table = rows;
     evidence_.table_why = fmt::format("it indexes the {} rows of {}", *rows, label(node));
   }
 
   void comparison(const ir::Node& node, int64_t at, Link link) {
-    const auto constant = uniform(node.inputs[static_cast<size_t>(1 - at)]);
+    const auto constant = uniform(node.inputs[1 - at]);
     if (link == Link::kSame && constant && !evidence_.compared_with) {
       evidence_.compared_with = static_cast<int64_t>(*constant);
       evidence_.compared_why = label(node);
@@ -158,7 +158,7 @@ class Walk {
   }
 
   void arithmetic(const ir::Node& node, int64_t at, Link link) {
-    const ir::ValueId other = node.inputs[static_cast<size_t>(1 - at)];
+    const ir::ValueId other = node.inputs[1 - at];
     const bool constant = other != ir::kNoValue && graph_.value(other).is_constant();
     const auto number = uniform(other);
     if (link == Link::kSame && number && *number != 0) {
@@ -182,7 +182,7 @@ class Walk {
   }
 
   bool is_cast_integer(const ir::Node& node, int64_t at) const {
-    ir::ValueId id = node.inputs[static_cast<size_t>(at)];
+    ir::ValueId id = node.inputs[at];
     for (const ir::Node* p = graph_.producer(id); p; p = graph_.producer(id)) {
       if (!carriers().contains(p->op)) return false;
       id = p->inputs[0];
@@ -290,8 +290,8 @@ std::optional<std::string> reads_last_position(const ir::Graph& graph, const Dim
     for (size_t i = 0; i < attrs.axes.size(); ++i) {
       const int64_t axis =
           attrs.axes[i] < 0 ? attrs.axes[i] + static_cast<int64_t>(shape.size()) : attrs.axes[i];
-      const Dim& size = shape[static_cast<size_t>(axis)];
-      const bool one = graph.value(node.outputs[0]).shape[static_cast<size_t>(axis)] == Dim(1);
+      const Dim& size = shape[axis];
+      const bool one = graph.value(node.outputs[0]).shape[axis] == Dim(1);
       const bool last = attrs.starts[i] == -1 || Dim(attrs.starts[i] + 1) == size;
       if (one && last && size == length) return node.name;
     }

@@ -119,12 +119,12 @@ PlanEvaluator::PlanEvaluator(const plan::Plan& plan, const backend::Backend& bac
   std::vector<bool> stays(plan.values.size(), false);
   for (int32_t output : plan.outputs) {
     const int32_t base = plan.value(output).alias_of;
-    stays[static_cast<size_t>(base == plan::kNone ? output : base)] = true;
+    stays[base == plan::kNone ? output : base] = true;
   }
   for (size_t v = 0; v < plan.values.size(); ++v) {
     const plan::PlanValue& value = plan.values[v];
     if (value.kind == plan::PlanValue::Kind::kArena && value.last_step != plan::kNone && !stays[v])
-      dies_after_[static_cast<size_t>(value.last_step)].push_back(v);
+      dies_after_[value.last_step].push_back(v);
   }
 }
 
@@ -188,9 +188,9 @@ EvalTensor view_of(const plan::PlanValue& v, const EvalTensor& base,
     int64_t at = offset;
     for (size_t d = 0; d < index_of.size(); ++d) at += index_of[d] * strides[d];
     if (t.is_float())
-      t.f[static_cast<size_t>(flat)] = base.f[static_cast<size_t>(at)];
+      t.f[flat] = base.f[at];
     else
-      t.i[static_cast<size_t>(flat)] = base.i[static_cast<size_t>(at)];
+      t.i[flat] = base.i[at];
     for (size_t d = index_of.size(); d-- > 0 && ++index_of[d] == t.shape[d];) index_of[d] = 0;
   }
   return t;

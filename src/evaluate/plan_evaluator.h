@@ -101,7 +101,7 @@ class PlanEvaluator {
 
  private:
   using Inputs = std::vector<std::optional<EvalTensor>>;
-  std::optional<EvalTensor>& slot_of(int32_t value) { return values_[static_cast<size_t>(value)]; }
+  std::optional<EvalTensor>& slot_of(int32_t value) { return values_[value]; }
   // How many inputs a step has, by index.
   size_t num_inputs(size_t step) const;
   // Large tables of which the step reads few rows: only those rows, and the ids in what is left.

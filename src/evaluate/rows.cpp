@@ -20,7 +20,7 @@ struct Cut {
 };
 
 Shape with_size(Shape shape, int axis, int64_t size) {
-  shape[static_cast<size_t>(axis)] = size;
+  shape[axis] = size;
   return shape;
 }
 

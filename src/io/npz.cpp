@@ -214,8 +214,7 @@ bool is_zip(std::span<const std::byte> bytes) {
 Tensor storable(const Tensor& tensor, const std::string& where) {
   if (tensor.dtype() == DType::kBF16) {
     std::vector<double> values(static_cast<size_t>(tensor.elems()));
-    for (int64_t i = 0; i < tensor.elems(); ++i)
-      values[static_cast<size_t>(i)] = tensor.float_at(i);
+    for (int64_t i = 0; i < tensor.elems(); ++i) values[i] = tensor.float_at(i);
     return Tensor::from(DType::kF32, tensor.shape(), std::span<const double>(values));
   }
   if (tensor.dtype() == DType::kF8E4M3 || tensor.dtype() == DType::kF8E5M2) {

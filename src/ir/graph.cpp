@@ -127,7 +127,7 @@ void Graph::make_constant(ValueId id, Tensor tensor) {
   ++changes_;
   Value& v = value(id);
   if (v.producer != kNoNode) {
-    node(v.producer).outputs[static_cast<size_t>(v.producer_output)] = kNoValue;
+    node(v.producer).outputs[v.producer_output] = kNoValue;
     v.producer = kNoNode;
   }
   const bool wider = !typed && tensor.dtype() == DType::kF32 &&
@@ -232,9 +232,9 @@ bool Graph::is_sorted() const {
     for (ValueId in : node(id).inputs) {
       if (in == kNoValue) continue;
       const NodeId producer = value(in).producer;
-      if (producer != kNoNode && !done[static_cast<size_t>(producer)]) return false;
+      if (producer != kNoNode && !done[producer]) return false;
     }
-    done[static_cast<size_t>(id)] = true;
+    done[id] = true;
   }
   return true;
 }
@@ -243,15 +243,15 @@ void Graph::sort() {
   if (is_sorted()) return;
   ++changes_;
   std::vector<size_t> position(nodes_.size(), 0);
-  for (size_t i = 0; i < order_.size(); ++i) position[static_cast<size_t>(order_[i])] = i;
+  for (size_t i = 0; i < order_.size(); ++i) position[order_[i]] = i;
   std::vector<int64_t> waiting(nodes_.size(), 0);
   using Ready = std::pair<size_t, NodeId>;
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
   for (NodeId id : order_) {
     int64_t count = 0;
     for (ValueId in : node(id).inputs) count += in != kNoValue && value(in).producer != kNoNode;
-    waiting[static_cast<size_t>(id)] = count;
-    if (count == 0) ready.emplace(position[static_cast<size_t>(id)], id);
+    waiting[id] = count;
+    if (count == 0) ready.emplace(position[id], id);
   }
   std::vector<NodeId> sorted;
   while (!ready.empty()) {
@@ -261,8 +261,7 @@ void Graph::sort() {
     for (ValueId out : node(id).outputs) {
       if (out == kNoValue) continue;
       for (NodeId user : value(out).users) {
-        if (--waiting[static_cast<size_t>(user)] == 0)
-          ready.emplace(position[static_cast<size_t>(user)], user);
+        if (--waiting[user] == 0) ready.emplace(position[user], user);
       }
     }
   }
@@ -289,7 +288,7 @@ void merge_origins(std::vector<Origin>& to, const std::vector<Origin>& from) {
 
 void check(const Graph& graph, const std::string& where) {
   std::vector<bool> defined(graph.num_values(), false);
-  for (ValueId in : graph.inputs) defined[static_cast<size_t>(in)] = true;
+  for (ValueId in : graph.inputs) defined[in] = true;
   size_t uses = 0;
   for (NodeId id : graph.order()) {
     const Node& n = graph.node(id);
@@ -304,7 +303,7 @@ void check(const Graph& graph, const std::string& where) {
       if (in == kNoValue) continue;
       VERNIER_ASSERT(in >= 0 && static_cast<size_t>(in) < graph.num_values(), what());
       const Value& v = graph.value(in);
-      VERNIER_ASSERT(v.is_constant() || defined[static_cast<size_t>(in)],
+      VERNIER_ASSERT(v.is_constant() || defined[in],
                      what() + " uses value " + std::to_string(in) + " before it is defined");
       VERNIER_ASSERT(v.users.holds(n.uses[i], id, i), what() + ": use list");
       ++uses;
@@ -314,7 +313,7 @@ void check(const Graph& graph, const std::string& where) {
       const Value& v = graph.value(n.outputs[i]);
       VERNIER_ASSERT(v.producer == id && v.producer_output == static_cast<int>(i),
                      what() + ": producer link");
-      defined[static_cast<size_t>(n.outputs[i])] = true;
+      defined[n.outputs[i]] = true;
     }
     check_attrs(n.op, n.attrs);
   }
@@ -323,7 +322,7 @@ void check(const Graph& graph, const std::string& where) {
   VERNIER_ASSERT(uses == 0, where + ": a value has users that do not read it");
   VERNIER_ASSERT(graph.outputs.size() == graph.output_names.size(), where);
   for (ValueId out : graph.outputs) {
-    VERNIER_ASSERT(graph.value(out).is_constant() || defined[static_cast<size_t>(out)],
+    VERNIER_ASSERT(graph.value(out).is_constant() || defined[out],
                    where + ": an output is undefined");
   }
   const std::set<std::string> names(graph.output_names.begin(), graph.output_names.end());

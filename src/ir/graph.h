@@ -127,10 +127,10 @@ class Graph {
   /// Appends a node with `num_outputs` fresh values (types unknown until inferred).
   NodeId add_node(OpKind op, std::vector<ValueId> inputs, AttrBytes attrs, int num_outputs = 1);
 
-  Value& value(ValueId id) { return values_[static_cast<size_t>(id)]; }
-  const Value& value(ValueId id) const { return values_[static_cast<size_t>(id)]; }
-  Node& node(NodeId id) { return nodes_[static_cast<size_t>(id)]; }
-  const Node& node(NodeId id) const { return nodes_[static_cast<size_t>(id)]; }
+  Value& value(ValueId id) { return values_[id]; }
+  const Value& value(ValueId id) const { return values_[id]; }
+  Node& node(NodeId id) { return nodes_[id]; }
+  const Node& node(NodeId id) const { return nodes_[id]; }
   size_t num_values() const { return values_.size(); }
   size_t num_nodes() const { return nodes_.size(); }  ///< including removed ones
   /// Live nodes in topological order (sort() is stable); nodes removed by drop_dead() stay in it

@@ -55,7 +55,7 @@ void Importer::bind_results(const NodeSite& site, const std::vector<std::string>
   for (int i = 0; i < site.node->output_size(); ++i) {
     const std::string& name = site.node->output(i);
     if (name.empty()) continue;
-    const std::string& result = results[static_cast<size_t>(i)];
+    const std::string& result = results[i];
     const Binding* binding = inner.find(result);
     if (binding == nullptr) {
       fail(describe(site.origin) + ": its body does not define output " + quote(result));

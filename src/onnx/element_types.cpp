@@ -51,11 +51,11 @@ bool known(int64_t number) { return number >= 0 && static_cast<size_t>(number) <
 
 std::string element_type_name(int64_t number) {
   if (!known(number)) return "number " + std::to_string(number);
-  return std::string(kTypes[static_cast<size_t>(number)].name);
+  return std::string(kTypes[number].name);
 }
 
 DType element_type(int64_t number, const std::string& where) {
-  const DType dtype = known(number) ? kTypes[static_cast<size_t>(number)].dtype : DType::kUndefined;
+  const DType dtype = known(number) ? kTypes[number].dtype : DType::kUndefined;
   if (dtype == DType::kUndefined) {
     throw Error(ErrorCode::kInput, where + ": element type " + element_type_name(number) +
                                        " is not supported. Export the model with float, integer or "

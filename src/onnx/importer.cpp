@@ -337,7 +337,7 @@ void Importer::import_nodes(const Nodes& nodes, Scope& scope) {
   }
   for (const int i : order) {
     watch_.check_time([&] { return "importing node " + quote(nodes[i].name()); });
-    const ir::Origin& origin = origins[static_cast<size_t>(i)];
+    const ir::Origin& origin = origins[i];
     for (const std::string& name : nodes[i].input()) {
       if (name.empty() || scope.find(name) != nullptr) continue;
       fail(describe(origin) + " uses " + quote(name) + ", " + missing_reason(nodes, name));
@@ -389,7 +389,7 @@ void Importer::translate(const proto::NodeProto& node, NodeSite site, Scope& sco
   for (int i = 0; i < node.output_size(); ++i) {
     const std::string& name = node.output(i);
     if (name.empty()) continue;
-    const ir::ValueId id = context.outputs()[static_cast<size_t>(i)];
+    const ir::ValueId id = context.outputs()[i];
     if (id == ir::kNoValue) {
       define(scope, name, {.kind = Binding::Kind::kUnavailable, .producer = origin},
              describe(origin));

@@ -45,7 +45,7 @@ class WeightValues {
       : weight_(weight),
         key_(sequence_of(seed, weight.transpose_of.empty() ? weight.name : weight.transpose_of)),
         factors_(static_cast<size_t>(weight.dims.back()), 1.0) {
-    for (int64_t i : weight.outliers) factors_[static_cast<size_t>(i)] = weight.outlier_factor;
+    for (int64_t i : weight.outliers) factors_[i] = weight.outlier_factor;
   }
 
   void fill(uint64_t begin, std::span<float> out) const {
@@ -252,8 +252,7 @@ class WeightStream {
     const WeightValues values(weight, seed_);
     const uint64_t elems = elems_of(weight);
     for (uint64_t begin = 0; begin < elems; begin += kPieceElems) {
-      const auto part = std::span(piece_).first(
-          static_cast<size_t>(std::min<uint64_t>(kPieceElems, elems - begin)));
+      const auto part = std::span(piece_).first(std::min<uint64_t>(kPieceElems, elems - begin));
       values.fill(begin, part);
       file.write(std::as_bytes(part));
       written_bytes_ += part.size_bytes();

@@ -44,7 +44,7 @@ std::vector<int> node_order(const Nodes& nodes) {
     }
   }
   std::vector<int> order;
-  order.reserve(static_cast<size_t>(nodes.size()));
+  order.reserve(nodes.size());
   if (is_topological(nodes, producers)) {
     for (int i = 0; i < nodes.size(); ++i) order.push_back(i);
     return order;
@@ -58,8 +58,8 @@ std::vector<int> node_order(const Nodes& nodes) {
   std::vector<bool> met(static_cast<size_t>(nodes.size()), false);
   std::vector<Visit> stack;
   const auto enter = [&](int node) {
-    if (met[static_cast<size_t>(node)]) return;
-    met[static_cast<size_t>(node)] = true;
+    if (met[node]) return;
+    met[node] = true;
     stack.push_back({.node = node, .needed = {}});
     add_needed(nodes[node], producers, stack.back().needed);
   };

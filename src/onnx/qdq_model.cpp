@@ -181,7 +181,7 @@ class Quantizer {
     const bool turns = rows_are_columns != product.trans_w;
     Shape shape = product.w.shape();
     if (turns) std::swap(shape[0], shape[1]);
-    const int64_t axis = rows_are_columns ? 0 : 1, columns = shape[static_cast<size_t>(axis)];
+    const int64_t axis = rows_are_columns ? 0 : 1, columns = shape[axis];
     proto::TensorProto& bytes = *graph_.add_initializer() = head_of(whole, DType::kI8, shape);
     if (turns)
       bytes.set_raw_data(transposed(product.w));

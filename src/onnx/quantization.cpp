@@ -84,7 +84,7 @@ ir::ValueId along(NodeContext& node, ir::ValueId list, int64_t axis, int64_t ran
               std::to_string(axis) + ", but the array has rank " + std::to_string(rank));
   }
   SymShape spread(static_cast<size_t>(rank), 1);
-  spread[static_cast<size_t>(axis)] = shape[0];
+  spread[axis] = shape[0];
   return node.reshape(list, std::move(spread));
 }
 

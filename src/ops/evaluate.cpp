@@ -85,8 +85,8 @@ class Evaluator {
     for (ir::ValueId id : graph_.inputs) take_input(id, inputs.at(graph_.value(id).name));
     for (size_t i = 0; i < uses_.size(); ++i)
       uses_[i] = static_cast<int64_t>(graph_.value(static_cast<ir::ValueId>(i)).users.size());
-    for (ir::ValueId id : graph_.outputs) ++uses_[static_cast<size_t>(id)];
-    for (ir::ValueId id : options_.wanted) ++uses_[static_cast<size_t>(id)];
+    for (ir::ValueId id : graph_.outputs) ++uses_[id];
+    for (ir::ValueId id : options_.wanted) ++uses_[id];
     for (const auto& [id, value] : options_.given) give(id, value);
   }
 
@@ -130,7 +130,7 @@ class Evaluator {
     v.has_shape = true;
     live_[id] = value;
     remember_small(id);
-    ++uses_[static_cast<size_t>(id)];  // kept
+    ++uses_[id];  // kept
   }
 
   // Nodes between inputs, constants and given values and the wanted values.
@@ -202,7 +202,7 @@ class Evaluator {
   }
 
   void release(ir::ValueId id, int64_t uses) {
-    if ((uses_[static_cast<size_t>(id)] -= uses) <= 0) live_.erase(id);
+    if ((uses_[id] -= uses) <= 0) live_.erase(id);
   }
 
   ir::Graph graph_;
@@ -323,7 +323,7 @@ uint64_t evaluation_bytes(const ir::Graph& graph, const Binding& sizes) {
   std::vector<size_t> uses(graph.num_values());
   for (size_t i = 0; i < uses.size(); ++i)
     uses[i] = graph.value(static_cast<ir::ValueId>(i)).users.size();
-  for (ir::ValueId id : graph.outputs) ++uses[static_cast<size_t>(id)];
+  for (ir::ValueId id : graph.outputs) ++uses[id];
   uint64_t live = 0, most = 0;
   for (ir::ValueId id : graph.inputs) live = saturating_sum(live, bytes_of(id));
   std::set<ir::ValueId> constants;  // kept until their last use
@@ -337,7 +337,7 @@ uint64_t evaluation_bytes(const ir::Graph& graph, const Binding& sizes) {
       if (out != ir::kNoValue) live = saturating_sum(live, bytes_of(out));
     most = std::max(most, live);
     for (ir::ValueId in : node.inputs) {
-      if (in == ir::kNoValue || --uses[static_cast<size_t>(in)] > 0) continue;
+      if (in == ir::kNoValue || --uses[in] > 0) continue;
       live -= std::min(live, bytes_of(in));
     }
   }

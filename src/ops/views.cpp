@@ -67,7 +67,7 @@ std::optional<Layout> layout_transpose(const ir::Graph& graph, const ir::Node& n
                                        const Layout& input) {
   const auto perm = node.attrs_as<TransposeAttrs>().perm;
   Layout result{input.base, input.offset, shape_of(graph, node, output), {}};
-  for (int64_t axis : perm) result.strides.push_back(input.strides[static_cast<size_t>(axis)]);
+  for (int64_t axis : perm) result.strides.push_back(input.strides[axis]);
   return result;
 }
 

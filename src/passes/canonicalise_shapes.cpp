@@ -146,7 +146,7 @@ bool gather_one(Graph& graph, NodeId id) {
   const ValueId data = n.inputs[0];
   const int64_t rank = rank_of(graph, data);
   const int64_t axis = (n.attrs_as<AxisAttrs>().axis + rank) % rank;
-  const Dim size = shape_of(graph, data)[static_cast<size_t>(axis)];
+  const Dim size = shape_of(graph, data)[axis];
   int64_t at = index->integer_at(0);
   if (at < 0) {
     if (!size.is_constant()) return false;
@@ -175,7 +175,7 @@ bool inline_split(Graph& graph, NodeId id) {
   SplitAttrs fixed{axis, 0, {}};
   for (ValueId out : n.outputs) {
     if (out == kNoValue) return false;
-    const Dim size = shape_of(graph, out)[static_cast<size_t>(axis)];
+    const Dim size = shape_of(graph, out)[axis];
     if (!size.is_constant()) return false;
     fixed.sizes.push_back(size.constant());
   }

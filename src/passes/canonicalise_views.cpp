@@ -47,7 +47,7 @@ bool merge_transposes(Graph& graph, NodeId id) {
   if (!inner || !can_absorb(graph, id, *inner)) return false;
   const auto first = perm_of(*inner);
   std::vector<int64_t> perm;
-  for (int64_t axis : perm_of(n)) perm.push_back(first[static_cast<size_t>(axis)]);
+  for (int64_t axis : perm_of(n)) perm.push_back(first[axis]);
   absorb_origins(graph, id, *inner);
   mutate(graph, id, OpKind::kTranspose, {inner->inputs[0]}, TransposeAttrs{std::move(perm)});
   return true;
@@ -59,7 +59,7 @@ bool transpose_of_units(Graph& graph, NodeId id) {
   const SymShape& in = shape_of(graph, n.inputs[0]);
   int64_t last = -1;
   for (int64_t axis : perm_of(n)) {
-    if (in[static_cast<size_t>(axis)] == Dim(1)) continue;
+    if (in[axis] == Dim(1)) continue;
     if (axis < last) return false;
     last = axis;
   }
@@ -85,7 +85,7 @@ bool units_after_transpose(Graph& graph, NodeId id) {
   }
   std::vector<int64_t> perm;
   for (int64_t axis : perm_of(n)) {
-    if (source[static_cast<size_t>(axis)] >= 0) perm.push_back(source[static_cast<size_t>(axis)]);
+    if (source[axis] >= 0) perm.push_back(source[axis]);
   }
   // Axes of size 1 of x keep their order at the front.
   std::vector<int64_t> full;
@@ -119,7 +119,7 @@ bool split_before_transpose(Graph& graph, NodeId id) {
   // Group of transposed axis a holds x's axis perm[a].
   const auto perm = perm_of(*transpose);
   std::vector<size_t> group_of(perm.size());
-  for (size_t a = 0; a < perm.size(); ++a) group_of[static_cast<size_t>(perm[a])] = a;
+  for (size_t a = 0; a < perm.size(); ++a) group_of[perm[a]] = a;
   SymShape split;
   std::vector<int64_t> first(perm.size());
   for (size_t axis = 0; axis < perm.size(); ++axis) {
@@ -131,8 +131,7 @@ bool split_before_transpose(Graph& graph, NodeId id) {
   for (size_t a = 0; a < perm.size(); ++a) {
     const AxisGroup& g = groups[a];
     for (size_t o = g.out_begin; o < g.out_end; ++o) {
-      new_perm.push_back(first[static_cast<size_t>(perm[a])] +
-                         static_cast<int64_t>(o - g.out_begin));
+      new_perm.push_back(first[perm[a]] + static_cast<int64_t>(o - g.out_begin));
     }
   }
   const ValueId source = emit_reshape(graph, transpose->inputs[0], std::move(split), n.origins);
@@ -148,7 +147,7 @@ bool slice_before_transpose(Graph& graph, NodeId id) {
   const Node* transpose = producer_of(graph, n.inputs[0], OpKind::kTranspose);
   if (!attrs.inline_starts || !transpose || !can_absorb(graph, id, *transpose)) return false;
   const auto perm = perm_of(*transpose);
-  for (int64_t& axis : attrs.axes) axis = perm[static_cast<size_t>(axis)];
+  for (int64_t& axis : attrs.axes) axis = perm[axis];
   const ValueId cut = ops::emit(graph, OpKind::kSlice, {transpose->inputs[0]}, attrs, n.origins);
   absorb_origins(graph, id, *transpose);
   mutate(graph, id, OpKind::kTranspose, {cut}, TransposeAttrs{perm});
@@ -320,7 +319,7 @@ bool slices_to_split(Graph& graph, NodeId id) {
     at += split.sizes.back();
     all.insert(all.end(), graph.node(user).origins.begin(), graph.node(user).origins.end());
   }
-  if (!(shape_of(graph, source)[static_cast<size_t>(split.axis)] == Dim(at))) return false;
+  if (!(shape_of(graph, source)[split.axis] == Dim(at))) return false;
   ir::merge_origins(origins, all);
   const ValueId out =
       ops::emit(graph, OpKind::kSplit, {source}, split, origins, static_cast<int>(parts.size()));
@@ -349,7 +348,7 @@ bool merge_after_transpose(Graph& graph, NodeId id) {
   if (!merges) return false;
   std::vector<int64_t> perm;
   for (int64_t axis : perm_of(n)) {
-    const AxisGroup& g = groups[static_cast<size_t>(axis)];
+    const AxisGroup& g = groups[axis];
     for (size_t i = g.in_begin; i < g.in_end; ++i) perm.push_back(static_cast<int64_t>(i));
   }
   const SymShape out = shape_of(graph, n.outputs[0]);

@@ -48,7 +48,7 @@ std::optional<Weights> fold_weights(const Graph& graph, const Node& conv, const 
   const double epsilon = norm.attrs_as<BatchNormAttrs>().epsilon;
   const int64_t channels = w.shape()[0];
   std::vector<double> weights, biases;
-  weights.reserve(static_cast<size_t>(w.elems()));
+  weights.reserve(w.elems());
   for (int64_t c = 0; c < channels; ++c) {
     const double scale = stored(1, c), bias = stored(2, c);
     const double a = scale / std::sqrt(stored(4, c) + epsilon);

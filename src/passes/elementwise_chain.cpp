@@ -45,9 +45,8 @@ class Chain {
     while (can_grow && members_.size() < kMaxInstructions && grow()) {
     }
     order_.assign(members_.begin(), members_.end());
-    std::sort(order_.begin(), order_.end(), [&](NodeId a, NodeId b) {
-      return position[static_cast<size_t>(a)] < position[static_cast<size_t>(b)];
-    });
+    std::sort(order_.begin(), order_.end(),
+              [&](NodeId a, NodeId b) { return position[a] < position[b]; });
   }
 
   size_t size() const { return members_.size(); }
@@ -137,7 +136,7 @@ int fuse_elementwise(Graph& graph) {
   int found = 0;
   const std::vector<NodeId> order = graph.order();
   std::vector<size_t> position(graph.num_nodes(), 0);
-  for (size_t i = 0; i < order.size(); ++i) position[static_cast<size_t>(order[i])] = i;
+  for (size_t i = 0; i < order.size(); ++i) position[order[i]] = i;
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     if (!is_live(graph, *it) || !fusable(graph, graph.node(*it))) continue;
     const Chain chain(graph, *it, position);

@@ -76,9 +76,7 @@ class Patterns {
         miss(v, std::string(name(K)));
         return false;
       }
-      const auto in_order = [&](auto... index) {
-        return (operands(n->inputs[static_cast<size_t>(index)]) && ...);
-      };
+      const auto in_order = [&](auto... index) { return (operands(n->inputs[index]) && ...); };
       ++depth_;
       bool found = false;
       if constexpr (sizeof...(P) == 2) {

@@ -44,7 +44,7 @@ bool fits_axes(const Graph& graph, ValueId value, const SymShape& x, int64_t axi
   const auto rank = static_cast<std::ptrdiff_t>(shape.size());
   if (rank < wanted || rank > static_cast<std::ptrdiff_t>(x.size())) return false;
   for (std::ptrdiff_t i = 0; i < rank - wanted; ++i) {
-    if (!(shape[static_cast<size_t>(i)] == Dim(1))) return false;
+    if (!(shape[i] == Dim(1))) return false;
   }
   return std::equal(shape.end() - wanted, shape.end(), x.begin() + axis);
 }

@@ -77,9 +77,8 @@ std::vector<float> divided(const Tensor& w, const WeightRounding& how) {
   std::vector<float> wide(static_cast<size_t>(w.elems()));
   const int64_t cols = w.shape()[1];
   for (int64_t i = 0; i < w.elems(); ++i) {
-    float& value = wide[static_cast<size_t>(i)] = static_cast<float>(w.float_at(i));
-    if (!how.factors.empty())
-      value /= how.factors[static_cast<size_t>(how.trans_w ? i % cols : i / cols)];
+    float& value = wide[i] = static_cast<float>(w.float_at(i));
+    if (!how.factors.empty()) value /= how.factors[how.trans_w ? i % cols : i / cols];
   }
   return wide;
 }
@@ -105,11 +104,10 @@ QuantizedWeight quantized_weight(const Tensor& w, const WeightRounding& how) {
   in_parallel(count, kLeastColumns, [&](int64_t begin, int64_t end) {
     std::vector<float> gathered(static_cast<size_t>(length));
     for (int64_t c = begin; c < end; ++c) {
-      for (int64_t k = 0; k < length; ++k)
-        gathered[static_cast<size_t>(k)] = data[c * column + k * step];
-      const float given = how.scales.empty() ? 0 : how.scales[static_cast<size_t>(c)];
+      for (int64_t k = 0; k < length; ++k) gathered[k] = data[c * column + k * step];
+      const float given = how.scales.empty() ? 0 : how.scales[c];
       const float scale = given > 0 && is_whole(gathered, given) ? given : scale_of(gathered);
-      scales[static_cast<size_t>(c)] = scale;
+      scales[c] = scale;
       for (int64_t k = 0; k < length; ++k) {
         const auto at = static_cast<size_t>(c * column + k * step);
         const float value = data[at] / scale;

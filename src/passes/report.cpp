@@ -25,9 +25,9 @@ std::vector<LayerParts> parts_of_layers(const Graph& graph, LayerParts& outside)
   const analysis::Layers layers = analysis::layers_of(graph);
   std::vector<LayerParts> parts(static_cast<size_t>(layers.count));
   for (NodeId id : graph.order()) {
-    const int layer = layers.of[static_cast<size_t>(id)];
+    const int layer = layers.of[id];
     const OpKind op = graph.node(id).op;
-    LayerParts& here = layer < 0 ? outside : parts[static_cast<size_t>(layer)];
+    LayerParts& here = layer < 0 ? outside : parts[layer];
     here.attention += op == kAttention;
     here.norm += analysis::is_norm(op);
     here.linear += op == kLinear;

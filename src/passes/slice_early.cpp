@@ -75,7 +75,7 @@ Operand treatment(const Graph& graph, ValueId input, const SymShape& result,
   const auto is_broadcast = [&](int64_t axis) {
     const int64_t at = axis + static_cast<int64_t>(shape.size()) -
                        static_cast<int64_t>(result.size());  // aligned at the end
-    return at < 0 || shape[static_cast<size_t>(at)].as_constant() == 1;
+    return at < 0 || shape[at].as_constant() == 1;
   };
   return std::ranges::all_of(slice.axes, is_broadcast) ? Operand::kKept : Operand::kUnclear;
 }
@@ -133,7 +133,7 @@ bool push(Graph& graph, NodeId id) {
         std::find(f.inputs.begin(), f.inputs.begin() + static_cast<int64_t>(i), f.inputs[i]) -
         f.inputs.begin();
     if (same < static_cast<int64_t>(i)) {
-      inputs[i] = inputs[static_cast<size_t>(same)];
+      inputs[i] = inputs[same];
       continue;
     }
     inputs[i] = ops::emit(graph, kSlice, {f.inputs[i]}, attrs, origins);

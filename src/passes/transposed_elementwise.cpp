@@ -23,7 +23,7 @@ bool undoes(const std::vector<int64_t>& outer, const Node& inner) {
   const auto perm = inner.attrs_as<TransposeAttrs>().perm;
   if (perm.size() != outer.size()) return false;
   for (size_t axis = 0; axis < outer.size(); ++axis) {
-    if (perm[static_cast<size_t>(outer[axis])] != static_cast<int64_t>(axis)) return false;
+    if (perm[outer[axis]] != static_cast<int64_t>(axis)) return false;
   }
   return true;
 }
@@ -133,7 +133,7 @@ class Tree {
     if (constant.elems() == 1) return operand;
     Shape whole(perm_.size() - constant.shape().size(), 1), shape;
     whole.insert(whole.end(), constant.shape().begin(), constant.shape().end());
-    for (int64_t axis : perm_) shape.push_back(whole[static_cast<size_t>(axis)]);
+    for (int64_t axis : perm_) shape.push_back(whole[axis]);
     return ir::add_reshaped_constant(graph_, operand, std::move(shape));
   }
   std::vector<ValueId> moved_operands(const Node& n) {

@@ -153,13 +153,13 @@ struct Plan {
   std::vector<std::string> notes;  ///< what the build wants a reader to know (defaults taken, …)
 
   /// By index, as other parts of the plan name them: not kNone.
-  PlanValue& value(int32_t index) { return values[static_cast<size_t>(index)]; }
-  const PlanValue& value(int32_t index) const { return values[static_cast<size_t>(index)]; }
-  Step& step(int32_t index) { return steps[static_cast<size_t>(index)]; }
-  const Step& step(int32_t index) const { return steps[static_cast<size_t>(index)]; }
-  Blob& blob(int32_t index) { return blobs[static_cast<size_t>(index)]; }
-  const Blob& blob(int32_t index) const { return blobs[static_cast<size_t>(index)]; }
-  const Symbol& symbol(int32_t index) const { return symbols[static_cast<size_t>(index)]; }
+  PlanValue& value(int32_t index) { return values[index]; }
+  const PlanValue& value(int32_t index) const { return values[index]; }
+  Step& step(int32_t index) { return steps[index]; }
+  const Step& step(int32_t index) const { return steps[index]; }
+  Blob& blob(int32_t index) { return blobs[index]; }
+  const Blob& blob(int32_t index) const { return blobs[index]; }
+  const Symbol& symbol(int32_t index) const { return symbols[index]; }
 
   /// The value whose memory `index` is: itself, or what it is a view of.
   int32_t base_index(int32_t index) const {

@@ -438,9 +438,9 @@ class Planner {
     const backend::Problem problem = problem_of(graph_, node);
     for (const PackedTensor& packed :
          options_.kept ? options_.kept->packed(kernel, problem) : packed_by(kernel, problem)) {
-      const Tensor& plain = graph_.value(node.inputs[static_cast<size_t>(packed.input)]).constant;
+      const Tensor& plain = graph_.value(node.inputs[packed.input]).constant;
       const DType stored = precision::stored_type(graph_, node, static_cast<size_t>(packed.input));
-      const ir::ValueId id = node.inputs[static_cast<size_t>(packed.input)];
+      const ir::ValueId id = node.inputs[packed.input];
       step.packed.push_back({packed.input,
                              add_blob({stored, plain.shape(), packed.layout, packed.bytes}),
                              derivation_row(ir::derivation_of(graph_, id))});
@@ -516,7 +516,7 @@ class Planner {
     const auto use = [&](int32_t v) {
       if (v == kNone) return;
       used[static_cast<size_t>(v)] = true;
-      used[static_cast<size_t>(plan_.base_index(v))] = true;
+      used[plan_.base_index(v)] = true;
     };
     for (const Step& step : plan_.steps) {
       for (int32_t v : step.inputs) use(v);
@@ -549,7 +549,7 @@ class Planner {
     std::vector<int32_t> moved(plan_.blobs.size(), kNone);
     std::vector<Blob> blobs;
     const auto keep = [&](int32_t& blob) {
-      int32_t& to = moved[static_cast<size_t>(blob)];
+      int32_t& to = moved[blob];
       if (to == kNone) {
         to = static_cast<int32_t>(blobs.size());
         blobs.push_back(std::move(plan_.blob(blob)));

@@ -128,7 +128,7 @@ std::vector<TableBound> table_bounds(const ir::Graph& raised) {
     const auto rank = static_cast<int64_t>(table.size());
     if (rank == 0) continue;
     const int64_t axis = (n.attrs_as<AxisAttrs>().axis + rank) % rank;
-    const auto rows = table[static_cast<size_t>(axis)].as_constant();
+    const auto rows = table[axis].as_constant();
     const MaybeReach r = rows ? reach(raised, n.inputs[1], 0) : std::nullopt;
     if (!r || r->last.is_constant()) continue;
     bounds.push_back({r->last, *rows, r->always, label(n)});

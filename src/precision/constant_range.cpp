@@ -97,16 +97,14 @@ class Reader {
     for (NodeId id : graph.order()) {
       const Reach reach = of(graph.node(id));
       for (ValueId out : graph.node(id).outputs) {
-        if (out != kNoValue) reach_[static_cast<size_t>(out)] = reach;
+        if (out != kNoValue) reach_[out] = reach;
       }
     }
   }
   std::vector<Reach> take() { return std::move(reach_); }
 
  private:
-  const Reach& at(const Node& node, size_t input) const {
-    return reach_[static_cast<size_t>(node.inputs[input])];
-  }
+  const Reach& at(const Node& node, size_t input) const { return reach_[node.inputs[input]]; }
   // The inputs that elements are taken from: the first one for kMoves, several for other exact
   // operators. The remaining inputs are indices, sizes or conditions.
   static bool is_moved(const Node& node, size_t input) {
@@ -290,7 +288,7 @@ class Keeper {
     double peak = 0;
     for (size_t i = 0; i < count; ++i) {
       if (values[i] != kNoValue && is_float(graph_.value(values[i]).dtype))
-        peak = std::max(peak, reach_[static_cast<size_t>(values[i])].peak());
+        peak = std::max(peak, reach_[values[i]].peak());
     }
     return peak;
   }

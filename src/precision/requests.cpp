@@ -129,7 +129,7 @@ class Quantized {
   }
   bool contains(ir::NodeId id) const {
     const ir::Node& node = graph_.node(id);
-    return !behind_.empty() && !behind_[static_cast<size_t>(id)] && node.op == OpKind::kLinear &&
+    return !behind_.empty() && !behind_[id] && node.op == OpKind::kLinear &&
            graph_.value(node.inputs[1]).is_constant();
   }
 

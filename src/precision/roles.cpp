@@ -35,8 +35,7 @@ Roles roles_of_part(std::string_view part) {
 Structure structure_of(const ir::Graph& raised) {
   const analysis::Layers layers = analysis::layers_of(raised);
   Structure structure{std::vector<Roles>(raised.num_nodes()), layers.of, layers.count};
-  for (ir::NodeId id : raised.order())
-    structure.roles[static_cast<size_t>(id)] = roles_at(raised, layers, id);
+  for (ir::NodeId id : raised.order()) structure.roles[id] = roles_at(raised, layers, id);
   return structure;
 }
 
@@ -47,7 +46,7 @@ bool is_whole(const ir::Node& node) {
 
 Roles roles_of(const Structure& structure, const ir::Graph& graph, ir::NodeId node,
                const ir::Origin& origin) {
-  const Roles roles = structure.roles[static_cast<size_t>(node)];
+  const Roles roles = structure.roles[node];
   if (graph.node(node).op != OpKind::kAttention) return roles;
   if (!is_whole(graph.node(node))) return roles | roles_of_part(origin.part);
   return roles | bit(Role::kAttentionScores) | bit(Role::kAttentionSoftmax) |

@@ -98,7 +98,7 @@ bool Selection::in_blocks(const OnnxNode& node, int first, int last) const {
   for (const OnnxNode::Place& place : node.places) best = std::max(best, rank(place));
   bool found = false;
   for (const OnnxNode::Place& place : node.places) {
-    const int block = structure_.block[static_cast<size_t>(place.node)];
+    const int block = structure_.block[place.node];
     if (rank(place) != best || block == analysis::Layers::kNone) continue;
     if (block < first || block > last) return false;
     found = true;

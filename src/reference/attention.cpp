@@ -129,8 +129,7 @@ std::vector<double> gather_head(const Problem& p, const EvalTensor& x, const Hea
   std::vector<double> result(static_cast<size_t>((rows.end - rows.begin) * width));
   for (int64_t s = rows.begin; s < rows.end; ++s) {
     const double* src = x.f.data() + ((rows.batch * x.shape[1] + s) * heads + rows.head) * width;
-    const auto row = std::span(result).subspan(static_cast<size_t>((s - rows.begin) * width),
-                                               static_cast<size_t>(width));
+    const auto row = std::span(result).subspan((s - rows.begin) * width, width);
     std::copy_n(src, width, row.begin());
     if (rotary) {
       const int64_t at = rows.batch * strides[0] + s * strides[1];
@@ -149,7 +148,7 @@ bool finish_scores(const Problem& p, const Sequence& s, int64_t head, int64_t qu
   const int64_t offset = (s.k_end - s.k_begin) - (s.q_end - s.q_begin);
   bool all_hidden = true;
   for (int64_t j = 0; j < static_cast<int64_t>(row.size()); ++j) {
-    double& score = row[static_cast<size_t>(j)];
+    double& score = row[j];
     const int64_t key = s.k_begin + j;
     double added = p.bias.tensor ? p.bias.tensor->f[p.bias.at(s.batch, head, query, key)] : 0;
     score = p.call.rounding.inner(score * p.attrs.scale);
@@ -191,8 +190,7 @@ double exponentiate_blocks(const Problem& p, std::span<double> row, double max) 
   Sum sum(rounding.inner());
   double top = -HUGE_VAL;
   for (int64_t begin = 0; begin < keys; begin += block) {
-    const auto part =
-        row.subspan(static_cast<size_t>(begin), static_cast<size_t>(std::min(block, keys - begin)));
+    const auto part = row.subspan(begin, std::min(block, keys - begin));
     for (double v : part) top = std::max(top, v);
     // While all keys so far are hidden with −inf, their probability is 0.
     const double base = top == -HUGE_VAL ? 0 : top;
@@ -241,10 +239,9 @@ void attend(const Problem& p, const Sequence& s, int64_t head) {
                  p.call.rounding.accumulator());
     std::vector<double> divisors(static_cast<size_t>(rows));
     for (int64_t i = 0; i < rows; ++i) {
-      const auto row =
-          std::span(scores).subspan(static_cast<size_t>(i * keys), static_cast<size_t>(keys));
+      const auto row = std::span(scores).subspan(i * keys, keys);
       const bool all_hidden = finish_scores(p, s, head, begin + i, row);
-      double& divisor = divisors[static_cast<size_t>(i)] = softmax_row(p, row);
+      double& divisor = divisors[i] = softmax_row(p, row);
       if (!p.attrs.masks_add || !all_hidden) continue;
       std::fill(row.begin(), row.end(), 0.0);
       divisor = 1;
@@ -254,10 +251,9 @@ void attend(const Problem& p, const Sequence& s, int64_t head) {
                  p.call.rounding.accumulator());
     for (int64_t at = 0; at < rows * p.value_dim; ++at) {
       const int64_t row = s.batch * p.q.shape[1] + begin + at / p.value_dim;
-      const double divisor = divisors[static_cast<size_t>(at / p.value_dim)];
-      const double value = p.call.rounding(kContext, context[static_cast<size_t>(at)] / divisor);
-      p.call.out[0]
-          .f[static_cast<size_t>((row * p.heads + head) * p.value_dim + at % p.value_dim)] =
+      const double divisor = divisors[at / p.value_dim];
+      const double value = p.call.rounding(kContext, context[at] / divisor);
+      p.call.out[0].f[(row * p.heads + head) * p.value_dim + at % p.value_dim] =
           p.call.rounding(kOut, value);
     }
   }
@@ -271,8 +267,7 @@ void eval_attention(const EvalCall& call) {
   const auto heads = static_cast<int64_t>(sequences.size()) * whole.heads;
   in_rounded_parts(call, heads, 1, [&](const EvalCall& part, int64_t begin, int64_t end) {
     const Problem p = make_problem(part);
-    for (int64_t i = begin; i < end; ++i)
-      attend(p, sequences[static_cast<size_t>(i / p.heads)], i % p.heads);
+    for (int64_t i = begin; i < end; ++i) attend(p, sequences[i / p.heads], i % p.heads);
   });
 }
 

@@ -49,7 +49,7 @@ void convolve_plane(const ConvSizes& s, const std::vector<int64_t>& table, const
       const double* plane = x + row / s.taps * s.in_plane;
       const int64_t* from = table.data() + row % s.taps * s.out_plane + begin;
       for (int64_t i = 0; i < count; ++i) {
-        if (from[i] >= 0) columns[static_cast<size_t>(row * count + i)] = plane[from[i]];
+        if (from[i] >= 0) columns[row * count + i] = plane[from[i]];
       }
     }
     std::vector<double> result(static_cast<size_t>(s.out_channels * count), 0.0);
@@ -65,7 +65,7 @@ void add_bias_and_round(const EvalCall& call, int64_t plane) {
   const int64_t channels = y.shape[1];
   for (size_t i = 0; i < y.f.size(); ++i) {
     const int64_t channel = static_cast<int64_t>(i) / plane % channels;
-    const double sum = y.f[i] + (bias ? bias->f[static_cast<size_t>(channel)] : 0.0);
+    const double sum = y.f[i] + (bias ? bias->f[channel] : 0.0);
     y.f[i] = call.rounding(2, call.rounding.inner(sum));
   }
 }
@@ -76,7 +76,7 @@ void spread_plane(const std::vector<int64_t>& table, int64_t in_plane, const dou
   for (size_t i = 0; i < table.size(); ++i) {
     if (table[i] < 0) continue;
     const auto at = static_cast<int64_t>(i);
-    out[static_cast<size_t>(table[i])].add(x[at % in_plane] * w[at / in_plane]);
+    out[table[i]].add(x[at % in_plane] * w[at / in_plane]);
   }
 }
 

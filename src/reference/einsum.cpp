@@ -47,8 +47,7 @@ EinsumLoop plan_loop(const EvalCall& call, const EinsumEquation& equation) {
     for (size_t axis = 0; axis < dense.size(); ++axis) {
       const auto at = std::find(labels.begin(), labels.end(), equation.inputs[n][axis]);
       // A label that occurs twice in one input selects its diagonal: the strides add up.
-      if (call.in[n]->shape[axis] != 1)
-        strides[static_cast<size_t>(at - labels.begin())] += dense[axis];
+      if (call.in[n]->shape[axis] != 1) strides[at - labels.begin()] += dense[axis];
     }
     loop.strides.push_back(std::move(strides));
   }

@@ -127,13 +127,13 @@ void eval_where(const EvalCall& call) {
                            broadcast_strides(x.shape, out.shape),
                            broadcast_strides(y.shape, out.shape)};
   for_each_broadcast(out.shape, strides, [&](int64_t at, const std::array<int64_t, 3>& offsets) {
-    const bool first = condition.i[static_cast<size_t>(offsets[0])] != 0;
+    const bool first = condition.i[offsets[0]] != 0;
     const EvalTensor& from = first ? x : y;
     const auto i = static_cast<size_t>(offsets[first ? 1 : 2]);
     if (out.is_float())
-      out.f[static_cast<size_t>(at)] = from.f[i];
+      out.f[at] = from.f[i];
     else
-      out.i[static_cast<size_t>(at)] = from.i[i];
+      out.i[at] = from.i[i];
   });
 }
 

@@ -16,7 +16,7 @@ EvalTensor run_instruction(const Instruction& instruction,
   std::vector<DType> types;
   Shape shape;
   for (int index : instruction.operands) {
-    operands.push_back(values[static_cast<size_t>(index)]);
+    operands.push_back(values[index]);
     // Floats of several storage types are converted to registers of one type.
     const DType type = operands.back()->dtype;
     types.push_back(is_float(type) && type != DType::kF64 ? DType::kF32 : type);

@@ -62,8 +62,7 @@ struct TupleIndex {
     for (int64_t k = 0; k < depth; ++k) {
       const int64_t position = tuple * depth + k;
       const size_t axis = first + static_cast<size_t>(k);
-      sum += strides[axis] *
-             wrap_index(indices.i[static_cast<size_t>(position)], shape[axis], position);
+      sum += strides[axis] * wrap_index(indices.i[position], shape[axis], position);
     }
     return sum;
   }
@@ -77,7 +76,7 @@ void eval_gather(const EvalCall& call) {
       view_axis(data.shape, normalize_axis(decode<AxisAttrs>(call.attrs).axis, data.rank()));
   const int64_t count = indices.elems(), outer = view.inner == 0 ? 0 : view.outer;
   for (int64_t k = 0; k < count; ++k) {
-    const int64_t row = wrap_index(indices.i[static_cast<size_t>(k)], view.size, k);
+    const int64_t row = wrap_index(indices.i[k], view.size, k);
     for (int64_t o = 0; o < outer; ++o) {
       for (int64_t i = 0; i < view.inner; ++i)
         copy_element(data, view.at(o, row, i), call.out[0], (o * count + k) * view.inner + i);
@@ -92,7 +91,7 @@ void eval_gather_elements(const EvalCall& call) {
   const int64_t along = strides[axis];
   strides[axis] = 0;
   walk(indices.shape, strides, [&](int64_t flat, int64_t offset) {
-    const int64_t row = wrap_index(indices.i[static_cast<size_t>(flat)], data.shape[axis], flat);
+    const int64_t row = wrap_index(indices.i[flat], data.shape[axis], flat);
     copy_element(data, offset + row * along, call.out[0], flat);
   });
 }
@@ -125,7 +124,7 @@ void eval_scatter_elements(const EvalCall& call) {
   const int64_t along = strides[axis];
   strides[axis] = 0;
   walk(indices.shape, strides, [&](int64_t flat, int64_t offset) {
-    const int64_t row = wrap_index(indices.i[static_cast<size_t>(flat)], data.shape[axis], flat);
+    const int64_t row = wrap_index(indices.i[flat], data.shape[axis], flat);
     scatter(call, attrs.reduction, flat, offset + row * along);
   });
 }

@@ -32,9 +32,8 @@ AxisView view_axis(const Shape& shape, size_t axis) {
 
 void copy_strided(const EvalTensor& src, int64_t first, const Shape& strides, EvalTensor& dst) {
   const auto copy = [&](const auto& from, auto& to) {
-    walk(dst.shape, strides, [&](int64_t flat, int64_t offset) {
-      to[static_cast<size_t>(flat)] = from[static_cast<size_t>(first + offset)];
-    });
+    walk(dst.shape, strides,
+         [&](int64_t flat, int64_t offset) { to[flat] = from[first + offset]; });
   };
   if (src.is_float())
     copy(src.f, dst.f);

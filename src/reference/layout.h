@@ -55,9 +55,9 @@ void walk_coordinates(const Shape& shape, const Body& body) {
 /// Element `from` of src becomes element `to` of dst; both hold the same kind of numbers.
 inline void copy_element(const EvalTensor& src, int64_t from, EvalTensor& dst, int64_t to) {
   if (src.is_float())
-    dst.f[static_cast<size_t>(to)] = src.f[static_cast<size_t>(from)];
+    dst.f[to] = src.f[from];
   else
-    dst.i[static_cast<size_t>(to)] = src.i[static_cast<size_t>(from)];
+    dst.i[to] = src.i[from];
 }
 
 /// The elements of `src` at strides over dst's shape, starting at `first`.

@@ -93,7 +93,7 @@ void multiply_integers(const EvalCall& call, const MatMulLayout& layout) {
         const auto j = static_cast<size_t>(offsets[1] + l * n + at % n);
         sum = wrapping_add(sum, wrapping_mul(a[i], b[j]));
       }
-      y.i[static_cast<size_t>(batch * m * n + at)] = wrap_integer(y.dtype, sum);
+      y.i[batch * m * n + at] = wrap_integer(y.dtype, sum);
     }
   });
 }

@@ -233,7 +233,7 @@ void eval_reverse_sequence(const EvalCall& call) {
   }
   const int64_t stride = row_major_strides(x.shape)[time];
   walk_coordinates(x.shape, [&](int64_t flat, const Shape& at) {
-    const int64_t length = lengths[static_cast<size_t>(at[batch])];
+    const int64_t length = lengths[at[batch]];
     const int64_t from = at[time] < length ? length - 1 - at[time] : at[time];
     copy_element(x, flat + (from - at[time]) * stride, call.out[0], flat);
   });

@@ -22,7 +22,7 @@ struct LineOrder {
     }
     return x.f[i] < x.f[j] || (std::isnan(x.f[j]) && !std::isnan(x.f[i]));
   }
-  bool is_nan(int64_t a) const { return x.is_float() && std::isnan(x.f[static_cast<size_t>(a)]); }
+  bool is_nan(int64_t a) const { return x.is_float() && std::isnan(x.f[a]); }
 };
 
 // better(order, candidate, best): the candidate comes before the best so far.
@@ -41,7 +41,7 @@ void arg_reduce(const EvalCall& call, const Better& better) {
         const bool ties = !wins && !better(order, current, candidate);
         if (wins || (ties && attrs.select_last_index)) best = k;
       }
-      call.out[0].i[static_cast<size_t>(o * view.inner + i)] = best;
+      call.out[0].i[o * view.inner + i] = best;
     }
   }
 }
@@ -58,12 +58,10 @@ void for_each_line(const EvalCall& call, int64_t axis, const Line& line) {
   std::vector<double> values(static_cast<size_t>(view.size));
   for (int64_t o = 0; o < view.outer; ++o) {
     for (int64_t i = 0; i < view.inner; ++i) {
-      for (int64_t k = 0; k < view.size; ++k)
-        values[static_cast<size_t>(k)] = x.f[static_cast<size_t>(view.at(o, k, i))];
+      for (int64_t k = 0; k < view.size; ++k) values[k] = x.f[view.at(o, k, i)];
       line(values);
       for (int64_t k = 0; k < view.size; ++k) {
-        call.out[0].f[static_cast<size_t>(view.at(o, k, i))] =
-            call.rounding(0, values[static_cast<size_t>(k)]);
+        call.out[0].f[view.at(o, k, i)] = call.rounding(0, values[k]);
       }
     }
   }
@@ -138,11 +136,10 @@ void eval_top_k(const EvalCall& call) {
         return attrs.largest ? order.less(bt, at) : order.less(at, bt);
       });
       for (int64_t n = 0; n < k; ++n) {
-        const int64_t to = out_view.at(o, n, i), from = ranked[static_cast<size_t>(n)];
+        const int64_t to = out_view.at(o, n, i), from = ranked[n];
         if (call.out[0].dtype != DType::kUndefined)
           copy_element(x, view.at(o, from, i), call.out[0], to);
-        if (call.out.size() > 1 && call.out[1].dtype != DType::kUndefined)
-          call.out[1].i[static_cast<size_t>(to)] = from;
+        if (call.out.size() > 1 && call.out[1].dtype != DType::kUndefined) call.out[1].i[to] = from;
       }
     }
   }
@@ -184,7 +181,7 @@ void eval_hardmax(const EvalCall& call) {
     const auto best = std::max_element(v.begin(), v.end()) - v.begin();
     const double fill = nan == v.end() ? 0.0 : *nan;
     std::fill(v.begin(), v.end(), fill);
-    if (nan == v.end()) v[static_cast<size_t>(best)] = 1;
+    if (nan == v.end()) v[best] = 1;
   });
 }
 

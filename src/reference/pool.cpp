@@ -42,7 +42,7 @@ void for_each_window(const EvalCall& call, const Window& window, const Reduce& r
 double largest(const std::vector<double>& x, int64_t begin, const std::vector<int64_t>& taken) {
   double best = -HUGE_VAL;
   for (int64_t i : taken) {
-    const double v = x[static_cast<size_t>(begin + i)];
+    const double v = x[begin + i];
     if (v > best || std::isnan(v)) best = v;
     if (std::isnan(best)) break;
   }
@@ -86,7 +86,7 @@ void eval_max_pool(const EvalCall& call) {
                     }
                     int64_t best = double_to_integer(x.dtype, -HUGE_VAL);
                     for (int64_t i : taken) {
-                      const int64_t v = x.i[static_cast<size_t>(begin + i)];
+                      const int64_t v = x.i[begin + i];
                       if (integer_less(x.dtype, best, v)) best = v;
                     }
                     y.i[out] = best;
@@ -103,7 +103,7 @@ void eval_average_pool(const EvalCall& call) {
       call, window,
       [&](size_t out, int64_t begin, const Shape& at, const std::vector<int64_t>& taken) {
         Sum sum(call.rounding.accumulator());
-        for (int64_t i : taken) sum.add(x.f[static_cast<size_t>(begin + i)]);
+        for (int64_t i : taken) sum.add(x.f[begin + i]);
         const int64_t count = attrs.count_include_pad ? taps_in_padded(window, at)
                                                       : static_cast<int64_t>(taken.size());
         call.out[0].f[out] = call.rounding(0, sum.value() / static_cast<double>(count));

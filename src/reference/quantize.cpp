@@ -73,7 +73,7 @@ void eval_dequantize_linear(const EvalCall& call) {
   const ScaleIndex index(decode<QuantizeAttrs>(call.attrs), x.shape, scale);
   for (int64_t i = 0; i < x.elems(); ++i) {
     const size_t s = index(i);
-    y.f[static_cast<size_t>(i)] = call.rounding(0, (x.value(i) - zero_point(call, s)) * scale.f[s]);
+    y.f[i] = call.rounding(0, (x.value(i) - zero_point(call, s)) * scale.f[s]);
   }
 }
 
@@ -87,16 +87,16 @@ void eval_negative_log_likelihood(const EvalCall& call) {
   std::vector<double> losses(static_cast<size_t>(targets.elems()), 0.0);
   double counted = 0;
   for (int64_t i = 0; i < targets.elems(); ++i) {
-    const int64_t target = targets.i[static_cast<size_t>(i)];
+    const int64_t target = targets.i[i];
     if (attrs.ignores && target == attrs.ignore_index) continue;
     if (target < 0 || target >= view.size) {
       throw Error(ErrorCode::kInput, "target " + std::to_string(target) + " at element " +
                                          std::to_string(i) + " is outside [0, " +
                                          std::to_string(view.size) + ")");
     }
-    const double weight = weights ? weights->f[static_cast<size_t>(target)] : 1.0;
+    const double weight = weights ? weights->f[target] : 1.0;
     const int64_t at = view.at(i / view.inner, target, i % view.inner);
-    losses[static_cast<size_t>(i)] = -weight * x.f[static_cast<size_t>(at)];
+    losses[i] = -weight * x.f[at];
     counted += weight;
   }
   EvalTensor& y = call.out[0];

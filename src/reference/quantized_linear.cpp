@@ -21,7 +21,7 @@ std::vector<double> centered(const EvalTensor& x, const Rounding& rounding, size
     if (zeros != nullptr)
       zero = zeros->value(zeros->elems() == 1 ? 0 : by_row ? i / cols : i % cols);
     const double value = x.value(i);
-    values[static_cast<size_t>(i)] = (x.is_float() ? rounding(point, value) : value) - zero;
+    values[i] = (x.is_float() ? rounding(point, value) : value) - zero;
   }
   if (!x.is_float()) rounding.see(point, values);
   return values;

@@ -44,9 +44,8 @@ void for_each_group(const EvalCall& call, const std::vector<T>& from, const Writ
   }
   std::vector<T> group(static_cast<size_t>(num_elems(group_sizes)));
   walk(kept_sizes, kept_strides, [&](int64_t out, int64_t base) {
-    walk(group_sizes, group_strides, [&](int64_t k, int64_t offset) {
-      group[static_cast<size_t>(k)] = from[static_cast<size_t>(base + offset)];
-    });
+    walk(group_sizes, group_strides,
+         [&](int64_t k, int64_t offset) { group[k] = from[base + offset]; });
     write(static_cast<size_t>(out), std::span<const T>(group));
   });
 }

@@ -83,7 +83,7 @@ void eval_roi_align(const EvalCall& call) {
   const double shift = attrs.half_pixel ? 0.5 : 0.0, least = attrs.half_pixel ? -HUGE_VAL : 1.0;
   int64_t out = 0;
   for (int64_t r = 0; r < regions.shape[0]; ++r) {
-    const int64_t image = images.i[static_cast<size_t>(r)];
+    const int64_t image = images.i[r];
     if (image < 0 || image >= x.shape[0]) {
       throw Error(ErrorCode::kInput, "image " + std::to_string(image) + " of region " +
                                          std::to_string(r) + " is outside [0, " +
@@ -101,11 +101,10 @@ void eval_roi_align(const EvalCall& call) {
     for (int64_t c = 0; c < channels; ++c) {
       const double* pixels = x.f.data() + (image * channels + c) * height * width;
       for (int64_t at = 0; at < attrs.height * attrs.width; ++at) {
-        const double value =
-            rows && cols ? weigh((*rows)[static_cast<size_t>(at / attrs.width)],
-                                 (*cols)[static_cast<size_t>(at % attrs.width)], pixels, width)
-                         : std::numeric_limits<double>::quiet_NaN();
-        y.f[static_cast<size_t>(out++)] = call.rounding(0, value);
+        const double value = rows && cols ? weigh((*rows)[at / attrs.width],
+                                                  (*cols)[at % attrs.width], pixels, width)
+                                          : std::numeric_limits<double>::quiet_NaN();
+        y.f[out++] = call.rounding(0, value);
       }
     }
   }

@@ -113,9 +113,8 @@ std::vector<double> resize_axis(const std::vector<double>& x, const AxisView& vi
     for (int64_t k = 0; k < out; ++k) {
       for (int64_t i = 0; i < view.inner; ++i) {
         double sum = 0;
-        for (const Tap& tap : taps[static_cast<size_t>(k)])
-          sum += tap.weight * x[static_cast<size_t>(view.at(o, tap.index, i))];
-        y[static_cast<size_t>((o * out + k) * view.inner + i)] = sum;
+        for (const Tap& tap : taps[k]) sum += tap.weight * x[view.at(o, tap.index, i)];
+        y[(o * out + k) * view.inner + i] = sum;
       }
     }
   }
@@ -235,7 +234,7 @@ void eval_grid_sample(const EvalCall& call) {
         const double value = valid
                                  ? weigh(taps, x.f.data() + (n * channels + c) * image, strides, 0)
                                  : std::numeric_limits<double>::quiet_NaN();
-        y.f[static_cast<size_t>((n * channels + c) * points + p)] = call.rounding(0, value);
+        y.f[(n * channels + c) * points + p] = call.rounding(0, value);
       }
     }
   }

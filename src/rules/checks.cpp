@@ -98,8 +98,7 @@ class ValueCheck {
     const SymShape& indices = context_.shape(input_);
     const auto depth = rule_.tuples && !indices.empty() ? indices.back().as_constant() : 1;
     if (!depth || axis < 0 || axis + *depth > rank) return false;
-    for (int64_t k = 0; k < *depth; ++k)
-      sizes_.push_back(context_.shape(table)[static_cast<size_t>(axis + k)]);
+    for (int64_t k = 0; k < *depth; ++k) sizes_.push_back(context_.shape(table)[axis + k]);
     return !sizes_.empty();
   }
   const Dim& size_of(size_t element) const { return sizes_[element % sizes_.size()]; }

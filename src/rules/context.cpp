@@ -83,7 +83,7 @@ void propagate_moved_values(InferContext& context, std::span<const size_t> data_
   }
   for (size_t i = 0; i < out.size(); ++i) {
     std::vector<Dim> moved;
-    for (int64_t position : out[i].i) moved.push_back(pool[static_cast<size_t>(position)]);
+    for (int64_t position : out[i].i) moved.push_back(pool[position]);
     context.set_values(i, std::move(moved));
   }
 }

@@ -32,7 +32,7 @@ std::optional<std::vector<Dim>> broadcast_contents(const InferContext& context, 
   std::vector<Dim> result(static_cast<size_t>(num_elems(out)));
   const std::array strides{broadcast_strides(concrete(context.shape(i)), out)};
   for_each_broadcast(out, strides, [&](int64_t at, const std::array<int64_t, 1>& from) {
-    result[static_cast<size_t>(at)] = (*values)[static_cast<size_t>(from[0])];
+    result[at] = (*values)[from[0]];
   });
   return result;
 }
@@ -278,12 +278,12 @@ namespace {
 void check_operands(InferContext& context, const Instruction& instruction,
                     const std::vector<DType>& types, const std::vector<SymShape>& shapes) {
   const auto bad = [&](size_t i, const std::string& expected) {
-    const DType got = types[static_cast<size_t>(instruction.operands[i])];
+    const DType got = types[instruction.operands[i]];
     context.fail("instruction " + std::string(name(instruction.op)) + ": operand " +
                  std::to_string(i) + " has type " + std::string(name(got)) + ", expected " +
                  expected);
   };
-  const auto type = [&](size_t i) { return types[static_cast<size_t>(instruction.operands[i])]; };
+  const auto type = [&](size_t i) { return types[instruction.operands[i]]; };
   const OpKind op = instruction.op;
   const Rule rule = rule_of(op);  // the same requirements for types
   const bool boolean = rule == &infer_not || rule == &infer_and || rule == &infer_or ||
@@ -300,7 +300,7 @@ void check_operands(InferContext& context, const Instruction& instruction,
     const bool floats = is_float(type(i)) && is_float(type(first));
     if (type(i) != type(first) && !floats) bad(i, std::string(name(type(first))));
     if (op != OpKind::kClip) continue;
-    const Dim count = product(shapes[static_cast<size_t>(instruction.operands[i])]);
+    const Dim count = product(shapes[instruction.operands[i]]);
     if (equal(count, 1) == false) bad(i, "one number");
     context.require_equal(count, 1);
   }
@@ -311,7 +311,7 @@ void check_operands(InferContext& context, const Instruction& instruction,
 void require_used(InferContext& context, std::span<const Instruction> program) {
   std::vector<bool> used(context.num_inputs() + program.size(), false);
   for (const Instruction& instruction : program) {
-    for (int index : instruction.operands) used[static_cast<size_t>(index)] = true;
+    for (int index : instruction.operands) used[index] = true;
   }
   used.back() = true;
   const auto unused = std::find(used.begin(), used.end(), false);
@@ -340,8 +340,8 @@ void infer_fused_elementwise(InferContext& context) {
     std::vector<DType> operand_types;
     SymShape shape;
     for (int index : instruction.operands) {
-      operand_types.push_back(types[static_cast<size_t>(index)]);
-      shape = broadcast(context, shape, shapes[static_cast<size_t>(index)]);
+      operand_types.push_back(types[index]);
+      shape = broadcast(context, shape, shapes[index]);
     }
     types.push_back(result_type(instruction, operand_types));
     shapes.push_back(std::move(shape));

@@ -452,7 +452,7 @@ void infer_reverse_sequence(InferContext& context) {
     context.fail("sequence_lens is " + std::string(name(context.dtype(1))) + str(context.shape(1)) +
                  ", expected a list of i64");
   }
-  context.unify(in[static_cast<size_t>(attrs.batch_axis)], context.shape(1)[0]);
+  context.unify(in[attrs.batch_axis], context.shape(1)[0]);
   context.set_output(0, context.dtype(0), in);
   propagate_moved_values(context, kFirst);
 }

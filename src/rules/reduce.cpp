@@ -43,8 +43,8 @@ void reduce_values(InferContext& context, const std::vector<bool>& reduced,
       target += rest % sizes[i] * stride;
       stride *= sizes[i];
     }
-    sums.resize(static_cast<size_t>(std::max<int64_t>(stride, static_cast<int64_t>(sums.size()))));
-    std::optional<Dim>& sum = sums[static_cast<size_t>(target)];
+    sums.resize(std::max<int64_t>(stride, static_cast<int64_t>(sums.size())));
+    std::optional<Dim>& sum = sums[target];
     sum = sum ? combine(*sum, (*known)[flat]) : (*known)[flat];
   }
   std::vector<Dim> values;

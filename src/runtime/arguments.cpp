@@ -36,7 +36,7 @@ backend::TensorArg Arguments::value(int32_t index, std::span<const int64_t> slot
   const plan::PlanValue& value = engine_.plan.value(index);
   if (value.kind == plan::PlanValue::Kind::kConstant) return constant(value);
   const Engine::Impl::ValueSlots& own = engine_.slots_of(index);
-  const auto at = [&](int32_t slot) { return slots[static_cast<size_t>(slot)]; };
+  const auto at = [&](int32_t slot) { return slots[slot]; };
   backend::TensorArg arg;
   arg.dtype = value.dtype;
   std::array<int64_t, backend::kMaxRank> sizes{};

@@ -107,7 +107,7 @@ void Binding::make_rules() {
         rule.number = *number;
       } else if (const auto symbol = shape[d].as_symbol()) {
         rule.symbol = engine_.program.symbol_index(*symbol);
-        auto& first = bound_at[static_cast<size_t>(rule.symbol)];
+        auto& first = bound_at[rule.symbol];
         rule.kind = first.first < 0 ? SizeRule::Kind::kBinds : SizeRule::Kind::kRepeats;
         if (first.first < 0) first = {static_cast<int32_t>(i), static_cast<int32_t>(d)};
         rule.first_input = first.first;

@@ -49,8 +49,8 @@ class Binding {
   void bind_size(size_t input, size_t dim, int64_t size);
   void check_ranges() const;
   void check_values(const IdRule& rule, const ShapeEntry& entry, const Arguments& arguments) const;
-  int64_t& size_of(const SizeRule& rule) { return symbols_[static_cast<size_t>(rule.symbol)]; }
-  int64_t size_of(const SizeRule& rule) const { return symbols_[static_cast<size_t>(rule.symbol)]; }
+  int64_t& size_of(const SizeRule& rule) { return symbols_[rule.symbol]; }
+  int64_t size_of(const SizeRule& rule) const { return symbols_[rule.symbol]; }
   [[noreturn]] void fail(size_t input, const std::string& what) const;
 
   const Engine::Impl& engine_;

@@ -22,9 +22,7 @@ class DeviceWeights {
   /// Were they uploaded by the process that this one was forked from?
   bool of_parent() const;
 
-  std::byte* blob(int32_t index) const {
-    return memory_->data() + offsets_[static_cast<size_t>(index)];
-  }
+  std::byte* blob(int32_t index) const { return memory_->data() + offsets_[index]; }
   /// The same bytes in host memory; null: `address` is not in a blob.
   const std::byte* on_host(const std::byte* address) const;
 

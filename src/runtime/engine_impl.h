@@ -45,7 +45,7 @@ struct Engine::Impl {
     int32_t offset = -1;
   };
   std::vector<ValueSlots> slots;
-  const ValueSlots& slots_of(int32_t value) const { return slots[static_cast<size_t>(value)]; }
+  const ValueSlots& slots_of(int32_t value) const { return slots[value]; }
   std::vector<plan::Guard> guards_to_hold;          ///< the plan's, and what could not be proven
   std::vector<std::pair<int32_t, int32_t>> guards;  ///< slots of lhs and rhs of those
 

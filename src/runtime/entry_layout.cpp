@@ -19,8 +19,7 @@ class Layout {
         entry_(entry),
         place_of_(plan_.values.size(), 0),
         input_of_(plan_.values.size(), 0) {
-    for (size_t i = 0; i < plan_.inputs.size(); ++i)
-      input_of_[static_cast<size_t>(plan_.inputs[i])] = i;
+    for (size_t i = 0; i < plan_.inputs.size(); ++i) input_of_[plan_.inputs[i]] = i;
   }
 
   void place_all() {

@@ -113,7 +113,7 @@ class Maker {
       if (value.kind != PlanValue::Kind::kArena && value.kind != PlanValue::Kind::kInput) continue;
       const uint64_t bytes = bytes_of_value(static_cast<int32_t>(v));
       const bool is_input = value.kind == PlanValue::Kind::kInput;
-      uint64_t& sum = is_input ? least.inputs : begun[static_cast<size_t>(value.first_step)];
+      uint64_t& sum = is_input ? least.inputs : begun[value.first_step];
       sum = sum_of_bytes(sum, bytes);
       if (!is_input) ended[static_cast<size_t>(value.last_step) + 1] += bytes;
     }

@@ -15,7 +15,7 @@ class Finder {
   explicit Finder(const plan::Plan& plan) : plan_(plan), producers_(plan.values.size(), kNone) {
     for (size_t s = 0; s < plan.steps.size(); ++s) {
       for (int32_t out : plan.steps[s].outputs) {
-        if (out != kNone) producers_[static_cast<size_t>(out)] = static_cast<int32_t>(s);
+        if (out != kNone) producers_[out] = static_cast<int32_t>(s);
       }
     }
   }
@@ -65,7 +65,7 @@ class Finder {
 
   // Where `value` is an integer input cast to another integer type.
   std::optional<IdRule> before_cast(int32_t value) const {
-    const int32_t producer = producers_[static_cast<size_t>(value)];
+    const int32_t producer = producers_[value];
     if (producer == kNone) return std::nullopt;
     const auto s = static_cast<size_t>(producer);
     const plan::Step& step = plan_.steps[s];

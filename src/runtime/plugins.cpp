@@ -128,7 +128,7 @@ class Registry {
       fail(path, "has the name '" + other->first + "' of '" + other->second.path + "'");
     if (info.num_kernels < 1 || !info.kernels) fail(path, "has no kernels");
     std::vector<backend::KernelDef> rows;
-    rows.reserve(static_cast<size_t>(info.num_kernels));
+    rows.reserve(info.num_kernels);
     for (int32_t i = 0; i < info.num_kernels; ++i)
       rows.push_back(checked_row(path, info, info.kernels[i]));
     names_[info.name] = {

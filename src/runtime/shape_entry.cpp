@@ -5,8 +5,7 @@ namespace vernier::runtime {
 
 void ShapeEntry::resolve(std::span<std::byte* const> bases) {
   const auto set = [&](backend::TensorArg& arg, const Source& source) {
-    if (source.base != Source::kFixed)
-      arg.data = bases[static_cast<size_t>(source.base)] + source.offset;
+    if (source.base != Source::kFixed) arg.data = bases[source.base] + source.offset;
   };
   for (StepRun& step : steps) {
     for (size_t i = 0; i < step.in.size(); ++i) set(step.in[i], step.in_sources[i]);

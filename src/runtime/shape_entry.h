@@ -52,7 +52,7 @@ struct ShapeEntry {
   ThreadTeam::Pace pace;  ///< the CPU's
   RunRecording recording;
 
-  int64_t slot(int32_t index) const { return slots[static_cast<size_t>(index)]; }
+  int64_t slot(int32_t index) const { return slots[index]; }
   /// Sets the address of every argument, from the bases of a run (Source::base).
   void resolve(std::span<std::byte* const> bases);
 };

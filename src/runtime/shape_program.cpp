@@ -69,7 +69,7 @@ void ShapeProgram::evaluate(std::span<const int64_t> symbols, std::span<int64_t>
       if (instruction.kind == DimOp::Kind::kConstant) {
         stack.push_back(instruction.operand);
       } else if (instruction.kind == DimOp::Kind::kSymbol) {
-        stack.push_back(symbols[static_cast<size_t>(instruction.operand)]);
+        stack.push_back(symbols[instruction.operand]);
       } else {
         const int64_t b = stack.back();
         stack.pop_back();

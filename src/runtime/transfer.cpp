@@ -107,7 +107,7 @@ const backend::TensorArg& Transfer::output_for(const ShapeEntry& entry,
     throw Error(ErrorCode::kInput, "output '" + std::string(buffer.name) +
                                        "' does not exist; the engine's outputs are " + names);
   }
-  const backend::TensorArg& arg = entry.outputs[static_cast<size_t>(it - outputs_.begin())];
+  const backend::TensorArg& arg = entry.outputs[it - outputs_.begin()];
   if (buffer.bytes < bytes_of(arg) || !buffer.data) {
     throw Error(ErrorCode::kInput, "output '" + std::string(buffer.name) + "': the buffer has " +
                                        std::to_string(buffer.bytes) + " bytes, the output " +

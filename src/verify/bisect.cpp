@@ -121,7 +121,7 @@ std::vector<Rows> candidate_steps(const plan::Plan& plan,
   const auto weight = [&](int32_t step) {
     if (!where || static_cast<size_t>(step) >= where->steps.size()) return 0.0;
     constexpr double kFirst = 2;  // above every share
-    return step == where->first_non_finite ? kFirst : where->steps[static_cast<size_t>(step)].share;
+    return step == where->first_non_finite ? kFirst : where->steps[step].share;
   };
   std::ranges::stable_sort(order, std::ranges::greater{}, weight);
   std::vector<Rows> steps;

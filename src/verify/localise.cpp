@@ -264,7 +264,7 @@ Localisation Follower::finish() {
     for (const Debt& debt : debts_[s]) {
       double owed = debt.own;
       for (const auto& [base, part] : debt.from) owed += part;
-      const double passed_on = weight[static_cast<size_t>(debt.value)];
+      const double passed_on = weight[debt.value];
       if (!(owed > 0) || passed_on == 0) continue;
       found_.steps[s].share += passed_on * (debt.own / owed);
       for (const auto& [base, part] : debt.from) weight[base] += passed_on * (part / owed);

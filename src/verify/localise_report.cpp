@@ -73,7 +73,7 @@ std::string to_text(const Localisation& found) {
     text += format_line("  {:>7}  {}\n", percent(s.share), step_name(s));
   }
   if (found.first_non_finite >= 0) {
-    const StepError& s = found.steps[static_cast<size_t>(found.first_non_finite)];
+    const StepError& s = found.steps[found.first_non_finite];
     text += format_line("NaN or infinity begins in {}: {} finite in FP64\n", step_name(s),
                         counted(s.non_finite, "element that is", "elements that are"));
   }

@@ -99,7 +99,7 @@ Distance distance(const EvalTensor& got, const EvalTensor& want, int row_axis) {
   std::vector<double> errors;
   errors.reserve(want.f.size());
   for (int64_t i = 0; i < d.elems; ++i) {
-    const double g = got.f[static_cast<size_t>(i)], w = want.f[static_cast<size_t>(i)];
+    const double g = got.f[i], w = want.f[i];
     if (!std::isfinite(g) || !std::isfinite(w)) {
       if (same_non_finite(g, w)) continue;
       if (d.wrong_non_finite++ == 0) d.worst_row = row(i);
@@ -149,7 +149,7 @@ Ranking ranking(const std::vector<double>& got, const std::vector<double>& want)
 }
 
 std::vector<RowMetrics> row_metrics(const EvalTensor& got, const EvalTensor& want, int axis) {
-  const int64_t rows = axis < 0 ? 1 : want.shape[static_cast<size_t>(axis)];
+  const int64_t rows = axis < 0 ? 1 : want.shape[axis];
   const bool ranked = want.is_float() && want.rank() > 0 &&
                       axis != static_cast<int>(want.rank()) - 1 && want.shape.back() > 1;
   std::vector<RowMetrics> metrics;

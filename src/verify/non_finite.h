@@ -28,7 +28,7 @@ class NonFiniteTrace {
   /// What plan value `value` holds; not an alias. Values that were not noted are finite.
   void note(int32_t value, Finiteness what);
   /// Step `step` makes NaN or infinity of inputs that do not ask for it.
-  void note_own(int32_t step) { own_[static_cast<size_t>(step)] = true; }
+  void note_own(int32_t step) { own_[step] = true; }
 
   struct Found {
     int32_t step = plan::kNone;      ///< that makes the first infinity or NaN on the way

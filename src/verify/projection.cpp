@@ -98,8 +98,8 @@ ProjectedWeight project(const EvalTensor& w, const Roles& roles, const LaunchCal
                        std::vector<double>(static_cast<size_t>(k), 0), 0};
   std::vector<double> factors(static_cast<size_t>(n)), zeros(static_cast<size_t>(n));
   for (int64_t c = 0; c < n; ++c) {
-    factors[static_cast<size_t>(c)] = one_of(scale, c, 1) * r[static_cast<size_t>(c)];
-    zeros[static_cast<size_t>(c)] = one_of(zero, c, 0);
+    factors[c] = one_of(scale, c, 1) * r[c];
+    zeros[c] = one_of(zero, c, 0);
   }
   for (int64_t i = 0; i < rows * cols; ++i) {
     const auto column = static_cast<size_t>(roles.trans_w ? i / cols : i % cols);
@@ -127,7 +127,7 @@ EvalTensor operand_of(const LaunchCall& call, const Roles& roles, const Rounding
     return t->value(t->elems() == 1 ? 0 : i / k);
   };
   for (int64_t i = 0; i < x.elems(); ++i)
-    real.f[static_cast<size_t>(i)] = (x.value(i) - one_of(zero, i, 0)) * one_of(scale, i, 1);
+    real.f[i] = (x.value(i) - one_of(zero, i, 0)) * one_of(scale, i, 1);
   return real;
 }
 

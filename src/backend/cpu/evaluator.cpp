@@ -37,9 +37,9 @@ EvalTensor load(const TensorArg& t) {
   EvalTensor result = shaped_like(t);
   for_each_element(t, [&](int64_t i, int64_t offset) {
     if (result.is_float())
-      result.f[static_cast<size_t>(i)] = load_float(t.dtype, t.data + offset);
+      result.f[i] = load_float(t.dtype, t.data + offset);
     else
-      result.i[static_cast<size_t>(i)] = load_integer(t.dtype, t.data + offset);
+      result.i[i] = load_integer(t.dtype, t.data + offset);
   });
   return result;
 }
@@ -48,9 +48,9 @@ void store(const EvalTensor& result, const TensorArg& t) {
   VERNIER_ASSERT(result.elems() == t.elems(), "evaluator changed its output's size");
   for_each_element(t, [&](int64_t i, int64_t offset) {
     if (result.is_float())
-      store_float(t.dtype, result.f[static_cast<size_t>(i)], t.data + offset);
+      store_float(t.dtype, result.f[i], t.data + offset);
     else
-      store_integer(t.dtype, result.i[static_cast<size_t>(i)], t.data + offset);
+      store_integer(t.dtype, result.i[i], t.data + offset);
   });
 }
 

@@ -23,7 +23,7 @@ Problem in_f32(const Problem& problem) {
 }
 
 std::string widened_layout(const Problem& problem, int input, const std::string& inner) {
-  const DType stored = problem.inputs[static_cast<size_t>(input)].dtype;
+  const DType stored = problem.inputs[input].dtype;
   return std::string(name(stored)) + std::string(kAs) + inner;
 }
 
@@ -138,7 +138,7 @@ std::unique_ptr<KernelState> create_widened(const KernelBody& inner, const Creat
   std::vector<TensorArg> wide(call.constant_inputs.begin(), call.constant_inputs.end());
   std::vector<ConstantArg> constants(call.constants.begin(), call.constants.end());
   for (ConstantArg& constant : constants) {
-    state->packed[static_cast<size_t>(constant.input)] = true;
+    state->packed[constant.input] = true;
     const size_t end = constant.layout.find(kAs);
     if (end != std::string_view::npos) constant.layout.remove_prefix(end + kAs.size());
   }

@@ -83,7 +83,7 @@ std::optional<Finding> blame(Context& context, const ReplayedSteps& replayed) {
   const plan::Plan& plan = context.subject.plan;
   const auto found = origin_of(context, replayed);
   if (!found) return std::nullopt;
-  const StepResult& step = replayed.steps[static_cast<size_t>(found->step)];
+  const StepResult& step = replayed.steps[found->step];
   if (step.non_finite) return wrong(plan, step);
   if (step.overflowed) {
     // Fixed here, the same may begin in the next layer: every step that overflows is raised.

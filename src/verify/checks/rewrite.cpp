@@ -38,7 +38,7 @@ std::map<size_t, std::vector<size_t>> named_aliases(const plan::Plan& plan) {
   for (size_t v = 0; v < plan.values.size(); ++v) {
     const plan::PlanValue& value = plan.values[v];
     if (value.kind == plan::PlanValue::Kind::kAlias && !value.name.empty())
-      aliases[static_cast<size_t>(value.alias_of)].push_back(v);
+      aliases[value.alias_of].push_back(v);
   }
   return aliases;
 }

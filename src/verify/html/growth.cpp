@@ -236,7 +236,7 @@ std::string growth(const ReportPage& page) {
   }
   std::string warning;
   if (!found->has_shares()) {
-    const StepError& first = found->steps[static_cast<size_t>(found->first_non_finite)];
+    const StepError& first = found->steps[found->first_non_finite];
     warning = fmt::format(
         "<p class=\"mark-fail warning\">✗ NaN or infinity begins in step {} (<code>{}</code>). "
         "Behind it there is no error to show: the line is broken.</p>\n",

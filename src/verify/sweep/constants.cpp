@@ -53,7 +53,7 @@ class ModelConstants {
     }
     for (const DerivationRow& row : plan.derivations) {
       for (const int32_t in : row.inputs)
-        if (in != plan::kNone) ++uses_[static_cast<size_t>(in)];
+        if (in != plan::kNone) ++uses_[in];
     }
   }
   /// Throws MissingConstant where the model has no such constant, Error(kInput) where an operator
@@ -70,15 +70,13 @@ class ModelConstants {
       open.pop_back();
       if (ready.contains(at)) continue;
       ready[at] = evaluate(at, ready);
-      if (uses_[static_cast<size_t>(at)] > 1) kept_[at] = ready[at];
+      if (uses_[at] > 1) kept_[at] = ready[at];
     }
     return ready.at(index);
   }
 
  private:
-  const DerivationRow& row(int32_t index) const {
-    return plan_.derivations[static_cast<size_t>(index)];
-  }
+  const DerivationRow& row(int32_t index) const { return plan_.derivations[index]; }
   bool take_kept(int32_t index, std::map<int32_t, Tensor>& ready) const {
     const auto kept = kept_.find(index);
     if (kept != kept_.end()) ready[index] = kept->second;
@@ -152,8 +150,8 @@ class ModelConstants {
       const auto rank = static_cast<int64_t>(r.shape.size());
       const int64_t axis =
           std::clamp<int64_t>(attrs.axis < 0 ? attrs.axis + rank : attrs.axis, 0, rank - 1);
-      const int64_t part = std::max<int64_t>(r.shape[static_cast<size_t>(axis)], 1);
-      parts = inputs[0].shape()[static_cast<size_t>(axis)] / part;  // equal ones
+      const int64_t part = std::max<int64_t>(r.shape[axis], 1);
+      parts = inputs[0].shape()[axis] / part;  // equal ones
     }
     constexpr int64_t kMostParts = 1 << 16;
     return static_cast<int>(std::clamp<int64_t>(parts, int64_t{r.output} + 1,
@@ -178,7 +176,7 @@ std::string expression(const plan::Plan& plan, int32_t index, int depth = 0) {
   constexpr int kDeepest = 3;
   constexpr size_t kMostInputs = 4;
   if (index == plan::kNone) return "-";
-  const DerivationRow& row = plan.derivations[static_cast<size_t>(index)];
+  const DerivationRow& row = plan.derivations[index];
   if (row.kind == DerivationRow::Kind::kModel) return "'" + row.name + "'";
   if (row.kind == DerivationRow::Kind::kNumbers) return "numbers";
   if (depth == kDeepest) return "…";
@@ -274,7 +272,7 @@ class Holder {
   // Is the derivation that of a matrix, though the constant is a list?
   bool is_real_weight(const Place& place) const {
     return place.derivation != plan::kNone && place.stored.rank() == 1 &&
-           plan_.derivations[static_cast<size_t>(place.derivation)].shape.size() == 2;
+           plan_.derivations[place.derivation].shape.size() == 2;
   }
 
   void hold(const Place& place) {
@@ -327,8 +325,7 @@ class Holder {
     std::vector<double> values(static_cast<size_t>(exact.elems()));
     const int64_t cols = exact.shape()[1];
     for (int64_t i = 0; i < exact.elems(); ++i)
-      values[static_cast<size_t>(i)] =
-          exact.float_at(i) / scales.float_at(trans_w ? i / cols : i % cols);
+      values[i] = exact.float_at(i) / scales.float_at(trans_w ? i / cols : i % cols);
     return Tensor::from(DType::kF32, exact.shape(), std::span<const double>(values));
   }
 
@@ -365,16 +362,16 @@ std::string scales_complaint(const Tensor& scales, const Tensor& exact, bool tra
   const int64_t cols = exact.shape()[1];
   std::vector<double> largest(static_cast<size_t>(scales.elems()), 0);
   for (int64_t i = 0; i < exact.elems(); ++i) {
-    double& of = largest[static_cast<size_t>(trans_w ? i / cols : i % cols)];
+    double& of = largest[trans_w ? i / cols : i % cols];
     of = std::max(of, std::abs(exact.float_at(i)));
   }
   for (int64_t c = 0; c < scales.elems(); ++c) {
-    const double widest = largest[static_cast<size_t>(c)] / kLargest, scale = scales.float_at(c);
+    const double widest = largest[c] / kLargest, scale = scales.float_at(c);
     const bool tiny = widest <= std::numeric_limits<float>::min() && scale == 1;
     if (tiny || (scale >= kLeastShare * widest && scale <= kMostShare * widest)) continue;
     return fmt::format(
         "has scale {:.6g} for column {}, whose largest weight is {:.6g}: expected {:.6g} to {:.6g}",
-        scale, c, largest[static_cast<size_t>(c)], kLeastShare * widest, widest);
+        scale, c, largest[c], kLeastShare * widest, widest);
   }
   return "";
 }

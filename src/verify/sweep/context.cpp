@@ -62,7 +62,7 @@ std::vector<int64_t> first_rows(int64_t count) {
 NamedTensors batch_of(const Context& context, const Group& group,
                       const std::vector<int64_t>& rows) {
   std::vector<NamedTensors> parts;
-  for (int64_t row : rows) parts.push_back(group.rows[static_cast<size_t>(row)]);
+  for (int64_t row : rows) parts.push_back(group.rows[row]);
   return context.inputs.axes.known() ? join_rows(parts, context.inputs.axes) : parts[0];
 }
 

@@ -278,9 +278,9 @@ class Operands {
       const double value = with(shape, flat, random_);
       EvalTensor& t = array->second;
       if (t.is_float())
-        t.f[static_cast<size_t>(at)] = value;
+        t.f[at] = value;
       else
-        t.i[static_cast<size_t>(at)] = static_cast<int64_t>(value);
+        t.i[at] = static_cast<int64_t>(value);
       for (size_t d = place.size(); d-- > 0 && ++place[d] == shape[d];) place[d] = 0;
     }
   }
@@ -312,8 +312,7 @@ class Operands {
     }
     EvalTensor rows(table->dtype, table->shape);
     for (int64_t i = 0; first && i < rows.elems(); ++i)
-      rows.f[static_cast<size_t>(i)] =
-          of_a_norm({i / table->shape[1], i % table->shape[1], table->shape[1]}, random_);
+      rows.f[i] = of_a_norm({i / table->shape[1], i % table->shape[1], table->shape[1]}, random_);
     table->bytes = rows.to_tensor();
   }
 

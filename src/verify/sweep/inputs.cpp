@@ -108,7 +108,7 @@ bool mixes_rows(const Context& context, NamedValues* whole, NamedValues* parts) 
     for (const auto& [name, tensor] : batch) {
       const int axis = axes.of(name);
       if (axis != kNoAxis && static_cast<size_t>(axis) < tensor.rank())
-        count = tensor.shape()[static_cast<size_t>(axis)];
+        count = tensor.shape()[axis];
     }
     for (int64_t r = 0; count > 1 && r < 2; ++r) rows.push_back(take_row(batch, axes, r));
   }

@@ -173,7 +173,7 @@ void Sweep::ask_about_placed_rows(Group& group, const CellRun& base, CellResult&
   std::vector<NamedTensors> poisoned;
   std::vector<RowMove> to_copies, to_reversed;
   for (int64_t r = 0; r < batch; ++r) {
-    const NamedTensors& row = group.rows[static_cast<size_t>(r)];
+    const NamedTensors& row = group.rows[r];
     poisoned.push_back(r == 0 ? row : poisoned_row(row, context_.inputs.domains, axes));
     to_copies.push_back({0, r});
     to_reversed.push_back({r, batch - 1 - r});

@@ -181,7 +181,7 @@ struct PointerSet {
 
 void execute(const Primitive& primitive, int part, const dnnl::stream& stream,
              const PointerSet& pointers) {
-  const auto& args = primitive.per_part[static_cast<size_t>(part)];
+  const auto& args = primitive.per_part[part];
   // oneDNN takes inputs as void*; it does not write to src or weight.
   dnnl_memory_set_data_handle(args.src.get(), const_cast<std::byte*>(pointers.src));
   dnnl_memory_set_data_handle(args.weight.get(), const_cast<std::byte*>(pointers.weight));
@@ -232,12 +232,12 @@ class BrgLinear final : public LinearState {
                                    .row_unit_bytes = k_bytes * kRowUnit,
                                    .col_unit_bytes = k_bytes * kPanelCols});
     auto shape = std::make_unique<BrgShape>();
-    shape->per_part.resize(static_cast<size_t>(grid.rows * grid.cols));
+    shape->per_part.resize(grid.rows * grid.cols);
     size_t scratch = 0;
     for (int part = 0; part < grid.rows * grid.cols; ++part) {
       const Span rows = share(units, part / grid.cols, grid.rows);
       const Span cols = share(panels, part % grid.cols, grid.cols);
-      auto& jobs = shape->per_part[static_cast<size_t>(part)];
+      auto& jobs = shape->per_part[part];
       add_jobs(jobs, {rows.begin * kRowUnit, std::min(m, rows.end * kRowUnit)},
                {cols.begin * kPanelCols, cols.end * kPanelCols}, threads);
       for (const Job& job : jobs) scratch = std::max(scratch, job.primitive->scratch_bytes);
@@ -262,8 +262,7 @@ class BrgLinear final : public LinearState {
       const SingleThreaded single;
       std::byte* workspace = call.workspace + static_cast<size_t>(part) * shape.part_bytes;
       for (int64_t cell = begin; cell < end; ++cell) {
-        for (const Job& job : shape.per_part[static_cast<size_t>(cell)])
-          run_job(run, job, shape, workspace, part);
+        for (const Job& job : shape.per_part[cell]) run_job(run, job, shape, workspace, part);
       }
     });
   }
@@ -309,7 +308,7 @@ class BrgLinear final : public LinearState {
                int part) const {
     auto* tile = reinterpret_cast<float*>(workspace + shape.tile_offset);
     const bool in_place = run.rows.every(k_) && run.k == k_ && job.rows == job.chunk;
-    execute(*job.primitive, part, streams_[static_cast<size_t>(part)],
+    execute(*job.primitive, part, streams_[part],
             {.src = in_place ? run.x.at(run.rows.offset(job.row)).data
                              : copy_chunk(run, job, workspace),
              .weight = weight_.at(job.col * k_).data,

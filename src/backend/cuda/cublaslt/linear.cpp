@@ -144,7 +144,7 @@ std::vector<cublasLtMatmulAlgo_t> candidates(const State& state, cublasLtHandle_
                                  &count);
   std::vector<cublasLtMatmulAlgo_t> algorithms;
   for (int i = 0; i < count; ++i) {
-    const auto& algorithm = found[static_cast<size_t>(i)].algo;
+    const auto& algorithm = found[i].algo;
     if (!splits_k(algorithm)) algorithms.push_back(algorithm);
   }
   return algorithms;

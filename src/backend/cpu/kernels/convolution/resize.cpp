@@ -93,12 +93,12 @@ std::array<ResizeAxis, kMaxRank> resize_axes(const PrepareCall& call) {
   std::array<ResizeAxis, kMaxRank> axes;
   for (int i = 0; i < x.rank; ++i) {
     const double ratio = static_cast<double>(y.dim(i)) / static_cast<double>(x.dim(i));
-    axes[static_cast<size_t>(i)] = {x.dim(i), y.dim(i), ratio};
+    axes[i] = {x.dim(i), y.dim(i), ratio};
   }
   if (given(call.in, kResizeSizes)) return axes;
   for (size_t i = 0; i < state.scales.size(); ++i) {
     const int64_t axis = state.attrs.axes.empty() ? static_cast<int64_t>(i) : state.attrs.axes[i];
-    axes[static_cast<size_t>(positive_axis(axis, x.rank))].scale = state.scales[i];
+    axes[positive_axis(axis, x.rank)].scale = state.scales[i];
   }
   return axes;
 }
@@ -157,13 +157,13 @@ std::unique_ptr<ShapeState> prepare_nearest(const PrepareCall& call) {
   if (call.out[0].elems() == 0) return shape;
   const int rank = call.in[kResizeX].rank;
   for (int i = 0; i < rank; ++i) {
-    const ResizeAxis& axis = axes[static_cast<size_t>(i)];
+    const ResizeAxis& axis = axes[i];
     for (int64_t at = 0; at < axis.out; ++at) {
       const int64_t index = axis.changes() ? nearest_index(attrs, axis, at) : at;
-      shape->offsets[static_cast<size_t>(i)].push_back(index * call.in[kResizeX].stride(i));
+      shape->offsets[i].push_back(index * call.in[kResizeX].stride(i));
     }
   }
-  shape->last_axis_is_copied = !axes[static_cast<size_t>(rank - 1)].changes();
+  shape->last_axis_is_copied = !axes[rank - 1].changes();
   return shape;
 }
 
@@ -199,7 +199,7 @@ void launch_nearest(const LaunchCall& call) {
     for (int64_t r = begin; r < end; ++r) {
       int64_t from = 0, rest = r;
       for (size_t i = last; i-- > 0; rest /= y.shape[i])
-        from += shape.offsets[i][static_cast<size_t>(rest % y.shape[i])];
+        from += shape.offsets[i][rest % y.shape[i]];
       const std::byte* src = x.data + from * static_cast<int64_t>(width);
       std::byte* dst = y.data + r * cols * static_cast<int64_t>(width);
       if (shape.last_axis_is_copied)
@@ -238,7 +238,7 @@ std::unique_ptr<ShapeState> prepare_linear(const PrepareCall& call) {
   const TensorArg& x = call.in[kResizeX];
   int row = -1, col = x.rank - 1;  // if no axis changes, the last axis is cols
   for (int i = x.rank - 1, seen = 0; i >= 0; --i) {
-    if (!axes[static_cast<size_t>(i)].changes()) continue;
+    if (!axes[i].changes()) continue;
     (seen++ == 0 ? col : row) = i;
   }
   shape->outer = elems_between(x, 0, row < 0 ? col : row);
@@ -246,8 +246,8 @@ std::unique_ptr<ShapeState> prepare_linear(const PrepareCall& call) {
   shape->inner = elems_between(x, col + 1, x.rank);
   shape->cols_in = x.dim(col);
   shape->rows_in = row < 0 ? 1 : x.dim(row);
-  shape->cols = pairs_of(attrs, axes[static_cast<size_t>(col)]);
-  shape->rows = pairs_of(attrs, row < 0 ? ResizeAxis{} : axes[static_cast<size_t>(row)]);
+  shape->cols = pairs_of(attrs, axes[col]);
+  shape->rows = pairs_of(attrs, row < 0 ? ResizeAxis{} : axes[row]);
   shape->workspace_bytes =
       shape->line_bytes() * static_cast<size_t>(call.execution.threads->size());
   return shape;
@@ -283,7 +283,7 @@ void launch_linear(const LaunchCall& call) {
             reinterpret_cast<double*>(call.workspace + static_cast<size_t>(part) * s.line_bytes());
         for (int64_t l = begin; l < end; ++l) {
           const int64_t middle = l % s.middle, o = l / s.middle / rows_out;
-          const Pair& row = s.rows[static_cast<size_t>(l / s.middle % rows_out)];
+          const Pair& row = s.rows[l / s.middle % rows_out];
           const auto line_at = [&](int64_t r) {
             return x + ((o * s.rows_in + r) * s.middle + middle) * s.line_elems();
           };

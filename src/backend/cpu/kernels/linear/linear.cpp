@@ -60,9 +60,9 @@ struct Contents {
       data = reinterpret_cast<const float*>(t.data());
       return;
     }
-    owned.resize(static_cast<size_t>(t.elems()));
+    owned.resize(t.elems());
     for (int64_t i = 0; i < t.elems(); ++i)
-      owned[static_cast<size_t>(i)] = static_cast<float>(round_to(type, t.float_at(i)));
+      owned[i] = static_cast<float>(round_to(type, t.float_at(i)));
     data = owned.data();
   }
 };

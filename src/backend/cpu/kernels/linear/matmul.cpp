@@ -22,7 +22,7 @@ struct Product {
 
   int64_t batches() const {
     int64_t count = 1;
-    for (int i = 0; i < batch_axes; ++i) count *= batch[static_cast<size_t>(i)];
+    for (int i = 0; i < batch_axes; ++i) count *= batch[i];
     return count;
   }
   std::pair<int64_t, int64_t> offsets(int64_t index) const {

@@ -322,8 +322,7 @@ bool transposed(const Problem& problem) { return problem.attrs_as<QuantizedLinea
 std::vector<int8_t> signed_bytes(const Tensor& w, DType type) {
   std::vector<int8_t> bytes(static_cast<size_t>(w.elems()));
   if (is_float(w.dtype()) && w.dtype() != DType::kQ8) {
-    for (int64_t i = 0; i < w.elems(); ++i)
-      store_float(DType::kQ8, w.float_at(i), &bytes[static_cast<size_t>(i)]);
+    for (int64_t i = 0; i < w.elems(); ++i) store_float(DType::kQ8, w.float_at(i), &bytes[i]);
     return bytes;
   }
   const auto flip = static_cast<uint8_t>(type == DType::kU8 ? 0x80 : 0);  // 128 lower
@@ -345,8 +344,8 @@ std::vector<PackedConstant> pack_quantized(const Problem& problem) {
     const int8_t* line = from.data() + row * cols;
     for (int64_t col = 0; col < cols; ++col) {
       const int64_t i = trans ? col : row, j = trans ? row : col;
-      packed.bytes[static_cast<size_t>(to.at(i, j))] = static_cast<std::byte>(line[col]);
-      sums[static_cast<size_t>(j)] += line[col];
+      packed.bytes[to.at(i, j)] = static_cast<std::byte>(line[col]);
+      sums[j] += line[col];
     }
   }
   std::memcpy(packed.bytes.data() + to.sums_at(), sums.data(), sums.size() * sizeof(int32_t));
@@ -364,9 +363,8 @@ Tensor unpack_quantized(const Problem& problem, const ConstantArg& constant) {
   const int raise = from.type == DType::kU8 ? 128 : 0;
   for (int64_t i = 0; i < k * n; ++i) {
     const int64_t row = trans ? i % k : i / n, col = trans ? i / k : i % n;
-    const auto byte =
-        std::to_integer<int8_t>(constant.bytes[static_cast<size_t>(from.at(row, col))]);
-    plain[static_cast<size_t>(i)] = static_cast<std::byte>(byte + raise);
+    const auto byte = std::to_integer<int8_t>(constant.bytes[from.at(row, col)]);
+    plain[i] = static_cast<std::byte>(byte + raise);
   }
   return Tensor::from_bytes(from.type, trans ? Shape{n, k} : Shape{k, n}, plain);
 }
@@ -417,14 +415,13 @@ class QuantizedState final : public KernelState {
                   "the scales or zero points of a quantized product's weight are not constants of "
                   "the engine; rebuild the engine");
     const int64_t n = packed_.shape.n;
-    scales_.resize(static_cast<size_t>(padded_cols()));
+    scales_.resize(padded_cols());
     for (int64_t c = 0; c < n; ++c)
-      scales_[static_cast<size_t>(c)] = scales.as<const float>()[scales.elems() == 1 ? 0 : c];
+      scales_[c] = scales.as<const float>()[scales.elems() == 1 ? 0 : c];
     // u8 weights are held 128 lower: their zero points too, and they have one of -128 without any.
     if (!given(zeros) && packed_.type != DType::kU8) return;
     zeros_.resize(scales_.size());
-    for (int64_t c = 0; c < n; ++c)
-      zeros_[static_cast<size_t>(c)] = given(zeros) ? zero_at(zeros, c) : -128;
+    for (int64_t c = 0; c < n; ++c) zeros_[c] = given(zeros) ? zero_at(zeros, c) : -128;
   }
 
   int64_t step() const { return (packed_.shape.k + 63) / 64 * 64 + 64; }

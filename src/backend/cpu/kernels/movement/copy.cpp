@@ -39,27 +39,25 @@ struct Loops {
     for (const CopyAxis& axis : all) {
       if (axis.size == 1) continue;
       VERNIER_ASSERT(count < kMaxCopyAxes);
-      axes[static_cast<size_t>(count++)] = axis;
+      axes[count++] = axis;
     }
     // Insertion sort: std::stable_sort would allocate in every launch.
     for (int i = 1; i < count; ++i) {
-      for (int j = i;
-           j > 0 && axes[static_cast<size_t>(j)].dst > axes[static_cast<size_t>(j - 1)].dst; --j)
-        std::swap(axes[static_cast<size_t>(j)], axes[static_cast<size_t>(j - 1)]);
+      for (int j = i; j > 0 && axes[j].dst > axes[j - 1].dst; --j) std::swap(axes[j], axes[j - 1]);
     }
     int merged = 0;
     for (int i = 0; i < count; ++i) {
-      const CopyAxis& axis = axes[static_cast<size_t>(i)];
-      CopyAxis& last = axes[static_cast<size_t>(std::max(merged - 1, 0))];
+      const CopyAxis& axis = axes[i];
+      CopyAxis& last = axes[std::max(merged - 1, 0)];
       if (merged > 0 && last.src == axis.src * axis.size && last.dst == axis.dst * axis.size)
         last = {last.size * axis.size, axis.src, axis.dst};
       else
-        axes[static_cast<size_t>(merged++)] = axis;
+        axes[merged++] = axis;
     }
     count = merged;
-    if (count == 0) axes[static_cast<size_t>(count++)] = {1, 1, 1};
+    if (count == 0) axes[count++] = {1, 1, 1};
   }
-  CopyAxis& inner() { return axes[static_cast<size_t>(count - 1)]; }
+  CopyAxis& inner() { return axes[count - 1]; }
 };
 
 template <class T>
@@ -101,7 +99,7 @@ void copy_plane(const T* src, T* dst, const CopyAxis& outer, const CopyAxis& inn
 std::pair<int64_t, int64_t> offsets(const Loops& loops, int axes, int64_t index) {
   int64_t src = 0, dst = 0;
   for (int i = axes - 1; i >= 0; --i) {
-    const CopyAxis& axis = loops.axes[static_cast<size_t>(i)];
+    const CopyAxis& axis = loops.axes[i];
     src += index % axis.size * axis.src;
     dst += index % axis.size * axis.dst;
     index /= axis.size;
@@ -118,7 +116,7 @@ void copy_typed(const CopyCall& call, Loops loops) {
   bool plane = false;
   if (loops.count >= 2 && loops.inner().dst == 1 && loops.inner().src != 1) {
     for (int i = 0; i + 1 < loops.count; ++i) {
-      if (loops.axes[static_cast<size_t>(i)].src != 1) continue;
+      if (loops.axes[i].src != 1) continue;
       std::rotate(loops.axes.begin() + i, loops.axes.begin() + i + 1,
                   loops.axes.begin() + loops.count - 1);
       plane = true;
@@ -127,9 +125,9 @@ void copy_typed(const CopyCall& call, Loops loops) {
   }
   const int outer_axes = loops.count - (plane ? 2 : 1);
   int64_t items = 1;
-  for (int i = 0; i < outer_axes; ++i) items *= loops.axes[static_cast<size_t>(i)].size;
+  for (int i = 0; i < outer_axes; ++i) items *= loops.axes[i].size;
   int64_t item_elems = loops.inner().size;
-  const CopyAxis& second = loops.axes[static_cast<size_t>(std::max(loops.count - 2, 0))];
+  const CopyAxis& second = loops.axes[std::max(loops.count - 2, 0)];
   if (plane) item_elems *= second.size;
   const int64_t grain =
       std::max<int64_t>(1, kParallelBytes / std::max<int64_t>(1, item_elems * int64_t{sizeof(T)}));

@@ -43,11 +43,11 @@ void for_each_indexed(const TensorArg& indices, const TensorArg& data, int axis,
   std::array<int64_t, kMaxRank> strides{}, position{};
   int64_t step = 1;
   for (int i = data.rank - 1; i >= 0; --i) {
-    strides[static_cast<size_t>(i)] = step;
+    strides[i] = step;
     step *= data.dim(i);
   }
-  const int64_t along = strides[static_cast<size_t>(axis)], size = data.dim(axis);
-  strides[static_cast<size_t>(axis)] = 0;
+  const int64_t along = strides[axis], size = data.dim(axis);
+  strides[axis] = 0;
   const int64_t count = indices.elems();
   int64_t at = 0;
   for (int64_t flat = 0; flat < count; ++flat) {

@@ -13,7 +13,7 @@ namespace {
 // Axes of `out` in order with its dense strides; source strides are the caller's.
 class AxisList {
  public:
-  void add(CopyAxis axis) { axes_[static_cast<size_t>(count_++)] = axis; }
+  void add(CopyAxis axis) { axes_[count_++] = axis; }
   std::span<const CopyAxis> span() const { return {axes_.data(), static_cast<size_t>(count_)}; }
 
  private:
@@ -38,7 +38,7 @@ void launch_transpose(const LaunchCall& call) {
   const auto& perm = attrs_of<TransposeAttrs>(call.state).perm;
   AxisList axes;
   for (int i = 0; i < y.rank; ++i) {
-    const auto from = static_cast<int>(positive_axis(perm[static_cast<size_t>(i)], x.rank));
+    const auto from = static_cast<int>(positive_axis(perm[i], x.rank));
     axes.add({y.dim(i), x.stride(from), y.stride(i)});
   }
   copy(call, {x.data, y.data}, axes);
@@ -60,10 +60,10 @@ void launch_reshape(const LaunchCall& call) {
   int64_t step = 1;
   std::array<int64_t, kMaxRank> dense{};
   for (int i = x.rank - 1; i >= 0; --i) {
-    dense[static_cast<size_t>(i)] = step;
+    dense[i] = step;
     step *= x.dim(i);
   }
-  for (int i = 0; i < x.rank; ++i) axes.add({x.dim(i), x.stride(i), dense[static_cast<size_t>(i)]});
+  for (int i = 0; i < x.rank; ++i) axes.add({x.dim(i), x.stride(i), dense[i]});
   copy(call, {x.data, call.out[0].data}, axes);
 }
 
@@ -91,7 +91,7 @@ std::array<AxisSlice, kMaxRank> slices_of(const LaunchCall& call) {
       if (given(call.in, 3)) axis = read_axis(call.in[3], i, x, "Slice");
       if (given(call.in, 4)) slice.step = index_at(call.in[4], i);
     }
-    slices[static_cast<size_t>(axis)] = slice_from(slice, x.dim(static_cast<int>(axis)));
+    slices[axis] = slice_from(slice, x.dim(static_cast<int>(axis)));
   }
   return slices;
 }
@@ -175,8 +175,7 @@ std::array<AxisPadding, kMaxRank> paddings_of(const LaunchCall& call) {
   const int64_t count = some_axes ? call.in[3].elems() : x.rank;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t axis = some_axes ? read_axis(call.in[3], i, x, "Pad") : i;
-    paddings[static_cast<size_t>(axis)] = {index_at(call.in[1], i),
-                                           index_at(call.in[1], count + i)};
+    paddings[axis] = {index_at(call.in[1], i), index_at(call.in[1], count + i)};
   }
   for (int i = 0; i < x.rank; ++i) {
     const auto axis = static_cast<size_t>(i);
@@ -197,7 +196,7 @@ void launch_pad(const LaunchCall& call) {
   AxisList axes;
   int64_t from = 0, to = 0;
   for (int i = 0; i < y.rank; ++i) {
-    const int64_t begin = paddings[static_cast<size_t>(i)].begin;
+    const int64_t begin = paddings[i].begin;
     const int64_t first = std::max<int64_t>(0, -begin);
     const int64_t size = std::min(x.dim(i) - first, y.dim(i) - std::max<int64_t>(0, begin));
     if (size <= 0) return;  // no element of x is left

@@ -35,14 +35,13 @@ struct Ids {
   Ids(const TensorArg& ids_arg, const TensorArg& table_arg, const TensorArg& out)
       : ids(&ids_arg), rows(table_arg.dim(0)) {
     const int axes = out.rank - 1;
-    for (int i = 0; i < axes; ++i)
-      strides[static_cast<size_t>(i)] = broadcast_stride(ids_arg, i, axes);
+    for (int i = 0; i < axes; ++i) strides[i] = broadcast_stride(ids_arg, i, axes);
   }
   /// The table's row for output row r.
   int64_t row(int64_t r, const TensorArg& out) const {
     int64_t at = 0;
     for (int i = out.rank - 2; i >= 0; --i) {
-      at += r % out.dim(i) * strides[static_cast<size_t>(i)];
+      at += r % out.dim(i) * strides[i];
       r /= out.dim(i);
     }
     return positive_axis(read_index(*ids, at), rows);
@@ -134,12 +133,12 @@ void mean_columns(const LaunchCall& call, int64_t b, int64_t first, int64_t colu
     const float m = mask_at(mask, b * seq + s);
     const float* row = x.as<const float>() + b * x.stride(0) + s * x.stride(1) + first;
     total += m;
-    for (int64_t c = 0; c < columns; ++c) sums[static_cast<size_t>(c)] += row[c] * m;
+    for (int64_t c = 0; c < columns; ++c) sums[c] += row[c] * m;
   }
   const float divisor =
       std::max(total, static_cast<float>(decode<MaskedMeanAttrs>(call.attrs).minimum));
   float* y = call.out[0].as<float>() + b * width + first;
-  for (int64_t c = 0; c < columns; ++c) y[c] = sums[static_cast<size_t>(c)] / divisor;
+  for (int64_t c = 0; c < columns; ++c) y[c] = sums[c] / divisor;
 }
 
 void launch_masked_mean(const LaunchCall& call) {

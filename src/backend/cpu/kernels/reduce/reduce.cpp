@@ -23,13 +23,12 @@ Groups split_axes(const LaunchCall& call) {
   if (named == 0) is_reduced.fill(!attrs.noop_with_empty_axes);
   for (int64_t i = 0; i < named; ++i) {
     const int64_t axis = has_input ? read_axis(call.in[1], i, x, "a reduction")
-                                   : positive_axis(attrs.axes[static_cast<size_t>(i)], x.rank);
-    is_reduced[static_cast<size_t>(axis)] = true;
+                                   : positive_axis(attrs.axes[i], x.rank);
+    is_reduced[axis] = true;
   }
   Groups groups;
   for (int i = 0; i < x.rank; ++i)
-    (is_reduced[static_cast<size_t>(i)] ? groups.reduced : groups.kept)
-        .add({x.dim(i), x.stride(i)});
+    (is_reduced[i] ? groups.reduced : groups.kept).add({x.dim(i), x.stride(i)});
   if (groups.kept.elems() != call.out[0].elems()) {
     throw Error(ErrorCode::kInput,
                 "a reduction: its axes leave " + std::to_string(groups.kept.elems()) +
@@ -218,7 +217,7 @@ void reduce_typed(const LaunchCall& call) {
           else
             reduce_columns<Op, T>(src, reduced, columns, sums.data());
           for (int64_t c = 0; c < columns; ++c) {
-            y[first + c] = static_cast<T>(Op::template end<A>(sums[static_cast<size_t>(c)], count));
+            y[first + c] = static_cast<T>(Op::template end<A>(sums[c], count));
           }
         }
       });

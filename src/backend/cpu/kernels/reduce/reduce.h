@@ -16,31 +16,31 @@ struct Axes {
   void add(Axis axis) {
     if (axis.size == 1) return;
     if (count > 0) {
-      Axis& last = list[static_cast<size_t>(count - 1)];
+      Axis& last = list[count - 1];
       if (last.stride == axis.stride * axis.size) {
         last = {last.size * axis.size, axis.stride};
         return;
       }
     }
-    list[static_cast<size_t>(count++)] = axis;
+    list[count++] = axis;
   }
   int64_t elems() const {
     int64_t n = 1;
-    for (int i = 0; i < count; ++i) n *= list[static_cast<size_t>(i)].size;
+    for (int i = 0; i < count; ++i) n *= list[i].size;
     return n;
   }
   /// Offset of element `index` (row-major).
   int64_t offset(int64_t index) const {
     int64_t at = 0;
     for (int i = count - 1; i >= 0; --i) {
-      const Axis& axis = list[static_cast<size_t>(i)];
+      const Axis& axis = list[i];
       at += index % axis.size * axis.stride;
       index /= axis.size;
     }
     return at;
   }
   /// The innermost axis; one element if there is none.
-  Axis last() const { return count > 0 ? list[static_cast<size_t>(count - 1)] : Axis{1, 1}; }
+  Axis last() const { return count > 0 ? list[count - 1] : Axis{1, 1}; }
 };
 
 /// Output i reduces the elements at kept.offset(i) + reduced.offset(k).

@@ -76,7 +76,7 @@ void for_each_chunk(const float* x, const Axes& reduced, const Visit& visit) {
       const int64_t place = (first + i) % inner.size;
       const int64_t run = std::min(inner.size - place, count - i);
       const float* src = x + reduced.offset(first + i);
-      for (int64_t k = 0; k < run; ++k) copy[static_cast<size_t>(i + k)] = src[k * inner.stride];
+      for (int64_t k = 0; k < run; ++k) copy[i + k] = src[k * inner.stride];
       i += run;
     }
     visit(copy.data(), count);

@@ -38,7 +38,7 @@ ConvLaunch operands_of(const LaunchCall& call) {
 
 /// Sizes of the spatial axes of the weights.
 std::span<const int64_t> kernel_of(const TensorArg& w) {
-  return std::span(w.shape).subspan(2, static_cast<size_t>(w.rank - 2));
+  return std::span(w.shape).subspan(2, w.rank - 2);
 }
 
 template <bool kTensorCores>

@@ -78,10 +78,10 @@ std::unique_ptr<ShapeState> prepare_resize(const PrepareCall& call) {
     throw Error(ErrorCode::kInput, "Resize: the input is empty, the output is not");
   std::array<double, kMaxRank> scales{};
   for (int i = 0; i < x.rank; ++i)
-    scales[static_cast<size_t>(i)] = static_cast<double>(y.dim(i)) / static_cast<double>(x.dim(i));
+    scales[i] = static_cast<double>(y.dim(i)) / static_cast<double>(x.dim(i));
   for (size_t i = 0; !given(call.in, kResizeSizes) && i < state.scales.size(); ++i) {
     const int64_t axis = state.attrs.axes.empty() ? static_cast<int64_t>(i) : state.attrs.axes[i];
-    scales[static_cast<size_t>(positive_axis(axis, x.rank))] = state.scales[i];
+    scales[positive_axis(axis, x.rank)] = state.scales[i];
   }
   auto shape = std::make_unique<ResizeShape>();
   ResizeLaunch& args = shape->args;
@@ -94,7 +94,7 @@ std::unique_ptr<ShapeState> prepare_resize(const PrepareCall& call) {
   args.exclude_outside = state.attrs.exclude_outside;
   args.cubic_a = state.attrs.cubic_a;
   for (int i = 0; i < x.rank; ++i) {
-    const double scale = scales[static_cast<size_t>(i)];
+    const double scale = scales[i];
     if (x.dim(i) == y.dim(i) && scale == 1) continue;
     args.axis[args.count] = i;
     args.scale[args.count++] = scale;

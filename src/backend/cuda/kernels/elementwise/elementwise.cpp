@@ -118,7 +118,7 @@ class Translator {
     return last_use_[index];
   }
   DType type_of(int value) const {
-    return value == kNoOperand ? DType::kUndefined : steps_.types[static_cast<size_t>(value)];
+    return value == kNoOperand ? DType::kUndefined : steps_.types[value];
   }
 
   struct From {
@@ -210,7 +210,7 @@ class Translator {
       steps_.reason = "more than 8 values of the chain wait for their use";
       return;
     }
-    saved_[static_cast<size_t>(slot)] = value;
+    saved_[slot] = value;
     steps_.list.push_back({.op = ElementwiseOp::kSave, .b_index = static_cast<uint8_t>(slot)});
   }
 

@@ -65,7 +65,7 @@ EinsumLaunch plan_loop(const PrepareCall& call) {
   for (size_t n = 0; n < call.in.size(); ++n) {
     const TensorArg& x = call.in[n];
     for (int axis = 0; axis < x.rank; ++axis) {
-      const int label = equation.inputs[n][static_cast<size_t>(axis)];
+      const int label = equation.inputs[n][axis];
       const auto at = std::ranges::find(labels, label) - labels.begin();
       if (x.dim(axis) == 1) continue;
       e.size[at] = x.dim(axis);

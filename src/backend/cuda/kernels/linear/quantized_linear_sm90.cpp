@@ -73,7 +73,7 @@ Tensor unpack(const Problem& problem, const ConstantArg& packed) {
   const DType type = problem.inputs[kQuantizedW].dtype;
   VERNIER_ASSERT(stored.k == w.k && stored.n == w.n && packed.bytes.size() == packed_bytes(w),
                  std::string(packed.layout));
-  const auto bytes = packed.bytes.first(static_cast<size_t>(w.k * w.n));
+  const auto bytes = packed.bytes.first(w.k * w.n);
   if (is_weight_transposed(problem)) return Tensor::from_bytes(type, {w.n, w.k}, bytes);
   std::vector<std::byte> plain(bytes.size());
   transpose_weight(1, bytes.data(), plain.data(), w.n, w.k);

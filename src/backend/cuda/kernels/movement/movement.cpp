@@ -34,7 +34,7 @@ void launch_transpose(const LaunchCall& call) {
   const auto& perm = attrs_of<TransposeAttrs>(call.state).perm;
   StridedCopy copy = copy_between(x, 0, y, 0);
   for (int i = 0; i < y.rank; ++i) {
-    const auto from = static_cast<int>(positive_axis(perm[static_cast<size_t>(i)], x.rank));
+    const auto from = static_cast<int>(positive_axis(perm[i], x.rank));
     copy.add({y.dim(i), x.stride(from), y.stride(i)});
   }
   run(call, copy, "Transpose");
@@ -79,7 +79,7 @@ void launch_slice(const LaunchCall& call) {
   std::array<AxisSlice, kMaxRank> slices;
   for (size_t i = 0; i < attrs.starts.size(); ++i) {
     const auto axis = static_cast<int>(positive_axis(attrs.axes[i], x.rank));
-    slices[static_cast<size_t>(axis)] = slice_from({attrs.starts[i], attrs.steps[i]}, x.dim(axis));
+    slices[axis] = slice_from({attrs.starts[i], attrs.steps[i]}, x.dim(axis));
   }
   int64_t first = 0;
   for (int i = 0; i < y.rank; ++i) {
@@ -88,8 +88,7 @@ void launch_slice(const LaunchCall& call) {
     first += slices[axis].start * x.stride(i);
   }
   StridedCopy copy = copy_between(x, first, y, 0);
-  for (int i = 0; i < y.rank; ++i)
-    copy.add({y.dim(i), x.stride(i) * slices[static_cast<size_t>(i)].step, y.stride(i)});
+  for (int i = 0; i < y.rank; ++i) copy.add({y.dim(i), x.stride(i) * slices[i].step, y.stride(i)});
   run(call, copy, "Slice");
 }
 

@@ -19,7 +19,7 @@ Support supports_tables(const Problem& problem, int64_t most) {
 
 StridedIndex id_index(TensorArg ids, const TensorArg& out) {
   // As rows of one element: its last axis is the last row axis.
-  ids.shape[static_cast<size_t>(ids.rank)] = ids.strides[static_cast<size_t>(ids.rank)] = 1;
+  ids.shape[ids.rank] = ids.strides[ids.rank] = 1;
   ++ids.rank;
   return row_index(ids, out, out.rank - 1);
 }

@@ -50,13 +50,12 @@ std::unique_ptr<ShapeState> prepare_reduce(const PrepareCall& call) {
   const TensorArg& x = call.in[0];
   std::array<bool, kMaxRank> is_reduced{};
   if (attrs.axes.empty()) is_reduced.fill(!attrs.noop_with_empty_axes);
-  for (int64_t axis : attrs.axes)
-    is_reduced[static_cast<size_t>(positive_axis(axis, x.rank))] = true;
+  for (int64_t axis : attrs.axes) is_reduced[positive_axis(axis, x.rank)] = true;
   std::array<int64_t, kMaxRank> sizes[2], strides[2];  // of kept and reduced axes
   std::array<size_t, 2> counts{};
   std::array<int64_t, 2> elems{1, 1};
   for (int i = 0; i < x.rank; ++i) {
-    const size_t group = is_reduced[static_cast<size_t>(i)] ? 1 : 0;
+    const size_t group = is_reduced[i] ? 1 : 0;
     sizes[group][counts[group]] = x.dim(i);
     strides[group][counts[group]++] = x.stride(i);
     elems[group] *= x.dim(i);
@@ -76,7 +75,7 @@ std::unique_ptr<ShapeState> prepare_reduce(const PrepareCall& call) {
   // By the reduced axes alone: whether another one's elements lie side by side depends on how many
   // outputs there are. The last axis has stride 1 where it is longer than 1.
   const int last = x.rank - 1;
-  launch.in_rows = axes == 0 || (is_reduced[static_cast<size_t>(last)] && x.dim(last) > 1);
+  launch.in_rows = axes == 0 || (is_reduced[last] && x.dim(last) > 1);
   launch.is_one_row = launch.in_rows && axes <= 1;
   launch.as_double =
       kKind == ReduceKind::kL2 || kKind == ReduceKind::kLogSum || kKind == ReduceKind::kLogSumExp;
