@@ -79,7 +79,7 @@ double ulp(DType dtype, double value) {
   if (dtype == DType::kBF16) mantissa = 7;
   if (dtype == DType::kTF32) mantissa = 10;
   if (!std::isfinite(value)) return 0;
-  if (dtype == DType::kQ8) return 1;
+  if (dtype == DType::kQ8 || dtype == DType::kQ4) return 1;
   const int exponent = value == 0 ? least : std::max(std::ilogb(value), least);
   return std::ldexp(1.0, exponent - mantissa);
 }
