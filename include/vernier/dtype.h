@@ -28,18 +28,22 @@ enum class DType : uint8_t {
   kBool = 16,
   kQ8 = 17,  ///< whole numbers from -127 to 127 in units of a scale that is stored beside them: the
              ///< operands of products that an engine computes in int8
+  kQ4 = 18,  ///< the same from -7 to 7: weights of 4 bits, a byte each until a kernel packs them
+  kW8 = 19,  ///< a compute type only: of a product whose weight is q8, its other operand as stored
+  kW4 = 20,  ///< the same with a weight of q4
 };
 
-/// Bytes of one stored element; 0 for kUndefined and kTF32.
+/// Bytes of one stored element; 0 for kUndefined and for compute types: tf32, w8, w4.
 size_t size_bytes(DType t);
 /// "f32", "i64", "bool" … (the spelling of rules, text form and JSON).
 std::string_view name(DType t);
 /// Inverse of name(); empty when unknown.
 std::optional<DType> parse_dtype(std::string_view text);
 
-/// True for f64, f32, tf32, f16, bf16, both f8 types and q8, whose integers are rounded numbers.
+/// True for f64, f32, tf32, f16, bf16, both f8 types, q8 and q4, whose integers are rounded
+/// numbers, and the compute types w8 and w4.
 constexpr bool is_float(DType t) {
-  return (t >= DType::kF32 && t <= DType::kTF32) || t == DType::kQ8;
+  return (t >= DType::kF32 && t <= DType::kTF32) || (t >= DType::kQ8 && t <= DType::kW4);
 }
 /// True for the eight integer types (bool is not an integer).
 constexpr bool is_integer(DType t) { return t >= DType::kI8 && t <= DType::kU64; }

@@ -219,7 +219,8 @@ nb::dict build(const std::string& model, const std::string& engine, const Compil
     if (keep.empty())
       all.build = compile(model, engine, options);
     else
-      all = compile_faster(model, engine, options, {.keep = keep == "int8" ? kInt8 : kFaster});
+      all = compile_faster(model, engine, options,
+                           {.keep = keep == "quantized" ? kQuantized : kFaster});
   }
   const CompileReport& report = all.build;
   nb::dict result;

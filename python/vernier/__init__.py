@@ -160,8 +160,8 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
           max_seconds: float | None = None) -> dict[str, Any]:
     """Compiles an ONNX model into an engine file, as `vernier build` does, range audit included.
 
-    mode      "model" (its own float types), "fp32", "tf32", "fp16", "bf16" or "int8"; None: the
-              policy's, or the model's.
+    mode      "model" (its own float types), "fp32", "tf32", "fp16", "bf16", "int8", or of weights
+              alone, for one row, "w8" or "w4"; None: the policy's, or the model's.
     rules     "SELECTOR SETTING", later ones win: "op:LayerNorm compute=f32".
     shapes    "batch=1..32,seq=4..512" or "ids=1..32x4..512"; None: 1..64 and 1..512.
     layer_precisions, layer_output_types
@@ -177,11 +177,11 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
               with static_scales: also write the model with its int8 products as Q/DQ operators to
               this file, for other runtimes.
     int8_error
-              of mode "int8": percent by which rounding to int8 may move an output, rms; the
-              products that cost most are kept in 16 bits until it holds. From 100 on nothing is
-              measured.
-    compare   of mode "int8": time the engine beside one in 16 bits on this machine, and keep the
-              faster one; without it nothing is timed. force: keep int8 even where it is slower.
+              of modes "int8", "w8" and "w4": percent by which quantization may move an output, rms;
+              the products that cost most are kept in 16 bits, of "w4" in w8, until it holds. From
+              100 on nothing is measured.
+    compare   of these modes: time the engine beside one in 16 bits on this machine, and keep the
+              faster one; without it nothing is timed. force: keep the mode even where it is slower.
     canary    run the engine on a few seeded inputs and record the hashes of its answers, for
               Session(canary=True).
     max_memory, max_seconds
@@ -190,9 +190,9 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
               work between steps, too.
 
     Returns engine, model, onnx_nodes, steps, fallback_steps, weight_bytes, notes, policy (which
-    `policy` takes back), comparison (of int8 with 16 bits; None: nothing was timed) and ms. Raises
-    Error: a rule that matches nothing, a request that no kernel can honor, an operator that is not
-    supported.
+    `policy` takes back), comparison (of the mode with 16 bits; None: nothing was timed) and ms.
+    Raises Error: a rule that matches nothing, a request that no kernel can honor, an operator that
+    is not supported.
     """
     options = _native.CompileOptions()
     options.device = device
@@ -219,7 +219,7 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
     options.int8_error = int8_error / 100
     options.limit(_size(max_memory), max_seconds or 0.0)
     _check_keeps(engine, model)
-    keep = "int8" if force else "faster" if compare else ""
+    keep = "quantized" if force else "faster" if compare else ""
     report = _native.build(os.fspath(model), os.fspath(engine), options, keep)
     return report | {"policy": json.loads(report["policy"]),
                      "comparison": json.loads(report["comparison"]),

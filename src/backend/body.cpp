@@ -27,6 +27,10 @@ bool has_gelu(const Problem& problem) {
     const Activation activation = problem.attrs_as<LinearAttrs>().activation;
     return activation == Activation::kGeluErf || activation == Activation::kGeluTanh;
   }
+  if (problem.op == OpKind::kWeightOnlyLinear) {
+    const Activation activation = problem.attrs_as<WeightOnlyLinearAttrs>().activation;
+    return activation == Activation::kGeluErf || activation == Activation::kGeluTanh;
+  }
   return problem.op == OpKind::kFusedElementwise &&
          problem.attrs_as<FusedElementwiseAttrs>().program.find("Gelu") != std::string::npos;
 }

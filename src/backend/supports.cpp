@@ -40,6 +40,91 @@ Numerics quantized_numerics(const Problem& problem) {
   return numerics;
 }
 
+Numerics weight_only_numerics(const Problem& problem) {
+  Numerics numerics = f32_numerics(problem);
+  const DType weight = problem.inputs[1].dtype;
+  // The model's own integers are not rounded.
+  if (weight == DType::kQ8) numerics.compute = DType::kW8;
+  if (weight == DType::kQ4) numerics.compute = DType::kW4;
+  numerics.points[1].type = is_quantized(numerics.compute) ? weight : DType::kUndefined;
+  return numerics;
+}
+
+namespace {
+
+// Are the numbers, where they are known, those that 4 bits can hold?
+bool fits_4_bits(const Operand& operand) {
+  if (operand.constant == nullptr || is_float(operand.dtype)) return true;
+  const int64_t low = operand.dtype == DType::kI8 ? -8 : 0;
+  for (int64_t i = 0; i < operand.constant->elems(); ++i) {
+    const int64_t number = operand.constant->integer_at(i);
+    if (number < low || number > low + 15) return false;
+  }
+  return true;
+}
+
+bool is_up_to_f32(const Operand& operand) {
+  return !operand.present || operand.dtype == DType::kF32 || is_16_bit_float(operand.dtype);
+}
+
+}  // namespace
+
+Support weight_only_operands(const Problem& problem) {
+  const auto attrs = problem.attrs_as<WeightOnlyLinearAttrs>();
+  const DType type = problem.inputs[kWeightOnlyW].dtype;
+  const DType rounded = attrs.bits == 4 ? DType::kQ4 : DType::kQ8;
+  if (type != rounded && type != DType::kI8 && type != DType::kU8)
+    return no("the weight is " + std::string(name(type)) + ", this kernel takes " +
+              std::string(name(rounded)) + ", i8 and u8 of " + std::to_string(attrs.bits) +
+              " bits");
+  if (problem.inputs[kWeightOnlyScale].dtype != DType::kF32) return no("the scale is not f32");
+  for (const size_t i : {kWeightOnlyScale, kWeightOnlyZero}) {
+    if (problem.has_input(i) && !problem.inputs[i].is_constant())
+      return no("scales or zero points of the weight are not constants");
+  }
+  for (const size_t i : {kWeightOnlyW, kWeightOnlyZero}) {
+    if (attrs.bits == 4 && problem.has_input(i) && !fits_4_bits(problem.inputs[i]))
+      return no("input " + std::to_string(i) + " has numbers of more than 4 bits");
+  }
+  if (attrs.block_size % 8 != 0)
+    return no("blocks of " + std::to_string(attrs.block_size) +
+              " rows, this kernel takes multiples of 8");
+  for (const size_t i : {kWeightOnlyX, kWeightOnlyBias, kWeightOnlyResidual}) {
+    if (problem.has_input(i) && !is_up_to_f32(problem.inputs[i]))
+      return no("input " + std::to_string(i) + " is " + std::string(name(problem.inputs[i].dtype)));
+  }
+  if (!is_up_to_f32(problem.outputs[0]))
+    return no("the output is " + std::string(name(problem.outputs[0].dtype)));
+  return yes();
+}
+
+WeightBits::WeightBits(const Problem& problem)
+    : type(problem.inputs[kWeightOnlyW].dtype),
+      bits(problem.attrs_as<WeightOnlyLinearAttrs>().bits) {}
+
+int64_t WeightBits::offset() const {
+  if (bits == 8) return type == DType::kU8 ? -128 : 0;
+  return type == DType::kU8 ? 0 : 8;
+}
+
+uint8_t WeightBits::held(const Tensor& weight, int64_t i) const {
+  const int64_t number = is_float(weight.dtype())
+                             ? static_cast<int64_t>(round_to(type, weight.float_at(i)))
+                             : weight.integer_at(i);
+  const int64_t held = number + offset();
+  VERNIER_ASSERT(bits == 8 || (held >= 0 && held < 16),
+                 std::to_string(number) + " in a weight of 4 bits");
+  return static_cast<uint8_t>(held);
+}
+
+std::byte WeightBits::number(uint8_t held) const {
+  return static_cast<std::byte>(held - offset());  // modulo 256
+}
+
+std::string WeightBits::text() const {
+  return std::string(name(type)) + " of " + std::to_string(bits) + " bits";
+}
+
 Support attention_operands(const Problem& problem) {
   Support floats = all_up_to_f32(problem);
   if (!floats) return floats;

@@ -25,6 +25,37 @@ bool quantizes_result_of(const Problem& own, const Problem& next);
 /// Operands of q8 are rounded to it, integers of the model are not; sums are of i32, the rest f32.
 Numerics quantized_numerics(const Problem& problem);
 
+/// Inputs of WeightOnlyLinear, see WeightOnlyLinearAttrs.
+enum WeightOnlyInput : size_t {
+  kWeightOnlyX,
+  kWeightOnlyW,
+  kWeightOnlyScale,
+  kWeightOnlyZero,
+  kWeightOnlyBias,
+  kWeightOnlyResidual
+};
+/// Of a WeightOnlyLinear everything is f32, but a weight that is rounded is so to q8 or q4.
+Numerics weight_only_numerics(const Problem& problem);
+/// Yes if the weight is a constant of its bits, scale and zero points are constants, and the others
+/// are f32, f16 or bf16; blocks of a multiple of 8 rows.
+Support weight_only_operands(const Problem& problem);
+
+/// The numbers of its weight in a packed one, each in `bits` bits: signed in 8, from 0 to 15 in 4.
+struct WeightBits {
+  DType type = DType::kQ8;
+  int64_t bits = 8;
+  explicit WeightBits(const Problem& problem);
+  WeightBits(DType of, int64_t count) : type(of), bits(count) {}
+  /// What a number is held as, less itself.
+  int64_t offset() const;
+  /// Element `i` of the weight as it is held, in the lowest bits; a real one is rounded.
+  uint8_t held(const Tensor& weight, int64_t i) const;
+  /// The number that is held so, as a byte of `type`.
+  std::byte number(uint8_t held) const;
+  /// "q4 of 4 bits"
+  std::string text() const;
+};
+
 /// Inputs of Attention, see AttentionAttrs.
 enum AttentionInput : size_t { kQ, kK, kV, kBias, kKeep, kStartsQ, kStartsK, kCos, kSin };
 /// Yes if the float operands are f32, f16 or bf16, q, k and v have four axes, the tables (bias,

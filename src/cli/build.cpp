@@ -24,7 +24,7 @@ struct Options {
   std::string policy, save_policy, layer_precisions, layer_output_types, constraints, scales;
   std::string export_qdq;
   bool static_scales = false;
-  bool fp32 = false, tf32 = false, fp16 = false, bf16 = false, int8 = false;
+  bool fp32 = false, tf32 = false, fp16 = false, bf16 = false, int8 = false, w8 = false, w4 = false;
   LimitOptions limits;
   bool seed_missing_weights = false, verify = false, json = false, accept_declared = false,
        stamp = false;
@@ -64,7 +64,8 @@ std::string mode_of(const Options& options) {
   for (const auto& [given, name] :
        {std::pair{options.fp32, "fp32"}, std::pair{options.tf32, "tf32"},
         std::pair{options.fp16, "fp16"}, std::pair{options.bf16, "bf16"},
-        std::pair{options.int8, "int8"}}) {
+        std::pair{options.int8, "int8"}, std::pair{options.w8, "w8"},
+        std::pair{options.w4, "w4"}}) {
     if (!given) continue;
     if (!mode.empty()) {
       throw Error(ErrorCode::kInput, "--" + mode + " and --" + name +
@@ -94,14 +95,14 @@ void take_precision(const Options& options, CompileOptions& compile_options) {
   compile_options.policy_file = options.policy;
 }
 
-/// As the mode asks; int8 only where it is no slower than 16 bits, unless the options say
-/// otherwise.
+/// As the mode asks; int8, w8 and w4 only where they are no slower than 16 bits, unless the options
+/// say otherwise.
 ComparedReport built(const Options& options, const CompileOptions& compile_options) {
   if (options.no_compare)
     return {compile(options.model, options.engine, compile_options), std::nullopt};
   using enum CompareOptions::Keep;
   return compile_faster(options.model, options.engine, compile_options,
-                        {.keep = options.force ? kInt8 : kFaster});
+                        {.keep = options.force ? kQuantized : kFaster});
 }
 
 int build(const Options& options) {
@@ -207,6 +208,11 @@ void add_build(CLI::App& app, Run& chosen) {
       "--int8", options->int8,
       "products with a constant weight take INT8 operands, scaled by row; the rest is "
       "as with --fp16");
+  command->add_flag(
+      "--w8", options->w8,
+      "for one row: weights of products in INT8, a scale for each column; the rest is "
+      "as with --bf16 on a CPU, with --fp16 on a GPU");
+  command->add_flag("--w4", options->w4, "as --w8, in 4 bits: a scale for each column and 32 rows");
   command
       ->add_option("--rule", options->rules,
                    "change the precision of nodes, e.g. 'op:LayerNorm compute=f32'; later rules "
@@ -232,19 +238,19 @@ void add_build(CLI::App& app, Run& chosen) {
                       "QuantizeLinear and DequantizeLinear (.onnx), for other runtimes");
   command
       ->add_option("--int8-error", options->int8_error,
-                   "with --int8: percent by which rounding to INT8 may move an output, rms; the "
-                   "products that cost most are kept in 16 bits until it holds; from 100 on "
-                   "nothing is measured")
+                   "with --int8, --w8 and --w4: percent by which quantization may move an output, "
+                   "rms; the products that cost most are kept in 16 bits (of --w4 in w8) until it "
+                   "holds; from 100 on nothing is measured")
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
   command->add_flag("--no-canary", options->no_canary,
                     "do not run the engine on seeded inputs and record the hashes of its answers");
   CLI::Option* no_compare =
       command->add_flag("--no-compare", options->no_compare,
-                        "with --int8: do not time the engine beside one in 16 bits");
+                        "with --int8, --w8 and --w4: do not time the engine beside one in 16 bits");
   command
       ->add_flag("--force", options->force,
-                 "with --int8: keep the engine even where it is slower than 16 bits")
+                 "with --int8, --w8 and --w4: keep the engine even where it is slower than 16 bits")
       ->excludes(no_compare);
   command->add_option("--shapes", options->shapes,
                       "range of each named size, e.g. 'batch=1..32,seq=4..512'");
@@ -281,6 +287,8 @@ void add_build(CLI::App& app, Run& chosen) {
       "  vernier build model.onnx -o model.vn --int8 --scales scales.json --static "
       "--export-qdq model.qdq.onnx\n"
       "  vernier build model.onnx -o model.vn --int8 --no-compare\n"
+      "  vernier build model.onnx -o model.vn --w8 --shapes 'batch=1,seq=1..128'\n"
+      "  vernier build model.onnx -o model.vn --w4 --rule 'layer:0 compute=w8' --verify\n"
       "  vernier build model.onnx -o model.vn --fp16 "
       "--layerPrecisions='LayerNormalization_*:fp32'\n"
       "  vernier build model.onnx -o debug.vn --outputs Add_12 --fuse linear_activation=off");

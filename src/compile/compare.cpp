@@ -1,4 +1,4 @@
-// int8 beside 16 bits, timed: see include/vernier/compare.h.
+// A mode that quantizes beside 16 bits, timed: see include/vernier/compare.h.
 #include "vernier/compare.h"
 
 #include <fmt/format.h>
@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "compile/clock.h"
 #include "compile/pipeline.h"
@@ -50,8 +51,8 @@ std::string sizes_at(const plan::Plan& plan, const std::string& batch, int64_t r
 // One session of each engine, on the same arrays.
 class Pair {
  public:
-  Pair(const Engine& int8, const Engine& other, const Limits& limits)
-      : engines_{&int8, &other}, watch_(limits) {
+  Pair(const Engine& quantized, const Engine& other, const Limits& limits)
+      : engines_{&quantized, &other}, watch_(limits) {
     // The caller keeps both engines open longer than this.
     for (const Engine* engine : engines_) {
       const std::shared_ptr<const Engine> lent(engine, [](const Engine*) {});
@@ -70,7 +71,7 @@ class Pair {
       const size_t first = times[0].size() % 2;  // whoever is second finds a warmer machine
       for (size_t e : {first, 1 - first}) times[e].push_back(run(e, inputs, sizes));
     }
-    return {.sizes = sizes, .int8_ms = median(times[0]), .other_ms = median(times[1])};
+    return {.sizes = sizes, .quantized_ms = median(times[0]), .other_ms = median(times[1])};
   }
 
  private:
@@ -90,7 +91,7 @@ class Pair {
 
 // The largest batch, at most kBatch, of which a few runs are no longer than a cell may take.
 int64_t batch_of(const ComparedTimes& one) {
-  const double both = one.int8_ms + one.other_ms;
+  const double both = one.quantized_ms + one.other_ms;
   const double most = kCellMs / (static_cast<double>(kFewestRuns) * std::max(both, 1e-3));
   return static_cast<int64_t>(std::clamp(most, 1.0, static_cast<double>(kBatch)));
 }
@@ -98,7 +99,7 @@ int64_t batch_of(const ComparedTimes& one) {
 CompileOptions in_16_bits(const Job& job, const backend::Backend& backend) {
   CompileOptions options = job.options;
   options.mode = backend.attended == DType::kBF16 ? "bf16" : "fp16";
-  const auto asks_int8 = [](const precision::Rule& rule) {
+  const auto asks_int8 = [](const precision::Rule& rule) {  // which takes scales
     return rule.compute.type == DType::kQ8;
   };
   options.export_qdq.clear();
@@ -115,83 +116,86 @@ uint64_t weight_bytes(const plan::Plan& plan) {
   return bytes;
 }
 
-double speedup_of(const std::vector<ComparedTimes>& times) {
+// Of all cells; of modes that quantize weights alone that of the first, which has one row.
+double speedup_of(std::span<const ComparedTimes> times, DType quantized) {
+  if (is_weight_only(quantized) && !times.empty()) times = times.first(1);
   double sum = 0;
-  for (const ComparedTimes& cell : times) sum += std::log(cell.other_ms / cell.int8_ms);
+  for (const ComparedTimes& cell : times) sum += std::log(cell.other_ms / cell.quantized_ms);
   return times.empty() ? 1 : std::exp(sum / static_cast<double>(times.size()));
 }
 
 // Builds in 16 bits as well and times both. An error of the second build or of a run is the reason
 // why nothing was measured; what a caller's stop() throws is not caught.
-Comparison compared(const std::string& model_path, const Job& job, const Compiled& int8,
+Comparison compared(const std::string& model_path, const Job& job, const Compiled& quantized,
                     const TimeEngines& time, std::optional<Compiled>& other) {
   const backend::Backend& backend = compiler::backend_of(job.options);
   CompileOptions options = in_16_bits(job, backend);
   Comparison result;
+  result.mode = precision::name(job.policy.mode);
   result.other = options.mode;
-  result.int8_bytes = weight_bytes(int8.plan);
+  result.quantized_bytes = weight_bytes(quantized.plan);
   if (const Support here = backend.available ? backend.available() : yes(); !here) {
     result.why_not = here.reason;
     return result;
   }
   // What the first build holds is taken from the memory of the second.
   if (uint64_t& most = options.limits.max_bytes; most > 0)
-    most -= std::min(most - 1, result.int8_bytes);
+    most -= std::min(most - 1, result.quantized_bytes);
   try {
     Compiled built = compiler::run(model_path, Job(options));
     result.other_bytes = weight_bytes(built.plan);
-    const auto engines = std::pair{Engine::Impl::engine_of(int8.plan, backend),
+    const auto engines = std::pair{Engine::Impl::engine_of(quantized.plan, backend),
                                    Engine::Impl::engine_of(built.plan, backend)};
     result.times =
         time ? time(*engines.first, *engines.second)
              : time_engines(*engines.first, *engines.second, options.limits, options.progress);
     other = std::move(built);
   } catch (const Error& error) {
-    Watch(job.options.limits).check_time("comparing int8 with " + result.other);
+    Watch(job.options.limits).check_time("comparing " + result.mode + " with " + result.other);
     result.why_not = error.what();
     return result;
   }
-  result.speedup = speedup_of(result.times);
+  result.speedup = speedup_of(result.times, precision::quantized_type(job.policy.mode));
   return result;
 }
 
 std::vector<std::string> notes_of(const Comparison& comparison) {
-  if (!comparison.why_not.empty()) {
-    return {fmt::format("int8 is not compared with {}: {}", comparison.other, comparison.why_not)};
-  }
+  const std::string &mode = comparison.mode, &other = comparison.other;
+  if (!comparison.why_not.empty())
+    return {fmt::format("{} is not compared with {}: {}", mode, other, comparison.why_not)};
   std::vector<std::string> notes;
   for (const ComparedTimes& cell : comparison.times) {
-    notes.push_back(fmt::format("int8: {:.4g} ms against {:.4g} ms in {}{}{}: {:.2f} times as fast",
-                                cell.int8_ms, cell.other_ms, comparison.other,
+    notes.push_back(fmt::format("{}: {:.4g} ms against {:.4g} ms in {}{}{}: {:.2f} times as fast",
+                                mode, cell.quantized_ms, cell.other_ms, other,
                                 cell.sizes.empty() ? "" : " at ", cell.sizes,
-                                cell.other_ms / cell.int8_ms));
+                                cell.other_ms / cell.quantized_ms));
   }
-  notes.push_back(fmt::format("int8: {:.1f} MB of weights against {:.1f} MB in {}",
-                              static_cast<double>(comparison.int8_bytes) / 1e6,
-                              static_cast<double>(comparison.other_bytes) / 1e6, comparison.other));
+  notes.push_back(fmt::format("{}: {:.1f} MB of weights against {:.1f} MB in {}", mode,
+                              static_cast<double>(comparison.quantized_bytes) / 1e6,
+                              static_cast<double>(comparison.other_bytes) / 1e6, other));
   if (comparison.speedup * kNoise >= 1) return notes;
   const std::string slower =
-      fmt::format("warning: int8 is slower than {} on this machine: {:.2f} times as fast",
-                  comparison.other, comparison.speedup);
-  notes.push_back(comparison.kept_int8
-                      ? slower + "; kept, as --force asks"
-                      : fmt::format("{}. The engine is built in {}; --force keeps int8", slower,
-                                    comparison.other));
+      fmt::format("warning: {} is slower than {} on this machine{}: {:.2f} times as fast", mode,
+                  other, mode == "int8" ? "" : " at one row", comparison.speedup);
+  notes.push_back(
+      comparison.kept_quantized
+          ? slower + "; kept, as --force asks"
+          : fmt::format("{}. The engine is built in {}; --force keeps {}", slower, other, mode));
   return notes;
 }
 
 }  // namespace
 
-std::vector<ComparedTimes> time_engines(const Engine& int8, const Engine& other,
+std::vector<ComparedTimes> time_engines(const Engine& quantized, const Engine& other,
                                         const Limits& limits,
                                         const std::function<void(std::string_view)>& progress) {
   const Limits running = limits.begun();
-  const plan::Plan& plan = int8.impl().plan;
+  const plan::Plan& plan = quantized.impl().plan;
   const std::vector<std::string> candidates = evaluate::batch_candidates(plan);
   const std::string batch = candidates.empty() ? "" : candidates.front();
-  Pair pair(int8, other, running);
+  Pair pair(quantized, other, running);
   const auto time = [&](const std::string& sizes) {
-    if (progress) progress("timing int8 and 16 bits " + sizes);
+    if (progress) progress("timing the quantized engine and 16 bits " + sizes);
     return pair.time(sizes);
   };
   std::vector<ComparedTimes> times{time(sizes_at(plan, batch, 1))};
@@ -205,17 +209,17 @@ ComparedReport compile_faster(const std::string& model_path, const std::string& 
   const Clock clock;
   compiler::check_targets(engine_path, asked);
   const Job job = compiler::begun(asked);
-  Compiled int8 = compiler::run(model_path, job);
+  Compiled quantized = compiler::run(model_path, job);
   ComparedReport report;
   std::optional<Compiled> other;
-  if (job.policy.mode == precision::Mode::kInt8) {
+  if (precision::quantized_type(job.policy.mode) != DType::kUndefined) {
     Comparison& comparison =
-        report.comparison.emplace(compared(model_path, job, int8, compare.time, other));
-    comparison.kept_int8 =
-        !other || compare.keep == Keep::kInt8 || comparison.speedup * kNoise >= 1;
+        report.comparison.emplace(compared(model_path, job, quantized, compare.time, other));
+    comparison.kept_quantized =
+        !other || compare.keep == Keep::kQuantized || comparison.speedup * kNoise >= 1;
   }
-  const bool keeps_other = report.comparison && !report.comparison->kept_int8;
-  Compiled& kept = keeps_other ? *other : int8;
+  const bool keeps_other = report.comparison && !report.comparison->kept_quantized;
+  Compiled& kept = keeps_other ? *other : quantized;
   report.build = compiler::write(engine_path, kept, job.options, clock);
   if (report.comparison)
     std::ranges::move(notes_of(*report.comparison), std::back_inserter(report.build.notes));
@@ -225,17 +229,18 @@ ComparedReport compile_faster(const std::string& model_path, const std::string& 
 std::string to_json(const Comparison& comparison) {
   nlohmann::json times = nlohmann::json::array();
   for (const ComparedTimes& cell : comparison.times)
-    times.push_back(
-        {{"sizes", cell.sizes}, {"int8_ms", cell.int8_ms}, {"other_ms", cell.other_ms}});
+    times.push_back({{"sizes", cell.sizes},
+                     {comparison.mode + "_ms", cell.quantized_ms},
+                     {"other_ms", cell.other_ms}});
   const auto bytes = [](uint64_t count) {
     return count == 0 ? nlohmann::json() : nlohmann::json(count);
   };
   return nlohmann::json{
-      {"kept", comparison.kept_int8 ? "int8" : comparison.other},
+      {"kept", comparison.kept_quantized ? comparison.mode : comparison.other},
       {"other", comparison.other},
       {"speedup", comparison.times.empty() ? nlohmann::json() : nlohmann::json(comparison.speedup)},
       {"times", std::move(times)},
-      {"int8_weight_bytes", bytes(comparison.int8_bytes)},
+      {comparison.mode + "_weight_bytes", bytes(comparison.quantized_bytes)},
       {"other_weight_bytes", bytes(comparison.other_bytes)},
       {"why_not", comparison.why_not}}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

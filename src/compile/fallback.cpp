@@ -1,4 +1,4 @@
-// The fallback of mode int8: see fallback.h.
+// The fallback of modes that quantize: see fallback.h.
 #include "compile/fallback.h"
 
 #include <fmt/format.h>
@@ -31,20 +31,20 @@ struct Kept {
 
 std::string percent(double part) { return fmt::format("{:.2g} %", 100 * part); }
 
-bool asks_int8(const precision::Rule& rule) { return rule.compute.type == DType::kQ8; }
-
 // The products that the mode quantizes, those that cost the answers most first.
 std::vector<Product> products_of(const plan::Plan& plan,
                                  const std::map<size_t, evaluate::ProductError>& errors,
                                  const precision::Policy& policy) {
-  const bool rules_quantize = std::ranges::any_of(policy.rules, asks_int8);
+  const DType type = precision::quantized_type(policy.mode);
+  const bool rules_quantize = std::ranges::any_of(
+      policy.rules, [&](const precision::Rule& rule) { return rule.compute.type == type; });
   std::vector<Product> products;
   for (const auto& [step, error] : errors) {
     Product product{.names = {}, .keys = {}, .error = error};
     for (const plan::LedgerRow& row : plan.ledger) {
       if (row.step != static_cast<int32_t>(step) || !precision::is_product(row.op)) continue;
       const bool by_rule = rules_quantize && row.asked.by.starts_with("rule");
-      if (row.asked.compute.type != DType::kQ8 || by_rule) continue;
+      if (row.asked.compute.type != type || by_rule) continue;
       product.names.push_back(row.node);
       product.keys.push_back(row.key);
     }
@@ -78,39 +78,47 @@ std::string quoted(const std::string& name) {
   return text + "\"";
 }
 
-std::string text_of(const Kept& kept, DType type, double after) {
+std::string text_of(const Kept& kept, std::string_view mode, DType type, double after) {
   return fmt::format(
-      "kept in {}: int8 is off by {} of its result's rms and moves the answers by {}; answers {} "
+      "kept in {}: {} is off by {} of its result's rms and moves the answers by {}; answers {} "
       "-> "
       "{}",
-      vernier::name(type), percent(kept.product.error.result), percent(kept.product.error.answers),
-      percent(kept.before), percent(after));
+      vernier::name(type), mode, percent(kept.product.error.result),
+      percent(kept.product.error.answers), percent(kept.before), percent(after));
 }
 
 class Search {
  public:
   Search(const ir::Graph& model, Job& job)
-      : model_(model), job_(job), backend_(backend_of(job.options)) {}
+      : model_(model),
+        job_(job),
+        backend_(backend_of(job.options)),
+        mode_(precision::name(job.policy.mode)),
+        wider_(job.policy.mode == precision::Mode::kW4 ? DType::kW8 : backend_.attended) {}
 
   Fallback run() {
     exact_ = plan_of(model_, job_, plan::PlanOptions::Constants::kExact);
-    if (std::ranges::count(exact_.steps, OpKind::kQuantizedLinear, &plan::Step::op) == 0) return {};
+    const auto is_quantized = [](const plan::Step& step) {
+      return step.op == OpKind::kQuantizedLinear || step.op == OpKind::kWeightOnlyLinear;
+    };
+    if (std::ranges::none_of(exact_.steps, is_quantized)) return {};
     if (evaluate::product_errors_work(exact_) > evaluate::kMostWork) {
-      found_.notes.push_back(
-          "warning: int8: errors are not measured: at its fixed sizes one run of the model takes "
-          "more than 2^40 operations in FP64. 'vernier verify' finds what is too much");
+      found_.notes.push_back(fmt::format(
+          "warning: {}: errors are not measured: at its fixed sizes one run of the model takes "
+          "more than 2^40 operations in FP64. 'vernier verify' finds what is too much",
+          mode_));
       return std::move(found_);
     }
-    stage(job_.options, "errors of int8");
+    stage(job_.options, fmt::format("errors of {}", mode_));
     const evaluate::Domains domains = domains_of(model_);
     try {
       search({exact_, backend_, domains, kSeed, Watch(job_.options.limits)});
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kInput) throw;
       found_.notes.push_back(
-          fmt::format("warning: int8: errors are not measured: the model refuses the seeded inputs "
+          fmt::format("warning: {}: errors are not measured: the model refuses the seeded inputs "
                       "({}). 'vernier verify --inputs' on arrays of yours finds what is too much",
-                      error.what()));
+                      mode_, error.what()));
     }
     return std::move(found_);
   }
@@ -137,24 +145,26 @@ class Search {
   void keep(const Product& product, double answers) {
     for (const std::string& name : product.names) {
       job_.policy.rules.push_back(precision::parse_rule(
-          fmt::format("name:{} compute={}", quoted(name), vernier::name(backend_.attended))));
+          fmt::format("name:{} compute={}", quoted(name), vernier::name(wider_))));
     }
     kept_.push_back({product, answers});
   }
 
   void warn(double answers, bool none_left) {
-    found_.notes.push_back(
-        fmt::format("warning: int8: the answers are off by {} on seeded inputs, more than {}: {}",
-                    percent(answers), percent(job_.options.int8_error),
-                    none_left ? "no other product may be kept in 16 bits, or none would help"
-                              : "too many products cost much"));
+    found_.notes.push_back(fmt::format(
+        "warning: {}: the answers are off by {} on seeded inputs, more than {}: {}", mode_,
+        percent(answers), percent(job_.options.int8_error),
+        none_left ? fmt::format("no other product may be kept in {}, or none would help",
+                                wider_ == DType::kW8 ? "w8" : "16 bits")
+                  : "too many products cost much"));
   }
 
   // What the answers are off by with the products of this round kept.
   void tell_after(double answers) {
     for (const Kept& kept : kept_) {
-      const std::string text = text_of(kept, backend_.attended, answers);
-      found_.notes.push_back(format_line("int8: '{}' {}", kept.product.names[0], text));
+      const std::string text = text_of(kept, mode_, wider_, answers);
+      found_.notes.push_back(
+          format_line("{}: '{}' {}", std::string(mode_), kept.product.names[0], text));
       for (const std::string& key : kept.product.keys) found_.why[key] = text;
       job_.fragile.insert(kept.product.keys.begin(), kept.product.keys.end());
     }
@@ -164,6 +174,8 @@ class Search {
   const ir::Graph& model_;
   Job& job_;
   const backend::Backend& backend_;
+  std::string_view mode_;
+  DType wider_;  // of products that are kept
   plan::Plan exact_;
   std::vector<Kept> kept_;  // of the round before
   Fallback found_;
@@ -172,7 +184,9 @@ class Search {
 }  // namespace
 
 Fallback keep_fragile_products(const ir::Graph& model, Job& job) {
-  if (job.policy.mode != precision::Mode::kInt8 || job.options.int8_error >= 1) return {};
+  if (precision::quantized_type(job.policy.mode) == DType::kUndefined ||
+      job.options.int8_error >= 1)
+    return {};
   return Search(model, job).run();
 }
 

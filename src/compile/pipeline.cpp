@@ -95,8 +95,9 @@ precision::Policy policy_of(const CompileOptions& options) {
   if (!options.mode.empty()) {
     const auto mode = precision::parse_mode(options.mode);
     if (!mode) {
-      throw Error(ErrorCode::kInput, "mode: got '" + options.mode +
-                                         "', expected model, fp32, tf32, fp16, bf16 or int8");
+      throw Error(ErrorCode::kInput,
+                  "mode: got '" + options.mode +
+                      "', expected model, fp32, tf32, fp16, bf16, int8, w8 or w4");
     }
     policy.mode = *mode;
   }
@@ -125,7 +126,7 @@ Job::Job(CompileOptions asked) : options(std::move(asked)), policy(policy_of(opt
     throw Error(ErrorCode::kInput,
                 "--int8-error: got " + std::to_string(100 * options.int8_error) +
                     ", expected a positive number of percent; give a large one to keep every "
-                    "product in int8");
+                    "product quantized");
   }
 }
 
@@ -219,15 +220,20 @@ struct Fused {
 };
 
 // Refused before the work: the mode would change nothing.
-void check_int8(const Job& job, const backend::Backend& backend) {
-  if (job.policy.mode != precision::Mode::kInt8) return;
-  const auto multiplies = [](const backend::KernelDef& row) {
-    return row.op == OpKind::kQuantizedLinear && !backend::is_evaluator(row.name);
+void check_quantizes(const Job& job, const backend::Backend& backend) {
+  const DType type = precision::quantized_type(job.policy.mode);
+  if (type == DType::kUndefined) return;
+  const bool weights = is_weight_only(type);
+  const auto multiplies = [&](const backend::KernelDef& row) {
+    return row.op == (weights ? OpKind::kWeightOnlyLinear : OpKind::kQuantizedLinear) &&
+           !backend::is_evaluator(row.name);
   };
   if (std::ranges::any_of(backend.kernels, multiplies)) return;
-  throw Error(ErrorCode::kInput, "mode int8: this version has no " + std::string(backend.name) +
-                                     " kernel for int8 products; build with fp16 or bf16, or with "
-                                     "int8 for the device cpu");
+  const std::string mode(name(job.policy.mode));
+  throw Error(ErrorCode::kInput,
+              "mode " + mode + ": this version has no " + std::string(backend.name) +
+                  " kernel for " + (weights ? "products of quantized weights" : "int8 products") +
+                  "; build with fp16 or bf16, or with " + mode + " for the device cpu");
 }
 
 // What the model says of its int8 products itself.
@@ -248,7 +254,7 @@ Fused fuse(const ir::Graph& imported, const Job& job, const std::set<std::string
            plan::PlanOptions::Constants constants, const Quantizes& quantizes = {}) {
   const CompileOptions& options = job.options;
   const backend::Backend& backend = backend_of(options);
-  check_int8(job, backend);
+  check_quantizes(job, backend);
   precision::Asked asked = ask(imported, job, raised);
   ir::Graph& graph = *asked.raised;
   std::vector<plan::TableBound> table_bounds = plan::table_bounds(graph);
@@ -298,8 +304,8 @@ plan::Plan plan_fused(Fused fused, const Job& job, plan::PlanOptions::Constants 
                                      .progress = watch_node,
                                      .kept = kept});
   plan.notes.insert(plan.notes.begin(), fused.notes.begin(), fused.notes.end());
-  const bool is_int8 = job.policy.mode == precision::Mode::kInt8;
-  for (std::string& note : quantization_notes(plan, is_int8, job.fragile))
+  const DType quantized = precision::quantized_type(job.policy.mode);
+  for (std::string& note : quantization_notes(plan, quantized, job.fragile))
     plan.notes.push_back(std::move(note));
   plan.build = record_of(job);
   record_plugins(plan);
@@ -345,7 +351,7 @@ CompileOptions options_of(const plan::Plan& plan) {
 }
 
 Compiled run(const std::string& model_path, const Job& asked) {
-  check_int8(asked, backend_of(asked.options));  // refused before the work
+  check_quantizes(asked, backend_of(asked.options));  // refused before the work
   check_export(asked, model_path);
   Job job = asked;
   if (job.scales) check_scales_model(*job.scales, job.options.scales_file, model_path);
@@ -353,7 +359,7 @@ Compiled run(const std::string& model_path, const Job& asked) {
   std::shared_ptr<ir::Graph> imported = import(model_path, job.options, result);
   check_export(job, result);
   const bool is_decided = take_exported_policy(*imported, result, job);
-  if (is_decided) check_int8(job, backend_of(job.options));
+  if (is_decided) check_quantizes(job, backend_of(job.options));
   const RangeAudit audit = promote_out_of_range(*imported, job);
   const Fallback fallback = is_decided ? Fallback() : keep_fragile_products(*imported, job);
   std::vector<std::vector<passes::ProductName>> quantized;

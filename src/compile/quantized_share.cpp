@@ -21,53 +21,85 @@ double operations(const plan::Plan& plan, const plan::Step& step,
   return sum * static_cast<double>(plan.value(step.inputs[0]).shape.back().evaluate(largest));
 }
 
-}  // namespace
+// The products that were asked for one quantized type, and what they got.
+struct Share {
+  int asked = 0, quantized = 0;
+  double all = 0, part = 0;  // operations
+};
 
-std::vector<std::string> quantization_notes(const plan::Plan& plan, bool mode_is_int8,
-                                            const std::set<std::string>& fragile) {
-  const auto is_asked = [&fragile](const plan::Step& step) {
-    const auto is_fragile = [&](const std::string& key) { return fragile.contains(key); };
-    return step.asked.compute.type == DType::kQ8 || std::ranges::any_of(step.origins, is_fragile);
-  };
+bool is_product(const plan::Step& step) {
+  return step.op == OpKind::kLinear || step.op == OpKind::kQuantizedLinear ||
+         step.op == OpKind::kWeightOnlyLinear;
+}
+
+Share share_of(const plan::Plan& plan, DType type, const std::set<std::string>& fragile) {
+  const auto is_fragile = [&](const std::string& key) { return fragile.contains(key); };
+  const OpKind op = is_weight_only(type) ? OpKind::kWeightOnlyLinear : OpKind::kQuantizedLinear;
   std::map<std::string, int64_t> largest;
   for (const plan::Symbol& symbol : plan.symbols) largest[symbol.name] = symbol.max;
-  int asked = 0, quantized = 0;
-  double all = 0, part = 0;
+  Share share;
   for (const plan::Step& step : plan.steps) {
-    const bool is_product = step.op == OpKind::kLinear || step.op == OpKind::kQuantizedLinear;
-    if (!is_product || !is_asked(step)) continue;
+    const bool is_asked = step.asked.compute.type == type;
+    if (!is_product(step) || (!is_asked && std::ranges::none_of(step.origins, is_fragile)))
+      continue;
     const double work = operations(plan, step, largest);
-    ++asked;
-    all += work;
-    if (step.op != OpKind::kQuantizedLinear) continue;
-    ++quantized;
-    part += work;
+    ++share.asked;
+    share.all += work;
+    if (!is_asked || step.op != op) continue;
+    ++share.quantized;
+    share.part += work;
   }
-  if (asked == 0 && !mode_is_int8) return {};
-  if (quantized == 0 && !fragile.empty()) {
-    return {
-        fmt::format("warning: int8: nothing is quantized: all of {} cost too much; see the notes "
-                    "on them",
-                    counted(asked, "product"))};
+  return share;
+}
+
+// Are all products of this type those that the mode's fallback keeps in it?
+bool is_kept(const plan::Plan& plan, DType type, const std::set<std::string>& fragile) {
+  return std::ranges::all_of(plan.steps, [&](const plan::Step& step) {
+    return step.asked.compute.type != type ||
+           std::ranges::any_of(step.origins,
+                               [&](const std::string& key) { return fragile.contains(key); });
+  });
+}
+
+std::string note_of(const plan::Plan& plan, DType type, const Share& share, bool any_fragile) {
+  const std::string mode(type == DType::kQ8 ? "int8" : name(type));
+  if (share.quantized > 0)
+    return fmt::format(
+        "{}: {} of {} with a constant weight, heads excepted: {:.1f} % of their "
+        "operations",
+        mode, share.quantized, counted(share.asked, "product"), 100 * share.part / share.all);
+  if (any_fragile)
+    return fmt::format(
+        "warning: {}: nothing is quantized: all of {} cost too much; see the notes on them", mode,
+        counted(share.asked, "product"));
+  const auto of_the_model =
+      std::ranges::count(plan.steps, OpKind::kQuantizedLinear, &plan::Step::op);
+  if (share.asked == 0 && of_the_model > 0)
+    return fmt::format(
+        "{}: the model is quantized already; {} on its integers", mode,
+        of_the_model == 1 ? "1 product runs" : fmt::format("{} products run", of_the_model));
+  if (share.asked == 0)
+    return fmt::format(
+        "warning: {}: nothing is quantized: the model has no product with a constant weight, heads "
+        "excepted; {} gives the same engine",
+        mode, type == DType::kQ8 ? "--fp16" : "a mode of 16 bits");
+  return fmt::format(
+      "warning: {}: nothing is quantized: no {} kernel takes these products (finite weights{})",
+      mode, plan.device, type == DType::kQ8 ? ", sums of at most 32,768 products" : "");
+}
+
+}  // namespace
+
+std::vector<std::string> quantization_notes(const plan::Plan& plan, DType of_mode,
+                                            const std::set<std::string>& fragile) {
+  std::vector<std::string> notes;
+  for (const DType type : {DType::kQ8, DType::kW8, DType::kW4}) {
+    const bool is_mode = type == of_mode;
+    const Share share = share_of(plan, type, is_mode ? fragile : std::set<std::string>());
+    if (!is_mode && (share.asked == 0 || is_kept(plan, type, fragile))) continue;
+    notes.push_back(note_of(plan, type, share, is_mode && !fragile.empty()));
   }
-  if (quantized == 0) {
-    const auto of_the_model =
-        std::ranges::count(plan.steps, OpKind::kQuantizedLinear, &plan::Step::op);
-    if (asked == 0 && of_the_model > 0)
-      return {fmt::format(
-          "int8: the model is quantized already; {} on its integers",
-          of_the_model == 1 ? "1 product runs" : fmt::format("{} products run", of_the_model))};
-    return {asked == 0
-                ? "warning: int8: nothing is quantized: the model has no product with a constant "
-                  "weight, heads excepted; --fp16 gives the same engine"
-                : fmt::format("warning: int8: nothing is quantized: no {} kernel takes these "
-                              "products (finite weights, sums of at most 32,768 products)",
-                              plan.device)};
-  }
-  return {
-      fmt::format("int8: {} of {} with a constant weight, heads excepted: {:.1f} % of their "
-                  "operations",
-                  quantized, counted(asked, "product"), 100 * part / all)};
+  return notes;
 }
 
 }  // namespace vernier::compiler

@@ -8,11 +8,11 @@
 
 namespace vernier::compiler {
 
-/// Empty if no product was asked for int8 operands and `mode_is_int8` is false. Else one note: how
-/// many of the products that were asked for have them, and their share of the operations, at the
-/// largest sizes of the plan. `fragile`: keys of ONNX nodes that were asked for, but kept in 16
-/// bits.
-std::vector<std::string> quantization_notes(const plan::Plan& plan, bool mode_is_int8,
+/// For each type that products are quantized to (q8, w8, w4) and that some were asked for, or that
+/// the mode quantizes to (`of_mode`, kUndefined: none), one note: how many of the products that
+/// were asked for have it, and their share of the operations, at the largest sizes of the plan.
+/// `fragile`: keys of ONNX nodes that the mode asked for, but that were kept in a wider type.
+std::vector<std::string> quantization_notes(const plan::Plan& plan, DType of_mode,
                                             const std::set<std::string>& fragile);
 
 }  // namespace vernier::compiler

@@ -366,6 +366,27 @@ using QuantizeRowsAttrs = NoAttrs;
 ///   6 bias [N] optional               7 residual [..., N] optional
 /// A q8 weight is in units of w_scale. Where it is held as real numbers, packing rounds it.
 using QuantizedLinearAttrs = LinearAttrs;
+/// WeightOnlyLinear: y = act(x·((w − zero)·scale) + bias) (+ residual). Inputs:
+///   0 x [..., K], a float           1 w [K, N] (or [N, K] with trans_w), q8, q4, i8 or u8
+///   2 scale, one number or [N]; with blocks [K / block_size rounded up, N]
+///   3 zero, scale's shape or one number, w's type (absent: 0)
+///   4 bias [N] optional             5 residual [..., N] optional
+/// Rows k·block_size … of w share a scale; block_size 0: all rows do. With bits 4, i8 holds -8 … 7
+/// and u8 holds 0 … 15. A q8 or q4 weight is in units of its scale. Where it is held as real
+/// numbers, packing rounds it.
+struct WeightOnlyLinearAttrs {
+  Activation activation = Activation::kNone;
+  bool trans_w = false;
+  int64_t block_size = 0;
+  int64_t bits = 8;
+  template <class V>
+  void visit(V& v) {
+    v("activation", activation);
+    v("trans_w", trans_w);
+    v("block_size", block_size);
+    v("bits", bits);
+  }
+};
 /// LinearAddLayerNorm: y = LayerNorm(x·w + bias + residual)·scale + norm_bias over the last axis.
 /// Inputs: x [..., K], w [K, N] (or [N, K] with trans_w), bias [N] optional, residual [..., N],
 /// scale [N], norm_bias [N] optional.

@@ -33,6 +33,9 @@ constexpr std::array kRows{
     DTypeRow{DType::kU64, "u64", 8},
     DTypeRow{DType::kBool, "bool", 1},
     DTypeRow{DType::kQ8, "q8", 1},
+    DTypeRow{DType::kQ4, "q4", 1},
+    DTypeRow{DType::kW8, "w8", 0},
+    DTypeRow{DType::kW4, "w4", 0},
 };
 
 template <class T>
@@ -145,6 +148,8 @@ constexpr FloatFormat format_of(DType t) {
       return {0x1p-14, 0x1p-2, 57344};
     case DType::kQ8:  // spaced by 1 wherever it is finite; it saturates
       return {128, 0x1p-7, 127, 127};
+    case DType::kQ4:
+      return {8, 0x1p-3, 7, 7};
     default:
       return {0, 0, HUGE_VAL};
   }
@@ -179,6 +184,7 @@ double load_float(DType t, const void* src) {
     case DType::kF8E5M2:
       return f8e5m2_to_f32(read<uint8_t>(src));
     case DType::kQ8:
+    case DType::kQ4:
       return read<int8_t>(src);
     default:
       return static_cast<double>(load_integer(t, src));
@@ -211,6 +217,7 @@ void store_float(DType t, double value, void* dst) {
     case DType::kF8E5M2:
       return write(dst, f32_to_f8e5m2(static_cast<float>(round_to(t, value))));
     case DType::kQ8:
+    case DType::kQ4:
       return write(dst, static_cast<int8_t>(std::isnan(value) ? 0 : round_to(t, value)));
     default:
       return store_integer(t, saturated_int64(value), dst);

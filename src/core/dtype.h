@@ -1,5 +1,5 @@
 // Element types: names, sizes and conversions. Words: docs/architecture.md (storage, compute type).
-// tf32 exists only as a compute type; it has no storage size.
+// tf32, w8 and w4 exist only as compute types; they have no storage size.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -15,9 +15,14 @@ namespace vernier {
 
 /// True for q8, i8 and u8: operands of products of 8 bits.
 constexpr bool is_8_bits(DType t) { return t == DType::kQ8 || t == DType::kI8 || t == DType::kU8; }
+/// True for w8 and w4: only the weight of a product is quantized.
+constexpr bool is_weight_only(DType t) { return t == DType::kW8 || t == DType::kW4; }
+/// True for the compute types of products that a build quantizes.
+constexpr bool is_quantized(DType t) { return t == DType::kQ8 || is_weight_only(t); }
 
 /// IEEE round-to-nearest-even conversions. NaN stays NaN; overflow of f16 and bf16 gives infinity,
-/// of f8e4m3 gives NaN (the type has no infinity), of f8e5m2 gives infinity. q8 stores NaN as 0.
+/// of f8e4m3 gives NaN (the type has no infinity), of f8e5m2 gives infinity. q8 and q4 store NaN
+/// as 0.
 uint16_t f32_to_f16(float x);
 float f16_to_f32(uint16_t bits);
 uint16_t f32_to_bf16(float x);
@@ -31,7 +36,7 @@ float f8e5m2_to_f32(uint8_t bits);
 
 /// Rounds doubles to the values of one float type; inline, for loops. Identity for all types but
 /// floats narrower than f64. NaN stays NaN; infinity stays infinity, but becomes NaN in f8e4m3 and
-/// ±127 in q8, which saturates.
+/// ±127 in q8 and ±7 in q4, which saturate.
 class FloatRounder {
  public:
   explicit FloatRounder(DType t);

@@ -27,18 +27,23 @@ bool represents(DType a, DType b) {
       return is_float(b) && b != DType::kF64;
     // tf32 has bf16's exponent and f16's mantissa.
     case DType::kTF32:
-      return b == DType::kF16 || b == DType::kBF16 || b == DType::kF8E4M3 || b == DType::kF8E5M2 ||
-             b == DType::kQ8;
+      return b == DType::kF16 || b == DType::kBF16 || represents(DType::kF16, b);
     case DType::kF16:
     case DType::kBF16:
-      return b == DType::kF8E4M3 || b == DType::kF8E5M2 || b == DType::kQ8;
+      return b == DType::kF8E4M3 || b == DType::kF8E5M2 || (b >= DType::kQ8 && b <= DType::kW4);
+    case DType::kW8:  // its other operand is no narrower than q8
+      return b == DType::kQ8 || b == DType::kQ4 || b == DType::kW4;
+    case DType::kQ8:
+    case DType::kF8E4M3:
+    case DType::kF8E5M2:
+      return b == DType::kQ4;
     default:
       return false;
   }
 }
 
 bool is_narrow(DType type) {
-  return is_float(type) && type != DType::kTF32 && size_bytes(type) < size_bytes(DType::kF32);
+  return is_float(type) && size_bytes(type) > 0 && size_bytes(type) < size_bytes(DType::kF32);
 }
 
 bool below_f32(DType type) { return is_float(type) && !represents(type, DType::kF32); }

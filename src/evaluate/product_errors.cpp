@@ -130,7 +130,7 @@ std::map<size_t, ProductError> ProductErrorMeter::products(const plan::Plan& sto
     const plan::Step &step = stored.steps[s], &twin = exact_.steps[s];
     f.evaluate_step(s);
     own.evaluate_step(s);
-    if (step.op == OpKind::kQuantizedLinear) {
+    if (step.op == OpKind::kQuantizedLinear || is_weight_only(step.numerics.compute)) {
       EvalTensor rounded = own.value(step.outputs[0]);
       Squares squares;
       squares.add(rounded, f.value(twin.outputs[0]));

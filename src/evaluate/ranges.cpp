@@ -69,7 +69,8 @@ void Ranges::note_constants() {
 }
 
 bool range_fits(double peak, DType type) {
-  if (type == DType::kQ8) return true;  // its scale is chosen so that the largest number fits
+  if (type == DType::kQ8 || type == DType::kQ4)
+    return true;  // its scale is chosen so that the largest number fits
   const double margin = represents(type, DType::kF32) ? 1 : kRangeMargin;
   return peak * margin <= largest_finite(type);
 }

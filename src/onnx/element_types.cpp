@@ -64,6 +64,13 @@ DType element_type(int64_t number, const std::string& where) {
   return dtype;
 }
 
+std::optional<DType> type_of_4_bits(int64_t number) {
+  const std::string_view type = known(number) ? kTypes[number].name : "";
+  if (type == "INT4") return DType::kI8;
+  if (type == "UINT4") return DType::kU8;
+  return std::nullopt;
+}
+
 int64_t element_type_number(DType dtype) {
   const auto row = std::find_if(kTypes.begin() + 1, kTypes.end(),
                                 [&](const Row& r) { return r.dtype == dtype; });

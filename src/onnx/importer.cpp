@@ -199,9 +199,12 @@ void Importer::add_initializers(proto::GraphProto& graph, Scope& scope) {
   for (proto::TensorProto& tensor : *graph.mutable_initializer()) {
     const std::string where = "initializer " + quote(tensor.name());
     if (tensor.name().empty()) fail("an initializer has no name");
-    Tensor data = tensors_.read(tensor, where, role_of(tensor, roles));
+    const bool four_bits = type_of_4_bits(tensor.data_type()).has_value();
+    Tensor data = tensors_.read(tensor, where, role_of(tensor, roles), FourBits::kRead);
     const std::string inner = scope.path.empty() ? tensor.name() : scope.path + "/" + tensor.name();
-    define(scope, tensor.name(), {.value = graph_->add_constant(std::move(data), inner)}, where);
+    const ir::ValueId id = graph_->add_constant(std::move(data), inner);
+    if (four_bits) four_bits_.insert(id);
+    define(scope, tensor.name(), {.value = id}, where);
   }
 }
 
@@ -274,6 +277,8 @@ void Importer::add_outputs(const Scope& scope) {
                        "output " + quote(output.name()) + " is not computed by Vernier");
       continue;
     }
+    if (four_bits_.contains(binding->value))
+      fail(where + " is of 4 bits; return what DequantizeLinear makes of it");
     graph_->outputs.push_back(binding->value);
     graph_->output_names.push_back(output.name());
     note_declared_shape(output, binding->value);
@@ -312,6 +317,10 @@ bool Importer::resolve_inputs(const proto::NodeProto& node, const Scope& scope,
       unsupported_.add("", binding->producer,
                        "its output " + quote(name) + " is used, but Vernier does not compute it");
     }
+    // Others may depend on the type, as QuantizeLinear does on its zero point's.
+    if (four_bits_.contains(binding->value) && node.op_type() != "DequantizeLinear")
+      fail("node " + quote(node.name()) + " (" + node.op_type() + ") reads " + quote(name) +
+           ", which is of 4 bits; only DequantizeLinear may. Dequantize it in the model");
     known = known && binding->kind == Binding::Kind::kValue;
     inputs.push_back(binding->value);
   }

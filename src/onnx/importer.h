@@ -96,7 +96,8 @@ class Importer {
   int nesting_ = 0;           // of calls and branches, here
   size_t inlined_bytes_ = 0;  // of names, operands and constants of bodies so far
   std::shared_ptr<ir::Graph> graph_ = std::make_shared<ir::Graph>();
-  size_t substitutions_ = 0;  // of the graph, applied so far
+  std::set<ir::ValueId> four_bits_;  // initializers of INT4 and UINT4, held as i8 and u8
+  size_t substitutions_ = 0;         // of the graph, applied so far
 };
 
 }  // namespace vernier::onnx

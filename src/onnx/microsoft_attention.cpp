@@ -1,6 +1,7 @@
-// Translations of ONNX Runtime's Attention, MultiHeadAttention and RotaryEmbedding (domain
-// com.microsoft) into the graph's Attention. Source: ONNX Runtime's docs/ContribOperators.md.
-// Contract: node_context.h, translations.h; meaning of the graph's operator: AttentionAttrs.
+// Translations of ONNX Runtime's Attention, QAttention, MultiHeadAttention and RotaryEmbedding
+// (domain com.microsoft) into the graph's Attention. Source: ONNX Runtime's
+// docs/ContribOperators.md. Contract: node_context.h, translations.h; meaning of the graph's
+// operator: AttentionAttrs.
 #include <array>
 
 #include "core/attrs.h"
@@ -170,10 +171,14 @@ void join_stacked_past(NodeContext& node, ir::ValueId past, Operands& operands) 
                    AxisAttrs{0}));
 }
 
-void translate_attention(NodeContext& node) {
-  check_attention(node);
+// What Attention and QAttention have in different places.
+struct Projected {
+  ir::ValueId x, weights, bias, mask, past, added;  // the last three may be absent
+};
+
+void attend_projected(NodeContext& node, const Projected& in) {
   const int64_t heads = head_count(node);
-  const ir::ValueId x = node.input(0), weights = node.input(1), bias = node.optional_input(2);
+  const ir::ValueId x = in.x, weights = in.weights, bias = in.bias;
   if (node.rank(x) != 3 || node.rank(weights) != 2) {
     node.fail("the input and the weights have shapes " + str(node.shape(x)) + " and " +
               str(node.shape(weights)) + "; expected ranks 3 and 2");
@@ -186,10 +191,41 @@ void translate_attention(NodeContext& node) {
   Operands operands{.q = split_heads(node, parts[0], heads),
                     .k = split_heads(node, parts[1], heads),
                     .v = split_heads(node, parts[2], heads)};
-  operands.mask = node.optional_input(3);
-  operands.bias = node.optional_input(5);
-  join_stacked_past(node, node.optional_input(4), operands);
+  operands.mask = in.mask;
+  operands.bias = in.added;
+  join_stacked_past(node, in.past, operands);
   attend(node, operands);
+}
+
+void translate_attention(NodeContext& node) {
+  check_attention(node);
+  attend_projected(node, {.x = node.input(0),
+                          .weights = node.input(1),
+                          .bias = node.optional_input(2),
+                          .mask = node.optional_input(3),
+                          .past = node.optional_input(4),
+                          .added = node.optional_input(5)});
+}
+
+// The same of integers: their scales are inputs 3 and 4, their zero points 6 and 7.
+void translate_quantized_attention(NodeContext& node) {
+  if (node.attrs().flag("do_rotary", 0)) node.unsupported("it has do_rotary");
+  if (node.attrs().flag("past_present_share_buffer", 0))
+    node.unsupported("its past and present share a buffer");
+  const auto real = [&](size_t value, int64_t axis) {
+    QuantizeAttrs attrs;
+    attrs.axis = axis;
+    std::vector<ir::ValueId> inputs{node.input(value), node.input(value + 3)};
+    if (const ir::ValueId zero = node.optional_input(value + 6); zero != ir::kNoValue)
+      inputs.push_back(zero);
+    return node.emit(OpKind::kDequantizeLinear, std::move(inputs), attrs);
+  };
+  attend_projected(node, {.x = real(0, 2),
+                          .weights = real(1, 1),
+                          .bias = node.input(2),
+                          .mask = node.optional_input(5),
+                          .past = node.optional_input(8),
+                          .added = ir::kNoValue});
 }
 
 // ---- MultiHeadAttention: q, k and v are already projected ------------------------------------
@@ -308,6 +344,7 @@ void translate_rotary(NodeContext& node) {
 constexpr std::string_view kDomain = "com.microsoft";
 constexpr std::array kRows{
     Translation{kDomain, "Attention", 1, translate_attention},
+    Translation{kDomain, "QAttention", 1, translate_quantized_attention},
     Translation{kDomain, "MultiHeadAttention", 1, translate_multi_head_attention},
     Translation{kDomain, "RotaryEmbedding", 1, translate_rotary},
 };

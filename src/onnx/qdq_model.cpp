@@ -337,8 +337,11 @@ class Weights {
   bool read(proto::TensorProto& tensor) {
     if (tensor.data_location() != proto::TensorProto::EXTERNAL) return false;
     const std::string where = "tensor " + quote(tensor.name());
-    const auto array = external_.read(tensor, element_type(tensor.data_type(), where),
-                                      Shape(tensor.dims().begin(), tensor.dims().end()), where);
+    Shape shape(tensor.dims().begin(), tensor.dims().end());
+    const bool halves = type_of_4_bits(tensor.data_type()).has_value();  // two numbers in a byte
+    if (halves) shape = {(num_elems(shape) + 1) / 2};
+    const DType type = halves ? DType::kU8 : element_type(tensor.data_type(), where);
+    const auto array = external_.read(tensor, type, shape, where);
     if (!array)
       fail(where + ": its file " + quote(external_location(tensor)) +
            " is missing, and a Q/DQ model holds all weights");

@@ -147,21 +147,58 @@ Tensor seeded_weight(const std::string& name, DType dtype, Shape shape, WeightRo
   return Tensor::from(dtype, std::move(shape), std::span<const double>(values));
 }
 
-Tensor TensorReader::read(proto::TensorProto& tensor, const std::string& where, WeightRole role) {
+// The array in its file; empty where that is missing and the weight is to be seeded.
+std::optional<Tensor> TensorReader::read_external(proto::TensorProto& tensor, DType dtype,
+                                                  const Shape& shape, const std::string& where) {
+  if (tensor.has_raw_data() || has_typed_data(tensor)) {
+    fail(where, "is external but also has data in the model file");
+  }
+  if (auto external = external_.read(tensor, dtype, shape, where)) return external;
+  const std::string file = quote(external_location(tensor));
+  if (missing_ == MissingWeights::kError) {
+    fail(where, "its external data file " + file +
+                    " does not exist. Copy it next to the model (it was saved with the model)");
+  }
+  seeded_.push_back(tensor.name());
+  return std::nullopt;
+}
+
+// Two numbers in a byte, the first one in its lower half, as raw data, int32_data or in a file.
+Tensor TensorReader::read_4_bits(proto::TensorProto& tensor, DType dtype,
+                                 const std::string& where) {
+  const Shape shape = read_shape(tensor, where);
+  const int64_t count = num_elems(shape), held = (count + 1) / 2;
+  if (tensor.has_segment()) fail(where, "is stored in segments, which is not supported");
+  std::optional<Tensor> bytes;
+  if (tensor.data_location() == proto::TensorProto::EXTERNAL) {
+    bytes = read_external(tensor, DType::kU8, {held}, where);
+    if (!bytes) return seeded_weight(tensor.name(), dtype, shape, WeightRole::kPlain);
+  } else if (tensor.has_raw_data()) {
+    if (has_typed_data(tensor)) fail(where, "has both raw_data and typed data");
+    bytes = read_raw(tensor, DType::kU8, {held}, where);
+  } else {
+    check_count(static_cast<size_t>(tensor.int32_data_size()), {held}, "int32_data", where);
+    bytes = read_int32_data(tensor, DType::kU8, {held});
+  }
+  return Tensor::filled(dtype, shape, [&](std::byte* to) {
+    for (int64_t i = 0; i < count; ++i) {
+      const auto pair = std::to_integer<uint8_t>(bytes->data()[i / 2]);
+      const int number = (i % 2 == 0 ? pair : pair >> 4) & 0xf;
+      const bool negative = dtype == DType::kI8 && number > 7;
+      to[i] = static_cast<std::byte>(negative ? number - 16 : number);
+    }
+  });
+}
+
+Tensor TensorReader::read(proto::TensorProto& tensor, const std::string& where, WeightRole role,
+                          FourBits four_bits) {
+  if (const auto held = type_of_4_bits(tensor.data_type()); held && four_bits == FourBits::kRead)
+    return read_4_bits(tensor, *held, where);
   const DType dtype = element_type(tensor.data_type(), where);
   Shape shape = read_shape(tensor, where);
   if (tensor.has_segment()) fail(where, "is stored in segments, which is not supported");
   if (tensor.data_location() == proto::TensorProto::EXTERNAL) {
-    if (tensor.has_raw_data() || has_typed_data(tensor)) {
-      fail(where, "is external but also has data in the model file");
-    }
-    if (auto external = external_.read(tensor, dtype, shape, where)) return *std::move(external);
-    const std::string file = quote(external_location(tensor));
-    if (missing_ == MissingWeights::kError) {
-      fail(where, "its external data file " + file +
-                      " does not exist. Copy it next to the model (it was saved with the model)");
-    }
-    seeded_.push_back(tensor.name());
+    if (auto external = read_external(tensor, dtype, shape, where)) return *std::move(external);
     return seeded_weight(tensor.name(), dtype, std::move(shape), role);
   }
   if (tensor.external_data_size() > 0) {

@@ -27,6 +27,7 @@ std::span<const Translation> image_translations();
 std::span<const Translation> quantization_translations();
 std::span<const Translation> microsoft_translations();
 std::span<const Translation> microsoft_attention_translations();
+std::span<const Translation> microsoft_quantization_translations();
 
 /// The row of an operator, or null. `domain` is canonical ("" for ai.onnx).
 const Translation* find_translation(std::string_view domain, std::string_view op_type);

@@ -17,7 +17,7 @@ std::optional<Node> fused(const Graph& graph, const Node& norm, size_t i) {
   const ValueId product = norm.inputs[i], residual = norm.inputs[1 - i];
   const Node* linear = producer_of(graph, product, OpKind::kLinear);
   if (!linear || linear->inputs.size() > 3 || !graph.single_use(product)) return std::nullopt;
-  if (linear->request.compute.type == DType::kQ8) return std::nullopt;
+  if (is_quantized(linear->request.compute.type)) return std::nullopt;
   const auto attrs = linear->attrs_as<LinearAttrs>();
   if (attrs.activation != Activation::kNone || !constant_of(graph, linear->inputs[1]))
     return std::nullopt;

@@ -34,6 +34,8 @@ int fuse_linear_add_layer_norm(ir::Graph& graph, const PassOptions& options);
 int multiply_as_integers(ir::Graph& graph, const PassOptions& options);
 int quantize_linear(ir::Graph& graph, const PassOptions& options);
 int fold_weights(ir::Graph& graph);
+int fold_weights(ir::Graph& graph, const PassOptions& options);  ///< but held_weights()
+int quantize_weights(ir::Graph& graph, const PassOptions& options);
 int slice_early(ir::Graph& graph);
 int fuse_elementwise(ir::Graph& graph);
 

@@ -39,6 +39,7 @@ std::span<const Pass> pipeline() {
       Pass{"slice_early", Phase::kFuse, true, &slice_early},
       // Behind all that knows Linear.
       Pass{"quantize", Phase::kFuse, true, nullptr, nullptr, &quantize_linear},
+      Pass{"weight_only", Phase::kFuse, true, nullptr, &fold_weights, &quantize_weights},
       Pass{"elementwise_chain", Phase::kFuse, true, &fuse_elementwise},
   };
   return kPasses;

@@ -35,32 +35,16 @@ constexpr int64_t kMostProducts = int64_t{1} << 15;  // of the operator's rule
 // Shares of a column's largest weight that its scale may reach: the rest saturates.
 constexpr std::array kClips{1.0F, 0.93F, 0.86F, 0.79F, 0.72F};
 
-// The square error of a column that is rounded to multiples of `scale`.
-double error_of(std::span<const float> column, float scale) {
+// The square error of numbers that are rounded to multiples of `scale`, at most `most` of them.
+double error_of(std::span<const float> numbers, float scale, float most) {
   const float inverse = 1 / scale;
   double sum = 0;
-  for (const float v : column) {
-    const float q = std::clamp(std::nearbyint(v * inverse), -kLargestQ8, kLargestQ8);
+  for (const float v : numbers) {
+    const float q = std::clamp(std::nearbyint(v * inverse), -most, most);
     const double error = static_cast<double>(v) - static_cast<double>(q * scale);
     sum += error * error;
   }
   return sum;
-}
-
-float scale_of(std::span<const float> column) {
-  float largest = 0;
-  for (const float v : column) largest = std::max(largest, std::abs(v));
-  const float widest = largest / kLargestQ8;
-  if (!(widest > std::numeric_limits<float>::min()) || !std::isfinite(1 / widest)) return 1;
-  float best = widest;
-  double least = HUGE_VAL;
-  for (const float clip : kClips) {
-    const double error = error_of(column, widest * clip);
-    if (error >= least) continue;
-    least = error;
-    best = widest * clip;
-  }
-  return best;
 }
 
 // Is the column whole numbers of q8 in units of `scale`, up to the rounding of their product?
@@ -85,6 +69,22 @@ std::vector<float> divided(const Tensor& w, const WeightRounding& how) {
 
 }  // namespace
 
+float best_scale(std::span<const float> numbers, float most, std::span<const float> shares) {
+  float largest = 0;
+  for (const float v : numbers) largest = std::max(largest, std::abs(v));
+  const float widest = largest / most;
+  if (!(widest > std::numeric_limits<float>::min()) || !std::isfinite(1 / widest)) return 1;
+  float best = widest;
+  double least = HUGE_VAL;
+  for (const float share : shares) {
+    const double error = error_of(numbers, widest * share, most);
+    if (error >= least) continue;
+    least = error;
+    best = widest * share;
+  }
+  return best;
+}
+
 QuantizedWeight quantized_weight(const Tensor& w, const WeightRounding& how) {
   const bool trans_w = how.trans_w, exact = how.exact;
   const int64_t rows = w.shape()[0], cols = w.shape()[1];
@@ -106,7 +106,8 @@ QuantizedWeight quantized_weight(const Tensor& w, const WeightRounding& how) {
     for (int64_t c = begin; c < end; ++c) {
       for (int64_t k = 0; k < length; ++k) gathered[k] = data[c * column + k * step];
       const float given = how.scales.empty() ? 0 : how.scales[c];
-      const float scale = given > 0 && is_whole(gathered, given) ? given : scale_of(gathered);
+      const float scale =
+          given > 0 && is_whole(gathered, given) ? given : best_scale(gathered, kLargestQ8, kClips);
       scales[c] = scale;
       for (int64_t k = 0; k < length; ++k) {
         const auto at = static_cast<size_t>(c * column + k * step);
@@ -191,6 +192,15 @@ StaticScale static_scale(const StaticRange& range) {
   return {scale, static_cast<float>(std::nearbyint(-(range.high + range.low) / 2 / scale))};
 }
 
+void release_weight(Graph& graph, ValueId weight) {
+  ir::Value& value = graph.value(weight);
+  if (!value.users.empty() || graph.is_output(weight)) return;
+  drop_pages(value.constant.byte_span());
+  const std::vector<float> none;
+  value.shape = {Dim(0)};
+  value.constant = Tensor::from_bytes(DType::kF32, {0}, std::as_bytes(std::span(none)));
+}
+
 namespace {
 
 // Can all numbers be divided by the factors? False where one is NaN or infinite.
@@ -239,7 +249,7 @@ class Quantizer {
     graph_.value(wanted.inputs[1]).derivation = how;
     graph_.value(wanted.inputs[3]).derivation = how;
     mutate(graph_, id, wanted.op, wanted.inputs, wanted.attrs);
-    release(linear.inputs[1]);
+    release_weight(graph_, linear.inputs[1]);
     return true;
   }
 
@@ -286,15 +296,6 @@ class Quantizer {
       return i < node.outputs.size() ? node.outputs[i] : kNoValue;
     };
     return {output(0), output(1), output(2)};
-  }
-  // A weight that only quantized products read is not held any longer.
-  void release(ValueId weight) {
-    ir::Value& value = graph_.value(weight);
-    if (!value.users.empty() || graph_.is_output(weight)) return;
-    drop_pages(value.constant.byte_span());
-    const std::vector<float> none;
-    value.shape = {Dim(0)};
-    value.constant = Tensor::from_bytes(DType::kF32, {0}, std::as_bytes(std::span(none)));
   }
   // Stands for the scales until they are known to be wanted.
   ValueId any_scale() {
@@ -664,7 +665,7 @@ int multiply_as_integers(Graph& graph, const PassOptions& options) {
                          absorb_activation(graph, id);
     found += changed;
   }
-  return found + fold_weights(graph);
+  return found + fold_weights(graph, options);
 }
 
 int quantize_linear(Graph& graph, const PassOptions& options) {
@@ -676,14 +677,18 @@ int quantize_linear(Graph& graph, const PassOptions& options) {
   return found;
 }
 
-// Weights that no product of integers took are plain constants from here on, in the model's type:
-// they are rounded where they are stored.
-int fold_weights(Graph& graph) {
+int fold_weights(Graph& graph) { return fold_weights(graph, {}); }
+
+// Weights that no product of integers took, and none will take, are plain constants from here on,
+// in the model's type: they are rounded where they are stored.
+int fold_weights(Graph& graph, const PassOptions& options) {
   int found = 0;
+  const std::set<NodeId> kept = held_weights(graph, options);
   for (NodeId id : std::vector<NodeId>(graph.order())) {
     Node& node = graph.node(id);
     const bool folds = node.op == OpKind::kDequantizeLinear || node.op == OpKind::kTranspose;
-    if (!folds || !is_live(graph, id) || !constant_of(graph, node.inputs[0])) continue;
+    if (!folds || kept.contains(id) || !is_live(graph, id) || !constant_of(graph, node.inputs[0]))
+      continue;
     if (node.op == OpKind::kDequantizeLinear) node.request.store = {DType::kF32, false};
     ops::infer_node(graph, id);
     found += fold_constant(graph, id);

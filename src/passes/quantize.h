@@ -2,6 +2,7 @@
 // the names under which a product is known. Contract: docs/quantization.md.
 #pragma once
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,6 +32,17 @@ struct WeightRounding {
 /// five shares of its largest number / 127). `w`: a finite float matrix that is not empty. One copy
 /// of it in f32 exists meanwhile, if it is none itself or has factors.
 QuantizedWeight quantized_weight(const Tensor& w, const WeightRounding& how);
+
+/// The scale in whose units numbers are rounded to -most … most with the least square error: of the
+/// widest one, which reaches the largest number, these shares. 1 where all are 0 or nearly.
+float best_scale(std::span<const float> numbers, float most, std::span<const float> shares);
+/// A weight that only quantized products read is not held any longer.
+void release_weight(ir::Graph& graph, ir::ValueId weight);
+
+/// Nodes between a constant weight of 4 bits and a product that takes it as it is
+/// (weight_only.cpp): its DequantizeLinear, and a Transpose behind it. None where the device's
+/// kernels are not known.
+std::set<ir::NodeId> held_weights(const ir::Graph& graph, const PassOptions& options);
 
 /// An ONNX node by which a product is known.
 struct ProductName {

@@ -24,6 +24,7 @@ int64_t row_axes(const Graph& graph, const Node& f) {
     case kLinear:
     case kLinearAddLayerNorm:
     case kQuantizedLinear:
+    case kWeightOnlyLinear:
     case kL2Norm:
       return rank - 1;
     case kQuantizeLinear:
@@ -48,6 +49,8 @@ bool holds_rows(const Node& f, size_t i) {
       return i == 0 || i == 3;
     case kQuantizedLinear:
       return i == 0 || i == 7;
+    case kWeightOnlyLinear:
+      return i == 0 || i == 5;
     case kLayerNorm:
     case kRMSNorm:
     case kQuantizeLinear:

@@ -107,7 +107,8 @@ Asked ask(const ir::Graph& imported, const Wishes& wishes, const Raise& raise) {
 }
 
 bool may_have_short_range(const ir::Graph& imported, const Policy& policy) {
-  if (policy.mode == Mode::kFp16 || policy.mode == Mode::kInt8 || !policy.rules.empty())
+  if (policy.mode == Mode::kFp16 || quantized_type(policy.mode) != DType::kUndefined ||
+      !policy.rules.empty())
     return true;
   for (size_t v = 0; v < imported.num_values(); ++v) {
     const DType type = imported.value(static_cast<ir::ValueId>(v)).dtype;

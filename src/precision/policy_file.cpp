@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kVersion = 1;
 constexpr const char* kVersionKey = "vernier_policy";
 constexpr const char* kExpectedMode =
-    "expected \"model\", \"fp32\", \"tf32\", \"fp16\" or \"bf16\"";
+    "expected \"model\", \"fp32\", \"tf32\", \"fp16\", \"bf16\", \"int8\", \"w8\" or \"w4\"";
 constexpr int kMaxDepth = 3;  // object, array of rules, one rule
 
 constexpr std::array kRuleKeys{std::pair{"rule", Spelling::kRule},

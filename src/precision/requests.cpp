@@ -12,14 +12,17 @@ namespace {
 struct ModeRow {
   std::string_view name;
   Mode mode;
-  DType operand, store;  // of products; of results
+  DType operand, store;  // of products; of results. kUndefined: the device's type of 16 bits
+  DType quantized = DType::kUndefined;  // of products that the mode quantizes
 };
 constexpr ModeRow kModes[] = {{"model", Mode::kModel, DType::kF32, DType::kF32},
                               {"fp32", Mode::kFp32, DType::kF32, DType::kF32},
                               {"tf32", Mode::kTf32, DType::kTF32, DType::kF32},
                               {"fp16", Mode::kFp16, DType::kF16, DType::kF16},
                               {"bf16", Mode::kBf16, DType::kBF16, DType::kBF16},
-                              {"int8", Mode::kInt8, DType::kF16, DType::kF16}};
+                              {"int8", Mode::kInt8, DType::kF16, DType::kF16, DType::kQ8},
+                              {"w8", Mode::kW8, DType::kUndefined, DType::kUndefined, DType::kW8},
+                              {"w4", Mode::kW4, DType::kUndefined, DType::kUndefined, DType::kW4}};
 
 const ModeRow& row_of(Mode mode) {
   return *std::find_if(std::begin(kModes), std::end(kModes),
@@ -120,12 +123,12 @@ bool is_attended(const ir::Graph& graph, const NodeIds& attended, ir::ValueId v)
   });
 }
 
-// The products that mode int8 quantizes: those with a constant weight, but for the head's, whose
-// few results are the answer.
+// The products that a mode quantizes: those with a constant weight, but for the head's, whose few
+// results are the answer.
 class Quantized {
  public:
   Quantized(const ir::Graph& graph, Mode mode) : graph_(graph) {
-    if (mode == Mode::kInt8) behind_ = analysis::layers_of(graph).behind;
+    if (quantized_type(mode) != DType::kUndefined) behind_ = analysis::layers_of(graph).behind;
   }
   bool contains(ir::NodeId id) const {
     const ir::Node& node = graph_.node(id);
@@ -150,10 +153,13 @@ struct ModeCase {
 Request default_request(Mode mode, const ModeCase& node) {
   const ModeRow& row = row_of(mode);
   const DType wide = node.declared == DType::kF64 ? DType::kF64 : DType::kF32;
-  DType operand = node.operands == Operands::kQuantized  ? DType::kQ8
+  const auto of_the_device = [&](DType type) {
+    return type == DType::kUndefined ? node.attended : type;
+  };
+  DType operand = node.operands == Operands::kQuantized  ? row.quantized
                   : node.operands == Operands::kAttended ? node.attended
-                                                         : row.operand;
-  DType store = node.is_attended ? node.attended : row.store;
+                                                         : of_the_device(row.operand);
+  DType store = node.is_attended ? node.attended : of_the_device(row.store);
   if (mode == Mode::kModel) operand = store = node.declared;
   if (node.declared == DType::kF64 || node.exact_zone) store = wide;
   if (operand == DType::kF64) operand = DType::kF32;
@@ -225,6 +231,8 @@ class Join {
 }  // namespace
 
 std::string_view name(Mode mode) { return row_of(mode).name; }
+
+DType quantized_type(Mode mode) { return row_of(mode).quantized; }
 
 std::optional<Mode> parse_mode(std::string_view text) {
   for (const ModeRow& row : kModes) {

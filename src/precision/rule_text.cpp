@@ -26,9 +26,13 @@ constexpr std::array kTypeWords{
     TypeWord{"bf16", DType::kBF16},     TypeWord{"tf32", DType::kTF32},
     TypeWord{"f8e4m3", DType::kF8E4M3}, TypeWord{"f8e5m2", DType::kF8E5M2},
     TypeWord{"int8", DType::kQ8},       TypeWord{"q8", DType::kQ8},
+    TypeWord{"w8", DType::kW8},         TypeWord{"w4", DType::kW4},
 };
 constexpr const char* kExpectedType =
-    "expected f32 (fp32, float32), f16 (fp16, half), bf16, tf32, f8e4m3, f8e5m2 or int8";
+    "expected f32 (fp32, float32), f16 (fp16, half), bf16, tf32, f8e4m3, f8e5m2, int8, w8 or w4";
+
+// As a rule spells it.
+std::string_view said(DType type) { return type == DType::kQ8 ? "int8" : name(type); }
 
 bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -92,8 +96,10 @@ class Reader {
   /// The type of sums.
   DType sum_type(size_t at, std::string_view word) const {
     const DType read = type(at, word);
-    if (read == DType::kQ8)
-      fail(at, "int8 is the type of a product's operands (compute=), not of sums");
+    if (is_quantized(read)) {
+      fail(at, std::string(said(read)) +
+                   " is the type of a product's operands (compute=), not of sums");
+    }
     return read;
   }
 
@@ -101,9 +107,11 @@ class Reader {
   DType storage_type(size_t at, std::string_view word) const {
     const DType read = type(at, word);
     if (read == DType::kTF32) fail(at, "tf32 is a compute type, results cannot be stored in it");
-    if (read == DType::kQ8)
-      fail(at,
-           "int8 is the type of a product's operands (compute=), results cannot be stored in it");
+    if (is_quantized(read)) {
+      fail(at, std::string(said(read)) +
+                   " is the type of a product's operands (compute=), results cannot be stored in "
+                   "it");
+    }
     return read;
   }
 

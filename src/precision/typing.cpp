@@ -27,13 +27,14 @@ bool binds(const std::string& by) {
   return by.starts_with("rule") || by.starts_with("range audit") || by.starts_with("raised");
 }
 
-// The type that a product takes its operands in. An int8 product is made of a Linear by a later
-// pass (passes/quantize.cpp); what stays a Linear takes operands in the type that its first one is
-// stored in. Products of f64 are never narrowed: they are the model's own, or sums of integers.
+// The type that a product takes its operands in. A quantized product is made of a Linear by a later
+// pass (passes/quantize.cpp, weight_only.cpp); what stays a Linear takes operands in the type that
+// its first one is stored in. Products of f64 are never narrowed: they are the model's own, or sums
+// of integers.
 DType operand_type(const ir::Graph& graph, const ir::Node& node) {
   const DType type = node.request.compute.type;
   if (graph.value(node.inputs[0]).dtype == DType::kF64) return DType::kF32;
-  if (type != DType::kQ8 || node.op == OpKind::kQuantizedLinear) return type;
+  if (!is_quantized(type) || node.op == OpKind::kQuantizedLinear) return type;
   const DType stored = graph.value(node.inputs[0]).dtype;
   return is_narrow(stored) ? stored : DType::kF32;
 }
@@ -195,6 +196,8 @@ DType stored_type(const ir::Graph& graph, const ir::Node& node, size_t i) {
   const auto narrowed = [&](DType type) {
     return is_narrow(type) && !represents(type, v.dtype) ? type : v.dtype;
   };
+  if (node.op == OpKind::kWeightOnlyLinear && i == 1)
+    return narrowed(node.attrs_as<WeightOnlyLinearAttrs>().bits == 4 ? DType::kQ4 : DType::kQ8);
   if (has(node, kProduct) && i < product_operands(node.op)) {
     const DType type = operand_type(graph, node);
     const bool wide = type == DType::kF32 || type == DType::kTF32;

@@ -210,6 +210,46 @@ void infer_quantized_linear(InferContext& context) {
   context.set_output(0, context.dtype(2), std::move(out));
 }
 
+void infer_weight_only_linear(InferContext& context) {
+  const auto attrs = context.attrs<WeightOnlyLinearAttrs>();
+  if (attrs.bits != 4 && attrs.bits != 8)
+    context.fail("bits is " + std::to_string(attrs.bits) + ", expected 4 or 8");
+  constexpr int64_t kLargestBlock = int64_t{1} << 28;
+  if (attrs.block_size < 0 || attrs.block_size > kLargestBlock)
+    context.fail("block_size is " + std::to_string(attrs.block_size) + ", expected 0 to 2^28");
+  require_float(context, 0);
+  const DType type = context.dtype(1);
+  if (type != DType::kI8 && type != DType::kU8) require_float(context, 1);
+  require_rank(context, 1, 2);
+  SymShape out = context.shape(0);
+  const SymShape w = context.shape(1);
+  if (out.empty()) context.fail("input 0 must have at least one axis, got a scalar");
+  unify_inner(context, out.back(), w[attrs.trans_w ? 1 : 0]);
+  const Dim depth = w[attrs.trans_w ? 1 : 0];
+  out.back() = w[attrs.trans_w ? 0 : 1];
+  require_float(context, 2);
+  const auto check_scales = [&](size_t i) {
+    if (attrs.block_size == 0 || is_one_number(context.shape(i)))
+      return check_one_or_columns(context, i, out.back());
+    require_rank(context, i, 2);
+    const Dim blocks = floordiv(depth + Dim(attrs.block_size - 1), attrs.block_size);
+    context.unify(context.shape(i)[0], blocks);
+    context.unify(context.shape(i)[1], out.back());
+  };
+  check_scales(2);
+  if (context.has_input(3)) {
+    check_zero(context, 3, 1);
+    check_scales(3);
+  }
+  check_columns(context, 4, out.back());
+  if (context.has_input(5)) {
+    require_float(context, 5);
+    require_rank(context, 5, context.rank(0));
+    for (size_t i = 0; i < out.size(); ++i) context.unify(context.shape(5)[i], out[i]);
+  }
+  context.set_output(0, context.dtype(0), std::move(out));
+}
+
 void infer_linear_add_layer_norm(InferContext& context) {
   SymShape out = linear_shape(context, context.attrs<LinearNormAttrs>().trans_w);
   for (size_t i : {size_t{4}, size_t{5}}) check_columns(context, i, out.back());

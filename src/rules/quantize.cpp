@@ -6,7 +6,7 @@ namespace vernier::rules {
 namespace {
 
 bool is_f8(DType type) { return type == DType::kF8E4M3 || type == DType::kF8E5M2; }
-bool is_quantized(DType type) {
+bool is_quantized_type(DType type) {
   return is_f8(type) || type == DType::kI8 || type == DType::kU8 || type == DType::kI16 ||
          type == DType::kU16;
 }
@@ -47,7 +47,7 @@ void infer_quantize_linear(InferContext& context) {
   if (context.dtype(0) != DType::kI32) require_float(context, 0);
   check_layout(context, attrs);
   const DType type = attrs.dtype == DType::kUndefined ? DType::kU8 : attrs.dtype;
-  if (!is_quantized(type))
+  if (!is_quantized_type(type))
     context.fail("quantizes to " + std::string(name(type)) + ", expected 8 or 16 bits");
   if (context.has_input(2) && context.dtype(2) != type) {
     context.fail("the zero point is " + std::string(name(context.dtype(2))) + ", the output " +
@@ -59,7 +59,7 @@ void infer_quantize_linear(InferContext& context) {
 void infer_dequantize_linear(InferContext& context) {
   const auto attrs = context.attrs<QuantizeAttrs>();
   const DType from = context.dtype(0);
-  if (!is_quantized(from) && from != DType::kI32)
+  if (!is_quantized_type(from) && from != DType::kI32)
     context.fail("input 0 is " + std::string(name(from)) + ", expected a quantized type or i32");
   check_layout(context, attrs);
   if (context.has_input(2)) require_same_type(context, 2);

@@ -95,7 +95,7 @@ double ulp(DType dtype, double value) {
   if (dtype == DType::kBF16) mantissa = 7;
   if (dtype == DType::kTF32) mantissa = 10;
   if (!std::isfinite(value)) return 0;
-  if (dtype == DType::kQ8) return 1;
+  if (dtype == DType::kQ8 || dtype == DType::kQ4) return 1;
   // The exponent as double has it: that of a subnormal number and of 0 is below all others.
   constexpr int kMantissa = 52, kBias = 1023;
   constexpr uint64_t kExponent = 0x7ff;

@@ -29,6 +29,9 @@ constexpr double kHalf = 0.5;
 struct Roles {
   size_t bias = 2, residual = 3;
   bool quantized = false, trans_w = false;
+  // Of the weight: none where they are absent. Rows of w that share a scale; 0: all.
+  std::optional<size_t> scale = {}, zero = {};
+  int64_t block = 0;
 };
 
 // Why a step is not projected; empty: it is.
@@ -39,9 +42,13 @@ std::optional<Roles> roles_of(const plan::Step& step) {
     if (attrs.activation != Activation::kNone) return std::nullopt;
     roles.trans_w = attrs.trans_w;
     roles.quantized = step.op == OpKind::kQuantizedLinear;
-    if (roles.quantized) roles = {6, 7, true, attrs.trans_w};
+    if (roles.quantized) roles = {6, 7, true, attrs.trans_w, 3, 5};
+  } else if (step.op == OpKind::kWeightOnlyLinear) {
+    const auto attrs = decode<WeightOnlyLinearAttrs>(step.attrs);
+    if (attrs.activation != Activation::kNone) return std::nullopt;
+    roles = {4, 5, false, attrs.trans_w, 2, 3, attrs.block_size};
   } else if (step.op == OpKind::kMatMul) {
-    roles = {SIZE_MAX, SIZE_MAX, false, false};
+    roles = {SIZE_MAX, SIZE_MAX};
   } else {
     return std::nullopt;
   }
@@ -88,23 +95,22 @@ ProjectedWeight project(const EvalTensor& w, const Roles& roles, const LaunchCal
                         const std::vector<double>& r) {
   const int64_t rows = w.shape[0], cols = w.shape[1];
   const int64_t k = roles.trans_w ? cols : rows, n = roles.trans_w ? rows : cols;
-  const std::optional<EvalTensor> scale = roles.quantized ? given(call, 3) : std::nullopt;
-  const std::optional<EvalTensor> zero = roles.quantized ? given(call, 5) : std::nullopt;
-  const auto one_of = [](const std::optional<EvalTensor>& t, int64_t column, double absent) {
+  const std::optional<EvalTensor> scale = roles.scale ? given(call, *roles.scale) : std::nullopt;
+  const std::optional<EvalTensor> zero = roles.zero ? given(call, *roles.zero) : std::nullopt;
+  const auto one_of = [&](const std::optional<EvalTensor>& t, size_t term, size_t column,
+                          double absent) {
     if (!t) return absent;
-    return t->value(t->elems() == 1 ? 0 : column);
+    if (t->elems() == 1) return t->value(0);
+    const int64_t first = roles.block == 0 ? 0 : static_cast<int64_t>(term) / roles.block * n;
+    return t->value(first + static_cast<int64_t>(column));
   };
   ProjectedWeight made{std::vector<double>(static_cast<size_t>(k), 0),
                        std::vector<double>(static_cast<size_t>(k), 0), 0};
-  std::vector<double> factors(static_cast<size_t>(n)), zeros(static_cast<size_t>(n));
-  for (int64_t c = 0; c < n; ++c) {
-    factors[c] = one_of(scale, c, 1) * r[c];
-    zeros[c] = one_of(zero, c, 0);
-  }
   for (int64_t i = 0; i < rows * cols; ++i) {
     const auto column = static_cast<size_t>(roles.trans_w ? i / cols : i % cols);
     const auto term = static_cast<size_t>(roles.trans_w ? i % cols : i / cols);
-    const double v = (w.value(i) - zeros[column]) * factors[column];
+    const double v =
+        (w.value(i) - one_of(zero, term, column, 0)) * one_of(scale, term, column, 1) * r[column];
     made.along[term] += v;
     made.squares[term] += v * v;
   }

@@ -123,17 +123,19 @@ class Parts {
 };
 
 // One rule for every node that was asked for something: selectors of the whole model mean other
-// nodes in a part. So does mode int8, which looks for blocks and heads: its products are named.
+// nodes in a part. So do modes that quantize, which look for blocks and heads: their products are
+// named.
 std::vector<std::string> Parts::rules_for(const Cut& cut) const {
   std::vector<std::string> rules;
-  const bool is_int8 = mode_ == precision::name(precision::Mode::kInt8);
+  const auto mode = precision::parse_mode(mode_);
+  const bool quantizes = mode && precision::quantized_type(*mode) != DType::kUndefined;
   for (const plan::LedgerRow& row : plan_.ledger) {
     if (!cut.nodes.contains(onnx::main_node_of(row.key))) continue;
     plan::LedgerRow wanted = row;
     if (!asked_for(row)) {
       const bool weighs = row.step != plan::kNone && precision::is_product(row.op) &&
                           plan_.step(row.step).op != OpKind::kAttention;
-      if (!is_int8 || !weighs) continue;
+      if (!quantizes || !weighs) continue;
       wanted.asked = {.compute = row.asked.compute, .accumulate = {}, .store = {}, .by = {}};
     }
     for (std::string& rule : asking_rules(wanted, name_in(cut, row)))

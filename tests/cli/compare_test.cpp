@@ -54,8 +54,22 @@ TEST_F(CompareBuild, ProductsAreKeptIn16BitsByTheirErrors) {
   EXPECT_THAT(wrong.err, HasSubstr("--int8-error"));
 }
 
+TEST_F(CompareBuild, WeightsAloneAreComparedToo) {
+  const Outcome outcome = build("weights.vn", {"--w8", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json comparison = json::parse(outcome.out).at("comparison");
+  const bool slower = comparison.at("speedup").get<double>() * 1.03 < 1;
+  EXPECT_EQ(comparison.at("kept"), slower ? "bf16" : "w8");
+  EXPECT_GT(comparison.at("times")[0].at("w8_ms"), 0);
+  const Outcome forced = build("weights.vn", {"--w4", "--force"});
+  EXPECT_THAT(forced.out, HasSubstr("w4: "));
+  const Outcome both = build("weights.vn", {"--w8", "--w4"});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.err, HasSubstr("--w8 and --w4 exclude each other"));
+}
+
 TEST_F(CompareBuild, WithoutComparisonNothingIsTimed) {
-  for (const char* mode : {"--int8", "--fp16"}) {
+  for (const char* mode : {"--int8", "--fp16", "--w8"}) {
     const Outcome outcome = build("plain.vn", {mode, "--no-compare", "--json"});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_THAT(outcome.out, Not(HasSubstr("comparison")));

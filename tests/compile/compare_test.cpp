@@ -1,5 +1,5 @@
-// int8 beside 16 bits: which engine is kept, what is said, and that nothing but the choice depends
-// on times, which are given here.
+// Modes that quantize beside 16 bits: which engine is kept, what is said, and that nothing but the
+// choice depends on times, which are given here.
 #include "vernier/compare.h"
 
 #include <gmock/gmock.h>
@@ -33,8 +33,8 @@ CompileOptions in_mode(const std::string& mode) {
 /// A stopwatch on which int8 takes `int8_ms` where 16 bits take 4 ms.
 TimeEngines stopwatch(double int8_ms) {
   return [int8_ms](const Engine&, const Engine&) -> std::vector<ComparedTimes> {
-    return {{.sizes = "batch=1,seq=16", .int8_ms = int8_ms, .other_ms = 4},
-            {.sizes = "batch=8,seq=16", .int8_ms = 8 * int8_ms, .other_ms = 32}};
+    return {{.sizes = "batch=1,seq=16", .quantized_ms = int8_ms, .other_ms = 4},
+            {.sizes = "batch=8,seq=16", .quantized_ms = 8 * int8_ms, .other_ms = 32}};
   };
 }
 
@@ -68,10 +68,10 @@ TEST_F(Compare, TheFasterEngineIsWrittenAndTheFiguresAreNotes) {
   const ComparedReport report = build({.time = stopwatch(2)}, in_mode("int8"));
   EXPECT_TRUE(is_engine_of(in_mode("int8")));
   ASSERT_TRUE(report.comparison);
-  EXPECT_TRUE(report.comparison->kept_int8);
+  EXPECT_TRUE(report.comparison->kept_quantized);
   EXPECT_DOUBLE_EQ(report.comparison->speedup, 2);
   EXPECT_EQ(report.comparison->other, "bf16");
-  EXPECT_LT(report.comparison->int8_bytes, report.comparison->other_bytes);
+  EXPECT_LT(report.comparison->quantized_bytes, report.comparison->other_bytes);
   EXPECT_THAT(report.build.notes,
               Contains("int8: 2 ms against 4 ms in bf16 at batch=1,seq=16: 2.00 times as fast"));
   EXPECT_THAT(report.build.notes, Contains(HasSubstr("MB of weights against")));
@@ -81,7 +81,7 @@ TEST_F(Compare, TheFasterEngineIsWrittenAndTheFiguresAreNotes) {
 TEST_F(Compare, SlowerInt8IsGivenUpWithAWarning) {
   const ComparedReport report = build({.time = stopwatch(5)}, in_mode("int8"));
   EXPECT_TRUE(is_engine_of(in_mode("bf16")));
-  EXPECT_FALSE(report.comparison->kept_int8);
+  EXPECT_FALSE(report.comparison->kept_quantized);
   EXPECT_THAT(report.build.notes,
               Contains("warning: int8 is slower than bf16 on this machine: 0.80 times as fast. "
                        "The engine is built in bf16; --force keeps int8"));
@@ -90,15 +90,39 @@ TEST_F(Compare, SlowerInt8IsGivenUpWithAWarning) {
 }
 
 TEST_F(Compare, ForceKeepsSlowerInt8AndSaysSo) {
-  const ComparedReport report = build({.keep = kInt8, .time = stopwatch(5)}, in_mode("int8"));
+  const ComparedReport report = build({.keep = kQuantized, .time = stopwatch(5)}, in_mode("int8"));
   EXPECT_TRUE(is_engine_of(in_mode("int8")));
-  EXPECT_TRUE(report.comparison->kept_int8);
+  EXPECT_TRUE(report.comparison->kept_quantized);
   EXPECT_THAT(report.build.notes, Contains(HasSubstr("0.80 times as fast; kept, as --force asks")));
 }
 
 TEST_F(Compare, ADifferenceWithinTheNoiseKeepsInt8) {
-  EXPECT_TRUE(build({.time = stopwatch(4.1)}, in_mode("int8")).comparison->kept_int8);
-  EXPECT_FALSE(build({.time = stopwatch(4.13)}, in_mode("int8")).comparison->kept_int8);
+  EXPECT_TRUE(build({.time = stopwatch(4.1)}, in_mode("int8")).comparison->kept_quantized);
+  EXPECT_FALSE(build({.time = stopwatch(4.13)}, in_mode("int8")).comparison->kept_quantized);
+}
+
+// Weights alone are quantized for one row.
+TEST_F(Compare, OfWeightsAloneOneRowDecides) {
+  const auto times = [](double one, double batch) -> TimeEngines {
+    return [=](const Engine&, const Engine&) -> std::vector<ComparedTimes> {
+      return {{.sizes = "batch=1,seq=16", .quantized_ms = one, .other_ms = 4},
+              {.sizes = "batch=8,seq=16", .quantized_ms = batch, .other_ms = 32}};
+    };
+  };
+  const ComparedReport faster = build({.time = times(2, 64)}, in_mode("w8"));
+  EXPECT_TRUE(is_engine_of(in_mode("w8")));
+  EXPECT_DOUBLE_EQ(faster.comparison->speedup, 2);
+  EXPECT_THAT(faster.build.notes,
+              Contains("w8: 64 ms against 32 ms in bf16 at batch=8,seq=16: 0.50 times as fast"));
+  const nlohmann::json json = nlohmann::json::parse(to_json(*faster.comparison));
+  EXPECT_EQ(json.at("kept"), "w8");
+  EXPECT_EQ(json.at("times")[0].at("w8_ms"), 2);
+  EXPECT_TRUE(json.contains("w8_weight_bytes"));
+  const ComparedReport slower = build({.time = times(8, 4)}, in_mode("w4"));
+  EXPECT_TRUE(is_engine_of(in_mode("bf16")));
+  EXPECT_THAT(slower.build.notes,
+              Contains("warning: w4 is slower than bf16 on this machine at one row: 0.50 times as "
+                       "fast. The engine is built in bf16; --force keeps w4"));
 }
 
 TEST_F(Compare, RulesHoldInBothEngines) {
@@ -125,7 +149,7 @@ TEST_F(Compare, AnEngineThatDoesNotRunIsNoReasonToFail) {
   EXPECT_TRUE(is_engine_of(in_mode("int8")));
   EXPECT_THAT(report.build.notes,
               Contains("int8 is not compared with bf16: the device has no memory left"));
-  EXPECT_TRUE(report.comparison->kept_int8);
+  EXPECT_TRUE(report.comparison->kept_quantized);
 }
 
 TEST_F(Compare, ADeviceThatIsNotHereIsNotTimed) {
@@ -134,7 +158,7 @@ TEST_F(Compare, ADeviceThatIsNotHereIsNotTimed) {
   CompileOptions options = in_mode("int8");
   options.kernels = &absent;
   const ComparedReport report = build({.time = stopwatch(5)}, options);
-  EXPECT_TRUE(report.comparison->kept_int8);
+  EXPECT_TRUE(report.comparison->kept_quantized);
   EXPECT_THAT(report.build.notes, Contains("int8 is not compared with bf16: no such device here"));
   const nlohmann::json json = nlohmann::json::parse(to_json(*report.comparison));
   EXPECT_EQ(json.at("why_not"), "no such device here");
@@ -152,7 +176,7 @@ TEST_F(Compare, BothEnginesRunAtOneRowAndAtABatch) {
   for (const ComparedTimes& cell :
        time_engines(*int8, *other, {}, [&](std::string_view s) { stages.emplace_back(s); })) {
     sizes.push_back(cell.sizes);
-    EXPECT_GT(cell.int8_ms, 0);
+    EXPECT_GT(cell.quantized_ms, 0);
     EXPECT_GT(cell.other_ms, 0);
   }
   ASSERT_FALSE(sizes.empty());

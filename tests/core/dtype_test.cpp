@@ -217,6 +217,44 @@ TEST(DType, RepresentationAgreesWithTheValues) {
   }
 }
 
+TEST(DType, FourBitsSaturateAndRoundHalvesToEven) {
+  for (const auto& [from, to] : std::initializer_list<std::pair<double, double>>{{0, 0},
+                                                                                 {0.5, 0},
+                                                                                 {1.5, 2},
+                                                                                 {-2.5, -2},
+                                                                                 {6.6, 7},
+                                                                                 {7.4, 7},
+                                                                                 {100, 7},
+                                                                                 {-7.6, -7},
+                                                                                 {kInf, 7},
+                                                                                 {-kInf, -7}}) {
+    EXPECT_EQ(round_to(DType::kQ4, from), to) << from;
+    int8_t stored = 0;
+    store_float(DType::kQ4, from, &stored);
+    EXPECT_EQ(load_float(DType::kQ4, &stored), to) << from;
+  }
+  int8_t stored = 1;
+  store_float(DType::kQ4, NAN, &stored);
+  EXPECT_EQ(stored, 0);
+}
+
+// A product in w8 has more of its operands than one in int8 or w4, and less than one in 16 bits.
+TEST(Numerics, QuantizedTypesAreBelowSixteenBits) {
+  for (const DType wide : {DType::kF64, DType::kF32, DType::kTF32, DType::kF16, DType::kBF16}) {
+    for (const DType low : {DType::kQ8, DType::kW8, DType::kW4}) {
+      EXPECT_TRUE(represents(wide, low)) << name(wide) << " of " << name(low);
+      EXPECT_FALSE(represents(low, wide)) << name(low) << " of " << name(wide);
+    }
+  }
+  EXPECT_TRUE(represents(DType::kW8, DType::kW4));
+  EXPECT_TRUE(represents(DType::kW8, DType::kQ8));
+  EXPECT_FALSE(represents(DType::kW4, DType::kW8));
+  EXPECT_FALSE(represents(DType::kW4, DType::kQ8));
+  EXPECT_FALSE(represents(DType::kQ8, DType::kW4));
+  EXPECT_TRUE(represents(DType::kQ8, DType::kQ4));
+  EXPECT_FALSE(is_narrow(DType::kW8)) << "it has no storage";
+}
+
 TEST(Numerics, WhatIsPlainlyF32IsNotSimulated) {
   using Mode = PointRounding::Mode;
   for (const PointRounding& plain :

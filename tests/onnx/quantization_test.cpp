@@ -175,6 +175,180 @@ std::vector<MeaningCase> cases() {
 INSTANTIATE_TEST_SUITE_P(Products, QuantizedMeaning, ::testing::ValuesIn(cases()),
                          [](const auto& row) { return row.param.name; });
 
+// ---- what ONNX Runtime's quantizer writes in its QOperator format
+
+// a and b, both [2, 3] u8, with a scale and a zero point each, and those of y.
+void two_operands(ModelBuilder& m) {
+  cast(m, "ia", "a", kUint8);
+  cast(m, "ib", "b", kUint8);
+  m.initializer(f32_tensor("sa", {}, {0.02F})).initializer(u8_tensor("za", {}, {100}));
+  m.initializer(f32_tensor("sb", {}, {0.01F})).initializer(u8_tensor("zb", {}, {128}));
+  m.initializer(f32_tensor("sy", {}, {0.03F})).initializer(u8_tensor("zy", {}, {90}));
+}
+void real_operands(ModelBuilder& m) {
+  two_operands(m);
+  for (const std::string x : {"a", "b"})
+    m.node("DequantizeLinear", {x, "s" + x, "z" + x}, {x + "_real"});
+}
+void quantize(ModelBuilder& m, const std::string& real) {
+  m.node("QuantizeLinear", {real, "sy", "zy"}, {"y"});
+}
+
+std::vector<MeaningCase> qoperator_cases() {
+  const TestInput a{"ia", {2, 3}, {0, 255, 7, 100, 99, 200}},
+      b{"ib", {2, 3}, {128, 127, 5, 77, 0, 66}};
+  const auto binary = [&](const std::string& op) {
+    return MeaningCase{
+        "QLinear" + op,
+        {a, b},
+        [=](ModelBuilder& m) {
+          two_operands(m);
+          fused(m, "QLinear" + op, {"a", "sa", "za", "b", "sb", "zb", "sy", "zy"}, {"y"});
+        },
+        [=](ModelBuilder& m) {
+          real_operands(m);
+          m.node(op, {"a_real", "b_real"}, {"real"});
+          quantize(m, "real");
+        }};
+  };
+  const auto unary = [&](const std::string& op, const std::vector<Attribute>& attributes,
+                         const std::vector<Attribute>& plain) {
+    return MeaningCase{"QLinear" + op,
+                       {a, b},
+                       [=](ModelBuilder& m) {
+                         two_operands(m);
+                         fused(m, "QLinear" + op, {"a", "sa", "za", "sy", "zy"}, {"y"}, attributes);
+                       },
+                       [=](ModelBuilder& m) {
+                         real_operands(m);
+                         m.node(op, {"a_real"}, {"real"}, plain);
+                         quantize(m, "real");
+                       }};
+  };
+  const TestInput w{"iw", {4, 3}, {-128, 127, 5, -7, 0, 66, 1, 2, 3, -50, 99, 100}};
+  const auto gemm_operands = [](ModelBuilder& m) {
+    two_operands(m);
+    cast(m, "iw", "w", kInt8);
+    m.initializer(f32_tensor("sw", {4}, {0.1F, 0.2F, 0.3F, 0.4F}))
+        .initializer(i8_tensor("zw", {4}, {0, 1, 0, -3}));
+    m.initializer(f32_tensor("alpha", {}, {0.5F}));
+  };
+  return {binary("Add"),
+          binary("Mul"),
+          unary("Sigmoid", {}, {}),
+          unary("LeakyRelu", {attr_float("alpha", 0.1F)}, {attr_float("alpha", 0.1F)}),
+          unary("Softmax", {attr_int("axis", -1), attr_int("opset", 13)}, {attr_int("axis", -1)}),
+          {"QLinearConcat",
+           {a, b},
+           [](ModelBuilder& m) {
+             two_operands(m);
+             fused(m, "QLinearConcat", {"sy", "zy", "a", "sa", "za", "b", "sb", "zb"}, {"y"},
+                   {attr_int("axis", 1)});
+           },
+           [](ModelBuilder& m) {
+             real_operands(m);
+             m.node("Concat", {"a_real", "b_real"}, {"real"}, {attr_int("axis", 1)});
+             quantize(m, "real");
+           }},
+          {"QGemm",
+           {a, b, w, {"c", {4}, {-500, 70, 3, 1000}}},
+           [=](ModelBuilder& m) {
+             gemm_operands(m);
+             fused(m, "QGemm", {"a", "sa", "za", "w", "sw", "zw", "c", "sy", "zy"}, {"y"},
+                   {attr_int("transB", 1), attr_float("alpha", 0.5F)});
+           },
+           [=](ModelBuilder& m) {
+             gemm_operands(m);
+             dequantize(m, "a", 1);
+             dequantize(m, "w", 0);
+             m.node("Mul", {"sa", "sw"}, {"scales"});
+             m.node("Mul", {"scales", "alpha"}, {"sc"});
+             m.node("DequantizeLinear", {"c", "sc"}, {"c_real"}, {attr_int("axis", 0)});
+             m.node("Gemm", {"a_real", "w_real", "c_real"}, {"real"},
+                    {attr_int("transB", 1), attr_float("alpha", 0.5F)});
+             quantize(m, "real");
+           }},
+          {"QGemm_gives_floats_without_a_scale",
+           {a, b, w},
+           [=](ModelBuilder& m) {
+             gemm_operands(m);
+             fused(m, "QGemm", {"a", "sa", "za", "w", "sw", "zw"}, {"y"}, {attr_int("transB", 1)});
+           },
+           [=](ModelBuilder& m) {
+             gemm_operands(m);
+             dequantize(m, "a", 1);
+             dequantize(m, "w", 0);
+             m.node("Gemm", {"a_real", "w_real"}, {"y"}, {attr_int("transB", 1)});
+           }},
+          {"QAttention",
+           {{"ix", {1, 2, 2}, {1, 200, 30, 4}},
+            {"iw", {2, 6}, {1, -20, 3, 100, -128, 6, 7, 127, -9, 40, 5, 6}},
+            {"bias", {6}}},
+           [](ModelBuilder& m) {
+             cast(m, "ix", "x", kUint8);
+             cast(m, "iw", "w", kInt8);
+             m.initializer(f32_tensor("sx", {}, {0.02F})).initializer(u8_tensor("zx", {}, {60}));
+             m.initializer(f32_tensor("sw", {}, {0.01F})).initializer(i8_tensor("zw", {}, {2}));
+             fused(m, "QAttention", {"x", "w", "bias", "sx", "sw", "", "zx", "zw"}, {"y"},
+                   {attr_int("num_heads", 1)});
+           },
+           [](ModelBuilder& m) {
+             cast(m, "ix", "x", kUint8);
+             cast(m, "iw", "w", kInt8);
+             m.initializer(f32_tensor("sx", {}, {0.02F})).initializer(u8_tensor("zx", {}, {60}));
+             m.initializer(f32_tensor("sw", {}, {0.01F})).initializer(i8_tensor("zw", {}, {2}));
+             m.node("DequantizeLinear", {"x", "sx", "zx"}, {"x_real"});
+             m.node("DequantizeLinear", {"w", "sw", "zw"}, {"w_real"});
+             fused(m, "Attention", {"x_real", "w_real", "bias"}, {"y"}, {attr_int("num_heads", 1)});
+           }}};
+}
+INSTANTIATE_TEST_SUITE_P(QOperator, QuantizedMeaning, ::testing::ValuesIn(qoperator_cases()),
+                         [](const auto& row) { return row.param.name; });
+
+// ---- weights of 4 bits
+
+proto::TensorProto four_bits(const std::string& name, const std::vector<int64_t>& dims,
+                             const std::string& raw, int32_t type = kInt4) {
+  proto::TensorProto tensor;
+  tensor.set_name(name);
+  tensor.set_data_type(type);
+  tensor.mutable_dims()->Assign(dims.begin(), dims.end());
+  tensor.set_raw_data(raw);
+  return tensor;
+}
+constexpr int32_t kUint4 = 21;
+
+TEST(FourBits, AreReadTwoFromAByteTheLowerHalfFirst) {
+  for (const auto& [type, numbers] : std::initializer_list<std::pair<int32_t, std::vector<double>>>{
+           {kInt4, {1, -1, 7, -8, 5}}, {kUint4, {1, 15, 7, 8, 5}}}) {
+    for (const bool raw : {true, false}) {
+      ModelBuilder model(21);
+      model.output("y").initializer(f32_tensor("s", {}, {2}));
+      proto::TensorProto w = four_bits("w", {5}, "\xf1\x87\x35", type);  // the last half is unused
+      if (!raw) {
+        w.clear_raw_data();
+        for (const int32_t byte : {0xf1, 0x87, 0x35}) w.add_int32_data(byte);
+      }
+      model.initializer(w);
+      model.node("DequantizeLinear", {"w", "s"}, {"y"});
+      const EvalTensor y = ops::evaluate(*model.import(), {}).outputs.at("y");
+      ASSERT_EQ(y.shape, (Shape{5}));
+      for (size_t i = 0; i < 5; ++i) EXPECT_EQ(y.f[i], 2 * numbers[i]) << i;
+    }
+  }
+}
+
+TEST(FourBits, InBlocksWithZeroPoints) {
+  ModelBuilder model(21);
+  model.output("y").initializer(f32_tensor("s", {2, 1}, {1, 10}));
+  model.initializer(four_bits("w", {4, 1}, "\x21\x43", kUint4))
+      .initializer(four_bits("z", {2, 1}, "\x31", kUint4));
+  model.node("DequantizeLinear", {"w", "s", "z"}, {"y"},
+             {attr_int("axis", 0), attr_int("block_size", 2)});
+  EXPECT_EQ(ops::evaluate(*model.import(), {}).outputs.at("y").f,
+            (std::vector<double>{0, 1, 0, 10}));
+}
+
 // Example of the operator's specification, and a tensor that has no range.
 TEST(DynamicQuantizeLinear, CoversZeroAndTheRange) {
   const auto run = [](std::vector<double> x) {
@@ -233,6 +407,36 @@ INSTANTIATE_TEST_SUITE_P(
               m.node("QuantizeLinear", {"x", "s"}, {"y"}, {attr_int("output_dtype", kInt4)});
             },
             "attribute 'output_dtype': element type INT4 is not supported"},
+        RefusedCase{"four_bits_of_another_length",
+                    [](ModelBuilder& m) {
+                      m.initializer(four_bits("w", {5}, "\x21\x43"));
+                      m.initializer(f32_tensor("s", {}, {1}));
+                      m.node("DequantizeLinear", {"w", "s"}, {"y"});
+                    },
+                    "initializer 'w': raw_data has 2 bytes; shape [3] of u8 needs 3"},
+        RefusedCase{"four_bits_for_others",
+                    [](ModelBuilder& m) {
+                      m.input("x", kFloat, {2}).initializer(f32_tensor("s", {}, {1}));
+                      m.initializer(four_bits("z", {}, "\x01"));
+                      m.node("QuantizeLinear", {"x", "s", "z"}, {"y"});
+                    },
+                    "reads 'z', which is of 4 bits; only DequantizeLinear may"},
+        RefusedCase{"four_bits_as_an_output",
+                    [](ModelBuilder& m) { m.initializer(four_bits("y", {2}, "\x01")); },
+                    "graph output 'y' is of 4 bits"},
+        RefusedCase{"four_bits_as_an_attribute",
+                    [](ModelBuilder& m) {
+                      m.node("Constant", {}, {"y"},
+                             {attr_tensor("value", four_bits("", {2}, "\x01"))});
+                    },
+                    "element type INT4 is not supported"},
+        RefusedCase{
+            "parts_without_scales",
+            [](ModelBuilder& m) {
+              two_operands(m.input("ia", kInt32, {2}).input("ib", kInt32, {2}));
+              fused(m, "QLinearConcat", {"sy", "zy", "a", "sa"}, {"y"}, {attr_int("axis", 0)});
+            },
+            "has 4 inputs; expected a scale and a zero point"},
         RefusedCase{"reduction",
                     [](ModelBuilder& m) {
                       m.input("x", kFloat, {2, 3}).input("t", kInt32, {2});

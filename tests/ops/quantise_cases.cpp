@@ -199,6 +199,46 @@ const OpCases kQuantizedLinear("QuantizedLinear", OpKind::kQuantizedLinear, {
      .error = "input 4 has type u8"},
 });
 
+const OpCases kWeightOnlyLinear("WeightOnlyLinear", OpKind::kWeightOnlyLinear, {
+    {.name = "scales_of_columns",
+     .in = {f32({2, 2}, {1, -2, 3, 0}), typed(kQ8, {2, 2}, {3, 4, 5, 6}), f32({2}, {1, 2})},
+     .out = {f32({2, 2}, {-7, -16, 9, 24})}},
+    {.name = "blocks_with_a_ragged_end", .attrs = "{block_size=2, bits=4}",
+     .in = {f32({1, 3}, {1, 2, 3}), typed(DType::kQ4, {3, 2}, {1, 2, 3, 4, 5, -6}),
+            f32({2, 2}, {1, 10, 100, 1000})},
+     .out = {f32({1, 2}, {1507, -17900})}},
+    {.name = "zero_points_bias_and_residual",
+     .attrs = "{activation=3, trans_w=true, block_size=2, bits=4}",
+     .in = {f32({1, 4}, {1, 1, 1, 1}), u8({2, 4}, {8, 9, 10, 11, 7, 6, 5, 4}),
+            f32({2, 2}, {1, 1, 2, 2}), u8({2, 2}, {8, 8, 10, 8}), f32({2}, {1, -10}),
+            f32({1, 2}, {100, 200})},
+     .out = {f32({1, 2}, {104, 200})}},
+    {.name = "one_number",
+     .in = {f32({1, 1}, {3}), i8({1, 2}, {4, -5}), f32({}, {0.5}), i8({1}, {1})},
+     .out = {f32({1, 2}, {4.5, -9})}},
+    {.name = "other_bits", .attrs = "{bits=5}",
+     .in = {f32({1, 1}, {1}), i8({1, 1}, {1}), f32({}, {1})}, .error = "bits is 5, expected 4 or 8"},
+    {.name = "negative_blocks", .attrs = "{block_size=-8}",
+     .in = {f32({1, 1}, {1}), i8({1, 1}, {1}), f32({}, {1})}, .error = "block_size is -8"},
+    {.name = "inner_sizes",
+     .in = {f32({1, 2}, {1, 1}), i8({3, 1}, {1, 1, 1}), f32({}, {1})},
+     .error = "inner sizes differ"},
+    {.name = "scales_of_rows_that_are_no_block", .attrs = "{block_size=2}",
+     .in = {f32({1, 4}, {1, 1, 1, 1}), i8({4, 1}, {1, 1, 1, 1}), f32({4, 1}, {1, 1, 1, 1})},
+     .error = "sizes 4 and 2 differ"},
+    {.name = "scales_of_other_columns",
+     .in = {f32({1, 1}, {1}), i8({1, 2}, {1, 1}), f32({3}, {1, 1, 1})},
+     .error = "sizes 3 and 2 differ"},
+    {.name = "a_zero_point_of_another_type",
+     .in = {f32({1, 1}, {1}), i8({1, 1}, {1}), f32({}, {1}), u8({}, {1})},
+     .error = "input 3 has type u8"},
+    {.name = "a_zero_point_of_rounded_numbers",
+     .in = {f32({1, 1}, {1}), typed(kQ8, {1, 1}, {1}), f32({}, {1}), typed(kQ8, {}, {1})},
+     .error = "input 3 is a zero point of q8 numbers, expected i8 or u8"},
+    {.name = "an_integer_x",
+     .in = {i32({1, 1}, {1}), i8({1, 1}, {1}), f32({}, {1})}, .error = "input 0 has type i32"},
+});
+
 // clang-format on
 
 }  // namespace

@@ -68,8 +68,8 @@ TEST(PolicyFile, LooksLikeThis) {
 }
 
 TEST(PolicyFile, KnowsEveryModeAndNeedsNoRules) {
-  for (Mode mode :
-       {Mode::kModel, Mode::kFp32, Mode::kTf32, Mode::kFp16, Mode::kBf16, Mode::kInt8}) {
+  for (Mode mode : {Mode::kModel, Mode::kFp32, Mode::kTf32, Mode::kFp16, Mode::kBf16, Mode::kInt8,
+                    Mode::kW8, Mode::kW4}) {
     EXPECT_EQ(load_policy(save_policy({.mode = mode, .rules = {}}), "p").mode, mode);
   }
   EXPECT_TRUE(load_policy(R"({"vernier_policy": 1, "mode": "bf16"})", "p").rules.empty());

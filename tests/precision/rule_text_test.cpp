@@ -79,7 +79,10 @@ TEST(ParseRule, KnowsEverySpellingOfTypes) {
                                                             {"bf16", DType::kBF16},
                                                             {"tf32", DType::kTF32},
                                                             {"f8e4m3", DType::kF8E4M3},
-                                                            {"f8e5m2", DType::kF8E5M2}}) {
+                                                            {"f8e5m2", DType::kF8E5M2},
+                                                            {"int8", DType::kQ8},
+                                                            {"w8", DType::kW8},
+                                                            {"w4", DType::kW4}}) {
     expect_request(parse_rule(std::string("op:Add compute=") + word).compute, type);
     expect_request(parse_rule(std::string("op:Add compute==") + word).compute, type, true);
   }
@@ -119,6 +122,8 @@ TEST(ParseRule, SaysWhatIsWrongWhereAndWhatWasExpected) {
             "quantized types such as 'uint8' cannot be requested by rules in "
             "this version"},
            {"op:Add store=int8", "column 14: int8 is the type of a product's operands"},
+           {"op:Add store=w8", "column 14: w8 is the type of a product's operands"},
+           {"op:Add acc=w4", "column 12: w4 is the type of a product's operands"},
            {"op:Add acc=int8", "column 12: int8 is the type of a product's operands"},
            {"op:Add store=i64", "'i64': integers keep the model's type"},
            {"op:Add store=tf32", "column 14: tf32 is a compute type"},

@@ -209,6 +209,14 @@ def test_scales_of_data_make_int8_more_exact(tmp_path):
         vernier.calibrate(MODEL, tmp_path / "data", tmp_path / "other.json", method="median")
 
 
+def test_weights_alone_are_quantized(tmp_path):
+    bf16 = vernier.build(MODEL, tmp_path / "bf16.vn", mode="bf16")
+    for mode in ("w8", "w4"):
+        built = vernier.build(MODEL, tmp_path / "m.vn", mode=mode)
+        assert built["policy"]["mode"] == mode and built["weight_bytes"] < bf16["weight_bytes"]
+        assert any("of their operations" in note for note in built["notes"])
+
+
 def test_int8_is_compared_with_16_bits_when_asked(tmp_path):
     plain = vernier.build(MODEL, tmp_path / "m.vn", mode="int8")
     assert plain["comparison"] is None

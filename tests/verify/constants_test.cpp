@@ -161,18 +161,18 @@ TEST(Constants, Int8WeightsAreWithinHalfAStep) {
   };
   const std::vector<double> steps{0.5 / 127, 0.01};
   const Tensor scales = Tensor::from(DType::kF32, {2}, std::span<const double>(steps));
-  EXPECT_EQ(int8_complaint(weights({127, -127, 51, 100}), scales, exact, false), "");
-  EXPECT_THAT(int8_complaint(weights({127, -127, 52, 100}), scales, exact, false),
+  EXPECT_EQ(int8_complaint(weights({127, -127, 51, 100}), scales, exact, {}), "");
+  EXPECT_THAT(int8_complaint(weights({127, -127, 52, 100}), scales, exact, {}),
               HasSubstr("[1, 0] is 52 steps of"));
-  EXPECT_THAT(int8_complaint(weights({127, -126, 51, 100}), scales, exact, false),
+  EXPECT_THAT(int8_complaint(weights({127, -126, 51, 100}), scales, exact, {}),
               HasSubstr("[0, 1] is -126 steps of"));
-  EXPECT_EQ(scales_complaint(scales, exact, false), "");
+  EXPECT_EQ(scales_complaint(scales, exact, {}), "");
   const std::vector<double> wide{0.5 / 127, 0.011}, low{0.3 / 127, 0.01};
   EXPECT_THAT(
-      scales_complaint(Tensor::from(DType::kF32, {2}, std::span<const double>(wide)), exact, false),
+      scales_complaint(Tensor::from(DType::kF32, {2}, std::span<const double>(wide)), exact, {}),
       HasSubstr("for column 1"));
   EXPECT_THAT(
-      scales_complaint(Tensor::from(DType::kF32, {2}, std::span<const double>(low)), exact, false),
+      scales_complaint(Tensor::from(DType::kF32, {2}, std::span<const double>(low)), exact, {}),
       HasSubstr("for column 0"));
 }
 

@@ -234,6 +234,14 @@ std::string complaint(const Tensor& stored, const Tensor& exact) {
       number(stored), number(exact));
 }
 
+// The place of the scale of element `i` of a weight of this shape.
+int64_t scale_at(int64_t i, const Shape& shape, const WeightUnits& units) {
+  const int64_t row = i / shape[1], col = i % shape[1];
+  const int64_t column = units.trans_w ? row : col, term = units.trans_w ? col : row;
+  if (units.block == 0) return column;
+  return term / units.block * shape[units.trans_w ? 0 : 1] + column;
+}
+
 // A constant where a step reads it.
 struct Place {
   size_t step = 0, input = 0;
@@ -276,20 +284,30 @@ class Holder {
     const EvalTensor plain = unpacked(plan_, context_.subject.backend, plan_.steps[s], packed);
     return {s, packed.at(), packed.derivation, "", plain.to_tensor()};
   }
-  // The scales beside int8 weights; none of a constant that is no int8 weight or scale.
+  // The scales beside quantized weights; none of a constant that is no such weight or scale.
   std::optional<Tensor> scales_of(const Place& place) const {
-    constexpr size_t kScales = 3;
-    if (place.step >= plan_.steps.size() || plan_.steps[place.step].op != OpKind::kQuantizedLinear)
-      return std::nullopt;
-    const auto scales = plain(place.step, kScales);
-    const bool weight = place.input == 1 && place.stored.dtype() == DType::kQ8;
-    const bool scale = place.input == kScales && is_real_weight(place);
+    if (place.step >= plan_.steps.size()) return std::nullopt;
+    const OpKind op = plan_.steps[place.step].op;
+    if (op != OpKind::kQuantizedLinear && op != OpKind::kWeightOnlyLinear) return std::nullopt;
+    const size_t at = op == OpKind::kQuantizedLinear ? 3 : 2;
+    const auto scales = plain(place.step, at);
+    const DType type = place.stored.dtype();
+    const bool weight = place.input == 1 && (type == DType::kQ8 || type == DType::kQ4);
+    const bool scale = place.input == at && is_real_weight(place);
     return scales && (weight || scale) ? std::optional(scales->stored) : std::nullopt;
   }
-  // Is the derivation that of a matrix, though the constant is a list?
+  // Is the derivation that of a matrix of another shape than the constant's?
   bool is_real_weight(const Place& place) const {
-    return place.derivation != plan::kNone && place.stored.rank() == 1 &&
-           plan_.derivations[place.derivation].shape.size() == 2;
+    if (place.derivation == plan::kNone) return false;
+    const Shape& made = plan_.derivations[place.derivation].shape;
+    return made.size() == 2 && made != place.stored.shape();
+  }
+  WeightUnits units_of(const plan::Step& step) const {
+    if (step.op == OpKind::kQuantizedLinear)
+      return {.trans_w = decode<QuantizedLinearAttrs>(step.attrs).trans_w};
+    const auto attrs = decode<WeightOnlyLinearAttrs>(step.attrs);
+    return {
+        .trans_w = attrs.trans_w, .block = attrs.block_size, .most = attrs.bits == 4 ? 7.0 : 127.0};
   }
 
   void hold(const Place& place) {
@@ -324,10 +342,10 @@ class Holder {
       if (why.empty() && below_f32(place.stored.dtype())) take(place, exact);
       return why;
     }
-    const bool trans_w = decode<QuantizedLinearAttrs>(plan_.steps[place.step].attrs).trans_w;
-    if (place.input != 1) return scales_complaint(*scales, exact, trans_w);
-    std::string why = int8_complaint(place.stored, *scales, exact, trans_w);
-    if (why.empty()) take(place, in_steps(exact, *scales, trans_w));
+    const WeightUnits units = units_of(plan_.steps[place.step]);
+    if (place.input != 1) return scales_complaint(*scales, exact, units);
+    std::string why = int8_complaint(place.stored, *scales, exact, units);
+    if (why.empty()) take(place, in_steps(exact, *scales, units));
     return why;
   }
   void take(const Place& place, const Tensor& exact) {
@@ -338,11 +356,10 @@ class Holder {
     if (index != plan::kNone && plan_.base_index(index) != index) return;  // a view of it
     context_.precision.exact.push_back({place.step, place.input, exact});
   }
-  static Tensor in_steps(const Tensor& exact, const Tensor& scales, bool trans_w) {
+  static Tensor in_steps(const Tensor& exact, const Tensor& scales, const WeightUnits& units) {
     std::vector<double> values(static_cast<size_t>(exact.elems()));
-    const int64_t cols = exact.shape()[1];
     for (int64_t i = 0; i < exact.elems(); ++i)
-      values[i] = exact.float_at(i) / scales.float_at(trans_w ? i / cols : i % cols);
+      values[i] = exact.float_at(i) / scales.float_at(scale_at(i, exact.shape(), units));
     return Tensor::from(DType::kF32, exact.shape(), std::span<const double>(values));
   }
 
@@ -351,44 +368,50 @@ class Holder {
   ModelConstants model_;
 };
 
+// How many scales a weight of this shape has.
+int64_t num_scales(const Shape& shape, const WeightUnits& units) {
+  const int64_t columns = shape[units.trans_w ? 0 : 1], depth = shape[units.trans_w ? 1 : 0];
+  return units.block == 0 ? columns : (depth + units.block - 1) / units.block * columns;
+}
+
 }  // namespace
 
 std::string int8_complaint(const Tensor& stored, const Tensor& scales, const Tensor& exact,
-                           bool trans_w) {
+                           const WeightUnits& units) {
   constexpr double kHalfStep = 0.5 + 1e-4;  // the scale is in f32, and so is the quotient
-  constexpr double kLargest = 127;
-  if (stored.shape() != exact.shape() || exact.rank() != 2 ||
-      scales.elems() != exact.shape()[trans_w ? 0 : 1])
+  const bool fits = stored.shape() == exact.shape() && exact.rank() == 2;
+  if (!fits || scales.elems() != num_scales(exact.shape(), units))
     return fmt::format("is {}{}, not {}", name(stored.dtype()), str(stored.shape()),
                        str(exact.shape()));
-  const int64_t cols = exact.shape()[1];
   for (int64_t i = 0; i < exact.elems(); ++i) {
-    const double scale = scales.float_at(trans_w ? i / cols : i % cols);
-    const double want = std::clamp(exact.float_at(i) / scale, -kLargest, kLargest);
+    const double scale = scales.float_at(scale_at(i, exact.shape(), units));
+    const double want = std::clamp(exact.float_at(i) / scale, -units.most, units.most);
     if (std::abs(stored.float_at(i) - want) <= kHalfStep) continue;
     return fmt::format(
-        "is not the model's in int8: {} is {} steps of {:.6g}, and should be within half a step "
+        "is not the model's in int{}: {} is {} steps of {:.6g}, and should be within half a step "
         "of {:.6g}",
-        position_text(i, exact.shape()), stored.float_at(i), scale, want);
+        units.most < 127 ? 4 : 8, position_text(i, exact.shape()), stored.float_at(i), scale, want);
   }
   return "";
 }
 
-std::string scales_complaint(const Tensor& scales, const Tensor& exact, bool trans_w) {
-  constexpr double kLargest = 127, kLeastShare = 0.7, kMostShare = 1 + 1e-6;
-  const int64_t cols = exact.shape()[1];
+std::string scales_complaint(const Tensor& scales, const Tensor& exact, const WeightUnits& units) {
+  constexpr double kLeastShare = 0.7, kMostShare = 1 + 1e-6;
+  if (exact.rank() != 2 || scales.elems() != num_scales(exact.shape(), units))
+    return fmt::format("has {} scales, not those of {}", scales.elems(), str(exact.shape()));
+  const int64_t columns = exact.shape()[units.trans_w ? 0 : 1];
   std::vector<double> largest(static_cast<size_t>(scales.elems()), 0);
   for (int64_t i = 0; i < exact.elems(); ++i) {
-    double& of = largest[trans_w ? i / cols : i % cols];
+    double& of = largest[scale_at(i, exact.shape(), units)];
     of = std::max(of, std::abs(exact.float_at(i)));
   }
   for (int64_t c = 0; c < scales.elems(); ++c) {
-    const double widest = largest[c] / kLargest, scale = scales.float_at(c);
+    const double widest = largest[c] / units.most, scale = scales.float_at(c);
     const bool tiny = widest <= std::numeric_limits<float>::min() && scale == 1;
     if (tiny || (scale >= kLeastShare * widest && scale <= kMostShare * widest)) continue;
     return fmt::format(
         "has scale {:.6g} for column {}, whose largest weight is {:.6g}: expected {:.6g} to {:.6g}",
-        scale, c, largest[c], kLeastShare * widest, widest);
+        scale, c % columns, largest[c], kLeastShare * widest, widest);
   }
   return "";
 }

@@ -14,12 +14,18 @@ namespace vernier::verify {
 /// and what several of them are made of.
 void hold_constants(Context& context);
 
-/// What is wrong with int8 weights [K, N] (or [N, K] with `trans_w`) of the real weight `exact` of
-/// the same shape: the first element that is more than half a step from it. Empty: nothing.
+/// How a weight that the build quantized is held.
+struct WeightUnits {
+  bool trans_w = false;  ///< it is [N, K], else [K, N]
+  int64_t block = 0;     ///< rows of K that share a scale; 0: all
+  double most = 127;     ///< the largest number: 127 of q8, 7 of q4
+};
+/// What is wrong with quantized weights of the real weight `exact` of the same shape: the first
+/// element that is more than half a step from it. Empty: nothing.
 std::string int8_complaint(const Tensor& stored, const Tensor& scales, const Tensor& exact,
-                           bool trans_w);
-/// What is wrong with the scales [N] of int8 weights: one that is not a share of its column's
-/// largest weight, which becomes 127.
-std::string scales_complaint(const Tensor& scales, const Tensor& exact, bool trans_w);
+                           const WeightUnits& units);
+/// What is wrong with their scales, [N] or [blocks, N]: one that is not a share of its numbers'
+/// largest weight, which becomes `most`.
+std::string scales_complaint(const Tensor& scales, const Tensor& exact, const WeightUnits& units);
 
 }  // namespace vernier::verify
