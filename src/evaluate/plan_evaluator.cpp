@@ -102,7 +102,7 @@ void PlanEvaluator::add_noise(size_t index, const std::vector<EvalTensor>& outpu
 
 namespace {
 
-size_t num_operands(const plan::Step& step, bool rotates) {
+size_t operand_count(const plan::Step& step, bool rotates) {
   if ((flags(step.op) & kProduct) == 0 || rotates) return 0;
   const auto points = rounding_points(step.op);
   const auto is_operand = [](std::string_view point) { return point.size() == 1; };  // a b, q k v
@@ -113,8 +113,8 @@ constexpr size_t kCosine = 7;  // input of Attention
 }  // namespace
 
 size_t num_operands(const plan::Step& step, const std::vector<std::optional<EvalTensor>>& inputs) {
-  return num_operands(step,
-                      step.op == OpKind::kAttention && inputs.size() > kCosine && inputs[kCosine]);
+  return operand_count(step,
+                       step.op == OpKind::kAttention && inputs.size() > kCosine && inputs[kCosine]);
 }
 
 PlanEvaluator::PlanEvaluator(const plan::Plan& plan, const backend::Backend& backend,
@@ -376,7 +376,7 @@ void PlanEvaluator::round_operands(size_t index, Rounding& rounding, Held& held)
   const plan::Step& step = plan_.steps[index];
   const bool rotates =
       step.op == OpKind::kAttention && held.in.size() > kCosine && held.in[kCosine];
-  for (size_t i = 0; i < vernier::evaluate::num_operands(step, rotates); ++i) {
+  for (size_t i = 0; i < operand_count(step, rotates); ++i) {
     if (!held.in[i] || !held.in[i]->is_float()) continue;
     if (rounding.changes(i)) {
       if (!held.own[i]) held.keep(i, *held.in[i]);

@@ -103,7 +103,7 @@ class Sweep {
   void ask_about_answers(Group& group, const CellRun& run, CellResult& cell);
   void list_outputs_with_rows(const CellRun& run);
   void ask_about_rows_alone(Group& group, const CellRun& run, CellResult& cell);
-  void ask_about_placed_rows(Group& group, const CellRun& run, CellResult& cell);
+  void ask_about_placed_rows(const CellRun& base, const Placements& placed, CellResult& cell);
   void mark_mixed(const PlacedRows& rows);
   void replay(const CellRun& run, CellResult& cell);
   void run_steps_alone(const Group& group);
