@@ -195,7 +195,9 @@ class Evaluator {
     if (id == ir::kNoValue) return;
     ir::Value& v = graph_.value(id);
     v.shape.assign(tensor.shape.begin(), tensor.shape.end());  // where it depends on data
-    if (options_.keep == Keep::kNamed && !v.name.empty()) result_.values[id] = tensor;
+    const bool named = options_.keep == Keep::kNamed && !v.name.empty();
+    if (named && (options_.names == nullptr || options_.names->contains(v.name)))
+      result_.values[id] = tensor;
     live_[id] = std::move(tensor);
     remember_small(id);
     release(id, 0);

@@ -3,6 +3,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct EvaluateOptions {
   /// Instead of the graph's outputs: these values, by the id in the given graph, in
   /// Evaluation::values.
   std::vector<ir::ValueId> wanted;
+  /// Keep::kNamed: only values of these names; null: of all. Must outlive the evaluation.
+  const std::set<std::string>* names = nullptr;
   /// Time is checked before every node, memory once before the first: evaluation_bytes().
   Watch watch;
 };

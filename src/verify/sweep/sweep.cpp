@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "evaluate/samples.h"
 #include "verify/projection.h"
@@ -14,6 +15,7 @@
 #include "verify/sweep/far_sizes.h"
 #include "verify/sweep/inputs.h"
 #include "verify/sweep/measure.h"
+#include "verify/sweep/model_and_plan.h"
 #include "verify/sweep/noise.h"
 #include "verify/sweep/reference.h"
 #include "verify/sweep/same_in_fp64.h"
@@ -84,22 +86,21 @@ void Sweep::check_memory() const {
   }
 }
 
-// R by name on the first rows, and the noise of the group.
+// R and F on every row, and the noise of the group.
 void Sweep::evaluate(Group& group) {
   stage(context_, group.label + ": plan and model in FP64");
-  const BatchAxes& axes = context_.inputs.axes;
-  const auto available = static_cast<int64_t>(group.rows.size());
-  int64_t count = axes.known() ? std::min<int64_t>(2, available) : 1;
-  if (axes.fixed_rows > 1) count = axes.fixed_rows;
-  const NamedTensors inputs = batch_of(context_, group, first_rows(count));
-  ops::EvaluateOptions named;
-  named.keep = ops::Keep::kNamed;
-  named.watch = context_.watch;
-  const ops::Evaluation r =
-      ops::evaluate(context_.subject.model, {inputs.begin(), inputs.end()}, named);
-  add_noise(context_, inputs, r.outputs, 0);
-  if (!group.far) add_noise_of_rows(context_, group);
-  ask(GroupValues{.group = group, .inputs = inputs, .r = r});
+  std::vector<ComparedValue> compared;
+  for (const std::vector<int64_t>& rows : batches_in_fp64(context_, group)) {
+    RowsInFp64 batch = evaluate_rows(context_, group, rows);
+    std::ranges::move(batch.compared, std::back_inserter(compared));
+    std::ranges::move(batch.reference, std::back_inserter(group.reference));
+    std::ranges::move(batch.exact, std::back_inserter(group.exact));
+  }
+  const NoisyRows first = first_noisy_rows(context_, group), all = noisy_rows(context_, group);
+  if (first.draws > 0) add_noise(context_, draw_noise(context_, first, 0));
+  for (int64_t draw = 1; draw <= all.draws; ++draw)
+    add_noise(context_, draw_noise(context_, all, static_cast<uint64_t>(draw)));
+  ask(GroupValues{.group = group, .compared = compared});
 }
 
 CellResult Sweep::cell_of(const Group& group, int64_t batch) const {

@@ -237,6 +237,11 @@ void launch_sm90(const LaunchCall& call) {
 
 }  // namespace
 
+constexpr VariantSize kSm90Variants[] = {
+    {.of = VariantSize::Of::kLength, .size = kSm90StepKeys, .repeats = true}};
+constexpr VariantSize kFlashVariants[] = {
+    {.of = VariantSize::Of::kLength, .size = kFlashStepKeys, .repeats = true}};
+
 extern const KernelBody attention_flash_sm90;
 constexpr KernelBody attention_flash_sm90{
     .supports = &supports_sm90,
@@ -245,6 +250,7 @@ constexpr KernelBody attention_flash_sm90{
     .repeating_inputs = ~kMapped,
     .prepare = &prepare,
     .launch = &launch_sm90,
+    .variants = kSm90Variants,
 };
 
 extern const KernelBody attention_flash;
@@ -254,6 +260,7 @@ constexpr KernelBody attention_flash{
     .strided_inputs = kStrided,
     .prepare = &prepare,
     .launch = &launch_flash,
+    .variants = kFlashVariants,
 };
 
 extern const KernelBody attention_flash_tf32;
@@ -263,6 +270,7 @@ constexpr KernelBody attention_flash_tf32{
     .strided_inputs = kStrided,
     .prepare = &prepare,
     .launch = &launch_tf32,
+    .variants = kFlashVariants,
 };
 
 extern const KernelBody attention_plain;
@@ -272,6 +280,7 @@ constexpr KernelBody attention_plain{
     .strided_inputs = kStrided,
     .prepare = &prepare,
     .launch = &launch_plain,
+    .variants = kFlashVariants,
 };
 
 }  // namespace vernier::backend::cuda
