@@ -1,8 +1,8 @@
 // verify_seeds: verifies engines of models over many seeds and prints how close a correct engine
-// comes to its limits (docs/verification_fitting.md "Limits in 16 bits").
-// Usage: verify_seeds SEEDS MODEL.onnx... [--device cpu] [--first-seed 1] [--lengths 4,16,48]
-//                     [--modes fp16,bf16]
-// exit 1 if a verdict is not pass. With --lengths default it is the default sweep.
+// comes to its limits (docs/verification_fitting.md "Limits in 16 bits"). Usage: verify_seeds SEEDS
+// MODEL.onnx... [--modes fp32,fp16,bf16] [--device cpu] [--first-seed 1]
+//          [--lengths 4,16]   instead of the default sweep, with its cells beyond the grid
+// exit 1 if a verdict is not pass
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,9 +24,10 @@ using vernier::verify::Report;
 // The nearest that any seed came to each limit: 1 is the limit.
 struct Nearest {
   double element = 0, rms = 0, replay = 0, replay_rms = 0, inside = 0;
-  int failed = 0;
+  int sweeps = 0, failed = 0;
   void add(const Report& report) {
     constexpr double kNoises = 3;  // docs/verification.md "Limits"
+    ++sweeps;
     failed += !report.passed();
     for (const auto& cell : report.cells) element = std::max(element, cell.share_of_limit);
     for (const auto& step : report.steps) {
@@ -43,21 +44,15 @@ struct Nearest {
 struct Settings {
   int seeds = 0, first_seed = 1;
   std::string device = "cpu";
-  std::vector<int64_t> lengths{4, 16, 48};
-  std::vector<std::string> modes{"fp16", "bf16"};
+  std::vector<std::string> modes{"fp32", "fp16", "bf16"};
+  std::vector<int64_t> lengths = {};
   std::vector<std::filesystem::path> models = {};
 };
 
-std::vector<std::string> words_of(const std::string& text) {
+std::vector<std::string> parts_of(const std::string& text) {
   std::vector<std::string> all;
   std::istringstream parts(text);
   for (std::string one; std::getline(parts, one, ',');) all.push_back(one);
-  return all;
-}
-std::vector<int64_t> lengths_of(const std::string& text) {
-  std::vector<int64_t> all;
-  if (text == "default") return all;
-  for (const std::string& one : words_of(text)) all.push_back(std::atoll(one.c_str()));
   return all;
 }
 
@@ -78,10 +73,11 @@ std::optional<Settings> settings_of(int argc, char** argv) {
       settings.device = argv[i];
     else if (argument == "--first-seed")
       settings.first_seed = std::atoi(argv[i]);
-    else if (argument == "--lengths")
-      settings.lengths = lengths_of(argv[i]);
     else if (argument == "--modes")
-      settings.modes = words_of(argv[i]);
+      settings.modes = parts_of(argv[i]);
+    else if (argument == "--lengths")
+      for (const std::string& one : parts_of(argv[i]))
+        settings.lengths.push_back(std::atoll(one.c_str()));
     else
       return std::nullopt;
   }
@@ -118,11 +114,11 @@ int main(int argc, char** argv) {
   const std::optional<Settings> settings = settings_of(argc, argv);
   if (!settings) {
     fmt::print(stderr,
-               "usage: verify_seeds SEEDS MODEL.onnx... [--device cpu] [--first-seed 1] [--lengths "
-               "4,16,48|default] [--modes fp16,bf16]\n");
+               "usage: verify_seeds SEEDS MODEL.onnx... [--modes fp32,fp16,bf16] [--device cpu] "
+               "[--first-seed 1] [--lengths 4,16]\n");
     return 2;
   }
-  int failed = 0;
+  int failed = 0, sweeps = 0;
   fmt::print("{:<34} {:<5} {:>6} {:>8} {:>8} {:>8} {:>10} {:>7}\n", "model", "mode", "failed",
              "element", "rms", "replay", "replay rms", "inside");
   for (const std::filesystem::path& model : settings->models) {
@@ -133,7 +129,9 @@ int main(int argc, char** argv) {
                  n.replay, n.replay_rms, n.inside);
       std::fflush(stdout);
       failed += n.failed;
+      sweeps += n.sweeps;
     }
   }
+  fmt::print("{} sweeps, {} that did not pass\n", sweeps, failed);
   return failed == 0 ? 0 : 1;
 }

@@ -27,7 +27,7 @@ struct Certificate {
   /// for.
   struct OutputLimits {
     std::string output;
-    double noise_rms = 0;      ///< rms(I − R): the error that the engine's types explain
+    double noise_rms = 0;      ///< rms(I − F): the error that the engine's types explain
     double reference_rms = 0;  ///< rms(R), to read the others by
     std::vector<Limit> limits;
     bool operator==(const OutputLimits&) const = default;

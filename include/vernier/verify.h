@@ -177,7 +177,7 @@ struct OutputResult {
   Verdict verdict = Verdict::kPass;
   Distance worst;                ///< of the cell with the largest |E − R| / (1 + |R|)
   std::string worst_cell;        ///< its label
-  double noise_rms = 0;          ///< rms(I − R), the error expected from rounding, over all cells
+  double noise_rms = 0;          ///< rms(I − F), the error expected from rounding, over all cells
   double all_rms = 0;            ///< rms(E − R) over all cells, compared with the noise
   double all_rms_reference = 0;  ///< rms(R) over all cells
   double largest_abs = 0;        ///< |E − R| over all cells

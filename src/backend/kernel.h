@@ -163,6 +163,19 @@ struct LaunchCall {
   bool result_unused = false;
 };
 
+/// A size at which a kernel takes another way: the end of a tile of rows or of a block of keys, the
+/// most rows of a variant. Only a hint where defects may begin: `vernier verify` visits some of
+/// them and sizes beside them.
+struct VariantSize {
+  enum class Of : uint8_t {
+    kRows,   ///< of all sequences
+    kLength  ///< positions of one sequence
+  };
+  Of of = Of::kRows;
+  int64_t size = 0;
+  bool repeats = false;  ///< at its multiples, too
+};
+
 /// The functions and properties of a kernel: a file of kernels defines one for each of its rows.
 struct KernelBody {
   /// Yes if it takes the problem for every shape that the symbols allow, or the reason why not.
@@ -204,6 +217,8 @@ struct KernelBody {
   /// timed by steps launches both.
   bool (*joins)(const Problem& own, const Problem& next) = nullptr;
   bool may_be_joined = false;
+  /// Where it changes its variant. Must live as long as the program.
+  std::span<const VariantSize> variants = {};
 };
 
 /// One row of a backend's kernels.def.

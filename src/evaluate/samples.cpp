@@ -11,12 +11,16 @@ namespace {
 
 using Kind = InputDomain::Kind;
 
-// Valid positions of row `index`, as a part of its length.
+// The row whose mask has a hole.
+constexpr int64_t kRowWithHole = 5;
+
+// Valid positions of row `index`, as a part of its length. There is room for the hole.
 double valid_part(const RowId& id) {
   static constexpr double kFirst[] = {1.0, 0.0, 0.5, 0.75};
   if (id.index < 4) return kFirst[id.index];
   std::mt19937_64 random(id.seed * 7919 + static_cast<uint64_t>(id.index));
-  return static_cast<double>(random() % 1000) / 1000;
+  const double part = static_cast<double>(random() % 1000) / 1000;
+  return id.index == kRowWithHole ? (1 + part) / 2 : part;
 }
 
 // Is position `at` of `length` valid in this row?
@@ -35,7 +39,7 @@ Validity validity(int64_t length, const Domains& domains, const RowId& id) {
   const auto wanted =
       static_cast<int64_t>(std::lround(valid_part(id) * static_cast<double>(length)));
   return {length, std::clamp<int64_t>(wanted, std::min<int64_t>(1, length), length),
-          domains.padding, id.index == 5};
+          domains.padding, id.index == kRowWithHole};
 }
 
 bool masks_somewhere(const Domains& domains) {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "evaluate/rows.h"
-#include "ops/evaluate.h"
 #include "verify/metrics.h"
 #include "verify/sweep/context.h"
 #include "vernier/verify.h"
@@ -19,13 +18,17 @@ struct EngineConstants {
   const std::vector<HeldConstant>& constants;
 };
 
-/// A group before its cells are run: its first rows (two; all of a batch that the model fixes), and
-/// R of every value of the model that the plan names, too. Several groups may be asked about at the
-/// same time.
+/// A value that the model and the engine's plan both name, on some rows of a group: F beside R.
+struct ComparedValue {
+  size_t step = 0, index = 0;  ///< of the plan: which step makes it, which value it is
+  bool fits = true;            ///< of R's shape and kind; no distance if not
+  Distance distance = {};
+};
+
+/// A group before its cells are run: R and F of each of its rows, some rows at a time.
 struct GroupValues {
   Group& group;
-  const NamedTensors& inputs;
-  const ops::Evaluation& r;
+  const std::vector<ComparedValue>& compared;
 };
 
 /// One run of the engine.
@@ -59,10 +62,20 @@ struct ProjectedProduct {
   /// row that hides most); of all elements, as a factor beside 1 (in the row that shows most).
   double element = 0, factor = 1;
 };
+/// A product of one run that cannot be projected, judged at drawn places (sampled_products.h).
+struct SampledProduct {
+  int32_t step = -1;
+  std::string why = {};  ///< empty, or the first place that is wrong
+  double share = 0;      ///< of its elements that were looked at
+  /// The smallest defect of one of them that cannot be missed, as a part of the result's rms. 0:
+  /// not known.
+  double element = 0;
+};
 /// Each cell: the products of a run.
 struct ProjectedProducts {
   std::vector<ProjectedProduct> products;
-  int64_t left_out = 0;  ///< with an activation, a weight that is computed, sums in 16 bits
+  std::vector<SampledProduct> sampled;
+  int64_t left_out = 0;  ///< neither: sums in 16 bits, integers, a large Einsum
 };
 
 /// An output of the engine beside R.

@@ -11,7 +11,9 @@
 
 #include "core/attrs.h"
 #include "evaluate/plan_evaluator.h"
+#include "verify/product_operands.h"
 #include "verify/replay.h"
+#include "verify/sampled_products.h"
 
 namespace vernier::verify {
 namespace {
@@ -25,37 +27,16 @@ constexpr double kDeviations = 7.5;
 // Rounding to the nearest is off by at most half a unit; f32's own noise as in the replay.
 constexpr double kHalf = 0.5;
 
-// Which inputs of a step are what; the operators take them in different order.
-struct Roles {
-  size_t bias = 2, residual = 3;
-  bool quantized = false, trans_w = false;
-  // Of the weight: none where they are absent. Rows of w that share a scale; 0: all.
-  std::optional<size_t> scale = {}, zero = {};
-  int64_t block = 0;
-};
-
-// Why a step is not projected; empty: it is.
-std::optional<Roles> roles_of(const plan::Step& step) {
-  Roles roles;
-  if (step.op == OpKind::kLinear || step.op == OpKind::kQuantizedLinear) {
-    const auto attrs = decode<LinearAttrs>(step.attrs);
-    if (attrs.activation != Activation::kNone) return std::nullopt;
-    roles.trans_w = attrs.trans_w;
-    roles.quantized = step.op == OpKind::kQuantizedLinear;
-    if (roles.quantized) roles = {6, 7, true, attrs.trans_w, 3, 5};
-  } else if (step.op == OpKind::kWeightOnlyLinear) {
-    const auto attrs = decode<WeightOnlyLinearAttrs>(step.attrs);
-    if (attrs.activation != Activation::kNone) return std::nullopt;
-    roles = {4, 5, false, attrs.trans_w, 2, 3, attrs.block_size};
-  } else if (step.op == OpKind::kMatMul) {
-    roles = {SIZE_MAX, SIZE_MAX};
-  } else {
-    return std::nullopt;
-  }
-  // Sums in less than f32 are not a matter of noise.
-  const Rounding rounding = ideal_rounding(step.op, step.numerics);
-  if (is_simulated(rounding.accumulator()) || is_simulated(rounding.inner())) return std::nullopt;
-  return roles;
+// Can its result be projected? Not where a function comes behind the sum.
+bool is_linear(const plan::Step& step) {
+  const auto is_plain = [&] {
+    if (step.op == OpKind::kWeightOnlyLinear)
+      return decode<WeightOnlyLinearAttrs>(step.attrs).activation == Activation::kNone;
+    if (step.op == OpKind::kLinear || step.op == OpKind::kQuantizedLinear)
+      return decode<LinearAttrs>(step.attrs).activation == Activation::kNone;
+    return step.op == OpKind::kMatMul;
+  };
+  return is_plain() && sums_in_f32(step);
 }
 
 // In ±[0.75, 1.25], so that two columns that change places have different ones.
@@ -67,32 +48,13 @@ std::vector<double> directions(size_t count, uint64_t seed) {
   return r;
 }
 
-std::optional<EvalTensor> given(const LaunchCall& call, size_t i) {
-  if (i >= call.in.size() || call.in[i].data == nullptr) return std::nullopt;
-  return EvalTensor::from(copy_of(call.in[i]));
-}
-
-// An operand of a product at its point: what the kernel multiplies.
-void round_operand(const Rounding& rounding, size_t point, EvalTensor& t) {
-  if (!rounding.changes(point)) return;
-  for (double& v : t.f) v = rounding(point, v);
-}
-
-EvalTensor weight_of(const plan::Plan& plan, const backend::Backend& backend,
-                     const plan::Step& step, const LaunchCall& call) {
-  for (const plan::PackedInput& packed : step.packed) {
-    if (packed.input == 1) return unpacked(plan, backend, step, packed);
-  }
-  return *given(call, 1);
-}
-
 bool is_constant_weight(const plan::Plan& plan, const plan::Step& step) {
   if (!step.has_input(1)) return true;  // packed
   return plan.base_of(step.inputs[1]).kind == plan::PlanValue::Kind::kConstant;
 }
 
-ProjectedWeight project(const EvalTensor& w, const Roles& roles, const LaunchCall& call,
-                        const std::vector<double>& r) {
+ProjectedWeight projected(const EvalTensor& w, const ProductRoles& roles, const LaunchCall& call,
+                          const std::vector<double>& r) {
   const int64_t rows = w.shape[0], cols = w.shape[1];
   const int64_t k = roles.trans_w ? cols : rows, n = roles.trans_w ? rows : cols;
   const std::optional<EvalTensor> scale = roles.scale ? given(call, *roles.scale) : std::nullopt;
@@ -118,25 +80,6 @@ ProjectedWeight project(const EvalTensor& w, const Roles& roles, const LaunchCal
   return made;
 }
 
-// x as the sum takes it: in int8, without its zero point and in units of 1.
-EvalTensor operand_of(const LaunchCall& call, const Roles& roles, const Rounding& rounding) {
-  EvalTensor x = *given(call, 0);
-  if (!roles.quantized) {
-    round_operand(rounding, 0, x);
-    return x;
-  }
-  const std::optional<EvalTensor> scale = given(call, 2), zero = given(call, 4);
-  const int64_t k = x.shape.back();
-  EvalTensor real(DType::kF32, x.shape);
-  const auto one_of = [&](const std::optional<EvalTensor>& t, int64_t i, double absent) {
-    if (!t) return absent;
-    return t->value(t->elems() == 1 ? 0 : i / k);
-  };
-  for (int64_t i = 0; i < x.elems(); ++i)
-    real.f[i] = (x.value(i) - one_of(zero, i, 0)) * one_of(scale, i, 1);
-  return real;
-}
-
 }  // namespace
 
 Projection::Projection(const plan::Plan& plan, const backend::Backend& backend, uint64_t seed,
@@ -154,38 +97,40 @@ void Projection::before_step(std::span<std::byte> unwritten) {
 void Projection::after_step(int32_t index, const backend::LaunchCall& call) {
   const plan::Step& step = plan_.step(index);
   if ((flags(step.op) & kProduct) == 0 || step.op == OpKind::kAttention) return;
-  const std::optional<Roles> roles = roles_of(step);
+  if (project(index, call)) return;
+  if (auto sampled = sample_product(plan_, backend_, index, call, seed_))
+    products_.sampled.push_back(std::move(*sampled));
+  else
+    ++products_.left_out;
+}
+
+// False: it cannot be projected.
+bool Projection::project(int32_t index, const backend::LaunchCall& call) {
+  const plan::Step& step = plan_.step(index);
   const backend::TensorArg& result = call.out[0];
-  const bool fits = roles && is_constant_weight(plan_, step) && result.data != nullptr &&
+  const bool fits = is_linear(step) && is_constant_weight(plan_, step) && result.data != nullptr &&
                     is_float(result.dtype) && result.rank >= 1 && result.elems() > 0 &&
                     call.in[0].data != nullptr && call.in[0].rank >= 1;
-  if (!fits) {
-    ++products_.left_out;
-    return;
-  }
+  if (!fits) return false;
+  const ProductRoles roles = product_roles(step);
   const Rounding rounding = ideal_rounding(step.op, step.numerics);
   const auto n = static_cast<size_t>(result.dim(-1));
   const std::vector<double> r = directions(n, seed_ * 0x9e3779b97f4a7c15u + n);
   if (!weights_.contains(index)) {
     EvalTensor w = weight_of(plan_, backend_, step, call);
-    if (w.rank() != 2) {
-      ++products_.left_out;
-      return;
-    }
-    if (!roles->quantized) round_operand(rounding, 1, w);
-    weights_[index] = project(w, *roles, call, r);
+    if (w.rank() != 2) return false;
+    if (!roles.quantized) round_operand(rounding, 1, w);
+    weights_[index] = projected(w, roles, call, r);
   }
   const ProjectedWeight& w = weights_[index];
-  const EvalTensor x = operand_of(call, *roles, rounding);
+  const EvalTensor x = operand_of(call, roles, rounding);
   const EvalTensor y = EvalTensor::from(copy_of(result));
-  const std::optional<EvalTensor> bias = given(call, roles->bias),
-                                  residual = given(call, roles->residual);
+  const std::optional<EvalTensor> bias = given(call, roles.bias),
+                                  residual = given(call, roles.residual);
   const size_t k = w.along.size(), rows = y.f.size() / n;
   if (x.f.size() != rows * k || (residual && residual->f.size() != y.f.size()) ||
-      (bias && bias->elems() != 1 && bias->elems() != static_cast<int64_t>(n))) {
-    ++products_.left_out;
-    return;
-  }
+      (bias && bias->elems() != 1 && bias->elems() != static_cast<int64_t>(n)))
+    return false;
   ProjectedProduct product{.step = index};
   product.elems = y.elems();
   for (size_t m = 0; m < rows; ++m) {
@@ -227,6 +172,7 @@ void Projection::after_step(int32_t index, const backend::LaunchCall& call) {
     }
   }
   products_.products.push_back(std::move(product));
+  return true;
 }
 
 }  // namespace vernier::verify

@@ -1,6 +1,7 @@
 // Products judged by a random projection: x·(w·r) beside (y − bias − residual)·r in FP64, for
 // numbers r that nobody knows. It covers every element of a result at the cost of reading the
-// operands. Contract and limits: docs/verification.md "Projection".
+// operands. Products that it cannot cover are sampled (sampled_products.h). Contract and limits:
+// docs/verification.md "Projection".
 #pragma once
 #include <map>
 #include <string>
@@ -31,6 +32,7 @@ class Projection final : public RunObserver {
   const ProjectedProducts& products() const { return products_; }
 
  private:
+  bool project(int32_t index, const backend::LaunchCall& call);
   const plan::Plan& plan_;
   const backend::Backend& backend_;
   uint64_t seed_;

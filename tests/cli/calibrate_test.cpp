@@ -12,6 +12,7 @@
 #include "cli/program.h"
 #include "io/npz.h"
 #include "onnx/model_builder.h"
+#include "runtime/models.h"
 
 namespace vernier::test {
 namespace {
@@ -36,13 +37,7 @@ NamedTensors sentences(int64_t rows, int64_t length, uint64_t seed) {
       mask.push_back(i < valid);
     }
   }
-  const Shape shape{rows, length};
-  const std::vector<int64_t> types(ids.size(), 0);
-  const auto array = [&](const std::vector<int64_t>& values) {
-    return Tensor::from(DType::kI64, shape, std::span(values));
-  };
-  return {
-      {"input_ids", array(ids)}, {"attention_mask", array(mask)}, {"token_type_ids", array(types)}};
+  return test::encoder_inputs({rows, length}, ids, mask);
 }
 
 int64_t tokens(const NamedTensors& arrays) {

@@ -71,6 +71,19 @@ TEST(Evaluate, NamedValuesAreKeptOnRequest) {
   EXPECT_EQ(e.values.at(g.sum).f, (std::vector<double>{1, 2}));
 }
 
+TEST(Evaluate, OfNamedValuesThoseThatAreAskedForAreKept) {
+  const AddGraph g;
+  const std::set<std::string> none{"other"}, sum{g.graph.value(g.sum).name};
+  for (const auto& [names, kept] : {std::pair{&none, 0U}, std::pair{&sum, 1U}}) {
+    EvaluateOptions options;
+    options.keep = Keep::kNamed;
+    options.names = names;
+    const Evaluation e =
+        evaluate(g.graph, {{"x", zeros({1, 2})}, {"bias", f32({2}, {1, 2})}}, options);
+    EXPECT_EQ(e.values.size(), kept);
+  }
+}
+
 TEST(Evaluate, APartTakesGivenValuesAndLeavesOutWhatOnlyTheyNeed) {
   ir::Graph graph;
   const auto x = graph.add_input("x", DType::kF32, {2});

@@ -6,18 +6,23 @@
 //                                on planted_defects --one PLANT|none|none-at-default-sizes
 //                                MODEL.onnx
 //                                  ENGINE.vn OUT.json
+//                                planted_defects --drawn COUNT    drawn.h; exit 1 if more than one
+//                                  in fifty is not found
 // The kernels are those of the device under test (VERNIER_TEST_DEVICE).
 #include <fmt/format.h>
 #include <sys/wait.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "compile/pipeline.h"
 #include "engine/writer.h"
 #include "onnx/import.h"
+#include "plants/drawn.h"
 #include "plants/models.h"
 #include "plants/plants.h"
 #include "runtime/engine_impl.h"
@@ -84,7 +89,10 @@ class Matrix {
 
   bool check(const Plant& plant) {
     const fs::path engine = engine_of(plant, "");
-    const Outcome planted = run(plant.name, plant, plant.spoil ? spoiled(plant, engine) : engine);
+    const Outcome planted = run(plant.name, plant,
+                                plant.spoil     ? spoiled(plant, engine)
+                                : plant.rewrite ? rewritten(plant)
+                                                : engine);
     const Outcome& twin = twin_of(plant, engine);
     const std::string verdict = planted.report.value("verdict", "none");
     const std::string why = planted.report.value("explanation", "none");
@@ -135,6 +143,15 @@ class Matrix {
     vernier::engine::write_engine(engine, plan);
     return engine;
   }
+  fs::path rewritten(const Plant& plant) const {
+    const auto model = vernier::onnx::import_model(model_of(plant).string());
+    plant.rewrite(*model);
+    vernier::CompileOptions options = vernier::test::options_here();
+    options.mode = plant.mode;
+    fs::path engine = folder_ / fmt::format("{}.vn", plant.name);
+    vernier::engine::write_engine(engine, vernier::compiler::plan_of(*model, options));
+    return engine;
+  }
   Outcome run(std::string_view plant, const Plant& of, const fs::path& engine) const {
     const fs::path out = folder_ / fmt::format("{}.json", plant);
     return ::run(program_, plant, model_of(of), engine, out);
@@ -157,6 +174,11 @@ class Matrix {
 int main(int argc, char** argv) {
   if (argc == 6 && std::string_view(argv[1]) == "--one")
     return verify_one(argv[2], argv[3], argv[4], argv[5]);
+  if (argc == 3 && std::string_view(argv[1]) == "--drawn") {
+    constexpr int kOneIn = 50;
+    const int count = std::atoi(argv[2]);
+    return vernier::test::find_drawn_plants(count) * kOneIn <= count ? 0 : 1;
+  }
   size_t part = 1, parts = 1;
   const bool in_parts = argc == 3 && std::string_view(argv[1]) == "--part" &&
                         std::sscanf(argv[2], "%zu/%zu", &part, &parts) == 2 && part >= 1 &&
@@ -164,7 +186,7 @@ int main(int argc, char** argv) {
   if (argc != 1 && !in_parts) {
     fmt::print(stderr,
                "usage: planted_defects [--part I/N | --one PLANT|none|none-at-default-sizes MODEL "
-               "ENGINE OUT.json]\n");
+               "ENGINE OUT.json | --drawn COUNT]\n");
     return 2;
   }
   const std::string device = device_under_test();

@@ -14,6 +14,7 @@
 #include "core/attrs.h"
 #include "plants/constant_plants.h"
 #include "plants/cuda_plants.h"
+#include "plants/rewrite_plants.h"
 #include "runtime/backends.h"
 #include "verify/replay.h"
 
@@ -336,6 +337,16 @@ void one_column_from_length_97(const KernelDef& right, const LaunchCall& call) {
   for (int64_t r = 0; r < y.rows; ++r) y.data[r * y.cols + kColumn] *= 1 + 0x1p-11F;
 }
 
+// The same column, where the projection cannot see it.
+void one_activated_column_from_length_97(const KernelDef& right, const LaunchCall& call) {
+  constexpr int64_t kColumn = 5;
+  right.launch(call);
+  const bool here = call.out[0].rank >= 2 && length_of(call) >= 97 &&
+                    decode<LinearAttrs>(call.attrs).activation != Activation::kNone;
+  const RowView y = rows_of(call.out[0]);
+  for (int64_t r = 0; here && r < y.rows; ++r) y.data[r * y.cols + kColumn] *= 1 + 0x1p-9F;
+}
+
 constexpr Plant at_some_sizes(std::string_view name, std::string_view defect,
                               PlantedLaunch launch) {
   return {.name = name,
@@ -390,8 +401,28 @@ constexpr Plant in_one_column() {
   return plant;
 }
 
+constexpr Plant in_one_activated_column() {
+  Plant plant = at_some_sizes(
+      "activated-column", "one column of products with an activation is off by 2^-9 from length 97",
+      &one_activated_column_from_length_97);
+  plant.kernel = kLinear;
+  return plant;
+}
+
+// In 16 bits, where a noise that held the rewrite's own error would hide it.
+constexpr Plant in_the_rewrite() {
+  Plant plant = at_some_sizes("prefix-mask", "a mask is taken for the length of a prefix", nullptr);
+  plant.kernel = "cpu.";  // the first named value behind the attention
+  plant.verdict = "bug (rewrite)";
+  plant.mode = "bf16";
+  plant.rewrite = &take_mask_for_a_prefix;
+  return plant;
+}
+
 constexpr Plant kPlants[] = {
+    in_the_rewrite(),
     in_one_column(),
+    in_one_activated_column(),
     on_extreme_rows("tame-softmax", "softmax without its maximum, on logits that are small",
                     "tame_logits", kSoftmax, &softmax_without_maximum, "overflow"),
     on_extreme_rows("tame-variance", "variance as E[x²] − E[x]², on rows of mean 0", "gpt2_ts17",

@@ -2,12 +2,15 @@
 // device's list in a backend of this test program; src/ knows nothing of them. Contract:
 // docs/verification_fitting.md "Planted defects".
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "backend/kernel.h"
+#include "ir/graph.h"
 #include "plan/plan.h"
 
 namespace vernier::test {
@@ -36,7 +39,18 @@ struct Plant {  // NOLINT(clang-analyzer-optin.performance.Padding): in the orde
   bool default_sizes = false;
   /// Spoils a constant of the engine; `launch` is null then, and the kernels are right.
   void (*spoil)(plan::Plan& plan) = nullptr;
+  /// Changes the model of which the engine is built; `launch` is null then, and the kernels are
+  /// right. It is verified against the model as it was.
+  void (*rewrite)(ir::Graph& model) = nullptr;
 };
+
+/// A plant's name as that of a parameter of a test: only letters, digits and '_'.
+template <class ParamInfo>
+std::string plant_test_name(const ParamInfo& one) {
+  std::string name(one.param);
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
 
 /// The defects for a device ("cpu", "cuda"); empty where the program was built without it.
 std::span<const Plant> plants(std::string_view device = "cpu");

@@ -1,6 +1,7 @@
 // The example models and their stored cases, for tests that compile and run them.
 #pragma once
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,17 @@ ExampleModel example_model(const std::string& name);
 std::string device_under_test();
 /// CompileOptions for it.
 CompileOptions options_here();
+
+/// The arrays of an encoder of sentences: `ids` and `mask` of [rows, length], all of token type 0.
+inline NamedTensors encoder_inputs(const Shape& shape, const std::vector<int64_t>& ids,
+                                   const std::vector<int64_t>& mask) {
+  const std::vector<int64_t> types(ids.size(), 0);
+  const auto array = [&](const std::vector<int64_t>& values) {
+    return Tensor::from(DType::kI64, shape, std::span(values));
+  };
+  return {
+      {"input_ids", array(ids)}, {"attention_mask", array(mask)}, {"token_type_ids", array(types)}};
+}
 
 /// Views of tensors as session inputs.
 std::vector<Input> refs(const NamedTensors& tensors);

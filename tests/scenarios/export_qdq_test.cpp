@@ -60,13 +60,7 @@ NamedTensors sentences(int64_t rows, int64_t length, uint64_t seed) {
       ids.push_back(mask.back() == 0 ? 0 : static_cast<int64_t>(1 + random() % 199));
     }
   }
-  const Shape shape{rows, length};
-  const std::vector<int64_t> types(ids.size(), 0);
-  const auto array = [&](const std::vector<int64_t>& values) {
-    return Tensor::from(DType::kI64, shape, std::span(values));
-  };
-  return {
-      {"input_ids", array(ids)}, {"attention_mask", array(mask)}, {"token_type_ids", array(types)}};
+  return test::encoder_inputs({rows, length}, ids, mask);
 }
 
 // An encoder whose norms have outlier channels: its factors are not 1.

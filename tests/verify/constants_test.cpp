@@ -55,11 +55,7 @@ class ConstantPlants : public ::testing::TestWithParam<std::string_view> {};
 INSTANTIATE_TEST_SUITE_P(Plants, ConstantPlants,
                          ::testing::Values("vocabulary-row", "late-positions", "bias-element",
                                            "packed-columns", "vocabulary-row-fp16", "int8-scale"),
-                         [](const auto& one) {
-                           std::string name(one.param);
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+                         &test::plant_test_name<::testing::TestParamInfo<std::string_view>>);
 
 TEST_P(ConstantPlants, AreFoundByThisCheck) {
   const auto plant = std::ranges::find(test::plants(), GetParam(), &test::Plant::name);

@@ -7,6 +7,10 @@
 #include <algorithm>
 #include <random>
 
+#include "compile/pipeline.h"
+#include "runtime/backends.h"
+#include "runtime/models.h"
+
 namespace vernier::verify {
 namespace {
 
@@ -19,8 +23,11 @@ SizeRanges ranges() {
   return {.batch = {.name = "batch", .min = 1, .opt = 8, .max = 64},
           .length = {.name = "seq", .min = 1, .opt = 128, .max = 512},
           .largest_batch = 8,
-          .largest_length = 48};
+          .largest_length = 48,
+          .variants = {}};
 }
+
+using backend::VariantSize;
 
 TEST(FarSizes, HoldTheEndsOfTheRanges) {
   const std::vector<FarSize> sizes = far_sizes(ranges(), 1);
@@ -55,6 +62,50 @@ TEST(FarSizes, StayInsideTheRanges) {
   fixed.length = {};
   fixed.largest_length = 0;
   EXPECT_THAT(far_sizes(fixed, 1), IsEmpty());
+}
+
+// Sizes that a kernel names come in turn; one is visited, or one beside it.
+TEST(FarSizes, AreAtThoseThatKernelsName) {
+  SizeRanges named = ranges();
+  named.variants = {{.size = 321},  // 3 × 107
+                    {.of = VariantSize::Of::kLength, .size = 77, .repeats = true}};
+  int rows = 0, lengths = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    for (const FarSize& size : far_sizes(named, seed)) {
+      const int64_t all = size.batch * size.length;
+      rows += all >= 320 && all <= 322;
+      lengths += size.length >= 76 && (size.length + 1) % 77 <= 2 && size.batch >= 3;
+    }
+  }
+  EXPECT_GE(rows, 30);
+  EXPECT_GE(lengths, 20);
+}
+
+// What no batch and length of the ranges come to is left out, and another length drawn.
+TEST(FarSizes, LeaveOutSizesOfKernelsBeyondTheRanges) {
+  SizeRanges named = ranges();
+  named.variants = {{.size = 1'000'003}, {.of = VariantSize::Of::kLength, .size = 4096}};
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const std::vector<FarSize> sizes = far_sizes(named, seed);
+    EXPECT_GE(sizes.size(), 7U);
+    for (const FarSize& size : sizes) {
+      EXPECT_LE(size.length, 512);
+      EXPECT_LE(size.batch, 64);
+    }
+  }
+}
+
+TEST(FarSizes, KernelsOfAnEngineNameThem) {
+  const std::string model = test::example_model("bge_reranker_ts17").path.string();
+  const plan::Plan plan = compiler::run(model, {}).plan;
+  const std::vector<VariantSize> variants =
+      variants_of(plan, runtime::backend_named("cpu", "a test"));
+  const auto is = [](VariantSize::Of of, int64_t size) {
+    return testing::AllOf(Field(&VariantSize::of, of), Field(&VariantSize::size, size),
+                          Field(&VariantSize::repeats, true));
+  };
+  EXPECT_THAT(variants, Contains(is(VariantSize::Of::kLength, 96)).Times(1));  // keys of a block
+  EXPECT_THAT(variants, Contains(is(VariantSize::Of::kRows, 16)).Times(1));
 }
 
 // A defect from some length, batch or number of rows on.

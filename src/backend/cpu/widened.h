@@ -34,6 +34,7 @@ KernelBody widened() {
       .create = [](const CreateCall& call) { return create_widened(kInner, call); },
       .prepare = &prepare_widened,
       .launch = &launch_widened,
+      .variants = kInner.variants,
   };
   if (kInner.pack == nullptr) return body;
   body.pack = [](const Problem& problem) { return pack_widened(kInner, problem); };

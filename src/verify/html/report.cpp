@@ -36,6 +36,20 @@ constexpr const char* kPolicy =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; "
     "form-action 'none'";
 
+// Rows as cards: always in tables of the form .cards, in others where the window is narrow. A style
+// sheet cannot share rules between media queries, so that the page has them three times.
+std::string card_rules() {
+  constexpr std::string_view kForm = ".cards";
+  const std::string rules(card_style());
+  const auto within = [&](std::string_view form, int most_pixels) {
+    std::string of_form = rules;
+    for (size_t at = of_form.find(kForm); at != std::string::npos; at = of_form.find(kForm, at))
+      of_form.replace(at, kForm.size(), form);
+    return fmt::format("@media (max-width: {}px) {{\n{}}}\n", most_pixels, of_form);
+  };
+  return rules + within(".wide", 1300) + within(".rows", 800);
+}
+
 }  // namespace
 
 std::string to_html(const ReportPage& page) {
@@ -48,14 +62,15 @@ std::string to_html(const ReportPage& page) {
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<title>{}: {} – Vernier</title>\n<style>\n{}</style>\n</head>\n<body>\n"
+      "<title>{}: {} – Vernier</title>\n<style>\n{}{}</style>\n</head>\n<body>\n"
       "<a class=\"skip\" href=\"#verdict\">To the verdict</a>\n"
       "<header><h1>Vernier report</h1>\n<p class=\"lead\">Engine <code>{}</code> against the FP64 "
       "evaluation of model <code>{}</code></p>\n"
       "<nav aria-label=\"Sections\"><ul>{}</ul></nav></header>\n<main>\n{}</main>\n"
       "<script>\n{}</script>\n</body>\n</html>\n",
       kPolicy, escaped(name(page.report.verdict)), escaped(page.engine_file), report_style(),
-      escaped(page.engine_file), escaped(page.model_file), links, body, report_script());
+      card_rules(), escaped(page.engine_file), escaped(page.model_file), links, body,
+      report_script());
 }
 
 }  // namespace vernier::verify

@@ -252,10 +252,8 @@ struct Place {
 
 class Holder {
  public:
-  explicit Holder(Context& context)
-      : context_(context),
-        plan_(context.subject.plan),
-        model_(plan_, context.subject.model, context.watch) {}
+  Holder(const Context& context, const plan::Plan& plan)
+      : context_(context), plan_(plan), model_(plan_, context.subject.model, context.watch) {}
 
   void hold_all() {
     for (size_t s = 0; s < plan_.steps.size(); ++s) {
@@ -271,6 +269,8 @@ class Holder {
         hold({plan_.steps.size(), 0, v.derivation, v.name, plan_.blob_of(v).bytes});
     }
   }
+  std::vector<HeldConstant> take_held() { return std::move(held_); }
+  std::vector<ExactConstant> take_exact() { return std::move(exact_); }
 
  private:
   std::optional<Place> plain(size_t s, size_t i) const {
@@ -332,7 +332,7 @@ class Holder {
       held.held = false;
       held.why = error.what();
     }
-    context_.constants.push_back(std::move(held));
+    held_.push_back(std::move(held));
   }
 
   std::string judge(const Place& place, const Tensor& exact) {
@@ -354,7 +354,7 @@ class Holder {
                               ? plan_.steps[place.step].inputs[place.input]
                               : plan::kNone;
     if (index != plan::kNone && plan_.base_index(index) != index) return;  // a view of it
-    context_.precision.exact.push_back({place.step, place.input, exact});
+    exact_.push_back({place.step, place.input, exact});
   }
   static Tensor in_steps(const Tensor& exact, const Tensor& scales, const WeightUnits& units) {
     std::vector<double> values(static_cast<size_t>(exact.elems()));
@@ -363,9 +363,11 @@ class Holder {
     return Tensor::from(DType::kF32, exact.shape(), std::span<const double>(values));
   }
 
-  Context& context_;
+  const Context& context_;
   const plan::Plan& plan_;
   ModelConstants model_;
+  std::vector<HeldConstant> held_;
+  std::vector<ExactConstant> exact_;
 };
 
 // How many scales a weight of this shape has.
@@ -418,7 +420,16 @@ std::string scales_complaint(const Tensor& scales, const Tensor& exact, const We
 
 void hold_constants(Context& context) {
   stage(context, "the constants as the model has them");
-  Holder(context).hold_all();
+  Holder holder(context, context.subject.plan);
+  holder.hold_all();
+  context.constants = holder.take_held();
+  context.precision.exact = holder.take_exact();
+}
+
+std::vector<ExactConstant> exact_constants(const Context& context, const plan::Plan& plan) {
+  Holder holder(context, plan);
+  holder.hold_all();
+  return holder.take_exact();
 }
 
 }  // namespace vernier::verify

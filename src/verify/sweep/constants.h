@@ -13,6 +13,8 @@ namespace vernier::verify {
 /// engine holds it rounded to less than f32. Evaluates every constant once; holds one at a time,
 /// and what several of them are made of.
 void hold_constants(Context& context);
+/// What the model has where another plan of it, compiled in this process, holds it rounded.
+std::vector<ExactConstant> exact_constants(const Context& context, const plan::Plan& plan);
 
 /// How a weight that the build quantized is held.
 struct WeightUnits {

@@ -26,6 +26,14 @@ uint64_t most_constant_bytes(const Limits& limits) {
   return limits.max_bytes > 0 ? std::min(kMost, limits.max_bytes / 4) : kMost;
 }
 
+PlanEvaluator exact_evaluator(const Context& context, const plan::Plan& plan,
+                              const std::vector<ExactConstant>& constants) {
+  PlanEvaluator f(plan, context.subject.backend, watched(context));
+  for (const ExactConstant& constant : constants)
+    f.set_exact_constant(constant.step, constant.input, constant.contents);
+  return f;
+}
+
 }  // namespace
 
 Context::Context(std::shared_ptr<const Engine> engine, const ir::Graph& model,
@@ -53,10 +61,17 @@ EvaluatorOptions watched(const Context& context, EvaluatorOptions options) {
 }
 
 PlanEvaluator f_of(const Context& context) {
-  PlanEvaluator f(context.subject.plan, context.subject.backend, watched(context));
-  for (const ExactConstant& constant : context.precision.exact)
-    f.set_exact_constant(constant.step, constant.input, constant.contents);
-  return f;
+  return exact_evaluator(context, context.subject.plan, context.precision.exact);
+}
+
+const plan::Plan& noise_plan(const Context& context) {
+  const std::optional<plan::Plan>& usual = context.precision.usual_plan;
+  return usual ? *usual : context.subject.plan;
+}
+
+PlanEvaluator noise_f_of(const Context& context) {
+  if (!context.precision.usual_plan) return f_of(context);
+  return exact_evaluator(context, *context.precision.usual_plan, context.precision.usual_exact);
 }
 
 std::vector<Tensor> in_plan_order(const Context& context, const NamedTensors& inputs) {

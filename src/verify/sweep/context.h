@@ -43,8 +43,9 @@ struct Group {
   bool seeded = false;
   bool far = false;                ///< beyond the grid: run as one batch, replayed only if it fails
   std::vector<NamedTensors> rows;  ///< batch size 1 each
-  std::vector<NamedValues> reference;  ///< R of each row alone, as far as computed
-  std::vector<NamedTensors> alone;     ///< E of each row alone, as far as computed
+  /// R and F of each row, as far as computed; not where the model or the axes mix rows.
+  std::vector<NamedValues> reference, exact;
+  std::vector<NamedTensors> alone;  ///< E of each row alone, as far as computed
 };
 
 /// What the engine is run on (inputs.h).
@@ -58,9 +59,11 @@ struct SweepInputs {
 
 /// Squares over all cells, of one output.
 struct Pool {
-  double error = 0, reference = 0, noise = 0;
-  double noise_max = 0;  ///< largest |I0 − R|
-  int64_t elems = 0, noise_elems = 0;
+  double error = 0, reference = 0;
+  int64_t elems = 0;
+  double noise = 0, exact = 0;  ///< of I0 − F0, and of F0 there
+  double noise_max = 0;         ///< largest |I0 − F0|
+  int64_t noise_elems = 0;
 };
 
 /// A constant input of a step as the model has it.
@@ -81,16 +84,20 @@ struct HeldConstant {
 
 /// What the engine's types explain (noise.h).
 struct Precision {
-  DType narrowest = DType::kF32;         ///< type of fewest bits that a step rounds to
-  std::optional<plan::Plan> usual_plan;  ///< of the mode without the user's rules
-  std::vector<ExactConstant> exact;      ///< constants that the engine holds rounded
-  std::map<std::string, Pool> pools;     ///< by output
+  DType narrowest = DType::kF32;           ///< type of fewest bits that a step rounds to
+  double rewrite_limit = 0;                ///< of rms(F − R) / rms(R): what rewrites are granted
+  std::vector<ExactConstant> exact;        ///< constants that the engine holds rounded
+  std::optional<plan::Plan> usual_plan;    ///< of the mode without the user's rules
+  std::vector<ExactConstant> usual_exact;  ///< that the usual plan holds rounded
+  std::map<std::string, Pool> pools;       ///< by output
 };
 
-/// What the projection of products sees (projection.h).
+/// What the projection of products sees (projection.h), and what samples do (sampled_products.h).
 struct ProjectionReach {
-  int64_t products = 0, left_out = 0;
-  double element = 0, factor = 0;  ///< the smallest defects that show in every product
+  int64_t products = 0, sampled = 0, left_out = 0;
+  double element = 0, factor = 0;  ///< the smallest defects that show in every projected product
+  double share = 1;                ///< of a sampled one's elements, in the cell that shows least
+  double sampled_element = 0;      ///< the smallest defect that shows where a sample looks
 };
 
 struct Context {
@@ -119,6 +126,9 @@ void scheduled_stage(Context& context, const std::string& text);
 EvaluatorOptions watched(const Context& context, EvaluatorOptions options = {});
 /// F, on the constants as the model has them.
 PlanEvaluator f_of(const Context& context);
+/// The same of the plan whose noise is taken: the usual one where there is one.
+const plan::Plan& noise_plan(const Context& context);
+PlanEvaluator noise_f_of(const Context& context);
 /// The arrays in the order of the plan's inputs.
 std::vector<Tensor> in_plan_order(const Context& context, const NamedTensors& inputs);
 

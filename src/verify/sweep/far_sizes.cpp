@@ -17,12 +17,15 @@ namespace {
 
 // Operations in FP64 of all far cells together: seconds on two cores.
 constexpr double kFarWork = 2e11, kThoroughFarWork = 10 * kFarWork;
-// A row is evaluated once, and the first two four times more: the model, the plan, its rounding.
-constexpr double kEvaluationsOfFirstRows = 4;
+// Of a row: the model and the plan; of the first two rows, also its rounding, beside the plan where
+// that decides.
+constexpr double kEvaluationsOfRows = 2, kEvaluationsOfFirstRows = 2;
 
 constexpr int64_t kShortest = 5, kShortLengths = 11;  // of large batches: 5 to 15
 constexpr int64_t kMostRows = 64;                     // of a far cell
 constexpr int kDrawn = 4;
+constexpr int64_t kMostMultiples = 8;                   // of a size that repeats
+constexpr int64_t kRowsDrawnFrom = 3, kRowsDrawn = 31;  // 3 to 33
 
 // Lengths where kernels change variant, within the range.
 std::vector<int64_t> edges(const plan::Symbol& length, int64_t above) {
@@ -47,6 +50,7 @@ int64_t clamped(int64_t size, const plan::Symbol& symbol) {
 
 SizeRanges ranges_of(const Context& context) {
   SizeRanges ranges;
+  ranges.variants = variants_of(context.subject.plan, context.subject.backend);
   for (const plan::Symbol& symbol : context.subject.plan.symbols) {
     if (symbol.name == context.inputs.axes.symbol) ranges.batch = symbol;
     if (symbol.name == context.inputs.length_symbol) ranges.length = symbol;
@@ -64,7 +68,7 @@ double work_of(const Context& context, const FarSize& size) {
   std::map<std::string, int64_t> sizes = sizes_at(context, size.length);
   if (!context.inputs.axes.symbol.empty()) sizes[context.inputs.axes.symbol] = 1;
   return evaluate::work_of(context.subject.plan, sizes) *
-         (rows + kEvaluationsOfFirstRows * std::min(rows, 2.0));
+         (kEvaluationsOfRows * rows + kEvaluationsOfFirstRows * std::min(rows, 2.0));
 }
 
 // Operations of a product of doubles in a second, on all threads.
@@ -116,36 +120,112 @@ bool fits(const Context& context, const FarSize& size) {
   return true;
 }
 
+// Draws cells, and keeps those that the grid has not.
+class Chooser {
+ public:
+  Chooser(const SizeRanges& ranges, uint64_t seed) : ranges_(ranges), random_(seed) {}
+
+  int64_t drawn(int64_t first, int64_t count) {
+    return first + static_cast<int64_t>(random_() % static_cast<uint64_t>(count));
+  }
+  void add(int64_t batch, int64_t length) {
+    const FarSize size{has_batch() ? clamped(std::min(batch, kMostRows), ranges_.batch) : 1,
+                       has_length() ? clamped(length, ranges_.length) : 0};
+    if (!in_grid(size) && std::ranges::find(sizes_, size) == sizes_.end()) sizes_.push_back(size);
+  }
+  void add_at_an_edge(const std::vector<int64_t>& lengths, int64_t brief) {
+    const int64_t rows = drawn(kRowsDrawnFrom, kRowsDrawn);
+    add(rows, lengths.empty() ? brief : lengths[drawn(0, std::ssize(lengths))]);
+  }
+  // A size where a kernel changes its variant, or one beside it. False: the ranges have none.
+  bool add_at_a_variant(size_t which) {
+    const backend::VariantSize& variant = ranges_.variants[which % ranges_.variants.size()];
+    const bool of_rows = variant.of == backend::VariantSize::Of::kRows;
+    const int64_t within = of_rows ? kMostMultiples : ranges_.length.max / variant.size;
+    const int64_t times =
+        variant.repeats ? drawn(1, std::clamp<int64_t>(within, 1, kMostMultiples)) : 1;
+    const int64_t size = variant.size * times + drawn(-1, 3);
+    if (of_rows) return add_rows(size);
+    if (!has_length() || size < ranges_.length.min || size > ranges_.length.max) return false;
+    add(drawn(kRowsDrawnFrom, kRowsDrawn), size);
+    return true;
+  }
+  std::vector<FarSize> take() { return std::move(sizes_); }
+
+ private:
+  bool has_batch() const { return !ranges_.batch.name.empty(); }
+  bool has_length() const { return !ranges_.length.name.empty(); }
+  bool in_grid(const FarSize& size) const {
+    return size.batch <= ranges_.largest_batch && size.length <= ranges_.largest_length;
+  }
+  // So many rows of all sequences, from a drawn batch on.
+  bool add_rows(int64_t rows) {
+    if (!has_length()) return false;
+    const int64_t most = has_batch() ? std::min(kMostRows, ranges_.batch.max) : 1;
+    const int64_t first = drawn(0, most);
+    for (int64_t i = 0; i < most; ++i) {
+      const int64_t batch = 1 + (first + i) % most, length = rows / batch;
+      const bool fits = rows % batch == 0 && length >= ranges_.length.min &&
+                        length <= ranges_.length.max &&
+                        (!has_batch() || batch >= ranges_.batch.min);
+      if (!fits || in_grid({batch, length})) continue;
+      add(batch, length);
+      return true;
+    }
+    return false;
+  }
+
+  const SizeRanges& ranges_;
+  std::mt19937_64 random_;
+  std::vector<FarSize> sizes_;
+};
+
+// "rows 16 and its multiples, length 96"
+std::string text_of(const std::vector<backend::VariantSize>& variants) {
+  std::string text;
+  for (const backend::VariantSize& variant : variants) {
+    text += fmt::format("{}{} {}{}", text.empty() ? "" : ", ",
+                        variant.of == backend::VariantSize::Of::kRows ? "rows" : "length",
+                        variant.size, variant.repeats ? " and its multiples" : "");
+  }
+  return text;
+}
+
 }  // namespace
 
+std::vector<backend::VariantSize> variants_of(const plan::Plan& plan,
+                                              const backend::Backend& backend) {
+  std::vector<backend::VariantSize> variants;
+  for (const plan::Step& step : plan.steps) {
+    const backend::KernelDef* kernel = backend::find_kernel(backend, step.kernel);
+    if (!kernel) continue;
+    for (const backend::VariantSize& variant : kernel->variants) {
+      const bool known = std::ranges::any_of(variants, [&](const backend::VariantSize& other) {
+        return other.of == variant.of && other.size == variant.size;
+      });
+      if (!known) variants.push_back(variant);
+    }
+  }
+  return variants;
+}
+
 std::vector<FarSize> far_sizes(const SizeRanges& ranges, uint64_t seed) {
-  const bool has_batch = !ranges.batch.name.empty(), has_length = !ranges.length.name.empty();
-  std::mt19937_64 random(seed);
-  const auto drawn = [&](int64_t first, int64_t count) {
-    return first + static_cast<int64_t>(random() % static_cast<uint64_t>(count));
-  };
-  std::vector<FarSize> sizes;
-  const auto add = [&](int64_t batch, int64_t length) {
-    const FarSize size{has_batch ? clamped(std::min(batch, kMostRows), ranges.batch) : 1,
-                       has_length ? clamped(length, ranges.length) : 0};
-    const bool in_grid = size.batch <= ranges.largest_batch && size.length <= ranges.largest_length;
-    if (!in_grid && std::ranges::find(sizes, size) == sizes.end()) sizes.push_back(size);
-  };
+  Chooser chooser(ranges, seed);
   const int64_t longest = ranges.length.max, most = ranges.batch.max;
-  const int64_t brief = drawn(kShortest, kShortLengths), odd = 2 * drawn(16, 16) + 1;
-  add(1, longest);
-  add(3, longest - 1);
-  add(most, brief);
-  add(std::min(odd, most - 1), brief);
-  add(1, ranges.length.opt);
+  const int64_t brief = chooser.drawn(kShortest, kShortLengths),
+                odd = 2 * chooser.drawn(16, 16) + 1;
+  chooser.add(1, longest);
+  chooser.add(3, longest - 1);
+  chooser.add(most, brief);
+  chooser.add(std::min(odd, most - 1), brief);
+  chooser.add(1, ranges.length.opt);
   const std::vector<int64_t> lengths = edges(ranges.length, ranges.largest_length);
   for (int i = 0; i < kDrawn; ++i) {
-    const int64_t rows = drawn(3, 31);
-    const int64_t length =
-        lengths.empty() ? brief : lengths[random() % static_cast<uint64_t>(lengths.size())];
-    add(rows, length);
+    const bool at_a_variant = i % 2 == 1 && !ranges.variants.empty() &&
+                              chooser.add_at_a_variant(seed + static_cast<uint64_t>(i / 2));
+    if (!at_a_variant) chooser.add_at_an_edge(lengths, brief);
   }
-  return sizes;
+  return chooser.take();
 }
 
 void add_far_groups(Context& context) {
@@ -165,6 +245,14 @@ void add_far_groups(Context& context) {
     // A model that fixes its batch is run with that.
     const int64_t rows = std::max(size.batch, context.inputs.axes.fixed_rows);
     if (add_seeded_rows(context, size.length, rows)) left -= work;
+  }
+  const std::vector<backend::VariantSize> variants =
+      variants_of(context.subject.plan, context.subject.backend);
+  if (!variants.empty()) {
+    context.notes.push_back(
+        "cells beyond the grid include sizes beside those where kernels say "
+        "that they change variant: " +
+        text_of(variants));
   }
   if (skipped.empty()) return;
   context.notes.push_back(

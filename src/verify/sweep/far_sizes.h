@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/kernel.h"
 #include "verify/sweep/context.h"
 
 namespace vernier::verify {
@@ -19,13 +20,19 @@ struct FarSize {
 struct SizeRanges {
   plan::Symbol batch, length;                     ///< without a name: the model has no such size
   int64_t largest_batch = 1, largest_length = 1;  ///< of the grid
+  std::vector<backend::VariantSize> variants;     ///< of the engine's kernels
 };
 
 /// In the order of their worth: one row of the greatest length; three rows one shorter; the largest
 /// batch at a short length, and a batch of odd rows above 32; one row of the usual length (`opt`);
-/// then four drawn with the seed, rows from 3 to 33 of lengths at a power of two or a multiple of
-/// 48, 96 or 128, or one beside it. None twice, none of the grid.
+/// then cells drawn with the seed: two of rows from 3 to 33 at a power of two or a multiple of 48,
+/// 96 or 128, or one beside it, and two at sizes that kernels name, or one beside them (of other
+/// lengths where they name none). None twice, none of the grid.
 std::vector<FarSize> far_sizes(const SizeRanges& ranges, uint64_t seed);
+
+/// Where the kernels of a plan change variant, each once.
+std::vector<backend::VariantSize> variants_of(const plan::Plan& plan,
+                                              const backend::Backend& backend);
 
 /// Adds a group for each of them to `context.inputs`, as far as the FP64 evaluation of all is
 /// affordable (`kFarWork` operations; with Depth::kThorough ten times that; within a budget what it

@@ -279,6 +279,7 @@ Group seeded_group(const Context& context, std::map<std::string, int64_t> sizes,
               .seeded = true,
               .rows = {},
               .reference = {},
+              .exact = {},
               .alone = {}};
   if (!context.inputs.axes.symbol.empty()) sizes[context.inputs.axes.symbol] = 1;
   for (int64_t r = 0; r < rows; ++r)
@@ -303,6 +304,7 @@ void add_user_group(Context& context, const UserInputs& inputs) {
               .seeded = false,
               .rows = {},
               .reference = {},
+              .exact = {},
               .alone = {}};
   int64_t rows = 1;
   for (size_t i = 0; i < context.subject.plan.inputs.size(); ++i) {

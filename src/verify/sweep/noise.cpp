@@ -8,8 +8,9 @@
 
 #include "compile/pipeline.h"
 #include "precision/policy_file.h"
+#include "verify/sweep/constants.h"
 #include "verify/sweep/decisions.h"
-#include "verify/sweep/reference.h"
+#include "verify/sweep/model_and_plan.h"
 
 namespace vernier::verify {
 
@@ -38,13 +39,27 @@ double cap_of(DType type) {
   return type == DType::kF16 || type == DType::kTF32 ? kF16Cap : kBf16Cap;
 }
 
-// I0 on the path of F's decisions: noise is what roundings do, not what another path would.
-void run_on_decisions_of_f(const Context& context, const plan::Plan& plan,
-                           const std::vector<Tensor>& inputs, PlanEvaluator& ideal) {
+// A right rewrite differs by the order of its sums only, since R and F are both FP64. A model in 16
+// bits writes GELU's √2 as 1.4141, and raising takes it for √2: where single numbers are in 16
+// bits, the limit is a quarter of what rounding to them once does.
+double rewrite_limit_of(const ir::Graph& model) {
+  constexpr double kRewriteLimit = 1e-6;
+  double limit = kRewriteLimit;
+  for (size_t i = 0; i < model.num_values(); ++i) {
+    const ir::Value& v = model.value(static_cast<ir::ValueId>(i));
+    const bool number = v.is_constant() && v.constant.elems() == 1;
+    if (!number || (v.dtype != DType::kF16 && v.dtype != DType::kBF16)) continue;
+    limit = std::max(limit, ulp(v.dtype, 1) / 8);
+  }
+  return limit;
+}
+
+// I0 on the path of F0's decisions: noise is what roundings do, not what another path would.
+void run_on_decisions_of_f(const Context& context, const std::vector<Tensor>& inputs,
+                           PlanEvaluator& ideal) {
+  const plan::Plan& plan = noise_plan(context);
   if (!decides(plan)) return ideal.run(inputs, [](size_t, size_t, const EvalTensor&) {});
-  const bool own = &plan == &context.subject.plan;
-  PlanEvaluator exact =
-      own ? f_of(context) : PlanEvaluator(plan, context.subject.backend, watched(context));
+  PlanEvaluator exact = noise_f_of(context);
   exact.begin(inputs);
   ideal.begin(inputs);
   for (size_t s = 0; s < plan.steps.size(); ++s) {
@@ -56,11 +71,27 @@ void run_on_decisions_of_f(const Context& context, const plan::Plan& plan,
   }
 }
 
+// F0's outputs on the first `count` rows of a group, whose batch is `inputs`: the engine's F has
+// been evaluated on each row (model_and_plan.h).
+NamedValues exact_of(const Context& context, const Group& group, int64_t count,
+                     const NamedTensors& inputs) {
+  const auto rows = static_cast<size_t>(count);
+  if (!context.precision.usual_plan && rows <= group.exact.size()) {
+    std::vector<const NamedValues*> parts;
+    for (size_t row = 0; row < rows; ++row) parts.push_back(&group.exact[row]);
+    return join_rows(parts, context.inputs.axes);
+  }
+  PlanEvaluator exact = noise_f_of(context);
+  exact.run(in_plan_order(context, inputs), [](size_t, size_t, const EvalTensor&) {});
+  return answers_of(context, noise_plan(context), exact);
+}
+
 }  // namespace
 
 void read_precision(Context& context) {
   const plan::Plan& plan = context.subject.plan;
   Precision& precision = context.precision;
+  precision.rewrite_limit = rewrite_limit_of(context.subject.model);
   precision.narrowest = narrowest_of(plan);
   const bool stores_narrow =
       std::ranges::any_of(plan.blobs, [](const plan::Blob& blob) { return below_f32(blob.dtype); });
@@ -74,21 +105,19 @@ void read_precision(Context& context) {
   CompileOptions usual = options;
   usual.policy = vernier::precision::save_policy(policy);
   precision.usual_plan = compiler::plan_of(model, usual);
+  precision.usual_exact = exact_constants(context, *precision.usual_plan);
 }
 
-NoiseDraw draw_noise(const Context& context, const NamedTensors& inputs,
-                     const NamedValues& reference, uint64_t seed) {
-  const std::optional<plan::Plan>& usual = context.precision.usual_plan;
-  const plan::Plan& plan = usual ? *usual : context.subject.plan;
+NoiseDraw draw_noise(const Context& context, const NoisyRows& rows, uint64_t seed) {
+  const plan::Plan& plan = noise_plan(context);
   PlanEvaluator ideal(plan, context.subject.backend,
                       watched(context, {.evaluation = Evaluation::kIdeal, .seed = seed}));
-  run_on_decisions_of_f(context, plan, in_plan_order(context, inputs), ideal);
+  run_on_decisions_of_f(context, in_plan_order(context, rows.inputs), ideal);
   NoiseDraw draw;
-  for (size_t i = 0; i < plan.outputs.size(); ++i) {
-    const auto it = reference.find(plan.output_names[i]);
-    if (it == reference.end() || !it->second.is_float()) continue;
-    const EvalTensor value = ideal.value(static_cast<size_t>(plan.outputs[i]));
-    if (value.shape == it->second.shape) draw.emplace_back(it->first, distance(value, it->second));
+  for (const auto& [name, value] : answers_of(context, plan, ideal)) {
+    const auto it = rows.exact.find(name);
+    if (it == rows.exact.end() || !value.is_float() || value.shape != it->second.shape) continue;
+    draw.emplace_back(name, distance(value, it->second));
   }
   return draw;
 }
@@ -97,26 +126,29 @@ void add_noise(Context& context, const NoiseDraw& draw) {
   for (const auto& [name, d] : draw) add_to_noise(context, name, d);
 }
 
-void add_to_noise(Context& context, const std::string& name, const Distance& d) {
-  const auto finite = static_cast<double>(d.elems - d.wrong_non_finite);
-  Pool& pool = context.precision.pools[name];
-  pool.noise += d.rms * d.rms * finite;
-  pool.noise_elems += d.elems - d.wrong_non_finite;
-  pool.noise_max = std::max(pool.noise_max, d.max_abs);
+NoisyRows first_noisy_rows(const Context& context, const Group& group) {
+  constexpr int64_t kFirstRows = 2;
+  const BatchAxes& axes = context.inputs.axes;
+  int64_t count = axes.known() ? std::min<int64_t>(kFirstRows, std::ssize(group.rows)) : 1;
+  if (axes.fixed_rows > 1) count = axes.fixed_rows;
+  NoisyRows noisy{.inputs = batch_of(context, group, first_rows(count)), .exact = {}, .draws = 1};
+  noisy.exact = exact_of(context, group, count, noisy.inputs);
+  return noisy;
 }
 
 // Drawn several times: rows differ in scale by orders of magnitude (a reranker's saturated scores
 // against its doubtful ones), and f32's noise below makes the roundings of each draw fall
 // differently.
-NoisyRows noisy_rows(const Context& context, Group& group) {
+NoisyRows noisy_rows(const Context& context, const Group& group) {
   constexpr int64_t kEnoughValues = 256, kLeastDraws = 2, kMostDraws = 12, kMostTokens = 1500;
-  if (context.precision.narrowest == DType::kF32 || !context.inputs.axes.known()) return {};
+  if (group.far || context.precision.narrowest == DType::kF32 || !context.inputs.axes.known())
+    return {};
   const auto rows = static_cast<int64_t>(group.rows.size());
   NoisyRows noisy;
   noisy.inputs = batch_of(context, group, first_rows(rows));
-  noisy.reference = reference_for(context, group, rows, noisy.inputs);
+  noisy.exact = exact_of(context, group, rows, noisy.inputs);
   int64_t fewest = kEnoughValues;
-  for (const auto& [name, value] : noisy.reference) {
+  for (const auto& [name, value] : noisy.exact) {
     if (value.is_float()) fewest = std::min(fewest, std::max<int64_t>(1, value.elems()));
   }
   const int64_t groups =
@@ -126,6 +158,15 @@ NoisyRows noisy_rows(const Context& context, Group& group) {
   noisy.draws =
       std::clamp(kEnoughValues / (fewest * groups), kLeastDraws, std::min(kMostDraws, affordable));
   return noisy;
+}
+
+void add_to_noise(Context& context, const std::string& name, const Distance& d) {
+  const auto finite = static_cast<double>(d.elems - d.wrong_non_finite);
+  Pool& pool = context.precision.pools[name];
+  pool.noise += d.rms * d.rms * finite;
+  pool.exact += d.rms_reference * d.rms_reference * finite;
+  pool.noise_elems += d.elems - d.wrong_non_finite;
+  pool.noise_max = std::max(pool.noise_max, d.max_abs);
 }
 
 double noise_rms(const Pool& pool) {
@@ -138,9 +179,13 @@ double noise_limit(const Context& context, const std::string& name) {
   const auto it = context.precision.pools.find(name);
   if (it == context.precision.pools.end() || it->second.noise_elems == 0) return 0;
   const Pool& pool = it->second;
-  const double limit = kDeviations * noise_rms(pool);
-  if (context.precision.narrowest == DType::kF32) return limit;
-  return std::max(limit, kLargest * pool.noise_max);
+  // rms(F − R) may be this, and an element of it as much larger as one of the noise.
+  const double rewrite = context.precision.rewrite_limit *
+                         std::sqrt(pool.exact / static_cast<double>(pool.noise_elems));
+  double noise = kDeviations * noise_rms(pool);
+  if (context.precision.narrowest != DType::kF32)
+    noise = std::max(noise, kLargest * pool.noise_max);
+  return noise + kDeviations * rewrite;
 }
 
 namespace {
@@ -150,14 +195,15 @@ struct RmsLimits {
   double limit = 0, cap = 0;
 };
 RmsLimits rms_limits(const Context& context, const Pool& pool, double noise) {
-  constexpr double kNoises = 3;  // docs/verification.md "Limits": three times rms(I0 − R)
+  constexpr double kNoises = 3;  // docs/verification.md "Limits": three times rms(I0 − F0)
   const double scale = std::sqrt(pool.reference / static_cast<double>(pool.elems));
   const Tolerance& tolerance = context.subject.request.tolerance;
   RmsLimits limits{.limit = tolerance.rms * scale, .cap = std::numeric_limits<double>::infinity()};
   if (!tolerance.above_noise) return limits;
   // The rms of few values strays farther from its expectation than that of many.
   limits.limit = std::max(limits.limit,
-                          kNoises * noise * (1 + 1 / std::sqrt(static_cast<double>(pool.elems))));
+                          kNoises * noise * (1 + 1 / std::sqrt(static_cast<double>(pool.elems))) +
+                              context.precision.rewrite_limit * scale);
   limits.cap = cap_of(context.precision.narrowest) * scale;
   return limits;
 }

@@ -10,27 +10,29 @@
 
 namespace vernier::verify {
 
-/// Fills `context.precision` but for its pools and exact constants (constants.h). Compiles the
-/// model again where the engine's policy has rules.
+/// Fills `context.precision` but for its pools and the engine's exact constants (constants.h).
+/// Compiles the model again where the engine's policy has rules.
 void read_precision(Context& context);
 
-/// I0 − R on one set of inputs, by output.
-using NoiseDraw = std::vector<std::pair<std::string, Distance>>;
-/// One draw: I0 is the ideal evaluation of the mode's usual policy, so that a policy of the user's
-/// is not measured by itself. Several may be drawn at the same time.
-NoiseDraw draw_noise(const Context& context, const NamedTensors& inputs,
-                     const NamedValues& reference, uint64_t seed);
-/// Adds a draw to the pools.
-void add_noise(Context& context, const NoiseDraw& draw);
-
-/// Rows that are judged and R of them, for so many draws, of the seeds 1, 2, …
+/// Rows whose noise is drawn so many times, and F0's outputs on them.
 struct NoisyRows {
   NamedTensors inputs;
-  NamedValues reference;
+  NamedValues exact;
   int64_t draws = 0;
 };
-/// The rows of a group whose noise is drawn, where the engine is in 16 bits; no draws otherwise.
-NoisyRows noisy_rows(const Context& context, Group& group);
+/// The first rows of a group: one draw, of the seed 0.
+NoisyRows first_noisy_rows(const Context& context, const Group& group);
+/// The rows that are judged, where the engine is in 16 bits: draws of the seeds 1, 2, … No draws
+/// otherwise.
+NoisyRows noisy_rows(const Context& context, const Group& group);
+
+/// I0 − F0, by output. Both are evaluations of the plan of the mode's usual policy, on the same
+/// decisions, so that neither a policy of the user's nor a wrong rewrite is measured by itself.
+using NoiseDraw = std::vector<std::pair<std::string, Distance>>;
+/// Several may be drawn at the same time.
+NoiseDraw draw_noise(const Context& context, const NoisyRows& rows, uint64_t seed);
+/// Adds a draw to the pools.
+void add_noise(Context& context, const NoiseDraw& draw);
 void add_to_noise(Context& context, const std::string& name, const Distance& d);
 
 /// The largest error of one element of an output that the engine's types explain.

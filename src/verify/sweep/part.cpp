@@ -103,8 +103,8 @@ void check_part_names(const Subject& subject) {
   check("--to", subject.request.to);
 }
 
-// I of the part: from the engine's own values at `from`, which are put in the place of I's. It is
-// the engine's plan that is followed: the usual policy's need not have these values.
+// I − F of the part: from the engine's own values at `from`, which are put in the place of both's.
+// It is the engine's plan that is followed: the usual policy's need not have these values.
 void add_part_noise(Context& context, const NamedTensors& inputs, const Recorder& run,
                     const NamedValues& reference) {
   const plan::Plan& plan = context.subject.plan;
@@ -117,9 +117,12 @@ void add_part_noise(Context& context, const NamedTensors& inputs, const Recorder
     given.insert(base_of(index_of(plan, name)));
   PlanEvaluator ideal(plan, context.subject.backend,
                       watched(context, {.evaluation = Evaluation::kIdeal}));
+  PlanEvaluator exact = f_of(context);
   ideal.begin(in_plan_order(context, inputs));
+  exact.begin(in_plan_order(context, inputs));
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     ideal.evaluate_step(s);
+    exact.evaluate_step(s);
     const std::vector<int32_t>& outputs = plan.steps[s].outputs;
     for (size_t o = 0; o < outputs.size(); ++o) {
       if (outputs[o] == plan::kNone) continue;
@@ -128,12 +131,16 @@ void add_part_noise(Context& context, const NamedTensors& inputs, const Recorder
         const size_t at = index_of(plan, name);
         if (base_of(at) != index || !want.is_float() || given.contains(index)) continue;
         const EvalTensor value = ideal.value(at);
-        if (value.shape == want.shape) add_to_noise(context, name, distance(value, want));
+        if (value.shape == want.shape)
+          add_to_noise(context, name, distance(value, exact.value(at)));
       }
-      if (given.contains(index))
-        ideal.set_value(index, EvalTensor::from(run.steps().at(static_cast<int32_t>(s))[o]));
+      if (!given.contains(index)) continue;
+      const EvalTensor own = EvalTensor::from(run.steps().at(static_cast<int32_t>(s))[o]);
+      ideal.set_value(index, own);
+      exact.set_value(index, own);
     }
     ideal.release_after(s);
+    exact.release_after(s);
   }
 }
 

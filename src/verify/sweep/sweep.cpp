@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "verify/projection.h"
 #include "verify/replay.h"
@@ -15,6 +16,7 @@
 #include "verify/sweep/fp64_device.h"
 #include "verify/sweep/inputs.h"
 #include "verify/sweep/measure.h"
+#include "verify/sweep/model_and_plan.h"
 #include "verify/sweep/noise.h"
 #include "verify/sweep/reference.h"
 #include "verify/sweep/same_in_fp64.h"

@@ -357,6 +357,7 @@ constexpr KernelBody linear_onednn{
     },
     .prepare = &prepare_linear,
     .launch = &launch_linear,
+    .variants = kRowVariants,
 };
 
 }  // namespace vernier::backend::cpu

@@ -386,6 +386,9 @@ struct PairsState final : KernelState {};
 
 }  // namespace
 
+constexpr VariantSize kVariants[] = {
+    {.of = VariantSize::Of::kLength, .size = kKeyBlock, .repeats = true}};
+
 extern const KernelBody attention_bf16;
 constexpr KernelBody attention_bf16{
     .supports = &supports_bf16,
@@ -397,6 +400,7 @@ constexpr KernelBody attention_bf16{
     },
     .prepare = &prepare,
     .launch = &launch,
+    .variants = kVariants,
 };
 
 extern const KernelBody attention_blocked;
@@ -406,6 +410,7 @@ constexpr KernelBody attention_blocked{
     .strided_inputs = 0x1f,
     .prepare = &prepare,
     .launch = &launch,
+    .variants = kVariants,
 };
 
 }  // namespace vernier::backend::cpu

@@ -304,6 +304,7 @@ constexpr KernelBody linear_highway{
     },
     .prepare = &prepare_linear,
     .launch = &launch_linear,
+    .variants = kRowVariants,
 };
 
 }  // namespace vernier::backend::cpu

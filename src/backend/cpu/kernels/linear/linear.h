@@ -33,6 +33,10 @@ std::vector<PackedConstant> pack_linear(const Problem& problem);
 Tensor unpack_linear(const Problem& problem, const ConstantArg& packed);
 std::vector<PackedLayout> linear_layouts(const Problem& problem);
 
+/// Rows are worked on in units of 16, and 96 (Vernier's kernel) or 256 (oneDNN) at most at a time.
+inline constexpr VariantSize kRowVariants[] = {
+    {.size = 16, .repeats = true}, {.size = 96, .repeats = true}, {.size = 256, .repeats = true}};
+
 /// The packed weight of a step.
 struct PackedWeight {
   FloatsIn panels;

@@ -92,6 +92,7 @@ constexpr KernelBody linear_bf16{
     },
     .prepare = &prepare_linear,
     .launch = &launch_linear,
+    .variants = kRowVariants,
 };
 constexpr KernelBody linear_f16{
     .supports = &supports_f16,
@@ -105,6 +106,7 @@ constexpr KernelBody linear_f16{
     },
     .prepare = &prepare_linear,
     .launch = &launch_linear,
+    .variants = kRowVariants,
 };
 
 }  // namespace vernier::backend::cpu

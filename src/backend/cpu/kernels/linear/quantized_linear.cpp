@@ -545,6 +545,8 @@ Support supports_quantized(const Problem& problem) {
 }  // namespace
 
 extern const KernelBody quantized_linear_panels;
+constexpr VariantSize kVariants[] = {{.size = kMostTileRows, .repeats = true},
+                                     {.size = kBlockOfRows, .repeats = true}};
 constexpr KernelBody quantized_linear_panels{
     .supports = &supports_quantized,
     .numerics = &quantized_numerics,
@@ -564,6 +566,7 @@ constexpr KernelBody quantized_linear_panels{
         [](const LaunchCall& call) {
           static_cast<const QuantizedState*>(call.state)->launch(call);
         },
+    .variants = kVariants,
 };
 
 }  // namespace vernier::backend::cpu

@@ -262,6 +262,11 @@ bool joins(const Problem& own, const Problem& next) {
 
 }  // namespace
 
+constexpr VariantSize kSm90Variants[] = {
+    {.of = VariantSize::Of::kLength, .size = kSm90StepKeys, .repeats = true}};
+constexpr VariantSize kFlashVariants[] = {
+    {.of = VariantSize::Of::kLength, .size = kFlashStepKeys, .repeats = true}};
+
 extern const KernelBody attention_flash_sm90;
 constexpr KernelBody attention_flash_sm90{
     .supports = &supports_sm90,
@@ -271,6 +276,7 @@ constexpr KernelBody attention_flash_sm90{
     .prepare = &prepare,
     .launch = &launch_sm90,
     .joins = &joins,
+    .variants = kSm90Variants,
 };
 
 extern const KernelBody attention_flash;
@@ -280,6 +286,7 @@ constexpr KernelBody attention_flash{
     .strided_inputs = kStrided,
     .prepare = &prepare,
     .launch = &launch_flash,
+    .variants = kFlashVariants,
 };
 
 extern const KernelBody attention_flash_tf32;
@@ -289,6 +296,7 @@ constexpr KernelBody attention_flash_tf32{
     .strided_inputs = kStrided,
     .prepare = &prepare,
     .launch = &launch_tf32,
+    .variants = kFlashVariants,
 };
 
 extern const KernelBody attention_plain;
@@ -298,6 +306,7 @@ constexpr KernelBody attention_plain{
     .strided_inputs = kStrided,
     .prepare = &prepare,
     .launch = &launch_plain,
+    .variants = kFlashVariants,
 };
 
 }  // namespace vernier::backend::cuda

@@ -166,6 +166,7 @@ constexpr KernelBody linear_f32{
     .prepare = &prepare_tiled,
     .launch = &launch,
     .tune = &tune,
+    .variants = kBucketVariants,
 };
 
 }  // namespace vernier::backend::cuda

@@ -297,6 +297,7 @@ constexpr KernelBody body(Support (*supports)(const Problem&), Numerics (*numeri
       .prepare = &prepare_tiled,
       .launch = &launch,
       .tune = &tune,
+      .variants = kBucketVariants,
   };
 }
 

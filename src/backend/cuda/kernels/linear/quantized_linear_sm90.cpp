@@ -269,6 +269,7 @@ constexpr KernelBody quantized_linear_sm90{
     .launch = &launch,
     .tune = &tune,
     .joins = &joins,
+    .variants = kBucketVariants,
 };
 
 }  // namespace vernier::backend::cuda

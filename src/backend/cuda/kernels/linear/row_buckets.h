@@ -15,6 +15,13 @@ namespace vernier::backend::cuda {
 
 inline constexpr std::array<int64_t, 9> kRowBuckets{1, 16, 64, 128, 256, 512, 1024, 4096, 16384};
 
+/// Behind each of them a product may run in another variant.
+inline constexpr std::array<VariantSize, kRowBuckets.size() - 2> kBucketVariants = [] {
+  std::array<VariantSize, kRowBuckets.size() - 2> sizes{};
+  for (size_t i = 0; i < sizes.size(); ++i) sizes[i].size = kRowBuckets[i + 1];
+  return sizes;
+}();
+
 /// A variant that is taken unless another is faster by more than `advantage` microseconds.
 struct PreferredVariant {
   size_t variant;

@@ -1,0 +1,153 @@
+// R and F of the rows of a group: see model_and_plan.h.
+#include "verify/sweep/model_and_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "ops/evaluate.h"
+#include "verify/sweep/inputs.h"
+
+namespace vernier::verify {
+namespace {
+
+// Positions of all rows of one evaluation: named values of so many lie in memory together.
+constexpr int64_t kMostPositions = 1024;
+
+// Rows of a batch that the model fixes stay together; the engine's range may begin above 1.
+int64_t rows_at_a_time(const Context& context, const Group& group) {
+  const BatchAxes& axes = context.inputs.axes;
+  if (!axes.known()) return 1;
+  if (axes.fixed_rows > 1) return axes.fixed_rows;
+  const int64_t rows = kMostPositions / std::max<int64_t>(1, group.length);
+  return std::clamp<int64_t>(rows, 1, kDistinctFarRows);
+}
+
+// The named views of each value of the plan.
+std::map<size_t, std::vector<size_t>> named_aliases(const plan::Plan& plan) {
+  std::map<size_t, std::vector<size_t>> aliases;
+  for (size_t v = 0; v < plan.values.size(); ++v) {
+    const plan::PlanValue& value = plan.values[v];
+    if (value.kind == plan::PlanValue::Kind::kAlias && !value.name.empty())
+      aliases[value.alias_of].push_back(v);
+  }
+  return aliases;
+}
+
+// F beside R in one pass, as far as they agree; everything about them where they do not.
+Distance difference(const EvalTensor& got, const EvalTensor& want) {
+  constexpr double kAgree = 1e-7;  // below every limit of rms(F − R) / rms(R)
+  Distance d;
+  d.elems = want.elems();
+  bool agree = got.i == want.i;
+  double squares = 0, reference = 0;
+  for (size_t i = 0; i < want.f.size(); ++i) {
+    const double g = got.f[i], w = want.f[i], error = g - w;
+    if (std::isfinite(error)) {
+      squares += error * error;
+      reference += w * w;
+    } else {
+      agree = agree && same_non_finite(g, w);
+    }
+  }
+  if (!agree || squares > kAgree * kAgree * reference) return distance(got, want);
+  if (d.elems == 0) return d;
+  d.rms = std::sqrt(squares / static_cast<double>(d.elems));
+  d.rms_reference = std::sqrt(reference / static_cast<double>(d.elems));
+  return d;
+}
+
+// Has each output as many rows as were evaluated, along its axis?
+bool has_rows(const NamedValues& values, const BatchAxes& axes, size_t count) {
+  return std::ranges::all_of(values, [&](const auto& named) {
+    const auto axis = static_cast<size_t>(axes.of(named.first));
+    return axis < named.second.rank() && std::cmp_equal(named.second.shape[axis], count);
+  });
+}
+
+// What of R is held beside F: values that the plan names, and all outputs.
+NamedValues named_values(const ir::Graph& model, const ops::Evaluation& r) {
+  NamedValues named;
+  for (const auto& [id, value] : r.values) named.insert_or_assign(model.value(id).name, value);
+  for (const auto& [name, value] : r.outputs) named.insert_or_assign(name, value);
+  return named;
+}
+
+std::vector<NamedValues> by_row(const NamedValues& values, const BatchAxes& axes, size_t count) {
+  std::vector<NamedValues> rows(count);
+  for (const auto& [name, value] : values) {
+    for (size_t row = 0; row < count; ++row)
+      rows[row][name] = take_row(value, axes.of(name), static_cast<int64_t>(row));
+  }
+  return rows;
+}
+
+}  // namespace
+
+RowsInFp64 evaluate_rows(const Context& context, const Group& group,
+                         const std::vector<int64_t>& rows) {
+  const plan::Plan& plan = context.subject.plan;
+  const ir::Graph& model = context.subject.model;
+  const NamedTensors inputs = batch_of(context, group, rows);
+  std::set<std::string> names;
+  for (const plan::PlanValue& value : plan.values)
+    if (!value.name.empty()) names.insert(value.name);
+  ops::EvaluateOptions options;
+  options.keep = ops::Keep::kNamed;
+  options.names = &names;
+  options.watch = context.watch;
+  options.constants = context.in_fp64.get();
+  const ops::Evaluation r = ops::evaluate(model, {inputs.begin(), inputs.end()}, options);
+  const NamedValues named = named_values(model, r);
+  RowsInFp64 result;
+  const auto compare = [&](size_t step, size_t index, const EvalTensor& got) {
+    const auto it = named.find(plan.values[index].name);
+    if (it == named.end()) return;
+    ComparedValue compared{.step = step, .index = index};
+    compared.fits = got.shape == it->second.shape && got.is_float() == it->second.is_float();
+    if (compared.fits) compared.distance = difference(got, it->second);
+    result.compared.push_back(compared);
+  };
+  auto aliases = named_aliases(plan);
+  PlanEvaluator f = f_of(context);
+  f.run(in_plan_order(context, inputs), [&](size_t step, size_t index, const EvalTensor& got) {
+    compare(step, index, got);
+    for (const size_t alias : aliases[index]) compare(step, alias, f.value(alias));
+  });
+  const BatchAxes& axes = context.inputs.axes;
+  if (!axes.known() || axes.fixed_rows > 1 || !context.inputs.mixed.empty()) return result;
+  const NamedValues exact = answers_of(context, plan, f);
+  if (!has_rows(r.outputs, axes, rows.size()) || !has_rows(exact, axes, rows.size())) return result;
+  result.reference = by_row(r.outputs, axes, rows.size());
+  result.exact = by_row(exact, axes, rows.size());
+  return result;
+}
+
+std::vector<std::vector<int64_t>> batches_in_fp64(const Context& context, const Group& group) {
+  const int64_t most = rows_at_a_time(context, group);
+  auto count = static_cast<int64_t>(group.rows.size());
+  if (group.far && context.inputs.axes.fixed_rows <= 1) count = std::min(count, kDistinctFarRows);
+  std::vector<std::vector<int64_t>> batches;
+  for (int64_t first = 0; first < count; first += most) {
+    std::vector<int64_t>& rows =
+        batches.emplace_back(static_cast<size_t>(std::min(most, count - first)));
+    std::iota(rows.begin(), rows.end(), first);
+  }
+  return batches;
+}
+
+NamedValues answers_of(const Context& context, const plan::Plan& plan,
+                       const PlanEvaluator& evaluated) {
+  const std::vector<std::string>& of_model = context.subject.model.output_names;
+  NamedValues answers;
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const std::string& name = plan.output_names[i];
+    if (std::ranges::find(of_model, name) == of_model.end()) continue;
+    answers[name] = evaluated.value(plan.outputs[i]);
+  }
+  return answers;
+}
+
+}  // namespace vernier::verify
