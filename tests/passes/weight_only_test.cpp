@@ -185,7 +185,7 @@ const Kept kNotHeld[] = {
 INSTANTIATE_TEST_SUITE_P(NearMisses, NotHeldIn4Bits, ::testing::ValuesIn(kNotHeld),
                          [](const auto& row) { return std::string(row.param.name); });
 
-TEST(HeldIn4Bits, StaysBehindForTheProductWhereTheDeviceTakesIt) {
+TEST(HeldWeights, StayBehindForTheProductWhereTheDeviceTakesIt) {
   const std::string text =
       graph_text(kX, "%w = DequantizeLinear(" + kWeight + ", f32{0.5}) %y = Linear(%x, %w)");
   const auto graph = graph_of(text);

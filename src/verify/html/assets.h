@@ -1,5 +1,5 @@
-// The styles and the script of the HTML report: src/verify/html/report.css, cards.css and report.js,
-// as the build put them into the program (cmake/embed.cmake).
+// The styles and the script of the HTML report: src/verify/html/report.css, cards.css and
+// report.js, as the build put them into the program (cmake/embed.cmake).
 #pragma once
 #include <string_view>
 
