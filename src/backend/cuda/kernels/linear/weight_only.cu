@@ -66,7 +66,7 @@ template <class T, int kBits, int kRows, int kCols>
 __global__ void __launch_bounds__(kThreads) weight_only_kernel(WeightOnlyLaunch p) {
   const int lane = threadIdx.x % kWarpThreads, warp = threadIdx.x / kWarpThreads;
   const int64_t col0 = (static_cast<int64_t>(blockIdx.x) * kWarps + warp) * kCols;
-  const int64_t column_bytes = weight_only_column_bytes(p.k, kBits);
+  const int64_t column_bytes = p.column_bytes;
   const int groups = (p.k + kGroup - 1) / kGroup;
   const T* x = reinterpret_cast<const T*>(p.x.data);
   const bool aligned = p.k % kGroup == 0 && reinterpret_cast<uintptr_t>(x) % 16 == 0;
@@ -140,8 +140,10 @@ cudaError_t launch(const WeightOnlyLaunch& p, cudaStream_t stream) {
 
 }  // namespace
 
-cudaError_t launch_weight_only(const WeightOnlyLaunch& p, cudaStream_t stream) {
-  if (p.m == 0 || p.n == 0) return cudaSuccess;
+cudaError_t launch_weight_only(const WeightOnlyLaunch& call, cudaStream_t stream) {
+  if (call.m == 0 || call.n == 0) return cudaSuccess;
+  WeightOnlyLaunch p = call;
+  p.column_bytes = weight_only_column_bytes(p.k, p.bits);
   if (p.x.type == DType::kF32) return launch<float>(p, stream);
   return p.x.type == DType::kF16 ? launch<__half>(p, stream) : launch<__nv_bfloat16>(p, stream);
 }

@@ -23,7 +23,8 @@ struct WeightOnlyLaunch {
   int offset;          // of held numbers
   bool one_scale, one_zero;
   bool unsigned_zeros;
-  int activation;  // Activation of core/attrs.h
+  int activation;            // Activation of core/attrs.h
+  int64_t column_bytes = 0;  // set by the launch
 };
 
 /// y = act(x·((w − zero)·scale) + bias) + residual.
@@ -34,6 +35,6 @@ struct WeightOnlyLaunch {
 /// Error   <= k·2^-24·Σ|x||w|, in practice √k; plus the activation's (device/elementwise_math.cuh)
 ///         and half an ulp of y.
 /// Cost    w is read once per 4 rows: for few rows. No workspace.
-cudaError_t launch_weight_only(const WeightOnlyLaunch& p, cudaStream_t stream);
+cudaError_t launch_weight_only(const WeightOnlyLaunch& call, cudaStream_t stream);
 
 }  // namespace vernier::backend::cuda
