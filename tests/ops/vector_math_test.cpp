@@ -73,7 +73,8 @@ TEST_P(VectorMath, NanAndInfinitiesAreThoseOfTheDefinition) {
   for (size_t i = 0; i < x.size(); ++i) {
     const double want = GetParam().definition(x[i]);
     EXPECT_EQ(std::isnan(y[i]), std::isnan(want)) << GetParam().name << "(" << x[i] << ")";
-    if (!std::isnan(want)) EXPECT_EQ(y[i], want) << GetParam().name << "(" << x[i] << ")";
+    if (std::isnan(want)) continue;
+    EXPECT_EQ(y[i], want) << GetParam().name << "(" << x[i] << ")";
   }
 }
 

@@ -53,7 +53,8 @@ namespace {
 
 void expect_equal(const Results& a, const Results& b, const std::string& what) {
   for (size_t i = 0; i < a.size(); ++i) {
-    if (a[i].defined()) EXPECT_EQ(compare_bits(a[i], b[i]), "") << what << ", output " << i;
+    if (!a[i].defined()) continue;
+    EXPECT_EQ(compare_bits(a[i], b[i]), "") << what << ", output " << i;
   }
 }
 
