@@ -154,7 +154,7 @@ def build(model: Path, engine: Path, *, mode: str | None = None, rules: Iterable
           layer_output_types: str | None = None, policy: Path | Mapping[str, Any] | None = None,
           outputs: Iterable[str] = (), fuse_off: Iterable[str] = (), device: str = "cpu",
           scales: Path | None = None, static_scales: bool = False,
-          export_qdq: Path | None = None, int8_error: float = 5.0,
+          export_qdq: Path | None = None, int8_error: float = 4.0,
           compare: bool = False, force: bool = False, canary: bool = True,
           max_memory: int | str | None = None,
           max_seconds: float | None = None) -> dict[str, Any]:

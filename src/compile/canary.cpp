@@ -5,6 +5,8 @@
 #include <array>
 
 #include "core/error.h"
+#include "evaluate/plan_work.h"
+#include "evaluate/range_audit.h"
 #include "evaluate/samples.h"
 #include "runtime/canary.h"
 #include "runtime/engine_impl.h"
@@ -13,6 +15,7 @@ namespace vernier::compiler {
 namespace {
 
 constexpr uint64_t kSeed = 1;
+constexpr double kMostElems = 0x1p26;  // of the inputs of one run
 constexpr size_t kMostBytes = size_t{1} << 20;  // of all inputs, which are kept in the file
 
 struct Sizes {
@@ -47,6 +50,19 @@ std::vector<Canary::Array> inputs_of(const plan::Plan& plan, const evaluate::Dom
   return arrays_of(evaluate::join_rows(all, axes));
 }
 
+// Elements of all inputs of one row at the shortest of the lengths above.
+double smallest_inputs(const plan::Plan& plan, const evaluate::Domains& domains) {
+  const std::map<std::string, int64_t> sizes = evaluate::sizes_of_row(plan, "", kRuns[0].length);
+  double elems = 0;
+  for (const evaluate::InputDomain& domain : domains.inputs) {
+    double of_input = 1;
+    for (const auto& size : domain.shape)
+      of_input *= static_cast<double>(std::max<int64_t>(size.evaluate(sizes), 0));
+    elems += of_input;
+  }
+  return elems;
+}
+
 size_t bytes_of(const std::vector<Canary::Array>& arrays) {
   size_t bytes = 0;
   for (const Canary::Array& array : arrays) bytes += array.bytes.size();
@@ -67,6 +83,11 @@ std::optional<Canary> canary_of(const std::shared_ptr<const Engine>& engine,
   std::vector<std::vector<Canary::Array>> inputs;
   size_t bytes = 0;
   try {
+    if (smallest_inputs(parts.plan, domains) > kMostElems ||
+        evaluate::range_audit_work(parts.plan) > evaluate::kMostWork) {
+      note = "no canary was recorded: at its fixed sizes one run of the model takes too long";
+      return std::nullopt;
+    }
     for (const Sizes& sizes : kRuns) {
       std::vector<Canary::Array> run = inputs_of(parts.plan, domains, sizes);
       if (std::ranges::find(inputs, run) != inputs.end()) continue;

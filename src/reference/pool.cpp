@@ -84,7 +84,8 @@ void eval_max_pool(const EvalCall& call) {
                       y.f[out] = largest(x.f, begin, taken);
                       return;
                     }
-                    int64_t best = double_to_integer(x.dtype, -HUGE_VAL);
+                    int64_t best =
+                        x.dtype == DType::kBool ? 0 : double_to_integer(x.dtype, -HUGE_VAL);
                     for (int64_t i : taken) {
                       const int64_t v = x.i[begin + i];
                       if (integer_less(x.dtype, best, v)) best = v;

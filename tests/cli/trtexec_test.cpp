@@ -105,8 +105,8 @@ TEST_F(Trtexec, RefusesWhatItCannotDoAndSaysWhatToWrite) {
   expect_refused({"--loadEngine=" + engine(), "--shapes=" + shapes("1000x4")},
                  "the engine was built for 1..64");
   expect_refused({"--loadEngine=" + engine(), "--shapes=input_ids:1x4,attention_mask:1x8"},
-                 "size 'seq' is 4 in one input and 8 in");
-  expect_refused({"--onnx=" + kModel, "--fp61"}, "did you mean '--fp16'?");
+                 "size 'seq' is 8 in one input and 4 in 'input_ids'");
+  expect_refused({"--onnx=" + kModel, "--fp61"}, "did you mean '--fp16' or '--fp8'?");
   const Outcome nowhere =
       trtexec({"--onnx=" + kModel, "--saveEngine=" + file("no/such/folder.vn")});
   EXPECT_EQ(nowhere.code, 3);

@@ -96,7 +96,9 @@ TEST_P(WeightOnly, RulesComeFirst) {
   const plan::Plan one = build(model(), "fp32", {"role:ffn.up compute=" + mode()});
   EXPECT_THAT(one.steps, Contains(testing::Truly(&is_weight_only_step)));
   for (const plan::Step& step : one.steps) {
-    if (is_weight_only_step(step)) EXPECT_EQ(step.numerics.store, DType::kF32) << step.name;
+    if (is_weight_only_step(step)) {
+      EXPECT_EQ(step.numerics.store, DType::kF32) << step.name;
+    }
   }
 }
 
