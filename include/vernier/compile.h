@@ -44,10 +44,10 @@ struct CompileOptions {
   /// Writes the model with its int8 products as Q/DQ operators to this file too, for other runtimes
   /// (docs/quantization.md "Q/DQ models for other runtimes"). Needs static_scales. Empty: none.
   std::string export_qdq;
-  /// Modes int8, w8 and w4: how far quantization may move an output on seeded inputs, rms, as a part
-  /// of the output's. Products are kept in 16 bits, of w4 in w8, until it holds
-  /// (docs/quantization.md "Fallback"). verify refuses 5 % on any of its inputs. 1 and above: nothing
-  /// is measured, and every product stays quantized.
+  /// Modes int8, w8 and w4: how far quantization may move an output on seeded inputs, rms, as a
+  /// part of the output's. Products are kept in 16 bits, of w4 in w8, until it holds
+  /// (docs/quantization.md "Fallback"). verify refuses 5 % on any of its inputs. 1 and above:
+  /// nothing is measured, and every product stays quantized.
   double int8_error = 0.04;
   /// JSON file with the variants that were fastest on a device: read if it exists, and written with
   /// what had to be timed. The same file gives the same engine. Empty: everything is timed again.

@@ -15,7 +15,7 @@ namespace vernier::compiler {
 namespace {
 
 constexpr uint64_t kSeed = 1;
-constexpr double kMostElems = 0x1p26;  // of the inputs of one run
+constexpr double kMostElems = 0x1p26;           // of the inputs of one run
 constexpr size_t kMostBytes = size_t{1} << 20;  // of all inputs, which are kept in the file
 
 struct Sizes {

@@ -25,7 +25,7 @@ constexpr double kKeepAll = 1e3;  // of int8_error: every product stays quantize
 bool is_weight_only_step(const plan::Step& step) { return step.op == OpKind::kWeightOnlyLinear; }
 
 plan::Plan build(const std::string& model, const std::string& mode,
-                 std::vector<std::string> rules = {}, double error = 0.05) {
+                 std::vector<std::string> rules = {}, double error = CompileOptions().int8_error) {
   CompileOptions options = test::options_here();
   options.mode = mode;
   options.rules = std::move(rules);

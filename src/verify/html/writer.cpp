@@ -151,7 +151,8 @@ std::string Table::html() const {
   return fmt::format(
       "<div class=\"scroll{}\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table "
       "class=\"{}\">\n<thead><tr>{}</tr></thead>\n<tbody>\n{}</tbody>\n</table></div>\n",
-      rows_ <= kMostShown ? " whole" : "", escaped(label_), kForms[static_cast<size_t>(form_)], head_, body_);
+      rows_ <= kMostShown ? " whole" : "", escaped(label_), kForms[static_cast<size_t>(form_)],
+      head_, body_);
 }
 
 std::string section(std::string_view id, std::string_view title, std::string_view body) {
