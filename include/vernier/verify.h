@@ -65,8 +65,8 @@ struct Request {
   std::vector<UserInputs> inputs;  ///< empty: a sweep of seeded inputs inside their domains
   NamedTensors expect;             ///< outputs of the first of `inputs`; empty: none
   Tolerance tolerance;
-  /// Errors that kernels declare above the cap (docs/verification.md "Declared errors") are no
-  /// finding; the report and the certificate say that they were accepted.
+  /// Errors that kernels declare above the cap (docs/verification_checks.md "Declared errors") are
+  /// no finding; the report and the certificate say that they were accepted.
   bool accept_declared = false;
   std::vector<int64_t> batches, lengths;  ///< of the sweep; empty: those of `depth`
   Depth depth = Depth::kDefault;

@@ -1,5 +1,5 @@
 // The range audit of a build: what would leave the range of its type is given f32 before anything
-// is built. Contract: docs/verification.md "Range audit".
+// is built. Contract: docs/verification_checks.md "Range audit".
 #pragma once
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 // Decisions: results that a small change of a float can flip. Verify follows the engine's decisions
-// (docs/verification.md "Decisions"), so passes keep a deciding node as a step of its own.
+// (docs/verification_checks.md "Decisions"), so passes keep a deciding node as a step of its own.
 #pragma once
 #include <span>
 

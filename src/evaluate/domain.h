@@ -1,5 +1,5 @@
 // Input domains: which values a model's inputs may hold, read off the raised graph — never plain
-// noise for ids and masks, and never from a name. Contract: docs/verification.md "Inputs".
+// noise for ids and masks, and never from a name. Contract: docs/verification_inputs.md "Inputs".
 #pragma once
 #include <optional>
 #include <string>

@@ -1,5 +1,5 @@
 // The range audit of a plan: what would leave the range of its type on seeded inputs (ranges.h).
-// Contract: docs/verification.md "Range audit".
+// Contract: docs/verification_checks.md "Range audit".
 #pragma once
 #include <cstdint>
 #include <vector>

@@ -1,6 +1,6 @@
 // Ranges: the largest magnitude at every rounding point of a plan in FP64, against what its type
 // can hold. The range audit of a build and the report of verify both read them here. Contract:
-// docs/verification.md "Range audit".
+// docs/verification_checks.md "Range audit".
 #pragma once
 #include <map>
 #include <string>

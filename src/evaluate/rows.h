@@ -1,5 +1,5 @@
 // Rows of a batch: which axis of every input and output counts them, and taking batches apart and
-// together. Contract: docs/verification.md "Rows".
+// together. Contract: docs/verification_checks.md "Rows".
 #pragma once
 #include <map>
 #include <string>

@@ -1,5 +1,5 @@
 // Samples: seeded rows of input inside their domains, and what may stand beside a row. Contract:
-// docs/verification.md "Inputs".
+// docs/verification_inputs.md "Inputs".
 #pragma once
 #include <map>
 #include <string>

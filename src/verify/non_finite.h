@@ -1,6 +1,6 @@
 // Where NaN or infinity begins: from an output back through the values that have it too, to the
 // step that makes it. One rule for verify, localise, bisect and run. Contract:
-// docs/verification.md "NaN and infinity".
+// docs/verification_checks.md "NaN and infinity".
 #pragma once
 #include <cstdint>
 #include <optional>

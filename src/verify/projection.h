@@ -1,7 +1,7 @@
 // Products judged by a random projection: x·(w·r) beside (y − bias − residual)·r in FP64, for
 // numbers r that nobody knows. It covers every element of a result at the cost of reading the
 // operands. Products that it cannot cover are sampled (sampled_products.h). Contract and limits:
-// docs/verification.md "Projection".
+// docs/verification_checks.md "Projection".
 #pragma once
 #include <map>
 #include <string>

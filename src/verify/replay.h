@@ -1,5 +1,5 @@
 // Replay: every step of a run on the engine's own inputs, against its FP64 evaluation (design
-// "Verify": is the kernel right?). Contract and limits: docs/verification.md "Replay".
+// "Verify": is the kernel right?). Contract and limits: docs/verification_checks.md "Replay".
 #pragma once
 #include <map>
 #include <string>

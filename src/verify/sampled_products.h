@@ -1,6 +1,6 @@
 // Products that a projection cannot cover, judged in FP64 at drawn places: those with an
 // activation, of two computed operands, with a norm behind them, Gemm, Conv and Einsum. Contract
-// and limits: docs/verification.md "Projection".
+// and limits: docs/verification_checks.md "Projection".
 #pragma once
 #include <optional>
 

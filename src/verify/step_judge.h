@@ -1,5 +1,5 @@
 // One step of a run against its FP64 evaluation on the inputs that it had. Contract and limits:
-// docs/verification.md "Replay".
+// docs/verification_checks.md "Replay".
 #pragma once
 #include "plan/plan.h"
 #include "verify/step_copy.h"

@@ -1,6 +1,6 @@
 // The check of runs after other inputs finds kernels that only it can find: right when watched,
 // right in the first runs, and wrong when the same shape comes again. Contract:
-// docs/verification.md "Rows".
+// docs/verification_checks.md "Rows".
 #include <gtest/gtest.h>
 
 #include <algorithm>

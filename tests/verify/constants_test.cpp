@@ -1,6 +1,6 @@
 // The check of constants: every constant of an engine is held against the model's, whatever passes,
 // types and packing did to it; a wrong one that no input looks at is found by this check alone.
-// Contract: docs/verification.md "Constants".
+// Contract: docs/verification_checks.md "Constants".
 #include "verify/sweep/constants.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,6 @@
 // Models that decide by floats: a decision that is a tie within the engine's types is taken from
-// the engine, and what follows is judged on its path. Contract: docs/verification.md "Decisions".
+// the engine, and what follows is judged on its path. Contract: docs/verification_checks.md
+// "Decisions".
 #include <gtest/gtest.h>
 
 #include <algorithm>

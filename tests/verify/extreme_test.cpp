@@ -1,6 +1,6 @@
 // Extreme operands and projections: what these checks find that no other does, that a step runs
 // alone as it does in its engine, and that right kernels pass in all types. Contract:
-// docs/verification.md "Extreme operands", "Projection".
+// docs/verification_checks.md "Extreme operands", "Projection".
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

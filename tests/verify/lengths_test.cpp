@@ -1,5 +1,6 @@
 // Sweeps of models with two lengths: they take different sizes, unless the model asks for equal
-// ones; what does not count rows is not taken for them. Contract: docs/verification.md "Inputs".
+// ones; what does not count rows is not taken for them. Contract: docs/verification_inputs.md
+// "Inputs".
 #include <gtest/gtest.h>
 
 #include <algorithm>

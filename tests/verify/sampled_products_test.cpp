@@ -1,5 +1,5 @@
 // Samples of products: every wrong row and column is found, right results pass, in every operator
-// that a projection leaves out. Contract: docs/verification.md "Projection".
+// that a projection leaves out. Contract: docs/verification_checks.md "Projection".
 #include "verify/sampled_products.h"
 
 #include <gmock/gmock.h>

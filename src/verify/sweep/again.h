@@ -1,5 +1,5 @@
-// A cell run again in other ways, of which none may change a bit. Contract: docs/verification.md
-// "Rows" and "Checks".
+// A cell run again in other ways, of which none may change a bit. Contract:
+// docs/verification_checks.md "Rows" and "Checks".
 #pragma once
 #include <array>
 #include <optional>

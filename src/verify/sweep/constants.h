@@ -1,5 +1,5 @@
 // The engine's constants beside the model's: each is evaluated from the ONNX file's constants, as
-// the engine's derivation says (core/derivation.h), in FP64. Contract: docs/verification.md
+// the engine's derivation says (core/derivation.h), in FP64. Contract: docs/verification_checks.md
 // "Constants".
 #pragma once
 #include <optional>

@@ -1,5 +1,5 @@
 // Steps that decide by floats (ArgMax, a comparison, a Cast to integers; is_decision()). Contract:
-// docs/verification.md "Decisions".
+// docs/verification_checks.md "Decisions".
 #pragma once
 #include "evaluate/plan_evaluator.h"
 #include "plan/plan.h"

@@ -1,6 +1,6 @@
 // Steps on operands that no seeded input brings about: rows of mean 1000, of tiny variance, logits
 // of ±200. Norms, softmaxes, attentions and poolings run alone on them, and are judged by the
-// replay's limits. Contract: docs/verification.md "Extreme operands".
+// replay's limits. Contract: docs/verification_checks.md "Extreme operands".
 #pragma once
 #include <set>
 #include <string>

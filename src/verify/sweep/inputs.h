@@ -1,5 +1,5 @@
 // Inputs of a sweep: their domains, the axis that counts rows, sizes, rows. Contract:
-// docs/verification.md "Inputs".
+// docs/verification_inputs.md "Inputs".
 #pragma once
 #include <vector>
 
