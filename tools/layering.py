@@ -82,11 +82,12 @@ LAYERS = {
     "cli": (
         ["cli/"],
         BASE + ["api of runtime", "api of compile", "api of calibrate", "api of verify", "io",
-                "make model", "demo"],
+                "make model", "demo", "program"],
     ),
+    "program": (["cli/program.h"], []),
     "python": (
         ["bindings/"],
-        BASE + ["api of runtime", "api of compile", "api of calibrate", "api of verify"],
+        BASE + ["api of runtime", "api of compile", "api of calibrate", "api of verify", "program"],
     ),
 }
 

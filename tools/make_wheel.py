@@ -28,10 +28,11 @@ Tag: {tag}
 """
 
 
-def tag():
-    """"cp311-cp311-linux_x86_64": this interpreter, on this machine's distribution."""
+def tag(module):
+    """"cp311-cp311-linux_x86_64": this interpreter, on this machine's distribution; "cp312-abi3-…" of a
+    module for this and all later versions."""
     python = f"cp{sys.version_info.major}{sys.version_info.minor}"
-    abi = python + getattr(sys, "abiflags", "")
+    abi = "abi3" if module.name.endswith(".abi3.so") else python + getattr(sys, "abiflags", "")
     return f"{python}-{abi}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
 
 
@@ -42,9 +43,10 @@ def contents(version, module):
              for path in sorted(package.iterdir()) if path.suffix in (".py", ".pyi", ".typed")]
     files.append((f"vernier/{module.name}", module.read_bytes()))
     info = f"vernier-{version}.dist-info"
+    files.append((f"{info}/entry_points.txt", b"[console_scripts]\nvernier = vernier.__main__:main\n"))
     files.append((f"{info}/LICENSE", (ROOT / "LICENSE").read_bytes()))
     files.append((f"{info}/METADATA", METADATA.format(version=version).encode()))
-    files.append((f"{info}/WHEEL", WHEEL.format(tag=tag()).encode()))
+    files.append((f"{info}/WHEEL", WHEEL.format(tag=tag(module)).encode()))
     return files
 
 
@@ -68,7 +70,7 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("vernier-*.whl"):
         old.unlink()
-    wheel = folder / f"vernier-{version}-{tag()}.whl"
+    wheel = folder / f"vernier-{version}-{tag(module)}.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, data in files:
             entry = zipfile.ZipInfo(path, date_time=(1980, 1, 1, 0, 0, 0))

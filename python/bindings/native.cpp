@@ -13,14 +13,20 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <mutex>
 
+#include "cli/program.h"
+#include "vernier/bisect.h"
 #include "vernier/calibrate.h"
 #include "vernier/compare.h"
 #include "vernier/compile.h"
 #include "vernier/inspect.h"
 #include "vernier/limits.h"
+#include "vernier/localise.h"
 #include "vernier/printable.h"
+#include "vernier/reduce.h"
 #include "vernier/session.h"
 #include "vernier/verify.h"
 #include "vernier/version.h"
@@ -79,6 +85,21 @@ Limits limits_of(const std::string& max_memory, double max_seconds) {
   return limits;
 }
 
+/// A Python function that is called with each stage of the work. What it raises ends the work.
+std::function<void(std::string_view)> teller(nb::object function) {
+  if (function.is_none()) return {};
+  // The library may drop its last copy without the interpreter's lock.
+  const auto drop = [](nb::object* object) {
+    const nb::gil_scoped_acquire locked;
+    delete object;
+  };
+  const std::shared_ptr<nb::object> held(new nb::object(std::move(function)), drop);
+  return [held](std::string_view stage) {
+    const nb::gil_scoped_acquire locked;
+    (*held)(as_str(std::string(stage)));
+  };
+}
+
 // ---- arrays
 
 /// An array as the package passes it: name, Vernier's name of its type, and the elements as
@@ -118,6 +139,57 @@ nb::tuple to_python(Result result) {
   nb::ndarray<nb::numpy> elements(data, result.shape.size(), result.shape.data(), owner, nullptr,
                                   bits);
   return nb::make_tuple(as_str(result.name), std::string(name(result.dtype)), elements);
+}
+
+/// Caller's memory for an output: name, Vernier's name of its type, and the elements as unsigned
+/// integers of their size.
+using Buffer = nb::ndarray<nb::c_contig, nb::device::cpu>;
+using NamedBuffer = std::tuple<std::string, std::string, Buffer>;
+
+std::string text_of(std::span<const int64_t> shape) {
+  std::string text = "[";
+  for (const int64_t size : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+  return text + "]";
+}
+
+/// Copies an output to caller's memory of its type and shape.
+void copy_to(const Output& output, const NamedBuffer& buffer) {
+  const auto& [name, dtype, elements] = buffer;
+  const std::vector<int64_t> shape{elements.shape_ptr(), elements.shape_ptr() + elements.ndim()};
+  if (dtype_of(dtype) != output.dtype || !std::ranges::equal(shape, output.shape)) {
+    throw Error(ErrorCode::kInput, "out: output '" + name + "' is " +
+                                       std::string(vernier::name(output.dtype)) +
+                                       text_of(output.shape) + ", got an array of " + dtype +
+                                       text_of(shape));
+  }
+  if (output.bytes) std::memcpy(elements.data(), output.data, output.bytes);
+}
+
+/// Vernier's name of a type of DLPack; "" where it has none.
+std::string name_of(nb::dlpack::dtype type) {
+  using enum nb::dlpack::dtype_code;
+  const auto code = static_cast<nb::dlpack::dtype_code>(type.code);
+  if (code == Bool) return "bool";
+  const char* const kind = code == Float    ? "f"
+                           : code == Bfloat ? "bf"
+                           : code == Int    ? "i"
+                           : code == UInt   ? "u"
+                                            : nullptr;
+  return kind && type.lanes == 1 ? kind + std::to_string(type.bits) : "";
+}
+
+/// (type, elements as unsigned integers) of an array of the host that is shared by DLPack; without
+/// a copy where it is dense.
+nb::tuple from_dlpack(const nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>& array) {
+  auto held = std::make_unique<nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>>(array);
+  using Held = decltype(held)::element_type;
+  const std::vector<size_t> shape{array.shape_ptr(), array.shape_ptr() + array.ndim()};
+  const nb::dlpack::dtype bits{static_cast<uint8_t>(nb::dlpack::dtype_code::UInt),
+                               array.dtype().bits, 1};
+  const nb::capsule owner(held.release(), [](void* p) noexcept { delete static_cast<Held*>(p); });
+  nb::ndarray<nb::numpy, nb::ro> elements(array.data(), shape.size(), shape.data(), owner, nullptr,
+                                          bits);
+  return nb::make_tuple(name_of(array.dtype()), elements);
 }
 
 NamedTensors tensors_of(const std::vector<NamedElements>& arrays) {
@@ -169,7 +241,10 @@ class PythonSession {
   }
 
   /// The outputs, and the message about those that hold NaN or infinity (empty: none does).
-  nb::tuple run(const std::vector<NamedElements>& arrays) {
+  /// Outputs that have a buffer are copied there and are not among the results. `wanted`: names of
+  /// the outputs that are returned; empty: all.
+  nb::tuple run(const std::vector<NamedElements>& arrays, const std::vector<NamedBuffer>& buffers,
+                const std::vector<std::string>& wanted) {
     std::vector<Result> results;
     std::string non_finite;
     {
@@ -189,7 +264,13 @@ class PythonSession {
       }
       std::vector<std::string> names;
       for (const Output& output : session_.run(inputs)) {
-        results.push_back(copy_of(output));
+        if (!wanted.empty() && std::ranges::find(wanted, output.name) == wanted.end()) continue;
+        const auto buffer = std::ranges::find_if(
+            buffers, [&](const NamedBuffer& b) { return std::get<0>(b) == output.name; });
+        if (buffer == buffers.end())
+          results.push_back(copy_of(output));
+        else
+          copy_to(output, *buffer);
         if (verify::is_non_finite(output.dtype,
                                   {static_cast<const std::byte*>(output.data), output.bytes}))
           names.emplace_back(output.name);
@@ -237,22 +318,52 @@ nb::dict build(const std::string& model, const std::string& engine, const Compil
   return result;
 }
 
-/// What VerifyRequest's plain fields do not hold is set here. The result is JSON.
-std::string verify_files(verify::Request& request, const std::string& tolerance, bool stamp) {
+/// A result as JSON, and as the text for a person.
+using JsonAndText = std::pair<std::string, std::string>;
+
+template <class Result>
+JsonAndText both(const Result& result) {
+  return {to_json(result), as_str(to_text(result))};
+}
+
+/// What VerifyRequest's plain fields do not hold is set here.
+JsonAndText verify_files(verify::Request& request, const std::string& tolerance, bool stamp) {
   const nb::gil_scoped_release unlocked;
   request.tolerance = verify::parse_tolerance(tolerance);
-  return verify::to_json(stamp ? verify::verify_and_stamp(request) : verify::verify(request));
+  return both(stamp ? verify::verify_and_stamp(request) : verify::verify(request));
 }
 
-/// The result is JSON.
-std::string calibrate_files(const CalibrateOptions& options) {
+JsonAndText judge_stored(const std::string& report, const std::string& tolerance) {
   const nb::gil_scoped_release unlocked;
-  return to_json(calibrate(options));
+  return both(verify::judge_stored(report, verify::parse_tolerance(tolerance)));
 }
 
-std::string import_files(const ImportCacheOptions& options) {
+JsonAndText localise(verify::Request& request) {
   const nb::gil_scoped_release unlocked;
-  return to_json(import_cache(options));
+  return both(verify::localise(request));
+}
+
+JsonAndText bisect(verify::Request& request, const std::string& tolerance) {
+  const nb::gil_scoped_release unlocked;
+  request.tolerance = verify::parse_tolerance(tolerance);
+  return both(verify::bisect(request));
+}
+
+JsonAndText reduce(verify::Request& request, const std::string& tolerance,
+                   const std::string& folder) {
+  const nb::gil_scoped_release unlocked;
+  request.tolerance = verify::parse_tolerance(tolerance);
+  return both(verify::reduce(request, {.folder = folder, .plugins = {}}));
+}
+
+JsonAndText calibrate_files(const CalibrateOptions& options) {
+  const nb::gil_scoped_release unlocked;
+  return both(calibrate(options));
+}
+
+JsonAndText import_files(const ImportCacheOptions& options) {
+  const nb::gil_scoped_release unlocked;
+  return both(import_cache(options));
 }
 
 template <class View>
@@ -290,6 +401,15 @@ std::string inspect(const std::string& path, const std::string& view, const std:
                                               .node = node,
                                               .shapes = shapes,
                                               .threads = threads});
+}
+
+/// The program: what its exit code is.
+int program(std::vector<std::string> words) {
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  const nb::gil_scoped_release unlocked;
+  return cli::program(static_cast<int>(words.size()), argv.data());
 }
 
 // ---- errors
@@ -363,13 +483,19 @@ NB_MODULE(_native, m) {
       .def_rw("int8_error", &CompileOptions::int8_error)
       .def("limit", [](CompileOptions& options, const std::string& max_memory, double max_seconds) {
         options.limits = limits_of(max_memory, max_seconds);
-      });
+      })
+      .def(
+          "progress",
+          [](CompileOptions& options, nb::object function) {
+            options.progress = teller(std::move(function));
+          },
+          nb::arg("function").none());
   m.def("build", &build);
 
   m.def("calibrate",
         [](const std::string& model, const std::vector<std::string>& data,
            const std::string& output, const std::string& method, const std::string& shapes,
-           int threads, const std::string& max_memory, double max_seconds) {
+           int threads, const std::string& max_memory, double max_seconds, nb::object progress) {
           CalibrateOptions options;
           options.model = model;
           options.data.assign(data.begin(), data.end());
@@ -378,8 +504,12 @@ NB_MODULE(_native, m) {
           options.shapes = shapes;
           options.threads = threads;
           options.limits = limits_of(max_memory, max_seconds);
+          options.progress = teller(std::move(progress));
           return calibrate_files(options);
-        });
+        },
+        nb::arg("model"), nb::arg("data"), nb::arg("output"), nb::arg("method"), nb::arg("shapes"),
+        nb::arg("threads"), nb::arg("max_memory"), nb::arg("max_seconds"),
+        nb::arg("progress").none());
   m.def("import_cache",
         [](const std::string& model, const std::string& cache, const std::string& output,
            const std::string& max_memory, double max_seconds) {
@@ -408,6 +538,12 @@ NB_MODULE(_native, m) {
       .def("limit", [](Request& r, const std::string& max_memory,
                        double max_seconds) { r.limits = limits_of(max_memory, max_seconds); })
       .def("thorough", [](Request& r) { r.depth = verify::Depth::kThorough; })
+      .def("quick", [](Request& r) { r.depth = verify::Depth::kQuick; })
+      .def("against", [](Request& r, const std::string& engine) { r.against = engine; })
+      .def(
+          "progress",
+          [](Request& r, nb::object function) { r.progress = teller(std::move(function)); },
+          nb::arg("function").none())
       .def("html",
            [](Request& r, const std::string& path) {
              r.html = path;
@@ -421,8 +557,16 @@ NB_MODULE(_native, m) {
       .def_rw("seed", &Request::seed)
       .def_rw("read_into_memory", &Request::read_into_memory)
       .def_rw("accept_declared", &Request::accept_declared)
-      .def_rw("threads", &Request::threads);
+      .def_rw("threads", &Request::threads)
+      .def_rw("budget_seconds", &Request::budget_seconds)
+      .def_rw("evaluate_on", &Request::evaluate_on);
   m.def("verify", &verify_files);
+  m.def("judge_stored", &judge_stored);
+  m.def("localise", &localise);
+  m.def("bisect", &bisect);
+  m.def("reduce", &reduce);
+  m.def("from_dlpack", &from_dlpack);
+  m.def("program", &program);
   m.def("inspect", &inspect);
 }
 

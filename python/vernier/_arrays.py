@@ -5,16 +5,23 @@ arrays are given and returned as their bits, uint16 and uint8.
 """
 from __future__ import annotations
 
+import importlib
 from typing import Any, Mapping
 
 import numpy as np
+import numpy.typing as npt
 
+from vernier import _native
 from vernier._error import Error
 
+ml_dtypes: Any = None
 try:
-    import ml_dtypes
+    ml_dtypes = importlib.import_module("ml_dtypes")
 except ImportError:  # optional: see above
-    ml_dtypes = None
+    pass
+
+Array = npt.NDArray[Any]
+NamedElements = tuple[str, str, Array]
 
 # NumPy's name of a type -> Vernier's.
 _TYPES = {
@@ -26,8 +33,7 @@ _TYPES = {
 _NUMPY_NAMES = {ours: numpy for numpy, ours in _TYPES.items()}
 # Types that arrays may hold as bare bits, and those bits' type.
 _BITS = {"bf16": "uint16", "f8e4m3": "uint8", "f8e5m2": "uint8"}
-
-NamedElements = tuple[str, str, np.ndarray]
+_HOST = 1  # DLPack's number of the CPU's memory
 
 
 def numpy_name(dtype: str) -> str:
@@ -35,29 +41,82 @@ def numpy_name(dtype: str) -> str:
     return _NUMPY_NAMES[dtype]
 
 
-def to_native(arrays: Mapping[str, Any], expected: Mapping[str, str]) -> list[NamedElements]:
+def to_native(arrays: Mapping[str, Any], expected: Mapping[str, str], *,
+              widen: bool = False) -> list[NamedElements]:
     """Dense arrays in the machine's byte order; only those that are not so already are copied.
 
     `expected` holds Vernier's types by name: where one is bfloat16 or float8, unsigned integers
-    of its size are its bits.
+    of its size are its bits. With `widen` integers of fewer bits become an expected integer type.
     """
-    native = []
-    for name, given in arrays.items():
-        array = np.asarray(given, order="C")
-        if not array.dtype.isnative:
-            array = array.astype(array.dtype.newbyteorder("="))
-        dtype = _TYPES.get(array.dtype.name)
-        if dtype is None:
-            raise Error(f"input '{name}': got an array of {array.dtype}, which no engine takes; "
-                        f"expected {numpy_name(expected[name]) if name in expected else 'a number'}",
-                        "input")
-        if _BITS.get(expected.get(name, "")) == array.dtype.name:
-            dtype = expected[name]
-        native.append((name, dtype, array.view(f"u{array.dtype.itemsize}")))
-    return native
+    return [_one(name, given, expected.get(name), widen) for name, given in arrays.items()]
 
 
-def from_native(arrays: list[NamedElements]) -> dict[str, np.ndarray]:
+def _one(name: str, given: Any, expected: str | None, widen: bool) -> NamedElements:
+    if hasattr(given, "__dlpack__") and not isinstance(given, np.ndarray):
+        dtype, elements = _shared(name, given)
+        if not (widen and expected and dtype != expected):
+            return name, dtype, elements
+        given = elements.view(_NUMPY_NAMES[dtype]) if dtype not in _BITS else elements
+    array = np.asarray(given, order="C")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if widen and expected and _widens(array.dtype, expected):
+        array = array.astype(numpy_name(expected))
+    dtype = _type_of(f"input '{name}'", array, expected)
+    return name, dtype, array.view(f"u{array.dtype.itemsize}")
+
+
+def _shared(name: str, given: Any) -> tuple[str, Array]:
+    """Vernier's type and the elements of an array of another package, by DLPack."""
+    device, _ = given.__dlpack_device__()
+    if int(device) != _HOST:
+        raise Error(f"input '{name}': the array is in the memory of another device (DLPack device "
+                    f"{int(device)}); expected one of the host: .cpu() of a tensor of PyTorch",
+                    "input")
+    detached = given.detach() if getattr(given, "requires_grad", False) else given
+    try:
+        dtype, elements = _native.from_dlpack(detached)
+    except TypeError as error:
+        raise Error(f"input '{name}': cannot read {type(given).__name__} by DLPack: {error}",
+                    "input") from error
+    if dtype not in _NUMPY_NAMES:
+        raise Error(f"input '{name}': got an array of {getattr(given, 'dtype', 'a type')}, which no "
+                    "engine takes", "input")
+    return dtype, elements
+
+
+def _widens(dtype: np.dtype[Any], expected: str) -> bool:
+    wanted = np.dtype(numpy_name(expected)) if expected not in _BITS else None
+    return (wanted is not None and dtype != wanted and dtype.kind in "iu" and wanted.kind in "iu"
+            and np.can_cast(dtype, wanted, "safe"))
+
+
+def _type_of(what: str, array: Array, expected: str | None) -> str:
+    dtype = _TYPES.get(array.dtype.name)
+    if dtype is None:
+        raise Error(f"{what}: got an array of {array.dtype}, which no engine takes; expected "
+                    f"{numpy_name(expected) if expected else 'a number'}", "input")
+    if expected and _BITS.get(expected) == array.dtype.name:
+        return expected
+    return dtype
+
+
+def native_buffers(out: Mapping[str, Any], expected: Mapping[str, str]) -> list[NamedElements]:
+    """Arrays that outputs are written to: NumPy's, dense, in the machine's byte order, writable."""
+    buffers = []
+    for name, array in out.items():
+        if not isinstance(array, np.ndarray):
+            raise Error(f"out: output '{name}': expected a NumPy array, got "
+                        f"{type(array).__name__}", "input")
+        if not (array.flags.c_contiguous and array.flags.writeable and array.dtype.isnative):
+            raise Error(f"out: output '{name}': expected a dense, writable array in the machine's "
+                        "byte order", "input")
+        dtype = _type_of(f"out: output '{name}'", array, expected.get(name))
+        buffers.append((name, dtype, array.view(f"u{array.dtype.itemsize}")))
+    return buffers
+
+
+def from_native(arrays: list[NamedElements]) -> dict[str, Array]:
     """Arrays by name, of NumPy's or ml_dtypes' types; without ml_dtypes, bits."""
     result = {}
     for name, dtype, elements in arrays:

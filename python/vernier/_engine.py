@@ -1,0 +1,249 @@
+"""Engine and Session."""
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence, overload
+
+from vernier import _native
+from vernier._arrays import Array, from_native, native_buffers, numpy_name, to_native
+from vernier._error import Error
+from vernier._spelling import in_python
+from vernier._values import Arrays, Path, count, kind, size_text
+
+
+class Port(NamedTuple):
+    """One input or output of an engine."""
+
+    name: str
+    dtype: str  #: NumPy's name, "float32"; "bfloat16" and "float8_…" are ml_dtypes'
+    shape: tuple[int | str, ...]  #: a number, or an expression over named sizes: "batch"
+    ranges: tuple[tuple[int, int], ...]  #: minimum and maximum of each size
+
+
+class Engine:
+    """A compiled model, opened from a `.vn` file. Immutable: share it between threads.
+
+    The file is mapped: replace it by renaming another over it, as `build` does. Where others may
+    write to it in place, `read_into_memory` makes that harmless; it takes the file's size in memory.
+
+    A pickle or a copy holds the path and the content's hash: it opens the file again, and raises
+    Error where that holds another engine by then.
+    """
+
+    def __init__(self, path: Path, *, read_into_memory: bool = False) -> None:
+        if not isinstance(path, (str, os.PathLike)):
+            raise Error(f"path: expected the path of an engine file, got {kind(path)}", "input")
+        #: Of the file, absolute.
+        self.path = os.path.abspath(os.fspath(path))
+        self._read_into_memory = read_into_memory
+        self._native = _native.Engine(os.fspath(path), read_into_memory)
+        self._types = {name: dtype for name, dtype, _ in self._native.inputs()}
+        self._output_types = {name: dtype for name, dtype, _ in self._native.outputs()}
+        self._output_names = list(self._output_types)
+
+    @property
+    def inputs(self) -> tuple[Port, ...]:
+        """Name, type, shape and ranges of sizes of what run() takes, in the model's order."""
+        return tuple(_port(*row) for row in self._native.inputs())
+
+    @property
+    def outputs(self) -> tuple[Port, ...]:
+        """The same of what run() returns."""
+        return tuple(_port(*row) for row in self._native.outputs())
+
+    @property
+    def device(self) -> str:
+        """"cpu", or the GPU's chip."""
+        return self._native.device()
+
+    @property
+    def content_hash(self) -> str:
+        """Hash of everything in the file but its certificate, in hex."""
+        return self._native.content_hash()
+
+    @property
+    def weight_bytes(self) -> int:
+        return self._native.weight_bytes()
+
+    @property
+    def verdict(self) -> str | None:
+        """What the engine's certificate says ("pass", "precision", …); None: it has none."""
+        return self._native.verdict()
+
+    def check_weights(self) -> None:
+        """Reads all weights and compares their checksums; raises Error where one is wrong."""
+        self._native.check_weights()
+
+    def check_unchanged(self) -> None:
+        """Raises Error where the mapped file was written to since it was opened; cheap."""
+        self._native.check_unchanged()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _open_again, (self.path, self._read_into_memory, self.content_hash)
+
+    def __repr__(self) -> str:
+        ports = [", ".join(f"{p.name}: {p.dtype}[{', '.join(map(str, p.shape))}]" for p in ports)
+                 for ports in (self.inputs, self.outputs)]
+        return f"<vernier.Engine ({ports[0]}) -> ({ports[1]})>"
+
+
+def _open_again(path: str, read_into_memory: bool, content_hash: str) -> Engine:
+    engine = Engine(path, read_into_memory=read_into_memory)
+    if engine.content_hash != content_hash:
+        raise Error(f"'{path}' holds another engine than the one that was copied: hash "
+                    f"{engine.content_hash}, expected {content_hash}; open it by its path", "input")
+    return engine
+
+
+class Session:
+    """One execution context of an engine, for one thread at a time: run() while another thread is in
+    it is an error. Sessions share the engine's weights and the process's threads (docs/serving.md).
+
+    engine      an Engine, or the path of its file.
+    threads     CPUs that a run may use at most; 0 is all that the process may. Results do not
+                depend on it.
+    max_memory  what a run may take, as bytes or "4GB": a shape that needs more is an Error before
+                anything is allocated. max_seconds: of each run, asked between its steps.
+    widen       integer arrays of fewer bits become the type that the engine takes (int32 ids of a
+                tokenizer: int64), where that loses nothing. Without it other types are an Error.
+    require_certificate
+                only what was verified is run, as by `vernier run --require-certificate`: an Error
+                of code "check_failed" says what is outside. Here: the engine, its verdict, this
+                machine and program; in run(): sizes, and outputs that hold NaN or infinity.
+    accept_own_tolerance, accept_declared
+                with require_certificate: also limits that were the user's own, and errors that
+                kernels declare above the cap.
+    canary      first the inputs that the build recorded are run: an Error of code "check_failed"
+                where the engine answers with other bits than it did then, which says what has
+                changed since.
+
+    A pickle or a copy is a new session of the same engine and options.
+    """
+
+    def __init__(self, engine: Engine | Path, threads: int = 0, *,
+                 max_memory: int | str | None = None, max_seconds: float | None = None,
+                 widen: bool = False, require_certificate: bool = False,
+                 accept_own_tolerance: bool = False, accept_declared: bool = False,
+                 canary: bool = False) -> None:
+        if not isinstance(engine, (Engine, str, os.PathLike)):
+            raise Error(f"engine: expected a vernier.Engine or the path of its file, got "
+                        f"{kind(engine)}", "input")
+        if (accept_own_tolerance or accept_declared) and not require_certificate:
+            raise Error("accept_own_tolerance and accept_declared say which certificates "
+                        "require_certificate takes; add it, or leave them out", "input")
+        count(threads, "threads", "CPUs")
+        self.engine = engine if isinstance(engine, Engine) else Engine(engine)
+        self._options = {
+            "threads": threads, "max_memory": max_memory, "max_seconds": max_seconds,
+            "widen": widen, "require_certificate": require_certificate,
+            "accept_own_tolerance": accept_own_tolerance, "accept_declared": accept_declared,
+            "canary": canary}
+        self._widen, self._certified = widen, require_certificate
+        terms = _native.CertificateTerms() if require_certificate else None
+        if terms is not None:
+            terms.own_tolerance, terms.declared = accept_own_tolerance, accept_declared
+        self._native = _native.Session(self.engine._native, threads, size_text(max_memory),
+                                       max_seconds or 0.0, terms, canary)
+
+    @overload
+    def run(self, inputs: Arrays | Sequence[Any], /, *, check: bool = False,
+            out: Mapping[str, Array] | None = None) -> dict[str, Array]: ...
+
+    @overload
+    def run(self, output_names: Sequence[str] | None, inputs: Arrays, /, *,
+            check: bool = False) -> list[Array]: ...
+
+    def run(self, first: Any, second: Arrays | None = None, /, *, check: bool = False,
+            out: Mapping[str, Array] | None = None) -> dict[str, Array] | list[Array]:
+        """Runs the engine on arrays named as its inputs; returns new arrays by output name.
+
+            run({"input_ids": ids, "attention_mask": mask})     {"logits": array}
+            run([ids, mask])                                    the same, in the order of .inputs
+            run(["logits"], {"input_ids": ids, …})              [array], as ONNX Runtime does;
+                                                                None for the names: all outputs
+            session(input_ids=ids, attention_mask=mask)         by keyword
+
+        An array is NumPy's, or anything that NumPy takes or that has `__dlpack__` in the memory of
+        the host (a tensor of PyTorch, bfloat16 too), which is not copied. Arrays that are not
+        dense, or of the other byte order, are copied first. Types are not converted but by `widen`
+        of the session: a float64 array for a float32 input is an Error, as are wrong names and
+        shapes. bfloat16 arrays are ml_dtypes'; a uint16 array is taken as the bits of one, and
+        where ml_dtypes is not installed, outputs are such bits too.
+
+        out     dense arrays of the right type and shape by output name, which are written and
+                returned in place of new ones.
+
+        NaN or infinity in an output is a RuntimeWarning that names the node where it begins, with
+        `check` an Error of code "check_failed". Float outputs are read once for that (about as
+        long as copying them takes); only where one is not finite are the inputs run once more,
+        step by step.
+        """
+        if second is None:
+            return self._run(self._named(first), [], out or {}, check)
+        names = self._wanted(first)
+        if out:
+            raise Error("out: takes the form run(inputs, out=…), without a list of output names",
+                        "input")
+        answers = self._run(self._named(second), names, {}, check)
+        return [answers[name] for name in names or self.engine._output_names]
+
+    def __call__(self, **inputs: Any) -> dict[str, Array]:
+        """run() with its inputs as keywords."""
+        return self._run(inputs, [], {}, False)
+
+    def _named(self, inputs: Any) -> Arrays:
+        if isinstance(inputs, Mapping):
+            return inputs
+        ports = list(self.engine._types)
+        if not isinstance(inputs, (list, tuple)):
+            raise Error(f"inputs: expected arrays by name, or a list of them in the order of the "
+                        f"engine's inputs ({', '.join(ports)}), got {kind(inputs)}", "input")
+        if len(inputs) != len(ports):
+            raise Error(f"inputs: got {len(inputs)} arrays, expected {len(ports)}: "
+                        f"{', '.join(ports)}", "input")
+        return dict(zip(ports, inputs))
+
+    def _wanted(self, names: Any) -> list[str]:
+        known = self.engine._output_names
+        if names is None:
+            return []
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise Error(f"output names: expected a list of names, got {kind(names)}", "input")
+        wanted = list(names)
+        for name in wanted:
+            if name not in known:
+                raise Error(f"the engine has no output {name!r}; it has: {', '.join(known)}",
+                            "input")
+        return wanted
+
+    def _run(self, inputs: Arrays, names: list[str], out: Mapping[str, Array],
+             check: bool) -> dict[str, Array]:
+        for name in out:
+            if name not in self.engine._output_names:
+                raise Error(f"out: the engine has no output {name!r}; it has: "
+                            f"{', '.join(self.engine._output_names)}", "input")
+        rows, non_finite = self._native.run(
+            to_native(inputs, self.engine._types, widen=self._widen),
+            native_buffers(out, self.engine._output_types), names)
+        non_finite = in_python(non_finite)
+        if non_finite and (check or self._certified):
+            raise Error(non_finite, "check_failed")
+        if non_finite:
+            warnings.warn(non_finite, RuntimeWarning, stacklevel=3)
+        return from_native(rows) | dict(out)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _session_again, (self.engine, self._options)
+
+    def __repr__(self) -> str:
+        return f"<vernier.Session of {self.engine!r}>"
+
+
+def _session_again(engine: Engine, options: dict[str, Any]) -> Session:
+    return Session(engine, **options)
+
+
+def _port(name: str, dtype: str, dims: list[tuple[str, int, int]]) -> Port:
+    shape = tuple(low if low == high else text for text, low, high in dims)
+    return Port(name, numpy_name(dtype), shape, tuple((low, high) for _, low, high in dims))

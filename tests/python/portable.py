@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""The wheel for other distributions, in a new virtual environment: it brings its libraries, agrees
+with ONNX Runtime in one process, and has the program.
+
+Usage: portable.py FOLDER_OF_THE_WHEEL     (run by .venv's Python; ctest python.portable)
+"""
+import importlib.metadata
+import pathlib
+import subprocess
+import sys
+import tempfile
+import venv
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODEL = ROOT / "tests" / "models" / "bge_reranker_ts17"
+MOST_BYTES = 40_000_000
+SESSIONS = """
+import sys
+for name in sys.argv[1:3]:
+    __import__(name)
+import numpy as np, onnxruntime, vernier
+stored = np.load(sys.argv[3] + "/case_1.npz")
+feeds = {name[3:]: stored[name] for name in stored.files if name.startswith("in.")}
+ours = vernier.Session(sys.argv[4]).run(None, feeds)
+theirs = onnxruntime.InferenceSession(sys.argv[3] + "/model.onnx").run(None, feeds)
+for a, b in zip(ours, theirs):
+    np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+libraries = {line.split()[-1] for line in open("/proc/self/maps") if "libdnnl" in line}
+print("oneDNN:", *libraries)
+assert libraries and all("/vernier.libs/" in path for path in libraries), libraries
+"""
+
+
+def run(*command, **options):
+    print("+", *command, flush=True)
+    return subprocess.run(list(map(str, command)), check=True, text=True, **options)
+
+
+def main():
+    if len(sys.argv) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        run(sys.executable, ROOT / "tools" / "portable_wheel.py", sys.argv[1], folder)
+        (wheel,) = folder.glob("*.whl")
+        assert "manylinux_2_" in wheel.name, wheel.name
+        size = wheel.stat().st_size
+        print(f"{wheel.name}: {size} bytes")
+        assert size < MOST_BYTES, f"expected less than {MOST_BYTES} bytes"
+
+        venv.create(folder / "environment", with_pip=True)
+        programs = folder / "environment" / "bin"
+        needed = [f"{each}=={importlib.metadata.version(each)}" for each in ("numpy", "onnxruntime")]
+        installed = subprocess.run(
+            [str(programs / "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check",
+             "--retries", "1", "--timeout", "20", str(wheel), *needed],
+            capture_output=True, text=True, check=False)
+        if installed.returncode != 0:
+            print("SKIP: numpy and onnxruntime could not be installed from PyPI into a new "
+                  f"environment: {installed.stderr.strip().splitlines()[-1]}")
+            return 0
+        engine = folder / "model.vn"
+        for program in ([programs / "vernier"], [programs / "python", "-m", "vernier"]):
+            run(*program, "build", MODEL / "model.onnx", "-o", engine, cwd=folder)
+            run(*program, "verify", engine, "--model", MODEL / "model.onnx", "--quick", cwd=folder)
+        wrong = subprocess.run([programs / "vernier", "biuld"], capture_output=True, text=True,
+                               check=False)
+        assert wrong.returncode == 2 and "did you mean 'build'" in wrong.stderr, wrong
+        for order in (("vernier", "onnxruntime"), ("onnxruntime", "vernier")):
+            run(programs / "python", "-c", SESSIONS, *order, MODEL, engine, cwd=folder)
+    print("the wheel works in a new environment")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
