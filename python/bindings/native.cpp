@@ -157,10 +157,9 @@ void copy_to(const Output& output, const NamedBuffer& buffer) {
   const auto& [name, dtype, elements] = buffer;
   const std::vector<int64_t> shape{elements.shape_ptr(), elements.shape_ptr() + elements.ndim()};
   if (dtype_of(dtype) != output.dtype || !std::ranges::equal(shape, output.shape)) {
-    throw Error(ErrorCode::kInput, "out: output '" + name + "' is " +
-                                       std::string(vernier::name(output.dtype)) +
-                                       text_of(output.shape) + ", got an array of " + dtype +
-                                       text_of(shape));
+    throw Error(ErrorCode::kInput,
+                "out: output '" + name + "' is " + std::string(vernier::name(output.dtype)) +
+                    text_of(output.shape) + ", got an array of " + dtype + text_of(shape));
   }
   if (output.bytes) std::memcpy(elements.data(), output.data, output.bytes);
 }
@@ -481,9 +480,8 @@ NB_MODULE(_native, m) {
       .def_rw("static_scales", &CompileOptions::static_scales)
       .def_rw("export_qdq", &CompileOptions::export_qdq)
       .def_rw("int8_error", &CompileOptions::int8_error)
-      .def("limit", [](CompileOptions& options, const std::string& max_memory, double max_seconds) {
-        options.limits = limits_of(max_memory, max_seconds);
-      })
+      .def("limit", [](CompileOptions& options, const std::string& max_memory,
+                       double max_seconds) { options.limits = limits_of(max_memory, max_seconds); })
       .def(
           "progress",
           [](CompileOptions& options, nb::object function) {
@@ -492,24 +490,25 @@ NB_MODULE(_native, m) {
           nb::arg("function").none());
   m.def("build", &build);
 
-  m.def("calibrate",
-        [](const std::string& model, const std::vector<std::string>& data,
-           const std::string& output, const std::string& method, const std::string& shapes,
-           int threads, const std::string& max_memory, double max_seconds, nb::object progress) {
-          CalibrateOptions options;
-          options.model = model;
-          options.data.assign(data.begin(), data.end());
-          options.output = output;
-          options.method = method;
-          options.shapes = shapes;
-          options.threads = threads;
-          options.limits = limits_of(max_memory, max_seconds);
-          options.progress = teller(std::move(progress));
-          return calibrate_files(options);
-        },
-        nb::arg("model"), nb::arg("data"), nb::arg("output"), nb::arg("method"), nb::arg("shapes"),
-        nb::arg("threads"), nb::arg("max_memory"), nb::arg("max_seconds"),
-        nb::arg("progress").none());
+  m.def(
+      "calibrate",
+      [](const std::string& model, const std::vector<std::string>& data, const std::string& output,
+         const std::string& method, const std::string& shapes, int threads,
+         const std::string& max_memory, double max_seconds, nb::object progress) {
+        CalibrateOptions options;
+        options.model = model;
+        options.data.assign(data.begin(), data.end());
+        options.output = output;
+        options.method = method;
+        options.shapes = shapes;
+        options.threads = threads;
+        options.limits = limits_of(max_memory, max_seconds);
+        options.progress = teller(std::move(progress));
+        return calibrate_files(options);
+      },
+      nb::arg("model"), nb::arg("data"), nb::arg("output"), nb::arg("method"), nb::arg("shapes"),
+      nb::arg("threads"), nb::arg("max_memory"), nb::arg("max_seconds"),
+      nb::arg("progress").none());
   m.def("import_cache",
         [](const std::string& model, const std::string& cache, const std::string& output,
            const std::string& max_memory, double max_seconds) {

@@ -105,8 +105,7 @@ int parse_and_run(int argc, char** argv) {
 
 int vernier::cli::program(int argc, char** argv) {
   install_signal_handlers();
-  const int code =
-      run_guarded([&] { return parse_and_run(argc, argv); }, error_format(argc, argv));
+  const int code = run_guarded([&] { return parse_and_run(argc, argv); }, error_format(argc, argv));
   die_if_interrupted();
   return code;
 }
