@@ -46,14 +46,15 @@ std::vector<std::string> different_rows(const Context& context, const NamedTenso
                                         const NamedTensors& other,
                                         const std::vector<RowMove>& moves) {
   std::vector<std::string> names;
-  for (const auto& [name, tensor] : base) {
-    const int axis = context.inputs.axes.of(name);
-    const Tensor* there = find(other, name);
+  for (const auto& output : base) {
+    const int axis = context.inputs.axes.of(output.first);
+    const Tensor* there = find(other, output.first);
     const bool same =
         there && std::ranges::all_of(moves, [&](const RowMove& move) {
-          return same_bits(take_row(tensor, axis, move.from), take_row(*there, axis, move.to));
+          return same_bits(take_row(output.second, axis, move.from),
+                           take_row(*there, axis, move.to));
         });
-    if (!same) names.push_back(name);
+    if (!same) names.push_back(output.first);
   }
   return names;
 }

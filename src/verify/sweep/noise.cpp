@@ -16,11 +16,18 @@ namespace vernier::verify {
 
 namespace {
 
+// One unit of a type's numbers as a part of its largest (of 8 and 4 bits), or of a number (a float).
+double unit_of(DType type) {
+  if (type == DType::kQ8) return 1.0 / 127;
+  if (type == DType::kQ4) return 1.0 / 7;
+  return ulp(type, 1);
+}
+
 // The type of fewest significant bits that a step holds results or operands in.
 DType narrowest_of(const plan::Plan& plan) {
   DType narrowest = DType::kF32;
   const auto take = [&](DType type) {
-    if (below_f32(type) && ulp(type, 1) > ulp(narrowest, 1)) narrowest = type;
+    if (below_f32(type) && unit_of(type) > unit_of(narrowest)) narrowest = type;
   };
   for (const plan::Step& step : plan.steps) {
     take(step.numerics.store);
@@ -34,7 +41,8 @@ DType narrowest_of(const plan::Plan& plan) {
 
 // rms(E − R) / rms(R) that is never accepted, however noisy the type is.
 double cap_of(DType type) {
-  constexpr double kF16Cap = 1e-2, kBf16Cap = 5e-2;
+  constexpr double kF16Cap = 1e-2, kBf16Cap = 5e-2, kQ4Cap = 0.15;
+  if (type == DType::kQ4) return kQ4Cap;
   if (type == DType::kF32) return std::numeric_limits<double>::infinity();  // tolerance.rms holds
   return type == DType::kF16 || type == DType::kTF32 ? kF16Cap : kBf16Cap;
 }
