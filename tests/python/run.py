@@ -25,7 +25,7 @@ def main():
                         "--disable-pip-version-check", "--target", site, str(wheels[0])],
                        check=True)
         environment = dict(os.environ, PYTHONPATH=site, PYTHONDONTWRITEBYTECODE="1")
-        return subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+        return subprocess.run([sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider",
                                str(HERE), *sys.argv[2:]], env=environment, check=False).returncode
 
 
