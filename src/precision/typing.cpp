@@ -67,6 +67,10 @@ class Typing {
 
   void type_node(ir::NodeId id) {
     ir::Node& node = graph_.node(id);
+    if (node.op == OpKind::kCast && has_f8(node)) {
+      keep_f8(id);
+      return;
+    }
     if (node.op == OpKind::kCast && is_float_cast(node)) drop_cast(node);
     if (is_exact(node.op) && !has(node, kView)) keep_exact_type(node);
     check_stored(node);
@@ -77,6 +81,22 @@ class Typing {
       break;
     }
     if (has(graph_.node(id), kView)) cast_view(id);
+  }
+
+  bool has_f8(const ir::Node& node) const {
+    const auto is_f8 = [&](ir::ValueId id) {
+      const DType type = value(id).dtype;
+      return type == DType::kF8E4M3 || type == DType::kF8E5M2;
+    };
+    return is_f8(node.inputs[0]) || is_f8(node.outputs[0]);
+  }
+
+  // No mode asks for 8-bit floats: a rounding to them is the model's own, and stays one.
+  void keep_f8(ir::NodeId id) {
+    ir::Node& node = graph_.node(id);
+    const DType to = node.attrs_as<CastAttrs>().to;
+    if (to == DType::kF8E4M3 || to == DType::kF8E5M2) node.request.store = {to, false};
+    ops::infer_node(graph_, id);
   }
 
   bool is_float_cast(const ir::Node& node) const {

@@ -94,6 +94,14 @@ double ulp(DType dtype, double value) {
   }
   if (dtype == DType::kBF16) mantissa = 7;
   if (dtype == DType::kTF32) mantissa = 10;
+  if (dtype == DType::kF8E4M3) {
+    mantissa = 3;
+    least = -6;
+  }
+  if (dtype == DType::kF8E5M2) {
+    mantissa = 2;
+    least = -14;
+  }
   if (!std::isfinite(value)) return 0;
   if (dtype == DType::kQ8 || dtype == DType::kQ4) return 1;
   // The exponent as double has it: that of a subnormal number and of 0 is below all others.

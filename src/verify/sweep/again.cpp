@@ -49,11 +49,10 @@ std::vector<std::string> different_rows(const Context& context, const NamedTenso
   for (const auto& output : base) {
     const int axis = context.inputs.axes.of(output.first);
     const Tensor* there = find(other, output.first);
-    const bool same =
-        there && std::ranges::all_of(moves, [&](const RowMove& move) {
-          return same_bits(take_row(output.second, axis, move.from),
-                           take_row(*there, axis, move.to));
-        });
+    const bool same = there && std::ranges::all_of(moves, [&](const RowMove& move) {
+                        return same_bits(take_row(output.second, axis, move.from),
+                                         take_row(*there, axis, move.to));
+                      });
     if (!same) names.push_back(output.first);
   }
   return names;

@@ -16,7 +16,8 @@ namespace vernier::verify {
 
 namespace {
 
-// One unit of a type's numbers as a part of its largest (of 8 and 4 bits), or of a number (a float).
+// One unit of a type's numbers as a part of its largest (of 8 and 4 bits), or of a number (a
+// float).
 double unit_of(DType type) {
   if (type == DType::kQ8) return 1.0 / 127;
   if (type == DType::kQ4) return 1.0 / 7;
