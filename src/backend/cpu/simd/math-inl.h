@@ -36,25 +36,45 @@ HWY_INLINE hn::Vec<D> power_of_two(D d, VI n) {
   return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
 }
 
-/// e^x. Error <= 2 ulp (subnormal results: 1 ulp of the smallest subnormal more); e^0 is exactly 1;
-/// x > 88.73 gives +inf, x < -104 gives +0, NaN gives NaN.
-/// e^x = 2^n · e^r, n = round(x / ln 2), e^r = 1 + r + r²·P(r), |r| <= ln2/2: P within 2^-28.3.
+/// e^x = 2^n · e^r: n = round(x / ln 2), e^r = 1 + r + r²·P(r), |r| <= ln2/2, P within 2^-28.3.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V exp_f32(D d, V x) {
-  const hn::RebindToSigned<D> di;
-  const V clamped = hn::Min(hn::Max(x, hn::Set(d, -105.0f)), hn::Set(d, 89.0f));
-  const V n = hn::Round(hn::Mul(clamped, hn::Set(d, 1.44269504f)));
+struct ExpParts {
+  V n, e;  ///< e = e^r
+};
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE ExpParts<D> exp_parts(D d, V x) {
+  const V n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504f)));
   // ln 2 in two parts; the first has 9 trailing zero bits, so n·part is exact.
-  V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), clamped);
+  V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
   r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
   const V p = horner(d, r, 4.999999404e-01f, 1.666652113e-01f, 4.166838899e-02f, 8.368716575e-03f,
                      1.381459879e-03f);
-  const V e = hn::Add(hn::MulAdd(hn::Mul(r, r), p, r), hn::Set(d, 1.0f));
+  return {n, hn::Add(hn::MulAdd(hn::Mul(r, r), p, r), hn::Set(d, 1.0f))};
+}
+
+/// e^x. Error <= 2 ulp (subnormal results: 1 ulp of the smallest subnormal more); e^0 is exactly 1;
+/// x > 88.73 gives +inf, x < -104 gives +0, NaN gives NaN.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp_f32(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const auto [n, e] = exp_parts(d, hn::Min(hn::Max(x, hn::Set(d, -105.0f)), hn::Set(d, 89.0f)));
   // Two factors: a result may be subnormal or overflow although 1 <= e < 2 does not.
   const auto exponent = hn::ConvertTo(di, n);
   const auto half = hn::ShiftRight<1>(exponent);
   const V y = hn::Mul(hn::Mul(e, power_of_two(d, half)), power_of_two(d, hn::Sub(exponent, half)));
   return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+/// e^x for x <= 0, with +0 for results below the smallest normal number (x < -87.33): what a
+/// softmax adds to a sum of at least 1. All other bits are those of exp_f32. Operations on
+/// subnormal numbers take more than 100 cycles on some CPUs. x > 0 gives e^0; NaN gives NaN.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp_normal_f32(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const V least = hn::Set(d, -87.3365f);  // its exponential is normal, in f32 too
+  const auto [n, e] = exp_parts(d, hn::Min(hn::Max(x, least), hn::Zero(d)));
+  const V y = hn::Mul(e, power_of_two(d, hn::ConvertTo(di, n)));
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenZeroElse(hn::Lt(x, least), y));
 }
 
 /// ln x. Error <= 2 ulp; ln 0 = -inf, x < 0 and NaN give NaN, +inf gives +inf.

@@ -423,7 +423,7 @@ HWY_INLINE void softmax_step(float* scores, int64_t keys, const TileScratch& s, 
     const VF32 base = hn::IfThenElse(hn::Eq(max, lowest), hn::Zero(d), max);
     VF32 sum = hn::Zero(d);
     if (!first) {
-      const VF32 alpha = exp_f32(d, hn::Sub(old_max, base));
+      const VF32 alpha = exp_normal_f32(d, hn::Sub(old_max, base));
       sum = hn::Mul(hn::Load(d, sums + v * width), alpha);
       // A factor of 1 changes no bits: skip the pass over the context.
       if (!hn::AllTrue(d, hn::Eq(alpha, hn::Set(d, 1.0f)))) {
@@ -434,7 +434,7 @@ HWY_INLINE void softmax_step(float* scores, int64_t keys, const TileScratch& s, 
       }
     }
     const auto probability = [&](int64_t key) HWY_ATTR {
-      const VF32 p = exp_f32(d, hn::Sub(hn::LoadU(d, column + key * tile), base));
+      const VF32 p = exp_normal_f32(d, hn::Sub(hn::LoadU(d, column + key * tile), base));
       sum = hn::Add(sum, p);
       return p;
     };

@@ -31,7 +31,7 @@ void SoftmaxRow(const float* x, float* y, int64_t n) {
   // Max may drop a NaN; the exponentials below keep it.
   const VF32 max = hn::MaxOfLanes(d, maxima);
   const float sum = sum_columns(d, n, [&](int64_t c, int64_t lanes) {
-    const VF32 e = exp_f32(d, hn::Sub(load_lanes(d, x + c, lanes, 0.0f), max));
+    const VF32 e = exp_normal_f32(d, hn::Sub(load_lanes(d, x + c, lanes, 0.0f), max));
     store_lanes(d, e, y + c, lanes);
     return keep_lanes(d, e, lanes);
   });
@@ -51,7 +51,7 @@ void LogSoftmaxRow(const float* x, float* y, int64_t n) {
   });
   const VF32 max = hn::MaxOfLanes(d, maxima);
   const float sum = sum_columns(d, n, [&](int64_t c, int64_t lanes) {
-    return keep_lanes(d, exp_f32(d, hn::Sub(load_lanes(d, x + c, lanes), max)), lanes);
+    return keep_lanes(d, exp_normal_f32(d, hn::Sub(load_lanes(d, x + c, lanes), max)), lanes);
   });
   const VF32 log_sum = hn::Set(d, std::log(sum));
   for_each_vector(d, n, [&](int64_t c, int64_t lanes) {

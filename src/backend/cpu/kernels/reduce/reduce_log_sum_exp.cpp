@@ -37,7 +37,7 @@ float SumExp(const float* x, int64_t n, float max) {
   const F32 d;
   const VF32 base = hn::Set(d, max);
   return sum_columns(d, n, [&](int64_t c, int64_t lanes) {
-    return keep_lanes(d, exp_f32(d, hn::Sub(load_lanes(d, x + c, lanes), base)), lanes);
+    return keep_lanes(d, exp_normal_f32(d, hn::Sub(load_lanes(d, x + c, lanes), base)), lanes);
   });
 }
 
