@@ -26,6 +26,14 @@ struct InputArray {
 /// names no size of the engine or leaves its range.
 std::vector<InputArray> synthetic_inputs(const Engine& engine, const std::string& sizes);
 
+/// The same for rows of these lengths: `mask`, an input [rows, longest], is 1 at the first tokens
+/// of each row and 0 behind them. Empty: the mask whose tokens the engine counts, or the only input
+/// with "mask" in its name. Throws Error(kInput) where there is no such input, or a length is not
+/// in 1 … longest.
+std::vector<InputArray> ragged_inputs(const Engine& engine, const std::string& sizes,
+                                      const std::vector<int64_t>& lengths,
+                                      const std::string& mask = "");
+
 /// The shape of every input at these sizes; throws as synthetic_inputs() does.
 std::vector<InputShape> synthetic_shapes(const Engine& engine, const std::string& sizes);
 

@@ -314,6 +314,9 @@ struct KernelSet {
   Support (*runs_engine_of)(std::string_view target) = nullptr;
   /// What mode int8 asks of attention's products: the type of 16 bits that is multiplied best.
   DType attended = DType::kF16;
+  /// A size that counts tokens takes so many values between two powers of two: what is made for one
+  /// (a recording, places in memory) serves several counts.
+  int64_t token_size_parts = 16;
   /// The device as a help of the FP64 evaluators, where it is available. Null: it is none.
   std::unique_ptr<Fp64Products> (*fp64_products)() = nullptr;
 };

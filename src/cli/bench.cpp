@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -29,7 +31,7 @@ constexpr int64_t kMaxSize = int64_t{1} << 24;
 constexpr int64_t kDefaultLength = 128;
 
 struct Options {
-  std::string engine, inputs;
+  std::string engine, inputs, lengths_file, mask;
   std::vector<std::string> plugins;
   int threads = 0;
   double seconds = 2, pause = 0;  ///< pause: milliseconds
@@ -109,6 +111,90 @@ void check_memory(const Engine& engine, Session& session, const std::string& siz
   if (all > machine_bytes()) too_large(sizes, "the inputs and activations", all);
 }
 
+/// The lengths of rows in a text file, one number after the other.
+std::vector<int64_t> read_lengths(const std::string& file) {
+  const std::string text = read_text_file(file, "lengths");
+  std::vector<int64_t> lengths;
+  const char *at = text.data(), *const end = at + text.size();
+  while (true) {
+    at = std::find_if(at, end, [](char c) { return std::isspace(c) == 0 && c != ','; });
+    if (at == end) break;
+    int64_t length = 0;
+    const auto [last, error] = std::from_chars(at, end, length);
+    if (error != std::errc{} || length < 1) {
+      throw Error(
+          ErrorCode::kInput,
+          fmt::format("{}: number {} is not a length: '{}'; expected whole numbers from 1, "
+                      "in any number of lines",
+                      file, lengths.size() + 1, std::string(at, std::find_if(at, end, [](char c) {
+                                                              return std::isspace(c) != 0;
+                                                            }))));
+    }
+    lengths.push_back(length);
+    at = last;
+  }
+  if (lengths.empty()) throw Error(ErrorCode::kInput, file + ": holds no length");
+  return lengths;
+}
+
+/// Rows of these lengths in their order, --batch at a time, each padded to its longest.
+int bench_lengths(const Options& options, const Engine& engine, Session& session) {
+  const std::vector<int64_t> lengths = read_lengths(options.lengths_file);
+  const auto batch = static_cast<size_t>(options.batch > 0 ? options.batch : 32);
+  std::vector<NamedTensors> batches;
+  int64_t tokens = 0, places = 0;
+  for (size_t begin = 0; begin < lengths.size(); begin += batch) {
+    const size_t end = std::min(lengths.size(), begin + batch);
+    const std::vector<int64_t> rows(lengths.begin() + static_cast<int64_t>(begin),
+                                    lengths.begin() + static_cast<int64_t>(end));
+    Options of_batch = options;
+    of_batch.batch = static_cast<int64_t>(rows.size());
+    of_batch.length = std::ranges::max(rows);
+    NamedTensors arrays;
+    for (const InputArray& array :
+         ragged_inputs(engine, named_sizes(engine, of_batch), rows, options.mask))
+      arrays.emplace_back(array.name, Tensor::from_bytes(array.dtype, array.shape, array.bytes));
+    batches.push_back(std::move(arrays));
+    for (int64_t length : rows) tokens += length;
+    places += of_batch.batch * of_batch.length;
+  }
+  for (int i = 0; i < kWarmUpRuns; ++i)
+    for (const NamedTensors& arrays : batches) session.run(as_inputs(arrays));
+  const std::vector<double> times = time_runs(options, [&] {
+    const Clock clock;
+    for (const NamedTensors& arrays : batches) session.run(as_inputs(arrays));
+    return clock.ms();
+  });
+  std::vector<double> sorted = times;
+  std::sort(sorted.begin(), sorted.end());
+  const double median = quantile(sorted, 0.5);
+  const auto rows = static_cast<double>(lengths.size());
+  if (options.json) {
+    print_json({{"engine", options.engine},
+                {"threads", options.threads},
+                {"rows", lengths.size()},
+                {"batch", batch},
+                {"batches", batches.size()},
+                {"tokens", tokens},
+                {"padded_tokens", places},
+                {"runs", times.size()},
+                {"median_ms", median},
+                {"rows_per_second", rows * 1e3 / median},
+                {"tokens_per_second", static_cast<double>(tokens) * 1e3 / median},
+                {"times_ms", times}});
+    return 0;
+  }
+  print_line(fmt::format("{} in {} of up to {}: {} tokens, {} with padding ({:.0f} %)",
+                         counted(static_cast<int64_t>(lengths.size()), "row"),
+                         counted(static_cast<int64_t>(batches.size()), "batch", "batches"), batch,
+                         tokens, places,
+                         1e2 * static_cast<double>(places - tokens) / static_cast<double>(places)));
+  print_line(fmt::format("median {:.3f} ms for all   {:.1f} rows/s   {:.0f} tokens/s   {}", median,
+                         rows * 1e3 / median, static_cast<double>(tokens) * 1e3 / median,
+                         counted(static_cast<int64_t>(times.size()), "pass", "passes")));
+  return 0;
+}
+
 /// The arrays to run on: the user's, or synthetic ones of the requested sizes.
 NamedTensors inputs_of(const Engine& engine, Session& session, const Options& options) {
   if (!options.inputs.empty()) return read_inputs(session, options.inputs);
@@ -123,6 +209,7 @@ int bench(const Options& options) {
                               .read_into_memory = options.read_into_memory};
   const std::shared_ptr<const Engine> engine = Engine::open(options.engine, opening);
   Session session(engine, {.threads = options.threads});
+  if (!options.lengths_file.empty()) return bench_lengths(options, *engine, session);
   if (options.inputs.empty()) check_memory(*engine, session, named_sizes(*engine, options));
   const NamedTensors arrays = inputs_of(*engine, session, options);
   const std::vector<Input> inputs = as_inputs(arrays);
@@ -182,6 +269,14 @@ void add_bench(CLI::App& app, Run& chosen) {
   command->add_option("--length", options->length, "tokens per row; default 128")
       ->check(CLI::Range(int64_t{1}, kMaxSize))
       ->excludes(inputs);
+  CLI::Option* lengths =
+      command
+          ->add_option("--lengths", options->lengths_file,
+                       "text file with the lengths of rows: a mix of yours, --batch rows (32) at a "
+                       "time, each batch padded to its longest")
+          ->excludes(inputs);
+  command->add_option("--mask", options->mask, "the input that says which places are tokens")
+      ->needs(lengths);
   add_threads(*command, options->threads);
   add_plugins(*command, options->plugins);
   add_read_into_memory(*command, options->read_into_memory);
@@ -203,7 +298,8 @@ void add_bench(CLI::App& app, Run& chosen) {
       "Examples:\n"
       "  vernier bench model.vn\n"
       "  vernier bench model.vn --batch 8 --length 128 --threads 2 --seconds 5 --json\n"
-      "  vernier bench model.vn --batch 32 --length 512 --pause 100");
+      "  vernier bench model.vn --batch 32 --length 512 --pause 100\n"
+      "  vernier bench model.vn --lengths lengths.txt --batch 64");
   command->callback([options, &chosen] { chosen = [options] { return bench(*options); }; });
 }
 

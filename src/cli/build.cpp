@@ -20,6 +20,7 @@ namespace {
 struct Options {
   std::string model, engine, shapes, outputs, tolerance, tuning, device = "cpu";
   std::vector<std::string> fuse, plugins;
+  std::string unpad = "auto";
   std::vector<std::string> rules;
   std::string policy, save_policy, layer_precisions, layer_output_types, constraints, scales;
   std::string export_qdq;
@@ -135,6 +136,7 @@ int build(const Options& options) {
   for (const std::string& text : options.fuse) {
     compile_options.passes_off.push_back(pass_switched_off(text));
   }
+  if (options.unpad == "off") compile_options.passes_off.emplace_back("unpad");
   take_precision(options, compile_options);
   ComparedReport all;
   {
@@ -260,6 +262,11 @@ void add_build(CLI::App& app, Run& chosen) {
       "and written; the same file gives the same engine");
   command->add_option("--outputs", options->outputs,
                       "also return these values of the graph, e.g. Add_12,Softmax_3");
+  command
+      ->add_option(
+          "--unpad", options->unpad,
+          "auto computes only tokens where padding reaches no output; off computes padding")
+      ->check(CLI::IsMember({"auto", "off"}));
   command->add_option("--fuse", options->fuse, "PASS=off switches an optional pass off")
       ->allow_extra_args(false);
   command->add_flag("--seed-missing-weights", options->seed_missing_weights,

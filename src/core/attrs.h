@@ -508,6 +508,25 @@ struct L2NormAttrs {
     v("minimum", minimum);
   }
 };
+/// TokenIndex: where the tokens of a padded batch lie, for steps that compute tokens only. Input 0:
+/// a mask m [B, S] of integers, bool or float; what equals `padding` is padding. The tokens of a
+/// row are those of core/token_rows.h: its first n places if only padding follows them, else all S.
+/// Outputs, all i32:
+///   0 rows [T]: b·S + s of token t, row by row; behind the last token 0
+///   1 positions [T]: s of token t; behind the last token 0
+///   2 starts [B + 1]: the first token of each row, and the number of all tokens
+///   3 places [B, S]: the token at (b, s); of padding the first token of its row
+///   4 ordinals [B + 1]: 0, 1, … B
+/// Throws where there are more than T tokens.
+struct TokenIndexAttrs {
+  SymShape tokens = {1};  ///< [T]
+  int64_t padding = 0;
+  template <class V>
+  void visit(V& v) {
+    v("tokens", tokens);
+    v("padding", padding);
+  }
+};
 /// MaskedMean: y[b, h] = sum_s x[b, s, h]·m[b, s] / max(sum_s m[b, s], minimum). x [B, S, H], m [B,
 /// S].
 struct MaskedMeanAttrs {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/op_attrs.h"
+#include "core/token_rows.h"
 
 namespace vernier::engine {
 namespace {
@@ -48,6 +49,7 @@ class Checker {
     check_ports(plan_.inputs, plan_.input_names, "input");
     check_ports(plan_.outputs, plan_.output_names, "output");
     check_input_kinds();
+    check_token_counts();
     for (size_t s = 0; s < plan_.steps.size(); ++s) check_step(s);
     for (size_t i = 0; i < plan_.outputs.size(); ++i) check_output(i);
     check_segments();
@@ -80,9 +82,33 @@ class Checker {
       }
     }
   }
-  // Declared sizes, and the counts that steps find in data: whole sizes of what they write.
+  // After the inputs were checked. No input may have such a size.
+  void check_token_counts() const {
+    for (const plan::TokenCount& count : plan_.token_counts) {
+      const std::string where = "size '" + count.name + "'";
+      check_index(count.input, plan_.inputs.size(), where, "counts the tokens of input");
+      const plan::PlanValue& mask = plan_.value(plan_.inputs[count.input]);
+      if (mask.shape.size() != 2 || !is_token_mask(mask.dtype)) {
+        fail(where, "counts the tokens of " + std::string(name(mask.dtype)) + str(mask.shape) +
+                        ", which is no mask of two dimensions");
+      }
+      if (count.parts < 1) fail(where, std::to_string(count.parts) + " parts");
+      for (const int32_t input : plan_.inputs) {
+        for (const Dim& d : plan_.value(input).shape) {
+          const std::vector<std::string> symbols = d.symbols();
+          if (std::ranges::find(symbols, count.name) != symbols.end())
+            fail(where, "is the size of an input, and counted too");
+        }
+      }
+    }
+  }
+  // Declared sizes, and the counts that are found in data: whole sizes of what steps write.
   void find_known_symbols() {
     for (const plan::Symbol& s : plan_.symbols) known_.insert(s.name);
+    for (const plan::TokenCount& count : plan_.token_counts) {
+      if (count.name.empty() || !known_.insert(count.name).second)
+        fail("size '" + count.name + "'", "a size needs a name of its own");
+    }
     for (const plan::Step& step : plan_.steps) {
       if (!(flags(step.op) & kDataDependent)) continue;
       for (int32_t out : step.outputs) {

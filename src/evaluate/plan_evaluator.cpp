@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/evaluator.h"
+#include "core/token_rows.h"
 #include "reference/cut_tables.h"
 #include "reference/round_each.h"
 #include "rules/rules.h"
@@ -24,6 +25,13 @@ std::map<std::string, int64_t> bind_symbols(const plan::Plan& plan,
     for (size_t d = 0; d < shape.size(); ++d) {
       if (const auto symbol = shape[d].as_symbol()) symbols.emplace(*symbol, inputs[i].shape()[d]);
     }
+  }
+  for (const plan::TokenCount& count : plan.token_counts) {
+    const Tensor& mask = inputs[count.input];
+    const int64_t rows = mask.shape()[0], length = mask.shape()[1];
+    const int64_t tokens =
+        count_tokens(mask.dtype(), mask.byte_span().data(), rows, length, count.padding);
+    symbols[count.name] = token_places(tokens, rows * length, count.parts);
   }
   return symbols;
 }
@@ -157,8 +165,9 @@ void PlanEvaluator::begin(const std::vector<Tensor>& inputs) {
   }
 }
 
-uint64_t PlanEvaluator::bytes(const std::map<std::string, int64_t>& symbols) const {
+uint64_t PlanEvaluator::bytes(std::map<std::string, int64_t> symbols) const {
   constexpr uint64_t kElemBytes = 8;
+  plan_.add_token_bounds(symbols);
   const auto bytes_of = [&](int32_t index) {
     uint64_t size = kElemBytes;
     for (const Dim& d : plan_.value(index).shape)

@@ -94,8 +94,8 @@ class PlanEvaluator {
   /// value at each rounding point of the step.
   void begin(const std::vector<Tensor>& inputs);
   /// The most bytes that an evaluation with these sizes holds at a time: live values and what a
-  /// step reads and writes, in 8 bytes per element.
-  uint64_t bytes(const std::map<std::string, int64_t>& symbols) const;
+  /// step reads and writes, in 8 bytes per element. Without a size of tokens: of all places.
+  uint64_t bytes(std::map<std::string, int64_t> symbols) const;
   void evaluate_step(size_t step, PointPeaks* peaks = nullptr);
   void release_after(size_t step);
   /// What a step just made becomes `value` instead (another run's, to follow it from there).

@@ -7,7 +7,9 @@
 
 namespace vernier::evaluate {
 
-double work_of(const plan::Plan& plan, const std::map<std::string, int64_t>& sizes) {
+double work_of(const plan::Plan& plan, const std::map<std::string, int64_t>& given) {
+  std::map<std::string, int64_t> sizes = given;
+  plan.add_token_bounds(sizes);
   const auto shape_of = [&](int32_t index) {
     Shape shape;
     if (index == plan::kNone) return shape;

@@ -102,6 +102,14 @@ struct Int8Operands {
   std::vector<float> w_scales;    ///< by column: w / factor is whole numbers in units of them
 };
 
+/// A size that depends on data: the places that a run keeps for the tokens of an input
+/// (core/token_rows.h).
+struct TokenCount {
+  std::string symbol;
+  ValueId mask = kNoValue;  ///< a graph input [B, S]
+  int64_t padding = 0;      ///< what its padding equals
+};
+
 class Graph {
  public:
   std::string name = "main";
@@ -116,6 +124,8 @@ class Graph {
   /// operands of one node may have different float types.
   bool typed = false;
   std::map<std::string, Dim> symbol_bounds;           ///< upper bounds of sizes that depend on data
+  std::vector<TokenCount> token_counts;
+  std::vector<std::string> notes;  ///< what passes want the reader of a build to know
   std::map<std::string, Int8Operands> int8_operands;  ///< by the key of the product's ONNX node
   std::vector<Retired> retired;
   /// Work of folded constants so far, and its limit (ops::fold_node); 0: not computed yet.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <set>
 
+#include "core/token_rows.h"
 #include "core/evaluator.h"
 #include "ops/infer.h"
 #include "reference/cut_tables.h"
@@ -81,6 +82,10 @@ class Evaluator {
     std::map<std::string, Shape> shapes;
     for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
     result_.symbols = bind_symbols(graph, shapes);
+    for (const ir::TokenCount& count : graph.token_counts) {
+      const EvalTensor mask = EvalTensor::from(inputs.at(graph.value(count.mask).name));
+      result_.symbols[count.symbol] = count_tokens(mask, count.padding);
+    }
     for (const auto& [symbol, size] : result_.symbols)
       graph_.symbol_substitutions[symbol] = Dim(size);
     apply_substitutions(graph_);

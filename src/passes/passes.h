@@ -37,6 +37,7 @@ int fold_weights(ir::Graph& graph);
 int fold_weights(ir::Graph& graph, const PassOptions& options);  ///< but held_weights()
 int quantize_weights(ir::Graph& graph, const PassOptions& options);
 int slice_early(ir::Graph& graph);
+int unpad(ir::Graph& graph);
 int fuse_elementwise(ir::Graph& graph);
 
 }  // namespace vernier::passes

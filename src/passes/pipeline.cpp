@@ -40,6 +40,8 @@ std::span<const Pass> pipeline() {
       // Behind all that knows Linear.
       Pass{"quantize", Phase::kFuse, true, nullptr, nullptr, &quantize_linear},
       Pass{"weight_only", Phase::kFuse, true, nullptr, &fold_weights, &quantize_weights},
+      // Behind all that makes nodes of tokens.
+      Pass{"unpad", Phase::kFuse, true, &unpad},
       Pass{"elementwise_chain", Phase::kFuse, true, &fuse_elementwise},
   };
   return kPasses;

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "analysis/row_axes.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -16,52 +17,6 @@ namespace vernier::passes {
 namespace {
 
 using enum OpKind;
-
-// The number of leading axes of f that are rows; 0 if this pass does not handle f.
-int64_t row_axes(const Graph& graph, const Node& f) {
-  const int64_t rank = rank_of(graph, f.outputs[0]);
-  switch (f.op) {
-    case kLinear:
-    case kLinearAddLayerNorm:
-    case kQuantizedLinear:
-    case kWeightOnlyLinear:
-    case kL2Norm:
-      return rank - 1;
-    case kQuantizeLinear:
-    case kDequantizeLinear:
-      return product(shape_of(graph, f.inputs[1])) == Dim(1) ? rank : 0;
-    case kLayerNorm:
-    case kRMSNorm:
-    case kAddLayerNorm: {
-      const int64_t axis = f.attrs_as<NormAttrs>().axis;
-      return axis < 0 ? rank + axis : axis;
-    }
-    default:
-      return (flags(f.op) & kElementwise) != 0 ? rank : 0;
-  }
-}
-
-// Does input `i` of f have rows (not a weight, a scale or a bias)?
-bool holds_rows(const Node& f, size_t i) {
-  switch (f.op) {
-    case kLinear:
-    case kLinearAddLayerNorm:
-      return i == 0 || i == 3;
-    case kQuantizedLinear:
-      return i == 0 || i == 7;
-    case kWeightOnlyLinear:
-      return i == 0 || i == 5;
-    case kLayerNorm:
-    case kRMSNorm:
-    case kQuantizeLinear:
-    case kDequantizeLinear:
-      return i == 0;
-    case kAddLayerNorm:
-      return i <= 1;
-    default:
-      return true;
-  }
-}
 
 enum class Operand : uint8_t { kSliced, kKept, kUnclear };
 // What the rewrite does with an operand of f, whose result has shape `result`; axes that are not
@@ -109,7 +64,7 @@ bool push(Graph& graph, NodeId id) {
       dtype_of(graph, whole) != dtype_of(graph, slice.outputs[0]))
     return false;
   const auto attrs = slice.attrs_as<SliceAttrs>();
-  const int64_t rows = row_axes(graph, f);
+  const int64_t rows = analysis::row_axes(graph, f);
   const SymShape result = shape_of(graph, whole);
   if (std::any_of(attrs.axes.begin(), attrs.axes.end(),
                   [&](int64_t a) { return a < 0 || a >= rows; }))
@@ -121,7 +76,7 @@ bool push(Graph& graph, NodeId id) {
   }
   std::vector<bool> is_sliced(f.inputs.size(), false);
   for (size_t i = 0; i < f.inputs.size(); ++i) {
-    if (!f.has_input(i) || !holds_rows(f, i)) continue;
+    if (!f.has_input(i) || !analysis::holds_rows(f, i)) continue;
     const Operand what = treatment(graph, f.inputs[i], result, attrs);
     if (what == Operand::kUnclear) return false;
     is_sliced[i] = what == Operand::kSliced;

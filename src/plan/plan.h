@@ -1,6 +1,8 @@
 // Plan: what an engine does, as plain data — values, steps, shape program, ledger. Made by
 // plan/planner.h, written and read by engine/, run by runtime/. Sees core only.
 #pragma once
+#include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,16 @@ inline constexpr int32_t kNone = -1;
 struct Symbol {
   std::string name;
   int64_t min = 1, opt = 1, max = 1;
+};
+
+/// A size that each run reads from data: the places that it keeps for the tokens of a mask
+/// (core/token_rows.h), at most all elements of the mask, and all of them where the mask is not in
+/// host memory. Not a Symbol: nobody gives it.
+struct TokenCount {
+  std::string name;     ///< the size's, as expressions name it
+  int32_t input = 0;    ///< index into Plan::inputs: the mask [B, S]
+  int64_t padding = 0;  ///< what its padding equals
+  int64_t parts = 1;    ///< sizes between two powers of two
 };
 
 /// lhs == rhs must hold for the sizes of every run; `where` names the node that needs it.
@@ -141,6 +153,7 @@ struct Plan {
   std::string device;                ///< backend name
   std::string target;                ///< what packed weights depend on
   std::vector<Symbol> symbols;
+  std::vector<TokenCount> token_counts;  ///< values of sizes: those of `symbols`, then these
   std::vector<Guard> guards;
   std::vector<PlanValue> values;
   std::vector<Step> steps;
@@ -180,6 +193,16 @@ struct Plan {
     }
     for (const Dim& size : value(of).shape) all = all * size;
     return elems == all;
+  }
+  /// Adds the largest number of places for each token count that `sizes` lacks, where it has the
+  /// sizes of the mask.
+  void add_token_bounds(std::map<std::string, int64_t>& sizes) const {
+    for (const TokenCount& count : token_counts) {
+      const SymShape& mask = value(inputs[count.input]).shape;
+      const auto known = [&](const std::string& symbol) { return sizes.contains(symbol); };
+      if (known(count.name) || !std::ranges::all_of(product(mask).symbols(), known)) continue;
+      sizes[count.name] = product(mask).evaluate(sizes);
+    }
   }
   /// The contents of a constant.
   const Blob& blob_of(const PlanValue& constant) const { return blob(constant.constant); }

@@ -103,6 +103,15 @@ class Planner {
       plan_.inputs.push_back(new_value(id, PlanValue::Kind::kInput));
       plan_.input_names.push_back(graph_.value(id).name);
     }
+    plan_.notes.insert(plan_.notes.end(), graph_.notes.begin(), graph_.notes.end());
+    for (const ir::TokenCount& count : graph_.token_counts) {
+      const auto mask = std::ranges::find(graph_.inputs, count.mask);
+      VERNIER_ASSERT(mask != graph_.inputs.end(), count.symbol);
+      plan_.token_counts.push_back({.name = count.symbol,
+                                    .input = static_cast<int32_t>(mask - graph_.inputs.begin()),
+                                    .padding = count.padding,
+                                    .parts = backend_.token_size_parts});
+    }
     check_ranks();
     check_requests();
     for (ir::NodeId id : graph_.order()) {

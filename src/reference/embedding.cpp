@@ -1,8 +1,9 @@
-// FP64 evaluators of EmbedNorm and MaskedMean. Contract: core/evaluator.h; formulas at
-// EmbedNormAttrs and MaskedMeanAttrs in core/attrs.h.
+// FP64 evaluators of EmbedNorm, MaskedMean and TokenIndex. Contract: core/evaluator.h; formulas at
+// their attributes in core/attrs.h.
 #include <algorithm>
 
 #include "core/attrs.h"
+#include "core/token_rows.h"
 #include "reference/elementwise.h"
 #include "reference/normalize_rows.h"
 
@@ -57,6 +58,42 @@ void eval_embed_norm(const EvalCall& call) {
   normalize_rows(call, width, attrs.epsilon, kNormIndex);
   const EvalTensor* bias = call.in.size() > scale_at + 1 ? call.in[scale_at + 1] : nullptr;
   scale_and_shift(call, *call.in[scale_at], bias, kNormIndex.out);
+}
+
+void eval_token_index(const EvalCall& call) {
+  const int64_t padding = decode<TokenIndexAttrs>(call.attrs).padding;
+  const EvalTensor& mask = *call.in[0];
+  const int64_t batch = mask.shape[0], length = mask.shape[1];
+  const auto write = [&](size_t out, int64_t at, int64_t value) {
+    EvalTensor& t = call.out[out];
+    if (t.dtype != DType::kUndefined) t.i[static_cast<size_t>(at)] = value;
+  };
+  int64_t places = INT64_MAX;
+  for (size_t out : {size_t{0}, size_t{1}}) {
+    if (call.out[out].dtype != DType::kUndefined) places = call.out[out].elems();
+  }
+  int64_t start = 0;
+  for (int64_t b = 0; b < batch; ++b) {
+    const int64_t tokens = tokens_of_row(length, [&](int64_t s) {
+      return mask.value(b * length + s) == static_cast<double>(padding);
+    });
+    if (start + tokens > places) {
+      throw Error(ErrorCode::kInput, "TokenIndex: rows 0 to " + std::to_string(b) + " have " +
+                                         std::to_string(start + tokens) + " tokens, but only " +
+                                         std::to_string(places) + " places");
+    }
+    write(2, b, start);
+    write(4, b, b);
+    for (int64_t s = 0; s < length; ++s) {
+      write(3, b * length + s, s < tokens ? start + s : start);
+      if (s >= tokens) continue;
+      write(0, start + s, b * length + s);
+      write(1, start + s, s);
+    }
+    start += tokens;
+  }
+  write(2, batch, start);
+  write(4, batch, batch);
 }
 
 // The sum of the mask has no upper bound; below `minimum` it is replaced, NaN stays.

@@ -1,4 +1,6 @@
 // Inference and cost of Attention. Contract: AttentionAttrs in core/attrs.h, context.h, rules.h.
+#include <algorithm>
+
 #include "rules/checks.h"
 
 namespace vernier::rules {
@@ -82,11 +84,14 @@ void infer_attention(InferContext& context) {
 }
 
 // Both products over all queries and keys, and per score: scale, exp, subtract, sum, divide. With
-// cu_seqlens this is the bound for one sequence with all rows.
+// cu_seqlens the sequences count as equally long.
 Cost cost_attention(const CostCall& call) {
   const Shape &q = call.in[0], &k = call.in[1], &v = call.in[2];
   double pairs = 1;  // each factor may be large where another size is 0
   for (int64_t size : {q[0], q[2], q[1], k[1]}) pairs *= static_cast<double>(size);
+  constexpr size_t kStarts = 5;
+  if (call.in.size() > kStarts && call.in[kStarts].size() == 1)
+    pairs /= static_cast<double>(std::max<int64_t>(1, call.in[kStarts][0] - 1));
   return {pairs * (2 * static_cast<double>(q[3] + v[3]) + 5), tensor_bytes(call)};
 }
 

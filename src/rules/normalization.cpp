@@ -1,7 +1,8 @@
 // Inference of LayerNorm, RMSNorm, AddLayerNorm, BatchNormalization, GroupNormalization, EmbedNorm,
-// L2Norm and MaskedMean. Contract: context.h; formulas: src/reference and core/attrs.h.
+// L2Norm, MaskedMean and TokenIndex. Contract: context.h; formulas: src/reference and core/attrs.h.
 #include <algorithm>
 
+#include "core/token_rows.h"
 #include "rules/checks.h"
 
 namespace vernier::rules {
@@ -128,6 +129,25 @@ void infer_l2_norm(InferContext& context) {
   if (context.rank(0) < 1)
     context.fail("input 0 has shape " + str(context.shape(0)) + ", expected rank 1 or more");
   infer_same(context);
+}
+
+void infer_token_index(InferContext& context) {
+  require_rank(context, 0, 2);
+  if (!is_token_mask(context.dtype(0))) {
+    context.fail("a mask of " + std::string(name(context.dtype(0))) +
+                 " cannot be counted, only of bool, integers and f32");
+  }
+  const SymShape mask = context.shape(0);
+  const auto attrs = context.attrs<TokenIndexAttrs>();
+  require_between(context, "padding", attrs.padding, -kLargestNumber);
+  if (attrs.tokens.size() != 1)
+    context.fail("the list of tokens has shape " + str(attrs.tokens) + ", expected one size");
+  context.require_at_most(0, attrs.tokens[0]);
+  context.set_output(0, DType::kI32, attrs.tokens);
+  context.set_output(1, DType::kI32, attrs.tokens);
+  context.set_output(2, DType::kI32, {mask[0] + Dim(1)});
+  context.set_output(3, DType::kI32, mask);
+  context.set_output(4, DType::kI32, {mask[0] + Dim(1)});
 }
 
 void infer_masked_mean(InferContext& context) {

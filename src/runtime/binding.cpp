@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/token_rows.h"
 #include "vernier/nearest.h"
 
 namespace vernier::runtime {
@@ -85,7 +86,9 @@ std::string reads(const ValueRule& rule, int64_t size) {
 }  // namespace
 
 Binding::Binding(const Engine::Impl& engine)
-    : engine_(engine), inputs_(engine.plan.inputs.size()), symbols_(engine.plan.symbols.size()) {
+    : engine_(engine),
+      inputs_(engine.plan.inputs.size()),
+      symbols_(engine.plan.symbols.size() + engine.plan.token_counts.size()) {
   make_rules();
 }
 
@@ -154,6 +157,27 @@ void Binding::bind(std::span<const Input> inputs, Data data) {
     for (size_t d = 0; d < rules_[i].size(); ++d) bind_size(i, d, input.shape[d]);
   }
   check_ranges();
+  count_all_tokens(data);
+}
+
+// A mask that lies on the device is not waited for: its tokens may take all places.
+void Binding::count_all_tokens(Data data) {
+  for (size_t c = 0; c < engine_.plan.token_counts.size(); ++c) {
+    const plan::TokenCount& count = engine_.plan.token_counts[c];
+    const Input& mask = *inputs_[count.input];
+    const int64_t rows = mask.shape[0], length = mask.shape[1];
+    int64_t places = rows * length;
+    if (places > INT32_MAX)
+      fail(static_cast<size_t>(count.input), "got " + std::to_string(places) +
+                                                 " places, of which at most 2147483647 can be "
+                                                 "counted (build with --unpad off)");
+    if (data == Data::kNeeded && mask.memory == Memory::kHost) {
+      const auto* bytes = static_cast<const std::byte*>(mask.data);
+      places = token_places(count_tokens(mask.dtype, bytes, rows, length, count.padding), places,
+                            count.parts);
+    }
+    symbols_[engine_.plan.symbols.size() + c] = places;
+  }
 }
 
 void Binding::bind_size(size_t input, size_t dim, int64_t size) {

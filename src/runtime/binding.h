@@ -19,13 +19,14 @@ class Binding {
   /// outlive it.
   explicit Binding(const Engine::Impl& engine);
 
-  /// Takes the inputs of a run, in any order, and reads the size symbols from them. They must live
-  /// until the run is over. Throws Error(kInput) naming the input: unknown, missing or given twice,
-  /// of another type or shape, outside the range that the engine was built for.
+  /// Takes the inputs of a run, in any order, and reads the size symbols from them, token counts
+  /// from their data where it is needed. They must live until the run is over. Throws Error(kInput)
+  /// naming the input: unknown, missing or given twice, of another type or shape, outside the range
+  /// that the engine was built for.
   void bind(std::span<const Input> inputs, Data data);
   /// By input of the plan.
   std::span<const Input* const> inputs() const { return inputs_; }
-  /// By symbol of the plan.
+  /// By symbol of the plan, then by token count.
   const std::vector<int64_t>& symbols() const { return symbols_; }
 
   /// Sizes that are expressions of symbols are as these slots say. Throws Error(kInput).
@@ -48,6 +49,7 @@ class Binding {
   void make_rules();
   void bind_size(size_t input, size_t dim, int64_t size);
   void check_ranges() const;
+  void count_all_tokens(Data data);
   void check_values(const IdRule& rule, const ShapeEntry& entry, const Arguments& arguments) const;
   int64_t& size_of(const SizeRule& rule) { return symbols_[rule.symbol]; }
   int64_t size_of(const SizeRule& rule) const { return symbols_[rule.symbol]; }
@@ -56,7 +58,7 @@ class Binding {
   const Engine::Impl& engine_;
   std::vector<std::vector<SizeRule>> rules_;  // by input and dimension
   std::vector<const Input*> inputs_;          // by input, during a run
-  std::vector<int64_t> symbols_;              // by symbol, during a run
+  std::vector<int64_t> symbols_;              // by symbol and token count, during a run
 };
 
 }  // namespace vernier::runtime

@@ -86,7 +86,7 @@ void check_plugins(const Engine::Impl& engine, const Certificate& certificate) {
 
 bool covers(const Certificate::Range& range, const plan::Plan& plan,
             std::span<const int64_t> symbols) {
-  for (size_t s = 0; s < symbols.size(); ++s) {
+  for (size_t s = 0; s < plan.symbols.size(); ++s) {
     const auto size = std::ranges::find(range, plan.symbols[s].name, &Certificate::Size::name);
     if (size == range.end() || symbols[s] < size->min() || symbols[s] > size->max()) return false;
   }

@@ -18,6 +18,7 @@ namespace {
 std::vector<std::string> symbol_names(const plan::Plan& plan) {
   std::vector<std::string> names;
   for (const plan::Symbol& symbol : plan.symbols) names.push_back(symbol.name);
+  for (const plan::TokenCount& count : plan.token_counts) names.push_back(count.name);
   return names;
 }
 
@@ -39,6 +40,10 @@ Port port_of(const plan::Plan& plan, const std::string& name, int32_t index) {
     for (const plan::Symbol& symbol : plan.symbols) {
       least[symbol.name] = symbol.min;
       most[symbol.name] = symbol.max;
+    }
+    for (const plan::TokenCount& count : plan.token_counts) {
+      least[count.name] = 1;
+      most[count.name] = INT64_MAX;
     }
     dim.min = size_of(d, least, 0);
     dim.max = size_of(d, most, INT64_MAX);

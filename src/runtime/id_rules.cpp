@@ -48,7 +48,7 @@ class Finder {
     const auto checked = static_cast<size_t>(rule.input), table = static_cast<size_t>(rule.table);
     if (!step.has_input(checked)) return std::nullopt;
     std::optional<IdRule> found = at_input(reader, checked);
-    if (!found) found = before_cast(step.inputs[checked]);
+    if (!found) found = moved_input(step.inputs[checked]);
     if (!found || is_float(plan_.value(plan_.inputs[found->input]).dtype)) return std::nullopt;
     found->reader = reader;
     if (rule.kind != ValueRule::Kind::kNonZero) {
@@ -63,16 +63,22 @@ class Finder {
     return found;
   }
 
-  // Where `value` is an integer input cast to another integer type.
-  std::optional<IdRule> before_cast(int32_t value) const {
-    const int32_t producer = producers_[value];
+  // Where `value` is an integer input cast to another integer type, or its tokens: those of padding
+  // are checked with them.
+  std::optional<IdRule> moved_input(int32_t value) const {
+    const int32_t producer = producers_[plan_.base_index(value)];
     if (producer == kNone) return std::nullopt;
     const auto s = static_cast<size_t>(producer);
     const plan::Step& step = plan_.steps[s];
-    if (step.op != OpKind::kCast || !step.has_input(0) ||
-        !is_integer(plan_.value(step.inputs[0]).dtype))
-      return std::nullopt;
-    return at_input(s, 0);
+    const bool casts = step.op == OpKind::kCast && step.has_input(0) &&
+                       is_integer(plan_.value(step.inputs[0]).dtype);
+    return casts || packs(step) ? at_input(s, 0) : std::nullopt;
+  }
+  // Does the step gather the places that a TokenIndex found?
+  bool packs(const plan::Step& step) const {
+    if (step.op != OpKind::kGather || !step.has_input(0) || !step.has_input(1)) return false;
+    const int32_t index = producers_[plan_.base_index(step.inputs[1])];
+    return index != kNone && plan_.step(index).op == OpKind::kTokenIndex;
   }
 
   const plan::Plan& plan_;

@@ -10,7 +10,7 @@
 namespace vernier::runtime {
 
 /// Operand `operand` of step `step` is input `input`, or a view of it, and must keep `rule`: for
-/// that step itself, or for step `reader` after an integer cast.
+/// that step itself, or for step `reader` after an integer cast or a selection of its tokens.
 struct IdRule {
   size_t step = 0, operand = 0;
   size_t input = 0;             ///< in the order of Plan::inputs

@@ -17,7 +17,10 @@ void ShapeEntry::resolve(std::span<std::byte* const> bases) {
 std::string sizes_text(const plan::Plan& plan, std::span<const int64_t> symbols) {
   std::string sizes;
   for (size_t s = 0; s < symbols.size(); ++s) {
-    sizes += (sizes.empty() ? "" : ", ") + plan.symbols[s].name + "=" + std::to_string(symbols[s]);
+    sizes += (sizes.empty() ? "" : ", ") +
+             (s < plan.symbols.size() ? plan.symbols[s].name
+                                      : plan.token_counts[s - plan.symbols.size()].name) +
+             "=" + std::to_string(symbols[s]);
   }
   return sizes.empty() ? "fixed sizes" : sizes;
 }

@@ -88,4 +88,58 @@ std::vector<InputArray> synthetic_inputs(const Engine& engine, const std::string
   return arrays;
 }
 
+namespace {
+
+// The input that is the mask of a ragged batch.
+size_t mask_input(const plan::Plan& plan, const std::string& name) {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < plan.input_names.size(); ++i) {
+    const bool named = name.empty() ? plan.input_names[i].find("mask") != std::string::npos
+                                    : plan.input_names[i] == name;
+    if (named) found.push_back(i);
+  }
+  if (name.empty() && !plan.token_counts.empty())
+    found = {static_cast<size_t>(plan.token_counts[0].input)};
+  const bool fits = found.size() == 1 && plan.value(plan.inputs[found[0]]).shape.size() == 2;
+  if (fits) return found[0];
+  std::string names;
+  for (const std::string& input : plan.input_names) names += (names.empty() ? "" : ", ") + input;
+  throw Error(ErrorCode::kInput,
+              name.empty() ? "cannot tell which input is the mask of the rows (" + names +
+                                 "); name it with --mask"
+                           : "'" + name + "' is no input [rows, length]; the inputs are " + names);
+}
+
+}  // namespace
+
+std::vector<InputArray> ragged_inputs(const Engine& engine, const std::string& sizes,
+                                      const std::vector<int64_t>& lengths,
+                                      const std::string& mask) {
+  const size_t index = mask_input(engine.impl().plan, mask);
+  std::vector<InputArray> arrays = synthetic_inputs(engine, sizes);
+  InputArray& array = arrays[index];
+  const int64_t rows = array.shape[0], longest = array.shape[1];
+  if (rows != static_cast<int64_t>(lengths.size())) {
+    throw Error(ErrorCode::kInput, "got " + std::to_string(lengths.size()) + " lengths for " +
+                                       std::to_string(rows) + " rows");
+  }
+  const size_t width = size_bytes(array.dtype);
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t length = lengths[static_cast<size_t>(r)];
+    if (length < 1 || length > longest) {
+      throw Error(ErrorCode::kInput, "row " + std::to_string(r) + " has length " +
+                                         std::to_string(length) + ", expected 1.." +
+                                         std::to_string(longest));
+    }
+    for (int64_t s = 0; s < longest; ++s) {
+      std::byte* const at = array.bytes.data() + static_cast<size_t>(r * longest + s) * width;
+      if (is_float(array.dtype))
+        store_float(array.dtype, s < length ? 1 : 0, at);
+      else
+        store_integer(array.dtype, s < length ? 1 : 0, at);
+    }
+  }
+  return arrays;
+}
+
 }  // namespace vernier

@@ -1,4 +1,4 @@
-// Cases of the norms, EmbedNorm, L2Norm and MaskedMean: known answers (numpy), a large mean,
+// Cases of the norms, EmbedNorm, L2Norm, MaskedMean and TokenIndex: known answers (numpy), a large mean,
 // optional outputs, NaN, errors, symbolic shapes.
 #include <cmath>
 
@@ -154,6 +154,34 @@ const OpCases kMaskedMean("MaskedMean", OpKind::kMaskedMean, {
      .error = "input 1 has shape [1, 2, 1], expected rank 2"},
 });
 
+const OpCases kTokenIndex("TokenIndex", OpKind::kTokenIndex, {
+    // Padding behind, none, a hole, in front, nothing but padding: the last three keep all places.
+    {.name = "rows_of_all_kinds", .attrs = "{tokens=(13)}",
+     .in = {i64({5, 3}, {1, 1, 0, 1, 1, 1, 1, 0, 1, 0, 1, 1, 0, 0, 0})},
+     .error = "rows 0 to 4 have 14 tokens, but only 13 places"},
+    {.name = "one_place_behind_the_last_token", .attrs = "{tokens=(15)}",
+     .in = {i64({5, 3}, {1, 1, 0, 1, 1, 1, 1, 0, 1, 0, 1, 1, 0, 0, 0})},
+     .out = {i32({15}, {0, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0}),
+             i32({15}, {0, 1, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0}),
+             i32({6}, {0, 2, 5, 8, 11, 14}),
+             i32({5, 3}, {0, 1, 0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}),
+             i32({6}, {0, 1, 2, 3, 4, 5})}},
+    {.name = "ids_of_which_one_is_padding", .attrs = "{tokens=(3), padding=1}",
+     .in = {i32({2, 3}, {0, 5, 1, 7, 1, 1})},
+     .out = {i32({3}, {0, 1, 3}), i32({3}, {0, 1, 0}), i32({3}, {0, 2, 3}),
+             i32({2, 3}, {0, 1, 0, 2, 2, 2}), i32({3}, {0, 1, 2})}},
+    {.name = "nan_is_a_token", .attrs = "{tokens=(2)}", .in = {f32({1, 3}, {1, kNaN, 0})},
+     .out = {i32({2}, {0, 1}), none(), i32({2}, {0, 2})}},
+    {.name = "no_rows", .attrs = "{tokens=(0)}", .in = {i64({0, 3}, {})},
+     .out = {i32({0}, {}), i32({0}, {}), i32({1}, {0}), i32({0, 3}, {}), i32({1}, {0})}},
+    {.name = "a_mask_of_one_row_per_list", .attrs = "{tokens=(2)}", .in = {i64({3}, {1, 1, 0})},
+     .error = "input 0 has shape [3], expected rank 2"},
+    {.name = "a_mask_of_f16", .attrs = "{tokens=(2)}", .in = {typed(DType::kF16, {1, 2}, {1, 0})},
+     .error = "a mask of f16 cannot be counted"},
+    {.name = "two_sizes", .attrs = "{tokens=(2, 3)}", .in = {i64({1, 2}, {1, 0})},
+     .error = "the list of tokens has shape [2, 3], expected one size"},
+});
+
 const ShapeCases kShapes("Norm", {
     {.name = "layer_norm_statistics", .op = OpKind::kLayerNorm,
      .in = {"f16 [batch, seq, 768]", "f16 [768]", "f16 [768]"},
@@ -166,6 +194,10 @@ const ShapeCases kShapes("Norm", {
      .out = {"f32 [batch, seq, 8]"}},
     {.name = "l2_norm", .op = OpKind::kL2Norm,
      .in = {"f16 [batch, seq, 768]"}, .out = {"f16 [batch, seq, 768]"}},
+    {.name = "token_index", .op = OpKind::kTokenIndex, .attrs = "{tokens=(tokens)}",
+     .in = {"i64 [batch, seq]"},
+     .out = {"i32 [tokens]", "i32 [tokens]", "i32 [batch + 1]", "i32 [batch, seq]",
+             "i32 [batch + 1]"}},
     {.name = "masked_mean", .op = OpKind::kMaskedMean,
      .in = {"f32 [batch, seq, 8]", "i64 [batch, s2]"}, .out = {"f32 [batch, 8]"},
      .substitutions = {"s2 := seq"}},

@@ -49,7 +49,8 @@ const Backend& cpu_backend() {
                                .make_device = &cpu::make_device,
                                .target = &cpu::target,
                                .environment = &cpu::environment,
-                               .attended = DType::kBF16};
+                               .attended = DType::kBF16,
+                               .token_size_parts = 64};
   return backend;
 }
 

@@ -1,5 +1,6 @@
 // Cases of operators that move, pick and place elements.
 #include "backend/harness.h"
+#include "core/token_rows.h"
 
 namespace vernier::backend::test {
 namespace {
@@ -65,6 +66,59 @@ AttrBytes transpose(std::vector<int64_t> perm) {
   return encode(TransposeAttrs{.perm = std::move(perm)});
 }
 AttrBytes axis(int64_t value) { return encode(AxisAttrs{.axis = value}); }
+
+// A mask of rows with 1 to `length` tokens, and some of other kinds: a hole, padding in front, no
+// token.
+std::vector<int64_t> mask_of_rows(Maker& make, int64_t rows, int64_t length, int64_t padding) {
+  std::vector<int64_t> mask;
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t tokens = make.integers(DType::kI64, {1}, 1, length).integers()[0];
+    for (int64_t s = 0; s < length; ++s) {
+      bool token = s < tokens;
+      if (r % 7 == 3) token = token && s != tokens / 2;
+      if (r % 7 == 4) token = s >= tokens / 2;
+      if (r % 7 == 5) token = false;
+      mask.push_back(token ? 1 - padding : padding);
+    }
+  }
+  return mask;
+}
+int64_t tokens_in(const std::vector<int64_t>& mask, int64_t length, int64_t padding) {
+  int64_t tokens = 0;
+  for (size_t row = 0; row < mask.size(); row += static_cast<size_t>(length)) {
+    tokens += tokens_of_row(
+        length, [&](int64_t s) { return mask[row + static_cast<size_t>(s)] == padding; });
+  }
+  return tokens;
+}
+
+const Cases kTokenIndex("TokenIndex", [] {
+  Table t(37);
+  for (const auto& [rows, length] :
+       {std::pair<int64_t, int64_t>{1, 1}, {1, 9}, {5, 1}, {9, 37}, {40, 300}, {300, 5}}) {
+    for (DType type : {DType::kI64, DType::kI32, DType::kBool, DType::kF32}) {
+      for (int64_t padding : {0, 1}) {
+        for (int64_t room : {0, 17}) {
+          const std::vector<int64_t> numbers = mask_of_rows(t.make, rows, length, padding);
+          const int64_t tokens = tokens_in(numbers, length, padding) + room;
+          Tensor mask =
+              Tensor::from(DType::kI64, {rows, length}, std::span<const int64_t>(numbers));
+          t.add({.name = "tokens of " + std::to_string(rows) + " rows of " +
+                         std::to_string(length) + " " + std::string(name(type)) +
+                         (padding == 1 ? " inverted" : "") + (room > 0 ? " with room" : ""),
+                 .op = OpKind::kTokenIndex,
+                 .attrs = encode(TokenIndexAttrs{.tokens = {tokens}, .padding = padding}),
+                 .inputs = {{.value = converted(mask, type)}},
+                 .outputs = {Table::out({tokens}, DType::kI32), Table::out({tokens}, DType::kI32),
+                             Table::out({rows + 1}, DType::kI32),
+                             Table::out({rows, length}, DType::kI32),
+                             Table::out({rows + 1}, DType::kI32)}});
+        }
+      }
+    }
+  }
+  return t.cases;
+});
 
 const Cases kTranspose("Transpose", [] {
   Table t(31);

@@ -1,0 +1,85 @@
+// cpu.token_index.scan: where the tokens of a padded batch lie. Contract: TokenIndexAttrs in
+// core/attrs.h. The mask is dense, of any type that can be counted. One thread: the mask is small
+// beside what is computed for its tokens.
+#include "backend/body.h"
+#include "core/attrs.h"
+#include "core/error.h"
+#include "core/token_rows.h"
+
+namespace vernier::backend::cpu {
+namespace {
+
+int32_t* output(const LaunchCall& call, size_t i) {
+  return i < call.out.size() && given(call.out[i]) ? call.out[i].as<int32_t>() : nullptr;
+}
+
+template <class T>
+void scan(const LaunchCall& call, int64_t padding) {
+  const TensorArg& mask = call.in[0];
+  const auto padding_value = static_cast<T>(padding);
+  const int64_t batch = mask.dim(0), length = mask.dim(1);
+  int32_t *rows = output(call, 0), *positions = output(call, 1), *starts = output(call, 2),
+          *places = output(call, 3), *ordinals = output(call, 4);
+  const int64_t room = rows != nullptr        ? call.out[0].dim(0)
+                       : positions != nullptr ? call.out[1].dim(0)
+                                              : batch * length;
+  const auto put = [](int32_t* list, int64_t at, int64_t value) {
+    if (list != nullptr) list[at] = static_cast<int32_t>(value);
+  };
+  int64_t start = 0;
+  const T* row = mask.as<const T>();
+  for (int64_t b = 0; b < batch; ++b, row += length) {
+    const int64_t tokens =
+        tokens_of_row(length, [&](int64_t s) { return row[s] == padding_value; });
+    if (start + tokens > room) {
+      throw Error(ErrorCode::kInput, "TokenIndex: rows 0 to " + std::to_string(b) + " have " +
+                                         std::to_string(start + tokens) + " tokens, but only " +
+                                         std::to_string(room) + " places");
+    }
+    put(starts, b, start);
+    put(ordinals, b, b);
+    for (int64_t s = 0; s < tokens; ++s) {
+      put(rows, start + s, b * length + s);
+      put(positions, start + s, s);
+    }
+    for (int64_t s = 0; places != nullptr && s < length; ++s)
+      put(places, b * length + s, s < tokens ? start + s : start);
+    start += tokens;
+  }
+  put(starts, batch, start);
+  put(ordinals, batch, batch);
+  for (int64_t t = start; t < room; ++t) {
+    put(rows, t, 0);
+    put(positions, t, 0);
+  }
+}
+
+void launch(const LaunchCall& call) {
+  const int64_t padding = decode<TokenIndexAttrs>(call.attrs).padding;
+  switch (call.in[0].dtype) {
+    case DType::kBool:
+    case DType::kU8:
+      return scan<uint8_t>(call, padding);
+    case DType::kI8:
+      return scan<int8_t>(call, padding);
+    case DType::kI32:
+      return scan<int32_t>(call, padding);
+    case DType::kI64:
+      return scan<int64_t>(call, padding);
+    case DType::kF64:
+      return scan<double>(call, padding);
+    default:
+      return scan<float>(call, padding);
+  }
+}
+
+}  // namespace
+
+extern const KernelBody token_index_scan;
+constexpr KernelBody token_index_scan{
+    .supports = [](const Problem&) { return yes(); },
+    .numerics = &exact_numerics,
+    .launch = &launch,
+};
+
+}  // namespace vernier::backend::cpu

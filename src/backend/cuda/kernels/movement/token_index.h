@@ -1,0 +1,19 @@
+// Host-side entry of token_index.cu in plain types. What is computed: TokenIndexAttrs in
+// core/attrs.h.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include "backend/cuda/device/array.h"
+
+namespace vernier::backend::cuda {
+
+/// `counts`: room for the tokens of each row. Outputs may be absent. All arrays dense.
+struct TokenIndexLaunch {
+  Array mask, rows, positions, starts, places, ordinals;
+  int32_t* counts;
+  int64_t padding;
+};
+/// Tokens beyond the places of `rows` and `positions` are left out, and no row starts behind them.
+cudaError_t index_tokens(const TokenIndexLaunch& args, cudaStream_t stream);
+
+}  // namespace vernier::backend::cuda

@@ -1,0 +1,601 @@
+// f(x [B, S, …], …) ⇒ f'(pack(x) [1, T, …], …)   for the part of a graph that computes tokens alone
+//   or attends over a row's tokens: T counts the tokens of the batch instead of all B·S places.
+//   TokenIndex finds them in the mask; Attention takes their sequences (cu_seqlens).
+//   requires: an Attention whose keep mask hides keys by their place [B, 1, 1, S], where an input
+//   [B, S] is padding, so that their probabilities are 0; every other reader of what is packed is
+//   one that padding does not reach: the first token of a row, a MaskedMean with the same mask.
+//   Only places behind the last token are left out: a row that has padding in front, holes or no
+//   token keeps all its places, and its keep mask. So no bit of a token changes: sums over keys
+//   begin at the same key, and leave out terms that are 0.
+//   Source: effective transformers, e.g. Zeng et al., arXiv:2208.08124; Zhai et al.,
+//   ByteTransformer, arXiv:2210.03052.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "analysis/row_axes.h"
+#include "core/token_rows.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace vernier::passes {
+namespace {
+
+using enum OpKind;
+
+enum AttentionInput : size_t { kQ, kK, kV, kBias, kKeep, kStartsQ, kStartsK, kCosine, kSine };
+// Added to or put in place of a score, it leaves no probability in f32 beside scores of any use.
+constexpr double kHides = -1e4;
+
+// ---- masks
+
+/// An input [B, S] whose elements `padding` are padding.
+struct Mask {
+  ValueId input = kNoValue;
+  int64_t padding = 0;
+  friend auto operator<=>(const Mask&, const Mask&) = default;
+};
+
+bool is_graph_input(const Graph& graph, ValueId value) {
+  return std::ranges::find(graph.inputs, value) != graph.inputs.end();
+}
+
+/// Where `value` (bool, or numbers) is true, or not 0, exactly where an input is not padding. The
+/// elements of both are in the same order.
+std::optional<Mask> mask_of(const Graph& graph, ValueId value) {
+  bool inverted = false;  // so far: true where the input is padding
+  constexpr int kMostNodes = 16;
+  for (int steps = 0; steps < kMostNodes; ++steps) {
+    if (is_graph_input(graph, value)) {
+      if (rank_of(graph, value) != 2) return std::nullopt;
+      if (inverted && dtype_of(graph, value) != DType::kBool) return std::nullopt;
+      return Mask{value, inverted ? 1 : 0};
+    }
+    const Node* n = graph.producer(value);
+    if (n == nullptr) return std::nullopt;
+    switch (n->op) {
+      case kReshape:
+      case kSqueeze:
+      case kUnsqueeze:
+      case kIdentity:
+        break;
+      case kCast: {
+        const DType from = dtype_of(graph, n->inputs[0]), to = dtype_of(graph, value);
+        const bool keeps_zero =
+            to == DType::kBool ||
+            (!is_float(from) && (is_float(to) || size_bytes(to) >= size_bytes(from)));
+        if (!keeps_zero) return std::nullopt;  // some number becomes 0
+        break;
+      }
+      case kNot:
+        inverted = !inverted;
+        break;
+      case kEqual: {
+        // Not(Equal(ids, c)): the ids c are padding.
+        for (size_t i : {size_t{0}, size_t{1}}) {
+          const auto c = uniform(graph, n->inputs[i]);
+          const ValueId ids = n->inputs[1 - i];
+          if (!c || !inverted || !is_graph_input(graph, ids) || rank_of(graph, ids) != 2) continue;
+          if (*c != static_cast<double>(static_cast<int64_t>(*c))) continue;
+          return Mask{ids, static_cast<int64_t>(*c)};
+        }
+        return std::nullopt;
+      }
+      default:
+        return std::nullopt;
+    }
+    value = n->inputs[0];
+  }
+  return std::nullopt;
+}
+
+// ---- what one mask packs
+
+class Packer {
+ public:
+  Packer(Graph& graph, Mask mask)
+      : graph_(graph),
+        mask_(mask),
+        batch_(shape_of(graph, mask.input)[0]),
+        length_(shape_of(graph, mask.input)[1]) {}
+
+  /// Returns the number of nodes that compute tokens only.
+  int run() {
+    if (length_.as_constant() == 1) return 0;
+    find_region();
+    note();
+    if (attentions() == 0) return 0;
+    rewrite();
+    return static_cast<int>(region_.size());
+  }
+
+ private:
+  // ---- sizes
+
+  bool same(const Dim& a, const Dim& b) const {
+    if (a == b) return true;
+    return std::ranges::any_of(graph_.guards, [&](const ir::Guard& guard) {
+      return (guard.lhs == a && guard.rhs == b) || (guard.lhs == b && guard.rhs == a);
+    });
+  }
+  // [B, S, …]
+  bool has_places(ValueId value) const {
+    const SymShape& shape = shape_of(graph_, value);
+    return shape.size() >= 2 && same(shape[0], batch_) && same(shape[1], length_);
+  }
+
+  /// How a node of the region reads an operand.
+  enum class Reading : uint8_t {
+    kWhole,    ///< as it is: it has neither rows nor places
+    kTokens,   ///< [B, S, …]
+    kByPlace,  ///< [1, S, …] or [S, …]: the same for every row
+    kUnclear,
+  };
+  // `rank`: of the result that it is broadcast to, which begins [B, S].
+  Reading reading(ValueId value, size_t rank) const {
+    const SymShape& shape = shape_of(graph_, value);
+    if (shape.size() + 2 <= rank) return Reading::kWhole;
+    if (shape.size() > rank) return Reading::kUnclear;
+    const bool has_rows = shape.size() == rank;
+    const Dim& places = shape[has_rows ? 1 : 0];
+    const bool one_row = !has_rows || shape[0] == Dim(1);
+    if (has_rows && has_places(value)) return Reading::kTokens;
+    if (one_row && places == Dim(1)) return Reading::kWhole;
+    return one_row && same(places, length_) ? Reading::kByPlace : Reading::kUnclear;
+  }
+
+  // ---- the region
+
+  bool keeps_leading_axes(const Node& node) const {
+    switch (node.op) {
+      case kReshape:
+        return has_places(node.inputs[0]);
+      case kTranspose: {
+        const auto& perm = node.attrs_as<TransposeAttrs>().perm;
+        return perm.size() >= 2 && perm[0] == 0 && perm[1] == 1;
+      }
+      case kSlice: {
+        const auto attrs = node.attrs_as<SliceAttrs>();
+        return attrs.inline_starts && node.inputs.size() == 1 &&
+               std::ranges::all_of(attrs.axes, [](int64_t axis) { return axis >= 2; });
+      }
+      case kSplit: {
+        const int64_t axis = node.attrs_as<SplitAttrs>().axis;
+        return (axis < 0 ? axis + rank_of(graph_, node.inputs[0]) : axis) >= 2;
+      }
+      default:
+        return false;
+    }
+  }
+
+  // What the operands of a node are to it, by input; empty: it cannot compute tokens only.
+  std::vector<Reading> readings(const Node& node) const {
+    std::vector<Reading> found(node.inputs.size(), Reading::kWhole);
+    if (!node.subgraphs.empty() || node.op == kTokenIndex) return {};
+    for (ValueId out : node.outputs) {
+      if (out != kNoValue && !has_places(out)) return {};
+    }
+    // Ids and places are few: packed where they are read.
+    if (!is_float(dtype_of(graph_, node.outputs[0]))) return {};
+    const size_t rank = shape_of(graph_, node.outputs[0]).size();
+    const auto read = [&](size_t i, size_t of_rank) {
+      if (node.has_input(i)) found[i] = reading(node.inputs[i], of_rank);
+      return found[i] != Reading::kUnclear;
+    };
+    if (flags(node.op) & kView && node.op != kIdentity) {
+      if (!keeps_leading_axes(node) || !has_places(node.inputs[0])) return {};
+      found[0] = Reading::kTokens;
+      return found;
+    }
+    if (node.op == kGather) {
+      // A table's rows.
+      const bool leading = node.attrs_as<AxisAttrs>().axis == 0;
+      const size_t ids_rank = shape_of(graph_, node.inputs[1]).size();
+      if (!leading || !graph_.value(node.inputs[0]).is_constant() || !read(1, ids_rank)) return {};
+      return found;
+    }
+    if (node.op == kEmbedNorm) {
+      const int64_t tables = node.attrs_as<EmbedNormAttrs>().tables;
+      for (int64_t t = 0; t < tables; ++t)
+        if (!read(static_cast<size_t>(2 * t), rank - 1)) return {};
+      return found;
+    }
+    if (node.op == kQuantizeRows)
+      return rank >= 3 && read(0, rank) ? found : std::vector<Reading>();
+    if (analysis::row_axes(graph_, node) < 2) return {};
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (analysis::holds_rows(node, i) && !read(i, rank)) return {};
+    return found;
+  }
+
+  // An Attention over the places of rows that this mask hides. Why not: `why`, where it has the
+  // mask.
+  std::optional<std::vector<Reading>> attention_readings(const Node& node, std::string& why) const {
+    if (node.op != kAttention || !node.has_input(kKeep)) return std::nullopt;
+    const SymShape& keep = shape_of(graph_, node.inputs[kKeep]);
+    if (keep.size() != 4 || !same(keep[0], batch_) || !(keep[1] == Dim(1)) ||
+        !(keep[2] == Dim(1)) || !same(keep[3], length_) ||
+        mask_of(graph_, node.inputs[kKeep]) != mask_)
+      return std::nullopt;
+    const auto attrs = node.attrs_as<AttentionAttrs>();
+    const SymShape& q = shape_of(graph_, node.inputs[kQ]);
+    const bool one_query = q[1] == Dim(1);
+    std::vector<Reading> found(node.inputs.size(), Reading::kWhole);
+    const auto refuse = [&](const char* what) {
+      why = "attention '" + node.name + "' " + what;
+      return std::nullopt;
+    };
+    if (node.has_input(kStartsQ)) return refuse("takes sequences already");
+    if (node.has_input(kBias)) return refuse("adds a bias by pairs of places");
+    if (!(attrs.fill <= kHides) && !attrs.masks_add)
+      return refuse("leaves hidden keys a probability");
+    if (!has_places(node.inputs[kK]) || !has_places(node.inputs[kV]) ||
+        !(one_query ? same(q[0], batch_) : has_places(node.inputs[kQ])))
+      return refuse("has queries or keys of other places");
+    if (one_query && (attrs.causal || node.has_input(kCosine)))
+      return refuse("is causal or rotated, and has one query for each row");
+    if (one_query && graph_.is_output(node.outputs[0])) return refuse("is an output");
+    found[kK] = found[kV] = found[kKeep] = Reading::kTokens;
+    found[kQ] = one_query ? Reading::kWhole : Reading::kTokens;
+    for (size_t i : {kCosine, kSine}) {
+      if (node.has_input(i)) found[i] = reading(node.inputs[i], 4);
+      if (i < found.size() && found[i] == Reading::kUnclear)
+        return refuse("has rotary tables of other places");
+    }
+    return found;
+  }
+
+  void find_region() {
+    for (NodeId id : graph_.order()) {
+      const Node& node = graph_.node(id);
+      std::string why;
+      if (node.op == kAttention) {
+        const bool masked = node.has_input(kKeep) && mask_of(graph_, node.inputs[kKeep]) == mask_;
+        masked_ += masked;
+        auto found = attention_readings(node, why);
+        if (found) region_.emplace(id, std::move(*found));
+        if (masked && why_not_.empty()) why_not_ = why;
+        continue;
+      }
+      std::vector<Reading> found = readings(node);
+      if (std::ranges::find(found, Reading::kTokens) != found.end())
+        region_.emplace(id, std::move(found));
+    }
+    while (drop_read_by_others() || drop_unattended()) {
+    }
+  }
+
+  bool in_region(NodeId id) const { return region_.contains(id); }
+  bool makes_tokens(NodeId id) const {
+    const Node& node = graph_.node(id);
+    return node.op != kAttention || has_places(node.outputs[0]);
+  }
+
+  static bool takes_first_token(const Node& n) {
+    if (n.op != kSlice || n.inputs.size() != 1) return false;
+    const auto attrs = n.attrs_as<SliceAttrs>();
+    const auto only = [](const std::vector<int64_t>& list, int64_t number) {
+      return list == std::vector<int64_t>{number};
+    };
+    return attrs.inline_starts && only(attrs.axes, 1) && only(attrs.starts, 0) &&
+           only(attrs.steps, 1) && attrs.sizes.size() == 1 && attrs.sizes[0] == Dim(1);
+  }
+  bool means_tokens(const Node& n, ValueId value) const {
+    return n.op == kMaskedMean && n.inputs[0] == value && n.inputs[1] != value &&
+           mask_of(graph_, n.inputs[1]) == mask_;
+  }
+  // Does padding not reach what `user` makes of `value`?
+  bool reads_tokens(const Node& user, ValueId value) const {
+    return takes_first_token(user) || means_tokens(user, value);
+  }
+
+  // Nodes whose padding something else reads.
+  bool drop_read_by_others() {
+    bool changed = false;
+    const std::vector<NodeId>& order = graph_.order();
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+      if (!in_region(*it) || !makes_tokens(*it)) continue;
+      for (ValueId out : graph_.node(*it).outputs) {
+        if (out == kNoValue) continue;
+        const std::string reader = other_reader(out);
+        if (reader.empty()) continue;
+        if (why_not_.empty() && is_float(dtype_of(graph_, out))) why_not_ = reader;
+        region_.erase(*it);
+        changed = true;
+        break;
+      }
+    }
+    return changed;
+  }
+  std::string other_reader(ValueId value) const {
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+      if (graph_.outputs[i] == value)
+        return "output '" + graph_.output_names[i] + "' has the padding, too";
+    }
+    for (NodeId user : graph_.value(value).users) {
+      const Node& n = graph_.node(user);
+      if (!in_region(user) && !reads_tokens(n, value))
+        return "node '" + n.name + "' (" + std::string(vernier::name(n.op)) +
+               ") reads the padding, too";
+    }
+    return "";
+  }
+
+  // Nodes that no Attention of the region reads, and that read none.
+  bool drop_unattended() {
+    std::set<NodeId> kept;
+    for (NodeId id : graph_.order()) {
+      const Node& node = graph_.node(id);
+      if (!in_region(id)) continue;
+      const bool follows = std::ranges::any_of(node.inputs, [&](ValueId in) {
+        return in != kNoValue && kept.contains(graph_.value(in).producer);
+      });
+      if (node.op == kAttention || follows) kept.insert(id);
+    }
+    std::set<NodeId> before;
+    for (auto it = graph_.order().rbegin(); it != graph_.order().rend(); ++it) {
+      const Node& node = graph_.node(*it);
+      if (!in_region(*it)) continue;
+      bool leads = node.op == kAttention;
+      for (ValueId out : node.outputs) {
+        if (out == kNoValue) continue;
+        for (NodeId user : graph_.value(out).users) leads = leads || before.contains(user);
+      }
+      if (leads) before.insert(*it);
+    }
+    return std::erase_if(region_, [&](const auto& entry) {
+             return !kept.contains(entry.first) && !before.contains(entry.first);
+           }) > 0;
+  }
+
+  int attentions() const {
+    return static_cast<int>(std::ranges::count_if(
+        region_, [&](const auto& entry) { return graph_.node(entry.first).op == kAttention; }));
+  }
+
+  void note() {
+    const int packed = attentions();
+    if (masked_ == 0) return;
+    std::string text = "unpadding: " + std::to_string(packed) + " of " + std::to_string(masked_) +
+                       " attentions, and what lies between them, compute only tokens ('" +
+                       graph_.value(mask_.input).name + "' is not " +
+                       std::to_string(mask_.padding) + " there)";
+    if (packed < masked_ && !why_not_.empty()) text += ": " + why_not_;
+    graph_.notes.push_back(std::move(text));
+  }
+
+  // ---- the rewrite
+
+  std::string free_symbol() const {
+    std::set<std::string> taken;
+    for (ValueId in : graph_.inputs) {
+      for (const Dim& d : shape_of(graph_, in))
+        for (const std::string& symbol : d.symbols()) taken.insert(symbol);
+    }
+    for (const ir::TokenCount& count : graph_.token_counts) taken.insert(count.symbol);
+    std::string symbol = "tokens";
+    for (int i = 2; taken.contains(symbol); ++i) symbol = "tokens_" + std::to_string(i);
+    return symbol;
+  }
+
+  void emit_index() {
+    const std::string symbol = free_symbol();
+    tokens_ = Dim::symbol(symbol);
+    graph_.token_counts.push_back({symbol, mask_.input, mask_.padding});
+    rows_ = ops::emit(graph_, kTokenIndex, {mask_.input}, TokenIndexAttrs{{tokens_}, mask_.padding},
+                      {}, 5);
+    Node& index = *graph_.producer(rows_);
+    index.name = "tokens of " + graph_.value(mask_.input).name;
+    positions_ = index.outputs[1];
+    starts_ = index.outputs[2];
+    places_ = index.outputs[3];
+    ordinals_ = index.outputs[4];
+  }
+
+  ValueId gather(ValueId data, ValueId indices, int64_t axis, const Node* like) {
+    Request request = like != nullptr ? like->request : Request{};
+    // Nothing is asked of a view.
+    for (const Node* maker = graph_.producer(data); maker != nullptr && request.by.empty();
+         maker = graph_.producer(maker->inputs[0])) {
+      request = maker->request;
+      if (!(flags(maker->op) & kView) || !maker->has_input(0)) break;
+    }
+    const std::string name = like != nullptr ? like->name : graph_.value(data).name;
+    const ValueId y = ops::emit(graph_, kGather, {data, indices}, AxisAttrs{axis}, {});
+    Node& made = *graph_.producer(y);
+    if (is_float(dtype_of(graph_, data))) made.request = request;
+    made.name = name;
+    ops::infer_node(graph_, graph_.value(y).producer);
+    return y;
+  }
+
+  // [B, S, …] ⇒ [1, T, …]
+  ValueId pack(ValueId value, const Node& reader) {
+    const auto [it, fresh] = packed_.try_emplace(value, kNoValue);
+    if (!fresh) return it->second;
+    SymShape shape = shape_of(graph_, value);
+    shape.erase(shape.begin());
+    shape[0] = batch_ * length_;
+    const ValueId rows = gather(emit_reshape(graph_, value, shape, {}), rows_, 0, &reader);
+    shape[0] = tokens_;
+    shape.insert(shape.begin(), Dim(1));
+    return packed_[value] = emit_reshape(graph_, rows, shape, {});
+  }
+  // [1, S, …] ⇒ [1, T, …], [S, …] ⇒ [T, …]
+  ValueId pack_places(ValueId value, size_t rank, const Node& reader) {
+    const auto [it, fresh] = by_place_.try_emplace(value, kNoValue);
+    if (!fresh) return it->second;
+    const int64_t axis = shape_of(graph_, value).size() == rank ? 1 : 0;
+    return by_place_[value] = gather(value, positions_, axis, &reader);
+  }
+  // [1, T, …] ⇒ [B, S, …]: padding has what the first token of its row has.
+  ValueId unpack(ValueId value, const Node& maker) {
+    const auto [it, fresh] = unpacked_.try_emplace(value, kNoValue);
+    if (!fresh) return it->second;
+    SymShape shape = shape_of(graph_, value);
+    shape.erase(shape.begin());
+    const ValueId rows = emit_reshape(graph_, value, shape, {});
+    return unpacked_[value] = gather(rows, places_, 0, &maker);
+  }
+  // What the first token of each row has: [1, T, …] ⇒ [B, 1, …], in place of a slice.
+  void take_first(NodeId slice, ValueId value) {
+    const Node node = graph_.node(slice);
+    if (first_ == kNoValue) {
+      first_ = ops::emit(
+          graph_, kSlice, {starts_},
+          SliceAttrs{
+              .inline_starts = true, .starts = {0}, .axes = {0}, .steps = {1}, .sizes = {batch_}},
+          {});
+    }
+    const ValueId rows = gather(value, first_, 1, &node);
+    graph_.producer(rows)->origins = node.origins;
+    SymShape shape = shape_of(graph_, rows);
+    std::swap(shape[0], shape[1]);
+    graph_.replace_uses(node.outputs[0], emit_reshape(graph_, rows, shape, {}));
+    graph_.node(slice).origins.clear();
+    graph_.drop_dead(slice);
+  }
+
+  void rewrite() {
+    emit_index();
+    // Sizes of what is read from outside are those of before: packed first.
+    const std::vector<NodeId> order(graph_.order());
+    for (NodeId id : order) {
+      if (!in_region(id)) continue;
+      if (graph_.node(id).op == kAttention)
+        rewrite_attention(id);
+      else
+        rewrite_node(id);
+      if (!makes_packed_.contains(id)) continue;
+      for (ValueId out : graph_.node(id).outputs)
+        if (out != kNoValue) graph_.value(out).name.clear();
+    }
+    for (NodeId id : order) {
+      if (makes_packed_.contains(id)) serve_others(id);
+    }
+  }
+
+  std::vector<ValueId> operands(const Node& node, size_t rank) {
+    const std::vector<Reading>& readings = region_.at(graph_.value(node.outputs[0]).producer);
+    std::vector<ValueId> inputs = node.inputs;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!node.has_input(i)) continue;
+      if (readings[i] == Reading::kByPlace) inputs[i] = pack_places(inputs[i], rank, node);
+      if (readings[i] != Reading::kTokens) continue;
+      if (!makes_packed_.contains(graph_.value(inputs[i]).producer))
+        inputs[i] = pack(inputs[i], node);
+    }
+    return inputs;
+  }
+
+  void rewrite_node(NodeId id) {
+    const Node node = graph_.node(id);
+    const size_t rank = shape_of(graph_, node.outputs[0]).size();
+    const bool ids = node.op == kGather || node.op == kEmbedNorm;
+    graph_.set_inputs(id, operands(node, ids ? rank - 1 : rank));
+    if (node.op == kReshape) {
+      SymShape shape = shape_of(graph_, node.outputs[0]);
+      shape[0] = Dim(1);
+      shape[1] = tokens_;
+      graph_.node(id).attrs = encode(shape_attrs(shape));
+      graph_.set_inputs(id, {graph_.node(id).inputs[0]});
+    }
+    makes_packed_.insert(id);
+    ops::infer_node(graph_, id);
+  }
+
+  void rewrite_attention(NodeId id) {
+    const Node node = graph_.node(id);
+    const bool one_query = !has_places(node.outputs[0]);
+    const ValueId out = node.outputs[0];
+    const SymShape before = shape_of(graph_, out);
+    const std::vector<NodeId> users = users_of(graph_, out);
+    // The keep mask [B, 1, 1, S] as [1, 1, 1, T].
+    Node without = node;
+    without.inputs[kKeep] = kNoValue;
+    std::vector<ValueId> inputs = operands(without, 4);
+    const auto [it, fresh] = packed_.try_emplace(node.inputs[kKeep], kNoValue);
+    if (fresh) {
+      const ValueId kept = gather(emit_reshape(graph_, node.inputs[kKeep], {batch_ * length_}, {}),
+                                  rows_, 0, nullptr);
+      packed_[node.inputs[kKeep]] = emit_reshape(graph_, kept, {1, 1, 1, tokens_}, {});
+    }
+    inputs[kKeep] = packed_[node.inputs[kKeep]];
+    inputs.resize(std::max<size_t>(inputs.size(), kStartsK + 1), kNoValue);
+    inputs[kStartsK] = starts_;
+    inputs[kStartsQ] = one_query ? ordinals_ : starts_;
+    if (one_query) {
+      SymShape q = shape_of(graph_, inputs[kQ]);
+      std::swap(q[0], q[1]);
+      inputs[kQ] = emit_reshape(graph_, inputs[kQ], q, {});
+    }
+    graph_.set_inputs(id, inputs);
+    ops::infer_node(graph_, id);
+    if (!one_query) {
+      makes_packed_.insert(id);
+      return;
+    }
+    const ValueId by_row = emit_reshape(graph_, out, before, {});
+    graph_.value(by_row).name = graph_.value(out).name;
+    graph_.value(out).name.clear();
+    for (NodeId user : users) {
+      for (size_t i = 0; i < graph_.node(user).inputs.size(); ++i)
+        if (graph_.node(user).inputs[i] == out) graph_.set_input(user, i, by_row);
+    }
+  }
+
+  // Readers outside the region.
+  void serve_others(NodeId id) {
+    const Node maker = graph_.node(id);
+    for (ValueId out : maker.outputs) {
+      if (out == kNoValue) continue;
+      for (NodeId user : users_of(graph_, out)) {
+        if (in_region(user) || !is_old(user)) continue;
+        if (takes_first_token(graph_.node(user))) {
+          if (is_live(graph_, user)) take_first(user, out);
+          continue;
+        }
+        const ValueId whole = unpack(out, maker);
+        for (size_t i = 0; i < graph_.node(user).inputs.size(); ++i)
+          if (graph_.node(user).inputs[i] == out) graph_.set_input(user, i, whole);
+      }
+    }
+  }
+  bool is_old(NodeId id) const { return static_cast<size_t>(id) < first_new_; }
+
+  Graph& graph_;
+  const Mask mask_;
+  const Dim batch_, length_;
+  std::map<NodeId, std::vector<Reading>> region_;  // by node: its operands
+  int masked_ = 0;                                 // attentions with this mask
+  std::string why_not_;
+  const size_t first_new_ = graph_.num_nodes();  // nodes from here on are this pass's
+
+  Dim tokens_;
+  ValueId rows_ = kNoValue, positions_ = kNoValue, starts_ = kNoValue, places_ = kNoValue,
+          ordinals_ = kNoValue, first_ = kNoValue;
+  std::set<NodeId> makes_packed_;
+  std::map<ValueId, ValueId> packed_, by_place_, unpacked_;
+};
+
+}  // namespace
+
+int unpad(Graph& graph) {
+  std::set<Mask> masks;
+  for (NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.op != kAttention || !node.has_input(kKeep)) continue;
+    if (const auto mask = mask_of(graph, node.inputs[kKeep]))
+      if (is_token_mask(dtype_of(graph, mask->input))) masks.insert(*mask);
+  }
+  int found = 0;
+  for (const Mask& mask : masks) {
+    found += Packer(graph, mask).run();
+    graph.remove_dead();
+    graph.sort();
+  }
+  return found;
+}
+
+}  // namespace vernier::passes

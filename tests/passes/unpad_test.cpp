@@ -1,0 +1,160 @@
+// Computing tokens only: what is packed, what every kind of mask row gives, and what stays as it
+// is.
+#include <gtest/gtest.h>
+
+#include "ops/evaluate.h"
+#include "ops/infer.h"
+#include "passes/pass_testing.h"
+#include "passes/passes.h"
+
+namespace vernier::passes::testing {
+namespace {
+
+const std::string kInputs =
+    "%x: f32[b, s, 8], %mask: i64[b, s], %o: f32[8, 8], %g: f32[8], %t: f32[1, s, 8]";
+const std::string kKeep =
+    "%m0 = Reshape(%mask) {shape=(b, 1, 1, s), has_shape=true} %m = Cast(%m0) {to=bool} ";
+const std::string kFirst = " {inline_starts=true, starts=[0], axes=[1], steps=[1], sizes=(1)} ";
+
+std::string heads(const std::string& name, const std::string& of) {
+  return "%" + name + "_ = Linear(" + of + ", %o) %" + name + " = Reshape(%" + name +
+         "_) {shape=(b, s, 2, 4), has_shape=true} ";
+}
+// One layer from %n on: %r.
+std::string layer(const std::string& attention = "%q, %k, %v, _, %m",
+                  const std::string& attrs = "scale=0.5, fill=-1e+30") {
+  return heads("q", "%n") + heads("k", "%n") + heads("v", "%n") + "%a = Attention(" + attention +
+         ") {" + attrs +
+         "} %c = Reshape(%a) {shape=(b, s, 8), has_shape=true} %d = Linear(%c, %o) "
+         "%r = Add(%d, %n) ";
+}
+const std::string kNorm = "%n = LayerNorm(%x, %g) ";
+
+std::shared_ptr<ir::Graph> unpadded(const std::shared_ptr<ir::Graph>& graph) {
+  const auto after = graph->clone();
+  unpad(*after);
+  after->remove_dead();
+  after->sort();
+  ops::infer_graph(*after);
+  ir::check(*after, "unpad");
+  return after;
+}
+
+Tensor integers(Shape shape, const std::vector<int64_t>& values) {
+  return Tensor::from(DType::kI64, std::move(shape), std::span<const int64_t>(values));
+}
+
+// Rows of every kind: tokens and padding, tokens only, a hole, padding in front, no token, one.
+void expect_same_at_all_masks(const ir::Graph& before, const ir::Graph& after) {
+  auto inputs = random_inputs(before, {{"b", 6}, {"s", 4}});
+  for (auto& [name, tensor] : inputs) {
+    if (name == "mask")
+      tensor = integers({6, 4},
+                        {1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0});
+  }
+  const auto a = ops::evaluate(before, inputs), b = ops::evaluate(after, inputs);
+  for (const auto& [name, x] : a.outputs) {
+    const EvalTensor& y = b.outputs.at(name);
+    ASSERT_EQ(x.shape, y.shape);
+    for (int64_t i = 0; i < x.elems(); ++i)
+      ASSERT_NEAR(x.value(i), y.value(i), 1e-12 * (1 + std::abs(x.value(i)))) << name << " " << i;
+  }
+}
+
+void expect_unpads(const std::string& text, int token_values) {
+  const auto before = graph_of(text), after = unpadded(before);
+  EXPECT_EQ(count(*after, "TokenIndex"), 1) << structure(*after);
+  int packed = 0;
+  for (ir::NodeId id : after->order()) {
+    for (ir::ValueId out : after->node(id).outputs) {
+      const SymShape& shape = after->value(out).shape;
+      packed += shape.size() >= 2 && shape[0] == Dim(1) && shape[1] == Dim::symbol("tokens");
+    }
+  }
+  EXPECT_EQ(packed, token_values) << structure(*after);
+  expect_same_at_all_masks(*before, *after);
+}
+
+void expect_stays(const std::string& text, const std::string& why) {
+  const auto before = graph_of(text), after = unpadded(before);
+  EXPECT_EQ(structure(*after), structure(*before));
+  if (why.empty()) return;
+  ASSERT_EQ(after->notes.size(), 1u);
+  EXPECT_NE(after->notes[0].find(why), std::string::npos) << after->notes[0];
+}
+
+TEST(Unpad, PacksWhatIsComputedForTheFirstToken) {
+  // x, and 12 results.
+  expect_unpads(graph_text(kInputs, kNorm + kKeep + layer() + "%y = Slice(%r)" + kFirst), 13);
+}
+
+TEST(Unpad, PacksPositionsByPlace) {
+  expect_unpads(graph_text(kInputs, "%z = Add(%x, %t) %n = LayerNorm(%z, %g) " + kKeep + layer() +
+                                        "%y = Slice(%r)" + kFirst),
+                15);
+}
+
+TEST(Unpad, MeansOverTokensAreUnpacked) {
+  expect_unpads(graph_text(kInputs, kNorm + kKeep + layer() +
+                                        "%f = Cast(%mask) {to=f32} %y = MaskedMean(%r, %f)"),
+                13);
+}
+
+TEST(Unpad, OneQueryForEachRow) {
+  expect_unpads(
+      graph_text(kInputs, kNorm + kKeep + heads("k", "%n") + heads("v", "%n") + "%n0 = Slice(%n)" +
+                              kFirst +
+                              "%q_ = Linear(%n0, %o) %q = Reshape(%q_) {shape=(b, 1, 2, 4), "
+                              "has_shape=true} %y = Attention(%q, %k, %v, _, %m) {scale=0.5, "
+                              "fill=-1e+30}"),
+      6);
+}
+
+TEST(Unpad, IdsOfWhichOneIsPadding) {
+  const std::string keep =
+      "%p = Equal(%mask, i64{0}) %m1 = Not(%p) %m = Reshape(%m1) {shape=(b, 1, 1, s), "
+      "has_shape=true} ";
+  expect_unpads(graph_text(kInputs, kNorm + keep + layer() + "%y = Slice(%r)" + kFirst), 13);
+}
+
+TEST(Unpad, CausalAttentionOfTokens) {
+  expect_unpads(
+      graph_text(kInputs, kNorm + kKeep +
+                              layer("%q, %k, %v, _, %m", "scale=0.5, fill=-1e+30, causal=true") +
+                              "%y = Slice(%r)" + kFirst),
+      13);
+}
+
+TEST(Unpad, StaysWherePaddingIsRead) {
+  expect_stays(graph_text(kInputs, kNorm + kKeep + layer() + "%y = Relu(%r)"),
+               "output 'y' has the padding, too");
+  expect_stays(graph_text(kInputs, kNorm + kKeep + layer() +
+                                       "%y = ReduceMean(%r) {axes=[1], keepdims=true}"),
+               "(ReduceMean) reads the padding, too");
+  const std::string other = "%f = Cast(%x1) {to=f32} %y = MaskedMean(%r, %f)";
+  expect_stays(graph_text(kInputs + ", %x1: i64[b, s]", kNorm + kKeep + layer() + other),
+               "(MaskedMean) reads the padding, too");
+}
+
+TEST(Unpad, StaysWhereHiddenKeysCount) {
+  const std::string first = "%y = Slice(%r)" + kFirst;
+  expect_stays(graph_text(kInputs, kNorm + kKeep +
+                                       layer("%q, %k, %v, _, %m", "scale=0.5, fill=-100") + first),
+               "leaves hidden keys a probability");
+  expect_stays(graph_text(kInputs + ", %bias: f32[1, 2, s, s]",
+                          kNorm + kKeep + layer("%q, %k, %v, %bias, %m") + first),
+               "adds a bias by pairs of places");
+}
+
+TEST(Unpad, StaysWithoutAMaskOfPlaces) {
+  const std::string first = "%y = Slice(%r)" + kFirst;
+  expect_stays(graph_text(kInputs, kNorm + layer("%q, %k, %v") + first), "");
+  // True at padding: of integers that is not one number.
+  const std::string inverted =
+      "%m0 = Reshape(%mask) {shape=(b, 1, 1, s), has_shape=true} %m1 = Cast(%m0) {to=bool} "
+      "%m = Not(%m1) ";
+  expect_stays(graph_text(kInputs, kNorm + inverted + layer() + first), "");
+}
+
+}  // namespace
+}  // namespace vernier::passes::testing
