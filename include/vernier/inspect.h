@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "vernier/engine.h"
+#include "vernier/session.h"
 
 namespace vernier {
 
@@ -40,6 +41,7 @@ struct EngineInspection {
   std::string node;    ///< kLedger: only rows whose node name or key is this (--why)
   std::string shapes;  ///< kMemory, kTiming: "batch=4,seq=128"; empty: the profile's optimum
   int threads = 0;
+  std::vector<Input> inputs;  ///< kTiming: arrays to run on, in place of `shapes`; empty: synthetic
 };
 std::string inspect_engine(const Engine& engine, const EngineInspection& what);
 

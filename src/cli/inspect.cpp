@@ -6,13 +6,14 @@
 #include <filesystem>
 
 #include "cli/arguments.h"
+#include "cli/arrays.h"
 #include "cli/common.h"
 
 namespace vernier::cli {
 namespace {
 
 struct Options {
-  std::string file, why, shapes, typed;
+  std::string file, why, shapes, inputs, typed;
   std::vector<std::string> rules;
   std::vector<std::string> plugins;
   int threads = 0;
@@ -78,11 +79,20 @@ int inspect_engine_file(const Options& options) {
   } else if (options.timing) {
     what.view = EngineView::kTiming;
   }
+  NamedTensors arrays;
+  if (!options.inputs.empty()) {
+    Session session(engine, {.threads = options.threads});
+    arrays = read_inputs(session, options.inputs);
+    what.inputs = as_inputs(arrays);
+  }
   print(inspect_engine(*engine, what));
   return 0;
 }
 
 void check_one_view(const Options& options) {
+  if (!options.inputs.empty() && !options.timing)
+    throw Error(ErrorCode::kInput, "--inputs is for --timing: it times the steps on these arrays");
+
   const int views =
       options.raised + options.ledger + options.plan + options.memory + options.timing;
   if (views > 1) {
@@ -128,6 +138,7 @@ void add_inspect(CLI::App& app, Run& chosen) {
   command->add_option("--why", options->why, "engine: the ledger's rows of one ONNX node");
   command->add_option("--shapes", options->shapes,
                       "sizes for --memory and --timing: batch=4,seq=128");
+  command->add_option("--inputs", options->inputs, "with --timing: arrays to run on (.npz)");
   command->add_flag("--check", options->check, "engine: read all weights, compare their checksums");
   command->add_flag("--seed-missing-weights", options->seed_missing_weights,
                     "model: seeded values for weight files that are absent");

@@ -323,12 +323,13 @@ struct PreparedRun {
   std::vector<Input> inputs;
   json tensors = json::array();
 };
-PreparedRun prepare_run(const Engine& engine, const std::string& shapes) {
-  PreparedRun run{.arrays = synthetic_inputs(engine, shapes), .inputs = {}};
-  for (const InputArray& array : run.arrays) {
-    run.inputs.push_back(array.ref());
+PreparedRun prepare_run(const Engine& engine, const EngineInspection& what) {
+  PreparedRun run{.arrays = {}, .inputs = what.inputs};
+  if (run.inputs.empty()) run.arrays = synthetic_inputs(engine, what.shapes);
+  for (const InputArray& array : run.arrays) run.inputs.push_back(array.ref());
+  for (const Input& input : run.inputs) {
     run.tensors.push_back(
-        {{"name", array.name}, {"type", type_json(array.dtype)}, {"shape", array.shape}});
+        {{"name", input.name}, {"type", type_json(input.dtype)}, {"shape", input.shape}});
   }
   return run;
 }
@@ -375,7 +376,7 @@ json kernels_json(const plan::Plan& plan, const std::vector<int64_t>& kernels) {
 
 json timing_json(const Engine& engine, const EngineInspection& what) {
   constexpr int kWarmUps = 2, kRuns = 15;
-  const PreparedRun run = prepare_run(engine, what.shapes);
+  const PreparedRun run = prepare_run(engine, what);
   Session session(borrowed(engine), {.threads = what.threads});
   for (int i = 0; i < kWarmUps; ++i) session.run(run.inputs);
   const plan::Plan& plan = engine.impl().plan;
@@ -450,7 +451,7 @@ std::string timing_text(const json& timing) {
 }
 
 json memory_json(const Engine& engine, const EngineInspection& what) {
-  const PreparedRun run = prepare_run(engine, what.shapes);
+  const PreparedRun run = prepare_run(engine, what);
   Session session(borrowed(engine), {.threads = what.threads});
   session.run(run.inputs);
   const plan::Plan& plan = engine.impl().plan;

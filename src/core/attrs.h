@@ -467,6 +467,9 @@ struct BatchNormAttrs {
 ///   5 cu_seqlens_q i32 [n+1]   6 cu_seqlens_k i32 [n+1]: variable length; then B is 1 and rows of
 ///     sequence i are [cu[i], cu[i+1]); causality applies within a sequence, bias and keep are read
 ///     at the packed rows, rows outside all sequences give 0
+///   9 places [sequences, longest]: with 5 and 6; only its shape is read. No sequence has more than
+///     `longest` keys, and each has just as many where all k have sequences · longest rows: then the
+///     sequences are the rows of a dense batch
 ///   7 cos, 8 sin: rotary tables broadcastable to [B, S, 1, D]; applied to q and k before scaling
 /// Output 0: [B, Sq, H, Dv].
 struct AttentionAttrs {
@@ -511,12 +514,13 @@ struct L2NormAttrs {
 /// TokenIndex: where the tokens of a padded batch lie, for steps that compute tokens only. Input 0:
 /// a mask m [B, S] of integers, bool or float; what equals `padding` is padding. The tokens of a
 /// row are those of core/token_rows.h: its first n places if only padding follows them, else all S.
-/// Outputs, all i32:
+/// Outputs, i32 but for the last:
 ///   0 rows [T]: b·S + s of token t, row by row; behind the last token 0
 ///   1 positions [T]: s of token t; behind the last token 0
 ///   2 starts [B + 1]: the first token of each row, and the number of all tokens
 ///   3 places [B, S]: the token at (b, s); of padding the first token of its row
 ///   4 ordinals [B + 1]: 0, 1, … B
+///   5 kept [T], bool: token t is no padding; behind the last token false
 /// Throws where there are more than T tokens.
 struct TokenIndexAttrs {
   SymShape tokens = {1};  ///< [T]

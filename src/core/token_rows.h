@@ -32,13 +32,16 @@ int64_t count_tokens(DType dtype, const std::byte* mask, int64_t rows, int64_t l
                      int64_t padding);
 int64_t count_tokens(const EvalTensor& mask, int64_t padding);
 
-/// The places that a run keeps for so many tokens of `all` places: at least `tokens`, at most
-/// `all`, and one of `parts` numbers between two powers of two, so that runs of nearly as many
-/// tokens have one size.
+/// The places that a run keeps for so many tokens of `all` places: at least `tokens`, and one of
+/// `parts` numbers between two powers of two, so that runs of nearly as many tokens have one size.
+/// `all` only where every place holds a token: then kernels may take the rows as equally long.
 inline int64_t token_places(int64_t tokens, int64_t all, int64_t parts) {
+  if (tokens == all) return all;
   const auto floor = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(tokens)));
   const int64_t step = std::max<int64_t>(1, floor / parts);
-  return std::min(all, (tokens + step - 1) / step * step);
+  return std::min(all - 1, (tokens + step - 1) / step * step);
 }
+/// Of a mask that nobody counts: more than all places, which says nothing of it.
+inline int64_t uncounted_token_places(int64_t all) { return all + 1; }
 
 }  // namespace vernier

@@ -24,7 +24,18 @@ namespace {
 
 using enum OpKind;
 
-enum AttentionInput : size_t { kQ, kK, kV, kBias, kKeep, kStartsQ, kStartsK, kCosine, kSine };
+enum AttentionInput : size_t {
+  kQ,
+  kK,
+  kV,
+  kBias,
+  kKeep,
+  kStartsQ,
+  kStartsK,
+  kCosine,
+  kSine,
+  kPlaces
+};
 // Added to or put in place of a score, it leaves no probability in f32 beside scores of any use.
 constexpr double kHides = -1e4;
 
@@ -384,13 +395,14 @@ class Packer {
     tokens_ = Dim::symbol(symbol);
     graph_.token_counts.push_back({symbol, mask_.input, mask_.padding});
     rows_ = ops::emit(graph_, kTokenIndex, {mask_.input}, TokenIndexAttrs{{tokens_}, mask_.padding},
-                      {}, 5);
+                      {}, 6);
     Node& index = *graph_.producer(rows_);
     index.name = "tokens of " + graph_.value(mask_.input).name;
     positions_ = index.outputs[1];
     starts_ = index.outputs[2];
     places_ = index.outputs[3];
     ordinals_ = index.outputs[4];
+    kept_ = emit_reshape(graph_, index.outputs[5], {1, 1, 1, tokens_}, {});
   }
 
   ValueId gather(ValueId data, ValueId indices, int64_t axis, const Node* like) {
@@ -511,18 +523,12 @@ class Packer {
     const ValueId out = node.outputs[0];
     const SymShape before = shape_of(graph_, out);
     const std::vector<NodeId> users = users_of(graph_, out);
-    // The keep mask [B, 1, 1, S] as [1, 1, 1, T].
     Node without = node;
     without.inputs[kKeep] = kNoValue;
     std::vector<ValueId> inputs = operands(without, 4);
-    const auto [it, fresh] = packed_.try_emplace(node.inputs[kKeep], kNoValue);
-    if (fresh) {
-      const ValueId kept = gather(emit_reshape(graph_, node.inputs[kKeep], {batch_ * length_}, {}),
-                                  rows_, 0, nullptr);
-      packed_[node.inputs[kKeep]] = emit_reshape(graph_, kept, {1, 1, 1, tokens_}, {});
-    }
-    inputs[kKeep] = packed_[node.inputs[kKeep]];
-    inputs.resize(std::max<size_t>(inputs.size(), kStartsK + 1), kNoValue);
+    inputs[kKeep] = kept_;
+    inputs.resize(kPlaces + 1, kNoValue);
+    inputs[kPlaces] = places_;
     inputs[kStartsK] = starts_;
     inputs[kStartsQ] = one_query ? ordinals_ : starts_;
     if (one_query) {
@@ -574,7 +580,7 @@ class Packer {
 
   Dim tokens_;
   ValueId rows_ = kNoValue, positions_ = kNoValue, starts_ = kNoValue, places_ = kNoValue,
-          ordinals_ = kNoValue, first_ = kNoValue;
+          ordinals_ = kNoValue, kept_ = kNoValue, first_ = kNoValue;
   std::set<NodeId> makes_packed_;
   std::map<ValueId, ValueId> packed_, by_place_, unpacked_;
 };

@@ -25,8 +25,7 @@ struct Symbol {
 };
 
 /// A size that each run reads from data: the places that it keeps for the tokens of a mask
-/// (core/token_rows.h), at most all elements of the mask, and all of them where the mask is not in
-/// host memory. Not a Symbol: nobody gives it.
+/// (core/token_rows.h). Not a Symbol: nobody gives it.
 struct TokenCount {
   std::string name;     ///< the size's, as expressions name it
   int32_t input = 0;    ///< index into Plan::inputs: the mask [B, S]

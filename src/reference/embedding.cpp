@@ -64,19 +64,22 @@ void eval_token_index(const EvalCall& call) {
   const int64_t padding = decode<TokenIndexAttrs>(call.attrs).padding;
   const EvalTensor& mask = *call.in[0];
   const int64_t batch = mask.shape[0], length = mask.shape[1];
+  const auto wanted = [&](size_t out) {
+    return out < call.out.size() && call.out[out].dtype != DType::kUndefined;
+  };
   const auto write = [&](size_t out, int64_t at, int64_t value) {
-    EvalTensor& t = call.out[out];
-    if (t.dtype != DType::kUndefined) t.i[static_cast<size_t>(at)] = value;
+    if (wanted(out)) call.out[out].i[static_cast<size_t>(at)] = value;
   };
   int64_t places = INT64_MAX;
-  for (size_t out : {size_t{0}, size_t{1}}) {
-    if (call.out[out].dtype != DType::kUndefined) places = call.out[out].elems();
+  for (size_t out : {size_t{0}, size_t{1}, size_t{5}}) {
+    if (wanted(out)) places = call.out[out].elems();
   }
   int64_t start = 0;
   for (int64_t b = 0; b < batch; ++b) {
-    const int64_t tokens = tokens_of_row(length, [&](int64_t s) {
+    const auto is_padding = [&](int64_t s) {
       return mask.value(b * length + s) == static_cast<double>(padding);
-    });
+    };
+    const int64_t tokens = tokens_of_row(length, is_padding);
     if (start + tokens > places) {
       throw Error(ErrorCode::kInput, "TokenIndex: rows 0 to " + std::to_string(b) + " have " +
                                          std::to_string(start + tokens) + " tokens, but only " +
@@ -89,6 +92,7 @@ void eval_token_index(const EvalCall& call) {
       if (s >= tokens) continue;
       write(0, start + s, b * length + s);
       write(1, start + s, s);
+      write(5, start + s, is_padding(s) ? 0 : 1);
     }
     start += tokens;
   }

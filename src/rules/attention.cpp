@@ -37,6 +37,14 @@ void check_cu_seqlens(InferContext& context, const Dim& batch) {
   context.unify(batch, 1);
 }
 
+void check_places(InferContext& context) {
+  if (!context.has_input(9)) return;
+  if (!context.has_input(5)) context.fail("input 9, the places of sequences, needs cu_seqlens");
+  require_integer(context, 9);
+  require_rank(context, 9, 2);
+  context.require_equal(context.shape(9)[0] + Dim(1), context.shape(5)[0]);
+}
+
 // Tables [.., S, 1, D or D/2] that fit both q and k.
 void check_rotary(InferContext& context) {
   if (context.has_input(7) != context.has_input(8))
@@ -79,6 +87,7 @@ void infer_attention(InferContext& context) {
     require_fits(context, 4, scores);
   }
   check_cu_seqlens(context, q[0]);
+  check_places(context);
   check_rotary(context);
   context.set_output(0, context.dtype(0), {q[0], q[1], q[2], v[3]});
 }

@@ -148,6 +148,7 @@ void infer_token_index(InferContext& context) {
   context.set_output(2, DType::kI32, {mask[0] + Dim(1)});
   context.set_output(3, DType::kI32, mask);
   context.set_output(4, DType::kI32, {mask[0] + Dim(1)});
+  context.set_output(5, DType::kBool, attrs.tokens);
 }
 
 void infer_masked_mean(InferContext& context) {

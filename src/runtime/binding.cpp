@@ -175,6 +175,8 @@ void Binding::count_all_tokens(Data data) {
       const auto* bytes = static_cast<const std::byte*>(mask.data);
       places = token_places(count_tokens(mask.dtype, bytes, rows, length, count.padding), places,
                             count.parts);
+    } else if (data == Data::kNeeded) {
+      places = uncounted_token_places(places);
     }
     symbols_[engine_.plan.symbols.size() + c] = places;
   }

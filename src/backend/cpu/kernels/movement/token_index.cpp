@@ -20,8 +20,10 @@ void scan(const LaunchCall& call, int64_t padding) {
   const int64_t batch = mask.dim(0), length = mask.dim(1);
   int32_t *rows = output(call, 0), *positions = output(call, 1), *starts = output(call, 2),
           *places = output(call, 3), *ordinals = output(call, 4);
+  bool* const kept = call.out.size() > 5 && given(call.out[5]) ? call.out[5].as<bool>() : nullptr;
   const int64_t room = rows != nullptr        ? call.out[0].dim(0)
                        : positions != nullptr ? call.out[1].dim(0)
+                       : kept != nullptr      ? call.out[5].dim(0)
                                               : batch * length;
   const auto put = [](int32_t* list, int64_t at, int64_t value) {
     if (list != nullptr) list[at] = static_cast<int32_t>(value);
@@ -29,8 +31,8 @@ void scan(const LaunchCall& call, int64_t padding) {
   int64_t start = 0;
   const T* row = mask.as<const T>();
   for (int64_t b = 0; b < batch; ++b, row += length) {
-    const int64_t tokens =
-        tokens_of_row(length, [&](int64_t s) { return row[s] == padding_value; });
+    const auto is_padding = [&](int64_t s) { return row[s] == padding_value; };
+    const int64_t tokens = tokens_of_row(length, is_padding);
     if (start + tokens > room) {
       throw Error(ErrorCode::kInput, "TokenIndex: rows 0 to " + std::to_string(b) + " have " +
                                          std::to_string(start + tokens) + " tokens, but only " +
@@ -42,6 +44,7 @@ void scan(const LaunchCall& call, int64_t padding) {
       put(rows, start + s, b * length + s);
       put(positions, start + s, s);
     }
+    for (int64_t s = 0; kept != nullptr && s < tokens; ++s) kept[start + s] = !is_padding(s);
     for (int64_t s = 0; places != nullptr && s < length; ++s)
       put(places, b * length + s, s < tokens ? start + s : start);
     start += tokens;
@@ -51,6 +54,7 @@ void scan(const LaunchCall& call, int64_t padding) {
   for (int64_t t = start; t < room; ++t) {
     put(rows, t, 0);
     put(positions, t, 0);
+    if (kept != nullptr) kept[t] = false;
   }
 }
 

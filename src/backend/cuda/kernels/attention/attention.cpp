@@ -157,37 +157,65 @@ AttentionRotary rotary_of(const TensorArg& cos, const TensorArg& sin, bool inter
           .interleaved = interleaved};
 }
 
+// Sequences that fill all places are the rows of a dense batch, for which kernels are faster, with
+// the same bits.
+void take_as_batch(const TensorArg& places, AttentionLaunch& args) {
+  if (!given(places)) return;
+  const int64_t sequences = places.dim(0), longest = places.dim(1);
+  const bool whole_rows = args.queries == args.keys, fills = args.keys == sequences * longest;
+  const auto by_key = [](const AttentionTable& t) {
+    return t.data == nullptr || (t.query == 0 && t.batch == 0);
+  };
+  if (args.keys == 0 || !fills || !(whole_rows || args.queries == sequences) ||
+      !by_key(args.bias) || !by_key(args.keep))
+    return;
+  const int64_t queries = whole_rows ? longest : 1;
+  for (AttentionRows* rows : {&args.q, &args.out}) rows->batch = queries * rows->row;
+  for (AttentionRows* rows : {&args.k, &args.v}) rows->batch = longest * rows->row;
+  for (AttentionTable* table : {&args.bias, &args.keep}) table->batch = longest * table->key;
+  args.rotary.cos_batch = longest * args.rotary.cos_row;
+  args.rotary.sin_batch = longest * args.rotary.sin_row;
+  args.batch = sequences;
+  args.queries = queries;
+  args.keys = longest;
+  args.starts_q = args.starts_k = nullptr;
+  args.sequences = 0;
+}
+
 AttentionLaunch arguments(const LaunchCall& call) {
   const auto attrs = decode<AttentionAttrs>(call.attrs);
   const TensorArg &q = call.in[kQ], &k = call.in[kK], &v = call.in[kV];
   const TensorArg starts_q = operand_at(call.in, kStartsQ),
                   starts_k = operand_at(call.in, kStartsK);
-  return {.q = rows_of(q),
-          .k = rows_of(k),
-          .v = rows_of(v),
-          .out = rows_of(call.out[0]),
-          .batch = q.dim(0),
-          .queries = q.dim(1),
-          .keys = k.dim(1),
-          .heads = static_cast<int>(q.dim(2)),
-          .kv_heads = static_cast<int>(k.dim(2)),
-          .head_dim = static_cast<int>(q.dim(3)),
-          .value_dim = static_cast<int>(v.dim(3)),
-          .bias = table_of(operand_at(call.in, kBias)),
-          .keep = table_of(operand_at(call.in, kKeep)),
-          .starts_q = starts_q.data,
-          .starts_k = starts_k.data,
-          .sequences = given(starts_q) ? static_cast<int>(starts_q.dim(0)) - 1 : 0,
-          .starts_are_i64 = starts_q.dtype == DType::kI64,
-          .rotary = rotary_of(operand_at(call.in, kCos), operand_at(call.in, kSin),
-                              attrs.rotary_interleaved),
-          .scale = static_cast<float>(attrs.scale),
-          .fill = static_cast<float>(attrs.fill),
-          .causal = attrs.causal,
-          .zero_nan_rows = attrs.zero_nan_rows,
-          .masks_add = attrs.masks_add,
-          .finite = attrs.causal ? reinterpret_cast<uint8_t*>(call.workspace) : nullptr,
-          .backwards = call.backwards};
+  AttentionLaunch args{
+      .q = rows_of(q),
+      .k = rows_of(k),
+      .v = rows_of(v),
+      .out = rows_of(call.out[0]),
+      .batch = q.dim(0),
+      .queries = q.dim(1),
+      .keys = k.dim(1),
+      .heads = static_cast<int>(q.dim(2)),
+      .kv_heads = static_cast<int>(k.dim(2)),
+      .head_dim = static_cast<int>(q.dim(3)),
+      .value_dim = static_cast<int>(v.dim(3)),
+      .bias = table_of(operand_at(call.in, kBias)),
+      .keep = table_of(operand_at(call.in, kKeep)),
+      .starts_q = starts_q.data,
+      .starts_k = starts_k.data,
+      .sequences = given(starts_q) ? static_cast<int>(starts_q.dim(0)) - 1 : 0,
+      .starts_are_i64 = starts_q.dtype == DType::kI64,
+      .rotary =
+          rotary_of(operand_at(call.in, kCos), operand_at(call.in, kSin), attrs.rotary_interleaved),
+      .scale = static_cast<float>(attrs.scale),
+      .fill = static_cast<float>(attrs.fill),
+      .causal = attrs.causal,
+      .zero_nan_rows = attrs.zero_nan_rows,
+      .masks_add = attrs.masks_add,
+      .finite = attrs.causal ? reinterpret_cast<uint8_t*>(call.workspace) : nullptr,
+      .backwards = call.backwards};
+  take_as_batch(operand_at(call.in, kPlaces), args);
+  return args;
 }
 
 void check_sequences(const PrepareCall& call) {
@@ -206,7 +234,9 @@ void check_sequences(const PrepareCall& call) {
 std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
   check_sequences(call);
   const TensorArg& k = call.in[kK];
-  const int64_t chunks = (k.dim(1) + kFiniteChunk - 1) / kFiniteChunk;
+  int64_t chunks = (k.dim(1) + kFiniteChunk - 1) / kFiniteChunk;
+  // As rows of a batch, each with chunks of its own.
+  if (given(operand_at(call.in, kPlaces))) chunks += call.in[kPlaces].dim(0);
   const bool causal = decode<AttentionAttrs>(call.attrs).causal;
   return workspace_only(causal ? static_cast<size_t>(k.dim(0) * k.dim(2) * chunks) : 0);
 }

@@ -43,47 +43,83 @@ struct Tile {
   int64_t visible;  // causal: query i of the tile sees key j iff j <= visible + i
 };
 
-// The tile-th tile of the sequences, which have ceil(queries / kRows) each, and after them the rows
-// of no sequence. Every warp calls it with all lanes: 32 sequences at a time, a prefix sum of their
-// tiles.
+// The block's tile of the sequences, which have ceil(queries / kRows) each, and after them of the
+// rows of no sequence. All tiles of all heads of a sequence lie together, and within it those of a
+// head, so that what is read is near what was read before. Every warp calls it with all lanes: each
+// takes kOwn sequences at a time, and a prefix sum of their tiles finds the block's.
 template <int kRows>
-__device__ inline void place_in_sequences(const AttentionLaunch& args, int64_t tile, Tile& result) {
+__device__ inline void place_in_sequences(const AttentionLaunch& args, unsigned block,
+                                          Tile& result) {
+  constexpr int kOwn = 4;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  int64_t before = 0;
+  const auto heads = static_cast<unsigned>(args.heads);
+  const unsigned wanted = block / heads;  // the tile of one head that begins there
+  unsigned before = 0;
   result.queries = 0;
-  for (int base = 0; base <= args.sequences; base += 32) {
-    const int i = base + lane;
-    int64_t begin = 0, end = 0;
-    if (i <= args.sequences) {
-      begin = sequence_start(args, args.starts_q, i, args.queries);
-      end = i == args.sequences ? args.queries
-                                : sequence_start(args, args.starts_q, i + 1, args.queries);
+  for (int base = 0; base <= args.sequences; base += 32 * kOwn) {
+    const int first = base + lane * kOwn;
+    int64_t start[kOwn + 1];
+    unsigned tiles[kOwn], own = 0;
+#pragma unroll
+    for (int i = 0; i <= kOwn; ++i) {
+      start[i] = first + i <= args.sequences
+                     ? sequence_start(args, args.starts_q, first + i, args.queries)
+                     : args.queries;
     }
-    const int64_t length = end > begin ? end - begin : 0;
-    const int64_t own = (length + kRows - 1) / kRows;
-    int64_t through = own;
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      const int64_t length = start[i + 1] > start[i] ? start[i + 1] - start[i] : 0;
+      tiles[i] = first + i <= args.sequences
+                     ? (static_cast<unsigned>(length) + kRows - 1) / kRows
+                     : 0;
+      own += tiles[i];
+    }
+    unsigned through = own;
+#pragma unroll
     for (int offset = 1; offset < 32; offset *= 2) {
-      const int64_t other = __shfl_up_sync(~0u, through, offset);
+      const unsigned other = __shfl_up_sync(~0u, through, offset);
       if (lane >= offset) through += other;
     }
-    const unsigned found = __ballot_sync(~0u, before + through > tile);
+    const unsigned found = __ballot_sync(~0u, before + through > wanted);
     if (found == 0) {
       before += __shfl_sync(~0u, through, 31);
       continue;
     }
+    // Of the lane that has it: which of its sequences, and the tiles before that.
+    unsigned ahead = before + through - own;
+    int which = 0;
+#pragma unroll
+    for (int i = 0; i + 1 < kOwn; ++i) {
+      const bool behind = which == i && ahead + tiles[i] <= wanted;
+      ahead += behind ? tiles[i] : 0;
+      which += behind ? 1 : 0;
+    }
+    int64_t begin = start[0], end = start[1];
+    unsigned count = tiles[0];
+#pragma unroll
+    for (int i = 1; i < kOwn; ++i) {
+      begin = which == i ? start[i] : begin;
+      end = which == i ? start[i + 1] : end;
+      count = which == i ? tiles[i] : count;
+    }
     const int owner = __ffs(static_cast<int>(found)) - 1;
-    const int64_t first =
-        (tile - before - (__shfl_sync(~0u, through, owner) - __shfl_sync(~0u, own, owner))) * kRows;
-    const int64_t rows = __shfl_sync(~0u, length, owner);
-    result.query = __shfl_sync(~0u, begin, owner) + first;
-    result.queries = static_cast<int>(rows - first < kRows ? rows - first : kRows);
+    begin = __shfl_sync(~0u, begin, owner);
+    end = __shfl_sync(~0u, end, owner);
+    count = __shfl_sync(~0u, count, owner);
+    ahead = __shfl_sync(~0u, ahead, owner);
+    const int sequence = __shfl_sync(~0u, first + which, owner);
+    const unsigned within = block - ahead * heads, head = within / count;
+    const int64_t tile = static_cast<int64_t>(within - head * count) * kRows, rows = end - begin;
+    result.head = head;
+    result.query = begin + tile;
+    result.queries = static_cast<int>(rows - tile < kRows ? rows - tile : kRows);
     result.key = result.keys = 0;
-    if (base + owner < args.sequences) {
-      result.key = sequence_start(args, args.starts_k, base + owner, args.keys);
-      const int64_t key_end = sequence_start(args, args.starts_k, base + owner + 1, args.keys);
+    if (sequence < args.sequences) {
+      result.key = sequence_start(args, args.starts_k, sequence, args.keys);
+      const int64_t key_end = sequence_start(args, args.starts_k, sequence + 1, args.keys);
       result.keys = key_end > result.key ? key_end - result.key : 0;
     }
-    result.visible = first + result.keys - rows;
+    result.visible = tile + result.keys - rows;
     return;
   }
 }
@@ -96,16 +132,20 @@ __device__ inline Tile find_tile(const AttentionLaunch& args, int64_t tiles, uns
   // A grid has less than 2^31 blocks, so 32 bits do; divisions of 64 are long.
   const auto tiles_of_head = static_cast<unsigned>(tiles),
              heads = static_cast<unsigned>(args.heads);
-  const unsigned head_and_batch = block / tiles_of_head, head = head_and_batch % heads;
-  const unsigned tile = block - head_and_batch * tiles_of_head;
+  const unsigned heads_per_kv = heads / static_cast<unsigned>(args.kv_heads);
   Tile result;
-  result.head = head;
-  result.kv_head = head / (heads / static_cast<unsigned>(args.kv_heads));
-  result.batch = head_and_batch / heads;
   if (args.starts_q != nullptr) {
-    place_in_sequences<kRows>(args, tile, result);
+    place_in_sequences<kRows>(args, block, result);
+    if (result.queries == 0) return result;
+    result.kv_head = result.head / heads_per_kv;
+    result.batch = 0;
     return result;
   }
+  const unsigned head_and_batch = block / tiles_of_head, head = head_and_batch % heads;
+  const unsigned tile = block - head_and_batch * tiles_of_head;
+  result.head = head;
+  result.kv_head = head / heads_per_kv;
+  result.batch = head_and_batch / heads;
   result.query = static_cast<int64_t>(tile) * kRows;
   const int64_t left = args.queries - result.query;
   result.queries = static_cast<int>(left < kRows ? left : kRows);

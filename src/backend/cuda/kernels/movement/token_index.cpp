@@ -18,6 +18,7 @@ void launch(const LaunchCall& call) {
                            .starts = optional_array(call.out, 2),
                            .places = optional_array(call.out, 3),
                            .ordinals = optional_array(call.out, 4),
+                           .kept = optional_array(call.out, 5),
                            .counts = reinterpret_cast<int32_t*>(call.workspace),
                            .padding = decode<TokenIndexAttrs>(call.attrs).padding},
                           stream_of(call.execution)),

@@ -1,13 +1,15 @@
-// Where the tokens of a padded batch lie: one kernel counts them, one block per row; a second one
-// adds up the counts of the rows before its own and writes. Contract: token_index.h. C++17.
+// Where the tokens of a padded batch lie: one block per row adds up the tokens of the rows before
+// it and writes its own. Of large masks another kernel counts them first, of small ones every block
+// does. Contract: token_index.h. C++17.
 #include "backend/cuda/device/elements.cuh"
 #include "backend/cuda/kernels/movement/token_index.h"
 
 namespace vernier::backend::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr bool is_float_type(DType type) { return type <= DType::kBF16; }
+constexpr int kThreads = 256, kWarps = kThreads / 32;
+// Of a mask that every block counts.
+constexpr int64_t kSmallMask = 8192;
 
 __device__ bool is_padding(const TokenIndexLaunch& args, int64_t at, bool of_floats) {
   if (of_floats)
@@ -15,58 +17,91 @@ __device__ bool is_padding(const TokenIndexLaunch& args, int64_t at, bool of_flo
   return load_integer(args.mask.dtype, args.mask.data, at) == args.padding;
 }
 
-// The sum of everybody's `value`, for all threads of the block.
-__device__ int64_t sum_of_block(int64_t value) {
-  __shared__ int64_t parts[kThreads / 32];
-  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(~0u, value, offset);
-  __syncthreads();
-  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
-  __syncthreads();
-  int64_t sum = 0;
-  for (int i = 0; i < kThreads / 32; ++i) sum += parts[i];
-  return sum;
-}
-
-// A row has tokens in its first n places only if n places are none of padding and the last of them
-// stands at n - 1: then the sum of its tokens and the end of its last one agree.
-__global__ void __launch_bounds__(kThreads)
-    count_kernel(const __grid_constant__ TokenIndexLaunch args, bool of_floats) {
-  const int64_t length = args.mask.size[1], row = blockIdx.x;
-  int64_t tokens = 0;
-  int end = 0;
-  __shared__ int last;
-  if (threadIdx.x == 0) last = 0;
-  __syncthreads();
-  for (int64_t s = threadIdx.x; s < length; s += kThreads) {
+// The tokens of a row, for all lanes of a warp. They are its first n places only if n places are no
+// padding and the last of them is the n-th.
+__device__ int64_t tokens_of_row(const TokenIndexLaunch& args, int64_t row, bool of_floats) {
+  const int64_t length = args.mask.size[1];
+  int tokens = 0, end = 0;
+  for (int64_t s = threadIdx.x % 32; s < length; s += 32) {
     if (is_padding(args, row * length + s, of_floats)) continue;
     ++tokens;
     end = static_cast<int>(s + 1);
   }
-  if (end > 0) atomicMax(&last, end);
-  const int64_t all = sum_of_block(tokens);
-  if (threadIdx.x == 0)
-    args.counts[row] = static_cast<int32_t>(all > 0 && all == last ? all : length);
+  for (int offset = 16; offset > 0; offset /= 2) {
+    tokens += __shfl_xor_sync(~0u, tokens, offset);
+    end = max(end, __shfl_xor_sync(~0u, end, offset));
+  }
+  return tokens > 0 && tokens == end ? tokens : length;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    count_kernel(const __grid_constant__ TokenIndexLaunch args, int64_t batch, bool of_floats) {
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
+  if (row >= batch) return;
+  const int64_t tokens = tokens_of_row(args, row, of_floats);
+  if (threadIdx.x % 32 == 0) args.counts[row] = static_cast<int32_t>(tokens);
+}
+
+// What the rows before a block's have, its own, and all.
+struct Tokens {
+  int64_t before, own, all;
+};
+template <bool kCounted>
+__device__ Tokens count_tokens(const TokenIndexLaunch& args, int64_t row, int64_t batch,
+                               bool of_floats) {
+  __shared__ int64_t parts[kWarps][3];
+  Tokens sum{0, 0, 0};
+  const auto add = [&](int64_t b, int64_t tokens) {
+    sum.all += tokens;
+    sum.before += b < row ? tokens : 0;
+    sum.own += b == row ? tokens : 0;
+  };
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  if (kCounted) {
+    for (int64_t b = threadIdx.x; b < batch; b += kThreads) add(b, args.counts[b]);
+    for (int offset = 16; offset > 0; offset /= 2) {
+      sum.all += __shfl_xor_sync(~0u, sum.all, offset);
+      sum.before += __shfl_xor_sync(~0u, sum.before, offset);
+      sum.own += __shfl_xor_sync(~0u, sum.own, offset);
+    }
+  } else {
+    for (int64_t b = warp; b < batch; b += kWarps) add(b, tokens_of_row(args, b, of_floats));
+  }
+  if (threadIdx.x % 32 == 0) {
+    parts[warp][0] = sum.before;
+    parts[warp][1] = sum.own;
+    parts[warp][2] = sum.all;
+  }
+  __syncthreads();
+  sum = {0, 0, 0};
+  for (const auto& part : parts) {
+    sum.before += part[0];
+    sum.own += part[1];
+    sum.all += part[2];
+  }
+  return sum;
 }
 
 __device__ void put(const Array& list, int64_t at, int64_t value) {
   if (list.data != nullptr) reinterpret_cast<int32_t*>(list.data)[at] = static_cast<int32_t>(value);
 }
+__device__ void put_kept(const Array& list, int64_t at, bool value) {
+  if (list.data != nullptr) reinterpret_cast<bool*>(list.data)[at] = value;
+}
 
+template <bool kCounted>
 __global__ void __launch_bounds__(kThreads)
-    write_kernel(const __grid_constant__ TokenIndexLaunch args, int64_t batch, int64_t room) {
+    write_kernel(const __grid_constant__ TokenIndexLaunch args, int64_t batch, int64_t room,
+                 bool of_floats) {
   const int64_t length = args.mask.size[1], row = blockIdx.x;
-  int64_t before = 0, all = 0;
-  for (int64_t b = threadIdx.x; b < batch; b += kThreads) {
-    all += args.counts[b];
-    if (b < row) before += args.counts[b];
-  }
-  before = sum_of_block(before);
-  all = min(sum_of_block(all), room);
-  const int64_t own = row < batch ? args.counts[row] : 0;
-  const int64_t start = min(before, room), tokens = min(own, room - start);
+  const Tokens counted = count_tokens<kCounted>(args, row, batch, of_floats);
+  const int64_t all = min(counted.all, room), start = min(counted.before, room),
+                tokens = min(counted.own, room - start);
   for (int64_t s = threadIdx.x; s < tokens; s += kThreads) {
     put(args.rows, start + s, row * length + s);
     put(args.positions, start + s, s);
+    if (args.kept.data != nullptr)
+      put_kept(args.kept, start + s, !is_padding(args, row * length + s, of_floats));
   }
   for (int64_t s = threadIdx.x; row < batch && s < length; s += kThreads)
     put(args.places, row * length + s, s < tokens ? start + s : start);
@@ -78,6 +113,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t t = all + row * kThreads + threadIdx.x; t < room; t += (batch + 1) * kThreads) {
     put(args.rows, t, 0);
     put(args.positions, t, 0);
+    put_kept(args.kept, t, false);
   }
 }
 
@@ -85,14 +121,18 @@ __global__ void __launch_bounds__(kThreads)
 
 cudaError_t index_tokens(const TokenIndexLaunch& args, cudaStream_t stream) {
   const int64_t batch = args.mask.size[0], length = args.mask.size[1];
-  const int64_t room = args.rows.data != nullptr        ? args.rows.size[0]
-                       : args.positions.data != nullptr ? args.positions.size[0]
-                                                        : batch * length;
-  if (batch > 0) {
-    count_kernel<<<static_cast<unsigned>(batch), kThreads, 0, stream>>>(
-        args, is_float_type(args.mask.dtype));
+  int64_t room = batch * length;
+  for (const Array* list : {&args.rows, &args.positions, &args.kept})
+    if (list->data != nullptr) room = list->size[0];
+  const bool of_floats = args.mask.dtype <= DType::kBF16;
+  const auto blocks = static_cast<unsigned>(batch) + 1;
+  if (batch * length <= kSmallMask) {
+    write_kernel<false><<<blocks, kThreads, 0, stream>>>(args, batch, room, of_floats);
+    return cudaGetLastError();
   }
-  write_kernel<<<static_cast<unsigned>(batch) + 1, kThreads, 0, stream>>>(args, batch, room);
+  count_kernel<<<static_cast<unsigned>((batch + kWarps - 1) / kWarps), kThreads, 0, stream>>>(
+      args, batch, of_floats);
+  write_kernel<true><<<blocks, kThreads, 0, stream>>>(args, batch, room, of_floats);
   return cudaGetLastError();
 }
 

@@ -9,11 +9,12 @@ namespace vernier::backend::cuda {
 
 /// `counts`: room for the tokens of each row. Outputs may be absent. All arrays dense.
 struct TokenIndexLaunch {
-  Array mask, rows, positions, starts, places, ordinals;
+  Array mask, rows, positions, starts, places, ordinals, kept;
   int32_t* counts;
   int64_t padding;
 };
-/// Tokens beyond the places of `rows` and `positions` are left out, and no row starts behind them.
+/// Tokens beyond the places of `rows`, `positions` and `kept` are left out, and no row starts
+/// behind them.
 cudaError_t index_tokens(const TokenIndexLaunch& args, cudaStream_t stream);
 
 }  // namespace vernier::backend::cuda
