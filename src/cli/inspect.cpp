@@ -68,7 +68,10 @@ int inspect_engine_file(const Options& options) {
   const EngineOptions opening{.kernels = plugin_kernels(options.plugins)};
   const std::shared_ptr<const Engine> engine = Engine::open(options.file, opening);
   if (options.check) engine->check_weights();
-  EngineInspection what{.node = options.why, .shapes = options.shapes, .threads = options.threads};
+  EngineInspection what;
+  what.node = options.why;
+  what.shapes = options.shapes;
+  what.threads = options.threads;
   what.format = options.json ? InspectFormat::kJson : InspectFormat::kText;
   if (options.ledger || !options.why.empty()) {
     what.view = EngineView::kLedger;

@@ -521,7 +521,7 @@ struct L2NormAttrs {
 ///   3 places [B, S]: the token at (b, s); of padding the first token of its row
 ///   4 ordinals [B + 1]: 0, 1, … B
 ///   5 kept [T], bool: token t is no padding; behind the last token false
-/// Throws where there are more than T tokens.
+/// Tokens beyond the first T are left out, with the starts behind them.
 struct TokenIndexAttrs {
   SymShape tokens = {1};  ///< [T]
   int64_t padding = 0;

@@ -79,12 +79,7 @@ void eval_token_index(const EvalCall& call) {
     const auto is_padding = [&](int64_t s) {
       return mask.value(b * length + s) == static_cast<double>(padding);
     };
-    const int64_t tokens = tokens_of_row(length, is_padding);
-    if (start + tokens > places) {
-      throw Error(ErrorCode::kInput, "TokenIndex: rows 0 to " + std::to_string(b) + " have " +
-                                         std::to_string(start + tokens) + " tokens, but only " +
-                                         std::to_string(places) + " places");
-    }
+    const int64_t tokens = std::min(tokens_of_row(length, is_padding), places - start);
     write(2, b, start);
     write(4, b, b);
     for (int64_t s = 0; s < length; ++s) {

@@ -158,6 +158,10 @@ auto members(const plan::Symbol& x) {
   const auto& [a, b, c, d] = x;
   return std::tie(a, b, c, d);
 }
+auto members(const plan::TokenCount& x) {
+  const auto& [a, b, c, d] = x;
+  return std::tie(a, b, c, d);
+}
 auto members(const plan::Guard& x) {
   const auto& [a, b, c] = x;
   return std::tie(a, b, c);
@@ -211,8 +215,8 @@ auto members(const plan::BuildOptions& x) {
   return std::tie(a, b, c, d, e, f, g, h);
 }
 auto members(const plan::Plan& x) {
-  const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r] = x;
-  return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r);
+  const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s] = x;
+  return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s);
 }
 
 template <class T>

@@ -1,9 +1,10 @@
 // cpu.token_index.scan: where the tokens of a padded batch lie. Contract: TokenIndexAttrs in
 // core/attrs.h. The mask is dense, of any type that can be counted. One thread: the mask is small
 // beside what is computed for its tokens.
+#include <algorithm>
+
 #include "backend/body.h"
 #include "core/attrs.h"
-#include "core/error.h"
 #include "core/token_rows.h"
 
 namespace vernier::backend::cpu {
@@ -32,12 +33,7 @@ void scan(const LaunchCall& call, int64_t padding) {
   const T* row = mask.as<const T>();
   for (int64_t b = 0; b < batch; ++b, row += length) {
     const auto is_padding = [&](int64_t s) { return row[s] == padding_value; };
-    const int64_t tokens = tokens_of_row(length, is_padding);
-    if (start + tokens > room) {
-      throw Error(ErrorCode::kInput, "TokenIndex: rows 0 to " + std::to_string(b) + " have " +
-                                         std::to_string(start + tokens) + " tokens, but only " +
-                                         std::to_string(room) + " places");
-    }
+    const int64_t tokens = std::min(tokens_of_row(length, is_padding), room - start);
     put(starts, b, start);
     put(ordinals, b, b);
     for (int64_t s = 0; s < tokens; ++s) {

@@ -214,6 +214,11 @@ AttentionLaunch arguments(const LaunchCall& call) {
       .masks_add = attrs.masks_add,
       .finite = attrs.causal ? reinterpret_cast<uint8_t*>(call.workspace) : nullptr,
       .backwards = call.backwards};
+  // A single batch item of sequences: where it would end, whatever a view says of an axis of 1.
+  if (args.starts_q != nullptr) {
+    for (AttentionRows* rows : {&args.q, &args.out}) rows->batch = args.queries * rows->row;
+    for (AttentionRows* rows : {&args.k, &args.v}) rows->batch = args.keys * rows->row;
+  }
   take_as_batch(operand_at(call.in, kPlaces), args);
   return args;
 }

@@ -1,0 +1,147 @@
+// Engines that compute tokens, not padding: the same bits as with padding, whatever the mask, in
+// every mode and on every device.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "scenarios/build.h"
+#include "vernier/session.h"
+
+namespace vernier::verify::field {
+namespace {
+
+struct UnpadCase {
+  const char *model, *mode;
+};
+void PrintTo(const UnpadCase& c, std::ostream* out) { *out << c.model << " " << c.mode; }
+
+bool counts_tokens(const plan::Plan& plan) {
+  return std::ranges::any_of(plan.steps,
+                             [](const plan::Step& step) { return step.op == OpKind::kTokenIndex; });
+}
+
+enum class Rows { kBehind, kFull, kInFront, kHoles, kNone, kMixed };
+
+// A row of a mask with padding of one kind.
+std::vector<int64_t> mask_row(Rows kind, int64_t length, std::mt19937& random) {
+  const auto tokens = static_cast<int64_t>(1 + random() % static_cast<uint64_t>(length));
+  std::vector<int64_t> row;
+  for (int64_t s = 0; s < length; ++s) {
+    const bool token = kind == Rows::kBehind    ? s < tokens
+                       : kind == Rows::kFull    ? true
+                       : kind == Rows::kInFront ? s >= length - tokens
+                       : kind == Rows::kHoles   ? random() % 2 == 0
+                                                : false;
+    row.push_back(token ? 1 : 0);
+  }
+  return row;
+}
+
+Tensor integers(const Shape& shape, const std::vector<int64_t>& values) {
+  return Tensor::from(DType::kI64, shape, std::span<const int64_t>(values));
+}
+
+NamedTensors inputs_of(const plan::Plan& plan, Rows kind, const Shape& shape) {
+  std::mt19937 random(static_cast<uint32_t>(shape[0] * 1000 + shape[1]) +
+                      static_cast<uint32_t>(kind));
+  std::vector<int64_t> mask, ids;
+  for (int64_t r = 0; r < shape[0]; ++r) {
+    const auto own = kind == Rows::kMixed ? static_cast<Rows>(r % 5) : kind;
+    const std::vector<int64_t> row = mask_row(own, shape[1], random);
+    mask.insert(mask.end(), row.begin(), row.end());
+  }
+  for (const int64_t token : mask) ids.push_back(token == 1 ? 5 + random() % 500 : 1);
+  NamedTensors inputs;
+  for (const std::string& name : plan.input_names) {
+    const bool is_mask = name == "attention_mask", is_ids = name == "input_ids";
+    const std::vector<int64_t> zeros(mask.size(), 0);
+    inputs.emplace_back(name, integers(shape, is_mask ? mask : is_ids ? ids : zeros));
+  }
+  return inputs;
+}
+
+std::vector<std::byte> answers(Session& session, const NamedTensors& inputs) {
+  std::vector<Input> arrays;
+  for (const auto& [name, t] : inputs)
+    arrays.push_back({name, t.dtype(), t.shape(), t.byte_span().data()});
+  std::vector<std::byte> bytes;
+  for (const Output& output : session.run(arrays)) {
+    const auto* data = static_cast<const std::byte*>(output.data);
+    const auto count = static_cast<size_t>(num_elems(output.shape)) * size_bytes(output.dtype);
+    bytes.insert(bytes.end(), data, data + count);
+  }
+  return bytes;
+}
+
+class Unpadded : public ::testing::TestWithParam<UnpadCase> {};
+
+TEST_P(Unpadded, HasTheBitsOfThePaddedEngine) {
+  const auto model = model_named(GetParam().model);
+  const plan::Plan with = plan_of(*model, {.mode = GetParam().mode}),
+                   without = plan_of(*model, {.mode = GetParam().mode, .passes_off = {"unpad"}});
+  ASSERT_TRUE(counts_tokens(with));
+  ASSERT_FALSE(counts_tokens(without));
+  Session unpadded(engine_of(with), {.threads = 2}), padded(engine_of(without), {.threads = 2});
+  for (const Rows kind :
+       {Rows::kBehind, Rows::kFull, Rows::kInFront, Rows::kHoles, Rows::kNone, Rows::kMixed}) {
+    for (const Shape& shape :
+         {Shape{1, 1}, Shape{1, 7}, Shape{4, 16}, Shape{9, 97}, Shape{33, 40}, Shape{8, 128}}) {
+      const NamedTensors inputs = inputs_of(with, kind, shape);
+      // Three times: launched, recorded, replayed.
+      for (int i = 0; i < 3; ++i) {
+        EXPECT_TRUE(answers(unpadded, inputs) == answers(padded, inputs))
+            << "rows of kind " << static_cast<int>(kind) << ", " << str(shape) << ", run " << i;
+      }
+    }
+  }
+}
+
+// Batches of one padded size and other numbers of tokens, in turn.
+TEST_P(Unpadded, RowsKeepTheirBitsInEveryCompany) {
+  const auto model = model_named(GetParam().model);
+  const plan::Plan plan = plan_of(*model, {.mode = GetParam().mode});
+  Session session(engine_of(plan), {.threads = 2});
+  const NamedTensors alone = inputs_of(plan, Rows::kBehind, {1, 50});
+  const std::vector<std::byte> expected = answers(session, alone);
+  for (int64_t rows : {2, 5, 31}) {
+    NamedTensors batch = inputs_of(plan, Rows::kMixed, {rows, 50});
+    for (size_t i = 0; i < batch.size(); ++i) {
+      std::vector<int64_t> values = batch[i].second.integers();
+      const std::vector<int64_t> first = alone[i].second.integers();
+      std::copy(first.begin(), first.end(), values.begin());
+      batch[i].second = integers({rows, 50}, values);
+    }
+    std::vector<std::byte> got = answers(session, batch);
+    got.resize(expected.size());
+    EXPECT_TRUE(got == expected) << rows << " rows";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Unpadded,
+                         ::testing::Values(UnpadCase{"bge_reranker_ts14", "fp32"},
+                                           UnpadCase{"bge_reranker_ts17", "fp16"},
+                                           UnpadCase{"bge_reranker_dynamo", "bf16"},
+                                           UnpadCase{"bge_reranker_dynamo", "tf32"},
+                                           UnpadCase{"bert_embedder_ts17", "fp32"},
+                                           UnpadCase{"bert_embedder_ts17", "fp16"},
+                                           UnpadCase{"bge_reranker_ts17", "int8"},
+                                           UnpadCase{"bge_reranker_ts17", "w8"}),
+                         [](const auto& test) {
+                           return std::string(test.param.model) + "_" + test.param.mode;
+                         });
+
+// What padding reaches stays.
+TEST(Unpadded, TokenOutputsStayPadded) {
+  const auto model = model_named("bert_sdpa_dynamo");
+  const plan::Plan plan = plan_of(*model, {.mode = "fp32"});
+  EXPECT_FALSE(counts_tokens(plan));
+  const auto is_reason = [](const std::string& note) {
+    return note.find("unpadding: 0 of 2 attentions") == 0 &&
+           note.find("has the padding, too") != std::string::npos;
+  };
+  EXPECT_TRUE(std::ranges::any_of(plan.notes, is_reason));
+}
+
+}  // namespace
+}  // namespace vernier::verify::field
