@@ -5,6 +5,9 @@
 #include <array>
 #include <cstring>
 #include <iterator>
+#include <random>
+#include <set>
+#include <utility>
 
 #include "core/tasks.h"
 #include "verify/runner.h"
@@ -13,8 +16,8 @@
 namespace vernier::verify {
 
 Replay::Replay(const plan::Plan& plan, const backend::Backend& backend, uint32_t poison,
-               const Watch& watch)
-    : plan_(plan), backend_(backend), poison_(poison), watch_(watch) {}
+               const Watch& watch, std::optional<uint64_t> sample)
+    : plan_(plan), backend_(backend), poison_(poison), watch_(watch), sample_(sample) {}
 
 void Replay::before_run(std::span<std::byte> arena) {
   Poison(poison_).before_run(arena);
@@ -27,9 +30,55 @@ void Replay::before_step(std::span<std::byte> unwritten) { Poison(poison_).befor
 
 void Replay::after_step(int32_t step, const backend::LaunchCall& call) {
   constexpr size_t kMostBytes = size_t{256} << 20;  // kept until the run is over
-  waiting_.push_back(copy_step(plan_, step, call));
+  std::optional<StepCopy> some = copy_sample(step, call);
+  waiting_.push_back(some ? std::move(*some) : copy_step(plan_, step, call));
   waiting_bytes_ += waiting_.back().bytes;
   if (waiting_bytes_ > kMostBytes) judge_waiting();
+}
+
+namespace {
+
+// Inputs of a product that have a row for each row of the result; none: it is no such product.
+std::vector<size_t> inputs_with_rows(const plan::Step& step, const backend::LaunchCall& call) {
+  switch (step.op) {
+    case OpKind::kLinear:
+    case OpKind::kLinearAddLayerNorm:
+      return {0, 3};
+    case OpKind::kWeightOnlyLinear:
+      return {0, 5};
+    case OpKind::kMatMul: {
+      const bool one_weight = !step.packed.empty() || (call.in[1].data && call.in[1].rank == 2);
+      return one_weight && call.in[0].rank > 1 ? std::vector<size_t>{0} : std::vector<size_t>{};
+    }
+    default:
+      return {};
+  }
+}
+
+// The first rows of `all`, the last ones, and drawn ones between them, ascending.
+std::vector<int64_t> sampled_rows(int64_t all, std::mt19937_64& random) {
+  std::set<int64_t> rows;
+  for (int64_t i = 0; i < Replay::kEndRows; ++i) {
+    rows.insert(i);
+    rows.insert(all - 1 - i);
+  }
+  while (std::ssize(rows) < Replay::kSampledRows)
+    rows.insert(static_cast<int64_t>(random() % static_cast<uint64_t>(all)));
+  return {rows.begin(), rows.end()};
+}
+
+}  // namespace
+
+// Some rows of a product that has many; empty: the step is copied as a whole.
+std::optional<StepCopy> Replay::copy_sample(int32_t step, const backend::LaunchCall& call) const {
+  if (!sample_) return std::nullopt;
+  const std::vector<size_t> with_rows = inputs_with_rows(plan_.step(step), call);
+  const int64_t all = with_rows.empty() ? 0 : rows_in(call.out[0], 1);
+  if (all <= kSampledRows) return std::nullopt;
+  std::seed_seq seeds{*sample_, static_cast<uint64_t>(step), static_cast<uint64_t>(all)};
+  std::mt19937_64 random(seeds);
+  const std::vector<int64_t> rows = sampled_rows(all, random);
+  return copy_rows(plan_, step, call, {.with_rows = with_rows, .rows = rows});
 }
 
 void Replay::judge_waiting() {

@@ -2,6 +2,7 @@
 // "Verify": is the kernel right?). Contract and limits: docs/verification_checks.md "Replay".
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,13 @@ namespace vernier::verify {
 /// on all threads; those of long runs in between, as soon as they take 256 MB.
 class Replay final : public RunObserver {
  public:
-  /// `watch`: asked before each step is judged.
+  /// `watch`: asked before each step is judged. `sample`, where given: a seed; of products by rows
+  /// whose weight all rows share only so many rows are judged as `kSampledRows` says, drawn with
+  /// it.
   Replay(const plan::Plan& plan, const backend::Backend& backend, uint32_t poison,
-         const Watch& watch = {});
+         const Watch& watch = {}, std::optional<uint64_t> sample = {});
+  /// The first and the last rows and as many drawn ones.
+  static constexpr int64_t kEndRows = 16, kDrawnRows = 32, kSampledRows = 2 * kEndRows + kDrawnRows;
   void before_run(std::span<std::byte> arena) override;
   void before_step(std::span<std::byte> unwritten) override;
   void after_step(int32_t step, const backend::LaunchCall& call) override;
@@ -29,10 +34,12 @@ class Replay final : public RunObserver {
 
  private:
   void judge_waiting();
+  std::optional<StepCopy> copy_sample(int32_t step, const backend::LaunchCall& call) const;
   const plan::Plan& plan_;
   const backend::Backend& backend_;
   uint32_t poison_;
   Watch watch_;
+  std::optional<uint64_t> sample_;
   std::vector<StepCopy> waiting_;
   size_t waiting_bytes_ = 0;
   std::vector<StepResult> results_;
