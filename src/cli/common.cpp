@@ -1,6 +1,8 @@
 // Errors, progress and printing of the commands: see common.h.
 #include "cli/common.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -161,6 +163,14 @@ void Progress::stage(std::string_view name) {
 
 void Progress::say() const {
   write_line("vernier: " + printable_name(what_ + (stage_.empty() ? "" : ": " + stage_)) + " ...");
+}
+
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  constexpr int kMostOfGlibc = 32 << 20, kNever = INT_MAX;
+  mallopt(M_MMAP_THRESHOLD, kMostOfGlibc);
+  mallopt(M_TRIM_THRESHOLD, kNever);
+#endif
 }
 
 }  // namespace vernier::cli

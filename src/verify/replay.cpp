@@ -10,14 +10,15 @@
 #include <utility>
 
 #include "core/tasks.h"
+#include "core/threads.h"
 #include "verify/runner.h"
 #include "verify/step_judge.h"
 
 namespace vernier::verify {
 
 Replay::Replay(const plan::Plan& plan, const backend::Backend& backend, uint32_t poison,
-               const Watch& watch, std::optional<uint64_t> sample)
-    : plan_(plan), backend_(backend), poison_(poison), watch_(watch), sample_(sample) {}
+               ReplayOptions options)
+    : plan_(plan), backend_(backend), poison_(poison), options_(std::move(options)) {}
 
 void Replay::before_run(std::span<std::byte> arena) {
   Poison(poison_).before_run(arena);
@@ -58,11 +59,11 @@ std::vector<size_t> inputs_with_rows(const plan::Step& step, const backend::Laun
 // The first rows of `all`, the last ones, and drawn ones between them, ascending.
 std::vector<int64_t> sampled_rows(int64_t all, std::mt19937_64& random) {
   std::set<int64_t> rows;
-  for (int64_t i = 0; i < Replay::kEndRows; ++i) {
+  for (int64_t i = 0; i < ReplayOptions::kEndRows; ++i) {
     rows.insert(i);
     rows.insert(all - 1 - i);
   }
-  while (std::ssize(rows) < Replay::kSampledRows)
+  while (std::ssize(rows) < ReplayOptions::kSampledRows)
     rows.insert(static_cast<int64_t>(random() % static_cast<uint64_t>(all)));
   return {rows.begin(), rows.end()};
 }
@@ -71,11 +72,11 @@ std::vector<int64_t> sampled_rows(int64_t all, std::mt19937_64& random) {
 
 // Some rows of a product that has many; empty: the step is copied as a whole.
 std::optional<StepCopy> Replay::copy_sample(int32_t step, const backend::LaunchCall& call) const {
-  if (!sample_) return std::nullopt;
+  if (!options_.sample) return std::nullopt;
   const std::vector<size_t> with_rows = inputs_with_rows(plan_.step(step), call);
   const int64_t all = with_rows.empty() ? 0 : rows_in(call.out[0], 1);
-  if (all <= kSampledRows) return std::nullopt;
-  std::seed_seq seeds{*sample_, static_cast<uint64_t>(step), static_cast<uint64_t>(all)};
+  if (all <= ReplayOptions::kSampledRows) return std::nullopt;
+  std::seed_seq seeds{*options_.sample, static_cast<uint64_t>(step), static_cast<uint64_t>(all)};
   std::mt19937_64 random(seeds);
   const std::vector<int64_t> rows = sampled_rows(all, random);
   return copy_rows(plan_, step, call, {.with_rows = with_rows, .rows = rows});
@@ -85,8 +86,9 @@ void Replay::judge_waiting() {
   std::vector<StepResult> judged(waiting_.size());
   for_each_task(std::ssize(waiting_), [&](int64_t i) {
     StepCopy& copy = waiting_[i];
-    watch_.check_time([&] { return "replaying " + step_text(plan_, copy.step) + " in FP64"; });
-    judged[i] = judge_step(plan_, backend_, copy);
+    options_.watch.check_time(
+        [&] { return "replaying " + step_text(plan_, copy.step) + " in FP64"; });
+    judged[i] = judge_step(plan_, backend_, copy, options_.constants);
     copy = {};
   });
   std::ranges::move(judged, std::back_inserter(results_));
@@ -102,11 +104,16 @@ const std::vector<StepResult>& Replay::steps() {
 void Poison::before_run(std::span<std::byte> arena) { before_step(arena); }
 
 void Poison::before_step(std::span<std::byte> unwritten) {
-  constexpr size_t kBlock = 4096;  // bytes written at a time
+  constexpr size_t kBlock = 4096;       // bytes written at a time
+  constexpr int64_t kLeastBlocks = 64;  // of a thread
   std::array<uint32_t, kBlock / sizeof(word_)> block;
   block.fill(word_);
-  for (size_t at = 0; at < unwritten.size(); at += kBlock)
-    std::memcpy(unwritten.data() + at, block.data(), std::min(kBlock, unwritten.size() - at));
+  const auto blocks = static_cast<int64_t>((unwritten.size() + kBlock - 1) / kBlock);
+  in_parallel(blocks, kLeastBlocks, [&](int64_t begin, int64_t end) {
+    const size_t last = std::min(static_cast<size_t>(end) * kBlock, unwritten.size());
+    for (size_t at = static_cast<size_t>(begin) * kBlock; at < last; at += kBlock)
+      std::memcpy(unwritten.data() + at, block.data(), std::min(kBlock, last - at));
+  });
 }
 
 void Recorder::before_run(std::span<std::byte> arena) {

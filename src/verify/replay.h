@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/constant_cache.h"
 #include "core/limits.h"
 #include "plan/plan.h"
 #include "runtime/session_impl.h"
@@ -14,18 +15,25 @@
 
 namespace vernier::verify {
 
+/// How a run is replayed.
+/// watch      asked before each step is judged
+/// sample     a seed: of products whose rows share one weight, only kSampledRows rows are judged:
+///            the first and the last kEndRows, and others drawn with it
+/// constants  that evaluations share; null: none are. Must outlive the replay
+struct ReplayOptions {
+  static constexpr int64_t kEndRows = 16, kSampledRows = 64;
+  Watch watch = {};
+  std::optional<uint64_t> sample = {};
+  ConstantCache* constants = nullptr;
+};
+
 /// Watches one run: fills the arena, and what each step is to write, with `poison`, and copies what
 /// each step reads and makes; the run itself is not changed. The copies are judged after the run,
 /// on all threads; those of long runs in between, as soon as they take 256 MB.
 class Replay final : public RunObserver {
  public:
-  /// `watch`: asked before each step is judged. `sample`, where given: a seed; of products by rows
-  /// whose weight all rows share only so many rows are judged as `kSampledRows` says, drawn with
-  /// it.
   Replay(const plan::Plan& plan, const backend::Backend& backend, uint32_t poison,
-         const Watch& watch = {}, std::optional<uint64_t> sample = {});
-  /// The first and the last rows and as many drawn ones.
-  static constexpr int64_t kEndRows = 16, kDrawnRows = 32, kSampledRows = 2 * kEndRows + kDrawnRows;
+         ReplayOptions options = {});
   void before_run(std::span<std::byte> arena) override;
   void before_step(std::span<std::byte> unwritten) override;
   void after_step(int32_t step, const backend::LaunchCall& call) override;
@@ -38,8 +46,7 @@ class Replay final : public RunObserver {
   const plan::Plan& plan_;
   const backend::Backend& backend_;
   uint32_t poison_;
-  Watch watch_;
-  std::optional<uint64_t> sample_;
+  ReplayOptions options_;
   std::vector<StepCopy> waiting_;
   size_t waiting_bytes_ = 0;
   std::vector<StepResult> results_;

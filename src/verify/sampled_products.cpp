@@ -336,6 +336,7 @@ SampledProduct judge(const plan::Step& step, const Product& p, const TensorArg& 
   const std::vector<double> values = activated(p.activation, sums);
   const PointRounding stored = ideal_rounding(step.op, step.numerics).at(2);
   SampledProduct sampled{.share = share_of(p.rows(), p.n, of_row, of_column)};
+  const UnitInLastPlace unit_of(result.dtype), stored_unit(stored.type);
   double largest_limit = 0, squares = 0;
   for (size_t i = 0; i < places.size(); ++i) {
     const auto& [row, column, sum, sum_squares] = places[i];
@@ -344,7 +345,7 @@ SampledProduct judge(const plan::Step& step, const Product& p, const TensorArg& 
     if (!std::isfinite(got) || !std::isfinite(round_to(result.dtype, want)))
       continue;  // of the answers and the replay
     const double unit =
-        std::max(ulp(result.dtype, want), is_simulated(stored) ? ulp(stored.type, want) : 0.0);
+        std::max(unit_of.at(want), is_simulated(stored) ? stored_unit.at(want) : 0.0);
     const double noise = std::abs(p.alpha) * (std::sqrt(2 * sum_squares) + std::abs(sum)) +
                          std::abs(p.added(row, column));
     const double limit = unit + kSubnormal + step.numerics.approximation_abs +
@@ -371,14 +372,14 @@ SampledProduct judge(const plan::Step& step, const Product& p, const TensorArg& 
 std::optional<SampledProduct> replay_rows(const plan::Plan& plan, const backend::Backend& backend,
                                           int32_t index, const LaunchCall& call,
                                           std::span<const size_t> with_rows, int inner,
-                                          std::mt19937_64& random) {
+                                          std::mt19937_64& random, ConstantCache* constants) {
   const int64_t all = rows_in(call.out[0], inner);
   if (all == 0) return std::nullopt;
   const std::vector<int64_t> rows = drawn(all, inner == 1 ? kReplayedRows : 1, random);
   const std::optional<StepCopy> copy =
       copy_rows(plan, index, call, {.with_rows = with_rows, .inner = inner, .rows = rows});
   if (!copy) return std::nullopt;
-  return SampledProduct{.why = judge_step(plan, backend, *copy).why,
+  return SampledProduct{.why = judge_step(plan, backend, *copy, constants).why,
                         .share = static_cast<double>(std::ssize(rows)) / static_cast<double>(all)};
 }
 
@@ -420,10 +421,11 @@ std::optional<SampledProduct> sample_product(const plan::Plan& plan,
   std::optional<SampledProduct> sampled;
   if (step.op == OpKind::kLinearAddLayerNorm) {
     constexpr size_t kWithRows[] = {0, 3};  // x and the residual
-    sampled = replay_rows(plan, backend, index, call, kWithRows, 1, random);
+    sampled = replay_rows(plan, backend, index, call, kWithRows, 1, random, constants);
   } else if (step.op == OpKind::kConv) {
     constexpr size_t kWithRows[] = {0};
-    sampled = replay_rows(plan, backend, index, call, kWithRows, result.rank - 1, random);
+    sampled =
+        replay_rows(plan, backend, index, call, kWithRows, result.rank - 1, random, constants);
   } else if (step.op == OpKind::kEinsum || step.op == OpKind::kConvTranspose) {
     sampled = replay_all(plan, backend, index, call);
   } else if (sums_in_f32(step) && result.dtype != DType::kQ8) {

@@ -170,8 +170,8 @@ void Sweep::ask_about_placed_rows(const CellRun& base, const Placements& placed,
 // where something is wrong.
 std::vector<StepResult> Sweep::replayed(const CellRun& run, const CellResult& cell) {
   const auto steps_of = [&](std::optional<uint64_t> sample) {
-    Replay watch(context_.subject.plan, context_.subject.backend, kSignallingNan, context_.watch,
-                 sample);
+    Replay watch(context_.subject.plan, context_.subject.backend, kSignallingNan,
+                 {.watch = context_.watch, .sample = sample, .constants = context_.in_fp64.get()});
     context_.runs.several.run(run.inputs, watch);
     return watch.steps();
   };
