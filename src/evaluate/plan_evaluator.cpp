@@ -8,6 +8,7 @@
 
 #include "core/evaluator.h"
 #include "reference/cut_tables.h"
+#include "reference/noise_each.h"
 #include "reference/round_each.h"
 #include "rules/rules.h"
 #include "runtime/proof.h"
@@ -37,61 +38,13 @@ EvalTensor unpacked(const plan::Plan& plan, const backend::Backend& backend, con
       kernel->unpack(problem, {packed.input, blob.layout, blob.bytes.byte_span()}));
 }
 
-namespace {
-
-// Words of 64 random bits from several generators beside each other, whose loop becomes vectors:
-// xorshift (Marsaglia, Xorshift RNGs, J. Stat. Softw. 8(14), 2003), begun by splitmix64.
-class RandomWords {
- public:
-  static constexpr size_t kLanes = 8;
-  explicit RandomWords(uint64_t seed) {
-    for (uint64_t& state : states_) {
-      seed += 0x9e3779b97f4a7c15u;
-      uint64_t word = (seed ^ seed >> 30) * 0xbf58476d1ce4e5b9u;
-      word = (word ^ word >> 27) * 0x94d049bb133111ebu;
-      state = (word ^ word >> 31) | 1;  // never 0
-    }
-  }
-  const std::array<uint64_t, kLanes>& next() {
-    for (uint64_t& state : states_) {
-      state ^= state << 13;
-      state ^= state >> 7;
-      state ^= state << 17;
-    }
-    return states_;
-  }
-
- private:
-  std::array<uint64_t, kLanes> states_;
-};
-
-}  // namespace
-
 // Uniform noise, not ±size: two operands that share a large element would cancel half of the time.
 void perturb(const EvalTensor& t, double size, uint64_t seed, EvalTensor& noisy) {
-  constexpr double kRoot3 = 1.7320508075688772;  // a uniform value in ±√3 has deviation 1
-  constexpr size_t kDraws = 4, kBits = 16;       // of one random word
-  constexpr double kMiddle = 32767.5;
-  constexpr size_t kAtOnce = RandomWords::kLanes * kDraws;
   noisy.dtype = t.dtype;
   noisy.shape = t.shape;
   noisy.i = t.i;
   noisy.f.resize(t.f.size());
-  const double unit = size * kRoot3 / kMiddle;
-  const double* from = t.f.data();
-  double* to = noisy.f.data();
-  RandomWords random(seed);
-  std::array<int32_t, kAtOnce> draws;
-  for (size_t begin = 0; begin < t.f.size(); begin += kAtOnce) {
-    const std::array<uint64_t, RandomWords::kLanes>& words = random.next();
-    for (size_t k = 0; k < kDraws; ++k) {
-      for (size_t lane = 0; lane < words.size(); ++lane)
-        draws[k * words.size() + lane] = static_cast<int32_t>(words[lane] >> (kBits * k) & 0xffff);
-    }
-    const size_t count = std::min(kAtOnce, t.f.size() - begin);
-    for (size_t i = 0; i < count; ++i)
-      to[begin + i] = from[begin + i] * (1 + unit * (draws[i] - kMiddle));
-  }
+  reference::noise_each(t.f.data(), noisy.f.data(), std::ssize(t.f), size, seed);
 }
 
 EvalTensor perturbed(const EvalTensor& t, double size, uint64_t seed) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,11 +20,13 @@ namespace vernier::verify {
 /// watch      asked before each step is judged
 /// sample     a seed: of products whose rows share one weight, only kSampledRows rows are judged:
 ///            the first and the last kEndRows, and others drawn with it
+/// judged     steps that are judged otherwise: their results say nothing, with elems 0
 /// constants  that evaluations share; null: none are. Must outlive the replay
 struct ReplayOptions {
   static constexpr int64_t kEndRows = 16, kSampledRows = 64;
   Watch watch = {};
   std::optional<uint64_t> sample = {};
+  std::set<int32_t> judged = {};
   ConstantCache* constants = nullptr;
 };
 

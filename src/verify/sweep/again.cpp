@@ -118,10 +118,10 @@ Placements placed_together(const Context& context, const Group& group, const Cel
   return placements;
 }
 
-// A cell beyond the grid of a device that records nothing, in as few runs as show everything at
-// once: on one thread with other numbers in memory; then, unwatched and after other inputs, all
-// placements, or the cell itself where rows cannot be compared. The outputs that differ anywhere:
-// what makes the difference is not known.
+// A cell on a device that records nothing, in as few runs as show everything at once: on one thread
+// with other numbers in memory; then, unwatched and after other inputs, all placements, or the cell
+// itself where rows cannot be compared. The outputs that differ anywhere: what makes the difference
+// is not known.
 std::vector<std::string> different_together(Context& context, const Group& group,
                                             Placements* placements, RepeatedRuns& runs) {
   const CellRun& run = runs.run;
@@ -303,7 +303,8 @@ bool found_nothing(const Context& context, const RepeatedRuns& runs, Placements*
 RepeatedRuns run_again(Context& context, const Group& group, const CellRun& run,
                        Placements* placements) {
   constexpr int64_t kEnoughRows = 3;  // for a row of each placement beside poisoned ones
-  if (!group.far || context.runs.several.records() || (placements && run.rows < kEnoughRows))
+  const bool together_shows_all = placements ? run.rows >= kEnoughRows : group.far;
+  if (!together_shows_all || context.runs.several.records())
     return run_again_in_turn(context, group, run, placements);
   RepeatedRuns together{.group = group, .run = run};
   std::vector<std::string> different = different_together(context, group, placements, together);

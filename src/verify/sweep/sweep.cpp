@@ -166,25 +166,30 @@ void Sweep::ask_about_placed_rows(const CellRun& base, const Placements& placed,
   ask(PoisonedRows{{.base = base, .other = poisoned.run, .moves = poisoned.moves}}, &cell);
 }
 
-// Of products in cells beyond the grid, whose projections cover all elements, some rows; all rows
-// where something is wrong.
-std::vector<StepResult> Sweep::replayed(const CellRun& run, const CellResult& cell) {
-  const auto steps_of = [&](std::optional<uint64_t> sample) {
+// In a cell beyond the grid products whose projections cover all elements are not judged again, and
+// some rows of the others; everything where something is wrong.
+std::vector<StepResult> Sweep::replayed(const CellRun& run, const ProjectedProducts& products,
+                                        const CellResult& cell) {
+  const auto steps_of = [&](ReplayOptions options) {
+    options.watch = context_.watch;
+    options.constants = context_.in_fp64.get();
     Replay watch(context_.subject.plan, context_.subject.backend, kSignallingNan,
-                 {.watch = context_.watch, .sample = sample, .constants = context_.in_fp64.get()});
+                 std::move(options));
     context_.runs.several.run(run.inputs, watch);
     return watch.steps();
   };
   if (cell.far && cell.verdict == Verdict::kPass) {
-    std::vector<StepResult> steps = steps_of(context_.subject.request.seed);
+    ReplayOptions some{.sample = context_.subject.request.seed};
+    for (const ProjectedProduct& product : products.products) some.judged.insert(product.step);
+    std::vector<StepResult> steps = steps_of(std::move(some));
     if (std::ranges::all_of(steps, &StepResult::passed)) return steps;
   }
-  return steps_of(std::nullopt);
+  return steps_of({});
 }
 
-void Sweep::replay(const CellRun& run, CellResult& cell) {
+void Sweep::replay(const CellRun& run, const ProjectedProducts& products, CellResult& cell) {
   stage(context_, cell.label + ": replaying every step in FP64");
-  const std::vector<StepResult> steps = replayed(run, cell);
+  const std::vector<StepResult> steps = replayed(run, products, cell);
   std::vector<StepResult>& all = report_.report.steps;
   if (all.empty()) all = steps;
   for (size_t s = 0; s < all.size(); ++s) {
@@ -233,7 +238,7 @@ void Sweep::run_cell(Group& group, int64_t batch) {
   if (placed)
     timed("cells: rows placed otherwise", [&] { ask_about_placed_rows(run, *placed, cell); });
   if ((last && (!group.far || is_brief(group, batch))) || cell.verdict != Verdict::kPass)
-    timed("replay of steps", [&] { replay(run, cell); });
+    timed("replay of steps", [&] { replay(run, products.products(), cell); });
   report_.report.cells.push_back(std::move(cell));
 }
 
