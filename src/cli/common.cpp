@@ -4,6 +4,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -170,6 +171,7 @@ void keep_freed_memory() {
   constexpr int kMostOfGlibc = 32 << 20, kNever = INT_MAX;
   mallopt(M_MMAP_THRESHOLD, kMostOfGlibc);
   mallopt(M_TRIM_THRESHOLD, kNever);
+  mallopt(M_ARENA_MAX, 1);  // those of other threads are small and go back as a whole
 #endif
 }
 

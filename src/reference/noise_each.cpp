@@ -27,8 +27,8 @@ HWY_INLINE hn::Vec<F64> factor_of(hn::Vec<U64> word, double unit) {
   constexpr int kBits = 16;
   constexpr double kMiddle = 32767.5, kWhole = 0x1p52;  // below whose bits those of a draw stand
   const auto draw = hn::And(hn::ShiftRight<k * kBits>(word), hn::Set(bits, 0xffff));
-  const auto value = hn::Sub(hn::BitCast(d, hn::Or(draw, hn::BitCast(bits, hn::Set(d, kWhole)))),
-                             hn::Set(d, kWhole + kMiddle));
+  const auto whole = hn::BitCast(d, hn::Or(draw, hn::BitCast(bits, hn::Set(d, kWhole))));
+  const auto value = hn::Sub(hn::Sub(whole, hn::Set(d, kWhole)), hn::Set(d, kMiddle));
   return hn::Add(hn::Set(d, 1.0), hn::Mul(value, hn::Set(d, unit)));
 }
 
