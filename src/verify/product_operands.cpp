@@ -5,6 +5,7 @@
 
 #include "core/attrs.h"
 #include "evaluate/plan_evaluator.h"
+#include "reference/round_each.h"
 #include "verify/replay.h"
 
 namespace vernier::verify {
@@ -69,8 +70,7 @@ std::optional<EvalTensor> given(const LaunchCall& call, size_t i) {
 }
 
 void round_operand(const Rounding& rounding, size_t point, EvalTensor& t) {
-  if (!rounding.changes(point)) return;
-  for (double& v : t.f) v = rounding(point, v);
+  if (rounding.changes(point)) reference::round_each(rounding, point, t.f);
 }
 
 bool leaves_operand(const Rounding& rounding, size_t point, DType stored) {
