@@ -1,7 +1,10 @@
 // Errors, progress and printing of the commands: see common.h.
 #include "cli/common.h"
 
+#include <malloc.h>
+
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -161,6 +164,15 @@ void Progress::stage(std::string_view name) {
 
 void Progress::say() const {
   write_line("vernier: " + printable_name(what_ + (stage_.empty() ? "" : ": " + stage_)) + " ...");
+}
+
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  constexpr int kMostOfGlibc = 32 << 20, kNever = INT_MAX;
+  mallopt(M_MMAP_THRESHOLD, kMostOfGlibc);
+  mallopt(M_TRIM_THRESHOLD, kNever);
+  mallopt(M_ARENA_MAX, 1);  // those of other threads are small and go back as a whole
+#endif
 }
 
 }  // namespace vernier::cli

@@ -92,4 +92,9 @@ class Progress {
   std::thread timer_;
 };
 
+/// Freed memory stays with the process, for commands that make and drop large arrays all the time
+/// (evaluations in FP64): the system takes longer to give a page than they take to fill it. Arrays
+/// above 32 MiB still go back.
+void keep_freed_memory();
+
 }  // namespace vernier::cli

@@ -28,6 +28,7 @@ void add_sweep_options(CLI::App& command, SweepOptions& options) {
 }
 
 verify::Request request_of(const SweepOptions& options) {
+  keep_freed_memory();
   verify::Request request;
   request.engine = options.engine;
   request.kernels = plugin_kernels(options.plugins);

@@ -59,6 +59,7 @@ int verify_engine(const Options& options) {
       throw Error(ErrorCode::kInput,
                   std::string(name) + " is required: vernier verify ENGINE.vn --model MODEL.onnx");
   }
+  keep_freed_memory();
   verify::Request request;
   request.model = options.model;
   request.engine = options.engine;

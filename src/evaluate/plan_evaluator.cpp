@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <random>
 #include <utility>
 
 #include "core/evaluator.h"
 #include "core/token_rows.h"
 #include "reference/cut_tables.h"
+#include "reference/noise_each.h"
 #include "reference/round_each.h"
 #include "rules/rules.h"
 #include "runtime/proof.h"
@@ -48,29 +48,11 @@ EvalTensor unpacked(const plan::Plan& plan, const backend::Backend& backend, con
 
 // Uniform noise, not ±size: two operands that share a large element would cancel half of the time.
 void perturb(const EvalTensor& t, double size, uint64_t seed, EvalTensor& noisy) {
-  constexpr double kRoot3 = 1.7320508075688772;  // a uniform value in ±√3 has deviation 1
-  constexpr size_t kDraws = 4, kBits = 16;       // of one random word
-  constexpr double kMiddle = 32767.5;
-  constexpr size_t kWords = 64;  // at a time
   noisy.dtype = t.dtype;
   noisy.shape = t.shape;
   noisy.i = t.i;
   noisy.f.resize(t.f.size());
-  const double unit = size * kRoot3 / kMiddle;
-  const double* from = t.f.data();
-  double* to = noisy.f.data();
-  std::mt19937_64 random(seed);
-  std::array<int32_t, kWords * kDraws> draws;
-  for (size_t begin = 0; begin < t.f.size(); begin += draws.size()) {
-    const size_t count = std::min(draws.size(), t.f.size() - begin);
-    for (size_t w = 0; w * kDraws < count; ++w) {
-      const uint64_t word = random();
-      for (size_t k = 0; k < kDraws; ++k)
-        draws[w * kDraws + k] = static_cast<int32_t>(word >> (kBits * k) & 0xffff);
-    }
-    for (size_t i = 0; i < count; ++i)
-      to[begin + i] = from[begin + i] * (1 + unit * (draws[i] - kMiddle));
-  }
+  reference::noise_each(t.f.data(), noisy.f.data(), std::ssize(t.f), size, seed);
 }
 
 EvalTensor perturbed(const EvalTensor& t, double size, uint64_t seed) {
@@ -120,9 +102,9 @@ constexpr size_t kCosine = 7;  // input of Attention
 
 }  // namespace
 
-size_t num_operands(const plan::Step& step, const std::vector<std::optional<EvalTensor>>& inputs) {
-  return operand_count(step,
-                       step.op == OpKind::kAttention && inputs.size() > kCosine && inputs[kCosine]);
+size_t num_operands(const plan::Step& step, std::span<const EvalTensor* const> inputs) {
+  return operand_count(
+      step, step.op == OpKind::kAttention && inputs.size() > kCosine && inputs[kCosine] != nullptr);
 }
 
 PlanEvaluator::PlanEvaluator(const plan::Plan& plan, const backend::Backend& backend,

@@ -41,8 +41,9 @@ EvalTensor perturbed(const EvalTensor& t, double size, uint64_t seed);
 void perturb(const EvalTensor& t, double size, uint64_t seed, EvalTensor& noisy);
 
 /// How many inputs of a product are just its operands: input i is what point i rounds. Not those of
-/// an Attention that rotates q and k first. `inputs`: what the step is given, by input.
-size_t num_operands(const plan::Step& step, const std::vector<std::optional<EvalTensor>>& inputs);
+/// an Attention that rotates q and k first. `inputs`: what the step is given, by input; null:
+/// absent.
+size_t num_operands(const plan::Step& step, std::span<const EvalTensor* const> inputs);
 
 /// What the rounding of plain f32 accumulation is worth at a step: products summed per output.
 /// 1 where there are none. `in` and `out` are the step's concrete shapes.

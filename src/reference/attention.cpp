@@ -251,7 +251,7 @@ double softmax_row(const Problem& p, std::span<double> row) {
     return 1;
   }
   if (scale != Scale::kNormalised) return total;
-  for (double& v : row) v /= total;
+  divide_each(row, total);
   round_each(rounding, kProbs, row);
   return 1;
 }
@@ -284,7 +284,7 @@ void attend(const Problem& p, const Sequence& s, int64_t head) {
     for (int64_t i = 0; i < rows; ++i) {
       const auto row = std::span(context).subspan(i * p.value_dim, p.value_dim);
       const double divisor = divisors[i];
-      for (double& value : row) value /= divisor;
+      divide_each(row, divisor);
       round_each(p.call.rounding, kContext, row);
       round_each(p.call.rounding, kOut, row);
       const int64_t to = ((s.batch * p.q.shape[1] + begin + i) * p.heads + head) * p.value_dim;

@@ -82,6 +82,19 @@ HWY_INLINE void add_rows(const Strip& strip, TileRows tile, int64_t rows) {
   add.template operator()<1>();
 }
 
+// A row of a strip, and zeros behind it.
+HWY_INLINE void copy_row(const double* from, int64_t cols, double* to) {
+  const F64 d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (cols == kTileVectors * lanes) {
+    for (int v = 0; v < kTileVectors; ++v)
+      hn::StoreU(hn::LoadU(d, from + v * lanes), d, to + v * lanes);
+    return;
+  }
+  double* rest = std::copy_n(from, cols, to);
+  std::fill_n(rest, kTileVectors * lanes - cols, 0.0);
+}
+
 // Columns [begin, end) of c.
 void MultiplyColumns(MatMulSizes sizes, const double* a, const double* b, double* c, int64_t begin,
                      int64_t end) {
@@ -94,10 +107,8 @@ void MultiplyColumns(MatMulSizes sizes, const double* a, const double* b, double
     for (int64_t k = 0; k < sizes.k; k += kDepth) {
       Strip strip{b + k * sizes.n + j, sizes.n, std::min(kDepth, sizes.k - k)};
       if (sizes.m > kFewRows || cols < width) {
-        for (int64_t l = 0; l < strip.depth; ++l) {
-          double* to = std::copy_n(strip.rows + l * sizes.n, cols, copy + l * width);
-          std::fill_n(to, width - cols, 0.0);
-        }
+        for (int64_t l = 0; l < strip.depth; ++l)
+          copy_row(strip.rows + l * sizes.n, cols, copy + l * width);
         strip.rows = copy;
         strip.stride = width;
       }

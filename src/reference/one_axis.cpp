@@ -162,7 +162,7 @@ void eval_softmax(const EvalCall& call) {
   for_each_line(call, decode<AxisAttrs>(call.attrs).axis, [&](std::vector<double>& v) {
     if (v.empty()) return;
     round_inner_each(rounding, v);
-    const double top = *std::max_element(v.begin(), v.end());
+    const double top = largest_of(v);
     for (double& e : v) e -= top;
     round_inner_each(rounding, v);
     exp_each(v.data(), v.data(), std::ssize(v));
@@ -170,7 +170,7 @@ void eval_softmax(const EvalCall& call) {
     const double sum = Sum::is_exact(rounding.accumulator())
                            ? sum_of(v)
                            : carried_sum(rounding.accumulator(), v, [](double e) { return e; });
-    for (double& e : v) e /= sum;
+    divide_each(v, sum);
   });
 }
 

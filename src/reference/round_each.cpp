@@ -51,6 +51,10 @@ double LargestOf(const double* v, size_t count) {
   for (size_t j = 1; j < kParts; ++j) largest[0] = std::max(largest[0], largest[j]);
   return largest[0];
 }
+
+void DivideEach(double* v, size_t count, double divisor) {
+  for (size_t i = 0; i < count; ++i) v[i] /= divisor;
+}
 }  // namespace HWY_NAMESPACE
 }  // namespace vernier::reference
 HWY_AFTER_NAMESPACE();
@@ -61,6 +65,7 @@ HWY_EXPORT(RoundNearest);
 HWY_EXPORT(SumOf);
 HWY_EXPORT(SquareSumOf);
 HWY_EXPORT(LargestOf);
+HWY_EXPORT(DivideEach);
 
 void round_each(const PointRounding& rounding, std::span<double> values) {
   if (rounding.type == DType::kUndefined || rounding.type == DType::kF64) return;
@@ -84,6 +89,10 @@ double square_sum_of(std::span<const double> values) {
 
 double largest_of(std::span<const double> values) {
   return HWY_DYNAMIC_DISPATCH(LargestOf)(values.data(), values.size());
+}
+
+void divide_each(std::span<double> values, double divisor) {
+  HWY_DYNAMIC_DISPATCH(DivideEach)(values.data(), values.size(), divisor);
 }
 
 }  // namespace vernier::reference

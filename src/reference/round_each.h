@@ -20,6 +20,8 @@ inline void round_inner_each(const Rounding& rounding, std::span<double> values)
 double sum_of(std::span<const double> values);
 /// The sum of their squares.
 double square_sum_of(std::span<const double> values);
+/// v = v / divisor
+void divide_each(std::span<double> values, double divisor);
 /// The largest; NaN does not count. -inf where there is none.
 double largest_of(std::span<const double> values);
 

@@ -82,7 +82,7 @@ bool same_non_finite(double a, double b) {
   return (std::isnan(a) && std::isnan(b)) || (std::isinf(a) && a == b);
 }
 
-double ulp(DType dtype, double value) {
+UnitInLastPlace::UnitInLastPlace(DType dtype) {
   int mantissa = 23, least = -126;
   if (dtype == DType::kF64) {
     mantissa = 52;
@@ -102,17 +102,13 @@ double ulp(DType dtype, double value) {
     mantissa = 2;
     least = -14;
   }
-  if (!std::isfinite(value)) return 0;
-  if (dtype == DType::kQ8 || dtype == DType::kQ4) return 1;
-  // The exponent as double has it: that of a subnormal number and of 0 is below all others.
-  constexpr int kMantissa = 52, kBias = 1023;
-  constexpr uint64_t kExponent = 0x7ff;
-  const auto biased =
-      static_cast<int>(std::bit_cast<uint64_t>(value) >> kMantissa & kExponent) - kBias;
-  const int exponent = std::max(biased, least) - mantissa;
-  if (exponent <= -kBias) return std::ldexp(1.0, exponent);
-  return std::bit_cast<double>(static_cast<uint64_t>(exponent + kBias) << kMantissa);
+  const bool counts = dtype == DType::kQ8 || dtype == DType::kQ4;  // in units of 1
+  if (counts) mask_ = mantissa = least = 0;
+  least_ = std::bit_cast<int64_t>(std::ldexp(1.0, least));
+  unit_ = std::ldexp(1.0, -mantissa);
 }
+
+double ulp(DType dtype, double value) { return UnitInLastPlace(dtype).at(value); }
 
 Distance distance(const EvalTensor& got, const EvalTensor& want, int row_axis) {
   Distance d;

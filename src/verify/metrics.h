@@ -1,6 +1,10 @@
 // Metrics: how far an answer is from its reference, per array and per row. Contract:
 // docs/verification.md "Metrics". Nothing here decides; limits are in tolerance.h.
 #pragma once
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -29,6 +33,24 @@ Ranking ranking(const std::vector<double>& got, const std::vector<double>& want)
 /// where it is longer than 1 and not the row axis.
 std::vector<RowMetrics> row_metrics(const EvalTensor& got, const EvalTensor& want, int axis);
 
+/// Distance between adjacent numbers of a type. Of one type for many values: a loop of it becomes
+/// vectors.
+class UnitInLastPlace {
+ public:
+  explicit UnitInLastPlace(DType dtype);
+  /// 0 of NaN and infinities.
+  double at(double value) const { return std::isfinite(value) ? at_finite(value) : 0; }
+  double at_finite(double value) const {
+    // The exponent as double has it: that of a subnormal number and of 0 is below all others.
+    const int64_t exponent = std::bit_cast<int64_t>(value) & mask_;
+    return std::bit_cast<double>(std::max(exponent, least_)) * unit_;
+  }
+
+ private:
+  int64_t mask_ = 0x7ff0'0000'0000'0000;  // of the exponent; 0: the unit is one for all values
+  int64_t least_ = 0;                     // the smallest normal number, as bits of a double
+  double unit_ = 1;                       // of 1
+};
 /// Distance between adjacent numbers of `dtype` at `value`.
 double ulp(DType dtype, double value);
 /// Both NaN, or the same infinity.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/constant_cache.h"
 #include "plan/plan.h"
 #include "runtime/session_impl.h"
 #include "verify/evidence.h"
@@ -24,8 +25,9 @@ struct ProjectedWeight {
 class Projection final : public RunObserver {
  public:
   /// `weights`, by step, are filled by the first run and used by all others of the engine.
+  /// `constants`, where given: those that evaluations share.
   Projection(const plan::Plan& plan, const backend::Backend& backend, uint64_t seed,
-             std::map<int32_t, ProjectedWeight>& weights);
+             std::map<int32_t, ProjectedWeight>& weights, ConstantCache* constants = nullptr);
   void before_run(std::span<std::byte> arena) override;
   void before_step(std::span<std::byte> unwritten) override;
   void after_step(int32_t step, const backend::LaunchCall& call) override;
@@ -37,6 +39,7 @@ class Projection final : public RunObserver {
   const backend::Backend& backend_;
   uint64_t seed_;
   std::map<int32_t, ProjectedWeight>& weights_;
+  ConstantCache* constants_;
   ProjectedProducts products_;
 };
 

@@ -57,6 +57,8 @@ NamedTensors Runner::run(const NamedTensors& inputs) {
   return run(inputs, poison);
 }
 
+bool Runner::records() { return !session_.impl().device->host_memory(); }
+
 std::string step_text(const plan::Plan& plan, int32_t step) {
   const plan::Step& s = plan.step(step);
   return fmt::format("step {} ({}, '{}')", step, s.kernel, s.name);

@@ -22,6 +22,8 @@ class Runner {
   NamedTensors run(const NamedTensors& inputs);
   /// As a user runs it: nobody watches, and no step waits for the one before to be looked at.
   NamedTensors run_unwatched(const NamedTensors& inputs);
+  /// May a run replay a recording of those before?
+  bool records();
 
  private:
   NamedTensors run(const NamedTensors& inputs, RunObserver* observer);

@@ -5,19 +5,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <random>
 
 #include "core/attrs.h"
 #include "core/broadcast.h"
 #include "core/evaluator.h"
+#include "core/threads.h"
 #include "evaluate/plan_evaluator.h"
 #include "verify/metrics.h"
 #include "verify/product_operands.h"
 #include "verify/replay.h"
+#include "verify/step_copy.h"
+#include "verify/step_judge.h"
 
 namespace vernier::verify {
 namespace {
@@ -53,7 +56,8 @@ std::vector<int64_t> drawn(int64_t all, int64_t count, std::mt19937_64& random) 
 
 // y = f(alpha·x·w + added) + behind, of `batches` matrices [m, n], with sums over k.
 struct Product {
-  EvalTensor x, w;  // as the kernel multiplies them
+  EvalTensor x;  // as the kernel multiplies them
+  std::shared_ptr<const EvalTensor> w;
   int64_t m = 0, n = 0, k = 0;
   std::vector<int64_t> x_begins{0}, w_begins{0};      // by matrix, in elements
   int64_t x_row = 0, x_k = 1, w_k = 0, w_column = 1;  // strides
@@ -63,7 +67,7 @@ struct Product {
 
   int64_t rows() const { return std::ssize(x_begins) * m; }
   const double* x_of(int64_t row) const { return x.f.data() + x_begins[row / m] + row % m * x_row; }
-  const double* w_of(int64_t row) const { return w.f.data() + w_begins[row / m]; }
+  const double* w_of(int64_t row) const { return w->f.data() + w_begins[row / m]; }
 };
 
 double nothing(int64_t, int64_t) { return 0; }
@@ -77,8 +81,33 @@ std::function<double(int64_t, int64_t)> by_place(std::optional<EvalTensor> t, in
   };
 }
 
+// What every product is made of.
+struct Source {
+  const plan::Plan& plan;
+  const backend::Backend& backend;
+  const plan::Step& step;
+  const LaunchCall& call;
+  ConstantCache* constants;
+  Rounding rounding = ideal_rounding(step.op, step.numerics);
+  std::shared_ptr<const EvalTensor> weight() const {
+    return weight_of(plan, backend, step, call, constants);
+  }
+  std::shared_ptr<const EvalTensor> rounded_weight() const {
+    std::shared_ptr<const EvalTensor> held = weight();
+    if (leaves_operand(rounding, 1, held->dtype)) return held;
+    EvalTensor w = *held;
+    round_operand(rounding, 1, w);
+    return std::make_shared<const EvalTensor>(std::move(w));
+  }
+  EvalTensor rounded_operand() const {
+    EvalTensor x = *given(call, 0);
+    if (!leaves_operand(rounding, 0, x.dtype)) round_operand(rounding, 0, x);
+    return x;
+  }
+};
+
 // Weights that are integers, in units of 1.
-void to_real_weight(const LaunchCall& call, const ProductRoles& roles, EvalTensor& w) {
+EvalTensor real_weight(const LaunchCall& call, const ProductRoles& roles, const EvalTensor& w) {
   const std::optional<EvalTensor> scale = given(call, *roles.scale),
                                   zero = given(call, *roles.zero);
   const int64_t cols = w.shape[1], n = roles.trans_w ? w.shape[0] : cols;
@@ -94,23 +123,19 @@ void to_real_weight(const LaunchCall& call, const ProductRoles& roles, EvalTenso
     const int64_t term = roles.trans_w ? i % cols : i / cols;
     real.f[i] = (w.value(i) - one_of(zero, term, column, 0)) * one_of(scale, term, column, 1);
   }
-  w = std::move(real);
+  return real;
 }
 
-std::optional<Product> linear_of(const plan::Plan& plan, const backend::Backend& backend,
-                                 const plan::Step& step, const LaunchCall& call) {
+std::optional<Product> linear_of(const Source& source) {
+  const auto& [plan, backend, step, call, constants, rounding] = source;
   const ProductRoles roles = product_roles(step);
-  const Rounding rounding = ideal_rounding(step.op, step.numerics);
   Product p;
-  p.w = weight_of(plan, backend, step, call);
-  if (p.w.rank() != 2) return std::nullopt;
-  if (roles.scale)
-    to_real_weight(call, roles, p.w);
-  else
-    round_operand(rounding, 1, p.w);
-  p.x = operand_of(call, roles, rounding);
-  p.k = p.w.shape[roles.trans_w ? 1 : 0];
-  p.n = p.w.shape[roles.trans_w ? 0 : 1];
+  p.w = roles.scale ? source.weight() : source.rounded_weight();
+  if (p.w->rank() != 2) return std::nullopt;
+  if (roles.scale) p.w = std::make_shared<const EvalTensor>(real_weight(call, roles, *p.w));
+  p.x = roles.quantized ? operand_of(call, roles, rounding) : source.rounded_operand();
+  p.k = p.w->shape[roles.trans_w ? 1 : 0];
+  p.n = p.w->shape[roles.trans_w ? 0 : 1];
   if (p.k == 0) return std::nullopt;
   p.m = p.x.elems() / p.k;
   p.x_row = p.k;
@@ -124,22 +149,18 @@ std::optional<Product> linear_of(const plan::Plan& plan, const backend::Backend&
   return p;
 }
 
-std::optional<Product> matmul_of(const plan::Plan& plan, const backend::Backend& backend,
-                                 const plan::Step& step, const LaunchCall& call) {
-  const Rounding rounding = ideal_rounding(step.op, step.numerics);
+std::optional<Product> matmul_of(const Source& source) {
   Product p;
-  p.x = *given(call, 0);
-  p.w = weight_of(plan, backend, step, call);
-  if (p.x.rank() < 2 || p.w.rank() < 2) return std::nullopt;
-  round_operand(rounding, 0, p.x);
-  round_operand(rounding, 1, p.w);
+  p.x = source.rounded_operand();
+  p.w = source.rounded_weight();
+  if (p.x.rank() < 2 || p.w->rank() < 2) return std::nullopt;
   p.m = p.x.shape[p.x.rank() - 2];
   p.k = p.x.shape.back();
-  p.n = p.w.shape.back();
+  p.n = p.w->shape.back();
   p.x_row = p.k;
   p.w_k = p.n;
   const std::span<const int64_t> a(p.x.shape.data(), p.x.rank() - 2),
-      b(p.w.shape.data(), p.w.rank() - 2);
+      b(p.w->shape.data(), p.w->rank() - 2);
   const Shape batch = broadcast_shape(a, b);
   p.x_begins.clear();
   p.w_begins.clear();
@@ -162,19 +183,16 @@ std::function<double(int64_t, int64_t)> broadcast_c(std::optional<EvalTensor> c,
   };
 }
 
-std::optional<Product> gemm_of(const plan::Plan& plan, const backend::Backend& backend,
-                               const plan::Step& step, const LaunchCall& call) {
-  const auto attrs = decode<GemmAttrs>(step.attrs);
-  const Rounding rounding = ideal_rounding(step.op, step.numerics);
+std::optional<Product> gemm_of(const Source& source) {
+  const LaunchCall& call = source.call;
+  const auto attrs = decode<GemmAttrs>(source.step.attrs);
   Product p;
-  p.x = *given(call, 0);
-  p.w = weight_of(plan, backend, step, call);
-  if (p.x.rank() != 2 || p.w.rank() != 2) return std::nullopt;
-  round_operand(rounding, 0, p.x);
-  round_operand(rounding, 1, p.w);
+  p.x = source.rounded_operand();
+  p.w = source.rounded_weight();
+  if (p.x.rank() != 2 || p.w->rank() != 2) return std::nullopt;
   p.m = p.x.shape[attrs.trans_a ? 1 : 0];
   p.k = p.x.shape[attrs.trans_a ? 0 : 1];
-  p.n = p.w.shape[attrs.trans_b ? 0 : 1];
+  p.n = p.w->shape[attrs.trans_b ? 0 : 1];
   p.x_row = attrs.trans_a ? 1 : p.k;
   p.x_k = attrs.trans_a ? p.m : 1;
   p.w_k = attrs.trans_b ? 1 : p.n;
@@ -185,17 +203,16 @@ std::optional<Product> gemm_of(const plan::Plan& plan, const backend::Backend& b
   return p;
 }
 
-std::optional<Product> product_of(const plan::Plan& plan, const backend::Backend& backend,
-                                  const plan::Step& step, const LaunchCall& call) {
-  switch (step.op) {
+std::optional<Product> product_of(const Source& source) {
+  switch (source.step.op) {
     case OpKind::kLinear:
     case OpKind::kQuantizedLinear:
     case OpKind::kWeightOnlyLinear:
-      return linear_of(plan, backend, step, call);
+      return linear_of(source);
     case OpKind::kMatMul:
-      return matmul_of(plan, backend, step, call);
+      return matmul_of(source);
     case OpKind::kGemm:
-      return gemm_of(plan, backend, step, call);
+      return gemm_of(source);
     default:
       return std::nullopt;
   }
@@ -218,27 +235,37 @@ Place place_of(const Product& p, int64_t row, int64_t column) {
   return place;
 }
 
-// A place of each column, in a row of its own, in the order of the weight.
-void add_columns(const Product& p, const std::vector<int64_t>& rows, std::vector<Place>& places) {
-  if (p.w_column != 1 || p.x_begins.size() > 1) {
-    for (int64_t column = 0; column < p.n; ++column)
-      places.push_back(place_of(p, rows[column], column));
-    return;
-  }
-  const auto n = static_cast<size_t>(p.n);
+// A place of each of some columns, in a row of its own, in the order of the weight.
+void fill_columns(const Product& p, std::span<Place> places) {
+  const size_t n = places.size();
+  if (n == 0) return;
   std::vector<double> sums(n, 0), squares(n, 0);
   std::vector<const double*> x;
-  for (const int64_t row : rows) x.push_back(p.x_of(row));
-  const double* w = p.w_of(0);
+  for (const Place& place : places) x.push_back(p.x_of(place.row));
+  const double* w = p.w_of(0) + places.front().column;
   for (int64_t term = 0; term < p.k; ++term, w += p.w_k) {
-    for (size_t column = 0; column < n; ++column) {
-      const double v = x[column][term * p.x_k] * w[column];
-      sums[column] += v;
-      squares[column] += v * v;
+    for (size_t i = 0; i < n; ++i) {
+      const double v = x[i][term * p.x_k] * w[i];
+      sums[i] += v;
+      squares[i] += v * v;
     }
   }
-  for (size_t column = 0; column < n; ++column)
-    places.push_back({rows[column], static_cast<int64_t>(column), sums[column], squares[column]});
+  for (size_t i = 0; i < n; ++i) {
+    places[i].sum = sums[i];
+    places[i].squares = squares[i];
+  }
+}
+
+// A place of each column.
+void fill_all_columns(const Product& p, std::span<Place> places) {
+  constexpr int64_t kLeastProducts = int64_t{1} << 16;  // of a thread
+  const bool in_order = p.w_column == 1 && p.x_begins.size() == 1;
+  in_parallel(std::ssize(places), std::max<int64_t>(1, kLeastProducts / std::max<int64_t>(1, p.k)),
+              [&](int64_t begin, int64_t end) {
+                const std::span<Place> part = places.subspan(begin, end - begin);
+                if (in_order) return fill_columns(p, part);
+                for (Place& place : part) place = place_of(p, place.row, place.column);
+              });
 }
 
 // Of an element: the chance that a sample looks at it.
@@ -251,17 +278,25 @@ double share_of(int64_t rows, int64_t columns, int64_t of_row, int64_t of_column
 // Some places of every column, and some of every row.
 std::vector<Place> places_of(const Product& p, int64_t of_row, int64_t of_column,
                              std::mt19937_64& random) {
-  std::vector<Place> places;
-  std::vector<std::vector<int64_t>> rows(static_cast<size_t>(of_column));
+  std::vector<Place> places(static_cast<size_t>(of_column * p.n));
   for (int64_t column = 0; column < p.n; ++column) {
     const std::vector<int64_t> own = drawn(p.rows(), of_column, random);
-    for (size_t i = 0; i < own.size(); ++i) rows[i].push_back(own[i]);
+    for (int64_t i = 0; i < of_column; ++i)
+      places[i * p.n + column] = {.row = own[i], .column = column};
   }
-  for (const std::vector<int64_t>& of_columns : rows) add_columns(p, of_columns, places);
+  for (int64_t i = 0; i < of_column; ++i)
+    fill_all_columns(p, std::span(places).subspan(i * p.n, p.n));
   if (of_column == p.rows()) return places;  // all of them
+  const size_t first = places.size();
   for (int64_t row = 0; row < p.rows(); ++row)
     for (const int64_t column : drawn(p.n, of_row, random))
-      places.push_back(place_of(p, row, column));
+      places.push_back({.row = row, .column = column});
+  constexpr int64_t kLeastPlaces = 256;  // of a thread
+  const std::span<Place> of_rows = std::span(places).subspan(first);
+  in_parallel(std::ssize(of_rows), kLeastPlaces, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      of_rows[i] = place_of(p, of_rows[i].row, of_rows[i].column);
+  });
   return places;
 }
 
@@ -301,6 +336,7 @@ SampledProduct judge(const plan::Step& step, const Product& p, const TensorArg& 
   const std::vector<double> values = activated(p.activation, sums);
   const PointRounding stored = ideal_rounding(step.op, step.numerics).at(2);
   SampledProduct sampled{.share = share_of(p.rows(), p.n, of_row, of_column)};
+  const UnitInLastPlace unit_of(result.dtype), stored_unit(stored.type);
   double largest_limit = 0, squares = 0;
   for (size_t i = 0; i < places.size(); ++i) {
     const auto& [row, column, sum, sum_squares] = places[i];
@@ -309,7 +345,7 @@ SampledProduct judge(const plan::Step& step, const Product& p, const TensorArg& 
     if (!std::isfinite(got) || !std::isfinite(round_to(result.dtype, want)))
       continue;  // of the answers and the replay
     const double unit =
-        std::max(ulp(result.dtype, want), is_simulated(stored) ? ulp(stored.type, want) : 0.0);
+        std::max(unit_of.at(want), is_simulated(stored) ? stored_unit.at(want) : 0.0);
     const double noise = std::abs(p.alpha) * (std::sqrt(2 * sum_squares) + std::abs(sum)) +
                          std::abs(p.added(row, column));
     const double limit = unit + kSubnormal + step.numerics.approximation_abs +
@@ -332,61 +368,18 @@ SampledProduct judge(const plan::Step& step, const Product& p, const TensorArg& 
 
 // ---- whole rows or images, replayed
 
-// Some rows of an array of rows of `inner` axes; its other axes become 1, and their number.
-Tensor rows_of(const TensorArg& arg, int inner, const std::vector<int64_t>& rows) {
-  const Tensor all = copy_of(arg);
-  Shape shape(all.shape().begin(), all.shape().end());
-  const size_t outer = shape.size() - static_cast<size_t>(inner);
-  int64_t cols = 1;
-  for (size_t d = outer; d < shape.size(); ++d) cols *= shape[d];
-  for (size_t d = 0; d < outer; ++d) shape[d] = d + 1 == outer ? std::ssize(rows) : 1;
-  const size_t width = static_cast<size_t>(cols) * size_bytes(all.dtype());
-  std::vector<std::byte> bytes;
-  for (const int64_t row : rows) {
-    const auto from = all.byte_span().subspan(static_cast<size_t>(row) * width, width);
-    bytes.insert(bytes.end(), from.begin(), from.end());
-  }
-  return Tensor::from_bytes(all.dtype(), shape, bytes);
-}
-
-TensorArg dense(Tensor& t) {
-  TensorArg arg;
-  arg.dtype = t.dtype();
-  arg.rank = static_cast<int>(t.rank());
-  const Shape strides = row_major_strides(t.shape());
-  std::ranges::copy(t.shape(), arg.shape.begin());
-  std::ranges::copy(strides, arg.strides.begin());
-  arg.data = const_cast<std::byte*>(t.byte_span().data());  // only read
-  return arg;
-}
-
-// The step on these rows of its inputs `with_rows` and of its outputs, in the replay.
+// The step on some rows of its inputs `with_rows` and of its outputs, in the replay.
 std::optional<SampledProduct> replay_rows(const plan::Plan& plan, const backend::Backend& backend,
                                           int32_t index, const LaunchCall& call,
                                           std::span<const size_t> with_rows, int inner,
-                                          std::mt19937_64& random) {
-  const TensorArg& result = call.out[0];
-  if (result.rank <= inner) return std::nullopt;
-  int64_t all = 1;
-  for (int d = 0; d < result.rank - inner; ++d) all *= result.dim(d);
+                                          std::mt19937_64& random, ConstantCache* constants) {
+  const int64_t all = rows_in(call.out[0], inner);
+  if (all == 0) return std::nullopt;
   const std::vector<int64_t> rows = drawn(all, inner == 1 ? kReplayedRows : 1, random);
-  std::vector<TensorArg> in(call.in.begin(), call.in.end()), out(call.out.begin(), call.out.end());
-  std::deque<Tensor> held;
-  const auto narrow = [&](TensorArg& arg) {
-    if (arg.data) arg = dense(held.emplace_back(rows_of(arg, inner, rows)));
-  };
-  for (const size_t i : with_rows) {
-    if (i >= in.size() || !in[i].data || in[i].rank <= inner) return std::nullopt;
-    narrow(in[i]);
-  }
-  for (TensorArg& arg : out) narrow(arg);
-  LaunchCall part = call;
-  part.in = in;
-  part.out = out;
-  Replay replay(plan, backend, kSignallingNan);
-  replay.after_step(index, part);
-  const StepResult& step = replay.steps().back();
-  return SampledProduct{.why = step.why,
+  const std::optional<StepCopy> copy =
+      copy_rows(plan, index, call, {.with_rows = with_rows, .inner = inner, .rows = rows});
+  if (!copy) return std::nullopt;
+  return SampledProduct{.why = judge_step(plan, backend, *copy, constants).why,
                         .share = static_cast<double>(std::ssize(rows)) / static_cast<double>(all)};
 }
 
@@ -416,7 +409,8 @@ std::optional<SampledProduct> replay_all(const plan::Plan& plan, const backend::
 
 std::optional<SampledProduct> sample_product(const plan::Plan& plan,
                                              const backend::Backend& backend, int32_t index,
-                                             const LaunchCall& call, uint64_t seed) {
+                                             const LaunchCall& call, uint64_t seed,
+                                             ConstantCache* constants) {
   const plan::Step& step = plan.step(index);
   const TensorArg& result = call.out[0];
   if (!result.data || !is_float(result.dtype) || result.elems() == 0 || result.rank < 1 ||
@@ -427,16 +421,17 @@ std::optional<SampledProduct> sample_product(const plan::Plan& plan,
   std::optional<SampledProduct> sampled;
   if (step.op == OpKind::kLinearAddLayerNorm) {
     constexpr size_t kWithRows[] = {0, 3};  // x and the residual
-    sampled = replay_rows(plan, backend, index, call, kWithRows, 1, random);
+    sampled = replay_rows(plan, backend, index, call, kWithRows, 1, random, constants);
   } else if (step.op == OpKind::kConv) {
     constexpr size_t kWithRows[] = {0};
-    sampled = replay_rows(plan, backend, index, call, kWithRows, result.rank - 1, random);
+    sampled =
+        replay_rows(plan, backend, index, call, kWithRows, result.rank - 1, random, constants);
   } else if (step.op == OpKind::kEinsum || step.op == OpKind::kConvTranspose) {
     sampled = replay_all(plan, backend, index, call);
   } else if (sums_in_f32(step) && result.dtype != DType::kQ8) {
-    const auto product = product_of(plan, backend, step, call);
+    const auto product = product_of({plan, backend, step, call, constants});
     if (!product || product->rows() * product->n != result.elems() || product->x.f.empty() ||
-        product->w.f.empty())
+        product->w->f.empty())
       return std::nullopt;
     sampled = judge(step, *product, result, random);
   }

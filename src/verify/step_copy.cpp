@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace vernier::verify {
@@ -65,6 +66,62 @@ Tensor copy_of(const backend::TensorArg& arg) {
       for (size_t d = outer; d-- > 0 && ++index[d] == shape[d];) index[d] = 0;
     }
   });
+}
+
+namespace {
+
+// Rows of an array of rows of `inner` axes; its other axes become 1, and their number.
+Tensor rows_of(const backend::TensorArg& arg, int inner, std::span<const int64_t> rows) {
+  const Tensor all = copy_of(arg);
+  Shape shape(all.shape().begin(), all.shape().end());
+  const size_t outer = shape.size() - static_cast<size_t>(inner);
+  int64_t cols = 1;
+  for (size_t d = outer; d < shape.size(); ++d) cols *= shape[d];
+  for (size_t d = 0; d < outer; ++d) shape[d] = d + 1 == outer ? std::ssize(rows) : 1;
+  const size_t width = static_cast<size_t>(cols) * size_bytes(all.dtype());
+  return Tensor::filled(all.dtype(), shape, [&](std::byte* to) {
+    for (const int64_t row : rows) {
+      std::memcpy(to, all.data() + static_cast<size_t>(row) * width, width);
+      to += width;
+    }
+  });
+}
+
+}  // namespace
+
+int64_t rows_in(const backend::TensorArg& arg, int inner) {
+  if (arg.rank <= inner) return 0;
+  int64_t rows = 1;
+  for (int d = 0; d < arg.rank - inner; ++d) rows *= arg.dim(d);
+  return rows;
+}
+
+std::optional<StepCopy> copy_rows(const plan::Plan& plan, int32_t step,
+                                  const backend::LaunchCall& call, const RowsOfStep& part) {
+  std::vector<backend::TensorArg> in(call.in.begin(), call.in.end());
+  const int64_t all = rows_in(call.out[0], part.inner);
+  const auto has_rows = [&](const backend::TensorArg& arg) {
+    return !arg.data || (all > 0 && rows_in(arg, part.inner) == all);
+  };
+  if (!std::ranges::all_of(call.out, has_rows)) return std::nullopt;
+  for (const size_t i : part.with_rows) {
+    if (i >= in.size()) continue;
+    if (!has_rows(in[i])) return std::nullopt;
+    in[i].data = nullptr;  // copied below
+  }
+  backend::LaunchCall without = call;
+  without.in = in;
+  without.out = {};
+  StepCopy copy = copy_step(plan, step, without);
+  const auto keep = [&](const backend::TensorArg& arg) {
+    Tensor some = arg.data ? rows_of(arg, part.inner, part.rows) : Tensor();
+    if (arg.data) copy.bytes += some.bytes();
+    return some;
+  };
+  for (const size_t i : part.with_rows)
+    if (i < in.size()) copy.in[i] = keep(call.in[i]);
+  for (const backend::TensorArg& arg : call.out) copy.out.push_back(keep(arg));
+  return copy;
 }
 
 StepCopy copy_step(const plan::Plan& plan, int32_t step, const backend::LaunchCall& call) {

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
-#include <optional>
+#include <memory>
+#include <span>
+#include <utility>
 
 #include "core/evaluator.h"
 #include "evaluate/plan_evaluator.h"
@@ -55,32 +58,48 @@ struct Ideal {
   double sum_length = 1;
 };
 
-using Inputs = std::vector<std::optional<EvalTensor>>;
+using Inputs = std::vector<std::shared_ptr<const EvalTensor>>;
 
 // In FP64. Of a large table only the rows that the step reads.
 Inputs inputs_of(const plan::Plan& plan, const backend::Backend& backend, const plan::Step& step,
-                 const StepCopy& copy) {
+                 const StepCopy& copy, ConstantCache* constants) {
   Inputs inputs(copy.in.size());
+  const auto own = [](EvalTensor t) { return std::make_shared<const EvalTensor>(std::move(t)); };
+  const auto shared = [&](const Tensor& constant, const std::function<EvalTensor()>& make) {
+    return constants ? constants->get(constant, make) : own(make());
+  };
   for (size_t i = 0; i < copy.in.size(); ++i) {
     if (copy.in[i].defined() && !is_float(copy.in[i].dtype()))
-      inputs[i] = EvalTensor::from(copy.in[i]);
+      inputs[i] = own(EvalTensor::from(copy.in[i]));
   }
   const auto table = [&](size_t i) { return copy.in[i].defined() ? &copy.in[i] : nullptr; };
-  const auto ids = [&](size_t i) { return inputs[i] ? &*inputs[i] : nullptr; };
+  const auto ids = [&](size_t i) { return inputs[i].get(); };
   for (reference::CutTable& cut :
        reference::cut_tables(step.op, step.attrs, inputs.size(), table, ids)) {
-    inputs[cut.table_input] = std::move(cut.table);
-    inputs[cut.ids_input] = std::move(cut.ids);
+    inputs[cut.table_input] = own(std::move(cut.table));
+    inputs[cut.ids_input] = own(std::move(cut.ids));
   }
   for (size_t i = 0; i < copy.in.size(); ++i) {
-    if (copy.in[i].defined() && !inputs[i]) inputs[i] = EvalTensor::from(copy.in[i]);
+    const Tensor& held = copy.in[i];
+    if (!held.defined() || inputs[i]) continue;
+    const bool is_constant =
+        step.has_input(i) && plan.value(step.inputs[i]).kind == plan::PlanValue::Kind::kConstant;
+    const auto make = [&] { return EvalTensor::from(held); };
+    inputs[i] = is_constant ? shared(held, make) : own(make());
   }
   for (const plan::PackedInput& packed : step.packed) {
     const auto at = static_cast<size_t>(packed.input);
     if (inputs.size() <= at) inputs.resize(at + 1);
-    inputs[at] = unpacked(plan, backend, step, packed);
+    inputs[at] =
+        shared(plan.blob(packed.blob).bytes, [&] { return unpacked(plan, backend, step, packed); });
   }
   return inputs;
+}
+
+std::vector<const EvalTensor*> pointers(const Inputs& inputs) {
+  std::vector<const EvalTensor*> in;
+  for (const auto& t : inputs) in.push_back(t.get());
+  return in;
 }
 
 // The roundings inside the step that f32's noise does not cover. Its results are judged unrounded.
@@ -92,10 +111,8 @@ Rounding narrow_rounding(const plan::Step& step) {
   return ideal_rounding(step.op, numerics);
 }
 
-std::vector<EvalTensor> evaluate(const plan::Step& step, const StepCopy& copy, const Inputs& inputs,
-                                 const Rounding& rounding) {
-  std::vector<const EvalTensor*> in;
-  for (const auto& t : inputs) in.push_back(t ? &*t : nullptr);
+std::vector<EvalTensor> evaluate(const plan::Step& step, const StepCopy& copy,
+                                 std::span<const EvalTensor* const> in, const Rounding& rounding) {
   std::vector<EvalTensor> out;
   for (const Tensor& made : copy.out) {
     if (!made.defined())
@@ -127,7 +144,8 @@ bool rounds_inside(OpKind op, const Rounding& rounding) {
 
 // Does the step give the same bits without these roundings? They are those of its operands alone,
 // and the operands are in these types already.
-bool leaves_all(const plan::Step& step, const Rounding& rounding, const Inputs& inputs) {
+bool leaves_all(const plan::Step& step, const Rounding& rounding,
+                std::span<const EvalTensor* const> inputs) {
   if (rounding.accumulator().type != DType::kUndefined ||
       rounding.inner().type != DType::kUndefined)
     return false;
@@ -187,8 +205,8 @@ void add_trial(Ideal& ideal, const std::vector<EvalTensor>& unchanged,
   }
 }
 
-void add_inside(const plan::Step& step, const StepCopy& copy, const Inputs& inputs,
-                const Rounding& rounding, Ideal& ideal) {
+void add_inside(const plan::Step& step, const StepCopy& copy,
+                std::span<const EvalTensor* const> inputs, const Rounding& rounding, Ideal& ideal) {
   const std::vector<EvalTensor> without =
       evaluate(step, copy, inputs, of_operands(step.op, rounding));
   for (const EvalTensor& t : ideal.out) ideal.inside.push_back(zeros(t));
@@ -204,14 +222,15 @@ void add_inside(const plan::Step& step, const StepCopy& copy, const Inputs& inpu
 }
 
 Ideal ideal_of(const plan::Plan& plan, const backend::Backend& backend, const plan::Step& step,
-               const StepCopy& copy, int trials) {
-  const Inputs inputs = inputs_of(plan, backend, step, copy);
+               const StepCopy& copy, int trials, ConstantCache* constants) {
+  const Inputs held = inputs_of(plan, backend, step, copy, constants);
+  const std::vector<const EvalTensor*> inputs = pointers(held);
   const Rounding rounding = narrow_rounding(step);
   Ideal ideal;
   ideal.out = evaluate(step, copy, inputs, rounding);
   std::vector<Shape> in, out;
   std::vector<DType> in_types, out_types;
-  for (const auto& t : inputs) {
+  for (const EvalTensor* t : inputs) {
     in.push_back(t ? t->shape : Shape{});
     in_types.push_back(t ? t->dtype : DType::kUndefined);
   }
@@ -228,15 +247,14 @@ Ideal ideal_of(const plan::Plan& plan, const backend::Backend& backend, const pl
   const std::vector<EvalTensor> unrounded =
       same ? std::vector<EvalTensor>{} : evaluate(step, copy, inputs, Rounding{});
   const std::vector<EvalTensor>& exact = same ? ideal.out : unrounded;
-  Inputs noisy(inputs.size());  // integers once, floats again for each trial, in the same memory
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i] && !inputs[i]->is_float()) noisy[i] = inputs[i];
-  }
+  // Floats of each trial in the same memory; integers as they are.
+  std::vector<EvalTensor> floats(inputs.size());
+  std::vector<const EvalTensor*> noisy = inputs;
   for (int trial = 0; trial < trials; ++trial) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i] || !inputs[i]->is_float()) continue;
-      if (!noisy[i]) noisy[i].emplace();
-      perturb(*inputs[i], kSingleUnit, static_cast<uint64_t>(trial) * 64 + i + 1, *noisy[i]);
+      perturb(*inputs[i], kSingleUnit, static_cast<uint64_t>(trial) * 64 + i + 1, floats[i]);
+      noisy[i] = &floats[i];
     }
     add_trial(ideal, exact, evaluate(step, copy, noisy, Rounding{}));
   }
@@ -296,13 +314,13 @@ bool is_short(DType type) {
 }
 
 StepResult judge(const plan::Plan& plan, const backend::Backend& backend, const StepCopy& copy,
-                 int trials) {
+                 int trials, ConstantCache* constants) {
   const plan::Step& step = plan.step(copy.step);
   StepResult result;
   result.step = copy.step;
   result.kernel = step.kernel;
   result.name = step.name;
-  const Ideal ideal = ideal_of(plan, backend, step, copy, trials);
+  const Ideal ideal = ideal_of(plan, backend, step, copy, trials, constants);
   const double noise = kNoiseFactor * std::sqrt(ideal.sum_length);
   const auto worse = [&](double error, double limit, double ratio) {
     if (ratio <= result.ratio) return false;
@@ -316,6 +334,7 @@ StepResult judge(const plan::Plan& plan, const backend::Backend& backend, const 
     const EvalTensor got = EvalTensor::from(copy.out[o]);
     const EvalTensor& want = ideal.out[o];
     const FloatRounder rounder(want.dtype);
+    const UnitInLastPlace unit_of(want.dtype);
     const double *all_got = got.f.data(), *all_want = want.f.data(),
                  *sensitivity = ideal.sensitivity[o].data();
     const bool has_inside = !ideal.inside.empty();
@@ -348,7 +367,7 @@ StepResult judge(const plan::Plan& plan, const backend::Backend& backend, const 
       const double approximation =
           step.numerics.approximation_abs + step.numerics.approximation_rel * std::abs(w);
       const double single = sensitivity[i] + kSingleUnit * std::abs(w);
-      const double unit = ulp(want.dtype, w), inside = has_inside ? ideal.inside[o][i] : 0;
+      const double unit = unit_of.at(w), inside = has_inside ? ideal.inside[o][i] : 0;
       const double without_inside = unit + kSubnormal + approximation + noise * single;
       const double limit = without_inside + kInsideFactor * inside;
       if (inside > 0)
@@ -382,11 +401,11 @@ StepResult judge(const plan::Plan& plan, const backend::Backend& backend, const 
 
 }  // namespace
 
-StepResult judge_step(const plan::Plan& plan, const backend::Backend& backend,
-                      const StepCopy& copy) {
-  StepResult result = judge(plan, backend, copy, kTrials);
+StepResult judge_step(const plan::Plan& plan, const backend::Backend& backend, const StepCopy& copy,
+                      ConstantCache* constants) {
+  StepResult result = judge(plan, backend, copy, kTrials, constants);
   const bool by_limit = !result.passed && std::isfinite(result.ratio) && !result.non_finite;
-  return by_limit ? judge(plan, backend, copy, kTrialsBeforeFailure) : result;
+  return by_limit ? judge(plan, backend, copy, kTrialsBeforeFailure, constants) : result;
 }
 
 }  // namespace vernier::verify

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+
 namespace vernier::verify {
 namespace {
 
@@ -47,6 +50,44 @@ TEST_P(CopyOf, IsDense) {
       for (size_t d = index.size(); d-- > 0 && ++index[d] == shape[d];) index[d] = 0;
     }
   }
+}
+
+// A product of 2·3 rows, of which three are kept; its weight is whole.
+TEST(CopyRows, TakesRowsOfOperandAndResult) {
+  std::vector<float> x(6 * 4), w(4 * 5), y(6 * 5);
+  std::iota(x.begin(), x.end(), 0.0F);
+  std::iota(y.begin(), y.end(), 100.0F);
+  const auto arg = [](std::vector<float>& values, std::vector<int64_t> shape) {
+    backend::TensorArg made{.data = reinterpret_cast<std::byte*>(values.data()),
+                            .dtype = DType::kF32,
+                            .rank = static_cast<int>(shape.size())};
+    std::ranges::copy(shape, made.shape.begin());
+    std::ranges::copy(row_major_strides(shape), made.strides.begin());
+    return made;
+  };
+  plan::Plan plan;
+  plan.steps.emplace_back().op = OpKind::kLinear;
+  std::vector<backend::TensorArg> in{arg(x, {2, 3, 4}), arg(w, {4, 5})}, out{arg(y, {2, 3, 5})};
+  const AttrBytes attrs;
+  const backend::Execution execution;
+  const backend::LaunchCall call{.attrs = attrs,
+                                 .state = nullptr,
+                                 .shape_state = nullptr,
+                                 .in = in,
+                                 .out = out,
+                                 .workspace = nullptr,
+                                 .execution = execution};
+  constexpr size_t kWithRows[] = {0, 3};  // there is no input 3
+  constexpr int64_t kRows[] = {0, 4, 5};
+  const auto copy = copy_rows(plan, 0, call, {.with_rows = kWithRows, .rows = kRows});
+  ASSERT_TRUE(copy.has_value());
+  EXPECT_EQ(copy->in[0].shape(), (Shape{1, 3, 4}));
+  EXPECT_EQ(copy->in[1].shape(), (Shape{4, 5}));
+  EXPECT_EQ(copy->out[0].shape(), (Shape{1, 3, 5}));
+  EXPECT_EQ(copy->in[0].float_at(4), 16);
+  EXPECT_EQ(copy->out[0].float_at(14), 129);
+  in[0] = arg(x, {8, 3});  // not as many rows as the result
+  EXPECT_FALSE(copy_rows(plan, 0, call, {.with_rows = kWithRows, .rows = kRows}).has_value());
 }
 
 }  // namespace

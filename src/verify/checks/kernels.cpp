@@ -129,7 +129,7 @@ Findings ask_kernels(Context& context, const ReplayedSteps& replayed) {
   bool blamed = !findings.empty();
   for (const StepResult& step : replayed.steps) {
     if (step.passed) {
-      findings.emplace_back();
+      if (step.elems > 0) findings.emplace_back();  // else it has nothing to judge, or not here
       continue;
     }
     // Later steps are judged on their own inputs; the first wrong one is the culprit.

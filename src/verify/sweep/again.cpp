@@ -5,8 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
+#include <mutex>
 #include <utility>
 
+#include "core/cpus.h"
+#include "core/threads.h"
 #include "evaluate/samples.h"
 #include "verify/replay.h"
 #include "verify/sweep/inputs.h"
@@ -58,15 +63,21 @@ std::vector<std::string> different_rows(const Context& context, const NamedTenso
   return names;
 }
 
-// On one thread, and with other numbers in memory; beyond the grid both in one run, unless it
-// differs.
-void run_on_one_thread(Context& context, const CellRun& run, bool far, RepeatedRuns& runs) {
+// Both at once: on one thread, with other numbers in memory.
+std::vector<std::string> different_on_one_thread(Context& context, const Group& group,
+                                                 const CellRun& run) {
+  const auto known = group.on_one_thread.find(run.rows);
+  if (known != group.on_one_thread.end()) return different_outputs(run.answers, known->second);
   Poison other(kOtherNumber);
-  std::vector<std::string> together;
-  if (far) {
-    together = different_outputs(run.answers, context.runs.single.run(run.inputs, other));
-    if (together.empty()) return;
-  }
+  return different_outputs(run.answers, context.runs.single.run(run.inputs, other));
+}
+
+// The same, each alone where both differ.
+void run_on_one_thread(Context& context, const Group& group, const CellRun& run,
+                       RepeatedRuns& runs) {
+  std::vector<std::string> together = different_on_one_thread(context, group, run);
+  if (together.empty()) return;
+  Poison other(kOtherNumber);
   runs.other_memory = different_outputs(run.answers, context.runs.several.run(run.inputs, other));
   runs.one_thread = different_outputs(run.answers, context.runs.single.run(run.inputs));
   if (!runs.other_memory.empty() || !runs.one_thread.empty())
@@ -75,7 +86,118 @@ void run_on_one_thread(Context& context, const CellRun& run, bool far, RepeatedR
     runs.one_thread = std::move(together);
 }
 
+// Rows of a group that are not those of before.
+int64_t distinct_rows(const Group& group, int64_t rows) {
+  return group.far ? std::min(rows, kDistinctFarRows) : rows;
+}
+
+// All placements in one run: most rows in reverse order, some of the first one, some poisoned. Rows
+// repeat after the eighth: those of the next eight stand at other places.
+Placements placed_together(const Context& context, const Group& group, const CellRun& run) {
+  constexpr int64_t kPeriod = 4, kPoisoned = 1, kCopied = 2;
+  Placements placements;
+  auto& [reversed, copied, poisoned] = placements;
+  std::vector<NamedTensors> rows;
+  for (int64_t place = 0; place < run.rows; ++place) {
+    const int64_t kind = (place + place / kDistinctFarRows) % kPeriod;
+    const int64_t from = kind == kCopied ? 0 : run.rows - 1 - place;
+    const NamedTensors& row = group.rows[from];
+    if (kind == kPoisoned) {
+      rows.push_back(poisoned_row(row, context.inputs.domains, context.inputs.axes));
+      continue;
+    }
+    rows.push_back(row);
+    poisoned.moves.push_back({from, place});
+    (kind == kCopied ? copied : reversed).moves.push_back({from, place});
+  }
+  reversed.run.inputs = join_rows(rows, context.inputs.axes);
+  for (Placement* placement : placements.all()) {
+    placement->run.rows = run.rows;
+    placement->run.inputs = reversed.run.inputs;
+  }
+  return placements;
+}
+
+// A cell on a device that records nothing, in as few runs as show everything at once: on one thread
+// with other numbers in memory; then, unwatched and after other inputs, all placements, or the cell
+// itself where rows cannot be compared. The outputs that differ anywhere: what makes the difference
+// is not known.
+std::vector<std::string> different_together(Context& context, const Group& group,
+                                            Placements* placements, RepeatedRuns& runs) {
+  const CellRun& run = runs.run;
+  Runner& several = context.runs.several;
+  std::vector<std::string> different = different_on_one_thread(context, group, run);
+  const auto add = [&](const std::vector<std::string>& names) {
+    different.insert(different.end(), names.begin(), names.end());
+  };
+  if (!placements) {
+    const std::optional<NamedTensors> others = other_inputs(context, group, run);
+    runs.has_others = others && run_if_taken(several, *others);
+    add(different_outputs(run.answers, several.run_unwatched(run.inputs)));
+    return different;
+  }
+  runs.has_others = true;
+  *placements = placed_together(context, group, run);
+  const NamedTensors answers = several.run_unwatched(placements->reversed.run.inputs);
+  for (Placement* placement : placements->all()) placement->run.answers = answers;
+  add(different_rows(context, run.answers, answers, placements->poisoned.moves));
+  return different;
+}
+
+// A run of run_beside().
+struct RunBeside {
+  Group* group = nullptr;
+  int64_t batch = 0;  // 0: a row alone
+  int64_t row = 0;
+  int64_t work() const { return std::max<int64_t>(1, group->length) * std::max<int64_t>(1, batch); }
+};
+
 }  // namespace
+
+void run_beside(Context& context) {
+  constexpr int64_t kMostSessions = 8;  // each has memory of its own for the largest cell
+  scheduled_stage(context, "cells on one thread, and rows alone");
+  const int64_t cpus = std::min<int64_t>(allowed_cpus(), kMostSessions);
+  if (cpus == 1 || context.watch.limits_memory() || context.runs.several.records()) return;
+  std::vector<RunBeside> wanted;
+  for (Group& group : context.inputs.groups) {
+    for (const int64_t batch : batches_of(context, group)) wanted.push_back({&group, batch});
+    const auto rows = std::ssize(group.rows);
+    // On more CPUs a row is sooner done on all of them.
+    const bool alone = runs_alone(context) && context.inputs.axes.known() && rows > 1 &&
+                       allowed_cpus() <= kMostSessions;
+    if (!alone) continue;
+    group.alone.resize(static_cast<size_t>(distinct_rows(group, rows)));
+    for (int64_t row = 0; row < std::ssize(group.alone); ++row)
+      wanted.push_back({.group = &group, .row = row});
+  }
+  std::ranges::stable_sort(wanted, std::greater<>(), &RunBeside::work);
+  std::mutex mutex;
+  std::atomic<size_t> next{0};
+  const auto run_next_ones = [&](int64_t, int64_t) {
+    Runner runner(context.subject.engine, {.threads = 1, .limits = context.subject.limits});
+    for (size_t i = next.fetch_add(1); i < wanted.size(); i = next.fetch_add(1)) {
+      const auto& [group, batch, row] = wanted[i];
+      const bool alone = batch == 0, rows_known = context.inputs.axes.known();
+      Poison memory(alone ? kSignallingNan : kOtherNumber);
+      NamedTensors answers = runner.run(
+          alone ? group->rows[row] : batch_of(context, *group, first_rows(rows_known ? batch : 1)),
+          memory);
+      const std::lock_guard lock(mutex);
+      (alone ? group->alone[row] : group->on_one_thread[batch]) = std::move(answers);
+    }
+  };
+  in_parallel(std::min(cpus, std::ssize(wanted)), 1, run_next_ones);
+}
+
+void run_rows_alone(Context& context, Group& group, int64_t rows) {
+  while (std::ssize(group.alone) < rows) {
+    const auto row = std::ssize(group.alone);
+    group.alone.push_back(row < distinct_rows(group, rows)
+                              ? context.runs.several.run(group.rows[row])
+                              : NamedTensors(group.alone[row - kDistinctFarRows]));
+  }
+}
 
 bool compares_rows(const Context& context, const NamedTensors& answers) {
   const BatchAxes& axes = context.inputs.axes;
@@ -106,10 +228,13 @@ Placements placements_of(const Context& context, const Group& group, const CellR
   return placements;
 }
 
-RepeatedRuns run_again(Context& context, const Group& group, const CellRun& run,
-                       Placements* placements) {
+namespace {
+
+// Each change alone, as far as needed.
+RepeatedRuns run_again_in_turn(Context& context, const Group& group, const CellRun& run,
+                               Placements* placements) {
   RepeatedRuns runs{.group = group, .run = run};
-  run_on_one_thread(context, run, group.far, runs);
+  run_on_one_thread(context, group, run, runs);
   Runner& runner = context.runs.several;
   runs.unwatched = different_outputs(run.answers, runner.run_unwatched(run.inputs));
   if (!runs.unwatched.empty() && runs.repeats())
@@ -161,6 +286,33 @@ RepeatedRuns run_again(Context& context, const Group& group, const CellRun& run,
     run_self();
   }
   return runs;
+}
+
+bool found_nothing(const Context& context, const RepeatedRuns& runs, Placements* placements) {
+  if (!runs.repeats() || !runs.other_memory.empty() || !runs.unwatched.empty() ||
+      !runs.after_others.empty())
+    return false;
+  return !placements || std::ranges::all_of(placements->all(), [&](const Placement* placement) {
+    return different_rows(context, runs.run.answers, placement->run.answers, placement->moves)
+        .empty();
+  });
+}
+
+}  // namespace
+
+RepeatedRuns run_again(Context& context, const Group& group, const CellRun& run,
+                       Placements* placements) {
+  constexpr int64_t kEnoughRows = 3;  // for a row of each placement beside poisoned ones
+  const bool together_shows_all = placements ? run.rows >= kEnoughRows : group.far;
+  if (!together_shows_all || context.runs.several.records())
+    return run_again_in_turn(context, group, run, placements);
+  RepeatedRuns together{.group = group, .run = run};
+  std::vector<std::string> different = different_together(context, group, placements, together);
+  if (different.empty()) return together;
+  if (placements) *placements = placements_of(context, group, run);
+  RepeatedRuns in_turn = run_again_in_turn(context, group, run, placements);
+  if (found_nothing(context, in_turn, placements)) in_turn.one_thread = std::move(different);
+  return in_turn;
 }
 
 }  // namespace vernier::verify

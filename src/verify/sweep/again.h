@@ -32,4 +32,11 @@ bool compares_rows(const Context& context, const NamedTensors& answers);
 RepeatedRuns run_again(Context& context, const Group& group, const CellRun& run,
                        Placements* placements);
 
+/// Runs every cell on one thread, with other numbers in memory, and every row alone, all beside
+/// each other. Nothing where memory is limited, and on devices whose runs do not belong to threads:
+/// they run when they are asked for.
+void run_beside(Context& context);
+/// Fills the first `rows` of `group.alone`.
+void run_rows_alone(Context& context, Group& group, int64_t rows);
+
 }  // namespace vernier::verify

@@ -46,6 +46,8 @@ struct Group {
   /// R and F of each row, as far as computed; not where the model or the axes mix rows.
   std::vector<NamedValues> reference, exact;
   std::vector<NamedTensors> alone;  ///< E of each row alone, as far as computed
+  /// E by batch, on one thread and with other numbers in memory, as far as computed.
+  std::map<int64_t, NamedTensors> on_one_thread = {};
 };
 
 /// What the engine is run on (inputs.h).

@@ -14,7 +14,7 @@ namespace vernier::verify {
 namespace {
 
 // Positions of all rows of one evaluation: named values of so many lie in memory together.
-constexpr int64_t kMostPositions = 1024;
+constexpr int64_t kMostPositions = 512;
 
 // Rows of a batch that the model fixes stay together; the engine's range may begin above 1.
 int64_t rows_at_a_time(const Context& context, const Group& group) {
@@ -67,11 +67,12 @@ bool has_rows(const NamedValues& values, const BatchAxes& axes, size_t count) {
   });
 }
 
-// What of R is held beside F: values that the plan names, and all outputs.
-NamedValues named_values(const ir::Graph& model, const ops::Evaluation& r) {
-  NamedValues named;
-  for (const auto& [id, value] : r.values) named.insert_or_assign(model.value(id).name, value);
-  for (const auto& [name, value] : r.outputs) named.insert_or_assign(name, value);
+// What of R is held beside F: values that the plan names, and all outputs. They are those of `r`.
+std::map<std::string, const EvalTensor*> named_values(const ir::Graph& model,
+                                                      const ops::Evaluation& r) {
+  std::map<std::string, const EvalTensor*> named;
+  for (const auto& [id, value] : r.values) named[model.value(id).name] = &value;
+  for (const auto& [name, value] : r.outputs) named[name] = &value;
   return named;
 }
 
@@ -100,14 +101,15 @@ RowsInFp64 evaluate_rows(const Context& context, const Group& group,
   options.watch = context.watch;
   options.constants = context.in_fp64.get();
   const ops::Evaluation r = ops::evaluate(model, {inputs.begin(), inputs.end()}, options);
-  const NamedValues named = named_values(model, r);
+  const auto named = named_values(model, r);
   RowsInFp64 result;
   const auto compare = [&](size_t step, size_t index, const EvalTensor& got) {
     const auto it = named.find(plan.values[index].name);
     if (it == named.end()) return;
     ComparedValue compared{.step = step, .index = index};
-    compared.fits = got.shape == it->second.shape && got.is_float() == it->second.is_float();
-    if (compared.fits) compared.distance = difference(got, it->second);
+    const EvalTensor& want = *it->second;
+    compared.fits = got.shape == want.shape && got.is_float() == want.is_float();
+    if (compared.fits) compared.distance = difference(got, want);
     result.compared.push_back(compared);
   };
   auto aliases = named_aliases(plan);

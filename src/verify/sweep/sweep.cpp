@@ -131,12 +131,7 @@ void Sweep::list_outputs_with_rows(const CellRun& run) {
 void Sweep::ask_about_rows_alone(Group& group, const CellRun& run, CellResult& cell) {
   if (!runs_alone(context_) || run.rows < 2) return;
   list_outputs_with_rows(run);
-  while (static_cast<int64_t>(group.alone.size()) < run.rows) {
-    const size_t row = group.alone.size();
-    const bool repeats = group.far && row >= kDistinctFarRows;
-    group.alone.push_back(repeats ? NamedTensors(group.alone[row - kDistinctFarRows])
-                                  : context_.runs.several.run(group.rows[row]));
-  }
+  run_rows_alone(context_, group, run.rows);
   ask(RowsAlone{.batch = run, .inputs = group.rows, .answers = group.alone}, &cell);
 }
 
@@ -171,14 +166,34 @@ void Sweep::ask_about_placed_rows(const CellRun& base, const Placements& placed,
   ask(PoisonedRows{{.base = base, .other = poisoned.run, .moves = poisoned.moves}}, &cell);
 }
 
-void Sweep::replay(const CellRun& run, CellResult& cell) {
+// In a cell beyond the grid products whose projections cover all elements are not judged again, and
+// some rows of the others; everything where something is wrong.
+std::vector<StepResult> Sweep::replayed(const CellRun& run, const ProjectedProducts& products,
+                                        const CellResult& cell) {
+  const auto steps_of = [&](ReplayOptions options) {
+    options.watch = context_.watch;
+    options.constants = context_.in_fp64.get();
+    Replay watch(context_.subject.plan, context_.subject.backend, kSignallingNan,
+                 std::move(options));
+    context_.runs.several.run(run.inputs, watch);
+    return watch.steps();
+  };
+  if (cell.far && cell.verdict == Verdict::kPass) {
+    ReplayOptions some{.sample = context_.subject.request.seed};
+    for (const ProjectedProduct& product : products.products) some.judged.insert(product.step);
+    std::vector<StepResult> steps = steps_of(std::move(some));
+    if (std::ranges::all_of(steps, &StepResult::passed)) return steps;
+  }
+  return steps_of({});
+}
+
+void Sweep::replay(const CellRun& run, const ProjectedProducts& products, CellResult& cell) {
   stage(context_, cell.label + ": replaying every step in FP64");
-  Replay watch(context_.subject.plan, context_.subject.backend, kSignallingNan, context_.watch);
-  context_.runs.several.run(run.inputs, watch);
+  const std::vector<StepResult> steps = replayed(run, products, cell);
   std::vector<StepResult>& all = report_.report.steps;
-  if (all.empty()) all = watch.steps();
+  if (all.empty()) all = steps;
   for (size_t s = 0; s < all.size(); ++s) {
-    const StepResult& step = watch.steps()[s];
+    const StepResult& step = steps[s];
     StepResult& worst = all[s];
     const double rms = std::max(worst.rms_ratio, step.rms_ratio);
     const double inside = std::max(worst.inside_factor, step.inside_factor);
@@ -189,7 +204,7 @@ void Sweep::replay(const CellRun& run, CellResult& cell) {
     worst.declared = declared.declared;
     worst.declared_limit = declared.declared_limit;
   }
-  ask(ReplayedSteps{.run = run, .steps = watch.steps(), .so_far = cell.verdict}, &cell);
+  ask(ReplayedSteps{.run = run, .steps = steps, .so_far = cell.verdict}, &cell);
 }
 
 void Sweep::run_cell(Group& group, int64_t batch) {
@@ -200,7 +215,7 @@ void Sweep::run_cell(Group& group, int64_t batch) {
               .inputs = batch_of(context_, group, first_rows(rows_known ? batch : 1)),
               .answers = {}};
   Projection products(context_.subject.plan, context_.subject.backend,
-                      context_.subject.request.seed, projected_);
+                      context_.subject.request.seed, projected_, context_.in_fp64.get());
   timed("cells: runs and projections",
         [&] { run.answers = context_.runs.several.run(run.inputs, products); });
   cell.named_sizes = bind_symbols(context_.subject.plan, in_plan_order(context_, run.inputs));
@@ -211,6 +226,7 @@ void Sweep::run_cell(Group& group, int64_t batch) {
   timed("cells: run again in other ways", [&] {
     ask(run_again(context_, group, run, compares && placed ? &*placed : nullptr), &cell);
   });
+  group.on_one_thread.erase(run.rows);
   ask(products.products(), &cell);
   timed("cells: answers", [&] { ask_about_answers(group, run, cell); });
   if (older_) older_->compare(context_, cell.label, run);
@@ -222,7 +238,7 @@ void Sweep::run_cell(Group& group, int64_t batch) {
   if (placed)
     timed("cells: rows placed otherwise", [&] { ask_about_placed_rows(run, *placed, cell); });
   if ((last && (!group.far || is_brief(group, batch))) || cell.verdict != Verdict::kPass)
-    timed("replay of steps", [&] { replay(run, cell); });
+    timed("replay of steps", [&] { replay(run, products.products(), cell); });
   report_.report.cells.push_back(std::move(cell));
 }
 
@@ -261,22 +277,27 @@ void Sweep::finish() {
   if (older_) report_.report.against = older_->result();
 }
 
-// One step for all evaluations, and one for each cell. Work is in evaluations of a token in FP64.
+// One step for all evaluations, one for runs beside each other, and one for each cell. Work is in
+// evaluations of a token in FP64.
 void Sweep::make_schedule() {
   constexpr double kEvaluations = 3;  // of a token of a group: R, and F and I of some
-  constexpr double kRun = 0.4, kRuns = 9, kReplays = 6;
-  double evaluations = 0;
+  constexpr double kRun = 0.4, kRunsBeside = 2, kRuns = 7, kFarRuns = 3, kReplays = 6;
+  double evaluations = 0, beside = 0;
   std::vector<double> cells;
   for (const Group& group : context_.inputs.groups) {
     const auto length = static_cast<double>(std::max<int64_t>(1, group.length));
     const auto rows = static_cast<double>(group.rows.size());
     evaluations += kEvaluations * length *
                    (group.far ? std::min(rows, static_cast<double>(kDistinctFarRows)) : rows);
-    for (const int64_t batch : batches_of(context_, group))
-      cells.push_back(kRuns * kRun * length * static_cast<double>(batch));
+    for (const int64_t batch : batches_of(context_, group)) {
+      const double tokens = length * static_cast<double>(batch);
+      cells.push_back((group.far ? kFarRuns : kRuns) * kRun * tokens);
+      beside += kRunsBeside * kRun * tokens;
+    }
     if (!group.far) cells.back() += kReplays * length * rows;
   }
   context_.schedule.add(evaluations);
+  context_.schedule.add(beside);
   for (const double work : cells) context_.schedule.add(work);
 }
 
@@ -298,6 +319,7 @@ Report Sweep::run() {
   std::vector<Group>& groups = context_.inputs.groups;
   // First: their noise is every cell's limit.
   timed("model and plan in FP64", [&] { evaluate_groups(); });
+  timed("cells: on one thread, and rows alone", [&] { run_beside(context_); });
   for (Group& group : groups) {
     for (int64_t batch : batches_of(context_, group)) run_cell(group, batch);
     timed("steps on extreme operands", [&] { run_steps_alone(group); });

@@ -105,7 +105,9 @@ class Sweep {
   void ask_about_rows_alone(Group& group, const CellRun& run, CellResult& cell);
   void ask_about_placed_rows(const CellRun& base, const Placements& placed, CellResult& cell);
   void mark_mixed(const PlacedRows& rows);
-  void replay(const CellRun& run, CellResult& cell);
+  std::vector<StepResult> replayed(const CellRun& run, const ProjectedProducts& products,
+                                   const CellResult& cell);
+  void replay(const CellRun& run, const ProjectedProducts& products, CellResult& cell);
   void run_steps_alone(const Group& group);
   void finish();
 
