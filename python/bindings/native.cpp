@@ -558,7 +558,9 @@ NB_MODULE(_native, m) {
       .def_rw("accept_declared", &Request::accept_declared)
       .def_rw("threads", &Request::threads)
       .def_rw("budget_seconds", &Request::budget_seconds)
-      .def_rw("evaluate_on", &Request::evaluate_on);
+      .def_rw("evaluate_on", &Request::evaluate_on)
+      .def_rw("also", &Request::also)
+      .def_rw("also_python", &Request::also_python);
   m.def("verify", &verify_files);
   m.def("judge_stored", &judge_stored);
   m.def("localise", &localise);

@@ -74,6 +74,8 @@ class VerifyRequest:
     threads: int
     budget_seconds: float
     evaluate_on: str
+    also: str
+    also_python: str
 
 def build(model: str, engine: str, options: CompileOptions, keep: str) -> dict[str, Any]: ...
 def calibrate(model: str, data: list[str], output: str, method: str, shapes: str, threads: int,

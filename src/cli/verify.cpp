@@ -16,7 +16,7 @@ namespace {
 
 struct Options {
   std::string engine, model, expect, tolerance, batches, lengths, batch_axis, from, to, report,
-      evaluate_on, against, from_report;
+      evaluate_on, against, also, also_python, from_report;
   std::vector<std::string> inputs, plugins;
   uint64_t seed = 1;
   double budget = 0;
@@ -80,6 +80,8 @@ int verify_engine(const Options& options) {
   request.against = options.against;
   request.limits = limits_of(options.limits);
   request.read_into_memory = options.read_into_memory;
+  request.also = options.also;
+  request.also_python = options.also_python;
   add_report(options, request);
   for (const std::string& file : options.inputs)
     request.inputs.push_back({file, read_inputs(options.engine, options.plugins, file)});
@@ -151,6 +153,16 @@ void add_verify(CLI::App& app, Run& chosen) {
   command
       ->add_option("--evaluate-on", options->evaluate_on,
                    "where the FP64 evaluation computes its large products: cpu or cuda [the "
+  auto* also =
+      command
+          ->add_option("--also", options->also,
+                       "another implementation that runs the model on the same inputs: says whose "
+                       "answers are nearer to FP64; decides no verdict. onnxruntime is the one")
+          ->check(CLI::IsMember({"onnxruntime"}));
+  command
+      ->add_option("--also-python", options->also_python,
+                   "the Python that has onnxruntime [python3]")
+      ->needs(also);
                    "engine's device]")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   command->add_option(
@@ -173,6 +185,7 @@ void add_verify(CLI::App& app, Run& chosen) {
       "  vernier verify model.vn --model model.onnx --from /enc/0/Add --to /enc/1/Add\n"
       "  vernier verify model.vn --model model.onnx --inputs in.npz --expect out.npz --json\n"
       "  vernier verify --from-report report.json --tolerance rms=1e-3\n"
+      "  vernier verify model.vn --model model.onnx --also onnxruntime\n"
       "Exit code 1 when the verdict is not 'pass'");
   command->callback([options, &chosen] { chosen = [options] { return verify_engine(*options); }; });
 }
