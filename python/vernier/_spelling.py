@@ -36,7 +36,7 @@ _ARGUMENTS = {
     "threads": ("threads", "name"), "to": ("end", "list"), "tolerance": ("tolerance", "text"),
     "why": ("node", "text"),
 }
-_FUNCTIONS = ("bisect", "build", "calibrate", "inspect", "localise", "reduce", "verify")
+_FUNCTIONS = ("bisect", "build", "calibrate", "extract", "inspect", "localise", "reduce", "verify")
 
 # What is a value behind an option, and no word of the sentence: text in quotes, an assignment, a
 # number, a placeholder, a device.
