@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "vernier/dtype.h"
@@ -84,8 +85,12 @@ struct Request {
   /// Another engine of the same model, whose answers are compared with this one's
   /// (Report::against); empty: none.
   std::filesystem::path against;
-  bool localise = false;  ///< fill Report::localisation: some more FP64 evaluations of one cell
-  bool time = false;      ///< fill Report::times
+  /// "onnxruntime": its answers are compared with FP64 beside the engine's (Report::also). Empty:
+  /// nobody's.
+  std::string also;
+  std::string also_python;  ///< the Python that has it; empty: "python3"
+  bool localise = false;    ///< fill Report::localisation: some more FP64 evaluations of one cell
+  bool time = false;        ///< fill Report::times
   std::filesystem::path html;  ///< where verify() writes its page; empty: nowhere
   std::function<void(const std::string& stage)> progress;
   /// Of verify(), localise(), bisect() and reduce(), from their beginning to their end.
@@ -234,6 +239,30 @@ struct AgainstOlder {
   bool equal() const;  ///< all bits
 };
 
+/// How far ONNX Runtime's answers are from FP64, beside the engine's, over all cells that it
+/// answered (Request::also). It decides no verdict.
+struct AlsoJudged {
+  struct Error {
+    double rms = 0;    ///< of the answer minus R
+    double worst = 0;  ///< largest |answer - R| / (1 + |R|)
+    int64_t wrong_non_finite = 0, different_integers = 0;
+  };
+  struct Output {
+    std::string name = {};
+    double rms_reference = 0;  ///< of R
+    Error engine = {}, other = {};
+    /// The other's rms as a multiple of the engine's; empty where the engine's is 0, or one of them
+    /// has NaN or infinity of its own.
+    std::optional<double> ratio() const;
+    /// "vernier", "other" or "equal": by NaN and infinities, then integers, then rms.
+    std::string_view nearer() const;
+  };
+  std::string name, version;  ///< "onnxruntime", "1.31.1"
+  int64_t cells = 0, answered = 0;
+  std::string refused = {};  ///< why it did not answer the first of the others
+  std::vector<Output> outputs = {};
+};
+
 /// What a part of the work took.
 struct Cost {
   std::string what;
@@ -254,6 +283,7 @@ struct Report {
   std::optional<Localisation> localisation;  ///< of the worst cell, where it was asked for
   std::optional<StepTimes> times;            ///< where they were asked for
   std::optional<AgainstOlder> against;       ///< where another engine was given
+  std::optional<AlsoJudged> also;            ///< where another implementation was asked too
   std::string engine_hash, data_hash;        ///< what was verified, on which arrays
   Tolerance tolerance;
   double ms = 0;

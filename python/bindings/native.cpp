@@ -22,6 +22,7 @@
 #include "vernier/calibrate.h"
 #include "vernier/compare.h"
 #include "vernier/compile.h"
+#include "vernier/extract.h"
 #include "vernier/inspect.h"
 #include "vernier/limits.h"
 #include "vernier/localise.h"
@@ -365,6 +366,11 @@ JsonAndText import_files(const ImportCacheOptions& options) {
   return both(import_cache(options));
 }
 
+JsonAndText extract_part(const ExtractOptions& options) {
+  const nb::gil_scoped_release unlocked;
+  return both(extract(options));
+}
+
 template <class View>
 View view_named(const std::string& name, const std::string& path,
                 std::initializer_list<std::pair<const char*, View>> views) {
@@ -519,6 +525,22 @@ NB_MODULE(_native, m) {
           options.limits = limits_of(max_memory, max_seconds);
           return import_files(options);
         });
+  m.def(
+      "extract",
+      [](const std::string& model, const std::string& part, const std::vector<std::string>& begin,
+         const std::vector<std::string>& end, const std::string& max_memory, double max_seconds,
+         nb::object progress) {
+        ExtractOptions options;
+        options.model = model;
+        options.part = part;
+        options.from = begin;
+        options.to = end;
+        options.limits = limits_of(max_memory, max_seconds);
+        options.progress = teller(std::move(progress));
+        return extract_part(options);
+      },
+      nb::arg("model"), nb::arg("part"), nb::arg("begin"), nb::arg("end"), nb::arg("max_memory"),
+      nb::arg("max_seconds"), nb::arg("progress").none());
 
   using verify::Request;
   nb::class_<Request>(m, "VerifyRequest")
@@ -558,7 +580,9 @@ NB_MODULE(_native, m) {
       .def_rw("accept_declared", &Request::accept_declared)
       .def_rw("threads", &Request::threads)
       .def_rw("budget_seconds", &Request::budget_seconds)
-      .def_rw("evaluate_on", &Request::evaluate_on);
+      .def_rw("evaluate_on", &Request::evaluate_on)
+      .def_rw("also", &Request::also)
+      .def_rw("also_python", &Request::also_python);
   m.def("verify", &verify_files);
   m.def("judge_stored", &judge_stored);
   m.def("localise", &localise);

@@ -1,4 +1,4 @@
-"""build, calibrate and import_cache: the files that a session runs."""
+"""build, calibrate, import_cache and extract: the files that a session runs, and those before."""
 from __future__ import annotations
 
 import json
@@ -7,7 +7,7 @@ from typing import Any, Iterable, Literal, Mapping
 
 from vernier import _native
 from vernier._progress import Progress, Told
-from vernier._reports import BuildReport, Calibration
+from vernier._reports import BuildReport, Calibration, Extraction
 from vernier._spelling import in_python
 from vernier._values import (Model, Path, Shapes, check_keeps, count, model_file, shapes_text,
                              size_text, text_of, texts)
@@ -143,3 +143,27 @@ def calibrate(model: Model, data: Path | Iterable[Path], output: Path, *,
             shapes_text(shapes), threads, size_text(max_memory), max_seconds or 0.0, tell)
     found = json.loads(fields)
     return Calibration(found | {"notes": [in_python(note) for note in found["notes"]]}, text)
+
+
+def extract(model: Model, part: Path, *, begin: str | Iterable[str] = (),
+            end: str | Iterable[str] = (), max_memory: int | str | None = None,
+            max_seconds: float | None = None, progress: Progress = None) -> Extraction:
+    """Writes a part of an ONNX model to the file `part`, as a model of its own, as `vernier extract`
+    does.
+
+    begin     where the part begins: names of values, which become its inputs, or of its first
+              nodes; none: the model's inputs.
+    end       where it ends: values, which become its outputs, or its last nodes; none: the
+              model's outputs.
+    max_memory, max_seconds, progress  as of build.
+
+    Returns inputs and outputs of the part, onnx_nodes and model_nodes, weight_bytes, notes, and
+    imports: whether Vernier can read the part; if not, why_not.
+    """
+    check_keeps(part, model)
+    with Told(progress) as tell, model_file(model) as path:
+        fields, text = _native.extract(path, os.fspath(part), texts(begin), texts(end),
+                                       size_text(max_memory), max_seconds or 0.0, tell)
+    found = json.loads(fields)
+    return Extraction(found | {"notes": [in_python(note) for note in found["notes"]],
+                               "why_not": in_python(found["why_not"])}, text)

@@ -145,5 +145,23 @@ class Calibration(Report):
         return self._notes()
 
 
+class Extraction(Report):
+    """Of extract()."""
+
+    @property
+    def part(self) -> str:
+        """The file that was written."""
+        return str(self["part"])
+
+    @property
+    def imports(self) -> bool:
+        """Can Vernier read the part?"""
+        return bool(self["imports"])
+
+    @property
+    def notes(self) -> list[str]:
+        return self._notes()
+
+
 class Inspection(Report):
     """Of inspect()."""

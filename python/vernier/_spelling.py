@@ -14,7 +14,8 @@ import re
 _ARGUMENTS = {
     "accept-declared": ("accept_declared=True", "flag"),
     "accept-own-tolerance": ("accept_own_tolerance=True", "flag"),
-    "against": ("against", "text"), "budget": ("budget", "name"),
+    "against": ("against", "text"), "also": ("also", "text"),
+    "also-python": ("also_python", "text"), "budget": ("budget", "name"),
     "evaluate-on": ("evaluate_on", "text"), "quick": ("quick=True", "flag"),
     "batch-axis": ("batch_axis", "text"), "batches": ("batches", "numbers"),
     "data": ("data", "text"), "device": ("device", "text"), "expect": ("expect", "name"),
@@ -35,7 +36,7 @@ _ARGUMENTS = {
     "threads": ("threads", "name"), "to": ("end", "list"), "tolerance": ("tolerance", "text"),
     "why": ("node", "text"),
 }
-_FUNCTIONS = ("bisect", "build", "calibrate", "inspect", "localise", "reduce", "verify")
+_FUNCTIONS = ("bisect", "build", "calibrate", "extract", "inspect", "localise", "reduce", "verify")
 
 # What is a value behind an option, and no word of the sentence: text in quotes, an assignment, a
 # number, a placeholder, a device.

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from typing import Any, Iterable, Literal, Mapping, Sequence
 
 from vernier import _native
@@ -26,7 +27,8 @@ def verify(engine: EngineFile, model: Model, inputs: Inputs = None, *,
            tolerance: str | None = None, accept_declared: bool = False, thorough: bool = False,
            quick: bool = False, budget: float | None = None, begin: Iterable[str] = (),
            end: Iterable[str] = (), batch_axis: str | None = None, seed: int = 1, threads: int = 0,
-           against: EngineFile | None = None, evaluate_on: Literal["cpu", "cuda"] | None = None,
+           against: EngineFile | None = None, also: Literal["onnxruntime"] | None = None,
+           also_python: Path | None = None, evaluate_on: Literal["cpu", "cuda"] | None = None,
            report: Path | None = None, stamp: bool = False, read_into_memory: bool = False,
            max_memory: int | str | None = None, max_seconds: float | None = None,
            progress: Progress = None) -> VerifyReport:
@@ -44,6 +46,9 @@ def verify(engine: EngineFile, model: Model, inputs: Inputs = None, *,
     begin, end
               only the part between these values of the model.
     against   another engine of the model, whose answers are compared with this one's too.
+    also      "onnxruntime" runs the model on the same inputs: whose answers are nearer to FP64 is in
+              the report; it decides no verdict. also_python: the Python that has it; None: this
+              one. It is a process of its own.
     evaluate_on
               where large FP64 products are computed; None: on the engine's device.
     report    also write the report to this HTML file.
@@ -65,6 +70,8 @@ def verify(engine: EngineFile, model: Model, inputs: Inputs = None, *,
         request.read_into_memory = read_into_memory
         request.accept_declared = accept_declared
         request.evaluate_on = evaluate_on or ""
+        request.also = _implementation(also)
+        request.also_python = os.fspath(also_python or sys.executable or "")
         request.budget_seconds = _positive(budget, "budget")
         request.limit(size_text(max_memory), max_seconds or 0.0)
         if thorough:
@@ -180,6 +187,12 @@ def _diagnosis(engine: EngineFile, model: str, inputs: Arrays | None, batches: I
     request.batches, request.lengths, request.seed = list(batches), list(lengths), seed
     request.threads = count(threads, "threads", "CPUs")
     return request
+
+
+def _implementation(also: str | None) -> str:
+    if also not in (None, "onnxruntime"):
+        raise Error(f"also: got {also!r}, expected 'onnxruntime'", "input")
+    return also or ""
 
 
 def _positive(seconds: float | None, name: str) -> float:

@@ -5,28 +5,52 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/arguments.h"
+#include "cli/common.h"
 
 namespace vernier::cli {
 
-NamedTensors read_inputs(Session& session, const std::string& path) {
+io::ArraySets read_input_sets(Session& session, const std::string& path) {
+  if (io::is_json_file(path)) {
+    io::ArraySets sets = io::read_polygraphy(path);
+    for (const NamedTensors& arrays : sets) session.check_inputs(as_inputs(arrays));
+    return sets;
+  }
   const io::ArrayFile file = io::ArrayFile::open(path);
   std::vector<Input> inputs;
   for (const io::ArrayHeader& array : file.headers())
     inputs.push_back({array.name, array.dtype, array.shape, nullptr});
   session.check_inputs(inputs);
-  return file.read_all();
+  return {file.read_all()};
 }
 
-NamedTensors read_inputs(const std::string& engine, const std::vector<std::string>& plugins,
-                         const std::string& path) {
-  io::ArrayFile::open(path);  // a wrong file is refused before the engine is opened
+void warn_of_more(const std::string& path, size_t count) {
+  warn("'" + path + "' holds " + std::to_string(count) + " sets of arrays; the first is used");
+}
+
+NamedTensors read_inputs(Session& session, const std::string& path) {
+  io::ArraySets sets = read_input_sets(session, path);
+  if (sets.size() > 1) warn_of_more(path, sets.size());
+  return std::move(sets.front());
+}
+
+std::vector<verify::UserInputs> read_user_inputs(const std::string& engine,
+                                                 const std::vector<std::string>& plugins,
+                                                 const std::string& path) {
+  if (!io::is_json_file(path))
+    io::ArrayFile::open(path);  // a wrong file is refused before the engine is opened
   const EngineOptions opening{.kernels = plugin_kernels(plugins)};
   Session session(Engine::open(engine, opening), {.threads = 1});
-  return read_inputs(session, path);
+  io::ArraySets sets = read_input_sets(session, path);
+  std::vector<verify::UserInputs> named;
+  for (size_t i = 0; i < sets.size(); ++i) {
+    named.push_back({sets.size() > 1 ? path + " #" + std::to_string(i) : path, std::move(sets[i])});
+  }
+  return named;
 }
 
 NamedTensors read_outputs(const std::string& engine, const std::vector<std::string>& plugins,
                           const std::string& path) {
+  if (io::is_json_file(path)) return io::read_polygraphy(path).front();
   const io::ArrayFile file = io::ArrayFile::open(path);
   const EngineOptions opening{.kernels = plugin_kernels(plugins)};
   const std::shared_ptr<const Engine> opened = Engine::open(engine, opening);

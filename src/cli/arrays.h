@@ -5,16 +5,24 @@
 #include <vector>
 
 #include "io/npz.h"
+#include "io/polygraphy.h"
 #include "vernier/session.h"
+#include "vernier/verify.h"
 
 namespace vernier::cli {
 
 /// The arrays of a file for this session: names, types and shapes are checked before any element is
-/// read, with the errors of Session::run().
+/// read, with the errors of Session::run(). Of several sets the first, with a warning.
 NamedTensors read_inputs(Session& session, const std::string& path);
-/// As above, for a command that makes its sessions later; one is made for the check.
-NamedTensors read_inputs(const std::string& engine, const std::vector<std::string>& plugins,
-                         const std::string& path);
+/// Warns that only the first of `count` sets of a file is used.
+void warn_of_more(const std::string& path, size_t count);
+/// All sets of arrays of a file: one of an .npz or .npy file, one for each iteration of JSON that
+/// Polygraphy saved. Checked as read_inputs() does.
+io::ArraySets read_input_sets(Session& session, const std::string& path);
+/// These with their names for reports, for a command that makes its sessions later.
+std::vector<verify::UserInputs> read_user_inputs(const std::string& engine,
+                                                 const std::vector<std::string>& plugins,
+                                                 const std::string& path);
 /// Arrays named as the engine's outputs. One of another name is not read: it comes back empty, and
 /// the comparison refuses it.
 NamedTensors read_outputs(const std::string& engine, const std::vector<std::string>& plugins,

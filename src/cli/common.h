@@ -30,6 +30,7 @@ void add_verify(CLI::App& app, Run& run);
 void add_localise(CLI::App& app, Run& run);
 void add_bisect(CLI::App& app, Run& run);
 void add_reduce(CLI::App& app, Run& run);
+void add_extract(CLI::App& app, Run& run);
 void add_demo(CLI::App& app, Run& run);
 void add_make_model(CLI::App& app, Run& run);
 void add_trtexec(CLI::App& app, Run& run);

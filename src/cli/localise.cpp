@@ -39,8 +39,11 @@ verify::Request request_of(const Options& options) {
     throw Error(ErrorCode::kInput,
                 "--inputs excludes --batch and --length: the arrays have their own sizes");
   }
-  request.inputs.push_back(
-      {options.inputs, read_inputs(options.engine, options.plugins, options.inputs)});
+  request.inputs = read_user_inputs(options.engine, options.plugins, options.inputs);
+  if (request.inputs.size() > 1) {
+    warn_of_more(options.inputs, request.inputs.size());
+    request.inputs.resize(1);
+  }
   return request;
 }
 

@@ -87,6 +87,7 @@ int parse_and_run(int argc, char** argv) {
   vernier::cli::add_localise(app, run);
   vernier::cli::add_bisect(app, run);
   vernier::cli::add_reduce(app, run);
+  vernier::cli::add_extract(app, run);
   vernier::cli::add_inspect(app, run);
   vernier::cli::add_bench(app, run);
   vernier::cli::add_demo(app, run);

@@ -1,4 +1,4 @@
-// vernier run: one engine, one .npz of inputs, one .npz of outputs. Contract: docs/commands.md.
+// vernier run: an engine on the arrays of a file. Contract: docs/commands.md.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -58,6 +58,26 @@ std::string about_non_finite(Session& session, const NamedTensors& inputs,
   return names.empty() ? "" : verify::explain_non_finite(session, as_inputs(inputs), names);
 }
 
+bool is_json_name(const std::string& path) { return path.ends_with(".json"); }
+
+/// The arrays to run on. Several sets (iterations of Polygraphy) need a file that holds as many.
+io::ArraySets inputs_of(Session& session, const Options& options) {
+  io::ArraySets sets = read_input_sets(session, options.inputs);
+  if (sets.size() > 1 && !is_json_name(options.outputs)) {
+    throw Error(ErrorCode::kInput, "'" + options.inputs + "' holds " + std::to_string(sets.size()) +
+                                       " sets of arrays, and '" + options.outputs +
+                                       "' has room for the outputs of one; write to a .json file");
+  }
+  return sets;
+}
+
+void write_outputs(const std::string& path, const io::ArraySets& outputs) {
+  if (is_json_name(path))
+    io::write_polygraphy(path, outputs);
+  else
+    io::write_npz(path, outputs.front());
+}
+
 int run(const Options& options) {
   const Progress progress("running " + options.engine);
   check_keeps_inputs(options.outputs, {options.engine, options.inputs});
@@ -81,21 +101,26 @@ int run(const Options& options) {
   }
   Session session = certified([&] { return Session(engine, session_options); });
   if (options.check || options.require_certificate) engine->check_weights();
-  const NamedTensors inputs = read_inputs(session, options.inputs);
-  const NamedTensors outputs = certified([&] { return run_session(session, inputs); });
+  const io::ArraySets inputs = inputs_of(session, options);
+  io::ArraySets outputs;
+  std::string non_finite;
+  for (const NamedTensors& arrays : inputs) {
+    outputs.push_back(certified([&] { return run_session(session, arrays); }));
+    if (non_finite.empty()) non_finite = about_non_finite(session, arrays, outputs.back());
+  }
   engine->check_unchanged();  // before numbers of another file are written
-  const std::string non_finite = about_non_finite(session, inputs, outputs);
   if (!non_finite.empty() && (options.check || options.require_certificate)) {
     throw Error(ErrorCode::kCheckFailed,
                 (options.require_certificate ? "--require-certificate: " : "--check: ") +
                     non_finite + "; nothing was written");
   }
   if (!non_finite.empty()) warn(non_finite);
-  io::write_npz(options.outputs, outputs);
+  write_outputs(options.outputs, outputs);
   if (options.json) {
     print_json({{"engine", options.engine},
-                {"inputs", json_of(inputs)},
-                {"outputs", json_of(outputs)},
+                {"inputs", json_of(inputs.front())},
+                {"outputs", json_of(outputs.front())},
+                {"runs", outputs.size()},
                 {"outputs_file", options.outputs},
                 {"warning", non_finite}});
   }
@@ -105,12 +130,17 @@ int run(const Options& options) {
 }  // namespace
 
 void add_run(CLI::App& app, Run& chosen) {
-  CLI::App* command = app.add_subcommand("run", "Run an engine on the arrays of an .npz file");
+  CLI::App* command = app.add_subcommand("run", "Run an engine on the arrays of a file");
   const auto options = std::make_shared<Options>();
   command->add_option("ENGINE", options->engine, "engine file (.vn)")->required();
-  command->add_option("--inputs", options->inputs, "arrays named as the model's inputs (.npz)")
+  command
+      ->add_option("--inputs", options->inputs,
+                   "arrays named as the model's inputs (.npz, or .json of Polygraphy)")
       ->required();
-  command->add_option("-o,--outputs", options->outputs, "where the outputs go (.npz)")->required();
+  command
+      ->add_option("-o,--outputs", options->outputs,
+                   "where the outputs go (.npz, or .json for Polygraphy)")
+      ->required();
   command->add_option("--device", options->device,
                       "what the engine must have been built for: cpu or cuda [its own]");
   add_threads(*command, options->threads);
@@ -135,6 +165,7 @@ void add_run(CLI::App& app, Run& chosen) {
       "Examples:\n"
       "  vernier run model.vn --inputs in.npz --outputs out.npz\n"
       "  vernier run model.vn --inputs in.npz -o out.npz --threads 1\n"
+      "  vernier run model.vn --inputs in.json -o out.json    Polygraphy's\n"
       "  vernier run model.vn --inputs in.npz -o out.npz --max-memory 4GB --max-seconds 10\n"
       "  vernier run model.vn --inputs in.npz -o out.npz --read-into-memory\n"
       "  vernier run model.vn --inputs in.npz -o out.npz --canary\n"

@@ -2,6 +2,8 @@
 #include "cli/sweep_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iterator>
 
 #include "cli/arguments.h"
 #include "cli/arrays.h"
@@ -41,7 +43,8 @@ verify::Request request_of(const SweepOptions& options) {
   request.threads = options.threads;
   request.limits = limits_of({});  // Ctrl-C
   for (const std::string& file : options.inputs)
-    request.inputs.push_back({file, read_inputs(options.engine, options.plugins, file)});
+    std::ranges::move(read_user_inputs(options.engine, options.plugins, file),
+                      std::back_inserter(request.inputs));
   return request;
 }
 

@@ -3,6 +3,8 @@
 #include "vernier/verify.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "cli/arguments.h"
@@ -16,7 +18,7 @@ namespace {
 
 struct Options {
   std::string engine, model, expect, tolerance, batches, lengths, batch_axis, from, to, report,
-      evaluate_on, against, from_report;
+      evaluate_on, against, also, also_python, from_report;
   std::vector<std::string> inputs, plugins;
   uint64_t seed = 1;
   double budget = 0;
@@ -79,11 +81,14 @@ int verify_engine(const Options& options) {
   request.threads = options.threads;
   request.evaluate_on = options.evaluate_on;
   request.against = options.against;
+  request.also = options.also;
+  request.also_python = options.also_python;
   request.limits = limits_of(options.limits);
   request.read_into_memory = options.read_into_memory;
   add_report(options, request);
   for (const std::string& file : options.inputs)
-    request.inputs.push_back({file, read_inputs(options.engine, options.plugins, file)});
+    std::ranges::move(read_user_inputs(options.engine, options.plugins, file),
+                      std::back_inserter(request.inputs));
   if (!options.expect.empty()) {
     if (request.inputs.empty()) {
       throw Error(ErrorCode::kInput,
@@ -111,8 +116,8 @@ void add_verify(CLI::App& app, Run& chosen) {
   command->add_option("ENGINE", options->engine, "engine file (.vn)");
   command->add_option("--model", options->model, "the ONNX file it was built from");
   command->add_option("--inputs", options->inputs,
-                      "arrays named as the model's inputs (.npz), one or many; without it, seeded "
-                      "inputs that fit the model are made");
+                      "arrays named as the model's inputs (.npz, or .json of Polygraphy), one or "
+                      "many; without it, seeded inputs that fit the model are made");
   command->add_option(
       "--expect", options->expect,
       "arrays named as the model's outputs: the FP64 evaluation is compared with them");
@@ -149,6 +154,16 @@ void add_verify(CLI::App& app, Run& chosen) {
   command->add_option("--against", options->against,
                       "another engine of the same model (.vn): says by cell whether its answers "
                       "have the same bits, else by how much they differ; decides no verdict");
+  auto* also =
+      command
+          ->add_option("--also", options->also,
+                       "another implementation that runs the model on the same inputs: says whose "
+                       "answers are nearer to FP64; decides no verdict. onnxruntime is the one")
+          ->check(CLI::IsMember({"onnxruntime"}));
+  command
+      ->add_option("--also-python", options->also_python,
+                   "the Python that has onnxruntime [python3]")
+      ->needs(also);
   command
       ->add_option("--evaluate-on", options->evaluate_on,
                    "where the FP64 evaluation computes its large products: cpu or cuda [the "
@@ -171,6 +186,7 @@ void add_verify(CLI::App& app, Run& chosen) {
       "  vernier verify model.vn --model model.onnx --report report.html\n"
       "  vernier verify model.vn --model model.onnx --max-memory 8GB --max-seconds 600\n"
       "  vernier verify new.vn --model model.onnx --against old.vn\n"
+      "  vernier verify model.vn --model model.onnx --also onnxruntime\n"
       "  vernier verify model.vn --model model.onnx --from /enc/0/Add --to /enc/1/Add\n"
       "  vernier verify model.vn --model model.onnx --inputs in.npz --expect out.npz --json\n"
       "  vernier verify --from-report report.json --tolerance rms=1e-3\n"

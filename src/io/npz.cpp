@@ -474,6 +474,13 @@ NamedTensors read_arrays_bytes(std::span<const std::byte> bytes, const std::stri
 
 NamedTensors read_arrays(const fs::path& path) { return ArrayFile::open(path).read_all(); }
 
+std::string npy_bytes(const Tensor& tensor, const std::string& where) {
+  const Tensor stored = storable(tensor, where);
+  std::string bytes = make_npy_header(stored.dtype(), stored.shape());
+  bytes.append(reinterpret_cast<const char*>(stored.data()), stored.bytes());
+  return bytes;
+}
+
 void write_npz(const fs::path& path, const NamedTensors& arrays) {
   std::vector<Part> parts;
   std::set<std::string> names;

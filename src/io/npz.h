@@ -58,6 +58,10 @@ NamedTensors read_arrays(const std::filesystem::path& path);
 /// As read_arrays, from memory. `name` stands for the file in messages and for an .npy's stem.
 NamedTensors read_arrays_bytes(std::span<const std::byte> bytes, const std::string& name);
 
+/// A tensor as an .npy file. bf16 becomes f4 (exact). Throws Error(kInput) "<where>: …" for f8
+/// types.
+std::string npy_bytes(const Tensor& tensor, const std::string& where);
+
 /// Writes an uncompressed .npz archive, whole or not at all (core/whole_file.h). bf16 is written as
 /// f4 (exact). Equal arrays give equal bytes. Throws Error(kInput) for f8 types, double or empty
 /// names and a path that is not a regular file, Error(kMachine) if the file cannot be written.

@@ -2,6 +2,7 @@
 #include "onnx/node_order.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -35,6 +36,27 @@ bool is_topological(const Nodes& nodes, const Producers& producers) {
 }
 
 }  // namespace
+
+void add_used(const proto::NodeProto& node, std::vector<std::string>& used) {
+  for (const std::string& name : node.input()) {
+    if (!name.empty()) used.push_back(name);
+  }
+  for (const auto& attribute : node.attribute()) {
+    std::vector<std::string> inner;
+    std::set<std::string> defined;
+    const proto::GraphProto& body = attribute.g();
+    for (const auto& input : body.input()) defined.insert(input.name());
+    for (const auto& tensor : body.initializer()) defined.insert(tensor.name());
+    for (const auto& one : body.node()) {
+      add_used(one, inner);
+      defined.insert(one.output().begin(), one.output().end());
+    }
+    for (const auto& output : body.output()) inner.push_back(output.name());
+    for (const std::string& name : inner) {
+      if (!defined.contains(name)) used.push_back(name);
+    }
+  }
+}
 
 std::vector<int> node_order(const Nodes& nodes) {
   Producers producers;

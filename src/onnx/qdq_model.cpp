@@ -10,9 +10,9 @@
 #include "core/mapped_file.h"
 #include "core/whole_file.h"
 #include "onnx/element_types.h"
-#include "onnx/external_data.h"
 #include "onnx/int8_operands.h"
 #include "onnx/model_file.h"
+#include "onnx/moved_weights.h"
 #include "onnx/node_order.h"
 #include "onnx/unsupported.h"
 
@@ -21,8 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kDataAlignment = 64;   // of weights in the data file, as model_writer.cpp's
-constexpr uint64_t kInlineBelow = 1024;   // bytes of weights that stay in the model file
 constexpr int64_t kInitializersOnly = 4;  // IR version: initializers need not be inputs
 
 [[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::kInput, what); }
@@ -264,128 +262,6 @@ class Quantizer {
   std::map<std::tuple<std::string, float, int, std::vector<float>>, std::string> xs_;
 };
 
-// ---- files
-
-// Weights that the written files hold: those of external data are mapped meanwhile.
-class Weights {
- public:
-  Weights(const fs::path& model, fs::path to)
-      : folder_(model.parent_path().empty() ? fs::path(".") : model.parent_path()),
-        to_(std::move(to)),
-        data_(to_.parent_path() / (to_.filename().string() + ".data")),
-        external_(folder_) {}
-
-  // Reads what lies beside the model. `places_` keeps the addresses of the graph's own tensors.
-  void collect(proto::GraphProto& graph, bool main) {
-    for (proto::TensorProto& tensor : *graph.mutable_initializer()) {
-      const bool raw = tensor.has_raw_data();
-      bytes_ += tensor.ByteSizeLong();
-      if (read(tensor) || (main && raw)) places_.push_back(&tensor);
-    }
-    for (proto::NodeProto& node : *graph.mutable_node()) collect(node);
-  }
-
-  // Puts them where they belong, and writes the data file if one is wanted.
-  std::optional<std::string> place(uint64_t external_from) {
-    const bool beside = bytes_ >= external_from;
-    for (proto::TensorProto* tensor : places_) {
-      if (beside && size_of(*tensor) >= kInlineBelow)
-        refer(*tensor);
-      else
-        bring_in(*tensor);
-    }
-    if (to_data_.empty()) return std::nullopt;
-    for (const std::string& location : locations_) check_keeps(folder_ / location, data_);
-    WholeFile file({data_, "weights", end_});
-    uint64_t at = 0;
-    for (const auto& [offset, tensor] : to_data_) {
-      file.write(std::vector<std::byte>(offset - at));
-      const auto mapped = mapped_.find(tensor);
-      const auto bytes = mapped != mapped_.end() ? mapped->second.byte_span()
-                                                 : std::as_bytes(std::span(tensor->raw_data()));
-      file.write(bytes);
-      at = offset + bytes.size();
-      tensor->clear_raw_data();
-    }
-    file.commit();
-    return data_.filename().string();
-  }
-
-  // Throws Error(kInput) where `to` is a file of the model that is read.
-  static void check_keeps(const fs::path& read, const fs::path& to) {
-    std::error_code error;  // two files that are not there are not the same
-    if (!fs::equivalent(read, to, error)) return;
-    fail("writing '" + to.string() + "' would destroy '" + read.string() +
-         "', which the model is made from; give another name");
-  }
-  void check_keeps_data() const {
-    for (const std::string& location : locations_) check_keeps(folder_ / location, to_);
-  }
-
- private:
-  void collect(proto::NodeProto& node) {
-    for (proto::AttributeProto& attribute : *node.mutable_attribute()) {
-      if (attribute.has_t() && read(*attribute.mutable_t()))
-        places_.push_back(attribute.mutable_t());
-      for (proto::TensorProto& tensor : *attribute.mutable_tensors())
-        if (read(tensor)) places_.push_back(&tensor);
-      if (attribute.has_g()) collect(*attribute.mutable_g(), false);
-      for (proto::GraphProto& graph : *attribute.mutable_graphs()) collect(graph, false);
-    }
-  }
-  // Is the tensor external? Maps it then.
-  bool read(proto::TensorProto& tensor) {
-    if (tensor.data_location() != proto::TensorProto::EXTERNAL) return false;
-    const std::string where = "tensor " + quote(tensor.name());
-    Shape shape(tensor.dims().begin(), tensor.dims().end());
-    const bool halves = type_of_4_bits(tensor.data_type()).has_value();  // two numbers in a byte
-    if (halves) shape = {(num_elems(shape) + 1) / 2};
-    const DType type = halves ? DType::kU8 : element_type(tensor.data_type(), where);
-    const auto array = external_.read(tensor, type, shape, where);
-    if (!array)
-      fail(where + ": its file " + quote(external_location(tensor)) +
-           " is missing, and a Q/DQ model holds all weights");
-    bytes_ += array->bytes();
-    locations_.insert(external_location(tensor));
-    mapped_.emplace(&tensor, *array);
-    return true;
-  }
-  uint64_t size_of(const proto::TensorProto& tensor) const {
-    const auto found = mapped_.find(&tensor);
-    return found == mapped_.end() ? tensor.raw_data().size() : found->second.bytes();
-  }
-  void bring_in(proto::TensorProto& tensor) {
-    const auto found = mapped_.find(&tensor);
-    if (found == mapped_.end()) return;
-    tensor.set_raw_data(found->second.data(), found->second.bytes());
-    tensor.clear_external_data();
-    tensor.clear_data_location();
-  }
-  void refer(proto::TensorProto& tensor) {
-    const uint64_t offset = (end_ + kDataAlignment - 1) / kDataAlignment * kDataAlignment;
-    end_ = offset + size_of(tensor);
-    to_data_.emplace_back(offset, &tensor);
-    tensor.clear_external_data();
-    tensor.set_data_location(proto::TensorProto::EXTERNAL);
-    for (const auto& [key, value] :
-         {std::pair<const char*, std::string>{"location", data_.filename().string()},
-          std::pair<const char*, std::string>{"offset", std::to_string(offset)},
-          std::pair<const char*, std::string>{"length", std::to_string(size_of(tensor))}}) {
-      auto* entry = tensor.add_external_data();
-      entry->set_key(key);
-      entry->set_value(value);
-    }
-  }
-
-  fs::path folder_, to_, data_;
-  ExternalData external_;
-  uint64_t bytes_ = 0, end_ = 0;
-  std::vector<proto::TensorProto*> places_;
-  std::map<const proto::TensorProto*, Tensor> mapped_;
-  std::set<std::string> locations_;
-  std::vector<std::pair<uint64_t, proto::TensorProto*>> to_data_;  // by offset
-};
-
 void check_opset(const proto::ModelProto& model) {
   const Opsets opsets = read_opsets(model.opset_import(), "the model");
   const auto opset = opsets.find("");
@@ -406,7 +282,7 @@ std::string opset_message(int64_t opset) {
 void write_qdq_model(const fs::path& path, const fs::path& to,
                      const std::vector<QdqProduct>& products, const QdqOptions& options) {
   VERNIER_ASSERT(!products.empty());
-  Weights::check_keeps(path, to);
+  MovedWeights::check_keeps(path, to);
   const auto file = MappedFile::open(path);
   const Watch watch(options.limits);
   watch.check_memory(saturating_product(file->bytes().size(), 2), "writing the Q/DQ model");
@@ -416,8 +292,8 @@ void write_qdq_model(const fs::path& path, const fs::path& to,
                         .products = Quantizer(*model.mutable_graph()).run(products)};
   add_int8_metadata(model, metadata);
   model.set_ir_version(std::max(model.ir_version(), kInitializersOnly));
-  Weights weights(path, to);
-  weights.collect(*model.mutable_graph(), true);
+  MovedWeights weights(path, {.to = to, .what = "a Q/DQ model"});
+  weights.collect(*model.mutable_graph());
   weights.check_keeps_data();
   WholeFile made({to, "Q/DQ model", 0});
   weights.place(options.external_from);

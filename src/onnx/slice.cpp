@@ -7,33 +7,12 @@
 #include "core/mapped_file.h"
 #include "onnx/element_types.h"
 #include "onnx/model_file.h"
+#include "onnx/node_order.h"
 #include "onnx/tensor_reader.h"
 #include "onnx/unsupported.h"
 
 namespace vernier::onnx {
 namespace {
-
-// Names that a node uses: its inputs, and names that bodies of its branches use but do not define.
-void add_used(const proto::NodeProto& node, std::vector<std::string>& used) {
-  for (const std::string& name : node.input()) {
-    if (!name.empty()) used.push_back(name);
-  }
-  for (const auto& attribute : node.attribute()) {
-    std::vector<std::string> inner;
-    std::set<std::string> defined;
-    const proto::GraphProto& body = attribute.g();
-    for (const auto& input : body.input()) defined.insert(input.name());
-    for (const auto& tensor : body.initializer()) defined.insert(tensor.name());
-    for (const auto& one : body.node()) {
-      add_used(one, inner);
-      defined.insert(one.output().begin(), one.output().end());
-    }
-    for (const auto& output : body.output()) inner.push_back(output.name());
-    for (const std::string& name : inner) {
-      if (!defined.contains(name)) used.push_back(name);
-    }
-  }
-}
 
 void set_type(proto::ValueInfoProto& info, const std::string& name, DType dtype,
               const Shape& shape) {

@@ -91,6 +91,56 @@ std::string against_text(const AgainstOlder& against) {
   return text;
 }
 
+json to_json(const AlsoJudged::Error& error) {
+  const bool all = error.wrong_non_finite == 0;
+  return {{"rms", all ? json(error.rms) : json()},
+          {"worst", all ? json(error.worst) : json()},
+          {"wrong_non_finite", error.wrong_non_finite},
+          {"different_integers", error.different_integers}};
+}
+
+std::string nearer_name(const AlsoJudged& also, const AlsoJudged::Output& output) {
+  return output.nearer() == "other" ? also.name : std::string(output.nearer());
+}
+
+json to_json(const AlsoJudged& also) {
+  json outputs = json::array();
+  for (const AlsoJudged::Output& o : also.outputs) {
+    const std::optional<double> ratio = o.ratio();
+    outputs.push_back({{"name", o.name},
+                       {"rms_reference", o.rms_reference},
+                       {"vernier", to_json(o.engine)},
+                       {"other", to_json(o.other)},
+                       {"ratio", ratio ? json(*ratio) : json()},
+                       {"nearer", nearer_name(also, o)}});
+  }
+  return {{"name", also.name},         {"version", also.version}, {"cells", also.cells},
+          {"answered", also.answered}, {"refused", also.refused}, {"outputs", std::move(outputs)}};
+}
+
+std::string error_text(const AlsoJudged::Error& error) {
+  if (error.wrong_non_finite > 0)
+    return format_line("{} NaN or infinity of its own", error.wrong_non_finite);
+  if (error.different_integers > 0)
+    return format_line("{} other integers", error.different_integers);
+  return format_line("{:.3g}", error.rms);
+}
+
+std::string also_text(const AlsoJudged& also) {
+  std::string text = format_line("also {} {}: rms of the error against FP64, {} of {} cells\n",
+                                 also.name, also.version, also.answered, also.cells);
+  for (const AlsoJudged::Output& o : also.outputs) {
+    text += format_line("  {:<22} vernier {}, {} {}", o.name, error_text(o.engine), also.name,
+                        error_text(o.other));
+    if (const std::optional<double> ratio = o.ratio())
+      text += format_line(", ratio {:.3g}", *ratio);
+    text += o.nearer() == "equal" ? ": equally near\n"
+                                  : format_line(": {} is nearer\n", nearer_name(also, o));
+  }
+  if (!also.refused.empty()) text += format_line("  no answer: {}\n", also.refused);
+  return text;
+}
+
 // A limit under each name; one that is not there has none.
 json to_json(const AppliedLimits& held) {
   json limits = json::object();
@@ -273,6 +323,7 @@ std::string to_json(const Report& report) {
     result["cost"].push_back({{"what", c.what}, {"seconds", c.seconds}});
   for (const OutputResult& o : report.outputs) result["outputs"].push_back(to_json(o));
   result["against"] = report.against ? to_json(*report.against) : json();
+  result["also"] = report.also ? to_json(*report.also) : json();
   for (const CellResult& c : report.cells) result["cells"].push_back(to_json(c));
   for (const CheckResult& c : report.checks)
     result["checks"].push_back(
@@ -306,6 +357,7 @@ std::string to_text(const Report& report) {
   text += "checks\n";
   for (const CheckResult& c : report.checks) text += line(c);
   if (report.against) text += against_text(*report.against);
+  if (report.also) text += also_text(*report.also);
   const auto closest = std::ranges::max_element(report.steps, {}, &StepResult::ratio);
   if (closest != report.steps.end()) {
     text += format_line("  the step nearest its limit is {} ({}, '{}'): {:.2g} of it\n",

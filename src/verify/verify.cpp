@@ -132,6 +132,11 @@ Report verify_engine(const std::shared_ptr<const Engine>& engine, const ir::Grap
   const auto start = std::chrono::steady_clock::now();
   Sweep sweep(engine, model, request);
   const bool part = !request.from.empty() || !request.to.empty();
+  if (part && !request.also.empty()) {
+    throw Error(ErrorCode::kInput,
+                "--also " + request.also +
+                    " judges the answers of the whole model; leave out --from and --to");
+  }
   Report report = part ? sweep.run_part() : sweep.run();
   report.data_hash = data_hash(request, report);
   if (request.time) report.times = step_times(*engine, request.threads);

@@ -31,7 +31,8 @@ from vernier._spelling import in_python
     ("'vernier verify --inputs' finds what overflows", "`vernier.verify(inputs=…)` finds what "
      "overflows"),
     ("'vernier bisect E --model M' finds it", "`vernier.bisect(E, model=M)` finds it"),
-    ("'vernier extract M --to y' makes it", "'vernier extract M --to y' makes it"),
+    ("'vernier extract M --to y' makes it", "`vernier.extract(M, end=['y'])` makes it"),
+    ("'vernier bench M --to y' makes it", "'vernier bench M --to y' makes it"),
     # What users and files wrote stays.
     ("cannot read '--shapes.onnx'", "cannot read '--shapes.onnx'"),
     ("the model's value 'a --rule b'", "the model's value 'a --rule b'"),

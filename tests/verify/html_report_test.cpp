@@ -89,6 +89,10 @@ struct Sample {
     found.ranges = {{0, kNasty, kNasty, kNasty, 7e4, DType::kF16, 65504}};
     report.localisation = found;
     report.times = StepTimes{kNasty, {1.5}};
+    AlsoJudged also;
+    also.name = also.version = also.refused = kNasty;
+    also.outputs = {{.name = kNasty}};
+    report.also = also;
   }
   std::string html() const {
     return to_html({.report = report,
@@ -117,7 +121,7 @@ TEST(HtmlReport, NamesStayText) {
   EXPECT_EQ(count(html, "<script>"), 1U);
   EXPECT_EQ(count(html, "</script>"), 1U);
   // Every place that has a name shows it.
-  EXPECT_GE(count(without(html, "<wbr>"), kNastyHtml), 35U);
+  EXPECT_GE(count(without(html, "<wbr>"), kNastyHtml), 40U);
 }
 
 TEST(HtmlReport, AsksForNothingFromOutside) {
@@ -150,6 +154,36 @@ TEST(HtmlReport, ShowsTheLimitsThatWereApplied) {
   EXPECT_EQ(sample.html().find("(the user&#39;s own)"), std::string::npos);
   sample.report.tolerance.rms = 0.5;
   EXPECT_NE(sample.html().find("(the user&#39;s own)"), std::string::npos);
+}
+
+// Another implementation beside the engine: who is nearer, by NaN, then integers, then rms.
+TEST(HtmlReport, ShowsTheSecondJudge) {
+  Sample sample;
+  sample.report.also =
+      AlsoJudged{.name = "onnxruntime", .version = "1.2", .cells = 3, .answered = 2};
+  AlsoJudged& also = *sample.report.also;
+  also.outputs = {{.name = "y",
+                   .rms_reference = 2,
+                   .engine = {.rms = 4e-7, .worst = 1e-6},
+                   .other = {.rms = 6e-7, .worst = 2e-6}}};
+  AlsoJudged::Output& output = also.outputs[0];
+  const auto shows = [&](const std::string& part) {
+    return sample.html().find(part) != std::string::npos;
+  };
+  EXPECT_TRUE(shows("onnxruntime 1.2 ran the model on the inputs of 2 of 3 cells"));
+  EXPECT_TRUE(shows("data-label=\"nearer to FP64\">Vernier<"));
+  EXPECT_TRUE(shows("data-label=\"ratio\">1.5<"));
+  EXPECT_TRUE(shows("data-label=\"rms, onnxruntime\">6.00e-07<"));
+  output.engine.rms = 6e-7;
+  EXPECT_EQ(output.nearer(), "equal");
+  output.engine.different_integers = 1;
+  EXPECT_EQ(output.nearer(), "other");
+  output.other.wrong_non_finite = 1;
+  EXPECT_EQ(output.nearer(), "vernier");
+  EXPECT_FALSE(output.ratio().has_value());
+  EXPECT_TRUE(shows("data-label=\"rms, onnxruntime\">NaN<"));
+  sample.report.also.reset();
+  EXPECT_FALSE(shows("nearer to FP64"));
 }
 
 // A cell with NaN says so, and a finite error beside it is not shown.

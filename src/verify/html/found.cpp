@@ -215,6 +215,37 @@ Cell error_cell(const Distance& d, double error) {
   return d.says_it_all() ? number_cell(error) : Cell{"NaN", "number"};
 }
 
+Cell error_cell(const AlsoJudged::Error& all, double error) {
+  return all.wrong_non_finite > 0 ? Cell{"NaN", "number"} : number_cell(error);
+}
+
+// Beside another implementation, where one was asked.
+std::string also_table(const Report& report) {
+  if (!report.also) return "";
+  const AlsoJudged& also = *report.also;
+  Table table("Beside " + also.name,
+              {"output", "nearer to FP64", "#rms, Vernier", "#rms, " + also.name, "#ratio",
+               "#worst, Vernier", "#worst, " + also.name, "#rms of R"});
+  for (const AlsoJudged::Output& o : also.outputs) {
+    const std::optional<double> ratio = o.ratio();
+    table.row({name_cell(o.name),
+               text_cell(o.nearer() == "other"     ? also.name
+                         : o.nearer() == "vernier" ? "Vernier"
+                                                   : "equal"),
+               error_cell(o.engine, o.engine.rms), error_cell(o.other, o.other.rms),
+               ratio ? Cell{fmt::format("{:.3g}", *ratio), "number"} : Cell{"–", "number"},
+               error_cell(o.engine, o.engine.worst), error_cell(o.other, o.other.worst),
+               number_cell(o.rms_reference)});
+  }
+  std::string said = fmt::format(
+      "{} {} ran the model on the inputs of {} of {} cells. The errors "
+      "of both are to FP64, over these cells. They decide no verdict.",
+      also.name, also.version, also.answered, also.cells);
+  if (!also.refused.empty()) said += " No answer: " + also.refused;
+  return "<h3>Beside " + escaped(also.name) + "</h3>\n" + hint(said) +
+         (table.empty() ? "" : table.html());
+}
+
 std::string outputs(const ReportPage& page) {
   if (page.report.outputs.empty())
     return empty_section("outputs", "Outputs", "No output was compared.");
@@ -240,7 +271,7 @@ std::string outputs(const ReportPage& page) {
   return section("outputs", "Outputs",
                  hint("The engine against FP64 of the model, each output at its worst cell. Noise: "
                       "what rounding in the engine's types is expected to do here.") +
-                     table.html());
+                     table.html() + also_table(page.report));
 }
 
 std::string checks(const ReportPage& page) {

@@ -104,9 +104,9 @@ CellResult Sweep::cell_of(const Group& group, int64_t batch) const {
   return cell;
 }
 
-void Sweep::ask_about_answers(Group& group, const CellRun& run, CellResult& cell) {
+Sweep::Measurement Sweep::ask_about_answers(Group& group, const CellRun& run, CellResult& cell) {
   const int64_t rows = context_.inputs.axes.known() ? run.rows : 1;
-  const NamedValues reference = reference_beside(
+  NamedValues reference = reference_beside(
       context_, reference_for(context_, group, rows, run.inputs), run.inputs, run.answers);
   MeasuredAnswers measured;
   for (const auto& [name, want] : reference) {
@@ -119,6 +119,7 @@ void Sweep::ask_about_answers(Group& group, const CellRun& run, CellResult& cell
   }
   measured.strangers = strangers_in(context_, run.answers, reference);
   ask(measured, &cell);
+  return {.reference = std::move(reference), .answers = std::move(measured)};
 }
 
 // Outputs of the build's own (--outputs) have a line as soon as their rows are compared.
@@ -228,7 +229,13 @@ void Sweep::run_cell(Group& group, int64_t batch) {
   });
   group.on_one_thread.erase(run.rows);
   ask(products.products(), &cell);
-  timed("cells: answers", [&] { ask_about_answers(group, run, cell); });
+  const Measurement measured =
+      timed("cells: answers", [&] { return ask_about_answers(group, run, cell); });
+  if (second_) {
+    timed("cells: ONNX Runtime", [&] {
+      second_->compare(context_, cell, run, measured.reference, measured.answers.outputs);
+    });
+  }
   if (older_) older_->compare(context_, cell.label, run);
   timed("cells: rows alone", [&] { ask_about_rows_alone(group, run, cell); });
   if (placed && !compares) {
@@ -275,6 +282,7 @@ void Sweep::finish() {
   report_.finish();
   report_.report.notes = context_.notes;
   if (older_) report_.report.against = older_->result();
+  if (second_) report_.report.also = second_->result();
 }
 
 // One step for all evaluations, one for runs beside each other, and one for each cell. Work is in
@@ -304,6 +312,9 @@ void Sweep::make_schedule() {
 Report Sweep::run() {
   list_checks();
   if (!context_.subject.request.against.empty()) older_ = std::make_unique<OlderEngine>(context_);
+  if (!context_.subject.request.also.empty()) {
+    timed("cells: ONNX Runtime", [&] { second_ = std::make_unique<SecondJudge>(context_); });
+  }
   timed("inputs", [&] {
     make_inputs(context_);
     add_far_groups(context_);

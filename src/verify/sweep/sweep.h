@@ -19,6 +19,7 @@
 #include "verify/sweep/context.h"
 #include "verify/sweep/older_engine.h"
 #include "verify/sweep/report_builder.h"
+#include "verify/sweep/second_judge.h"
 #include "verify/verify.h"
 
 namespace vernier::verify {
@@ -100,7 +101,12 @@ class Sweep {
   void evaluate_groups();  // evaluations.cpp
   CellResult cell_of(const Group& group, int64_t batch) const;
   void run_cell(Group& group, int64_t batch);
-  void ask_about_answers(Group& group, const CellRun& run, CellResult& cell);
+  /// R of a cell, and how far the engine's answers are from it.
+  struct Measurement {
+    NamedValues reference;
+    MeasuredAnswers answers;
+  };
+  Measurement ask_about_answers(Group& group, const CellRun& run, CellResult& cell);
   void list_outputs_with_rows(const CellRun& run);
   void ask_about_rows_alone(Group& group, const CellRun& run, CellResult& cell);
   void ask_about_placed_rows(const CellRun& base, const Placements& placed, CellResult& cell);
@@ -123,6 +129,7 @@ class Sweep {
   std::set<std::string> seen_alone_;              // of run_steps_alone()
   std::map<int32_t, ProjectedWeight> projected_;  // by step
   std::unique_ptr<OlderEngine> older_;            // where another engine is given
+  std::unique_ptr<SecondJudge> second_;           // where another implementation is asked
 };
 
 }  // namespace vernier::verify
