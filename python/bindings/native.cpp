@@ -405,7 +405,8 @@ std::string inspect(const std::string& path, const std::string& view, const std:
                                               .format = InspectFormat::kJson,
                                               .node = node,
                                               .shapes = shapes,
-                                              .threads = threads});
+                                              .threads = threads,
+                                              .inputs = {}});
 }
 
 /// The program: what its exit code is.

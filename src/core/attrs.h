@@ -468,8 +468,8 @@ struct BatchNormAttrs {
 ///     sequence i are [cu[i], cu[i+1]); causality applies within a sequence, bias and keep are read
 ///     at the packed rows, rows outside all sequences give 0
 ///   9 places [sequences, longest]: with 5 and 6; only its shape is read. No sequence has more than
-///     `longest` keys, and each has just as many where all k have sequences · longest rows: then the
-///     sequences are the rows of a dense batch
+///     `longest` keys, and each has just as many where all k have sequences · longest rows: then
+///     the sequences are the rows of a dense batch
 ///   7 cos, 8 sin: rotary tables broadcastable to [B, S, 1, D]; applied to q and k before scaling
 /// Output 0: [B, Sq, H, Dv].
 struct AttentionAttrs {

@@ -9,9 +9,8 @@ namespace {
 template <class T>
 int64_t count(const T* mask, int64_t rows, int64_t length, int64_t padding) {
   int64_t tokens = 0;
-  const T value = static_cast<T>(padding);
   for (int64_t r = 0; r < rows; ++r, mask += length)
-    tokens += tokens_of_row(length, [&](int64_t s) { return mask[s] == value; });
+    tokens += tokens_of_row(length, [&](int64_t s) { return equals_padding(mask[s], padding); });
   return tokens;
 }
 

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/tensor.h"
 
@@ -21,6 +22,15 @@ int64_t tokens_of_row(int64_t length, const IsPadding& is_padding) {
     if (!is_padding(s)) return length;
   }
   return tokens > 0 ? tokens : length;
+}
+
+/// Is an element of a mask padding? It need not be a number of the element's type.
+template <class T>
+bool equals_padding(T element, int64_t padding) {
+  if constexpr (std::is_floating_point_v<T>)
+    return static_cast<double>(element) == static_cast<double>(padding);
+  else
+    return static_cast<int64_t>(element) == padding;
 }
 
 /// Can masks of this type be counted?

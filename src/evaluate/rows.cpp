@@ -129,6 +129,21 @@ std::vector<std::string> batch_candidates(const plan::Plan& plan) {
   return candidates;
 }
 
+Tensor take_range(const Tensor& t, size_t axis, int64_t begin, int64_t end) {
+  Shape shape = t.shape();
+  shape[axis] = end - begin;
+  size_t inner = size_bytes(t.dtype()), outer = 1;
+  for (size_t d = axis + 1; d < shape.size(); ++d) inner *= static_cast<size_t>(shape[d]);
+  for (size_t d = 0; d < axis; ++d) outer *= static_cast<size_t>(shape[d]);
+  const size_t all = static_cast<size_t>(t.shape()[axis]) * inner,
+               part = static_cast<size_t>(end - begin) * inner,
+               first = static_cast<size_t>(begin) * inner;
+  std::vector<std::byte> bytes(outer * part);
+  for (size_t o = 0; o < outer; ++o)
+    std::copy_n(t.byte_span().data() + o * all + first, part, bytes.data() + o * part);
+  return Tensor::from_bytes(t.dtype(), shape, bytes);
+}
+
 Tensor take_row(const Tensor& t, int axis, int64_t row) {
   if (axis == kNoAxis) return t;
   const Shape shape = with_size(t.shape(), axis, 1);

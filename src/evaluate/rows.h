@@ -36,6 +36,8 @@ BatchAxes fixed_axes(const plan::Plan& plan);
 /// input has exactly once.
 std::vector<std::string> batch_candidates(const plan::Plan& plan);
 
+/// Elements [begin, end) along `axis`.
+Tensor take_range(const Tensor& t, size_t axis, int64_t begin, int64_t end);
 /// Row `row` along `axis`, which stays with size 1. kNoAxis: the array itself.
 Tensor take_row(const Tensor& t, int axis, int64_t row);
 EvalTensor take_row(const EvalTensor& t, int axis, int64_t row);

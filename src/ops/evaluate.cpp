@@ -5,8 +5,8 @@
 #include <memory>
 #include <set>
 
-#include "core/token_rows.h"
 #include "core/evaluator.h"
+#include "core/token_rows.h"
 #include "ops/infer.h"
 #include "reference/cut_tables.h"
 #include "rules/rules.h"

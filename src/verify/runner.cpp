@@ -69,6 +69,30 @@ Cause cause_at(const plan::Plan& plan, int32_t step) {
   return {.step = step, .kernel = s.kernel, .node = s.name};
 }
 
+namespace {
+
+// The tokens of a row, where output `output` of `step` has the tokens of all rows one after the
+// other; undefined where it has not, or nobody recorded where rows begin.
+Tensor tokens_of(const plan::Plan& plan, const Recorder& run, int32_t step, size_t output,
+                 const Tensor& all, int64_t row) {
+  const SymShape& shape = plan.value(plan.step(step).outputs[output]).shape;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    for (const auto& [index, arrays] : run.steps()) {
+      const plan::Step& counts = plan.step(index);
+      if (counts.op != OpKind::kTokenIndex || !counts.has_output(0) || !counts.has_output(2) ||
+          !(plan.value(counts.outputs[0]).shape[0] == shape[axis]))
+        continue;
+      const std::vector<int64_t> starts = arrays[2].integers();
+      if (row + 1 >= static_cast<int64_t>(starts.size())) return {};
+      const auto at = static_cast<size_t>(row);
+      return take_range(all, axis, starts[at], starts[at + 1]);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 std::string first_difference(const plan::Plan& plan, const Recorder& a, const Recorder& b,
                              const std::optional<RowPair>& pair) {
   for (const auto& [step, arrays] : a.steps()) {
@@ -78,7 +102,12 @@ std::string first_difference(const plan::Plan& plan, const Recorder& a, const Re
       const Tensor &x = arrays[i], &y = other->second[i];
       if (!x.defined() || !y.defined()) continue;
       bool same = false;
-      if (!pair) {
+      if (pair && plan.step(step).op == OpKind::kTokenIndex) continue;  // places, not contents
+      const Tensor tokens_x = pair ? tokens_of(plan, a, step, i, x, pair->row_a) : Tensor();
+      if (tokens_x.defined()) {
+        const Tensor tokens_y = tokens_of(plan, b, step, i, y, pair->row_b);
+        same = tokens_x.shape() != tokens_y.shape() || same_bits(tokens_x, tokens_y);
+      } else if (!pair) {
         same = same_bits(x, y);
       } else {
         const auto row_x = row_in(x, pair->row_a, pair->rows_a, y.shape(), pair->rows_b);

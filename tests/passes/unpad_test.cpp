@@ -122,7 +122,7 @@ TEST(Unpad, CausalAttentionOfTokens) {
       graph_text(kInputs, kNorm + kKeep +
                               layer("%q, %k, %v, _, %m", "scale=0.5, fill=-1e+30, causal=true") +
                               "%y = Slice(%r)" + kFirst),
-      13);
+      12);
 }
 
 TEST(Unpad, StaysWherePaddingIsRead) {

@@ -1,6 +1,7 @@
 // Runs of field cases: see build.h.
 #include "scenarios/build.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/random.h"
@@ -40,16 +41,27 @@ Errors errors_of(const ir::Graph& model, const plan::Plan& plan,
                            {static_cast<const std::byte*>(output.data), output.bytes}));
   }
   const plan::Plan& kept = engine->impl().plan;
-  PlanEvaluator ideal(kept, *engine->impl().backend,
-                      {.evaluation = Evaluation::kIdeal, .seed = 1, .peaks = {}});
-  ideal.run(ordered, [](size_t, size_t, const EvalTensor&) {});
+  // The largest of some draws: a softmax of large logits may be off in a single row that is near a
+  // tie, and one draw need not be off there.
+  constexpr uint64_t kDraws = 6;
+  for (uint64_t seed = 1; seed <= kDraws; ++seed) {
+    PlanEvaluator ideal(kept, *engine->impl().backend,
+                        {.evaluation = Evaluation::kIdeal, .seed = seed, .peaks = {}});
+    ideal.run(ordered, [](size_t, size_t, const EvalTensor&) {});
+    double squares = 0;
+    for (size_t i = 0; i < kept.outputs.size(); ++i) {
+      const auto want = r.outputs.find(kept.output_names[i]);
+      if (want == r.outputs.end()) continue;
+      add(ideal.value(static_cast<size_t>(kept.outputs[i])), want->second, squares);
+    }
+    errors.ideal = std::max(errors.ideal, squares);
+  }
   size_t count = 0;
   for (size_t i = 0; i < kept.outputs.size(); ++i) {
     const auto want = r.outputs.find(kept.output_names[i]);
     if (want == r.outputs.end()) continue;
     const EvalTensor& got = errors.answers.at(kept.output_names[i]);
     add(got, want->second, errors.engine);
-    add(ideal.value(static_cast<size_t>(kept.outputs[i])), want->second, errors.ideal);
     for (size_t e = 0; e < want->second.f.size(); ++e) {
       const double value = want->second.f[e];
       if (std::isfinite(value)) {

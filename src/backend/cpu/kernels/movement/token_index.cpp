@@ -17,7 +17,6 @@ int32_t* output(const LaunchCall& call, size_t i) {
 template <class T>
 void scan(const LaunchCall& call, int64_t padding) {
   const TensorArg& mask = call.in[0];
-  const auto padding_value = static_cast<T>(padding);
   const int64_t batch = mask.dim(0), length = mask.dim(1);
   int32_t *rows = output(call, 0), *positions = output(call, 1), *starts = output(call, 2),
           *places = output(call, 3), *ordinals = output(call, 4);
@@ -32,7 +31,7 @@ void scan(const LaunchCall& call, int64_t padding) {
   int64_t start = 0;
   const T* row = mask.as<const T>();
   for (int64_t b = 0; b < batch; ++b, row += length) {
-    const auto is_padding = [&](int64_t s) { return row[s] == padding_value; };
+    const auto is_padding = [&](int64_t s) { return equals_padding(row[s], padding); };
     const int64_t tokens = std::min(tokens_of_row(length, is_padding), room - start);
     put(starts, b, start);
     put(ordinals, b, b);

@@ -69,9 +69,8 @@ __device__ inline void place_in_sequences(const AttentionLaunch& args, unsigned 
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
       const int64_t length = start[i + 1] > start[i] ? start[i + 1] - start[i] : 0;
-      tiles[i] = first + i <= args.sequences
-                     ? (static_cast<unsigned>(length) + kRows - 1) / kRows
-                     : 0;
+      tiles[i] =
+          first + i <= args.sequences ? (static_cast<unsigned>(length) + kRows - 1) / kRows : 0;
       own += tiles[i];
     }
     unsigned through = own;
