@@ -26,6 +26,7 @@ class Builder {
 
   std::optional<LoneStep> build(size_t index) {
     plan::Step step = from_.steps[index];
+    if (step.op == OpKind::kAttention) without_sequences(step);
     for (int32_t& in : step.inputs) in = in == kNone ? kNone : value_of(in);
     for (plan::PackedInput& packed : step.packed) {
       packed.blob = add_blob(from_.blob(packed.blob));
@@ -38,6 +39,12 @@ class Builder {
   }
 
  private:
+  // All tokens as one sequence: nobody would know where others begin.
+  static void without_sequences(plan::Step& step) {
+    constexpr size_t kStartsQ = 5, kStartsK = 6, kPlaces = 9;
+    for (const size_t input : {kStartsQ, kStartsK, kPlaces})
+      if (input < step.inputs.size()) step.inputs[input] = kNone;
+  }
   // Sizes as numbers; those that nobody knows make the step unfit.
   Dim number(const Dim& dim) {
     for (const std::string& symbol : dim.symbols()) {
@@ -117,7 +124,9 @@ class Builder {
 
 std::optional<LoneStep> lone_step(const plan::Plan& plan, size_t index,
                                   const std::map<std::string, int64_t>& sizes) {
-  return Builder(plan, sizes).build(index);
+  std::map<std::string, int64_t> all = sizes;
+  plan.add_token_bounds(all);
+  return Builder(plan, all).build(index);
 }
 
 }  // namespace vernier::verify

@@ -18,8 +18,8 @@ struct LoneStep {
 };
 
 /// Step `index` of `plan` at these sizes, with its kernel, attributes, constants and the layouts of
-/// its operands. Empty where a size depends on data, an operand has no elements, or the attributes
-/// name a size.
+/// its operands. An attention of sequences is one of a single sequence. Empty where a size depends
+/// on data, an operand has no elements, or the attributes name a size.
 std::optional<LoneStep> lone_step(const plan::Plan& plan, size_t index,
                                   const std::map<std::string, int64_t>& sizes);
 

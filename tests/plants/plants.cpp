@@ -110,7 +110,8 @@ void softmax_without_maximum(const KernelDef&, const LaunchCall& call) {
 void attention_without_maximum(const KernelDef& right, const LaunchCall& call) {
   constexpr size_t kBias = 3, kKeep = 4;
   const auto given = [&](size_t i) { return i < call.in.size() && call.in[i].data != nullptr; };
-  if (given(kBias) || call.in.size() > kKeep + 1) return right.launch(call);
+  for (size_t i = kBias; i < call.in.size(); ++i)
+    if (i != kKeep && given(i)) return right.launch(call);
   const auto attrs = decode<AttentionAttrs>(call.attrs);
   const TensorArg &q = call.in[0], &k = call.in[1], &v = call.in[2], &y = call.out[0];
   const auto row = [](const TensorArg& t, int64_t b, int64_t s, int64_t h) {

@@ -19,10 +19,10 @@
 namespace vernier::verify {
 namespace {
 
-// Other inputs of the same sizes: each row of the group in the place of the one before it; where
-// there is one row only, another seeded one. Empty where the only row is the user's.
-std::optional<NamedTensors> other_inputs(const Context& context, const Group& group,
-                                         const CellRun& run) {
+// Each row of the group in the place of the one before it; where there is one row only, another
+// seeded one. Empty where the only row is the user's.
+std::optional<NamedTensors> other_rows(const Context& context, const Group& group,
+                                       const CellRun& run) {
   const auto count = static_cast<int64_t>(group.rows.size());
   if (count > 1) {
     std::vector<int64_t> rows = first_rows(run.rows);
@@ -34,6 +34,21 @@ std::optional<NamedTensors> other_inputs(const Context& context, const Group& gr
   std::map<std::string, int64_t> sizes = group.sizes;
   if (!axes.symbol.empty()) sizes[axes.symbol] = 1;
   return sample_row(context.inputs.domains, axes, sizes, {context.subject.request.seed, 1});
+}
+
+// Other inputs of the same sizes. Masks whose tokens are a size stay as they are.
+std::optional<NamedTensors> other_inputs(const Context& context, const Group& group,
+                                         const CellRun& run) {
+  std::optional<NamedTensors> inputs = other_rows(context, group, run);
+  if (!inputs) return inputs;
+  const plan::Plan& plan = context.subject.plan;
+  for (const plan::TokenCount& count : plan.token_counts) {
+    const std::string& mask = plan.input_names[count.input];
+    for (auto& [name, tensor] : *inputs) {
+      if (const Tensor* own = find(run.inputs, mask); name == mask && own != nullptr) tensor = *own;
+    }
+  }
+  return inputs;
 }
 
 // The engine may refuse the values of seeded rows that no cell has.

@@ -185,7 +185,6 @@ std::optional<Extreme> extreme_of(const plan::Step& step) {
       return Extreme{kLogits, {{0, last_axis(&of_logits)}}};
     case OpKind::kAttention: {
       constexpr double kCosine = 0.8, kSine = 0.6;
-      if (step.has_input(5) || step.has_input(6)) return std::nullopt;  // sequences of their own
       return Extreme{"scores of ±200, all near 300, all near -300",
                      {{0, of_queries(decode<AttentionAttrs>(step.attrs).scale)},
                       {1, last_axis(&of_keys)},
