@@ -31,7 +31,10 @@ struct Localised {
     const test::ExampleModel model = test::example_model(kModel);
     const auto file = std::filesystem::temp_directory_path() /
                       ("vernier_localise_" + std::to_string(getpid()) + ".vn");
-    compile(model.path.string(), file.string());
+    CompileOptions options;
+    // Of a right mask that only ends early, as this case's, tokens alone do not show a shifted one.
+    if (plant != nullptr) options.passes_off = {"unpad"};
+    compile(model.path.string(), file.string(), options);
     engine = Engine::open(file.string(), test::planted_backend(plant));
     std::filesystem::remove(file);
     Runner runner(engine, {.threads = 2});
