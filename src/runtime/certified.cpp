@@ -145,7 +145,8 @@ void require_certified_sizes(const Engine::Impl& engine, std::span<const int64_t
     verified += (verified.empty() ? "" : "; ") + range_text(range);
   refuse(engine,
          "was verified with " + (verified.empty() ? "no sizes" : verified) +
-             ", and these inputs have " + sizes_text(engine.plan, symbols),
+             ", and these inputs have " +
+             sizes_text(engine.plan, symbols.first(engine.plan.symbols.size())),
          "verify it over such sizes: 'vernier verify ENGINE --model MODEL.onnx --batches B,... "
          "--lengths S,... --stamp'");
 }

@@ -220,6 +220,8 @@ void Sweep::run_cell(Group& group, int64_t batch) {
   timed("cells: runs and projections",
         [&] { run.answers = context_.runs.several.run(run.inputs, products); });
   cell.named_sizes = bind_symbols(context_.subject.plan, in_plan_order(context_, run.inputs));
+  for (const plan::TokenCount& count : context_.subject.plan.token_counts)
+    cell.named_sizes.erase(count.name);  // of the data, not of the cell
   const bool last = static_cast<size_t>(batch) == group.rows.size() || !rows_known;
   const bool compares = compares_rows(context_, run.answers);
   std::optional<Placements> placed;
