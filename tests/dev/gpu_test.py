@@ -72,10 +72,10 @@ class Tests(Machine):
     def test_counts_what_passed(self):
         code, out = self.run_gpu()
         self.assertEqual(code, 0, out)
-        self.assertRegex(out, r"operator tables +8 passed +all pass +yes")
+        self.assertRegex(out, r"operator tables +16 passed +all pass +yes")
         self.assertRegex(out, r"planted defects +6 passed +all pass +yes")
         self.assertTrue(out.endswith("nothing failed\n"), out)
-        self.assertIn("8 passed", (self.folder / "logs" / "table.txt").read_text(encoding="utf-8"))
+        self.assertIn("16 passed", (self.folder / "logs" / "table.txt").read_text(encoding="utf-8"))
 
     def test_a_failing_process_fails_and_shows_its_end(self):
         self.made("test_runtime", PASSES + "; echo 'wrong at element 3'; exit 1")
@@ -89,7 +89,7 @@ class Tests(Machine):
         self.made("test_scenarios", 'if [ "$GTEST_SHARD_INDEX" = 2 ]; then exit 0; fi\n' + PASSES)
         code, out = self.run_gpu()
         self.assertEqual(code, 1)
-        self.assertIn("test_scenarios 3 of 4: FAILED, ran no test", out)
+        self.assertIn("test_scenarios 3 of 12: FAILED, ran no test", out)
 
     def test_skips_are_counted_and_printed(self):
         self.made("test_scenarios", PASSES + "\necho 'SKIP: no such kernel'"
@@ -97,7 +97,7 @@ class Tests(Machine):
         code, out = self.run_gpu()
         self.assertEqual(code, 0)
         self.assertIn("SKIP: no such kernel", out)
-        self.assertRegex(out, "scenarios, example models +4 passed, 4 skipped ")
+        self.assertRegex(out, "scenarios, example models +12 passed, 12 skipped ")
 
     def test_what_hangs_is_stopped_and_fails(self):
         self.made("test_runtime", "exec sleep 60")
@@ -122,7 +122,7 @@ class Sanitizer(Machine):
         self.tool("compute-sanitizer", CLEAN)
         code, out = self.run_gpu("--stages", "memcheck")
         self.assertEqual(code, 0, out)
-        self.assertRegex(out, r"memcheck +0 reports, 8 passed +0 reports +yes")
+        self.assertRegex(out, r"memcheck +0 reports, 16 passed +0 reports +yes")
 
     def test_a_report_fails(self):
         self.tool("compute-sanitizer", PASSES + """
