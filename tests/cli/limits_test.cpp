@@ -39,7 +39,8 @@ TEST_F(LimitsOfCommands, MemoryIsRefusedBeforeItIsTaken) {
   // The model's file fits, its weights and their packing do not.
   expect_over(commands()[0], "--max-memory", "3MB", "the model's weights and their packing");
   // Known exactly, with the sizes that were asked for.
-  expect_over(commands()[1], "--max-memory", "20000", "a run with batch=4, seq=48, tokens=134 would take ");
+  expect_over(commands()[1], "--max-memory", "20000",
+              "a run with batch=4, seq=48, tokens=134 would take ");
   // The file fits, the evaluation of the largest cell does not.
   auto verify = commands()[2];
   verify.insert(verify.end(), {"--batches", "64", "--lengths", "128"});
