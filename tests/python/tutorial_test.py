@@ -75,7 +75,7 @@ def test_every_command_of_the_tutorial(folder):
                 said[text] = run(shlex.join(["python", "-c", text]), folder, environment)
             if language != "sh":
                 continue
-            for line in text.replace("8080", str(port)).splitlines():
+            for line in text.replace("8080", str(port)).replace("\\\n", "").splitlines():
                 if "export.py" in line and not can_export():
                     print("SKIP: torch or onnxscript is missing; the exported file is taken")
                     line = f"cp {EXPORTED} reranker.onnx"
