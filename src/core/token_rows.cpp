@@ -56,15 +56,4 @@ int64_t count_tokens(DType dtype, const std::byte* mask, int64_t rows, int64_t l
   }
 }
 
-int64_t count_tokens(const EvalTensor& mask, int64_t padding) {
-  const int64_t rows = mask.shape[0], length = mask.shape[1];
-  int64_t tokens = 0;
-  for (int64_t r = 0; r < rows; ++r) {
-    tokens += tokens_of_row(length, [&](int64_t s) {
-      return mask.value(r * length + s) == static_cast<double>(padding);
-    });
-  }
-  return tokens;
-}
-
 }  // namespace vernier

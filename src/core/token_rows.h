@@ -40,7 +40,6 @@ bool is_token_mask(DType dtype);
 /// `padding` is padding.
 int64_t count_tokens(DType dtype, const std::byte* mask, int64_t rows, int64_t length,
                      int64_t padding);
-int64_t count_tokens(const EvalTensor& mask, int64_t padding);
 
 /// The places that a run keeps for so many tokens of `all` places: at least `tokens`, and one of
 /// `parts` numbers between two powers of two, so that runs of nearly as many tokens have one size.

@@ -83,8 +83,9 @@ class Evaluator {
     for (const auto& [name, tensor] : inputs) shapes[name] = tensor.shape();
     result_.symbols = bind_symbols(graph, shapes);
     for (const ir::TokenCount& count : graph.token_counts) {
-      const EvalTensor mask = EvalTensor::from(inputs.at(graph.value(count.mask).name));
-      result_.symbols[count.symbol] = count_tokens(mask, count.padding);
+      const Tensor& mask = inputs.at(graph.value(count.mask).name);
+      result_.symbols[count.symbol] = count_tokens(mask.dtype(), mask.byte_span().data(),
+                                                   mask.shape()[0], mask.shape()[1], count.padding);
     }
     for (const auto& [symbol, size] : result_.symbols)
       graph_.symbol_substitutions[symbol] = Dim(size);

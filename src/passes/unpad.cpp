@@ -10,6 +10,7 @@
 //   Source: effective transformers, e.g. Zeng et al., arXiv:2208.08124; Zhai et al.,
 //   ByteTransformer, arXiv:2210.03052.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -38,6 +39,8 @@ enum AttentionInput : size_t {
 };
 // Added to or put in place of a score, it leaves no probability in f32 beside scores of any use.
 constexpr double kHides = -1e4;
+// Of a TokenIndex (its rule); larger numbers and NaN are no ids.
+constexpr double kLargestPadding = 0x1p31;
 
 // ---- masks
 
@@ -88,7 +91,7 @@ std::optional<Mask> mask_of(const Graph& graph, ValueId value) {
           const auto c = uniform(graph, n->inputs[i]);
           const ValueId ids = n->inputs[1 - i];
           if (!c || !inverted || !is_graph_input(graph, ids) || rank_of(graph, ids) != 2) continue;
-          if (*c != static_cast<double>(static_cast<int64_t>(*c))) continue;
+          if (!(std::abs(*c) <= kLargestPadding) || *c != std::trunc(*c)) continue;
           return Mask{ids, static_cast<int64_t>(*c)};
         }
         return std::nullopt;

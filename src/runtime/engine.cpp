@@ -41,10 +41,6 @@ Port port_of(const plan::Plan& plan, const std::string& name, int32_t index) {
       least[symbol.name] = symbol.min;
       most[symbol.name] = symbol.max;
     }
-    for (const plan::TokenCount& count : plan.token_counts) {
-      least[count.name] = 1;
-      most[count.name] = INT64_MAX;
-    }
     dim.min = size_of(d, least, 0);
     dim.max = size_of(d, most, INT64_MAX);
     port.dims.push_back(std::move(dim));

@@ -117,6 +117,14 @@ TEST(Unpad, IdsOfWhichOneIsPadding) {
   expect_unpads(graph_text(kInputs, kNorm + keep + layer() + "%y = Slice(%r)" + kFirst), 12);
 }
 
+// Beyond what a TokenIndex takes: the model builds all the same.
+TEST(Unpad, StaysWhereThePaddingIdIsTooLarge) {
+  const std::string keep =
+      "%p = Equal(%mask, i64{9000000000}) %m1 = Not(%p) %m = Reshape(%m1) {shape=(b, 1, 1, s), "
+      "has_shape=true} ";
+  expect_stays(graph_text(kInputs, kNorm + keep + layer() + "%y = Slice(%r)" + kFirst), "");
+}
+
 TEST(Unpad, CausalAttentionOfTokens) {
   expect_unpads(
       graph_text(kInputs, kNorm + kKeep +
