@@ -11,7 +11,7 @@
 #include <map>
 
 #include "core/error.h"
-#include "onnx/model_builder.h"
+#include "onnx/model_files.h"
 #include "ops/evaluate.h"
 
 namespace vernier::onnx {
@@ -22,16 +22,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-void write(const fs::path& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-}
-proto::ModelProto model_of(const fs::path& path) {
-  proto::ModelProto model;
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(model.ParseFromIstream(&file)) << path;
-  return model;
-}
 
 Names ports_of(const std::vector<PartPort>& ports) {
   Names names;
@@ -73,7 +63,7 @@ class Extract : public ::testing::Test {
   Extract()
       : folder_(fs::temp_directory_path() / ("vernier_extract_" + std::to_string(::getpid()))) {
     fs::create_directories(folder_ / "parts");
-    write(whole(), example().bytes());
+    write_file(whole(), example().bytes());
   }
   ~Extract() override { fs::remove_all(folder_); }
 
@@ -193,8 +183,8 @@ TEST_F(Extract, WeightsBesideTheFile) {
   entry.set_key("location");
   entry.set_value("b.bin");
   const std::vector<float> values{0.5F, -1};
-  write(folder_ / "b.bin", {reinterpret_cast<const char*>(values.data()), 8});
-  write(whole(), model.bytes());
+  write_file(folder_ / "b.bin", {reinterpret_cast<const char*>(values.data()), 8});
+  write_file(whole(), model.bytes());
   EXPECT_EQ(extract({"h"}, {"r"}).data_file, "");  // small: inside
   expect_same({"h"}, {"r"});
   fs::rename(folder_ / "b.bin", folder_ / "away.bin");
@@ -211,7 +201,7 @@ TEST_F(Extract, ADataFileOfItsOwn) {
   model.initializer(large);
   model.node("Mul", {"y", "large"}, {"z"}).set_name("wide");
   model.output("z");
-  write(whole(), model.bytes());
+  write_file(whole(), model.bytes());
   const Part made = extract({"y"}, {"z"}, 0);
   EXPECT_EQ(made.data_file, "p.onnx.data");
   EXPECT_EQ(fs::file_size(folder_ / "parts" / "p.onnx.data"), 2048u);
@@ -236,7 +226,7 @@ TEST_F(Extract, ValuesThatBranchesUse) {
       .node("If", {"truth"}, {"q"}, {attr_graph("then_branch", yes), attr_graph("else_branch", no)})
       .set_name("either");
   model.output("q");
-  write(whole(), model.bytes());
+  write_file(whole(), model.bytes());
   EXPECT_THAT(ports_of(extract({"relu"}, {"either"}).inputs), ElementsAre("t"));
   EXPECT_THAT(names_of(model_of(part()).graph().node()), ElementsAre("relu", "either"));
 }
@@ -247,7 +237,7 @@ TEST_F(Extract, LocalFunctionsComeAlong) {
   *twice.add_node() = make_node("Add", {"a", "a"}, {"c"});
   model.node("twice", {"r"}, {"f"}).set_domain("local");
   model.output("f");
-  write(whole(), model.bytes());
+  write_file(whole(), model.bytes());
   extract({"r"}, {"f"});
   EXPECT_EQ(model_of(part()).functions_size(), 1);
   expect_same({"r"}, {"f"});
@@ -292,7 +282,7 @@ TEST_F(Extract, OfAModelThatCannotBeImported) {
   model.graph().add_value_info(info.SerializeAsString());
   info.set_name("r");
   model.graph().add_value_info(info.SerializeAsString());
-  write(whole(), model.bytes());
+  write_file(whole(), model.bytes());
   const PartOptions options{.to_file = part(), .from = {"h"}, .to = {"r"}, .external_from = 1000};
   const Part made = write_part(whole(), nullptr, options);
   EXPECT_EQ(str(made.inputs.at(0).shape), "[rows, 2]");

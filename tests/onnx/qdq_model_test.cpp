@@ -13,7 +13,7 @@
 #include <map>
 
 #include "onnx/int8_operands.h"
-#include "onnx/model_builder.h"
+#include "onnx/model_files.h"
 #include "ops/evaluate.h"
 
 namespace vernier::onnx {
@@ -33,16 +33,6 @@ class QdqModel : public ::testing::Test {
 
   fs::path folder_;
 };
-
-void write(const fs::path& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-}
-proto::ModelProto model_of(const fs::path& path) {
-  proto::ModelProto model;
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(model.ParseFromIstream(&file)) << path;
-  return model;
-}
 
 // y = Gemm(x, w [3, 2], b), z = MatMul(x, w of it too)
 ModelBuilder example() {
@@ -114,7 +104,7 @@ void expect_weights(const ir::Graph& graph) {
 }
 
 TEST_F(QdqModel, IsReadBack) {
-  write(folder_ / "m.onnx", example().bytes());
+  write_file(folder_ / "m.onnx", example().bytes());
   write_qdq_model(folder_ / "m.onnx", folder_ / "q.onnx", products(), {.policy = "a policy"});
   ImportReport report;
   const auto graph = import_model(folder_ / "q.onnx", {}, &report);
@@ -133,7 +123,7 @@ TEST_F(QdqModel, IsReadBack) {
 }
 
 TEST_F(QdqModel, IsAModelWithRoundedOperands) {
-  write(folder_ / "m.onnx", example().bytes());
+  write_file(folder_ / "m.onnx", example().bytes());
   write_qdq_model(folder_ / "m.onnx", folder_ / "q.onnx", products(), {.policy = "p"});
   proto::ModelProto model = model_of(folder_ / "q.onnx");
   ASSERT_EQ(model.metadata_props_size(), 1);
@@ -159,7 +149,7 @@ TEST_F(QdqModel, PutsLargeWeightsBesideIt) {
   tensor.set_raw_data(table.data(), table.size() * sizeof(float));
   model.initializer(tensor).output("t");
   model.node("Add", {"table", "x"}, {"t"});
-  write(folder_ / "m.onnx", model.bytes());
+  write_file(folder_ / "m.onnx", model.bytes());
   // The table lies beside the model already, and is copied from there.
   write_qdq_model(folder_ / "m.onnx", folder_ / "q.onnx", products(),
                   {.policy = "p", .external_from = 0});
@@ -191,7 +181,7 @@ struct WrongModel {
 void PrintTo(const WrongModel& row, std::ostream* out) { *out << row.name; }
 
 void beside(ModelBuilder& model, const fs::path& folder, const std::string& file) {
-  if (file != "gone") write(folder / file, std::string(12, '\0'));
+  if (file != "gone") write_file(folder / file, std::string(12, '\0'));
   proto::TensorProto& tensor = *model.graph().mutable_initializer(2);
   tensor.clear_float_data();
   tensor.clear_raw_data();
@@ -205,7 +195,7 @@ class QdqRefused : public QdqModel, public ::testing::WithParamInterface<WrongMo
 TEST_P(QdqRefused, WithTheReason) {
   ModelBuilder model = example();
   GetParam().change(model, folder_);
-  write(folder_ / "m.onnx", model.bytes());
+  write_file(folder_ / "m.onnx", model.bytes());
   try {
     write_qdq_model(folder_ / "m.onnx", folder_ / GetParam().to, products(),
                     {.policy = "p", .external_from = 0});
@@ -264,7 +254,7 @@ std::string as_bytes(float value) { return {reinterpret_cast<const char*>(&value
 
 class ChangedSince : public QdqModel, public ::testing::WithParamInterface<Change> {};
 TEST_P(ChangedSince, IsReadAsOperators) {
-  write(folder_ / "m.onnx", example().bytes());
+  write_file(folder_ / "m.onnx", example().bytes());
   write_qdq_model(folder_ / "m.onnx", folder_ / "q.onnx", products(), {.policy = "p"});
   proto::ModelProto model = model_of(folder_ / "q.onnx");
   GetParam().change(model);
