@@ -523,12 +523,19 @@ struct L2NormAttrs {
 ///   5 kept [T], bool: token t is no padding; behind the last token false
 /// Tokens beyond the first T are left out, with the starts behind them.
 struct TokenIndexAttrs {
+  int64_t padding = 0;  // first: padding_of() reads nothing behind it
   SymShape tokens = {1};  ///< [T]
-  int64_t padding = 0;
   template <class V>
   void visit(V& v) {
-    v("tokens", tokens);
     v("padding", padding);
+    v("tokens", tokens);
+  }
+  /// What a kernel needs of the encoded attributes; unlike decode(), it allocates nothing.
+  static int64_t padding_of(AttrView bytes) {
+    detail::AttrReader reader{bytes};
+    int64_t padding = 0;
+    reader("padding", padding);
+    return padding;
   }
 };
 /// MaskedMean: y[b, h] = sum_s x[b, s, h]·m[b, s] / max(sum_s m[b, s], minimum). x [B, S, H], m [B,

@@ -2,6 +2,7 @@
 #include "io/polygraphy.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -159,6 +160,8 @@ std::string result_json(const NamedTensors& arrays, const std::string& file) {
 }  // namespace
 
 bool is_json_file(const std::filesystem::path& path) {
+  std::error_code error;  // opening a pipe would wait for its writer
+  if (!std::filesystem::is_regular_file(path, error)) return false;
   std::ifstream stream(path, std::ios::binary);
   std::string start(64, '\0');
   stream.read(start.data(), static_cast<std::streamsize>(start.size()));

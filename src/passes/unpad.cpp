@@ -397,7 +397,7 @@ class Packer {
     const std::string symbol = free_symbol();
     tokens_ = Dim::symbol(symbol);
     graph_.token_counts.push_back({symbol, mask_.input, mask_.padding});
-    rows_ = ops::emit(graph_, kTokenIndex, {mask_.input}, TokenIndexAttrs{{tokens_}, mask_.padding},
+    rows_ = ops::emit(graph_, kTokenIndex, {mask_.input}, TokenIndexAttrs{mask_.padding, {tokens_}},
                       {}, 6);
     Node& index = *graph_.producer(rows_);
     index.name = "tokens of " + graph_.value(mask_.input).name;

@@ -61,7 +61,7 @@ void eval_embed_norm(const EvalCall& call) {
 }
 
 void eval_token_index(const EvalCall& call) {
-  const int64_t padding = decode<TokenIndexAttrs>(call.attrs).padding;
+  const int64_t padding = TokenIndexAttrs::padding_of(call.attrs);
   const EvalTensor& mask = *call.in[0];
   const int64_t batch = mask.shape[0], length = mask.shape[1];
   const auto wanted = [&](size_t out) {

@@ -149,7 +149,7 @@ struct Row {
 
 // Adds what a row shows to `product`.
 void judge_row(int64_t m, const Row& row, const RowLimits& limits, ProjectedProduct& product) {
-  const auto& [w, r, unit, absolute, relative] = limits;
+  const ProjectedWeight& w = limits.w;
   Sums wants{}, noises{}, gots{}, roundings{}, sizes{}, sums{};
   in_lanes(row.x.size(), [&](size_t i, size_t lane) {
     const double v = row.x[i];
@@ -157,8 +157,9 @@ void judge_row(int64_t m, const Row& row, const RowLimits& limits, ProjectedProd
     noises[lane] += v * v * w.squares[i];
   });
   in_lanes(row.y.size(), [&](size_t c, size_t lane) {
-    const double v = row.y[c], direction = r[c];
-    const double off = kHalf * unit.at_finite(v) + absolute + relative * std::abs(v);
+    const double v = row.y[c], direction = limits.r[c];
+    const double off =
+        kHalf * limits.unit.at_finite(v) + limits.absolute + limits.relative * std::abs(v);
     gots[lane] += (v - row.added[c]) * direction;
     sums[lane] += v * direction;
     roundings[lane] += direction * direction * off * off;

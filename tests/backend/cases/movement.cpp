@@ -107,7 +107,7 @@ const Cases kTokenIndex("TokenIndex", [] {
                          std::to_string(length) + " " + std::string(name(type)) +
                          (padding == 1 ? " inverted" : "") + (room > 0 ? " with room" : ""),
                  .op = OpKind::kTokenIndex,
-                 .attrs = encode(TokenIndexAttrs{.tokens = {tokens}, .padding = padding}),
+                 .attrs = encode(TokenIndexAttrs{.padding = padding, .tokens = {tokens}}),
                  .inputs = {{.value = mask.to_tensor()}},
                  .outputs = {
                      Table::out({tokens}, DType::kI32), Table::out({tokens}, DType::kI32),

@@ -54,7 +54,7 @@ void scan(const LaunchCall& call, int64_t padding) {
 }
 
 void launch(const LaunchCall& call) {
-  const int64_t padding = decode<TokenIndexAttrs>(call.attrs).padding;
+  const int64_t padding = TokenIndexAttrs::padding_of(call.attrs);
   switch (call.in[0].dtype) {
     case DType::kBool:
     case DType::kU8:
