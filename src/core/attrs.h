@@ -523,7 +523,7 @@ struct L2NormAttrs {
 ///   5 kept [T], bool: token t is no padding; behind the last token false
 /// Tokens beyond the first T are left out, with the starts behind them.
 struct TokenIndexAttrs {
-  int64_t padding = 0;  // first: padding_of() reads nothing behind it
+  int64_t padding = 0;    // first: padding_of() reads nothing behind it
   SymShape tokens = {1};  ///< [T]
   template <class V>
   void visit(V& v) {
