@@ -1,12 +1,14 @@
 // bench_busy: sessions of one engine, each in a thread of its own, which run as often as they can
 // until the time is over; and a soak of them.
 //   bench_busy ENGINE.vn --sessions 4 --threads 0 --sizes batch=1,seq=16 --seconds 2
+//   bench_busy ENGINE.vn --sessions 4 --windows --seconds 1
 //   bench_busy ENGINE.vn --sessions 16 --soak --seconds 600
-// Prints JSON: the milliseconds of every run of every session, from `--begin` (seconds since 1970:
-// so that several processes begin together) to the end. --soak: random sizes and numbers of
-// threads, every output held against one made on one thread, children forked meanwhile that run a
-// session of the parent's; exit 1 at the first wrong bit, and the wait for a hanging child is not
-// endless. Used by bench/peers/busy.py.
+// Prints JSON: the milliseconds of every run of every session. --windows: prints "ready", then
+// reads times (seconds since 1970: so that several processes begin together), a line each, runs for
+// --seconds from each and prints a line of JSON; ends with the input. --soak: random sizes and
+// numbers of threads, every output held against one made on one thread, children forked meanwhile
+// that run a session of the parent's; exit 1 if a bit was wrong, and the wait for a hanging child
+// is not endless. Used by bench/peers/busy.py.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,8 +38,8 @@ using Wall = std::chrono::system_clock;
 struct Options {
   std::string engine, sizes = "batch=1,seq=16";
   int sessions = 1, threads = 0;
-  double seconds = 2, begin = 0;
-  bool soak = false;
+  double seconds = 2;
+  bool soak = false, windows = false;
 };
 
 constexpr int kWarmUpRuns = 5;
@@ -56,12 +58,13 @@ double ms_between(Clock::time_point first, Clock::time_point last) {
 
 // ---- as fast as they can
 
+using Sessions = std::vector<std::unique_ptr<Session>>;
+
 std::vector<double> run_until(Session& session, const std::vector<Input>& inputs,
                               Wall::time_point begin, double seconds) {
-  for (int i = 0; i < kWarmUpRuns; ++i) session.run(inputs);
-  std::this_thread::sleep_until(begin);
   std::vector<double> times;
   times.reserve(size_t{1} << 16);
+  std::this_thread::sleep_until(begin);
   const auto first = Clock::now();
   for (auto last = first; ms_between(first, last) < seconds * 1e3;) {
     session.run(inputs);
@@ -72,26 +75,39 @@ std::vector<double> run_until(Session& session, const std::vector<Input>& inputs
   return times;
 }
 
-nlohmann::json measure(const Options& o) {
-  const auto engine = Engine::open(o.engine);
-  const std::vector<InputArray> arrays = vernier::synthetic_inputs(*engine, o.sizes);
-  const std::vector<Input> inputs = as_inputs(arrays);
-  std::vector<std::unique_ptr<Session>> sessions;
-  for (int i = 0; i < o.sessions; ++i)
-    sessions.push_back(
-        std::make_unique<Session>(engine, vernier::SessionOptions{.threads = o.threads}));
-  const auto begin = o.begin > 0 ? Wall::time_point(std::chrono::duration_cast<Wall::duration>(
-                                       std::chrono::duration<double>(o.begin)))
-                                 : Wall::now() + std::chrono::milliseconds(200);
+nlohmann::json window(const Sessions& sessions, const std::vector<Input>& inputs,
+                      Wall::time_point begin, double seconds) {
   std::vector<std::vector<double>> times(sessions.size());
   std::vector<std::thread> threads;
-  for (size_t i = 0; i < sessions.size(); ++i) {
-    threads.emplace_back([&, i] { times[i] = run_until(*sessions[i], inputs, begin, o.seconds); });
-  }
+  for (size_t i = 0; i < sessions.size(); ++i)
+    threads.emplace_back([&, i] { times[i] = run_until(*sessions[i], inputs, begin, seconds); });
   for (std::thread& thread : threads) thread.join();
   size_t arena_bytes = 0;
   for (const auto& session : sessions) arena_bytes += session->arena_bytes();
   return {{"times_ms", times}, {"arena_bytes", arena_bytes}};
+}
+
+void measure(const Options& o) {
+  const auto engine = Engine::open(o.engine);
+  const std::vector<InputArray> arrays = vernier::synthetic_inputs(*engine, o.sizes);
+  const std::vector<Input> inputs = as_inputs(arrays);
+  Sessions sessions;
+  for (int i = 0; i < o.sessions; ++i) {
+    sessions.push_back(
+        std::make_unique<Session>(engine, vernier::SessionOptions{.threads = o.threads}));
+    for (int run = 0; run < kWarmUpRuns; ++run) sessions.back()->run(inputs);
+  }
+  if (!o.windows) {
+    const auto begin = Wall::now() + std::chrono::milliseconds(50);
+    std::cout << window(sessions, inputs, begin, o.seconds).dump() << "\n";
+    return;
+  }
+  std::cout << "ready" << std::endl;
+  for (double at = 0; std::cin >> at;) {
+    const Wall::time_point begin(
+        std::chrono::duration_cast<Wall::duration>(std::chrono::duration<double>(at)));
+    std::cout << window(sessions, inputs, begin, o.seconds).dump() << std::endl;
+  }
 }
 
 // ---- soak
@@ -180,13 +196,17 @@ int main(int argc, char** argv) {
   app.add_option("--sessions", o.sessions)->check(CLI::Range(1, 1024));
   app.add_option("--threads", o.threads)->check(CLI::Range(0, 1024));
   app.add_option("--seconds", o.seconds)->check(CLI::Range(0.0, 36000.0));
-  app.add_option("--begin", o.begin);
+  app.add_flag("--windows", o.windows);
   app.add_flag("--soak", o.soak);
   CLI11_PARSE(app, argc, argv);
   try {
-    const nlohmann::json result = o.soak ? soak(o) : measure(o);
+    if (!o.soak) {
+      measure(o);
+      return 0;
+    }
+    const nlohmann::json result = soak(o);
     std::cout << result.dump() << "\n";
-    return o.soak && (result["wrong"] != 0 || result["bad_children"] != 0) ? 1 : 0;
+    return result["wrong"] != 0 || result["bad_children"] != 0 ? 1 : 0;
   } catch (const std::exception& error) {
     std::cerr << "bench_busy: " << error.what() << "\n";
     return 2;

@@ -7,8 +7,9 @@
 
 Subjects: "vernier" and "onnxruntime" with --threads per session (default: the CPUs that this process
 may use), and "one", Vernier with one thread per session. Load: as many processes that do nothing but
-count as there are CPUs, started and ended by this script. In every cell the subjects take turns,
-forwards and backwards, so that drift of the machine meets all of them. How to read the table:
+count as there are CPUs, started and ended by this script. In every cell the subjects' processes
+live side by side and take turns of one window each, forwards and backwards, so that drift of the
+machine meets all of them; who does not have the turn sleeps. How to read the table:
 docs/measuring.md "Sessions that share the machine". Exit 1 if a goal of report_busy.py is missed
 (with --quick: never).
 """
@@ -31,8 +32,7 @@ WORK = ROOT / "build" / "bench" / "busy"
 CPUS = len(os.sched_getaffinity(0))
 SHAPES, QUICK_SHAPES = ["1x16", "1x128", "8x128"], ["1x16"]
 SESSIONS, QUICK_SESSIONS = [1, 2, 4, 8], [1, 4]
-START_S = 1.5  # from the start of the last process to the first run: imports, opening, warming up
-PEER_START_S = 4.0
+BEGIN_S = 0.05  # from the word to the processes of a subject to the first run
 WARM_UP_RUNS = 5
 VOCABULARY = 1000
 
@@ -40,7 +40,7 @@ VOCABULARY = 1000
 # ---- one process of ONNX Runtime: busy.py --peer '{…}'
 
 def peer(job):
-    """Runs job["sessions"] sessions in as many threads; prints the milliseconds of every run."""
+    """What bench_busy --windows does: job["sessions"] sessions in as many threads."""
     import numpy
     import onnxruntime
     options = onnxruntime.SessionOptions()
@@ -55,12 +55,12 @@ def peer(job):
     inputs = {"input_ids": numpy.random.default_rng(1).integers(5, VOCABULARY, shape),
               "attention_mask": numpy.ones(shape, numpy.int64),
               "token_type_ids": numpy.zeros(shape, numpy.int64)}
-    times = [[] for _ in sessions]
-
-    def work(session, own):
+    for session in sessions:
         for _ in range(WARM_UP_RUNS):
             session.run(None, inputs)
-        time.sleep(max(0.0, job["begin"] - time.time()))
+
+    def work(session, begin, own):
+        time.sleep(max(0.0, begin - time.time()))
         first = last = time.perf_counter()
         while last - first < job["seconds"]:
             session.run(None, inputs)
@@ -68,12 +68,16 @@ def peer(job):
             own.append((now - last) * 1e3)
             last = now
 
-    threads = [threading.Thread(target=work, args=pair) for pair in zip(sessions, times)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    print(json.dumps({"times_ms": times}))
+    print("ready", flush=True)
+    for line in sys.stdin:
+        times = [[] for _ in sessions]
+        threads = [threading.Thread(target=work, args=(session, float(line), own))
+                   for session, own in zip(sessions, times)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        print(json.dumps({"times_ms": times}), flush=True)
 
 
 # ---- windows
@@ -95,47 +99,66 @@ class Load:
             process.wait()
 
 
-def command_of(subject, cell, sessions, begin, options):
+def command_of(subject, cell, sessions, options):
     """The command line of one process with so many sessions."""
     batch, length = map(int, cell["shape"].split("x"))
     if subject == "onnxruntime":
         job = {"model": str(WORK / "minilm.onnx"), "sessions": sessions,
-               "threads": options.threads, "batch": batch, "length": length, "begin": begin,
+               "threads": options.threads, "batch": batch, "length": length,
                "seconds": options.seconds}
         return [sys.executable, __file__, "--peer", json.dumps(job)]
     threads = 1 if subject == "one" else options.threads
     return [BUILD / "bench" / "bench_busy", WORK / "minilm.vn", "--sizes",
             f"batch={batch},seq={length}", "--sessions", sessions, "--threads", threads,
-            "--seconds", options.seconds, "--begin", f"{begin:.3f}"]
+            "--seconds", options.seconds, "--windows"]
 
 
-def window(subject, cell, options):
-    """The milliseconds of every run, one list for each session of all processes."""
-    processes = cell["sessions"] if cell["kind"] == "processes" else 1
-    each = cell["sessions"] // processes
-    crowd = 1 + cell["sessions"] / CPUS + (1 if cell["load"] else 0)
-    wait = (PEER_START_S if subject == "onnxruntime" else START_S) * crowd / 2
-    begin = time.time() + wait
-    running = [subprocess.Popen(list(map(str, command_of(subject, cell, each, begin, options))),
-                                stdout=subprocess.PIPE, text=True) for _ in range(processes)]
-    sessions = []
-    for process in running:
-        out, _ = process.communicate()
-        if process.returncode != 0:
-            sys.exit(f"{subject}: exit {process.returncode}")
-        sessions += json.loads(out)["times_ms"]
-    return sessions
+class Subject:
+    """The processes of one subject of a cell. They sleep but in window()."""
+
+    def __init__(self, subject, cell, options):
+        self.name = subject
+        count = cell["sessions"] if cell["kind"] == "processes" else 1
+        command = list(map(str, command_of(subject, cell, cell["sessions"] // count, options)))
+        self.processes = [subprocess.Popen(command, stdin=subprocess.PIPE, text=True,
+                                           stdout=subprocess.PIPE) for _ in range(count)]
+        for process in self.processes:
+            self.line_of(process)
+
+    def line_of(self, process):
+        line = process.stdout.readline()
+        if not line:
+            sys.exit(f"{self.name}: exit {process.wait()}")
+        return line
+
+    def window(self):
+        """The milliseconds of every run, one list for each session of all processes."""
+        begin = time.time() + BEGIN_S
+        for process in self.processes:
+            process.stdin.write(f"{begin:.4f}\n")
+            process.stdin.flush()
+        return [times for process in self.processes
+                for times in json.loads(self.line_of(process))["times_ms"]]
+
+    def end(self):
+        for process in self.processes:
+            process.stdin.close()
+            process.wait()
 
 
 def measure(cell, options):
     windows = {subject: [] for subject in report.SUBJECTS}
+    subjects = [Subject(subject, cell, options) for subject in report.SUBJECTS]
     with Load(CPUS if cell["load"] else 0):
         for turn in range(options.rounds):
-            for subject in report.SUBJECTS if turn % 2 == 0 else reversed(report.SUBJECTS):
-                windows[subject].append(window(subject, cell, options))
-                time.sleep(0.1)
+            for subject in subjects if turn % 2 == 0 else reversed(subjects):
+                windows[subject.name].append(subject.window())
+    for subject in subjects:
+        subject.end()
     for subject, sessions in windows.items():
         cell[subject] = report.summary(sessions)
+    cell["of_one"] = report.ratio(windows["vernier"], windows["one"])
+    cell["of_peer"] = report.ratio(windows["vernier"], windows["onnxruntime"])
     return cell
 
 
@@ -187,8 +210,8 @@ def arguments():
     options = parser.parse_args()
     options.shapes = options.shapes or (QUICK_SHAPES if options.quick else SHAPES)
     options.sessions = options.sessions or (QUICK_SESSIONS if options.quick else SESSIONS)
-    options.rounds = options.rounds or (1 if options.quick else 4)
-    options.seconds = options.seconds or (0.5 if options.quick else 2.0)
+    options.rounds = options.rounds or (2 if options.quick else 12)
+    options.seconds = options.seconds or (0.5 if options.quick else 1.0)
     return options
 
 
@@ -207,11 +230,12 @@ def main():
     for cell in cells_of(options):
         cells.append(measure(cell, options))
         print(report.row(cell), flush=True)
-    missed = report.missed(cells)
-    print("\n".join(report.verdict_lines(cells, missed)))
+    missed, undecided = report.judged(cells)
+    print("\n".join(report.verdict_lines(cells, missed, undecided)))
     if options.output:
         options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_text(json.dumps({**result, "cells": cells, "missed": missed},
+        options.output.write_text(json.dumps({**result, "cells": cells, "missed": missed,
+                                             "within_noise": undecided},
                                              indent=1) + "\n", encoding="utf-8")
     return 1 if missed and not options.quick else 0
 

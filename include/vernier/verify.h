@@ -36,12 +36,14 @@ struct Tolerance {
   std::optional<double> max;    ///< of |E − R|, every element
   std::optional<double> cos;    ///< minimum cosine similarity of a cell
   std::optional<double> flips;  ///< maximum share of rankings whose first place changes
+  /// Of what Request::task loses: the metric of FP64 minus the engine's.
+  std::optional<double> metric;
   bool operator==(const Tolerance&) const = default;
 };
 /// Are these limits a choice of the user's, other than the usual ones?
 inline bool is_own(const Tolerance& tolerance) { return tolerance != Tolerance{}; }
-/// "rms=1e-3,max=1e-2,cos=0.9999,flips=0" (worst= too): exactly these limits; empty: the usual
-/// ones. Throws Error(kInput) on anything else.
+/// "rms=1e-3,max=1e-2,cos=0.9999,flips=0" (worst= and metric= too): exactly these limits; empty:
+/// the usual ones. Throws Error(kInput) on anything else.
 Tolerance parse_tolerance(const std::string& text);
 /// "worst=1e-05,rms=1e-05": what parse_tolerance reads back.
 std::string to_text(const Tolerance& tolerance);
@@ -58,6 +60,26 @@ struct UserInputs {
   NamedTensors arrays;
 };
 
+/// What the answers are for: one number over all rows of Request::inputs, of the engine's answers
+/// and of FP64's. Rows are counted through all inputs, in their order.
+struct Task {
+  /// "accuracy": labels [rows] are the classes of scores [rows, classes] (or [rows, 1]: a positive
+  ///   score is class 1), or [rows, n] of scores [rows, n, classes]; a negative label is left out.
+  /// "spearman": rank correlation (ties have their mean rank) of scores [rows] or [rows, 1] with
+  ///   labels [rows]; of embeddings [rows, d] that of the cosines of rows 2i and 2i + 1 with labels
+  ///   [rows / 2].
+  /// "mrr", "ndcg": scores [rows] or [rows, 1] order the rows of one group (groups [rows]); labels
+  ///   [rows] are relevances >= 0. Mean over groups of 1 / the place of the first relevant row; of
+  ///   the discounted gain of the first ten beside the best order (gain 2^relevance − 1, discount
+  ///   log2(place + 1): Burges et al., ICML 2005). Equal scores keep the order of rows. A group
+  ///   without a relevant row is left out.
+  /// "cosine": mean cosine of the engine's rows with FP64's; no labels.
+  /// Empty: no task.
+  std::string metric;
+  std::string output;   ///< the output that is scored; empty: the model's only output of floats
+  NamedTensors labels;  ///< "labels" and "groups", in any type of numbers
+};
+
 struct Request {
   std::filesystem::path model, engine;
   /// Kernels in place of the device's own (load_plugins()), for `engine`; null: its own.
@@ -65,6 +87,7 @@ struct Request {
   bool read_into_memory = false;   ///< as EngineOptions has it
   std::vector<UserInputs> inputs;  ///< empty: a sweep of seeded inputs inside their domains
   NamedTensors expect;             ///< outputs of the first of `inputs`; empty: none
+  Task task;                       ///< measured on all of `inputs` (Report::task)
   Tolerance tolerance;
   /// Errors that kernels declare above the cap (docs/verification_checks.md "Declared errors") are
   /// no finding; the report and the certificate say that they were accepted.
@@ -263,6 +286,19 @@ struct AlsoJudged {
   std::vector<Output> outputs = {};
 };
 
+/// What Request::task measured. NaN scores rank last.
+struct TaskResult {
+  std::string metric, output;
+  std::string unit;           ///< what it is a mean over: "rows", "pairs of rows", "groups" …
+  int64_t count = 0;          ///< of them
+  double engine = 0;          ///< of the engine's answers
+  double reference = 0;       ///< of FP64's; 1 with "cosine"
+  int64_t changed = 0;        ///< rows whose class changes, groups whose first row changes
+  double largest_shift = 0;   ///< |engine − FP64| of a score; of pairs: of their cosine
+  std::optional<double> most; ///< the loss that Tolerance::metric allows
+  double loss() const { return reference - engine; }
+};
+
 /// What a part of the work took.
 struct Cost {
   std::string what;
@@ -284,6 +320,7 @@ struct Report {
   std::optional<StepTimes> times;            ///< where they were asked for
   std::optional<AgainstOlder> against;       ///< where another engine was given
   std::optional<AlsoJudged> also;            ///< where another implementation was asked too
+  std::optional<TaskResult> task;            ///< where a task was given
   std::string engine_hash, data_hash;        ///< what was verified, on which arrays
   Tolerance tolerance;
   double ms = 0;

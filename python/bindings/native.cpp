@@ -559,6 +559,11 @@ NB_MODULE(_native, m) {
            [](Request& r, const std::vector<NamedElements>& a) { r.expect = tensors_of(a); })
       .def("limit", [](Request& r, const std::string& max_memory,
                        double max_seconds) { r.limits = limits_of(max_memory, max_seconds); })
+      .def("task",
+           [](Request& r, const std::string& metric, const std::vector<NamedElements>& labels,
+              const std::string& output) {
+             r.task = {.metric = metric, .output = output, .labels = tensors_of(labels)};
+           })
       .def("thorough", [](Request& r) { r.depth = verify::Depth::kThorough; })
       .def("quick", [](Request& r) { r.depth = verify::Depth::kQuick; })
       .def("against", [](Request& r, const std::string& engine) { r.against = engine; })

@@ -19,6 +19,7 @@ from vernier._values import (Arrays, Model, Path, check_keeps, count, model_file
 #: An engine, or the path of its file.
 EngineFile = Engine | Path
 Inputs = Arrays | Sequence[Arrays] | None
+Metric = Literal["accuracy", "spearman", "mrr", "ndcg", "cosine"]
 View = Literal["summary", "graph", "raised", "raised-graph", "plan", "memory", "timing", "ledger"]
 
 
@@ -29,6 +30,8 @@ def verify(engine: EngineFile, model: Model, inputs: Inputs = None, *,
            end: Iterable[str] = (), batch_axis: str | None = None, seed: int = 1, threads: int = 0,
            against: EngineFile | None = None, also: Literal["onnxruntime"] | None = None,
            also_python: Path | None = None, evaluate_on: Literal["cpu", "cuda"] | None = None,
+           metric: Metric | None = None, labels: Arrays | None = None,
+           metric_output: str | None = None,
            report: Path | None = None, stamp: bool = False, read_into_memory: bool = False,
            max_memory: int | str | None = None, max_seconds: float | None = None,
            progress: Progress = None) -> VerifyReport:
@@ -49,6 +52,10 @@ def verify(engine: EngineFile, model: Model, inputs: Inputs = None, *,
     also      "onnxruntime" runs the model on the same inputs: whose answers are nearer to FP64 is in
               the report; it decides no verdict. also_python: the Python that has it; None: this
               one. It is a process of its own.
+    metric    a number of your task over all inputs, of the engine and of FP64, in the report's
+              "task"; labels: {"labels": …}, and "groups" for "mrr" and "ndcg", by row of the inputs
+              (docs/verification.md); metric_output: the output that is scored, None: the only one
+              of floats. tolerance "metric=0.002": the verdict fails where it loses more.
     evaluate_on
               where large FP64 products are computed; None: on the engine's device.
     report    also write the report to this HTML file.
@@ -72,6 +79,10 @@ def verify(engine: EngineFile, model: Model, inputs: Inputs = None, *,
         request.evaluate_on = evaluate_on or ""
         request.also = _implementation(also)
         request.also_python = os.fspath(also_python or sys.executable or "")
+        if metric is not None:
+            request.task(metric, to_native(labels or {}, {}), metric_output or "")
+        elif labels is not None or metric_output is not None:
+            raise Error("labels and metric_output belong to a metric, which is missing", "input")
         request.budget_seconds = _positive(budget, "budget")
         request.limit(size_text(max_memory), max_seconds or 0.0)
         if thorough:

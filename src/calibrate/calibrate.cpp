@@ -33,23 +33,8 @@ constexpr int64_t kMostRows = 256;          // of a sample
 constexpr int64_t kFewestRows = 64;         // likewise, where channels are many
 constexpr int64_t kSampleBytes = 64 << 20;  // of all samples
 
-// The files of the data, folders taken apart.
 std::vector<fs::path> files_of(const std::vector<fs::path>& data) {
-  std::vector<fs::path> files;
-  for (const fs::path& path : data) {
-    if (!fs::is_directory(path)) {
-      files.push_back(path);
-      continue;
-    }
-    std::vector<fs::path> inside;
-    for (const auto& entry : fs::directory_iterator(path))
-      if (entry.path().extension() == ".npz") inside.push_back(entry.path());
-    if (inside.empty())
-      throw Error(ErrorCode::kInput, "--data: folder '" + path.string() +
-                                         "' holds no .npz file; expected batches of inputs");
-    std::ranges::sort(inside);
-    files.insert(files.end(), inside.begin(), inside.end());
-  }
+  std::vector<fs::path> files = io::array_files(data, "--data");
   if (files.empty())
     throw Error(ErrorCode::kInput, "--data is missing; expected .npz files or a folder of them");
   return files;

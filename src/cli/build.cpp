@@ -261,7 +261,8 @@ void add_build(CLI::App& app, Run& chosen) {
       "JSON file of the fastest variants on the device: read if it exists, completed "
       "and written; the same file gives the same engine");
   command->add_option("--outputs", options->outputs,
-                      "also return these values of the graph, e.g. Add_12,Softmax_3");
+                      "also return these values of the graph, e.g. Add_12,Softmax_3; they have their "
+                      "padding, which is then computed");
   command
       ->add_option(
           "--unpad", options->unpad,

@@ -10,6 +10,7 @@
 #include "cli/arguments.h"
 #include "cli/arrays.h"
 #include "cli/common.h"
+#include "io/npz.h"
 #include "io/text_file.h"
 #include "vernier/error.h"
 
@@ -18,7 +19,8 @@ namespace {
 
 struct Options {
   std::string engine, model, expect, tolerance, batches, lengths, batch_axis, from, to, report,
-      evaluate_on, against, also, also_python, from_report;
+      evaluate_on, against, also, also_python, from_report, labels;
+  verify::Task task;
   std::vector<std::string> inputs, plugins;
   uint64_t seed = 1;
   double budget = 0;
@@ -40,6 +42,23 @@ void add_report(const Options& options, verify::Request& request) {
   request.html = options.report;
   request.localise = true;
   request.time = options.timing;
+}
+
+void add_task(const Options& options, verify::Request& request) {
+  if (options.task.metric.empty()) {
+    if (request.tolerance.metric) {
+      throw Error(ErrorCode::kInput,
+                  "--tolerance metric= is the loss that --metric may show, which is missing; add "
+                  "--metric and the task's --inputs and --labels");
+    }
+    return;
+  }
+  if (!request.from.empty() || !request.to.empty()) {
+    throw Error(ErrorCode::kInput,
+                "--metric is of the model's outputs; leave out --from and --to");
+  }
+  request.task = options.task;
+  if (!options.labels.empty()) request.task.labels = io::read_arrays(options.labels);
 }
 
 int judge_report(const Options& options) {
@@ -86,9 +105,11 @@ int verify_engine(const Options& options) {
   request.limits = limits_of(options.limits);
   request.read_into_memory = options.read_into_memory;
   add_report(options, request);
-  for (const std::string& file : options.inputs)
-    std::ranges::move(read_user_inputs(options.engine, options.plugins, file),
+  for (const auto& file : io::array_files({options.inputs.begin(), options.inputs.end()},
+                                          "--inputs"))
+    std::ranges::move(read_user_inputs(options.engine, options.plugins, file.string()),
                       std::back_inserter(request.inputs));
+  add_task(options, request);
   if (!options.expect.empty()) {
     if (request.inputs.empty()) {
       throw Error(ErrorCode::kInput,
@@ -117,7 +138,21 @@ void add_verify(CLI::App& app, Run& chosen) {
   command->add_option("--model", options->model, "the ONNX file it was built from");
   command->add_option("--inputs", options->inputs,
                       "arrays named as the model's inputs (.npz, or .json of Polygraphy), one or "
-                      "many; without it, seeded inputs that fit the model are made");
+                      "many, or a folder of .npz; without it, seeded inputs that fit the model are "
+                      "made");
+  auto* metric = command
+                     ->add_option("--metric", options->task.metric,
+                                  "a number of your task over all --inputs, of the engine and of "
+                                  "FP64: accuracy, spearman, mrr, ndcg or cosine")
+                     ->check(CLI::IsMember({"accuracy", "spearman", "mrr", "ndcg", "cosine"}));
+  command
+      ->add_option("--labels", options->labels,
+                   "its labels (.npz): 'labels', and 'groups' for mrr and ndcg, by row of --inputs")
+      ->needs(metric);
+  command
+      ->add_option("--metric-output", options->task.output,
+                   "the output that is scored [the only one of floats]")
+      ->needs(metric);
   command->add_option(
       "--expect", options->expect,
       "arrays named as the model's outputs: the FP64 evaluation is compared with them");
@@ -171,7 +206,8 @@ void add_verify(CLI::App& app, Run& chosen) {
       ->check(CLI::IsMember({"cpu", "cuda"}));
   command->add_option(
       "--tolerance", options->tolerance,
-      "limits instead of the usual ones, e.g. rms=1e-3,max=1e-2,cos=0.9999,flips=0");
+      "limits instead of the usual ones, e.g. rms=1e-3,max=1e-2,cos=0.9999,flips=0; "
+      "metric=0.002: what --metric may lose");
   add_threads(*command, options->threads);
   add_plugins(*command, options->plugins);
   add_limits(*command, options->limits);
@@ -189,6 +225,8 @@ void add_verify(CLI::App& app, Run& chosen) {
       "  vernier verify model.vn --model model.onnx --also onnxruntime\n"
       "  vernier verify model.vn --model model.onnx --from /enc/0/Add --to /enc/1/Add\n"
       "  vernier verify model.vn --model model.onnx --inputs in.npz --expect out.npz --json\n"
+      "  vernier verify int8.vn --model model.onnx --inputs dev/ --metric spearman "
+      "--labels dev.npz \\\n      --tolerance metric=0.002\n"
       "  vernier verify --from-report report.json --tolerance rms=1e-3\n"
       "Exit code 1 when the verdict is not 'pass'");
   command->callback([options, &chosen] { chosen = [options] { return verify_engine(*options); }; });

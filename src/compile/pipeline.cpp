@@ -83,6 +83,7 @@ passes::PassOptions pass_options(const CompileOptions& options, const ir::Graph&
   result.watch = Watch(options.limits);
   if (options.limits.max_bytes > 0) result.watch = result.watch.holding(bytes_held(imported));
   result.off = {options.passes_off.begin(), options.passes_off.end()};
+  if (!options.extra_outputs.empty()) result.off.insert("unpad");  // they have padding, too
   if (options.progress) {
     result.after = [&options](std::string_view pass, const ir::Graph&) { options.progress(pass); };
   }

@@ -6,12 +6,37 @@
 namespace vernier {
 namespace {
 
-template <class T>
-int64_t count(const T* mask, int64_t rows, int64_t length, int64_t padding) {
-  int64_t tokens = 0;
+// Calls visit(row, its number of tokens) for each row of a mask.
+template <class T, class Visit>
+void for_each_row(const T* mask, int64_t rows, int64_t length, int64_t padding,
+                  const Visit& visit) {
   for (int64_t r = 0; r < rows; ++r, mask += length)
-    tokens += tokens_of_row(length, [&](int64_t s) { return equals_padding(mask[s], padding); });
-  return tokens;
+    visit(r, tokens_of_row(length, [&](int64_t s) { return equals_padding(mask[s], padding); }));
+}
+
+template <class Visit>
+void visit_rows(DType dtype, const std::byte* mask, int64_t rows, int64_t length, int64_t padding,
+                const Visit& visit) {
+  const auto as = [&]<class T>(T) {
+    for_each_row(reinterpret_cast<const T*>(mask), rows, length, padding, visit);
+  };
+  switch (dtype) {
+    case DType::kBool:
+    case DType::kU8:
+      return as(uint8_t{});
+    case DType::kI8:
+      return as(int8_t{});
+    case DType::kI32:
+      return as(int32_t{});
+    case DType::kI64:
+      return as(int64_t{});
+    case DType::kF32:
+      return as(float{});
+    case DType::kF64:
+      return as(double{});
+    default:
+      VERNIER_ASSERT(false, std::string(name(dtype)));
+  }
 }
 
 }  // namespace
@@ -33,27 +58,19 @@ bool is_token_mask(DType dtype) {
 
 int64_t count_tokens(DType dtype, const std::byte* mask, int64_t rows, int64_t length,
                      int64_t padding) {
-  const auto as = [&]<class T>(T) {
-    return count(reinterpret_cast<const T*>(mask), rows, length, padding);
-  };
-  switch (dtype) {
-    case DType::kBool:
-    case DType::kU8:
-      return as(uint8_t{});
-    case DType::kI8:
-      return as(int8_t{});
-    case DType::kI32:
-      return as(int32_t{});
-    case DType::kI64:
-      return as(int64_t{});
-    case DType::kF32:
-      return as(float{});
-    case DType::kF64:
-      return as(double{});
-    default:
-      VERNIER_ASSERT(false, std::string(name(dtype)));
-      return rows * length;
-  }
+  int64_t tokens = 0;
+  visit_rows(dtype, mask, rows, length, padding,
+             [&](int64_t, int64_t of_row) { tokens += of_row; });
+  return tokens;
+}
+
+std::vector<int64_t> places_of_tokens(DType dtype, const std::byte* mask, int64_t rows,
+                                      int64_t length, int64_t padding) {
+  std::vector<int64_t> places;
+  visit_rows(dtype, mask, rows, length, padding, [&](int64_t row, int64_t tokens) {
+    for (int64_t s = 0; s < tokens; ++s) places.push_back(row * length + s);
+  });
+  return places;
 }
 
 }  // namespace vernier

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <vector>
 
 #include "core/tensor.h"
 
@@ -40,6 +41,10 @@ bool is_token_mask(DType dtype);
 /// `padding` is padding.
 int64_t count_tokens(DType dtype, const std::byte* mask, int64_t rows, int64_t length,
                      int64_t padding);
+
+/// The place b·length + s of each of these tokens, row by row, as count_tokens() counts them.
+std::vector<int64_t> places_of_tokens(DType dtype, const std::byte* mask, int64_t rows,
+                                      int64_t length, int64_t padding);
 
 /// The places that a run keeps for so many tokens of `all` places: at least `tokens`, and one of
 /// `parts` numbers between two powers of two, so that runs of nearly as many tokens have one size.

@@ -507,6 +507,27 @@ void write_npz(const fs::path& path, const NamedTensors& arrays) {
   file.commit();
 }
 
+std::vector<fs::path> array_files(const std::vector<fs::path>& paths, const std::string& option) {
+  std::vector<fs::path> files;
+  for (const fs::path& path : paths) {
+    std::error_code error;  // of a path that is none: who reads it says so
+    if (!fs::is_directory(path, error)) {
+      files.push_back(path);
+      continue;
+    }
+    std::vector<fs::path> inside;
+    for (const auto& entry : fs::directory_iterator(path))
+      if (entry.path().extension() == ".npz") inside.push_back(entry.path());
+    if (inside.empty()) {
+      throw Error(ErrorCode::kInput, option + ": folder '" + path.string() +
+                                         "' holds no .npz file; expected batches of inputs");
+    }
+    std::ranges::sort(inside);
+    files.insert(files.end(), inside.begin(), inside.end());
+  }
+  return files;
+}
+
 std::string data_hash(const NamedTensors& arrays) {
   NamedTensors sorted = arrays;
   std::ranges::sort(sorted, {},

@@ -67,6 +67,11 @@ std::string npy_bytes(const Tensor& tensor, const std::string& where);
 /// names and a path that is not a regular file, Error(kMachine) if the file cannot be written.
 void write_npz(const std::filesystem::path& path, const NamedTensors& arrays);
 
+/// `paths` with each folder replaced by the .npz files in it, by name. Throws Error(kInput) naming
+/// `option` for a folder without any.
+std::vector<std::filesystem::path> array_files(const std::vector<std::filesystem::path>& paths,
+                                               const std::string& option);
+
 /// Hex hash of names, types, shapes and elements; the order of the arrays does not matter.
 std::string data_hash(const NamedTensors& arrays);
 

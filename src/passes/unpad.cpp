@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "analysis/row_axes.h"
 #include "core/token_rows.h"
@@ -48,7 +49,10 @@ constexpr double kLargestPadding = 0x1p31;
 struct Mask {
   ValueId input = kNoValue;
   int64_t padding = 0;
-  friend auto operator<=>(const Mask&, const Mask&) = default;
+  bool operator==(const Mask&) const = default;
+  bool operator<(const Mask& other) const {
+    return std::tie(input, padding) < std::tie(other.input, other.padding);
+  }
 };
 
 bool is_graph_input(const Graph& graph, ValueId value) {
@@ -482,9 +486,6 @@ class Packer {
         rewrite_attention(id);
       else
         rewrite_node(id);
-      if (!makes_packed_.contains(id)) continue;
-      for (ValueId out : graph_.node(id).outputs)
-        if (out != kNoValue) graph_.value(out).name.clear();
     }
     for (NodeId id : order) {
       if (makes_packed_.contains(id)) serve_others(id);

@@ -193,6 +193,17 @@ struct Plan {
     for (const Dim& size : value(of).shape) all = all * size;
     return elems == all;
   }
+  /// Of a value that has one row for each token of a mask, [1, T, …] or [T, …], in place of
+  /// [B, S, …]: the token count T. Null: it has no such rows.
+  const TokenCount* tokens_of(int32_t index) const {
+    const SymShape& shape = value(index).shape;
+    const size_t axis = !shape.empty() && shape[0] == Dim(1) ? 1 : 0;
+    if (axis >= shape.size()) return nullptr;
+    const auto symbol = shape[axis].as_symbol();
+    const auto found =
+        symbol ? std::ranges::find(token_counts, *symbol, &TokenCount::name) : token_counts.end();
+    return found != token_counts.end() ? &*found : nullptr;
+  }
   /// Adds the largest number of places for each token count that `sizes` lacks, where it has the
   /// sizes of the mask.
   void add_token_bounds(std::map<std::string, int64_t>& sizes) const {

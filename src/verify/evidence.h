@@ -139,6 +139,7 @@ struct FinishedGroup {
 /// Once, after all cells, also of a part: the outputs over all of them.
 struct FinishedSweep {
   const std::vector<OutputResult>& outputs;
+  const TaskResult* task = nullptr;  ///< null: no task was given
 };
 
 }  // namespace vernier::verify

@@ -141,6 +141,19 @@ std::string also_text(const AlsoJudged& also) {
   return text;
 }
 
+json to_json(const TaskResult& task) {
+  return {{"metric", task.metric},
+          {"output", task.output},
+          {"unit", task.unit},
+          {"count", task.count},
+          {"engine", task.engine},
+          {"reference", task.reference},
+          {"loss", task.loss()},
+          {"limit", task.most ? json(*task.most) : json()},
+          {"changed", task.changed},
+          {"largest_shift", task.largest_shift}};
+}
+
 // A limit under each name; one that is not there has none.
 json to_json(const AppliedLimits& held) {
   json limits = json::object();
@@ -196,6 +209,7 @@ json to_json(const Tolerance& t) {
   add("max", t.max);
   add("cos", t.cos);
   add("flips", t.flips);
+  add("metric", t.metric);
   return limits;
 }
 
@@ -324,6 +338,7 @@ std::string to_json(const Report& report) {
   for (const OutputResult& o : report.outputs) result["outputs"].push_back(to_json(o));
   result["against"] = report.against ? to_json(*report.against) : json();
   result["also"] = report.also ? to_json(*report.also) : json();
+  result["task"] = report.task ? to_json(*report.task) : json();
   for (const CellResult& c : report.cells) result["cells"].push_back(to_json(c));
   for (const CheckResult& c : report.checks)
     result["checks"].push_back(
@@ -358,6 +373,7 @@ std::string to_text(const Report& report) {
   for (const CheckResult& c : report.checks) text += line(c);
   if (report.against) text += against_text(*report.against);
   if (report.also) text += also_text(*report.also);
+  if (report.task) text += format_line("task: {}\n", task_text(*report.task));
   const auto closest = std::ranges::max_element(report.steps, {}, &StepResult::ratio);
   if (closest != report.steps.end()) {
     text += format_line("  the step nearest its limit is {} ({}, '{}'): {:.2g} of it\n",

@@ -34,13 +34,14 @@ Tolerance parse_tolerance(const std::string& text) {
     double value = 0;
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
     const bool known =
-        key == "worst" || key == "max" || key == "rms" || key == "cos" || key == "flips";
+        key == "worst" || key == "max" || key == "rms" || key == "cos" || key == "flips" ||
+        key == "metric";
     const bool good = !number.empty() && error == std::errc{} &&
                       end == number.data() + number.size() && std::isfinite(value) && value >= 0;
     if (!good || !known) {
       throw Error(ErrorCode::kInput,
                   "--tolerance: got '" + part +
-                      "', expected worst=, max=, rms=, cos= or flips= with a number >= 0, "
+                      "', expected worst=, max=, rms=, cos=, flips= or metric= with a number >= 0, "
                       "for example rms=1e-3,max=1e-2");
     }
     if (key == "worst") tolerance.worst = value;
@@ -48,6 +49,7 @@ Tolerance parse_tolerance(const std::string& text) {
     if (key == "rms") tolerance.rms = value;
     if (key == "cos") tolerance.cos = value;
     if (key == "flips") tolerance.flips = value;
+    if (key == "metric") tolerance.metric = value;
   }
   return tolerance;
 }
@@ -62,6 +64,7 @@ std::string to_text(const Tolerance& t) {
   if (t.max) add("max", *t.max);
   if (t.cos) add("cos", *t.cos);
   if (t.flips) add("flips", *t.flips);
+  if (t.metric) add("metric", *t.metric);
   return text;
 }
 
@@ -100,6 +103,16 @@ double share_of_limit(const Distance& d, const Tolerance& limit, double noise) {
   if (limit.cos) share = std::max(share, part(1 - d.cosine, 1 - *limit.cos));
   const bool by_element = std::isfinite(limit.worst) || limit.max || limit.cos;
   return by_element ? share : part(d.rms, limit.rms * d.rms_reference);
+}
+
+std::string task_text(const TaskResult& task) {
+  std::string text =
+      fmt::format("{} of '{}' over {} {}: engine {:.6g}, FP64 {:.6g}, loss {:.3g}", task.metric,
+                  task.output, task.count, task.unit, task.engine, task.reference, task.loss());
+  if (task.most) text += fmt::format(" (limit {:g})", *task.most);
+  if (task.metric == "accuracy") text += fmt::format("; {} classes change", task.changed);
+  if (task.unit == "groups") text += fmt::format("; {} groups have another first row", task.changed);
+  return text + fmt::format("; scores move by at most {:.3g}", task.largest_shift);
 }
 
 std::string limits_text(const AppliedLimits& held) {

@@ -6,6 +6,8 @@
 
 namespace vernier::verify {
 
+/// "spearman of 'score' over 1379 rows: engine 0.8195, FP64 0.8203, loss 0.0008 …".
+std::string task_text(const TaskResult& task);
 /// Why an array at `distance` fails, or empty (all but rms and flips, which are pooled). `noise`:
 /// an error that f32 itself is expected to make here; `worst` does not ask for less.
 std::string complaint(const Distance& distance, const Tolerance& limit, double noise = 0);

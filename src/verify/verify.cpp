@@ -225,6 +225,7 @@ std::vector<Certificate::Limit> limits_of(const Tolerance& t) {
   add_limit(limits, "max", t.max);
   add_limit(limits, "cos", t.cos);
   add_limit(limits, "flips", t.flips);
+  add_limit(limits, "metric", t.metric);
   return limits;
 }
 

@@ -1,4 +1,4 @@
-// Plants in the constants of an engine: the kernels are right, a constant is not the model's.
+// Plants in an engine: the kernels are right, a constant or an attribute is not the model's.
 // Contract: docs/verification_fitting.md "Planted defects".
 #pragma once
 #include "plan/plan.h"
@@ -13,6 +13,8 @@ void spoil_late_positions(plan::Plan& plan);
 void spoil_bias_element(plan::Plan& plan);
 /// Two columns of the first packed matrix of a product change places.
 void spoil_packed_columns(plan::Plan& plan);
+/// The epsilon of the second norm of a sum becomes 1e-2.
+void spoil_an_epsilon(plan::Plan& plan);
 /// The scale of one column of the first int8 weight is twice what it is, and its weights half.
 void spoil_int8_scale(plan::Plan& plan);
 

@@ -29,7 +29,8 @@ constexpr std::string_view kNorm = "cpu.add_layer_norm.rows", kPlainNorm = "cpu.
                            kLinear = "cpu.linear.", kHead = "cpu.linear.highway",
                            kAttention = "cpu.attention.", kSoftmax = "cpu.softmax.rows",
                            kInt8Product = "cpu.quantized_linear.panels",
-                           kQuantizeRows = "cpu.quantize_rows.rows", kEmbedding = "cpu.embed_norm.";
+                           kQuantizeRows = "cpu.quantize_rows.rows", kEmbedding = "cpu.embed_norm.",
+                           kTokenIndex = "cpu.token_index.";
 
 struct RowView {
   float* data;
@@ -230,6 +231,72 @@ void wrong_from_the_third_change(const KernelDef& right, const LaunchCall& call)
   if (changed && changes > kRight) call.out[0].as<float>()[0] *= 1.5F;
 }
 
+// ---- of packed rows
+
+constexpr size_t kStartsQ = 5, kStartsK = 6;  // of an attention over sequences
+bool takes_sequences(const LaunchCall& call) {
+  return call.in.size() > kStartsK && call.in[kStartsK].data != nullptr;
+}
+
+// Calls change(the query `at` of the attention's result, its floats) in row r: [begin, end).
+template <class Change>
+void for_each_sequence(const LaunchCall& call, const Change& change) {
+  const int32_t* starts = call.in[kStartsQ].as<int32_t>();
+  const int64_t rows = call.in[kStartsQ].elems() - 1;
+  for (int64_t r = 0; r < rows; ++r) change(r, rows, starts[r], starts[r + 1]);
+}
+float* query(const TensorArg& y, int64_t at) { return y.as<float>() + at * y.stride(1); }
+
+// The last query of each row takes in a little of the first one of the next row.
+void reads_the_next_sequence(const KernelDef& right, const LaunchCall& call) {
+  right.launch(call);
+  if (!takes_sequences(call)) return;
+  const TensorArg& y = call.out[0];
+  for_each_sequence(call, [&](int64_t r, int64_t rows, int64_t begin, int64_t end) {
+    if (r + 1 == rows || begin == end) return;
+    for (int64_t d = 0; d < y.dim(-1); ++d) query(y, end - 1)[d] += 0x1p-10F * query(y, end)[d];
+  });
+}
+
+// The keys of each row but the first begin one too late, where it has two.
+void keys_begin_one_late(const KernelDef& right, const LaunchCall& call) {
+  if (!takes_sequences(call)) return right.launch(call);
+  std::vector<TensorArg> in(call.in.begin(), call.in.end());
+  std::vector<int32_t> starts(in[kStartsK].as<int32_t>(),
+                              in[kStartsK].as<int32_t>() + in[kStartsK].elems());
+  for (size_t r = 1; r + 1 < starts.size(); ++r)
+    if (starts[r] + 1 < starts[r + 1]) ++starts[r];
+  in[kStartsK].data = reinterpret_cast<std::byte*>(starts.data());
+  LaunchCall other = call;
+  other.in = in;
+  right.launch(other);
+}
+
+// The last row of several is off by 2^-9.
+void last_sequence_is_off(const KernelDef& right, const LaunchCall& call) {
+  right.launch(call);
+  if (!takes_sequences(call)) return;
+  const TensorArg& y = call.out[0];
+  for_each_sequence(call, [&](int64_t r, int64_t rows, int64_t begin, int64_t end) {
+    if (r == 0 || r + 1 < rows) return;
+    for (int64_t at = begin; at < end; ++at)
+      for (int64_t d = 0; d < y.dim(-1); ++d) query(y, at)[d] *= 1 + 0x1p-9F;
+  });
+}
+
+// Behind the first row each token is one place further than it is.
+void positions_are_one_further(const KernelDef& right, const LaunchCall& call) {
+  constexpr size_t kPositions = 1, kStarts = 2;
+  right.launch(call);
+  if (call.out.size() <= kStarts || !call.out[kPositions].data || !call.out[kStarts].data) return;
+  const TensorArg& mask = call.in[0];
+  const int32_t* starts = call.out[kStarts].as<int32_t>();
+  for (int64_t t = starts[1]; t < starts[mask.dim(0)]; ++t) {
+    int32_t& place = call.out[kPositions].as<int32_t>()[t];
+    place = std::min<int32_t>(place + 1, static_cast<int32_t>(mask.dim(1)) - 1);
+  }
+}
+
 // ---- of int8 products
 
 // The same call with input `i` moved on by one place: each element is its neighbor's.
@@ -420,8 +487,39 @@ constexpr Plant in_the_rewrite() {
   return plant;
 }
 
+// Found where rows of several lengths share a batch.
+constexpr Plant in_packed_rows(std::string_view name, std::string_view defect,
+                               std::string_view kernel, PlantedLaunch launch) {
+  return {.name = name,
+          .defect = defect,
+          .model = "bge_reranker_ts17",
+          .kernel = kernel,
+          .verdict = "bug",
+          .names_step = true,
+          .launch = launch,
+          .packed = true};
+}
+
+// A step between packed rows, which have no padding to be compared.
+constexpr Plant in_a_packed_step() {
+  Plant plant = in_packed_rows("packed-epsilon", "a pass changed a norm's epsilon to 1e-2", kNorm,
+                               nullptr);
+  plant.verdict = "bug (rewrite)";
+  plant.spoil = &spoil_an_epsilon;
+  return plant;
+}
+
 constexpr Plant kPlants[] = {
     in_the_rewrite(),
+    in_a_packed_step(),
+    in_packed_rows("packed-neighbor", "a packed row takes in a little of the next one", kAttention,
+                   &reads_the_next_sequence),
+    in_packed_rows("packed-offsets", "keys of packed rows begin one too late", kAttention,
+                   &keys_begin_one_late),
+    in_packed_rows("packed-last-row", "the last of the packed rows is off by 2^-9", kAttention,
+                   &last_sequence_is_off),
+    in_packed_rows("packed-positions", "tokens behind the first row are one place too far",
+                   kTokenIndex, &positions_are_one_further),
     in_one_column(),
     in_one_activated_column(),
     on_extreme_rows("tame-softmax", "softmax without its maximum, on logits that are small",

@@ -39,6 +39,8 @@ struct Plant {  // NOLINT(clang-analyzer-optin.performance.Padding): in the orde
   bool default_sizes = false;
   /// Spoils a constant of the engine; `launch` is null then, and the kernels are right.
   void (*spoil)(plan::Plan& plan) = nullptr;
+  /// Only in steps on packed rows, which a part of the model need not have.
+  bool packed = false;
   /// Changes the model of which the engine is built; `launch` is null then, and the kernels are
   /// right. It is verified against the model as it was.
   void (*rewrite)(ir::Graph& model) = nullptr;

@@ -246,6 +246,12 @@ std::string also_table(const Report& report) {
          (table.empty() ? "" : table.html());
 }
 
+// What the answers are worth, where a task was given.
+std::string task_line(const Report& report) {
+  if (!report.task) return "";
+  return "<h3>Task</h3>\n<p>" + escaped(task_text(*report.task)) + ".</p>\n";
+}
+
 std::string outputs(const ReportPage& page) {
   if (page.report.outputs.empty())
     return empty_section("outputs", "Outputs", "No output was compared.");
@@ -271,7 +277,7 @@ std::string outputs(const ReportPage& page) {
   return section("outputs", "Outputs",
                  hint("The engine against FP64 of the model, each output at its worst cell. Noise: "
                       "what rounding in the engine's types is expected to do here.") +
-                     table.html() + also_table(page.report));
+                     table.html() + task_line(page.report) + also_table(page.report));
 }
 
 std::string checks(const ReportPage& page) {

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include "core/token_rows.h"
 #include "ops/evaluate.h"
 #include "verify/sweep/inputs.h"
 
@@ -76,6 +78,40 @@ std::map<std::string, const EvalTensor*> named_values(const ir::Graph& model,
   return named;
 }
 
+// R at the tokens that F has in place of a padded batch, in F's shape; nullopt: R has no such rows.
+std::optional<EvalTensor> at_tokens(const EvalTensor& want, const EvalTensor& got,
+                                    const std::vector<int64_t>& places) {
+  const size_t rows = got.rank() > 0 && got.shape[0] == 1 ? 1 : 0;  // the axis of tokens
+  const auto tokens = std::ssize(places);
+  const std::vector<int64_t> inner(got.shape.begin() + static_cast<int64_t>(rows) + 1,
+                                   got.shape.end());
+  if (want.rank() != inner.size() + 2 || got.is_float() != want.is_float() ||
+      !std::equal(inner.begin(), inner.end(), want.shape.begin() + 2) || got.shape[rows] < tokens)
+    return std::nullopt;
+  const int64_t row = num_elems(inner);
+  EvalTensor found = got;
+  const auto take = [&](const auto& from, auto& to) {
+    if (from.empty()) return;
+    for (int64_t t = 0; t < tokens; ++t)
+      std::copy_n(from.begin() + places[t] * row, row, to.begin() + t * row);
+  };
+  take(want.f, found.f);
+  take(want.i, found.i);
+  return found;
+}
+
+// The places of the tokens of each count of a plan, in these inputs.
+std::map<std::string, std::vector<int64_t>> places_of(const plan::Plan& plan,
+                                                      const std::vector<Tensor>& inputs) {
+  std::map<std::string, std::vector<int64_t>> places;
+  for (const plan::TokenCount& count : plan.token_counts) {
+    const Tensor& mask = inputs[count.input];
+    places[count.name] = places_of_tokens(mask.dtype(), mask.byte_span().data(), mask.shape()[0],
+                                          mask.shape()[1], count.padding);
+  }
+  return places;
+}
+
 std::vector<NamedValues> by_row(const NamedValues& values, const BatchAxes& axes, size_t count) {
   std::vector<NamedValues> rows(count);
   for (const auto& [name, value] : values) {
@@ -102,19 +138,26 @@ RowsInFp64 evaluate_rows(const Context& context, const Group& group,
   options.constants = context.in_fp64.get();
   const ops::Evaluation r = ops::evaluate(model, {inputs.begin(), inputs.end()}, options);
   const auto named = named_values(model, r);
+  const std::vector<Tensor> ordered = in_plan_order(context, inputs);
+  const auto places = places_of(plan, ordered);
   RowsInFp64 result;
   const auto compare = [&](size_t step, size_t index, const EvalTensor& got) {
     const auto it = named.find(plan.values[index].name);
     if (it == named.end()) return;
     ComparedValue compared{.step = step, .index = index};
-    const EvalTensor& want = *it->second;
-    compared.fits = got.shape == want.shape && got.is_float() == want.is_float();
-    if (compared.fits) compared.distance = difference(got, want);
+    const EvalTensor* want = it->second;
+    std::optional<EvalTensor> packed;
+    if (const plan::TokenCount* tokens = plan.tokens_of(static_cast<int32_t>(index))) {
+      packed = at_tokens(*want, got, places.at(tokens->name));
+      if (packed) want = &*packed;
+    }
+    compared.fits = got.shape == want->shape && got.is_float() == want->is_float();
+    if (compared.fits) compared.distance = difference(got, *want);
     result.compared.push_back(compared);
   };
   auto aliases = named_aliases(plan);
   PlanEvaluator f = f_of(context);
-  f.run(in_plan_order(context, inputs), [&](size_t step, size_t index, const EvalTensor& got) {
+  f.run(ordered, [&](size_t step, size_t index, const EvalTensor& got) {
     compare(step, index, got);
     for (const size_t alias : aliases[index]) compare(step, alias, f.value(alias));
   });

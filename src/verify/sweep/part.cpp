@@ -18,12 +18,15 @@ namespace vernier::verify {
 
 namespace {
 
-// Names of the plan that a run can show: inputs, and what a step makes or a view of it.
+// Names of the plan that a run can show: inputs, and what a step makes or a view of it, but where it
+// has no padding.
 std::vector<std::string> visible_names(const plan::Plan& plan) {
   std::vector<std::string> names = plan.input_names;
-  for (const plan::PlanValue& value : plan.values) {
+  for (size_t v = 0; v < plan.values.size(); ++v) {
     using Kind = plan::PlanValue::Kind;
-    if (!value.name.empty() && (value.kind == Kind::kArena || value.kind == Kind::kAlias))
+    const plan::PlanValue& value = plan.values[v];
+    const bool made = value.kind == Kind::kArena || value.kind == Kind::kAlias;
+    if (!value.name.empty() && made && plan.tokens_of(static_cast<int32_t>(v)) == nullptr)
       names.push_back(value.name);
   }
   return names;
@@ -95,7 +98,8 @@ void check_part_names(const Subject& subject) {
       if (std::find(visible.begin(), visible.end(), name) != visible.end()) continue;
       throw Error(ErrorCode::kInput,
                   option + ": value '" + name +
-                      "' is inside a fused step of this engine; build with --outputs " + name +
+                      "' is inside a fused step of this engine, or without its padding; build "
+                      "with --outputs " + name +
                       ", or take one that the engine has" + nearest_names(name, visible));
     }
   };

@@ -239,6 +239,7 @@ void Sweep::run_cell(Group& group, int64_t batch) {
     });
   }
   if (older_) older_->compare(context_, cell.label, run);
+  if (task_ && !group.seeded) task_->add(run, measured.reference);
   timed("cells: rows alone", [&] { ask_about_rows_alone(group, run, cell); });
   if (placed && !compares) {
     for (Placement* placement : placed->all())
@@ -277,7 +278,9 @@ void Sweep::finish() {
     line.all_rms_reference = std::sqrt(pool.reference / static_cast<double>(pool.elems));
   }
   for (const std::string& name : context_.inputs.mixed) report_.output(name).mixed_by_model = true;
-  ask(FinishedSweep{.outputs = report_.report.outputs});
+  if (task_) report_.report.task = task_->result(context_.subject.request.tolerance);
+  ask(FinishedSweep{.outputs = report_.report.outputs,
+                    .task = report_.report.task ? &*report_.report.task : nullptr});
   for (const CheckRow& row : check_table()) {
     if (row.check->why_not) report_.explain_nothing(row, row.check->why_not(context_));
   }
@@ -321,6 +324,8 @@ Report Sweep::run() {
     make_inputs(context_);
     add_far_groups(context_);
   });
+  if (!context_.subject.request.task.metric.empty())
+    task_ = std::make_unique<TaskScores>(context_);
   timed("constants", [&] {
     hold_constants(context_);
     ask(EngineConstants{.constants = context_.constants});

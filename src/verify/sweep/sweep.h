@@ -20,6 +20,7 @@
 #include "verify/sweep/older_engine.h"
 #include "verify/sweep/report_builder.h"
 #include "verify/sweep/second_judge.h"
+#include "verify/sweep/task.h"
 #include "verify/verify.h"
 
 namespace vernier::verify {
@@ -130,6 +131,7 @@ class Sweep {
   std::map<int32_t, ProjectedWeight> projected_;  // by step
   std::unique_ptr<OlderEngine> older_;            // where another engine is given
   std::unique_ptr<SecondJudge> second_;           // where another implementation is asked
+  std::unique_ptr<TaskScores> task_;              // where the answers have a task
 };
 
 }  // namespace vernier::verify
