@@ -289,13 +289,13 @@ struct AlsoJudged {
 /// What Request::task measured. NaN scores rank last.
 struct TaskResult {
   std::string metric, output;
-  std::string unit;           ///< what it is a mean over: "rows", "pairs of rows", "groups" …
-  int64_t count = 0;          ///< of them
-  double engine = 0;          ///< of the engine's answers
-  double reference = 0;       ///< of FP64's; 1 with "cosine"
-  int64_t changed = 0;        ///< rows whose class changes, groups whose first row changes
-  double largest_shift = 0;   ///< |engine − FP64| of a score; of pairs: of their cosine
-  std::optional<double> most; ///< the loss that Tolerance::metric allows
+  std::string unit;            ///< what it is a mean over: "rows", "pairs of rows", "groups" …
+  int64_t count = 0;           ///< of them
+  double engine = 0;           ///< of the engine's answers
+  double reference = 0;        ///< of FP64's; 1 with "cosine"
+  int64_t changed = 0;         ///< rows whose class changes, groups whose first row changes
+  double largest_shift = 0;    ///< |engine − FP64| of a score; of pairs: of their cosine
+  std::optional<double> most;  ///< the loss that Tolerance::metric allows
   double loss() const { return reference - engine; }
 };
 

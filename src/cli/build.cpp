@@ -260,9 +260,10 @@ void add_build(CLI::App& app, Run& chosen) {
       "--tuning", options->tuning,
       "JSON file of the fastest variants on the device: read if it exists, completed "
       "and written; the same file gives the same engine");
-  command->add_option("--outputs", options->outputs,
-                      "also return these values of the graph, e.g. Add_12,Softmax_3; they have their "
-                      "padding, which is then computed");
+  command->add_option(
+      "--outputs", options->outputs,
+      "also return these values of the graph, e.g. Add_12,Softmax_3; they have their "
+      "padding, which is then computed");
   command
       ->add_option(
           "--unpad", options->unpad,

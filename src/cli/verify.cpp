@@ -54,8 +54,7 @@ void add_task(const Options& options, verify::Request& request) {
     return;
   }
   if (!request.from.empty() || !request.to.empty()) {
-    throw Error(ErrorCode::kInput,
-                "--metric is of the model's outputs; leave out --from and --to");
+    throw Error(ErrorCode::kInput, "--metric is of the model's outputs; leave out --from and --to");
   }
   request.task = options.task;
   if (!options.labels.empty()) request.task.labels = io::read_arrays(options.labels);
@@ -105,8 +104,8 @@ int verify_engine(const Options& options) {
   request.limits = limits_of(options.limits);
   request.read_into_memory = options.read_into_memory;
   add_report(options, request);
-  for (const auto& file : io::array_files({options.inputs.begin(), options.inputs.end()},
-                                          "--inputs"))
+  for (const auto& file :
+       io::array_files({options.inputs.begin(), options.inputs.end()}, "--inputs"))
     std::ranges::move(read_user_inputs(options.engine, options.plugins, file.string()),
                       std::back_inserter(request.inputs));
   add_task(options, request);

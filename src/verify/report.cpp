@@ -142,16 +142,11 @@ std::string also_text(const AlsoJudged& also) {
 }
 
 json to_json(const TaskResult& task) {
-  return {{"metric", task.metric},
-          {"output", task.output},
-          {"unit", task.unit},
-          {"count", task.count},
-          {"engine", task.engine},
-          {"reference", task.reference},
-          {"loss", task.loss()},
-          {"limit", task.most ? json(*task.most) : json()},
-          {"changed", task.changed},
-          {"largest_shift", task.largest_shift}};
+  return {{"metric", task.metric},   {"output", task.output},
+          {"unit", task.unit},       {"count", task.count},
+          {"engine", task.engine},   {"reference", task.reference},
+          {"loss", task.loss()},     {"limit", task.most ? json(*task.most) : json()},
+          {"changed", task.changed}, {"largest_shift", task.largest_shift}};
 }
 
 // A limit under each name; one that is not there has none.

@@ -44,8 +44,8 @@ void note_shift(double engine, double reference, Measured& measured) {
 // Of one score: is it positive? Of several: the place of the first largest one.
 int64_t class_of(std::span<const double> scores) {
   if (scores.size() == 1) return scores[0] > 0 ? 1 : 0;
-  const auto largest = std::ranges::max_element(
-      scores, [](double a, double b) { return ranked(a) < ranked(b); });
+  const auto largest =
+      std::ranges::max_element(scores, [](double a, double b) { return ranked(a) < ranked(b); });
   return largest - scores.begin();
 }
 

@@ -33,9 +33,8 @@ Tolerance parse_tolerance(const std::string& text) {
     const std::string number = equals == std::string::npos ? "" : part.substr(equals + 1);
     double value = 0;
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-    const bool known =
-        key == "worst" || key == "max" || key == "rms" || key == "cos" || key == "flips" ||
-        key == "metric";
+    const bool known = key == "worst" || key == "max" || key == "rms" || key == "cos" ||
+                       key == "flips" || key == "metric";
     const bool good = !number.empty() && error == std::errc{} &&
                       end == number.data() + number.size() && std::isfinite(value) && value >= 0;
     if (!good || !known) {
@@ -111,7 +110,8 @@ std::string task_text(const TaskResult& task) {
                   task.output, task.count, task.unit, task.engine, task.reference, task.loss());
   if (task.most) text += fmt::format(" (limit {:g})", *task.most);
   if (task.metric == "accuracy") text += fmt::format("; {} classes change", task.changed);
-  if (task.unit == "groups") text += fmt::format("; {} groups have another first row", task.changed);
+  if (task.unit == "groups")
+    text += fmt::format("; {} groups have another first row", task.changed);
   return text + fmt::format("; scores move by at most {:.3g}", task.largest_shift);
 }
 

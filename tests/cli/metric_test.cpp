@@ -27,11 +27,12 @@ class TaskMetric : public WithEngine {
       io::write_npz(file("data/") + name + ".npz", in);
     }
   }
-  static std::string labels(const std::vector<std::pair<std::string, std::vector<double>>>& arrays) {
+  static std::string labels(
+      const std::vector<std::pair<std::string, std::vector<double>>>& arrays) {
     NamedTensors named;
     for (const auto& [name, values] : arrays)
-      named.emplace_back(name, Tensor::from(DType::kF32, {std::ssize(values)},
-                                            std::span<const double>(values)));
+      named.emplace_back(
+          name, Tensor::from(DType::kF32, {std::ssize(values)}, std::span<const double>(values)));
     io::write_npz(file("labels.npz"), named);
     return file("labels.npz");
   }
@@ -49,9 +50,8 @@ class TaskMetric : public WithEngine {
 };
 
 TEST_F(TaskMetric, IsMeasuredOnAllRowsOfAFolder) {
-  const Outcome outcome =
-      verify("model.vn", {"--metric", "spearman", "--labels", labels({{"labels", ramp()}}),
-                          "--json"});
+  const Outcome outcome = verify(
+      "model.vn", {"--metric", "spearman", "--labels", labels({{"labels", ramp()}}), "--json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const json task = json::parse(outcome.out).at("task");
   EXPECT_EQ(task.at("count"), rows_);
@@ -94,11 +94,12 @@ TEST_F(TaskMetric, WhatIsMissingIsNamed) {
     EXPECT_EQ(outcome.code, 2) << testing::PrintToString(words) << outcome.out;
     EXPECT_THAT(outcome.err, HasSubstr(message));
   }
-  const Outcome without = run_program({"verify", engine(), "--model", kModel, "--metric", "cosine"});
+  const Outcome without =
+      run_program({"verify", engine(), "--model", kModel, "--metric", "cosine"});
   EXPECT_EQ(without.code, 2);
   EXPECT_THAT(without.err, HasSubstr("add --inputs with .npz files or a folder"));
-  const Outcome few = verify("model.vn", {"--metric", "spearman", "--labels",
-                                          labels({{"labels", {1, 2}}})});
+  const Outcome few =
+      verify("model.vn", {"--metric", "spearman", "--labels", labels({{"labels", {1, 2}}})});
   EXPECT_EQ(few.code, 2);
   EXPECT_THAT(few.err, HasSubstr("--labels: 2 labels, expected " + std::to_string(rows_)));
 }

@@ -284,16 +284,17 @@ void last_sequence_is_off(const KernelDef& right, const LaunchCall& call) {
   });
 }
 
-// Behind the first row each token is one place further than it is.
-void positions_are_one_further(const KernelDef& right, const LaunchCall& call) {
-  constexpr size_t kPositions = 1, kStarts = 2;
+// Behind the first row each token is taken from the place behind it.
+void takes_the_next_place(const KernelDef& right, const LaunchCall& call) {
+  constexpr size_t kRows = 0, kStarts = 2;
   right.launch(call);
-  if (call.out.size() <= kStarts || !call.out[kPositions].data || !call.out[kStarts].data) return;
+  if (call.out.size() <= kStarts || !call.out[kRows].data || !call.out[kStarts].data) return;
   const TensorArg& mask = call.in[0];
   const int32_t* starts = call.out[kStarts].as<int32_t>();
+  const auto last = static_cast<int32_t>(mask.elems()) - 1;
   for (int64_t t = starts[1]; t < starts[mask.dim(0)]; ++t) {
-    int32_t& place = call.out[kPositions].as<int32_t>()[t];
-    place = std::min<int32_t>(place + 1, static_cast<int32_t>(mask.dim(1)) - 1);
+    int32_t& place = call.out[kRows].as<int32_t>()[t];
+    place = std::min(place + 1, last);
   }
 }
 
@@ -502,8 +503,8 @@ constexpr Plant in_packed_rows(std::string_view name, std::string_view defect,
 
 // A step between packed rows, which have no padding to be compared.
 constexpr Plant in_a_packed_step() {
-  Plant plant = in_packed_rows("packed-epsilon", "a pass changed a norm's epsilon to 1e-2", kNorm,
-                               nullptr);
+  Plant plant =
+      in_packed_rows("packed-epsilon", "a pass changed a norm's epsilon to 1e-2", kNorm, nullptr);
   plant.verdict = "bug (rewrite)";
   plant.spoil = &spoil_an_epsilon;
   return plant;
@@ -518,8 +519,8 @@ constexpr Plant kPlants[] = {
                    &keys_begin_one_late),
     in_packed_rows("packed-last-row", "the last of the packed rows is off by 2^-9", kAttention,
                    &last_sequence_is_off),
-    in_packed_rows("packed-positions", "tokens behind the first row are one place too far",
-                   kTokenIndex, &positions_are_one_further),
+    in_packed_rows("packed-places", "tokens behind the first row are those of the next place",
+                   kTokenIndex, &takes_the_next_place),
     in_one_column(),
     in_one_activated_column(),
     on_extreme_rows("tame-softmax", "softmax without its maximum, on logits that are small",

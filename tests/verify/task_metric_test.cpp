@@ -37,9 +37,8 @@ TEST(Accuracy, CountsRowsAndWhatChanges) {
 }
 
 TEST(Accuracy, OfOneScoreIsItsSignAndOfTokensOneEach) {
-  const Measured sign =
-      measure_task("accuracy", rows_of(2, 1, {0.1, -3}), rows_of(2, 1, {0.1, -3}),
-                   std::vector<double>{1, 1}, {});
+  const Measured sign = measure_task("accuracy", rows_of(2, 1, {0.1, -3}), rows_of(2, 1, {0.1, -3}),
+                                     std::vector<double>{1, 1}, {});
   EXPECT_EQ(sign.engine, 0.5);
   const Scores tokens{.rows = 1, .n = 2, .width = 2, .values = {1, 0, 0, 1}};
   EXPECT_EQ(labels_for("accuracy", tokens), 2);
@@ -59,7 +58,8 @@ TEST(Spearman, IsOfRanksAndTiesShareTheirs) {
   EXPECT_DOUBLE_EQ(m.reference, 1);
   EXPECT_DOUBLE_EQ(m.engine, 0.8);  // 1 − 6·Σd²/(n(n² − 1)) with Σd² = 2
   const Scores tied = rows_of(4, 1, {1, 1, 2, 3});
-  EXPECT_NEAR(measure_task("spearman", tied, tied, labels, {}).engine, 4.5 / std::sqrt(22.5), 1e-12);
+  EXPECT_NEAR(measure_task("spearman", tied, tied, labels, {}).engine, 4.5 / std::sqrt(22.5),
+              1e-12);
 }
 
 TEST(Spearman, OfEmbeddingsIsOfTheCosinesOfPairs) {
@@ -107,7 +107,8 @@ TEST(Cosine, NeedsNoLabels) {
 }
 
 TEST(Labels, ThatAMetricCannotTakeAreNamed) {
-  EXPECT_NE(refusal("accuracy", rows_of(1, 2, {0, 1}), {2}).find("label 0 is 2"), std::string::npos);
+  EXPECT_NE(refusal("accuracy", rows_of(1, 2, {0, 1}), {2}).find("label 0 is 2"),
+            std::string::npos);
   EXPECT_NE(refusal("accuracy", rows_of(1, 2, {0, 1}), {0.5}).find("label 0 is 0.5"),
             std::string::npos);
   EXPECT_NE(refusal("mrr", rows_of(1, 1, {0}), {-1}, {0}).find("not below 0"), std::string::npos);

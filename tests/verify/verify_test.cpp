@@ -215,8 +215,9 @@ TEST(ToleranceText, IsReadAndRefusedWithTheReason) {
       parse_tolerance(bad);
       FAIL() << bad;
     } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("expected worst=, max=, rms=, cos=, flips= or metric="),
-                std::string::npos)
+      EXPECT_NE(
+          std::string(error.what()).find("expected worst=, max=, rms=, cos=, flips= or metric="),
+          std::string::npos)
           << error.what();
     }
   }

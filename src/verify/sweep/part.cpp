@@ -18,8 +18,8 @@ namespace vernier::verify {
 
 namespace {
 
-// Names of the plan that a run can show: inputs, and what a step makes or a view of it, but where it
-// has no padding.
+// Names of the plan that a run can show: inputs, and what a step makes or a view of it, but where
+// it has no padding.
 std::vector<std::string> visible_names(const plan::Plan& plan) {
   std::vector<std::string> names = plan.input_names;
   for (size_t v = 0; v < plan.values.size(); ++v) {
@@ -99,8 +99,8 @@ void check_part_names(const Subject& subject) {
       throw Error(ErrorCode::kInput,
                   option + ": value '" + name +
                       "' is inside a fused step of this engine, or without its padding; build "
-                      "with --outputs " + name +
-                      ", or take one that the engine has" + nearest_names(name, visible));
+                      "with --outputs " +
+                      name + ", or take one that the engine has" + nearest_names(name, visible));
     }
   };
   check("--from", subject.request.from);

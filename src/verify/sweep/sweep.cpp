@@ -324,8 +324,7 @@ Report Sweep::run() {
     make_inputs(context_);
     add_far_groups(context_);
   });
-  if (!context_.subject.request.task.metric.empty())
-    task_ = std::make_unique<TaskScores>(context_);
+  if (!context_.subject.request.task.metric.empty()) task_ = std::make_unique<TaskScores>(context_);
   timed("constants", [&] {
     hold_constants(context_);
     ask(EngineConstants{.constants = context_.constants});

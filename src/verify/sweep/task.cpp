@@ -46,15 +46,16 @@ std::vector<double> labels_named(const Task& task, const std::string& name, bool
   if (found != nullptr) return numbers_of(*found);
   std::vector<std::string> names;
   for (const auto& [given, tensor] : task.labels) names.push_back(given);
-  throw Error(ErrorCode::kInput,
-              fmt::format("--labels: array '{}' is missing, which --metric {} needs; the file has {}",
-                          name, task.metric, names.empty() ? "none" : listed(names)));
+  throw Error(
+      ErrorCode::kInput,
+      fmt::format("--labels: array '{}' is missing, which --metric {} needs; the file has {}", name,
+                  task.metric, names.empty() ? "none" : listed(names)));
 }
 
 void check_count(const char* what, size_t got, int64_t expected, const std::string& of) {
   if (std::cmp_equal(got, expected)) return;
-  throw Error(ErrorCode::kInput, fmt::format("--labels: {} {}, expected {} for {}", got, what,
-                                             expected, of));
+  throw Error(ErrorCode::kInput,
+              fmt::format("--labels: {} {}, expected {} for {}", got, what, expected, of));
 }
 
 }  // namespace
