@@ -16,13 +16,14 @@ from vernier._engine import Engine, Port, Session
 from vernier._error import Error
 from vernier._reports import (Bisection, BuildReport, Calibration, Extraction, Inspection,
                               Judgement, Localisation, Reduction, Report, VerifyReport)
+from vernier._text import CrossEncoder, TextEncoder
 from vernier._torch import from_torch
 from vernier._verify import bisect, inspect, judge, localise, reduce, verify
 
-__all__ = ["Bisection", "BuildReport", "Calibration", "Engine", "Error", "Extraction", "Inspection",
-           "Judgement", "Localisation", "Port", "Reduction", "Report", "Session", "VerifyReport",
-           "bisect", "build", "calibrate", "extract", "from_torch", "import_cache", "inspect",
-           "judge", "localise", "reduce", "verify"]
+__all__ = ["Bisection", "BuildReport", "Calibration", "CrossEncoder", "Engine", "Error",
+           "Extraction", "Inspection", "Judgement", "Localisation", "Port", "Reduction", "Report",
+           "Session", "TextEncoder", "VerifyReport", "bisect", "build", "calibrate", "extract",
+           "from_torch", "import_cache", "inspect", "judge", "localise", "reduce", "verify"]
 __version__ = _native.version
 for _public in __all__:  # where users find it, in help() and pickles
     globals()[_public].__module__ = "vernier"
