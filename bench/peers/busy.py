@@ -3,6 +3,7 @@
 
     ./dev bench --busy                  1, 2, 4, 8 sessions, in threads and in processes, idle and loaded
     ./dev bench --busy --quick          two numbers of sessions, one shape, short windows
+    ./dev bench --busy --only "1x16, 4 in threads, idle" --rounds 30      a cell that was not decided
     ./dev bench --busy --output bench/results/busy_cpu.json
 
 Subjects: "vernier" and "onnxruntime" with --threads per session (default: the CPUs that this process
@@ -164,10 +165,11 @@ def measure(cell, options):
 
 def cells_of(options):
     """Every cell; one session is the same in a thread and in a process."""
-    return [{"shape": shape, "sessions": sessions, "kind": kind, "load": load}
-            for shape in options.shapes for sessions in options.sessions
-            for kind in ("threads", "processes") if sessions > 1 or kind == "threads"
-            for load in (False, True)]
+    cells = [{"shape": shape, "sessions": sessions, "kind": kind, "load": load}
+             for shape in options.shapes for sessions in options.sessions
+             for kind in ("threads", "processes") if sessions > 1 or kind == "threads"
+             for load in (False, True)]
+    return [cell for cell in cells if not options.only or report.name(cell) in options.only]
 
 
 def run(*command):
@@ -204,7 +206,9 @@ def arguments():
     parser.add_argument("--sessions", type=lambda text: list(map(int, text.split(","))),
                         default=None, help="1,2,4,8")
     parser.add_argument("--threads", type=int, default=CPUS, help="per session")
-    parser.add_argument("--rounds", type=int, default=None)
+    parser.add_argument("--only", action="append", metavar="CELL", default=[],
+                        help='a cell by its name in the verdict: "1x16, 2 in threads, idle"')
+    parser.add_argument("--rounds", type=int, default=None, help="windows of each subject [12]")
     parser.add_argument("--seconds", type=float, default=None, help="of a window")
     parser.add_argument("--output", type=pathlib.Path, help="a JSON file for the figures")
     options = parser.parse_args()
@@ -227,7 +231,11 @@ def main():
     result = surroundings(options)
     print(report.HEAD, flush=True)
     cells = []
-    for cell in cells_of(options):
+    chosen = cells_of(options)
+    if not chosen:
+        sys.exit(f"--only: no cell is named {' or '.join(options.only)}; names are like "
+                 "'1x16, 2 in threads, load = cores'")
+    for cell in chosen:
         cells.append(measure(cell, options))
         print(report.row(cell), flush=True)
     missed, undecided = report.judged(cells)

@@ -85,7 +85,7 @@ TaskScores::TaskScores(const Context& context) : task_(context.subject.request.t
 }
 
 // Rows first; the last axis holds what is compared.
-void TaskScores::add(const EvalTensor& value, const std::string& name, Scores& scores) const {
+void TaskScores::add(const EvalTensor& value, Scores& scores) const {
   const int64_t rows = value.shape[static_cast<size_t>(axis_)];
   std::vector<double> numbers;
   int64_t width = 1;
@@ -113,8 +113,8 @@ void TaskScores::add(const CellRun& run, const NamedValues& reference) {
   const auto want = reference.find(output_);
   if (got == nullptr || want == reference.end() || got->shape() != want->second.shape)
     return;  // a finding of its own
-  add(EvalTensor::from(*got), output_, engine_);
-  add(want->second, output_, reference_);
+  add(EvalTensor::from(*got), engine_);
+  add(want->second, reference_);
 }
 
 TaskResult TaskScores::result(const Tolerance& tolerance) const {

@@ -20,7 +20,7 @@ class TaskScores {
   TaskResult result(const Tolerance& tolerance) const;
 
  private:
-  void add(const EvalTensor& value, const std::string& cell, Scores& scores) const;
+  void add(const EvalTensor& value, Scores& scores) const;
 
   const Task& task_;
   std::string output_;
