@@ -100,7 +100,7 @@ void TaskScores::add(const EvalTensor& value, Scores& scores) const {
     throw Error(ErrorCode::kInput,
                 fmt::format("--metric: rows of output '{}' have {} numbers in one batch and {} in "
                             "another; give inputs of one length",
-                            name, scores.n * scores.width, each));
+                            output_, scores.n * scores.width, each));
   }
   scores.n = n;
   scores.width = width;
