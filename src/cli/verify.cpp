@@ -45,17 +45,6 @@ void add_report(const Options& options, verify::Request& request) {
 }
 
 void add_task(const Options& options, verify::Request& request) {
-  if (options.task.metric.empty()) {
-    if (request.tolerance.metric) {
-      throw Error(ErrorCode::kInput,
-                  "--tolerance metric= is the loss that --metric may show, which is missing; add "
-                  "--metric and the task's --inputs and --labels");
-    }
-    return;
-  }
-  if (!request.from.empty() || !request.to.empty()) {
-    throw Error(ErrorCode::kInput, "--metric is of the model's outputs; leave out --from and --to");
-  }
   request.task = options.task;
   if (!options.labels.empty()) request.task.labels = io::read_arrays(options.labels);
 }

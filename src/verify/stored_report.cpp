@@ -46,6 +46,19 @@ std::string complaint_of(const json& output, const Tolerance& tolerance) {
   return "";
 }
 
+// Why the task of a report is outside the limit of its loss; empty: it is not.
+std::string complaint_of_task(const json& task, double most) {
+  if (task.is_null()) {
+    throw Error(ErrorCode::kInput,
+                "--tolerance metric= is the loss of a task, and the report has none; verify the "
+                "engine again with --metric");
+  }
+  const double loss = task.at("loss");
+  if (loss <= most) return "";
+  return fmt::format("{} of '{}' loses {:.3g}, limit {:g}", task.at("metric").get<std::string>(),
+                     task.at("output").get<std::string>(), loss, most);
+}
+
 }  // namespace
 
 StoredJudgement judge_stored(const std::string& text, const Tolerance& tolerance) {
@@ -65,6 +78,10 @@ StoredJudgement judge_stored(const std::string& text, const Tolerance& tolerance
       if (why.empty() || result.verdict != Verdict::kPass) continue;
       result.verdict = Verdict::kPrecision;
       result.explanation = fmt::format("output '{}': {}", name, why);
+    }
+    if (tolerance.metric && result.verdict == Verdict::kPass) {
+      result.explanation = complaint_of_task(report.at("task"), *tolerance.metric);
+      if (!result.explanation.empty()) result.verdict = Verdict::kPrecision;
     }
     if (!by_limits && before < result.verdict) {
       result.verdict = before;

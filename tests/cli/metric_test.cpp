@@ -80,6 +80,32 @@ TEST_F(TaskMetric, ALossBeyondItsLimitIsTheVerdict) {
   EXPECT_THAT(read_file(file("task.html")), HasSubstr("<h3>Task</h3>\n<p>cosine of "));
 }
 
+TEST_F(TaskMetric, AStoredReportIsJudgedByItsLoss) {
+  const auto stored = [&](const std::string& text) {
+    write_file(file("report.json"), text);
+    return run_program(
+        {"verify", "--from-report", file("report.json"), "--tolerance", "metric=0.1"});
+  };
+  const Outcome measured = verify("model.vn", {"--metric", "cosine", "--json"});
+  json report = json::parse(measured.out);
+  EXPECT_EQ(stored(report.dump()).code, 0);
+  report["task"]["loss"] = 0.2;
+  const Outcome lost = stored(report.dump());
+  EXPECT_EQ(lost.code, 1);
+  EXPECT_THAT(lost.out, HasSubstr("loses 0.2, limit 0.1"));
+  report["task"] = nullptr;
+  const Outcome without = stored(report.dump());
+  EXPECT_EQ(without.code, 2);
+  EXPECT_THAT(without.err, HasSubstr("the report has none; verify the engine again with --metric"));
+}
+
+TEST_F(TaskMetric, OnlyATaskHasALoss) {
+  const Outcome outcome =
+      run_program({"bisect", engine(), "--model", kModel, "--tolerance", "metric=0.1"});
+  EXPECT_EQ(outcome.code, 2) << outcome.out;
+  EXPECT_THAT(outcome.err, HasSubstr("--tolerance metric= is the loss that --metric may show"));
+}
+
 TEST_F(TaskMetric, WhatIsMissingIsNamed) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
       {{"--metric", "spearman"}, "--labels: array 'labels' is missing, which --metric spearman"},

@@ -65,6 +65,14 @@ CostClock::~CostClock() {
 Sweep::Sweep(std::shared_ptr<const Engine> engine, const ir::Graph& model, const Request& request)
     : context_(std::move(engine), model, request),
       fp64_products_(fp64_device(request, context_.subject.backend)) {
+  const bool has_task = !request.task.metric.empty();
+  if (request.tolerance.metric && !has_task) {
+    throw Error(ErrorCode::kInput,
+                "--tolerance metric= is the loss that --metric may show, which is missing; add "
+                "--metric and the task's --inputs and --labels");
+  }
+  if (has_task && !(request.from.empty() && request.to.empty()))
+    throw Error(ErrorCode::kInput, "--metric is of the model's outputs; leave out --from and --to");
   report_.report.tolerance = request.tolerance;
   report_.report.engine_hash = context_.subject.engine->content_hash();
 }
