@@ -7,7 +7,7 @@ A cell is a dictionary as bench/peers/busy.py makes it:
                                                          share of the others', 95 % interval
 A share misses its goal where the interval lies below it, and is open where only the median does.
 """
-import random
+from pairs import interval
 
 SUBJECTS = ("vernier", "one", "onnxruntime")
 LEAST_OF_ONE = 0.95  # throughput, of one thread per session
@@ -39,10 +39,7 @@ def ratio(ours, others):
     """Runs per second of `ours`, window by window, as a share of that of `others`: the median and its
     95 % interval (bootstrap over the pairs of windows)."""
     shares = [rate(our) / rate(other) for our, other in zip(ours, others)]
-    draw = random.Random(1)
-    medians = [quantile(draw.choices(shares, k=len(shares)), 0.5) for _ in range(2000)]
-    return {"median": quantile(shares, 0.5), "low": quantile(medians, 0.025),
-            "high": quantile(medians, 0.975)}
+    return dict(zip(("median", "low", "high"), interval(shares)))
 
 
 HEAD = ("shape  sessions in         load   "

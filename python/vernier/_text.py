@@ -32,17 +32,19 @@ class _Tokens(NamedTuple):
 
 
 class _Tokenizer:
-    """What is needed of a tokenizer, of whichever package: tokens of texts, cut but not padded."""
+    """What is needed of a tokenizer, of whichever package: tokens of texts, not padded, and cut to
+    `max_tokens` (None: as the tokenizer says), and to `most` in any case."""
 
-    def __init__(self, tokenizer: Any, max_tokens: int | None) -> None:
+    def __init__(self, tokenizer: Any, max_tokens: int | None, most: int) -> None:
         self.pad_id = 0
+        self.max_tokens = most
         self._call: Callable[[list[Any]], list[_Tokens]]
         if isinstance(tokenizer, (str, os.PathLike)):
             tokenizer = _tokenizer_of_file(pathlib.Path(tokenizer))
         if hasattr(tokenizer, "encode_batch") and hasattr(tokenizer, "to_str"):
-            self._of_tokenizers(tokenizer, max_tokens)
+            self._of_tokenizers(tokenizer, max_tokens, most)
         elif callable(tokenizer) and hasattr(tokenizer, "pad_token_id"):
-            self._of_transformers(tokenizer, max_tokens)
+            self._of_transformers(tokenizer, max_tokens, most)
         else:
             raise Error("tokenizer: expected a tokenizer of the package tokenizers or transformers, "
                         f"a tokenizer.json, or a folder with one, got {kind(tokenizer)}", "input")
@@ -50,7 +52,7 @@ class _Tokenizer:
     def __call__(self, texts: list[Any]) -> list[_Tokens]:
         return self._call(texts) if texts else []
 
-    def _of_tokenizers(self, tokenizer: Any, max_tokens: int | None) -> None:
+    def _of_tokenizers(self, tokenizer: Any, max_tokens: int | None, most: int) -> None:
         own = type(tokenizer).from_str(tokenizer.to_str())  # the caller's stays as it is
         if own.padding:
             self.pad_id = own.padding["pad_id"]
@@ -58,22 +60,23 @@ class _Tokenizer:
             named = (own.token_to_id(token) for token in ("[PAD]", "<pad>"))
             self.pad_id = next((number for number in named if number is not None), 0)
         own.no_padding()
-        if max_tokens is not None:
-            own.enable_truncation(max_length=max_tokens)
-        self.max_tokens = own.truncation["max_length"] if own.truncation else None
+        known = own.truncation["max_length"] if own.truncation else None
+        self.max_tokens = min(max_tokens or known or most, most)
+        if self.max_tokens != known:
+            own.enable_truncation(max_length=self.max_tokens)
         self._call = lambda texts: [_Tokens(e.ids, e.type_ids) for e in own.encode_batch(texts)]
 
-    def _of_transformers(self, tokenizer: Any, max_tokens: int | None) -> None:
+    def _of_transformers(self, tokenizer: Any, max_tokens: int | None, most: int) -> None:
         self.pad_id = tokenizer.pad_token_id or 0
         length = getattr(tokenizer, "model_max_length", None)
-        known = length if isinstance(length, int) and length < 1 << 30 else None
-        self.max_tokens = max_tokens or known
+        known = length if isinstance(length, int) else most
+        self.max_tokens = min(max_tokens or known, most)
 
         def call(texts: list[Any]) -> list[_Tokens]:
             pairs = not isinstance(texts[0], str)
             first = [text[0] for text in texts] if pairs else texts
             second = [text[1] for text in texts] if pairs else None
-            made = tokenizer(first, second, padding=False, truncation=self.max_tokens is not None,
+            made = tokenizer(first, second, padding=False, truncation=True,
                              max_length=self.max_tokens)
             types = made.get("token_type_ids") or [[0] * len(ids) for ids in made["input_ids"]]
             return [_Tokens(*both) for both in zip(made["input_ids"], types)]
@@ -128,10 +131,7 @@ class _TextModel:
         if max_tokens is not None and max_tokens > most_length:
             raise Error(f"max_tokens: got {max_tokens}, and the engine takes at most {most_length} "
                         "tokens", "input")
-        self._tokenizer = _Tokenizer(tokenizer, max_tokens)
-        longest = self._tokenizer.max_tokens
-        if longest is None or longest > most_length:
-            self._tokenizer = _Tokenizer(tokenizer, most_length)
+        self._tokenizer = _Tokenizer(tokenizer, max_tokens, most_length)
         #: Texts are cut to so many tokens.
         self.max_tokens = self._tokenizer.max_tokens
         self.output = self._scored(output)

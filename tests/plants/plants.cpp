@@ -238,7 +238,7 @@ bool takes_sequences(const LaunchCall& call) {
   return call.in.size() > kStartsK && call.in[kStartsK].data != nullptr;
 }
 
-// Calls change(the query `at` of the attention's result, its floats) in row r: [begin, end).
+// Calls change(r, rows, begin, end) for each row r: its queries are [begin, end).
 template <class Change>
 void for_each_sequence(const LaunchCall& call, const Change& change) {
   const int32_t* starts = call.in[kStartsQ].as<int32_t>();
@@ -416,29 +416,32 @@ void one_activated_column_from_length_97(const KernelDef& right, const LaunchCal
   for (int64_t r = 0; here && r < y.rows; ++r) y.data[r * y.cols + kColumn] *= 1 + 0x1p-9F;
 }
 
-constexpr Plant at_some_sizes(std::string_view name, std::string_view defect,
-                              PlantedLaunch launch) {
+constexpr Plant in_a_step(std::string_view name, std::string_view defect, std::string_view kernel,
+                          PlantedLaunch launch) {
   return {.name = name,
           .defect = defect,
           .model = "bge_reranker_ts17",
-          .kernel = kNorm,
+          .kernel = kernel,
           .verdict = "bug",
           .names_step = true,
-          .launch = launch,
-          .default_sizes = true};
+          .launch = launch};
+}
+
+constexpr Plant at_some_sizes(std::string_view name, std::string_view defect,
+                              PlantedLaunch launch) {
+  Plant plant = in_a_step(name, defect, kNorm, launch);
+  plant.default_sizes = true;
+  return plant;
 }
 
 // Right on the rows of a tame model.
 constexpr Plant on_extreme_rows(std::string_view name, std::string_view defect,
                                 std::string_view model, std::string_view kernel,
                                 PlantedLaunch launch, std::string_view verdict = "bug") {
-  return {.name = name,
-          .defect = defect,
-          .model = model,
-          .kernel = kernel,
-          .verdict = verdict,
-          .names_step = true,
-          .launch = launch};
+  Plant plant = in_a_step(name, defect, kernel, launch);
+  plant.model = model;
+  plant.verdict = verdict;
+  return plant;
 }
 // In 16 bits: norms that write f32 show it on ordinary rows, too.
 constexpr Plant with_epsilon() {
@@ -491,14 +494,9 @@ constexpr Plant in_the_rewrite() {
 // Found where rows of several lengths share a batch.
 constexpr Plant in_packed_rows(std::string_view name, std::string_view defect,
                                std::string_view kernel, PlantedLaunch launch) {
-  return {.name = name,
-          .defect = defect,
-          .model = "bge_reranker_ts17",
-          .kernel = kernel,
-          .verdict = "bug",
-          .names_step = true,
-          .launch = launch,
-          .packed = true};
+  Plant plant = in_a_step(name, defect, kernel, launch);
+  plant.packed = true;
+  return plant;
 }
 
 // A step between packed rows, which have no padding to be compared.

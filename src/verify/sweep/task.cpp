@@ -10,12 +10,6 @@
 namespace vernier::verify {
 namespace {
 
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 std::string output_of(const Context& context, const std::string& asked) {
   const ir::Graph& model = context.subject.model;
   std::vector<std::string> floats;
@@ -24,12 +18,13 @@ std::string output_of(const Context& context, const std::string& asked) {
   if (asked.empty() && floats.size() == 1) return floats.front();
   if (std::ranges::find(floats, asked) != floats.end()) return asked;
   throw Error(ErrorCode::kInput,
-              asked.empty() ? fmt::format("--metric: the model has {} outputs of floats; add "
-                                          "--metric-output with one of {}",
-                                          floats.size(), listed(floats))
-                            : fmt::format("--metric-output: '{}' is no output of floats; those of "
-                                          "the model are {}{}",
-                                          asked, listed(floats), did_you_mean(asked, floats)));
+              asked.empty()
+                  ? fmt::format("--metric: the model has {} outputs of floats; add "
+                                "--metric-output with one of {}",
+                                floats.size(), fmt::join(floats, ", "))
+                  : fmt::format("--metric-output: '{}' is no output of floats; those of "
+                                "the model are {}{}",
+                                asked, fmt::join(floats, ", "), did_you_mean(asked, floats)));
 }
 
 std::vector<double> numbers_of(const Tensor& tensor) {
@@ -49,7 +44,7 @@ std::vector<double> labels_named(const Task& task, const std::string& name, bool
   throw Error(
       ErrorCode::kInput,
       fmt::format("--labels: array '{}' is missing, which --metric {} needs; the file has {}", name,
-                  task.metric, names.empty() ? "none" : listed(names)));
+                  task.metric, names.empty() ? "none" : fmt::to_string(fmt::join(names, ", "))));
 }
 
 void check_count(const char* what, size_t got, int64_t expected, const std::string& of) {
@@ -63,8 +58,8 @@ void check_count(const char* what, size_t got, int64_t expected, const std::stri
 TaskScores::TaskScores(const Context& context) : task_(context.subject.request.task) {
   const auto known = metric_names();
   if (std::ranges::find(known, task_.metric) == known.end()) {
-    throw Error(ErrorCode::kInput, "--metric: got '" + task_.metric + "', expected " +
-                                       listed({known.begin(), known.end()}));
+    throw Error(ErrorCode::kInput, fmt::format("--metric: got '{}', expected {}", task_.metric,
+                                               fmt::join(known, ", ")));
   }
   if (context.subject.request.inputs.empty()) {
     throw Error(ErrorCode::kInput,
