@@ -2,11 +2,12 @@
 docs/parity.md, between the markers of its device; the other device's part stays as it is.
 
 Run after a build of vernier: python3 tools/parity_table.py [--device cpu|cuda] [--program VERNIER]
-[--dry]. Exit 1 if a verdict is not pass. Models: tests/models, and ../shared/models/trained, which is
+[--jobs N] [--dry]. Exit 1 if a verdict is not pass. Models: tests/models, and ../shared/models/trained, which is
 not in the repository (SKIP if absent).
 """
 
 import argparse
+import concurrent.futures
 import json
 import pathlib
 import subprocess
@@ -57,13 +58,14 @@ class Table:
                   if any(v and v["type"] in NARROW for v in s["inputs"] + s["outputs"])]
         return len(steps), len(narrow), sum(s["kernel"].endswith("_widened") for s in narrow)
 
-    def verify(self, path, mode, folder):
+    def verify(self, path, mode):
         """The report of an engine of the model, its steps and the seconds of verify."""
-        engine = folder / "engine.vn"
-        self.vernier("build", path, "-o", engine, f"--{mode}", "--device", self.device)
-        start = time.monotonic()
-        report = self.vernier("verify", engine, "--model", path)
-        return report, self.steps_of(engine), time.monotonic() - start
+        with tempfile.TemporaryDirectory() as folder:
+            engine = pathlib.Path(folder) / "engine.vn"
+            self.vernier("build", path, "-o", engine, f"--{mode}", "--device", self.device)
+            start = time.monotonic()
+            report = self.vernier("verify", engine, "--model", path)
+            return report, self.steps_of(engine), time.monotonic() - start
 
 
 def row(name, mode, report, steps, seconds):
@@ -112,16 +114,19 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--program", default=str(ROOT / "build/release/vernier"))
+    parser.add_argument("--jobs", type=int, default=1, help="engines at once; seconds grow with it")
     parser.add_argument("--dry", action="store_true", help="print, and write nothing")
     options = parser.parse_args(arguments)
     table = Table(options.program, options.device)
     lines, wrong = [HEAD], []
     cells = ["| model | cell | " + " | ".join(MODES) + " |", "|---|---|" + "---|" * len(MODES)]
-    with tempfile.TemporaryDirectory() as folder:
-        for name, path in models():
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        asked = [(name, {mode: pool.submit(table.verify, path, mode) for mode in MODES})
+                 for name, path in models()]
+        for name, modes in asked:
             reports = {}
-            for mode in MODES:
-                report, steps, seconds = table.verify(path, mode, pathlib.Path(folder))
+            for mode, future in modes.items():
+                report, steps, seconds = future.result()
                 reports[mode] = report
                 lines.append(row(name, mode, report, steps, seconds))
                 print(lines[-1], flush=True)

@@ -5,7 +5,8 @@
     python3 bench/peers/pairs.py --new build/release/vernier --old OTHER/vernier --cells b1s128
     python3 bench/peers/pairs.py --new A --old B --models base --pairs 20 --output pairs.json
 
-Each build makes an engine of its own from the same model (`make-model`, seeded weights). A pair is
+Each build makes an engine of its own from the same model (`make-model`, seeded weights), for the CPU
+in FP32 or as `--build` says, e.g. `--build "--device cuda --fp16"`. A pair is
 one window of each, the order turned round from pair to pair; its ratio is new median / old median.
 The table has the median of the ratios and its 95 % interval (bootstrap over the pairs): a change is
 free to within 1 % where the interval reaches into 0.99 to 1.01. Exit 1 where it lies above 1.01.
@@ -35,11 +36,22 @@ def run(*command):
     return done.stdout
 
 
+def on_gpu(options):
+    return "cuda" in options.build
+
+
+def machine(options):
+    if on_gpu(options):
+        return run("nvidia-smi", "--query-gpu=name", "--format=csv,noheader").strip()
+    return platform.processor() or platform.machine()
+
+
 def window(program, engine, cell, options):
     """Median milliseconds of one process's runs."""
     batch, length = cell[1:].split("s")
-    out = run(program, "bench", engine, "--batch", batch, "--length", length, "--threads",
-              options.threads, "--seconds", options.seconds, "--json")
+    threads = [] if on_gpu(options) else ["--threads", options.threads]
+    out = run(program, "bench", engine, "--batch", batch, "--length", length, *threads,
+              "--seconds", options.seconds, "--json")
     time.sleep(PAUSE_S)
     return json.loads(out)["median_ms"]
 
@@ -78,18 +90,22 @@ def main():
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=1, help="of a window")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--build", default="", help="options of both builds")
+    parser.add_argument("--build-new", default="", help="more options of the new one's")
     parser.add_argument("--output", help="file for the JSON")
     options = parser.parse_args()
     report = {"date": datetime.date.today().isoformat(), "new": options.new, "old": options.old,
-              "machine": platform.processor() or platform.machine(), "threads": options.threads,
+              "machine": machine(options), "threads": options.threads, "build": options.build,
+              "build_new": options.build_new,
               "load_at_start": os.getloadavg()[0], "cells": []}
     with tempfile.TemporaryDirectory() as folder:
         for model in options.models.split(","):
             onnx = pathlib.Path(folder) / f"{model}.onnx"
             run(options.new, "make-model", MODELS[model], "-o", onnx)
             engines = {side: pathlib.Path(folder) / f"{model}-{side}.vn" for side in ("new", "old")}
+            asked = {"new": f"{options.build} {options.build_new}", "old": options.build}
             for side, engine in engines.items():
-                run(getattr(options, side), "build", onnx, "-o", engine)
+                run(getattr(options, side), "build", onnx, "-o", engine, *asked[side].split())
             for cell in options.cells.split(","):
                 report["cells"].append(measure(model, cell, engines, options))
     if options.output:

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
+#include "backend/operands.h"
 #include "core/token_rows.h"
 #include "vernier/nearest.h"
 
@@ -47,6 +49,30 @@ bool keeps(const ValueRule& rule, int64_t value, int64_t size, int64_t before) {
   if (rule.kind == ValueRule::Kind::kStarts && (before == kNothing ? value != 0 : value < before))
     return false;
   return allowed_values(rule.kind, size).holds(value) || rule.ignored == value;
+}
+
+template <class Integer>
+bool all_within(const std::byte* data, int64_t count, const ValueRange& range) {
+  const auto low = static_cast<uint64_t>(range.low);
+  const uint64_t most = static_cast<uint64_t>(range.high) - low;
+  bool outside = false;
+  for (int64_t i = 0; i < count; ++i) {
+    Integer value;
+    std::memcpy(&value, data + i * static_cast<int64_t>(sizeof value), sizeof value);
+    outside |= static_cast<uint64_t>(int64_t{value}) - low > most;
+  }
+  return !outside;
+}
+
+// Is every value in the range that the rule allows? Ids are looked at in every run: this takes a
+// tenth of the time of a look at one after another. False where it cannot be told so.
+bool all_in_range(const ValueRule& rule, const backend::TensorArg& values, const std::byte* data,
+                  int64_t size) {
+  if (rule.kind == ValueRule::Kind::kNonZero || rule.kind == ValueRule::Kind::kStarts) return false;
+  const ValueRange range = allowed_values(rule.kind, size);
+  if (rule.tuples || range.high < range.low || !backend::is_dense(values)) return false;
+  if (values.dtype == DType::kI64) return all_within<int64_t>(data, values.elems(), range);
+  return values.dtype == DType::kI32 && all_within<int32_t>(data, values.elems(), range);
 }
 
 // What is wrong with a value, up to "that step 'x' …".
@@ -253,7 +279,8 @@ void Binding::check_values(const IdRule& rule, const ShapeEntry& entry,
   const int of_tuple = rule.rule.tuples && values.rank > 0 ? static_cast<int>(values.dim(-1)) : 1;
   const bool has_axis = table.rank > 0 && rule.rule.kind != ValueRule::Kind::kAxis;
   if (has_axis && axis + of_tuple > table.rank) return;  // a file may say anything
-  int place = -1;                                        // in its tuple
+  if (all_in_range(rule.rule, values, data, has_axis ? table.dim(axis) : table.rank)) return;
+  int place = -1;  // in its tuple
   const auto width = static_cast<int64_t>(size_bytes(values.dtype));
   int64_t before = kNothing;
   for_each_element(values, [&](int64_t offset) {

@@ -8,6 +8,8 @@
 //                                  ENGINE.vn OUT.json
 //                                planted_defects --drawn COUNT    drawn.h; exit 1 if more than one
 //                                  in fifty is not found
+//                                planted_defects --proportional   proportional.h; exit 1 if one is
+//                                  not found
 // The kernels are those of the device under test (VERNIER_TEST_DEVICE).
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -25,6 +27,7 @@
 #include "plants/drawn.h"
 #include "plants/models.h"
 #include "plants/plants.h"
+#include "plants/proportional.h"
 #include "runtime/engine_impl.h"
 #include "runtime/models.h"
 #include "verify/verify.h"
@@ -179,6 +182,8 @@ int main(int argc, char** argv) {
     const int count = std::atoi(argv[2]);
     return vernier::test::find_drawn_plants(count) * kOneIn <= count ? 0 : 1;
   }
+  if (argc == 2 && std::string_view(argv[1]) == "--proportional")
+    return vernier::test::find_proportional_errors() == 0 ? 0 : 1;
   size_t part = 1, parts = 1;
   const bool in_parts = argc == 3 && std::string_view(argv[1]) == "--part" &&
                         std::sscanf(argv[2], "%zu/%zu", &part, &parts) == 2 && part >= 1 &&
@@ -186,7 +191,7 @@ int main(int argc, char** argv) {
   if (argc != 1 && !in_parts) {
     fmt::print(stderr,
                "usage: planted_defects [--part I/N | --one PLANT|none|none-at-default-sizes MODEL "
-               "ENGINE OUT.json | --drawn COUNT]\n");
+               "ENGINE OUT.json | --drawn COUNT | --proportional]\n");
     return 2;
   }
   const std::string device = device_under_test();
