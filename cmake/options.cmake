@@ -32,3 +32,9 @@ function(vernier_library target)
   add_library(${target} STATIC ${sources})
   target_link_libraries(${target} PUBLIC vernier_options)
 endfunction()
+
+# vernier_compile_quickly(sources...): of what reads arguments and prints. Options and JSON are long
+# templates that run for milliseconds; -O1 compiles them in two thirds of the time of -O3.
+function(vernier_compile_quickly)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+endfunction()

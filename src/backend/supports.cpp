@@ -133,13 +133,13 @@ Support attention_operands(const Problem& problem) {
   }
   if (problem.has_input(kKeep) && problem.inputs[kKeep].dtype != DType::kBool)
     return no("keep is not bool");
-  for (size_t i : {kBias, kKeep, kCos, kSin}) {
+  for (size_t i : {kBias, kKeep, kCosines, kSines}) {
     if (problem.has_input(i) && rank_of(problem.inputs[i]) > 4)
       return no("a table has more than four axes");
   }
   if (problem.has_input(kStartsQ) != problem.has_input(kStartsK))
     return no("only one of the two cu_seqlens is given");
-  if (problem.has_input(kCos) != problem.has_input(kSin))
+  if (problem.has_input(kCosines) != problem.has_input(kSines))
     return no("only one of the rotary tables is given");
   return yes();
 }

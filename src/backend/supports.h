@@ -57,7 +57,7 @@ struct WeightBits {
 };
 
 /// Inputs of Attention, see AttentionAttrs.
-enum AttentionInput : size_t { kQ, kK, kV, kBias, kKeep, kStartsQ, kStartsK, kCos, kSin, kPlaces };
+using enum AttentionAttrs::Input;
 /// Yes if the float operands are f32, f16 or bf16, q, k and v have four axes, the tables (bias,
 /// keep, cos, sin) at most four, keep is bool, and cu_seqlens and rotary tables come in pairs.
 Support attention_operands(const Problem& problem);

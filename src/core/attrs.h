@@ -473,6 +473,7 @@ struct BatchNormAttrs {
 ///   7 cos, 8 sin: rotary tables broadcastable to [B, S, 1, D]; applied to q and k before scaling
 /// Output 0: [B, Sq, H, Dv].
 struct AttentionAttrs {
+  enum Input : size_t { kQ, kK, kV, kBias, kKeep, kStartsQ, kStartsK, kCosines, kSines, kPlaces };
   double scale = 1;
   bool causal = false;                  ///< key j is seen by query i iff j <= i + (Sk − Sq)
   double fill = -__builtin_huge_val();  ///< score where keep is false or causal hides the key

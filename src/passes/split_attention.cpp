@@ -11,7 +11,7 @@ namespace vernier::passes {
 namespace {
 
 using enum OpKind;
-enum Input : size_t { kQ, kK, kV, kBias, kKeep };
+using enum AttentionAttrs::Input;
 
 class Split {
  public:

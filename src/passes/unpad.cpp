@@ -17,6 +17,7 @@
 #include <tuple>
 
 #include "analysis/row_axes.h"
+#include "core/attrs.h"
 #include "core/token_rows.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -26,18 +27,7 @@ namespace {
 
 using enum OpKind;
 
-enum AttentionInput : size_t {
-  kQ,
-  kK,
-  kV,
-  kBias,
-  kKeep,
-  kStartsQ,
-  kStartsK,
-  kCosine,
-  kSine,
-  kPlaces
-};
+using enum AttentionAttrs::Input;
 // Added to or put in place of a score, it leaves no probability in f32 beside scores of any use.
 constexpr double kHides = -1e4;
 // Of a TokenIndex (its rule); larger numbers and NaN are no ids.
@@ -251,12 +241,12 @@ class Packer {
     if (!has_places(node.inputs[kK]) || !has_places(node.inputs[kV]) ||
         !(one_query ? same(q[0], batch_) : has_places(node.inputs[kQ])))
       return refuse("has queries or keys of other places");
-    if (one_query && (attrs.causal || node.has_input(kCosine)))
+    if (one_query && (attrs.causal || node.has_input(kCosines)))
       return refuse("is causal or rotated, and has one query for each row");
     if (one_query && graph_.is_output(node.outputs[0])) return refuse("is an output");
     found[kK] = found[kV] = found[kKeep] = Reading::kTokens;
     found[kQ] = one_query ? Reading::kWhole : Reading::kTokens;
-    for (size_t i : {kCosine, kSine}) {
+    for (size_t i : {kCosines, kSines}) {
       if (node.has_input(i)) found[i] = reading(node.inputs[i], 4);
       if (i < found.size() && found[i] == Reading::kUnclear)
         return refuse("has rotary tables of other places");

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/attrs.h"
 #include "core/error.h"
 
 namespace vernier::verify {
@@ -41,8 +42,8 @@ class Builder {
  private:
   // All tokens as one sequence: nobody would know where others begin.
   static void without_sequences(plan::Step& step) {
-    constexpr size_t kStartsQ = 5, kStartsK = 6, kPlaces = 9;
-    for (const size_t input : {kStartsQ, kStartsK, kPlaces})
+    for (const size_t input :
+         {AttentionAttrs::kStartsQ, AttentionAttrs::kStartsK, AttentionAttrs::kPlaces})
       if (input < step.inputs.size()) step.inputs[input] = kNone;
   }
   // Sizes as numbers; those that nobody knows make the step unfit.

@@ -98,6 +98,23 @@ def test_verify_takes_arrays_and_expected_outputs(engine_path, tmp_path):
         vernier.verify(engine_path, MODEL, expect=expect)
 
 
+def test_verify_measures_the_task(engine_path):
+    inputs, expect = stored_case(1)
+    scores = expect["output"].reshape(len(inputs["input_ids"]))
+    ranks = np.argsort(np.argsort(scores)).astype(np.float64)
+    report = vernier.verify(engine_path, MODEL, inputs, metric="spearman", labels={"labels": ranks},
+                            tolerance="metric=0.001")
+    assert report["verdict"] == "pass"
+    assert report["task"]["reference"] == pytest.approx(1) and report["task"]["limit"] == 0.001
+    with pytest.raises(vernier.Error, match=rf"{len(ranks) + 1} labels, expected {len(ranks)}"):
+        vernier.verify(engine_path, MODEL, inputs, metric="spearman",
+                       labels={"labels": np.zeros(len(ranks) + 1)})
+    with pytest.raises(vernier.Error, match="belong to a metric"):
+        vernier.verify(engine_path, MODEL, inputs, labels={"labels": ranks})
+    with pytest.raises(vernier.Error, match="metric"):
+        vernier.verify(engine_path, MODEL, inputs, metric="f1", labels={"labels": ranks})
+
+
 def test_a_verdict_is_a_result_and_is_stamped(tmp_path):
     engine = tmp_path / "m.vn"
     vernier.build(MODEL, engine)

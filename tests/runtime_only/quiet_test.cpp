@@ -34,14 +34,20 @@ std::string_view file_of(void* frame) {
   Dl_info info{};
   return dladdr(frame, &info) && info.dli_fname ? info.dli_fname : "";
 }
+// A function of the C++ library, which the linker may have taken from here for everybody: a
+// template (std::string's growth) belongs to its caller.
+bool is_standard(void* frame) {
+  Dl_info info{};
+  return dladdr(frame, &info) && info.dli_sname &&
+         std::string_view(info.dli_sname).starts_with("_ZNSt");
+}
 bool is_runtime(std::string_view file) {
   return is_library(file, "libstdc++") || is_library(file, "libc.so") ||
          is_library(file, "libasan") || is_library(file, "libtsan");
 }
 
 // Is the caller, whose return address is given, this program? The C++ runtime passes the question
-// on to its own caller; so does a function of this program that the runtime called, because that is
-// a template (std::string's growth) which the linker took from here for everybody.
+// on to its own caller; so does a function of this program that the runtime called.
 bool called_by_us(void* caller) {
   constexpr int kMost = 16;
   void* frames[kMost];
@@ -50,7 +56,7 @@ bool called_by_us(void* caller) {
   while (i < count && frames[i] != caller) ++i;
   for (; i < count; ++i) {
     const std::string_view file = file_of(frames[i]);
-    if (file.empty() || is_runtime(file)) continue;
+    if (file.empty() || is_runtime(file) || is_standard(frames[i])) continue;
     if (i + 1 < count && is_library(file_of(frames[i + 1]), "libstdc++")) continue;
     return !is_library(file, "libdnnl") && !is_library(file, "libgomp") &&
            !is_library(file, "libOpenCL");

@@ -53,6 +53,20 @@ void check_count(const char* what, size_t got, int64_t expected, const std::stri
               fmt::format("--labels: {} {}, expected {} for {}", got, what, expected, of));
 }
 
+// Can these be the labels of so many rows, whatever an output's shape? Said before anything runs.
+bool may_fit(const std::string& metric, int64_t labels, int64_t rows) {
+  if (!needs_labels(metric)) return true;
+  if (metric == "accuracy") return labels > 0 && rows > 0 && labels % rows == 0;
+  return labels == rows || (metric == "spearman" && 2 * labels == rows);
+}
+
+int64_t rows_of_inputs(const Context& context) {
+  int64_t rows = 0;
+  for (const Group& group : context.inputs.groups)
+    if (!group.seeded) rows += std::ssize(group.rows);
+  return rows;
+}
+
 }  // namespace
 
 TaskScores::TaskScores(const Context& context) : task_(context.subject.request.task) {
@@ -77,6 +91,11 @@ TaskScores::TaskScores(const Context& context) : task_(context.subject.request.t
   if (needs_labels(task_.metric))
     labels_ = labels_named(task_, "labels", !needs_groups(task_.metric));
   if (needs_groups(task_.metric)) groups_ = labels_named(task_, "groups", false);
+  const int64_t rows = rows_of_inputs(context);
+  const std::string of = fmt::format("{} rows of --inputs", rows);
+  if (!may_fit(task_.metric, std::ssize(labels_), rows))
+    check_count("labels", labels_.size(), rows, of);
+  if (needs_groups(task_.metric)) check_count("groups", groups_.size(), rows, of);
 }
 
 // Rows first; the last axis holds what is compared.

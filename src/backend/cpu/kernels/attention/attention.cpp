@@ -86,7 +86,7 @@ Support supports(const Problem& problem) {
   Support operands = attention_operands(problem);
   if (!operands) return operands;
   const Dim& head_dim = problem.inputs[kQ].shape[3];
-  if (problem.has_input(kCos) && !is_constant({head_dim}))
+  if (problem.has_input(kCosines) && !is_constant({head_dim}))
     return no("rotary tables need a constant head size");
   return yes();
 }
@@ -227,9 +227,9 @@ std::unique_ptr<ShapeState> prepare(const PrepareCall& call) {
   const TileCode code = tile_code(call.state);
   size_t bytes = part_bytes(code, call.in[kQ].dim(3), call.in[kV].dim(3)) *
                  static_cast<size_t>(call.execution.threads->size());
-  if (given(call.in, kCos)) {
+  if (given(call.in, kCosines)) {
     bytes += f32_bytes(call.in[kQ]) + f32_bytes(call.in[kK]);
-    for (size_t i : {kCos, kSin}) {
+    for (size_t i : {kCosines, kSines}) {
       if (is_16_bit_float(call.in[i].dtype)) bytes += f32_bytes(call.in[i]);
     }
   }
@@ -284,8 +284,8 @@ AttentionRun make_run(const LaunchCall& call, const TileCode& code) {
     widen_array(call.in[i], wide.as<float>(), *call.execution.threads);
     return wide;
   };
-  if (given(call.in, kCos)) {
-    const TensorArg cos = table(kCos), sin = table(kSin);
+  if (given(call.in, kCosines)) {
+    const TensorArg cos = table(kCosines), sin = table(kSines);
     const RotaryTable rotary = rotary_table(call, cos, sin);
     run.q = rotate(call, rotary, call.in[kQ], take(call.in[kQ]));
     run.k = rotate(call, rotary, call.in[kK], take(call.in[kK]));
@@ -364,7 +364,7 @@ Support supports_bf16(const Problem& problem) {
       return no("input " + std::to_string(i) + " is " + std::string(name(problem.inputs[i].dtype)) +
                 ", this kernel takes bf16");
   }
-  if (problem.has_input(kCos)) return no("heads are rotated, which this kernel does not do");
+  if (problem.has_input(kCosines)) return no("heads are rotated, which this kernel does not do");
   const auto head_dim = problem.inputs[kQ].shape[3].as_constant();
   if (!head_dim || *head_dim % 2 != 0) return no("the head size is not an even constant");
   return yes();

@@ -89,7 +89,7 @@ Support supports_sm90(const Problem& problem) {
   const int64_t head_dim = *problem.inputs[kQ].shape[3].as_constant();
   if (head_dim != 32 && head_dim != 64 && head_dim != 128)
     return no("head size " + std::to_string(head_dim) + " is not 32, 64 or 128");
-  if (problem.has_input(kCos)) return no("no rotary tables");
+  if (problem.has_input(kCosines)) return no("no rotary tables");
   const auto attrs = problem.attrs_as<AttentionAttrs>();
   if (attrs.masks_add) return no("no masks that add");
   if (!(attrs.scale >= 0x1p-20 && attrs.scale <= 0x1p20)) return no("a scale beyond 2^±20");
@@ -205,8 +205,8 @@ AttentionLaunch arguments(const LaunchCall& call) {
       .starts_k = starts_k.data,
       .sequences = given(starts_q) ? static_cast<int>(starts_q.dim(0)) - 1 : 0,
       .starts_are_i64 = starts_q.dtype == DType::kI64,
-      .rotary =
-          rotary_of(operand_at(call.in, kCos), operand_at(call.in, kSin), attrs.rotary_interleaved),
+      .rotary = rotary_of(operand_at(call.in, kCosines), operand_at(call.in, kSines),
+                          attrs.rotary_interleaved),
       .scale = static_cast<float>(attrs.scale),
       .fill = static_cast<float>(attrs.fill),
       .causal = attrs.causal,

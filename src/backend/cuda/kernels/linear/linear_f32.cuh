@@ -209,8 +209,8 @@ __device__ void f32_produce(F32Ring<S> ring, int producer, const LinearF32Argume
   }
   if (first) wait_for_previous_kernel();
   allow_next_kernel();
-  // No barrier is left with threads that have arrived: each producer waits for the reads of the last
-  // stages that it filled itself. Another could be ahead of a refill and take its turn.
+  // No barrier is left with threads that have arrived: each producer waits for the reads of the
+  // last stages that it filled itself. Another could be ahead of a refill and take its turn.
   turn = (turn + S::kStages * (S::kProducers - 1)) % S::kProducers;
   for (int i = 0; i < S::kStages && !args.x_aligned; ++i) {
     if (turn == producer && fresh == 0) ring.wait_for_reads(ring.stage);
