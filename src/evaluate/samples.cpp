@@ -17,6 +17,7 @@ constexpr int64_t kRowWithHole = 5;
 // Valid positions of row `index`, as a part of its length. There is room for the hole.
 double valid_part(const RowId& id) {
   static constexpr double kFirst[] = {1.0, 0.0, 0.5, 0.75};
+  if (id.full) return 1;
   if (id.index < 4) return kFirst[id.index];
   std::mt19937_64 random(id.seed * 7919 + static_cast<uint64_t>(id.index));
   const double part = static_cast<double>(random() % 1000) / 1000;
@@ -39,13 +40,7 @@ Validity validity(int64_t length, const Domains& domains, const RowId& id) {
   const auto wanted =
       static_cast<int64_t>(std::lround(valid_part(id) * static_cast<double>(length)));
   return {length, std::clamp<int64_t>(wanted, std::min<int64_t>(1, length), length),
-          domains.padding, id.index == kRowWithHole};
-}
-
-bool masks_somewhere(const Domains& domains) {
-  return std::ranges::any_of(domains.inputs, [](const InputDomain& d) {
-    return d.kind == Kind::kMask || d.pad.has_value();
-  });
+          domains.padding, id.index == kRowWithHole && !id.full};
 }
 
 // The domain's size of an axis in a row: the batch axis is 1.
@@ -101,6 +96,12 @@ EvalTensor sample(const InputDomain& domain, Shape shape, const Validity& valid,
 }
 
 }  // namespace
+
+bool masks_somewhere(const Domains& domains) {
+  return std::ranges::any_of(domains.inputs, [](const InputDomain& d) {
+    return d.kind == Kind::kMask || d.pad.has_value();
+  });
+}
 
 std::map<std::string, int64_t> sizes_of_row(const plan::Plan& plan, const std::string& batch,
                                             int64_t length) {

@@ -13,7 +13,11 @@ namespace vernier::evaluate {
 struct RowId {
   uint64_t seed = 1;
   int64_t index = 0;
+  bool full = false;  ///< all positions are valid, whatever the index
 };
+
+/// Do the inputs say which positions of a row are valid?
+bool masks_somewhere(const Domains& domains);
 
 /// The sizes of one row: 1 for the symbol `batch`, for every other one `length`, or what is nearest
 /// in its range.

@@ -274,8 +274,12 @@ std::string table(const Report& report) {
     }
     text += "\n";
   }
+  size_t labels = 2 * kWidth;
   for (const CellResult& c : report.cells) {
-    if (c.far) text += format_line("{:>{}}   {}\n", c.label, 2 * kWidth, shown(c));
+    if (c.far) labels = std::max(labels, c.label.size() + kGap);
+  }
+  for (const CellResult& c : report.cells) {
+    if (c.far) text += format_line("{:>{}}   {}\n", c.label, labels, shown(c));
   }
   return text;
 }

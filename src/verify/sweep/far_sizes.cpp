@@ -191,6 +191,19 @@ std::string text_of(const std::vector<backend::VariantSize>& variants) {
   return text;
 }
 
+// Rows that the grid has not: of one position, and beside each other without any padding, for which
+// engines have paths of their own.
+void add_other_rows(Context& context, const SizeRanges& ranges) {
+  constexpr int64_t kRows = 3, kLeast = 9, kLengths = 32;
+  if (ranges.length.name.empty() || ranges.batch.name.empty()) return;
+  const int64_t rows = clamped(kRows, ranges.batch);
+  if (ranges.length.min <= 1) add_seeded_rows(context, 1, rows);
+  const auto length =
+      kLeast + static_cast<int64_t>(context.subject.request.seed % static_cast<uint64_t>(kLengths));
+  if (rows > 1 && evaluate::masks_somewhere(context.inputs.domains))
+    add_seeded_rows(context, clamped(length, ranges.length), rows, true);
+}
+
 }  // namespace
 
 std::vector<backend::VariantSize> variants_of(const plan::Plan& plan,
@@ -236,7 +249,9 @@ void add_far_groups(Context& context) {
   double left = request.depth == Depth::kThorough ? kThoroughFarWork : kFarWork;
   if (request.budget_seconds > 0) left = affordable_work(context);
   std::string skipped;
-  for (const FarSize& size : far_sizes(ranges_of(context), request.seed)) {
+  const SizeRanges ranges = ranges_of(context);
+  add_other_rows(context, ranges);
+  for (const FarSize& size : far_sizes(ranges, request.seed)) {
     const double work = work_of(context, size);
     if (work > left || !fits(context, size)) {
       skipped += fmt::format("{}{}x{}", skipped.empty() ? "" : ", ", size.batch, size.length);

@@ -270,7 +270,7 @@ bool runs_at(Context& context, std::map<std::string, int64_t> sizes) {
 
 // A group of seeded rows of these sizes, which repeat after `distinct` of them.
 Group seeded_group(const Context& context, std::map<std::string, int64_t> sizes, int64_t length,
-                   int64_t rows, int64_t distinct) {
+                   int64_t rows, int64_t distinct, bool full = false) {
   const std::string text = text_of(context, sizes);
   Group group{.label = text,
               .sizes_text = text,
@@ -284,7 +284,7 @@ Group seeded_group(const Context& context, std::map<std::string, int64_t> sizes,
   if (!context.inputs.axes.symbol.empty()) sizes[context.inputs.axes.symbol] = 1;
   for (int64_t r = 0; r < rows; ++r)
     group.rows.push_back(sample_row(context.inputs.domains, context.inputs.axes, sizes,
-                                    {context.subject.request.seed, r % distinct}));
+                                    {context.subject.request.seed, r % distinct, full}));
   return group;
 }
 
@@ -351,11 +351,12 @@ std::map<std::string, int64_t> sizes_at(const Context& context, int64_t length) 
   return sizes;
 }
 
-bool add_seeded_rows(Context& context, int64_t length, int64_t rows) {
+bool add_seeded_rows(Context& context, int64_t length, int64_t rows, bool full) {
   const std::map<std::string, int64_t> sizes = sizes_at(context, length);
   if (!runs_at(context, sizes)) return false;
-  Group group = seeded_group(context, sizes, length, rows, kDistinctFarRows);
+  Group group = seeded_group(context, sizes, length, rows, kDistinctFarRows, full);
   group.far = true;
+  if (full) group.label += ", no padding";
   context.inputs.groups.push_back(std::move(group));
   return true;
 }
