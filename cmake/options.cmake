@@ -33,8 +33,8 @@ function(vernier_library target)
   target_link_libraries(${target} PUBLIC vernier_options)
 endfunction()
 
-# vernier_compile_quickly(sources...): of what reads arguments and prints. Options and JSON are long
-# templates that run for milliseconds; -O1 compiles them in two thirds of the time of -O3.
+# vernier_compile_quickly(sources...): compiles command-line and report code at -O1. Its templates
+# (CLI11, JSON) are slow to compile and run only for milliseconds; -O1 takes about two thirds as long.
 function(vernier_compile_quickly)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
 endfunction()

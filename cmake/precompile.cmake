@@ -1,9 +1,9 @@
-# Precompiled headers. The headers that most sources include are read once for many libraries, which
-# takes a fifth off a cold build. Sources still include what they use: the preset 'lint' builds
-# without (CMAKE_DISABLE_PRECOMPILE_HEADERS).
+# Precompiled headers: the standard headers that most sources include are parsed once for many
+# libraries. Sources must still include what they use: the preset 'lint' turns precompiled headers
+# off (CMAKE_DISABLE_PRECOMPILE_HEADERS).
 
-# vernier_headers(name libraries...): precompiles the standard headers, and fmt where a library brings
-# it, with the flags of a static library. vernier_precompile(target name) uses them.
+# vernier_headers(name libraries...): precompiles the standard headers, plus fmt if it is among the
+# libraries. vernier_precompile(target name) makes a static library use them.
 function(vernier_headers name)
   file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp "")
   add_library(${name} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
@@ -18,7 +18,7 @@ function(vernier_headers name)
   vernier_precompiled_for_ccache(${name})
 endfunction()
 
-# Without these flags ccache does not know when a precompiled header is the same.
+# ccache needs these flags to recognize an unchanged precompiled header.
 function(vernier_precompiled_for_ccache target)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>
@@ -28,7 +28,8 @@ endfunction()
 function(vernier_precompile target name)
   target_precompile_headers(${target} REUSE_FROM ${name})
   vernier_precompiled_for_ccache(${target})
-  # GCC 12 forgets that precompiled headers are the system's, and warns about std::string's memcpy.
+  # With precompiled headers, GCC 12 no longer treats them as system headers and gives false warnings
+  # about memcpy inside std::string.
   target_compile_options(${target} PRIVATE
     "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-restrict>")
 endfunction()

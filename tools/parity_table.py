@@ -2,8 +2,8 @@
 docs/parity.md, between the markers of its device; the other device's part stays as it is.
 
 Run after a build of vernier: python3 tools/parity_table.py [--device cpu|cuda] [--program VERNIER]
-[--jobs N] [--dry]. Exit 1 if a verdict is not pass. Models: tests/models, and ../shared/models/trained, which is
-not in the repository (SKIP if absent).
+[--jobs N] [--dry]. Exit 1 if a verdict is not pass. Models: tests/models, and
+../shared/models/trained, which is not in the repository (SKIP if absent).
 """
 
 import argparse
@@ -114,7 +114,7 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--program", default=str(ROOT / "build/release/vernier"))
-    parser.add_argument("--jobs", type=int, default=1, help="engines at once; seconds grow with it")
+    parser.add_argument("--jobs", type=int, default=1, help="engines to verify in parallel; makes each one slower")
     parser.add_argument("--dry", action="store_true", help="print, and write nothing")
     options = parser.parse_args(arguments)
     table = Table(options.program, options.device)

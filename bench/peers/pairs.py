@@ -5,9 +5,8 @@
     python3 bench/peers/pairs.py --new build/release/vernier --old OTHER/vernier --cells b1s128
     python3 bench/peers/pairs.py --new A --old B --models base --pairs 20 --output pairs.json
 
-Each build makes an engine of its own from the same model (`make-model`, seeded weights), for the CPU
-in FP32 or as `--build` says, e.g. `--build "--device cuda --fp16"`. A pair is
-one window of each, the order turned round from pair to pair; its ratio is new median / old median.
+Each program builds its own engine from the same model (`make-model`, seeded weights): FP32 on the CPU,
+or with the options in `--build`, e.g. `--build "--device cuda --fp16"`. A pair is one window of each, the order turned round from pair to pair; its ratio is new median / old median.
 The table has the median of the ratios and its 95 % interval (bootstrap over the pairs): a change is
 free to within 1 % where the interval reaches into 0.99 to 1.01. Exit 1 where it lies above 1.01.
 """
@@ -90,8 +89,8 @@ def main():
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=1, help="of a window")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--build", default="", help="options of both builds")
-    parser.add_argument("--build-new", default="", help="more options of the new one's")
+    parser.add_argument("--build", default="", help="build options for both programs")
+    parser.add_argument("--build-new", default="", help="extra build options for the new program only")
     parser.add_argument("--output", help="file for the JSON")
     options = parser.parse_args()
     report = {"date": datetime.date.today().isoformat(), "new": options.new, "old": options.old,

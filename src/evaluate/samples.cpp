@@ -17,7 +17,6 @@ constexpr int64_t kRowWithHole = 5;
 // Valid positions of row `index`, as a part of its length. There is room for the hole.
 double valid_part(const RowId& id) {
   static constexpr double kFirst[] = {1.0, 0.0, 0.5, 0.75};
-  if (id.full) return 1;
   if (id.index < 4) return kFirst[id.index];
   std::mt19937_64 random(id.seed * 7919 + static_cast<uint64_t>(id.index));
   const double part = static_cast<double>(random() % 1000) / 1000;
@@ -37,10 +36,11 @@ struct Validity {
 };
 
 Validity validity(int64_t length, const Domains& domains, const RowId& id) {
+  if (id.full) return {length, length, domains.padding, false};
   const auto wanted =
       static_cast<int64_t>(std::lround(valid_part(id) * static_cast<double>(length)));
   return {length, std::clamp<int64_t>(wanted, std::min<int64_t>(1, length), length),
-          domains.padding, id.index == kRowWithHole && !id.full};
+          domains.padding, id.index == kRowWithHole};
 }
 
 // The domain's size of an axis in a row: the batch axis is 1.

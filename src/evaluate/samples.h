@@ -13,7 +13,7 @@ namespace vernier::evaluate {
 struct RowId {
   uint64_t seed = 1;
   int64_t index = 0;
-  bool full = false;  ///< all positions are valid, whatever the index
+  bool full = false;  ///< all positions are valid, regardless of the index
 };
 
 /// Do the inputs say which positions of a row are valid?

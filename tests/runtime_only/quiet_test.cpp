@@ -34,8 +34,8 @@ std::string_view file_of(void* frame) {
   Dl_info info{};
   return dladdr(frame, &info) && info.dli_fname ? info.dli_fname : "";
 }
-// A function of the C++ library, which the linker may have taken from here for everybody: a
-// template (std::string's growth) belongs to its caller.
+// Is this a function of the C++ standard library? Its templates (std::string's growth) may be
+// linked from this program into other libraries, so an allocation there counts for the caller.
 bool is_standard(void* frame) {
   Dl_info info{};
   return dladdr(frame, &info) && info.dli_sname &&

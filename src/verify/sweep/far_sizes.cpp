@@ -191,8 +191,8 @@ std::string text_of(const std::vector<backend::VariantSize>& variants) {
   return text;
 }
 
-// Rows that the grid has not: of one position, and beside each other without any padding, for which
-// engines have paths of their own.
+// Rows that the grid does not have: rows of length 1, and batches without padding. Engines may run
+// both on separate code paths.
 void add_other_rows(Context& context, const SizeRanges& ranges) {
   constexpr int64_t kRows = 3, kLeast = 9, kLengths = 32;
   if (ranges.length.name.empty() || ranges.batch.name.empty()) return;

@@ -34,8 +34,8 @@ std::vector<FarSize> far_sizes(const SizeRanges& ranges, uint64_t seed);
 std::vector<backend::VariantSize> variants_of(const plan::Plan& plan,
                                               const backend::Backend& backend);
 
-/// Adds groups of rows of one position and of rows without padding, and a group for each of those
-/// sizes, to `context.inputs`, the latter as far as the FP64 evaluation of all is
+/// Adds to `context.inputs` a group of rows of length 1, a group of rows without padding, and a
+/// group for each of those sizes, the last as far as the FP64 evaluation of all is
 /// affordable (`kFarWork` operations; with Depth::kThorough ten times that; within a budget what it
 /// leaves), and notes which were left out. Nothing where the user has chosen inputs or sizes, or
 /// with Depth::kQuick.

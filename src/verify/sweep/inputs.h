@@ -18,8 +18,8 @@ std::map<std::string, int64_t> sizes_at(const Context& context, int64_t length);
 /// that of the grid's rows, of which a larger sample would have rarer ones.
 inline constexpr int64_t kDistinctFarRows = 8;
 
-/// Adds a group of so many seeded rows, which are run as one batch only; `full`: without padding.
-/// False, with a note, if the engine refuses such sizes.
+/// Adds a group of so many seeded rows, which are run as one batch only; `full`: no row has
+/// padding. False, with a note, if the engine refuses such sizes.
 bool add_seeded_rows(Context& context, int64_t length, int64_t rows, bool full = false);
 
 /// The batches that a group is run at.

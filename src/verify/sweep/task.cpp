@@ -53,7 +53,8 @@ void check_count(const char* what, size_t got, int64_t expected, const std::stri
               fmt::format("--labels: {} {}, expected {} for {}", got, what, expected, of));
 }
 
-// Can these be the labels of so many rows, whatever an output's shape? Said before anything runs.
+// Can this number of labels fit this number of rows? Checked before anything runs, when the shape
+// of the output is not known yet.
 bool may_fit(const std::string& metric, int64_t labels, int64_t rows) {
   if (!needs_labels(metric)) return true;
   if (metric == "accuracy") return labels > 0 && rows > 0 && labels % rows == 0;
