@@ -238,6 +238,7 @@ std::vector<FarSize> far_sizes(const SizeRanges& ranges, uint64_t seed) {
                               chooser.add_at_a_variant(seed + static_cast<uint64_t>(i / 2));
     if (!at_a_variant) chooser.add_at_an_edge(lengths, brief);
   }
+  chooser.add(most, longest);
   return chooser.take();
 }
 
