@@ -1,7 +1,13 @@
 // Shared constants: see constant_cache.h.
 #include "core/constant_cache.h"
 
+#include "core/fp64_products.h"
+
 namespace vernier {
+
+ConstantCache::~ConstantCache() {
+  for (const auto& [bytes, kept] : kept_) forget_on_device(kept.value->f.data());
+}
 
 std::shared_ptr<const EvalTensor> ConstantCache::get(const Tensor& constant,
                                                      const std::function<EvalTensor()>& make) {
@@ -16,8 +22,11 @@ std::shared_ptr<const EvalTensor> ConstantCache::get(const Tensor& constant,
   auto made = std::make_shared<const EvalTensor>(make());
   const uint64_t bytes = made->f.size() * sizeof(double) + made->i.size() * sizeof(int64_t);
   const std::lock_guard lock(mutex_);
-  if (bytes <= most_bytes_ - bytes_ && kept_.emplace(constant.data(), Kept{constant, made}).second)
+  if (bytes <= most_bytes_ - bytes_ &&
+      kept_.emplace(constant.data(), Kept{constant, made}).second) {
     bytes_ += bytes;
+    keep_on_device(made->f.data(), std::ssize(made->f));
+  }
   return made;
 }
 

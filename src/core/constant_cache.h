@@ -15,6 +15,9 @@ class ConstantCache {
  public:
   /// Keeps constants up to so many bytes, those that come first; others are made anew each time.
   explicit ConstantCache(uint64_t most_bytes) : most_bytes_(most_bytes) {}
+  ~ConstantCache();
+  ConstantCache(const ConstantCache&) = delete;
+  ConstantCache& operator=(const ConstantCache&) = delete;
   /// What `make` makes of `constant`, whose bytes never change: always the same function for one
   /// constant. Small ones are made each time.
   std::shared_ptr<const EvalTensor> get(const Tensor& constant,

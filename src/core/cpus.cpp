@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <sstream>
-#include <string_view>
 #include <thread>
+
+#include "core/control_groups.h"
 
 namespace vernier {
 namespace {
@@ -54,52 +54,10 @@ double cpus_of_v1(const std::string& folder) {
                                                                                  : 0;
 }
 
-// The smallest quota of the group `path` and its parents, under a mount point.
-template <class Read>
-double least_quota(const std::string& mount, std::string path, const Read& read) {
-  double least = 0;
-  for (;;) {
-    while (!path.empty() && path.back() == '/') path.pop_back();
-    const double quota = read(mount + path);
-    if (quota > 0) least = least > 0 ? std::min(least, quota) : quota;
-    if (path.empty()) return least;
-    path.erase(path.find_last_of('/'));
-  }
-}
-
-bool names_cpu(const std::string& controllers) {
-  std::istringstream list(controllers);
-  for (std::string name; std::getline(list, name, ',');) {
-    if (name == "cpu") return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 double cgroup_cpus(const std::string& root) {
-  const std::string mounts = root + "/sys/fs/cgroup";
-  std::ifstream groups(root + "/proc/self/cgroup");
-  double least = 0;
-  const auto add = [&](double quota) {
-    if (quota > 0) least = least > 0 ? std::min(least, quota) : quota;
-  };
-  // "0::/path" (version 2) or "4:cpu,cpuacct:/path" (version 1, one line per hierarchy).
-  for (std::string line; std::getline(groups, line);) {
-    const size_t first = line.find(':');
-    const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos || line.compare(second + 1, 1, "/") != 0) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string path = line.substr(second + 1);
-    if (controllers.empty()) {
-      add(least_quota(mounts, path, &cpus_of_v2));
-      add(least_quota(mounts + "/unified", path, &cpus_of_v2));
-    } else if (names_cpu(controllers)) {
-      add(least_quota(mounts + "/" + controllers, path, &cpus_of_v1));
-      if (controllers != "cpu") add(least_quota(mounts + "/cpu", path, &cpus_of_v1));
-    }
-  }
-  return least;
+  return least_of_control_groups(root, "cpu", &cpus_of_v2, &cpus_of_v1);
 }
 
 int cpus_within(int affinity, double quota) {

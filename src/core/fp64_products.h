@@ -12,9 +12,13 @@ class Fp64Products {
   /// Multiplications from which a product pays the way there and back.
   virtual double least() const = 0;
   /// c[m, n] += a[m, k] · b[k, n], dense and row-major. A row's bits depend on its row of a, on b
-  /// and on k alone, not on m. One call at a time. Throws Error(kMachine) if the device fails.
+  /// and on k alone, not on m. Several threads may call it at a time. Throws Error(kMachine) if the
+  /// device fails.
   virtual void multiply_add(int64_t m, int64_t n, int64_t k, const double* a, const double* b,
                             double* c) = 0;
+  /// `b` will not change or move before forget(b), so that the device may keep its copy.
+  virtual void keep(const double* b, int64_t elems) = 0;
+  virtual void forget(const double* b) = 0;
 };
 
 /// During its lifetime the large products of all evaluators go to `device`, unless an outer one has
@@ -30,9 +34,15 @@ class WithFp64Products {
   std::unique_ptr<Fp64Products> device_;
 };
 
-/// c += a·b on the device. False, with nothing done: there is none, the product is too small for
-/// it, or another thread is using it.
+bool has_fp64_device();
+
+/// c += a·b on the device. False, with nothing done: there is none, or the product is too small for
+/// it.
 bool multiply_on_device(int64_t m, int64_t n, int64_t k, const double* a, const double* b,
                         double* c);
+
+/// As Fp64Products::keep() and forget(); without a device nothing is done.
+void keep_on_device(const double* b, int64_t elems);
+void forget_on_device(const double* b);
 
 }  // namespace vernier

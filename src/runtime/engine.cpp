@@ -176,14 +176,18 @@ std::shared_ptr<const Engine> Engine::Impl::engine_of(plan::Plan plan,
       new Engine(std::make_unique<Impl>(std::move(file), EngineOptions{.kernels = &backend})));
 }
 
-const runtime::DeviceWeights& Engine::Impl::device_weights() const {
+void Engine::Impl::check_not_forked() const {
   const std::lock_guard lock(uploading_);
-  if (uploaded_ && uploaded_->of_parent()) {
-    throw Error(ErrorCode::kInput,
-                "the engine's weights were put on device '" + plan.device +
-                    "' before this process was forked, which CUDA does not allow; open the engine "
-                    "in the child, or start the process anew (multiprocessing: 'spawn')");
-  }
+  if (!uploaded_ || !uploaded_->of_parent()) return;
+  throw Error(ErrorCode::kInput,
+              "the engine's weights were put on device '" + plan.device +
+                  "' before this process was forked, which CUDA does not allow; do not use CUDA "
+                  "before the fork, or start the process anew (multiprocessing: 'spawn')");
+}
+
+const runtime::DeviceWeights& Engine::Impl::device_weights() const {
+  check_not_forked();
+  const std::lock_guard lock(uploading_);
   if (!uploaded_) uploaded_ = std::make_unique<runtime::DeviceWeights>(*backend, plan);
   return *uploaded_;
 }

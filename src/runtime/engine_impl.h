@@ -59,6 +59,8 @@ struct Engine::Impl {
   /// The weights in the device's memory, uploaded by the first session that asks. Only for devices
   /// whose memory is not the host's.
   const runtime::DeviceWeights& device_weights() const;
+  /// Throws Error(kInput) where they lie in the memory of a process that this one was forked from.
+  void check_not_forked() const;
 
  private:
   mutable std::mutex uploading_;

@@ -15,6 +15,7 @@ namespace {
 std::unique_ptr<backend::Device> device_of(const Engine::Impl& engine,
                                            const SessionOptions& options) {
   const backend::Backend& backend = *engine.backend;
+  engine.check_not_forked();
   if (backend.available) {
     if (const Support available = backend.available(); !available) {
       throw Error(ErrorCode::kMachine, "the engine runs on device '" + engine.plan.device +

@@ -6,19 +6,21 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <optional>
 #include <random>
 #include <span>
+#include <utility>
 
 #include "core/attrs.h"
+#include "core/tasks.h"
 #include "core/threads.h"
 #include "evaluate/plan_evaluator.h"
 #include "verify/metrics.h"
 #include "verify/product_operands.h"
 #include "verify/replay.h"
-#include "verify/sampled_products.h"
 
 namespace vernier::verify {
 namespace {
@@ -230,6 +232,7 @@ Projection::Projection(const plan::Plan& plan, const backend::Backend& backend, 
 void Projection::before_run(std::span<std::byte> arena) {
   Poison(kSignallingNan).before_run(arena);
   products_ = {};
+  samples_.clear();
 }
 void Projection::before_step(std::span<std::byte> unwritten) {
   Poison(kSignallingNan).before_step(unwritten);
@@ -240,9 +243,19 @@ void Projection::after_step(int32_t index, const backend::LaunchCall& call) {
   if ((flags(step.op) & kProduct) == 0 || step.op == OpKind::kAttention) return;
   if (project(index, call)) return;
   if (auto sampled = sample_product(plan_, backend_, index, call, seed_, constants_))
-    products_.sampled.push_back(std::move(*sampled));
+    samples_.push_back(std::move(*sampled));
   else
     ++products_.left_out;
+}
+
+const ProjectedProducts& Projection::products() {
+  std::vector<SampledProduct> found(samples_.size());
+  for_each_task(std::ssize(samples_), [&](int64_t i) {
+    found[i] = judged(plan_, backend_, std::move(samples_[i]), constants_);
+  });
+  std::ranges::move(found, std::back_inserter(products_.sampled));
+  samples_.clear();
+  return products_;
 }
 
 // False: it cannot be projected.

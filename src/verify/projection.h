@@ -11,6 +11,7 @@
 #include "plan/plan.h"
 #include "runtime/session_impl.h"
 #include "verify/evidence.h"
+#include "verify/sampled_products.h"
 
 namespace vernier::verify {
 
@@ -31,7 +32,8 @@ class Projection final : public RunObserver {
   void before_run(std::span<std::byte> arena) override;
   void before_step(std::span<std::byte> unwritten) override;
   void after_step(int32_t step, const backend::LaunchCall& call) override;
-  const ProjectedProducts& products() const { return products_; }
+  /// After the run.
+  const ProjectedProducts& products();
 
  private:
   bool project(int32_t index, const backend::LaunchCall& call);
@@ -41,6 +43,7 @@ class Projection final : public RunObserver {
   std::map<int32_t, ProjectedWeight>& weights_;
   ConstantCache* constants_;
   ProjectedProducts products_;
+  std::vector<Sample> samples_;  // to be judged after the run, on all threads
 };
 
 }  // namespace vernier::verify

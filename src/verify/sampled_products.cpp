@@ -10,6 +10,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <utility>
 
 #include "core/attrs.h"
 #include "core/broadcast.h"
@@ -19,7 +20,6 @@
 #include "verify/metrics.h"
 #include "verify/product_operands.h"
 #include "verify/replay.h"
-#include "verify/step_copy.h"
 #include "verify/step_judge.h"
 
 namespace vernier::verify {
@@ -368,24 +368,24 @@ SampledProduct judge(const plan::Step& step, const Product& p, const TensorArg& 
 
 // ---- whole rows or images, replayed
 
-// The step on some rows of its inputs `with_rows` and of its outputs, in the replay.
-std::optional<SampledProduct> replay_rows(const plan::Plan& plan, const backend::Backend& backend,
-                                          int32_t index, const LaunchCall& call,
-                                          std::span<const size_t> with_rows, int inner,
-                                          std::mt19937_64& random, ConstantCache* constants) {
+// Some rows of its inputs `with_rows` and of its outputs.
+std::optional<Sample> rows_of(const plan::Plan& plan, int32_t index, const LaunchCall& call,
+                              std::span<const size_t> with_rows, int inner,
+                              std::mt19937_64& random) {
   const int64_t all = rows_in(call.out[0], inner);
   if (all == 0) return std::nullopt;
   const std::vector<int64_t> rows = drawn(all, inner == 1 ? kReplayedRows : 1, random);
-  const std::optional<StepCopy> copy =
+  std::optional<StepCopy> copy =
       copy_rows(plan, index, call, {.with_rows = with_rows, .inner = inner, .rows = rows});
   if (!copy) return std::nullopt;
-  return SampledProduct{.why = judge_step(plan, backend, *copy, constants).why,
-                        .share = static_cast<double>(std::ssize(rows)) / static_cast<double>(all)};
+  return Sample{
+      .product = {.share = static_cast<double>(std::ssize(rows)) / static_cast<double>(all)},
+      .rows = std::move(copy)};
 }
 
 // The whole step, where that is little work.
-std::optional<SampledProduct> replay_all(const plan::Plan& plan, const backend::Backend& backend,
-                                         int32_t index, const LaunchCall& call) {
+std::optional<Sample> replay_all(const plan::Plan& plan, const backend::Backend& backend,
+                                 int32_t index, const LaunchCall& call) {
   constexpr double kMostProducts = 0x1p24;  // evaluated six times: a tenth of a second
   std::vector<Shape> in, out;
   std::vector<DType> in_types, out_types;
@@ -402,15 +402,14 @@ std::optional<SampledProduct> replay_all(const plan::Plan& plan, const backend::
   if (products > kMostProducts) return std::nullopt;
   Replay replay(plan, backend, kSignallingNan);
   replay.after_step(index, call);
-  return SampledProduct{.why = replay.steps().back().why, .share = 1};
+  return Sample{.product = {.why = replay.steps().back().why, .share = 1}};
 }
 
 }  // namespace
 
-std::optional<SampledProduct> sample_product(const plan::Plan& plan,
-                                             const backend::Backend& backend, int32_t index,
-                                             const LaunchCall& call, uint64_t seed,
-                                             ConstantCache* constants) {
+std::optional<Sample> sample_product(const plan::Plan& plan, const backend::Backend& backend,
+                                     int32_t index, const LaunchCall& call, uint64_t seed,
+                                     ConstantCache* constants) {
   const plan::Step& step = plan.step(index);
   const TensorArg& result = call.out[0];
   if (!result.data || !is_float(result.dtype) || result.elems() == 0 || result.rank < 1 ||
@@ -418,14 +417,13 @@ std::optional<SampledProduct> sample_product(const plan::Plan& plan,
     return std::nullopt;
   std::seed_seq seeds{seed, static_cast<uint64_t>(index), static_cast<uint64_t>(result.elems())};
   std::mt19937_64 random(seeds);
-  std::optional<SampledProduct> sampled;
+  std::optional<Sample> sampled;
   if (step.op == OpKind::kLinearAddLayerNorm) {
     constexpr size_t kWithRows[] = {0, 3};  // x and the residual
-    sampled = replay_rows(plan, backend, index, call, kWithRows, 1, random, constants);
+    sampled = rows_of(plan, index, call, kWithRows, 1, random);
   } else if (step.op == OpKind::kConv) {
     constexpr size_t kWithRows[] = {0};
-    sampled =
-        replay_rows(plan, backend, index, call, kWithRows, result.rank - 1, random, constants);
+    sampled = rows_of(plan, index, call, kWithRows, result.rank - 1, random);
   } else if (step.op == OpKind::kEinsum || step.op == OpKind::kConvTranspose) {
     sampled = replay_all(plan, backend, index, call);
   } else if (sums_in_f32(step) && result.dtype != DType::kQ8) {
@@ -433,10 +431,16 @@ std::optional<SampledProduct> sample_product(const plan::Plan& plan,
     if (!product || product->rows() * product->n != result.elems() || product->x.f.empty() ||
         product->w->f.empty())
       return std::nullopt;
-    sampled = judge(step, *product, result, random);
+    sampled = Sample{.product = judge(step, *product, result, random)};
   }
-  if (sampled) sampled->step = index;
+  if (sampled) sampled->product.step = index;
   return sampled;
+}
+
+SampledProduct judged(const plan::Plan& plan, const backend::Backend& backend, Sample sample,
+                      ConstantCache* constants) {
+  if (sample.rows) sample.product.why = judge_step(plan, backend, *sample.rows, constants).why;
+  return std::move(sample.product);
 }
 
 }  // namespace vernier::verify

@@ -70,19 +70,34 @@ Tensor copy_of(const backend::TensorArg& arg) {
 
 namespace {
 
-// Rows of an array of rows of `inner` axes; its other axes become 1, and their number.
+// Row `row` of an array of rows of `inner` axes.
+backend::TensorArg row_of(const backend::TensorArg& arg, int inner, int64_t row) {
+  backend::TensorArg one = arg;
+  const int outer = arg.rank - inner;
+  int64_t at = 0;
+  for (int d = outer - 1; d >= 0; --d) {
+    at += row % arg.dim(d) * arg.stride(d);
+    row /= arg.dim(d);
+  }
+  one.data += at * static_cast<int64_t>(size_bytes(arg.dtype));
+  one.rank = inner;
+  for (int d = 0; d < inner; ++d) {
+    one.shape[d] = arg.dim(outer + d);
+    one.strides[d] = arg.stride(outer + d);
+  }
+  return one;
+}
+
+// Some rows of it; its other axes become 1, and their number.
 Tensor rows_of(const backend::TensorArg& arg, int inner, std::span<const int64_t> rows) {
-  const Tensor all = copy_of(arg);
-  Shape shape(all.shape().begin(), all.shape().end());
-  const size_t outer = shape.size() - static_cast<size_t>(inner);
-  int64_t cols = 1;
-  for (size_t d = outer; d < shape.size(); ++d) cols *= shape[d];
-  for (size_t d = 0; d < outer; ++d) shape[d] = d + 1 == outer ? std::ssize(rows) : 1;
-  const size_t width = static_cast<size_t>(cols) * size_bytes(all.dtype());
-  return Tensor::filled(all.dtype(), shape, [&](std::byte* to) {
+  const int outer = arg.rank - inner;
+  Shape shape(arg.shape.begin(), arg.shape.begin() + arg.rank);
+  for (int d = 0; d < outer; ++d) shape[d] = d + 1 == outer ? std::ssize(rows) : 1;
+  return Tensor::filled(arg.dtype, shape, [&](std::byte* to) {
     for (const int64_t row : rows) {
-      std::memcpy(to, all.data() + static_cast<size_t>(row) * width, width);
-      to += width;
+      const Tensor one = copy_of(row_of(arg, inner, row));
+      std::memcpy(to, one.data(), one.bytes());
+      to += one.bytes();
     }
   });
 }

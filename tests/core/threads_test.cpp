@@ -17,6 +17,7 @@
 #include <numeric>
 #include <thread>
 
+#include "core/allowed_memory.h"
 #include "core/cpus.h"
 #include "core/fork.h"
 
@@ -461,6 +462,22 @@ TEST_F(Groups, OfVersionOneInAContainer) {
   EXPECT_EQ(cpus(), 4);
   write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
   EXPECT_EQ(cpus(), 0);
+}
+
+TEST_F(Groups, OfMemory) {
+  const auto bytes = [&] { return allowed_memory(root_.string()); };
+  EXPECT_EQ(bytes(), 0U);
+  write("proc/meminfo", "MemTotal:        4194304 kB\nMemFree:  1 kB\n");
+  EXPECT_EQ(bytes(), uint64_t{4} << 30);
+  write("proc/self/cgroup", "0::/a/b\n4:memory:/a\n");
+  write("sys/fs/cgroup/a/b/memory.max", "max\n");
+  EXPECT_EQ(bytes(), uint64_t{4} << 30);
+  write("sys/fs/cgroup/a/memory.max", "2147483648\n");
+  EXPECT_EQ(bytes(), uint64_t{2} << 30);
+  write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "1073741824\n");
+  EXPECT_EQ(bytes(), uint64_t{1} << 30);
+  write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "9223372036854771712\n");
+  EXPECT_EQ(bytes(), uint64_t{2} << 30);
 }
 
 TEST(Cpus, AreThoseOfTheMaskWithinTheQuota) {

@@ -102,7 +102,7 @@ TEST_F(Fork, ANewSessionOfTheParentsEngineRunsInAChildOrIsRefused) {
         Session own(engine_, {.threads = 2});
         return run(own, inputs_);
       },
-      "before this process was forked");
+      "the engine's weights were put on device 'cuda' before this process was forked");
 }
 
 TEST_F(Fork, AnEngineThatTheChildOpensRunsOrIsRefused) {

@@ -110,7 +110,10 @@ class Launched {
                           .out = out_,
                           .workspace = nullptr,
                           .execution = execution_};
-    return sample_product(plan_, runtime::backend_named("cpu", "a test"), 0, call, seed);
+    const backend::Backend& cpu = runtime::backend_named("cpu", "a test");
+    auto sample = sample_product(plan_, cpu, 0, call, seed);
+    if (!sample) return std::nullopt;
+    return judged(plan_, cpu, std::move(*sample));
   }
 
  private:

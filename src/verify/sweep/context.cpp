@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/allowed_memory.h"
 #include "runtime/engine_impl.h"
 
 namespace vernier::verify {
@@ -20,10 +21,11 @@ Subject subject_of(std::shared_ptr<const Engine> engine, const ir::Graph& model,
           .limits = request.limits.begun()};
 }
 
-// Of shared constants; a quarter of what the user allows.
+// Of shared constants: a sixteenth of the memory, and a quarter of what the user allows.
 uint64_t most_constant_bytes(const Limits& limits) {
-  constexpr uint64_t kMost = uint64_t{1} << 30;
-  return limits.max_bytes > 0 ? std::min(kMost, limits.max_bytes / 4) : kMost;
+  constexpr uint64_t kLeast = uint64_t{1} << 30;
+  const uint64_t most = std::max(kLeast, allowed_memory() / 16);
+  return limits.max_bytes > 0 ? std::min(most, limits.max_bytes / 4) : most;
 }
 
 PlanEvaluator exact_evaluator(const Context& context, const plan::Plan& plan,

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <random>
 
+#include "core/fp64_products.h"
 #include "evaluate/plan_work.h"
 #include "evaluate/samples.h"
 #include "reference/matmul.h"
@@ -15,8 +16,8 @@
 namespace vernier::verify {
 namespace {
 
-// Operations in FP64 of all far cells together: seconds on two cores.
-constexpr double kFarWork = 2e11, kThoroughFarWork = 10 * kFarWork;
+// Operations in FP64 of all far cells together: seconds on two cores, or with a GPU for products.
+constexpr double kFarWork = 2e11, kFarWorkWithGpu = 4e13, kThorough = 10;
 // Of a row: the model and the plan; of the first two rows, also its rounding, beside the plan where
 // that decides.
 constexpr double kEvaluationsOfRows = 2, kEvaluationsOfFirstRows = 2;
@@ -247,7 +248,8 @@ void add_far_groups(Context& context) {
   const bool chosen =
       !request.inputs.empty() || !request.batches.empty() || !request.lengths.empty();
   if (chosen || request.depth == Depth::kQuick) return;
-  double left = request.depth == Depth::kThorough ? kThoroughFarWork : kFarWork;
+  double left = has_fp64_device() ? kFarWorkWithGpu : kFarWork;
+  if (request.depth == Depth::kThorough) left *= kThorough;
   if (request.budget_seconds > 0) left = affordable_work(context);
   std::string skipped;
   const SizeRanges ranges = ranges_of(context);

@@ -2,8 +2,9 @@
 // has them. Contract: core/fp64_products.h.
 //
 // Rows go in chunks of kRows, whatever their number, so that every row meets the same algorithm,
-// which does not split k. Two chunks are on their way at a time: while one is copied and multiplied
-// the host copies the other to and from page-locked memory.
+// which does not split k. Each thread that multiplies has a lane: two chunks on their way at a
+// time, so that while one is copied and multiplied the host copies the other to and from
+// page-locked memory. Matrices b that stay are copied to the GPU once.
 #include "backend/cuda/fp64_products.h"
 
 #include <cublasLt.h>
@@ -11,7 +12,11 @@
 
 #include <algorithm>
 #include <array>
+#include <condition_variable>
+#include <map>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/cuda/check.h"
@@ -21,8 +26,9 @@
 namespace vernier::backend::cuda {
 namespace {
 
-constexpr int64_t kRows = 1024;
-constexpr double kLeast = 2.5e8;  // multiplications: about 1 ms of 16 CPU cores
+constexpr int64_t kRows = 512;
+constexpr double kLeast = 5e7;  // multiplications: about 2 ms of a CPU core
+constexpr size_t kLanes = 8;
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 constexpr int kCandidates = 16;
 
@@ -134,41 +140,149 @@ struct Slot {
   int64_t rows = 0;
 };
 
+void make_stream(Handle<cudaStream_t, &cudaStreamDestroy>& stream) {
+  check_cuda(cudaStreamCreateWithFlags(&stream.value, cudaStreamNonBlocking), "making a stream");
+}
+
+// What one thread multiplies with.
+struct Lane {
+  Lane() {
+    for (Slot& slot : slots) make_stream(slot.stream);
+  }
+  DeviceMemory w;
+  std::array<Slot, 2> slots;
+};
+
+void copy_to_gpu(const double* from, double* to, int64_t count, cudaStream_t stream) {
+  check_cuda(cudaMemcpyAsync(to, from, static_cast<size_t>(count) * sizeof(double),
+                             cudaMemcpyHostToDevice, stream),
+             "copying doubles to the GPU");
+}
+
+// Lanes for threads, which wait while all are taken.
+class Lanes {
+ public:
+  // A lane until the end of a scope. Nothing is under way in it then.
+  class Taken {
+   public:
+    explicit Taken(Lanes& lanes) : lanes_(lanes), lane_(lanes.take()) {}
+    ~Taken() {
+      for (Slot& slot : lane_->slots) {
+        if (std::exchange(slot.result, nullptr)) cudaStreamSynchronize(slot.stream.value);
+      }
+      lanes_.give_back(std::move(lane_));
+    }
+    Taken(const Taken&) = delete;
+    Taken& operator=(const Taken&) = delete;
+    Lane& lane() { return *lane_; }
+
+   private:
+    Lanes& lanes_;
+    std::unique_ptr<Lane> lane_;
+  };
+
+ private:
+  std::unique_ptr<Lane> take() {
+    std::unique_lock lock(mutex_);
+    given_back_.wait(lock, [&] { return !free_.empty() || made_ < kLanes; });
+    if (free_.empty()) {
+      auto lane = std::make_unique<Lane>();
+      ++made_;
+      return lane;
+    }
+    std::unique_ptr<Lane> lane = std::move(free_.back());
+    free_.pop_back();
+    return lane;
+  }
+  void give_back(std::unique_ptr<Lane> lane) {
+    {
+      const std::lock_guard lock(mutex_);
+      free_.push_back(std::move(lane));
+    }
+    given_back_.notify_one();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable given_back_;
+  size_t made_ = 0;
+  std::vector<std::unique_ptr<Lane>> free_;
+};
+
+// Copies of matrices that stay, made when they are first multiplied with.
+class KeptMatrices {
+ public:
+  KeptMatrices() { make_stream(stream_); }
+  void keep(const double* b, int64_t elems) {
+    const std::lock_guard lock(mutex_);
+    kept_[b].elems = elems;
+  }
+  void forget(const double* b) {
+    const std::lock_guard lock(mutex_);
+    kept_.erase(b);
+  }
+  // On the GPU; null: it does not stay, or the GPU has little memory left.
+  const double* find(const double* b, int64_t elems) {
+    const std::lock_guard lock(mutex_);
+    const auto found = kept_.find(b);
+    if (found == kept_.end() || found->second.elems != elems) return nullptr;
+    Kept& kept = found->second;
+    if (!kept.copied) {
+      size_t free = 0, total = 0;
+      check_cuda(cudaMemGetInfo(&free, &total), "asking for the memory of the GPU");
+      if (free / 4 < static_cast<size_t>(elems) * sizeof(double)) return nullptr;
+      copy_to_gpu(b, kept.copy.of(elems), elems, stream_.value);
+      check_cuda(cudaStreamSynchronize(stream_.value), "copying doubles to the GPU");
+      kept.copied = true;
+    }
+    return kept.copy.of(elems);
+  }
+
+ private:
+  struct Kept {
+    int64_t elems = 0;
+    bool copied = false;
+    DeviceMemory copy;
+  };
+  std::mutex mutex_;
+  Handle<cudaStream_t, &cudaStreamDestroy> stream_;
+  std::map<const double*, Kept> kept_;
+};
+
 class Products final : public Fp64Products {
  public:
-  Products() {
-    check_cublas(cublasLtCreate(&handle_.value), "opening cuBLASLt");
-    for (Slot& slot : slots_)
-      check_cuda(cudaStreamCreateWithFlags(&slot.stream.value, cudaStreamNonBlocking),
-                 "making a stream");
-  }
+  Products() { check_cublas(cublasLtCreate(&handle_.value), "opening cuBLASLt"); }
   double least() const override { return kLeast; }
+  void keep(const double* b, int64_t elems) override { kept_.keep(b, elems); }
+  void forget(const double* b) override { kept_.forget(b); }
 
   void multiply_add(int64_t m, int64_t n, int64_t k, const double* a, const double* b,
                     double* c) override {
     const Product& product = product_of(n, k);
-    double* w = w_.of(k * n);
-    check_cuda(
-        cudaMemcpy(w, b, static_cast<size_t>(k * n) * sizeof(double), cudaMemcpyHostToDevice),
-        "copying a matrix of doubles to the GPU");
-    check_cuda(cudaStreamSynchronize(nullptr), "copying a matrix of doubles to the GPU");
+    Lanes::Taken taken(lanes_);
+    auto& slots = taken.lane().slots;
+    const double* w = kept_.find(b, k * n);
+    if (w == nullptr) {
+      double* own = taken.lane().w.of(k * n);
+      copy_to_gpu(b, own, k * n, slots[0].stream.value);
+      check_cuda(cudaStreamSynchronize(slots[0].stream.value), "copying doubles to the GPU");
+      w = own;
+    }
     size_t turn = 0;
     for (int64_t row = 0; row < m; row += kRows, turn = 1 - turn) {
-      Slot& slot = slots_[turn];
+      Slot& slot = slots[turn];
       take_result(slot, n);
-      begin(product, slot, w, a + row * k, std::min(kRows, m - row));
       slot.result = c + row * n;
+      begin(product, slot, w, a + row * k, std::min(kRows, m - row));
     }
-    for (size_t i = 0; i < slots_.size(); ++i, turn = 1 - turn) take_result(slots_[turn], n);
+    for (size_t i = 0; i < slots.size(); ++i, turn = 1 - turn) take_result(slots[turn], n);
   }
 
  private:
   const Product& product_of(int64_t n, int64_t k) {
-    for (const auto& made : products_) {
-      if (made->n == n && made->k == k) return *made;
-    }
-    products_.push_back(make_product(handle_.value, n, k));
-    return *products_.back();
+    const std::lock_guard lock(mutex_);
+    std::unique_ptr<Product>& product = products_[{n, k}];
+    if (!product) product = make_product(handle_.value, n, k);
+    return *product;
   }
   void begin(const Product& product, Slot& slot, const double* w, const double* a, int64_t rows) {
     const int64_t n = product.n, k = product.k;
@@ -176,10 +290,9 @@ class Products final : public Fp64Products {
     double *x_host = slot.x_host.of(kRows * k), *y_host = slot.y_host.of(kRows * n);
     double* workspace = slot.workspace.of(static_cast<int64_t>(kWorkspaceBytes / sizeof(double)));
     const cudaStream_t stream = slot.stream.value;
+    slot.rows = rows;
     copy(a, x_host, rows * k);
-    check_cuda(cudaMemcpyAsync(x, x_host, static_cast<size_t>(rows * k) * sizeof(double),
-                               cudaMemcpyHostToDevice, stream),
-               "copying rows of doubles to the GPU");
+    copy_to_gpu(x_host, x, rows * k, stream);
     // Rows of the chunk that do not exist hold anything: no other row depends on them.
     const double one = 1, zero = 0;
     check_cublas(cublasLtMatmul(handle_.value, product.operation.value, &one, w, product.w.value, x,
@@ -189,19 +302,18 @@ class Products final : public Fp64Products {
     check_cuda(cudaMemcpyAsync(y_host, y, static_cast<size_t>(rows * n) * sizeof(double),
                                cudaMemcpyDeviceToHost, stream),
                "copying a product of doubles from the GPU");
-    slot.rows = rows;
   }
   static void take_result(Slot& slot, int64_t n) {
     if (slot.result == nullptr) return;
     check_cuda(cudaStreamSynchronize(slot.stream.value), "multiplying doubles");
-    add(slot.y_host.of(slot.rows * n), slot.result, slot.rows * n);
-    slot.result = nullptr;
+    add(slot.y_host.of(slot.rows * n), std::exchange(slot.result, nullptr), slot.rows * n);
   }
 
   Handle<cublasLtHandle_t, &cublasLtDestroy> handle_;
-  DeviceMemory w_;
-  std::array<Slot, 2> slots_;
-  std::vector<std::unique_ptr<Product>> products_;
+  Lanes lanes_;
+  KeptMatrices kept_;
+  std::mutex mutex_;
+  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<Product>> products_;
 };
 
 }  // namespace
