@@ -28,7 +28,7 @@ namespace {
 
 constexpr int64_t kRows = 512;
 constexpr double kLeast = 5e7;  // multiplications: about 2 ms of a CPU core
-constexpr size_t kLanes = 8;
+constexpr size_t kLanes = 12;
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 constexpr int kCandidates = 16;
 
@@ -135,7 +135,7 @@ std::unique_ptr<Product> make_product(cublasLtHandle_t handle, int64_t n, int64_
 struct Slot {
   Handle<cudaStream_t, &cudaStreamDestroy> stream;
   DeviceMemory x, y, workspace;
-  LockedMemory x_host, y_host;
+  LockedMemory x_host, y_host, w_host;
   double* result = nullptr;  // where what is on its way belongs; null: nothing is
   int64_t rows = 0;
 };
@@ -144,20 +144,37 @@ void make_stream(Handle<cudaStream_t, &cudaStreamDestroy>& stream) {
   check_cuda(cudaStreamCreateWithFlags(&stream.value, cudaStreamNonBlocking), "making a stream");
 }
 
-// What one thread multiplies with.
-struct Lane {
-  Lane() {
-    for (Slot& slot : slots) make_stream(slot.stream);
-  }
-  DeviceMemory w;
-  std::array<Slot, 2> slots;
-};
-
 void copy_to_gpu(const double* from, double* to, int64_t count, cudaStream_t stream) {
   check_cuda(cudaMemcpyAsync(to, from, static_cast<size_t>(count) * sizeof(double),
                              cudaMemcpyHostToDevice, stream),
              "copying doubles to the GPU");
 }
+
+// What one thread multiplies with.
+struct Lane {
+  Lane() {
+    for (Slot& slot : slots) make_stream(slot.stream);
+  }
+  // A copy of b, by way of page-locked memory: threads that copy from other memory wait for each
+  // other.
+  const double* copy_of(const double* b, int64_t elems) {
+    constexpr int64_t kPart = int64_t{1} << 19;  // 4 MB
+    double* copy = w.of(elems);
+    for (int64_t at = 0; at < elems; at += kPart) {
+      Slot& slot = slots[at / kPart % 2];
+      const int64_t count = std::min(kPart, elems - at);
+      double* locked = slot.w_host.of(kPart);
+      check_cuda(cudaStreamSynchronize(slot.stream.value), "copying doubles to the GPU");
+      copy(b + at, locked, count);
+      copy_to_gpu(locked, copy + at, count, slot.stream.value);
+    }
+    for (Slot& slot : slots)
+      check_cuda(cudaStreamSynchronize(slot.stream.value), "copying doubles to the GPU");
+    return copy;
+  }
+  DeviceMemory w;
+  std::array<Slot, 2> slots;
+};
 
 // Lanes for threads, which wait while all are taken.
 class Lanes {
@@ -261,12 +278,7 @@ class Products final : public Fp64Products {
     Lanes::Taken taken(lanes_);
     auto& slots = taken.lane().slots;
     const double* w = kept_.find(b, k * n);
-    if (w == nullptr) {
-      double* own = taken.lane().w.of(k * n);
-      copy_to_gpu(b, own, k * n, slots[0].stream.value);
-      check_cuda(cudaStreamSynchronize(slots[0].stream.value), "copying doubles to the GPU");
-      w = own;
-    }
+    if (w == nullptr) w = taken.lane().copy_of(b, k * n);
     size_t turn = 0;
     for (int64_t row = 0; row < m; row += kRows, turn = 1 - turn) {
       Slot& slot = slots[turn];
