@@ -159,18 +159,18 @@ struct Lane {
   // other.
   const double* copy_of(const double* b, int64_t elems) {
     constexpr int64_t kPart = int64_t{1} << 19;  // 4 MB
-    double* copy = w.of(elems);
+    double* there = w.of(elems);
     for (int64_t at = 0; at < elems; at += kPart) {
       Slot& slot = slots[at / kPart % 2];
       const int64_t count = std::min(kPart, elems - at);
       double* locked = slot.w_host.of(kPart);
       check_cuda(cudaStreamSynchronize(slot.stream.value), "copying doubles to the GPU");
       copy(b + at, locked, count);
-      copy_to_gpu(locked, copy + at, count, slot.stream.value);
+      copy_to_gpu(locked, there + at, count, slot.stream.value);
     }
     for (Slot& slot : slots)
       check_cuda(cudaStreamSynchronize(slot.stream.value), "copying doubles to the GPU");
-    return copy;
+    return there;
   }
   DeviceMemory w;
   std::array<Slot, 2> slots;
