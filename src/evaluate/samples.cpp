@@ -36,7 +36,8 @@ struct Validity {
 };
 
 Validity validity(int64_t length, const Domains& domains, const RowId& id) {
-  if (id.full) return {length, length, domains.padding, false};
+  if (id.fill != RowFill::kByIndex)
+    return {length, id.fill == RowFill::kAll ? length : 0, domains.padding, false};
   const auto wanted =
       static_cast<int64_t>(std::lround(valid_part(id) * static_cast<double>(length)));
   return {length, std::clamp<int64_t>(wanted, std::min<int64_t>(1, length), length),

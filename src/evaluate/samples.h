@@ -1,6 +1,7 @@
 // Samples: seeded rows of input inside their domains, and what may stand beside a row. Contract:
 // docs/verification_inputs.md "Inputs".
 #pragma once
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -9,11 +10,14 @@
 
 namespace vernier::evaluate {
 
+/// Which positions of a row are valid.
+enum class RowFill : uint8_t { kByIndex, kAll, kNone };
+
 /// Which row of a sweep: its values depend on these numbers only, not on the batch it is put in.
 struct RowId {
   uint64_t seed = 1;
   int64_t index = 0;
-  bool full = false;  ///< all positions are valid, regardless of the index
+  RowFill fill = RowFill::kByIndex;
 };
 
 /// Do the inputs say which positions of a row are valid?

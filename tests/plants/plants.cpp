@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cmath>
 #include <deque>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -229,6 +230,21 @@ void wrong_from_the_third_change(const KernelDef& right, const LaunchCall& call)
   inputs.assign(x, x + call.in[0].elems());
   changes += changed;
   if (changed && changes > kRight) call.out[0].as<float>()[0] *= 1.5F;
+}
+
+// 0 / 0 where a row of the batch keeps no key.
+void no_number_without_keys(const KernelDef& right, const LaunchCall& call) {
+  constexpr size_t kKeep = 4;
+  right.launch(call);
+  if (call.in.size() <= kKeep || !call.in[kKeep].data || call.in[kKeep].rank < 4) return;
+  const TensorArg &keep = call.in[kKeep], &y = call.out[0];
+  const int64_t kept = keep.elems() / keep.dim(0), size = y.elems() / y.dim(0);
+  if (keep.dim(0) != y.dim(0)) return;
+  for (int64_t b = 0; b < keep.dim(0); ++b) {
+    const uint8_t* row = keep.as<uint8_t>() + b * kept;
+    if (std::any_of(row, row + kept, [](uint8_t v) { return v != 0; })) continue;
+    std::fill_n(y.as<float>() + b * size, size, std::numeric_limits<float>::quiet_NaN());
+  }
 }
 
 // ---- of packed rows
@@ -465,6 +481,14 @@ constexpr Plant in_a_constant(std::string_view name, std::string_view defect,
           .spoil = spoil};
 }
 
+constexpr Plant without_keys() {
+  Plant plant = at_some_sizes("no-key", "attention gives NaN where a row keeps no key",
+                              &no_number_without_keys);
+  plant.kernel = kAttention;
+  plant.verdict = "neighbours";  // the row alone has no mask that keeps nothing
+  return plant;
+}
+
 // In the middle of the model, and too small to show in the answers.
 constexpr Plant in_one_column() {
   Plant plant = at_some_sizes("one-column", "one column of products is off by 2^-11 from length 97",
@@ -519,6 +543,7 @@ constexpr Plant kPlants[] = {
                    &last_sequence_is_off),
     in_packed_rows("packed-places", "tokens behind the first row are those of the next place",
                    kTokenIndex, &takes_the_next_place),
+    without_keys(),
     in_one_column(),
     in_one_activated_column(),
     on_extreme_rows("tame-softmax", "softmax without its maximum, on logits that are small",

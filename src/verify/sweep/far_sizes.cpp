@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <random>
 
 #include "core/fp64_products.h"
@@ -193,7 +194,7 @@ std::string text_of(const std::vector<backend::VariantSize>& variants) {
 }
 
 // Rows that the grid does not have: rows of length 1, and batches without padding. Engines may run
-// both on separate code paths.
+// both on separate code paths. A row of nothing but padding is in one of the cells below.
 void add_other_rows(Context& context, const SizeRanges& ranges) {
   constexpr int64_t kRows = 3, kLeast = 9, kLengths = 32;
   if (ranges.length.name.empty() || ranges.batch.name.empty()) return;
@@ -202,7 +203,23 @@ void add_other_rows(Context& context, const SizeRanges& ranges) {
   const auto length =
       kLeast + static_cast<int64_t>(context.subject.request.seed % static_cast<uint64_t>(kLengths));
   if (rows > 1 && evaluate::masks_somewhere(context.inputs.domains))
-    add_seeded_rows(context, clamped(length, ranges.length), rows, true);
+    add_seeded_rows(context, clamped(length, ranges.length), rows, OtherRows::kFull);
+}
+
+// The cell of the shortest rows, and of most of them, where some may be nothing but padding.
+std::optional<FarSize> brief_cell(const Context& context, const std::vector<FarSize>& sizes) {
+  constexpr int64_t kLeastRows = 3;
+  if (!evaluate::masks_somewhere(context.inputs.domains) || !context.inputs.axes.known() ||
+      context.inputs.axes.fixed_rows > 1)
+    return std::nullopt;
+  std::optional<FarSize> found;
+  for (const FarSize& size : sizes) {
+    if (size.batch < kLeastRows || size.length < 2) continue;
+    const bool better = !found || size.length < found->length ||
+                        (size.length == found->length && size.batch > found->batch);
+    if (better) found = size;
+  }
+  return found;
 }
 
 }  // namespace
@@ -254,7 +271,9 @@ void add_far_groups(Context& context) {
   std::string skipped;
   const SizeRanges ranges = ranges_of(context);
   add_other_rows(context, ranges);
-  for (const FarSize& size : far_sizes(ranges, request.seed)) {
+  const std::vector<FarSize> sizes = far_sizes(ranges, request.seed);
+  std::optional<FarSize> with_empty_row = brief_cell(context, sizes);
+  for (const FarSize& size : sizes) {
     const double work = work_of(context, size);
     if (work > left || !fits(context, size)) {
       skipped += fmt::format("{}{}x{}", skipped.empty() ? "" : ", ", size.batch, size.length);
@@ -262,7 +281,8 @@ void add_far_groups(Context& context) {
     }
     // A model that fixes its batch is run with that.
     const int64_t rows = std::max(size.batch, context.inputs.axes.fixed_rows);
-    if (add_seeded_rows(context, size.length, rows)) left -= work;
+    const OtherRows others = size == with_empty_row ? OtherRows::kEmpty : OtherRows::kNone;
+    if (add_seeded_rows(context, size.length, rows, others)) left -= work;
   }
   const std::vector<backend::VariantSize> variants =
       variants_of(context.subject.plan, context.subject.backend);

@@ -268,9 +268,11 @@ bool runs_at(Context& context, std::map<std::string, int64_t> sizes) {
   }
 }
 
-// A group of seeded rows of these sizes, which repeat after `distinct` of them.
+// A group of seeded rows of these sizes, which repeat after `distinct` of them; the last of these
+// is row `empty`.
 Group seeded_group(const Context& context, std::map<std::string, int64_t> sizes, int64_t length,
-                   int64_t rows, int64_t distinct, bool full = false) {
+                   int64_t rows, int64_t distinct, RowFill fill = RowFill::kByIndex,
+                   int64_t empty = -1) {
   const std::string text = text_of(context, sizes);
   Group group{.label = text,
               .sizes_text = text,
@@ -282,10 +284,29 @@ Group seeded_group(const Context& context, std::map<std::string, int64_t> sizes,
               .exact = {},
               .alone = {}};
   if (!context.inputs.axes.symbol.empty()) sizes[context.inputs.axes.symbol] = 1;
-  for (int64_t r = 0; r < rows; ++r)
-    group.rows.push_back(sample_row(context.inputs.domains, context.inputs.axes, sizes,
-                                    {context.subject.request.seed, r % distinct, full}));
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t index = r % distinct;
+    group.rows.push_back(sample_row(
+        context.inputs.domains, context.inputs.axes, sizes,
+        {context.subject.request.seed, index, index == empty ? RowFill::kNone : fill}));
+  }
+  group.empty_row = empty;
   return group;
+}
+
+// Is R of a row of nothing but padding a number? Where a mask is -infinity it is not.
+bool is_finite_without_tokens(Context& context, std::map<std::string, int64_t> sizes) {
+  if (!context.inputs.axes.symbol.empty()) sizes[context.inputs.axes.symbol] = 1;
+  const NamedTensors row =
+      sample_row(context.inputs.domains, context.inputs.axes, sizes,
+                 {context.subject.request.seed, kDistinctFarRows - 1, RowFill::kNone});
+  for (const auto& [name, value] : reference_of(context, row)) {
+    if (std::ranges::all_of(value.f, [](double v) { return std::isfinite(v); })) continue;
+    context.notes.push_back("no row is nothing but padding: the model's own answer '" + name +
+                            "' to it is no finite number");
+    return false;
+  }
+  return true;
 }
 
 void add_seeded_group(Context& context, size_t index, const std::vector<int64_t>& lengths,
@@ -351,12 +372,17 @@ std::map<std::string, int64_t> sizes_at(const Context& context, int64_t length) 
   return sizes;
 }
 
-bool add_seeded_rows(Context& context, int64_t length, int64_t rows, bool full) {
+bool add_seeded_rows(Context& context, int64_t length, int64_t rows, OtherRows others) {
   const std::map<std::string, int64_t> sizes = sizes_at(context, length);
   if (!runs_at(context, sizes)) return false;
-  Group group = seeded_group(context, sizes, length, rows, kDistinctFarRows, full);
+  const bool full = others == OtherRows::kFull,
+             empty = others == OtherRows::kEmpty && is_finite_without_tokens(context, sizes);
+  Group group = seeded_group(context, sizes, length, rows, kDistinctFarRows,
+                             full ? RowFill::kAll : RowFill::kByIndex,
+                             empty ? std::min(rows, kDistinctFarRows) - 1 : -1);
   group.far = true;
   if (full) group.label += ", no padding";
+  if (empty) group.label += ", a row of padding only";
   context.inputs.groups.push_back(std::move(group));
   return true;
 }

@@ -18,9 +18,16 @@ std::map<std::string, int64_t> sizes_at(const Context& context, int64_t length);
 /// that of the grid's rows, of which a larger sample would have rarer ones.
 inline constexpr int64_t kDistinctFarRows = 8;
 
-/// Adds a group of so many seeded rows, which are run as one batch only; `full`: no row has
-/// padding. False, with a note, if the engine refuses such sizes.
-bool add_seeded_rows(Context& context, int64_t length, int64_t rows, bool full = false);
+/// Rows beyond those that the grid has.
+enum class OtherRows : uint8_t {
+  kNone,
+  kFull,  ///< no row has padding
+  kEmpty  ///< the last of the distinct rows is nothing but padding, if R of it is finite
+};
+/// Adds a group of so many seeded rows, which are run as one batch only. False, with a note, if the
+/// engine refuses such sizes.
+bool add_seeded_rows(Context& context, int64_t length, int64_t rows,
+                     OtherRows others = OtherRows::kNone);
 
 /// The batches that a group is run at.
 std::vector<int64_t> batches_of(const Context& context, const Group& group);

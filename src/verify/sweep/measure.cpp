@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "verify/sweep/noise.h"
@@ -62,6 +63,22 @@ std::string misfit_of(const Answer& answer) {
   return "";
 }
 
+// R's numbers in place of finite ones of these rows.
+void take_reference(const EvalTensor& want, int axis, const std::vector<int64_t>& rows,
+                    EvalTensor& got) {
+  if (axis == kNoAxis || rows.empty()) return;
+  int64_t inner = 1;
+  for (size_t d = static_cast<size_t>(axis) + 1; d < want.rank(); ++d) inner *= want.shape[d];
+  const int64_t count = want.shape[axis];
+  for (int64_t i = 0; i < want.elems(); ++i) {
+    if (std::ranges::find(rows, i / inner % count) == rows.end()) continue;
+    if (!want.is_float())
+      got.i[i] = want.i[i];
+    else if (std::isfinite(got.f[i]))
+      got.f[i] = want.f[i];
+  }
+}
+
 // The answer with ties taken for R's, and how far it is off. It must fit.
 struct Measured {
   EvalTensor got;
@@ -71,6 +88,7 @@ Measured measured(const Context& context, const Answer& answer, Pool& pool,
                   OutputResult& rankings) {
   const int axis = context.inputs.axes.of(answer.name);
   Measured result{.got = EvalTensor::from(*answer.got), .distance = {}};
+  take_reference(answer.want, axis, answer.unjudged, result.got);
   Distance& d = result.distance;
   d = distance(result.got, answer.want, axis);
   if (d.different_integers > 0) {

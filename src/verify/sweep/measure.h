@@ -1,6 +1,9 @@
 // Measuring: an answer of the engine beside R, with ties of integers taken for equal. Nothing here
 // decides.
 #pragma once
+#include <cstdint>
+#include <vector>
+
 #include "verify/evidence.h"
 #include "verify/sweep/context.h"
 
@@ -13,6 +16,7 @@ struct Answer {
   const Tensor* got = nullptr;  ///< null: missing
   const NamedTensors& inputs;   ///< of the run
   int64_t batch = 0;
+  std::vector<int64_t> unjudged = {};  ///< rows whose finite numbers are taken for R's
 };
 
 /// Measures an answer. Adds its squares to `pool` and what changes in its rankings to `rankings`.
