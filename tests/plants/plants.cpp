@@ -485,7 +485,7 @@ constexpr Plant without_keys() {
   Plant plant = at_some_sizes("no-key", "attention gives NaN where a row keeps no key",
                               &no_number_without_keys);
   plant.kernel = kAttention;
-  plant.verdict = "neighbours";  // the row alone has no mask that keeps nothing
+  plant.verdict = "neighbours";  // alone, the row is packed without a mask
   return plant;
 }
 
