@@ -6,8 +6,9 @@
 
 namespace vernier::backend::cuda {
 
-/// On the first GPU; throws Error(kMachine). Cost: a·, b and c once over the bus each way; memory
-/// of the device for b and two chunks of 1024 rows.
+/// On the first GPU; throws Error(kMachine). Cost: a and c once over the bus, b each time or, if it
+/// is kept, once. Memory of the device: kept matrices, as far as it has enough; for each of up to
+/// twelve threads b and two chunks of 512 rows, which page-locked memory of the host holds, too.
 std::unique_ptr<Fp64Products> make_fp64_products();
 
 }  // namespace vernier::backend::cuda
