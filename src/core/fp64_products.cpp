@@ -16,7 +16,7 @@ WithFp64Products::~WithFp64Products() {
   if (in_use == device_.get()) in_use = nullptr;
 }
 
-bool has_fp64_device() { return in_use != nullptr; }
+double least_on_device() { return in_use != nullptr ? in_use->least() : 0; }
 
 bool multiply_on_device(int64_t m, int64_t n, int64_t k, const double* a, const double* b,
                         double* c) {

@@ -34,7 +34,8 @@ class WithFp64Products {
   std::unique_ptr<Fp64Products> device_;
 };
 
-bool has_fp64_device();
+/// Multiplications from which a product goes to the device; 0: there is none.
+double least_on_device();
 
 /// c += a·b on the device. False, with nothing done: there is none, or the product is too small for
 /// it.

@@ -17,4 +17,13 @@ inline constexpr double kMostWork = 0x1p40;
 /// have too many elements.
 double work_of(const plan::Plan& plan, const std::map<std::string, int64_t>& sizes);
 
+/// The same in two parts.
+struct WorkByPlace {
+  double large_products = 0;  ///< of rows with one matrix, that a device for doubles takes
+  double rest = 0;
+};
+/// `least`: multiplications of a product from which it is large.
+WorkByPlace work_by_place(const plan::Plan& plan, const std::map<std::string, int64_t>& sizes,
+                          double least);
+
 }  // namespace vernier::evaluate

@@ -17,8 +17,10 @@
 namespace vernier::verify {
 namespace {
 
-// Operations in FP64 of all far cells together: seconds on two cores, or with a GPU for products.
-constexpr double kFarWork = 2e11, kFarWorkWithGpu = 4e13, kThorough = 10;
+// Operations in FP64 of all far cells together: seconds on two cores. Beside a GPU for doubles there
+// are more cores, and what it takes counts less.
+constexpr double kFarWork = 2e11, kFarWorkWithGpu = 10 * kFarWork, kThorough = 10,
+                 kOnGpu = 1 / 200.0;
 // Of a row: the model and the plan; of the first two rows, also its rounding, beside the plan where
 // that decides.
 constexpr double kEvaluationsOfRows = 2, kEvaluationsOfFirstRows = 2;
@@ -69,7 +71,13 @@ double work_of(const Context& context, const FarSize& size) {
   const auto rows = static_cast<double>(std::min(size.batch, kDistinctFarRows));
   std::map<std::string, int64_t> sizes = sizes_at(context, size.length);
   if (!context.inputs.axes.symbol.empty()) sizes[context.inputs.axes.symbol] = 1;
-  return evaluate::work_of(context.subject.plan, sizes) *
+  // Rows are evaluated together, so that a product of each is as much larger.
+  const auto together =
+      static_cast<double>(std::clamp<int64_t>(kMostPositions / std::max<int64_t>(1, size.length), 1,
+                                              std::min(size.batch, kDistinctFarRows)));
+  const evaluate::WorkByPlace work =
+      evaluate::work_by_place(context.subject.plan, sizes, least_on_device() / together);
+  return (work.rest + kOnGpu * work.large_products) *
          (kEvaluationsOfRows * rows + kEvaluationsOfFirstRows * std::min(rows, 2.0));
 }
 
@@ -265,7 +273,7 @@ void add_far_groups(Context& context) {
   const bool chosen =
       !request.inputs.empty() || !request.batches.empty() || !request.lengths.empty();
   if (chosen || request.depth == Depth::kQuick) return;
-  double left = has_fp64_device() ? kFarWorkWithGpu : kFarWork;
+  double left = least_on_device() > 0 ? kFarWorkWithGpu : kFarWork;
   if (request.depth == Depth::kThorough) left *= kThorough;
   if (request.budget_seconds > 0) left = affordable_work(context);
   std::string skipped;

@@ -18,6 +18,9 @@ std::map<std::string, int64_t> sizes_at(const Context& context, int64_t length);
 /// that of the grid's rows, of which a larger sample would have rarer ones.
 inline constexpr int64_t kDistinctFarRows = 8;
 
+/// Positions of all rows of one evaluation: named values of so many lie in memory together.
+inline constexpr int64_t kMostPositions = 512;
+
 /// Rows beyond those that the grid has.
 enum class OtherRows : uint8_t {
   kNone,

@@ -15,9 +15,6 @@
 namespace vernier::verify {
 namespace {
 
-// Positions of all rows of one evaluation: named values of so many lie in memory together.
-constexpr int64_t kMostPositions = 512;
-
 // Rows of a batch that the model fixes stay together; the engine's range may begin above 1.
 int64_t rows_at_a_time(const Context& context, const Group& group) {
   const BatchAxes& axes = context.inputs.axes;
