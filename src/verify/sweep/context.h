@@ -46,8 +46,8 @@ struct Group {
   /// R and F of each row, as far as computed; not where the model or the axes mix rows.
   std::vector<NamedValues> reference, exact;
   std::vector<NamedTensors> alone;  ///< E of each row alone, as far as computed
-  /// The last of the distinct rows, where it is nothing but padding: its answers are not held against
-  /// R. -1: there is none.
+  /// The last of the distinct rows, where it is nothing but padding: its answers are not held
+  /// against R. -1: there is none.
   int64_t empty_row = -1;
   /// E by batch, on one thread and with other numbers in memory, as far as computed.
   std::map<int64_t, NamedTensors> on_one_thread = {};

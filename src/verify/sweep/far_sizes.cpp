@@ -17,8 +17,8 @@
 namespace vernier::verify {
 namespace {
 
-// Operations in FP64 of all far cells together: seconds on two cores. Beside a GPU for doubles there
-// are more cores, and what it takes counts less.
+// Operations in FP64 of all far cells together: seconds on two cores. Beside a GPU for doubles
+// there are more cores, and what it takes counts less.
 constexpr double kFarWork = 2e11, kFarWorkWithGpu = 10 * kFarWork, kThorough = 10,
                  kOnGpu = 1 / 200.0;
 // Of a row: the model and the plan; of the first two rows, also its rounding, beside the plan where

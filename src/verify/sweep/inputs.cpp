@@ -286,9 +286,9 @@ Group seeded_group(const Context& context, std::map<std::string, int64_t> sizes,
   if (!context.inputs.axes.symbol.empty()) sizes[context.inputs.axes.symbol] = 1;
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t index = r % distinct;
-    group.rows.push_back(sample_row(
-        context.inputs.domains, context.inputs.axes, sizes,
-        {context.subject.request.seed, index, index == empty ? RowFill::kNone : fill}));
+    group.rows.push_back(
+        sample_row(context.inputs.domains, context.inputs.axes, sizes,
+                   {context.subject.request.seed, index, index == empty ? RowFill::kNone : fill}));
   }
   group.empty_row = empty;
   return group;
