@@ -28,8 +28,12 @@ endfunction()
 function(vernier_precompile target name)
   target_precompile_headers(${target} REUSE_FROM ${name})
   vernier_precompiled_for_ccache(${target})
-  # With precompiled headers, GCC 12 no longer treats them as system headers and gives false warnings
-  # about memcpy inside std::string.
+  vernier_without_false_warnings(${target})
+endfunction()
+
+# GCC 12 gives false warnings about memcpy inside std::string: with precompiled headers it no longer
+# treats them as system headers.
+function(vernier_without_false_warnings target)
   target_compile_options(${target} PRIVATE
     "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-restrict>")
 endfunction()

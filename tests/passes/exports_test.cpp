@@ -33,7 +33,6 @@ constexpr Model kModels[] = {
     {"bert_ts11", 2, 2, 5, 2, 13, 0},
     {"bert_embedder_ts17", 2, 2, 5, 2, 12, 0},
     {"bert_sdpa_dynamo", 2, 2, 5, 2, 12, 0},
-    {"bge_reranker_ts14", 2, 2, 5, 2, 14, 0},
     {"bge_reranker_ts17", 2, 2, 5, 2, 14, 0},
     {"bge_reranker_dynamo", 2, 2, 5, 2, 14, 0},
     {"gpt2_ts17", 3, 3, 7, 3, 13, 0},

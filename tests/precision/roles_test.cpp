@@ -62,7 +62,7 @@ struct Exporter {
 
 const std::vector<Exporter>& exporters() {
   static const std::vector<Exporter> table{
-      {{"bert_ts11", "bert_embedder_ts17", "bge_reranker_ts14", "bge_reranker_ts17"},
+      {{"bert_ts11", "bert_embedder_ts17", "bge_reranker_ts17"},
        {{"role:norm", {"op:LayerNorm name:*LayerNorm*"}},
         {"role:ffn.up", {"op:Linear name:*/intermediate/dense/*"}},
         {"role:ffn.down", {"op:Linear name:*/layer.?/output/dense/*"}},
@@ -82,7 +82,7 @@ const std::vector<Exporter>& exporters() {
        {{"role:embedding op:Add", {"name:/m/embeddings/Add", "name:/m/embeddings/Add_1"}},
         {"role:head op:Linear", {"op:Linear name:/m/pooler/*"}},
         {"role:head op:Tanh", {"op:Tanh"}}}},
-      {{"bge_reranker_ts14", "bge_reranker_ts17"},
+      {{"bge_reranker_ts17"},
        {{"role:embedding op:Add", {"name:*/embeddings/Add_1", "name:*/embeddings/Add_2"}},
         {"role:head op:Linear", {"op:Linear name:/m/classifier/*"}},
         {"role:head op:Tanh", {"op:Tanh"}}}},
@@ -221,8 +221,7 @@ TEST(Roles, DoNotReadNames) {
 
 // LayerNormalization_* means every norm, whether the exporter wrote one node or nine.
 TEST(Roles, TrtexecFindsNormsOfEveryExport) {
-  for (const char* name : {"bert_ts11", "bge_reranker_ts14", "bge_reranker_ts17", "gpt2_ts17",
-                           "bge_reranker_dynamo"}) {
+  for (const char* name : {"bert_ts11", "bge_reranker_ts17", "gpt2_ts17", "bge_reranker_dynamo"}) {
     const Selection selection(*model(name));
     std::vector<std::string> notes;
     const Rule all = parse_layer_precisions("LayerNormalization_*:fp32")[0];

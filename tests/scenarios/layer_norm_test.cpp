@@ -54,12 +54,11 @@ TEST_P(TrtexecOptions, KeepEveryLayerNormInF32) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Exports, TrtexecOptions,
-                         ::testing::Values("bge_reranker_ts17", "bge_reranker_dynamo",
-                                           "bge_reranker_ts14", "bert_ts11"),
+                         ::testing::Values("bge_reranker_ts17", "bge_reranker_dynamo", "bert_ts11"),
                          [](const auto& one) { return std::string(one.param); });
 
 TEST(TrtexecNames, ThatMatchNothingAreRefusedWithTheNearest) {
-  const auto model = model_named("bge_reranker_ts14");
+  const auto model = model_named("bert_ts11");
   try {
     plan_of(*model, {.mode = "fp16", .layer_precisions = "LayerNormalisation_*:fp32"});
     FAIL();
@@ -281,7 +280,7 @@ TEST(ExtraOutputs, AreRight) {
 }
 
 TEST(OtherNames, ChangeNothing) {
-  const auto model = model_named("bge_reranker_ts14");
+  const auto model = model_named("bge_reranker_ts17");
   const auto renamed = model->clone();
   for (ir::NodeId id : renamed->order()) {
     renamed->node(id).name = "n" + std::to_string(id);

@@ -68,8 +68,7 @@ TEST_P(Reranker, TheStaticShapePassesToo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Exports, Reranker,
-                         ::testing::Values("bge_reranker_ts14", "bge_reranker_ts17",
-                                           "bge_reranker_dynamo"),
+                         ::testing::Values("bge_reranker_ts17", "bge_reranker_dynamo"),
                          [](const auto& one) { return std::string(one.param); });
 
 // Every cell on one export, the usual ones on the others.
@@ -112,8 +111,7 @@ TEST_P(RerankerInSixteenBits, TheStaticShapePassesToo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Exports, RerankerInSixteenBits,
-                         ::testing::Combine(::testing::Values("bge_reranker_ts14",
-                                                              "bge_reranker_ts17",
+                         ::testing::Combine(::testing::Values("bge_reranker_ts17",
                                                               "bge_reranker_dynamo"),
                                             ::testing::Values("fp16", "bf16")),
                          [](const auto& one) {

@@ -119,7 +119,7 @@ TEST_P(Unpadded, RowsKeepTheirBitsInEveryCompany) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Unpadded,
-                         ::testing::Values(UnpadCase{"bge_reranker_ts14", "fp32"},
+                         ::testing::Values(UnpadCase{"bge_reranker_ts17", "fp32"},
                                            UnpadCase{"bge_reranker_ts17", "fp16"},
                                            UnpadCase{"bge_reranker_dynamo", "bf16"},
                                            UnpadCase{"bge_reranker_dynamo", "tf32"},

@@ -72,9 +72,7 @@ double work_of(const Context& context, const FarSize& size) {
   std::map<std::string, int64_t> sizes = sizes_at(context, size.length);
   if (!context.inputs.axes.symbol.empty()) sizes[context.inputs.axes.symbol] = 1;
   // Rows are evaluated together, so that a product of each is as much larger.
-  const auto together =
-      static_cast<double>(std::clamp<int64_t>(kMostPositions / std::max<int64_t>(1, size.length), 1,
-                                              std::min(size.batch, kDistinctFarRows)));
+  const auto together = std::min(rows, static_cast<double>(rows_evaluated_together(size.length)));
   const evaluate::WorkByPlace work =
       evaluate::work_by_place(context.subject.plan, sizes, least_on_device() / together);
   return (work.rest + kOnGpu * work.large_products) *

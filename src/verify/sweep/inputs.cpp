@@ -400,4 +400,9 @@ std::vector<int64_t> batches_of(const Context& context, const Group& group) {
   return {static_cast<int64_t>(group.rows.size())};
 }
 
+int64_t rows_evaluated_together(int64_t length) {
+  constexpr int64_t kMostPositions = 512;
+  return std::clamp<int64_t>(kMostPositions / std::max<int64_t>(1, length), 1, kDistinctFarRows);
+}
+
 }  // namespace vernier::verify

@@ -18,8 +18,9 @@ std::map<std::string, int64_t> sizes_at(const Context& context, int64_t length);
 /// that of the grid's rows, of which a larger sample would have rarer ones.
 inline constexpr int64_t kDistinctFarRows = 8;
 
-/// Positions of all rows of one evaluation: named values of so many lie in memory together.
-inline constexpr int64_t kMostPositions = 512;
+/// How many rows of this length are evaluated together, where the batch is free: named values of
+/// 512 positions lie in memory together. At least 1.
+int64_t rows_evaluated_together(int64_t length);
 
 /// Rows beyond those that the grid has.
 enum class OtherRows : uint8_t {

@@ -20,8 +20,7 @@ int64_t rows_at_a_time(const Context& context, const Group& group) {
   const BatchAxes& axes = context.inputs.axes;
   if (!axes.known()) return 1;
   if (axes.fixed_rows > 1) return axes.fixed_rows;
-  const int64_t rows = kMostPositions / std::max<int64_t>(1, group.length);
-  return std::clamp<int64_t>(rows, 1, kDistinctFarRows);
+  return rows_evaluated_together(group.length);
 }
 
 // The named views of each value of the plan.
