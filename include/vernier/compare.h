@@ -1,6 +1,6 @@
-// Building in a mode that quantizes (int8, w8, w4) beside 16 bits: both engines are timed on this
-// machine, and the faster one is kept. compile() times nothing and gives the same bytes everywhere.
-// Contract: docs/quantization.md "Is it faster?".
+// Building in a mode that quantizes (int8, fp8, w8, w4) beside 16 bits: both engines are timed on
+// this machine, and the faster one is kept. compile() times nothing and gives the same bytes
+// everywhere. Contract: docs/quantization.md "Is it faster?".
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -20,7 +20,7 @@ struct ComparedTimes {
 };
 
 struct Comparison {
-  std::string mode;                               ///< "int8", "w8" or "w4"
+  std::string mode;                               ///< "int8", "fp8", "w8" or "w4"
   std::string other;                              ///< the mode that it is compared with: "bf16"
   uint64_t quantized_bytes = 0, other_bytes = 0;  ///< of weights; 0: there is no other engine
   std::vector<ComparedTimes> times;               ///< empty: nothing was measured
@@ -52,10 +52,10 @@ std::vector<ComparedTimes> time_engines(const Engine& quantized, const Engine& o
                                         const Limits& limits = {},
                                         const std::function<void(std::string_view)>& progress = {});
 
-/// compile(), and in modes int8, w8 and w4 the same model and options in 16 bits as well (bf16 on a
-/// CPU, fp16 on a GPU; rules that ask for quantized products stay): the engine that is written is
-/// the faster one. Where nothing can be timed it is the mode's, and a note says why. Throws Error
-/// as compile() does.
+/// compile(), and in modes int8, fp8, w8 and w4 the same model and options in 16 bits as well (bf16
+/// on a CPU, fp16 on a GPU; rules that ask for quantized products stay): the engine that is written
+/// is the faster one. Where nothing can be timed it is the mode's, and a note says why. Throws
+/// Error as compile() does.
 ComparedReport compile_faster(const std::string& model_path, const std::string& engine_path,
                               const CompileOptions& options = {},
                               const CompareOptions& compare = {});

@@ -23,8 +23,8 @@ struct CompileOptions {
   std::string shapes;
   std::vector<std::string> extra_outputs;  ///< ONNX value names to give as outputs too
   std::vector<std::string> passes_off;     ///< optional passes to leave out, by name
-  /// What is requested of every node: model (its own float types), fp32, tf32, fp16, bf16 or int8;
-  /// empty: the policy's mode, or model.
+  /// What is requested of every node: model (its own float types), fp32, tf32, fp16, bf16, int8,
+  /// fp8, w8 or w4; empty: the policy's mode, or model.
   std::string mode;
   /// Rules that change it, later ones win: "op:LayerNorm compute=f32" (docs/precision.md).
   std::vector<std::string> rules;
@@ -35,19 +35,19 @@ struct CompileOptions {
   /// A policy file's JSON, to which the above add, and its name for messages.
   std::string policy, policy_file;
   /// What calibrate() wrote (docs/quantization.md "Scales files"): the JSON text, and the file's
-  /// name for messages. Products in int8 take its factors. Empty: none.
+  /// name for messages. Products in int8 and fp8 take its factors. Empty: none.
   std::string scales, scales_file;
-  /// With scales: operands of products in int8 take the file's static ranges in place of the range
-  /// of each row. All of them must have one. Less exact; faster where a product can quantize what
-  /// it makes (a GPU's).
+  /// With scales: operands of products in int8 and fp8 take the file's static ranges in place of
+  /// the range of each row. All of them must have one. Less exact; faster where a product can
+  /// quantize what it makes (a GPU's).
   bool static_scales = false;
   /// Writes the model with its int8 products as Q/DQ operators to this file too, for other runtimes
   /// (docs/quantization.md "Q/DQ models for other runtimes"). Needs static_scales. Empty: none.
   std::string export_qdq;
-  /// Modes int8, w8 and w4: how far quantization may move an output on seeded inputs, rms, as a
-  /// part of the output's. Products are kept in 16 bits, of w4 in w8, until it holds
-  /// (docs/quantization.md "Fallback"). verify refuses 5 % on any of its inputs. 1 and above:
-  /// nothing is measured, and every product stays quantized.
+  /// Modes int8, fp8, w8 and w4: how far quantization may move an output on seeded inputs, rms, as
+  /// a part of the output's. Products are kept in 16 bits, of w4 in w8, until it holds
+  /// (docs/quantization.md "Fallback"). verify refuses 5 % on any of its inputs (of fp8 10 %). 1
+  /// and above: nothing is measured, and every product stays quantized.
   double int8_error = 0.04;
   /// JSON file with the variants that were fastest on a device: read if it exists, and written with
   /// what had to be timed. The same file gives the same engine. Empty: everything is timed again.

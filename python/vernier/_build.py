@@ -12,7 +12,7 @@ from vernier._spelling import in_python
 from vernier._values import (Model, Path, Shapes, check_keeps, count, model_file, shapes_text,
                              size_text, text_of, texts)
 
-Mode = Literal["model", "fp32", "tf32", "fp16", "bf16", "int8", "w8", "w4"]
+Mode = Literal["model", "fp32", "tf32", "fp16", "bf16", "int8", "fp8", "w8", "w4"]
 Method = Literal["output-error", "max", "percentile", "mse", "entropy"]
 
 
@@ -28,8 +28,8 @@ def build(model: Model, engine: Path, *, mode: Mode | None = None, rules: Iterab
     """Compiles an ONNX model into an engine file, as `vernier build` does, range audit included.
 
     model     a file, its bytes, or an onnx.ModelProto whose weights are inside it.
-    mode      "model" (its own float types), "fp32", "tf32", "fp16", "bf16", "int8", or of weights
-              alone, for one row, "w8" or "w4"; None: the policy's, or the model's.
+    mode      "model" (its own float types), "fp32", "tf32", "fp16", "bf16", "int8", "fp8", or of
+              weights alone, for one row, "w8" or "w4"; None: the policy's, or the model's.
     rules     "SELECTOR SETTING", later ones win: "op:LayerNorm compute=f32".
     shapes    {"batch": (1, 32), "seq": (4, 512)}, or by input {"ids": [(1, 32), (4, 512)]}; a size
               may be one number, or (least, best, most). As text: "batch=1..32,seq=4..512". None:
@@ -39,15 +39,15 @@ def build(model: Model, engine: Path, *, mode: Mode | None = None, rules: Iterab
     policy    a policy file, or what it holds; the above add to it.
     outputs   values of the graph that the engine also returns.
     fuse_off  optional passes to leave out, by name.
-    scales    of mode "int8": a scales file that calibrate() has written.
+    scales    of modes "int8" and "fp8": a scales file that calibrate() has written.
     static_scales
-              with scales: int8 operands take the file's static ranges, not that of each row; less
+              with scales: quantized operands take the file's static ranges, not that of each row; less
               exact.
     export_qdq
               with static_scales: also write the model with its int8 products as Q/DQ operators to
               this file, for other runtimes.
     int8_error
-              of modes "int8", "w8" and "w4": percent by which quantization may move an output, rms;
+              of modes "int8", "fp8", "w8" and "w4": percent by which quantization may move an output, rms;
               the products that cost most are kept in 16 bits, of "w4" in w8, until it holds. From
               100 on nothing is measured.
     compare   of these modes: time the engine beside one in 16 bits on this machine, and keep the

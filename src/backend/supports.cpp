@@ -12,7 +12,7 @@ Support quantize_rows_operands(const Problem& problem) {
       return no("input " + std::to_string(i) + " is " + std::string(name(problem.inputs[i].dtype)) +
                 ", this kernel takes f32");
   }
-  if (problem.outputs[0].dtype != DType::kQ8)
+  if (!is_quantized_operand(problem.outputs[0].dtype))
     return no("output 0 is " + std::string(name(problem.outputs[0].dtype)));
   for (size_t i = 1; i < problem.outputs.size(); ++i) {
     const Operand& out = problem.outputs[i];
@@ -31,11 +31,12 @@ bool quantizes_result_of(const Problem& own, const Problem& next) {
 Numerics quantized_numerics(const Problem& problem) {
   Numerics numerics = f32_numerics(problem);
   // The model's own integers are not rounded.
-  numerics.compute = problem.inputs[kQuantizedX].dtype == DType::kQ8 ? DType::kQ8 : DType::kF32;
-  numerics.accumulate = DType::kI32;
+  const DType type = problem.inputs[kQuantizedX].dtype;
+  numerics.compute = is_quantized_operand(type) ? type : DType::kF32;
+  if (is_8_bits(type)) numerics.accumulate = DType::kI32;
   for (size_t i : {kQuantizedX, kQuantizedW}) {
-    const bool rounds = problem.inputs[i].dtype == DType::kQ8;
-    numerics.points[i].type = rounds ? DType::kQ8 : DType::kUndefined;
+    const DType held = problem.inputs[i].dtype;
+    numerics.points[i].type = is_quantized_operand(held) ? held : DType::kUndefined;
   }
   return numerics;
 }

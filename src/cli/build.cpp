@@ -25,7 +25,8 @@ struct Options {
   std::string policy, save_policy, layer_precisions, layer_output_types, constraints, scales;
   std::string export_qdq;
   bool static_scales = false;
-  bool fp32 = false, tf32 = false, fp16 = false, bf16 = false, int8 = false, w8 = false, w4 = false;
+  bool fp32 = false, tf32 = false, fp16 = false, bf16 = false, int8 = false, fp8 = false,
+       w8 = false, w4 = false;
   LimitOptions limits;
   bool seed_missing_weights = false, verify = false, json = false, accept_declared = false,
        stamp = false;
@@ -65,7 +66,7 @@ std::string mode_of(const Options& options) {
   for (const auto& [given, name] :
        {std::pair{options.fp32, "fp32"}, std::pair{options.tf32, "tf32"},
         std::pair{options.fp16, "fp16"}, std::pair{options.bf16, "bf16"},
-        std::pair{options.int8, "int8"}, std::pair{options.w8, "w8"},
+        std::pair{options.int8, "int8"}, std::pair{options.fp8, "fp8"}, std::pair{options.w8, "w8"},
         std::pair{options.w4, "w4"}}) {
     if (!given) continue;
     if (!mode.empty()) {
@@ -96,8 +97,8 @@ void take_precision(const Options& options, CompileOptions& compile_options) {
   compile_options.policy_file = options.policy;
 }
 
-/// As the mode asks; int8, w8 and w4 only where they are no slower than 16 bits, unless the options
-/// say otherwise.
+/// As the mode asks; int8, fp8, w8 and w4 only where they are no slower than 16 bits, unless the
+/// options say otherwise.
 ComparedReport built(const Options& options, const CompileOptions& compile_options) {
   if (options.no_compare)
     return {compile(options.model, options.engine, compile_options), std::nullopt};
@@ -211,6 +212,9 @@ void add_build(CLI::App& app, Run& chosen) {
       "products with a constant weight take INT8 operands, scaled by row; the rest is "
       "as with --fp16");
   command->add_flag(
+      "--fp8", options->fp8,
+      "as --int8, with FP8 (E4M3) operands: for GPUs; a CPU computes the same, slowly");
+  command->add_flag(
       "--w8", options->w8,
       "for one row: weights of products in INT8, a scale for each column; the rest is "
       "as with --bf16 on a CPU, with --fp16 on a GPU");
@@ -229,30 +233,34 @@ void add_build(CLI::App& app, Run& chosen) {
                       "trtexec's spelling of store rules");
   command->add_option("--precisionConstraints", options->constraints,
                       "trtexec's; 'obey' is what Vernier always does");
-  command->add_option("--scales", options->scales,
-                      "with --int8: factors of channels from this file, as 'vernier calibrate' "
-                      "writes it");
-  command->add_flag("--static", options->static_scales,
-                    "with --scales: int8 operands take the file's static ranges, not that of each "
-                    "row; less exact");
+  command->add_option(
+      "--scales", options->scales,
+      "with --int8 or --fp8: factors of channels from this file, as 'vernier calibrate' "
+      "writes it");
+  command->add_flag(
+      "--static", options->static_scales,
+      "with --scales: quantized operands take the file's static ranges, not that of each "
+      "row; less exact");
   command->add_option("--export-qdq", options->export_qdq,
                       "with --int8 and --static: also write the model with its int8 products as "
                       "QuantizeLinear and DequantizeLinear (.onnx), for other runtimes");
   command
-      ->add_option("--int8-error", options->int8_error,
-                   "with --int8, --w8 and --w4: percent by which quantization may move an output, "
-                   "rms; the products that cost most are kept in 16 bits (of --w4 in w8) until it "
-                   "holds; from 100 on nothing is measured")
+      ->add_option(
+          "--int8-error", options->int8_error,
+          "with --int8, --fp8, --w8 and --w4: percent by which quantization may move an output, "
+          "rms; the products that cost most are kept in 16 bits (of --w4 in w8) until it "
+          "holds; from 100 on nothing is measured")
       ->check(CLI::Range(0.001, 1e6))
       ->capture_default_str();
   command->add_flag("--no-canary", options->no_canary,
                     "do not run the engine on seeded inputs and record the hashes of its answers");
-  CLI::Option* no_compare =
-      command->add_flag("--no-compare", options->no_compare,
-                        "with --int8, --w8 and --w4: do not time the engine beside one in 16 bits");
+  CLI::Option* no_compare = command->add_flag(
+      "--no-compare", options->no_compare,
+      "with --int8, --fp8, --w8 and --w4: do not time the engine beside one in 16 bits");
   command
-      ->add_flag("--force", options->force,
-                 "with --int8, --w8 and --w4: keep the engine even where it is slower than 16 bits")
+      ->add_flag(
+          "--force", options->force,
+          "with --int8, --fp8, --w8 and --w4: keep the engine even where it is slower than 16 bits")
       ->excludes(no_compare);
   command->add_option("--shapes", options->shapes,
                       "range of each named size, e.g. 'batch=1..32,seq=4..512'");

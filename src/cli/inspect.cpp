@@ -135,7 +135,7 @@ void add_inspect(CLI::App& app, Run& chosen) {
                     "model: the graph in text form; with --raised the raised one");
   command->add_option("--typed", options->typed,
                       "model: the raised graph in text form with the types and requests of this "
-                      "mode: model, fp32, tf32, fp16, bf16, int8, w8 or w4");
+                      "mode: model, fp32, tf32, fp16, bf16, int8, fp8, w8 or w4");
   command->add_option("--rule", options->rules, "with --typed: rules, as build takes them")
       ->allow_extra_args(false);
   command->add_option("--why", options->why, "engine: the ledger's rows of one ONNX node");

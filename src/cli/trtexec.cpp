@@ -34,7 +34,8 @@ struct Options {
   std::string onnx, save, load, min, opt, max, shapes, layer_precisions, layer_output_types,
       constraints, calib, timing_cache, inputs, layer_info, profile, times, output, on, percentiles;
   std::vector<std::string> plugins;
-  bool fp16 = false, bf16 = false, int8 = false, best = false, no_tf32 = false, typed = false;
+  bool fp16 = false, bf16 = false, int8 = false, fp8 = false, best = false;
+  bool no_tf32 = false, typed = false;
   bool skip_inference = false, verbose = false, dump_layers = false, dump_profile = false,
        dump_output = false, no_transfers = false;
   int iterations = 10, streams = 1, average = 10;
@@ -93,8 +94,7 @@ struct Refused {
   const char* why;
 };
 constexpr Refused kRefused[] = {
-    {"--fp8", false, "there are no FP8 products yet; use --fp16, --bf16 or --int8"},
-    {"--int4", false, "there is no such mode; use --fp16, --bf16 or --int8"},
+    {"--int4", false, "there is no such mode; use --fp16, --bf16, --int8 or --fp8"},
     {"--uff", true, "only ONNX is read; convert the model with tf2onnx and pass it to --onnx"},
     {"--model", true, "only ONNX is read; convert the Caffe model and pass it to --onnx"},
     {"--deploy", true, "only ONNX is read; convert the Caffe model and pass it to --onnx"},
@@ -219,13 +219,14 @@ std::string named_sizes(const Engine& engine, const Shapes& shapes, const char* 
 // TensorRT's default is FP32 with TF32 products; a strongly typed network has the model's types.
 std::string mode_of(const Options& options, const std::string& device) {
   if (options.typed) {
-    if (options.fp16 || options.bf16 || options.int8 || options.best)
+    if (options.fp16 || options.bf16 || options.int8 || options.fp8 || options.best)
       wrong(
-          "--stronglyTyped keeps the model's own types, and --fp16, --bf16, --int8 and --best "
-          "change them; give one or the other");
+          "--stronglyTyped keeps the model's own types, and --fp16, --bf16, --int8, --fp8 and "
+          "--best change them; give one or the other");
     return "model";
   }
   if (options.int8 || options.best) return "int8";
+  if (options.fp8) return "fp8";
   if (options.fp16) return "fp16";
   if (options.bf16) return "bf16";
   return device == "cuda" && !options.no_tf32 ? "tf32" : "fp32";
@@ -566,6 +567,7 @@ void add_build_flags(CLI::App& command, Options& options) {
   command.add_flag("--fp16", options.fp16, "FP16 products and storage");
   command.add_flag("--bf16", options.bf16, "BF16 products and storage");
   command.add_flag("--int8", options.int8, "INT8 products, 16 bits for the rest");
+  command.add_flag("--fp8", options.fp8, "FP8 products, 16 bits for the rest");
   command.add_flag("--best", options.best, "INT8 products where they keep the error bound");
   command.add_flag("--noTF32", options.no_tf32, "FP32 products do not take TF32 operands");
   command.add_flag("--stronglyTyped", options.typed, "the model's own types");

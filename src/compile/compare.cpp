@@ -99,11 +99,11 @@ int64_t batch_of(const ComparedTimes& one) {
 CompileOptions in_16_bits(const Job& job, const backend::Backend& backend) {
   CompileOptions options = job.options;
   options.mode = backend.attended == DType::kBF16 ? "bf16" : "fp16";
-  const auto asks_int8 = [](const precision::Rule& rule) {  // which takes scales
-    return rule.compute.type == DType::kQ8;
+  const auto takes_scales = [](const precision::Rule& rule) {
+    return is_quantized_operand(rule.compute.type);
   };
   options.export_qdq.clear();
-  if (std::ranges::none_of(job.policy.rules, asks_int8)) {
+  if (std::ranges::none_of(job.policy.rules, takes_scales)) {
     options.scales.clear();
     options.static_scales = false;
   }
@@ -176,7 +176,7 @@ std::vector<std::string> notes_of(const Comparison& comparison) {
   if (comparison.speedup * kNoise >= 1) return notes;
   const std::string slower =
       fmt::format("warning: {} is slower than {} on this machine{}: {:.2f} times as fast", mode,
-                  other, mode == "int8" ? "" : " at one row", comparison.speedup);
+                  other, mode == "int8" || mode == "fp8" ? "" : " at one row", comparison.speedup);
   notes.push_back(
       comparison.kept_quantized
           ? slower + "; kept, as --force asks"

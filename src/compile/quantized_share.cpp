@@ -63,7 +63,7 @@ bool is_kept(const plan::Plan& plan, DType type, const std::set<std::string>& fr
 }
 
 std::string note_of(const plan::Plan& plan, DType type, const Share& share, bool any_fragile) {
-  const std::string mode(type == DType::kQ8 ? "int8" : name(type));
+  const std::string mode(type == DType::kQ8 ? "int8" : type == DType::kF8E4M3 ? "fp8" : name(type));
   if (share.quantized > 0)
     return fmt::format(
         "{}: {} of {} with a constant weight, heads excepted: {:.1f} % of their "
@@ -83,10 +83,10 @@ std::string note_of(const plan::Plan& plan, DType type, const Share& share, bool
     return fmt::format(
         "warning: {}: nothing is quantized: the model has no product with a constant weight, heads "
         "excepted; {} gives the same engine",
-        mode, type == DType::kQ8 ? "--fp16" : "a mode of 16 bits");
+        mode, is_quantized_operand(type) ? "--fp16" : "a mode of 16 bits");
   return fmt::format(
       "warning: {}: nothing is quantized: no {} kernel takes these products (finite weights{})",
-      mode, plan.device, type == DType::kQ8 ? ", sums of at most 32,768 products" : "");
+      mode, plan.device, is_quantized_operand(type) ? ", sums of at most 32,768 products" : "");
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ std::string note_of(const plan::Plan& plan, DType type, const Share& share, bool
 std::vector<std::string> quantization_notes(const plan::Plan& plan, DType of_mode,
                                             const std::set<std::string>& fragile) {
   std::vector<std::string> notes;
-  for (const DType type : {DType::kQ8, DType::kW8, DType::kW4}) {
+  for (const DType type : {DType::kQ8, DType::kF8E4M3, DType::kW8, DType::kW4}) {
     const bool is_mode = type == of_mode;
     const Share share = share_of(plan, type, is_mode ? fragile : std::set<std::string>());
     if (!is_mode && (share.asked == 0 || is_kept(plan, type, fragile))) continue;

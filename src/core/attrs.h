@@ -352,19 +352,29 @@ struct LinearAttrs {
     v("trans_w", trans_w);
   }
 };
-/// QuantizeRows: q = x·factor / scale + zero (q8), the scale and zero of each row, [..., 1]:
-///   low = min(x·factor, 0), high = max(x·factor, 0), scale = (high - low) / 254,
-///   zero = -(high + low) / 2 / scale
+/// QuantizeRows: q = x·factor / scale + zero, the scale and zero of each row, [..., 1]:
+///   low = min(x·factor, 0), high = max(x·factor, 0)
+///   to q8:     scale = (high - low) / 254, zero = -(high + low) / 2 / scale
+///   to f8e4m3: scale = max(high, -low) / 448; there is no zero, of output 2 neither
 /// x [..., K], factor [K] optional (absent: 1). A row of zeros has scale, zero and q 0. Or with
-/// scale and zero as inputs 2 and 3, one number each, for all rows: then they are no outputs.
-using QuantizeRowsAttrs = NoAttrs;
+/// scale and, of q8, zero as inputs 2 and 3, one number each, for all rows: then they are no
+/// outputs, and what is beyond the type's largest number becomes that.
+struct QuantizeRowsAttrs {
+  DType to = DType::kQ8;
+  template <class V>
+  void visit(V& v) {
+    v("to", to);
+  }
+};
 /// QuantizedLinear: y = act((x − x_zero)·(w − w_zero)·x_scale·w_scale + bias) (+ residual). Inputs:
-///   0 x [..., K], q8, i8 or u8        1 w [K, N] (or [N, K] with trans_w), q8, i8 or u8
+///   0 x [..., K], q8, i8 or u8, or f8e4m3
+///   1 w [K, N] (or [N, K] with trans_w), q8, i8 or u8; of x f8e4m3 that type
 ///   2 x_scale, one number or [..., 1] 3 w_scale, one number or [N]
 ///   4 x_zero: of q8 a real number, or one for each row, [..., 1]; else one number of x's type
 ///   5 w_zero, one number or [N], w's type                                         (absent: 0)
 ///   6 bias [N] optional               7 residual [..., N] optional
-/// A q8 weight is in units of w_scale. Where it is held as real numbers, packing rounds it.
+/// A q8 or f8e4m3 weight is in units of w_scale. Where it is held as real numbers, packing rounds
+/// it.
 using QuantizedLinearAttrs = LinearAttrs;
 /// WeightOnlyLinear: y = act(x·((w − zero)·scale) + bias) (+ residual). Inputs:
 ///   0 x [..., K], a float           1 w [K, N] (or [N, K] with trans_w), q8, q4, i8 or u8

@@ -17,8 +17,10 @@ namespace vernier {
 constexpr bool is_8_bits(DType t) { return t == DType::kQ8 || t == DType::kI8 || t == DType::kU8; }
 /// True for w8 and w4: only the weight of a product is quantized.
 constexpr bool is_weight_only(DType t) { return t == DType::kW8 || t == DType::kW4; }
+/// True for the types of 8 bits in which an engine multiplies numbers that it has quantized.
+constexpr bool is_quantized_operand(DType t) { return t == DType::kQ8 || t == DType::kF8E4M3; }
 /// True for the compute types of products that a build quantizes.
-constexpr bool is_quantized(DType t) { return t == DType::kQ8 || is_weight_only(t); }
+constexpr bool is_quantized(DType t) { return is_quantized_operand(t) || is_weight_only(t); }
 
 /// IEEE round-to-nearest-even conversions. NaN stays NaN; overflow of f16 and bf16 gives infinity,
 /// of f8e4m3 gives NaN (the type has no infinity), of f8e5m2 gives infinity. q8 and q4 store NaN

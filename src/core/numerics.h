@@ -42,6 +42,9 @@ struct Numerics {
   /// How sums are carried in `accumulate`: PointRounding::mode and block.
   PointRounding::Mode accumulate_mode = PointRounding::Mode::kNearest;
   int64_t accumulate_block = 0;
+  /// What adding up in a way that is less exact than f32 adds to a sum's error: its rms, as a part
+  /// of the root of the sum of the terms' squares. 0: nothing.
+  double sum_error = 0;
 
   friend bool operator==(const Numerics&, const Numerics&) = default;
 };

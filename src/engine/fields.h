@@ -51,7 +51,7 @@ void fields(V& v, Fields<V, PointRounding> x) {
 template <class V>
 void fields(V& v, Fields<V, Numerics> x) {
   v(x.store, x.compute, x.accumulate, x.inner, x.points, x.approximation_abs, x.approximation_rel,
-    x.accumulate_mode, x.accumulate_block);
+    x.accumulate_mode, x.accumulate_block, x.sum_error);
 }
 template <class V>
 void fields(V& v, Fields<V, TypeRequest> x) {

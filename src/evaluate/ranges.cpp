@@ -76,6 +76,10 @@ bool range_fits(double peak, DType type) {
 }
 
 RangeRow Ranges::row_of(size_t step, std::string point, double peak, DType type) const {
+  // Their scales are chosen so that the largest number fits.
+  const OpKind op = plan_.steps[step].op;
+  const bool is_scaled =
+      type == DType::kF8E4M3 && (op == OpKind::kQuantizeRows || op == OpKind::kQuantizedLinear);
   return {.step = static_cast<int32_t>(step),
           .name = plan_.steps[step].name,
           .op = std::string(vernier::name(plan_.steps[step].op)),
@@ -83,7 +87,7 @@ RangeRow Ranges::row_of(size_t step, std::string point, double peak, DType type)
           .peak = peak,
           .type = type,
           .limit = largest_finite(type),
-          .fits = range_fits(peak, type)};
+          .fits = is_scaled || range_fits(peak, type)};
 }
 
 // What the kernel rounds to there; at the last point, the result, at most what it is stored in. A

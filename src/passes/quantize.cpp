@@ -1,13 +1,15 @@
 // Products of 8-bit numbers. Each requires that the device has a kernel for the result, a constant
 // w, and at most 2^15 products per sum.
 //
-// Linear(x, w, b, r){compute int8}  ⇒  QuantizedLinear(q, w / s, scales, s, zero points, b, r)
+// Linear(x, w, b, r){compute int8 or f8e4m3}  ⇒  QuantizedLinear(q, w / s, scales, s, zero points,
+// b, r)
 //   with (q, scales, zero points) = QuantizeRows(x), one for all readers of x
 //   s: one scale for each column of w, the one among kClips that rounds the column with the least
 //   error. With PassOptions::exact_weights w / s is not rounded here.
 //   With PassOptions::factors: QuantizeRows(x, factor), and row k of w is divided by factor[k].
 //   With PassOptions::ranges: q = QuantizeRows(x, factor, scale, zero); the product takes the same
 //   scale and zero, a whole number, for all rows
+//   f8e4m3 has no zero points, here and below
 // Linear(DequantizeLinear(x), DequantizeLinear(w), b, r)  ⇒  QuantizedLinear(x, w, scales, zero
 //   points, b, r)      a Transpose between the product and w's DequantizeLinear becomes trans_w
 //   requires: i8 or u8; one scale for x; for w one, or one for each column
@@ -18,6 +20,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <map>
 
@@ -30,21 +33,61 @@
 namespace vernier::passes {
 namespace {
 
-constexpr float kLargestQ8 = 127;
+constexpr float kLargestQ8 = 127, kLargestF8 = 448;
 constexpr int64_t kMostProducts = int64_t{1} << 15;  // of the operator's rule
 // Shares of a column's largest weight that its scale may reach: the rest saturates.
 constexpr std::array kClips{1.0F, 0.93F, 0.86F, 0.79F, 0.72F};
+// Of f8e4m3, whose units grow with its numbers, nothing saturates: the same numbers fall on other
+// places between two powers of two.
+constexpr std::array kShifts{1.0F, 1.19F, 1.41F, 1.68F};
 
-// The square error of numbers that are rounded to multiples of `scale`, at most `most` of them.
-double error_of(std::span<const float> numbers, float scale, float most) {
+// The nearest whole number from -most to most.
+struct ToWholeNumber {
+  float most;
+  float operator()(float v) const { return std::clamp(std::nearbyint(v), -most, most); }
+};
+// The nearest number of f8e4m3. Adding and subtracting 1.5·2^20 units of a number's binade (at
+// least that of 2^-6, the smallest normal number) rounds it to f32 numbers of 3 bits.
+struct ToF8 {
+  float operator()(float v) const {
+    constexpr uint32_t kExponent = 0x7f800000;
+    const float size = std::min(std::abs(v), kLargestF8);
+    const float binade =
+        std::max(std::bit_cast<float>(std::bit_cast<uint32_t>(size) & kExponent), 0x1p-6F);
+    const float shift = binade * 0x1.8p20F;
+    return std::copysign((size + shift) - shift, v);
+  }
+};
+
+// The square error of numbers that are rounded in units of `scale`.
+template <class Rounded>
+double error_of(std::span<const float> numbers, float scale, const Rounded& rounded) {
   const float inverse = 1 / scale;
   double sum = 0;
   for (const float v : numbers) {
-    const float q = std::clamp(std::nearbyint(v * inverse), -most, most);
-    const double error = static_cast<double>(v) - static_cast<double>(q * scale);
+    const double error = static_cast<double>(v) - static_cast<double>(rounded(v * inverse) * scale);
     sum += error * error;
   }
   return sum;
+}
+
+// Of these shares of the scale that makes the largest number `most`.
+template <class Rounded>
+float best_share(std::span<const float> numbers, float most, std::span<const float> shares,
+                 const Rounded& rounded) {
+  float largest = 0;
+  for (const float v : numbers) largest = std::max(largest, std::abs(v));
+  const float widest = largest / most;
+  if (!(widest > std::numeric_limits<float>::min()) || !std::isfinite(1 / widest)) return 1;
+  float best = widest;
+  double least = HUGE_VAL;
+  for (const float share : shares) {
+    const double error = error_of(numbers, widest * share, rounded);
+    if (error >= least) continue;
+    least = error;
+    best = widest * share;
+  }
+  return best;
 }
 
 // Is the column whole numbers of q8 in units of `scale`, up to the rounding of their product?
@@ -70,23 +113,11 @@ std::vector<float> divided(const Tensor& w, const WeightRounding& how) {
 }  // namespace
 
 float best_scale(std::span<const float> numbers, float most, std::span<const float> shares) {
-  float largest = 0;
-  for (const float v : numbers) largest = std::max(largest, std::abs(v));
-  const float widest = largest / most;
-  if (!(widest > std::numeric_limits<float>::min()) || !std::isfinite(1 / widest)) return 1;
-  float best = widest;
-  double least = HUGE_VAL;
-  for (const float share : shares) {
-    const double error = error_of(numbers, widest * share, most);
-    if (error >= least) continue;
-    least = error;
-    best = widest * share;
-  }
-  return best;
+  return best_share(numbers, most, shares, ToWholeNumber{most});
 }
 
 QuantizedWeight quantized_weight(const Tensor& w, const WeightRounding& how) {
-  const bool trans_w = how.trans_w, exact = how.exact;
+  const bool trans_w = how.trans_w, exact = how.exact, is_f8 = how.type == DType::kF8E4M3;
   const int64_t rows = w.shape()[0], cols = w.shape()[1];
   std::vector<float> wide;
   const auto* data = reinterpret_cast<const float*>(w.data());
@@ -99,29 +130,31 @@ QuantizedWeight quantized_weight(const Tensor& w, const WeightRounding& how) {
   const int64_t column = trans_w ? cols : 1, step = trans_w ? 1 : cols;
   std::vector<float> scales(static_cast<size_t>(count));
   std::vector<float> values(exact ? static_cast<size_t>(w.elems()) : 0);
-  std::vector<int8_t> bytes(exact ? 0 : static_cast<size_t>(w.elems()));
+  std::vector<std::byte> bytes(exact ? 0 : static_cast<size_t>(w.elems()));
+  const auto scale_of = [&](std::span<const float> gathered, int64_t c) {
+    const float given = how.scales.empty() ? 0 : how.scales[c];
+    if (is_f8) return best_share(gathered, kLargestF8, kShifts, ToF8());
+    return given > 0 && is_whole(gathered, given) ? given
+                                                  : best_scale(gathered, kLargestQ8, kClips);
+  };
   constexpr int64_t kLeastColumns = 64;
   in_parallel(count, kLeastColumns, [&](int64_t begin, int64_t end) {
     std::vector<float> gathered(static_cast<size_t>(length));
     for (int64_t c = begin; c < end; ++c) {
       for (int64_t k = 0; k < length; ++k) gathered[k] = data[c * column + k * step];
-      const float given = how.scales.empty() ? 0 : how.scales[c];
-      const float scale =
-          given > 0 && is_whole(gathered, given) ? given : best_scale(gathered, kLargestQ8, kClips);
-      scales[c] = scale;
+      const float scale = scales[c] = scale_of(gathered, c);
       for (int64_t k = 0; k < length; ++k) {
         const auto at = static_cast<size_t>(c * column + k * step);
         const float value = data[at] / scale;
         if (exact)
           values[at] = value;
         else
-          bytes[at] =
-              static_cast<int8_t>(std::clamp(std::nearbyint(value), -kLargestQ8, kLargestQ8));
+          store_float(how.type, is_f8 ? ToF8()(value) : value, &bytes[at]);
       }
     }
   });
   return {exact ? Tensor::from_bytes(DType::kF32, w.shape(), std::as_bytes(std::span(values)))
-                : Tensor::from_bytes(DType::kQ8, w.shape(), std::as_bytes(std::span(bytes))),
+                : Tensor::from_bytes(how.type, w.shape(), bytes),
           Tensor::from_bytes(DType::kF32, {count}, std::as_bytes(std::span(scales)))};
 }
 
@@ -192,6 +225,10 @@ StaticScale static_scale(const StaticRange& range) {
   return {scale, static_cast<float>(std::nearbyint(-(range.high + range.low) / 2 / scale))};
 }
 
+float static_f8_scale(const StaticRange& range) {
+  return static_cast<float>(std::max(range.high, -range.low) / kLargestF8);
+}
+
 void release_weight(Graph& graph, ValueId weight) {
   ir::Value& value = graph.value(weight);
   if (!value.users.empty() || graph.is_output(weight)) return;
@@ -219,7 +256,7 @@ class Quantizer {
   bool quantize(NodeId id) {
     if (graph_.node(id).op != OpKind::kLinear) return false;
     const Node linear = graph_.node(id);  // nodes are added below
-    if (linear.request.compute.type != DType::kQ8) return false;
+    if (!is_quantized_operand(linear.request.compute.type)) return false;
     const Tensor* weight = constant_of(graph_, linear.inputs[1]);
     const auto attrs = linear.attrs_as<LinearAttrs>();
     if (weight == nullptr || weight->rank() != 2 || weight->elems() == 0 ||
@@ -268,26 +305,30 @@ class Quantizer {
   Rows rows_of(const Node& linear, const SharedFactors& factors) {
     const ValueId x = linear.inputs[0];
     const auto range = range_of(linear, options_.ranges);
-    const auto [at, fresh] = rows_.try_emplace({x, contents(factors), range});
+    const DType type = linear.request.compute.type;
+    const auto [at, fresh] = rows_.try_emplace({x, type, contents(factors), range});
     if (!fresh) return at->second;
+    const bool has_zero = type == DType::kQ8;
     std::vector<ValueId> inputs{x};
     if (factors) inputs.push_back(add_factors(*factors));
     if (range) {
       inputs.resize(2, kNoValue);
-      const StaticScale made = static_scale(*range);
+      const StaticScale made = has_zero ? static_scale(*range)
+                                        : StaticScale{.scale = static_f8_scale(*range), .zero = 0};
       inputs.push_back(add_scalar(graph_, DType::kF32, made.scale));
-      inputs.push_back(add_scalar(graph_, DType::kF32, made.zero));
+      if (has_zero) inputs.push_back(add_scalar(graph_, DType::kF32, made.zero));
     }
-    at->second = add_rows(inputs, range ? 1 : 3, linear.request.by);
+    at->second = add_rows(inputs, type, range ? 1 : has_zero ? 3 : 2, linear.request.by);
     if (range) {
       at->second.scales = inputs[2];
-      at->second.zeros = inputs[3];
+      if (has_zero) at->second.zeros = inputs[3];
     }
     return at->second;
   }
-  Rows add_rows(const std::vector<ValueId>& inputs, int outputs, const std::string& by) {
+  Rows add_rows(const std::vector<ValueId>& inputs, DType type, int outputs,
+                const std::string& by) {
     const NodeId id =
-        graph_.add_node(OpKind::kQuantizeRows, inputs, encode(QuantizeRowsAttrs{}), outputs);
+        graph_.add_node(OpKind::kQuantizeRows, inputs, encode(QuantizeRowsAttrs{type}), outputs);
     Node& node = graph_.node(id);
     node.request.compute = {DType::kF32, false};
     node.request.by = by;
@@ -305,15 +346,17 @@ class Quantizer {
   const QuantizedWeight& weight_of(const Node& linear, const Tensor& weight,
                                    const SharedFactors& factors) {
     const bool trans_w = linear.attrs_as<LinearAttrs>().trans_w;
+    const DType type = linear.request.compute.type;
     std::vector<float> scales = weight_scales_of(linear, options_.weight_scales);
     if (std::ssize(scales) != weight.shape()[trans_w ? 0 : 1]) scales.clear();
-    const auto [at, fresh] =
-        weights_.try_emplace({linear.inputs[1], trans_w, contents(factors), std::move(scales)});
+    const auto [at, fresh] = weights_.try_emplace(
+        {linear.inputs[1], type, trans_w, contents(factors), std::move(scales)});
     if (fresh)
-      at->second = quantized_weight(weight, {.trans_w = trans_w,
+      at->second = quantized_weight(weight, {.type = type,
+                                             .trans_w = trans_w,
                                              .exact = options_.exact_weights,
-                                             .factors = std::get<2>(at->first),
-                                             .scales = std::get<3>(at->first)});
+                                             .factors = std::get<3>(at->first),
+                                             .scales = std::get<4>(at->first)});
     return at->second;
   }
   static std::vector<float> contents(const SharedFactors& factors) {
@@ -347,8 +390,9 @@ class Quantizer {
   Graph& graph_;
   const PassOptions& options_;
   ValueId any_scale_ = kNoValue;
-  std::map<std::tuple<ValueId, std::vector<float>, std::optional<StaticRange>>, Rows> rows_;
-  std::map<std::tuple<ValueId, bool, std::vector<float>, std::vector<float>>, QuantizedWeight>
+  std::map<std::tuple<ValueId, DType, std::vector<float>, std::optional<StaticRange>>, Rows> rows_;
+  std::map<std::tuple<ValueId, DType, bool, std::vector<float>, std::vector<float>>,
+           QuantizedWeight>
       weights_;
   std::map<std::vector<float>, DerivationPtr> numbers_;
 };

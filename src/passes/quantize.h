@@ -1,5 +1,5 @@
-// What quantization to int8 shares with calibration (src/calibrate): the rounding of weights, and
-// the names under which a product is known. Contract: docs/quantization.md.
+// What quantization to int8 and f8e4m3 shares with calibration (src/calibrate): the rounding of
+// weights, and the names under which a product is known. Contract: docs/quantization.md.
 #pragma once
 #include <optional>
 #include <set>
@@ -13,23 +13,25 @@ namespace vernier::passes {
 
 /// A weight in units of its columns' scales.
 struct QuantizedWeight {
-  Tensor values;  ///< q8, or f32 where it stays exact; the weight's shape
+  Tensor values;  ///< q8 or f8e4m3, or f32 where it stays exact; the weight's shape
   Tensor scales;  ///< f32 [N]
 };
 
 /// How a weight is taken.
 struct WeightRounding {
-  bool trans_w = false;  ///< it is [N, K], else [K, N]
-  bool exact = false;    ///< its values are not rounded
+  DType type = DType::kQ8;  ///< or f8e4m3
+  bool trans_w = false;     ///< it is [N, K], else [K, N]
+  bool exact = false;       ///< its values are not rounded
   /// Row k is divided by factors[k]; K positive numbers, or empty: 1.
   std::span<const float> factors = {};
   /// N scales in whose units the columns are whole numbers; a column that is not gets a new scale.
-  /// Empty: all get one.
+  /// Empty: all get one. Not of f8e4m3.
   std::span<const float> scales = {};
 };
 
 /// w / factor, each column in units of the scale that rounds it with the least square error (of
-/// five shares of its largest number / 127). `w`: a finite float matrix that is not empty. One copy
+/// five shares of its largest number / 127; of f8e4m3 four multiples, from 1 to 1.68, of its
+/// largest number / 448). `w`: a finite float matrix that is not empty. One copy
 /// of it in f32 exists meanwhile, if it is none itself or has factors.
 QuantizedWeight quantized_weight(const Tensor& w, const WeightRounding& how);
 
@@ -67,6 +69,8 @@ struct StaticScale {
 /// [low, high] becomes [-127, 127], up to half a unit: what zero is rounded by. Not of an empty
 /// range.
 StaticScale static_scale(const StaticRange& range);
+/// The scale of f8e4m3 that has no number of the range saturate.
+float static_f8_scale(const StaticRange& range);
 /// The range with this scale and zero point, exactly.
 StaticRange range_of(const StaticScale& scale);
 

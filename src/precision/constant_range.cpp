@@ -297,6 +297,8 @@ class Keeper {
     const DType store = asked.store.type, compute = asked.compute.type;
     if (asked.by.empty()) return;
     if (raise(asked.store, result, asked.by)) note(name, "store", result, store);
+    // Operands that a product quantizes are scaled to its type.
+    if (is_quantized(compute)) return;
     if (raise(asked.compute, operand, asked.by)) note(name, "compute", operand, compute);
   }
   void note(const std::string& name, const char* setting, double peak, DType type) {
@@ -316,7 +318,8 @@ class Keeper {
 bool asks_for_less(const Graph& graph) {
   const auto is_less = [](const Request& asked) {
     return !holds(asked.store.type, std::numeric_limits<float>::max()) ||
-           !holds(asked.compute.type, std::numeric_limits<float>::max());
+           (!is_quantized(asked.compute.type) &&
+            !holds(asked.compute.type, std::numeric_limits<float>::max()));
   };
   return std::ranges::any_of(graph.order(), [&](NodeId id) {
     const Node& node = graph.node(id);

@@ -21,6 +21,7 @@ constexpr ModeRow kModes[] = {{"model", Mode::kModel, DType::kF32, DType::kF32},
                               {"fp16", Mode::kFp16, DType::kF16, DType::kF16},
                               {"bf16", Mode::kBf16, DType::kBF16, DType::kBF16},
                               {"int8", Mode::kInt8, DType::kF16, DType::kF16, DType::kQ8},
+                              {"fp8", Mode::kFp8, DType::kF16, DType::kF16, DType::kF8E4M3},
                               {"w8", Mode::kW8, DType::kUndefined, DType::kUndefined, DType::kW8},
                               {"w4", Mode::kW4, DType::kUndefined, DType::kUndefined, DType::kW4}};
 
@@ -257,7 +258,8 @@ bool later_in_file(const ir::Origin& a, const ir::Origin& b) {
 void ask_mode(ir::Graph& raised, Mode mode, DType attended) {
   const NodeIds exact = nodes_of(raised, is_read_exactly);
   const Quantized quantized(raised, mode);
-  const NodeIds attended_nodes = mode == Mode::kInt8 ? nodes_of(raised, is_attended) : NodeIds();
+  const bool in_8_bits = is_quantized_operand(quantized_type(mode));
+  const NodeIds attended_nodes = in_8_bits ? nodes_of(raised, is_attended) : NodeIds();
   for (ir::NodeId id : raised.order()) {
     ir::Node& node = raised.node(id);
     // A sum is up to 2^31.
@@ -266,7 +268,7 @@ void ask_mode(ir::Graph& raised, Mode mode, DType attended) {
     const DType in = widest_float(raised, node.inputs);
     if (out == DType::kUndefined && in == DType::kUndefined) continue;
     const DType declared = out == DType::kUndefined ? in : out;
-    const bool attends = mode == Mode::kInt8 && node.op == OpKind::kAttention;
+    const bool attends = in_8_bits && node.op == OpKind::kAttention;
     const Operands operands = quantized.contains(id) ? Operands::kQuantized
                               : attends              ? Operands::kAttended
                                                      : Operands::kOfMode;

@@ -18,6 +18,7 @@ enum class Mode : uint8_t {
   kFp16,  ///< products take f16 operands, values are stored in f16; everything else computes in f32
   kBf16,  ///< as fp16, in bf16
   kInt8,  ///< as fp16, but products with a constant weight take int8 operands, heads excepted
+  kFp8,   ///< as int8, with operands of f8e4m3
   kW8,    ///< the 16-bit mode of the device, but weights of these products are int8
   kW4,    ///< the same with weights of 4 bits
 };
@@ -31,8 +32,8 @@ DType quantized_type(Mode mode);
 /// `mode`. Products (kProduct) take the mode's operand type and accumulate in f32; all others
 /// compute in f32; results are stored in the mode's type. Values that only masks, comparisons or
 /// conversions to integers read, and the model's outputs, are stored in the model's types. In mode
-/// int8 attention's operands, and what only they are made of, have type `attended`; in modes w8 and
-/// w4 so has everything that a 16-bit mode narrows.
+/// int8 and fp8 attention's operands, and what only they are made of, have type `attended`; in
+/// modes w8 and w4 so has everything that a 16-bit mode narrows.
 void ask_mode(ir::Graph& raised, Mode mode, DType attended = DType::kF16);
 
 /// Sets Node::request of every live node from the requests of its ONNX nodes. Returns the keys of

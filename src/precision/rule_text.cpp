@@ -24,12 +24,14 @@ constexpr std::array kTypeWords{
     TypeWord{"float32", DType::kF32},   TypeWord{"f16", DType::kF16},
     TypeWord{"fp16", DType::kF16},      TypeWord{"half", DType::kF16},
     TypeWord{"bf16", DType::kBF16},     TypeWord{"tf32", DType::kTF32},
-    TypeWord{"f8e4m3", DType::kF8E4M3}, TypeWord{"f8e5m2", DType::kF8E5M2},
-    TypeWord{"int8", DType::kQ8},       TypeWord{"q8", DType::kQ8},
-    TypeWord{"w8", DType::kW8},         TypeWord{"w4", DType::kW4},
+    TypeWord{"f8e4m3", DType::kF8E4M3}, TypeWord{"fp8", DType::kF8E4M3},
+    TypeWord{"f8e5m2", DType::kF8E5M2}, TypeWord{"int8", DType::kQ8},
+    TypeWord{"q8", DType::kQ8},         TypeWord{"w8", DType::kW8},
+    TypeWord{"w4", DType::kW4},
 };
 constexpr const char* kExpectedType =
-    "expected f32 (fp32, float32), f16 (fp16, half), bf16, tf32, f8e4m3, f8e5m2, int8, w8 or w4";
+    "expected f32 (fp32, float32), f16 (fp16, half), bf16, tf32, f8e4m3 (fp8), f8e5m2, int8, w8 or "
+    "w4";
 
 // As a rule spells it.
 std::string_view said(DType type) { return type == DType::kQ8 ? "int8" : name(type); }
@@ -83,7 +85,7 @@ class Reader {
     for (const TypeWord& row : kTypeWords) {
       if (row.word == word) return row.type;
     }
-    if (is_one_of(word, {"i8", "uint8", "u8", "int4", "fp8", "fp4"})) {
+    if (is_one_of(word, {"i8", "uint8", "u8", "int4", "fp4"})) {
       fail(at, "quantized types such as " + quoted(word) +
                    " cannot be requested by rules in this version; " + kExpectedType);
     }
@@ -107,7 +109,7 @@ class Reader {
   DType storage_type(size_t at, std::string_view word) const {
     const DType read = type(at, word);
     if (read == DType::kTF32) fail(at, "tf32 is a compute type, results cannot be stored in it");
-    if (is_quantized(read)) {
+    if (is_quantized(read) && read != DType::kF8E4M3) {
       fail(at, std::string(said(read)) +
                    " is the type of a product's operands (compute=), results cannot be stored in "
                    "it");

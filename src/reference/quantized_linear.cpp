@@ -1,6 +1,7 @@
 // FP64 evaluators of QuantizeRows and QuantizedLinear. Contract: core/evaluator.h; operands at
 // QuantizeRows and QuantizedLinear in core/attrs.h.
 #include <algorithm>
+#include <cmath>
 
 #include "core/attrs.h"
 #include "reference/activations.h"
@@ -31,7 +32,13 @@ std::vector<double> centered(const EvalTensor& x, const Rounding& rounding, size
 
 // q = x·factor / scale + zero, of its row, or the given ones.
 void eval_quantize_rows(const EvalCall& call) {
-  constexpr double kSteps = 254;
+  constexpr double kSteps = 254, kLargestF8 = 448;
+  const bool is_f8 = decode<QuantizeRowsAttrs>(call.attrs).to == DType::kF8E4M3;
+  // Rounding makes NaN of what is beyond f8's largest number, where the kernels saturate.
+  const auto rounded = [&](double value) {
+    const double q = call.rounding(0, value);
+    return is_f8 && std::isnan(q) && !std::isnan(value) ? std::copysign(kLargestF8, value) : q;
+  };
   const EvalTensor& x = *call.in[0];
   const EvalTensor* factor = call.optional(1);
   const auto other = [&](size_t i) {
@@ -44,9 +51,8 @@ void eval_quantize_rows(const EvalCall& call) {
     std::vector<double> values(read.begin(), read.end());
     for (size_t i = 0; i < cols && factor != nullptr; ++i) values[i] *= factor->f[i];
     if (call.optional(2) != nullptr) {
-      const double scale = call.in[2]->f[0], zero = call.in[3]->f[0];
-      for (size_t i = 0; i < cols; ++i)
-        q.f[row * cols + i] = call.rounding(0, values[i] / scale + zero);
+      const double scale = call.in[2]->f[0], zero = is_f8 ? 0 : call.in[3]->f[0];
+      for (size_t i = 0; i < cols; ++i) q.f[row * cols + i] = rounded(values[i] / scale + zero);
       continue;
     }
     double low = 0, high = 0, sum = 0;
@@ -55,10 +61,10 @@ void eval_quantize_rows(const EvalCall& call) {
       high = std::max(high, v);
       sum += v - v;  // NaN where one of them is not finite
     }
-    const double scale = (high - low) / kSteps + sum;
-    const double zero = scale == 0 ? 0 : -(high + low) / 2 / scale;
+    const double scale = (is_f8 ? std::max(high, -low) / kLargestF8 : (high - low) / kSteps) + sum;
+    const double zero = scale == 0 || is_f8 ? 0 : -(high + low) / 2 / scale;
     for (size_t i = 0; i < cols; ++i)
-      q.f[row * cols + i] = scale == 0 ? 0 : call.rounding(0, values[i] / scale + zero);
+      q.f[row * cols + i] = scale == 0 ? 0 : rounded(values[i] / scale + zero);
     if (scales != nullptr) scales->f[row] = scale;
     if (zeros != nullptr) zeros->f[row] = zero;
   }

@@ -109,7 +109,7 @@ void require_8_bits(InferContext& context, size_t i) {
   const DType type = context.dtype(i);
   if (is_8_bits(type) || is_float(type)) return;
   context.fail("input " + std::to_string(i) + " is " + std::string(name(type)) +
-               ", expected q8, i8 or u8");
+               ", expected q8, i8, u8 or f8e4m3");
 }
 
 bool is_one_number(const SymShape& shape) { return product(shape) == Dim(1); }
@@ -142,6 +142,7 @@ void check_zero(InferContext& context, size_t i, size_t of) {
 // Inputs 2 and 3 of QuantizeRows hold for all rows: there are none to find.
 void check_static_scale(InferContext& context) {
   for (size_t i : {size_t{2}, size_t{3}}) {
+    if (!context.has_input(i)) continue;
     require_float(context, i);
     if (!is_one_number(context.shape(i)))
       context.fail("input " + std::to_string(i) + " has shape " + str(context.shape(i)) +
@@ -160,13 +161,22 @@ void infer_quantize_rows(InferContext& context) {
   SymShape shape = context.shape(0);
   if (shape.empty()) context.fail("input 0 must have at least one axis, got a scalar");
   check_columns(context, 1, shape.back());
-  if (context.has_input(2) != context.has_input(3))
+  const DType to = context.attrs<QuantizeRowsAttrs>().to;
+  if (!is_quantized_operand(to))
+    context.fail("quantizes to " + std::string(name(to)) + ", expected q8 or f8e4m3");
+  const bool has_zero = to == DType::kQ8;
+  if (context.has_input(3) && !has_zero) context.fail("f8e4m3 has no zero point");
+  if (has_zero && context.has_input(2) != context.has_input(3))
     context.fail("a scale and its zero point must both be given or both be absent");
-  context.set_output(0, DType::kQ8, shape);
+  context.set_output(0, to, shape);
   if (context.has_input(2)) return check_static_scale(context);
   shape.back() = Dim(1);
   context.set_output(1, DType::kF32, shape);
-  context.set_output(2, DType::kF32, std::move(shape));
+  if (has_zero) {
+    context.set_output(2, DType::kF32, std::move(shape));
+  } else if (context.num_outputs() > 2) {
+    context.fail("has 3 outputs, expected 2: f8e4m3 has no zero points");
+  }
 }
 
 void infer_quantized_linear(InferContext& context) {
@@ -179,7 +189,7 @@ void infer_quantized_linear(InferContext& context) {
   if (out.empty()) context.fail("input 0 must have at least one axis, got a scalar");
   unify_inner(context, out.back(), w[trans_w ? 1 : 0]);
   const Dim depth = out.back();
-  // Sums of products of 8 bits, at most 255 · 255 each, fit 32 bits.
+  // Sums of products of integers of 8 bits, at most 255 · 255 each, fit 32 bits.
   constexpr int64_t kMostProducts = 1 << 15;
   if (const auto k = depth.as_constant(); !k || *k > kMostProducts)
     context.fail("sums over " + depth.str() + " products, expected at most " +

@@ -142,6 +142,7 @@ struct RowLimits {
   const std::vector<double>& r;
   UnitInLastPlace unit;
   double absolute = 0, relative = 0;  // error that the kernel declares
+  double summed = 0;                  // Numerics::sum_error
 };
 
 // A row of the operand, of the result, and of what was added behind the sum (bias, residual).
@@ -170,7 +171,8 @@ void judge_row(int64_t m, const Row& row, const RowLimits& limits, ProjectedProd
   const double want = total(wants), got = total(gots), size = total(sizes);
   // Both operands off by u, each of K additions by u of what is summed up so far.
   const double steps = static_cast<double>(row.x.size()) * kSingleUnit * kSingleUnit *
-                       (2 * total(noises) + w.largest * w.largest * size);
+                           (2 * total(noises) + w.largest * w.largest * size) +
+                       limits.summed * limits.summed * total(noises);
   const double limit =
       kDeviations * std::sqrt(total(roundings) + steps) + std::numeric_limits<float>::min();
   const double error = std::abs(got - want);
@@ -302,7 +304,8 @@ bool Projection::project(int32_t index, const backend::LaunchCall& call) {
                          .r = r,
                          .unit = UnitInLastPlace(result.dtype),
                          .absolute = step.numerics.approximation_abs,
-                         .relative = step.numerics.approximation_rel};
+                         .relative = step.numerics.approximation_rel,
+                         .summed = step.numerics.sum_error};
   constexpr int64_t kBlock = 16;  // rows that are read at a time: they stay in the cache
   const int64_t blocks = (rows + kBlock - 1) / kBlock;
   std::vector<ProjectedProduct> judged(static_cast<size_t>(blocks));

@@ -351,7 +351,9 @@ SampledProduct judge(const plan::Step& step, const Product& p, const TensorArg& 
     const double limit = unit + kSubnormal + step.numerics.approximation_abs +
                          step.numerics.approximation_rel * std::abs(want) +
                          kNoiseFactor * std::sqrt(static_cast<double>(p.k)) * kSingleUnit *
-                             (kSteepest * noise + std::abs(values[i]) + std::abs(behind));
+                             (kSteepest * noise + std::abs(values[i]) + std::abs(behind)) +
+                         kNoiseFactor * step.numerics.sum_error * kSteepest * std::abs(p.alpha) *
+                             std::sqrt(sum_squares);
     if (std::abs(got - want) > limit && sampled.why.empty()) {
       sampled.why =
           fmt::format("row {}, column {} of its result is {:.8g}, expected {:.8g} ± {:.1e}", row,

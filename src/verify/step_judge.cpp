@@ -282,10 +282,13 @@ class Together {
   double squares_ = 0, expected_ = 0, expected_squares_ = 0;
 };
 
-// What a kernel has to store where this is the value: q8 saturates, and has no NaN. The kernel may
-// be given a scale whose range the value leaves.
-double in_range_of(DType type, double value) {
-  constexpr double kLargestQ8 = 127;
+// What a kernel has to store where this is the value: q8 saturates, and has no NaN, and so do
+// quantized rows of f8e4m3, but for NaN. The kernel may be given a scale whose range the value
+// leaves.
+double in_range_of(OpKind op, DType type, double value) {
+  constexpr double kLargestQ8 = 127, kLargestF8 = 448;
+  if (type == DType::kF8E4M3 && op == OpKind::kQuantizeRows)
+    return std::isnan(value) ? value : std::clamp(value, -kLargestF8, kLargestF8);
   if (type != DType::kQ8) return value;
   return std::isnan(value) ? 0 : std::clamp(value, -kLargestQ8, kLargestQ8);
 }
@@ -299,7 +302,8 @@ void note_declared(const Numerics& numerics, const EvalTensor& output, StepResul
       output.f.empty() ? 0 : std::sqrt(squares / static_cast<double>(output.f.size()));
   const double half_unit =
       below_f32(output.dtype) && output.dtype != DType::kQ8 ? ulp(output.dtype, 1) / 2 : 0;
-  const double declared = numerics.approximation_abs + numerics.approximation_rel * rms;
+  const double declared =
+      numerics.approximation_abs + (numerics.approximation_rel + numerics.sum_error) * rms;
   const double limit = std::max(std::max(kDeclaredPart, half_unit) * rms, kDeclaredLeast);
   const bool first = result.declared_limit == 0;
   if (declared == 0 || (!first && declared / limit <= result.declared / result.declared_limit))
@@ -310,7 +314,7 @@ void note_declared(const Numerics& numerics, const EvalTensor& output, StepResul
 
 // The types whose errors are judged together, too.
 bool is_short(DType type) {
-  return type == DType::kF16 || type == DType::kBF16 || type == DType::kQ8;
+  return type == DType::kF16 || type == DType::kBF16 || is_quantized_operand(type);
 }
 
 StepResult judge(const plan::Plan& plan, const backend::Backend& backend, const StepCopy& copy,
@@ -349,7 +353,7 @@ StepResult judge(const plan::Plan& plan, const backend::Backend& backend, const 
     }
     Together together;
     for (size_t i = 0; i < want.f.size(); ++i) {
-      const double g = all_got[i], w = in_range_of(want.dtype, all_want[i]),
+      const double g = all_got[i], w = in_range_of(step.op, want.dtype, all_want[i]),
                    stored = rounder.nearest(w);
       if (!std::isfinite(g) || !std::isfinite(stored)) {
         if (!std::isfinite(stored) && std::isfinite(w) && !result.overflowed) {
@@ -369,15 +373,16 @@ StepResult judge(const plan::Plan& plan, const backend::Backend& backend, const 
       const double single = sensitivity[i] + kSingleUnit * std::abs(w);
       const double unit = unit_of.at(w), inside = has_inside ? ideal.inside[o][i] : 0;
       const double without_inside = unit + kSubnormal + approximation + noise * single;
-      const double limit = without_inside + kInsideFactor * inside;
+      const double summed = step.numerics.sum_error * single / kSingleUnit;
+      const double limit = without_inside + kNoiseFactor * summed + kInsideFactor * inside;
       if (inside > 0)
         result.inside_factor = std::max(result.inside_factor, (error - without_inside) / inside);
       const double one = noise / kNoiseFactor * single,
                    within = has_inside ? ideal.inside_rms[o][i] : 0;
       if (is_short(want.dtype)) {
         const double rounding = stored - w;
-        together.add(error, rounding * rounding + one * one + approximation * approximation +
-                                within * within);
+        together.add(error, rounding * rounding + one * one + summed * summed +
+                                approximation * approximation + within * within);
       }
       if (worse(error, limit, error / limit) && error > limit) {
         result.why = fmt::format("element {} of output {} is {:.8g}, expected {:.8g} ± {:.1e}", i,

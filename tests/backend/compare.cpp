@@ -107,6 +107,7 @@ Expected expected_of(const KernelDef& kernel, const OpCase& c) {
   // Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores", 2021).
   if ((flags(c.op) & kProduct) != 0 && !represents(numerics.compute, DType::kF32))
     want.ulps_factor = 4;
+  want.sum_error = numerics.sum_error;
   const Rounding all = inner_roundings(c.op, numerics, Inside::kAll);
   want.values = run_reference(c, all);
   if (!acts(c.op, all)) return want;
@@ -126,7 +127,10 @@ std::string compare(const OpCase& c, const Results& got, const Expected& want) {
              str(got[o].shape());
     };
     const double largest = largest_finite(values);
-    const double arithmetic = want.ulps_factor * c.ulps * 0x1p-24 * std::max(largest, 1e-30) +
+    // A sum is seldom larger than a few roots of the sum of its terms' squares.
+    constexpr double kDeviations = 4;
+    const double arithmetic = (want.ulps_factor * c.ulps * 0x1p-24 + kDeviations * want.sum_error) *
+                                  std::max(largest, 1e-30) +
                               (o < want.roundings.size() ? want.roundings[o] : 0);
     for (int64_t i = 0; i < got[o].elems(); ++i) {
       if (!values.is_float()) {

@@ -140,6 +140,7 @@ struct Expected {
   std::vector<EvalTensor> values;
   double ulps_factor = 1;              ///< of the case's ulps
   double absolute = 0, relative = 0;   ///< declared approximations
+  double sum_error = 0;                ///< Numerics::sum_error
   std::vector<double> roundings = {};  ///< per output: what roundings inside the row may move
 };
 /// The evaluator's answer with the row's own roundings inside the operator (16-bit operands, tf32,

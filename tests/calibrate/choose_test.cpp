@@ -119,7 +119,8 @@ TEST(Rounding, OfRowsIsThatOfTheOperator) {
                               EvalTensor(DType::kF32, {x.rows, 1}),
                               EvalTensor(DType::kF32, {x.rows, 1})};
   const std::vector<const EvalTensor*> inputs{&in};
-  evaluator(OpKind::kQuantizeRows)({{}, inputs, out, Rounding{}});
+  const AttrBytes attrs = encode(QuantizeRowsAttrs{});
+  evaluator(OpKind::kQuantizeRows)({attrs, inputs, out, Rounding{}});
   for (size_t i = 0; i < x.values.size(); ++i) {
     const size_t row = i / static_cast<size_t>(x.cols);
     const double q = std::clamp(std::nearbyint(out[0].f[i]), -127.0, 127.0);

@@ -92,7 +92,7 @@ TEST_F(Trtexec, RunsAnEngineOnRawInputs) {
 }
 
 TEST_F(Trtexec, RefusesWhatItCannotDoAndSaysWhatToWrite) {
-  expect_refused({"--onnx=" + kModel, "--fp8"}, "--fp8: there are no FP8 products yet");
+  expect_refused({"--onnx=" + kModel, "--int4"}, "--int4: there is no such mode");
   expect_refused({"--onnx=" + kModel, "--useDLACore=0"}, "there is no code for DLA");
   expect_refused({"--onnx=" + kModel, "--batch=4"}, "give sizes with --shapes");
   expect_refused({"--onnx=" + kModel, "--device=1"}, "CUDA_VISIBLE_DEVICES=1");

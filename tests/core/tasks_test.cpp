@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "core/constant_cache.h"
@@ -35,6 +37,7 @@ TEST(Tasks, AnExceptionEndsThem) {
     for_each_task(100000, [&](int64_t i) {
       ++begun;
       if (i == 3) throw std::runtime_error("the third");
+      std::this_thread::sleep_for(std::chrono::microseconds(50));  // the others are slower
     });
   };
   EXPECT_THROW(run(), std::runtime_error);

@@ -86,7 +86,7 @@ TEST(PolicyFile, SaysWhatIsWrongAndWhere) {
             "\"vernier_policy\" is 2, this version reads 1"},
            {R"({"vernier_policy": "1", "mode": "fp16"})", "\"vernier_policy\" is \"1\""},
            {R"({"vernier_policy": 1})", "no \"mode\"; expected \"model\""},
-           {R"({"vernier_policy": 1, "mode": "fp8"})", "\"mode\": expected \"model\", \"fp32\""},
+           {R"({"vernier_policy": 1, "mode": "fp9"})", "\"mode\": expected \"model\", \"fp32\""},
            {R"({"vernier_policy": 1, "mode": 16})", "\"mode\": expected \"model\", \"fp32\""},
            {R"({"vernier_policy": 1, "mode": "fp16", "rule": []})", "unknown key \"rule\""},
            {R"({"vernier_policy": 1, "mode": "fp16", "mode": "bf16"})",

@@ -1,5 +1,5 @@
-// --int8 quantizes what it says, keeps each row's bits, and is held to the verdict of every other
-// type. Field case: the INT8 that changed nothing, slowly.
+// --int8 and --fp8 quantize what they say, keeps each row's bits, and is held to the verdict of
+// every other type. Field case: the INT8 that changed nothing, slowly.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,14 +31,28 @@ plan::Plan build(const std::string& model, const std::string& mode,
   return compiler::run(test::example_model(model).path.string(), options).plan;
 }
 
-class Int8 : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Models, Int8,
-                         ::testing::Values("demo_reranker", "bert_embedder_ts17",
-                                           "bge_reranker_dynamo", "gpt2_ts17", "vit_ts17"),
-                         [](const auto& one) { return std::string(one.param); });
+struct Example {
+  const char *model, *mode;
+};
+void PrintTo(const Example& one, std::ostream* out) { *out << one.model << " " << one.mode; }
+
+class Int8 : public ::testing::TestWithParam<Example> {
+ protected:
+  static std::string model() { return GetParam().model; }
+  static std::string mode() { return GetParam().mode; }
+  static DType type() { return mode() == "int8" ? DType::kQ8 : DType::kF8E4M3; }
+};
+INSTANTIATE_TEST_SUITE_P(
+    Models, Int8,
+    ::testing::Values(Example{"demo_reranker", "int8"}, Example{"bert_embedder_ts17", "int8"},
+                      Example{"bge_reranker_dynamo", "int8"}, Example{"gpt2_ts17", "int8"},
+                      Example{"vit_ts17", "int8"}, Example{"demo_reranker", "fp8"},
+                      Example{"bert_embedder_ts17", "fp8"}, Example{"bge_reranker_dynamo", "fp8"},
+                      Example{"gpt2_ts17", "fp8"}, Example{"vit_ts17", "fp8"}),
+    [](const auto& one) { return std::string(one.param.model) + "_" + one.param.mode; });
 
 TEST_P(Int8, QuantizesEveryProductWithAConstantWeightButTheHeads) {
-  const plan::Plan plan = build(GetParam(), "int8"), wide = build(GetParam(), "fp32");
+  const plan::Plan plan = build(model(), mode()), wide = build(model(), "fp32");
   EXPECT_THAT(plan.notes, Contains(HasSubstr("100.0 % of their operations")));
   const auto products = std::ranges::count_if(
       wide.steps, [](const plan::Step& s) { return s.op == OpKind::kLinear; });
@@ -51,8 +65,8 @@ TEST_P(Int8, QuantizesEveryProductWithAConstantWeightButTheHeads) {
     if (row.kernel.find(".quantized_linear.") == std::string::npos ||
         !precision::is_product(row.op))
       continue;
-    EXPECT_EQ(row.got_compute, DType::kQ8) << row.node;
-    EXPECT_EQ(row.got_accumulate, DType::kI32) << row.node;
+    EXPECT_EQ(row.got_compute, type()) << row.node;
+    EXPECT_EQ(row.got_accumulate, mode() == "int8" ? DType::kI32 : DType::kF32) << row.node;
   }
   size_t bytes = 0, wide_bytes = 0;
   for (const plan::Blob& blob : plan.blobs) bytes += blob.bytes.bytes();
@@ -63,9 +77,9 @@ TEST_P(Int8, QuantizesEveryProductWithAConstantWeightButTheHeads) {
 TEST_P(Int8, PassesAndEveryRowKeepsItsBits) {
   Request request;
   request.threads = 2;
-  const auto path = test::example_model(GetParam()).path;
+  const auto path = test::example_model(model()).path;
   const Report report =
-      verify_engine(Engine::from_bytes(engine::engine_bytes(build(GetParam(), "int8"))),
+      verify_engine(Engine::from_bytes(engine::engine_bytes(build(model(), mode()))),
                     *onnx::import_model(path), request);
   EXPECT_EQ(report.verdict, "pass") << to_text(report);
   for (const CheckResult& check : report.checks) EXPECT_EQ(check.failed, 0) << check.name;
@@ -75,7 +89,7 @@ TEST_P(Int8, PassesAndEveryRowKeepsItsBits) {
 }
 
 TEST_P(Int8, RulesComeFirst) {
-  const plan::Plan plan = build(GetParam(), "int8", {"layer:0 compute=f32"});
+  const plan::Plan plan = build(model(), mode(), {"layer:0 compute=f32"});
   const auto count = [&](DType type) {
     return std::ranges::count_if(plan.steps, [&](const plan::Step& s) {
       const bool product = s.op == OpKind::kLinear || s.op == OpKind::kQuantizedLinear;
@@ -85,16 +99,16 @@ TEST_P(Int8, RulesComeFirst) {
   EXPECT_GE(count(DType::kF32), 3);
   for (const plan::Step& step : plan.steps) {
     if (!is_int8(step)) continue;
-    EXPECT_EQ(step.asked.by, "mode int8") << step.name;
+    EXPECT_EQ(step.asked.by, "mode " + mode()) << step.name;
   }
-  const plan::Plan one = build(GetParam(), "fp32", {"role:ffn.up compute=int8"});
+  const plan::Plan one = build(model(), "fp32", {"role:ffn.up compute=" + mode()});
   EXPECT_THAT(one.steps, Contains(testing::Truly(&is_int8)));
 }
 
 // Each step alone has the same bits: the check "plain runs (steps not inspected)" of the test
 // above.
 TEST_P(Int8, NormsQuantizeTheirRowsInOneLaunch) {
-  const auto engine = Engine::from_bytes(engine::engine_bytes(build(GetParam(), "int8")));
+  const auto engine = Engine::from_bytes(engine::engine_bytes(build(model(), mode())));
   const Engine::Impl& impl = engine->impl();
   int norms = 0, joint = 0;
   for (size_t s = 0; s + 1 < impl.plan.steps.size(); ++s) {

@@ -157,10 +157,10 @@ TEST(Constants, Int8WeightsAreWithinHalfAStep) {
   };
   const std::vector<double> steps{0.5 / 127, 0.01};
   const Tensor scales = Tensor::from(DType::kF32, {2}, std::span<const double>(steps));
-  EXPECT_EQ(int8_complaint(weights({127, -127, 51, 100}), scales, exact, {}), "");
-  EXPECT_THAT(int8_complaint(weights({127, -127, 52, 100}), scales, exact, {}),
+  EXPECT_EQ(quantized_complaint(weights({127, -127, 51, 100}), scales, exact, {}), "");
+  EXPECT_THAT(quantized_complaint(weights({127, -127, 52, 100}), scales, exact, {}),
               HasSubstr("[1, 0] is 52 steps of"));
-  EXPECT_THAT(int8_complaint(weights({127, -126, 51, 100}), scales, exact, {}),
+  EXPECT_THAT(quantized_complaint(weights({127, -126, 51, 100}), scales, exact, {}),
               HasSubstr("[0, 1] is -126 steps of"));
   EXPECT_EQ(scales_complaint(scales, exact, {}), "");
   const std::vector<double> wide{0.5 / 127, 0.011}, low{0.3 / 127, 0.01};

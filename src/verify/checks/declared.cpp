@@ -11,15 +11,20 @@ namespace vernier::verify::checks {
 namespace {
 
 bool declares(const plan::Step& step) {
-  return step.numerics.approximation_abs > 0 || step.numerics.approximation_rel > 0;
+  const Numerics& numerics = step.numerics;
+  return numerics.approximation_abs > 0 || numerics.approximation_rel > 0 || numerics.sum_error > 0;
 }
 
 std::string too_much(const plan::Plan& plan, const StepResult& step) {
   const Numerics& numerics = plan.step(step.step).numerics;
   return fmt::format(
-      "{} declares an error of {:.3g} + {:.3g}·|result|: {:.3g} at the rms of its output, where at "
+      "{} declares an error of {:.3g} + {:.3g}·|result|{}: {:.3g} at the rms of its output, where "
+      "at "
       "most {:.3g} is taken on a kernel's word",
       step_text(plan, step.step), numerics.approximation_abs, numerics.approximation_rel,
+      numerics.sum_error > 0
+          ? fmt::format(" + {:.3g} of the root of its sums' squares", numerics.sum_error)
+          : "",
       step.declared, step.declared_limit);
 }
 

@@ -242,6 +242,8 @@ int64_t scale_at(int64_t i, const Shape& shape, const WeightUnits& units) {
   return term / units.block * shape[units.trans_w ? 0 : 1] + column;
 }
 
+constexpr double kLargestF8 = 448;  // of f8e4m3
+
 // A constant where a step reads it.
 struct Place {
   size_t step = 0, input = 0;
@@ -292,7 +294,7 @@ class Holder {
     const size_t at = op == OpKind::kQuantizedLinear ? 3 : 2;
     const auto scales = plain(place.step, at);
     const DType type = place.stored.dtype();
-    const bool weight = place.input == 1 && (type == DType::kQ8 || type == DType::kQ4);
+    const bool weight = place.input == 1 && (is_quantized_operand(type) || type == DType::kQ4);
     const bool scale = place.input == at && is_real_weight(place);
     return scales && (weight || scale) ? std::optional(scales->stored) : std::nullopt;
   }
@@ -304,7 +306,8 @@ class Holder {
   }
   WeightUnits units_of(const plan::Step& step) const {
     if (step.op == OpKind::kQuantizedLinear)
-      return {.trans_w = decode<QuantizedLinearAttrs>(step.attrs).trans_w};
+      return {.trans_w = decode<QuantizedLinearAttrs>(step.attrs).trans_w,
+              .most = step.numerics.compute == DType::kF8E4M3 ? kLargestF8 : 127.0};
     const auto attrs = decode<WeightOnlyLinearAttrs>(step.attrs);
     return {
         .trans_w = attrs.trans_w, .block = attrs.block_size, .most = attrs.bits == 4 ? 7.0 : 127.0};
@@ -344,7 +347,7 @@ class Holder {
     }
     const WeightUnits units = units_of(plan_.steps[place.step]);
     if (place.input != 1) return scales_complaint(*scales, exact, units);
-    std::string why = int8_complaint(place.stored, *scales, exact, units);
+    std::string why = quantized_complaint(place.stored, *scales, exact, units);
     if (why.empty()) take(place, in_steps(exact, *scales, units));
     return why;
   }
@@ -378,9 +381,11 @@ int64_t num_scales(const Shape& shape, const WeightUnits& units) {
 
 }  // namespace
 
-std::string int8_complaint(const Tensor& stored, const Tensor& scales, const Tensor& exact,
-                           const WeightUnits& units) {
+std::string quantized_complaint(const Tensor& stored, const Tensor& scales, const Tensor& exact,
+                                const WeightUnits& units) {
   constexpr double kHalfStep = 0.5 + 1e-4;  // the scale is in f32, and so is the quotient
+  const bool is_f8 = units.most == kLargestF8;
+  const UnitInLastPlace unit_of_f8(DType::kF8E4M3);
   const bool fits = stored.shape() == exact.shape() && exact.rank() == 2;
   if (!fits || scales.elems() != num_scales(exact.shape(), units))
     return fmt::format("is {}{}, not {}", name(stored.dtype()), str(stored.shape()),
@@ -388,17 +393,22 @@ std::string int8_complaint(const Tensor& stored, const Tensor& scales, const Ten
   for (int64_t i = 0; i < exact.elems(); ++i) {
     const double scale = scales.float_at(scale_at(i, exact.shape(), units));
     const double want = std::clamp(exact.float_at(i) / scale, -units.most, units.most);
-    if (std::abs(stored.float_at(i) - want) <= kHalfStep) continue;
+    const double step = is_f8 ? unit_of_f8.at(want) : 1;
+    if (std::abs(stored.float_at(i) - want) <= kHalfStep * step) continue;
     return fmt::format(
-        "is not the model's in int{}: {} is {} steps of {:.6g}, and should be within half a step "
+        "is not the model's in {}: {} is {} steps of {:.6g}, and should be within half a step "
         "of {:.6g}",
-        units.most < 127 ? 4 : 8, position_text(i, exact.shape()), stored.float_at(i), scale, want);
+        is_f8              ? "f8e4m3"
+        : units.most < 127 ? "int4"
+                           : "int8",
+        position_text(i, exact.shape()), stored.float_at(i), scale, want);
   }
   return "";
 }
 
 std::string scales_complaint(const Tensor& scales, const Tensor& exact, const WeightUnits& units) {
-  constexpr double kLeastShare = 0.7, kMostShare = 1 + 1e-6;
+  const bool is_f8 = units.most == kLargestF8;
+  const double least_share = is_f8 ? 1 - 1e-6 : 0.7, most_share = is_f8 ? 1.7 : 1 + 1e-6;
   if (exact.rank() != 2 || scales.elems() != num_scales(exact.shape(), units))
     return fmt::format("has {} scales, not those of {}", scales.elems(), str(exact.shape()));
   const int64_t columns = exact.shape()[units.trans_w ? 0 : 1];
@@ -410,10 +420,10 @@ std::string scales_complaint(const Tensor& scales, const Tensor& exact, const We
   for (int64_t c = 0; c < scales.elems(); ++c) {
     const double widest = largest[c] / units.most, scale = scales.float_at(c);
     const bool tiny = widest <= std::numeric_limits<float>::min() && scale == 1;
-    if (tiny || (scale >= kLeastShare * widest && scale <= kMostShare * widest)) continue;
+    if (tiny || (scale >= least_share * widest && scale <= most_share * widest)) continue;
     return fmt::format(
         "has scale {:.6g} for column {}, whose largest weight is {:.6g}: expected {:.6g} to {:.6g}",
-        scale, c % columns, largest[c], kLeastShare * widest, widest);
+        scale, c % columns, largest[c], least_share * widest, most_share * widest);
   }
   return "";
 }

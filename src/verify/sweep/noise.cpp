@@ -42,8 +42,9 @@ DType narrowest_of(const plan::Plan& plan) {
 
 // rms(E − R) / rms(R) that is never accepted, however noisy the type is.
 double cap_of(DType type) {
-  constexpr double kF16Cap = 1e-2, kBf16Cap = 5e-2, kQ4Cap = 0.15;
+  constexpr double kF16Cap = 1e-2, kBf16Cap = 5e-2, kF8Cap = 0.1, kQ4Cap = 0.15;
   if (type == DType::kQ4) return kQ4Cap;
+  if (type == DType::kF8E4M3) return kF8Cap;
   if (type == DType::kF32) return std::numeric_limits<double>::infinity();  // tolerance.rms holds
   return type == DType::kF16 || type == DType::kTF32 ? kF16Cap : kBf16Cap;
 }

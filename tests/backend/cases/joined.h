@@ -8,7 +8,7 @@ namespace vernier::backend::test {
 
 /// How a QuantizeRows finds its scale: that of each row, or one that is given.
 struct Quantizing {
-  bool given = false, factors = false;
+  bool given = false, factors = false, to_f8 = false;
 };
 /// QuantizeRows of output 0 of `first`; its own input 0 has zeros.
 OpCase quantize_result_of(const OpCase& first, const Quantizing& how);

@@ -20,9 +20,11 @@ OpCase quantize_result_of(const OpCase& first, const Quantizing& how) {
     from.shape.resize(2);
     from.shape.push_back(width);
   }
-  OpCase c{.name = how.given ? "by a given scale" : "by rows",
+  const DType to = how.to_f8 ? DType::kF8E4M3 : DType::kQ8;
+  OpCase c{.name = std::string(how.to_f8 ? "to f8e4m3 " : "") +
+                   (how.given ? "by a given scale" : "by rows"),
            .op = OpKind::kQuantizeRows,
-           .attrs = encode(QuantizeRowsAttrs{})};
+           .attrs = encode(QuantizeRowsAttrs{to})};
   const std::vector<double> zeros(static_cast<size_t>(num_elems(from.shape)), 0.0);
   c.inputs = {{.value = Tensor::from(from.dtype, from.shape, std::span<const double>(zeros))}};
   const auto constant = [](Tensor value) {
@@ -37,14 +39,14 @@ OpCase quantize_result_of(const OpCase& first, const Quantizing& how) {
   } else {
     c.inputs.push_back({.value = Tensor()});
   }
-  c.outputs = {{.dtype = DType::kQ8, .shape = from.shape}};
+  c.outputs = {{.dtype = to, .shape = from.shape}};
   if (how.given) {
     c.inputs.push_back(constant(Tensor::scalar(DType::kF32, 0.04)));
-    c.inputs.push_back(constant(Tensor::scalar(DType::kF32, -40)));
+    if (!how.to_f8) c.inputs.push_back(constant(Tensor::scalar(DType::kF32, -40)));
   } else {
     Shape by_row = from.shape;
     by_row.back() = 1;
-    c.outputs.insert(c.outputs.end(), 2, {.dtype = DType::kF32, .shape = by_row});
+    c.outputs.insert(c.outputs.end(), how.to_f8 ? 1 : 2, {.dtype = DType::kF32, .shape = by_row});
   }
   return c;
 }
@@ -101,9 +103,11 @@ class Joined : public ::testing::Test {
   void check(const OpCase& first) {
     for (const bool given : {false, true}) {
       for (const bool factors : {false, true}) {
-        const OpCase second = quantize_result_of(first, {given, factors});
-        for (const KernelDef* kernel : rows_of(first))
-          joined_[std::string(kernel->name)] += check_pair(*kernel, first, second);
+        for (const bool to_f8 : {false, true}) {
+          const OpCase second = quantize_result_of(first, {given, factors, to_f8});
+          for (const KernelDef* kernel : rows_of(first))
+            joined_[std::string(kernel->name)] += check_pair(*kernel, first, second);
+        }
       }
     }
   }
@@ -149,9 +153,14 @@ TEST_F(Joined, ProductsQuantizeTheirResult) {
     }
   }
   for (const QuantizedCase& row : rows) {
-    const OpCase c = quantized_case(make, row);
-    check(c);
-    check(in_f16(c));
+    QuantizedCase in_f8 = row;
+    in_f8.x_type = in_f8.w_type = DType::kF8E4M3;
+    in_f8.x_zero = false;
+    for (const QuantizedCase& one : {row, in_f8}) {
+      const OpCase c = quantized_case(make, one);
+      check(c);
+      check(in_f16(c));
+    }
   }
   expect_joined("", "cuda.quantized_linear.sm90");
 }

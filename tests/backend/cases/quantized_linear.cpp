@@ -7,10 +7,20 @@
 namespace vernier::backend::test {
 namespace {
 
-constexpr DType kF32 = DType::kF32, kI8 = DType::kI8, kU8 = DType::kU8, kQ8 = DType::kQ8;
+constexpr DType kF32 = DType::kF32, kI8 = DType::kI8, kU8 = DType::kU8, kQ8 = DType::kQ8,
+                kF8 = DType::kF8E4M3;
 
 // Numbers of all of the type's range.
 Tensor bytes(Maker& make, DType type, const Shape& shape) {
+  if (type == kF8) {  // subnormal ones too, and a few of the largest
+    const Tensor drawn = make.normal(shape);
+    std::vector<double> values;
+    for (int64_t i = 0; i < drawn.elems(); ++i) {
+      const double v = drawn.float_at(i);
+      values.push_back(i % 97 == 5 ? std::copysign(448, v) : i % 7 == 3 ? v / 512 : 30 * v);
+    }
+    return Tensor::from(type, shape, std::span<const double>(values));
+  }
   const Tensor drawn = make.integers(DType::kI32, shape,
                                      type == kU8   ? 0
                                      : type == kI8 ? -128
@@ -95,6 +105,56 @@ const Cases kQuantizeRows("QuantizeRows", [] {
       cases.push_back(c);
     }
   }
+  for (const Shape& shape : std::vector<Shape>{
+           {1, 1}, {3, 17}, {2, 5, 33}, {17, 64}, {3, 127}, {5, 1536}, {2100, 1024}, {0, 3}, {4}}) {
+    for (const bool factors : {false, true}) {
+      for (const bool given : {false, true}) {
+        OpCase c{.name = str(shape) + " to f8e4m3" + (factors ? " times factors" : "") +
+                         (given ? " by a given scale" : ""),
+                 .op = OpKind::kQuantizeRows,
+                 .attrs = encode(QuantizeRowsAttrs{kF8})};
+        const int axis = shape.size() > 1 ? 0 : -1;
+        Shape by_row = shape;
+        by_row.back() = 1;
+        std::vector<double> values;
+        for (int64_t k = 0; k < shape.back(); ++k) values.push_back(std::exp2(k % 7 - 3));
+        const Arg absent{.value = Tensor(), .special = false};
+        const auto constant = [](Tensor value) {
+          return Arg{
+              .value = std::move(value), .constant = true, .special = false, .stays_f32 = true};
+        };
+        c.inputs = {{.value = make.normal(shape, 1), .batch_axis = axis}, absent, absent};
+        if (factors)
+          c.inputs[1] =
+              constant(Tensor::from(kF32, {shape.back()}, std::span<const double>(values)));
+        if (given) {  // what saturates is no rounding of the right value
+          c.inputs[2] = constant(Tensor::scalar(kF32, factors ? 0.1 : 0.0125));
+          c.inputs[0].special = false;
+        }
+        c.outputs = {{.dtype = kF8, .shape = shape, .batch_axis = axis}};
+        if (!given) c.outputs.push_back({.shape = by_row, .batch_axis = axis});
+        if (shape[0] > 2048) c.checks = Checks::kSampled;
+        cases.push_back(c);
+      }
+    }
+  }
+  OpCase f8_ties{.name = "ties of f8e4m3",
+                 .op = OpKind::kQuantizeRows,
+                 .attrs = encode(QuantizeRowsAttrs{kF8})};
+  const std::vector<double> f8_row{448, 17, 19, -2.125, 0x1p-10, -0x3p-10, 0x1.fp-7, -0.0};
+  f8_ties.inputs = {
+      {.value = Tensor::from(kF32, {1, 8}, std::span<const double>(f8_row)), .special = false}};
+  f8_ties.outputs = {{.dtype = kF8, .shape = {1, 8}}, {.shape = {1, 1}}};
+  cases.push_back(f8_ties);
+  OpCase f8_nan = f8_ties;
+  f8_nan.name = "NaN to f8e4m3 by a given scale";
+  const std::vector<double> with_nan{1, NAN, -3, 0.001, NAN, 7, -448, 0};
+  f8_nan.inputs[0].value = Tensor::from(kF32, {1, 8}, std::span<const double>(with_nan));
+  f8_nan.inputs.push_back({.value = Tensor(), .special = false});
+  f8_nan.inputs.push_back(
+      {.value = Tensor::scalar(kF32, 1), .constant = true, .special = false, .stays_f32 = true});
+  f8_nan.outputs.resize(1);
+  cases.push_back(f8_nan);
   OpCase ties{.name = "ties", .op = OpKind::kQuantizeRows, .attrs = encode(QuantizeRowsAttrs{})};
   const std::vector<double> row{127, 0.5, 1.5, -2.5, -127, 3.5, 126.5};
   ties.inputs = {
@@ -135,6 +195,13 @@ const std::vector<QuantizedCase> kRows{
     {.name = "chunks, tanh",          .x = {5, 32},    .n = 8,   .attrs = {.activation = Activation::kTanh}, .by_column = false},
     {.name = "chunks, i8 by i8",      .x = {70, 48},   .n = 72,  .x_type = kI8, .w_type = kI8, .by_row = false, .x_zero = true, .constant_x_zero = true},
     {.name = "chunks, i8 by i8, gelu", .x = {7, 64},   .n = 64,  .attrs = {.activation = Activation::kGeluTanh}, .x_type = kI8, .w_type = kI8, .by_row = false},
+    {.name = "f8e4m3",                .x = {5, 33},    .n = 65,  .x_type = kF8, .w_type = kF8},
+    {.name = "f8e4m3, one scale each", .x = {300, 31}, .n = 5,   .attrs = {.trans_w = true}, .x_type = kF8, .w_type = kF8, .by_row = false, .by_column = false, .bias = false},
+    {.name = "f8e4m3, chunks",        .x = {129, 144}, .n = 264, .attrs = {.activation = Activation::kGeluErf}, .x_type = kF8, .w_type = kF8},
+    {.name = "f8e4m3, residual",      .x = {3, 50, 80}, .n = 136, .attrs = {.trans_w = true}, .x_type = kF8, .w_type = kF8, .residual = true},
+    {.name = "f8e4m3, relu, residual", .x = {66, 1040}, .n = 392, .attrs = {.activation = Activation::kRelu}, .x_type = kF8, .w_type = kF8, .residual = true},
+    {.name = "f8e4m3, tanh",          .x = {5, 32},    .n = 8,   .attrs = {.activation = Activation::kTanh}, .x_type = kF8, .w_type = kF8, .by_column = false},
+    {.name = "f8e4m3, no rows",       .x = {0, 16},    .n = 8,   .x_type = kF8, .w_type = kF8},
     {.name = "no rows",               .x = {0, 8},     .n = 3},
     {.name = "no rows of chunks",     .x = {0, 16},    .n = 8},
 };

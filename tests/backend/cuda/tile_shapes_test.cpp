@@ -25,6 +25,7 @@ namespace {
 cuda::GemmType gemm_type(DType type) {
   if (type == DType::kF32) return cuda::GemmType::kF32;
   if (type == DType::kQ8 || type == DType::kI8) return cuda::GemmType::kI8;
+  if (type == DType::kF8E4M3) return cuda::GemmType::kF8;
   return type == DType::kF16 ? cuda::GemmType::kF16 : cuda::GemmType::kBF16;
 }
 
@@ -155,8 +156,14 @@ TEST_F(TileShapes, KeepSpecialValuesInTheirRows) {
   }
 }
 
-// Products of i8, into f16, bf16 and f32, few rows and more tiles than a wave of them.
-TEST_F(TileShapes, OfProductsOfInt8HaveTheSameBits) {
+QuantizedCase in_f8(QuantizedCase row) {
+  row.x_type = row.w_type = DType::kF8E4M3;
+  row.x_zero = false;
+  return row;
+}
+
+// Products of 8 bits, into f16, bf16 and f32, few rows and more tiles than a wave of them.
+TEST_F(TileShapes, OfProductsOf8BitsHaveTheSameBits) {
   Maker make(136);
   const std::vector<QuantizedCase> cases{
       {.name = "one row", .x = {1, 144}, .n = 200, .x_zero = true},
@@ -173,19 +180,67 @@ TEST_F(TileShapes, OfProductsOfInt8HaveTheSameBits) {
        .residual = true},
       {.name = "large", .x = {5000, 256}, .n = 1024, .x_zero = true, .residual = true}};
   for (const QuantizedCase& row : cases) {
-    const OpCase c = quantized_case(make, row);
-    check(c);
-    for (DType type : {DType::kF16, DType::kBF16}) {
-      const OpCase stored = stored_as(c, std::array{type});
-      check(stored);
-      check(with_f32_output(stored));
+    for (const QuantizedCase& one : {row, in_f8(row)}) {
+      const OpCase c = quantized_case(make, one);
+      check(c);
+      for (DType type : {DType::kF16, DType::kBF16}) {
+        const OpCase stored = stored_as(c, std::array{type});
+        check(stored);
+        check(with_f32_output(stored));
+      }
     }
   }
   expect_ran({"cuda.quantized_linear.sm90"});
 }
 
+// The error of f8's sums is no larger than the kernel declares, and not much smaller.
+TEST_F(TileShapes, SumsOfF8AreAsExactAsDeclared) {
+  Maker make(138);
+  for (const int64_t k : {128, 1024, 4096}) {
+    constexpr int64_t kRows = 64, kCols = 128;
+    QuantizedCase row{.name = "sums", .x = {kRows, k}, .n = kCols, .by_row = false};
+    row.by_column = row.bias = false;
+    OpCase c = quantized_case(make, in_f8(row));
+    const auto normal = [&](const Shape& shape) {
+      std::vector<double> values;
+      const Tensor drawn = make.normal(shape);
+      for (int64_t i = 0; i < drawn.elems(); ++i) values.push_back(30 * drawn.float_at(i));
+      return Tensor::from(DType::kF8E4M3, shape, std::span<const double>(values));
+    };
+    c.inputs[0].value = normal({kRows, k});
+    c.inputs[1].value = normal({k, kCols});
+    for (const size_t i : {2, 3})
+      c.inputs[i].value = Tensor::from(DType::kF32, c.inputs[i].value.shape(),
+                                       std::span<const double>(std::array{1.0}));
+    const Tensor &x = c.inputs[0].value, &w = c.inputs[1].value;
+    for (const KernelDef* kernel : rows_of(c)) {
+      const Results got = run_kernel(*kernel, c, {});
+      double error = 0, of_sums = 0;
+      for (int64_t r = 0; r < kRows; ++r) {
+        for (int64_t j = 0; j < kCols; ++j) {
+          double sum = 0, squares = 0;
+          for (int64_t i = 0; i < k; ++i) {
+            const double product = x.float_at(r * k + i) * w.float_at(i * kCols + j);
+            sum += product;
+            squares += product * product;
+          }
+          const double off = got[0].float_at(r * kCols + j) - sum;
+          error += off * off;
+          of_sums += squares;
+        }
+      }
+      const double declared = kernel->numerics(make_problem(c)).sum_error;
+      const double rms = std::sqrt(error / of_sums);
+      std::printf("K=%lld: sums off by %.3g of the root of their squares, %.3g declared\n",
+                  static_cast<long long>(k), rms, declared);
+      EXPECT_LE(rms, declared) << k;
+      EXPECT_GT(rms, declared / 16) << k;
+    }
+  }
+}
+
 // Bytes leave through boxes of shared memory, straight from registers, or one pair at a time.
-TEST_F(TileShapes, QuantizeTheResultsOfProductsOfInt8) {
+TEST_F(TileShapes, QuantizeTheResultsOfProductsOf8Bits) {
   Maker make(137);
   int joined = 0;
   for (const QuantizedCase& row :
@@ -197,12 +252,16 @@ TEST_F(TileShapes, QuantizeTheResultsOfProductsOfInt8) {
                                   .x_zero = true},
                                   {.name = "ragged", .x = {2050, 80}, .n = 776},
                                   {.name = "large", .x = {5000, 256}, .n = 1024}}) {
-    const OpCase first = stored_as(quantized_case(make, row), std::array{DType::kF16});
-    for (const bool factors : {false, true}) {
-      const OpCase second = quantize_result_of(first, {.given = true, .factors = factors});
-      for (const KernelDef* kernel : rows_of(first)) {
-        for (const std::string& tuning : tunings_of(*kernel, first))
-          joined += check_pair(*kernel, first, second, tuning);
+    for (const bool to_f8 : {false, true}) {
+      const OpCase first =
+          stored_as(quantized_case(make, to_f8 ? in_f8(row) : row), std::array{DType::kF16});
+      for (const bool factors : {false, true}) {
+        const OpCase second =
+            quantize_result_of(first, {.given = true, .factors = factors, .to_f8 = to_f8});
+        for (const KernelDef* kernel : rows_of(first)) {
+          for (const std::string& tuning : tunings_of(*kernel, first))
+            joined += check_pair(*kernel, first, second, tuning);
+        }
       }
     }
   }

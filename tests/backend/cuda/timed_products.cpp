@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "backend/timing.h"
+#include "core/convert.h"
 
 namespace vernier::backend::test {
 namespace {
@@ -70,8 +71,13 @@ const TimedCases kLinear([] {
   return all;
 });
 
-// Operands q8 with scales and zero points by row, results f16.
+// Operands q8 with scales and zero points by row, or f8e4m3 with scales, results f16.
 OpCase quantized(const Product& p) {
+  const bool is_f8 = p.type == DType::kF8E4M3;
+  const auto operand = [is_f8](const Shape& shape) {
+    const Tensor drawn = repeated(DType::kF16, shape);
+    return is_f8 ? converted(drawn, DType::kF8E4M3) : bytes_of(repeated(DType::kI8, shape));
+  };
   OpCase c{.op = OpKind::kQuantizedLinear,
            .attrs = encode(QuantizedLinearAttrs{.activation = p.activation})};
   const auto by_row = [&p] {
@@ -79,12 +85,8 @@ OpCase quantized(const Product& p) {
     arg.stays_f32 = true;
     return arg;
   };
-  c.inputs = {in_batch(bytes_of(repeated(DType::kI8, {p.m, p.k}))),
-              constant(bytes_of(repeated(DType::kI8, {p.k, p.n}))),
-              by_row(),
-              constant(repeated(DType::kF32, {p.n})),
-              by_row(),
-              {},
+  c.inputs = {in_batch(operand({p.m, p.k})),          constant(operand({p.k, p.n})), by_row(),
+              constant(repeated(DType::kF32, {p.n})), is_f8 ? Arg{} : by_row(),      {},
               constant(repeated(DType::kF16, {p.n}))};
   c.outputs = {{.dtype = DType::kF16, .shape = {p.m, p.n}}};
   c.ulps = 16 + std::sqrt(static_cast<double>(p.k));
@@ -113,10 +115,13 @@ const TimedCases kQuantizedLinear([] {
                                                                        {1024, 4096},
                                                                        {4096, 1024}}) {
       for (Activation activation : {Activation::kNone, Activation::kGeluErf}) {
-        const Product p{m, k, n, activation, DType::kQ8};
         const char* gelu = activation == Activation::kNone ? " " : " gelu ";
-        all.push_back({.name = "QuantizedLinear " + sizes({m, k, n}) + gelu + "q8",
-                       .make = [p] { return quantized(p); }});
+        for (const DType type : {DType::kQ8, DType::kF8E4M3}) {
+          const Product p{m, k, n, activation, type};
+          all.push_back(
+              {.name = "QuantizedLinear " + sizes({m, k, n}) + gelu + std::string(name(type)),
+               .make = [p] { return quantized(p); }});
+        }
       }
     }
     for (int64_t cols : {384, 768, 1024, 1536, 3072, 4096}) {

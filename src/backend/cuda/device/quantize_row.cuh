@@ -1,6 +1,8 @@
 // What the kernels that quantize rows share: the range of a row, its scaling, its bytes. Contract:
 // QuantizeRowsAttrs in core/attrs.h, kernels/elementwise/quantize_rows.h. C++17.
 #pragma once
+#include <cuda_fp8.h>
+
 #include "backend/cuda/device/sums.cuh"
 #include "backend/cuda/device/vectors.cuh"
 
@@ -15,13 +17,18 @@ __device__ inline RowRange shuffled(RowRange range, int offset) {
 }
 inline constexpr int kLargestQ8 = 127;
 /// q = (x − middle)·first·second + shift, rounded to the nearest of -127 … 127, halves to even;
-/// NaN: 0. Of tiny numbers first·second would be infinite.
+/// NaN: 0. Or, where `to_f8`, to the nearest number of f8e4m3, of which 448 is the largest. Of tiny
+/// numbers first·second would be infinite.
 struct RowScaling {
   float middle, first, second, shift, scale, zero;
-  __device__ int rounded(float x) const {
-    return __float2int_rn(__fmaf_rn((x - middle) * first, second, shift));
+  bool to_f8 = false;
+  __device__ float scaled(float x) const { return __fmaf_rn((x - middle) * first, second, shift); }
+  __device__ int rounded(float x) const { return __float2int_rn(scaled(x)); }
+  __device__ int8_t byte(float x) const {
+    if (to_f8)
+      return static_cast<int8_t>(__nv_cvt_float_to_fp8(scaled(x), __NV_SATFINITE, __NV_E4M3));
+    return static_cast<int8_t>(max(-kLargestQ8, min(kLargestQ8, rounded(x))));
   }
-  __device__ int byte(float x) const { return max(-kLargestQ8, min(kLargestQ8, rounded(x))); }
 };
 /// Four numbers as RowScaling::byte has them, of which these are rounded: `a` is the lowest byte.
 __device__ inline uint32_t packed_bytes(int a, int b, int c, int d) {
@@ -33,6 +40,18 @@ __device__ inline uint32_t packed_bytes(int a, int b, int c, int d) {
     return packed;
   };
   return pack(a, b, pack(c, d, 0));
+}
+
+/// Four numbers as they are, in f8e4m3.
+__device__ inline uint32_t packed_f8(float a, float b, float c, float d) {
+  const uint32_t low = __nv_cvt_float2_to_fp8x2({a, b}, __NV_SATFINITE, __NV_E4M3);
+  const uint32_t high = __nv_cvt_float2_to_fp8x2({c, d}, __NV_SATFINITE, __NV_E4M3);
+  return low | high << 16;
+}
+/// The four bytes of RowScaling::byte.
+__device__ inline uint32_t packed_bytes(const RowScaling& by, float a, float b, float c, float d) {
+  if (by.to_f8) return packed_f8(by.scaled(a), by.scaled(b), by.scaled(c), by.scaled(d));
+  return packed_bytes(by.rounded(a), by.rounded(b), by.rounded(c), by.rounded(d));
 }
 
 /// The scaling with which the range becomes [-127, 127].
@@ -50,9 +69,30 @@ __device__ inline RowScaling scaling_of(const RowRange& range) {
           scale,
           static_cast<float>(-middle * factor)};
 }
-/// The scaling x / scale + zero.
-__device__ inline RowScaling given_scaling(float scale, float zero) {
-  return {0, 1, 1 / scale, zero, scale, zero};
+/// The scaling to f8e4m3 with which the largest number becomes 448.
+__device__ inline RowScaling f8_scaling_of(const RowRange& range) {
+  constexpr double kLargest = 448;
+  const bool is_nan = range.low != range.low;  // then both are, and fmax() would not say so
+  const double largest = is_nan ? range.low : fmax(double{range.high}, -double{range.low});
+  const auto scale = static_cast<float>(largest / kLargest);
+  if (scale == 0) return {0, 0, 1, 0, 0, 0, true};
+  const double factor = kLargest / largest;
+  const bool tiny = factor >= 1e30;
+  return {0,
+          static_cast<float>(tiny ? 0x1p100 : factor),
+          static_cast<float>(tiny ? factor * 0x1p-100 : 1.0),
+          0,
+          scale,
+          0,
+          true};
+}
+__device__ inline RowScaling scaling_of(const RowRange& range, bool to_f8) {
+  return to_f8 ? f8_scaling_of(range) : scaling_of(range);
+}
+/// The scaling x / scale + zero; of f8e4m3, which has no zero: null.
+__device__ inline RowScaling given_scaling(const float* scale, const float* zero, bool to_f8) {
+  const float shift = to_f8 ? 0 : *zero;
+  return {0, 1, 1 / *scale, shift, *scale, shift, to_f8};
 }
 
 /// The range of a row of which each of kThreads threads knows a part; NaN if `differences`, the sum
@@ -95,14 +135,13 @@ __device__ void store_bytes(int8_t* q, int64_t at, int count, bool aligned, cons
     Pack<uint32_t, kN / 4> words;
 #pragma unroll
     for (int i = 0; i < kN; i += 4)
-      words.element[i / 4] = packed_bytes(by.rounded(v[i]), by.rounded(v[i + 1]),
-                                          by.rounded(v[i + 2]), by.rounded(v[i + 3]));
+      words.element[i / 4] = packed_bytes(by, v[i], v[i + 1], v[i + 2], v[i + 3]);
     *reinterpret_cast<Pack<uint32_t, kN / 4>*>(q + at) = words;
     return;
   }
 #pragma unroll
   for (int i = 0; i < kN; ++i) {
-    if (i < count) q[at + i] = static_cast<int8_t>(by.byte(v[i]));
+    if (i < count) q[at + i] = by.byte(v[i]);
   }
 }
 

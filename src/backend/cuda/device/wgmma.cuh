@@ -1,6 +1,7 @@
 // wgmma over 32 bytes of K: d[64, N] += a[64, k] · b[N, k]ᵀ with f32 sums, k = 16 elements of 16
 // bits or 8 of TF32 (f32 of which the low 13 bits are not looked at), or with i32 sums and k = 32
-// of i8; a and b are K-major tiles in shared memory. One struct for each N. C++17.
+// of i8, or f32 sums and k = 32 of f8e4m3, which are less exact than f32 (gemm_sm90.h); a and b are
+// K-major tiles in shared memory. One struct for each N. C++17.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -21,11 +22,12 @@ namespace vernier::backend::cuda {
       : "l"(a), "l"(b), "r"(add))
 // clang-format on
 
-/// The type of products of i8.
+/// The types of products of i8 and of f8e4m3.
 struct Int8 {};
+struct Fp8 {};
 
 /// The instruction for N columns, d = a·b + (add ? d : 0); `T` is __half, __nv_bfloat16, float for
-/// TF32, or Int8.
+/// TF32, Int8 or Fp8.
 template <int N, class T>
 struct Wgmma;
 #define VERNIER_WGMMA_OF(T, SUM, N, TYPES, IO, TAIL, R, B, ADD)                                \
@@ -40,6 +42,7 @@ struct Wgmma;
   VERNIER_WGMMA_OF(__nv_bfloat16, float, N, "k16.f32.bf16.bf16", VERNIER_IN_OUT, ", 1, 1, 0, 0",   \
                    R, B, ADD)                                                                      \
   VERNIER_WGMMA_OF(float, float, N, "k8.f32.tf32.tf32", VERNIER_IN_OUT, ", 1, 1", R, B, ADD)       \
+  VERNIER_WGMMA_OF(Fp8, float, N, "k32.f32.e4m3.e4m3", VERNIER_IN_OUT, ", 1, 1", R, B, ADD)        \
   VERNIER_WGMMA_OF(Int8, int, N, "k32.s32.s8.s8", VERNIER_INTEGERS_IN_OUT, "", R, B, ADD)
 VERNIER_WGMMA_STRUCTS(8, 4, 5, 6)
 VERNIER_WGMMA_STRUCTS(16, 8, 9, 10)

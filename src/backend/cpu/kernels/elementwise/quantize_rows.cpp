@@ -1,12 +1,14 @@
 // cpu.quantize_rows.rows: q = x·factor / scale + zero, rounded to the nearest of -127 … 127, halves
 // to even, with the scale and zero of its row: [low, high] = all of its products x·factor and 0
-// become [-127, 127].
+// become [-127, 127]. Or, of f8e4m3, q = x·factor / scale, rounded to the nearest, where the
+// largest |x·factor| of the row becomes 448.
 //
 // Or with a given scale and zero point for all rows.
 //
 // x        [..., K], f32, f16 or bf16; any outer strides. factor [K] f32, optional (absent: 1)
-//          q [..., K] q8; scale, zero [..., 1] f32, or one number each, given
-// Error    scale and zero: an ulp of f32. q: off by 2^-22 · 127 before rounding, and by x·factor's
+//          q [..., K] q8 or f8e4m3; scale, zero [..., 1] f32, or one number each, given
+// Error    scale and zero: an ulp of f32. q: off by 2^-22 · 127 before rounding (f8e4m3: by a part
+//          of 2^-22), and by x·factor's
 //          rounding to f32, which is none where factors are powers of two. A row of zeros, or of
 //          numbers below 1e-42: scale, zero and q 0. NaN or infinity in a row, or a product beyond
 //          f32: its scale is NaN, and so is what is made of it
@@ -31,6 +33,7 @@ struct RowOfX {
   DType type;
   const std::byte* x;
   const float* factors;  ///< of its columns; null: 1
+  bool to_f8;            ///< q is f8e4m3, else q8
 };
 struct RowRange {
   float low, high;
@@ -96,11 +99,47 @@ void quantize_row(const Row& row, int64_t cols, const By& by, int8_t* q) {
     std::memcpy(q + c, last, static_cast<size_t>(lanes));
   });
 }
+
+// The bits of the nearest number of f8e4m3, halves to even, saturated: NaN is 0x7f. Above 2^-6, the
+// smallest normal number, three bits of f32's mantissa stay, and f32's exponent is 120 larger;
+// below, numbers are multiples of 2^-9.
+HWY_INLINE hn::Vec<hn::Rebind<int32_t, F32>> bits_of_f8(F32 d, VF32 v) {
+  const hn::Rebind<int32_t, F32> di;
+  const auto sign = hn::And(hn::ShiftRight<24>(hn::BitCast(di, v)), hn::Set(di, 0x80));
+  const auto is_nan = hn::RebindMask(di, hn::IsNaN(v));
+  const VF32 size = hn::Min(hn::Abs(v), hn::Set(d, 448.0F));
+  const auto bits = hn::BitCast(di, size);
+  const auto odd = hn::And(hn::ShiftRight<20>(bits), hn::Set(di, 1));
+  const auto nearest = hn::ShiftRight<20>(hn::Add(hn::Add(bits, hn::Set(di, (1 << 19) - 1)), odd));
+  const auto normal = hn::Sub(nearest, hn::Set(di, 120 << 3));
+  const auto small = hn::NearestInt(hn::Mul(size, hn::Set(d, 0x1p9F)));
+  const auto is_small = hn::RebindMask(di, hn::Lt(size, hn::Set(d, 0x1p-6F)));
+  const auto number = hn::Or(sign, hn::IfThenElse(is_small, small, normal));
+  return hn::IfThenElse(is_nan, hn::Set(di, 0x7f), number);
+}
+// As quantize_row, of f8e4m3.
+template <class Row, class By>
+void quantize_row_to_f8(const Row& row, int64_t cols, const By& by, uint8_t* q) {
+  const F32 d;
+  const hn::Rebind<uint8_t, F32> d8;
+  for_each_vector(d, cols, [&](int64_t c, int64_t lanes) {
+    const auto bytes = hn::DemoteTo(d8, bits_of_f8(d, by(row.load(d, c, lanes))));
+    if (lanes == static_cast<int64_t>(hn::Lanes(d))) return hn::StoreU(bytes, d8, q + c);
+    HWY_ALIGN uint8_t last[hn::MaxLanes(d)];
+    hn::Store(bytes, d8, last);
+    std::memcpy(q + c, last, static_cast<size_t>(lanes));
+  });
+}
+template <class Row, class By>
+void quantize_row_to(bool is_f8, const Row& row, int64_t cols, const By& by, uint8_t* q) {
+  if (is_f8) return quantize_row_to_f8(row, cols, by, q);
+  quantize_row(row, cols, by, reinterpret_cast<int8_t*>(q));
+}
 template <class By>
-void quantize_either(const RowOfX& row, int64_t cols, const By& by, int8_t* q) {
+void quantize_either(const RowOfX& row, int64_t cols, const By& by, uint8_t* q) {
   if (row.factors == nullptr)
-    return quantize_row(ScaledRow<false>{row.type, row.x, nullptr}, cols, by, q);
-  quantize_row(ScaledRow<true>{row.type, row.x, row.factors}, cols, by, q);
+    return quantize_row_to(row.to_f8, ScaledRow<false>{row.type, row.x, nullptr}, cols, by, q);
+  quantize_row_to(row.to_f8, ScaledRow<true>{row.type, row.x, row.factors}, cols, by, q);
 }
 
 RowRange RangeOf(const RowOfX& row, int64_t cols) {
@@ -108,7 +147,7 @@ RowRange RangeOf(const RowOfX& row, int64_t cols) {
   return range_of(ScaledRow<true>{row.type, row.x, row.factors}, cols);
 }
 
-void QuantizeRow(const RowOfX& row, int64_t cols, const RowScale& by, int8_t* q) {
+void QuantizeRow(const RowOfX& row, int64_t cols, const RowScale& by, uint8_t* q) {
   const F32 d;
   const auto middle = hn::Set(d, by.middle), first = hn::Set(d, by.first),
              second = hn::Set(d, by.second);
@@ -120,15 +159,15 @@ void QuantizeRow(const RowOfX& row, int64_t cols, const RowScale& by, int8_t* q)
       },
       q);
 }
-// NaN becomes 0: no scale can carry it.
-void QuantizeGiven(const RowOfX& row, int64_t cols, const GivenScale& by, int8_t* q) {
+// NaN becomes 0 in q8: no scale can carry it.
+void QuantizeGiven(const RowOfX& row, int64_t cols, const GivenScale& by, uint8_t* q) {
   const F32 d;
   const auto inverse = hn::Set(d, by.inverse), zero = hn::Set(d, by.zero);
   quantize_either(
       row, cols,
       [&](VF32 x) HWY_ATTR {
         const VF32 v = hn::MulAdd(x, inverse, zero);
-        return hn::IfThenElse(hn::Eq(v, v), v, hn::Zero(d));
+        return row.to_f8 ? v : hn::IfThenElse(hn::Eq(v, v), v, hn::Zero(d));
       },
       q);
 }
@@ -161,6 +200,16 @@ Scaling scaling_of(const RowRange& range) {
       {static_cast<float>(middle), 0x1p100F, static_cast<float>(factor * 0x1p-100)}, scale, zero};
 }
 
+Scaling f8_scaling_of(const RowRange& range) {
+  constexpr double kLargest = 448;
+  const double largest = std::max(double{range.high}, -double{range.low});
+  const auto scale = static_cast<float>(largest / kLargest);
+  if (scale == 0) return {{0, 0, 1}, 0, 0};
+  const double factor = kLargest / largest;
+  if (factor < 1e30) return {{0, static_cast<float>(factor), 1}, scale, 0};
+  return {{0, 0x1p100F, static_cast<float>(factor * 0x1p-100)}, scale, 0};
+}
+
 void launch_quantize_rows(const LaunchCall& call) {
   constexpr int64_t kChunk = 8192;  // elements: a microsecond or two
   if (call.in[0].elems() == 0) return;
@@ -178,21 +227,23 @@ QuantizeRowsLaunch::QuantizeRowsLaunch(const LaunchCall& call)
       rows_(x_),
       cols_(x_.dim(-1)),
       factors_(given(call.in, 1) ? call.in[1].as<const float>() : nullptr),
-      q_(call.out[0].as<int8_t>()),
+      is_f8_(call.out[0].dtype == DType::kF8E4M3),
+      q_(call.out[0].as<uint8_t>()),
       scales_(given(call.out, 1) ? call.out[1].as<float>() : nullptr),
       zeros_(given(call.out, 2) ? call.out[2].as<float>() : nullptr) {
   if (!given(call.in, 2)) return;
   is_given_ = true;
   inverse_ = 1 / *call.in[2].as<const float>();
-  zero_ = *call.in[3].as<const float>();
+  if (!is_f8_) zero_ = *call.in[3].as<const float>();
 }
 
 void QuantizeRowsLaunch::run(int64_t r) const {
   const auto width = static_cast<int64_t>(size_bytes(x_.dtype));
-  const RowOfX row{x_.dtype, x_.data + rows_.offset(r) * width, factors_};
-  int8_t* q = q_ + r * cols_;
+  const RowOfX row{x_.dtype, x_.data + rows_.offset(r) * width, factors_, is_f8_};
+  uint8_t* q = q_ + r * cols_;
   if (is_given_) return HWY_DYNAMIC_DISPATCH(QuantizeGiven)(row, cols_, {inverse_, zero_}, q);
-  const Scaling made = scaling_of(HWY_DYNAMIC_DISPATCH(RangeOf)(row, cols_));
+  const RowRange range = HWY_DYNAMIC_DISPATCH(RangeOf)(row, cols_);
+  const Scaling made = is_f8_ ? f8_scaling_of(range) : scaling_of(range);
   HWY_DYNAMIC_DISPATCH(QuantizeRow)(row, cols_, made.by, q);
   if (scales_ != nullptr) scales_[r] = made.scale;
   if (zeros_ != nullptr) zeros_[r] = made.zero;

@@ -19,7 +19,8 @@ class QuantizeRowsLaunch {
   Rows rows_;
   int64_t cols_;
   const float* factors_;
-  int8_t* q_;
+  bool is_f8_;  ///< q is f8e4m3, else q8
+  uint8_t* q_;
   float *scales_, *zeros_;
   bool is_given_ = false;
   float inverse_ = 0, zero_ = 0;

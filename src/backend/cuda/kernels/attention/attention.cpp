@@ -274,7 +274,8 @@ AttentionQuantized quantized_of(const LaunchCall& call) {
   return {.q = next.out[0].as<int8_t>(),
           .factors = given(next.in, 1) ? next.in[1].as<const float>() : nullptr,
           .scale = next.in[2].as<const float>(),
-          .zero = next.in[3].as<const float>()};
+          .zero = given(next.in, 3) ? next.in[3].as<const float>() : nullptr,
+          .to_f8 = next.out[0].dtype == DType::kF8E4M3};
 }
 void launch_sm90(const LaunchCall& call) {
   const AttentionLaunch args = arguments(call);

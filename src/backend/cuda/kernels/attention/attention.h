@@ -40,6 +40,7 @@ struct AttentionQuantized {
   int8_t* q = nullptr;                            // as out
   const float* factors = nullptr;                 // [heads · value_dim], or null: 1
   const float *scale = nullptr, *zero = nullptr;  // one number each
+  bool to_f8 = false;                             // q is f8e4m3, else q8; zero is null
 };
 
 /// One launch. Row [batch, query, head] of out from the keys of its batch item or, with starts_q

@@ -273,7 +273,7 @@ __device__ inline void store_eight(const AttentionLaunch& args, const Tile& tile
   multiply_factors(args.quantized.factors, static_cast<int>(tile.head) * args.value_dim + col, 8,
                    v);
   store_bytes(args.quantized.q, to - static_cast<const T*>(args.out.data), 8, true, v,
-              given_scaling(*args.quantized.scale, *args.quantized.zero));
+              given_scaling(args.quantized.scale, args.quantized.zero, args.quantized.to_f8));
 }
 
 // Rows of the warp whose probabilities are all 0, which are rare: a loop, so that what is always
@@ -293,14 +293,14 @@ __device__ inline void store_empty_rows(const AttentionLaunch& args, const Tile&
       *reinterpret_cast<uint32_t*>(to) = pair;
       continue;
     }
-    const RowScaling by = given_scaling(*args.quantized.scale, *args.quantized.zero);
+    const RowScaling by =
+        given_scaling(args.quantized.scale, args.quantized.zero, args.quantized.to_f8);
     const float* factors = args.quantized.factors;
     for (int j = 0; j < 2; ++j) {
       const float factor =
           factors == nullptr ? 1.0f : factors[tile.head * args.value_dim + col + j];
       const float v = static_cast<float>(reinterpret_cast<const T*>(&pair)[j]) * factor;
-      args.quantized.q[to + j - static_cast<const T*>(args.out.data)] =
-          static_cast<int8_t>(by.byte(v));
+      args.quantized.q[to + j - static_cast<const T*>(args.out.data)] = by.byte(v);
     }
   }
 }

@@ -47,6 +47,7 @@ void launch_quantize_rows(const LaunchCall& call) {
   launch.factors = input(1);
   launch.scale = input(2);
   launch.zero = input(3);
+  launch.to_f8 = call.out[0].dtype == DType::kF8E4M3;
   const int64_t lanes = launch.x.type == DType::kF32 ? 4 : 8;
   launch.is_aligned = launch.cols % lanes == 0 && is_aligned(launch.x, launch.x_rows, lanes) &&
                       reinterpret_cast<uintptr_t>(launch.q) % static_cast<uintptr_t>(lanes) == 0;

@@ -37,9 +37,10 @@ __global__ void __launch_bounds__(RowThreads<T, kThreads>::kBlock)
       differences += v[i] - v[i];
     }
   });
-  const RowScaling by = args.scale != nullptr
-                            ? given_scaling(*args.scale, *args.zero)
-                            : scaling_of(range_of_row<kThreads>(range, differences, shared));
+  const RowScaling by =
+      args.scale != nullptr
+          ? given_scaling(args.scale, args.zero, args.to_f8)
+          : scaling_of(range_of_row<kThreads>(range, differences, shared), args.to_f8);
   each([&](float(&v)[kN], int c) {
     if constexpr (!kInRegisters) multiply_factors(args.factors, c, cols - c, v);
     store_bytes(args.q, row * args.cols + c, cols - c, args.is_aligned, v, by);
@@ -92,8 +93,8 @@ __global__ void __launch_bounds__(kWarpsOfBlock* kWarpThreads)
     }
     return range_of_row<kWarpThreads>(range, differences, nullptr);
   };
-  const RowScaling by =
-      args.scale != nullptr ? given_scaling(*args.scale, *args.zero) : scaling_of(range_of());
+  const RowScaling by = args.scale != nullptr ? given_scaling(args.scale, args.zero, args.to_f8)
+                                              : scaling_of(range_of(), args.to_f8);
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     if (column(k) >= cols) continue;

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "backend/cuda/kernels/linear/gemm_sm90.cuh"
-#include "backend/cuda/kernels/linear/gemm_sm90_int8.h"
+#include "backend/cuda/kernels/linear/gemm_sm90_8_bits.h"
 #include "backend/cuda/kernels/linear/matrix_maps.h"
 
 namespace vernier::backend::cuda {
@@ -15,18 +15,26 @@ struct Variant {
   const char* name;
   int rows, cols, sub, cluster;
   bool together;
-  GemmKernel kernels[6];  // f16, bf16, TF32, as GemmType; i8 into f16, into bf16, into i8
+  GemmKernel kernels[9];  // f16, bf16, TF32; i8, then f8, into f16, into bf16, into its own type
 };
-constexpr int kInt8IntoF16 = 3, kInt8IntoBf16 = 4, kInt8IntoInt8 = 5;
+constexpr int kOf8Bits = 3, kResultsOf8Bits = 3;
+// Of operands of this type; of 8 bits into f16.
+int first_kernel(GemmType operands) {
+  const int type = static_cast<int>(operands);
+  return type < kOf8Bits ? type : kOf8Bits + kResultsOf8Bits * (type - kOf8Bits);
+}
 
 template <class S>
 GemmKernel kernel() {
   return {reinterpret_cast<const void*>(&gemm_kernel<S>), S::kSharedBytes, S::kBoxes};
 }
-void add_int8(Variant& variant) {
-  variant.kernels[kInt8IntoF16] = gemm_sm90_int8(variant.name, GemmType::kF16);
-  variant.kernels[kInt8IntoBf16] = gemm_sm90_int8(variant.name, GemmType::kBF16);
-  variant.kernels[kInt8IntoInt8] = gemm_sm90_int8(variant.name, GemmType::kI8);
+void add_8_bits(Variant& variant) {
+  GemmKernel* of_int8 = variant.kernels + first_kernel(GemmType::kI8);
+  GemmKernel* of_f8 = variant.kernels + first_kernel(GemmType::kF8);
+  for (const GemmType result : {GemmType::kF16, GemmType::kBF16, GemmType::kI8})
+    *of_int8++ = gemm_sm90_int8(variant.name, result);
+  for (const GemmType result : {GemmType::kF16, GemmType::kBF16, GemmType::kF8})
+    *of_f8++ = gemm_sm90_f8(variant.name, result);
 }
 // Both warpgroups on one tile of 128 rows; not for TF32.
 template <int kCols, int kStages, int kCluster>
@@ -34,7 +42,14 @@ Variant together(const char* name) {
   Variant made{name, 128, kCols, 1, kCluster, true, {}};
   made.kernels[0] = kernel<GemmShape<__half, 1, kCols, 1, kStages, kCluster, true>>();
   made.kernels[1] = kernel<GemmShape<__nv_bfloat16, 1, kCols, 1, kStages, kCluster, true>>();
-  add_int8(made);
+  add_8_bits(made);
+  return made;
+}
+// Of operands of 8 bits only.
+template <int kCols, int kCluster>
+Variant together_of_8_bits(const char* name) {
+  Variant made{name, 128, kCols, 1, kCluster, true, {}};
+  add_8_bits(made);
   return made;
 }
 // kTf32Stages: of the ring where results of 4 bytes wait beside it; 0: no such kernel.
@@ -45,21 +60,22 @@ Variant variant(const char* name) {
   made.kernels[1] = kernel<GemmShape<__nv_bfloat16, kRowBlocks, kCols, kSub, kStages, kCluster>>();
   if constexpr (kTf32Stages > 0)
     made.kernels[2] = kernel<GemmShape<float, kRowBlocks, kCols, kSub, kTf32Stages, kCluster>>();
-  add_int8(made);
+  add_8_bits(made);
   return made;
 }
 
 const Variant kVariants[] = {
-    variant<1, 8, 4, 6, 1, 0>("64x8"),         variant<1, 16, 4, 5, 1, 5>("64x16"),
-    variant<1, 24, 2, 9, 1, 0>("64x24"),       variant<1, 32, 2, 9, 1, 8>("64x32"),
-    variant<1, 48, 2, 7, 1, 0>("64x48"),       variant<1, 64, 1, 12, 1, 12>("64x64"),
-    variant<1, 64, 1, 12, 2, 0>("64x64 c2"),   variant<1, 128, 1, 8, 1, 7>("64x128"),
-    variant<1, 128, 1, 8, 2, 0>("64x128 c2"),  variant<1, 192, 1, 6, 1, 0>("64x192"),
-    variant<1, 192, 1, 6, 2, 0>("64x192 c2"),  variant<2, 128, 1, 6, 1, 5>("128x128"),
-    variant<2, 128, 1, 6, 2, 5>("128x128 c2"), together<64, 8, 1>("128x64 t"),
-    together<64, 8, 2>("128x64 c2 t"),         together<128, 6, 1>("128x128 t"),
-    together<192, 4, 1>("128x192 t"),          together<256, 3, 1>("128x256 t"),
-    together<256, 3, 2>("128x256 c2 t"),
+    variant<1, 8, 4, 6, 1, 0>("64x8"),          variant<1, 16, 4, 5, 1, 5>("64x16"),
+    variant<1, 24, 2, 9, 1, 0>("64x24"),        variant<1, 32, 2, 9, 1, 8>("64x32"),
+    variant<1, 48, 2, 7, 1, 0>("64x48"),        variant<1, 64, 1, 12, 1, 12>("64x64"),
+    variant<1, 64, 1, 12, 2, 0>("64x64 c2"),    variant<1, 128, 1, 8, 1, 7>("64x128"),
+    variant<1, 128, 1, 8, 2, 0>("64x128 c2"),   variant<1, 192, 1, 6, 1, 0>("64x192"),
+    variant<1, 192, 1, 6, 2, 0>("64x192 c2"),   variant<2, 128, 1, 6, 1, 5>("128x128"),
+    variant<2, 128, 1, 6, 2, 5>("128x128 c2"),  together<64, 8, 1>("128x64 t"),
+    together<64, 8, 2>("128x64 c2 t"),          together<128, 6, 1>("128x128 t"),
+    together<192, 4, 1>("128x192 t"),           together<256, 3, 1>("128x256 t"),
+    together<256, 3, 2>("128x256 c2 t"),        together_of_8_bits<128, 2>("128x128 c2 t"),
+    together_of_8_bits<192, 2>("128x192 c2 t"),
 };
 constexpr int kVariantCount = sizeof(kVariants) / sizeof(kVariants[0]);
 
@@ -71,22 +87,21 @@ bool shares_w(const Variant& v, int64_t m) {
   constexpr int64_t kManyRows = 2048;
   return v.cluster == 1 && (v.cols > v.rows || (v.cols == v.rows && m <= kManyRows));
 }
-// The type that results leave in where they leave through boxes; of operands kI8 that of 16 bits
-// among bias, residual and y, or kI8 where they are quantized.
+// The type that results leave in where they leave through boxes; of operands of 8 bits that of 16
+// bits among bias, residual and y, or the operands' where they are quantized.
 GemmType result_type(const GemmSm90& call) {
-  if (call.operands != GemmType::kI8) return call.operands;
-  if (call.quantized.q != nullptr) return GemmType::kI8;
+  if (call.operands < GemmType::kI8) return call.operands;
+  if (call.quantized.q != nullptr) return call.operands;
   const bool has_bf16 = (call.bias != nullptr && call.bias_type == GemmType::kBF16) ||
                         (call.residual != nullptr && call.residual_type == GemmType::kBF16) ||
                         call.y_type == GemmType::kBF16;
   return has_bf16 ? GemmType::kBF16 : GemmType::kF16;
 }
 const GemmKernel& kernel_for(const Variant& v, const GemmSm90& call) {
-  if (call.operands != GemmType::kI8) return v.kernels[static_cast<int>(call.operands)];
+  const int first = first_kernel(call.operands);
+  if (call.operands < GemmType::kI8) return v.kernels[first];
   const GemmType result = result_type(call);
-  return v.kernels[result == GemmType::kI8     ? kInt8IntoInt8
-                   : result == GemmType::kBF16 ? kInt8IntoBf16
-                                               : kInt8IntoF16];
+  return v.kernels[first + (result >= GemmType::kI8 ? 2 : result == GemmType::kBF16 ? 1 : 0)];
 }
 // Rows of tiles that are walked column by column before the next. One, with which all of w comes
 // again for each, only as long as w stays in the second-level cache.
@@ -110,7 +125,7 @@ int gemm_sm90_few_rows() {
   return kFound;
 }
 bool gemm_sm90_has(int variant, GemmType operands) {
-  return kVariants[variant].kernels[static_cast<int>(operands)].function != nullptr;
+  return kVariants[variant].kernels[first_kernel(operands)].function != nullptr;
 }
 
 cudaError_t prepare_gemm_sm90() {
@@ -206,7 +221,9 @@ int gemm_sm90_choice(int64_t m, int n, int k, GemmType operands, int processors)
     const Variant& v = kVariants[i];
     if (v.cluster > 1 || !gemm_sm90_has(i, operands)) continue;
     const int64_t tiles = ceil_div(m, v.rows) * ceil_div(n, v.cols);
-    if (v.together && tiles > processors) continue;  // its epilogues would show
+    // Together their epilogues would show; of f8 in turns the additions of sums do.
+    const bool of_f8 = operands == GemmType::kF8;
+    if (v.together && tiles > processors && !of_f8) continue;
     const bool in_pairs = 2 * tiles > processors;
     const auto rows = static_cast<double>(std::min<int64_t>(v.rows, m));
     const auto cols = static_cast<double>(v.cols);

@@ -267,6 +267,108 @@ __device__ __forceinline__ void multiply(GemmSums<S>& sums, const GemmShared<S>&
   release<S>(previous);
 }
 
+// The same of f8: wgmma's sums, which are less exact than f32, go no further than 128 bytes of K;
+// then they are added up in f32.
+template <class S>
+class PromotedSums {
+ public:
+  __device__ __forceinline__ PromotedSums(GemmSums<S>& sums, const GemmShared<S>& shared, int group)
+      : sums_(sums), shared_(shared), rows_(S::kTogether ? group * S::kGroupRows * 128 : 0) {
+#pragma unroll
+    for (int b = 0; b < S::kRowBlocks; ++b) {
+#pragma unroll
+      for (int i = 0; i < S::kCols / 2; ++i) sums_[b][i] = 0;
+    }
+  }
+
+  __device__ __forceinline__ void run(RingPlace<S::kStages>& place, int k_blocks) const {
+    if constexpr (kInTwos)
+      in_twos(place, k_blocks);
+    else
+      one_by_one(place, k_blocks);
+  }
+
+ private:
+  // Registers for sums and two parts: one part is added while the other is multiplied.
+  static constexpr bool kInTwos = S::kSub == 1 && 3 * S::kRowBlocks * S::kCols / 2 <= 192;
+
+  __device__ __forceinline__ void wait(const RingPlace<S::kStages>& place) const {
+    barrier_wait(shared_.full(place.stage), place.parity);
+  }
+  __device__ __forceinline__ void begin(GemmSums<S>& part, int stage, int sub) const {
+    const uint64_t x = tile_descriptor(shared_.x(stage) + rows_);
+    const uint64_t w = tile_descriptor(shared_.w(stage));
+    wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+#pragma unroll
+      for (int b = 0; b < S::kRowBlocks; ++b) {
+        Wgmma<S::kCols, typename S::Operand>::run(
+            part[b], x + (sub * S::kXBytes + b * 64 * 128) / 16 + 2 * step,
+            w + sub * S::kWBytes / 16 + 2 * step, step > 0);
+      }
+    }
+    wgmma_commit();
+  }
+  __device__ __forceinline__ void add(const GemmSums<S>& part) const {
+#pragma unroll
+    for (int b = 0; b < S::kRowBlocks; ++b) {
+#pragma unroll
+      for (int i = 0; i < S::kCols / 2; ++i) sums_[b][i] += part[b][i];
+    }
+  }
+
+  __device__ __forceinline__ void one_by_one(RingPlace<S::kStages>& place, int k_blocks) const {
+#pragma unroll 1
+    for (int block = 0; block < k_blocks; ++block) {
+      wait(place);
+#pragma unroll
+      for (int sub = 0; sub < S::kSub; ++sub) {
+        GemmSums<S> part;
+        begin(part, place.stage, sub);
+        wgmma_wait<0>();
+        if (sub == S::kSub - 1) release<S>(shared_.empty(place.stage));
+        add(part);
+      }
+      place.advance();
+    }
+  }
+
+  __device__ __forceinline__ void in_twos(RingPlace<S::kStages>& place, int k_blocks) const {
+    GemmSums<S> even, odd;
+    wait(place);
+    begin(even, place.stage, 0);
+    const auto step = [&](GemmSums<S>& next, const GemmSums<S>& last) {
+      const uint32_t read = shared_.empty(place.stage);
+      place.advance();
+      wait(place);
+      begin(next, place.stage, 0);
+      wgmma_wait<1>();
+      release<S>(read);
+      add(last);
+    };
+    int block = 1;
+#pragma unroll 1
+    for (; block + 1 < k_blocks; block += 2) {
+      step(odd, even);
+      step(even, odd);
+    }
+    const bool one_more = block < k_blocks;
+    if (one_more) step(odd, even);
+    wgmma_wait<0>();
+    release<S>(shared_.empty(place.stage));
+    if (one_more)
+      add(odd);
+    else
+      add(even);
+    place.advance();
+  }
+
+  GemmSums<S>& sums_;
+  const GemmShared<S>& shared_;
+  uint32_t rows_;
+};
+
 template <class S>
 __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmArguments& args,
                                         const CUtensorMap* y_map, int rank, int group) {
@@ -298,7 +400,12 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
     ResidualAhead<S> ahead;
     if constexpr (ResidualAhead<S>::kIs) ahead.read(args, tile);
     if (!S::kTogether) barrier_wait(shared.turn(group), turn_parity);
-    multiply<S>(sums, shared, place, args.k_blocks, group);
+    if constexpr (S::kPromotes) {
+      PromotedSums<S>(sums, shared, group).run(place, args.k_blocks);
+      if (!S::kTogether && threadIdx.x % 128 == 0) barrier_arrive(shared.turn(1 - group));
+    } else {
+      multiply<S>(sums, shared, place, args.k_blocks, group);
+    }
     if (!S::kTogether) place.skip(args.k_blocks);
     if (S::kBoxes && args.finish != GemmFinish::kAny) {
       const uint32_t boxes = shared.boxes(S::kTogether ? 4 * group + warp : warp);
@@ -326,7 +433,7 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
       }
       __syncwarp();
     } else {
-      if constexpr (!S::kIsInt8) add_bias<S>(sums, columns.bias);
+      if constexpr (!S::kScales) add_bias<S>(sums, columns.bias);
       finish<S>(sums, columns, rows, args, ahead, shared.strip(4 * group + warp), tile);
     }
     turn_parity ^= 1;

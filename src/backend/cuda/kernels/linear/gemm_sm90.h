@@ -7,9 +7,10 @@
 namespace vernier::backend::cuda {
 
 /// Types of Linear's operands as the kernel sees them; kF32 operands of products are TF32.
-enum class GemmType : uint8_t { kF16, kBF16, kF32, kI8 };
+enum class GemmType : uint8_t { kF16, kBF16, kF32, kI8, kF8 };
 
-/// What turns sums of products of i8 into results: (sum − x_zero·Σ_k w)·x_scale·w_scale.
+/// What turns sums of products of i8 into results: (sum − x_zero·Σ_k w)·x_scale·w_scale; of f8e4m3
+/// too, where all zeros are 0.
 struct GemmScales {
   const float *x = nullptr, *x_zeros = nullptr;  // one or [m]; x_zeros null: all are x_zero
   float x_zero = 0;
@@ -17,18 +18,19 @@ struct GemmScales {
   bool by_row = false, zeros_by_row = false, by_column = false;
 };
 
-/// Where q is not null, y, of operands kI8 and type kF16, is not stored, but quantized as by
-/// QuantizeRows with one scale: q = y·factor / scale + zero (device/quantize_row.cuh).
+/// Where q is not null, y, of operands kI8 or kF8 and type kF16, is not stored, but quantized to
+/// the operands' type as by QuantizeRows with one scale: q = y·factor / scale + zero
+/// (device/quantize_row.cuh).
 struct GemmQuantized {
   int8_t* q = nullptr;                            // [m, n]
   const float* factors = nullptr;                 // [n], or null: 1
-  const float *scale = nullptr, *zero = nullptr;  // one number each
+  const float *scale = nullptr, *zero = nullptr;  // one number each; of f8 zero is null
 };
 
 /// y = act(x·wᵀ + bias) + residual. `operands` is the type of x and w; bias, residual and y each
 /// have that type or f32. TF32: x and w are f32 and are rounded to the nearest TF32 (ties to even)
-/// when they are loaded. i8: the product is scaled (`scales`), y is f16, bf16 or f32, bias and
-/// residual have y's type or f32, or (y f32) f16 or f32.
+/// when they are loaded. i8 and f8: the product is scaled (`scales`), y is f16, bf16 or f32, bias
+/// and residual have y's type or f32, or (y f32) f16 or f32.
 struct GemmSm90 {
   const void* x;         // [m, k] row-major
   const void* w;         // [n, k] row-major, 16-byte aligned
@@ -36,7 +38,7 @@ struct GemmSm90 {
   const void* residual;  // [m, n] or null; may alias y
   void* y;               // [m, n]
   int64_t m;             // 0 < m < 2^31
-  int n, k;              // multiples of 8; i8: k of 16
+  int n, k;              // multiples of 8; i8, f8: k of 16
   GemmType operands, bias_type, residual_type, y_type;
   int activation;  // Activation of core/attrs.h
   int processors;  // of the device
@@ -46,9 +48,13 @@ struct GemmSm90 {
   bool backwards = false;  ///< tiles from the last to the first; the same bits
   /// No kernel writes the bias: it is read while the kernel before still runs.
   bool constant_bias = false;
-  GemmScales scales = {};        ///< of operands kI8
+  GemmScales scales = {};        ///< of operands kI8 and kF8
   GemmQuantized quantized = {};  ///< without a residual
 };
+
+/// The error of wgmma's sums over 128 products of f8e4m3, rms, as a part of the root of the sum of
+/// their squares. Measured on an H100: docs/numerics.md.
+inline constexpr double kF8SumError = 0x1p-11;
 
 /// Number of tile shapes, their names ("128x128 c2"), and the one that a problem of these sizes is
 /// likely to run fastest on. All of them give a row the same bits.
@@ -72,7 +78,9 @@ cudaError_t prepare_gemm_sm90();
 /// Products of the operands are exact and summed in f32 by wgmma, 32 bytes of K at a time in
 /// ascending order, K never split: a row's bits depend on k, the types and the row alone. K that is
 /// no multiple of a tile's is filled up with zeros; a sum of −0 becomes +0, so that the filling
-/// does not show. Products of i8 are summed in i32, exactly, up to 2^15 of them. Scales, bias,
+/// does not show. Products of i8 are summed in i32, exactly, up to 2^15 of them. Those of f8e4m3
+/// are summed by wgmma over 128 bytes of K, where it is less exact than f32, and these sums in f32,
+/// in ascending order (kF8SumError). Scales, bias,
 /// activation and residual are f32; y is rounded once. Cost: 2·m·n·k
 /// operations on the tensor cores; at small m the bytes of w. Never splitting K costs most at
 /// k = 4096, m <= 128, where one block walks all of K: measured by bench_gemm. No workspace.

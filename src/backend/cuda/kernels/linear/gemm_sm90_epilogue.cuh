@@ -85,16 +85,17 @@ __device__ __forceinline__ void pick_slice(const GemmSums<S>& sums, int index,
 }
 
 // What is known of this thread's columns: their bias as f32, 0 where there is none (an added +0
-// also turns sums of −0 into +0); of i8 also their scales and sums of w. A group reads it together:
-// each thread its part, as it is stored, long before it is needed, and the others' through shared
-// memory before the products. Of i8 there are too many for registers: they stay there.
+// also turns sums of −0 into +0); of 8 bits also their scales and sums of w. A group reads it
+// together: each thread its part, as it is stored, long before it is needed, and the others'
+// through shared memory before the products. Of 8 bits there are too many for registers: they stay
+// there.
 template <class S>
 using GemmBias = float2[S::kCols / 8];
 template <class S>
 struct GemmColumnPart {
-  static constexpr int kCount = (S::kCols + 127) / 128, kOfInt8 = S::kIsInt8 ? kCount : 1;
+  static constexpr int kCount = (S::kCols + 127) / 128, kOfScaled = S::kScales ? kCount : 1;
   uint32_t bias[kCount];
-  float scales[kOfInt8], w_sums[kOfInt8];
+  float scales[kOfScaled], w_sums[kOfScaled];
 
   __device__ __forceinline__ void read(const GemmArguments& args, int tile_col) {
 #pragma unroll
@@ -102,7 +103,7 @@ struct GemmColumnPart {
       const int at = i * 128 + threadIdx.x % 128, col = tile_col + at;
       bias[i] = 0;
       const bool inside = at < S::kCols && col < args.n;
-      if constexpr (S::kIsInt8) {
+      if constexpr (S::kScales) {
         scales[i] = inside ? args.scales.w[args.scales.by_column ? col : 0] : 0;
         w_sums[i] = inside ? args.scales.w_sums[col] : 0;
       }
@@ -128,7 +129,7 @@ struct GemmColumnPart {
       const int at = i * 128 + threadIdx.x % 128;
       if (at >= S::kCols) continue;
       store_shared(through + at * 4, widened(bias[i]) + 0.0f);
-      if constexpr (S::kIsInt8) {
+      if constexpr (S::kScales) {
         store_shared(through + (S::kCols + at) * 4, scales[i]);
         store_shared(through + (2 * S::kCols + at) * 4, w_sums[i]);
       }
@@ -136,7 +137,7 @@ struct GemmColumnPart {
     warpgroup_sync(1 + group);
   }
 };
-template <class S, bool kIsInt8 = S::kIsInt8>
+template <class S, bool kScales = S::kScales>
 struct GemmColumns {
   GemmBias<S> bias;
   __device__ __forceinline__ void load(uint32_t from) {
@@ -153,8 +154,8 @@ struct GemmColumns<S, true> {
   }
 };
 
-// Scales and zero points of this thread's rows, of products of i8.
-template <class S, bool kIsInt8 = S::kIsInt8>
+// Scales and zero points of this thread's rows, of products of 8 bits.
+template <class S, bool kScales = S::kScales>
 struct GemmRows {
   __device__ __forceinline__ void read(const GemmArguments&, int) {}
 };
@@ -176,8 +177,10 @@ struct GemmRows<S, true> {
 
 // v = what the four sums of eight columns, number `eight` of a tile, in rows g and g + 8 of row
 // block `block` become before the activation.
+__device__ __forceinline__ float as_f32(int sum) { return __int2float_rn(sum); }
+__device__ __forceinline__ float as_f32(float sum) { return sum; }
 template <class S>
-__device__ __forceinline__ void scaled(const int (&d)[4], const GemmColumns<S>& columns,
+__device__ __forceinline__ void scaled(const typename S::Sum (&d)[4], const GemmColumns<S>& columns,
                                        const GemmRows<S>& rows, int block, int eight, float* v) {
   const uint32_t at = columns.from + eight * 32;
   const float2 bias = load_shared_pair(at), scale = load_shared_pair(at + S::kCols * 4),
@@ -185,8 +188,8 @@ __device__ __forceinline__ void scaled(const int (&d)[4], const GemmColumns<S>& 
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float x_scale = rows.scales[2 * block + half], zero = -rows.zeros[2 * block + half];
-    const float a = __fmaf_rn(zero, w_sum.x, __int2float_rn(d[2 * half]));
-    const float b = __fmaf_rn(zero, w_sum.y, __int2float_rn(d[2 * half + 1]));
+    const float a = __fmaf_rn(zero, w_sum.x, as_f32(d[2 * half]));
+    const float b = __fmaf_rn(zero, w_sum.y, as_f32(d[2 * half + 1]));
     v[2 * half] = __fmaf_rn(x_scale, a * scale.x, bias.x);
     v[2 * half + 1] = __fmaf_rn(x_scale, b * scale.y, bias.y);
   }
@@ -370,8 +373,8 @@ __device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const Gemm
 #pragma unroll
       for (int j = 0; j < kEights; ++j) {
         const typename S::Sum* d = sums[b] + 4 * (kEights * c + j);
-        if constexpr (S::kIsInt8) {
-          const int four[4] = {d[0], d[1], d[2], d[3]};
+        if constexpr (S::kScales) {
+          const typename S::Sum four[4] = {d[0], d[1], d[2], d[3]};
           scaled<S>(four, columns, rows, b, kEights * c + j, v + 4 * j);
         } else {
           const float2 add = columns.bias[kEights * c + j];
@@ -411,8 +414,8 @@ __device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const Gemm
 template <class S>
 __device__ __forceinline__ void take_slice(const GemmSums<S>& sums, const GemmColumns<S>& columns,
                                            const GemmRows<S>& rows, int slice, GemmSlice<S>& v) {
-  if constexpr (S::kIsInt8) {
-    int d[S::kSliceCols / 2];
+  if constexpr (S::kScales) {
+    typename S::Sum d[S::kSliceCols / 2];
     pick_slice<S, 0, S::kSlices>(sums, slice, d);
     const int block = slice / S::kColSlices, eight = slice % S::kColSlices * (S::kSliceCols / 8);
     GemmRows<S> own = rows;  // a register's number cannot be computed
@@ -424,7 +427,7 @@ __device__ __forceinline__ void take_slice(const GemmSums<S>& sums, const GemmCo
     }
 #pragma unroll
     for (int j = 0; j < S::kSliceCols / 8; ++j) {
-      const int four[4] = {d[4 * j], d[4 * j + 1], d[4 * j + 2], d[4 * j + 3]};
+      const typename S::Sum four[4] = {d[4 * j], d[4 * j + 1], d[4 * j + 2], d[4 * j + 3]};
       scaled<S>(four, columns, own, 0, eight + j, v + 4 * j);
     }
   } else {
@@ -434,6 +437,7 @@ __device__ __forceinline__ void take_slice(const GemmSums<S>& sums, const GemmCo
 
 // y of columns `col` and the next in rows g and g + 8, as it is stored in f16, quantized: the bytes
 // of row g, above them those of row g + 8.
+template <class S>
 __device__ __forceinline__ uint32_t quantized_four(const GemmArguments& args, const RowScaling& by,
                                                    int col, const float (&v)[4]) {
   const float* factors = args.quantized.factors;
@@ -442,8 +446,11 @@ __device__ __forceinline__ uint32_t quantized_four(const GemmArguments& args, co
     factor = *reinterpret_cast<const float2*>(factors + col);
   const float2 first = widen_pair<__half>(narrow_pair<__half>(v[0], v[1]));
   const float2 second = widen_pair<__half>(narrow_pair<__half>(v[2], v[3]));
-  return packed_bytes(by.rounded(first.x * factor.x), by.rounded(first.y * factor.y),
-                      by.rounded(second.x * factor.x), by.rounded(second.y * factor.y));
+  const float a = first.x * factor.x, b = first.y * factor.y, c = second.x * factor.x,
+              d = second.y * factor.y;
+  if constexpr (S::kPromotes)
+    return packed_f8(by.scaled(a), by.scaled(b), by.scaled(c), by.scaled(d));
+  return packed_bytes(by.rounded(a), by.rounded(b), by.rounded(c), by.rounded(d));
 }
 // Of the two threads with lanes 2i and 2i + 1: the first gets row g's four bytes, the second those
 // of row g + 8. By whole warps.
@@ -451,8 +458,9 @@ __device__ __forceinline__ uint32_t own_four_bytes(uint32_t bytes) {
   const uint32_t others = __shfl_xor_sync(~0u, bytes, 1);
   return __byte_perm(bytes, others, threadIdx.x % 2 == 0 ? 0x5410 : 0x3276);
 }
+template <class S>
 __device__ __forceinline__ RowScaling scaling_of(const GemmQuantized& by) {
-  return given_scaling(*by.scale, *by.zero);
+  return given_scaling(by.scale, by.zero, S::kPromotes);
 }
 
 /// q of a tile through boxes of 16 rows and 128 columns.
@@ -462,7 +470,7 @@ __device__ __forceinline__ void finish_bytes(const GemmSums<S>& sums, const Gemm
                                              const CUtensorMap* y_map, uint32_t boxes,
                                              GemmTile tile) {
   const int warp = uniform(threadIdx.x / 32 % 4), lane = threadIdx.x % 32;
-  const RowScaling by = scaling_of(args.quantized);
+  const RowScaling by = scaling_of<S>(args.quantized);
 #pragma unroll
   for (int b = 0; b < S::kRowBlocks; ++b) {
 #pragma unroll
@@ -471,14 +479,14 @@ __device__ __forceinline__ void finish_bytes(const GemmSums<S>& sums, const Gemm
 #pragma unroll
       for (int j = 0; j < S::kBoxCols / 8; ++j) {
         const int eight = S::kBoxCols / 8 * c + j;
-        const int* d = sums[b] + 4 * eight;
-        const int four[4] = {d[0], d[1], d[2], d[3]};
+        const typename S::Sum* d = sums[b] + 4 * eight;
+        const typename S::Sum four[4] = {d[0], d[1], d[2], d[3]};
         float v[4];
         scaled<S>(four, columns, rows, b, eight, v);
         if constexpr (kGelu)
           epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
         const int col = tile.col + 8 * eight + 2 * (lane % 4);
-        const uint32_t bytes = own_four_bytes(quantized_four(args, by, col, v));
+        const uint32_t bytes = own_four_bytes(quantized_four<S>(args, by, col, v));
         const int row = lane / 4 + lane % 2 * 8;
         store_shared_32_bits(box_place(box, row, j / 2) + j % 2 * 8 + lane % 4 / 2 * 4, bytes);
       }
@@ -493,13 +501,13 @@ __device__ __forceinline__ void finish_bytes(const GemmSums<S>& sums, const Gemm
 template <class S>
 __device__ __forceinline__ void store_bytes(const GemmSlice<S>& v, const GemmArguments& args,
                                             GemmSpot spot) {
-  const RowScaling by = scaling_of(args.quantized);
+  const RowScaling by = scaling_of<S>(args.quantized);
   const int odd = threadIdx.x % 2, row = spot.row + 8 * odd, first = spot.col - 2 * odd;
   int8_t* q = args.quantized.q + static_cast<int64_t>(row) * args.n + first;
 #pragma unroll
   for (int j = 0; j < S::kSliceCols / 8; ++j) {
     const float four[4] = {v[4 * j], v[4 * j + 1], v[4 * j + 2], v[4 * j + 3]};
-    const uint32_t bytes = own_four_bytes(quantized_four(args, by, spot.col + 8 * j, four));
+    const uint32_t bytes = own_four_bytes(quantized_four<S>(args, by, spot.col + 8 * j, four));
     if (row < args.m && first + 8 * j < args.n) *reinterpret_cast<uint32_t*>(q + 8 * j) = bytes;
   }
 }

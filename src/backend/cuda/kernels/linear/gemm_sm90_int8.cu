@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "backend/cuda/kernels/linear/gemm_sm90.cuh"
-#include "backend/cuda/kernels/linear/gemm_sm90_int8.h"
+#include "backend/cuda/kernels/linear/gemm_sm90_8_bits.h"
 
 namespace vernier::backend::cuda {
 namespace {

@@ -14,6 +14,9 @@ namespace vernier::backend::cuda {
 /// that is quantized.
 template <class R>
 struct Int8Into {};
+/// The same of f8e4m3; R = Fp8: f16 that is quantized to f8e4m3.
+template <class R>
+struct Fp8Into {};
 
 /// Of a product: the type of results that leave through boxes, that of narrow operands, the sums'
 /// type, and wgmma's name.
@@ -30,6 +33,14 @@ struct GemmTypes<Int8Into<R>> {
   using Narrow = std::conditional_t<sizeof(R) == 1, __half, R>;
   using Sum = int;
   using Operand = Int8;
+};
+
+template <class R>
+struct GemmTypes<Fp8Into<R>> {
+  using Result = R;
+  using Narrow = std::conditional_t<sizeof(R) == 1, __half, R>;
+  using Sum = float;
+  using Operand = Fp8;
 };
 
 /// How results leave: any types and operands in one small loop, or, of the results' type, in code
@@ -58,10 +69,11 @@ struct GemmArguments {
 
 constexpr int kGemmThreads = 384;  // two consumer warpgroups, one producer
 
-/// T operand type, float for TF32, Int8Into<R>; kRowBlocks·64 rows per warpgroup and kCols columns;
-/// kSub rows of 128 bytes of K per stage of the ring. kTogether: both warpgroups work on one tile,
-/// each on its own rows, instead of a tile each in turns. The blocks of a cluster lie one below the
-/// other and share w, or (kBeside) beside each other, over whole rows of y, and share x.
+/// T operand type, float for TF32, Int8Into<R>, Fp8Into<R>; kRowBlocks·64 rows per warpgroup and
+/// kCols columns; kSub rows of 128 bytes of K per stage of the ring. kTogether: both warpgroups
+/// work on one tile, each on its own rows, instead of a tile each in turns. The blocks of a cluster
+/// lie one below the other and share w, or (kBeside) beside each other, over whole rows of y, and
+/// share x.
 template <class T_, int kRowBlocks_, int kCols_, int kSub_, int kStages_, int kBelow_,
           bool kTogether_ = false, int kBeside_ = 1>
 struct GemmShape {
@@ -70,7 +82,9 @@ struct GemmShape {
   using Narrow = typename GemmTypes<T>::Narrow;
   using Sum = typename GemmTypes<T>::Sum;
   using Operand = typename GemmTypes<T>::Operand;
-  static constexpr bool kIsInt8 = sizeof(T) == 1, kQuantizes = sizeof(Result) == 1;
+  // Operands of 8 bits, whose sums are scaled; of f8 these are promoted (PromotedSums).
+  static constexpr bool kScales = sizeof(T) == 1, kQuantizes = sizeof(Result) == 1;
+  static constexpr bool kPromotes = __is_same(Operand, Fp8);
   static constexpr int kRowBlocks = kRowBlocks_, kCols = kCols_, kSub = kSub_, kStages = kStages_,
                        kBelow = kBelow_, kBeside = kBeside_, kCluster = kBelow * kBeside;
   static constexpr bool kTogether = kTogether_;
@@ -91,8 +105,8 @@ struct GemmShape {
   static constexpr uint32_t kStripBytes = 16 * kSliceCols * 2;  // of one warp
   static constexpr uint32_t kResultBytes =
       kBoxes ? kBoxWarps * kBoxesOfWarp * kBoxBytes : 8 * kStripBytes;
-  // Of one group: the bias of its columns; of i8 also their scales and sums of w.
-  static constexpr uint32_t kColumnBytes = kCols * 4 * (kIsInt8 ? 3 : 1);
+  // Of one group: the bias of its columns; of 8 bits also their scales and sums of w.
+  static constexpr uint32_t kColumnBytes = kCols * 4 * (kScales ? 3 : 1);
   static constexpr uint32_t kSharedBytes =
       kStages * (kStageBytes + 16) + 48 + kResultBytes + 2 * kColumnBytes + 1024;
   static_assert(kSharedBytes <= 232448, "more than a block can have");

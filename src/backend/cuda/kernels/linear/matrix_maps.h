@@ -6,7 +6,7 @@
 namespace vernier::backend::cuda {
 
 inline size_t bytes_of(GemmType type) {
-  return type == GemmType::kF32 ? 4 : type == GemmType::kI8 ? 1 : 2;
+  return type == GemmType::kF32 ? 4 : type >= GemmType::kI8 ? 1 : 2;
 }
 
 // A row-major [rows, cols] matrix, copied in boxes of box_rows x 128 bytes, swizzled. f32 is
@@ -21,7 +21,7 @@ struct MatrixMap {
 inline CUtensorMapDataType map_type(const MatrixMap& matrix) {
   if (matrix.type == GemmType::kF32)
     return matrix.exact ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
-  if (matrix.type == GemmType::kI8) return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  if (matrix.type >= GemmType::kI8) return CU_TENSOR_MAP_DATA_TYPE_UINT8;
   return matrix.type == GemmType::kBF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
                                         : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
 }

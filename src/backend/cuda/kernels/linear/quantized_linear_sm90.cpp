@@ -1,13 +1,14 @@
 // cuda.quantized_linear.sm90: QuantizedLinear on our own matrix product (gemm_sm90.h), everything
 // in its epilogue.
 //
-// x        [..., K], q8 or i8        w: constant [K, N] or [N, K], q8 or i8, without zero points
+// x        [..., K], q8 or i8        w: constant [K, N] or [N, K], q8 or i8, without zero points;
+//          or both f8e4m3
 // scales   f32, w's constant; zero points of x: of q8 f32, of i8 a constant
 // others   bias, residual and y: f32 and one of f16 and bf16
-// Error    sums are exact integers; then f32: a few 2^-24 of each addend, the activation's, and
-// half
-//          an ulp of y
-// The weight is packed as [N, K]; behind it Σ_k w by column, f32.
+// Error    sums are exact integers (of f8e4m3: as gemm_sm90.h has them); then f32: a few 2^-24 of
+//          each addend, the activation's, and half an ulp of y
+// The weight is packed as [N, K]; behind it Σ_k w by column, f32 (of f8e4m3, without zero points:
+// 0).
 #include <array>
 #include <cstring>
 
@@ -30,17 +31,19 @@ size_t packed_bytes(const WeightShape& w) {
 
 WeightShape parse_layout(std::string_view text) {
   const WeightShape shape = weight_shape_of(text);
-  for (DType type : {DType::kQ8, DType::kI8}) {
+  for (DType type : {DType::kQ8, DType::kI8, DType::kF8E4M3}) {
     if (text == weight_layout(kLayout, type, shape)) return shape;
   }
-  throw Error(ErrorCode::kInput, "a quantized product's weight has layout \"" + std::string(text) +
-                                     "\"; expected \"k-major q8 K=.. N=..\" or i8; rebuild the "
-                                     "engine");
+  throw Error(ErrorCode::kInput,
+              "a quantized product's weight has layout \"" + std::string(text) +
+                  "\"; expected \"k-major q8 K=.. N=..\", i8 or f8e4m3; rebuild the "
+                  "engine");
 }
 
 std::vector<PackedConstant> pack(const Problem& problem) {
   const Operand& weight = problem.inputs[kQuantizedW];
   const WeightShape w = weight_shape(problem);
+  const bool is_f8 = weight.dtype == DType::kF8E4M3;
   const Tensor plain =
       is_float(weight.dtype) ? converted(*weight.constant, weight.dtype) : *weight.constant;
   PackedConstant packed{
@@ -55,7 +58,7 @@ std::vector<PackedConstant> pack(const Problem& problem) {
   auto* sums = reinterpret_cast<float*>(packed.bytes.data() + w.k * w.n);  // w.k is 16·i
   for (int64_t column = 0; column < w.n; ++column) {
     int64_t sum = 0;
-    for (int64_t k = 0; k < w.k; ++k) sum += bytes[column * w.k + k];
+    for (int64_t k = 0; k < w.k && !is_f8; ++k) sum += bytes[column * w.k + k];
     sums[column] = static_cast<float>(sum);
   }
   return {std::move(packed)};
@@ -83,11 +86,12 @@ Tensor unpack(const Problem& problem, const ConstantArg& packed) {
 // ---- supported problems
 
 Support supports_operands(const Problem& problem) {
+  const bool is_f8 = problem.inputs[kQuantizedX].dtype == DType::kF8E4M3;
   for (size_t i : {kQuantizedX, kQuantizedW}) {
     const DType type = problem.inputs[i].dtype;
-    if (type != DType::kQ8 && type != DType::kI8)
+    if (is_f8 ? type != DType::kF8E4M3 : type != DType::kQ8 && type != DType::kI8)
       return no("input " + std::to_string(i) + " is " + std::string(name(type)) +
-                ", this kernel takes q8 and i8");
+                ", this kernel takes q8 and i8, or f8e4m3 of both");
   }
   for (size_t i : {kXScale, kWScale}) {
     if (problem.inputs[i].dtype != DType::kF32) return no("a scale is not f32");
@@ -95,6 +99,7 @@ Support supports_operands(const Problem& problem) {
   if (!problem.inputs[kWScale].is_constant()) return no("the weight's scales are not constants");
   if (problem.has_input(kWZero)) return no("the weight has zero points");
   if (!problem.has_input(kXZero)) return yes();
+  if (is_f8) return no("f8e4m3 has no zero points");
   const Operand& zero = problem.inputs[kXZero];
   if (is_float(zero.dtype) ? zero.dtype != DType::kF32 : !zero.is_constant())
     return no("the zero points are neither f32 nor a constant integer");
@@ -135,6 +140,7 @@ Support supports(const Problem& problem) {
 
 Numerics numerics(const Problem& problem) {
   Numerics numerics = quantized_numerics(problem);
+  if (problem.inputs[kQuantizedX].dtype == DType::kF8E4M3) numerics.sum_error = kF8SumError;
   // device/activation.cuh: GELU of a 16-bit result is within 7e-7 times max(|x|, 1).
   if (numerics.approximation_abs > 0 && problem.outputs[0].dtype != DType::kF32)
     numerics.approximation_abs = numerics.approximation_rel = 8e-7;
@@ -175,6 +181,10 @@ GemmType gemm_type(std::span<const TensorArg> operands, size_t i) {
   return operands[i].dtype == DType::kF16 ? GemmType::kF16 : GemmType::kBF16;
 }
 
+GemmType operand_type(std::span<const TensorArg> in) {
+  return in[kQuantizedX].dtype == DType::kF8E4M3 ? GemmType::kF8 : GemmType::kI8;
+}
+
 GemmSm90 product_of(const QuantizedState& state, std::span<const TensorArg> in,
                     std::span<const TensorArg> out) {
   const auto data = [in](size_t i) { return given(in, i) ? in[i].data : nullptr; };
@@ -198,7 +208,7 @@ GemmSm90 product_of(const QuantizedState& state, std::span<const TensorArg> in,
           .m = rows_of(in[kQuantizedX]),
           .n = static_cast<int>(state.shape.n),
           .k = static_cast<int>(state.shape.k),
-          .operands = GemmType::kI8,
+          .operands = operand_type(in),
           .bias_type = gemm_type(in, kQuantizedBias),
           .residual_type = gemm_type(in, kQuantizedResidual),
           .y_type = gemm_type(out, 0),
@@ -211,8 +221,8 @@ GemmSm90 product_of(const QuantizedState& state, std::span<const TensorArg> in,
 
 int tile_of(const QuantizedState& state, const GemmSm90& product) {
   const int tuned = state.tiles[bucket_of(product.m)];
-  if (tuned >= 0 && gemm_sm90_has(tuned, GemmType::kI8)) return tuned;
-  return gemm_sm90_choice(product.m, product.n, product.k, GemmType::kI8, product.processors);
+  if (tuned >= 0 && gemm_sm90_has(tuned, product.operands)) return tuned;
+  return gemm_sm90_choice(product.m, product.n, product.k, product.operands, product.processors);
 }
 
 // The step behind, where it quantizes the result with a given scale and nobody else reads it.
@@ -222,7 +232,7 @@ GemmQuantized quantized_of(const LaunchCall& call) {
   return {.q = next.out[0].as<int8_t>(),
           .factors = given(next.in, 1) ? next.in[1].as<const float>() : nullptr,
           .scale = next.in[2].as<const float>(),
-          .zero = next.in[3].as<const float>()};
+          .zero = given(next.in, 3) ? next.in[3].as<const float>() : nullptr};
 }
 
 void launch(const LaunchCall& call) {
@@ -237,7 +247,9 @@ void launch(const LaunchCall& call) {
 
 // A QuantizeRows with a given scale of results in f16.
 bool joins(const Problem& own, const Problem& next) {
+  const bool to_f8 = next.outputs[0].dtype == DType::kF8E4M3;
   return quantizes_result_of(own, next) && next.has_input(2) &&
+         to_f8 == (own.inputs[kQuantizedX].dtype == DType::kF8E4M3) &&
          own.outputs[0].dtype == DType::kF16 && !own.has_input(kQuantizedResidual);
 }
 
@@ -260,7 +272,7 @@ extern const KernelBody quantized_linear_sm90;
 constexpr KernelBody quantized_linear_sm90{
     .supports = &supports,
     .numerics = &numerics,
-    .bit_class = "exact sums, then f32",
+    .bit_class = "exact sums, or those of f8 in one order, then f32",
     .pack = &pack,
     .unpack = &unpack,
     .packed_layouts = &packed_layouts,

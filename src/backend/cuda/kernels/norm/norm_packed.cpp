@@ -121,6 +121,7 @@ void launch_packed(const LaunchCall& call, size_t first_parameter, bool is_rms) 
       return static_cast<float*>(const_cast<void*>(data(call.next->out, i)));
     };
     args.q = call.next->out[0].as<int8_t>();
+    args.to_f8 = call.next->out[0].dtype == DType::kF8E4M3;
     args.scales = output(1);
     args.zeros = output(2);
     args.factors = static_cast<const float*>(data(call.next->in, 1));

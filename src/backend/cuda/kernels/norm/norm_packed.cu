@@ -39,8 +39,8 @@ __device__ void quantize(const PackedNorm& args, int64_t row, bool inside,
     return range_of_row<L::kThreads>(range, differences, nullptr);
   };
   const RowScaling by = args.given_scale != nullptr
-                            ? given_scaling(*args.given_scale, *args.given_zero)
-                            : scaling_of(range_of_x());
+                            ? given_scaling(args.given_scale, args.given_zero, args.to_f8)
+                            : scaling_of(range_of_x(), args.to_f8);
   if (!inside) return;
 #pragma unroll
   for (int k = 0; k < L::kVectors; ++k) {
