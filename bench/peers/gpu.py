@@ -37,7 +37,7 @@ from engines import BUILT_FOR, MODELS, Program, make_inputs, working_folder
 torch_peer = None  # imported by main(): it takes seconds, and models are written meanwhile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TYPES = ["fp16", "bf16", "tf32", "fp32", "int8"]
+TYPES = ["fp16", "bf16", "tf32", "fp32", "int8", "fp8"]
 CHECK_SIZES = {"layers": 3, "hidden": 64, "heads": 4, "ffn": 192, "vocab": 500}
 CHECK_CELLS = ["b3s40", "b1s17"]
 COMPARED = {"rows": 64, "longest": 128}

@@ -16,7 +16,8 @@ GOALS_MS = {("large", "b1s128"): 0.72, ("base", "b1s128"): 0.33, ("large", "b32s
             ("large", "mixed"): 14.0}
 GOAL_BUILD_S = 20  # the large model, cold, to its first result
 MOST_ERROR = 2     # times PyTorch's in the same type, both against FP64
-MOST_INT8_ERROR = 0.05  # of the outputs' rms, in INT8, where PyTorch is in FP16
+# Of the outputs' rms, where PyTorch is in FP16.
+MOST_QUANTIZED_ERROR = {"int8": 0.05, "fp8": 0.1}
 SMALL_ERROR = 1e-6  # of the outputs' rms: below it both are exact enough
 MIXED = {"rows": 64, "mean": 175, "longest": 512}
 
@@ -71,10 +72,10 @@ def errors(got, truth):
 
 
 def accurate(accuracy, kind):
-    """Is Vernier's error at most MOST_ERROR times PyTorch's in this type? In INT8: at most
-    MOST_INT8_ERROR."""
-    if kind == "int8":
-        return accuracy["vernier"]["rms"] <= MOST_INT8_ERROR
+    """Is Vernier's error at most MOST_ERROR times PyTorch's in this type? In INT8 and FP8: at
+    most MOST_QUANTIZED_ERROR."""
+    if kind in MOST_QUANTIZED_ERROR:
+        return accuracy["vernier"]["rms"] <= MOST_QUANTIZED_ERROR[kind]
     limit = MOST_ERROR * accuracy["pytorch"]["rms"] + SMALL_ERROR
     return accuracy["vernier"]["rms"] <= limit
 

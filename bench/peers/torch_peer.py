@@ -14,7 +14,8 @@ import torch_encoder
 
 DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "tf32": torch.float32,
           "fp32": torch.float32, "fp64": torch.float64,
-          "int8": torch.float16}  # what PyTorch and the library's floor have beside INT8
+          "int8": torch.float16,  # what PyTorch and the library's floor have beside INT8 and FP8
+          "fp8": torch.float16}
 WARM_UP_RUNS, LEAST_RUNS, RUNS_AT_ONCE = 3, 10, 5
 CEILING_SIZE, COPY_BYTES = 8192, 4 << 30  # far more than the cache holds
 

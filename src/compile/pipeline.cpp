@@ -233,7 +233,8 @@ void check_quantizes(const Job& job, const backend::Backend& backend) {
   const std::string mode(name(job.policy.mode));
   throw Error(ErrorCode::kInput,
               "mode " + mode + ": this version has no " + std::string(backend.name) +
-                  " kernel for " + (weights ? "products of quantized weights" : "int8 products") +
+                  " kernel for " +
+                  (weights ? "products of quantized weights" : "products of 8 bits") +
                   "; build with fp16 or bf16, or with " + mode + " for the device cpu");
 }
 

@@ -20,7 +20,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <map>
 
@@ -37,57 +36,29 @@ constexpr float kLargestQ8 = 127, kLargestF8 = 448;
 constexpr int64_t kMostProducts = int64_t{1} << 15;  // of the operator's rule
 // Shares of a column's largest weight that its scale may reach: the rest saturates.
 constexpr std::array kClips{1.0F, 0.93F, 0.86F, 0.79F, 0.72F};
-// Of f8e4m3, whose units grow with its numbers, nothing saturates: the same numbers fall on other
-// places between two powers of two.
-constexpr std::array kShifts{1.0F, 1.19F, 1.41F, 1.68F};
 
-// The nearest whole number from -most to most.
-struct ToWholeNumber {
-  float most;
-  float operator()(float v) const { return std::clamp(std::nearbyint(v), -most, most); }
-};
-// The nearest number of f8e4m3. Adding and subtracting 1.5·2^20 units of a number's binade (at
-// least that of 2^-6, the smallest normal number) rounds it to f32 numbers of 3 bits.
-struct ToF8 {
-  float operator()(float v) const {
-    constexpr uint32_t kExponent = 0x7f800000;
-    const float size = std::min(std::abs(v), kLargestF8);
-    const float binade =
-        std::max(std::bit_cast<float>(std::bit_cast<uint32_t>(size) & kExponent), 0x1p-6F);
-    const float shift = binade * 0x1.8p20F;
-    return std::copysign((size + shift) - shift, v);
-  }
-};
-
-// The square error of numbers that are rounded in units of `scale`.
-template <class Rounded>
-double error_of(std::span<const float> numbers, float scale, const Rounded& rounded) {
+// The square error of numbers that are rounded to multiples of `scale`, at most `most` of them.
+double error_of(std::span<const float> numbers, float scale, float most) {
   const float inverse = 1 / scale;
   double sum = 0;
   for (const float v : numbers) {
-    const double error = static_cast<double>(v) - static_cast<double>(rounded(v * inverse) * scale);
+    const float q = std::clamp(std::nearbyint(v * inverse), -most, most);
+    const double error = static_cast<double>(v) - static_cast<double>(q * scale);
     sum += error * error;
   }
   return sum;
 }
 
-// Of these shares of the scale that makes the largest number `most`.
-template <class Rounded>
-float best_share(std::span<const float> numbers, float most, std::span<const float> shares,
-                 const Rounded& rounded) {
+// The smallest power of two in whose units no number is beyond f8e4m3. The type's steps grow with
+// its numbers, so that nothing is gained by another scale; division by this one is exact.
+float f8_scale(std::span<const float> numbers) {
   float largest = 0;
   for (const float v : numbers) largest = std::max(largest, std::abs(v));
-  const float widest = largest / most;
+  const float widest = largest / kLargestF8;
   if (!(widest > std::numeric_limits<float>::min()) || !std::isfinite(1 / widest)) return 1;
-  float best = widest;
-  double least = HUGE_VAL;
-  for (const float share : shares) {
-    const double error = error_of(numbers, widest * share, rounded);
-    if (error >= least) continue;
-    least = error;
-    best = widest * share;
-  }
-  return best;
+  int exponent = 0;
+  const float part = std::frexp(widest, &exponent);  // in [0.5, 1)
+  return std::ldexp(1.0F, part == 0.5F ? exponent - 1 : exponent);
 }
 
 // Is the column whole numbers of q8 in units of `scale`, up to the rounding of their product?
@@ -113,7 +84,19 @@ std::vector<float> divided(const Tensor& w, const WeightRounding& how) {
 }  // namespace
 
 float best_scale(std::span<const float> numbers, float most, std::span<const float> shares) {
-  return best_share(numbers, most, shares, ToWholeNumber{most});
+  float largest = 0;
+  for (const float v : numbers) largest = std::max(largest, std::abs(v));
+  const float widest = largest / most;
+  if (!(widest > std::numeric_limits<float>::min()) || !std::isfinite(1 / widest)) return 1;
+  float best = widest;
+  double least = HUGE_VAL;
+  for (const float share : shares) {
+    const double error = error_of(numbers, widest * share, most);
+    if (error >= least) continue;
+    least = error;
+    best = widest * share;
+  }
+  return best;
 }
 
 QuantizedWeight quantized_weight(const Tensor& w, const WeightRounding& how) {
@@ -133,7 +116,7 @@ QuantizedWeight quantized_weight(const Tensor& w, const WeightRounding& how) {
   std::vector<std::byte> bytes(exact ? 0 : static_cast<size_t>(w.elems()));
   const auto scale_of = [&](std::span<const float> gathered, int64_t c) {
     const float given = how.scales.empty() ? 0 : how.scales[c];
-    if (is_f8) return best_share(gathered, kLargestF8, kShifts, ToF8());
+    if (is_f8) return f8_scale(gathered);
     return given > 0 && is_whole(gathered, given) ? given
                                                   : best_scale(gathered, kLargestQ8, kClips);
   };
@@ -149,7 +132,7 @@ QuantizedWeight quantized_weight(const Tensor& w, const WeightRounding& how) {
         if (exact)
           values[at] = value;
         else
-          store_float(how.type, is_f8 ? ToF8()(value) : value, &bytes[at]);
+          store_float(how.type, value, &bytes[at]);
       }
     }
   });

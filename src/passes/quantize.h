@@ -30,8 +30,8 @@ struct WeightRounding {
 };
 
 /// w / factor, each column in units of the scale that rounds it with the least square error (of
-/// five shares of its largest number / 127; of f8e4m3 four multiples, from 1 to 1.68, of its
-/// largest number / 448). `w`: a finite float matrix that is not empty. One copy
+/// five shares of its largest number / 127; of f8e4m3 the power of two with which it becomes
+/// at most 448). `w`: a finite float matrix that is not empty. One copy
 /// of it in f32 exists meanwhile, if it is none itself or has factors.
 QuantizedWeight quantized_weight(const Tensor& w, const WeightRounding& how);
 

@@ -310,6 +310,56 @@ TEST(Quantize, LeavesWeightsThatFactorsCarryBeyondTheirType) {
   EXPECT_EQ(quantize_linear(*graph, options), 1);
 }
 
+// Each number is the nearest of f8e4m3 in units of its column's scale, of which nothing saturates.
+TEST(Quantize, RoundsAWeightToF8) {
+  constexpr int64_t kLong = 61, kWide = 5;
+  std::vector<double> numbers;
+  constexpr double kSizes[kWide] = {0.01, 0.1, 1, 10, 0};
+  for (int64_t i = 0; i < kLong * kWide; ++i)
+    numbers.push_back(kSizes[i % kWide] * std::sin(1.7 * static_cast<double>(i * i)));
+  const Tensor w = Tensor::from(DType::kF32, {kLong, kWide}, std::span<const double>(numbers));
+  for (const bool exact : {false, true}) {
+    const QuantizedWeight made = quantized_weight(w, {.type = DType::kF8E4M3, .exact = exact});
+    EXPECT_EQ(made.values.dtype(), exact ? DType::kF32 : DType::kF8E4M3);
+    std::vector<double> largest(kWide, 0);
+    for (int64_t i = 0; i < kLong * kWide; ++i) {
+      const double want = w.float_at(i) / made.scales.float_at(i % kWide);
+      EXPECT_NEAR(made.values.float_at(i), exact ? want : round_to(DType::kF8E4M3, want),
+                  1e-5 * std::abs(want))
+          << i;
+      largest[i % kWide] = std::max(largest[i % kWide], std::abs(want));
+    }
+    for (int64_t c = 0; c < kWide - 1; ++c) {
+      EXPECT_LE(largest[c], 448 * (1 + 1e-6)) << c;
+      EXPECT_GT(largest[c], 448 / 2) << c;
+    }
+    EXPECT_EQ(made.scales.float_at(4), 1);
+  }
+}
+
+TEST(Quantize, MakesProductsOfF8) {
+  const auto graph = two_products();
+  for (const ir::NodeId id : graph->order()) {
+    if (graph->node(id).op == OpKind::kLinear)
+      graph->node(id).request.compute = {DType::kF8E4M3, false};
+  }
+  const auto before = graph->clone();
+  EXPECT_EQ(int8(*graph), 2);
+  graph->sort();
+  graph->remove_dead();
+  EXPECT_EQ(count(*graph, "QuantizeRows"), 1);
+  for (const ir::NodeId id : graph->order()) {
+    const ir::Node& node = graph->node(id);
+    if (node.op == OpKind::kQuantizeRows) {
+      EXPECT_EQ(graph->value(node.outputs[0]).dtype, DType::kF8E4M3);
+    }
+    if (node.op == OpKind::kQuantizedLinear) {
+      EXPECT_FALSE(node.has_input(4));
+    }
+  }
+  expect_same_results(*before, *graph, 1e-5);  // scales are f32
+}
+
 TEST(Quantize, RoundsAWeightDividedByItsFactors) {
   const Tensor w = Tensor::from(DType::kF32, {2, 2}, std::vector<double>{127, 2, 12.7, 254});
   const std::vector<float> factors{0.5, 2};

@@ -79,6 +79,7 @@ TEST(ParseRule, KnowsEverySpellingOfTypes) {
                                                             {"bf16", DType::kBF16},
                                                             {"tf32", DType::kTF32},
                                                             {"f8e4m3", DType::kF8E4M3},
+                                                            {"fp8", DType::kF8E4M3},
                                                             {"f8e5m2", DType::kF8E5M2},
                                                             {"int8", DType::kQ8},
                                                             {"w8", DType::kW8},

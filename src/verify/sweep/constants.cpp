@@ -408,7 +408,7 @@ std::string quantized_complaint(const Tensor& stored, const Tensor& scales, cons
 
 std::string scales_complaint(const Tensor& scales, const Tensor& exact, const WeightUnits& units) {
   const bool is_f8 = units.most == kLargestF8;
-  const double least_share = is_f8 ? 1 - 1e-6 : 0.7, most_share = is_f8 ? 1.7 : 1 + 1e-6;
+  const double least_share = is_f8 ? 1 - 1e-6 : 0.7, most_share = is_f8 ? 2 : 1 + 1e-6;
   if (exact.rank() != 2 || scales.elems() != num_scales(exact.shape(), units))
     return fmt::format("has {} scales, not those of {}", scales.elems(), str(exact.shape()));
   const int64_t columns = exact.shape()[units.trans_w ? 0 : 1];

@@ -53,8 +53,8 @@ struct GemmSm90 {
 };
 
 /// The error of wgmma's sums over 128 products of f8e4m3, rms, as a part of the root of the sum of
-/// their squares. Measured on an H100: docs/numerics.md.
-inline constexpr double kF8SumError = 0x1p-11;
+/// their squares: 1.3e-4 measured on an H100 for K from 128 to 4096 (TileShapes.SumsOfF8...).
+inline constexpr double kF8SumError = 0x1p-12;
 
 /// Number of tile shapes, their names ("128x128 c2"), and the one that a problem of these sizes is
 /// likely to run fastest on. All of them give a row the same bits.
