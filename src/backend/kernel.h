@@ -140,6 +140,9 @@ struct TuneCall {
   CreateCall create;
   std::span<const TensorArg> in, out;
   Device& device;
+  /// Of the step behind, where the launch does its work too (KernelBody::joins) and nobody else
+  /// reads output 0; empty: there is none. What it writes has no address.
+  std::span<const TensorArg> next_in = {}, next_out = {};
 };
 struct PrepareCall {
   AttrView attrs;

@@ -9,7 +9,8 @@
 //   With PassOptions::factors: QuantizeRows(x, factor), and row k of w is divided by factor[k].
 //   With PassOptions::ranges: q = QuantizeRows(x, factor, scale, zero); the product takes the same
 //   scale and zero, a whole number, for all rows
-//   f8e4m3 has no zero points, here and below
+//   f8e4m3 has no zero points, here and below. It takes a scale for all rows also where the weights
+//   bound x (bounds.h): its numbers are as exact far below the largest one
 // Linear(DequantizeLinear(x), DequantizeLinear(w), b, r)  ⇒  QuantizedLinear(x, w, scales, zero
 //   points, b, r)      a Transpose between the product and w's DequantizeLinear becomes trans_w
 //   requires: i8 or u8; one scale for x; for w one, or one for each column
@@ -24,15 +25,18 @@
 #include <map>
 
 #include "core/mapped_file.h"
+#include "core/numerics.h"
 #include "core/threads.h"
 #include "ir/derivations.h"
+#include "passes/bounds.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
 namespace vernier::passes {
 namespace {
 
-constexpr float kLargestQ8 = 127, kLargestF8 = 448;
+constexpr float kLargestQ8 = 127;
+const auto kLargestF8 = static_cast<float>(largest_finite(DType::kF8E4M3));
 constexpr int64_t kMostProducts = int64_t{1} << 15;  // of the operator's rule
 // Shares of a column's largest weight that its scale may reach: the rest saturates.
 constexpr std::array kClips{1.0F, 0.93F, 0.86F, 0.79F, 0.72F};
@@ -234,7 +238,15 @@ bool stays_finite(const Tensor& t, const SharedFactors& factors) {
 
 class Quantizer {
  public:
-  Quantizer(Graph& graph, const PassOptions& options) : graph_(graph), options_(options) {}
+  Quantizer(Graph& graph, const PassOptions& options) : graph_(graph), options_(options) {
+    // Now, while all weights are there.
+    for (const NodeId id : graph.order()) {
+      const Node& linear = graph.node(id);
+      if (linear.op != OpKind::kLinear || linear.request.compute.type != DType::kF8E4M3) continue;
+      const auto [at, fresh] = bounds_.try_emplace(linear.inputs[0]);
+      if (fresh) at->second = magnitude_bound(graph, linear.inputs[0]);
+    }
+  }
 
   bool quantize(NodeId id) {
     if (graph_.node(id).op != OpKind::kLinear) return false;
@@ -287,7 +299,7 @@ class Quantizer {
   // Readers of x with other factors, or another range, have rows of their own.
   Rows rows_of(const Node& linear, const SharedFactors& factors) {
     const ValueId x = linear.inputs[0];
-    const auto range = range_of(linear, options_.ranges);
+    const auto range = operand_range(linear, factors);
     const DType type = linear.request.compute.type;
     const auto [at, fresh] = rows_.try_emplace({x, type, contents(factors), range});
     if (!fresh) return at->second;
@@ -307,6 +319,17 @@ class Quantizer {
       if (has_zero) at->second.zeros = inputs[3];
     }
     return at->second;
+  }
+  // Of x·factor, for all rows: as calibrated, or as the weights bound it.
+  std::optional<StaticRange> operand_range(const Node& linear, const SharedFactors& factors) const {
+    if (const auto given = range_of(linear, options_.ranges)) return given;
+    const auto bound = bounds_.find(linear.inputs[0]);
+    if (bound == bounds_.end() || !bound->second) return std::nullopt;
+    // Roundings of both operands add at most 1/16 of each product's factors.
+    constexpr double kRounded = 17.0 / 16 * 17.0 / 16;
+    const double factor = factors ? *std::ranges::max_element(*factors) : 1;
+    const double most = *bound->second * kRounded * factor;
+    return StaticRange{.low = -most, .high = most};
   }
   Rows add_rows(const std::vector<ValueId>& inputs, DType type, int outputs,
                 const std::string& by) {
@@ -373,6 +396,7 @@ class Quantizer {
   Graph& graph_;
   const PassOptions& options_;
   ValueId any_scale_ = kNoValue;
+  std::map<ValueId, std::optional<double>> bounds_;
   std::map<std::tuple<ValueId, DType, std::vector<float>, std::optional<StaticRange>>, Rows> rows_;
   std::map<std::tuple<ValueId, DType, bool, std::vector<float>, std::vector<float>>,
            QuantizedWeight>

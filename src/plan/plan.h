@@ -183,12 +183,11 @@ struct Plan {
   bool shows_all_of(int32_t view, int32_t of) const {
     if (view == of) return true;
     const PlanValue& v = value(view);
-    if (v.kind != PlanValue::Kind::kAlias || v.alias_of != of || !(v.offset_elems == Dim(0)) ||
-        v.strides.size() != v.shape.size())
+    if (v.kind != PlanValue::Kind::kAlias || v.alias_of != of || !(v.offset_elems == Dim(0)))
       return false;
     Dim elems = 1, all = 1;
     for (size_t i = v.shape.size(); i-- > 0; elems = elems * v.shape[i]) {
-      if (!(v.strides[i] == elems)) return false;
+      if (!v.strides.empty() && !(v.shape[i] == Dim(1)) && !(v.strides[i] == elems)) return false;
     }
     for (const Dim& size : value(of).shape) all = all * size;
     return elems == all;

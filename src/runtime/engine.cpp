@@ -62,52 +62,6 @@ std::string Port::shape_text() const {
   return text + "]";
 }
 
-namespace {
-
-// Does one launch do the work of steps s and s + 1? What the second writes must be there already,
-// and what it reads besides must be constant.
-bool joins(const plan::Plan& plan, size_t s, const backend::KernelDef& own,
-           const backend::KernelDef& next) {
-  if (own.joins == nullptr || !next.may_be_joined) return false;
-  const plan::Step &step = plan.steps[s], &behind = plan.steps[s + 1];
-  if (!step.has_output(0) || !behind.has_input(0) ||
-      !plan.shows_all_of(behind.inputs[0], step.outputs[0]))
-    return false;
-  for (size_t i = 1; i < behind.inputs.size(); ++i) {
-    if (behind.has_input(i) &&
-        plan.value(behind.inputs[i]).kind != plan::PlanValue::Kind::kConstant)
-      return false;
-  }
-  for (const int32_t out : behind.outputs) {
-    if (out == plan::kNone) continue;
-    const plan::PlanValue& value = plan.value(out);
-    if (value.kind != plan::PlanValue::Kind::kArena || value.first_step > static_cast<int32_t>(s))
-      return false;
-  }
-  return own.joins(runtime::problem_of(plan, step), runtime::problem_of(plan, behind));
-}
-
-Engine::Impl::Joins joins_next(const plan::Plan& plan, size_t s,
-                               std::span<const backend::KernelDef* const> kernels) {
-  using Joins = Engine::Impl::Joins;
-  if (s + 1 == plan.steps.size() || !joins(plan, s, *kernels[s], *kernels[s + 1]))
-    return Joins::kNo;
-  // A value lives to its last reader, an output of the engine to the end.
-  const plan::PlanValue& result = plan.value(plan.steps[s].outputs[0]);
-  const bool alone = result.last_step == static_cast<int32_t>(s + 1) &&
-                     std::ranges::count_if(plan.steps[s + 1].inputs,
-                                           [&](int32_t in) {
-                                             return in != plan::kNone &&
-                                                    plan.base_index(in) == plan.steps[s].outputs[0];
-                                           }) == 1 &&
-                     std::ranges::none_of(plan.outputs, [&](int32_t out) {
-                       return plan.base_index(out) == plan.steps[s].outputs[0];
-                     });
-  return alone ? Joins::kAlone : Joins::kYes;
-}
-
-}  // namespace
-
 Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file,
                    const EngineOptions& options)
     : file(std::move(engine_file)),
@@ -130,7 +84,7 @@ Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file,
     watch.check_memory(bytes_held, [&] { return file->name + " with weights packed again"; });
     repacked[static_cast<int32_t>(s)] = std::move(*placed.repacked);
   }
-  for (size_t s = 0; s < plan.steps.size(); ++s) joins.push_back(joins_next(plan, s, kernels));
+  for (size_t s = 0; s < plan.steps.size(); ++s) joins.push_back(runtime::joins_next(plan, s, kernels));
   runtime::warn_of_other_plugins(plan);
   built_here = plan.target == backend->target();
   const bool tuned =

@@ -11,6 +11,7 @@
 #include "plan/plan.h"
 #include "runtime/device_weights.h"
 #include "runtime/id_rules.h"
+#include "runtime/joined_steps.h"
 #include "runtime/repack.h"
 #include "runtime/shape_program.h"
 #include "vernier/engine.h"
@@ -29,10 +30,7 @@ struct Engine::Impl {
   const plan::Plan& plan;
   const backend::Backend* backend = nullptr;
   std::vector<const backend::KernelDef*> kernels;  ///< by step
-  /// By step: does its launch do the next step's work too? kAlone: and nobody else reads its
-  /// result.
-  enum class Joins : uint8_t { kNo, kYes, kAlone };
-  std::vector<Joins> joins;
+  std::vector<runtime::Joins> joins;               ///< by step
   std::map<int32_t, runtime::Repacked> repacked;  ///< by step; absent: as in the file
   uint64_t bytes_held = 0;  ///< of the file, where it was read into memory, and of `repacked`
   std::vector<runtime::IdRule> id_rules;

@@ -76,7 +76,7 @@ void StepLauncher::launch_both(const ShapeEntry& entry, size_t s, const backend:
   const backend::LaunchCall next = call_of(entry, s + 1, on, arena);
   backend::LaunchCall call = call_of(entry, s, on, arena);
   call.next = &next;
-  call.result_unused = engine_.joins[s] == Engine::Impl::Joins::kAlone;
+  call.result_unused = engine_.joins[s] == Joins::kAlone;
   at_step(s, [&] { engine_.kernels[s]->launch(call); });
 }
 
@@ -84,7 +84,7 @@ void StepLauncher::launch_all(const ShapeEntry& entry, const backend::Execution&
                               std::byte* arena, const Watch& watch) const {
   for (size_t s = 0; s < entry.steps.size(); ++s) {
     check_time(watch, entry, s);
-    if (engine_.joins[s] != Engine::Impl::Joins::kNo && !entry.steps[s].empty &&
+    if (engine_.joins[s] != Joins::kNo && !entry.steps[s].empty &&
         !entry.steps[s + 1].empty) {
       launch_both(entry, s, on, arena);
       ++s;

@@ -35,7 +35,7 @@ class StepLauncher {
   backend::KernelState* state(size_t step) const { return states_[step].get(); }
 
  private:
-  /// One launch for the steps s and s + 1 (Engine::Impl::joins).
+  /// One launch for the steps s and s + 1 (joined_steps.h).
   void launch_both(const ShapeEntry& entry, size_t s, const backend::Execution& on,
                    std::byte* arena) const;
   /// Does `work`; errors name the step's node: a kernel does not know which one it works for.

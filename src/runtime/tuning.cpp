@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "runtime/device_weights.h"
+#include "runtime/joined_steps.h"
 
 namespace vernier::runtime {
 namespace {
@@ -35,11 +36,16 @@ class Tuner {
         execution_(device_->execution()),
         sizes_(largest_sizes(plan)) {}
 
-  std::string tune(const plan::Step& step, const backend::KernelDef& kernel) {
+  /// `next`: a step that the launch does too, or null.
+  std::string tune(const plan::Step& step, const plan::Step* next,
+                   const backend::KernelDef& kernel) {
     const backend::OnDevice here(*device_);
-    std::vector<backend::TensorArg> in, out, constant_inputs(step.inputs.size());
-    for (int32_t value : step.inputs) in.push_back(argument(value));
-    for (int32_t value : step.outputs) out.push_back(argument(value));
+    std::vector<backend::TensorArg> in = arguments(step.inputs), out = arguments(step.outputs),
+                                    constant_inputs(step.inputs.size()), next_in, next_out;
+    if (next != nullptr) {
+      next_in = arguments(next->inputs);
+      next_out = arguments(next->outputs);
+    }
     for (size_t i = 0; i < in.size(); ++i) {
       if (in[i].data) constant_inputs[i] = in[i];
     }
@@ -51,11 +57,20 @@ class Tuner {
       constant_inputs[packed.at()] = dense(blob.dtype, blob.shape);
       in[packed.at()] = dense(blob.dtype, blob.shape);
     }
-    return kernel.tune(
-        {{step.attrs, &step.numerics, constants, constant_inputs, execution_}, in, out, *device_});
+    return kernel.tune({{step.attrs, &step.numerics, constants, constant_inputs, execution_},
+                        in,
+                        out,
+                        *device_,
+                        next_in,
+                        next_out});
   }
 
  private:
+  std::vector<backend::TensorArg> arguments(std::span<const int32_t> values) const {
+    std::vector<backend::TensorArg> all;
+    for (const int32_t value : values) all.push_back(argument(value));
+    return all;
+  }
   backend::TensorArg argument(int32_t index) const {
     if (index == plan::kNone) return {};
     const plan::PlanValue& value = plan_.value(index);
@@ -106,10 +121,35 @@ std::string problem_key(const plan::Plan& plan, const plan::Step& step) {
 
 namespace {
 
+/// A plan's steps as tuning sees them.
+class Steps {
+ public:
+  Steps(const plan::Plan& plan, const backend::Backend& backend) : plan_(plan) {
+    for (const plan::Step& step : plan.steps)
+      kernels_.push_back(backend::find_kernel(backend, step.kernel));
+  }
+  /// Null where there is nothing to tune.
+  const backend::KernelDef* kernel(size_t s) const {
+    return kernels_[s] != nullptr && kernels_[s]->tune != nullptr ? kernels_[s] : nullptr;
+  }
+  /// The step that the launch of `s` does too, and whose operand is written nowhere else; or null.
+  const plan::Step* next(size_t s) const {
+    return joins_next(plan_, s, kernels_) == Joins::kAlone ? &plan_.steps[s + 1] : nullptr;
+  }
+  std::string key(size_t s) const {
+    const plan::Step* behind = next(s);
+    return problem_key(plan_, plan_.steps[s]) +
+           (behind == nullptr ? "" : " then " + problem_key(plan_, *behind));
+  }
+
+ private:
+  const plan::Plan& plan_;
+  std::vector<const backend::KernelDef*> kernels_;
+};
+
 // By key, the step with the most elements in its first input: a record holds what was timed for so
 // many rows, and fewer.
-std::map<std::string, const plan::Step*> largest_of_each(const plan::Plan& plan,
-                                                         const backend::Backend& backend) {
+std::map<std::string, size_t> largest_of_each(const plan::Plan& plan, const Steps& steps) {
   const std::map<std::string, int64_t> sizes = largest_sizes(plan);
   const auto elems = [&](const plan::Step& step) {
     double count = 1;
@@ -118,12 +158,11 @@ std::map<std::string, const plan::Step*> largest_of_each(const plan::Plan& plan,
       count *= static_cast<double>(d.evaluate(sizes));
     return count;
   };
-  std::map<std::string, const plan::Step*> found;
-  for (const plan::Step& step : plan.steps) {
-    const backend::KernelDef* kernel = backend::find_kernel(backend, step.kernel);
-    if (!kernel || !kernel->tune) continue;
-    const plan::Step*& best = found[problem_key(plan, step)];
-    if (!best || elems(step) > elems(*best)) best = &step;
+  std::map<std::string, size_t> found;
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    if (steps.kernel(s) == nullptr) continue;
+    size_t& best = found.try_emplace(steps.key(s), s).first->second;
+    if (elems(plan.steps[s]) > elems(plan.steps[best])) best = s;
   }
   return found;
 }
@@ -134,20 +173,22 @@ int tune_plan(plan::Plan& plan, const backend::Backend& backend, TuningRecord& r
               const std::function<void(const std::string&)>& progress) {
   std::unique_ptr<Tuner> tuner;
   int timed = 0;
-  const std::map<std::string, const plan::Step*> largest = largest_of_each(plan, backend);
-  for (plan::Step& step : plan.steps) {
-    const backend::KernelDef* kernel = backend::find_kernel(backend, step.kernel);
-    if (!kernel || !kernel->tune) continue;
-    const std::string key = problem_key(plan, step);
+  const Steps steps(plan, backend);
+  const std::map<std::string, size_t> largest = largest_of_each(plan, steps);
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    const backend::KernelDef* kernel = steps.kernel(s);
+    if (kernel == nullptr) continue;
+    const std::string key = steps.key(s);
     auto known = record.find(key);
     if (known == record.end()) {
       if (backend.available && !backend.available()) continue;
       if (progress) progress(key);
       if (!tuner) tuner = std::make_unique<Tuner>(plan, backend);
-      known = record.emplace(key, tuner->tune(*largest.at(key), *kernel)).first;
+      const size_t at = largest.at(key);
+      known = record.emplace(key, tuner->tune(plan.steps[at], steps.next(at), *kernel)).first;
       ++timed;
     }
-    step.tuning = known->second;
+    plan.steps[s].tuning = known->second;
   }
   return timed;
 }

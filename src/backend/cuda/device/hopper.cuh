@@ -135,9 +135,13 @@ __device__ __forceinline__ void copy_box_to(uint32_t dst, const CUtensorMap* map
       : "memory");
 }
 
-/// Where the 16 bytes `chunk` of a row lie in a box of 128-byte rows with the 128-byte swizzle.
+/// Where the 16 bytes `chunk` of a row lie in a box of rows of 128 or 64 bytes with the swizzle of
+/// as many.
+template <int kRowBytes = 128>
 __device__ __forceinline__ uint32_t box_place(uint32_t box, int row, int chunk) {
-  return box + row * 128 + ((chunk ^ (row % 8)) << 4);
+  static_assert(kRowBytes == 128 || kRowBytes == 64);
+  const int turned = kRowBytes == 128 ? row % 8 : row / 2 % 4;
+  return box + row * kRowBytes + ((chunk ^ turned) << 4);
 }
 /// Shared memory to the box at (c0, c1) of a matrix, by one thread; outside of it nothing is
 /// written.

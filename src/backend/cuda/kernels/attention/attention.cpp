@@ -267,15 +267,14 @@ void launch_plain(const LaunchCall& call) {
 }
 void launch_flash(const LaunchCall& call) { launch_with(call, &launch_attention_flash); }
 void launch_tf32(const LaunchCall& call) { launch_with(call, &launch_attention_tf32); }
-// The step behind, where it quantizes the result with a given scale and nobody else reads it.
 AttentionQuantized quantized_of(const LaunchCall& call) {
-  if (call.next == nullptr || !call.result_unused) return {};
-  const LaunchCall& next = *call.next;
-  return {.q = next.out[0].as<int8_t>(),
-          .factors = given(next.in, 1) ? next.in[1].as<const float>() : nullptr,
-          .scale = next.in[2].as<const float>(),
-          .zero = given(next.in, 3) ? next.in[3].as<const float>() : nullptr,
-          .to_f8 = next.out[0].dtype == DType::kF8E4M3};
+  const auto by = given_scale_behind(call);
+  if (!by) return {};
+  return {.q = by->q,
+          .factors = by->factors,
+          .scale = by->scale,
+          .zero = by->zero,
+          .to_f8 = call.next->out[0].dtype == DType::kF8E4M3};
 }
 void launch_sm90(const LaunchCall& call) {
   const AttentionLaunch args = arguments(call);
@@ -293,7 +292,7 @@ bool joins(const Problem& own, const Problem& next) {
   const SymShape &out = own.outputs[0].shape, &x = next.inputs[0].shape;
   return next.op == OpKind::kQuantizeRows && next.has_input(2) &&
          own.outputs[0].dtype == DType::kF16 && next.inputs[0].dtype == DType::kF16 &&
-         !own.has_input(kStartsQ) && x.size() == 3 && x[2] == out[2] * out[3];
+         x.size() == 3 && x[2] == out[2] * out[3];
 }
 
 }  // namespace

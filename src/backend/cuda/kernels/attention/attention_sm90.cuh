@@ -212,11 +212,12 @@ __device__ inline void store_rows_staged(const AttentionLaunch& args, const Tile
               tile.query * args.out.row + tile.head * args.out.head;
   constexpr int kChunks = kDim / 8;
   first_row += warp * 16;
+  const RowScaling by = scaling_of(args.quantized);
 #pragma unroll
   for (int i = 0; i < kChunks / 2; ++i) {
     const int row = (i * 32 + lane) / kChunks, chunk = lane % kChunks;
     if (first_row + row >= tile.queries) break;
-    store_eight(args, tile, out + (first_row + row) * args.out.row + chunk * 8, chunk * 8,
+    store_eight(args, by, tile, out + (first_row + row) * args.out.row + chunk * 8, chunk * 8,
                 *reinterpret_cast<const uint4*>(own + place(row, chunk)));
   }
   if (__any_sync(~0u, empty != 0))

@@ -258,10 +258,16 @@ __device__ inline void multiply_keys(uint32_t query, uint32_t keys, float (&scor
   wgmma_commit();
 }
 
-// Eight neighbors of a row of the context, from column `col` of the head on, to out or quantized.
+// How the result is quantized, where it is.
+__device__ inline RowScaling scaling_of(const AttentionQuantized& by) {
+  return by.q == nullptr ? RowScaling{} : given_scaling(by.scale, by.zero, by.to_f8);
+}
+
+// Eight neighbors of a row of the context, from column `col` of the head on, to out or quantized
+// (`by` as scaling_of() has it).
 template <class T>
-__device__ inline void store_eight(const AttentionLaunch& args, const Tile& tile, T* to, int col,
-                                   const uint4& eight) {
+__device__ inline void store_eight(const AttentionLaunch& args, const RowScaling& by,
+                                   const Tile& tile, T* to, int col, const uint4& eight) {
   if (args.quantized.q == nullptr) {
     *reinterpret_cast<uint4*>(to) = eight;
     return;
@@ -272,8 +278,7 @@ __device__ inline void store_eight(const AttentionLaunch& args, const Tile& tile
   for (int i = 0; i < 8; ++i) v[i] = static_cast<float>(from[i]);
   multiply_factors(args.quantized.factors, static_cast<int>(tile.head) * args.value_dim + col, 8,
                    v);
-  store_bytes(args.quantized.q, to - static_cast<const T*>(args.out.data), 8, true, v,
-              given_scaling(args.quantized.scale, args.quantized.zero, args.quantized.to_f8));
+  store_bytes(args.quantized.q, to - static_cast<const T*>(args.out.data), 8, true, v, by);
 }
 
 // Rows of the warp whose probabilities are all 0, which are rare: a loop, so that what is always
@@ -293,8 +298,7 @@ __device__ inline void store_empty_rows(const AttentionLaunch& args, const Tile&
       *reinterpret_cast<uint32_t*>(to) = pair;
       continue;
     }
-    const RowScaling by =
-        given_scaling(args.quantized.scale, args.quantized.zero, args.quantized.to_f8);
+    const RowScaling by = scaling_of(args.quantized);
     const float* factors = args.quantized.factors;
     for (int j = 0; j < 2; ++j) {
       const float factor =
@@ -344,6 +348,7 @@ __device__ inline void store_rows(const AttentionLaunch& args, const Tile& tile,
     sum[r] += __shfl_xor_sync(~0u, sum[r], 2);
   }
   unsigned empty = 0;
+  const RowScaling by = scaling_of(args.quantized);
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     if (tile.keys == 0 || is_empty_row(args, sum[r], true)) empty |= 1u << r;
@@ -359,7 +364,7 @@ __device__ inline void store_rows(const AttentionLaunch& args, const Tile& tile,
       }
       const uint4 chunk = gather_chunk(words);
       if (row + 8 * r < tile.queries)
-        store_eight(args, tile, to + n * 8, n * 8 + lane % 4 * 8, chunk);
+        store_eight(args, by, tile, to + n * 8, n * 8 + lane % 4 * 8, chunk);
     }
   }
   if (__any_sync(~0u, empty != 0)) store_empty_rows<T, kDim>(args, tile, row, empty, out);

@@ -26,7 +26,8 @@ int first_kernel(GemmType operands) {
 
 template <class S>
 GemmKernel kernel() {
-  return {reinterpret_cast<const void*>(&gemm_kernel<S>), S::kSharedBytes, S::kBoxes};
+  return {reinterpret_cast<const void*>(&gemm_kernel<S>), S::kSharedBytes,
+          S::kBoxes ? S::kBoxRowBytes : 0};
 }
 void add_8_bits(Variant& variant) {
   GemmKernel* of_int8 = variant.kernels + first_kernel(GemmType::kI8);
@@ -160,14 +161,15 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   const bool y_aligned = aligned(y, 16) && (!quantizes || call.n % 16 == 0);
   const bool adds = call.residual != nullptr;
   const bool boxes =
-      kernel.boxes && y_aligned && (call.y_type == result || quantizes) &&
+      kernel.box_row_bytes != 0 && y_aligned && (call.y_type == result || quantizes) &&
       (adds ? call.activation == 0 && call.residual_type == result && aligned(call.residual, 16)
             : call.activation <= 1);
   CUtensorMap maps[4] = {};
   const bool ok =
       encode(&maps[1], {call.w, call.n, call.k, v.cols / v.cluster, call.operands}) &&
       (!x_aligned || encode(&maps[0], {call.x, call.m, call.k, x_rows, call.operands})) &&
-      (!boxes || encode(&maps[2], {y, call.m, call.n, 16, result, true})) &&
+      (!boxes ||
+       encode(&maps[2], {y, call.m, call.n, 16, result, true, kernel.box_row_bytes})) &&
       (!boxes || !adds || encode(&maps[3], {call.residual, call.m, call.n, 16, result, true}));
   if (!ok) return cudaErrorInvalidValue;
 

@@ -9,7 +9,7 @@ namespace vernier::backend::cuda {
 struct GemmKernel {
   const void* function;  ///< null where the shape is not made for the type
   uint32_t shared_bytes;
-  bool boxes;
+  int box_row_bytes;  ///< of the boxes through which results leave; 0: there are none
 };
 
 /// The kernel of the tile shape `name` (gemm_sm90_name) on operands of i8, whose results of 16 bits

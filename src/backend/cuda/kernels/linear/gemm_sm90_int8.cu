@@ -1,55 +1,26 @@
 // The tile shapes of the sm_90a matrix product that are made for operands of i8. Contract in
 // gemm_sm90.h, device code in gemm_sm90.cuh. C++17.
-#include <string_view>
-
-#include "backend/cuda/kernels/linear/gemm_sm90.cuh"
-#include "backend/cuda/kernels/linear/gemm_sm90_8_bits.h"
+#include "backend/cuda/kernels/linear/gemm_sm90_8_bits.cuh"
 
 namespace vernier::backend::cuda {
-namespace {
-
-struct Row {
-  std::string_view name;
-  GemmKernel into_f16, into_bf16, into_int8;
-};
-
-template <class S>
-GemmKernel kernel() {
-  return {reinterpret_cast<const void*>(&gemm_kernel<S>), S::kSharedBytes, S::kBoxes};
-}
-template <int kRowBlocks, int kCols, int kSub, int kStages, int kCluster, bool kTogether = false>
-Row row(std::string_view name) {
-  return {
-      name,
-      kernel<GemmShape<Int8Into<__half>, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>>(),
-      kernel<GemmShape<Int8Into<__nv_bfloat16>, kRowBlocks, kCols, kSub, kStages, kCluster,
-                       kTogether>>(),
-      kernel<GemmShape<Int8Into<int8_t>, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>>()};
-}
-
-}  // namespace
 
 GemmKernel gemm_sm90_int8(const char* name, GemmType result) {
-  static const Row kRows[] = {
-      row<1, 16, 4, 5, 1>("64x16"),
-      row<1, 32, 2, 9, 1>("64x32"),
-      row<1, 64, 1, 12, 1>("64x64"),
-      row<1, 128, 1, 8, 1>("64x128"),
-      row<1, 192, 1, 6, 1>("64x192"),
-      row<2, 128, 1, 5, 1>("128x128"),
-      row<2, 128, 1, 5, 2>("128x128 c2"),
-      row<1, 64, 1, 8, 1, true>("128x64 t"),
-      row<1, 128, 1, 5, 1, true>("128x128 t"),
-      row<1, 192, 1, 4, 1, true>("128x192 t"),
-      row<1, 256, 1, 3, 1, true>("128x256 t"),
-      row<1, 256, 1, 3, 2, true>("128x256 c2 t"),
+  using Shapes = ShapesOf8Bits<Int8Into, int8_t>;
+  static const KernelsOf8Bits kRows[] = {
+      Shapes::row<1, 16, 4, 5, 1>("64x16"),
+      Shapes::row<1, 32, 2, 9, 1>("64x32"),
+      Shapes::row<1, 64, 1, 12, 1>("64x64"),
+      Shapes::row<1, 128, 1, 8, 1>("64x128"),
+      Shapes::row<1, 192, 1, 6, 1>("64x192"),
+      Shapes::row<2, 128, 1, 5, 1>("128x128"),
+      Shapes::row<2, 128, 1, 5, 2>("128x128 c2"),
+      Shapes::row<1, 64, 1, 8, 1, true>("128x64 t"),
+      Shapes::row<1, 128, 1, 5, 1, true>("128x128 t"),
+      Shapes::row<1, 192, 1, 4, 1, true>("128x192 t"),
+      Shapes::row<1, 256, 1, 3, 1, true>("128x256 t"),
+      Shapes::row<1, 256, 1, 3, 2, true>("128x256 c2 t"),
   };
-  for (const Row& made : kRows) {
-    if (made.name != name) continue;
-    if (result == GemmType::kI8) return made.into_int8;
-    return result == GemmType::kBF16 ? made.into_bf16 : made.into_f16;
-  }
-  return {};
+  return kernel_of(kRows, name, result);
 }
 
 }  // namespace vernier::backend::cuda

@@ -82,7 +82,7 @@ struct GemmShape {
   using Narrow = typename GemmTypes<T>::Narrow;
   using Sum = typename GemmTypes<T>::Sum;
   using Operand = typename GemmTypes<T>::Operand;
-  // Operands of 8 bits, whose sums are scaled; of f8 these are promoted (PromotedSums).
+  // Operands of 8 bits, whose sums are scaled; of f8 these are promoted (multiply_promoted).
   static constexpr bool kScales = sizeof(T) == 1, kQuantizes = sizeof(Result) == 1;
   static constexpr bool kPromotes = __is_same(Operand, Fp8);
   static constexpr int kRowBlocks = kRowBlocks_, kCols = kCols_, kSub = kSub_, kStages = kStages_,
@@ -96,10 +96,13 @@ struct GemmShape {
   // The epilogue takes 64 rows and kSliceCols columns at a time.
   static constexpr int kSliceCols = kCols % 32 == 0 ? 32 : kCols % 16 == 0 ? 16 : kCols;
   static constexpr int kColSlices = kCols / kSliceCols, kSlices = kRowBlocks * kColSlices;
-  // Results of type Result leave through the copy engine, 128 bytes of columns at a time.
-  static constexpr int kBoxCols = 128 / static_cast<int>(sizeof(Result));
+  // Results of type Result leave through the copy engine, 128 bytes of columns at a time, or 64 of
+  // bytes where the columns are no multiple of 128.
+  static constexpr int kBoxRowBytes = kQuantizes && kCols % 128 != 0 ? 64 : 128;
+  static constexpr int kBoxCols = kBoxRowBytes / static_cast<int>(sizeof(Result));
   static constexpr bool kBoxes = kCols % kBoxCols == 0;
-  static constexpr uint32_t kBoxBytes = 16 * 128, kBoxesOfWarp = kRowBlocks * (kCols / kBoxCols);
+  static constexpr uint32_t kBoxBytes = 16 * kBoxRowBytes,
+                            kBoxesOfWarp = kRowBlocks * (kCols / kBoxCols);
   // Of a block's boxes at a time: of one group in turns, of both together.
   static constexpr int kBoxWarps = kTogether ? 8 : 4;
   static constexpr uint32_t kStripBytes = 16 * kSliceCols * 2;  // of one warp

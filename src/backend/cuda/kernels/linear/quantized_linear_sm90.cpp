@@ -225,21 +225,12 @@ int tile_of(const QuantizedState& state, const GemmSm90& product) {
   return gemm_sm90_choice(product.m, product.n, product.k, product.operands, product.processors);
 }
 
-// The step behind, where it quantizes the result with a given scale and nobody else reads it.
-GemmQuantized quantized_of(const LaunchCall& call) {
-  if (call.next == nullptr || !call.result_unused) return {};
-  const LaunchCall& next = *call.next;
-  return {.q = next.out[0].as<int8_t>(),
-          .factors = given(next.in, 1) ? next.in[1].as<const float>() : nullptr,
-          .scale = next.in[2].as<const float>(),
-          .zero = given(next.in, 3) ? next.in[3].as<const float>() : nullptr};
-}
-
 void launch(const LaunchCall& call) {
   const auto& state = static_cast<const QuantizedState&>(*call.state);
   GemmSm90 product = product_of(state, call.in, call.out);
   product.backwards = call.backwards;
-  product.quantized = quantized_of(call);
+  if (const auto by = given_scale_behind(call))
+    product.quantized = {.q = by->q, .factors = by->factors, .scale = by->scale, .zero = by->zero};
   check_cuda(launch_gemm_sm90(product, tile_of(state, product), stream_of(call.execution)),
              "QuantizedLinear");
   if (call.next != nullptr && product.quantized.q == nullptr) launch_quantize_rows(*call.next);
@@ -258,9 +249,13 @@ std::string tune(const TuneCall& call) {
   const auto& state = static_cast<const QuantizedState&>(*made);
   const std::array others{RowInput{kXScale, 1}, RowInput{kXZero, 1},
                           RowInput{kQuantizedResidual, state.shape.n}};
-  return tune_tiles(call, state.shape, others, tile_shapes(), [&state](const TileRun& run) {
+  return tune_tiles(call, state.shape, others, tile_shapes(), [&](const TileRun& run) {
     GemmSm90 product = product_of(state, run.in, run.out);
     product.m = run.rows;
+    if (!call.next_in.empty()) {  // into the result's memory, which is larger
+      const GivenScale by = given_scale(call.next_in, run.out[0]);
+      product.quantized = {.q = by.q, .factors = by.factors, .scale = by.scale, .zero = by.zero};
+    }
     check_cuda(launch_gemm_sm90(product, run.tile, stream_of(run.execution)),
                "timing QuantizedLinear");
   });
