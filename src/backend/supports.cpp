@@ -1,6 +1,9 @@
 // Rules of `supports` that the kernels of all devices share: see supports.h.
 #include "backend/supports.h"
 
+#include <array>
+#include <span>
+
 namespace vernier::backend {
 
 Support quantize_rows_operands(const Problem& problem) {
@@ -26,6 +29,32 @@ Support quantize_rows_operands(const Problem& problem) {
 bool quantizes_result_of(const Problem& own, const Problem& next) {
   return next.op == OpKind::kQuantizeRows && next.inputs[0].dtype == own.outputs[0].dtype &&
          str(next.inputs[0].shape) == str(own.outputs[0].shape);
+}
+
+namespace {
+
+// The result and these inputs, where they are there, are f32, f16 or bf16.
+Support up_to_f32(const Problem& problem, std::span<const size_t> inputs) {
+  const auto fits = [](DType type) { return type == DType::kF32 || is_16_bit_float(type); };
+  for (const size_t i : inputs) {
+    if (problem.has_input(i) && !fits(problem.inputs[i].dtype))
+      return no("input " + std::to_string(i) + " is " + std::string(name(problem.inputs[i].dtype)));
+  }
+  const DType result = problem.outputs[0].dtype;
+  return fits(result) ? yes() : no("the output is " + std::string(name(result)));
+}
+
+}  // namespace
+
+Support quantized_operands(const Problem& problem) {
+  for (const size_t i : {kXScale, kWScale}) {
+    if (problem.inputs[i].dtype != DType::kF32) return no("a scale is not f32");
+  }
+  for (const size_t i : {kWScale, kWZero}) {
+    if (problem.has_input(i) && !problem.inputs[i].is_constant())
+      return no("scales or zero points of the weight are not constants");
+  }
+  return up_to_f32(problem, std::array<size_t, 2>{kQuantizedBias, kQuantizedResidual});
 }
 
 Numerics quantized_numerics(const Problem& problem) {
@@ -64,10 +93,6 @@ bool fits_4_bits(const Operand& operand) {
   return true;
 }
 
-bool is_up_to_f32(const Operand& operand) {
-  return !operand.present || operand.dtype == DType::kF32 || is_16_bit_float(operand.dtype);
-}
-
 }  // namespace
 
 Support weight_only_operands(const Problem& problem) {
@@ -90,13 +115,8 @@ Support weight_only_operands(const Problem& problem) {
   if (attrs.block_size % 8 != 0)
     return no("blocks of " + std::to_string(attrs.block_size) +
               " rows, this kernel takes multiples of 8");
-  for (const size_t i : {kWeightOnlyX, kWeightOnlyBias, kWeightOnlyResidual}) {
-    if (problem.has_input(i) && !is_up_to_f32(problem.inputs[i]))
-      return no("input " + std::to_string(i) + " is " + std::string(name(problem.inputs[i].dtype)));
-  }
-  if (!is_up_to_f32(problem.outputs[0]))
-    return no("the output is " + std::string(name(problem.outputs[0].dtype)));
-  return yes();
+  return up_to_f32(problem,
+                   std::array<size_t, 3>{kWeightOnlyX, kWeightOnlyBias, kWeightOnlyResidual});
 }
 
 WeightBits::WeightBits(const Problem& problem)

@@ -22,6 +22,9 @@ enum QuantizedInput : size_t {
 Support quantize_rows_operands(const Problem& problem);
 /// Is `next` a QuantizeRows of the last axis of what `own` gives? For KernelBody::joins.
 bool quantizes_result_of(const Problem& own, const Problem& next);
+/// Yes if the scales are f32, those of the weight and its zero points constants, and bias, residual
+/// and result f32 or of 16 bits. Says nothing of x and w.
+Support quantized_operands(const Problem& problem);
 /// Operands of q8 are rounded to it, integers of the model are not; sums are of i32, the rest f32.
 Numerics quantized_numerics(const Problem& problem);
 

@@ -120,7 +120,7 @@ void ScalesUse::check_ranges() const {
   if (without_range_.empty()) return;
   throw Error(
       ErrorCode::kInput,
-      fmt::format("--static: scales '{}' have no static range for {} of int8 products: {}. "
+      fmt::format("--static: scales '{}' have no static range for {} of quantized products: {}. "
                   "Calibrate the model again, with data in which they are not all 0; or keep "
                   "their products in 16 bits with --rule 'name:PRODUCT compute=f16'; or build "
                   "without --static, with the scales of rows",
@@ -131,8 +131,8 @@ void ScalesUse::check_ranges() const {
 std::vector<std::string> ScalesUse::notes() const {
   if (taken_ == 0)
     return {
-        fmt::format("warning: scales '{}' change nothing: no product takes int8 operands. "
-                    "Build in mode int8",
+        fmt::format("warning: scales '{}' change nothing: no product takes operands of 8 bits. "
+                    "Build in mode int8 or fp8",
                     file_)};
   if (missing_.empty()) return {};
   return {

@@ -78,8 +78,8 @@ std::optional<Affine> normalized(const Graph& graph, ValueId value, int64_t chan
       case kLinearAddLayerNorm:
         return affine(graph, *n, 4, channels);
       case kEmbedNorm:
-        return affine(graph, *n,
-                      2 * static_cast<size_t>(n->attrs_as<EmbedNormAttrs>().tables), channels);
+        return affine(graph, *n, 2 * static_cast<size_t>(n->attrs_as<EmbedNormAttrs>().tables),
+                      channels);
       default:
         return std::nullopt;
     }

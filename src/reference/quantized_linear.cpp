@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/attrs.h"
+#include "core/numerics.h"
 #include "reference/activations.h"
 #include "reference/elementwise.h"
 #include "reference/matmul.h"
@@ -32,7 +33,8 @@ std::vector<double> centered(const EvalTensor& x, const Rounding& rounding, size
 
 // q = x·factor / scale + zero, of its row, or the given ones.
 void eval_quantize_rows(const EvalCall& call) {
-  constexpr double kSteps = 254, kLargestF8 = 448;
+  constexpr double kSteps = 254;
+  static const double kLargestF8 = largest_finite(DType::kF8E4M3);
   const bool is_f8 = decode<QuantizeRowsAttrs>(call.attrs).to == DType::kF8E4M3;
   // Rounding makes NaN of what is beyond f8's largest number, where the kernels saturate.
   const auto rounded = [&](double value) {

@@ -84,7 +84,8 @@ Engine::Impl::Impl(std::shared_ptr<const engine::EngineFile> engine_file,
     watch.check_memory(bytes_held, [&] { return file->name + " with weights packed again"; });
     repacked[static_cast<int32_t>(s)] = std::move(*placed.repacked);
   }
-  for (size_t s = 0; s < plan.steps.size(); ++s) joins.push_back(runtime::joins_next(plan, s, kernels));
+  for (size_t s = 0; s < plan.steps.size(); ++s)
+    joins.push_back(runtime::joins_next(plan, s, kernels));
   runtime::warn_of_other_plugins(plan);
   built_here = plan.target == backend->target();
   const bool tuned =

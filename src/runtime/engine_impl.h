@@ -31,7 +31,7 @@ struct Engine::Impl {
   const backend::Backend* backend = nullptr;
   std::vector<const backend::KernelDef*> kernels;  ///< by step
   std::vector<runtime::Joins> joins;               ///< by step
-  std::map<int32_t, runtime::Repacked> repacked;  ///< by step; absent: as in the file
+  std::map<int32_t, runtime::Repacked> repacked;   ///< by step; absent: as in the file
   uint64_t bytes_held = 0;  ///< of the file, where it was read into memory, and of `repacked`
   std::vector<runtime::IdRule> id_rules;
   std::vector<Port> inputs, outputs;

@@ -84,8 +84,7 @@ void StepLauncher::launch_all(const ShapeEntry& entry, const backend::Execution&
                               std::byte* arena, const Watch& watch) const {
   for (size_t s = 0; s < entry.steps.size(); ++s) {
     check_time(watch, entry, s);
-    if (engine_.joins[s] != Joins::kNo && !entry.steps[s].empty &&
-        !entry.steps[s + 1].empty) {
+    if (engine_.joins[s] != Joins::kNo && !entry.steps[s].empty && !entry.steps[s + 1].empty) {
       launch_both(entry, s, on, arena);
       ++s;
     } else {

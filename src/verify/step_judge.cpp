@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/evaluator.h"
+#include "core/numerics.h"
 #include "evaluate/plan_evaluator.h"
 #include "reference/cut_tables.h"
 #include "verify/metrics.h"
@@ -286,7 +287,8 @@ class Together {
 // quantized rows of f8e4m3, but for NaN. The kernel may be given a scale whose range the value
 // leaves.
 double in_range_of(OpKind op, DType type, double value) {
-  constexpr double kLargestQ8 = 127, kLargestF8 = 448;
+  constexpr double kLargestQ8 = 127;
+  static const double kLargestF8 = largest_finite(DType::kF8E4M3);
   if (type == DType::kF8E4M3 && op == OpKind::kQuantizeRows)
     return std::isnan(value) ? value : std::clamp(value, -kLargestF8, kLargestF8);
   if (type != DType::kQ8) return value;

@@ -388,9 +388,10 @@ TEST_F(Calibrate, StaticScalesNeedARangeOfEveryOperand) {
   changed.at("sites").erase(7);
   const Outcome missing = static_build(changed);
   EXPECT_EQ(missing.code, 2);
-  EXPECT_THAT(missing.err, AllOf(HasSubstr("have no static range for 3 operands of int8 products"),
-                                 HasSubstr(x.empty() ? "input of " + product : x),
-                                 HasSubstr("Calibrate the model again")));
+  EXPECT_THAT(missing.err,
+              AllOf(HasSubstr("have no static range for 3 operands of quantized products"),
+                    HasSubstr(x.empty() ? "input of " + product : x),
+                    HasSubstr("Calibrate the model again")));
   json one = scales();
   one.at("sites")[1].erase("static");
   EXPECT_EQ(static_build(one).code, 2);
@@ -472,7 +473,7 @@ TEST_F(Calibrate, ScalesWithoutInt8ChangeNothing) {
   scales();
   const Outcome outcome = build("wide.vn", {"--fp32", "--scales", file("s.json")});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("change nothing: no product takes int8 operands"));
+  EXPECT_THAT(outcome.out, HasSubstr("change nothing: no product takes operands of 8 bits"));
 }
 
 TEST_F(Calibrate, FactorsOfOneGiveTheEngineWithoutScales) {

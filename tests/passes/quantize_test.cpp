@@ -360,6 +360,32 @@ TEST(Quantize, MakesProductsOfF8) {
   expect_same_results(*before, *graph, 1e-5);  // scales are f32
 }
 
+// Between two products with an activation that the norm in front of them bounds: one scale for all
+// rows, of which nothing saturates; int8 keeps the scale of each row.
+TEST(Quantize, BoundsOperandsOfF8) {
+  for (const DType type : {DType::kF8E4M3, DType::kQ8}) {
+    const auto graph = graph_of(
+        graph_text(kX,
+                   "%n = LayerNorm(%x, f32[4]{1, 2, 1, 0.5}, f32[4]{0, 0, 1, 0}) {axis=-1} "
+                   "%h = Linear(%n, f32[4, 2]{1, -2, 3, -4, 5, 6, -7, 8}) {activation=1} "
+                   "%y = Linear(%h, f32[2, 2]{1, 2, 3, 4})"));
+    for (const ir::NodeId id : graph->order()) {
+      if (graph->node(id).op == OpKind::kLinear) graph->node(id).request.compute = {type, false};
+    }
+    const auto before = graph->clone();
+    EXPECT_EQ(int8(*graph), 2);
+    graph->sort();
+    graph->remove_dead();
+    std::vector<bool> given;
+    for (const ir::NodeId id : graph->order()) {
+      const ir::Node& node = graph->node(id);
+      if (node.op == OpKind::kQuantizeRows) given.push_back(node.has_input(2));
+    }
+    EXPECT_THAT(given, ::testing::ElementsAre(false, type == DType::kF8E4M3));
+    expect_same_results(*before, *graph, 1e-5);
+  }
+}
+
 TEST(Quantize, RoundsAWeightDividedByItsFactors) {
   const Tensor w = Tensor::from(DType::kF32, {2, 2}, std::vector<double>{127, 2, 12.7, 254});
   const std::vector<float> factors{0.5, 2};

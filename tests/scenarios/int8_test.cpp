@@ -118,7 +118,7 @@ TEST_P(Int8, NormsQuantizeTheirRowsInOneLaunch) {
     const bool quantized = step.op == OpKind::kAddLayerNorm && next.op == OpKind::kQuantizeRows &&
                            next.inputs[0] == step.outputs[0];
     norms += quantized;
-    joint += quantized && impl.joins[s] != Engine::Impl::Joins::kNo;
+    joint += quantized && impl.joins[s] != runtime::Joins::kNo;
   }
   EXPECT_GT(norms, 0);
   EXPECT_EQ(joint, norms);

@@ -11,6 +11,7 @@
 #include <map>
 
 #include "core/attrs.h"
+#include "core/numerics.h"
 #include "core/threads.h"
 #include "ops/evaluate.h"
 #include "ops/infer.h"
@@ -242,7 +243,7 @@ int64_t scale_at(int64_t i, const Shape& shape, const WeightUnits& units) {
   return term / units.block * shape[units.trans_w ? 0 : 1] + column;
 }
 
-constexpr double kLargestF8 = 448;  // of f8e4m3
+const double kLargestF8 = largest_finite(DType::kF8E4M3);
 
 // A constant where a step reads it.
 struct Place {

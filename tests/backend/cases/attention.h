@@ -20,7 +20,7 @@ const std::vector<AttentionVariant>& attention_variants();
 OpCase attention_case(Maker& make, const AttentionShape& s, const AttentionVariant& variant);
 /// Rows 0 and 3 of the queries see no key: by keep, or by a bias of -inf.
 OpCase attention_case_with_hidden_rows(Maker& make, const AttentionVariant& variant);
-/// Sequences that begin at `starts`, packed into one row of 48 tokens.
-OpCase packed_attention_case(Maker& make, std::vector<int64_t> starts);
+/// Sequences that begin at `starts`, packed into one row of 48 tokens, with heads of `dim`.
+OpCase packed_attention_case(Maker& make, std::vector<int64_t> starts, int64_t dim = 16);
 
 }  // namespace vernier::backend::test

@@ -165,8 +165,8 @@ TEST_F(Joined, ProductsQuantizeTheirResult) {
   expect_joined("", "cuda.quantized_linear.sm90");
 }
 
-// Of one step of keys and of several, rows stored straight and through shared memory, and rows
-// whose keys are all hidden.
+// Of one step of keys and of several, rows stored straight and through shared memory, rows whose
+// keys are all hidden, and sequences, behind which rows are of none.
 TEST_F(Joined, AttentionQuantizesItsResult) {
   if (device_under_test().device(1).host_memory()) GTEST_SKIP() << "SKIP: of a GPU only";
   Maker make(152);
@@ -182,6 +182,8 @@ TEST_F(Joined, AttentionQuantizesItsResult) {
   }
   for (const AttentionVariant& variant : attention_variants())
     check(in_f16(attention_case_with_hidden_rows(make, variant)));
+  for (const int64_t dim : {32, 64, 128})
+    check(in_f16(packed_attention_case(make, {0, 7, 40}, dim)));
   expect_joined("", "cuda.attention.flash_sm90");
 }
 

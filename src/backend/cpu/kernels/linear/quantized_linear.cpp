@@ -518,28 +518,13 @@ Support supports_quantized(const Problem& problem) {
                 ", this kernel takes q8, i8 and u8");
   }
   if (const Support weight = supports_weight_matrix(problem); !weight) return weight;
-  for (size_t i : {size_t{2}, size_t{3}}) {
-    if (problem.inputs[i].dtype != DType::kF32) return no("a scale is not f32");
-  }
-  for (size_t i : {size_t{3}, size_t{5}}) {
-    if (problem.has_input(i) && !problem.inputs[i].is_constant())
-      return no("scales or zero points of the weight are not constants");
-  }
-  if (problem.has_input(4) && is_float(problem.inputs[4].dtype) &&
-      (problem.inputs[4].dtype != DType::kF32 || problem.has_input(5)))
-    return no("the zero points are " + std::string(name(problem.inputs[4].dtype)) +
+  if (problem.has_input(kXZero) && is_float(problem.inputs[kXZero].dtype) &&
+      (problem.inputs[kXZero].dtype != DType::kF32 || problem.has_input(kWZero)))
+    return no("the zero points are " + std::string(name(problem.inputs[kXZero].dtype)) +
               ", this kernel takes f32, and none of the weight then");
-  if (const Support residual = supports_residual(problem, 7); !residual) return residual;
-  const auto fits = [](const Operand& o) {
-    return !o.present || o.dtype == DType::kF32 || is_16_bit_float(o.dtype);
-  };
-  for (size_t i : {size_t{6}, size_t{7}}) {
-    if (problem.has_input(i) && !fits(problem.inputs[i]))
-      return no("input " + std::to_string(i) + " is " + std::string(name(problem.inputs[i].dtype)));
-  }
-  if (!fits(problem.outputs[0]))
-    return no("the output is " + std::string(name(problem.outputs[0].dtype)));
-  return yes();
+  if (const Support residual = supports_residual(problem, kQuantizedResidual); !residual)
+    return residual;
+  return quantized_operands(problem);
 }
 
 }  // namespace

@@ -215,24 +215,11 @@ Support supports_f8(const Problem& problem) {
                 ", this kernel takes f8e4m3");
   }
   if (const Support weight = supports_weight_matrix(problem); !weight) return weight;
-  for (size_t i : {kXScale, kWScale}) {
-    if (problem.inputs[i].dtype != DType::kF32) return no("a scale is not f32");
-  }
-  if (!problem.inputs[kWScale].is_constant()) return no("the weight's scales are not constants");
   if (problem.has_input(kXZero) || problem.has_input(kWZero))
     return no("f8e4m3 has no zero points");
   if (const Support residual = supports_residual(problem, kQuantizedResidual); !residual)
     return residual;
-  const auto fits = [](const Operand& o) {
-    return !o.present || o.dtype == DType::kF32 || is_16_bit_float(o.dtype);
-  };
-  for (size_t i : {kQuantizedBias, kQuantizedResidual}) {
-    if (problem.has_input(i) && !fits(problem.inputs[i]))
-      return no("input " + std::to_string(i) + " is " + std::string(name(problem.inputs[i].dtype)));
-  }
-  if (!fits(problem.outputs[0]))
-    return no("the output is " + std::string(name(problem.outputs[0].dtype)));
-  return yes();
+  return quantized_operands(problem);
 }
 
 }  // namespace

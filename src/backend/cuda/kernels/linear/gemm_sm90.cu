@@ -168,8 +168,7 @@ cudaError_t launch_gemm_sm90(const GemmSm90& call, int index, cudaStream_t strea
   const bool ok =
       encode(&maps[1], {call.w, call.n, call.k, v.cols / v.cluster, call.operands}) &&
       (!x_aligned || encode(&maps[0], {call.x, call.m, call.k, x_rows, call.operands})) &&
-      (!boxes ||
-       encode(&maps[2], {y, call.m, call.n, 16, result, true, kernel.box_row_bytes})) &&
+      (!boxes || encode(&maps[2], {y, call.m, call.n, 16, result, true, kernel.box_row_bytes})) &&
       (!boxes || !adds || encode(&maps[3], {call.residual, call.m, call.n, 16, result, true}));
   if (!ok) return cudaErrorInvalidValue;
 

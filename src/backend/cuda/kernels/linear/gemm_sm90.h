@@ -52,11 +52,9 @@ struct GemmSm90 {
   GemmQuantized quantized = {};  ///< without a residual
 };
 
-/// Products of f8e4m3 that wgmma sums before the sum is added to others in f32.
-inline constexpr int kF8SumOf = 512;
-/// The error of these sums, rms, as a part of the root of the sum of their squares: 1.3e-4 measured
-/// on an H100 for K = 128, 3.4e-4 for 1024 and 4096 (TileShapes.SumsOfF8...).
-inline constexpr double kF8SumError = 0x1p-11;
+/// The error of wgmma's sums over 128 products of f8e4m3, rms, as a part of the root of the sum of
+/// their squares: 1.3e-4 measured on an H100 for K from 128 to 4096 (TileShapes.SumsOfF8...).
+inline constexpr double kF8SumError = 0x1p-12;
 
 /// Number of tile shapes, their names ("128x128 c2"), and the one that a problem of these sizes is
 /// likely to run fastest on. All of them give a row the same bits.
@@ -81,11 +79,11 @@ cudaError_t prepare_gemm_sm90();
 /// ascending order, K never split: a row's bits depend on k, the types and the row alone. K that is
 /// no multiple of a tile's is filled up with zeros; a sum of −0 becomes +0, so that the filling
 /// does not show. Products of i8 are summed in i32, exactly, up to 2^15 of them. Those of f8e4m3
-/// are summed by wgmma over kF8SumOf of them, where it is less exact than f32, and these sums in
-/// f32, in ascending order (kF8SumError). Scales, bias, activation and residual are f32; y is
-/// rounded once. Cost: 2·m·n·k operations on the tensor cores; at small m the bytes of w. Never splitting K costs most at
-/// k = 4096, m <= 128, where one block walks all of K: measured by bench_gemm. No workspace.
-/// Encodes tensor maps on the host (about 0.3 us), so it can be captured in a graph.
+/// are summed by wgmma over 128 of them, where it is less exact than f32, and these sums in f32, in
+/// ascending order (kF8SumError). Scales, bias, activation and residual are f32; y is rounded once.
+/// Cost: 2·m·n·k operations on the tensor cores; at small m the bytes of w. Never splitting K costs
+/// most at k = 4096, m <= 128, where one block walks all of K: measured by bench_gemm. No
+/// workspace. Encodes tensor maps on the host (about 0.3 us), so it can be captured in a graph.
 cudaError_t launch_gemm_sm90(const GemmSm90& call, int variant, cudaStream_t stream);
 
 }  // namespace vernier::backend::cuda

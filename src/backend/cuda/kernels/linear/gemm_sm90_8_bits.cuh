@@ -24,18 +24,18 @@ struct ShapesOf8Bits {
   /// As GemmShape has them.
   template <int kRowBlocks, int kCols, int kSub, int kStages, int kCluster, bool kTogether = false>
   static KernelsOf8Bits row(std::string_view name) {
-    return {name,
-            kernel<GemmShape<Into<__half>, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>>(),
-            kernel<GemmShape<Into<__nv_bfloat16>, kRowBlocks, kCols, kSub, kStages, kCluster,
-                             kTogether>>(),
-            kernel<GemmShape<Into<Own>, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>>()};
+    return {
+        name,
+        kernel<GemmShape<Into<__half>, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>>(),
+        kernel<GemmShape<Into<__nv_bfloat16>, kRowBlocks, kCols, kSub, kStages, kCluster,
+                         kTogether>>(),
+        kernel<GemmShape<Into<Own>, kRowBlocks, kCols, kSub, kStages, kCluster, kTogether>>()};
   }
 };
 
 /// The kernel of `name` for this result; its function is null where no row has that name.
 template <int kRows>
-GemmKernel kernel_of(const KernelsOf8Bits (&rows)[kRows], std::string_view name,
-                     GemmType result) {
+GemmKernel kernel_of(const KernelsOf8Bits (&rows)[kRows], std::string_view name, GemmType result) {
   for (const KernelsOf8Bits& made : rows) {
     if (made.name != name) continue;
     if (result >= GemmType::kI8) return made.into_own;

@@ -439,8 +439,8 @@ __device__ __forceinline__ void take_slice(const GemmSums<S>& sums, const GemmCo
   }
 }
 
-// v of kEights times four elements, of columns col + 8j and the next in rows g and g + 8: y as it is
-// stored in f16, quantized. Of four elements the bytes of row g, above them those of row g + 8.
+// v of kEights times four elements, of columns col + 8j and the next in rows g and g + 8: y as it
+// is stored in f16, quantized. Of four elements the bytes of row g, above them those of row g + 8.
 template <class S, int kEights>
 __device__ __forceinline__ void quantize(const GemmArguments& args, const RowScaling& by, int col,
                                          float (&v)[4 * kEights], uint32_t (&bytes)[kEights]) {
@@ -462,8 +462,8 @@ __device__ __forceinline__ void quantize(const GemmArguments& args, const RowSca
   for (int j = 0; j < kEights; ++j) {
     const float* four = v + 4 * j;
     if constexpr (S::kPromotes)
-      bytes[j] = packed_f8(by.scaled(four[0]), by.scaled(four[1]), by.scaled(four[2]),
-                           by.scaled(four[3]));
+      bytes[j] =
+          packed_f8(by.scaled(four[0]), by.scaled(four[1]), by.scaled(four[2]), by.scaled(four[3]));
     else
       bytes[j] = packed_bytes(by.rounded(four[0]), by.rounded(four[1]), by.rounded(four[2]),
                               by.rounded(four[3]));
@@ -488,8 +488,8 @@ __device__ __forceinline__ void finish_bytes(const GemmSums<S>& sums, const Gemm
                                              GemmTile tile) {
   const int warp = uniform(threadIdx.x / 32 % 4), lane = threadIdx.x % 32;
   const RowScaling by = scaling_of<S>(args.quantized);
-  // Computed together, so that one's latency hides behind the others: one after the other, a layer's
-  // largest product takes 20 % longer.
+  // Computed together, so that one's latency hides behind the others: one after the other, a
+  // layer's largest product takes 20 % longer.
   constexpr int kTogether = 8;
 #pragma unroll
   for (int b = 0; b < S::kRowBlocks; ++b) {

@@ -82,7 +82,7 @@ struct GemmShape {
   using Narrow = typename GemmTypes<T>::Narrow;
   using Sum = typename GemmTypes<T>::Sum;
   using Operand = typename GemmTypes<T>::Operand;
-  // Operands of 8 bits, whose sums are scaled; of f8 these are promoted (multiply_promoted).
+  // Operands of 8 bits, whose sums are scaled; of f8 these are promoted (PromotedSums).
   static constexpr bool kScales = sizeof(T) == 1, kQuantizes = sizeof(Result) == 1;
   static constexpr bool kPromotes = __is_same(Operand, Fp8);
   static constexpr int kRowBlocks = kRowBlocks_, kCols = kCols_, kSub = kSub_, kStages = kStages_,

@@ -33,12 +33,11 @@ inline bool encode(CUtensorMap* map, const MatrixMap& matrix) {
   const cuuint32_t box[2] = {static_cast<cuuint32_t>(matrix.row_bytes / bytes_of(matrix.type)),
                              static_cast<cuuint32_t>(matrix.box_rows)};
   const cuuint32_t steps[2] = {1, 1};
-  return encode_tiled()(map, map_type(matrix), 2, const_cast<void*>(matrix.data), sizes, strides,
-                        box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                        matrix.row_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B
-                                                : CU_TENSOR_MAP_SWIZZLE_64B,
-                        CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+  return encode_tiled()(
+             map, map_type(matrix), 2, const_cast<void*>(matrix.data), sizes, strides, box, steps,
+             CU_TENSOR_MAP_INTERLEAVE_NONE,
+             matrix.row_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 }  // namespace vernier::backend::cuda

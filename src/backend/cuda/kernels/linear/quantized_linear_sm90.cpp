@@ -93,10 +93,7 @@ Support supports_operands(const Problem& problem) {
       return no("input " + std::to_string(i) + " is " + std::string(name(type)) +
                 ", this kernel takes q8 and i8, or f8e4m3 of both");
   }
-  for (size_t i : {kXScale, kWScale}) {
-    if (problem.inputs[i].dtype != DType::kF32) return no("a scale is not f32");
-  }
-  if (!problem.inputs[kWScale].is_constant()) return no("the weight's scales are not constants");
+  if (const Support operands = quantized_operands(problem); !operands) return operands;
   if (problem.has_input(kWZero)) return no("the weight has zero points");
   if (!problem.has_input(kXZero)) return yes();
   if (is_f8) return no("f8e4m3 has no zero points");
