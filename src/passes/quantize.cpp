@@ -13,9 +13,10 @@
 //   bound x (bounds.h): its numbers are as exact far below the largest one
 // Linear(DequantizeLinear(x), DequantizeLinear(w), b, r)  ⇒  QuantizedLinear(x, w, scales, zero
 //   points, b, r)      a Transpose between the product and w's DequantizeLinear becomes trans_w
-//   requires: i8 or u8; one scale for x; for w one, or one for each column
+//   requires: i8 or u8, or both f8e4m3; one scale for x; for w one, or one for each column
 // Cast(MatMul(x - x_zero, w - w_zero))·s  ⇒  QuantizedLinear(x, w, scales, zero points)
 //   of integers, as MatMulInteger is imported; s one number, or one number times a constant [N]
+//   of u8 where the device takes only i8: the same numbers, 128 lower, with zero points 128 lower
 // QuantizedLinear(…) + b, f(QuantizedLinear(…))  ⇒  QuantizedLinear with a bias, an activation
 #include "passes/quantize.h"
 
@@ -421,9 +422,9 @@ struct Parts {
 std::optional<Parts> dequantized(const Graph& graph, ValueId value) {
   value = under_casts(graph, value);
   const Node* n = producer_of(graph, value, OpKind::kDequantizeLinear);
-  if (n == nullptr || !is_byte(dtype_of(graph, n->inputs[0])) ||
-      dtype_of(graph, n->inputs[1]) != DType::kF32)
-    return std::nullopt;
+  if (n == nullptr || dtype_of(graph, n->inputs[1]) != DType::kF32) return std::nullopt;
+  const DType type = dtype_of(graph, n->inputs[0]);
+  if (!is_byte(type) && type != DType::kF8E4M3) return std::nullopt;
   const auto attrs = n->attrs_as<QuantizeAttrs>();
   if (attrs.block_size != 0) return std::nullopt;
   Parts parts{n->inputs[0], n->inputs[1], n->has_input(2) ? n->inputs[2] : kNoValue, attrs.axis};
@@ -438,6 +439,122 @@ bool sums_fit(const Graph& graph, ValueId w, bool trans_w) {
   const auto k = shape_of(graph, w)[trans_w ? 1 : 0].as_constant();
   return k && *k > 0 && *k <= kMostProducts;
 }
+
+// ---- u8 as i8: values and zero points 128 lower
+
+constexpr int64_t kSignedOffset = 128;
+
+// How a constant of u8 becomes one of i8.
+DerivationPtr lowered(const DerivationPtr& from) {
+  if (!from) return nullptr;
+  const auto derive = [&](DType type, OpKind op, AttrBytes attrs, std::vector<DerivationPtr> of) {
+    Shape shape = from->shape;
+    return ir::derived(type, std::move(shape), op, std::move(attrs), std::move(of));
+  };
+  const auto cast = [&](DType type, DerivationPtr of) {
+    return derive(type, OpKind::kCast, encode(CastAttrs{.to = type}), {std::move(of)});
+  };
+  const DerivationPtr offset = ir::derived_numbers(Tensor::scalar(DType::kI32, kSignedOffset));
+  return cast(DType::kI8, derive(DType::kI32, OpKind::kSub, encode(NoAttrs{}),
+                                 {cast(DType::kI32, from), offset}));
+}
+
+// Operands of one pass, made once each.
+class SignedOperands {
+ public:
+  explicit SignedOperands(Graph& graph) : graph_(graph) {}
+
+  // Makes u8 operands of a QuantizedLinear i8. False where nothing can be, or needs to be made so.
+  bool make(Node& product) {
+    bool changed = false;
+    for (const auto& [values, zero] : {std::pair<size_t, size_t>{0, 4}, {1, 5}}) {
+      product.inputs.resize(std::max(product.inputs.size(), zero + 1), kNoValue);
+      if (dtype_of(graph_, product.inputs[values]) != DType::kU8) continue;
+      const ValueId lower = values_of(product.inputs[values]);
+      if (lower == kNoValue) return false;
+      product.inputs[values] = lower;
+      product.inputs[zero] = zero_of(product.inputs[zero]);
+      changed = true;
+    }
+    return changed;
+  }
+
+ private:
+  ValueId values_of(ValueId value) {
+    const auto [at, fresh] = values_.try_emplace(value, kNoValue);
+    if (fresh) at->second = make_values(value);
+    return at->second;
+  }
+  ValueId make_values(ValueId value) {
+    if (constant_of(graph_, value)) return lowered_constant(value);
+    const Node* made = graph_.producer(value);
+    if (made == nullptr) return kNoValue;
+    const Node from = *made;  // nodes are added below
+    std::vector<ValueId> inputs = from.inputs;
+    AttrBytes attrs = from.attrs;
+    if (from.op == OpKind::kReshape || from.op == OpKind::kTranspose) {
+      inputs[0] = values_of(inputs[0]);
+      if (inputs[0] == kNoValue) return kNoValue;
+    } else if (from.op == OpKind::kQuantizeLinear) {
+      auto as_i8 = from.attrs_as<QuantizeAttrs>();
+      as_i8.dtype = DType::kI8;
+      attrs = encode(as_i8);
+      inputs.resize(3, kNoValue);
+      inputs[2] = zero_of(inputs[2], kKeepsZero);
+    } else {
+      return kNoValue;
+    }
+    const ValueId lower = ops::emit(graph_, from.op, std::move(inputs), attrs, from.origins);
+    graph_.producer(lower)->request = from.request;
+    return lower;
+  }
+  // Nothing for a zero point of 0, unless it says the type.
+  static constexpr bool kKeepsZero = true;
+  ValueId zero_of(ValueId zero, bool keeps_zero = false) {
+    if (zero == kNoValue)
+      return graph_.add_constant(
+          Tensor::scalar(DType::kI8, static_cast<double>(-kSignedOffset)));
+    if (!keeps_zero && is_uniform(graph_, zero, kSignedOffset)) return kNoValue;
+    const auto [at, fresh] = zeros_.try_emplace(zero, kNoValue);
+    if (!fresh) return at->second;
+    if (constant_of(graph_, zero)) return at->second = lowered_constant(zero);
+    const std::vector<ir::Origin> none;
+    const auto cast = [&](ValueId from, DType type) {
+      return ops::emit(graph_, OpKind::kCast, {from}, CastAttrs{.to = type}, none);
+    };
+    const ValueId offset = graph_.add_constant(
+        Tensor::scalar(DType::kI32, static_cast<double>(kSignedOffset)));
+    const ValueId wide = ops::emit(graph_, OpKind::kSub, {cast(zero, DType::kI32), offset},
+                                   NoAttrs{}, none);
+    return at->second = cast(wide, DType::kI8);
+  }
+  ValueId lowered_constant(ValueId value) {
+    const Tensor& from = graph_.value(value).constant;
+    std::vector<int64_t> numbers = from.integers();
+    for (int64_t& number : numbers) number -= kSignedOffset;
+    const DerivationPtr how = lowered(ir::derivation_of(graph_, value));
+    const ValueId lower = graph_.add_constant(
+        Tensor::from(DType::kI8, from.shape(), std::span<const int64_t>(numbers)));
+    if (how) graph_.value(lower).derivation = how;
+    return lower;
+  }
+
+  Graph& graph_;
+  std::map<ValueId, ValueId> values_, zeros_;
+};
+
+// As `takes`; a product of u8 that the device does not take may become one of i8.
+struct TakesBytes {
+  const Takes& takes;
+  SignedOperands& operands;
+  bool operator()(const Graph& graph, Node& wanted) const {
+    if (takes(graph, wanted)) return true;
+    Node lower = wanted;
+    if (!operands.make(lower) || !takes(graph, lower)) return false;
+    wanted = std::move(lower);
+    return true;
+  }
+};
 
 // View(DequantizeLinear(x)) ⇒ DequantizeLinear(View(x)), so that a product behind it finds it.
 bool view_integers(Graph& graph, NodeId id) {
@@ -464,7 +581,7 @@ bool view_integers(Graph& graph, NodeId id) {
 }
 
 // A product of two DequantizeLinears becomes one of their integers.
-bool multiply_integers(Graph& graph, NodeId id, const Takes& takes) {
+bool multiply_integers(Graph& graph, NodeId id, const TakesBytes& takes) {
   const Node& linear = graph.node(id);
   if (linear.op != OpKind::kLinear) return false;
   const auto x = dequantized(graph, linear.inputs[0]);
@@ -481,6 +598,7 @@ bool multiply_integers(Graph& graph, NodeId id, const Takes& takes) {
   if (!w || !constant_of(graph, w->values) || rank_of(graph, w->values) != 2 ||
       !sums_fit(graph, w->values, attrs.trans_w))
     return false;
+  if (is_byte(dtype_of(graph, x->values)) != is_byte(dtype_of(graph, w->values))) return false;
   const int64_t columns = attrs.trans_w ? 0 : 1;
   if (!is_one_number(graph, w->scale) && w->axis != columns) return false;
   Node wanted = linear;
@@ -615,7 +733,7 @@ std::optional<Scales> split_scales(const Graph& graph, ValueId scale, const Dim&
 }
 
 // Cast(MatMul of integers)·scale.
-bool scale_integers(Graph& graph, NodeId id, const Takes& takes) {
+bool scale_integers(Graph& graph, NodeId id, const TakesBytes& takes) {
   const Node& scaled = graph.node(id);
   if (scaled.op != OpKind::kMul) return false;
   for (size_t i : {size_t{0}, size_t{1}}) {
@@ -643,11 +761,11 @@ bool scale_integers(Graph& graph, NodeId id, const Takes& takes) {
                      scales->w == kNoValue ? add_scalar(graph, DType::kF32, 1) : scales->w,
                      x->constant_zero ? graph.add_constant(*x->constant_zero) : x->zero,
                      stored.zero};
-    if (!takes(graph, wanted)) continue;
     OriginSet origins;
     origins.add(graph, &graph.node(id));
     origins.add(graph, cast);
     origins.add(graph, product);
+    if (!takes(graph, wanted)) continue;
     mutate(graph, id, wanted.op, wanted.inputs, wanted.attrs);
     graph.node(id).origins = origins.list();
     return true;
@@ -707,7 +825,8 @@ bool absorb_activation(Graph& graph, NodeId id) {
 }  // namespace
 
 int multiply_as_integers(Graph& graph, const PassOptions& options) {
-  const Takes& takes = options.takes;
+  SignedOperands signed_operands(graph);
+  const TakesBytes takes{options.takes, signed_operands};
   int found = 0;
   for (NodeId id : std::vector<NodeId>(graph.order())) {
     if (!is_live(graph, id)) continue;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -18,6 +19,15 @@ PassOptions always() {
   return {.takes = [](const ir::Graph&, const ir::Node&) { return true; }};
 }
 int integers(ir::Graph& graph) { return multiply_as_integers(graph, always()); }
+// On a device that takes no u8.
+int signed_integers(ir::Graph& graph) {
+  return multiply_as_integers(
+      graph, {.takes = [](const ir::Graph& of, const ir::Node& node) {
+        return std::ranges::none_of(node.inputs, [&of](ir::ValueId in) {
+          return in != ir::kNoValue && of.value(in).dtype == DType::kU8;
+        });
+      }});
+}
 int int8(ir::Graph& graph) {
   PassOptions options = always();
   options.exact_weights = true;
@@ -44,6 +54,10 @@ TEST_P(IntegerProducts, KeepTheirMeaning) {
   expect_no(&integers, GetParam().gone, graph_text(GetParam().inputs, GetParam().lines));
 }
 
+TEST_P(IntegerProducts, KeepTheirMeaningAsSignedOnes) {
+  expect_no(&signed_integers, GetParam().gone, graph_text(GetParam().inputs, GetParam().lines));
+}
+
 const Spelling kSpellings[] = {
     {"scales_by_column", kTaken + kColumns + "%y = Linear(%d, %w)", "Linear"},
     {"one_scale_and_a_zero_point",
@@ -67,6 +81,21 @@ const Spelling kSpellings[] = {
               "%m = MatMul(%z, i32[4, 2]{200, -2, 3, -4, 5, -250, 7, 0}) %f = Cast(%m) {to=f32} "
               "%s = Mul(f32{0.25}, f32[2]{0.5, 2}) %p = Mul(%f, %s) %y = Add(f32[2]{1, 2}, %p)",
      "MatMul"},
+    {"unsigned_weights",
+     kTaken + "%w = DequantizeLinear(u8[4, 2]{1, 2, 128, 4, 5, 200, 7, 255}, f32[2]{0.5, 2}, "
+              "u8[2]{128, 128}) {axis=1} %y = Linear(%d, %w)",
+     "Linear"},
+    {"of_integers_with_a_zero_point_found_at_run_time",
+     "%m = ReduceMax(%x) {keepdims=false} %z = Cast(%m) {to=u8} "
+     "%q = QuantizeLinear(%x, f32{0.05}, %z) %i = Cast(%q) {to=i32} %j = Cast(%z) {to=i32} "
+     "%c = Sub(%i, %j) %p = MatMul(%c, i32[4, 2]{1, -2, 3, -4, 5, 6, -7, 8}) "
+     "%f = Cast(%p) {to=f32} %y = Mul(%f, f32{0.25})",
+     "MatMul"},
+    {"of_eight_bit_floats",
+     "%q = QuantizeLinear(%x, f32{0.05}) {dtype=f8e4m3} %d = DequantizeLinear(%q, f32{0.05}) "
+     "%w = DequantizeLinear(f8e4m3[4, 2]{1, -2, 3, -4, 5, 6, -7, 8}, f32[2]{0.5, 2}) {axis=1} "
+     "%y = Linear(%d, %w)",
+     "Linear"},
 };
 INSTANTIATE_TEST_SUITE_P(Spellings, IntegerProducts, ::testing::ValuesIn(kSpellings),
                          [](const auto& row) { return std::string(row.param.name); });
@@ -90,6 +119,10 @@ const Spelling kNearMisses[] = {
     {"scales_of_x_by_column",
      "%q = QuantizeLinear(%x, f32[4]{1, 2, 1, 1}) {axis=1} "
      "%d = DequantizeLinear(%q, f32[4]{1, 2, 1, 1}) {axis=1} " +
+         kColumns + "%y = Linear(%d, %w)",
+     ""},
+    {"floats_by_integers",
+     "%q = QuantizeLinear(%x, f32{0.05}) {dtype=f8e4m3} %d = DequantizeLinear(%q, f32{0.05}) " +
          kColumns + "%y = Linear(%d, %w)",
      ""},
     {"integers_beyond_a_byte",

@@ -194,6 +194,7 @@ const std::vector<QuantizedCase> kRows{
     {.name = "chunks, relu, residual", .x = {66, 1040}, .n = 392, .attrs = {.activation = Activation::kRelu}, .residual = true},
     {.name = "chunks, tanh",          .x = {5, 32},    .n = 8,   .attrs = {.activation = Activation::kTanh}, .by_column = false},
     {.name = "chunks, i8 by i8",      .x = {70, 48},   .n = 72,  .x_type = kI8, .w_type = kI8, .by_row = false, .x_zero = true, .constant_x_zero = true},
+    {.name = "chunks, i8 by i8, zero", .x = {70, 48},  .n = 72,  .x_type = kI8, .w_type = kI8, .by_row = false, .x_zero = true},
     {.name = "chunks, i8 by i8, gelu", .x = {7, 64},   .n = 64,  .attrs = {.activation = Activation::kGeluTanh}, .x_type = kI8, .w_type = kI8, .by_row = false},
     {.name = "f8e4m3",                .x = {5, 33},    .n = 65,  .x_type = kF8, .w_type = kF8},
     {.name = "f8e4m3, one scale each", .x = {300, 31}, .n = 5,   .attrs = {.trans_w = true}, .x_type = kF8, .w_type = kF8, .by_row = false, .by_column = false, .bias = false},

@@ -18,8 +18,9 @@
   ", %16, %17, %18, %19, %20, %21, %22, %23"
 #define VERNIER_REGISTERS_32 VERNIER_REGISTERS_24 \
   ", %24, %25, %26, %27, %28, %29, %30, %31"
-#define VERNIER_REGISTERS_64 VERNIER_REGISTERS_32 \
-  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47" \
+#define VERNIER_REGISTERS_48 VERNIER_REGISTERS_32 \
+  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define VERNIER_REGISTERS_64 VERNIER_REGISTERS_48 \
   ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define VERNIER_REGISTERS_96 VERNIER_REGISTERS_64 \
   ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79" \
@@ -39,9 +40,10 @@
   io(d[16]), io(d[17]), io(d[18]), io(d[19]), io(d[20]), io(d[21]), io(d[22]), io(d[23])
 #define VERNIER_FLOATS_32(io, d) VERNIER_FLOATS_24(io, d), \
   io(d[24]), io(d[25]), io(d[26]), io(d[27]), io(d[28]), io(d[29]), io(d[30]), io(d[31])
-#define VERNIER_FLOATS_64(io, d) VERNIER_FLOATS_32(io, d), \
+#define VERNIER_FLOATS_48(io, d) VERNIER_FLOATS_32(io, d), \
   io(d[32]), io(d[33]), io(d[34]), io(d[35]), io(d[36]), io(d[37]), io(d[38]), io(d[39]), \
-  io(d[40]), io(d[41]), io(d[42]), io(d[43]), io(d[44]), io(d[45]), io(d[46]), io(d[47]), \
+  io(d[40]), io(d[41]), io(d[42]), io(d[43]), io(d[44]), io(d[45]), io(d[46]), io(d[47])
+#define VERNIER_FLOATS_64(io, d) VERNIER_FLOATS_48(io, d), \
   io(d[48]), io(d[49]), io(d[50]), io(d[51]), io(d[52]), io(d[53]), io(d[54]), io(d[55]), \
   io(d[56]), io(d[57]), io(d[58]), io(d[59]), io(d[60]), io(d[61]), io(d[62]), io(d[63])
 #define VERNIER_FLOATS_96(io, d) VERNIER_FLOATS_64(io, d), \

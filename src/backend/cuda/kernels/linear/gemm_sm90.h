@@ -12,8 +12,8 @@ enum class GemmType : uint8_t { kF16, kBF16, kF32, kI8, kF8 };
 /// What turns sums of products of i8 into results: (sum − x_zero·Σ_k w)·x_scale·w_scale; of f8e4m3
 /// too, where all zeros are 0.
 struct GemmScales {
-  const float *x = nullptr, *x_zeros = nullptr;  // one or [m]; x_zeros null: all are x_zero
-  float x_zero = 0;
+  const float *x = nullptr, *x_zeros = nullptr;  // one or [m]; x_zeros null: all are *x_zero
+  const int8_t* x_zero = nullptr;                // null: 0
   const float *w = nullptr, *w_sums = nullptr;  // one or [n]; [n]: Σ_k w
   bool by_row = false, zeros_by_row = false, by_column = false;
 };

@@ -164,13 +164,14 @@ struct GemmRows<S, true> {
   float scales[2 * S::kRowBlocks], zeros[2 * S::kRowBlocks];
   __device__ __forceinline__ void read(const GemmArguments& args, int tile_row) {
     const GemmScales& by = args.scales;
+    const float zero = by.x_zero == nullptr ? 0 : static_cast<float>(*by.x_zero);
 #pragma unroll
     for (int i = 0; i < 2 * S::kRowBlocks; ++i) {
       const int row =
           tile_row + i / 2 * 64 + i % 2 * 8 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
       const int last = min(row, args.m - 1);
       scales[i] = by.x[by.by_row ? last : 0];
-      zeros[i] = by.x_zeros == nullptr ? by.x_zero : by.x_zeros[by.zeros_by_row ? last : 0];
+      zeros[i] = by.x_zeros == nullptr ? zero : by.x_zeros[by.zeros_by_row ? last : 0];
     }
   }
 };
@@ -480,6 +481,65 @@ __device__ __forceinline__ RowScaling scaling_of(const GemmQuantized& by) {
   return given_scaling(by.scale, by.zero, S::kPromotes);
 }
 
+// q of kTogether times 8 columns of a warp's rows into its boxes.
+template <class S, int kTogether>
+__device__ __forceinline__ void store_bytes_in_box(uint32_t box, int first_eight,
+                                                   const uint32_t (&bytes)[kTogether]) {
+  const int lane = threadIdx.x % 32, row = lane / 4 + lane % 2 * 8;
+#pragma unroll
+  for (int j = 0; j < kTogether; ++j) {
+    const int eight = first_eight + j;
+    store_shared_32_bits(
+        box_place<S::kBoxRowBytes>(box, row, eight / 2) + eight % 2 * 8 + lane % 4 / 2 * 4,
+        own_four_bytes(bytes[j]));
+  }
+}
+
+/// Chunk kChunk of a tile's results, kChunkCols columns of them, as finish_boxes() and
+/// finish_bytes() have them; a box that is full leaves.
+template <class S, bool kGelu, int kChunk>
+__device__ __forceinline__ void finish_chunk(const GemmSums<S>& sums, const GemmColumns<S>& columns,
+                                             const GemmRows<S>& rows, const GemmArguments& args,
+                                             const RowScaling& by, const CUtensorMap* y_map,
+                                             uint32_t boxes, GemmTile tile) {
+  using T = typename S::Result;
+  constexpr int kEights = S::kChunkCols / 8, kFirst = kChunk * kEights,
+                kOfBox = S::kBoxCols / 8;  // eights
+  const int warp = uniform(threadIdx.x / 32 % 4), lane = threadIdx.x % 32;
+  if constexpr (kChunk == 0) {  // the last tile's results have left the boxes
+    if (lane == 0) wait_for_reads_of_boxes();
+    __syncwarp();
+  }
+  float v[4 * kEights];
+#pragma unroll
+  for (int j = 0; j < kEights; ++j) {
+    const typename S::Sum* d = sums[0] + 4 * (kFirst + j);
+    const typename S::Sum four[4] = {d[0], d[1], d[2], d[3]};
+    scaled<S>(four, columns, rows, 0, kFirst + j, v + 4 * j);
+  }
+  if constexpr (kGelu) epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
+  const uint32_t box = boxes + kFirst / kOfBox * S::kBoxBytes;
+  if constexpr (S::kQuantizes) {
+    uint32_t bytes[kEights];
+    quantize<S, kEights>(args, by, tile.col + 8 * kFirst + 2 * (lane % 4), v, bytes);
+    store_bytes_in_box<S, kEights>(box, kFirst % kOfBox, bytes);
+  } else {
+#pragma unroll
+    for (int j = 0; j < kEights; j += 2)
+      store_matrices(box_place(box, lane % 16, kFirst % kOfBox + j + lane / 16),
+                     narrow_pair<T>(v[4 * j], v[4 * j + 1]),
+                     narrow_pair<T>(v[4 * j + 2], v[4 * j + 3]),
+                     narrow_pair<T>(v[4 * j + 4], v[4 * j + 5]),
+                     narrow_pair<T>(v[4 * j + 6], v[4 * j + 7]));
+  }
+  if constexpr ((kFirst + kEights) % kOfBox == 0) {
+    fence_shared_to_async();
+    __syncwarp();
+    if (lane == 0)
+      store_box(y_map, box, tile.col + kFirst / kOfBox * S::kBoxCols, tile.row + 16 * warp);
+  }
+}
+
 /// q of a tile through boxes of 16 rows and 128 or 64 columns.
 template <class S, bool kGelu>
 __device__ __forceinline__ void finish_bytes(const GemmSums<S>& sums, const GemmColumns<S>& columns,
@@ -506,15 +566,9 @@ __device__ __forceinline__ void finish_bytes(const GemmSums<S>& sums, const Gemm
       if constexpr (kGelu) epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
       uint32_t bytes[kTogether];
       quantize<S, kTogether>(args, by, tile.col + 8 * first + 2 * (lane % 4), v, bytes);
-      const int c = first / kEights, row = lane / 4 + lane % 2 * 8;
+      const int c = first / kEights;
       const uint32_t box = boxes + (b * (S::kCols / S::kBoxCols) + c) * S::kBoxBytes;
-#pragma unroll
-      for (int j = 0; j < kTogether; ++j) {
-        const int eight = first % kEights + j;
-        store_shared_32_bits(
-            box_place<S::kBoxRowBytes>(box, row, eight / 2) + eight % 2 * 8 + lane % 4 / 2 * 4,
-            own_four_bytes(bytes[j]));
-      }
+      store_bytes_in_box<S, kTogether>(box, first % kEights, bytes);
       if ((first + kTogether) % kEights != 0) continue;
       fence_shared_to_async();
       __syncwarp();

@@ -3,7 +3,7 @@
 //
 // x        [..., K], q8 or i8        w: constant [K, N] or [N, K], q8 or i8, without zero points;
 //          or both f8e4m3
-// scales   f32, w's constant; zero points of x: of q8 f32, of i8 a constant
+// scales   f32, w's constant; zero points of x: f32, or one i8
 // others   bias, residual and y: f32 and one of f16 and bf16
 // Error    sums are exact integers (of f8e4m3: as gemm_sm90.h has them); then f32: a few 2^-24 of
 //          each addend, the activation's, and half an ulp of y
@@ -98,8 +98,8 @@ Support supports_operands(const Problem& problem) {
   if (!problem.has_input(kXZero)) return yes();
   if (is_f8) return no("f8e4m3 has no zero points");
   const Operand& zero = problem.inputs[kXZero];
-  if (is_float(zero.dtype) ? zero.dtype != DType::kF32 : !zero.is_constant())
-    return no("the zero points are neither f32 nor a constant integer");
+  if (zero.dtype != DType::kF32 && (zero.dtype != DType::kI8 || product(zero.shape) != Dim(1)))
+    return no("the zero points are neither f32 nor one i8");
   return yes();
 }
 
@@ -146,9 +146,7 @@ Numerics numerics(const Problem& problem) {
 
 // ---- running
 
-struct QuantizedState final : TiledState {
-  float x_zero = 0;  ///< of operands i8
-};
+using QuantizedState = TiledState;
 
 TileShapes tile_shapes() {
   return {gemm_sm90_variants(),
@@ -161,15 +159,6 @@ std::unique_ptr<KernelState> create(const CreateCall& call) {
   auto state = std::make_unique<QuantizedState>();
   fill_tiled_state(call, {&parse_layout, 1, kQuantizedBias}, tile_shapes(), *state);
   state->activation = decode<QuantizedLinearAttrs>(call.attrs).activation;
-  const TensorArg zero = operand_at(call.constant_inputs, kXZero);
-  if (zero.data != nullptr && !is_float(zero.dtype)) {
-    int8_t value = 0;
-    const cudaStream_t stream = stream_of(call.execution);
-    check_cuda(cudaMemcpyAsync(&value, zero.data, 1, cudaMemcpyDefault, stream),
-               "reading a zero point back");
-    check_cuda(cudaStreamSynchronize(stream), "reading a zero point back");
-    state->x_zero = value;
-  }
   return state;
 }
 
@@ -191,7 +180,7 @@ GemmSm90 product_of(const QuantizedState& state, std::span<const TensorArg> in,
   const GemmScales scales{
       .x = numbers(kXScale),
       .x_zeros = real_zero ? numbers(kXZero) : nullptr,
-      .x_zero = state.x_zero,
+      .x_zero = real_zero ? nullptr : reinterpret_cast<const int8_t*>(data(kXZero)),
       .w = numbers(kWScale),
       .w_sums = reinterpret_cast<const float*>(state.w + state.shape.k * state.shape.n),
       .by_row = several(kXScale),
