@@ -512,8 +512,7 @@ class SignedOperands {
   static constexpr bool kKeepsZero = true;
   ValueId zero_of(ValueId zero, bool keeps_zero = false) {
     if (zero == kNoValue)
-      return graph_.add_constant(
-          Tensor::scalar(DType::kI8, static_cast<double>(-kSignedOffset)));
+      return graph_.add_constant(Tensor::scalar(DType::kI8, static_cast<double>(-kSignedOffset)));
     if (!keeps_zero && is_uniform(graph_, zero, kSignedOffset)) return kNoValue;
     const auto [at, fresh] = zeros_.try_emplace(zero, kNoValue);
     if (!fresh) return at->second;
@@ -522,10 +521,10 @@ class SignedOperands {
     const auto cast = [&](ValueId from, DType type) {
       return ops::emit(graph_, OpKind::kCast, {from}, CastAttrs{.to = type}, none);
     };
-    const ValueId offset = graph_.add_constant(
-        Tensor::scalar(DType::kI32, static_cast<double>(kSignedOffset)));
-    const ValueId wide = ops::emit(graph_, OpKind::kSub, {cast(zero, DType::kI32), offset},
-                                   NoAttrs{}, none);
+    const ValueId offset =
+        graph_.add_constant(Tensor::scalar(DType::kI32, static_cast<double>(kSignedOffset)));
+    const ValueId wide =
+        ops::emit(graph_, OpKind::kSub, {cast(zero, DType::kI32), offset}, NoAttrs{}, none);
     return at->second = cast(wide, DType::kI8);
   }
   ValueId lowered_constant(ValueId value) {

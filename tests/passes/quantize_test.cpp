@@ -21,12 +21,11 @@ PassOptions always() {
 int integers(ir::Graph& graph) { return multiply_as_integers(graph, always()); }
 // On a device that takes no u8.
 int signed_integers(ir::Graph& graph) {
-  return multiply_as_integers(
-      graph, {.takes = [](const ir::Graph& of, const ir::Node& node) {
-        return std::ranges::none_of(node.inputs, [&of](ir::ValueId in) {
-          return in != ir::kNoValue && of.value(in).dtype == DType::kU8;
-        });
-      }});
+  return multiply_as_integers(graph, {.takes = [](const ir::Graph& of, const ir::Node& node) {
+                                return std::ranges::none_of(node.inputs, [&of](ir::ValueId in) {
+                                  return in != ir::kNoValue && of.value(in).dtype == DType::kU8;
+                                });
+                              }});
 }
 int int8(ir::Graph& graph) {
   PassOptions options = always();

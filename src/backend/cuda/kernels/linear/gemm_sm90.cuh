@@ -41,9 +41,8 @@ struct GemmShared {
     return x(S::kStages) + warp * S::kBoxesOfWarp * S::kBoxBytes;
   }
   __device__ uint32_t strip(int warp) const { return x(S::kStages) + warp * S::kStripBytes; }
-  __device__ uint32_t bias(int group, int buffer = 0) const {
-    return x(S::kStages) + S::kResultBytes +
-           (group * S::kColumnBuffers + buffer) * S::kColumnBytes;
+  __device__ uint32_t bias(int group) const {
+    return x(S::kStages) + S::kResultBytes + group * S::kColumnBytes;
   }
   __device__ uint32_t full(int stage) const { return bias(2) + stage * 8; }
   __device__ uint32_t empty(int stage) const { return full(S::kStages) + stage * 8; }
@@ -231,32 +230,15 @@ __device__ __forceinline__ void release(uint32_t empty) {
   }
 }
 
-// Nothing is done between products.
-struct NothingBetween {
-  static constexpr int kSteps = 0;
-  template <int kStep>
-  __device__ __forceinline__ void run() const {}
-};
-
-// run(step, f) for each step of `between`: f() is that step.
-template <int kStep, class Between, class Run>
-__device__ __forceinline__ void steps_between(const Between& between, const Run& run) {
-  if constexpr (kStep < Between::kSteps) {
-    run(kStep, [&between] { between.template run<kStep>(); });
-    steps_between<kStep + 1>(between, run);
-  }
-}
-
 // In turns, the groups enter one after the other. A wait by parity sees one round back at most, so
 // a group may wait for its stages only when the other has seen all of its own.
 // Together both see every stage.
-// `between`: what is done while the first products run, one of its steps for each block of K.
-template <class S, class Between = NothingBetween>
+template <class S>
 __device__ __forceinline__ void multiply(GemmSums<S>& sums, const GemmShared<S>& shared,
-                                         RingPlace<S::kStages>& place, int k_blocks, int group,
-                                         const Between& between = {}) {
+                                         RingPlace<S::kStages>& place, int k_blocks, int group) {
   uint32_t previous = 0;
-  const auto begin = [&](bool adds) {
+#pragma unroll 1
+  for (int block = 0; block < k_blocks; ++block) {
     barrier_wait(shared.full(place.stage), place.parity);
     const uint32_t rows = S::kTogether ? group * S::kGroupRows * 128 : 0;
     const uint64_t x = tile_descriptor(shared.x(place.stage) + rows);
@@ -269,28 +251,16 @@ __device__ __forceinline__ void multiply(GemmSums<S>& sums, const GemmShared<S>&
       for (int b = 0; b < S::kRowBlocks; ++b) {
         Wgmma<S::kCols, typename S::Operand>::run(
             sums[b], x + (sub * S::kXBytes + b * 64 * 128) / 16 + within,
-            w + sub * S::kWBytes / 16 + within, step > 0 || adds);
+            w + sub * S::kWBytes / 16 + within, step > 0 || block > 0);
       }
     }
     wgmma_commit();
-  };
-  const auto end = [&](bool is_first) {
-    if (!is_first) {
+    if (block > 0) {
       wgmma_wait<1>();
       release<S>(previous);
     }
     previous = shared.empty(place.stage);
     place.advance();
-  };
-  steps_between<0>(between, [&](int step, const auto& between_products) {
-    begin(step > 0);
-    between_products();
-    end(step == 0);
-  });
-#pragma unroll 1
-  for (int block = Between::kSteps; block < k_blocks; ++block) {
-    begin(block > 0);
-    end(block == 0);
   }
   if (!S::kTogether && threadIdx.x % 128 == 0) barrier_arrive(shared.turn(1 - group));
   wgmma_wait<0>();
@@ -312,22 +282,6 @@ class PromotedSums {
     }
   }
 
-  /// `between` as of multiply().
-  template <class Between>
-  __device__ __forceinline__ void run(RingPlace<S::kStages>& place, int k_blocks,
-                                      const Between& between) const {
-    steps_between<0>(between, [&](int, const auto& between_products) {
-      Part part;
-      wait(place);
-      begin(part, place.stage, 0);
-      between_products();
-      finish<0>(part);
-      release<S>(shared_.empty(place.stage));
-      add(part);
-      place.advance();
-    });
-    one_by_one(place, k_blocks - Between::kSteps);
-  }
   __device__ __forceinline__ void run(RingPlace<S::kStages>& place, int k_blocks) const {
     if constexpr (kHalvesInTurns)
       halves_in_turns(place, k_blocks);
@@ -340,18 +294,16 @@ class PromotedSums {
  private:
   // Of sums and parts, of the 232 that a thread has.
   static constexpr int kMostRegisters = 192, kOfSums = S::kRowBlocks * S::kCols / 2;
-  // Registers for two parts: one is added while the other is multiplied. Together the other group
-  // multiplies meanwhile (two parts: 6 % slower at 16384 rows of 1024).
-  static constexpr bool kInTwos =
-      !S::kOverlaps && S::kSub == 1 && 3 * kOfSums <= kMostRegisters;
+  // Registers for two parts: one is added while the other is multiplied.
+  static constexpr bool kInTwos = S::kSub == 1 && 3 * kOfSums <= kMostRegisters;
   static constexpr bool kHalvesInTurns = S::kTogether && S::kSub == 1 && S::kCols == 192;
   static constexpr int kHalves = kHalvesInTurns || 2 * kOfSums > kMostRegisters ? 2 : 1;
   static constexpr int kPartCols = S::kCols / kHalves;
   using Part = float[S::kRowBlocks][kPartCols / 2];
   static_assert(kOfSums / kHalves * (kHalves + 1) <= kMostRegisters);
 
-  // Until all but the last kLeft parts that were begun are done. Their sums must not be read before:
-  // the compiler sees no such rule, and would let wgmma run one by one.
+  // Until all but the last kLeft parts that were begun are done. Their sums must not be read
+  // before: the compiler sees no such rule, and would let wgmma run one by one.
   template <int kLeft>
   static __device__ __forceinline__ void finish(Part& part) {
     wgmma_wait<kLeft>();
@@ -436,7 +388,8 @@ class PromotedSums {
     place.advance();
   }
 
-  // One half is added while the other is multiplied.
+  // One half is added while the other is multiplied; none is in flight from one block of K to the
+  // next, where the compiler would let wgmma run one by one.
   __device__ __forceinline__ void halves_in_turns(RingPlace<S::kStages>& place,
                                                   int k_blocks) const {
 #pragma unroll 1
@@ -459,97 +412,9 @@ class PromotedSums {
   uint32_t rows_;
 };
 
-// The sums of a tile, which are finished while the next one is multiplied.
-template <class S, bool kGelu>
-struct FinishBetween {
-  static constexpr int kSteps = S::kChunks;
-  const GemmArguments& args;
-  const CUtensorMap* y_map;
-  uint32_t boxes;
-  RowScaling by;
-  GemmSums<S> sums;
-  GemmColumns<S> columns;
-  GemmRows<S> rows;
-  GemmTile tile;
-
-  template <int kStep>
-  __device__ __forceinline__ void run() const {
-    finish_chunk<S, kGelu, kStep>(sums, columns, rows, args, by, y_map, boxes, tile);
-  }
-};
-
-template <class S, class Between>
-__device__ __forceinline__ void multiply_tile(GemmSums<S>& sums, const GemmShared<S>& shared,
-                                              RingPlace<S::kStages>& place, int k_blocks, int group,
-                                              const Between& between) {
-  if constexpr (S::kPromotes)
-    PromotedSums<S>(sums, shared, group).run(place, k_blocks, between);
-  else
-    multiply<S>(sums, shared, place, k_blocks, group, between);
-}
-
-// As consume(), each tile's results finished while the next one is multiplied. Together, without a
-// residual; at least as many blocks of K as there are chunks.
-template <class S, bool kGelu>
-__device__ __forceinline__ void consume_overlapped(const GemmShared<S>& shared,
-                                                   const GemmArguments& args,
-                                                   const CUtensorMap* y_map, int rank, int group) {
-  const int tiles = args.row_tiles * args.col_tiles, clusters = gridDim.x / S::kCluster;
-  int t = blockIdx.x / S::kCluster, buffer = 0;
-  if (!args.constant_bias) wait_for_previous_kernel();
-  GemmTile tile = tile_at<S>(args, t, rank);
-  GemmColumnPart<S> column_part;
-  if (t < tiles) column_part.read(args, tile.col);
-  wait_for_previous_kernel();
-  if (t >= tiles) return;
-  FinishBetween<S, kGelu> last{
-      args, y_map, shared.boxes(4 * group + uniform(threadIdx.x / 32 % 4)), {}, {}, {}, {}, {}};
-  if constexpr (S::kQuantizes) last.by = scaling_of<S>(args.quantized);
-  RingPlace<S::kStages> place;
-  GemmSums<S> sums;
-  GemmRows<S> rows;
-  // Columns and rows of this tile, those of the next on their way.
-  const auto begin = [&] {
-    column_part.share(args, shared.bias(group, buffer), group);
-    t += clusters;
-    const GemmTile next = tile_at<S>(args, t, rank);
-    if (t < tiles) column_part.read(args, next.col);
-    tile.row += group * S::kGroupRows;
-    rows.read(args, tile.row);
-    return next;
-  };
-  const auto keep = [&](const GemmTile& next) {
-#pragma unroll
-    for (int i = 0; i < S::kCols / 2; ++i) last.sums[0][i] = sums[0][i];
-    last.columns.load(shared.bias(group, buffer));
-    last.rows = rows;
-    last.tile = tile;
-    tile = next;
-    buffer ^= 1;
-  };
-  const GemmTile second = begin();
-  multiply_tile<S>(sums, shared, place, args.k_blocks, group, NothingBetween{});
-  keep(second);
-#pragma unroll 1
-  while (t < tiles) {
-    const GemmTile next = begin();
-    multiply_tile<S>(sums, shared, place, args.k_blocks, group, last);
-    keep(next);
-  }
-  steps_between<0>(last, [](int, const auto& finish) { finish(); });
-  if (threadIdx.x % 32 == 0) wait_for_reads_of_boxes();
-  __syncwarp();
-}
-
 template <class S>
 __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmArguments& args,
                                         const CUtensorMap* y_map, int rank, int group) {
-  if constexpr (S::kOverlaps) {
-    if (args.k_blocks >= S::kChunks && args.finish == GemmFinish::kBoxesGelu)
-      return consume_overlapped<S, true>(shared, args, y_map, rank, group);
-    if (args.k_blocks >= S::kChunks && args.finish == GemmFinish::kBoxes)
-      return consume_overlapped<S, false>(shared, args, y_map, rank, group);
-  }
   const int warp = uniform(threadIdx.x / 32 % 4);
   const int tiles = args.row_tiles * args.col_tiles, clusters = gridDim.x / S::kCluster;
   const bool begins_later = !S::kTogether && group == 1;
@@ -593,18 +458,7 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
       } else if (!S::kTogether) {
         barrier_wait(shared.boxes_turn(group), turn_parity);
       }
-      if constexpr (S::kQuantizes) {
-        if (args.finish == GemmFinish::kBoxesGelu)
-          finish_bytes<S, true>(sums, columns, rows, args, y_map, boxes, tile);
-        else
-          finish_bytes<S, false>(sums, columns, rows, args, y_map, boxes, tile);
-      } else if (args.finish == GemmFinish::kBoxesGelu) {
-        finish_boxes<S, true, false>(sums, columns, rows, y_map, boxes, tile);
-      } else if (args.finish == GemmFinish::kBoxesResidual) {
-        finish_boxes<S, false, true>(sums, columns, rows, y_map, boxes, tile);
-      } else {
-        finish_boxes<S, false, false>(sums, columns, rows, y_map, boxes, tile);
-      }
+      finish_in_boxes<S>(sums, columns, rows, args, y_map, boxes, tile);
       if (threadIdx.x % 32 == 0) {
         wait_for_reads_of_boxes();
         barrier_arrive(shared.boxes_turn(S::kTogether ? 0 : 1 - group));

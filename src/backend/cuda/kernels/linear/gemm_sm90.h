@@ -14,7 +14,7 @@ enum class GemmType : uint8_t { kF16, kBF16, kF32, kI8, kF8 };
 struct GemmScales {
   const float *x = nullptr, *x_zeros = nullptr;  // one or [m]; x_zeros null: all are *x_zero
   const int8_t* x_zero = nullptr;                // null: 0
-  const float *w = nullptr, *w_sums = nullptr;  // one or [n]; [n]: Σ_k w
+  const float *w = nullptr, *w_sums = nullptr;   // one or [n]; [n]: Σ_k w
   bool by_row = false, zeros_by_row = false, by_column = false;
 };
 

@@ -68,19 +68,19 @@ __device__ __forceinline__ float2 widen_pair(PairBits<T> pair) {
   }
 }
 
-// Slice `index` of [kFirst, kFirst + kCount): a register's number cannot be computed, so branches.
-template <class S, int kFirst, int kCount>
+// Slice `index`, of kWidth columns, of [kFirst, kFirst + kCount): a register's number cannot be
+// computed, so branches.
+template <class S, int kWidth, int kFirst, int kCount>
 __device__ __forceinline__ void pick_slice(const GemmSums<S>& sums, int index,
-                                           typename S::Sum (&v)[S::kSliceCols / 2]) {
+                                           typename S::Sum (&v)[kWidth / 2]) {
   if constexpr (kCount == 1) {
-    constexpr int kBlock = kFirst / S::kColSlices, kBegin = kFirst % S::kColSlices;
+    constexpr int kSlices = S::kCols / kWidth, kBlock = kFirst / kSlices, kBegin = kFirst % kSlices;
 #pragma unroll
-    for (int i = 0; i < S::kSliceCols / 2; ++i)
-      v[i] = sums[kBlock][kBegin * (S::kSliceCols / 2) + i];
+    for (int i = 0; i < kWidth / 2; ++i) v[i] = sums[kBlock][kBegin * (kWidth / 2) + i];
   } else if (index < kFirst + kCount / 2) {
-    pick_slice<S, kFirst, kCount / 2>(sums, index, v);
+    pick_slice<S, kWidth, kFirst, kCount / 2>(sums, index, v);
   } else {
-    pick_slice<S, kFirst + kCount / 2, kCount - kCount / 2>(sums, index, v);
+    pick_slice<S, kWidth, kFirst + kCount / 2, kCount - kCount / 2>(sums, index, v);
   }
 }
 
@@ -175,6 +175,21 @@ struct GemmRows<S, true> {
     }
   }
 };
+
+// Those of row block `block`, as the first: a register's number cannot be computed.
+template <class S>
+__device__ __forceinline__ GemmRows<S> rows_of_block(const GemmRows<S>& rows, int block) {
+  GemmRows<S> own = rows;
+  if constexpr (S::kScales) {
+#pragma unroll
+    for (int b = 1; b < S::kRowBlocks; ++b) {
+      if (b != block) continue;
+      own.scales[0] = rows.scales[2 * b], own.scales[1] = rows.scales[2 * b + 1];
+      own.zeros[0] = rows.zeros[2 * b], own.zeros[1] = rows.zeros[2 * b + 1];
+    }
+  }
+  return own;
+}
 
 // v = what the four sums of eight columns, number `eight` of a tile, in rows g and g + 8 of row
 // block `block` become before the activation.
@@ -415,28 +430,60 @@ __device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const Gemm
   }
 }
 
+/// The same of sums that are scaled, with GELU, in a loop: unrolled over all sums, the code is
+/// several times the instruction cache.
+template <class S>
+__device__ __forceinline__ void finish_boxes_gelu(const GemmSums<S>& sums,
+                                                  const GemmColumns<S>& columns,
+                                                  const GemmRows<S>& rows, const CUtensorMap* y_map,
+                                                  uint32_t boxes, GemmTile tile) {
+  using T = typename S::Result;
+  const int warp = uniform(threadIdx.x / 32 % 4), lane = threadIdx.x % 32;
+  constexpr int kWidth = S::kBoxCols, kAcross = S::kBoxes ? S::kCols / kWidth : 1,
+                kEights = kWidth / 8;
+#pragma unroll 1
+  for (int i = 0; i < S::kRowBlocks * kAcross; ++i) {
+    const int b = i / kAcross, c = i % kAcross;
+    typename S::Sum d[kWidth / 2];
+    pick_slice<S, kWidth, 0, S::kRowBlocks * kAcross>(sums, i, d);
+    const GemmRows<S> own = rows_of_block<S>(rows, b);
+    float v[4 * kEights];
+#pragma unroll
+    for (int j = 0; j < kEights; ++j) {
+      const typename S::Sum four[4] = {d[4 * j], d[4 * j + 1], d[4 * j + 2], d[4 * j + 3]};
+      scaled<S>(four, columns, own, 0, kEights * c + j, v + 4 * j);
+    }
+    epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
+    const uint32_t box = boxes + i * S::kBoxBytes;
+#pragma unroll
+    for (int j = 0; j < kEights; j += 2) {
+      store_matrices(
+          box_place(box, lane % 16, j + lane / 16), narrow_pair<T>(v[4 * j], v[4 * j + 1]),
+          narrow_pair<T>(v[4 * j + 2], v[4 * j + 3]), narrow_pair<T>(v[4 * j + 4], v[4 * j + 5]),
+          narrow_pair<T>(v[4 * j + 6], v[4 * j + 7]));
+    }
+    fence_shared_to_async();
+    __syncwarp();
+    if (lane == 0) store_box(y_map, box, tile.col + kWidth * c, tile.row + 64 * b + 16 * warp);
+  }
+}
+
 // A slice of the sums before the activation; those in f32 have their bias already.
 template <class S>
 __device__ __forceinline__ void take_slice(const GemmSums<S>& sums, const GemmColumns<S>& columns,
                                            const GemmRows<S>& rows, int slice, GemmSlice<S>& v) {
   if constexpr (S::kScales) {
     typename S::Sum d[S::kSliceCols / 2];
-    pick_slice<S, 0, S::kSlices>(sums, slice, d);
+    pick_slice<S, S::kSliceCols, 0, S::kSlices>(sums, slice, d);
     const int block = slice / S::kColSlices, eight = slice % S::kColSlices * (S::kSliceCols / 8);
-    GemmRows<S> own = rows;  // a register's number cannot be computed
-#pragma unroll
-    for (int b = 0; b < S::kRowBlocks; ++b) {
-      if (b != block) continue;
-      own.scales[0] = rows.scales[2 * b], own.scales[1] = rows.scales[2 * b + 1];
-      own.zeros[0] = rows.zeros[2 * b], own.zeros[1] = rows.zeros[2 * b + 1];
-    }
+    const GemmRows<S> own = rows_of_block<S>(rows, block);
 #pragma unroll
     for (int j = 0; j < S::kSliceCols / 8; ++j) {
       const typename S::Sum four[4] = {d[4 * j], d[4 * j + 1], d[4 * j + 2], d[4 * j + 3]};
       scaled<S>(four, columns, own, 0, eight + j, v + 4 * j);
     }
   } else {
-    pick_slice<S, 0, S::kSlices>(sums, slice, v);
+    pick_slice<S, S::kSliceCols, 0, S::kSlices>(sums, slice, v);
   }
 }
 
@@ -495,51 +542,6 @@ __device__ __forceinline__ void store_bytes_in_box(uint32_t box, int first_eight
   }
 }
 
-/// Chunk kChunk of a tile's results, kChunkCols columns of them, as finish_boxes() and
-/// finish_bytes() have them; a box that is full leaves.
-template <class S, bool kGelu, int kChunk>
-__device__ __forceinline__ void finish_chunk(const GemmSums<S>& sums, const GemmColumns<S>& columns,
-                                             const GemmRows<S>& rows, const GemmArguments& args,
-                                             const RowScaling& by, const CUtensorMap* y_map,
-                                             uint32_t boxes, GemmTile tile) {
-  using T = typename S::Result;
-  constexpr int kEights = S::kChunkCols / 8, kFirst = kChunk * kEights,
-                kOfBox = S::kBoxCols / 8;  // eights
-  const int warp = uniform(threadIdx.x / 32 % 4), lane = threadIdx.x % 32;
-  if constexpr (kChunk == 0) {  // the last tile's results have left the boxes
-    if (lane == 0) wait_for_reads_of_boxes();
-    __syncwarp();
-  }
-  float v[4 * kEights];
-#pragma unroll
-  for (int j = 0; j < kEights; ++j) {
-    const typename S::Sum* d = sums[0] + 4 * (kFirst + j);
-    const typename S::Sum four[4] = {d[0], d[1], d[2], d[3]};
-    scaled<S>(four, columns, rows, 0, kFirst + j, v + 4 * j);
-  }
-  if constexpr (kGelu) epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
-  const uint32_t box = boxes + kFirst / kOfBox * S::kBoxBytes;
-  if constexpr (S::kQuantizes) {
-    uint32_t bytes[kEights];
-    quantize<S, kEights>(args, by, tile.col + 8 * kFirst + 2 * (lane % 4), v, bytes);
-    store_bytes_in_box<S, kEights>(box, kFirst % kOfBox, bytes);
-  } else {
-#pragma unroll
-    for (int j = 0; j < kEights; j += 2)
-      store_matrices(box_place(box, lane % 16, kFirst % kOfBox + j + lane / 16),
-                     narrow_pair<T>(v[4 * j], v[4 * j + 1]),
-                     narrow_pair<T>(v[4 * j + 2], v[4 * j + 3]),
-                     narrow_pair<T>(v[4 * j + 4], v[4 * j + 5]),
-                     narrow_pair<T>(v[4 * j + 6], v[4 * j + 7]));
-  }
-  if constexpr ((kFirst + kEights) % kOfBox == 0) {
-    fence_shared_to_async();
-    __syncwarp();
-    if (lane == 0)
-      store_box(y_map, box, tile.col + kFirst / kOfBox * S::kBoxCols, tile.row + 16 * warp);
-  }
-}
-
 /// q of a tile through boxes of 16 rows and 128 or 64 columns.
 template <class S, bool kGelu>
 __device__ __forceinline__ void finish_bytes(const GemmSums<S>& sums, const GemmColumns<S>& columns,
@@ -551,30 +553,30 @@ __device__ __forceinline__ void finish_bytes(const GemmSums<S>& sums, const Gemm
   // Computed together, so that one's latency hides behind the others: one after the other, a
   // layer's largest product takes 20 % longer.
   constexpr int kTogether = 8;
+  constexpr int kWidth = 8 * kTogether, kAcross = S::kBoxes ? S::kCols / kWidth : 1,
+                kEights = S::kBoxCols / 8;
+#pragma unroll 1
+  for (int i = 0; i < S::kRowBlocks * kAcross; ++i) {
+    const int b = i / kAcross, first = i % kAcross * kTogether;
+    typename S::Sum d[kWidth / 2];
+    pick_slice<S, kWidth, 0, S::kRowBlocks * kAcross>(sums, i, d);
+    const GemmRows<S> own = rows_of_block<S>(rows, b);
+    float v[4 * kTogether];
 #pragma unroll
-  for (int b = 0; b < S::kRowBlocks; ++b) {
-#pragma unroll
-    for (int first = 0; first < S::kCols / 8; first += kTogether) {
-      constexpr int kEights = S::kBoxCols / 8;
-      float v[4 * kTogether];
-#pragma unroll
-      for (int j = 0; j < kTogether; ++j) {
-        const typename S::Sum* d = sums[b] + 4 * (first + j);
-        const typename S::Sum four[4] = {d[0], d[1], d[2], d[3]};
-        scaled<S>(four, columns, rows, b, first + j, v + 4 * j);
-      }
-      if constexpr (kGelu) epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
-      uint32_t bytes[kTogether];
-      quantize<S, kTogether>(args, by, tile.col + 8 * first + 2 * (lane % 4), v, bytes);
-      const int c = first / kEights;
-      const uint32_t box = boxes + (b * (S::kCols / S::kBoxCols) + c) * S::kBoxBytes;
-      store_bytes_in_box<S, kTogether>(box, first % kEights, bytes);
-      if ((first + kTogether) % kEights != 0) continue;
-      fence_shared_to_async();
-      __syncwarp();
-      if (lane == 0)
-        store_box(y_map, box, tile.col + S::kBoxCols * c, tile.row + 64 * b + 16 * warp);
+    for (int j = 0; j < kTogether; ++j) {
+      const typename S::Sum four[4] = {d[4 * j], d[4 * j + 1], d[4 * j + 2], d[4 * j + 3]};
+      scaled<S>(four, columns, own, 0, first + j, v + 4 * j);
     }
+    if constexpr (kGelu) epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
+    uint32_t bytes[kTogether];
+    quantize<S, kTogether>(args, by, tile.col + 8 * first + 2 * (lane % 4), v, bytes);
+    const int c = first / kEights;
+    const uint32_t box = boxes + (b * (S::kCols / S::kBoxCols) + c) * S::kBoxBytes;
+    store_bytes_in_box<S, kTogether>(box, first % kEights, bytes);
+    if ((first + kTogether) % kEights != 0) continue;
+    fence_shared_to_async();
+    __syncwarp();
+    if (lane == 0) store_box(y_map, box, tile.col + S::kBoxCols * c, tile.row + 64 * b + 16 * warp);
   }
 }
 /// The same of a slice, straight from registers.
@@ -590,6 +592,31 @@ __device__ __forceinline__ void store_bytes(GemmSlice<S>& v, const GemmArguments
   for (int j = 0; j < S::kSliceCols / 8; ++j) {
     const uint32_t own = own_four_bytes(bytes[j]);
     if (row < args.m && first + 8 * j < args.n) *reinterpret_cast<uint32_t*>(q + 8 * j) = own;
+  }
+}
+
+/// A tile of a group through boxes, as args.finish has it.
+template <class S>
+__device__ __forceinline__ void finish_in_boxes(const GemmSums<S>& sums,
+                                                const GemmColumns<S>& columns,
+                                                const GemmRows<S>& rows, const GemmArguments& args,
+                                                const CUtensorMap* y_map, uint32_t boxes,
+                                                GemmTile tile) {
+  if constexpr (!S::kBoxes) {
+  } else if constexpr (S::kQuantizes) {
+    if (args.finish == GemmFinish::kBoxesGelu)
+      finish_bytes<S, true>(sums, columns, rows, args, y_map, boxes, tile);
+    else
+      finish_bytes<S, false>(sums, columns, rows, args, y_map, boxes, tile);
+  } else if (args.finish == GemmFinish::kBoxesGelu) {
+    if constexpr (S::kScales)
+      finish_boxes_gelu<S>(sums, columns, rows, y_map, boxes, tile);
+    else
+      finish_boxes<S, true, false>(sums, columns, rows, y_map, boxes, tile);
+  } else if (args.finish == GemmFinish::kBoxesResidual) {
+    finish_boxes<S, false, true>(sums, columns, rows, y_map, boxes, tile);
+  } else {
+    finish_boxes<S, false, false>(sums, columns, rows, y_map, boxes, tile);
   }
 }
 

@@ -12,7 +12,6 @@ GemmKernel gemm_sm90_f8(const char* name, GemmType result) {
       Shapes::row<1, 64, 1, 12, 1>("64x64"),
       Shapes::row<1, 128, 1, 8, 1>("64x128"),
       Shapes::row<1, 128, 1, 8, 2>("64x128 c2"),
-      Shapes::row<1, 192, 1, 6, 2>("64x192 c2"),
       Shapes::row<1, 64, 1, 8, 1, true>("128x64 t"),
       Shapes::row<1, 128, 1, 5, 1, true>("128x128 t"),
       Shapes::row<1, 128, 1, 5, 2, true>("128x128 c2 t"),

@@ -16,9 +16,7 @@ GemmKernel gemm_sm90_int8(const char* name, GemmType result) {
       Shapes::row<2, 128, 1, 5, 2>("128x128 c2"),
       Shapes::row<1, 64, 1, 8, 1, true>("128x64 t"),
       Shapes::row<1, 128, 1, 5, 1, true>("128x128 t"),
-      Shapes::row<1, 128, 1, 5, 2, true>("128x128 c2 t"),
       Shapes::row<1, 192, 1, 4, 1, true>("128x192 t"),
-      Shapes::row<1, 192, 1, 4, 2, true>("128x192 c2 t"),
       Shapes::row<1, 256, 1, 3, 1, true>("128x256 t"),
       Shapes::row<1, 256, 1, 3, 2, true>("128x256 c2 t"),
   };

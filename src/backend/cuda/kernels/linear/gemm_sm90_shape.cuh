@@ -108,16 +108,10 @@ struct GemmShape {
   static constexpr uint32_t kStripBytes = 16 * kSliceCols * 2;  // of one warp
   static constexpr uint32_t kResultBytes =
       kBoxes ? kBoxWarps * kBoxesOfWarp * kBoxBytes : 8 * kStripBytes;
-  // Registers for two tiles: the results of one are finished between the products of the next, some
-  // columns at a time. Otherwise both groups would finish at once, and the tensor cores wait.
-  static constexpr bool kOverlaps = kTogether && kScales && kSub == 1 && kCols % 64 == 0 &&
-                                    kGroupRows * kCols / 128 * (kPromotes ? 3 : 2) <= 192;
-  static constexpr int kChunkCols = 32, kChunks = kCols / kChunkCols;
   // Of one group: the bias of its columns; of 8 bits also their scales and sums of w.
   static constexpr uint32_t kColumnBytes = kCols * 4 * (kScales ? 3 : 1);
-  static constexpr int kColumnBuffers = kOverlaps ? 2 : 1;
   static constexpr uint32_t kSharedBytes =
-      kStages * (kStageBytes + 16) + 48 + kResultBytes + 2 * kColumnBuffers * kColumnBytes + 1024;
+      kStages * (kStageBytes + 16) + 48 + kResultBytes + 2 * kColumnBytes + 1024;
   static_assert(kSharedBytes <= 232448, "more than a block can have");
 };
 
