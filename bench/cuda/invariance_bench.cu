@@ -245,6 +245,7 @@ class Bench {
   std::vector<Variant> our_variants(Product p, int64_t m) const {
     std::vector<Variant> variants;
     for (int v = 0; v < gemm_sm90_variants(); ++v) {
+      if (!gemm_sm90_has(v, type_)) continue;
       GemmSm90 call{};
       call.x = x_.data, call.y = y_.data, call.bias = bias_.data;
       call.m = m, call.n = p.n, call.k = p.k;

@@ -124,6 +124,7 @@ void time_one(int64_t m, int k, int n) {
   double best_steps = 1e30, best_apart = 1e30;
   int steps_at = 0, apart_at = 0;
   for (int v = 0; v < gemm_sm90_variants(); ++v) {
+    if (!gemm_sm90_has(v, GemmType::kF16)) continue;
     const double steps = time_us(two_steps(v), count, 3), both = time_us(apart(v), count, 3);
     if (steps < best_steps) best_steps = steps, steps_at = v;
     if (both < best_apart) best_apart = both, apart_at = v;

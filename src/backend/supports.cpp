@@ -59,13 +59,16 @@ Support quantized_operands(const Problem& problem) {
 
 Numerics quantized_numerics(const Problem& problem) {
   Numerics numerics = f32_numerics(problem);
-  // The model's own integers are not rounded.
+  // The model's own integers and numbers of f8e4m3 are not rounded.
   const DType type = problem.inputs[kQuantizedX].dtype;
-  numerics.compute = is_quantized_operand(type) ? type : DType::kF32;
+  const auto is_rounded = [&problem](DType held) {
+    return held == DType::kF8E4M3 ? problem.asked.compute.type == held : is_quantized_operand(held);
+  };
+  numerics.compute = is_rounded(type) ? type : DType::kF32;
   if (is_8_bits(type)) numerics.accumulate = DType::kI32;
   for (size_t i : {kQuantizedX, kQuantizedW}) {
     const DType held = problem.inputs[i].dtype;
-    numerics.points[i].type = is_quantized_operand(held) ? held : DType::kUndefined;
+    numerics.points[i].type = is_rounded(held) ? held : DType::kUndefined;
   }
   return numerics;
 }

@@ -76,10 +76,11 @@ bool range_fits(double peak, DType type) {
 }
 
 RangeRow Ranges::row_of(size_t step, std::string point, double peak, DType type) const {
-  // Their scales are chosen so that the largest number fits.
+  // Their scales are chosen so that the largest number fits, or the model's own saturate there.
   const OpKind op = plan_.steps[step].op;
-  const bool is_scaled =
-      type == DType::kF8E4M3 && (op == OpKind::kQuantizeRows || op == OpKind::kQuantizedLinear);
+  const bool quantizes = op == OpKind::kQuantizeRows || op == OpKind::kQuantizedLinear ||
+                         op == OpKind::kQuantizeLinear;
+  const bool is_scaled = quantizes && (type == DType::kF8E4M3 || type == DType::kF8E5M2);
   return {.step = static_cast<int32_t>(step),
           .name = plan_.steps[step].name,
           .op = std::string(vernier::name(plan_.steps[step].op)),

@@ -128,13 +128,17 @@ std::optional<std::vector<Dim>> GraphContext::values(size_t i) const {
 
 DType GraphContext::dtype(size_t i) const {
   const DType stored = input(i).dtype;
+  const OpKind op = node().op;
+  if (op == OpKind::kQuantizeLinear || op == OpKind::kDequantizeLinear) {
+    if (stored == DType::kF8E4M3 || stored == DType::kF8E5M2) return stored;  // the model's own
+  }
   const bool converts = graph_.typed && is_float(stored) && stored != DType::kF64;
   return converts ? DType::kF32 : stored;
 }
 
 // In a typed graph results are stored as the request says; a node without one only moves values.
 DType GraphContext::stored_type(DType inferred) const {
-  if (!graph_.typed || !is_float(inferred)) return inferred;
+  if (!graph_.typed || !is_float(inferred) || node().op == OpKind::kQuantizeLinear) return inferred;
   if (node().request.store.type != DType::kUndefined) return node().request.store.type;
   if (node().op == OpKind::kCast || node().op == OpKind::kQuantizeRows) return inferred;
   for (size_t i = 0; i < num_inputs(); ++i) {

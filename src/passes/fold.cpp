@@ -54,7 +54,7 @@ bool is_expensive(const Graph& graph, const Node& node) {
 bool is_quantized_weight(const Graph& graph, const Node& node) {
   if (node.op != OpKind::kDequantizeLinear || rank_of(graph, node.outputs[0]) != 2) return false;
   const DType type = dtype_of(graph, node.inputs[0]);
-  if (type != DType::kI8 && type != DType::kU8) return false;
+  if (type != DType::kI8 && type != DType::kU8 && type != DType::kF8E4M3) return false;
   const auto multiplies = [&](NodeId id) {
     const OpKind op = graph.node(id).op;
     return op == OpKind::kMatMul || op == OpKind::kGemm || op == OpKind::kLinear;

@@ -26,6 +26,12 @@ Error refused(const plan::Step& step, const std::string& what) {
 // types they take.
 DType as_computed(DType stored) { return is_float(stored) ? DType::kF32 : stored; }
 
+// Of these operators the 8-bit floats are the model's own: what they quantize to.
+bool is_q_or_dq(OpKind op) {
+  return op == OpKind::kQuantizeLinear || op == OpKind::kDequantizeLinear;
+}
+bool is_f8(DType type) { return type == DType::kF8E4M3 || type == DType::kF8E5M2; }
+
 /// What is known of a plan's integer contents, and what could not be proven for all sizes.
 class Known {
  public:
@@ -78,7 +84,10 @@ class StepContext final : public rules::InferContext {
   size_t num_inputs() const override { return inputs_.size(); }
   size_t num_outputs() const override { return step_.outputs.size(); }
   bool has_input(size_t i) const override { return i < inputs_.size() && inputs_[i].present; }
-  DType dtype(size_t i) const override { return as_computed(input(i).dtype); }
+  DType dtype(size_t i) const override {
+    const DType stored = input(i).dtype;
+    return is_q_or_dq(step_.op) && is_f8(stored) ? stored : as_computed(stored);
+  }
   const SymShape& shape(size_t i) const override { return *input(i).shape; }
 
   const Tensor* constant(size_t i) const override {

@@ -22,6 +22,19 @@ Support supports_conv(const Problem& problem) {
   return support ? supports_float_product(problem) : support;
 }
 
+// ONNX's ConvInteger and QLinearConv are sums of f64, which are exact.
+Support supports_conv_f64(const Problem& problem) {
+  const auto is_f64 = [](const Operand& o) { return !o.present || o.dtype == DType::kF64; };
+  if (!std::ranges::all_of(problem.inputs, is_f64) || !std::ranges::all_of(problem.outputs, is_f64))
+    return no("operands and result are not all f64");
+  return supports_spatial(problem);
+}
+Numerics f64_numerics(const Problem& problem) {
+  Numerics numerics = f32_numerics(problem);
+  numerics.compute = numerics.accumulate = DType::kF64;
+  return numerics;
+}
+
 ConvLaunch operands_of(const LaunchCall& call) {
   ConvLaunch conv{};
   conv.x = call.in[0].data;
@@ -87,7 +100,7 @@ void launch_conv_transpose(const LaunchCall& call) {
 
 }  // namespace
 
-extern const KernelBody conv_tensor_cores, conv_tiles, conv_transpose_direct;
+extern const KernelBody conv_tensor_cores, conv_tiles, conv_f64, conv_transpose_direct;
 constexpr KernelBody conv_tensor_cores{
     .supports = &supports_conv_16,
     .numerics = &tensor_core_numerics,
@@ -97,6 +110,12 @@ constexpr KernelBody conv_tensor_cores{
 constexpr KernelBody conv_tiles{
     .supports = &supports_conv,
     .numerics = &float_product_numerics,
+    .create = &decode_once<ConvAttrs>,
+    .launch = &launch_conv<false>,
+};
+constexpr KernelBody conv_f64{
+    .supports = &supports_conv_f64,
+    .numerics = &f64_numerics,
     .create = &decode_once<ConvAttrs>,
     .launch = &launch_conv<false>,
 };

@@ -109,9 +109,27 @@ struct ConvProduct {
   }
 };
 
-// One thread per output, for groups that fill no tile.
+// Operands and results of f64.
+struct DoubleProduct : ConvProduct {
+  using ConvProduct::ConvProduct;
+  __device__ double a(const Row& row, int at) const {
+    return reinterpret_cast<const double*>(conv.w)[row.at + at];
+  }
+  __device__ double b(const Col& col, int at) const {
+    const int64_t from = place(col, at);
+    return from < 0 ? 0.0 : reinterpret_cast<const double*>(conv.x)[from];
+  }
+  __device__ void store(Batch batch, int64_t r, int64_t c, double sum) const {
+    const int64_t position = take_axis(c, out_plane), channel = batch.group * rows + r;
+    if (conv.bias != nullptr) sum += reinterpret_cast<const double*>(conv.bias)[channel];
+    reinterpret_cast<double*>(conv.y)[(c * batches * rows + channel) * out_plane + position] = sum;
+  }
+};
+
+// One thread per output, for groups that fill no tile, and for f64.
+template <class Product, class Sum>
 __global__ void __launch_bounds__(kBlock)
-    conv_direct(const __grid_constant__ ConvProduct p, int64_t total) {
+    conv_direct(const __grid_constant__ Product p, int64_t total) {
   for (int64_t i = first_item(); i < total; i += item_step()) {
     int64_t rest = i;
     const int64_t position = take_axis(rest, p.out_plane), r = take_axis(rest, p.rows);
@@ -119,8 +137,8 @@ __global__ void __launch_bounds__(kBlock)
     const int64_t c = rest * p.out_plane + position;
     const ConvProduct::Row row = p.row(batch, r);
     const ConvProduct::Col col = p.col(batch, c);
-    float sum = 0;
-    for (int k = 0; k < p.k; ++k) sum = fmaf(p.a(row, k), p.b(col, k), sum);
+    Sum sum = 0;
+    for (int k = 0; k < p.k; ++k) sum = fma(p.a(row, k), p.b(col, k), sum);
     p.store(batch, r, c, sum);
   }
 }
@@ -177,8 +195,11 @@ cudaError_t convolve(const ConvLaunch& conv, bool tensor_cores, cudaStream_t str
   const int64_t total = p.rows * p.cols * p.batches;
   if (total == 0) return cudaSuccess;
   const dim3 grid = product_grid(p);
-  if (p.batches > 1 && p.rows < kFewChannels)
-    conv_direct<<<blocks_for(total), kBlock, 0, stream>>>(p, total);
+  if (conv.x_type == DType::kF64)
+    conv_direct<DoubleProduct, double>
+        <<<blocks_for(total), kBlock, 0, stream>>>(DoubleProduct(conv), total);
+  else if (p.batches > 1 && p.rows < kFewChannels)
+    conv_direct<ConvProduct, float><<<blocks_for(total), kBlock, 0, stream>>>(p, total);
   else if (!tensor_cores)
     product_f32<<<grid, kBlock, 0, stream>>>(p);
   else if (conv.x_type == DType::kF16)

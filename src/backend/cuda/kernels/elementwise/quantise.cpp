@@ -8,7 +8,9 @@
 namespace vernier::backend::cuda {
 namespace {
 
-bool is_up_to_f32(DType type) { return type == DType::kF32 || is_16_bit_float(type); }
+bool is_up_to_f64(DType type) {
+  return type == DType::kF64 || type == DType::kF32 || is_16_bit_float(type);
+}
 bool is_f8(DType type) { return type == DType::kF8E4M3 || type == DType::kF8E5M2; }
 Support no_loop(const char* what, DType type) {
   return no(std::string(what) + " is " + std::string(name(type)));
@@ -17,8 +19,8 @@ Support no_loop(const char* what, DType type) {
 Support supports_quantise(const Problem& problem) {
   const DType x = problem.inputs[0].dtype, scale = problem.inputs[1].dtype,
               y = problem.outputs[0].dtype;
-  if (!is_up_to_f32(x) && !is_integer(x)) return no_loop("the input", x);
-  if (!is_up_to_f32(scale)) return no_loop("the scale", scale);
+  if (!is_up_to_f64(x) && !is_integer(x)) return no_loop("the input", x);
+  if (!is_up_to_f64(scale)) return no_loop("the scale", scale);
   if (!is_f8(y) && (!is_integer(y) || size_bytes(y) > 4)) return no_loop("the output", y);
   return yes();
 }
@@ -26,8 +28,8 @@ Support supports_dequantise(const Problem& problem) {
   const DType x = problem.inputs[0].dtype, scale = problem.inputs[1].dtype,
               y = problem.outputs[0].dtype;
   if (!is_f8(x) && !is_integer(x)) return no_loop("the input", x);
-  if (!is_up_to_f32(scale)) return no_loop("the scale", scale);
-  if (!is_up_to_f32(y)) return no_loop("the output", y);
+  if (!is_up_to_f64(scale)) return no_loop("the scale", scale);
+  if (!is_up_to_f64(y)) return no_loop("the output", y);
   return yes();
 }
 

@@ -17,10 +17,10 @@ struct QuantiseLaunch {
   int64_t lowest, highest;  // of an integer result
 };
 /// y = saturate(round(x / scale) + zero), halves to even; NaN gives the zero point. To f8 the
-/// quotient goes as it is. x f32, f16, bf16 or integers; y i8 … u32 or f8. In f64, as the
+/// quotient goes as it is. x floats or integers; y i8 … u32 or f8. In f64, as the
 /// definition.
 cudaError_t quantise(const QuantiseLaunch& args, cudaStream_t stream);
-/// y = (x − zero)·scale in f64, rounded once. x integers or f8; y f32, f16 or bf16.
+/// y = (x − zero)·scale in f64, rounded once. x integers or f8; y f64, f32, f16 or bf16.
 cudaError_t dequantise(const QuantiseLaunch& args, cudaStream_t stream);
 
 struct LossLaunch {
