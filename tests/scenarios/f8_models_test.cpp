@@ -1,5 +1,5 @@
-// Models with FP8 Q/DQ operators of their own: their products run on kernels of 8 bits, in FP32 and
-// in FP16 alike, and pass.
+// Models with FP8 Q/DQ operators of their own: their products run on kernels of 8 bits, and pass. In
+// FP32 a GPU computes them from their dequantized values: its sums of FP8 are less exact than f32.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -94,8 +94,9 @@ TEST_P(F8ModelsOnDevice, RunOnKernelsOf8BitsAndPass) {
     CompileOptions options = test::options_here();
     options.mode = mode;
     const plan::Plan plan = compiler::run(path, options).plan;
-    ASSERT_EQ(std::ranges::count(plan.steps, OpKind::kQuantizedLinear, &plan::Step::op), 1);
-    ASSERT_EQ(std::ranges::count(plan.steps, OpKind::kDequantizeLinear, &plan::Step::op), 0);
+    const int own = options.device == "cpu" || options.mode == "fp16" ? 1 : 0;
+    ASSERT_EQ(std::ranges::count(plan.steps, OpKind::kQuantizedLinear, &plan::Step::op), own);
+    ASSERT_EQ(std::ranges::count(plan.steps, OpKind::kDequantizeLinear, &plan::Step::op), 1 - own);
     Request request;
     request.threads = 2;
     request.batches = {1, 3};

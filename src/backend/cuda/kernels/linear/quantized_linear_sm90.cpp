@@ -137,7 +137,11 @@ Support supports(const Problem& problem) {
 
 Numerics numerics(const Problem& problem) {
   Numerics numerics = quantized_numerics(problem);
-  if (problem.inputs[kQuantizedX].dtype == DType::kF8E4M3) numerics.sum_error = kF8SumError;
+  if (problem.inputs[kQuantizedX].dtype == DType::kF8E4M3) {
+    numerics.sum_error = kF8SumError;
+    // Of a model's own numbers, which are not rounded: the sums are no better than TF32's products.
+    if (numerics.compute == DType::kF32) numerics.compute = DType::kTF32;
+  }
   // device/activation.cuh: GELU of a 16-bit result is within 7e-7 times max(|x|, 1).
   if (numerics.approximation_abs > 0 && problem.outputs[0].dtype != DType::kF32)
     numerics.approximation_abs = numerics.approximation_rel = 8e-7;
