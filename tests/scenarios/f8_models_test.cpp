@@ -1,5 +1,5 @@
-// Models with FP8 Q/DQ operators of their own: their products run on kernels of 8 bits, and pass. In
-// FP32 a GPU computes them from their dequantized values: its sums of FP8 are less exact than f32.
+// Models with FP8 Q/DQ operators of their own: their products run on kernels of 8 bits, and pass.
+// Results of f32 a GPU computes from dequantized values: its sums of FP8 are less exact than f32.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ struct Spelling {
 };
 void PrintTo(const Spelling& row, std::ostream* out) { *out << row.name; }
 
-// y = relu(x·w + b), x and w quantized.
+// y = softmax(relu(x·w + b)), x and w quantized.
 std::string model_of(const Spelling& row) {
   std::mt19937 random(7);
   std::normal_distribution<float> normal;
@@ -74,7 +74,8 @@ std::string model_of(const Spelling& row) {
     model.node("MatMul", {"xd", "wd"}, {"p"});
     model.node("Add", {"p", "b"}, {"a"});
   }
-  model.node("Relu", {"a"}, {"y"});
+  model.node("Relu", {"a"}, {"r"});
+  model.node("Softmax", {"r"}, {"y"}, {onnx::attr_int("axis", -1)});
   return model.bytes();
 }
 

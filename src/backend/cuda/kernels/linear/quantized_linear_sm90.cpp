@@ -94,6 +94,9 @@ Support supports_operands(const Problem& problem) {
                 ", this kernel takes q8 and i8, or f8e4m3 of both");
   }
   if (const Support operands = quantized_operands(problem); !operands) return operands;
+  if (is_f8 && problem.asked.compute.type != DType::kF8E4M3 &&
+      !is_16_bit_float(problem.outputs[0].dtype))
+    return no("sums of the model's own f8e4m3 are not exact enough for a result of f32");
   if (problem.has_input(kWZero)) return no("the weight has zero points");
   if (!problem.has_input(kXZero)) return yes();
   if (is_f8) return no("f8e4m3 has no zero points");
