@@ -15,6 +15,8 @@ namespace vernier {
 
 /// True for q8, i8 and u8: operands of products of 8 bits.
 constexpr bool is_8_bits(DType t) { return t == DType::kQ8 || t == DType::kI8 || t == DType::kU8; }
+/// True for f8e4m3 and f8e5m2. A model's own are what its Q/DQ operators and Casts quantize to.
+constexpr bool is_8_bit_float(DType t) { return t == DType::kF8E4M3 || t == DType::kF8E5M2; }
 /// True for w8 and w4: only the weight of a product is quantized.
 constexpr bool is_weight_only(DType t) { return t == DType::kW8 || t == DType::kW4; }
 /// True for the types of 8 bits in which an engine multiplies numbers that it has quantized.

@@ -5,9 +5,8 @@
 namespace vernier::rules {
 namespace {
 
-bool is_f8(DType type) { return type == DType::kF8E4M3 || type == DType::kF8E5M2; }
 bool is_quantized_type(DType type) {
-  return is_f8(type) || type == DType::kI8 || type == DType::kU8 || type == DType::kI16 ||
+  return is_8_bit_float(type) || type == DType::kI8 || type == DType::kU8 || type == DType::kI16 ||
          type == DType::kU16;
 }
 

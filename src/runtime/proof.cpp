@@ -30,8 +30,6 @@ DType as_computed(DType stored) { return is_float(stored) ? DType::kF32 : stored
 bool is_q_or_dq(OpKind op) {
   return op == OpKind::kQuantizeLinear || op == OpKind::kDequantizeLinear;
 }
-bool is_f8(DType type) { return type == DType::kF8E4M3 || type == DType::kF8E5M2; }
-
 /// What is known of a plan's integer contents, and what could not be proven for all sizes.
 class Known {
  public:
@@ -86,7 +84,7 @@ class StepContext final : public rules::InferContext {
   bool has_input(size_t i) const override { return i < inputs_.size() && inputs_[i].present; }
   DType dtype(size_t i) const override {
     const DType stored = input(i).dtype;
-    return is_q_or_dq(step_.op) && is_f8(stored) ? stored : as_computed(stored);
+    return is_q_or_dq(step_.op) && is_8_bit_float(stored) ? stored : as_computed(stored);
   }
   const SymShape& shape(size_t i) const override { return *input(i).shape; }
 

@@ -28,14 +28,12 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
          (a.bytes() == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0);
 }
 
-// Numbers of a Q/DQ model in 8 bits: no others are held in their type.
-bool is_f8(DType type) { return type == DType::kF8E4M3 || type == DType::kF8E5M2; }
-
 // One type for floats that are held in several (a model in 16 bits holds some in f32).
 DType common_float(const std::vector<Tensor>& tensors) {
   DType common = DType::kUndefined;
   for (const Tensor& t : tensors) {
-    if (!t.defined() || !is_float(t.dtype()) || is_f8(t.dtype()) || t.dtype() == common) continue;
+    if (!t.defined() || !is_float(t.dtype()) || is_8_bit_float(t.dtype()) || t.dtype() == common)
+      continue;
     common = common == DType::kUndefined || represents(t.dtype(), common) ? t.dtype()
              : represents(common, t.dtype())                              ? common
                                                                           : DType::kF32;
@@ -126,7 +124,7 @@ class ModelConstants {
     std::vector<ir::ValueId> ids;
     for (const Tensor& t : inputs) {
       const bool converts =
-          t.defined() && is_float(t.dtype()) && !is_f8(t.dtype()) && t.dtype() != common;
+          t.defined() && is_float(t.dtype()) && !is_8_bit_float(t.dtype()) && t.dtype() != common;
       ids.push_back(!t.defined() ? ir::kNoValue
                                  : graph.add_constant(converts ? as_type(t, common) : t));
     }
@@ -306,7 +304,8 @@ class Holder {
   }
   // Numbers of f8e4m3 that the model holds, not made by this build.
   bool is_models_own(const Place& place) const {
-    return place.derivation != plan::kNone && is_f8(plan_.derivations[place.derivation].dtype);
+    return place.derivation != plan::kNone &&
+           is_8_bit_float(plan_.derivations[place.derivation].dtype);
   }
   // Is the derivation that of a matrix of another shape than the constant's?
   bool is_real_weight(const Place& place) const {

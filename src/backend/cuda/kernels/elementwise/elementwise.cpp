@@ -55,7 +55,6 @@ bool takes_bools_as_floats(OpKind op) {
   return kFormulas[static_cast<size_t>(op)].logic || is_elementwise_move(op);
 }
 
-bool is_f8(DType t) { return t == DType::kF8E4M3 || t == DType::kF8E5M2; }
 bool is_f32_or_bool(DType t) { return t == DType::kF32 || t == DType::kBool; }
 
 // ---- instructions → steps
@@ -92,7 +91,7 @@ class Translator {
   Translator(std::vector<Instruction> program, std::span<const DType> inputs)
       : program_(std::move(program)), inputs_(inputs.size()) {
     for (DType input : inputs) {
-      if (is_f8(input)) steps_.reason = "an input of type " + std::string(name(input));
+      if (is_8_bit_float(input)) steps_.reason = "an input of type " + std::string(name(input));
       steps_.types.push_back(computed_type(input));
     }
     if (inputs.size() > kMaxElementwiseInputs) steps_.reason = "more than 16 inputs";
@@ -144,7 +143,7 @@ class Translator {
     steps_.reason = refusal(instruction, types);
     if (!steps_.reason.empty()) return;
     const DType result = computed_type(result_type(instruction, types));
-    if (is_f8(result)) {
+    if (is_8_bit_float(result)) {
       steps_.reason = "a result of type " + std::string(name(result));
       return;
     }
