@@ -1,6 +1,7 @@
 // Times the sm_90a matrix product of operands of 8 bits (src/backend/cuda/kernels/linear/
 // gemm_sm90.h) beside the best of cuBLASLt's candidates, in the same run.
-//   build/cuda/bench/bench_gemm_8_bits [--rest MS] [--tiles] [--json FILE] [i8|f8] [ROWS...]
+//   build/cuda/bench/bench_gemm_8_bits [--rest MS] [--tiles] [--rows-scales] [--json FILE] [i8|f8]
+//                                      [ROWS...]
 // Ours: into f16; into f16 with erf GELU; that, quantized to the operands' type; into f16 with a
 // residual. cuBLASLt: i8 into i8, f8e4m3 into f16, each with one scale for all, and of f8 without
 // and with its fast accumulation. Medians of graphs of launches, in turns; --tiles: every tile
@@ -33,12 +34,14 @@ struct Problem {
   int64_t m;
   int n, k;
   GemmType type;
+  bool by_row;
   Buffer x, w, bias, y, residual, q, x_scales, w_scales, w_sums, one, zero;
-  Problem(int64_t m, int n, int k, GemmType type)
+  Problem(int64_t m, int n, int k, GemmType type, bool by_row)
       : m(m),
         n(n),
         k(k),
         type(type),
+        by_row(by_row),
         x(m * k),
         w(static_cast<size_t>(n) * k),
         bias(n * 2),
@@ -71,7 +74,8 @@ struct Problem {
     call.scales.x = static_cast<const float*>(x_scales.data());
     call.scales.w = static_cast<const float*>(w_scales.data());
     call.scales.w_sums = static_cast<const float*>(w_sums.data());
-    call.scales.by_row = call.scales.by_column = true;
+    call.scales.by_column = true;
+    call.scales.by_row = by_row, call.scales.folded = !by_row;
     if (finish == Finish::kGeluOwn) {
       call.quantized.q = static_cast<int8_t*>(q.data());
       call.quantized.scale = static_cast<const float*>(one.data());
@@ -189,6 +193,7 @@ void time_one(const EightBitLibrary& library, const Problem& p, bool table, FILE
 int main(int argc, char** argv) {
   take_rest(argc, argv);
   const bool tiles = take_option(argc, argv, "--tiles", false) != nullptr;
+  const bool by_row = take_option(argc, argv, "--rows-scales", false) != nullptr;
   const char* json = take_option(argc, argv, "--json", true);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   GemmType type = GemmType::kI8;
@@ -214,7 +219,7 @@ int main(int argc, char** argv) {
   const char* comma = "";
   for (const int64_t m : rows) {
     for (const auto& shape : kShapes) {
-      time_one(library, Problem(m, shape[1], shape[0], type), tiles, out, comma);
+      time_one(library, Problem(m, shape[1], shape[0], type, by_row), tiles, out, comma);
       comma = ",\n";
     }
   }

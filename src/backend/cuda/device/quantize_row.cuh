@@ -16,17 +16,43 @@ __device__ inline RowRange shuffled(RowRange range, int offset) {
   return {__shfl_xor_sync(~0u, range.low, offset), __shfl_xor_sync(~0u, range.high, offset)};
 }
 inline constexpr int kLargestQ8 = 127;
+/// q = x·factor + zero, of a whole zero, rounded once, to the nearest of -127 … 127, halves to even;
+/// NaN: 127. No conversion, of which a multiprocessor does few: at 1.5·2^23, where neighbors are 1
+/// apart, an addition rounds, and the low byte is q.
+class GivenRounding {
+ public:
+  __device__ GivenRounding(float factor, float zero) : factor_(factor), zero_(zero + kWhole) {}
+  /// Its low byte is q.
+  __device__ int with_byte(float x) const {
+    constexpr int kBits = 0x4b400000;  // of kWhole
+    // Bits of floats are in the order of the floats, but for two negative ones.
+    const int bits = __float_as_int(__fmaf_rn(x, factor_, zero_));
+    return max(kBits - kLargestQ8, min(kBits + kLargestQ8, bits));
+  }
+  /// Of four numbers; `a` is the lowest byte.
+  __device__ uint32_t bytes(float a, float b, float c, float d) const {
+    const uint32_t low = __byte_perm(with_byte(a), with_byte(b), 0x0040);
+    const uint32_t high = __byte_perm(with_byte(c), with_byte(d), 0x0040);
+    return __byte_perm(low, high, 0x5410);
+  }
+
+ private:
+  static constexpr float kWhole = 0x1.8p23f;
+  float factor_, zero_;
+};
 /// q = (x − middle)·first·second + shift, rounded to the nearest of -127 … 127, halves to even;
 /// NaN: 0. Or, where `to_f8`, to the nearest number of f8e4m3, of which 448 is the largest. Of tiny
-/// numbers first·second would be infinite.
+/// numbers first·second would be infinite. Where the scale is `given`, for all rows, it is
+/// GivenRounding, if not to_f8.
 struct RowScaling {
   float middle, first, second, shift, scale, zero;
-  bool to_f8 = false;
+  bool to_f8 = false, given = false;
   __device__ float scaled(float x) const { return __fmaf_rn((x - middle) * first, second, shift); }
   __device__ int rounded(float x) const { return __float2int_rn(scaled(x)); }
   __device__ int8_t byte(float x) const {
     if (to_f8)
       return static_cast<int8_t>(__nv_cvt_float_to_fp8(scaled(x), __NV_SATFINITE, __NV_E4M3));
+    if (given) return static_cast<int8_t>(GivenRounding(second, shift).with_byte(x));
     return static_cast<int8_t>(max(-kLargestQ8, min(kLargestQ8, rounded(x))));
   }
 };
@@ -51,6 +77,7 @@ __device__ inline uint32_t packed_f8(float a, float b, float c, float d) {
 /// The four bytes of RowScaling::byte.
 __device__ inline uint32_t packed_bytes(const RowScaling& by, float a, float b, float c, float d) {
   if (by.to_f8) return packed_f8(by.scaled(a), by.scaled(b), by.scaled(c), by.scaled(d));
+  if (by.given) return GivenRounding(by.second, by.shift).bytes(a, b, c, d);
   return packed_bytes(by.rounded(a), by.rounded(b), by.rounded(c), by.rounded(d));
 }
 
@@ -89,10 +116,10 @@ __device__ inline RowScaling f8_scaling_of(const RowRange& range) {
 __device__ inline RowScaling scaling_of(const RowRange& range, bool to_f8) {
   return to_f8 ? f8_scaling_of(range) : scaling_of(range);
 }
-/// The scaling x / scale + zero; of f8e4m3, which has no zero: null.
+/// The scaling x / scale + zero, a whole number; of f8e4m3, which has no zero: null.
 __device__ inline RowScaling given_scaling(const float* scale, const float* zero, bool to_f8) {
   const float shift = to_f8 ? 0 : *zero;
-  return {0, 1, 1 / *scale, shift, *scale, shift, to_f8};
+  return {0, 1, 1 / *scale, shift, *scale, shift, to_f8, true};
 }
 
 /// The range of a row of which each of kThreads threads knows a part; NaN if `differences`, the sum

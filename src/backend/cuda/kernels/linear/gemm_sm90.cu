@@ -46,10 +46,10 @@ Variant together(const char* name) {
   add_8_bits(made);
   return made;
 }
-// Of operands of 8 bits only.
-template <int kCols, int kCluster>
-Variant together_of_8_bits(const char* name) {
-  Variant made{name, 128, kCols, 1, kCluster, true, {}};
+// Of operands of 8 bits only; not `together`: in turns.
+template <int kCols, int kCluster, bool kTogether = true>
+Variant of_8_bits(const char* name) {
+  Variant made{name, kTogether ? 128 : 64, kCols, 1, kCluster, kTogether, {}};
   add_8_bits(made);
   return made;
 }
@@ -75,8 +75,9 @@ const Variant kVariants[] = {
     variant<2, 128, 1, 6, 2, 5>("128x128 c2"),  together<64, 8, 1>("128x64 t"),
     together<64, 8, 2>("128x64 c2 t"),          together<128, 6, 1>("128x128 t"),
     together<192, 4, 1>("128x192 t"),           together<256, 3, 1>("128x256 t"),
-    together<256, 3, 2>("128x256 c2 t"),        together_of_8_bits<128, 2>("128x128 c2 t"),
-    together_of_8_bits<192, 2>("128x192 c2 t"),
+    together<256, 3, 2>("128x256 c2 t"),        of_8_bits<128, 2>("128x128 c2 t"),
+    of_8_bits<192, 2>("128x192 c2 t"),          of_8_bits<256, 1, false>("64x256"),
+    of_8_bits<256, 2, false>("64x256 c2"),
 };
 constexpr int kVariantCount = sizeof(kVariants) / sizeof(kVariants[0]);
 

@@ -423,7 +423,11 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
   GemmColumnPart<S> column_part;
   if (!args.constant_bias) wait_for_previous_kernel();
   if (t < tiles) column_part.read(args, tile.col);
+  GemmFolded folded;
+  if constexpr (S::kScales) folded.read(args.scales);
   wait_for_previous_kernel();  // it may still read y, or write the residual
+  GemmResultScale result_scale;
+  if constexpr (S::kQuantizes) result_scale.read(args.quantized);
   RingPlace<S::kStages> place;
   if (begins_later) place.skip(args.k_blocks);
   uint32_t turn_parity = group == 0;  // group 0 begins: a fresh barrier passes for parity 1
@@ -431,7 +435,7 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
 #pragma unroll 1
   while (t < tiles) {
     GemmColumns<S> columns;
-    column_part.share(args, shared.bias(group), group);
+    column_part.share(args, folded, shared.bias(group), group);
     columns.load(shared.bias(group));
     t += (S::kTogether ? 1 : 2) * clusters;
     const GemmTile next = tile_at<S>(args, t, rank);
@@ -458,7 +462,10 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
       } else if (!S::kTogether) {
         barrier_wait(shared.boxes_turn(group), turn_parity);
       }
-      finish_in_boxes<S>(sums, columns, rows, args, y_map, boxes, tile);
+      if (S::kScales && args.scales.folded)
+        finish_in_boxes<S, S::kScales>(sums, columns, rows, args, result_scale, y_map, boxes, tile);
+      else
+        finish_in_boxes<S, false>(sums, columns, rows, args, result_scale, y_map, boxes, tile);
       if (threadIdx.x % 32 == 0) {
         wait_for_reads_of_boxes();
         barrier_arrive(shared.boxes_turn(S::kTogether ? 0 : 1 - group));
@@ -466,7 +473,8 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
       __syncwarp();
     } else {
       if constexpr (!S::kScales) add_bias<S>(sums, columns.bias);
-      finish<S>(sums, columns, rows, args, ahead, shared.strip(4 * group + warp), tile);
+      finish<S>(sums, columns, rows, args, result_scale, ahead, shared.strip(4 * group + warp),
+                tile);
     }
     turn_parity ^= 1;
     tile = next;

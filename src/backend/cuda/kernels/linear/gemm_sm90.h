@@ -16,6 +16,10 @@ struct GemmScales {
   const int8_t* x_zero = nullptr;                // null: 0
   const float *w = nullptr, *w_sums = nullptr;   // one or [n]; [n]: Σ_k w
   bool by_row = false, zeros_by_row = false, by_column = false;
+  /// x's scale and zero point are one number each, whatever m is, and no kernel writes them: they
+  /// go into the columns' scales and bias. Another rounding than that of rows' numbers, so it may
+  /// not depend on m.
+  bool folded = false;
 };
 
 /// Where q is not null, y, of operands kI8 or kF8 and type kF16, is not stored, but quantized to

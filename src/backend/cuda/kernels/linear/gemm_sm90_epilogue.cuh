@@ -84,6 +84,29 @@ __device__ __forceinline__ void pick_slice(const GemmSums<S>& sums, int index,
   }
 }
 
+// The scale and zero point of x where the columns' numbers have them in them (GemmScales::folded):
+// then a result is sum·scale + bias. Else 1 and 0.
+struct GemmFolded {
+  float scale = 1, zero = 0;
+  __device__ __forceinline__ void read(const GemmScales& by) {
+    if (!by.folded) return;
+    scale = *by.x;
+    if (by.x_zeros != nullptr)
+      zero = *by.x_zeros;
+    else if (by.x_zero != nullptr)
+      zero = static_cast<float>(*by.x_zero);
+  }
+};
+
+// That of a result which is quantized, read before the products.
+struct GemmResultScale {
+  float scale = 1, zero = 0;
+  __device__ __forceinline__ void read(const GemmQuantized& by) {
+    scale = *by.scale;
+    if (by.zero != nullptr) zero = *by.zero;
+  }
+};
+
 // What is known of this thread's columns: their bias as f32, 0 where there is none (an added +0
 // also turns sums of −0 into +0); of 8 bits also their scales and sums of w. A group reads it
 // together: each thread its part, as it is stored, long before it is needed, and the others'
@@ -115,8 +138,9 @@ struct GemmColumnPart {
       }
     }
   }
-  __device__ __forceinline__ void share(const GemmArguments& args, uint32_t through,
-                                        int group) const {
+  /// `x`: what is known of the operand (GemmFolded).
+  __device__ __forceinline__ void share(const GemmArguments& args, const GemmFolded& x,
+                                        uint32_t through, int group) const {
     const auto widened = [&](uint32_t bits) {
       if (args.bias_type == GemmType::kF32) return __uint_as_float(bits);
       using Narrow =
@@ -128,10 +152,13 @@ struct GemmColumnPart {
     for (int i = 0; i < kCount; ++i) {
       const int at = i * 128 + threadIdx.x % 128;
       if (at >= S::kCols) continue;
-      store_shared(through + at * 4, widened(bias[i]) + 0.0f);
       if constexpr (S::kScales) {
-        store_shared(through + (S::kCols + at) * 4, scales[i]);
+        const float scale = x.scale * scales[i];
+        store_shared(through + at * 4, __fmaf_rn(-x.zero * w_sums[i], scale, widened(bias[i])));
+        store_shared(through + (S::kCols + at) * 4, scale);
         store_shared(through + (2 * S::kCols + at) * 4, w_sums[i]);
+      } else {
+        store_shared(through + at * 4, widened(bias[i]) + 0.0f);
       }
     }
     warpgroup_sync(1 + group);
@@ -164,6 +191,7 @@ struct GemmRows<S, true> {
   float scales[2 * S::kRowBlocks], zeros[2 * S::kRowBlocks];
   __device__ __forceinline__ void read(const GemmArguments& args, int tile_row) {
     const GemmScales& by = args.scales;
+    if (by.folded) return;
     const float zero = by.x_zero == nullptr ? 0 : static_cast<float>(*by.x_zero);
 #pragma unroll
     for (int i = 0; i < 2 * S::kRowBlocks; ++i) {
@@ -192,14 +220,22 @@ __device__ __forceinline__ GemmRows<S> rows_of_block(const GemmRows<S>& rows, in
 }
 
 // v = what the four sums of eight columns, number `eight` of a tile, in rows g and g + 8 of row
-// block `block` become before the activation.
+// block `block` become before the activation. kFolded: GemmScales::folded.
 __device__ __forceinline__ float as_f32(int sum) { return __int2float_rn(sum); }
 __device__ __forceinline__ float as_f32(float sum) { return sum; }
-template <class S>
+template <class S, bool kFolded>
 __device__ __forceinline__ void scaled(const typename S::Sum (&d)[4], const GemmColumns<S>& columns,
                                        const GemmRows<S>& rows, int block, int eight, float* v) {
   const uint32_t at = columns.from + eight * 32;
   const float2 bias = load_shared_pair(at), scale = load_shared_pair(at + S::kCols * 4);
+  if constexpr (kFolded) {
+#pragma unroll
+    for (int i = 0; i < 4; i += 2) {
+      v[i] = __fmaf_rn(as_f32(d[i]), scale.x, bias.x);
+      v[i + 1] = __fmaf_rn(as_f32(d[i + 1]), scale.y, bias.y);
+    }
+    return;
+  }
   float2 w_sum{};
   if constexpr (!S::kPromotes) w_sum = load_shared_pair(at + 2 * S::kCols * 4);
 #pragma unroll
@@ -226,12 +262,19 @@ __device__ __forceinline__ void add_bias(GemmSums<S>& sums, const GemmBias<S>& b
   }
 }
 
-template <int kCount>
+// The degree of erf GELU's polynomial (device/activation.cuh) for results of kBytes each.
+template <class S, int kBytes>
+inline constexpr int kGeluDegree = kBytes == 4 ? 8 : S::kScales ? 3 : 5;
+template <class S, int kCount>
 __device__ __forceinline__ void activate(float (&v)[kCount], const GemmArguments& args) {
   if (args.activation == 1 && args.y_type == GemmType::kF32)
-    epilogue::activate<8>(v, 1);
+    epilogue::activate<kGeluDegree<S, 4>>(v, 1);
   else
-    epilogue::activate<5>(v, args.activation);
+    epilogue::activate<kGeluDegree<S, 2>>(v, args.activation);
+}
+template <class S, int kBytes, int kCount>
+__device__ __forceinline__ void gelu(float (&v)[kCount]) {
+  epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<kGeluDegree<S, kBytes>>(x); });
 }
 
 // Where this thread's elements of a slice are in y: rows row and row + 8, columns col + 8j.
@@ -378,7 +421,7 @@ __device__ __forceinline__ void add_box(uint32_t box, float (&v)[kCount]) {
 /// into a box of shared memory each, and from there to y through the copy engine (which leaves out
 /// what is beyond y). One after the other, because all at once they would hold up the other group's
 /// products (measured: 5 % at K = 1024). kResidual: it lies in the boxes already.
-template <class S, bool kGelu, bool kResidual>
+template <class S, bool kGelu, bool kResidual, bool kFolded = false>
 __device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const GemmColumns<S>& columns,
                                              const GemmRows<S>& rows, const CUtensorMap* y_map,
                                              uint32_t boxes, GemmTile tile) {
@@ -395,17 +438,14 @@ __device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const Gemm
         const typename S::Sum* d = sums[b] + 4 * (kEights * c + j);
         if constexpr (S::kScales) {
           const typename S::Sum four[4] = {d[0], d[1], d[2], d[3]};
-          scaled<S>(four, columns, rows, b, kEights * c + j, v + 4 * j);
+          scaled<S, kFolded>(four, columns, rows, b, kEights * c + j, v + 4 * j);
         } else {
           const float2 add = columns.bias[kEights * c + j];
           v[4 * j] = d[0] + add.x, v[4 * j + 1] = d[1] + add.y;
           v[4 * j + 2] = d[2] + add.x, v[4 * j + 3] = d[3] + add.y;
         }
       }
-      if constexpr (kGelu) {
-        constexpr int kDegree = sizeof(T) == 4 ? 8 : 5;
-        epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<kDegree>(x); });
-      }
+      if constexpr (kGelu) gelu<S, sizeof(T)>(v);
       const uint32_t box = boxes + (b * (S::kCols / S::kBoxCols) + c) * S::kBoxBytes;
       if constexpr (kResidual) add_box<T>(box, v);
       if constexpr (sizeof(T) == 4) {
@@ -432,7 +472,7 @@ __device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const Gemm
 
 /// The same of sums that are scaled, with GELU, in a loop: unrolled over all sums, the code is
 /// several times the instruction cache.
-template <class S>
+template <class S, bool kFolded>
 __device__ __forceinline__ void finish_boxes_gelu(const GemmSums<S>& sums,
                                                   const GemmColumns<S>& columns,
                                                   const GemmRows<S>& rows, const CUtensorMap* y_map,
@@ -451,9 +491,9 @@ __device__ __forceinline__ void finish_boxes_gelu(const GemmSums<S>& sums,
 #pragma unroll
     for (int j = 0; j < kEights; ++j) {
       const typename S::Sum four[4] = {d[4 * j], d[4 * j + 1], d[4 * j + 2], d[4 * j + 3]};
-      scaled<S>(four, columns, own, 0, kEights * c + j, v + 4 * j);
+      scaled<S, kFolded>(four, columns, own, 0, kEights * c + j, v + 4 * j);
     }
-    epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
+    gelu<S, sizeof(T)>(v);
     const uint32_t box = boxes + i * S::kBoxBytes;
 #pragma unroll
     for (int j = 0; j < kEights; j += 2) {
@@ -471,7 +511,8 @@ __device__ __forceinline__ void finish_boxes_gelu(const GemmSums<S>& sums,
 // A slice of the sums before the activation; those in f32 have their bias already.
 template <class S>
 __device__ __forceinline__ void take_slice(const GemmSums<S>& sums, const GemmColumns<S>& columns,
-                                           const GemmRows<S>& rows, int slice, GemmSlice<S>& v) {
+                                           const GemmRows<S>& rows, const GemmArguments& args,
+                                           int slice, GemmSlice<S>& v) {
   if constexpr (S::kScales) {
     typename S::Sum d[S::kSliceCols / 2];
     pick_slice<S, S::kSliceCols, 0, S::kSlices>(sums, slice, d);
@@ -480,7 +521,10 @@ __device__ __forceinline__ void take_slice(const GemmSums<S>& sums, const GemmCo
 #pragma unroll
     for (int j = 0; j < S::kSliceCols / 8; ++j) {
       const typename S::Sum four[4] = {d[4 * j], d[4 * j + 1], d[4 * j + 2], d[4 * j + 3]};
-      scaled<S>(four, columns, own, 0, eight + j, v + 4 * j);
+      if (args.scales.folded)
+        scaled<S, true>(four, columns, own, 0, eight + j, v + 4 * j);
+      else
+        scaled<S, false>(four, columns, own, 0, eight + j, v + 4 * j);
     }
   } else {
     pick_slice<S, S::kSliceCols, 0, S::kSlices>(sums, slice, v);
@@ -513,8 +557,7 @@ __device__ __forceinline__ void quantize(const GemmArguments& args, const RowSca
       bytes[j] =
           packed_f8(by.scaled(four[0]), by.scaled(four[1]), by.scaled(four[2]), by.scaled(four[3]));
     else
-      bytes[j] = packed_bytes(by.rounded(four[0]), by.rounded(four[1]), by.rounded(four[2]),
-                              by.rounded(four[3]));
+      bytes[j] = GivenRounding(by.second, by.shift).bytes(four[0], four[1], four[2], four[3]);
   }
 }
 // Of the two threads with lanes 2i and 2i + 1: the first gets row g's four bytes, the second those
@@ -524,8 +567,8 @@ __device__ __forceinline__ uint32_t own_four_bytes(uint32_t bytes) {
   return __byte_perm(bytes, others, threadIdx.x % 2 == 0 ? 0x5410 : 0x3276);
 }
 template <class S>
-__device__ __forceinline__ RowScaling scaling_of(const GemmQuantized& by) {
-  return given_scaling(by.scale, by.zero, S::kPromotes);
+__device__ __forceinline__ RowScaling scaling_of(const GemmResultScale& by) {
+  return given_scaling(&by.scale, &by.zero, S::kPromotes);
 }
 
 // q of kTogether times 8 columns of a warp's rows into its boxes.
@@ -543,13 +586,14 @@ __device__ __forceinline__ void store_bytes_in_box(uint32_t box, int first_eight
 }
 
 /// q of a tile through boxes of 16 rows and 128 or 64 columns.
-template <class S, bool kGelu>
+template <class S, bool kGelu, bool kFolded>
 __device__ __forceinline__ void finish_bytes(const GemmSums<S>& sums, const GemmColumns<S>& columns,
                                              const GemmRows<S>& rows, const GemmArguments& args,
+                                             const GemmResultScale& result_scale,
                                              const CUtensorMap* y_map, uint32_t boxes,
                                              GemmTile tile) {
   const int warp = uniform(threadIdx.x / 32 % 4), lane = threadIdx.x % 32;
-  const RowScaling by = scaling_of<S>(args.quantized);
+  const RowScaling by = scaling_of<S>(result_scale);
   // Computed together, so that one's latency hides behind the others: one after the other, a
   // layer's largest product takes 20 % longer.
   constexpr int kTogether = 8;
@@ -565,9 +609,9 @@ __device__ __forceinline__ void finish_bytes(const GemmSums<S>& sums, const Gemm
 #pragma unroll
     for (int j = 0; j < kTogether; ++j) {
       const typename S::Sum four[4] = {d[4 * j], d[4 * j + 1], d[4 * j + 2], d[4 * j + 3]};
-      scaled<S>(four, columns, own, 0, first + j, v + 4 * j);
+      scaled<S, kFolded>(four, columns, own, 0, first + j, v + 4 * j);
     }
-    if constexpr (kGelu) epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<5>(x); });
+    if constexpr (kGelu) gelu<S, 2>(v);
     uint32_t bytes[kTogether];
     quantize<S, kTogether>(args, by, tile.col + 8 * first + 2 * (lane % 4), v, bytes);
     const int c = first / kEights;
@@ -582,8 +626,8 @@ __device__ __forceinline__ void finish_bytes(const GemmSums<S>& sums, const Gemm
 /// The same of a slice, straight from registers.
 template <class S>
 __device__ __forceinline__ void store_bytes(GemmSlice<S>& v, const GemmArguments& args,
-                                            GemmSpot spot) {
-  const RowScaling by = scaling_of<S>(args.quantized);
+                                            const GemmResultScale& result_scale, GemmSpot spot) {
+  const RowScaling by = scaling_of<S>(result_scale);
   const int odd = threadIdx.x % 2, row = spot.row + 8 * odd, first = spot.col - 2 * odd;
   int8_t* q = args.quantized.q + static_cast<int64_t>(row) * args.n + first;
   uint32_t bytes[S::kSliceCols / 8];
@@ -596,27 +640,28 @@ __device__ __forceinline__ void store_bytes(GemmSlice<S>& v, const GemmArguments
 }
 
 /// A tile of a group through boxes, as args.finish has it.
-template <class S>
+template <class S, bool kFolded>
 __device__ __forceinline__ void finish_in_boxes(const GemmSums<S>& sums,
                                                 const GemmColumns<S>& columns,
                                                 const GemmRows<S>& rows, const GemmArguments& args,
+                                                const GemmResultScale& result_scale,
                                                 const CUtensorMap* y_map, uint32_t boxes,
                                                 GemmTile tile) {
   if constexpr (!S::kBoxes) {
   } else if constexpr (S::kQuantizes) {
     if (args.finish == GemmFinish::kBoxesGelu)
-      finish_bytes<S, true>(sums, columns, rows, args, y_map, boxes, tile);
+      finish_bytes<S, true, kFolded>(sums, columns, rows, args, result_scale, y_map, boxes, tile);
     else
-      finish_bytes<S, false>(sums, columns, rows, args, y_map, boxes, tile);
+      finish_bytes<S, false, kFolded>(sums, columns, rows, args, result_scale, y_map, boxes, tile);
   } else if (args.finish == GemmFinish::kBoxesGelu) {
     if constexpr (S::kScales)
-      finish_boxes_gelu<S>(sums, columns, rows, y_map, boxes, tile);
+      finish_boxes_gelu<S, kFolded>(sums, columns, rows, y_map, boxes, tile);
     else
       finish_boxes<S, true, false>(sums, columns, rows, y_map, boxes, tile);
   } else if (args.finish == GemmFinish::kBoxesResidual) {
-    finish_boxes<S, false, true>(sums, columns, rows, y_map, boxes, tile);
+    finish_boxes<S, false, true, kFolded>(sums, columns, rows, y_map, boxes, tile);
   } else {
-    finish_boxes<S, false, false>(sums, columns, rows, y_map, boxes, tile);
+    finish_boxes<S, false, false, kFolded>(sums, columns, rows, y_map, boxes, tile);
   }
 }
 
@@ -624,6 +669,7 @@ __device__ __forceinline__ void finish_in_boxes(const GemmSums<S>& sums,
 template <class S>
 __device__ __forceinline__ void finish(const GemmSums<S>& sums, const GemmColumns<S>& columns,
                                        const GemmRows<S>& rows, const GemmArguments& args,
+                                       const GemmResultScale& result_scale,
                                        const ResidualAhead<S>& ahead, uint32_t strip,
                                        GemmTile tile) {
   using T = typename S::Result;
@@ -634,8 +680,8 @@ __device__ __forceinline__ void finish(const GemmSums<S>& sums, const GemmColumn
     const int begin = slice % S::kColSlices * S::kSliceCols;
     const GemmSpot spot{row + lane / 4, tile.col + begin + 2 * (lane % 4)};
     GemmSlice<S> v;
-    take_slice<S>(sums, columns, rows, slice, v);
-    activate(v, args);
+    take_slice<S>(sums, columns, rows, args, slice, v);
+    activate<S>(v, args);
     if (args.residual != nullptr) {
       if (ResidualAhead<S>::kIs && ahead.is_read) {
         ahead.add(v);
@@ -644,7 +690,7 @@ __device__ __forceinline__ void finish(const GemmSums<S>& sums, const GemmColumn
       }
     }
     if constexpr (S::kQuantizes) {
-      store_bytes<S>(v, args, spot);
+      store_bytes<S>(v, args, result_scale, spot);
       continue;
     }
     if (args.y_type == GemmType::kF32) {

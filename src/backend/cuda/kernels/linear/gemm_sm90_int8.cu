@@ -12,6 +12,8 @@ GemmKernel gemm_sm90_int8(const char* name, GemmType result) {
       Shapes::row<1, 64, 1, 12, 1>("64x64"),
       Shapes::row<1, 128, 1, 8, 1>("64x128"),
       Shapes::row<1, 192, 1, 6, 1>("64x192"),
+      Shapes::row<1, 256, 1, 4, 1>("64x256"),
+      Shapes::row<1, 256, 1, 4, 2>("64x256 c2"),
       Shapes::row<2, 128, 1, 5, 1>("128x128"),
       Shapes::row<2, 128, 1, 5, 2>("128x128 c2"),
       Shapes::row<1, 64, 1, 8, 1, true>("128x64 t"),
