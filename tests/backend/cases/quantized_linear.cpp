@@ -196,9 +196,14 @@ const std::vector<QuantizedCase> kRows{
     {.name = "chunks, i8 by i8",      .x = {70, 48},   .n = 72,  .x_type = kI8, .w_type = kI8, .by_row = false, .x_zero = true, .constant_x_zero = true},
     {.name = "chunks, i8 by i8, zero", .x = {70, 48},  .n = 72,  .x_type = kI8, .w_type = kI8, .by_row = false, .x_zero = true},
     {.name = "chunks, i8 by i8, gelu", .x = {7, 64},   .n = 64,  .attrs = {.activation = Activation::kGeluTanh}, .x_type = kI8, .w_type = kI8, .by_row = false},
+    {.name = "chunks, one constant scale", .x = {130, 272}, .n = 392, .attrs = {.activation = Activation::kGeluErf}, .by_row = false, .constant_x_scale = true},
+    {.name = "chunks, constant, zero", .x = {67, 160}, .n = 264, .attrs = {.activation = Activation::kGeluErf}, .by_row = false, .x_zero = true, .constant_x_scale = true, .constant_x_zero = true},
+    {.name = "chunks, constant, residual", .x = {131, 96}, .n = 136, .attrs = {.trans_w = true}, .x_type = kI8, .w_type = kI8, .by_row = false, .by_column = false, .x_zero = true, .constant_x_scale = true, .constant_x_zero = true, .residual = true},
+    {.name = "chunks, constant scale alone", .x = {5, 48}, .n = 40, .x_type = kI8, .w_type = kI8, .by_row = false, .x_zero = true, .constant_x_scale = true},
     {.name = "f8e4m3",                .x = {5, 33},    .n = 65,  .x_type = kF8, .w_type = kF8},
     {.name = "f8e4m3, one scale each", .x = {300, 31}, .n = 5,   .attrs = {.trans_w = true}, .x_type = kF8, .w_type = kF8, .by_row = false, .by_column = false, .bias = false},
     {.name = "f8e4m3, chunks",        .x = {129, 144}, .n = 264, .attrs = {.activation = Activation::kGeluErf}, .x_type = kF8, .w_type = kF8},
+    {.name = "f8e4m3, constant scale", .x = {130, 272}, .n = 392, .attrs = {.activation = Activation::kGeluErf}, .x_type = kF8, .w_type = kF8, .by_row = false, .constant_x_scale = true},
     {.name = "f8e4m3, residual",      .x = {3, 50, 80}, .n = 136, .attrs = {.trans_w = true}, .x_type = kF8, .w_type = kF8, .residual = true},
     {.name = "f8e4m3, relu, residual", .x = {66, 1040}, .n = 392, .attrs = {.activation = Activation::kRelu}, .x_type = kF8, .w_type = kF8, .residual = true},
     {.name = "f8e4m3, tanh",          .x = {5, 32},    .n = 8,   .attrs = {.activation = Activation::kTanh}, .x_type = kF8, .w_type = kF8, .by_column = false},
@@ -217,6 +222,8 @@ OpCase quantized_case(Maker& make, const QuantizedCase& row) {
   out.back() = n;
   by_row.back() = 1;
   const Arg absent{.value = Tensor(), .special = false};
+  // Scales may go into a column's bias with the zero point: infinite ones give infinities or NaN.
+  const bool folds = row.constant_x_scale && row.x_zero;
   const auto optional = [&](bool present, const Arg& arg) { return present ? arg : absent; };
   c.inputs = {
       {.value = bytes(make, row.x_type, row.x), .batch_axis = 0, .special = false},
@@ -224,14 +231,18 @@ OpCase quantized_case(Maker& make, const QuantizedCase& row) {
        .constant = true,
        .special = false},
       {.value = scales(make, row.by_row ? by_row : Shape{}),
+       .constant = row.constant_x_scale,
        .batch_axis = row.by_row ? 0 : -1,
+       .special = !folds,
        .stays_f32 = true},
       {.value = scales(make, row.by_column ? Shape{n} : Shape{1}),
        .constant = true,
+       .special = !folds,
        .stays_f32 = true},
       optional(row.x_zero,
                row.x_type == kQ8
                    ? Arg{.value = make.normal(row.by_row ? by_row : Shape{}, 20, 30),
+                         .constant = row.constant_x_zero,
                          .batch_axis = row.by_row ? 0 : -1,
                          .special = false,  // a row whose zero point is infinite has scale NaN
                          .stays_f32 = true}

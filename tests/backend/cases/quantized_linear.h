@@ -11,7 +11,8 @@ struct QuantizedCase {
   LinearAttrs attrs = {};
   DType x_type = DType::kQ8, w_type = DType::kQ8;
   bool by_row = true, by_column = true;
-  bool x_zero = false, constant_x_zero = false, w_zero = false, w_zero_by_column = false;
+  bool x_zero = false, constant_x_scale = false, constant_x_zero = false, w_zero = false,
+       w_zero_by_column = false;
   bool bias = true, residual = false;
 };
 

@@ -161,6 +161,12 @@ QuantizedCase in_f8(QuantizedCase row) {
   row.x_zero = false;
   return row;
 }
+// x's scale and zero point are one constant each.
+QuantizedCase with_constants(QuantizedCase row) {
+  row.by_row = false;
+  row.constant_x_scale = row.constant_x_zero = true;
+  return row;
+}
 
 // Products of 8 bits, into f16, bf16 and f32, few rows and more tiles than a wave of them.
 TEST_F(TileShapes, OfProductsOf8BitsHaveTheSameBits) {
@@ -180,7 +186,8 @@ TEST_F(TileShapes, OfProductsOf8BitsHaveTheSameBits) {
        .residual = true},
       {.name = "large", .x = {5000, 256}, .n = 1024, .x_zero = true, .residual = true}};
   for (const QuantizedCase& row : cases) {
-    for (const QuantizedCase& one : {row, in_f8(row)}) {
+    for (const QuantizedCase& one :
+         {row, in_f8(row), with_constants(row), in_f8(with_constants(row))}) {
       const OpCase c = quantized_case(make, one);
       check(c);
       for (DType type : {DType::kF16, DType::kBF16}) {
@@ -243,15 +250,22 @@ TEST_F(TileShapes, SumsOfF8AreAsExactAsDeclared) {
 TEST_F(TileShapes, QuantizeTheResultsOfProductsOf8Bits) {
   Maker make(137);
   int joined = 0;
-  for (const QuantizedCase& row :
-       std::vector<QuantizedCase>{{.name = "few", .x = {9, 144}, .n = 392, .x_zero = true},
-                                  {.name = "gelu",
-                                  .x = {700, 528},
-                                  .n = 1040,
-                                  .attrs = {.activation = Activation::kGeluErf},
-                                  .x_zero = true},
-                                  {.name = "ragged", .x = {2050, 80}, .n = 776},
-                                  {.name = "large", .x = {5000, 256}, .n = 1024}}) {
+  for (const QuantizedCase& row : std::vector<QuantizedCase>{
+           {.name = "few", .x = {9, 144}, .n = 392, .x_zero = true},
+           {.name = "gelu",
+           .x = {700, 528},
+           .n = 1040,
+           .attrs = {.activation = Activation::kGeluErf},
+           .x_zero = true},
+           {.name = "ragged", .x = {2050, 80}, .n = 776},
+           {.name = "large", .x = {5000, 256}, .n = 1024},
+           with_constants({.name = "constants",
+           .x = {700, 528},
+           .n = 1040,
+           .attrs = {.activation = Activation::kGeluErf},
+           .x_zero = true}),
+           with_constants(
+               {.name = "large, constants", .x = {5000, 256}, .n = 1024, .x_zero = true})}) {
     for (const bool to_f8 : {false, true}) {
       const OpCase first =
           stored_as(quantized_case(make, to_f8 ? in_f8(row) : row), std::array{DType::kF16});

@@ -8,6 +8,11 @@
 
 namespace vernier::backend::cuda {
 
+/// Brings a constant into the second-level cache, while the kernel before may still run.
+__device__ inline void fetch_line(const void* constant) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(constant));
+}
+
 /// Of the numbers of a row and 0.
 struct RowRange {
   float low, high;
@@ -16,9 +21,9 @@ __device__ inline RowRange shuffled(RowRange range, int offset) {
   return {__shfl_xor_sync(~0u, range.low, offset), __shfl_xor_sync(~0u, range.high, offset)};
 }
 inline constexpr int kLargestQ8 = 127;
-/// q = x·factor + zero, of a whole zero, rounded once, to the nearest of -127 … 127, halves to even;
-/// NaN: 127. No conversion, of which a multiprocessor does few: at 1.5·2^23, where neighbors are 1
-/// apart, an addition rounds, and the low byte is q.
+/// q = x·factor + zero, of a whole zero, rounded once, to the nearest of -127 … 127, halves to
+/// even; NaN: 127. No conversion, of which a multiprocessor does few: at 1.5·2^23, where neighbors
+/// are 1 apart, an addition rounds, and the low byte is q.
 class GivenRounding {
  public:
   __device__ GivenRounding(float factor, float zero) : factor_(factor), zero_(zero + kWhole) {}

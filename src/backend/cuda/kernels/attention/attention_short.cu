@@ -98,6 +98,7 @@ __device__ inline void attend_short(const ShortLaunch& launch) {
     prefetch_map(&launch.maps.q);
     prefetch_map(&launch.maps.v);
   }
+  if (threadIdx.x == 64) fetch_scaling(launch.args);
   if (threadIdx.x == 32) {
 #pragma unroll
     for (int i = 0; i < 6; ++i)

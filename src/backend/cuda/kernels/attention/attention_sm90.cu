@@ -222,6 +222,7 @@ __device__ inline void attend_tile(const Sm90Launch& launch) {
   allow_next_kernel();
   {
     if (threadIdx.x == 32) start_barriers<kGroups>(launch.maps, barriers);
+    if (threadIdx.x == 64) fetch_scaling(args);
     if (args.starts_q != nullptr) wait_for_previous_kernel();
     const Tile found = find_tile<kGroups * kGroupQueries>(args, launch.tiles, blockIdx.x);
     steps = static_cast<int>((found.keys + kKeys - 1) / kKeys);

@@ -258,6 +258,13 @@ __device__ inline void multiply_keys(uint32_t query, uint32_t keys, float (&scor
   wgmma_commit();
 }
 
+// Brings what the result is quantized by, constants, into the second-level cache. By one thread.
+__device__ inline void fetch_scaling(const AttentionLaunch& args) {
+  const AttentionQuantized& by = args.quantized;
+  if (by.q == nullptr) return;
+  fetch_line(by.scale);
+  if (by.zero != nullptr) fetch_line(by.zero);
+}
 // How the result is quantized, where it is.
 __device__ inline RowScaling scaling_of(const AttentionQuantized& by) {
   return by.q == nullptr ? RowScaling{} : given_scaling(by.scale, by.zero, by.to_f8);

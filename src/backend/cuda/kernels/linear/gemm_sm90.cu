@@ -66,17 +66,17 @@ Variant variant(const char* name) {
 }
 
 const Variant kVariants[] = {
-    variant<1, 8, 4, 6, 1, 0>("64x8"),          variant<1, 16, 4, 5, 1, 5>("64x16"),
-    variant<1, 24, 2, 9, 1, 0>("64x24"),        variant<1, 32, 2, 9, 1, 8>("64x32"),
-    variant<1, 48, 2, 7, 1, 0>("64x48"),        variant<1, 64, 1, 12, 1, 12>("64x64"),
-    variant<1, 64, 1, 12, 2, 0>("64x64 c2"),    variant<1, 128, 1, 8, 1, 7>("64x128"),
-    variant<1, 128, 1, 8, 2, 0>("64x128 c2"),   variant<1, 192, 1, 6, 1, 0>("64x192"),
-    variant<1, 192, 1, 6, 2, 0>("64x192 c2"),   variant<2, 128, 1, 6, 1, 5>("128x128"),
-    variant<2, 128, 1, 6, 2, 5>("128x128 c2"),  together<64, 8, 1>("128x64 t"),
-    together<64, 8, 2>("128x64 c2 t"),          together<128, 6, 1>("128x128 t"),
-    together<192, 4, 1>("128x192 t"),           together<256, 3, 1>("128x256 t"),
-    together<256, 3, 2>("128x256 c2 t"),        of_8_bits<128, 2>("128x128 c2 t"),
-    of_8_bits<192, 2>("128x192 c2 t"),          of_8_bits<256, 1, false>("64x256"),
+    variant<1, 8, 4, 6, 1, 0>("64x8"),         variant<1, 16, 4, 5, 1, 5>("64x16"),
+    variant<1, 24, 2, 9, 1, 0>("64x24"),       variant<1, 32, 2, 9, 1, 8>("64x32"),
+    variant<1, 48, 2, 7, 1, 0>("64x48"),       variant<1, 64, 1, 12, 1, 12>("64x64"),
+    variant<1, 64, 1, 12, 2, 0>("64x64 c2"),   variant<1, 128, 1, 8, 1, 7>("64x128"),
+    variant<1, 128, 1, 8, 2, 0>("64x128 c2"),  variant<1, 192, 1, 6, 1, 0>("64x192"),
+    variant<1, 192, 1, 6, 2, 0>("64x192 c2"),  variant<2, 128, 1, 6, 1, 5>("128x128"),
+    variant<2, 128, 1, 6, 2, 5>("128x128 c2"), together<64, 8, 1>("128x64 t"),
+    together<64, 8, 2>("128x64 c2 t"),         together<128, 6, 1>("128x128 t"),
+    together<192, 4, 1>("128x192 t"),          together<256, 3, 1>("128x256 t"),
+    together<256, 3, 2>("128x256 c2 t"),       of_8_bits<128, 2>("128x128 c2 t"),
+    of_8_bits<192, 2>("128x192 c2 t"),         of_8_bits<256, 1, false>("64x256"),
     of_8_bits<256, 2, false>("64x256 c2"),
 };
 constexpr int kVariantCount = sizeof(kVariants) / sizeof(kVariants[0]);

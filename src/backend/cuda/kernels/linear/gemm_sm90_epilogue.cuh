@@ -111,7 +111,7 @@ struct GemmResultScale {
 // also turns sums of −0 into +0); of 8 bits also their scales and sums of w. A group reads it
 // together: each thread its part, as it is stored, long before it is needed, and the others'
 // through shared memory before the products. Of 8 bits there are too many for registers: they stay
-// there.
+// there, and come after the products, so that nothing waits for them.
 template <class S>
 using GemmBias = float2[S::kCols / 8];
 template <class S>
@@ -126,6 +126,10 @@ struct GemmColumnPart {
       const int at = i * 128 + threadIdx.x % 128, col = tile_col + at;
       bias[i] = 0;
       const bool inside = at < S::kCols && col < args.n;
+      if constexpr (S::kQuantizes) {
+        if (inside && at % 32 == 0 && args.quantized.factors != nullptr)
+          fetch_line(args.quantized.factors + col);
+      }
       if constexpr (S::kScales) {
         scales[i] = inside ? args.scales.w[args.scales.by_column ? col : 0] : 0;
         w_sums[i] = inside ? args.scales.w_sums[col] : 0;
@@ -153,8 +157,10 @@ struct GemmColumnPart {
       const int at = i * 128 + threadIdx.x % 128;
       if (at >= S::kCols) continue;
       if constexpr (S::kScales) {
-        const float scale = x.scale * scales[i];
-        store_shared(through + at * 4, __fmaf_rn(-x.zero * w_sums[i], scale, widened(bias[i])));
+        const float scale = x.scale * scales[i], own = widened(bias[i]);
+        // Of zero 0 not 0·scale, which is NaN where the scale is infinite.
+        store_shared(through + at * 4,
+                     x.zero == 0 ? own : __fmaf_rn(-x.zero * w_sums[i], scale, own));
         store_shared(through + (S::kCols + at) * 4, scale);
         store_shared(through + (2 * S::kCols + at) * 4, w_sums[i]);
       } else {
@@ -264,7 +270,9 @@ __device__ __forceinline__ void add_bias(GemmSums<S>& sums, const GemmBias<S>& b
 
 // The degree of erf GELU's polynomial (device/activation.cuh) for results of kBytes each.
 template <class S, int kBytes>
-inline constexpr int kGeluDegree = kBytes == 4 ? 8 : S::kScales ? 3 : 5;
+inline constexpr int kGeluDegree = kBytes == 4  ? 8
+                                   : S::kScales ? 3
+                                                : 5;
 template <class S, int kCount>
 __device__ __forceinline__ void activate(float (&v)[kCount], const GemmArguments& args) {
   if (args.activation == 1 && args.y_type == GemmType::kF32)

@@ -15,9 +15,12 @@ constexpr bool kIsAhead = L::kN == 8;
 template <class L>
 constexpr int kMinBlocks = L::kVectors* L::kN > 24 || kIsAhead<L> ? 2 : 3;
 
-/// Row `row` of y as it is stored, quantized.
-template <class L>
-__device__ void quantize(const PackedNorm& args, int64_t row, bool inside,
+/// Whether y is quantized too: by rows, or all rows by a given scale.
+enum class Quantized : uint8_t { kNot, kByRows, kGiven };
+
+/// Row `row` of y as it is stored, quantized; `given`: how, of Quantized::kGiven.
+template <class L, Quantized kHow>
+__device__ void quantize(const PackedNorm& args, const RowScaling& given, int64_t row, bool inside,
                          float (&x)[L::kVectors][L::kN]) {
 #pragma unroll
   for (int k = 0; k < L::kVectors; ++k) {
@@ -38,26 +41,28 @@ __device__ void quantize(const PackedNorm& args, int64_t row, bool inside,
     }
     return range_of_row<L::kThreads>(range, differences, nullptr);
   };
-  const RowScaling by = args.given_scale != nullptr
-                            ? given_scaling(args.given_scale, args.given_zero, args.to_f8)
-                            : scaling_of(range_of_x(), args.to_f8);
+  RowScaling by = given;
+  if constexpr (kHow == Quantized::kByRows) by = scaling_of(range_of_x(), args.to_f8);
   if (!inside) return;
 #pragma unroll
   for (int k = 0; k < L::kVectors; ++k) {
     const int column = PackedRow<L>::column(k);
     store_bytes(args.q, row * args.cols + column, args.cols - column, true, x[k], by);
   }
-  if (PackedRow<L>::lane() != 0) return;
+  if (kHow == Quantized::kGiven || PackedRow<L>::lane() != 0) return;
   if (args.scales != nullptr) args.scales[row] = by.scale;
   if (args.zeros != nullptr) args.zeros[row] = by.zero;
 }
 
 // kRows: rows (of each part of a warp) that are worked on side by side.
-template <class L, bool kAdds, int kRows, bool kQuantizes>
+template <class L, bool kAdds, int kRows, Quantized kHow>
 __global__ void __launch_bounds__(kPackedThreads, kMinBlocks<L>)
     packed_norm_kernel(const __grid_constant__ PackedNorm args) {
   using Row = PackedRow<L>;
   fetch_parameters(args);
+  RowScaling given{};
+  if constexpr (kHow == Quantized::kGiven)  // constants
+    given = given_scaling(args.given_scale, args.given_zero, args.to_f8);
   allow_next_kernel();
   wait_for_previous_kernel();
 
@@ -94,20 +99,20 @@ __global__ void __launch_bounds__(kPackedThreads, kMinBlocks<L>)
     if (kAdds && args.sum != nullptr) store(args.sum);
     normalise<L>(args, !kAdds && args.is_rms, x);
     store(args.y);
-    if constexpr (kQuantizes) {
+    if constexpr (kHow != Quantized::kNot) {
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
         const int64_t own = row + r * rows.step;
-        quantize<L>(args, place(rows.clamped(own)), own < args.rows, x[r]);
+        quantize<L, kHow>(args, given, place(rows.clamped(own)), own < args.rows, x[r]);
       }
     }
   }
 }
 
 struct LaunchNorm {
-  template <class L, bool kAdds, int kRows, bool kQuantizes = false>
+  template <class L, bool kAdds, int kRows, Quantized kHow = Quantized::kNot>
   static cudaError_t launch(const PackedNorm& args, cudaStream_t stream) {
-    const auto kernel = &packed_norm_kernel<L, kAdds, kRows, kQuantizes>;
+    const auto kernel = &packed_norm_kernel<L, kAdds, kRows, kHow>;
     static const PackedRoom kRoom = room_for(kernel);
     return launch_packed<L>(kernel, kRoom, args.rows, kRows, args, stream);
   }
@@ -128,7 +133,10 @@ template <class T, int kThreads, int kVectors>
 cudaError_t launch_in_parts(const PackedNorm& args, cudaStream_t stream) {
   using Exact = PackedLayout<T, kThreads, kVectors, true, true>;
   using Any = PackedLayout<T, kThreads, kVectors, false, true>;
-  if (args.q != nullptr) return LaunchNorm::launch<Exact, true, 1, true>(args, stream);
+  if (args.q != nullptr)
+    return args.given_scale != nullptr
+               ? LaunchNorm::launch<Exact, true, 1, Quantized::kGiven>(args, stream)
+               : LaunchNorm::launch<Exact, true, 1, Quantized::kByRows>(args, stream);
   return args.is_aligned ? LaunchNorm::launch<Exact, true, 1>(args, stream)
                          : LaunchNorm::launch<Any, true, 1>(args, stream);
 }

@@ -85,18 +85,18 @@ struct PackedRow {
   }
 };
 
-/// Brings constant scale and bias into the first-level cache, a 32-byte sector per thread, while
-/// the kernel before may still run. The copies are not read: an unused load would be left
+/// Brings constant scale, bias and factors into the first-level cache, a 32-byte sector per thread,
+/// while the kernel before may still run. The copies are not read: an unused load would be left
 /// out.
 __device__ inline void fetch_parameters(const PackedNorm& args) {
-  __shared__ float nowhere[2][kPackedThreads];  // a place for each copy: two to one would race
+  __shared__ float nowhere[3][kPackedThreads];  // a place for each copy: two to one would race
   if (!args.has_constants) return;
   constexpr int kSector = 8;
   const int at = kSector * static_cast<int>(threadIdx.x);
   if (at >= args.cols) return;  // 128 threads and more: a sector each covers 1024 columns
-  const float* const from[2] = {args.scale, args.bias};
+  const float* const from[3] = {args.scale, args.bias, args.factors};
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < 3; ++i) {
     if (from[i] == nullptr) continue;
     const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(&nowhere[i][threadIdx.x]));
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from[i] + at)

@@ -23,7 +23,8 @@ struct PackedNorm {
   /// packed_norm_quantizes(). `scales`, `zeros`: [rows], or null.
   int8_t* q = nullptr;
   float *scales = nullptr, *zeros = nullptr;
-  const float* factors = nullptr;  ///< of QuantizeRows: [cols], or null: 1
+  /// Of QuantizeRows; no kernel writes them.
+  const float* factors = nullptr;                             ///< [cols], or null: 1
   const float *given_scale = nullptr, *given_zero = nullptr;  ///< of all rows; null: each its own
   bool to_f8 = false;      ///< q is f8e4m3, else q8; zeros and given_zero are null
   bool backwards = false;  ///< rows from the last to the first; EmbedNorm takes no notice
