@@ -28,6 +28,17 @@ struct ModelInspection {
 /// Reads the model at `path`. Throws Error as compile() does.
 std::string inspect_model(const std::string& path, const ModelInspection& what);
 
+struct ExportedModel {
+  uint64_t nodes = 0, weight_bytes = 0;
+  std::string data_file;  ///< of the weights; empty: they are in the model file
+};
+/// Writes the raised graph of the model at `path` as a standard ONNX model of opset 21, with
+/// weights of 1 GiB and more in "<to>.data". Composites become the operators they are made of. The
+/// model answers as the one at `path`, but for rounding. Throws Error as compile() does, and
+/// Error(kInput) where an operator or a size has no form in ONNX, or `to` is a file of the model.
+ExportedModel export_onnx(const std::string& path, const std::string& to,
+                          bool seed_missing_weights = false);
+
 enum class EngineView : uint8_t {
   kSummary,  ///< inputs, outputs, device, weights, steps, hash
   kPlan,     ///< one row per step: operator, kernel, shapes

@@ -527,6 +527,13 @@ NB_MODULE(_native, m) {
           return import_files(options);
         });
   m.def(
+      "export_onnx",
+      [](const std::string& model, const std::string& to) {
+        const nb::gil_scoped_release unlocked;
+        export_onnx(model, to);
+      },
+      nb::arg("model"), nb::arg("to"));
+  m.def(
       "extract",
       [](const std::string& model, const std::string& part, const std::vector<std::string>& begin,
          const std::vector<std::string>& end, const std::string& max_memory, double max_seconds,

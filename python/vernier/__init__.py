@@ -11,7 +11,7 @@ docs/verification.md). Every failure is a vernier.Error with a `code`. build, ru
 the interpreter's lock.
 """
 from vernier import _native
-from vernier._build import build, calibrate, extract, import_cache
+from vernier._build import build, calibrate, export_onnx, extract, import_cache
 from vernier._engine import Engine, Port, Session
 from vernier._error import Error
 from vernier._reports import (Bisection, BuildReport, Calibration, Extraction, Inspection,
@@ -22,8 +22,9 @@ from vernier._verify import bisect, inspect, judge, localise, reduce, verify
 
 __all__ = ["Bisection", "BuildReport", "Calibration", "CrossEncoder", "Engine", "Error",
            "Extraction", "Inspection", "Judgement", "Localisation", "Port", "Reduction", "Report",
-           "Session", "TextEncoder", "VerifyReport", "bisect", "build", "calibrate", "extract",
-           "from_torch", "import_cache", "inspect", "judge", "localise", "reduce", "verify"]
+           "Session", "TextEncoder", "VerifyReport", "bisect", "build", "calibrate", "export_onnx",
+           "extract", "from_torch", "import_cache", "inspect", "judge", "localise", "reduce",
+           "verify"]
 __version__ = _native.version
 for _public in __all__:  # where users find it, in help() and pickles
     globals()[_public].__module__ = "vernier"

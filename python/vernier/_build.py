@@ -145,6 +145,16 @@ def calibrate(model: Model, data: Path | Iterable[Path], output: Path, *,
     return Calibration(found | {"notes": [in_python(note) for note in found["notes"]]}, text)
 
 
+def export_onnx(model: Model, to: Path) -> None:
+    """Writes what Vernier makes of a model before it decides types, the raised graph, to the file
+    `to` as a standard ONNX model of opset 21, as `vernier inspect --export-onnx` does. It answers as
+    the model does, but for rounding.
+    """
+    check_keeps(to, model)
+    with model_file(model) as path:
+        _native.export_onnx(path, os.fspath(to))
+
+
 def extract(model: Model, part: Path, *, begin: str | Iterable[str] = (),
             end: str | Iterable[str] = (), max_memory: int | str | None = None,
             max_seconds: float | None = None, progress: Progress = None) -> Extraction:

@@ -2,8 +2,11 @@
 // themselves: include/vernier/inspect.h.
 #include "vernier/inspect.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "cli/arguments.h"
 #include "cli/arrays.h"
@@ -13,7 +16,7 @@ namespace vernier::cli {
 namespace {
 
 struct Options {
-  std::string file, why, shapes, inputs, typed;
+  std::string file, why, shapes, inputs, typed, export_onnx;
   std::vector<std::string> rules;
   std::vector<std::string> plugins;
   int threads = 0;
@@ -29,8 +32,22 @@ struct Choice {
 
 [[noreturn]] void wrong_kind(const Options& options, const char* option, const char* is,
                              const char* needs) {
-  throw Error(ErrorCode::kInput, std::string(option) + " shows what is in " + needs + ", but '" +
-                                     options.file + "' is " + is);
+  throw Error(ErrorCode::kInput,
+              std::string(option) + " is for " + needs + ", but '" + options.file + "' is " + is);
+}
+
+std::string to_text(const Options& options, const ExportedModel& made) {
+  return fmt::format("wrote {}: {} nodes, {:.1f} MB of weights{}\n", options.export_onnx,
+                     made.nodes, 1e-6 * static_cast<double>(made.weight_bytes),
+                     made.data_file.empty() ? "" : " in " + made.data_file);
+}
+std::string to_json(const Options& options, const ExportedModel& made) {
+  const nlohmann::json fields{{"model", options.file},
+                              {"written", options.export_onnx},
+                              {"nodes", made.nodes},
+                              {"weight_bytes", made.weight_bytes},
+                              {"data_file", made.data_file}};
+  return fields.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 int inspect_model_file(const Options& options) {
@@ -54,6 +71,19 @@ int inspect_model_file(const Options& options) {
   } else if (options.dump_graph) {
     what.view = ModelView::kGraph;
   }
+  if (!options.export_onnx.empty()) {
+    if (options.raised || options.dump_graph || !options.typed.empty())
+      throw Error(ErrorCode::kInput,
+                  "--export-onnx writes a file and shows nothing: leave out the "
+                  "options that show something");
+    ExportedModel made;
+    {
+      const Progress progress("writing " + options.export_onnx);
+      made = export_onnx(options.file, options.export_onnx, options.seed_missing_weights);
+    }
+    print(options.json ? to_json(options, made) : to_text(options, made));
+    return 0;
+  }
   const Progress progress("reading " + options.file);
   print(inspect_model(options.file, what));
   return 0;
@@ -62,7 +92,8 @@ int inspect_model_file(const Options& options) {
 int inspect_engine_file(const Options& options) {
   for (const Choice& choice :
        {Choice{"--raised", options.raised}, Choice{"--dump-graph", options.dump_graph},
-        Choice{"--typed", !options.typed.empty()}, Choice{"--rule", !options.rules.empty()}}) {
+        Choice{"--typed", !options.typed.empty()}, Choice{"--rule", !options.rules.empty()},
+        Choice{"--export-onnx", !options.export_onnx.empty()}}) {
     if (choice.given) wrong_kind(options, choice.option, "an engine", "a model");
   }
   const EngineOptions opening{.kernels = plugin_kernels(options.plugins)};
@@ -138,6 +169,8 @@ void add_inspect(CLI::App& app, Run& chosen) {
                       "mode: model, fp32, tf32, fp16, bf16, int8, fp8, w8 or w4");
   command->add_option("--rule", options->rules, "with --typed: rules, as build takes them")
       ->allow_extra_args(false);
+  command->add_option("--export-onnx", options->export_onnx,
+                      "model: write the raised graph as a standard ONNX model (opset 21)");
   command->add_option("--why", options->why, "engine: the ledger's rows of one ONNX node");
   command->add_option("--shapes", options->shapes,
                       "sizes for --memory and --timing: batch=4,seq=128");
@@ -151,6 +184,7 @@ void add_inspect(CLI::App& app, Run& chosen) {
   command->footer(
       "Examples:\n"
       "  vernier inspect model.onnx --raised\n"
+      "  vernier inspect model.onnx --export-onnx raised.onnx\n"
       "  vernier inspect model.onnx --typed fp16 --rule 'op:LayerNorm store=f32'\n"
       "  vernier inspect model.vn --ledger --json\n"
       "  vernier inspect model.vn --why /encoder/layer.0/output/LayerNorm/Pow\n"

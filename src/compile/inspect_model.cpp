@@ -8,6 +8,7 @@
 #include "compile/lines.h"
 #include "compile/pipeline.h"
 #include "ir/text.h"
+#include "onnx/graph_model.h"
 #include "passes/report.h"
 #include "precision/onnx_nodes.h"
 #include "vernier/inspect.h"
@@ -194,6 +195,16 @@ std::string inspect_model(const std::string& path, const ModelInspection& what) 
       return as_json ? dump(summary) : summary_text(summary);
     }
   }
+}
+
+ExportedModel export_onnx(const std::string& path, const std::string& to,
+                          bool seed_missing_weights) {
+  CompileOptions options;
+  options.seed_missing_weights = seed_missing_weights;
+  compiler::Compiled compiled;
+  const onnx::WrittenGraph written = onnx::write_graph_model(
+      *compiler::raise(path, options, compiled), to, {.model = path, .limits = options.limits});
+  return {written.nodes, written.weight_bytes, written.data_file};
 }
 
 }  // namespace vernier

@@ -18,19 +18,14 @@ __device__ __forceinline__ float reciprocal_approximate(float x) {
 
 /// x·Φ(x), Φ the normal distribution: Φ(−a) = 2^Q(a) for a >= 0. Q is the polynomial for
 /// log2(erfc(a/√2)/2) that is minimax in a·Φ(−a) on [0, 6] (Lawson's iteration); beyond 6 it falls
-/// ever faster, to −∞, so there is nothing to clamp. Absolute error of a·2^Q and its evaluation:
-/// degree 8 <= 3.2e-8, degree 5 <= 4.7e-7 (for results of 16 bits), degree 3 <= 5.5e-5 (for 16 bits
-/// of products whose operands have 8); ex2.approx adds 2^-22 relative. Within 2e-7, 7e-7 or 5.6e-5
-/// times max(|x|, 1).
+/// ever faster, to −∞, so there is nothing to clamp. Absolute error of Q and its evaluation: degree
+/// 8 <= 3.2e-8, degree 5 <= 4.7e-7 (for results of 16 bits); ex2.approx adds 2^-22 relative.
+/// Within 2e-7 or 7e-7 times max(|x|, 1).
 template <int kDegree>
 __device__ __forceinline__ float gelu_erf(float x) {
   const float a = fabsf(x);
   float q;
-  if constexpr (kDegree == 3) {
-    q = fmaf(-2.4885628e-02f, a, -4.9882001e-01f);
-    q = fmaf(q, a, -1.1292460f);
-    q = fmaf(q, a, -1.0035317f);
-  } else if constexpr (kDegree == 5) {
+  if constexpr (kDegree == 5) {
     q = fmaf(-4.7329466789960861e-04f, a, 7.0844660513103008e-03f);
     q = fmaf(q, a, -5.1827181130647659e-02f);
     q = fmaf(q, a, -4.5999264717102051e-01f);

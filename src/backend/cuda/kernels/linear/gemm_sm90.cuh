@@ -435,15 +435,11 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
 #pragma unroll 1
   while (t < tiles) {
     GemmColumns<S> columns;
-    const auto share_columns = [&] {
-      column_part.share(args, folded, shared.bias(group), group);
-      columns.load(shared.bias(group));
-    };
-    if constexpr (!S::kScales) share_columns();
+    column_part.share(args, folded, shared.bias(group), group);
+    columns.load(shared.bias(group));
     t += (S::kTogether ? 1 : 2) * clusters;
     const GemmTile next = tile_at<S>(args, t, rank);
-    if (!S::kScales && t < tiles)
-      column_part.read(args, next.col);  // arrives while this one is multiplied
+    if (t < tiles) column_part.read(args, next.col);  // arrives while this one is multiplied
     if (S::kTogether) tile.row += group * S::kGroupRows;
     GemmRows<S> rows;
     rows.read(args, tile.row);
@@ -458,10 +454,6 @@ __device__ __forceinline__ void consume(const GemmShared<S>& shared, const GemmA
       multiply<S>(sums, shared, place, args.k_blocks, group);
     }
     if (!S::kTogether) place.skip(args.k_blocks);
-    if constexpr (S::kScales) {
-      share_columns();
-      if (t < tiles) column_part.read(args, next.col);
-    }
     if (S::kBoxes && args.finish != GemmFinish::kAny) {
       const uint32_t boxes = shared.boxes(S::kTogether ? 4 * group + warp : warp);
       if (args.finish == GemmFinish::kBoxesResidual) {  // which has waited for the boxes

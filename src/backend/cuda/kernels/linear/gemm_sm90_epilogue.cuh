@@ -111,7 +111,7 @@ struct GemmResultScale {
 // also turns sums of −0 into +0); of 8 bits also their scales and sums of w. A group reads it
 // together: each thread its part, as it is stored, long before it is needed, and the others'
 // through shared memory before the products. Of 8 bits there are too many for registers: they stay
-// there, and come after the products, so that nothing waits for them.
+// there.
 template <class S>
 using GemmBias = float2[S::kCols / 8];
 template <class S>
@@ -269,20 +269,18 @@ __device__ __forceinline__ void add_bias(GemmSums<S>& sums, const GemmBias<S>& b
 }
 
 // The degree of erf GELU's polynomial (device/activation.cuh) for results of kBytes each.
-template <class S, int kBytes>
-inline constexpr int kGeluDegree = kBytes == 4  ? 8
-                                   : S::kScales ? 3
-                                                : 5;
-template <class S, int kCount>
+template <int kBytes>
+inline constexpr int kGeluDegree = kBytes == 4 ? 8 : 5;
+template <int kCount>
 __device__ __forceinline__ void activate(float (&v)[kCount], const GemmArguments& args) {
   if (args.activation == 1 && args.y_type == GemmType::kF32)
-    epilogue::activate<kGeluDegree<S, 4>>(v, 1);
+    epilogue::activate<kGeluDegree<4>>(v, 1);
   else
-    epilogue::activate<kGeluDegree<S, 2>>(v, args.activation);
+    epilogue::activate<kGeluDegree<2>>(v, args.activation);
 }
-template <class S, int kBytes, int kCount>
+template <int kBytes, int kCount>
 __device__ __forceinline__ void gelu(float (&v)[kCount]) {
-  epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<kGeluDegree<S, kBytes>>(x); });
+  epilogue::for_each(v, [](float x) { return epilogue::gelu_erf<kGeluDegree<kBytes>>(x); });
 }
 
 // Where this thread's elements of a slice are in y: rows row and row + 8, columns col + 8j.
@@ -453,7 +451,7 @@ __device__ __forceinline__ void finish_boxes(const GemmSums<S>& sums, const Gemm
           v[4 * j + 2] = d[2] + add.x, v[4 * j + 3] = d[3] + add.y;
         }
       }
-      if constexpr (kGelu) gelu<S, sizeof(T)>(v);
+      if constexpr (kGelu) gelu<sizeof(T)>(v);
       const uint32_t box = boxes + (b * (S::kCols / S::kBoxCols) + c) * S::kBoxBytes;
       if constexpr (kResidual) add_box<T>(box, v);
       if constexpr (sizeof(T) == 4) {
@@ -501,7 +499,7 @@ __device__ __forceinline__ void finish_boxes_gelu(const GemmSums<S>& sums,
       const typename S::Sum four[4] = {d[4 * j], d[4 * j + 1], d[4 * j + 2], d[4 * j + 3]};
       scaled<S, kFolded>(four, columns, own, 0, kEights * c + j, v + 4 * j);
     }
-    gelu<S, sizeof(T)>(v);
+    gelu<sizeof(T)>(v);
     const uint32_t box = boxes + i * S::kBoxBytes;
 #pragma unroll
     for (int j = 0; j < kEights; j += 2) {
@@ -619,7 +617,7 @@ __device__ __forceinline__ void finish_bytes(const GemmSums<S>& sums, const Gemm
       const typename S::Sum four[4] = {d[4 * j], d[4 * j + 1], d[4 * j + 2], d[4 * j + 3]};
       scaled<S, kFolded>(four, columns, own, 0, first + j, v + 4 * j);
     }
-    if constexpr (kGelu) gelu<S, 2>(v);
+    if constexpr (kGelu) gelu<2>(v);
     uint32_t bytes[kTogether];
     quantize<S, kTogether>(args, by, tile.col + 8 * first + 2 * (lane % 4), v, bytes);
     const int c = first / kEights;
@@ -689,7 +687,7 @@ __device__ __forceinline__ void finish(const GemmSums<S>& sums, const GemmColumn
     const GemmSpot spot{row + lane / 4, tile.col + begin + 2 * (lane % 4)};
     GemmSlice<S> v;
     take_slice<S>(sums, columns, rows, args, slice, v);
-    activate<S>(v, args);
+    activate(v, args);
     if (args.residual != nullptr) {
       if (ResidualAhead<S>::kIs && ahead.is_read) {
         ahead.add(v);
