@@ -39,23 +39,123 @@ ir::ValueId padded_mask(NodeContext& node, ir::ValueId mask, const Dim& keys) {
   return node.emit(OpKind::kPad, {mask, pads, hidden, node.constant_i64({-1})}, PadAttrs{});
 }
 
-void check_variant(NodeContext& node) {
-  if (node.attrs().number("softcap", 0.0F) != 0) node.unsupported("it has a softcap");
-  node.attrs().ignore("qk_matmul_output_mode");  // for output 3, which is not provided
+void check_precision(NodeContext& node) {
   const int64_t precision = node.attrs().integer("softmax_precision", 1);
   if (precision != 1 && precision != 10 && precision != 16) {  // softmax computes in at least f32
     node.unsupported("softmax_precision " + std::to_string(precision) + " is wider than FLOAT");
   }
-  for (const char* window : {"left_window_size", "right_window_size"}) {
-    if (node.opset() >= 25 && node.attrs().integer(window, -1) >= 0) {
-      node.unsupported(std::string("it has a ") + window);
-    }
+}
+
+ir::ValueId all_of(NodeContext& node, ir::ValueId a, ir::ValueId b) {
+  return a == ir::kNoValue ? b : node.emit(OpKind::kAnd, {a, b});
+}
+
+// Which keys a query may see by their places: query i stands behind `past` keys, or, where the
+// number of valid keys is given for each row, at the end of these.
+class Places {
+ public:
+  Places(NodeContext& node, ir::ValueId q, ir::ValueId k, Dim past, ir::ValueId valid)
+      : node_(node),
+        queries_(node.shape(q)[1]),
+        keys_(node.shape(k)[1]),
+        past_(std::move(past)),
+        batch_(node.shape(q)[0]) {
+    if (valid != ir::kNoValue) valid_ = node.reshape(valid, {batch_, 1, 1, 1});
   }
-  if (node.has_input(6)) node.unsupported("it has an input nonpad_kv_seqlen");
+
+  ir::ValueId causal() { return node_.emit(OpKind::kLessOrEqual, {keys(), queries()}); }
+  /// At most so many keys before and behind the query's own place; below 0: any number.
+  ir::ValueId window(int64_t left, int64_t right) {
+    ir::ValueId keep = ir::kNoValue;
+    const auto number = [this](int64_t n) {
+      return node_.constant(Tensor::scalar(DType::kI64, static_cast<double>(n)));
+    };
+    if (left >= 0) {
+      const ir::ValueId first = node_.emit(OpKind::kSub, {queries(), number(left)});
+      keep = node_.emit(OpKind::kLessOrEqual, {first, keys()});
+    }
+    if (right >= 0) {
+      const ir::ValueId last = node_.emit(OpKind::kAdd, {queries(), number(right)});
+      keep = all_of(node_, keep, node_.emit(OpKind::kLessOrEqual, {keys(), last}));
+    }
+    return keep;
+  }
+  ir::ValueId valid() { return node_.emit(OpKind::kLess, {keys(), valid_}); }
+
+ private:
+  // By row where the numbers of keys are.
+  ir::ValueId queries() {
+    if (valid_ == ir::kNoValue) return positions(node_, past_, queries_, {queries_, 1});
+    const ir::ValueId count = node_.emit(OpKind::kShapeValues, {},
+                                         ShapeValuesAttrs{.values = {queries_}, .scalar = true});
+    const ir::ValueId first = node_.emit(OpKind::kSub, {valid_, count});
+    return node_.emit(OpKind::kAdd, {positions(node_, 0, queries_, {queries_, 1}), first});
+  }
+  ir::ValueId keys() { return positions(node_, 0, keys_, {1, keys_}); }
+
+  NodeContext& node_;
+  Dim queries_, keys_, past_, batch_;
+  ir::ValueId valid_ = ir::kNoValue;  // [B, 1, 1, 1]
+};
+
+// ---- attention as products and a softmax, where its scores are read or capped
+
+struct Parts {
+  ir::ValueId q, k, v;     // [B, S, H, D]
+  ir::ValueId bias, keep;  // or kNoValue
+  double scale = 1, softcap = 0;
+};
+
+// [B, Hk, …] as [B, heads, …]: each head several times.
+ir::ValueId repeated_heads(NodeContext& node, ir::ValueId x, const Dim& heads) {
+  const SymShape own = node.shape(x);
+  if (own[1] == heads) return x;
+  const Dim times = floordiv(heads, own[1]);
+  const ir::ValueId apart = node.reshape(x, {own[0], own[1], 1, own[2], own[3]});
+  const ShapeAttrs each{.shape = {own[0], own[1], times, own[2], own[3]}, .has_shape = true};
+  return node.reshape(node.emit(OpKind::kExpand, {apart}, each), {own[0], heads, own[2], own[3]});
+}
+
+// Output 0 as [B, S, H, D]; sets output 3.
+ir::ValueId attend_in_parts(NodeContext& node, const Parts& parts) {
+  const int64_t mode = node.attrs().integer("qk_matmul_output_mode", 0);
+  if (mode < 0 || mode > 3)
+    node.fail("qk_matmul_output_mode is " + std::to_string(mode) + "; expected 0 to 3");
+  const DType type = node.dtype(parts.q);
+  const auto number = [&](double value) { return node.constant(Tensor::scalar(type, value)); };
+  const ir::ValueId q = node.transpose(parts.q, {0, 2, 1, 3});
+  const Dim heads = node.shape(q)[1];
+  const ir::ValueId k = repeated_heads(node, node.transpose(parts.k, {0, 2, 3, 1}), heads);
+  const ir::ValueId v = repeated_heads(node, node.transpose(parts.v, {0, 2, 1, 3}), heads);
+  ir::ValueId scores =
+      node.emit(OpKind::kMul, {node.emit(OpKind::kMatMul, {q, k}), number(parts.scale)});
+  if (parts.softcap > 0) {
+    const ir::ValueId part = node.emit(OpKind::kDiv, {scores, number(parts.softcap)});
+    scores = node.emit(OpKind::kMul, {node.emit(OpKind::kTanh, {part}), number(parts.softcap)});
+  }
+  const double infinity = std::numeric_limits<double>::infinity();
+  ir::ValueId bias = parts.bias;
+  if (parts.keep != ir::kNoValue) {
+    const ir::ValueId hides = node.emit(OpKind::kWhere, {parts.keep, number(0), number(-infinity)});
+    bias = bias == ir::kNoValue ? hides : node.emit(OpKind::kAdd, {bias, hides});
+  }
+  const ir::ValueId masked =
+      bias == ir::kNoValue ? scores : node.emit(OpKind::kAdd, {scores, bias});
+  ir::ValueId probabilities = node.emit(OpKind::kSoftmax, {masked}, AxisAttrs{-1});
+  if (bias != ir::kNoValue) {
+    // A query that sees no key has no probabilities.
+    const ir::ValueId most =
+        node.emit(OpKind::kReduceMax, {bias}, ReduceAttrs{.axes = {-1}, .keepdims = true});
+    const ir::ValueId none = node.emit(OpKind::kEqual, {most, number(-infinity)});
+    probabilities = node.emit(OpKind::kWhere, {none, number(0), probabilities});
+  }
+  const std::array<ir::ValueId, 4> asked{scores, scores, masked, probabilities};
+  node.set_output(3, node.wants_output(3) ? asked[static_cast<size_t>(mode)] : ir::kNoValue);
+  return node.transpose(node.emit(OpKind::kMatMul, {probabilities, v}), {0, 2, 1, 3});
 }
 
 void translate_attention(NodeContext& node) {
-  check_variant(node);
+  check_precision(node);
   const ir::ValueId q_input = node.input(0);
   const int64_t rank = node.rank(q_input);
   if (rank != 3 && rank != 4)
@@ -69,24 +169,41 @@ void translate_attention(NodeContext& node) {
   attrs.causal = node.attrs().flag("is_causal", 0);
   const ir::ValueId q = split_heads(node, q_input, q_heads);
   const ir::ValueId past_key = node.optional_input(4), past_value = node.optional_input(5);
+  const ir::ValueId valid = node.optional_input(6);
+  if (valid != ir::kNoValue && past_key != ir::kNoValue)
+    node.fail("nonpad_kv_seqlen (input 6) goes without past_key (input 4)");
   const KeyValue k =
       join_past(node, split_heads(node, node.input(1), kv_heads), past_key, node.wants_output(1));
   const KeyValue v =
       join_past(node, split_heads(node, node.input(2), kv_heads), past_value, node.wants_output(2));
   attrs.scale =
       node.attrs().has("scale") ? node.attrs().number("scale", 0) : default_scale(node, q);
-  std::vector<ir::ValueId> inputs{q, k.full, v.full};
   ir::ValueId bias = node.optional_input(3), keep = ir::kNoValue;
-  attrs.masks_add = attrs.causal || bias != ir::kNoValue;
   if (bias != ir::kNoValue) {
     bias = padded_mask(node, bias, node.shape(k.full)[1]);
     if (node.dtype(bias) == DType::kBool) std::swap(bias, keep);
   }
   const Dim past = past_key == ir::kNoValue ? Dim(0) : node.shape(past_key)[2];
-  align_causal(node, q, k.full, past, attrs, keep);
-  inputs.push_back(bias);
-  inputs.push_back(keep);
-  const ir::ValueId context = node.emit(OpKind::kAttention, std::move(inputs), attrs);
+  Places places(node, q, k.full, past, valid);
+  const int64_t left = node.opset() < 25 ? -1 : node.attrs().integer("left_window_size", -1);
+  const int64_t right = node.opset() < 25 ? -1 : node.attrs().integer("right_window_size", -1);
+  if (left >= 0 || right >= 0) keep = all_of(node, keep, places.window(left, right));
+  if (valid != ir::kNoValue) keep = all_of(node, keep, places.valid());
+  attrs.masks_add = attrs.causal || bias != ir::kNoValue || keep != ir::kNoValue;
+  const double softcap = node.attrs().number("softcap", 0.0F);
+  const bool in_parts = softcap > 0 || node.wants_output(3);
+  if (attrs.causal && (in_parts || valid != ir::kNoValue)) {
+    keep = all_of(node, keep, places.causal());
+    attrs.causal = false;
+  }
+  ir::ValueId context = ir::kNoValue;
+  if (in_parts) {
+    context = attend_in_parts(node, {q, k.full, v.full, bias, keep, attrs.scale, softcap});
+  } else {
+    node.attrs().ignore("qk_matmul_output_mode");  // of output 3
+    align_causal(node, q, k.full, past, attrs, keep);
+    context = node.emit(OpKind::kAttention, {q, k.full, v.full, bias, keep}, attrs);
+  }
   const SymShape shape = node.shape(context);
   node.set_output(0, rank == 4 ? node.transpose(context, {0, 2, 1, 3})
                                : node.reshape(context, {shape[0], shape[1], shape[2] * shape[3]}));
