@@ -90,6 +90,13 @@ void translate_swish(NodeContext& node) {
   activation<OpKind::kSwish>(node, node.attrs().number("alpha", 1.0F));
 }
 
+// swiglu(a, b) = swish(a)·b.
+void translate_swiglu(NodeContext& node) {
+  const ir::ValueId gate = node.emit(OpKind::kSwish, {node.input(0)},
+                                     ActivationAttrs{.alpha = node.attrs().number("alpha", 1.0F)});
+  node.set_output(0, node.emit(OpKind::kMul, {gate, node.input(1)}));
+}
+
 void translate_gelu(NodeContext& node) {
   const std::string approximate = node.attrs().text("approximate", "none");
   if (approximate != "none" && approximate != "tanh") {
@@ -227,6 +234,7 @@ constexpr std::array kRows{
     Translation{"", "HardSigmoid", 6, translate_hard_sigmoid},
     Translation{"", "ThresholdedRelu", 10, translate_thresholded_relu},
     Translation{"", "Swish", 24, translate_swish},
+    Translation{"", "SwiGLU", 28, translate_swiglu},
     Translation{"", "Gelu", 20, translate_gelu},
     Translation{"", "Shrink", 9, translate_shrink},
     Translation{"", "Not", 1, translate_plain<OpKind::kNot>},

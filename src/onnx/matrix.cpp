@@ -34,8 +34,7 @@ void translate_conv_transpose(NodeContext& node) {
   node.set_output(0, node.emit(OpKind::kConvTranspose, node.all_inputs(), attrs));
 }
 
-template <OpKind kOp>
-void translate_pool(NodeContext& node) {
+PoolAttrs pool_attrs(NodeContext& node) {
   PoolAttrs attrs;
   attrs.kernel_shape = node.attrs().integers("kernel_shape");
   if (attrs.kernel_shape.empty()) node.fail("attribute 'kernel_shape' is missing");
@@ -44,12 +43,41 @@ void translate_pool(NodeContext& node) {
   attrs.pads = node.attrs().integers("pads");
   attrs.auto_pad = auto_pad(node);
   attrs.ceil_mode = node.attrs().flag("ceil_mode", 0);
+  return attrs;
+}
+
+template <OpKind kOp>
+void translate_pool(NodeContext& node) {
+  PoolAttrs attrs = pool_attrs(node);
   if (kOp == OpKind::kAveragePool) {
     attrs.count_include_pad = node.attrs().flag("count_include_pad", 0);
   } else {
     node.attrs().ignore("storage_order");  // for the indices, which are not provided
   }
   node.set_output(0, node.emit(kOp, node.all_inputs(), attrs));
+}
+
+// (sum of |x|^p over the window)^(1/p): the mean, in which padding counts as 0, times the elements.
+void translate_lp_pool(NodeContext& node) {
+  PoolAttrs attrs = pool_attrs(node);
+  if (attrs.ceil_mode) node.unsupported("it has ceil_mode");
+  attrs.count_include_pad = true;
+  const int64_t p = node.attrs().integer("p", 2);
+  if (p < 1) node.fail("p is " + std::to_string(p) + "; expected 1 or more");
+  const ir::ValueId x = node.input(0);
+  const auto number = [&](double value) {
+    return node.constant(Tensor::scalar(node.dtype(x), value));
+  };
+  ir::ValueId powers = p == 2 ? node.emit(OpKind::kMul, {x, x}) : node.emit(OpKind::kAbs, {x});
+  const auto exponent = static_cast<double>(p);
+  if (p > 2) powers = node.emit(OpKind::kPow, {powers, number(exponent)});
+  double count = 1;
+  for (const int64_t size : attrs.kernel_shape) count *= static_cast<double>(size);
+  const ir::ValueId mean = node.emit(OpKind::kAveragePool, {powers}, attrs);
+  const ir::ValueId sum = node.emit(OpKind::kMul, {mean, number(count)});
+  node.set_output(0, p == 1   ? sum
+                     : p == 2 ? node.emit(OpKind::kSqrt, {sum})
+                              : node.emit(OpKind::kPow, {sum, number(1 / exponent)}));
 }
 
 constexpr std::array kRows{
@@ -60,6 +88,7 @@ constexpr std::array kRows{
     Translation{"", "ConvTranspose", 1, translate_conv_transpose},
     Translation{"", "MaxPool", 1, translate_pool<OpKind::kMaxPool>},
     Translation{"", "AveragePool", 1, translate_pool<OpKind::kAveragePool>},
+    Translation{"", "LpPool", 2, translate_lp_pool},
     Translation{"", "GlobalAveragePool", 1, translate_plain<OpKind::kGlobalAveragePool>},
     Translation{"", "GlobalMaxPool", 1, translate_plain<OpKind::kGlobalMaxPool>},
 };

@@ -1,7 +1,9 @@
 // Translations of operators that move data. Contract: node_context.h, translations.h.
+#include <algorithm>
 #include <array>
 
 #include "core/attrs.h"
+#include "onnx/attention.h"
 #include "onnx/translations.h"
 
 namespace vernier::onnx {
@@ -81,6 +83,72 @@ void translate_scatter_elements(NodeContext& node) {
   attrs.axis = node.attrs().integer("axis", 0);
   attrs.reduction = scatter_reduction(node);
   node.set_output(0, node.emit(OpKind::kScatterElements, node.all_inputs(), attrs));
+}
+
+// A cache [B, …] with `update` written along an axis from write_indices[b] on.
+void translate_tensor_scatter(NodeContext& node) {
+  const ir::ValueId cache = node.input(0), update = node.input(1);
+  const SymShape shape = node.shape(update);
+  const int64_t rank = node.rank(cache);
+  int64_t axis = node.attrs().integer("axis", -2);
+  if (axis < 0) axis += rank;
+  if (axis < 1 || axis >= rank || std::ssize(shape) != rank)
+    node.fail("the axis " + std::to_string(axis) +
+              " is not one of [1, rank), or the inputs differ "
+              "in rank");
+  const std::string mode = node.attrs().text("mode", "linear");
+  if (mode != "linear" && mode != "circular")
+    node.fail("attribute 'mode' is '" + mode + "'; expected linear or circular");
+  SymShape along(shape.size(), 1), by_row(shape.size(), 1);
+  along[static_cast<size_t>(axis)] = shape[static_cast<size_t>(axis)];
+  by_row[0] = shape[0];
+  ir::ValueId places = positions(node, 0, shape[static_cast<size_t>(axis)], along);
+  if (node.has_input(2))
+    places = node.emit(OpKind::kAdd, {places, node.reshape(node.input(2), by_row)});
+  if (mode == "circular") {
+    const Dim size = node.shape(cache)[static_cast<size_t>(axis)];
+    const ir::ValueId length =
+        node.emit(OpKind::kShapeValues, {}, ShapeValuesAttrs{.values = {size}, .scalar = true});
+    places = node.emit(OpKind::kMod, {places, length}, ModAttrs{});
+  }
+  const ir::ValueId each =
+      node.emit(OpKind::kExpand, {places}, ShapeAttrs{.shape = shape, .has_shape = true});
+  node.set_output(
+      0, node.emit(OpKind::kScatterElements, {cache, each, update}, ScatterAttrs{.axis = axis}));
+}
+
+// The middle of x, or x in the middle of zeros, on each axis.
+void translate_center_crop_pad(NodeContext& node) {
+  ir::ValueId x = node.input(0);
+  const auto sizes = node.integers(node.input(1));
+  if (!sizes) node.fail("the sizes in input 1 are not known when the engine is built");
+  const int64_t rank = node.rank(x);
+  std::vector<int64_t> axes = node.attrs().integers("axes");
+  const bool all = axes.empty();
+  for (int64_t i = 0; all && i < rank; ++i) axes.push_back(i);
+  if (axes.size() != sizes->size())
+    node.fail("input 1 has " + std::to_string(sizes->size()) + " sizes for " +
+              std::to_string(axes.size()) + " axes");
+  std::vector<int64_t> starts, ends, pads_before, pads_after;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
+    if (axis < 0 || axis >= rank) node.fail("axis " + std::to_string(axes[i]) + " does not exist");
+    const auto size = node.shape(x)[static_cast<size_t>(axis)].as_constant();
+    if (!size) node.fail("the size of axis " + std::to_string(axis) + " is not fixed");
+    const int64_t wanted = (*sizes)[i], kept = std::min(*size, wanted), added = wanted - kept;
+    starts.push_back((*size - kept) / 2);
+    ends.push_back(starts.back() + kept);
+    pads_before.push_back(added / 2);
+    pads_after.push_back(added - added / 2);
+  }
+  const ir::ValueId along = node.constant_i64(axes);
+  x = node.emit(OpKind::kSlice, {x, node.constant_i64(starts), node.constant_i64(ends), along},
+                SliceAttrs{});
+  std::vector<int64_t> pads = pads_before;
+  pads.insert(pads.end(), pads_after.begin(), pads_after.end());
+  const ir::ValueId zero = node.constant(Tensor::scalar(node.dtype(x), 0));
+  node.set_output(0,
+                  node.emit(OpKind::kPad, {x, node.constant_i64(pads), zero, along}, PadAttrs{}));
 }
 
 void translate_scatter_nd(NodeContext& node) {
@@ -164,6 +232,8 @@ constexpr std::array kRows{
     Translation{"", "GatherND", 11, translate_gather_nd},
     Translation{"", "Scatter", 9, translate_scatter_elements},  // the name before opset 11
     Translation{"", "ScatterElements", 11, translate_scatter_elements},
+    Translation{"", "TensorScatter", 24, translate_tensor_scatter},
+    Translation{"", "CenterCropPad", 18, translate_center_crop_pad},
     Translation{"", "ScatterND", 11, translate_scatter_nd},
     Translation{"", "Tile", 6, translate_plain<OpKind::kTile>},
     Translation{"", "Pad", 2, translate_pad},

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
+#include <string>
 
 #include "onnx/model_builder.h"
 #include "ops/evaluate.h"
@@ -201,11 +203,32 @@ TEST(AttentionVariant, WhatIsNotExpressibleIsRefusedByName) {
     if (outputs.size() > 1) model.output(outputs.back());
     return model.error();
   };
-  EXPECT_THAT(refusal(attr_float("softcap", 2), {"y"}), ::testing::HasSubstr("it has a softcap"));
   EXPECT_THAT(refusal(attr_int("softmax_precision", 11), {"y"}),
               ::testing::HasSubstr("softmax_precision 11 is wider than FLOAT"));
-  EXPECT_THAT(refusal(attr_int("qk_matmul_output_mode", 1), {"y", "", "", "scores"}),
-              ::testing::HasSubstr("output 'scores' is not computed by Vernier"));
+  EXPECT_THAT(refusal(attr_int("qk_matmul_output_mode", 4), {"y", "", "", "scores"}),
+              ::testing::HasSubstr("qk_matmul_output_mode is 4; expected 0 to 3"));
+}
+
+// What is known of places is a mask of the composite; what is done with scores is not.
+TEST(AttentionVariant, WindowsStayFusedAndCapsDoNot) {
+  const auto operators = [](const Names& outputs, const std::vector<Attribute>& attributes) {
+    ModelBuilder model(25);
+    for (const char* name : {"q", "k", "v"}) model.input(name, kFloat, {1, 2, 3, 4});
+    model.output("y").node("Attention", {"q", "k", "v"}, outputs, attributes);
+    if (outputs.size() > 1) model.output(outputs.back());
+    const auto graph = model.import();
+    std::multiset<std::string> names;
+    for (const ir::NodeId id : graph->order()) names.insert(std::string(name(graph->node(id).op)));
+    return names;
+  };
+  EXPECT_EQ(operators({"y"}, {attr_int("left_window_size", 1)}).count("Attention"), 1);
+  EXPECT_EQ(operators({"y"}, {attr_int("right_window_size", 0)}).count("Attention"), 1);
+  for (const auto& names :
+       {operators({"y"}, {attr_float("softcap", 2)}), operators({"y", "", "", "scores"}, {})}) {
+    EXPECT_EQ(names.count("Attention"), 0);
+    EXPECT_EQ(names.count("MatMul"), 2);
+    EXPECT_EQ(names.count("Softmax"), 1);
+  }
 }
 
 }  // namespace

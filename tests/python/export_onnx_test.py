@@ -51,6 +51,19 @@ def test_the_raised_graph_answers_as_the_model(model, tmp_path):
             assert_alike(got, want, 1e-5)
 
 
+def assert_one_of(answers, *several):
+    """The answers are those of one: ONNX Runtime's are not always those that ONNX expects."""
+    errors = []
+    for want in several:
+        try:
+            for got, expected in zip(answers, want, strict=True):
+                assert_alike(got, np.asarray(expected), 2e-3)
+            return
+        except (AssertionError, ValueError) as error:
+            errors.append(error)
+    raise errors[-1]
+
+
 def test_node_tests_of_onnx(tmp_path):
     """All of which ONNX Runtime runs the model, and Vernier reads it."""
     warnings.simplefilter("ignore")
@@ -76,8 +89,8 @@ def test_node_tests_of_onnx(tmp_path):
         try:
             own = opened(raised)
             read = {put.name for put in own.get_inputs()}
-            for got, expected in zip(own.run(None, {n: x for n, x in feeds.items() if n in read}), want):
-                assert_alike(got, expected, 2e-3)
+            answers = own.run(None, {name: x for name, x in feeds.items() if name in read})
+            assert_one_of(answers, case.data_sets[0][1], want)
             counts["alike"] += 1
         except Exception as error:
             if case.name not in NOT_BY_ONNX_RUNTIME:
@@ -91,5 +104,5 @@ def test_what_is_not_written_is_said(tmp_path):
     model = MODELS[0]
     with pytest.raises(vernier.Error, match="would destroy"):
         vernier.export_onnx(model, model)
-    with pytest.raises(vernier.Error, match="there is no such file"):
+    with pytest.raises(vernier.Error, match="cannot read .*absent.onnx"):
         vernier.export_onnx(tmp_path / "absent.onnx", tmp_path / "raised.onnx")
