@@ -330,7 +330,7 @@ void write_shape_values(const Node& node, const std::string& output, GraphNodes&
 
 // QuantizeLinear or DequantizeLinear, whose real numbers are not of f64 in ONNX.
 bool write_in_f32(const Graph& graph, const Node& node, std::vector<std::string> inputs,
-                  std::vector<std::string> outputs, GraphNodes& nodes) {
+                  const std::vector<std::string>& outputs, GraphNodes& nodes) {
   const auto is_f64 = [&](ValueId id) { return graph.value(id).dtype == DType::kF64; };
   const auto to = [](DType type) { return MadeAttributes{{"to", type_number(type)}}; };
   for (const size_t i : {size_t{0}, size_t{1}})
