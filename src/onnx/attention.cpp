@@ -86,9 +86,7 @@ class Places {
   // By row where the numbers of keys are.
   ir::ValueId queries() {
     if (valid_ == ir::kNoValue) return positions(node_, past_, queries_, {queries_, 1});
-    const ir::ValueId count = node_.emit(OpKind::kShapeValues, {},
-                                         ShapeValuesAttrs{.values = {queries_}, .scalar = true});
-    const ir::ValueId first = node_.emit(OpKind::kSub, {valid_, count});
+    const ir::ValueId first = node_.emit(OpKind::kSub, {valid_, size_number(node_, queries_)});
     return node_.emit(OpKind::kAdd, {positions(node_, 0, queries_, {queries_, 1}), first});
   }
   ir::ValueId keys() { return positions(node_, 0, keys_, {1, keys_}); }
@@ -242,12 +240,13 @@ KeyValue join_past(NodeContext& node, ir::ValueId value, ir::ValueId past, bool 
   return result;
 }
 
+ir::ValueId size_number(NodeContext& node, const Dim& size) {
+  return node.emit(OpKind::kShapeValues, {}, ShapeValuesAttrs{.values = {size}, .scalar = true});
+}
+
 ir::ValueId positions(NodeContext& node, const Dim& first, const Dim& size, SymShape shape) {
-  const auto scalar = [&](const Dim& value) {
-    return node.emit(OpKind::kShapeValues, {}, ShapeValuesAttrs{.values = {value}, .scalar = true});
-  };
-  const ir::ValueId range =
-      node.emit(OpKind::kRange, {scalar(first), scalar(first + size), scalar(Dim(1))});
+  const ir::ValueId begin = size_number(node, first), end = size_number(node, first + size);
+  const ir::ValueId range = node.emit(OpKind::kRange, {begin, end, size_number(node, Dim(1))});
   return node.reshape(range, std::move(shape));
 }
 

@@ -13,6 +13,8 @@ struct KeyValue {
 /// kNoValue.
 KeyValue join_past(NodeContext& node, ir::ValueId value, ir::ValueId past, bool wants_present);
 
+/// A size as a number, i64.
+ir::ValueId size_number(NodeContext& node, const Dim& size);
 /// 0, 1, …, size − 1 with `first` added (i64), as `shape`.
 ir::ValueId positions(NodeContext& node, const Dim& first, const Dim& size, SymShape shape);
 

@@ -107,9 +107,7 @@ void translate_tensor_scatter(NodeContext& node) {
     places = node.emit(OpKind::kAdd, {places, node.reshape(node.input(2), by_row)});
   if (mode == "circular") {
     const Dim size = node.shape(cache)[static_cast<size_t>(axis)];
-    const ir::ValueId length =
-        node.emit(OpKind::kShapeValues, {}, ShapeValuesAttrs{.values = {size}, .scalar = true});
-    places = node.emit(OpKind::kMod, {places, length}, ModAttrs{});
+    places = node.emit(OpKind::kMod, {places, size_number(node, size)}, ModAttrs{});
   }
   const ir::ValueId each =
       node.emit(OpKind::kExpand, {places}, ShapeAttrs{.shape = shape, .has_shape = true});

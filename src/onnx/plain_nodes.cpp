@@ -330,17 +330,18 @@ void write_shape_values(const Node& node, const std::string& output, GraphNodes&
 
 // QuantizeLinear or DequantizeLinear, whose real numbers are not of f64 in ONNX.
 bool write_in_f32(const Graph& graph, const Node& node, std::vector<std::string> inputs,
-                  const std::vector<std::string>& outputs, GraphNodes& nodes) {
+                  const std::vector<std::string>& outputs, const MadeAttributes& attributes,
+                  GraphNodes& nodes) {
   const auto is_f64 = [&](ValueId id) { return graph.value(id).dtype == DType::kF64; };
   const auto to = [](DType type) { return MadeAttributes{{"to", type_number(type)}}; };
   for (const size_t i : {size_t{0}, size_t{1}})
     if (is_f64(node.inputs[i])) inputs[i] = nodes.make("Cast", {inputs[i]}, to(DType::kF32));
   const std::string op(name(node.op));
   if (!is_f64(node.outputs[0])) {
-    nodes.add(op, inputs, outputs, quantize_attributes(node));
+    nodes.add(op, inputs, outputs, attributes);
     return true;
   }
-  const std::string y = nodes.make(op, inputs, quantize_attributes(node));
+  const std::string y = nodes.make(op, inputs, attributes);
   nodes.add("Cast", {y}, outputs, to(DType::kF64));
   return true;
 }
@@ -425,7 +426,7 @@ bool write_plain_node(const Graph& graph, const Node& node, const std::vector<st
   const auto attributes = attributes_of(node);
   if (!attributes) return false;
   if (node.op == kQuantizeLinear || node.op == kDequantizeLinear)
-    return write_in_f32(graph, node, inputs, outputs, nodes);
+    return write_in_f32(graph, node, inputs, outputs, *attributes, nodes);
   nodes.add(std::string(name(node.op)), inputs, outputs, *attributes);
   return true;
 }
