@@ -25,6 +25,8 @@ enum class Verdict : uint8_t {
 
 /// As it is printed, stored in JSON and in certificates.
 std::string_view name(Verdict verdict);
+/// Throws Error(kInput) for any other text.
+Verdict verdict_named(std::string_view text);
 /// What a user does about it, in a sentence or two.
 std::string_view advice(Verdict verdict);
 /// Exit code of the command line: 0 for pass, else 1.

@@ -115,6 +115,10 @@ struct Request {
   bool localise = false;    ///< fill Report::localisation: some more FP64 evaluations of one cell
   bool time = false;        ///< fill Report::times
   std::filesystem::path html;  ///< where verify() writes its page; empty: nowhere
+  /// Where verify() keeps what is done (.npz), every ten seconds or more, and where it is stopped;
+  /// removed at its end. Empty: nowhere. Not for a part (from, to).
+  std::filesystem::path checkpoint;
+  bool resume = false;  ///< go on from `checkpoint`, if it is of an equal request
   std::function<void(const std::string& stage)> progress;
   /// Of verify(), localise(), bisect() and reduce(), from their beginning to their end.
   Limits limits;
@@ -310,6 +314,7 @@ struct Report {
   std::string explanation;         ///< what, where, which step, what to do
   Cause cause;                     ///< the same in parts
   std::vector<std::string> notes;  ///< domains and what else the reader should know
+  std::string resumed;  ///< with Request::resume: what was taken from the checkpoint, or why not
   std::vector<CellResult> cells;
   std::vector<OutputResult> outputs;
   std::vector<CheckResult> checks;

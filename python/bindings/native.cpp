@@ -574,6 +574,11 @@ NB_MODULE(_native, m) {
       .def("thorough", [](Request& r) { r.depth = verify::Depth::kThorough; })
       .def("quick", [](Request& r) { r.depth = verify::Depth::kQuick; })
       .def("against", [](Request& r, const std::string& engine) { r.against = engine; })
+      .def("checkpoint",
+           [](Request& r, const std::string& path, bool resume) {
+             r.checkpoint = path;
+             r.resume = resume;
+           })
       .def(
           "progress",
           [](Request& r, nb::object function) { r.progress = teller(std::move(function)); },

@@ -17,6 +17,7 @@ _ARGUMENTS = {
     "against": ("against", "text"), "also": ("also", "text"),
     "also-python": ("also_python", "text"), "budget": ("budget", "name"),
     "evaluate-on": ("evaluate_on", "text"), "quick": ("quick=True", "flag"),
+    "resume": ("resume=True", "flag"),
     "batch-axis": ("batch_axis", "text"), "batches": ("batches", "numbers"),
     "data": ("data", "text"), "device": ("device", "text"), "expect": ("expect", "name"),
     "export-qdq": ("export_qdq", "text"), "from": ("begin", "list"),

@@ -32,7 +32,8 @@ def verify(engine: EngineFile, model: Model, inputs: Inputs = None, *,
            also_python: Path | None = None, evaluate_on: Literal["cpu", "cuda"] | None = None,
            metric: Metric | None = None, labels: Arrays | None = None,
            metric_output: str | None = None,
-           report: Path | None = None, stamp: bool = False, read_into_memory: bool = False,
+           report: Path | None = None, stamp: bool = False, checkpoint: Path | None = None,
+           resume: bool = False, read_into_memory: bool = False,
            max_memory: int | str | None = None, max_seconds: float | None = None,
            progress: Progress = None) -> VerifyReport:
     """Compares a saved engine with the FP64 evaluation of its model, as `vernier verify` does.
@@ -61,6 +62,10 @@ def verify(engine: EngineFile, model: Model, inputs: Inputs = None, *,
     report    also write the report to this HTML file.
     stamp     write the verdict into the engine file, whatever it is; with tolerance, the
               certificate says that the limits are your own.
+    checkpoint, resume
+              a file (.npz) that keeps what is done, from time to time and when the call is stopped
+              (Ctrl-C, max_seconds), and is removed at the end; with resume an equal call goes on
+              from it. resume without a file: ENGINE.vn.checkpoint.npz, as the program has it.
     read_into_memory  as of Engine. max_memory, max_seconds, progress: as of build.
 
     Returns the report: "verdict" ("pass", or what was found), "explanation", "outputs", "cells", ….
@@ -94,6 +99,11 @@ def verify(engine: EngineFile, model: Model, inputs: Inputs = None, *,
         if report is not None:
             check_keeps(report, _path_of(engine), model)
             request.html(os.fspath(report))
+        if checkpoint is None and resume:
+            checkpoint = f"{_path_of(engine)}.checkpoint.npz"
+        if checkpoint is not None:
+            check_keeps(checkpoint, _path_of(engine), model)
+            request.checkpoint(os.fspath(checkpoint), resume)
         request.progress(tell)
         fields, text = _native.verify(request, tolerance or "", stamp)
     found = json.loads(fields)

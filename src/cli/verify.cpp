@@ -27,7 +27,7 @@ struct Options {
   int threads = 0;
   LimitOptions limits;
   bool thorough = false, stamp = false, json = false, timing = false, read_into_memory = false,
-       accept_declared = false, cost = false, quick = false;
+       accept_declared = false, cost = false, quick = false, resume = false;
 };
 
 void add_report(const Options& options, verify::Request& request) {
@@ -92,6 +92,9 @@ int verify_engine(const Options& options) {
   request.also_python = options.also_python;
   request.limits = limits_of(options.limits);
   request.read_into_memory = options.read_into_memory;
+  const bool part = !request.from.empty() || !request.to.empty();
+  if (!part) request.checkpoint = options.engine + ".checkpoint.npz";
+  request.resume = options.resume;
   add_report(options, request);
   for (const auto& file :
        io::array_files({options.inputs.begin(), options.inputs.end()}, "--inputs"))
@@ -156,6 +159,9 @@ void add_verify(CLI::App& app, Run& chosen) {
       ->add_option("--budget", options->budget,
                    "seconds that the sweep may take: as many sizes beyond its grid as fit")
       ->check(CLI::PositiveNumber);
+  command->add_flag("--resume", options->resume,
+                    "go on where the same command was stopped (Ctrl-C, --max-seconds, a crash): "
+                    "what it had done is in ENGINE.vn.checkpoint.npz");
   command->add_option("--from", options->from,
                       "verify only the part from these named values of the model, on the engine's "
                       "own numbers there");
@@ -209,6 +215,7 @@ void add_verify(CLI::App& app, Run& chosen) {
       "  vernier verify model.vn --model model.onnx --stamp\n"
       "  vernier verify model.vn --model model.onnx --report report.html\n"
       "  vernier verify model.vn --model model.onnx --max-memory 8GB --max-seconds 600\n"
+      "  vernier verify model.vn --model model.onnx --resume\n"
       "  vernier verify new.vn --model model.onnx --against old.vn\n"
       "  vernier verify model.vn --model model.onnx --also onnxruntime\n"
       "  vernier verify model.vn --model model.onnx --from /enc/0/Add --to /enc/1/Add\n"

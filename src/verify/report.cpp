@@ -327,6 +327,7 @@ std::string to_json(const Report& report) {
               {"ms", report.ms},
               {"cost", json::array()},
               {"notes", report.notes},
+              {"resumed", report.resumed},
               {"outputs", json::array()},
               {"cells", json::array()},
               {"checks", json::array()},
@@ -361,6 +362,7 @@ bool AgainstOlder::equal() const {
 std::string to_text(const Report& report) {
   std::string text = "inputs\n";
   for (const std::string& note : report.notes) text += format_line("  {}\n", note);
+  if (!report.resumed.empty()) text += format_line("  {}\n", report.resumed);
   text += "cells (largest error of an element, as a part of 1+|reference|)\n" + table(report);
   text += "outputs (engine against FP64 of the model, at their worst cell)\n";
   for (const OutputResult& o : report.outputs) {

@@ -14,14 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-Verdict verdict_named(const std::string& text) {
-  for (auto v = static_cast<uint8_t>(Verdict::kConstant); v <= static_cast<uint8_t>(Verdict::kPass);
-       ++v) {
-    if (static_cast<Verdict>(v) == text) return static_cast<Verdict>(v);
-  }
-  throw Error(ErrorCode::kInput, "the report has the verdict '" + text + "', which nobody knows");
-}
-
 // Why an output is outside the limits; empty: it is not.
 std::string complaint_of(const json& output, const Tolerance& tolerance) {
   const json& all = output.at("all_cells");
@@ -70,7 +62,7 @@ StoredJudgement judge_stored(const std::string& text, const Tolerance& tolerance
   StoredJudgement result;
   try {
     const json report = json::parse(text);
-    const Verdict before = verdict_named(report.at("verdict"));
+    const Verdict before = verdict_named(report.at("verdict").get<std::string>());
     const bool by_limits = before == Verdict::kPass || before == Verdict::kPrecision;
     for (const json& output : report.at("outputs")) {
       result.outputs.push_back({output.at("name"), complaint_of(output, tolerance)});

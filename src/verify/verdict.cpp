@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <iterator>
+#include <string>
 
 #include "core/error.h"
 #include "vernier/error.h"
@@ -71,6 +72,12 @@ const Row& row_of(Verdict verdict) {
 }  // namespace
 
 std::string_view name(Verdict verdict) { return row_of(verdict).name; }
+Verdict verdict_named(std::string_view text) {
+  for (const Row& row : kRows) {
+    if (row.name == text) return row.verdict;
+  }
+  throw Error(ErrorCode::kInput, "'" + std::string(text) + "' is no verdict");
+}
 std::string_view advice(Verdict verdict) { return row_of(verdict).advice; }
 int exit_code(Verdict verdict) { return row_of(verdict).exit_code; }
 

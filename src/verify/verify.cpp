@@ -137,6 +137,12 @@ Report verify_engine(const std::shared_ptr<const Engine>& engine, const ir::Grap
                 "--also " + request.also +
                     " judges the answers of the whole model; leave out --from and --to");
   }
+  if (request.resume && (part || request.checkpoint.empty())) {
+    throw Error(ErrorCode::kInput,
+                part ? "--resume goes on with the verification of a whole engine; leave out --from "
+                       "and --to"
+                     : "resume needs the checkpoint's file, and none is named");
+  }
   Report report = part ? sweep.run_part() : sweep.run();
   report.data_hash = data_hash(request, report);
   if (request.time) report.times = step_times(*engine, request.threads);

@@ -21,5 +21,17 @@ TEST(Schedule, SaysWhatIsLeftFromTheWorkSoFar) {
   EXPECT_EQ(schedule.begin(start + seconds(30)), "");
 }
 
+TEST(Schedule, PassesOverWhatWasDoneBefore) {
+  using std::chrono::seconds;
+  Schedule schedule;
+  const Schedule::Clock::time_point start{};
+  for (const double work : {10.0, 5.0, 5.0, 100.0}) schedule.add(work);
+  schedule.done_before(0);
+  schedule.done_before(2);
+  EXPECT_EQ(schedule.begin(start), "step 2 of 4");
+  EXPECT_EQ(schedule.begin(start + seconds(1)), "step 4 of 4, about 20 s left")
+      << "5 of work took a second, 100 are left";
+}
+
 }  // namespace
 }  // namespace vernier::verify

@@ -296,6 +296,7 @@ std::string checks(const ReportPage& page) {
 std::string notes(const ReportPage& page) {
   std::string items;
   for (const std::string& note : page.report.notes) items += "<li>" + escaped(note) + "</li>\n";
+  if (!page.report.resumed.empty()) items += "<li>" + escaped(page.report.resumed) + "</li>\n";
   for (const std::string& note : page.plan.notes)
     items += "<li>of the build: " + escaped(note) + "</li>\n";
   if (items.empty()) return empty_section("notes", "Notes", "Nothing to note.");

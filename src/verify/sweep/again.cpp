@@ -176,6 +176,7 @@ void run_beside(Context& context) {
   if (cpus == 1 || context.watch.limits_memory() || context.runs.several.records()) return;
   std::vector<RunBeside> wanted;
   for (Group& group : context.inputs.groups) {
+    if (group.done) continue;
     for (const int64_t batch : batches_of(context, group)) wanted.push_back({&group, batch});
     const auto rows = std::ssize(group.rows);
     // On more CPUs a row is sooner done on all of them.

@@ -49,6 +49,7 @@ struct Group {
   /// The last of the distinct rows, where it is nothing but padding: its answers are not held
   /// against R. -1: there is none.
   int64_t empty_row = -1;
+  bool done = false;  ///< its cells are, since a checkpoint says so
   /// E by batch, on one thread and with other numbers in memory, as far as computed.
   std::map<int64_t, NamedTensors> on_one_thread = {};
 };
@@ -118,6 +119,8 @@ struct Context {
   std::unique_ptr<ConstantCache> in_fp64;  ///< constants that evaluations share
   Precision precision;
   ProjectionReach reach;
+  /// Operations that a budget leaves for cells beyond the grid: measured, or of a checkpoint.
+  std::optional<double> far_work;
   int64_t ties = 0;                ///< decisions of the engine that were taken for R's
   std::vector<std::string> notes;  ///< for the report
   Schedule schedule;

@@ -273,7 +273,10 @@ void add_far_groups(Context& context) {
   if (chosen || request.depth == Depth::kQuick) return;
   double left = least_on_device() > 0 ? kFarWorkWithGpu : kFarWork;
   if (request.depth == Depth::kThorough) left *= kThorough;
-  if (request.budget_seconds > 0) left = affordable_work(context);
+  if (request.budget_seconds > 0) {
+    if (!context.far_work) context.far_work = affordable_work(context);
+    left = *context.far_work;
+  }
   std::string skipped;
   const SizeRanges ranges = ranges_of(context);
   add_other_rows(context, ranges);

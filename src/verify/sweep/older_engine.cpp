@@ -39,22 +39,22 @@ OlderEngine::OlderEngine(const Context& context) {
       Engine::open(file, {.kernels = subject.request.kernels, .limits = subject.limits});
   check_ports(file, "the inputs", engine->inputs(), subject.engine->inputs());
   check_ports(file, "the outputs", engine->outputs(), subject.engine->outputs());
-  all_.file = file;
-  all_.engine_hash = engine->content_hash();
+  state_.all.file = file;
+  state_.all.engine_hash = engine->content_hash();
   runs_ = std::make_unique<Runner>(
       engine, SessionOptions{.threads = subject.request.threads, .limits = subject.limits});
 }
 
 void OlderEngine::compare(const Context& context, const std::string& label, const CellRun& run) {
   const NamedTensors answers = runs_->run_unwatched(run.inputs);
-  ++all_.cells;
+  ++state_.all.cells;
   for (const auto& [output, older] : answers) {
     const Tensor* here = find(run.answers, output);
     VERNIER_ASSERT(here, output);
-    auto place = std::ranges::find(all_.outputs, output, &AgainstOlder::OutputChange::name);
-    if (place == all_.outputs.end()) {
-      place = all_.outputs.insert(place, {.name = output});
-      sums_.emplace_back();
+    auto place = std::ranges::find(state_.all.outputs, output, &AgainstOlder::OutputChange::name);
+    if (place == state_.all.outputs.end()) {
+      place = state_.all.outputs.insert(place, {.name = output});
+      state_.sums.emplace_back();
     }
     if (same_bits(*here, older)) {
       ++place->equal_cells;
@@ -68,7 +68,7 @@ void OlderEngine::compare(const Context& context, const std::string& label, cons
     place->wrong_non_finite += far.wrong_non_finite;
     place->different_integers += far.different_integers;
     place->worst = std::max(place->worst, far.worst);
-    Sums& sums = sums_[place - all_.outputs.begin()];
+    Sums& sums = state_.sums[place - state_.all.outputs.begin()];
     if (got.is_float() && far.says_it_all()) {
       const auto elems = static_cast<double>(far.elems);
       sums.error += far.rms * far.rms * elems;
@@ -85,10 +85,10 @@ void OlderEngine::compare(const Context& context, const std::string& label, cons
 }
 
 AgainstOlder OlderEngine::result() const {
-  AgainstOlder all = all_;
+  AgainstOlder all = state_.all;
   for (size_t i = 0; i < all.outputs.size(); ++i) {
-    if (sums_[i].elems > 0 && sums_[i].older > 0)
-      all.outputs[i].rms = std::sqrt(sums_[i].error / sums_[i].older);
+    if (state_.sums[i].elems > 0 && state_.sums[i].older > 0)
+      all.outputs[i].rms = std::sqrt(state_.sums[i].error / state_.sums[i].older);
   }
   return all;
 }

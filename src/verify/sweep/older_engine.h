@@ -2,6 +2,8 @@
 // Contract: docs/certificates.md "Against another engine".
 #pragma once
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "verify/check.h"
 #include "verify/sweep/context.h"
@@ -18,13 +20,20 @@ class OlderEngine {
   /// Of all cells so far.
   AgainstOlder result() const;
 
- private:
   struct Sums {
-    double error = 0, older = 0;  // squares
+    double error = 0, older = 0;  ///< squares
     int64_t elems = 0;
   };
-  AgainstOlder all_;
-  std::vector<Sums> sums_;  // by output
+  /// What the cells so far have shown.
+  struct State {
+    AgainstOlder all = {};
+    std::vector<Sums> sums = {};  ///< by output
+  };
+  const State& state() const { return state_; }
+  void restore(State state) { state_ = std::move(state); }
+
+ private:
+  State state_;
   std::unique_ptr<Runner> runs_;
 };
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace vernier::verify {
 namespace {
@@ -22,13 +21,18 @@ std::string time_text(double seconds) {
 }  // namespace
 
 std::string Schedule::begin(Clock::time_point now) {
-  if (begun_ == works_.size()) return "";
-  if (begun_ == 0) since_ = now;
-  const auto at = works_.begin() + static_cast<std::ptrdiff_t>(begun_++);
-  const double done = std::accumulate(works_.begin(), at, 0.0);
-  const double left = std::accumulate(at, works_.end(), 0.0);
-  std::string text = fmt::format("step {} of {}", begun_, works_.size());
-  const double seconds = std::chrono::duration<double>(now - since_).count();
+  while (begun_ < steps_.size() && steps_[begun_].before) ++begun_;
+  if (begun_ == steps_.size()) return "";
+  if (!since_) since_ = now;
+  const auto at = steps_.begin() + static_cast<std::ptrdiff_t>(begun_++);
+  const auto sum = [](auto from, auto to) {
+    double work = 0;
+    for (; from != to; ++from) work += from->before ? 0 : from->work;
+    return work;
+  };
+  const double done = sum(steps_.begin(), at), left = sum(at, steps_.end());
+  std::string text = fmt::format("step {} of {}", begun_, steps_.size());
+  const double seconds = std::chrono::duration<double>(now - *since_).count();
   if (done > 0 && seconds > 0) text += ", " + time_text(seconds / done * left);
   return text;
 }

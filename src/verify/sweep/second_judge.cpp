@@ -39,21 +39,21 @@ double rms_of(double squares, int64_t elems) {
 
 SecondJudge::SecondJudge(const Context& context)
     : other_(options_of(context.subject.request), context.watch) {
-  all_.name = context.subject.request.also;
-  all_.version = other_.version();
+  state_.all.name = context.subject.request.also;
+  state_.all.version = other_.version();
 }
 
 void SecondJudge::refuse(const CellResult& cell, const std::string& why) {
-  if (!all_.refused.empty()) return;
-  all_.refused = other_.refused().empty() ? cell.label + ": " + why : why;
+  if (!state_.all.refused.empty()) return;
+  state_.all.refused = other_.refused().empty() ? cell.label + ": " + why : why;
 }
 
 size_t SecondJudge::place_of(const std::string& output) {
-  const auto found = std::ranges::find(all_.outputs, output, &AlsoJudged::Output::name);
-  const auto place = static_cast<size_t>(found - all_.outputs.begin());
-  if (found == all_.outputs.end()) {
-    all_.outputs.push_back({.name = output});
-    sums_.emplace_back();
+  const auto found = std::ranges::find(state_.all.outputs, output, &AlsoJudged::Output::name);
+  const auto place = static_cast<size_t>(found - state_.all.outputs.begin());
+  if (found == state_.all.outputs.end()) {
+    state_.all.outputs.push_back({.name = output});
+    state_.sums.emplace_back();
   }
   return place;
 }
@@ -61,10 +61,10 @@ size_t SecondJudge::place_of(const std::string& output) {
 void SecondJudge::compare(const Context& context, const CellResult& cell, const CellRun& run,
                           const NamedValues& reference, const std::vector<MeasuredOutput>& engine) {
   stage(context, cell.label + ": ONNX Runtime");
-  ++all_.cells;
+  ++state_.all.cells;
   const OnnxRuntime::Answers answers = other_.run(run.inputs, context.watch);
   if (!answers.refused.empty()) return refuse(cell, answers.refused);
-  ++all_.answered;
+  ++state_.all.answered;
   for (const MeasuredOutput& here : engine) {
     const Tensor* got = find(answers.outputs, here.name);
     if (got == nullptr || !here.misfit.empty()) continue;  // an output of the build's own
@@ -81,17 +81,17 @@ void SecondJudge::compare(const Context& context, const CellResult& cell, const 
       continue;
     }
     const size_t place = place_of(here.name);
-    add(here.distance, sums_[place].engine);
-    add(there.distance, sums_[place].other);
-    add(here.distance, all_.outputs[place].engine);
-    add(there.distance, all_.outputs[place].other);
+    add(here.distance, state_.sums[place].engine);
+    add(there.distance, state_.sums[place].other);
+    add(here.distance, state_.all.outputs[place].engine);
+    add(there.distance, state_.all.outputs[place].other);
   }
 }
 
 AlsoJudged SecondJudge::result() const {
-  AlsoJudged all = all_;
+  AlsoJudged all = state_.all;
   for (size_t i = 0; i < all.outputs.size(); ++i) {
-    const auto& [engine, other] = sums_[i];
+    const auto& [engine, other] = state_.sums[i];
     all.outputs[i].rms_reference = rms_of(engine.reference, engine.elems);
     all.outputs[i].engine.rms = rms_of(engine.error, engine.elems);
     all.outputs[i].other.rms = rms_of(other.error, other.elems);

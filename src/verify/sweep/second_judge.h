@@ -3,6 +3,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "verify/also/process.h"
@@ -21,16 +22,23 @@ class SecondJudge {
   /// Of all cells so far.
   AlsoJudged result() const;
 
- private:
   struct Sums {
-    Pool engine, other;
+    Pool engine = {}, other = {};
   };
+  /// What the cells so far have shown.
+  struct State {
+    AlsoJudged all = {};
+    std::vector<Sums> sums = {};  ///< by output
+  };
+  const State& state() const { return state_; }
+  void restore(State state) { state_ = std::move(state); }
+
+ private:
   void refuse(const CellResult& cell, const std::string& why);
   size_t place_of(const std::string& output);
 
   OnnxRuntime other_;
-  AlsoJudged all_;
-  std::vector<Sums> sums_;  // by output
+  State state_;
 };
 
 }  // namespace vernier::verify

@@ -73,7 +73,8 @@ CostClock::~CostClock() {
 
 Sweep::Sweep(std::shared_ptr<const Engine> engine, const ir::Graph& model, const Request& request)
     : context_(std::move(engine), model, request),
-      fp64_products_(fp64_device(request, context_.subject.backend)) {
+      fp64_products_(fp64_device(request, context_.subject.backend)),
+      checkpoint_(context_) {
   const bool has_task = !request.task.metric.empty();
   if (request.tolerance.metric && !has_task) {
     throw Error(ErrorCode::kInput,
@@ -333,7 +334,69 @@ void Sweep::make_schedule() {
   for (const double work : cells) context_.schedule.add(work);
 }
 
-Report Sweep::run() {
+std::vector<std::string> Sweep::cell_labels() const {
+  std::vector<std::string> labels;
+  for (const Group& group : context_.inputs.groups) {
+    for (const int64_t batch : batches_of(context_, group))
+      labels.push_back(
+          fmt::format("{} of {} rows", cell_of(group, batch).label, group.rows.size()));
+  }
+  return labels;
+}
+
+SweepState Sweep::state() const {
+  SweepState state{.units = units_,
+                   .far_work = context_.far_work.value_or(0),
+                   .cells = cell_labels(),
+                   .report = report_.report,
+                   .pools = context_.precision.pools,
+                   .reach = context_.reach,
+                   .ties = context_.ties,
+                   .mixed = context_.inputs.mixed,
+                   .seen_alone = seen_alone_,
+                   .notes = context_.notes};
+  state.of = 1 + std::ssize(state.cells) + std::ssize(context_.inputs.groups);
+  if (older_) state.older = older_->state();
+  if (second_) state.second = second_->state();
+  if (task_) state.task = task_->state();
+  return state;
+}
+
+void Sweep::take_over(SweepState state) {
+  taken_over_ = state.units;
+  checkpoint_.fill(context_.inputs.groups);
+  // Of the schedule: the evaluations, the runs beside each other, each cell.
+  context_.schedule.done_before(0);
+  size_t step = 2;
+  int64_t end = 1;  // the unit behind a group
+  for (Group& group : context_.inputs.groups) {
+    const int64_t cells = std::ssize(batches_of(context_, group));
+    for (int64_t cell = 0; cell < cells; ++cell, ++step)
+      if (end + cell < taken_over_) context_.schedule.done_before(step);
+    end += cells + 1;
+    group.done = end <= taken_over_;
+  }
+  Report& report = report_.report;
+  state.report.tolerance = report.tolerance;
+  state.report.engine_hash = report.engine_hash;
+  report = std::move(state.report);
+  report.resumed = fmt::format("went on after {} of {} steps, from '{}'", state.units, state.of,
+                               context_.subject.request.checkpoint.string());
+  context_.precision.pools = std::move(state.pools);
+  context_.reach = state.reach;
+  context_.ties = state.ties;
+  context_.inputs.mixed = std::move(state.mixed);
+  context_.notes = std::move(state.notes);
+  seen_alone_ = std::move(state.seen_alone);
+  if (older_ && state.older) older_->restore(std::move(*state.older));
+  if (second_ && state.second) second_->restore(std::move(*state.second));
+  if (task_ && state.task) task_->restore(std::move(*state.task));
+}
+
+void Sweep::run_units() {
+  std::string& resumed = report_.report.resumed;
+  std::optional<SweepState> before = checkpoint_.read(resumed);
+  if (before && context_.subject.request.budget_seconds > 0) context_.far_work = before->far_work;
   list_checks();
   if (!context_.subject.request.against.empty()) older_ = std::make_unique<OlderEngine>(context_);
   if (!context_.subject.request.also.empty()) {
@@ -352,20 +415,41 @@ Report Sweep::run() {
   check_memory();
   for (const std::string& name : context_.inputs.mixed) report_.output(name);
   make_schedule();
+  if (before && before->cells == cell_labels())
+    take_over(std::move(*before));
+  else if (before)
+    resumed = "the checkpoint was not used: its cells are others. The verification begins anew";
   std::vector<Group>& groups = context_.inputs.groups;
   // First: their noise is every cell's limit.
-  timed("model and plan in FP64", [&] { evaluate_groups(); });
+  unit([&] { timed("model and plan in FP64", [&] { evaluate_groups(); }); });
   timed("cells: on one thread, and rows alone", [&] { run_beside(context_); });
   for (Group& group : groups) {
-    for (int64_t batch : batches_of(context_, group)) run_cell(group, batch);
-    timed("steps on extreme operands", [&] { run_steps_alone(group); });
-    timed("rows without their padding", [&] { ask(FinishedGroup{.group = group}); });
+    for (int64_t batch : batches_of(context_, group)) unit([&] { run_cell(group, batch); });
+    unit([&] {
+      timed("steps on extreme operands", [&] { run_steps_alone(group); });
+      timed("rows without their padding", [&] { ask(FinishedGroup{.group = group}); });
+    });
+  }
+}
+
+Report Sweep::run() {
+  try {
+    run_units();
+  } catch (const Error& error) {
+    const bool stopped = error.code() == ErrorCode::kMachine;  // a limit, or Ctrl-C
+    const std::string kept = stopped ? checkpoint_.write_last() : "";
+    if (kept.empty()) throw;
+    throw Error(error.code(), fmt::format("{}. {}", error.what(), kept));
+  } catch (...) {  // what a caller's function throws, is the caller's
+    checkpoint_.write_last();
+    throw;
   }
   finish();
   if (context_.subject.request.localise) {
     const CellOf worst = worst_cell();
     if (worst.group) report_.report.localisation = localise_group(*worst.group, worst.batch);
   }
+  checkpoint_.remove();
   return report_.report;
 }
 

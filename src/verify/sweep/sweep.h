@@ -16,6 +16,7 @@
 #include "verify/evidence.h"
 #include "verify/projection.h"
 #include "verify/sweep/again.h"
+#include "verify/sweep/checkpoint.h"
 #include "verify/sweep/context.h"
 #include "verify/sweep/older_engine.h"
 #include "verify/sweep/report_builder.h"
@@ -100,6 +101,18 @@ class Sweep {
   void check_memory() const;
   void make_schedule();
   void evaluate_groups();  // evaluations.cpp
+  /// All that run() does until the report is finished, in units that a checkpoint may have.
+  void run_units();
+  /// work(), unless the checkpoint has its results.
+  template <class Work>
+  void unit(const Work& work) {
+    if (units_++ < taken_over_) return;
+    work();
+    checkpoint_.keep(state());
+  }
+  SweepState state() const;
+  void take_over(SweepState state);
+  std::vector<std::string> cell_labels() const;
   CellResult cell_of(const Group& group, int64_t batch) const;
   void run_cell(Group& group, int64_t batch);
   /// R of a cell, and how far the engine's answers are from it.
@@ -127,6 +140,8 @@ class Sweep {
   Context context_;
   WithFp64Products fp64_products_;
   ReportBuilder report_;
+  Checkpoint checkpoint_;
+  int64_t units_ = 0, taken_over_ = 0;            // begun, and of the checkpoint
   std::set<std::string> seen_alone_;              // of run_steps_alone()
   std::map<int32_t, ProjectedWeight> projected_;  // by step
   std::unique_ptr<OlderEngine> older_;            // where another engine is given

@@ -128,15 +128,15 @@ void TaskScores::add(const CellRun& run, const NamedValues& reference) {
   const auto want = reference.find(output_);
   if (got == nullptr || want == reference.end() || got->shape() != want->second.shape)
     return;  // a finding of its own
-  add(EvalTensor::from(*got), engine_);
-  add(want->second, reference_);
+  add(EvalTensor::from(*got), state_.engine);
+  add(want->second, state_.reference);
 }
 
 TaskResult TaskScores::result(const Tolerance& tolerance) const {
-  const std::string of = fmt::format("{} rows of output '{}'", engine_.rows, output_);
-  check_count("labels", labels_.size(), labels_for(task_.metric, engine_), of);
-  if (needs_groups(task_.metric)) check_count("groups", groups_.size(), engine_.rows, of);
-  Measured measured = measure_task(task_.metric, engine_, reference_, labels_, groups_);
+  const std::string of = fmt::format("{} rows of output '{}'", state_.engine.rows, output_);
+  check_count("labels", labels_.size(), labels_for(task_.metric, state_.engine), of);
+  if (needs_groups(task_.metric)) check_count("groups", groups_.size(), state_.engine.rows, of);
+  Measured measured = measure_task(task_.metric, state_.engine, state_.reference, labels_, groups_);
   return {.metric = task_.metric,
           .output = output_,
           .unit = std::move(measured.unit),

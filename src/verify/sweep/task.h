@@ -2,6 +2,8 @@
 // inputs. Contract: docs/verification.md "A metric of your task".
 #pragma once
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "verify/evidence.h"
 #include "verify/sweep/context.h"
@@ -19,6 +21,13 @@ class TaskScores {
   /// Throws Error(kInput) where the labels do not belong to the scores.
   TaskResult result(const Tolerance& tolerance) const;
 
+  /// The scores so far.
+  struct State {
+    Scores engine = {}, reference = {};
+  };
+  const State& state() const { return state_; }
+  void restore(State state) { state_ = std::move(state); }
+
  private:
   void add(const EvalTensor& value, Scores& scores) const;
 
@@ -26,7 +35,7 @@ class TaskScores {
   std::string output_;
   int axis_ = 0;  // of rows
   std::vector<double> labels_, groups_;
-  Scores engine_, reference_;
+  State state_;
 };
 
 }  // namespace vernier::verify
