@@ -25,7 +25,9 @@ namespace vernier::verify {
 using nlohmann::json;
 
 static void to_json(json& j, Verdict verdict) { j = name(verdict); }
-static void from_json(const json& j, Verdict& verdict) { verdict = verdict_named(j); }
+static void from_json(const json& j, Verdict& verdict) {
+  verdict = verdict_named(j.get<std::string>());
+}
 
 // NOLINTBEGIN(misc-use-internal-linkage): the library finds them by their arguments
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Distance, max_abs, mean_abs, p99_abs, max_rel, rms,
