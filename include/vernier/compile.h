@@ -23,6 +23,9 @@ struct CompileOptions {
   std::string shapes;
   std::vector<std::string> extra_outputs;  ///< ONNX value names to give as outputs too
   std::vector<std::string> passes_off;     ///< optional passes to leave out, by name
+  /// Outputs of floats with a place for each token are 0 at padding, so that padding is not
+  /// computed for them (docs/unpadding.md). verify holds the model to the same.
+  bool zero_fill = false;
   /// What is requested of every node: model (its own float types), fp32, tf32, fp16, bf16, int8,
   /// fp8, w8 or w4; empty: the policy's mode, or model.
   std::string mode;

@@ -109,6 +109,7 @@ class Session {
   double device_milliseconds(std::span<const Input> inputs, int runs);
   /// Bytes of activation memory now held.
   size_t arena_bytes() const;
+  const Engine& engine() const;
 
   struct Impl;  ///< src/runtime/session_impl.h
   Impl& impl() { return *impl_; }

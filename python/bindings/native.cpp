@@ -26,6 +26,7 @@
 #include "vernier/inspect.h"
 #include "vernier/limits.h"
 #include "vernier/localise.h"
+#include "vernier/packed.h"
 #include "vernier/printable.h"
 #include "vernier/reduce.h"
 #include "vernier/session.h"
@@ -200,6 +201,15 @@ NamedTensors tensors_of(const std::vector<NamedElements>& arrays) {
                                                    elements.nbytes()}));
   }
   return tensors;
+}
+
+nb::list to_python(const NamedTensors& tensors) {
+  nb::list rows;
+  for (const auto& [name, tensor] : tensors) {
+    rows.append(to_python(copy_of(
+        {name, tensor.dtype(), tensor.shape(), tensor.byte_span().data(), tensor.bytes()})));
+  }
+  return rows;
 }
 
 // ---- engines and sessions
@@ -456,7 +466,16 @@ NB_MODULE(_native, m) {
       .def(
           "check_weights", [](const PythonEngine& e) { e.engine->check_weights(); },
           nb::call_guard<nb::gil_scoped_release>())
-      .def("check_unchanged", [](const PythonEngine& e) { e.engine->check_unchanged(); });
+      .def("check_unchanged", [](const PythonEngine& e) { e.engine->check_unchanged(); })
+      .def("padded",
+           [](const PythonEngine& e, const std::vector<NamedElements>& arrays,
+              const std::vector<int64_t>& starts) {
+             return to_python(padded(*e.engine, tensors_of(arrays), starts));
+           })
+      .def("packed", [](const PythonEngine& e, const std::vector<NamedElements>& arrays,
+                        const std::vector<int64_t>& starts) {
+        return to_python(packed(*e.engine, tensors_of(arrays), starts));
+      });
   nb::class_<CertificateTerms>(m, "CertificateTerms")
       .def(nb::init<>())
       .def_rw("own_tolerance", &CertificateTerms::own_tolerance)
@@ -476,6 +495,7 @@ NB_MODULE(_native, m) {
       .def_rw("shapes", &CompileOptions::shapes)
       .def_rw("outputs", &CompileOptions::extra_outputs)
       .def_rw("fuse_off", &CompileOptions::passes_off)
+      .def_rw("zero_fill", &CompileOptions::zero_fill)
       .def_rw("mode", &CompileOptions::mode)
       .def_rw("rules", &CompileOptions::rules)
       .def_rw("layer_precisions", &CompileOptions::layer_precisions)

@@ -6,6 +6,7 @@ import os
 from typing import Any, Iterable, Literal, Mapping
 
 from vernier import _native
+from vernier._error import Error
 from vernier._progress import Progress, Told
 from vernier._reports import BuildReport, Calibration, Extraction
 from vernier._spelling import in_python
@@ -19,7 +20,8 @@ Method = Literal["output-error", "max", "percentile", "mse", "entropy"]
 def build(model: Model, engine: Path, *, mode: Mode | None = None, rules: Iterable[str] = (),
           shapes: Shapes | None = None, layer_precisions: str | None = None,
           layer_output_types: str | None = None, policy: Path | Mapping[str, Any] | None = None,
-          outputs: Iterable[str] = (), fuse_off: Iterable[str] = (), device: str = "cpu",
+          outputs: Iterable[str] = (), fuse_off: Iterable[str] = (),
+          unpad: Literal["auto", "off", "zero-fill"] = "auto", device: str = "cpu",
           scales: Path | None = None, static_scales: bool = False,
           export_qdq: Path | None = None, int8_error: float = 4.0,
           compare: bool = False, force: bool = False, canary: bool = True,
@@ -39,6 +41,9 @@ def build(model: Model, engine: Path, *, mode: Mode | None = None, rules: Iterab
     policy    a policy file, or what it holds; the above add to it.
     outputs   values of the graph that the engine also returns.
     fuse_off  optional passes to leave out, by name.
+    unpad     "auto" computes only tokens where padding reaches no output; "zero-fill" makes outputs
+              that have a place for each token 0 at padding, and computes only tokens for them, too;
+              "off" computes padding.
     scales    of modes "int8" and "fp8": a scales file that calibrate() has written.
     static_scales
               with scales: quantized operands take the file's static ranges, not that of each row; less
@@ -73,7 +78,10 @@ def build(model: Model, engine: Path, *, mode: Mode | None = None, rules: Iterab
     options.layer_precisions = layer_precisions or ""
     options.layer_output_types = layer_output_types or ""
     options.outputs = texts(outputs)
-    options.fuse_off = texts(fuse_off)
+    if unpad not in ("auto", "off", "zero-fill"):
+        raise Error(f"unpad: got {unpad!r}, expected 'auto', 'off' or 'zero-fill'", "input")
+    options.fuse_off = texts(fuse_off) + (["unpad"] if unpad == "off" else [])
+    options.zero_fill = unpad == "zero-fill"
     if isinstance(policy, Mapping):
         options.policy, options.policy_file = json.dumps(policy), "policy"
     elif policy is not None:

@@ -5,6 +5,8 @@ import os
 import warnings
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence, overload
 
+import numpy as np
+
 from vernier import _native
 from vernier._arrays import Array, from_native, native_buffers, numpy_name, to_native
 from vernier._error import Error
@@ -188,6 +190,33 @@ class Session:
         answers = self._run(self._named(second), names, {}, check)
         return [answers[name] for name in names or self.engine._output_names]
 
+    def run_packed(self, inputs: Mapping[str, Any], cu_seqlens: Sequence[int] | Array | None = None,
+                   *, check: bool = False) -> dict[str, Any]:
+        """Runs rows of different lengths, which need not be padded (docs/unpadding.md).
+
+            run_packed({"input_ids": [ids_of_a, ids_of_b, …]})       a list of arrays, one per row
+            run_packed({"input_ids": ids}, cu_seqlens=[0, 7, 12])    tokens one after the other
+
+        The mask may be left out, unless the model reads it as ids. Outputs with a place for each
+        token come back as the inputs were given: a list of arrays, or one array [tokens, …]; other
+        outputs as run() returns them. NaN and `check`: as of run(). An Error where the engine
+        computes padding: build with unpad="zero-fill" where its outputs have places.
+        """
+        if not isinstance(inputs, Mapping):
+            raise Error(f"inputs: expected arrays by name, got {kind(inputs)}", "input")
+        as_lists = cu_seqlens is None
+        starts, flat = _packed_rows(inputs) if as_lists else (
+            [int(start) for start in np.asarray(cu_seqlens).ravel()], inputs)
+        native, types = self.engine._native, self.engine._types
+        whole = native.padded(to_native(flat, types, widen=self._widen), starts)
+        answers = self._run(from_native(whole), [], {}, check)
+        packed = from_native(native.packed(to_native(answers, self.engine._output_types), starts))
+        if not as_lists:
+            return packed
+        return {name: array if array.shape == answers[name].shape
+                else [array[a:b] for a, b in zip(starts, starts[1:])]
+                for name, array in packed.items()}
+
     def __call__(self, **inputs: Any) -> dict[str, Array]:
         """run() with its inputs as keywords."""
         return self._run(inputs, [], {}, False)
@@ -242,6 +271,31 @@ class Session:
 
 def _session_again(engine: Engine, options: dict[str, Any]) -> Session:
     return Session(engine, **options)
+
+
+def _packed_rows(inputs: Mapping[str, Any]) -> tuple[list[int], dict[str, Array]]:
+    """Where rows begin, and the arrays of lists of rows one after the other; others as they are."""
+    lengths: list[int] | None = None
+    flat: dict[str, Array] = {}
+    for name, rows in inputs.items():
+        if not isinstance(rows, (list, tuple)):
+            flat[name] = rows
+            continue
+        arrays = [np.asarray(row) for row in rows]
+        own = [array.shape[0] if array.ndim else -1 for array in arrays]
+        if not arrays or -1 in own:
+            raise Error(f"input '{name}': expected a list of arrays, one for each row", "input")
+        if lengths is not None and own != lengths:
+            row = next((i for i, (a, b) in enumerate(zip(own, lengths)) if a != b),
+                       min(len(own), len(lengths)))
+            raise Error(f"input '{name}': its rows have other lengths than those of the input "
+                        f"before, from row {row} on", "input")
+        lengths = own
+        flat[name] = np.concatenate(arrays)
+    if lengths is None:
+        raise Error("inputs: expected lists of arrays, one for each row, or cu_seqlens, which says "
+                    "where rows begin", "input")
+    return [0, *np.cumsum(lengths).tolist()], flat
 
 
 def _port(name: str, dtype: str, dims: list[tuple[str, int, int]]) -> Port:

@@ -36,6 +36,7 @@ _ARGUMENTS = {
     "rule": ("rules", "list"), "scales": ("scales", "text"), "seed": ("seed", "name"), "shapes": ("shapes", "text"),
     "stamp": ("stamp=True", "flag"), "static": ("static_scales=True", "flag"), "thorough": ("thorough=True", "flag"),
     "threads": ("threads", "name"), "to": ("end", "list"), "tolerance": ("tolerance", "text"),
+    "unpad": ("unpad", "text"),
     "why": ("node", "text"),
 }
 _FUNCTIONS = ("bisect", "build", "calibrate", "extract", "inspect", "localise", "reduce", "verify")

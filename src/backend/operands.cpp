@@ -55,6 +55,13 @@ Support one_float_type(const Problem& problem) {
   return yes();
 }
 
+Support keeps_type(const Problem& problem) {
+  const DType x = problem.inputs[0].dtype, y = problem.outputs[0].dtype;
+  if (x == y) return yes();
+  return no("this kernel moves elements and cannot convert " + std::string(name(x)) + " to " +
+            std::string(name(y)));
+}
+
 Support movable(const Problem& problem) {
   Support support = one_float_type(problem);
   return support ? support : all_up_to_f32(problem);

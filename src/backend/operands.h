@@ -33,6 +33,8 @@ Support all_f32(const Problem& problem);
 Support all_up_to_f32(const Problem& problem);
 /// Yes if all present float operands have one type: for kernels that move elements.
 Support one_float_type(const Problem& problem);
+/// Yes if the result has the type of input 0, whatever the others have.
+Support keeps_type(const Problem& problem);
 /// Yes if one_float_type or all_up_to_f32 is: for kernels that move elements, and round if an
 /// operand and the result have different storage types.
 Support movable(const Problem& problem);

@@ -6,16 +6,45 @@
 
 #include "cli/arguments.h"
 #include "cli/common.h"
+#include "vernier/packed.h"
 
 namespace vernier::cli {
 
-io::ArraySets read_input_sets(Session& session, const std::string& path) {
+namespace {
+
+constexpr const char* kStarts = "cu_seqlens";
+
+bool is_packed(const Session& session, const io::ArrayFile& file) {
+  const std::vector<Port>& inputs = session.engine().inputs();
+  return std::ranges::find(file.headers(), kStarts, &io::ArrayHeader::name) !=
+             file.headers().end() &&
+         std::ranges::find(inputs, kStarts, &Port::name) == inputs.end();
+}
+
+NamedTensors padded_arrays(const Session& session, NamedTensors arrays,
+                           std::vector<int64_t>& starts) {
+  const auto own = std::ranges::find(arrays, kStarts, &NamedTensors::value_type::first);
+  starts = starts_of(own->second);
+  arrays.erase(own);
+  return padded(session.engine(), arrays, starts);
+}
+
+}  // namespace
+
+io::ArraySets read_input_sets(Session& session, const std::string& path,
+                              std::vector<int64_t>* starts) {
   if (io::is_json_file(path)) {
     io::ArraySets sets = io::read_polygraphy(path);
     for (const NamedTensors& arrays : sets) session.check_inputs(as_inputs(arrays));
     return sets;
   }
   const io::ArrayFile file = io::ArrayFile::open(path);
+  if (is_packed(session, file)) {
+    std::vector<int64_t> own;
+    io::ArraySets sets{padded_arrays(session, file.read_all(), starts != nullptr ? *starts : own)};
+    session.check_inputs(as_inputs(sets.front()));
+    return sets;
+  }
   std::vector<Input> inputs;
   for (const io::ArrayHeader& array : file.headers())
     inputs.push_back({array.name, array.dtype, array.shape, nullptr});

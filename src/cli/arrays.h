@@ -18,7 +18,10 @@ NamedTensors read_inputs(Session& session, const std::string& path);
 void warn_of_more(const std::string& path, size_t count);
 /// All sets of arrays of a file: one of an .npz or .npy file, one for each iteration of JSON that
 /// Polygraphy saved. Checked as read_inputs() does.
-io::ArraySets read_input_sets(Session& session, const std::string& path);
+/// An .npz with an array cu_seqlens, which no input of the engine is called, holds packed arrays
+/// (vernier/packed.h): they come back padded, and `starts`, where given, is filled.
+io::ArraySets read_input_sets(Session& session, const std::string& path,
+                              std::vector<int64_t>* starts = nullptr);
 /// These with their names for reports, for a command that makes its sessions later.
 std::vector<verify::UserInputs> read_user_inputs(const std::string& engine,
                                                  const std::vector<std::string>& plugins,

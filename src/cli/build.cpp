@@ -138,6 +138,7 @@ int build(const Options& options) {
     compile_options.passes_off.push_back(pass_switched_off(text));
   }
   if (options.unpad == "off") compile_options.passes_off.emplace_back("unpad");
+  compile_options.zero_fill = options.unpad == "zero-fill";
   take_precision(options, compile_options);
   ComparedReport all;
   {
@@ -275,8 +276,10 @@ void add_build(CLI::App& app, Run& chosen) {
   command
       ->add_option(
           "--unpad", options->unpad,
-          "auto computes only tokens where padding reaches no output; off computes padding")
-      ->check(CLI::IsMember({"auto", "off"}));
+          "auto computes only tokens where padding reaches no output; zero-fill makes outputs that "
+          "have a place for each token 0 at padding, and computes only tokens for them, too; off "
+          "computes padding")
+      ->check(CLI::IsMember({"auto", "off", "zero-fill"}));
   command->add_option("--fuse", options->fuse, "PASS=off switches an optional pass off")
       ->allow_extra_args(false);
   command->add_flag("--seed-missing-weights", options->seed_missing_weights,

@@ -7,6 +7,7 @@
 #include "cli/arrays.h"
 #include "cli/common.h"
 #include "io/text_file.h"
+#include "vernier/packed.h"
 #include "vernier/verify.h"
 
 namespace vernier::cli {
@@ -61,8 +62,8 @@ std::string about_non_finite(Session& session, const NamedTensors& inputs,
 bool is_json_name(const std::string& path) { return path.ends_with(".json"); }
 
 /// The arrays to run on. Several sets (iterations of Polygraphy) need a file that holds as many.
-io::ArraySets inputs_of(Session& session, const Options& options) {
-  io::ArraySets sets = read_input_sets(session, options.inputs);
+io::ArraySets inputs_of(Session& session, const Options& options, std::vector<int64_t>& starts) {
+  io::ArraySets sets = read_input_sets(session, options.inputs, &starts);
   if (sets.size() > 1 && !is_json_name(options.outputs)) {
     throw Error(ErrorCode::kInput, "'" + options.inputs + "' holds " + std::to_string(sets.size()) +
                                        " sets of arrays, and '" + options.outputs +
@@ -101,7 +102,8 @@ int run(const Options& options) {
   }
   Session session = certified([&] { return Session(engine, session_options); });
   if (options.check || options.require_certificate) engine->check_weights();
-  const io::ArraySets inputs = inputs_of(session, options);
+  std::vector<int64_t> starts;  // of packed arrays
+  const io::ArraySets inputs = inputs_of(session, options, starts);
   io::ArraySets outputs;
   std::string non_finite;
   for (const NamedTensors& arrays : inputs) {
@@ -115,6 +117,10 @@ int run(const Options& options) {
                     non_finite + "; nothing was written");
   }
   if (!non_finite.empty()) warn(non_finite);
+  if (!starts.empty()) {
+    outputs.front() = packed(*engine, outputs.front(), starts);
+    outputs.front().emplace_back("cu_seqlens", Tensor::i64(starts));
+  }
   write_outputs(options.outputs, outputs);
   if (options.json) {
     print_json({{"engine", options.engine},
@@ -135,7 +141,8 @@ void add_run(CLI::App& app, Run& chosen) {
   command->add_option("ENGINE", options->engine, "engine file (.vn)")->required();
   command
       ->add_option("--inputs", options->inputs,
-                   "arrays named as the model's inputs (.npz, or .json of Polygraphy)")
+                   "arrays named as the model's inputs (.npz, or .json of Polygraphy); with an "
+                   "array cu_seqlens in it, tokens of rows one after the other, without padding")
       ->required();
   command
       ->add_option("-o,--outputs", options->outputs,

@@ -11,6 +11,7 @@
 #include "compile/side_outputs.h"
 #include "compile/tune.h"
 #include "compile/weights.h"
+#include "compile/zero_fill.h"
 #include "core/attrs.h"
 #include "core/names.h"
 #include "onnx/import.h"
@@ -191,7 +192,9 @@ plan::BuildOptions record_of(const Job& job) {
           .outputs = options.extra_outputs,
           .plugins = {},
           .scales = job.scales ? save_scales(recorded(*job.scales)) : std::string(),
-          .static_scales = options.static_scales};
+          .static_scales = options.static_scales,
+          .zero_fill = options.zero_fill,
+          .zero_filled = {}};
 }
 
 // Which plugins steps come from, for those who open the engine or read the ledger.
@@ -349,6 +352,7 @@ CompileOptions options_of(const plan::Plan& plan) {
   options.scales = plan.build.scales;
   options.scales_file = "the engine's scales";
   options.static_scales = plan.build.static_scales;
+  options.zero_fill = plan.build.zero_fill;
   return options;
 }
 
@@ -360,6 +364,9 @@ Compiled run(const std::string& model_path, const Job& asked) {
   Compiled result;
   std::shared_ptr<ir::Graph> imported = import(model_path, job.options, result);
   check_export(job, result);
+  std::vector<plan::ZeroFilled> zero_filled;
+  if (job.options.zero_fill) zero_filled = zero_fillable(*imported, result.plan.notes);
+  zero_fill(*imported, zero_filled);
   const bool is_decided = take_exported_policy(*imported, result, job);
   if (is_decided) check_quantizes(job, backend_of(job.options));
   const RangeAudit audit = promote_out_of_range(*imported, job);
@@ -377,6 +384,7 @@ Compiled run(const std::string& model_path, const Job& asked) {
       plan_fused(std::move(fused), job, plan::PlanOptions::Constants::kStored, nullptr);
   plan.model_name = result.plan.model_name;
   plan.producer = result.plan.producer;
+  plan.build.zero_filled = std::move(zero_filled);
   plan.notes.insert(plan.notes.begin(), result.plan.notes.begin(), result.plan.notes.end());
   plan.notes.insert(plan.notes.end(), audit.notes.begin(), audit.notes.end());
   plan.notes.insert(plan.notes.end(), fallback.notes.begin(), fallback.notes.end());

@@ -73,4 +73,18 @@ std::vector<int64_t> places_of_tokens(DType dtype, const std::byte* mask, int64_
   return places;
 }
 
+Tensor zero_padding(const Tensor& values, const Tensor& mask, int64_t padding) {
+  const int64_t rows = mask.shape()[0], length = mask.shape()[1];
+  std::vector<std::byte> bytes(values.byte_span().begin(), values.byte_span().end());
+  const size_t place = bytes.empty() ? 0 : bytes.size() / static_cast<size_t>(rows * length);
+  visit_rows(mask.dtype(), mask.byte_span().data(), rows, length, padding,
+             [&](int64_t row, int64_t tokens) {
+               const auto at = [&](int64_t s) {
+                 return bytes.begin() + (row * length + s) * static_cast<int64_t>(place);
+               };
+               std::fill(at(tokens), at(length), std::byte{0});
+             });
+  return Tensor::from_bytes(values.dtype(), values.shape(), bytes);
+}
+
 }  // namespace vernier

@@ -3,7 +3,8 @@
 //   TokenIndex finds them in the mask; Attention takes their sequences (cu_seqlens).
 //   requires: an Attention whose keep mask hides keys by their place [B, 1, 1, S], where an input
 //   [B, S] is padding, so that their probabilities are 0; every other reader of what is packed is
-//   one that padding does not reach: the first token of a row, a MaskedMean with the same mask.
+//   one that padding does not reach: the first token of a row, a MaskedMean or a ZeroPadding with
+//   the same mask.
 //   Only places behind the last token are left out: a row that has padding in front, holes or no
 //   token keeps all its places, and its keep mask. So no bit of a token changes: sums over keys
 //   begin at the same key, and leave out terms that are 0.
@@ -14,13 +15,13 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <tuple>
 
 #include "analysis/row_axes.h"
 #include "core/attrs.h"
 #include "core/token_rows.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
+#include "passes/token_masks.h"
 
 namespace vernier::passes {
 namespace {
@@ -30,79 +31,11 @@ using enum OpKind;
 using enum AttentionAttrs::Input;
 // Added to or put in place of a score, it leaves no probability in f32 beside scores of any use.
 constexpr double kHides = -1e4;
-// Of a TokenIndex (its rule); larger numbers and NaN are no ids.
-constexpr double kLargestPadding = 0x1p31;
-
-// ---- masks
-
-/// An input [B, S] whose elements `padding` are padding.
-struct Mask {
-  ValueId input = kNoValue;
-  int64_t padding = 0;
-  bool operator==(const Mask&) const = default;
-  bool operator<(const Mask& other) const {
-    return std::tie(input, padding) < std::tie(other.input, other.padding);
-  }
-};
-
-bool is_graph_input(const Graph& graph, ValueId value) {
-  return std::ranges::find(graph.inputs, value) != graph.inputs.end();
-}
-
-/// Where `value` (bool, or numbers) is true, or not 0, exactly where an input is not padding. The
-/// elements of both are in the same order.
-std::optional<Mask> mask_of(const Graph& graph, ValueId value) {
-  bool inverted = false;  // so far: true where the input is padding
-  constexpr int kMostNodes = 16;
-  for (int steps = 0; steps < kMostNodes; ++steps) {
-    if (is_graph_input(graph, value)) {
-      if (rank_of(graph, value) != 2) return std::nullopt;
-      if (inverted && dtype_of(graph, value) != DType::kBool) return std::nullopt;
-      return Mask{value, inverted ? 1 : 0};
-    }
-    const Node* n = graph.producer(value);
-    if (n == nullptr) return std::nullopt;
-    switch (n->op) {
-      case kReshape:
-      case kSqueeze:
-      case kUnsqueeze:
-      case kIdentity:
-        break;
-      case kCast: {
-        const DType from = dtype_of(graph, n->inputs[0]), to = dtype_of(graph, value);
-        const bool keeps_zero =
-            to == DType::kBool ||
-            (!is_float(from) && (is_float(to) || size_bytes(to) >= size_bytes(from)));
-        if (!keeps_zero) return std::nullopt;  // some number becomes 0
-        break;
-      }
-      case kNot:
-        inverted = !inverted;
-        break;
-      case kEqual: {
-        // Not(Equal(ids, c)): the ids c are padding.
-        for (size_t i : {size_t{0}, size_t{1}}) {
-          const auto c = uniform(graph, n->inputs[i]);
-          const ValueId ids = n->inputs[1 - i];
-          if (!c || !inverted || !is_graph_input(graph, ids) || rank_of(graph, ids) != 2) continue;
-          if (!(std::abs(*c) <= kLargestPadding) || *c != std::trunc(*c)) continue;
-          return Mask{ids, static_cast<int64_t>(*c)};
-        }
-        return std::nullopt;
-      }
-      default:
-        return std::nullopt;
-    }
-    value = n->inputs[0];
-  }
-  return std::nullopt;
-}
-
 // ---- what one mask packs
 
 class Packer {
  public:
-  Packer(Graph& graph, Mask mask)
+  Packer(Graph& graph, TokenMask mask)
       : graph_(graph),
         mask_(mask),
         batch_(shape_of(graph, mask.input)[0]),
@@ -224,7 +157,7 @@ class Packer {
     const SymShape& keep = shape_of(graph_, node.inputs[kKeep]);
     if (keep.size() != 4 || !same(keep[0], batch_) || !(keep[1] == Dim(1)) ||
         !(keep[2] == Dim(1)) || !same(keep[3], length_) ||
-        mask_of(graph_, node.inputs[kKeep]) != mask_)
+        token_mask_of(graph_, node.inputs[kKeep]) != mask_)
       return std::nullopt;
     const auto attrs = node.attrs_as<AttentionAttrs>();
     const SymShape& q = shape_of(graph_, node.inputs[kQ]);
@@ -259,7 +192,7 @@ class Packer {
       const Node& node = graph_.node(id);
       std::string why;
       if (node.op == kAttention) {
-        const bool masked = node.has_input(kKeep) && mask_of(graph_, node.inputs[kKeep]) == mask_;
+        const bool masked = node.has_input(kKeep) && token_mask_of(graph_, node.inputs[kKeep]) == mask_;
         masked_ += masked;
         auto found = attention_readings(node, why);
         if (found) region_.emplace(id, std::move(*found));
@@ -291,11 +224,16 @@ class Packer {
   }
   bool means_tokens(const Node& n, ValueId value) const {
     return n.op == kMaskedMean && n.inputs[0] == value && n.inputs[1] != value &&
-           mask_of(graph_, n.inputs[1]) == mask_;
+           token_mask_of(graph_, n.inputs[1]) == mask_;
+  }
+  // Its places behind the tokens are 0, whatever x has there.
+  bool zeroes_padding(const Node& n) const {
+    return n.op == kZeroPadding && !n.has_input(2) &&
+           n.attrs_as<ZeroPaddingAttrs>().padding == mask_.padding && n.inputs[1] == mask_.input;
   }
   // Does padding not reach what `user` makes of `value`?
   bool reads_tokens(const Node& user, ValueId value) const {
-    return takes_first_token(user) || means_tokens(user, value);
+    return takes_first_token(user) || means_tokens(user, value) || zeroes_padding(user);
   }
 
   // Nodes whose padding something else reads.
@@ -556,6 +494,10 @@ class Packer {
           if (is_live(graph_, user)) take_first(user, out);
           continue;
         }
+        if (zeroes_padding(graph_.node(user))) {
+          graph_.set_inputs(user, {out, mask_.input, starts_});
+          continue;
+        }
         const ValueId whole = unpack(out, maker);
         for (size_t i = 0; i < graph_.node(user).inputs.size(); ++i)
           if (graph_.node(user).inputs[i] == out) graph_.set_input(user, i, whole);
@@ -565,7 +507,7 @@ class Packer {
   bool is_old(NodeId id) const { return static_cast<size_t>(id) < first_new_; }
 
   Graph& graph_;
-  const Mask mask_;
+  const TokenMask mask_;
   const Dim batch_, length_;
   std::map<NodeId, std::vector<Reading>> region_;  // by node: its operands
   int masked_ = 0;                                 // attentions with this mask
@@ -582,15 +524,8 @@ class Packer {
 }  // namespace
 
 int unpad(Graph& graph) {
-  std::set<Mask> masks;
-  for (NodeId id : graph.order()) {
-    const Node& node = graph.node(id);
-    if (node.op != kAttention || !node.has_input(kKeep)) continue;
-    if (const auto mask = mask_of(graph, node.inputs[kKeep]))
-      if (is_token_mask(dtype_of(graph, mask->input))) masks.insert(*mask);
-  }
   int found = 0;
-  for (const Mask& mask : masks) {
+  for (const TokenMask& mask : token_masks(graph)) {
     found += Packer(graph, mask).run();
     graph.remove_dead();
     graph.sort();

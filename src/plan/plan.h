@@ -134,6 +134,12 @@ struct Plugin {
   std::string hash;  ///< of the file's bytes, in hex
 };
 
+/// An output [B, S, …] that is 0 behind the tokens of each row of a mask (core/token_rows.h).
+struct ZeroFilled {
+  std::string output, mask;  ///< names of the model's output and input
+  int64_t padding = 0;       ///< what the mask's padding equals
+};
+
 /// What was asked of the build: the same options make the same plan of the same model.
 struct BuildOptions {
   std::string policy;                   ///< JSON, as --save-policy writes it
@@ -144,6 +150,8 @@ struct BuildOptions {
   std::vector<Plugin> plugins;          ///< of --plugin, those that steps come from
   std::string scales;                   ///< of --scales: JSON, what the build took of the file
   bool static_scales = false;           ///< --static
+  bool zero_fill = false;               ///< --unpad zero-fill
+  std::vector<ZeroFilled> zero_filled;  ///< the outputs that it found
 };
 
 struct Plan {

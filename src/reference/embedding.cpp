@@ -1,4 +1,4 @@
-// FP64 evaluators of EmbedNorm, MaskedMean and TokenIndex. Contract: core/evaluator.h; formulas at
+// FP64 evaluators of EmbedNorm, MaskedMean, TokenIndex and ZeroPadding. Contract: core/evaluator.h; formulas at
 // their attributes in core/attrs.h.
 #include <algorithm>
 
@@ -93,6 +93,31 @@ void eval_token_index(const EvalCall& call) {
   }
   write(2, batch, start);
   write(4, batch, batch);
+}
+
+// The places behind the tokens stay 0, as outputs arrive.
+void eval_zero_padding(const EvalCall& call) {
+  const int64_t padding = decode<ZeroPaddingAttrs>(call.attrs).padding;
+  const EvalTensor &x = *call.in[0], &mask = *call.in[1];
+  require_float("ZeroPadding", x);
+  const EvalTensor* starts = call.optional(2);
+  EvalTensor& y = call.out[0];
+  const int64_t batch = mask.shape[0], length = mask.shape[1];
+  int64_t width = 1;
+  for (size_t axis = 2; axis < x.rank(); ++axis) width *= x.shape[axis];
+  for (int64_t b = 0; b < batch; ++b) {
+    int64_t first = b * length, tokens = 0;
+    if (starts != nullptr) {
+      first = starts->i[static_cast<size_t>(b)];
+      const int64_t end = std::min(starts->i[static_cast<size_t>(b) + 1], x.shape[1]);
+      tokens = first < 0 ? 0 : std::clamp<int64_t>(end - first, 0, length);
+    } else {
+      tokens = tokens_of_row(length, [&](int64_t s) {
+        return mask.value(b * length + s) == static_cast<double>(padding);
+      });
+    }
+    std::copy_n(x.f.begin() + first * width, tokens * width, y.f.begin() + b * length * width);
+  }
 }
 
 // The sum of the mask has no upper bound; below `minimum` it is replaced, NaN stays.

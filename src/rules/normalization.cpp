@@ -1,5 +1,5 @@
 // Inference of LayerNorm, RMSNorm, AddLayerNorm, BatchNormalization, GroupNormalization, EmbedNorm,
-// L2Norm, MaskedMean and TokenIndex. Contract: context.h; formulas: src/reference and core/attrs.h.
+// L2Norm, MaskedMean, TokenIndex and ZeroPadding. Contract: context.h; formulas: src/reference and core/attrs.h.
 #include <algorithm>
 
 #include "core/token_rows.h"
@@ -149,6 +149,33 @@ void infer_token_index(InferContext& context) {
   context.set_output(3, DType::kI32, mask);
   context.set_output(4, DType::kI32, {mask[0] + Dim(1)});
   context.set_output(5, DType::kBool, attrs.tokens);
+}
+
+void infer_zero_padding(InferContext& context) {
+  require_float(context, 0);
+  require_rank(context, 1, 2);
+  if (!is_token_mask(context.dtype(1))) {
+    context.fail("a mask of " + std::string(name(context.dtype(1))) +
+                 " cannot be counted, only of bool, integers and f32");
+  }
+  require_between(context, "padding", context.attrs<ZeroPaddingAttrs>().padding, -kLargestNumber);
+  const SymShape mask = context.shape(1);
+  SymShape y = context.shape(0);
+  if (y.size() < 2)
+    context.fail("input 0 has shape " + str(y) + ", expected rank 2 or more");
+  if (context.has_input(2)) {
+    require_rank(context, 2, 1);
+    if (context.dtype(2) != DType::kI32)
+      context.fail("input 2 is " + std::string(name(context.dtype(2))) + ", expected i32");
+    context.unify(context.shape(2)[0], mask[0] + Dim(1));
+    context.unify(y[0], Dim(1));
+  } else {
+    context.unify(y[0], mask[0]);
+    context.unify(y[1], mask[1]);
+  }
+  y[0] = mask[0];
+  y[1] = mask[1];
+  context.set_output(0, context.dtype(0), std::move(y));
 }
 
 void infer_masked_mean(InferContext& context) {

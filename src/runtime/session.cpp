@@ -287,6 +287,7 @@ Session::~Session() = default;
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 
+const Engine& Session::engine() const { return *impl_->engine; }
 std::span<const Output> Session::run(std::span<const Input> inputs) {
   return impl_->run(inputs, nullptr);
 }

@@ -12,7 +12,6 @@
 #include <set>
 
 #include "compile/pipeline.h"
-#include "onnx/import.h"
 #include "plan/kept_constants.h"
 #include "precision/policy_file.h"
 #include "runtime/engine_impl.h"
@@ -237,7 +236,8 @@ Bisection bisect_engine(const std::shared_ptr<const Engine>& engine, const ir::G
 Bisection bisect(const Request& asked) {
   Request request = asked;
   request.limits = asked.limits.begun();
-  return bisect_engine(open_checked(request), *onnx::import_model(request.model), request);
+  const std::shared_ptr<const Engine> engine = open_checked(request);
+  return bisect_engine(engine, *model_of(*engine, request), request);
 }
 
 }  // namespace vernier::verify

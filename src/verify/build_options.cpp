@@ -61,6 +61,7 @@ std::string build_command(const plan::Plan& plan, const std::string& model,
   for (const std::string& pass : build.passes_off) add("--fuse", pass + "=off");
   if (!build.scales.empty()) text += " --scales SCALES.json";
   if (build.static_scales) text += " --static";
+  if (build.zero_fill) text += " --unpad zero-fill";
   for (const plan::Plugin& plugin : build.plugins) add("--plugin", plugin.file);
   return text;
 }

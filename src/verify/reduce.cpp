@@ -356,8 +356,9 @@ Reduction reduce_engine(const std::shared_ptr<const Engine>& engine, const ir::G
 Reduction reduce(const Request& asked, const ReduceTarget& target) {
   Request request = asked;
   request.limits = asked.limits.begun();
-  return reduce_engine(open_checked(request), *onnx::import_model(request.model),
-                       onnx::ModelSlicer(request.model), request, target);
+  const std::shared_ptr<const Engine> engine = open_checked(request);
+  return reduce_engine(engine, *model_of(*engine, request), onnx::ModelSlicer(request.model),
+                       request, target);
 }
 
 }  // namespace vernier::verify

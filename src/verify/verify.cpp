@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "compile/zero_fill.h"
 #include "core/hash.h"
 #include "engine/writer.h"
 #include "io/text_file.h"
@@ -47,12 +48,6 @@ std::shared_ptr<const Engine> open_engine(const Request& request) {
   return Engine::open(request.engine.string(), {.kernels = request.kernels,
                                                 .read_into_memory = request.read_into_memory,
                                                 .limits = request.limits});
-}
-
-std::shared_ptr<ir::Graph> import(const Request& request) {
-  onnx::ImportOptions options;
-  options.limits = request.limits;
-  return onnx::import_model(request.model, options);
 }
 
 // One clock for all that is done for a request, and a page that can be written.
@@ -127,6 +122,14 @@ void complete_cause(const plan::Plan& plan, const Request& request, Report& repo
 
 }  // namespace
 
+std::shared_ptr<ir::Graph> model_of(const Engine& engine, const Request& request) {
+  onnx::ImportOptions options;
+  options.limits = request.limits;
+  std::shared_ptr<ir::Graph> model = onnx::import_model(request.model, options);
+  compiler::zero_fill(*model, engine.impl().plan.build.zero_filled);
+  return model;
+}
+
 Report verify_engine(const std::shared_ptr<const Engine>& engine, const ir::Graph& model,
                      const Request& request) {
   const auto start = std::chrono::steady_clock::now();
@@ -163,7 +166,7 @@ namespace {
 
 // Of an engine that is open, whose page is written.
 Report verified(const std::shared_ptr<const Engine>& engine, const Request& request) {
-  Report report = verify_engine(engine, *import(request), request);
+  Report report = verify_engine(engine, *model_of(*engine, request), request);
   engine->check_unchanged();
   if (!request.html.empty()) {
     io::write_text_file(request.html, "report",
@@ -186,7 +189,7 @@ Report verify(const Request& asked) {
 Localisation localise(const Request& asked) {
   const Request request = begun(asked);
   const std::shared_ptr<const Engine> engine = open_engine(request);
-  return localise_model(engine, *import(request), request);
+  return localise_model(engine, *model_of(*engine, request), request);
 }
 
 namespace {

@@ -21,6 +21,10 @@ Report verify_engine(const std::shared_ptr<const Engine>& engine, const ir::Grap
 /// Engine::open.
 std::shared_ptr<const Engine> open_checked(const Request& request);
 
+/// The model of `request` as `engine` means it: outputs that it fills with 0 at padding are 0 there
+/// (docs/unpadding.md). Throws as onnx::import_model, and Error(kInput) where it is another model.
+std::shared_ptr<ir::Graph> model_of(const Engine& engine, const Request& request);
+
 /// As localise().
 Localisation localise_model(const std::shared_ptr<const Engine>& engine, const ir::Graph& model,
                             const Request& request);

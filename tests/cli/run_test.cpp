@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -34,6 +35,26 @@ TEST_F(RunEngine, AnswersAreThoseOfTheModelInFp64) {
     EXPECT_NE(got[0].second.float_at(i), 0);
     EXPECT_NEAR(got[0].second.float_at(i), reference, 1e-5 * (1 + std::abs(reference)));
   }
+}
+
+TEST_F(RunEngine, PackedRowsGiveTheBitsOfPaddedOnes) {
+  const std::vector<int64_t> ids{7, 8, 9, 6, 0, 0}, mask{1, 1, 1, 1, 0, 0};
+  const NamedTensors whole{
+      {"input_ids", Tensor::from(DType::kI64, {2, 3}, std::span<const int64_t>(ids))},
+      {"attention_mask", Tensor::from(DType::kI64, {2, 3}, std::span<const int64_t>(mask))}};
+  io::write_npz(file("padded.npz"), whole);
+  io::write_npz(file("packed.npz"),
+                {{"input_ids", Tensor::i64({7, 8, 9, 6})}, {"cu_seqlens", Tensor::i64({0, 3, 4})}});
+  for (const char* name : {"padded", "packed"}) {
+    const Outcome outcome = run(engine(), file(std::string(name) + ".npz"),
+                                file(std::string(name) + "_out.npz"));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+  }
+  const NamedTensors a = io::read_arrays(file("padded_out.npz")),
+                     b = io::read_arrays(file("packed_out.npz"));
+  ASSERT_EQ(b.size(), 2U);
+  EXPECT_TRUE(std::ranges::equal(a[0].second.byte_span(), b[0].second.byte_span()));
+  EXPECT_EQ(b[1].first, "cu_seqlens");
 }
 
 TEST_F(RunEngine, ADeviceThatTheEngineWasNotBuiltForIsRefused) {

@@ -1,4 +1,4 @@
-// Cases of the norms, EmbedNorm, L2Norm, MaskedMean and TokenIndex: known answers (numpy), a large
+// Cases of the norms, EmbedNorm, L2Norm, MaskedMean, TokenIndex and ZeroPadding: known answers (numpy), a large
 // mean, optional outputs, NaN, errors, symbolic shapes.
 #include <cmath>
 
@@ -152,6 +152,28 @@ const OpCases kMaskedMean("MaskedMean", OpKind::kMaskedMean, {
      .in = {f32({1, 2, 1}, {4, kNaN}), f32({1, 2}, {1, 0})}, .out = {f32({1, 1}, {kNaN})}},
     {.name = "mask_rank", .in = {ramp(kF32, {1, 2, 1}), f32({1, 2, 1}, {1, 1})},
      .error = "input 1 has shape [1, 2, 1], expected rank 2"},
+});
+
+const OpCases kZeroPadding("ZeroPadding", OpKind::kZeroPadding, {
+    // Padding behind, none, a hole, in front, nothing but padding: the last three keep all places.
+    {.name = "rows_of_every_kind",
+     .in = {ramp(kF32, {5, 3}), i64({5, 3}, {1, 1, 0, 1, 1, 1, 1, 0, 1, 0, 1, 1, 0, 0, 0})},
+     .out = {f32({5, 3}, {0, 1, 0, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14})}},
+    {.name = "nan_and_inf_at_padding", .attrs = "{padding=1}",
+     .in = {f32({1, 3, 2}, {1, kNaN, 3, 4, kNaN, 6}), i32({1, 3}, {0, 1, 1})},
+     .out = {f32({1, 3, 2}, {1, kNaN, 0, 0, 0, 0})}},
+    {.name = "packed", .in = {f32({1, 4, 1}, {5, 6, 7, 8}), boolean({2, 3}, {1, 0, 0, 1, 1, 1}),
+                              i32({3}, {0, 1, 4})},
+     .out = {f32({2, 3, 1}, {5, 0, 0, 6, 7, 8})}},
+    {.name = "starts_beyond_the_array",
+     .in = {f32({1, 2, 1}, {5, 6}), boolean({3, 2}, {1, 1, 1, 1, 1, 1}), i32({4}, {-1, 1, 9, 3})},
+     .out = {f32({3, 2, 1}, {0, 0, 6, 0, 0, 0})}},
+    {.name = "a_mask_of_other_places", .in = {ramp(kF32, {2, 3, 1}), i64({2, 2}, {1, 1, 1, 1})},
+     .error = "3"},
+    {.name = "starts_of_other_rows",
+     .in = {f32({1, 2, 1}, {5, 6}), i64({2, 2}, {1, 1, 1, 1}), i32({2}, {0, 1})}, .error = "3"},
+    {.name = "integers", .in = {i64({1, 1}, {1}), i64({1, 1}, {1})}, .error = "input 0"},
+    {.name = "rank", .in = {f32({1}, {1}), i64({1, 1}, {1})}, .error = "expected rank 2 or more"},
 });
 
 const OpCases kTokenIndex("TokenIndex", OpKind::kTokenIndex, {

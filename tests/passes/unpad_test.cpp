@@ -110,6 +110,13 @@ TEST(Unpad, OneQueryForEachRow) {
       6);
 }
 
+TEST(Unpad, OutputsThatAreZeroAtPaddingArePutBack) {
+  expect_unpads(graph_text(kInputs, kNorm + kKeep + layer() + "%y = ZeroPadding(%r, %mask)"), 12);
+  const std::string other = "%y = ZeroPadding(%r, %x1)";
+  expect_stays(graph_text(kInputs + ", %x1: i64[b, s]", kNorm + kKeep + layer() + other),
+               "(ZeroPadding) reads the padding, too");
+}
+
 TEST(Unpad, IdsOfWhichOneIsPadding) {
   const std::string keep =
       "%p = Equal(%mask, i64{0}) %m1 = Not(%p) %m = Reshape(%m1) {shape=(b, 1, 1, s), "

@@ -225,3 +225,47 @@ def test_a_report_says_what_outputs_were_held_to_and_why(engine_path):
     failed = vernier.verify(engine_path, MODEL, batches=[2], lengths=[8], tolerance="max=1e-12")
     assert failed["own_tolerance"]
     assert failed["cause"]["reason"] and "vernier bisect" in failed["cause"]["command"]
+
+
+ROWS = [np.arange(5, 5 + length, dtype=np.int64) for length in (5, 1, 11, 3)]
+
+
+def test_rows_of_different_lengths_have_the_bits_of_padded_ones(session):
+    ids, mask = np.zeros((4, 11), np.int64), np.zeros((4, 11), np.int64)
+    for row, tokens in enumerate(ROWS):
+        ids[row, :len(tokens)], mask[row, :len(tokens)] = tokens, 1
+    padded = session.run({"input_ids": ids, "attention_mask": mask})["output"]
+    assert np.array_equal(session.run_packed({"input_ids": ROWS})["output"], padded)
+    flat = {"input_ids": np.concatenate(ROWS), "attention_mask": np.ones(20, np.int64)}
+    starts = np.array([0, 5, 6, 17, 20], np.int32)
+    assert np.array_equal(session.run_packed(flat, starts)["output"], padded)
+
+
+def test_answers_by_token_come_as_the_rows_were_given(tmp_path):
+    model = MODEL.parents[1] / "bert_sdpa_dynamo" / "model.onnx"
+    vernier.build(model, tmp_path / "filled.vn", unpad="zero-fill")
+    session = vernier.Session(tmp_path / "filled.vn", threads=2)
+    inputs = {"input_ids": ROWS, "token_type_ids": [np.zeros_like(row) for row in ROWS]}
+    answers = session.run_packed(inputs)["output"]
+    assert [len(row) for row in answers] == [5, 1, 11, 3]
+    alone = session.run_packed({name: rows[2:3] for name, rows in inputs.items()})["output"]
+    assert np.array_equal(alone[0], answers[2])
+    flat = session.run_packed({name: np.concatenate(rows) for name, rows in inputs.items()},
+                              [0, 5, 6, 17, 20])["output"]
+    assert np.array_equal(flat, np.concatenate(answers))
+    with pytest.raises(vernier.Error, match="unpad='zero-fill'"):
+        vernier.build(model, tmp_path / "padded.vn", unpad="off")
+        vernier.Session(tmp_path / "padded.vn").run_packed(inputs)
+    with pytest.raises(vernier.Error, match="expected 'auto', 'off' or 'zero-fill'"):
+        vernier.build(model, tmp_path / "x.vn", unpad="zero")
+
+
+@pytest.mark.parametrize("inputs, message", [
+    ({"input_ids": ROWS, "attention_mask": [np.ones(5, np.int64)] * 4}, "other lengths.*row 1 on"),
+    ({"input_ids": [1, 2]}, "expected a list of arrays, one for each row"),
+    ({"input_ids": np.zeros(3, np.int64)}, "cu_seqlens"),
+    ([ROWS], "expected arrays by name"),
+])
+def test_rows_that_do_not_fit_are_refused(session, inputs, message):
+    with pytest.raises(vernier.Error, match=message):
+        session.run_packed(inputs)

@@ -2,10 +2,16 @@
 // every mode and on every device.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <random>
 
+#include "compile/zero_fill.h"
+#include "core/token_rows.h"
 #include "scenarios/build.h"
+#include "vernier/compile.h"
 #include "vernier/session.h"
 
 namespace vernier::verify::field {
@@ -141,6 +147,102 @@ TEST(Unpadded, TokenOutputsStayPadded) {
            note.find("has the padding, too") != std::string::npos;
   };
   EXPECT_TRUE(std::ranges::any_of(plan.notes, is_reason));
+}
+
+// ---- outputs that are 0 at padding
+
+class ZeroFilled : public ::testing::TestWithParam<UnpadCase> {};
+
+// The answers of the padded engine with 0 in place of what it has at padding.
+TEST_P(ZeroFilled, HasTheBitsOfThePaddedEngineAtTokensAndZeroBehindThem) {
+  const auto model = model_named(GetParam().model);
+  const plan::Plan without = plan_of(*model, {.mode = GetParam().mode, .passes_off = {"unpad"}});
+  std::vector<std::string> notes;
+  const std::vector<plan::ZeroFilled> outputs = compiler::zero_fillable(*model, notes);
+  ASSERT_FALSE(outputs.empty());
+  EXPECT_NE(notes.at(0).find("0 at padding"), std::string::npos) << notes.at(0);
+  const auto filled = model->clone();
+  compiler::zero_fill(*filled, outputs);
+  const plan::Plan with = plan_of(*filled, {.mode = GetParam().mode});
+  ASSERT_TRUE(counts_tokens(with));
+  Session unpadded(engine_of(with), {.threads = 2}), padded(engine_of(without), {.threads = 2});
+  for (const Rows kind :
+       {Rows::kBehind, Rows::kFull, Rows::kInFront, Rows::kHoles, Rows::kNone, Rows::kMixed}) {
+    for (const Shape& shape : {Shape{1, 1}, Shape{1, 7}, Shape{4, 16}, Shape{9, 97}}) {
+      const NamedTensors inputs = inputs_of(with, kind, shape);
+      const Tensor* mask = find(inputs, "attention_mask");
+      std::vector<Input> arrays;
+      for (const auto& [name, t] : inputs)
+        arrays.push_back({name, t.dtype(), t.shape(), t.byte_span().data()});
+      std::vector<std::byte> expected;
+      for (const Output& output : padded.run(arrays)) {
+        const auto* data = static_cast<const std::byte*>(output.data);
+        const auto count = static_cast<size_t>(num_elems(output.shape)) * size_bytes(output.dtype);
+        Tensor answer = Tensor::from_bytes(output.dtype, output.shape, {data, count});
+        if (std::ranges::find(outputs, output.name, &plan::ZeroFilled::output) != outputs.end())
+          answer = zero_padding(answer, *mask, 0);
+        expected.insert(expected.end(), answer.byte_span().begin(), answer.byte_span().end());
+      }
+      for (int i = 0; i < 3; ++i)
+        EXPECT_TRUE(answers(unpadded, inputs) == expected)
+            << "rows of kind " << static_cast<int>(kind) << ", " << str(shape) << ", run " << i;
+    }
+  }
+}
+
+// The engine's file says what it fills: verify holds the model to the same, and a wrong mask shows.
+TEST_P(ZeroFilled, PassesItsVerification) {
+  const auto folder = std::filesystem::temp_directory_path() /
+                      ("vernier_zero_fill." + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  Request request;
+  request.model = test::example_model(GetParam().model).path;
+  request.engine = folder / "model.vn";
+  request.threads = 2;
+  request.depth = Depth::kQuick;
+  CompileOptions options = options_of({.mode = GetParam().mode});
+  options.zero_fill = true;
+  compile(request.model.string(), request.engine.string(), options);
+  EXPECT_EQ(verify(request).verdict, Verdict::kPass) << to_text(verify(request));
+  std::filesystem::remove_all(folder);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ZeroFilled,
+                         ::testing::Values(UnpadCase{"bert_sdpa_dynamo", "fp32"},
+                                           UnpadCase{"bert_sdpa_dynamo", "fp16"},
+                                           UnpadCase{"bert_ts11", "bf16"},
+                                           UnpadCase{"gpt2_ts17", "fp32"},
+                                           UnpadCase{"gpt2_ts17", "int8"}),
+                         [](const auto& test) {
+                           return std::string(test.param.model) + "_" + test.param.mode;
+                         });
+
+TEST(ZeroFilled, AnEngineThatDoesNotFillIsFound) {
+  const auto model = model_named("bert_sdpa_dynamo");
+  std::vector<std::string> notes;
+  plan::Plan plan = plan_of(*model, {.mode = "fp32"});
+  const auto filled = model->clone();
+  compiler::zero_fill(*filled, compiler::zero_fillable(*model, notes));
+  Request request;
+  request.threads = 2;
+  request.batches = {4};
+  request.lengths = {9};
+  EXPECT_EQ(verify_engine(engine_of(plan), *filled, request).verdict, Verdict::kRewriteBug);
+}
+
+TEST(ZeroFilled, WhatCannotBeFilledIsSaid) {
+  std::vector<std::string> notes;
+  EXPECT_TRUE(compiler::zero_fillable(*model_named("bge_reranker_ts17"), notes).empty());
+  EXPECT_TRUE(compiler::zero_fillable(*model_named("vit_ts17"), notes).empty());
+  ASSERT_EQ(notes.size(), 2U);
+  EXPECT_NE(notes[0].find("no output of floats has a place"), std::string::npos) << notes[0];
+  EXPECT_NE(notes[1].find("no attention has a mask"), std::string::npos) << notes[1];
+  try {
+    compiler::zero_fill(*model_named("vit_ts17"), {{.output = "output", .mask = "mask"}});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("it is another model"), std::string::npos);
+  }
 }
 
 }  // namespace

@@ -37,12 +37,13 @@ Findings ask_expected(Context& context, const GroupValues& values) {
   const Request& request = context.subject.request;
   if (request.expect.empty() || &values.group != &context.inputs.groups.front()) return findings;
   const auto rows = static_cast<int64_t>(values.group.rows.size());
-  const NamedValues reference =
-      reference_of(context, batch_of(context, values.group, first_rows(rows)));
+  const NamedTensors inputs = batch_of(context, values.group, first_rows(rows));
+  const NamedValues reference = reference_of(context, inputs);
   for (const auto& [name, tensor] : request.expect) {
     const auto it = reference.find(name);
     if (it == reference.end()) refuse(name, reference);
-    const std::string why = complaint_about(it->second, EvalTensor::from(tensor));
+    const std::string why = complaint_about(
+        it->second, EvalTensor::from(with_zero_fill(context, name, inputs, tensor)));
     if (why.empty()) {
       findings.emplace_back();
       continue;

@@ -1,6 +1,9 @@
 // R: see reference.h. Ties are found in decisions.cpp.
 #include "verify/sweep/reference.h"
 
+#include <algorithm>
+
+#include "core/token_rows.h"
 #include "ops/evaluate.h"
 #include "verify/sweep/inputs.h"
 
@@ -11,6 +14,18 @@ NamedValues reference_of(const Context& context, const NamedTensors& inputs) {
   options.watch = context.watch;
   options.constants = context.in_fp64.get();
   return ops::evaluate(context.subject.model, {inputs.begin(), inputs.end()}, options).outputs;
+}
+
+Tensor with_zero_fill(const Context& context, const std::string& name, const NamedTensors& inputs,
+                      const Tensor& value) {
+  for (const auto& [output, mask_name, padding] : context.subject.plan.build.zero_filled) {
+    const Tensor* mask = find(inputs, mask_name);
+    const bool fits = output == name && mask != nullptr && value.rank() >= 2 &&
+                      std::equal(mask->shape().begin(), mask->shape().end(),
+                                 value.shape().begin(), value.shape().begin() + 2);
+    if (fits) return zero_padding(value, *mask, padding);
+  }
+  return value;
 }
 
 NamedValues reference_for(const Context& context, Group& group, int64_t count,

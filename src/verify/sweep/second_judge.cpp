@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "verify/sweep/measure.h"
+#include "verify/sweep/reference.h"
 
 namespace vernier::verify {
 namespace {
@@ -68,9 +69,10 @@ void SecondJudge::compare(const Context& context, const CellResult& cell, const 
   for (const MeasuredOutput& here : engine) {
     const Tensor* got = find(answers.outputs, here.name);
     if (got == nullptr || !here.misfit.empty()) continue;  // an output of the build's own
+    const Tensor filled = with_zero_fill(context, here.name, run.inputs, *got);
     const Answer answer{.name = here.name,
                         .want = reference.at(here.name),
-                        .got = got,
+                        .got = &filled,
                         .inputs = run.inputs,
                         .batch = cell.batch};
     Pool other;

@@ -120,6 +120,62 @@ const Cases kTokenIndex("TokenIndex", [] {
   return t.cases;
 });
 
+// Whole arrays and packed ones, rows of every kind, widths that divide into no unit.
+const Cases kZeroPadding("ZeroPadding", [] {
+  Table t(38);
+  for (const auto& [rows, length, width] :
+       {std::array<int64_t, 3>{1, 1, 1}, {5, 9, 3}, {9, 37, 8}, {7, 300, 33}, {40, 70, 64}}) {
+    for (DType type : {DType::kF32, DType::kF16, DType::kBF16, DType::kF64}) {
+      for (DType of_mask : {DType::kI64, DType::kBool, DType::kF32}) {
+        for (int64_t padding : {0, 1}) {
+          const std::vector<int64_t> numbers = mask_of_rows(t.make, rows, length, padding);
+          EvalTensor mask(of_mask, {rows, length});
+          for (size_t i = 0; i < numbers.size(); ++i) {
+            if (mask.is_float())
+              mask.f[i] = static_cast<double>(numbers[i]);
+            else
+              mask.i[i] = numbers[i];
+          }
+          const auto values = [&](const Shape& shape) {
+            EvalTensor x = EvalTensor::from(t.make.normal(shape));
+            x.dtype = type;
+            return x.to_tensor();
+          };
+          const std::string name = std::to_string(rows) + " rows of " + std::to_string(length) +
+                                   " x " + std::to_string(width) + " " +
+                                   std::string(vernier::name(type)) + ", mask " +
+                                   std::string(vernier::name(of_mask)) +
+                                   (padding == 1 ? " inverted" : "");
+          OpCase whole{.name = "zero padding of " + name,
+                       .op = OpKind::kZeroPadding,
+                       .attrs = encode(ZeroPaddingAttrs{.padding = padding}),
+                       .inputs = {{.value = values({rows, length, width}), .batch_axis = 0},
+                                  {.value = mask.to_tensor(), .batch_axis = 0}},
+                       .outputs = {Table::out({rows, length, width}, type)}};
+          whole.device_only = type == DType::kF64;
+          std::vector<int64_t> starts{0};
+          for (int64_t r = 0; r < rows; ++r) {
+            const auto* row = numbers.data() + r * length;
+            starts.push_back(starts.back() +
+                             tokens_of_row(length, [&](int64_t s) { return row[s] == padding; }));
+          }
+          EvalTensor begins(DType::kI32, {rows + 1});
+          begins.i = starts;
+          OpCase packed = whole;
+          packed.name = "tokens put back of " + name;
+          const int64_t room = starts.back() + 3;
+          packed.inputs = {{.value = values({1, room, width})},
+                           {.value = mask.to_tensor()},
+                           {.value = begins.to_tensor()}};
+          t.add(std::move(whole));
+          t.add(std::move(packed));
+        }
+      }
+    }
+  }
+  return t.cases;
+});
+
 const Cases kTranspose("Transpose", [] {
   Table t(31);
   for (DType type : {DType::kF32, DType::kI64, DType::kBool, DType::kI8}) {

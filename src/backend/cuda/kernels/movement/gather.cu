@@ -1,24 +1,9 @@
 // Gather, GatherElements, GatherND; contract in gather.h. C++17.
-#include "backend/cuda/device/elements.cuh"
 #include "backend/cuda/kernels/movement/gather.h"
+#include "backend/cuda/kernels/movement/units.cuh"
 
 namespace vernier::backend::cuda {
 namespace {
-
-// The largest unit of at most 16 bytes that rows of `row_bytes` at these addresses divide into.
-int unit_bytes(int64_t row_bytes, int width, const std::byte* a, const std::byte* b) {
-  const auto bits = reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b) |
-                    static_cast<uintptr_t>(row_bytes) | 16u;
-  int unit = width;
-  while (unit < 16 && bits % static_cast<uintptr_t>(unit * 2) == 0) unit *= 2;
-  return unit;
-}
-
-template <class F>
-void with_unit(int bytes, const F& f) {
-  if (bytes == 16) return f(uint4{});
-  with_width(bytes, f);
-}
 
 struct RowGather {
   int64_t count, size, units, total;  // indices, table entries, units per row, units of y

@@ -1,8 +1,8 @@
 // Where the tokens of a padded batch lie: one block per row adds up the tokens of the rows before
 // it and writes its own. Of large masks another kernel counts them first, of small ones every block
 // does. Contract: token_index.h. C++17.
-#include "backend/cuda/device/elements.cuh"
 #include "backend/cuda/kernels/movement/token_index.h"
+#include "backend/cuda/kernels/movement/token_rows.cuh"
 
 namespace vernier::backend::cuda {
 namespace {
@@ -11,34 +11,11 @@ constexpr int kThreads = 256, kWarps = kThreads / 32;
 // Of a mask that every block counts.
 constexpr int64_t kSmallMask = 8192;
 
-__device__ bool is_padding(const TokenIndexLaunch& args, int64_t at, bool of_floats) {
-  if (of_floats)
-    return load_f64(args.mask.dtype, args.mask.data, at) == static_cast<double>(args.padding);
-  return load_integer(args.mask.dtype, args.mask.data, at) == args.padding;
-}
-
-// The tokens of a row, for all lanes of a warp. They are its first n places only if n places are no
-// padding and the last of them is the n-th.
-__device__ int64_t tokens_of_row(const TokenIndexLaunch& args, int64_t row, bool of_floats) {
-  const int64_t length = args.mask.size[1];
-  int tokens = 0, end = 0;
-  for (int64_t s = threadIdx.x % 32; s < length; s += 32) {
-    if (is_padding(args, row * length + s, of_floats)) continue;
-    ++tokens;
-    end = static_cast<int>(s + 1);
-  }
-  for (int offset = 16; offset > 0; offset /= 2) {
-    tokens += __shfl_xor_sync(~0u, tokens, offset);
-    end = max(end, __shfl_xor_sync(~0u, end, offset));
-  }
-  return tokens > 0 && tokens == end ? tokens : length;
-}
-
 __global__ void __launch_bounds__(kThreads)
     count_kernel(const __grid_constant__ TokenIndexLaunch args, int64_t batch, bool of_floats) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
   if (row >= batch) return;
-  const int64_t tokens = tokens_of_row(args, row, of_floats);
+  const int64_t tokens = tokens_of_row(args.mask, args.padding, row, of_floats);
   if (threadIdx.x % 32 == 0) args.counts[row] = static_cast<int32_t>(tokens);
 }
 
@@ -65,7 +42,7 @@ __device__ Tokens count_tokens(const TokenIndexLaunch& args, int64_t row, int64_
       sum.own += __shfl_xor_sync(~0u, sum.own, offset);
     }
   } else {
-    for (int64_t b = warp; b < batch; b += kWarps) add(b, tokens_of_row(args, b, of_floats));
+    for (int64_t b = warp; b < batch; b += kWarps) add(b, tokens_of_row(args.mask, args.padding, b, of_floats));
   }
   if (threadIdx.x % 32 == 0) {
     parts[warp][0] = sum.before;
@@ -101,7 +78,7 @@ __global__ void __launch_bounds__(kThreads)
     put(args.rows, start + s, row * length + s);
     put(args.positions, start + s, s);
     if (args.kept.data != nullptr)
-      put_kept(args.kept, start + s, !is_padding(args, row * length + s, of_floats));
+      put_kept(args.kept, start + s, !is_padding(args.mask, args.padding, row * length + s, of_floats));
   }
   for (int64_t s = threadIdx.x; row < batch && s < length; s += kThreads)
     put(args.places, row * length + s, s < tokens ? start + s : start);

@@ -1,0 +1,29 @@
+// Which inputs say what is padding: read off the keep masks of attentions.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "passes/pass.h"
+
+namespace vernier::passes {
+
+/// An input [B, S] whose elements `padding` are padding.
+struct TokenMask {
+  ir::ValueId input = ir::kNoValue;
+  int64_t padding = 0;
+  bool operator==(const TokenMask&) const = default;
+  bool operator<(const TokenMask& other) const {
+    return std::tie(input, padding) < std::tie(other.input, other.padding);
+  }
+};
+
+/// Where `value` (bool, or numbers) is true, or not 0, exactly where an input is not padding. The
+/// elements of both are in the same order.
+std::optional<TokenMask> token_mask_of(const ir::Graph& graph, ir::ValueId value);
+
+/// Those of the attentions of a raised graph that can be counted, each once.
+std::vector<TokenMask> token_masks(const ir::Graph& graph);
+
+}  // namespace vernier::passes
