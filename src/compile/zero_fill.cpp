@@ -53,20 +53,20 @@ std::vector<plan::ZeroFilled> zero_fillable(const ir::Graph& imported,
     }
     if (count != 1) continue;
     const passes::TokenMask mask = *std::ranges::find_if(masks, fits);
-    found.push_back({.output = name,
-                     .mask = input_name(*raised, mask.input),
-                     .padding = mask.padding});
+    found.push_back(
+        {.output = name, .mask = input_name(*raised, mask.input), .padding = mask.padding});
     names += fmt::format("{}'{}'", names.empty() ? "" : ", ", name);
   }
   if (found.empty()) {
     notes.push_back(
         masks.empty()
             ? "zero-fill changes nothing: no attention has a mask that says what is padding"
-            : "zero-fill changes nothing: no output of floats has a place for each token of a mask");
+            : "zero-fill changes nothing: no output of floats has a place for each token of a "
+              "mask");
   } else {
-    notes.push_back(fmt::format(
-        "zero-fill: {} {} 0 at padding behind the tokens of a row ('{}' is {} there)", names,
-        found.size() == 1 ? "is" : "are", found[0].mask, found[0].padding));
+    notes.push_back(
+        fmt::format("zero-fill: {} {} 0 at padding behind the tokens of a row ('{}' is {} there)",
+                    names, found.size() == 1 ? "is" : "are", found[0].mask, found[0].padding));
   }
   return found;
 }

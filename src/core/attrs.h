@@ -549,10 +549,10 @@ struct TokenIndexAttrs {
     return padding;
   }
 };
-/// ZeroPadding: y[b, s, …] = x[b, s, …] where the place (b, s) holds a token of the mask m [B, S], as
-/// TokenIndex counts them, else 0. Input 0: x [B, S, …]; input 1: m. With input 2, starts [B + 1] of
-/// a TokenIndex of m, x is packed, [1, T, …]: y[b, s, …] = x[0, starts[b] + s, …] where that lies
-/// before starts[b + 1] and T.
+/// ZeroPadding: y[b, s, …] = x[b, s, …] where the place (b, s) holds a token of the mask m [B, S],
+/// as TokenIndex counts them, else 0. Input 0: x [B, S, …]; input 1: m. With input 2, starts [B +
+/// 1] of a TokenIndex of m, x is packed, [1, T, …]: y[b, s, …] = x[0, starts[b] + s, …] where that
+/// lies before starts[b + 1] and T.
 struct ZeroPaddingAttrs {
   int64_t padding = 0;
   template <class V>

@@ -46,8 +46,8 @@ int64_t count_tokens(DType dtype, const std::byte* mask, int64_t rows, int64_t l
 std::vector<int64_t> places_of_tokens(DType dtype, const std::byte* mask, int64_t rows,
                                       int64_t length, int64_t padding);
 
-/// `values` [rows, length, …], with 0 for every element behind the tokens of its row of `mask` [rows,
-/// length].
+/// `values` [rows, length, …], with 0 for every element behind the tokens of its row of `mask`
+/// [rows, length].
 Tensor zero_padding(const Tensor& values, const Tensor& mask, int64_t padding);
 
 /// The places that a run keeps for so many tokens of `all` places: at least `tokens`, and one of

@@ -89,8 +89,8 @@ void fields(V& v, Fields<V, plan::ZeroFilled> x) {
 }
 template <class V>
 void fields(V& v, Fields<V, plan::BuildOptions> x) {
-  v(x.policy, x.promotions, x.shapes, x.passes_off, x.outputs, x.plugins, x.scales,
-    x.static_scales, x.zero_fill, x.zero_filled);
+  v(x.policy, x.promotions, x.shapes, x.passes_off, x.outputs, x.plugins, x.scales, x.static_scales,
+    x.zero_fill, x.zero_filled);
 }
 template <class V>
 void fields(V& v, Fields<V, plan::Plan> x) {  // the ledger is a section of its own

@@ -192,7 +192,8 @@ class Packer {
       const Node& node = graph_.node(id);
       std::string why;
       if (node.op == kAttention) {
-        const bool masked = node.has_input(kKeep) && token_mask_of(graph_, node.inputs[kKeep]) == mask_;
+        const bool masked =
+            node.has_input(kKeep) && token_mask_of(graph_, node.inputs[kKeep]) == mask_;
         masked_ += masked;
         auto found = attention_readings(node, why);
         if (found) region_.emplace(id, std::move(*found));

@@ -1,5 +1,5 @@
-// FP64 evaluators of EmbedNorm, MaskedMean, TokenIndex and ZeroPadding. Contract: core/evaluator.h; formulas at
-// their attributes in core/attrs.h.
+// FP64 evaluators of EmbedNorm, MaskedMean, TokenIndex and ZeroPadding. Contract: core/evaluator.h;
+// formulas at their attributes in core/attrs.h.
 #include <algorithm>
 
 #include "core/attrs.h"

@@ -1,5 +1,6 @@
 // Inference of LayerNorm, RMSNorm, AddLayerNorm, BatchNormalization, GroupNormalization, EmbedNorm,
-// L2Norm, MaskedMean, TokenIndex and ZeroPadding. Contract: context.h; formulas: src/reference and core/attrs.h.
+// L2Norm, MaskedMean, TokenIndex and ZeroPadding. Contract: context.h; formulas: src/reference and
+// core/attrs.h.
 #include <algorithm>
 
 #include "core/token_rows.h"
@@ -161,8 +162,7 @@ void infer_zero_padding(InferContext& context) {
   require_between(context, "padding", context.attrs<ZeroPaddingAttrs>().padding, -kLargestNumber);
   const SymShape mask = context.shape(1);
   SymShape y = context.shape(0);
-  if (y.size() < 2)
-    context.fail("input 0 has shape " + str(y) + ", expected rank 2 or more");
+  if (y.size() < 2) context.fail("input 0 has shape " + str(y) + ", expected rank 2 or more");
   if (context.has_input(2)) {
     require_rank(context, 2, 1);
     if (context.dtype(2) != DType::kI32)

@@ -30,8 +30,9 @@ class Places {
     mask_ = plan_.value(plan_.inputs[count_->input]).shape;
     for (const plan::TokenCount& other : plan_.token_counts) {
       if (has(plan_.inputs[other.input])) continue;
-      throw Error(ErrorCode::kInput, "packed arrays need an engine whose rows have one length, and "
-                                     "this one has several masks of other sizes; pad the arrays");
+      throw Error(ErrorCode::kInput,
+                  "packed arrays need an engine whose rows have one length, and "
+                  "this one has several masks of other sizes; pad the arrays");
     }
     check_starts();
     length_ = std::max(longest(), least_length());
@@ -112,8 +113,7 @@ Tensor filled(DType dtype, const Shape& shape, int64_t value) {
 // [T, …] ⇒ [B, S, …], over `background`.
 Tensor put_in_places(const Tensor& packed, const Tensor& background, const Places& places) {
   std::vector<std::byte> bytes(background.byte_span().begin(), background.byte_span().end());
-  const size_t place =
-      packed.bytes() / static_cast<size_t>(std::max<int64_t>(1, places.tokens()));
+  const size_t place = packed.bytes() / static_cast<size_t>(std::max<int64_t>(1, places.tokens()));
   for (int64_t row = 0; row < places.rows(); ++row) {
     std::memcpy(bytes.data() + static_cast<size_t>(row * places.length()) * place,
                 packed.byte_span().data() + static_cast<size_t>(places.begin(row)) * place,
@@ -171,8 +171,7 @@ NamedTensors padded(const Engine& engine, const NamedTensors& packed,
                   fmt::format("input '{}' is {}, expected {}", name, vernier::name(tokens.dtype()),
                               vernier::name(dtype)));
     }
-    const Shape whole =
-        with_leading({places.rows(), places.length()}, tokens.shape(), 1);
+    const Shape whole = with_leading({places.rows(), places.length()}, tokens.shape(), 1);
     arrays.emplace_back(name, put_in_places(tokens, filled(dtype, whole, padding), places));
   }
   return arrays;
@@ -185,24 +184,22 @@ NamedTensors packed(const Engine& engine, const NamedTensors& answers,
   NamedTensors arrays;
   for (const auto& [name, whole] : answers) {
     const auto at = std::ranges::find(plan.output_names, name) - plan.output_names.begin();
-    const bool has_places = std::cmp_less(at, plan.outputs.size()) &&
-                            places.has(plan.outputs[static_cast<size_t>(at)]);
+    const bool has_places =
+        std::cmp_less(at, plan.outputs.size()) && places.has(plan.outputs[static_cast<size_t>(at)]);
     if (!has_places) {
       arrays.emplace_back(name, whole);
       continue;
     }
-    const size_t place =
-        whole.bytes() / static_cast<size_t>(places.rows() * places.length());
+    const size_t place = whole.bytes() / static_cast<size_t>(places.rows() * places.length());
     std::vector<std::byte> bytes;
     for (int64_t row = 0; row < places.rows(); ++row) {
       const std::byte* from =
           whole.byte_span().data() + static_cast<size_t>(row * places.length()) * place;
       bytes.insert(bytes.end(), from, from + static_cast<size_t>(places.size(row)) * place);
     }
-    arrays.emplace_back(name,
-                        Tensor::from_bytes(whole.dtype(),
-                                           with_leading({places.tokens()}, whole.shape(), 2),
-                                           bytes));
+    arrays.emplace_back(
+        name, Tensor::from_bytes(whole.dtype(), with_leading({places.tokens()}, whole.shape(), 2),
+                                 bytes));
   }
   return arrays;
 }
@@ -217,10 +214,10 @@ NamedTensors run_packed(Session& session, const NamedTensors& arrays,
   NamedTensors answers;
   for (const Output& output : session.run(inputs)) {
     const auto* data = static_cast<const std::byte*>(output.data);
-    answers.emplace_back(std::string(output.name),
-                         Tensor::from_bytes(output.dtype,
-                                            Shape(output.shape.begin(), output.shape.end()),
-                                            {data, output.bytes}));
+    answers.emplace_back(
+        std::string(output.name),
+        Tensor::from_bytes(output.dtype, Shape(output.shape.begin(), output.shape.end()),
+                           {data, output.bytes}));
   }
   return packed(engine, answers, starts);
 }

@@ -46,8 +46,8 @@ TEST_F(RunEngine, PackedRowsGiveTheBitsOfPaddedOnes) {
   io::write_npz(file("packed.npz"),
                 {{"input_ids", Tensor::i64({7, 8, 9, 6})}, {"cu_seqlens", Tensor::i64({0, 3, 4})}});
   for (const char* name : {"padded", "packed"}) {
-    const Outcome outcome = run(engine(), file(std::string(name) + ".npz"),
-                                file(std::string(name) + "_out.npz"));
+    const Outcome outcome =
+        run(engine(), file(std::string(name) + ".npz"), file(std::string(name) + "_out.npz"));
     EXPECT_EQ(outcome.code, 0) << outcome.err;
   }
   const NamedTensors a = io::read_arrays(file("padded_out.npz")),

@@ -1,5 +1,5 @@
-// Cases of the norms, EmbedNorm, L2Norm, MaskedMean, TokenIndex and ZeroPadding: known answers (numpy), a large
-// mean, optional outputs, NaN, errors, symbolic shapes.
+// Cases of the norms, EmbedNorm, L2Norm, MaskedMean, TokenIndex and ZeroPadding: known answers
+// (numpy), a large mean, optional outputs, NaN, errors, symbolic shapes.
 #include <cmath>
 
 #include "ops/case.h"

@@ -91,10 +91,9 @@ TEST(Packed, AnswersByTokenComePacked) {
       session, {{"input_ids", integers({kTokens}, ids())}, {"token_type_ids", types}}, kStarts);
   ASSERT_EQ(answers[0].second.shape()[0], kTokens);
   const std::vector<int64_t> ones(kTokens, 1), zeros(kTokens, 0);
-  const NamedTensors whole =
-      run(session, {{"input_ids", in_places(ids(), 0)},
-                    {"attention_mask", in_places(ones, 0)},
-                    {"token_type_ids", in_places(zeros, 0)}});
+  const NamedTensors whole = run(session, {{"input_ids", in_places(ids(), 0)},
+                                           {"attention_mask", in_places(ones, 0)},
+                                           {"token_type_ids", in_places(zeros, 0)}});
   const size_t width = answers[0].second.bytes() / kTokens;
   for (size_t row = 0; row < kRows; ++row) {
     for (int64_t s = 0; s < kStarts[row + 1] - kStarts[row]; ++s) {
@@ -122,10 +121,10 @@ TEST(Packed, WhatDoesNotFitIsRefused) {
   EXPECT_NE(with({{"input_idz", good[0].second}}, kStarts).find("no input 'input_idz'"),
             std::string::npos);
   const Tensor narrow = Tensor::from(DType::kI32, {kTokens}, std::span<const int64_t>(ids()));
-  EXPECT_NE(with({{"input_ids", narrow}}, kStarts).find("is i32, expected i64"),
-            std::string::npos);
-  EXPECT_NE(error_of([] { starts_of(Tensor::from_bytes(DType::kF32, {0}, {})); })
-                .find("expected a list of integers"),
+  EXPECT_NE(with({{"input_ids", narrow}}, kStarts).find("is i32, expected i64"), std::string::npos);
+  EXPECT_NE(error_of([] {
+              starts_of(Tensor::from_bytes(DType::kF32, {0}, {}));
+            }).find("expected a list of integers"),
             std::string::npos);
   Session padded_one(engine_of("bert_sdpa_dynamo"), {.threads = 1});
   EXPECT_NE(error_of([&] { run_packed(padded_one, good, kStarts); }).find("--unpad zero-fill"),

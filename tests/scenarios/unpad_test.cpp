@@ -1,7 +1,6 @@
 // Engines that compute tokens, not padding: the same bits as with padding, whatever the mask, in
 // every mode and on every device.
 #include <gtest/gtest.h>
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -192,8 +191,8 @@ TEST_P(ZeroFilled, HasTheBitsOfThePaddedEngineAtTokensAndZeroBehindThem) {
 
 // The engine's file says what it fills: verify holds the model to the same, and a wrong mask shows.
 TEST_P(ZeroFilled, PassesItsVerification) {
-  const auto folder = std::filesystem::temp_directory_path() /
-                      ("vernier_zero_fill." + std::to_string(::getpid()));
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("vernier_zero_fill." + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   Request request;
   request.model = test::example_model(GetParam().model).path;
@@ -207,15 +206,12 @@ TEST_P(ZeroFilled, PassesItsVerification) {
   std::filesystem::remove_all(folder);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, ZeroFilled,
-                         ::testing::Values(UnpadCase{"bert_sdpa_dynamo", "fp32"},
-                                           UnpadCase{"bert_sdpa_dynamo", "fp16"},
-                                           UnpadCase{"bert_ts11", "bf16"},
-                                           UnpadCase{"gpt2_ts17", "fp32"},
-                                           UnpadCase{"gpt2_ts17", "int8"}),
-                         [](const auto& test) {
-                           return std::string(test.param.model) + "_" + test.param.mode;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Models, ZeroFilled,
+    ::testing::Values(UnpadCase{"bert_sdpa_dynamo", "fp32"}, UnpadCase{"bert_sdpa_dynamo", "fp16"},
+                      UnpadCase{"bert_ts11", "bf16"}, UnpadCase{"gpt2_ts17", "fp32"},
+                      UnpadCase{"gpt2_ts17", "int8"}),
+    [](const auto& test) { return std::string(test.param.model) + "_" + test.param.mode; });
 
 TEST(ZeroFilled, AnEngineThatDoesNotFillIsFound) {
   const auto model = model_named("bert_sdpa_dynamo");

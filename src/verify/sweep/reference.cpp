@@ -21,8 +21,8 @@ Tensor with_zero_fill(const Context& context, const std::string& name, const Nam
   for (const auto& [output, mask_name, padding] : context.subject.plan.build.zero_filled) {
     const Tensor* mask = find(inputs, mask_name);
     const bool fits = output == name && mask != nullptr && value.rank() >= 2 &&
-                      std::equal(mask->shape().begin(), mask->shape().end(),
-                                 value.shape().begin(), value.shape().begin() + 2);
+                      std::equal(mask->shape().begin(), mask->shape().end(), value.shape().begin(),
+                                 value.shape().begin() + 2);
     if (fits) return zero_padding(value, *mask, padding);
   }
   return value;

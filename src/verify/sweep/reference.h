@@ -13,8 +13,8 @@ NamedValues reference_of(const Context& context, const NamedTensors& inputs);
 /// model mixes rows.
 NamedValues reference_for(const Context& context, Group& group, int64_t count,
                           const NamedTensors& inputs);
-/// What another tool says that the model's output `name` is on these inputs, as the engine means it:
-/// 0 at padding, where the engine fills it so.
+/// What another tool says that the model's output `name` is on these inputs, as the engine means
+/// it: 0 at padding, where the engine fills it so.
 Tensor with_zero_fill(const Context& context, const std::string& name, const NamedTensors& inputs,
                       const Tensor& value);
 /// R that `answers` are judged by: R, or, where they are outside the limits and the plan decides,

@@ -141,11 +141,10 @@ const Cases kZeroPadding("ZeroPadding", [] {
             x.dtype = type;
             return x.to_tensor();
           };
-          const std::string name = std::to_string(rows) + " rows of " + std::to_string(length) +
-                                   " x " + std::to_string(width) + " " +
-                                   std::string(vernier::name(type)) + ", mask " +
-                                   std::string(vernier::name(of_mask)) +
-                                   (padding == 1 ? " inverted" : "");
+          const std::string name =
+              std::to_string(rows) + " rows of " + std::to_string(length) + " x " +
+              std::to_string(width) + " " + std::string(vernier::name(type)) + ", mask " +
+              std::string(vernier::name(of_mask)) + (padding == 1 ? " inverted" : "");
           OpCase whole{.name = "zero padding of " + name,
                        .op = OpKind::kZeroPadding,
                        .attrs = encode(ZeroPaddingAttrs{.padding = padding}),

@@ -42,7 +42,8 @@ __device__ Tokens count_tokens(const TokenIndexLaunch& args, int64_t row, int64_
       sum.own += __shfl_xor_sync(~0u, sum.own, offset);
     }
   } else {
-    for (int64_t b = warp; b < batch; b += kWarps) add(b, tokens_of_row(args.mask, args.padding, b, of_floats));
+    for (int64_t b = warp; b < batch; b += kWarps)
+      add(b, tokens_of_row(args.mask, args.padding, b, of_floats));
   }
   if (threadIdx.x % 32 == 0) {
     parts[warp][0] = sum.before;
@@ -78,7 +79,8 @@ __global__ void __launch_bounds__(kThreads)
     put(args.rows, start + s, row * length + s);
     put(args.positions, start + s, s);
     if (args.kept.data != nullptr)
-      put_kept(args.kept, start + s, !is_padding(args.mask, args.padding, row * length + s, of_floats));
+      put_kept(args.kept, start + s,
+               !is_padding(args.mask, args.padding, row * length + s, of_floats));
   }
   for (int64_t s = threadIdx.x; row < batch && s < length; s += kThreads)
     put(args.places, row * length + s, s < tokens ? start + s : start);
