@@ -4,12 +4,12 @@
 //   requires: an Attention whose keep mask hides keys by their place [B, 1, 1, S], where an input
 //   [B, S] is padding, so that their probabilities are 0; every other reader of what is packed is
 //   one that padding does not reach: the first token of a row, a MaskedMean or a ZeroPadding with
-//   the same mask.
-//   Only places behind the last token are left out: a row that has padding in front, holes or no
-//   token keeps all its places, and its keep mask. So no bit of a token changes: sums over keys
-//   begin at the same key, and leave out terms that are 0.
-//   Source: effective transformers, e.g. Zeng et al., arXiv:2208.08124; Zhai et al.,
-//   ByteTransformer, arXiv:2210.03052.
+//   the same mask, a GatherND or GatherElements of one place in each row that is a token's (the
+//   last one). Only places behind the last token are left out: a row that has padding in front,
+//   holes or no token keeps all its places, and its keep mask. So no bit of a token changes: sums
+//   over keys begin at the same key, and leave out terms that are 0. Source: effective
+//   transformers, e.g. Zeng et al., arXiv:2208.08124; Zhai et al., ByteTransformer,
+//   arXiv:2210.03052.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -22,6 +22,7 @@
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 #include "passes/token_masks.h"
+#include "passes/token_reads.h"
 
 namespace vernier::passes {
 namespace {
@@ -232,9 +233,39 @@ class Packer {
     return n.op == kZeroPadding && !n.has_input(2) &&
            n.attrs_as<ZeroPaddingAttrs>().padding == mask_.padding && n.inputs[1] == mask_.input;
   }
+  // Where the only place of each row that a node reads is computed: pairs of row and place [B, 2]
+  // (GatherND), or a place [B, 1, 1] (GatherElements); kNoValue: it reads otherwise.
+  ValueId read_places(const Node& n, ValueId value) const {
+    if (n.inputs[0] != value) return kNoValue;
+    const ValueId index = n.inputs.size() > 1 ? n.inputs[1] : kNoValue;
+    if (n.op == kGatherND && n.attrs_as<GatherNDAttrs>().batch_dims == 0) {
+      const SymShape& pairs = shape_of(graph_, index);
+      return pairs.size() == 2 && same(pairs[0], batch_) && pairs[1] == Dim(2) ? index : kNoValue;
+    }
+    if (n.op != kGatherElements || n.attrs_as<AxisAttrs>().axis != 1) return kNoValue;
+    const Node* maker = graph_.producer(index);
+    if (maker == nullptr || maker->op != kExpand) return kNoValue;
+    const SymShape &one = shape_of(graph_, maker->inputs[0]), &all = shape_of(graph_, index);
+    const bool by_row =
+        one.size() == all.size() && one.size() >= 2 && same(one[0], batch_) &&
+        std::all_of(one.begin() + 1, one.end(), [](const Dim& d) { return d == Dim(1); });
+    const SymShape& x = shape_of(graph_, value);
+    const bool whole = all.size() == x.size() && all[1] == Dim(1) &&
+                       std::equal(all.begin() + 2, all.end(), x.begin() + 2);
+    return by_row && whole ? maker->inputs[0] : kNoValue;
+  }
+  // One place of each row, which the mask says: that of a token.
+  bool takes_named_token(const Node& n, ValueId value) {
+    const ValueId index = read_places(n, value);
+    if (index == kNoValue) return false;
+    const auto [it, fresh] = names_tokens_.try_emplace(index, false);
+    if (fresh) it->second = names_tokens(graph_, index, mask_);
+    return it->second;
+  }
   // Does padding not reach what `user` makes of `value`?
-  bool reads_tokens(const Node& user, ValueId value) const {
-    return takes_first_token(user) || means_tokens(user, value) || zeroes_padding(user);
+  bool reads_tokens(const Node& user, ValueId value) {
+    return takes_first_token(user) || means_tokens(user, value) || zeroes_padding(user) ||
+           takes_named_token(user, value);
   }
 
   // Nodes whose padding something else reads.
@@ -255,7 +286,7 @@ class Packer {
     }
     return changed;
   }
-  std::string other_reader(ValueId value) const {
+  std::string other_reader(ValueId value) {
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       if (graph_.outputs[i] == value)
         return "output '" + graph_.output_names[i] + "' has the padding, too";
@@ -405,6 +436,29 @@ class Packer {
     graph_.drop_dead(slice);
   }
 
+  // What the token at the read place of each row has: [1, T, …] ⇒ the node's result.
+  void take_named(NodeId id, ValueId value) {
+    const Node node = graph_.node(id);
+    const ValueId index = read_places(node, value);
+    ValueId tokens = kNoValue;  // [B]
+    if (node.op == kGatherND) {
+      tokens = ops::emit(graph_, kGatherND, {places_, index}, GatherNDAttrs{}, {});
+    } else {
+      const ValueId column = emit_reshape(graph_, index, {batch_, Dim(1)}, {});
+      tokens = emit_reshape(graph_,
+                            ops::emit(graph_, kGatherElements, {places_, column}, AxisAttrs{1}, {}),
+                            {batch_}, {});
+    }
+    SymShape shape = shape_of(graph_, value);
+    shape.erase(shape.begin());
+    const ValueId rows = gather(emit_reshape(graph_, value, shape, {}), tokens, 0, &node);
+    graph_.producer(rows)->origins = node.origins;
+    const SymShape result = shape_of(graph_, node.outputs[0]);
+    graph_.replace_uses(node.outputs[0], emit_reshape(graph_, rows, result, {}));
+    graph_.node(id).origins.clear();
+    graph_.drop_dead(id);
+  }
+
   void rewrite() {
     emit_index();
     // Sizes of what is read from outside are those of before: packed first.
@@ -495,6 +549,10 @@ class Packer {
           if (is_live(graph_, user)) take_first(user, out);
           continue;
         }
+        if (takes_named_token(graph_.node(user), out)) {
+          take_named(user, out);
+          continue;
+        }
         if (zeroes_padding(graph_.node(user))) {
           graph_.set_inputs(user, {out, mask_.input, starts_});
           continue;
@@ -520,6 +578,7 @@ class Packer {
           ordinals_ = kNoValue, kept_ = kNoValue, first_ = kNoValue;
   std::set<NodeId> makes_packed_;
   std::map<ValueId, ValueId> packed_, by_place_, unpacked_;
+  std::map<ValueId, bool> names_tokens_;  // by index
 };
 
 }  // namespace

@@ -117,6 +117,35 @@ TEST(Unpad, OutputsThatAreZeroAtPaddingArePutBack) {
                "(ZeroPadding) reads the padding, too");
 }
 
+// Row and place of the last token of each row, %last [b, 1].
+const std::string kLast =
+    "%len = ReduceSum(%mask) {axes=[1], keepdims=true} %last = Sub(%len, i64{1}) ";
+const std::string kPairs =
+    "%sh = Shape(%mask) %b0 = Gather(%sh, i64{0}) %rb = Range(i64{0}, %b0, i64{1}) "
+    "%ru = Unsqueeze(%rb) {axes=[1]} %ix = Concat(%ru, %last) {axis=1} ";
+
+TEST(Unpad, TheLastTokenOfEachRow) {
+  expect_unpads(
+      graph_text(kInputs, kNorm + kKeep + layer() + kLast + kPairs + "%y = GatherND(%r, %ix)"), 12);
+  // As torch.gather writes it.
+  expect_unpads(graph_text(kInputs, kNorm + kKeep + layer() + kLast +
+                                        "%l3 = Unsqueeze(%last) {axes=[2]} "
+                                        "%le = Expand(%l3) {shape=(b, 1, 8), has_shape=true} "
+                                        "%y = GatherElements(%r, %le) {axis=1}"),
+                12);
+}
+
+TEST(Unpad, StaysWhereAReadPlaceMayBePadding) {
+  const std::string next = "%last = ReduceSum(%mask) {axes=[1], keepdims=true} ";
+  expect_stays(
+      graph_text(kInputs, kNorm + kKeep + layer() + next + kPairs + "%y = GatherND(%r, %ix)"),
+      "(GatherND) reads the padding, too");
+  // Places that other data says.
+  expect_stays(graph_text(kInputs + ", %last: i64[b, 1]",
+                          kNorm + kKeep + layer() + kPairs + "%y = GatherND(%r, %ix)"),
+               "(GatherND) reads the padding, too");
+}
+
 TEST(Unpad, IdsOfWhichOneIsPadding) {
   const std::string keep =
       "%p = Equal(%mask, i64{0}) %m1 = Not(%p) %m = Reshape(%m1) {shape=(b, 1, 1, s), "

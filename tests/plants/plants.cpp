@@ -30,6 +30,7 @@ constexpr std::string_view kNorm = "cpu.add_layer_norm.rows", kPlainNorm = "cpu.
                            kLinear = "cpu.linear.", kHead = "cpu.linear.highway",
                            kAttention = "cpu.attention.", kSoftmax = "cpu.softmax.rows",
                            kInt8Product = "cpu.quantized_linear.panels",
+                           kF8Product = "cpu.quantized_linear.f8", kQuantize = "cpu.quantize_",
                            kQuantizeRows = "cpu.quantize_rows.rows", kEmbedding = "cpu.embed_norm.",
                            kTokenIndex = "cpu.token_index.";
 
@@ -314,7 +315,7 @@ void takes_the_next_place(const KernelDef& right, const LaunchCall& call) {
   }
 }
 
-// ---- of int8 products
+// ---- of products of 8 bits
 
 // The same call with input `i` moved on by one place: each element is its neighbor's.
 void with_rotated(const KernelDef& right, const LaunchCall& call, size_t i) {
@@ -345,7 +346,7 @@ void takes_the_next_rows_zero_point(const KernelDef& right, const LaunchCall& ca
 }
 
 // Where nothing follows the bias, the sum can be read off the result.
-void sums_saturate_at_16_bits(const KernelDef& right, const LaunchCall& call) {
+void sums_saturate(const KernelDef& right, const LaunchCall& call, double most) {
   right.launch(call);
   const bool plain = decode<QuantizedLinearAttrs>(call.attrs).activation == Activation::kNone &&
                      (call.in.size() <= kResidual || call.in[kResidual].data == nullptr);
@@ -354,16 +355,32 @@ void sums_saturate_at_16_bits(const KernelDef& right, const LaunchCall& call) {
   const auto width = static_cast<int64_t>(size_bytes(y.dtype));
   for (int64_t i = 0; i < y.elems(); ++i) {
     const int64_t row = i / y.dim(-1), column = i % y.dim(-1);
-    const double scale = static_cast<double>(call.in[kRowScale].as<float>()[row]) *
+    const TensorArg& of_rows = call.in[kRowScale];
+    const double scale = static_cast<double>(of_rows.as<float>()[of_rows.elems() == 1 ? 0 : row]) *
                          static_cast<double>(call.in[kColumnScale].as<float>()[column]);
     const TensorArg& b = call.in[kBias];
     const double bias =
         b.data ? load_float(b.dtype, b.data + column * static_cast<int64_t>(size_bytes(b.dtype)))
                : 0;
     const double sum = (load_float(y.dtype, y.data + i * width) - bias) / scale;
-    if (std::abs(sum) > INT16_MAX)
-      store_float(y.dtype, std::copysign(INT16_MAX, sum) * scale + bias, y.data + i * width);
+    if (std::abs(sum) > most)
+      store_float(y.dtype, std::copysign(most, sum) * scale + bias, y.data + i * width);
   }
+}
+void sums_saturate_at_16_bits(const KernelDef& right, const LaunchCall& call) {
+  sums_saturate(right, call, INT16_MAX);
+}
+// What sums in f16 would do.
+void sums_saturate_at_65504(const KernelDef& right, const LaunchCall& call) {
+  sums_saturate(right, call, 65504);
+}
+
+// Numbers of f8e4m3 with 2 bits of mantissa in place of 3.
+void rounds_to_two_bits(const KernelDef& right, const LaunchCall& call) {
+  right.launch(call);
+  const TensorArg& y = call.out[0];
+  if (y.dtype != DType::kF8E4M3) return;
+  for (int64_t i = 0; i < y.elems(); ++i) y.as<uint8_t>()[i] &= 0xFE;
 }
 
 // All rows of the batch are one: what a scale per tensor is.
@@ -632,6 +649,23 @@ constexpr Plant kPlants[] = {
      kInt8Product, "bug", true, &sums_saturate_at_16_bits, "int8"},
     {"scale-per-batch", "all rows of a batch are quantized with one scale", "bge_reranker_ts17",
      kQuantizeRows, "bug", true, &one_scale_for_the_batch, "int8"},
+    {"f8-next-columns-scale",
+     "a column's scale is that of the next one",
+     "bge_reranker_ts17",
+     kF8Product,
+     "bug",
+     true,
+     &launches,
+     "fp8",
+     {},
+     nullptr,
+     &with_the_next_columns_scale},
+    {"f8-saturating-sums", "sums of fp8 products saturate at 65504", "bge_reranker_ts17",
+     kF8Product, "bug", true, &sums_saturate_at_65504, "fp8"},
+    {"f8-two-bits", "fp8 operands have 2 bits of mantissa", "bge_reranker_ts17", kQuantize, "bug",
+     true, &rounds_to_two_bits, "fp8"},
+    {"f8-scale-per-batch", "all rows of a batch are quantized with one scale", "bge_reranker_ts17",
+     kQuantizeRows, "bug", true, &one_scale_for_the_batch, "fp8"},
 };
 
 // ---- a plant in the place of a kernel

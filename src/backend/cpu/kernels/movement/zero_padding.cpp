@@ -6,6 +6,7 @@
 #include "backend/body.h"
 #include "backend/operands.h"
 #include "core/attrs.h"
+#include "core/threads.h"
 #include "core/token_rows.h"
 
 namespace vernier::backend::cpu {
