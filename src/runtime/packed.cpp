@@ -1,8 +1,6 @@
 // Packed arrays: see vernier/packed.h.
 #include "vernier/packed.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -69,11 +67,13 @@ class Places {
                                          "; it holds where each row begins, from 0 on, and then "
                                          "the number of all tokens");
     };
-    if (starts_.size() < 2) fail(fmt::format("got {} numbers, expected 2 or more", starts_.size()));
-    if (starts_[0] != 0) fail(fmt::format("begins with {}, expected 0", starts_[0]));
+    if (starts_.size() < 2)
+      fail("got " + std::to_string(starts_.size()) + " numbers, expected 2 or more");
+    if (starts_[0] != 0) fail("begins with " + std::to_string(starts_[0]) + ", expected 0");
     for (int64_t row = 0; row < rows(); ++row) {
       if (size(row) < 1)
-        fail(fmt::format("row {} has {} tokens, expected at least 1", row, size(row)));
+        fail("row " + std::to_string(row) + " has " + std::to_string(size(row)) +
+             " tokens, expected at least 1");
     }
   }
   int64_t longest() const {
@@ -125,8 +125,8 @@ Tensor put_in_places(const Tensor& packed, const Tensor& background, const Place
 void check_names(const plan::Plan& plan, const NamedTensors& arrays) {
   for (const auto& [name, tensor] : arrays) {
     if (std::ranges::find(plan.input_names, name) != plan.input_names.end()) continue;
-    throw Error(ErrorCode::kInput, fmt::format("the engine has no input '{}'{}", name,
-                                               did_you_mean(name, plan.input_names)));
+    throw Error(ErrorCode::kInput,
+                "the engine has no input '" + name + "'" + did_you_mean(name, plan.input_names));
   }
 }
 
@@ -153,23 +153,22 @@ NamedTensors padded(const Engine& engine, const NamedTensors& packed,
     }
     const int64_t padding = is_mask ? places.count().padding : 0;
     if (given == nullptr && (!is_mask || !places.makes_mask())) {
-      throw Error(ErrorCode::kInput,
-                  fmt::format("input '{}' is missing; give its {} tokens, one row after the other",
-                              name, places.tokens()));
+      throw Error(ErrorCode::kInput, "input '" + name + "' is missing; give its " +
+                                         std::to_string(places.tokens()) +
+                                         " tokens, one row after the other");
     }
     const DType dtype = plan.value(plan.inputs[i]).dtype;
     const Tensor tokens =
         given != nullptr ? *given : filled(dtype, {places.tokens()}, padding == 0 ? 1 : 0);
     if (tokens.rank() < 1 || tokens.shape()[0] != places.tokens()) {
-      throw Error(ErrorCode::kInput,
-                  fmt::format("input '{}' has shape {}, expected {} tokens first: cu_seqlens ends "
-                              "with {}",
-                              name, str(tokens.shape()), places.tokens(), places.tokens()));
+      throw Error(ErrorCode::kInput, "input '" + name + "' has shape " + str(tokens.shape()) +
+                                         ", expected " + std::to_string(places.tokens()) +
+                                         " tokens first, as cu_seqlens ends");
     }
     if (tokens.dtype() != dtype) {
-      throw Error(ErrorCode::kInput,
-                  fmt::format("input '{}' is {}, expected {}", name, vernier::name(tokens.dtype()),
-                              vernier::name(dtype)));
+      throw Error(ErrorCode::kInput, "input '" + name + "' is " +
+                                         std::string(vernier::name(tokens.dtype())) +
+                                         ", expected " + std::string(vernier::name(dtype)));
     }
     const Shape whole = with_leading({places.rows(), places.length()}, tokens.shape(), 1);
     arrays.emplace_back(name, put_in_places(tokens, filled(dtype, whole, padding), places));
@@ -224,10 +223,10 @@ NamedTensors run_packed(Session& session, const NamedTensors& arrays,
 
 std::vector<int64_t> starts_of(const Tensor& cu_seqlens) {
   if (cu_seqlens.rank() != 1 || !is_integer(cu_seqlens.dtype())) {
-    throw Error(ErrorCode::kInput,
-                fmt::format("cu_seqlens: got {} {}, expected a list of integers: where each row "
-                            "begins, and then the number of all tokens",
-                            name(cu_seqlens.dtype()), str(cu_seqlens.shape())));
+    throw Error(ErrorCode::kInput, "cu_seqlens: got " + std::string(name(cu_seqlens.dtype())) +
+                                       " " + str(cu_seqlens.shape()) +
+                                       ", expected a list of integers: where each row begins, and "
+                                       "then the number of all tokens");
   }
   std::vector<int64_t> starts;
   for (int64_t i = 0; i < cu_seqlens.elems(); ++i) starts.push_back(cu_seqlens.integer_at(i));
