@@ -476,7 +476,7 @@ struct BatchNormAttrs {
 ///   4 keep, bool, broadcastable to [B, H, Sq, Sk]: scores where false become `fill`
 ///   5 cu_seqlens_q i32 [n+1]   6 cu_seqlens_k i32 [n+1]: variable length; then B is 1 and rows of
 ///     sequence i are [cu[i], cu[i+1]); causality applies within a sequence, bias and keep are read
-///     at the packed rows, rows outside all sequences give 0
+///     at the packed rows (bias: unless bias_in_sequence), rows outside all sequences give 0
 ///   9 places [sequences, longest]: with 5 and 6; only its shape is read. No sequence has more than
 ///     `longest` keys, and each has just as many where all k have sequences · longest rows: then
 ///     the sequences are the rows of a dense batch
@@ -493,6 +493,9 @@ struct AttentionAttrs {
   /// its probabilities are 0.
   bool masks_add = false;
   bool rotary_interleaved = false;
+  /// With places [sequences, longest]: bias is broadcastable to [1, H, longest, longest], and read
+  /// at the places of query and key within their sequence.
+  bool bias_in_sequence = false;
   template <class V>
   void visit(V& v) {
     v("scale", scale);
@@ -501,6 +504,7 @@ struct AttentionAttrs {
     v("zero_nan_rows", zero_nan_rows);
     v("masks_add", masks_add);
     v("rotary_interleaved", rotary_interleaved);
+    v("bias_in_sequence", bias_in_sequence);
   }
 };
 /// EmbedNorm: y = LayerNorm(sum_t table_t[ids_t]) over the last axis. Inputs: ids_0, table_0, …,

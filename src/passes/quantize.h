@@ -11,6 +11,9 @@
 
 namespace vernier::passes {
 
+/// Products of 8-bit numbers in one sum: the rule of QuantizedLinear.
+inline constexpr int64_t kMostProducts = int64_t{1} << 15;
+
 /// A weight in units of its columns' scales.
 struct QuantizedWeight {
   Tensor values;  ///< q8 or f8e4m3, or f32 where it stays exact; the weight's shape

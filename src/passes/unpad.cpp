@@ -169,7 +169,8 @@ class Packer {
       return std::nullopt;
     };
     if (node.has_input(kStartsQ)) return refuse("takes sequences already");
-    if (node.has_input(kBias)) return refuse("adds a bias by pairs of places");
+    if (node.has_input(kBias) && !is_by_places(node.inputs[kBias], one_query))
+      return refuse("adds a bias that is not one by pairs of places, the same for all rows");
     if (!(attrs.fill <= kHides) && !attrs.masks_add)
       return refuse("leaves hidden keys a probability");
     if (!has_places(node.inputs[kK]) || !has_places(node.inputs[kV]) ||
@@ -186,6 +187,15 @@ class Packer {
         return refuse("has rotary tables of other places");
     }
     return found;
+  }
+
+  // A bias [1, H or 1, S, S], of one query [1, H or 1, 1, S]: of relative positions.
+  bool is_by_places(ValueId bias, bool one_query) const {
+    SymShape shape = shape_of(graph_, bias);
+    if (shape.size() > 4) return false;
+    shape.insert(shape.begin(), 4 - shape.size(), Dim(1));
+    const bool by_query = shape[2] == Dim(1) || (!one_query && same(shape[2], length_));
+    return shape[0] == Dim(1) && by_query && (shape[3] == Dim(1) || same(shape[3], length_));
   }
 
   void find_region() {
@@ -522,6 +532,11 @@ class Packer {
       SymShape q = shape_of(graph_, inputs[kQ]);
       std::swap(q[0], q[1]);
       inputs[kQ] = emit_reshape(graph_, inputs[kQ], q, {});
+    }
+    if (node.has_input(kBias)) {
+      auto attrs = node.attrs_as<AttentionAttrs>();
+      attrs.bias_in_sequence = true;
+      graph_.node(id).attrs = encode(attrs);
     }
     graph_.set_inputs(id, inputs);
     ops::infer_node(graph_, id);

@@ -58,7 +58,12 @@ Problem make_problem(const EvalCall& call) {
             v.shape[3], {},
             {}};
   const Shape scores{q.shape[0], p.heads, q.shape[1], k.shape[1]};
-  p.bias = broadcast4(p.optional(3), scores);
+  if (p.attrs.bias_in_sequence) {
+    const int64_t longest = p.optional(9)->shape[1];
+    p.bias = broadcast4(p.optional(3), {1, p.heads, longest, longest});
+  } else {
+    p.bias = broadcast4(p.optional(3), scores);
+  }
   p.keep = broadcast4(p.optional(4), scores);
   return p;
 }
@@ -71,6 +76,15 @@ void check_starts(const EvalTensor& starts, int64_t rows, const char* name) {
   if (good) return;
   throw Error(ErrorCode::kInput, std::string("Attention: ") + name +
                                      " must ascend from 0 to at most " + std::to_string(rows));
+}
+
+// A bias by places within a sequence has no more places than the longest may have.
+void check_longest(const Problem& p, const Sequence& s) {
+  const int64_t longest = p.optional(9)->shape[1],
+                most = std::max(s.q_end - s.q_begin, s.k_end - s.k_begin);
+  if (most <= longest) return;
+  throw Error(ErrorCode::kInput, "Attention: a sequence has " + std::to_string(most) +
+                                     " rows, and its places at most " + std::to_string(longest));
 }
 
 // One sequence per batch item, or those of cu_seqlens.
@@ -92,6 +106,7 @@ std::vector<Sequence> sequences_of(const Problem& p) {
   for (size_t n = 0; n + 1 < starts_q->i.size(); ++n) {
     sequences.push_back(
         {0, starts_q->i[n], starts_q->i[n + 1], starts_k->i[n], starts_k->i[n + 1]});
+    if (p.attrs.bias_in_sequence) check_longest(p, sequences.back());
   }
   return sequences;
 }
@@ -166,7 +181,8 @@ bool finish_scores(const Problem& p, const Sequence& s, int64_t head, int64_t qu
   const double* bias = p.bias.tensor ? p.bias.tensor->f.data() : nullptr;
   const int64_t bias_step = bias ? p.bias.strides[3] : 0;
   if (bias) {
-    bias += p.bias.at(s.batch, head, query, s.k_begin);
+    bias += p.attrs.bias_in_sequence ? p.bias.at(0, head, query - s.q_begin, 0)
+                                     : p.bias.at(s.batch, head, query, s.k_begin);
     for (int64_t j = 0; j < keys; ++j) row[j] += bias[j * bias_step];
     round_inner_each(p.call.rounding, row);
   }

@@ -78,9 +78,14 @@ void infer_attention(InferContext& context) {
   const SymShape q = context.shape(0), k = context.shape(1), v = context.shape(2);
   check_heads(context, q, k, v);
   const SymShape scores{q[0], q[2], q[1], k[1]};
+  const bool in_sequence = context.attrs<AttentionAttrs>().bias_in_sequence;
+  if (in_sequence && !context.has_input(9))
+    context.fail("a bias by places within sequences needs input 9, the places of sequences");
+  if (in_sequence) require_rank(context, 9, 2);
   if (context.has_input(3)) {
     require_float(context, 3);
-    require_fits(context, 3, scores);
+    const Dim longest = in_sequence ? context.shape(9)[1] : Dim(1);
+    require_fits(context, 3, in_sequence ? SymShape{Dim(1), q[2], longest, longest} : scores);
   }
   if (context.has_input(4)) {
     if (context.dtype(4) != DType::kBool) context.fail("the keep mask in input 4 must be bool");

@@ -296,6 +296,33 @@ TEST(Attention, VariableLengthEqualsEachSequenceAlone) {
   }
 }
 
+TEST(Attention, ABiasInSequenceIsReadAtThePlacesWithinIt) {
+  const std::vector<int64_t> starts{0, 3, 3, 8};
+  const EvalTensor q = random_tensor({1, 8, 2, 4}, 1), k = random_tensor({1, 8, 2, 4}, 2),
+                   bias = random_tensor({1, 2, 6, 6}, 3);
+  const EvalTensor cu = integers(DType::kI32, {4}, starts),
+                   places = integers(DType::kI32, {3, 6}, std::vector<int64_t>(18, 0));
+  const auto packed_with = [&](const EvalTensor& of_places) {
+    return eval_node(OpKind::kAttention, "{bias_in_sequence=true}",
+                     {q, k, k, bias, {}, cu, cu, {}, {}, of_places});
+  };
+  const EvalTensor packed = packed_with(places);
+  for (size_t n : {size_t{0}, size_t{2}}) {
+    const int64_t rows = starts[n + 1] - starts[n];
+    EvalTensor part(DType::kF64, {1, 2, rows, rows});
+    for (int64_t i = 0; i < part.elems(); ++i) {
+      const int64_t head = i / rows / rows, at = head * 36 + i / rows % rows * 6 + i % rows;
+      part.f[static_cast<size_t>(i)] = bias.f[static_cast<size_t>(at)];
+    }
+    const EvalTensor own_q = rows_of(q, starts[n], starts[n + 1]),
+                     own_k = rows_of(k, starts[n], starts[n + 1]);
+    const EvalTensor alone = eval_node(OpKind::kAttention, "", {own_q, own_k, own_k, part});
+    EXPECT_EQ(rows_of(packed, starts[n], starts[n + 1]).f, alone.f) << "sequence " << n;
+  }
+  EXPECT_ANY_THROW(packed_with(integers(DType::kI32, {3, 4}, std::vector<int64_t>(12, 0))))
+      << "a sequence has more rows than places, or the bias more than those";
+}
+
 TEST(Attention, NoKeysGiveZeros) {
   const EvalTensor got =
       eval_node(OpKind::kAttention, "",

@@ -185,9 +185,19 @@ TEST(Unpad, StaysWhereHiddenKeysCount) {
   expect_stays(graph_text(kInputs, kNorm + kKeep +
                                        layer("%q, %k, %v, _, %m", "scale=0.5, fill=-100") + first),
                "leaves hidden keys a probability");
-  expect_stays(graph_text(kInputs + ", %bias: f32[1, 2, s, s]",
+  expect_stays(graph_text(kInputs + ", %bias: f32[b, 2, s, s]",
                           kNorm + kKeep + layer("%q, %k, %v, %bias, %m") + first),
-               "adds a bias by pairs of places");
+               "adds a bias that is not one by pairs of places");
+}
+
+// Relative positions: the bias is read at the places within a sequence.
+TEST(Unpad, ABiasByPairsOfPlaces) {
+  for (const char* shape : {"1, 2, s, s", "2, s, s", "s, s", "1, 1, 1, s"}) {
+    expect_unpads(graph_text(kInputs + ", %bias: f32[" + shape + "]",
+                             kNorm + kKeep + layer("%q, %k, %v, %bias, %m") + "%y = Slice(%r)" +
+                                 kFirst),
+                  12);
+  }
 }
 
 TEST(Unpad, StaysWithoutAMaskOfPlaces) {

@@ -233,6 +233,39 @@ Tensor mask_of(size_t rows, int64_t length, const Begin& begin, const End& end) 
                       std::span<const int64_t>(values));
 }
 
+// ---- encoders whose padding is left out
+
+// One layer of an encoder. `masked(scores)`: [b, h, s, s] as the softmax takes them.
+template <class Masked>
+Name encoder_layer(Writer& w, const Name& x, const Masked& masked) {
+  const Name q = gpt2_heads(w, w.linear(x, kHidden, kHidden)),
+             k = gpt2_heads(w, w.linear(x, kHidden, kHidden)),
+             v = gpt2_heads(w, w.linear(x, kHidden, kHidden));
+  const Name raw = w.op("MatMul", {q, w.transpose(k, {0, 1, 3, 2})});
+  const Name scores = w.op("Div", {raw, w.number(std::sqrt(static_cast<float>(kHeadDim)))});
+  const Name probs = w.op("Softmax", {masked(scores)}, {attr_int("axis", -1)});
+  const Name context = w.transpose(w.op("MatMul", {probs, v}), {0, 2, 1, 3});
+  const Name merged = w.reshape(context, {w.size(x, 0), w.size(x, 1), w.integers({kHidden})});
+  const Name attended = w.layer_norm(w.op("Add", {w.linear(merged, kHidden, kHidden), x}));
+  return w.layer_norm(w.op("Add", {w.feed_forward(attended), attended}));
+}
+
+// (1 − mask)·min [b, 1, 1, s]
+Name hidden_keys(Writer& w) {
+  const Name mask = w.cast(w.unsqueeze(w.unsqueeze("attention_mask", 1), 2), kFloat);
+  return w.op("Mul", {w.op("Sub", {w.number(1), mask}), w.number(kLowest)});
+}
+
+// A table of distances from -8 to 7, [1, heads, s, s].
+Name relative_bias(Writer& w) {
+  const Name at = w.range(w.size("input_ids", 1));
+  const Name distance = w.op("Sub", {w.unsqueeze(at, 0), w.unsqueeze(at, 1)});
+  const Name bucket = w.op(
+      "Clip", {w.op("Add", {distance, w.integer(kSpan)}), w.integer(0), w.integer(2 * kSpan - 1)});
+  const Name values = w.op("Gather", {w.weight({2 * kSpan, kHeads}, 1), bucket});
+  return w.unsqueeze(w.transpose(values, {2, 0, 1}), 0);
+}
+
 constexpr int64_t kLength = 6;  // of masked_attention
 
 Name masked(Writer& w, Spelling spelling, float fill, const Name& scores) {
@@ -294,6 +327,64 @@ std::string deberta_bytes(DebertaMask mask) {
     x = w.layer_norm(w.op("Add", {w.feed_forward(x), x}));
   }
   w.output(x, "last_hidden_state");
+  return model.bytes();
+}
+
+std::string relative_bias_bytes(RelativeBias spelling) {
+  ModelBuilder model(17);
+  model.input("input_ids", kInt64, {"batch", "seq"});
+  model.input("attention_mask", kInt64, {"batch", "seq"});
+  Writer w(model);
+  w.in("/embeddings");
+  Name x = w.layer_norm(w.op("Gather", {w.weight({kVocabulary, kHidden}, 1), "input_ids"}));
+  w.in("/encoder");
+  const Name mask = hidden_keys(w), bias = relative_bias(w);
+  const Name both = spelling == RelativeBias::kT5 ? w.op("Add", {bias, mask}) : "";
+  for (int layer = 0; layer < 2; ++layer) {
+    w.in("/encoder/layer." + std::to_string(layer));
+    x = encoder_layer(w, x, [&](const Name& scores) {
+      if (spelling == RelativeBias::kT5) return w.op("Add", {scores, both});
+      return w.op("Add", {w.op("Add", {scores, bias}), mask});
+    });
+  }
+  w.in("/pooler");
+  const Name first = w.op("Gather", {x, w.integer(0)}, {attr_int("axis", 1)});
+  w.output(w.linear(first, kHidden, kHidden), "pooled");
+  return model.bytes();
+}
+
+std::string last_token_bytes(LastToken spelling) {
+  ModelBuilder model(17);
+  model.input("input_ids", kInt64, {"batch", "seq"});
+  model.input("attention_mask", kInt64, {"batch", "seq"});
+  Writer w(model);
+  w.in("/embeddings");
+  Name x = w.layer_norm(w.op("Gather", {w.weight({kVocabulary, kHidden}, 1), "input_ids"}));
+  w.in("/model");
+  const Name at = w.range(w.size("input_ids", 1));
+  const Name later = w.op("Greater", {w.unsqueeze(at, 0), w.unsqueeze(at, 1)});  // [s, s]
+  const Name causal = w.op("Where", {later, w.number(kLowest), w.number(0)}), mask = hidden_keys(w);
+  for (int layer = 0; layer < 2; ++layer) {
+    w.in("/model/layers." + std::to_string(layer));
+    x = encoder_layer(w, x, [&](const Name& scores) {
+      return w.op("Add", {w.op("Add", {scores, causal}), mask});
+    });
+  }
+  w.in("/pooling");
+  const Name count =
+      w.op("ReduceSum", {"attention_mask", w.integers({1})}, {attr_int("keepdims", 1)});
+  const Name place = w.op("Sub", {count, w.integer(1)});  // [b, 1]
+  if (spelling == LastToken::kPairs) {
+    const Name rows = w.unsqueeze(w.range(w.size("input_ids", 0)), 1);
+    w.output(w.op("GatherND", {x, w.op("Concat", {rows, place}, {attr_int("axis", 1)})}),
+             "embedding");
+  } else {
+    const Name sizes =
+        w.op("Concat", {w.size("input_ids", 0), w.integers({1, kHidden})}, {attr_int("axis", 0)});
+    const Name index = w.op("Expand", {w.unsqueeze(place, 2), sizes});
+    const Name last = w.op("GatherElements", {x, index}, {attr_int("axis", 1)});
+    w.output(w.op("Squeeze", {last, w.integers({1})}), "embedding");
+  }
   return model.bytes();
 }
 

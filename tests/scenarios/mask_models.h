@@ -28,6 +28,17 @@ std::string cached_gpt2_bytes();
 /// Rows that are padded on the left by so many positions, two past and five new ones.
 NamedTensors cached_gpt2_inputs(const std::vector<int64_t>& padding);
 
+/// An encoder with relative positions as MPNet has them, scores + bias [1, heads, s, s] + (1 −
+/// mask)·min, or as T5, scores + (bias + (1 − mask)·min). Output: the first token of each row.
+enum class RelativeBias : uint8_t { kMpnet, kT5 };
+std::string relative_bias_bytes(RelativeBias spelling);
+/// A causal encoder whose answer is the last token of each row, at mask.sum(1) − 1.
+enum class LastToken : uint8_t {
+  kPairs,  ///< x[arange(b), place]
+  kGather  ///< torch.gather(x, 1, place [b, 1, hidden])
+};
+std::string last_token_bytes(LastToken spelling);
+
 /// How a padding mask over [batch, keys] hides scores.
 enum class Spelling : uint8_t {
   kWhereFill,      ///< Where(mask, scores, F)

@@ -10,6 +10,7 @@
 #include "compile/zero_fill.h"
 #include "core/token_rows.h"
 #include "scenarios/build.h"
+#include "scenarios/mask_models.h"
 #include "vernier/compile.h"
 #include "vernier/session.h"
 
@@ -147,6 +148,58 @@ TEST(Unpadded, TokenOutputsStayPadded) {
   };
   EXPECT_TRUE(std::ranges::any_of(plan.notes, is_reason));
 }
+
+// ---- models of other families
+
+struct Family {
+  const char* name;
+  std::string (*bytes)();
+};
+void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
+
+class UnpaddedFamilies : public ::testing::TestWithParam<Family> {};
+
+TEST_P(UnpaddedFamilies, HaveTheBitsOfThePaddedEngineAndPass) {
+  const auto model = onnx::import_model_bytes(GetParam().bytes(), {});
+  for (const char* mode : {"fp32", "fp16"}) {
+    const plan::Plan with = plan_of(*model, {.mode = mode}),
+                     without = plan_of(*model, {.mode = mode, .passes_off = {"unpad"}});
+    const auto says_all = [](const std::string& note) {
+      return note.find("unpadding: 2 of 2 attentions") == 0;
+    };
+    EXPECT_TRUE(std::ranges::any_of(with.notes, says_all)) << ::testing::PrintToString(with.notes);
+    ASSERT_TRUE(counts_tokens(with));
+    Session unpadded(engine_of(with), {.threads = 2}), padded(engine_of(without), {.threads = 2});
+    for (const Rows kind :
+         {Rows::kBehind, Rows::kFull, Rows::kInFront, Rows::kHoles, Rows::kMixed}) {
+      for (const Shape& shape : {Shape{1, 1}, Shape{4, 16}, Shape{9, 97}, Shape{33, 40}}) {
+        NamedTensors inputs = inputs_of(with, kind, shape);
+        for (auto& [name, tensor] : inputs) {
+          if (name != "input_ids") continue;
+          std::vector<int64_t> few = tensor.integers();
+          for (int64_t& id : few) id %= 40;
+          tensor = integers(shape, few);
+        }
+        for (int i = 0; i < 3; ++i)
+          EXPECT_TRUE(answers(unpadded, inputs) == answers(padded, inputs))
+              << mode << ", rows of kind " << static_cast<int>(kind) << ", " << str(shape);
+      }
+    }
+    Request request;
+    request.threads = 2;
+    const Report report = verify_engine(engine_of(with), *model, request);
+    EXPECT_EQ(report.verdict, Verdict::kPass) << mode << "\n" << to_text(report);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Unpad, UnpaddedFamilies,
+    ::testing::Values(
+        Family{"mpnet", [] { return relative_bias_bytes(RelativeBias::kMpnet); }},
+        Family{"t5", [] { return relative_bias_bytes(RelativeBias::kT5); }},
+        Family{"last_token_pairs", [] { return last_token_bytes(LastToken::kPairs); }},
+        Family{"last_token_gather", [] { return last_token_bytes(LastToken::kGather); }}),
+    [](const auto& test) { return std::string(test.param.name); });
 
 // ---- outputs that are 0 at padding
 

@@ -179,6 +179,34 @@ const Cases kPacked("AttentionPacked", [] {
   return std::vector<OpCase>{packed_attention_case(make, {0, 5, 5, 45})};
 });
 
+// A bias that is read at the places within a sequence; in the last starts the sequences fill all
+// places.
+const Cases kPackedBias("AttentionPackedBias", [] {
+  Maker make(117);
+  std::vector<OpCase> cases;
+  for (const auto& [starts, longest] : {std::pair<std::vector<int64_t>, int64_t>{{0, 5, 5, 45}, 40},
+                                        {{0, 48}, 64},
+                                        {{0, 16, 32, 48}, 16}}) {
+    for (const Shape& shape :
+         {Shape{1, 2, longest, longest}, Shape{longest, longest}, Shape{1, 2, 1, longest}}) {
+      for (int64_t dim : {16, 64, 96, 128}) {
+        OpCase c = packed_attention_case(make, starts, dim);
+        c.name += " with a bias " + str(shape) + ", heads of " + std::to_string(dim);
+        auto attrs = decode<AttentionAttrs>(c.attrs);
+        attrs.bias_in_sequence = true;
+        c.attrs = encode(attrs);
+        c.inputs.resize(10);
+        c.inputs[3] = {.value = make.normal(shape)};
+        c.inputs[9] = {.value = make.integers(
+                           DType::kI32, {static_cast<int64_t>(starts.size()) - 1, longest}, 0, 1)};
+        for (Arg& arg : c.inputs) arg.batch_axis = -1;
+        cases.push_back(std::move(c));
+      }
+    }
+  }
+  return cases;
+});
+
 const std::vector<int64_t> kHeadSizes{32, 40, 64, 80, 96, 128};
 
 const Cases kHeadsAndMasks("AttentionHeadSizes", [] {

@@ -173,6 +173,16 @@ class Sequences {
     }
   }
   bool varlen() const { return given(starts_q_); }
+  /// Throws Error(kInput) where a sequence has more rows.
+  void check_longest(int64_t longest) const {
+    for (int64_t i = 0; i < count(); ++i) {
+      const int64_t most = std::max(at(i).queries, at(i).keys);
+      if (most <= longest) continue;
+      throw Error(ErrorCode::kInput, "attention: a sequence has " + std::to_string(most) +
+                                         " rows, and its places at most " +
+                                         std::to_string(longest));
+    }
+  }
   int64_t count() const { return varlen() ? starts_q_.dim(0) - 1 : q_.dim(0); }
   Sequence at(int64_t i) const {
     if (!varlen()) return {i, 0, q_.dim(1), 0, k_.dim(1)};
@@ -309,6 +319,15 @@ void zero_rows(const TensorArg& out, int64_t batch, int64_t begin, int64_t end) 
   }
 }
 
+// The bias of a sequence whose places it is read at, as if it were read at the packed rows.
+ScoreTable bias_of(const ScoreTable& in_sequence, const Sequence& s) {
+  ScoreTable bias = in_sequence;
+  if (bias.data == nullptr) return bias;
+  bias.data -= (s.q_begin * bias.query + s.k_begin * bias.key) *
+               static_cast<int64_t>(size_bytes(bias.dtype));
+  return bias;
+}
+
 // Query tiles per task: 4 share a copied key block; fewer where there would be too few tasks.
 int64_t tiles_per_task(int64_t total_tiles, int threads) {
   return std::clamp<int64_t>(total_tiles / (4 * threads), 1, kTilesPerGroup);
@@ -319,6 +338,8 @@ void launch(const LaunchCall& call) {
   if (call.out[0].elems() == 0) return;
   const TileCode code = tile_code(call.state);
   const AttentionRun run = make_run(call, code);
+  const bool in_sequence = decode<AttentionAttrs>(call.attrs).bias_in_sequence;
+  if (in_sequence) sequences.check_longest(operand_at(call.in, kPlaces).dim(1));
   if (sequences.varlen()) zero_rows(run.out, 0, sequences.end_row(), run.out.dim(1));
   const auto attend = code.attend;
   const int64_t tile = code.tile_queries(), heads = run.q.dim(2);
@@ -331,13 +352,15 @@ void launch(const LaunchCall& call) {
     for (int64_t dealt = first; dealt < last; ++dealt) {
       for (int64_t i = 0; i < sequences.count(); ++i) {
         const Sequence s = sequences.at(i);
+        AttentionRun own = run;
+        if (in_sequence) own.bias = bias_of(run.bias, s);
         if (s.keys == 0 && dealt == 0)
           zero_rows(run.out, s.batch, s.q_begin, s.q_begin + s.queries);
         for (int64_t head = 0; s.keys > 0 && head < heads; ++head) {
           for (int64_t q = 0; q < s.queries; q += step) {
             // Each part gets early and late blocks (with causal: light and heavy ones).
             if ((i * heads + head + q / step) % threads.size() != dealt) continue;
-            attend(run,
+            attend(own,
                    {.batch = s.batch,
                     .head = head,
                     .q_begin = s.q_begin + q,

@@ -166,13 +166,15 @@ void take_as_batch(const TensorArg& places, AttentionLaunch& args) {
   const auto by_key = [](const AttentionTable& t) {
     return t.data == nullptr || (t.query == 0 && t.batch == 0);
   };
+  const bool in_sequence = args.longest > 0;  // then the bias is that of every row of the batch
   if (args.keys == 0 || !fills || !(whole_rows || args.queries == sequences) ||
-      !by_key(args.bias) || !by_key(args.keep))
+      !(in_sequence || by_key(args.bias)) || !by_key(args.keep))
     return;
   const int64_t queries = whole_rows ? longest : 1;
   for (AttentionRows* rows : {&args.q, &args.out}) rows->batch = queries * rows->row;
   for (AttentionRows* rows : {&args.k, &args.v}) rows->batch = longest * rows->row;
   for (AttentionTable* table : {&args.bias, &args.keep}) table->batch = longest * table->key;
+  if (in_sequence) args.bias.batch = args.longest = 0;
   args.rotary.cos_batch = longest * args.rotary.cos_row;
   args.rotary.sin_batch = longest * args.rotary.sin_row;
   args.batch = sequences;
@@ -219,6 +221,7 @@ AttentionLaunch arguments(const LaunchCall& call) {
     for (AttentionRows* rows : {&args.q, &args.out}) rows->batch = args.queries * rows->row;
     for (AttentionRows* rows : {&args.k, &args.v}) rows->batch = args.keys * rows->row;
   }
+  if (attrs.bias_in_sequence) args.longest = call.in[kPlaces].dim(1);
   take_as_batch(operand_at(call.in, kPlaces), args);
   return args;
 }

@@ -61,6 +61,9 @@ struct AttentionLaunch {
   uint8_t* finite;
   bool backwards;                     ///< tiles from the last to the first
   AttentionQuantized quantized = {};  ///< of launch_attention_sm90 only
+  /// With starts_q: the bias is read at the places of query and key within their sequence, of which
+  /// there are at most so many; 0: at the packed rows.
+  int64_t longest = 0;
 };
 
 constexpr int kFiniteChunk = 64;

@@ -41,6 +41,7 @@ struct Tile {
   int64_t key;      // row of k of the first key
   int64_t keys;     // of the sequence; 0: the rows are 0
   int64_t visible;  // causal: query i of the tile sees key j iff j <= visible + i
+  int64_t first;    // row of q of the sequence's first query
 };
 
 // The block's tile of the sequences, which have ceil(queries / kRows) each, and after them of the
@@ -111,12 +112,14 @@ __device__ inline void place_in_sequences(const AttentionLaunch& args, unsigned 
     const int64_t tile = static_cast<int64_t>(within - head * count) * kRows, rows = end - begin;
     result.head = head;
     result.query = begin + tile;
+    result.first = begin;
     result.queries = static_cast<int>(rows - tile < kRows ? rows - tile : kRows);
     result.key = result.keys = 0;
     if (sequence < args.sequences) {
       result.key = sequence_start(args, args.starts_k, sequence, args.keys);
       const int64_t key_end = sequence_start(args, args.starts_k, sequence + 1, args.keys);
       result.keys = key_end > result.key ? key_end - result.key : 0;
+      if (args.longest > 0 && result.keys > args.longest) result.keys = args.longest;
     }
     result.visible = tile + result.keys - rows;
     return;
@@ -146,6 +149,7 @@ __device__ inline Tile find_tile(const AttentionLaunch& args, int64_t tiles, uns
   result.kv_head = head / heads_per_kv;
   result.batch = head_and_batch / heads;
   result.query = static_cast<int64_t>(tile) * kRows;
+  result.first = 0;
   const int64_t left = args.queries - result.query;
   result.queries = static_cast<int>(left < kRows ? left : kRows);
   result.key = 0;
@@ -182,8 +186,13 @@ __device__ inline QueryMasks query_masks(const AttentionLaunch& args, const Tile
   // Rows past the last query read what the last one reads; their results are not used.
   const int64_t query = tile.query + (row < tile.queries ? row : tile.queries - 1);
   const AttentionTable &bias = args.bias, &keep = args.keep;
+  int64_t bias_row = query, bias_key = tile.key;
+  if (args.longest > 0) {
+    bias_row = query - tile.first < args.longest ? query - tile.first : args.longest - 1;
+    bias_key = 0;
+  }
   return {
-      tile.batch * bias.batch + tile.head * bias.head + query * bias.query + tile.key * bias.key,
+      tile.batch * bias.batch + tile.head * bias.head + bias_row * bias.query + bias_key * bias.key,
       tile.batch * keep.batch + tile.head * keep.head + query * keep.query + tile.key * keep.key,
       args.causal ? tile.visible + row : tile.keys};
 }
