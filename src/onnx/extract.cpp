@@ -10,7 +10,6 @@
 #include "core/error.h"
 #include "core/limits.h"
 #include "core/mapped_file.h"
-#include "core/whole_file.h"
 #include "onnx/element_types.h"
 #include "onnx/model_file.h"
 #include "onnx/moved_weights.h"
@@ -387,16 +386,11 @@ Part write_part(const fs::path& path, const ir::Graph* graph, const PartOptions&
   if (const Names also = cut.also_needed(); !also.empty() && !asked.from.empty())
     part.notes.push_back(note_on(also));
   reduce_to(whole, names, types, cut);
-  MovedWeights weights(path, {.to = asked.to_file, .what = "a part of a model"});
-  weights.collect(whole);
-  weights.check_keeps_data();
-  part.weight_bytes = weights.bytes();
-  WholeFile made({asked.to_file, "part", 0});
-  part.data_file = weights.place(asked.external_from).value_or("");
-  watch.check_time("writing the part");
-  const std::string bytes = model.SerializeAsString();
-  made.write(std::as_bytes(std::span(bytes)));
-  made.commit();
+  const MovedModel written =
+      write_moved(model, path, {.to = asked.to_file, .what = "a part of a model", .file = "part"},
+                  asked.external_from, watch);
+  part.weight_bytes = written.weight_bytes;
+  part.data_file = written.data_file;
   return part;
 }
 

@@ -10,7 +10,6 @@
 #include "core/convert.h"
 #include "core/error.h"
 #include "core/limits.h"
-#include "core/whole_file.h"
 #include "onnx/element_types.h"
 #include "onnx/graph_nodes.h"
 #include "onnx/moved_weights.h"
@@ -360,19 +359,12 @@ WrittenGraph write_graph_model(const Graph& graph, const fs::path& to,
   model.set_producer_version(kVersion);
   model.add_opset_import()->set_version(kWrittenOpset);
   GraphModel(graph, *model.mutable_graph()).write();
-  MovedWeights weights(options.model, {.to = to, .what = "an ONNX model"});
-  weights.collect(*model.mutable_graph());
-  weights.check_keeps_data();
-  WholeFile made({to, "ONNX model", 0});
-  WrittenGraph written;
-  written.nodes = static_cast<uint64_t>(model.graph().node_size());
-  written.weight_bytes = weights.bytes();
-  written.data_file = weights.place(options.external_from).value_or("");
-  watch.check_time("writing the ONNX model");
-  const std::string message = model.SerializeAsString();
-  made.write(std::as_bytes(std::span(message)));
-  made.commit();
-  return written;
+  const MovedModel moved =
+      write_moved(model, options.model, {.to = to, .what = "an ONNX model", .file = "ONNX model"},
+                  options.external_from, watch);
+  return {.nodes = static_cast<uint64_t>(model.graph().node_size()),
+          .weight_bytes = moved.weight_bytes,
+          .data_file = moved.data_file};
 }
 
 }  // namespace vernier::onnx

@@ -142,4 +142,20 @@ void MovedWeights::refer(proto::TensorProto& tensor) {
   }
 }
 
+MovedModel write_moved(proto::ModelProto& model, const fs::path& from,
+                       const MovedWeights::Target& target, uint64_t external_from,
+                       const Watch& watch) {
+  MovedWeights weights(from, target);
+  weights.collect(*model.mutable_graph());
+  weights.check_keeps_data();
+  WholeFile made({target.to, target.file, 0});
+  MovedModel written{.weight_bytes = weights.bytes(),
+                     .data_file = weights.place(external_from).value_or("")};
+  watch.check_time([&] { return "writing the " + target.file; });
+  const std::string bytes = model.SerializeAsString();
+  made.write(std::as_bytes(std::span(bytes)));
+  made.commit();
+  return written;
+}
+
 }  // namespace vernier::onnx

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/limits.h"
 #include "onnx/external_data.h"
 #include "onnx/onnx.pb.h"
 
@@ -19,6 +20,7 @@ class MovedWeights {
   struct Target {
     std::filesystem::path to;
     std::string what;  ///< for messages: "a Q/DQ model"
+    std::string file;  ///< the same of its file: "Q/DQ model"
   };
   MovedWeights(const std::filesystem::path& model, Target target);
 
@@ -53,5 +55,17 @@ class MovedWeights {
   std::set<std::string> locations_;
   std::vector<std::pair<uint64_t, proto::TensorProto*>> to_data_;  // by offset
 };
+
+/// What a new model file has of weights.
+struct MovedModel {
+  uint64_t weight_bytes = 0;
+  std::string data_file;  ///< name of the file beside it; empty: there is none
+};
+/// Writes `model`, made from the one at `from`, with its weights, each file whole or not at all.
+/// Throws as MovedWeights does, and Error(kMachine) where the files cannot be written or a limit of
+/// `watch` is reached.
+MovedModel write_moved(proto::ModelProto& model, const std::filesystem::path& from,
+                       const MovedWeights::Target& target, uint64_t external_from,
+                       const Watch& watch);
 
 }  // namespace vernier::onnx

@@ -8,7 +8,6 @@
 #include "core/error.h"
 #include "core/limits.h"
 #include "core/mapped_file.h"
-#include "core/whole_file.h"
 #include "onnx/element_types.h"
 #include "onnx/int8_operands.h"
 #include "onnx/model_file.h"
@@ -292,15 +291,8 @@ void write_qdq_model(const fs::path& path, const fs::path& to,
                         .products = Quantizer(*model.mutable_graph()).run(products)};
   add_int8_metadata(model, metadata);
   model.set_ir_version(std::max(model.ir_version(), kInitializersOnly));
-  MovedWeights weights(path, {.to = to, .what = "a Q/DQ model"});
-  weights.collect(*model.mutable_graph());
-  weights.check_keeps_data();
-  WholeFile made({to, "Q/DQ model", 0});
-  weights.place(options.external_from);
-  watch.check_time("writing the Q/DQ model");
-  const std::string bytes = model.SerializeAsString();
-  made.write(std::as_bytes(std::span(bytes)));
-  made.commit();
+  write_moved(model, path, {.to = to, .what = "a Q/DQ model", .file = "Q/DQ model"},
+              options.external_from, watch);
 }
 
 }  // namespace vernier::onnx
