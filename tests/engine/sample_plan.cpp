@@ -210,9 +210,13 @@ auto members(const plan::Plugin& x) {
   const auto& [a, b, c] = x;
   return std::tie(a, b, c);
 }
+auto members(const plan::ZeroFilled& x) {
+  const auto& [a, b, c] = x;
+  return std::tie(a, b, c);
+}
 auto members(const plan::BuildOptions& x) {
-  const auto& [a, b, c, d, e, f, g, h] = x;
-  return std::tie(a, b, c, d, e, f, g, h);
+  const auto& [a, b, c, d, e, f, g, h, i, j] = x;
+  return std::tie(a, b, c, d, e, f, g, h, i, j);
 }
 auto members(const plan::Plan& x) {
   const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s] = x;
@@ -262,7 +266,9 @@ plan::Plan sample_plan() {
              .outputs = {"logits", "found"},
              .plugins = {{"my_norm", "libmine.so", "00112233445566778899aabbccddeeff"}},
              .scales = "{}",
-             .static_scales = true};
+             .static_scales = true,
+             .zero_fill = true,
+             .zero_filled = {{"logits", "mask", 0}}};
   p.device = "cpu";
   p.target = "avx512_core_bf16 onednn 2.6.3";
   p.symbols = {{"batch", 1, 4, 32}, {"seq", 4, 16, 512}};

@@ -125,17 +125,12 @@ const Cases kZeroPadding("ZeroPadding", [] {
   Table t(38);
   for (const auto& [rows, length, width] :
        {std::array<int64_t, 3>{1, 1, 1}, {5, 9, 3}, {9, 37, 8}, {7, 300, 33}, {40, 70, 64}}) {
-    for (DType type : {DType::kF32, DType::kF16, DType::kBF16, DType::kF64}) {
-      for (DType of_mask : {DType::kI64, DType::kBool, DType::kF32}) {
+    for (DType type : {DType::kF32, DType::kF64}) {
+      for (DType of_mask : {DType::kI64, DType::kBool, DType::kI32}) {
         for (int64_t padding : {0, 1}) {
           const std::vector<int64_t> numbers = mask_of_rows(t.make, rows, length, padding);
           EvalTensor mask(of_mask, {rows, length});
-          for (size_t i = 0; i < numbers.size(); ++i) {
-            if (mask.is_float())
-              mask.f[i] = static_cast<double>(numbers[i]);
-            else
-              mask.i[i] = numbers[i];
-          }
+          mask.i = numbers;
           const auto values = [&](const Shape& shape) {
             EvalTensor x = EvalTensor::from(t.make.normal(shape));
             x.dtype = type;
