@@ -243,6 +243,9 @@ void translate_causal_conv(NodeContext& node) {
     node.fail("attribute 'activation' is '" + activation + "'; expected none, silu or swish");
   const auto channels = node.shape(x)[1].as_constant();
   if (!channels) node.unsupported("its number of channels is not constant");
+  if (equal(node.shape(w)[0], *channels) == false)
+    node.fail("weight has shape " + str(node.shape(w)) + "; expected one kernel for each of " +
+              std::to_string(*channels) + " channels");
   const Dim length = node.shape(x)[2], columns = node.shape(w)[2] - Dim(1);
   const ir::ValueId padded = behind_past(node, x, columns);
   ConvAttrs attrs;
