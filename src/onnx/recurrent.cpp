@@ -1,6 +1,6 @@
 // Translations of the operators that carry a state from step to step: RNN, GRU, LSTM,
-// LinearAttention and CausalConvWithState. Contract: node_context.h, translations.h; meaning of the
-// graph's operators: RecurrentAttrs and LinearAttentionAttrs in core/attrs.h.
+// LinearAttention, CausalConvWithState and Scan. Contract: node_context.h, translations.h; meaning
+// of the graph's operators: RecurrentAttrs and LinearAttentionAttrs in core/attrs.h.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -262,12 +262,91 @@ void translate_causal_conv(NodeContext& node) {
                             SliceAttrs{}));
 }
 
+// ---- Scan: the nodes of its body, once for each step --------------------------------------------
+
+constexpr int64_t kMaxSteps = 4096;  // of which the body may be empty: no other limit holds then
+
+// One number for each of `count` scanned inputs or outputs, 0 by default.
+std::vector<int64_t> numbers_of(NodeContext& node, const std::string& attribute, size_t count) {
+  std::vector<int64_t> numbers = node.attrs().integers(attribute);
+  if (numbers.empty()) numbers.assign(count, 0);
+  if (numbers.size() == count) return numbers;
+  node.fail("attribute '" + attribute + "' has " + std::to_string(numbers.size()) +
+            " numbers; expected " + std::to_string(count));
+}
+
+// The size of `axis` of the scanned inputs, which are the last of the node's.
+int64_t steps_of(NodeContext& node, size_t states, const std::vector<int64_t>& axes) {
+  std::optional<int64_t> steps;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const SymShape& shape = node.shape(node.input(states + i));
+    const auto rank = static_cast<int64_t>(shape.size());
+    const std::string what = "input " + std::to_string(states + i) + " of shape " + str(shape);
+    if (axes[i] < -rank || axes[i] >= rank)
+      node.fail(what + " has no axis " + std::to_string(axes[i]) + " to scan");
+    const auto size = shape[static_cast<size_t>(axes[i] < 0 ? axes[i] + rank : axes[i])];
+    if (!size.as_constant())
+      node.unsupported("its number of steps is not known when the engine is built");
+    if (steps && *steps != size.constant())
+      node.fail(what + " has " + size.str() + " steps, others have " + std::to_string(*steps));
+    steps = size.constant();
+  }
+  if (*steps < 1 || *steps > kMaxSteps)
+    node.unsupported("it has " + std::to_string(*steps) + " steps; 1 to " +
+                     std::to_string(kMaxSteps) + " are supported");
+  return *steps;
+}
+
+void translate_scan(NodeContext& node) {
+  const int64_t scanned = node.attrs().required_integer("num_scan_inputs");
+  if (scanned < 1 || scanned > static_cast<int64_t>(node.num_inputs()))
+    node.fail("num_scan_inputs is " + std::to_string(scanned) + "; expected 1 to " +
+              std::to_string(node.num_inputs()));
+  const auto count = static_cast<size_t>(scanned), states = node.num_inputs() - count;
+  const std::vector<int64_t> axes = numbers_of(node, "scan_input_axes", count);
+  const std::vector<int64_t> reversed = numbers_of(node, "scan_input_directions", count);
+  if (states > node.num_outputs())
+    node.fail("has " + std::to_string(node.num_outputs()) + " outputs; expected " +
+              std::to_string(states) + " states and the scanned ones");
+  const size_t collected = node.num_outputs() - states;
+  const std::vector<int64_t> out_axes = numbers_of(node, "scan_output_axes", collected);
+  const std::vector<int64_t> out_reversed = numbers_of(node, "scan_output_directions", collected);
+  std::vector<ir::ValueId> state;
+  for (size_t i = 0; i < states; ++i) state.push_back(node.input(i));
+  std::vector<std::vector<ir::ValueId>> slices(collected);
+  const int64_t steps = steps_of(node, states, axes);
+  for (int64_t step = 0; step < steps; ++step) {
+    std::vector<ir::ValueId> inputs = state;
+    for (size_t i = 0; i < count; ++i) {
+      const int64_t at = reversed[i] != 0 ? steps - 1 - step : step;
+      const Tensor index = Tensor::scalar(DType::kI64, static_cast<double>(at));
+      inputs.push_back(node.emit(OpKind::kGather, {node.input(states + i), node.constant(index)},
+                                 AxisAttrs{axes[i]}));
+    }
+    const std::vector<ir::ValueId> results = node.inline_graph("body", inputs);
+    if (results.size() != node.num_outputs())
+      node.fail("its body has " + std::to_string(results.size()) + " outputs; expected " +
+                std::to_string(node.num_outputs()));
+    state.assign(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(states));
+    for (size_t i = 0; i < collected; ++i)
+      slices[i].push_back(
+          node.emit(OpKind::kUnsqueeze, {results[states + i]}, AxesAttrs{.axes = {out_axes[i]}}));
+  }
+  for (size_t i = 0; i < states; ++i) node.set_output(i, state[i]);
+  for (size_t i = 0; i < collected; ++i) {
+    if (out_reversed[i] != 0) std::ranges::reverse(slices[i]);
+    node.set_output(states + i, node.emit(OpKind::kConcat, slices[i], AxisAttrs{out_axes[i]}));
+  }
+}
+
 constexpr std::array kRows{
     Translation{"", "RNN", 7, translate_rnn},
     Translation{"", "GRU", 7, translate_gru},
     Translation{"", "LSTM", 7, translate_lstm},
     Translation{"", "LinearAttention", 27, translate_linear_attention},
     Translation{"", "CausalConvWithState", 27, translate_causal_conv},
+    // Version 8 scans each row of a batch.
+    Translation{"", "Scan", 9, translate_scan},
 };
 
 }  // namespace

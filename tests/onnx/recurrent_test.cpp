@@ -1,5 +1,5 @@
-// Import of RNN, GRU, LSTM, LinearAttention and CausalConvWithState: layouts, functions and their
-// parameters, update rules, states, and what is refused. Values are worked out by hand.
+// Import of RNN, GRU, LSTM, LinearAttention, CausalConvWithState and Scan: layouts, functions and
+// their parameters, update rules, states, and what is refused. Values are worked out by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -213,11 +213,50 @@ std::vector<Case> linear_attention_cases() {
   };
 }
 
+// sum += x[t], and the sums.
+proto::GraphProto sums() {
+  proto::GraphProto graph;
+  for (const char* name : {"sum", "next"}) graph.add_input()->set_name(name);
+  *graph.add_node() = make_node("Add", {"sum", "next"}, {"sum_out"});
+  *graph.add_node() = make_node("Identity", {"sum_out"}, {"copy"});
+  for (const char* name : {"sum_out", "copy"}) graph.add_output()->set_name(name);
+  return graph;
+}
+Node scan(const Names& outputs, const std::vector<Attribute>& attributes = {}) {
+  Node node{"Scan", {3, 2}, {"zero", "x"}, outputs, attributes, {f32("zero", {2}, {0, 0})}};
+  node.attributes.push_back(attr_int("num_scan_inputs", 1));
+  node.attributes.push_back(attr_graph("body", sums()));
+  return node;
+}
+
+std::vector<Case> scan_cases() {
+  const std::vector<double> x{1, 2, 3, 4, 5, 6};
+  Node columns =
+      scan({"last", "y"}, {attr_ints("scan_input_axes", {-1}), attr_ints("scan_output_axes", {1})});
+  columns.weights = {f32("zero", {3}, {0, 0, 0})};
+  return {
+      {"Scan_state", scan({"y", "all"}), x, {9, 12}, {2}},
+      {"Scan_results", scan({"last", "y"}), x, {1, 2, 4, 6, 9, 12}, {3, 2}},
+      {"Scan_from_the_end",
+       scan({"last", "y"}, {attr_ints("scan_input_directions", {1})}),
+       x,
+       {5, 6, 8, 10, 9, 12},
+       {3, 2}},
+      {"Scan_to_the_front",
+       scan({"last", "y"}, {attr_ints("scan_output_directions", {1})}),
+       x,
+       {9, 12, 4, 6, 1, 2},
+       {3, 2}},
+      {"Scan_of_columns", columns, x, {1, 3, 3, 7, 5, 11}, {3, 2}},
+  };
+}
+
 std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(Cells, Recurrent, ::testing::ValuesIn(recurrent_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Conv, Recurrent, ::testing::ValuesIn(causal_conv_cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(Linear, Recurrent, ::testing::ValuesIn(linear_attention_cases()),
                          case_name);
+INSTANTIATE_TEST_SUITE_P(Bodies, Recurrent, ::testing::ValuesIn(scan_cases()), case_name);
 
 // ---- refusals ---------------------------------------------------------------------------------
 
@@ -285,6 +324,35 @@ TEST(LinearAttentionRefusals, NameWhatIsWrong) {
            Refused{heads, "q_num_heads and kv_num_heads must be at least 1, one is 0"},
        })
     EXPECT_THAT(model_of(row.node).error(), HasSubstr(row.message));
+}
+
+TEST(ScanRefusals, NameWhatIsWrong) {
+  Node many = scan({"y", "all"}), none = many, three = scan({"y", "all", "more"}), old = many;
+  many.dims = {4097, 2};
+  none.inputs = {"x"};
+  none.outputs = {"y"};
+  none.attributes = {attr_int("num_scan_inputs", 2), attr_graph("body", sums())};
+  old.opset = 8;
+  for (const Refused& row : {
+           Refused{many, "it has 4097 steps; 1 to 4096 are supported"},
+           Refused{none, "num_scan_inputs is 2; expected 1 to 1"},
+           Refused{three, "its body has 2 outputs; expected 3"},
+           Refused{scan({"y", "all"}, {attr_ints("scan_input_axes", {2})}),
+                   "input 1 of shape [3, 2] has no axis 2 to scan"},
+           Refused{scan({"y", "all"}, {attr_ints("scan_output_axes", {0, 0})}),
+                   "attribute 'scan_output_axes' has 2 numbers; expected 1"},
+           Refused{old, "Scan x1, at opset 8 (supported since opset 9)"},
+       })
+    EXPECT_THAT(model_of(row.node).error(), HasSubstr(row.message));
+}
+
+TEST(ScanRefusals, StepsMustBeKnown) {
+  ModelBuilder model(kOpset);
+  model.input("x", kFloat, {"steps", 2}).output("y").initializer(f32("zero", {2}, {0, 0}));
+  model.node("Scan", {"zero", "x"}, {"y", "all"},
+             {attr_int("num_scan_inputs", 1), attr_graph("body", sums())});
+  EXPECT_THAT(model.error(),
+              HasSubstr("its number of steps is not known when the engine is built"));
 }
 
 }  // namespace
