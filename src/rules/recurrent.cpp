@@ -43,7 +43,7 @@ void infer_recurrent(InferContext& context, const Cell& cell) {
   for (size_t i = 0; i < 3; ++i) require_rank(context, i, 3);
   require_float(context, Attrs::kX);
   const SymShape x = context.shape(Attrs::kX);
-  const Dim batch = x[1], hidden = context.shape(Attrs::kR)[2];
+  const Dim hidden = context.shape(Attrs::kR)[2];
   const Dim width = hidden * Dim(cell.gates);
   require_shape(context, Attrs::kW, {directions, width, x[2]});
   require_shape(context, Attrs::kR, {directions, width, hidden});
@@ -51,14 +51,14 @@ void infer_recurrent(InferContext& context, const Cell& cell) {
   if (context.has_input(Attrs::kLengths)) {
     require_signed_index(context, Attrs::kLengths);
     require_rank(context, Attrs::kLengths, 1);
-    context.unify(context.shape(Attrs::kLengths)[0], batch);
+    context.unify(context.shape(Attrs::kLengths)[0], x[1]);
   }
-  const SymShape state{directions, batch, hidden};
+  const SymShape state{directions, x[1], hidden};
   require_shape(context, Attrs::kInitialH, state);
   require_shape(context, Attrs::kInitialC, state);
   require_shape(context, Attrs::kPeepholes, {directions, hidden * Dim(3)});
   const DType type = context.dtype(Attrs::kX);
-  context.set_output(0, type, {x[0], directions, batch, hidden});
+  context.set_output(0, type, {x[0], directions, x[1], hidden});
   context.set_output(1, type, state);
   if (cell.has_cell_state) context.set_output(2, type, state);
 }
