@@ -573,6 +573,68 @@ struct MaskedMeanAttrs {
     v("minimum", minimum);
   }
 };
+// ---- recurrent -----------------------------------------------------------------------------
+enum class RecurrentDirection : uint8_t { kForward = 0, kReverse = 1, kBidirectional = 2 };
+constexpr RecurrentDirection last_value(RecurrentDirection) {
+  return RecurrentDirection::kBidirectional;
+}
+/// The functions of x, with a = alpha and b = beta.
+enum class RecurrentFunction : uint8_t {
+  kSigmoid = 0,
+  kTanh = 1,
+  kRelu = 2,
+  kAffine = 3,           ///< a·x + b
+  kLeakyRelu = 4,        ///< x, or a·x below 0
+  kThresholdedRelu = 5,  ///< x, or 0 below a
+  kScaledTanh = 6,       ///< a·tanh(b·x)
+  kHardSigmoid = 7,      ///< a·x + b, clamped to [0, 1]
+  kElu = 8,              ///< x, or a·(eˣ − 1) below 0
+  kSoftsign = 9,
+  kSoftplus = 10,
+};
+constexpr RecurrentFunction last_value(RecurrentFunction) { return RecurrentFunction::kSoftplus; }
+/// RNN, GRU, LSTM of G = 1, 3 (z, r, h), 4 (i, o, f, c) gates and D directions; formulas as in
+/// ONNX. Inputs (absent = zeros, or whole sequences):
+///   0 x [S, B, I]   1 w [D, G·H, I]   2 r [D, G·H, H]   3 bias [D, 2·G·H], of w then of r
+///   4 lengths [B], in [0, S]: later steps of y are 0, and a reversed sequence begins at its end
+///   5 initial_h [D, B, H]   6 initial_c [D, B, H] and 7 peepholes [D, 3·H] (i, o, f): LSTM
+/// Outputs: 0 y [S, D, B, H]   1 the last h [D, B, H]   2 the last c [D, B, H], LSTM.
+struct RecurrentAttrs {
+  enum Input : size_t { kX, kW, kR, kBias, kLengths, kInitialH, kInitialC, kPeepholes };
+  RecurrentDirection direction = RecurrentDirection::kForward;
+  /// RecurrentFunction by number, and their parameters: for each direction RNN f, GRU f g, LSTM f g
+  /// h. Always given.
+  std::vector<int64_t> functions;
+  std::vector<double> alpha, beta;
+  double clip = __builtin_huge_val();  ///< operands of functions are clamped to [-clip, clip]
+  bool linear_before_reset = false;    ///< GRU
+  template <class V>
+  void visit(V& v) {
+    v("direction", direction);
+    v("functions", functions);
+    v("alpha", alpha);
+    v("beta", beta);
+    v("clip", clip);
+    v("linear_before_reset", linear_before_reset);
+  }
+};
+/// LinearAttention: a state S [D, Dv] per batch and key head is carried over the steps t,
+///   S ← exp(decay)·S;   S ← S + k ⊗ v, or with beta S + beta·k ⊗ (v − Sᵀk);   out = scale·Sᵀq
+/// Inputs (absent = none):
+///   0 q [B, T, H, D]   1 k [B, T, Hk, D]   2 v [B, T, Hk, Dv]     (H a multiple of Hk)
+///   3 the first S [B, Hk, D, Dv] (zeros)
+///   4 decay, broadcastable to [B, T, Hk, D]   5 beta, broadcastable to [B, T, Hk]
+/// Outputs: 0 [B, T, H, Dv]   1 the last S [B, Hk, D, Dv], of input 3's type if it is given.
+struct LinearAttentionAttrs {
+  enum Input : size_t { kQ, kK, kV, kState, kDecay, kBeta };
+  double scale = 1;
+  template <class V>
+  void visit(V& v) {
+    v("scale", scale);
+  }
+};
+
+// ---- images ---------------------------------------------------------------------------------
 enum class Interpolation : uint8_t { kNearest = 0, kLinear = 1, kCubic = 2 };
 constexpr Interpolation last_value(Interpolation) { return Interpolation::kCubic; }
 enum class Padding : uint8_t { kZeros = 0, kBorder = 1, kReflection = 2 };

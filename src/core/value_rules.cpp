@@ -49,6 +49,11 @@ Rules length_values(AttrView attrs, size_t) {
            .axis = decode<ReverseSequenceAttrs>(attrs).time_axis}};
 }
 
+// RNN, GRU, LSTM: how many steps each row of the batch has.
+Rules sequence_values(AttrView, size_t) {
+  return {{.kind = Kind::kLength, .input = RecurrentAttrs::kLengths, .table = 0, .axis = 0}};
+}
+
 Rules target_values(AttrView bytes, size_t) {
   const auto attrs = decode<LossAttrs>(bytes);
   ValueRule rule{.kind = Kind::kClass, .input = 1, .table = 0, .axis = 1};

@@ -1,5 +1,5 @@
-// Translation of ONNX Attention and RotaryEmbedding (opset 23). Contract: node_context.h,
-// translations.h; meaning of the graph's operator: AttentionAttrs in core/attrs.h.
+// Translation of ONNX Attention and RotaryEmbedding (opset 23) and FlexAttention. Contract:
+// node_context.h, translations.h; meaning of the graph's operator: AttentionAttrs in core/attrs.h.
 #include "onnx/attention.h"
 
 #include <array>
@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/attrs.h"
+#include "onnx/element_types.h"
 #include "onnx/translations.h"
 
 namespace vernier::onnx {
@@ -209,6 +210,60 @@ void translate_attention(NodeContext& node) {
   node.set_output(2, v.present);
 }
 
+// ---- FlexAttention of ai.onnx.preview: graphs of the model change scores and probabilities
+
+// x, or what the graph of an attribute makes of it.
+ir::ValueId modified(NodeContext& node, const std::string& attribute, ir::ValueId x) {
+  if (!node.attrs().has(attribute)) return x;
+  const std::vector<ir::ValueId> results = node.inline_graph(attribute, std::span(&x, 1));
+  if (results.size() != 1)
+    node.fail("graph '" + attribute + "' has " + std::to_string(results.size()) +
+              " outputs; expected 1");
+  const SymShape given = node.shape(x), got = node.shape(results[0]);
+  bool fits = given.size() == got.size() && node.dtype(results[0]) == node.dtype(x);
+  for (size_t axis = 0; fits && axis < given.size(); ++axis)
+    fits = equal(given[axis], got[axis]) != false;
+  if (!fits)
+    node.fail("graph '" + attribute + "' gives " + std::string(name(node.dtype(results[0]))) +
+              str(got) + "; expected " + std::string(name(node.dtype(x))) + str(given));
+  return results[0];
+}
+
+ir::ValueId as_type(NodeContext& node, ir::ValueId x, DType type) {
+  return node.dtype(x) == type ? x : node.emit(OpKind::kCast, {x}, CastAttrs{.to = type});
+}
+
+// As the operator's function body: q and k are each scaled by √scale.
+void translate_flex_attention(NodeContext& node) {
+  for (size_t i = 0; i < 3; ++i) {
+    if (node.rank(node.input(i)) != 4)
+      node.fail("input " + std::to_string(i) + " has shape " + str(node.shape(node.input(i))) +
+                "; expected rank 4");
+  }
+  const ir::ValueId q = node.input(0);
+  const DType type = node.dtype(q);
+  DType inner = type == DType::kF64 ? type : DType::kF32;
+  if (node.attrs().has("softmax_precision"))
+    inner = element_type(node.attrs().required_integer("softmax_precision"), "softmax_precision");
+  if (!is_float(inner)) node.fail("softmax_precision is no float type");
+  const double scale =
+      node.attrs().has("scale") ? node.attrs().number("scale", 0) : default_scale(node, q);
+  if (scale < 0) node.unsupported("its scale is negative");
+  const Dim heads = node.shape(q)[1];
+  const auto scaled = [&](ir::ValueId x) {
+    const ir::ValueId root = node.constant(Tensor::scalar(type, std::sqrt(scale)));
+    return node.emit(OpKind::kMul, {x, root});
+  };
+  const ir::ValueId k = node.transpose(repeated_heads(node, node.input(1), heads), {0, 1, 3, 2});
+  const ir::ValueId v = repeated_heads(node, node.input(2), heads);
+  const ir::ValueId products = node.emit(OpKind::kMatMul, {scaled(q), scaled(k)});
+  const ir::ValueId scores = modified(node, "score_mod", as_type(node, products, inner));
+  const ir::ValueId probabilities = node.emit(OpKind::kSoftmax, {scores}, AxisAttrs{-1});
+  const ir::ValueId weights = modified(node, "prob_mod", probabilities);
+  const ir::ValueId y = node.emit(OpKind::kMatMul, {weights, as_type(node, v, inner)});
+  node.set_output(0, as_type(node, y, type));
+}
+
 // With position ids the tables have one row per position, otherwise one per batch and sequence
 // entry.
 void translate_rotary(NodeContext& node) {
@@ -226,6 +281,7 @@ void translate_rotary(NodeContext& node) {
 constexpr std::array kRows{
     Translation{"", "Attention", 23, translate_attention},
     Translation{"", "RotaryEmbedding", 23, translate_rotary},
+    Translation{"ai.onnx.preview", "FlexAttention", 1, translate_flex_attention},
 };
 
 }  // namespace

@@ -116,6 +116,12 @@ std::vector<double> Attributes::numbers(std::string_view name) {
   return {attribute->floats().begin(), attribute->floats().end()};
 }
 
+std::vector<std::string> Attributes::texts(std::string_view name) {
+  const auto* attribute = find(name, AttributeProto::STRINGS);
+  if (attribute == nullptr) return {};
+  return {attribute->strings().begin(), attribute->strings().end()};
+}
+
 const proto::TensorProto* Attributes::tensor(std::string_view name) {
   const auto* attribute = find(name, AttributeProto::TENSOR);
   return attribute != nullptr ? &attribute->t() : nullptr;

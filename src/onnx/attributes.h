@@ -38,6 +38,7 @@ class Attributes {
   std::vector<int64_t> integers(std::string_view name);
   std::optional<std::vector<int64_t>> optional_integers(std::string_view name);
   std::vector<double> numbers(std::string_view name);
+  std::vector<std::string> texts(std::string_view name);
   /// Null when absent.
   const proto::TensorProto* tensor(std::string_view name);
   const proto::GraphProto* graph(std::string_view name);

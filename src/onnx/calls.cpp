@@ -1,5 +1,5 @@
-// Importer, continued: local functions are inlined at their calls, and only the branch of an If
-// that its condition selects is imported. Contract: importer.h.
+// Importer, continued: local functions are inlined at their calls, graphs of attributes at their
+// nodes, and only the branch of an If that its condition selects is imported. Contract: importer.h.
 #include <algorithm>
 #include <set>
 
@@ -190,28 +190,60 @@ void Importer::take_branch(const proto::GraphProto& branch, const std::string& p
     fail(where + ": has " + std::to_string(node.output_size()) + " outputs, its branch " +
          std::to_string(branch.output_size()));
   }
-  enter(where);
-  UnsupportedNodes found;
-  find_unsupported(branch.node(), *scope.opsets, functions_, path, found);
-  if (!found.empty()) {
-    find_unsupported(branch.node(), *scope.opsets, functions_, path, unsupported_);
-    --nesting_;
-    return define_unknown(node, scope, where);
-  }
   Scope inner;
-  inner.parent = &scope;
   inner.path = path;
-  inner.opsets = scope.opsets;
-  inner.bindings = scope.bindings;
-  for (const auto& tensor : branch.initializer()) charge(tensor.ByteSizeLong());
-  proto::GraphProto weights;  // a copy: the branch may be one of a function that is called again
-  *weights.mutable_initializer() = branch.initializer();
-  add_initializers(weights, inner);
-  import_nodes(branch.node(), inner);
-  --nesting_;
+  if (!import_body(branch, where, scope, inner)) return define_unknown(node, scope, where);
   std::vector<std::string> results;
   for (const auto& output : branch.output()) results.push_back(output.name());
   bind_results(site, results, inner, scope);
+}
+
+bool Importer::import_body(const proto::GraphProto& body, const std::string& where,
+                           const Scope& scope, Scope& inner) {
+  enter(where);
+  UnsupportedNodes found;
+  find_unsupported(body.node(), *scope.opsets, functions_, inner.path, found);
+  if (!found.empty()) {
+    find_unsupported(body.node(), *scope.opsets, functions_, inner.path, unsupported_);
+    --nesting_;
+    return false;
+  }
+  inner.parent = &scope;
+  inner.opsets = scope.opsets;
+  inner.bindings = scope.bindings;
+  for (const auto& tensor : body.initializer()) charge(tensor.ByteSizeLong());
+  proto::GraphProto weights;  // a copy: the body may be imported again
+  *weights.mutable_initializer() = body.initializer();
+  add_initializers(weights, inner);
+  import_nodes(body.node(), inner);
+  --nesting_;
+  return true;
+}
+
+std::vector<ir::ValueId> Importer::inline_graph(const proto::GraphProto& graph,
+                                                const std::string& path,
+                                                std::span<const ir::ValueId> inputs,
+                                                const std::string& where, const Scope& scope) {
+  if (static_cast<size_t>(graph.input_size()) != inputs.size())
+    fail(where + ": its graph " + quote(graph.name()) + " has " +
+         std::to_string(graph.input_size()) + " inputs; expected " + std::to_string(inputs.size()));
+  Scope inner;
+  inner.path = scope.path + "/" + path;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    define(inner, graph.input(static_cast<int>(i)).name(), {.value = inputs[i]}, where);
+  if (!import_body(graph, where, scope, inner))
+    throw UnsupportedNode{"its graph has nodes that are not supported"};
+  std::vector<ir::ValueId> results;
+  for (const auto& output : graph.output()) {
+    const Binding* binding = inner.find(output.name());
+    if (binding == nullptr)
+      fail(where + ": its graph " + quote(graph.name()) + " does not define output " +
+           quote(output.name()));
+    if (binding->kind != Binding::Kind::kValue || binding->value == ir::kNoValue)
+      throw UnsupportedNode{"output " + quote(output.name()) + " of its graph is not computed"};
+    results.push_back(binding->value);
+  }
+  return results;
 }
 
 void Importer::retire_branch(const proto::GraphProto& branch, const std::string& path) {

@@ -385,6 +385,10 @@ void Importer::translate(const proto::NodeProto& node, NodeSite site, Scope& sco
   const Translation* row = find_translation(domain, node.op_type());
   VERNIER_ASSERT(row != nullptr, node.op_type());
   const size_t nodes_before = graph_->num_nodes();
+  site.inline_graph = [this, &scope, where = describe(origin)](const auto& body, const auto& path,
+                                                               auto inputs) {
+    return inline_graph(body, path, inputs, where, scope);
+  };
   NodeContext context(*graph_, tensors_, std::move(site));
   try {
     row->translate(context);

@@ -72,6 +72,14 @@ class Importer {
   const Opsets& opsets_of(const proto::FunctionProto& function);
   void inline_call(const proto::FunctionProto& function, const NodeSite& site, Scope& scope);
   void import_if(const NodeSite& site, Scope& scope);
+  /// Imports a body into `inner`, whose names are the body's inputs, as part of `scope`; false,
+  /// with the nodes noted, if it has unsupported ones.
+  bool import_body(const proto::GraphProto& body, const std::string& where, const Scope& scope,
+                   Scope& inner);
+  /// InlineGraph of the node at `where`. Throws UnsupportedNode for a body with unsupported nodes.
+  std::vector<ir::ValueId> inline_graph(const proto::GraphProto& graph, const std::string& path,
+                                        std::span<const ir::ValueId> inputs,
+                                        const std::string& where, const Scope& scope);
   void take_branch(const proto::GraphProto& branch, const std::string& path, const NodeSite& site,
                    Scope& scope);
   void retire_branch(const proto::GraphProto& branch, const std::string& path);
@@ -93,7 +101,7 @@ class Importer {
   std::map<const proto::FunctionProto*, Opsets> function_opsets_;
   UnsupportedNodes unsupported_;
   std::vector<const proto::FunctionProto*> call_stack_;
-  int nesting_ = 0;           // of calls and branches, here
+  int nesting_ = 0;           // of calls and bodies, here
   size_t inlined_bytes_ = 0;  // of names, operands and constants of bodies so far
   std::shared_ptr<ir::Graph> graph_ = std::make_shared<ir::Graph>();
   std::set<ir::ValueId> four_bits_;  // initializers of INT4 and UINT4, held as i8 and u8

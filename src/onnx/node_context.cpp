@@ -87,6 +87,15 @@ ir::ValueId NodeContext::transpose(ir::ValueId value, std::vector<int64_t> perm)
   return emit(OpKind::kTranspose, {value}, TransposeAttrs{std::move(perm)});
 }
 
+std::vector<ir::ValueId> NodeContext::inline_graph(const std::string& name,
+                                                   std::span<const ir::ValueId> inputs) {
+  const proto::GraphProto* graph = attrs_.graph(name);
+  if (graph == nullptr) fail("attribute " + quote(name) + " is missing");
+  const std::string index = site_.origin.key.substr(site_.origin.key.rfind('#') + 1);
+  return site_.inline_graph(*graph, name + "/" + index + "/" + std::to_string(graphs_inlined_++),
+                            inputs);
+}
+
 void NodeContext::set_output(size_t i, ir::ValueId value) {
   if (i < outputs_.size()) outputs_[i] = value;
 }

@@ -2,6 +2,7 @@
 // the group files (elementwise.cpp, shape.cpp, ...): read inputs and attributes, emit nodes, set
 // the outputs. See docs/adding_an_operator.md.
 #pragma once
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -18,6 +19,11 @@ struct UnsupportedNode {
   std::string why;
 };
 
+/// Imports a graph of the node's attributes with these values as its inputs; returns its outputs.
+/// `path` tells apart several copies of the node's graphs ("score_mod/17/0").
+using InlineGraph = std::function<std::vector<ir::ValueId>(
+    const proto::GraphProto& graph, const std::string& path, std::span<const ir::ValueId> inputs)>;
+
 /// One node of the file, with names resolved.
 struct NodeSite {
   const proto::NodeProto* node;
@@ -25,6 +31,7 @@ struct NodeSite {
   int64_t opset = 0;                ///< version of the node's domain here
   std::vector<ir::ValueId> inputs;  ///< kNoValue: absent
   const AttributeBindings* bindings = nullptr;
+  InlineGraph inline_graph = {};
 };
 
 class NodeContext {
@@ -75,6 +82,11 @@ class NodeContext {
   }
   ir::ValueId reshape(ir::ValueId value, SymShape shape);
   ir::ValueId transpose(ir::ValueId value, std::vector<int64_t> perm);
+  /// The nodes of graph attribute `name` with these values as its inputs; returns its outputs.
+  /// Fails if the attribute is absent, and for another number of inputs. A reference that shape()
+  /// gave may be invalid afterwards.
+  std::vector<ir::ValueId> inline_graph(const std::string& name,
+                                        std::span<const ir::ValueId> inputs);
 
   void set_output(size_t i, ir::ValueId value);
   /// The values set, by output index; kNoValue where none was.
@@ -93,6 +105,7 @@ class NodeContext {
   std::string where_;
   Attributes attrs_;
   std::set<size_t> inputs_read_;
+  size_t graphs_inlined_ = 0;
   std::vector<ir::ValueId> outputs_;
 };
 

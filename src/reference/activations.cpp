@@ -16,6 +16,7 @@ double sigmoid(double x) {
   const double e = std::exp(x);
   return e / (1.0 + e);
 }
+double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
 double gelu_erf(double x) { return 0.5 * x * std::erfc(-x / std::numbers::sqrt2); }
 double gelu_tanh(double x) {
   const double inner = std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x);
@@ -54,15 +55,6 @@ void activate_each(Activation activation, double* values, int64_t count) {
   }
   VERNIER_ASSERT(false, "unknown activation");
 }
-
-namespace {
-
-double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
-
-// x clamped to [low, high]; NaN stays NaN.
-double clamp(double x, double low, double high) { return x < low ? low : (x > high ? high : x); }
-
-}  // namespace
 
 void eval_sigmoid(const EvalCall& call) { map_arrays("Sigmoid", call, sigmoid_each); }
 void eval_relu(const EvalCall& call) {

@@ -40,6 +40,11 @@ Attribute attr_floats(const std::string& name, const std::vector<float>& values)
   attribute.mutable_floats()->Assign(values.begin(), values.end());
   return attribute;
 }
+Attribute attr_texts(const std::string& name, const std::vector<std::string>& values) {
+  Attribute attribute = named(name, Attribute::STRINGS);
+  attribute.mutable_strings()->Assign(values.begin(), values.end());
+  return attribute;
+}
 Attribute attr_tensor(const std::string& name, const proto::TensorProto& value) {
   Attribute attribute = named(name, Attribute::TENSOR);
   *attribute.mutable_t() = value;

@@ -24,6 +24,7 @@ Attribute attr_float(const std::string& name, float value);
 Attribute attr_text(const std::string& name, const std::string& value);
 Attribute attr_ints(const std::string& name, const std::vector<int64_t>& values);
 Attribute attr_floats(const std::string& name, const std::vector<float>& values);
+Attribute attr_texts(const std::string& name, const std::vector<std::string>& values);
 Attribute attr_tensor(const std::string& name, const proto::TensorProto& value);
 Attribute attr_graph(const std::string& name, const proto::GraphProto& value);
 /// The value of attribute `outer` of the function around the node.

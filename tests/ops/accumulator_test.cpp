@@ -72,6 +72,7 @@ std::vector<Case> cases() {
   double squares = bf16(0.5625);
   for (int i = 0; i < 3; ++i) squares = bf16(squares + distance * distance);
   const double normal = 0.75 / std::sqrt(squares / 4);
+  const std::string affine = "{functions=[3], alpha=[1], beta=[0]}";
   return {
       {"reduce_sum", OpKind::kReduceSum, "{axes=[1]}", {row}, 1},
       {"reduce_mean", OpKind::kReduceMean, "{axes=[1]}", {row}, 0.25},
@@ -97,6 +98,20 @@ std::vector<Case> cases() {
       {"conv_transpose", OpKind::kConvTranspose, "", {channels, tensor({4, 1, 1}, ones)}, 1},
       {"average_pool", OpKind::kAveragePool, "{kernel_shape=[4]}", {plane}, 0.25},
       {"global_average", OpKind::kGlobalAveragePool, "", {plane}, 0.25},
+      {"rnn", OpKind::kRNN, affine, {plane, weights, tensor({1, 1, 1}, {0})}, 1},
+      {"rnn_state",
+       OpKind::kRNN,
+       affine,
+       {tensor({1, 1, 1}, {0}), tensor({1, 4, 1}, {0, 0, 0, 0}),
+        tensor({1, 4, 4}, {1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}), EvalTensor(),
+        EvalTensor(), plane},
+       1},
+      {"linear_attention",  // a read of a state of ones
+       OpKind::kLinearAttention,
+       "",
+       {tensor({1, 1, 1, 4}, one_and_dust), tensor({1, 1, 1, 4}, {0, 0, 0, 0}), nothing,
+        tensor({1, 1, 4, 1}, ones)},
+       1},
       {"l2_norm", OpKind::kL2Norm, "", {row}, 1},
       {"masked_mean", OpKind::kMaskedMean, "", {channels, tensor({1, 4}, ones)}, 0.25},
       {"attention_context",

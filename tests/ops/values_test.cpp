@@ -28,6 +28,7 @@ EvalTensor i64s(std::vector<int64_t> values) {
 std::vector<WrongValue> wrong_values() {
   const EvalTensor x = random_tensor({2, 3}, 1), one = random_tensor({3}, 2);
   const EvalTensor packed = random_tensor({1, 4, 1, 2}, 3), none;
+  const EvalTensor steps = random_tensor({2, 2, 1}, 6), matrix = random_tensor({1, 1, 1}, 7);
   return {
       {OpKind::kGather,
        "{axis=1}",
@@ -60,6 +61,21 @@ std::vector<WrongValue> wrong_values() {
        {x, i64s({0, 3, 1})},
        {2, 3},
        "sequence_lens is 3 at element 1, outside [0, 2]"},
+      {OpKind::kRNN,
+       "{functions=[1], alpha=[0], beta=[0]}",
+       {steps, matrix, matrix, none, i64s({2, 3})},
+       {2, 1, 2, 1},
+       "sequence_lens is 3 at element 1, outside [0, 2]"},
+      {OpKind::kGRU,
+       "{functions=[0, 1], alpha=[0, 0], beta=[0, 0]}",
+       {steps, random_tensor({1, 3, 1}, 8), random_tensor({1, 3, 1}, 9), none, i64s({-1, 2})},
+       {2, 1, 2, 1},
+       "sequence_lens is -1 at element 0, outside [0, 2]"},
+      {OpKind::kLSTM,
+       "{functions=[0, 1, 1], alpha=[0, 0, 0], beta=[0, 0, 0]}",
+       {steps, random_tensor({1, 4, 1}, 8), random_tensor({1, 4, 1}, 9), none, i64s({3, 2})},
+       {2, 1, 2, 1},
+       "sequence_lens is 3 at element 0, outside [0, 2]"},
       {OpKind::kRoiAlign,
        "",
        {random_tensor({1, 1, 2, 2}, 4), random_tensor({1, 4}, 5), i64s({1})},
