@@ -1,6 +1,7 @@
 // Translations of resampling operators. Contract: node_context.h, translations.h.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "core/attrs.h"
 #include "onnx/translations.h"
@@ -63,6 +64,99 @@ void translate_upsample(NodeContext& node) {
                                                  std::span<const double>(scales))));
 }
 
+/// One axis of a region: `out` places from start to end, where the axis is from 0 to 1.
+struct CropAxis {
+  double start = 0, end = 1;
+  int64_t in = 1, out = 1;
+  double place(int64_t k) const {
+    if (out == 1) return (start + end) / 2;
+    return start + static_cast<double>(k) * (end - start) / static_cast<double>(out - 1);
+  }
+  bool outside(int64_t k) const { return in > 1 && !(place(k) >= 0 && place(k) <= 1); }
+};
+
+// Starts and ends of the region from input 1, sizes from input 3 or by the scales of input 2.
+std::vector<CropAxis> crop_axes(NodeContext& node, const ResizeAttrs& attrs) {
+  std::vector<CropAxis> crops;
+  for (const Dim& size : node.shape(node.input(0))) {
+    const auto in = size.as_constant();
+    if (!in) node.unsupported("it crops sizes that are not fixed");
+    crops.push_back({.in = *in, .out = *in});
+  }
+  std::vector<int64_t> axes = attrs.axes;
+  for (size_t i = 0; attrs.axes.empty() && i < crops.size(); ++i)
+    axes.push_back(static_cast<int64_t>(i));
+  const auto numbers = [&](size_t i, size_t count) {
+    const ir::ValueId id = node.input(i);
+    const ir::Value& value = node.value(id);
+    if (!value.is_constant() || !is_float(value.dtype))
+      node.fail("input " + std::to_string(i) + " is not known when the engine is built");
+    if (value.constant.elems() != static_cast<int64_t>(count))
+      node.fail("input " + std::to_string(i) + " has shape " + str(value.shape) + "; expected " +
+                std::to_string(count) + " numbers");
+    return value.constant;
+  };
+  const Tensor region = numbers(1, 2 * axes.size());
+  const auto sizes = node.has_input(3) ? node.integers(node.input(3)) : std::nullopt;
+  if (node.has_input(3) && (!sizes || sizes->size() != axes.size()))
+    node.fail("input 3 is not " + std::to_string(axes.size()) +
+              " sizes that are known when the engine is built");
+  const Tensor scales = sizes ? Tensor() : numbers(2, axes.size());
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const auto rank = static_cast<int64_t>(crops.size()), k = static_cast<int64_t>(i);
+    if (axes[i] < -rank || axes[i] >= rank)
+      node.fail("axis " + std::to_string(axes[i]) + " does not exist");
+    CropAxis& axis = crops[static_cast<size_t>(axes[i] < 0 ? axes[i] + rank : axes[i])];
+    axis.start = region.float_at(k);
+    axis.end = region.float_at(k + static_cast<int64_t>(axes.size()));
+    const double length = axis.end - axis.start;
+    const double out = sizes
+                           ? static_cast<double>((*sizes)[i])
+                           : std::floor(static_cast<double>(axis.in) * length * scales.float_at(k));
+    constexpr double kMost = 1 << 20;
+    if (!std::isfinite(length) || !(out >= 1 && out <= kMost))
+      node.fail("axis " + std::to_string(axes[i]) + " becomes " + std::to_string(out) +
+                " places of a region from " + std::to_string(axis.start) + " to " +
+                std::to_string(axis.end) + "; expected 1..2^20");
+    axis.out = static_cast<int64_t>(out);
+  }
+  return crops;
+}
+
+// A region of images, sampled as GridSample does; what lies outside of the image has one value.
+void crop_and_resize(NodeContext& node, const ResizeAttrs& attrs) {
+  const ir::ValueId x = node.input(0);
+  const std::vector<CropAxis> crops = crop_axes(node, attrs);
+  const auto whole = [](const CropAxis& axis) {
+    return axis.start == 0 && axis.end == 1 && axis.in == axis.out;
+  };
+  if (attrs.mode != Interpolation::kLinear || attrs.antialias || attrs.exclude_outside ||
+      attrs.aspect_policy != "stretch" || !is_float(node.dtype(x)))
+    node.unsupported("it crops in another mode than linear");
+  if (crops.size() != 4 || !whole(crops[0]) || !whole(crops[1]))
+    node.unsupported("it crops other axes than the last two of [N, C, H, W]");
+  const CropAxis &rows = crops[2], &cols = crops[3];
+  std::vector<double> grid;
+  std::vector<int64_t> inside;
+  for (int64_t i = 0; i < rows.out * cols.out; ++i) {
+    const int64_t row = i / cols.out, col = i % cols.out;
+    grid.insert(grid.end(), {2 * cols.place(col) - 1, 2 * rows.place(row) - 1});
+    inside.push_back(rows.outside(row) || cols.outside(col) ? 0 : 1);
+  }
+  const ir::ValueId places = node.constant(
+      Tensor::from(DType::kF32, {1, rows.out, cols.out, 2}, std::span<const double>(grid)));
+  const ir::ValueId each =
+      node.emit(OpKind::kExpand, {places},
+                ShapeAttrs{.shape = {crops[0].in, rows.out, cols.out, 2}, .has_shape = true});
+  const ir::ValueId samples =
+      node.emit(OpKind::kGridSample, {x, each},
+                GridSampleAttrs{.padding = Padding::kBorder, .align_corners = true});
+  const ir::ValueId mask = node.constant(
+      Tensor::from(DType::kBool, {rows.out, cols.out}, std::span<const int64_t>(inside)));
+  const ir::ValueId other = node.constant(Tensor::scalar(node.dtype(x), attrs.extrapolation_value));
+  node.set_output(0, node.emit(OpKind::kWhere, {mask, samples, other}));
+}
+
 void translate_resize(NodeContext& node) {
   if (node.opset() < 11) return resize_legacy(node, node.input(1));
   ResizeAttrs attrs;
@@ -77,6 +171,7 @@ void translate_resize(NodeContext& node) {
     attrs.axes = node.attrs().integers("axes");
     attrs.aspect_policy = node.attrs().text("keep_aspect_ratio_policy", "stretch");
   }
+  if (attrs.coordinate_mode == "tf_crop_and_resize") return crop_and_resize(node, attrs);
   node.set_output(0, node.emit(OpKind::kResize, node.all_inputs(), attrs));
 }
 
