@@ -75,7 +75,7 @@ struct CropAxis {
   bool outside(int64_t k) const { return in > 1 && !(place(k) >= 0 && place(k) <= 1); }
 };
 
-// Starts and ends of the region from input 1, sizes from input 3 or by the scales of input 2.
+// Starts and ends of the region from input 1, sizes from input 3.
 std::vector<CropAxis> crop_axes(NodeContext& node, const ResizeAttrs& attrs) {
   std::vector<CropAxis> crops;
   for (const Dim& size : node.shape(node.input(0))) {
@@ -83,42 +83,33 @@ std::vector<CropAxis> crop_axes(NodeContext& node, const ResizeAttrs& attrs) {
     if (!in) node.unsupported("it crops sizes that are not fixed");
     crops.push_back({.in = *in, .out = *in});
   }
+  const auto rank = std::ssize(crops);
   std::vector<int64_t> axes = attrs.axes;
-  for (size_t i = 0; attrs.axes.empty() && i < crops.size(); ++i)
-    axes.push_back(static_cast<int64_t>(i));
-  const auto numbers = [&](size_t i, size_t count) {
-    const ir::ValueId id = node.input(i);
-    const ir::Value& value = node.value(id);
-    if (!value.is_constant() || !is_float(value.dtype))
-      node.fail("input " + std::to_string(i) + " is not known when the engine is built");
-    if (value.constant.elems() != static_cast<int64_t>(count))
-      node.fail("input " + std::to_string(i) + " has shape " + str(value.shape) + "; expected " +
-                std::to_string(count) + " numbers");
-    return value.constant;
-  };
-  const Tensor region = numbers(1, 2 * axes.size());
-  const auto sizes = node.has_input(3) ? node.integers(node.input(3)) : std::nullopt;
-  if (node.has_input(3) && (!sizes || sizes->size() != axes.size()))
-    node.fail("input 3 is not " + std::to_string(axes.size()) +
-              " sizes that are known when the engine is built");
-  const Tensor scales = sizes ? Tensor() : numbers(2, axes.size());
+  for (int64_t i = 0; attrs.axes.empty() && i < rank; ++i) axes.push_back(i);
+  if (!node.has_input(3))
+    node.unsupported("it crops by scales, which runtimes read differently; give it sizes");
+  const ir::Value& region = node.value(node.input(1));
+  const auto sizes = node.integers(node.input(3));
+  if (!region.is_constant() || !is_float(region.dtype) || !sizes)
+    node.fail("its region and sizes are not known when the engine is built; make them constants");
+  if (sizes->size() != axes.size() ||
+      region.constant.elems() != 2 * static_cast<int64_t>(axes.size()))
+    node.fail("has " + std::to_string(region.constant.elems()) + " ends of its region and " +
+              std::to_string(sizes->size()) + " sizes for " + std::to_string(axes.size()) +
+              " axes; expected two ends and a size of each");
   for (size_t i = 0; i < axes.size(); ++i) {
-    const auto rank = static_cast<int64_t>(crops.size()), k = static_cast<int64_t>(i);
     if (axes[i] < -rank || axes[i] >= rank)
-      node.fail("axis " + std::to_string(axes[i]) + " does not exist");
+      node.fail("axis " + std::to_string(axes[i]) + " is outside [" + std::to_string(-rank) + ", " +
+                std::to_string(rank) + ")");
     CropAxis& axis = crops[static_cast<size_t>(axes[i] < 0 ? axes[i] + rank : axes[i])];
-    axis.start = region.float_at(k);
-    axis.end = region.float_at(k + static_cast<int64_t>(axes.size()));
-    const double length = axis.end - axis.start;
-    const double out = sizes
-                           ? static_cast<double>((*sizes)[i])
-                           : std::floor(static_cast<double>(axis.in) * length * scales.float_at(k));
-    constexpr double kMost = 1 << 20;
-    if (!std::isfinite(length) || !(out >= 1 && out <= kMost))
-      node.fail("axis " + std::to_string(axes[i]) + " becomes " + std::to_string(out) +
+    axis.start = region.constant.float_at(static_cast<int64_t>(i));
+    axis.end = region.constant.float_at(static_cast<int64_t>(i + axes.size()));
+    axis.out = (*sizes)[i];
+    constexpr int64_t kMost = 1 << 13;
+    if (!std::isfinite(axis.start) || !std::isfinite(axis.end) || axis.out < 1 || axis.out > kMost)
+      node.fail("axis " + std::to_string(axes[i]) + " becomes " + std::to_string(axis.out) +
                 " places of a region from " + std::to_string(axis.start) + " to " +
-                std::to_string(axis.end) + "; expected 1..2^20");
-    axis.out = static_cast<int64_t>(out);
+                std::to_string(axis.end) + "; expected 1.." + std::to_string(kMost));
   }
   return crops;
 }
