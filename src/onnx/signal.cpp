@@ -162,14 +162,14 @@ Complex root_of_one(int64_t numerator, int64_t denominator) {
 }
 
 // The transform as real numbers, [points, parts, points_out, parts_out]: of a point, whose parts
-// are real and imaginary, what it adds to each of the result's.
+// are real and imaginary, what it adds to each of the result's. The inverse is divided by the
+// length afterwards: whole numbers stay exact.
 std::vector<double> transform_matrix(const Transform& t, int64_t points, int64_t parts) {
   std::vector<double> matrix;
   for (int64_t row = 0; row < points * parts; ++row) {
     const int64_t n = row / parts;
     // The inverse of half a spectrum: the other half holds the conjugates of all but the ends.
-    const bool twice = t.onesided && t.inverse && n > 0 && 2 * n != t.length;
-    const double scale = (twice ? 2.0 : 1.0) / (t.inverse ? static_cast<double>(t.length) : 1.0);
+    const double scale = t.onesided && t.inverse && n > 0 && 2 * n != t.length ? 2 : 1;
     for (int64_t k = 0; k < t.points_out(); ++k) {
       Complex w = root_of_one(n * k, t.length);
       if (!t.inverse) w.imaginary = -w.imaginary;
@@ -181,47 +181,65 @@ std::vector<double> transform_matrix(const Transform& t, int64_t points, int64_t
   return matrix;
 }
 
-// A matrix product: [..., points, parts, ...] -> [..., points·parts] · matrix.
-ir::ValueId transform(NodeContext& node, ir::ValueId x, int64_t axis, const Transform& t) {
-  const int64_t rank = node.rank(x), parts = node.shape(x).back().as_constant().value_or(0);
+int64_t fixed_size(NodeContext& node, ir::ValueId x, int64_t axis) {
   const auto size = node.shape(x)[static_cast<size_t>(axis)].as_constant();
+  if (!size) node.unsupported("the size of axis " + std::to_string(axis) + " is not fixed");
+  return *size;
+}
+
+// 1 of real numbers, 2 of complex ones.
+int64_t number_parts(NodeContext& node, ir::ValueId x, const Transform& t) {
+  const int64_t parts = node.shape(x).back().as_constant().value_or(0);
   if (parts != 1 && parts != 2)
     node.fail("input 0 has shape " + str(node.shape(x)) + "; expected a last axis of 1 or 2");
   if (t.onesided && parts != (t.inverse ? 2 : 1))
     node.fail(std::string("attribute 'onesided' is 1; expected ") +
               (t.inverse ? "complex" : "real") + " numbers, got a last axis of " +
               std::to_string(parts));
-  if (!size) node.unsupported("the size of axis " + std::to_string(axis) + " is not fixed");
-  const int64_t points = std::min(*size, t.points_in());
+  return parts;
+}
+
+// The axis before the last one, as a matrix product:
+//   [..., points, parts] -> [..., points·parts] · matrix -> [..., points_out, parts_out]
+ir::ValueId transform_rows(NodeContext& node, ir::ValueId x, const Transform& t) {
+  const int64_t parts = number_parts(node, x, t), axis = node.rank(x) - 2;
+  const int64_t size = fixed_size(node, x, axis), points = std::min(size, t.points_in());
   constexpr double kMost = 1 << 26;
-  const double elems =
-      static_cast<double>(points * parts) * static_cast<double>(t.points_out() * t.parts_out());
-  if (elems > kMost)
+  const auto rows = static_cast<double>(points * parts);
+  if (rows * static_cast<double>(t.points_out() * t.parts_out()) > kMost)
     node.unsupported("its " + std::to_string(t.length) +
                      " points make a matrix of more than 2^26 numbers");
-  if (points < *size)
+  if (points < size)
     x = node.emit(
         OpKind::kSlice,
         {x, node.constant_i64({0}), node.constant_i64({points}), node.constant_i64({axis})},
         SliceAttrs{});
+  const DType type = node.dtype(x);
+  const std::vector<double> numbers = transform_matrix(t, points, parts);
+  const ir::ValueId matrix = node.constant(Tensor::from(
+      type, {points * parts, t.points_out() * t.parts_out()}, std::span<const double>(numbers)));
+  SymShape shape(node.shape(x).begin(), node.shape(x).end() - 2);
+  shape.emplace_back(points * parts);
+  ir::ValueId y = node.emit(OpKind::kMatMul, {node.reshape(x, shape), matrix});
+  if (t.inverse) {
+    const ir::ValueId length = node.constant(Tensor::scalar(type, static_cast<double>(t.length)));
+    y = node.emit(OpKind::kDiv, {y, length});
+  }
+  shape.back() = t.points_out();
+  shape.emplace_back(t.parts_out());
+  return node.reshape(y, shape);
+}
+
+ir::ValueId transform(NodeContext& node, ir::ValueId x, int64_t axis, const Transform& t) {
+  const int64_t rank = node.rank(x);
+  if (axis == rank - 2) return transform_rows(node, x, t);
   std::vector<int64_t> perm, back;
-  for (int64_t i = 0; i < rank; ++i)
-    if (i != axis && i != rank - 1) perm.push_back(i);
+  for (int64_t i = 0; i < rank - 1; ++i)
+    if (i != axis) perm.push_back(i);
   perm.insert(perm.end(), {axis, rank - 1});
   for (int64_t i = 0; i < rank; ++i)
     back.push_back(std::find(perm.begin(), perm.end(), i) - perm.begin());
-  if (axis != rank - 2) x = node.transpose(x, perm);
-  SymShape shape(node.shape(x).begin(), node.shape(x).end() - 2);
-  shape.emplace_back(points * parts);
-  const Shape sizes{points * parts, t.points_out() * t.parts_out()};
-  const std::vector<double> numbers = transform_matrix(t, points, parts);
-  const ir::ValueId matrix =
-      node.constant(Tensor::from(node.dtype(x), sizes, std::span<const double>(numbers)));
-  const ir::ValueId y = node.emit(OpKind::kMatMul, {node.reshape(x, shape), matrix});
-  shape.back() = t.points_out();
-  shape.emplace_back(t.parts_out());
-  const ir::ValueId result = node.reshape(y, shape);
-  return axis == rank - 2 ? result : node.transpose(result, back);
+  return node.transpose(transform_rows(node, node.transpose(x, perm), t), back);
 }
 
 // The axis is an attribute before opset 20, then input 2.
@@ -242,9 +260,8 @@ void translate_dft(NodeContext& node) {
   if (node.has_input(1)) {
     t.length = integer_input(node, 1, 1);
   } else {
-    const auto size = node.shape(x)[static_cast<size_t>(axis)].as_constant();
-    if (!size) node.unsupported("the size of axis " + std::to_string(axis) + " is not fixed");
-    t.length = t.inverse && t.onesided ? 2 * (*size - 1) : *size;
+    const int64_t size = fixed_size(node, x, axis);
+    t.length = t.inverse && t.onesided ? 2 * (size - 1) : size;
     if (t.length < 1)
       node.fail("axis " + std::to_string(axis) + " of " + str(node.shape(x)) +
                 " has too few points");
