@@ -60,6 +60,16 @@ struct CastAttrs {
     v("saturate", saturate);
   }
 };
+/// BitCast: the bits of `from` as a `to` of the same width. A typed graph has a narrower float of
+/// its own for the input: it is taken as `from` first.
+struct BitCastAttrs {
+  DType from = DType::kF32, to = DType::kI32;
+  template <class V>
+  void visit(V& v) {
+    v("from", from);
+    v("to", to);
+  }
+};
 /// A chain of elementwise operators run as one loop. `program` is one instruction per ';':
 ///   "Mul(%0,%1);Add(%2,%3)" — operand %i is input i for i < number of inputs, then the results of
 /// the instructions in order; the last result is the output. Instruction attributes follow the
@@ -112,7 +122,7 @@ struct ArgReduceAttrs {  ///< ArgMax, ArgMin
     v("select_last_index", select_last_index);
   }
 };
-struct CumSumAttrs {
+struct CumSumAttrs {  ///< CumSum, CumProd
   bool exclusive = false, reverse = false;
   template <class V>
   void visit(V& v) {
@@ -440,6 +450,17 @@ struct PoolAttrs {
     v("auto_pad", auto_pad);
     v("ceil_mode", ceil_mode);
     v("count_include_pad", count_include_pad);
+  }
+};
+/// MaxPoolIndices: where the first maximum of each window of a MaxPool lies in the whole of x, row
+/// by row, or with column_major the axes of a plane in the other order. −1: the window is all
+/// padding.
+struct PoolIndicesAttrs : PoolAttrs {
+  bool column_major = false;
+  template <class V>
+  void visit(V& v) {
+    PoolAttrs::visit(v);
+    v("column_major", column_major);
   }
 };
 

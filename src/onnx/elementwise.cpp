@@ -131,6 +131,13 @@ void translate_cast(NodeContext& node) {
   node.set_output(0, node.emit(OpKind::kCast, node.all_inputs(), attrs));
 }
 
+void translate_bit_cast(NodeContext& node) {
+  BitCastAttrs attrs;
+  attrs.from = node.dtype(node.input(0));
+  attrs.to = element_type(node.attrs().required_integer("to"), "BitCast: attribute 'to'");
+  node.set_output(0, node.emit(OpKind::kBitCast, node.all_inputs(), attrs));
+}
+
 void translate_cast_like(NodeContext& node) {
   CastAttrs attrs;
   attrs.to = node.dtype(node.input(1));
@@ -245,6 +252,7 @@ constexpr std::array kRows{
     Translation{"", "Dropout", 6, translate_dropout},
     Translation{"", "Cast", 6, translate_cast},
     Translation{"", "CastLike", 15, translate_cast_like},
+    Translation{"", "BitCast", 26, translate_bit_cast},
     Translation{"", "Clip", 6, translate_clip},
     Translation{"", "Add", 6, translate_binary<OpKind::kAdd>},
     Translation{"", "Sub", 6, translate_binary<OpKind::kSub>},

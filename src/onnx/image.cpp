@@ -1,6 +1,7 @@
 // Translations of resampling operators. Contract: node_context.h, translations.h.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "core/attrs.h"
 #include "onnx/translations.h"
@@ -63,6 +64,90 @@ void translate_upsample(NodeContext& node) {
                                                  std::span<const double>(scales))));
 }
 
+/// One axis of a region: `out` places from start to end, where the axis is from 0 to 1.
+struct CropAxis {
+  double start = 0, end = 1;
+  int64_t in = 1, out = 1;
+  double place(int64_t k) const {
+    if (out == 1) return (start + end) / 2;
+    return start + static_cast<double>(k) * (end - start) / static_cast<double>(out - 1);
+  }
+  bool outside(int64_t k) const { return in > 1 && !(place(k) >= 0 && place(k) <= 1); }
+};
+
+// Starts and ends of the region from input 1, sizes from input 3.
+std::vector<CropAxis> crop_axes(NodeContext& node, const ResizeAttrs& attrs) {
+  std::vector<CropAxis> crops;
+  for (const Dim& size : node.shape(node.input(0))) {
+    const auto in = size.as_constant();
+    if (!in) node.unsupported("it crops sizes that are not fixed");
+    crops.push_back({.in = *in, .out = *in});
+  }
+  const auto rank = std::ssize(crops);
+  std::vector<int64_t> axes = attrs.axes;
+  for (int64_t i = 0; attrs.axes.empty() && i < rank; ++i) axes.push_back(i);
+  if (!node.has_input(3))
+    node.unsupported("it crops by scales, which runtimes read differently; give it sizes");
+  const ir::Value& region = node.value(node.input(1));
+  const auto sizes = node.integers(node.input(3));
+  if (!region.is_constant() || !is_float(region.dtype) || !sizes)
+    node.fail("its region and sizes are not known when the engine is built; make them constants");
+  if (sizes->size() != axes.size() ||
+      region.constant.elems() != 2 * static_cast<int64_t>(axes.size()))
+    node.fail("has " + std::to_string(region.constant.elems()) + " ends of its region and " +
+              std::to_string(sizes->size()) + " sizes for " + std::to_string(axes.size()) +
+              " axes; expected two ends and a size of each");
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i] < -rank || axes[i] >= rank)
+      node.fail("axis " + std::to_string(axes[i]) + " is outside [" + std::to_string(-rank) + ", " +
+                std::to_string(rank) + ")");
+    CropAxis& axis = crops[static_cast<size_t>(axes[i] < 0 ? axes[i] + rank : axes[i])];
+    axis.start = region.constant.float_at(static_cast<int64_t>(i));
+    axis.end = region.constant.float_at(static_cast<int64_t>(i + axes.size()));
+    axis.out = (*sizes)[i];
+    constexpr int64_t kMost = 1 << 13;
+    if (!std::isfinite(axis.start) || !std::isfinite(axis.end) || axis.out < 1 || axis.out > kMost)
+      node.fail("axis " + std::to_string(axes[i]) + " becomes " + std::to_string(axis.out) +
+                " places of a region from " + std::to_string(axis.start) + " to " +
+                std::to_string(axis.end) + "; expected 1.." + std::to_string(kMost));
+  }
+  return crops;
+}
+
+// A region of images, sampled as GridSample does; what lies outside of the image has one value.
+void crop_and_resize(NodeContext& node, const ResizeAttrs& attrs) {
+  const ir::ValueId x = node.input(0);
+  const std::vector<CropAxis> crops = crop_axes(node, attrs);
+  const auto whole = [](const CropAxis& axis) {
+    return axis.start == 0 && axis.end == 1 && axis.in == axis.out;
+  };
+  if (attrs.mode != Interpolation::kLinear || attrs.antialias || attrs.exclude_outside ||
+      attrs.aspect_policy != "stretch" || !is_float(node.dtype(x)))
+    node.unsupported("it crops in another mode than linear");
+  if (crops.size() != 4 || !whole(crops[0]) || !whole(crops[1]))
+    node.unsupported("it crops other axes than the last two of [N, C, H, W]");
+  const CropAxis &rows = crops[2], &cols = crops[3];
+  std::vector<double> grid;
+  std::vector<int64_t> inside;
+  for (int64_t i = 0; i < rows.out * cols.out; ++i) {
+    const int64_t row = i / cols.out, col = i % cols.out;
+    grid.insert(grid.end(), {2 * cols.place(col) - 1, 2 * rows.place(row) - 1});
+    inside.push_back(rows.outside(row) || cols.outside(col) ? 0 : 1);
+  }
+  const ir::ValueId places = node.constant(
+      Tensor::from(DType::kF32, {1, rows.out, cols.out, 2}, std::span<const double>(grid)));
+  const ir::ValueId each =
+      node.emit(OpKind::kExpand, {places},
+                ShapeAttrs{.shape = {crops[0].in, rows.out, cols.out, 2}, .has_shape = true});
+  const ir::ValueId samples =
+      node.emit(OpKind::kGridSample, {x, each},
+                GridSampleAttrs{.padding = Padding::kBorder, .align_corners = true});
+  const ir::ValueId mask = node.constant(
+      Tensor::from(DType::kBool, {rows.out, cols.out}, std::span<const int64_t>(inside)));
+  const ir::ValueId other = node.constant(Tensor::scalar(node.dtype(x), attrs.extrapolation_value));
+  node.set_output(0, node.emit(OpKind::kWhere, {mask, samples, other}));
+}
+
 void translate_resize(NodeContext& node) {
   if (node.opset() < 11) return resize_legacy(node, node.input(1));
   ResizeAttrs attrs;
@@ -77,6 +162,7 @@ void translate_resize(NodeContext& node) {
     attrs.axes = node.attrs().integers("axes");
     attrs.aspect_policy = node.attrs().text("keep_aspect_ratio_policy", "stretch");
   }
+  if (attrs.coordinate_mode == "tf_crop_and_resize") return crop_and_resize(node, attrs);
   node.set_output(0, node.emit(OpKind::kResize, node.all_inputs(), attrs));
 }
 

@@ -49,12 +49,14 @@ PoolAttrs pool_attrs(NodeContext& node) {
 template <OpKind kOp>
 void translate_pool(NodeContext& node) {
   PoolAttrs attrs = pool_attrs(node);
-  if (kOp == OpKind::kAveragePool) {
+  if (kOp == OpKind::kAveragePool)
     attrs.count_include_pad = node.attrs().flag("count_include_pad", 0);
-  } else {
-    node.attrs().ignore("storage_order");  // for the indices, which are not provided
-  }
   node.set_output(0, node.emit(kOp, node.all_inputs(), attrs));
+  if (kOp == OpKind::kAveragePool) return;
+  const bool column_major = node.attrs().flag("storage_order", 0);  // of the indices, output 1
+  if (node.wants_output(1))
+    node.set_output(1, node.emit(OpKind::kMaxPoolIndices, node.all_inputs(),
+                                 PoolIndicesAttrs{attrs, column_major}));
 }
 
 // (sum of |x|^p over the window)^(1/p): the mean, in which padding counts as 0, times the elements.
@@ -82,6 +84,7 @@ void translate_lp_pool(NodeContext& node) {
 
 constexpr std::array kRows{
     Translation{"", "MatMul", 1, translate_plain<OpKind::kMatMul>},
+    Translation{"", "Det", 11, translate_plain<OpKind::kDet>},
     Translation{"", "Gemm", 6, translate_gemm},
     Translation{"", "Einsum", 12, translate_einsum},
     Translation{"", "Conv", 1, translate_conv},

@@ -100,6 +100,31 @@ void translate_mean_variance(NodeContext& node) {
       0, node.emit(OpKind::kDiv, {centered, node.emit(OpKind::kAdd, {deviation, epsilon})}));
 }
 
+// x / (bias + alpha·mean)^beta; the mean of x² over `size` channels, of which those outside are 0:
+//   [n, c, …] -> [n, 1, c, product of the rest], pooled along c
+void translate_lrn(NodeContext& node) {
+  const ir::ValueId x = node.input(0);
+  const SymShape shape = node.shape(x);
+  const int64_t size = node.attrs().required_integer("size");
+  if (shape.size() < 2) node.fail("input 0 has shape " + str(shape) + "; expected [N, C, ...]");
+  if (size < 1) node.fail("size is " + std::to_string(size) + "; expected 1 or more");
+  const auto number = [&](const char* name, float absent) {
+    return node.constant(Tensor::scalar(node.dtype(x), node.attrs().number(name, absent)));
+  };
+  PoolAttrs attrs;
+  attrs.kernel_shape = {size, 1};
+  attrs.pads = {(size - 1) / 2, 0, size / 2, 0};
+  attrs.count_include_pad = true;
+  const SymShape rest(shape.begin() + 2, shape.end());
+  const ir::ValueId squares = node.emit(OpKind::kMul, {x, x});
+  const ir::ValueId planes = node.reshape(squares, {shape[0], 1, shape[1], product(rest)});
+  const ir::ValueId mean = node.reshape(node.emit(OpKind::kAveragePool, {planes}, attrs), shape);
+  const ir::ValueId scaled = node.emit(OpKind::kMul, {mean, number("alpha", 1e-4F)});
+  const ir::ValueId base = node.emit(OpKind::kAdd, {scaled, number("bias", 1.0F)});
+  const ir::ValueId power = node.emit(OpKind::kPow, {base, number("beta", 0.75F)});
+  node.set_output(0, node.emit(OpKind::kDiv, {x, power}));
+}
+
 constexpr std::array kRows{
     // Since opset 17; ONNX Runtime's optimizer writes it into models of any opset.
     Translation{"", "LayerNormalization", 1, translate_layer_norm},
@@ -110,6 +135,7 @@ constexpr std::array kRows{
     Translation{"", "InstanceNormalization", 6, translate_instance_norm},
     Translation{"", "GroupNormalization", 18, translate_group_norm},
     Translation{"", "MeanVarianceNormalization", 9, translate_mean_variance},
+    Translation{"", "LRN", 1, translate_lrn},
 };
 
 }  // namespace

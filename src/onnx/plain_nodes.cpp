@@ -258,6 +258,7 @@ std::optional<MadeAttributes> attributes_of(const Node& node) {
   if ((flags(node.op) & kComposite) != 0) return std::nullopt;
   switch (node.op) {
     case kMatMul:
+    case kDet:
     case kGlobalAveragePool:
     case kGlobalMaxPool:
     case kSize:
@@ -405,6 +406,14 @@ bool write_plain_node(const Graph& graph, const Node& node, const std::vector<st
     case kSplit:
       write_split(node, inputs, outputs, nodes);
       return true;
+    case kMaxPoolIndices: {
+      const auto attrs = node.attrs_as<PoolIndicesAttrs>();
+      MadeAttributes made = window_attributes(attrs);
+      made.push_back({"ceil_mode", flag(attrs.ceil_mode)});
+      made.push_back({"storage_order", flag(attrs.column_major)});
+      nodes.add("MaxPool", inputs, {nodes.fresh("unread"), outputs[0]}, made);
+      return true;
+    }
     case kSwish: {
       const DType type = graph.value(node.inputs[0]).dtype;
       const std::string alpha = nodes.number(type, node.attrs_as<ActivationAttrs>().alpha);

@@ -38,11 +38,12 @@ void translate_arg_reduce(NodeContext& node) {
   node.set_output(0, node.emit(kOp, node.all_inputs(), attrs));
 }
 
-void translate_cum_sum(NodeContext& node) {
+template <OpKind kOp>
+void translate_cumulative(NodeContext& node) {
   CumSumAttrs attrs;
   attrs.exclusive = node.attrs().flag("exclusive", 0);
   attrs.reverse = node.attrs().flag("reverse", 0);
-  node.set_output(0, node.emit(OpKind::kCumSum, node.all_inputs(), attrs));
+  node.set_output(0, node.emit(kOp, node.all_inputs(), attrs));
 }
 
 // k is an attribute before opset 10; largest and sorted exist from 11.
@@ -126,7 +127,8 @@ constexpr std::array kRows{
     Translation{"", "ReduceSumSquare", 1, translate_reduce<OpKind::kReduceSumSquare, 18>},
     Translation{"", "ArgMax", 1, translate_arg_reduce<OpKind::kArgMax>},
     Translation{"", "ArgMin", 1, translate_arg_reduce<OpKind::kArgMin>},
-    Translation{"", "CumSum", 11, translate_cum_sum},
+    Translation{"", "CumSum", 11, translate_cumulative<OpKind::kCumSum>},
+    Translation{"", "CumProd", 26, translate_cumulative<OpKind::kCumProd>},
     Translation{"", "TopK", 1, translate_top_k},
     Translation{"", "Softmax", 1, translate_softmax<OpKind::kSoftmax>},
     Translation{"", "LogSoftmax", 1, translate_softmax<OpKind::kLogSoftmax>},

@@ -25,6 +25,8 @@ std::span<const Translation> recurrent_translations();
 std::span<const Translation> shape_translations();
 std::span<const Translation> movement_translations();
 std::span<const Translation> image_translations();
+std::span<const Translation> spatial_translations();
+std::span<const Translation> signal_translations();
 std::span<const Translation> quantization_translations();
 std::span<const Translation> microsoft_translations();
 std::span<const Translation> microsoft_attention_translations();

@@ -1,8 +1,9 @@
-// FP64 evaluators of Identity, Cast and Clip. Contract: core/evaluator.h.
+// FP64 evaluators of Identity, Cast, BitCast and Clip. Contract: core/evaluator.h.
 // Cast: float to float keeps the double (rounding point 0 may round it); float to integer truncates
 // toward zero and saturates to the target's range, NaN gives 0 (ONNX leaves both undefined); any
 // non-zero, NaN included, is true; integer to integer wraps; a saturating f8 target clips to ±max.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/attrs.h"
@@ -36,6 +37,24 @@ void eval_cast(const EvalCall& call) {
   }
   for (size_t i = 0; i < y.i.size(); ++i)
     y.i[i] = x.is_float() ? double_to_integer(y.dtype, x.f[i]) : wrap_integer(y.dtype, x.i[i]);
+}
+
+// A float is rounded to `from` first, of which it has the bits. A bool is true if any bit is set.
+void eval_bit_cast(const EvalCall& call) {
+  const auto [from, to] = decode<BitCastAttrs>(call.attrs);
+  const EvalTensor& x = *call.in[0];
+  EvalTensor& y = call.out[0];
+  std::array<std::byte, sizeof(double)> bits{};
+  for (int64_t i = 0; i < x.elems(); ++i) {
+    if (x.is_float())
+      store_float(from, x.f[i], bits.data());
+    else
+      store_integer(from, x.i[i], bits.data());
+    if (y.is_float())
+      y.f[i] = call.rounding(0, load_float(to, bits.data()));
+    else
+      y.i[i] = load_integer(to, bits.data());
+  }
 }
 
 // y = min(max(x, low), high) with each bound optional; NaN passes; where low > high, y is high.

@@ -1,5 +1,5 @@
-// FP64 evaluators of the operators along one axis: ArgMax, ArgMin, CumSum, TopK, Softmax,
-// LogSoftmax, Hardmax, LpNormalization. Contract: core/evaluator.h.
+// FP64 evaluators of the operators along one axis: ArgMax, ArgMin, CumSum, CumProd, TopK,
+// Softmax, LogSoftmax, Hardmax, LpNormalization. Contract: core/evaluator.h.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -77,6 +77,56 @@ void for_each_line(const EvalCall& call, int64_t axis, const Line& line) {
                    });
 }
 
+// What CumSum and CumProd carry along a line, of floats or of integers.
+struct RunningSum {
+  explicit RunningSum(const PointRounding& accumulator) : floats(accumulator) {}
+  void take(double v) { floats.add(v); }
+  void take(int64_t v) { integers += static_cast<uint64_t>(v); }
+  double value() const { return floats.value(); }
+
+  Sum floats;
+  uint64_t integers = 0;
+};
+struct RunningProduct {
+  explicit RunningProduct(const PointRounding& rounding) : accumulator(rounding) {}
+  void take(double v) { floats = rounded(accumulator, floats * v); }
+  void take(int64_t v) { integers *= static_cast<uint64_t>(v); }
+  double value() const { return floats; }
+
+  PointRounding accumulator;
+  double floats = 1;
+  uint64_t integers = 1;
+};
+
+template <class Running>
+void accumulate_lines(const EvalCall& call) {
+  const auto attrs = decode<CumSumAttrs>(call.attrs);
+  const EvalTensor& x = *call.in[0];
+  EvalTensor& y = call.out[0];
+  if (call.in[1]->elems() != 1 || call.in[1]->is_float())
+    throw Error(ErrorCode::kInput, "the axis must be one integer");
+  const AxisView view = view_axis(x.shape, normalize_axis(call.in[1]->i[0], x.rank()));
+  if (x.elems() == 0) return;
+  for (int64_t o = 0; o < view.outer; ++o) {
+    for (int64_t i = 0; i < view.inner; ++i) {
+      Running running(call.rounding.accumulator());
+      for (int64_t k = 0; k < view.size; ++k) {
+        const auto at = static_cast<size_t>(view.at(o, attrs.reverse ? view.size - 1 - k : k, i));
+        if (x.is_float()) {
+          const double before = running.value();
+          running.take(x.f[at]);
+          y.f[at] = call.rounding(0, attrs.exclusive ? before : running.value());
+        } else {
+          const uint64_t before = running.integers;
+          running.take(x.i[at]);
+          y.i[at] = wrap_integer(y.dtype,
+                                 static_cast<int64_t>(attrs.exclusive ? before : running.integers));
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void eval_arg_max(const EvalCall& call) {
@@ -90,34 +140,8 @@ void eval_arg_min(const EvalCall& call) {
   });
 }
 
-void eval_cum_sum(const EvalCall& call) {
-  const auto attrs = decode<CumSumAttrs>(call.attrs);
-  const EvalTensor& x = *call.in[0];
-  EvalTensor& y = call.out[0];
-  if (call.in[1]->elems() != 1 || call.in[1]->is_float())
-    throw Error(ErrorCode::kInput, "the axis must be one integer");
-  const AxisView view = view_axis(x.shape, normalize_axis(call.in[1]->i[0], x.rank()));
-  if (x.elems() == 0) return;
-  for (int64_t o = 0; o < view.outer; ++o) {
-    for (int64_t i = 0; i < view.inner; ++i) {
-      Sum sum(call.rounding.accumulator());
-      uint64_t integer_sum = 0;
-      for (int64_t k = 0; k < view.size; ++k) {
-        const auto at = static_cast<size_t>(view.at(o, attrs.reverse ? view.size - 1 - k : k, i));
-        const double before = sum.value();
-        const uint64_t integer_before = integer_sum;
-        if (x.is_float()) {
-          sum.add(x.f[at]);
-          y.f[at] = call.rounding(0, attrs.exclusive ? before : sum.value());
-        } else {
-          integer_sum += static_cast<uint64_t>(x.i[at]);
-          y.i[at] = wrap_integer(
-              y.dtype, static_cast<int64_t>(attrs.exclusive ? integer_before : integer_sum));
-        }
-      }
-    }
-  }
-}
+void eval_cum_sum(const EvalCall& call) { accumulate_lines<RunningSum>(call); }
+void eval_cum_prod(const EvalCall& call) { accumulate_lines<RunningProduct>(call); }
 
 void eval_top_k(const EvalCall& call) {
   const auto attrs = decode<TopKAttrs>(call.attrs);

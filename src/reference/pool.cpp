@@ -1,4 +1,5 @@
-// FP64 evaluators of MaxPool, AveragePool and their global forms. Contract: core/evaluator.h.
+// FP64 evaluators of MaxPool, where its maxima lie, AveragePool and the global forms. Contract:
+// core/evaluator.h.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -49,6 +50,23 @@ double largest(const std::vector<double>& x, int64_t begin, const std::vector<in
   return best;
 }
 
+// Element a is a larger maximum than b; the first NaN is the largest.
+bool comes_before(const EvalTensor& x, int64_t a, int64_t b) {
+  if (!x.is_float()) return integer_less(x.dtype, x.i[b], x.i[a]);
+  return x.f[a] > x.f[b] || (std::isnan(x.f[a]) && !std::isnan(x.f[b]));
+}
+
+// The place of an element of a plane that is stored with its first axis as the innermost.
+int64_t column_major(const Shape& plane, int64_t index) {
+  int64_t result = 0, stride = num_elems(plane);
+  for (size_t axis = plane.size(); axis-- > 0;) {
+    stride /= plane[axis];
+    result += index % plane[axis] * stride;
+    index /= plane[axis];
+  }
+  return result;
+}
+
 // Taps of the window at `at` that lie inside the input or its declared padding.
 int64_t taps_in_padded(const Window& window, const Shape& at) {
   int64_t count = 1;
@@ -91,6 +109,20 @@ void eval_max_pool(const EvalCall& call) {
                       if (integer_less(x.dtype, best, v)) best = v;
                     }
                     y.i[out] = best;
+                  });
+}
+
+void eval_max_pool_indices(const EvalCall& call) {
+  const auto attrs = decode<PoolIndicesAttrs>(call.attrs);
+  const Window window = pool_window(call, attrs);
+  const EvalTensor& x = *call.in[0];
+  for_each_window(call, window,
+                  [&](size_t out, int64_t begin, const Shape&, const std::vector<int64_t>& taken) {
+                    int64_t best = -1;
+                    for (int64_t i : taken)
+                      if (best < 0 || comes_before(x, begin + i, begin + best)) best = i;
+                    if (best >= 0 && attrs.column_major) best = column_major(window.in, best);
+                    call.out[0].i[out] = best < 0 ? -1 : begin + best;
                   });
 }
 

@@ -186,6 +186,22 @@ void infer_neg(InferContext& context) {
 }
 
 // y = min(max(x, low), high); a bound is one number of the type of x.
+// Of the floats a typed graph reports all but f64 as f32.
+void infer_bit_cast(InferContext& context) {
+  const auto [from, to] = context.attrs<BitCastAttrs>();
+  const auto has_bits = [](DType type) {
+    return size_bytes(type) > 0 && type != DType::kQ8 && type != DType::kQ4;
+  };
+  if (!has_bits(from) || !has_bits(to) || size_bytes(from) != size_bytes(to))
+    context.fail("the bits of " + std::string(name(from)) + " are not those of " +
+                 std::string(name(to)) + "; expected types of the same size");
+  const bool converts = is_float(from) && from != DType::kF64 && context.dtype(0) == DType::kF32;
+  if (context.dtype(0) != from && !converts)
+    context.fail("input 0 has type " + std::string(name(context.dtype(0))) + ", expected " +
+                 std::string(name(from)));
+  context.set_output(0, to, context.shape(0));
+}
+
 void infer_clip(InferContext& context) {
   infer_same(context);
   for (size_t i = 1; i < context.num_inputs(); ++i) {

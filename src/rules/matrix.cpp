@@ -1,5 +1,5 @@
-// Inference and cost of MatMul, Gemm, Linear, LinearAddLayerNorm and Einsum. Contract: context.h,
-// ops.h.
+// Inference and cost of MatMul, Det, Gemm, Linear, LinearAddLayerNorm and Einsum. Contract:
+// context.h, rules.h.
 #include <algorithm>
 #include <map>
 
@@ -44,6 +44,23 @@ void infer_matmul(InferContext& context) {
   context.set_output(0, context.dtype(0), std::move(out));
 }
 Cost cost_matmul(const CostCall& call) { return product_cost(call, call.in[0].back()); }
+
+void infer_det(InferContext& context) {
+  require_float(context, 0);
+  SymShape out = context.shape(0);
+  if (out.size() < 2)
+    context.fail("input 0 has shape " + str(out) + ", expected square matrices [..., n, n]");
+  const Dim rows = out[out.size() - 2], cols = out.back();
+  if (equal(rows, cols) == false)
+    context.fail("the matrices of shape " + str(out) + " are not square");
+  context.unify(rows, cols);
+  out.resize(out.size() - 2);
+  context.set_output(0, context.dtype(0), std::move(out));
+}
+Cost cost_det(const CostCall& call) {
+  const auto size = static_cast<double>(call.in[0].back());
+  return {2 * product_of(call.in[0]) * size / 3, tensor_bytes(call)};
+}
 
 void infer_gemm(InferContext& context) {
   const auto attrs = context.attrs<GemmAttrs>();

@@ -105,6 +105,24 @@ double weights_per_channel(const CostCall& call) {
   return static_cast<double>(num_elems(std::span(call.in[1]).subspan(1)));
 }
 
+SymShape pooled_shape(InferContext& context, const PoolAttrs& attrs) {
+  require_spatial(context);
+  const SymShape x = context.shape(0);
+  const SymShape kernel(attrs.kernel_shape.begin(), attrs.kernel_shape.end());
+  const std::vector<AxisWindow> windows = axis_windows(context, attrs, kernel);
+  SymShape out{x[0], x[1]};
+  for (size_t i = 0; i < windows.size(); ++i)
+    out.push_back(output_size(context, windows[i], x[i + 2], attrs.ceil_mode));
+  return out;
+}
+
+Cost pool_cost(const CostCall& call, const PoolAttrs& attrs) {
+  const auto outputs = static_cast<double>(num_elems(call.out[0]));
+  double taps = 1;
+  for (int64_t size : attrs.kernel_shape) taps *= static_cast<double>(size);
+  return {outputs * taps, tensor_bytes(call)};
+}
+
 }  // namespace
 
 void infer_conv(InferContext& context) {
@@ -171,15 +189,12 @@ Cost cost_conv_transpose(const CostCall& call) {
 }
 
 void infer_pool(InferContext& context) {
-  const auto attrs = context.attrs<PoolAttrs>();
-  require_spatial(context);
-  const SymShape x = context.shape(0);
-  const SymShape kernel(attrs.kernel_shape.begin(), attrs.kernel_shape.end());
-  const std::vector<AxisWindow> windows = axis_windows(context, attrs, kernel);
-  SymShape out{x[0], x[1]};
-  for (size_t i = 0; i < windows.size(); ++i)
-    out.push_back(output_size(context, windows[i], x[i + 2], attrs.ceil_mode));
+  SymShape out = pooled_shape(context, context.attrs<PoolAttrs>());
   context.set_output(0, context.dtype(0), std::move(out));
+}
+
+void infer_max_pool_indices(InferContext& context) {
+  context.set_output(0, DType::kI64, pooled_shape(context, context.attrs<PoolIndicesAttrs>()));
 }
 
 void infer_average_pool(InferContext& context) {
@@ -187,11 +202,9 @@ void infer_average_pool(InferContext& context) {
   infer_pool(context);
 }
 
-Cost cost_pool(const CostCall& call) {
-  const auto outputs = static_cast<double>(num_elems(call.out[0]));
-  double taps = 1;
-  for (int64_t size : decode<PoolAttrs>(call.attrs).kernel_shape) taps *= static_cast<double>(size);
-  return {outputs * taps, tensor_bytes(call)};
+Cost cost_pool(const CostCall& call) { return pool_cost(call, decode<PoolAttrs>(call.attrs)); }
+Cost cost_max_pool_indices(const CostCall& call) {
+  return pool_cost(call, decode<PoolIndicesAttrs>(call.attrs));
 }
 
 void infer_global_pool(InferContext& context) {

@@ -1,56 +1,13 @@
 // One operator, several opset versions: each spelling of a version must compute the same values.
-// Every case builds a model with the input x, evaluates it in FP64 and compares exactly (values are
-// small integers and halves) or, where a function is transcendental, to 1e-6.
+// Fields of a row: version_case.h.
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 
-#include "onnx/model_builder.h"
-#include "ops/evaluate.h"
+#include "onnx/version_case.h"
 
 namespace vernier::onnx {
 namespace {
-
-struct VersionCase {
-  std::string name;
-  int64_t opset;
-  std::vector<int64_t> dims;  // of x, which counts 1, 2, 3, ... where `x` is empty
-  std::function<void(ModelBuilder&)> build;
-  std::vector<double> expected;
-  Shape expected_shape;
-  std::vector<double> x = {};
-};
-void PrintTo(const VersionCase& row, std::ostream* out) { *out << row.name; }
-
-std::vector<double> counted(int64_t count) {
-  std::vector<double> values(static_cast<size_t>(count));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i + 1);
-  return values;
-}
-
-// A builder of one node: y = op(x, further inputs).
-std::function<void(ModelBuilder&)> one(const std::string& op, const std::vector<Attribute>& attrs,
-                                       const std::vector<proto::TensorProto>& constants = {}) {
-  return [=](ModelBuilder& model) {
-    Names inputs{"x"};
-    for (const auto& tensor : constants) {
-      if (!tensor.name().empty()) model.initializer(tensor);
-      inputs.push_back(tensor.name());
-    }
-    model.node(op, inputs, {"y"}, attrs);
-  };
-}
-proto::TensorProto i64(const std::string& name, const std::vector<int64_t>& values) {
-  return i64_tensor(name, {static_cast<int64_t>(values.size())}, values);
-}
-proto::TensorProto f32(const std::string& name, const std::vector<float>& values) {
-  return f32_tensor(name, {static_cast<int64_t>(values.size())}, values);
-}
-proto::TensorProto scalar(const std::string& name, float value) {
-  return f32_tensor(name, {}, {value});
-}
-proto::TensorProto absent() { return {}; }
 
 // softmax over `count` values 1, 2, ..., count.
 std::vector<double> softmax_of_counted(int64_t count) {
@@ -663,23 +620,7 @@ std::vector<VersionCase> shape_and_image_cases() {
 }
 
 class VersionTest : public ::testing::TestWithParam<VersionCase> {};
-
-TEST_P(VersionTest, ComputesWhatTheVersionSays) {
-  const VersionCase& row = GetParam();
-  ModelBuilder model(row.opset);
-  model.input("x", kFloat, {row.dims.begin(), row.dims.end()}).output("y");
-  row.build(model);
-  const auto graph = model.import();
-  const std::vector<double> x = row.x.empty() ? counted(num_elems(row.dims)) : row.x;
-  const auto result = ops::evaluate(
-      *graph, {{"x", Tensor::from(DType::kF32, row.dims, std::span<const double>(x))}});
-  const EvalTensor& y = result.outputs.at("y");
-  EXPECT_EQ(y.shape, row.expected_shape);
-  ASSERT_EQ(y.f.size(), row.expected.size());
-  for (size_t i = 0; i < y.f.size(); ++i) {
-    EXPECT_NEAR(y.f[i], row.expected[i], 1e-6 * (1 + std::abs(row.expected[i]))) << "element " << i;
-  }
-}
+TEST_P(VersionTest, ComputesWhatTheVersionSays) { expect_values(GetParam()); }
 
 std::string case_name(const ::testing::TestParamInfo<VersionCase>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(Axes, VersionTest, ::testing::ValuesIn(axes_cases()), case_name);

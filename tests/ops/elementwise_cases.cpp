@@ -210,6 +210,48 @@ const OpCases kCast("Cast", OpKind::kCast, {
 });
 // clang-format on
 
+// clang-format off
+const OpCases kBitCast("BitCast", OpKind::kBitCast, {
+    {.name = "f32_to_i32",                   .attrs = "{from=f32, to=i32}",
+     .in = {f32({1, 3}, {1, -2, -0.0})},
+     .out = {i32({1, 3}, {1065353216, -1073741824, -2147483648})}},
+    {.name = "i32_to_f32",                   .attrs = "{from=i32, to=f32}",
+     .in = {i32({3}, {1065353216, 2143289344, 2139095040})}, .out = {f32({3}, {1, kNaN, kInf})}},
+    {.name = "f64_to_i64",                   .attrs = "{from=f64, to=i64}",
+     .in = {list(kF64, {1, 0})},             .out = {i64({2}, {4607182418800017408, 0})}},
+    {.name = "i64_to_f64",                   .attrs = "{from=i64, to=f64}",
+     .in = {i64({2}, {4607182418800017408, 0})}, .out = {list(kF64, {1, 0})}},
+    {.name = "f16_to_u16",                   .attrs = "{from=f16, to=u16}",
+     .in = {list(DType::kF16, {1, -2})},     .out = {list(DType::kU16, {15360, 49152})}},
+    {.name = "a_typed_graph_has_f32_for_it", .attrs = "{from=f16, to=i16}",
+     .in = {list(kF32, {1, 1.0001})},        .out = {list(DType::kI16, {15360, 15360})}},
+    {.name = "u16_to_bf16",                  .attrs = "{from=u16, to=bf16}",
+     .in = {list(DType::kU16, {16256, 49152})}, .out = {list(DType::kBF16, {1, -2})}},
+    {.name = "i8_to_u8",                     .attrs = "{from=i8, to=u8}",
+     .in = {list(kI8, {-1, 5})},             .out = {list(kU8, {255, 5})}},
+    {.name = "u32_to_i32",                   .attrs = "{from=u32, to=i32}",
+     .in = {list(DType::kU32, {4294967295, 7})}, .out = {i32({2}, {-1, 7})}},
+    {.name = "bool_to_u8",                   .attrs = "{from=bool, to=u8}",
+     .in = {boolean({2}, {1, 0})},           .out = {list(kU8, {1, 0})}},
+    {.name = "u8_to_bool",                   .attrs = "{from=u8, to=bool}",
+     .in = {list(kU8, {4, 0})},              .out = {boolean({2}, {1, 0})}},
+    {.name = "scalar",                       .attrs = "{from=f32, to=i32}",
+     .in = {f32({}, {1})},                   .out = {i32({}, {1065353216})}},
+    {.name = "empty",                        .attrs = "{from=f32, to=i32}",
+     .in = {f32({0, 2}, {})},                .out = {i32({0, 2}, {})}},
+    {.name = "another_width",                .attrs = "{from=f32, to=i64}",
+     .in = {f32({1}, {1})}, .error = "the bits of f32 are not those of i64; expected types of"},
+    {.name = "a_type_without_storage",       .attrs = "{from=tf32, to=w8}",
+     .in = {f32({1}, {1})}, .error = "the bits of tf32 are not those of w8"},
+    {.name = "a_quantized_type",             .attrs = "{from=u8, to=q8}",
+     .in = {list(kU8, {1})}, .error = "the bits of u8 are not those of q8"},
+    {.name = "another_input",                .attrs = "{from=i32, to=f32}",
+     .in = {f32({1}, {1})}, .error = "input 0 has type f32, expected i32"},
+    {.name = "f32_is_no_f64",                .attrs = "{from=f64, to=i64}",
+     .in = {f32({1}, {1})}, .error = "input 0 has type f32, expected f64"},
+});
+// clang-format on
+
 // Casts between floats keep the double: only the storage of a tensor rounds.
 // clang-format off
 const OpCases kCastKeeps("CastKeeps", OpKind::kCast, {

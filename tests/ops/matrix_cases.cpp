@@ -40,6 +40,25 @@ const OpCases kMatMul("MatMul", OpKind::kMatMul, {
      .in = {ramp(kF32, {2, 2}), ramp(kF64, {2, 2})}, .error = "input 1 has type f64, expected f32"},
 });
 
+const OpCases kDet("Det", OpKind::kDet, {
+    {.name = "two_by_two", .in = {f32({2, 2}, {1, 2, 3, 4})}, .out = {f32({}, {-2})},
+     .tolerance = 1e-14},
+    {.name = "batch_whose_first_pivot_is_zero",
+     .in = {f32({2, 1, 3, 3}, {0, 2, 1, 1, 0, 3, 2, 1, 0, 2, 0, 0, 0, -1, 5, 0, 0, 4})},
+     .out = {f32({2, 1}, {13, -8})}, .tolerance = 1e-14},
+    {.name = "singular", .in = {f32({2, 2}, {1, 2, 2, 4})}, .out = {f32({}, {0})},
+     .tolerance = 1e-14},
+    {.name = "column_of_zeros", .in = {f32({2, 2}, {0, 1, 0, 2})}, .out = {f32({}, {0})}},
+    {.name = "one_by_one", .in = {f32({2, 1, 1}, {-3, 7})}, .out = {f32({2}, {-3, 7})}},
+    {.name = "of_no_rows_is_one", .in = {f32({2, 0, 0}, {})}, .out = {f32({2}, {1, 1})}},
+    {.name = "no_matrices", .in = {f32({0, 2, 2}, {})}, .out = {f32({0}, {})}},
+    {.name = "nan", .in = {f32({2, 2}, {kNaN, 1, 0, 1})}, .out = {f32({}, {kNaN})}},
+    {.name = "not_square", .in = {ramp(kF32, {2, 3})},
+     .error = "the matrices of shape [2, 3] are not square"},
+    {.name = "vector", .in = {ramp(kF32, {3})}, .error = "expected square matrices [..., n, n]"},
+    {.name = "integers", .in = {i32({1, 1}, {3})}, .error = "input 0 has type i32"},
+});
+
 const OpCases kGemm("Gemm", OpKind::kGemm, {
     {.name = "both_transposed_with_c", .attrs = "{alpha=0.5, beta=2, trans_a=true, trans_b=true}",
      .in = {ramp(kF32, {3, 2}, -2), ramp(kF32, {4, 3}, -5), ramp(kF32, {1, 4})},
@@ -173,6 +192,8 @@ const ShapeCases kShapes("Matrix", {
      .out = {"f32 [batch, heads, seq, s2]"}, .substitutions = {"d := 64"}},
     {.name = "matmul_broadcasts_the_batch", .op = OpKind::kMatMul,
      .in = {"f32 [1, seq, 8]", "f32 [batch, 8, 4]"},    .out = {"f32 [batch, seq, 4]"}},
+    {.name = "det", .op = OpKind::kDet, .in = {"f32 [batch, n, m]"}, .out = {"f32 [batch]"},
+     .substitutions = {"m := n"}},
     {.name = "gemm",                        .op = OpKind::kGemm, .attrs = "{trans_b=true}",
      .in = {"f32 [batch, 8]", "f32 [4, 8]", "f32 [4]"}, .out = {"f32 [batch, 4]"}},
     {.name = "linear", .op = OpKind::kLinear,

@@ -142,6 +142,32 @@ const OpCases kCumSum("CumSum", OpKind::kCumSum, {
      .in = {f32({3}, {1, 2, 3}), i64({}, {1})},       .error = "axis 1 is outside [-1, 1)"},
 });
 
+const OpCases kCumProd("CumProd", OpKind::kCumProd, {
+    {.name = "rows",
+     .in = {f32({2, 2}, {1, 2, 3, 4}), i64({}, {1})}, .out = {f32({2, 2}, {1, 2, 3, 12})}},
+    {.name = "columns",
+     .in = {f32({2, 2}, {1, 2, 3, 4}), i64({}, {0})}, .out = {f32({2, 2}, {1, 2, 3, 8})}},
+    {.name = "negative_axis_reverse", .attrs = "{reverse=true}",
+     .in = {f32({3}, {1, 2, 3}), i64({}, {-1})},      .out = {f32({3}, {6, 6, 3})}},
+    {.name = "exclusive",             .attrs = "{exclusive=true}",
+     .in = {i64({3}, {2, 3, 4}), i32({1}, {0})},      .out = {i64({3}, {1, 2, 6})}},
+    {.name = "exclusive_reverse",     .attrs = "{exclusive=true, reverse=true}",
+     .in = {f32({3}, {1, 2, 3}), i64({}, {0})},       .out = {f32({3}, {6, 3, 1})}},
+    {.name = "wraps_i32",
+     .in = {i32({3}, {65536, 32768, 2}), i64({}, {0})},
+     .out = {i32({3}, {65536, -2147483648, 0})}},
+    {.name = "nan_stays",
+     .in = {f32({3}, {2, kNaN, 3}), i64({}, {0})},    .out = {f32({3}, {2, kNaN, kNaN})}},
+    {.name = "empty", .in = {f32({0}, {}), i64({}, {0})}, .out = {f32({0}, {})}},
+    {.name = "axis_outside",
+     .in = {f32({3}, {1, 2, 3}), i64({}, {1})},       .error = "axis 1 is outside [-1, 1)"},
+    {.name = "scalar",
+     .in = {f32({}, {1}), i64({}, {0})}, .error = "input 0 is a scalar, which has no axis"},
+    {.name = "two_axes",
+     .in = {f32({2, 1}, {1, 2}), i64({2}, {0, 1})},
+     .error = "input 1 of shape [2] must be one number"},
+});
+
 const OpCases kTopK("TopK", OpKind::kTopK, {
     {.name = "largest", .in = {f32({2, 3}, {1, 5, 3, 9, 7, 8}), i64({1}, {2})},
      .out = {f32({2, 2}, {5, 3, 9, 8}), i64({2, 2}, {1, 2, 0, 2})}},

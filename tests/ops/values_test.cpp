@@ -56,6 +56,7 @@ std::vector<WrongValue> wrong_values() {
        {2, 3},
        "index 2 at element 0 of the indices is outside [-2, 2)"},
       {OpKind::kCumSum, "", {x, i64s({2})}, {2, 3}, "axis 2 is outside [-2, 2)"},
+      {OpKind::kCumProd, "", {x, i64s({-3})}, {2, 3}, "axis -3 is outside [-2, 2)"},
       {OpKind::kReverseSequence,
        "",
        {x, i64s({0, 3, 1})},
