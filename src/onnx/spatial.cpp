@@ -74,6 +74,7 @@ void for_each_tap(const Windows& w, const Body& body) {
   }
 }
 
+// Positions are a constant of the graph: a x b of them must be few.
 void require_fewer(NodeContext& node, const Shape& a, const Shape& b) {
   double elems = 1;
   for (const Shape* shape : {&a, &b})
@@ -90,6 +91,21 @@ ir::ValueId zeros(NodeContext& node, DType type, SymShape shape) {
 }
 
 // ---- Col2Im
+
+// The element of the plane under every tap of every window; behind the last one for the padding.
+std::vector<int64_t> image_places(const Windows& w) {
+  std::vector<int64_t> places;
+  for_each_tap(w, [&](const Shape& position) {
+    int64_t place = 0;
+    bool inside = true;
+    for (size_t i = 0; i < position.size(); ++i) {
+      inside = inside && position[i] >= 0 && position[i] < w.plane[i];
+      place = place * w.plane[i] + position[i];
+    }
+    places.push_back(inside ? place : num_elems(w.plane));
+  });
+  return places;
+}
 
 // Elements are added to their places; those in the padding to one place behind the image:
 //   [n, c·taps, windows] -> [n·c, taps·windows] -> [n·c, image + 1] -> [n, c, image...]
@@ -117,18 +133,8 @@ void translate_col2im(NodeContext& node) {
       equal(shape[2], num_elems(windows.count)) == false)
     node.fail("input 0 has shape " + str(shape) + "; expected [N, C * " + std::to_string(taps) +
               ", " + std::to_string(num_elems(windows.count)) + "]");
-  std::vector<int64_t> places;
-  for_each_tap(windows, [&](const Shape& position) {
-    int64_t place = 0;
-    bool inside = true;
-    for (size_t i = 0; i < image.size(); ++i) {
-      inside = inside && position[i] >= 0 && position[i] < image[i];
-      place = place * image[i] + position[i];
-    }
-    places.push_back(inside ? place : pixels);
-  });
   const Dim channels = floordiv(shape[1], Dim(taps)), planes = shape[0] * channels;
-  const ir::ValueId each = node.emit(OpKind::kExpand, {node.constant_i64(std::move(places))},
+  const ir::ValueId each = node.emit(OpKind::kExpand, {node.constant_i64(image_places(windows))},
                                      ShapeAttrs{.shape = {planes, columns}, .has_shape = true});
   const ir::ValueId sums = node.emit(
       OpKind::kScatterElements,
@@ -232,28 +238,66 @@ void translate_affine_grid(NodeContext& node) {
 
 // ---- DeformConv
 
-/// [N, C, H, W] in groups of channels that share their offsets, and the windows' sizes.
+/// x [N, C, H, W] in groups of channels that share their offsets; its windows.
 struct DeformSizes {
-  Dim batch, channels, offset_groups;
+  Dim batch, channels;
+  int64_t group = 1, offset_group = 1;
   int64_t height = 0, width = 0, taps = 0, places = 0;
+  Windows windows = {};
 };
+
+DeformSizes deform_sizes(NodeContext& node) {
+  const SymShape shape = node.shape(node.input(0)), kernel = node.shape(node.input(1));
+  if (shape.size() != 4 || kernel.size() != 4)
+    node.unsupported("its input of shape " + str(shape) + " is not an image [N, C, H, W]");
+  const auto height = shape[2].as_constant(), width = shape[3].as_constant();
+  const auto rows = kernel[2].as_constant(), cols = kernel[3].as_constant();
+  if (!height || !width || !rows || !cols)
+    node.unsupported("the size of its image " + str(shape) + " is not fixed");
+  if (*height < 1 || *width < 1 || *rows < 1 || *cols < 1)
+    node.fail("the image " + str(shape) + " or the weights " + str(kernel) + " are empty");
+  DeformSizes s{shape[0], shape[1]};
+  s.group = node.attrs().integer("group", 1);
+  s.offset_group = node.attrs().integer("offset_group", 1);
+  if (s.group < 1 || s.offset_group < 1)
+    node.fail("group is " + std::to_string(s.group) + " and offset_group " +
+              std::to_string(s.offset_group) + "; expected 1 or more");
+  if (const auto given = node.attrs().integers("kernel_shape");
+      !given.empty() && given != std::vector<int64_t>{*rows, *cols})
+    node.fail("attribute 'kernel_shape' is " + str(Shape(given)) + "; the weights have " +
+              str(kernel));
+  s.height = *height;
+  s.width = *width;
+  s.windows = read_windows(node, {*height, *width}, {*rows, *cols});
+  require_fewer(node, s.windows.count, s.windows.kernel);
+  s.taps = *rows * *cols;
+  s.places = s.windows.count[0] * s.windows.count[1];
+  const SymShape& offset = node.shape(node.input(2));
+  const SymShape expected{s.batch, Dim(s.offset_group) * Dim(2 * s.taps), s.windows.count[0],
+                          s.windows.count[1]};
+  bool fits = offset.size() == expected.size();
+  for (size_t i = 0; fits && i < expected.size(); ++i)
+    fits = equal(offset[i], expected[i]) != false;
+  if (!fits) node.fail("the offsets have shape " + str(offset) + "; expected " + str(expected));
+  return s;
+}
 
 // Where the taps are read, as GridSample counts: [N·offset groups, taps, places, (x, y)].
 //   2·(position + offset) / size + 1 / size − 1
-ir::ValueId deform_grid(NodeContext& node, const DeformSizes& s, const Windows& windows) {
+ir::ValueId deform_grid(NodeContext& node, const DeformSizes& s) {
   ir::ValueId offset = node.input(2);
   if (node.dtype(offset) != DType::kF32 && node.dtype(offset) != DType::kF64)
     offset = node.emit(OpKind::kCast, {offset}, CastAttrs{.to = DType::kF32});
   const DType type = node.dtype(offset);
   const ir::ValueId rows_first =
-      node.reshape(offset, {s.batch * s.offset_groups, s.taps, 2, s.places});
+      node.reshape(offset, {s.batch * Dim(s.offset_group), s.taps, 2, s.places});
   const ir::ValueId cols_first = node.emit(
       OpKind::kGather, {node.transpose(rows_first, {0, 1, 3, 2}), node.constant_i64({1, 0})},
       AxisAttrs{3});
   const auto height = static_cast<double>(s.height), width = static_cast<double>(s.width);
   const std::array<double, 2> scale{2 / width, 2 / height};
   std::vector<double> base;
-  for_each_tap(windows, [&](const Shape& position) {
+  for_each_tap(s.windows, [&](const Shape& position) {
     base.push_back((2 * static_cast<double>(position[1]) + 1) / width - 1);
     base.push_back((2 * static_cast<double>(position[0]) + 1) / height - 1);
   });
@@ -268,52 +312,20 @@ ir::ValueId deform_grid(NodeContext& node, const DeformSizes& s, const Windows& 
 //   [N, group, C/group·taps, places], [group, M/group, C/group·taps] -> [N, M, rows, cols]
 void translate_deform_conv(NodeContext& node) {
   const ir::ValueId x = node.input(0), weights = node.input(1);
-  const SymShape shape = node.shape(x), kernel = node.shape(weights);
-  if (shape.size() != 4 || kernel.size() != 4)
-    node.unsupported("its input of shape " + str(shape) + " is not an image [N, C, H, W]");
-  const auto height = shape[2].as_constant(), width = shape[3].as_constant();
-  const auto rows = kernel[2].as_constant(), cols = kernel[3].as_constant();
-  if (!height || !width || !rows || !cols)
-    node.unsupported("the size of its image " + str(shape) + " is not fixed");
-  if (*height < 1 || *width < 1 || *rows < 1 || *cols < 1)
-    node.fail("the image " + str(shape) + " or the weights " + str(kernel) + " are empty");
-  const int64_t group = node.attrs().integer("group", 1);
-  const int64_t offset_group = node.attrs().integer("offset_group", 1);
-  if (group < 1 || offset_group < 1)
-    node.fail("group is " + std::to_string(group) + " and offset_group " +
-              std::to_string(offset_group) + "; expected 1 or more");
-  if (const auto given = node.attrs().integers("kernel_shape");
-      !given.empty() && given != std::vector<int64_t>{*rows, *cols})
-    node.fail("attribute 'kernel_shape' is " + str(Shape(given)) + "; the weights have " +
-              str(kernel));
-  const Windows windows = read_windows(node, {*height, *width}, {*rows, *cols});
-  require_fewer(node, windows.count, windows.kernel);
-  const DeformSizes s{shape[0],
-                      shape[1],
-                      offset_group,
-                      *height,
-                      *width,
-                      *rows * *cols,
-                      windows.count[0] * windows.count[1]};
-  const Dim samples_per_group = kernel[1] * Dim(s.taps);
-  const Dim outputs = floordiv(kernel[0], Dim(group));
-  const SymShape offsets{s.batch, offset_group * s.taps * 2, windows.count[0], windows.count[1]};
-  if (node.rank(node.input(2)) != 4 || equal(node.shape(node.input(2))[1], offsets[1]) == false ||
-      equal(node.shape(node.input(2))[2], offsets[2]) == false ||
-      equal(node.shape(node.input(2))[3], offsets[3]) == false)
-    node.fail("the offsets have shape " + str(node.shape(node.input(2))) + "; expected " +
-              str(offsets));
-  const Dim planes = s.batch * Dim(offset_group);
+  const DeformSizes s = deform_sizes(node);
+  const SymShape kernel = node.shape(weights);
+  const Dim planes = s.batch * Dim(s.offset_group), inputs = kernel[1] * Dim(s.taps);
   const ir::ValueId image =
-      node.reshape(x, {planes, floordiv(s.channels, Dim(offset_group)), *height, *width});
+      node.reshape(x, {planes, floordiv(s.channels, Dim(s.offset_group)), s.height, s.width});
   ir::ValueId samples =
-      node.emit(OpKind::kGridSample, {image, deform_grid(node, s, windows)}, GridSampleAttrs{});
+      node.emit(OpKind::kGridSample, {image, deform_grid(node, s)}, GridSampleAttrs{});
   if (const ir::ValueId mask = node.optional_input(4); mask != ir::kNoValue)
     samples = node.emit(OpKind::kMul, {samples, node.reshape(mask, {planes, 1, s.taps, s.places})});
-  const ir::ValueId columns = node.reshape(samples, {s.batch, group, samples_per_group, s.places});
-  const ir::ValueId matrices = node.reshape(weights, {group, outputs, samples_per_group});
+  const ir::ValueId columns = node.reshape(samples, {s.batch, s.group, inputs, s.places});
+  const ir::ValueId matrices =
+      node.reshape(weights, {s.group, floordiv(kernel[0], Dim(s.group)), inputs});
   ir::ValueId y = node.emit(OpKind::kMatMul, {matrices, columns});
-  y = node.reshape(y, {s.batch, kernel[0], windows.count[0], windows.count[1]});
+  y = node.reshape(y, {s.batch, kernel[0], s.windows.count[0], s.windows.count[1]});
   if (const ir::ValueId bias = node.optional_input(3); bias != ir::kNoValue)
     y = node.emit(OpKind::kAdd, {y, node.reshape(bias, {kernel[0], 1, 1})});
   node.set_output(0, y);

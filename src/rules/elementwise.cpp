@@ -185,7 +185,6 @@ void infer_neg(InferContext& context) {
   infer_arithmetic(context, [](Operands x) -> Known { return Dim(0) - x[0]; });
 }
 
-// y = min(max(x, low), high); a bound is one number of the type of x.
 // Of the floats a typed graph reports all but f64 as f32.
 void infer_bit_cast(InferContext& context) {
   const auto [from, to] = context.attrs<BitCastAttrs>();
@@ -202,6 +201,7 @@ void infer_bit_cast(InferContext& context) {
   context.set_output(0, to, context.shape(0));
 }
 
+// y = min(max(x, low), high); a bound is one number of the type of x.
 void infer_clip(InferContext& context) {
   infer_same(context);
   for (size_t i = 1; i < context.num_inputs(); ++i) {
