@@ -55,6 +55,16 @@ void perturb(const EvalTensor& t, double size, uint64_t seed, EvalTensor& noisy)
   reference::noise_each(t.f.data(), noisy.f.data(), std::ssize(t.f), size, seed);
 }
 
+// Small whole numbers are as they were: f32 adds and multiplies them exactly. A mask's (1 - 1)·F is
+// 0, which noise on both ones would make any number, F being the lowest of f32.
+void keep_whole_numbers(const EvalTensor& t, EvalTensor& noisy) {
+  constexpr double kLargest = 1 << 16;
+  for (size_t i = 0; i < t.f.size(); ++i) {
+    const double v = t.f[i];
+    if (std::abs(v) <= kLargest && v == std::trunc(v)) noisy.f[i] = v;
+  }
+}
+
 EvalTensor perturbed(const EvalTensor& t, double size, uint64_t seed) {
   EvalTensor noisy;
   perturb(t, size, seed, noisy);
@@ -85,8 +95,11 @@ void PlanEvaluator::add_noise(size_t index, const std::vector<EvalTensor>& outpu
   const uint64_t draw =
       options_.seed * 0x9e3779b97f4a7c15u;  // seeds far apart: 2^64 / golden ratio
   for (size_t i = 0; i < held.in.size(); ++i) {
-    if (held.in[i] && held.in[i]->is_float())
-      held.keep(i, perturbed(*held.in[i], kSingleUnit * std::sqrt(length), draw + index * 64 + i));
+    if (!held.in[i] || !held.in[i]->is_float()) continue;
+    EvalTensor noisy =
+        perturbed(*held.in[i], kSingleUnit * std::sqrt(length), draw + index * 64 + i);
+    if (flags(plan_.steps[index].op) & kElementwise) keep_whole_numbers(*held.in[i], noisy);
+    held.keep(i, std::move(noisy));
   }
 }
 

@@ -8,6 +8,7 @@
 #include "core/attrs.h"
 #include "core/token_rows.h"
 #include "passes/rewrite.h"
+#include "passes/token_reads.h"
 
 namespace vernier::passes {
 namespace {
@@ -72,9 +73,18 @@ std::optional<TokenMask> token_mask_of(const Graph& graph, ValueId value) {
 
 std::vector<TokenMask> token_masks(const Graph& graph) {
   std::set<TokenMask> masks;
+  std::set<ValueId> biases;
   for (NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    if (node.op != kAttention || !node.has_input(AttentionAttrs::kKeep)) continue;
+    if (node.op != kAttention) continue;
+    if (!node.has_input(AttentionAttrs::kKeep)) {
+      const bool fresh = node.has_input(AttentionAttrs::kBias) &&
+                         biases.insert(node.inputs[AttentionAttrs::kBias]).second;
+      if (const auto hides =
+              fresh ? hiding_bias(graph, node.inputs[AttentionAttrs::kBias]) : std::nullopt)
+        masks.insert(hides->of_mask.mask);
+      continue;
+    }
     if (const auto mask = token_mask_of(graph, node.inputs[AttentionAttrs::kKeep]))
       if (is_token_mask(dtype_of(graph, mask->input))) masks.insert(*mask);
   }

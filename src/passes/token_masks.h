@@ -9,6 +9,9 @@
 
 namespace vernier::passes {
 
+/// Added to or put in place of a score, it leaves no probability in f32 beside scores of any use.
+inline constexpr double kHidingFill = -1e4;
+
 /// An input [B, S] whose elements `padding` are padding.
 struct TokenMask {
   ir::ValueId input = ir::kNoValue;
@@ -23,7 +26,8 @@ struct TokenMask {
 /// elements of both are in the same order.
 std::optional<TokenMask> token_mask_of(const ir::Graph& graph, ir::ValueId value);
 
-/// Those of the attentions of a raised graph that can be counted, each once.
+/// Those of the attentions of a raised graph that can be counted, each once: of keep masks, and of
+/// biases that hide padding (token_reads.h).
 std::vector<TokenMask> token_masks(const ir::Graph& graph);
 
 }  // namespace vernier::passes

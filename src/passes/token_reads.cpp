@@ -1,12 +1,15 @@
-// Indices computed from a mask: see token_reads.h.
+// What is computed from a mask: see token_reads.h.
 #include "passes/token_reads.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <map>
 #include <set>
 #include <string>
 
 #include "core/error.h"
+#include "core/token_rows.h"
 #include "ops/evaluate.h"
 #include "passes/rewrite.h"
 
@@ -15,22 +18,29 @@ namespace {
 
 using enum OpKind;
 
-// Is what `index` is computed from only the mask, constants and sizes?
-bool depends_on_mask_only(const Graph& graph, ValueId index, ValueId mask) {
+// The only input that `value` is computed from, beside constants and sizes; kNoValue: there is
+// none, or more than one.
+ValueId only_source(const Graph& graph, ValueId value) {
   constexpr size_t kMostNodes = 64;
-  std::vector<ValueId> open{index};
-  std::set<ValueId> seen{index};
+  ValueId source = kNoValue;
+  std::vector<ValueId> open{value};
+  std::set<ValueId> seen{value};
   while (!open.empty() && seen.size() <= kMostNodes) {
-    const ValueId value = open.back();
+    const ValueId next = open.back();
     open.pop_back();
-    if (value == mask || graph.value(value).is_constant()) continue;
-    const Node* n = graph.producer(value);
-    if (n == nullptr || !n->subgraphs.empty()) return false;  // another input
+    if (graph.value(next).is_constant()) continue;
+    const Node* n = graph.producer(next);
+    if (n == nullptr) {
+      if (source != kNoValue) return kNoValue;
+      source = next;
+      continue;
+    }
+    if (!n->subgraphs.empty()) return kNoValue;
     if (n->op == kShape || n->op == kSize) continue;
     for (const ValueId in : n->inputs)
       if (in != kNoValue && seen.insert(in).second) open.push_back(in);
   }
-  return open.empty();
+  return open.empty() ? source : kNoValue;
 }
 
 // Is the input also one of ids?
@@ -52,6 +62,12 @@ std::optional<std::map<std::string, Tensor>> inputs_at(const Graph& graph, const
       sizes[*symbol] = size;
     else if (dim.as_constant() != size)
       return std::nullopt;
+  }
+  for (const ir::Guard& guard : graph.guards) {
+    const auto left = guard.lhs.as_symbol(), right = guard.rhs.as_symbol();
+    if (!left || !right) continue;
+    if (sizes.contains(*left)) sizes.emplace(*right, sizes[*left]);
+    if (sizes.contains(*right)) sizes.emplace(*left, sizes[*right]);
   }
   std::map<std::string, Tensor> inputs;
   for (const ValueId input : graph.inputs) {
@@ -80,10 +96,11 @@ Tensor steps_of_tokens(DType dtype, int64_t length, int64_t token, int64_t paddi
   return values.to_tensor();
 }
 
-// Of masks with `length` rows and places.
-bool names_tokens_at(const Graph& graph, ValueId index, const TokenMask& mask, int64_t length) {
+// `value` on a mask with `length` rows and places, of which row r has r + 1 tokens.
+std::optional<EvalTensor> at_steps(const Graph& graph, ValueId value, const TokenMask& mask,
+                                   int64_t length) {
   auto inputs = inputs_at(graph, mask, length, length);
-  if (!inputs) return false;
+  if (!inputs) return std::nullopt;
   constexpr int64_t kOtherId = 5;
   const int64_t token = is_ids(graph, mask.input) ? mask.padding + kOtherId
                         : mask.padding == 0       ? 1
@@ -91,33 +108,82 @@ bool names_tokens_at(const Graph& graph, ValueId index, const TokenMask& mask, i
   (*inputs)[graph.value(mask.input).name] =
       steps_of_tokens(dtype_of(graph, mask.input), length, token, mask.padding);
   ops::EvaluateOptions options;
-  options.wanted = {index};
-  EvalTensor found;
+  options.wanted = {value};
   try {
-    found = ops::evaluate(graph, *inputs, options).values.at(index);
+    return ops::evaluate(graph, *inputs, options).values.at(value);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInput) throw;
-    return false;
+    return std::nullopt;
   }
-  if (found.is_float() || found.rank() < 2 || found.shape[0] != length) return false;
-  const bool pairs = found.shape == Shape{length, 2};
-  if (!pairs && found.elems() != length) return false;
+}
+
+constexpr std::array<int64_t, 5> kLengths{1, 2, 3, 5, 9};
+
+bool names_tokens_at(const Graph& graph, ValueId index, const TokenMask& mask, int64_t length) {
+  const auto found = at_steps(graph, index, mask, length);
+  if (!found || found->is_float() || found->rank() < 2 || found->shape[0] != length) return false;
+  const bool pairs = found->shape == Shape{length, 2};
+  if (!pairs && found->elems() != length) return false;
   for (int64_t i = 0; i < length; ++i) {
     const auto at = static_cast<size_t>(i);
-    const int64_t row = pairs ? found.i[2 * at] : i,
-                  place = pairs ? found.i[2 * at + 1] : found.i[at];
+    const int64_t row = pairs ? found->i[2 * at] : i,
+                  place = pairs ? found->i[2 * at + 1] : found->i[at];
     if (row < 0 || row >= length || place < 0 || place > row) return false;
   }
   return true;
 }
 
+// The largest value at padding; nullopt: it does not hide padding, or not padding alone.
+std::optional<double> hides_at(const Graph& graph, ValueId bias, const TokenMask& mask,
+                               int64_t length) {
+  const auto found = at_steps(graph, bias, mask, length);
+  if (!found || !found->is_float() || found->shape != Shape{length, 1, 1, length})
+    return std::nullopt;
+  double fill = -HUGE_VAL;
+  for (int64_t i = 0; i < length * length; ++i) {
+    const double value = found->f[static_cast<size_t>(i)];
+    const bool token = i % length <= i / length;
+    if (token ? value != 0 : !(value <= kHidingFill)) return std::nullopt;
+    if (!token) fill = std::max(fill, value);
+  }
+  return fill;
+}
+
 }  // namespace
 
 bool names_tokens(const Graph& graph, ValueId index, const TokenMask& mask) {
-  if (!depends_on_mask_only(graph, index, mask.input)) return false;
-  return std::ranges::all_of(std::initializer_list<int64_t>{1, 2, 3, 5, 9}, [&](int64_t length) {
-    return names_tokens_at(graph, index, mask, length);
-  });
+  return only_source(graph, index) == mask.input &&
+         std::ranges::all_of(
+             kLengths, [&](int64_t length) { return names_tokens_at(graph, index, mask, length); });
+}
+
+std::optional<MaskBias> mask_bias(const Graph& graph, ValueId bias) {
+  const SymShape& shape = shape_of(graph, bias);
+  if (shape.size() != 4 || !(shape[1] == Dim(1)) || !(shape[2] == Dim(1))) return std::nullopt;
+  const ValueId source = only_source(graph, bias);
+  if (source == kNoValue || rank_of(graph, source) != 2 || !is_token_mask(dtype_of(graph, source)))
+    return std::nullopt;
+  for (const int64_t padding : {0, 1}) {
+    MaskBias found{.mask = {source, padding}, .fill = -HUGE_VAL};
+    const bool hides = std::ranges::all_of(kLengths, [&](int64_t length) {
+      const auto fill = hides_at(graph, bias, found.mask, length);
+      if (fill) found.fill = std::max(found.fill, *fill);
+      return fill.has_value();
+    });
+    if (hides) return found;
+  }
+  return std::nullopt;
+}
+
+std::optional<HidingBias> hiding_bias(const Graph& graph, ValueId bias) {
+  if (const auto alone = mask_bias(graph, bias)) return HidingBias{*alone, kNoValue};
+  const Node* sum = producer_of(graph, bias, kAdd);
+  if (sum == nullptr) return std::nullopt;
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    if (const auto part = mask_bias(graph, sum->inputs[i]))
+      return HidingBias{*part, sum->inputs[1 - i]};
+  }
+  return std::nullopt;
 }
 
 }  // namespace vernier::passes

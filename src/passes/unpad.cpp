@@ -1,14 +1,14 @@
 // f(x [B, S, …], …) ⇒ f'(pack(x) [1, T, …], …)   for the part of a graph that computes tokens alone
 //   or attends over a row's tokens: T counts the tokens of the batch instead of all B·S places.
 //   TokenIndex finds them in the mask; Attention takes their sequences (cu_seqlens).
-//   requires: an Attention whose keep mask hides keys by their place [B, 1, 1, S], where an input
-//   [B, S] is padding, so that their probabilities are 0; every other reader of what is packed is
-//   one that padding does not reach: the first token of a row, a MaskedMean or a ZeroPadding with
-//   the same mask, a GatherND or GatherElements of one place in each row that is a token's (the
-//   last one). Only places behind the last token are left out: a row that has padding in front,
-//   holes or no token keeps all its places, and its keep mask. So no bit of a token changes: sums
-//   over keys begin at the same key, and leave out terms that are 0. Source: effective
-//   transformers, e.g. Zeng et al., arXiv:2208.08124; Zhai et al., ByteTransformer,
+//   requires: an Attention whose keep mask or bias hides keys by their place [B, 1, 1, S], where an
+//   input [B, S] is padding, so that their probabilities are 0; every other reader of what is
+//   packed is one that padding does not reach: the first token of a row, a MaskedMean or a
+//   ZeroPadding with the same mask, a GatherND or GatherElements of one place in each row that is a
+//   token's (the last one). Only places behind the last token are left out: a row that has padding
+//   in front, holes or no token keeps all its places, and its keep mask. So no bit of a token
+//   changes: sums over keys begin at the same key, and leave out terms that are 0. Source:
+//   effective transformers, e.g. Zeng et al., arXiv:2208.08124; Zhai et al., ByteTransformer,
 //   arXiv:2210.03052.
 #include <algorithm>
 #include <cmath>
@@ -30,8 +30,8 @@ namespace {
 using enum OpKind;
 
 using enum AttentionAttrs::Input;
-// Added to or put in place of a score, it leaves no probability in f32 beside scores of any use.
-constexpr double kHides = -1e4;
+// A score beside it is nothing: added to it or put in its place it is the same number of f32.
+constexpr double kAbsorbs = -1e30;
 // ---- what one mask packs
 
 class Packer {
@@ -151,15 +151,29 @@ class Packer {
     return found;
   }
 
+  // What hides the keys of an attention: a keep mask [B, 1, 1, S] of this mask, or a bias.
+  std::optional<HidingBias> bias_of(const Node& node) {
+    if (node.has_input(kKeep) || !node.has_input(kBias)) return std::nullopt;
+    const auto [it, fresh] = biases_.try_emplace(node.inputs[kBias]);
+    if (fresh) it->second = hiding_bias(graph_, node.inputs[kBias]);
+    return it->second && it->second->of_mask.mask == mask_ ? it->second : std::nullopt;
+  }
+  bool has_keep(const Node& node) const {
+    return node.has_input(kKeep) && token_mask_of(graph_, node.inputs[kKeep]) == mask_;
+  }
+  bool has_mask(const Node& node) { return has_keep(node) || bias_of(node).has_value(); }
+
   // An Attention over the places of rows that this mask hides. Why not: `why`, where it has the
   // mask.
-  std::optional<std::vector<Reading>> attention_readings(const Node& node, std::string& why) const {
-    if (node.op != kAttention || !node.has_input(kKeep)) return std::nullopt;
-    const SymShape& keep = shape_of(graph_, node.inputs[kKeep]);
-    if (keep.size() != 4 || !same(keep[0], batch_) || !(keep[1] == Dim(1)) ||
-        !(keep[2] == Dim(1)) || !same(keep[3], length_) ||
-        token_mask_of(graph_, node.inputs[kKeep]) != mask_)
-      return std::nullopt;
+  std::optional<std::vector<Reading>> attention_readings(const Node& node, std::string& why) {
+    if (!has_mask(node)) return std::nullopt;
+    const std::optional<HidingBias> bias = bias_of(node);
+    if (!bias) {
+      const SymShape& keep = shape_of(graph_, node.inputs[kKeep]);
+      if (keep.size() != 4 || !same(keep[0], batch_) || !(keep[1] == Dim(1)) ||
+          !(keep[2] == Dim(1)) || !same(keep[3], length_))
+        return std::nullopt;
+    }
     const auto attrs = node.attrs_as<AttentionAttrs>();
     const SymShape& q = shape_of(graph_, node.inputs[kQ]);
     const bool one_query = q[1] == Dim(1);
@@ -169,17 +183,26 @@ class Packer {
       return std::nullopt;
     };
     if (node.has_input(kStartsQ)) return refuse("takes sequences already");
-    if (node.has_input(kBias) && !is_by_places(node.inputs[kBias], one_query))
+    const ValueId by_places = bias                    ? bias->by_places
+                              : node.has_input(kBias) ? node.inputs[kBias]
+                                                      : kNoValue;
+    if (by_places != kNoValue && !is_by_places(by_places, one_query))
       return refuse("adds a bias that is not one by pairs of places, the same for all rows");
-    if (!(attrs.fill <= kHides) && !attrs.masks_add)
+    if (!bias && !(attrs.fill <= kHidingFill) && !attrs.masks_add)
       return refuse("leaves hidden keys a probability");
+    // Its mask becomes a keep mask.
+    if (bias && by_places != kNoValue &&
+        (!(bias->of_mask.fill <= kAbsorbs) || attrs.masks_add ||
+         (attrs.causal && attrs.fill != bias->of_mask.fill)))
+      return refuse("adds a mask to a bias, and scores show through it");
     if (!has_places(node.inputs[kK]) || !has_places(node.inputs[kV]) ||
         !(one_query ? same(q[0], batch_) : has_places(node.inputs[kQ])))
       return refuse("has queries or keys of other places");
     if (one_query && (attrs.causal || node.has_input(kCosines)))
       return refuse("is causal or rotated, and has one query for each row");
     if (one_query && graph_.is_output(node.outputs[0])) return refuse("is an output");
-    found[kK] = found[kV] = found[kKeep] = Reading::kTokens;
+    found[kK] = found[kV] = Reading::kTokens;
+    if (!bias) found[kKeep] = Reading::kTokens;
     found[kQ] = one_query ? Reading::kWhole : Reading::kTokens;
     for (size_t i : {kCosines, kSines}) {
       if (node.has_input(i)) found[i] = reading(node.inputs[i], 4);
@@ -203,8 +226,7 @@ class Packer {
       const Node& node = graph_.node(id);
       std::string why;
       if (node.op == kAttention) {
-        const bool masked =
-            node.has_input(kKeep) && token_mask_of(graph_, node.inputs[kKeep]) == mask_;
+        const bool masked = has_mask(node);
         masked_ += masked;
         auto found = attention_readings(node, why);
         if (found) region_.emplace(id, std::move(*found));
@@ -411,6 +433,14 @@ class Packer {
     shape.insert(shape.begin(), Dim(1));
     return packed_[value] = emit_reshape(graph_, rows, shape, {});
   }
+  // [B, 1, 1, S] ⇒ [1, 1, 1, T], of the type that it has: f16 does not hold the lowest of f32.
+  ValueId pack_keys(ValueId value) {
+    const auto [it, fresh] = keys_.try_emplace(value, kNoValue);
+    if (!fresh) return it->second;
+    const ValueId whole = emit_reshape(graph_, value, {batch_ * length_}, {});
+    return it->second =
+               emit_reshape(graph_, gather(whole, rows_, 0, nullptr), {1, 1, 1, tokens_}, {});
+  }
   // [1, S, …] ⇒ [1, T, …], [S, …] ⇒ [T, …]
   ValueId pack_places(ValueId value, size_t rank, const Node& reader) {
     const auto [it, fresh] = by_place_.try_emplace(value, kNoValue);
@@ -520,11 +550,21 @@ class Packer {
     const ValueId out = node.outputs[0];
     const SymShape before = shape_of(graph_, out);
     const std::vector<NodeId> users = users_of(graph_, out);
+    const std::optional<HidingBias> bias = bias_of(node);
     Node without = node;
-    without.inputs[kKeep] = kNoValue;
+    if (without.has_input(kKeep)) without.inputs[kKeep] = kNoValue;
     std::vector<ValueId> inputs = operands(without, 4);
-    inputs[kKeep] = kept_;
     inputs.resize(kPlaces + 1, kNoValue);
+    auto attrs = node.attrs_as<AttentionAttrs>();
+    if (bias && bias->by_places == kNoValue) {
+      inputs[kBias] = pack_keys(inputs[kBias]);
+    } else {
+      inputs[kKeep] = kept_;
+      if (bias) inputs[kBias] = bias->by_places;
+      if (bias) attrs.fill = bias->of_mask.fill;
+      attrs.bias_in_sequence = node.has_input(kBias);
+    }
+    graph_.node(id).attrs = encode(attrs);
     inputs[kPlaces] = places_;
     inputs[kStartsK] = starts_;
     inputs[kStartsQ] = one_query ? ordinals_ : starts_;
@@ -532,11 +572,6 @@ class Packer {
       SymShape q = shape_of(graph_, inputs[kQ]);
       std::swap(q[0], q[1]);
       inputs[kQ] = emit_reshape(graph_, inputs[kQ], q, {});
-    }
-    if (node.has_input(kBias)) {
-      auto attrs = node.attrs_as<AttentionAttrs>();
-      attrs.bias_in_sequence = true;
-      graph_.node(id).attrs = encode(attrs);
     }
     graph_.set_inputs(id, inputs);
     ops::infer_node(graph_, id);
@@ -592,8 +627,9 @@ class Packer {
   ValueId rows_ = kNoValue, positions_ = kNoValue, starts_ = kNoValue, places_ = kNoValue,
           ordinals_ = kNoValue, kept_ = kNoValue, first_ = kNoValue;
   std::set<NodeId> makes_packed_;
-  std::map<ValueId, ValueId> packed_, by_place_, unpacked_;
-  std::map<ValueId, bool> names_tokens_;  // by index
+  std::map<ValueId, ValueId> packed_, keys_, by_place_, unpacked_;
+  std::map<ValueId, bool> names_tokens_;                 // by index
+  std::map<ValueId, std::optional<HidingBias>> biases_;  // of attentions
 };
 
 }  // namespace

@@ -99,7 +99,8 @@ bool is_read_exactly(const ir::Graph& graph, const NodeIds& exact, ir::ValueId v
   if (graph.is_output(v)) return users.empty();
   return !users.empty() && std::ranges::all_of(users, [&](ir::NodeId user) {
     const ir::Node& node = graph.node(user);
-    const bool spreads = has(node, kElementwise) || has(node, kView);
+    const bool spreads =
+        has(node, kElementwise) || has(node, kView) || node.op == OpKind::kZeroPadding;
     if (spreads && exact.contains(user)) return true;
     if (has(node, kDiscrete) || has(node, kBoolResult)) return true;
     if (reads_as_scale(graph, node, v)) return true;

@@ -190,6 +190,46 @@ TEST(Unpad, StaysWhereHiddenKeysCount) {
                "adds a bias that is not one by pairs of places");
 }
 
+// (1 − mask)·F, as many exporters write it, alone and added to relative positions.
+const std::string kHiding =
+    "%u0 = Reshape(%mask) {shape=(b, 1, 1, s), has_shape=true} %u1 = Cast(%u0) {to=f32} "
+    "%u2 = Sub(f32{1}, %u1) ";
+
+// The bias of the tokens is packed, too.
+TEST(Unpad, ABiasThatHidesPadding) {
+  for (const char* fill : {"-1e4", "-3.4e38"}) {
+    expect_unpads(graph_text(kInputs, kNorm + kHiding + "%h = Mul(%u2, f32{" + fill + "}) " +
+                                          layer("%q, %k, %v, %h", "scale=0.5") + "%y = Slice(%r)" +
+                                          kFirst),
+                  12);
+  }
+  expect_unpads(graph_text(kInputs + ", %bias: f32[1, 2, s, s]",
+                           kNorm + kHiding +
+                               "%h = Mul(%u2, f32{-3.4e38}) %sum = Add(%bias, %h) " +
+                               layer("%q, %k, %v, %sum", "scale=0.5") + "%y = Slice(%r)" + kFirst),
+                12);
+}
+
+// A mask that is 1 at padding.
+TEST(Unpad, ABiasThatHidesWhereTheMaskIsOne) {
+  expect_unpads(graph_text(kInputs, kNorm + kHiding + "%h = Mul(%u1, f32{-3.4e38}) " +
+                                        layer("%q, %k, %v, %h", "scale=0.5") + "%y = Slice(%r)" +
+                                        kFirst),
+                12);
+}
+
+TEST(Unpad, StaysWhereABiasHidesNothingOrSomethingElse) {
+  const std::string first = "%y = Slice(%r)" + kFirst;
+  expect_stays(graph_text(kInputs, kNorm + kHiding + "%h = Mul(%u2, f32{-100}) " +
+                                       layer("%q, %k, %v, %h", "scale=0.5") + first),
+               "");
+  // Scores are not lost in a fill of -1e4, so that a row without a token would change.
+  expect_stays(graph_text(kInputs + ", %bias: f32[1, 2, s, s]",
+                          kNorm + kHiding + "%h = Mul(%u2, f32{-1e4}) %sum = Add(%bias, %h) " +
+                              layer("%q, %k, %v, %sum", "scale=0.5") + first),
+               "scores show through it");
+}
+
 // Relative positions: the bias is read at the places within a sequence.
 TEST(Unpad, ABiasByPairsOfPlaces) {
   for (const char* shape : {"1, 2, s, s", "2, s, s", "s, s", "1, 1, 1, s"}) {
