@@ -220,6 +220,27 @@ bool Importer::import_body(const proto::GraphProto& body, const std::string& whe
   return true;
 }
 
+namespace {
+
+// Why a value is not what an input of a body declares: its rank, or a size that is a number.
+std::string misfit_of(const proto::ValueInfoProto& declared, const ir::Value& given) {
+  if (!declared.type().has_tensor_type() || !declared.type().tensor_type().has_shape()) return "";
+  const auto& dims = declared.type().tensor_type().shape().dim();
+  bool fits = static_cast<size_t>(dims.size()) == given.shape.size();
+  std::string text;
+  for (int i = 0; i < dims.size(); ++i) {
+    const bool number = dims[i].has_dim_value();
+    text += (i > 0 ? ", " : "") + (number ? std::to_string(dims[i].dim_value())
+                                   : dims[i].dim_param().empty() ? "?"
+                                                                 : dims[i].dim_param());
+    if (fits && number)
+      fits = equal(given.shape[static_cast<size_t>(i)], Dim(dims[i].dim_value())) != false;
+  }
+  return fits ? "" : "is given shape " + str(given.shape) + "; expected [" + text + "]";
+}
+
+}  // namespace
+
 std::vector<ir::ValueId> Importer::inline_graph(const proto::GraphProto& graph,
                                                 const std::string& path,
                                                 std::span<const ir::ValueId> inputs,
@@ -229,8 +250,14 @@ std::vector<ir::ValueId> Importer::inline_graph(const proto::GraphProto& graph,
          std::to_string(graph.input_size()) + " inputs; expected " + std::to_string(inputs.size()));
   Scope inner;
   inner.path = scope.path + "/" + path;
-  for (size_t i = 0; i < inputs.size(); ++i)
-    define(inner, graph.input(static_cast<int>(i)).name(), {.value = inputs[i]}, where);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const proto::ValueInfoProto& declared = graph.input(static_cast<int>(i));
+    const std::string misfit = misfit_of(declared, graph_->value(inputs[i]));
+    if (!misfit.empty())
+      fail(where + ": input " + quote(declared.name()) + " of its graph " + quote(graph.name()) +
+           " " + misfit);
+    define(inner, declared.name(), {.value = inputs[i]}, where);
+  }
   if (!import_body(graph, where, scope, inner))
     throw UnsupportedNode{"its graph has nodes that are not supported"};
   std::vector<ir::ValueId> results;
