@@ -196,7 +196,7 @@ const Cases kPackedBias("AttentionPackedBias", [] {
         attrs.bias_in_sequence = true;
         c.attrs = encode(attrs);
         c.inputs.resize(10);
-        c.inputs[3] = {.value = make.normal(shape)};
+        c.inputs[3] = {.value = make.normal(shape), .special = false};
         c.inputs[9] = {.value = make.integers(
                            DType::kI32, {static_cast<int64_t>(starts.size()) - 1, longest}, 0, 1)};
         for (Arg& arg : c.inputs) arg.batch_axis = -1;
