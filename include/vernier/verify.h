@@ -114,11 +114,11 @@ struct Request {
   std::string also_python;  ///< the Python that has it; empty: "python3"
   bool localise = false;    ///< fill Report::localisation: some more FP64 evaluations of one cell
   bool time = false;        ///< fill Report::times
+  bool resume = false;      ///< go on from `checkpoint`, if it is of an equal request
   std::filesystem::path html;  ///< where verify() writes its page; empty: nowhere
   /// Where verify() keeps what is done (.npz), every ten seconds or more, and where it is stopped;
   /// removed at its end. Empty: nowhere. Not for a part (from, to).
   std::filesystem::path checkpoint;
-  bool resume = false;  ///< go on from `checkpoint`, if it is of an equal request
   std::function<void(const std::string& stage)> progress;
   /// Of verify(), localise(), bisect() and reduce(), from their beginning to their end.
   Limits limits;

@@ -44,7 +44,7 @@ _FUNCTIONS = ("bisect", "build", "calibrate", "extract", "inspect", "localise", 
 # What is a value behind an option, and no word of the sentence: text in quotes, an assignment, a
 # number, a placeholder, a device.
 _VALUE = (r"'[^'\n]*'|[^\s,;()'=]*=[^\s,;()']*[^\s,;()'.:?]|\d+(?:,\d+)*|[A-Z][A-Z_]+(?!\w)"
-          r"|cpu\b|cuda\b")
+          r"|cpu\b|cuda\b|zero-fill\b")
 _TOKENS = re.compile(
     r"(?P<quote>['`])vernier (?P<command>\w+)(?P<words> [^'`\n]*)?(?P=quote)"
     r"|--outputs (?P<output>[^\s,;]+)"  # always a name

@@ -72,7 +72,8 @@ std::vector<plan::ZeroFilled> zero_fillable(const ir::Graph& imported,
 }
 
 void zero_fill(ir::Graph& imported, const std::vector<plan::ZeroFilled>& outputs) {
-  for (const auto& [name, mask_name, padding] : outputs) {
+  for (const plan::ZeroFilled& filled : outputs) {
+    const std::string &name = filled.output, &mask_name = filled.mask;
     const auto output = std::ranges::find(imported.output_names, name);
     const auto mask = std::ranges::find_if(imported.inputs, [&](ir::ValueId input) {
       return imported.value(input).name == mask_name;
@@ -86,7 +87,7 @@ void zero_fill(ir::Graph& imported, const std::vector<plan::ZeroFilled>& outputs
     const auto at = static_cast<size_t>(output - imported.output_names.begin());
     const ir::ValueId x = imported.outputs[at];
     const ir::NodeId id = imported.add_node(OpKind::kZeroPadding, {x, *mask},
-                                            encode(ZeroPaddingAttrs{.padding = padding}));
+                                            encode(ZeroPaddingAttrs{.padding = filled.padding}));
     imported.node(id).name = "zero padding of " + name;
     const ir::ValueId y = imported.node(id).outputs[0];
     if (imported.value(x).name == name) imported.value(x).name.clear();
