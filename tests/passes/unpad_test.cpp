@@ -198,24 +198,23 @@ const std::string kHiding =
 // The bias of the tokens is packed, too.
 TEST(Unpad, ABiasThatHidesPadding) {
   for (const char* fill : {"-1e4", "-3.4e38"}) {
-    expect_unpads(graph_text(kInputs, kNorm + kHiding + "%h = Mul(%u2, f32{" + fill + "}) " +
-                                          layer("%q, %k, %v, %h", "scale=0.5") + "%y = Slice(%r)" +
-                                          kFirst),
-                  12);
+    expect_unpads(
+        graph_text(kInputs, kNorm + kHiding + "%h = Mul(%u2, f32{" + fill + "}) " +
+                                layer("%q, %k, %v, %h", "scale=0.5") + "%y = Slice(%r)" + kFirst),
+        12);
   }
   expect_unpads(graph_text(kInputs + ", %bias: f32[1, 2, s, s]",
-                           kNorm + kHiding +
-                               "%h = Mul(%u2, f32{-3.4e38}) %sum = Add(%bias, %h) " +
+                           kNorm + kHiding + "%h = Mul(%u2, f32{-3.4e38}) %sum = Add(%bias, %h) " +
                                layer("%q, %k, %v, %sum", "scale=0.5") + "%y = Slice(%r)" + kFirst),
                 12);
 }
 
 // A mask that is 1 at padding.
 TEST(Unpad, ABiasThatHidesWhereTheMaskIsOne) {
-  expect_unpads(graph_text(kInputs, kNorm + kHiding + "%h = Mul(%u1, f32{-3.4e38}) " +
-                                        layer("%q, %k, %v, %h", "scale=0.5") + "%y = Slice(%r)" +
-                                        kFirst),
-                12);
+  expect_unpads(
+      graph_text(kInputs, kNorm + kHiding + "%h = Mul(%u1, f32{-3.4e38}) " +
+                              layer("%q, %k, %v, %h", "scale=0.5") + "%y = Slice(%r)" + kFirst),
+      12);
 }
 
 TEST(Unpad, StaysWhereABiasHidesNothingOrSomethingElse) {
@@ -233,10 +232,10 @@ TEST(Unpad, StaysWhereABiasHidesNothingOrSomethingElse) {
 // Relative positions: the bias is read at the places within a sequence.
 TEST(Unpad, ABiasByPairsOfPlaces) {
   for (const char* shape : {"1, 2, s, s", "2, s, s", "s, s", "1, 1, 1, s"}) {
-    expect_unpads(graph_text(kInputs + ", %bias: f32[" + shape + "]",
-                             kNorm + kKeep + layer("%q, %k, %v, %bias, %m") + "%y = Slice(%r)" +
-                                 kFirst),
-                  12);
+    expect_unpads(
+        graph_text(kInputs + ", %bias: f32[" + shape + "]",
+                   kNorm + kKeep + layer("%q, %k, %v, %bias, %m") + "%y = Slice(%r)" + kFirst),
+        12);
   }
 }
 
