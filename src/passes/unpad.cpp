@@ -7,9 +7,8 @@
 //   ZeroPadding with the same mask, a GatherND or GatherElements of one place in each row that is a
 //   token's (the last one). Only places behind the last token are left out: a row that has padding
 //   in front, holes or no token keeps all its places, and its keep mask. So no bit of a token
-//   changes: sums over keys begin at the same key, and leave out terms that are 0. Source:
-//   effective transformers, e.g. Zeng et al., arXiv:2208.08124; Zhai et al., ByteTransformer,
-//   arXiv:2210.03052.
+//   changes: sums over keys begin at the same key, and leave out terms that are 0.
+//   Source: Zeng et al., arXiv:2208.08124; Zhai et al., ByteTransformer, arXiv:2210.03052.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -28,10 +27,11 @@ namespace vernier::passes {
 namespace {
 
 using enum OpKind;
-
 using enum AttentionAttrs::Input;
-// A score beside it is nothing: added to it or put in its place it is the same number of f32.
+
+// A fill of at most this absorbs any score: in f32, fill + score equals fill.
 constexpr double kAbsorbs = -1e30;
+
 // ---- what one mask packs
 
 class Packer {
